@@ -152,8 +152,8 @@ man: $(build)/eptwin
 
 # Where everything goes: a folder and what lies in it.
 share     := $(PREFIX)/share/eptwin
-installed := $(PREFIX)/bin/eptwin $(share)/clusters $(share)/samples $(PREFIX)/share/man/man1/eptwin*.1 $(PREFIX)/share/man/man5/eptwin*.5 \
-             $(PREFIX)/share/bash-completion/completions/eptwin
+installed := $(PREFIX)/bin/eptwin $(share)/clusters $(share)/samples $(share)/nets $(share)/tables \
+             $(PREFIX)/share/man/man1/eptwin*.1 $(PREFIX)/share/man/man5/eptwin*.5 \
 have_man  := $(shell command -v help2man 2>/dev/null)
 
 ## install: program, clusters, samples, completion and, with help2man, manual pages below PREFIX (default /usr/local)
@@ -162,6 +162,8 @@ install: all $(if $(have_man),man)
 	install -D -m 644 -t $(DESTDIR)$(share)/clusters models/clusters/*.ini
 	install -D -m 644 -t $(DESTDIR)$(share)/clusters/parts models/clusters/parts/*.ini
 	install -D -m 644 -t $(DESTDIR)$(share)/samples traces/samples/*
+	install -D -m 644 -t $(DESTDIR)$(share)/nets models/step/nets/*.json
+	install -D -m 644 -t $(DESTDIR)$(share)/tables models/step/tables/*.csv.zst models/step/tables/*.ini
 	install -D -m 644 sim/packaging/eptwin.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/eptwin
 	$(if $(have_man),install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 $(build)/man/*.1)
 	$(if $(have_man),install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man5 $(build)/man/*.5)

@@ -11,6 +11,7 @@ typedef int command_function(int argc, char **argv);
 
 command_function command_cluster;  /* models/cluster_command.c */
 command_function command_simulate; /* models/predict/simulate_command.c */
+command_function command_step;     /* models/step/step_command.c */
 command_function command_sweep;    /* models/predict/sweep_command.c */
 command_function command_tune;     /* models/predict/tune_command.c */
 command_function command_validate; /* models/predict/validate_command.c */

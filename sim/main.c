@@ -27,6 +27,8 @@ static const struct command {
     { "cluster", command_cluster, "list, draw and check the machines that it can predict", "eptwin cluster list" },
     { "simulate", command_simulate, "predict dispatch and combine on a described cluster, in virtual time",
       "eptwin simulate --cluster h800-cx7 --trace routing.npy.zst --layer 2 --output predicted.csv" },
+    { "step", command_step, "predict a whole decode or prefill step of a net: its time, tokens a second, and waiting",
+      "eptwin step --net deepseek-v3 --cluster h800-cx7 --num-ranks 64 --batch 128" },
     { "sweep", command_sweep, "predict all combinations of values of options and of a cluster's keys",
       "eptwin sweep --cluster h800-cx7 --kernel normal --num-ranks 8,16 --num-sms 4:33:4" },
     { "tune", command_tune, "recommend SMs, chunks and rings for a cluster and a routing, as lines to paste",

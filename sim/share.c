@@ -14,6 +14,8 @@ static const struct kind {
 } kinds[] = {
     [SHARE_CLUSTERS] = { "models/clusters", "clusters", { ".ini" } },
     [SHARE_SAMPLES] = { "traces/samples", "samples", { ".ept", ".npy.zst" } },
+    [SHARE_NETS] = { "models/step/nets", "nets", { ".json" } },
+    [SHARE_TABLES] = { "models/step/tables", "tables", { ".csv.zst", ".ini" } },
 };
 
 static const char *ending_of(const struct kind *kind, const char *name)

@@ -1,4 +1,4 @@
-/* share.h - where the files that ship with eptwin lie: cluster files and sample traces.
+/* share.h - where the files that ship with eptwin lie: cluster files, sample traces, nets and tables.
  *
  * They are looked for in a source tree (the current folder's, then the executable's), then where the executable is
  * installed (../share/eptwin beside its bin), then below the PREFIX that `make` was given.  A folder that several of
@@ -6,7 +6,7 @@
 #ifndef SIM_SHARE_H
 #define SIM_SHARE_H
 
-enum share_kind { SHARE_CLUSTERS, SHARE_SAMPLES };
+enum share_kind { SHARE_CLUSTERS, SHARE_SAMPLES, SHARE_NETS, SHARE_TABLES };
 
 /* The folders of a kind that exist, first looked in first; where none exists, all that were looked for.  A
  * NULL-terminated array, freed with g_strfreev(). */

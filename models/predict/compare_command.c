@@ -200,7 +200,9 @@ static void compare_about_row(const struct compare_pair *pairs, guint count, con
 /* Phases in order of first appearance over all pairs, then all together. */
 static void compare_about_append(const struct compare_pair *pairs, guint count, GString *out)
 {
-    static const char *const titles[] = { "error of mean times", "cases", "median", "p90", "worst", "bias", "worst case" };
+    static const char *const titles[] = {
+        "error of mean times", "cases", "median", "p90", "worst", "bias", "worst case"
+    };
     struct text_table *table = text_table_new("lrrrrrl", titles);
     g_autoptr(GHashTable) seen = g_hash_table_new(g_str_hash, g_str_equal);
     for (guint p = 0; p < count; p++) {

@@ -1,0 +1,45 @@
+/* compute_table.h - measured times of compute kernels by op, GPU, type, shape, tokens and context.
+ *
+ * A table is CSV with the columns op, gpu, dtype, shape, tokens, context, us, in any order; others are not read.  It
+ * may be compressed by zstd.  What an op's columns mean:
+ *
+ *     op                    shape            tokens            context
+ *     mla_decode            heads            sequences         tokens of each in the cache
+ *     mla_prefill           heads            sequences         new tokens of each
+ *     gqa_decode, _prefill  heads/kv/size    sequences         likewise
+ *     experts_masked        hidden x inter   rows of the rank  its experts (both GEMMs, low latency's layout)
+ *     experts_contiguous    hidden x inter   rows of the rank  its experts (both GEMMs, rows without gaps)
+ *     shared_expert         hidden x inter   tokens            1
+ *     gemm                  k x n            rows              1
+ *     grouped               k x n            rows of the rank  its experts
+ *
+ * The times of an op, GPU, type and shape are a surface over tokens and context. */
+#ifndef MODELS_STEP_COMPUTE_TABLE_H
+#define MODELS_STEP_COMPUTE_TABLE_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define COMPUTE_TABLE_ERROR (g_quark_from_static_string("eptwin-compute-table"))
+enum compute_table_error { COMPUTE_TABLE_ERROR_COLUMN, COMPUTE_TABLE_ERROR_CELL };
+
+struct compute_table;
+
+/* NULL and *error, "path:line: column: expected ..., found ...", on failure: a column or a value is missing, a number
+ * is not positive, or a point stands twice with different times. */
+struct compute_table *compute_table_load(const char *path, GError **error);
+struct compute_table *compute_table_parse(const char *source, const char *text, size_t size_bytes, GError **error);
+void compute_table_free(struct compute_table *table);
+
+struct compute_point {
+    const char *op, *gpu, *dtype, *shape;
+    double tokens, context;
+};
+
+/* The time in us between the measured points around it, in the logarithms of all three: along tokens at the two nearest
+ * contexts, then between these.  Below the least the least's time counts.  Above the most it grows as the tokens do, or
+ * the context.  *beyond: whether it lies outside the measured points.  NAN: the table does not have such a surface. */
+double compute_table_us(const struct compute_table *table, const struct compute_point *point, bool *beyond);
+
+#endif

@@ -1,0 +1,226 @@
+/* costs.c - times of compute kernels from tables and rooflines, see costs.h.  Knows no schedule. */
+#include "models/step/costs.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* What a kernel, or a few of them one after another, does. */
+struct work {
+    double flops, read_bytes, write_bytes;
+    double kernels; /* that each cost as much as an empty one at least */
+};
+
+static double bytes_of(const struct costs_options *o) { return o->fp8 ? 1 : 2; }
+
+/* A GEMM of `rows` rows with weights that are read once. */
+static struct work gemm_work(const struct costs_options *o, double rows, double weights, double in, double out)
+{
+    return (struct work){ .flops = 2 * rows * weights,
+                          .read_bytes = weights * bytes_of(o) + rows * in * bytes_of(o),
+                          .write_bytes = rows * out * 2,
+                          .kernels = 1 };
+}
+
+static struct work attention_work(const struct costs_options *o, double tokens)
+{
+    const struct net *n = o->net;
+    const double tp = o->attention_tp, rows = tokens * tp, heads = n->heads / tp;
+    struct work w = gemm_work(o, rows, (double)net_attention_weights(n) / tp, n->hidden, n->hidden);
+    const double seen = o->prefill ? o->context / 2 : o->context; /* causal: half of them, on average */
+    const double score =
+        n->latent ? (o->prefill ? n->nope_size + n->rope_size : n->kv_rank + n->rope_size) : n->head_size;
+    const double value = n->latent ? (o->prefill ? n->value_size : n->kv_rank) : n->head_size;
+    w.flops += 2 * rows * seen * heads * (score + value);
+    const double cached = (double)net_cache_numbers(n) * bytes_of(o) / (n->latent ? 1 : tp);
+    w.read_bytes += (o->prefill ? rows : rows * seen) * cached;
+    w.write_bytes += rows * cached;
+    w.kernels = 5;
+    return w;
+}
+
+static struct work ffn_work(const struct costs_options *o, double rows, double weights, double inter)
+{
+    struct work w = gemm_work(o, rows, weights, o->net->hidden, o->net->hidden);
+    w.read_bytes += 2 * rows * inter * 2;
+    w.write_bytes += 3 * rows * inter * 2;
+    w.kernels = 3;
+    return w;
+}
+
+static struct work work_of(const struct costs_options *o, enum step_op op, double tokens, double rows, double experts)
+{
+    const struct net *n = o->net;
+    struct work w = { .kernels = 1 };
+    switch (op) {
+    case STEP_ATTENTION:
+    case STEP_PROJECT:
+    case STEP_CORE: return attention_work(o, tokens);
+    case STEP_GATE: /* norms with residuals, the router, the choice of experts */
+        w = gemm_work(o, tokens, (double)n->hidden * n->experts, n->hidden, n->experts);
+        w.read_bytes += 4 * tokens * n->hidden * 2;
+        w.write_bytes += 3 * tokens * n->hidden * 2;
+        w.kernels = 5;
+        return w;
+    case STEP_SHARED: return ffn_work(o, tokens, (double)net_shared_weights(n), n->shared_inter);
+    case STEP_DENSE: return ffn_work(o, tokens, (double)net_dense_weights(n), n->inter);
+    case STEP_EXPERTS: return ffn_work(o, rows, 3.0 * n->hidden * n->expert_inter * experts, n->expert_inter);
+    case STEP_HEAD:
+        return gemm_work(o, o->prefill ? 1 : tokens, (double)n->hidden * n->vocabulary, n->hidden, n->vocabulary);
+    default: break;
+    }
+    return w;
+}
+
+/* FLOPs of an experts' GEMM are of its rows, not of all experts. */
+static double flops_us(const struct costs_options *o, enum step_op op, const struct work *w, double experts)
+{
+    const double rate = (o->fp8 ? o->gpu->fp8_tflops : o->gpu->bf16_tflops) * o->gpu->gemm_share * 1e6;
+    return (op == STEP_EXPERTS && experts > 0 ? w->flops / experts : w->flops) / rate;
+}
+
+static double bytes_us(const struct costs_options *o, const struct work *w)
+{
+    return w->read_bytes / o->gpu->read_gbs / 1e3 + w->write_bytes / o->gpu->write_gbs / 1e3;
+}
+
+/* ---- tables ---- */
+
+/* The time by the first table and GPU that know the op; NAN: none does. */
+static double table_us(const struct costs_options *o, const char *op, const char *dtype, const char *shape,
+                       double tokens, double context, char source[64])
+{
+    const struct compute_table *const tables[] = { o->own, o->shipped };
+    const char *const gpus[] = { o->gpu->name, o->gpu->like };
+    for (size_t t = 0; t < G_N_ELEMENTS(tables); t++)
+        for (size_t g = 0; tables[t] && g < G_N_ELEMENTS(gpus) && gpus[g]; g++) {
+            bool beyond;
+            const struct compute_point at = { op, gpus[g], dtype, shape, tokens, context };
+            const double us = compute_table_us(tables[t], &at, &beyond);
+            if (isnan(us)) continue;
+            snprintf(source, 64, "%s %s of %s%s", t == 0 ? "own table" : "table", op, gpus[g],
+                     beyond ? ", beyond its points" : "");
+            return us;
+        }
+    return NAN;
+}
+
+static double gemm_us(const struct costs_options *o, double rows, uint32_t k, uint32_t n, char source[64])
+{
+    g_autofree char *shape = g_strdup_printf("%ux%u", k, n);
+    return table_us(o, "gemm", o->fp8 ? "fp8" : "bf16", shape, rows, 1, source);
+}
+
+static double attention_us(const struct costs_options *o, double tokens, char source[64])
+{
+    const struct net *n = o->net;
+    const double rows = tokens * o->attention_tp;
+    const double sequences = o->prefill ? rows / o->context : rows;
+    g_autofree char *shape = n->latent ? g_strdup_printf("%u", n->heads / o->attention_tp)
+                                       : g_strdup_printf("%u/%u/%u", n->heads / o->attention_tp,
+                                                         MAX(n->kv_heads / o->attention_tp, 1u), n->head_size);
+    const char *op = n->latent    ? (o->prefill ? "mla_prefill" : "mla_decode")
+                     : o->prefill ? "gqa_prefill"
+                                  : "gqa_decode";
+    return table_us(o, op, o->fp8 ? "fp8" : "bf16", shape, sequences, o->context, source);
+}
+
+/* Both GEMMs as one row of a table, or each as a row. */
+static double experts_us(const struct costs_options *o, double rows, double experts, char source[64])
+{
+    const struct net *n = o->net;
+    const char *dtype = o->fp8 ? "fp8" : "bf16";
+    g_autofree char *both = g_strdup_printf("%ux%u", n->hidden, n->expert_inter);
+    g_autofree char *up = g_strdup_printf("%ux%u", n->hidden, 2 * n->expert_inter);
+    g_autofree char *down = g_strdup_printf("%ux%u", n->expert_inter, n->hidden);
+    const double us =
+        table_us(o, o->contiguous ? "experts_contiguous" : "experts_masked", dtype, both, rows, experts, source);
+    if (!isnan(us)) return us;
+    const double up_us = table_us(o, "grouped", dtype, up, rows, experts, source);
+    const double down_us = table_us(o, "grouped", dtype, down, rows, experts, source);
+    const struct work between = { .read_bytes = 4 * rows * n->expert_inter, .write_bytes = 2 * rows * n->expert_inter };
+    return up_us + down_us + bytes_us(o, &between) + o->gpu->small_us;
+}
+
+static double op_table_us(const struct costs_options *o, enum step_op op, double tokens, double rows, double experts,
+                          char source[64])
+{
+    const struct net *n = o->net;
+    switch (op) {
+    case STEP_ATTENTION:
+    case STEP_PROJECT:
+    case STEP_CORE: return attention_us(o, tokens, source);
+    case STEP_EXPERTS: return experts_us(o, fmax(rows, 1), experts, source);
+    case STEP_SHARED: {
+        g_autofree char *shape = g_strdup_printf("%ux%u", n->hidden, n->shared_inter);
+        return table_us(o, "shared_expert", o->fp8 ? "fp8" : "bf16", shape, tokens, 1, source);
+    }
+    case STEP_HEAD: return gemm_us(o, o->prefill ? 1 : tokens, n->hidden, n->vocabulary, source);
+    default: return NAN;
+    }
+}
+
+/* ---- together ---- */
+
+static enum step_occupancy occupancy_of(enum step_op op)
+{
+    /* DeepGEMM's and CUTLASS's grouped GEMMs give each block an equal share; cuBLAS and attention hand out tiles. */
+    return op == STEP_EXPERTS ? OCCUPANCY_SHARES : op == STEP_GATE ? OCCUPANCY_SHORT : OCCUPANCY_TILES;
+}
+
+/* What of attention's time precedes its core, as rooflines divide it. */
+static double project_share(const struct costs_options *o, double tokens, const struct work *all)
+{
+    const struct net *n = o->net;
+    const double out = (double)n->heads * (n->latent ? n->value_size : n->head_size) * n->hidden;
+    const double weights = ((double)net_attention_weights(n) - out) / o->attention_tp;
+    const struct work before = gemm_work(o, tokens * o->attention_tp, weights, n->hidden, n->hidden);
+    const double before_us = fmax(flops_us(o, STEP_PROJECT, &before, 0), bytes_us(o, &before));
+    return fmin(before_us / fmax(flops_us(o, STEP_PROJECT, all, 0), bytes_us(o, all)), 1);
+}
+
+struct step_cost costs_of(const struct costs_options *o, enum step_op op, double tokens, double rows, double experts)
+{
+    struct step_cost cost = { .occupancy = occupancy_of(op), .sms = o->sms };
+    assert(op < STEP_COMPUTE_OPS && tokens >= 0 && rows >= 0);
+    const struct work w = work_of(o, op, tokens, rows, experts);
+    const double arithmetic_us = flops_us(o, op, &w, experts), memory_us = bytes_us(o, &w);
+    cost.read_bytes = w.read_bytes;
+    cost.write_bytes = w.write_bytes;
+    cost.us = op_table_us(o, op, tokens, rows, experts, cost.source);
+    if (isnan(cost.us)) {
+        cost.us = fmax(arithmetic_us, memory_us) + w.kernels * o->gpu->small_us;
+        snprintf(cost.source, sizeof cost.source, "roofline");
+    }
+    if (op == STEP_PROJECT || op == STEP_CORE) {
+        const double before = project_share(o, tokens, &w), share = op == STEP_PROJECT ? before : 1 - before;
+        cost.us *= share;
+        cost.read_bytes *= share;
+        cost.write_bytes *= share;
+    }
+    cost.clock_share = arithmetic_us / (arithmetic_us + memory_us);
+    if (o->clock_ghz > 0) cost.us *= 1 + cost.clock_share * (o->gpu->clock_ghz / o->clock_ghz - 1);
+    if (op == STEP_EXPERTS && o->leave_sms && o->leave_sms < o->sms) {
+        const double share = (double)(o->sms - o->leave_sms) / o->sms;
+        cost.us *= cost.clock_share / share + (1 - cost.clock_share) / fmin(1, share / DEVICE_BYTES_SHARE);
+        cost.sms = o->sms - o->leave_sms;
+    }
+    return cost;
+}
+
+double costs_weight_bytes(const struct costs_options *o, uint32_t ranks, uint32_t experts)
+{
+    const struct net *n = o->net;
+    const double sparse = n->layers - n->dense_layers, expert = (double)net_experts_weights(n) / n->experts;
+    const double all = (double)n->layers * (double)net_attention_weights(n) / o->attention_tp +
+                       (double)n->dense_layers * (double)net_dense_weights(n) +
+                       sparse * ((double)net_shared_weights(n) + expert * experts / ranks);
+    return all * bytes_of(o) + (double)net_head_weights(n) * 2;
+}
+
+double costs_cache_bytes(const struct costs_options *o, double tokens)
+{
+    const double sequences = o->prefill ? tokens / o->context : tokens;
+    return sequences * o->context * o->net->layers * (double)net_cache_numbers(o->net) * bytes_of(o);
+}

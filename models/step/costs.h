@@ -1,0 +1,38 @@
+/* costs.h - what the compute kernels of a step take on a rank: from tables, else from a roofline.
+ *
+ * The user's own table counts before the shipped one, the GPU's own surfaces before those of the GPU that it is like
+ * (tables/gpus.ini).  A roofline is the longer of arithmetic (at the share of the data sheet's rate that large GEMMs
+ * reach) and of bytes (at the measured rate of HBM), and a few empty kernels.  It also says, for times of tables, which
+ * share of them feels the clock, and the bytes. */
+#ifndef MODELS_STEP_COSTS_H
+#define MODELS_STEP_COSTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "models/step/compute_table.h"
+#include "models/step/device.h"
+#include "models/step/net.h"
+#include "models/step/schedule.h"
+#include "models/step/step_gpu.h"
+
+struct costs_options {
+    const struct net *net;
+    const struct step_gpu *gpu;
+    const struct compute_table *own, *shipped; /* own: the user's; NULL: none */
+    bool prefill;
+    bool fp8;              /* GEMMs of FP8, else BF16 */
+    bool contiguous;       /* rows of experts without gaps (normal kernels), else by expert and source (low latency) */
+    uint32_t attention_tp; /* ranks that share the heads of attention, and its sequences */
+    double context;        /* tokens of a sequence */
+    double clock_ghz;      /* of the tensor cores' load; 0: at which the tables were measured */
+    uint32_t sms, leave_sms; /* of the GPU; that the experts' GEMMs leave to others */
+};
+
+/* The op of a layer for `tokens` of the rank, of which `rows` come to its `experts` (STEP_EXPERTS alone). */
+struct step_cost costs_of(const struct costs_options *o, enum step_op op, double tokens, double rows, double experts);
+
+/* Bytes of weights and of the cache on a GPU. */
+double costs_weight_bytes(const struct costs_options *o, uint32_t ranks, uint32_t experts);
+double costs_cache_bytes(const struct costs_options *o, double tokens);
+
+#endif

@@ -1,0 +1,370 @@
+/* device.c - runs a schedule on the SMs of GPUs, see device.h.
+ *
+ * Between two events of a rank each of its compute kernels works at a constant rate.  An event (a timer, the end of a
+ * meeting) first accounts for the time since the last one, then ends, starts and shares anew. */
+#include "models/step/device.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "sim/memory.h"
+#include "sim/rng.h"
+#include "sim/units.h"
+
+enum { GROUPS_MAX = 8 }; /* of blocks that came at different times; later ones join the last */
+
+struct group {
+    uint32_t sms;
+    double left_ps;
+};
+
+struct running {
+    uint32_t kernel, have, wanted; /* wanted: SMs that it has not got yet */
+    double left_ps, rate, slow;    /* work left at the rate 1 */
+    struct group group[GROUPS_MAX];
+    uint32_t groups;
+    bool meeting, begun;
+};
+
+struct rank {
+    uint32_t head[SCHEDULE_STREAMS_MAX]; /* the next kernel of each stream, in its list */
+    uint64_t stream_free_ps[SCHEDULE_STREAMS_MAX];
+    bool stream_busy[SCHEDULE_STREAMS_MAX];
+    struct running running[DEVICE_RUNNING_MAX];
+    uint32_t running_count, free_sms, host, ended;
+    uint64_t host_ps; /* when the host has launched all before kernel number `host` */
+    bool host_blocked;
+    uint64_t last_ps;
+    bool *done;        /* [kernels] */
+    uint64_t *told_ps; /* [kernels] launched by the host; UINT64_MAX: not yet */
+    struct device_times *times;
+};
+
+struct device {
+    struct device_options options;
+    uint32_t kernels;
+    uint32_t *list[SCHEDULE_STREAMS_MAX], list_count[SCHEDULE_STREAMS_MAX];
+    struct rank *rank;
+};
+
+struct device *device_new(const struct device_options *o)
+{
+    struct device *d = memory_new(1, sizeof *d);
+    d->options = *o;
+    d->kernels = o->schedule->kernels->len;
+    for (int s = 0; s < SCHEDULE_STREAMS_MAX; s++) d->list[s] = memory_new(d->kernels + 1, sizeof d->list[s][0]);
+    for (uint32_t k = 0; k < d->kernels; k++) {
+        const uint32_t s = schedule_kernel(o->schedule, k)->stream;
+        assert(s < SCHEDULE_STREAMS_MAX);
+        d->list[s][d->list_count[s]++] = k;
+    }
+    d->rank = memory_new(o->ranks, sizeof d->rank[0]);
+    for (uint32_t r = 0; r < o->ranks; r++) {
+        struct rank *rank = &d->rank[r];
+        rank->free_sms = o->sms;
+        rank->done = memory_new(d->kernels + 1, sizeof rank->done[0]);
+        rank->told_ps = memory_new(d->kernels + 1, sizeof rank->told_ps[0]);
+        rank->times = memory_new(d->kernels + 1, sizeof rank->times[0]);
+        for (uint32_t k = 0; k < d->kernels; k++) rank->told_ps[k] = UINT64_MAX;
+    }
+    return d;
+}
+
+void device_free(struct device *d)
+{
+    if (!d) return;
+    for (uint32_t r = 0; r < d->options.ranks; r++) {
+        free(d->rank[r].done);
+        free(d->rank[r].told_ps);
+        free(d->rank[r].times);
+    }
+    for (int s = 0; s < SCHEDULE_STREAMS_MAX; s++) free(d->list[s]);
+    free(d->rank);
+    free(d);
+}
+
+static const struct step_cost *cost_of(const struct device *d, uint32_t rank, uint32_t kernel)
+{
+    return d->options.cost(d->options.context, rank, kernel);
+}
+
+/* What the kernel takes alone on this rank: its clock counts for the share of its time that feels it. */
+static double work_ps(const struct device *d, uint32_t rank, uint32_t kernel)
+{
+    const struct step_cost *cost = cost_of(d, rank, kernel);
+    const double speed = d->options.speed ? d->options.speed[rank] : 1;
+    double us = cost->us * (1 - cost->clock_share + cost->clock_share / speed);
+    if (d->options.jitter > 0) {
+        struct rng rng;
+        rng_seed(&rng, d->options.seed ^ ((uint64_t)(rank + 1) << 32 | kernel));
+        const double u = rng_uniform(&rng), v = rng_uniform(&rng);
+        const double normal = sqrt(-2 * log1p(-u)) * cos(2 * 3.14159265358979323846 * v);
+        us *= exp(d->options.jitter * normal);
+    }
+    return fmax(us, 1e-3) * (double)PS_PER_US;
+}
+
+/* ---- what has happened since the last event ---- */
+
+static void kernel_end(struct device *d, struct rank *rank, uint32_t place, uint64_t now)
+{
+    const struct running *run = &rank->running[place];
+    const uint32_t stream = schedule_kernel(d->options.schedule, run->kernel)->stream;
+    rank->times[run->kernel].end_ps = now;
+    rank->done[run->kernel] = true;
+    rank->ended++;
+    rank->free_sms += run->have;
+    rank->stream_busy[stream] = false;
+    rank->stream_free_ps[stream] = now;
+    rank->head[stream]++;
+    memmove(&rank->running[place], &rank->running[place + 1], (--rank->running_count - place) * sizeof *run);
+}
+
+static const double nothing_left_ps = 0.5;
+
+/* Shares of blocks that ended give their SMs back. */
+static bool shares_work(struct rank *rank, struct running *run, double worked_ps)
+{
+    uint32_t left = 0;
+    for (uint32_t g = 0; g < run->groups; g++) {
+        struct group group = run->group[g];
+        group.left_ps -= worked_ps;
+        if (group.left_ps > nothing_left_ps) {
+            run->group[left++] = group;
+            continue;
+        }
+        run->have -= group.sms;
+        rank->free_sms += group.sms;
+    }
+    run->groups = left;
+    return left == 0 && run->wanted == 0;
+}
+
+static void work_done(struct device *d, struct rank *rank, uint64_t now)
+{
+    const double passed_ps = (double)(now - rank->last_ps);
+    rank->last_ps = now;
+    for (uint32_t i = 0; i < rank->running_count;) {
+        struct running *run = &rank->running[i];
+        bool end = false;
+        if (!run->meeting && run->groups) {
+            end = shares_work(rank, run, passed_ps * run->rate);
+        } else if (!run->meeting && run->have) {
+            run->left_ps -= passed_ps * run->rate;
+            end = run->left_ps <= nothing_left_ps;
+        }
+        if (end) kernel_end(d, rank, i, now);
+        else i++;
+    }
+}
+
+/* ---- what begins ---- */
+
+static void host_go_on(struct device *d, struct rank *rank, uint64_t now)
+{
+    while (rank->host < d->kernels) {
+        if (rank->host_blocked) {
+            const uint32_t awaited = rank->host - 1;
+            if (!rank->done[awaited]) return;
+            rank->host_ps = rank->times[awaited].end_ps + d->options.sync_ps;
+            rank->host_blocked = false;
+        }
+        rank->host_ps += d->options.launch_ps;
+        rank->told_ps[rank->host] = rank->host_ps;
+        rank->host_blocked = schedule_kernel(d->options.schedule, rank->host)->host_waits;
+        rank->host++;
+    }
+    (void)now;
+}
+
+/* When all that the kernel waits for has ended; UINT64_MAX: not yet. */
+static uint64_t ready_ps(const struct device *d, const struct rank *rank, uint32_t kernel)
+{
+    const struct schedule_kernel *k = schedule_kernel(d->options.schedule, kernel);
+    uint64_t ready = rank->told_ps[kernel];
+    for (uint32_t i = 0; i < k->num_waits; i++) {
+        if (!rank->done[k->wait[i]]) return UINT64_MAX;
+        if (rank->times[k->wait[i]].end_ps > ready) ready = rank->times[k->wait[i]].end_ps;
+    }
+    return ready;
+}
+
+static void kernel_start(struct device *d, uint32_t r, uint32_t kernel, uint64_t ready)
+{
+    struct rank *rank = &d->rank[r];
+    const struct step_cost *cost = cost_of(d, r, kernel);
+    assert(rank->running_count < DEVICE_RUNNING_MAX && cost->sms > 0);
+    struct running *run = &rank->running[rank->running_count++];
+    *run = (struct running){ .kernel = kernel,
+                             .wanted = cost->sms < d->options.sms ? cost->sms : d->options.sms,
+                             .slow = 1,
+                             .meeting = cost->occupancy == OCCUPANCY_MEETING };
+    if (!run->meeting) run->left_ps = work_ps(d, r, kernel);
+    rank->times[kernel] = (struct device_times){ .ready_ps = ready, .begin_ps = UINT64_MAX };
+    rank->stream_busy[schedule_kernel(d->options.schedule, kernel)->stream] = true;
+}
+
+/* Returns when the soonest kernel will be ready that only the host's time holds back; UINT64_MAX: none. */
+static uint64_t streams_start(struct device *d, uint32_t r, uint64_t now)
+{
+    struct rank *rank = &d->rank[r];
+    uint64_t next = UINT64_MAX;
+    for (uint32_t s = 0; s < SCHEDULE_STREAMS_MAX; s++) {
+        if (rank->stream_busy[s] || rank->head[s] == d->list_count[s]) continue;
+        const uint32_t kernel = d->list[s][rank->head[s]];
+        uint64_t ready = ready_ps(d, rank, kernel);
+        if (ready < rank->stream_free_ps[s]) ready = rank->stream_free_ps[s];
+        if (ready <= now) kernel_start(d, r, kernel, ready);
+        else if (ready < next) next = ready;
+    }
+    return next;
+}
+
+static uint32_t priority_of(const struct device *d, const struct running *run)
+{
+    return d->options.schedule->priority[schedule_kernel(d->options.schedule, run->kernel)->stream];
+}
+
+static void sms_take(struct device *d, uint32_t r, struct running *run, uint64_t now)
+{
+    struct rank *rank = &d->rank[r];
+    const uint32_t take = rank->free_sms < run->wanted ? rank->free_sms : run->wanted;
+    if (!take) return;
+    const bool shares = cost_of(d, r, run->kernel)->occupancy == OCCUPANCY_SHARES;
+    if (shares && run->groups < GROUPS_MAX) run->group[run->groups++] = (struct group){ take, run->left_ps };
+    else if (shares) run->group[GROUPS_MAX - 1].sms += take;
+    rank->free_sms -= take;
+    run->wanted -= take;
+    run->have += take;
+    uint64_t *begin = &rank->times[run->kernel].begin_ps;
+    if (run->meeting ? run->wanted == 0 : *begin == UINT64_MAX) *begin = now;
+}
+
+/* Short blocks give back what they have; then who keeps SMs takes them, and short blocks what is left. */
+static void sms_share(struct device *d, uint32_t r, uint64_t now)
+{
+    struct rank *rank = &d->rank[r];
+    for (uint32_t i = 0; i < rank->running_count; i++) {
+        struct running *run = &rank->running[i];
+        if (run->meeting || cost_of(d, r, run->kernel)->occupancy != OCCUPANCY_SHORT) continue;
+        rank->free_sms += run->have;
+        run->wanted += run->have;
+        run->have = 0;
+    }
+    for (int brief = 0; brief < 2; brief++)
+        for (uint32_t priority = 0; priority < SCHEDULE_STREAMS_MAX; priority++)
+            for (uint32_t i = 0; i < rank->running_count; i++) {
+                struct running *run = &rank->running[i];
+                const bool is_short = cost_of(d, r, run->kernel)->occupancy == OCCUPANCY_SHORT;
+                if (is_short == (brief == 1) && priority_of(d, run) == priority && run->wanted)
+                    sms_take(d, r, run, now);
+            }
+}
+
+/* ---- how fast it goes on ---- */
+
+static double share_rate(const struct step_cost *cost, double share)
+{
+    const double bytes_rate = fmin(1, share / DEVICE_BYTES_SHARE);
+    return 1 / (cost->clock_share / share + (1 - cost->clock_share) / bytes_rate);
+}
+
+static void rates_set(struct device *d, uint32_t r)
+{
+    struct rank *rank = &d->rank[r];
+    struct device_running seen[DEVICE_RUNNING_MAX];
+    uint32_t count = 0, place[DEVICE_RUNNING_MAX];
+    for (uint32_t i = 0; i < rank->running_count; i++) {
+        const struct running *run = &rank->running[i];
+        if (!run->have || (run->meeting && run->wanted)) continue;
+        const double share = (double)run->have / (run->have + run->wanted);
+        place[count] = i;
+        seen[count++] = (struct device_running){ .kernel = run->kernel, .sms_share = share, .slow = 1 };
+    }
+    if (d->options.contend) d->options.contend(d->options.context, r, seen, count);
+    for (uint32_t i = 0; i < count; i++) {
+        struct running *run = &rank->running[place[i]];
+        const struct step_cost *cost = cost_of(d, r, run->kernel);
+        assert(seen[i].slow >= 1 && isfinite(seen[i].slow));
+        run->rate = (run->groups ? 1 : share_rate(cost, seen[i].sms_share)) / seen[i].slow;
+    }
+}
+
+static uint64_t next_end_ps(const struct rank *rank, uint64_t now)
+{
+    double soonest_ps = INFINITY;
+    for (uint32_t i = 0; i < rank->running_count; i++) {
+        const struct running *run = &rank->running[i];
+        if (run->meeting || !run->have) continue;
+        double left_ps = run->left_ps;
+        for (uint32_t g = 0; g < run->groups; g++)
+            left_ps = g ? fmin(left_ps, run->group[g].left_ps) : run->group[g].left_ps;
+        soonest_ps = fmin(soonest_ps, left_ps / run->rate);
+    }
+    return isinf(soonest_ps) ? UINT64_MAX : now + (uint64_t)ceil(fmax(soonest_ps, 0));
+}
+
+static void rank_go_on(struct device *d, uint32_t r)
+{
+    struct rank *rank = &d->rank[r];
+    const uint64_t now = d->options.now_ps(d->options.context);
+    work_done(d, rank, now);
+    host_go_on(d, rank, now);
+    uint64_t next = streams_start(d, r, now);
+    sms_share(d, r, now);
+    rates_set(d, r);
+    const uint64_t end = next_end_ps(rank, now);
+    if (end < next) next = end;
+    for (uint32_t i = 0; i < rank->running_count; i++) {
+        struct running *run = &rank->running[i];
+        if (!run->meeting || run->begun || run->wanted) continue;
+        run->begun = true;
+        d->options.begin(d->options.context, r, run->kernel);
+    }
+    if (next != UINT64_MAX) d->options.timer_set(d->options.context, r, next);
+}
+
+void device_start(struct device *d)
+{
+    const uint64_t now = d->options.now_ps(d->options.context);
+    for (uint32_t r = 0; r < d->options.ranks; r++) d->rank[r].last_ps = d->rank[r].host_ps = now;
+    for (uint32_t r = 0; r < d->options.ranks; r++) rank_go_on(d, r);
+}
+
+void device_timer(struct device *d, uint32_t rank) { rank_go_on(d, rank); }
+
+void device_ended(struct device *d, uint32_t r)
+{
+    struct rank *rank = &d->rank[r];
+    uint32_t place = 0;
+    while (place < rank->running_count && !(rank->running[place].meeting && rank->running[place].begun)) place++;
+    assert(place < rank->running_count);
+    const uint64_t now = d->options.now_ps(d->options.context);
+    work_done(d, rank, now); /* others first: places move only behind those that end */
+    for (place = 0; !(rank->running[place].meeting && rank->running[place].begun);) place++;
+    kernel_end(d, rank, place, now);
+    rank_go_on(d, r);
+}
+
+const struct device_times *device_times(const struct device *d, uint32_t rank, uint32_t kernel)
+{
+    assert(rank < d->options.ranks && kernel < d->kernels);
+    return &d->rank[rank].times[kernel];
+}
+
+bool device_finished(const struct device *d, char *text, size_t text_size)
+{
+    for (uint32_t r = 0; r < d->options.ranks; r++) {
+        const struct rank *rank = &d->rank[r];
+        if (rank->ended == d->kernels) continue;
+        uint32_t kernel = 0;
+        while (rank->done[kernel]) kernel++;
+        const struct schedule_kernel *k = schedule_kernel(d->options.schedule, kernel);
+        snprintf(text, text_size, "rank %u: layer %u: %s of batch %u has not ended", r, k->layer, step_op_name(k->op),
+                 k->batch);
+        return false;
+    }
+    return true;
+}

@@ -1,0 +1,180 @@
+/* net.c - reads config.json by jansson into a struct net, see net.h.  Knows which names families give a size. */
+#include "models/step/net.h"
+
+#include <jansson.h>
+#include <string.h>
+#include "reports/whole_file.h"
+#include "sim/share.h"
+
+enum { FILE_BYTES_MAX = 1 << 20, SIZE_MAX_OF_NET = 1 << 24, DEPTH_MAX_OF_NET = 1 << 12 };
+
+struct reader {
+    const char *source;
+    const json_t *config;
+    GError **error;
+    bool good;
+};
+
+static void reader_refuse(struct reader *r, const char *key, const char *expected, const char *found)
+{
+    if (r->good)
+        g_set_error(r->error, NET_ERROR, NET_ERROR_FIELD, "%s: %s: expected %s, found %s", r->source, key, expected,
+                    found);
+    r->good = false;
+}
+
+/* The first of names (divided by '|') that the file has and that is not null. */
+static const json_t *find(const struct reader *r, const char *names, char **name)
+{
+    g_auto(GStrv) each = g_strsplit(names, "|", 0);
+    for (char **n = each; *n; n++) {
+        const json_t *value = json_object_get(r->config, *n);
+        if (!value || json_is_null(value)) continue;
+        *name = g_strdup(*n);
+        return value;
+    }
+    *name = g_strdup(each[0]);
+    return NULL;
+}
+
+static uint32_t number(struct reader *r, const char *names, uint32_t least, uint32_t most, int64_t otherwise)
+{
+    g_autofree char *name = NULL;
+    const json_t *value = find(r, names, &name);
+    if (!value && otherwise >= 0) return (uint32_t)otherwise;
+    const json_int_t got = json_is_integer(value) ? json_integer_value(value) : -1;
+    if (got >= least && got <= most) return (uint32_t)got;
+    g_autofree char *expected = g_strdup_printf("a whole number from %u to %u", least, most);
+    g_autofree char *found = !value ? g_strdup("nothing") : json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+    if (found && strlen(found) > 40) memcpy(found + 37, "...", 4);
+    reader_refuse(r, name, expected, found ? found : "what cannot be shown");
+    return least;
+}
+
+static uint32_t size(struct reader *r, const char *names) { return number(r, names, 1, SIZE_MAX_OF_NET, -1); }
+static uint32_t size_or(struct reader *r, const char *names, uint32_t otherwise)
+{
+    return number(r, names, 0, SIZE_MAX_OF_NET, otherwise);
+}
+
+/* Layers without experts: counted (first_k_dense_replace), listed (mlp_only_layers), or marked (moe_layer_freq). */
+static uint32_t dense_layers(struct reader *r, uint32_t layers)
+{
+    const json_t *listed = json_object_get(r->config, "mlp_only_layers");
+    const json_t *marked = json_object_get(r->config, "moe_layer_freq");
+    if (json_object_get(r->config, "first_k_dense_replace"))
+        return number(r, "first_k_dense_replace", 0, layers - 1, 0);
+    if (json_is_array(listed) && json_array_size(listed) < layers) return (uint32_t)json_array_size(listed);
+    uint32_t dense = 0;
+    for (size_t i = 0; json_is_array(marked) && i < json_array_size(marked) && i + 1 < layers; i++)
+        dense += json_integer_value(json_array_get(marked, i)) == 0;
+    return dense;
+}
+
+static void attention_read(struct reader *r, struct net *net)
+{
+    net->heads = number(r, "num_attention_heads", 1, 1 << 16, -1);
+    net->latent = json_is_integer(json_object_get(r->config, "kv_lora_rank"));
+    if (net->latent) {
+        net->q_rank = size_or(r, "q_lora_rank", 0);
+        net->kv_rank = size(r, "kv_lora_rank");
+        net->nope_size = size(r, "qk_nope_head_dim");
+        net->rope_size = size(r, "qk_rope_head_dim");
+        net->value_size = size(r, "v_head_dim");
+        return;
+    }
+    net->kv_heads = number(r, "num_key_value_heads", 1, 1 << 16, net->heads);
+    net->head_size = number(r, "head_dim", 1, 1 << 16, net->heads ? net->hidden / net->heads : 1);
+}
+
+struct net *net_parse(const char *source, const char *text, size_t size_bytes, GError **error)
+{
+    json_error_t problem;
+    json_t *config = json_loadb(text, size_bytes, JSON_REJECT_DUPLICATES, &problem);
+    if (!json_is_object(config)) {
+        g_set_error(error, NET_ERROR, NET_ERROR_FILE, "%s:%d: expected a config.json, found %s", source,
+                    config ? 1 : problem.line, config ? "another value than an object" : problem.text);
+        json_decref(config);
+        return NULL;
+    }
+    const json_t *inner = json_object_get(config, "text_config"); /* of a net that also sees */
+    struct reader r = {
+        .source = source, .config = json_is_object(inner) ? inner : config, .error = error, .good = true
+    };
+    struct net *net = g_new0(struct net, 1);
+    static const char experts[] = "n_routed_experts|num_experts|num_local_experts";
+    g_autofree char *name = NULL;
+    if (!find(&r, experts, &name))
+        reader_refuse(&r, name, "a net with experts (n_routed_experts, num_experts or num_local_experts)", "none");
+    net->layers = number(&r, "num_hidden_layers", 1, DEPTH_MAX_OF_NET, -1);
+    net->hidden = size(&r, "hidden_size");
+    net->vocabulary = size(&r, "vocab_size");
+    net->inter = size(&r, "intermediate_size");
+    net->experts = number(&r, experts, 1, 1 << 16, -1);
+    net->topk = number(&r, "num_experts_per_tok|experts_per_token|moe_topk", 1, net->experts, -1);
+    net->expert_inter = number(&r, "moe_intermediate_size", 1, SIZE_MAX_OF_NET, net->inter);
+    net->dense_layers = r.good ? dense_layers(&r, net->layers) : 0;
+    const uint32_t shared = number(&r, "n_shared_experts|num_shared_experts", 0, 1 << 10, 0);
+    const uint64_t shared_inter = number(&r, "shared_expert_intermediate_size", 0, SIZE_MAX_OF_NET, 0);
+    net->shared_inter = (uint32_t)MIN(shared_inter ? shared_inter : (uint64_t)shared * net->expert_inter, UINT32_MAX);
+    attention_read(&r, net);
+    json_decref(config);
+    if (r.good) return net;
+    net_free(net);
+    return NULL;
+}
+
+/* The folder's name where the file is called config.json, as Hugging Face has it. */
+static char *name_of(const char *path)
+{
+    g_autofree char *file = g_path_get_basename(path), *folder = g_path_get_dirname(path);
+    if (strcmp(file, "config.json") == 0 && strcmp(folder, ".") != 0) return g_path_get_basename(folder);
+    char *dot = strrchr(file, '.');
+    return dot && dot != file ? g_strndup(file, (gsize)(dot - file)) : g_strdup(file);
+}
+
+struct net *net_load(const char *path_or_name, GError **error)
+{
+    g_autofree char *lower = g_ascii_strdown(path_or_name, -1);
+    g_autofree char *shipped = g_file_test(path_or_name, G_FILE_TEST_IS_REGULAR) ? NULL : share_find(SHARE_NETS, lower);
+    const char *path = shipped ? shipped : path_or_name;
+    size_t size_bytes;
+    if (!shipped && !strchr(path_or_name, '/') && !g_file_test(path, G_FILE_TEST_EXISTS)) {
+        g_auto(GStrv) names = share_names(SHARE_NETS);
+        g_autofree char *list = g_strjoinv(", ", names);
+        g_set_error(error, NET_ERROR, NET_ERROR_FILE, "--net: expected a config.json or one of %s; found \"%s\"", list,
+                    path_or_name);
+        return NULL;
+    }
+    g_autofree char *text = whole_file_read(path, FILE_BYTES_MAX, &size_bytes, error);
+    struct net *net = text ? net_parse(path, text, size_bytes, error) : NULL;
+    if (net) net->name = name_of(path);
+    return net;
+}
+
+void net_free(struct net *net)
+{
+    if (!net) return;
+    g_free(net->name);
+    g_free(net);
+}
+
+uint64_t net_attention_weights(const struct net *net)
+{
+    const uint64_t h = net->hidden, heads = net->heads;
+    if (!net->latent) return h * net->head_size * (2 * heads + 2 * (uint64_t)net->kv_heads);
+    const uint64_t q = heads * (net->nope_size + net->rope_size);
+    const uint64_t queries = net->q_rank ? h * net->q_rank + net->q_rank * q : h * q;
+    return queries + h * (net->kv_rank + net->rope_size) +
+           (uint64_t)net->kv_rank * heads * (net->nope_size + net->value_size) + heads * net->value_size * h;
+}
+
+uint64_t net_experts_weights(const struct net *net) { return 3ull * net->hidden * net->expert_inter * net->experts; }
+uint64_t net_shared_weights(const struct net *net) { return 3ull * net->hidden * net->shared_inter; }
+uint64_t net_dense_weights(const struct net *net) { return 3ull * net->hidden * net->inter; }
+uint64_t net_head_weights(const struct net *net) { return 2ull * net->hidden * net->vocabulary; }
+
+uint64_t net_cache_numbers(const struct net *net)
+{
+    return net->latent ? net->kv_rank + net->rope_size : 2ull * net->kv_heads * net->head_size;
+}

@@ -1,0 +1,187 @@
+/* schedule.c - the programs of streams that engines run, by overlap; see schedule.h.
+ *
+ * Orders follow SGLang's operations strategies (python/sglang/srt/batch_overlap) and DeepSeek's profiles. */
+#include "models/step/schedule.h"
+
+#include <assert.h>
+#include <string.h>
+
+const char *step_op_name(enum step_op op)
+{
+    static const char *const name[STEP_OPS] = { "attention", "project", "core", "gate", "shared",
+                                                "experts",   "dense",   "head", "comm" };
+    return name[op];
+}
+
+static const char *const overlap_names[] = { [STEP_SEQUENTIAL] = "sequential",
+                                             [STEP_SHARED_ASIDE] = "shared",
+                                             [STEP_TWO_BATCH] = "two-batch",
+                                             [STEP_STAGES] = "stages" };
+
+const char *step_overlap_name(enum step_overlap overlap) { return overlap_names[overlap]; }
+
+bool step_overlap_parse(const char *text, enum step_overlap *overlap)
+{
+    for (size_t i = 0; i < G_N_ELEMENTS(overlap_names); i++) {
+        if (strcmp(text, overlap_names[i]) != 0) continue;
+        *overlap = (enum step_overlap)i;
+        return true;
+    }
+    return false;
+}
+
+struct maker {
+    struct schedule *schedule;
+    const struct schedule_phases *phases;
+    bool shared;
+};
+
+/* Waits that are SCHEDULE_NONE are left out. */
+static uint32_t add(struct maker *m, uint8_t stream, enum step_op op, uint32_t layer, uint32_t batch, uint32_t first,
+                    uint32_t second)
+{
+    struct schedule_kernel k = {
+        .stream = stream, .op = (uint8_t)op, .batch = (uint8_t)batch, .layer = (uint16_t)layer
+    };
+    if (first != SCHEDULE_NONE) k.wait[k.num_waits++] = first;
+    if (second != SCHEDULE_NONE) k.wait[k.num_waits++] = second;
+    g_array_append_val(m->schedule->kernels, k);
+    return m->schedule->kernels->len - 1;
+}
+
+/* Phases [first, end) one after another; returns the last. */
+static uint32_t comm(struct maker *m, uint8_t stream, uint32_t layer, uint32_t batch, uint32_t first, uint32_t end,
+                     uint32_t after)
+{
+    uint32_t last = after;
+    for (uint32_t p = first; p < end; p++) {
+        last = add(m, stream, STEP_COMM, layer, batch, p == first ? after : SCHEDULE_NONE, SCHEDULE_NONE);
+        struct schedule_kernel *k = &g_array_index(m->schedule->kernels, struct schedule_kernel, last);
+        k->phase = (uint8_t)p;
+        k->host_waits = m->phases->host_waits && strcmp(m->phases->name[p], "notify") == 0;
+    }
+    return last;
+}
+
+static uint32_t dispatch(struct maker *m, uint8_t stream, uint32_t layer, uint32_t batch, uint32_t after)
+{
+    return comm(m, stream, layer, batch, 0, m->phases->combine, after);
+}
+
+static uint32_t combine(struct maker *m, uint8_t stream, uint32_t layer, uint32_t batch, uint32_t after)
+{
+    return comm(m, stream, layer, batch, m->phases->combine, m->phases->count, after);
+}
+
+static void layer_alone(struct maker *m, uint32_t layer, bool aside)
+{
+    const bool between = aside && m->phases->hooks, apart = aside && !between;
+    uint32_t beside = SCHEDULE_NONE;
+    add(m, STREAM_MAIN, STEP_ATTENTION, layer, 0, SCHEDULE_NONE, SCHEDULE_NONE);
+    const uint32_t gate = add(m, STREAM_MAIN, STEP_GATE, layer, 0, SCHEDULE_NONE, SCHEDULE_NONE);
+    if (m->shared && !between)
+        beside = add(m, apart ? STREAM_SIDE : STREAM_MAIN, STEP_SHARED, layer, 0, gate, SCHEDULE_NONE);
+    (void)comm(m, STREAM_MAIN, layer, 0, 0, between ? 1 : m->phases->combine, SCHEDULE_NONE);
+    if (between) {
+        if (m->shared) add(m, STREAM_MAIN, STEP_SHARED, layer, 0, SCHEDULE_NONE, SCHEDULE_NONE);
+        (void)comm(m, STREAM_MAIN, layer, 0, 1, m->phases->combine, SCHEDULE_NONE);
+    }
+    const uint32_t experts = add(m, STREAM_MAIN, STEP_EXPERTS, layer, 0, SCHEDULE_NONE, SCHEDULE_NONE);
+    (void)combine(m, STREAM_MAIN, layer, 0, apart && beside != SCHEDULE_NONE ? beside : experts);
+}
+
+/* Both batches go through each stage in turn; the other's compute stands between a batch's communication and what needs
+ * it.  before[]: what a batch's attention waits for. */
+static void layer_two_batch(struct maker *m, uint32_t layer, uint32_t before[2])
+{
+    uint32_t arrived[2], returned[2];
+    for (uint32_t b = 0; b < 2; b++) {
+        add(m, STREAM_MAIN, STEP_ATTENTION, layer, b, before[b], SCHEDULE_NONE);
+        const uint32_t gate = add(m, STREAM_MAIN, STEP_GATE, layer, b, SCHEDULE_NONE, SCHEDULE_NONE);
+        arrived[b] = dispatch(m, STREAM_COMM, layer, b, gate);
+    }
+    for (uint32_t b = 0; b < 2; b++) {
+        const uint32_t experts = add(m, STREAM_MAIN, STEP_EXPERTS, layer, b, arrived[b], SCHEDULE_NONE);
+        returned[b] = combine(m, STREAM_COMM, layer, b, experts);
+    }
+    for (uint32_t b = 0; b < 2; b++) {
+        if (m->shared) add(m, STREAM_MAIN, STEP_SHARED, layer, b, SCHEDULE_NONE, SCHEDULE_NONE);
+        before[b] = returned[b];
+    }
+}
+
+/* DeepSeek's stages of decode: 0 what precedes attention's core, 1 the core, 2 dispatch's send, 3 its receive, experts,
+ * combine's send, 4 combine's receive.  The second batch is two stages behind, and all is on one stream. */
+static void stage(struct maker *m, uint32_t stage, uint32_t layer, uint32_t batch)
+{
+    switch (stage) {
+    case 0: add(m, STREAM_MAIN, STEP_PROJECT, layer, batch, SCHEDULE_NONE, SCHEDULE_NONE); break;
+    case 1:
+        add(m, STREAM_MAIN, STEP_CORE, layer, batch, SCHEDULE_NONE, SCHEDULE_NONE);
+        add(m, STREAM_MAIN, STEP_GATE, layer, batch, SCHEDULE_NONE, SCHEDULE_NONE);
+        break;
+    case 2:
+        comm(m, STREAM_MAIN, layer, batch, 0, 1, SCHEDULE_NONE);
+        if (m->shared) add(m, STREAM_MAIN, STEP_SHARED, layer, batch, SCHEDULE_NONE, SCHEDULE_NONE);
+        break;
+    case 3:
+        comm(m, STREAM_MAIN, layer, batch, 1, 2, SCHEDULE_NONE);
+        add(m, STREAM_MAIN, STEP_EXPERTS, layer, batch, SCHEDULE_NONE, SCHEDULE_NONE);
+        comm(m, STREAM_MAIN, layer, batch, 2, 3, SCHEDULE_NONE);
+        break;
+    default: comm(m, STREAM_MAIN, layer, batch, 3, 4, SCHEDULE_NONE);
+    }
+}
+
+static void layers_in_stages(struct maker *m, uint32_t first, uint32_t layers)
+{
+    enum { STAGES = 5, BEHIND = 2 };
+    for (uint32_t s = 0; s < layers * STAGES + BEHIND; s++) {
+        if (s < layers * STAGES) stage(m, s % STAGES, first + s / STAGES, 0);
+        if (s >= BEHIND) stage(m, (s - BEHIND) % STAGES, first + (s - BEHIND) / STAGES, 1);
+    }
+}
+
+static bool phases_refuse(enum step_overlap overlap, const struct schedule_phases *phases, GError **error)
+{
+    const bool hooked = phases->hooks && phases->count == 4;
+    if (overlap == STEP_STAGES ? hooked : overlap != STEP_TWO_BATCH || !phases->hooks) return false;
+    g_set_error(error, SCHEDULE_ERROR, SCHEDULE_ERROR_OVERLAP, "--schedule %s: expected %s", overlap_names[overlap],
+                overlap == STEP_STAGES ? "low-latency kernels with --hook, and no --mask-timeout"
+                                       : "kernels without --hook (\"stages\" is for those with it)");
+    return true;
+}
+
+struct schedule *schedule_new(enum step_overlap overlap, const struct schedule_layers *layers,
+                              const struct schedule_phases *phases, GError **error)
+{
+    if (phases_refuse(overlap, phases, error)) return NULL;
+    struct schedule *s = g_new0(struct schedule, 1);
+    struct maker m = { .schedule = s, .phases = phases, .shared = layers->shared };
+    uint32_t before[2] = { SCHEDULE_NONE, SCHEDULE_NONE };
+    assert(phases->combine < phases->count && layers->sparse > 0);
+    s->kernels = g_array_new(FALSE, TRUE, sizeof(struct schedule_kernel));
+    s->batches = overlap == STEP_TWO_BATCH || overlap == STEP_STAGES ? 2 : 1;
+    s->priority[STREAM_MAIN] = 1;
+    s->priority[STREAM_SIDE] = 2;
+    for (uint32_t l = 0; l < layers->dense; l++)
+        for (uint32_t b = 0; b < s->batches; b++) {
+            add(&m, STREAM_MAIN, STEP_ATTENTION, l, b, SCHEDULE_NONE, SCHEDULE_NONE);
+            add(&m, STREAM_MAIN, STEP_DENSE, l, b, SCHEDULE_NONE, SCHEDULE_NONE);
+        }
+    if (overlap == STEP_STAGES) layers_in_stages(&m, layers->dense, layers->sparse);
+    for (uint32_t l = layers->dense; overlap != STEP_STAGES && l < layers->dense + layers->sparse; l++) {
+        if (overlap == STEP_TWO_BATCH) layer_two_batch(&m, l, before);
+        else layer_alone(&m, l, overlap == STEP_SHARED_ASIDE);
+    }
+    for (uint32_t b = 0; layers->head && b < s->batches; b++)
+        add(&m, STREAM_MAIN, STEP_HEAD, layers->dense + layers->sparse, b, before[b], SCHEDULE_NONE);
+    return s;
+}
+
+void schedule_free(struct schedule *schedule)
+{
+    if (!schedule) return;
+    g_array_free(schedule->kernels, TRUE);
+    g_free(schedule);
+}

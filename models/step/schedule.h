@@ -1,0 +1,81 @@
+/* schedule.h - a step as a program of streams: which kernel follows which, on every rank alike.
+ *
+ * Kernels of one stream run one after another; a kernel also waits for the kernels that it names.  Nothing stands
+ * between layers: ranks meet only in their communication kernels.  What a kernel takes on a rank is no part of it. */
+#ifndef MODELS_STEP_SCHEDULE_H
+#define MODELS_STEP_SCHEDULE_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SCHEDULE_ERROR (g_quark_from_static_string("eptwin-schedule"))
+enum schedule_error { SCHEDULE_ERROR_OVERLAP };
+
+enum step_op {
+    STEP_ATTENTION,
+    STEP_PROJECT, /* where attention is in two parts: what precedes its core, and then the rest */
+    STEP_CORE,
+    STEP_GATE,
+    STEP_SHARED,
+    STEP_EXPERTS,
+    STEP_DENSE, /* the feed-forward of a layer without experts */
+    STEP_HEAD,
+    STEP_COMPUTE_OPS,
+    STEP_COMM = STEP_COMPUTE_OPS, /* a phase of dispatch or combine */
+    STEP_OPS
+};
+const char *step_op_name(enum step_op op);
+
+enum step_overlap {
+    STEP_SEQUENTIAL,   /* one stream, one batch */
+    STEP_SHARED_ASIDE, /* the shared expert beside dispatch: on its own stream, or between send and receive */
+    STEP_TWO_BATCH,    /* normal kernels: each batch's communication beside the other's compute */
+    STEP_STAGES,       /* low latency with hooks, two batches: DeepSeek's stages of decode */
+};
+bool step_overlap_parse(const char *text, enum step_overlap *overlap);
+const char *step_overlap_name(enum step_overlap overlap);
+
+enum { SCHEDULE_WAITS_MAX = 3, SCHEDULE_STREAMS_MAX = 3, SCHEDULE_NONE = UINT32_MAX };
+enum { STREAM_MAIN, STREAM_COMM, STREAM_SIDE };
+
+struct schedule_kernel {
+    uint8_t stream, op, batch, phase; /* phase: of STEP_COMM, as the kernel family numbers them */
+    uint8_t num_waits;
+    bool host_waits; /* the host launches nothing more before it has ended */
+    uint16_t layer;
+    uint32_t wait[SCHEDULE_WAITS_MAX]; /* kernels before it in the array */
+};
+
+struct schedule {
+    GArray *kernels; /* struct schedule_kernel, in the order in which the host launches them */
+    uint32_t batches;
+    uint8_t priority[SCHEDULE_STREAMS_MAX]; /* of streams: the lower number gets free SMs first */
+};
+
+/* What the kernel family's phases are to a schedule. */
+struct schedule_phases {
+    const char *const *name; /* [count] of one iteration */
+    uint32_t count;
+    uint32_t combine; /* the first phase that belongs to combine; those before it are dispatch */
+    bool hooks;       /* each of both is a send and a receive */
+    bool host_waits;  /* the host waits for the phase "notify" */
+};
+
+struct schedule_layers {
+    uint32_t dense, sparse; /* without experts, with them, in this order */
+    bool shared;            /* those with experts have a shared one, too */
+    bool head;
+};
+
+/* NULL and *error where the kernels cannot overlap so. */
+struct schedule *schedule_new(enum step_overlap overlap, const struct schedule_layers *layers,
+                              const struct schedule_phases *phases, GError **error);
+void schedule_free(struct schedule *schedule);
+
+static inline const struct schedule_kernel *schedule_kernel(const struct schedule *s, uint32_t kernel)
+{
+    return &g_array_index(s->kernels, struct schedule_kernel, kernel);
+}
+
+#endif

@@ -1,0 +1,243 @@
+/* step.c - what options of `eptwin step` mean: a net, its kernels, its costs, its schedule; see step.h. */
+#include "models/step/step.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+#include "sim/share.h"
+#include "sim/units.h"
+
+enum {
+    BATCH_DECODE = 128,
+    BATCH_PREFILL = 4096,
+    CONTEXT_DEFAULT = 4096,
+    LAYERS_DECODE = 12,
+    LAYERS_PREFILL = 4,
+    BATCH_MAX = 1 << 20,
+    HIDDEN_DEFAULT = 7168
+};
+
+static bool refuse(GError **error, const char *option, const char *expected, const char *found)
+{
+    g_set_error(error, STEP_ERROR, STEP_ERROR_OPTION, "--%s: expected %s, found %s", option, expected, found);
+    return false;
+}
+
+static bool number_check(const char *option, int value, int most, GError **error)
+{
+    if (value >= 0 && value <= most) return true;
+    g_autofree char *expected = g_strdup_printf("a whole number from 1 to %d", most);
+    g_autofree char *found = g_strdup_printf("%d", value);
+    return refuse(error, option, expected, found);
+}
+
+static bool share_check(const char *option, double value, double most, GError **error)
+{
+    if (value >= 0 && value <= most) return true; /* NaN is none of them */
+    g_autofree char *expected = g_strdup_printf("a number from 0 to %g", most);
+    g_autofree char *found = g_strdup_printf("%g", value);
+    return refuse(error, option, expected, found);
+}
+
+static bool numbers_check(const struct step_options *o, GError **error)
+{
+    return number_check("batch", o->batch, BATCH_MAX, error) && number_check("context", o->context, 1 << 24, error) &&
+           number_check("attention-tp", o->attention_tp, 1024, error) &&
+           number_check("redundant", o->redundant, 1 << 16, error) && number_check("draws", o->draws, 1000, error) &&
+           share_check("spread", o->spread_pct, 20, error) && share_check("jitter", o->jitter_pct, 50, error) &&
+           share_check("clock", o->clock_ghz, 10, error);
+}
+
+/* Tables and GPU. */
+static bool sources_load(struct step_plan *p, const struct step_options *o, const struct cluster *cluster,
+                         GError **error)
+{
+    g_autofree char *shipped = share_find(SHARE_TABLES, "compute");
+    if (!shipped) return refuse(error, "table", "the shipped compute.csv.zst beside the nets", "none");
+    p->gpu = step_gpu_load(o->gpu, cluster->name, error);
+    if (!p->gpu) return false;
+    p->shipped = compute_table_load(shipped, error);
+    if (p->shipped && o->table) p->own = compute_table_load(o->table, error);
+    return p->shipped && (!o->table || p->own);
+}
+
+/* What the net and the deployment say to the kernels. */
+static bool case_make(struct step_plan *p, const struct step_options *o, const struct case_options *c,
+                      const struct cluster *cluster, bool prefill, GError **error)
+{
+    const struct {
+        const char *option;
+        bool given;
+    } others[] = {
+        { "arrival", c->arrival }, { "launch", c->launch }, { "mask-timeout", c->mask_timeout }, { "fail", c->fail }
+    };
+    for (size_t i = 0; i < G_N_ELEMENTS(others); i++)
+        if (others[i].given) return refuse(error, others[i].option, "none beside a step", "one");
+    case_copy(&p->c, c);
+    if (!p->c.kernel) p->c.kernel = g_strdup(prefill ? "normal" : "ll");
+    if (strcmp(p->c.kernel, "ll") != 0 && strcmp(p->c.kernel, "normal") != 0 && strcmp(p->c.kernel, "v2") != 0)
+        return refuse(error, "kernel", "ll, normal or v2", p->c.kernel);
+    if (c->hidden != HIDDEN_DEFAULT && c->hidden != p->net->hidden)
+        return refuse(error, "hidden", "none: the net says it", "one");
+    p->c.hidden = p->net->hidden;
+    if (!p->c.trace) {
+        p->c.num_topk = p->net->topk;
+        p->c.num_experts = p->net->experts + (uint32_t)o->redundant;
+    }
+    if (p->run.overlap == STEP_STAGES || p->run.overlap == STEP_SHARED_ASIDE)
+        p->c.hook |= strcmp(p->c.kernel, "ll") == 0;
+    p->c.num_tokens = (p->batch + p->batches - 1) / p->batches;
+    case_node_settle(&p->c, cluster->nvlink.gpus);
+    return case_load(&p->c, &p->load, error);
+}
+
+static bool memory_check(struct step_plan *p, GError **error)
+{
+    const struct routing *routing = &p->load.routing;
+    p->weight_bytes = costs_weight_bytes(&p->costs, routing->ranks, routing->experts);
+    p->cache_bytes = costs_cache_bytes(&p->costs, p->batch);
+    const double most = p->gpu->memory_gb * 1e9;
+    if (p->weight_bytes + p->cache_bytes <= most) return true;
+    g_set_error(error, STEP_ERROR, STEP_ERROR_MEMORY,
+                "--batch: expected what %g GB of %s hold, found %.1f GB of weights and %.1f GB of cache (%u tokens, "
+                "context %g, %u ranks)",
+                p->gpu->memory_gb, p->gpu->name, p->weight_bytes / 1e9, p->cache_bytes / 1e9, p->batch,
+                p->costs.context, routing->ranks);
+    return false;
+}
+
+static bool layers_settle(struct step_plan *p, const struct step_options *o, bool prefill, GError **error)
+{
+    p->layers = p->net->layers - p->net->dense_layers;
+    uint32_t simulated = MIN(p->layers, prefill ? LAYERS_PREFILL : LAYERS_DECODE);
+    if (o->layers && strcmp(o->layers, "all") == 0) {
+        simulated = p->layers;
+    } else if (o->layers) {
+        guint64 n;
+        if (!g_ascii_string_to_unsigned(o->layers, 10, 1, p->layers, &n, NULL)) {
+            g_autofree char *expected = g_strdup_printf("all, or a whole number from 1 to %u", p->layers);
+            return refuse(error, "layers", expected, o->layers);
+        }
+        simulated = (uint32_t)n;
+    }
+    p->run.layers = (struct schedule_layers){
+        .dense = p->net->dense_layers, .sparse = simulated, .shared = p->net->shared_inter > 0, .head = true
+    };
+    return true;
+}
+
+static uint32_t value_or(int value, int otherwise) { return (uint32_t)(value ? value : otherwise); }
+
+static bool words_settle(struct step_plan *p, const struct step_options *o, bool *prefill, GError **error)
+{
+    *prefill = o->phase && strcmp(o->phase, "prefill") == 0;
+    if (o->phase && !*prefill && strcmp(o->phase, "decode") != 0)
+        return refuse(error, "phase", "decode or prefill", o->phase);
+    if (o->schedule && !step_overlap_parse(o->schedule, &p->run.overlap))
+        return refuse(error, "schedule", "sequential, shared, two-batch or stages", o->schedule);
+    return true;
+}
+
+static void costs_settle(struct step_plan *p, const struct step_options *o, const struct case_options *c, bool prefill)
+{
+    const bool normal = strcmp(p->c.kernel, "ll") != 0;
+    p->costs = (struct costs_options){ .net = p->net,
+                                       .gpu = p->gpu,
+                                       .own = p->own,
+                                       .shipped = p->shipped,
+                                       .prefill = prefill,
+                                       .fp8 = !c->dtype || strcmp(c->dtype, "fp8") == 0,
+                                       .contiguous = normal,
+                                       .attention_tp = value_or(o->attention_tp, 1),
+                                       .context = value_or(o->context, CONTEXT_DEFAULT),
+                                       .clock_ghz = o->clock_ghz > 0 ? o->clock_ghz
+                                                    : prefill        ? p->gpu->sustained_clock_ghz
+                                                                     : 0 };
+}
+
+static bool tp_refuse(const struct step_plan *p, GError **error)
+{
+    g_autofree char *found = g_strdup_printf("%u", p->costs.attention_tp);
+    g_autofree char *expected =
+        g_strdup_printf("a divisor of %u ranks up to %u heads", p->load.routing.ranks, p->net->heads);
+    return refuse(error, "attention-tp", expected, found);
+}
+
+bool step_plan_make(struct step_plan *p, const struct step_options *o, const struct case_options *c,
+                    const struct cluster *cluster, GError **error)
+{
+    bool prefill = false;
+    *p = (struct step_plan){ 0 };
+    case_init(&p->c);
+    if (!o->net) return refuse(error, "net", "a config.json or the name of a shipped net", "none");
+    if (!numbers_check(o, error) || !words_settle(p, o, &prefill, error)) return false;
+    p->net = net_load(o->net, error);
+    if (!p->net || !sources_load(p, o, cluster, error) || !layers_settle(p, o, prefill, error)) return false;
+    p->batches = p->run.overlap == STEP_TWO_BATCH || p->run.overlap == STEP_STAGES ? 2 : 1;
+    p->batch = value_or(o->batch, prefill ? BATCH_PREFILL : BATCH_DECODE);
+    if (p->batch < p->batches) return refuse(error, "batch", "at least a token for each of two batches", "1");
+    if (!case_make(p, o, c, cluster, prefill, error)) return false;
+    costs_settle(p, o, c, prefill);
+    if (p->costs.attention_tp > p->net->heads || p->load.routing.ranks % p->costs.attention_tp)
+        return tp_refuse(p, error);
+    p->costs.sms = cluster->gpu.sms;
+    if (p->run.overlap == STEP_TWO_BATCH) p->costs.leave_sms = p->c.num_sms ? p->c.num_sms : 24;
+    p->run.c = &p->c;
+    p->run.cluster = cluster;
+    p->run.load = &p->load;
+    p->run.costs = &p->costs;
+    p->run.spread = o->spread_pct / 100;
+    p->run.jitter = o->jitter_pct / 100;
+    p->run.launch_ps = o->graph ? 0 : cluster->calls.launch_call_ps;
+    p->run.sync_ps = cluster->gpu.host_sync_ps;
+    p->run.contention = o->contention;
+    return memory_check(p, error);
+}
+
+void step_plan_clear(struct step_plan *p)
+{
+    net_free(p->net);
+    step_gpu_free(p->gpu);
+    compute_table_free(p->own);
+    compute_table_free(p->shipped);
+    case_load_free(&p->load);
+    case_clear(&p->c);
+}
+
+struct step_run *step_plan_run(struct step_plan *p, uint32_t draw, GError **error)
+{
+    p->run.seed = p->c.seed + draw;
+    return step_run_new(&p->run, error);
+}
+
+double step_tokens_per_s(const struct step_plan *p, double step_us)
+{
+    assert(step_us > 0);
+    return 1e6 * (double)p->batch * p->load.routing.ranks / step_us;
+}
+
+void step_timeline(struct timeline *timeline, const struct step_run *run)
+{
+    static const char *const streams[SCHEDULE_STREAMS_MAX] = { "compute stream", "communication stream",
+                                                               "side stream" };
+    const struct schedule *s = step_run_schedule(run);
+    for (uint32_t r = 0; r < step_run_ranks(run); r++) {
+        g_autofree char *name = g_strdup_printf("rank %u", r);
+        timeline_name_process(timeline, r, name);
+        for (uint32_t i = 0; i < SCHEDULE_STREAMS_MAX; i++) timeline_name_track(timeline, r, i, streams[i]);
+        for (uint32_t k = 0; k < s->kernels->len; k++) {
+            const struct schedule_kernel *kernel = schedule_kernel(s, k);
+            const struct step_span span = step_run_span(run, r, k);
+            const char *what = kernel->op == STEP_COMM ? kernel_phase_name(step_run_job(run), kernel->phase)
+                                                       : step_op_name((enum step_op)kernel->op);
+            g_autofree char *detail = g_strdup_printf("layer %u, batch %u, %s", kernel->layer, kernel->batch,
+                                                      step_run_cost(run, r, k)->source);
+            timeline_record(timeline, &(struct timeline_span){ .name = what,
+                                                               .begin_ps = (uint64_t)(span.begin_us * 1e6),
+                                                               .end_ps = (uint64_t)(span.end_us * 1e6),
+                                                               .process = r,
+                                                               .track = kernel->stream,
+                                                               .detail = timeline_keep(timeline, detail) });
+        }
+    }
+}

@@ -1,0 +1,58 @@
+/* step.h - a whole step of a network on a cluster: what `eptwin step` asks for and gets. */
+#ifndef MODELS_STEP_STEP_H
+#define MODELS_STEP_STEP_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "models/case.h"
+#include "models/cluster.h"
+#include "models/step/step_answer.h"
+#include "reports/record.h"
+#include "sim/timeline.h"
+
+#define STEP_ERROR (g_quark_from_static_string("eptwin-step"))
+enum step_error { STEP_ERROR_OPTION, STEP_ERROR_MEMORY };
+
+struct step_options {
+    char *net, *gpu, *table, *phase, *schedule, *layers; /* as given; NULL: the default */
+    int batch, context, attention_tp, redundant, draws;  /* 0: the default */
+    double clock_ghz, spread_pct, jitter_pct;
+    bool graph, contention;
+};
+
+/* What step_options become. */
+struct step_plan {
+    struct net *net;
+    struct step_gpu *gpu;
+    struct compute_table *own, *shipped;
+    struct costs_options costs;
+    struct step_run_options run;
+    struct case_options c; /* the kernels of one batch */
+    struct case_load load;
+    uint32_t batch, batches;          /* tokens of a rank in a step; in how many parts */
+    uint32_t layers;                  /* with experts */
+    double weight_bytes, cache_bytes; /* on a GPU */
+};
+
+/* c: what the user said of the kernels.  False and *error where something does not fit; clear it either way. */
+bool step_plan_make(struct step_plan *plan, const struct step_options *o, const struct case_options *c,
+                    const struct cluster *cluster, GError **error);
+void step_plan_clear(struct step_plan *plan);
+
+/* Draw number `draw` of it. */
+struct step_run *step_plan_run(struct step_plan *plan, uint32_t draw, GError **error);
+
+/* Rows and header lines of the step.  total_ms: of all draws, sorted. */
+void step_record(struct record *record, const struct step_plan *plan, const struct step_answer *answer,
+                 const double *total_ms, uint32_t draws);
+/* A table to read; explain: and where the time goes, in sentences. */
+void step_text_append(GString *out, const struct step_plan *plan, const struct step_answer *answer,
+                      const double *total_ms, uint32_t draws, bool explain);
+/* Kernels of every rank by stream. */
+void step_timeline(struct timeline *timeline, const struct step_run *run);
+
+/* Tokens of all GPUs that a step makes (decode) or takes in, a second. */
+double step_tokens_per_s(const struct step_plan *plan, double step_us);
+
+#endif

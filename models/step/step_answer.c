@@ -1,0 +1,259 @@
+/* step_answer.c - sums up a step's run, see step_answer.h. */
+#include "models/step/step_answer.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+#include "models/kernel.h"
+#include "sim/stats.h"
+
+const char *step_part_name(enum step_part part)
+{
+    static const char *const name[STEP_PARTS] = { "compute", "wire", "waiting", "contention", "sms", "host" };
+    return name[part];
+}
+
+const char *step_late_name(enum step_late late)
+{
+    static const char *const name[STEP_LATES] = { "more tokens", "a slower clock", "its own arrival" };
+    return name[late];
+}
+
+struct summing {
+    const struct step_run *run;
+    const struct schedule *schedule;
+    uint32_t ranks, kernels;
+    double *last_begin_us; /* [kernels] of communication: when the last rank began what it needs of all */
+    uint32_t *last_rank;   /* [kernels] that one */
+    struct step_answer *answer;
+    double *awaited_us; /* [ranks] */
+};
+
+static bool is_comm(const struct summing *s, uint32_t kernel)
+{
+    return schedule_kernel(s->schedule, kernel)->op == STEP_COMM;
+}
+
+/* A kernel that needs no other rank has no last one. */
+static void meetings_find(struct summing *s)
+{
+    for (uint32_t k = 0; k < s->kernels; k++) {
+        const uint32_t meeting = step_run_meeting(s->run, k);
+        for (uint32_t r = 0; meeting != SCHEDULE_NONE && r < s->ranks; r++) {
+            const double begin_us = step_run_span(s->run, r, meeting).begin_us;
+            if (r && begin_us <= s->last_begin_us[k]) continue;
+            s->last_begin_us[k] = begin_us;
+            s->last_rank[k] = r;
+        }
+    }
+}
+
+static double waited_us(const struct summing *s, uint32_t rank, uint32_t kernel)
+{
+    const struct step_span span = step_run_span(s->run, rank, kernel);
+    return fmax(fmin(s->last_begin_us[kernel], span.end_us) - span.begin_us, 0);
+}
+
+/* ---- exposed time ---- */
+
+/* From then on there is one more of a part, or one less. */
+struct edge {
+    double at_us;
+    int part, change;
+};
+
+static int edges_compare(gconstpointer a, gconstpointer b)
+{
+    const double x = ((const struct edge *)a)->at_us, y = ((const struct edge *)b)->at_us;
+    return x < y ? -1 : x > y;
+}
+
+static void part_add(GArray *edges, double from_us, double to_us, enum step_part part)
+{
+    const struct edge both[] = { { from_us, (int)part, 1 }, { to_us, (int)part, -1 } };
+    if (to_us > from_us) g_array_append_vals(edges, both, 2);
+}
+
+/* A communication kernel waits for SMs, for the last rank, then moves for as long as it does alone, and longer. */
+static void comm_parts_add(const struct summing *s, GArray *edges, uint32_t rank, uint32_t kernel)
+{
+    const struct step_span span = step_run_span(s->run, rank, kernel);
+    const double all_us = span.begin_us + waited_us(s, rank, kernel);
+    const double alone_us = fmin(all_us + step_run_alone_us(s->run, rank, kernel), span.end_us);
+    part_add(edges, span.ready_us, span.begin_us, PART_SMS);
+    part_add(edges, span.begin_us, all_us, PART_WAITING);
+    part_add(edges, all_us, alone_us, PART_WIRE);
+    part_add(edges, alone_us, span.end_us, PART_CONTENTION);
+}
+
+/* Compute hides communication; of communication, what moves hides what waits. */
+static void rank_parts_count(const struct summing *s, uint32_t rank, double end_us)
+{
+    static const enum step_part order[] = { PART_COMPUTE, PART_WIRE, PART_CONTENTION, PART_WAITING, PART_SMS };
+    g_autoptr(GArray) edges = g_array_new(FALSE, FALSE, sizeof(struct edge));
+    struct step_answer *a = s->answer;
+    int active[STEP_PARTS] = { 0 };
+    double at_us = 0;
+    for (uint32_t k = 0; k < s->kernels; k++) {
+        const struct step_span span = step_run_span(s->run, rank, k);
+        const uint32_t meeting = step_run_meeting(s->run, k);
+        if (meeting != SCHEDULE_NONE && meeting != k) /* a receive: what came since its send */
+            a->hidden_us += fmax(step_run_alone_us(s->run, rank, k) - (span.end_us - span.begin_us), 0) / s->ranks;
+        if (is_comm(s, k)) comm_parts_add(s, edges, rank, k);
+        else part_add(edges, span.begin_us, span.end_us, PART_COMPUTE);
+    }
+    g_array_sort(edges, edges_compare);
+    for (guint i = 0; i <= edges->len; i++) {
+        const struct edge *e = i < edges->len ? &g_array_index(edges, struct edge, i) : NULL;
+        const double until_us = e ? e->at_us : end_us;
+        enum step_part part = PART_HOST;
+        for (int p = (int)G_N_ELEMENTS(order) - 1; p >= 0; p--)
+            if (active[order[p]]) part = order[p];
+        a->part_us[part] += (until_us - at_us) / s->ranks;
+        if (part == PART_COMPUTE && active[PART_WIRE] + active[PART_CONTENTION] > 0)
+            a->hidden_us += (until_us - at_us) / s->ranks;
+        if (e) active[e->part] += e->change;
+        at_us = until_us;
+    }
+}
+
+/* ---- whom ranks wait for, and why that one is late ---- */
+
+/* The largest excess of the late rank over the mean since the communication before: rows of experts, or the clock. */
+static enum step_late late_of(const struct summing *s, uint32_t kernel, uint32_t late)
+{
+    double tokens_us = 0, clock_us = 0;
+    uint32_t k = step_run_meeting(s->run, kernel);
+    while (k > 0 && is_comm(s, k - 1)) k--; /* a row of phases */
+    while (k > 0 && !is_comm(s, k - 1)) {
+        k--;
+        double mean_us = 0, mean_cost_us = 0;
+        for (uint32_t r = 0; r < s->ranks; r++) {
+            const struct step_span span = step_run_span(s->run, r, k);
+            mean_us += (span.end_us - span.begin_us) / s->ranks;
+            mean_cost_us += step_run_alone_us(s->run, r, k) / s->ranks;
+        }
+        const struct step_span span = step_run_span(s->run, late, k);
+        const double cost_us = step_run_alone_us(s->run, late, k) - mean_cost_us;
+        tokens_us += cost_us;
+        clock_us += span.end_us - span.begin_us - mean_us - cost_us;
+    }
+    if (fmax(tokens_us, clock_us) <= 0.1) return LATE_ARRIVAL;
+    return tokens_us >= clock_us ? LATE_TOKENS : LATE_CLOCK;
+}
+
+static void waits_count(const struct summing *s)
+{
+    struct step_answer *a = s->answer;
+    double all_us = 0;
+    for (uint32_t k = 0; k < s->kernels; k++) {
+        if (!is_comm(s, k)) continue;
+        double us = 0;
+        for (uint32_t r = 0; r < s->ranks; r++) us += waited_us(s, r, k);
+        if (us <= 0) continue;
+        a->late_us[late_of(s, k, s->last_rank[k])] += us / s->ranks;
+        s->awaited_us[s->last_rank[k]] += us;
+        all_us += us;
+    }
+    for (uint32_t r = 0; r < s->ranks; r++)
+        if (s->awaited_us[r] > s->awaited_us[a->awaited]) a->awaited = r;
+    a->awaited_pct = all_us > 0 ? 100 * s->awaited_us[a->awaited] / all_us : 0;
+}
+
+/* ---- by op ---- */
+
+static void line_add(const struct summing *s, enum step_op op, uint32_t phase)
+{
+    struct step_line line = { .name =
+                                  op == STEP_COMM ? kernel_phase_name(step_run_job(s->run), phase) : step_op_name(op),
+                              .least_us = INFINITY };
+    for (uint32_t k = 0; k < s->kernels; k++) {
+        const struct schedule_kernel *kernel = schedule_kernel(s->schedule, k);
+        if (kernel->op != op || (op == STEP_COMM && kernel->phase != phase)) continue;
+        line.kernels++;
+        for (uint32_t r = 0; r < s->ranks; r++) {
+            const struct step_span span = step_run_span(s->run, r, k);
+            const double us = span.end_us - span.begin_us;
+            line.mean_us += us / s->ranks;
+            line.alone_us += step_run_alone_us(s->run, r, k) / s->ranks;
+            line.least_us = fmin(line.least_us, us);
+            line.most_us = fmax(line.most_us, us);
+            if (op == STEP_COMM) line.waiting_us += waited_us(s, r, k) / s->ranks;
+            if (!*line.source) g_strlcpy(line.source, step_run_cost(s->run, r, k)->source, sizeof line.source);
+        }
+    }
+    if (!line.kernels) return;
+    line.mean_us /= line.kernels;
+    line.alone_us /= line.kernels;
+    line.waiting_us /= line.kernels;
+    g_array_append_val(s->answer->lines, line);
+}
+
+/* ---- the whole step ---- */
+
+/* When the last rank has ended the last kernel of each layer with experts; [layers]. */
+static uint32_t layer_ends(const struct summing *s, double *end_us, uint32_t most)
+{
+    uint32_t first = UINT32_MAX, layers = 0;
+    for (uint32_t k = 0; k < s->kernels; k++) {
+        const struct schedule_kernel *kernel = schedule_kernel(s->schedule, k);
+        if (!is_comm(s, k)) continue;
+        if (first == UINT32_MAX) first = kernel->layer;
+        const uint32_t layer = kernel->layer - first;
+        assert(layer < most);
+        if (layer >= layers) layers = layer + 1;
+        for (uint32_t r = 0; r < s->ranks; r++) end_us[layer] = fmax(end_us[layer], step_run_span(s->run, r, k).end_us);
+    }
+    return layers;
+}
+
+/* The later half of the layers is steady; the half before it says how sure that is. */
+static void total_find(const struct summing *s, double end_us)
+{
+    struct step_answer *a = s->answer;
+    g_autofree double *layer_end_us = g_new0(double, s->kernels + 1);
+    const uint32_t n = layer_ends(s, layer_end_us, s->kernels + 1), half = n / 2, quarter = n / 4;
+    const uint32_t rest = a->layers > n ? a->layers - n : 0;
+    a->simulated = n;
+    a->sim_us = end_us;
+    a->layer_us = n > 1 ? (layer_end_us[n - 1] - layer_end_us[n - 1 - half]) / half : layer_end_us[0];
+    a->total_us = end_us + rest * a->layer_us;
+    if (!rest || !quarter) return;
+    const double later_us = (layer_end_us[n - 1] - layer_end_us[n - 1 - quarter]) / quarter;
+    const double before_us = (layer_end_us[n - 1 - quarter] - layer_end_us[n - 1 - 2 * quarter]) / quarter;
+    a->steady_error_pct = 100 * rest * fabs(later_us - before_us) / 2 / a->total_us;
+}
+
+struct step_answer *step_answer_new(const struct step_run *run, uint32_t layers)
+{
+    struct step_answer *a = g_new0(struct step_answer, 1);
+    const struct schedule *schedule = step_run_schedule(run);
+    struct summing s = {
+        .run = run, .schedule = schedule, .ranks = step_run_ranks(run), .kernels = schedule->kernels->len, .answer = a
+    };
+    double end_us = 0;
+    s.last_begin_us = g_new0(double, s.kernels + 1);
+    s.last_rank = g_new0(uint32_t, s.kernels + 1);
+    s.awaited_us = g_new0(double, s.ranks);
+    a->layers = layers;
+    a->lines = g_array_new(FALSE, TRUE, sizeof(struct step_line));
+    for (uint32_t k = 0; k < s.kernels; k++)
+        for (uint32_t r = 0; r < s.ranks; r++) end_us = fmax(end_us, step_run_span(run, r, k).end_us);
+    meetings_find(&s);
+    for (uint32_t r = 0; r < s.ranks; r++) rank_parts_count(&s, r, end_us);
+    waits_count(&s);
+    for (int op = 0; op < STEP_COMPUTE_OPS; op++) line_add(&s, (enum step_op)op, 0);
+    for (uint32_t p = 0; p < kernel_phase_count(step_run_job(run)); p++) line_add(&s, STEP_COMM, p);
+    total_find(&s, end_us);
+    g_free(s.last_begin_us);
+    g_free(s.last_rank);
+    g_free(s.awaited_us);
+    return a;
+}
+
+void step_answer_free(struct step_answer *answer)
+{
+    if (!answer) return;
+    g_array_free(answer->lines, TRUE);
+    g_free(answer);
+}

@@ -1,0 +1,51 @@
+/* step_answer.h - what a step's run says: its time, and of the communication that no compute hides, the cause.
+ *
+ * On each rank, time in which a communication kernel runs or waits and no compute kernel runs is exposed:
+ *
+ *   sms         its blocks wait for SMs that another kernel holds
+ *   waiting     it runs, but another rank has not begun the same kernel yet
+ *   wire        all ranks run it: as long as it takes alone
+ *   contention  the rest: what it takes longer than alone beside other kernels
+ *
+ * Time in which nothing runs is the host's. */
+#ifndef MODELS_STEP_STEP_ANSWER_H
+#define MODELS_STEP_STEP_ANSWER_H
+
+#include <stdint.h>
+#include "models/step/step_run.h"
+
+enum step_part { PART_COMPUTE, PART_WIRE, PART_WAITING, PART_CONTENTION, PART_SMS, PART_HOST, STEP_PARTS };
+const char *step_part_name(enum step_part part);
+
+/* Why the rank is late that others wait for. */
+enum step_late { LATE_TOKENS, LATE_CLOCK, LATE_ARRIVAL, STEP_LATES };
+const char *step_late_name(enum step_late late);
+
+/* One op, or one phase of communication: over its kernels on all ranks. */
+struct step_line {
+    const char *name;
+    uint32_t kernels;                            /* a rank */
+    double mean_us, alone_us, least_us, most_us; /* of a kernel: from its begin to its end; alone */
+    double waiting_us;                           /* mean: until the last rank began it */
+    char source[64];
+};
+
+struct step_answer {
+    double sim_us;              /* of what was simulated, until the last rank's end */
+    double layer_us;            /* of a layer with experts, in the steady state */
+    double total_us;            /* of the whole step: simulated, and steady layers for the rest */
+    double steady_error_pct;    /* how far the last two quarters of the layers simulated differ, in the total */
+    uint32_t layers, simulated; /* with experts: of the net, that were simulated */
+    double part_us[STEP_PARTS]; /* means over the ranks, of what was simulated */
+    double hidden_us; /* communication beside compute, and what came between a send and its receive, likewise */
+    double late_us[STEP_LATES]; /* waiting by what made the awaited rank late: means over the ranks, exposed or not */
+    uint32_t awaited;           /* the rank that others wait for most, and for what share of all waiting */
+    double awaited_pct;
+    GArray *lines; /* struct step_line, in the order of the layer */
+};
+
+/* layers: with experts, of the whole net. */
+struct step_answer *step_answer_new(const struct step_run *run, uint32_t layers);
+void step_answer_free(struct step_answer *answer);
+
+#endif

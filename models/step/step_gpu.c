@@ -1,0 +1,101 @@
+/* step_gpu.c - reads tables/gpus.ini, see step_gpu.h. */
+#include "models/step/step_gpu.h"
+
+#include <math.h>
+#include <string.h>
+#include "models/key_file.h"
+#include "sim/share.h"
+
+enum { LIKE_MAX = 4 };
+
+static const struct key {
+    const char *name;
+    size_t offset;
+} keys[] = {
+    { "bf16-tflops", offsetof(struct step_gpu, bf16_tflops) },
+    { "fp8-tflops", offsetof(struct step_gpu, fp8_tflops) },
+    { "gemm-share", offsetof(struct step_gpu, gemm_share) },
+    { "small-us", offsetof(struct step_gpu, small_us) },
+    { "read-gbs", offsetof(struct step_gpu, read_gbs) },
+    { "write-gbs", offsetof(struct step_gpu, write_gbs) },
+    { "copy-gbs", offsetof(struct step_gpu, copy_gbs) },
+    { "queue-ns", offsetof(struct step_gpu, queue_ns) },
+    { "write-burst-ns", offsetof(struct step_gpu, write_burst_ns) },
+    { "memory-gb", offsetof(struct step_gpu, memory_gb) },
+    { "clock-ghz", offsetof(struct step_gpu, clock_ghz) },
+    { "sustained-clock-ghz", offsetof(struct step_gpu, sustained_clock_ghz) },
+};
+
+/* The section that says the key: the GPU's own, or that of the one that it is like. */
+static char *text_of(const struct key_file *file, const char *section, const char *key)
+{
+    g_autofree char *at = g_strdup(section);
+    for (int i = 0; at && i < LIKE_MAX; i++) {
+        char *text = key_file_text(file, at, key);
+        if (text) return text;
+        char *like = key_file_text(file, at, "like");
+        g_free(at);
+        at = like;
+    }
+    return NULL;
+}
+
+static bool keys_read(const struct key_file *file, struct step_gpu *gpu, GError **error)
+{
+    for (size_t i = 0; i < G_N_ELEMENTS(keys); i++) {
+        g_autofree char *text = text_of(file, gpu->name, keys[i].name);
+        double *value = (double *)(void *)((char *)gpu + keys[i].offset);
+        char *end = NULL;
+        *value = text ? g_ascii_strtod(text, &end) : 0;
+        if (text && end != text && !*g_strchug(end) && isfinite(*value) && *value > 0) continue;
+        g_set_error(error, STEP_GPU_ERROR, STEP_GPU_ERROR_KEY, "%s: [%s] %s: expected a positive number, found \"%s\"",
+                    file->path, gpu->name, keys[i].name, text ? text : "");
+        return false;
+    }
+    gpu->like = key_file_text(file, gpu->name, "like");
+    return true;
+}
+
+/* The section whose words one of the cluster's is: "H800 CX7", "h800-cx7". */
+static char *section_of(const struct key_file *file, const char *cluster)
+{
+    g_autofree char *lower = g_ascii_strdown(cluster, -1);
+    g_auto(GStrv) words = g_strsplit_set(lower, " -_./,()", 0), sections = g_key_file_get_groups(file->keys, NULL);
+    for (char **s = sections; *s; s++) {
+        g_autofree char *text = key_file_text(file, *s, "clusters");
+        g_auto(GStrv) known = g_strsplit(text ? text : "", " ", 0);
+        for (char **k = known; *k; k++)
+            if (**k && g_strv_contains((const char *const *)words, *k)) return g_strdup(*s);
+    }
+    return NULL;
+}
+
+struct step_gpu *step_gpu_load(const char *name, const char *cluster, GError **error)
+{
+    g_autofree char *path = share_find(SHARE_TABLES, "gpus");
+    g_autoptr(key_file) file = path ? key_file_load(path, error) : NULL;
+    if (!path)
+        g_set_error(error, STEP_GPU_ERROR, STEP_GPU_ERROR_NAME, "gpus.ini: expected it beside the tables, found none");
+    if (!file) return NULL;
+    g_autofree char *section = name ? g_ascii_strdown(name, -1) : section_of(file, cluster);
+    if (!section || !g_key_file_has_group(file->keys, section)) {
+        g_auto(GStrv) sections = g_key_file_get_groups(file->keys, NULL);
+        g_autofree char *list = g_strjoinv(", ", sections);
+        g_set_error(error, STEP_GPU_ERROR, STEP_GPU_ERROR_NAME, "--gpu: expected one of %s; found %s%s", list,
+                    name ? name : "none that is in the cluster's name, ", name ? "" : cluster);
+        return NULL;
+    }
+    struct step_gpu *gpu = g_new0(struct step_gpu, 1);
+    gpu->name = g_steal_pointer(&section);
+    if (keys_read(file, gpu, error)) return gpu;
+    step_gpu_free(gpu);
+    return NULL;
+}
+
+void step_gpu_free(struct step_gpu *gpu)
+{
+    if (!gpu) return;
+    g_free(gpu->name);
+    g_free(gpu->like);
+    g_free(gpu);
+}

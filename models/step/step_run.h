@@ -1,0 +1,63 @@
+/* step_run.h - a step in the simulated world: compute kernels on the SMs of each rank's GPU (device.h) beside the
+ * dispatch and combine kernels that `eptwin simulate` runs, launched one after another on ranks with clocks of their
+ * own.
+ *
+ * Before the step each phase runs once alone, all ranks together: what it takes then is what waiting and contention are
+ * counted against. */
+#ifndef MODELS_STEP_STEP_RUN_H
+#define MODELS_STEP_STEP_RUN_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "models/case.h"
+#include "models/cluster.h"
+#include "models/step/costs.h"
+#include "models/step/device.h"
+#include "models/step/schedule.h"
+#include "sim/error.h"
+
+#define STEP_RUN_ERROR (g_quark_from_static_string("eptwin-step-run"))
+enum step_run_error { STEP_RUN_ERROR_INPUT, STEP_RUN_ERROR_STUCK = ERROR_RUN };
+
+struct step_run_options {
+    const struct case_options *c; /* the communication kernels, with the tokens of one batch */
+    const struct cluster *cluster;
+    const struct case_load *load;
+    const struct costs_options *costs;
+    struct schedule_layers layers;
+    enum step_overlap overlap;
+    double spread; /* deviation of the clocks of GPUs, as a share; 0: all alike */
+    double jitter; /* of the time of each compute kernel */
+    uint64_t seed;
+    uint64_t launch_ps, sync_ps; /* of the host: device.h */
+    bool contention;             /* kernels on one GPU share its memory, too */
+};
+
+/* A kernel of the schedule on one rank, in us of the step. */
+struct step_span {
+    double ready_us, begin_us, end_us;
+};
+
+struct step_run;
+/* Runs it.  NULL and *error where the case does not fit the cluster, the kernels refuse it, or a kernel hangs. */
+struct step_run *step_run_new(const struct step_run_options *options, GError **error);
+void step_run_free(struct step_run *run);
+
+uint32_t step_run_ranks(const struct step_run *run);
+const struct schedule *step_run_schedule(const struct step_run *run);
+const struct kernel_job *step_run_job(const struct step_run *run);
+struct step_span step_run_span(const struct step_run *run, uint32_t rank, uint32_t kernel);
+/* The kernel whose begin on all ranks a communication kernel needs: itself, of a receive its send; SCHEDULE_NONE where
+ * it needs no other rank. */
+uint32_t step_run_meeting(const struct step_run *run, uint32_t kernel);
+/* What the kernel takes alone: a compute kernel at its GPU's nominal clock, a phase beside no other kernel; a receive
+ * right behind its send. */
+double step_run_alone_us(const struct step_run *run, uint32_t rank, uint32_t kernel);
+const struct step_cost *step_run_cost(const struct step_run *run, uint32_t rank, uint32_t kernel);
+/* Rows that come to the rank's experts from one batch. */
+double step_run_rows(const struct step_run *run, uint32_t rank);
+double step_run_speed(const struct step_run *run, uint32_t rank);
+uint64_t step_run_events(const struct step_run *run);
+
+#endif

@@ -1,0 +1,163 @@
+/* step_text.c - a step as a record and in words, see step.h. */
+#include "models/step/step.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+#include "reports/text_table.h"
+#include "sim/stats.h"
+
+static double answer_us(const double *total_ms, uint32_t draws) { return 1e3 * stats_median(total_ms, draws); }
+
+/* Means of what was simulated, as shares of the whole step. */
+static double part_share(const struct step_answer *a, double part_us) { return part_us / a->sim_us; }
+
+/* Thousandths are enough. */
+static void add(struct record *record, const char *phase, const char *metric, double value, const char *unit)
+{
+    record_add(record, phase, RECORD_ALL, metric, round(1000 * value) / 1000, unit);
+}
+
+static void header_record(struct record *record, const struct step_plan *p, const struct step_answer *a)
+{
+    record_set(record, "net", "%s", p->net->name);
+    record_set(record, "phase", "%s", p->costs.prefill ? "prefill" : "decode");
+    record_set(record, "batch", "%u", p->batch);
+    record_set(record, "context", "%g", p->costs.context);
+    record_set(record, "schedule", "%s", step_overlap_name(p->run.overlap));
+    record_set(record, "gpu", "%s", p->gpu->name);
+    record_set(record, "attention-tp", "%u", p->costs.attention_tp);
+    record_set(record, "spread", "%g", 100 * p->run.spread);
+    record_set(record, "jitter", "%g", 100 * p->run.jitter);
+    record_set(record, "clock-ghz", "%g", p->costs.clock_ghz > 0 ? p->costs.clock_ghz : p->gpu->clock_ghz);
+    record_set(record, "layers-simulated", "%u of %u", a->simulated, a->layers);
+}
+
+void step_record(struct record *record, const struct step_plan *p, const struct step_answer *a, const double *total_ms,
+                 uint32_t draws)
+{
+    const double us = answer_us(total_ms, draws), tokens = step_tokens_per_s(p, us);
+    const uint32_t ranks = p->load.routing.ranks, node = MIN(p->c.ranks_per_node ? p->c.ranks_per_node : 8, ranks);
+    header_record(record, p, a);
+    add(record, "step", "time_us", us, "us");
+    add(record, "step", "time_us_min", 1e3 * stats_min(total_ms, draws), "us");
+    add(record, "step", "time_us_max", 1e3 * stats_max(total_ms, draws), "us");
+    if (!p->costs.prefill) add(record, "step", "tpot_ms", us / 1e3, "ms");
+    add(record, "step", "tokens_per_s_gpu", tokens / ranks, "1/s");
+    add(record, "step", "tokens_per_s_node", tokens / ranks * node, "1/s");
+    add(record, "step", "layer_us", a->layer_us, "us");
+    add(record, "step", "repeated_error_pct", a->steady_error_pct, "%");
+    for (int i = 0; i < STEP_PARTS; i++) {
+        g_autofree char *metric = g_strdup_printf("%s_pct", step_part_name((enum step_part)i));
+        add(record, "step", metric, 100 * part_share(a, a->part_us[i]), "%");
+    }
+    add(record, "step", "hidden_pct", 100 * part_share(a, a->hidden_us), "%");
+    add(record, "step", "awaited_rank", a->awaited, "");
+    add(record, "step", "awaited_pct", a->awaited_pct, "%");
+    add(record, "step", "weights_gb", p->weight_bytes / 1e9, "GB");
+    add(record, "step", "cache_gb", p->cache_bytes / 1e9, "GB");
+    for (guint i = 0; i < a->lines->len; i++) {
+        const struct step_line *l = &g_array_index(a->lines, struct step_line, i);
+        add(record, l->name, "time_us", l->mean_us, "us");
+        add(record, l->name, "time_us_min", l->least_us, "us");
+        add(record, l->name, "time_us_max", l->most_us, "us");
+        add(record, l->name, "alone_us", l->alone_us, "us");
+        add(record, l->name, "waiting_us", l->waiting_us, "us");
+        record_add_text(record, l->name, RECORD_ALL, "source", l->source);
+    }
+}
+
+static void ops_append(GString *out, const struct step_answer *a)
+{
+    static const char *const titles[] = { "kernel", "a rank", "us each", "alone", "waiting", "least", "most", "from" };
+    struct text_table *table = text_table_new("lrrrrrrl", titles);
+    for (guint i = 0; i < a->lines->len; i++) {
+        const struct step_line *l = &g_array_index(a->lines, struct step_line, i);
+        text_table_cell(table, "%s", l->name);
+        text_table_cell(table, "%u", l->kernels);
+        text_table_cell(table, "%.1f", l->mean_us);
+        text_table_cell(table, "%.1f", l->alone_us);
+        text_table_cell(table, "%.1f", l->waiting_us);
+        text_table_cell(table, "%.1f", l->least_us);
+        text_table_cell(table, "%.1f", l->most_us);
+        text_table_cell(table, "%s", l->source);
+    }
+    text_table_append(table, out);
+    text_table_free(table);
+}
+
+static void parts_append(GString *out, const struct step_answer *a, double step_us)
+{
+    static const char *const meaning[STEP_PARTS] = {
+        [PART_COMPUTE] = "compute kernels run",
+        [PART_WIRE] = "communication that no compute hides: as long as it takes alone",
+        [PART_WAITING] = "the same, while another rank has not begun that kernel",
+        [PART_CONTENTION] = "the same, longer than alone",
+        [PART_SMS] = "the same, while another kernel holds its SMs",
+        [PART_HOST] = "no kernel runs: launches, host waits, the end of other ranks",
+    };
+    static const char *const titles[] = { "of the step, mean over ranks", "ms", "%", "" };
+    struct text_table *table = text_table_new("lrrl", titles);
+    for (int i = 0; i < STEP_PARTS; i++) {
+        const double share = part_share(a, a->part_us[i]);
+        text_table_cell(table, "%s", step_part_name((enum step_part)i));
+        text_table_cell(table, "%.2f", share * step_us / 1e3);
+        text_table_cell(table, "%.1f", 100 * share);
+        text_table_cell(table, "%s", meaning[i]);
+    }
+    text_table_append(table, out);
+    text_table_free(table);
+}
+
+static void explain_append(GString *out, const struct step_plan *p, const struct step_answer *a)
+{
+    double late_us = 0;
+    for (int i = 0; i < STEP_LATES; i++) late_us += a->late_us[i];
+    g_string_append_printf(
+        out,
+        "\n%u of %u layers with experts were simulated; each further one counts %.1f us, the mean of the later half.\n",
+        a->simulated, a->layers, a->layer_us);
+    if (a->layers > a->simulated)
+        g_string_append_printf(out, "The last two quarters of them differ by as much as %.2f %% of the step.\n",
+                               a->steady_error_pct);
+    g_string_append_printf(out, "Communication of %.1f %% of the step runs beside compute.\n",
+                           100 * part_share(a, a->hidden_us));
+    if (late_us > 0)
+        g_string_append_printf(out, "Ranks wait for rank %u in %.0f %% of all waiting.", a->awaited, a->awaited_pct);
+    for (int i = 0; i < STEP_LATES && late_us > 0; i++)
+        g_string_append_printf(out, "%s %.0f %% because of %s", i ? "," : " The awaited rank is late for",
+                               100 * a->late_us[i] / late_us, step_late_name((enum step_late)i));
+    if (late_us > 0) g_string_append(out, ".\n");
+    g_string_append_printf(out, "A GPU holds %.1f GB of weights and %.1f GB of cache, of %g GB.\n",
+                           p->weight_bytes / 1e9, p->cache_bytes / 1e9, p->gpu->memory_gb);
+    if (p->costs.clock_ghz > 0)
+        g_string_append_printf(out, "Arithmetic runs at %.2f GHz; tables were measured at %.2f.\n", p->costs.clock_ghz,
+                               p->gpu->clock_ghz);
+    g_string_append(out, "All layers have the routing of one.  Not counted: the engine's scheduler and sampling");
+    if (p->costs.attention_tp > 1) g_string_append(out, ", the all-reduce of attention's ranks");
+    g_string_append(out, p->run.contention ? ".\n" : ", what kernels on one GPU take from each other's memory.\n");
+}
+
+void step_text_append(GString *out, const struct step_plan *p, const struct step_answer *a, const double *total_ms,
+                      uint32_t draws, bool explain)
+{
+    const uint32_t ranks = p->load.routing.ranks, node = MIN(p->c.ranks_per_node ? p->c.ranks_per_node : 8, ranks);
+    const double us = answer_us(total_ms, draws), tokens = step_tokens_per_s(p, us);
+    assert(us > 0 && isfinite(tokens));
+    g_string_append_printf(out, "%s, %s of %u tokens a GPU, context %g, %u ranks of %s, %s, %s\n\n", p->net->name,
+                           p->costs.prefill ? "prefill" : "decode", p->batch, p->costs.context, ranks,
+                           p->run.cluster->name, p->c.kernel, step_overlap_name(p->run.overlap));
+    g_string_append_printf(out, "  step            %10.2f ms", us / 1e3);
+    if (draws > 1)
+        g_string_append_printf(out, "   (median of %u draws, %.2f to %.2f)", draws, stats_min(total_ms, draws),
+                               stats_max(total_ms, draws));
+    g_string_append_printf(out, "\n  tokens/s, GPU   %10.0f\n  tokens/s, node  %10.0f   (%u GPUs)\n", tokens / ranks,
+                           tokens / ranks * node, node);
+    if (!p->costs.prefill)
+        g_string_append_printf(out, "  TPOT            %10.2f ms   (a token of each sequence a step)\n", us / 1e3);
+    g_string_append_c(out, '\n');
+    parts_append(out, a, us);
+    g_string_append_c(out, '\n');
+    ops_append(out, a);
+    if (explain) explain_append(out, p, a);
+}

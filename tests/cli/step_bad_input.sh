@@ -1,0 +1,38 @@
+# What does not fit is said in one line, ends with 2 and leaves nothing.
+run() {
+    $EPTWIN step "$@" -o left.csv >out 2>err
+    echo "exit $?, $(wc -l <out) lines of output"
+    cat err
+    [ ! -e left.csv ] || echo 'left.csv is there'
+}
+here='--cluster source/models/clusters/h800-cx7.ini --num-ranks 16'
+ds='--net deepseek-v3'
+
+run $here
+run $ds
+run $here --net nothing
+run $here --net source/README.md
+run $here $ds --phase train
+run $here $ds --schedule both
+run $here $ds --schedule two-batch --hook
+run $here $ds --schedule stages --kernel normal
+run $here $ds --kernel p2p
+run $here $ds --batch -1
+run $here $ds --batch 1 --schedule stages
+run $here $ds --batch 4000
+run $here $ds --layers 59
+run $here $ds --layers some
+run $here $ds --attention-tp 3
+run $here $ds --redundant 3
+run $here $ds --spread 30
+run $here $ds --hidden 4096
+run $here $ds --arrival uniform:20us
+run $here $ds --gpu a100
+run --cluster source/models/clusters/mi300x-cx7.ini --num-ranks 8 $ds
+run --cluster source/models/clusters/gh200-alps-host.ini --num-ranks 8 --gpu h100 $ds
+run $here --net gpt-oss-120b
+printf 'op,gpu,dtype,shape,tokens,context,us\nmla_decode,h800,fp8,128,16,4096,\n' >own.csv
+run $here $ds --table own.csv
+printf '{"hidden_size": 64}' >config.json
+run $here --net config.json
+run $here $ds --format xml

@@ -1,0 +1,32 @@
+# A step as a table, as a record, with skew, in two batches, with layers repeated; its options; its timeline.
+step="$EPTWIN step --net deepseek-v3 --cluster source/models/clusters/h800-cx7.ini --num-ranks 16"
+value() { grep "^$1," "$2" | cut -d, -f4; }
+
+echo '# in words'
+$step --batch 16 --layers 6 --explain --routing zipf:0.8
+
+echo '# a record; the same again has the same bytes'
+$step --batch 16 --layers 4 -o one.csv && $step --batch 16 --layers 4 -o two.csv && cmp one.csv two.csv
+grep -v '^# ' one.csv
+echo '# repeated layers stand for all'
+$step --batch 16 --layers all -o all.csv
+awk -v a="$(value step,all,time_us all.csv)" -v b="$(value step,all,time_us one.csv)" \
+    'BEGIN { e = 100 * (b / a - 1); print (e < 1 && e > -1 ? "within 1 %" : e " %") }'
+
+echo '# stages hide what send and receive leave between them'
+$step --batch 16 --layers 4 --schedule stages -o stages.csv
+grep -E '^step,all,(hidden_pct|wire_pct)' one.csv stages.csv
+echo '# prefill in one batch and in two'
+for schedule in sequential two-batch; do
+    $step --phase prefill --batch 2048 --context 1024 --layers 2 --cached --schedule $schedule -o $schedule.csv
+    grep -E '^(step,all,(time_us|wire_pct|hidden_pct)|dispatch,all,time_us|experts,all,time_us),' $schedule.csv
+done
+echo '# a slow GPU is late by its clock'
+$step --batch 16 --layers 2 --slow 3:1.3x --explain | grep 'wait for'
+echo '# clocks that differ: a range'
+$step --batch 16 --layers 2 --spread 2 --jitter 1 --draws 3 --format text | sed -n 3p
+echo '# an own table counts first'
+printf 'op,gpu,dtype,shape,tokens,context,us\nmla_decode,h800,fp8,128,16,4096,1000\n' >own.csv
+$step --batch 16 --layers 2 --table own.csv --format text | grep '^attention'
+echo '# a timeline has every kernel'
+$step --batch 16 --layers 2 --timeline step.json -o timed.csv && grep -c '"name":"dispatch"' step.json

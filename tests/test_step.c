@@ -1,0 +1,352 @@
+/* test_step.c - whole steps: nets, tables of compute times, schedules, and how kernels share the SMs of a GPU. */
+#include "models/step/compute_table.h"
+#include "models/step/device.h"
+#include "models/step/net.h"
+#include "models/step/schedule.h"
+#include "tests/unit.h"
+
+#include <math.h>
+#include <string.h>
+
+const char unit_suite[] = "step";
+
+/* ---- nets ---- */
+
+static void test_nets_that_ship(void)
+{
+    static const struct {
+        const char *name;
+        uint32_t layers, dense, experts, topk;
+        double parameters_1e9; /* as their makers say, within 2 % */
+    } nets[] = {
+        { "deepseek-v3", 61, 3, 256, 8, 671 },    { "kimi-k2", 61, 1, 384, 8, 1026 },
+        { "qwen3-235b", 94, 0, 128, 8, 235 },     { "glm-4.5", 92, 3, 160, 8, 355 },
+        { "gpt-oss-120b", 36, 0, 128, 4, 116.8 }, { "minimax-m2", 62, 0, 256, 8, 230 },
+    };
+    for (size_t i = 0; i < G_N_ELEMENTS(nets); i++) {
+        GError *error = NULL;
+        struct net *n = net_load(nets[i].name, &error);
+        CU_ASSERT_FATAL(n != NULL && !error);
+        CU_ASSERT_EQUAL(n->layers, nets[i].layers);
+        CU_ASSERT_EQUAL(n->dense_layers, nets[i].dense);
+        CU_ASSERT_EQUAL(n->experts, nets[i].experts);
+        CU_ASSERT_EQUAL(n->topk, nets[i].topk);
+        const double sparse = n->layers - n->dense_layers;
+        const double all =
+            (double)n->layers * (double)net_attention_weights(n) + n->dense_layers * (double)net_dense_weights(n) +
+            sparse * (double)(net_experts_weights(n) + net_shared_weights(n)) + (double)net_head_weights(n);
+        CU_ASSERT_DOUBLE_EQUAL(all / 1e9, nets[i].parameters_1e9, 0.02 * nets[i].parameters_1e9);
+        net_free(n);
+    }
+}
+
+static void net_refused(const char *text, const char *part)
+{
+    GError *error = NULL;
+    CU_ASSERT_PTR_NULL_FATAL(net_parse("net", text, strlen(text), &error));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(error);
+    if (!strstr(error->message, part)) fprintf(stderr, "expected \"%s\", found \"%s\"\n", part, error->message);
+    CU_ASSERT_PTR_NOT_NULL(strstr(error->message, part));
+    g_error_free(error);
+}
+
+static void test_nets_refused(void)
+{
+    static const char dense[] = "{\"num_hidden_layers\":2,\"hidden_size\":64,\"vocab_size\":10,\"intermediate_size\":8,"
+                                "\"num_attention_heads\":2";
+    g_autofree char *negative = g_strconcat(dense, ",\"num_experts\":-1,\"num_experts_per_tok\":1}", NULL);
+    g_autofree char *more = g_strconcat(dense, ",\"num_experts\":4,\"num_experts_per_tok\":5}", NULL);
+    g_autofree char *without = g_strconcat(dense, "}", NULL);
+    g_autofree char *word = g_strconcat(dense, ",\"num_experts\":\"many\",\"num_experts_per_tok\":5}", NULL);
+    net_refused("{", "net:1");
+    net_refused("[]", "net:1: expected a config.json");
+    net_refused(without, "a net with experts");
+    net_refused(negative, "num_experts: expected a whole number from 1 to 65536, found -1");
+    net_refused(more, "num_experts_per_tok: expected a whole number from 1 to 4, found 5");
+    net_refused(word, "found \"many\"");
+}
+
+/* ---- tables ---- */
+
+static struct compute_table *table_of(const char *text, GError **error)
+{
+    return compute_table_parse("table", text, strlen(text), error);
+}
+
+static void test_table_between_points(void)
+{
+    static const char text[] = "gpu,op,dtype,shape,us,tokens,context\n"
+                               "h,a,fp8,x,10,1,100\nh,a,fp8,x,40,4,100\nh,a,fp8,x,160,4,1600\nh,a,fp8,x,40,1,1600\n";
+    struct compute_table *t = table_of(text, NULL);
+    bool beyond;
+    CU_ASSERT_PTR_NOT_NULL_FATAL(t);
+    struct compute_point p = { "a", "h", "fp8", "x", 1, 100 };
+    CU_ASSERT_DOUBLE_EQUAL(compute_table_us(t, &p, &beyond), 10, 1e-9);
+    CU_ASSERT_FALSE(beyond);
+    p.tokens = 2; /* half way in logarithms */
+    CU_ASSERT_DOUBLE_EQUAL(compute_table_us(t, &p, &beyond), 20, 1e-9);
+    p.context = 400; /* half way in both: between 20 and 80 */
+    CU_ASSERT_DOUBLE_EQUAL(compute_table_us(t, &p, &beyond), 40, 1e-9);
+    CU_ASSERT_FALSE(beyond);
+    p.tokens = 8; /* as tokens grow: 80 and 320 */
+    CU_ASSERT_DOUBLE_EQUAL(compute_table_us(t, &p, &beyond), 160, 1e-9);
+    CU_ASSERT_TRUE(beyond);
+    p = (struct compute_point){ "a", "h", "fp8", "x", 1, 3200 }; /* as the context grows */
+    CU_ASSERT_DOUBLE_EQUAL(compute_table_us(t, &p, &beyond), 80, 1e-9);
+    CU_ASSERT_TRUE(beyond);
+    p = (struct compute_point){ "a", "h", "fp8", "x", 0.5, 10 }; /* no less than the least */
+    CU_ASSERT_DOUBLE_EQUAL(compute_table_us(t, &p, &beyond), 10, 1e-9);
+    CU_ASSERT_TRUE(beyond);
+    p.shape = "y";
+    CU_ASSERT_TRUE(isnan(compute_table_us(t, &p, &beyond)));
+    compute_table_free(t);
+}
+
+static void table_refused(const char *text, const char *part)
+{
+    GError *error = NULL;
+    CU_ASSERT_PTR_NULL_FATAL(table_of(text, &error));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(error);
+    if (!strstr(error->message, part)) fprintf(stderr, "expected \"%s\", found \"%s\"\n", part, error->message);
+    CU_ASSERT_PTR_NOT_NULL(strstr(error->message, part));
+    g_error_free(error);
+}
+
+static void test_tables_refused(void)
+{
+    static const char header[] = "op,gpu,dtype,shape,tokens,context,us\n";
+    g_autofree char *hole = g_strconcat(header, "a,h,fp8,x,1,1,5\na,h,fp8,x,2,1,\n", NULL);
+    g_autofree char *zero = g_strconcat(header, "a,h,fp8,x,0,1,5\n", NULL);
+    g_autofree char *twice = g_strconcat(header, "a,h,fp8,x,2,1,5\na,h,fp8,x,2,1,6\n", NULL);
+    g_autofree char *nameless = g_strconcat(header, "a,h,,x,2,1,5\n", NULL);
+    table_refused("", "expected CSV with a header");
+    table_refused("op,gpu,dtype,shape,tokens,us\n", "table:1: expected a column \"context\"");
+    table_refused(hole, "table:3: us: expected a positive number, found \"\"");
+    table_refused(zero, "table:2: tokens: expected a positive number, found \"0\"");
+    table_refused(twice, "expected one time for 2 tokens and context 1, found two, 5 and 6 us");
+    table_refused(nameless, "table:2: dtype: expected a word");
+}
+
+/* ---- schedules ---- */
+
+static const char *const normal_names[] = { "layout", "notify", "dispatch", "cached_notify_combine", "combine" };
+static const char *const hook_names[] = { "dispatch_send", "dispatch_recv", "combine_send", "combine_recv" };
+static const struct schedule_phases normal_phases = { normal_names, 5, 3, false, true };
+static const struct schedule_phases hook_phases = { hook_names, 4, 2, true, false };
+
+/* "a0 ..." an op's first letter, or a phase's number, and the batch. */
+static char *order_of(const struct schedule *s, int stream)
+{
+    GString *text = g_string_new(NULL);
+    for (uint32_t k = 0; k < s->kernels->len; k++) {
+        const struct schedule_kernel *kernel = schedule_kernel(s, k);
+        if (stream >= 0 && kernel->stream != stream) continue;
+        if (kernel->op == STEP_COMM) g_string_append_printf(text, " %u/%u", kernel->phase, kernel->batch);
+        else g_string_append_printf(text, " %c%u", step_op_name((enum step_op)kernel->op)[0], kernel->batch);
+    }
+    return g_string_free(text, FALSE);
+}
+
+static void test_schedules(void)
+{
+    const struct schedule_layers one = { 0, 1, true, false }, all = { 1, 1, false, true };
+    static const struct {
+        enum step_overlap overlap;
+        const struct schedule_phases *phases;
+        int stream;
+        const char *order;
+    } cases[] = {
+        { STEP_SEQUENTIAL, &normal_phases, -1, " a0 g0 s0 0/0 1/0 2/0 e0 3/0 4/0" },
+        { STEP_SHARED_ASIDE, &normal_phases, STREAM_SIDE, " s0" },
+        { STEP_SHARED_ASIDE, &hook_phases, -1, " a0 g0 0/0 s0 1/0 e0 2/0 3/0" },
+        { STEP_TWO_BATCH, &normal_phases, STREAM_COMM, " 0/0 1/0 2/0 0/1 1/1 2/1 3/0 4/0 3/1 4/1" },
+        { STEP_TWO_BATCH, &normal_phases, STREAM_MAIN, " a0 g0 a1 g1 e0 e1 s0 s1" },
+        { STEP_STAGES, &hook_phases, -1, " p0 c0 g0 0/0 s0 p1 1/0 e0 2/0 c1 g1 3/0 0/1 s1 1/1 e1 2/1 3/1" },
+    };
+    for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+        struct schedule *s = schedule_new(cases[i].overlap, &one, cases[i].phases, NULL);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(s);
+        g_autofree char *order = order_of(s, cases[i].stream);
+        CU_ASSERT_STRING_EQUAL(order, cases[i].order);
+        schedule_free(s);
+    }
+    struct schedule *s = schedule_new(STEP_SEQUENTIAL, &all, &hook_phases, NULL);
+    g_autofree char *order = order_of(s, -1);
+    CU_ASSERT_STRING_EQUAL(order, " a0 d0 a0 g0 0/0 1/0 e0 2/0 3/0 h0");
+    schedule_free(s);
+    CU_ASSERT_PTR_NULL(schedule_new(STEP_STAGES, &one, &normal_phases, NULL));
+    CU_ASSERT_PTR_NULL(schedule_new(STEP_TWO_BATCH, &one, &hook_phases, NULL));
+}
+
+/* ---- devices ---- */
+
+enum { SMS = 10, KERNELS_MAX = 4 };
+
+/* One GPU in a world of a clock and a timer, whose meetings end after the time that their cost says. */
+struct bench {
+    struct device *device;
+    struct step_cost cost[KERNELS_MAX];
+    uint64_t now_ps, timer_ps, meeting_ps;
+    double slow; /* of every kernel that runs beside another */
+};
+
+static const struct step_cost *bench_cost(void *context, uint32_t rank, uint32_t kernel)
+{
+    (void)rank;
+    return &((const struct bench *)context)->cost[kernel];
+}
+static uint64_t bench_now(void *context) { return ((const struct bench *)context)->now_ps; }
+static void bench_timer(void *context, uint32_t rank, uint64_t time_ps)
+{
+    (void)rank;
+    ((struct bench *)context)->timer_ps = time_ps;
+}
+static void bench_begin(void *context, uint32_t rank, uint32_t kernel)
+{
+    struct bench *b = context;
+    (void)rank;
+    b->meeting_ps = b->now_ps + (uint64_t)(b->cost[kernel].us * 1e6);
+}
+static void bench_contend(void *context, uint32_t rank, struct device_running *running, uint32_t count)
+{
+    const struct bench *b = context;
+    (void)rank;
+    for (uint32_t i = 0; count > 1 && i < count; i++) running[i].slow = b->slow;
+}
+
+static void bench_run(struct bench *b, const struct schedule *s, uint64_t launch_ps)
+{
+    char text[128];
+    b->device = device_new(&(struct device_options){ .schedule = s,
+                                                     .ranks = 1,
+                                                     .sms = SMS,
+                                                     .cost = bench_cost,
+                                                     .now_ps = bench_now,
+                                                     .timer_set = bench_timer,
+                                                     .begin = bench_begin,
+                                                     .contend = b->slow > 0 ? bench_contend : NULL,
+                                                     .context = b,
+                                                     .launch_ps = launch_ps });
+    b->timer_ps = b->meeting_ps = UINT64_MAX;
+    device_start(b->device);
+    for (int events = 0; events < 100 && !device_finished(b->device, text, sizeof text); events++) {
+        const bool meeting = b->meeting_ps <= b->timer_ps;
+        b->now_ps = meeting ? b->meeting_ps : b->timer_ps;
+        CU_ASSERT_FATAL(b->now_ps != UINT64_MAX);
+        *(meeting ? &b->meeting_ps : &b->timer_ps) = UINT64_MAX;
+        if (meeting) device_ended(b->device, 0);
+        else device_timer(b->device, 0);
+    }
+    CU_ASSERT_TRUE(device_finished(b->device, text, sizeof text));
+}
+
+static double us(uint64_t ps) { return (double)ps / 1e6; }
+
+/* A schedule of kernels, each on the stream said. */
+static struct schedule *streams_make(const uint8_t *stream, uint32_t count)
+{
+    struct schedule *s = g_new0(struct schedule, 1);
+    s->kernels = g_array_new(FALSE, TRUE, sizeof(struct schedule_kernel));
+    s->priority[STREAM_MAIN] = 1;
+    s->priority[STREAM_SIDE] = 2;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct schedule_kernel k = { .stream = stream[i],
+                                           .op = stream[i] == STREAM_COMM ? STEP_COMM : STEP_ATTENTION };
+        g_array_append_val(s->kernels, k);
+    }
+    return s;
+}
+
+static void check_span(const struct bench *b, uint32_t kernel, double begin_us, double end_us)
+{
+    const struct device_times *t = device_times(b->device, 0, kernel);
+    CU_ASSERT_DOUBLE_EQUAL(us(t->begin_ps), begin_us, 1e-3);
+    CU_ASSERT_DOUBLE_EQUAL(us(t->end_ps), end_us, 1e-3);
+}
+
+/* A meeting for 4 of 10 SMs takes them first; what a kernel of 10 makes of the other 6 depends on how it holds them. */
+static void beside_meeting(enum step_occupancy occupancy, double clock_share, double end_us)
+{
+    static const uint8_t stream[] = { STREAM_COMM, STREAM_MAIN };
+    struct schedule *s = streams_make(stream, 2);
+    struct bench b = { .cost = { { .us = 30, .occupancy = OCCUPANCY_MEETING, .sms = 4 },
+                                 { .us = 60, .occupancy = occupancy, .sms = 10, .clock_share = clock_share } } };
+    bench_run(&b, s, 0);
+    check_span(&b, 0, 0, 30);
+    check_span(&b, 1, 0, end_us);
+    device_free(b.device);
+    schedule_free(s);
+}
+
+static void test_occupancies(void)
+{
+    beside_meeting(OCCUPANCY_TILES, 1, 30 + (60 - 30 * 0.6)); /* at 0.6 of its rate, then at all of it */
+    beside_meeting(OCCUPANCY_SHORT, 1, 30 + (60 - 30 * 0.6));
+    beside_meeting(OCCUPANCY_TILES, 0, 60);  /* bytes need no more than 0.6 of the SMs */
+    beside_meeting(OCCUPANCY_SHARES, 1, 90); /* the late blocks have as much to do as the others */
+}
+
+/* A kernel that holds all SMs keeps a meeting from beginning, unless its blocks are short. */
+static void meeting_behind(enum step_occupancy occupancy, double begin_us, double end_us)
+{
+    static const uint8_t stream[] = { STREAM_MAIN, STREAM_COMM };
+    struct schedule *s = streams_make(stream, 2);
+    struct bench b = { .cost = { { .us = 60, .occupancy = occupancy, .sms = 10, .clock_share = 1 },
+                                 { .us = 30, .occupancy = OCCUPANCY_MEETING, .sms = 4 } } };
+    s->kernels->len = 2;
+    bench_run(&b, s, 10 * 1000000); /* the host launches one each 10 us */
+    check_span(&b, 1, begin_us, begin_us + 30);
+    check_span(&b, 0, 10, end_us);
+    device_free(b.device);
+    schedule_free(s);
+}
+
+static void test_meeting_waits_for_sms(void)
+{
+    meeting_behind(OCCUPANCY_TILES, 70, 70);
+    meeting_behind(OCCUPANCY_SHORT, 20, 20 + 30 + (50 - 30 * 0.6));
+}
+
+static void test_contention_slows(void)
+{
+    static const uint8_t stream[] = { STREAM_COMM, STREAM_MAIN };
+    struct schedule *s = streams_make(stream, 2);
+    struct bench b = { .cost = { { .us = 30, .occupancy = OCCUPANCY_MEETING, .sms = 4 },
+                                 { .us = 60, .occupancy = OCCUPANCY_TILES, .sms = 6, .clock_share = 1 } },
+                       .slow = 1.5 };
+    bench_run(&b, s, 0);
+    check_span(&b, 1, 0, 30 + (60 - 30 / 1.5));
+    device_free(b.device);
+    schedule_free(s);
+}
+
+/* The host launches nothing more before the awaited kernel has ended. */
+static void test_host_waits(void)
+{
+    static const uint8_t stream[] = { STREAM_COMM, STREAM_MAIN, STREAM_MAIN };
+    struct schedule *s = streams_make(stream, 3);
+    struct bench b = { .cost = { { .us = 30, .occupancy = OCCUPANCY_MEETING, .sms = 4 },
+                                 { .us = 10, .occupancy = OCCUPANCY_TILES, .sms = 6, .clock_share = 1 },
+                                 { .us = 10, .occupancy = OCCUPANCY_TILES, .sms = 6, .clock_share = 1 } } };
+    g_array_index(s->kernels, struct schedule_kernel, 0).host_waits = true;
+    g_array_index(s->kernels, struct schedule_kernel, 2).num_waits = 1; /* for kernel 0, long since */
+    bench_run(&b, s, 1000000);
+    check_span(&b, 0, 1, 31);
+    check_span(&b, 1, 32, 42);
+    check_span(&b, 2, 42, 52);
+    device_free(b.device);
+    schedule_free(s);
+}
+
+void unit_tests(CU_pSuite suite)
+{
+    CU_add_test(suite, "nets that ship have the parameters that their makers say", test_nets_that_ship);
+    CU_add_test(suite, "nets that cannot be are refused", test_nets_refused);
+    CU_add_test(suite, "tables give times between their points", test_table_between_points);
+    CU_add_test(suite, "tables with holes are refused", test_tables_refused);
+    CU_add_test(suite, "schedules have their kernels in order", test_schedules);
+    CU_add_test(suite, "kernels hold SMs in their ways", test_occupancies);
+    CU_add_test(suite, "a meeting waits for SMs", test_meeting_waits_for_sms);
+    CU_add_test(suite, "kernels slow each other", test_contention_slows);
+    CU_add_test(suite, "the host waits", test_host_waits);
+}
