@@ -154,6 +154,7 @@ man: $(build)/eptwin
 share     := $(PREFIX)/share/eptwin
 installed := $(PREFIX)/bin/eptwin $(share)/clusters $(share)/samples $(share)/nets $(share)/tables \
              $(PREFIX)/share/man/man1/eptwin*.1 $(PREFIX)/share/man/man5/eptwin*.5 \
+             $(PREFIX)/share/bash-completion/completions/eptwin
 have_man  := $(shell command -v help2man 2>/dev/null)
 
 ## install: program, clusters, samples, completion and, with help2man, manual pages below PREFIX (default /usr/local)

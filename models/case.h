@@ -84,8 +84,8 @@ bool case_option_names_file(uint32_t index);
 bool case_option_applies(uint32_t index, const char *kernel);
 /* Whether records that differ in that option are of different cases; c as case_resolve() leaves it. */
 bool case_option_makes_case(uint32_t index, const struct case_options *c);
-/* Whether the option of that name says what there is to do (tokens, experts, routing, a trace) and not how and where it is
- * done (kernels and their settings, placement, machine). */
+/* Whether the option of that name says what there is to do (tokens, experts, routing, a trace) and not how and where it
+ * is done (kernels and their settings, placement, machine). */
 bool case_option_is_work(const char *name);
 /* The value of that option as case_set() would take it; NULL: not set.  Free with g_free(). */
 char *case_option_text(const struct case_options *c, uint32_t index);

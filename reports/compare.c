@@ -145,8 +145,8 @@ static double compare_experts(const struct record *record)
     return g_ascii_strtod(compare_key_value(record, "num-experts"), NULL) - added;
 }
 
-/* Of two predictions: what a setting decides is no other work.  That is how many times experts are placed, and on how many
- * nodes a token's experts lie. */
+/* Of two predictions: what a setting decides is no other work.  That is how many times experts are placed, and on how
+ * many nodes a token's experts lie. */
 static bool compare_key_follows(const struct record *a, const struct record *b, const char *key)
 {
     if (!compare_settings_free(a, b)) return false;

@@ -61,10 +61,10 @@ const struct compare_row *compare_row_find(const struct compare *compare, const 
 /* The row of a phase that decides: of the slowest rank where both tell it, else of the mean over ranks, else NULL. */
 const struct compare_row *compare_headline(const struct compare *compare, const char *phase);
 
-/* The header keys in which the cases of two records differ, as "key: x against y; ...", or NULL when they are
- * the same case.  Which keys make a case the records say themselves; of two that do not, those count that every case
- * has and both state.  Of two predictions only what there is to do counts: another placement, cluster, backend or kernel
- * is what they compare.  Freed by the caller. */
+/* The header keys in which the cases of two records differ, as "key: x against y; ...", or NULL when they are the same
+ * case.  Which keys make a case the records say themselves; of two that do not, those count that every case has and
+ * both state.  Of two predictions only what there is to do counts: another placement, cluster, backend or kernel is
+ * what they compare.  Freed by the caller. */
 char *compare_case_difference(const struct record *a, const struct record *b);
 /* The same of all that makes either prediction: settings, placement, machine.  NULL: nothing differs. */
 char *compare_settings_difference(const struct record *a, const struct record *b);
@@ -93,8 +93,8 @@ struct compare_spread {
 };
 void compare_spread_find(const double *error_pct, uint32_t count, struct compare_spread *spread);
 
-/* The first sentence: what dispatch and combine, or the first phase, take together by the slowest rank, in one record or
- * in two; nothing where they do not tell. */
+/* The first sentence: what dispatch and combine, or the first phase, take together by the slowest rank, in one record
+ * or in two; nothing where they do not tell. */
 void compare_verdict_alone_append(const struct record *record, GString *out);
 void compare_verdict_append(const struct compare *compare, GString *out);
 /* The second sentence about two predictions: what they differ in. */

@@ -53,7 +53,8 @@ static bool numbers_parse(const char *text, const char *name, uint32_t only, uin
 
 static bool job_counts(const struct job *job, int64_t layer) { return layer < 0 || job->layer == (uint32_t)layer; }
 
-/* Times of the mean rank, bandwidths, busy shares and bounds: their means.  What a job does not tell, it had nothing of. */
+/* Times of the mean rank, bandwidths, busy shares and bounds: their means.  What a job does not tell, it had nothing
+ * of. */
 static bool metric_averages(const char *metric)
 {
     static const char *const prefixes[] = { "logical_", "physical_", "busy_", "bound_", "efficiency_", "wire_" };

@@ -6,8 +6,8 @@
  *
  * A results file is CSV with header lines: what all points share, and digests of inputs.  Then come columns point, one
  * a swept name, phase, phases (how many rows the point has: a point with fewer was cut and is run again), metrics
- * (slowest_us: the slowest rank's time), speedup (of that), problem.  The same plan gives the same bytes, however it was
- * divided, interrupted or resumed.  Private to sweep and tune. */
+ * (slowest_us: the slowest rank's time), speedup (of that), problem.  The same plan gives the same bytes, however it
+ * was divided, interrupted or resumed.  Private to sweep and tune. */
 #ifndef MODELS_PREDICT_SWEEP_H
 #define MODELS_PREDICT_SWEEP_H
 
@@ -56,9 +56,9 @@ bool sweep_plan_settle(struct sweep_plan *plan, GError **error);
 uint64_t sweep_plan_points(const struct sweep_plan *plan);
 /* The value of a name at a point. */
 const char *sweep_plan_value(const struct sweep_plan *plan, uint64_t point, uint32_t name);
-/* The values that speedups are against, "num-sms=24,dtype=fp8"; a point keeps its own of names that are not in it.  Where
- * the user names none, the first of each setting: what there is to do differs from point to point and is no gain.  ""
- * where no setting is swept.  Freed by the caller. */
+/* The values that speedups are against, "num-sms=24,dtype=fp8"; a point keeps its own of names that are not in it.
+ * Where the user names none, the first of each setting: what there is to do differs from point to point and is no gain.
+ * "" where no setting is swept.  Freed by the caller. */
 char *sweep_plan_baseline(const struct sweep_plan *plan);
 /* A point's case; clear it. */
 void sweep_plan_case(const struct sweep_plan *plan, uint64_t point, struct case_options *c);
@@ -157,8 +157,8 @@ void sweep_impossible_append(const struct sweep_results *results, guint possible
  * where SMs were swept. */
 bool sweep_text_append(const struct sweep_results *results, const struct sweep_goal *goal, uint32_t limit, GString *out,
                        GError **error);
-/* The values of one swept name side by side: a row for each combination of the other names, at most limit of them; ratios
- * are against the first value. */
+/* The values of one swept name side by side: a row for each combination of the other names, at most limit of them;
+ * ratios are against the first value. */
 bool sweep_compare_append(const struct sweep_results *results, const struct sweep_goal *goal, const char *name,
                           uint32_t limit, GString *out, GError **error);
 /* The column of a name that can be compared; -1 and *error where it was not swept. */

@@ -72,7 +72,7 @@ static bool world_make(struct step_run *run, GError **error)
                     "backend: expected one that `eptwin cluster backends` lists, found \"%s\"", c->backend);
         return false;
     }
-    if (job->ranks > job->ranks_per_node && !cluster->nic.rate_bps) {
+    if (job->ranks > job->ranks_per_node && !graph_node_nics(cluster, 1)) {
         g_set_error(error, STEP_RUN_ERROR, STEP_RUN_ERROR_INPUT,
                     "%s: ranks of several nodes need a [nic] and a [network] section", cluster->path);
         return false;
