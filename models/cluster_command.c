@@ -69,8 +69,8 @@ static void help_print(FILE *out)
 static int list_run(int argc, char **argv)
 {
     if (argc > 1) {
-        fprintf(stderr, "eptwin cluster list: expected no argument, found '%s'\n", argv[1]);
-        return EXIT_BAD_INPUT;
+        return command_line_fail("cluster list", g_error_new(COMMAND_LINE_ERROR, COMMAND_LINE_ERROR_OPTION,
+                                                             "expected no argument, found '%s'", argv[1]));
     }
     g_auto(GStrv) names = share_names(SHARE_CLUSTERS);
     if (!*names) {
@@ -200,8 +200,8 @@ static int backends_run(int argc, char **argv)
 {
     static const char *const order[] = { "in order", "signals wait for acknowledgements", "put in order by software" };
     if (argc > 1) {
-        fprintf(stderr, "eptwin cluster backends: expected no argument, found '%s'\n", argv[1]);
-        return EXIT_BAD_INPUT;
+        return command_line_fail("cluster backends", g_error_new(COMMAND_LINE_ERROR, COMMAND_LINE_ERROR_OPTION,
+                                                                 "expected no argument, found '%s'", argv[1]));
     }
     for (uint32_t i = 0; transport_at(i); i++) {
         const struct transport *t = transport_at(i);

@@ -60,8 +60,7 @@ static void agree_refuse(const char *first, const char *other, uint32_t rank, GE
 
     while (expected[line] && found[line] && strcmp(expected[line], found[line]) == 0) line++;
     const char *mine = expected[line] ? expected[line] : "";
-    g_autofree char *theirs =
-        bootstrap_peer_text(found[line] ? found[line] : "", strlen(found[line] ? found[line] : ""));
+    g_autofree char *theirs = text_printable(found[line] ? found[line] : "", strlen(found[line] ? found[line] : ""));
     const char *value = strchr(mine, ' '), *other_value = strchr(theirs, ' ');
     g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT,
                 "%.*s: expected the same on all ranks, found%s on rank 0 and%s on rank %u", (int)strcspn(mine, " "),

@@ -50,7 +50,7 @@ static bool live_agree(struct bootstrap *b, struct live_verdict *mine, struct li
     if (!bootstrap_allgather(b, mine, sizeof *mine, verdict, error)) return false;
     for (uint32_t rank = 0; rank < b->rank_count; rank++) {
         if (!verdict[rank].failure[0]) continue;
-        g_autofree char *text = bootstrap_peer_text(verdict[rank].failure, sizeof verdict[rank].failure);
+        g_autofree char *text = text_printable(verdict[rank].failure, sizeof verdict[rank].failure);
         g_set_error(error, LIVE_ERROR, rank == b->rank ? LIVE_FAILED : LIVE_PEER_FAILED, "rank %u: %s", rank, text);
         return false;
     }
@@ -61,7 +61,7 @@ static bool live_agree(struct bootstrap *b, struct live_verdict *mine, struct li
 /* Adds what is not there yet, as long as there is room. */
 static void live_carrier_add(char *text, size_t text_size, const char *carrier, size_t carrier_size)
 {
-    g_autofree char *one = bootstrap_peer_text(carrier, carrier_size);
+    g_autofree char *one = text_printable(carrier, carrier_size);
     if (!*one) return;
     g_auto(GStrv) known = g_strsplit(text, ", ", 0);
     if (g_strv_contains((const char *const *)known, one)) return;

@@ -93,8 +93,8 @@ static void live_tell(void *context, struct bootstrap_wait *wait)
         const int32_t peer = waits_peer(text, world->fabric.rank_count);
         const bool named = peer != WAITS_NOBODY && peer != world->fabric.rank;
         if (!wait->text[0] || (named && !wait->peer_count))
-            g_snprintf(wait->text, sizeof wait->text, "worker %u of %u waiting: %s", w->index, world->active_count,
-                       text[0] ? text : "(silent)");
+            g_snprintf(wait->text, sizeof wait->text, "%u of %u workers left, worker %u: %s", world->active_count,
+                       world->worker_count, w->index, text[0] ? text : "(silent)");
         if (named) live_peer_add(wait, (uint16_t)peer);
         if (!named && waits_anybody(text)) wait->anybody = true;
     }
@@ -153,7 +153,7 @@ bool live_world_run(struct live_world *world, struct fabric_worker **workers, ui
     struct bootstrap *b = world->bootstrap;
     assert(!b->tell); /* one run at a time */
     world->runs++;
-    world->active_count = worker_count;
+    world->active_count = world->worker_count = worker_count;
     b->tell = live_tell;
     b->tell_context = world;
     const bool fine = live_run_active(world, worker_count, error);

@@ -376,7 +376,7 @@ static const char *merge_text(const struct merge *m, uint32_t rank, uint32_t num
 {
     if (((uint64_t)number + 1) * TEXT_BYTES > m->texts[rank]->len) return "";
     const char *at = (const char *)m->texts[rank]->data + (size_t)number * TEXT_BYTES;
-    g_autofree char *text = bootstrap_peer_text(at, TEXT_BYTES);
+    g_autofree char *text = text_printable(at, TEXT_BYTES);
     return timeline_keep(m->timeline, text);
 }
 

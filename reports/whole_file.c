@@ -7,9 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 #include "sim/new_file.h"
+#include "sim/text.h"
 #include "sim/unzstd.h"
 
-enum { PART_BYTES = 16384 };
+enum { PART_BYTES = 16384, PLAIN_BYTES_FREE = 4 << 20, PLAIN_TIMES_MAX = 100 };
+/* Of JSON: what a few bytes may hold, and how many each further byte. */
+enum { VALUES_FREE = 1 << 20, VALUES_TIMES_MAX = 4 };
 
 bool whole_file_write(const char *path, const char *text, size_t size_bytes, GError **error)
 {
@@ -39,9 +42,24 @@ static bool bytes_read(void *context, uint64_t offset, void *buffer, size_t size
     return true;
 }
 
+/* What a few bytes may stand for; more than that takes a file of its size. */
+static size_t plain_max(const GByteArray *from, size_t size_max)
+{
+    return MIN(size_max, MAX((size_t)PLAIN_BYTES_FREE, (size_t)from->len * PLAIN_TIMES_MAX));
+}
+
+static bool bomb_refuse(const char *name, const GByteArray *from, size_t plain_bytes, GError **error)
+{
+    g_set_error(error, WHOLE_FILE_ERROR, WHOLE_FILE_ERROR_SIZE,
+                "%s: expected decompressed data of at most %d times the file's %u bytes, found %zu or more", name,
+                PLAIN_TIMES_MAX, from->len, plain_bytes);
+    return false;
+}
+
 /* False and *error where they are damaged or too much. */
 static bool plain_append(const char *name, GByteArray *from, size_t size_max, GByteArray *to, GError **error)
 {
+    const size_t most = plain_max(from, size_max);
     const struct unzstd_source source = {
         .read = bytes_read, .context = from, .name = name, .domain = WHOLE_FILE_ERROR, .code = WHOLE_FILE_ERROR_IO
     };
@@ -49,12 +67,26 @@ static bool plain_append(const char *name, GByteArray *from, size_t size_max, GB
     guint8 part[PART_BYTES];
     size_t got = 1;
     bool good = true;
-    while (good && got && to->len <= size_max) {
+    while (good && got && to->len <= most) {
         good = unzstd_read(unzstd, part, sizeof part, &got, error);
         g_byte_array_append(to, part, (guint)got);
     }
     unzstd_free(unzstd);
-    return good && (to->len <= size_max || size_refuse(name, size_max, error));
+    if (!good || to->len <= most) return good;
+    return most < size_max ? bomb_refuse(name, from, to->len, error) : size_refuse(name, size_max, error);
+}
+
+/* Each takes many times the memory of its bytes. */
+static bool values_check(const char *name, const GByteArray *from, const GByteArray *plain, GError **error)
+{
+    const uint64_t values = text_json_values((const char *)plain->data, plain->len);
+    const uint64_t most = VALUES_FREE + (uint64_t)VALUES_TIMES_MAX * from->len;
+    if (values <= most) return true;
+    g_set_error(error, WHOLE_FILE_ERROR, WHOLE_FILE_ERROR_SIZE,
+                "%s: expected at most %" G_GUINT64_FORMAT
+                " values of JSON in %u compressed bytes, found %" G_GUINT64_FORMAT,
+                name, most, from->len, values);
+    return false;
 }
 
 /* Takes bytes, and returns what they stand for; NULL and *error where that cannot be had. */
@@ -62,7 +94,7 @@ static GByteArray *decompress(const char *name, GByteArray *bytes, size_t size_m
 {
     if (!unzstd_begins(bytes->data, bytes->len)) return bytes;
     GByteArray *plain = g_byte_array_new();
-    const bool good = plain_append(name, bytes, size_max, plain, error);
+    const bool good = plain_append(name, bytes, size_max, plain, error) && values_check(name, bytes, plain, error);
     g_byte_array_unref(bytes);
     if (good) return plain;
     g_byte_array_unref(plain);

@@ -3,6 +3,7 @@
 #include "sim/error.h"
 #include "sim/nearest.h"
 #include "sim/new_file.h"
+#include "sim/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -163,7 +164,8 @@ static void error_put(const struct command_line *line, GError *glib, GError **er
 int command_line_fail(const char *name, GError *error)
 {
     const int status = error_status(error);
-    fprintf(stderr, "eptwin %s: %s\n", name, error->message);
+    g_autofree char *message = text_printable(error->message, strlen(error->message));
+    fprintf(stderr, "eptwin %s: %s\n", name, message);
     g_error_free(error);
     return status;
 }
@@ -171,7 +173,8 @@ int command_line_fail(const char *name, GError *error)
 int command_line_unknown(const char *program, const char *what, const char *found, const char *const *names)
 {
     const char *const nearest = nearest_find(found, names);
-    fprintf(stderr, "%s: unknown %s '%s', expected one that %s --help lists%s%s%s\n", program, what, found, program,
+    g_autofree char *shown = text_printable(found, strlen(found));
+    fprintf(stderr, "%s: unknown %s '%s', expected one that %s --help lists%s%s%s\n", program, what, shown, program,
             nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
     return EXIT_BAD_INPUT;
 }

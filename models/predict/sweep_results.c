@@ -27,6 +27,7 @@ static const char *const metric_columns[] = {
     "speedup",
     "problem",
 };
+enum { COLUMNS_MAX = 1000 }; /* more than there are options */
 enum { METRIC_COLUMNS = sizeof metric_columns / sizeof metric_columns[0] };
 
 /* What all points share, each line "# key: value". */
@@ -129,7 +130,7 @@ static void row_take(struct sweep_results *results, char **cell)
 static char **line_cells(const struct sweep_results *results, const char *line, size_t size_bytes)
 {
     g_autofree char *copy = g_strndup(line, size_bytes);
-    char **cell = g_strsplit(copy, ",", 0);
+    char **cell = g_strsplit(copy, ",", COLUMNS_MAX);
     double point;
     if (g_strv_length(cell) == g_strv_length(results->column) && record_number_parse(cell[0], &point) && point >= 0)
         return cell;
@@ -216,11 +217,12 @@ static struct sweep_results *file_begin(const char *path, const char *text, cons
     struct sweep_results *file = results_alloc();
     const char *columns = header_take(text, file), *end = strchr(columns, '\n');
     g_autofree char *line = end ? g_strndup(columns, (size_t)(end - columns)) : g_strdup("");
-    file->column = g_strsplit(line, ",", 0);
+    const bool kind = g_str_has_prefix(file->header, "# kind: sweep\n");
+    file->column = g_strsplit(kind ? line : "", ",", COLUMNS_MAX);
     const int phase = sweep_results_column(file, "phase");
     const uint32_t count = g_strv_length(file->column);
-    bool known = g_str_has_prefix(file->header, "# kind: sweep\n") && phase >= 1 &&
-                 count == (uint32_t)phase + METRIC_COLUMNS && strcmp(file->column[0], "point") == 0;
+    bool known =
+        kind && phase >= 1 && count == (uint32_t)phase + METRIC_COLUMNS && strcmp(file->column[0], "point") == 0;
     for (int i = 0; known && i < METRIC_COLUMNS; i++) known = strcmp(file->column[phase + i], metric_columns[i]) == 0;
     if (known) {
         file->names = (uint32_t)phase - 1;

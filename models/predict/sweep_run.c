@@ -12,11 +12,15 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "models/predict/simulate.h"
 #include "reports/compare.h"
+#include "sim/new_file.h"
 #include "sim/progress.h"
+
+enum { TEMPORARY_CHARACTERS = 6 }; /* behind the dot of a file that has no name yet */
 
 struct sweep_threads {
     const struct sweep_plan *plan;
@@ -28,6 +32,7 @@ struct sweep_threads {
     struct progress *progress;
     GMutex lock; /* of what follows */
     int part;    /* the part file */
+    const char *part_path;
     struct sweep_results *results;
     GError *error;
 };
@@ -119,17 +124,31 @@ static bool load_recall(struct load_memory *memory, const struct case_options *c
     return memory->filled;
 }
 
+/* All of it, or what stood in the way. */
+static bool part_write(int part, const char *path, const char *text, size_t size_bytes, GError **error)
+{
+    for (size_t written = 0; written < size_bytes;) {
+        const ssize_t n = write(part, text + written, size_bytes - written);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) {
+            g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_RUN,
+                        "%s: cannot write: %s; the next run goes on from what it has", path,
+                        g_strerror(n ? errno : EIO));
+            return false;
+        }
+        written += (size_t)n;
+    }
+    return true;
+}
+
 /* Keeps a point's rows: in the file first, whole. */
 static void point_keep(struct sweep_threads *t, const char *text)
 {
     g_mutex_lock(&t->lock);
     const size_t size_bytes = strlen(text);
     assert(size_bytes > 0 && text[size_bytes - 1] == '\n'); /* whole lines, so that a cut one shows */
-    if (!t->failed && write(t->part, text, size_bytes) != (ssize_t)size_bytes)
-        g_set_error(&t->error, SWEEP_ERROR, SWEEP_ERROR_RUN, "%s.part: cannot write: %s", t->options->path,
-                    g_strerror(errno ? errno : EIO));
-    else sweep_results_add_text(t->results, text);
-    t->failed = t->error != NULL;
+    if (!t->failed) t->failed = !part_write(t->part, t->part_path, text, size_bytes, &t->error);
+    if (!t->failed) sweep_results_add_text(t->results, text);
     g_mutex_unlock(&t->lock);
 }
 
@@ -176,10 +195,43 @@ static void threads_run(struct sweep_threads *t)
 
 /* ---- files ---- */
 
+/* A sweep writes and reads its own files only: what leads elsewhere, or is none, is somebody else's. */
+static bool own_file(const char *path, bool links, GError **error)
+{
+    struct stat status;
+    if ((links ? stat : lstat)(path, &status) != 0 || S_ISREG(status.st_mode)) return true;
+    g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "%s: expected a file or nothing, found %s", path,
+                S_ISLNK(status.st_mode)   ? "a symbolic link"
+                : S_ISDIR(status.st_mode) ? "a folder"
+                                          : "a pipe or a device");
+    return false;
+}
+
+/* Copies that sweeps left that were killed while they wrote them: those that have the name have what is in them too. */
+static void copies_remove(const char *copy)
+{
+    g_autofree char *folder = g_path_get_dirname(copy), *base = g_path_get_basename(copy);
+    g_autofree char *begin = g_strconcat(base, ".", NULL);
+    g_autoptr(GDir) all = g_dir_open(folder, 0, NULL);
+    for (const char *name; all && (name = g_dir_read_name(all));) {
+        g_autofree char *path = g_build_filename(folder, name, NULL);
+        if (g_str_has_prefix(name, begin) && strlen(name) == strlen(begin) + TEMPORARY_CHARACTERS) g_unlink(path);
+    }
+}
+
+static bool copy_write(const char *copy, const GString *text, GError **error)
+{
+    struct new_file *file = new_file_open(copy, error);
+    if (!file) return false;
+    if (new_file_write(file, text->str, text->len, error)) return new_file_commit(file, error);
+    new_file_discard(file);
+    return false;
+}
+
 /* The part file, alone ours, with what it had whole; then header and rows of this run behind. */
 static bool part_open(struct sweep_threads *t, const char *part, GError **error)
 {
-    t->part = open(part, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    t->part = open(part, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
     if (t->part < 0 || flock(t->part, LOCK_EX | LOCK_NB) != 0) {
         g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_RUN, "%s: %s", part,
                     t->part >= 0 && errno == EWOULDBLOCK ? "another sweep is writing it" : g_strerror(errno));
@@ -196,10 +248,9 @@ static bool part_open(struct sweep_threads *t, const char *part, GError **error)
     /* Written anew without the line that was cut.  A copy stands beside it until that is done: being killed here must
      * not cost what was known. */
     g_autofree char *copy = g_strconcat(part, ".copy", NULL);
-    bool good = g_file_set_contents(copy, text->str, (gssize)text->len, error);
-    good = good && (ftruncate(t->part, 0) == 0 && write(t->part, text->str, text->len) == (ssize_t)text->len);
-    if (!good && error && !*error)
-        g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_RUN, "%s: cannot write: %s", part, g_strerror(errno));
+    copies_remove(copy);
+    const bool good = copy_write(copy, text, error) && ftruncate(t->part, 0) == 0 &&
+                      part_write(t->part, part, text->str, text->len, error);
     if (good) g_unlink(copy);
     return good;
 }
@@ -232,11 +283,12 @@ static void threads_clear(struct sweep_threads *t)
 bool sweep_run(const struct sweep_plan *plan, const struct sweep_run_options *options, struct sweep_results *results,
                GError **error)
 {
-    struct sweep_threads t = { .plan = plan, .options = options, .results = results, .part = -1 };
     g_autofree char *part = g_strconcat(options->path, ".part", NULL);
     g_autofree char *copy = g_strconcat(part, ".copy", NULL);
-    bool good = clusters_load(&t, error) && sweep_results_add_file(results, options->path, error) &&
-                sweep_results_add_file(results, copy, error) && part_open(&t, part, error);
+    struct sweep_threads t = { .plan = plan, .options = options, .results = results, .part = -1, .part_path = part };
+    bool good = own_file(options->path, true, error) && own_file(part, false, error) && own_file(copy, false, error);
+    good = good && clusters_load(&t, error) && sweep_results_add_file(results, options->path, error) &&
+           sweep_results_add_file(results, copy, error) && part_open(&t, part, error);
     if (good) {
         todo_list(&t);
         threads_run(&t);

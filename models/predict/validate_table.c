@@ -11,6 +11,7 @@
 #include "reports/record.h"
 #include "reports/wait_matrix.h"
 #include "sim/nearest.h"
+#include "sim/text.h"
 
 enum { FILE_BYTES_MAX = 1 << 30 };
 
@@ -357,7 +358,9 @@ uint32_t validate_problems_print(const struct validate_table *table)
     for (uint32_t i = 0; i < table->row_count; i++) {
         const struct validate_row *row = &table->row[i];
         if (!row->problem) continue;
-        fprintf(stderr, "%s:%u: %s\n", table->path, row->line, row->problem);
+        g_autofree char *path = text_printable(table->path, strlen(table->path));
+        g_autofree char *problem = text_printable(row->problem, strlen(row->problem));
+        fprintf(stderr, "%s:%u: %s\n", path, row->line, problem);
         count++;
     }
     return count;

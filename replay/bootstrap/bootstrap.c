@@ -29,19 +29,6 @@ int bootstrap_serve_ms(const struct bootstrap *b, uint64_t deadline_ms)
     return moved ? 0 : MIN(remaining_ms, SERVE_EVERY_MS);
 }
 
-char *bootstrap_peer_text(const char *text, size_t size_bytes)
-{
-    g_autofree char *valid = g_utf8_make_valid(text, (gssize)strnlen(text, size_bytes));
-    GString *const clean = g_string_new(NULL);
-
-    for (const char *at = valid; *at; at = g_utf8_next_char(at)) {
-        const gunichar c = g_utf8_get_char(at);
-
-        g_string_append_unichar(clean, g_unichar_iscntrl(c) ? '?' : c);
-    }
-    return g_string_free(clean, FALSE);
-}
-
 char *bootstrap_ranks_text(const bool *listed, uint32_t rank_count)
 {
     enum { NAMED_MAX = 8 };

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "sim/error.h"
+#include "sim/text.h"
 
 #define BOOTSTRAP_ERROR (g_quark_from_static_string("eptwin-bootstrap"))
 
@@ -96,10 +97,6 @@ static inline void bootstrap_free(struct bootstrap *b)
 {
     if (b) b->ops->free(b);
 }
-
-/* What a peer wrote, as text that may be printed: valid UTF-8, up to its first NUL or size_bytes, every control
- * character (escapes among them) replaced by '?'.  Free with g_free(). */
-char *bootstrap_peer_text(const char *text, size_t size_bytes);
 
 /* Forks rank_count children; each runs child(b, context) and exits with its return value.  The parent relays
  * their exchanges, watches them, and returns the run's exit status: 0 when all returned 0, else the first

@@ -321,7 +321,7 @@ static void parent_take_messages(struct fork_parent *p, uint32_t rank)
         const guint8 *const data = r->in->data + sizeof header;
 
         if (header.kind == FORK_GIVE_UP) {
-            g_autofree char *reason = bootstrap_peer_text((const char *)data, header.size_bytes);
+            g_autofree char *reason = text_printable((const char *)data, header.size_bytes);
 
             parent_fail(p, rank, g_strdup_printf("rank %u gave up: %s", rank, reason));
         } else if (header.kind == FORK_HANG) {

@@ -55,8 +55,8 @@ char *bootstrap_hang_text(const struct bootstrap_wait *wait, const bool *answere
     hang_follow(wait, answered, rank_count, first, reached);
     for (uint32_t r = 0; r < rank_count; r++)
         if (reached[r] && hang_distance(&wait[r], answered[r]) < hang_distance(&wait[root], answered[root])) root = r;
-    g_autofree char *own = bootstrap_peer_text(wait[first].text, sizeof wait[first].text);
-    g_autofree char *other = bootstrap_peer_text(wait[root].text, sizeof wait[root].text);
+    g_autofree char *own = text_printable(wait[first].text, sizeof wait[first].text);
+    g_autofree char *other = text_printable(wait[root].text, sizeof wait[root].text);
 
     if (root == first) return g_strdup_printf("rank %u holds up the run: %s", first, own);
     if (!answered[root])

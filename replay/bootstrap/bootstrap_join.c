@@ -252,7 +252,7 @@ static enum wire_verdict door_judge(const struct door *d, const struct caller *c
         return WIRE_WRONG_COUNT;
     }
     if (strncmp(h->build, eptwin_version(), sizeof h->build - 1) != 0) {
-        g_autofree char *build = bootstrap_peer_text(h->build, sizeof h->build);
+        g_autofree char *build = text_printable(h->build, sizeof h->build);
 
         fail(error, BOOTSTRAP_BAD_INPUT, "rank %u at %s is eptwin %s, rank 0 is %s", h->rank, c->name, build,
              eptwin_version());
@@ -440,7 +440,7 @@ static bool member_explain(const struct bootstrap_tcp_options *o, const struct w
         return fail(error, code, "rank %u was started as one of %u ranks, rank 0 at %s as one of %u", o->rank,
                     o->rank_count, o->root, w->rank_count);
     case WIRE_WRONG_BUILD: {
-        g_autofree char *build = bootstrap_peer_text(w->build, sizeof w->build);
+        g_autofree char *build = text_printable(w->build, sizeof w->build);
 
         return fail(error, code, "rank %u is eptwin %s, rank 0 at %s is %s", o->rank, eptwin_version(), o->root, build);
     }

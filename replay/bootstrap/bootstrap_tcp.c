@@ -63,7 +63,7 @@ struct gathering {
 
 static char *channel_text(const struct wire_channel *c)
 {
-    return bootstrap_peer_text(c->header.size_bytes ? (const char *)c->body : "", c->header.size_bytes);
+    return text_printable(c->header.size_bytes ? (const char *)c->body : "", c->header.size_bytes);
 }
 
 static bool root_take_reason(struct bootstrap_tcp *t, uint32_t rank, GError **error)

@@ -624,7 +624,7 @@ static bool verbs_hello_exchange(struct link_verbs *v, struct bootstrap *b, GErr
 static bool verbs_hello_check(const struct link_verbs *v, const struct verbs_hello *mine,
                               const struct verbs_hello *peer, uint32_t rank, GError **error)
 {
-    g_autofree char *failure = bootstrap_peer_text(peer->failure, sizeof peer->failure);
+    g_autofree char *failure = text_printable(peer->failure, sizeof peer->failure);
     if (*failure) g_set_error(error, LIVE_ERROR, LIVE_PEER_FAILED, "rank %u: %s", rank, failure);
     else if (peer->memory_bytes != mine->memory_bytes || peer->word_count != mine->word_count ||
              peer->queue_depth != mine->queue_depth || peer->signalling != mine->signalling)

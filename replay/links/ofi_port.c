@@ -344,8 +344,8 @@ static bool ofi_card_fill(const struct ofi_port *p, const struct live_memory *me
 static bool ofi_card_check(const struct ofi_port *p, uint32_t rank, const struct ofi_card *card,
                            const struct ofi_card *own, GError **error)
 {
-    g_autofree char *failure = bootstrap_peer_text(card->failure, sizeof card->failure);
-    g_autofree char *provider = bootstrap_peer_text(card->provider, sizeof card->provider);
+    g_autofree char *failure = text_printable(card->failure, sizeof card->failure);
+    g_autofree char *provider = text_printable(card->provider, sizeof card->provider);
 
     if (*failure) g_set_error(error, LIVE_ERROR, LIVE_PEER_FAILED, "rank %u: %s", rank, failure);
     else if (strncmp(card->provider, own->provider, sizeof card->provider) != 0)

@@ -37,6 +37,11 @@ run --cluster $cluster --logfmt --kernel v2 $small
 run --cluster $cluster --layers 0:2 $small
 run --cluster $cluster --placement greedy:3 $small
 run --cluster source/models/clusters/h200.ini --num-ranks 16 --num-experts 16 $small
+run --cluster $cluster --num-ranks 2 --num-sms 1 --num-experts 512 $small
+run --cluster $cluster --num-ranks 2 --num-sms 2 --num-experts 768 $small
+run --cluster $cluster --num-ranks 2 --num-experts 8 --num-topk 2 --num-tokens 8 --hidden 131072
+run --cluster $cluster --placement eplbfoo:64 $small
+run --cluster $cluster --placement 'eplb>:0' $small
 
 echo '# clusters'
 cp -r source/models/clusters/parts .

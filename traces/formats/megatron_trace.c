@@ -8,9 +8,13 @@
 #include <math.h>
 #include <string.h>
 #include "traces/formats/json_lines.h"
+#include "sim/text.h"
 #include "traces/generate.h"
 
 enum { CHUNK_BYTES = 1 << 18, LINE_BYTES_MAX = 1 << 28 };
+/* Of a line: what a small file may hold, and how many more for each of the file's bytes.  Each takes many times the
+ * memory of its bytes. */
+enum { VALUES_FREE = 1 << 20, VALUES_TIMES_MAX = 4 };
 
 bool json_lines_error(const struct json_lines *r, GError **error, const char *field, const char *expected,
                       const char *found)
@@ -132,6 +136,8 @@ static bool line_parse(struct json_lines *r, const char *text, size_t size, GErr
     json_error_t problem;
     r->line++;
     if (strspn(text, " \t\r\n") >= size) return true;
+    if (text_json_values(text, size) > VALUES_FREE + VALUES_TIMES_MAX * stream_file_bytes(r->stream))
+        return line_error(r, error, "line", "fewer values of JSON in so few compressed bytes", "more");
     json_t *const object = json_loadb(text, size, JSON_REJECT_DUPLICATES, &problem);
     if (!object) {
         g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
