@@ -36,7 +36,7 @@ struct live_world {
     uint32_t local_ranks;
     cpu_set_t cpus; /* that this rank and those of its host may use */
     uint32_t cpu_count;
-    struct fabric_worker **active; /* of the run in progress */
+    struct fabric_worker **active;                   /* of the run in progress */
     uint32_t active_max, active_count, worker_count; /* worker_count: that the run began with */
     uint64_t wake_ps; /* the last time that their steps of this round have named; 0: none */
     uint64_t runs;    /* started so far */

@@ -136,7 +136,8 @@ static bool eplb_parse(const char *spec, const struct placement_input *in, uint3
     const uint32_t count = g_strv_length(words);
     char expected[96];
     guint64 n = 0, g = 1;
-    bool good = count >= 2 && count <= 3 && strcmp(words[0], "eplb") == 0 && g_ascii_string_to_unsigned(words[1], 10, 0, 1 << 20, &n, NULL) &&
+    bool good = count >= 2 && count <= 3 && strcmp(words[0], "eplb") == 0 &&
+                g_ascii_string_to_unsigned(words[1], 10, 0, 1 << 20, &n, NULL) &&
                 (count == 2 || g_ascii_string_to_unsigned(words[2], 10, 1, in->experts, &g, NULL));
     if (!good) spec_error(error, "eplb:REDUNDANT or eplb:REDUNDANT:GROUPS", spec);
     if (good && (in->experts + n) % in->ranks) {

@@ -55,10 +55,6 @@ static const char *ll_refuse(const struct moe_options *o, char *text, size_t tex
         snprintf(text, text_size, "num-topk: %u warps on an SM cannot serve %u places and a counter",
                  g.groups * g.warps_per_group, o->topk);
         reason = text;
-    } else if (g.groups > UINT8_MAX) { /* a warp each, of which one counts for the others */
-        snprintf(text, text_size, "num-sms: expected at least %u for %u experts (%d a SM), found %u",
-                 (o->experts + UINT8_MAX - 1) / UINT8_MAX, o->experts, UINT8_MAX, o->num_sms);
-        reason = text;
     } else if (g.sum_warps > UINT8_MAX) { /* two for every 1 KB of a row */
         snprintf(text, text_size, "hidden: the low-latency kernels take at most %d, found %u",
                  UINT8_MAX / 2 * LL_SUM_WARP_BYTES, o->hidden);
@@ -70,6 +66,10 @@ static const char *ll_refuse(const struct moe_options *o, char *text, size_t tex
     } else if (o->experts > LL_EXPERTS_MAX) {
         snprintf(text, text_size, "num-experts: the low-latency kernels take at most %d, found %u", LL_EXPERTS_MAX,
                  o->experts);
+        reason = text;
+    } else if (g.groups > UINT8_MAX) { /* a warp each, of which one counts for the others */
+        snprintf(text, text_size, "num-sms: expected at least %u for %u experts (%d a SM), found %u",
+                 (o->experts + UINT8_MAX - 1) / UINT8_MAX, o->experts, UINT8_MAX, o->num_sms);
         reason = text;
     } else if (g.local_experts > UINT16_MAX) {
         snprintf(text, text_size, "num-experts: at most %u for each rank, found %u", UINT16_MAX, g.local_experts);
