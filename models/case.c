@@ -516,6 +516,20 @@ static uint32_t experts_default(bool low_latency, uint32_t ranks)
     return (256 + ranks - 1) / ranks * ranks;
 }
 
+char *case_note(const struct case_options *c)
+{
+    struct case_options whole;
+    case_copy(&whole, c);
+    case_resolve(&whole);
+    const bool routed = g_strv_contains((const char *const[]){ "ll", "normal", "v2", NULL }, whole.kernel);
+    char *note = NULL;
+    if (routed && !c->num_experts && !c->trace && whole.num_experts != 256 && whole.num_experts != 288)
+        note = g_strdup_printf("num-experts is %u, because %u ranks do not divide %s", whole.num_experts,
+                               whole.num_ranks, strcmp(whole.kernel, "ll") == 0 ? "288 or 256" : "256");
+    case_clear(&whole);
+    return note;
+}
+
 enum { RANKS_PER_NODE_DEFAULT = 8 };
 
 void case_resolve(struct case_options *c)

@@ -98,6 +98,9 @@ void case_topics(struct case_options *c, struct command_topic topic[CASE_TOPICS]
  * tokens by traffic matrix.  What a trace decides stays 0 (all of it).  Done on a copy by the functions below. */
 void case_resolve(struct case_options *c);
 
+/* What the user should know of the defaults that were taken, a sentence; NULL: nothing.  Free with g_free(). */
+char *case_note(const struct case_options *c);
+
 /* Says how many ranks a node has where the user did not: gpus, or all ranks where gpus is 0.
  * Where nobody knows those either, it is left to case_resolve(), which takes 8. */
 void case_node_settle(struct case_options *c, uint32_t gpus);

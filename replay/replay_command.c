@@ -261,6 +261,9 @@ static int replay_run(struct replay_plan *plan)
         if (plan->command->bootstrap) bootstrap_abort(plan->command->bootstrap, error->message);
         return live_command_fail(plan->command, error);
     }
+    g_autofree char *note = case_note(plan->case_options);
+    if (note && (!plan->command->bootstrap || plan->command->bootstrap->rank == 0))
+        fprintf(stderr, "eptwin replay: note: %s\n", note);
     return live_command_run(plan->command, plan->item[0].job->ranks, replay_rank_main, plan);
 }
 

@@ -161,13 +161,13 @@ static bool fit_key_present(const struct record *record, const struct fit_key *k
     return key->kind == FIT_COUNT ? record_get(record, key->metric) != NULL : fit_place_find(record, key, &place);
 }
 
-/* The row's value in us or GB/s. */
+/* The row's value in us. */
 static bool fit_row_value(const struct fit_work *work, const struct record_row *row, double *value, GError **error)
 {
     static const struct {
         const char *unit;
         double factor;
-    } units[] = { { "us", 1 }, { "ns", 1e-3 }, { "ms", 1e3 }, { "GB/s", 1 }, { "MB/s", 1e-3 } };
+    } units[] = { { "us", 1 }, { "ns", 1e-3 }, { "ms", 1e3 } };
     for (size_t i = 0; i < G_N_ELEMENTS(units); i++) {
         if (strcmp(row->unit, units[i].unit) != 0) continue;
         *value = row->value * units[i].factor;
@@ -176,7 +176,7 @@ static bool fit_row_value(const struct fit_work *work, const struct record_row *
                     work->path, row->phase, row->metric, row->text);
         return false;
     }
-    g_set_error(error, FIT_ERROR, FIT_ERROR_ROW, "%s: %s,all,%s: expected the unit us or GB/s, found '%s'", work->path,
+    g_set_error(error, FIT_ERROR, FIT_ERROR_ROW, "%s: %s,all,%s: expected the unit us, ns or ms, found '%s'", work->path,
                 row->phase, row->metric, row->unit);
     return false;
 }

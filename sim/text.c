@@ -2,22 +2,30 @@
 #include "sim/text.h"
 
 #include <glib.h>
+#include <stdbool.h>
 #include <string.h>
+
+enum { FIRST_NO_CONTROL = 0xa0 }; /* of the bytes above ASCII's, in encodings of single bytes */
 
 char *text_printable(const char *text, size_t size_bytes)
 {
-    g_autofree char *valid = g_utf8_make_valid(text, (gssize)strnlen(text, size_bytes));
+    const char *const end = text + strnlen(text, size_bytes);
     GString *const clean = g_string_new(NULL);
 
-    for (const char *at = valid; *at; at = g_utf8_next_char(at)) {
-        const gunichar c = g_utf8_get_char(at);
+    for (const char *at = text; at < end;) {
+        const gunichar c = g_utf8_get_char_validated(at, end - at);
+        const bool valid = c < (gunichar)-2;
+        const bool control = valid ? g_unichar_iscntrl(c) : (guchar)*at < FIRST_NO_CONTROL;
+        const char *const next = valid ? g_utf8_next_char(at) : at + 1;
 
-        g_string_append_unichar(clean, g_unichar_iscntrl(c) ? '?' : c);
+        if (control) g_string_append_c(clean, '?');
+        else g_string_append_len(clean, at, next - at);
+        at = next;
     }
     return g_string_free(clean, FALSE);
 }
 
-/* Each value begins an array or an object, or follows a comma or a colon within one; words in strings count too. */
+/* Those in strings count too. */
 uint64_t text_json_values(const char *text, size_t size_bytes)
 {
     uint64_t values = 0, depth = 0;

@@ -5,11 +5,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* text as it may be printed: valid UTF-8, up to its first NUL or size_bytes, every control character (escapes and line
- * ends among them) replaced by '?'.  Free with g_free(). */
+/* text as it may be printed, up to its first NUL or size_bytes: every control character (escapes and line ends among
+ * them) is replaced by '?'.  Bytes that are no UTF-8 stay, as names of files have them.  Free with g_free(). */
 char *text_printable(const char *text, size_t size_bytes);
 
-/* How many JSON values text may hold, at most, if it is JSON: a parser takes some 100 bytes for each. */
+/* How many brackets open in text, and how many commas stand within them: if it is JSON, it has at most twice as many
+ * values, and a parser takes some 100 bytes for each. */
 uint64_t text_json_values(const char *text, size_t size_bytes);
 
 #endif

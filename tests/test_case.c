@@ -351,6 +351,30 @@ static uint32_t experts_valid(const struct routing *routing, uint32_t rank)
     return valid;
 }
 
+/* Defaults that the ranks move are told; others are not. */
+static void test_note(void)
+{
+    static const struct {
+        const char *name[3], *value[3], *note;
+    } cases[] = {
+        { { "num-ranks" }, { "8" }, NULL },
+        { { "num-ranks" }, { "7" }, "num-experts is 259, because 7 ranks do not divide 288 or 256" },
+        { { "num-ranks", "num-experts" }, { "7", "259" }, NULL },
+        { { "num-ranks" }, { "24" }, NULL },
+        { { "num-ranks", "kernel" }, { "24", "normal" }, "num-experts is 264, because 24 ranks do not divide 256" },
+        { { "num-ranks", "kernel" }, { "7", "allgather" }, NULL },
+    };
+    for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+        struct case_options c;
+        case_init(&c);
+        for (int k = 0; k < 3 && cases[i].name[k]; k++)
+            CU_ASSERT(case_set(&c, cases[i].name[k], cases[i].value[k], NULL));
+        g_autofree char *note = case_note(&c);
+        CU_ASSERT_EQUAL(g_strcmp0(note, cases[i].note), 0);
+        case_clear(&c);
+    }
+}
+
 static void test_routing_generated(void)
 {
     struct case_options c;
@@ -368,6 +392,11 @@ static void test_routing_generated(void)
     CU_ASSERT_FATAL(case_routing(&c, &again, NULL));
     CU_ASSERT_EQUAL(memcmp(again.rank[2].experts, routing.rank[2].experts, 30 * 8 * sizeof(int32_t)), 0);
     routing_free(&again);
+    c.seed++;
+    CU_ASSERT_FATAL(case_routing(&c, &again, NULL));
+    CU_ASSERT_NOT_EQUAL(memcmp(again.rank[2].experts, routing.rank[2].experts, 30 * 8 * sizeof(int32_t)), 0);
+    routing_free(&again);
+    c.seed--;
     routing_free(&routing);
     CU_ASSERT(case_set(&c, "masked-places", "5", NULL) && case_set(&c, "tokens-per-rank", "9|9|9|9", NULL));
     CU_ASSERT_FATAL(case_routing(&c, &routing, NULL));
@@ -686,6 +715,7 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "command line", test_command_line);
     CU_add_test(suite, "defaults by kernel and source", test_defaults);
     CU_add_test(suite, "SMs of a host", test_host_sms);
+    CU_add_test(suite, "notes about defaults", test_note);
     CU_add_test(suite, "generated routing", test_routing_generated);
     CU_add_test(suite, "same routing or not", test_routing_same);
     CU_add_test(suite, "routing with exact traffic", test_routing_traffic);

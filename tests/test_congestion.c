@@ -100,6 +100,38 @@ static void test_cut_and_recovery(void)
     dcqcn_flow_clear(&f);
 }
 
+/* Notifications without end cut as often as they may, down to the least rate and no further. */
+static void test_cut_to_the_least(void)
+{
+    struct cluster_dcqcn p = paper;
+    struct dcqcn d;
+    struct dcqcn_flow f;
+    p.raise_ps = 10 * PS_PER_S;
+    p.least_bps = 8000000000; /* 1 GB/s */
+    dcqcn_init(&d, &p, 80000000000, 1);
+    dcqcn_flow_init(&f, &d);
+    for (uint64_t us = 10; us < 1000; us++) {
+        dcqcn_marked(&d, &f, us * PS_PER_US, 0);
+        (void)dcqcn_allows_ps(&d, &f, us * PS_PER_US);
+        CU_ASSERT(f.rate >= 0.001);
+    }
+    NEAR(f.rate, 0.001);
+    dcqcn_flow_clear(&f);
+    p.cut_ps = 100 * PS_PER_US; /* and no sooner after a cut than cut_ps, whatever comes */
+    p.cnp_ps = PS_PER_US;
+    p.least_bps = 8000000;
+    dcqcn_flow_init(&f, &d);
+    for (uint64_t us = 10; us < 110; us++) {
+        dcqcn_marked(&d, &f, us * PS_PER_US, 0);
+        (void)dcqcn_allows_ps(&d, &f, us * PS_PER_US);
+        NEAR(f.rate, 0.005);
+    }
+    dcqcn_marked(&d, &f, 111 * PS_PER_US, 0);
+    (void)dcqcn_allows_ps(&d, &f, 111 * PS_PER_US);
+    CU_ASSERT(f.rate < 0.003);
+    dcqcn_flow_clear(&f);
+}
+
 /* Raises by bytes, and the two later stages: additive once one of both counts is past recovery, hyper once both are. */
 static void test_stages(void)
 {
@@ -339,6 +371,7 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "parts that ship", test_parts);
     CU_add_test(suite, "which packets are marked", test_marks);
     CU_add_test(suite, "a cut and the way back", test_cut_and_recovery);
+    CU_add_test(suite, "cuts down to the least rate", test_cut_to_the_least);
     CU_add_test(suite, "stages", test_stages);
     CU_add_test(suite, "DCQCN shares", test_dcqcn_shares);
     CU_add_test(suite, "DCQCN repeats", test_dcqcn_repeats);

@@ -89,6 +89,26 @@ static void planted_is_first(const char *id)
     CU_ASSERT_STRING_EQUAL(d->verdict[0].cause->id, id);
     CU_ASSERT(d->verdict[0].explains > 0.99);
     CU_ASSERT_EQUAL(d->verdict[0].contradicting, 0);
+    CU_ASSERT_PTR_NULL(d->second.cause);
+    diagnosis_free(d);
+    validate_table_free(table);
+}
+
+/* What one cause leaves may be noise: a second is named only where it explains most of it. */
+static void test_second(void)
+{
+    static const double noise[] = { 1.3, 0.75, 0.8, 1.25, 1.3 };
+    struct validate_table *table = table_new();
+    measure_with(table, cause_named("one-nic"));
+    CU_ASSERT_FATAL(table->row_count == G_N_ELEMENTS(noise));
+    for (uint32_t i = 0; i < table->row_count; i++) table->row[i].measured_us *= noise[i];
+    struct diagnosis *d = diagnose_run(table, &how, NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(d);
+    CU_ASSERT_FATAL(d->verdict_count > 0);
+    CU_ASSERT_STRING_EQUAL(d->verdict[0].cause->id, "one-nic");
+    CU_ASSERT(d->verdict[0].left > 1.12); /* so one is looked for */
+    CU_ASSERT_PTR_NULL(d->second.cause);
+    if (d->second.cause) fprintf(stderr, "second: %s (%.3f)\n", d->second.cause->id, d->second.explains);
     diagnosis_free(d);
     validate_table_free(table);
 }
@@ -365,6 +385,7 @@ static void test_small_for_large(void)
 void unit_tests(CU_pSuite suite)
 {
     CU_add_test(suite, "a planted cause is named first", test_planted);
+    CU_add_test(suite, "no second cause without evidence", test_second);
     CU_add_test(suite, "nothing is wrong", test_nothing_wrong);
     CU_add_test(suite, "beside a baseline", test_baseline);
     CU_add_test(suite, "who waited for whom", test_waits);

@@ -164,7 +164,7 @@ static struct record *record_plant(void)
     record_add(record, "store_signal", RECORD_ALL, "latency_us_min", 300, "ns"); /* undisturbed */
     record_add(record, "poll", RECORD_ALL, "time_us", 0.15, "us");
     record_add(record, "switch", RECORD_ALL, "time_us", 1.5, "us");
-    record_add(record, "slice", RECORD_ALL, "time_us", 4000, "us");
+    record_add(record, "slice", RECORD_ALL, "time_us", 4, "ms");
     record_add(record, "signal", RECORD_ALL, "cpu_us", 0.1, "us");
     record_add(record, "signal_load_x2", RECORD_ALL, "cpu_us", 7, "us");
     record_add(record, "signal_load_x8", RECORD_ALL, "cpu_us", 0.2, "us"); /* 100 ns at each end */
@@ -530,7 +530,7 @@ static void test_cluster_refusals(void)
     record_set(record, "kind", "measure");
     record_set(record, "cpus", "2");
     record_add(record, "step", RECORD_ALL, "time_us", 1, "h");
-    assert_refused(record, "m.csv: step,all,time_us: expected the unit us or GB/s, found 'h'");
+    assert_refused(record, "m.csv: step,all,time_us: expected the unit us, ns or ms, found 'h'");
     record = record_plant();
     record_add(record, "copy_x99", RECORD_ALL, "cpu_us_4096", 1, "us");
     assert_refused(record, "m.csv: copy_x99,all,cpu_us_BYTES: expected times above 0 of at least two sizes, found "

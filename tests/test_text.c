@@ -20,7 +20,8 @@ static void test_printable(void)
           "5m",
           "?5m" },
         { "Grüße, 世界", "Grüße, 世界" },
-        { "\xff", "\xef\xbf\xbd" },
+        { "w\xff\xe9", "w\xff\xe9" },
+        { "\x9b", "?" },
         { "", "" },
     };
 

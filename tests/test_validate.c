@@ -82,6 +82,29 @@ static void test_jobs(void)
     validate_table_free(table);
 }
 
+/* Of a row of several phases, in either order, the bottleneck is that of the longest; times add up. */
+static void test_bottleneck(void)
+{
+    struct validate_table *table = table_of("kernel,num-ranks,num-tokens,hidden,num-experts,num-topk,phase\n"
+                                            "ll,16,32,7168,288,8,dispatch\n"
+                                            "ll,16,32,7168,288,8,combine\n"
+                                            "ll,16,32,7168,288,8,dispatch+combine\n"
+                                            "ll,16,32,7168,288,8,combine+dispatch\n",
+                                            NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(table);
+    for (uint32_t i = 0; i < 4; i++) CU_ASSERT(case_set(&table->row[i].options, "cluster", "h100-cx7", NULL));
+    CU_ASSERT_TRUE_FATAL(validate_table_run(table, 1, NULL));
+    const struct validate_row *row = table->row;
+    for (uint32_t i = 0; i < 4; i++) CU_ASSERT_PTR_NULL(row[i].problem);
+    const uint32_t longest = row[1].predicted_us > row[0].predicted_us, shortest = !longest;
+    CU_ASSERT_STRING_NOT_EQUAL(row[longest].bottleneck, row[shortest].bottleneck); /* or the test says nothing */
+    for (uint32_t i = 2; i < 4; i++) {
+        CU_ASSERT_DOUBLE_EQUAL(row[i].predicted_us, row[0].predicted_us + row[1].predicted_us, 1e-6);
+        CU_ASSERT_STRING_EQUAL(row[i].bottleneck, row[longest].bottleneck);
+    }
+    validate_table_free(table);
+}
+
 static bool read_fails(const char *text, const char *message)
 {
     GError *error = NULL;
@@ -224,6 +247,7 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "columns and cells", test_columns_and_cells);
     CU_add_test(suite, "line numbers", test_lines);
     CU_add_test(suite, "rows of one case", test_jobs);
+    CU_add_test(suite, "bottleneck of the longest phase", test_bottleneck);
     CU_add_test(suite, "bad tables", test_bad_tables);
     CU_add_test(suite, "columns twice", test_columns_twice);
     CU_add_test(suite, "measured twice", test_measured_twice);

@@ -191,6 +191,8 @@ int command_simulate(int argc, char **argv)
         record_set(record, "cluster-digest", "%s", cluster->digest);
         g_autofree char *set = a.set ? g_strjoinv(" ", a.set) : NULL;
         if (set) record_set(record, "set", "%s", set);
+        g_autofree char *note = case_note(&c);
+        if (note) fprintf(stderr, "eptwin simulate: note: %s\n", note);
         good = run_and_write(&c, &a, cluster, record, &error);
     }
     const int status = good ? EXIT_OK : command_line_fail("simulate", error);

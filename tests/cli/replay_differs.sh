@@ -16,7 +16,7 @@ pair() { # COMMAND COMMON OPTION0 OPTION1
 }
 # matrix LAST: two ranks, 2000 experts; few enough tokens go to each.
 matrix() { printf '1%.0s|' $(seq 1999); printf "$1;"; printf '1|%.0s' $(seq 1999); printf 1; }
-small="--num-topk 1 --num-tokens 2001 --hidden 512 --num-experts 2000"
+small="--num-topk 1 --num-tokens 2001 --hidden 512 --num-experts 2000 --num-sms 8"
 pair replay "$small --repeat 1" "--traffic $(matrix 1)" "--traffic $(matrix 2)"
 pair replay "$small --repeat 1 --traffic $(matrix 1)" "--warmup 1" "--warmup 2"
 pair measure "--sample-ms 1" "--repeat 1" "--repeat 2"

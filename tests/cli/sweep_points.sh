@@ -22,13 +22,19 @@ P
 
 echo '# a point is what simulate says'
 $EPTWIN simulate --cluster source/models/clusters/h800-cx7.ini --num-ranks 4 --num-tokens 16 --dtype bf16 --hidden 1024 \
-    --num-experts 48 --num-topk 4 --seed 7 | sed -n 's/^dispatch,all,time_us_max,\(.*\),us/\1/p' >one
+    --num-experts 48 --num-topk 4 --seed 7 --output one.csv
 python3 - <<'P'
 import csv
-rows = csv.DictReader(l for l in open('all.csv') if l[0] != '#')
-wanted = {'num-ranks': '4', 'num-tokens': '16', 'dtype': 'bf16', 'num-topk': '4', 'seed': '7', 'phase': 'dispatch'}
-print([r['slowest_us'] for r in rows if all(r[k] == v for k, v in wanted.items())] == [open('one').read().strip()])
+def lines(path): return csv.DictReader(l for l in open(path) if l[0] != '#')
+wanted = {'num-ranks': '4', 'num-tokens': '16', 'dtype': 'bf16', 'num-topk': '4', 'seed': '7'}
+one = {(r['phase'], r['metric']): r['value'] for r in lines('one.csv') if r['rank'] == 'all'}
+point = [r for r in lines('all.csv') if all(r[k] == v for k, v in wanted.items())]
+metrics = ['time_us', 'time_us_median', 'logical_rdma_gbs', 'logical_nvl_gbs', 'physical_nic_gbs',
+           'physical_nvl_gbs', 'bottleneck', 'bottleneck_busy_pct', 'efficiency_pct']
+print([r['phase'] for r in point], all(r[m] == one.get((r['phase'], m), '') for r in point for m in metrics),
+      all(r['slowest_us'] == one[r['phase'], 'time_us_max'] for r in point))
 P
+rm one.csv
 
 echo '# again: nothing is run; by other numbers of threads, the same bytes'
 cp all.csv kept.csv; sweep $plan --output all.csv --top 1 >/dev/null; cmp all.csv kept.csv && echo same
@@ -41,6 +47,7 @@ kill -9 $pid; wait $pid 2>/dev/null
 ls killed*
 sed -i '/^7,/s/,dispatch,2,[0-9.]*/,dispatch,2,12345/' killed.csv.part      # would come out right if it were run again
 printf '1039,8,64,8,bf16,12,disp' >>killed.csv.part
+sed -i '/^9,.*,combine,/d' killed.csv.part                                 # a point that lacks a row is run again
 sweep $plan --output killed.csv >/dev/null; ls killed*
 diff all.csv killed.csv | grep -c '^>.*,12345,'; diff all.csv killed.csv | grep '^>' | grep -vc ',12345,'
 

@@ -137,7 +137,7 @@ static bool line_parse(struct json_lines *r, const char *text, size_t size, GErr
     r->line++;
     if (strspn(text, " \t\r\n") >= size) return true;
     if (text_json_values(text, size) > VALUES_FREE + VALUES_TIMES_MAX * stream_file_bytes(r->stream))
-        return line_error(r, error, "line", "fewer values of JSON in so few compressed bytes", "more");
+        return json_lines_error(r, error, "line", "fewer values of JSON in so few compressed bytes", "more");
     json_t *const object = json_loadb(text, size, JSON_REJECT_DUPLICATES, &problem);
     if (!object) {
         g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
