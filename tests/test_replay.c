@@ -2,9 +2,12 @@
  * found before they run, and times become the rows that replay/README.md promises.
  *
  * Method: plans made by hand, ranks as threads; times whose medians and percentiles are known. */
+#include <glib/gstdio.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include "replay/replay.h"
+#include "sim/units.h"
 #include "tests/support_live.h"
 #include "tests/unit.h"
 
@@ -136,7 +139,40 @@ static void test_agree_long(void)
     expect_agreement(plans, "warmup: expected the same on all ranks, found 1 on rank 0 and 2 on rank 2");
 }
 
-/* ---- rows ---- */
+/* Every option of a case but those that name files, set otherwise on one rank. */
+static void test_agree_every_option(void)
+{
+    static const char *const values[] = { "true",       "3",      "16",    "512",           "1|1|1",     "1|1;1|1",
+                                          "random",     "normal", "bf16",  "ring",          "64KiB",     "x",
+                                          "max",        "0:1",    "1ms",   "greedy",        "1",         "64",
+                                          "1000us",     "2",      "copy",  "ibgda",         "hybrid-ep", "8:16",
+                                          "1@dispatch", "loop",   "alone", "rank:1 slow=2", "1:2x",      "a" };
+    uint32_t checked = 0, paths = 0;
+    for (uint32_t i = 0; case_option_name(i); i++) {
+        const char *const name = case_option_name(i);
+        struct rank_plan plans[RANKS];
+        if (g_strv_contains((const char *const[]){ "cluster", "trace", "trace-weights", NULL }, name)) {
+            paths++;
+            continue;
+        }
+        plans_make(plans);
+        g_autofree char *before = case_option_text(&plans[1].case_options, i);
+        g_autofree char *after = NULL;
+        for (size_t k = 0; k < G_N_ELEMENTS(values) && (!after || g_strcmp0(before, after) == 0); k++) {
+            g_free(after);
+            (void)case_set(&plans[1].case_options, name, values[k], NULL);
+            after = case_option_text(&plans[1].case_options, i);
+        }
+        if (g_strcmp0(before, after) == 0) printf("\n      %s: no other value\n", name);
+        CU_ASSERT_NOT_EQUAL(g_strcmp0(before, after), 0);
+        g_autofree char *expected = g_strdup_printf("%s: expected the same on all ranks, found ", name);
+        expect_agreement(plans, expected);
+        checked++;
+    }
+    CU_ASSERT(checked > 30 && paths == 3);
+}
+
+/* ---- iterations ---- */
 
 static double row_value(const struct record *record, const char *phase, int32_t rank, const char *metric)
 {
@@ -144,6 +180,124 @@ static double row_value(const struct record *record, const char *phase, int32_t 
     CU_ASSERT_PTR_NOT_NULL_FATAL(row);
     return row->value;
 }
+
+enum { WARMUP = 2, REPEAT = 3, WARMUP_MS = 200, CHECKS_MAX = 16 };
+
+/* A kernel that takes WARMUP_MS in warm-ups, else as good as nothing, and notes when it is checked. */
+struct stub_rank {
+    struct kernel_rank base;
+    struct fabric_worker worker, *list[1];
+    struct kernel_launch launch;
+    uint64_t end_ps;
+    uint32_t launches;
+};
+static struct {
+    uint32_t checked[CHECKS_MAX], count;
+} stub_checks;
+
+static struct stub_rank *stub_of(struct kernel_rank *rank) { return fabric_container_of(rank, struct stub_rank, base); }
+
+static void stub_needs(const struct kernel_job *job, bool payload, struct fabric_needs *needs)
+{
+    (void)job, (void)payload;
+    *needs = (struct fabric_needs){ .word_count = 1 };
+}
+static uint32_t stub_phase_count(const struct kernel_job *job) { return (void)job, 1; }
+static const char *stub_phase_name(const struct kernel_job *job, uint32_t phase)
+{
+    return (void)job, (void)phase, "stub";
+}
+
+static enum worker_step stub_step(struct fabric_worker *w)
+{
+    const struct stub_rank *r = fabric_container_of(w, struct stub_rank, worker);
+    return fabric_now_ps(w->fabric) < r->end_ps ? WORKER_WAIT : WORKER_DONE;
+}
+static const struct worker_role stub_role = { .step = stub_step };
+
+static struct kernel_rank *stub_new(const struct kernel_job *job, struct fabric *fabric)
+{
+    struct stub_rank *r = g_new0(struct stub_rank, 1);
+    (void)job;
+    r->worker = fabric_worker_of(fabric, &stub_role);
+    r->list[0] = &r->worker;
+    return &r->base;
+}
+static void stub_free(struct kernel_rank *rank) { g_free(stub_of(rank)); }
+
+static struct kernel_launch *stub_launch(struct kernel_rank *rank, uint32_t phase)
+{
+    struct stub_rank *r = stub_of(rank);
+    (void)phase;
+    r->launch = (struct kernel_launch){ .phase = "stub", .worker = r->list, .worker_count = 1 };
+    const uint64_t now_ps = fabric_now_ps(r->worker.fabric);
+    r->end_ps = r->launches++ < WARMUP ? now_ps + WARMUP_MS * UINT64_C(1000) * PS_PER_US : now_ps;
+    return &r->launch;
+}
+
+static void stub_traffic(const struct kernel_rank *rank, uint32_t phase, struct kernel_traffic *traffic)
+{
+    (void)rank, (void)phase, (void)traffic;
+}
+
+static uint32_t stub_check(const struct kernel_rank *rank, char *text, size_t text_size)
+{
+    (void)text, (void)text_size;
+    if (stub_checks.count < CHECKS_MAX)
+        stub_checks.checked[stub_checks.count++] = fabric_container_of(rank, const struct stub_rank, base)->launches;
+    return 0;
+}
+
+static const struct kernel_family stub_family = {
+    .needs = stub_needs,
+    .phase_count = stub_phase_count,
+    .phase_name = stub_phase_name,
+    .rank_new = stub_new,
+    .rank_free = stub_free,
+    .launch = stub_launch,
+    .traffic = stub_traffic,
+    .check = stub_check,
+};
+
+static bool stub_run(struct bootstrap *b, void *context)
+{
+    GError *error = NULL;
+    const bool fine = replay_rank_main(b, context, &error);
+    if (!fine) printf("\n      %s\n", error->message);
+    g_clear_error(&error);
+    return fine;
+}
+
+/* Warm-ups do not count; what came is checked after the first iteration, warm-up or not, and after the last. */
+static void test_iterations(void)
+{
+    struct rank_plan p;
+    struct kernel_job job = { .family = &stub_family, .ranks = 1, .ranks_per_node = 1, .num_sms = 1 };
+    g_autofree char *path = g_build_filename(g_get_tmp_dir(), "eptwin-replay-XXXXXX", NULL);
+    CU_ASSERT_FATAL(close(g_mkstemp(path)) == 0);
+    plan_make(&p);
+    p.item.job = &job;
+    p.command.output = path;
+    p.command.cpus = 1;
+    p.plan.warmup = WARMUP;
+    p.plan.repeat = REPEAT;
+    stub_checks.count = 0;
+    struct bootstrap **b = support_bootstraps_new(1);
+    CU_ASSERT_EQUAL(support_bootstraps_run(b, 1, stub_run, &p.plan), 0);
+    support_bootstraps_free(b, 1);
+    CU_ASSERT_FATAL(stub_checks.count >= 2); /* one more, where the machine was busy */
+    CU_ASSERT_EQUAL(stub_checks.checked[0], 1);
+    CU_ASSERT_EQUAL(stub_checks.checked[1], WARMUP + REPEAT);
+    struct record *record = record_read(path, NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(record);
+    CU_ASSERT(row_value(record, "stub", 0, "time_us_p90") < WARMUP_MS * 1000 / 2.0);
+    record_free(record);
+    g_unlink(path);
+    p.command.output = NULL;
+    plan_clear(&p);
+}
+
+/* ---- rows ---- */
 
 /* Rank r's repetition k of phase p in item i takes 100 (p + 1) (i + 1) + 10 r + k microseconds. */
 static struct replay_result result_make(uint32_t item, uint32_t ranks, uint32_t phases, uint32_t repeat)
@@ -219,6 +373,8 @@ const char unit_suite[] = "replay";
 void unit_tests(CU_pSuite suite)
 {
     CU_add_test(suite, "ranks agree or not", test_agree);
+    CU_add_test(suite, "every option is agreed on", test_agree_every_option);
+    CU_add_test(suite, "iterations that count and that are checked", test_iterations);
     CU_add_test(suite, "long options differ at their ends", test_agree_long);
     CU_add_test(suite, "rows", test_rows);
 }
