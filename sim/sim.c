@@ -604,9 +604,13 @@ uint64_t sim_run(struct sim *sim)
     return sim->clock.event_count - event_count;
 }
 
-void sim_run_down(struct sim *sim, const uint32_t *idle)
+bool sim_run_down(struct sim *sim, const uint32_t *idle, uint64_t event_count)
 {
-    while (sim->pending_count > *idle) event_run(sim);
+    const uint64_t now = sim->clock.event_count,
+                   until = event_count < UINT64_MAX - now ? now + event_count : UINT64_MAX;
+
+    while (sim->pending_count > *idle && sim->clock.event_count < until) event_run(sim);
+    return sim->pending_count > *idle;
 }
 
 /* Marks the events of a row as not pending. */

@@ -83,8 +83,9 @@ void sim_schedule_row(struct sim *sim, struct sim_row *row, uint64_t time_ps);
 bool sim_step(struct sim *sim); /* a row runs in one step */
 /* Runs until no event is pending.  Returns the number of events that ran. */
 uint64_t sim_run(struct sim *sim);
-/* Runs until at most *idle events are pending.  Events may change *idle.  The events left stay pending. */
-void sim_run_down(struct sim *sim, const uint32_t *idle);
+/* Runs until at most *idle events are pending, or about event_count have run (UINT64_MAX: all); true where some more
+ * are pending.  Events may change *idle.  The events left stay pending. */
+bool sim_run_down(struct sim *sim, const uint32_t *idle, uint64_t event_count);
 /* How often an event was scheduled or moved since sim_new(): between two equal answers none was. */
 static inline uint64_t sim_scheduled(const struct sim *sim) { return sim_clock(sim)->entry_count; }
 /* Events run since sim_new() or sim_reset(). */

@@ -471,7 +471,9 @@ static void test_run_down(void)
         sim_schedule_at(sim, &events[i], 10 * i);
     }
     down_idle = 0;
-    sim_run_down(sim, &down_idle);
+    CU_ASSERT(sim_run_down(sim, &down_idle, 3)); /* some more are left */
+    CU_ASSERT_EQUAL(sim_event_count(sim), 3);
+    CU_ASSERT(!sim_run_down(sim, &down_idle, UINT64_MAX));
     CU_ASSERT_EQUAL(sim_now_ps(sim), 40); /* at 30 six were left: one more than might be */
     CU_ASSERT_EQUAL(sim_event_count(sim), 5);
     CU_ASSERT_EQUAL(sim_run(sim), 5);

@@ -11,6 +11,7 @@
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include "sim/progress.h"
 
 /* Makes room for count workers while none runs.  An array that was too small stays where it is until the end: the
  * engine may still pass over queue entries of its events. */
@@ -304,13 +305,25 @@ static uint32_t stuck_describe(const struct world *w, char *text, size_t text_si
     return first;
 }
 
+/* All events; who looks on is told from time to time. */
+static void events_run(struct world *w)
+{
+    enum { EVENTS_A_LOOK = 1 << 16 };
+    struct progress *progress = w->options.progress;
+    for (bool more = true; more;) {
+        const uint64_t before = sim_event_count(w->sim);
+        more = sim_run_down(w->sim, &w->idle, progress ? EVENTS_A_LOOK : UINT64_MAX);
+        progress_advance(progress, sim_event_count(w->sim) - before);
+    }
+}
+
 bool world_run_program(struct world *w, const struct world_program *program, uint32_t *kernel, char *text,
                        size_t text_size)
 {
     program_begin(w, program);
     usage_begin(w->usage);
     w->idle = (w->ranks_running ? 0 : w->wakes_pending) + usage_idle(w->usage);
-    sim_run_down(w->sim, &w->idle);
+    events_run(w);
     usage_end(w->usage);
     for (uint32_t r = 0; r < w->options.ranks; r++) {
         struct world_rank *rank = &w->rank[r];

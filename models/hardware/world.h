@@ -24,6 +24,7 @@ struct world;
 struct graph;
 struct transport;
 struct timeline;
+struct progress;
 
 struct world_options {
     uint32_t ranks;
@@ -36,6 +37,7 @@ struct world_options {
     const struct transport *transport; /* NULL: as the cluster's [nic] says */
     struct timeline *timeline;         /* where to record operations (sim/timeline.h), or NULL */
     bool usage;                        /* keep how busy parts are over time: world_usage() */
+    struct progress *progress;         /* that events advance (sim/progress.h), or NULL */
 };
 
 /* What a part did during one launch. */

@@ -152,6 +152,7 @@ static bool run_init(struct run *run, const struct case_options *c, const struct
         .slow = run->slow,
         .timeline = wishes->timeline,
         .usage = wishes->usage,
+        .progress = wishes->progress,
         .graph = run->graph,
         .transport = &run->transport,
     };

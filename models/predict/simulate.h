@@ -20,6 +20,7 @@ struct simulate_wishes {
     bool waits;                /* for each rank "waits_us": how long it waited for each rank (models/waits.h), a list */
     bool usage;                /* for each phase "used_nic_tx" and so on: how busy parts were over time, a list */
     struct timeline *timeline; /* operations go here, if it is not NULL */
+    struct progress *progress; /* that events advance, or NULL */
     const char *const *phases; /* nothing after the last of these (NULL-terminated), where all exist; NULL: all */
 };
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+#include "models/predict/estimate.h"
 #include "models/predict/simulate.h"
 #include "models/predict/simulate_text.h"
 #include "models/predict/simulate_trace.h"
@@ -11,6 +12,7 @@
 #include "sim/command_line.h"
 #include "sim/ranges.h"
 #include "sim/new_file.h"
+#include "sim/progress.h"
 #include "sim/timeline_file.h"
 #include "sim/version.h"
 
@@ -116,11 +118,17 @@ static bool run(const struct case_options *c, const struct arguments *a, const s
     struct timeline *timeline = NULL;
     if (!case_load(c, &load, error)) return false;
     if (a->timeline) timeline = timeline_new((uint32_t)a->timeline_spans);
-    const struct simulate_wishes wishes = {
-        .per_rank = a->per_rank || a->explain, .waits = a->waits, .usage = a->usage, .timeline = timeline
-    };
+    struct estimate work = estimate_case(c, &load);
+    if (estimate_worth(&work)) estimate_pilot(&work, c, &load, cluster);
+    const bool long_run = estimate_print("simulate", &work, 1);
+    const struct simulate_wishes wishes = { .per_rank = a->per_rank || a->explain,
+                                            .waits = a->waits,
+                                            .usage = a->usage,
+                                            .progress = long_run ? progress_new("events", (uint64_t)work.events) : NULL,
+                                            .timeline = timeline };
     const bool good = simulate_load(c, cluster, &load, &wishes, record, error) &&
                       (!timeline || timeline_file_write(timeline, timeline_file, a->timeline, "simulate", error));
+    progress_free(wishes.progress);
     timeline_free(timeline);
     case_load_free(&load);
     return good;

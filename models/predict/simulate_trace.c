@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "models/predict/estimate.h"
 #include "sim/progress.h"
 #include "sim/ranges.h"
 #include "sim/stats.h"
@@ -204,8 +205,22 @@ static void numbers_record(struct record *record, const char *key, const struct 
     free(text);
 }
 
+/* All (step, layer)s as the first. */
+static void estimate_say(const struct batch *batch, const struct job *first, uint32_t count, uint32_t threads)
+{
+    struct estimate_many many = { 0 };
+    struct case_options c;
+    case_copy(&c, batch->c);
+    c.step = first->step;
+    c.layer = first->layer;
+    estimate_many_add(&many, &c, batch->cluster, count);
+    estimate_many_print(&many, "simulate", threads);
+    case_clear(&c);
+}
+
 static bool jobs_run(struct batch *batch, struct job *jobs, uint32_t count, uint32_t threads, GError **error)
 {
+    estimate_say(batch, jobs, count, threads);
     batch->progress = progress_new("layers", count);
     GThreadPool *pool = g_thread_pool_new(job_run, batch, (gint)threads, TRUE, NULL);
     for (uint32_t i = 0; i < count; i++) g_thread_pool_push(pool, &jobs[i], NULL);

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "models/predict/estimate.h"
 #include "models/predict/simulate.h"
 #include "reports/compare.h"
 #include "sim/new_file.h"
@@ -182,9 +183,25 @@ static gpointer thread_main(gpointer data)
     return NULL;
 }
 
+static void estimate_say(const struct sweep_threads *t, uint32_t jobs)
+{
+    struct estimate_many many = { 0 };
+    for (guint i = 0; i < t->todo->len; i++) {
+        const uint64_t point = g_array_index(t->todo, uint64_t, i);
+        const struct cluster *cluster = t->cluster[sweep_plan_cluster_index(t->plan, point)];
+        struct case_options c;
+        sweep_plan_case(t->plan, point, &c);
+        case_node_settle(&c, cluster->nvlink.gpus);
+        estimate_many_add(&many, &c, cluster, 1);
+        case_clear(&c);
+    }
+    estimate_many_print(&many, "sweep", jobs);
+}
+
 static void threads_run(struct sweep_threads *t)
 {
     const uint32_t jobs = MIN(MAX(t->options->jobs, 1), MAX(t->todo->len, 1));
+    if (!t->options->quiet) estimate_say(t, jobs);
     t->progress = t->options->quiet ? NULL : progress_new("points", t->todo->len);
     g_autoptr(GPtrArray) threads = g_ptr_array_new();
     for (uint32_t i = 1; i < jobs; i++) g_ptr_array_add(threads, g_thread_new("sweep", thread_main, t));

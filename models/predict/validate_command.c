@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "models/predict/estimate.h"
 #include "models/predict/validate.h"
 #include "reports/whole_file.h"
 #include "sim/command.h"
@@ -125,6 +126,34 @@ static bool results_write(const struct validate_options *o, const struct validat
     return good;
 }
 
+/* Rows of one job are one prediction.  Rows have few clusters, mostly one. */
+static void estimate_say(const struct validate_options *o, const struct validate_table *table)
+{
+    struct estimate_many many = { 0 };
+    struct cluster *cluster = NULL;
+    g_autofree bool *seen = g_new0(bool, table->job_count + 1);
+    g_autoptr(GPtrArray) clusters = g_ptr_array_new_with_free_func((GDestroyNotify)cluster_free);
+    const char *of_cluster = NULL;
+    for (uint32_t i = 0; i < table->row_count; i++) {
+        const struct validate_row *row = &table->row[i];
+        const char *path = row->options.cluster;
+        if (validate_row_idle(row) || seen[row->job] || !path) continue;
+        seen[row->job] = true;
+        if (g_strcmp0(path, of_cluster) != 0) {
+            cluster = cluster_load(path, NULL);
+            if (cluster) g_ptr_array_add(clusters, cluster);
+            of_cluster = path;
+        }
+        if (!cluster) continue;
+        struct case_options c;
+        case_copy(&c, &row->options);
+        case_node_settle(&c, cluster->nvlink.gpus);
+        estimate_many_add(&many, &c, cluster, 1);
+        case_clear(&c);
+    }
+    estimate_many_print(&many, "validate", (uint32_t)o->jobs);
+}
+
 static int validate_run(const struct validate_options *o)
 {
     GError *error = NULL;
@@ -132,7 +161,9 @@ static int validate_run(const struct validate_options *o)
     if (!table) return command_line_fail("validate", error);
     int status = EXIT_OK;
     if (table->warning) fputs(table->warning, stderr);
-    if (!options_check(o, table, &error)) {
+    const bool sound = options_check(o, table, &error);
+    if (sound) estimate_say(o, table);
+    if (!sound) {
         status = command_line_fail("validate", error);
     } else if (!validate_table_run(table, (uint32_t)o->jobs, &error)) {
         status = command_line_fail("validate", error);

@@ -1,0 +1,270 @@
+/* estimate.c - events and bytes of a case by its kernel, and a pilot that says what they take here. */
+#include "models/predict/estimate.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include "models/predict/simulate.h"
+#include "traces/edges_make.h"
+
+/* Fitted to runs of this program on h100-cx7 (ll: 8 to 2048 ranks, normal and v2: 8 to 128, others: 64 to 1024): how
+ * many events each thing makes, and how many bytes.  A pilot corrects the first; the second are as they are.  A pair is
+ * one of ranks, of ll one of a rank and an expert, of alltoallv a message. */
+static const struct kernel_cost {
+    const char *kernel;
+    double token_node, token_rank, rank, pair; /* events: of a token to another node, of one to a rank, ... */
+    double rank_bytes, pair_bytes, place_bytes;
+} costs[] = {
+    /* clang-format off: a line a kernel */
+    { "ll", 0, 2.4, 0, 11, 40e3, 255, 12 },        { "normal", 13.4, 2.3, 0, 0, 580e3, 9300, 8 },
+    { "v2", 4.4, 1.3, 6500, 170, 1.1e6, 44e3, 8 }, { "alltoallv", 0, 0, 0, 1.2, 12e3, 30, 4 },
+    { "allgather", 0, 0, 0, 24, 20e3, 400, 0 },    { "allreduce", 0, 0, 205, 0, 55e3, 0, 0 },
+    { "p2p", 0, 0, 8.2, 0, 20e3, 0, 0 }, /* of each message */
+    /* clang-format on */
+};
+
+enum { BASE_BYTES = 8000000 }; /* of the program */
+static const double event_seconds = 0.35e-6;
+/* Larger worlds miss caches: an event takes so much more for each doubling of the memory. */
+static const double slower_a_doubling = 0.25;
+
+enum { PILOT_EVENTS = 700000, PILOT_TOKENS_MIN = 1024, WORTH_SECONDS = 5, WORTH_BYTES = 500000000 };
+
+static const struct kernel_cost *cost_of(const char *kernel)
+{
+    for (size_t i = 0; i < G_N_ELEMENTS(costs); i++)
+        if (strcmp(costs[i].kernel, kernel) == 0) return &costs[i];
+    return &costs[0];
+}
+
+/* What a case has many of. */
+struct shape {
+    double ranks, ranks_per_node, tokens, topk, experts, groups; /* tokens of all ranks; groups: nodes of a token */
+    double messages;                                             /* of an alltoallv; 0: between all */
+};
+
+static struct shape shape_of(const struct case_options *c, const struct case_load *load)
+{
+    const struct routing *routing = load && load->routing.ranks ? &load->routing : NULL;
+    struct shape s = { .ranks = c->num_ranks,
+                       .ranks_per_node = c->ranks_per_node,
+                       .tokens = (double)c->num_ranks * c->num_tokens,
+                       .topk = c->num_topk,
+                       .experts = c->num_experts,
+                       .groups = c->num_topk_groups };
+    if (c->matrix) s.tokens = 0;
+    if (load && load->edges.ranks) {
+        s.ranks = load->edges.ranks;
+        s.messages = edges_count(&load->edges);
+    }
+    if (!routing) return s;
+    s.ranks = routing->ranks;
+    s.topk = routing->topk;
+    s.experts = routing->experts;
+    s.tokens = 0;
+    for (uint32_t r = 0; r < routing->ranks; r++) s.tokens += routing->rank[r].tokens;
+    return s;
+}
+
+/* Of topk draws among so many places, how many are different. */
+static double different(double places, double topk)
+{
+    return places > 0 ? places * (1 - pow(1 - 1 / places, topk)) : 0;
+}
+
+struct estimate estimate_case(const struct case_options *given, const struct case_load *load)
+{
+    struct case_options c;
+    case_copy(&c, given);
+    case_resolve(&c);
+    const struct kernel_cost *cost = cost_of(c.kernel);
+    const struct shape s = shape_of(&c, load);
+    const bool ll = cost == &costs[0];
+    const double nodes = ceil(s.ranks / s.ranks_per_node), far = s.groups ? fmin(s.groups, nodes) : nodes;
+    const double to_nodes = different(far, s.topk) * (nodes > 1 ? (nodes - 1) / nodes : 0);
+    const double to_ranks = ll ? s.topk : different(far * fmin(s.ranks_per_node, s.ranks), s.topk);
+    const double pairs = ll ? s.ranks * s.experts : s.messages ? s.messages : s.ranks * s.ranks;
+    double events = s.tokens * (cost->token_node * to_nodes + cost->token_rank * to_ranks) + cost->rank * s.ranks +
+                    cost->pair * pairs;
+    if (strcmp(c.kernel, "p2p") == 0) events *= c.messages;
+    if (g_strcmp0(c.launch, "loop") == 0) events *= 2;
+    const double bytes =
+        BASE_BYTES + cost->rank_bytes * s.ranks + cost->pair_bytes * pairs + cost->place_bytes * s.tokens * s.topk;
+    case_clear(&c);
+    return (struct estimate){ events, bytes, events * event_seconds, 1, false };
+}
+
+/* ---- the pilot ---- */
+
+static double clock_seconds(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* What the options leave to a trace. */
+static void trace_settle(struct case_options *c, const struct routing *routing)
+{
+    uint32_t most = 1;
+    for (uint32_t r = 0; r < routing->ranks; r++) most = MAX(most, routing->rank[r].tokens);
+    c->num_ranks = routing->ranks;
+    c->num_tokens = most;
+    c->num_topk = routing->topk;
+    if (!c->placement) c->num_experts = routing->experts; /* else these are slots */
+}
+
+/* The case with fewer ranks, whole nodes of them, and then with fewer tokens.  Experts stay as many, so that messages
+ * of each kind shrink alike.  What names ranks goes. */
+static void pilot_shrink(struct case_options *c, const struct case_load *load)
+{
+    case_resolve(c);
+    if (c->trace && load) trace_settle(c, &load->routing);
+    g_clear_pointer(&c->fault, g_free);
+    g_clear_pointer(&c->slow, g_free);
+    g_clear_pointer(&c->arrival, g_free);
+    g_clear_pointer(&c->fail, g_free);
+    const uint32_t least = 2 * c->ranks_per_node;
+    for (;;) {
+        const uint32_t half = c->num_ranks / 2 / c->ranks_per_node * c->ranks_per_node;
+        if (half < least || estimate_case(c, NULL).events <= PILOT_EVENTS) break;
+        if (!c->trace) c->num_experts = (c->num_experts + half - 1) / half * half;
+        c->num_ranks = half;
+    }
+    c->num_topk_groups = MIN(c->num_topk_groups, c->num_ranks / c->ranks_per_node);
+    const double events = estimate_case(c, NULL).events;
+    const uint32_t fewer = (uint32_t)ceil(c->num_tokens * (PILOT_EVENTS / events));
+    if (events > PILOT_EVENTS) c->num_tokens = MIN(c->num_tokens, MAX(fewer, PILOT_TOKENS_MIN));
+}
+
+/* Whether the number of ranks is the options' to choose. */
+static bool pilot_possible(const struct case_options *c)
+{
+    const bool file = c->matrix && !edges_spec_drawn(c->matrix), listed = c->tokens_per_rank || c->traffic;
+    return c->ranks_per_node && !file && !listed && g_strcmp0(c->trace, "-") != 0;
+}
+
+/* The pilot's events and seconds; false where it cannot be simulated. */
+static bool pilot_run(const struct case_options *c, const struct cluster *cluster, double *events, double *seconds,
+                      struct estimate *expected)
+{
+    struct case_load load;
+    struct record *record = record_new();
+    const double begin = clock_seconds();
+    bool good = case_load(c, &load, NULL);
+    good = good && simulate_load(c, cluster, &load, &(struct simulate_wishes){ 0 }, record, NULL);
+    *seconds = clock_seconds() - begin;
+    if (good) {
+        *expected = estimate_case(c, &load);
+        *events = g_ascii_strtod(record_get(record, "events"), NULL);
+    }
+    case_load_free(&load);
+    record_free(record);
+    return good && *events > 0 && *seconds > 0;
+}
+
+static bool exceeds(const struct estimate *work, double share)
+{
+    return work->seconds >= share * WORTH_SECONDS || work->bytes >= share * WORTH_BYTES;
+}
+
+bool estimate_worth(const struct estimate *work) { return exceeds(work, 0.5); }
+
+bool estimate_pilot(struct estimate *work, const struct case_options *c, const struct case_load *load,
+                    const struct cluster *cluster)
+{
+    struct estimate expected;
+    struct case_options pilot;
+    double events, seconds;
+    if (!pilot_possible(c)) return false;
+    case_copy(&pilot, c);
+    pilot_shrink(&pilot, load);
+    const bool good = pilot_run(&pilot, cluster, &events, &seconds, &expected);
+    if (good) {
+        const double doublings = fmax(log2(work->bytes / expected.bytes), 0);
+        work->tried = true;
+        work->events *= events / expected.events;
+        work->seconds = work->events * seconds / events * (1 + slower_a_doubling * doublings);
+    }
+    case_clear(&pilot);
+    return good;
+}
+
+/* ---- words ---- */
+
+static char *seconds_text(double seconds)
+{
+    if (seconds < 100) return g_strdup_printf("%.0f s", fmax(seconds, 1));
+    if (seconds < 6000) return g_strdup_printf("%.0f min", seconds / 60);
+    return g_strdup_printf("%.1f h", seconds / 3600);
+}
+
+static char *bytes_text(double bytes)
+{
+    return bytes < 1e9 ? g_strdup_printf("%.0f MB", bytes / 1e6) : g_strdup_printf("%.1f GB", bytes / 1e9);
+}
+
+bool estimate_print(const char *command, const struct estimate *work, uint32_t threads)
+{
+    const double sharing = fmax(fmin(threads, (double)work->predictions), 1);
+    const struct estimate shared = { .seconds = work->seconds / sharing, .bytes = work->bytes * sharing };
+    if (!exceeds(&shared, 1)) return false;
+    g_autofree char *time = seconds_text(shared.seconds), *memory = bytes_text(shared.bytes);
+    g_autofree char *by = sharing > 1 ? g_strdup_printf(", %.0f threads together", sharing) : g_strdup("");
+    fprintf(stderr, "eptwin %s: about %s and %s of memory%s%s\n", command, time, memory, by,
+            work->tried ? "" : " (a guess: no smaller case could be tried here)");
+    return true;
+}
+
+/* ---- many ---- */
+
+/* Of a case that has the shape of the last one: predictions of a trace mostly differ in other things. */
+static bool last_recall(const struct estimate_many *many, const struct case_options *c)
+{
+    return many->last.trace && g_strcmp0(many->last.trace, c->trace) == 0 &&
+           g_strcmp0(many->last.kernel, c->kernel) == 0 && many->last.num_ranks == c->num_ranks &&
+           many->last.num_tokens == c->num_tokens;
+}
+
+static struct estimate trace_estimate(struct estimate_many *many, const struct case_options *c)
+{
+    struct case_load load;
+    if (last_recall(many, c)) return many->of_last;
+    case_clear(&many->last);
+    case_copy(&many->last, c);
+    many->of_last = (struct estimate){ .predictions = 1 };
+    if (case_load(c, &load, NULL)) many->of_last = estimate_case(c, &load);
+    case_load_free(&load);
+    return many->of_last;
+}
+
+void estimate_many_add(struct estimate_many *many, const struct case_options *c, const struct cluster *cluster,
+                       uint32_t count)
+{
+    const bool traced = c->trace && strcmp(c->trace, "-") != 0;
+    const struct estimate one = traced ? trace_estimate(many, c) : estimate_case(c, NULL);
+    many->sum.events += one.events * count;
+    many->sum.seconds += one.seconds * count;
+    many->sum.bytes = fmax(many->sum.bytes, one.bytes);
+    many->sum.predictions += count;
+    if (many->cluster && one.events <= many->most.events) return;
+    many->most = one;
+    many->cluster = cluster;
+    case_clear(&many->largest);
+    case_copy(&many->largest, c);
+}
+
+void estimate_many_print(struct estimate_many *many, const char *command, uint32_t threads)
+{
+    struct case_load load = { 0 };
+    if (many->cluster && estimate_worth(&many->sum)) {
+        const bool loaded = many->largest.trace && case_load(&many->largest, &load, NULL);
+        estimate_pilot(&many->sum, &many->largest, loaded ? &load : NULL, many->cluster);
+        estimate_print(command, &many->sum, threads);
+    }
+    case_load_free(&load);
+    case_clear(&many->largest);
+    case_clear(&many->last);
+    *many = (struct estimate_many){ 0 };
+}

@@ -1,0 +1,123 @@
+/* test_estimate.c - events of predictions, as the table and a pilot estimate them, against those that run: both within
+ * a factor of 2.  Times are measured by bench_estimates, not here: others may use the machine. */
+#include "models/predict/estimate.h"
+
+#include <string.h>
+#include "models/predict/simulate.h"
+#include "tests/unit.h"
+
+static struct cluster *cluster_of(const char *name)
+{
+    GError *error = NULL;
+    g_autofree char *path = g_strdup_printf("models/clusters/%s.ini", name);
+    struct cluster *cluster = cluster_load(path, &error);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(cluster);
+    return cluster;
+}
+
+static void options_set(struct case_options *c, const char *const *options)
+{
+    case_init(c);
+    for (; *options; options += 2) CU_ASSERT(case_set(c, options[0], options[1], NULL));
+}
+
+static bool within(double estimated, double found, double factor)
+{
+    return estimated <= factor * found && estimated >= found / factor;
+}
+
+static void events_check(const char *cluster_name, const char *const *options, double table_factor)
+{
+    struct cluster *cluster = cluster_of(cluster_name);
+    struct case_options c;
+    struct case_load load;
+    struct record *record = record_new();
+    options_set(&c, options);
+    case_node_settle(&c, cluster->nvlink.gpus);
+    CU_ASSERT_FATAL(case_load(&c, &load, NULL));
+    const struct estimate table = estimate_case(&c, &load), drawn = estimate_case(&c, NULL);
+    struct estimate pilot = table;
+    CU_ASSERT(estimate_pilot(&pilot, &c, &load, cluster));
+    CU_ASSERT_FATAL(simulate_load(&c, cluster, &load, &(struct simulate_wishes){ 0 }, record, NULL));
+    const double events = g_ascii_strtod(record_get(record, "events"), NULL);
+    CU_ASSERT(within(table.events, events, table_factor));
+    CU_ASSERT(within(pilot.events, events, 2));
+    CU_ASSERT(c.trace || within(drawn.events, table.events, 1.01));
+    CU_ASSERT(pilot.seconds > 0 && pilot.seconds < 1e-4 * events);
+    CU_ASSERT(pilot.bytes > 8e6);
+    record_free(record);
+    case_load_free(&load);
+    case_clear(&c);
+    cluster_free(cluster);
+}
+
+static void events_of_kernels(void)
+{
+    static const char *const cases[][13] = {
+        { "num-ranks", "128", "num-tokens", "64" },
+        { "num-ranks", "64", "num-experts", "512", "hook", "true" },
+        { "kernel", "normal", "num-ranks", "32", "num-tokens", "512" },
+        { "kernel", "normal", "num-ranks", "16", "num-tokens", "2048", "routing", "zipf:1.2" },
+        { "kernel", "v2", "num-ranks", "32", "num-tokens", "512" },
+        { "kernel", "alltoallv", "num-ranks", "256", "matrix", "uniform:65536" },
+        { "kernel", "allgather", "num-ranks", "128" },
+        { "kernel", "allreduce", "num-ranks", "256" },
+        { "kernel", "p2p", "num-ranks", "64" },
+        { "trace", "traces/samples/decode_ep64.ept", "layer", "1" },
+    };
+    for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) events_check("h100-cx7", cases[i], 2);
+}
+
+/* What the table was not fitted to, a pilot makes right. */
+static void events_elsewhere(void)
+{
+    static const char *const cases[][13] = {
+        { "kernel", "normal", "num-ranks", "8", "num-tokens", "16384" },
+        { "kernel", "normal", "num-ranks", "32", "num-tokens", "512", "backend", "ibrc", "launch", "loop" },
+        { "num-ranks", "64", "fault", "nic:n7.g7 rate=0.5" },
+    };
+    for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) events_check("h800-cx7", cases[i], 4);
+}
+
+/* Lists of ranks leave a pilot nothing to choose. */
+static void without_a_pilot(void)
+{
+    struct cluster *cluster = cluster_of("h100-cx7");
+    struct case_options c;
+    options_set(&c, (const char *const[]){ "tokens-per-rank", "8|16", "num-experts", "16", NULL });
+    case_node_settle(&c, cluster->nvlink.gpus);
+    struct estimate work = estimate_case(&c, NULL);
+    const double events = work.events;
+    CU_ASSERT(!estimate_pilot(&work, &c, NULL, cluster));
+    CU_ASSERT(work.events == events && !estimate_worth(&work));
+    case_clear(&c);
+    cluster_free(cluster);
+}
+
+static void many(void)
+{
+    struct cluster *cluster = cluster_of("h100-cx7");
+    struct case_options c;
+    struct estimate_many m = { 0 };
+    options_set(&c, (const char *const[]){ "trace", "traces/samples/decode_ep64.ept", NULL });
+    case_node_settle(&c, cluster->nvlink.gpus);
+    estimate_many_add(&m, &c, cluster, 3);
+    const double events = m.sum.events, bytes = m.sum.bytes;
+    c.layer = 1; /* the same trace: nothing is read again */
+    estimate_many_add(&m, &c, cluster, 1);
+    CU_ASSERT(events > 0 && m.sum.events == events / 3 * 4 && m.sum.bytes == bytes && m.sum.predictions == 4);
+    estimate_many_print(&m, "test", 2); /* too little to be said */
+    CU_ASSERT(m.sum.events == 0 && !m.largest.trace && !m.last.trace);
+    case_clear(&c);
+    cluster_free(cluster);
+}
+
+const char unit_suite[] = "estimate";
+
+void unit_tests(CU_pSuite suite)
+{
+    CU_add_test(suite, "events of kernels", events_of_kernels);
+    CU_add_test(suite, "events elsewhere", events_elsewhere);
+    CU_add_test(suite, "without a pilot", without_a_pilot);
+    CU_add_test(suite, "many", many);
+}
