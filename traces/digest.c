@@ -3,7 +3,9 @@
 
 #include <glib.h>
 #include <string.h>
+#include "traces/formats/ept.h"
 #include "traces/stream.h"
+#include "traces/trace_source.h"
 
 enum { PART_BYTES = 1 << 18 };
 
@@ -25,6 +27,23 @@ static bool stream_add(struct stream *stream, GChecksum *checksum)
     return true;
 }
 
+/* An .ept has checksums of all its parts. */
+static bool ept_add(const char *path, GChecksum *checksum)
+{
+    struct trace *const trace = trace_open(path, NULL, NULL);
+    const bool good = trace && ept_trace_digest(trace, checksum);
+    trace_close(trace);
+    return good;
+}
+
+static bool ept_told(struct stream *stream)
+{
+    uint8_t magic[8];
+    size_t got = 0;
+    const bool read = stream_read(stream, magic, sizeof magic, &got, NULL) && ept_magic(magic, got);
+    return stream_seek(stream, 0, NULL) && read && !stream_is_compressed(stream);
+}
+
 char *digest_file(const char *words, const char *path)
 {
     const bool readable = !g_file_test(path, G_FILE_TEST_EXISTS) || g_file_test(path, G_FILE_TEST_IS_REGULAR);
@@ -32,7 +51,8 @@ char *digest_file(const char *words, const char *path)
     if (!stream) return NULL;
     GChecksum *const checksum = g_checksum_new(G_CHECKSUM_SHA256);
     g_checksum_update(checksum, (const guchar *)words, (gssize)strlen(words) + 1); /* with its end */
-    char *const digest = stream_add(stream, checksum) ? g_strndup(g_checksum_get_string(checksum), DIGEST_CHARS) : NULL;
+    const bool added = ept_told(stream) ? ept_add(path, checksum) : stream_add(stream, checksum);
+    char *const digest = added ? g_strndup(g_checksum_get_string(checksum), DIGEST_CHARS) : NULL;
     g_checksum_free(checksum);
     stream_close(stream);
     return digest;

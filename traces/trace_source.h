@@ -46,6 +46,10 @@ bool splits_trace_open(struct trace *trace, struct stream *stream, uint32_t toke
                        const struct trace_options *options, GError **error);
 bool ept_trace_open(struct trace *trace, struct stream *stream, const struct trace_options *options, GError **error);
 
+/* Adds what header and checksums of the frames of an .ept say to checksum: a digest that reads no frame, whatever level
+ * they were compressed at.  False where one cannot be read. */
+bool ept_trace_digest(struct trace *trace, GChecksum *checksum);
+
 /* Checks dimensions against the limits of traces and routing; names the one that breaks them. */
 bool trace_info_check(const struct trace *trace, GError **error);
 

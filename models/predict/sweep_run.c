@@ -183,16 +183,19 @@ static gpointer thread_main(gpointer data)
     return NULL;
 }
 
+/* Of very many points, so many stand for all. */
 static void estimate_say(const struct sweep_threads *t, uint32_t jobs)
 {
+    enum { POINTS_SEEN = 4096 };
     struct estimate_many many = { 0 };
-    for (guint i = 0; i < t->todo->len; i++) {
+    const guint step = (t->todo->len + POINTS_SEEN - 1) / POINTS_SEEN;
+    for (guint i = 0; i < t->todo->len; i += step) {
         const uint64_t point = g_array_index(t->todo, uint64_t, i);
         const struct cluster *cluster = t->cluster[sweep_plan_cluster_index(t->plan, point)];
         struct case_options c;
         sweep_plan_case(t->plan, point, &c);
         case_node_settle(&c, cluster->nvlink.gpus);
-        estimate_many_add(&many, &c, cluster, 1);
+        estimate_many_add(&many, &c, cluster, MIN(step, t->todo->len - i));
         case_clear(&c);
     }
     estimate_many_print(&many, "sweep", jobs);

@@ -47,6 +47,10 @@ again p.csv --cluster my.ini --trace first.npy --placement file:placed.txt,greed
 begin m.csv --best alltoallv.time_us --cluster my.ini --kernel alltoallv --matrix matrix.txt --num-sms 4,8
 sed -i s/8192/8193/ matrix.txt && again m.csv --cluster my.ini --kernel alltoallv --matrix matrix.txt --num-sms 4,8
 
+$EPTWIN trace convert first.npy t.ept && begin e.csv --cluster my.ini --trace t.ept --dtype fp8,bf16
+$EPTWIN trace convert first.npy t.ept --level 19 && again e.csv --cluster my.ini --trace t.ept --dtype fp8,bf16
+$EPTWIN trace convert seeded.npy t.ept && again e.csv --cluster my.ini --trace t.ept --dtype fp8,bf16
+
 echo '# one more trace: only that is run'
 begin grow.csv --cluster my.ini --trace first.npy,seeded.npy
 $EPTWIN sweep --hidden 512 --cluster my.ini --trace first.npy,seeded.npy,w.npy --output grow.csv >/dev/null; echo "status $?"

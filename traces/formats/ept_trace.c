@@ -295,3 +295,18 @@ bool ept_trace_open(struct trace *trace, struct stream *stream, const struct tra
     if (options->experts) trace->info.experts = options->experts;
     return true;
 }
+
+bool ept_trace_digest(struct trace *trace, GChecksum *checksum)
+{
+    const struct ept_trace *const e = trace->state;
+    g_checksum_update(checksum, (const guchar *)&e->header, sizeof e->header);
+    for (uint64_t block = 0; block < (uint64_t)trace->info.steps * trace->info.layers; block++) {
+        const struct ept_entry entry = entry_get(e, block);
+        uint32_t said[4] = { entry.raw_bytes, entry.tokens, entry.index_type, 0 };
+        const uint64_t end = entry.offset + entry.stored_bytes; /* whose last 4 bytes are zstd's checksum */
+        if (entry.stored_bytes >= 4 && !stream_read_raw(e->stream, end - 4, &said[3], 4, "checksum", NULL))
+            return false;
+        g_checksum_update(checksum, (const guchar *)said, sizeof said);
+    }
+    return true;
+}
