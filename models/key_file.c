@@ -203,7 +203,10 @@ char *key_file_digest(const struct key_file *file, const char *except, const cha
         g_string_append_printf(text, "[%s]\n", *s);
         for (char **k = keys; k && *k; k++) {
             g_autofree char *value = key_file_text(file, *s, *k);
-            g_string_append_printf(text, "%s=%s\n", *k, value ? value : "");
+            g_string_append_printf(text, "%s=", *k);
+            for (const char *c = value ? value : ""; *c; c++)
+                if (!g_ascii_isspace(*c)) g_string_append_c(text, *c);
+            g_string_append_c(text, '\n');
         }
     }
     return digest_text(text->str, text->len);

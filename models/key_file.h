@@ -43,8 +43,9 @@ void key_file_set(struct key_file *file, const char *section, const char *key, c
 /* The text behind '=' without its comment; NULL when there is no such key.  Freed with g_free(). */
 char *key_file_text(const struct key_file *file, const char *section, const char *key);
 
-/* Digest (traces/digest.h) of what sections and keys say, but for the section named except.  Comments, and the order of
- * sections and keys, do not count; in the section named ordered the order of keys does.  Freed with g_free(). */
+/* Digest (traces/digest.h) of what sections and keys say, but for the section named except.  Comments, blanks in
+ * values, and the order of sections and keys do not count; in the section named ordered the order of keys does.  Freed
+ * with g_free(). */
 char *key_file_digest(const struct key_file *file, const char *except, const char *ordered);
 
 typedef struct key_file key_file;

@@ -25,6 +25,14 @@ cp $clusters/parts/hopper.ini parts/
 again s.csv $base --set nic.rate=10GB/s
 again s.csv $base --fault 'nic:n0.g0 rate=0.5'
 
+echo '# the same cluster, said otherwise'
+digest() { $EPTWIN simulate "$@" --num-ranks 2 --num-tokens 8 --hidden 512 | sed -n 's/^# cluster-digest: //p'; }
+sed 's/^rate = .*/rate = 10 GB\/s  # slow/' my.ini >slow.ini
+awk '/^\[nic\]/ { print; print "rate = 10GB/s"; next } !/^rate = /' my.ini >moved.ini
+[ "$(digest --cluster slow.ini)" = "$(digest --cluster my.ini --set nic.rate=10GB/s)" ] && echo same
+[ "$(digest --cluster slow.ini)" = "$(digest --cluster moved.ini)" ] && echo same
+[ "$(digest --cluster slow.ini)" = "$(digest --cluster my.ini)" ] || echo other
+
 echo '# of several clusters the one that has changed'
 cp my.ini other.ini
 begin c.csv --cluster my.ini,other.ini --num-ranks 4 --num-tokens 8
