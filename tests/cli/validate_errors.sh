@@ -41,8 +41,8 @@ printf 'phase,trace,traffic,num-ranks\ndispatch,none.npy,,\ndispatch,,1|2|3;4,\n
 run cases.csv --cluster $cluster --hidden 2048 --num-tokens 4
 
 echo '# a simulation that ends its process costs its own rows'
-printf 'num-ranks,num-tokens,phase\n2,8,dispatch\n128,8192,dispatch\n128,8192,combine\n2,9,combine\n' >cases.csv
-(ulimit -c 0; ulimit -t 1; run cases.csv --cluster $cluster --num-experts 256 -j1)
+printf 'num-ranks,num-tokens,phase\n2,8,dispatch\n128,16384,dispatch\n128,16384,combine\n2,9,combine\n' >cases.csv
+(ulimit -c 0; ulimit -t 3; run cases.csv --cluster $cluster --num-experts 256 -j1) 2>&1 | sed '/^eptwin validate: about/d'
 
 echo '# tables that are none'
 run none.csv --cluster $cluster
