@@ -1,0 +1,283 @@
+/* test_bounds.c - what a prediction says of its limits (models/predict/simulate.h, simulate_text.h), for seeded random
+ * cases: kernels, machines, networks, backends, faults, and ranks that come late or are slow.
+ *
+ * Of every phase: no bound and no busy share is above the time; the part that is named is busy for at least the
+ * efficiency, with no more bytes than its rate allows in that time; the lines of --explain add up to the time.  Of a part
+ * that is slowed so far that the time is half as long again: it is the one that is named, with its own rate. */
+#include <glib.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include "models/predict/simulate.h"
+#include "models/predict/simulate_text.h"
+#include "reports/compare.h"
+#include "sim/rng.h"
+#include "tests/unit.h"
+
+enum { CASES = 320, PLANTED = 90 };
+
+static const char *pick(struct rng *rng, const char *const *from, size_t count) { return from[rng_below(rng, count)]; }
+#define PICK(rng, ...) \
+    pick(rng, (const char *const[]){ __VA_ARGS__ }, sizeof(const char *const[]){ __VA_ARGS__ } / sizeof(const char *))
+
+static struct record *predicted(const char *text)
+{
+    g_auto(GStrv) word = g_strsplit(text, " ", -1);
+    g_autoptr(GPtrArray) settings = g_ptr_array_new();
+    struct case_options c;
+    g_autoptr(GError) error = NULL;
+    bool good = true;
+    case_init(&c);
+    for (char **w = word; good && *w; w++) {
+        g_auto(GStrv) half = g_strsplit(*w, "=", 2);
+        g_strdelimit(half[1] ? half[1] : half[0], "_", ' '); /* a fault's words stand apart */
+        if (g_str_has_prefix(*w, "set:")) g_ptr_array_add(settings, *w + strlen("set:"));
+        else if (**w) good = case_set(&c, half[0], half[1], &error);
+    }
+    g_ptr_array_add(settings, NULL);
+    struct cluster *cluster = good ? cluster_load_set(c.cluster, (const char *const *)settings->pdata, &error) : NULL;
+    struct record *record = record_new();
+    struct case_load load = { 0 };
+    if (cluster) case_node_settle(&c, cluster->nvlink.gpus);
+    good = cluster && case_load(&c, &load, &error) &&
+           simulate_load(&c, cluster, &load, &(struct simulate_wishes){ .per_rank = true }, record, &error);
+    if (!good && error->code == SIMULATE_ERROR_RUN) fprintf(stderr, "%s: %s\n", text, error->message);
+    CU_ASSERT_TRUE(good || error->code != SIMULATE_ERROR_RUN);
+    if (!good) g_clear_pointer(&record, record_free);
+    case_load_free(&load);
+    case_clear(&c);
+    cluster_free(cluster);
+    return record;
+}
+
+static double number(const struct record *record, const char *phase, const char *metric)
+{
+    const struct record_row *row = record_find(record, phase, RECORD_ALL, metric);
+    return row ? row->value : NAN;
+}
+
+static const char *word(const struct record *record, const char *phase, const char *metric)
+{
+    const struct record_row *row = record_find(record, phase, RECORD_ALL, metric);
+    return row ? row->text : "";
+}
+
+static void held(bool holds, const char *text, const char *phase, const char *what)
+{
+    if (!holds) fprintf(stderr, "%s: %s: %s\n", text, phase, what);
+    CU_ASSERT_TRUE(holds);
+}
+
+static void rows_hold(const struct record *record, const char *text)
+{
+    for (uint32_t i = 0; i < record_row_count(record); i++) {
+        const struct record_row *row = record_row(record, i);
+        if (row->rank != RECORD_ALL || isnan(row->value)) continue;
+        const double time_us = number(record, row->phase, "time_us_max") * (1 + 1e-9);
+        const bool us = g_str_has_suffix(row->metric, "_us") && !g_str_has_prefix(row->metric, "wire_");
+        if (us) held(row->value <= time_us, text, row->phase, row->metric);
+        if (g_str_has_suffix(row->metric, "_pct")) held(row->value <= 100 + 1e-6, text, row->phase, row->metric);
+    }
+}
+
+static void part_holds(const struct record *record, const char *phase, const char *text)
+{
+    const double busy_pct = number(record, phase, "bottleneck_busy_pct"), us = number(record, phase, "bottleneck_us");
+    const double bytes = number(record, phase, "bottleneck_bytes"), gbs = number(record, phase, "bottleneck_rate_gbs");
+    const bool waits = strcmp(word(record, phase, "bottleneck"), "latency") == 0;
+    if (!*word(record, phase, "bottleneck")) return; /* several kernels together */
+    if (!waits) {
+        held(busy_pct >= number(record, phase, "efficiency_pct") - 5, text, phase, "busy less than the efficiency");
+        held(*word(record, phase, "bottleneck_part"), text, phase, "no part is named");
+    } else if (isfinite(busy_pct)) {
+        held(busy_pct < 50 || strcmp(word(record, phase, "bound_tightest"), "latency") == 0, text, phase,
+             "a part is busy for half of the time, but not named");
+    }
+    if (isfinite(bytes) && isfinite(gbs)) held(bytes / gbs / 1e3 <= us * 1.001 + 0.01, text, phase, "too many bytes");
+}
+
+/* "    NIC of rank 0, sending: ...   12.34 us   5 %": the number before " us". */
+static double line_us(const char *line)
+{
+    const char *end = strstr(line, " us"), *begin = end;
+    while (begin && begin > line && strchr("0123456789.", begin[-1])) begin--;
+    return begin ? g_ascii_strtod(begin, NULL) : 0;
+}
+
+static void explanation_holds(const struct record *record, const char *text)
+{
+    g_autoptr(GString) words = g_string_new(NULL);
+    simulate_explain_append(record, words);
+    g_auto(GStrv) line = g_strsplit(words->str, "\n", -1);
+    double sum = 0;
+    uint32_t sums = 0, lines = 0;
+    bool inside = false;
+    for (char **l = line; *l; l++) {
+        if (g_str_has_prefix(*l, "  where")) {
+            inside = true;
+            sum = lines = 0;
+        } else if (inside && g_str_has_prefix(*l, "    the slowest rank ")) {
+            held(fabs(sum - line_us(*l)) < 0.011 * lines + 0.005, text, *l, "the sum is another");
+            inside = false;
+            sums++;
+        } else if (inside) {
+            held(line_us(*l) > 0, text, *l, "nothing");
+            sum += line_us(*l);
+            lines++;
+        }
+    }
+    CU_ASSERT_TRUE(sums > 0);
+}
+
+static bool holds(const char *text)
+{
+    struct record *record = predicted(text);
+    if (!record) return false;
+    rows_hold(record, text);
+    g_autoptr(GPtrArray) phases = compare_phases(record);
+    for (guint i = 0; i < phases->len; i++) part_holds(record, g_ptr_array_index(phases, i), text);
+    explanation_holds(record, text);
+    record_free(record);
+    return true;
+}
+
+static void kernel_draw(struct rng *rng, GString *text)
+{
+    static const char *const kernels[] = {
+        "kernel=ll",
+        "kernel=ll hook=true",
+        "kernel=ll dtype=bf16",
+        "kernel=ll disable-nvlink=true",
+        "kernel=normal",
+        "kernel=normal cached=true",
+        "kernel=v2",
+        "kernel=alltoallv matrix=uniform:65536",
+        "kernel=allgather size=1MiB",
+        "kernel=allreduce size=256KiB",
+        "kernel=p2p size=64KiB",
+    };
+    const char *kernel = pick(rng, kernels, G_N_ELEMENTS(kernels));
+    const bool moe = !strstr(kernel, "size=") && !strstr(kernel, "matrix=");
+    g_string_append_printf(text, " %s num-ranks=%s", kernel, PICK(rng, "8", "16", "16", "32"));
+    if (moe)
+        g_string_append_printf(text, " num-tokens=%s num-experts=64 hidden=2048 num-topk=%s routing=%s",
+                               PICK(rng, "4", "16", "64"), PICK(rng, "2", "8"),
+                               PICK(rng, "uniform", "hot-rank:0.3", "zipf:1.2", "hot-expert:0.5", "local"));
+}
+
+static void machine_draw(struct rng *rng, GString *text)
+{
+    g_string_append_printf(text, "cluster=%s",
+                           PICK(rng, "h100-cx7", "h800-cx7", "h100-cx7-bond", "p5en", "gh200-alps", "h20-cx7", "b200",
+                                "gh200-alps-host", "mi300x-cx7"));
+    if (rng_below(rng, 3) == 0)
+        g_string_append_printf(text,
+                               " set:network.topology=leaf-spine set:network.nodes-per-leaf=1 "
+                               "set:network.routing=%s set:network.oversubscription=%s",
+                               PICK(rng, "ecmp", "adaptive", "static"), PICK(rng, "1:1", "2:1", "4:1"));
+    if (rng_below(rng, 4) == 0) g_string_append(text, " set:node.pcie-rate=20GB/s");
+    if (rng_below(rng, 4) == 0) g_string_append(text, " set:nic.gpus-per-nic=2");
+    if (rng_below(rng, 3) == 0)
+        g_string_append_printf(text, " backend=%s", PICK(rng, "ibrc", "ibgda", "gin-proxy", "uccl", "libfabric"));
+}
+
+/* A fault's words are parted by '_' here. */
+static void trouble_draw(struct rng *rng, GString *text)
+{
+    if (rng_below(rng, 2) == 0)
+        g_string_append_printf(text, " fault=%s",
+                               PICK(rng, "nic:n0.g0_rate=0.25", "nic:n0.g3_rate=0.5", "rank:5_slow=4", "qp:_one",
+                                    "nics:_all-on=0", "link:n0.g1-n0.nvlink_rate=0.2"));
+    if (rng_below(rng, 3) == 0) g_string_append_printf(text, " arrival=%s", PICK(rng, "uniform:20us", "exp:100us"));
+    if (rng_below(rng, 3) == 0) g_string_append_printf(text, " launch=%s", PICK(rng, "stream", "loop"));
+    if (rng_below(rng, 4) == 0) g_string_append_printf(text, " slow=%s", PICK(rng, "3:2x", "0:8x"));
+}
+
+static void test_random(void)
+{
+    struct rng rng;
+    uint32_t ran = 0;
+    rng_seed(&rng, 26);
+    for (uint32_t i = 0; i < CASES; i++) {
+        g_autoptr(GString) text = g_string_new(NULL);
+        machine_draw(&rng, text);
+        kernel_draw(&rng, text);
+        trouble_draw(&rng, text);
+        g_string_append_printf(text, " seed=%u", i);
+        ran += holds(text->str);
+    }
+    if (ran < CASES / 2) fprintf(stderr, "%u of %u cases ran\n", ran, CASES);
+    CU_ASSERT_TRUE(ran >= CASES / 2);
+}
+
+/* The slowed part, by any name that results give it. */
+static bool names(const char *part, const char *planted)
+{
+    g_auto(GStrv) name = g_strsplit(planted, "|", -1);
+    for (char **n = name; *n; n++)
+        if (strstr(part, *n)) return true;
+    return false;
+}
+
+/* Whether the fault made a phase half as long again; then it must be named there, and explained by its rate. */
+static uint32_t planted_is_named(const char *healthy, const char *fault, const char *planted)
+{
+    g_autofree char *text = g_strdup_printf("%s fault=%s", healthy, fault);
+    struct record *before = predicted(healthy), *after = predicted(text);
+    uint32_t counted = 0;
+    g_autoptr(GString) words = g_string_new(NULL);
+    if (after) simulate_explain_append(after, words);
+    g_autoptr(GPtrArray) phases = after ? compare_phases(after) : g_ptr_array_new();
+    for (guint i = 0; before && i < phases->len; i++) {
+        const char *phase = g_ptr_array_index(phases, i), *part = word(after, phase, "bottleneck_part");
+        /* No kernel of its own, or one that begins early and waits for the one before it. */
+        if (!*word(after, phase, "bottleneck") || g_str_has_suffix(phase, "_copy")) continue;
+        if (!(number(after, phase, "time_us_max") > 1.5 * number(before, phase, "time_us_max"))) continue;
+        counted++;
+        held(strcmp(word(after, phase, "bottleneck"), "latency") != 0, text, phase, "latency");
+        held(names(part, planted), text, phase, part);
+        g_autofree char *said = g_strdup_printf(", by %s:", part);
+        held(strstr(words->str, said) != NULL, text, phase, "it is not explained");
+        const double rate = number(after, phase, "bottleneck_rate_gbs");
+        g_autofree char *at = g_strdup_printf(" at %.4g GB/s", rate);
+        held(rate > 0 && strstr(words->str, at), text, phase, "its rate is not said");
+    }
+    if (before) record_free(before);
+    if (after) record_free(after);
+    return counted;
+}
+
+static void test_planted(void)
+{
+    struct rng rng;
+    uint32_t named = 0;
+    rng_seed(&rng, 27);
+    for (uint32_t i = 0; i < PLANTED; i++) {
+        const uint32_t gpu = (uint32_t)rng_below(&rng, 8), node = (uint32_t)rng_below(&rng, 2);
+        const char *kernel =
+            PICK(&rng, "kernel=ll num-tokens=64", "kernel=normal cached=true num-tokens=512 hidden=4096",
+                 "kernel=alltoallv matrix=uniform:262144", "kernel=v2 num-tokens=256");
+        const char *leaves = " set:network.topology=leaf-spine set:network.nodes-per-leaf=1 set:network.spines=1";
+        const uint32_t kind = (uint32_t)rng_below(&rng, 3);
+        g_autofree char *healthy =
+            g_strdup_printf("cluster=%s %s num-ranks=16 seed=%u%s", PICK(&rng, "h100-cx7", "h800-cx7", "b200"), kernel,
+                            i, kind == 2 ? leaves : "");
+        g_autofree char *fault = kind == 0   ? g_strdup_printf("nic:n%u.g%u_rate=0.1", node, gpu)
+                                 : kind == 1 ? g_strdup_printf("link:n%u.g%u-n%u.nvlink_rate=0.05", node, gpu, node)
+                                             : g_strdup_printf("link:leaf%u-spine0_rate=0.1", node);
+        g_autofree char *planted = kind == 0   ? g_strdup_printf("NIC of rank %u,", 8 * node + gpu)
+                                   : kind == 1 ? g_strdup_printf("NVLink of rank %u,", 8 * node + gpu)
+                                               : g_strdup_printf("leaf%u-spine0|spine0-leaf%u", node, node);
+        named += planted_is_named(healthy, fault, planted);
+    }
+    if (named < PLANTED / 2) fprintf(stderr, "%u phases were slowed\n", named);
+    CU_ASSERT_TRUE(named >= PLANTED / 2);
+}
+
+const char unit_suite[] = "bounds";
+
+void unit_tests(CU_pSuite suite)
+{
+    CU_add_test(suite, "bounds, shares and sums of random cases", test_random);
+    CU_add_test(suite, "a part that was slowed is named", test_planted);
+}
