@@ -2,8 +2,8 @@
  * cases: kernels, machines, networks, backends, faults, and ranks that come late or are slow.
  *
  * Of every phase: no bound and no busy share is above the time; the part that is named is busy for at least the
- * efficiency, with no more bytes than its rate allows in that time; the lines of --explain add up to the time.  Of a part
- * that is slowed so far that the time is half as long again: it is the one that is named, with its own rate. */
+ * efficiency, with no more bytes than its rate allows in that time; the lines of --explain add up to the time.  A part
+ * that is slowed until the time is half as long again is the one that is named, with its own rate. */
 #include <glib.h>
 #include <math.h>
 #include <stdio.h>

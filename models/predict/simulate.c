@@ -639,6 +639,16 @@ static uint32_t phases_needed(const struct kernel_job *job, const char *const *p
     return needed && needed <= count ? needed : count;
 }
 
+/* "5:8x|7:2x": how many times as long these ranks take for their GPU's own work, by --slow and faults together. */
+static void record_slowed(struct record *record, const struct run *run)
+{
+    g_autoptr(GString) text = g_string_new(NULL);
+    for (uint32_t r = 0; r < run->job->ranks; r++)
+        if (run->slow[r] && run->slow[r] != WORLD_SLOW_ONE)
+            g_string_append_printf(text, "%s%u:%.4gx", text->len ? "|" : "", r, (double)run->slow[r] / WORLD_SLOW_ONE);
+    if (text->len) record_set(record, "slowed-ranks", "%s", text->str);
+}
+
 bool simulate_load(const struct case_options *c, const struct cluster *cluster, const struct case_load *load,
                    const struct simulate_wishes *wishes, struct record *record, GError **error)
 {
@@ -649,6 +659,7 @@ bool simulate_load(const struct case_options *c, const struct cluster *cluster, 
     case_job_record(c, run.job, record);
     bool good = run_init(&run, c, wishes, error);
     if (good) machine_record(&run, c, record);
+    if (good) record_slowed(record, &run);
     if (good && (wishes->waits || wishes->timeline)) waits_init(&run, wishes->timeline);
     run.waits_recorded = wishes->waits;
     run.usage_recorded = wishes->usage;

@@ -274,6 +274,7 @@ static void parts_append(const struct phase_facts *f, GString *out)
 void simulate_explain_append(const struct record *record, GString *out)
 {
     g_autoptr(GPtrArray) phases = compare_phases(record);
+    const char *slowed = record_get(record, "slowed-ranks");
     for (guint i = 0; i < phases->len; i++) {
         struct phase_facts f;
         facts_find(record, g_ptr_array_index(phases, i), &f);
@@ -285,6 +286,11 @@ void simulate_explain_append(const struct record *record, GString *out)
             if (f.slowest_rank != RECORD_ALL && f.median_us > 0)
                 g_string_append_printf(out, "  rank %d takes longest, %.1f %% more than the median\n", f.slowest_rank,
                                        100 * (f.slowest_us / f.median_us - 1));
+            if (slowed)
+                g_string_append_printf(out,
+                                       "  slowed ranks (%s) take so many times as long for their own work: others "
+                                       "wait for their rows\n",
+                                       slowed);
         }
         g_array_free(f.parts, TRUE);
     }

@@ -12,8 +12,7 @@ sed -e '/^# version:/d' -e 's/^# events: [1-9][0-9]*$/# events: some/' \
     -e 's/^# cluster-digest: [0-9a-f]\{16\}$/# cluster-digest: some/' ll.csv | grep '^#'
 rows <ll.csv
 grep -v '^#' ll.csv | grep -c ',bottleneck,[a-z_]*,$'
-awk -F, '!/^#/ && NR > 1 && $4 !~ /^[0-9.e+-]+$/ && $3 !~ /^(bottleneck|bottleneck_part|bound_tightest|busiest_[a-z_]*)$/' \
-    ll.csv | tail -n +2
+awk -F, '!/^#/ && NR > 1 && $4 !~ /^[0-9.e+-]+$/ && $3 !~ /^(bottleneck(_part)?|bound_tightest|busiest_.*)$/' ll.csv | tail -n +2
 awk -F, '$3 == "time_us" && !($4 > 1 && $4 < 10000)' ll.csv
 
 echo '# the same bytes again, to a file, and another seed'
