@@ -142,6 +142,8 @@ void simulate_table_append(const struct record *record, GString *out)
 
 /* ---- the explanation ---- */
 
+enum { WORTH_NAMING = 10 }; /* a part that is busy for more than such a part of the time */
+
 struct part_facts {
     const char *name;
     double us, bytes, rate_gbs; /* NAN: not known */
@@ -247,9 +249,10 @@ static void sum_append(const struct phase_facts *f, GString *out)
 {
     g_string_append(out, "  where the slowest rank's time goes");
     double left = f->slowest_us;
-    if (f->busiest.name) g_string_append_printf(out, ", by %s", f->busiest.name);
+    const bool busy = f->busiest.name && f->busiest.us * WORTH_NAMING > f->slowest_us;
+    if (busy) g_string_append_printf(out, ", by %s", f->busiest.name);
     g_string_append(out, ":\n");
-    if (f->busiest.name) {
+    if (busy) {
         part_append(f, out);
         left -= f->busiest.us;
     }
@@ -283,7 +286,7 @@ void simulate_explain_append(const struct record *record, GString *out)
                                    f.median_us, f.slowest_us);
             parts_append(&f, out);
             sum_append(&f, out);
-            if (f.slowest_rank != RECORD_ALL && f.median_us > 0)
+            if (f.slowest_rank != RECORD_ALL && f.slowest_us > 1.0005 * f.median_us && f.median_us > 0)
                 g_string_append_printf(out, "  rank %d takes longest, %.1f %% more than the median\n", f.slowest_rank,
                                        100 * (f.slowest_us / f.median_us - 1));
             if (slowed)
