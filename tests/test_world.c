@@ -1071,6 +1071,39 @@ static void test_one_put(void)
     free(s);
 }
 
+static bool busiest_is(const struct world *w, enum world_resource kind, const char *name, uint64_t busy_ps,
+                       uint64_t bytes)
+{
+    struct world_part part;
+    if (!world_busiest(w, 0, kind, &part)) return !name;
+    return name && !strcmp(part.name, name) && part.busy_ps == busy_ps && part.bytes == bytes;
+}
+
+/* The put above: rank 0's kernel ends at 410, but rank 1 waits, and all bytes count; or nobody waits for what is sent
+ * from 210 on, and 200 of the 1003.2 are within the slowest kernel. */
+static void test_busiest(void)
+{
+    for (int waits = 0; waits < 2; waits++) {
+        struct stage *s = stage_new(2, 1);
+        PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 10000 }, { .verb = SIGNAL, .peer = 1, .word = 5 });
+        if (waits) PLAY(s, 1, 1, { .verb = WAIT, .word = 5 });
+        struct world *w = world_new(&s->cluster, &s->options);
+        CU_ASSERT_TRUE_FATAL(stage_launch(s, w));
+        CU_ASSERT(
+            busiest_is(w, WORLD_NIC_TX, "NIC of rank 0, sending", waits ? 1003200 : 200000, waits ? 10032 : 2000));
+        CU_ASSERT(busiest_is(w, WORLD_NIC_RX, waits ? "NIC of rank 1, receiving" : NULL, 1003200, 10032));
+        CU_ASSERT(busiest_is(w, WORLD_LINK, NULL, 0, 0) && busiest_is(w, WORLD_NVLINK_EGRESS, NULL, 0, 0));
+        CU_ASSERT_EQUAL(s->result[1].arrived_ps - s->result[1].begin_ps,
+                        4213200); /* in at 3213.2, delivered 1000 later */
+        struct world_part part;
+        CU_ASSERT_TRUE(world_busiest(w, 0, WORLD_NIC_TX, &part));
+        CU_ASSERT_EQUAL(part.rate_bps, UINT64_C(80000000000));
+        CU_ASSERT_DOUBLE_EQUAL(part.over_mean, 2, 1e-9); /* of two NICs one sends */
+        world_free(w);
+        free(s);
+    }
+}
+
 /* A post waits three times for what other warps of its SM are storing, 350 longer than for nothing. */
 static void test_post_beside_copies(void)
 {
@@ -1887,6 +1920,7 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "releases of a slow rank", test_slow_releases);
     CU_add_test(suite, "stores of a slow rank", test_slow_store);
     CU_add_test(suite, "one put", test_one_put);
+    CU_add_test(suite, "busiest parts", test_busiest);
     CU_add_test(suite, "a post beside copies", test_post_beside_copies);
     CU_add_test(suite, "put that is its own flag", test_polled_put);
     CU_add_test(suite, "lone signal", test_lone_signal);

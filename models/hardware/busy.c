@@ -40,6 +40,7 @@ struct busy {
     uint32_t watched_count, watched_max;
     struct looked *kernel;
     uint32_t kernels;
+    uint64_t events;
 };
 
 /* ---- the parts ---- */
@@ -189,12 +190,20 @@ static struct done done_since(const struct done *now, const struct done *then, u
     return (struct done){ kept_ps, busy_ps ? (uint64_t)((unsigned __int128)bytes * kept_ps / busy_ps) : bytes };
 }
 
-void busy_rank_end(const struct world_rank *rank)
+/* Whether no rank is known to take as long. */
+static bool slowest_yet(const struct world_rank *rank)
+{
+    const struct looked *k = &rank->world->busy->kernel[rank->kernel];
+    const bool longer = !k->slowest || rank->end_ps - rank->begin_ps > k->slowest_ps;
+    return longer && k->begins && !slower_runs(rank);
+}
+
+static void end_look(const struct world_rank *rank)
 {
     struct busy *b = rank->world->busy;
     struct looked *k = &b->kernel[rank->kernel];
     const uint64_t time_ps = rank->end_ps - rank->begin_ps;
-    if ((k->slowest && time_ps <= k->slowest_ps) || slower_runs(rank) || !k->begins) return;
+    if (!slowest_yet(rank)) return;
     uint32_t look = 0; /* the first since the rank began, or else the last one */
     while (look + 1 < k->begins && k->begin_ps[look] < rank->start_ps) look++;
     const uint64_t early_ps = rank->start_ps > k->begin_ps[look] ? rank->start_ps - k->begin_ps[look] : 0;
@@ -205,6 +214,25 @@ void busy_rank_end(const struct world_rank *rank)
     for (uint32_t i = 0; i < b->watched_count; i++)
         k->slowest[i] = done_since(&k->slowest[i], &k->begin[look][i], before_ps, time_ps);
 }
+
+/* A worker's last step is done before the time that its operations take has passed. */
+void busy_rank_end(struct world_rank *rank)
+{
+    struct sim *sim = rank->world->sim;
+    if (!slowest_yet(rank)) return;
+    rank->end_event = (struct sim_event){ .kind = EVENT_END };
+    if (rank->end_ps > sim_now_ps(sim)) sim_schedule_at(sim, &rank->end_event, rank->end_ps);
+    else end_look(rank);
+}
+
+void busy_event_run(struct sim *sim, struct sim_event *event)
+{
+    const struct world *w = sim_owner(sim);
+    w->busy->events++;
+    end_look(fabric_container_of(event, struct world_rank, end_event));
+}
+
+uint64_t busy_events(const struct busy *b) { return b->events; }
 
 /* SMs work for their own rank's kernel alone. */
 void busy_rank_result(const struct world_rank *rank, const struct world_result *result)

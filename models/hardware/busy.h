@@ -3,11 +3,12 @@
  *
  * The slowest rank is the one whose kernel takes longest from its first step to its last.  Every part counts, also
  * those that serve bytes of ranks whose own kernels have ended.  The parts are looked at when ranks begin a kernel (at
- * BUSY_BEGINS_MAX times at most) and when its slowest rank so far ends.  The looks are no events and change nothing. */
+ * BUSY_BEGINS_MAX times at most) and when its slowest rank so far ends.  The looks change nothing. */
 #ifndef MODELS_HARDWARE_BUSY_H
 #define MODELS_HARDWARE_BUSY_H
 
 #include <stdint.h>
+#include "sim/sim.h"
 
 struct busy;
 struct world;
@@ -16,12 +17,15 @@ struct world_result;
 
 struct busy *busy_new(struct world *world);
 void busy_free(struct busy *busy);
+/* What an EVENT_END runs; how many have run, which belong to no prediction. */
+sim_handler busy_event_run;
+uint64_t busy_events(const struct busy *busy);
 
 /* A program of so many kernels begins at begin_ps; nothing else is under way. */
 void busy_program_begin(struct busy *busy, uint32_t kernels, uint64_t begin_ps);
 /* The rank begins a kernel now that is not the program's first; its last worker is done. */
 void busy_rank_begin(const struct world_rank *rank);
-void busy_rank_end(const struct world_rank *rank);
+void busy_rank_end(struct world_rank *rank);
 /* What it did is known. */
 void busy_rank_result(const struct world_rank *rank, const struct world_result *result);
 

@@ -399,7 +399,7 @@ bool world_run_agenda(struct world *w, const struct world_agenda *agenda, char *
     for (uint32_t r = 0; r < w->options.ranks; r++) w->rank[r].kernel = 0;
     agenda->begin(agenda->context);
     w->idle = 0;
-    sim_run_down(w->sim, &w->idle);
+    sim_run_down(w->sim, &w->idle, UINT64_MAX);
     for (uint32_t r = 0; r < w->options.ranks; r++) running += w->rank[r].running;
     if (running) (void)stuck_describe(w, text, text_size);
     w->agenda = NULL;

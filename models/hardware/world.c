@@ -350,11 +350,20 @@ static void rank_init(struct world *w, uint32_t index)
 static void handlers_set(struct sim *sim)
 {
     static sim_handler *const handler[EVENT_KINDS] = {
-        [EVENT_STEP] = step_event_run,    [EVENT_WAKE] = wake_event_run,           [EVENT_CHANGE] = words_change_run,
-        [EVENT_SEND] = nic_send_next,     [EVENT_RECEIVED] = nic_request_received, [EVENT_LANDED] = nic_request_landed,
-        [EVENT_RESUME] = nic_qp_resume,   [EVENT_STORED] = bulk_engine_run,        [EVENT_CORE] = host_core_run,
-        [EVENT_BEGIN] = launch_begin_run, [EVENT_LAUNCH] = launch_event_run,       [EVENT_LOOK] = usage_event_run,
+        [EVENT_STEP] = step_event_run,
+        [EVENT_WAKE] = wake_event_run,
+        [EVENT_CHANGE] = words_change_run,
+        [EVENT_SEND] = nic_send_next,
+        [EVENT_RECEIVED] = nic_request_received,
+        [EVENT_LANDED] = nic_request_landed,
+        [EVENT_RESUME] = nic_qp_resume,
+        [EVENT_STORED] = bulk_engine_run,
+        [EVENT_CORE] = host_core_run,
+        [EVENT_BEGIN] = launch_begin_run,
+        [EVENT_LAUNCH] = launch_event_run,
+        [EVENT_LOOK] = usage_event_run,
         [EVENT_TIMER] = launch_timer_run,
+        [EVENT_END] = busy_event_run,
     };
     for (uint32_t kind = 0; kind < EVENT_KINDS; kind++) sim_handler_set(sim, kind, handler[kind]);
 }
@@ -445,7 +454,10 @@ struct fabric *world_fabric(struct world *w, uint32_t rank)
     return &w->rank[rank].fabric;
 }
 
-uint64_t world_event_count(const struct world *w) { return sim_event_count(w->sim) - usage_events(w->usage); }
+uint64_t world_event_count(const struct world *w)
+{
+    return sim_event_count(w->sim) - usage_events(w->usage) - busy_events(w->busy);
+}
 
 uint64_t world_busy_until_ps(const struct fabric *f)
 {

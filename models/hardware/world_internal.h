@@ -39,6 +39,7 @@ enum {
     EVENT_LAUNCH,   /* of a rank's next kernel */
     EVENT_LOOK,     /* at how busy ports are */
     EVENT_TIMER,    /* of a rank's, on an agenda */
+    EVENT_END,      /* of a rank's kernel: the same */
     EVENT_KINDS
 };
 _Static_assert((unsigned)EVENT_KINDS <= (unsigned)SIM_KINDS, "each has a handler");
@@ -183,6 +184,7 @@ struct world_rank {
     uint64_t let_ps, counts_ps;      /* when the last worker except WORKER_CLOSES was done; the last WORKER_COUNTS */
     struct sim_event launch_event;   /* its next kernel begins */
     struct sim_event timer_event;    /* on an agenda */
+    struct sim_event end_event;      /* its kernel has ended (busy.h) */
     uint32_t kernel;                 /* of the program */
     uint32_t launch;                 /* number of its last one, in all programs */
     uint64_t start_ps, begin_ps, end_ps; /* of the launch: its own, its first worker's step, its last one's end */
