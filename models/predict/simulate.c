@@ -475,12 +475,12 @@ static void record_call(struct record *record, const struct run *run, uint32_t p
     const uint32_t ranks = run->job->ranks;
     g_autofree struct span *span = g_new0(struct span, ranks);
     struct kernel_steps steps;
-    struct steps_in in;
+    struct steps_in in = { 0 };
     if (run->cluster->host.cores) return;
-    graph_least_in(run->graph, &in.peers_bps, &in.port_bps);
     for (uint32_t r = 0; r < ranks; r++) {
         kernel_rank_steps(run->rank[r], phase, &steps);
         if (!steps.call) return;
+        if (r == 0) graph_least_in(run->graph, &in.peers_bps, &in.port_bps);
         span[r].end_ps = run->result[r].time_ps + steps_ps(run->cluster, &in, ranks, run->job->ranks_per_node, &steps);
         kernel_rank_traffic(run->rank[r], phase, &span[r].traffic);
     }

@@ -186,7 +186,8 @@ static void parts_find(const struct record *record, struct phase_facts *f)
     f->parts = g_array_new(FALSE, FALSE, sizeof(struct part_facts));
     if (busiest) f->busiest = part_find(record, f->phase, "bottleneck", busiest->text);
     f->usual_gbs = all_of(record, f->phase, "bottleneck_usual_gbs");
-    f->over_mean = fmax(all_of(record, f->phase, "bottleneck_over_mean"), 1);
+    f->over_mean = all_of(record, f->phase, "bottleneck_over_mean");
+    if (!(f->over_mean > 1.005)) f->over_mean = 1;
     for (uint32_t i = 0; i < record_row_count(record); i++) {
         const struct record_row *row = record_row(record, i);
         if (row->rank != RECORD_ALL || strcmp(row->phase, f->phase) != 0) continue;
@@ -235,7 +236,7 @@ static void part_append(const struct phase_facts *f, GString *out)
     const double usual = rated && f->usual_gbs > part->rate_gbs ? full * part->rate_gbs / f->usual_gbs : full;
     const double even = usual / f->over_mean;
     g_autofree char *first = g_strdup_printf("its %s%s", rated ? "bytes at full rate" : "work",
-                                             f->over_mean > 1.005 ? ", were the load even" : "");
+                                             f->over_mean > 1 ? ", were the load even" : "");
     g_autofree char *uneven = g_strdup_printf("uneven load: it has %.2f times the mean", f->over_mean);
     g_autofree char *slow =
         g_strdup_printf("its rate: %.4g GB/s where most have %.4g GB/s", part->rate_gbs, f->usual_gbs);
