@@ -180,7 +180,7 @@ static const struct field field_table[] = {
     TEXT("traffic", traffic, WORK | MAKES | ROUTES, "N|N;N|N",
          "Draw routing with exactly this many tokens from each source (;) to each rank, or to each expert (|)"),
     TEXT("placement", placement, MAKES | ROUTES | FILES, "SPEC",
-         "Place experts: file:PATH, greedy or eplb:REDUNDANT[:GROUPS]"),
+         "Place experts: identity (where they are), file:PATH, greedy or eplb:REDUNDANT[:GROUPS]"),
 };
 
 enum { FIELDS = sizeof field_table / sizeof field_table[0] };
