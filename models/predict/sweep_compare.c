@@ -48,14 +48,14 @@ static char *others_of(const struct side_by_side *s, char *const *cell)
 
 static bool values_gather(struct side_by_side *s, const GArray *points, GError **error)
 {
-    for (guint i = 0; i < points->len; i++) {
+    for (guint i = 0; i < points->len && s->values->len <= COMPARED_MAX; i++) {
         char *const *cell = g_ptr_array_index(g_array_index(points, struct sweep_ranked, i).rows, 0);
         if (!g_ptr_array_find_with_equal_func(s->values, cell[1 + s->name], g_str_equal, NULL))
             g_ptr_array_add(s->values, cell[1 + s->name]);
     }
     if (s->values->len <= COMPARED_MAX) return true;
-    g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "--compare: expected at most %d values of %s, found %u",
-                COMPARED_MAX, s->results->column[1 + s->name], s->values->len);
+    g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "--compare: expected at most %d values of %s, found more",
+                COMPARED_MAX, s->results->column[1 + s->name]);
     return false;
 }
 

@@ -22,8 +22,10 @@ static void results_read(const uint8_t *data, size_t size_bytes)
         struct sweep_goal goal;
         GString *text = g_string_new(NULL);
         const uint64_t points = sweep_results_points(results);
-        if (!sweep_goal_parse("dispatch+combine.time_us", &goal, NULL)) abort();
+        if (!sweep_goal_parse("dispatch+combine.slowest_us", &goal, NULL)) abort();
         sweep_text_append(results, &goal, 3, text, NULL);
+        for (uint32_t i = 0; i < results->names; i++)
+            sweep_compare_append(results, &goal, results->column[1 + i], 3, text, NULL);
         g_string_free(text, TRUE);
         sweep_goal_clear(&goal);
         if (ftruncate(fd, 0) != 0 || lseek(fd, 0, SEEK_SET) != 0) abort(); /* what is open is written as it is */
