@@ -483,9 +483,6 @@ static void html_sweeps(const GPtrArray *sweeps, bool titled, GString *out)
             svg_escape_append(out, title);
             g_string_append(out, "</h2>\n");
         }
-        g_string_append(out, "<p class=\"path\">");
-        svg_escape_append(out, table->source);
-        g_string_append(out, "</p>\n");
         report_sweep(table, out);
         g_string_append(out, "</section>\n");
     }

@@ -70,20 +70,21 @@ static int along_choose(const struct sweep_table *table)
     int best = -1;
     guint most = 1;
     const int sms = sweep_table_name(table, "num-sms");
-    if (sms >= 0 && value_count(table, sms) > 1) return sms;
+    if (sms >= 0 && sms != table->compare && value_count(table, sms) > 1) return sms;
     for (int numeric = 1; numeric >= 0 && best < 0; numeric--)
         for (int i = 0; i < (int)table->names->len; i++) {
             const guint count = value_count(table, i);
-            if (count <= most || (numeric && !sweep_table_numeric(table, i))) continue;
+            if (count <= most || i == table->compare || (numeric && !sweep_table_numeric(table, i))) continue;
             most = count;
             best = i;
         }
     return best;
 }
 
-/* The innermost of the other names that has few values. */
+/* The name that is compared, else the innermost of the other names that has few values. */
 static int lines_choose(const struct sweep_table *table, int along)
 {
+    if (table->compare >= 0 && value_count(table, table->compare) <= PLOT_COLOURS) return table->compare;
     for (int i = (int)table->names->len - 1; i >= 0; i--) {
         const guint count = value_count(table, i);
         if (i != along && count > 1 && count <= PLOT_COLOURS) return i;
@@ -656,6 +657,9 @@ void report_sweep(const struct sweep_table *table, GString *out)
     measure_goal(&goal, table);
     layout_set(&layout, table);
     verdict(&goal, out);
+    g_string_append(out, "<p class=\"path\">");
+    svg_escape_append(out, table->source);
+    g_string_append(out, "</p>\n");
     g_string_append_printf(out, "<p>%u points; times are the slowest rank's", table->points->len);
     if (*table->baseline) {
         g_string_append(out, ", gains against the baseline ");

@@ -183,6 +183,7 @@ struct sweep_table *sweep_table_parse(const char *source, const char *text, GErr
         .source = g_strdup(source),
         .baseline = g_strdup(""),
         .work = g_new0(char *, 1),
+        .compare = -1,
         .options = g_ptr_array_new_with_free_func(g_free),
         .names = g_ptr_array_new_with_free_func(g_free),
         .phases = g_ptr_array_new_with_free_func(g_free),

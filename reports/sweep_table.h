@@ -23,6 +23,7 @@ struct sweep_table {
     GPtrArray *points;  /* struct sweep_point * that could be simulated */
     guint impossible;   /* points that could not */
     char *problem;      /* of the first of these; NULL for none */
+    int compare;        /* the name whose values are shown side by side; -1: none was asked for */
 };
 
 /* Whether a text begins as the file of a sweep does. */

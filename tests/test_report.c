@@ -678,6 +678,10 @@ static void test_sweep(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "class=\"c1\"><title>num-tokens 100, dtype fp8, num-sms 5, 40 us<"));
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "class=\"bound\"><title>num-tokens 100, dtype fp8, num-sms 6, 40 us<"));
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "5.00 times faster"));
+    /* The best of each number of tokens: 20 us a phase at 5 and more SMs; 300 tokens take 75 at 8. */
+    CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "<h3>The best dtype, num-sms for each num-tokens</h3>"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "dispatch + combine at best: 40.00 us to 75.00 us, against the baseline"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "<h1>Sweep of num-tokens, dtype, num-sms: normal kernels</h1>"));
     g_string_free(html, TRUE);
     /* A line that was cut, a point that cannot be, and words that would take the page over. */
     g_string_append_printf(text, "90,1,fp8,1,,1,,,,%s and \"so\" on\n91,%s,fp8,1,dispatch,2,7,1,<b>,\n92,1", "<script>",

@@ -219,6 +219,8 @@ static bool html_write(const struct sweep_arguments *a, const char *path, GError
     g_autofree char *text = whole_file_read(path, SWEEP_FILE_BYTES_MAX, &size_bytes, error);
     struct sweep_table *table = text ? sweep_table_parse(path, text, error) : NULL;
     if (!table) return false;
+    const char *compared = a->compare ? case_option_find(a->compare) : NULL;
+    if (a->compare) table->compare = sweep_table_name(table, compared ? compared : a->compare);
     g_autoptr(GPtrArray) cases = g_ptr_array_new(), sweeps = g_ptr_array_new_with_free_func(table_unref);
     g_ptr_array_add(sweeps, table);
     g_autoptr(GString) page = report_html(cases, sweeps, NULL, eptwin_version());
