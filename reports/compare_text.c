@@ -273,11 +273,13 @@ static void compare_bounds_append(const struct compare *compare, const char *pha
     compare_limit_find(compare->measured, phase, &second);
     g_autofree char *first_text = compare_limit_text(&first), *second_text = compare_limit_text(&second);
     if (!first.resource || !second.resource) return;
-    const bool moved = strcmp(first.part, second.part) != 0;
+    const char *moved = strcmp(first.resource, second.resource) != 0 ? "moved"
+                        : strcmp(first.part, second.part) != 0       ? "moved to another part of that kind"
+                                                                     : "not moved";
     if (strcmp(first_text, second_text) == 0) g_string_append_printf(out, "  Both are bound by %s.\n", first_text);
     else
-        g_string_append_printf(out, "  The first is bound by %s; the second by %s: the bound has %smoved.\n",
-                               first_text, second_text, moved ? "" : "not ");
+        g_string_append_printf(out, "  The first is bound by %s; the second by %s: the bound has %s.\n", first_text,
+                               second_text, moved);
 }
 
 void compare_words_append(const struct compare *compare, GString *out)

@@ -218,16 +218,21 @@ static void html_words(const struct report_case *c, GString *out)
     html_paragraphs(words->str, out);
 }
 
-/* The number that decides, before all else. */
-static void html_verdict(const struct report_case *c, GString *out)
+void report_html_verdict(GString *out, const char *text, bool titled)
+{
+    g_string_append(out, titled ? "<h2 class=\"verdict\">" : "<p class=\"verdict\">");
+    html_text(out, text);
+    g_string_append(out, titled ? "</h2>\n" : "</p>\n");
+}
+
+/* Before all else. */
+static void html_verdict(const struct report_case *c, bool titled, GString *out)
 {
     g_autoptr(GString) verdict = g_string_new(NULL);
     if (c->compare) compare_verdict_append(c->compare, verdict);
     else compare_verdict_alone_append(c->series[0].record, verdict);
-    if (!verdict->len) return;
-    g_string_append(out, "<p class=\"verdict\">");
-    html_text(out, g_strchomp(verdict->str));
-    g_string_append(out, "</p>\n");
+    if (verdict->len) report_html_verdict(out, g_strchomp(verdict->str), titled);
+    else if (titled) g_string_append(out, "<h2>Times and bandwidths</h2>\n"); /* of operations none decides */
 }
 
 /* All header keys, the series side by side; what differs is marked. */
@@ -295,7 +300,7 @@ static void html_case(const struct report_case *c, guint number, bool titled, co
         svg_escape_append(out, c->title);
         g_string_append(out, "</h2>\n");
     }
-    html_verdict(c, out);
+    html_verdict(c, titled, out);
     g_string_append(out, "<p class=\"path\">");
     for (int s = 0; s < c->series_count; s++) {
         if (s) g_string_append(out, " · ");
@@ -483,7 +488,7 @@ static void html_sweeps(const GPtrArray *sweeps, bool titled, GString *out)
             svg_escape_append(out, title);
             g_string_append(out, "</h2>\n");
         }
-        report_sweep(table, out);
+        report_sweep(table, titled, out);
         g_string_append(out, "</section>\n");
     }
 }

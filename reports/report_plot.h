@@ -49,6 +49,8 @@ char *report_name_fit(const char *name, glong letters);
 
 /* ---- tables of the page (report_html.c) ---- */
 
+/* The number that decides, in a sentence that is the section's heading where the page's own is its title. */
+void report_html_verdict(GString *out, const char *text, bool titled);
 void report_html_cell(GString *out, const char *class, const char *text);
 void report_html_number(GString *out, char *text); /* takes text */
 /* A table that moves sideways where it is too wide.  name: what it holds, to who cannot see it.  format: a letter a

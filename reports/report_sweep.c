@@ -532,7 +532,7 @@ static char *range_text(double least, double most, char *(*text)(double))
 static char *us_text(double us) { return compare_value_text(us, "us"); }
 
 /* What the best settings take, and gain over the baseline. */
-static void verdict(const struct sweep_measure *m, GString *out)
+static void verdict(const struct sweep_measure *m, bool titled, GString *out)
 {
     g_autofree char *work = names_of(m->table, true), *settings = names_of(m->table, false);
     g_autoptr(GArray) best = best_choose(m);
@@ -548,16 +548,16 @@ static void verdict(const struct sweep_measure *m, GString *out)
     }
     if (!count) return;
     g_autofree char *times = range_text(least, most, us_text);
-    g_string_append(out, "<p class=\"verdict\">");
-    svg_escape_append(out, m->name);
-    g_string_append_printf(out, "%s: %s", *settings ? " at best" : "", times);
+    g_autoptr(GString) text = g_string_new(m->name);
+    g_string_append_printf(text, "%s: %s", *settings ? " at best" : "", times);
     if (*m->table->baseline && gain_least > 0) {
         g_autofree char *gains = gain_least >= 1.005 && gain_most / gain_least >= 1.005
                                      ? g_strdup_printf("%.2f to %.2f times faster", gain_least, gain_most)
                                      : range_text(gain_least, gain_most, compare_speedup_text);
-        g_string_append_printf(out, ", against the baseline %s", gains);
+        g_string_append_printf(text, ", against the baseline %s", gains);
     }
-    g_string_append(out, ".</p>\n");
+    g_string_append_c(text, '.');
+    report_html_verdict(out, text->str, titled);
 }
 
 static void best_table(const struct sweep_measure *m, GString *out)
@@ -650,13 +650,13 @@ char *report_sweep_title(const struct sweep_table *table)
     return g_string_free(title, FALSE);
 }
 
-void report_sweep(const struct sweep_table *table, GString *out)
+void report_sweep(const struct sweep_table *table, bool titled, GString *out)
 {
     struct sweep_measure goal;
     struct sweep_layout layout;
     measure_goal(&goal, table);
     layout_set(&layout, table);
-    verdict(&goal, out);
+    verdict(&goal, titled, out);
     g_string_append(out, "<p class=\"path\">");
     svg_escape_append(out, table->source);
     g_string_append(out, "</p>\n");
