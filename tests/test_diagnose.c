@@ -324,7 +324,7 @@ static void test_messages(void)
     g_autoptr(GError) error = NULL;
     struct validate_table *table =
         table_by(diagnose_table_read, "h100-cx7-bond",
-                 "kernel,size,num-ranks,ranks-per-node,phase,measured_gbs\np2p,1MiB,2,1,put_stream,23\n");
+                 "kernel,size,num-ranks,ranks-per-node,phase,measured_gbs\np2p,1MiB,2,1,put_stream,21\n");
     struct diagnosis *d = diagnose_run(table, &how, &error);
     CU_ASSERT_PTR_NOT_NULL_FATAL(d);
     CU_ASSERT(table->row[0].predicted_gbs > 40);
@@ -373,7 +373,7 @@ static void test_small_for_large(void)
     bool applied = false;
     double residual = NAN;
     struct hypothesis h = { .cause = cause_named("half-rate"), .applied = &applied, .residual = &residual };
-    CU_ASSERT_TRUE_FATAL(hypotheses_predict(table, NULL, &h, 1, 2, NULL));
+    CU_ASSERT_TRUE_FATAL(hypotheses_predict(table, NULL, &h, 1, DIAGNOSE_WHOLE, 2, NULL));
     CU_ASSERT_TRUE(applied);
     CU_ASSERT_FALSE(h.fails);
     CU_ASSERT(diagnose_residual(&table->row[0]) > 0.5);

@@ -23,16 +23,30 @@ enum diagnose_error { DIAGNOSE_ERROR_INPUT };
 enum { CAUSE_SETTINGS_MAX = 6, CAUSE_OPTIONS_MAX = 2, CAUSE_VARIANTS_MAX = 4 };
 
 enum cause_scope {
-    CAUSE_NETWORK = 1,    /* needs ranks that reach each other by NICs */
-    CAUSE_NVLINK = 2,     /* needs ranks that share an NVLink domain */
-    CAUSE_SMS = 4,        /* kernels whose number of SMs one chooses */
-    CAUSE_RATES = 8,      /* rows that give a bandwidth */
-    CAUSE_DRAWN = 16,     /* rows whose routing is drawn, not given by a trace or a matrix */
-    CAUSE_PORTS = 32,     /* needs NICs of several ports */
-    CAUSE_MOE = 64,       /* kernels that dispatch and combine tokens */
-    CAUSE_SHARED = 128,   /* needs several ranks on a node */
-    CAUSE_ETHERNET = 256, /* threads ended with it on RoCE far more often than on InfiniBand */
-    CAUSE_WORK = 512,     /* needs other work between the calls */
+    CAUSE_NETWORK = 1,      /* needs ranks that reach each other by NICs */
+    CAUSE_NVLINK = 2,       /* needs ranks that share an NVLink domain */
+    CAUSE_SMS = 4,          /* kernels whose number of SMs one chooses */
+    CAUSE_RATES = 8,        /* rows that give a bandwidth */
+    CAUSE_DRAWN = 16,       /* rows whose routing is drawn, not given by a trace or a matrix */
+    CAUSE_PORTS = 32,       /* needs NICs of several ports */
+    CAUSE_MOE = 64,         /* kernels that dispatch and combine tokens */
+    CAUSE_SHARED = 128,     /* needs several ranks on a node */
+    CAUSE_ETHERNET = 256,   /* threads ended with it on RoCE far more often than on InfiniBand */
+    CAUSE_WORK = 512,       /* needs other work between the calls */
+    CAUSE_GPU_PATH = 1024,  /* needs bytes of GPU memory */
+    CAUSE_GPU_POSTS = 2048, /* needs a GPU that is expected to post itself */
+    CAUSE_COUNTED = 4096,   /* needs a bandwidth of which nobody says what it counts */
+};
+
+/* What a row says (diagnose_record.c): no cause overrules it. */
+enum row_evidence {
+    KNOWN_COUNTED = 1,     /* which bytes its bandwidth counts */
+    KNOWN_HOST_MEMORY = 2, /* its bytes are in the host's memory: no GPU is on their way */
+    KNOWN_BACKEND = 4,     /* who posts its requests */
+    KNOWN_NVSHMEM = 8,     /* which library sends them: this one, */
+    KNOWN_NCCL = 16,       /* or that one, */
+    KNOWN_CPU_POSTS = 32,  /* or one that a CPU posts for anyway (verbs, UCX, MPI) */
+    KNOWN_LAUNCHED = 64,   /* when its ranks launch */
 };
 
 /* What public threads measured: kernels that dispatch and combine, or messages between two ends. */
@@ -74,12 +88,30 @@ struct hypothesis {
     bool *applied;    /* [rows] */
     double *residual; /* [rows] */
     bool fails;       /* it cannot be simulated */
+    bool skip;        /* is not predicted: residual and applied stay what they are */
 };
 
+/* How thoroughly rows are predicted (diagnose_predict.c). */
+enum diagnose_effort {
+    DIAGNOSE_SCREEN, /* from small cases of few nodes */
+    DIAGNOSE_WHOLE,  /* of a few dozen cases, which stand for all */
+};
 /* Predicts table's rows with each hypothesis planted beside the first (NULL: none), on so many worker processes, and
- * fills in residual and applied.  Large cases are predicted from smaller ones (diagnose_plant.c). */
+ * fills in residual and applied.  Large cases are predicted from smaller ones, and of many cases those that stand for
+ * the others. */
 bool hypotheses_predict(const struct validate_table *table, const struct hypothesis *first, struct hypothesis *h,
-                        uint32_t count, uint32_t workers, GError **error);
+                        uint32_t count, enum diagnose_effort effort, uint32_t workers, GError **error);
+
+/* Whether so many hypotheses of all rows cost no more than a first answer. */
+bool diagnose_works_at_once(const struct validate_table *table, uint32_t hypotheses);
+/* The rows of the few cases that a first answer is of; returns how many, row_of[rows] says which. */
+uint32_t diagnose_few(const struct validate_table *table, uint32_t hypotheses, uint32_t *row_of);
+/* Predicts few's rows without a cause, large cases from smaller ones. */
+bool diagnose_predict_few(struct validate_table *few, uint32_t workers, GError **error);
+/* What h does to the few rows, as if it did that to all: sets applied, and residual to the change of a residual that is
+ * still to be added (0: none).  before[few]. */
+void diagnose_effects_spread(const struct validate_table *table, const uint32_t *row_of, uint32_t few,
+                             const double *before, const struct hypothesis *h, struct hypothesis *all);
 /* What one knows of rows before their numbers. */
 struct cause_context {
     enum cause_topic topic;
@@ -108,6 +140,7 @@ struct verdict {
     double explains;              /* share of the squares, up to 1; below 0: it makes matters worse */
     double left;                  /* root mean square of what is left, as a factor: 1.1 is 10 % */
     double gives;                 /* without it the rows would take this share of their time: 0.5 is twice as fast */
+    double over;                  /* ln: how much more, in the mean, it makes times longer than they are */
     uint32_t contradicting;       /* rows whose residual it makes larger by more than a tenth */
     uint32_t applied;             /* rows to which it applies */
     uint32_t first_contradicting; /* the line of the first of these */
@@ -119,7 +152,8 @@ struct diagnosis {
     uint32_t rows;           /* that were compared */
     double before;           /* root mean square of the residuals as a factor: of times and bandwidths, */
     double before_waits;     /* and of shares of waiting; 1 where there are none */
-    double none, none_prior; /* probability that none of the causes is at work; its prior */
+    double none, none_prior; /* probability that something unknown is at work; its prior */
+    double fine, fine_prior; /* and that nothing is: the prediction is as far off as of sound machines */
     struct verdict *verdict; /* [verdict_count], the likeliest first */
     uint32_t verdict_count;
     struct verdict second; /* beside the first; cause NULL: none helps */
@@ -133,10 +167,15 @@ bool diagnose_alike(const struct verdict *a, const struct verdict *b, uint32_t r
 #define DIAGNOSE_PORTS_JOINED "nic.ports=1"
 struct validate_table *diagnose_table_read(const char *path, const struct case_options *base, GError **error);
 
+struct diagnosis;
 struct diagnose_how {
     uint32_t workers;                /* processes */
     bool flat;                       /* all causes are equally likely beforehand */
     struct validate_table *baseline; /* what the same machine measured when it was sound, or NULL */
+    bool first_only;                 /* of a large table only the first answer */
+    /* Told of a large table's first answer, which is of the rows of few, or NULL. */
+    void (*first)(const struct diagnosis *d, const struct validate_table *few, void *context);
+    void *context;
 };
 
 /* Predicts baseline's rows.  sound[rows of table]: the residual of the row of baseline in which the same phase of the
@@ -145,13 +184,16 @@ bool diagnose_baseline(const struct validate_table *table, struct validate_table
                        double *sound, GError **error);
 
 /* Compares table's rows (predicted or not) with every cause.  With a baseline only rows that it has, too, and relative
- * to it.  table keeps the predictions as they are.  NULL and *error
- * where no row can be compared or no worker starts. */
+ * to it.  table keeps the predictions as they are.  Where that takes long, a few rows are looked at first, and then all
+ * with the causes that these leave likely.  NULL and *error where no row can be compared or no worker starts; NULL
+ * alone where first has been told all that how asks for. */
 struct diagnosis *diagnose_run(struct validate_table *table, const struct diagnose_how *how, GError **error);
 void diagnosis_free(struct diagnosis *diagnosis);
 
-/* All verdicts as CSV, the likeliest first, and "none" last. */
+/* All verdicts as CSV, the likeliest first, then "sound" (nothing is wrong) and "none" (something unknown is). */
 void diagnosis_table(const struct diagnosis *diagnosis, GString *out);
+/* In one line, without its end: the likeliest, nothing or something unknown. */
+void diagnosis_line(const struct diagnosis *diagnosis, GString *out);
 /* As text for a terminal: verdicts, what to check, what to change; most says how many verdicts are shown. */
 void diagnosis_text(const struct diagnosis *diagnosis, const struct validate_table *table, uint32_t most, GString *out);
 

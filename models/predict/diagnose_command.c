@@ -27,6 +27,10 @@ static const char diagnose_details[] =
     "is, and by how many public threads ended with them.  Rows that a cause makes worse contradict it.  Where one\n"
     "cause leaves much, a second one beside it is looked for.  Rows of different sizes, phases and numbers of nodes\n"
     "tell causes apart; one row rarely does.\n"
+    "What rows say is never overruled: which bytes a bandwidth counts ('counted'), GPU or host memory ('memory'),\n"
+    "who sends ('library', 'tool', the options backend and deepep).  Large tables are answered twice: first from a "
+    "few\n"
+    "rows and small cases, on standard error, then from all.\n"
     "\n"
     "Exit status: 0 told, 1 a row could not be predicted, 2 bad input.";
 
@@ -35,7 +39,10 @@ struct diagnose_options {
     char **paths;
     char *baseline, *output;
     int jobs, most;
-    gboolean list, flat;
+    gboolean list, flat, first;
+    uint32_t rows; /* of the table that is diagnosed */
+    GError *first_error;
+    bool told; /* the first answer, which was all that was asked for */
 };
 
 static bool options_parse(struct diagnose_options *o, int argc, char **argv, GError **error)
@@ -48,6 +55,7 @@ static bool options_parse(struct diagnose_options *o, int argc, char **argv, GEr
                             "Write all causes with their probabilities to FILE as CSV ('-': standard output)"),
         { "most", 0, 0, G_OPTION_ARG_INT, &o->most, "Causes to show (default 3)", "N" },
         { "flat", 0, 0, G_OPTION_ARG_NONE, &o->flat, "Hold all causes equally likely beforehand", NULL },
+        { "first", 0, 0, G_OPTION_ARG_NONE, &o->first, "End with the first answer, of a few rows", NULL },
         { "list", 0, 0, G_OPTION_ARG_NONE, &o->list, "Name the causes that are known, and end", NULL },
         { 0 },
     };
@@ -120,7 +128,26 @@ static bool diagnosis_print(const struct diagnose_options *o, const struct diagn
     return true;
 }
 
-static int diagnose(const struct diagnose_options *o, GError **error)
+/* The first answer: all that is printed where no other is asked for, else a line. */
+static void first_told(const struct diagnosis *d, const struct validate_table *few, void *context)
+{
+    struct diagnose_options *o = context;
+    GError *error = NULL;
+    g_autoptr(GString) line = g_string_new(NULL);
+    if (o->first) {
+        o->told = diagnosis_print(o, d, few, &error);
+        if (error) o->first_error = error;
+        if (o->told && g_strcmp0(o->output, "-") != 0)
+            printf("\nThe first answer, of %u of %u rows; without --first all are looked at.\n", few->row_count,
+                   o->rows);
+        return;
+    }
+    diagnosis_line(d, line);
+    fprintf(stderr, "eptwin diagnose: first answer, of %u of %u rows in small: %s\n", few->row_count, o->rows,
+            line->str);
+}
+
+static int diagnose(struct diagnose_options *o, GError **error)
 {
     struct validate_table *baseline = o->baseline ? table_open(o, o->baseline, error) : NULL;
     struct validate_table *table = *error ? NULL : table_open(o, o->paths[0], error);
@@ -128,10 +155,17 @@ static int diagnose(const struct diagnose_options *o, GError **error)
         validate_table_free(baseline);
         return error_status(*error);
     }
-    const struct diagnose_how how = { .workers = (uint32_t)o->jobs, .flat = o->flat, .baseline = baseline };
+    const struct diagnose_how how = { .workers = (uint32_t)o->jobs,
+                                      .flat = o->flat,
+                                      .baseline = baseline,
+                                      .first_only = o->first,
+                                      .first = first_told,
+                                      .context = o };
+    o->rows = table->row_count;
     struct diagnosis *diagnosis = diagnose_run(table, &how, error);
     const uint32_t problems = validate_problems_print(table) + (baseline ? validate_problems_print(baseline) : 0);
-    const bool told = diagnosis && diagnosis_print(o, diagnosis, table, error);
+    if (o->first_error && !*error) g_propagate_error(error, g_steal_pointer(&o->first_error));
+    const bool told = o->told || (diagnosis && diagnosis_print(o, diagnosis, table, error));
     const int status = !told ? error_status(*error) : problems ? EXIT_RUN_FAILED : EXIT_OK;
     diagnosis_free(diagnosis);
     validate_table_free(baseline);

@@ -1,20 +1,11 @@
-/* diagnose_plant.c - plants a cause in rows, and predicts all hypotheses in one run on all cores.
- *
- * A case of many ranks and tokens takes seconds, and there are forty hypotheses.  Its time is linear in tokens once
- * channels are full, so it is predicted from two small numbers of tokens, once with the cause and once without; what
- * the line misses cancels in the quotient of the two, which is applied to the full prediction.  Knows no ranking. */
+/* diagnose_plant.c - what a row has said rules causes out; what is left is planted in it.  Knows no prediction and no
+ * ranking. */
 #include "models/predict/diagnose.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "models/hardware/graph.h"
-
-/* Ranks squared times tokens: what a run of the normal kernels costs.  2^20 is 0.2 s (16 ranks, 4096 tokens). */
-#define WORK_FULL  (1.5 * (1 << 20))
-#define WORK_SMALL (0.3 * (1 << 20))
-
-enum { TOKENS_LEAST = 64 };
 
 /* ---- what applies ---- */
 
@@ -43,7 +34,19 @@ static bool applies(const struct cause *cause, const struct cluster *cluster, co
     if (scope & CAUSE_MOE && !kernel_is(row, "ll|normal|v2")) return false;
     if (scope & CAUSE_RATES && !(row->measured_gbs > 0 && kernel_is(row, "normal|v2"))) return false;
     if (scope & CAUSE_DRAWN && (c->trace || c->traffic)) return false;
+    if (scope & CAUSE_GPU_PATH && row->known & KNOWN_HOST_MEMORY) return false;
+    if (scope & CAUSE_GPU_POSTS && row->known & (KNOWN_BACKEND | KNOWN_CPU_POSTS | KNOWN_HOST_MEMORY)) return false;
+    if (scope & CAUSE_COUNTED && row->known & KNOWN_COUNTED) return false;
     return true;
+}
+
+/* Whether that backend can be at work in a row: not another library's, nor one that its DeepEP has no more. */
+static bool backend_possible(const struct validate_row *row, const char *backend)
+{
+    const bool v2 = kernel_is(row, "v2"), nccl = !strcmp(backend, "gin-proxy");
+    if (nccl) return !(row->known & KNOWN_NVSHMEM);
+    if (row->known & KNOWN_NCCL || v2) return false;
+    return !row->options.deepep || strcmp(backend, "ibrc") != 0;
 }
 
 /* ---- planting ---- */
@@ -100,6 +103,9 @@ static char *sms_share(const char *share, const struct case_options *c)
     return g_strdup_printf("%u", MAX(sms * percent / 200 * 2, 2u));
 }
 
+/* Below that, work between combine and dispatch and other lateness cannot be told apart. */
+#define LATE_US 1000
+
 static bool option_plant(const char *option, const struct cluster *cluster, double excess_us, struct validate_row *row)
 {
     struct case_options *c = &row->options;
@@ -111,6 +117,10 @@ static bool option_plant(const char *option, const struct cluster *cluster, doub
     else if (!strcmp(name, "arrival")) made = arrival(value, row, excess_us);
     if (!strcmp(name, "arrival") && !(excess_us > 1 && !c->arrival)) return false;
     if (!strcmp(name, "fault") && c->fault) return false;
+    if (!strcmp(name, "launch") && (row->known & KNOWN_LAUNCHED || excess_us < LATE_US)) return false;
+    if (!strcmp(name, "nvl-chunk") && (c->nvl_chunk || c->combine_nvl_chunk)) return false;
+    if (!strcmp(name, "backend") && !backend_possible(row, value)) return false;
+    if (!strcmp(name, "deepep") && (c->deepep || row->known & KNOWN_NCCL || !kernel_is(row, "normal"))) return false;
     return case_set(c, name, made ? made : value, NULL);
 }
 
@@ -137,182 +147,4 @@ bool cause_plant(const struct cause *cause, uint32_t variant, const struct clust
     row->settings = (char **)g_ptr_array_free(g_steal_pointer(&settings), FALSE);
     if (v->local) row->measured_gbs *= v->local > 0 ? nodes / (nodes - 1) : (nodes - 1) / nodes;
     return true;
-}
-
-/* ---- small cases instead of large ones ---- */
-
-static uint32_t tokens_of(const struct validate_row *row)
-{
-    return row->options.num_tokens ? row->options.num_tokens : kernel_is(row, "ll") ? 128 : 4096;
-}
-
-/* The larger of the two numbers of tokens that stand for a row's; 0: it is small enough. */
-static uint32_t tokens_small(const struct validate_row *row)
-{
-    const struct case_options *c = &row->options;
-    const double square = (double)c->num_ranks * c->num_ranks;
-    if (!kernel_is(row, "normal|v2") || c->trace || c->traffic || c->tokens_per_rank) return 0;
-    if (square * tokens_of(row) <= WORK_FULL) return 0;
-    const uint32_t tokens = (uint32_t)(WORK_SMALL / square) / TOKENS_LEAST * TOKENS_LEAST;
-    return MAX(tokens, 2 * TOKENS_LEAST);
-}
-
-/* ln of the time that two predictions with tokens / 2 and tokens stand for. */
-static double time_of_small(const struct validate_row *half, const struct validate_row *small, uint32_t tokens,
-                            uint32_t all)
-{
-    if (half->problem || small->problem) return NAN;
-    const double a_token = (small->predicted_us - half->predicted_us) / (tokens - tokens / 2);
-    return log(small->predicted_us + fmax(a_token, 0) * (all - tokens));
-}
-
-double diagnose_residual(const struct validate_row *row)
-{
-    if (row->problem || row->native) return NAN;
-    if (validate_row_waits(row)) return log((100 + row->measured_pct) / (100 + row->predicted_pct));
-    if (isfinite(row->measured_us)) return log(row->measured_us / row->predicted_us);
-    return log(row->predicted_gbs / row->measured_gbs);
-}
-
-/* ---- all hypotheses at once ---- */
-
-struct plan {
-    const struct validate_table *table;
-    struct validate_table many; /* two rows for each hypothesis and row of table; the second may be idle */
-    struct cluster **cluster;   /* [rows of table], NULL: none */
-    GHashTable *clusters;
-    double excess_us;
-};
-
-static int double_compare(const void *a, const void *b)
-{
-    const double left = *(const double *)a, right = *(const double *)b;
-    return left < right ? -1 : left > right;
-}
-
-/* How much longer than predicted the median row takes; at least 1. */
-static double excess(const struct validate_table *table)
-{
-    g_autofree double *us = g_new(double, table->row_count + 1);
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < table->row_count; i++) {
-        const double r = diagnose_residual(&table->row[i]);
-        if (!isnan(r) && !validate_row_waits(&table->row[i])) us[count++] = table->row[i].predicted_us * expm1(r);
-    }
-    if (!count) return 1;
-    qsort(us, count, sizeof *us, double_compare);
-    return fmax(us[count / 2], 1);
-}
-
-static void plan_add(struct plan *p, const struct hypothesis *first, struct hypothesis *h, uint32_t i)
-{
-    const struct validate_row *row = &p->table->row[i];
-    struct validate_row *copy = &p->many.row[p->many.row_count++], *half = &p->many.row[p->many.row_count++];
-    const uint32_t tokens = tokens_small(row);
-    *copy = validate_row_copy(row);
-    if (p->cluster[i] && !validate_row_idle(copy)) {
-        if (tokens) copy->options.num_tokens = tokens;
-        if (first && first->cause) cause_plant(first->cause, first->variant, p->cluster[i], p->excess_us, copy);
-        h->applied[i] = h->cause && cause_plant(h->cause, h->variant, p->cluster[i], p->excess_us, copy);
-    }
-    *half = validate_row_copy(copy);
-    half->native = true;                                     /* idle */
-    if (!first && !h->cause && !tokens) copy->native = true; /* the table has it */
-    if (!tokens || validate_row_idle(copy)) return;
-    validate_row_clear(half);
-    *half = validate_row_copy(row);
-    half->options.num_tokens = tokens / 2;
-    if (first && first->cause) cause_plant(first->cause, first->variant, p->cluster[i], p->excess_us, half);
-    if (h->cause) cause_plant(h->cause, h->variant, p->cluster[i], p->excess_us, half);
-}
-
-static void plan_make(struct plan *p, const struct validate_table *table, uint32_t hypotheses)
-{
-    *p = (struct plan){ .table = table, .excess_us = excess(table) };
-    p->many.path = table->path;
-    p->many.row = g_new0(struct validate_row, (gsize)table->row_count * hypotheses * 2 + 1);
-    p->cluster = g_new0(struct cluster *, table->row_count + 1);
-    p->clusters = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, (GDestroyNotify)cluster_free);
-    for (uint32_t i = 0; i < table->row_count; i++) {
-        const char *path = table->row[i].options.cluster;
-        if (!path) continue;
-        p->cluster[i] = g_hash_table_lookup(p->clusters, path);
-        if (!p->cluster[i] && (p->cluster[i] = cluster_load(path, NULL)))
-            g_hash_table_insert(p->clusters, (void *)path, p->cluster[i]);
-    }
-}
-
-static void plan_clear(struct plan *p)
-{
-    for (uint32_t i = 0; i < p->many.row_count; i++) validate_row_clear(&p->many.row[i]);
-    g_free(p->many.row);
-    g_free(p->cluster);
-    g_hash_table_destroy(p->clusters);
-}
-
-/* What the rows of one hypothesis say, where nothing[] are those without any. */
-static void hypothesis_read(const struct plan *p, const struct validate_row *rows, const struct validate_row *nothing,
-                            bool first, struct hypothesis *h)
-{
-    for (uint32_t i = 0; i < p->table->row_count; i++) {
-        const struct validate_row *row = &p->table->row[i], *planted = &rows[2 * i], *bare = &nothing[2 * i];
-        const uint32_t tokens = tokens_small(row), all = tokens_of(row);
-        const double before = diagnose_residual(row);
-        h->residual[i] = before;
-        if (isnan(before) || (!h->applied[i] && !first)) continue;
-        if (planted->problem) h->fails = true;
-        if (!tokens) {
-            h->residual[i] = diagnose_residual(planted);
-            continue;
-        }
-        if (validate_row_waits(row)) {
-            h->residual[i] = before - log((100 + planted->predicted_pct) / (100 + bare->predicted_pct));
-            continue;
-        }
-        /* Of the same bytes, so that longer means slower; what is measured may be counted otherwise. */
-        h->residual[i] =
-            before - time_of_small(planted + 1, planted, tokens, all) + time_of_small(bare + 1, bare, tokens, all);
-        if (isfinite(row->measured_gbs)) h->residual[i] -= log(planted->measured_gbs / row->measured_gbs);
-    }
-}
-
-bool hypotheses_predict(const struct validate_table *table, const struct hypothesis *first, struct hypothesis *h,
-                        uint32_t count, uint32_t workers, GError **error)
-{
-    struct plan p;
-    plan_make(&p, table, count + 1);
-    g_autofree bool *unused = g_new0(bool, table->row_count + 1);
-    struct hypothesis nothing = { .applied = unused };
-    for (uint32_t i = 0; i < table->row_count; i++) plan_add(&p, NULL, &nothing, i);
-    for (uint32_t k = 0; k < count; k++)
-        for (uint32_t i = 0; i < table->row_count; i++) plan_add(&p, first, &h[k], i);
-    validate_jobs_number(&p.many);
-    const bool good = validate_table_run(&p.many, workers, error);
-    for (uint32_t k = 0; good && k < count; k++)
-        hypothesis_read(&p, p.many.row + 2 * (gsize)table->row_count * (k + 1), p.many.row, first != NULL, &h[k]);
-    plan_clear(&p);
-    return good;
-}
-
-struct hypothesis *hypotheses_new(const struct cause *but, uint32_t rows, uint32_t *count)
-{
-    GArray *list = g_array_new(FALSE, TRUE, sizeof(struct hypothesis));
-    for (const struct cause *c = diagnose_causes(); c->id; c++)
-        for (uint32_t v = 0; c != but && v < cause_variants(c); v++) {
-            const struct hypothesis h = {
-                .cause = c, .variant = v, .applied = g_new0(bool, rows + 1), .residual = g_new0(double, rows + 1)
-            };
-            g_array_append_val(list, h);
-        }
-    *count = list->len;
-    return (struct hypothesis *)(void *)g_array_free(list, FALSE);
-}
-
-void hypotheses_free(struct hypothesis *h, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        g_free(h[i].applied);
-        g_free(h[i].residual);
-    }
-    g_free(h);
 }

@@ -15,6 +15,7 @@
 #define UNKNOWN_COMMON 1.0
 #define UNKNOWN_ROW    0.3
 #define FREEDOM        4.0
+#define EXCESS_ALLOWED 1.15
 #define SPOILT_SHARE   0.04
 #define SPOILT_ROW     1.0
 
@@ -131,3 +132,9 @@ double rank_unknown_density(const struct rank_rows *rows)
 }
 
 double rank_prior(uint32_t threads, uint32_t elsewhere) { return threads + elsewhere / 10.0 + 0.5; }
+
+double rank_excess_density(double over)
+{
+    const double z = (over - log(EXCESS_ALLOWED)) / COMMON_SOUND;
+    return over > M_LN2 / 2 ? -INFINITY : z > 0 ? -z * z / 2 : 0;
+}

@@ -41,5 +41,13 @@ double rank_unknown_density(const struct rank_rows *rows);
 double rank_prior(uint32_t threads, uint32_t elsewhere);
 /* The prior of something unknown, in the same units: as many threads with numbers ended without a cause. */
 #define RANK_THREADS_UNKNOWN 6
+/* The prior of a sound machine whose prediction is as far off as predictions are: of those who ask, as many. */
+#define RANK_THREADS_SOUND   6
+
+/* ln of what is left of a cause's density where it makes times longer, by over (ln of a factor, in the mean), than they
+ * were measured.  Errors of predictions allow 15 %.  Beyond that the machine would have to be faster than a sound one
+ * is predicted, which is as unlikely as the common error is.  Beyond a factor of the square root of 2, half a step
+ * of the strengths, what is at work is something weaker. */
+double rank_excess_density(double over);
 
 #endif

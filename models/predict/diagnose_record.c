@@ -104,13 +104,66 @@ static void ports_join(struct validate_row *row)
     cluster_free(cluster);
 }
 
+/* ---- what rows say ---- */
+
+static const char *label_find(const struct validate_table *table, const struct validate_row *row, const char *name)
+{
+    const int column = validate_column_find(table, name);
+    const bool complete = row->cell && g_strv_length(row->cell) == table->column_count;
+    return column >= 0 && complete && *row->cell[column] ? row->cell[column] : NULL;
+}
+
+static bool word_in(const char *text, const char *const *words)
+{
+    g_autofree char *lower = text ? g_ascii_strdown(text, -1) : NULL;
+    bool found = false;
+    for (; lower && *words && !found; words++) found = strstr(lower, *words) != NULL;
+    return found;
+}
+
+static unsigned library_known(const struct validate_table *table, const struct validate_row *row)
+{
+    static const char *const nccl[] = { "nccl", "deepep-v2", NULL }, *const nvshmem[] = { "nvshmem", "deepep", NULL },
+                             *const posted[] = { "perftest", "ib_write", "ib_read", "ib_send", "verbs",
+                                                 "ucx",      "mpi",      "osu",     NULL };
+    static const char *const columns[] = { "library", "tool" };
+    for (size_t i = 0; i < G_N_ELEMENTS(columns); i++) {
+        const char *library = label_find(table, row, columns[i]);
+        if (!library) continue;
+        return word_in(library, nccl)      ? KNOWN_NCCL
+               : word_in(library, nvshmem) ? KNOWN_NVSHMEM
+               : word_in(library, posted)  ? KNOWN_CPU_POSTS
+                                           : 0;
+    }
+    return 0;
+}
+
+/* Labels beside the case: what is counted, where bytes lie, which library and version sent them. */
+static void row_known(const struct validate_table *table, struct validate_row *row)
+{
+    static const char *const gpu[] = { "gpu", "cuda", "rocm", "device", "vram", "hbm", NULL }, *const host[] = {
+        "host", "cpu", "system", "dram", NULL
+    };
+    const char *memory = label_find(table, row, "memory"), *version = label_find(table, row, "version");
+    if (label_find(table, row, "counted")) row->known |= KNOWN_COUNTED;
+    if (word_in(memory, host) && !word_in(memory, gpu)) row->known |= KNOWN_HOST_MEMORY;
+    row->known |= library_known(table, row);
+    if (row->options.backend) row->known |= KNOWN_BACKEND;
+    if (row->options.launch) row->known |= KNOWN_LAUNCHED;
+    if (version && !row->options.deepep && row->known & KNOWN_NVSHMEM && case_deepep_version(version))
+        case_set(&row->options, "deepep", version, NULL);
+}
+
 struct validate_table *diagnose_table_read(const char *path, const struct case_options *base, GError **error)
 {
     char *warning = NULL;
     g_autofree char *text = strcmp(path, "-") != 0 ? table_text(path, &warning) : NULL;
     struct validate_table *table =
         text ? validate_table_parse(path, text, strlen(text), base, error) : validate_table_read(path, base, error);
-    for (uint32_t i = 0; !text && table && i < table->row_count; i++) ports_join(&table->row[i]);
+    for (uint32_t i = 0; table && i < table->row_count; i++) {
+        row_known(table, &table->row[i]);
+        if (!text) ports_join(&table->row[i]);
+    }
     if (!text && table) validate_jobs_number(table);
     if (table && !table->warning) table->warning = g_steal_pointer(&warning);
     g_free(warning);

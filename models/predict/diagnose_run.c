@@ -6,10 +6,12 @@
 #include <string.h>
 #include "models/predict/diagnose_rank.h"
 
-#define SECOND_WORTH 0.5  /* of what the first cause left, a second one must explain */
-#define SECOND_LEFT  1.12 /* a factor that one does not look behind */
-#define SECOND_PRIOR 0.1  /* of the threads, one in ten found a second cause behind the first */
-#define ALIKE        0.08 /* ln of a factor: what a row is off by in a prediction (diagnose_rank.c) */
+#define SECOND_WORTH 0.5   /* of what the first cause left, a second one must explain */
+#define SECOND_LEFT  1.12  /* a factor that one does not look behind */
+#define SECOND_PRIOR 0.1   /* of the threads, one in ten found a second cause behind the first */
+#define ALIKE        0.08  /* ln of a factor: what a row is off by in a prediction (diagnose_rank.c) */
+#define UNLIKELY     1e-3  /* of all that is probable: such a cause is not looked at more closely */
+enum { LIKELY_LEAST = 8 }; /* causes' forms that are, however unlikely */
 
 /* What a hypothesis leaves, but not how likely it is. */
 static struct verdict verdict_make(const struct hypothesis *h, const struct validate_table *table, const double *before)
@@ -24,6 +26,7 @@ static struct verdict verdict_make(const struct hypothesis *h, const struct vali
         had += before[i] * before[i];
         left += h->residual[i] * h->residual[i];
         if (!validate_row_waits(&table->row[i])) {
+            v.over += fmin(before[i] - h->residual[i], -h->residual[i]); /* what it does not do, it makes not longer */
             gives += h->residual[i] - before[i];
             times++;
         }
@@ -34,6 +37,7 @@ static struct verdict verdict_make(const struct hypothesis *h, const struct vali
     }
     v.explains = had > 0 ? 1 - left / had : 0;
     v.left = exp(sqrt(left / MAX(rows, 1u)));
+    v.over /= MAX(times, 1u);
     v.gives = exp(gives / MAX(times, 1u));
     return v;
 }
@@ -68,6 +72,15 @@ static double cause_density(const struct compared *c, const double *residual)
     return rank_cause_density(&rows, c->how->baseline != NULL);
 }
 
+/* The density of the rows with a hypothesis, -INFINITY where it is no explanation. */
+static double hypothesis_density(const struct hypothesis *h, const struct compared *c, const double *before,
+                                 struct verdict *form)
+{
+    *form = verdict_make(h, c->table, before);
+    if (h->fails || form->explains < CAUSE_EXPLAINS_LEAST) return -INFINITY;
+    return cause_density(c, h->residual) + rank_excess_density(form->over);
+}
+
 /* Verdicts of all causes from the hypotheses, which stand cause by cause, against what is left before them.  The
  * probabilities are not yet divided by their sum. */
 static GArray *verdicts_make(const struct hypothesis *h, uint32_t count, const struct compared *c, const double *before)
@@ -80,12 +93,10 @@ static GArray *verdicts_make(const struct hypothesis *h, uint32_t count, const s
         double likelihood = 0, best = -INFINITY;
         const double *residual = NULL;
         uint32_t strengths = 0;
-        struct verdict v = { 0 };
+        struct verdict v = { 0 }, form;
         for (; k < count && h[k].cause == cause; k++) {
             strengths += cause_variant_strengths(&cause->variant[h[k].variant]);
-            const struct verdict form = verdict_make(&h[k], table, before);
-            if (h[k].fails || form.explains < CAUSE_EXPLAINS_LEAST) continue;
-            const double density = cause_density(c, h[k].residual);
+            const double density = hypothesis_density(&h[k], c, before, &form);
             likelihood += exp(density);
             if (density > best) {
                 v = form;
@@ -103,6 +114,28 @@ static GArray *verdicts_make(const struct hypothesis *h, uint32_t count, const s
     return verdicts;
 }
 
+static int double_fall(const void *a, const void *b)
+{
+    const double left = *(const double *)a, right = *(const double *)b;
+    return left > right ? -1 : left < right;
+}
+
+/* Has those skipped that are unlikely by the residuals that they are taken to leave. */
+static void unlikely_skip(struct hypothesis *h, uint32_t count, const struct compared *c, const double *before)
+{
+    g_autofree double *weight = g_new(double, count + 1), *order = g_new(double, count + 1);
+    double sum = prior(c, NULL) *
+                 exp(rank_unknown_density(&(struct rank_rows){ before, before, c->waits, c->table->row_count }));
+    for (uint32_t k = 0; k < count; k++) {
+        struct verdict form;
+        weight[k] = order[k] = prior(c, h[k].cause) * exp(hypothesis_density(&h[k], c, before, &form));
+        sum += weight[k];
+    }
+    qsort(order, count, sizeof *order, double_fall);
+    const double least = fmin(UNLIKELY * sum, order[MIN(count, LIKELY_LEAST) - 1]);
+    for (uint32_t k = 0; k < count; k++) h[k].skip = !(weight[k] > 0 && weight[k] >= least);
+}
+
 bool diagnose_alike(const struct verdict *a, const struct verdict *b, uint32_t rows)
 {
     for (uint32_t i = 0; i < rows; i++)
@@ -110,42 +143,52 @@ bool diagnose_alike(const struct verdict *a, const struct verdict *b, uint32_t r
     return true;
 }
 
-static void probabilities_divide(struct diagnosis *d, double none)
+static void probabilities_divide(struct diagnosis *d, double none, double fine)
 {
-    double sum = none;
+    double sum = none + fine;
     for (uint32_t i = 0; i < d->verdict_count; i++) sum += d->verdict[i].probability;
     for (uint32_t i = 0; i < d->verdict_count; i++) d->verdict[i].probability /= sum;
     d->none = none / sum;
+    d->fine = fine / sum;
 }
 
-static bool first_find(struct diagnosis *d, const struct compared *c, struct hypothesis *first, GError **error)
+static void first_find(struct diagnosis *d, const struct compared *c, const struct hypothesis *h, uint32_t count)
 {
-    uint32_t count;
-    struct hypothesis *h = hypotheses_new(NULL, c->table->row_count, &count);
-    const bool good = hypotheses_predict(c->table, NULL, h, count, c->how->workers, error);
-    if (good) {
-        GArray *verdicts = verdicts_make(h, count, c, c->before);
-        d->verdict_count = verdicts->len;
-        d->verdict = (struct verdict *)(void *)g_array_free(verdicts, FALSE);
-        d->none_prior = prior(c, NULL);
-        const struct rank_rows unknown = { c->before, c->before, c->waits, c->table->row_count };
-        probabilities_divide(d, d->none_prior * exp(rank_unknown_density(&unknown)));
-    }
-    for (uint32_t k = 0; good && d->verdict_count && k < count; k++)
-        if (h[k].cause == d->verdict->cause && h[k].variant == d->verdict->variant) {
-            *first = h[k]; /* keeps its arrays */
-            h[k].applied = NULL;
-            h[k].residual = NULL;
-        }
-    hypotheses_free(h, count);
-    return good;
+    GArray *verdicts = verdicts_make(h, count, c, c->before);
+    const struct rank_rows rows = { c->before, c->before, c->waits, c->table->row_count };
+    d->verdict_count = verdicts->len;
+    d->verdict = (struct verdict *)(void *)g_array_free(verdicts, FALSE);
+    d->none_prior = prior(c, NULL);
+    d->fine_prior = c->how->flat ? 1 : rank_prior(RANK_THREADS_SOUND, 0);
+    probabilities_divide(d, d->none_prior * exp(rank_unknown_density(&rows)),
+                         d->fine_prior * exp(cause_density(c, c->before)));
 }
 
-static bool second_find(struct diagnosis *d, const struct compared *c, const struct hypothesis *first, GError **error)
+static const struct hypothesis *hypothesis_find(const struct hypothesis *h, uint32_t count, const struct cause *cause,
+                                                uint32_t variant)
+{
+    for (uint32_t k = 0; k < count; k++)
+        if (h[k].cause == cause && h[k].variant == variant) return &h[k];
+    return NULL;
+}
+
+/* One more cause beside the first; known: what each does alone, which it is taken to do beside the first until it is
+ * predicted. */
+static bool second_find(struct diagnosis *d, const struct compared *c, const struct hypothesis *known,
+                        uint32_t known_count, GError **error)
 {
     uint32_t count;
+    const struct hypothesis *first = hypothesis_find(known, known_count, d->verdict->cause, d->verdict->variant);
     struct hypothesis *h = hypotheses_new(first->cause, c->table->row_count, &count);
-    const bool good = hypotheses_predict(c->table, first, h, count, c->how->workers, error);
+    for (uint32_t k = 0; k < count; k++) {
+        const struct hypothesis *alone = hypothesis_find(known, known_count, h[k].cause, h[k].variant);
+        for (uint32_t i = 0; i < c->table->row_count; i++) {
+            h[k].applied[i] = alone->applied[i];
+            h[k].residual[i] = first->residual[i] + alone->residual[i] - c->before[i];
+        }
+    }
+    unlikely_skip(h, count, c, first->residual);
+    const bool good = hypotheses_predict(c->table, first, h, count, DIAGNOSE_WHOLE, c->how->workers, error);
     if (good) {
         g_autoptr(GArray) verdicts = verdicts_make(h, count, c, first->residual);
         double priors = 0; /* of all that could be the second */
@@ -180,18 +223,6 @@ static void context_find(struct compared *c)
     }
 }
 
-static bool causes_find(struct diagnosis *d, struct compared *c, GError **error)
-{
-    struct hypothesis first = { 0 };
-    context_find(c);
-    bool good = first_find(d, c, &first, error);
-    if (good && first.cause && d->rows > 1 && d->verdict->explains > 0.3 && d->verdict->left > SECOND_LEFT)
-        good = second_find(d, c, &first, error);
-    g_free(first.applied);
-    g_free(first.residual);
-    return good;
-}
-
 /* The rows as they would have been measured if the prediction were right of the sound machine.  What they point to
  * stays table's. */
 static struct validate_row *rows_relative(const struct validate_table *table, const double *sound)
@@ -206,23 +237,12 @@ static struct validate_row *rows_relative(const struct validate_table *table, co
     return rows;
 }
 
-struct diagnosis *diagnose_run(struct validate_table *table, const struct diagnose_how *how, GError **error)
+/* What rows that are predicted are off by; false where none can be compared. */
+static bool rows_compare(struct diagnosis *d, const struct validate_table *table, double *before, bool *waits)
 {
-    struct diagnosis *d = g_new0(struct diagnosis, 1);
-    bool good = validate_table_run(table, how->workers, error);
-    struct validate_table relative = *table;
-    g_autofree struct validate_row *rows = NULL;
-    if (good && how->baseline) {
-        d->sound = g_new(double, table->row_count + 1);
-        good = diagnose_baseline(table, how->baseline, how->workers, d->sound, error);
-        if (good) relative.row = rows = rows_relative(table, d->sound);
-    }
-    table = &relative;
-    g_autofree double *before = g_new(double, table->row_count + 1);
-    g_autofree bool *waits = g_new0(bool, table->row_count + 1);
     double squares[2] = { 0 }; /* of times, of waits */
     uint32_t counts[2] = { 0 };
-    for (uint32_t i = 0; good && i < table->row_count; i++) {
+    for (uint32_t i = 0; i < table->row_count; i++) {
         before[i] = diagnose_residual(&table->row[i]);
         waits[i] = validate_row_waits(&table->row[i]);
         if (isnan(before[i])) continue;
@@ -230,16 +250,106 @@ struct diagnosis *diagnose_run(struct validate_table *table, const struct diagno
         counts[waits[i]]++;
         squares[waits[i]] += before[i] * before[i];
     }
-    if (good && !d->rows)
-        g_set_error(error, DIAGNOSE_ERROR, DIAGNOSE_ERROR_INPUT,
-                    "%s: expected rows with measured_us or measured_gbs that can be predicted%s, found none",
-                    table->path, how->baseline ? " and that the baseline has" : "");
-    good = good && d->rows;
     d->before = exp(sqrt(squares[0] / MAX(counts[0], 1u)));
     d->before_waits = exp(sqrt(squares[1] / MAX(counts[1], 1u)));
-    struct compared compared = { .table = table, .how = how, .before = before, .waits = waits };
-    if (good && causes_find(d, &compared, error)) return d;
+    return d->rows > 0;
+}
+
+/* ---- a few rows first ---- */
+
+/* What the few rows said of all causes, for all rows of a table (diagnose_effects_spread); NULL where they were not
+ * asked, or can say nothing.  Their answer goes to how->first. */
+static struct hypothesis *first_answer(struct validate_table *table, const struct diagnose_how *how,
+                                       uint32_t *count_all, GError **error)
+{
+    uint32_t count;
+    struct hypothesis *all = hypotheses_new(NULL, table->row_count, &count), *h = NULL;
+    g_autofree uint32_t *row_of = g_new0(uint32_t, table->row_count + 1);
+    struct validate_table few = { .path = table->path, .column = table->column, .column_count = table->column_count };
+    const bool wanted = !diagnose_works_at_once(table, count);
+    if (wanted) few.row_count = diagnose_few(table, count, row_of);
+    g_autofree struct validate_row *rows = few.row = g_new0(struct validate_row, few.row_count + 1);
+    for (uint32_t i = 0; i < few.row_count; i++) rows[i] = table->row[row_of[i]];
+    g_autofree double *before = g_new0(double, few.row_count + 1);
+    g_autofree bool *waits = g_new0(bool, few.row_count + 1);
+    struct diagnosis *d = g_new0(struct diagnosis, 1);
+    bool good = few.row_count > 0;
+    validate_jobs_number(&few);
+    if (good && !how->baseline) good = diagnose_predict_few(&few, how->workers, error);
+    good = good && rows_compare(d, &few, before, waits);
+    if (good) h = hypotheses_new(NULL, few.row_count, &count);
+    good = good && hypotheses_predict(&few, NULL, h, count, DIAGNOSE_SCREEN, how->workers, error);
+    if (good) {
+        struct compared c = { .table = &few, .how = how, .before = before, .waits = waits };
+        context_find(&c);
+        first_find(d, &c, h, count);
+        if (how->first) how->first(d, &few, how->context);
+        for (uint32_t k = 0; k < count; k++)
+            diagnose_effects_spread(table, row_of, few.row_count, before, &h[k], &all[k]);
+    }
+    for (uint32_t i = 0; i < few.row_count && !how->baseline; i++) g_free(rows[i].problem);
     diagnosis_free(d);
+    if (h) hypotheses_free(h, count);
+    *count_all = count;
+    if (good) return all;
+    hypotheses_free(all, count);
+    return NULL;
+}
+
+/* ---- all rows ---- */
+
+/* guess: what the first answer said of each hypothesis, or NULL. */
+static bool causes_find(struct diagnosis *d, struct compared *c, const struct hypothesis *guess, GError **error)
+{
+    uint32_t count;
+    struct hypothesis *h = hypotheses_new(NULL, c->table->row_count, &count);
+    context_find(c);
+    for (uint32_t k = 0; k < count && guess; k++)
+        for (uint32_t i = 0; i < c->table->row_count; i++) {
+            h[k].applied[i] = guess[k].applied[i];
+            h[k].residual[i] = c->before[i] + guess[k].residual[i];
+        }
+    if (guess) unlikely_skip(h, count, c, c->before);
+    bool good = hypotheses_predict(c->table, NULL, h, count, DIAGNOSE_WHOLE, c->how->workers, error);
+    if (good) first_find(d, c, h, count);
+    const struct verdict *first = good && d->verdict_count ? d->verdict : NULL;
+    if (first && d->rows > 1 && first->explains > 0.3 && first->left > SECOND_LEFT)
+        good = second_find(d, c, h, count, error);
+    hypotheses_free(h, count);
+    return good;
+}
+
+struct diagnosis *diagnose_run(struct validate_table *table, const struct diagnose_how *how, GError **error)
+{
+    struct diagnosis *d = g_new0(struct diagnosis, 1);
+    GError *cause = NULL;
+    uint32_t guesses = 0;
+    struct hypothesis *guess = how->baseline ? NULL : first_answer(table, how, &guesses, &cause);
+    bool good = !cause && !(guess && how->first_only) && validate_table_run(table, how->workers, &cause);
+    struct validate_table relative = *table;
+    g_autofree struct validate_row *rows = NULL;
+    if (good && how->baseline) {
+        d->sound = g_new(double, table->row_count + 1);
+        good = diagnose_baseline(table, how->baseline, how->workers, d->sound, &cause);
+        if (good) relative.row = rows = rows_relative(table, d->sound);
+        if (good) guess = first_answer(&relative, how, &guesses, &cause);
+        good = good && !cause && !(guess && how->first_only);
+    }
+    table = &relative;
+    g_autofree double *before = g_new(double, table->row_count + 1);
+    g_autofree bool *waits = g_new0(bool, table->row_count + 1);
+    if (good && !rows_compare(d, table, before, waits))
+        g_set_error(&cause, DIAGNOSE_ERROR, DIAGNOSE_ERROR_INPUT,
+                    "%s: expected rows with measured_us or measured_gbs that can be predicted%s, found none",
+                    table->path, how->baseline ? " and that the baseline has" : "");
+    struct compared compared = { .table = table, .how = how, .before = before, .waits = waits };
+    if (good && !cause && causes_find(d, &compared, guess, &cause)) {
+        hypotheses_free(guess, guess ? guesses : 0);
+        return d;
+    }
+    hypotheses_free(guess, guess ? guesses : 0);
+    diagnosis_free(d);
+    if (cause) g_propagate_error(error, cause);
     return NULL;
 }
 

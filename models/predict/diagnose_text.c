@@ -115,6 +115,31 @@ static void second_append(const struct verdict *v, GString *out)
     remedy_append(v, out);
 }
 
+/* What is likeliest. */
+enum answer { ANSWER_AGREES, ANSWER_SOUND, ANSWER_UNKNOWN, ANSWER_CAUSE };
+
+static enum answer answer_of(const struct diagnosis *d)
+{
+    const double cause = d->verdict_count ? d->verdict[0].probability : 0;
+    if (fmax(d->before, d->before_waits) <= (d->sound ? AGREES_BESIDE : AGREES)) return ANSWER_AGREES;
+    if (d->fine >= fmax(d->none, cause)) return ANSWER_SOUND;
+    return cause > d->none ? ANSWER_CAUSE : ANSWER_UNKNOWN;
+}
+
+void diagnosis_line(const struct diagnosis *d, GString *out)
+{
+    switch (answer_of(d)) {
+    case ANSWER_AGREES: g_string_append(out, "measured as expected"); break;
+    case ANSWER_SOUND: g_string_append_printf(out, "nothing points to a fault (%.0f %%)", 100 * d->fine); break;
+    case ANSWER_UNKNOWN:
+        g_string_append_printf(out, "none of the causes that are known (%.0f %%)", 100 * d->none);
+        break;
+    case ANSWER_CAUSE:
+        name_append(d->verdict, out);
+        g_string_append_printf(out, " (%s), %.0f %%", d->verdict->cause->id, 100 * d->verdict->probability);
+    }
+}
+
 void diagnosis_text(const struct diagnosis *d, const struct validate_table *table, uint32_t most, GString *out)
 {
     rows_append(d, table, out);
@@ -123,12 +148,19 @@ void diagnosis_text(const struct diagnosis *d, const struct validate_table *tabl
     g_string_append_printf(out, "\n%u row%s, off by a factor of %.2f (root mean square%s", d->rows,
                            d->rows > 1 ? "s" : "", d->before, d->before_waits > 1 ? "; " : ")\n\n");
     if (d->before_waits > 1) g_string_append_printf(out, "shares of waiting: %.2f)\n\n", d->before_waits);
-    if (fmax(d->before, d->before_waits) <= (d->sound ? AGREES_BESIDE : AGREES)) {
+    const enum answer answer = answer_of(d);
+    if (answer == ANSWER_AGREES) {
         g_string_append(out, "Measured as expected: there is nothing to explain.\n");
         return;
     }
+    if (answer == ANSWER_SOUND) {
+        g_string_append_printf(out,
+                               "Nothing points to a fault (%.0f %%): predictions of sound machines are off as much.\n",
+                               100 * d->fine);
+        return;
+    }
     uint32_t shown = 0;
-    const bool convincing = d->verdict_count && d->verdict[0].probability > d->none;
+    const bool convincing = answer == ANSWER_CAUSE;
     if (!convincing)
         g_string_append_printf(out, "None of these explains it (%.0f %%).  The nearest:\n\n", 100 * d->none);
     for (uint32_t i = 0; i < d->verdict_count && shown < most; i++) {
@@ -137,7 +169,9 @@ void diagnosis_text(const struct diagnosis *d, const struct validate_table *tabl
         alike_append(d, i, table->row_count, out);
     }
     if (!shown) g_string_append(out, "No cause that eptwin knows brings prediction and measurement nearer.\n");
-    else if (convincing) g_string_append_printf(out, "None of these, but something unknown: %.0f %%\n", 100 * d->none);
+    else if (convincing)
+        g_string_append_printf(out, "None of these, but something unknown: %.0f %%; nothing wrong: %.0f %%\n",
+                               100 * d->none, 100 * d->fine);
     if (d->second.cause) second_append(&d->second, out);
     if (convincing && shown)
         g_string_append(out, "\nPut right, the column \"expected\" above is what the machine should give.\n");
@@ -154,5 +188,6 @@ void diagnosis_table(const struct diagnosis *d, GString *out)
         g_string_append_printf(out, ",%.6g,%.6g,%.6g,%.6g,%.6g,%u\n", v->prior, v->probability, v->explains, v->left,
                                v->gives, v->contradicting);
     }
+    g_string_append_printf(out, "sound,,%.6g,%.6g,0,%.6g,1,0\n", d->fine_prior, d->fine, d->before);
     g_string_append_printf(out, "none,,%.6g,%.6g,0,%.6g,1,0\n", d->none_prior, d->none, d->before);
 }

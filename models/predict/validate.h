@@ -31,6 +31,7 @@ struct validate_row {
     double outside_us;                /* what the measurement holds beside its phases */
     char *problem;                    /* why there is no prediction; NULL: fine so far */
     uint32_t job;                     /* rows of the same case share one */
+    unsigned known;                   /* what labels say beside the case: bits of whoever uses it, 0: nothing */
     double predicted_us, predicted_gbs, predicted_pct, error_pct; /* NAN: none */
     char *bottleneck;
 };

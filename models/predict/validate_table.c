@@ -312,6 +312,7 @@ struct validate_row validate_row_copy(const struct validate_row *row)
         .measured_gbs = row->measured_gbs,
         .measured_pct = row->measured_pct,
         .outside_us = row->outside_us,
+        .known = row->known,
         .problem = g_strdup(row->problem),
         .predicted_us = NAN,
         .predicted_gbs = NAN,

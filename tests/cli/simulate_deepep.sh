@@ -1,9 +1,5 @@
 # Which DeepEP: by commit, date or name.  An older one has other chunks, QPs and transports where the case says none.
-chunks() {
-    sed -n -e 's/^# \(backend\|disable-nvlink\|nvl-chunk\|rdma-chunk\|combine-nvl-chunk\|combine-rdma-chunk\): /\1 /p' |
-        tr '\n' ' '
-    echo
-}
+chunks() { sed -nE 's/^# (backend|disable-nvlink|(combine-)?(nvl|rdma)-chunk): /\1 /p' | tr '\n' ' '; echo; }
 normal='simulate --cluster h800-cx7 --kernel normal --cached --num-ranks 32 --num-tokens 512'
 for which in first a84a248 before-ibgda ibgda 2025-07-04 2025-07-10 forwarders dd758ca 2026-07-14; do
     $EPTWIN $normal --deepep $which --output $which.csv && echo "$which: $(chunks <$which.csv)"
