@@ -57,7 +57,7 @@ struct field {
 
 #define COLL    "alltoallv|allgather|allreduce|p2p"
 /* Names of models/moe/moe_deepep.h that have a version before them. */
-#define DEEPEPS "zero-copy, ibgda, starts, ll-nvlink, heads, forwarders, logfmt, v2"
+#define DEEPEPS "zero-copy, ibgda, starts, ll-nvlink, bulk, heads, bulk-dispatch, bulk-combine, forwarders, logfmt, v2"
 
 /* What DeepEP's tests call it.  Says ranks-per-node, and how many ranks there are where nobody says so. */
 static const struct field processes_alias = {

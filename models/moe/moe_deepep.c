@@ -12,9 +12,16 @@ static const struct moe_deepep table[MOE_DEEPEP_CHANGES] = {
                            "GPUs post what normal kernels send between nodes, on a QP for each channel" },
     [MOE_DEEPEP_STARTS] = { "starts", "63c29d0", 20250510, "in dispatch, nodes begin with different nodes" },
     [MOE_DEEPEP_LL_NVLINK] = { "ll-nvlink", "aae9fa9", 20250523, "low latency reaches peers of its node by NVLink" },
+    [MOE_DEEPEP_BULK] = { "bulk", "c8dceba", 20250606,
+                          "within a node the bulk engine copies received rows and stores sums" },
     [MOE_DEEPEP_HEADS] = { "heads", "05df555", 20250613, "heads of rings between nodes go on QPs of their own" },
+    [MOE_DEEPEP_BULK_DISPATCH] = { "bulk-dispatch", "a2fa3b7", 20250704,
+                                   "between nodes the bulk engine forwards and copies rows of dispatch" },
+    [MOE_DEEPEP_BULK_COMBINE] = { "bulk-combine", "06f417d", 20250710,
+                                  "between nodes the bulk engine returns rows of combine" },
     [MOE_DEEPEP_FORWARDERS] = { "forwarders", "f9c06bb", 20250721,
-                                "combine's forwarders between nodes are 24 warps, not 16" },
+                                "combine's forwarders between nodes are 24 warps, not 16, and the bulk engine brings "
+                                "what they sum" },
     [MOE_DEEPEP_LOGFMT] = { "logfmt", "c5facf5", 20250807, "low latency has LogFMT" },
     [MOE_DEEPEP_V2] = { "v2", "b306af0", 20260430, "there are the V2 kernels" },
 };

@@ -11,14 +11,17 @@
 /* Commits since which something is as it is. */
 enum moe_deepep_change {
     MOE_DEEPEP_FIRST,
-    MOE_DEEPEP_ZERO_COPY,  /* low latency has zero-copy */
-    MOE_DEEPEP_IBGDA,      /* the GPU posts what normal kernels send between nodes, on a QP a channel */
-    MOE_DEEPEP_STARTS,     /* nodes begin with different nodes */
-    MOE_DEEPEP_LL_NVLINK,  /* low latency reaches peers of its node by NVLink */
-    MOE_DEEPEP_HEADS,      /* heads of rings between nodes have QPs of their own */
-    MOE_DEEPEP_FORWARDERS, /* combine's forwarders are 24 warps, not 16 */
-    MOE_DEEPEP_LOGFMT,     /* low latency has LogFMT */
-    MOE_DEEPEP_V2,         /* there are the V2 kernels */
+    MOE_DEEPEP_ZERO_COPY,     /* low latency has zero-copy */
+    MOE_DEEPEP_IBGDA,         /* the GPU posts what normal kernels send between nodes, on a QP a channel */
+    MOE_DEEPEP_STARTS,        /* nodes begin with different nodes */
+    MOE_DEEPEP_LL_NVLINK,     /* low latency reaches peers of its node by NVLink */
+    MOE_DEEPEP_BULK,          /* within a node the bulk engine copies received rows and stores sums */
+    MOE_DEEPEP_HEADS,         /* heads of rings between nodes have QPs of their own */
+    MOE_DEEPEP_BULK_DISPATCH, /* between nodes it forwards and copies rows of dispatch, */
+    MOE_DEEPEP_BULK_COMBINE,  /* returns those of combine */
+    MOE_DEEPEP_FORWARDERS,    /* and brings and stores what forwarders sum, 24 warps, not 16 */
+    MOE_DEEPEP_LOGFMT,        /* low latency has LogFMT */
+    MOE_DEEPEP_V2,            /* there are the V2 kernels */
     MOE_DEEPEP_CHANGES
 };
 

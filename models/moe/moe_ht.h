@@ -11,6 +11,7 @@
 #ifndef MODELS_MOE_MOE_HT_H
 #define MODELS_MOE_MOE_HT_H
 
+#include "models/moe/moe_deepep.h"
 #include "models/moe/moe_internal.h"
 
 enum {

@@ -17,7 +17,6 @@
 #ifndef MODELS_MOE_MOE_HT_INTER_H
 #define MODELS_MOE_MOE_HT_INTER_H
 
-#include "models/moe/moe_deepep.h"
 #include "models/moe/moe_ht.h"
 
 enum {

@@ -13,9 +13,11 @@
 
 /* ---- returner ------------------------------------------------------------------------------------------ */
 
-/* A merger's warp reads where the rows are, then brings stretches of 512 B of all of them, one ahead of the other. */
-static const struct fabric_pattern merge_row = {
-    .in_flight = 1, .steps = 1, .fenced = true, .ahead = true, .fresh = true
+/* A merger's warp reads where the rows are, then brings stretches of 512 B of all of them, one ahead of the other; in
+ * older versions its lanes load them as a receiver's do. */
+static const struct fabric_pattern merge_row[2] = {
+    { .in_flight = 1, .steps = 1, .fenced = true, .ahead = true, .fresh = true },
+    { .steps = 1, .fresh = true, .places = 8, .in_turn = true },
 };
 
 static void returner_fill(const struct fabric_worker *w, uint32_t sequence, uint8_t *slot)
@@ -296,8 +298,9 @@ static bool merger_sum(struct inter_merger *m, uint32_t most)
     const uint32_t count = merger_ready(m, most, &rows);
     if (count == 0) return false;
     const uint64_t row = slot->row_bytes + slot->topk * sizeof(float);
+    const bool loads = moe_deepep_before(r->ht.base.options->deepep, MOE_DEEPEP_FORWARDERS);
     fabric_work(&m->worker, &(struct fabric_work){ .kind = FABRIC_WORK_REDUCE,
-                                                   .pattern = &merge_row,
+                                                   .pattern = &merge_row[loads],
                                                    .warps = (uint16_t)(count < m->worker.warps ? count : 0),
                                                    .rows = count,
                                                    .read_bytes = rows * row,
@@ -534,6 +537,8 @@ static void return_pattern(struct inter_rank *r)
         /* How far each forwarder is with each rank and each receiver with each node, and whether they are done. */
         .shared_bytes = (uint16_t)((forwarders * g->local + receivers * g->nodes) * 4 + forwarders + receivers),
     };
+    if (moe_deepep_before(r->ht.base.options->deepep, MOE_DEEPEP_BULK_COMBINE))
+        r->return_row = (struct fabric_pattern){ .in_flight = 5, .rest_alone = true, .steps = 1 };
 }
 
 void inter_combine_launch(struct inter_rank *r)

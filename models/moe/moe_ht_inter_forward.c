@@ -412,6 +412,15 @@ void inter_forward_patterns(struct inter_rank *r)
     r->receive_row.steps = 1;
     r->receive_row.fresh = true;
     r->forward_row.packed = true;
+    if (!moe_deepep_before(r->ht.base.options->deepep, MOE_DEEPEP_BULK_DISPATCH)) return;
+    /* Scales follow the row, a lane each, and a choice with its weight; a received row's source is read first. */
+    const struct ht_slot *slot = &r->ht.dispatch_slot;
+    const uint32_t scales = (uint32_t)(slot->scale_bytes / sizeof(float));
+    const uint8_t steps = (uint8_t)((scales + 31) / 32 + (slot->topk ? 2 : 0));
+    r->forward_row = (struct fabric_pattern){ .in_flight = 5, .rest_alone = true, .steps = steps };
+    r->receive_row = r->forward_row;
+    r->receive_row.steps++;
+    r->receive_row.fresh = true;
 }
 
 void inter_forward_launch(struct inter_rank *r, uint32_t channel)

@@ -103,9 +103,10 @@ static uint64_t rings_bytes(const struct intra_rank *r)
 
 void intra_combine_launch(struct intra_rank *r)
 {
-    r->ht.sum_row = (struct fabric_pattern){
-        .fenced = true, .fresh = true, .footprint_bytes = rings_bytes(r), .places = (uint8_t)r->ht.g.ranks
-    };
+    r->ht.sum_row = (struct fabric_pattern){ .fenced = !moe_deepep_before(r->ht.base.options->deepep, MOE_DEEPEP_BULK),
+                                             .fresh = true,
+                                             .footprint_bytes = rings_bytes(r),
+                                             .places = (uint8_t)r->ht.g.ranks };
     if (r->ht.base.fabric->payload) ht_tensors_combine(&r->ht);
     for (uint32_t c = 0; c < r->ht.g.channels; c++) {
         for (uint32_t i = 0; i < r->ht.g.ranks; i++) sender_launch(r, c, (c + i) % r->ht.g.ranks);

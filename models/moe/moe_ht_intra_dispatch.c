@@ -238,6 +238,8 @@ void intra_dispatch_launch(struct intra_rank *r)
         .source_line = ring_line_offset(&r->ht),
         .shared_bytes = (uint8_t)(r->ht.g.ranks * sizeof(uint32_t)), /* the tail last seen of each rank */
     };
+    if (moe_deepep_before(r->ht.base.options->deepep, MOE_DEEPEP_BULK))
+        r->receive_row = (struct fabric_pattern){ .in_flight = 5, .rest_alone = true };
     if (r->ht.base.fabric->payload) ht_tensors_recv(&r->ht);
     for (uint32_t c = 0; c < r->ht.g.channels; c++) {
         for (uint32_t peer = 0; peer < r->ht.g.ranks; peer++) sender_launch(r, c, peer);
