@@ -9,20 +9,21 @@ enum { EXIT_OK = 0, EXIT_RUN_FAILED = 1, EXIT_BAD_INPUT = 2 };
 /* Runs with argv[0] the command's own name ("simulate"); returns the exit status. */
 typedef int command_function(int argc, char **argv);
 
-command_function command_cluster;  /* models/cluster_command.c */
-command_function command_simulate; /* models/predict/simulate_command.c */
-command_function command_step;     /* models/step/step_command.c */
-command_function command_sweep;    /* models/predict/sweep_command.c */
-command_function command_tune;     /* models/predict/tune_command.c */
-command_function command_validate; /* models/predict/validate_command.c */
-command_function command_diagnose; /* models/predict/diagnose_command.c */
-command_function command_replay;   /* replay/replay_command.c */
-command_function command_measure;  /* replay/measure/measure_command.c */
-command_function command_import;   /* models/predict/import_command.c */
-command_function command_compare;  /* models/predict/compare_command.c */
-command_function command_report;   /* models/predict/report_command.c */
-command_function command_fit;      /* reports/fit_command.c */
-command_function command_probe;    /* replay/probe/probe_command.c */
-command_function command_trace;    /* traces/commands/trace_command.c */
+command_function command_cluster;       /* models/cluster_command.c */
+command_function command_simulate;      /* models/predict/simulate_command.c */
+command_function command_step;          /* models/step/step_command.c */
+command_function command_sweep;         /* models/predict/sweep_command.c */
+command_function command_tune;          /* models/predict/tune_command.c */
+command_function command_validate;      /* models/predict/validate_command.c */
+command_function command_diagnose;      /* models/predict/diagnose_command.c */
+command_function command_explain_trace; /* models/predict/explain_trace_command.c */
+command_function command_replay;        /* replay/replay_command.c */
+command_function command_measure;       /* replay/measure/measure_command.c */
+command_function command_import;        /* models/predict/import_command.c */
+command_function command_compare;       /* models/predict/compare_command.c */
+command_function command_report;        /* models/predict/report_command.c */
+command_function command_fit;           /* reports/fit_command.c */
+command_function command_probe;         /* replay/probe/probe_command.c */
+command_function command_trace;         /* traces/commands/trace_command.c */
 
 #endif

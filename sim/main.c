@@ -46,6 +46,8 @@ static const struct command {
       "eptwin validate cases.csv --cluster h800-cx7 --output errors.csv" },
     { "diagnose", command_diagnose, "say what explains measurements that are not what the cluster should give",
       "eptwin diagnose measured.csv --cluster h800-cx7" },
+    { "explain-trace", command_explain_trace, "say where the time of communication kernels in a profile went",
+      "eptwin explain-trace rank*.json.gz --cluster h800-cx7 --num-tokens 4096" },
     { "report", command_report, "write results as one HTML page with plots",
       "eptwin report report.html predicted.csv measured.csv" },
 };

@@ -1,0 +1,86 @@
+/* explain.h - the time of communication kernels in a profile, split by what it went to.
+ *
+ *   launch      the GPU was idle before the kernel because the host had not launched it (before its begin)
+ *   wire        what the twin predicts for the kernel alone, with all ranks at its start
+ *   waiting     for a rank that came later: seen where that rank's profile is there, else inferred
+ *   imbalance   what the routing adds on this rank to the wire's time, by the twin (needs the routing)
+ *   contention  with kernels beside it: at most what measurements of such kernels showed
+ *   unknown     the rest
+ *
+ * The parts of a call are never negative and add up to its time and the gap before it.  Private to explain-trace. */
+#ifndef MODELS_PREDICT_EXPLAIN_H
+#define MODELS_PREDICT_EXPLAIN_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "reports/import/profile.h"
+#include "reports/record.h"
+
+enum explain_part {
+    EXPLAIN_WIRE,
+    EXPLAIN_WAITING,
+    EXPLAIN_CONTENTION,
+    EXPLAIN_IMBALANCE,
+    EXPLAIN_LAUNCH,
+    EXPLAIN_UNKNOWN,
+    EXPLAIN_PARTS
+};
+const char *explain_part_name(enum explain_part part);
+
+/* What runs beside a communication kernel, by its name. */
+enum explain_beside { BESIDE_COPY, BESIDE_GROUPED_GEMM, BESIDE_GEMM, BESIDE_OTHER, BESIDES };
+const char *explain_beside_name(enum explain_beside beside);
+
+/* Why a rank came late: what it has more of than the others between the call before and this one. */
+enum explain_late { LATE_UNSEEN, LATE_WORK, LATE_IDLE, LATES };
+
+struct explain_rank {
+    struct profile *profile; /* owned */
+    GArray *calls;           /* struct profile_call */
+    int64_t *reach_ns;       /* [kernels]: the latest end of a kernel up to that one */
+    int32_t rank;
+    int64_t offset_ns; /* added to this clock, it shows what the first rank's does */
+};
+
+struct explain_call {
+    uint32_t rank, call; /* of explain->rank, of its calls */
+    double us[EXPLAIN_PARTS];
+    int32_t late_rank; /* whom it waited for longest; -1: for none, or it is not known */
+    enum explain_late why;
+    enum explain_beside beside; /* what it ran beside longest */
+    double beside_us;
+};
+
+/* Predicted times of the case: rows "time_us" of phases, of ranks where the routing is given. */
+struct explain_wire {
+    const struct record *plain, *cached; /* cached: of dispatches with a handle; may be NULL */
+    struct record *const *loaded;        /* [layers] with the routing of each layer, or NULL */
+    uint32_t layers;
+};
+
+struct explain {
+    GArray *ranks;  /* struct explain_rank */
+    GArray *calls;  /* struct explain_call, once split */
+    uint32_t world; /* ranks of the case; more than ranks->len: some were not recorded */
+    bool aligned;   /* clocks were put right by when kernels ended together */
+};
+
+/* Takes profiles (struct profile, of one rank each); *error where two are of the same rank or none communicates. */
+struct explain *explain_new(GPtrArray *profiles, GError **error);
+void explain_free(struct explain *e);
+/* Splits all calls that the wire has a phase for; others keep only what needs no prediction. */
+void explain_split(struct explain *e, const struct explain_wire *wire);
+
+/* Sums over calls: [EXPLAIN_PARTS], by filters: phase NULL, layer or rank -1 for all. */
+double explain_sum(const struct explain *e, const char *phase, int64_t layer, int64_t rank, double us[EXPLAIN_PARTS]);
+/* The phases, in the order in which they come; free the array, not the names. */
+GPtrArray *explain_phases(const struct explain *e);
+/* How long calls waited for each of world ranks (free it), and why the ranks came late, by time. */
+double *explain_waited_for(const struct explain *e, double why_us[LATES]);
+/* Rows of the split by phase, layer and rank. */
+void explain_record(const struct explain *e, struct record *record);
+/* In words. */
+void explain_text(const struct explain *e, const char *hint, GString *out);
+
+#endif

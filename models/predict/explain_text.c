@@ -1,0 +1,251 @@
+/* explain_text.c - a split in words and as rows of a record.  Every sentence is of shares that stand in the table. */
+#include <string.h>
+#include "models/predict/explain.h"
+#include "reports/text_table.h"
+#include "sim/stats.h"
+
+enum { LAYERS_SHOWN = 40, LAYER_ROWS_MAX = 4096 };
+
+/* Shares below this are not worth a sentence. */
+#define SAID_LEAST 0.05
+
+static uint32_t layers_count(const struct explain *e)
+{
+    uint32_t layers = 0;
+    for (guint r = 0; r < e->ranks->len; r++) {
+        const GArray *calls = g_array_index(e->ranks, struct explain_rank, r).calls;
+        for (guint i = 0; i < calls->len; i++)
+            layers = MAX(layers, g_array_index(calls, struct profile_call, i).layer + 1);
+    }
+    return layers;
+}
+
+static uint32_t calls_count(const struct explain *e, const char *phase)
+{
+    uint32_t count = 0;
+    for (guint i = 0; i < e->calls->len; i++) {
+        const struct explain_call *c = &g_array_index(e->calls, struct explain_call, i);
+        const GArray *calls = g_array_index(e->ranks, struct explain_rank, c->rank).calls;
+        count += !phase || strcmp(g_array_index(calls, struct profile_call, c->call).phase, phase) == 0;
+    }
+    return count;
+}
+
+static const char *const title[] = { "",           "calls",     "time",   "wire",   "waiting",
+                                     "contention", "imbalance", "launch", "unknown" };
+
+static void row_append(struct text_table *table, const char *name, uint32_t calls, double all,
+                       const double us[EXPLAIN_PARTS])
+{
+    text_table_cell(table, "%s", name);
+    text_table_cell(table, "%u", calls);
+    text_table_cell(table, "%.2f ms", all / 1e3);
+    for (int p = 0; p < EXPLAIN_PARTS; p++) text_table_cell(table, "%.0f %%", all > 0 ? us[p] / all * 100 : 0);
+}
+
+static void tables_append(const struct explain *e, GString *out)
+{
+    double us[EXPLAIN_PARTS];
+    g_autoptr(GPtrArray) phases = explain_phases(e);
+    struct text_table *table = text_table_new("lrrrrrrrr", title);
+    for (guint p = 0; p < phases->len; p++) {
+        const char *phase = g_ptr_array_index(phases, p);
+        const double all = explain_sum(e, phase, -1, -1, us);
+        row_append(table, phase, calls_count(e, phase), all, us);
+    }
+    const uint32_t layers = layers_count(e);
+    for (uint32_t l = 0; l < MIN(layers, LAYERS_SHOWN) && layers > 1; l++) {
+        g_autofree char *name = g_strdup_printf("layer %u", l);
+        const double all = explain_sum(e, NULL, l, -1, us);
+        uint32_t count = 0;
+        for (guint i = 0; i < e->calls->len; i++) {
+            const struct explain_call *c = &g_array_index(e->calls, struct explain_call, i);
+            const GArray *calls = g_array_index(e->ranks, struct explain_rank, c->rank).calls;
+            count += g_array_index(calls, struct profile_call, c->call).layer == l;
+        }
+        row_append(table, name, count, all, us);
+    }
+    for (guint r = 0; r < e->ranks->len && e->ranks->len > 1; r++) {
+        const struct explain_rank *rank = &g_array_index(e->ranks, struct explain_rank, r);
+        g_autofree char *name = g_strdup_printf("rank %d", rank->rank);
+        const double all = explain_sum(e, NULL, -1, rank->rank, us);
+        row_append(table, name, rank->calls->len, all, us);
+    }
+    const double all = explain_sum(e, NULL, -1, -1, us);
+    row_append(table, "all", e->calls->len, all, us);
+    text_table_append(table, out);
+    text_table_free(table);
+    if (layers > LAYERS_SHOWN)
+        g_string_append_printf(out, "(of %u layers, the first %d; --output has up to %d rows of layers)\n", layers,
+                               LAYERS_SHOWN, LAYER_ROWS_MAX);
+}
+
+/* ---- sentences ---- */
+
+static void waiting_say(const struct explain *e, double all, double waiting, GString *out)
+{
+    double why[LATES];
+    g_autofree double *us = explain_waited_for(e, why);
+    uint32_t worst = 0;
+    double seen = 0;
+    for (uint32_t r = 0; r < e->world; r++) {
+        seen += us[r];
+        if (us[r] > us[worst]) worst = r;
+    }
+    g_string_append_printf(out, "Waiting, %.0f %%: ", waiting / all * 100);
+    if (seen < waiting / 2) {
+        g_string_append_printf(out,
+                               "kernels waited for ranks that are not recorded here (%u of %u are): which one, the "
+                               "profiles of all ranks would show.\n",
+                               e->ranks->len, e->world);
+        return;
+    }
+    g_string_append_printf(out, "for rank %u %.0f %% of it.", worst, us[worst] / waiting * 100);
+    if (us[worst] < 2.0 * seen / e->ranks->len && e->ranks->len > 2)
+        g_string_append(out, " Ranks take turns in being late: their work differs from call to call.");
+    else if (why[LATE_IDLE] > why[LATE_WORK] && why[LATE_IDLE] > why[LATE_UNSEEN])
+        g_string_append(out, " It comes late because its GPU is idle before: its host launches late.");
+    else if (why[LATE_WORK] > why[LATE_UNSEEN])
+        g_string_append(out, " It comes late because its kernels before take longer than the others'.");
+    g_string_append_c(out, '\n');
+}
+
+static void contention_say(const struct explain *e, double all, double contention, GString *out)
+{
+    double us[BESIDES] = { 0 };
+    int most = 0;
+    for (guint i = 0; i < e->calls->len; i++) {
+        const struct explain_call *c = &g_array_index(e->calls, struct explain_call, i);
+        us[c->beside] += c->us[EXPLAIN_CONTENTION];
+    }
+    for (int b = 1; b < BESIDES; b++)
+        if (us[b] > us[most]) most = b;
+    g_string_append_printf(out, "Contention, %.0f %%: most beside %s.\n", contention / all * 100,
+                           explain_beside_name((enum explain_beside)most));
+}
+
+/* The rank with the most of a part, as a share of its own time, and the median rank's. */
+static uint32_t part_worst(const struct explain *e, enum explain_part part, double *worst, double *middle)
+{
+    g_autofree double *share = g_new0(double, e->ranks->len), *sorted = g_new0(double, e->ranks->len);
+    uint32_t most = 0;
+    for (guint r = 0; r < e->ranks->len; r++) {
+        double us[EXPLAIN_PARTS];
+        const double all = explain_sum(e, NULL, -1, g_array_index(e->ranks, struct explain_rank, r).rank, us);
+        share[r] = sorted[r] = all > 0 ? us[part] / all : 0;
+        if (share[r] > share[most]) most = r;
+    }
+    *worst = share[most];
+    *middle = stats_median(sorted, e->ranks->len);
+    return most;
+}
+
+static void rank_say(const struct explain *e, enum explain_part part, const char *text, GString *out)
+{
+    double worst, middle;
+    const uint32_t r = part_worst(e, part, &worst, &middle);
+    if (e->ranks->len > 1 && worst > 2 * middle)
+        g_string_append_printf(out, text, g_array_index(e->ranks, struct explain_rank, r).rank);
+}
+
+static void sentences_append(const struct explain *e, const double us[EXPLAIN_PARTS], double all, GString *out)
+{
+    const double least = SAID_LEAST * all;
+    g_string_append_printf(out, "\nWire, %.0f %%: what the kernels would take alone, with all ranks at their start.\n",
+                           us[EXPLAIN_WIRE] / all * 100);
+    if (us[EXPLAIN_WAITING] > least) waiting_say(e, all, us[EXPLAIN_WAITING], out);
+    if (us[EXPLAIN_CONTENTION] > least) contention_say(e, all, us[EXPLAIN_CONTENTION], out);
+    if (us[EXPLAIN_IMBALANCE] > least) {
+        g_string_append_printf(out, "Imbalance, %.0f %%: the routing gives some ranks more than others.",
+                               us[EXPLAIN_IMBALANCE] / all * 100);
+        rank_say(e, EXPLAIN_IMBALANCE, " Most on rank %d.", out);
+        g_string_append_c(out, '\n');
+    }
+    if (us[EXPLAIN_LAUNCH] > least) {
+        g_string_append_printf(out, "Launch, %.0f %%: the GPU was idle before kernels that the host launched late.",
+                               us[EXPLAIN_LAUNCH] / all * 100);
+        rank_say(e, EXPLAIN_LAUNCH, " Most on rank %d.", out);
+        g_string_append_c(out, '\n');
+    }
+    if (us[EXPLAIN_UNKNOWN] <= least) return;
+    double worst, middle;
+    const uint32_t r = part_worst(e, EXPLAIN_UNKNOWN, &worst, &middle);
+    g_string_append_printf(out, "Unknown, %.0f %%: ", us[EXPLAIN_UNKNOWN] / all * 100);
+    if (e->ranks->len > 1 && worst > 1.5 * middle)
+        g_string_append_printf(out, "most on rank %d, whose own transfers take longer: look at its NIC and links.\n",
+                               g_array_index(e->ranks, struct explain_rank, r).rank);
+    else
+        g_string_append(
+            out, "kernels take longer than predicted without others beside them: links slower than the cluster file "
+                 "says, or another case (tokens, hidden, top-k, dtype, routing).  `eptwin import` and "
+                 "`eptwin diagnose` tell which.\n");
+}
+
+static void head_append(const struct explain *e, double all, GString *out)
+{
+    const struct explain_rank *first = &g_array_index(e->ranks, struct explain_rank, 0);
+    const struct profile *p = first->profile;
+    const int64_t begin = g_array_index(p->kernels, struct profile_kernel, 0).begin_ns;
+    const int64_t end = first->reach_ns[p->kernels->len - 1];
+    g_string_append_printf(out, "%u of %u ranks", e->ranks->len, e->world);
+    if (p->gpu) g_string_append_printf(out, ", %s", p->gpu);
+    g_string_append_printf(out, ": %u calls of communication kernels, %.2f ms; rank %d was recorded for %.2f ms.\n",
+                           e->calls->len, all / 1e3, first->rank, (double)(end - begin) / 1e6);
+    if (e->aligned)
+        g_string_append(
+            out, "The ranks' clocks differ and were put right by when kernels ended together: who is late by less than "
+                 "a kernel's time may be hidden.\n");
+    if (e->ranks->len < e->world)
+        g_string_append(
+            out,
+            "Of ranks that are not recorded nothing is seen: what a barrier takes beyond its wire counts as waiting "
+            "for them, and the rest of low-latency kernels too.\n");
+    g_string_append_c(out, '\n');
+}
+
+void explain_text(const struct explain *e, const char *hint, GString *out)
+{
+    double us[EXPLAIN_PARTS];
+    const double all = explain_sum(e, NULL, -1, -1, us);
+    head_append(e, all, out);
+    tables_append(e, out);
+    if (all <= 0) return;
+    sentences_append(e, us, all, out);
+    if (hint) g_string_append(out, hint);
+    g_string_append_printf(out, "Assigned: %.0f %%.\n", (1 - us[EXPLAIN_UNKNOWN] / all) * 100);
+}
+
+/* ---- rows ---- */
+
+static void rows_add(const struct explain *e, const char *phase, int64_t layer, int64_t rank, struct record *record)
+{
+    double us[EXPLAIN_PARTS];
+    g_autofree char *name = layer < 0 ? g_strdup(phase ? phase : "communication")
+                                      : g_strdup_printf("%s_layer%" G_GINT64_FORMAT, phase, layer);
+    const double all = explain_sum(e, phase, layer, rank, us);
+    if (all <= 0) return;
+    record_add(record, name, rank < 0 ? RECORD_ALL : (int32_t)rank, "split_us", all, "us");
+    for (int p = 0; p < EXPLAIN_PARTS; p++) {
+        g_autofree char *metric = g_strdup_printf("split_%s_us", explain_part_name((enum explain_part)p));
+        record_add(record, name, rank < 0 ? RECORD_ALL : (int32_t)rank, metric, us[p], "us");
+    }
+}
+
+void explain_record(const struct explain *e, struct record *record)
+{
+    g_autoptr(GPtrArray) phases = explain_phases(e);
+    const uint32_t layers = layers_count(e);
+    for (guint p = 0; p < phases->len; p++) {
+        const char *phase = g_ptr_array_index(phases, p);
+        rows_add(e, phase, -1, -1, record);
+        for (guint r = 0; r < e->ranks->len && e->ranks->len > 1; r++)
+            rows_add(e, phase, -1, g_array_index(e->ranks, struct explain_rank, r).rank, record);
+        for (uint32_t l = 0; l < MIN(layers, LAYER_ROWS_MAX / phases->len) && layers > 1; l++)
+            rows_add(e, phase, l, -1, record);
+    }
+    double why[LATES];
+    g_autofree double *us = explain_waited_for(e, why);
+    rows_add(e, NULL, -1, -1, record);
+    for (uint32_t r = 0; r < e->world; r++)
+        if (us[r] > 0) record_add(record, "communication", (int32_t)r, "waited_for_us", us[r], "us");
+}

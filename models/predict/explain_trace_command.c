@@ -1,0 +1,316 @@
+/* explain_trace_command.c - eptwin explain-trace: profiles of ranks and the cluster that they ran on in, the time of
+ * communication kernels by what it went to out.  Knows options, files and what a case is. */
+#include <stdio.h>
+#include <string.h>
+
+#include "models/case.h"
+#include "models/predict/explain.h"
+#include "models/predict/simulate.h"
+#include "reports/report.h"
+#include "reports/whole_file.h"
+#include "sim/command.h"
+#include "sim/command_line.h"
+#include "sim/new_file.h"
+#include "sim/version.h"
+#include "traces/trace.h"
+
+#define EXPLAIN_ERROR (g_quark_from_static_string("eptwin-explain"))
+enum explain_error { EXPLAIN_ERROR_INPUT };
+
+static const char explain_about[] =
+    "Says where the time of communication kernels in a profile went: the wire, waiting for other ranks, contention\n"
+    "with kernels beside them, imbalance, launching.\n"
+    "\n"
+    "  eptwin explain-trace rank*.json.gz --cluster h800-cx7 --num-tokens 4096\n"
+    "  eptwin explain-trace rank0.json.gz --cluster h800-cx7 --num-tokens 4096 --trace routing.ept --page why.html";
+
+static const char explain_details[] =
+    "A profile is what PyTorch's profiler exports (.json, .json.gz; a file a rank), or Nsight Systems as SQLite\n"
+    "(`nsys export --type sqlite`).  The more ranks, the more is seen and the less inferred; one suffices.  Ranks,\n"
+    "hidden size and SMs are read from the kernels' names and launches, if they say it; the rest of the case\n"
+    "(--num-tokens, --num-topk, --num-experts, --dtype) is yours to say.  With --trace, the routing that ran,\n"
+    "imbalance is told apart: layer l of a phase has the trace's layer l.\n"
+    "\n"
+    "Wire is predicted for the kernel alone, with all ranks at its start.  Waiting is seen where the later rank is\n"
+    "recorded.  Contention is at most what such kernels were measured to cost each other.  What is left is unknown.\n"
+    "\n"
+    "Exit status: 0 told, 1 the case could not be predicted, 2 bad input.";
+
+struct explain_options {
+    struct case_options given, c;
+    char **paths;
+    char *output, *page, *format;
+    struct profile_case names; /* what the first profile says */
+};
+
+static bool options_parse(struct explain_options *o, int argc, char **argv, GError **error)
+{
+    GOptionEntry entries[] = {
+        COMMAND_LINE_OUTPUT(&o->output, "Write the split by phase, rank and layer as a record ('-': standard output)"),
+        { "format", 0, 0, G_OPTION_ARG_STRING, &o->format, "Of that: csv (default) or json", "NAME" },
+        { "page", 0, 0, G_OPTION_ARG_FILENAME, &o->page, "Write a page that shows it", "FILE.html" },
+        { 0 },
+    };
+    struct command_topic topics[CASE_TOPICS + 2] = { { "Options", entries } };
+    const struct command_line line = { .name = "explain-trace",
+                                       .arguments = "PROFILE...",
+                                       .about = explain_about,
+                                       .details = explain_details,
+                                       .topics = topics };
+    case_topics(&o->given, topics + 1);
+    enum record_format format;
+    if (!command_line_parse(&line, argc, argv, &o->paths, error)) return false;
+    if (!o->paths[0] || !o->given.cluster) {
+        g_set_error(error, EXPLAIN_ERROR, EXPLAIN_ERROR_INPUT,
+                    "expected profiles and --cluster, as in: eptwin explain-trace rank*.json.gz --cluster h800-cx7");
+        return false;
+    }
+    if (o->format && !record_format_parse(o->format, &format, error)) return false;
+    const char *const outputs[] = { o->output, o->page };
+    for (int i = 0; i < 2; i++)
+        if (outputs[i] && (!new_file_possible(outputs[i], error) ||
+                           !new_file_spares(outputs[i], (const char *const *)o->paths, g_strv_length(o->paths), error)))
+            return false;
+    return true;
+}
+
+static GPtrArray *profiles_read(const struct explain_options *o, GError **error)
+{
+    GPtrArray *all = g_ptr_array_new_with_free_func((GDestroyNotify)profile_free);
+    for (char **path = o->paths; *path; path++) {
+        GPtrArray *some = profile_read(*path, error);
+        if (!some) {
+            g_ptr_array_unref(all);
+            return NULL;
+        }
+        /* Devices of one process are ranks in their order. */
+        for (guint i = 0; i < some->len && some->len > 1; i++)
+            ((struct profile *)g_ptr_array_index(some, i))->rank = -1;
+        g_ptr_array_set_free_func(some, NULL);
+        for (guint i = 0; i < some->len; i++) g_ptr_array_add(all, g_ptr_array_index(some, i));
+        g_ptr_array_unref(some);
+    }
+    return all;
+}
+
+/* ---- the case ---- */
+
+static bool count_set(struct case_options *c, const char *name, uint32_t count, GError **error)
+{
+    char text[16];
+    g_snprintf(text, sizeof text, "%u", count);
+    return !count || case_set(c, name, text, error);
+}
+
+/* What the profile says, where the user said nothing else. */
+static bool case_complete(struct explain_options *o, const struct explain *e, GError **error)
+{
+    struct case_options initial;
+    case_init(&initial);
+    case_clear(&o->c);
+    case_copy(&o->c, &o->given);
+    for (guint r = 0; r < e->ranks->len && !o->names.kernel; r++) {
+        const struct explain_rank *rank = &g_array_index(e->ranks, struct explain_rank, r);
+        o->names = profile_case_of(rank->profile, rank->calls, NULL);
+    }
+    const struct profile_case *n = &o->names;
+    struct case_options *c = &o->c;
+    bool good =
+        !n->kernel || g_strcmp0(o->given.kernel, initial.kernel) != 0 || case_set(c, "kernel", n->kernel, error);
+    if (good && !c->num_ranks) good = count_set(c, "num-ranks", e->world, error);
+    if (good && n->hidden && c->hidden == initial.hidden) good = count_set(c, "hidden", n->hidden, error);
+    if (good && !c->num_sms) good = count_set(c, "num-sms", n->sms, error);
+    if (good && n->hook) good = case_set(c, "hook", "true", error);
+    case_clear(&initial);
+    return good;
+}
+
+/* The case predicted; NULL and *error where that fails. */
+static struct record *case_predict(const struct case_options *c, const struct cluster *cluster, bool per_rank,
+                                   GError **error)
+{
+    struct record *record = record_new();
+    struct case_load load;
+    bool good = case_load(c, &load, error);
+    if (good) {
+        const struct simulate_wishes wishes = { .per_rank = per_rank };
+        good = simulate_load(c, cluster, &load, &wishes, record, error);
+        case_load_free(&load);
+    }
+    if (good) return record;
+    record_free(record);
+    return NULL;
+}
+
+/* ---- predictions ---- */
+
+struct predictions {
+    struct record *plain, *cached, **loaded;
+    uint32_t layers;
+};
+
+static void predictions_free(struct predictions *p)
+{
+    record_free(p->plain);
+    record_free(p->cached);
+    for (uint32_t l = 0; l < p->layers; l++) record_free(p->loaded[l]);
+    g_free(p->loaded);
+}
+
+static bool any_cached(const struct explain *e)
+{
+    for (guint r = 0; r < e->ranks->len; r++) {
+        const GArray *calls = g_array_index(e->ranks, struct explain_rank, r).calls;
+        for (guint i = 0; i < calls->len; i++)
+            if (g_array_index(calls, struct profile_call, i).is.cached) return true;
+    }
+    return false;
+}
+
+/* With the routing of each layer, on each rank. */
+static bool loads_predict(const struct explain_options *o, const struct cluster *cluster, struct predictions *p,
+                          GError **error)
+{
+    enum { LAYERS_MAX = 256 };
+    struct trace *trace = trace_open(o->c.trace, &(struct trace_options){ .experts = o->c.num_experts }, error);
+    if (!trace) return false;
+    const uint32_t layers = MIN(trace_info(trace)->layers, LAYERS_MAX);
+    trace_close(trace);
+    p->loaded = g_new0(struct record *, layers);
+    for (p->layers = 0; p->layers < layers; p->layers++) {
+        struct case_options c;
+        case_copy(&c, &o->c);
+        c.layer = p->layers;
+        p->loaded[p->layers] = case_predict(&c, cluster, true, error);
+        case_clear(&c);
+        if (!p->loaded[p->layers]) return false;
+    }
+    return true;
+}
+
+static bool predict(const struct explain_options *o, const struct explain *e, const struct cluster *cluster,
+                    struct predictions *p, GError **error)
+{
+    struct case_options c;
+    if (!o->names.kernel)
+        return true; /* no kernel that can be predicted: waiting and launching are told all the same */
+    if (o->c.trace && !loads_predict(o, cluster, p, error)) return false;
+    case_copy(&c, &o->c);
+    if (c.trace) { /* the same size, drawn */
+        g_clear_pointer(&c.trace, g_free);
+        g_clear_pointer(&c.placement, g_free);
+        c.layer = c.step = 0;
+        const struct record *first = p->loaded[0];
+        static const char *const sizes[] = { "num-tokens", "num-topk", "num-experts" };
+        for (size_t i = 0; i < G_N_ELEMENTS(sizes); i++)
+            if (record_get(first, sizes[i]) && !case_set(&c, sizes[i], record_get(first, sizes[i]), NULL)) break;
+    }
+    p->plain = case_predict(&c, cluster, false, error);
+    if (p->plain && any_cached(e) && !c.cached && strcmp(o->names.kernel, "normal") == 0) {
+        c.cached = true;
+        p->cached = case_predict(&c, cluster, false, error);
+    }
+    case_clear(&c);
+    return p->plain && !(error && *error);
+}
+
+/* Few SMs make the wire itself longer: said where the default would be 15 % faster. */
+static char *sms_hint(const struct explain_options *o, const struct cluster *cluster, const struct predictions *p)
+{
+    struct case_options c;
+    if (!p->plain || !o->c.num_sms || o->c.trace || g_strcmp0(o->names.kernel, "ll") == 0) return NULL;
+    case_copy(&c, &o->c);
+    c.num_sms = 0;
+    struct record *best = case_predict(&c, cluster, false, NULL);
+    case_clear(&c);
+    double now_us = 0, best_us = 0;
+    static const char *const phases[] = { "dispatch", "combine" };
+    for (size_t i = 0; best && i < G_N_ELEMENTS(phases); i++) {
+        const struct record_row *now = record_find(p->plain, phases[i], RECORD_ALL, "time_us");
+        const struct record_row *then = record_find(best, phases[i], RECORD_ALL, "time_us");
+        now_us += now ? now->value : 0;
+        best_us += then ? then->value : 0;
+    }
+    g_autofree char *sms =
+        best && record_get(best, "num-sms") ? g_strdup(record_get(best, "num-sms")) : g_strdup("more");
+    record_free(best);
+    if (!(best_us > 0) || best_us > 0.85 * now_us) return NULL;
+    return g_strdup_printf(
+        "Few SMs: dispatch and combine would take %.0f us alone with %s SMs, %.0f with the %u here.\n", best_us, sms,
+        now_us, o->c.num_sms);
+}
+
+/* ---- output ---- */
+
+static struct record *record_make(const struct explain_options *o, const struct explain *e)
+{
+    struct record *record = record_new();
+    g_autofree char *files = g_strjoinv(" ", o->paths);
+    record_set(record, "kind", "import");
+    record_set(record, "version", "%s", eptwin_version());
+    record_set(record, "profiles", "%s", files);
+    record_set(record, "ranks-recorded", "%u", e->ranks->len);
+    if (o->names.kernel) case_record(&o->c, record);
+    explain_record(e, record);
+    return record;
+}
+
+static bool page_write(const struct explain_options *o, const struct record *record, GError **error)
+{
+    const char *const path = "split";
+    g_autoptr(GPtrArray) cases = report_cases_new(&record, &path, 1);
+    report_titles_set(cases);
+    g_autoptr(GString) page = report_html(cases, NULL, NULL, eptwin_version());
+    return whole_file_write(o->page, page->str, page->len, error);
+}
+
+static bool outputs_write(const struct explain_options *o, const struct explain *e, const char *hint, GError **error)
+{
+    struct record *record = record_make(o, e);
+    enum record_format format = RECORD_CSV;
+    bool good = !o->format || record_format_parse(o->format, &format, error);
+    if (good && o->output) good = record_write(record, o->output, format, error);
+    if (good && o->page) good = page_write(o, record, error);
+    record_free(record);
+    if (!good || (o->output && strcmp(o->output, "-") == 0)) return good;
+    g_autoptr(GString) text = g_string_new(NULL);
+    explain_text(e, hint, text);
+    fputs(text->str, stdout);
+    return true;
+}
+
+static bool explain(struct explain_options *o, GError **error)
+{
+    struct cluster *cluster = cluster_load(o->given.cluster, error);
+    GPtrArray *profiles = cluster ? profiles_read(o, error) : NULL;
+    struct explain *e = profiles ? explain_new(profiles, error) : NULL;
+    struct predictions p = { 0 };
+    bool good = e && case_complete(o, e, error) && predict(o, e, cluster, &p, error);
+    if (good) {
+        const struct explain_wire wire = { p.plain, p.cached, p.loaded, p.layers };
+        explain_split(e, &wire);
+        g_autofree char *hint = sms_hint(o, cluster, &p);
+        good = outputs_write(o, e, hint, error);
+    }
+    predictions_free(&p);
+    explain_free(e);
+    if (profiles) g_ptr_array_unref(profiles);
+    cluster_free(cluster);
+    return good;
+}
+
+int command_explain_trace(int argc, char **argv)
+{
+    GError *error = NULL;
+    struct explain_options o = { 0 };
+    case_init(&o.given);
+    case_init(&o.c);
+    const bool good = options_parse(&o, argc, argv, &error) && explain(&o, &error);
+    case_clear(&o.c);
+    case_clear(&o.given);
+    g_free(o.output);
+    g_free(o.format);
+    g_free(o.page);
+    g_strfreev(o.paths);
+    return good ? EXIT_OK : command_line_fail("explain-trace", error);
+}
