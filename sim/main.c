@@ -64,7 +64,7 @@ static void print_help(FILE *out)
           "\n",
           out);
     for (int i = 0; i < COMMAND_COUNT; i++)
-        fprintf(out, "%-10s%s\n            %s\n", commands[i].name, commands[i].purpose, commands[i].example);
+        fprintf(out, "%-13s %s\n              %s\n", commands[i].name, commands[i].purpose, commands[i].example);
     fputs("\n"
           "Predict first, replay next, compare last; both write the same kind of file.\n"
           "Exit status: 0 success, 1 the run failed, 2 bad input.\n",

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "models/predict/diagnose.h"
+#include "reports/import/profile.h"
 #include "reports/whole_file.h"
 #include "sim/command.h"
 #include "sim/command_line.h"
@@ -106,6 +107,11 @@ static bool cluster_named(const struct diagnose_options *o, const struct validat
 /* A table whose rows have a cluster; NULL and *error where it cannot be used. */
 static struct validate_table *table_open(const struct diagnose_options *o, const char *path, GError **error)
 {
+    if (profile_begins(path)) {
+        g_set_error(error, DIAGNOSE_ERROR, DIAGNOSE_ERROR_INPUT,
+                    "%s: expected measured cases, found a profile: eptwin explain-trace %s --cluster FILE", path, path);
+        return NULL;
+    }
     struct validate_table *table = diagnose_table_read(path, &o->base, error);
     if (table && !cluster_named(o, table, error)) {
         validate_table_free(table);

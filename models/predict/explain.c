@@ -1,4 +1,5 @@
-/* explain.c - splits the time of communication kernels; see explain.h.  Knows profiles and predicted times, no cluster. */
+/* explain.c - splits the time of communication kernels; see explain.h.  Knows profiles and predicted times, no
+ * cluster. */
 #include "models/predict/explain.h"
 
 #include <stdlib.h>

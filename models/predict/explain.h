@@ -60,10 +60,11 @@ struct explain_wire {
 };
 
 struct explain {
-    GArray *ranks;  /* struct explain_rank */
-    GArray *calls;  /* struct explain_call, once split */
-    uint32_t world; /* ranks of the case; more than ranks->len: some were not recorded */
-    bool aligned;   /* clocks were put right by when kernels ended together */
+    GArray *ranks;           /* struct explain_rank */
+    GArray *calls;           /* struct explain_call, once split */
+    uint32_t world;          /* ranks of the case; more than ranks->len: some were not recorded */
+    uint32_t ranks_per_node; /* 0: not known, one node */
+    bool aligned;            /* clocks were put right by when kernels ended together */
 };
 
 /* Takes profiles (struct profile, of one rank each); *error where two are of the same rank or none communicates. */

@@ -124,19 +124,31 @@ static void contention_say(const struct explain *e, double all, double contentio
                            explain_beside_name((enum explain_beside)most));
 }
 
-/* The rank with the most of a part, as a share of its own time, and the median rank's. */
+/* The rank whose share of a part is furthest above the median of its node's ranks, with both.  (What one rank's NIC
+ * delays, ranks of other nodes wait for alike: on its own node it stands alone.) */
 static uint32_t part_worst(const struct explain *e, enum explain_part part, double *worst, double *middle)
 {
-    g_autofree double *share = g_new0(double, e->ranks->len), *sorted = g_new0(double, e->ranks->len);
+    g_autofree double *share = g_new0(double, e->ranks->len), *node = g_new(double, e->ranks->len);
+    const uint32_t on_node = e->ranks_per_node ? e->ranks_per_node : UINT32_MAX;
     uint32_t most = 0;
     for (guint r = 0; r < e->ranks->len; r++) {
         double us[EXPLAIN_PARTS];
         const double all = explain_sum(e, NULL, -1, g_array_index(e->ranks, struct explain_rank, r).rank, us);
-        share[r] = sorted[r] = all > 0 ? us[part] / all : 0;
-        if (share[r] > share[most]) most = r;
+        share[r] = all > 0 ? us[part] / all : 0;
     }
-    *worst = share[most];
-    *middle = stats_median(sorted, e->ranks->len);
+    *worst = *middle = 0;
+    for (guint r = 0; r < e->ranks->len; r++) {
+        const uint32_t rank = (uint32_t)g_array_index(e->ranks, struct explain_rank, r).rank;
+        uint32_t count = 0;
+        for (guint o = 0; o < e->ranks->len; o++)
+            if ((uint32_t)g_array_index(e->ranks, struct explain_rank, o).rank / on_node == rank / on_node)
+                node[count++] = share[o];
+        const double median = stats_median(node, count);
+        if (r && share[r] - median <= *worst - *middle) continue;
+        *worst = share[r];
+        *middle = median;
+        most = r;
+    }
     return most;
 }
 

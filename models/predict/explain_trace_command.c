@@ -103,7 +103,8 @@ static bool count_set(struct case_options *c, const char *name, uint32_t count, 
 }
 
 /* What the profile says, where the user said nothing else. */
-static bool case_complete(struct explain_options *o, const struct explain *e, GError **error)
+static bool case_complete(struct explain_options *o, const struct explain *e, const struct cluster *cluster,
+                          GError **error)
 {
     struct case_options initial;
     case_init(&initial);
@@ -121,20 +122,21 @@ static bool case_complete(struct explain_options *o, const struct explain *e, GE
     if (good && n->hidden && c->hidden == initial.hidden) good = count_set(c, "hidden", n->hidden, error);
     if (good && !c->num_sms) good = count_set(c, "num-sms", n->sms, error);
     if (good && n->hook) good = case_set(c, "hook", "true", error);
+    if (good && n->nodes && !c->ranks_per_node) c->ranks_per_node = n->ranks / n->nodes;
+    case_node_settle(c, cluster->nvlink.gpus);
     case_clear(&initial);
     return good;
 }
 
 /* The case predicted; NULL and *error where that fails. */
-static struct record *case_predict(const struct case_options *c, const struct cluster *cluster, bool per_rank,
-                                   GError **error)
+static struct record *case_predict(const struct case_options *c, const struct cluster *cluster,
+                                   const struct simulate_wishes *wishes, GError **error)
 {
     struct record *record = record_new();
     struct case_load load;
     bool good = case_load(c, &load, error);
     if (good) {
-        const struct simulate_wishes wishes = { .per_rank = per_rank };
-        good = simulate_load(c, cluster, &load, &wishes, record, error);
+        good = simulate_load(c, cluster, &load, wishes, record, error);
         case_load_free(&load);
     }
     if (good) return record;
@@ -181,7 +183,7 @@ static bool loads_predict(const struct explain_options *o, const struct cluster 
         struct case_options c;
         case_copy(&c, &o->c);
         c.layer = p->layers;
-        p->loaded[p->layers] = case_predict(&c, cluster, true, error);
+        p->loaded[p->layers] = case_predict(&c, cluster, &(struct simulate_wishes){ .per_rank = true }, error);
         case_clear(&c);
         if (!p->loaded[p->layers]) return false;
     }
@@ -191,6 +193,8 @@ static bool loads_predict(const struct explain_options *o, const struct cluster 
 static bool predict(const struct explain_options *o, const struct explain *e, const struct cluster *cluster,
                     struct predictions *p, GError **error)
 {
+    static const char *const until_dispatch[] = { "dispatch", NULL };
+    const struct simulate_wishes all = { 0 }, dispatch = { .phases = until_dispatch };
     struct case_options c;
     if (!o->names.kernel)
         return true; /* no kernel that can be predicted: waiting and launching are told all the same */
@@ -205,13 +209,19 @@ static bool predict(const struct explain_options *o, const struct explain *e, co
         for (size_t i = 0; i < G_N_ELEMENTS(sizes); i++)
             if (record_get(first, sizes[i]) && !case_set(&c, sizes[i], record_get(first, sizes[i]), NULL)) break;
     }
-    p->plain = case_predict(&c, cluster, false, error);
+    p->plain = case_predict(&c, cluster, &all, error);
     if (p->plain && any_cached(e) && !c.cached && strcmp(o->names.kernel, "normal") == 0) {
         c.cached = true;
-        p->cached = case_predict(&c, cluster, false, error);
+        p->cached = case_predict(&c, cluster, &dispatch, error);
     }
     case_clear(&c);
     return p->plain && !(error && *error);
+}
+
+static bool nic_bound(const struct record *record, const char *phase)
+{
+    const struct record_row *row = record_find(record, phase, RECORD_ALL, "bottleneck");
+    return row && g_str_has_prefix(row->text, "nic");
 }
 
 /* Few SMs make the wire itself longer: said where the default would be 15 % faster. */
@@ -219,9 +229,10 @@ static char *sms_hint(const struct explain_options *o, const struct cluster *clu
 {
     struct case_options c;
     if (!p->plain || !o->c.num_sms || o->c.trace || g_strcmp0(o->names.kernel, "ll") == 0) return NULL;
+    if (nic_bound(p->plain, "dispatch") && nic_bound(p->plain, "combine")) return NULL;
     case_copy(&c, &o->c);
     c.num_sms = 0;
-    struct record *best = case_predict(&c, cluster, false, NULL);
+    struct record *best = case_predict(&c, cluster, &(struct simulate_wishes){ 0 }, NULL);
     case_clear(&c);
     double now_us = 0, best_us = 0;
     static const char *const phases[] = { "dispatch", "combine" };
@@ -285,9 +296,10 @@ static bool explain(struct explain_options *o, GError **error)
     GPtrArray *profiles = cluster ? profiles_read(o, error) : NULL;
     struct explain *e = profiles ? explain_new(profiles, error) : NULL;
     struct predictions p = { 0 };
-    bool good = e && case_complete(o, e, error) && predict(o, e, cluster, &p, error);
+    bool good = e && case_complete(o, e, cluster, error) && predict(o, e, cluster, &p, error);
     if (good) {
         const struct explain_wire wire = { p.plain, p.cached, p.loaded, p.layers };
+        e->ranks_per_node = o->c.ranks_per_node;
         explain_split(e, &wire);
         g_autofree char *hint = sms_hint(o, cluster, &p);
         good = outputs_write(o, e, hint, error);

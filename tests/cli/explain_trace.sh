@@ -1,0 +1,20 @@
+# DeepSeek's training profile: of one rank's communication at least nine tenths are assigned.
+files=source/tests/golden/engines
+"$EPTWIN" explain-trace $files/train_ep64.json.gz --cluster h800-cx7 --num-tokens 4096 --output split.csv --page page.html
+grep -E '^(communication|dispatch),all,|^combine_layer7,all,' split.csv
+grep -c 'Where the time of communication kernels went' page.html
+
+# A profile of one GPU that meets nobody, and one of two devices; what is not said is the user's to say.
+"$EPTWIN" explain-trace $files/nsys.sqlite --cluster h100-cx7 --num-tokens 64 --format json --output split.json | sed -n '1,6p'
+grep -c '"split_wire_us"' split.json
+
+refused() { "$EPTWIN" "$@"; echo "exit $?"; }
+refused explain-trace
+refused explain-trace $files/nsys.sqlite
+refused explain-trace $files/vllm.pt --cluster h100-cx7
+refused explain-trace $files/torch211.json.gz $files/torch211.json.gz --cluster h200
+refused explain-trace $files/nsys.sqlite --cluster h100-cx7 --format yaml
+refused explain-trace $files/nsys.sqlite --cluster h100-cx7 --output no/such/folder/x.csv
+cp $files/nsys.sqlite here.sqlite
+refused explain-trace here.sqlite --cluster h100-cx7 --output here.sqlite
+refused diagnose $files/train_ep64.json.gz --cluster h800-cx7
