@@ -96,10 +96,12 @@ static const struct field field_table[] = {
       "P2p: who issues a put: a kernel (the default), or calls of the host: a kernel each, a copy engine, NCCL; "
       "allgather: copy: the host's streams, ring and leader",
       "p2p|allgather" },
-    { "compute", FIELD_TEXT, WORK | MAKES, AT(compute), 0, 0, 0, NULL, "TIME",
-      "Alltoallv, allgather, allreduce, p2p: once more beside arithmetic of this length (as 100us)", COLL },
+    { "compute", FIELD_TEXT, WORK | MAKES, AT(compute), 0, 0, 0, NULL, "LOAD",
+      "Beside the kernel: read:RATE, write:RATE or copy:RATE of the GPU's memory (as copy:2600GB/s, all SMs together); "
+      "or a time of arithmetic (as 100us), which others than ll, normal and v2 run once more beside",
+      NULL },
     { "compute-sms", FIELD_TEXT, MAKES, AT(compute_sms), 0, 0, 0, NULL, "A:B",
-      "SMs A to B - 1 of that (default: those that the kernel leaves; all if it leaves none)", COLL },
+      "SMs A to B - 1 of that (default: those that the kernel leaves; all if it leaves none)", NULL },
     COUNT("num-tokens", num_tokens, WORK | MAKES | ROUTES, 1, 1 << 20, 0,
           "Tokens of each rank (default 128 for ll, else 4096; of a trace: at most this many)"),
     TEXT("tokens-per-rank", tokens_per_rank, WORK | MAKES | ROUTES, "N|N|...", "Tokens of each rank where they differ"),
@@ -423,7 +425,7 @@ static const struct {
     { "What runs", "kernel num-ranks ranks-per-node num-processes num-tokens tokens-per-rank hidden num-topk "
                    "num-experts dtype round-scale "
                    "ue8m0 num-sms disable-nvlink data seed" },
-    { "On what machine", "cluster backend deepep fault launch arrival slow" },
+    { "On what machine", "cluster backend deepep fault launch arrival slow compute compute-sms" },
     { "Which expert each token goes to",
       "trace trace-weights step layer routing num-topk-groups masked-places traffic placement" },
     { "Low-latency kernels", "hook logfmt zero-copy mask-timeout fail" },
@@ -431,7 +433,7 @@ static const struct {
       "cached weights num-bias worst-tokens expert-alignment nvl-chunk rdma-chunk nvl-buffer "
       "rdma-buffer combine-nvl-chunk combine-rdma-chunk combine-nvl-buffer combine-rdma-buffer "
       "expand single-reduction cpu-sync overlap api" },
-    { "All-to-allv, all-gather, point to point", "matrix size messages in-flight algorithm issue compute compute-sms" },
+    { "All-to-allv, all-gather, point to point", "matrix size messages in-flight algorithm issue" },
 };
 
 static gboolean entry_set(const gchar *option, const gchar *value, gpointer unused, GError **error)

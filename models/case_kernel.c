@@ -13,13 +13,11 @@
 /* What others understand must not be passed over in silence. */
 static bool moe_others_refuse(const struct case_options *c, GError **error)
 {
-    const char *given = c->matrix        ? "matrix"
-                        : c->size        ? "size"
-                        : c->algorithm   ? "algorithm"
-                        : c->issue       ? "issue"
-                        : c->compute     ? "compute"
-                        : c->compute_sms ? "compute-sms"
-                                         : NULL;
+    const char *given = c->matrix      ? "matrix"
+                        : c->size      ? "size"
+                        : c->algorithm ? "algorithm"
+                        : c->issue     ? "issue"
+                                       : NULL;
     const char *found = c->kernel ? c->kernel : "ll";
     return !given ||
            case_refuse(error, "%s: expected kernel alltoallv, allgather, allreduce or p2p, found %s", given, found);

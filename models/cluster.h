@@ -45,29 +45,32 @@ struct cluster_cpcs {
 
 struct cluster_gpu {
     uint32_t sms;
-    uint64_t launch_ps;             /* the part of a kernel's duration that is not its workers' time */
-    uint64_t beside_ps;             /* the same of kernels that say all that their warps do; 0: launch */
-    uint64_t setup_ps;              /* the same for a kernel launched before the previous one has ended; 0: launch */
-    uint64_t host_sync_ps;          /* from a count in the host's memory to the start of the kernel that it triggers */
-    uint64_t call_ps;               /* where calls are measured: of normal dispatch or combine, beside its kernel */
-    uint64_t step_ps;               /* a warp's loop once round: index arithmetic, shared memory, branches */
-    uint64_t poll_ps;               /* from a word's change to the spinning warp acting on it */
-    uint64_t fence_ps;              /* st.release.sys after a worker's own stores: until they are performed */
-    uint64_t fence_crowd_ps;        /* how much longer at most, while other warp groups of the GPU store to peers */
-    uint32_t fence_crowd_half;      /* with that many others it is half of it; 0: as for one */
-    uint64_t flag_ps;               /* a flag from block to block on one GPU */
-    uint64_t hbm_rate_bps;          /* bytes read plus bytes written */
-    uint64_t hbm_rows_rate_bps;     /* the same for rows that lie apart, read and written in turn; 0: hbm_rate */
-    uint64_t l2_bytes, l2_rate_bps; /* rows just written that the L2 still holds, and its rate for them; 0: none */
-    struct cluster_work store;      /* own memory to a peer's over NVLink, or within the GPU: SM loads and stores */
-    uint64_t store_deep_rate_bps;   /* a warp with more loads in flight; 0: as others */
-    struct cluster_work copy;       /* within the GPU, loads and stores */
-    struct cluster_work bulk;       /* the SM's bulk copy engine, in or out of shared memory; all 0: as copy */
-    struct cluster_bulk engine;     /* the same engine where one load feeds several stores */
-    uint64_t shared_align_bytes;    /* alignment of the kernels' dynamic shared memory behind the static; 0: a line */
-    uint64_t bulk_skew_rate_bps;    /* rate of each extra pass when places in a line differ; 0: no extra pass */
-    struct cluster_work cast;       /* read BF16, write FP8 and scales; rates count bytes read */
-    struct cluster_work reduce;     /* rows summed: warp_rate counts bytes written, sm_rate bytes read */
+    uint64_t launch_ps;        /* the part of a kernel's duration that is not its workers' time */
+    uint64_t beside_ps;        /* the same of kernels that say all that their warps do; 0: launch */
+    uint64_t setup_ps;         /* the same for a kernel launched before the previous one has ended; 0: launch */
+    uint64_t host_sync_ps;     /* from a count in the host's memory to the start of the kernel that it triggers */
+    uint64_t call_ps;          /* where calls are measured: of normal dispatch or combine, beside its kernel */
+    uint64_t step_ps;          /* a warp's loop once round: index arithmetic, shared memory, branches */
+    uint64_t poll_ps;          /* from a word's change to the spinning warp acting on it */
+    uint64_t fence_ps;         /* st.release.sys after a worker's own stores: until they are performed */
+    uint64_t fence_crowd_ps;   /* how much longer at most, while other warp groups of the GPU store to peers */
+    uint32_t fence_crowd_half; /* with that many others it is half of it; 0: as for one */
+    uint64_t flag_ps;          /* a flag from block to block on one GPU */
+    uint64_t hbm_rate_bps;     /* bytes read plus bytes written */
+    uint64_t hbm_read_rate_bps, hbm_write_rate_bps; /* of reads alone, of writes alone; 0: hbm_rate */
+    uint64_t hbm_queue_ps, hbm_write_burst_ps;      /* what loads wait for in a memory under load (pressure.h); 0: not
+                                                * known, 0: nothing for writes */
+    uint64_t hbm_rows_rate_bps;       /* the same for rows that lie apart, read and written in turn; 0: hbm_rate */
+    uint64_t l2_bytes, l2_rate_bps;   /* rows just written that the L2 still holds, and its rate for them; 0: none */
+    struct cluster_work store;        /* own memory to a peer's over NVLink, or within the GPU: SM loads and stores */
+    uint64_t store_deep_rate_bps;     /* a warp with more loads in flight; 0: as others */
+    struct cluster_work copy;         /* within the GPU, loads and stores */
+    struct cluster_work bulk;         /* the SM's bulk copy engine, in or out of shared memory; all 0: as copy */
+    struct cluster_bulk engine;       /* the same engine where one load feeds several stores */
+    uint64_t shared_align_bytes;      /* alignment of the kernels' dynamic shared memory behind the static; 0: a line */
+    uint64_t bulk_skew_rate_bps;      /* rate of each extra pass when places in a line differ; 0: no extra pass */
+    struct cluster_work cast;         /* read BF16, write FP8 and scales; rates count bytes read */
+    struct cluster_work reduce;       /* rows summed: warp_rate counts bytes written, sm_rate bytes read */
     uint64_t reduce_made_sm_rate_bps; /* what an SM writes of them, beside what it reads; 0: writing costs it nothing */
     uint64_t reduce_load_rate_bps;    /* in addition, a warp's bytes read */
     uint64_t scan_rate_bps;           /* index arrays, one SM */

@@ -11,9 +11,10 @@ uint64_t gpu_load_ps(const struct world *w, const struct fabric_pattern *p)
     const struct cluster_gpu *gpu = &w->cluster->gpu;
     if (p->again == FABRIC_AT_HAND && gpu->load_l1_ps) return gpu->load_l1_ps;
     if (p->again) return gpu->load_again_ps ? gpu->load_again_ps : gpu->load_l2_ps;
-    if (!p->fresh || (gpu->l2_bytes && p->footprint_bytes >= gpu->l2_bytes)) return gpu->load_ps;
+    const uint64_t longer_ps = pressure_load_ps(w, p->fresh, p->footprint_bytes);
+    if (!p->fresh || (gpu->l2_bytes && p->footprint_bytes >= gpu->l2_bytes)) return gpu->load_ps + longer_ps;
     const uint64_t more_ps = gpu->load_ps > gpu->load_l2_ps ? gpu->load_ps - gpu->load_l2_ps : 0;
-    return gpu->load_l2_ps +
+    return gpu->load_l2_ps + longer_ps +
            (gpu->l2_bytes ? (uint64_t)((double)more_ps * (double)p->footprint_bytes / (double)gpu->l2_bytes) : 0);
 }
 

@@ -120,8 +120,9 @@ static uint64_t turns_ps(const struct world *w, const struct fabric_work *work, 
     const struct fabric_pattern *p = work->pattern;
     const uint64_t rows = work->rows, row_bytes = rows ? work->read_bytes / rows : 0;
     const uint64_t sized_ps = p->sized ? gpu_load_ps(w, p) : 0, back_ps = turned_back_ps(w, p, warps);
-    const uint64_t turn_ps = sized_ps + w->cluster->gpu.engine.in_ps + rate_time(w->bulk.warp, row_bytes) +
-                             later(rate_time(w->sum_sm, row_bytes), back_ps);
+    const uint64_t in_ps = w->cluster->gpu.engine.in_ps + pressure_load_ps(w, p->fresh, p->footprint_bytes);
+    const uint64_t turn_ps =
+        sized_ps + in_ps + rate_time(w->bulk.warp, row_bytes) + later(rate_time(w->sum_sm, row_bytes), back_ps);
     if (!rows) return 0;
     if (!p->sized) return turn_ps * (rows + p->in_flight - 1u) / p->in_flight;
     return turn_ps + (rows - 1) * later(turn_ps / p->in_flight, later(sized_ps, back_ps));
@@ -207,6 +208,7 @@ static uint64_t priced_work(struct world_rank *rank, const struct fabric_work *w
         if (several)
             end += rate_time(w->row, work->write_bytes - work->read_bytes) / gpu_warps_busy((uint32_t)rows, lanes);
     }
+    service_ps += pressure_store_ps(w, work->write_bytes);
     if (several) service_ps += rate_time(w->bulk_out, work->write_bytes - work->read_bytes);
     end = later(end, lead_ps + own_reserve(rank, &rank->sm[ww->sm], now, service_ps, work->read_bytes));
     gpu_moved_note(ww, start, end);

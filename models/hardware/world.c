@@ -100,6 +100,7 @@ void world_worker_step(struct world_worker *ww)
     ww->settled_ps = UINT64_MAX;
     if (ww->rested || ww->due) words_read(ww, now);
     if (ww->rested) worker_rest(ww)->wanted_ps = 0;
+    rank->world->beside = &rank->pressure;
     rank->now = (struct stepping){ .worker = ww, .lane_start_ps = ww->cursor_ps, .last_end_ps = ww->cursor_ps };
     const uint64_t begin_ps = ww->cursor_ps;
     const enum worker_step stepped = fabric_worker_step(ww->worker);

@@ -5,6 +5,7 @@
 #include "models/hardware/agenda.h"
 #include "models/hardware/arena.h"
 #include "models/hardware/busy.h"
+#include "models/hardware/pressure.h"
 #include "models/hardware/dcqcn.h"
 #include "models/hardware/egress.h"
 #include "models/hardware/host.h"
@@ -185,6 +186,7 @@ struct world_rank {
     struct sim_event launch_event;   /* its next kernel begins */
     struct sim_event timer_event;    /* on an agenda */
     struct sim_event end_event;      /* its kernel has ended (busy.h) */
+    struct pressure pressure;        /* of its GPU, by other kernels */
     uint32_t kernel;                 /* of the program */
     uint32_t launch;                 /* number of its last one, in all programs */
     uint64_t start_ps, begin_ps, end_ps; /* of the launch: its own, its first worker's step, its last one's end */
@@ -230,6 +232,7 @@ struct world {
     uint64_t launch_ps;                  /* of a kernel, beside its workers' time */
     const struct world_program *program; /* while it runs */
     const struct world_agenda *agenda;   /* while it runs, and there is no program; else NULL */
+    const struct pressure *beside;       /* of the rank that is being stepped */
     struct sim_event begin_event;        /* its first workers step */
     bool several;                        /* the last program had several kernels */
     struct world_options options;
@@ -322,6 +325,9 @@ static inline void *entries_grow(void *entry, uint32_t count, uint32_t *max, siz
     return memory_grow(entry, *max, size_bytes);
 }
 
+/* pressure.c: how much longer a load takes of the rank that is being stepped, and its SM for stores. */
+uint64_t pressure_load_ps(const struct world *w, bool fresh, uint64_t footprint_bytes);
+uint64_t pressure_store_ps(const struct world *w, uint64_t size_bytes);
 /* world.c: takes bytes over the PCIe between two GPUs of a node that have no NVLink.  Returns when it is done. */
 uint64_t world_pcie_cross(struct world_rank *from, struct world_rank *to, uint64_t now_ps, uint64_t size_bytes);
 /* The same: from a store to a peer of the node until it is visible there, beside what NVLink would take. */

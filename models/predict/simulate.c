@@ -11,6 +11,7 @@
 #include "models/hardware/world.h"
 #include "models/kernel.h"
 #include "models/waits.h"
+#include "models/predict/beside.h"
 #include "models/predict/fault.h"
 #include "models/predict/launches.h"
 #include "models/predict/span.h"
@@ -46,6 +47,7 @@ struct run {
     bool waits_recorded;
     bool usage_recorded;
     bool host_waits; /* for counts, before it launches a kernel that follows */
+    struct beside *beside;
 };
 
 static void run_clear(struct run *run)
@@ -585,7 +587,11 @@ static bool run_phases(struct run *run, const struct case_options *c, uint32_t f
                                            .result = run->results };
     char text[256] = "";
     uint32_t stuck = 0;
-    if (world_run_program(run->world, &program, &stuck, text, sizeof text)) return true;
+    beside_set(run->beside, run->cluster, run->world, ranks, first);
+    if (world_run_program(run->world, &program, &stuck, text, sizeof text)) {
+        beside_learn(run->beside, first, &run->results[(gsize)(rounds - 1) * count * ranks], ranks);
+        return true;
+    }
     g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_RUN, "%s can never end: %s",
                 kernel_phase_name(run->job, first + stuck % count), text);
     return false;
@@ -649,13 +655,17 @@ static void record_slowed(struct record *record, const struct run *run)
     if (text->len) record_set(record, "slowed-ranks", "%s", text->str);
 }
 
-bool simulate_load(const struct case_options *c, const struct cluster *cluster, const struct case_load *load,
-                   const struct simulate_wishes *wishes, struct record *record, GError **error)
+static bool simulate_beside(const struct case_options *c, const struct cluster *cluster, const struct case_load *load,
+                            const struct simulate_wishes *wishes, struct beside *beside, struct record *record,
+                            GError **error)
 {
-    struct run run = { .cluster = cluster, .host_waits = c->cpu_sync };
+    struct run run = { .cluster = cluster, .host_waits = c->cpu_sync, .beside = beside };
     const uint32_t sms = cluster->host.cores ? case_host_sms(c, cluster->host.cores) : cluster->gpu.sms;
     run.job = case_job(c, load, cluster, sms, error);
-    if (!run.job) return false;
+    if (!run.job || !beside_parse(c, cluster, run.job->num_sms, beside, error)) {
+        g_free(run.job);
+        return false;
+    }
     case_job_record(c, run.job, record);
     bool good = run_init(&run, c, wishes, error);
     if (good) machine_record(&run, c, record);
@@ -671,6 +681,19 @@ bool simulate_load(const struct case_options *c, const struct cluster *cluster, 
     if (good) record_set(record, "events", "%" G_GUINT64_FORMAT, world_event_count(run.world));
     run_clear(&run);
     return good;
+}
+
+bool simulate_load(const struct case_options *c, const struct cluster *cluster, const struct case_load *load,
+                   const struct simulate_wishes *wishes, struct record *record, GError **error)
+{
+    struct beside beside = { 0 };
+    for (uint32_t round = 1; c->compute && round < beside_rounds(&beside); round++) {
+        struct record *unused = record_new();
+        const bool good = simulate_beside(c, cluster, load, &(struct simulate_wishes){ 0 }, &beside, unused, error);
+        record_free(unused);
+        if (!good) return false;
+    }
+    return simulate_beside(c, cluster, load, wishes, &beside, record, error);
 }
 
 bool simulate_phases(const struct case_options *c, const struct cluster *cluster, const struct case_load *load,

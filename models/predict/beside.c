@@ -1,0 +1,96 @@
+/* beside.c - reads --compute for dispatch and combine and tells the world of it, see beside.h. */
+#include "models/predict/beside.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+#include "sim/ranges.h"
+#include "sim/units.h"
+
+enum { ROUNDS = 6 };
+
+static bool refuse(GError **error, const char *option, const char *expected, const char *found)
+{
+    g_set_error(error, BESIDE_ERROR, BESIDE_ERROR_TEXT, "%s: expected %s, found '%s'", option, expected, found);
+    return false;
+}
+
+uint32_t beside_rounds(const struct beside *beside) { return beside->read && !beside->wanted ? 1 : ROUNDS; }
+
+static bool load_parse(const char *text, struct pressure_load *load, GError **error)
+{
+    static const struct {
+        const char *name;
+        double reads, writes;
+    } kinds[] = { { "read:", 1, 0 }, { "write:", 0, 1 }, { "copy:", 0.5, 0.5 } };
+    uint64_t rate_bps, time_ps;
+    for (size_t i = 0; i < G_N_ELEMENTS(kinds); i++) {
+        if (!g_str_has_prefix(text, kinds[i].name)) continue;
+        if (!cluster_parse_rate(text + strlen(kinds[i].name), &rate_bps) || !rate_bps) break;
+        load->read_bps = kinds[i].reads * (double)rate_bps / 8;
+        load->write_bps = kinds[i].writes * (double)rate_bps / 8;
+        return true;
+    }
+    if (cluster_parse_time(text, &time_ps) && time_ps) return true; /* arithmetic */
+    return refuse(error, "compute", "read:RATE, write:RATE, copy:RATE (as copy:2600GB/s) or a time", text);
+}
+
+static bool sms_parse(const char *text, uint32_t kernel_sms, uint32_t all, double *sms, GError **error)
+{
+    struct ranges range = { 0 };
+    *sms = all > kernel_sms ? all - kernel_sms : 0;
+    if (text && !ranges_parse(text, all, all, &range))
+        return refuse(error, "compute-sms", "A:B within the GPU's SMs", text);
+    if (text) *sms = range.count;
+    ranges_free(&range);
+    if (*sms > 0 && *sms + kernel_sms <= all) return true;
+    g_autofree char *expected =
+        g_strdup_printf("some of the %u SMs of the GPU that the kernels' %u leave", all, kernel_sms);
+    return refuse(error, "compute-sms", expected, text ? text : "none");
+}
+
+bool beside_parse(const struct case_options *c, const struct cluster *cluster, uint32_t kernel_sms,
+                  struct beside *beside, GError **error)
+{
+    static const char *const kernels[] = { "ll", "normal", "v2", NULL };
+    if (beside->read) return true;
+    beside->read = true;
+    if (!c->compute || (c->kernel && !g_strv_contains(kernels, c->kernel))) return true;
+    if (!load_parse(c->compute, &beside->load, error) ||
+        !sms_parse(c->compute_sms, kernel_sms, cluster->gpu.sms, &beside->load.sms, error))
+        return false;
+    if (!pressure_known(&cluster->gpu)) {
+        g_set_error(error, BESIDE_ERROR, BESIDE_ERROR_TEXT,
+                    "compute: expected hbm-queue in [gpu] of %s, which says what loads wait for, found none",
+                    cluster->path);
+        return false;
+    }
+    beside->load.flight_bytes = PRESSURE_FLIGHT_BYTES;
+    beside->load.bound = true;
+    beside->wanted = true;
+    return true;
+}
+
+void beside_set(const struct beside *beside, const struct cluster *cluster, struct world *world, uint32_t ranks,
+                uint32_t phase)
+{
+    double rate;
+    if (!beside->wanted) return;
+    assert(phase < BESIDE_PHASES_MAX);
+    const struct pressure c = pressure_solve(&cluster->gpu, &beside->own[phase], &beside->load, 1, &rate);
+    for (uint32_t r = 0; r < ranks; r++) world_pressure_set(world, r, &c);
+}
+
+/* Half of a kernel's bytes are reads.  The mean of the last two rounds, by ratio, is calmer than the last. */
+void beside_learn(struct beside *beside, uint32_t phase, const struct world_result *result, uint32_t ranks)
+{
+    double bytes = 0, time_ps = 0;
+    for (uint32_t r = 0; r < ranks; r++) {
+        bytes += (double)result[r].use[WORLD_HBM].bytes;
+        time_ps += (double)result[r].time_ps;
+    }
+    struct pressure_load *own = &beside->own[phase];
+    const double bps = time_ps > 0 ? bytes / time_ps * 1e12 / 2 : 0;
+    own->read_bps = own->read_bps > 0 ? sqrt(own->read_bps * bps) : bps;
+    own->write_bps = own->read_bps;
+}

@@ -1,0 +1,40 @@
+/* beside.h - a load on the GPUs beside dispatch and combine: what --compute and --compute-sms say of it.
+ * Private to models/predict. */
+#ifndef MODELS_PREDICT_BESIDE_H
+#define MODELS_PREDICT_BESIDE_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "models/case.h"
+#include "models/cluster.h"
+#include "models/hardware/pressure.h"
+#include "models/hardware/world.h"
+
+#define BESIDE_ERROR (g_quark_from_static_string("eptwin-beside"))
+enum beside_error { BESIDE_ERROR_TEXT };
+
+enum { BESIDE_PHASES_MAX = 16 };
+
+struct beside { /* all zero before it is read */
+    bool read, wanted;
+    struct pressure_load load;
+    struct pressure_load own[BESIDE_PHASES_MAX]; /* what each phase asks of the memory, by rounds before */
+};
+
+/* How often a case with --compute runs, until what its kernels ask of the memory and what they wait for fit. */
+uint32_t beside_rounds(const struct beside *beside);
+
+/* "read:1900GB/s", "write:2700GB/s", "copy:2600GB/s": bytes of HBM a second that the load moves alone (a copy's are
+ * read and written), or a time: arithmetic, which takes nothing of the memory.  SMs by --compute-sms, else all that the
+ * kernels (kernel_sms) leave.  Only for dispatch and combine: other kernels have arithmetic of their own.
+ * Reads it once: called again, it changes nothing. */
+bool beside_parse(const struct case_options *c, const struct cluster *cluster, uint32_t kernel_sms,
+                  struct beside *beside, GError **error);
+/* The world's ranks work beside it from now on, in a phase. */
+void beside_set(const struct beside *beside, const struct cluster *cluster, struct world *world, uint32_t ranks,
+                uint32_t phase);
+/* What the phase has asked of the memory. */
+void beside_learn(struct beside *beside, uint32_t phase, const struct world_result *result, uint32_t ranks);
+
+#endif

@@ -1,0 +1,22 @@
+# Loads on the GPU beside dispatch and combine: arithmetic slows nothing, copies slow combine most; what cannot be.
+run="$EPTWIN simulate --cluster source/models/clusters/h100-cx7.ini --num-ranks 2 --num-tokens 4096 --num-experts 256"
+normal="--kernel normal --cached --num-sms 24"
+times() { grep -E '^(dispatch|combine),all,time_us,' | cut -d, -f1,4; }
+bad() { $run "$@" >out 2>err; echo "exit $?, $(wc -l <out) lines of output"; cat err; }
+
+for compute in 100us copy:1300GB/s copy:2600GB/s read:2600GB/s; do
+    echo "# $compute"
+    $run $normal --compute $compute | times
+done
+echo '# on few SMs; low latency; V2'
+$run $normal --compute copy:500GB/s --compute-sms 24:32 | times
+$run --kernel ll --num-tokens 128 --num-sms 64 --compute copy:1300GB/s | times
+$run --kernel v2 --num-sms 24 --compute copy:2600GB/s | times
+echo '# the record says it'
+$run $normal --compute copy:500GB/s --compute-sms 24:32 | grep compute
+bad $normal --compute half
+bad $normal --compute copy:0GB/s
+bad $normal --compute copy:500GB/s --compute-sms 0:133
+bad $normal --compute copy:500GB/s --compute-sms 0:120
+bad --kernel ll --num-tokens 128 --compute copy:500GB/s
+bad --cluster source/models/clusters/b200.ini $normal --compute copy:500GB/s

@@ -1,0 +1,81 @@
+/* test_beside.c - kernels of one GPU that share its memory: what loads wait for, and how fast each goes on. */
+#include "models/cluster.h"
+#include "models/hardware/pressure.h"
+#include "tests/unit.h"
+
+#include <math.h>
+
+const char unit_suite[] = "beside";
+
+/* 1000 GB/s each way and mixed, S 100 ns, T 1000 ns, an L2 of 50 MB, SMs that move 100 GB/s at most. */
+static const struct cluster_gpu gpu = {
+    .hbm_rate_bps = UINT64_C(8000000000000),
+    .hbm_read_rate_bps = UINT64_C(8000000000000),
+    .hbm_write_rate_bps = UINT64_C(8000000000000),
+    .hbm_queue_ps = 100000,
+    .hbm_write_burst_ps = 1000000,
+    .l2_bytes = 50000000,
+    .copy = { .sm_rate_bps = UINT64_C(400000000000) },
+};
+static const struct pressure_load nothing;
+
+static void test_steady_load(void)
+{
+    double rate;
+    /* Half of the rate, reads: S rho / (2 (1 - rho)) = 100 * 0.5 / 1 = 50 ns. */
+    struct pressure_load l = { .read_bps = 500e9, .sms = 100 };
+    struct pressure c = pressure_solve(&gpu, &nothing, &l, 1, &rate);
+    CU_ASSERT_DOUBLE_EQUAL((double)c.load_ps, 50000, 10);
+    CU_ASSERT_EQUAL(c.store_ps, 0);
+    CU_ASSERT_DOUBLE_EQUAL(rate, 1, 1e-9);
+    /* Half of it writes: T rho w = 1000 * 0.5 * 0.5 = 250 ns more; stores wait 0.5 * 50. */
+    l = (struct pressure_load){ .read_bps = 250e9, .write_bps = 250e9, .sms = 100 };
+    c = pressure_solve(&gpu, &nothing, &l, 1, &rate);
+    CU_ASSERT_DOUBLE_EQUAL((double)c.load_ps, 300000, 10);
+    CU_ASSERT_DOUBLE_EQUAL((double)c.store_ps, 25000, 10);
+    /* The kernel's own bytes count, and share the L2 with the load's: 100 of 600. */
+    const struct pressure_load own = { .read_bps = 50e9, .write_bps = 50e9 };
+    c = pressure_solve(&gpu, &own, &l, 1, &rate);
+    CU_ASSERT_DOUBLE_EQUAL((double)c.load_ps, 100000 * 0.6 / 0.8 + 1000000 * 0.6 * 0.5, 10);
+    CU_ASSERT_DOUBLE_EQUAL((double)c.l2_bytes, 50e6 / 6, 100);
+}
+
+static void test_nothing(void)
+{
+    double rate = 0;
+    const struct pressure_load arithmetic = { .sms = 100, .flight_bytes = 65536, .bound = true };
+    const struct pressure c = pressure_solve(&gpu, &nothing, &arithmetic, 1, &rate);
+    CU_ASSERT_EQUAL(c.load_ps, 0);
+    CU_ASSERT_EQUAL(c.store_ps, 0);
+    CU_ASSERT_DOUBLE_EQUAL(rate, 1, 1e-9);
+    const struct cluster_gpu unknown = { .hbm_rate_bps = 8 };
+    CU_ASSERT_FALSE(pressure_known(&unknown));
+    CU_ASSERT_TRUE(pressure_known(&gpu));
+}
+
+/* Loads that ask for more than there is: nobody gets it, and who has few bytes on their way waits longest. */
+static void test_saturation(void)
+{
+    double rate[2], less[2];
+    const struct pressure_load steady[] = { { .read_bps = 800e9, .sms = 60 }, { .read_bps = 800e9, .sms = 60 } };
+    struct pressure c = pressure_solve(&gpu, &nothing, steady, 2, rate);
+    CU_ASSERT_DOUBLE_EQUAL(rate[0], 1 / 1.6, 0.01); /* alone both would have all */
+    CU_ASSERT_DOUBLE_EQUAL(rate[1], rate[0], 1e-9);
+    CU_ASSERT_TRUE(c.load_ps > 10 * gpu.hbm_queue_ps);
+    const struct pressure_load bound = {
+        .read_bps = 900e9, .sms = 60, .flight_bytes = PRESSURE_FLIGHT_BYTES, .bound = true
+    };
+    const struct pressure_load own = { .read_bps = 300e9 };
+    c = pressure_solve(&gpu, &own, &bound, 1, rate);
+    CU_ASSERT_TRUE(rate[0] > 0.7 && rate[0] < 0.85); /* 700 of 900 are left, and some of that is waiting */
+    const struct pressure_load two[] = { bound, { .write_bps = 200e9, .sms = 20 } };
+    (void)pressure_solve(&gpu, &own, two, 2, less);
+    CU_ASSERT_TRUE(less[0] < rate[0]); /* the more there are, the less each gets */
+}
+
+void unit_tests(CU_pSuite suite)
+{
+    CU_add_test(suite, "loads that ask for a steady rate", test_steady_load);
+    CU_add_test(suite, "arithmetic takes nothing of the memory", test_nothing);
+    CU_add_test(suite, "loads that ask for more than there is", test_saturation);
+}
