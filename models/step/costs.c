@@ -82,7 +82,7 @@ static double flops_us(const struct costs_options *o, enum step_op op, const str
 
 static double bytes_us(const struct costs_options *o, const struct work *w)
 {
-    return w->read_bytes / o->gpu->read_gbs / 1e3 + w->write_bytes / o->gpu->write_gbs / 1e3;
+    return w->read_bytes / o->read_gbs / 1e3 + w->write_bytes / o->write_gbs / 1e3;
 }
 
 /* ---- tables ---- */
@@ -92,7 +92,7 @@ static double table_us(const struct costs_options *o, const char *op, const char
                        double tokens, double context, char source[64])
 {
     const struct compute_table *const tables[] = { o->own, o->shipped };
-    const char *const gpus[] = { o->gpu->name, o->gpu->like };
+    const char *const gpus[] = { o->gpu->name, o->gpu->tables };
     for (size_t t = 0; t < G_N_ELEMENTS(tables); t++)
         for (size_t g = 0; tables[t] && g < G_N_ELEMENTS(gpus) && gpus[g]; g++) {
             bool beyond;

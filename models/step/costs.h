@@ -1,9 +1,9 @@
 /* costs.h - what the compute kernels of a step take on a rank: from tables, else from a roofline.
  *
- * The user's own table counts before the shipped one, the GPU's own surfaces before those of the GPU that it is like
- * (tables/gpus.ini).  A roofline is the longer of arithmetic (at the share of the data sheet's rate that large GEMMs
- * reach) and of bytes (at the measured rate of HBM), and a few empty kernels.  It also says, for times of tables, which
- * share of them feels the clock, and the bytes. */
+ * The user's own table counts before the shipped one, the GPU's own surfaces before those of the GPU whose tables count
+ * for it (tables/gpus.ini).  A roofline is the longer of arithmetic (at the share of the data sheet's rate that large
+ * GEMMs reach) and of bytes (at the cluster file's rates of HBM), and a few empty kernels.  It also says, for times of
+ * tables, which share of them feels the clock, and the bytes. */
 #ifndef MODELS_STEP_COSTS_H
 #define MODELS_STEP_COSTS_H
 
@@ -24,8 +24,9 @@ struct costs_options {
     bool contiguous;       /* rows of experts without gaps (normal kernels), else by expert and source (low latency) */
     uint32_t attention_tp; /* ranks that share the heads of attention, and its sequences */
     double context;        /* tokens of a sequence */
-    double clock_ghz;      /* of the tensor cores' load; 0: at which the tables were measured */
-    uint32_t sms, leave_sms; /* of the GPU; that the experts' GEMMs leave to others */
+    double read_gbs, write_gbs; /* of its memory */
+    double clock_ghz;           /* of the tensor cores' load; 0: at which the tables were measured */
+    uint32_t sms, leave_sms;    /* of the GPU; that the experts' GEMMs leave to others */
 };
 
 /* The op of a layer for `tokens` of the rank, of which `rows` come to its `experts` (STEP_EXPERTS alone). */

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <math.h>
 #include <string.h>
+#include "models/hardware/pressure.h"
 #include "sim/share.h"
 #include "sim/units.h"
 
@@ -138,21 +139,27 @@ static bool words_settle(struct step_plan *p, const struct step_options *o, bool
     return true;
 }
 
-static void costs_settle(struct step_plan *p, const struct step_options *o, const struct case_options *c, bool prefill)
+static double gbs(uint64_t rate_bps) { return (double)rate_bps / 8e9; }
+
+static void costs_settle(struct step_plan *p, const struct step_options *o, const struct case_options *c,
+                         const struct cluster_gpu *gpu, bool prefill)
 {
     const bool normal = strcmp(p->c.kernel, "ll") != 0;
-    p->costs = (struct costs_options){ .net = p->net,
-                                       .gpu = p->gpu,
-                                       .own = p->own,
-                                       .shipped = p->shipped,
-                                       .prefill = prefill,
-                                       .fp8 = !c->dtype || strcmp(c->dtype, "fp8") == 0,
-                                       .contiguous = normal,
-                                       .attention_tp = value_or(o->attention_tp, 1),
-                                       .context = value_or(o->context, CONTEXT_DEFAULT),
-                                       .clock_ghz = o->clock_ghz > 0 ? o->clock_ghz
-                                                    : prefill        ? p->gpu->sustained_clock_ghz
-                                                                     : 0 };
+    p->costs =
+        (struct costs_options){ .net = p->net,
+                                .gpu = p->gpu,
+                                .own = p->own,
+                                .shipped = p->shipped,
+                                .prefill = prefill,
+                                .fp8 = !c->dtype || strcmp(c->dtype, "fp8") == 0,
+                                .contiguous = normal,
+                                .attention_tp = value_or(o->attention_tp, 1),
+                                .context = value_or(o->context, CONTEXT_DEFAULT),
+                                .read_gbs = gbs(gpu->hbm_read_rate_bps ? gpu->hbm_read_rate_bps : gpu->hbm_rate_bps),
+                                .write_gbs = gbs(gpu->hbm_write_rate_bps ? gpu->hbm_write_rate_bps : gpu->hbm_rate_bps),
+                                .clock_ghz = o->clock_ghz > 0 ? o->clock_ghz
+                                             : prefill        ? p->gpu->sustained_clock_ghz
+                                                              : 0 };
 }
 
 static bool tp_refuse(const struct step_plan *p, GError **error)
@@ -177,7 +184,7 @@ bool step_plan_make(struct step_plan *p, const struct step_options *o, const str
     p->batch = value_or(o->batch, prefill ? BATCH_PREFILL : BATCH_DECODE);
     if (p->batch < p->batches) return refuse(error, "batch", "at least a token for each of two batches", "1");
     if (!case_make(p, o, c, cluster, prefill, error)) return false;
-    costs_settle(p, o, c, prefill);
+    costs_settle(p, o, c, &cluster->gpu, prefill);
     if (p->costs.attention_tp > p->net->heads || p->load.routing.ranks % p->costs.attention_tp)
         return tp_refuse(p, error);
     p->costs.sms = cluster->gpu.sms;
@@ -190,7 +197,7 @@ bool step_plan_make(struct step_plan *p, const struct step_options *o, const str
     p->run.jitter = o->jitter_pct / 100;
     p->run.launch_ps = o->graph ? 0 : cluster->calls.launch_call_ps;
     p->run.sync_ps = cluster->gpu.host_sync_ps;
-    p->run.contention = o->contention;
+    p->run.contention = pressure_known(&cluster->gpu) && !o->no_contention;
     return memory_check(p, error);
 }
 

@@ -18,7 +18,7 @@ struct step_options {
     char *net, *gpu, *table, *phase, *schedule, *layers; /* as given; NULL: the default */
     int batch, context, attention_tp, redundant, draws;  /* 0: the default */
     double clock_ghz, spread_pct, jitter_pct;
-    bool graph, contention;
+    bool graph, no_contention;
 };
 
 /* What step_options become. */

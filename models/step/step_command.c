@@ -31,7 +31,7 @@ struct arguments {
     struct step_options step;
     char *output, *format, *timeline;
     char **set;
-    gboolean explain, launches, alone;
+    gboolean explain, launches, no_contention;
 };
 
 enum { TOPICS_OWN = 2 };
@@ -66,6 +66,8 @@ static bool parse(struct case_options *c, struct arguments *a, int argc, char **
           "N" },
         { "launches", 0, 0, G_OPTION_ARG_NONE, &a->launches, "The host launches each kernel (default: CUDA graphs)",
           NULL },
+        { "no-contention", 0, 0, G_OPTION_ARG_NONE, &a->no_contention,
+          "Kernels on one GPU share its SMs, but take nothing of each other's memory", NULL },
         { "spread", 0, 0, G_OPTION_ARG_DOUBLE, &o->spread_pct, "Deviation of the clocks of GPUs, percent (default 0)",
           "PCT" },
         { "jitter", 0, 0, G_OPTION_ARG_DOUBLE, &o->jitter_pct,
@@ -91,6 +93,7 @@ static bool parse(struct case_options *c, struct arguments *a, int argc, char **
     case_topics(c, topics + TOPICS_OWN);
     if (!command_line_parse(&line, argc, argv, NULL, error)) return false;
     o->graph = !a->launches;
+    o->no_contention = a->no_contention;
     if (!c->cluster)
         g_set_error(error, STEP_ERROR, STEP_ERROR_OPTION,
                     "--cluster: expected a file or a name that eptwin cluster list prints, found none");

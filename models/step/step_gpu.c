@@ -16,11 +16,6 @@ static const struct key {
     { "fp8-tflops", offsetof(struct step_gpu, fp8_tflops) },
     { "gemm-share", offsetof(struct step_gpu, gemm_share) },
     { "small-us", offsetof(struct step_gpu, small_us) },
-    { "read-gbs", offsetof(struct step_gpu, read_gbs) },
-    { "write-gbs", offsetof(struct step_gpu, write_gbs) },
-    { "copy-gbs", offsetof(struct step_gpu, copy_gbs) },
-    { "queue-ns", offsetof(struct step_gpu, queue_ns) },
-    { "write-burst-ns", offsetof(struct step_gpu, write_burst_ns) },
     { "memory-gb", offsetof(struct step_gpu, memory_gb) },
     { "clock-ghz", offsetof(struct step_gpu, clock_ghz) },
     { "sustained-clock-ghz", offsetof(struct step_gpu, sustained_clock_ghz) },
@@ -52,7 +47,7 @@ static bool keys_read(const struct key_file *file, struct step_gpu *gpu, GError 
                     file->path, gpu->name, keys[i].name, text ? text : "");
         return false;
     }
-    gpu->like = key_file_text(file, gpu->name, "like");
+    gpu->tables = key_file_text(file, gpu->name, "tables");
     return true;
 }
 
@@ -96,6 +91,6 @@ void step_gpu_free(struct step_gpu *gpu)
 {
     if (!gpu) return;
     g_free(gpu->name);
-    g_free(gpu->like);
+    g_free(gpu->tables);
     g_free(gpu);
 }

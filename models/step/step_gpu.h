@@ -9,12 +9,10 @@
 enum step_gpu_error { STEP_GPU_ERROR_NAME, STEP_GPU_ERROR_KEY };
 
 struct step_gpu {
-    char *name, *like; /* like: whose tables count where it has none; NULL: nobody's */
+    char *name, *tables; /* tables: whose count where it has none of an op; NULL: nobody's */
     double bf16_tflops, fp8_tflops;
     double gemm_share; /* of these, what large GEMMs reach */
     double small_us;   /* a kernel that does next to nothing */
-    double read_gbs, write_gbs, copy_gbs;
-    double queue_ns, write_burst_ns; /* contention.h */
     double memory_gb;
     double clock_ghz, sustained_clock_ghz; /* at which tables were measured; under the load of whole layers */
 };

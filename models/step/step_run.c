@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 #include "models/hardware/agenda.h"
+#include "models/hardware/pressure.h"
 #include "models/hardware/graph.h"
 #include "models/hardware/transport.h"
 #include "models/hardware/world.h"
@@ -204,6 +205,53 @@ static void device_begin(void *context, uint32_t rank, uint32_t kernel)
     world_kernel_begin(run->world, rank, launch->worker, launch->worker_count);
 }
 
+/* What a kernel asks of the memory, alone.  Half of what dispatch and combine move is read. */
+static struct pressure_load load_of(const struct step_run *run, uint32_t rank, const struct device_running *k)
+{
+    const struct step_cost *cost = step_run_cost(run, rank, k->kernel);
+    const struct schedule_kernel *kernel = schedule_kernel(run->schedule, k->kernel);
+    const double seconds = cost->us / 1e6;
+    if (kernel->op == STEP_COMM) {
+        const struct world_result *alone = &run->alone[(size_t)kernel->phase * run->job->ranks + rank];
+        const double bps = (double)alone->use[WORLD_HBM].bytes / 2 / seconds;
+        return (struct pressure_load){ .read_bps = bps, .write_bps = bps };
+    }
+    return (struct pressure_load){ .read_bps = cost->read_bytes / seconds,
+                                   .write_bps = cost->write_bytes / seconds,
+                                   .sms = k->sms_share * cost->sms,
+                                   .flight_bytes = PRESSURE_FLIGHT_BYTES,
+                                   .bound = cost->clock_share < 0.5 };
+}
+
+static void device_contend(void *context, uint32_t rank, struct device_running *running, uint32_t count)
+{
+    struct step_run *run = context;
+    const struct cluster_gpu *gpu = &run->options->cluster->gpu;
+    struct pressure_load own = { 0 }, load[DEVICE_RUNNING_MAX] = { 0 };
+    double rate[DEVICE_RUNNING_MAX];
+    uint32_t loads = 0, place[DEVICE_RUNNING_MAX];
+    if (count < 2) {
+        world_pressure_set(run->world, rank, NULL);
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const struct pressure_load l = load_of(run, rank, &running[i]);
+        if (schedule_kernel(run->schedule, running[i].kernel)->op == STEP_COMM) {
+            own = l;
+            continue;
+        }
+        place[loads] = i;
+        load[loads++] = l;
+    }
+    const struct pressure c = pressure_solve(gpu, &own, load, loads, rate);
+    world_pressure_set(run->world, rank, &c);
+    for (uint32_t i = 0; i < loads; i++) {
+        const double clock_share = step_run_cost(run, rank, running[place[i]].kernel)->clock_share;
+        running[place[i]].slow =
+            load[i].bound ? clock_share + (1 - clock_share) / fmax(rate[i], 1e-3) : 1 / fmax(rate[i], 1e-3);
+    }
+}
+
 static void agenda_begin(void *context)
 {
     struct step_run *run = context;
@@ -249,6 +297,7 @@ static bool schedule_run(struct step_run *run, GError **error)
                                                        .now_ps = device_now,
                                                        .timer_set = device_timer_set,
                                                        .begin = device_begin,
+                                                       .contend = o->contention ? device_contend : NULL,
                                                        .context = run,
                                                        .speed = run->speed,
                                                        .jitter = o->jitter,
