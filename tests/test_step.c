@@ -149,7 +149,8 @@ static char *order_of(const struct schedule *s, int stream)
 
 static void test_schedules(void)
 {
-    const struct schedule_layers one = { 0, 1, true, false }, all = { 1, 1, false, true };
+    const struct schedule_layers one = { .sparse = 1, .shared = true }, all = { .dense = 1, .sparse = 1, .head = true };
+    const struct schedule_layers ordered = { .sparse = 1, .ordered = true };
     static const struct {
         enum step_overlap overlap;
         const struct schedule_phases *phases;
@@ -170,7 +171,11 @@ static void test_schedules(void)
         CU_ASSERT_STRING_EQUAL(order, cases[i].order);
         schedule_free(s);
     }
-    struct schedule *s = schedule_new(STEP_SEQUENTIAL, &all, &hook_phases, NULL);
+    struct schedule *s = schedule_new(STEP_TWO_BATCH, &ordered, &normal_phases, NULL);
+    g_autofree char *parts = order_of(s, STREAM_MAIN);
+    CU_ASSERT_STRING_EQUAL(parts, " a0 g0 a1 g1 o0 u0 d0 r0 o1 u1 d1 r1");
+    schedule_free(s);
+    s = schedule_new(STEP_SEQUENTIAL, &all, &hook_phases, NULL);
     g_autofree char *order = order_of(s, -1);
     CU_ASSERT_STRING_EQUAL(order, " a0 d0 a0 g0 0/0 1/0 e0 2/0 3/0 h0");
     schedule_free(s);

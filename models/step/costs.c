@@ -66,6 +66,22 @@ static struct work work_of(const struct costs_options *o, enum step_op op, doubl
     case STEP_SHARED: return ffn_work(o, tokens, (double)net_shared_weights(n), n->shared_inter);
     case STEP_DENSE: return ffn_work(o, tokens, (double)net_dense_weights(n), n->inter);
     case STEP_EXPERTS: return ffn_work(o, rows, 3.0 * n->hidden * n->expert_inter * experts, n->expert_inter);
+    case STEP_UP:
+        w = gemm_work(o, rows, 2.0 * n->hidden * n->expert_inter * experts, n->hidden, 2.0 * n->expert_inter);
+        w.read_bytes += 4 * rows * n->expert_inter;
+        w.write_bytes += 2 * rows * n->expert_inter;
+        w.kernels = 2;
+        return w;
+    case STEP_DOWN:
+        return gemm_work(o, rows, (double)n->hidden * n->expert_inter * experts, n->expert_inter, n->hidden);
+    case STEP_ORDER: /* each row is read and written */
+        w.read_bytes = w.write_bytes = rows * n->hidden * bytes_of(o);
+        w.kernels = 3;
+        return w;
+    case STEP_RESTORE: /* a token comes back with as many rows as it has experts here */
+        w.read_bytes = rows * n->hidden * 2;
+        w.write_bytes = rows / n->topk * n->hidden * 2;
+        return w;
     case STEP_HEAD:
         return gemm_work(o, o->prefill ? 1 : tokens, (double)n->hidden * n->vocabulary, n->hidden, n->vocabulary);
     default: break;
@@ -73,11 +89,13 @@ static struct work work_of(const struct costs_options *o, enum step_op op, doubl
     return w;
 }
 
+static bool op_is_gemm_of_experts(enum step_op op) { return op == STEP_EXPERTS || op == STEP_UP || op == STEP_DOWN; }
+
 /* FLOPs of an experts' GEMM are of its rows, not of all experts. */
 static double flops_us(const struct costs_options *o, enum step_op op, const struct work *w, double experts)
 {
     const double rate = (o->fp8 ? o->gpu->fp8_tflops : o->gpu->bf16_tflops) * o->gpu->gemm_share * 1e6;
-    return (op == STEP_EXPERTS && experts > 0 ? w->flops / experts : w->flops) / rate;
+    return (op_is_gemm_of_experts(op) && experts > 0 ? w->flops / experts : w->flops) / rate;
 }
 
 static double bytes_us(const struct costs_options *o, const struct work *w)
@@ -116,31 +134,38 @@ static double attention_us(const struct costs_options *o, double tokens, char so
 {
     const struct net *n = o->net;
     const double rows = tokens * o->attention_tp;
-    const double sequences = o->prefill ? rows / o->context : rows;
+    const double context = o->prefill ? fmin(o->context, rows) : o->context; /* a batch may be less than a sequence */
+    const double sequences = o->prefill ? rows / context : rows;
     g_autofree char *shape = n->latent ? g_strdup_printf("%u", n->heads / o->attention_tp)
                                        : g_strdup_printf("%u/%u/%u", n->heads / o->attention_tp,
                                                          MAX(n->kv_heads / o->attention_tp, 1u), n->head_size);
     const char *op = n->latent    ? (o->prefill ? "mla_prefill" : "mla_decode")
                      : o->prefill ? "gqa_prefill"
                                   : "gqa_decode";
-    return table_us(o, op, o->fp8 ? "fp8" : "bf16", shape, sequences, o->context, source);
+    return table_us(o, op, o->fp8 ? "fp8" : "bf16", shape, sequences, context, source);
 }
 
-/* Both GEMMs as one row of a table, or each as a row. */
-static double experts_us(const struct costs_options *o, double rows, double experts, char source[64])
+/* Both GEMMs as one row of a table, which with rows in order also holds the ordering, or each as a row. */
+static double experts_us(const struct costs_options *o, enum step_op op, double rows, double experts, char source[64])
 {
     const struct net *n = o->net;
     const char *dtype = o->fp8 ? "fp8" : "bf16";
     g_autofree char *both = g_strdup_printf("%ux%u", n->hidden, n->expert_inter);
     g_autofree char *up = g_strdup_printf("%ux%u", n->hidden, 2 * n->expert_inter);
     g_autofree char *down = g_strdup_printf("%ux%u", n->expert_inter, n->hidden);
-    const double us =
+    double us =
         table_us(o, o->contiguous ? "experts_contiguous" : "experts_masked", dtype, both, rows, experts, source);
-    if (!isnan(us)) return us;
-    const double up_us = table_us(o, "grouped", dtype, up, rows, experts, source);
-    const double down_us = table_us(o, "grouped", dtype, down, rows, experts, source);
-    const struct work between = { .read_bytes = 4 * rows * n->expert_inter, .write_bytes = 2 * rows * n->expert_inter };
-    return up_us + down_us + bytes_us(o, &between) + o->gpu->small_us;
+    if (op == STEP_EXPERTS && !isnan(us)) return us;
+    if (!isnan(us)) {
+        const struct work order = work_of(o, STEP_ORDER, 0, rows, experts),
+                          restore = work_of(o, STEP_RESTORE, 0, rows, experts);
+        us = fmax(us - bytes_us(o, &order) - bytes_us(o, &restore), us / 2);
+        return op == STEP_UP ? us * 2 / 3 : us / 3; /* as their weights */
+    }
+    const struct work gated = { .read_bytes = 4 * rows * n->expert_inter, .write_bytes = 2 * rows * n->expert_inter };
+    const double up_us = op == STEP_DOWN ? 0 : table_us(o, "grouped", dtype, up, rows, experts, source);
+    const double down_us = op == STEP_UP ? 0 : table_us(o, "grouped", dtype, down, rows, experts, source);
+    return up_us + down_us + (op == STEP_DOWN ? 0 : bytes_us(o, &gated) + o->gpu->small_us);
 }
 
 static double op_table_us(const struct costs_options *o, enum step_op op, double tokens, double rows, double experts,
@@ -151,7 +176,9 @@ static double op_table_us(const struct costs_options *o, enum step_op op, double
     case STEP_ATTENTION:
     case STEP_PROJECT:
     case STEP_CORE: return attention_us(o, tokens, source);
-    case STEP_EXPERTS: return experts_us(o, fmax(rows, 1), experts, source);
+    case STEP_EXPERTS:
+    case STEP_UP:
+    case STEP_DOWN: return experts_us(o, op, fmax(rows, 1), experts, source);
     case STEP_SHARED: {
         g_autofree char *shape = g_strdup_printf("%ux%u", n->hidden, n->shared_inter);
         return table_us(o, "shared_expert", o->fp8 ? "fp8" : "bf16", shape, tokens, 1, source);
@@ -166,7 +193,8 @@ static double op_table_us(const struct costs_options *o, enum step_op op, double
 static enum step_occupancy occupancy_of(enum step_op op)
 {
     /* DeepGEMM's and CUTLASS's grouped GEMMs give each block an equal share; cuBLAS and attention hand out tiles. */
-    return op == STEP_EXPERTS ? OCCUPANCY_SHARES : op == STEP_GATE ? OCCUPANCY_SHORT : OCCUPANCY_TILES;
+    if (op_is_gemm_of_experts(op)) return OCCUPANCY_SHARES;
+    return op == STEP_GATE || op == STEP_ORDER || op == STEP_RESTORE ? OCCUPANCY_SHORT : OCCUPANCY_TILES;
 }
 
 /* What of attention's time precedes its core, as rooflines divide it. */
@@ -180,6 +208,14 @@ static double project_share(const struct costs_options *o, double tokens, const 
     return fmin(before_us / fmax(flops_us(o, STEP_PROJECT, all, 0), bytes_us(o, all)), 1);
 }
 
+/* A kernel takes the longer of both times: it feels the clock as much as arithmetic is the longer one.  Where both are
+ * alike it feels each a little, as GEMMs between few and many rows do. */
+static double bound_share(double arithmetic_us, double memory_us)
+{
+    const double a = pow(arithmetic_us, 4), m = pow(memory_us, 4);
+    return a + m > 0 ? a / (a + m) : 0;
+}
+
 struct step_cost costs_of(const struct costs_options *o, enum step_op op, double tokens, double rows, double experts)
 {
     struct step_cost cost = { .occupancy = occupancy_of(op), .sms = o->sms };
@@ -189,6 +225,7 @@ struct step_cost costs_of(const struct costs_options *o, enum step_op op, double
     cost.read_bytes = w.read_bytes;
     cost.write_bytes = w.write_bytes;
     cost.us = op_table_us(o, op, tokens, rows, experts, cost.source);
+    const bool other_gpu = !isnan(cost.us) && o->gpu->tables && !strstr(cost.source, o->gpu->name);
     if (isnan(cost.us)) {
         cost.us = fmax(arithmetic_us, memory_us) + w.kernels * o->gpu->small_us;
         snprintf(cost.source, sizeof cost.source, "roofline");
@@ -199,9 +236,11 @@ struct step_cost costs_of(const struct costs_options *o, enum step_op op, double
         cost.read_bytes *= share;
         cost.write_bytes *= share;
     }
-    cost.clock_share = arithmetic_us / (arithmetic_us + memory_us);
+    cost.clock_share = bound_share(arithmetic_us, memory_us);
+    if (other_gpu) /* of which the share that memory bounds goes as the memories do */
+        cost.us *= cost.clock_share + (1 - cost.clock_share) * o->gpu->tables_memory_gbs / o->gpu->memory_gbs;
     if (o->clock_ghz > 0) cost.us *= 1 + cost.clock_share * (o->gpu->clock_ghz / o->clock_ghz - 1);
-    if (op == STEP_EXPERTS && o->leave_sms && o->leave_sms < o->sms) {
+    if (op_is_gemm_of_experts(op) && o->leave_sms && o->leave_sms < o->sms) {
         const double share = (double)(o->sms - o->leave_sms) / o->sms;
         cost.us *= cost.clock_share / share + (1 - cost.clock_share) / fmin(1, share / DEVICE_BYTES_SHARE);
         cost.sms = o->sms - o->leave_sms;

@@ -29,7 +29,7 @@ struct costs_options {
     uint32_t sms, leave_sms;    /* of the GPU; that the experts' GEMMs leave to others */
 };
 
-/* The op of a layer for `tokens` of the rank, of which `rows` come to its `experts` (STEP_EXPERTS alone). */
+/* The op of a layer for `tokens` of the rank, of which `rows` come to its `experts` (ops of experts alone). */
 struct step_cost costs_of(const struct costs_options *o, enum step_op op, double tokens, double rows, double experts);
 
 /* Bytes of weights and of the cache on a GPU. */

@@ -95,7 +95,8 @@ static double work_ps(const struct device *d, uint32_t rank, uint32_t kernel)
 {
     const struct step_cost *cost = cost_of(d, rank, kernel);
     const double speed = d->options.speed ? d->options.speed[rank] : 1;
-    double us = cost->us * (1 - cost->clock_share + cost->clock_share / speed);
+    const double slow = d->options.slow ? d->options.slow[rank] : 1;
+    double us = slow * cost->us * (1 - cost->clock_share + cost->clock_share / speed);
     if (d->options.jitter > 0) {
         struct rng rng;
         rng_seed(&rng, d->options.seed ^ ((uint64_t)(rank + 1) << 32 | kernel));

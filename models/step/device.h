@@ -61,6 +61,7 @@ struct device_options {
     /* Kernels that share the rank's GPU from now on, or count 0.  NULL: none slows another. */
     void (*contend)(void *context, uint32_t rank, struct device_running *running, uint32_t count);
     void *context;
+    const double *slow;  /* [ranks] how long each GPU takes for all its work, against others; NULL: all 1 */
     const double *speed; /* [ranks] clock of each GPU over the nominal one; NULL: all 1 */
     double jitter;       /* deviation of the time of each compute kernel, as a share of it, drawn by seed */
     uint64_t seed;

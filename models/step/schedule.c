@@ -9,7 +9,8 @@
 const char *step_op_name(enum step_op op)
 {
     static const char *const name[STEP_OPS] = { "attention", "project", "core", "gate", "shared",
-                                                "experts",   "dense",   "head", "comm" };
+                                                "experts",   "order",   "up",   "down", "restore",
+                                                "dense",     "head",    "comm" };
     return name[op];
 }
 
@@ -33,7 +34,7 @@ bool step_overlap_parse(const char *text, enum step_overlap *overlap)
 struct maker {
     struct schedule *schedule;
     const struct schedule_phases *phases;
-    bool shared;
+    bool shared, ordered;
 };
 
 /* Waits that are SCHEDULE_NONE are left out. */
@@ -73,6 +74,16 @@ static uint32_t combine(struct maker *m, uint8_t stream, uint32_t layer, uint32_
     return comm(m, stream, layer, batch, m->phases->combine, m->phases->count, after);
 }
 
+/* Returns the last kernel. */
+static uint32_t experts(struct maker *m, uint32_t layer, uint32_t batch, uint32_t after)
+{
+    if (!m->ordered) return add(m, STREAM_MAIN, STEP_EXPERTS, layer, batch, after, SCHEDULE_NONE);
+    add(m, STREAM_MAIN, STEP_ORDER, layer, batch, after, SCHEDULE_NONE);
+    add(m, STREAM_MAIN, STEP_UP, layer, batch, SCHEDULE_NONE, SCHEDULE_NONE);
+    add(m, STREAM_MAIN, STEP_DOWN, layer, batch, SCHEDULE_NONE, SCHEDULE_NONE);
+    return add(m, STREAM_MAIN, STEP_RESTORE, layer, batch, SCHEDULE_NONE, SCHEDULE_NONE);
+}
+
 static void layer_alone(struct maker *m, uint32_t layer, bool aside)
 {
     const bool between = aside && m->phases->hooks, apart = aside && !between;
@@ -86,8 +97,8 @@ static void layer_alone(struct maker *m, uint32_t layer, bool aside)
         if (m->shared) add(m, STREAM_MAIN, STEP_SHARED, layer, 0, SCHEDULE_NONE, SCHEDULE_NONE);
         (void)comm(m, STREAM_MAIN, layer, 0, 1, m->phases->combine, SCHEDULE_NONE);
     }
-    const uint32_t experts = add(m, STREAM_MAIN, STEP_EXPERTS, layer, 0, SCHEDULE_NONE, SCHEDULE_NONE);
-    (void)combine(m, STREAM_MAIN, layer, 0, apart && beside != SCHEDULE_NONE ? beside : experts);
+    const uint32_t last = experts(m, layer, 0, SCHEDULE_NONE);
+    (void)combine(m, STREAM_MAIN, layer, 0, apart && beside != SCHEDULE_NONE ? beside : last);
 }
 
 /* Both batches go through each stage in turn; the other's compute stands between a batch's communication and what needs
@@ -101,8 +112,7 @@ static void layer_two_batch(struct maker *m, uint32_t layer, uint32_t before[2])
         arrived[b] = dispatch(m, STREAM_COMM, layer, b, gate);
     }
     for (uint32_t b = 0; b < 2; b++) {
-        const uint32_t experts = add(m, STREAM_MAIN, STEP_EXPERTS, layer, b, arrived[b], SCHEDULE_NONE);
-        returned[b] = combine(m, STREAM_COMM, layer, b, experts);
+        returned[b] = combine(m, STREAM_COMM, layer, b, experts(m, layer, b, arrived[b]));
     }
     for (uint32_t b = 0; b < 2; b++) {
         if (m->shared) add(m, STREAM_MAIN, STEP_SHARED, layer, b, SCHEDULE_NONE, SCHEDULE_NONE);
@@ -126,7 +136,7 @@ static void stage(struct maker *m, uint32_t stage, uint32_t layer, uint32_t batc
         break;
     case 3:
         comm(m, STREAM_MAIN, layer, batch, 1, 2, SCHEDULE_NONE);
-        add(m, STREAM_MAIN, STEP_EXPERTS, layer, batch, SCHEDULE_NONE, SCHEDULE_NONE);
+        (void)experts(m, layer, batch, SCHEDULE_NONE);
         comm(m, STREAM_MAIN, layer, batch, 2, 3, SCHEDULE_NONE);
         break;
     default: comm(m, STREAM_MAIN, layer, batch, 3, 4, SCHEDULE_NONE);
@@ -157,7 +167,7 @@ struct schedule *schedule_new(enum step_overlap overlap, const struct schedule_l
 {
     if (phases_refuse(overlap, phases, error)) return NULL;
     struct schedule *s = g_new0(struct schedule, 1);
-    struct maker m = { .schedule = s, .phases = phases, .shared = layers->shared };
+    struct maker m = { .schedule = s, .phases = phases, .shared = layers->shared, .ordered = layers->ordered };
     uint32_t before[2] = { SCHEDULE_NONE, SCHEDULE_NONE };
     assert(phases->combine < phases->count && layers->sparse > 0);
     s->kernels = g_array_new(FALSE, TRUE, sizeof(struct schedule_kernel));

@@ -18,8 +18,12 @@ enum step_op {
     STEP_CORE,
     STEP_GATE,
     STEP_SHARED,
-    STEP_EXPERTS,
-    STEP_DENSE, /* the feed-forward of a layer without experts */
+    STEP_EXPERTS, /* both GEMMs; where rows are put in order first, these four instead: */
+    STEP_ORDER,
+    STEP_UP, /* and the gate */
+    STEP_DOWN,
+    STEP_RESTORE, /* rows to where they came from, a token's summed */
+    STEP_DENSE,   /* the feed-forward of a layer without experts */
     STEP_HEAD,
     STEP_COMPUTE_OPS,
     STEP_COMM = STEP_COMPUTE_OPS, /* a phase of dispatch or combine */
@@ -65,6 +69,7 @@ struct schedule_phases {
 struct schedule_layers {
     uint32_t dense, sparse; /* without experts, with them, in this order */
     bool shared;            /* those with experts have a shared one, too */
+    bool ordered;           /* rows are put in the order of experts before their GEMMs */
     bool head;
 };
 

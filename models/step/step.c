@@ -45,6 +45,7 @@ static bool numbers_check(const struct step_options *o, GError **error)
     return number_check("batch", o->batch, BATCH_MAX, error) && number_check("context", o->context, 1 << 24, error) &&
            number_check("attention-tp", o->attention_tp, 1024, error) &&
            number_check("redundant", o->redundant, 1 << 16, error) && number_check("draws", o->draws, 1000, error) &&
+           number_check("leave-sms", MAX(o->leave_sms, 0), 1 << 12, error) &&
            share_check("spread", o->spread_pct, 20, error) && share_check("jitter", o->jitter_pct, 50, error) &&
            share_check("clock", o->clock_ghz, 10, error);
 }
@@ -185,10 +186,12 @@ bool step_plan_make(struct step_plan *p, const struct step_options *o, const str
     if (p->batch < p->batches) return refuse(error, "batch", "at least a token for each of two batches", "1");
     if (!case_make(p, o, c, cluster, prefill, error)) return false;
     costs_settle(p, o, c, &cluster->gpu, prefill);
+    p->run.layers.ordered = p->costs.contiguous;
     if (p->costs.attention_tp > p->net->heads || p->load.routing.ranks % p->costs.attention_tp)
         return tp_refuse(p, error);
     p->costs.sms = cluster->gpu.sms;
-    if (p->run.overlap == STEP_TWO_BATCH) p->costs.leave_sms = p->c.num_sms ? p->c.num_sms : 24;
+    if (o->leave_sms >= 0) p->costs.leave_sms = (uint32_t)o->leave_sms;
+    else if (p->run.overlap == STEP_TWO_BATCH) p->costs.leave_sms = p->c.num_sms ? p->c.num_sms : 24;
     p->run.c = &p->c;
     p->run.cluster = cluster;
     p->run.load = &p->load;

@@ -17,6 +17,7 @@ enum step_error { STEP_ERROR_OPTION, STEP_ERROR_MEMORY };
 struct step_options {
     char *net, *gpu, *table, *phase, *schedule, *layers; /* as given; NULL: the default */
     int batch, context, attention_tp, redundant, draws;  /* 0: the default */
+    int leave_sms;                                       /* -1: the default */
     double clock_ghz, spread_pct, jitter_pct;
     bool graph, no_contention;
 };

@@ -15,7 +15,7 @@ const char *step_part_name(enum step_part part)
 
 const char *step_late_name(enum step_late late)
 {
-    static const char *const name[STEP_LATES] = { "more tokens", "a slower clock", "its own arrival" };
+    static const char *const name[STEP_LATES] = { "more tokens", "a slower GPU", "its own arrival" };
     return name[late];
 }
 

@@ -54,6 +54,8 @@ static bool parse(struct case_options *c, struct arguments *a, int argc, char **
           "NAME" },
         { "attention-tp", 0, 0, G_OPTION_ARG_INT, &o->attention_tp,
           "GPUs that share the heads of attention (default 1)", "N" },
+        { "leave-sms", 0, 0, G_OPTION_ARG_INT, &o->leave_sms,
+          "SMs that the GEMMs of experts leave to others (default: two-batch, those of the kernels; else 0)", "N" },
         { "redundant", 0, 0, G_OPTION_ARG_INT, &o->redundant, "Redundant experts beside the net's (default 0)", "N" },
         { "gpu", 0, 0, G_OPTION_ARG_STRING, &o->gpu, "Whose compute times count (default: the cluster's GPU)", "NAME" },
         { "table", 0, 0, G_OPTION_ARG_FILENAME, &o->table,
@@ -178,7 +180,7 @@ static bool run(const struct case_options *c, const struct arguments *a, const s
 int command_step(int argc, char **argv)
 {
     struct case_options c;
-    struct arguments a = { 0 };
+    struct arguments a = { .step.leave_sms = -1 };
     GError *error = NULL;
     struct cluster *cluster = NULL;
     struct record *record = record_new();

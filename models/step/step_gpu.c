@@ -17,6 +17,7 @@ static const struct key {
     { "gemm-share", offsetof(struct step_gpu, gemm_share) },
     { "small-us", offsetof(struct step_gpu, small_us) },
     { "memory-gb", offsetof(struct step_gpu, memory_gb) },
+    { "memory-gbs", offsetof(struct step_gpu, memory_gbs) },
     { "clock-ghz", offsetof(struct step_gpu, clock_ghz) },
     { "sustained-clock-ghz", offsetof(struct step_gpu, sustained_clock_ghz) },
 };
@@ -35,19 +36,26 @@ static char *text_of(const struct key_file *file, const char *section, const cha
     return NULL;
 }
 
+static bool number_parse(const char *text, double *value)
+{
+    char *end = NULL;
+    *value = text ? g_ascii_strtod(text, &end) : 0;
+    return text && end != text && !*g_strchug(end) && isfinite(*value) && *value > 0;
+}
+
 static bool keys_read(const struct key_file *file, struct step_gpu *gpu, GError **error)
 {
     for (size_t i = 0; i < G_N_ELEMENTS(keys); i++) {
         g_autofree char *text = text_of(file, gpu->name, keys[i].name);
         double *value = (double *)(void *)((char *)gpu + keys[i].offset);
-        char *end = NULL;
-        *value = text ? g_ascii_strtod(text, &end) : 0;
-        if (text && end != text && !*g_strchug(end) && isfinite(*value) && *value > 0) continue;
+        if (number_parse(text, value)) continue;
         g_set_error(error, STEP_GPU_ERROR, STEP_GPU_ERROR_KEY, "%s: [%s] %s: expected a positive number, found \"%s\"",
                     file->path, gpu->name, keys[i].name, text ? text : "");
         return false;
     }
     gpu->tables = key_file_text(file, gpu->name, "tables");
+    g_autofree char *rate = gpu->tables ? text_of(file, gpu->tables, "memory-gbs") : NULL;
+    if (!number_parse(rate, &gpu->tables_memory_gbs)) gpu->tables_memory_gbs = gpu->memory_gbs;
     return true;
 }
 

@@ -27,10 +27,10 @@ struct step_run {
     struct kernel_launch *listed; /* the last launch whose workers' list the world has taken */
     struct schedule *schedule;
     struct device *device;
-    struct step_cost *cost;     /* [ranks][STEP_COMPUTE_OPS + phases] */
-    struct world_result *alone; /* [phases][ranks] */
-    double *rows, *speed;       /* [ranks] */
-    uint32_t *slow;             /* [ranks] */
+    struct step_cost *cost;          /* [ranks][STEP_COMPUTE_OPS + phases] */
+    struct world_result *alone;      /* [phases][ranks] */
+    double *rows, *speed, *slowness; /* [ranks] */
+    uint32_t *slow;                  /* [ranks] */
     uint32_t phases;
     uint64_t start_ps;
 };
@@ -52,11 +52,12 @@ static void speeds_draw(struct step_run *run)
     struct rng rng;
     rng_seed(&rng, run->options->seed);
     run->speed = g_new(double, run->job->ranks);
+    run->slowness = g_new(double, run->job->ranks);
     for (uint32_t r = 0; r < run->job->ranks; r++) {
         const double u = rng_uniform(&rng), v = rng_uniform(&rng);
         const double normal = sqrt(-2 * log1p(-u)) * cos(2 * G_PI * v);
         run->speed[r] = CLAMP(1 + run->options->spread * normal, 0.5, 1.5);
-        if (run->slow[r]) run->speed[r] *= (double)WORLD_SLOW_ONE / run->slow[r];
+        run->slowness[r] = run->slow[r] ? (double)run->slow[r] / WORLD_SLOW_ONE : 1;
     }
 }
 
@@ -299,6 +300,7 @@ static bool schedule_run(struct step_run *run, GError **error)
                                                        .begin = device_begin,
                                                        .contend = o->contention ? device_contend : NULL,
                                                        .context = run,
+                                                       .slow = run->slowness,
                                                        .speed = run->speed,
                                                        .jitter = o->jitter,
                                                        .seed = o->seed,
@@ -346,6 +348,7 @@ void step_run_free(struct step_run *run)
     g_free(run->alone);
     g_free(run->rows);
     g_free(run->speed);
+    g_free(run->slowness);
     g_free(run->slow);
     g_free(run);
 }

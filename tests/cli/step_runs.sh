@@ -19,7 +19,7 @@ grep -E '^step,all,(hidden_pct|wire_pct)' one.csv stages.csv
 echo '# prefill in one batch and in two'
 for schedule in sequential two-batch; do
     $step --phase prefill --batch 2048 --context 1024 --layers 2 --cached --schedule $schedule -o $schedule.csv
-    grep -E '^(step,all,(time_us|wire_pct|hidden_pct)|dispatch,all,time_us|experts,all,time_us),' $schedule.csv
+    grep -E '^(step,all,(time_us|wire_pct|hidden_pct)|dispatch,all,time_us|up,all,time_us),' $schedule.csv
 done
 echo '# a slow GPU is late by its clock'
 $step --batch 16 --layers 2 --slow 3:1.3x --explain | grep 'wait for'
