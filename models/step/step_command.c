@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "models/step/step.h"
+#include "models/step/step_over.h"
 #include "reports/whole_file.h"
 #include "sim/command.h"
 #include "sim/command_line.h"
@@ -20,7 +21,10 @@ static const char about[] =
     "two-batch\n"
     "      prefill in two batches, each one's communication beside the other's compute\n"
     "  eptwin step --net deepseek-v3 --cluster h800-cx7 --num-ranks 64 --routing zipf:1.2 --explain\n"
-    "      with skewed routing: for whom ranks wait, and why";
+    "      with skewed routing: for whom ranks wait, and why\n"
+    "  eptwin step --net deepseek-v3 --cluster h800-cx7 --num-ranks 64 --over batch=16:257:x2 --over "
+    "schedule=sequential,stages\n"
+    "      from which batch on do two batches pay?  (--over routing=zipf:0.8,uniform: does balancing?)";
 
 static const char details[] =
     "Compute kernels have times from tables (--table first, then those that ship with eptwin), else from a roofline;\n"
@@ -30,7 +34,8 @@ static const char details[] =
 struct arguments {
     struct step_options step;
     char *output, *format, *timeline;
-    char **set;
+    char **set, **over;
+    int jobs;
     gboolean explain, launches, no_contention;
 };
 
@@ -86,6 +91,10 @@ static bool parse(struct case_options *c, struct arguments *a, int argc, char **
         { "set", 0, 0, G_OPTION_ARG_STRING_ARRAY, &a->set,
           "Another value for a key of the cluster file, as in --set nic.rate=50GB/s (may be repeated)",
           "SECTION.KEY=VALUE" },
+        { "over", 0, 0, G_OPTION_ARG_STRING_ARRAY, &a->over,
+          "Steps for each of these values of an option (may be repeated: every combination): a table, or CSV",
+          "NAME=VALUE,..." },
+        COMMAND_LINE_JOBS(&a->jobs, "With --over: threads (default: one a core)"),
         { "timeline", 0, 0, G_OPTION_ARG_FILENAME, &a->timeline,
           "Write the kernels of every rank here, for ui.perfetto.dev (Chrome trace JSON)", "FILE" },
         { 0 },
@@ -102,34 +111,33 @@ static bool parse(struct case_options *c, struct arguments *a, int argc, char **
     else if (a->format && strcmp(a->format, "csv") && strcmp(a->format, "json") && strcmp(a->format, "text"))
         g_set_error(error, STEP_ERROR, STEP_ERROR_OPTION, "--format: expected csv, json or text, found \"%s\"",
                     a->format);
+    else if (a->over && (a->explain || a->timeline || (a->format && strcmp(a->format, "json") == 0)))
+        g_set_error(error, STEP_ERROR, STEP_ERROR_OPTION, "--over: expected no --explain, --timeline or --format json");
     else return true;
     return false;
 }
 
-static bool timeline_write_to(const struct arguments *a, const struct step_run *run, GError **error)
+static bool timeline_write_to(const struct arguments *a, struct new_file *file, const struct step_run *run,
+                              GError **error)
 {
-    if (!a->timeline) return true;
-    struct new_file *file = new_file_open(a->timeline, error);
-    if (!file) return false;
+    if (!file) return true;
     struct timeline *timeline = timeline_new(TIMELINE_SPANS_DEFAULT);
     step_timeline(timeline, run);
     const bool good = timeline_file_write(timeline, file, a->timeline, "step", error);
     timeline_free(timeline);
-    if (good) return new_file_commit(file, error);
-    new_file_discard(file);
-    return false;
+    return good;
 }
 
 /* Runs every draw; the answer is that of the first. */
-static bool draws_run(struct step_plan *plan, const struct arguments *a, struct step_answer **answer, double *total_ms,
-                      uint32_t draws, GError **error)
+static bool draws_run(struct step_plan *plan, const struct arguments *a, struct new_file *timeline,
+                      struct step_answer **answer, double *total_ms, uint32_t draws, GError **error)
 {
     for (uint32_t i = 0; i < draws; i++) {
         struct step_run *run = step_plan_run(plan, i, error);
         if (!run) return false;
         struct step_answer *one = step_answer_new(run, plan->layers);
         total_ms[i] = one->total_us / 1e3;
-        const bool good = i > 0 || timeline_write_to(a, run, error);
+        const bool good = i > 0 || timeline_write_to(a, timeline, run, error);
         step_run_free(run);
         if (i == 0) *answer = one;
         else step_answer_free(one);
@@ -153,17 +161,37 @@ static bool results_write(const struct arguments *a, const struct step_plan *pla
     return whole_file_write(text && a->output ? a->output : "-", out->str, out->len, error);
 }
 
+static bool over_run(const struct case_options *c, const struct arguments *a, const struct cluster *cluster,
+                     GError **error)
+{
+    const bool text = a->format ? strcmp(a->format, "text") == 0 : !a->output && isatty(STDOUT_FILENO);
+    const char *output = a->output ? a->output : "-";
+    if (!new_file_possible(output, error)) return false;
+    struct step_over *over =
+        step_over_run((const char *const *)a->over, &a->step, c, cluster, (uint32_t)MAX(a->jobs, 0), error);
+    if (!over) return false;
+    g_autoptr(GString) out = g_string_new(NULL);
+    if (text) step_over_text_append(out, over);
+    else step_over_csv_append(out, over);
+    step_over_free(over);
+    return whole_file_write(output, out->str, out->len, error);
+}
+
+/* The record first and last the timeline's name: a record that cannot be written leaves no timeline. */
 static bool run(const struct case_options *c, const struct arguments *a, const struct cluster *cluster,
                 struct record *record, GError **error)
 {
     const uint32_t draws = a->step.draws > 0 ? (uint32_t)a->step.draws : 1;
+    if (!new_file_possible(a->output ? a->output : "-", error)) return false;
+    struct new_file *timeline = a->timeline ? new_file_open(a->timeline, error) : NULL;
+    if (a->timeline && !timeline) return false;
     struct step_plan plan;
     struct step_answer *answer = NULL;
     g_autofree double *total_ms = NULL;
     bool good = step_plan_make(&plan, &a->step, c, cluster, error);
     if (good) {
         total_ms = g_new0(double, draws);
-        good = draws_run(&plan, a, &answer, total_ms, draws, error);
+        good = draws_run(&plan, a, timeline, &answer, total_ms, draws, error);
     }
     if (good) {
         record_set(record, "kind", "step");
@@ -174,6 +202,8 @@ static bool run(const struct case_options *c, const struct arguments *a, const s
     }
     step_answer_free(answer);
     step_plan_clear(&plan);
+    if (good && timeline) return new_file_commit(timeline, error);
+    new_file_discard(timeline);
     return good;
 }
 
@@ -187,12 +217,13 @@ int command_step(int argc, char **argv)
     case_init(&c);
     const bool good = parse(&c, &a, argc, argv, &error) &&
                       (cluster = cluster_load_set(c.cluster, (const char *const *)a.set, &error)) != NULL &&
-                      run(&c, &a, cluster, record, &error);
+                      (a.over ? over_run(&c, &a, cluster, &error) : run(&c, &a, cluster, record, &error));
     const int status = good ? EXIT_OK : command_line_fail("step", error);
     char **const owned[] = { &a.step.net,    &a.step.gpu, &a.step.table, &a.step.phase, &a.step.schedule,
                              &a.step.layers, &a.output,   &a.format,     &a.timeline };
     for (size_t i = 0; i < G_N_ELEMENTS(owned); i++) g_free(*owned[i]);
     g_strfreev(a.set);
+    g_strfreev(a.over);
     record_free(record);
     cluster_free(cluster);
     case_clear(&c);
