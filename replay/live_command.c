@@ -48,7 +48,7 @@ GOptionEntry *live_command_entries(struct live_command *c)
         { "root", 0, 0, G_OPTION_ARG_STRING, &c->root, "With --rank: address of rank 0", "HOST:PORT" },
         { "secret-file", 0, 0, G_OPTION_ARG_FILENAME, &c->secret_file, "With --rank: what all ranks know", "FILE" },
         COMMAND_LINE_OUTPUT(&c->output, "Where the record goes (default '-': standard output)"),
-        COMMAND_LINE_FORMAT(&c->format, "Of the record: csv (the default) or json"),
+        COMMAND_LINE_FORMAT(&c->format, "Of the record: csv (the default), json or collectivex"),
         { 0 },
     };
     return g_memdup2(entries, sizeof entries);

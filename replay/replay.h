@@ -29,6 +29,8 @@ struct replay_plan {
     bool check, waits;
     char *timeline;          /* where it goes; NULL: not wanted */
     uint32_t timeline_spans; /* of all ranks together */
+    char *metrics;           /* where OpenMetrics text goes; NULL: not wanted */
+    char *predicted;         /* a prediction for it, or NULL */
 };
 
 /* The times of one item, of all ranks. */

@@ -134,6 +134,8 @@ static void plan_clear(struct replay_plan *plan)
     g_free(plan->steps);
     g_free(plan->layers);
     g_free(plan->timeline);
+    g_free(plan->metrics);
+    g_free(plan->predicted);
 }
 
 /* A replay runs on this host, whatever cluster the case is predicted for. */
@@ -161,6 +163,18 @@ static bool timeline_check(const struct replay_plan *plan, int spans, GError **e
     return false;
 }
 
+static bool metrics_check(const struct replay_plan *plan, GError **error)
+{
+    if (plan->predicted && !plan->metrics) {
+        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "--predicted: expected --metrics FILE too, found none");
+        return false;
+    }
+    if (!plan->metrics || plan->command->rank > 0) return true;
+    struct record *predicted = plan->predicted ? record_read(plan->predicted, error) : NULL;
+    record_free(predicted);
+    return (predicted || !plan->predicted) && new_file_possible(plan->metrics, error);
+}
+
 /* Fills plan, command and case from the command line. */
 static bool options_parse(int argc, char **argv, struct replay_plan *plan, GError **error)
 {
@@ -179,6 +193,10 @@ static bool options_parse(int argc, char **argv, struct replay_plan *plan, GErro
           "FILE" },
         { "timeline-spans", 0, 0, G_OPTION_ARG_INT, &timeline_spans,
           "With --timeline: keep the last N entries (default 1000000), each rank its share", "N" },
+        { "metrics", 0, 0, G_OPTION_ARG_FILENAME, &plan->metrics,
+          "Write times and waits here as OpenMetrics text, for a monitor", "FILE" },
+        { "predicted", 0, 0, G_OPTION_ARG_FILENAME, &plan->predicted,
+          "With --metrics: the record of a prediction, whose errors are written too", "RECORD" },
         { "check", 0, 0, G_OPTION_ARG_NONE, &check, "Check what arrived (the default)", NULL },
         { "no-check", 0, 0, G_OPTION_ARG_NONE, &no_check, "Do not check what arrived", NULL },
         { 0 },
@@ -194,6 +212,7 @@ static bool options_parse(int argc, char **argv, struct replay_plan *plan, GErro
         fine = false;
     }
     fine = fine && timeline_check(plan, timeline_spans, error);
+    fine = fine && metrics_check(plan, error);
     plan->timeline_spans = (uint32_t)timeline_spans;
     plan->warmup = (uint32_t)warmup;
     plan->repeat = (uint32_t)repeat;

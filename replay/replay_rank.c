@@ -11,6 +11,8 @@
 #include "replay/agree.h"
 #include "replay/live.h"
 #include "replay/replay_timeline.h"
+#include "reports/open_metrics.h"
+#include "reports/whole_file.h"
 #include "sim/progress.h"
 #include "sim/timeline_file.h"
 #include "sim/units.h"
@@ -329,6 +331,17 @@ bool replay_agree(const struct replay_plan *plan, struct bootstrap *b, GError **
     return agree_run(b, text, error);
 }
 
+/* The whole text anew, so that a monitor never reads a part. */
+static bool metrics_write(const struct replay_plan *plan, const struct record *record, GError **error)
+{
+    if (!plan->metrics) return true;
+    struct record *predicted = plan->predicted ? record_read(plan->predicted, error) : NULL;
+    if (plan->predicted && !predicted) return false;
+    g_autoptr(GString) text = open_metrics_text(record, predicted);
+    record_free(predicted);
+    return whole_file_write(plan->metrics, text->str, text->len, error);
+}
+
 bool replay_rank_main(struct bootstrap *b, void *context, GError **error)
 {
     const struct replay_plan *plan = context;
@@ -346,7 +359,7 @@ bool replay_rank_main(struct bootstrap *b, void *context, GError **error)
         struct record *record = record_new();
         replay_record_fill(plan, b, result, &contention, record);
         const char *output = plan->command->output ? plan->command->output : "-";
-        fine = record_write(record, output, plan->command->record_format, error);
+        fine = record_write(record, output, plan->command->record_format, error) && metrics_write(plan, record, error);
         record_free(record);
     }
     results_free(result, plan->item_count);

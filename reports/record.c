@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "reports/collectivex.h"
 #include "reports/whole_file.h"
 
 enum {
@@ -353,19 +354,33 @@ static GString *record_json_text(const struct record *record)
 
 bool record_write(const struct record *record, const char *path, enum record_format format, GError **error)
 {
-    g_autoptr(GString) text = format == RECORD_JSON ? record_json_text(record) : record_csv_text(record);
-    return whole_file_write(path, text->str, text->len, error);
+    g_autoptr(GString) text = format == RECORD_COLLECTIVEX ? collectivex_text(record, error)
+                              : format == RECORD_JSON      ? record_json_text(record)
+                                                           : record_csv_text(record);
+    return text && whole_file_write(path, text->str, text->len, error);
+}
+
+static bool format_parse(const char *name, enum record_format most, enum record_format *format, GError **error)
+{
+    static const char *const names[] = { "csv", "json", "collectivex" };
+    for (enum record_format f = RECORD_CSV; f <= most; f++) {
+        if (strcmp(name, names[f]) != 0) continue;
+        *format = f;
+        return true;
+    }
+    g_set_error(error, RECORD_ERROR, RECORD_ERROR_OPTION, "--format: expected %s, found '%s'",
+                most == RECORD_JSON ? "csv or json" : "csv, json or collectivex", name);
+    return false;
 }
 
 bool record_format_parse(const char *name, enum record_format *format, GError **error)
 {
-    if (strcmp(name, "csv") == 0) *format = RECORD_CSV;
-    else if (strcmp(name, "json") == 0) *format = RECORD_JSON;
-    else {
-        g_set_error(error, RECORD_ERROR, RECORD_ERROR_OPTION, "--format: expected csv or json, found '%s'", name);
-        return false;
-    }
-    return true;
+    return format_parse(name, RECORD_COLLECTIVEX, format, error);
+}
+
+bool record_table_format_parse(const char *name, enum record_format *format, GError **error)
+{
+    return format_parse(name, RECORD_JSON, format, error);
 }
 
 /* ---- text in ---- */

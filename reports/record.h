@@ -26,7 +26,7 @@ enum record_error { RECORD_ERROR_OPTION, RECORD_ERROR_FORMAT };
 
 enum { RECORD_ALL = -1 }; /* the rank of a row that stands for all: mean over ranks */
 
-enum record_format { RECORD_CSV, RECORD_JSON };
+enum record_format { RECORD_CSV, RECORD_JSON, RECORD_COLLECTIVEX };
 
 struct record_row {
     char *phase;
@@ -77,8 +77,10 @@ void record_csv_field_append(GString *out, const char *field);
 /* Appends text as a JSON string with its quotes. */
 void record_json_string_append(GString *out, const char *text);
 
-/* "csv" or "json", as --format names them. */
+/* "csv", "json" or "collectivex" (reports/collectivex.h), as --format names them. */
 bool record_format_parse(const char *name, enum record_format *format, GError **error);
+/* Only the first two: for tables that are no case. */
+bool record_table_format_parse(const char *name, enum record_format *format, GError **error);
 
 /* Writes to path ("-": standard output): beside it first, then renamed, so that a failure leaves nothing. */
 bool record_write(const struct record *record, const char *path, enum record_format format, GError **error);

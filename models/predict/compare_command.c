@@ -83,7 +83,7 @@ static bool compare_run_parse(struct compare_run *run, int argc, char **argv, en
                     run->error_pct_max);
         done = false;
     }
-    return done && record_format_parse(run->format_name ? run->format_name : "csv", format, error);
+    return done && record_table_format_parse(run->format_name ? run->format_name : "csv", format, error);
 }
 
 static bool compare_pair_read(struct compare_pair *pair, const struct compare_options *options, GError **error)

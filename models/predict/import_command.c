@@ -46,7 +46,8 @@ static const char import_details[] =
 
 struct import_arguments {
     struct case_options given;
-    char *output, *record;
+    char *output, *record, *format;
+    enum record_format record_format;
     int case_number;
     gboolean per_rank;
     char **paths;
@@ -57,6 +58,7 @@ static bool import_parse(struct import_arguments *a, int argc, char **argv, GErr
     GOptionEntry own[] = {
         COMMAND_LINE_OUTPUT(&a->output, "Where the table goes (default '-': standard output)"),
         { "record", 0, 0, G_OPTION_ARG_FILENAME, &a->record, "Write the record of one case here instead", "FILE" },
+        { "format", 0, 0, G_OPTION_ARG_STRING, &a->format, "Of that: csv (default), json or collectivex", "NAME" },
         { "case", 0, 0, G_OPTION_ARG_INT, &a->case_number, "With --record: which of several cases", "N" },
         { "per-rank", 0, 0, G_OPTION_ARG_NONE, &a->per_rank, "A row for each rank and line of the logs", NULL },
         { 0 },
@@ -72,6 +74,7 @@ static bool import_parse(struct import_arguments *a, int argc, char **argv, GErr
                     "expected a log, as in: eptwin import test.log --output measured.csv");
         return false;
     }
+    if (a->format && !record_format_parse(a->format, &a->record_format, error)) return false;
     if (a->record && a->output) {
         g_set_error(error, IMPORT_ERROR, IMPORT_ERROR_OPTION, "--record: expected alone, found --output, too");
         return false;
@@ -204,7 +207,7 @@ static bool record_case_write(const struct import_arguments *a, const GPtrArray 
             phase_words(record, row);
         }
         layers_record(record, rows);
-        written = record_write(record, a->record, RECORD_CSV, error);
+        written = record_write(record, a->record, a->record_format, error);
         record_free(record);
     }
     case_clear(&c);
@@ -282,6 +285,7 @@ int command_import(int argc, char **argv)
     case_clear(&a.given);
     g_free(a.output);
     g_free(a.record);
+    g_free(a.format);
     g_strfreev(a.paths);
     return good ? EXIT_OK : command_line_fail("import", error);
 }

@@ -47,7 +47,7 @@ static bool parse(struct case_options *c, struct arguments *a, int argc, char **
     GOptionEntry own[] = {
         COMMAND_LINE_OUTPUT(&a->output,
                             "Write the record here; - is standard output (default, where that is no terminal)"),
-        COMMAND_LINE_FORMAT(&a->format, "Of the record: csv (default) or json; text: a table instead"),
+        COMMAND_LINE_FORMAT(&a->format, "Of the record: csv (default), json or collectivex; text: a table instead"),
         { "explain", 0, 0, G_OPTION_ARG_NONE, &a->explain,
           "Say how each phase's time comes about, from full rates to the slowest rank", NULL },
         { "per-rank", 0, 0, G_OPTION_ARG_NONE, &a->per_rank, "Rows for each rank too", NULL },
@@ -71,14 +71,15 @@ static bool parse(struct case_options *c, struct arguments *a, int argc, char **
     struct command_topic topics[CASE_TOPICS + 2] = { { "Options", own } };
     const struct command_line line = { .name = "simulate", .about = about, .details = details, .topics = topics };
     case_topics(c, topics + 1);
+    enum record_format format;
     if (!command_line_parse(&line, argc, argv, NULL, error)) return false;
     if (a->waits) a->per_rank = TRUE;
     if (!c->cluster)
         g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
                     "--cluster: expected a file or a name that eptwin cluster list prints, found none");
-    else if (a->format && strcmp(a->format, "csv") && strcmp(a->format, "json") && strcmp(a->format, "text"))
-        g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT, "--format: expected csv, json or text, found \"%s\"",
-                    a->format);
+    else if (a->format && strcmp(a->format, "text") && !record_format_parse(a->format, &format, NULL))
+        g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
+                    "--format: expected csv, json, collectivex or text, found \"%s\"", a->format);
     else if (a->explain && (a->steps || a->layers))
         g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
                     "--explain: expected one --step and one --layer, found several");
@@ -156,7 +157,8 @@ static bool words_write(const struct arguments *a, const struct record *record, 
 static bool results_write(const struct arguments *a, const struct record *record, GError **error)
 {
     const bool words = wants_words(a), text = a->format && !strcmp(a->format, "text");
-    const enum record_format format = a->format && !strcmp(a->format, "json") ? RECORD_JSON : RECORD_CSV;
+    enum record_format format = RECORD_CSV;
+    if (a->format && strcmp(a->format, "text") && !record_format_parse(a->format, &format, error)) return false;
     bool good = true;
     if (!text && (a->output || !words)) {
         struct record *all = a->per_rank ? NULL : simulate_record_of_all(record);

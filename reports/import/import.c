@@ -14,7 +14,7 @@ enum { LOG_BYTES_MAX = 1 << 30, LINE_BYTES_MAX = 1 << 20 };
 
 static const struct import_reader *const readers[] = {
     &import_deepep_v1, &import_deepep_v2, &import_deepxtrace,  &import_nccl_tests, &import_perftest,
-    &import_nvshmem,   &import_osu,       &import_nvbandwidth, &import_mori,
+    &import_nvshmem,   &import_osu,       &import_nvbandwidth, &import_mori,       &import_collectivex,
 };
 enum { READERS = sizeof readers / sizeof readers[0] };
 
@@ -416,7 +416,7 @@ struct import_log *import_log_read(const char *path, GError **error)
     g_autofree char *where = first ? g_strdup_printf(" (line %u: \"%s\")", first->line, first->text) : g_strdup("");
     g_set_error(error, IMPORT_ERROR, IMPORT_ERROR_NOTHING,
                 "%s: expected a measurement of DeepEP, DeepXTrace, nccl-tests, perftest, "
-                "NVSHMEM, OSU, nvbandwidth or MORI, found none in %u lines%s%s",
+                "NVSHMEM, OSU, nvbandwidth, MORI or CollectiveX, found none in %u lines%s%s",
                 name, log->line_count, where, advice(first));
     import_log_free(log);
     return NULL;

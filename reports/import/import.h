@@ -186,7 +186,7 @@ struct import_reader {
 };
 
 extern const struct import_reader import_deepep_v1, import_deepep_v2, import_deepxtrace, import_nccl_tests,
-    import_perftest, import_nvshmem, import_osu, import_nvbandwidth, import_mori;
+    import_perftest, import_nvshmem, import_osu, import_nvbandwidth, import_mori, import_collectivex;
 
 /* The number of ranks n of which busbw = algbw (n - 1) / n says, or 0 where it says none. */
 uint32_t import_bus_ranks(double algorithm_gbs, double bus_gbs);

@@ -1,0 +1,17 @@
+/* collectivex.h - a record as a case attempt of CollectiveX (SemiAnalysisAI/InferenceX, experimental/CollectiveX), so
+ * that what reads its results reads ours.
+ *
+ * One document a record, with one row (the record's tokens a rank).  Launched together, its calls of dispatch and
+ * combine (all kernels up to the main one, the slowest rank) are components; with --launch loop, the period of a pair
+ * and the floors (the fastest rank) are.  `availability` is "derived" for a prediction, "measured" else, and `origin`
+ * names eptwin's kind of record.  What the record does not say is null. */
+#ifndef REPORTS_COLLECTIVEX_H
+#define REPORTS_COLLECTIVEX_H
+
+#include <glib.h>
+#include "reports/record.h"
+
+/* The document; free it.  NULL and *error where the record has no dispatch or combine, or no tokens. */
+GString *collectivex_text(const struct record *record, GError **error);
+
+#endif

@@ -1,0 +1,12 @@
+/* open_metrics.h - a record as OpenMetrics text, which Prometheus and others read: times, waits, errors against a
+ * prediction.  In base units (seconds, bytes per second, ratios); ranks and phases are labels. */
+#ifndef REPORTS_OPEN_METRICS_H
+#define REPORTS_OPEN_METRICS_H
+
+#include <glib.h>
+#include "reports/record.h"
+
+/* The text with its "# EOF"; free it.  predicted: of the same case, or NULL: without errors. */
+GString *open_metrics_text(const struct record *record, const struct record *predicted);
+
+#endif
