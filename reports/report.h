@@ -80,7 +80,7 @@ void report_plot_ranks(const struct report_case *c, GString *out);
 void report_plot_waits(const struct report_case *c, GString *out);
 void report_plot_layers(const struct report_case *c, GString *out);
 void report_plot_machine(const struct report_case *c, const struct report_machines *machines, GString *out);
-/* A sweep: its best points, curves and fronts, titled: below the page's own heading; and what it is called (free it). */
+/* A sweep: its best points, curves and fronts (titled: below the page's own heading); what it is called (free it). */
 void report_sweep(const struct sweep_table *table, bool titled, GString *out);
 char *report_sweep_title(const struct sweep_table *table);
 /* Predicted against measured times of all cases, with diagonals at 10 % off. */

@@ -214,6 +214,16 @@ static void test_what_if(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(words->str, "by nic_rx; the second by nic_tx: the bound has moved.\n"));
     CU_ASSERT_PTR_NOT_NULL(strstr(words->str, "combine: first 200.0 us, second 200.0 us (slowest rank): the same.\n"
                                               "  Both are bound by sm.\n"));
+    g_string_truncate(words, 0);
+    record_add_text(a, "sum", RECORD_ALL, "bottleneck", "link");
+    record_add_text(a, "sum", RECORD_ALL, "busiest_link", "leaf0-spine0");
+    record_add_text(b, "sum", RECORD_ALL, "bottleneck", "link");
+    record_add_text(b, "sum", RECORD_ALL, "busiest_link", "leaf1-spine0");
+    for (int i = 0; i < 2; i++) record_add(both[i], "sum", RECORD_ALL, "time_us", 1, "us");
+    compare_free(compare);
+    compare = compared(a, b, false);
+    compare_words_append(compare, words);
+    CU_ASSERT_PTR_NOT_NULL(strstr(words->str, "the bound has moved to another part of that kind.\n"));
     g_string_free(words, TRUE);
     compare_free(compare);
     record_set(b, "num-experts", "192"); /* 128 experts, 64 of them twice */
