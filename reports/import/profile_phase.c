@@ -2,7 +2,7 @@
  *
  * Forks keep the names below their own namespace (dpsk::ep::internode::dispatch, uccl::internode_ll::combine), so the
  * ends of names are compared.  Template arguments of DeepEP's: internode::dispatch<low latency, nodes, cached, ...>,
- * intranode::dispatch<ranks, ...>, internode_ll::dispatch<fp8, hidden>, internode_ll::combine<logfmt, hidden, ...>. */
+ * intranode::dispatch<ranks, ...>, internode_ll::dispatch<flags, hidden>, internode_ll::combine<flags, hidden, ...>. */
 #include <stdlib.h>
 #include <string.h>
 #include "reports/import/profile.h"
@@ -111,10 +111,11 @@ struct profile_phase profile_phase_of(const char *name)
         if (!name_ends(qualified, k->end)) continue;
         struct profile_phase phase = { .library = k->library, .kernel = k->kernel, .phase = k->phase };
         uint32_t says = k->says ? argument_number(arguments, k->place) : 0;
-        if (k->says == ARGUMENT_HIDDEN && says < 128)
-            says = argument_number(arguments, 0); /* combine<hidden, ...> once */
+        /* Flags stand before and after it, as versions differ: it is the first that can be a hidden size. */
+        for (int place = 0; k->says == ARGUMENT_HIDDEN && says < 128 && place < 4; place++)
+            says = argument_number(arguments, place);
         if (k->says == ARGUMENT_RANKS) phase.ranks = says;
-        if (k->says == ARGUMENT_HIDDEN) phase.hidden = says;
+        if (k->says == ARGUMENT_HIDDEN && says >= 128) phase.hidden = says;
         if (k->says == ARGUMENT_NODES && says >= 2) {
             phase.nodes = says;
             phase.ranks = 8 * says;
