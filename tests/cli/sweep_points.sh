@@ -50,6 +50,7 @@ printf '1039,8,64,8,bf16,12,disp' >>killed.csv.part
 sed -i '/^9,.*,combine,/d' killed.csv.part                                 # a point that lacks a row is run again
 sweep $plan --output killed.csv >/dev/null; ls killed*
 diff all.csv killed.csv | grep -c '^>.*,12345,'; diff all.csv killed.csv | grep '^>' | grep -vc ',12345,'
+diff all.csv killed.csv | grep -c '^<'
 
 echo '# shards and merge'
 for k in 1 2 3; do sweep $plan --shard $k/3 --output part$k.csv >/dev/null; done
