@@ -239,8 +239,8 @@ void report_plot_bounds(const struct report_case *c, GString *out)
     g_autoptr(GPtrArray) phases = whole_phases(c, "bound_");
     if (phases->len > 0)
         report_figures_begin(out, "Time against its bounds",
-                             "No phase can be faster than its longest bound. The upright lines are the times of the "
-                             "slowest rank.");
+                             "A bound is how long the busiest part of a kind is busy while the slowest rank runs. The "
+                             "upright lines are the times of the slowest rank.");
     for (guint p = 0; p < phases->len; p++) {
         const char *phase = g_ptr_array_index(phases, p);
         g_autoptr(GPtrArray) metrics = explaining_metrics(c, phase, "bound_", "_us");
@@ -266,8 +266,10 @@ void report_plot_busy(const struct report_case *c, GString *out)
 {
     g_autoptr(GPtrArray) phases = whole_phases(c, "busy_");
     if (phases->len > 0)
-        report_figures_begin(out, "How busy each resource was",
-                             "Share of the phase's time. More of the busiest would help first.");
+        report_figures_begin(
+            out, "How busy each resource was",
+            "Share of the phase's time, the mean over ranks. One part can be far busier: the sentences "
+            "name it.");
     for (guint p = 0; p < phases->len; p++) {
         const char *phase = g_ptr_array_index(phases, p);
         g_autoptr(GPtrArray) metrics = explaining_metrics(c, phase, "busy_", "_pct");

@@ -2,8 +2,9 @@
  * models/hardware; what it finds is world_busiest() in world.h.
  *
  * The slowest rank is the one whose kernel takes longest from its first step to its last.  Every part counts, also
- * those that serve bytes of ranks whose own kernels have ended.  The parts are looked at when ranks begin a kernel (at
- * BUSY_BEGINS_MAX times at most) and when its slowest rank so far ends.  The looks change nothing. */
+ * those that serve bytes of ranks whose own kernels have ended.  The parts are looked at when a program begins, when
+ * ranks begin a later kernel of it (at BUSY_BEGINS_MAX times at most), and when the slowest rank so far ends.  The
+ * looks change nothing. */
 #ifndef MODELS_HARDWARE_BUSY_H
 #define MODELS_HARDWARE_BUSY_H
 
