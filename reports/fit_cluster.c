@@ -176,8 +176,8 @@ static bool fit_row_value(const struct fit_work *work, const struct record_row *
                     work->path, row->phase, row->metric, row->text);
         return false;
     }
-    g_set_error(error, FIT_ERROR, FIT_ERROR_ROW, "%s: %s,all,%s: expected the unit us, ns or ms, found '%s'", work->path,
-                row->phase, row->metric, row->unit);
+    g_set_error(error, FIT_ERROR, FIT_ERROR_ROW, "%s: %s,all,%s: expected the unit us, ns or ms, found '%s'",
+                work->path, row->phase, row->metric, row->unit);
     return false;
 }
 

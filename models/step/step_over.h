@@ -14,9 +14,9 @@ enum step_over_error { STEP_OVER_ERROR_OPTION };
 
 struct step_over;
 
-/* over: "NAME=VALUE,VALUE,..." for each option that varies, NULL-terminated; the last one varies fastest.  Names are those
- * of `eptwin step`; numbers may be ranges (sim/ranges.h).  Runs every combination, `jobs` at a time (0: one a core); one
- * that cannot be has its problem in place of an answer.  NULL and *error where over is wrong. */
+/* over: "NAME=VALUE,VALUE,..." for each option that varies, NULL-terminated; the last one varies fastest.  Names are
+ * those of `eptwin step`; numbers may be ranges (sim/ranges.h).  Runs every combination, `jobs` at a time (0: one a
+ * core); one that cannot be has its problem in place of an answer.  NULL and *error where over is wrong. */
 struct step_over *step_over_run(const char *const *over, const struct step_options *options,
                                 const struct case_options *c, const struct cluster *cluster, uint32_t jobs,
                                 GError **error);
