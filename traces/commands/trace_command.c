@@ -18,6 +18,7 @@ static const struct subcommand {
     { "generate", trace_command_generate, "make a synthetic trace: uniform, skewed, correlated" },
     { "remap", trace_command_remap, "change the number of ranks, or which rank holds which expert" },
     { "diff", trace_command_diff, "compare two traces" },
+    { "chakra", trace_command_chakra, "write what ranks send each other as Chakra execution traces" },
 };
 
 static void trace_help(FILE *out)
@@ -30,9 +31,10 @@ static void trace_help(FILE *out)
     fputs("\n"
           "Formats, told by their bytes: .npy and .csv (plain or .zst), .ept (eptwin's own: any step and "
           "layer at once),\n"
-          "Megatron-Core's JSON lines.  Where bytes do not tell: vllm:FILE, llama@TOPK:FILE, "
-          "splits@BYTES:FILE, npy:FILE,\n"
-          "counts:FILE (how often each expert was chosen).\n"
+          ".npz, .pt (SGLang's recorder, router replay), JSON lines of Megatron-Core and of routed experts.  Where "
+          "bytes do\n"
+          "not tell: vllm:FILE, routed@TOPK:FILE, llama@TOPK:FILE, splits@BYTES:FILE, npy:FILE, counts:FILE (how often each\n"
+          "expert was chosen).\n"
           "\"-\" is standard input or output.  Exit status: 0 success, 1 check or diff found something, 2 "
           "bad input.\n\n"
           "  eptwin trace info decode_ep64.ept\n"
