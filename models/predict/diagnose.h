@@ -159,6 +159,8 @@ struct diagnosis {
     struct verdict second; /* beside the first; cause NULL: none helps */
 };
 
+/* Whether rows were measured as expected: then no cause is looked for. */
+bool diagnose_agrees(const struct diagnosis *diagnosis);
 /* Whether two causes leave the same mark in the rows, so that these cannot tell them apart. */
 bool diagnose_alike(const struct verdict *a, const struct verdict *b, uint32_t rows);
 

@@ -16,6 +16,7 @@
 #define UNKNOWN_ROW    0.3
 #define FREEDOM        4.0
 #define EXCESS_ALLOWED 1.15
+#define PAIRED_MOST    64u
 #define SPOILT_SHARE   0.04
 #define SPOILT_ROW     1.0
 
@@ -93,7 +94,14 @@ static uint32_t rows_weigh(const struct rank_rows *r, const struct errors *e, st
 /* ln of e^a + e^b: densities of some hundred rows are no doubles. */
 static double log_add(double a, double b) { return fmax(a, b) + log1p(exp(-fabs(a - b))); }
 
-/* ln of the sum over none, one and two rows being spoilt: more are not a measurement. */
+static int error_fall(const void *a, const void *b)
+{
+    const double left = fabs(((const struct weighed *)a)->error), right = fabs(((const struct weighed *)b)->error);
+    return left > right ? -1 : left < right;
+}
+
+/* ln of the sum over none, one and two rows being spoilt: more are not a measurement.  Of many rows only those that are
+ * furthest off are looked at in pairs: a pair of others adds nothing. */
 static double density(const struct rank_rows *r, const struct errors *e)
 {
     struct sums all = { 0 };
@@ -103,12 +111,13 @@ static double density(const struct rank_rows *r, const struct errors *e)
     for (uint32_t i = 0; i < count; i++) count_row(&all, &row[i], 1);
     const double odds = log(SPOILT_SHARE / (1 - SPOILT_SHARE));
     double total = student(&all, e);
+    if (count > PAIRED_MOST) qsort(row, count, sizeof *row, error_fall);
     for (uint32_t i = 0; i < count; i++) {
         struct sums but_one = all;
         count_row(&but_one, &row[i], -1);
         const double one = odds + spoilt(row[i].error);
         total = log_add(total, one + student(&but_one, e));
-        for (uint32_t j = 0; j < i; j++) {
+        for (uint32_t j = 0; j < i && i < PAIRED_MOST; j++) {
             struct sums but_two = but_one;
             count_row(&but_two, &row[j], -1);
             total = log_add(total, one + odds + spoilt(row[j].error) + student(&but_two, e));

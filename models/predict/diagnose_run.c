@@ -255,6 +255,14 @@ static bool rows_compare(struct diagnosis *d, const struct validate_table *table
     return d->rows > 0;
 }
 
+#define AGREES        1.15 /* within 15 % there is nothing to explain */
+#define AGREES_BESIDE 1.1  /* the same beside a baseline */
+
+bool diagnose_agrees(const struct diagnosis *d)
+{
+    return fmax(d->before, d->before_waits) <= (d->sound ? AGREES_BESIDE : AGREES);
+}
+
 /* ---- a few rows first ---- */
 
 /* What the few rows said of all causes, for all rows of a table (diagnose_effects_spread); NULL where they were not
@@ -310,6 +318,11 @@ static bool causes_find(struct diagnosis *d, struct compared *c, const struct hy
             h[k].residual[i] = c->before[i] + guess[k].residual[i];
         }
     if (guess) unlikely_skip(h, count, c, c->before);
+    if (diagnose_agrees(d)) { /* no cause is looked for */
+        first_find(d, c, NULL, 0);
+        hypotheses_free(h, count);
+        return true;
+    }
     bool good = hypotheses_predict(c->table, NULL, h, count, DIAGNOSE_WHOLE, c->how->workers, error);
     if (good) first_find(d, c, h, count);
     const struct verdict *first = good && d->verdict_count ? d->verdict : NULL;

@@ -6,8 +6,6 @@
 #include "reports/record.h"
 #include "reports/text_table.h"
 
-#define AGREES        1.15 /* within 15 % there is nothing to explain */
-#define AGREES_BESIDE 1.1  /* the same beside a baseline */
 #define ALIKE_LEAST   0.02 /* less probable causes are not named beside one that leaves the same mark */
 
 static void rows_append(const struct diagnosis *d, const struct validate_table *table, GString *out)
@@ -121,7 +119,7 @@ enum answer { ANSWER_AGREES, ANSWER_SOUND, ANSWER_UNKNOWN, ANSWER_CAUSE };
 static enum answer answer_of(const struct diagnosis *d)
 {
     const double cause = d->verdict_count ? d->verdict[0].probability : 0;
-    if (fmax(d->before, d->before_waits) <= (d->sound ? AGREES_BESIDE : AGREES)) return ANSWER_AGREES;
+    if (diagnose_agrees(d)) return ANSWER_AGREES;
     if (d->fine >= fmax(d->none, cause)) return ANSWER_SOUND;
     return cause > d->none ? ANSWER_CAUSE : ANSWER_UNKNOWN;
 }
