@@ -46,7 +46,7 @@ benches  := $(patsubst tests/%.c,$(build)/tests/%,$(wildcard tests/bench_*.c))
 scripts  := $(sort $(wildcard tests/cli/*.sh))
 
 .PHONY: all demo check check-unit check-cli check-readme check-report check-verbs accuracy bench bench-peers fuzz tidy format
-.PHONY: screenshot man install uninstall deb clean help
+.PHONY: screenshot man install uninstall deb carry clean help
 .PRECIOUS: $(build)/%.o
 
 ## all: the program, build/eptwin
@@ -152,12 +152,14 @@ man: $(build)/eptwin
 
 # Where everything goes: a folder and what lies in it.
 share     := $(PREFIX)/share/eptwin
+# What commands read and write: keys of cluster files, columns, rows, formats.
+guides    := $(wildcard models/*.md reports/*.md replay/*.md traces/*.md)
 installed := $(PREFIX)/bin/eptwin $(share)/clusters $(share)/samples $(share)/nets $(share)/tables \
              $(PREFIX)/share/man/man1/eptwin*.1 $(PREFIX)/share/man/man5/eptwin*.5 \
-             $(PREFIX)/share/bash-completion/completions/eptwin
+             $(PREFIX)/share/bash-completion/completions/eptwin $(guides:%=$(PREFIX)/share/doc/eptwin/%)
 have_man  := $(shell command -v help2man 2>/dev/null)
 
-## install: program, clusters, samples, completion and, with help2man, manual pages below PREFIX (default /usr/local)
+## install: program, clusters, samples, completion, guides (keys of cluster files, ...) and, with help2man, manual pages below PREFIX (default /usr/local)
 install: all $(if $(have_man),man)
 	install -D -m 755 $(build)/eptwin $(DESTDIR)$(PREFIX)/bin/eptwin
 	install -D -m 644 -t $(DESTDIR)$(share)/clusters models/clusters/*.ini
@@ -168,6 +170,7 @@ install: all $(if $(have_man),man)
 	install -D -m 644 sim/packaging/eptwin.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/eptwin
 	$(if $(have_man),install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 $(build)/man/*.1)
 	$(if $(have_man),install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man5 $(build)/man/*.5)
+	for guide in $(guides); do install -D -m 644 $$guide $(DESTDIR)$(PREFIX)/share/doc/eptwin/$$guide || exit 1; done
 
 ## uninstall: what install put below PREFIX
 uninstall:
@@ -177,6 +180,10 @@ uninstall:
 ## deb: a Debian package in build/ (needs help2man and dpkg-dev)
 deb:
 	@sim/packaging/deb $(build) $(release)
+
+## carry: build/eptwin-carry.tar.gz, the program with its libraries: for GPU images that lack them
+carry: $(build)/eptwin
+	@sim/packaging/carry $(build)/eptwin $(release) $(build)/eptwin-carry.tar.gz
 
 ## clean: what was built
 clean:
