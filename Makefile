@@ -159,7 +159,7 @@ installed := $(PREFIX)/bin/eptwin $(share)/clusters $(share)/samples $(share)/ne
              $(PREFIX)/share/bash-completion/completions/eptwin $(guides:%=$(PREFIX)/share/doc/eptwin/%)
 have_man  := $(shell command -v help2man 2>/dev/null)
 
-## install: program, clusters, samples, completion, guides (keys of cluster files, ...) and, with help2man, manual pages below PREFIX (default /usr/local)
+## install: program, clusters, samples, completion, guides and, with help2man, manual pages below PREFIX (default /usr/local)
 install: all $(if $(have_man),man)
 	install -D -m 755 $(build)/eptwin $(DESTDIR)$(PREFIX)/bin/eptwin
 	install -D -m 644 -t $(DESTDIR)$(share)/clusters models/clusters/*.ini
