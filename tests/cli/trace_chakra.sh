@@ -10,7 +10,7 @@ END
 "$EPTWIN" trace chakra t.csv out --dispatch-bytes 100 --combine-bytes 300
 od -An -c out.0.et
 strings -n 8 out.1.et
-"$EPTWIN" trace generate skewed.ept --num-ranks 4 --num-experts 8 --num-topk 2 --num-tokens 16 --steps 2 --layers 2 --routing zipf:1 >/dev/null
+"$EPTWIN" trace generate skewed.ept --num-ranks 4 --num-experts 8 --num-topk 2 --num-tokens 16 --steps 2 --layers 2 >/dev/null
 "$EPTWIN" trace chakra skewed.ept big --steps 1 && ls big.*
 bad() { "$EPTWIN" trace chakra "$@"; echo "exit $?"; }
 bad t.csv

@@ -1,11 +1,12 @@
-/* trace_chakra_command.c - `eptwin trace chakra`: what a trace's dispatch and combine send, as Chakra execution traces (a
- * file a rank), for simulators that read these.
+/* trace_chakra_command.c - `eptwin trace chakra`: what a trace's dispatch and combine send, as Chakra execution traces
+ * (a file a rank), for simulators that read these.
  *
  * Chakra's schema (mlcommons/chakra, et_def.proto) has no all-to-all with uneven sizes.  What it can say is a send node
  * and a receive node for each pair of ranks, with their bytes:
  *
- *     file:  length, GlobalMetadata { version }; length, Node; length, Node; ...            (lengths are varints)
- *     node:  id, name, type (5 send, 6 receive, 1 metadata), data_deps, attr { comm_src, comm_dst, comm_size, comm_tag }
+ *     file:  length, GlobalMetadata { version }; length, Node; length, Node; ...          (lengths are varints)
+ *     node:  id, name, type (5 send, 6 receive, 1 metadata), data_deps,
+ *            attr { comm_src, comm_dst, comm_size, comm_tag }
  *
  * A metadata node ends each phase: it waits for the phase's nodes, and those of the next phase wait for it.  Times,
  * kernels, chunks and routes are not said: they are the simulator's. */
