@@ -160,11 +160,33 @@ static void rank_say(const struct explain *e, enum explain_part part, const char
         g_string_append_printf(out, text, g_array_index(e->ranks, struct explain_rank, r).rank);
 }
 
+/* Kernels of which the twin has no wire. */
+static void unpredicted_say(const struct explain *e, double all, GString *out)
+{
+    double us = 0;
+    const char *library = NULL;
+    for (guint i = 0; i < e->calls->len; i++) {
+        const struct explain_call *c = &g_array_index(e->calls, struct explain_call, i);
+        const GArray *calls = g_array_index(e->ranks, struct explain_rank, c->rank).calls;
+        const struct profile_phase *is = &g_array_index(calls, struct profile_call, c->call).is;
+        if (is->kernel) continue;
+        library = is->library;
+        for (int p = 0; p < EXPLAIN_PARTS; p++) us += c->us[p];
+    }
+    if (us > SAID_LEAST * all)
+        g_string_append_printf(
+            out,
+            "Kernels of %s are %.0f %% of the time: their wire is not predicted, and what is neither "
+            "waiting nor launching counts as unknown.\n",
+            library, us / all * 100);
+}
+
 static void sentences_append(const struct explain *e, const double us[EXPLAIN_PARTS], double all, GString *out)
 {
     const double least = SAID_LEAST * all;
     g_string_append_printf(out, "\nWire, %.0f %%: what the kernels would take alone, with all ranks at their start.\n",
                            us[EXPLAIN_WIRE] / all * 100);
+    unpredicted_say(e, all, out);
     if (us[EXPLAIN_WAITING] > least) waiting_say(e, all, us[EXPLAIN_WAITING], out);
     if (us[EXPLAIN_CONTENTION] > least) contention_say(e, all, us[EXPLAIN_CONTENTION], out);
     if (us[EXPLAIN_IMBALANCE] > least) {

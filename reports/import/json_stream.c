@@ -128,6 +128,16 @@ static void scan_byte(struct scan *scan, uint8_t byte, bool *stays)
     if (closes && scan->depth) scan->ended = --scan->depth == 0;
 }
 
+/* Past bytes that change nothing: letters of a text, and inside brackets all but quotes and brackets. */
+static size_t bytes_skip(const uint8_t *block, size_t at, size_t end, const struct scan *scan)
+{
+    if (scan->text && !scan->escape)
+        while (at < end && block[at] != '"' && block[at] != '\\') at++;
+    else if (scan->depth && !scan->text)
+        while (at < end && block[at] != '"' && (block[at] | 0x20) != '{' && (block[at] | 0x20) != '}') at++;
+    return at;
+}
+
 bool json_stream_value(struct json_stream *s, bool keep, const char **text, size_t *size, GError **error)
 {
     struct scan scan = { 0 };
@@ -143,6 +153,8 @@ bool json_stream_value(struct json_stream *s, bool keep, const char **text, size
         const size_t from = s->at;
         bool stays = false;
         while (s->at < s->end && !scan.ended) {
+            s->at = bytes_skip(s->block, s->at, s->end, &scan);
+            if (s->at == s->end) break;
             scan_byte(&scan, s->block[s->at], &stays);
             if (!stays) s->at++;
         }
