@@ -289,6 +289,9 @@ static void test_occupancies(void)
     beside_meeting(OCCUPANCY_SHORT, 1, 30 + (60 - 30 * 0.6));
     beside_meeting(OCCUPANCY_TILES, 0, 60);  /* bytes need no more than 0.6 of the SMs */
     beside_meeting(OCCUPANCY_SHARES, 1, 90); /* the late blocks have as much to do as the others */
+    /* Bytes: the first six of ten blocks take 0.6 of the time, 36; then four blocks catch up: from 30 to 36 all ten are
+     * at their own rate, so 60 - 6 is left at the rate 1 / 0.6. */
+    beside_meeting(OCCUPANCY_SHARES, 0, 30 + (60 - 30 / 0.6) + (60 - (60 - 30 / 0.6)) * 0.6);
 }
 
 /* A kernel that holds all SMs keeps a meeting from beginning, unless its blocks are short. */

@@ -272,6 +272,12 @@ static double share_rate(const struct step_cost *cost, double share)
     return 1 / (cost->clock_share / share + (1 - cost->clock_share) / bytes_rate);
 }
 
+/* Blocks with equal shares: each goes on at its own rate, but those bound by memory the faster the fewer they are. */
+static double block_rate(const struct step_cost *cost, double share)
+{
+    return 1 / (cost->clock_share + (1 - cost->clock_share) * fmax(share, DEVICE_BYTES_SHARE));
+}
+
 static void rates_set(struct device *d, uint32_t r)
 {
     struct rank *rank = &d->rank[r];
@@ -280,7 +286,8 @@ static void rates_set(struct device *d, uint32_t r)
     for (uint32_t i = 0; i < rank->running_count; i++) {
         const struct running *run = &rank->running[i];
         if (!run->have || (run->meeting && run->wanted)) continue;
-        const double share = (double)run->have / (run->have + run->wanted);
+        const uint32_t all = cost_of(d, r, run->kernel)->sms;
+        const double share = fmin(1, (double)run->have / (all < d->options.sms ? all : d->options.sms));
         place[count] = i;
         seen[count++] = (struct device_running){ .kernel = run->kernel, .sms_share = share, .slow = 1 };
     }
@@ -289,7 +296,7 @@ static void rates_set(struct device *d, uint32_t r)
         struct running *run = &rank->running[place[i]];
         const struct step_cost *cost = cost_of(d, r, run->kernel);
         assert(seen[i].slow >= 1 && isfinite(seen[i].slow));
-        run->rate = (run->groups ? 1 : share_rate(cost, seen[i].sms_share)) / seen[i].slow;
+        run->rate = (run->groups ? block_rate : share_rate)(cost, seen[i].sms_share) / seen[i].slow;
     }
 }
 

@@ -12,7 +12,8 @@
  *   OCCUPANCY_MEETING  a communication kernel: begins once it has all its SMs, and ends when its world says so
  *
  * The work of a kernel on fewer SMs than it wants takes longer in proportion; that of one bound by memory only below
- * DEVICE_BYTES_SHARE of them.  Knows no protocol and no network. */
+ * DEVICE_BYTES_SHARE of them, and its late blocks, which have the memory to themselves, catch up likewise.  Knows no
+ * protocol and no network. */
 #ifndef MODELS_STEP_DEVICE_H
 #define MODELS_STEP_DEVICE_H
 

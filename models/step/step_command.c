@@ -41,6 +41,20 @@ struct arguments {
 
 enum { TOPICS_OWN = 2 };
 
+static bool arguments_check(const struct case_options *c, const struct arguments *a, GError **error)
+{
+    if (!c->cluster)
+        g_set_error(error, STEP_ERROR, STEP_ERROR_OPTION,
+                    "--cluster: expected a file or a name that eptwin cluster list prints, found none");
+    else if (a->format && strcmp(a->format, "csv") && strcmp(a->format, "json") && strcmp(a->format, "text"))
+        g_set_error(error, STEP_ERROR, STEP_ERROR_OPTION, "--format: expected csv, json or text, found \"%s\"",
+                    a->format);
+    else if (a->over && (a->explain || a->timeline || (a->format && strcmp(a->format, "json") == 0)))
+        g_set_error(error, STEP_ERROR, STEP_ERROR_OPTION, "--over: expected no --explain, --timeline or --format json");
+    else return true;
+    return false;
+}
+
 static bool parse(struct case_options *c, struct arguments *a, int argc, char **argv, GError **error)
 {
     struct step_options *o = &a->step;
@@ -105,16 +119,7 @@ static bool parse(struct case_options *c, struct arguments *a, int argc, char **
     if (!command_line_parse(&line, argc, argv, NULL, error)) return false;
     o->graph = !a->launches;
     o->no_contention = a->no_contention;
-    if (!c->cluster)
-        g_set_error(error, STEP_ERROR, STEP_ERROR_OPTION,
-                    "--cluster: expected a file or a name that eptwin cluster list prints, found none");
-    else if (a->format && strcmp(a->format, "csv") && strcmp(a->format, "json") && strcmp(a->format, "text"))
-        g_set_error(error, STEP_ERROR, STEP_ERROR_OPTION, "--format: expected csv, json or text, found \"%s\"",
-                    a->format);
-    else if (a->over && (a->explain || a->timeline || (a->format && strcmp(a->format, "json") == 0)))
-        g_set_error(error, STEP_ERROR, STEP_ERROR_OPTION, "--over: expected no --explain, --timeline or --format json");
-    else return true;
-    return false;
+    return arguments_check(c, a, error);
 }
 
 static bool timeline_write_to(const struct arguments *a, struct new_file *file, const struct step_run *run,
