@@ -9,6 +9,7 @@ const char unit_suite[] = "beside";
 
 /* 1000 GB/s each way and mixed, S 100 ns, T 1000 ns, an L2 of 50 MB, SMs that move 100 GB/s at most. */
 static const struct cluster_gpu gpu = {
+    .sms = 100,
     .hbm_rate_bps = UINT64_C(8000000000000),
     .hbm_read_rate_bps = UINT64_C(8000000000000),
     .hbm_write_rate_bps = UINT64_C(8000000000000),
@@ -62,6 +63,7 @@ static void test_saturation(void)
     CU_ASSERT_DOUBLE_EQUAL(rate[0], 1 / 1.6, 0.01); /* alone both would have all */
     CU_ASSERT_DOUBLE_EQUAL(rate[1], rate[0], 1e-9);
     CU_ASSERT_TRUE(c.load_ps > 10 * gpu.hbm_queue_ps);
+    CU_ASSERT_TRUE(c.load_ps <= UINT64_C(6553600)); /* 100 SMs x 64 KiB at 1000 GB/s */
     const struct pressure_load bound = {
         .read_bps = 900e9, .sms = 60, .flight_bytes = PRESSURE_FLIGHT_BYTES, .bound = true
     };

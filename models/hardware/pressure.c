@@ -16,6 +16,7 @@ bool pressure_known(const struct cluster_gpu *gpu) { return gpu->hbm_queue_ps > 
 struct memory {
     double read, write, copy; /* bytes a second */
     double queue_ps, burst_ps;
+    double most_ps; /* what all SMs can have in flight, at the rate of reads: nobody waits longer */
 };
 
 struct use {
@@ -29,7 +30,9 @@ static struct memory memory_of(const struct cluster_gpu *gpu)
                             .write = gpu->hbm_write_rate_bps ? (double)gpu->hbm_write_rate_bps / 8 : copy,
                             .copy = copy,
                             .queue_ps = (double)gpu->hbm_queue_ps,
-                            .burst_ps = (double)gpu->hbm_write_burst_ps };
+                            .burst_ps = (double)gpu->hbm_write_burst_ps,
+                            .most_ps = 1e12 * PRESSURE_FLIGHT_BYTES * gpu->sms /
+                                       (gpu->hbm_read_rate_bps ? (double)gpu->hbm_read_rate_bps / 8 : copy) };
 }
 
 static struct use use_of(const struct memory *m, double read_bps, double write_bps)
@@ -43,7 +46,7 @@ static struct use use_of(const struct memory *m, double read_bps, double write_b
 static double queue_ps(const struct memory *m, struct use use)
 {
     const double rho = fmin(use.rho, use_most);
-    return m->queue_ps * rho / (2 * (1 - rho));
+    return fmin(m->queue_ps * rho / (2 * (1 - rho)), m->most_ps);
 }
 
 static double load_wait_ps(const struct memory *m, struct use use)

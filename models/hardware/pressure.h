@@ -6,7 +6,8 @@
  *     a load wait        S rho / (2 (1 - rho))  +  T rho w       S: [gpu] hbm-queue, T: hbm-write-burst
  *     a store wait       w S rho / (2 (1 - rho))
  *
- * longer than an idle one: the mean wait of M/D/1, and bursts of writes before it.  A byte costs the server the time of
+ * longer than an idle one: the mean wait of M/D/1 (no longer than all SMs' bytes in flight take), and bursts of writes
+ * before it.  A byte costs the server the time of
  * the rate that `measure` finds for reads alone, writes alone, and half of each; a mixture lies on the parabola through
  * these.  Rows that a kernel has just written stay in the L2 for the share that its own bytes have of all that go
  * through it.  Whoever is beside goes on asking, as fast as its waits let it: the answer is the fixed point. */

@@ -12,6 +12,8 @@
  *     shared_expert         hidden x inter   tokens            1
  *     gemm                  k x n            rows              1
  *     grouped               k x n            rows of the rank  its experts
+ *     attention, gate, ...  hidden           tokens            1           (a step's ops by their names, schedule.h)
+ *     up, down, order, ...  hidden           rows of the rank  its experts (the same, of those that see experts' rows)
  *
  * The times of an op, GPU, type and shape are a surface over tokens and context. */
 #ifndef MODELS_STEP_COMPUTE_TABLE_H

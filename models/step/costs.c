@@ -168,10 +168,23 @@ static double experts_us(const struct costs_options *o, enum step_op op, double 
     return up_us + down_us + (op == STEP_DOWN ? 0 : bytes_us(o, &gated) + o->gpu->small_us);
 }
 
+/* By the op's own name: what only the user's table can have, before what others have by theirs. */
+static double named_us(const struct costs_options *o, enum step_op op, double tokens, double rows, double experts,
+                       char source[64])
+{
+    const bool of_experts = op_is_gemm_of_experts(op) || op == STEP_ORDER || op == STEP_RESTORE;
+    g_autofree char *shape = g_strdup_printf("%u", o->net->hidden);
+    if (!o->own) return NAN;
+    return table_us(o, step_op_name(op), o->fp8 ? "fp8" : "bf16", shape, of_experts ? fmax(rows, 1) : tokens,
+                    of_experts ? experts : 1, source);
+}
+
 static double op_table_us(const struct costs_options *o, enum step_op op, double tokens, double rows, double experts,
                           char source[64])
 {
     const struct net *n = o->net;
+    const double us = named_us(o, op, tokens, rows, experts, source);
+    if (!isnan(us)) return us;
     switch (op) {
     case STEP_ATTENTION:
     case STEP_PROJECT:
@@ -230,7 +243,7 @@ struct step_cost costs_of(const struct costs_options *o, enum step_op op, double
         cost.us = fmax(arithmetic_us, memory_us) + w.kernels * o->gpu->small_us;
         snprintf(cost.source, sizeof cost.source, "roofline");
     }
-    if (op == STEP_PROJECT || op == STEP_CORE) {
+    if ((op == STEP_PROJECT || op == STEP_CORE) && !strstr(cost.source, step_op_name(op))) { /* of attention's time */
         const double before = project_share(o, tokens, &w), share = op == STEP_PROJECT ? before : 1 - before;
         cost.us *= share;
         cost.read_bytes *= share;

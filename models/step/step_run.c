@@ -217,8 +217,11 @@ static struct pressure_load load_of(const struct step_run *run, uint32_t rank, c
         const double bps = (double)alone->use[WORLD_HBM].bytes / 2 / seconds;
         return (struct pressure_load){ .read_bps = bps, .write_bps = bps };
     }
-    return (struct pressure_load){ .read_bps = cost->read_bytes / seconds,
-                                   .write_bps = cost->write_bytes / seconds,
+    /* Times of tables know better than the bytes counted here, but nobody moves more than the memory does. */
+    const double most = (double)run->options->cluster->gpu.hbm_rate_bps / 8;
+    const double bps = (cost->read_bytes + cost->write_bytes) / seconds, less = bps > most ? most / bps : 1;
+    return (struct pressure_load){ .read_bps = less * cost->read_bytes / seconds,
+                                   .write_bps = less * cost->write_bytes / seconds,
                                    .sms = k->sms_share * cost->sms,
                                    .flight_bytes = PRESSURE_FLIGHT_BYTES,
                                    .bound = cost->clock_share < 0.5 };
