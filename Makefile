@@ -39,7 +39,7 @@ libs     := $(filter-out -Wl$(comma)-rpath% -Wl$(comma)/%,$(shell pkg-config --l
             $(filter-out libfabric,$(optional)))) -lcsv -lm -lpthread -lrt -ldl
 
 sources  := $(filter-out sim/main.c,$(wildcard sim/*.c $(foreach d,models traces replay reports,$(d)/*.c $(d)/*/*.c)))
-objects  := $(sources:%.c=$(build)/%.o)
+objects  := $(sources:%.c=$(build)/%.o) $(patsubst %,$(build)/%.o,$(wildcard models/kernels/*.loops))
 helpers  := $(patsubst %.c,$(build)/%.o,$(wildcard tests/support_*.c))
 tests    := $(patsubst tests/%.c,$(build)/tests/%,$(wildcard tests/test_*.c))
 benches  := $(patsubst tests/%.c,$(build)/tests/%,$(wildcard tests/bench_*.c))
@@ -62,6 +62,11 @@ $(build)/eptwin: $(build)/sim/main.o $(build)/libeptwin.a
 $(build)/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(if $(V),,@echo '  CC  $<';) $(CC) $(cflags) -MMD -MP -c -o $@ $<
+
+# Sheets of loops are part of the program: their text, under symbols of their names (models/kernels/loops.c).
+$(build)/%.loops.o: %.loops
+	@mkdir -p $(@D)
+	$(if $(V),,@echo '  LD  $@';) ld -r -b binary -z noexecstack -o $@ $<
 
 # The version changes with every commit, PREFIX with every installation: a stamp that changes with the value has the one
 # object rebuilt that holds it, and only that.

@@ -165,6 +165,7 @@ static const struct field field_table[] = {
          "them)"),
     TEXT("deepep", deepep, MAKES, "WHICH",
          "Which DeepEP, if not the newest: a commit (a84a248), its date (2025-04-16), or before- and one of " DEEPEPS),
+    TEXT("loops", loops, FILES, "FILE", "Loops of another build of the kernels: lines for eptwin kernel's"),
     TEXT("fault", fault, 0, "WHAT:WHERE EDIT|...",
          "Break the machine: nic:n1.g3 rate=0.5, link:leaf0-spine1 down, rank:5 slow=2, qp: one, nics: all-on=0"),
     CHOICE("launch", launch, 0, "barrier|stream|loop",
@@ -425,7 +426,7 @@ static const struct {
     { "What runs", "kernel num-ranks ranks-per-node num-processes num-tokens tokens-per-rank hidden num-topk "
                    "num-experts dtype round-scale "
                    "ue8m0 num-sms disable-nvlink data seed" },
-    { "On what machine", "cluster backend deepep fault launch arrival slow compute compute-sms" },
+    { "On what machine", "cluster backend deepep loops fault launch arrival slow compute compute-sms" },
     { "Which expert each token goes to",
       "trace trace-weights step layer routing num-topk-groups masked-places traffic placement" },
     { "Low-latency kernels", "hook logfmt zero-copy mask-timeout fail" },

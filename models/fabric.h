@@ -63,6 +63,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include "models/kernels/sites.h"
 
 #define FABRIC_MUST_CHECK __attribute__((warn_unused_result))
 
@@ -108,28 +109,17 @@ _Static_assert(sizeof(struct fabric_worker) <= 16, "large worlds have millions")
 
 enum fabric_path { FABRIC_SELF, FABRIC_NVLINK, FABRIC_RDMA };
 
-/* How a kernel's code moves a row or reads an index array.  The world decides what that costs; a live world may ignore
- * it.  A pattern must outlive the run, and must not change while a kernel runs.  No pattern (NULL) means that a row
- * takes one access after another, wherever it lies.
+/* Where in its code a kernel moves rows or reads an index array: a site (models/kernels/sites.h), whose loop stands in
+ * the library's sheet.  The world decides what the loop costs; a live world ignores it.  SITE_NONE: a row takes one
+ * access after another, wherever it lies.
  *
- *   loads and stores (FABRIC_LDST)      a lane issues in_flight loads of width_bytes, waits for them, stores the
- *                                       values, and starts again: a row takes
- *                                       bytes / (32 lanes x width x in_flight) waits
- *   bulk copy engine (FABRIC_BULK)      a row moves in `turns` parts, each from memory into shared memory and out
- *                                       again; in_flight parts are under way at once; 1: each part is awaited twice
- *   copy engine of the GPU (FABRIC_COPY) no warps: the host has asked for it; store() alone, whatever its size
- *   index arrays (FABRIC_WORK_SCAN)     each lane makes `rows` loads, in_flight of them at once; a load of the 32
- *                                       lanes touches `lines` lines of 128 B
- *
- * Besides moving its bytes, a row waits for memory `steps` times, one wait after another: for a token number that says
- * where the row lies, a scale, a top-k choice.  Some of those waits may come `after` its bytes. */
-enum fabric_engine { FABRIC_LDST, FABRIC_BULK, FABRIC_COPY };
-
-/* Where an index array's entry lies that is read over and over. */
-enum fabric_again {
-    FABRIC_NOT_AGAIN,
-    FABRIC_AGAIN,   /* the SM has read its line before, and much else since */
-    FABRIC_AT_HAND, /* the SM has read its line just now */
+ * What a sheet's line names in brackets behind its site, the kernel gives, by place: sizes of the launch and facts
+ * about the data, such as how many bytes it reads altogether.  NULL: all 0.  Each is of one site and one rank, must
+ * outlive the run, and must not change while a kernel runs. */
+enum { FABRIC_SIZES = 4 };
+struct fabric_given {
+    uint64_t size[FABRIC_SIZES];
+    uint32_t launch, slot; /* the world's own; 0 when it is made */
 };
 
 /* Who must see a word that a worker adds to. */
@@ -137,40 +127,6 @@ enum fabric_scope {
     FABRIC_BLOCK,  /* the warps of its SM: the word is in shared memory */
     FABRIC_DEVICE, /* its whole GPU: an atomic, released after the stores before it */
     FABRIC_ALONG,  /* as DEVICE; another lane does it at the same time as the add before */
-};
-
-struct fabric_pattern {
-    enum fabric_engine engine;
-    uint8_t width_bytes; /* LDST: width of a lane's access; 0: 16 */
-    uint8_t in_flight;   /* 0: 1 */
-    uint8_t turns;       /* BULK; 0: 1 */
-    uint8_t steps;
-    uint8_t after;         /* LDST, copies in step: waits behind the row's bytes, as for scales that follow them */
-    uint8_t scattered;     /* LDST, copies in step: words of a row that are written far from each other */
-    uint8_t lines;         /* 0: 1 */
-    uint8_t source_line;   /* BULK: bytes from a 128-byte line to a row read; rows written start a line */
-    uint16_t shared_bytes; /* BULK: size of the static shared memory in front of its buffers */
-    uint32_t logs_bytes;   /* BULK: BF16 of a row that its warps turn into logarithms in shared memory; sums: or back */
-    bool sized;            /* BULK, sums: how long a row is stands in front of it and is read before the row is */
-    bool lined;            /* LDST: rows begin 128-byte lines */
-    bool sought;           /* LDST: each warp looks for its rows itself, and begins when it has found one */
-    bool packed;           /* BULK: the target's rows lie one behind another, not in lines */
-    bool packed_source;    /* BULK: so do the rows read */
-    bool staged;           /* BULK, store() and copies: the row is in the warp's shared memory already */
-    bool alone;      /* BULK, staged store(): the worker's step does nothing but such stores, and is not its last */
-    uint8_t places;  /* LDST, sums: rows that its loops are compiled for, whichever of them there are; 0: 1 */
-    bool rest_alone; /* LDST: what its turns of in_flight loads leave of a row is loaded one access after another */
-    bool in_turn;    /* LDST, sums: each row of a stretch is awaited before the next is asked for */
-    bool fenced;     /* LDST, sums: the bulk engine stores each stretch, after a fence of the SM */
-    bool ahead;      /* LDST, sums, fenced: it also brings them, the next while one is summed */
-    uint8_t again;   /* SCAN, LDST: enum fabric_again */
-    uint16_t
-        stride;   /* SCAN: bytes from what one wait is for to what the next is for, side by side; 0: they lie apart */
-    bool fresh;   /* this GPU has just written the data read, or a peer has written it here */
-    bool unseen;  /* fresh, and other SMs or a peer wrote it: this SM has not used its pages */
-    bool posted;  /* LDST, store(): nobody waits for it to leave the SM but a signal_add() in a later step */
-    bool in_step; /* LDST, copies: the warps wait together, so that no row's waits hide another's bytes */
-    uint64_t footprint_bytes; /* LDST, BULK: bytes that the whole kernel reads this way; 0: little */
 };
 
 enum { FABRIC_SGES_MAX = 3 };
@@ -200,7 +156,8 @@ struct fabric_write {
     const void *context;
     uint32_t fill_bytes;
     uint8_t first; /* store(): the warp that takes the first row; the next ones take the others in turn */
-    const struct fabric_pattern *pattern;
+    uint8_t site;  /* enum site */
+    struct fabric_given *given;
 };
 
 /* Reads one run of bytes of a peer into the rank's own heap.  charge_bytes is as in struct fabric_write. */
@@ -254,7 +211,8 @@ struct fabric_work {
     bool polls;     /* LOOK: the worker looks there again and again until a step of it does something else */
     uint32_t place; /* LOOK: number of the first word there, by 8 B: reads of the same 64 B wait for one another */
     uint32_t rows;  /* rows of tokens, or parts of one, of which each warp takes one; SCAN: loads a lane; LOOK: words */
-    const struct fabric_pattern *pattern;
+    uint8_t site;   /* enum site */
+    struct fabric_given *given;
     uint64_t read_bytes, write_bytes;
     uint64_t busy_ps;                              /* COMPUTE */
     void (*run)(void *context, uint64_t argument); /* does the work; not called where payload is not stored */

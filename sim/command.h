@@ -10,6 +10,7 @@ enum { EXIT_OK = 0, EXIT_RUN_FAILED = 1, EXIT_BAD_INPUT = 2 };
 typedef int command_function(int argc, char **argv);
 
 command_function command_cluster;       /* models/cluster_command.c */
+command_function command_kernel;        /* models/kernels/kernel_command.c */
 command_function command_simulate;      /* models/predict/simulate_command.c */
 command_function command_step;          /* models/step/step_command.c */
 command_function command_sweep;         /* models/predict/sweep_command.c */

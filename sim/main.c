@@ -25,6 +25,7 @@ static const struct command {
     { "trace", command_trace, "inspect, convert, generate and place routing traces",
       "eptwin trace info routing.npy.zst" },
     { "cluster", command_cluster, "list, draw and check the machines that it can predict", "eptwin cluster list" },
+    { "kernel", command_kernel, "show what the loops of kernel libraries do, site by site", "eptwin kernel list" },
     { "simulate", command_simulate, "predict dispatch and combine on a described cluster, in virtual time",
       "eptwin simulate --cluster h800-cx7 --trace routing.npy.zst --layer 2 --output predicted.csv" },
     { "step", command_step, "predict a whole decode or prefill step of a net: its time, tokens a second, and waiting",

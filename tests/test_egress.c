@@ -87,17 +87,17 @@ struct sender {
 
 static enum worker_step sender_step(struct fabric_worker *w)
 {
-    static const struct fabric_pattern in = { .engine = FABRIC_BULK };
-    static const struct fabric_pattern out = { .engine = FABRIC_BULK, .staged = true, .alone = true };
     struct sender *s = fabric_container_of(w, struct sender, worker);
     if (!s->staged && !s->rows) {
         s->end_ps = fabric_now_ps(w->fabric);
         return WORKER_DONE;
     }
     if (!s->staged)
-        fabric_work(
-            w, &(struct fabric_work){ .kind = FABRIC_WORK_STAGE, .rows = 1, .read_bytes = ROW_BYTES, .pattern = &in });
-    else (void)!fabric_store(w, &(struct fabric_write){ .charge_bytes = ROW_BYTES, .peer = s->peer, .pattern = &out });
+        fabric_work(w, &(struct fabric_work){
+                           .kind = FABRIC_WORK_STAGE, .rows = 1, .read_bytes = ROW_BYTES, .site = SITE_V2_ROW_STAGE });
+    else
+        (void)!fabric_store(
+            w, &(struct fabric_write){ .charge_bytes = ROW_BYTES, .peer = s->peer, .site = SITE_V2_STORE_ALONE });
     s->rows -= s->staged;
     s->staged = !s->staged;
     return WORKER_MORE;

@@ -9,8 +9,10 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
 #include "models/hardware/transport.h"
 #include "models/hardware/world.h"
+#include "models/kernels/loops.h"
 #include "sim/timeline.h"
 #include "sim/units.h"
 #include "tests/support_catch.h"
@@ -26,11 +28,11 @@ struct operation {
     uint32_t word; /* SIGNAL, ADD: raised to 1; TOUCH: by nothing; WAIT: until it is at least 1 */
     uint64_t size_bytes;
     uint8_t warps, rows, flags;
-    struct fabric_pattern pattern; /* STORE, COPY, STAGE, SUM */
-    uint8_t places;                /* COPY: to so many */
-    bool weighted;                 /* SUM, of two rows into one */
-    bool library, apart, polled;   /* SIGNAL */
-    uint8_t first;                 /* STORE */
+    const char *loop;            /* STORE, COPY, STAGE, SUM: as a sheet says it; NULL: no site */
+    uint8_t places;              /* COPY: to so many */
+    bool weighted;               /* SUM, of two rows into one */
+    bool library, apart, polled; /* SIGNAL */
+    uint8_t first;               /* STORE */
 };
 
 /* A worker that plays operations, all in one step as far as none makes it wait.  A REST ends the step. */
@@ -48,7 +50,8 @@ struct stage {
     struct world_options options;
     uint32_t player_count;
     struct player player[WORKERS_MAX];
-    bool counts; /* WAIT: the word is watched for the value 1, not for any */
+    bool counts;             /* WAIT: the word is watched for the value 1, not for any */
+    const char *loop[SITES]; /* by site */
     struct world_result result[RANKS_MAX];
     char text[200];
     const uint8_t *watched; /* LOOK: at this byte, at these times; what was there */
@@ -66,8 +69,17 @@ static bool byte_look(struct player *p)
     return true;
 }
 
+/* The site that has the operation's loop in the stage's sheet. */
+static uint8_t site_of(const struct stage *s, const struct operation *o)
+{
+    uint8_t site = SITE_NONE;
+    while (o->loop && (!site || strcmp(s->loop[site], o->loop))) site++;
+    return site;
+}
+
 static bool operation_play(struct player *p, const struct operation *o)
 {
+    const uint8_t site = site_of(p->stage, o);
     const struct fabric_write write = {
         .charge_bytes = o->size_bytes,
         .peer = o->peer,
@@ -76,7 +88,7 @@ static bool operation_play(struct player *p, const struct operation *o)
         .rows = o->rows,
         .flags = o->flags,
         .first = o->first,
-        .pattern = &o->pattern,
+        .site = site,
         .sge_count = p->source != NULL,
         .sge[0] = { p->source, (uint32_t)o->size_bytes },
     };
@@ -94,7 +106,7 @@ static bool operation_play(struct player *p, const struct operation *o)
         .rows = o->rows,
         .read_bytes = o->size_bytes,
         .write_bytes = o->places * o->size_bytes,
-        .pattern = &o->pattern,
+        .site = site,
     };
     const struct fabric_work sum = {
         .kind = FABRIC_WORK_REDUCE,
@@ -102,7 +114,7 @@ static bool operation_play(struct player *p, const struct operation *o)
         .rows = o->rows,
         .read_bytes = o->size_bytes,
         .write_bytes = o->size_bytes / 2,
-        .pattern = &o->pattern,
+        .site = site,
         .weighted = o->weighted,
     };
     const struct fabric_work cast = { .kind = FABRIC_WORK_CAST, .rows = o->rows, .read_bytes = o->size_bytes };
@@ -110,7 +122,7 @@ static bool operation_play(struct player *p, const struct operation *o)
         .kind = FABRIC_WORK_STAGE,
         .rows = 1,
         .read_bytes = o->size_bytes,
-        .pattern = &o->pattern,
+        .site = site,
     };
     switch (o->verb) {
     case STORE: return fabric_store(&p->worker, &write) == 0;
@@ -202,16 +214,40 @@ static bool stage_launch(struct stage *s, struct world *world)
     return world_run(world, (struct fabric_worker * *const *)by_rank, count, s->result, s->text, sizeof s->text);
 }
 
+/* The sheet with the loops of all operations; free it behind the world. */
+static struct loops *stage_loops(struct stage *s)
+{
+    GError *error = NULL;
+    g_autoptr(GString) text = g_string_new("");
+    memset(s->loop, 0, sizeof s->loop);
+    for (uint32_t i = 0; i < WORKERS_MAX * OPERATIONS_MAX; i++) {
+        const char *loop = s->player[i / OPERATIONS_MAX].operation[i % OPERATIONS_MAX].loop;
+        uint32_t site = SITE_NONE + 1;
+        while (loop && s->loop[site] && strcmp(s->loop[site], loop)) site++;
+        if (!loop || s->loop[site]) continue;
+        s->loop[site] = loop;
+        g_string_append_printf(text, "%s %s @ test:1\n", loops_site_name((enum site)site), loop);
+    }
+    struct loops *loops = loops_parse("sheet", text->str, text->len, &error);
+    if (error) printf("\n      %s\n", error->message);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(loops);
+    return loops;
+}
+
 /* Runs the stage in a new world; frees nothing of it.  Returns how many events that took. */
 static uint64_t stage_run(struct stage *s)
 {
+    struct loops *loops = stage_loops(s);
+    s->options.loops = loops;
     struct world *world = world_new(&s->cluster, &s->options);
+    s->options.loops = NULL;
     CU_ASSERT_PTR_NOT_NULL_FATAL(world);
     const bool ended = stage_launch(s, world);
     if (!ended) printf("\n      %s\n", s->text);
     CU_ASSERT_TRUE_FATAL(ended);
     const uint64_t events = world_event_count(world);
     world_free(world);
+    loops_free(loops);
     return events;
 }
 
@@ -330,13 +366,10 @@ static void test_bulk_copies(void)
         s->cluster.gpu.bulk_skew_rate_bps = 254 * 8000000000ull;
         s->cluster.gpu.shared_align_bytes = 16;
         s->cluster.gpu.hbm_rate_bps = 4050 * 8000000000ull;
-        PLAY(s, 0, 24,
-             { .verb = COPY,
-               .rows = 24,
-               .size_bytes = SIZE,
-               .pattern = { .engine = FABRIC_BULK,
-                            .source_line = bulk_measured[i].line,
-                            .shared_bytes = bulk_measured[i].shared } });
+        char loop[60];
+        snprintf(loop, sizeof loop, "bulk 1, source-line %u, shared %u", bulk_measured[i].line,
+                 bulk_measured[i].shared);
+        PLAY(s, 0, 24, { .verb = COPY, .rows = 24, .size_bytes = SIZE, .loop = loop });
         stage_run(s);
         const double gbs = SIZE / ((double)(s->result[0].time_ps - 1010000) * 1e-3);
         CU_ASSERT_DOUBLE_EQUAL(gbs / bulk_measured[i].gbs, 1, 0.02);
@@ -346,11 +379,11 @@ static void test_bulk_copies(void)
 
 #define STAGE_ROW \
     { \
-        .verb = STAGE, .size_bytes = 1000, .pattern.engine = FABRIC_BULK \
+        .verb = STAGE, .size_bytes = 1000, .loop = "bulk 1" \
     }
 #define STAGED_TO(rank) \
     { \
-        .verb = STORE, .peer = rank, .size_bytes = 1000, .pattern = {.engine = FABRIC_BULK, .staged = true } \
+        .verb = STORE, .peer = rank, .size_bytes = 1000, .loop = "from-shared" \
     }
 
 static void bulk_halves(struct stage *s)
@@ -398,7 +431,7 @@ static void test_bulk_sectors(void)
     s->cluster.nvlink.sector_rate_bps = 4000000000;
     PLAY(s, 0, 1, STAGE_ROW, STAGED_TO(1));
     PLAY(s, 1, 1, STAGE_ROW, STAGED_TO(0));
-    s->player[1].operation[0].pattern.shared_bytes = 32;
+    s->player[1].operation[0].loop = "bulk 1, shared 32";
     stage_run(s);
     CU_ASSERT(took(s, 0, 2000000)); /* 1000 + 1000 B at 1 GB/s; a step has no other time */
     CU_ASSERT(took(s, 1, 3000000)); /* at half of it */
@@ -408,7 +441,7 @@ static void test_bulk_sectors(void)
 static void test_passes(void)
 {
     struct stage *s = stage_new(2, 2);
-    PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = 1000, .pattern.steps = 2 });
+    PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = 1000, .loop = "wait 2" });
     stage_run(s);
     CU_ASSERT(took(s, 0, 2310000)); /* 1000 + 10 + 1000 B at 1 GB/s + three turns of 100 */
     free(s);
@@ -419,15 +452,13 @@ static void test_passes(void)
 static void test_patterns(void)
 {
     static const struct {
-        struct fabric_pattern pattern;
+        const char *loop;
         uint64_t ns;
     } rows[] = {
-        { { .in_flight = 2 }, 50 + 400 + 2000 }, /* 2000 B in two turns of 1024 */
-        { { .in_flight = 4 }, 50 + 200 + 2000 }, /* in one */
-        { { .in_flight = 4, .steps = 1 }, 50 + 400 + 2000 },
-        { { .in_flight = 4, .width_bytes = 8 }, 50 + 400 + 2000 },
-        { { .in_flight = 4, .fresh = true }, 50 + 80 + 2000 },
-        { { .in_flight = 4, .fresh = true, .footprint_bytes = 1001 }, 50 + 200 + 2000 },
+        { "load 2", 50 + 400 + 2000 }, /* 2000 B in two turns of 1024 */
+        { "load 4", 50 + 200 + 2000 }, /* in one */
+        { "load 4, wait 1", 50 + 400 + 2000 }, { "load 4, of 8", 50 + 400 + 2000 },
+        { "load 4, fresh", 50 + 80 + 2000 },   { "load 4, fresh, footprint 1001", 50 + 200 + 2000 },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct stage *s = stage_new(2, 2);
@@ -437,7 +468,7 @@ static void test_patterns(void)
         s->cluster.gpu.row_ps = 50000;
         s->cluster.gpu.row_rate_bps = 8000000000;
         s->cluster.gpu.store.sm_rate_bps = UINT64_C(8000000000000000); /* nobody shares the SM */
-        PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = 2000, .pattern = rows[i].pattern });
+        PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = 2000, .loop = rows[i].loop });
         stage_run(s);
         CU_ASSERT(took(s, 0, 1010000 + rows[i].ns * 1000));
         free(s);
@@ -462,7 +493,7 @@ static void test_rounds(void)
                .peer = 1,
                .rows = stores[i].rows,
                .size_bytes = 1000 * stores[i].rows,
-               .pattern.in_flight = 2 });
+               .loop = "load 2" });
         stage_run(s);
         CU_ASSERT(took(s, 0, 1010000 + stores[i].rounds * (50 + 200 + 1000) * 1000));
         free(s);
@@ -486,7 +517,7 @@ static void test_shared_sm(void)
         s->cluster.gpu.row_rate_bps = 8000000000;
         s->cluster.gpu.store.sm_rate_bps = 8000000000;
         for (uint32_t i = 0; i < workers; i++) {
-            PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = 1000, .pattern.in_flight = 2 });
+            PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = 1000, .loop = "load 2" });
             s->player[i].worker.sm = 0;
         }
         stage_run(s);
@@ -501,7 +532,7 @@ static void test_sought(void)
 {
     for (int sought = 0; sought <= 1; sought++) {
         const struct operation store = {
-            .verb = STORE, .peer = 1, .size_bytes = 1000, .pattern = { .in_flight = 2, .sought = sought }
+            .verb = STORE, .peer = 1, .size_bytes = 1000, .loop = sought ? "load 2, sought" : "load 2"
         };
         static const uint8_t byte;
         struct stage *s = stage_new(2, 2);
@@ -544,7 +575,9 @@ static void test_sums(void)
                  { .verb = SUM,
                    .rows = 1,
                    .size_bytes = 2048,
-                   .pattern = { .fenced = true, .places = sums[i].places } });
+                   .loop = sums[i].places == 3   ? "load 1, fenced, places 3"
+                           : sums[i].places == 1 ? "load 1, fenced, places 1"
+                                                 : "load 1, fenced" });
             s->player[k].worker.sm = 0;
         }
         stage_run(s);
@@ -569,7 +602,7 @@ static void test_release_apart(void)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const struct operation release = { .verb = SIGNAL, .word = 3, .apart = rows[i].apart };
         const struct operation store = {
-            .verb = STORE, .warps = 1, .rows = 1, .size_bytes = 1000, .first = 1, .pattern.in_flight = 2
+            .verb = STORE, .warps = 1, .rows = 1, .size_bytes = 1000, .first = 1, .loop = "load 2"
         };
         struct stage *s = stage_new(1, 1);
         s->cluster.gpu.load_ps = 200 * PS_PER_NS;
@@ -597,9 +630,7 @@ static uint64_t crowded_ps(uint16_t peer, bool ended, uint64_t crowd_ns)
     s->cluster.gpu.fence_crowd_ps = crowd_ns * PS_PER_NS;
     s->cluster.gpu.fence_crowd_half = 1;
     for (uint32_t i = 0; i < 3; i++) {
-        const struct operation store = {
-            .verb = STORE, .peer = i ? peer : 1, .size_bytes = 1000, .pattern.in_flight = 2
-        };
+        const struct operation store = { .verb = STORE, .peer = i ? peer : 1, .size_bytes = 1000, .loop = "load 2" };
         if (i && ended) PLAY(s, 0, 1, store);
         else if (i) PLAY(s, 0, 1, store, rest, rest);
         else PLAY(s, 0, 1, store, rest, release);
@@ -630,8 +661,7 @@ static void test_brought(void)
         s->cluster.gpu.bulk = (struct cluster_work){ .warp_rate_bps = 8000000000, .sm_rate_bps = 8000000000 };
         s->cluster.gpu.sum_sm_rate_bps = 16000000000;
         s->cluster.gpu.hbm_rate_bps = slow ? 8000000000 : 8000000000000;
-        PLAY(s, 0, 4,
-             { .verb = SUM, .rows = 4, .size_bytes = 4000, .pattern = { .engine = FABRIC_BULK, .in_flight = 2 } });
+        PLAY(s, 0, 4, { .verb = SUM, .rows = 4, .size_bytes = 4000, .loop = "bulk 2" });
         stage_run(s);
         const double share_ns = slow ? 6000 : 2000,
                      chain_ns = 1700 * 2.5; /* the SM's 2 us are more than memory's 6 ns */
@@ -664,18 +694,10 @@ static void test_in_step(void)
         s->cluster.gpu.touch_ps = copies[i].unseen ? 700 * PS_PER_NS : 0;
         s->cluster.gpu.row_rate_bps = 8000000000;
         const uint8_t rows = copies[i].rows;
-        PLAY(s, 0, 2,
-             { .verb = COPY,
-               .rows = rows,
-               .places = 1,
-               .size_bytes = 1000u * rows,
-               .pattern = { .in_flight = 2,
-                            .steps = 1,
-                            .after = copies[i].after,
-                            .scattered = copies[i].scattered,
-                            .fresh = copies[i].fresh,
-                            .unseen = copies[i].unseen,
-                            .in_step = true } });
+        char loop[80];
+        snprintf(loop, sizeof loop, "load 2, wait 1, in-step, after %u, scatter %u, fresh %d, unseen %d",
+                 copies[i].after, copies[i].scattered, copies[i].fresh, copies[i].unseen);
+        PLAY(s, 0, 2, { .verb = COPY, .rows = rows, .places = 1, .size_bytes = 1000u * rows, .loop = loop });
         stage_run(s);
         CU_ASSERT(took(s, 0, (1010 + copies[i].ns) * PS_PER_NS));
         free(s);
@@ -693,10 +715,9 @@ static void test_posted(void)
         s->cluster.nvlink.egress_rate_bps = 8000000000;
         s->cluster.gpu.store.sm_rate_bps = UINT64_C(8000000000000000);
         for (uint32_t i = 0; i < senders; i++)
-            PLAY(s, 0, 1,
-                 { .verb = STORE, .peer = 1, .size_bytes = 1000, .pattern = { .in_flight = 4, .posted = true } },
-                 { .verb = REST }, { .verb = ADD, .word = 3 }, { .verb = REST },
-                 { .verb = COPY, .rows = i ? 0 : 1, .size_bytes = i ? 0 : 5000 });
+            PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = 1000, .loop = "load 4, posted" }, { .verb = REST },
+                 { .verb = ADD, .word = 3 }, { .verb = REST },
+                 { .verb = COPY, .rows = i ? 0 : 1, .size_bytes = i ? 0 : 5000, .loop = "load 1" });
         stage_run(s);
         /* 1000 + 10 + 1000 for each sender + 700, and then the first one's copy, ten turns of 100 */
         CU_ASSERT(took(s, 0, (1010 + 1000 * senders + 700 + 1000) * PS_PER_NS));
@@ -713,11 +734,7 @@ static void test_split(void)
         s->cluster.gpu.bulk = (struct cluster_work){ .sm_rate_bps = 80000000000 };
         s->cluster.gpu.store.sm_rate_bps = 8000000000;
         s->cluster.gpu.engine.split_rate_bps = 4000000000;
-        PLAY(s, 0, 1,
-             { .verb = STORE,
-               .peer = 1,
-               .size_bytes = 1000,
-               .pattern = { .engine = FABRIC_BULK, .in_flight = 2, .shared_bytes = split ? 16 : 0 } });
+        PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = 1000, .loop = split ? "bulk 2, shared 16" : "bulk 2" });
         stage_run(s);
         CU_ASSERT(took(s, 0, split ? 3100000 : 2100000)); /* 1000 + load 100 + 1000 B at 1 GB/s, or half of it */
         free(s);
@@ -1113,7 +1130,7 @@ static void test_post_beside_copies(void)
         s->cluster.gpu.load_ps = 200 * PS_PER_NS;
         s->cluster.gpu.release_ps = 300 * PS_PER_NS;
         s->cluster.gpu.release_stores_ps = 650 * PS_PER_NS;
-        PLAY(s, 0, 1, { .verb = COPY, .rows = 1, .size_bytes = 100000, .places = 1 });
+        PLAY(s, 0, 1, { .verb = COPY, .rows = 1, .size_bytes = 100000, .places = 1, .loop = "load 1" });
         PLAY(s, 0, 1, { .verb = SIGNAL, .peer = 1, .word = 5 });
         s->player[0].worker.sm = 0;
         s->player[1].worker.sm = sm;

@@ -305,20 +305,17 @@ void coll_job_init(struct coll_job *job, const struct coll_options *options, con
 
 /* ---- bytes ---- */
 
-const struct fabric_pattern coll_store_pattern = { .engine = FABRIC_LDST, .in_flight = 8, .lined = true };
-const struct fabric_pattern coll_copy_pattern = { .engine = FABRIC_COPY };
-
 enum { LINE_BYTES = 128 };
 
 /* Each warp takes a stretch of the chunk. */
 int coll_store_some(struct fabric_worker *w, uint16_t peer, const uint8_t *source, uint64_t target_offset,
                     uint64_t size_bytes, uint64_t *done)
 {
-    return coll_store_by(w, &coll_store_pattern, peer, source, target_offset, size_bytes, done);
+    return coll_store_by(w, SITE_NCCL_STORE, peer, source, target_offset, size_bytes, done);
 }
 
-int coll_store_by(struct fabric_worker *w, const struct fabric_pattern *pattern, uint16_t peer, const uint8_t *source,
-                  uint64_t target_offset, uint64_t size_bytes, uint64_t *done)
+int coll_store_by(struct fabric_worker *w, uint8_t site, uint16_t peer, const uint8_t *source, uint64_t target_offset,
+                  uint64_t size_bytes, uint64_t *done)
 {
     assert(*done <= size_bytes);
     const uint64_t chunk = coll_min(size_bytes - *done, COLL_CHUNK_BYTES);
@@ -329,7 +326,7 @@ int coll_store_by(struct fabric_worker *w, const struct fabric_pattern *pattern,
         .peer = peer,
         .sge_count = source != NULL,
         .sge = { { source ? source + *done : NULL, (uint32_t)chunk } },
-        .pattern = pattern,
+        .site = site,
         .rows = (uint8_t)coll_min(w->warps, (chunk + LINE_BYTES - 1) / LINE_BYTES),
     };
     const int rc = fabric_store(w, &write);

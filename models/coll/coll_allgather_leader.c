@@ -104,7 +104,7 @@ static void own_copy(struct leader_rank *r, uint64_t size_bytes)
                                       .rows = 1,
                                       .read_bytes = size_bytes,
                                       .write_bytes = size_bytes,
-                                      .pattern = &coll_copy_pattern };
+                                      .site = SITE_COPY_ENGINE };
     fabric_work(&r->worker, &work);
 }
 
@@ -117,7 +117,7 @@ static int block_copy(struct leader_rank *r, uint32_t block, uint16_t peer)
                                         .peer = peer,
                                         .sge_count = f->payload,
                                         .sge = { { f->heap + offset, (uint32_t)r->base.options->size_bytes } },
-                                        .pattern = &coll_copy_pattern };
+                                        .site = SITE_COPY_ENGINE };
     return fabric_store(&r->worker, &write);
 }
 

@@ -90,7 +90,7 @@ static int block_copy(struct stream *s, const struct coll_rank *base, uint32_t s
                                         .peer = next,
                                         .sge_count = f->payload,
                                         .sge = { { f->heap + offset, (uint32_t)base->options->size_bytes } },
-                                        .pattern = &coll_copy_pattern };
+                                        .site = SITE_COPY_ENGINE };
     return fabric_store(&s->worker, &write);
 }
 
@@ -119,7 +119,7 @@ static int second_part(struct streams_rank *r, uint32_t step)
     struct stream *s = &r->second;
     const uint64_t size = r->base.options->size_bytes, value = value_of(&r->base, step);
     const struct fabric_work out = {
-        .kind = FABRIC_WORK_COPY, .rows = 1, .read_bytes = size, .write_bytes = size, .pattern = &coll_copy_pattern
+        .kind = FABRIC_WORK_COPY, .rows = 1, .read_bytes = size, .write_bytes = size, .site = SITE_COPY_ENGINE
     };
     switch ((enum second_part)(s->done % SECOND_PARTS)) {
     case AWAIT_BEGIN: return word_await(s, WORD_BEGIN, value);

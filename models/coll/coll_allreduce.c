@@ -30,11 +30,6 @@ enum { LINES_BYTES_MOST = 256 << 10 };
 enum { WORDS_A_CHANNEL = CHILDREN_MAX + 1, WORD_DOWN = CHILDREN_MAX };
 enum { BLOCK_OWN, BLOCK_SUM, BLOCK_CHILD };
 
-/* Whoever waits for a line's flag has its data in registers then; the own data it has loaded meanwhile. */
-static const struct fabric_pattern lines_pattern = {
-    .engine = FABRIC_LDST, .in_flight = 8, .lined = true, .again = FABRIC_AT_HAND, .fresh = true
-};
-
 struct tree {
     uint16_t parent, child[CHILDREN_MAX]; /* ranks, or NOBODY */
     uint32_t number;                      /* which child of its parent's it is */
@@ -166,8 +161,8 @@ static int chunk_send(struct reducer *w, uint16_t peer, uint32_t from, uint32_t 
         if (!rc) w->announced = false;
         return rc;
     }
-    const struct fabric_pattern *pattern = lines ? &lines_pattern : &coll_store_pattern;
-    const int rc = coll_store_by(&w->worker, pattern, peer, source, target, size, &w->stored);
+    const uint8_t site = lines ? SITE_NCCL_LINES_STORE : SITE_NCCL_STORE;
+    const int rc = coll_store_by(&w->worker, site, peer, source, target, size, &w->stored);
     if (rc || w->stored < size) return rc ? rc : -EINPROGRESS;
     return fabric_signal(&w->worker, &signal);
 }
@@ -212,7 +207,7 @@ static void chunk_add(struct reducer *w)
     const bool lines = in_lines(w->rank->base.options); /* added in registers on the way */
     const struct fabric_work work = { .kind = lines ? FABRIC_WORK_COMPUTE : FABRIC_WORK_REDUCE,
                                       .rows = (uint32_t)((size + STRETCH_BYTES - 1) / STRETCH_BYTES),
-                                      .pattern = &coll_store_pattern,
+                                      .site = SITE_NCCL_STORE,
                                       .read_bytes = summands * size,
                                       .write_bytes = size,
                                       .run = chunk_sum,

@@ -74,18 +74,13 @@ void coll_pattern_fill(uint8_t *data, uint64_t size_bytes, uint32_t rank, uint32
 uint64_t coll_pattern_check(const uint8_t *data, uint64_t size_bytes, uint32_t rank, uint32_t place, uint32_t iteration,
                             uint64_t *at);
 
-/* How warps store what is no row: deep in flight. */
-extern const struct fabric_pattern coll_store_pattern;
-/* What the GPU's copy engine moves. */
-extern const struct fabric_pattern coll_copy_pattern;
-
 /* Stores at most COLL_CHUNK_BYTES of size_bytes from *done on, and moves *done; source NULL: sizes only.  Once all are
  * stored it does nothing. */
 int coll_store_some(struct fabric_worker *w, uint16_t peer, const uint8_t *source, uint64_t target_offset,
                     uint64_t size_bytes, uint64_t *done);
-/* The same by another pattern. */
-int coll_store_by(struct fabric_worker *w, const struct fabric_pattern *pattern, uint16_t peer, const uint8_t *source,
-                  uint64_t target_offset, uint64_t size_bytes, uint64_t *done);
+/* The same at another site than SITE_NCCL_STORE. */
+int coll_store_by(struct fabric_worker *w, uint8_t site, uint16_t peer, const uint8_t *source, uint64_t target_offset,
+                  uint64_t size_bytes, uint64_t *done);
 
 static inline uint64_t coll_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
 static inline uint64_t coll_align(uint64_t n) { return (n + 63) / 64 * 64; }

@@ -144,7 +144,7 @@ static enum worker_step copy_step(struct fabric_worker *w)
                                         .peer = r->peer,
                                         .sge_count = f->payload,
                                         .sge = { { f->payload ? f->heap : NULL, (uint32_t)o->size_bytes } },
-                                        .pattern = &coll_copy_pattern };
+                                        .site = SITE_COPY_ENGINE };
     if (r->done) return WORKER_DONE;
     const int rc = fabric_store(w, &write);
     if (rc == 0) r->begun = r->done = 1;

@@ -29,7 +29,7 @@ enum {
 }; /* the tables' */
 
 /* Packed rows lie at all distances alike, so that the place of the buffer does not matter to them. */
-uint64_t bulk_passes_ps(const struct world *w, const struct fabric_pattern *p, uint64_t size_bytes)
+uint64_t bulk_passes_ps(const struct world *w, const struct loop *p, uint64_t size_bytes)
 {
     uint32_t passes = IN_PASSES_ALL + OUT_PASSES_ALL; /* of as many rows as there are places */
     if (!w->bulk_skew) return 0;
@@ -44,20 +44,20 @@ uint64_t bulk_passes_ps(const struct world *w, const struct fabric_pattern *p, u
 
 /* What memory takes for rows that are read and written in turn: of a fresh footprint the L2 still has as much as it
  * holds. */
-static uint64_t memory_ps(const struct world *w, const struct fabric_work *work)
+static uint64_t memory_ps(const struct world *w, const struct fabric_work *work, const struct loop *p)
 {
     const uint64_t both = work->read_bytes + work->write_bytes, l2 = w->cluster->gpu.l2_bytes;
-    const uint64_t kernel = work->pattern->footprint_bytes * both / (work->read_bytes ? work->read_bytes : 1);
-    if (!work->pattern->fresh || !w->l2) return rate_time(w->hbm_rows, both);
+    const uint64_t kernel = p->footprint_bytes * both / (work->read_bytes ? work->read_bytes : 1);
+    if (!p->fresh || !w->l2) return rate_time(w->hbm_rows, both);
     const uint64_t kept = kernel > l2 ? both * l2 / kernel : both;
     return rate_time(w->l2, kept) + rate_time(w->hbm_rows, both - kept);
 }
 
-uint64_t bulk_rows(struct world_rank *rank, const struct fabric_work *work, uint64_t start_ps, uint32_t busy)
+uint64_t bulk_rows(struct world_rank *rank, const struct fabric_work *work, const struct loop *p, uint64_t start_ps,
+                   uint32_t busy)
 {
     struct world *w = rank->world;
     const struct cluster_gpu *gpu = &w->cluster->gpu;
-    const struct fabric_pattern *p = work->pattern;
     const uint64_t now = sim_now_ps(w->sim), rounds = (work->rows + busy - 1) / busy;
     const uint64_t row_bytes = work->read_bytes / work->rows, once = 32 * 16 * (uint64_t)p->in_flight;
     const bool sum = work->kind == FABRIC_WORK_REDUCE;
@@ -74,16 +74,15 @@ uint64_t bulk_rows(struct world_rank *rank, const struct fabric_work *work, uint
             later(end, own_reserve(rank, &rank->sm[rank->now.worker->sm], now,
                                    rate_time(w->bulk_in, work->read_bytes) + rate_time(w->bulk_out, work->write_bytes),
                                    work->read_bytes));
-    return later(end, first_ps +
-                          own_reserve(rank, &rank->hbm, now, memory_ps(w, work), work->read_bytes + work->write_bytes));
+    return later(end, first_ps + own_reserve(rank, &rank->hbm, now, memory_ps(w, work, p),
+                                             work->read_bytes + work->write_bytes));
 }
 
-uint64_t bulk_stage(struct world_rank *rank, const struct fabric_work *work, uint64_t start_ps)
+uint64_t bulk_stage(struct world_rank *rank, const struct fabric_work *work, const struct loop *p, uint64_t start_ps)
 {
     const struct world *w = rank->world;
     const struct cluster_bulk *bulk = &w->cluster->gpu.engine;
     struct world_worker *ww = rank->now.worker;
-    const struct fabric_pattern *p = work->pattern;
     const uint64_t now = sim_now_ps(w->sim), size = work->read_bytes;
     worker_rest(ww)->shared_bytes = p->shared_bytes;
     const uint32_t rows = work->rows ? work->rows : 1, passes = in_passes(p->source_line, p->shared_bytes);

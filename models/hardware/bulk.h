@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "models/fabric.h"
+#include "models/kernels/loops.h"
 #include "sim/sim.h"
 
 struct world;
@@ -21,7 +22,7 @@ enum { BULK_LINE_BYTES = 128 };
 
 /* Rows come into shared memory from start_ps on, as soon as stores from there are written.  Returns when the worker may
  * go on. */
-uint64_t bulk_stage(struct world_rank *rank, const struct fabric_work *work, uint64_t start_ps);
+uint64_t bulk_stage(struct world_rank *rank, const struct fabric_work *work, const struct loop *p, uint64_t start_ps);
 /* Bytes of shared memory are stored at a peer, or in the own memory.  Returns when the engine has taken them: then the
  * worker may go on.  *linked_ps: when the links and the peer's memory have taken them, which a slowed GPU does not
  * delay; 0 for the own memory. */
@@ -30,10 +31,11 @@ uint64_t bulk_store(struct world_rank *rank, uint16_t peer, uint64_t size_bytes,
 /* Moves rows of a kernel whose pattern says its footprint.  `busy` warps do it, each with a buffer in shared memory.
  * They copy rows through the buffer, or sum loads into it.  Memory is asked for all rows at once, and the first row
  * waits for it.  Returns when the last row is moved. */
-uint64_t bulk_rows(struct world_rank *rank, const struct fabric_work *work, uint64_t start_ps, uint32_t busy);
+uint64_t bulk_rows(struct world_rank *rank, const struct fabric_work *work, const struct loop *p, uint64_t start_ps,
+                   uint32_t busy);
 /* How much longer the engine takes for rows of a pattern, in and out, because they do not begin lines: packed rows lie
  * at all distances. */
-uint64_t bulk_passes_ps(const struct world *w, const struct fabric_pattern *p, uint64_t size_bytes);
+uint64_t bulk_passes_ps(const struct world *w, const struct loop *p, uint64_t size_bytes);
 /* Of the links out of a GPU, for a store by the bulk engine from that place in shared memory. */
 uint64_t bulk_link_ps(const struct world_rank *from, const struct world_rank *to, uint32_t shared_bytes,
                       uint64_t size_bytes);

@@ -34,17 +34,16 @@ static uint64_t nvlink_cross(struct world_rank *from, struct world_rank *to, uin
     return later(out_ps, in_ps);
 }
 
-static int priced_store(struct world_rank *rank, const struct fabric_write *write)
+static int priced_store(struct world_rank *rank, const struct fabric_write *write, const struct loop *p)
 {
     struct world *w = rank->world;
     struct world_worker *ww = rank->now.worker;
-    const struct fabric_pattern *p = write->pattern;
     const uint64_t now = sim_now_ps(w->sim), size = write->charge_bytes;
     uint32_t lanes;
     const uint64_t start = gpu_lane_begin(ww, write->warps, &lanes);
     const uint32_t rows = write->rows ? write->rows : 1, busy = gpu_warps_busy(rows, lanes);
     const uint64_t behind_ps = worker_behind_ps(ww);
-    const bool bulk = p->engine == FABRIC_BULK, split = bulk && p->shared_bytes && write->peer != rank->fabric.rank;
+    const bool bulk = p->engine == LOOP_BULK, split = bulk && p->shared_bytes && write->peer != rank->fabric.rank;
     const rate_q20 sm = split ? w->bulk_split : w->store.sm;
     const uint64_t lead_ps = (p->steps + 1) * gpu_load_ps(w, p); /* until the first byte moves */
     const uint64_t served_ps =
@@ -127,13 +126,14 @@ static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struc
     struct world *w = rank->world;
     struct world_worker *ww = rank->now.worker;
     assert(ww && ww->worker->index == worker->index && fabric_path(f, write->peer) != FABRIC_RDMA);
-    if (write->pattern && write->pattern->engine == FABRIC_COPY) return copy_store(rank, write);
-    if (gpu_priced(w, write->pattern)) return priced_store(rank, write);
+    const struct loop *p = gpu_loop(rank, write->site, write->given);
+    if (p && p->engine == LOOP_COPY) return copy_store(rank, write);
+    if (gpu_priced(w, p)) return priced_store(rank, write, p);
+    if (!p) p = &gpu_plain;
     const uint64_t now = sim_now_ps(w->sim), size = write->charge_bytes;
     uint32_t lanes;
     const uint64_t start = gpu_lane_begin(ww, write->warps, &lanes);
     const uint32_t rows = write->rows ? write->rows : 1, busy = gpu_warps_busy(rows, lanes);
-    const struct fabric_pattern *p = write->pattern ? write->pattern : &gpu_plain;
     if (p->staged) {
         if (p->alone && rank->shares.cpcs) {
             bulk_turn_take(ww, write->peer, size);
@@ -148,8 +148,8 @@ static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struc
     }
     const struct row_cost *c = gpu_row_cost(
         rank, &(struct row_cost){
-                  .pattern = p, .read_bytes = size, .rows = rows, .busy = (uint16_t)busy, .what = GPU_ROW_STORE });
-    const bool bulk = p->engine == FABRIC_BULK, deep = !bulk && p->in_flight > GPU_STORE_IN_FLIGHT;
+                  .loop = p, .read_bytes = size, .rows = rows, .busy = (uint16_t)busy, .what = GPU_ROW_STORE });
+    const bool bulk = p->engine == LOOP_BULK, deep = !bulk && p->in_flight > GPU_STORE_IN_FLIGHT;
     const uint64_t wait_ps = bulk && c->alone_ps > c->service_ps ? c->alone_ps - c->service_ps : 0;
     uint64_t end = start + c->alone_ps;
     if (!deep && !bulk) end = later(end, start + gpu_share_ps(rank, ww, c->service_ps));
@@ -448,6 +448,7 @@ static void gpu_work(struct fabric *f, struct fabric_worker *worker, const struc
     uint32_t lanes;
     const uint64_t behind_ps = worker_behind_ps(ww);
     const uint64_t start = gpu_lane_begin(ww, work->warps, &lanes);
+    const struct loop *p = gpu_loop(rank, work->site, work->given);
     switch (work->kind) {
     case FABRIC_WORK_AWAIT: stream_work(rank, w->cluster->calls.word_call_ps, w->cluster->calls.await_ps); break;
     case FABRIC_WORK_LAUNCH: stream_work(rank, w->cluster->calls.launch_call_ps, gpu->launch_ps); break;
@@ -457,20 +458,20 @@ static void gpu_work(struct fabric *f, struct fabric_worker *worker, const struc
         break;
     case FABRIC_WORK_PEEK: gpu_lane_end(ww, start + gpu->peek_ps); break;
     case FABRIC_WORK_LOOK: gpu_lane_end(ww, looks_take(ww, work, start)); break;
-    case FABRIC_WORK_STAGE: gpu_lane_end(ww, bulk_stage(rank, work, start)); break;
+    case FABRIC_WORK_STAGE: gpu_lane_end(ww, bulk_stage(rank, work, p, start)); break;
     case FABRIC_WORK_COMPUTE:
         gpu_lane_end(ww, later(start + work->busy_ps,
                                own_reserve(rank, &rank->sm[ww->sm], sim_now_ps(w->sim), work->busy_ps, 0)));
         break;
     case FABRIC_WORK_COPY:
-        if (work->pattern && work->pattern->engine == FABRIC_COPY) {
+        if (p && p->engine == LOOP_COPY) {
             copy_own(rank, work);
             break;
         }
         /* fall through */
     case FABRIC_WORK_CAST:
     case FABRIC_WORK_REDUCE:
-    case FABRIC_WORK_SCAN: gpu_lane_end(ww, gpu_work_end(rank, work, start, lanes)); break;
+    case FABRIC_WORK_SCAN: gpu_lane_end(ww, gpu_work_end(rank, work, p, start, lanes)); break;
     }
     if (behind_ps) worker_rest(ww)->first_ps = ww->cursor_ps + behind_ps;
     if (f->payload && work->run) work->run(work->context, work->argument);

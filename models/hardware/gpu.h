@@ -8,8 +8,10 @@
 
 #include "models/hardware/world_internal.h"
 
+#include <assert.h>
+
 enum { GPU_WARP_LANES = 32 };
-static const struct fabric_pattern gpu_plain; /* of a kernel that does not say its pattern */
+static const struct loop gpu_plain; /* of an operation without a site */
 
 static inline uint64_t gpu_ceiling(uint64_t n, uint64_t by) { return (n + by - 1) / by; }
 
@@ -59,29 +61,39 @@ uint64_t gpu_mixed_ps(struct world_rank *rank, struct world_worker *ww, bool sou
 /* The group moved rows in this time: others share its SM with it. */
 void gpu_moved_note(struct world_worker *ww, uint64_t from_ps, uint64_t to_ps);
 
-/* gpu_rows.c.  Whether the kernel says its pattern and the cluster says what its waits take.  Then gpu_load_ps(),
- * gpu_touch_ps(), gpu_row_ps() and gpu_rounds_ps() tell the cost, else gpu_rows_latency_ps() and rates by kind. */
-static inline bool gpu_priced(const struct world *w, const struct fabric_pattern *p)
+/* gpu_rows.c.  The loop of an operation; NULL: it names no site. */
+void gpu_loop_make(struct world_rank *rank, uint8_t site, struct fabric_given *given);
+static inline const struct loop *gpu_loop(struct world_rank *rank, uint8_t site, struct fabric_given *given)
 {
-    return p && w->cluster->gpu.load_ps && !p->staged && (p->engine == FABRIC_LDST || p->in_flight > 1);
+    if (!site) return NULL;
+    if (!given) return &rank->world->loop[site];
+    if (given->launch != rank->launch) gpu_loop_make(rank, site, given);
+    assert(given->slot < rank->loop_count && rank->loop[given->slot].number == site);
+    return &rank->loop[given->slot];
+}
+
+/* Whether the operation has a loop and the cluster says what its waits take.  Then gpu_load_ps(),
+ * gpu_touch_ps(), gpu_row_ps() and gpu_rounds_ps() tell the cost, else gpu_rows_latency_ps() and rates by kind. */
+static inline bool gpu_priced(const struct world *w, const struct loop *p)
+{
+    return p && w->cluster->gpu.load_ps && !p->staged && (p->engine == LOOP_LDST || p->in_flight > 1);
 }
 /* A wait for memory. */
-uint64_t gpu_load_ps(const struct world *w, const struct fabric_pattern *p);
+uint64_t gpu_load_ps(const struct world *w, const struct loop *p);
 /* The first wait for an array takes this longer; notes that the worker has waited for it. */
-uint64_t gpu_touch_ps(struct world_worker *ww, const struct fabric_pattern *p);
+uint64_t gpu_touch_ps(struct world_worker *ww, const struct loop *p);
 /* What a warp takes for one row when nobody else is at work. */
-uint64_t gpu_row_ps(const struct world *w, const struct fabric_pattern *p, uint64_t row_bytes);
+uint64_t gpu_row_ps(const struct world *w, const struct loop *p, uint64_t row_bytes);
 /* What rows take of an SM of that rate: the bytes that it sends, or the arithmetic that turns them into logarithms,
  * whichever is longer. */
-uint64_t gpu_rows_share_ps(const struct world *w, const struct fabric_pattern *p, rate_q20 sm, uint64_t rows,
-                           uint64_t row_bytes);
+uint64_t gpu_rows_share_ps(const struct world *w, const struct loop *p, rate_q20 sm, uint64_t rows, uint64_t row_bytes);
 /* Rows that `busy` warps take in rounds, on an SM of that rate. */
-uint64_t gpu_rounds_ps(struct world_rank *rank, struct world_worker *ww, const struct fabric_pattern *p, uint32_t rows,
+uint64_t gpu_rounds_ps(struct world_rank *rank, struct world_worker *ww, const struct loop *p, uint32_t rows,
                        uint32_t busy, uint64_t row_bytes, rate_q20 sm);
 /* A chain of waits and a share of what others use, too: the longer hides most of the shorter. */
 uint64_t gpu_shared_ps(uint64_t chain_ps, uint64_t share_ps);
-uint64_t gpu_rows_latency_ps(const struct world *w, const struct work_rates *k, const struct fabric_pattern *p,
-                             uint32_t rows, uint32_t busy);
+uint64_t gpu_rows_latency_ps(const struct world *w, const struct work_rates *k, const struct loop *p, uint32_t rows,
+                             uint32_t busy);
 
 /* What rows take that no kernel says more of than their pattern: a store's (read_bytes are written at the peer), or a
  * cast's or copy's. */
@@ -89,8 +101,8 @@ enum { GPU_ROW_STORE = 255, GPU_STORE_IN_FLIGHT = 4 }; /* loads behind store-war
 void gpu_row_cost_fill(const struct world *w, struct row_cost *cost);
 static inline const struct row_cost *gpu_row_cost(struct world_rank *rank, const struct row_cost *of)
 {
-    struct row_cost *cost = &rank->row_cost[(uintptr_t)of->pattern / sizeof *of->pattern % ROW_COSTS];
-    if (cost->pattern != of->pattern || cost->read_bytes != of->read_bytes || cost->write_bytes != of->write_bytes ||
+    struct row_cost *cost = &rank->row_cost[(uintptr_t)of->loop / sizeof *of->loop % ROW_COSTS];
+    if (cost->loop != of->loop || cost->read_bytes != of->read_bytes || cost->write_bytes != of->write_bytes ||
         cost->rows != of->rows || cost->busy != of->busy || cost->what != of->what) {
         *cost = *of;
         gpu_row_cost_fill(rank->world, cost);
@@ -99,6 +111,7 @@ static inline const struct row_cost *gpu_row_cost(struct world_rank *rank, const
 }
 
 /* gpu_work.c.  When a cast, copy, sum or scan by `lanes` warps is done that begins at `start`. */
-uint64_t gpu_work_end(struct world_rank *rank, const struct fabric_work *work, uint64_t start, uint32_t lanes);
+uint64_t gpu_work_end(struct world_rank *rank, const struct fabric_work *work, const struct loop *p, uint64_t start,
+                      uint32_t lanes);
 
 #endif

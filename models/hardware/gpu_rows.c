@@ -3,13 +3,14 @@
 #include "models/hardware/gpu.h"
 
 #include <math.h>
+#include <string.h>
 
 /* A wait for memory of a kernel that says its pattern.  Rows just written are in the L2 but for those that others have
  * driven out, more of them the nearer all together come to what it holds. */
-uint64_t gpu_load_ps(const struct world *w, const struct fabric_pattern *p)
+uint64_t gpu_load_ps(const struct world *w, const struct loop *p)
 {
     const struct cluster_gpu *gpu = &w->cluster->gpu;
-    if (p->again == FABRIC_AT_HAND && gpu->load_l1_ps) return gpu->load_l1_ps;
+    if (p->again == LOOP_AT_HAND && gpu->load_l1_ps) return gpu->load_l1_ps;
     if (p->again) return gpu->load_again_ps ? gpu->load_again_ps : gpu->load_l2_ps;
     const uint64_t longer_ps = pressure_load_ps(w, p->fresh, p->footprint_bytes);
     if (!p->fresh || (gpu->l2_bytes && p->footprint_bytes >= gpu->l2_bytes)) return gpu->load_ps + longer_ps;
@@ -20,43 +21,38 @@ uint64_t gpu_load_ps(const struct world *w, const struct fabric_pattern *p)
 
 /* The latencies of the rows of one warp: turns of load, wait and store one after another, and before them waits for
  * what says where a row lies, which take as long as a turn where memory's own are not known. */
-uint64_t gpu_rows_latency_ps(const struct world *w, const struct work_rates *k, const struct fabric_pattern *p,
-                             uint32_t rows, uint32_t busy)
+uint64_t gpu_rows_latency_ps(const struct world *w, const struct work_rates *k, const struct loop *p, uint32_t rows,
+                             uint32_t busy)
 {
-    const uint64_t turns = p->engine == FABRIC_BULK && p->turns ? p->turns : 1;
+    const uint64_t turns = p->engine == LOOP_BULK && p->turns ? p->turns : 1;
     const uint64_t step_ps = w->cluster->gpu.load_ps ? gpu_load_ps(w, p) : k->row_ps;
     return gpu_ceiling(rows, busy) * (turns * k->row_ps + p->steps * step_ps);
 }
 
-/* The number of a pattern among those that the rank has used.  Not where it lies: that is the linker's choice, and what
- * is predicted must not depend on it.  All patterns after the last number share it. */
-static uint32_t pattern_number(struct world_rank *rank, const struct fabric_pattern *p)
-{
-    for (uint32_t i = 0; i < rank->pattern_count; i++)
-        if (rank->pattern[i] == p) return i;
-    if (rank->pattern_count == WORLD_PATTERNS_MAX) return WORLD_PATTERNS_MAX - 1;
-    rank->pattern[rank->pattern_count] = p;
-    return rank->pattern_count++;
-}
-
-/* The first wait of a worker for an array that nobody has just written: its pages are looked up, too. */
-uint64_t gpu_touch_ps(struct world_worker *ww, const struct fabric_pattern *p)
+/* The first wait of a worker for an array that nobody has just written: its pages are looked up, too.  Which site it is
+ * tells arrays apart. */
+uint64_t gpu_touch_ps(struct world_worker *ww, const struct loop *p)
 {
     if (p->fresh && !p->unseen) return 0;
-    uint32_t *touched = &ww->touched;
-    /* Which pattern it is tells arrays apart; those that ranks make are told apart by what they say. */
-    const bool made = p->engine != FABRIC_LDST || p->footprint_bytes;
-    const uint32_t number =
-        made ? (3u * p->turns + 5u * p->in_flight + p->steps) % WORLD_PATTERNS_MAX : pattern_number(worker_rank(ww), p);
-    const uint32_t bit = 1u << (number + (made ? WORLD_PATTERNS_MAX : 0));
-    if (*touched & bit) return 0;
-    *touched |= bit;
+    const uint32_t bit = UINT32_C(1) << p->number % 32;
+    if (ww->touched & bit) return 0;
+    ww->touched |= bit;
     return worker_rank(ww)->world->cluster->gpu.touch_ps;
+}
+
+void gpu_loop_make(struct world_rank *rank, uint8_t site, struct fabric_given *given)
+{
+    _Static_assert((int)FABRIC_SIZES == (int)LOOP_SIZES, "a kernel gives what a sheet names");
+    rank->loop = entries_grow(rank->loop, rank->loop_count, &rank->loop_max, sizeof rank->loop[0]);
+    memset(rank->row_cost, 0, sizeof rank->row_cost); /* loops may have moved */
+    given->launch = rank->launch;
+    given->slot = rank->loop_count++;
+    loops_make(rank->world->loops, (enum site)site, given->size, &rank->loop[given->slot]);
 }
 
 /* A row through a warp's shared memory: the first part, then as many at once as are on their way.  A part that is
  * turned into logarithms keeps the warp meanwhile, and the next one comes. */
-static uint64_t bulk_row_ps(const struct world *w, const struct fabric_pattern *p, uint64_t row_bytes)
+static uint64_t bulk_row_ps(const struct world *w, const struct loop *p, uint64_t row_bytes)
 {
     const struct cluster_gpu *gpu = &w->cluster->gpu;
     const uint64_t in_flight = p->in_flight ? p->in_flight : 1, turns = p->turns ? p->turns : 1;
@@ -68,19 +64,18 @@ static uint64_t bulk_row_ps(const struct world *w, const struct fabric_pattern *
     return part_ps + turned_ps + (turns - 1) * later(part_ps / in_flight, turned_ps) + moved_ps;
 }
 
-uint64_t gpu_rows_share_ps(const struct world *w, const struct fabric_pattern *p, rate_q20 sm, uint64_t rows,
-                           uint64_t row_bytes)
+uint64_t gpu_rows_share_ps(const struct world *w, const struct loop *p, rate_q20 sm, uint64_t rows, uint64_t row_bytes)
 {
     return later(rate_time(sm, rows * row_bytes), rate_time(w->logs.sm, rows * p->logs_bytes));
 }
 
 /* What a warp takes for one row when nobody else is at work. */
-uint64_t gpu_row_ps(const struct world *w, const struct fabric_pattern *p, uint64_t row_bytes)
+uint64_t gpu_row_ps(const struct world *w, const struct loop *p, uint64_t row_bytes)
 {
     const struct cluster_gpu *gpu = &w->cluster->gpu;
     const uint64_t in_flight = p->in_flight ? p->in_flight : 1, wait_ps = gpu_load_ps(w, p),
                    steps_ps = p->steps * wait_ps;
-    if (p->engine == FABRIC_BULK) return steps_ps + bulk_row_ps(w, p, row_bytes);
+    if (p->engine == LOOP_BULK) return steps_ps + bulk_row_ps(w, p, row_bytes);
     /* The loads of a turn go out once the stores of the one before have their values. */
     const uint64_t access = GPU_WARP_LANES * (p->width_bytes ? p->width_bytes : 16u), turn = access * in_flight;
     const uint64_t turns =
@@ -92,8 +87,8 @@ uint64_t gpu_row_ps(const struct world *w, const struct fabric_pattern *p, uint6
  * of one group go in step. */
 static void store_cost_fill(const struct world *w, struct row_cost *c)
 {
-    const struct fabric_pattern *p = c->pattern;
-    const bool bulk = p->engine == FABRIC_BULK, deep = !bulk && p->in_flight > GPU_STORE_IN_FLIGHT;
+    const struct loop *p = c->loop;
+    const bool bulk = p->engine == LOOP_BULK, deep = !bulk && p->in_flight > GPU_STORE_IN_FLIGHT;
     const struct work_rates *k = bulk ? &w->bulk : &w->store;
     c->service_ps = rate_time(w->store.sm, c->read_bytes) + (bulk ? bulk_passes_ps(w, p, c->read_bytes) : 0);
     c->latency_ps = gpu_rows_latency_ps(w, k, p, c->rows, c->busy);
@@ -107,11 +102,11 @@ void gpu_row_cost_fill(const struct world *w, struct row_cost *c)
         store_cost_fill(w, c);
         return;
     }
-    const bool bulk = c->pattern->engine == FABRIC_BULK;
+    const bool bulk = c->loop->engine == LOOP_BULK;
     const struct work_rates *k = c->what == FABRIC_WORK_CAST ? &w->cast : bulk ? &w->bulk : &w->copy;
     c->service_ps =
-        rate_time(bulk ? w->bulk.sm : k->sm, c->read_bytes) + (bulk ? bulk_passes_ps(w, c->pattern, c->read_bytes) : 0);
-    c->latency_ps = gpu_rows_latency_ps(w, k, c->pattern, c->rows, c->busy);
+        rate_time(bulk ? w->bulk.sm : k->sm, c->read_bytes) + (bulk ? bulk_passes_ps(w, c->loop, c->read_bytes) : 0);
+    c->latency_ps = gpu_rows_latency_ps(w, k, c->loop, c->rows, c->busy);
     c->alone_ps = c->latency_ps + rate_time(k->warp, c->read_bytes) / c->busy;
     c->hbm_ps = rate_time(w->hbm, c->read_bytes + c->write_bytes);
 }
@@ -126,7 +121,7 @@ uint64_t gpu_shared_ps(uint64_t chain_ps, uint64_t share_ps)
 
 /* The warps of a group take rows in rounds, of which the last may not have one for each; in each round they share their
  * SM with the other groups' warps. */
-uint64_t gpu_rounds_ps(struct world_rank *rank, struct world_worker *ww, const struct fabric_pattern *p, uint32_t rows,
+uint64_t gpu_rounds_ps(struct world_rank *rank, struct world_worker *ww, const struct loop *p, uint32_t rows,
                        uint32_t busy, uint64_t row_bytes, rate_q20 sm)
 {
     const struct world *w = rank->world;

@@ -8,20 +8,19 @@
 enum { SECTOR_BYTES = 32, WORD_BYTES = 4 }; /* what a word takes that no other is written beside, and what it is */
 
 /* Sums of rows that many loads bring at once, and scans that count bytes, are bulk.c's and scan-rate's. */
-static bool priced_rows(const struct world *w, const struct fabric_work *work)
+static bool priced_rows(const struct world *w, const struct fabric_work *work, const struct loop *p)
 {
-    const struct fabric_pattern *p = work->pattern;
-    return gpu_priced(w, p) && !(work->kind == FABRIC_WORK_REDUCE && p->engine == FABRIC_LDST && p->in_flight > 1);
+    return gpu_priced(w, p) && !(work->kind == FABRIC_WORK_REDUCE && p->engine == LOOP_LDST && p->in_flight > 1);
 }
 
 /* A reducing warp walks along the row: each stretch that it writes waits for the loads of that stretch from all rows,
  * so its time goes with the bytes written, and only little with the bytes read. */
-static uint64_t rows_reduce(struct world_rank *rank, const struct fabric_work *work, const struct fabric_pattern *p,
+static uint64_t rows_reduce(struct world_rank *rank, const struct fabric_work *work, const struct loop *p,
                             uint64_t start, uint32_t busy)
 {
     struct world *w = rank->world;
     const uint64_t now = sim_now_ps(w->sim), both = work->read_bytes + work->write_bytes;
-    const uint64_t service_ps = p->engine == FABRIC_BULK
+    const uint64_t service_ps = p->engine == LOOP_BULK
                                     ? rate_time(w->bulk.sm, work->read_bytes) + bulk_passes_ps(w, p, work->read_bytes)
                                     : rate_time(w->reduce.sm, work->read_bytes);
     uint64_t end = start + gpu_rows_latency_ps(w, &w->reduce, p, work->rows, busy);
@@ -31,18 +30,18 @@ static uint64_t rows_reduce(struct world_rank *rank, const struct fabric_work *w
 }
 
 /* Casts, copies and reductions. */
-static uint64_t rows_work(struct world_rank *rank, const struct fabric_work *work, uint64_t start, uint32_t lanes)
+static uint64_t rows_work(struct world_rank *rank, const struct fabric_work *work, const struct loop *p, uint64_t start,
+                          uint32_t lanes)
 {
     struct world_worker *ww = rank->now.worker;
     struct world *w = rank->world;
-    const struct fabric_pattern *p = work->pattern ? work->pattern : &gpu_plain;
-    const bool bulk = p->engine == FABRIC_BULK;
+    const bool bulk = p->engine == LOOP_BULK;
     const uint64_t now = sim_now_ps(w->sim), both = work->read_bytes + work->write_bytes;
     const uint32_t busy = gpu_warps_busy(work->rows, lanes);
     if (p->staged) return bulk_store(rank, rank->fabric.rank, work->write_bytes, start, &(uint64_t){ 0 });
-    if (p->footprint_bytes && (bulk || p->in_flight > 1)) return bulk_rows(rank, work, start, busy);
+    if (p->footprint_bytes && (bulk || p->in_flight > 1)) return bulk_rows(rank, work, p, start, busy);
     if (work->kind == FABRIC_WORK_REDUCE) return rows_reduce(rank, work, p, start, busy);
-    const struct row_cost *c = gpu_row_cost(rank, &(struct row_cost){ .pattern = p,
+    const struct row_cost *c = gpu_row_cost(rank, &(struct row_cost){ .loop = p,
                                                                       .read_bytes = work->read_bytes,
                                                                       .write_bytes = work->write_bytes,
                                                                       .rows = work->rows,
@@ -56,17 +55,16 @@ static uint64_t rows_work(struct world_rank *rank, const struct fabric_work *wor
     return end;
 }
 
-static uint64_t stretches(const struct fabric_pattern *p, uint64_t bytes)
+static uint64_t stretches(const struct loop *p, uint64_t bytes)
 {
     return gpu_ceiling(bytes, GPU_WARP_LANES * (p->width_bytes ? p->width_bytes : 16u));
 }
 
 /* What a sum takes a warp alone.  It walks along the row: each stretch waits for that of all rows, and then the bulk
  * engine stores it after a fence, or the warp itself. */
-static uint64_t sum_ps(const struct world *w, const struct fabric_work *work)
+static uint64_t sum_ps(const struct world *w, const struct fabric_work *work, const struct loop *p)
 {
     const struct cluster_gpu *gpu = &w->cluster->gpu;
-    const struct fabric_pattern *p = work->pattern;
     const uint64_t made = work->rows ? work->write_bytes / work->rows : 0;
     const uint64_t read = work->rows ? work->read_bytes / work->rows : 0;
     const uint64_t near_ps = gpu->load_again_ps ? gpu->load_again_ps : gpu->load_l2_ps, wait_ps = gpu_load_ps(w, p);
@@ -89,13 +87,12 @@ static uint64_t sums_service_ps(const struct world *w, const struct fabric_work 
 }
 
 /* A warp alone whose rows the bulk engine brings, the next stretch while one is summed: it waits for its own turns. */
-static uint64_t sum_ahead_ps(const struct world *w, const struct fabric_work *work)
+static uint64_t sum_ahead_ps(const struct world *w, const struct fabric_work *work, const struct loop *p)
 {
     const struct cluster_gpu *gpu = &w->cluster->gpu;
     const uint64_t rows = work->rows ? work->rows : 1;
-    return work->pattern->steps * gpu_load_ps(w, work->pattern) +
-           (stretches(work->pattern, work->write_bytes) * gpu->stretch_ps +
-            stretches(work->pattern, work->read_bytes) * gpu->stretch_row_ps) /
+    return p->steps * gpu_load_ps(w, p) +
+           (stretches(p, work->write_bytes) * gpu->stretch_ps + stretches(p, work->read_bytes) * gpu->stretch_row_ps) /
                rows;
 }
 
@@ -108,16 +105,15 @@ static uint64_t contended_ps(uint64_t chain_ps, uint64_t share_ps)
 }
 
 /* What the warps of a sum take to turn the logarithms of a row back, beside no others. */
-static uint64_t turned_back_ps(const struct world *w, const struct fabric_pattern *p, uint32_t warps)
+static uint64_t turned_back_ps(const struct world *w, const struct loop *p, uint32_t warps)
 {
     return later(rate_time(w->exps.warp, p->logs_bytes) / warps, rate_time(w->exps.sm, p->logs_bytes));
 }
 
 /* Rows of a sum that the engine brings whole, some at once.  A place in shared memory is taken from a row's request
  * until the row has come and is summed; where a row says how long it is, one warp asks each of them before. */
-static uint64_t turns_ps(const struct world *w, const struct fabric_work *work, uint32_t warps)
+static uint64_t turns_ps(const struct world *w, const struct fabric_work *work, const struct loop *p, uint32_t warps)
 {
-    const struct fabric_pattern *p = work->pattern;
     const uint64_t rows = work->rows, row_bytes = rows ? work->read_bytes / rows : 0;
     const uint64_t sized_ps = p->sized ? gpu_load_ps(w, p) : 0, back_ps = turned_back_ps(w, p, warps);
     const uint64_t in_ps = w->cluster->gpu.engine.in_ps + pressure_load_ps(w, p->fresh, p->footprint_bytes);
@@ -129,10 +125,9 @@ static uint64_t turns_ps(const struct world *w, const struct fabric_work *work, 
 }
 
 /* Such sums, while others' rows come out of the same memory. */
-static uint64_t brought_ps(struct world_rank *rank, const struct fabric_work *work)
+static uint64_t brought_ps(struct world_rank *rank, const struct fabric_work *work, const struct loop *p)
 {
     const struct world *w = rank->world;
-    const struct fabric_pattern *p = work->pattern;
     const struct fabric_worker *worker = rank->now.worker->worker;
     const uint64_t now = sim_now_ps(w->sim), both = work->read_bytes + work->write_bytes;
     const uint64_t logs_ps = rate_time(w->exps.sm, (uint64_t)work->rows * p->logs_bytes);
@@ -140,7 +135,7 @@ static uint64_t brought_ps(struct world_rank *rank, const struct fabric_work *wo
     const uint64_t sm_ps = own_reserve(rank, &rank->sm[worker->sm], now, service_ps, work->read_bytes) - now;
     const uint64_t hbm_ps =
         own_reserve(rank, &rank->hbm, now, rate_time(p->fresh ? w->fresh : w->hbm, both), both) - now;
-    const uint64_t chain_ps = p->steps * w->cluster->gpu.load_ps + turns_ps(w, work, worker->warps);
+    const uint64_t chain_ps = p->steps * w->cluster->gpu.load_ps + turns_ps(w, work, p, worker->warps);
     const uint64_t touched_ps = gpu_touch_ps(rank->now.worker, p);
     /* Arithmetic of the own rows is in the chain: it is waited for where others' is, too. */
     if (p->logs_bytes) return touched_ps + later(contended_ps(chain_ps, hbm_ps), sm_ps);
@@ -149,11 +144,11 @@ static uint64_t brought_ps(struct world_rank *rank, const struct fabric_work *wo
 
 /* Copies by warps that wait together: in each round of rows the SM stands still for the waits before and behind the
  * bytes of all, which share it. */
-static uint64_t in_step_ps(struct world_rank *rank, const struct fabric_work *work, uint32_t lanes)
+static uint64_t in_step_ps(struct world_rank *rank, const struct fabric_work *work, const struct loop *p,
+                           uint32_t lanes)
 {
     struct world *w = rank->world;
     struct world_worker *ww = rank->now.worker;
-    const struct fabric_pattern *p = work->pattern;
     const uint64_t now = sim_now_ps(w->sim);
     const uint64_t bytes = work->write_bytes + (uint64_t)work->rows * p->scattered * (SECTOR_BYTES - WORD_BYTES);
     const uint64_t both = work->read_bytes + bytes;
@@ -170,16 +165,16 @@ static uint64_t in_step_ps(struct world_rank *rank, const struct fabric_work *wo
 
 /* The same of kernels that say their patterns.  A row that is read once and written to several places
  * leaves its SM as often. */
-static uint64_t priced_work(struct world_rank *rank, const struct fabric_work *work, uint64_t start, uint32_t lanes)
+static uint64_t priced_work(struct world_rank *rank, const struct fabric_work *work, const struct loop *p,
+                            uint64_t start, uint32_t lanes)
 {
     struct world_worker *ww = rank->now.worker;
     struct world *w = rank->world;
     const struct cluster_gpu *gpu = &w->cluster->gpu;
-    const struct fabric_pattern *p = work->pattern;
     const uint64_t now = sim_now_ps(w->sim), both = work->read_bytes + work->write_bytes, rows = work->rows;
     const uint64_t row_bytes = rows ? work->read_bytes / rows : 0;
-    if (p->in_step && work->kind == FABRIC_WORK_COPY) return start + in_step_ps(rank, work, lanes);
-    if (work->kind == FABRIC_WORK_REDUCE && p->engine == FABRIC_BULK) return start + brought_ps(rank, work);
+    if (p->in_step && work->kind == FABRIC_WORK_COPY) return start + in_step_ps(rank, work, p, lanes);
+    if (work->kind == FABRIC_WORK_REDUCE && p->engine == LOOP_BULK) return start + brought_ps(rank, work, p);
     const uint64_t touched_ps = gpu_touch_ps(ww, p), lead_ps = touched_ps + p->steps * gpu_load_ps(w, p);
     const bool several = work->kind == FABRIC_WORK_COPY && work->write_bytes > work->read_bytes;
     uint64_t end = start + touched_ps;
@@ -190,8 +185,9 @@ static uint64_t priced_work(struct world_rank *rank, const struct fabric_work *w
         service_ps = rate_time(w->cast.sm, work->read_bytes);
         break;
     case FABRIC_WORK_REDUCE:
-        if (p->engine == FABRIC_LDST && p->ahead) { /* the engine takes requests in turn */
-            const uint64_t chain_ps = gpu_ceiling(rows, gpu_warps_busy((uint32_t)rows, lanes)) * sum_ahead_ps(w, work);
+        if (p->engine == LOOP_LDST && p->ahead) { /* the engine takes requests in turn */
+            const uint64_t chain_ps =
+                gpu_ceiling(rows, gpu_warps_busy((uint32_t)rows, lanes)) * sum_ahead_ps(w, work, p);
             const uint64_t requests = stretches(p, work->read_bytes) + stretches(p, work->write_bytes);
             service_ps = requests * gpu->engine.request_ps;
             const uint64_t turn_ps = own_reserve(rank, &rank->sm[ww->sm], now, service_ps, work->read_bytes) - now;
@@ -200,7 +196,7 @@ static uint64_t priced_work(struct world_rank *rank, const struct fabric_work *w
             break;
         }
         service_ps = sums_service_ps(w, work);
-        end += contended_ps(gpu_ceiling(rows, gpu_warps_busy((uint32_t)rows, lanes)) * sum_ps(w, work),
+        end += contended_ps(gpu_ceiling(rows, gpu_warps_busy((uint32_t)rows, lanes)) * sum_ps(w, work, p),
                             gpu_share_ps(rank, ww, service_ps));
         break;
     default: /* a warp stores the further copies of its rows, too */
@@ -213,14 +209,14 @@ static uint64_t priced_work(struct world_rank *rank, const struct fabric_work *w
     end = later(end, lead_ps + own_reserve(rank, &rank->sm[ww->sm], now, service_ps, work->read_bytes));
     gpu_moved_note(ww, start, end);
     end = later(end, lead_ps + own_reserve(rank, &rank->hbm, now, rate_time(p->fresh ? w->fresh : w->hbm, both), both));
-    if (work->kind == FABRIC_WORK_COPY && p->engine == FABRIC_LDST)
+    if (work->kind == FABRIC_WORK_COPY && p->engine == LOOP_LDST)
         rank->copied_ps[ww->sm] = later(rank->copied_ps[ww->sm], end);
     return end;
 }
 
 /* Waits for memory one after another.  Where they go along an array, one that finds its bytes brought with those of the
  * wait before is for the L2 alone. */
-static uint64_t waits_ps(const struct world *w, const struct fabric_pattern *p, uint64_t waits)
+static uint64_t waits_ps(const struct world *w, const struct loop *p, uint64_t waits)
 {
     const uint64_t size_bytes = w->cluster->gpu.load_bytes;
     if (!p->stride || !size_bytes || !waits) return waits * gpu_load_ps(w, p);
@@ -228,18 +224,21 @@ static uint64_t waits_ps(const struct world *w, const struct fabric_pattern *p, 
     return far * gpu_load_ps(w, p) + (waits - far) * w->cluster->gpu.load_l2_ps;
 }
 
-static uint64_t scan_ps(struct world_rank *rank, const struct fabric_work *work)
+static uint64_t scan_ps(struct world_rank *rank, const struct fabric_work *work, const struct loop *p)
 {
     const struct world *w = rank->world;
-    const struct fabric_pattern *p = work->pattern;
+    const uint64_t *size = work->given ? work->given->size : NULL;
+    const uint32_t loads = loops_times(w->loops, (enum site)work->site, size, work->rows);
     if (!gpu_priced(w, p) || work->read_bytes)
-        return rate_time(w->scan, work->read_bytes) + work->rows * w->cluster->gpu.scan_row_ps;
-    const uint64_t waits = gpu_ceiling(work->rows, p->in_flight ? p->in_flight : 1);
+        return rate_time(w->scan, work->read_bytes) + loads * w->cluster->gpu.scan_row_ps;
+    const uint64_t waits = gpu_ceiling(loads, p->in_flight ? p->in_flight : 1);
     return gpu_touch_ps(rank->now.worker, p) + waits_ps(w, p, waits);
 }
 
-uint64_t gpu_work_end(struct world_rank *rank, const struct fabric_work *work, uint64_t start, uint32_t lanes)
+uint64_t gpu_work_end(struct world_rank *rank, const struct fabric_work *work, const struct loop *p, uint64_t start,
+                      uint32_t lanes)
 {
-    if (work->kind == FABRIC_WORK_SCAN) return start + scan_ps(rank, work);
-    return priced_rows(rank->world, work) ? priced_work(rank, work, start, lanes) : rows_work(rank, work, start, lanes);
+    if (work->kind == FABRIC_WORK_SCAN) return start + scan_ps(rank, work, p);
+    if (priced_rows(rank->world, work, p)) return priced_work(rank, work, p, start, lanes);
+    return rows_work(rank, work, p ? p : &gpu_plain, start, lanes);
 }

@@ -397,6 +397,8 @@ struct world *world_new(const struct cluster *cluster, const struct world_option
         return NULL;
     }
     w->machine->init(w);
+    w->loops = options->loops ? options->loops : loops_shipped();
+    for (uint32_t i = SITE_NONE + 1; i < SITES; i++) loops_make(w->loops, (enum site)i, NULL, &w->loop[i]);
     sim_owner_set(w->sim, w);
     sim_look_ahead(w->sim, look_far, look_near);
     for (uint32_t i = 0; i < options->ranks; i++) rank_init(w, i);
@@ -423,6 +425,7 @@ void world_free(struct world *w)
         free(rank->fenced_ps);
         free(rank->sm_first);
         free(rank->mover);
+        free(rank->loop);
         looks_free(rank->looks);
         free(rank->proxy);
         for (size_t q = 0; w->dcqcn.parameters && rank->qp && q < (size_t)w->options.ranks * rank->fabric.queue_count;

@@ -24,6 +24,7 @@ struct world;
 struct graph;
 struct transport;
 struct timeline;
+struct loops;
 struct progress;
 
 struct world_options {
@@ -35,6 +36,7 @@ struct world_options {
     const uint32_t *slow;      /* [ranks] time of a GPU's own work in 1024ths of the normal; 0: normal; or NULL */
     const struct graph *graph; /* of the cluster, with as many nodes; must outlive the world.  NULL: built here */
     const struct transport *transport; /* NULL: as the cluster's [nic] says */
+    const struct loops *loops;         /* must outlive the world; NULL: loops_shipped() */
     struct timeline *timeline;         /* where to record operations (sim/timeline.h), or NULL */
     bool usage;                        /* keep how busy parts are over time: world_usage() */
     struct progress *progress;         /* that events advance (sim/progress.h), or NULL */

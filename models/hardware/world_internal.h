@@ -18,6 +18,7 @@
 #include "models/hardware/transport.h"
 #include "models/hardware/words.h"
 #include "models/hardware/world.h"
+#include "models/kernels/loops.h"
 #include "sim/memory.h"
 #include "sim/sim.h"
 #include "sim/units.h"
@@ -124,10 +125,10 @@ static inline void flows_note(struct flows *f, uint16_t peer, uint64_t end_ps)
 
 _Static_assert((unsigned)RANK_WORKERS_MAX <= (unsigned)WATCH_NUMBER, "a head holds the number of a worker");
 
-/* What rows of one pattern and size take of each part by itself: kernels move millions that are alike.  Filled by
+/* What rows of one loop and size take of each part by itself: kernels move millions that are alike.  Filled by
  * gpu_rows.c; the first five fields say of which rows it is. */
 struct row_cost {
-    const struct fabric_pattern *pattern;
+    const struct loop *loop;
     uint64_t read_bytes, write_bytes;
     uint32_t rows;
     uint16_t busy; /* warps */
@@ -135,8 +136,6 @@ struct row_cost {
     uint64_t service_ps, latency_ps, alone_ps, hbm_ps;
 };
 enum { ROW_COSTS = 4 };
-
-enum { WORLD_PATTERNS_MAX = 16 }; /* half the bits of a worker's touched; the others are of patterns made by ranks */
 
 struct world_rank {
     struct fabric fabric;
@@ -157,9 +156,9 @@ struct world_rank {
     uint64_t *fenced_ps;                /* [sms] when the last fence of its warps is done */
     uint64_t *copied_ps;                /* [sms] when the copies are done that its warps make by loads and stores */
     uint32_t *sm_first;                 /* [sms] first mover of the SM: place + 1, 0: none */
-    const struct fabric_pattern *pattern[WORLD_PATTERNS_MAX]; /* [pattern_count] that a worker's touched numbers */
-    uint32_t pattern_count;
-    struct row_cost row_cost[ROW_COSTS]; /* of this launch, by pattern */
+    struct loop *loop; /* [loop_count] of this launch, of operations for which the kernel gives sizes */
+    uint32_t loop_count, loop_max;
+    struct row_cost row_cost[ROW_COSTS]; /* of this launch, by loop */
     struct looks *looks;                 /* NULL: no worker has looked yet */
     struct mover *mover;                 /* [mover_count] */
     uint32_t mover_count, mover_max;
@@ -233,8 +232,10 @@ struct world {
     const struct world_program *program; /* while it runs */
     const struct world_agenda *agenda;   /* while it runs, and there is no program; else NULL */
     const struct pressure *beside;       /* of the rank that is being stepped */
-    struct sim_event begin_event;        /* its first workers step */
-    bool several;                        /* the last program had several kernels */
+    const struct loops *loops;
+    struct loop loop[SITES];      /* of sites whose kernel gives nothing */
+    struct sim_event begin_event; /* its first workers step */
+    bool several;                 /* the last program had several kernels */
     struct world_options options;
     struct sim *sim;
     struct world_rank *rank;

@@ -400,9 +400,10 @@ static enum worker_step scan_step(struct fabric_worker *w)
     struct ht_scan *s = fabric_container_of(w, struct ht_scan, worker);
     if (s->layout) ht_layout_make(s->rank);
     ht_scan_charge(w, s->looks, s->read_bytes, s->write_bytes);
-    if (s->wait.pattern)
-        fabric_work(
-            w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = s->wait.pattern, .rows = s->wait.loads });
+    if (s->wait.site)
+        fabric_work(w,
+                    &(struct fabric_work){
+                        .kind = FABRIC_WORK_SCAN, .site = s->wait.site, .given = s->wait.given, .rows = s->wait.rows });
     return WORKER_DONE;
 }
 
@@ -486,11 +487,11 @@ int ht_barrier_missing(const struct fabric *f, const struct ht_barrier *b, uint3
 
 bool ht_barrier_step(struct fabric_worker *w, struct ht_barrier *b, uint32_t epoch)
 {
-    /* The first orders nothing; before the others the block's stores are released, and then all is looked up anew. */
-    static const struct fabric_pattern where[2] = { { .in_flight = 1 }, { .fresh = true } };
     const bool first = b->round == 1;
     if (!b->sent && !b->entered) /* where the words lie; the own one is raised first, an atomic */
-        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &where[!first], .rows = 1 });
+        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN,
+                                              .site = first ? SITE_HT_BARRIER_FIRST : SITE_HT_BARRIER_NEXT,
+                                              .rows = 1 });
     b->entered = true;
     for (; b->sent < b->count; b->sent++) {
         if (b->sent == b->number) continue;
@@ -558,7 +559,8 @@ bool ht_ring_write(struct fabric_worker *w, struct ht_ring *ring, const struct h
             .charge_bytes = (uint64_t)run * slot->bytes,
             .warps = (uint8_t)(run < w->warps ? run : 0),
             .first = (uint8_t)(ring->by_number ? (ring->tail + 1) % w->warps : 0),
-            .pattern = ring->pattern,
+            .site = ring->site,
+            .given = ring->given,
         };
         const struct ring_run filled = { w, fill, ring->tail, run, slot->stored };
         if (slot->stored) {

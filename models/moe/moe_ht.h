@@ -80,9 +80,10 @@ struct ht_scan {
     uint32_t looks; /* reads of a thread that wait for one another */
     uint64_t read_bytes, write_bytes;
     struct {
-        const struct fabric_pattern *pattern;
-        uint32_t loads; /* likewise, as the pattern says */
-    } wait;
+        uint32_t rows;
+        uint8_t site; /* enum site */
+        struct fabric_given *given;
+    } wait;      /* as the site's sheet says */
     bool layout; /* it also makes the layout */
 };
 
@@ -91,7 +92,8 @@ struct ht_rank {
     struct ht_geometry g;
     struct ht_layout layout;
     struct ht_slot dispatch_slot, combine_slot;
-    struct fabric_pattern sum_row;          /* combine: rows out of the rings; set at its launch */
+    struct fabric_given sum_row;            /* combine: rows out of the rings; set at its launch */
+    uint8_t sum_site;                       /* enum site */
     uint32_t epoch;                         /* launches so far */
     uint32_t recv_before[HT_RANKS_MAX + 1]; /* rows received from lower ranks than this one; last: all */
     uint32_t *expert_counts;                /* [local experts] rows for each, rounded up to the alignment */
@@ -101,6 +103,12 @@ struct ht_rank {
     struct kernel_launch kernel; /* the one being launched */
     uint32_t worker_max;
 };
+
+/* The site of a loop that versions of DeepEP before the change have otherwise. */
+static inline enum site ht_site(const struct ht_rank *h, enum moe_deepep_change since, enum site now, enum site before)
+{
+    return moe_deepep_before(h->base.options->deepep, since) ? before : now;
+}
 
 static inline struct ht_rank *ht_rank_of(struct moe_rank *rank) { return (struct ht_rank *)rank; }
 static inline uint32_t ht_recv_rows(const struct ht_rank *h) { return h->recv_before[h->g.ranks]; }
@@ -187,8 +195,9 @@ struct ht_ring {
     uint32_t tail, published, pending; /* written; told to the peer; decided on but not yet written */
     uint32_t tail_word, head_word;     /* of the peer; own */
     uint16_t peer;
-    const struct fabric_pattern *pattern; /* of its stores */
-    bool by_number;                       /* a slot's number says which warp fills it; the first warp tells the peer */
+    uint8_t site;               /* enum site, of its stores */
+    struct fabric_given *given; /* for it */
+    bool by_number;             /* a slot's number says which warp fills it; the first warp tells the peer */
 };
 typedef void ht_fill(const struct fabric_worker *w, uint32_t sequence, uint8_t *slot);
 /* Slots that are free now. */

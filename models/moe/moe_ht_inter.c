@@ -234,19 +234,14 @@ static const uint8_t notify_program[] = {
 static const uint8_t cached_notify_program[] = { NOTIFY_QUIET, NOTIFY_BARRIER, NOTIFY_ZERO, NOTIFY_BARRIER,
                                                  NOTIFY_END };
 
-/* A look at a QP: loads that wait for one another, of what was posted, where its CQ and that one's count lie, how far
- * that has come, and the completion. */
-enum { QUIET_LOADS = 4 };
-
 /* Waits for all requests of the first queues QPs to every other node, a thread a QP. */
 static bool notify_quiet(struct inter_notify *n, uint32_t queues)
 {
-    static const struct fabric_pattern look = { .in_flight = 1 };
     const struct ht_geometry *g = &n->rank->ht.g;
     const uint32_t threads = 32u * n->worker.warps, looks = ((g->nodes - 1) * queues + threads - 1) / threads;
     if (!n->looked)
         fabric_work(&n->worker,
-                    &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &look, .rows = QUIET_LOADS * looks });
+                    &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_INTER_QUIET, .rows = looks });
     n->looked = true;
     for (; n->next < g->nodes * queues; n->next++) {
         const uint32_t node = n->next / queues;
@@ -413,26 +408,22 @@ static uint64_t heads_footprint(const struct ht_rank *h)
     return (2u * ht_recv_rows(h) + 2u * h->g.tokens) * (uint64_t)h->combine_slot.row_bytes;
 }
 
-/* A lane a node goes through its channel's tokens backwards, a warp a channel, in turns of 4 whose loads are awaited at
- * once. */
+/* A warp a channel. */
 static void rdma_heads_scan_add(struct inter_rank *r, uint32_t warps)
 {
-    enum { GAP_UNROLLED = 4, HEAD_BYTES = 4 };
+    enum { HEAD_BYTES = 4 };
     struct ht_rank *h = &r->ht;
     const struct ht_geometry *g = &h->g;
-    r->heads = (struct fabric_pattern){ .in_flight = 1,
-                                        .stride = GAP_UNROLLED * g->nodes * HEAD_BYTES,
-                                        .fresh = true,
-                                        .footprint_bytes = heads_footprint(h) };
+    r->heads = (struct fabric_given){ .size = { g->nodes, heads_footprint(h) } };
     struct ht_scan *s = ht_scan_add(h, 1, warps, 0, 0, (uint64_t)g->tokens * g->nodes * HEAD_BYTES);
-    s->wait.pattern = &r->heads;
-    s->wait.loads = g->tokens / g->channels / GAP_UNROLLED + 1;
+    s->wait.site = SITE_INTER_RAIL_HEADS;
+    s->wait.given = &r->heads;
+    s->wait.rows = g->tokens / g->channels;
 }
 
 /* What came from a node, a warp a channel: batches, and in each a wait for shared memory a row. */
 static void nvl_heads_scan_add(struct inter_rank *r, uint32_t warps, uint32_t sm, uint32_t sms)
 {
-    static const struct fabric_pattern at_hand = { .in_flight = 1, .again = FABRIC_AT_HAND, .fresh = true };
     struct ht_rank *h = &r->ht;
     const struct ht_geometry *g = &h->g;
     uint32_t looks = 0, rows = 0;
@@ -441,8 +432,8 @@ static void nvl_heads_scan_add(struct inter_rank *r, uint32_t warps, uint32_t sm
         looks += 2 * ((r->rail_before[n + 1] - r->rail_before[n]) / g->channels / GAP_BATCH + 1);
     }
     struct ht_scan *s = ht_scan_add(h, 2 + sm, warps, looks, 0, (uint64_t)rows * g->local * 4);
-    s->wait.pattern = &at_hand;
-    s->wait.loads = rows / g->channels;
+    s->wait.site = SITE_INTER_NVL_HEADS;
+    s->wait.rows = rows / g->channels;
 }
 
 /* The scans beside the main SM.  For combine, SM 1 fills the gaps of the RDMA heads; SM 2 + n those of the NVLink heads

@@ -26,7 +26,6 @@ enum {
     INTER_GROUPS = 24,      /* workers that the RDMA reducers of a channel are stepped as, at most */
     INTER_NOTIFY_WARPS = 16,
     INTER_TOPK_NODES = 8, /* that the kernels are compiled to send a token to, at most */
-    INTER_UNROLLED = 2,   /* rows up to which combine's receivers are compiled to load a stretch of all at once */
 };
 enum inter_rail_word { INTER_META, INTER_RDMA_TAIL, INTER_RDMA_HEAD, INTER_RAIL_WORDS };
 enum inter_nvl_word { INTER_START, INTER_END, INTER_NVL_TAIL, INTER_NVL_HEAD, INTER_NVL_WORDS };
@@ -156,7 +155,7 @@ struct inter_rank {
     struct ht_rank ht;
     struct inter_map map;
     struct ht_slot nvl_slot; /* dispatch's slot as the NVLink rings store it */
-    struct fabric_pattern put_row, forward_row, receive_row, return_row, heads;
+    struct fabric_given put_row, forward_row, receive_row, return_row, heads;
     uint32_t rail_before[HT_NODES_MAX + 1]; /* tokens that come from the rail's lower nodes; last: all */
     uint32_t *counts;                       /* rows for NVLink peers in the making */
     uint8_t *bits;                          /* [rail tokens] ranks of this node that need it */
@@ -277,7 +276,7 @@ static inline uint32_t inter_merger_first(const struct inter_rank *r, uint32_t n
 
 void inter_dispatch_launch(struct inter_rank *r);
 void inter_forward_launch(struct inter_rank *r, uint32_t channel); /* what SM 2c runs, and the receivers */
-void inter_forward_patterns(struct inter_rank *r);
+void inter_forward_give(struct inter_rank *r);
 void inter_combine_launch(struct inter_rank *r);
 
 #endif

@@ -13,13 +13,6 @@
 
 /* ---- returner ------------------------------------------------------------------------------------------ */
 
-/* A merger's warp reads where the rows are, then brings stretches of 512 B of all of them, one ahead of the other; in
- * older versions its lanes load them as a receiver's do. */
-static const struct fabric_pattern merge_row[2] = {
-    { .in_flight = 1, .steps = 1, .fenced = true, .ahead = true, .fresh = true },
-    { .steps = 1, .fresh = true, .places = 8, .in_turn = true },
-};
-
 static void returner_fill(const struct fabric_worker *w, uint32_t sequence, uint8_t *slot)
 {
     const struct inter_returner *s = fabric_container_of(w, struct inter_returner, worker);
@@ -76,9 +69,9 @@ static bool returner_row_write(struct inter_returner *s)
  * and which rows are its own. */
 static enum worker_step returner_step(struct fabric_worker *w)
 {
-    static const struct fabric_pattern ranges = { .in_flight = 1 };
     struct inter_returner *s = fabric_container_of(w, struct inter_returner, worker);
-    if (!s->read) fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &ranges, .rows = 2 });
+    if (!s->read)
+        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_INTER_RANGES_READ, .rows = 2 });
     s->read = true;
     if (!s->under_way) returner_begin(s);
     if (s->pending) {
@@ -131,7 +124,8 @@ static void returner_launch(struct inter_rank *r, uint32_t channel, uint32_t tar
         .target = target,
         .ring = { .offset = inter_nvl_ring(r, channel, g->self),
                   .slots = h->base.options->combine.nvl_recv / g->nodes,
-                  .pattern = &r->return_row,
+                  .site = ht_site(h, MOE_DEEPEP_BULK_COMBINE, SITE_INTER_RETURN_ROW, SITE_INTER_RETURN_LOADS),
+                  .given = &r->return_row,
                   .peer = (uint16_t)inter_neighbour(r, target),
                   .tail_word = inter_word_nvl(r, INTER_NVL_TAIL, channel, g->self, 0),
                   .head_word = inter_word_nvl(r, INTER_NVL_HEAD, channel, target, 0) },
@@ -298,9 +292,9 @@ static bool merger_sum(struct inter_merger *m, uint32_t most)
     const uint32_t count = merger_ready(m, most, &rows);
     if (count == 0) return false;
     const uint64_t row = slot->row_bytes + slot->topk * sizeof(float);
-    const bool loads = moe_deepep_before(r->ht.base.options->deepep, MOE_DEEPEP_FORWARDERS);
+    const enum site site = ht_site(&r->ht, MOE_DEEPEP_FORWARDERS, SITE_INTER_MERGE_ROW, SITE_INTER_MERGE_LOADS);
     fabric_work(&m->worker, &(struct fabric_work){ .kind = FABRIC_WORK_REDUCE,
-                                                   .pattern = &merge_row[loads],
+                                                   .site = site,
                                                    .warps = (uint16_t)(count < m->worker.warps ? count : 0),
                                                    .rows = count,
                                                    .read_bytes = rows * row,
@@ -526,30 +520,19 @@ static void reducers_launch(struct inter_rank *r, uint32_t channel)
 
 /* Rows return by the bulk engine, whole: from whole lines into slots, which start anywhere in one.  Where a row came
  * from is read once it is there. */
-static void return_pattern(struct inter_rank *r)
+static void return_give(struct inter_rank *r)
 {
     const struct ht_geometry *g = &r->ht.g;
     const uint32_t forwarders = g->nodes * inter_merge_warps(r->ht.base.options), receivers = forwarders - g->local;
-    r->return_row = (struct fabric_pattern){
-        .engine = FABRIC_BULK,
-        .packed = true,
-        .steps = 1,
-        /* How far each forwarder is with each rank and each receiver with each node, and whether they are done. */
-        .shared_bytes = (uint16_t)((forwarders * g->local + receivers * g->nodes) * 4 + forwarders + receivers),
-    };
-    if (moe_deepep_before(r->ht.base.options->deepep, MOE_DEEPEP_BULK_COMBINE))
-        r->return_row = (struct fabric_pattern){ .in_flight = 5, .rest_alone = true, .steps = 1 };
+    r->return_row = (struct fabric_given){ .size = { forwarders, receivers, g->nodes, g->local } };
 }
 
 void inter_combine_launch(struct inter_rank *r)
 {
-    /* Receivers read where the rows are first, and store what they have summed themselves. */
-    const uint32_t places = moe_min(r->ht.g.nodes, INTER_TOPK_NODES);
-    r->ht.sum_row = (struct fabric_pattern){
-        .steps = 1, .fresh = true, .places = (uint8_t)places, .in_turn = places > INTER_UNROLLED
-    };
+    r->ht.sum_site = SITE_INTER_SUM_ROW;
+    r->ht.sum_row = (struct fabric_given){ .size = { moe_min(r->ht.g.nodes, INTER_TOPK_NODES) } };
     const struct ht_geometry *g = &r->ht.g;
-    return_pattern(r);
+    return_give(r);
     if (r->ht.base.fabric->payload) ht_tensors_combine(&r->ht);
     for (uint32_t c = 0; c < g->channels; c++) {
         for (uint32_t i = 0; i < g->local; i++) returner_launch(r, c, (i + c) % g->local);

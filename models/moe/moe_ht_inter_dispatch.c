@@ -80,10 +80,10 @@ static uint32_t announce_order(const struct ht_geometry *g, uint32_t i)
 /* Each warp reads the ranges of its node first. */
 static bool sender_announce(struct inter_sender *s)
 {
-    static const struct fabric_pattern ranges = { .in_flight = 1 };
     const struct ht_geometry *g = &s->rank->ht.g;
     if (!s->read)
-        fabric_work(&s->worker, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &ranges, .rows = 1 });
+        fabric_work(&s->worker,
+                    &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_INTER_RANGES_READ, .rows = 1 });
     s->read = true;
     for (; s->announced < g->nodes; s->announced++)
         if (!ranges_tell(s, announce_order(g, s->announced))) return false;
@@ -135,7 +135,6 @@ static void token_meta_write(const struct inter_sender *s, uint32_t token)
 /* Every warp looks at the nodes of each token, one after another. */
 static void tokens_put(struct inter_sender *s, uint32_t count)
 {
-    static const struct fabric_pattern flags = { .in_flight = 1, .fresh = true };
     struct ht_rank *h = &s->rank->ht;
     uint32_t rows = 0, copies = 0;
     for (uint32_t t = s->token; t < s->token + count; t++) {
@@ -143,10 +142,12 @@ static void tokens_put(struct inter_sender *s, uint32_t count)
         rows += h->layout.mask[t] != 0;
         copies += (uint32_t)__builtin_popcount(h->layout.mask[t]);
     }
-    fabric_work(&s->worker, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &flags, .rows = count });
+    fabric_work(&s->worker,
+                &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_INTER_FLAGS_READ, .rows = count });
     if (rows)
         fabric_work(&s->worker, &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
-                                                       .pattern = &s->rank->put_row,
+                                                       .site = SITE_INTER_PUT_ROW,
+                                                       .given = &s->rank->put_row,
                                                        .rows = rows,
                                                        .warps = (uint16_t)(rows < s->worker.warps ? rows : 0),
                                                        .read_bytes = (uint64_t)rows * h->dispatch_slot.bytes,
@@ -313,28 +314,21 @@ static void senders_launch(struct inter_rank *r, uint32_t channel)
 
 /* Five loads in flight, and what they leave of a row one after another.  A word a lane of the scales is awaited before
  * the next, and so are choices and weights.  Tokens lie in the L2 but for what a dispatch moves. */
-static void put_pattern(struct inter_rank *r)
+static void put_give(struct inter_rank *r)
 {
     enum { LANES = 32 };
     const struct ht_rank *h = &r->ht;
     const struct ht_slot *slot = &h->dispatch_slot;
-    const uint32_t scales = (uint32_t)(slot->scale_bytes / sizeof(float)), choices = slot->topk * h->g.nodes;
-    r->put_row = (struct fabric_pattern){
-        .in_flight = 5,
-        .rest_alone = true,
-        .sought = true,
-        .steps = (uint8_t)((scales + LANES - 1) / LANES + (choices + LANES - 1) / LANES),
-        .fresh = true,
-        .footprint_bytes = (uint64_t)(2 * ht_recv_rows(h) + 2 * h->g.tokens) * slot->bytes,
-    };
+    r->put_row = (struct fabric_given){ .size = { slot->scale_bytes / sizeof(float), slot->topk * h->g.nodes,
+                                                  (uint64_t)(2 * ht_recv_rows(h) + 2 * h->g.tokens) * slot->bytes } };
 }
 
 void inter_dispatch_launch(struct inter_rank *r)
 {
-    put_pattern(r);
+    put_give(r);
     if (r->ht.base.fabric->payload) ht_tensors_recv(&r->ht);
     bits_resize(r);
-    inter_forward_patterns(r);
+    inter_forward_give(r);
     for (uint32_t c = 0; c < r->ht.g.channels; c++) {
         senders_launch(r, c);
         inter_forward_launch(r, c);

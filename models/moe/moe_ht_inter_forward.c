@@ -187,7 +187,8 @@ static void forwarder_launch(struct inter_rank *r, uint32_t channel, uint32_t ta
         .target = target,
         .node = 2 * channel % g->nodes,
         .look = inter_look(r, INTER_RDMA_TAIL, channel, 0),
-        .ring = { .pattern = &r->forward_row,
+        .ring = { .site = ht_site(h, MOE_DEEPEP_BULK_DISPATCH, SITE_INTER_FORWARD_ROW, SITE_INTER_FORWARD_LOADS),
+                  .given = &r->forward_row,
                   .offset = inter_nvl_ring(r, channel, g->self),
                   .slots = h->base.options->dispatch.nvl_recv,
                   .tail_word = inter_word_nvl(r, INTER_NVL_TAIL, channel, g->self, 0),
@@ -341,9 +342,12 @@ static bool receiver_publish(struct inter_receiver *v)
 /* Copies a row; its place follows from where it comes from, which is read first. */
 static void receiver_copy(struct inter_receiver *v)
 {
-    const uint64_t bytes = v->rank->ht.dispatch_slot.bytes;
+    const struct ht_rank *h = &v->rank->ht;
+    const uint64_t bytes = h->dispatch_slot.bytes;
+    const enum site site = ht_site(h, MOE_DEEPEP_BULK_DISPATCH, SITE_INTER_RECEIVE_ROW, SITE_INTER_RECEIVE_LOADS);
     fabric_work(&v->worker, &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
-                                                   .pattern = &v->rank->receive_row,
+                                                   .site = site,
+                                                   .given = &v->rank->receive_row,
                                                    .rows = 1,
                                                    .read_bytes = bytes,
                                                    .write_bytes = bytes,
@@ -399,28 +403,12 @@ static void receiver_launch(struct inter_rank *r, uint32_t channel, uint32_t sou
 
 /* Slots hold a row and what goes with it, padded to 16 bytes: they start anywhere in a line of memory.  Received rows
  * go from there to whole lines. */
-void inter_forward_patterns(struct inter_rank *r)
+void inter_forward_give(struct inter_rank *r)
 {
-    const uint32_t nodes = r->ht.g.nodes, local = r->ht.g.local;
-    const struct fabric_pattern slots = {
-        .engine = FABRIC_BULK,
-        .packed_source = true,
-        /* A lock, a tail and a window of each node; how far each forwarder is with each, and whether it is done. */
-        .shared_bytes = (uint16_t)(3 * 4 * nodes + local * nodes * 4 + local),
-    };
-    r->receive_row = r->forward_row = slots;
-    r->receive_row.steps = 1;
-    r->receive_row.fresh = true;
-    r->forward_row.packed = true;
-    if (!moe_deepep_before(r->ht.base.options->deepep, MOE_DEEPEP_BULK_DISPATCH)) return;
-    /* Scales follow the row, a lane each, and a choice with its weight; a received row's source is read first. */
     const struct ht_slot *slot = &r->ht.dispatch_slot;
-    const uint32_t scales = (uint32_t)(slot->scale_bytes / sizeof(float));
-    const uint8_t steps = (uint8_t)((scales + 31) / 32 + (slot->topk ? 2 : 0));
-    r->forward_row = (struct fabric_pattern){ .in_flight = 5, .rest_alone = true, .steps = steps };
-    r->receive_row = r->forward_row;
-    r->receive_row.steps++;
-    r->receive_row.fresh = true;
+    const uint64_t scales = slot->scale_bytes / sizeof(float);
+    r->receive_row = r->forward_row =
+        (struct fabric_given){ .size = { r->ht.g.nodes, r->ht.g.local, scales, slot->topk } };
 }
 
 void inter_forward_launch(struct inter_rank *r, uint32_t channel)

@@ -75,10 +75,6 @@ static void intra_destroy(struct moe_rank *rank)
 
 /* ---- notify -------------------------------------------------------------------------------------------- */
 
-/* A thread copies the counts of one peer's experts, four reads of an unrolled loop on their way. */
-static const struct fabric_pattern counts_read = { .in_flight = 4, .again = FABRIC_AGAIN };
-/* Where the rank's buffer lies, and then what is copied there. */
-static const struct fabric_pattern matrix_read = { .in_flight = 1 };
 enum notify_stage { NOTIFY_END, NOTIFY_BARRIER, NOTIFY_EXCHANGE, NOTIFY_SUM, NOTIFY_ZERO };
 static const uint8_t notify_program[] = { NOTIFY_BARRIER, NOTIFY_EXCHANGE, NOTIFY_BARRIER, NOTIFY_SUM,
                                           NOTIFY_ZERO,    NOTIFY_BARRIER,  NOTIFY_END };
@@ -126,10 +122,8 @@ static void counts_sum(struct intra_notify *n)
     /* At the worst-case size nobody waits for the counts: the list stays empty. */
     for (uint32_t e = 0; e < g->local_experts; e++)
         h->expert_counts[e] = o->worst_tokens ? 0 : (uint32_t)moe_align(h->expert_counts[e], o->expert_alignment);
-    /* One rank's counts are added to the next one's; those of experts are loaded together. */
-    static const struct fabric_pattern sums_read = { .in_flight = 1, .fresh = true };
     fabric_work(&n->worker,
-                &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &sums_read, .rows = g->ranks + 1 });
+                &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_INTRA_COUNTS_SUM, .rows = g->ranks });
 }
 
 static enum worker_step notify_step(struct fabric_worker *w)
@@ -144,14 +138,14 @@ static enum worker_step notify_step(struct fabric_worker *w)
         case NOTIFY_EXCHANGE:
             if (!n->peer)
                 fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN,
-                                                      .pattern = &counts_read,
+                                                      .site = SITE_INTRA_COUNTS_READ,
                                                       .rows = n->rank->ht.g.local_experts });
             if (!counts_send(n)) return WORKER_WAIT;
             break;
         case NOTIFY_SUM: counts_sum(n); break;
         case NOTIFY_ZERO:
             if (n->cached)
-                fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &matrix_read, .rows = 2 });
+                fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_INTRA_MATRIX_READ });
             else n->barrier.to_host = true; /* the counts are there now */
             ht_scan_charge(w, 0, 0, n->zero_bytes);
             break;
@@ -219,8 +213,7 @@ void intra_sender_init(struct intra_rank *r, struct intra_sender *s, uint32_t ch
 
 void intra_prologue_charge(struct fabric_worker *w, uint32_t loads)
 {
-    static const struct fabric_pattern where = { .in_flight = 1 };
-    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &where, .rows = loads });
+    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_INTRA_RANGES_READ, .rows = loads });
 }
 
 /* The head lies with the ring, in the peer's memory: to know it the sender reads across NVLink; its own is one load. */

@@ -51,9 +51,10 @@ struct intra_receiver {
 
 struct intra_rank {
     struct ht_rank ht;
-    uint64_t ring_offset, ring_bytes;      /* of one ring */
-    uint32_t *channel_row, *channel_count; /* [source][channel] where its rows lie in recv_x */
-    struct fabric_pattern receive_row;     /* dispatch */
+    uint64_t ring_offset, ring_bytes;             /* of one ring */
+    uint32_t *channel_row, *channel_count;        /* [source][channel] where its rows lie in recv_x */
+    struct fabric_given send_row[2], receive_row; /* dispatch; send_row[1]: of rows read before */
+    struct fabric_given return_row;               /* combine */
     struct intra_notify notify;
     struct intra_sender *sender;     /* [channel][rank] */
     struct intra_receiver *receiver; /* [channel][rank] */

@@ -7,10 +7,6 @@
 
 #include <stdio.h>
 
-/* Four loads in flight.  The row's weights are read; its token's number lies in one line with those of 31 others, which
- * the rows, read past the SM's cache, leave there. */
-static const struct fabric_pattern return_row[2] = { { .in_flight = 4 }, { .in_flight = 4, .steps = 1 } };
-
 /* ---- sender -------------------------------------------------------------------------------------------- */
 
 static void sender_fill(const struct fabric_worker *w, uint32_t sequence, uint8_t *slot)
@@ -52,7 +48,8 @@ static void sender_launch(struct intra_rank *r, uint32_t channel, uint32_t peer)
     struct ht_rank *h = &r->ht;
     struct intra_sender *s = &r->sender[intra_pair(r, channel, peer)];
     intra_sender_init(r, s, channel, peer, &h->base.options->combine);
-    s->ring.pattern = &return_row[h->combine_slot.topk > 0];
+    s->ring.site = SITE_INTRA_RETURN_ROW;
+    s->ring.given = &r->return_row;
     s->first = r->channel_row[peer * h->g.channels + channel];
     s->count = r->channel_count[peer * h->g.channels + channel];
     ht_kernel_add(h, &s->worker, &sender_role, 2 * channel, INTRA_WARPS / h->g.ranks);
@@ -103,10 +100,9 @@ static uint64_t rings_bytes(const struct intra_rank *r)
 
 void intra_combine_launch(struct intra_rank *r)
 {
-    r->ht.sum_row = (struct fabric_pattern){ .fenced = !moe_deepep_before(r->ht.base.options->deepep, MOE_DEEPEP_BULK),
-                                             .fresh = true,
-                                             .footprint_bytes = rings_bytes(r),
-                                             .places = (uint8_t)r->ht.g.ranks };
+    r->return_row = (struct fabric_given){ .size = { r->ht.combine_slot.topk } };
+    r->ht.sum_site = ht_site(&r->ht, MOE_DEEPEP_BULK, SITE_INTRA_SUM_ROW, SITE_INTRA_SUM_LOADS);
+    r->ht.sum_row = (struct fabric_given){ .size = { r->ht.g.ranks, rings_bytes(r) } };
     if (r->ht.base.fabric->payload) ht_tensors_combine(&r->ht);
     for (uint32_t c = 0; c < r->ht.g.channels; c++) {
         for (uint32_t i = 0; i < r->ht.g.ranks; i++) sender_launch(r, c, (c + i) % r->ht.g.ranks);

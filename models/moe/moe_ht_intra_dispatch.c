@@ -9,23 +9,6 @@
 #include <assert.h>
 #include <stdio.h>
 
-/* Five loads in flight; after the row each lane reads every 32nd of its scales, one after another, and a top-k choice.
- * A row that goes to the own rank, too, is in the L2 when it is read for another: that sender's heads lie in own
- * memory, so that it is the first at a row. */
-enum { SCALE_STEPS_MAX = 4, STEPS_MAX = SCALE_STEPS_MAX + 1 };
-#define SEND_ROW(waits, near) \
-    { \
-        .in_flight = 5, .sought = true, .steps = (waits), .fresh = (near) \
-    }
-#define SEND_ROWS(near) \
-    { \
-        SEND_ROW(0, near), SEND_ROW(1, near), SEND_ROW(2, near), SEND_ROW(3, near), SEND_ROW(4, near), \
-            SEND_ROW(5, near) \
-    }
-static const struct fabric_pattern send_row[2][STEPS_MAX + 1] = { SEND_ROWS(false), SEND_ROWS(true) };
-/* What comes with the rows of a ring is read once they are copied. */
-static const struct fabric_pattern receive_rest = { .in_flight = 1, .fresh = true };
-
 static uint32_t scale_count(const struct ht_rank *h) { return h->dispatch_slot.scale_bytes / sizeof(float); }
 
 /* ---- sender -------------------------------------------------------------------------------------------- */
@@ -61,28 +44,24 @@ static void sender_scan(struct intra_sender *s)
     const uint32_t to = last == s->count ? s->scan_end : sender_tokens(s)[last - 1] + 1;
     const uint32_t rows = to - s->scanned;
     assert(last <= s->count && s->scanned <= to && to <= s->scan_end);
-    /* A warp that copies a token has its flag twice from the L2, for the rows of others went through the SM since; a
-     * token that it only skips has its flag in the line of the one before. */
-    static const struct fabric_pattern flag_read = { .in_flight = 1, .again = FABRIC_AGAIN };
-    static const struct fabric_pattern flag_skip = { .in_flight = 1, .again = FABRIC_AT_HAND };
     const uint32_t sent = moe_min(s->ring.pending, rows);
-    const struct fabric_work read = { .kind = FABRIC_WORK_SCAN, .pattern = &flag_read, .rows = 2 * sent };
-    const struct fabric_work skip = { .kind = FABRIC_WORK_SCAN, .pattern = &flag_skip, .rows = 2 * (rows - sent) };
+    const struct fabric_work read = { .kind = FABRIC_WORK_SCAN, .site = SITE_INTRA_FLAG_READ, .rows = sent };
+    const struct fabric_work skip = { .kind = FABRIC_WORK_SCAN, .site = SITE_INTRA_FLAG_SKIP, .rows = rows - sent };
     if (sent) fabric_work(&s->worker, &read);
     if (rows > sent) fabric_work(&s->worker, &skip);
     s->scanned = to;
 }
 
-/* How the rows of the chunk are read: as most of them lie. */
-static const struct fabric_pattern *sender_pattern(const struct intra_sender *s)
+/* Whether most rows of the chunk have been read before: a row that goes to the own rank, too, is in the L2 when it is
+ * read for another, because that sender's heads lie in own memory, so that it is the first at a row. */
+static bool sender_rows_read(const struct intra_sender *s)
 {
     const struct ht_rank *h = &s->rank->ht;
     const uint32_t *token = sender_tokens(s) + s->ring.tail;
     uint32_t read_before = 0;
     if (s->ring.peer != h->g.rank)
         for (uint32_t i = 0; i < s->ring.pending; i++) read_before += h->layout.mask[token[i]] >> h->g.rank & 1;
-    const uint32_t steps = moe_min((scale_count(h) + 31) / 32, SCALE_STEPS_MAX) + (h->dispatch_slot.topk > 0);
-    return &send_row[2 * read_before > s->ring.pending][steps];
+    return 2 * read_before > s->ring.pending;
 }
 
 static enum worker_step sender_step(struct fabric_worker *w)
@@ -96,7 +75,7 @@ static enum worker_step sender_step(struct fabric_worker *w)
         if (ring->tail < s->count) {
             if (ht_ring_space(h, ring) < s->chunk) return WORKER_WAIT;
             ring->pending = moe_min(s->chunk, s->count - ring->tail);
-            ring->pattern = sender_pattern(s);
+            ring->given = &s->rank->send_row[sender_rows_read(s)];
             intra_sender_peek(s);
         }
         sender_scan(s);
@@ -123,6 +102,7 @@ static void sender_launch(struct intra_rank *r, uint32_t channel, uint32_t peer)
     const uint32_t *prefix = &h->layout.rank_prefix[(size_t)peer * (h->g.channels + 1) + channel];
     intra_sender_init(r, s, channel, peer, &h->base.options->dispatch);
     s->ring.by_number = true;
+    s->ring.site = SITE_INTRA_SEND_ROW;
     s->first = prefix[0];
     s->count = prefix[1] - prefix[0];
     moe_channel_range(h->g.tokens, h->g.channels, channel, &s->scanned, &s->scan_end);
@@ -169,13 +149,6 @@ static bool receiver_publish(struct intra_receiver *v)
     return true;
 }
 
-/* Where in a 128-byte line the rows of the kernels' rings start: behind the matrix of counts by rank pair and four
- * arrays (start, end, head, tail) of a number for each channel and rank. */
-static uint8_t ring_line_offset(const struct ht_rank *h)
-{
-    return (uint8_t)((h->g.ranks * h->g.ranks + 4 * h->g.channels * h->g.ranks) * sizeof(uint32_t) % 128);
-}
-
 static enum worker_step receiver_step(struct fabric_worker *w)
 {
     struct intra_receiver *v = fabric_container_of(w, struct intra_receiver, worker);
@@ -187,20 +160,23 @@ static enum worker_step receiver_step(struct fabric_worker *w)
     if (count == 0) return WORKER_WAIT;
     assert(v->head + count <= v->count && count <= h->base.options->dispatch.nvl_recv);
     const uint64_t bytes = (uint64_t)count * h->dispatch_slot.bytes;
-    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
-                                          .pattern = &v->rank->receive_row,
-                                          .warps = (uint16_t)(count < w->warps ? count : 0),
-                                          .rows = count,
-                                          .read_bytes = bytes,
-                                          .write_bytes = bytes,
-                                          .run = receiver_run,
-                                          .context = v,
-                                          .argument = (uint64_t)count << 32 | v->head });
+    fabric_work(
+        w, &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
+                                  .site = ht_site(h, MOE_DEEPEP_BULK, SITE_INTRA_RECEIVE_ROW, SITE_INTRA_RECEIVE_LOADS),
+                                  .given = &v->rank->receive_row,
+                                  .warps = (uint16_t)(count < w->warps ? count : 0),
+                                  .rows = count,
+                                  .read_bytes = bytes,
+                                  .write_bytes = bytes,
+                                  .run = receiver_run,
+                                  .context = v,
+                                  .argument = (uint64_t)count << 32 | v->head });
     const uint32_t lanes = 32u * w->warps;
     const uint32_t waits =
         (count * scale_count(h) + lanes - 1) / lanes + (count * h->dispatch_slot.topk + lanes - 1) / lanes;
     if (waits)
-        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &receive_rest, .rows = waits });
+        fabric_work(w,
+                    &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_INTRA_RECEIVE_REST, .rows = waits });
     v->head += count;
     if (!receiver_publish(v)) return WORKER_WAIT;
     return v->head == v->count ? WORKER_DONE : WORKER_WAIT;
@@ -231,15 +207,10 @@ static void receiver_launch(struct intra_rank *r, uint32_t channel, uint32_t sou
 
 void intra_dispatch_launch(struct intra_rank *r)
 {
-    r->receive_row = (struct fabric_pattern){
-        /* each half of a row in and out */
-        .engine = FABRIC_BULK,
-        .turns = 2,
-        .source_line = ring_line_offset(&r->ht),
-        .shared_bytes = (uint8_t)(r->ht.g.ranks * sizeof(uint32_t)), /* the tail last seen of each rank */
-    };
-    if (moe_deepep_before(r->ht.base.options->deepep, MOE_DEEPEP_BULK))
-        r->receive_row = (struct fabric_pattern){ .in_flight = 5, .rest_alone = true };
+    const struct ht_geometry *g = &r->ht.g;
+    for (uint32_t read = 0; read < 2; read++)
+        r->send_row[read] = (struct fabric_given){ .size = { scale_count(&r->ht), r->ht.dispatch_slot.topk, read } };
+    r->receive_row = (struct fabric_given){ .size = { g->ranks, g->channels } };
     if (r->ht.base.fabric->payload) ht_tensors_recv(&r->ht);
     for (uint32_t c = 0; c < r->ht.g.channels; c++) {
         for (uint32_t peer = 0; peer < r->ht.g.ranks; peer++) sender_launch(r, c, peer);

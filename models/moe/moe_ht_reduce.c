@@ -98,7 +98,8 @@ static enum worker_step reducer_step(struct fabric_worker *w)
     const struct ht_slot *slot = &h->combine_slot;
     const uint64_t row = slot->row_bytes + slot->topk * sizeof(float);
     fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_REDUCE,
-                                          .pattern = &h->sum_row,
+                                          .site = h->sum_site,
+                                          .given = &h->sum_row,
                                           .warps = (uint16_t)(count < w->warps ? count : 0),
                                           .rows = count,
                                           .read_bytes = rows * row +

@@ -119,9 +119,8 @@ struct ll_rank {
     struct ll_counter *counter; /* [grid], in groups behind them */
     struct ll_reducer *reducer; /* [SMs][groups of sums], in groups */
     struct ll_zeroer zeroer;
-    struct fabric_pattern receive_row; /* dispatch */
-    struct fabric_pattern return_row;  /* combine */
-    struct fabric_pattern sum_rows;    /* combine */
+    struct fabric_given receive_row;          /* dispatch */
+    struct fabric_given return_row, sum_rows; /* combine */
     struct ll_gate gate;
     struct ll_cleaner *cleaner;    /* [ranks], with masking */
     uint64_t *deadline_ps;         /* [workers at most], with masking: until when each waits for its peer; 0: not yet */

@@ -16,35 +16,6 @@
 #include "models/moe/formats.h"
 #include "models/moe/moe_ll.h"
 
-/* A row moves by the bulk engine in pieces of 2 KB, the next one on its way; its place is read first.  Buffers follow
- * barriers of 16 bytes, and so lie off a line.  Rows that come back are brought whole, three at once, once the choices
- * are known. */
-enum { PIECE_BYTES = 2048 };
-static const struct fabric_pattern zero_flags = { .in_flight = 8 };
-static const struct fabric_pattern choices_read = { .in_flight = 2 };
-static const struct fabric_pattern layout_read = { .in_flight = 1 };
-static const struct fabric_pattern clean_look = { .fresh = true };
-
-/* A row without a piece that fits has no logarithms. */
-static struct fabric_pattern sum_rows(const struct ll_rank *r)
-{
-    return (struct fabric_pattern){ .engine = FABRIC_BULK,
-                                    .in_flight = 3,
-                                    .fresh = true,
-                                    .logs_bytes = r->g.return_bytes < r->g.combine_bytes ? r->g.combine_bytes : 0,
-                                    .sized = r->base.options->logfmt };
-}
-
-static struct fabric_pattern return_row(const struct ll_rank *r)
-{
-    return (struct fabric_pattern){ .engine = FABRIC_BULK,
-                                    .in_flight = 2,
-                                    .steps = 1,
-                                    .shared_bytes = 16,
-                                    .logs_bytes = r->base.options->logfmt ? r->g.combine_bytes : 0,
-                                    .turns = (uint8_t)((r->g.combine_bytes + PIECE_BYTES - 1) / PIECE_BYTES) };
-}
-
 /* The group returns this local expert's rows to the rank that they came from. */
 static uint32_t local_expert_of(const struct ll_returner *t)
 {
@@ -117,7 +88,8 @@ static int row_return(struct ll_returner *t, enum fabric_path path)
         .queue = (uint16_t)local_expert_of(t),
         .charge_bytes = r->g.return_bytes,
         .warps = 1,
-        .pattern = &r->return_row,
+        .site = r->base.options->logfmt ? SITE_LL_RETURN_LOGS : SITE_LL_RETURN_ROW,
+        .given = &r->return_row,
         .flags = (t->row + 1) % LL_DOORBELL_EVERY ? FABRIC_DEFER : 0,
     };
     if (f->payload) {
@@ -141,14 +113,16 @@ static enum worker_step returner_rows(struct ll_returner *t, enum fabric_path pa
     if (path == FABRIC_RDMA && !r->base.options->zero_copy && t->ahead < batch) {
         const uint32_t rows = batch - t->ahead;
         t->ahead = batch & (2 * LL_WARPS_PER_SM - 1);
-        fabric_work(&t->worker, &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
-                                                       .pattern = &r->return_row,
-                                                       .rows = rows,
-                                                       .read_bytes = (uint64_t)rows * r->g.combine_bytes,
-                                                       .write_bytes = (uint64_t)rows * r->g.return_bytes,
-                                                       .run = pack_run,
-                                                       .context = t,
-                                                       .argument = rows });
+        fabric_work(&t->worker,
+                    &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
+                                           .site = r->base.options->logfmt ? SITE_LL_RETURN_LOGS : SITE_LL_RETURN_ROW,
+                                           .given = &r->return_row,
+                                           .rows = rows,
+                                           .read_bytes = (uint64_t)rows * r->g.combine_bytes,
+                                           .write_bytes = (uint64_t)rows * r->g.return_bytes,
+                                           .run = pack_run,
+                                           .context = t,
+                                           .argument = rows });
     }
     for (const uint32_t end = t->row + batch; t->row < end; t->row++) {
         const int rc = row_return(t, path);
@@ -165,7 +139,7 @@ static bool returner_flag(struct ll_returner *t)
     struct fabric_worker *w = &t->worker;
     struct ll_rank *r = ll_returner_rank(t);
     if (fabric_load(w->fabric, ll_word_clean(r)) < r->clean_target) return false;
-    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &clean_look, .rows = 1 });
+    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_LL_CLEAN_LOOK, .rows = 1 });
     assert(t->row == t->count && !t->flagged);
     const struct fabric_signal signal = {
         .peer = (uint16_t)destination_of(t),
@@ -188,7 +162,7 @@ static enum worker_step returner_step(struct fabric_worker *w)
     struct ll_returner *t = fabric_container_of(w, struct ll_returner, worker);
     struct ll_rank *r = ll_returner_rank(t);
     if (t->send && !t->opened) {
-        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &layout_read, .rows = 1 });
+        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_LL_LAYOUT_READ, .rows = 1 });
         t->opened = true;
         return WORKER_MORE;
     }
@@ -200,7 +174,8 @@ static enum worker_step returner_step(struct fabric_worker *w)
     if (!t->receive) return WORKER_DONE;
     const bool came = moe_word_value(fabric_load(w->fabric, ll_word_flag(r, t->number)), r->call);
     if (!came && !ll_given_up(r, w, destination_of(t))) return WORKER_WAIT;
-    if (!t->send) fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &layout_read, .rows = 1 });
+    if (!t->send)
+        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_LL_LAYOUT_READ, .rows = 1 });
     fabric_signal_add(w, ll_word_gate(r), 1, FABRIC_DEVICE);
     return WORKER_DONE;
 }
@@ -231,7 +206,7 @@ static const struct worker_role returner_role = { .step = returner_step,
 static enum worker_step zeroer_step(struct fabric_worker *w)
 {
     struct ll_rank *r = fabric_container_of(w, struct ll_zeroer, worker)->rank;
-    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &zero_flags, .rows = 1 });
+    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_LL_FLAGS_ZERO, .rows = 1 });
     fabric_signal_add(w, ll_word_clean(r), 1, FABRIC_DEVICE);
     return WORKER_DONE;
 }
@@ -290,7 +265,7 @@ static enum worker_step reducer_step(struct fabric_worker *w)
     if (d->token >= r->own->tokens) return WORKER_DONE;
     assert(d->stride > 0);
     if (!d->chosen) {
-        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &choices_read, .rows = 1 });
+        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_LL_CHOICES_SUM, .rows = 1 });
         d->chosen = true;
         return WORKER_MORE;
     }
@@ -299,7 +274,8 @@ static enum worker_step reducer_step(struct fabric_worker *w)
     fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_REDUCE,
                                           .weighted = true,
                                           .rows = rows,
-                                          .pattern = &r->sum_rows,
+                                          .site = r->base.options->logfmt ? SITE_LL_SUM_LOGS : SITE_LL_SUM_ROWS,
+                                          .given = &r->sum_rows,
                                           .read_bytes = (uint64_t)rows * r->g.return_bytes,
                                           .write_bytes = r->g.combine_bytes,
                                           .run = reduce_run,
@@ -349,7 +325,7 @@ static uint32_t step_stride(uint32_t groups)
 static void returners_launch(struct ll_rank *r, bool send, bool receive)
 {
     const uint32_t stride = step_stride(r->g.experts);
-    r->return_row = return_row(r);
+    r->return_row = (struct fabric_given){ .size = { r->g.combine_bytes } };
     if (send) {
         r->zeroer = (struct ll_zeroer){ .rank = r };
         ll_worker_add(r, &r->zeroer.worker, &zeroer_role, 0, 1);
@@ -382,7 +358,8 @@ struct kernel_launch *ll_combine_launch(struct ll_rank *r, bool send, bool recei
     if (!receive) return &r->kernel;
     ll_gate_add(r);
     ll_gate_watch(r);
-    r->sum_rows = sum_rows(r);
+    /* A row without a piece that fits has no logarithms. */
+    r->sum_rows = (struct fabric_given){ .size = { r->g.return_bytes < r->g.combine_bytes ? r->g.combine_bytes : 0 } };
     const uint32_t sms = sum_sms(r);
     for (uint32_t i = 0; i < sms * r->g.sum_groups && i < r->own->tokens; i++) {
         r->reducer[i] = (struct ll_reducer){ .rank = r, .token = i, .stride = sms * r->g.sum_groups };

@@ -15,33 +15,6 @@
 #include "models/moe/formats.h"
 #include "models/moe/moe_ll.h"
 
-/* A row is read from where the model left it, once; a message out of the send buffer, just written, once its place
- * is known (a returning atomic). */
-static const struct fabric_pattern cast_row = { .in_flight = 1 };
-static const struct fabric_pattern message_row = { .in_flight = 8, .steps = 1, .fresh = true, .posted = true };
-static const struct fabric_pattern zero_counts = { .in_flight = 8 };
-static const struct fabric_pattern count_look = { .fresh = true };
-static const struct fabric_pattern place_take = { .fresh = true };
-static const struct fabric_pattern peers_read = { .in_flight = 1 };
-/* Every lane reads an entry of the choices, eight on their way at once, those that are left one by one: all SMs read
- * them, so that only the first ones come from memory. */
-static const struct fabric_pattern choices_read = { .in_flight = 8, .width_bytes = 8, .lines = 2 };
-static const struct fabric_pattern choices_rest = { .in_flight = 1, .width_bytes = 8, .lines = 2, .fresh = true };
-
-/* The received ones lie where their sources wrote them.  A warp reads a message's number, its values, and then its
- * scales, which it writes by columns (UE8M0: four in a word); its whole group does so at the same time.  (Seven loads
- * are asked for at once; the compiler, sm_90, has the last of them wait for the first one's store.) */
-static struct fabric_pattern receive_row(const struct ll_rank *r)
-{
-    return (struct fabric_pattern){ .in_flight = 4,
-                                    .steps = 1,
-                                    .after = r->g.scale_count > 0,
-                                    .scattered = (uint8_t)(r->g.scale_count / (r->base.options->ue8m0 ? 4 : 1)),
-                                    .fresh = true,
-                                    .unseen = true,
-                                    .in_step = true };
-}
-
 /* Packs token's message into the send buffer: header, values, scales. */
 static void cast_run(void *context, uint64_t token)
 {
@@ -74,7 +47,7 @@ static int message_send(struct ll_sender *s, uint32_t expert)
         .queue = (uint16_t)local_expert,
         .charge_bytes = r->g.message_bytes,
         .warps = 1,
-        .pattern = &message_row,
+        .site = SITE_LL_MESSAGE_ROW,
         .flags = (slot + 1) % LL_DOORBELL_EVERY ? FABRIC_DEFER : 0,
     };
     if (f->payload) {
@@ -118,14 +91,15 @@ static enum worker_step sender_step(struct fabric_worker *w)
         if (!s->cast) {
             fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_CAST,
                                                   .rows = w->warps,
-                                                  .pattern = &cast_row,
+                                                  .site = SITE_LL_CAST_ROW,
                                                   .read_bytes = 2 * r->g.hidden,
                                                   .write_bytes = r->g.message_bytes,
                                                   .run = cast_run,
                                                   .context = r,
                                                   .argument = s->token });
             if (s->token == w->sm) /* where the peers' memory lies is looked up once */
-                fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &peers_read, .rows = 1 });
+                fabric_work(w,
+                            &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_LL_PEERS_READ, .rows = 1 });
             s->cast = true;
             return WORKER_MORE;
         }
@@ -180,15 +154,13 @@ static const struct worker_role sender_role = { .step = sender_step,
                                                 .describe = sender_describe,
                                                 .ahead = sender_ahead };
 
-static void choices_charge(struct fabric_worker *w, uint32_t entries)
+/* A lane an entry. */
+static void choices_read(struct fabric_worker *w, uint32_t entries)
 {
-    const uint32_t rows = (entries + LL_LANES - 1) / LL_LANES, rest = rows % choices_read.in_flight;
-    const uint32_t first = rows > rest ? rows - rest : moe_min(rows, 1);
-    if (rows)
-        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &choices_read, .rows = first });
-    if (rows > first)
-        fabric_work(w,
-                    &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &choices_rest, .rows = rows - first });
+    const uint32_t rows = (entries + LL_LANES - 1) / LL_LANES;
+    if (!rows) return;
+    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_LL_CHOICES_READ, .rows = rows });
+    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_LL_CHOICES_REST, .rows = rows });
 }
 
 /* A round of 32 waits for what its SM has stored by then, so few of them make a step. */
@@ -200,14 +172,14 @@ static enum worker_step counter_step(struct fabric_worker *w)
     struct ll_rank *r = c->rank;
     assert(c->raised <= r->g.experts && c->expert_end <= r->g.experts);
     if (w->sm == 0 && !c->raised) /* the next call's counts are cleared; the first release waits for that */
-        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &zero_counts, .rows = 1 });
+        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_LL_COUNTS_ZERO, .rows = 1 });
     if (w->sm == 0 && c->raised < r->g.experts) { /* a lane each, 32 at a time, in an unrolled loop */
         const uint32_t end = moe_min(c->raised + RAISED_A_STEP, r->g.experts);
         for (; c->raised < end; c->raised++)
             fabric_signal_add(w, ll_word_finish(r, c->raised), 1, c->raised % LL_LANES ? FABRIC_ALONG : FABRIC_DEVICE);
         return WORKER_MORE;
     }
-    choices_charge(w, r->own->tokens * r->g.topk);
+    choices_read(w, r->own->tokens * r->g.topk);
     for (uint32_t e = c->expert; e < c->expert_end; e++) fabric_signal_add(w, ll_word_finish(r, e), 1, FABRIC_DEVICE);
     fabric_signal_add(w, ll_word_block(r, w->sm), 1, FABRIC_BLOCK);
     return WORKER_DONE;
@@ -281,7 +253,7 @@ static bool receiver_tell(struct ll_receiver *v)
     };
     const bool near = fabric_path(w->fabric, signal.peer) != FABRIC_RDMA;
     if (near) /* where the peer's memory lies */
-        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &peers_read, .rows = 1 });
+        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_LL_PEERS_READ, .rows = 1 });
     const int rc = masked ? 0 : fabric_signal(w, &signal);
     if (rc == -EAGAIN) return false;
     assert(rc == 0);
@@ -310,13 +282,14 @@ static enum worker_step receiver_step(struct fabric_worker *w)
     if (r->range_begin) r->range_begin[range_number(v)] = r->packed_count[v->local_expert];
     r->packed_count[v->local_expert] += count;
     assert(r->packed_count[v->local_expert] <= r->g.ranks * r->g.tokens_max);
-    const struct fabric_pattern *look = v->alone ? &peers_read : &count_look; /* alone: nobody has touched it before */
-    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = look, .rows = 1 });
-    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .pattern = &place_take, .rows = 1 });
+    const uint8_t look = v->alone ? SITE_LL_PEERS_READ : SITE_LL_COUNT_LOOK; /* alone: nobody has touched it before */
+    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = look, .rows = 1 });
+    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_LL_PLACE_TAKE, .rows = 1 });
     if (count) {
         const uint64_t bytes = (uint64_t)count * r->g.message_bytes;
         fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
-                                              .pattern = &r->receive_row,
+                                              .site = SITE_LL_RECEIVE_ROW,
+                                              .given = &r->receive_row,
                                               .rows = count,
                                               .read_bytes = bytes,
                                               .write_bytes = bytes,
@@ -417,7 +390,8 @@ struct kernel_launch *ll_dispatch_launch(struct ll_rank *r, bool send, bool rece
 {
     if (send) send_side_prepare(r);
     if (send && receive) ll_gate_add(r); /* both in one launch: the grid synchronises in between */
-    r->receive_row = receive_row(r);
+    r->receive_row =
+        (struct fabric_given){ .size = { r->g.scale_count, r->g.scale_count / (r->base.options->ue8m0 ? 4 : 1) } };
     if (receive) memset(r->packed_count, 0, r->g.local_experts * sizeof r->packed_count[0]);
     for (uint32_t e = 0; e < r->g.experts; e++) {
         const uint32_t rank = e / r->g.local_experts;

@@ -131,11 +131,8 @@ static void warps_make(struct v2_rank *r)
     r->combine_warps = warps_of(r->combine_buffer_bytes, 0, 0);
     r->copy_warps = warps_of(dispatch, 0, 0);
     r->reduce_warps = warps_of(aligned(r->ht.combine_slot.row_bytes), 0, 0);
-    for (uint32_t i = 0; i < sizeof r->stage / sizeof r->stage[0]; i++)
-        r->stage[i] = r->stage_token[i] =
-            (struct fabric_pattern){ .engine = FABRIC_BULK, .shared_bytes = (uint8_t)(i * V2_SHARED_ALIGN) };
-    /* A token's choices, then its place at the target from a counter, then its place for the way back. */
-    for (uint32_t i = 0; i < sizeof r->stage / sizeof r->stage[0]; i++) r->stage_token[i].steps = o->cached ? 1 : 3;
+    for (uint32_t i = 0; i < sizeof r->stage[0] / sizeof r->stage[0][0]; i++)
+        r->stage[0][i] = r->stage[1][i] = (struct fabric_given){ .size = { i * V2_SHARED_ALIGN } };
 }
 
 /* Of one kernel. */
@@ -202,13 +199,12 @@ static void v2_destroy(struct moe_rank *rank)
 
 /* ---- what workers share -------------------------------------------------------------------------------- */
 
-const struct fabric_pattern v2_staged = { .engine = FABRIC_BULK, .staged = true };
-const struct fabric_pattern v2_staged_alone = { .engine = FABRIC_BULK, .staged = true, .alone = true };
-
-void v2_stage_rows(struct fabric_worker *w, const struct fabric_pattern *stage, uint32_t rows, uint64_t read_bytes)
+void v2_stage_rows(struct fabric_worker *w, uint8_t site, struct fabric_given *given, uint32_t rows,
+                   uint64_t read_bytes)
 {
-    fabric_work(w, &(struct fabric_work){
-                       .kind = FABRIC_WORK_STAGE, .rows = rows, .read_bytes = read_bytes, .pattern = stage });
+    fabric_work(w,
+                &(struct fabric_work){
+                    .kind = FABRIC_WORK_STAGE, .rows = rows, .read_bytes = read_bytes, .site = site, .given = given });
 }
 
 bool v2_tell(struct fabric_worker *w, const struct v2_rank *r, uint32_t peer, uint32_t channel, uint32_t word,

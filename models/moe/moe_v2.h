@@ -103,7 +103,8 @@ struct v2_warp {
     uint32_t target;            /* dispatch: the next rank to get the token; combine: its source */
     uint32_t place;             /* combine, where all of a row's expanded ones go back: of the next one */
     bool staged;                /* it lies in shared memory */
-    const struct fabric_pattern *stage;
+    uint8_t stage_site;         /* enum site */
+    struct fabric_given *stage;
 };
 
 /* The notify warps of an SM: they count its share of the tokens, and on SM 0 tell the peers how many will come. */
@@ -144,8 +145,8 @@ struct v2_rank {
     uint32_t channels;
     uint32_t dispatch_warps, combine_warps, copy_warps, reduce_warps; /* of an SM; the first two in direct mode */
     uint32_t combine_buffer_bytes;                                    /* of a warp, in shared memory */
-    struct fabric_pattern stage[128 / V2_SHARED_ALIGN], stage_token[128 / V2_SHARED_ALIGN]; /* by place in a line */
-    struct fabric_pattern copy, reduce, merge, gather[V2_ROWS_AT_ONCE];
+    struct fabric_given stage[2][128 / V2_SHARED_ALIGN];              /* of rows, of tokens; by place in a line */
+    struct fabric_given copy, reduce, merge, gather[V2_ROWS_AT_ONCE];
     uint32_t *position; /* [tokens][targets] as in struct ht_layout, for these channels */
     uint32_t pass_max;
     struct v2_pass *pass;           /* [channel][pass_max] */
@@ -248,13 +249,6 @@ void v2_expand_row(struct v2_rank *r, uint32_t row);
 void v2_expanded_pack(const struct v2_rank *r, uint32_t row, uint32_t place, uint8_t *slot);
 uint32_t v2_outputs(struct moe_rank *rank, struct kernel_tensor *tensor, uint32_t max);
 
-/* Loads that a lane has in flight when it sums rows: of as many as the code loads before it adds. */
-static inline uint32_t v2_sum_loads(const struct v2_rank *r, uint32_t rows)
-{
-    const uint32_t expected = (r->ht.g.topk + r->ht.g.ranks - 1) / r->ht.g.ranks;
-    return V2_LOADS * moe_min(rows, rows <= 2 ? 2 : moe_min(expected, V2_ROWS_AT_ONCE));
-}
-
 /* moe_v2_gate.c: the kernel's first and last worker.  At the end the words of kind from from_count producers must say
  * that everything has come; where that is from other nodes there is no barrier. */
 void v2_gate_launch(struct v2_rank *r, enum v2_word kind, uint32_t from_count);
@@ -276,12 +270,12 @@ void v2_copy_launch(struct v2_rank *r);
 void v2_reduce_launch(struct v2_rank *r);
 
 /* Brings rows, one after another, into the warp's shared memory. */
-void v2_stage_rows(struct fabric_worker *w, const struct fabric_pattern *stage, uint32_t rows, uint64_t read_bytes);
-static inline void v2_stage(struct fabric_worker *w, const struct fabric_pattern *stage, uint64_t read_bytes)
+void v2_stage_rows(struct fabric_worker *w, uint8_t site, struct fabric_given *given, uint32_t rows,
+                   uint64_t read_bytes);
+static inline void v2_stage(struct fabric_worker *w, uint8_t site, struct fabric_given *given, uint64_t read_bytes)
 {
-    v2_stage_rows(w, stage, 1, read_bytes);
+    v2_stage_rows(w, site, given, 1, read_bytes);
 }
-extern const struct fabric_pattern v2_staged, v2_staged_alone; /* of a store from there */
 /* Tells a peer how many slots of an area are written and whether they are all, unless it knows. */
 bool v2_tell(struct fabric_worker *w, const struct v2_rank *r, uint32_t peer, uint32_t channel, uint32_t word,
              uint32_t count, bool finished, uint32_t *told);

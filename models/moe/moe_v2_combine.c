@@ -29,7 +29,8 @@ static enum worker_step returner_step(struct fabric_worker *w)
     if (!v2_is_open(r)) return WORKER_WAIT;
     if (!area->pending && area->published == area->tail) {
         area->pending = moe_min(total - area->tail, V2_UP_EVERY);
-        v2_stage_rows(w, &r->stage[0], area->pending, (uint64_t)area->pending * r->ht.combine_slot.row_bytes);
+        v2_stage_rows(w, SITE_V2_ROW_STAGE, &s->rank->stage[0][0], area->pending,
+                      (uint64_t)area->pending * r->ht.combine_slot.row_bytes);
     }
     if (!ht_ring_write(w, area, &r->ht.combine_slot, returner_fill)) return WORKER_WAIT;
     if (!v2_tell(w, r, area->peer, s->channel, v2_word(r, V2_COMBINE_UP, s->channel, r->ht.g.self), area->tail,
@@ -62,7 +63,7 @@ static void returner_launch(struct v2_rank *r, uint32_t channel)
         .rank = r, .channel = channel, .target = (channel + g->self) % g->local, .way = &r->way[channel * g->local]
     };
     for (uint32_t i = 0; i < g->local; i++)
-        s->way[i] = (struct v2_way){ .area = { .pattern = &v2_staged,
+        s->way[i] = (struct v2_way){ .area = { .site = SITE_V2_STORE,
                                                .offset = r->map.combine_up + (uint64_t)v2_up_at(r, g->self, channel) *
                                                                                  r->ht.combine_slot.stored,
                                                .slots = r->map.up_slots,
@@ -157,7 +158,8 @@ static enum worker_step merger_step(struct fabric_worker *w)
         const uint64_t bytes = r->ht.combine_slot.row_bytes;
         fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_REDUCE,
                                               .rows = 1,
-                                              .pattern = &r->merge,
+                                              .site = SITE_V2_MERGE_ROW,
+                                              .given = &m->rank->merge,
                                               .write_bytes = bytes,
                                               .read_bytes = (uint64_t)__builtin_popcountll(pass->bits) * bytes,
                                               .run = merger_run,
@@ -196,10 +198,7 @@ static void merger_launch(struct v2_rank *r, uint32_t channel)
 void v2_combine_launch(struct v2_rank *r)
 {
     if (r->ht.base.fabric->payload) ht_tensors_combine(&r->ht);
-    r->merge = (struct fabric_pattern){ .in_flight = 7,
-                                        .steps = 2,
-                                        .fresh = true,
-                                        .footprint_bytes = ht_recv_rows(&r->ht) * (uint64_t)r->ht.combine_slot.bytes };
+    r->merge = (struct fabric_given){ .size = { ht_recv_rows(&r->ht) * (uint64_t)r->ht.combine_slot.bytes } };
     v2_gate_launch(r, V2_COMBINE_OUT, r->ht.g.nodes);
     for (uint32_t c = 0; c < r->channels; c++) {
         returner_launch(r, c);

@@ -6,7 +6,7 @@
 
 static enum worker_step warp_stage(struct v2_warp *p, uint64_t read_bytes)
 {
-    v2_stage(&p->worker, p->stage, read_bytes);
+    v2_stage(&p->worker, p->stage_site, p->stage, read_bytes);
     p->staged = true;
     return WORKER_MORE;
 }
@@ -32,7 +32,7 @@ static bool token_store(struct v2_warp *p)
         .charge_bytes = slot->bytes,
         .peer = (uint16_t)p->target,
         .rows = 1,
-        .pattern = &v2_staged_alone,
+        .site = SITE_V2_STORE_ALONE,
         .fill = slot->stored ? token_fill : NULL,
         .context = p,
         .fill_bytes = slot->stored,
@@ -78,7 +78,8 @@ static enum worker_step row_stage(struct v2_warp *p)
     fabric_work(&p->worker, &(struct fabric_work){ .kind = FABRIC_WORK_REDUCE,
                                                    .rows = 1,
                                                    .read_bytes = rows * row_bytes,
-                                                   .pattern = &r->gather[moe_min(rows, V2_ROWS_AT_ONCE) - 1] });
+                                                   .site = SITE_V2_GATHER_ROW,
+                                                   .given = &p->rank->gather[moe_min(rows, V2_ROWS_AT_ONCE) - 1] });
     p->staged = true;
     return WORKER_MORE;
 }
@@ -100,7 +101,7 @@ static enum worker_step row_step(struct fabric_worker *w)
         .charge_bytes = slot->bytes,
         .peer = (uint16_t)p->target,
         .rows = 1,
-        .pattern = &v2_staged_alone,
+        .site = SITE_V2_STORE_ALONE,
         .fill = slot->stored ? row_fill : NULL,
         .context = p,
         .fill_bytes = slot->stored,
@@ -133,6 +134,7 @@ void v2_direct_dispatch_launch(struct v2_rank *r)
 {
     const uint32_t sms = r->ht.base.options->num_sms, warps = r->dispatch_warps;
     const uint32_t buffer_bytes = r->ht.dispatch_slot.bytes + V2_SHARED_ALIGN;
+    const uint8_t stage = r->ht.base.options->cached ? SITE_V2_TOKEN_STAGE_CACHED : SITE_V2_TOKEN_STAGE;
     if (r->ht.base.fabric->payload) ht_inputs_make(&r->ht);
     v2_gate_launch(r, V2_UP, 0);
     r->gate.worker.moment = WORKER_CLOSES;
@@ -143,7 +145,8 @@ void v2_direct_dispatch_launch(struct v2_rank *r)
                                .item = i,
                                .end = r->ht.g.tokens,
                                .stride = sms * warps,
-                               .stage = &r->stage_token[line_of(i / sms, buffer_bytes)] };
+                               .stage_site = stage,
+                               .stage = &r->stage[1][line_of(i / sms, buffer_bytes)] };
         v2_worker_add(r, &p->worker, &token_role, i % sms, 1);
     }
 }
@@ -155,8 +158,7 @@ void v2_direct_combine_launch(struct v2_rank *r)
     if (r->ht.base.fabric->payload) ht_tensors_combine(&r->ht);
     v2_gate_launch(r, V2_UP, 0);
     for (uint32_t i = 0; i < V2_ROWS_AT_ONCE; i++)
-        r->gather[i] =
-            (struct fabric_pattern){ .in_flight = (uint8_t)v2_sum_loads(r, i + 1), .steps = 2, .footprint_bytes = 1 };
+        r->gather[i] = (struct fabric_given){ .size = { i + 1, r->ht.g.topk, r->ht.g.ranks } };
     for (uint32_t i = 0; i < sms * warps; i++) {
         struct v2_warp *p = &r->warp[i];
         const uint32_t warp = (i / sms + r->ht.g.self) % warps, first = moe_min((warp * sms + i % sms) * share, rows);
@@ -164,7 +166,8 @@ void v2_direct_combine_launch(struct v2_rank *r)
                                .item = first,
                                .end = moe_min(first + share, rows),
                                .stride = 1,
-                               .stage = &r->stage[line_of(warp, r->combine_buffer_bytes)] };
+                               .stage_site = SITE_V2_ROW_STAGE,
+                               .stage = &r->stage[0][line_of(warp, r->combine_buffer_bytes)] };
         v2_worker_add(r, &p->worker, &row_role, i % sms, 1);
     }
 }

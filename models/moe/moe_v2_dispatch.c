@@ -48,10 +48,10 @@ static void token_copy(struct v2_sender *s)
     v2_meta_make(r, s->token, meta); /* the part that control flow needs */
     memcpy(send_slot(r, s->token) + slot->meta, meta, slot->meta_bytes);
     if (token_at_home(r, s->token)) memcpy(home_slot(s, s->token) + slot->meta, meta, slot->meta_bytes);
-    v2_stage(&s->worker, &r->stage[0], slot->row_bytes);
+    v2_stage(&s->worker, SITE_V2_ROW_STAGE, &s->rank->stage[0][0], slot->row_bytes);
     fabric_work(&s->worker, &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
                                                    .rows = 1,
-                                                   .pattern = &v2_staged,
+                                                   .site = SITE_V2_STORE,
                                                    .write_bytes = (uint64_t)copies * slot->bytes,
                                                    .run = sender_run,
                                                    .context = s,
@@ -193,7 +193,8 @@ static void forwarder_pick(struct v2_forwarder *d)
             way->pick[way->area.pending++] = first + i;
         }
     }
-    v2_stage_rows(&d->worker, &r->stage[0], d->picked, (uint64_t)d->picked * r->ht.dispatch_slot.bytes);
+    v2_stage_rows(&d->worker, SITE_V2_ROW_STAGE, &d->rank->stage[0][0], d->picked,
+                  (uint64_t)d->picked * r->ht.dispatch_slot.bytes);
 }
 
 static void forwarder_fill(const struct fabric_worker *w, uint32_t sequence, uint8_t *slot)
@@ -254,7 +255,7 @@ static void forwarder_launch(struct v2_rank *r, uint32_t channel)
         .rank = r, .channel = channel, .node = channel % g->nodes, .way = &r->way[channel * g->local]
     };
     for (uint32_t i = 0; i < g->local; i++)
-        d->way[i] = (struct v2_way){ .area = { .pattern = &v2_staged,
+        d->way[i] = (struct v2_way){ .area = { .site = SITE_V2_STORE,
                                                .offset = r->map.up +
                                                          (uint64_t)v2_up_at(r, g->self, channel) * r->up_slot.stored,
                                                .slots = r->map.up_slots,

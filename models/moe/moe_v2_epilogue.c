@@ -134,7 +134,8 @@ static enum worker_step epilogue_step(struct fabric_worker *w)
                                               .rows = rows,
                                               .read_bytes = read * (p->combine ? slot->row_bytes : slot->bytes),
                                               .write_bytes = written * (slot->row_bytes + slot->scale_bytes),
-                                              .pattern = p->combine ? &r->reduce : &r->copy,
+                                              .site = p->combine ? SITE_V2_REDUCE_ROW : SITE_V2_COPY_ROW,
+                                              .given = p->combine ? &p->rank->reduce : &p->rank->copy,
                                               .run = p->combine ? reduce_run : copy_run,
                                               .context = p });
     return WORKER_DONE;
@@ -175,20 +176,16 @@ void v2_copy_launch(struct v2_rank *r)
         ht_tensors_recv(h);
         experts_count(r);
     }
-    r->copy = (struct fabric_pattern){ .engine = FABRIC_BULK,
-                                       .fresh = true,
-                                       .footprint_bytes = (uint64_t)rows * h->dispatch_slot.bytes };
+    r->copy = (struct fabric_given){ .size = { (uint64_t)rows * h->dispatch_slot.bytes } };
     epilogue_launch(r, false, rows, r->copy_warps);
 }
 
 void v2_reduce_launch(struct v2_rank *r)
 {
     const struct ht_rank *h = &r->ht;
-    const uint32_t most = moe_min(h->layout.targets, h->g.topk), in_flight = V2_LOADS * moe_min(most, V2_ROWS_AT_ONCE);
     uint64_t rows = 0;
     for (uint32_t t = 0; t < h->g.tokens; t++) rows += back_rows(r, t);
-    r->reduce = (struct fabric_pattern){
-        .in_flight = (uint8_t)in_flight, .steps = 3, .fresh = true, .footprint_bytes = rows * h->combine_slot.row_bytes
-    };
+    r->reduce =
+        (struct fabric_given){ .size = { moe_min(h->layout.targets, h->g.topk), rows * h->combine_slot.row_bytes } };
     epilogue_launch(r, true, h->g.tokens, r->reduce_warps);
 }

@@ -141,13 +141,12 @@ enum { NOTIFY_COUNT, NOTIFY_GATHER, NOTIFY_NODES, NOTIFY_NODES_CAME, NOTIFY_RANK
  * for each other's sums. */
 static void counts_charge(struct v2_notify *n, uint32_t more)
 {
-    static const struct fabric_pattern passes = { .in_flight = 1 };
     const struct ht_geometry *g = &n->rank->ht.g;
     const uint32_t threads = 32 * V2_NOTIFY_WARPS, counts = g->ranks + g->experts;
     fabric_work(&n->worker, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN,
                                                    .rows = (counts + threads - 1) / threads + more,
                                                    .read_bytes = (uint64_t)counts * 8,
-                                                   .pattern = &passes });
+                                                   .site = SITE_V2_COUNTS_SUM });
 }
 
 /* Top-k choices of the SM's share of tokens, each waited for, counted in shared memory. */

@@ -6,7 +6,7 @@
 #include "reports/record.h"
 #include "reports/text_table.h"
 
-#define ALIKE_LEAST   0.02 /* less probable causes are not named beside one that leaves the same mark */
+#define ALIKE_LEAST 0.02 /* less probable causes are not named beside one that leaves the same mark */
 
 static void rows_append(const struct diagnosis *d, const struct validate_table *table, GString *out)
 {

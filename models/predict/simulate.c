@@ -10,6 +10,7 @@
 #include "models/hardware/transport.h"
 #include "models/hardware/world.h"
 #include "models/kernel.h"
+#include "models/kernels/loops.h"
 #include "models/waits.h"
 #include "models/predict/beside.h"
 #include "models/predict/fault.h"
@@ -33,6 +34,7 @@ struct run {
     struct kernel_launch *launch; /* [phases] as rank 0 launched them, but for its workers */
     struct kernel_launch *listed; /* the last one, whose workers the world takes before it asks for another; or NULL */
     struct graph *graph;
+    struct loops *loops; /* NULL: the shipped ones */
     struct transport transport;
     uint64_t *arrival_ps;
     uint32_t *slow;
@@ -56,6 +58,7 @@ static void run_clear(struct run *run)
     for (uint32_t r = 0; run->waits && r < run->job->ranks; r++) waits_free(run->waits[r]);
     world_free(run->world);
     graph_free(run->graph);
+    loops_free(run->loops);
     g_free(run->rank);
     g_free(run->results);
     g_free(run->launch);
@@ -144,6 +147,7 @@ static bool run_init(struct run *run, const struct case_options *c, const struct
     run->slow = g_new0(uint32_t, o->ranks);
     run->arrival_ps = g_new0(uint64_t, o->ranks);
     if (!launches_slow(c->slow, o->ranks, run->slow, error) || !machine_make(run, c, error)) return false;
+    if (c->loops && !(run->loops = loops_load(c->loops, error))) return false;
     struct fabric_needs needs;
     kernel_job_needs(o, false, &needs);
     const struct world_options world = {
@@ -157,6 +161,7 @@ static bool run_init(struct run *run, const struct case_options *c, const struct
         .progress = wishes->progress,
         .graph = run->graph,
         .transport = &run->transport,
+        .loops = run->loops,
     };
     run->world = world_new(run->cluster, &world);
     run->rank = g_new0(struct kernel_rank *, o->ranks);

@@ -15,7 +15,7 @@ _eptwin() {
     path=("${COMP_WORDS[1]}")
     case ${COMP_WORDS[1]} in
     help) mapfile -t COMPREPLY < <(compgen -W "$(_eptwin_commands "$program")" -- "$word"); return ;;
-    trace | cluster)
+    trace | cluster | kernel)
         if ((COMP_CWORD == 2)); then
             mapfile -t COMPREPLY < <(compgen -W "$(_eptwin_commands "$program" "${path[0]}") --help" -- "$word")
             return

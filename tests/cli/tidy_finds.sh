@@ -37,12 +37,15 @@ printf '%s\n' '/* clock.c - clocks. */' '#include <time.h>' 'time_t now(void) { 
 echo '## 1.4 Low latency' >models/moe/PROTOCOLS.md
 printf '%s\n' '/* cites.c - citations. */' '/* PROTOCOLS.md 1.4, PROTOCOLS.md 1.5 */' "/* proto""cols.md 1 */" >traces/cites.c
 echo 'see gone.c, sim.h, *_rest.c' >>sim/README.md; echo '/* bare.h - named nowhere. */' >traces/bare.h
+mkdir models/kernels && printf '%s\n' '/* sites.h - sites. */' '    X(ONE)' '    X(TWO)' >models/kernels/sites.h
+printf '%s\n' '# a sheet' 'ONE load 1 @ a:1' 'THREE load 1 @ a:1' >models/kernels/a.loops
+echo 'int site = SITE_ONE;' >>models/moe/good.c; echo sites >models/kernels/README.md
 echo '# a fault for each rule'
 sh tests/tidy nowhere
 echo "exit $?"
 
 echo '# a symbol of another library'
-echo sim >sim/README.md; rm -r replay reports traces models/hardware sim/clock.c models/moe/arrow.c
+echo sim >sim/README.md; rm -r replay reports traces models/hardware models/kernels sim/clock.c models/moe/arrow.c
 printf '%s\n' '/* good.c - a symbol. */' 'double sin(double x);' 'double f(double x) { return sin(x); }' >models/moe/good.c
 mkdir -p out/models/moe && cc -c -fno-builtin -o out/models/moe/good.o models/moe/good.c
 sh tests/tidy out

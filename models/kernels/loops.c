@@ -1,0 +1,471 @@
+/* loops.c - reads sheets of loops, and works out a site's loop for the sizes of a launch; see loops.h. */
+#include "models/kernels/loops.h"
+
+#include <assert.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "reports/whole_file.h"
+
+enum {
+    CODES = 96,
+    CLAUSES = 16,
+    NAME_BYTES = 32,
+    NESTED_MAX = 8,
+    STACK = 4 * NESTED_MAX + 8,
+    FILE_BYTES_MAX = 1 << 20
+};
+
+/* An expression as a stack machine runs it. */
+enum operation { NUMBER, SIZE, ROWS, ADD, SUBTRACT, MULTIPLY, DIVIDE, REST, MORE, LEAST, MOST, CEILING };
+struct code {
+    uint8_t operation;
+    uint64_t value;
+};
+
+struct clause {
+    uint8_t word, begin, end; /* of its expression in code */
+};
+
+struct line {
+    uint32_t number; /* in its file; 0: not said */
+    uint8_t clause_count, code_count;
+    struct clause clause[CLAUSES];
+    struct code code[CODES];
+};
+
+struct loops {
+    struct line line[SITES];
+};
+
+/* ---- words ---- */
+
+enum kind { FLAG, U8, U16, U32, U64, TIMES };
+
+#define FIELD(name) .offset = offsetof(struct loop, name)
+static const struct word {
+    const char *name;
+    uint16_t offset;
+    uint8_t kind;
+    uint8_t engine; /* + 1; 0: as it is */
+    uint8_t fixed;  /* what a value that is not 0 means; 0: itself */
+    const char *help;
+} loop_words[] = {
+    { "load", FIELD(in_flight), U8, 0, 0, "loads that a lane has in flight, awaited together; then it goes on" },
+    { "of", FIELD(width_bytes), U8, 0, 0, "bytes of a lane's access, if not 16" },
+    { "bulk", FIELD(in_flight), U8, LOOP_BULK + 1, 0, "the bulk copy engine brings it; parts under way at once" },
+    { "copy-engine", FIELD(engine), U8, LOOP_COPY + 1, LOOP_COPY, "the GPU's copy engine moves it, and no warp" },
+    { "parts", FIELD(turns), U8, 0, 0, "bulk: parts in which a row moves" },
+    { "wait", FIELD(steps), U8, 0, 0, "waits for memory before a row's bytes, one after another" },
+    { "after", FIELD(after), U8, 0, 0, "copies in step: waits behind the row's bytes" },
+    { "scatter", FIELD(scattered), U8, 0, 0, "copies in step: words of a row written far from each other" },
+    { "times", 0, TIMES, 0, 0, "scans: loads of a lane one after another, if not `rows`" },
+    { "lines", FIELD(lines), U8, 0, 0, "lines of 128 B that a load of the 32 lanes touches, if not 1" },
+    { "stride", FIELD(stride), U16, 0, 0, "scans: bytes from what one wait is for to the next; 0: they lie apart" },
+    { "near", FIELD(again), U8, 0, LOOP_NEAR, "the SM has read the line before, and much else since" },
+    { "at-hand", FIELD(again), U8, 0, LOOP_AT_HAND, "the SM has read the line just now" },
+    { "fresh", FIELD(fresh), FLAG, 0, 0, "this GPU has just written what is read, or a peer has written it here" },
+    { "unseen", FIELD(unseen), FLAG, 0, 0, "fresh, and other SMs or a peer wrote it: this SM has not used its pages" },
+    { "footprint", FIELD(footprint_bytes), U64, 0, 0, "bytes that the whole kernel reads this way; 0: little" },
+    { "shared", FIELD(shared_bytes), U16, 0, 0, "bulk: bytes of static shared memory in front of its buffers" },
+    { "source-line", FIELD(source_line), U8, 0, 0, "bulk: bytes from a 128-byte line to a row read" },
+    { "packed", FIELD(packed), FLAG, 0, 0, "bulk: the target's rows lie one behind another, not in lines" },
+    { "packed-source", FIELD(packed_source), FLAG, 0, 0, "bulk: so do the rows read" },
+    { "lined", FIELD(lined), FLAG, 0, 0, "loads and stores: rows begin 128-byte lines" },
+    { "from-shared", FIELD(staged), FLAG, LOOP_BULK + 1, 0,
+      "bulk: the row is in shared memory, and is stored from there" },
+    { "alone", FIELD(alone), FLAG, 0, 0, "from-shared: a step does nothing but such stores, and is not the last" },
+    { "sought", FIELD(sought), FLAG, 0, 0, "each warp looks for its rows itself, and begins when it has found one" },
+    { "rest-alone", FIELD(rest_alone), FLAG, 0, 0, "what whole turns of loads leave of a row is loaded one by one" },
+    { "in-step", FIELD(in_step), FLAG, 0, 0, "copies: the warps wait together; no row's waits hide another's bytes" },
+    { "posted", FIELD(posted), FLAG, 0, 0, "stores: nobody waits for them but a release in a later step" },
+    { "places", FIELD(places), U8, 0, 0, "sums: rows that the loop is compiled for, whichever of them there are" },
+    { "in-turn", FIELD(in_turn), FLAG, 0, 0, "sums: each row of a stretch is awaited before the next is asked for" },
+    { "fenced", FIELD(fenced), FLAG, 0, 0, "sums: the bulk engine stores each stretch, after a fence of the SM" },
+    { "ahead", FIELD(ahead), FLAG, 0, 0, "sums, fenced: it also brings them, the next while one is summed" },
+    { "logs", FIELD(logs_bytes), U32, 0, 0, "BF16 of a row that is turned into logarithms, or back" },
+    { "sized", FIELD(sized), FLAG, 0, 0, "bulk sums: a row's length stands in front of it and is read before" },
+};
+#undef FIELD
+
+const char *loops_word_name(uint32_t word, const char **help)
+{
+    if (word >= G_N_ELEMENTS(loop_words)) return NULL;
+    *help = loop_words[word].help;
+    return loop_words[word].name;
+}
+
+/* ---- values ---- */
+
+static uint64_t sum_of(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
+static uint64_t product_of(uint64_t a, uint64_t b) { return a && b > UINT64_MAX / a ? UINT64_MAX : a * b; }
+
+static uint64_t applied(enum operation operation, uint64_t a, uint64_t b)
+{
+    switch (operation) {
+    case ADD: return sum_of(a, b);
+    case SUBTRACT: return a > b ? a - b : 0;
+    case MULTIPLY: return product_of(a, b);
+    case DIVIDE: return b ? a / b : 0;
+    case REST: return b ? a % b : 0;
+    case MORE: return a > b;
+    case LEAST: return MIN(a, b);
+    case MOST: return MAX(a, b);
+    case CEILING: return b ? a / b + (a % b > 0) : 0;
+    default: assert(!"an operator of two values"); return 0;
+    }
+}
+
+static uint64_t value_of(const struct line *line, const struct clause *clause, const uint64_t size[LOOP_SIZES],
+                         uint32_t rows)
+{
+    uint64_t stack[STACK];
+    uint32_t depth = 0;
+    for (uint32_t i = clause->begin; i < clause->end; i++) {
+        const struct code *code = &line->code[i];
+        assert(depth < STACK);
+        if (code->operation == NUMBER) stack[depth++] = code->value;
+        else if (code->operation == SIZE) stack[depth++] = size ? size[code->value] : 0;
+        else if (code->operation == ROWS) stack[depth++] = rows;
+        else {
+            depth--;
+            stack[depth - 1] = applied((enum operation)code->operation, stack[depth - 1], stack[depth]);
+        }
+    }
+    return depth ? stack[0] : 1;
+}
+
+void loops_make(const struct loops *loops, enum site site, const uint64_t size[LOOP_SIZES], struct loop *loop)
+{
+    const struct line *line = &loops->line[site];
+    *loop = (struct loop){ .number = site };
+    for (uint32_t i = 0; i < line->clause_count; i++) {
+        const struct word *word = &loop_words[line->clause[i].word];
+        if (word->kind == TIMES) continue;
+        uint64_t value = value_of(line, &line->clause[i], size, 0);
+        if (word->fixed && value) value = word->fixed;
+        void *field = (char *)loop + word->offset;
+        if (word->engine && value) loop->engine = word->engine - 1;
+        switch ((enum kind)word->kind) {
+        case FLAG: *(bool *)field = value > 0; break;
+        case U8: *(uint8_t *)field = (uint8_t)MIN(value, UINT8_MAX); break;
+        case U16: *(uint16_t *)field = (uint16_t)MIN(value, UINT16_MAX); break;
+        case U32: *(uint32_t *)field = (uint32_t)MIN(value, UINT32_MAX); break;
+        default: *(uint64_t *)field = value;
+        }
+    }
+}
+
+uint32_t loops_times(const struct loops *loops, enum site site, const uint64_t size[LOOP_SIZES], uint32_t rows)
+{
+    const struct line *line = &loops->line[site];
+    for (uint32_t i = 0; i < line->clause_count; i++)
+        if (loop_words[line->clause[i].word].kind == TIMES)
+            return (uint32_t)MIN(value_of(line, &line->clause[i], size, rows), UINT32_MAX);
+    return rows;
+}
+
+/* ---- text ---- */
+
+struct reader {
+    const char *path, *at, *end; /* of the line that is read */
+    uint32_t number, nested, size_count;
+    char size[LOOP_SIZES][NAME_BYTES];
+    struct line *line;
+    GError **error;
+};
+
+static bool refuse(const struct reader *r, const char *expected)
+{
+    const int left = (int)MIN(r->end - r->at, 40);
+    g_set_error(r->error, LOOPS_ERROR, LOOPS_ERROR_SYNTAX, "%s:%u: expected %s, found \"%.*s\"", r->path, r->number,
+                expected, left, r->at);
+    return false;
+}
+
+static void blanks_skip(struct reader *r)
+{
+    while (r->at < r->end && g_ascii_isspace(*r->at)) r->at++;
+}
+
+static bool taken(struct reader *r, char c)
+{
+    blanks_skip(r);
+    if (r->at == r->end || *r->at != c) return false;
+    r->at++;
+    return true;
+}
+
+static bool name_begins(const struct reader *r) { return r->at < r->end && g_ascii_isalpha(*r->at); }
+
+static bool name_read(struct reader *r, const char *expected, char name[NAME_BYTES])
+{
+    blanks_skip(r);
+    size_t length = 0;
+    while (r->at + length < r->end && (g_ascii_isalnum(r->at[length]) || r->at[length] == '_' || r->at[length] == '-'))
+        length++;
+    if (!name_begins(r) || length >= NAME_BYTES) return refuse(r, expected);
+    memcpy(name, r->at, length);
+    name[length] = '\0';
+    r->at += length;
+    return true;
+}
+
+static bool code_add(struct reader *r, enum operation operation, uint64_t value)
+{
+    if (r->line->code_count == CODES) return refuse(r, "a shorter line");
+    r->line->code[r->line->code_count++] = (struct code){ (uint8_t)operation, value };
+    return true;
+}
+
+static bool expression_read(struct reader *r);
+
+static bool called_read(struct reader *r, enum operation operation)
+{
+    if (!taken(r, '(')) return refuse(r, "\"(\"");
+    if (!expression_read(r)) return false;
+    if (!taken(r, ',')) return refuse(r, "\",\"");
+    if (!expression_read(r)) return false;
+    return taken(r, ')') ? code_add(r, operation, 0) : refuse(r, "\")\"");
+}
+
+static bool named_read(struct reader *r)
+{
+    static const char *const functions[] = { "min", "max", "ceil" };
+    const char *begin = r->at;
+    char name[NAME_BYTES];
+    if (!name_read(r, "a number, a size, or \"(\"", name)) return false;
+    for (uint32_t i = 0; i < G_N_ELEMENTS(functions); i++)
+        if (!strcmp(name, functions[i])) return called_read(r, LEAST + i);
+    for (uint32_t i = 0; i < r->size_count; i++)
+        if (!strcmp(name, r->size[i])) return code_add(r, SIZE, i);
+    if (!strcmp(name, "rows")) return code_add(r, ROWS, 0);
+    r->at = begin;
+    return refuse(r, "a size that the site names, rows, min, max or ceil");
+}
+
+static bool primary_read(struct reader *r)
+{
+    if (taken(r, '(')) return expression_read(r) && (taken(r, ')') || refuse(r, "\")\""));
+    if (r->at == r->end || !g_ascii_isdigit(*r->at)) return named_read(r);
+    uint64_t value = 0;
+    for (; r->at < r->end && g_ascii_isdigit(*r->at); r->at++)
+        value = sum_of(product_of(value, 10), (uint64_t)(*r->at - '0'));
+    return code_add(r, NUMBER, value);
+}
+
+/* Operands of one rank, from the left. */
+static bool operands_read(struct reader *r, const char *signs, const uint8_t *operators, bool (*read)(struct reader *))
+{
+    if (!read(r)) return false;
+    for (;;) {
+        blanks_skip(r);
+        const char *sign = r->at < r->end ? strchr(signs, *r->at) : NULL;
+        if (!sign || !*sign) return true;
+        r->at++;
+        if (!read(r) || !code_add(r, (enum operation)operators[sign - signs], 0)) return false;
+    }
+}
+
+static bool product_read(struct reader *r)
+{
+    return operands_read(r, "*/%", (const uint8_t[]){ MULTIPLY, DIVIDE, REST }, primary_read);
+}
+static bool sum_read(struct reader *r)
+{
+    return operands_read(r, "+-", (const uint8_t[]){ ADD, SUBTRACT }, product_read);
+}
+
+static bool expression_read(struct reader *r)
+{
+    if (r->nested == NESTED_MAX) return refuse(r, "fewer brackets");
+    r->nested++;
+    const bool good = operands_read(r, ">", (const uint8_t[]){ MORE }, sum_read);
+    r->nested--;
+    return good;
+}
+
+static bool clause_read(struct reader *r)
+{
+    struct line *line = r->line;
+    const char *begin = r->at;
+    char name[NAME_BYTES];
+    uint32_t word = 0;
+    if (line->clause_count == CLAUSES) return refuse(r, "fewer words");
+    if (!name_read(r, "a word of `eptwin kernel words`", name)) return false;
+    while (word < G_N_ELEMENTS(loop_words) && strcmp(loop_words[word].name, name)) word++;
+    if (word == G_N_ELEMENTS(loop_words)) {
+        r->at = begin;
+        return refuse(r, "a word of `eptwin kernel words`");
+    }
+    struct clause *clause = &line->clause[line->clause_count++];
+    *clause = (struct clause){ .word = (uint8_t)word, .begin = line->code_count };
+    blanks_skip(r);
+    if (r->at < r->end && *r->at != ',' && *r->at != '@' && !expression_read(r)) return false;
+    clause->end = line->code_count;
+    return true;
+}
+
+/* "file:line" */
+static bool place_read(struct reader *r)
+{
+    if (!taken(r, '@')) return refuse(r, "\",\" and a word, or \"@ file:line\"");
+    blanks_skip(r);
+    const char *begin = r->at, *colon = memchr(begin, ':', (size_t)(r->end - begin));
+    if (!colon || colon == begin || colon + 1 == r->end) return refuse(r, "file:line");
+    for (const char *c = colon + 1; c < r->end; c++)
+        if (!g_ascii_isdigit(*c)) return refuse(r, "file:line");
+    return true;
+}
+
+static bool sizes_read(struct reader *r)
+{
+    r->size_count = 0;
+    if (!taken(r, '(')) return true;
+    do {
+        if (r->size_count == LOOP_SIZES) return refuse(r, "at most 4 sizes");
+        if (!name_read(r, "the name of a size", r->size[r->size_count])) return false;
+        r->size_count++;
+    } while (taken(r, ','));
+    return taken(r, ')') || refuse(r, "\")\"");
+}
+
+static bool site_read(struct reader *r, struct loops *loops, enum site site)
+{
+    r->line = &loops->line[site];
+    if (r->line->number) {
+        g_set_error(r->error, LOOPS_ERROR, LOOPS_ERROR_SYNTAX, "%s:%u: %s: stands in line %u already", r->path,
+                    r->number, loops_site_name(site), r->line->number);
+        return false;
+    }
+    *r->line = (struct line){ .number = r->number };
+    if (!sizes_read(r)) return false;
+    do {
+        blanks_skip(r);
+        if (!clause_read(r)) return false;
+    } while (taken(r, ','));
+    return place_read(r);
+}
+
+static bool line_read(struct reader *r, struct loops *loops)
+{
+    static const char *const heads[] = { "library", "source", "commit", "compiler" };
+    char name[NAME_BYTES];
+    blanks_skip(r);
+    if (r->at == r->end || *r->at == '#') return true;
+    while (r->end > r->at && g_ascii_isspace(r->end[-1])) r->end--;
+    const char *begin = r->at;
+    if (!name_read(r, "the name of a site", name)) return false;
+    const enum site site = loops_site_find(name);
+    if (site) return site_read(r, loops, site);
+    for (size_t i = 0; i < G_N_ELEMENTS(heads); i++)
+        if (!strcmp(name, heads[i])) return true;
+    r->at = begin;
+    return refuse(r, "a site of `eptwin kernel show`, library, source, commit or compiler");
+}
+
+/* Where the next line begins: behind those that go on with this one, because they begin with a blank. */
+static const char *line_end(const char *at, const char *end, uint32_t *lines)
+{
+    *lines = 0;
+    do {
+        const char *newline = memchr(at, '\n', (size_t)(end - at));
+        at = newline ? newline + 1 : end;
+        ++*lines;
+    } while (at < end && (*at == ' ' || *at == '\t'));
+    return at;
+}
+
+static bool text_read(struct loops *loops, const char *path, const char *text, size_t size_bytes, GError **error)
+{
+    struct reader r = { .path = path, .at = text, .number = 1, .error = error };
+    const char *const end = text + size_bytes;
+    uint32_t lines;
+    while (r.at < end) {
+        const char *const next = line_end(r.at, end, &lines);
+        r.end = next;
+        if (!line_read(&r, loops)) return false;
+        r.at = next;
+        r.number += lines;
+    }
+    return true;
+}
+
+/* ---- sheets ---- */
+
+#define SHEET(name) \
+    extern const char _binary_models_kernels_##name##_loops_start[], _binary_models_kernels_##name##_loops_end[]
+SHEET(deepep_v1);
+SHEET(deepep_v2);
+SHEET(nccl);
+#undef SHEET
+#define SHEET(name) \
+    { \
+        "models/kernels/" #name ".loops", _binary_models_kernels_##name##_loops_start, \
+            _binary_models_kernels_##name##_loops_end \
+    }
+static const struct {
+    const char *path, *begin, *end;
+} sheets[] = { SHEET(deepep_v1), SHEET(deepep_v2), SHEET(nccl) };
+#undef SHEET
+
+uint32_t loops_sheet_count(void) { return G_N_ELEMENTS(sheets); }
+
+const char *loops_sheet_text(uint32_t sheet, size_t *size_bytes)
+{
+    *size_bytes = (size_t)(sheets[sheet].end - sheets[sheet].begin);
+    return sheets[sheet].begin;
+}
+
+const struct loops *loops_shipped(void)
+{
+    static struct loops *shipped;
+    static gsize once;
+    if (g_once_init_enter(&once)) {
+        shipped = g_new0(struct loops, 1);
+        for (size_t i = 0; i < G_N_ELEMENTS(sheets); i++) {
+            GError *error = NULL;
+            if (!text_read(shipped, sheets[i].path, sheets[i].begin, (size_t)(sheets[i].end - sheets[i].begin), &error))
+                g_error("%s", error->message);
+        }
+        g_once_init_leave(&once, 1);
+    }
+    return shipped;
+}
+
+struct loops *loops_parse(const char *path, const char *text, size_t size_bytes, GError **error)
+{
+    struct loops *loops = g_new0(struct loops, 1);
+    if (!text_read(loops, path, text, size_bytes, error)) {
+        g_free(loops);
+        return NULL;
+    }
+    const struct loops *shipped = loops_shipped();
+    for (uint32_t i = 0; i < SITES; i++)
+        if (!loops->line[i].number) loops->line[i] = shipped->line[i];
+    return loops;
+}
+
+struct loops *loops_load(const char *path, GError **error)
+{
+    size_t size_bytes;
+    g_autofree char *text = whole_file_read(path, FILE_BYTES_MAX, &size_bytes, error);
+    return text ? loops_parse(path, text, size_bytes, error) : NULL;
+}
+
+void loops_free(struct loops *loops) { g_free(loops); }
+
+static const char *const site_names[SITES] = {
+#define SITE(name) [SITE_##name] = #name,
+    SITES_ALL(SITE)
+#undef SITE
+};
+
+const char *loops_site_name(enum site site) { return site_names[site]; }
+
+enum site loops_site_find(const char *name)
+{
+    for (enum site site = SITE_NONE + 1; site < SITES; site++)
+        if (!strcmp(site_names[site], name)) return site;
+    return SITE_NONE;
+}

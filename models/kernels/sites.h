@@ -1,0 +1,89 @@
+/* sites.h - the places in the libraries' code where kernels move rows or read index arrays.
+ *
+ * An operation of models/fabric.h names one of them.  What its loop does stands in the library's sheet (*.loops beside
+ * this file; loops.h reads them), a line for each site and a site for each line, which `make tidy` proves.  So the
+ * protocol says what is moved to whom, and a sheet how the code does it; what that takes is the world's matter. */
+#ifndef MODELS_KERNELS_SITES_H
+#define MODELS_KERNELS_SITES_H
+
+/* deepep-v1.loops: low latency, then what the normal kernels share, within a node, between nodes. */
+#define SITES_DEEPEP_V1(X) \
+    X(LL_CAST_ROW) \
+    X(LL_MESSAGE_ROW) \
+    X(LL_COUNTS_ZERO) \
+    X(LL_CHOICES_READ) \
+    X(LL_CHOICES_REST) \
+    X(LL_PEERS_READ) \
+    X(LL_COUNT_LOOK) \
+    X(LL_PLACE_TAKE) \
+    X(LL_RECEIVE_ROW) \
+    X(LL_FLAGS_ZERO) \
+    X(LL_LAYOUT_READ) \
+    X(LL_RETURN_ROW) \
+    X(LL_RETURN_LOGS) \
+    X(LL_CLEAN_LOOK) \
+    X(LL_CHOICES_SUM) \
+    X(LL_SUM_ROWS) \
+    X(LL_SUM_LOGS) \
+    X(HT_BARRIER_FIRST) \
+    X(HT_BARRIER_NEXT) \
+    X(INTRA_COUNTS_READ) \
+    X(INTRA_COUNTS_SUM) \
+    X(INTRA_MATRIX_READ) \
+    X(INTRA_RANGES_READ) \
+    X(INTRA_FLAG_READ) \
+    X(INTRA_FLAG_SKIP) \
+    X(INTRA_SEND_ROW) \
+    X(INTRA_RECEIVE_ROW) \
+    X(INTRA_RECEIVE_REST) \
+    X(INTRA_RETURN_ROW) \
+    X(INTRA_SUM_ROW) \
+    X(INTER_QUIET) \
+    X(INTER_RANGES_READ) \
+    X(INTER_FLAGS_READ) \
+    X(INTER_PUT_ROW) \
+    X(INTER_FORWARD_ROW) \
+    X(INTER_RECEIVE_ROW) \
+    X(INTER_RAIL_HEADS) \
+    X(INTER_NVL_HEADS) \
+    X(INTER_RETURN_ROW) \
+    X(INTER_MERGE_ROW) \
+    X(INTER_SUM_ROW) \
+    X(INTRA_RECEIVE_LOADS) \
+    X(INTRA_SUM_LOADS) \
+    X(INTER_FORWARD_LOADS) \
+    X(INTER_RECEIVE_LOADS) \
+    X(INTER_RETURN_LOADS) \
+    X(INTER_MERGE_LOADS)
+
+/* deepep-v2.loops */
+#define SITES_DEEPEP_V2(X) \
+    X(V2_COUNTS_SUM) \
+    X(V2_TOKEN_STAGE) \
+    X(V2_TOKEN_STAGE_CACHED) \
+    X(V2_ROW_STAGE) \
+    X(V2_STORE) \
+    X(V2_STORE_ALONE) \
+    X(V2_GATHER_ROW) \
+    X(V2_MERGE_ROW) \
+    X(V2_COPY_ROW) \
+    X(V2_REDUCE_ROW)
+
+/* nccl.loops */
+#define SITES_NCCL(X) \
+    X(NCCL_STORE) \
+    X(NCCL_LINES_STORE) \
+    X(COPY_ENGINE)
+
+#define SITES_ALL(X) SITES_DEEPEP_V1(X) SITES_DEEPEP_V2(X) SITES_NCCL(X)
+
+/* SITE_NONE: no sheet says more, and a row takes one access after another, wherever it lies. */
+enum site {
+    SITE_NONE,
+#define SITE(name) SITE_##name,
+    SITES_ALL(SITE)
+#undef SITE
+        SITES
+};
+
+#endif

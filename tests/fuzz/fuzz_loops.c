@@ -1,0 +1,24 @@
+/* fuzz_loops.c - libFuzzer target of sheets of loops: what is read gives a loop for any sizes, all else one line. */
+#include <stdint.h>
+#include <stdlib.h>
+#include "models/kernels/loops.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
+{
+    static const uint64_t sizes[][LOOP_SIZES] = { { 0 }, { 1, 2, 3, 4 }, { UINT64_MAX, UINT64_MAX, 1, 0 } };
+    GError *error = NULL;
+    struct loops *loops = loops_parse("sheet", (const char *)data, size_bytes, &error);
+    if (!loops != (error != NULL)) abort(); /* exactly one of both */
+    g_clear_error(&error);
+    for (enum site site = SITE_NONE; loops && site < SITES; site++)
+        for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+            struct loop loop;
+            loops_make(loops, site, sizes[i], &loop);
+            if (loop.number != site || loop.engine > LOOP_COPY || loop.again > LOOP_AT_HAND) abort();
+            (void)loops_times(loops, site, sizes[i], UINT32_MAX);
+        }
+    loops_free(loops);
+    return 0;
+}

@@ -1,0 +1,172 @@
+/* test_loops.c - is a sheet read as it says, and refused where it says nothing?
+ *
+ * Aim: models/kernels/loops.c.  Method: sheets of a line or two, whose loops are known; the shipped ones, in which each
+ * site must stand; bad ones, each with the one line that it gets. */
+#include <stdio.h>
+#include <string.h>
+#include "models/kernels/loops.h"
+#include "tests/unit.h"
+
+static struct loops *sheet(const char *text)
+{
+    GError *error = NULL;
+    struct loops *loops = loops_parse("sheet", text, strlen(text), &error);
+    if (error) printf("\n      %s\n", error->message);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(loops);
+    return loops;
+}
+
+static struct loop made(const char *text, const uint64_t size[LOOP_SIZES])
+{
+    struct loops *loops = sheet(text);
+    struct loop loop;
+    loops_make(loops, SITE_LL_CAST_ROW, size, &loop);
+    loops_free(loops);
+    return loop;
+}
+
+/* Every site has a line: one that moves something, waits for something, or asks the copy engine. */
+static void test_shipped(void)
+{
+    static const uint64_t some[LOOP_SIZES] = { 3, 3, 3, 3 };
+    for (enum site site = SITE_NONE + 1; site < SITES; site++) {
+        struct loop loop;
+        loops_make(loops_shipped(), site, some, &loop);
+        CU_ASSERT_EQUAL(loop.number, site);
+        CU_ASSERT(loop.in_flight || loop.staged || loop.engine == LOOP_COPY);
+        CU_ASSERT_EQUAL(loops_site_find(loops_site_name(site)), site);
+    }
+    CU_ASSERT_EQUAL(loops_site_find("LL_CAST"), SITE_NONE);
+}
+
+static void test_words(void)
+{
+    const struct loop a = made("LL_CAST_ROW load 5, of 8, wait 2, fresh, footprint 5000000000 @ a.cu:1\n", NULL);
+    CU_ASSERT(a.engine == LOOP_LDST && a.in_flight == 5 && a.width_bytes == 8 && a.steps == 2 && a.fresh);
+    CU_ASSERT(a.footprint_bytes == 5000000000 && !a.posted && a.again == LOOP_NOT_AGAIN);
+    const struct loop b = made("LL_CAST_ROW bulk 2, parts 7, shared 16, at-hand, fresh 0 @ a.cu:1", NULL);
+    CU_ASSERT(b.engine == LOOP_BULK && b.in_flight == 2 && b.turns == 7 && b.shared_bytes == 16);
+    CU_ASSERT(b.again == LOOP_AT_HAND && !b.fresh);
+    const struct loop c = made("LL_CAST_ROW bulk 0, copy-engine @ a.cu:1", NULL);
+    CU_ASSERT(c.engine == LOOP_COPY && !c.in_flight);
+    const struct loop d = made("LL_CAST_ROW load 1000, shared 70000 @ a.cu:1", NULL); /* what a field holds */
+    CU_ASSERT(d.in_flight == UINT8_MAX && d.shared_bytes == UINT16_MAX);
+}
+
+static void test_values(void)
+{
+    static const struct {
+        const char *text;
+        uint64_t value;
+    } values[] = {
+        { "7", 7 },
+        { "2 + 3 * 4", 14 },
+        { "(2 + 3) * 4", 20 },
+        { "10 - 3 - 4", 3 }, /* from the left */
+        { "3 - 10", 0 },
+        { "7 / 2 * 2", 6 },
+        { "7 % 4 + 1", 4 },
+        { "7 / 0 + 7 % 0 + ceil(7, 0)", 0 },
+        { "ceil(7, 2)", 4 },
+        { "min(a, 4) + max(b, 4)", 7 }, /* 3 + 4 */
+        { "a > 2", 1 },
+        { "3 > a", 0 },
+        { "a + 1 > a * b", 1 }, /* 4 > 0 */
+        { "99999999999999999999", UINT64_MAX },
+        { "99999999999999999999 * 2 + 1", UINT64_MAX },
+        { "((((((1))))))", 1 },
+        { "rows", 0 }, /* of no operation */
+    };
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        char text[200];
+        snprintf(text, sizeof text, "LL_CAST_ROW (a, b) load 1,\n    footprint %s @ a.cu:1\n", values[i].text);
+        const struct loop loop = made(text, (const uint64_t[LOOP_SIZES]){ 3, 0 });
+        if (loop.footprint_bytes != values[i].value)
+            printf("\n      %s: %lu\n", text, (unsigned long)loop.footprint_bytes);
+        CU_ASSERT_EQUAL(loop.footprint_bytes, values[i].value);
+    }
+}
+
+static void test_times(void)
+{
+    struct loops *loops = sheet("LL_CAST_ROW (a) load 1, times a * rows + 1 @ a.cu:1\nLL_SUM_ROWS load 1 @ a.cu:2\n");
+    CU_ASSERT_EQUAL(loops_times(loops, SITE_LL_CAST_ROW, (const uint64_t[LOOP_SIZES]){ 3 }, 5), 16);
+    CU_ASSERT_EQUAL(loops_times(loops, SITE_LL_CAST_ROW, NULL, 5), 1);
+    CU_ASSERT_EQUAL(loops_times(loops, SITE_LL_SUM_ROWS, NULL, 5), 5);
+    loops_free(loops);
+}
+
+/* Of the sites that a sheet says nothing of, the shipped ones count. */
+static void test_own_lines(void)
+{
+    struct loops *loops = sheet("# another build\n\nlibrary mine\nLL_CAST_ROW load 3 @ a.cu:1");
+    struct loop mine, other, shipped;
+    loops_make(loops, SITE_LL_CAST_ROW, NULL, &mine);
+    loops_make(loops, SITE_LL_MESSAGE_ROW, NULL, &other);
+    loops_make(loops_shipped(), SITE_LL_MESSAGE_ROW, NULL, &shipped);
+    CU_ASSERT_EQUAL(mine.in_flight, 3);
+    CU_ASSERT(other.in_flight == shipped.in_flight && other.steps == shipped.steps && other.fresh && other.posted);
+    loops_free(loops);
+}
+
+static void test_bad(void)
+{
+    static const struct {
+        const char *text, *message;
+    } bad[] = {
+        { "LL_CAST load 1 @ a:1",
+          "sheet:1: expected a site of `eptwin kernel show`, library, source, commit or compiler, "
+          "found \"LL_CAST load 1 @ a:1\"" },
+        { "\nLL_CAST_ROW\n", "sheet:2: expected a word of `eptwin kernel words`, found \"\"" },
+        { "LL_CAST_ROW jump 1 @ a:1", "sheet:1: expected a word of `eptwin kernel words`, found \"jump 1 @ a:1\"" },
+        { "LL_CAST_ROW load 1", "sheet:1: expected \",\" and a word, or \"@ file:line\", found \"\"" },
+        { "LL_CAST_ROW load 1 @ a", "sheet:1: expected file:line, found \"a\"" },
+        { "LL_CAST_ROW load 1 @ a:b", "sheet:1: expected file:line, found \"a:b\"" },
+        { "LL_CAST_ROW load @ a:1\n# and\nLL_CAST_ROW load 1 @ a:1", "sheet:3: LL_CAST_ROW: stands in line 1 already" },
+        { "LL_CAST_ROW load x @ a:1",
+          "sheet:1: expected a size that the site names, rows, min, max or ceil, found \"x @ a:1\"" },
+        { "LL_CAST_ROW (a load a @ a:1", "sheet:1: expected \")\", found \"load a @ a:1\"" },
+        { "LL_CAST_ROW (a, b, c, d, e) load 1 @ a:1", "sheet:1: expected at most 4 sizes, found \" e) load 1 @ a:1\"" },
+        { "LL_CAST_ROW load min(1) @ a:1", "sheet:1: expected \",\", found \") @ a:1\"" },
+        { "LL_CAST_ROW load (1 @ a:1", "sheet:1: expected \")\", found \"@ a:1\"" },
+        { "LL_CAST_ROW load 1 + @ a:1", "sheet:1: expected a number, a size, or \"(\", found \"@ a:1\"" },
+        { "LL_CAST_ROW load ((((((((1)))))))) @ a:1", "sheet:1: expected fewer brackets, found \"1)))))))) @ a:1\"" },
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        GError *error = NULL;
+        CU_ASSERT_PTR_NULL(loops_parse("sheet", bad[i].text, strlen(bad[i].text), &error));
+        CU_ASSERT_PTR_NOT_NULL_FATAL(error);
+        if (strcmp(error->message, bad[i].message) != 0) printf("\n      %s\n", error->message);
+        CU_ASSERT_STRING_EQUAL(error->message, bad[i].message);
+        g_clear_error(&error);
+    }
+}
+
+/* Neither words nor an expression without end. */
+static void test_long(void)
+{
+    g_autoptr(GString) text = g_string_new("LL_CAST_ROW load 1");
+    GError *error = NULL;
+    for (uint32_t i = 0; i < 200; i++) g_string_append(text, " + 1");
+    CU_ASSERT_PTR_NULL(loops_parse("sheet", text->str, text->len, &error));
+    CU_ASSERT(error && strstr(error->message, "expected a shorter line"));
+    g_clear_error(&error);
+    g_string_assign(text, "LL_CAST_ROW load 1");
+    for (uint32_t i = 0; i < 200; i++) g_string_append(text, ", load 1");
+    CU_ASSERT_PTR_NULL(loops_parse("sheet", text->str, text->len, &error));
+    CU_ASSERT(error && strstr(error->message, "expected fewer words"));
+    g_clear_error(&error);
+}
+
+const char unit_suite[] = "loops";
+
+void unit_tests(CU_pSuite suite)
+{
+    CU_add_test(suite, "shipped sheets", test_shipped);
+    CU_add_test(suite, "words", test_words);
+    CU_add_test(suite, "values", test_values);
+    CU_add_test(suite, "times", test_times);
+    CU_add_test(suite, "own lines", test_own_lines);
+    CU_add_test(suite, "bad sheets", test_bad);
+    CU_add_test(suite, "long lines", test_long);
+}
