@@ -60,17 +60,17 @@ struct cluster_gpu {
     uint64_t hbm_read_rate_bps, hbm_write_rate_bps; /* of reads alone, of writes alone; 0: hbm_rate */
     uint64_t hbm_queue_ps, hbm_write_burst_ps;      /* what loads wait for in a memory under load (pressure.h); 0: not
                                                 * known, 0: nothing for writes */
-    uint64_t hbm_rows_rate_bps;       /* the same for rows that lie apart, read and written in turn; 0: hbm_rate */
-    uint64_t l2_bytes, l2_rate_bps;   /* rows just written that the L2 still holds, and its rate for them; 0: none */
-    struct cluster_work store;        /* own memory to a peer's over NVLink, or within the GPU: SM loads and stores */
-    uint64_t store_deep_rate_bps;     /* a warp with more loads in flight; 0: as others */
-    struct cluster_work copy;         /* within the GPU, loads and stores */
-    struct cluster_work bulk;         /* the SM's bulk copy engine, in or out of shared memory; all 0: as copy */
-    struct cluster_bulk engine;       /* the same engine where one load feeds several stores */
-    uint64_t shared_align_bytes;      /* alignment of the kernels' dynamic shared memory behind the static; 0: a line */
-    uint64_t bulk_skew_rate_bps;      /* rate of each extra pass when places in a line differ; 0: no extra pass */
-    struct cluster_work cast;         /* read BF16, write FP8 and scales; rates count bytes read */
-    struct cluster_work reduce;       /* rows summed: warp_rate counts bytes written, sm_rate bytes read */
+    uint64_t hbm_rows_rate_bps;     /* the same for rows that lie apart, read and written in turn; 0: hbm_rate */
+    uint64_t l2_bytes, l2_rate_bps; /* rows just written that the L2 still holds, and its rate for them; 0: none */
+    struct cluster_work store;      /* own memory to a peer's over NVLink, or within the GPU: SM loads and stores */
+    uint64_t copy_sm_rate_bps;      /* of an SM that copies rows within the GPU */
+    struct cluster_work bulk;       /* the SM's bulk copy engine, in or out of shared memory; all 0: as store */
+    struct cluster_bulk engine;     /* the same engine where one load feeds several stores */
+    uint64_t shared_align_bytes;    /* alignment of the kernels' dynamic shared memory behind the static; 0: a line */
+    uint64_t bulk_skew_rate_bps;    /* rate of each extra pass when places in a line differ; 0: no extra pass */
+    uint64_t cast_row_ps;           /* read BF16, write FP8 and scales: a row that all warps of an SM take together, */
+    uint64_t cast_sm_rate_bps;      /* and its bytes read */
+    struct cluster_work reduce;     /* rows summed: warp_rate counts bytes written, sm_rate bytes read */
     uint64_t reduce_made_sm_rate_bps; /* what an SM writes of them, beside what it reads; 0: writing costs it nothing */
     uint64_t reduce_load_rate_bps;    /* in addition, a warp's bytes read */
     uint64_t scan_rate_bps;           /* index arrays, one SM */

@@ -46,7 +46,6 @@ struct gpu_key {
 };
 
 #define WARP_ROWS   "copy_5 sms=1 warps=1 at=hbm"
-#define WARP_DEEP   "copy_8 sms=1 warps=1 at=hbm packed"
 #define BULK_ONE    "bulk sms=1 warps=1 at=l2 way=both stages=1 ahead=0"
 #define BULK_ANY    "bulk sms=1 warps=* at=l2 way=both stages=? ahead=?"
 #define BULK_SKEWED "bulk sms=1 warps=24 at=l2 way=both stages=1 ahead=0 source=96"
@@ -85,9 +84,6 @@ static const struct gpu_key gpu_keys[] = {
     { "gpu", "store-warp-rate", GPU_LINE_RATE, WARP_ROWS, "rate_gbs", NULL, NULL, 0 },
     { "gpu", "store-sm-rate", GPU_MOST, "copy_5 sms=1 warps=* to=peer", "rate_gbs_14336", NULL, NULL, 0 },
     { "gpu", "store-sm-rate", GPU_MOST, "copy_5 sms=1 warps=* at=hbm", "rate_gbs_14336", NULL, NULL, 0 },
-    { "gpu", "store-deep-rate", GPU_LINE_RATE, WARP_DEEP, "rate_gbs", NULL, NULL, 0 },
-    { "gpu", "copy-row", GPU_LINE_FIXED, WARP_DEEP, "rate_gbs", NULL, NULL, 0 },
-    { "gpu", "copy-warp-rate", GPU_LINE_RATE, WARP_DEEP, "rate_gbs", NULL, NULL, 0 },
     { "gpu", "copy-sm-rate", GPU_MOST, "copy_8 sms=1 warps=* at=hbm", "rate_gbs_14336", NULL, NULL, 0 },
     { "gpu", "bulk-row", GPU_LINE_FIXED, BULK_ONE, "rate_gbs", NULL, NULL, 0 },
     { "gpu", "bulk-warp-rate", GPU_LINE_RATE, BULK_ONE, "rate_gbs", NULL, NULL, 0 },
@@ -103,7 +99,6 @@ static const struct gpu_key gpu_keys[] = {
     { "gpu", "bulk-skew-rate", GPU_TURNS_RATE, BULK_SKEWED, "rate_gbs_7168", BULK_EVEN, NULL, 0 },
     { "gpu", "cast-row", GPU_LINE_FIXED, "cast sms=1 warps=31 at=hbm", "rate_gbs", "chase_nc at=own kib=1048576",
       "time_ns", 0 },
-    { "gpu", "cast-warp-rate", GPU_LINE_RATE, "cast sms=1 warps=4 at=hbm", "rate_gbs", NULL, NULL, 0.25 },
     { "gpu", "cast-sm-rate", GPU_LINE_RATE, "cast sms=1 warps=31 at=hbm", "rate_gbs", NULL, NULL, 0 },
     { "gpu", "reduce-row", GPU_SUMS_FIXED, SUMS, "rate_gbs_4096", NULL, "rate_gbs_14336", 0 },
     { "gpu", "reduce-warp-rate", GPU_SUMS_MADE, SUMS, "rate_gbs_4096", NULL, "rate_gbs_14336", 0 },

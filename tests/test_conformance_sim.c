@@ -110,8 +110,8 @@ static void test_host(void)
         .store_rate_bps = 80000000000,
         .put = { 2, { 0, 10000 }, { PS_PER_US, 2 * PS_PER_US } },
         .signal_ps = PS_PER_US,
-        .copy = cluster.gpu.copy,
-        .cast = cluster.gpu.cast,
+        .copy = cluster.gpu.store,
+        .cast = cluster.gpu.store,
         .reduce = cluster.gpu.reduce,
         .scan_rate_bps = 80000000000,
     };

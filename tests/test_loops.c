@@ -33,7 +33,7 @@ static void test_shipped(void)
         struct loop loop;
         loops_make(loops_shipped(), site, some, &loop);
         CU_ASSERT_EQUAL(loop.number, site);
-        CU_ASSERT(loop.in_flight || loop.staged || loop.engine == LOOP_COPY);
+        CU_ASSERT(loop.in_flight || loop.chase || loop.staged || loop.engine == LOOP_COPY);
         CU_ASSERT_EQUAL(loops_site_find(loops_site_name(site)), site);
     }
     CU_ASSERT_EQUAL(loops_site_find("LL_CAST"), SITE_NONE);

@@ -28,12 +28,12 @@ uint64_t bulk_stage(struct world_rank *rank, const struct fabric_work *work, con
  * delay; 0 for the own memory. */
 uint64_t bulk_store(struct world_rank *rank, uint16_t peer, uint64_t size_bytes, uint64_t start_ps,
                     uint64_t *linked_ps);
-/* Moves rows of a kernel whose pattern says its footprint.  `busy` warps do it, each with a buffer in shared memory.
+/* Moves rows of a loop that says its footprint.  `busy` warps do it, each with a buffer in shared memory.
  * They copy rows through the buffer, or sum loads into it.  Memory is asked for all rows at once, and the first row
  * waits for it.  Returns when the last row is moved. */
 uint64_t bulk_rows(struct world_rank *rank, const struct fabric_work *work, const struct loop *p, uint64_t start_ps,
                    uint32_t busy);
-/* How much longer the engine takes for rows of a pattern, in and out, because they do not begin lines: packed rows lie
+/* How much longer the engine takes for rows of a loop, in and out, because they do not begin lines: packed rows lie
  * at all distances. */
 uint64_t bulk_passes_ps(const struct world *w, const struct loop *p, uint64_t size_bytes);
 /* Of the links out of a GPU, for a store by the bulk engine from that place in shared memory. */

@@ -43,7 +43,8 @@ static int priced_store(struct world_rank *rank, const struct fabric_write *writ
     const uint64_t start = gpu_lane_begin(ww, write->warps, &lanes);
     const uint32_t rows = write->rows ? write->rows : 1, busy = gpu_warps_busy(rows, lanes);
     const uint64_t behind_ps = worker_behind_ps(ww);
-    const bool bulk = p->engine == LOOP_BULK, split = bulk && p->shared_bytes && write->peer != rank->fabric.rank;
+    const bool bulk = p->engine == LOOP_BULK,
+               split = bulk && p->shared_bytes && !p->packed && write->peer != rank->fabric.rank;
     const rate_q20 sm = split ? w->bulk_split : w->store.sm;
     const uint64_t lead_ps = (p->steps + 1) * gpu_load_ps(w, p); /* until the first byte moves */
     const uint64_t served_ps =
@@ -68,6 +69,7 @@ static int priced_store(struct world_rank *rank, const struct fabric_write *writ
     rank->stored_ps[ww->sm] = later(rank->stored_ps[ww->sm], end);
     if (write->peer != rank->fabric.rank) rank->put_ps[ww->sm] = later(rank->put_ps[ww->sm], end);
     ww->unfenced = true;
+    ww->drains = bulk && p->in_flight < 2;
     if (!bulk && write->peer != rank->fabric.rank && !ww->puts) {
         ww->puts = true;
         rank->putting++;
@@ -129,12 +131,11 @@ static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struc
     const struct loop *p = gpu_loop(rank, write->site, write->given);
     if (p && p->engine == LOOP_COPY) return copy_store(rank, write);
     if (gpu_priced(w, p)) return priced_store(rank, write, p);
-    if (!p) p = &gpu_plain;
     const uint64_t now = sim_now_ps(w->sim), size = write->charge_bytes;
     uint32_t lanes;
     const uint64_t start = gpu_lane_begin(ww, write->warps, &lanes);
     const uint32_t rows = write->rows ? write->rows : 1, busy = gpu_warps_busy(rows, lanes);
-    if (p->staged) {
+    if (p && p->staged) {
         if (p->alone && rank->shares.cpcs) {
             bulk_turn_take(ww, write->peer, size);
             gpu_lane_end(ww, later(start, now + 1)); /* its turns keep it longer */
@@ -146,24 +147,16 @@ static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struc
         world_store_payload(rank, write);
         return 0;
     }
-    const struct row_cost *c = gpu_row_cost(
-        rank, &(struct row_cost){
-                  .loop = p, .read_bytes = size, .rows = rows, .busy = (uint16_t)busy, .what = GPU_ROW_STORE });
-    const bool bulk = p->engine == LOOP_BULK, deep = !bulk && p->in_flight > GPU_STORE_IN_FLIGHT;
-    const uint64_t wait_ps = bulk && c->alone_ps > c->service_ps ? c->alone_ps - c->service_ps : 0;
-    uint64_t end = start + c->alone_ps;
-    if (!deep && !bulk) end = later(end, start + gpu_share_ps(rank, ww, c->service_ps));
-    end = later(end, own_reserve(rank, &rank->sm[ww->sm], now, c->service_ps, size) + wait_ps);
-    end = later(end, own_reserve(rank, &rank->hbm, now, c->hbm_ps, size));
-    const uint64_t last_ps = bulk ? 0 : c->latency_ps;
+    const uint64_t service_ps = rate_time(w->store.sm, size);
+    uint64_t end = later(start + gpu_plain_ps(&w->store, size, busy), start + gpu_share_ps(rank, ww, service_ps));
+    end = later(end, own_reserve(rank, &rank->sm[ww->sm], now, service_ps, size));
+    end = later(end, own_reserve(rank, &rank->hbm, now, rate_time(w->hbm, size), size));
+    const uint64_t last_ps = gpu_plain_latency_ps(&w->store, rows, busy);
     gpu_lane_end(ww, end + last_ps);
-    if (write->peer != f->rank) {
-        const rate_q20 egress = p->packed ? w->egress_split : 0;
-        gpu_lane_reach(ww, nvlink_cross(rank, &w->rank[write->peer], now, size, egress) + last_ps);
-    }
+    if (write->peer != f->rank) gpu_lane_reach(ww, nvlink_cross(rank, &w->rank[write->peer], now, size, 0) + last_ps);
     gpu_moved_note(ww, start, rank->now.last_end_ps);
     ww->unfenced = true;
-    ww->drains = bulk;
+    ww->drains = false;
     world_store_payload(rank, write);
     return 0;
 }
@@ -503,18 +496,17 @@ static void gpu_init(struct world *w)
         const struct cluster_work *from;
     } kinds[] = {
         { &w->store, &c->gpu.store },
-        { &w->copy, &c->gpu.copy },
-        { &w->bulk, c->gpu.bulk.sm_rate_bps ? &c->gpu.bulk : &c->gpu.copy },
-        { &w->cast, &c->gpu.cast },
+        { &w->bulk, c->gpu.bulk.sm_rate_bps ? &c->gpu.bulk : &c->gpu.store },
         { &w->reduce, &c->gpu.reduce },
     };
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         *kinds[i].to = (struct work_rates){ kinds[i].from->row_ps, rate_make(kinds[i].from->warp_rate_bps),
                                             rate_make(kinds[i].from->sm_rate_bps) };
+    w->copy_sm = rate_make(c->gpu.copy_sm_rate_bps);
+    w->cast_sm = rate_make(c->gpu.cast_sm_rate_bps);
     w->hbm = rate_make(c->gpu.hbm_rate_bps);
     w->hbm_rows = c->gpu.hbm_rows_rate_bps ? rate_make(c->gpu.hbm_rows_rate_bps) : w->hbm;
     w->l2 = rate_make(c->gpu.l2_bytes ? c->gpu.l2_rate_bps : 0);
-    w->store_deep = c->gpu.store_deep_rate_bps ? rate_make(c->gpu.store_deep_rate_bps) : w->store.warp;
     w->row = rate_make(c->gpu.row_rate_bps);
     w->fresh = rate_make(c->gpu.fresh_rate_bps ? c->gpu.fresh_rate_bps : c->gpu.hbm_rate_bps);
     w->reduce_made = rate_make(c->gpu.reduce_made_sm_rate_bps);

@@ -11,7 +11,6 @@
 #include <assert.h>
 
 enum { GPU_WARP_LANES = 32 };
-static const struct loop gpu_plain; /* of an operation without a site */
 
 static inline uint64_t gpu_ceiling(uint64_t n, uint64_t by) { return (n + by - 1) / by; }
 
@@ -72,11 +71,11 @@ static inline const struct loop *gpu_loop(struct world_rank *rank, uint8_t site,
     return &rank->loop[given->slot];
 }
 
-/* Whether the operation has a loop and the cluster says what its waits take.  Then gpu_load_ps(),
- * gpu_touch_ps(), gpu_row_ps() and gpu_rounds_ps() tell the cost, else gpu_rows_latency_ps() and rates by kind. */
+/* Whether the operation has a loop and the cluster says what its waits take.  Then gpu_load_ps(), gpu_touch_ps(),
+ * gpu_row_ps() and gpu_rounds_ps() tell the cost, else the rates of plain rows (gpu_plain_ps()). */
 static inline bool gpu_priced(const struct world *w, const struct loop *p)
 {
-    return p && w->cluster->gpu.load_ps && !p->staged && (p->engine == LOOP_LDST || p->in_flight > 1);
+    return p && w->cluster->gpu.load_ps && !p->staged;
 }
 /* A wait for memory. */
 uint64_t gpu_load_ps(const struct world *w, const struct loop *p);
@@ -84,30 +83,22 @@ uint64_t gpu_load_ps(const struct world *w, const struct loop *p);
 uint64_t gpu_touch_ps(struct world_worker *ww, const struct loop *p);
 /* What a warp takes for one row when nobody else is at work. */
 uint64_t gpu_row_ps(const struct world *w, const struct loop *p, uint64_t row_bytes);
-/* What rows take of an SM of that rate: the bytes that it sends, or the arithmetic that turns them into logarithms,
- * whichever is longer. */
+/* What rows take of an SM of that rate: the bytes that it sends, with the engine's passes where they lie off lines, or
+ * the arithmetic that turns them into logarithms, whichever is longer. */
 uint64_t gpu_rows_share_ps(const struct world *w, const struct loop *p, rate_q20 sm, uint64_t rows, uint64_t row_bytes);
 /* Rows that `busy` warps take in rounds, on an SM of that rate. */
 uint64_t gpu_rounds_ps(struct world_rank *rank, struct world_worker *ww, const struct loop *p, uint32_t rows,
                        uint32_t busy, uint64_t row_bytes, rate_q20 sm);
 /* A chain of waits and a share of what others use, too: the longer hides most of the shorter. */
 uint64_t gpu_shared_ps(uint64_t chain_ps, uint64_t share_ps);
-uint64_t gpu_rows_latency_ps(const struct world *w, const struct work_rates *k, const struct loop *p, uint32_t rows,
-                             uint32_t busy);
-
-/* What rows take that no kernel says more of than their pattern: a store's (read_bytes are written at the peer), or a
- * cast's or copy's. */
-enum { GPU_ROW_STORE = 255, GPU_STORE_IN_FLIGHT = 4 }; /* loads behind store-warp-rate; with more, store-deep-rate */
-void gpu_row_cost_fill(const struct world *w, struct row_cost *cost);
-static inline const struct row_cost *gpu_row_cost(struct world_rank *rank, const struct row_cost *of)
+/* What plain rows take `busy` warps by themselves: their bytes; after them their latencies, one after another. */
+static inline uint64_t gpu_plain_ps(const struct work_rates *k, uint64_t size_bytes, uint32_t busy)
 {
-    struct row_cost *cost = &rank->row_cost[(uintptr_t)of->loop / sizeof *of->loop % ROW_COSTS];
-    if (cost->loop != of->loop || cost->read_bytes != of->read_bytes || cost->write_bytes != of->write_bytes ||
-        cost->rows != of->rows || cost->busy != of->busy || cost->what != of->what) {
-        *cost = *of;
-        gpu_row_cost_fill(rank->world, cost);
-    }
-    return cost;
+    return rate_time(k->warp, size_bytes) / busy;
+}
+static inline uint64_t gpu_plain_latency_ps(const struct work_rates *k, uint32_t rows, uint32_t busy)
+{
+    return gpu_ceiling(rows, busy) * k->row_ps;
 }
 
 /* gpu_work.c.  When a cast, copy, sum or scan by `lanes` warps is done that begins at `start`. */

@@ -1,11 +1,10 @@
-/* gpu_rows.c - what the rows of a pattern cost a warp: waits for memory one after another, and its rates. */
+/* gpu_rows.c - what the rows of a loop cost a warp: waits for memory one after another, and its rates. */
 #include "models/hardware/bulk.h"
 #include "models/hardware/gpu.h"
 
 #include <math.h>
-#include <string.h>
 
-/* A wait for memory of a kernel that says its pattern.  Rows just written are in the L2 but for those that others have
+/* A wait for memory of a loop.  Rows just written are in the L2 but for those that others have
  * driven out, more of them the nearer all together come to what it holds. */
 uint64_t gpu_load_ps(const struct world *w, const struct loop *p)
 {
@@ -17,16 +16,6 @@ uint64_t gpu_load_ps(const struct world *w, const struct loop *p)
     const uint64_t more_ps = gpu->load_ps > gpu->load_l2_ps ? gpu->load_ps - gpu->load_l2_ps : 0;
     return gpu->load_l2_ps + longer_ps +
            (gpu->l2_bytes ? (uint64_t)((double)more_ps * (double)p->footprint_bytes / (double)gpu->l2_bytes) : 0);
-}
-
-/* The latencies of the rows of one warp: turns of load, wait and store one after another, and before them waits for
- * what says where a row lies, which take as long as a turn where memory's own are not known. */
-uint64_t gpu_rows_latency_ps(const struct world *w, const struct work_rates *k, const struct loop *p, uint32_t rows,
-                             uint32_t busy)
-{
-    const uint64_t turns = p->engine == LOOP_BULK && p->turns ? p->turns : 1;
-    const uint64_t step_ps = w->cluster->gpu.load_ps ? gpu_load_ps(w, p) : k->row_ps;
-    return gpu_ceiling(rows, busy) * (turns * k->row_ps + p->steps * step_ps);
 }
 
 /* The first wait of a worker for an array that nobody has just written: its pages are looked up, too.  Which site it is
@@ -44,7 +33,6 @@ void gpu_loop_make(struct world_rank *rank, uint8_t site, struct fabric_given *g
 {
     _Static_assert((int)FABRIC_SIZES == (int)LOOP_SIZES, "a kernel gives what a sheet names");
     rank->loop = entries_grow(rank->loop, rank->loop_count, &rank->loop_max, sizeof rank->loop[0]);
-    memset(rank->row_cost, 0, sizeof rank->row_cost); /* loops may have moved */
     given->launch = rank->launch;
     given->slot = rank->loop_count++;
     loops_make(rank->world->loops, (enum site)site, given->size, &rank->loop[given->slot]);
@@ -66,7 +54,9 @@ static uint64_t bulk_row_ps(const struct world *w, const struct loop *p, uint64_
 
 uint64_t gpu_rows_share_ps(const struct world *w, const struct loop *p, rate_q20 sm, uint64_t rows, uint64_t row_bytes)
 {
-    return later(rate_time(sm, rows * row_bytes), rate_time(w->logs.sm, rows * p->logs_bytes));
+    const bool passes = p->engine == LOOP_BULK && p->in_flight < 2; /* else in `bulk-split-rate` */
+    const uint64_t passes_ps = passes ? bulk_passes_ps(w, p, rows * row_bytes) : 0;
+    return later(rate_time(sm, rows * row_bytes) + passes_ps, rate_time(w->logs.sm, rows * p->logs_bytes));
 }
 
 /* What a warp takes for one row when nobody else is at work. */
@@ -81,34 +71,6 @@ uint64_t gpu_row_ps(const struct world *w, const struct loop *p, uint64_t row_by
     const uint64_t turns =
         p->rest_alone ? row_bytes / turn + gpu_ceiling(row_bytes % turn, access) : gpu_ceiling(row_bytes, turn);
     return gpu->row_ps + steps_ps + turns * (wait_ps + (p->sought ? gpu->seek_ps : 0)) + rate_time(w->row, row_bytes);
-}
-
-/* Bulk copies of several warps overlap each other's latencies, which the engine's turns do not hide; loads and stores
- * of one group go in step. */
-static void store_cost_fill(const struct world *w, struct row_cost *c)
-{
-    const struct loop *p = c->loop;
-    const bool bulk = p->engine == LOOP_BULK, deep = !bulk && p->in_flight > GPU_STORE_IN_FLIGHT;
-    const struct work_rates *k = bulk ? &w->bulk : &w->store;
-    c->service_ps = rate_time(w->store.sm, c->read_bytes) + (bulk ? bulk_passes_ps(w, p, c->read_bytes) : 0);
-    c->latency_ps = gpu_rows_latency_ps(w, k, p, c->rows, c->busy);
-    c->alone_ps = rate_time(deep ? w->store_deep : k->warp, c->read_bytes) / c->busy + (bulk ? c->latency_ps : 0);
-    c->hbm_ps = rate_time(w->hbm, c->read_bytes);
-}
-
-void gpu_row_cost_fill(const struct world *w, struct row_cost *c)
-{
-    if (c->what == GPU_ROW_STORE) {
-        store_cost_fill(w, c);
-        return;
-    }
-    const bool bulk = c->loop->engine == LOOP_BULK;
-    const struct work_rates *k = c->what == FABRIC_WORK_CAST ? &w->cast : bulk ? &w->bulk : &w->copy;
-    c->service_ps =
-        rate_time(bulk ? w->bulk.sm : k->sm, c->read_bytes) + (bulk ? bulk_passes_ps(w, c->loop, c->read_bytes) : 0);
-    c->latency_ps = gpu_rows_latency_ps(w, k, c->loop, c->rows, c->busy);
-    c->alone_ps = c->latency_ps + rate_time(k->warp, c->read_bytes) / c->busy;
-    c->hbm_ps = rate_time(w->hbm, c->read_bytes + c->write_bytes);
 }
 
 /* Warps that wait for memory in turn and then for their SM's share of it: the waits hide the shares of others but for a

@@ -1,57 +1,30 @@
 /* gpu_work.c - what local work costs a warp group: casts, copies and sums of rows.
  *
- * A kernel that says its pattern is charged for what it waits for; one that does not, the rates of its kind.
+ * An operation with a loop is charged for what that waits for, one without the rates of plain rows.
  */
 #include "models/hardware/bulk.h"
 #include "models/hardware/gpu.h"
 
 enum { SECTOR_BYTES = 32, WORD_BYTES = 4 }; /* what a word takes that no other is written beside, and what it is */
 
-/* Sums of rows that many loads bring at once, and scans that count bytes, are bulk.c's and scan-rate's. */
-static bool priced_rows(const struct world *w, const struct fabric_work *work, const struct loop *p)
-{
-    return gpu_priced(w, p) && !(work->kind == FABRIC_WORK_REDUCE && p->engine == LOOP_LDST && p->in_flight > 1);
-}
-
-/* A reducing warp walks along the row: each stretch that it writes waits for the loads of that stretch from all rows,
- * so its time goes with the bytes written, and only little with the bytes read. */
-static uint64_t rows_reduce(struct world_rank *rank, const struct fabric_work *work, const struct loop *p,
-                            uint64_t start, uint32_t busy)
-{
-    struct world *w = rank->world;
-    const uint64_t now = sim_now_ps(w->sim), both = work->read_bytes + work->write_bytes;
-    const uint64_t service_ps = p->engine == LOOP_BULK
-                                    ? rate_time(w->bulk.sm, work->read_bytes) + bulk_passes_ps(w, p, work->read_bytes)
-                                    : rate_time(w->reduce.sm, work->read_bytes);
-    uint64_t end = start + gpu_rows_latency_ps(w, &w->reduce, p, work->rows, busy);
-    end += (rate_time(w->reduce.warp, work->write_bytes) + rate_time(w->reduce_load, work->read_bytes)) / busy;
-    end = later(end, own_reserve(rank, &rank->sm[rank->now.worker->sm], now, service_ps, work->read_bytes));
-    return later(end, own_reserve(rank, &rank->hbm, now, rate_time(w->hbm, both), both));
-}
-
-/* Casts, copies and reductions. */
-static uint64_t rows_work(struct world_rank *rank, const struct fabric_work *work, const struct loop *p, uint64_t start,
-                          uint32_t lanes)
+/* Rows of an operation without a loop.  A sum's time goes with the bytes that it writes, and only little with those
+ * that it reads: each stretch waits for the loads of that stretch from all rows. */
+static uint64_t plain_work(struct world_rank *rank, const struct fabric_work *work, uint64_t start, uint32_t lanes)
 {
     struct world_worker *ww = rank->now.worker;
     struct world *w = rank->world;
-    const bool bulk = p->engine == LOOP_BULK;
+    const bool sum = work->kind == FABRIC_WORK_REDUCE;
+    const struct work_rates *k = sum ? &w->reduce : &w->store;
     const uint64_t now = sim_now_ps(w->sim), both = work->read_bytes + work->write_bytes;
     const uint32_t busy = gpu_warps_busy(work->rows, lanes);
-    if (p->staged) return bulk_store(rank, rank->fabric.rank, work->write_bytes, start, &(uint64_t){ 0 });
-    if (p->footprint_bytes && (bulk || p->in_flight > 1)) return bulk_rows(rank, work, p, start, busy);
-    if (work->kind == FABRIC_WORK_REDUCE) return rows_reduce(rank, work, p, start, busy);
-    const struct row_cost *c = gpu_row_cost(rank, &(struct row_cost){ .loop = p,
-                                                                      .read_bytes = work->read_bytes,
-                                                                      .write_bytes = work->write_bytes,
-                                                                      .rows = work->rows,
-                                                                      .busy = (uint16_t)busy,
-                                                                      .what = (uint8_t)work->kind });
-    uint64_t end = start + c->alone_ps;
-    if (!p->packed_source) end = later(end, start + gpu_share_ps(rank, ww, c->service_ps));
-    end = later(end, own_reserve(rank, &rank->sm[ww->sm], now, c->service_ps, work->read_bytes));
-    end = later(end, own_reserve(rank, &rank->hbm, now, c->hbm_ps, both));
-    gpu_moved_note(ww, start, end);
+    const uint64_t service_ps = rate_time(k->sm, work->read_bytes);
+    uint64_t end = start + gpu_plain_latency_ps(k, work->rows, busy) +
+                   gpu_plain_ps(k, sum ? work->write_bytes : work->read_bytes, busy);
+    if (sum) end += rate_time(w->reduce_load, work->read_bytes) / busy;
+    else end = later(end, start + gpu_share_ps(rank, ww, service_ps));
+    end = later(end, own_reserve(rank, &rank->sm[ww->sm], now, service_ps, work->read_bytes));
+    end = later(end, own_reserve(rank, &rank->hbm, now, rate_time(w->hbm, both), both));
+    if (!sum) gpu_moved_note(ww, start, end);
     return end;
 }
 
@@ -157,13 +130,13 @@ static uint64_t in_step_ps(struct world_rank *rank, const struct fabric_work *wo
     const uint64_t waits_ps = (p->steps + p->after) * gpu_load_ps(w, p);
     const uint64_t alone_ps =
         gpu_row_ps(w, p, work->rows ? work->read_bytes / work->rows : 0) - p->steps * gpu_load_ps(w, p);
-    const uint64_t sm_ps = own_reserve(rank, &rank->sm[ww->sm], now, rate_time(w->copy.sm, bytes), bytes) - now;
+    const uint64_t sm_ps = own_reserve(rank, &rank->sm[ww->sm], now, rate_time(w->copy_sm, bytes), bytes) - now;
     const uint64_t hbm_ps =
         own_reserve(rank, &rank->hbm, now, rate_time(p->fresh ? w->fresh : w->hbm, both), both) - now;
     return gpu_touch_ps(ww, p) + rounds * waits_ps + later(later(sm_ps, hbm_ps), rounds * alone_ps);
 }
 
-/* The same of kernels that say their patterns.  A row that is read once and written to several places
+/* Rows of an operation with a loop.  A row that is read once and written to several places
  * leaves its SM as often. */
 static uint64_t priced_work(struct world_rank *rank, const struct fabric_work *work, const struct loop *p,
                             uint64_t start, uint32_t lanes)
@@ -178,11 +151,11 @@ static uint64_t priced_work(struct world_rank *rank, const struct fabric_work *w
     const uint64_t touched_ps = gpu_touch_ps(ww, p), lead_ps = touched_ps + p->steps * gpu_load_ps(w, p);
     const bool several = work->kind == FABRIC_WORK_COPY && work->write_bytes > work->read_bytes;
     uint64_t end = start + touched_ps;
-    uint64_t service_ps = rate_time(w->copy.sm, work->read_bytes);
+    uint64_t service_ps = rate_time(w->copy_sm, work->read_bytes);
     switch (work->kind) {
     case FABRIC_WORK_CAST: /* all warps at a row: one wait for it, then their SM's rate */
-        end += gpu->cast.row_ps + gpu_load_ps(w, p) + rate_time(w->cast.sm, work->read_bytes);
-        service_ps = rate_time(w->cast.sm, work->read_bytes);
+        end += gpu->cast_row_ps + gpu_load_ps(w, p) + rate_time(w->cast_sm, work->read_bytes);
+        service_ps = rate_time(w->cast_sm, work->read_bytes);
         break;
     case FABRIC_WORK_REDUCE:
         if (p->engine == LOOP_LDST && p->ahead) { /* the engine takes requests in turn */
@@ -199,6 +172,14 @@ static uint64_t priced_work(struct world_rank *rank, const struct fabric_work *w
         end += contended_ps(gpu_ceiling(rows, gpu_warps_busy((uint32_t)rows, lanes)) * sum_ps(w, work, p),
                             gpu_share_ps(rank, ww, service_ps));
         break;
+    case FABRIC_WORK_COPY:
+        if (p->engine == LOOP_BULK && p->in_flight < 2) {
+            service_ps = gpu_rows_share_ps(w, p, w->bulk.sm, rows, row_bytes);
+            end += gpu_rounds_ps(rank, ww, p, (uint32_t)rows, gpu_warps_busy((uint32_t)rows, lanes), row_bytes,
+                                 w->bulk.sm);
+            break;
+        }
+        /* fall through */
     default: /* a warp stores the further copies of its rows, too */
         end += gpu_ceiling(rows, gpu_warps_busy((uint32_t)rows, lanes)) * gpu_row_ps(w, p, row_bytes);
         if (several)
@@ -229,7 +210,7 @@ static uint64_t scan_ps(struct world_rank *rank, const struct fabric_work *work,
     const struct world *w = rank->world;
     const uint64_t *size = work->given ? work->given->size : NULL;
     const uint32_t loads = loops_times(w->loops, (enum site)work->site, size, work->rows);
-    if (!gpu_priced(w, p) || work->read_bytes)
+    if (!gpu_priced(w, p) || p->chase)
         return rate_time(w->scan, work->read_bytes) + loads * w->cluster->gpu.scan_row_ps;
     const uint64_t waits = gpu_ceiling(loads, p->in_flight ? p->in_flight : 1);
     return gpu_touch_ps(rank->now.worker, p) + waits_ps(w, p, waits);
@@ -239,6 +220,9 @@ uint64_t gpu_work_end(struct world_rank *rank, const struct fabric_work *work, c
                       uint32_t lanes)
 {
     if (work->kind == FABRIC_WORK_SCAN) return start + scan_ps(rank, work, p);
-    if (priced_rows(rank->world, work, p)) return priced_work(rank, work, p, start, lanes);
-    return rows_work(rank, work, p ? p : &gpu_plain, start, lanes);
+    if (p && p->staged) return bulk_store(rank, rank->fabric.rank, work->write_bytes, start, &(uint64_t){ 0 });
+    if (!gpu_priced(rank->world, p)) return plain_work(rank, work, start, lanes);
+    if (p->footprint_bytes && (p->engine == LOOP_BULK || p->in_flight > 1))
+        return bulk_rows(rank, work, p, start, gpu_warps_busy(work->rows, lanes));
+    return priced_work(rank, work, p, start, lanes);
 }

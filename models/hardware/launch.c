@@ -106,7 +106,6 @@ static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, 
     rank->begun = false;
     rank->ready_first = NULL;
     rank->owed_ps = rank->held_until_ps = 0;
-    memset(rank->row_cost, 0, sizeof rank->row_cost);
     rank->loop_count = 0;
     rank->ready_count = rank->round_left = 0;
     for (uint32_t i = 0; i < rank->world->sm_count; i++) {

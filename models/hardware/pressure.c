@@ -69,7 +69,7 @@ static bool is_bound(const struct pressure_load *l) { return l->bound && l->sms 
 static double idle_turn_ps(const struct cluster_gpu *gpu, const struct memory *m, const struct pressure_load *l)
 {
     const double alone_ps = l->flight_bytes * l->sms / (l->read_bps + l->write_bps) * 1e12;
-    const double least_ps = l->flight_bytes / (2 * (double)gpu->copy.sm_rate_bps / 8) * 1e12;
+    const double least_ps = l->flight_bytes / (2 * (double)gpu->copy_sm_rate_bps / 8) * 1e12;
     return fmax(alone_ps - turn_wait_ps(m, l, use_of(m, l->read_bps, l->write_bps)), least_ps);
 }
 
@@ -142,7 +142,6 @@ void world_pressure_set(struct world *w, uint32_t index, const struct pressure *
     struct world_rank *rank = &w->rank[index];
     assert(index < w->options.ranks);
     rank->pressure = pressure ? *pressure : (struct pressure){ 0 };
-    memset(rank->row_cost, 0, sizeof rank->row_cost);
 }
 
 uint64_t pressure_load_ps(const struct world *w, bool fresh, uint64_t footprint_bytes)

@@ -55,7 +55,7 @@ struct world_worker {
     uint64_t settled_ps;          /* from then on its next step is not moved any more; UINT64_MAX: not settled */
     uint32_t counter;             /* place + 1 of a struct counter of its own, 0: none */
     uint32_t mover;               /* place + 1 of its struct mover; 0: it has moved no rows */
-    uint32_t touched;             /* a bit for each pattern whose array the worker itself has read */
+    uint32_t touched;             /* a bit for each site whose array the worker itself has read */
     uint16_t sm;                  /* the SM whose port it uses */
     bool done : 1;
     bool unfenced : 1; /* it has stored since its last signal: the next one must wait for the stores */
@@ -125,18 +125,6 @@ static inline void flows_note(struct flows *f, uint16_t peer, uint64_t end_ps)
 
 _Static_assert((unsigned)RANK_WORKERS_MAX <= (unsigned)WATCH_NUMBER, "a head holds the number of a worker");
 
-/* What rows of one loop and size take of each part by itself: kernels move millions that are alike.  Filled by
- * gpu_rows.c; the first five fields say of which rows it is. */
-struct row_cost {
-    const struct loop *loop;
-    uint64_t read_bytes, write_bytes;
-    uint32_t rows;
-    uint16_t busy; /* warps */
-    uint8_t what;  /* enum fabric_work_kind, or GPU_ROW_STORE */
-    uint64_t service_ps, latency_ps, alone_ps, hbm_ps;
-};
-enum { ROW_COSTS = 4 };
-
 struct world_rank {
     struct fabric fabric;
     struct world *world;
@@ -158,9 +146,8 @@ struct world_rank {
     uint32_t *sm_first;                 /* [sms] first mover of the SM: place + 1, 0: none */
     struct loop *loop; /* [loop_count] of this launch, of operations for which the kernel gives sizes */
     uint32_t loop_count, loop_max;
-    struct row_cost row_cost[ROW_COSTS]; /* of this launch, by loop */
-    struct looks *looks;                 /* NULL: no worker has looked yet */
-    struct mover *mover;                 /* [mover_count] */
+    struct looks *looks; /* NULL: no worker has looked yet */
+    struct mover *mover; /* [mover_count] */
     uint32_t mover_count, mover_max;
     struct port hbm, egress, ingress, posting, calls;
     struct flows egress_flows, ingress_flows;
@@ -265,11 +252,12 @@ struct world {
     uint32_t ranks_running;
     uint32_t wakes_pending; /* wakes that are scheduled */
     uint32_t idle;          /* events that nobody needs: all wakes once all ranks are done, looks of usage.h */
-    struct work_rates store, copy, bulk, cast, reduce, sum;
-    struct work_rates logs, exps; /* rates 0: not known */
-    struct work_rates message;    /* host: a store of what the rank has just cast */
+    struct work_rates store, bulk, reduce;
+    struct work_rates copy, cast, sum; /* host */
+    struct work_rates logs, exps;      /* rates 0: not known */
+    struct work_rates message;         /* host: a store of what the rank has just cast */
     rate_q20 bulk_in, bulk_out, bulk_put, bulk_split, bulk_link, bulk_sector, bulk_crossing, hbm_rows, l2;
-    rate_q20 store_deep, bulk_skew, reduce_load, reduce_made, hbm, scan, egress, ingress;
+    rate_q20 copy_sm, cast_sm, bulk_skew, reduce_load, reduce_made, hbm, scan, egress, ingress;
     rate_q20 row, fresh, sum_sm, egress_unaligned, egress_split; /* 0: not known */
 };
 

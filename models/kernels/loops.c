@@ -60,6 +60,7 @@ static const struct word {
     { "after", FIELD(after), U8, 0, 0, "copies in step: waits behind the row's bytes" },
     { "scatter", FIELD(scattered), U8, 0, 0, "copies in step: words of a row written far from each other" },
     { "times", 0, TIMES, 0, 0, "scans: loads of a lane one after another, if not `rows`" },
+    { "chase", FIELD(chase), FLAG, 0, 0, "scans: a load says where the next is; the bytes come meanwhile" },
     { "lines", FIELD(lines), U8, 0, 0, "lines of 128 B that a load of the 32 lanes touches, if not 1" },
     { "stride", FIELD(stride), U16, 0, 0, "scans: bytes from what one wait is for to the next; 0: they lie apart" },
     { "near", FIELD(again), U8, 0, LOOP_NEAR, "the SM has read the line before, and much else since" },

@@ -58,8 +58,8 @@ struct loop {
     uint16_t shared_bytes, stride;
     uint32_t logs_bytes;
     uint32_t number; /* of its site: tells arrays apart */
-    bool sized, lined, sought, packed, packed_source, staged, alone, rest_alone, in_turn, fenced, ahead, fresh, unseen,
-        posted, in_step;
+    bool sized, lined, sought, packed, packed_source, staged, alone, rest_alone, in_turn, fenced, ahead, chase, fresh,
+        unseen, posted, in_step;
     uint64_t footprint_bytes; /* 0: little */
 };
 

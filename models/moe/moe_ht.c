@@ -389,21 +389,16 @@ void ht_kernel_add(struct ht_rank *h, struct fabric_worker *w, const struct work
     h->kernel.worker[h->kernel.worker_count++] = w;
 }
 
-void ht_scan_charge(struct fabric_worker *w, uint32_t rows, uint64_t read_bytes, uint64_t write_bytes)
-{
-    fabric_work(w, &(struct fabric_work){
-                       .kind = FABRIC_WORK_SCAN, .rows = rows, .read_bytes = read_bytes, .write_bytes = write_bytes });
-}
-
 static enum worker_step scan_step(struct fabric_worker *w)
 {
     struct ht_scan *s = fabric_container_of(w, struct ht_scan, worker);
     if (s->layout) ht_layout_make(s->rank);
-    ht_scan_charge(w, s->looks, s->read_bytes, s->write_bytes);
-    if (s->wait.site)
-        fabric_work(w,
-                    &(struct fabric_work){
-                        .kind = FABRIC_WORK_SCAN, .site = s->wait.site, .given = s->wait.given, .rows = s->wait.rows });
+    for (struct ht_scan_part *p = s->part; p < s->part + HT_SCAN_PARTS && p->site; p++)
+        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN,
+                                              .site = p->site,
+                                              .given = &p->given,
+                                              .rows = p->rows,
+                                              .read_bytes = p->read_bytes });
     return WORKER_DONE;
 }
 
@@ -414,27 +409,25 @@ static void scan_describe(const struct fabric_worker *w, char *text, size_t text
 
 static const struct worker_role scan_role = { .step = scan_step, .describe = scan_describe };
 
-struct ht_scan *ht_scan_add(struct ht_rank *h, uint32_t sm, uint32_t warps, uint32_t looks, uint64_t read_bytes,
-                            uint64_t write_bytes)
+struct ht_scan *ht_scan_add(struct ht_rank *h, uint32_t sm, uint32_t warps, struct ht_scan_part first)
 {
     assert(h->scan_count < h->scan_max);
     struct ht_scan *s = &h->scan[h->scan_count++];
-    *s = (struct ht_scan){ .rank = h, .looks = looks, .read_bytes = read_bytes, .write_bytes = write_bytes };
+    *s = (struct ht_scan){ .rank = h, .part[0] = first };
     ht_kernel_add(h, &s->worker, &scan_role, sm, warps);
     return s;
 }
 
-/* 4 experts or 8 ranks an SM, 256 threads; each reads all choices. */
+/* 4 experts or 8 ranks an SM, a thread a token; each reads all choices. */
 void ht_layout_launch(struct ht_rank *h)
 {
+    enum { WARPS = 8, THREADS = 32 * WARPS };
     const struct ht_geometry *g = &h->g;
-    /* A thread a token: its first choice is waited for, the others come out of the line that came with it, half a look
-     * each (on H200, top-k 1 to 8).  The bytes come meanwhile. */
-    const uint32_t warps = 8, looks = (g->tokens + 32 * warps - 1) / (32 * warps) * (1 + g->topk / 2);
-    uint32_t sm = 0;
-    for (uint32_t e = 0; e < g->experts; e += 4) ht_scan_add(h, sm++, warps, looks, 0, 4 * sizeof(int32_t));
-    for (uint32_t r = 0; r < g->ranks; r += 8)
-        ht_scan_add(h, sm++, warps, looks, 0, (uint64_t)g->tokens * moe_min(g->ranks - r, 8));
+    const uint32_t sms = (g->experts + 3) / 4 + (g->ranks + 7) / 8;
+    const struct ht_scan_part tokens = { .site = SITE_HT_LAYOUT,
+                                         .rows = (g->tokens + THREADS - 1) / THREADS,
+                                         .given.size = { g->topk } };
+    for (uint32_t sm = 0; sm < sms; sm++) ht_scan_add(h, sm, WARPS, tokens);
     h->scan[0].layout = true;
 }
 

@@ -73,17 +73,18 @@ struct ht_tensors {
 
 struct ht_rank;
 
-/* A worker that only reads or writes index arrays. */
+/* A worker that only reads or writes index arrays, at one site after another. */
+enum { HT_SCAN_PARTS = 2 };
+struct ht_scan_part {
+    uint8_t site; /* enum site; SITE_NONE: nothing more */
+    uint32_t rows;
+    uint64_t read_bytes;
+    struct fabric_given given;
+};
 struct ht_scan {
     struct fabric_worker worker;
     struct ht_rank *rank;
-    uint32_t looks; /* reads of a thread that wait for one another */
-    uint64_t read_bytes, write_bytes;
-    struct {
-        uint32_t rows;
-        uint8_t site; /* enum site */
-        struct fabric_given *given;
-    } wait;      /* as the site's sheet says */
+    struct ht_scan_part part[HT_SCAN_PARTS];
     bool layout; /* it also makes the layout */
 };
 
@@ -158,14 +159,14 @@ enum ht_phase ht_phase_of(const struct moe_options *o, uint32_t phase);
 void ht_kernel_begin(struct ht_rank *h, uint32_t phase);
 void ht_kernel_add(struct ht_rank *h, struct fabric_worker *w, const struct worker_role *role, uint32_t sm,
                    uint32_t warps);
-struct ht_scan *ht_scan_add(struct ht_rank *h, uint32_t sm, uint32_t warps, uint32_t looks, uint64_t read_bytes,
-                            uint64_t write_bytes);
+struct ht_scan *ht_scan_add(struct ht_rank *h, uint32_t sm, uint32_t warps, struct ht_scan_part first);
 void ht_layout_launch(struct ht_rank *h);
-/* Looks of a warp that fills the gaps in the heads of rows: 32 of them are read at once and then handed round lane by
- * lane, which takes about as long again (on H200, 2 to 24 SMs). */
-static inline uint32_t ht_gap_looks(uint32_t rows) { return 2 * (rows / 32 + 1); }
-/* rows: reads that wait for one another. */
-void ht_scan_charge(struct fabric_worker *w, uint32_t rows, uint64_t read_bytes, uint64_t write_bytes);
+/* The worker reads index arrays at that site. */
+static inline void ht_scan_here(struct fabric_worker *w, uint8_t site, uint32_t rows, uint64_t read_bytes)
+{
+    fabric_work(
+        w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = site, .rows = rows, .read_bytes = read_bytes });
+}
 
 /* A barrier over count ranks first, first + stride, ...; each owns word + its number at all the others. */
 struct ht_barrier {

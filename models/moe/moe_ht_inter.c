@@ -300,6 +300,7 @@ static bool counts_nvl_send(struct inter_notify *n)
             .target_offset = r->map.counts_nvl + (uint64_t)g->self * counts_nvl_words(o) * 4,
             .peer = (uint16_t)peer,
             .charge_bytes = used * 4,
+            .site = SITE_INTER_COUNTS_SEND,
             .sge_count = 1,
             .sge = { { r->counts, used * 4 } },
         };
@@ -333,7 +334,7 @@ static void counts_sum(struct inter_notify *n)
         for (uint32_t i = 0; i < g->local; i++) h->expert_counts[e] += experts[i * nvl_words + e];
         h->expert_counts[e] = (uint32_t)moe_align(h->expert_counts[e], o->expert_alignment);
     }
-    ht_scan_charge(&n->worker, g->ranks, (uint64_t)g->local * nvl_words * 4, (uint64_t)g->ranks * 4);
+    ht_scan_here(&n->worker, SITE_INTER_COUNTS_SUM, g->ranks, (uint64_t)g->local * nvl_words * 4);
 }
 
 /* Both barriers run side by side. */
@@ -353,7 +354,7 @@ static bool notify_stage(struct inter_notify *n)
     case NOTIFY_BARRIER: return notify_barriers(n);
     case NOTIFY_RDMA_BARRIER: return ht_sync_step(&n->worker, &n->rdma, r->ht.epoch);
     case NOTIFY_NVL_BARRIER: return ht_barrier_step(&n->worker, &n->nvl, r->ht.epoch);
-    case NOTIFY_ZERO: ht_scan_charge(&n->worker, 0, 0, n->zero_bytes); return true;
+    case NOTIFY_ZERO: return true; /* nobody waits for these stores but the next barrier */
     case NOTIFY_COUNTS_RDMA: return counts_rdma_send(n);
     case NOTIFY_COUNTS_NVL: return counts_nvl_send(n);
     case NOTIFY_SUM: counts_sum(n); return true;
@@ -411,14 +412,11 @@ static uint64_t heads_footprint(const struct ht_rank *h)
 /* A warp a channel. */
 static void rdma_heads_scan_add(struct inter_rank *r, uint32_t warps)
 {
-    enum { HEAD_BYTES = 4 };
     struct ht_rank *h = &r->ht;
-    const struct ht_geometry *g = &h->g;
-    r->heads = (struct fabric_given){ .size = { g->nodes, heads_footprint(h) } };
-    struct ht_scan *s = ht_scan_add(h, 1, warps, 0, 0, (uint64_t)g->tokens * g->nodes * HEAD_BYTES);
-    s->wait.site = SITE_INTER_RAIL_HEADS;
-    s->wait.given = &r->heads;
-    s->wait.rows = g->tokens / g->channels;
+    ht_scan_add(h, 1, warps,
+                (struct ht_scan_part){ .site = SITE_INTER_RAIL_HEADS,
+                                       .rows = h->g.tokens / h->g.channels,
+                                       .given.size = { h->g.nodes, heads_footprint(h) } });
 }
 
 /* What came from a node, a warp a channel: batches, and in each a wait for shared memory a row. */
@@ -426,14 +424,14 @@ static void nvl_heads_scan_add(struct inter_rank *r, uint32_t warps, uint32_t sm
 {
     struct ht_rank *h = &r->ht;
     const struct ht_geometry *g = &h->g;
-    uint32_t looks = 0, rows = 0;
+    uint32_t batches = 0, rows = 0;
     for (uint32_t n = sm; n < g->nodes; n += sms) {
         rows += r->rail_before[n + 1] - r->rail_before[n];
-        looks += 2 * ((r->rail_before[n + 1] - r->rail_before[n]) / g->channels / GAP_BATCH + 1);
+        batches += (r->rail_before[n + 1] - r->rail_before[n]) / g->channels / GAP_BATCH + 1;
     }
-    struct ht_scan *s = ht_scan_add(h, 2 + sm, warps, looks, 0, (uint64_t)rows * g->local * 4);
-    s->wait.site = SITE_INTER_NVL_HEADS;
-    s->wait.rows = rows / g->channels;
+    struct ht_scan *s =
+        ht_scan_add(h, 2 + sm, warps, (struct ht_scan_part){ .site = SITE_INTER_NVL_BATCHES, .rows = batches });
+    s->part[1] = (struct ht_scan_part){ .site = SITE_INTER_NVL_HEADS, .rows = rows / g->channels };
 }
 
 /* The scans beside the main SM.  For combine, SM 1 fills the gaps of the RDMA heads; SM 2 + n those of the NVLink heads
@@ -445,8 +443,10 @@ static void notify_scans_add(struct inter_rank *r, enum ht_phase phase)
     const uint32_t threads = 32 * INTER_NOTIFY_WARPS;
     if (phase == HT_NOTIFY)
         for (uint32_t n = 0; n < g->nodes; n++)
-            ht_scan_add(h, 1 + n, INTER_NOTIFY_WARPS, g->tokens / threads + 1, (uint64_t)g->tokens * g->local,
-                        (uint64_t)g->channels * (g->local + 1) * 4);
+            ht_scan_add(h, 1 + n, INTER_NOTIFY_WARPS,
+                        (struct ht_scan_part){ .site = SITE_INTER_CHANNEL_COUNT,
+                                               .rows = g->tokens / threads,
+                                               .read_bytes = (uint64_t)g->tokens * g->local });
     if (phase != HT_CACHED_NOTIFY_COMBINE) return;
     const uint32_t warps = cached_warps(g), sms = 2 * g->channels - 2;
     rdma_heads_scan_add(r, warps);
@@ -470,8 +470,6 @@ static void notify_launch(struct inter_rank *r, enum ht_phase phase)
                   .stride = (uint16_t)g->local,
                   .count = (uint16_t)g->nodes,
                   .number = (uint16_t)g->node },
-        .zero_bytes = (uint64_t)(2 * g->local + 4) * g->nodes * 2 * g->channels * 4 +
-                      (uint64_t)g->channels * g->local * (2 * g->nodes + 3) * 4,
     };
     ht_barrier_begin(&r->notify.rdma);
     ht_barrier_begin(&r->notify.nvl);

@@ -39,7 +39,6 @@ struct inter_notify {
     struct ht_barrier nvl, rdma;
     uint32_t next; /* peer, or QP, that the stage has come to */
     bool looked;   /* at the QPs that must become quiet */
-    uint64_t zero_bytes;
 };
 
 /* Seven warps that put the channel's tokens into the send rings of the nodes that need them. */
@@ -155,7 +154,7 @@ struct inter_rank {
     struct ht_rank ht;
     struct inter_map map;
     struct ht_slot nvl_slot; /* dispatch's slot as the NVLink rings store it */
-    struct fabric_given put_row, forward_row, receive_row, return_row, heads;
+    struct fabric_given put_row, forward_row, receive_row, return_row;
     uint32_t rail_before[HT_NODES_MAX + 1]; /* tokens that come from the rail's lower nodes; last: all */
     uint32_t *counts;                       /* rows for NVLink peers in the making */
     uint8_t *bits;                          /* [rail tokens] ranks of this node that need it */

@@ -95,7 +95,7 @@ static void forwarder_scan(struct inter_forwarder *d)
     d->scanned = i;
     d->pick_tail = d->ring.tail;
     d->ring.pending = found;
-    ht_scan_charge(&d->worker, i, (uint64_t)i * sizeof(uint32_t[2]), h->base.options->cached ? 0 : (uint64_t)i * 4);
+    ht_scan_here(&d->worker, SITE_INTER_META_READ, i, (uint64_t)i * sizeof(uint32_t[2]));
 }
 
 static void forwarder_fill(const struct fabric_worker *w, uint32_t sequence, uint8_t *slot)

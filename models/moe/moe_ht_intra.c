@@ -93,6 +93,7 @@ static bool counts_send(struct intra_notify *n)
             .target_offset = offset,
             .charge_bytes = rank_bytes + expert_bytes,
             .peer = (uint16_t)n->peer,
+            .site = SITE_INTRA_COUNTS_SEND,
             .sge_count = 2,
             .sge = { { h->layout.tokens_per_rank, rank_bytes }, { experts, expert_bytes } },
         };
@@ -147,7 +148,6 @@ static enum worker_step notify_step(struct fabric_worker *w)
             if (n->cached)
                 fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_INTRA_MATRIX_READ });
             else n->barrier.to_host = true; /* the counts are there now */
-            ht_scan_charge(w, 0, 0, n->zero_bytes);
             break;
         default: assert(!"unknown stage");
         }
@@ -174,24 +174,25 @@ static void notify_launch(struct intra_rank *r, enum ht_phase phase)
         .program = phase == HT_NOTIFY ? notify_program : cached_notify_program,
         .cached = phase != HT_NOTIFY,
         .barrier = { .word = 0, .stride = 1, .count = (uint16_t)g->ranks, .number = (uint16_t)g->rank },
-        .zero_bytes = (uint64_t)g->channels * g->ranks * 4 * (phase == HT_CACHED_NOTIFY_COMBINE ? 2 : 4),
     };
     ht_barrier_begin(&r->notify.barrier);
     const uint32_t warps =
         phase == HT_CACHED_NOTIFY_COMBINE && g->ranks > INTRA_NOTIFY_WARPS ? g->ranks : INTRA_NOTIFY_WARPS;
     ht_kernel_add(h, &r->notify.worker, &notify_role, 0, warps);
     fabric_watch(&r->notify.worker, 0, g->ranks);
-    if (phase == HT_NOTIFY) /* SM 1 + r counts the channels' tokens for rank r */
-        for (uint32_t peer = 0; peer < g->ranks; peer++) {
-            /* A warp a channel, a lane a token: sixteen reads on their way, then eight, four and the rest. */
-            const uint32_t looks = (g->tokens / g->channels / (32 * 16) + 3) * ((g->channels + warps - 1) / warps);
-            ht_scan_add(h, 1 + peer, warps, looks, g->tokens, g->channels * 4);
-        }
+    if (phase == HT_NOTIFY) /* SM 1 + r counts the channels' tokens for rank r, a warp a channel, a lane a token */
+        for (uint32_t peer = 0; peer < g->ranks; peer++)
+            ht_scan_add(h, 1 + peer, warps,
+                        (struct ht_scan_part){ .site = SITE_INTRA_CHANNEL_COUNT,
+                                               .rows = g->tokens / g->channels,
+                                               .read_bytes = g->tokens,
+                                               .given.size = { g->channels, warps } });
     if (phase == HT_CACHED_NOTIFY_COMBINE) /* SM 1 + c fills the gaps in its channel's send_head */
         for (uint32_t c = 0; c < g->channels; c++) {
             const uint32_t rows = (g->tokens + g->channels - 1) / g->channels;
-            const uint64_t bytes = (uint64_t)rows * g->ranks * 4;
-            ht_scan_add(h, 1 + c, warps, ht_gap_looks(rows), bytes, bytes);
+            ht_scan_add(h, 1 + c, warps,
+                        (struct ht_scan_part){
+                            .site = SITE_INTRA_GAPS, .rows = rows, .read_bytes = (uint64_t)rows * g->ranks * 4 });
         }
 }
 
@@ -220,7 +221,9 @@ void intra_prologue_charge(struct fabric_worker *w, uint32_t loads)
 void intra_sender_peek(struct intra_sender *s)
 {
     const bool own = s->ring.peer == s->rank->ht.g.rank;
-    fabric_work(&s->worker, &(struct fabric_work){ .kind = own ? FABRIC_WORK_SCAN : FABRIC_WORK_PEEK, .rows = own });
+    fabric_work(&s->worker, &(struct fabric_work){ .kind = own ? FABRIC_WORK_SCAN : FABRIC_WORK_PEEK,
+                                                   .site = own ? SITE_INTRA_HEAD_READ : SITE_NONE,
+                                                   .rows = own });
 }
 
 static struct kernel_launch *intra_launch(struct moe_rank *rank, uint32_t phase)

@@ -26,7 +26,6 @@ struct intra_notify {
     const uint8_t *program; /* what remains to be done */
     struct ht_barrier barrier;
     uint32_t peer; /* next to get the counts */
-    uint64_t zero_bytes;
     bool cached;
 };
 

@@ -35,7 +35,7 @@ static bool gate_arrived(struct v2_gate *k)
 /* A barrier begins with a look at which of its words is up, and ends with counting it. */
 static bool gate_phase(struct v2_gate *k)
 {
-    ht_scan_charge(&k->worker, 2, 8, 8);
+    ht_scan_here(&k->worker, SITE_V2_BARRIER_LOOK, 1, 8);
     return true;
 }
 
@@ -143,10 +143,7 @@ static void counts_charge(struct v2_notify *n, uint32_t more)
 {
     const struct ht_geometry *g = &n->rank->ht.g;
     const uint32_t threads = 32 * V2_NOTIFY_WARPS, counts = g->ranks + g->experts;
-    fabric_work(&n->worker, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN,
-                                                   .rows = (counts + threads - 1) / threads + more,
-                                                   .read_bytes = (uint64_t)counts * 8,
-                                                   .site = SITE_V2_COUNTS_SUM });
+    ht_scan_here(&n->worker, SITE_V2_COUNTS_SUM, (counts + threads - 1) / threads + more, (uint64_t)counts * 8);
 }
 
 /* Top-k choices of the SM's share of tokens, each waited for, counted in shared memory. */
@@ -154,10 +151,8 @@ static bool notify_count(struct v2_notify *n)
 {
     const struct ht_rank *h = &n->rank->ht;
     const uint32_t warps = V2_NOTIFY_WARPS * h->base.options->num_sms;
-    fabric_work(&n->worker, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN,
-                                                   .rows = (h->g.tokens + warps - 1) / warps,
-                                                   .read_bytes = (uint64_t)h->g.tokens * h->g.topk * 4 /
-                                                                 h->base.options->num_sms });
+    ht_scan_here(&n->worker, SITE_V2_CHOICES_COUNT, (h->g.tokens + warps - 1) / warps,
+                 (uint64_t)h->g.tokens * h->g.topk * 4 / h->base.options->num_sms);
     fabric_signal_add(&n->worker, v2_word_private(n->rank, V2_NOTIFIED), 1, FABRIC_DEVICE);
     return true;
 }

@@ -74,7 +74,7 @@ grep -c '^combine,all,time_us,' order.csv
 
 # Without NVLink normal kernels store over PCIe, whose rate the cluster must say; V2 kernels send by the NIC.
 $EPTWIN simulate --cluster h100-cx7 --kernel normal --num-ranks 8 --num-tokens 64 --disable-nvlink 2>&1 | sed "s|of .*h100|of h100|"
-$EPTWIN simulate --cluster h100-cx7 --kernel normal --num-ranks 8 --num-tokens 64 --disable-nvlink --set node.pcie-rate=57GB/s |
+$EPTWIN simulate --cluster h100-cx7 --kernel normal --num-ranks 8 --num-tokens 128 --disable-nvlink --set node.pcie-rate=57GB/s |
   grep -c '^\(dispatch\|combine\),all,bottleneck,link,$'
 $EPTWIN simulate --cluster h100-cx7 --kernel v2 --num-ranks 4 --num-tokens 64 --disable-nvlink |
   grep -c '^\(dispatch\|combine\),all,physical_nvl_gbs,0,'
