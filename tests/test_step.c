@@ -76,7 +76,8 @@ static struct compute_table *table_of(const char *text, GError **error)
 static void test_table_between_points(void)
 {
     static const char text[] = "gpu,op,dtype,shape,us,tokens,context\n"
-                               "h,a,fp8,x,10,1,100\nh,a,fp8,x,40,4,100\nh,a,fp8,x,160,4,1600\nh,a,fp8,x,40,1,1600\n";
+                               "h,a,fp8,x,10,1,100\nh,a,fp8,x,40,4,100\nh,a,fp8,x,160,4,1600\nh,a,fp8,x,40,1,1600\n"
+                               "h,a,fp8,z,10,1,1\nh,a,fp8,z,19,4,1\n";
     struct compute_table *t = table_of(text, NULL);
     bool beyond;
     CU_ASSERT_PTR_NOT_NULL_FATAL(t);
@@ -97,6 +98,8 @@ static void test_table_between_points(void)
     p = (struct compute_point){ "a", "h", "fp8", "x", 0.5, 10 }; /* no less than the least */
     CU_ASSERT_DOUBLE_EQUAL(compute_table_us(t, &p, &beyond), 10, 1e-9);
     CU_ASSERT_TRUE(beyond);
+    p = (struct compute_point){ "a", "h", "fp8", "z", 8, 1 }; /* 3 us more for each token, as from 1 to 4 */
+    CU_ASSERT_DOUBLE_EQUAL(compute_table_us(t, &p, &beyond), 31, 1e-9);
     p.shape = "y";
     CU_ASSERT_TRUE(isnan(compute_table_us(t, &p, &beyond)));
     compute_table_free(t);

@@ -170,12 +170,20 @@ static double between(double x0, double y0, double x1, double y1, double x)
     return exp(log(y0) + (log(y1) - log(y0)) * (log(x) - log(x0)) / (log(x1) - log(x0)));
 }
 
+/* Behind the last point: as much more for each token as between the last two; of a lone point, in proportion. */
+static double further(const struct point *p, guint first, guint last, double tokens)
+{
+    const double x = p[last].tokens, y = p[last].us;
+    if (last == first || p[last - 1].tokens >= x) return y * tokens / x;
+    return y + fmax((y - p[last - 1].us) / (x - p[last - 1].tokens), 0) * (tokens - x);
+}
+
 /* Along tokens at one context: the points [first, end). */
 static double along_tokens(const struct point *p, guint first, guint end, double tokens, bool *beyond)
 {
     *beyond |= tokens < p[first].tokens || tokens > p[end - 1].tokens;
     if (tokens <= p[first].tokens) return p[first].us;
-    if (tokens >= p[end - 1].tokens) return p[end - 1].us * tokens / p[end - 1].tokens;
+    if (tokens >= p[end - 1].tokens) return further(p, first, end - 1, tokens);
     guint i = first + 1;
     while (p[i].tokens < tokens) i++;
     return between(p[i - 1].tokens, p[i - 1].us, p[i].tokens, p[i].us, tokens);

@@ -40,8 +40,9 @@ struct compute_point {
 };
 
 /* The time in us between the measured points around it, in the logarithms of all three: along tokens at the two nearest
- * contexts, then between these.  Below the least the least's time counts.  Above the most it grows as the tokens do, or
- * the context.  *beyond: whether it lies outside the measured points.  NAN: the table does not have such a surface. */
+ * contexts, then between these.  Below the least the least's time counts.  Above the most it grows with tokens as
+ * between the last two points, and with the context in proportion.  *beyond: whether it lies outside the measured
+ * points.  NAN: the table does not have such a surface. */
 double compute_table_us(const struct compute_table *table, const struct compute_point *point, bool *beyond);
 
 #endif
