@@ -171,6 +171,18 @@ static void test_tensors_by_stride(void)
     trace_close(trace);
 }
 
+/* Numbers over again: every token of the batch names one expert in all places, so none goes anywhere. */
+static void test_padding_goes_nowhere(void)
+{
+    tensor_good(NULL, &(struct tensor){ "LongStorage", 24, 0, 4, { 2, 2, 3, 2 }, { 12, 6, 2, 0 } });
+    struct trace *const trace = trace_open(temporary_path("t.pt"), NULL, NULL);
+    struct routing routing;
+    CU_ASSERT_FATAL(trace && trace_read(trace, 0, 2, 0, &routing, NULL));
+    for (uint32_t i = 0; i < 4 * 2; i++) CU_ASSERT_EQUAL(routing.rank[0].experts[i], ROUTING_NONE);
+    routing_free(&routing);
+    trace_close(trace);
+}
+
 static void test_tensors_of_other_kinds_are_refused(void)
 {
     const struct tensor good = { "IntStorage", 24, 0, 3, { 4, 3, 2 }, { 6, 2, 1 } };
@@ -225,5 +237,6 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "values are read", test_values_are_read);
     CU_add_test(suite, "tensors by stride", test_tensors_by_stride);
     CU_add_test(suite, "tensors of other kinds are refused", test_tensors_of_other_kinds_are_refused);
+    CU_add_test(suite, "padding goes nowhere", test_padding_goes_nowhere);
     CU_add_test(suite, "counts", test_counts);
 }

@@ -28,6 +28,14 @@ struct table_rows *table_rows(struct table *table, uint32_t step, uint32_t layer
  * weights, set to 0. */
 int32_t *table_row_add(struct table *table, struct table_rows *rows, float **weights);
 
+/* Of a batch of sequences that are filled up with zeros: a token whose places all name one expert is no token. */
+static inline void table_row_unpad(int32_t *experts, uint32_t topk)
+{
+    for (uint32_t k = 1; k < topk; k++)
+        if (experts[k] != experts[0]) return;
+    for (uint32_t k = 0; k < topk && topk > 1; k++) experts[k] = ROUTING_NONE;
+}
+
 /* What a file may say of itself; 0 where it is silent. */
 struct table_claims {
     uint32_t steps, layers, ranks, experts;

@@ -14,8 +14,8 @@ text $files/verl_u8.pt | cmp - verl.csv && echo 'uint8: the same choices'
 text $files/per_token_0.pt
 "$EPTWIN" trace merge $files/per_token_0.pt $files/per_token_1.pt group.ept --by ranks --experts 16
 "$EPTWIN" trace info group.ept | sed -n '2,8p'
-"$EPTWIN" trace info $files/stat.pt | sed -n '2,8p'
-text $files/stat.pt | awk -F, '/^0,0,/ { n[$5]++ } END { for (e = 0; e < 16; e++) printf "%d ", n[e]; print "" }'
+"$EPTWIN" trace info $files/stat.pt --num-ranks 4 | sed -n '2,12p'
+text $files/stat.pt
 
 # Refused in one line.
 text $files/legacy.pt

@@ -101,6 +101,13 @@ static bool token_add(struct pt *pt, const struct view *v, const char *where, ui
     return true;
 }
 
+/* The places of the token added last. */
+static int32_t *row_last(struct pt *pt, uint32_t step, uint32_t layer)
+{
+    const struct table_rows *const rows = table_rows(pt->table, step, layer, 0);
+    return rows->experts + (size_t)(rows->tokens - 1) * table_topk(pt->table);
+}
+
 /* Makes the table at the first tensor; the others must have its top-k. */
 static bool table_fit(struct pt *pt, const char *where, uint64_t layers, uint64_t topk, GError **error)
 {
@@ -168,10 +175,7 @@ static bool record_add(struct pt *pt, const struct view *v, const struct view *m
             if (!token_add(pt, v, "records: topk_ids_of_layer", (uint32_t)l, step, view_place(v, l, i), t->stride[2],
                            error))
                 return false;
-            struct table_rows *const rows = table_rows(pt->table, step, (uint32_t)l, 0);
-            if (!slots_rename(pt, map, (uint32_t)l, rows->experts + (size_t)(rows->tokens - 1) * table_topk(pt->table),
-                              error))
-                return false;
+            if (!slots_rename(pt, map, (uint32_t)l, row_last(pt, step, (uint32_t)l), error)) return false;
         }
     }
     return true;
@@ -269,6 +273,7 @@ static bool counts_serve(struct pt *pt, const struct view *v, const struct trace
     trace->info.ranks = trace->info.topk = 1;
     trace->info.experts = options->experts ? options->experts : (uint32_t)t->shape[2];
     trace->info.format = "sglang-counts";
+    trace->info.counts = true;
     struct counts *const counts = g_new(struct counts, 1);
     *counts = (struct counts){ .pt = *pt, .view = *v };
     trace->state = counts;
@@ -306,10 +311,12 @@ static bool routed_read(struct pt *pt, const struct pickle_value *value, GError 
     if (!table_fit(pt, where, shape[1], shape[2], error)) return false;
     for (uint64_t s = 0; s < sequences; s++)
         for (uint64_t i = 0; i < shape[0]; i++)
-            for (uint64_t l = 0; l < shape[1]; l++)
+            for (uint64_t l = 0; l < shape[1]; l++) {
                 if (!token_add(pt, &v, where, (uint32_t)l, 0,
                                v.tensor->offset + s * apart + i * stride[0] + l * stride[1], stride[2], error))
                     return false;
+                if (dims == 4) table_row_unpad(row_last(pt, 0, (uint32_t)l), table_topk(pt->table));
+            }
     return true;
 }
 

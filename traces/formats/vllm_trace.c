@@ -1,5 +1,6 @@
 /* vllm_trace.c - vLLM's array of routed experts, integers [tokens, layers, topk], as one step of one rank; verl's has a
- * batch of sequences of them, [sequences, tokens, layers, topk], which are read one after another. */
+ * batch of sequences of them, [sequences, tokens, layers, topk], which are read one after another; its padding goes
+ * nowhere. */
 #include <string.h>
 #include "traces/formats/npy.h"
 #include "traces/generate.h"
@@ -32,8 +33,13 @@ bool vllm_trace_open(struct trace *trace, struct stream *stream, const struct tr
 {
     struct npy npy;
     trace->info.format = "vllm";
-    trace->array = true;
-    if (!npy_open(&npy, stream, error) || !vllm_check(&npy, trace->path, error)) {
+    if (!npy_open(&npy, stream, error)) {
+        stream_close(stream);
+        return false;
+    }
+    const bool batch = npy.dims == 4;
+    trace->array = !batch; /* whose padding names an expert again and again */
+    if (!vllm_check(&npy, trace->path, error)) {
         stream_close(stream);
         return false;
     }
@@ -43,9 +49,11 @@ bool vllm_trace_open(struct trace *trace, struct stream *stream, const struct tr
     bool good = true;
     for (uint64_t t = 0; good && t < npy.shape[0]; t++) {
         good = npy_read_integers(&npy, t * layers * topk, (uint64_t)layers * topk, token, error);
-        for (uint32_t l = 0; good && l < layers; l++)
+        for (uint32_t l = 0; good && l < layers; l++) {
+            if (batch) table_row_unpad(token + (size_t)l * topk, topk);
             memcpy(table_row_add(table, table_rows(table, 0, l, 0), NULL), token + (size_t)l * topk,
                    topk * sizeof *token);
+        }
     }
     good = good && npy_check_end(&npy, error);
     stream_close(stream);
