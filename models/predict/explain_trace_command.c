@@ -270,7 +270,6 @@ static bool page_write(const struct explain_options *o, const struct record *rec
 {
     const char *const path = "split";
     g_autoptr(GPtrArray) cases = report_cases_new(&record, &path, 1);
-    report_titles_set(cases);
     g_autoptr(GString) page = report_html(cases, NULL, NULL, eptwin_version());
     return whole_file_write(o->page, page->str, page->len, error);
 }
