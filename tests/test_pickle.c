@@ -195,6 +195,8 @@ static void test_tensors_of_other_kinds_are_refused(void)
     t = good;
     t.shape[0] = 5;
     tensor_bad(NULL, &t, "little", "a tensor inside its storage");
+    t = (struct tensor){ "IntStorage", 24, 24, 3, { 1, 1, 1 }, { 1, 1, 1 } };
+    tensor_bad(NULL, &t, "little", "a tensor inside its storage");
     t = good;
     t.storage_count = 200;
     tensor_bad(NULL, &t, "little", "as many bytes as its tensor has");
