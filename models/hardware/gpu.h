@@ -10,7 +10,7 @@
 
 #include <assert.h>
 
-enum { GPU_WARP_LANES = 32 };
+enum { GPU_WARP_LANES = 32, GPU_WHOLE = 256 };
 
 static inline uint64_t gpu_ceiling(uint64_t n, uint64_t by) { return (n + by - 1) / by; }
 

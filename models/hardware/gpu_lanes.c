@@ -24,15 +24,14 @@ uint64_t gpu_share_ps(struct world_rank *rank, struct world_worker *ww, uint64_t
  * rows.  So does the own one where not even its warps are in step, since each looks for its rows itself. */
 uint64_t gpu_mixed_ps(struct world_rank *rank, struct world_worker *ww, bool sought, uint64_t service_ps)
 {
-    enum { WHOLE = 256 };
     const uint64_t since_ps = moved_since_ps(rank, ww);
     const uint32_t part = ww->mover ? rank->mover[ww->mover - 1].moving_256 : 0;
-    uint64_t parts = sought && part ? part : WHOLE;
+    uint64_t parts = sought && part ? part : GPU_WHOLE;
     for (uint32_t i = rank->sm_first[ww->sm]; i; i = rank->mover[i - 1].sm_next) {
         const struct mover *m = &rank->mover[i - 1];
-        if (i != ww->mover && m->to_ps > since_ps) parts += m->moving_256 ? m->moving_256 : WHOLE;
+        if (i != ww->mover && m->to_ps > since_ps) parts += m->moving_256 ? m->moving_256 : GPU_WHOLE;
     }
-    return service_ps * parts / WHOLE;
+    return service_ps * parts / GPU_WHOLE;
 }
 
 /* Its place among the SM's movers, made when it first moves rows. */

@@ -3,6 +3,7 @@
 #include "models/hardware/gpu.h"
 
 #include <math.h>
+#include <string.h>
 
 /* A wait for memory of a loop.  Rows just written are in the L2 but for those that others have
  * driven out, more of them the nearer all together come to what it holds. */
@@ -33,6 +34,7 @@ void gpu_loop_make(struct world_rank *rank, uint8_t site, struct fabric_given *g
 {
     _Static_assert((int)FABRIC_SIZES == (int)LOOP_SIZES, "a kernel gives what a sheet names");
     rank->loop = entries_grow(rank->loop, rank->loop_count, &rank->loop_max, sizeof rank->loop[0]);
+    memset(rank->rounds, 0, sizeof rank->rounds); /* loops may have moved */
     given->launch = rank->launch;
     given->slot = rank->loop_count++;
     loops_make(rank->world->loops, (enum site)site, given->size, &rank->loop[given->slot]);
@@ -77,21 +79,37 @@ uint64_t gpu_row_ps(const struct world *w, const struct loop *p, uint64_t row_by
  * part, most where both are alike.  (Copies by 1 to 32 warps of an SM: within 7 %, tests/accuracy/measured.) */
 uint64_t gpu_shared_ps(uint64_t chain_ps, uint64_t share_ps)
 {
-    const double chain = (double)chain_ps, share = (double)share_ps;
-    return (uint64_t)sqrt(hypot(chain * chain, share * share));
+    const double chain = (double)chain_ps * (double)chain_ps, share = (double)share_ps * (double)share_ps;
+    return (uint64_t)sqrt(sqrt(chain * chain + share * share));
+}
+
+/* Rounds of rows without and with a last one that is not full; what others do is in `others`, as 256ths of an SM. */
+static uint64_t rounds_ps(const struct world *w, const struct loop *p, const struct rounds *r, uint64_t others_256)
+{
+    const uint64_t alone_ps = gpu_row_ps(w, p, r->row_bytes), rounds = r->rows / r->busy, rest = r->rows % r->busy;
+    uint64_t sum_ps = 0;
+    for (uint32_t last = 0; last < 2; last++) {
+        const uint64_t count = last ? rest > 0 : rounds, rows = last ? rest : r->busy;
+        if (!count) continue;
+        const uint64_t share_ps = gpu_rows_share_ps(w, p, r->sm, rows, r->row_bytes) * others_256 / GPU_WHOLE;
+        sum_ps += count * gpu_shared_ps(alone_ps, share_ps);
+    }
+    return sum_ps;
 }
 
 /* The warps of a group take rows in rounds, of which the last may not have one for each; in each round they share their
- * SM with the other groups' warps. */
+ * SM with the other groups' warps.  Rows that the bulk engine moves one part at a time stand in line at the engine (the
+ * SM's port), and nowhere else: what they take is kept, for kernels move millions that are alike. */
 uint64_t gpu_rounds_ps(struct world_rank *rank, struct world_worker *ww, const struct loop *p, uint32_t rows,
                        uint32_t busy, uint64_t row_bytes, rate_q20 sm)
 {
-    const struct world *w = rank->world;
-    const uint32_t full = rows / busy, rest = rows % busy;
-    const uint64_t alone_ps = gpu_row_ps(w, p, row_bytes);
-    const uint64_t full_ps = gpu_rows_share_ps(w, p, sm, busy, row_bytes);
-    uint64_t sum_ps = full * gpu_shared_ps(alone_ps, gpu_mixed_ps(rank, ww, p->sought, full_ps));
-    const uint64_t rest_ps = gpu_rows_share_ps(w, p, sm, rest, row_bytes);
-    if (rest) sum_ps += gpu_shared_ps(alone_ps, gpu_mixed_ps(rank, ww, p->sought, rest_ps));
-    return sum_ps;
+    const struct rounds r = { .loop = p, .row_bytes = row_bytes, .sm = sm, .rows = rows, .busy = busy };
+    if (p->engine != LOOP_BULK || p->in_flight > 1)
+        return rounds_ps(rank->world, p, &r, gpu_mixed_ps(rank, ww, p->sought, GPU_WHOLE));
+    struct rounds *kept = &rank->rounds[(p->number + rows) % RANK_ROUNDS];
+    if (kept->loop != p || kept->row_bytes != row_bytes || kept->sm != sm || kept->rows != rows || kept->busy != busy) {
+        *kept = r;
+        kept->sum_ps = rounds_ps(rank->world, p, &r, GPU_WHOLE);
+    }
+    return kept->sum_ps;
 }

@@ -125,6 +125,15 @@ static inline void flows_note(struct flows *f, uint16_t peer, uint64_t end_ps)
 
 _Static_assert((unsigned)RANK_WORKERS_MAX <= (unsigned)WATCH_NUMBER, "a head holds the number of a worker");
 
+/* Rows that warps take in rounds, and what that takes them (gpu_rows.c). */
+struct rounds {
+    const struct loop *loop;
+    uint64_t row_bytes, sum_ps;
+    rate_q20 sm;
+    uint32_t rows, busy;
+};
+enum { RANK_ROUNDS = 8 };
+
 struct world_rank {
     struct fabric fabric;
     struct world *world;
@@ -146,8 +155,9 @@ struct world_rank {
     uint32_t *sm_first;                 /* [sms] first mover of the SM: place + 1, 0: none */
     struct loop *loop; /* [loop_count] of this launch, of operations for which the kernel gives sizes */
     uint32_t loop_count, loop_max;
-    struct looks *looks; /* NULL: no worker has looked yet */
-    struct mover *mover; /* [mover_count] */
+    struct rounds rounds[RANK_ROUNDS]; /* of this launch */
+    struct looks *looks;               /* NULL: no worker has looked yet */
+    struct mover *mover;               /* [mover_count] */
     uint32_t mover_count, mover_max;
     struct port hbm, egress, ingress, posting, calls;
     struct flows egress_flows, ingress_flows;
