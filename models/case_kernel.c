@@ -56,6 +56,12 @@ static struct kernel_job *moe_job(const struct case_options *c, const struct cas
                                   const struct cluster *cluster, uint32_t device_sms, GError **error)
 {
     struct moe_options options;
+    if (!cluster && (c->compute || c->compute_sms)) {
+        case_refuse(error,
+                    "compute: expected a simulation, or kernel alltoallv, allgather, allreduce or p2p, found %s here",
+                    c->kernel ? c->kernel : "ll");
+        return NULL;
+    }
     if (!case_moe_options(c, &load->routing, device_sms, &options, error)) return NULL;
     if (options.family == MOE_V2 && !c->num_sms && cluster && cluster->gpu.sms)
         v2_sms_choose(&options, cluster, c->overlap);

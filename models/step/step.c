@@ -70,15 +70,19 @@ static bool case_make(struct step_plan *p, const struct step_options *o, const s
     const struct {
         const char *option;
         bool given;
-    } others[] = {
-        { "arrival", c->arrival }, { "launch", c->launch }, { "mask-timeout", c->mask_timeout }, { "fail", c->fail }
-    };
+    } others[] = { { "arrival", c->arrival },
+                   { "launch", c->launch },
+                   { "mask-timeout", c->mask_timeout },
+                   { "fail", c->fail },
+                   { "compute", c->compute } };
     for (size_t i = 0; i < G_N_ELEMENTS(others); i++)
         if (others[i].given) return refuse(error, others[i].option, "none beside a step", "one");
     case_copy(&p->c, c);
     if (!p->c.kernel) p->c.kernel = g_strdup(prefill ? "normal" : "ll");
     if (strcmp(p->c.kernel, "ll") != 0 && strcmp(p->c.kernel, "normal") != 0 && strcmp(p->c.kernel, "v2") != 0)
         return refuse(error, "kernel", "ll, normal or v2", p->c.kernel);
+    if (c->nvlink_disabled && strcmp(p->c.kernel, "normal") == 0)
+        return refuse(error, "disable-nvlink", "other kernels than normal in a step", "it");
     if (c->hidden != HIDDEN_DEFAULT && c->hidden != p->net->hidden)
         return refuse(error, "hidden", "none: the net says it", "one");
     p->c.hidden = p->net->hidden;

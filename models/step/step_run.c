@@ -79,6 +79,13 @@ static bool world_make(struct step_run *run, GError **error)
                     "%s: ranks of several nodes need a [nic] and a [network] section", cluster->path);
         return false;
     }
+    const uint32_t together = MIN(job->ranks, job->ranks_per_node), joined = MAX(cluster->nvlink.gpus, 1);
+    if (!c->nvlink_disabled && together > joined) {
+        g_set_error(error, STEP_RUN_ERROR, STEP_RUN_ERROR_INPUT,
+                    "ranks-per-node: expected at most the %u GPUs that %s joins ([nvlink] gpus), found %u", joined,
+                    cluster->path, together);
+        return false;
+    }
     run->slow = g_new0(uint32_t, job->ranks);
     if (!launches_slow(c->slow, job->ranks, run->slow, error)) return false;
     run->transport = backend ? *backend : transport_of(&cluster->nic);

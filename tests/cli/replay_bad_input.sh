@@ -13,6 +13,7 @@ try replay --ranks 2 --hidden 0
 try replay --ranks 2 --num-sms 2 --num-experts 768 --num-topk 2 --num-tokens 8 --hidden 512
 try replay --ranks 2 --repeat 0
 try replay --ranks 2 --steps 0:2
+try replay --ranks 2 --num-experts 8 --compute copy:100GB/s
 try replay --ranks 2 --trace absent.npy
 try replay --ranks 2 --output absent/out.csv
 try replay --ranks 2 --output .

@@ -27,6 +27,9 @@ run $here $ds --redundant 3
 run $here $ds --spread 30
 run $here $ds --hidden 4096
 run $here $ds --arrival uniform:20us
+run $here $ds --compute copy:500GB/s
+run $here $ds --kernel normal --disable-nvlink
+run --cluster source/models/clusters/h200.ini --num-ranks 16 --ranks-per-node 16 $ds
 run $here $ds --gpu a100
 run --cluster source/models/clusters/mi300x-cx7.ini --num-ranks 8 $ds
 run --cluster source/models/clusters/gh200-alps-host.ini --num-ranks 8 --gpu h100 $ds
