@@ -84,7 +84,8 @@ static void attention_read(struct reader *r, struct net *net)
         return;
     }
     net->kv_heads = number(r, "num_key_value_heads", 1, 1 << 16, net->heads);
-    net->head_size = number(r, "head_dim", 1, 1 << 16, net->heads ? net->hidden / net->heads : 1);
+    const uint32_t even = net->hidden / net->heads; /* what a head has where the file does not say it */
+    net->head_size = number(r, "head_dim", 1, 1 << 16, even ? (int64_t)even : -1);
 }
 
 struct net *net_parse(const char *source, const char *text, size_t size_bytes, GError **error)
