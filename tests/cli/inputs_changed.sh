@@ -1,7 +1,8 @@
 # Inputs that have changed under one name: a sweep does not go on from results of others, shards of others are not
 # merged, records of other routing are not compared.  What holds the same is the same, wherever it lies.
 clusters=source/models/clusters
-mkdir parts && cp $clusters/h800-cx7.ini my.ini && cp $clusters/parts/*.ini parts/
+machine() { cat $clusters/h800.ini $clusters/parts/connectx7.ini; }
+mkdir parts && machine >my.ini && cp $clusters/parts/*.ini parts/
 make_trace() { $EPTWIN trace generate "$@" --num-ranks 4 --num-tokens 16 --num-experts 16 --num-topk 2; }
 digests() { sed -E 's/[0-9a-f]{16}/DIGEST/g'; }
 again() { # FILE ARGUMENTS: the sweep once more; whether it is refused, and the file as it was
@@ -19,7 +20,7 @@ base='--cluster my.ini --num-ranks 2,4 --num-tokens 8'
 begin s.csv $base
 sed -i 's/^\[nic\]/# a comment\n&/' my.ini && again s.csv $base
 sed -i 's/^rate = .*/rate = 10 GB\/s/' my.ini && again s.csv $base
-cp $clusters/h800-cx7.ini my.ini && again s.csv $base
+machine >my.ini && again s.csv $base
 sed -i 's/^launch = .*/launch = 9 us/' parts/hopper.ini && again s.csv $base
 cp $clusters/parts/hopper.ini parts/
 again s.csv $base --set nic.rate=10GB/s
