@@ -111,11 +111,11 @@ static char **compare_keys_join(const char *const *lists, size_t count)
     return (char **)g_ptr_array_free(keys, FALSE);
 }
 
-/* "routing.npy", or with the digest of what it holds where both records have one. */
+/* "routing.npy", or with the digest of what it holds where only that tells the two apart. */
 static char *compare_key_text(const struct record *record, const struct record *other, const char *key)
 {
     const char *value = compare_key_value(record, key), *digest = compare_key_digest(record, key);
-    const bool digests = *digest && *compare_key_digest(other, key);
+    const bool digests = *digest && strcmp(value, compare_key_value(other, key)) == 0;
     return g_strdup_printf("%.60s%s%s%s", *value ? value : "none", digests ? " (digest " : "", digests ? digest : "",
                            digests ? ")" : "");
 }
@@ -150,6 +150,8 @@ static double compare_experts(const struct record *record)
 static bool compare_key_follows(const struct record *a, const struct record *b, const char *key)
 {
     if (!compare_settings_free(a, b)) return false;
+    if (strcmp(key, "cluster") == 0) /* whose digest counts the settings */
+        return strcmp(compare_key_value(a, key), compare_key_value(b, key)) == 0 && !compare_key_same(a, b, "set");
     if (strcmp(key, "num-topk-groups") == 0) return !compare_key_same(a, b, "ranks-per-node");
     if (strcmp(key, "num-experts") != 0) return false;
     const double x = compare_experts(a), y = compare_experts(b);
@@ -205,6 +207,7 @@ GPtrArray *compare_phases(const struct record *record)
  * layers together only the plain time: what _median and the like are over may differ (ranks, layers). */
 static bool compare_metric_comparable(const char *metric, bool several)
 {
+    if (g_str_has_prefix(metric, "bottleneck_") || g_str_has_prefix(metric, "busiest_")) return false; /* rates of parts */
     if (g_str_has_suffix(metric, "_gbs") || strcmp(metric, "time_us") == 0 || strcmp(metric, "layers_us") == 0)
         return true;
     return !several && g_str_has_prefix(metric, "time_us_") && strcmp(metric, "time_us_max") != 0;

@@ -15,7 +15,7 @@ $EPTWIN kernel show deepep-v1 >same.loops && times --loops same.loops | cmp - sh
 printf '%s\n' 'INTRA_SEND_ROW (scales, choices, read) load 1, sought, fresh read @ mine.cu:7' >slow.loops
 cat shipped
 times --loops slow.loops
-$EPTWIN simulate $case --loops slow.loops | grep '^# loops'
+$EPTWIN simulate $case --loops slow.loops | grep '^# loops:'
 
 echo '-- refused'
 status() { "$@"; echo "exit $?"; }

@@ -1,6 +1,6 @@
 # What takes long or much memory is said on standard error before it runs; a bar follows on a terminal.  Runs are ended
 # when they have said it.
-long='--cluster h100-cx7 --num-ranks 4096'
+long='--cluster h100-cx7 --num-ranks 4096 --num-experts 4096'
 shape() { sed -E 's/about [0-9.]+ (s|min|h) and [0-9.]+ [MG]B of/about TIME and SIZE of/'; }
 said() { # COMMAND...: the first line on standard error
     $EPTWIN "$@" 2>said >out & pid=$!

@@ -14,12 +14,13 @@ explain --fault 'rank:5 slow=8' >slow
 explain --fault 'nic:n0.nic0 rate=0.25' >first
 for file in sound nic slow first; do echo "$file: $(adds $file)"; done
 for phase in dispatch combine; do
-    echo "$phase, a slow NIC: uneven load $(than "$(of sound $phase 'uneven load')" "$(of nic $phase 'uneven load')" 5)," \
-        "a message's way $(than "$(of sound $phase "way  ")" "$(of nic $phase "way  ")" 1.01)," \
-        "half of it $(than "$(of nic $phase 'the slowest rank  ')" "$(of nic $phase 'uneven load')" 0.5)"
+    echo "$phase, a slow NIC: its rate $(than "$(of nic $phase 'the slowest rank  ')" "$(of nic $phase 'its rate:')" 0.5)," \
+        "in a sound machine $(than 1 "$(of sound $phase 'its rate:')" 1)," \
+        "a message's way $(than "$(of sound $phase 'way  ')" "$(of nic $phase 'way  ')" 1.01)"
     echo "$phase, a slow GPU: work of its SMs $(than "$(of sound $phase 'busiest SM')" "$(of slow $phase 'busiest SM')" 4)," \
         "its memory $(than "$(of sound $phase 'memory')" "$(of slow $phase 'memory')" 4)," \
-        "NICs alone $(than "$(of sound $phase 'a rank by NIC')" "$(of slow $phase 'a rank by NIC')" 1.01)"
+        "NICs $(than "$(of sound $phase 'NIC of rank')" "$(of slow $phase 'NIC of rank')" 1.01)"
 done
-grep -c '^  rank 5 ends last' slow
+grep -o 'by NIC of rank 11, [a-z]*' nic
+grep -c '^  rank 5 takes longest' slow
 cmp -s nic first || echo 'which NIC it is makes a difference'
