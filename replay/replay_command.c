@@ -147,11 +147,18 @@ static bool cluster_check(const struct replay_plan *plan, GError **error)
     return false;
 }
 
+/* What --timeline-spans may say, and says if it is not given. */
+enum { TIMELINE_SPANS_MAX = 100000000, TIMELINE_SPANS_DEFAULT = 1000000 };
+
 /* One iteration of one layer is shown; the file is rank 0's. */
 static bool timeline_check(const struct replay_plan *plan, int spans, GError **error)
 {
     const char *output = plan->command->output;
-    if (!timeline_spans_check(spans, error)) return false;
+    if (spans < 1 || spans > TIMELINE_SPANS_MAX) {
+        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT,
+                    "--timeline-spans: expected a whole number from 1 to %d, found %d", TIMELINE_SPANS_MAX, spans);
+        return false;
+    }
     if (!plan->timeline) return true;
     if (plan->steps || plan->layers)
         g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT,
@@ -188,8 +195,8 @@ static bool options_parse(int argc, char **argv, struct replay_plan *plan, GErro
         { "waits", 0, 0, G_OPTION_ARG_NONE, &waits,
           "How long each rank waits for each other one, which eptwin report draws as a map", NULL },
         { "timeline", 0, 0, G_OPTION_ARG_FILENAME, &plan->timeline,
-          "Write what every worker did and waited for in one more iteration, which does not count, here, for "
-          "ui.perfetto.dev (Chrome trace JSON)",
+          "Write what every worker did and waited for in one more iteration, which does not count, "
+          "here, " TIMELINE_FILE_HELP,
           "FILE" },
         { "timeline-spans", 0, 0, G_OPTION_ARG_INT, &timeline_spans,
           "With --timeline: keep the last N entries (default 1000000), each rank its share", "N" },

@@ -207,20 +207,20 @@ static bool rank_repeat(struct replay_rank *r, struct replay_result *result, GEr
 /* One more iteration, which counts for nothing else, and the file, which is rank 0's. */
 static bool rank_show(struct replay_rank *r, GError **error)
 {
-    struct timeline *all = NULL;
     if (!r->timeline) return true;
     replay_timeline_on(r->timeline, true);
-    const bool fine = rank_iterate_once(r, UINT32_MAX, error);
+    bool good = rank_iterate_once(r, UINT32_MAX, error);
     replay_timeline_on(r->timeline, false);
-    if (!fine || !replay_timeline_gather(r->timeline, r->bootstrap, live_world_one_clock(r->world), &all, error))
-        return false;
-    const char *path = r->plan->timeline;
-    struct new_file *file = all ? new_file_open(path, error) : NULL;
-    bool written = !all || (file && timeline_file_write(all, file, path, r->plan->command->name, error));
-    if (file && written) written = new_file_commit(file, error);
-    else new_file_discard(file);
-    timeline_free(all);
-    return written;
+    if (!good) return false;
+    GError *unwritten = NULL; /* a file that cannot be opened keeps rank 0 from no exchange */
+    struct timeline_file *file = r->bootstrap->rank == 0 ? timeline_file_open(r->plan->timeline, &unwritten) : NULL;
+    good = replay_timeline_gather(r->timeline, r->bootstrap, live_world_one_clock(r->world),
+                                  timeline_file_timeline(file), error) &&
+           timeline_file_end(file, r->plan->command->name, error);
+    if (good && unwritten) g_propagate_error(error, g_steal_pointer(&unwritten));
+    good = good && (file || r->bootstrap->rank > 0);
+    g_clear_error(&unwritten);
+    return timeline_file_close(file, good, error);
 }
 
 /* Everyone gets everyone's times, traffic, waits and mask. */

@@ -371,13 +371,13 @@ static uint32_t entry_track(const struct entry *e)
     return TRACKS_OF_KERNEL + e->worker * TRACKS_A_WORKER + (e->name == NAME_WAIT);
 }
 
-/* The text, fit to be printed: it comes from another process. */
-static const char *merge_text(const struct merge *m, uint32_t rank, uint32_t number)
+/* The text, fit for JSON: it comes from another process.  To be freed. */
+static char *merge_text(const struct merge *m, uint32_t rank, uint32_t number)
 {
-    if (((uint64_t)number + 1) * TEXT_BYTES > m->texts[rank]->len) return "";
+    if (((uint64_t)number + 1) * TEXT_BYTES > m->texts[rank]->len) return g_strdup("");
     const char *at = (const char *)m->texts[rank]->data + (size_t)number * TEXT_BYTES;
     g_autofree char *text = text_printable(at, TEXT_BYTES);
-    return timeline_keep(m->timeline, text);
+    return g_utf8_make_valid(text, -1);
 }
 
 static bool entry_is_signal(const struct entry *e)
@@ -428,14 +428,15 @@ static void merge_span(const struct merge *m, uint32_t rank, const struct entry 
 {
     const uint64_t begin_ps = merge_time(m, rank, e->begin_ps), end_ps = merge_time(m, rank, e->end_ps);
     const bool phase = e->name == NAME_PHASE, wait = e->name == NAME_WAIT;
+    g_autofree char *text = phase || wait ? merge_text(m, rank, e->text) : NULL;
     timeline_span(m->timeline, &(struct timeline_span){
-                                   .name = phase ? merge_text(m, rank, e->text) : names[e->name],
+                                   .name = phase ? text : names[e->name],
                                    .begin_ps = begin_ps,
                                    .end_ps = end_ps,
                                    .size_bytes = e->size_bytes,
                                    .process = rank,
                                    .track = entry_track(e),
-                                   .detail = wait ? merge_text(m, rank, e->text) : NULL,
+                                   .detail = wait ? text : NULL,
                                });
 }
 
@@ -464,13 +465,12 @@ static bool entry_sound(const struct entry *e)
     return e->name < NAME_COUNT && e->begin_ps <= e->end_ps && e->end_ps <= INT64_MAX && e->worker < UINT32_MAX / 4;
 }
 
-/* Finds the first time and all signals; the number of entries. */
-static uint64_t merge_look(struct merge *m)
+/* Finds the first time and all signals. */
+static void merge_look(struct merge *m)
 {
-    uint64_t count = 0;
     m->first_ps = INT64_MAX;
     for (uint32_t r = 0; r < m->ranks; r++)
-        for (uint32_t i = 0; i < merge_count(m, r); i++, count++) {
+        for (uint32_t i = 0; i < merge_count(m, r); i++) {
             const struct entry *e = merge_entry(m, r, i);
             if (!entry_sound(e)) continue;
             m->first_ps = MIN(m->first_ps, (int64_t)(e->begin_ps - (uint64_t)m->clock[r].ahead_ps));
@@ -484,14 +484,12 @@ static uint64_t merge_look(struct merge *m)
             g_array_append_val(m->signals, sent);
         }
     g_array_sort(m->signals, signal_order);
-    return count;
 }
 
-static struct timeline *merge_all(struct merge *m, const struct share *share)
+static void merge_all(struct merge *m, const struct share *share)
 {
     m->signals = g_array_new(FALSE, FALSE, sizeof(struct signal_sent));
-    const uint64_t count = merge_look(m);
-    m->timeline = timeline_new((uint32_t)MIN(2 * count + 1, UINT32_MAX)); /* with an arrow for each */
+    merge_look(m);
     for (uint32_t r = 0; r < m->ranks; r++) {
         timeline_lose(m->timeline, share[r].lost);
         merge_names(m, r);
@@ -503,7 +501,6 @@ static struct timeline *merge_all(struct merge *m, const struct share *share)
         }
     }
     g_array_free(m->signals, TRUE);
-    return m->timeline;
 }
 
 /* What each rank's part comes to, in bytes: no rank keeps more entries than another. */
@@ -516,7 +513,7 @@ static void shares_sizes(const struct share *share, uint32_t ranks, uint32_t ent
     }
 }
 
-bool replay_timeline_gather(struct replay_timeline *t, struct bootstrap *b, bool one_clock, struct timeline **all,
+bool replay_timeline_gather(struct replay_timeline *t, struct bootstrap *b, bool one_clock, struct timeline *all,
                             GError **error)
 {
     const uint32_t ranks = b->rank_count;
@@ -525,17 +522,18 @@ bool replay_timeline_gather(struct replay_timeline *t, struct bootstrap *b, bool
     g_autofree struct clock *clock = g_new0(struct clock, ranks);
     g_autofree struct share *share = g_new(struct share, ranks);
     g_autofree uint64_t *entry_bytes = g_new(uint64_t, ranks), *text_bytes = g_new(uint64_t, ranks);
-    *all = NULL;
     if (!one_clock && !clocks_compare(t, b, clock, error)) return false;
     if (!bootstrap_allgather(b, &mine, sizeof mine, share, error)) return false;
     shares_sizes(share, ranks, t->entries_max, entry_bytes, text_bytes);
-    struct merge m = {
-        .ranks = ranks, .clock = clock, .entries = g_new0(GByteArray *, ranks), .texts = g_new0(GByteArray *, ranks)
-    };
+    struct merge m = { .timeline = all,
+                       .ranks = ranks,
+                       .clock = clock,
+                       .entries = g_new0(GByteArray *, ranks),
+                       .texts = g_new0(GByteArray *, ranks) };
     g_autofree struct entry *ordered = entries_ordered(t, count);
     const bool fine = bytes_gather(b, (const uint8_t *)ordered, entry_bytes, m.entries, error) &&
                       bytes_gather(b, t->texts->data, text_bytes, m.texts, error);
-    if (fine && b->rank == 0) *all = merge_all(&m, share);
+    if (fine && all && b->rank == 0) merge_all(&m, share);
     bytes_free(m.entries, ranks);
     bytes_free(m.texts, ranks);
     return fine;

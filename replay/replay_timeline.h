@@ -32,10 +32,11 @@ void replay_timeline_phase(struct replay_timeline *t, const char *phase, uint64_
 /* For struct waits_options; context is the timeline. */
 void replay_timeline_wait(void *context, const struct waits_note *note);
 
-/* Collective.  On rank 0 *all gets the entries of all ranks, of one clock that begins at 0 with the first entry; on the
- * others NULL.  one_clock: all ranks read the same clock.  Else each clock is set against rank 0's by an exchange, and
- * the process's name says within which bounds.  False and *error as bootstrap_allgather(). */
-bool replay_timeline_gather(struct replay_timeline *t, struct bootstrap *b, bool one_clock, struct timeline **all,
+/* Collective.  Rank 0's all gets the entries of all ranks, of one clock that begins at 0 with the first entry, if it is
+ * not NULL; that of others is not looked at.  one_clock: all ranks read the same clock.  Else each clock is set against
+ * rank 0's by an exchange, and the process's name says within which bounds.  False and *error as
+ * bootstrap_allgather(). */
+bool replay_timeline_gather(struct replay_timeline *t, struct bootstrap *b, bool one_clock, struct timeline *all,
                             GError **error);
 
 #endif

@@ -1,35 +1,56 @@
 /* timeline_file.c - a timeline into a new file.  Knows no format: timeline.c does. */
 #include "sim/timeline_file.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <unistd.h>
+#include "sim/output.h"
 
-bool timeline_spans_check(int spans, GError **error)
+enum { LEVEL = 1 }; /* of either packing: more would take longer than the run */
+
+struct timeline_file {
+    struct output *output;
+    struct timeline *timeline;
+    GError *error; /* of the first write that failed */
+};
+
+static bool text_take(void *context, const void *text, size_t size_bytes)
 {
-    if (spans >= 1 && spans <= TIMELINE_SPANS_MAX) return true;
-    g_set_error(error, TIMELINE_FILE_ERROR, TIMELINE_FILE_ERROR_INPUT,
-                "--timeline-spans: expected a whole number from 1 to %d, found %d", TIMELINE_SPANS_MAX, spans);
-    return false;
+    struct timeline_file *f = context;
+    return output_write(f->output, text, size_bytes, &f->error);
 }
 
-bool timeline_file_write(const struct timeline *timeline, struct new_file *file, const char *path, const char *command,
-                         GError **error)
+struct timeline_file *timeline_file_open(const char *path, GError **error)
 {
-    const uint64_t lost = timeline_span_count_lost(timeline);
+    struct output *output = output_open(path, output_packing_named(path), LEVEL, error);
+    if (!output) return NULL;
+    struct timeline_file *f = g_new0(struct timeline_file, 1);
+    f->output = output;
+    f->timeline = timeline_new(&(struct timeline_sink){ text_take, f });
+    return f;
+}
+
+struct timeline *timeline_file_timeline(const struct timeline_file *f) { return f ? f->timeline : NULL; }
+
+bool timeline_file_end(struct timeline_file *f, const char *command, GError **error)
+{
+    if (!f) return true;
+    const uint64_t lost = timeline_lost_count(f->timeline);
     if (lost)
         fprintf(stderr,
                 "eptwin %s: --timeline: the first %" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT
                 " entries are left out: --timeline-spans keeps more\n",
-                command, lost, lost + timeline_span_count(timeline));
-    const int descriptor = fcntl(new_file_descriptor(file), F_DUPFD_CLOEXEC, 0);
-    FILE *out = descriptor < 0 ? NULL : fdopen(descriptor, "w");
-    const int result = out ? timeline_write(timeline, out) : -errno;
-    if (out) fclose(out);
-    else if (descriptor >= 0) close(descriptor);
-    if (result)
-        g_set_error(error, TIMELINE_FILE_ERROR, TIMELINE_FILE_ERROR_IO, "%s: cannot write: %s", path,
-                    g_strerror(-result));
-    return !result;
+                command, lost, lost + timeline_entry_count(f->timeline));
+    if (timeline_end(f->timeline)) return output_end(f->output, error);
+    g_propagate_error(error, g_steal_pointer(&f->error));
+    return false;
+}
+
+bool timeline_file_close(struct timeline_file *f, bool good, GError **error)
+{
+    if (!f) return good;
+    if (good) good = output_commit(f->output, error);
+    else output_discard(f->output);
+    g_clear_error(&f->error);
+    timeline_free(f->timeline);
+    g_free(f);
+    return good;
 }

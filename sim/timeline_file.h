@@ -1,27 +1,26 @@
-/* timeline_file.h - a timeline as a file of a command: whole or not at all, with a word about what it has lost. */
+/* timeline_file.h - a timeline as a file of a command: whole or not at all, compressed if the name says so, with a word
+ * about what it has lost. */
 #ifndef SIM_TIMELINE_FILE_H
 #define SIM_TIMELINE_FILE_H
 
 #include <glib.h>
 #include <stdbool.h>
-#include "sim/error.h"
-#include "sim/new_file.h"
 #include "sim/timeline.h"
 
-#define TIMELINE_FILE_ERROR (g_quark_from_static_string("eptwin-timeline-file"))
-enum timeline_file_error {
-    TIMELINE_FILE_ERROR_INPUT,          /* the number of entries */
-    TIMELINE_FILE_ERROR_IO = ERROR_RUN, /* it cannot be written */
-};
+/* In --help. */
+#define TIMELINE_FILE_HELP "for ui.perfetto.dev (Chrome trace JSON; compressed where FILE ends in .gz or .zst)"
 
-/* What --timeline-spans may say, and says if it is not given. */
-enum { TIMELINE_SPANS_MAX = 100000000, TIMELINE_SPANS_DEFAULT = 1000000 };
-bool timeline_spans_check(int spans, GError **error);
+struct timeline_file;
 
-/* Writes the timeline to file, which is path's.  If entries were lost, a line "eptwin COMMAND: --timeline: ..." on
- * standard error says so.  False and *error when it cannot be written.  The file stays the caller's, to commit or to
- * discard. */
-bool timeline_file_write(const struct timeline *timeline, struct new_file *file, const char *path, const char *command,
-                         GError **error);
+/* NULL and *error as new_file_open(). */
+struct timeline_file *timeline_file_open(const char *path, GError **error);
+/* What to record into; NULL of NULL. */
+struct timeline *timeline_file_timeline(const struct timeline_file *file);
+/* Writes the end.  If entries were lost, a line "eptwin COMMAND: --timeline: ..." on standard error says so.  False and
+ * *error when this or a write before it failed.  Nothing is left to do of NULL. */
+bool timeline_file_end(struct timeline_file *file, const char *command, GError **error);
+/* Gives the file its name, where good, or leaves nothing behind, and frees it.  Whether both are good; *error when the
+ * file is not. */
+bool timeline_file_close(struct timeline_file *file, bool good, GError **error);
 
 #endif

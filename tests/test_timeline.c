@@ -1,123 +1,189 @@
 /* test_timeline.c - what the recorder keeps and the exact JSON that it writes; names that JSON must escape,
- * the ring when it is full, times at the end of the clock, a disk that is full. */
+ * text longer than any buffer, times at the end of the clock, a sink that fails. */
 #include "sim/timeline.h"
 #include "tests/unit.h"
 
-#include <errno.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static void assert_saved_text(const struct timeline *timeline, const char *expected)
-{
-    char *text = NULL;
-    size_t size = 0;
-    FILE *const out = open_memstream(&text, &size);
+enum { TEXT_BYTES_MAX = 1 << 20 };
 
-    CU_ASSERT_EQUAL(timeline_write(timeline, out), 0);
-    fclose(out);
-    CU_ASSERT_STRING_EQUAL(text, expected);
+/* Keeps what is written, as far as there is room. */
+struct text {
+    size_t size_bytes, room_bytes;
+    uint32_t failures;
+    char bytes[TEXT_BYTES_MAX];
+};
+
+static bool text_take(void *context, const void *text, size_t size_bytes)
+{
+    struct text *const t = context;
+
+    if (t->size_bytes + size_bytes > t->room_bytes) return t->failures++, false;
+    memcpy(t->bytes + t->size_bytes, text, size_bytes);
+    t->size_bytes += size_bytes;
+    return true;
+}
+
+static struct text *text_new(size_t room_bytes)
+{
+    struct text *const text = calloc(1, sizeof *text);
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(text);
+    text->room_bytes = room_bytes;
+    return text;
+}
+
+static struct timeline *timeline_into(struct text *text)
+{
+    return timeline_new(&(struct timeline_sink){ text_take, text });
+}
+
+static void assert_text(struct timeline *timeline, struct text *text, const char *expected)
+{
+    CU_ASSERT_TRUE(timeline_end(timeline));
+    CU_ASSERT_STRING_EQUAL(text->bytes, expected);
+    timeline_free(timeline);
     free(text);
 }
 
 static void test_json_exactly(void)
 {
-    struct timeline *const timeline = timeline_new(4);
+    struct text *const text = text_new(TEXT_BYTES_MAX - 1);
+    struct timeline *const timeline = timeline_into(text);
 
     timeline_name_process(timeline, 3, "rank 3");
     timeline_name_track(timeline, 3, 1, "a \"port\"\\\n");
     timeline_span(timeline, &(struct timeline_span){ "put", 1, 2000003, 4096, 3, 1, NULL });
     timeline_span(timeline, &(struct timeline_span){ "wait", 7, 7, 0, 3, 2, NULL });
-    assert_saved_text(timeline,
-                      "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"spans_lost\":\"0\"},\"traceEvents\":[\n"
-                      "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":3,\"tid\":0,\"args\":{\"name\":\"rank 3\"}},\n"
-                      "{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":3,\"tid\":1,"
-                      "\"args\":{\"name\":\"a \\\"port\\\"\\\\\\u000a\"}},\n"
-                      "{\"name\":\"put\",\"ph\":\"X\",\"pid\":3,\"tid\":1,\"ts\":0.000001,\"dur\":2.000002,"
-                      "\"args\":{\"bytes\":4096}},\n"
-                      "{\"name\":\"wait\",\"ph\":\"X\",\"pid\":3,\"tid\":2,\"ts\":0.000007,\"dur\":0.000000}\n]}\n");
-    timeline_free(timeline);
+    assert_text(timeline, text,
+                "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n"
+                "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":3,\"tid\":0,\"args\":{\"name\":\"rank 3\"}},\n"
+                "{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":3,\"tid\":1,"
+                "\"args\":{\"name\":\"a \\\"port\\\"\\\\\\u000a\"}},\n"
+                "{\"name\":\"put\",\"ph\":\"X\",\"pid\":3,\"tid\":1,\"ts\":0.000001,\"dur\":2.000002,"
+                "\"args\":{\"bytes\":4096}},\n"
+                "{\"name\":\"wait\",\"ph\":\"X\",\"pid\":3,\"tid\":2,\"ts\":0.000007,\"dur\":0.000000}\n],"
+                "\"otherData\":{\"spans_lost\":\"0\"}}\n");
 }
 
 static void test_nothing_recorded(void)
 {
-    struct timeline *const timeline = timeline_new(1);
+    struct text *const text = text_new(TEXT_BYTES_MAX - 1);
+    struct timeline *const timeline = timeline_into(text);
 
-    assert_saved_text(timeline, "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"spans_lost\":\"0\"},"
-                                "\"traceEvents\":[\n]}\n");
-    timeline_free(timeline);
-    timeline_free(NULL);
     timeline_span(NULL, &(struct timeline_span){ "off", 2, 1, 0, 0, 0, NULL }); /* not even looked at */
+    timeline_lose(timeline, 3);
+    CU_ASSERT_EQUAL(timeline_lost_count(timeline), 3);
+    assert_text(timeline, text,
+                "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n],\"otherData\":{\"spans_lost\":\"3\"}}\n");
+    timeline_free(NULL);
 }
 
-static void test_full_ring_loses_the_oldest(void)
+/* Numbers of every length, as printf() writes them. */
+static void test_numbers(void)
 {
-    struct timeline *const timeline = timeline_new(2);
+    uint64_t power = 1;
+    for (int i = 0; i <= 39; i++) { /* 0, 1, 9, 10, 99, ... */
+        const uint64_t n = i % 2 ? power : power - 1;
+        struct text *const text = text_new(TEXT_BYTES_MAX - 1);
+        struct timeline *const timeline = timeline_into(text);
+        char expected[512];
 
-    for (uint64_t i = 0; i < 5; i++)
-        timeline_span(timeline, &(struct timeline_span){ "s", i, UINT64_MAX - 1 + (i == 4), 0, 0, 0, NULL });
-    CU_ASSERT_EQUAL(timeline_span_count(timeline), 2);
-    CU_ASSERT_EQUAL(timeline_span_count_lost(timeline), 3);
-    assert_saved_text(
-        timeline, "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"spans_lost\":\"3\"},\"traceEvents\":[\n"
-                  "{\"name\":\"s\",\"ph\":\"X\",\"pid\":0,\"tid\":0,\"ts\":0.000003,\"dur\":18446744073709.551611},\n"
-                  "{\"name\":\"s\",\"ph\":\"X\",\"pid\":0,\"tid\":0,\"ts\":0.000004,\"dur\":18446744073709.551611}\n"
-                  "]}\n");
-    timeline_free(timeline);
+        timeline_span(timeline, &(struct timeline_span){ "s", n, UINT64_MAX, n, 7, (uint32_t)n, NULL });
+        snprintf(
+            expected, sizeof expected,
+            "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n{\"name\":\"s\",\"ph\":\"X\",\"pid\":7,\"tid\":%" PRIu32
+            ",\"ts\":%" PRIu64 ".%06" PRIu64 ",\"dur\":%" PRIu64 ".%06" PRIu64 "%s",
+            (uint32_t)n, n / 1000000, n % 1000000, (UINT64_MAX - n) / 1000000, (UINT64_MAX - n) % 1000000,
+            n ? ",\"args\":{\"bytes\":" : "}\n");
+        CU_ASSERT_TRUE(timeline_end(timeline));
+        CU_ASSERT_EQUAL(strncmp(text->bytes, expected, strlen(expected)), 0);
+        snprintf(expected, sizeof expected, "\"bytes\":%" PRIu64 "}}", n);
+        CU_ASSERT(!n || strstr(text->bytes, expected));
+        timeline_free(timeline);
+        free(text);
+        if (i % 2) power *= 10;
+    }
 }
 
-/* Events come by time, in whatever order they were recorded; arrows have two ends of one number, counters sums. */
+/* More than the buffer takes, in one name and in many entries: all of it arrives, whole. */
+static void test_long(void)
+{
+    enum { NAME_BYTES = 200000, SPANS = 4000 };
+    struct text *const text = text_new(TEXT_BYTES_MAX - 1);
+    struct timeline *const timeline = timeline_into(text);
+    char *const name = malloc(NAME_BYTES + 1);
+    uint32_t count = 0;
+
+    memset(name, 'n', NAME_BYTES);
+    name[NAME_BYTES] = '\0';
+    timeline_name_process(timeline, 0, name);
+    for (uint32_t i = 0; i < SPANS; i++)
+        timeline_span(timeline, &(struct timeline_span){ "s", i, i + 1, 4096, 1, i, "d" });
+    CU_ASSERT_TRUE(timeline_end(timeline));
+    CU_ASSERT_PTR_NOT_NULL(strstr(text->bytes, name));
+    for (const char *at = text->bytes; (at = strstr(at, "{\"name\":\"s\",\"ph\":\"X\",\"pid\":1,\"tid\":")); count++) {
+        char rest[96];
+        at += strlen("{\"name\":\"s\",\"ph\":\"X\",\"pid\":1,\"tid\":");
+        snprintf(rest, sizeof rest, "%u,\"ts\":0.%06u,\"dur\":0.000001,\"args\":{\"bytes\":4096,\"for\":\"d\"}}", count,
+                 count);
+        if (strncmp(at, rest, strlen(rest)) != 0) break;
+    }
+    CU_ASSERT_EQUAL(count, SPANS);
+    CU_ASSERT_EQUAL(timeline_entry_count(timeline), SPANS);
+    free(name);
+    timeline_free(timeline);
+    free(text);
+}
+
+/* Spans and arrows come as they are recorded, counters last and by time; arrows have two ends of one number, counters
+ * sums; changes of one moment are one. */
 static void test_arrows_and_counters(void)
 {
-    struct timeline *const timeline = timeline_new(8);
+    struct text *const text = text_new(TEXT_BYTES_MAX - 1);
+    struct timeline *const timeline = timeline_into(text);
     const uint32_t queue = timeline_counter(timeline, 1, "queue"), other = timeline_counter(timeline, 2, "queue");
-    char words[] = "waits for rank 3";
-    const char *const kept = timeline_keep(timeline, words);
 
-    CU_ASSERT_PTR_EQUAL(timeline_keep(timeline, "waits for rank 3"), kept);
-    CU_ASSERT_PTR_NOT_EQUAL(kept, words);
-    timeline_count(timeline, queue, 9000000, -1);
+    timeline_count(timeline, queue, 9000000, -2);
     timeline_count(timeline, queue, 2000000, 1);
     timeline_count(timeline, other, 3000000, 4096);
+    timeline_count(timeline, queue, 2000000, -3);
     timeline_arrow(timeline, &(struct timeline_arrow){ "put", 1000000, 5000000, 1, 7, 2, 8 });
-    timeline_span(timeline, &(struct timeline_span){ "wait", 4000000, 6000000, 8, 2, 8, kept });
-    assert_saved_text(
-        timeline, "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"spans_lost\":\"0\"},\"traceEvents\":[\n"
-                  "{\"name\":\"put\",\"cat\":\"arrow\",\"ph\":\"s\",\"id\":3,\"pid\":1,\"tid\":7,\"ts\":1.000000},\n"
-                  "{\"name\":\"queue\",\"ph\":\"C\",\"pid\":1,\"ts\":2.000000,\"args\":{\"value\":1}},\n"
-                  "{\"name\":\"queue\",\"ph\":\"C\",\"pid\":2,\"ts\":3.000000,\"args\":{\"value\":4096}},\n"
-                  "{\"name\":\"wait\",\"ph\":\"X\",\"pid\":2,\"tid\":8,\"ts\":4.000000,\"dur\":2.000000,"
-                  "\"args\":{\"bytes\":8,\"for\":\"waits for rank 3\"}},\n"
-                  "{\"name\":\"put\",\"cat\":\"arrow\",\"ph\":\"f\",\"bp\":\"e\",\"id\":3,\"pid\":2,\"tid\":8,"
-                  "\"ts\":5.000000},\n"
-                  "{\"name\":\"queue\",\"ph\":\"C\",\"pid\":1,\"ts\":9.000000,\"args\":{\"value\":0}}\n]}\n");
-    timeline_free(timeline);
+    timeline_arrow(timeline, &(struct timeline_arrow){ "put", 4000000, 4000000, 2, 8, 1, 7 });
+    timeline_span(timeline, &(struct timeline_span){ "wait", 4000000, 6000000, 8, 2, 8, "waits for rank 3" });
+    CU_ASSERT_EQUAL(timeline_entry_count(timeline), 7);
+    assert_text(timeline, text,
+                "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n"
+                "{\"name\":\"put\",\"cat\":\"arrow\",\"ph\":\"s\",\"id\":0,\"pid\":1,\"tid\":7,\"ts\":1.000000},\n"
+                "{\"name\":\"put\",\"cat\":\"arrow\",\"ph\":\"f\",\"bp\":\"e\",\"id\":0,\"pid\":2,\"tid\":8,"
+                "\"ts\":5.000000},\n"
+                "{\"name\":\"put\",\"cat\":\"arrow\",\"ph\":\"s\",\"id\":1,\"pid\":2,\"tid\":8,\"ts\":4.000000},\n"
+                "{\"name\":\"put\",\"cat\":\"arrow\",\"ph\":\"f\",\"bp\":\"e\",\"id\":1,\"pid\":1,\"tid\":7,"
+                "\"ts\":4.000000},\n"
+                "{\"name\":\"wait\",\"ph\":\"X\",\"pid\":2,\"tid\":8,\"ts\":4.000000,\"dur\":2.000000,"
+                "\"args\":{\"bytes\":8,\"for\":\"waits for rank 3\"}},\n"
+                "{\"name\":\"queue\",\"ph\":\"C\",\"pid\":1,\"ts\":2.000000,\"args\":{\"value\":-2}},\n"
+                "{\"name\":\"queue\",\"ph\":\"C\",\"pid\":1,\"ts\":9.000000,\"args\":{\"value\":-4}},\n"
+                "{\"name\":\"queue\",\"ph\":\"C\",\"pid\":2,\"ts\":3.000000,\"args\":{\"value\":4096}}\n"
+                "],\"otherData\":{\"spans_lost\":\"0\"}}\n");
 }
 
-/* A counter goes on from the changes that the ring has lost, and an arrow goes with both its ends. */
-static void test_lost_changes(void)
+/* After a write that fails none is tried. */
+static void test_failed_sink(void)
 {
-    struct timeline *const timeline = timeline_new(2);
-    const uint32_t queue = timeline_counter(timeline, 0, "q");
+    struct text *const text = text_new(100000);
+    struct timeline *const timeline = timeline_into(text);
 
-    timeline_arrow(timeline, &(struct timeline_arrow){ "put", 1, 9000000, 0, 0, 0, 0 });
-    for (uint64_t i = 1; i <= 5; i++) timeline_count(timeline, queue, i * 1000000, 1);
-    assert_saved_text(timeline, "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"spans_lost\":\"4\"},\"traceEvents\":[\n"
-                                "{\"name\":\"q\",\"ph\":\"C\",\"pid\":0,\"ts\":4.000000,\"args\":{\"value\":4}},\n"
-                                "{\"name\":\"q\",\"ph\":\"C\",\"pid\":0,\"ts\":5.000000,\"args\":{\"value\":5}}\n]}\n");
+    for (uint64_t i = 0; i < 10000; i++)
+        timeline_span(timeline, &(struct timeline_span){ "s", i, i + 1, 0, 0, 0, NULL });
+    CU_ASSERT_FALSE(timeline_end(timeline));
+    CU_ASSERT_EQUAL(text->failures, 1);
     timeline_free(timeline);
-}
-
-static void test_full_disk(void)
-{
-    struct timeline *const timeline = timeline_new(100);
-    FILE *const full = fopen("/dev/full", "w");
-
-    for (uint64_t i = 0; i < 100; i++) timeline_span(timeline, &(struct timeline_span){ "s", i, i + 1, 0, 0, 0, NULL });
-    CU_ASSERT_EQUAL(timeline_write(timeline, full), -ENOSPC);
-    fclose(full);
-    timeline_free(timeline);
+    free(text);
 }
 
 const char unit_suite[] = "timeline";
@@ -126,8 +192,8 @@ void unit_tests(CU_pSuite suite)
 {
     CU_add_test(suite, "json exactly", test_json_exactly);
     CU_add_test(suite, "nothing recorded", test_nothing_recorded);
-    CU_add_test(suite, "full ring loses the oldest", test_full_ring_loses_the_oldest);
+    CU_add_test(suite, "numbers", test_numbers);
+    CU_add_test(suite, "long", test_long);
     CU_add_test(suite, "arrows and counters", test_arrows_and_counters);
-    CU_add_test(suite, "lost changes", test_lost_changes);
-    CU_add_test(suite, "full disk", test_full_disk);
+    CU_add_test(suite, "failed sink", test_failed_sink);
 }

@@ -94,11 +94,6 @@ static bool outputs_commit(struct trace_writer *w, bool good, GError **error)
     return output_commit(w->output, error);
 }
 
-static int format_level(const struct trace_format *format, const struct trace_write_options *options)
-{
-    return !format->zstd ? 0 : options->level ? options->level : 3;
-}
-
 bool trace_write(const char *path, const struct trace_write_options *options, const struct trace_info *info,
                  trace_producer *produce, void *context, char **note, GError **error)
 {
@@ -112,7 +107,9 @@ bool trace_write(const char *path, const struct trace_write_options *options, co
     if (summary.ragged) summary.none = true;
     writer.summary = format->first_pass ? &summary : NULL;
     writer.scratch = g_byte_array_new();
-    writer.output = good ? output_open(path, format_level(format, options), error) : NULL;
+    writer.output = !good ? NULL
+                          : output_open(path, format->zstd ? OUTPUT_ZSTD : OUTPUT_PLAIN,
+                                        options->level ? options->level : 3, error);
     good = writer.output && format->begin(&writer, error) && walk_run(&walk, &summary, format, &writer, error) &&
            format->end(&writer, error);
     if (format->clear) format->clear(&writer);

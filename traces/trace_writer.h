@@ -2,7 +2,7 @@
 #ifndef TRACES_TRACE_WRITER_H
 #define TRACES_TRACE_WRITER_H
 
-#include "traces/output.h"
+#include "sim/output.h"
 #include "traces/trace_write.h"
 
 /* What a first pass over the whole trace found. */

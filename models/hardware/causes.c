@@ -6,19 +6,23 @@
  * on the worker.  Knows no costs and no protocol. */
 #include "models/hardware/causes.h"
 
+#include <glib.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include "sim/memory.h"
 #include "sim/timeline.h"
 
-enum { CHAINS = 4096, PENDING_MAX = 4, WAITS_MAX = 4000000, PATH_STEPS_MAX = 100000 };
+enum { PAGE_FLIGHTS = 4096, PENDING_MAX = 4, WAITS_MAX = 4000000, PATH_STEPS_MAX = 100000 };
 
 /* A request under way. */
 struct flight {
-    struct flight *next;
-    const struct request *r;
     struct causes_place from;
+    bool open;
 };
+
+/* Flights lie in pages, by the names of their requests: no two requests are closer than one is large. */
+enum { REQUEST_UNITS = sizeof(struct request) / ARENA_UNIT_BYTES };
+#define PAGES_MAX (UINT32_MAX / REQUEST_UNITS / PAGE_FLIGHTS + 1)
 
 /* The last change of a word: by whom, and where it was seen last. */
 struct cause {
@@ -27,7 +31,8 @@ struct cause {
 };
 
 struct watched {
-    uint32_t worker, word, word_count;
+    uint32_t word, word_count;
+    uint32_t previous; /* of the same worker, + 1; 0: none */
 };
 
 struct wait {
@@ -40,8 +45,9 @@ struct wait {
 struct rank_causes {
     struct cause *word; /* [word_count] */
     struct watched *watched;
-    uint32_t *last; /* [workers] wait, + 1 */
-    uint32_t watched_count, watched_max, worker_max;
+    uint32_t *last;    /* [worker_max] wait, + 1 */
+    uint32_t *watches; /* [watcher_max] the worker's last in watched, + 1 */
+    uint32_t watched_count, watched_max, worker_max, watcher_max;
     uint32_t queue, bytes; /* counters */
     bool launched;         /* since the last watch */
 };
@@ -50,11 +56,13 @@ struct causes {
     struct timeline *timeline;
     uint32_t ranks, path;
     struct rank_causes *rank;
-    struct flight *chain[CHAINS];
+    const struct world *world;
+    struct flight **page; /* [PAGES_MAX], NULL until it is used */
     const struct request *pending[PENDING_MAX];
     uint32_t pending_count;
     struct wait *wait;
     uint32_t wait_count, wait_max;
+    GStringChunk *texts; /* of waits, each once */
 };
 
 struct causes *causes_new(const struct world *w)
@@ -63,6 +71,9 @@ struct causes *causes_new(const struct world *w)
     c->timeline = w->options.timeline;
     c->ranks = w->options.ranks;
     c->rank = memory_new(c->ranks, sizeof c->rank[0]);
+    c->world = w;
+    c->page = memory_new(PAGES_MAX, sizeof c->page[0]);
+    c->texts = g_string_chunk_new(4096);
     for (uint32_t r = 0; r < c->ranks; r++) {
         c->rank[r].word = memory_new((uint64_t)w->options.needs.word_count + 1, sizeof c->rank[r].word[0]);
         c->rank[r].queue = timeline_counter(c->timeline, r, "NIC queue (requests)");
@@ -80,12 +91,11 @@ void causes_free(struct causes *c)
         free(c->rank[r].word);
         free(c->rank[r].watched);
         free(c->rank[r].last);
+        free(c->rank[r].watches);
     }
-    for (uint32_t i = 0; i < CHAINS; i++)
-        for (struct flight *f = c->chain[i], *next; f; f = next) {
-            next = f->next;
-            free(f);
-        }
+    for (uint32_t i = 0; i < PAGES_MAX; i++) free(c->page[i]);
+    free(c->page);
+    g_string_chunk_free(c->texts);
     free(c->rank);
     free(c->wait);
     free(c);
@@ -105,22 +115,31 @@ void causes_launch(struct causes *c, uint32_t rank, uint32_t worker_count)
 void causes_watch(struct causes *c, uint32_t rank, uint32_t worker, uint32_t word, uint32_t word_count)
 {
     struct rank_causes *rc = &c->rank[rank];
-    if (rc->launched) rc->watched_count = 0; /* the first of the next launch: watches are declared before it */
+    if (rc->launched) { /* the first of the next launch: watches are declared before it */
+        rc->watched_count = 0;
+        for (uint32_t i = 0; i < rc->watcher_max; i++) rc->watches[i] = 0;
+    }
     rc->launched = false;
+    if (worker >= rc->watcher_max) {
+        rc->watches = memory_grow(rc->watches, 2 * (uint64_t)worker + 1, sizeof rc->watches[0]);
+        while (rc->watcher_max < 2 * worker + 1) rc->watches[rc->watcher_max++] = 0;
+    }
     if (rc->watched_count == rc->watched_max) {
         rc->watched_max = 2 * rc->watched_max + 16;
         rc->watched = memory_grow(rc->watched, rc->watched_max, sizeof rc->watched[0]);
     }
-    rc->watched[rc->watched_count++] = (struct watched){ worker, word, word_count };
+    rc->watched[rc->watched_count++] = (struct watched){ word, word_count, rc->watches[worker] };
+    rc->watches[worker] = rc->watched_count;
 }
 
 /* ---- requests ---- */
 
-static struct flight **flight_place(struct causes *c, const struct request *r)
+static struct flight *flight_of(struct causes *c, const struct request *r)
 {
-    struct flight **at = &c->chain[(uintptr_t)r / sizeof *r % CHAINS];
-    while (*at && (*at)->r != r) at = &(*at)->next;
-    return at;
+    const uint32_t number = request_name(c->world, r) / REQUEST_UNITS;
+    struct flight **const page = &c->page[number / PAGE_FLIGHTS];
+    if (!*page) *page = memory_new(PAGE_FLIGHTS, sizeof **page);
+    return &(*page)[number % PAGE_FLIGHTS];
 }
 
 void causes_post(struct causes *c, const struct request *r)
@@ -131,12 +150,7 @@ void causes_post(struct causes *c, const struct request *r)
 void causes_posted(struct causes *c, const struct causes_place *place)
 {
     for (uint32_t i = 0; i < c->pending_count; i++) {
-        struct flight **at = flight_place(c, c->pending[i]);
-        if (!*at) {
-            *at = memory_new(1, sizeof **at);
-            (*at)->r = c->pending[i];
-        }
-        (*at)->from = *place;
+        *flight_of(c, c->pending[i]) = (struct flight){ *place, true };
         timeline_count(c->timeline, c->rank[place->rank].queue, place->time_ps, 1);
     }
     c->pending_count = 0;
@@ -144,15 +158,15 @@ void causes_posted(struct causes *c, const struct causes_place *place)
 
 void causes_sent(struct causes *c, const struct request *r, uint64_t begin_ps)
 {
-    if (!*flight_place(c, r) || r->answer) return;
+    if (r->answer || !flight_of(c, r)->open) return;
     timeline_count(c->timeline, c->rank[r->source].queue, begin_ps, -1);
     timeline_count(c->timeline, c->rank[r->source].bytes, begin_ps, r->wire_bytes);
 }
 
 void causes_received(struct causes *c, const struct request *r, uint32_t track, uint64_t begin_ps, uint64_t end_ps)
 {
-    struct flight **at = flight_place(c, r), *f = *at;
-    if (!f) return;
+    struct flight *const f = flight_of(c, r);
+    if (!f->open) return;
     if (!r->answer) timeline_count(c->timeline, c->rank[r->source].bytes, end_ps, -(int64_t)r->wire_bytes);
     if (f->from.time_ps <= begin_ps)
         timeline_arrow(c->timeline, &(struct timeline_arrow){ .name = r->put      ? "put"
@@ -168,8 +182,7 @@ void causes_received(struct causes *c, const struct request *r, uint32_t track, 
         c->rank[r->target].word[r->word] =
             (struct cause){ f->from, { r->target, f->from.worker, track, begin_ps }, true };
     if (r->get) return; /* its answer is the same request */
-    *at = f->next;
-    free(f);
+    f->open = false;
 }
 
 void causes_raised(struct causes *c, uint32_t rank, uint32_t word, const struct causes_place *from)
@@ -182,16 +195,16 @@ void causes_raised(struct causes *c, uint32_t rank, uint32_t word, const struct 
 /* What the worker watches that changed last before end_ps. */
 static struct cause cause_find(const struct rank_causes *rc, uint32_t worker, uint64_t end_ps)
 {
-    struct cause last = { .known = false };
-    for (uint32_t i = 0; i < rc->watched_count; i++) {
-        const struct watched *watched = &rc->watched[i];
-        for (uint32_t word = 0; watched->worker == worker && word < watched->word_count; word++) {
+    const struct cause *last = NULL;
+    for (uint32_t i = worker < rc->watcher_max ? rc->watches[worker] : 0; i; i = rc->watched[i - 1].previous) {
+        const struct watched *watched = &rc->watched[i - 1];
+        for (uint32_t word = watched->word_count; word-- > 0;) { /* the first declared counts of several */
             const struct cause *cause = &rc->word[watched->word + word];
             if (!cause->known || cause->seen.time_ps >= end_ps) continue;
-            if (!last.known || cause->seen.time_ps > last.seen.time_ps) last = *cause;
+            if (!last || cause->seen.time_ps >= last->seen.time_ps) last = cause;
         }
     }
-    return last;
+    return last ? *last : (struct cause){ .known = false };
 }
 
 void causes_waited(struct causes *c, const struct causes_place *place, uint64_t end_ps, const char *text)
@@ -211,6 +224,7 @@ void causes_waited(struct causes *c, const struct causes_place *place, uint64_t 
         c->wait_max = 2 * c->wait_max + 1024;
         c->wait = memory_grow(c->wait, c->wait_max, sizeof c->wait[0]);
     }
+    text = g_string_chunk_insert_const(c->texts, text);
     c->wait[c->wait_count++] = (struct wait){ place->time_ps, end_ps, rc->last[place->worker], cause, text };
     rc->last[place->worker] = c->wait_count;
 }
@@ -227,12 +241,10 @@ static const struct wait *wait_before(const struct causes *c, uint32_t rank, uin
 static void path_span(struct causes *c, const char *name, const char *detail, uint64_t begin_ps, uint64_t end_ps)
 {
     if (begin_ps >= end_ps) return;
-    timeline_span(c->timeline, &(struct timeline_span){ .name = timeline_keep(c->timeline, name),
-                                                        .begin_ps = begin_ps,
-                                                        .end_ps = end_ps,
-                                                        .process = c->ranks,
-                                                        .track = 0,
-                                                        .detail = detail });
+    timeline_span(
+        c->timeline,
+        &(struct timeline_span){
+            .name = name, .begin_ps = begin_ps, .end_ps = end_ps, .process = c->ranks, .track = 0, .detail = detail });
 }
 
 void causes_path(struct causes *c, const char *kernel, uint32_t rank, uint32_t worker, uint64_t begin_ps,

@@ -204,15 +204,14 @@ void world_timeline_post_note(const struct world *w, const struct request *r) { 
 void world_timeline_wait(const struct world *w, uint32_t rank, uint32_t worker, uint64_t begin_ps, uint64_t end_ps,
                          const char *text)
 {
-    const char *const kept = timeline_keep(w->options.timeline, text);
     const struct causes_place place = { rank, worker, lane_track(&w->rank[rank], worker, LANE_WAITS), begin_ps };
     timeline_span(w->options.timeline, &(struct timeline_span){ .name = "wait",
                                                                 .begin_ps = begin_ps,
                                                                 .end_ps = end_ps,
                                                                 .process = rank,
                                                                 .track = place.track,
-                                                                .detail = kept });
-    causes_waited(w->causes, &place, end_ps, kept);
+                                                                .detail = text });
+    causes_waited(w->causes, &place, end_ps, text);
 }
 
 /* The critical path of the kernel that ran last: from its last worker of all ranks. */

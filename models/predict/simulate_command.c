@@ -37,7 +37,7 @@ static const char details[] =
 
 struct arguments {
     char *output, *format, *steps, *layers, *timeline;
-    int jobs, timeline_spans;
+    int jobs;
     char **set;
     gboolean per_rank, explain, waits, usage;
 };
@@ -62,10 +62,7 @@ static bool parse(struct case_options *c, struct arguments *a, int argc, char **
         { "layers", 0, 0, G_OPTION_ARG_STRING, &a->layers, "Layers of the trace, likewise", "LAYERS" },
         COMMAND_LINE_JOBS(&a->jobs, "With --steps or --layers: threads (default: one a core)"),
         { "timeline", 0, 0, G_OPTION_ARG_FILENAME, &a->timeline,
-          "Write what every worker and port did, waited for and sent here, for ui.perfetto.dev (Chrome trace JSON)",
-          "FILE" },
-        { "timeline-spans", 0, 0, G_OPTION_ARG_INT, &a->timeline_spans,
-          "With --timeline: keep the last N entries (default 1000000)", "N" },
+          "Write what every worker and port did, waited for and sent here, " TIMELINE_FILE_HELP, "FILE" },
         { 0 },
     };
     struct command_topic topics[CASE_TOPICS + 2] = { { "Options", own } };
@@ -102,12 +99,12 @@ static bool parse(struct case_options *c, struct arguments *a, int argc, char **
         g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
                     "--timeline: expected a file, or --output FILE too: standard output "
                     "takes the record");
-    else return timeline_spans_check(a->timeline_spans, error);
+    else return true;
     return false;
 }
 
 static bool run(const struct case_options *c, const struct arguments *a, const struct cluster *cluster,
-                struct new_file *timeline_file, struct record *record, GError **error)
+                struct timeline_file *timeline, struct record *record, GError **error)
 {
     if (a->steps || a->layers) {
         const struct simulate_trace_options o = { .steps = a->steps,
@@ -116,9 +113,7 @@ static bool run(const struct case_options *c, const struct arguments *a, const s
         return simulate_trace(c, cluster, &o, record, error);
     }
     struct case_load load;
-    struct timeline *timeline = NULL;
     if (!case_load(c, &load, error)) return false;
-    if (a->timeline) timeline = timeline_new((uint32_t)a->timeline_spans);
     struct estimate work = estimate_case(c, &load);
     if (estimate_worth(&work)) estimate_pilot(&work, c, &load, cluster);
     const bool long_run = estimate_print("simulate", &work, 1);
@@ -126,11 +121,10 @@ static bool run(const struct case_options *c, const struct arguments *a, const s
                                             .waits = a->waits,
                                             .usage = a->usage,
                                             .progress = long_run ? progress_new("events", (uint64_t)work.events) : NULL,
-                                            .timeline = timeline };
-    const bool good = simulate_load(c, cluster, &load, &wishes, record, error) &&
-                      (!timeline || timeline_file_write(timeline, timeline_file, a->timeline, "simulate", error));
+                                            .timeline = timeline_file_timeline(timeline) };
+    const bool good =
+        simulate_load(c, cluster, &load, &wishes, record, error) && timeline_file_end(timeline, "simulate", error);
     progress_free(wishes.progress);
-    timeline_free(timeline);
     case_load_free(&load);
     return good;
 }
@@ -174,18 +168,16 @@ static bool run_and_write(const struct case_options *c, const struct arguments *
 {
     const char *output = a->output ? a->output : "-";
     if (!new_file_possible(output, error)) return false;
-    struct new_file *timeline = a->timeline ? new_file_open(a->timeline, error) : NULL;
+    struct timeline_file *timeline = a->timeline ? timeline_file_open(a->timeline, error) : NULL;
     if (a->timeline && !timeline) return false;
     const bool good = run(c, a, cluster, timeline, record, error) && results_write(a, record, error);
-    if (good && timeline) return new_file_commit(timeline, error);
-    new_file_discard(timeline);
-    return good;
+    return timeline_file_close(timeline, good, error);
 }
 
 int command_simulate(int argc, char **argv)
 {
     struct case_options c;
-    struct arguments a = { .timeline_spans = TIMELINE_SPANS_DEFAULT };
+    struct arguments a = { 0 };
     GError *error = NULL;
     struct cluster *cluster = NULL;
     struct record *record = record_new();

@@ -251,7 +251,7 @@ void step_timeline(struct timeline *timeline, const struct step_run *run)
                                                                .end_ps = (uint64_t)(span.end_us * 1e6),
                                                                .process = r,
                                                                .track = kernel->stream,
-                                                               .detail = timeline_keep(timeline, detail) });
+                                                               .detail = detail });
         }
     }
 }

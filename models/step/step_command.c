@@ -8,6 +8,7 @@
 #include "reports/whole_file.h"
 #include "sim/command.h"
 #include "sim/command_line.h"
+#include "sim/new_file.h"
 #include "sim/timeline_file.h"
 #include "sim/version.h"
 
@@ -110,7 +111,7 @@ static bool parse(struct case_options *c, struct arguments *a, int argc, char **
           "NAME=VALUE,..." },
         COMMAND_LINE_JOBS(&a->jobs, "With --over: threads (default: one a core)"),
         { "timeline", 0, 0, G_OPTION_ARG_FILENAME, &a->timeline,
-          "Write the kernels of every rank here, for ui.perfetto.dev (Chrome trace JSON)", "FILE" },
+          "Write the kernels of every rank here, " TIMELINE_FILE_HELP, "FILE" },
         { 0 },
     };
     struct command_topic topics[CASE_TOPICS + TOPICS_OWN + 1] = { { "Step", step }, { "Options", own } };
@@ -122,33 +123,21 @@ static bool parse(struct case_options *c, struct arguments *a, int argc, char **
     return arguments_check(c, a, error);
 }
 
-static bool timeline_write_to(const struct arguments *a, struct new_file *file, const struct step_run *run,
-                              GError **error)
-{
-    if (!file) return true;
-    struct timeline *timeline = timeline_new(TIMELINE_SPANS_DEFAULT);
-    step_timeline(timeline, run);
-    const bool good = timeline_file_write(timeline, file, a->timeline, "step", error);
-    timeline_free(timeline);
-    return good;
-}
-
 /* Runs every draw; the answer is that of the first. */
-static bool draws_run(struct step_plan *plan, const struct arguments *a, struct new_file *timeline,
-                      struct step_answer **answer, double *total_ms, uint32_t draws, GError **error)
+static bool draws_run(struct step_plan *plan, struct timeline_file *timeline, struct step_answer **answer,
+                      double *total_ms, uint32_t draws, GError **error)
 {
     for (uint32_t i = 0; i < draws; i++) {
         struct step_run *run = step_plan_run(plan, i, error);
         if (!run) return false;
         struct step_answer *one = step_answer_new(run, plan->layers);
         total_ms[i] = one->total_us / 1e3;
-        const bool good = i > 0 || timeline_write_to(a, timeline, run, error);
+        if (i == 0 && timeline) step_timeline(timeline_file_timeline(timeline), run);
         step_run_free(run);
         if (i == 0) *answer = one;
         else step_answer_free(one);
-        if (!good) return false;
     }
-    return true;
+    return timeline_file_end(timeline, "step", error);
 }
 
 static bool results_write(const struct arguments *a, const struct step_plan *plan, const struct step_answer *answer,
@@ -188,7 +177,7 @@ static bool run(const struct case_options *c, const struct arguments *a, const s
 {
     const uint32_t draws = a->step.draws > 0 ? (uint32_t)a->step.draws : 1;
     if (!new_file_possible(a->output ? a->output : "-", error)) return false;
-    struct new_file *timeline = a->timeline ? new_file_open(a->timeline, error) : NULL;
+    struct timeline_file *timeline = a->timeline ? timeline_file_open(a->timeline, error) : NULL;
     if (a->timeline && !timeline) return false;
     struct step_plan plan;
     struct step_answer *answer = NULL;
@@ -196,7 +185,7 @@ static bool run(const struct case_options *c, const struct arguments *a, const s
     bool good = step_plan_make(&plan, &a->step, c, cluster, error);
     if (good) {
         total_ms = g_new0(double, draws);
-        good = draws_run(&plan, a, timeline, &answer, total_ms, draws, error);
+        good = draws_run(&plan, timeline, &answer, total_ms, draws, error);
     }
     if (good) {
         record_set(record, "kind", "step");
@@ -207,9 +196,7 @@ static bool run(const struct case_options *c, const struct arguments *a, const s
     }
     step_answer_free(answer);
     step_plan_clear(&plan);
-    if (good && timeline) return new_file_commit(timeline, error);
-    new_file_discard(timeline);
-    return good;
+    return timeline_file_close(timeline, good, error);
 }
 
 int command_step(int argc, char **argv)

@@ -4,10 +4,11 @@ if ! { (ulimit -v $limit; "$EPTWIN" --version >/dev/null 2>&1); } 2>/dev/null; t
     grep -v "^status" "$SOURCE/tests/cli/memory_out.expected"
     exit
 fi
-try() { echo "\$ eptwin $*"; (ulimit -v $limit; "$EPTWIN" "$@" 2>&1; echo "exit $?"); }
-case='--cluster h800-cx7 --num-ranks 16 --output out.csv'
+try() { echo "\$ eptwin $*"; (ulimit -v $limit; "$EPTWIN" "$@" 2>&1; echo "exit $?") |
+    grep -v "about\|note" | sed "s/([0-9]* x [0-9]* bytes)/(N x N bytes)/"; }
+case='--cluster h800-cx7 --output out.csv'
 echo '# the engine'
-try simulate $case --kernel ll --num-tokens 8 --timeline t.json --timeline-spans 100000000
+try simulate $case --num-ranks 1024 --kernel ll --num-tokens 128
 echo '# GLib'
-try simulate $case --kernel ll --num-tokens 1000000
+try simulate $case --num-ranks 16 --kernel ll --num-tokens 1000000
 ls

@@ -85,6 +85,5 @@ run --cluster $cluster $small --output /dev/full
 run --cluster $cluster $small --timeline source
 run --cluster $cluster $small --timeline no/such/folder.json
 run --cluster $cluster $small --timeline t.json --output no/such/folder.csv
-run --cluster $cluster $small --timeline t.json --timeline-spans 0
 trace whole.npy --timeline t.json --layers all
 ls

@@ -66,7 +66,8 @@ static bool weights_begin(struct trace_writer *w, GError **error)
         return false;
     }
     const uint64_t shape[5] = { info->steps, w->summary->weight_layers, info->ranks, info->tokens_max, info->topk };
-    w->weights_output = output_open(path, zstd ? (w->options->level ? w->options->level : 3) : 0, error);
+    w->weights_output =
+        output_open(path, zstd ? OUTPUT_ZSTD : OUTPUT_PLAIN, w->options->level ? w->options->level : 3, error);
     if (w->summary->weight_layers < info->layers) {
         g_autofree char *list = weight_layers_list(w);
         w->note = g_strdup_printf("not all layers have weights: read them as %s@%s", path, list);

@@ -1,0 +1,32 @@
+/* output.h - bytes on their way to a new file (new_file.h), buffered, and compressed where that is wanted.
+ *
+ * Knows no format of what it writes. */
+#ifndef SIM_OUTPUT_H
+#define SIM_OUTPUT_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum output_packing { OUTPUT_PLAIN, OUTPUT_ZSTD, OUTPUT_GZIP };
+
+/* What the name says: zstd for ".zst", gzip for ".gz". */
+enum output_packing output_packing_named(const char *path);
+
+struct output;
+
+/* level is the packing's own; OUTPUT_PLAIN has none.  NULL and *error as new_file_open(). */
+struct output *output_open(const char *path, enum output_packing packing, int level, GError **error);
+bool output_write(struct output *output, const void *data, size_t size, GError **error);
+/* Bytes written so far, before compression. */
+uint64_t output_offset(const struct output *output);
+
+/* Writes what is left, before other work and output_commit(): nothing can be written after it. */
+bool output_end(struct output *output, GError **error);
+/* Ends the file: under its name now, when good; gone otherwise.  Frees the output either way. */
+bool output_commit(struct output *output, GError **error);
+/* Gives up: leaves nothing behind.  NULL is accepted. */
+void output_discard(struct output *output);
+
+#endif
