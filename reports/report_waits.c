@@ -29,8 +29,8 @@ static double cell_value(const struct wait_matrix *m, guint row, guint column, g
 {
     double worst = NAN;
     for (guint r = row * step; r < MIN((row + 1) * step, m->ranks); r++)
-        for (guint c = column * step; c < MIN((column + 1) * step, m->ranks); c++) {
-            const double value = m->us[(gsize)r * m->ranks + c];
+        for (guint c = column * step; m->us[r] && c < MIN((column + 1) * step, m->ranks); c++) {
+            const double value = m->us[r][c];
             if (isnan(worst) || (ratio ? ratio_distance(value) > ratio_distance(worst) : value > worst)) worst = value;
         }
     return worst;
@@ -39,11 +39,15 @@ static double cell_value(const struct wait_matrix *m, guint row, guint column, g
 /* Measured over predicted, where both are long enough to tell. */
 static struct wait_matrix matrix_ratio(const struct wait_matrix *predicted, const struct wait_matrix *measured)
 {
-    struct wait_matrix m = { predicted->ranks, g_new(double, (gsize)predicted->ranks * predicted->ranks) };
+    struct wait_matrix m = { predicted->ranks, g_new0(double *, predicted->ranks) };
     const double least = fmax(wait_matrix_most_us(predicted), wait_matrix_most_us(measured)) * 0.001;
-    for (gsize i = 0; i < (gsize)m.ranks * m.ranks; i++) {
-        const double p = predicted->us[i], q = measured->us[i];
-        m.us[i] = isfinite(p) && isfinite(q) && p > least && q > least ? q / p : NAN;
+    for (guint rank = 0; rank < m.ranks; rank++) {
+        if (!predicted->us[rank] || !measured->us[rank]) continue;
+        m.us[rank] = g_new(double, m.ranks);
+        for (guint peer = 0; peer < m.ranks; peer++) {
+            const double p = predicted->us[rank][peer], q = measured->us[rank][peer];
+            m.us[rank][peer] = isfinite(p) && isfinite(q) && p > least && q > least ? q / p : NAN;
+        }
     }
     return m;
 }
@@ -145,17 +149,11 @@ static gint waited_order(gconstpointer a, gconstpointer b)
 static GArray *waited_find(const struct wait_matrix *m)
 {
     GArray *list = g_array_new(FALSE, FALSE, sizeof(struct waited));
+    g_autofree double *mean_us = g_new(double, m->ranks);
+    wait_matrix_awaited(m, 0, mean_us);
     for (guint peer = 0; peer < m->ranks; peer++) {
-        double sum = 0;
-        guint count = 0;
-        for (guint rank = 0; rank < m->ranks; rank++) {
-            const double value = m->us[(gsize)rank * m->ranks + peer];
-            if (rank == peer || !(value > 0)) continue;
-            sum += value;
-            count++;
-        }
-        const struct waited w = { peer, count ? sum / count : 0 };
-        if (count) g_array_append_val(list, w);
+        const struct waited w = { peer, mean_us[peer] };
+        if (!isnan(w.mean_us)) g_array_append_val(list, w);
     }
     g_array_sort(list, waited_order);
     return list;

@@ -10,13 +10,6 @@ enum { RANKS_MAX = 65536 };
 
 /* ---- the matrix ---- */
 
-static void matrix_make(struct wait_matrix *m, uint32_t ranks)
-{
-    m->ranks = ranks;
-    m->us = g_new(double, (gsize)ranks *ranks);
-    for (gsize i = 0; i < (gsize)ranks * ranks; i++) m->us[i] = NAN;
-}
-
 bool wait_matrix_read(const struct record *record, const char *phase, struct wait_matrix *m)
 {
     *m = (struct wait_matrix){ 0 };
@@ -27,14 +20,16 @@ bool wait_matrix_read(const struct record *record, const char *phase, struct wai
         g_autofree double *list = record_row_list(row, &count);
         if (!list || count < 2 || count > RANKS_MAX || (m->ranks && count != m->ranks) || (uint32_t)row->rank >= count)
             continue;
-        if (!m->ranks) matrix_make(m, count);
-        memcpy(&m->us[(gsize)row->rank * count], list, count * sizeof *list);
+        if (!m->ranks) *m = (struct wait_matrix){ count, g_new0(double *, count) };
+        g_free(m->us[row->rank]); /* the last of several rows counts */
+        m->us[row->rank] = g_steal_pointer(&list);
     }
     return m->ranks > 0;
 }
 
 void wait_matrix_clear(struct wait_matrix *m)
 {
+    for (uint32_t rank = 0; rank < m->ranks; rank++) g_free(m->us[rank]);
     g_free(m->us);
     *m = (struct wait_matrix){ 0 };
 }
@@ -42,8 +37,22 @@ void wait_matrix_clear(struct wait_matrix *m)
 double wait_matrix_most_us(const struct wait_matrix *m)
 {
     double most = 0;
-    for (gsize i = 0; i < (gsize)m->ranks * m->ranks; i++) most = fmax(most, m->us[i]);
+    for (uint32_t rank = 0; rank < m->ranks; rank++)
+        for (uint32_t peer = 0; m->us[rank] && peer < m->ranks; peer++) most = fmax(most, m->us[rank][peer]);
     return most;
+}
+
+void wait_matrix_awaited(const struct wait_matrix *m, double above_us, double *mean_us)
+{
+    g_autofree double *sum = g_new0(double, m->ranks);
+    g_autofree uint32_t *count = g_new0(uint32_t, m->ranks);
+    for (uint32_t rank = 0; rank < m->ranks; rank++)
+        for (uint32_t peer = 0; m->us[rank] && peer < m->ranks; peer++) {
+            if (peer == rank || !(m->us[rank][peer] > above_us)) continue;
+            sum[peer] += m->us[rank][peer];
+            count[peer]++;
+        }
+    for (uint32_t peer = 0; peer < m->ranks; peer++) mean_us[peer] = count[peer] ? sum[peer] / count[peer] : NAN;
 }
 
 /* ---- shares ---- */
@@ -65,29 +74,30 @@ uint32_t wait_share_find(const char *name)
     return share;
 }
 
-/* Mean over the others of a rank's row, or of its column; NAN where nothing is known of them. */
-static double mean_of_others(const struct wait_matrix *m, uint32_t rank, bool column)
+/* mean[rank]: the mean over the others that the rank waits for; NAN where nothing is known of them. */
+static void waiting_means(const struct wait_matrix *m, double *mean_us)
 {
-    double sum = 0;
-    uint32_t count = 0;
-    for (uint32_t other = 0; other < m->ranks; other++) {
-        const double us = m->us[column ? (gsize)other * m->ranks + rank : (gsize)rank * m->ranks + other];
-        if (other == rank || isnan(us)) continue;
-        sum += us;
-        count++;
+    for (uint32_t rank = 0; rank < m->ranks; rank++) {
+        double sum = 0;
+        uint32_t count = 0;
+        for (uint32_t peer = 0; m->us[rank] && peer < m->ranks; peer++) {
+            if (peer == rank || isnan(m->us[rank][peer])) continue;
+            sum += m->us[rank][peer];
+            count++;
+        }
+        mean_us[rank] = count ? sum / count : NAN;
     }
-    return count ? sum / count : NAN;
 }
 
 /* Longest, median and shortest mean over ranks; false where none is known. */
-static bool means_sum_up(const struct wait_matrix *m, bool column, double us[3])
+static bool means_sum_up(const struct wait_matrix *m, bool awaited, double us[3])
 {
     g_autofree double *mean = g_new(double, m->ranks);
     uint32_t count = 0;
-    for (uint32_t rank = 0; rank < m->ranks; rank++) {
-        const double one = mean_of_others(m, rank, column);
-        if (!isnan(one)) mean[count++] = one;
-    }
+    if (awaited) wait_matrix_awaited(m, -INFINITY, mean);
+    else waiting_means(m, mean);
+    for (uint32_t rank = 0; rank < m->ranks; rank++)
+        if (!isnan(mean[rank])) mean[count++] = mean[rank];
     us[0] = stats_max(mean, count);
     us[1] = stats_median(mean, count);
     us[2] = stats_min(mean, count);
@@ -101,10 +111,10 @@ static void extremes_sum_up(const struct wait_matrix *m, double us[2])
     uint32_t count = 0;
     for (uint32_t rank = 0; rank < m->ranks; rank++) {
         most[count] = least[count] = NAN;
-        for (uint32_t peer = 0; peer < m->ranks; peer++) {
+        for (uint32_t peer = 0; m->us[rank] && peer < m->ranks; peer++) {
             if (peer == rank) continue;
-            most[count] = fmax(most[count], m->us[(gsize)rank * m->ranks + peer]); /* not a NAN, if one is none */
-            least[count] = fmin(least[count], m->us[(gsize)rank * m->ranks + peer]);
+            most[count] = fmax(most[count], m->us[rank][peer]); /* not a NAN, if one is none */
+            least[count] = fmin(least[count], m->us[rank][peer]);
         }
         count += !isnan(most[count]);
     }

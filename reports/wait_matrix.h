@@ -4,19 +4,23 @@
 #define REPORTS_WAIT_MATRIX_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include "reports/record.h"
 
-/* The mean time that a worker of rank which waited for peer waited. */
+/* The mean time that a worker of rank which waited for peer waited.  A record may tell it of few of many ranks, so the
+ * others have no row. */
 struct wait_matrix {
     uint32_t ranks;
-    double *us; /* [rank * ranks + peer], NAN where the record tells nothing */
+    double **us; /* [rank][peer]; a rank's row is NULL where the record tells nothing of it */
 };
 
 /* False, and a matrix without ranks, where the record has no waits of the phase.  Free with wait_matrix_clear(). */
 bool wait_matrix_read(const struct record *record, const char *phase, struct wait_matrix *m);
 void wait_matrix_clear(struct wait_matrix *m);
 double wait_matrix_most_us(const struct wait_matrix *m); /* 0 of nothing */
+/* mean[peer]: the mean over the other ranks that wait for the peer longer than above_us; NAN where none does. */
+void wait_matrix_awaited(const struct wait_matrix *m, double above_us, double *mean_us);
 
 /* What a matrix looks like, whichever rank stands out: how long the others wait for a rank ("awaited"), how long a rank
  * waits for the others ("waiting"), the means over these, of the rank of which that is the longest, the median, and
