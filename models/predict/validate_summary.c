@@ -22,15 +22,15 @@ static void group_free(gpointer data)
     g_free(group);
 }
 
-static struct group *group_find(GPtrArray *groups, const char *name)
+/* named: the groups by their names. */
+static struct group *group_find(GPtrArray *groups, GHashTable *named, const char *name)
 {
-    for (guint i = 0; i < groups->len; i++) {
-        struct group *group = groups->pdata[i];
-        if (strcmp(group->name, name) == 0) return group;
-    }
-    struct group *group = g_new(struct group, 1);
+    struct group *group = g_hash_table_lookup(named, name);
+    if (group) return group;
+    group = g_new(struct group, 1);
     *group = (struct group){ .name = g_strdup(name), .error = g_array_new(FALSE, FALSE, sizeof(double)) };
     g_ptr_array_add(groups, group);
+    g_hash_table_insert(named, group->name, group);
     return group;
 }
 
@@ -85,11 +85,12 @@ static char *row_group_name(const struct validate_table *table, const struct val
 static void groups_append(const struct validate_table *table, const char *by, struct text_table *out)
 {
     g_autoptr(GPtrArray) groups = g_ptr_array_new_with_free_func(group_free);
+    g_autoptr(GHashTable) named = g_hash_table_new(g_str_hash, g_str_equal);
     for (uint32_t i = 0; i < table->row_count; i++) {
         const struct validate_row *row = &table->row[i];
         if (row->problem || isnan(row->error_pct)) continue;
         g_autofree char *name = by ? row_group_name(table, row, by) : g_strdup("");
-        g_array_append_val(group_find(groups, name)->error, row->error_pct);
+        g_array_append_val(group_find(groups, named, name)->error, row->error_pct);
     }
     g_ptr_array_sort(groups, group_compare);
     for (guint i = 0; i < groups->len; i++) group_row_append(out, by ? by : "all", groups->pdata[i]);

@@ -151,13 +151,16 @@ static void header_check(struct reader *reader)
 {
     struct validate_table *table = reader->table;
     GString *warning = g_string_new(NULL);
+    g_autoptr(GHashTable) seen = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL); /* meaning: column */
     for (uint32_t i = 0; i < table->column_count && !reader->error; i++) {
         const char *name = table->column[i], *nearest = label_nearest(name);
-        for (uint32_t j = 0; j < i && !reader->error; j++)
-            if (*name && column_is(column_meaning(name), column_meaning(table->column[j])))
-                g_set_error(&reader->error, VALIDATE_ERROR, VALIDATE_ERROR_TABLE,
-                            "%s:%u: expected each column once, found '%s' and '%s'", table->path, reader->line,
-                            table->column[j], name);
+        g_autofree char *meaning = g_ascii_strdown(column_meaning(name), -1);
+        const char *before = *name ? g_hash_table_lookup(seen, meaning) : NULL;
+        if (before)
+            g_set_error(&reader->error, VALIDATE_ERROR, VALIDATE_ERROR_TABLE,
+                        "%s:%u: expected each column once, found '%s' and '%s'", table->path, reader->line, before,
+                        name);
+        g_hash_table_insert(seen, g_steal_pointer(&meaning), table->column[i]);
         if (nearest)
             g_string_append_printf(warning, "%s:%u: warning: column '%s' is taken as a label; did you mean '%s'?\n",
                                    table->path, reader->line, name, nearest);
