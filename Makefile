@@ -124,9 +124,17 @@ screenshot: $(build)/eptwin
 accuracy: $(build)/eptwin
 	@set -f; tests/accuracy/run $(build)/eptwin $(ONLY)
 
-## bench: speed of the engine, the readers and the simulator, medians of several runs
-bench: $(build)/eptwin $(benches)
+ifdef BASE
+base := $(build)/base/$(shell git rev-parse --verify --short '$(BASE)^{commit}')
+endif
+## bench: speed of the engine, the readers and the simulator, medians of several runs; BASE=REV: beside that commit's
+bench: $(build)/eptwin $(benches) $(if $(BASE),$(base)/build/eptwin)
+	@tests/bench-runs $(build)/eptwin $(if $(BASE),$(base)/build/eptwin)
 	@for b in $(benches); do $$b || exit 1; done
+
+$(build)/base/%/build/eptwin:
+	@mkdir -p $(build)/base/$* && git archive $* | tar -x -C $(build)/base/$*
+	@+env -u MAKEFLAGS $(MAKE) -C $(build)/base/$* BASE= build/eptwin
 
 ## bench-peers: the same all-to-allv in SimGrid and ns-3, where they are installed; PEERS=all for the large ones too
 bench-peers: $(build)/eptwin $(build)/tests/peers/list $(peers)
