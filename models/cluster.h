@@ -84,19 +84,21 @@ struct cluster_gpu {
     uint64_t stage_ps;            /* a fence of the SM before what a warp has made is stored by the bulk engine */
     uint64_t
         look_ps; /* for each 512 bytes of a row that is summed and each further row that the loops may have to sum */
-    uint64_t stretch_ps;        /* a stretch of a sum that the bulk engine brings ahead and stores, beside its rows */
-    uint64_t stretch_row_ps;    /* each row of it */
-    uint64_t host_fence_ps;     /* a release to the system after stores to the host's memory; 0: as others */
-    uint64_t host_look_ps;      /* a read of a word in the host's memory */
-    uint64_t host_look_turn_ps; /* each of several reads of the same 64 bytes there, which wait for one another */
-    uint64_t row_ps;            /* a row by loads and stores beside its waits and bytes */
-    uint64_t seek_ps;           /* more where the warp looks for its rows itself */
-    uint64_t row_rate_bps;      /* its bytes by one warp */
-    uint64_t release_ps;        /* an atomic on own memory that releases: until the warp goes on */
-    uint64_t release_stores_ps; /* the same where warps of the SM have just stored rows; 0: as release_ps */
-    uint64_t release_system_ps; /* a release to the system where nothing was stored */
-    uint64_t fresh_rate_bps;    /* bytes read plus written where rows just written are read; 0: as hbm_rate_bps */
-    uint64_t sum_sm_rate_bps;   /* bytes read by sums out of shared memory, one SM */
+    uint64_t stretch_ps;          /* a stretch of a sum that the bulk engine brings ahead and stores, beside its rows */
+    uint64_t stretch_row_ps;      /* each row of it */
+    uint64_t host_fence_ps;       /* a release to the system after stores to the host's memory; 0: as others */
+    uint64_t host_look_ps;        /* a read of a word in the host's memory */
+    uint64_t host_look_turn_ps;   /* each of several reads of the same 64 bytes there, which wait for one another */
+    uint64_t row_ps;              /* a row by loads and stores beside its waits and bytes */
+    uint64_t seek_ps;             /* more where the warp looks for its rows itself */
+    uint64_t row_rate_bps;        /* its bytes by one warp */
+    uint64_t release_ps;          /* an atomic on own memory that releases: until the warp goes on */
+    uint64_t release_stores_ps;   /* the same where warps of the SM have just stored rows; 0: as release_ps */
+    uint64_t release_system_ps;   /* a release to the system where nothing was stored */
+    uint64_t fresh_rate_bps;      /* bytes read plus written where rows just written are read; 0: as hbm_rate_bps */
+    uint64_t sum_far_sm_rate_bps; /* bytes that sums of rows read out of memory, not the L2, one SM */
+    uint64_t add_rate_bps;        /* bytes that a warp of such sums turns into single precision and adds */
+    uint64_t sum_sm_rate_bps;     /* bytes read by sums out of shared memory, one SM */
     uint64_t logs_warp_rate_bps, logs_sm_rate_bps; /* BF16 in shared memory turned into LogFMT; 0: takes no time */
     uint64_t exps_warp_rate_bps, exps_sm_rate_bps; /* BF16 that comes out of it, weighted and added; 0: the same */
     uint64_t peek_ps;                              /* a load from a peer's memory, there and back */

@@ -216,9 +216,9 @@ static void test_what_if(void)
                                               "  Both are bound by sm.\n"));
     g_string_truncate(words, 0);
     record_add_text(a, "sum", RECORD_ALL, "bottleneck", "link");
-    record_add_text(a, "sum", RECORD_ALL, "busiest_link", "leaf0-spine0");
+    record_add_text(a, "sum", RECORD_ALL, "bottleneck_part", "leaf0-spine0");
     record_add_text(b, "sum", RECORD_ALL, "bottleneck", "link");
-    record_add_text(b, "sum", RECORD_ALL, "busiest_link", "leaf1-spine0");
+    record_add_text(b, "sum", RECORD_ALL, "bottleneck_part", "leaf1-spine0");
     for (int i = 0; i < 2; i++) record_add(both[i], "sum", RECORD_ALL, "time_us", 1, "us");
     compare_free(compare);
     compare = compared(a, b, false);

@@ -663,6 +663,43 @@ static void test_brought(void)
     }
 }
 
+/* Sums of rows straight out of memory: a wait of 200 ns before each and one for each 512 B in flight; adding takes time
+ * behind them, and the loads of two such workers share their SM, but not where the rows lie in the L2. */
+static void test_summed_far(void)
+{
+    static const struct {
+        uint32_t workers, added_bytes;
+        bool fresh;
+        uint64_t ns;
+    } sums[] = {
+        { 1, 0, false, 600 },
+        { 1, 1000, false, 1600 },
+        { 2, 0, false, 2038 },
+        { 2, 0, true, 600 },
+    };
+    for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++) {
+        struct stage *s = stage_new(1, 1);
+        s->cluster.gpu.scan_row_ps = s->cluster.gpu.engine.in_ps = 200 * PS_PER_NS;
+        s->cluster.gpu.sum_far_sm_rate_bps = s->cluster.gpu.add_rate_bps = 8000000000;
+        const struct operation sum = { .verb = SUM,
+                                       .rows = 1,
+                                       .size_bytes = 1024,
+                                       .pattern = { .in_flight = 2,
+                                                    .steps = 2,
+                                                    .added_bytes = sums[i].added_bytes,
+                                                    .fresh = sums[i].fresh,
+                                                    .footprint_bytes = 1 } };
+        s->cluster.gpu.sum_far_sm_rate_bps *= sums[i].workers == 1 ? 1000 : 1;
+        for (uint32_t k = 0; k < sums[i].workers; k++) {
+            PLAY(s, 0, 1, sum);
+            s->player[k].worker.sm = 0;
+        }
+        stage_run(s);
+        CU_ASSERT(about(s->result[0].time_ps, (1010 + sums[i].ns) * PS_PER_NS));
+        free(s);
+    }
+}
+
 /* Copies in step: the waits of a round hide nobody's bytes, and a word that is written alone takes a sector. */
 static void test_in_step(void)
 {
@@ -1917,6 +1954,7 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "rows that warps look for", test_sought);
     CU_add_test(suite, "sums", test_sums);
     CU_add_test(suite, "rows brought whole", test_brought);
+    CU_add_test(suite, "rows summed out of memory", test_summed_far);
     CU_add_test(suite, "copies in step", test_in_step);
     CU_add_test(suite, "posted stores", test_posted);
     CU_add_test(suite, "split lines", test_split);

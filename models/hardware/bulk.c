@@ -68,7 +68,13 @@ uint64_t bulk_rows(struct world_rank *rank, const struct fabric_work *work, cons
     const uint64_t out_ps = work->write_bytes ? gpu->engine.out_ps : 0; /* else it stays in shared memory */
     const uint64_t first_ps = out_ps + (sum ? (p->steps + 1) * wait_ps : in_ps);
     const uint64_t row_ps = out_ps + (sum ? (p->steps + waits) * wait_ps : in_ps);
-    uint64_t end = start_ps + rounds * row_ps;
+    /* A sum that stays in shared memory is written where the row before it lies, until that is stored. */
+    const uint64_t staged_ps = sum && !work->write_bytes ? worker_staged_ps(rank->now.worker) : 0;
+    if (staged_ps > start_ps + wait_ps) start_ps = staged_ps - wait_ps;
+    uint64_t end = start_ps + rounds * (row_ps + rate_time(w->add, p->added_bytes));
+    if (sum && !p->fresh)
+        end = later(end, own_reserve(rank, &rank->far[rank->now.worker->sm], now,
+                                     rate_time(w->sum_far, work->read_bytes), work->read_bytes));
     if (!sum)
         end =
             later(end, own_reserve(rank, &rank->sm[rank->now.worker->sm], now,

@@ -511,6 +511,8 @@ static void gpu_init(struct world *w)
     w->fresh = rate_make(c->gpu.fresh_rate_bps ? c->gpu.fresh_rate_bps : c->gpu.hbm_rate_bps);
     w->reduce_made = rate_make(c->gpu.reduce_made_sm_rate_bps);
     w->sum_sm = rate_make(c->gpu.sum_sm_rate_bps);
+    w->sum_far = rate_make(c->gpu.sum_far_sm_rate_bps);
+    w->add = rate_make(c->gpu.add_rate_bps);
     w->logs = (struct work_rates){ 0, rate_make(c->gpu.logs_warp_rate_bps), rate_make(c->gpu.logs_sm_rate_bps) };
     w->exps = (struct work_rates){ 0, rate_make(c->gpu.exps_warp_rate_bps), rate_make(c->gpu.exps_sm_rate_bps) };
     w->egress_unaligned = rate_make(c->nvlink.unaligned_rate_bps);

@@ -320,6 +320,7 @@ static void rank_init(struct world *w, uint32_t index)
     rank->watch_first = UINT32_MAX;
     rank->slow = o->slow && o->slow[index] ? o->slow[index] : WORLD_SLOW_ONE;
     rank->sm = memory_new(w->sm_count, sizeof rank->sm[0]);
+    rank->far = memory_new(w->sm_count, sizeof rank->far[0]);
     rank->sm_cpc = memory_new(w->sm_count, sizeof rank->sm_cpc[0]);
     rank->shares.cpcs = w->cluster->gpu.cpcs.cpcs;
     rank->stored_ps = memory_new(w->sm_count, sizeof rank->stored_ps[0]);
@@ -417,6 +418,7 @@ void world_free(struct world *w)
     for (uint32_t i = 0; w->rank && i < w->options.ranks; i++) {
         struct world_rank *rank = &w->rank[i];
         free(rank->sm);
+        free(rank->far);
         free(rank->sm_cpc);
         free(rank->engine);
         free(rank->stored_ps);

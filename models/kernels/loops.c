@@ -84,6 +84,7 @@ static const struct word {
     { "in-turn", FIELD(in_turn), FLAG, 0, 0, "sums: each row of a stretch is awaited before the next is asked for" },
     { "fenced", FIELD(fenced), FLAG, 0, 0, "sums: the bulk engine stores each stretch, after a fence of the SM" },
     { "ahead", FIELD(ahead), FLAG, 0, 0, "sums, fenced: it also brings them, the next while one is summed" },
+    { "added", FIELD(added_bytes), U32, 0, 0, "sums: bytes of the rows of one sum that are added in single precision" },
     { "logs", FIELD(logs_bytes), U32, 0, 0, "BF16 of a row that is turned into logarithms, or back" },
     { "sized", FIELD(sized), FLAG, 0, 0, "bulk sums: a row's length stands in front of it and is read before" },
 };

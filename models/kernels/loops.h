@@ -56,7 +56,7 @@ struct loop {
     uint8_t steps, after, scattered, places, lines;
     uint8_t source_line;
     uint16_t shared_bytes, stride;
-    uint32_t logs_bytes;
+    uint32_t logs_bytes, added_bytes;
     uint32_t number; /* of its site: tells arrays apart */
     bool sized, lined, sought, packed, packed_source, staged, alone, rest_alone, in_turn, fenced, ahead, chase, fresh,
         unseen, posted, in_step;

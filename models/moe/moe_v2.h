@@ -146,7 +146,7 @@ struct v2_rank {
     uint32_t dispatch_warps, combine_warps, copy_warps, reduce_warps; /* of an SM; the first two in direct mode */
     uint32_t combine_buffer_bytes;                                    /* of a warp, in shared memory */
     struct fabric_given stage[2][128 / V2_SHARED_ALIGN];              /* of rows, of tokens; by place in a line */
-    struct fabric_given copy, reduce, merge, gather[V2_ROWS_AT_ONCE];
+    struct fabric_given copy, reduce, merge, gather[HT_TOPK_MAX];
     uint32_t *position; /* [tokens][targets] as in struct ht_layout, for these channels */
     uint32_t pass_max;
     struct v2_pass *pass;           /* [channel][pass_max] */

@@ -79,7 +79,7 @@ static enum worker_step row_stage(struct v2_warp *p)
                                                    .rows = 1,
                                                    .read_bytes = rows * row_bytes,
                                                    .site = SITE_V2_GATHER_ROW,
-                                                   .given = &p->rank->gather[moe_min(rows, V2_ROWS_AT_ONCE) - 1] });
+                                                   .given = &p->rank->gather[rows - 1] });
     p->staged = true;
     return WORKER_MORE;
 }
@@ -157,8 +157,9 @@ void v2_direct_combine_launch(struct v2_rank *r)
     const uint32_t share = (rows + sms * warps - 1) / (sms * warps);
     if (r->ht.base.fabric->payload) ht_tensors_combine(&r->ht);
     v2_gate_launch(r, V2_UP, 0);
-    for (uint32_t i = 0; i < V2_ROWS_AT_ONCE; i++)
-        r->gather[i] = (struct fabric_given){ .size = { i + 1, r->ht.g.topk, r->ht.g.ranks } };
+    for (uint32_t i = 0; i < r->ht.g.topk; i++)
+        r->gather[i] =
+            (struct fabric_given){ .size = { i + 1, r->ht.g.topk, r->ht.g.ranks, r->ht.combine_slot.row_bytes } };
     for (uint32_t i = 0; i < sms * warps; i++) {
         struct v2_warp *p = &r->warp[i];
         const uint32_t warp = (i / sms + r->ht.g.self) % warps, first = moe_min((warp * sms + i % sms) * share, rows);

@@ -183,9 +183,16 @@ void v2_copy_launch(struct v2_rank *r)
 void v2_reduce_launch(struct v2_rank *r)
 {
     const struct ht_rank *h = &r->ht;
+    const uint32_t most = v2_sends_all(h->base.options) ? h->g.topk : moe_min(h->layout.targets, h->g.topk);
+    const uint32_t biases = h->base.options->num_bias;
     uint64_t rows = 0;
-    for (uint32_t t = 0; t < h->g.tokens; t++) rows += back_rows(r, t);
-    r->reduce =
-        (struct fabric_given){ .size = { moe_min(h->layout.targets, h->g.topk), rows * h->combine_slot.row_bytes } };
+    bool several = biases > 0; /* else they are added in pairs as they are */
+    for (uint32_t t = 0; t < h->g.tokens; t++) {
+        const uint32_t back = back_rows(r, t);
+        rows += back;
+        several |= back > 2;
+    }
+    const uint64_t row_bytes = h->combine_slot.row_bytes, summed = several ? (most + biases) * row_bytes : 0;
+    r->reduce = (struct fabric_given){ .size = { most, biases, rows * h->combine_slot.row_bytes, summed } };
     epilogue_launch(r, true, h->g.tokens, r->reduce_warps);
 }
