@@ -229,6 +229,7 @@ struct fabric_needs {
     uint64_t touched_bytes; /* what a rank reads and writes before it touches the same again, about; 0: not known */
 };
 
+/* What a world implements: eleven operations, and two hints. */
 struct fabric_ops {
     const char *name;
     uint64_t (*now_ps)(const struct fabric *f);
@@ -244,7 +245,7 @@ struct fabric_ops {
     void (*work)(struct fabric *f, struct fabric_worker *w, const struct fabric_work *work);
     void (*watch)(struct fabric *f, struct fabric_worker *w, uint32_t word, uint32_t word_count, uint64_t least);
     void (*wake_at)(struct fabric *f, struct fabric_worker *w, uint64_t time_ps);
-    /* A worker will soon post on that QP, or add to that word: their memory may be fetched ahead.  NULL: of no use. */
+    /* Hints: a worker will soon post on that QP, or add to that word: their memory may be fetched ahead.  NULL: of no use. */
     void (*queue_ahead)(const struct fabric *f, uint16_t peer, uint16_t queue);
     void (*word_ahead)(const struct fabric *f, uint32_t word);
 };
