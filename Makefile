@@ -106,7 +106,8 @@ check-cli: $(build)/eptwin
 
 ## check-readme: what READMEs and guides show of eptwin, run as typed; README=update writes what is printed now
 check-readme: $(build)/eptwin
-	@EPTWIN=$(abspath $(build)/eptwin) tests/readme-examples $(if $(README),--$(README)) $(wildcard README.md */README.md */guide-*.md */*/README.md)
+	@EPTWIN=$(abspath $(build)/eptwin) tests/readme-examples $(if $(README),--$(README)) \
+	    $(wildcard README.md */README.md */guide-*.md */*/README.md)
 
 ## check-verbs: conformance, two worlds and replays on real verbs (soft-RoCE) in a small virtual machine
 check-verbs: $(build)/eptwin $(tests) $(build)/tests/bench_verbs

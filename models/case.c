@@ -146,10 +146,14 @@ static const struct field field_table[] = {
     COUNT("rdma-chunk", rdma_chunk, MAKES, 0, 65536, 0, "Dispatch: tokens in an RDMA chunk (0: as recommended)"),
     COUNT("nvl-buffer", nvl_buffer, MAKES, 0, 65536, 0, "Dispatch: slots of an NVLink ring (0: as recommended)"),
     COUNT("rdma-buffer", rdma_buffer, MAKES, 0, 65536, 0, "Dispatch: slots of an RDMA ring (0: as recommended)"),
-    COUNT("combine-nvl-chunk", combine_nvl_chunk, MAKES, 0, 65536, 0, "The same of combine"),
-    COUNT("combine-rdma-chunk", combine_rdma_chunk, MAKES, 0, 65536, 0, "The same of combine"),
-    COUNT("combine-nvl-buffer", combine_nvl_buffer, MAKES, 0, 65536, 0, "The same of combine"),
-    COUNT("combine-rdma-buffer", combine_rdma_buffer, MAKES, 0, 65536, 0, "The same of combine"),
+    COUNT("combine-nvl-chunk", combine_nvl_chunk, MAKES, 0, 65536, 0,
+          "Combine: tokens in an NVLink chunk (0: as recommended)"),
+    COUNT("combine-rdma-chunk", combine_rdma_chunk, MAKES, 0, 65536, 0,
+          "Combine: tokens in an RDMA chunk (0: as recommended)"),
+    COUNT("combine-nvl-buffer", combine_nvl_buffer, MAKES, 0, 65536, 0,
+          "Combine: slots of an NVLink ring (0: as recommended)"),
+    COUNT("combine-rdma-buffer", combine_rdma_buffer, MAKES, 0, 65536, 0,
+          "Combine: slots of an RDMA ring (0: as recommended)"),
     { "seed", FIELD_SEED, WORK | MAKES | ROUTES | DRAWS, AT(seed), 0, 0, 0, NULL, "N",
       "Seed of all that is drawn (default 0)", NULL },
     CHOICE("data", data, 0, "pattern|constant|random",
@@ -469,7 +473,7 @@ void case_topics(struct case_options *c, struct command_topic topic[CASE_TOPICS]
     GOptionEntry *next = entry;
     entries_case = c;
     for (size_t t = 0; t < CASE_TOPICS; t++) {
-        topic[t] = (struct command_topic){ case_topic_table[t].title, next };
+        topic[t] = (struct command_topic){ case_topic_table[t].title, next, true };
         g_auto(GStrv) names = g_strsplit(case_topic_table[t].names, " ", 0);
         for (char **name = names; *name; name++) {
             const struct field *f = name_matches(*name, processes_alias.name) ? &processes_alias : field_find(*name);

@@ -71,8 +71,10 @@ static bool size_parse(const struct case_options *c, struct coll_options *o, GEr
     if (!c->size) return true;
     if (o->kernel == COLL_ALLTOALLV)
         return case_refuse(error, "size: expected allgather, allreduce or p2p, found alltoallv");
-    if (cluster_parse_size(c->size, &o->size_bytes) && o->size_bytes >= 1 && o->size_bytes <= most) return true;
-    return case_refuse(error, "size: expected a size from 1 B to 1 GiB, such as 64KiB, found '%s'", c->size);
+    const bool read = g_ascii_string_to_unsigned(c->size, 10, 0, most, &o->size_bytes, NULL) ||
+                      cluster_parse_size(c->size, &o->size_bytes);
+    if (read && o->size_bytes >= 1 && o->size_bytes <= most) return true;
+    return case_refuse(error, "size: expected a size from 1 B to 1 GiB, such as 64KiB or 65536, found '%s'", c->size);
 }
 
 /* "A:B" of the device's SMs. */

@@ -276,7 +276,7 @@ static bool parse(struct arguments *a, int argc, char **argv, GError **error)
         COMMAND_LINE_OUTPUT(&a->output, "Write the file here (default: standard output)"),
         { 0 },
     };
-    const struct command_topic topics[] = { { "Options", own }, { 0 } };
+    const struct command_topic topics[] = { { "Options", own, false }, { 0 } };
     const struct command_line line = { .name = "cluster new", .about = about, .topics = topics };
     return command_line_parse(&line, argc, argv, NULL, error);
 }

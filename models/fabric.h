@@ -245,7 +245,8 @@ struct fabric_ops {
     void (*work)(struct fabric *f, struct fabric_worker *w, const struct fabric_work *work);
     void (*watch)(struct fabric *f, struct fabric_worker *w, uint32_t word, uint32_t word_count, uint64_t least);
     void (*wake_at)(struct fabric *f, struct fabric_worker *w, uint64_t time_ps);
-    /* Hints: a worker will soon post on that QP, or add to that word: their memory may be fetched ahead.  NULL: of no use. */
+    /* Hints: a worker will soon post on that QP, or add to that word, so their memory may be fetched now.
+     * NULL: of no use. */
     void (*queue_ahead)(const struct fabric *f, uint16_t peer, uint16_t queue);
     void (*word_ahead)(const struct fabric *f, uint32_t word);
 };

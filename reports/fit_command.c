@@ -71,7 +71,7 @@ int command_fit(int argc, char **argv)
           "GPUs: the cluster file that has what the record does not tell, as `include` names it", "NAME" },
         { 0 },
     };
-    const struct command_topic topics[] = { { "Options", entries }, { 0 } };
+    const struct command_topic topics[] = { { "Options", entries, false }, { 0 } };
     const struct command_line line = {
         .name = "fit", .arguments = "MEASURED...", .about = fit_about, .topics = topics
     };

@@ -43,11 +43,11 @@ static char *option_spelt(const GOptionEntry *e)
 
 static bool entry_shown(const GOptionEntry *e) { return *e->long_name && !(e->flags & G_OPTION_FLAG_HIDDEN); }
 
-static size_t option_columns(const struct command_topic *topics)
+static size_t option_columns(const struct command_topic *topics, bool all)
 {
     size_t columns = 0;
     for (const struct command_topic *t = topics; t->title; t++)
-        for (const GOptionEntry *e = t->entries; e->long_name; e++) {
+        for (const GOptionEntry *e = t->entries; (all || !t->shared) && e->long_name; e++) {
             g_autofree char *spelt = option_spelt(e);
             if (entry_shown(e) && strlen(spelt) <= HELP_OPTION_COLUMNS) columns = MAX(columns, strlen(spelt));
         }
@@ -64,32 +64,55 @@ static void option_append(GString *out, const GOptionEntry *e, size_t indent)
     wrapped_append(out, e->description ? e->description : "", indent, indent);
 }
 
-static void help_append(const struct command_line *line, GString *out)
+/* The names alone of options that other commands have too. */
+static void shared_append(const struct command_line *line, GString *out)
+{
+    bool any = false;
+    for (const struct command_topic *t = line->topics; t->title; t++) {
+        if (!t->shared) continue;
+        if (!any)
+            g_string_append_printf(out, "\nOptions that other commands have too, explained by eptwin %s --help all:\n",
+                                   line->name);
+        any = true;
+        g_autoptr(GString) names = g_string_new(NULL);
+        for (const GOptionEntry *e = t->entries; e->long_name; e++)
+            if (entry_shown(e)) g_string_append_printf(names, "--%s ", e->long_name);
+        g_string_append_printf(out, "  %s:", t->title);
+        wrapped_append(out, names->str, strlen(t->title) + 3, 4);
+    }
+}
+
+static void help_append(const struct command_line *line, bool all, GString *out)
 {
     static GOptionEntry help[] = { { "help", 'h', 0, G_OPTION_ARG_NONE, NULL, "Explain the command", NULL }, { 0 } };
-    const size_t indent = option_columns(line->topics);
+    const size_t indent = option_columns(line->topics, all);
     g_string_append_printf(out, "Usage: eptwin %s [OPTION...]%s%s\n\n%s\n", line->name, line->arguments ? " " : "",
                            line->arguments ? line->arguments : "", line->about);
     for (const struct command_topic *t = line->topics; t->title; t++) {
+        if (t->shared && !all) continue;
         g_string_append_printf(out, "\n%s:\n", t->title);
         for (const GOptionEntry *e = t->entries; e->long_name; e++)
             if (entry_shown(e)) option_append(out, e, indent);
         if (t == line->topics) option_append(out, help, indent);
     }
+    if (!all) shared_append(line, out);
     if (line->details) g_string_append_printf(out, "\n%s\n", line->details);
 }
 
-static bool help_wanted(int argc, char **argv)
+static bool help_wanted(int argc, char **argv, bool *all)
 {
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) return true;
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            *all = i + 1 < argc && strcmp(argv[i + 1], "all") == 0;
+            return true;
+        }
     return false;
 }
 
-static void help_print_and_end(const struct command_line *line)
+static void help_print_and_end(const struct command_line *line, bool all)
 {
     g_autoptr(GString) text = g_string_new(NULL);
-    help_append(line, text);
+    help_append(line, all, text);
     fputs(text->str, stdout);
     if (fflush(stdout) == 0 && !ferror(stdout)) exit(EXIT_OK);
     perror("eptwin: standard output");
@@ -210,7 +233,8 @@ static bool argument_check(const struct command_line *line, const char *text, GE
 
 bool command_line_parse(const struct command_line *line, int argc, char **argv, char ***words, GError **error)
 {
-    if (help_wanted(argc, argv)) help_print_and_end(line);
+    bool all = false;
+    if (help_wanted(argc, argv, &all)) help_print_and_end(line, all);
     g_auto(GStrv) rest = NULL;
     GOptionEntry remaining[] = {
         { G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &rest, NULL, NULL },

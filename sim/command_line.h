@@ -15,6 +15,7 @@ enum command_line_error { COMMAND_LINE_ERROR_OPTION };
 struct command_topic {
     const char *title;
     GOptionEntry *entries;
+    bool shared; /* with other commands: --help has the names alone, --help all explains them */
 };
 
 struct command_line {
@@ -28,7 +29,7 @@ struct command_line {
 /* Reads argv, whose first word is the command's name, into the variables of the entries.  *words gets what is no
  * option, in order, NULL-terminated (free with g_strfreev()); where words is NULL, there must be nothing.
  * With -h or --help among the words it prints the help to standard output and ends the process: status 0, or 1 where
- * that could not be written. */
+ * that could not be written.  With the word "all" behind that, the help explains shared topics too. */
 bool command_line_parse(const struct command_line *line, int argc, char **argv, char ***words, GError **error);
 
 /* Prints "eptwin NAME: MESSAGE" to standard error, frees error and returns the exit status that its code says. */

@@ -61,7 +61,8 @@ static void print_help(FILE *out)
           "\n"
           "  eptwin COMMAND [OPTION...]      run a command\n"
           "  eptwin COMMAND --help           explain a command and its options (or eptwin help COMMAND)\n"
-          "  eptwin --version                say which eptwin this is\n"
+          "  eptwin COMMAND --help all       explain options that other commands have too\n"
+          "  eptwin --version                say which eptwin this is (or -V)\n"
           "\n",
           out);
     for (int i = 0; i < COMMAND_COUNT; i++)
@@ -129,16 +130,17 @@ int main(int argc, char **argv)
     encoding_choose();
     g_log_set_default_handler(log_handle, NULL);
     static char help_option[] = "--help";
-    char *help_of[] = { argc > 2 ? argv[2] : NULL, help_option, NULL };
+    char *help_of[] = { argc > 2 ? argv[2] : NULL, help_option, argc > 3 ? argv[3] : NULL, NULL };
     const bool help = !strcmp(name, "help");
 
-    if (help && argc > 2 && command_find(argv[2])) return flush_output(command_find(argv[2])->run(2, help_of));
+    if (help && argc > 2 && command_find(argv[2]))
+        return flush_output(command_find(argv[2])->run(argc > 3 ? 3 : 2, help_of));
     if (help && argc > 2) return command_unknown(argv[2]);
     if (help || !strcmp(name, "--help") || !strcmp(name, "-h")) {
         print_help(stdout);
         return flush_output(EXIT_OK);
     }
-    if (!strcmp(name, "--version")) {
+    if (!strcmp(name, "--version") || !strcmp(name, "-V")) {
         printf("eptwin %s\n", eptwin_version());
         return flush_output(EXIT_OK);
     }

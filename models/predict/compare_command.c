@@ -67,7 +67,7 @@ static bool compare_run_parse(struct compare_run *run, int argc, char **argv, en
         COMMAND_LINE_FORMAT(&run->format_name, "Of FILE: csv (the default) or json"),
         { 0 },
     };
-    const struct command_topic topics[] = { { "Options", entries }, { 0 } };
+    const struct command_topic topics[] = { { "Options", entries, false }, { 0 } };
     const struct command_line line = {
         .name = "compare", .arguments = "A B [A B ...]", .about = compare_about, .topics = topics
     };

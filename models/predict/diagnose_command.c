@@ -60,7 +60,7 @@ static bool options_parse(struct diagnose_options *o, int argc, char **argv, GEr
         { "list", 0, 0, G_OPTION_ARG_NONE, &o->list, "Name the causes that are known, and end", NULL },
         { 0 },
     };
-    struct command_topic topics[CASE_TOPICS + 2] = { { "Options", entries } };
+    struct command_topic topics[CASE_TOPICS + 2] = { { "Options", entries, false } };
     const struct command_line line = { .name = "diagnose",
                                        .arguments = "MEASURED.csv",
                                        .about = diagnose_about,

@@ -51,7 +51,7 @@ static bool options_parse(struct explain_options *o, int argc, char **argv, GErr
         { "page", 0, 0, G_OPTION_ARG_FILENAME, &o->page, "Write a page that shows it", "FILE.html" },
         { 0 },
     };
-    struct command_topic topics[CASE_TOPICS + 2] = { { "Options", entries } };
+    struct command_topic topics[CASE_TOPICS + 2] = { { "Options", entries, false } };
     const struct command_line line = { .name = "explain-trace",
                                        .arguments = "PROFILE...",
                                        .about = explain_about,

@@ -63,7 +63,7 @@ static bool import_parse(struct import_arguments *a, int argc, char **argv, GErr
         { "per-rank", 0, 0, G_OPTION_ARG_NONE, &a->per_rank, "A row for each rank and line of the logs", NULL },
         { 0 },
     };
-    struct command_topic topics[CASE_TOPICS + 2] = { { "Options", own } };
+    struct command_topic topics[CASE_TOPICS + 2] = { { "Options", own, false } };
     const struct command_line line = {
         .name = "import", .arguments = "LOG...", .about = import_about, .details = import_details, .topics = topics
     };

@@ -46,7 +46,7 @@ static bool report_run_parse(struct report_run *run, int argc, char **argv, GErr
           "A cluster file that records may be of, beside those that ship with eptwin (may be repeated)", "FILE" },
         { 0 },
     };
-    const struct command_topic topics[] = { { "Options", entries }, { 0 } };
+    const struct command_topic topics[] = { { "Options", entries, false }, { 0 } };
     const struct command_line line = {
         .name = "report", .arguments = "[OUT.html] RECORD...", .about = report_about, .topics = topics
     };

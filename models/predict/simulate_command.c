@@ -65,7 +65,7 @@ static bool parse(struct case_options *c, struct arguments *a, int argc, char **
           "Write what every worker and port did, waited for and sent here, " TIMELINE_FILE_HELP, "FILE" },
         { 0 },
     };
-    struct command_topic topics[CASE_TOPICS + 2] = { { "Options", own } };
+    struct command_topic topics[CASE_TOPICS + 2] = { { "Options", own, false } };
     const struct command_line line = { .name = "simulate", .about = about, .details = details, .topics = topics };
     case_topics(c, topics + 1);
     enum record_format format;

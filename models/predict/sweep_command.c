@@ -95,7 +95,7 @@ static bool sweep_parse(struct sweep_arguments *a, int argc, char **argv, GError
         { "shard", 0, 0, G_OPTION_ARG_STRING, &a->shard, "Only every Nth point, from the Kth", "K/N" },
         { 0 },
     };
-    struct command_topic topics[CASE_TOPICS + 2] = { { "Options", own } };
+    struct command_topic topics[CASE_TOPICS + 2] = { { "Options", own, false } };
     const struct command_line line = { .name = "sweep",
                                        .arguments = "[show FILE | merge FILE...]",
                                        .about = sweep_about,

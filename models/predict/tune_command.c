@@ -457,7 +457,7 @@ static bool tune_parse(struct tune *t, int argc, char **argv, GError **error)
         COMMAND_LINE_JOBS(&jobs, "Threads (default: one a core)"),
         { 0 },
     };
-    struct command_topic topics[CASE_TOPICS + 2] = { { "Options", own } };
+    struct command_topic topics[CASE_TOPICS + 2] = { { "Options", own, false } };
     const struct command_line line = { .name = "tune", .about = tune_about, .details = tune_details, .topics = topics };
     case_topics(&t->base, topics + 1);
     if (!command_line_parse(&line, argc, argv, NULL, error)) return false;

@@ -59,7 +59,7 @@ static bool options_parse(struct validate_options *o, int argc, char **argv, GEr
         COMMAND_LINE_OUTPUT(&o->output, "Where the rows go (default '-': standard output)"),
         { 0 },
     };
-    struct command_topic topics[CASE_TOPICS + 2] = { { "Options", entries } };
+    struct command_topic topics[CASE_TOPICS + 2] = { { "Options", entries, false } };
     const struct command_line line = { .name = "validate",
                                        .arguments = "CASES.csv",
                                        .about = validate_about,

@@ -114,7 +114,7 @@ static bool parse(struct case_options *c, struct arguments *a, int argc, char **
           "Write the kernels of every rank here, " TIMELINE_FILE_HELP, "FILE" },
         { 0 },
     };
-    struct command_topic topics[CASE_TOPICS + TOPICS_OWN + 1] = { { "Step", step }, { "Options", own } };
+    struct command_topic topics[CASE_TOPICS + TOPICS_OWN + 1] = { { "Step", step, false }, { "Options", own, false } };
     const struct command_line line = { .name = "step", .about = about, .details = details, .topics = topics };
     case_topics(c, topics + TOPICS_OWN);
     if (!command_line_parse(&line, argc, argv, NULL, error)) return false;

@@ -233,7 +233,7 @@ static bool options_parse(int argc, char **argv, struct measure *m, struct measu
         { 0 },
     };
     g_autofree GOptionEntry *live = live_command_entries(m->command);
-    const struct command_topic topics[] = { { "Options", own }, { "Links and processes", live }, { 0 } };
+    const struct command_topic topics[] = { { "Options", own, false }, { "Links and processes", live, false }, { 0 } };
     const struct command_line line = { .name = "measure", .about = about, .topics = topics };
     const bool fine = command_line_parse(&line, argc, argv, NULL, error);
     m->repeat = (uint32_t)repeat;

@@ -44,7 +44,7 @@ static bool options_parse(struct probe_options *options, int argc, char **argv, 
           "With --output: the cluster file that describes the GPU", "CLUSTER" },
         { 0 },
     };
-    const struct command_topic topics[] = { { "Options", entries }, { 0 } };
+    const struct command_topic topics[] = { { "Options", entries, false }, { 0 } };
     const struct command_line line = {
         .name = "probe", .arguments = "[FILE...]", .about = probe_about, .topics = topics
     };

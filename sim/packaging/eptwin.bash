@@ -35,7 +35,7 @@ _eptwin() {
     *)
         if [[ $word == -* ]]; then
             local options
-            options=$("$program" "${path[@]}" --help 2>/dev/null | sed -n 's/^  \(-., \|    \)\(--[a-z0-9-]*\).*/\2/p')
+            options=$("$program" "${path[@]}" --help all 2>/dev/null | sed -n 's/^  \(-., \|    \)\(--[a-z0-9-]*\).*/\2/p')
             mapfile -t COMPREPLY < <(compgen -W "$options" -- "$word")
         else
             compopt -o filenames 2>/dev/null

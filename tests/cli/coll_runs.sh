@@ -96,3 +96,7 @@ $EPTWIN simulate $h20 --kernel p2p --issue nccl --messages 7; echo "status $?"
 $EPTWIN simulate $h20 --ranks-per-node 1 --kernel p2p --issue copy; echo "status $?"
 $EPTWIN replay --ranks 3 --kernel alltoallv --matrix rank.txt; echo "status $?"
 $EPTWIN replay --ranks 2 --kernel alltoallv --matrix small.txt; echo "status $?"
+# A size without a unit is bytes.
+$EPTWIN simulate --cluster h800-cx7 --kernel p2p --num-ranks 2 --size 4096 --output plain.csv
+$EPTWIN simulate --cluster h800-cx7 --kernel p2p --num-ranks 2 --size 4KiB --output unit.csv
+grep -c '_us,' plain.csv && cmp <(grep -v '^#' plain.csv) <(grep -v '^#' unit.csv) && echo "4096 is 4KiB"

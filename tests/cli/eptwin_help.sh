@@ -6,6 +6,13 @@ $EPTWIN 2>&1 >/dev/null | cmp - <($EPTWIN --help) && echo "the same as an error"
 $EPTWIN >/dev/null 2>&1
 echo "exit $?"
 $EPTWIN --version | sed 's|^eptwin [^ ]*$|eptwin VERSION|'
+$EPTWIN -V | cmp - <($EPTWIN --version) && echo "the same for -V"
+echo '# options that other commands have too: names alone, then explained'
+$EPTWIN tune --help | sed -n '/^Options that/,/^  On what/p'
+$EPTWIN tune --help | grep -c 'Gate weights'
+$EPTWIN tune --help all | grep -E 'Gate weights|--(combine-)?(nvl|rdma)-(chunk|buffer)|^Options that' | tr -s ' '
+$EPTWIN help tune all | cmp - <($EPTWIN tune -h all) && echo "the same for help COMMAND all"
+$EPTWIN compare --help | cmp - <($EPTWIN compare --help all) && echo "the same where a command shares none"
 $EPTWIN simulat
 echo "exit $?"
 $EPTWIN help simulat

@@ -67,7 +67,7 @@ bool command_parse(const struct command_help *help, GOptionEntry *entries, int *
                    int files_max, GError **error)
 {
     g_autofree char *name = g_strconcat("trace ", help->name, NULL);
-    const struct command_topic topics[] = { { "Options", entries }, { 0 } };
+    const struct command_topic topics[] = { { "Options", entries, false }, { 0 } };
     const struct command_line line = {
         .name = name, .arguments = help->usage, .about = help->summary, .details = help->examples, .topics = topics
     };
