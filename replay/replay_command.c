@@ -209,7 +209,8 @@ static bool options_parse(int argc, char **argv, struct replay_plan *plan, GErro
         { 0 },
     };
     g_autofree GOptionEntry *live = live_command_entries(plan->command);
-    struct command_topic topics[CASE_TOPICS + 3] = { { "Options", own, false }, { "Links and processes", live, false } };
+    struct command_topic topics[CASE_TOPICS + 3] = { { "Options", own, false },
+                                                     { "Links and processes", live, false } };
     const struct command_line line = { .name = "replay", .about = about, .topics = topics };
     case_topics(plan->case_options, topics + 2);
     bool fine = command_line_parse(&line, argc, argv, NULL, error);
