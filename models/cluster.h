@@ -82,8 +82,8 @@ struct cluster_gpu {
     uint64_t load_again_ps;       /* for one of a line that the SM has just read, out of the L2; 0: as load_l2_ps */
     uint64_t load_l1_ps;          /* for one that hits the SM's L1; 0: as load_again_ps */
     uint64_t stage_ps;            /* a fence of the SM before what a warp has made is stored by the bulk engine */
-    uint64_t
-        look_ps; /* for each 512 bytes of a row that is summed and each further row that the loops may have to sum */
+    /* for each 512 bytes of a row that is summed and each further row that the loops may have to sum */
+    uint64_t look_ps;
     uint64_t stretch_ps;          /* a stretch of a sum that the bulk engine brings ahead and stores, beside its rows */
     uint64_t stretch_row_ps;      /* each row of it */
     uint64_t host_fence_ps;       /* a release to the system after stores to the host's memory; 0: as others */
@@ -114,8 +114,8 @@ struct cluster_nvlink {
     uint64_t egress_rate_bps, ingress_rate_bps; /* payload of one GPU, one direction */
     uint64_t bulk_rate_bps;                     /* the same for bulk copies; 0: egress_rate */
     uint64_t bulk_crossing_rate_bps;            /* their extra cost where flows cross, as a rate; 0: no extra cost */
-    uint64_t
-        sector_rate_bps;  /* of those whose buffers in shared memory begin a 32-byte sector, no line; 0: bulk_rate */
+    /* of those whose buffers in shared memory begin a 32-byte sector, no line; 0: bulk_rate */
+    uint64_t sector_rate_bps;
     uint64_t latency_ps;  /* a store until it is visible at the peer */
     uint64_t crossing_ps; /* extra time of a store where flows of several senders and receivers cross */
 };

@@ -274,7 +274,7 @@ static double both_us(const struct tune *t, uint32_t sms)
 
 static void sms_scan(struct tune *t)
 {
-    for (uint32_t sms = 2; sms<t->max_sms; sms += t->max_sms> 32 && sms >= 16 ? 4 : 2)
+    for (uint32_t sms = 2; t->max_sms > sms; sms += t->max_sms > 32 && sms >= 16 ? 4 : 2)
         for (int p = 0; p < PHASES; p++) {
             const struct tried *best = best_find(t, p, t->max_sms);
             struct setting setting = best ? best->setting : t->standard[p];
