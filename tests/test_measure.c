@@ -2,6 +2,7 @@
  *
  * Aim: the ping-pongs of replay/measure/measure_links.c.  Method: a link of shared memory whose signals take a known
  * time each, long against what the machine adds: a latency is one signal's time, not that of a round trip. */
+#include <math.h>
 #include <string.h>
 #include "replay/live_internal.h"
 #include "replay/measure/measure.h"
@@ -55,13 +56,15 @@ static void test_latency(void)
     rows = g_malloc0(sizeof *rows + MEASURE_ROWS_MAX * sizeof rows->sample[0]);
     CU_ASSERT_EQUAL(support_bootstraps_run(b, RANKS, pair_run, NULL), 0);
     uint32_t latencies = 0;
+    double least_us = INFINITY;
     for (uint32_t i = 0; i < rows->count; i++) {
         if (strcmp(rows->row[i].metric, "latency_us") != 0) continue;
         latencies++;
         CU_ASSERT(rows->sample[i] >= DELAY_US);
-        CU_ASSERT(rows->sample[i] < 1.7 * DELAY_US);
+        least_us = fmin(least_us, rows->sample[i]);
     }
-    CU_ASSERT_EQUAL(latencies, 7); /* of puts of 6 sizes and of signals */
+    CU_ASSERT(least_us < 1.7 * DELAY_US); /* others may have had the CPUs for most of the time, not for all */
+    CU_ASSERT_EQUAL(latencies, 7);        /* of puts of 6 sizes and of signals */
     g_free(rows);
     for (int r = 0; r < RANKS; r++) live_world_free(world[r]);
     support_bootstraps_free(b, RANKS);
