@@ -3,7 +3,8 @@
  * Bandwidths count the messages' bytes, no headers.  The header line names the unit: Gb/sec is 1e9 bits, MiB/sec is
  * 2^20 bytes, and so is what old versions call MB/sec.  The file of --out_json does not name its unit; the message rate
  * beside the bandwidth tells it.  A peak of 0.00 was not measured (-D, -N).  Latencies of write and send are half a
- * round trip, of read and atomic a whole one; t_typical is the median. */
+ * round trip, of read and atomic a whole one; t_typical is the median.  Buffers of a GPU are announced before the
+ * title; without that they are the host's. */
 #include "reports/import/import.h"
 
 #include <math.h>
@@ -11,6 +12,7 @@
 
 struct perftest_state {
     bool open; /* a title was seen */
+    bool gpu;  /* lines before it said that the buffer is a GPU's */
     char *test;
     char *device, *qps, *connection, *depth, *mtu, *link;
     uint32_t columns;
@@ -45,6 +47,22 @@ static const char *phase_of(const char *test)
     return strstr(test, "Send") ? "send" : "message";
 }
 
+/* What --use_cuda and its like print before the title ("cuMemAlloc() of a 131072 bytes GPU buffer"). */
+static bool gpu_take(struct perftest_state *s, const char *line)
+{
+    static const char *const known[] = {
+        "initializing CUDA",       "Listing all CUDA devices",   "CUDA device ",      "Picking device No.",
+        "creating CUDA Ctx",       "making it the current CUDA", "cuMemAlloc() of a", "allocated GPU buffer",
+        "deallocating GPU buffer", "destroying current CUDA",    "Using ROCm Device", "hipMalloc() of a"
+    };
+    bool said = false;
+    for (size_t i = 0; i < G_N_ELEMENTS(known); i++) said |= g_str_has_prefix(line, known[i]);
+    if (!said || g_str_has_prefix(line, "de")) return said; /* what ends a run says nothing of the next */
+    if (s->open) state_clear(s);
+    s->gpu = true;
+    return true;
+}
+
 /* "RDMA_Write BW Test", "Send Latency Test", "RDMA_Read Bidirectional Post List BW Test" */
 static bool title_take(struct perftest_state *s, const char *line)
 {
@@ -54,8 +72,10 @@ static bool title_take(struct perftest_state *s, const char *line)
     bool verb = false;
     for (size_t i = 0; i < G_N_ELEMENTS(verbs); i++) verb |= g_str_has_prefix(at, verbs[i]);
     if (!verb || !g_str_has_suffix(at, "Test") || (!strstr(at, "BW") && !strstr(at, "Latency"))) return false;
+    const bool gpu = s->gpu && !s->open;
     state_clear(s);
     s->open = true;
+    s->gpu = gpu;
     s->test = g_strdup(at);
     return true;
 }
@@ -74,6 +94,7 @@ static bool pair_keep(struct perftest_state *s, const char *name, const char *va
         g_free(*kept[i].place);
         *kept[i].place = g_strdup(value);
     }
+    if (g_str_has_prefix(name, "Use ") && g_str_has_suffix(name, " memory")) s->gpu |= strcmp(value, "OFF") != 0;
     static const char *const known[] = {
         "Dual-port",
         "Device",
@@ -171,6 +192,7 @@ static void options_set(struct import_row *row, const struct perftest_state *s)
     import_row_word(row, IMPORT_CONNECTION, s->connection);
     import_row_word(row, IMPORT_TX_DEPTH, s->depth);
     import_row_word(row, IMPORT_LINK, s->link);
+    if (s->open) import_row_word(row, IMPORT_MEMORY, s->gpu ? "gpu" : "host");
     if (!s->mtu) return;
     g_autofree char *bytes = g_strndup(s->mtu, strspn(s->mtu, "0123456789"));
     import_row_word(row, IMPORT_MTU, bytes);
@@ -233,7 +255,7 @@ static bool row_take(struct perftest_state *s, struct import_log *log, const cha
 static bool perftest_line(void *state, struct import_log *log, const char *line)
 {
     struct perftest_state *s = state;
-    if (title_take(s, line) || header_take(s, line)) return true;
+    if (title_take(s, line) || gpu_take(s, line) || header_take(s, line)) return true;
     if (g_str_has_prefix(line, "Conflicting CPU frequency values")) {
         import_log_note(log, "perftest: the CPU's frequency was not steady: times by its cycle counter may be off");
         return true;

@@ -16,6 +16,17 @@ for memory in cuda host; do
 $stream,$memory,put_stream,22" | causes >list
     echo "$memory:" $(has no-peer-path across-sockets pcie-ordering half-rate)
 done
+echo '# a plain ib_write_bw is of such bytes; --use_cuda says otherwise before its title'
+title='                    RDMA_Write BW Test'
+table=' #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]
+ 1048576    5000             180.1              180.0              0.02'
+printf '%s\n%s\n' "$title" "$table" >host.log
+printf 'initializing CUDA\nPicking device No. 0\ncuMemAlloc() of a 131072 bytes GPU buffer\n%s\n%s\n' "$title" "$table" >gpu.log
+for log in host gpu; do
+    $EPTWIN import $log.log --kernel p2p --output $log.csv >/dev/null
+    causes <$log.csv >list
+    echo $log: $(has no-peer-path across-sockets half-rate cpu-proxy)
+done
 echo '# a backend or a library that is said is not another one'
 ll=num-ranks,kernel,num-tokens
 echo "$ll,phase,measured_us
