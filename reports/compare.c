@@ -207,7 +207,8 @@ GPtrArray *compare_phases(const struct record *record)
  * layers together only the plain time: what _median and the like are over may differ (ranks, layers). */
 static bool compare_metric_comparable(const char *metric, bool several)
 {
-    if (g_str_has_prefix(metric, "bottleneck_") || g_str_has_prefix(metric, "busiest_")) return false; /* rates of parts */
+    /* Rates of parts are no results. */
+    if (g_str_has_prefix(metric, "bottleneck_") || g_str_has_prefix(metric, "busiest_")) return false;
     if (g_str_has_suffix(metric, "_gbs") || strcmp(metric, "time_us") == 0 || strcmp(metric, "layers_us") == 0)
         return true;
     return !several && g_str_has_prefix(metric, "time_us_") && strcmp(metric, "time_us_max") != 0;
