@@ -668,27 +668,20 @@ static void test_brought(void)
 static void test_summed_far(void)
 {
     static const struct {
-        uint32_t workers, added_bytes;
-        bool fresh;
+        uint32_t workers;
+        const char *loop;
         uint64_t ns;
     } sums[] = {
-        { 1, 0, false, 600 },
-        { 1, 1000, false, 1600 },
-        { 2, 0, false, 2038 },
-        { 2, 0, true, 600 },
+        { 1, "wait 2, load 2, footprint 1", 600 },
+        { 1, "wait 2, load 2, added 1000, footprint 1", 1600 },
+        { 2, "wait 2, load 2, footprint 1", 2038 },
+        { 2, "wait 2, load 2, fresh, footprint 1", 600 },
     };
     for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++) {
         struct stage *s = stage_new(1, 1);
         s->cluster.gpu.scan_row_ps = s->cluster.gpu.engine.in_ps = 200 * PS_PER_NS;
         s->cluster.gpu.sum_far_sm_rate_bps = s->cluster.gpu.add_rate_bps = 8000000000;
-        const struct operation sum = { .verb = SUM,
-                                       .rows = 1,
-                                       .size_bytes = 1024,
-                                       .pattern = { .in_flight = 2,
-                                                    .steps = 2,
-                                                    .added_bytes = sums[i].added_bytes,
-                                                    .fresh = sums[i].fresh,
-                                                    .footprint_bytes = 1 } };
+        const struct operation sum = { .verb = SUM, .rows = 1, .size_bytes = 1024, .loop = sums[i].loop };
         s->cluster.gpu.sum_far_sm_rate_bps *= sums[i].workers == 1 ? 1000 : 1;
         for (uint32_t k = 0; k < sums[i].workers; k++) {
             PLAY(s, 0, 1, sum);
