@@ -679,7 +679,7 @@ static void test_summed_far(void)
     };
     for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++) {
         struct stage *s = stage_new(1, 1);
-        s->cluster.gpu.scan_row_ps = s->cluster.gpu.engine.in_ps = 200 * PS_PER_NS;
+        s->cluster.gpu.scan_row_ps = s->cluster.gpu.load_ps = s->cluster.gpu.engine.in_ps = 200 * PS_PER_NS;
         s->cluster.gpu.sum_far_sm_rate_bps = s->cluster.gpu.add_rate_bps = 8000000000;
         const struct operation sum = { .verb = SUM, .rows = 1, .size_bytes = 1024, .loop = sums[i].loop };
         s->cluster.gpu.sum_far_sm_rate_bps *= sums[i].workers == 1 ? 1000 : 1;
