@@ -31,10 +31,8 @@ enum {
     V2_WARPS_MAX = 32,
     V2_CHANNELS = 4, /* of an SM, hybrid, where nothing else needs its registers */
     V2_OUT_EVERY = 6,
-    V2_UP_EVERY = 3, /* tokens between tails, and in a forwarder's chunk */
-    V2_LOADS = 4,
-    V2_ROWS_AT_ONCE = 4, /* of a lane in flight for a row to be summed; for how many rows */
-    V2_LOCAL_MAX = 64,   /* ranks of a node, hybrid */
+    V2_UP_EVERY = 3,   /* tokens between tails, and in a forwarder's chunk */
+    V2_LOCAL_MAX = 64, /* ranks of a node, hybrid */
     V2_META_MAX = 4 + HT_RANKS_MAX / 8,
     V2_QUEUES_MAX = 129,
 };
