@@ -38,7 +38,7 @@ cflags   := -std=c11 -D_GNU_SOURCE -I. -Wall -Wextra -Werror -ffp-contract=off -
 libs     := $(filter-out -Wl$(comma)-rpath% -Wl$(comma)/%,$(shell pkg-config --libs $(packages) \
             $(filter-out libfabric,$(optional)))) -lcsv -lm -lpthread -lrt -ldl
 
-sources  := $(filter-out sim/main.c,$(wildcard sim/*.c $(foreach d,models traces replay reports,$(d)/*.c $(d)/*/*.c)))
+sources  := $(filter-out sim/main.c,$(wildcard sim/*.c $(foreach d,models traces replay reports,$(d)/*.c $(d)/*/*.c $(d)/*/*/*.c)))
 objects  := $(sources:%.c=$(build)/%.o) $(patsubst %,$(build)/%.o,$(wildcard models/kernels/*.loops))
 helpers  := $(patsubst %.c,$(build)/%.o,$(wildcard tests/support_*.c))
 tests    := $(patsubst tests/%.c,$(build)/tests/%,$(wildcard tests/test_*.c))

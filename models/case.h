@@ -46,7 +46,7 @@ struct case_options {
     char *routing; /* how random routing is drawn: "uniform", "zipf:1.2", ... (traces/generate.h) */
     char *cluster; /* path of a cluster file */
     char *launch;  /* "barrier" before each kernel (NULL, too), or "stream", "loop": only where kernels have one */
-    char *backend; /* a row of models/hardware/transport.c, or NULL: as the cluster file says */
+    char *backend; /* a row of models/hardware/machine/transport.c, or NULL: as the cluster file says */
     char *loops;   /* path of a sheet of loops (models/kernels/loops.h) whose lines count, or NULL */
     char *fault;   /* edits of the machine (models/predict/fault.h), or NULL */
     char *arrival, *slow; /* "uniform:20us", "3:2x" (models/predict/launches.h), or NULL */

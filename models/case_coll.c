@@ -5,7 +5,7 @@
 #include <string.h>
 #include "models/cluster.h"
 #include "models/coll/coll.h"
-#include "models/hardware/transport.h"
+#include "models/hardware/machine/transport.h"
 #include "sim/ranges.h"
 #include "sim/units.h"
 #include "traces/edges_make.h"

@@ -6,7 +6,7 @@
 
 #include <assert.h>
 #include <string.h>
-#include "models/hardware/graph.h"
+#include "models/hardware/machine/graph.h"
 
 /* ---- dispatch and combine ---- */
 

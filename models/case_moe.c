@@ -5,7 +5,7 @@
 
 #include <assert.h>
 #include <string.h>
-#include "models/hardware/transport.h"
+#include "models/hardware/machine/transport.h"
 #include "sim/units.h"
 
 static bool case_is(const char *value, const char *word) { return strcmp(value, word) == 0; }

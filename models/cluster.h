@@ -191,7 +191,7 @@ enum cluster_queues { CLUSTER_QUEUE_PORT, CLUSTER_QUEUE_FLOW };
 enum cluster_peers { CLUSTER_PEERS_BY_NVLINK, CLUSTER_PEERS_BY_PCIE };
 enum cluster_cross_rail { CLUSTER_CROSS_BY_SPINE, CLUSTER_CROSS_BY_NVLINK };
 
-/* The input from which models/hardware/graph.c makes parts and links. */
+/* The input from which models/hardware/machine/graph.c makes parts and links. */
 struct cluster_network {
     uint64_t latency_ps;                          /* NIC to NIC through one switch */
     uint64_t rate_bps;                            /* of a switch output port; 0: as the NIC */
@@ -208,7 +208,7 @@ struct cluster_network {
     uint64_t quantum_bytes;   /* bytes of one message that a NIC sends before another QP's turn; 0: all */
 };
 
-/* DCQCN: how switches mark, receivers notify and senders set the rate of a QP (models/hardware/dcqcn.h). */
+/* DCQCN: how switches mark, receivers notify and senders set the rate of a QP (models/hardware/nic/dcqcn.h). */
 struct cluster_dcqcn {
     uint64_t mark_from_bytes, mark_all_bytes; /* queues of a switch: none is marked up to it; all beyond it */
     double mark_share;                        /* of the packets at mark_all; between the two it grows evenly */

@@ -9,7 +9,7 @@
 #include "models/cluster_notes.h"
 #include "models/cluster_show.h"
 #include "models/cluster_teach.h"
-#include "models/hardware/transport.h"
+#include "models/hardware/machine/transport.h"
 #include "reports/whole_file.h"
 #include "sim/command.h"
 #include "sim/command_line.h"

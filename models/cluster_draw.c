@@ -3,7 +3,7 @@
 
 #include <string.h>
 #include "models/cluster_show.h"
-#include "models/hardware/route.h"
+#include "models/hardware/machine/route.h"
 #include "sim/units.h"
 
 /* Where a part of the graph stands on the drawing, + 1; 0: nowhere. */

@@ -3,7 +3,7 @@
 #define MODELS_CLUSTER_DRAW_H
 
 #include "models/cluster.h"
-#include "models/hardware/graph.h"
+#include "models/hardware/machine/graph.h"
 #include "reports/drawing.h"
 
 /* The drawing of a cluster whose graph has at least one node.  Every resource that a record names as a bound, a busy

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "models/cluster.h"
-#include "models/hardware/graph.h"
+#include "models/hardware/machine/graph.h"
 #include "reports/whole_file.h"
 #include "sim/command.h"
 #include "sim/command_line.h"

@@ -4,8 +4,8 @@
 #define MODELS_CLUSTER_NOTES_H
 
 #include <glib.h>
-#include "models/hardware/graph.h"
-#include "models/hardware/transport.h"
+#include "models/hardware/machine/graph.h"
+#include "models/hardware/machine/transport.h"
 
 /* Sentences about the cluster of a graph with as many nodes as a run has, in an array that frees them.  backend: the
  * row that --backend names; NULL: the file's own.  nics_used: ranks reach each other by NICs.

@@ -2,7 +2,7 @@
 #include "models/cluster_show.h"
 
 #include <string.h>
-#include "models/hardware/route.h"
+#include "models/hardware/machine/route.h"
 #include "sim/units.h"
 
 enum { LEAF_NODES = 16, POD_LEAVES = 4 };

@@ -4,8 +4,8 @@
 
 #include <stdio.h>
 #include "models/cluster.h"
-#include "models/hardware/graph.h"
-#include "models/hardware/route.h"
+#include "models/hardware/machine/graph.h"
+#include "models/hardware/machine/route.h"
 
 /* One node, the switches, and each kind of way between two GPUs with the rate and latency of every link on it. */
 void cluster_show(const struct cluster *cluster, const struct graph *graph, FILE *out);

@@ -398,7 +398,7 @@ static bool gpu_sums(const struct gpu_work *work, const char *phase, const struc
 }
 
 /* How long their SM is busy for all warps, where one alone takes alone_ns and each of all of them all_ns: contended_ps
- * of models/hardware/gpu.c turned round. */
+ * of models/hardware/sm/gpu.c turned round. */
 static double gpu_share_ns(double alone_ns, double all_ns)
 {
     const double more_ns = fmax(all_ns - alone_ns, 0);

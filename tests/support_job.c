@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "models/hardware/world.h"
+#include "models/hardware/world/world.h"
 #include "tests/support_live.h"
 #include "tests/support_loop.h"
 #include "tests/support_sim.h"

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 #include "models/cluster.h"
-#include "models/hardware/world.h"
+#include "models/hardware/world/world.h"
 #include "models/moe/moe.h"
 
 /* GPUs of round rates: store 1 GB/s a warp and 10 GB/s an SM, NVLink 100 GB/s, NIC 10 GB/s, latencies of 1 us. */

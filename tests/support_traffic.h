@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "models/hardware/world.h"
+#include "models/hardware/world/world.h"
 
 enum { FLOWS_MAX = 80, RANKS_MAX = 64, QUEUES = 16, MB = 1000000 };
 

@@ -1,6 +1,6 @@
 /* test_agenda.c - kernels that an agenda launches: each rank at its own time, ranks that meet, hangs. */
-#include "models/hardware/agenda.h"
-#include "models/hardware/world.h"
+#include "models/hardware/world/agenda.h"
+#include "models/hardware/world/world.h"
 #include "tests/support_sim.h"
 #include "tests/unit.h"
 

@@ -1,6 +1,6 @@
 /* test_beside.c - kernels of one GPU that share its memory: what loads wait for, and how fast each goes on. */
 #include "models/cluster.h"
-#include "models/hardware/pressure.h"
+#include "models/hardware/sm/pressure.h"
 #include "tests/unit.h"
 
 #include <math.h>

@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-#include "models/hardware/dcqcn.h"
-#include "models/hardware/graph.h"
-#include "models/hardware/transport.h"
+#include "models/hardware/nic/dcqcn.h"
+#include "models/hardware/machine/graph.h"
+#include "models/hardware/machine/transport.h"
 #include "sim/units.h"
 #include "tests/support_sim.h"
 #include "tests/support_traffic.h"

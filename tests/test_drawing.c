@@ -5,7 +5,7 @@
 #include <CUnit/Basic.h>
 #include <string.h>
 #include "models/cluster_draw.h"
-#include "models/hardware/world.h"
+#include "models/hardware/world/world.h"
 #include "reports/drawing.h"
 #include "sim/share.h"
 #include "tests/unit.h"

@@ -1,7 +1,7 @@
 /* test_egress.c - a GPU's links, which its CPCs share evenly: the shares by themselves, which SMs a kernel's blocks
  * get, and bulk stores in a simulated world. */
-#include "models/hardware/egress.h"
-#include "models/hardware/world.h"
+#include "models/hardware/machine/egress.h"
+#include "models/hardware/world/world.h"
 #include "sim/rng.h"
 #include "sim/units.h"
 #include "tests/support_sim.h"

@@ -4,7 +4,7 @@
  * of support_sim.h (a NIC port moves 10 GB/s, so a MB takes 100 us) over networks written here, against times counted
  * by hand.  A flow is one worker that puts its messages on one QP and flushes. */
 #include <stdlib.h>
-#include "models/hardware/route.h"
+#include "models/hardware/machine/route.h"
 #include "sim/units.h"
 #include "tests/support_sim.h"
 #include "tests/support_traffic.h"

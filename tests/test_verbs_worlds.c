@@ -8,7 +8,7 @@
 #include <string.h>
 #include "models/case.h"
 #include "models/cluster.h"
-#include "models/hardware/world.h"
+#include "models/hardware/world/world.h"
 #include "models/moe/moe.h"
 #include "tests/support_live.h"
 #include "tests/unit.h"

@@ -10,8 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "models/hardware/transport.h"
-#include "models/hardware/world.h"
+#include "models/hardware/machine/transport.h"
+#include "models/hardware/world/world.h"
 #include "models/kernels/loops.h"
 #include "sim/timeline.h"
 #include "sim/units.h"

@@ -8,8 +8,8 @@
 #include <stdint.h>
 #include "models/case.h"
 #include "models/cluster.h"
-#include "models/hardware/pressure.h"
-#include "models/hardware/world.h"
+#include "models/hardware/sm/pressure.h"
+#include "models/hardware/world/world.h"
 
 #define BESIDE_ERROR (g_quark_from_static_string("eptwin-beside"))
 enum beside_error { BESIDE_ERROR_TEXT };

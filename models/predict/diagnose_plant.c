@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "models/hardware/graph.h"
+#include "models/hardware/machine/graph.h"
 
 /* ---- what applies ---- */
 

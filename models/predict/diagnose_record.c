@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 #include "models/case.h"
-#include "models/hardware/graph.h"
+#include "models/hardware/machine/graph.h"
 #include "reports/compare.h"
 #include "reports/record.h"
 #include "reports/wait_matrix.h"

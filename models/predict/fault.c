@@ -3,7 +3,7 @@
 
 #include <math.h>
 #include <string.h>
-#include "models/hardware/world.h"
+#include "models/hardware/world/world.h"
 
 #define FACTOR_MAX 1000.0
 

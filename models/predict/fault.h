@@ -5,8 +5,8 @@
 #include <glib.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include "models/hardware/graph.h"
-#include "models/hardware/transport.h"
+#include "models/hardware/machine/graph.h"
+#include "models/hardware/machine/transport.h"
 
 #define FAULT_ERROR (g_quark_from_static_string("eptwin-fault"))
 enum fault_error { FAULT_ERROR_TEXT, FAULT_ERROR_PLACE }; /* not said right; no such part */

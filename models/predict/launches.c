@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 #include "models/cluster.h"
-#include "models/hardware/world.h"
+#include "models/hardware/world/world.h"
 #include "reports/record.h"
 #include "sim/rng.h"
 #include "sim/units.h"

@@ -3,7 +3,7 @@
 
 #include <string.h>
 #include "models/cluster_draw.h"
-#include "models/hardware/world.h"
+#include "models/hardware/world/world.h"
 #include "sim/share.h"
 
 struct machines {

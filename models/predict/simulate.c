@@ -6,9 +6,9 @@
 #include <math.h>
 #include <string.h>
 #include "models/cluster_notes.h"
-#include "models/hardware/graph.h"
-#include "models/hardware/transport.h"
-#include "models/hardware/world.h"
+#include "models/hardware/machine/graph.h"
+#include "models/hardware/machine/transport.h"
+#include "models/hardware/world/world.h"
 #include "models/kernel.h"
 #include "models/kernels/loops.h"
 #include "models/waits.h"

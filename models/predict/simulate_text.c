@@ -16,7 +16,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "models/hardware/graph.h"
+#include "models/hardware/machine/graph.h"
 #include "models/predict/fault.h"
 #include "reports/compare.h"
 #include "reports/text_table.h"

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 #include "models/cluster.h"
-#include "models/hardware/world.h"
+#include "models/hardware/world/world.h"
 #include "models/kernel.h"
 #include "reports/record.h"
 

@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <math.h>
 #include <string.h>
-#include "models/hardware/pressure.h"
+#include "models/hardware/sm/pressure.h"
 #include "sim/share.h"
 #include "sim/units.h"
 

@@ -4,11 +4,11 @@
 #include <assert.h>
 #include <math.h>
 #include <string.h>
-#include "models/hardware/agenda.h"
-#include "models/hardware/pressure.h"
-#include "models/hardware/graph.h"
-#include "models/hardware/transport.h"
-#include "models/hardware/world.h"
+#include "models/hardware/world/agenda.h"
+#include "models/hardware/sm/pressure.h"
+#include "models/hardware/machine/graph.h"
+#include "models/hardware/machine/transport.h"
+#include "models/hardware/world/world.h"
 #include "models/kernel.h"
 #include "models/predict/fault.h"
 #include "models/predict/launches.h"

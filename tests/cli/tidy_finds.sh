@@ -23,10 +23,11 @@ sh tests/tidy nowhere
 
 printf '%s\n' '/* arrow.c - arrows. */' '#include <glib.h>' '#include "sim/sim.h"' '#include "models/none.h"' >models/moe/arrow.c
 printf '%s\n' '/* live.c - arrows. */' '#include "sim/sim.h"' >replay/live.c
-mkdir models/hardware
-printf '%s\n' '/* graph.c - owns rates. */' 'long f(void) { return c->nic.rate_bps; }' >models/hardware/graph.c
+mkdir -p models/hardware/machine
+printf '%s\n' '/* graph.c - owns rates. */' 'long f(void) { return c->nic.rate_bps; }' >models/hardware/machine/graph.c
 printf '%s\n' '/* reads.c - rates. */' 'long f(void) { return c->nic.rate_bps; }' \
-    'long g(void) { return nic->rate_bps + node->pcie_rate_bps; }' 'long h(void) { return link->rate_bps; }' >models/hardware/reads.c
+    'long g(void) { return nic->rate_bps + node->pcie_rate_bps; }' \
+    'long h(void) { return link->rate_bps; }' >models/hardware/machine/reads.c
 printf '%s\n' '/* other name.c - paragraph. */' >traces/paragraph.c
 mkdir -p reports && printf '%s\n' '/* live.c - the same name. */' >reports/live.c
 { echo '/* long.c - shape. */'; echo 'void f(void)'; echo '{'; seq -f '    g(%g);' 80; echo '}'

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "models/cluster.h"
-#include "models/hardware/world.h"
+#include "models/hardware/world/world.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
 

@@ -1,0 +1,62 @@
+/* network.h - a graph while a world runs: the state of its links, and the ways between NIC ports.
+ * Ways are kept by pairs of switches that have ports, and found when they are first used. */
+#ifndef MODELS_HARDWARE_NETWORK_H
+#define MODELS_HARDWARE_NETWORK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "models/hardware/machine/graph.h"
+#include "models/hardware/machine/link.h"
+#include "models/hardware/machine/route.h"
+
+struct network_port {
+    uint32_t out, in; /* its links, away from the NIC and to it */
+    uint32_t leaf;    /* the number of its switch among those with ports */
+};
+
+/* What lies between a GPU and a port, as far as it can be the limit. */
+struct network_local {
+    uint8_t out_count, in_count;
+    uint32_t out[ROUTE_INSIDE_MAX], in[ROUTE_INSIDE_MAX];
+    uint64_t latency_ps; /* each way */
+};
+
+struct network_ways {
+    struct route *way; /* links between two switches */
+    uint32_t count;    /* 0: not looked for yet */
+};
+
+struct network {
+    const struct graph *graph;
+    struct link_state *link;   /* of the graph's links */
+    struct network_port *port; /* [nodes * ports of a node] */
+    uint32_t ports_per_node;
+    uint32_t *leaf; /* [leaf_count] the switches that have ports */
+    uint32_t leaf_count;
+    struct network_ways *ways; /* [leaf_count * leaf_count] */
+};
+
+/* The graph must outlive it. */
+struct network *network_new(const struct graph *graph);
+void network_free(struct network *network);
+
+void network_local(const struct network *network, uint32_t node, uint32_t gpu, uint32_t port,
+                   struct network_local *local);
+
+/* The way from one GPU of a node to another: its latency, and in local->out its links that can be the limit. */
+void network_peers(const struct network *network, uint32_t node, uint32_t from_gpu, uint32_t to_gpu,
+                   struct network_local *local);
+
+/* Finds the links from one port to another for a flow, without the first port's own link.  Adaptive routing looks at
+ * the queues as they are now.  flow_key is any number that stays the same for a flow; where flows are sprayed, one
+ * that counts on from quantum to quantum.  Fills passage->link and passage->count. */
+void network_way(struct network *network, uint32_t from, uint32_t to, uint64_t flow_key, struct passage *passage);
+/* The least time that the answer to a message takes back. */
+uint64_t network_back_ps(struct network *network, uint32_t from, uint32_t to);
+
+/* Clears the links' use counts.  Bytes under way stay. */
+void network_uses_clear(struct network *network);
+/* Whether a link is between switches or of a node's PCIe. */
+bool network_link_inner(const struct network *network, uint32_t link);
+
+#endif

@@ -1,0 +1,438 @@
+/* nic.c - the NIC's ports: each sends the requests of its QPs.
+ *
+ *   post > QP's held list > doorbell > QP's ready list > port > fetch > network > port of the peer > visible
+ *                                                    QP, window < acknowledgement <-'
+ *
+ * A QP has one port.  At a port, the QPs with pending requests take turns: the QP that has waited longest sends a
+ * quantum of its first request.  A QP keeps its order because lists and links serve first come, first served.  Where
+ * ways differ, a request also becomes visible only after the ones before it.  When a quantum is sent, its whole future
+ * is known.  A doorbell is not an event: a port keeps the coming doorbells by time and looks at them when it is free.
+ * What goes from a port to itself, between two ranks that share it, is turned round inside the NIC: it takes PCIe, but
+ * neither the port's line nor the network, and its QPs take turns among themselves.  This file does not know who posts
+ * (nic_doorbell.c), nor what becomes of what has come in (nic_receive.c). */
+#include "models/hardware/nic/nic_internal.h"
+#include "models/hardware/world/world_timeline.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- credits: an acknowledgement gives window bytes back ---- */
+
+static void credit_push(struct nic *nic, struct credit credit)
+{
+    if (nic->credit_count == nic->credit_max) {
+        nic->credit_max = nic->credit_max ? 2 * nic->credit_max : 64;
+        nic->credit = memory_grow(nic->credit, nic->credit_max, sizeof nic->credit[0]);
+    }
+    uint32_t place = nic->credit_count++;
+    for (; place && nic->credit[(place - 1) / 2].time_ps > credit.time_ps; place = (place - 1) / 2)
+        nic->credit[place] = nic->credit[(place - 1) / 2];
+    nic->credit[place] = credit;
+}
+
+static void credit_pop(struct nic *nic)
+{
+    assert(nic->credit_count > 0);
+    const struct credit last = nic->credit[--nic->credit_count];
+    uint32_t place = 0;
+    for (uint32_t child = 1; child < nic->credit_count; child = 2 * place + 1) {
+        if (child + 1 < nic->credit_count && nic->credit[child + 1].time_ps < nic->credit[child].time_ps) child++;
+        if (nic->credit[child].time_ps >= last.time_ps) break;
+        nic->credit[place] = nic->credit[child];
+        place = child;
+    }
+    if (nic->credit_count) nic->credit[place] = last;
+}
+
+static void nic_wake(struct nic *nic, uint64_t time_ps)
+{
+    if (!sim_event_pending(&nic->event)) sim_schedule_at(nic->world->sim, &nic->event, time_ps);
+    else if (time_ps < sim_event_time_ps(&nic->event)) sim_reschedule_at(nic->world->sim, &nic->event, time_ps);
+}
+
+/* Whether the window has room for so many bytes; no quantum is larger than the window.  If there is no room, the NIC
+ * looks again when the next credit is due. */
+static bool window_open(struct nic *nic, uint64_t size_bytes)
+{
+    const uint64_t window_bytes = nic->world->transport.window_bytes, now = sim_now_ps(nic->world->sim);
+    while (nic->credit_count && nic->credit[0].time_ps <= now) {
+        assert(nic->outstanding_bytes >= nic->credit[0].size_bytes); /* credits return what was sent */
+        nic->outstanding_bytes -= nic->credit[0].size_bytes;
+        credit_pop(nic);
+    }
+    if (nic->outstanding_bytes + size_bytes <= window_bytes) return true;
+    nic->stalled = true;
+    if (nic->credit_count) nic_wake(nic, nic->credit[0].time_ps);
+    return false;
+}
+
+void nic_credit_return(struct nic *nic, uint32_t size_bytes, uint64_t time_ps)
+{
+    if (!nic->world->transport.window_bytes) return;
+    credit_push(nic, (struct credit){ time_ps, size_bytes });
+    if (nic->stalled) nic_wake(nic, nic->credit[0].time_ps);
+}
+
+/* ---- the way of a quantum ---- */
+
+/* Doorbell until the first byte leaves, beside the way through the node.  A signal's request holds all that is sent. */
+static uint64_t request_fetch_ps(const struct cluster_nic *c, const struct request *r)
+{
+    return c->fetch_ps - (r->signal && !r->put ? c->read_ps : 0);
+}
+
+/* Finds a message's way from this port to the peer's memory. */
+static void passage_find(struct nic *nic, const struct request *r, struct passage *p)
+{
+    struct world *w = nic->world;
+    const uint32_t from = nic_number(nic), to = port_to(w, r);
+    uint64_t key = 0;
+    if (w->network->leaf_count > 1) {
+        const bool address = w->cluster->network.flow_key == CLUSTER_KEY_ADDRESS;
+        key = mix(1 + (address ? (uint64_t)from << 32 | to : qp_key(r, r->queue)));
+        if (w->cluster->network.routing == CLUSTER_SPRAY)
+            key = (key >> 32) + nic_qp_more(w, qp_at(w, r->qp))->sprayed++;
+    }
+    p->count = 0;
+    if (from != to) network_way(w->network, from, to, key, p);
+    const struct network_local *local = &w->rank[r->target].local[peer_port_choose(w, r)];
+    assert(p->count + local->in_count <= PASSAGE_LINKS_MAX);
+    for (uint32_t i = 0; i < local->in_count; i++) p->link[p->count++] = local->in[i];
+}
+
+static struct link_state *nic_out(const struct nic *nic)
+{
+    return &nic->world->network->link[nic->world->network->port[nic_number(nic)].out];
+}
+
+/* The link to the port that a request goes to. */
+static const struct link_state *nic_in(const struct world *w, const struct request *r)
+{
+    return &w->network->link[w->network->port[port_to(w, r)].in];
+}
+
+/* The time that bytes take on the port's line, and the latency of that line. */
+static uint64_t line_ps(const struct nic *nic, uint64_t size_bytes)
+{
+    return nic_has_line(nic) ? rate_time(nic_out(nic)->rate, size_bytes) : 0;
+}
+
+static uint64_t line_latency_ps(const struct nic *nic) { return nic_has_line(nic) ? nic_out(nic)->latency_ps : 0; }
+
+/* The port whose turns the QPs take. */
+static struct port *nic_turns(struct nic *nic) { return nic_has_line(nic) ? &nic_out(nic)->port : &nic->turned; }
+
+/* The latency between the GPU's memory and this port. */
+static uint64_t nic_local(const struct world *w, const struct request *r) { return inside_ps(w, local_out(w, r)); }
+
+/* To the relay's GPU by NVLink.  Returns when the last byte is there. */
+static uint64_t relay_cross(const struct world *w, const struct request *r, const struct relay *relay, uint64_t now_ps,
+                            uint64_t size_bytes)
+{
+    struct port *egress = &w->rank[r->source].egress;
+    const uint64_t out_ps = port_reserve(egress, now_ps, rate_time(w->egress, size_bytes), size_bytes);
+    if (!relay->rank) return out_ps;
+    return later(out_ps, port_reserve(&relay->rank->ingress, now_ps, rate_time(w->ingress, size_bytes), size_bytes));
+}
+
+/* Reads size_bytes for the port from the GPU's memory.  Returns the time when the last byte is there.  The port reads
+ * as it sends, so links at their limit hold it back. */
+static uint64_t source_read(struct nic *nic, const struct request *r, uint64_t now_ps, uint64_t size_bytes)
+{
+    const struct world *w = nic->world;
+    struct network *n = w->network;
+    const struct network_local *local = local_out(w, r);
+    const struct relay *relay = relay_of(w, r);
+    uint64_t end_ps = relay ? relay_cross(w, r, relay, now_ps, size_bytes) : now_ps;
+    for (uint32_t i = 0; i < local->out_count; i++) {
+        struct link_state *link = &n->link[local->out[i]];
+        const uint64_t read_ps = port_reserve(&link->port, now_ps, rate_time(link->rate, size_bytes), size_bytes);
+        end_ps = read_ps > end_ps ? read_ps : end_ps;
+    }
+    return end_ps;
+}
+
+/* ---- DCQCN ---- */
+
+static struct dcqcn_flow *flow_of(struct world *w, const struct request *r)
+{
+    struct qp_rest *rest = nic_qp_more(w, qp_at(w, r->qp));
+    if (rest->flow) return rest->flow;
+    rest->flow = memory_new(1, sizeof *rest->flow);
+    dcqcn_flow_init(rest->flow, &w->dcqcn);
+    return rest->flow;
+}
+
+/* Takes a message's bytes over its planned way.  Switches whose queues they find long may mark them. */
+static uint64_t passage_go(struct world *w, const struct request *r, const struct passage *p, uint32_t size,
+                           uint64_t head_ps, uint64_t tail_ps)
+{
+    const struct network_local *local = &w->rank[r->target].local[peer_port_choose(w, r)];
+    bool marked = false;
+    for (uint32_t i = 0; w->dcqcn.parameters && i + local->in_count < p->count; i++) {
+        const uint64_t queue_bytes = passage_queue_bytes(w->network->link, p, i, head_ps);
+        const uint32_t packets = (size - 1) / (uint32_t)w->cluster->nic.mtu_bytes + 1;
+        marked |= queue_bytes && dcqcn_marks(&w->dcqcn, queue_bytes, packets);
+    }
+    const uint64_t in_ps = passage_take(w->network->link, p, size, tail_ps);
+    if (marked) dcqcn_marked(&w->dcqcn, flow_of(w, r), in_ps, back_ps(w, r));
+    return in_ps;
+}
+
+/* ---- whose turn it is ---- */
+
+void nic_active_add(struct nic *nic, const struct request *first)
+{
+    if (nic->active_count == nic->active_max) {
+        const uint32_t max = nic->active_max ? 2 * nic->active_max : NIC_QUEUE_FIRST;
+        arena_name *grown = memory_grow(NULL, max, sizeof *grown);
+        for (uint32_t i = 0; i < nic->active_count; i++)
+            grown[i] = nic->active[(nic->active_first + i) & (nic->active_max - 1)];
+        free(nic->active);
+        nic->active = grown;
+        nic->active_first = 0;
+        nic->active_max = max;
+    }
+    nic->active[(nic->active_first + nic->active_count++) & (nic->active_max - 1)] = request_name(nic->world, first);
+}
+
+/* Takes out the QP whose turn it is.  If it has more requests, the caller adds it again at the end. */
+static void active_take(struct nic *nic)
+{
+    assert(nic->active_count > 0);
+    nic->active_first = (nic->active_first + 1) & (nic->active_max - 1);
+    nic->active_count--;
+}
+
+void nic_turn_schedule(struct nic *nic)
+{
+    if (!nic->active_count && !nic->ring_count) return;
+    const uint64_t now = sim_now_ps(nic->world->sim);
+    const uint64_t ring_ps = nic->active_count ? 0 : nic_ring_soonest(nic)->ring_ps;
+    nic_wake(nic, later(now, later(ring_ps, nic_turns(nic)->free_ps)));
+}
+
+void nic_qp_resume(struct sim *sim, struct sim_event *event)
+{
+    const struct world *w = sim_owner(sim);
+    const struct request *r = fabric_container_of(event, struct parcel, resume_event)->request;
+    struct nic *nic = nic_of(w, r);
+    nic_active_add(nic, r);
+    if (!nic->stalled) nic_turn_schedule(nic);
+}
+
+/* The QP whose turn it is, with r to send, has its next turn at go_ps at the soonest. */
+static void qp_wait(struct nic *nic, struct request *r, uint64_t go_ps)
+{
+    struct world *w = nic->world;
+    struct parcel *const parcel = world_request_parcel(w, r);
+    active_take(nic);
+    parcel->resume_event.kind = EVENT_RESUME;
+    sim_schedule_at(w->sim, &parcel->resume_event, go_ps);
+    nic_turn_schedule(nic);
+}
+
+/* The QP's next bytes have reserved their places on the way for later.  Until then the port's other QPs go on. */
+static void qp_hold(struct nic *nic, struct request *r, const struct passage *p, uint32_t size, uint64_t head_ps)
+{
+    struct world *w = nic->world;
+    const uint64_t now = sim_now_ps(w->sim), go_ps = now + p->push_ps;
+    const uint64_t tail_ps = go_ps + line_ps(nic, size) + w->cluster->nic.fetch_ps;
+    world_request_parcel(w, r)->held_ps = passage_go(w, r, p, size, head_ps, tail_ps + line_latency_ps(nic));
+    qp_wait(nic, r, go_ps);
+}
+
+static uint64_t request_held_ps(const struct world *w, const struct request *r)
+{
+    const struct parcel *const parcel = parcel_of(w, r);
+    return parcel ? parcel->held_ps : 0;
+}
+
+/* The time that a request costs a port besides its bytes.  Only the request's first quantum pays it. */
+static uint64_t request_work_ps(const struct world *w, const struct request *r)
+{
+    const struct cluster_nic *c = &w->cluster->nic;
+    if (request_early_bytes(w, r)) return 0;
+    return (r->put || r->answer ? c->message_ps : 0) + ((r->signal && !r->polled) || r->get ? c->signal_ps : 0);
+}
+
+/* Takes the acknowledgements that a port owes, to send them with its next quantum. */
+static uint64_t acks_take(struct nic *nic)
+{
+    const uint64_t owed_bytes = nic->owed_bytes;
+    nic->owed_bytes = 0;
+    return owed_bytes;
+}
+
+/* Sends the next quantum of the request r at the head of the QP whose turn it is, on its planned way. */
+static void quantum_send(struct nic *nic, struct request *r, const struct passage *p, uint32_t size, uint64_t head_ps)
+{
+    struct world *w = nic->world;
+    struct qp *qp = qp_at(w, r->qp);
+    struct port *turns = nic_turns(nic);
+    const uint64_t now = sim_now_ps(w->sim), owed_bytes = acks_take(nic);
+    active_take(nic);
+    const uint64_t service_ps = request_work_ps(w, r) + line_ps(nic, size + owed_bytes);
+    const uint64_t read_ps = source_read(nic, r, now, size),
+                   fetch_ps = request_fetch_ps(&w->cluster->nic, r) + nic_local(w, r);
+    uint64_t sent_ps = port_reserve(turns, now, service_ps, size + owed_bytes) + p->push_ps;
+    sent_ps = sent_ps > read_ps ? sent_ps : read_ps;
+    turns->free_ps = sent_ps;
+    nic->outstanding_bytes += size;
+    if (w->dcqcn.parameters) dcqcn_sent(&w->dcqcn, flow_of(w, r), now, size);
+    if (w->options.timeline) world_timeline_nic_note(w, r, true, sent_ps - service_ps, sent_ps);
+    const uint64_t tail_ps = now + line_ps(nic, size) + p->push_ps;
+    const uint64_t there_ps = (tail_ps > read_ps ? tail_ps : read_ps) + fetch_ps + line_latency_ps(nic);
+    const uint64_t held_ps = request_held_ps(w, r);
+    const uint64_t in_ps = held_ps ? later(held_ps, there_ps) : passage_go(w, r, p, size, head_ps, there_ps);
+    const uint32_t early_bytes = request_early_bytes(w, r);
+    const bool last = early_bytes + size == r->wire_bytes;
+    assert(early_bytes + size <= r->wire_bytes && in_ps >= now);
+    const struct request *next = last ? request_at(w, r->next) : r;
+    if (next) nic_active_add(nic, next);
+    else qp->ready_last = 0;
+    nic_turn_schedule(nic);
+    struct parcel *parcel = last ? parcel_of(w, r) : world_request_parcel(w, r);
+    if (parcel) {
+        parcel->held_ps = 0;
+        parcel->in_ps = later(parcel->in_ps, in_ps);
+    }
+    if (last) {
+        const uint64_t in_service_ps = nic_has_line(nic) ? rate_time(nic_in(w, r)->rate, size) : 0;
+        nic_request_sent(w, qp, r, parcel ? parcel->in_ps : in_ps, in_service_ps);
+        return;
+    }
+    parcel->early_bytes += size;
+    nic_credit_return(nic, size, in_ps + w->cluster->nic.deliver_ps + back_ps(w, r));
+}
+
+/* Whether the QP whose turn it is must wait: a signal where the requests before it must first be acknowledged, and
+ * whatever comes sooner than the QP's rate allows.  Until then the port's other QPs go on. */
+static bool qp_must_wait(struct nic *nic, struct request *r)
+{
+    struct world *w = nic->world;
+    const uint64_t now = sim_now_ps(w->sim);
+    uint64_t go_ps = now;
+    if (w->transport.order == TRANSPORT_FENCE && r->signal && !r->put) go_ps = qp_at(w, r->qp)->done_ps;
+    if (w->dcqcn.parameters && !request_held_ps(w, r))
+        go_ps = later(go_ps, dcqcn_allows_ps(&w->dcqcn, flow_of(w, r), now));
+    if (go_ps <= now) return false;
+    qp_wait(nic, r, go_ps);
+    return true;
+}
+
+/* What the QP whose turn it is sends next: of a train its first put, which becomes a request of its own. */
+static struct request *next_take(struct nic *nic)
+{
+    struct world *w = nic->world;
+    arena_name *const place = &nic->active[nic->active_first];
+    struct request *const r = request_at(w, *place);
+    if (!r->leads) return r;
+    struct request *put = pool_get(&w->requests);
+    *put = (struct request){ .next = *place,
+                             .qp = r->qp,
+                             .wire_bytes = r->put_bytes,
+                             .source = r->source,
+                             .target = r->target,
+                             .queue = r->queue,
+                             .places = 1,
+                             .put = true };
+    if (--r->puts == 0) {
+        r->leads = false;
+        r->parcel = 0;
+    }
+    *place = request_name(w, put);
+    return put;
+}
+
+void nic_send_next(struct sim *sim, struct sim_event *event)
+{
+    struct nic *nic = fabric_container_of(event, struct nic, event);
+    struct world *w = nic->world;
+    nic->stalled = false;
+    nic_rings_take(nic, sim_now_ps(sim));
+    if (!nic->active_count) {
+        nic_turn_schedule(nic);
+        return;
+    }
+    struct request *r = next_take(nic);
+    const uint32_t left_bytes = r->wire_bytes - request_early_bytes(w, r);
+    const uint32_t size = w->quantum_bytes && left_bytes > w->quantum_bytes ? w->quantum_bytes : left_bytes;
+    if (w->transport.window_bytes && !window_open(nic, size)) return;
+    if (qp_must_wait(nic, r)) return;
+    const uint64_t head_ps =
+        sim_now_ps(sim) + request_fetch_ps(&w->cluster->nic, r) + nic_local(w, r) + line_latency_ps(nic);
+    struct passage p;
+    p.count = 0;
+    p.push_ps = 0;
+    p.now_ps = sim_now_ps(sim);
+    p.hold_alone = w->cluster->network.queues == CLUSTER_QUEUE_FLOW;
+    if (!request_held_ps(w, r)) {
+        passage_find(nic, r, &p);
+        passage_plan(w->network->link, &p, size, head_ps);
+        if (p.push_ps && p.hold_alone) {
+            qp_hold(nic, r, &p, size, head_ps);
+            return;
+        }
+    }
+    quantum_send(nic, r, &p, size, head_ps);
+}
+
+static void landing_look(const struct sim *sim, const struct sim_event *event,
+                         void (*look)(const struct world_rank *rank, uint32_t word))
+{
+    const struct request *r = fabric_container_of(event, const struct request, event);
+    const struct world *w = sim_owner(sim);
+    if (r->signal) look(&w->rank[r->target], r->word);
+}
+
+/* A place in a ring buffer whose size is a power of two, which may be unused. */
+static arena_name place_name(const arena_name *place, uint32_t first, uint32_t at, uint32_t max)
+{
+    return place[(first + at) & (max - 1)];
+}
+
+void nic_look_far(const struct sim *sim, const struct sim_event *event)
+{
+    if (event->kind == EVENT_LANDED) landing_look(sim, event, world_word_look_far);
+    if (event->kind != EVENT_SEND) return;
+    const struct nic *nic = fabric_container_of(event, const struct nic, event);
+    const struct arena *arena = &nic->world->arena;
+    if (nic->active_count) {
+        arena_look_ahead(arena, nic->active[nic->active_first]);
+        arena_look_ahead(arena, place_name(nic->active, nic->active_first, 1, nic->active_max));
+    }
+    if (nic->ring_count) {
+        arena_look_ahead(arena, nic->ring[nic->ring_first]);
+        arena_look_ahead(arena, place_name(nic->ring, nic->ring_first, 1, nic->ring_max));
+    }
+}
+
+void nic_look_near(const struct sim *sim, const struct sim_event *event)
+{
+    if (event->kind == EVENT_LANDED) landing_look(sim, event, world_word_look_near);
+    if (event->kind != EVENT_SEND) return;
+    const struct nic *nic = fabric_container_of(event, const struct nic, event);
+    const struct arena *arena = &nic->world->arena;
+    if (nic->active_count) arena_look_ahead(arena, request_at(nic->world, nic->active[nic->active_first])->qp);
+    if (nic->ring_count) {
+        const struct request *last = nic_ring_soonest(nic);
+        arena_look_ahead(arena, last->qp);
+        arena_look_ahead(arena, last->next);
+    }
+}
+
+void nic_init(struct world *w, uint32_t port)
+{
+    struct nic *nic = &w->nic[port];
+    nic->event.kind = EVENT_SEND;
+    nic->world = w;
+}
+
+void nic_clear(struct nic *nic)
+{
+    free(nic->active);
+    free(nic->ring);
+    free(nic->credit);
+}

@@ -1,0 +1,209 @@
+/* nic.h - work requests, QPs and the ports of NICs: from doorbell to visible.  Private to models/hardware. */
+#ifndef MODELS_HARDWARE_NIC_H
+#define MODELS_HARDWARE_NIC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "models/cluster.h"
+#include "models/fabric.h"
+#include "models/hardware/world/arena.h"
+#include "models/hardware/nic/dcqcn.h"
+#include "models/hardware/machine/link.h"
+#include "sim/sim.h"
+
+struct world;
+struct world_rank;
+
+/* A work request on its way: posted, sent, arrived, visible.  Large worlds have millions on their way, so it is small:
+ * others are named, not pointed to, and what it needs before it is sent lies where its event lies afterwards.  Puts of
+ * one doorbell that store nothing and have one size are a train: the request behind them stands for them too, and each
+ * becomes a request of its own when its turn comes. */
+struct request {
+    union {
+        struct sim_event event; /* once it is sent */
+        struct {
+            uint64_t ring_ps; /* of the last request of a doorbell: when it rings */
+            arena_name next;  /* on its QP's held or ready list; its own name on none */
+            uint32_t puts;    /* before it, of the train that it leads */
+        };
+    };
+    uint64_t value; /* of a signal */
+    union {
+        arena_name parcel;  /* 0: it needs none of that */
+        uint32_t put_bytes; /* it leads: of each put before it, on the wire */
+    };
+    arena_name qp; /* that it was posted on, or of an answer the peer's */
+    uint32_t wire_bytes;
+    union {
+        uint32_t word;         /* of a signal */
+        uint32_t answer_bytes; /* of a get: on the wire, back */
+    };
+    uint16_t source, target; /* ranks */
+    uint16_t queue;
+    uint8_t places;                    /* places that it takes on the queue */
+    bool put : 1, signal : 1, add : 1; /* a put with a signal is one request that takes two places */
+    bool polled : 1;                   /* of these, one whose signal is the data themselves */
+    bool get : 1, answer : 1;          /* a get on its way there; the bytes on their way back, source being the peer */
+    bool message : 1;                  /* a put that the peer's library receives */
+    bool leads : 1;                    /* it has a train, and no parcel yet */
+};
+_Static_assert(sizeof(struct request) == 48, "large worlds have millions");
+
+/* What only requests have that carry bytes to store, are sent in several quanta or held back, or go between hosts. */
+struct parcel {
+    const void *payload; /* bytes of a put or an answered get.  They belong to the source until they have arrived */
+    uint64_t target_offset;
+    uint32_t payload_bytes;        /* 0: nothing is stored */
+    uint32_t early_bytes;          /* wire bytes sent in quanta before the last */
+    uint64_t in_ps;                /* when the last byte sent so far comes in */
+    uint64_t held_ps;              /* when the quantum comes in that has already reserved its way; 0: none has */
+    struct sim_event resume_event; /* of a request whose QP must wait */
+    struct request *request;
+};
+_Static_assert(sizeof(struct parcel) % ARENA_UNIT_BYTES == 0, "it has a name");
+
+/* A completion on its way back to a QP, which then has room for one request more. */
+struct ack {
+    struct ack *next;
+    uint64_t time_ps;
+};
+
+/* A worker that found a QP full, or that flushes a QP with requests under way. */
+struct waiter {
+    struct waiter *next;
+    uint32_t worker;
+    bool flush;
+};
+
+/* Large worlds have millions. */
+struct qp {
+    arena_name held_last;  /* request: posted, doorbell not rung yet; its next is the first of them */
+    arena_name ready_last; /* request: rung, not sent yet; the first of them stands among its port's turns */
+    arena_name more;       /* the last of its acks; or where it is rested its struct qp_rest, which has that instead */
+    uint32_t unknown : 31; /* requests posted whose completion is not known yet */
+    uint32_t rested : 1;
+    uint32_t unacked;  /* these and requests whose ack is on its way; where limited */
+    uint32_t early_ps; /* qp_lock_ps() is so much before ring_ps, or more */
+    uint64_t ring_ps;  /* when the last doorbell rings, or that of the requests held would at the soonest */
+    uint64_t done_ps;  /* when all requests with a known completion time are complete */
+};
+_Static_assert(sizeof(struct qp) == 40, "large worlds have millions");
+
+/* What few QPs need. */
+struct qp_rest {
+    struct waiter *waiter;
+    uint64_t in_ps;          /* where ways differ: when the last byte sent so far comes in */
+    uint32_t sprayed;        /* quanta so far, where they go over all ways in turn */
+    uint32_t answers;        /* to gets of the peer that are to be sent on it */
+    struct dcqcn_flow *flow; /* its rate; NULL: there is no DCQCN, or it has not sent yet */
+    arena_name ack_last;     /* where requests are limited: completions on their way; its next is the soonest.  Where
+                              * they complete in order the last one is not listed: it comes at done_ps */
+};
+_Static_assert(sizeof(struct qp_rest) % ARENA_UNIT_BYTES == 0, "it has a name");
+
+/* Until then the warp that rings has the QP to itself.  Where that is more than 4 ms before ring_ps, a time that early:
+ * it has passed for whoever posts now. */
+static inline uint64_t qp_lock_ps(const struct qp *qp) { return qp->ring_ps - qp->early_ps; }
+static inline void qp_lock_set(struct qp *qp, uint64_t lock_ps)
+{
+    const uint64_t early_ps = qp->ring_ps - lock_ps;
+    qp->early_ps = early_ps < UINT32_MAX ? (uint32_t)early_ps : UINT32_MAX;
+}
+/* The doorbell does not ring before time_ps. */
+static inline void qp_ring_after(struct qp *qp, uint64_t time_ps)
+{
+    const uint64_t lock_ps = qp_lock_ps(qp);
+    if (time_ps <= qp->ring_ps) return;
+    qp->ring_ps = time_ps;
+    qp_lock_set(qp, lock_ps);
+}
+
+/* Bytes that a window gets back at a time. */
+struct credit {
+    uint64_t time_ps;
+    uint32_t size_bytes;
+};
+
+/* A port of a NIC.  A world has one for each port in the network, by its number, and behind those one more for each:
+ * for what goes from the port to itself. */
+struct nic {
+    struct sim_event event; /* sends the next quantum */
+    struct world *world;
+    arena_name *active; /* ring buffer: the request that each QP with pending ones sends next; the QP that waited
+                         * longest is first */
+    uint32_t active_first, active_count, active_max;
+    arena_name *ring; /* ring buffer of doorbells to come: the last request that each covers, whose next is the first;
+                       * the soonest is first */
+    uint32_t ring_first, ring_count, ring_max;
+    struct port turned;         /* turns of what it turns round */
+    struct port atomic;         /* the NIC's own unit */
+    struct port receiving;      /* the thread of the host that takes in what comes, where a transport has one */
+    uint64_t owed_bytes;        /* acknowledgements to send */
+    uint64_t outstanding_bytes; /* sent, not acknowledged; where there is a window */
+    struct credit *credit;      /* a heap, the soonest first */
+    uint32_t credit_count, credit_max;
+    bool used;    /* a rank uses it */
+    bool stalled; /* the window is full; nobody knows for how long */
+};
+
+/* ---- qp.c: QPs, requests, and who waits for room ---- */
+
+/* The QP, made when it is first asked for. */
+struct qp *nic_qp(struct world_rank *rank, uint16_t peer, uint16_t queue);
+/* The QP, or NULL if it was never used or has been given back. */
+struct qp *nic_qp_find(struct world_rank *rank, uint16_t peer, uint16_t queue);
+/* Its struct qp_rest, made when it is first asked for. */
+struct qp_rest *nic_qp_more(struct world *w, struct qp *qp);
+/* Gives the QP back if it has nothing to do and nobody waits for it. */
+void nic_qp_rest(struct world_rank *rank, uint16_t peer, uint16_t queue);
+/* Bytes of a message on the wire: its size, and headers for each packet of up to one MTU. */
+uint64_t nic_wire_bytes(const struct cluster_nic *nic, uint64_t size_bytes);
+/* Frees what a QP holds. */
+void nic_qp_clear(struct world *w, struct qp *qp);
+/* Prefetches the QP, which may not be there. */
+void nic_queue_ahead(const struct fabric *f, uint16_t peer, uint16_t queue);
+
+/* Fills a request with a put or a signal. */
+struct request *world_request_write(struct world_rank *source, const struct fabric_write *write);
+struct request *world_request_signal(struct world_rank *source, const struct fabric_signal *signal);
+/* One request: the put with the signal behind it. */
+struct request *world_request_write_signal(struct world_rank *source, const struct fabric_write *write,
+                                           const struct fabric_signal *signal);
+struct request *world_request_read(struct world_rank *source, const struct fabric_read *read);
+/* Its struct parcel, made when it is first asked for. */
+struct parcel *world_request_parcel(struct world *w, struct request *r);
+void world_request_free(struct world *w, struct request *r);
+/* Whether a QP lacks room for so many more places.  If it does, the stepped worker is woken when there is room. */
+bool world_queue_full(struct world_rank *rank, uint16_t peer, uint16_t queue, uint32_t places);
+/* fabric_flush() of both kinds of rank. */
+int world_flush(struct fabric *f, struct fabric_worker *w, uint16_t peer, uint16_t queue);
+/* Requests on so many places of the poster's QP complete at time_ps, or where they complete in order not before the
+ * last one. */
+void world_qp_complete(struct world *w, uint16_t poster, struct qp *qp, uint32_t places, uint64_t time_ps);
+/* A request of the QP completes at time_ps.  The workers that it lets go on step then. */
+void world_space_wake(struct world_rank *rank, struct qp *qp, uint64_t time_ps);
+
+/* ---- nic_doorbell.c ---- */
+
+/* Hands a request to its QP.  With defer the QP holds it back.  Otherwise it and all held requests become ready. */
+void nic_post(struct world_rank *source, struct request *r, uint64_t ready_ps, bool defer);
+/* Rings the doorbell for the requests that a QP holds back.  A host spends CPU time on each of them first. */
+void nic_ring(struct world_rank *source, struct qp *qp);
+
+/* ---- nic_receive.c ---- */
+
+/* How long a CPU at the rank's end copies that many bytes of a message, where a transport has that; else 0.  Where NICs
+ * do not reach GPU memory, it waits for the copy between the GPU's memory and the host's, too. */
+uint64_t nic_copied_ps(const struct world_rank *rank, uint64_t size_bytes);
+
+/* ---- nic.c, and nic_receive.c for two of the events ---- */
+
+/* What events of a NIC run. */
+sim_handler nic_send_next, nic_request_received, nic_request_landed, nic_qp_resume;
+/* Prefetch what an event of a NIC will look at, which it need not be. */
+void nic_look_far(const struct sim *sim, const struct sim_event *event);
+void nic_look_near(const struct sim *sim, const struct sim_event *event);
+void nic_init(struct world *w, uint32_t port);
+void nic_clear(struct nic *nic);
+
+#endif

@@ -1,0 +1,116 @@
+/* nic_doorbell.c - requests are posted on a QP, held back, and handed to its port when the doorbell rings.  Puts that
+ * are alike are posted as a train.  Knows nothing of how a port sends. */
+#include "models/hardware/nic/nic_internal.h"
+#include "models/hardware/world/world_timeline.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+void nic_rings_take(struct nic *nic, uint64_t now_ps)
+{
+    const struct world *w = nic->world;
+    for (; nic->ring_count; nic->ring_count--) {
+        struct request *const last = nic_ring_soonest(nic);
+        if (last->ring_ps > now_ps) return;
+        struct qp *const qp = qp_at(w, last->qp);
+        const arena_name first = last->next;
+        nic->ring_first = (nic->ring_first + 1) & (nic->ring_max - 1);
+        last->next = 0;
+        if (qp->ready_last) request_at(w, qp->ready_last)->next = first;
+        else nic_active_add(nic, request_at(w, first));
+        qp->ready_last = request_name(w, last);
+    }
+}
+
+/* Searches from the end, because most doorbells are posted in the order in which they ring. */
+void nic_ring_add(struct nic *nic, struct request *last, uint64_t time_ps)
+{
+    const struct world *w = nic->world;
+    if (nic->ring_count == nic->ring_max) {
+        const uint32_t max = nic->ring_max ? 2 * nic->ring_max : NIC_QUEUE_FIRST;
+        arena_name *grown = memory_grow(NULL, max, sizeof *grown);
+        for (uint32_t i = 0; i < nic->ring_count; i++)
+            grown[i] = nic->ring[(nic->ring_first + i) & (nic->ring_max - 1)];
+        free(nic->ring);
+        nic->ring = grown;
+        nic->ring_first = 0;
+        nic->ring_max = max;
+    }
+    const uint32_t mask = nic->ring_max - 1;
+    uint32_t place = nic->ring_count++;
+    for (; place; place--) {
+        const arena_name before = nic->ring[(nic->ring_first + place - 1) & mask];
+        if (request_at(w, before)->ring_ps <= time_ps) break;
+        nic->ring[(nic->ring_first + place) & mask] = before;
+    }
+    last->ring_ps = time_ps;
+    nic->ring[(nic->ring_first + place) & mask] = request_name(w, last);
+    if (!nic->stalled) nic_turn_schedule(nic);
+}
+
+/* Doorbells of one QP ring in the order posted, even if a later poster was quicker. */
+static void ring_schedule(const struct world *w, struct request *last, uint64_t ready_ps)
+{
+    struct qp *qp = qp_at(w, last->qp);
+    qp_ring_after(qp, ready_ps);
+    nic_ring_add(nic_of(w, last), last, qp->ring_ps);
+}
+
+void nic_ring(struct world_rank *source, struct qp *qp)
+{
+    const struct world *w = source->world;
+    struct request *last = request_at(w, qp->held_last), *first = request_at(w, last->next), *next;
+    qp->held_last = 0;
+    if (!w->machine->send) {
+        ring_schedule(w, last, sim_now_ps(w->sim)); /* a flush may ring for what was posted a while ago */
+        return;
+    }
+    for (struct request *r = first; r; r = next) {
+        next = r == last ? NULL : request_at(w, r->next);
+        r->next = request_name(w, r); /* a doorbell of its own */
+        ring_schedule(w, r, w->machine->send(source, r));
+    }
+}
+
+/* Lets the last request posted on a QP, whose doorbell has not rung, stand for this one too, if it can.  A timeline
+ * looks at each by itself, and a host works for each. */
+static bool train_join(struct world *w, struct request *last, struct request *r)
+{
+    const uint32_t put_bytes = last->leads ? last->put_bytes : last->wire_bytes;
+    if (w->options.timeline || w->machine->send) return false;
+    if (!last->put || last->signal || (!last->leads && last->parcel) || last->wire_bytes != put_bytes) return false;
+    if (r->parcel || r->get || last->queue != r->queue) return false;
+    if (!last->leads) last->puts = 0;
+    last->puts++;
+    last->put_bytes = put_bytes;
+    last->leads = true;
+    last->wire_bytes = r->wire_bytes;
+    last->word = r->word;
+    last->value = r->value;
+    last->places = r->places;
+    last->put = r->put;
+    last->signal = r->signal;
+    last->add = r->add;
+    last->polled = r->polled;
+    world_request_free(w, r);
+    return true;
+}
+
+void nic_post(struct world_rank *source, struct request *r, uint64_t ready_ps, bool defer)
+{
+    struct world *w = source->world;
+    struct qp *qp = nic_qp(source, r->target, r->queue);
+    struct request *const held = request_at(w, qp->held_last);
+    r->qp = arena_name_of(&w->arena, qp);
+    qp->unknown += r->places;
+    qp->unacked += w->queue_depth ? r->places : 0;
+    if (!held || !train_join(w, held, r)) {
+        const arena_name name = request_name(w, r);
+        r->next = held ? held->next : name;
+        if (held) held->next = name;
+        qp->held_last = name;
+    }
+    if (!w->machine->send) qp_ring_after(qp, ready_ps);
+    if (w->options.timeline) world_timeline_post_note(w, r);
+    if (!defer) nic_ring(source, qp);
+}

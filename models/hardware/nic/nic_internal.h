@@ -1,0 +1,155 @@
+/* nic_internal.h - private to the files of the NIC: by which ports a request goes, and what the rooms of the NIC ask of
+ * one another.
+ *
+ *   nic_doorbell.c   posts, doorbells, trains of puts
+ *   nic.c            whose turn it is at a port, the window, and the way of a quantum
+ *   nic_receive.c    what has come in: bytes, signals and atomics, gets, acknowledgements */
+#ifndef MODELS_HARDWARE_NIC_INTERNAL_H
+#define MODELS_HARDWARE_NIC_INTERNAL_H
+
+#include <assert.h>
+#include "models/hardware/world/world_internal.h"
+
+enum { NIC_QUEUE_FIRST = 16 }; /* a port's queues start with so many places; always a power of two */
+
+/* ---- by which ports ---- */
+
+/* Spreads a number's bits evenly (the finaliser of SplitMix64). */
+static inline uint64_t mix(uint64_t x)
+{
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
+
+static inline uint64_t qp_key(const struct request *r, uint32_t queue)
+{
+    return (uint64_t)r->source << 40 | (uint64_t)r->target << 16 | queue;
+}
+
+/* The number among the source's ports of the one that a request's QP uses. */
+static inline uint32_t port_choose(const struct world *w, const struct request *r)
+{
+    const struct world_rank *source = &w->rank[r->source];
+    if (source->nic_count == 1) return 0;
+    const uint32_t queue = w->transport.queues ? r->queue % w->transport.queues : r->queue;
+    switch ((enum cluster_port_map)w->cluster->nic.port_map) {
+    case CLUSTER_PORT_HASH: return (uint32_t)(mix(qp_key(r, queue)) % source->nic_count);
+    case CLUSTER_PORT_QUEUE: return queue % source->nic_count;
+    case CLUSTER_PORT_ROUND_ROBIN: break;
+    }
+    return ((uint32_t)r->target * source->fabric.queue_count + queue) % source->nic_count;
+}
+
+/* The same among the target's ports. */
+static inline uint32_t peer_port_choose(const struct world *w, const struct request *r)
+{
+    return port_choose(w, r) % w->rank[r->target].nic_count;
+}
+
+/* The number among all of the port that the source uses, and of the target's. */
+static inline uint32_t port_own(const struct world *w, const struct request *r)
+{
+    return w->rank[r->source].nic[port_choose(w, r)];
+}
+
+static inline uint32_t port_to(const struct world *w, const struct request *r)
+{
+    return w->rank[r->target].nic[peer_port_choose(w, r)];
+}
+
+/* The relay by which a QP's messages leave their node; NULL: through the source's own port. */
+static inline struct relay *relay_of(const struct world *w, const struct request *r)
+{
+    if (!w->relay) return NULL;
+    const struct network *n = w->network;
+    const uint32_t own = port_own(w, r), to = port_to(w, r), all = n->ports_per_node;
+    const uint32_t port = graph_relay_port(n->graph, own / all, own % all, n->leaf[n->port[to].leaf]);
+    return port == UINT32_MAX || own / all == to / all ? NULL : &w->relay[own / all * all + port];
+}
+
+/* The port that a QP sends from. */
+static inline uint32_t port_out(const struct world *w, const struct request *r)
+{
+    const struct relay *relay = relay_of(w, r);
+    return relay ? (uint32_t)(relay - w->relay) : port_own(w, r);
+}
+
+/* What lies between that port and the memory that it reads. */
+static inline const struct network_local *local_out(const struct world *w, const struct request *r)
+{
+    const struct relay *relay = relay_of(w, r);
+    return relay ? &relay->local : &w->rank[r->source].local[port_choose(w, r)];
+}
+
+/* Whether a request goes to the port that it comes from. */
+static inline bool turns_round(const struct world *w, const struct request *r)
+{
+    return w->ports_shared && port_out(w, r) == port_to(w, r);
+}
+
+static inline struct nic *nic_of(const struct world *w, const struct request *r)
+{
+    return &w->nic[port_out(w, r) + (turns_round(w, r) ? w->nic_count : 0)];
+}
+
+/* The number of its port. */
+static inline uint32_t nic_number(const struct nic *nic)
+{
+    return (uint32_t)(nic - nic->world->nic) % nic->world->nic_count;
+}
+
+static inline bool nic_has_line(const struct nic *nic) { return nic < nic->world->nic + nic->world->nic_count; }
+
+/* Wire bytes sent in quanta before the next one. */
+static inline uint32_t request_early_bytes(const struct world *w, const struct request *r)
+{
+    const struct parcel *const parcel = parcel_of(w, r);
+    return parcel ? parcel->early_bytes : 0;
+}
+
+/* The time that an acknowledgement takes back to the source.  What is turned round inside the NIC is known the instant
+ * after it is there, not in the same one: its bytes are moved before their owner may write them again. */
+static inline uint64_t back_ps(const struct world *w, const struct request *r)
+{
+    if (turns_round(w, r)) return 1;
+    if (w->network->leaf_count < 2) return w->cluster->network.latency_ps;
+    return network_back_ps(w->network, port_out(w, r), port_to(w, r));
+}
+
+/* What the way through a node takes.  A CPU that copies waits for that itself. */
+static inline uint64_t inside_ps(const struct world *w, const struct network_local *local)
+{
+    return w->transport.copy_rate_bps ? 0 : local->latency_ps;
+}
+
+/* Bytes that have come in are acknowledged once the NIC has read behind them, where a transport wants that. */
+static inline uint64_t flush_ps(const struct world *w) { return w->transport.flushed ? w->cluster->nic.read_ps : 0; }
+
+/* ---- nic.c ---- */
+
+/* Bytes of the window come back at time_ps. */
+void nic_credit_return(struct nic *nic, uint32_t size_bytes, uint64_t time_ps);
+/* Schedules the port's next turn: once the port is free and a QP has pending requests, or the next doorbell rings. */
+void nic_turn_schedule(struct nic *nic);
+/* A QP has something to send, this request first. */
+void nic_active_add(struct nic *nic, const struct request *first);
+
+/* ---- nic_doorbell.c ---- */
+
+/* The doorbell of a QP rings at time_ps; last is the last request that it covers. */
+void nic_ring_add(struct nic *nic, struct request *last, uint64_t time_ps);
+/* Makes ready the requests of all doorbells that have rung by now. */
+void nic_rings_take(struct nic *nic, uint64_t now_ps);
+/* The last request of the doorbell that rings next. */
+static inline struct request *nic_ring_soonest(const struct nic *nic)
+{
+    return request_at(nic->world, nic->ring[nic->ring_first]);
+}
+
+/* ---- nic_receive.c ---- */
+
+/* The whole request is sent, and its last byte comes in at in_ps, service_ps after the first. */
+void nic_request_sent(struct world *w, struct qp *qp, struct request *r, uint64_t in_ps, uint64_t service_ps);
+
+#endif

@@ -1,0 +1,160 @@
+/* bulk.c - what it costs a warp to bring a row into its shared memory with the SM's bulk copy engine, and to store it
+ * from there, once or several times.
+ *
+ * The engine of an SM serves all its warps one after the other: bytes in, and bytes out to own memory or to a peer,
+ * each at its own rate.  A warp has one buffer: it waits for what it loads, and before the next load for what it stored
+ * to be written.  While one warp waits the engine serves others.
+ */
+#include "models/hardware/sm/bulk.h"
+#include "models/hardware/world/world_internal.h"
+
+/* Extra passes where data lies elsewhere in a 128-byte line than its place in shared memory, by the difference in units
+ * of 16 bytes: measured on H200 (models/clusters/h200.ini), in and out apart. */
+static const uint8_t in_table[8] = { 0, 2, 1, 3, 1, 3, 1, 2 }, out_table[8] = { 0, 3, 0, 3, 0, 3, 0, 3 };
+
+static uint32_t in_passes(uint32_t source_line, uint32_t shared_line)
+{
+    return in_table[(source_line - shared_line) % BULK_LINE_BYTES / 16];
+}
+
+static uint32_t out_passes(uint32_t target_line, uint32_t shared_line)
+{
+    return out_table[(target_line - shared_line) % BULK_LINE_BYTES / 16];
+}
+
+enum { PLACES = BULK_LINE_BYTES / 16 };
+enum {
+    IN_PASSES_ALL = 0 + 2 + 1 + 3 + 1 + 3 + 1 + 2,
+    OUT_PASSES_ALL = 0 + 3 + 0 + 3 + 0 + 3 + 0 + 3
+}; /* the tables' */
+
+/* Packed rows lie at all distances alike, so that the place of the buffer does not matter to them. */
+uint64_t bulk_passes_ps(const struct world *w, const struct loop *p, uint64_t size_bytes)
+{
+    uint32_t passes = IN_PASSES_ALL + OUT_PASSES_ALL; /* of as many rows as there are places */
+    if (!w->bulk_skew) return 0;
+    if (!p->packed_source || !p->packed) {
+        const uint32_t given = (uint32_t)w->cluster->gpu.shared_align_bytes, align = given ? given : BULK_LINE_BYTES;
+        const uint32_t shared = (p->shared_bytes + align - 1) / align * align % BULK_LINE_BYTES;
+        passes = p->packed_source ? IN_PASSES_ALL : PLACES * in_passes(p->source_line, shared);
+        passes += p->packed ? OUT_PASSES_ALL : PLACES * out_passes(0, shared);
+    }
+    return passes * rate_time(w->bulk_skew, size_bytes) / PLACES;
+}
+
+/* What memory takes for rows that are read and written in turn: of a fresh footprint the L2 still has as much as it
+ * holds. */
+static uint64_t memory_ps(const struct world *w, const struct fabric_work *work, const struct loop *p)
+{
+    const uint64_t both = work->read_bytes + work->write_bytes, l2 = w->cluster->gpu.l2_bytes;
+    const uint64_t kernel = p->footprint_bytes * both / (work->read_bytes ? work->read_bytes : 1);
+    if (!p->fresh || !w->l2) return rate_time(w->hbm_rows, both);
+    const uint64_t kept = kernel > l2 ? both * l2 / kernel : both;
+    return rate_time(w->l2, kept) + rate_time(w->hbm_rows, both - kept);
+}
+
+uint64_t bulk_rows(struct world_rank *rank, const struct fabric_work *work, const struct loop *p, uint64_t start_ps,
+                   uint32_t busy)
+{
+    struct world *w = rank->world;
+    const struct cluster_gpu *gpu = &w->cluster->gpu;
+    const uint64_t now = sim_now_ps(w->sim), rounds = (work->rows + busy - 1) / busy;
+    const uint64_t row_bytes = work->read_bytes / work->rows, once = 32 * 16 * (uint64_t)p->in_flight;
+    const bool sum = work->kind == FABRIC_WORK_REDUCE;
+    const uint32_t waits = sum ? (uint32_t)((row_bytes + once - 1) / once) : 0;
+    const uint64_t longer_ps = pressure_load_ps(w, p->fresh, p->footprint_bytes);
+    const uint64_t in_ps = gpu->engine.in_ps + longer_ps;
+    const uint64_t wait_ps = p->fresh ? gpu->scan_row_ps + longer_ps : in_ps;
+    const uint64_t out_ps = work->write_bytes ? gpu->engine.out_ps : 0; /* else it stays in shared memory */
+    const uint64_t first_ps = out_ps + (sum ? (p->steps + 1) * wait_ps : in_ps);
+    const uint64_t row_ps = out_ps + (sum ? (p->steps + waits) * wait_ps : in_ps);
+    /* A sum that stays in shared memory is written where the row before it lies, until that is stored. */
+    const uint64_t staged_ps = sum && !work->write_bytes ? worker_staged_ps(rank->now.worker) : 0;
+    if (staged_ps > start_ps + wait_ps) start_ps = staged_ps - wait_ps;
+    uint64_t end = start_ps + rounds * (row_ps + rate_time(w->add, p->added_bytes));
+    if (sum && !p->fresh)
+        end = later(end, own_reserve(rank, &rank->far[rank->now.worker->sm], now,
+                                     rate_time(w->sum_far, work->read_bytes), work->read_bytes));
+    if (!sum)
+        end =
+            later(end, own_reserve(rank, &rank->sm[rank->now.worker->sm], now,
+                                   rate_time(w->bulk_in, work->read_bytes) + rate_time(w->bulk_out, work->write_bytes),
+                                   work->read_bytes));
+    return later(end, first_ps + own_reserve(rank, &rank->hbm, now, memory_ps(w, work, p),
+                                             work->read_bytes + work->write_bytes));
+}
+
+uint64_t bulk_stage(struct world_rank *rank, const struct fabric_work *work, const struct loop *p, uint64_t start_ps)
+{
+    const struct world *w = rank->world;
+    const struct cluster_bulk *bulk = &w->cluster->gpu.engine;
+    struct world_worker *ww = rank->now.worker;
+    const uint64_t now = sim_now_ps(w->sim), size = work->read_bytes;
+    worker_rest(ww)->shared_bytes = p->shared_bytes;
+    const uint32_t rows = work->rows ? work->rows : 1, passes = in_passes(p->source_line, p->shared_bytes);
+    const uint64_t service_ps = rate_time(w->bulk_in, size) + passes * rate_time(w->bulk_skew, size);
+    uint64_t end = later(start_ps, worker_staged_ps(ww)) +
+                   rows * (bulk->in_ps + pressure_load_ps(w, p->fresh, p->footprint_bytes) +
+                           p->steps * w->cluster->gpu.scan_row_ps) +
+                   (rows - 1) * bulk->out_ps;
+    end = later(end, own_reserve(rank, &rank->sm[ww->sm], now, service_ps, size));
+    return later(end, own_reserve(rank, &rank->hbm, now, rate_time(w->hbm_rows, size), size));
+}
+
+/* Less from buffers off a 128-byte line, and where flows cross those of other senders to other receivers. */
+uint64_t bulk_link_ps(const struct world_rank *from, const struct world_rank *to, uint32_t shared_bytes,
+                      uint64_t size_bytes)
+{
+    const struct world *w = from->world;
+    const uint64_t now = sim_now_ps(w->sim);
+    const rate_q20 rate = shared_bytes % BULK_LINE_BYTES ? w->bulk_sector : w->bulk_link;
+    const bool crossed = flows_others_busy(&from->egress_flows, to->fabric.rank, now) &&
+                         flows_others_busy(&to->ingress_flows, from->fabric.rank, now);
+    const uint64_t alone_ps = rate_time(rate, size_bytes);
+    return link_slowed_ps(from->egress_slow, alone_ps + (crossed ? rate_time(w->bulk_crossing, size_bytes) : 0));
+}
+
+uint64_t bulk_link_arrive(struct world_rank *from, struct world_rank *to, uint64_t now_ps, uint64_t sent_ps,
+                          uint64_t size_bytes)
+{
+    struct world *w = from->world;
+    const uint16_t source = from->fabric.rank, target = to->fabric.rank;
+    const uint64_t take_ps = link_slowed_ps(to->ingress_slow, rate_time(w->ingress, size_bytes));
+    uint64_t in_ps = port_reserve(&to->ingress, now_ps, take_ps, size_bytes);
+    if (w->peer_way) in_ps = later(in_ps, world_pcie_cross(from, to, now_ps, size_bytes));
+    flows_note(&from->egress_flows, target, sent_ps);
+    flows_note(&to->ingress_flows, source, in_ps);
+    return in_ps;
+}
+
+/* A store is written at the peer, and the warp knows, a way there and back after the engine has taken it. */
+uint64_t bulk_written_ps(const struct world *w, uint64_t left_ps, bool own)
+{
+    return left_ps + w->cluster->gpu.engine.out_ps + (own ? 0 : 2 * w->cluster->nvlink.latency_ps);
+}
+
+/* The worker goes on when the engine has taken the bytes; they are written later. */
+uint64_t bulk_store(struct world_rank *rank, uint16_t peer, uint64_t size_bytes, uint64_t start_ps, uint64_t *linked_ps)
+{
+    struct world *w = rank->world;
+    struct world_worker *ww = rank->now.worker;
+    struct world_rank *target = &w->rank[peer];
+    struct rest *rest = worker_rest(ww);
+    const bool own = target == rank;
+    const uint64_t now = sim_now_ps(w->sim);
+    const uint64_t engine_ps =
+        rate_time(own ? w->bulk_out : w->bulk_put, size_bytes) + (own ? pressure_store_ps(w, size_bytes) : 0);
+    const uint64_t memory_ps = rate_time(w->hbm_rows, size_bytes);
+    uint64_t end = later(start_ps, own_reserve(rank, &rank->sm[ww->sm], now, engine_ps, size_bytes));
+    if (own) end = later(end, own_reserve(rank, &rank->hbm, now, memory_ps, size_bytes));
+    *linked_ps = 0;
+    if (!own) {
+        const uint64_t out_ps = bulk_link_ps(rank, target, rest->shared_bytes, size_bytes);
+        const uint64_t sent_ps = port_reserve(&rank->egress, now, out_ps, size_bytes);
+        *linked_ps = later(sent_ps, bulk_link_arrive(rank, target, now, sent_ps, size_bytes));
+        *linked_ps = later(*linked_ps, port_reserve(&target->hbm, now, memory_ps, size_bytes));
+    }
+    const uint64_t left_ps = later(start_ps + rank_slowed_ps(rank, end - start_ps), *linked_ps);
+    rest->staged_ps = later(rest->staged_ps, bulk_written_ps(w, left_ps, own));
+    return end;
+}

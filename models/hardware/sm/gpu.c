@@ -1,0 +1,553 @@
+/* gpu.c - what the seam's operations cost a warp group on a GPU.
+ *
+ * An operation moves its bytes at the rate of its warps when they are alone, but not before the ports that it
+ * crosses (SM, NVLink egress and ingress, HBM) have moved them too, each at its own rate and first come,
+ * first served; then come the latencies of its rows, one after another on each warp.  Ports are asked at the
+ * time of the step, so that requests of one step do not stand before those that other workers make meanwhile.
+ */
+#include "models/hardware/sm/bulk.h"
+#include "models/hardware/sm/gpu.h"
+
+#include <assert.h>
+#include <errno.h>
+
+/* Takes bytes through the sender's egress and the receiver's ingress.  Where flows cross, that is, the egress is busy
+ * for other receivers too and the ingress for other senders too, packets wait for each other at the head of the line
+ * before a store's bytes flow. */
+static uint64_t nvlink_cross(struct world_rank *from, struct world_rank *to, uint64_t now_ps, uint64_t size_bytes,
+                             rate_q20 egress)
+{
+    struct world *w = from->world;
+    const uint16_t source = from->fabric.rank, target = to->fabric.rank;
+    uint64_t out_ps = rate_time(egress ? egress : w->egress, size_bytes), in_ps = rate_time(w->ingress, size_bytes);
+    const bool out_busy = flows_others_busy(&from->egress_flows, target, now_ps);
+    if (out_busy && flows_others_busy(&to->ingress_flows, source, now_ps)) {
+        out_ps += w->cluster->nvlink.crossing_ps;
+        in_ps += w->cluster->nvlink.crossing_ps;
+    }
+    if (from->egress.free_ps <= now_ps) from->egress_since_ps = now_ps;
+    out_ps = port_reserve(&from->egress, now_ps, link_slowed_ps(from->egress_slow, out_ps), size_bytes);
+    in_ps = port_reserve(&to->ingress, now_ps, link_slowed_ps(to->ingress_slow, in_ps), size_bytes);
+    if (w->peer_way) in_ps = later(in_ps, world_pcie_cross(from, to, now_ps, size_bytes));
+    flows_note(&from->egress_flows, target, out_ps);
+    flows_note(&to->ingress_flows, source, in_ps);
+    return later(out_ps, in_ps);
+}
+
+static int priced_store(struct world_rank *rank, const struct fabric_write *write, const struct loop *p)
+{
+    struct world *w = rank->world;
+    struct world_worker *ww = rank->now.worker;
+    const uint64_t now = sim_now_ps(w->sim), size = write->charge_bytes;
+    uint32_t lanes;
+    const uint64_t start = gpu_lane_begin(ww, write->warps, &lanes);
+    const uint32_t rows = write->rows ? write->rows : 1, busy = gpu_warps_busy(rows, lanes);
+    const uint64_t behind_ps = worker_behind_ps(ww);
+    const bool bulk = p->engine == LOOP_BULK,
+               split = bulk && p->shared_bytes && !p->packed && write->peer != rank->fabric.rank;
+    const rate_q20 sm = split ? w->bulk_split : w->store.sm;
+    const uint64_t lead_ps = (p->steps + 1) * gpu_load_ps(w, p); /* until the first byte moves */
+    const uint64_t served_ps =
+        own_reserve(rank, &rank->sm[ww->sm], now, gpu_rows_share_ps(w, p, sm, rows, size / rows), size);
+    const uint64_t read_bytes = later(size, (uint64_t)rows * p->logs_bytes);
+    uint64_t end = start + gpu_touch_ps(ww, p) + gpu_rounds_ps(rank, ww, p, rows, busy, size / rows, sm);
+    end = later(end, lead_ps + served_ps);
+    end = later(end, lead_ps + own_reserve(rank, &rank->hbm, now, rate_time(w->hbm, read_bytes), read_bytes));
+    gpu_lane_end(ww, end);
+    if (write->peer != rank->fabric.rank) {
+        const uint64_t there_ps = nvlink_cross(rank, &w->rank[write->peer], now, size,
+                                               !bulk             ? p->lined ? 0 : w->egress_unaligned
+                                               : p->shared_bytes ? w->egress_split
+                                                                 : 0);
+        if (!p->posted || there_ps > rank->egress.free_ps) gpu_lane_reach(ww, lead_ps + there_ps);
+    }
+    end = rank->now.last_end_ps;
+    /* The first warp comes later to its row, if it has one. */
+    const uint32_t all = ww->worker->warps;
+    if (behind_ps && (all - write->first % all) % all < rows) worker_rest(ww)->first_ps = ww->cursor_ps + behind_ps;
+    gpu_moved_note(ww, start, end);
+    rank->stored_ps[ww->sm] = later(rank->stored_ps[ww->sm], end);
+    if (write->peer != rank->fabric.rank) rank->put_ps[ww->sm] = later(rank->put_ps[ww->sm], end);
+    ww->unfenced = true;
+    ww->drains = bulk && p->in_flight < 2;
+    if (!bulk && write->peer != rank->fabric.rank && !ww->puts) {
+        ww->puts = true;
+        rank->putting++;
+    }
+    world_store_payload(rank, write);
+    return 0;
+}
+
+/* A stream's next operation: it begins once the host, in one thread for all streams, has asked for it. */
+static uint64_t stream_begin(struct world_rank *rank, uint64_t call_ps)
+{
+    uint32_t lanes;
+    const uint64_t start = gpu_lane_begin(rank->now.worker, 0, &lanes);
+    if (!rank->now.worker->worker->stream) return start;
+    return later(start, port_reserve(&rank->calls, rank->start_ps, call_ps, 0));
+}
+
+static void stream_work(struct world_rank *rank, uint64_t call_ps, uint64_t takes_ps)
+{
+    const uint64_t start = stream_begin(rank, call_ps);
+    gpu_lane_end_from(rank->now.worker, start, start + takes_ps);
+}
+
+static void copy_own(struct world_rank *rank, const struct fabric_work *work)
+{
+    const struct world *w = rank->world;
+    const struct cluster_calls *calls = &w->cluster->calls;
+    const uint64_t start = stream_begin(rank, calls->copy_call_ps), both = work->read_bytes + work->write_bytes;
+    const uint64_t end = later(start, own_reserve(rank, &rank->hbm, start, rate_time(w->hbm, both), both));
+    gpu_lane_end_from(rank->now.worker, start, end + calls->copy_ps);
+}
+
+/* The copy engine begins when the worker has come here, and takes no SM. */
+static int copy_store(struct world_rank *rank, const struct fabric_write *write)
+{
+    struct world *w = rank->world;
+    const struct cluster_calls *calls = &w->cluster->calls;
+    const bool own = write->peer == rank->fabric.rank;
+    const uint64_t call_ps = own || !calls->copy_peer_call_ps ? calls->copy_call_ps : calls->copy_peer_call_ps;
+    const uint64_t start = stream_begin(rank, call_ps), size = write->charge_bytes;
+    const uint64_t end = own_reserve(rank, &rank->hbm, start, rate_time(w->hbm, own ? 2 * size : size), size);
+    gpu_lane_end_from(rank->now.worker, start, later(start, end) + calls->copy_ps);
+    if (!own) {
+        const uint64_t link_ps = rate_time(rate_make(calls->copy_rate_bps), size);
+        const uint64_t out_ps = port_reserve(&rank->egress, start, link_ps, size);
+        const uint64_t in_ps = port_reserve(&w->rank[write->peer].ingress, start, link_ps, size);
+        gpu_lane_reach(rank->now.worker, later(out_ps, in_ps) + calls->copy_ps);
+    }
+    world_store_payload(rank, write);
+    return 0;
+}
+
+static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write)
+{
+    struct world_rank *rank = rank_of(f);
+    struct world *w = rank->world;
+    struct world_worker *ww = rank->now.worker;
+    assert(ww && ww->worker->index == worker->index && fabric_path(f, write->peer) != FABRIC_RDMA);
+    const struct loop *p = gpu_loop(rank, write->site, write->given);
+    if (p && p->engine == LOOP_COPY) return copy_store(rank, write);
+    if (gpu_priced(w, p)) return priced_store(rank, write, p);
+    const uint64_t now = sim_now_ps(w->sim), size = write->charge_bytes;
+    uint32_t lanes;
+    const uint64_t start = gpu_lane_begin(ww, write->warps, &lanes);
+    const uint32_t rows = write->rows ? write->rows : 1, busy = gpu_warps_busy(rows, lanes);
+    if (p && p->staged) {
+        if (p->alone && rank->shares.cpcs) {
+            bulk_turn_take(ww, write->peer, size);
+            gpu_lane_end(ww, later(start, now + 1)); /* its turns keep it longer */
+        } else {
+            uint64_t linked_ps;
+            gpu_lane_end(ww, bulk_store(rank, write->peer, size, start, &linked_ps));
+            gpu_lane_reach(ww, linked_ps);
+        }
+        world_store_payload(rank, write);
+        return 0;
+    }
+    const uint64_t service_ps = rate_time(w->store.sm, size);
+    uint64_t end = later(start + gpu_plain_ps(&w->store, size, busy), start + gpu_share_ps(rank, ww, service_ps));
+    end = later(end, own_reserve(rank, &rank->sm[ww->sm], now, service_ps, size));
+    end = later(end, own_reserve(rank, &rank->hbm, now, rate_time(w->hbm, size), size));
+    const uint64_t last_ps = gpu_plain_latency_ps(&w->store, rows, busy);
+    gpu_lane_end(ww, end + last_ps);
+    if (write->peer != f->rank) gpu_lane_reach(ww, nvlink_cross(rank, &w->rank[write->peer], now, size, 0) + last_ps);
+    gpu_moved_note(ww, start, rank->now.last_end_ps);
+    ww->unfenced = true;
+    ww->drains = false;
+    world_store_payload(rank, write);
+    return 0;
+}
+
+/* A fence follows the request, and the queue's record and the doorbell are stored with release: three waits for what
+ * the SM's other warps are storing.  (DeepEP's code on an H100, beside seven warps that copy rows: a put takes 0.8 to
+ * 1.0 us more, an atomic 0.65.) */
+static uint64_t post_releases_ps(const struct world_rank *rank, const struct world_worker *ww, uint64_t start_ps)
+{
+    enum { POST_RELEASES = 3 };
+    const struct cluster_gpu *gpu = &rank->world->cluster->gpu;
+    if (rank->copied_ps[ww->sm] <= start_ps || gpu->release_stores_ps < gpu->release_ps) return 0;
+    return POST_RELEASES * (gpu->release_stores_ps - gpu->release_ps);
+}
+
+/* When the NIC may see a request that the worker posts now; the worker is busy for the posting.  A warp that rings has
+ * its QP to itself meanwhile; one that hands over to a thread waits where that has as many as it takes. */
+static uint64_t post_by(struct world_rank *rank, uint64_t post_ps, uint32_t warps, uint16_t peer, uint16_t queue,
+                        bool defer)
+{
+    const struct transport *t = &rank->world->transport;
+    struct world_worker *ww = rank->now.worker;
+    uint32_t lanes;
+    const uint64_t start = gpu_lane_begin(ww, warps, &lanes);
+    uint64_t end = start + rank_slowed_ps(rank, post_ps);
+    if (t->poster == CLUSTER_POST_GPU) {
+        if (!defer) {
+            struct qp *qp = nic_qp(rank, peer, queue);
+            end += rank_slowed_ps(rank, post_releases_ps(rank, ww, start));
+            end = later(end, qp_lock_ps(qp)) + rank_slowed_ps(rank, t->doorbell_ps);
+            qp_ring_after(qp, end);
+            qp_lock_set(qp, end);
+        }
+        gpu_lane_end_from(ww, end, end);
+        return end;
+    }
+    struct port *thread = &rank->proxy[queue % t->threads];
+    const uint64_t full_ps = t->fifo_depth * t->doorbell_ps;
+    if (t->fifo_depth && thread->free_ps > end + full_ps) end = thread->free_ps - full_ps;
+    gpu_lane_end_from(ww, end, end);
+    const uint64_t looks_ps =
+        t->counter_ps * (TRANSPORT_COUNTERS - 1) / 2; /* an idle thread asks for errors meanwhile */
+    return world_thread_reserve(rank, queue, end + t->proxy_ps + looks_ps, t->doorbell_ps);
+}
+
+/* Where a signal is a message to the target's thread, that one answers.  When the answer comes is not followed: the
+ * thread that posted the signal takes it in right behind. */
+static void answer_charge(struct world_rank *rank, uint16_t queue)
+{
+    const uint64_t answer_ps = rank->world->transport.answer_ps;
+    if (answer_ps) (void)world_thread_reserve(rank, queue, 0, answer_ps);
+}
+
+static uint64_t post(struct world_rank *rank, uint32_t warps, uint16_t peer, uint16_t queue, bool defer)
+{
+    return post_by(rank, rank->world->transport.post_ps, warps, peer, queue, defer);
+}
+
+/* A CPU that copies what it sends is busy with it, for as long beside a slowed GPU. */
+static void copy_charge(struct world_rank *rank, const struct fabric_write *write)
+{
+    struct world_worker *ww = rank->now.worker;
+    const uint64_t copied_ps = nic_copied_ps(rank, write->charge_bytes);
+    if (copied_ps) gpu_lane_reach(ww, ww->cursor_ps + copied_ps);
+}
+
+static int gpu_put(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write)
+{
+    struct world_rank *rank = rank_of(f);
+    struct world_worker *ww = rank->now.worker;
+    assert(ww && ww->worker->index == worker->index && write->peer != f->rank);
+    if (world_queue_full(rank, write->peer, write->queue, 1)) return -EAGAIN;
+    const bool defer = write->flags & FABRIC_DEFER;
+    const struct transport *t = &rank->world->transport;
+    const uint64_t post_ps = t->post_ps + (write->flags & FABRIC_LIBRARY ? t->library_ps : 0);
+    const uint64_t ready_ps = post_by(rank, post_ps, write->warps, write->peer, write->queue, defer);
+    nic_post(rank, world_request_write(rank, write), ready_ps + nic_copied_ps(rank, 0), defer);
+    copy_charge(rank, write);
+    return 0;
+}
+
+/* A thread that orders by a fence posts the signal once the put is acknowledged, and serves nobody till then.  An idle
+ * way is counted: what else its port has to send is not known here. */
+static void fence_wait(struct world_rank *rank, const struct fabric_write *write)
+{
+    const struct world *w = rank->world;
+    const struct transport *t = &w->transport;
+    const struct cluster_nic *nic = &w->cluster->nic;
+    if (t->order != TRANSPORT_FENCE || t->poster != CLUSTER_POST_PROXY) return;
+    const uint64_t rate_bps = graph_link(w->network->graph, w->network->port[rank->nic[0]].out)->rate_bps;
+    struct port *thread = &rank->proxy[write->queue % t->threads];
+    thread->free_ps += nic->fetch_ps + units_transfer_ps(write->charge_bytes, rate_bps) +
+                       2 * w->cluster->network.latency_ps + nic->deliver_ps + (t->flushed ? nic->read_ps : 0) +
+                       transport_notice_ps(t);
+}
+
+/* Two requests are written, or one where the peer polls the data or takes a message in; one doorbell rings. */
+static int gpu_put_signal(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write,
+                          const struct fabric_signal *signal)
+{
+    struct world_rank *rank = rank_of(f);
+    struct world_worker *ww = rank->now.worker;
+    assert(ww && ww->worker->index == worker->index && write->peer != f->rank && signal->word < f->word_count);
+    if (world_queue_full(rank, write->peer, write->queue, 2)) return -EAGAIN;
+    const bool one = write->flags & FABRIC_POLLED || rank->world->transport.receive_ps;
+    if (!one) (void)post(rank, write->warps, write->peer, write->queue, true);
+    const struct transport *t = &rank->world->transport;
+    const uint64_t post_ps = t->post_ps + (write->flags & FABRIC_LIBRARY ? t->library_ps : 0);
+    const uint64_t ready_ps = post_by(rank, post_ps, write->warps, write->peer, write->queue, false);
+    if (!one) answer_charge(rank, write->queue);
+    fence_wait(rank, write);
+    nic_post(rank, world_request_write_signal(rank, write, signal), ready_ps + nic_copied_ps(rank, 0), false);
+    copy_charge(rank, write);
+    return 0;
+}
+
+/* Loads bring the bytes through the peer's egress and the own ingress, and wait for the first of them. */
+static int gpu_get_nvlink(struct world_rank *rank, struct world_worker *ww, const struct fabric_read *read)
+{
+    struct world *w = rank->world;
+    const uint64_t now = sim_now_ps(w->sim), size = read->charge_bytes;
+    uint32_t lanes;
+    const uint64_t start = gpu_lane_begin(ww, 0, &lanes), service_ps = rate_time(w->store.sm, size);
+    uint64_t end = start + rate_time(w->store.warp, size) / lanes;
+    end = later(end, start + gpu_share_ps(rank, ww, service_ps));
+    end = later(end, own_reserve(rank, &rank->sm[ww->sm], now, service_ps, size));
+    end = later(end, own_reserve(rank, &rank->hbm, now, rate_time(w->hbm, size), size));
+    const uint64_t peek_ps = w->cluster->gpu.peek_ps;
+    gpu_lane_end(ww, end + peek_ps);
+    gpu_lane_reach(ww, nvlink_cross(&w->rank[read->peer], rank, now, size, 0) + peek_ps);
+    gpu_moved_note(ww, start, rank->now.last_end_ps);
+    world_load_payload(rank, read);
+    return 0;
+}
+
+static int gpu_get(struct fabric *f, struct fabric_worker *worker, const struct fabric_read *read)
+{
+    struct world_rank *rank = rank_of(f);
+    struct world_worker *ww = rank->now.worker;
+    assert(ww && ww->worker->index == worker->index && read->peer != f->rank);
+    if (fabric_path(f, read->peer) != FABRIC_RDMA) return gpu_get_nvlink(rank, ww, read);
+    if (world_queue_full(rank, read->peer, read->queue, 1)) return -EAGAIN;
+    nic_post(rank, world_request_read(rank, read), post(rank, 0, read->peer, read->queue, false), false);
+    return 0;
+}
+
+/* What a worker's stores take to be performed: longer while other warp groups of the GPU, on whichever SM, store to
+ * peers, too.  (2 to 8 groups on 1 to 48 SMs of two H200s, within 15 %: tests/accuracy/measured.) */
+static uint64_t fence_ps(const struct world_rank *rank, const struct world_worker *ww)
+{
+    const struct cluster_gpu *gpu = &rank->world->cluster->gpu;
+    const uint64_t others = ww->drains ? 0 : rank->putting - ww->puts, half = gpu->fence_crowd_half;
+    return gpu->fence_ps + (others ? gpu->fence_crowd_ps * others / (others + (half ? half : 1)) : 0);
+}
+
+/* An SM serves fences for the whole system in rounds: who comes in the middle of one waits for the next. */
+static uint64_t fence_round_ps(struct world_rank *rank, uint16_t sm, uint64_t from_ps, uint64_t fence_ps)
+{
+    uint64_t *last_ps = &rank->fenced_ps[sm]; /* the end of the last round so far */
+    if (from_ps >= *last_ps) *last_ps = from_ps + fence_ps;
+    else if (from_ps + fence_ps > *last_ps) *last_ps += fence_ps;
+    return *last_ps;
+}
+
+/* When the worker's stores are performed.  Two kinds of stores take no round: a group's own to peers, because
+ * `fence-crowd` was clocked with several groups an SM and so has the rounds in it, and those for which the bulk engine
+ * drains. */
+static uint64_t fence_end_ps(struct world_rank *rank, const struct world_worker *ww, uint64_t from_ps)
+{
+    const uint64_t takes_ps = rank_slowed_ps(rank, fence_ps(rank, ww));
+    if (ww->puts || ww->drains) return from_ps + takes_ps;
+    return fence_round_ps(rank, ww->sm, from_ps, takes_ps);
+}
+
+/* A release by a worker that has stored nothing itself, behind what others of its SM have. */
+static void release_end(struct world_rank *rank, struct world_worker *ww, uint64_t start_ps)
+{
+    const struct cluster_gpu *gpu = &rank->world->cluster->gpu;
+    const uint64_t stored_ps = later(start_ps, rank->stored_ps[ww->sm]), put_ps = rank->put_ps[ww->sm];
+    gpu_lane_end_from(ww, stored_ps, stored_ps + gpu->release_system_ps);
+    if (put_ps) gpu_lane_reach(ww, put_ps + rank_slowed_ps(rank, gpu->fence_ps));
+}
+
+static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const struct fabric_signal *signal)
+{
+    struct world_rank *rank = rank_of(f);
+    struct world *w = rank->world;
+    struct world_worker *ww = rank->now.worker;
+    assert(ww && ww->worker->index == worker->index && signal->word < f->word_count);
+    const enum fabric_path path = fabric_path(f, signal->peer);
+    if (path == FABRIC_RDMA) {
+        const struct transport *t = &w->transport;
+        if (world_queue_full(rank, signal->peer, signal->queue, 1)) return -EAGAIN;
+        const uint64_t post_ps = t->post_ps + (signal->library ? t->library_ps : 0);
+        nic_post(rank, world_request_signal(rank, signal),
+                 post_by(rank, post_ps, signal->warps, signal->peer, signal->queue, false), false);
+        answer_charge(rank, signal->queue);
+        return 0;
+    }
+    if (worker->stream) {
+        const struct cluster_calls *calls = &w->cluster->calls;
+        const uint64_t start = stream_begin(rank, calls->word_call_ps);
+        const uint64_t handed_ps = path == FABRIC_SELF ? calls->handed_ps : calls->handed_peer_ps;
+        const uint64_t way_ps = path == FABRIC_SELF ? 0 : w->cluster->nvlink.latency_ps;
+        gpu_lane_end_from(ww, start, start + calls->word_ps);
+        const uint64_t seen_ps = start + (handed_ps ? handed_ps : calls->word_ps + way_ps);
+        world_word_schedule(&w->rank[signal->peer], signal->word, signal->value, signal->add, seen_ps);
+        return 0;
+    }
+    uint32_t lanes;
+    const uint64_t start = later(gpu_lane_begin(ww, 0, &lanes), signal->apart ? worker_first_ps(ww) : 0);
+    /* A release waits for all stores of its SM that are on their way, its own and those of the other warps. */
+    const uint64_t staged_ps = later(start, worker_staged_ps(ww)), sm_ps = later(start, rank->sm[ww->sm].free_ps);
+    if (!signal->apart || ww->unfenced) gpu_lane_end_from(ww, staged_ps, staged_ps);
+    const struct cluster_gpu *gpu = &w->cluster->gpu;
+    if (signal->polled && ww->unfenced) { /* who polls sees the last store itself */
+        gpu_lane_end_from(ww, sm_ps, sm_ps);
+        ww->unfenced = false;
+    }
+    const uint64_t fenced_ps = ww->unfenced ? fence_end_ps(rank, ww, sm_ps) : start;
+    if (ww->unfenced && signal->apart) worker_rest(ww)->first_ps = fenced_ps;
+    else if (ww->unfenced) gpu_lane_end_from(ww, fenced_ps, fenced_ps);
+    if (ww->unfenced && ww->drains)
+        (void)own_reserve(rank, &rank->sm[ww->sm], sim_now_ps(w->sim), gpu->engine.drain_ps, 0);
+    else if (signal->release) release_end(rank, ww, start);
+    if (signal->to_host) gpu_lane_end_from(ww, start, start + gpu->host_fence_ps);
+    ww->unfenced = false;
+    const uint64_t done_ps = later(signal->apart ? fenced_ps : 0, ww->cursor_ps);
+    uint64_t visible_ps = done_ps + (path == FABRIC_SELF ? gpu->flag_ps : w->cluster->nvlink.latency_ps);
+    if (w->peer_way && path != FABRIC_SELF) visible_ps += world_pcie_latency_ps(rank, signal->peer);
+    /* A kernel ends when its peers have what it stored there. */
+    if (path == FABRIC_NVLINK) rank->end_ps = later(rank->end_ps, done_ps + gpu->peek_ps);
+    world_word_schedule(&w->rank[signal->peer], signal->word, signal->value, signal->add, visible_ps);
+    return 0;
+}
+
+/* Packets of all SMs take turns on their way out.  So what they send at the same time is there at the same time, too,
+ * and who waits for its own stores waits for theirs. */
+static uint64_t left_ps(const struct world_rank *rank, uint16_t sm)
+{
+    return rank->put_ps[sm] > rank->egress_since_ps ? rank->egress.free_ps : 0;
+}
+
+static void gpu_signal_add(struct fabric *f, struct fabric_worker *worker, uint32_t word, uint64_t addend,
+                           enum fabric_scope scope)
+{
+    struct world_rank *rank = rank_of(f);
+    struct world *w = rank->world;
+    struct world_worker *ww = rank->now.worker;
+    assert(ww && ww->worker->index == worker->index && word < f->word_count);
+    const uint64_t now = sim_now_ps(w->sim);
+    struct stepping *step = &rank->now;
+    const uint64_t staged_ps = worker_staged_ps(ww);
+    const struct cluster_gpu *gpu = &w->cluster->gpu;
+    if (gpu->load_ps) {
+        uint32_t lanes;
+        const bool behind = !step->lane_warps;
+        if (behind) step->last_end_ps = gpu_lane_begin(ww, 0, &lanes);
+        /* A release waits for all stores of its SM that are on their way; in the step of a store its lane does. */
+        const bool own = ww->unfenced && !behind;
+        const uint64_t stored_ps = own ? 0 : later(rank->stored_ps[ww->sm], left_ps(rank, ww->sm));
+        const uint64_t busy_ps = rank_slowed_ps(rank, later(gpu->release_stores_ps, gpu->release_ps));
+        if (scope == FABRIC_DEVICE) {
+            gpu_lane_end_from(ww, step->last_end_ps, step->last_end_ps + gpu->release_ps);
+            if (stored_ps) gpu_lane_reach(ww, stored_ps + busy_ps);
+        }
+    }
+    uint64_t seen_ps = later(step->last_end_ps, staged_ps);
+    /* Shared memory has it at once, and a look there takes no poll. */
+    if (gpu->load_ps && scope == FABRIC_BLOCK) seen_ps = later(now, seen_ps > w->poll_ps ? seen_ps - w->poll_ps : 0);
+    else seen_ps += gpu->flag_ps;
+    world_word_schedule(rank, word, addend, true, seen_ps);
+}
+
+static void gpu_work(struct fabric *f, struct fabric_worker *worker, const struct fabric_work *work)
+{
+    struct world_rank *rank = rank_of(f);
+    struct world *w = rank->world;
+    const struct cluster_gpu *gpu = &w->cluster->gpu;
+    struct world_worker *ww = rank->now.worker;
+    assert(ww && ww->worker->index == worker->index);
+    uint32_t lanes;
+    const uint64_t behind_ps = worker_behind_ps(ww);
+    const uint64_t start = gpu_lane_begin(ww, work->warps, &lanes);
+    const struct loop *p = gpu_loop(rank, work->site, work->given);
+    switch (work->kind) {
+    case FABRIC_WORK_AWAIT: stream_work(rank, w->cluster->calls.word_call_ps, w->cluster->calls.await_ps); break;
+    case FABRIC_WORK_LAUNCH: stream_work(rank, w->cluster->calls.launch_call_ps, gpu->launch_ps); break;
+    case FABRIC_WORK_HOST:
+        gpu_lane_reach(ww, start + w->cluster->calls.wait_ps);
+        rank->calls.free_ps = later(rank->calls.free_ps, ww->cursor_ps);
+        break;
+    case FABRIC_WORK_PEEK: gpu_lane_end(ww, start + gpu->peek_ps); break;
+    case FABRIC_WORK_LOOK: gpu_lane_end(ww, looks_take(ww, work, start)); break;
+    case FABRIC_WORK_STAGE: gpu_lane_end(ww, bulk_stage(rank, work, p, start)); break;
+    case FABRIC_WORK_COMPUTE:
+        gpu_lane_end(ww, later(start + work->busy_ps,
+                               own_reserve(rank, &rank->sm[ww->sm], sim_now_ps(w->sim), work->busy_ps, 0)));
+        break;
+    case FABRIC_WORK_COPY:
+        if (p && p->engine == LOOP_COPY) {
+            copy_own(rank, work);
+            break;
+        }
+        /* fall through */
+    case FABRIC_WORK_CAST:
+    case FABRIC_WORK_REDUCE:
+    case FABRIC_WORK_SCAN: gpu_lane_end(ww, gpu_work_end(rank, work, p, start, lanes)); break;
+    }
+    if (behind_ps) worker_rest(ww)->first_ps = ww->cursor_ps + behind_ps;
+    if (f->payload && work->run) work->run(work->context, work->argument);
+}
+
+static const struct fabric_ops gpu_fabric_ops = {
+    .name = "sim-gpu",
+    .now_ps = world_now_ps,
+    .store = gpu_store,
+    .put = gpu_put,
+    .signal = gpu_signal,
+    .put_signal = gpu_put_signal,
+    .get = gpu_get,
+    .signal_add = gpu_signal_add,
+    .flush = world_flush,
+    .work = gpu_work,
+    .watch = world_watch,
+    .wake_at = world_wake_at,
+    .queue_ahead = nic_queue_ahead,
+    .word_ahead = world_word_ahead,
+};
+
+static void gpu_init(struct world *w)
+{
+    const struct cluster *c = w->cluster;
+    const struct graph_peer_rates peers = graph_gpu_peer_rates(w->network->graph, 0, 0);
+    const struct {
+        struct work_rates *to;
+        const struct cluster_work *from;
+    } kinds[] = {
+        { &w->store, &c->gpu.store },
+        { &w->bulk, c->gpu.bulk.sm_rate_bps ? &c->gpu.bulk : &c->gpu.store },
+        { &w->reduce, &c->gpu.reduce },
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        *kinds[i].to = (struct work_rates){ kinds[i].from->row_ps, rate_make(kinds[i].from->warp_rate_bps),
+                                            rate_make(kinds[i].from->sm_rate_bps) };
+    w->copy_sm = rate_make(c->gpu.copy_sm_rate_bps);
+    w->cast_sm = rate_make(c->gpu.cast_sm_rate_bps);
+    w->hbm = rate_make(c->gpu.hbm_rate_bps);
+    w->hbm_rows = c->gpu.hbm_rows_rate_bps ? rate_make(c->gpu.hbm_rows_rate_bps) : w->hbm;
+    w->l2 = rate_make(c->gpu.l2_bytes ? c->gpu.l2_rate_bps : 0);
+    w->row = rate_make(c->gpu.row_rate_bps);
+    w->fresh = rate_make(c->gpu.fresh_rate_bps ? c->gpu.fresh_rate_bps : c->gpu.hbm_rate_bps);
+    w->reduce_made = rate_make(c->gpu.reduce_made_sm_rate_bps);
+    w->sum_sm = rate_make(c->gpu.sum_sm_rate_bps);
+    w->sum_far = rate_make(c->gpu.sum_far_sm_rate_bps);
+    w->add = rate_make(c->gpu.add_rate_bps);
+    w->logs = (struct work_rates){ 0, rate_make(c->gpu.logs_warp_rate_bps), rate_make(c->gpu.logs_sm_rate_bps) };
+    w->exps = (struct work_rates){ 0, rate_make(c->gpu.exps_warp_rate_bps), rate_make(c->gpu.exps_sm_rate_bps) };
+    w->egress_unaligned = rate_make(c->nvlink.unaligned_rate_bps);
+    w->egress_split = rate_make(c->nvlink.split_rate_bps);
+    w->bulk_skew = rate_make(c->gpu.bulk_skew_rate_bps);
+    w->reduce_load = rate_make(c->gpu.reduce_load_rate_bps);
+    w->scan = rate_make(c->gpu.scan_rate_bps);
+    const struct cluster_bulk *engine = &c->gpu.engine;
+    w->bulk_in = rate_make(engine->in_rate_bps);
+    w->bulk_out = rate_make(engine->out_rate_bps ? engine->out_rate_bps : c->gpu.store.sm_rate_bps);
+    w->bulk_put = rate_make(engine->put_rate_bps ? engine->put_rate_bps : c->gpu.store.sm_rate_bps);
+    w->bulk_split = engine->split_rate_bps ? rate_make(engine->split_rate_bps) : w->store.sm;
+    w->bulk_link = rate_make(c->nvlink.bulk_rate_bps ? c->nvlink.bulk_rate_bps : peers.built_out_bps);
+    w->bulk_crossing = rate_make(c->nvlink.bulk_crossing_rate_bps);
+    w->bulk_sector = c->nvlink.sector_rate_bps ? rate_make(c->nvlink.sector_rate_bps) : w->bulk_link;
+    w->sm_count = c->gpu.sms;
+    w->launch_ps = c->gpu.launch_ps;
+    w->poll_ps = c->gpu.poll_ps;
+    w->egress = rate_make(peers.built_out_bps);
+    w->ingress = rate_make(peers.built_in_bps);
+}
+
+static uint64_t gpu_step_begin(struct world_rank *rank, uint64_t now_ps)
+{
+    return now_ps + rank_slowed_ps(rank, rank->world->cluster->gpu.step_ps);
+}
+
+static void gpu_step_due(struct world_worker *ww)
+{
+    if (!ww->rested || !bulk_turns_park(ww)) world_worker_step(ww);
+}
+
+const struct world_machine gpu_machine = {
+    .ops = &gpu_fabric_ops,
+    .init = gpu_init,
+    .step_due = gpu_step_due,
+    .step_begin = gpu_step_begin,
+};

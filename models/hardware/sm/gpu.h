@@ -1,0 +1,108 @@
+/* gpu.h - private to gpu*.c: warps of a group, the rows that they move, and what both cost.
+ *
+ * All times are picoseconds of the simulated clock.  A function named _ps that takes no port returns a duration and
+ * changes nothing; the others say what they note.
+ */
+#ifndef MODELS_HARDWARE_GPU_H
+#define MODELS_HARDWARE_GPU_H
+
+#include "models/hardware/world/world_internal.h"
+
+#include <assert.h>
+
+enum { GPU_WARP_LANES = 32, GPU_WHOLE = 256 };
+
+static inline uint64_t gpu_ceiling(uint64_t n, uint64_t by) { return (n + by - 1) / by; }
+
+/* Rows are dealt out to warps, one warp a row: how many are busy. */
+static inline uint32_t gpu_warps_busy(uint32_t rows, uint32_t lanes) { return rows && rows < lanes ? rows : lanes; }
+
+/* Operations of one step run side by side on warps of their own while there are warps, then behind those before.
+ * gpu_lane_begin() returns when an operation on `warps` warps begins (0: all) and sets `lanes` to their number;
+ * gpu_lane_end() says when it is done, on a GPU that is not slowed.  gpu_lane_end_from() says so of an operation whose
+ * own work begins at from_ps: a slowed GPU waits no longer than others, for a link or for what was done before.
+ * gpu_lane_reach(): the operation also waits until that time. */
+static inline uint64_t gpu_lane_begin(struct world_worker *ww, uint32_t warps, uint32_t *lanes)
+{
+    struct stepping *now = &worker_rank(ww)->now;
+    const uint32_t all = ww->worker->warps;
+    *lanes = warps && warps < all ? warps : all;
+    if (now->lane_warps + *lanes > all) {
+        now->lane_start_ps = ww->cursor_ps;
+        now->lane_warps = 0;
+    }
+    now->lane_warps = (uint16_t)(now->lane_warps + *lanes);
+    return now->lane_start_ps;
+}
+
+static inline void gpu_lane_end_from(struct world_worker *ww, uint64_t from_ps, uint64_t end_ps)
+{
+    if (end_ps > from_ps) end_ps = from_ps + rank_slowed_ps(worker_rank(ww), end_ps - from_ps);
+    worker_rank(ww)->now.last_end_ps = end_ps;
+    if (end_ps > ww->cursor_ps) ww->cursor_ps = end_ps;
+}
+
+static inline void gpu_lane_end(struct world_worker *ww, uint64_t end_ps)
+{
+    gpu_lane_end_from(ww, worker_rank(ww)->now.lane_start_ps, end_ps);
+}
+
+static inline void gpu_lane_reach(struct world_worker *ww, uint64_t end_ps)
+{
+    if (end_ps > worker_rank(ww)->now.last_end_ps) gpu_lane_end_from(ww, end_ps, end_ps);
+}
+
+/* gpu_lanes.c.  What an SM takes for rows that need it for service_ps, beside the groups that move rows meanwhile.
+ * Groups in step share it evenly.  With gpu_mixed_ps() each other group counts for the part of its turns in which it
+ * moves rows, and so does the own one if its warps look for their rows themselves (`sought`). */
+uint64_t gpu_share_ps(struct world_rank *rank, struct world_worker *ww, uint64_t service_ps);
+uint64_t gpu_mixed_ps(struct world_rank *rank, struct world_worker *ww, bool sought, uint64_t service_ps);
+/* The group moved rows in this time: others share its SM with it. */
+void gpu_moved_note(struct world_worker *ww, uint64_t from_ps, uint64_t to_ps);
+
+/* gpu_rows.c.  The loop of an operation; NULL: it names no site. */
+void gpu_loop_make(struct world_rank *rank, uint8_t site, struct fabric_given *given);
+static inline const struct loop *gpu_loop(struct world_rank *rank, uint8_t site, struct fabric_given *given)
+{
+    if (!site) return NULL;
+    if (!given) return &rank->world->loop[site];
+    if (given->launch != rank->launch) gpu_loop_make(rank, site, given);
+    assert(given->slot < rank->loop_count && rank->loop[given->slot].number == site);
+    return &rank->loop[given->slot];
+}
+
+/* Whether the operation has a loop and the cluster says what its waits take.  Then gpu_load_ps(), gpu_touch_ps(),
+ * gpu_row_ps() and gpu_rounds_ps() tell the cost, else the rates of plain rows (gpu_plain_ps()). */
+static inline bool gpu_priced(const struct world *w, const struct loop *p)
+{
+    return p && w->cluster->gpu.load_ps && !p->staged;
+}
+/* A wait for memory. */
+uint64_t gpu_load_ps(const struct world *w, const struct loop *p);
+/* The first wait for an array takes this longer; notes that the worker has waited for it. */
+uint64_t gpu_touch_ps(struct world_worker *ww, const struct loop *p);
+/* What a warp takes for one row when nobody else is at work. */
+uint64_t gpu_row_ps(const struct world *w, const struct loop *p, uint64_t row_bytes);
+/* What rows take of an SM of that rate: the bytes that it sends, with the engine's passes where they lie off lines, or
+ * the arithmetic that turns them into logarithms, whichever is longer. */
+uint64_t gpu_rows_share_ps(const struct world *w, const struct loop *p, rate_q20 sm, uint64_t rows, uint64_t row_bytes);
+/* Rows that `busy` warps take in rounds, on an SM of that rate. */
+uint64_t gpu_rounds_ps(struct world_rank *rank, struct world_worker *ww, const struct loop *p, uint32_t rows,
+                       uint32_t busy, uint64_t row_bytes, rate_q20 sm);
+/* A chain of waits and a share of what others use, too: the longer hides most of the shorter. */
+uint64_t gpu_shared_ps(uint64_t chain_ps, uint64_t share_ps);
+/* What plain rows take `busy` warps by themselves: their bytes; after them their latencies, one after another. */
+static inline uint64_t gpu_plain_ps(const struct work_rates *k, uint64_t size_bytes, uint32_t busy)
+{
+    return rate_time(k->warp, size_bytes) / busy;
+}
+static inline uint64_t gpu_plain_latency_ps(const struct work_rates *k, uint32_t rows, uint32_t busy)
+{
+    return gpu_ceiling(rows, busy) * k->row_ps;
+}
+
+/* gpu_work.c.  When a cast, copy, sum or scan by `lanes` warps is done that begins at `start`. */
+uint64_t gpu_work_end(struct world_rank *rank, const struct fabric_work *work, const struct loop *p, uint64_t start,
+                      uint32_t lanes);
+
+#endif

@@ -1,0 +1,115 @@
+/* gpu_rows.c - what the rows of a loop cost a warp: waits for memory one after another, and its rates. */
+#include "models/hardware/sm/bulk.h"
+#include "models/hardware/sm/gpu.h"
+
+#include <math.h>
+#include <string.h>
+
+/* A wait for memory of a loop.  Rows just written are in the L2 but for those that others have
+ * driven out, more of them the nearer all together come to what it holds. */
+uint64_t gpu_load_ps(const struct world *w, const struct loop *p)
+{
+    const struct cluster_gpu *gpu = &w->cluster->gpu;
+    if (p->again == LOOP_AT_HAND && gpu->load_l1_ps) return gpu->load_l1_ps;
+    if (p->again) return gpu->load_again_ps ? gpu->load_again_ps : gpu->load_l2_ps;
+    const uint64_t longer_ps = pressure_load_ps(w, p->fresh, p->footprint_bytes);
+    if (!p->fresh || (gpu->l2_bytes && p->footprint_bytes >= gpu->l2_bytes)) return gpu->load_ps + longer_ps;
+    const uint64_t more_ps = gpu->load_ps > gpu->load_l2_ps ? gpu->load_ps - gpu->load_l2_ps : 0;
+    return gpu->load_l2_ps + longer_ps +
+           (gpu->l2_bytes ? (uint64_t)((double)more_ps * (double)p->footprint_bytes / (double)gpu->l2_bytes) : 0);
+}
+
+/* The first wait of a worker for an array that nobody has just written: its pages are looked up, too.  Which site it is
+ * tells arrays apart. */
+uint64_t gpu_touch_ps(struct world_worker *ww, const struct loop *p)
+{
+    if (p->fresh && !p->unseen) return 0;
+    const uint32_t bit = UINT32_C(1) << p->number % 32;
+    if (ww->touched & bit) return 0;
+    ww->touched |= bit;
+    return worker_rank(ww)->world->cluster->gpu.touch_ps;
+}
+
+void gpu_loop_make(struct world_rank *rank, uint8_t site, struct fabric_given *given)
+{
+    _Static_assert((int)FABRIC_SIZES == (int)LOOP_SIZES, "a kernel gives what a sheet names");
+    rank->loop = entries_grow(rank->loop, rank->loop_count, &rank->loop_max, sizeof rank->loop[0]);
+    memset(rank->rounds, 0, sizeof rank->rounds); /* loops may have moved */
+    given->launch = rank->launch;
+    given->slot = rank->loop_count++;
+    loops_make(rank->world->loops, (enum site)site, given->size, &rank->loop[given->slot]);
+}
+
+/* A row through a warp's shared memory: the first part, then as many at once as are on their way.  A part that is
+ * turned into logarithms keeps the warp meanwhile, and the next one comes. */
+static uint64_t bulk_row_ps(const struct world *w, const struct loop *p, uint64_t row_bytes)
+{
+    const struct cluster_gpu *gpu = &w->cluster->gpu;
+    const uint64_t in_flight = p->in_flight ? p->in_flight : 1, turns = p->turns ? p->turns : 1;
+    const uint64_t wait_ps = gpu_load_ps(w, p), more_ps = wait_ps > gpu->load_l2_ps ? wait_ps - gpu->load_l2_ps : 0;
+    const uint64_t part_ps = gpu->bulk.row_ps + more_ps;
+    const uint64_t moved_ps = rate_time(w->bulk.warp, later(row_bytes, p->logs_bytes));
+    if (!p->logs_bytes) return part_ps * (in_flight + turns - 1) / in_flight + moved_ps;
+    const uint64_t turned_ps = rate_time(w->logs.warp, p->logs_bytes) / turns;
+    return part_ps + turned_ps + (turns - 1) * later(part_ps / in_flight, turned_ps) + moved_ps;
+}
+
+uint64_t gpu_rows_share_ps(const struct world *w, const struct loop *p, rate_q20 sm, uint64_t rows, uint64_t row_bytes)
+{
+    const bool passes = p->engine == LOOP_BULK && p->in_flight < 2; /* else in `bulk-split-rate` */
+    const uint64_t passes_ps = passes ? bulk_passes_ps(w, p, rows * row_bytes) : 0;
+    return later(rate_time(sm, rows * row_bytes) + passes_ps, rate_time(w->logs.sm, rows * p->logs_bytes));
+}
+
+/* What a warp takes for one row when nobody else is at work. */
+uint64_t gpu_row_ps(const struct world *w, const struct loop *p, uint64_t row_bytes)
+{
+    const struct cluster_gpu *gpu = &w->cluster->gpu;
+    const uint64_t in_flight = p->in_flight ? p->in_flight : 1, wait_ps = gpu_load_ps(w, p),
+                   steps_ps = p->steps * wait_ps;
+    if (p->engine == LOOP_BULK) return steps_ps + bulk_row_ps(w, p, row_bytes);
+    /* The loads of a turn go out once the stores of the one before have their values. */
+    const uint64_t access = GPU_WARP_LANES * (p->width_bytes ? p->width_bytes : 16u), turn = access * in_flight;
+    const uint64_t turns =
+        p->rest_alone ? row_bytes / turn + gpu_ceiling(row_bytes % turn, access) : gpu_ceiling(row_bytes, turn);
+    return gpu->row_ps + steps_ps + turns * (wait_ps + (p->sought ? gpu->seek_ps : 0)) + rate_time(w->row, row_bytes);
+}
+
+/* Warps that wait for memory in turn and then for their SM's share of it: the waits hide the shares of others but for a
+ * part, most where both are alike.  (Copies by 1 to 32 warps of an SM: within 7 %, tests/accuracy/measured.) */
+uint64_t gpu_shared_ps(uint64_t chain_ps, uint64_t share_ps)
+{
+    const double chain = (double)chain_ps * (double)chain_ps, share = (double)share_ps * (double)share_ps;
+    return (uint64_t)sqrt(sqrt(chain * chain + share * share));
+}
+
+/* Rounds of rows without and with a last one that is not full; what others do is in `others`, as 256ths of an SM. */
+static uint64_t rounds_ps(const struct world *w, const struct loop *p, const struct rounds *r, uint64_t others_256)
+{
+    const uint64_t alone_ps = gpu_row_ps(w, p, r->row_bytes), rounds = r->rows / r->busy, rest = r->rows % r->busy;
+    uint64_t sum_ps = 0;
+    for (uint32_t last = 0; last < 2; last++) {
+        const uint64_t count = last ? rest > 0 : rounds, rows = last ? rest : r->busy;
+        if (!count) continue;
+        const uint64_t share_ps = gpu_rows_share_ps(w, p, r->sm, rows, r->row_bytes) * others_256 / GPU_WHOLE;
+        sum_ps += count * gpu_shared_ps(alone_ps, share_ps);
+    }
+    return sum_ps;
+}
+
+/* The warps of a group take rows in rounds, of which the last may not have one for each; in each round they share their
+ * SM with the other groups' warps.  Rows that the bulk engine moves one part at a time stand in line at the engine (the
+ * SM's port), and nowhere else: what they take is kept, for kernels move millions that are alike. */
+uint64_t gpu_rounds_ps(struct world_rank *rank, struct world_worker *ww, const struct loop *p, uint32_t rows,
+                       uint32_t busy, uint64_t row_bytes, rate_q20 sm)
+{
+    const struct rounds r = { .loop = p, .row_bytes = row_bytes, .sm = sm, .rows = rows, .busy = busy };
+    if (p->engine != LOOP_BULK || p->in_flight > 1)
+        return rounds_ps(rank->world, p, &r, gpu_mixed_ps(rank, ww, p->sought, GPU_WHOLE));
+    struct rounds *kept = &rank->rounds[(p->number + rows) % RANK_ROUNDS];
+    if (kept->loop != p || kept->row_bytes != row_bytes || kept->sm != sm || kept->rows != rows || kept->busy != busy) {
+        *kept = r;
+        kept->sum_ps = rounds_ps(rank->world, p, &r, GPU_WHOLE);
+    }
+    return kept->sum_ps;
+}

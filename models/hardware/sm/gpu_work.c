@@ -1,0 +1,228 @@
+/* gpu_work.c - what local work costs a warp group: casts, copies and sums of rows.
+ *
+ * An operation with a loop is charged for what that waits for, one without the rates of plain rows.
+ */
+#include "models/hardware/sm/bulk.h"
+#include "models/hardware/sm/gpu.h"
+
+enum { SECTOR_BYTES = 32, WORD_BYTES = 4 }; /* what a word takes that no other is written beside, and what it is */
+
+/* Rows of an operation without a loop.  A sum's time goes with the bytes that it writes, and only little with those
+ * that it reads: each stretch waits for the loads of that stretch from all rows. */
+static uint64_t plain_work(struct world_rank *rank, const struct fabric_work *work, uint64_t start, uint32_t lanes)
+{
+    struct world_worker *ww = rank->now.worker;
+    struct world *w = rank->world;
+    const bool sum = work->kind == FABRIC_WORK_REDUCE;
+    const struct work_rates *k = sum ? &w->reduce : &w->store;
+    const uint64_t now = sim_now_ps(w->sim), both = work->read_bytes + work->write_bytes;
+    const uint32_t busy = gpu_warps_busy(work->rows, lanes);
+    const uint64_t service_ps = rate_time(k->sm, work->read_bytes);
+    uint64_t end = start + gpu_plain_latency_ps(k, work->rows, busy) +
+                   gpu_plain_ps(k, sum ? work->write_bytes : work->read_bytes, busy);
+    if (sum) end += rate_time(w->reduce_load, work->read_bytes) / busy;
+    else end = later(end, start + gpu_share_ps(rank, ww, service_ps));
+    end = later(end, own_reserve(rank, &rank->sm[ww->sm], now, service_ps, work->read_bytes));
+    end = later(end, own_reserve(rank, &rank->hbm, now, rate_time(w->hbm, both), both));
+    if (!sum) gpu_moved_note(ww, start, end);
+    return end;
+}
+
+static uint64_t stretches(const struct loop *p, uint64_t bytes)
+{
+    return gpu_ceiling(bytes, GPU_WARP_LANES * (p->width_bytes ? p->width_bytes : 16u));
+}
+
+/* What a sum takes a warp alone.  It walks along the row: each stretch waits for that of all rows, and then the bulk
+ * engine stores it after a fence, or the warp itself. */
+static uint64_t sum_ps(const struct world *w, const struct fabric_work *work, const struct loop *p)
+{
+    const struct cluster_gpu *gpu = &w->cluster->gpu;
+    const uint64_t made = work->rows ? work->write_bytes / work->rows : 0;
+    const uint64_t read = work->rows ? work->read_bytes / work->rows : 0;
+    const uint64_t near_ps = gpu->load_again_ps ? gpu->load_again_ps : gpu->load_l2_ps, wait_ps = gpu_load_ps(w, p);
+    const uint64_t turns = stretches(p, made);
+    const uint64_t far_ps = wait_ps > near_ps ? turns * (wait_ps - near_ps) : 0; /* the rates are of rows near it */
+    const uint64_t alone_ps = gpu->reduce.row_ps + rate_time(w->reduce.warp, made) +
+                              rate_time(w->reduce_load, p->in_turn && read > made ? made : read);
+    const uint64_t fences_ps = p->fenced ? 0 : turns * gpu->stage_ps;
+    const uint64_t looks = p->places > 1 && work->rows ? stretches(p, work->read_bytes) * (p->places - 1u) : 0;
+    const uint64_t looks_ps = looks && !p->in_turn ? looks * gpu->look_ps / work->rows : 0;
+    const uint64_t more = work->rows ? stretches(p, work->read_bytes) / work->rows : 0; /* of the rows but the first */
+    const uint64_t in_turn_ps = p->in_turn && more > turns ? (more - turns) * wait_ps : 0;
+    return p->steps * wait_ps + far_ps + looks_ps + in_turn_ps + (alone_ps > fences_ps ? alone_ps - fences_ps : 0);
+}
+
+static uint64_t sums_service_ps(const struct world *w, const struct fabric_work *work)
+{
+    return rate_time(w->reduce.sm, work->read_bytes) +
+           (w->reduce_made ? rate_time(w->reduce_made, work->write_bytes) : 0);
+}
+
+/* A warp alone whose rows the bulk engine brings, the next stretch while one is summed: it waits for its own turns. */
+static uint64_t sum_ahead_ps(const struct world *w, const struct fabric_work *work, const struct loop *p)
+{
+    const struct cluster_gpu *gpu = &w->cluster->gpu;
+    const uint64_t rows = work->rows ? work->rows : 1;
+    return p->steps * gpu_load_ps(w, p) +
+           (stretches(p, work->write_bytes) * gpu->stretch_ps + stretches(p, work->read_bytes) * gpu->stretch_row_ps) /
+               rows;
+}
+
+/* Sums contend for their SM at each stretch: the more of the time they have it, the longer each waits for it.  (1 to 24
+ * warps, 1 to 8 rows, in the L2 and not: within 8 %, tests/accuracy/measured.) */
+static uint64_t contended_ps(uint64_t chain_ps, uint64_t share_ps)
+{
+    const double chain = (double)chain_ps, share = (double)share_ps;
+    return share_ps ? (uint64_t)(chain + share * share / (share + chain)) : chain_ps;
+}
+
+/* What the warps of a sum take to turn the logarithms of a row back, beside no others. */
+static uint64_t turned_back_ps(const struct world *w, const struct loop *p, uint32_t warps)
+{
+    return later(rate_time(w->exps.warp, p->logs_bytes) / warps, rate_time(w->exps.sm, p->logs_bytes));
+}
+
+/* Rows of a sum that the engine brings whole, some at once.  A place in shared memory is taken from a row's request
+ * until the row has come and is summed; where a row says how long it is, one warp asks each of them before. */
+static uint64_t turns_ps(const struct world *w, const struct fabric_work *work, const struct loop *p, uint32_t warps)
+{
+    const uint64_t rows = work->rows, row_bytes = rows ? work->read_bytes / rows : 0;
+    const uint64_t sized_ps = p->sized ? gpu_load_ps(w, p) : 0, back_ps = turned_back_ps(w, p, warps);
+    const uint64_t in_ps = w->cluster->gpu.engine.in_ps + pressure_load_ps(w, p->fresh, p->footprint_bytes);
+    const uint64_t turn_ps =
+        sized_ps + in_ps + rate_time(w->bulk.warp, row_bytes) + later(rate_time(w->sum_sm, row_bytes), back_ps);
+    if (!rows) return 0;
+    if (!p->sized) return turn_ps * (rows + p->in_flight - 1u) / p->in_flight;
+    return turn_ps + (rows - 1) * later(turn_ps / p->in_flight, later(sized_ps, back_ps));
+}
+
+/* Such sums, while others' rows come out of the same memory. */
+static uint64_t brought_ps(struct world_rank *rank, const struct fabric_work *work, const struct loop *p)
+{
+    const struct world *w = rank->world;
+    const struct fabric_worker *worker = rank->now.worker->worker;
+    const uint64_t now = sim_now_ps(w->sim), both = work->read_bytes + work->write_bytes;
+    const uint64_t logs_ps = rate_time(w->exps.sm, (uint64_t)work->rows * p->logs_bytes);
+    const uint64_t service_ps = later(rate_time(w->sum_sm, work->read_bytes), logs_ps);
+    const uint64_t sm_ps = own_reserve(rank, &rank->sm[worker->sm], now, service_ps, work->read_bytes) - now;
+    const uint64_t hbm_ps =
+        own_reserve(rank, &rank->hbm, now, rate_time(p->fresh ? w->fresh : w->hbm, both), both) - now;
+    const uint64_t chain_ps = p->steps * w->cluster->gpu.load_ps + turns_ps(w, work, p, worker->warps);
+    const uint64_t touched_ps = gpu_touch_ps(rank->now.worker, p);
+    /* Arithmetic of the own rows is in the chain: it is waited for where others' is, too. */
+    if (p->logs_bytes) return touched_ps + later(contended_ps(chain_ps, hbm_ps), sm_ps);
+    return touched_ps + contended_ps(chain_ps, later(sm_ps, hbm_ps));
+}
+
+/* Copies by warps that wait together: in each round of rows the SM stands still for the waits before and behind the
+ * bytes of all, which share it. */
+static uint64_t in_step_ps(struct world_rank *rank, const struct fabric_work *work, const struct loop *p,
+                           uint32_t lanes)
+{
+    struct world *w = rank->world;
+    struct world_worker *ww = rank->now.worker;
+    const uint64_t now = sim_now_ps(w->sim);
+    const uint64_t bytes = work->write_bytes + (uint64_t)work->rows * p->scattered * (SECTOR_BYTES - WORD_BYTES);
+    const uint64_t both = work->read_bytes + bytes;
+    const uint32_t busy = gpu_warps_busy(work->rows, lanes);
+    const uint64_t rounds = gpu_ceiling(work->rows, busy ? busy : 1);
+    const uint64_t waits_ps = (p->steps + p->after) * gpu_load_ps(w, p);
+    const uint64_t alone_ps =
+        gpu_row_ps(w, p, work->rows ? work->read_bytes / work->rows : 0) - p->steps * gpu_load_ps(w, p);
+    const uint64_t sm_ps = own_reserve(rank, &rank->sm[ww->sm], now, rate_time(w->copy_sm, bytes), bytes) - now;
+    const uint64_t hbm_ps =
+        own_reserve(rank, &rank->hbm, now, rate_time(p->fresh ? w->fresh : w->hbm, both), both) - now;
+    return gpu_touch_ps(ww, p) + rounds * waits_ps + later(later(sm_ps, hbm_ps), rounds * alone_ps);
+}
+
+/* Rows of an operation with a loop.  A row that is read once and written to several places
+ * leaves its SM as often. */
+static uint64_t priced_work(struct world_rank *rank, const struct fabric_work *work, const struct loop *p,
+                            uint64_t start, uint32_t lanes)
+{
+    struct world_worker *ww = rank->now.worker;
+    struct world *w = rank->world;
+    const struct cluster_gpu *gpu = &w->cluster->gpu;
+    const uint64_t now = sim_now_ps(w->sim), both = work->read_bytes + work->write_bytes, rows = work->rows;
+    const uint64_t row_bytes = rows ? work->read_bytes / rows : 0;
+    if (p->in_step && work->kind == FABRIC_WORK_COPY) return start + in_step_ps(rank, work, p, lanes);
+    if (work->kind == FABRIC_WORK_REDUCE && p->engine == LOOP_BULK) return start + brought_ps(rank, work, p);
+    const uint64_t touched_ps = gpu_touch_ps(ww, p), lead_ps = touched_ps + p->steps * gpu_load_ps(w, p);
+    const bool several = work->kind == FABRIC_WORK_COPY && work->write_bytes > work->read_bytes;
+    uint64_t end = start + touched_ps;
+    uint64_t service_ps = rate_time(w->copy_sm, work->read_bytes);
+    switch (work->kind) {
+    case FABRIC_WORK_CAST: /* all warps at a row: one wait for it, then their SM's rate */
+        end += gpu->cast_row_ps + gpu_load_ps(w, p) + rate_time(w->cast_sm, work->read_bytes);
+        service_ps = rate_time(w->cast_sm, work->read_bytes);
+        break;
+    case FABRIC_WORK_REDUCE:
+        if (p->engine == LOOP_LDST && p->ahead) { /* the engine takes requests in turn */
+            const uint64_t chain_ps =
+                gpu_ceiling(rows, gpu_warps_busy((uint32_t)rows, lanes)) * sum_ahead_ps(w, work, p);
+            const uint64_t requests = stretches(p, work->read_bytes) + stretches(p, work->write_bytes);
+            service_ps = requests * gpu->engine.request_ps;
+            const uint64_t turn_ps = own_reserve(rank, &rank->sm[ww->sm], now, service_ps, work->read_bytes) - now;
+            end += gpu_shared_ps(chain_ps, turn_ps);
+            service_ps = 0;
+            break;
+        }
+        service_ps = sums_service_ps(w, work);
+        end += contended_ps(gpu_ceiling(rows, gpu_warps_busy((uint32_t)rows, lanes)) * sum_ps(w, work, p),
+                            gpu_share_ps(rank, ww, service_ps));
+        break;
+    case FABRIC_WORK_COPY:
+        if (p->engine == LOOP_BULK && p->in_flight < 2) {
+            service_ps = gpu_rows_share_ps(w, p, w->bulk.sm, rows, row_bytes);
+            end += gpu_rounds_ps(rank, ww, p, (uint32_t)rows, gpu_warps_busy((uint32_t)rows, lanes), row_bytes,
+                                 w->bulk.sm);
+            break;
+        }
+        /* fall through */
+    default: /* a warp stores the further copies of its rows, too */
+        end += gpu_ceiling(rows, gpu_warps_busy((uint32_t)rows, lanes)) * gpu_row_ps(w, p, row_bytes);
+        if (several)
+            end += rate_time(w->row, work->write_bytes - work->read_bytes) / gpu_warps_busy((uint32_t)rows, lanes);
+    }
+    service_ps += pressure_store_ps(w, work->write_bytes);
+    if (several) service_ps += rate_time(w->bulk_out, work->write_bytes - work->read_bytes);
+    end = later(end, lead_ps + own_reserve(rank, &rank->sm[ww->sm], now, service_ps, work->read_bytes));
+    gpu_moved_note(ww, start, end);
+    end = later(end, lead_ps + own_reserve(rank, &rank->hbm, now, rate_time(p->fresh ? w->fresh : w->hbm, both), both));
+    if (work->kind == FABRIC_WORK_COPY && p->engine == LOOP_LDST)
+        rank->copied_ps[ww->sm] = later(rank->copied_ps[ww->sm], end);
+    return end;
+}
+
+/* Waits for memory one after another.  Where they go along an array, one that finds its bytes brought with those of the
+ * wait before is for the L2 alone. */
+static uint64_t waits_ps(const struct world *w, const struct loop *p, uint64_t waits)
+{
+    const uint64_t size_bytes = w->cluster->gpu.load_bytes;
+    if (!p->stride || !size_bytes || !waits) return waits * gpu_load_ps(w, p);
+    const uint64_t fetches = (waits - 1) * p->stride / size_bytes + 1, far = fetches < waits ? fetches : waits;
+    return far * gpu_load_ps(w, p) + (waits - far) * w->cluster->gpu.load_l2_ps;
+}
+
+static uint64_t scan_ps(struct world_rank *rank, const struct fabric_work *work, const struct loop *p)
+{
+    const struct world *w = rank->world;
+    const uint64_t *size = work->given ? work->given->size : NULL;
+    const uint32_t loads = loops_times(w->loops, (enum site)work->site, size, work->rows);
+    if (!gpu_priced(w, p) || p->chase)
+        return rate_time(w->scan, work->read_bytes) + loads * w->cluster->gpu.scan_row_ps;
+    const uint64_t waits = gpu_ceiling(loads, p->in_flight ? p->in_flight : 1);
+    return gpu_touch_ps(rank->now.worker, p) + waits_ps(w, p, waits);
+}
+
+uint64_t gpu_work_end(struct world_rank *rank, const struct fabric_work *work, const struct loop *p, uint64_t start,
+                      uint32_t lanes)
+{
+    if (work->kind == FABRIC_WORK_SCAN) return start + scan_ps(rank, work, p);
+    if (p && p->staged) return bulk_store(rank, rank->fabric.rank, work->write_bytes, start, &(uint64_t){ 0 });
+    if (!gpu_priced(rank->world, p)) return plain_work(rank, work, start, lanes);
+    if (p->footprint_bytes && (p->engine == LOOP_BULK || p->in_flight > 1))
+        return bulk_rows(rank, work, p, start, gpu_warps_busy(work->rows, lanes));
+    return priced_work(rank, work, p, start, lanes);
+}

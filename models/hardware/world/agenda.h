@@ -1,0 +1,33 @@
+/* agenda.h - a world whose kernels are launched by somebody else: on each rank at its own time, beside work that takes
+ * the rank's time but none of the world's parts (models/step).
+ *
+ * A rank runs one kernel of the world at a time.  The agenda's functions are called at the world's clock, with no
+ * worker stepping; they may launch kernels and set timers. */
+#ifndef MODELS_HARDWARE_AGENDA_H
+#define MODELS_HARDWARE_AGENDA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "models/fabric.h"
+#include "models/hardware/world/world.h"
+
+struct world_agenda {
+    void (*begin)(void *context);                /* once, at the beginning */
+    void (*timer)(void *context, uint32_t rank); /* the time has come that world_timer_set() named */
+    void (*ended)(void *context, uint32_t rank, const struct world_result *result); /* the rank's kernel has */
+    void *context;
+};
+
+/* Runs until nothing is left to happen.  Returns false if a kernel hangs: workers still wait, but nothing will happen.
+ * Then text says which rank's worker waits for what. */
+bool world_run_agenda(struct world *world, const struct world_agenda *agenda, char *text, size_t text_size);
+
+/* For the agenda's functions.  A rank has one timer: setting it again, to now or later, moves it. */
+uint64_t world_clock_ps(const struct world *world);
+void world_timer_set(struct world *world, uint32_t rank, uint64_t time_ps);
+/* Launches a kernel on a rank that runs none.  Its watches must have been declared after the rank's last kernel ended.
+ * The workers stay the caller's until it has ended. */
+void world_kernel_begin(struct world *world, uint32_t rank, struct fabric_worker **worker, uint32_t worker_count);
+
+#endif

@@ -1,0 +1,66 @@
+/* arena.c - blocks that grow with the arena; see arena.h. */
+#include "models/hardware/world/arena.h"
+#include "sim/memory.h"
+
+#include <sys/mman.h>
+
+/* A small world takes little, a large one few blocks.  Huge pages are of 2 MB. */
+enum { HUGE_BYTES = 2 * 1024 * 1024, FIRST_BYTES = HUGE_BYTES, MOST_BYTES = 8 * HUGE_BYTES };
+
+/* Lies at the start of its memory. */
+struct arena_block {
+    struct arena_block *before;
+    size_t mapped_bytes;
+};
+
+static size_t align_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
+
+/* Blocks come from the system itself, which clears each page when it is first touched.  It is asked for one block right
+ * below the other.  If it lies too far from the first one all the same, memory is out. */
+static struct arena_block *block_new(struct arena *a, size_t size_bytes)
+{
+    char *const wanted = a->block ? (char *)a->block - size_bytes : NULL;
+    void *mapped = mmap(wanted, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const uintptr_t place = (uintptr_t)mapped;
+    if (mapped != MAP_FAILED && !a->block) a->low = place > ARENA_MOST_BYTES / 2 ? place - ARENA_MOST_BYTES / 2 : 0;
+    if (mapped != MAP_FAILED && (place <= a->low || place - a->low > ARENA_MOST_BYTES - size_bytes)) {
+        munmap(mapped, size_bytes);
+        mapped = MAP_FAILED;
+    }
+    struct arena_block *block = memory_checked(mapped == MAP_FAILED ? NULL : mapped, 1, size_bytes);
+    if (a->block) (void)madvise(mapped, size_bytes, MADV_HUGEPAGE); /* without huge pages it is only slower */
+    *block = (struct arena_block){ .before = a->block, .mapped_bytes = size_bytes };
+    return block;
+}
+
+static void block_add(struct arena *a, size_t least_bytes)
+{
+    size_t size_bytes = a->block ? 2 * a->block_bytes : FIRST_BYTES;
+    if (size_bytes > MOST_BYTES) size_bytes = MOST_BYTES;
+    a->block_bytes = size_bytes;
+    least_bytes += sizeof(struct arena_block) + ARENA_LINE_BYTES;
+    if (size_bytes < least_bytes) size_bytes = align_up(least_bytes, HUGE_BYTES);
+    a->block = block_new(a, size_bytes);
+    char *const start = (char *)(a->block + 1);
+    a->next = start + (align_up((size_t)(uintptr_t)start, ARENA_LINE_BYTES) - (size_t)(uintptr_t)start);
+    a->left_bytes = size_bytes - (size_t)(a->next - (char *)a->block);
+}
+
+void *arena_take(struct arena *a, size_t size_bytes)
+{
+    size_bytes = align_up(size_bytes, ARENA_LINE_BYTES);
+    if (size_bytes > a->left_bytes) block_add(a, size_bytes);
+    void *const piece = a->next;
+    a->next += size_bytes;
+    a->left_bytes -= size_bytes;
+    return piece;
+}
+
+void arena_clear(struct arena *a)
+{
+    for (struct arena_block *block = a->block, *before; block; block = before) {
+        before = block->before;
+        munmap(block, block->mapped_bytes);
+    }
+    *a = (struct arena){ 0 };
+}

@@ -1,0 +1,372 @@
+/* busy.c - what parts do while the slowest rank's kernel runs; see busy.h.
+ *
+ * A port knows for how long it is busy in all, and until when.  What lies ahead of a look is not done yet. */
+#include "models/hardware/world/busy.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "models/hardware/world/world_internal.h"
+
+enum { BUSY_BEGINS_MAX = 64 };
+
+struct watched {
+    const struct port *port;
+    uint64_t rate_bps, bulk_bps; /* 0: its work has no one rate; of stores by bulk copy, 0: as others */
+    uint32_t owner;              /* a rank, a port of a NIC, a link or a core */
+    enum world_resource kind;
+};
+
+struct done {
+    uint64_t busy_ps, bytes;
+};
+
+/* The looks at one kernel. */
+struct looked {
+    struct done *begin[BUSY_BEGINS_MAX]; /* [watched_count] each */
+    uint64_t begin_ps[BUSY_BEGINS_MAX];
+    uint32_t begins;
+    uint64_t gap_ps;        /* no two of them are closer */
+    struct done *slowest;   /* [watched_count] while the slowest rank so far ran; NULL: no rank has ended */
+    uint64_t slowest_ps;    /* for how long it ran */
+    uint64_t sm_ps, sms_ps; /* of the busiest SM; of those of all ranks, each its busiest */
+    uint32_t sm_rank;
+};
+
+struct busy {
+    struct world *world;
+    struct watched *watched;
+    uint32_t watched_count, watched_max;
+    struct looked *kernel;
+    uint32_t kernels;
+    uint64_t events;
+};
+
+/* ---- the parts ---- */
+
+static struct watched *watch(struct busy *b, const struct port *port, enum world_resource kind, uint32_t owner)
+{
+    if (b->watched_count == b->watched_max) {
+        b->watched_max = b->watched_max ? 2 * b->watched_max : 256;
+        b->watched = memory_grow(b->watched, b->watched_max, sizeof b->watched[0]);
+    }
+    b->watched[b->watched_count] = (struct watched){ .port = port, .kind = kind, .owner = owner };
+    return &b->watched[b->watched_count++];
+}
+
+static void rank_watch(struct busy *b, const struct world_rank *rank)
+{
+    const struct world *w = rank->world;
+    const uint32_t number = rank->fabric.rank;
+    const struct graph *g = w->network->graph;
+    for (uint32_t i = 0; i < w->transport.threads; i++) watch(b, &rank->proxy[i], WORLD_POSTING, number);
+    if (w->cluster->host.cores) return;
+    const struct graph_peer_rates rates = graph_gpu_peer_rates(g, number / g->gpus, number % g->gpus);
+    const uint64_t bulk_bps = w->cluster->nvlink.bulk_rate_bps;
+    watch(b, &rank->hbm, WORLD_HBM, number)->rate_bps =
+        (uint64_t)((unsigned __int128)w->cluster->gpu.hbm_rate_bps * WORLD_SLOW_ONE / rank->slow);
+    struct watched *egress = watch(b, &rank->egress, WORLD_NVLINK_EGRESS, number);
+    egress->rate_bps = rates.out_bps;
+    if (rates.built_out_bps)
+        egress->bulk_bps = (uint64_t)((unsigned __int128)bulk_bps * rates.out_bps / rates.built_out_bps);
+    watch(b, &rank->ingress, WORLD_NVLINK_INGRESS, number)->rate_bps = rates.in_bps;
+}
+
+static void nic_watch(struct busy *b, uint32_t port)
+{
+    const struct world *w = b->world;
+    const struct network_port *ends = &w->network->port[port];
+    if (!w->nic[port].used) return;
+    watch(b, &w->network->link[ends->out].port, WORLD_NIC_TX, port)->rate_bps =
+        graph_link(w->network->graph, ends->out)->rate_bps;
+    watch(b, &w->network->link[ends->in].port, WORLD_NIC_RX, port)->rate_bps =
+        graph_link(w->network->graph, ends->in)->rate_bps;
+    watch(b, &w->nic[port].receiving, WORLD_RECEIVING, port);
+    watch(b, &w->nic[port].atomic, WORLD_ATOMICS, port);
+}
+
+struct busy *busy_new(struct world *w)
+{
+    struct busy *b = memory_new(1, sizeof *b);
+    const struct network *n = w->network;
+    b->world = w;
+    for (uint32_t r = 0; r < w->options.ranks; r++) rank_watch(b, &w->rank[r]);
+    for (uint32_t i = 0; i < w->nic_count; i++) nic_watch(b, i);
+    for (uint32_t i = 0; i < n->graph->link->len; i++)
+        if (network_link_inner(n, i) && graph_link(n->graph, i)->rate_bps)
+            watch(b, &n->link[i].port, WORLD_LINK, i)->rate_bps = graph_link(n->graph, i)->rate_bps;
+    for (uint32_t i = 0; i < w->cluster->host.cores; i++) watch(b, &w->core[i].port, WORLD_CORE, i);
+    return b;
+}
+
+static void kernels_clear(struct busy *b)
+{
+    for (uint32_t k = 0; k < b->kernels; k++) {
+        for (uint32_t i = 0; i < b->kernel[k].begins; i++) free(b->kernel[k].begin[i]);
+        free(b->kernel[k].slowest);
+    }
+    free(b->kernel);
+    b->kernel = NULL;
+    b->kernels = 0;
+}
+
+void busy_free(struct busy *b)
+{
+    if (!b) return;
+    kernels_clear(b);
+    free(b->watched);
+    free(b);
+}
+
+/* ---- looks ---- */
+
+/* What a port has done until then, of its work that is known now. */
+static struct done port_done(const struct port *port, uint64_t time_ps)
+{
+    const uint64_t ahead_ps = port->free_ps > time_ps ? port->free_ps - time_ps : 0;
+    if (!ahead_ps) return (struct done){ port->busy_ps, port->bytes };
+    if (ahead_ps >= port->busy_ps) return (struct done){ 0, 0 };
+    const uint64_t done_ps = port->busy_ps - ahead_ps;
+    return (struct done){ done_ps, (uint64_t)((unsigned __int128)port->bytes * done_ps / port->busy_ps) };
+}
+
+static struct done *all_done(const struct busy *b, uint64_t time_ps)
+{
+    struct done *done = memory_new((size_t)b->watched_count + 1, sizeof done[0]);
+    for (uint32_t i = 0; i < b->watched_count; i++) done[i] = port_done(b->watched[i].port, time_ps);
+    return done;
+}
+
+/* When there is no room for more, every other look is forgotten, and they come half as often. */
+static void begin_look(const struct busy *b, struct looked *k, uint64_t now_ps)
+{
+    if (k->begins && now_ps - k->begin_ps[k->begins - 1] <= k->gap_ps) return;
+    if (k->begins == BUSY_BEGINS_MAX) {
+        for (uint32_t i = 0; i < BUSY_BEGINS_MAX / 2; i++) {
+            free(k->begin[2 * i + 1]);
+            k->begin[i] = k->begin[2 * i];
+            k->begin_ps[i] = k->begin_ps[2 * i];
+        }
+        k->begins = BUSY_BEGINS_MAX / 2;
+        k->gap_ps = 2 * (now_ps - k->begin_ps[0]) / BUSY_BEGINS_MAX;
+    }
+    k->begin_ps[k->begins] = now_ps;
+    k->begin[k->begins++] = all_done(b, now_ps);
+}
+
+void busy_program_begin(struct busy *b, uint32_t kernels, uint64_t begin_ps)
+{
+    kernels_clear(b);
+    b->kernel = memory_new(kernels, sizeof b->kernel[0]);
+    b->kernels = kernels;
+    begin_look(b, &b->kernel[0], begin_ps);
+}
+
+void busy_rank_begin(const struct world_rank *rank)
+{
+    struct busy *b = rank->world->busy;
+    assert(rank->kernel < b->kernels);
+    begin_look(b, &b->kernel[rank->kernel], rank->start_ps);
+}
+
+/* Whether a rank that began the kernel no later still runs it, and so takes no less. */
+static bool slower_runs(const struct world_rank *rank)
+{
+    const struct world *w = rank->world;
+    for (uint32_t r = 0; r < w->options.ranks; r++)
+        if (w->rank[r].kernel == rank->kernel && w->rank[r].running && w->rank[r].begin_ps <= rank->begin_ps)
+            return true;
+    return false;
+}
+
+/* What a part has done since a look, less what may be of the time before the rank began. */
+static struct done done_since(const struct done *now, const struct done *then, uint64_t before_ps, uint64_t most_ps)
+{
+    const uint64_t busy_ps = now->busy_ps > then->busy_ps ? now->busy_ps - then->busy_ps : 0;
+    const uint64_t bytes = now->bytes > then->bytes ? now->bytes - then->bytes : 0;
+    uint64_t kept_ps = busy_ps > before_ps ? busy_ps - before_ps : 0;
+    if (kept_ps > most_ps) kept_ps = most_ps;
+    return (struct done){ kept_ps, busy_ps ? (uint64_t)((unsigned __int128)bytes * kept_ps / busy_ps) : bytes };
+}
+
+/* Whether no rank is known to take as long. */
+static bool slowest_yet(const struct world_rank *rank)
+{
+    const struct looked *k = &rank->world->busy->kernel[rank->kernel];
+    const bool longer = !k->slowest || rank->end_ps - rank->begin_ps > k->slowest_ps;
+    return longer && k->begins && !slower_runs(rank);
+}
+
+static void end_look(const struct world_rank *rank)
+{
+    struct busy *b = rank->world->busy;
+    struct looked *k = &b->kernel[rank->kernel];
+    const uint64_t time_ps = rank->end_ps - rank->begin_ps;
+    if (!slowest_yet(rank)) return;
+    uint32_t look = 0; /* the first since the rank began, or else the last one */
+    while (look + 1 < k->begins && k->begin_ps[look] < rank->start_ps) look++;
+    const uint64_t early_ps = rank->start_ps > k->begin_ps[look] ? rank->start_ps - k->begin_ps[look] : 0;
+    const uint64_t before_ps = early_ps + rank->begin_ps - rank->start_ps;
+    free(k->slowest);
+    k->slowest = all_done(b, rank->end_ps);
+    k->slowest_ps = time_ps;
+    for (uint32_t i = 0; i < b->watched_count; i++)
+        k->slowest[i] = done_since(&k->slowest[i], &k->begin[look][i], before_ps, time_ps);
+}
+
+/* A worker's last step is done before the time that its operations take has passed. */
+void busy_rank_end(struct world_rank *rank)
+{
+    struct sim *sim = rank->world->sim;
+    if (!slowest_yet(rank)) return;
+    rank->end_event = (struct sim_event){ .kind = EVENT_END };
+    if (rank->end_ps > sim_now_ps(sim)) sim_schedule_at(sim, &rank->end_event, rank->end_ps);
+    else end_look(rank);
+}
+
+void busy_event_run(struct sim *sim, struct sim_event *event)
+{
+    const struct world *w = sim_owner(sim);
+    w->busy->events++;
+    end_look(fabric_container_of(event, struct world_rank, end_event));
+}
+
+uint64_t busy_events(const struct busy *b) { return b->events; }
+
+/* SMs work for their own rank's kernel alone. */
+void busy_rank_result(const struct world_rank *rank, const struct world_result *result)
+{
+    struct looked *k = &rank->world->busy->kernel[rank->kernel];
+    const uint64_t ran_ps = rank->end_ps - rank->begin_ps, sm_ps = result->use[WORLD_SM].busy_ps;
+    const uint64_t within_ps = sm_ps < ran_ps ? sm_ps : ran_ps;
+    k->sms_ps += within_ps;
+    if (within_ps <= k->sm_ps) return;
+    k->sm_ps = within_ps;
+    k->sm_rank = rank->fabric.rank;
+}
+
+/* ---- answers ---- */
+
+/* "rank 3", "ranks 0 and 1", "ranks 0-3": who uses a port of a NIC. */
+static void port_ranks(const struct world *w, uint32_t port, char *text, size_t text_size)
+{
+    uint32_t first = UINT32_MAX, last = 0, count = 0;
+    for (uint32_t r = 0; r < w->options.ranks; r++)
+        for (uint32_t i = 0; i < w->rank[r].nic_count; i++)
+            if (w->rank[r].nic[i] == port) first = first == UINT32_MAX ? r : first, last = r, count++;
+    if (count < 2) snprintf(text, text_size, "rank %u", last);
+    else if (count == 2) snprintf(text, text_size, "ranks %u and %u", first, last);
+    else if (count == last - first + 1) snprintf(text, text_size, "ranks %u-%u", first, last);
+    else snprintf(text, text_size, "%u ranks from %u to %u", count, first, last);
+}
+
+/* Ranks with one port say which it is; otherwise the graph's name says it. */
+static void nic_name(const struct world *w, uint32_t port, char *text, size_t text_size)
+{
+    char ranks[48];
+    port_ranks(w, port, ranks, sizeof ranks);
+    const struct network *n = w->network;
+    const uint32_t node = port / n->ports_per_node, of_node = port % n->ports_per_node;
+    bool several = false;
+    for (uint32_t r = 0; r < w->options.ranks && !several; r++)
+        for (uint32_t i = 0; i < w->rank[r].nic_count; i++)
+            several |= w->rank[r].nic[i] == port && w->rank[r].nic_count > 1;
+    snprintf(text, text_size, "%s of %s",
+             several ? graph_part(n->graph, graph_port(n->graph, node, of_node))->name : "NIC", ranks);
+}
+
+static void part_name(const struct busy *b, const struct watched *p, char *text, size_t text_size)
+{
+    const struct world *w = b->world;
+    const struct graph *g = w->network->graph;
+    const char *peers = w->cluster->nvlink.over == CLUSTER_PEERS_BY_PCIE ? "PCIe" : "NVLink";
+    char nic[96] = "";
+    const bool of_nic =
+        p->kind == WORLD_NIC_TX || p->kind == WORLD_NIC_RX || p->kind == WORLD_RECEIVING || p->kind == WORLD_ATOMICS;
+    if (of_nic) nic_name(w, p->owner, nic, sizeof nic);
+    switch (p->kind) {
+    case WORLD_SM: snprintf(text, text_size, "busiest SM of rank %u", p->owner); return;
+    case WORLD_HBM: snprintf(text, text_size, "GPU memory of rank %u", p->owner); return;
+    case WORLD_NVLINK_EGRESS: snprintf(text, text_size, "%s of rank %u, sending", peers, p->owner); return;
+    case WORLD_NVLINK_INGRESS: snprintf(text, text_size, "%s of rank %u, receiving", peers, p->owner); return;
+    case WORLD_POSTING: snprintf(text, text_size, "posting thread of rank %u", p->owner); return;
+    case WORLD_NIC_TX: snprintf(text, text_size, "%s, sending", nic); return;
+    case WORLD_NIC_RX: snprintf(text, text_size, "%s, receiving", nic); return;
+    case WORLD_RECEIVING: snprintf(text, text_size, "receiving thread of the %s", nic); return;
+    case WORLD_ATOMICS: snprintf(text, text_size, "atomic unit of the %s", nic); return;
+    case WORLD_CORE: snprintf(text, text_size, "core %u", p->owner); return;
+    case WORLD_LINK:
+        snprintf(text, text_size, "%s-%s", graph_part(g, graph_link(g, p->owner)->from)->name,
+                 graph_part(g, graph_link(g, p->owner)->to)->name);
+        return;
+    case WORLD_RESOURCE_COUNT: break;
+    }
+    assert(false);
+}
+
+static int rate_order(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* The rate that the middle one of all parts of a kind has; of links of a network each has its own. */
+static uint64_t usual_rate(const struct busy *b, enum world_resource kind)
+{
+    if (kind == WORLD_LINK) return 0;
+    uint64_t *rate = memory_new((size_t)b->watched_count + 1, sizeof rate[0]), usual = 0;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < b->watched_count; i++)
+        if (b->watched[i].kind == kind) rate[count++] = b->watched[i].rate_bps;
+    qsort(rate, count, sizeof rate[0], rate_order);
+    if (count) usual = rate[count / 2];
+    free(rate);
+    return usual;
+}
+
+/* Nothing moves bytes faster than its rate: what takes less than that went as fast as it went. */
+static uint64_t rate_of(const struct watched *p, const struct done *done)
+{
+    const uint64_t rates[] = { p->rate_bps, p->bulk_bps };
+    for (int i = 0; i < 2; i++)
+        if (rates[i] && units_transfer_ps(done->bytes, rates[i]) <= done->busy_ps + PS_PER_NS) return rates[i];
+    if (!p->rate_bps || !done->busy_ps) return 0;
+    return (uint64_t)((unsigned __int128)done->bytes * 8 * PS_PER_S / done->busy_ps);
+}
+
+static bool busiest_sm(const struct busy *b, const struct looked *k, struct world_part *part)
+{
+    const struct watched sm = { .kind = WORLD_SM, .owner = k->sm_rank };
+    if (!k->sm_ps) return false;
+    *part = (struct world_part){ .busy_ps = k->sm_ps };
+    part->over_mean = (double)k->sm_ps * b->world->options.ranks / (double)k->sms_ps;
+    part_name(b, &sm, part->name, sizeof part->name);
+    return true;
+}
+
+bool world_busiest(const struct world *w, uint32_t kernel, enum world_resource kind, struct world_part *part)
+{
+    const struct busy *b = w->busy;
+    assert(kernel < b->kernels);
+    const struct done *done = b->kernel[kernel].slowest;
+    if (kind == WORLD_SM) return busiest_sm(b, &b->kernel[kernel], part);
+    uint32_t most = UINT32_MAX, parts = 0;
+    uint64_t sum_ps = 0, sum_bytes = 0;
+    for (uint32_t i = 0; done && i < b->watched_count; i++) {
+        if (b->watched[i].kind != kind) continue;
+        parts++;
+        sum_ps += done[i].busy_ps;
+        sum_bytes += done[i].bytes;
+        if (done[i].busy_ps && (most == UINT32_MAX || done[i].busy_ps > done[most].busy_ps)) most = i;
+    }
+    if (most == UINT32_MAX) return false;
+    *part = (struct world_part){ .busy_ps = done[most].busy_ps, .bytes = done[most].bytes };
+    part->rate_bps = rate_of(&b->watched[most], &done[most]);
+    part->usual_bps = part->rate_bps == b->watched[most].rate_bps ? usual_rate(b, kind) : 0;
+    if (kind != WORLD_LINK)
+        part->over_mean = sum_bytes ? (double)part->bytes * parts / (double)sum_bytes
+                                    : (double)part->busy_ps * parts / (double)sum_ps;
+    part_name(b, &b->watched[most], part->name, sizeof part->name);
+    return true;
+}

@@ -1,0 +1,41 @@
+/* causes.h - with a timeline: who posted what arrives, what ended a wait, and the chain of causes that a kernel's last
+ * moment hangs on.  Private to models/hardware; called by world_timeline.c alone, but for the post of a request. */
+#ifndef MODELS_HARDWARE_CAUSES_H
+#define MODELS_HARDWARE_CAUSES_H
+
+#include "models/hardware/world/world_internal.h"
+
+struct causes;
+
+/* The place where something was done: a span of this track begins or lies there, if it has a track. */
+#define CAUSES_NO_TRACK UINT32_MAX
+struct causes_place {
+    uint32_t rank, worker, track;
+    uint64_t time_ps;
+};
+
+struct causes *causes_new(const struct world *w);
+void causes_free(struct causes *causes);
+
+/* A rank launches a kernel: its waits begin anew.  Its watches were declared before, and hold until the first one for
+ * the next. */
+void causes_launch(struct causes *causes, uint32_t rank, uint32_t worker_count);
+void causes_watch(struct causes *causes, uint32_t rank, uint32_t worker, uint32_t word, uint32_t word_count);
+
+/* A request is posted; the next causes_posted() says where. */
+void causes_post(struct causes *causes, const struct request *r);
+void causes_posted(struct causes *causes, const struct causes_place *place);
+/* It leaves the port; it comes in: an arrow from its post, and what it does to a word. */
+void causes_sent(struct causes *causes, const struct request *r, uint64_t begin_ps);
+void causes_received(struct causes *causes, const struct request *r, uint32_t track, uint64_t begin_ps,
+                     uint64_t end_ps);
+/* A word of a rank was raised from there, without a request. */
+void causes_raised(struct causes *causes, uint32_t rank, uint32_t word, const struct causes_place *from);
+
+/* A worker has waited: place is the wait's track and begin.  An arrow from what ended it. */
+void causes_waited(struct causes *causes, const struct causes_place *place, uint64_t end_ps, const char *text);
+/* Records the critical path of a kernel that ended last on this rank and worker. */
+void causes_path(struct causes *causes, const char *kernel, uint32_t rank, uint32_t worker, uint64_t begin_ps,
+                 uint64_t end_ps);
+
+#endif

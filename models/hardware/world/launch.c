@@ -1,0 +1,408 @@
+/* launch.c - when kernels begin and end on a rank, and what its parts did meanwhile.
+ *
+ * A program gives every rank the same number of kernels, one after another.  Each rank begins its first kernel at its
+ * own time.  It begins each further one as soon as the one before has ended, whatever the other ranks are doing.
+ * Nothing here waits for another rank.  Where ranks must wait, their kernels do.  With an agenda (agenda.h) somebody
+ * else says when a rank begins its next kernel. */
+#include "models/hardware/world/usage.h"
+#include "models/hardware/world/world_internal.h"
+#include "models/hardware/world/world_timeline.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "sim/progress.h"
+
+/* Makes room for count workers while none runs.  An array that was too small stays where it is until the end: the
+ * engine may still pass over queue entries of its events. */
+static void workers_grow(struct world_rank *rank, uint32_t count)
+{
+    struct arena *arena = &rank->world->arena;
+    rank->worker = arena_take(arena, count * sizeof rank->worker[0]);
+    rank->rest = NULL;
+    rank->worker_max = count;
+}
+
+struct rest *launch_rests_new(struct world_rank *rank)
+{
+    return arena_take(&rank->world->arena, rank->worker_max * sizeof rank->rest[0]);
+}
+
+static uint64_t late_of(const struct port *port, uint64_t end_ps)
+{
+    return port->free_ps > end_ps ? port->free_ps - end_ps : 0;
+}
+
+/* What is counted from a launch to its end, beside the rank's SMs and cores. */
+static const enum world_resource counted[] = { WORLD_HBM,    WORLD_NVLINK_EGRESS, WORLD_NVLINK_INGRESS, WORLD_NIC_TX,
+                                               WORLD_NIC_RX, WORLD_POSTING,       WORLD_RECEIVING };
+
+/* The rank's own port of a resource, or one of those that its NIC has. */
+static const struct port *port_of(const struct world_rank *rank, enum world_resource resource, uint32_t i)
+{
+    const struct world *w = rank->world;
+    switch (resource) {
+    case WORLD_HBM: return &rank->hbm;
+    case WORLD_NVLINK_EGRESS: return &rank->egress;
+    case WORLD_NVLINK_INGRESS: return &rank->ingress;
+    case WORLD_POSTING: return &rank->posting;
+    case WORLD_RECEIVING: return &w->nic[rank->nic[i]].receiving;
+    default: break;
+    }
+    const struct network_port *ends = &w->network->port[rank->nic[i]];
+    return &w->network->link[resource == WORLD_NIC_TX ? ends->out : ends->in].port;
+}
+
+static bool by_nic(enum world_resource r) { return r == WORLD_NIC_TX || r == WORLD_NIC_RX || r == WORLD_RECEIVING; }
+
+/* What the rank's ports have done so far: the time of the busiest one, and the bytes of all. */
+static struct world_use ports_use(const struct world_rank *rank, enum world_resource resource)
+{
+    struct world_use use = { 0 };
+    for (uint32_t i = 0; i < (by_nic(resource) ? rank->nic_count : 1); i++) {
+        const struct port *port = port_of(rank, resource, i);
+        if (port->busy_ps > use.busy_ps) use.busy_ps = port->busy_ps;
+        use.bytes += port->bytes;
+        const uint64_t late_ps = late_of(port, rank->end_ps);
+        if (late_ps > use.late_ps) use.late_ps = late_ps;
+    }
+    return use;
+}
+
+static struct world_use use_since(const struct world_use *now, const struct world_use *before)
+{
+    assert(now->busy_ps >= before->busy_ps && now->bytes >= before->bytes);
+    return (struct world_use){ now->busy_ps - before->busy_ps, now->bytes - before->bytes, now->late_ps };
+}
+
+/* Too many workers end the process, as too little memory does. */
+static void workers_count_check(const struct world_rank *rank, uint32_t count)
+{
+    if (count <= RANK_WORKERS_MAX) return;
+    fprintf(stderr, "eptwin: rank %u: expected at most %u workers (warp groups) in a kernel, found %u\n",
+            rank->fabric.rank, RANK_WORKERS_MAX, count);
+    _Exit(EXIT_FAILURE);
+}
+
+/* Which SMs a kernel's blocks get. */
+static void blocks_place(struct world_rank *rank, struct fabric_worker *const *worker, uint32_t count)
+{
+    const struct world *w = rank->world;
+    uint32_t sms = 0;
+    if (!rank->shares.cpcs || !count) return;
+    for (uint32_t i = 0; i < count; i++)
+        if (worker[i]->sm >= sms) sms = worker[i]->sm + 1u;
+    egress_place(&w->cluster->gpu.cpcs, sms < w->sm_count ? sms : w->sm_count, worker[0]->paired, rank->sm_cpc);
+}
+
+static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, uint32_t count, uint64_t now_ps)
+{
+    workers_count_check(rank, count);
+    if (count > rank->worker_max) workers_grow(rank, count);
+    rank->worker_count = rank->running = count;
+    rank->mover_count = 0;
+    rank->start_ps = rank->begin_ps = rank->end_ps = rank->let_ps = rank->counts_ps = rank->arrived_ps = now_ps;
+    rank->launch++;
+    rank->begun = false;
+    rank->ready_first = NULL;
+    rank->owed_ps = rank->held_until_ps = 0;
+    rank->loop_count = 0;
+    memset(rank->rounds, 0, sizeof rank->rounds);
+    rank->ready_count = rank->round_left = 0;
+    for (uint32_t i = 0; i < rank->world->sm_count; i++) {
+        rank->sm[i].busy_ps = rank->sm[i].bytes = 0;
+        rank->sm_first[i] = 0;
+        rank->stored_ps[i] = rank->put_ps[i] = rank->copied_ps[i] = 0;
+    }
+    const struct cluster_gpu *gpu = &rank->world->cluster->gpu;
+    rank->beside_ps = count && worker[0]->whole && gpu->beside_ps ? gpu->beside_ps : rank->world->launch_ps;
+    for (uint32_t i = 0; i < count; i++) {
+        assert(worker[i]->index == i && worker[i]->warps > 0 && worker[i]->fabric == &rank->fabric);
+        const uint32_t sm = worker[i]->sm % rank->world->sm_count; /* more blocks than SMs take turns */
+        rank->worker[i] = (struct world_worker){
+            .event.kind = EVENT_STEP, .worker = worker[i], .cursor_ps = now_ps, .sm = (uint16_t)sm
+        };
+    }
+    world_counters_launch(rank);
+    blocks_place(rank, worker, count);
+    for (size_t i = 0; i < sizeof counted / sizeof counted[0]; i++)
+        rank->before[counted[i]] = ports_use(rank, counted[i]);
+    if (rank->world->options.timeline) world_timeline_launch(rank, count);
+}
+
+static void rank_result(struct world_rank *rank, struct world_result *result)
+{
+    const struct world *w = rank->world;
+    const uint64_t beside_ps = rank->beside_ps;
+    assert(rank->start_ps <= rank->begin_ps && rank->begin_ps <= rank->end_ps);
+    *result = (struct world_result){ .time_ps = rank->end_ps - rank->begin_ps + beside_ps,
+                                     .let_ps = rank->let_ps - rank->begin_ps + beside_ps,
+                                     .wait_ps = rank->begin_ps - rank->start_ps,
+                                     .begin_ps = rank->start_ps,
+                                     .end_ps = rank->end_ps,
+                                     .arrived_ps = rank->arrived_ps };
+    if (rank->counts_ps > rank->begin_ps) result->counts_ps = rank->counts_ps - rank->begin_ps + beside_ps;
+    for (size_t i = 0; i < sizeof counted / sizeof counted[0]; i++) {
+        const struct world_use now = ports_use(rank, counted[i]);
+        result->use[counted[i]] = use_since(&now, &rank->before[counted[i]]);
+    }
+    struct world_use *sm = &result->use[WORLD_SM], *core = &result->use[WORLD_CORE];
+    for (uint32_t i = 0; i < w->sm_count; i++) {
+        if (rank->sm[i].busy_ps > sm->busy_ps) sm->busy_ps = rank->sm[i].busy_ps;
+        sm->bytes += rank->sm[i].bytes;
+    }
+    if (w->machine->busy_ps) core->busy_ps = w->machine->busy_ps(rank);
+    if (!w->agenda) busy_rank_result(rank, result);
+}
+
+/* What is on its way to a worker that has finished still reaches its rank. */
+static void mail_forward(struct world_worker *ww)
+{
+    if (!ww->rested) return;
+    struct world_rank *rank = worker_rank(ww);
+    struct world *w = rank->world;
+    world_mail_read(ww, sim_now_ps(w->sim));
+    for (struct letter *l = worker_rest(ww)->mail, *next; l; l = next) {
+        next = l->next;
+        world_word_event(rank, l->word, l->value, l->add, l->time_ps);
+        pool_put(&w->letters, l);
+    }
+    worker_rest(ww)->mail = worker_rest(ww)->mail_last = NULL;
+}
+
+static struct world_result *result_of(const struct world_rank *rank)
+{
+    const struct world *w = rank->world;
+    assert(rank->kernel < w->program->kernels);
+    return &w->program->result[(size_t)rank->kernel * w->options.ranks + rank->fabric.rank];
+}
+
+static void rank_prepare(struct world_rank *rank, uint64_t start_ps)
+{
+    const struct world_program *p = rank->world->program;
+    struct fabric_worker **worker = NULL;
+    uint32_t count = 0;
+    p->launch(p->context, rank->fabric.rank, rank->kernel, &worker, &count);
+    rank_launch(rank, worker, count, start_ps);
+}
+
+void launch_rank_done(struct world_rank *rank)
+{
+    struct world *w = rank->world;
+    assert(w->ranks_running > 0);
+    if (!w->agenda) busy_rank_end(rank);
+    if (w->agenda) {
+        sim_schedule_at(w->sim, &rank->launch_event, rank->end_ps + rank->beside_ps);
+    } else if (rank->kernel + 1 < w->program->kernels) {
+        const uint64_t next_ps = rank->end_ps + w->launch_ps;
+        sim_schedule_at(w->sim, &rank->launch_event, next_ps);
+    } else if (--w->ranks_running == 0) {
+        w->idle = w->wakes_pending + (w->usage != NULL);
+    }
+}
+
+static void first_steps_schedule(struct world_rank *rank)
+{
+    struct sim *sim = rank->world->sim;
+    for (uint32_t i = 0; i < rank->worker_count; i++) sim_schedule_at(sim, &rank->worker[i].event, rank->start_ps);
+    if (!rank->worker_count) launch_rank_done(rank);
+}
+
+/* The rank's kernel has ended and the time of a launch has passed: the next kernel begins. */
+void launch_event_run(struct sim *sim, struct sim_event *event)
+{
+    struct world_rank *rank = fabric_container_of(event, struct world_rank, launch_event);
+    const struct world_agenda *agenda = rank->world->agenda;
+    struct world_result result;
+    for (uint32_t i = 0; i < rank->worker_count; i++) mail_forward(&rank->worker[i]);
+    world_watches_clear(rank);
+    if (agenda) {
+        rank_result(rank, &result);
+        rank->worker_count = 0;
+        agenda->ended(agenda->context, rank->fabric.rank, &result);
+        return;
+    }
+    rank_result(rank, result_of(rank));
+    rank->kernel++;
+    rank_prepare(rank, sim_now_ps(sim));
+    busy_rank_begin(rank);
+    first_steps_schedule(rank);
+}
+
+/* When nothing happens any more and the last operations of the previous launch are done, too. */
+static uint64_t launch_start_ps(const struct world *w)
+{
+    uint64_t start_ps = sim_now_ps(w->sim);
+    for (uint32_t r = 0; r < w->options.ranks; r++)
+        if (w->rank[r].end_ps > start_ps) start_ps = w->rank[r].end_ps;
+    return w->mail_ps > start_ps ? w->mail_ps : start_ps;
+}
+
+/* The first steps of all ranks that are not late, in the order in which events would run. */
+void launch_begin_run(struct sim *sim, struct sim_event *event)
+{
+    enum { WORKERS_AHEAD = 4, SEEN_AHEAD = 12 }; /* a worker's own line is found by way of the world's */
+    const struct world *w = fabric_container_of(event, const struct world, begin_event);
+    const uint64_t now = sim_now_ps(sim);
+    const uint32_t ranks = w->options.ranks;
+    uint32_t most = 0;
+    for (uint32_t r = 0; r < ranks; r++)
+        if (w->rank[r].start_ps == now && w->rank[r].worker_count > most) most = w->rank[r].worker_count;
+    for (uint32_t i = 0; i < most; i++) {
+        for (uint32_t r = 0; r < ranks; r++) {
+            const struct world_rank *seen = &w->rank[(r + SEEN_AHEAD) % ranks],
+                                    *ahead = &w->rank[(r + WORKERS_AHEAD) % ranks];
+            if (i < seen->worker_count) __builtin_prefetch(&seen->worker[i], 1);
+            if (i < ahead->worker_count) __builtin_prefetch(ahead->worker[i].worker, 1);
+            if (i < w->rank[r].worker_count && w->rank[r].start_ps == now) w->machine->step_due(&w->rank[r].worker[i]);
+        }
+    }
+}
+
+static void program_begin(struct world *w, const struct world_program *program)
+{
+    const uint64_t start_ps = launch_start_ps(w);
+    w->program = program;
+    w->several = program->kernels > 1;
+    network_uses_clear(w->network);
+    for (uint32_t i = 0; i < w->cluster->host.cores; i++) w->core[i].port.busy_ps = 0;
+    busy_program_begin(w->busy, program->kernels, start_ps);
+    w->ranks_running = w->options.ranks;
+    uint32_t most = 0;
+    for (uint32_t r = 0; r < w->options.ranks; r++) {
+        struct world_rank *rank = &w->rank[r];
+        rank->kernel = 0;
+        rank_prepare(rank, start_ps + (program->arrival_ps ? program->arrival_ps[r] : 0));
+        most = rank->worker_count > most ? rank->worker_count : most;
+    }
+    /* Ranks that begin in the same instant take turns by worker, not by rank, so that no rank is first everywhere. */
+    for (uint32_t i = 0; i < most; i++)
+        for (uint32_t r = 0; r < w->options.ranks; r++)
+            if (i < w->rank[r].worker_count && w->rank[r].start_ps != start_ps)
+                sim_schedule_at(w->sim, &w->rank[r].worker[i].event, w->rank[r].start_ps);
+    w->begin_event.kind = EVENT_BEGIN;
+    sim_schedule_at(w->sim, &w->begin_event, start_ps);
+    for (uint32_t r = 0; r < w->options.ranks; r++)
+        if (!w->rank[r].worker_count) launch_rank_done(&w->rank[r]);
+}
+
+/* Describes the rank that is stuck in the earliest kernel, and returns its number. */
+static uint32_t stuck_describe(const struct world *w, char *text, size_t text_size)
+{
+    uint32_t first = UINT32_MAX;
+    for (uint32_t r = 0; r < w->options.ranks; r++)
+        if (w->rank[r].running && w->rank[r].kernel < first) first = w->rank[r].kernel;
+    for (uint32_t r = 0; r < w->options.ranks; r++) {
+        if (w->rank[r].kernel != first) continue;
+        for (uint32_t i = 0; i < w->rank[r].worker_count; i++) {
+            const struct world_worker *ww = &w->rank[r].worker[i];
+            if (ww->done) continue;
+            const int used = snprintf(text, text_size, "rank %u: ", r);
+            if (used > 0 && (size_t)used < text_size)
+                fabric_worker_describe(ww->worker, text + used, text_size - (size_t)used);
+            return first;
+        }
+    }
+    return first;
+}
+
+/* All events; who looks on is told from time to time. */
+static void events_run(struct world *w)
+{
+    enum { EVENTS_A_LOOK = 1 << 16 };
+    struct progress *progress = w->options.progress;
+    for (bool more = true; more;) {
+        const uint64_t before = sim_event_count(w->sim);
+        more = sim_run_down(w->sim, &w->idle, progress ? EVENTS_A_LOOK : UINT64_MAX);
+        progress_advance(progress, sim_event_count(w->sim) - before);
+    }
+}
+
+bool world_run_program(struct world *w, const struct world_program *program, uint32_t *kernel, char *text,
+                       size_t text_size)
+{
+    program_begin(w, program);
+    usage_begin(w->usage);
+    w->idle = (w->ranks_running ? 0 : w->wakes_pending) + usage_idle(w->usage);
+    events_run(w);
+    usage_end(w->usage);
+    for (uint32_t r = 0; r < w->options.ranks; r++) {
+        struct world_rank *rank = &w->rank[r];
+        for (uint32_t i = 0; i < rank->worker_count; i++) world_mail_read(&rank->worker[i], UINT64_MAX);
+        world_watches_clear(rank);
+        rank_result(rank, result_of(rank));
+    }
+    if (!w->ranks_running) return true;
+    *kernel = stuck_describe(w, text, text_size);
+    return false;
+}
+
+struct one_kernel {
+    struct fabric_worker **const *worker;
+    const uint32_t *worker_count;
+};
+
+static void one_kernel_launch(void *context, uint32_t rank, uint32_t kernel, struct fabric_worker ***worker,
+                              uint32_t *worker_count)
+{
+    (void)kernel;
+    const struct one_kernel *one = context;
+    *worker = one->worker[rank];
+    *worker_count = one->worker_count[rank];
+}
+
+bool world_run(struct world *w, struct fabric_worker **const *worker, const uint32_t *worker_count,
+               struct world_result *result, char *text, size_t text_size)
+{
+    struct one_kernel one = { worker, worker_count };
+    const struct world_program program = {
+        .kernels = 1, .launch = one_kernel_launch, .context = &one, .result = result
+    };
+    uint32_t kernel;
+    return world_run_program(w, &program, &kernel, text, text_size);
+}
+
+/* ---- agendas ---- */
+
+uint64_t world_clock_ps(const struct world *w) { return sim_now_ps(w->sim); }
+
+void world_timer_set(struct world *w, uint32_t rank, uint64_t time_ps)
+{
+    struct sim_event *event = &w->rank[rank].timer_event;
+    assert(w->agenda && rank < w->options.ranks && time_ps >= sim_now_ps(w->sim));
+    if (!sim_event_pending(event)) sim_schedule_at(w->sim, event, time_ps);
+    else if (sim_event_time_ps(event) != time_ps) sim_reschedule_at(w->sim, event, time_ps);
+}
+
+void launch_timer_run(struct sim *sim, struct sim_event *event)
+{
+    const struct world_rank *rank = fabric_container_of(event, const struct world_rank, timer_event);
+    const struct world *w = sim_owner(sim);
+    w->agenda->timer(w->agenda->context, rank->fabric.rank);
+}
+
+void world_kernel_begin(struct world *w, uint32_t index, struct fabric_worker **worker, uint32_t worker_count)
+{
+    struct world_rank *rank = &w->rank[index];
+    assert(w->agenda && index < w->options.ranks && !rank->running && !sim_event_pending(&rank->launch_event));
+    rank_launch(rank, worker, worker_count, sim_now_ps(w->sim));
+    first_steps_schedule(rank);
+}
+
+bool world_run_agenda(struct world *w, const struct world_agenda *agenda, char *text, size_t text_size)
+{
+    uint32_t running = 0;
+    w->agenda = agenda;
+    w->program = NULL;
+    w->several = true;
+    network_uses_clear(w->network);
+    w->ranks_running = w->options.ranks; /* no wake is idle: another kernel may come */
+    for (uint32_t r = 0; r < w->options.ranks; r++) w->rank[r].kernel = 0;
+    agenda->begin(agenda->context);
+    w->idle = 0;
+    sim_run_down(w->sim, &w->idle, UINT64_MAX);
+    for (uint32_t r = 0; r < w->options.ranks; r++) running += w->rank[r].running;
+    if (running) (void)stuck_describe(w, text, text_size);
+    w->agenda = NULL;
+    return running == 0;
+}

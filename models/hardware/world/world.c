@@ -1,0 +1,473 @@
+/* world.c - the simulated world: makes its ranks, and steps and wakes their workers.
+ * words.c says what happens when a word changes, launch.c when kernels begin, gpu.c and host.c what operations cost,
+ * and nic.c what a NIC does. */
+#include "models/hardware/sm/bulk.h"
+#include "models/hardware/world/causes.h"
+#include "models/hardware/world/usage.h"
+#include "models/hardware/world/world_internal.h"
+#include "models/hardware/world/world_timeline.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { EVENTS_AT_FIRST = 64 * 1024, WINDOW_PIECES = 16 };
+
+const char *world_resource_name(enum world_resource resource)
+{
+    static const char *const name[WORLD_RESOURCE_COUNT] = { "sm",     "hbm",     "nvlink_egress", "nvlink_ingress",
+                                                            "nic_tx", "nic_rx",  "posting",       "receiving",
+                                                            "core",   "atomics", "link" };
+    return name[resource];
+}
+
+/* ---- bytes of kernels ---- */
+
+void world_store_payload(struct world_rank *source, const struct fabric_write *write)
+{
+    struct fabric *target = &source->world->rank[write->peer].fabric;
+    const uint64_t size_bytes = fabric_write_bytes(write);
+    if (!size_bytes) return;
+    assert(write->target_offset + size_bytes <= target->heap_bytes);
+    fabric_write_copy(write, target->heap + write->target_offset);
+}
+
+void world_load_payload(struct world_rank *target, const struct fabric_read *read)
+{
+    const struct fabric *source = &target->world->rank[read->peer].fabric;
+    assert(read->source_offset + read->size_bytes <= source->heap_bytes);
+    if (read->size_bytes) memcpy(read->target, source->heap + read->source_offset, read->size_bytes);
+}
+
+/* ---- stepping ---- */
+
+uint64_t world_now_ps(const struct fabric *f) { return sim_now_ps(((const struct world_rank *)f)->world->sim); }
+
+void world_wake_at(struct fabric *f, struct fabric_worker *w, uint64_t time_ps)
+{
+    (void)w;
+    struct stepping *now = &rank_of(f)->now;
+    assert(now->worker);
+    if (time_ps > world_now_ps(f) && (!now->wake_ps || time_ps < now->wake_ps)) now->wake_ps = time_ps;
+}
+
+static void wake_schedule(struct world_worker *ww);
+
+/* A wake does nothing if its launch is over, or if the worker has stepped meanwhile and wants none or a later one. */
+static void wake_event_run(struct sim *sim, struct sim_event *event)
+{
+    struct request *r = fabric_container_of(event, struct request, event);
+    struct world *w = sim_owner(sim);
+    struct world_rank *rank = &w->rank[r->target];
+    struct world_worker *ww = r->value == rank->launch ? &rank->worker[r->word] : NULL;
+    world_request_free(w, r);
+    w->wakes_pending--;
+    w->idle = (w->ranks_running ? 0 : w->wakes_pending) + (w->usage != NULL);
+    if (!ww || ww->done) return;
+    const uint64_t now = sim_now_ps(sim);
+    struct rest *rest = worker_rest(ww);
+    if (rest->wake_ps <= now) rest->wake_ps = 0;
+    if (rest->wanted_ps > now) wake_schedule(ww);
+    else if (rest->wanted_ps) world_worker_wake(sim, ww, now, now);
+}
+
+/* Schedules the wake as an event of its own, because the worker's next step must not wait for it. */
+static void wake_schedule(struct world_worker *ww)
+{
+    const struct world_rank *rank = worker_rank(ww);
+    struct world *w = rank->world;
+    struct rest *rest = worker_rest(ww);
+    const uint64_t wanted_ps = rest->wanted_ps;
+    if (rest->wake_ps && rest->wake_ps <= wanted_ps) return;
+    struct request *r = pool_get(&w->requests);
+    *r = (struct request){
+        .event.kind = EVENT_WAKE, .target = rank->fabric.rank, .word = ww->worker->index, .value = rank->launch
+    };
+    rest->wake_ps = wanted_ps;
+    w->wakes_pending++;
+    sim_schedule_at(w->sim, &r->event, wanted_ps);
+}
+
+void world_worker_step(struct world_worker *ww)
+{
+    struct world_rank *rank = worker_rank(ww);
+    const struct world_machine *machine = rank->world->machine;
+    struct sim *sim = rank->world->sim;
+    const uint64_t now = sim_now_ps(sim);
+    ww->cursor_ps = machine->step_begin(rank, now);
+    ww->settled_ps = UINT64_MAX;
+    if (ww->rested || ww->due) words_read(ww, now);
+    if (ww->rested) worker_rest(ww)->wanted_ps = 0;
+    rank->world->beside = &rank->pressure;
+    rank->now = (struct stepping){ .worker = ww, .lane_start_ps = ww->cursor_ps, .last_end_ps = ww->cursor_ps };
+    const uint64_t begin_ps = ww->cursor_ps;
+    const enum worker_step stepped = fabric_worker_step(ww->worker);
+    if (ww->looks) looks_step_end(ww, stepped == WORKER_WAIT, begin_ps);
+    switch (stepped) {
+    case WORKER_MORE:
+        assert(ww->cursor_ps > now || machine->busy_ps); /* on a host the rank's next round costs time */
+        sim_schedule_at(sim, &ww->event, ww->cursor_ps);
+        ww->settled_ps = now;
+        break;
+    case WORKER_WAIT:
+        if (ww->rested || ww->due) words_wait(ww);
+        if (rank->now.space_ps) world_worker_wake(sim, ww, rank->now.space_ps, rank->now.space_ps);
+        if (rank->now.wake_ps) {
+            worker_rest(ww)->wanted_ps = rank->now.wake_ps;
+            wake_schedule(ww);
+        }
+        break;
+    case WORKER_DONE:
+        assert(!ww->rested || !worker_rest(ww)->turns);
+        ww->done = true;
+        rank->putting -= ww->puts;
+        ww->settled_ps = 0;
+        if (!machine->busy_ps) ww->cursor_ps = later(ww->cursor_ps, worker_first_ps(ww));
+        if (ww->cursor_ps > rank->end_ps) rank->end_ps = ww->cursor_ps;
+        if (ww->worker->moment != WORKER_CLOSES)
+            rank->let_ps = later(rank->let_ps, later(ww->cursor_ps, worker_staged_ps(ww)));
+        if (ww->worker->moment == WORKER_COUNTS && ww->cursor_ps > rank->counts_ps) rank->counts_ps = ww->cursor_ps;
+        if (--rank->running == 0) launch_rank_done(rank);
+        break;
+    }
+    if (machine->step_end) machine->step_end(rank);
+    rank->now.worker = NULL;
+}
+
+static void step_event_run(struct sim *sim, struct sim_event *event)
+{
+    const struct world *w = sim_owner(sim);
+    w->machine->step_due(fabric_container_of(event, struct world_worker, event));
+}
+
+static void look_far(const struct sim *sim, const struct sim_event *event)
+{
+    if (event->kind == EVENT_STEP) {
+        const struct world_worker *ww = fabric_container_of(event, const struct world_worker, event);
+        __builtin_prefetch(ww->worker, 1);
+        __builtin_prefetch((const char *)ww->worker + ARENA_LINE_BYTES, 1);
+    } else {
+        words_look_far(sim, event);
+        nic_look_far(sim, event);
+    }
+}
+
+/* What a kernel's own object has behind the worker's first two lines, which were prefetched before. */
+static void rest_look_ahead(const struct fabric_worker *worker)
+{
+    enum { LINES_BEFORE = 2, LINES = 5 };
+    for (uint32_t i = LINES_BEFORE; i < LINES; i++) __builtin_prefetch((const char *)worker + i * ARENA_LINE_BYTES, 1);
+}
+
+static void look_near(const struct sim *sim, const struct sim_event *event)
+{
+    if (event->kind == EVENT_STEP) {
+        const struct world_worker *ww = fabric_container_of(event, const struct world_worker, event);
+        const struct world_rank *rank = worker_rank(ww);
+        __builtin_prefetch(&rank->sm[ww->sm], 1);
+        if (ww->mover) __builtin_prefetch(&rank->mover[ww->mover - 1], 1);
+        const struct worker_role *role = fabric_worker_role(ww->worker);
+        if (role->ahead) role->ahead(ww->worker);
+        else rest_look_ahead(ww->worker);
+    } else {
+        words_look_near(sim, event);
+        nic_look_near(sim, event);
+    }
+}
+
+/* ---- construction ---- */
+
+uint32_t world_nodes(const struct cluster *cluster, uint32_t ranks, uint32_t ranks_per_node, uint32_t *gpus)
+{
+    *gpus = graph_node_gpus(cluster, ranks_per_node);
+    return (ranks + *gpus - 1) / *gpus;
+}
+
+/* A rank uses its own ports that are up.  If none is, it uses the first port that is up after them. */
+static void rank_ports_init(struct world_rank *rank)
+{
+    struct world *w = rank->world;
+    const struct graph *g = w->network->graph;
+    const uint32_t node = rank->fabric.rank / g->gpus, gpu = rank->fabric.rank % g->gpus;
+    const uint32_t all = w->network->ports_per_node;
+    uint32_t count;
+    const uint32_t first = graph_gpu_ports(g, gpu, &count);
+    rank->nic = memory_new(count + 1, sizeof rank->nic[0]);
+    rank->local = memory_new(count + 1, sizeof rank->local[0]);
+    for (uint32_t i = 0; i < all && (i < count || !rank->nic_count); i++) {
+        const uint32_t port = (first + i) % all;
+        if (graph_port_switch(g, graph_port(g, node, port)) == UINT32_MAX) continue;
+        network_local(w->network, node, gpu, port, &rank->local[rank->nic_count]);
+        struct nic *nic = &w->nic[node * all + port];
+        w->ports_shared |= nic->used;
+        nic->used = true;
+        rank->nic[rank->nic_count++] = node * all + port;
+    }
+}
+
+/* What a NIC sends of a message at a time, 0: all of it.  A window is given back in pieces of that size, which are
+ * small beside it: acknowledgements are of packets, not of messages. */
+static uint32_t quantum_of(const struct world *w)
+{
+    const uint64_t window_bytes = w->transport.window_bytes, mtu_bytes = w->cluster->nic.mtu_bytes;
+    uint64_t quantum_bytes = w->cluster->network.quantum_bytes;
+    if (window_bytes) {
+        const uint64_t piece_bytes =
+            window_bytes / WINDOW_PIECES > mtu_bytes ? window_bytes / WINDOW_PIECES : mtu_bytes;
+        const uint64_t most_bytes = piece_bytes < window_bytes ? piece_bytes : window_bytes;
+        if (!quantum_bytes || quantum_bytes > most_bytes) quantum_bytes = most_bytes;
+    }
+    return (uint32_t)(quantum_bytes < UINT32_MAX ? quantum_bytes : UINT32_MAX);
+}
+
+static void peers_init(struct world *w)
+{
+    const struct graph *g = w->network->graph;
+    if (g->cluster->nvlink.over != CLUSTER_PEERS_BY_PCIE) return;
+    w->peer_way = memory_new((uint64_t)g->nodes * g->gpus * g->gpus, sizeof w->peer_way[0]);
+    for (uint32_t i = 0; i < g->nodes * g->gpus * g->gpus; i++)
+        network_peers(w->network, i / g->gpus / g->gpus, i / g->gpus % g->gpus, i % g->gpus, &w->peer_way[i]);
+}
+
+uint64_t world_pcie_cross(struct world_rank *from, struct world_rank *to, uint64_t now_ps, uint64_t size_bytes)
+{
+    const struct world *w = from->world;
+    const uint32_t gpus = w->network->graph->gpus, node = from->fabric.rank / gpus;
+    if (to->fabric.rank / gpus != node) return now_ps;
+    const struct network_local *way = &w->peer_way[from->fabric.rank * gpus + to->fabric.rank % gpus];
+    uint64_t end_ps = now_ps;
+    for (uint32_t i = 0; i < way->out_count; i++) {
+        struct link_state *link = &w->network->link[way->out[i]];
+        end_ps = later(end_ps, port_reserve(&link->port, now_ps, rate_time(link->rate, size_bytes), size_bytes));
+    }
+    return end_ps;
+}
+
+uint64_t world_pcie_latency_ps(const struct world_rank *from, uint16_t peer)
+{
+    const struct world *w = from->world;
+    const uint32_t gpus = w->network->graph->gpus;
+    if (peer / gpus != from->fabric.rank / gpus) return 0;
+    return w->peer_way[from->fabric.rank * gpus + peer % gpus].latency_ps;
+}
+
+/* What of the ports cross-rail traffic needs to know. */
+static void relays_init(struct world *w)
+{
+    const struct graph *g = w->network->graph;
+    if (g->cluster->network.cross_rail != CLUSTER_CROSS_BY_NVLINK || w->options.nvlink_disabled) return;
+    w->relay = memory_new(w->nic_count, sizeof w->relay[0]);
+    for (uint32_t i = 0; i < w->nic_count; i++) {
+        const uint32_t node = i / w->network->ports_per_node, port = i % w->network->ports_per_node;
+        const uint32_t gpu = graph_port_gpu(g, port), rank = node * g->gpus + gpu;
+        if (rank < w->options.ranks) w->relay[i].rank = &w->rank[rank];
+        network_local(w->network, node, gpu, port, &w->relay[i].local);
+        w->relay[i].local.latency_ps += w->cluster->nvlink.latency_ps;
+    }
+}
+
+/* Makes the network and the NICs' ports.  False: no graph can be made of the cluster. */
+static bool network_init(struct world *w)
+{
+    const struct world_options *o = &w->options;
+    const struct cluster_network *c = &w->cluster->network;
+    uint32_t gpus;
+    const uint32_t nodes = world_nodes(w->cluster, o->ranks, o->ranks_per_node, &gpus);
+    if (!o->graph) w->graph = graph_new(w->cluster, nodes, gpus, NULL);
+    const struct graph *g = o->graph ? o->graph : w->graph;
+    if (!g) return false;
+    assert(g->nodes == nodes && g->gpus == gpus);
+    w->network = network_new(g);
+    /* Between leaves small messages get idle times of links in which those before them find no room. */
+    w->ways_differ = w->network->leaf_count > 1 || c->routing == CLUSTER_ADAPTIVE || c->routing == CLUSTER_SPRAY ||
+                     w->transport.order != TRANSPORT_WIRE;
+    w->quantum_bytes = quantum_of(w);
+    if (w->cluster->dcqcn.cnp_ps) dcqcn_init(&w->dcqcn, &w->cluster->dcqcn, graph_line_bps(g), 0);
+    w->nic_count = nodes * w->network->ports_per_node;
+    w->nic = memory_new(2 * (size_t)w->nic_count, sizeof w->nic[0]);
+    for (uint32_t i = 0; i < 2 * w->nic_count; i++) nic_init(w, i);
+    relays_init(w);
+    peers_init(w);
+    return true;
+}
+
+/* How long a link takes, against what it would without faults. */
+static uint32_t slow_of(uint64_t built_bps, uint64_t rate_bps)
+{
+    if (built_bps == rate_bps) return WORLD_SLOW_ONE;
+    return (uint32_t)((double)WORLD_SLOW_ONE * (double)built_bps / (double)rate_bps + 0.5);
+}
+
+static void rank_nvlink_init(struct world_rank *rank)
+{
+    const struct graph *g = rank->world->network->graph;
+    const uint32_t number = rank->fabric.rank;
+    const struct graph_peer_rates rates = graph_gpu_peer_rates(g, number / g->gpus, number % g->gpus);
+    rank->egress_slow = slow_of(rates.built_out_bps, rates.out_bps);
+    rank->ingress_slow = slow_of(rates.built_in_bps, rates.in_bps);
+    rank->staging_bps = graph_staging_bps(g, number / g->gpus, number % g->gpus);
+}
+
+static void rank_init(struct world *w, uint32_t index)
+{
+    struct world_rank *rank = &w->rank[index];
+    const struct world_options *o = &w->options;
+    rank->world = w;
+    rank->launch_event.kind = EVENT_LAUNCH;
+    rank->timer_event.kind = EVENT_TIMER;
+    rank->watch_first = UINT32_MAX;
+    rank->slow = o->slow && o->slow[index] ? o->slow[index] : WORLD_SLOW_ONE;
+    rank->sm = memory_new(w->sm_count, sizeof rank->sm[0]);
+    rank->far = memory_new(w->sm_count, sizeof rank->far[0]);
+    rank->sm_cpc = memory_new(w->sm_count, sizeof rank->sm_cpc[0]);
+    rank->shares.cpcs = w->cluster->gpu.cpcs.cpcs;
+    rank->stored_ps = memory_new(w->sm_count, sizeof rank->stored_ps[0]);
+    rank->put_ps = memory_new(w->sm_count, sizeof rank->put_ps[0]);
+    rank->copied_ps = memory_new(w->sm_count, sizeof rank->copied_ps[0]);
+    rank->fenced_ps = memory_new(w->sm_count, sizeof rank->fenced_ps[0]);
+    rank->sm_first = memory_new(w->sm_count, sizeof rank->sm_first[0]);
+    rank->proxy = memory_new(w->transport.threads, sizeof rank->proxy[0]);
+    rank->qp = arena_take(&w->arena, ((size_t)o->ranks * o->needs.queue_count + 1) * sizeof rank->qp[0]);
+    rank->watch_head = arena_take(&w->arena, ((size_t)o->needs.word_count + 1) * sizeof rank->watch_head[0]);
+    rank->fabric = (struct fabric){
+        .ops = o->timeline ? &world_timeline_ops : w->machine->ops,
+        .words = arena_take(&w->arena, ((size_t)o->needs.word_count + 1) * sizeof(uint64_t)),
+        .word_count = o->needs.word_count,
+        .heap = memory_new(o->needs.heap_bytes + 1, 1),
+        .heap_bytes = o->needs.heap_bytes,
+        .rank = (uint16_t)index,
+        .rank_count = (uint16_t)o->ranks,
+        .ranks_per_node = (uint16_t)o->ranks_per_node,
+        .node_first = (uint16_t)(index - index % o->ranks_per_node),
+        .queue_count = o->needs.queue_count,
+        .nvlink_disabled = o->nvlink_disabled,
+        .payload = o->payload,
+    };
+    rank_ports_init(rank);
+    rank_nvlink_init(rank);
+}
+
+static void handlers_set(struct sim *sim)
+{
+    static sim_handler *const handler[EVENT_KINDS] = {
+        [EVENT_STEP] = step_event_run,
+        [EVENT_WAKE] = wake_event_run,
+        [EVENT_CHANGE] = words_change_run,
+        [EVENT_SEND] = nic_send_next,
+        [EVENT_RECEIVED] = nic_request_received,
+        [EVENT_LANDED] = nic_request_landed,
+        [EVENT_RESUME] = nic_qp_resume,
+        [EVENT_STORED] = bulk_engine_run,
+        [EVENT_CORE] = host_core_run,
+        [EVENT_BEGIN] = launch_begin_run,
+        [EVENT_LAUNCH] = launch_event_run,
+        [EVENT_LOOK] = usage_event_run,
+        [EVENT_TIMER] = launch_timer_run,
+        [EVENT_END] = busy_event_run,
+    };
+    for (uint32_t kind = 0; kind < EVENT_KINDS; kind++) sim_handler_set(sim, kind, handler[kind]);
+}
+
+struct world *world_new(const struct cluster *cluster, const struct world_options *options)
+{
+    struct world *w = memory_new(1, sizeof *w);
+    w->cluster = cluster;
+    w->options = *options;
+    w->machine = cluster->host.cores ? &host_machine : &gpu_machine;
+    w->letters_used = !w->machine->receive && !options->nvlink_disabled && options->ranks <= options->ranks_per_node;
+    w->requests = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct request) };
+    w->rows = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct sim_row) };
+    w->parcels = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct parcel) };
+    w->turns = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct bulk_turn) };
+    w->changes = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct change) };
+    w->letters = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct letter) };
+    w->acks = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct ack) };
+    w->qps = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct qp) };
+    w->qp_rests = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct qp_rest) };
+    w->waiters = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct waiter) };
+    w->transport = options->transport ? *options->transport : transport_of(&cluster->nic);
+    w->queue_depth = w->transport.queue_depth ? w->transport.queue_depth : options->needs.queue_depth;
+    w->sim = sim_new(EVENTS_AT_FIRST);
+    handlers_set(w->sim);
+    w->rank = memory_new(options->ranks, sizeof w->rank[0]);
+    w->core = memory_new((size_t)cluster->host.cores + 1, sizeof w->core[0]);
+    if (!network_init(w)) {
+        world_free(w);
+        return NULL;
+    }
+    w->machine->init(w);
+    w->loops = options->loops ? options->loops : loops_shipped();
+    for (uint32_t i = SITE_NONE + 1; i < SITES; i++) loops_make(w->loops, (enum site)i, NULL, &w->loop[i]);
+    sim_owner_set(w->sim, w);
+    sim_look_ahead(w->sim, look_far, look_near);
+    for (uint32_t i = 0; i < options->ranks; i++) rank_init(w, i);
+    if (options->timeline) w->causes = causes_new(w);
+    if (options->usage) w->usage = usage_new(w);
+    w->busy = busy_new(w);
+    for (uint32_t i = 0; options->timeline && i < options->ranks; i++) world_timeline_rank_init(&w->rank[i]);
+    return w;
+}
+
+void world_free(struct world *w)
+{
+    if (!w) return;
+    usage_free(w->usage);
+    busy_free(w->busy);
+    for (uint32_t i = 0; w->rank && i < w->options.ranks; i++) {
+        struct world_rank *rank = &w->rank[i];
+        free(rank->sm);
+        free(rank->far);
+        free(rank->sm_cpc);
+        free(rank->engine);
+        free(rank->stored_ps);
+        free(rank->put_ps);
+        free(rank->copied_ps);
+        free(rank->fenced_ps);
+        free(rank->sm_first);
+        free(rank->mover);
+        free(rank->loop);
+        looks_free(rank->looks);
+        free(rank->proxy);
+        for (size_t q = 0; w->dcqcn.parameters && rank->qp && q < (size_t)w->options.ranks * rank->fabric.queue_count;
+             q++)
+            if (rank->qp[q]) nic_qp_clear(w, qp_at(w, rank->qp[q]));
+        free(rank->nic);
+        free(rank->local);
+        free(rank->watch);
+        free(rank->counter);
+        free(rank->lanes_named);
+        free(rank->fabric.heap);
+    }
+    for (uint32_t i = 0; w->nic && i < 2 * w->nic_count; i++) nic_clear(&w->nic[i]);
+    arena_clear(&w->arena);
+    free(w->rank);
+    free(w->nic);
+    free(w->relay);
+    free(w->peer_way);
+    causes_free(w->causes);
+    network_free(w->network);
+    graph_free(w->graph);
+    free(w->core);
+    sim_free(w->sim);
+    free(w);
+}
+
+struct fabric *world_fabric(struct world *w, uint32_t rank)
+{
+    assert(rank < w->options.ranks);
+    return &w->rank[rank].fabric;
+}
+
+uint64_t world_event_count(const struct world *w)
+{
+    return sim_event_count(w->sim) - usage_events(w->usage) - busy_events(w->busy);
+}
+
+uint64_t world_busy_until_ps(const struct fabric *f)
+{
+    const struct world_rank *rank = fabric_container_of(f, const struct world_rank, fabric);
+    if (!rank->now.worker) return world_now_ps(f);
+    return later(rank->now.worker->cursor_ps, rank->now.last_end_ps);
+}

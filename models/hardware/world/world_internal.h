@@ -1,0 +1,392 @@
+/* world_internal.h - private to models/hardware: the state of the simulated world. */
+#ifndef MODELS_HARDWARE_WORLD_INTERNAL_H
+#define MODELS_HARDWARE_WORLD_INTERNAL_H
+
+#include "models/hardware/world/agenda.h"
+#include "models/hardware/world/arena.h"
+#include "models/hardware/world/busy.h"
+#include "models/hardware/sm/pressure.h"
+#include "models/hardware/nic/dcqcn.h"
+#include "models/hardware/machine/egress.h"
+#include "models/hardware/world/host.h"
+#include "models/hardware/world/launch.h"
+#include "models/hardware/machine/link.h"
+#include "models/hardware/world/looks.h"
+#include "models/hardware/machine/network.h"
+#include "models/hardware/nic/nic.h"
+#include "models/hardware/world/pool.h"
+#include "models/hardware/machine/transport.h"
+#include "models/hardware/world/words.h"
+#include "models/hardware/world/world.h"
+#include "models/kernels/loops.h"
+#include "sim/memory.h"
+#include "sim/sim.h"
+#include "sim/units.h"
+
+struct bulk_engine;
+struct world_rank;
+
+/* Kinds of events; world.c says what runs them. */
+enum {
+    EVENT_STEP,     /* of a worker */
+    EVENT_WAKE,     /* that a worker has asked for */
+    EVENT_CHANGE,   /* of words: a train */
+    EVENT_SEND,     /* of a port's next quantum */
+    EVENT_RECEIVED, /* a request, on a host */
+    EVENT_LANDED,   /* the last byte of a request */
+    EVENT_RESUME,   /* of a QP that had to wait */
+    EVENT_STORED,   /* by a bulk engine whose stores take turns */
+    EVENT_CORE,     /* of a host is free */
+    EVENT_BEGIN,    /* of a program */
+    EVENT_LAUNCH,   /* of a rank's next kernel */
+    EVENT_LOOK,     /* at how busy ports are */
+    EVENT_TIMER,    /* of a rank's, on an agenda */
+    EVENT_END,      /* of a rank's kernel: the same */
+    EVENT_KINDS
+};
+_Static_assert((unsigned)EVENT_KINDS <= (unsigned)SIM_KINDS, "each has a handler");
+
+/* A worker while its kernel runs.  Large worlds have millions, and steps find them in no order: what each step needs
+ * takes one cache line.  The rest stands in struct stepping, struct mover and struct rest. */
+struct world_worker {
+    struct sim_event event;       /* its next step */
+    struct fabric_worker *worker; /* also says whose it is: worker_rank() */
+    uint64_t cursor_ps;           /* when all its operations so far are done */
+    uint64_t settled_ps;          /* from then on its next step is not moved any more; UINT64_MAX: not settled */
+    uint32_t counter;             /* place + 1 of a struct counter of its own, 0: none */
+    uint32_t mover;               /* place + 1 of its struct mover; 0: it has moved no rows */
+    uint32_t touched;             /* a bit for each site whose array the worker itself has read */
+    uint16_t sm;                  /* the SM whose port it uses */
+    bool done : 1;
+    bool unfenced : 1; /* it has stored since its last signal: the next one must wait for the stores */
+    bool drains : 1;   /* the same, and stored by the bulk engine */
+    bool rested : 1;   /* its struct rest is in use */
+    bool due : 1;      /* its counter has a sum that it has not read yet */
+    bool puts : 1;     /* it stores rows to a peer by its own stores, and counts among its rank's `putting` */
+    bool looks : 1;    /* it polls a word in the host's memory (looks.h) */
+    bool parked : 1;   /* its next step is due when its bulk stores have left the SM */
+};
+_Static_assert(sizeof(struct world_worker) <= 48, "large worlds have millions");
+
+/* Of the worker that is being stepped. */
+struct stepping {
+    struct world_worker *worker; /* NULL: no worker of the rank is */
+    uint64_t lane_start_ps;      /* when the operations that now run side by side began */
+    uint64_t last_end_ps;        /* when the last one is done */
+    uint64_t space_ps;           /* when the soonest place on a full QP is free, if known; 0: none */
+    uint64_t wake_ps;            /* the soonest time to come that its step has named; 0: none */
+    uint16_t lane_warps;         /* warps that the operations running side by side have taken */
+};
+
+/* What other workers of its SM read of a worker that has moved rows. */
+struct mover {
+    uint64_t from_ps, to_ps;  /* when it last began to move rows, and when it had moved them */
+    uint32_t sm_next : 22;    /* the next mover of its SM: place + 1, 0: none; so a rank has at most RANK_WORKERS_MAX */
+    uint32_t moving_256 : 10; /* which part of its last turn it moved rows, in 256ths; 0: not known */
+};
+_Static_assert(sizeof(struct mover) == 24, "large worlds have millions");
+
+enum { RANK_WORKERS_MAX = (1 << 22) - 1 };
+
+/* The part of a worker's state that few workers need. */
+struct rest {
+    uint64_t staged_ps;              /* when its stores from shared memory are written */
+    uint64_t wake_ps;                /* its soonest scheduled wake, 0: none */
+    uint64_t wanted_ps;              /* when its wait wants one; 0: never */
+    struct letter *mail, *mail_last; /* letters that it has not read yet, the soonest first */
+    uint32_t shared_bytes;           /* where its buffer in shared memory begins */
+    uint32_t turns;                  /* its stores that have not left the SM (bulk_turns.c) */
+    union {
+        struct world_worker *ready_next; /* host: the worker of its rank behind it in line for the core */
+        uint64_t first_ps;               /* GPU: when its first warp has done what it did apart from the others */
+    };
+};
+
+/* Until when a port is busy for the last peer and for any other. */
+struct flows {
+    uint64_t end_ps, others_end_ps;
+    uint16_t peer;
+};
+
+/* Whether the port is busy at now_ps for a peer other than this one. */
+static inline bool flows_others_busy(const struct flows *f, uint16_t peer, uint64_t now_ps)
+{
+    return (f->peer == peer ? f->others_end_ps : f->end_ps) > now_ps;
+}
+
+static inline void flows_note(struct flows *f, uint16_t peer, uint64_t end_ps)
+{
+    if (f->peer != peer) {
+        f->others_end_ps = later(f->others_end_ps, f->end_ps);
+        f->peer = peer;
+    }
+    f->end_ps = end_ps;
+}
+
+_Static_assert((unsigned)RANK_WORKERS_MAX <= (unsigned)WATCH_NUMBER, "a head holds the number of a worker");
+
+/* Rows that warps take in rounds, and what that takes them (gpu_rows.c). */
+struct rounds {
+    const struct loop *loop;
+    uint64_t row_bytes, sum_ps;
+    rate_q20 sm;
+    uint32_t rows, busy;
+};
+enum { RANK_ROUNDS = 8 };
+
+struct world_rank {
+    struct fabric fabric;
+    struct world *world;
+    uint32_t *nic; /* [nic_count] ports that it uses */
+    uint32_t nic_count;
+    struct network_local *local;        /* [nic_count] the links between these ports and its GPU */
+    uint32_t slow;                      /* how long its GPU takes for work that takes other GPUs WORLD_SLOW_ONE */
+    uint32_t egress_slow, ingress_slow; /* the same of its NVLink, by a fault */
+    uint64_t staging_bps;               /* of copies to the host and back; 0: they take no time */
+    struct port *sm;                    /* [sms] */
+    struct port *far;                   /* [sms] its loads out of memory, for sums */
+    uint8_t *sm_cpc;                    /* [sms] */
+    struct bulk_engine *engine;         /* [sms]; NULL: no store has taken a turn yet */
+    uint64_t *stored_ps;                /* [sms] when the stores of its warps so far are done */
+    uint64_t *put_ps;                   /* [sms] the same of those to peers */
+    uint64_t egress_since_ps;           /* the egress has been busy since then */
+    uint64_t beside_ps;                 /* what its kernel's duration holds beside its workers' time */
+    uint64_t *fenced_ps;                /* [sms] when the last fence of its warps is done */
+    uint64_t *copied_ps;                /* [sms] when the copies are done that its warps make by loads and stores */
+    uint32_t *sm_first;                 /* [sms] first mover of the SM: place + 1, 0: none */
+    struct loop *loop; /* [loop_count] of this launch, of operations for which the kernel gives sizes */
+    uint32_t loop_count, loop_max;
+    struct rounds rounds[RANK_ROUNDS]; /* of this launch */
+    struct looks *looks;               /* NULL: no worker has looked yet */
+    struct mover *mover;               /* [mover_count] */
+    uint32_t mover_count, mover_max;
+    struct port hbm, egress, ingress, posting, calls;
+    struct flows egress_flows, ingress_flows;
+    struct egress shares;        /* of bulk stores, where the cluster names CPCs */
+    struct port *proxy;          /* [threads] */
+    arena_name *qp;              /* [ranks * queue_count], made when first used */
+    struct world_worker *worker; /* [worker_count] */
+    struct rest *rest;           /* [worker_count]; NULL: no worker has needed it yet */
+    struct stepping now;
+    uint32_t *watch_head; /* [words], 0: none, else place in watch + 1, or a lone worker's */
+    struct watch *watch;
+    struct counter *counter;
+    uint32_t watch_count, watch_max, counter_count, counter_max;
+    uint32_t counters_low;           /* of workers that still wait for the value */
+    uint32_t watch_first, watch_end; /* the words that are watched lie in [first, end) */
+    uint32_t worker_count, worker_max, running;
+    uint32_t putting; /* workers that store rows to peers by their own stores and are not done */
+    struct world_worker *ready_first, *ready_last; /* host: workers that are due to step when the rank gets its turn */
+    uint32_t ready_count, round_left;              /* number of these; steps left in this round of its loop */
+    uint64_t owed_ps, held_until_ps; /* host, slowed: what its step takes longer; until then it gets no turn */
+    uint64_t let_ps, counts_ps;      /* when the last worker except WORKER_CLOSES was done; the last WORKER_COUNTS */
+    struct sim_event launch_event;   /* its next kernel begins */
+    struct sim_event timer_event;    /* on an agenda */
+    struct sim_event end_event;      /* its kernel has ended (busy.h) */
+    struct pressure pressure;        /* of its GPU, by other kernels */
+    uint32_t kernel;                 /* of the program */
+    uint32_t launch;                 /* number of its last one, in all programs */
+    uint64_t start_ps, begin_ps, end_ps; /* of the launch: its own, its first worker's step, its last one's end */
+    bool begun;
+    bool cast; /* host: its last work on rows was a cast: what it stores lies in its caches */
+    struct world_use before[WORLD_RESOURCE_COUNT]; /* what its ports had done before the launch */
+    uint64_t arrived_ps;                           /* when what came to it last was there, in this launch */
+    uint64_t *lanes_named; /* with a timeline: [lanes_named_count] of each worker, a bit for a lane */
+    uint32_t lanes_named_count;
+};
+
+/* The two machines that ranks run on, each one row: GPUs (gpu.c) or the cores of a host (host.c). */
+struct world_machine {
+    const struct fabric_ops *ops;                                     /* what operations cost */
+    void (*init)(struct world *w);                                    /* rates, SMs, launch_ps, poll_ps */
+    void (*step_due)(struct world_worker *ww);                        /* the worker would step */
+    uint64_t (*step_begin)(struct world_rank *rank, uint64_t now_ps); /* returns when the worker may go on */
+    void (*step_end)(struct world_rank *rank);                        /* NULL: nothing is to be done */
+    /* NULL unless links cost CPU time.  link_ps() is the CPU time of a request at each end.  send() charges the stepped
+     * worker for a request that it sends.  receive() charges the receiver's core for a request that comes in.  Both
+     * return when that work is done. */
+    uint64_t (*link_ps)(const struct world *w, const struct request *r);
+    uint64_t (*send)(struct world_rank *source, const struct request *r);
+    uint64_t (*receive)(struct world_rank *target, uint64_t now_ps, const struct request *r);
+    uint64_t (*busy_ps)(const struct world_rank *rank); /* of its cores; NULL: it has none */
+};
+extern const struct world_machine gpu_machine, host_machine;
+
+/* A port as cross-rail traffic of other GPUs of its node uses it: by NVLink to its GPU first. */
+struct relay {
+    struct world_rank *rank; /* of that GPU; NULL: none runs there */
+    struct network_local local;
+};
+
+struct work_rates {
+    uint64_t row_ps;
+    rate_q20 warp, sm;
+};
+
+struct world {
+    const struct cluster *cluster;
+    const struct world_machine *machine;
+    uint64_t launch_ps;                  /* of a kernel, beside its workers' time */
+    const struct world_program *program; /* while it runs */
+    const struct world_agenda *agenda;   /* while it runs, and there is no program; else NULL */
+    const struct pressure *beside;       /* of the rank that is being stepped */
+    const struct loops *loops;
+    struct loop loop[SITES];      /* of sites whose kernel gives nothing */
+    struct sim_event begin_event; /* its first workers step */
+    bool several;                 /* the last program had several kernels */
+    struct world_options options;
+    struct sim *sim;
+    struct world_rank *rank;
+    struct causes *causes; /* with a timeline, else NULL */
+    struct usage *usage;   /* NULL: not wanted */
+    struct busy *busy;
+    struct transport transport;
+    struct graph *graph; /* its own, unless it was given one */
+    struct network *network;
+    struct dcqcn dcqcn;             /* parameters NULL: there is none */
+    struct nic *nic;                /* [nic_count] ports of all nodes */
+    struct network_local *peer_way; /* [nodes][GPUs][GPUs] where they store over PCIe; else NULL */
+    struct relay *relay;            /* [nic_count], where cross-rail traffic goes by NVLink; else NULL */
+    bool ports_shared;              /* several ranks use one port of a NIC */
+    bool ways_differ;               /* what is sent later may come earlier */
+    uint32_t quantum_bytes;         /* 0: whole messages */
+    uint32_t nic_count, sm_count;
+    uint32_t queue_depth; /* requests outstanding on a QP, 0: no limit */
+    struct core *core;    /* [cores] of a host cluster, for all ranks */
+    struct arena arena;   /* of workers and pools, to which the engine may still look when they are no longer used */
+    struct pool requests, rows, parcels, letters, changes, acks, waiters, qps, qp_rests, turns;
+    struct change_train train;
+    bool letters_used;    /* false: words change by events, whoever waits */
+    uint64_t freed_bytes; /* of counters, since memory last went back to the system */
+    uint64_t mail_ps;     /* when the last letter arrives */
+    uint64_t poll_ps;     /* from when a word changes until a waiting worker steps */
+    uint32_t ranks_running;
+    uint32_t wakes_pending; /* wakes that are scheduled */
+    uint32_t idle;          /* events that nobody needs: all wakes once all ranks are done, looks of usage.h */
+    struct work_rates store, bulk, reduce;
+    struct work_rates copy, cast, sum; /* host */
+    struct work_rates logs, exps;      /* rates 0: not known */
+    struct work_rates message;         /* host: a store of what the rank has just cast */
+    rate_q20 bulk_in, bulk_out, bulk_put, bulk_split, bulk_link, bulk_sector, bulk_crossing, hbm_rows, l2;
+    rate_q20 copy_sm, cast_sm, bulk_skew, reduce_load, reduce_made, hbm, scan, egress, ingress;
+    rate_q20 row, fresh, sum_sm, sum_far, add, egress_unaligned, egress_split; /* 0: not known */
+};
+
+static inline struct world_rank *rank_of(struct fabric *f) { return fabric_container_of(f, struct world_rank, fabric); }
+static inline struct world_rank *worker_rank(const struct world_worker *ww) { return rank_of(ww->worker->fabric); }
+
+/* What a worker has of it is all zero when it is first asked for. */
+static inline struct rest *worker_rest(struct world_worker *ww)
+{
+    struct world_rank *rank = worker_rank(ww);
+    if (!rank->rest) rank->rest = launch_rests_new(rank);
+    struct rest *rest = &rank->rest[ww - rank->worker];
+    if (!ww->rested) *rest = (struct rest){ 0 };
+    ww->rested = true;
+    return rest;
+}
+
+static inline uint64_t worker_staged_ps(struct world_worker *ww) { return ww->rested ? worker_rest(ww)->staged_ps : 0; }
+
+/* GPU: when the first warp has done what it did apart, and by how much it is behind the others. */
+static inline uint64_t worker_first_ps(struct world_worker *ww) { return ww->rested ? worker_rest(ww)->first_ps : 0; }
+static inline uint64_t worker_behind_ps(struct world_worker *ww)
+{
+    const uint64_t first_ps = worker_first_ps(ww);
+    return first_ps > ww->cursor_ps ? first_ps - ww->cursor_ps : 0;
+}
+
+/* What names stand for; NULL for none. */
+static inline struct request *request_at(const struct world *w, arena_name name) { return arena_at(&w->arena, name); }
+static inline arena_name request_name(const struct world *w, const struct request *r)
+{
+    return arena_name_of(&w->arena, r);
+}
+static inline struct qp *qp_at(const struct world *w, arena_name name) { return arena_at(&w->arena, name); }
+static inline struct qp_rest *qp_rest_of(const struct world *w, const struct qp *qp)
+{
+    return qp->rested ? arena_at(&w->arena, qp->more) : NULL;
+}
+/* Where the name of the last of its acks stands. */
+static inline arena_name *qp_ack_last(const struct world *w, struct qp *qp)
+{
+    return qp->rested ? &qp_rest_of(w, qp)->ack_last : &qp->more;
+}
+static inline struct parcel *parcel_of(const struct world *w, const struct request *r)
+{
+    return r->leads ? NULL : arena_at(&w->arena, r->parcel);
+}
+
+/* Room for one entry more: little is left over, because large worlds have millions. */
+static inline void *entries_grow(void *entry, uint32_t count, uint32_t *max, size_t size_bytes)
+{
+    if (count < *max) return entry;
+    *max += *max / 8 + 16;
+    return memory_grow(entry, *max, size_bytes);
+}
+
+/* pressure.c: how much longer a load takes of the rank that is being stepped, and its SM for stores. */
+uint64_t pressure_load_ps(const struct world *w, bool fresh, uint64_t footprint_bytes);
+uint64_t pressure_store_ps(const struct world *w, uint64_t size_bytes);
+/* world.c: takes bytes over the PCIe between two GPUs of a node that have no NVLink.  Returns when it is done. */
+uint64_t world_pcie_cross(struct world_rank *from, struct world_rank *to, uint64_t now_ps, uint64_t size_bytes);
+/* The same: from a store to a peer of the node until it is visible there, beside what NVLink would take. */
+uint64_t world_pcie_latency_ps(const struct world_rank *from, uint16_t peer);
+uint64_t world_now_ps(const struct fabric *f);
+void world_wake_at(struct fabric *f, struct fabric_worker *w, uint64_t time_ps);
+/* Moves the bytes of a store at once, because nobody reads them before the signal. */
+void world_store_payload(struct world_rank *source, const struct fabric_write *write);
+void world_load_payload(struct world_rank *target, const struct fabric_read *read);
+/* Something comes to the rank at time_ps. */
+static inline void world_arrival_note(struct world_rank *rank, uint64_t time_ps)
+{
+    rank->arrived_ps = later(rank->arrived_ps, time_ps);
+}
+
+/* An event at from_ps makes the worker step at time_ps, or later, when its earlier work is done.  Nothing changes if
+ * its next step was settled before from_ps. */
+static inline void world_worker_wake(struct sim *sim, struct world_worker *ww, uint64_t from_ps, uint64_t time_ps)
+{
+    if (ww->settled_ps <= from_ps) return;
+    const uint64_t step_ps = later(time_ps, ww->cursor_ps);
+    ww->settled_ps = from_ps;
+    if (!sim_event_pending(&ww->event)) sim_schedule_at(sim, &ww->event, step_ps);
+    else if (sim_event_time_ps(&ww->event) > step_ps) sim_reschedule_at(sim, &ww->event, step_ps);
+}
+
+/* The time that work of duration_ps takes on this rank's GPU or core, which may be slowed. */
+static inline uint64_t rank_slowed_ps(const struct world_rank *rank, uint64_t duration_ps)
+{
+    return rank->slow == WORLD_SLOW_ONE ? duration_ps : duration_ps * rank->slow / WORLD_SLOW_ONE;
+}
+
+/* An SM or the memory of a GPU serves a request from from_ps on, for as long as a slowed GPU takes.  Returns when that
+ * is done as a GPU that is not slowed would count from from_ps on: gpu_lane_end() stretches what it is told. */
+static inline uint64_t own_reserve(const struct world_rank *rank, struct port *port, uint64_t from_ps,
+                                   uint64_t service_ps, uint64_t bytes)
+{
+    const uint64_t done_ps = port_reserve(port, from_ps, rank_slowed_ps(rank, service_ps), bytes);
+    return rank->slow == WORLD_SLOW_ONE ? done_ps : from_ps + (done_ps - from_ps) * WORLD_SLOW_ONE / rank->slow;
+}
+
+/* The same of its NVLink. */
+static inline uint64_t link_slowed_ps(uint32_t slow, uint64_t duration_ps)
+{
+    return slow == WORLD_SLOW_ONE ? duration_ps : duration_ps * slow / WORLD_SLOW_ONE;
+}
+
+/* A rank's thread of the host serves a queue's request for service_ps, from from_ps on; returns when it is done. */
+static inline uint64_t world_thread_reserve(struct world_rank *rank, uint16_t queue, uint64_t from_ps,
+                                            uint64_t service_ps)
+{
+    const uint32_t threads = rank->world->transport.threads;
+    const uint64_t done_ps = port_reserve(&rank->proxy[queue % threads], from_ps, service_ps, 0);
+    rank->posting.busy_ps += service_ps / threads;
+    rank->posting.free_ps = later(rank->posting.free_ps, done_ps);
+    return done_ps;
+}
+
+/* world.c: the worker steps now. */
+void world_worker_step(struct world_worker *ww);
+
+#endif
