@@ -199,7 +199,7 @@ enum { SMS = 10, KERNELS_MAX = 4 };
 struct bench {
     struct device *device;
     struct step_cost cost[KERNELS_MAX];
-    uint64_t now_ps, timer_ps, meeting_ps;
+    uint64_t now_ps, timer_ps, meeting_ps, gap_ps;
     double slow; /* of every kernel that runs beside another */
 };
 
@@ -239,7 +239,8 @@ static void bench_run(struct bench *b, const struct schedule *s, uint64_t launch
                                                      .begin = bench_begin,
                                                      .contend = b->slow > 0 ? bench_contend : NULL,
                                                      .context = b,
-                                                     .launch_ps = launch_ps });
+                                                     .launch_ps = launch_ps,
+                                                     .gap_ps = b->gap_ps });
     b->timer_ps = b->meeting_ps = UINT64_MAX;
     device_start(b->device);
     for (int events = 0; events < 100 && !device_finished(b->device, text, sizeof text); events++) {
@@ -323,6 +324,28 @@ static void test_meeting_waits_for_sms(void)
     meeting_behind(OCCUPANCY_SHORT, 20, 20 + 30 + (50 - 30 * 0.6));
 }
 
+/* Blocks that wait for SMs take those of a kernel that ends, before the next kernel of its stream can. */
+static void beside_two_meetings(uint64_t gap_ps, double second_us, double end_us)
+{
+    static const uint8_t stream[] = { STREAM_COMM, STREAM_MAIN, STREAM_COMM };
+    struct schedule *s = streams_make(stream, 3);
+    struct bench b = { .cost = { { .us = 30, .occupancy = OCCUPANCY_MEETING, .sms = 4 },
+                                 { .us = 60, .occupancy = OCCUPANCY_SHARES, .sms = 10, .clock_share = 1 },
+                                 { .us = 10, .occupancy = OCCUPANCY_MEETING, .sms = 4 } },
+                       .gap_ps = gap_ps };
+    bench_run(&b, s, 0);
+    check_span(&b, 1, 0, end_us);
+    check_span(&b, 2, second_us, second_us + 10);
+    device_free(b.device);
+    schedule_free(s);
+}
+
+static void test_gap_lets_blocks_in(void)
+{
+    beside_two_meetings(0, 30, 100);
+    beside_two_meetings(1000000, 60, 90);
+}
+
 static void test_contention_slows(void)
 {
     static const uint8_t stream[] = { STREAM_COMM, STREAM_MAIN };
@@ -363,6 +386,7 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "schedules have their kernels in order", test_schedules);
     CU_add_test(suite, "kernels hold SMs in their ways", test_occupancies);
     CU_add_test(suite, "a meeting waits for SMs", test_meeting_waits_for_sms);
+    CU_add_test(suite, "waiting blocks take SMs in the gap between kernels", test_gap_lets_blocks_in);
     CU_add_test(suite, "kernels slow each other", test_contention_slows);
     CU_add_test(suite, "the host waits", test_host_waits);
 }

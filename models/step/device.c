@@ -187,7 +187,8 @@ static uint64_t ready_ps(const struct device *d, const struct rank *rank, uint32
     uint64_t ready = rank->told_ps[kernel];
     for (uint32_t i = 0; i < k->num_waits; i++) {
         if (!rank->done[k->wait[i]]) return UINT64_MAX;
-        if (rank->times[k->wait[i]].end_ps > ready) ready = rank->times[k->wait[i]].end_ps;
+        const uint64_t after_ps = rank->times[k->wait[i]].end_ps + d->options.gap_ps;
+        if (after_ps > ready) ready = after_ps;
     }
     return ready;
 }
@@ -216,7 +217,9 @@ static uint64_t streams_start(struct device *d, uint32_t r, uint64_t now)
         if (rank->stream_busy[s] || rank->head[s] == d->list_count[s]) continue;
         const uint32_t kernel = d->list[s][rank->head[s]];
         uint64_t ready = ready_ps(d, rank, kernel);
-        if (ready < rank->stream_free_ps[s]) ready = rank->stream_free_ps[s];
+        const bool first = rank->head[s] == 0;
+        const uint64_t free_ps = first ? 0 : rank->stream_free_ps[s] + d->options.gap_ps;
+        if (ready < free_ps) ready = free_ps;
         if (ready <= now) kernel_start(d, r, kernel, ready);
         else if (ready < next) next = ready;
     }

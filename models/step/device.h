@@ -68,6 +68,7 @@ struct device_options {
     uint64_t seed;
     uint64_t launch_ps; /* what the host takes to launch a kernel; 0: a graph */
     uint64_t sync_ps;   /* from the end of a kernel that the host awaits until it goes on */
+    uint64_t gap_ps;    /* from a kernel's end until those that wait for it can take SMs */
 };
 
 struct device;

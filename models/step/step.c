@@ -162,9 +162,7 @@ static void costs_settle(struct step_plan *p, const struct step_options *o, cons
                                 .context = value_or(o->context, CONTEXT_DEFAULT),
                                 .read_gbs = gbs(gpu->hbm_read_rate_bps ? gpu->hbm_read_rate_bps : gpu->hbm_rate_bps),
                                 .write_gbs = gbs(gpu->hbm_write_rate_bps ? gpu->hbm_write_rate_bps : gpu->hbm_rate_bps),
-                                .clock_ghz = o->clock_ghz > 0 ? o->clock_ghz
-                                             : prefill        ? p->gpu->sustained_clock_ghz
-                                                              : 0 };
+                                .clock_ghz = o->clock_ghz > 0 ? o->clock_ghz : p->gpu->sustained_clock_ghz };
 }
 
 static bool tp_refuse(const struct step_plan *p, GError **error)
@@ -204,6 +202,7 @@ bool step_plan_make(struct step_plan *p, const struct step_options *o, const str
     p->run.jitter = o->jitter_pct / 100;
     p->run.launch_ps = o->graph ? 0 : cluster->calls.launch_call_ps;
     p->run.sync_ps = cluster->gpu.host_sync_ps;
+    p->run.gap_ps = (uint64_t)(p->gpu->gap_us * (double)PS_PER_US);
     p->run.contention = pressure_known(&cluster->gpu) && !o->no_contention;
     return memory_check(p, error);
 }

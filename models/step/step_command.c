@@ -81,7 +81,7 @@ static bool parse(struct case_options *c, struct arguments *a, int argc, char **
         { "table", 0, 0, G_OPTION_ARG_FILENAME, &o->table,
           "Measured times of compute kernels, CSV: op,gpu,dtype,shape,tokens,context,us", "FILE" },
         { "clock", 0, 0, G_OPTION_ARG_DOUBLE, &o->clock_ghz,
-          "Clock of arithmetic, GHz (default: decode, the tables'; prefill, the GPU's under sustained load)", "GHZ" },
+          "Clock of arithmetic, GHz (default: the GPU's under sustained load)", "GHZ" },
         { "layers", 0, 0, G_OPTION_ARG_STRING, &o->layers,
           "Layers with experts to simulate; further ones count as the last of them do (default: decode 12, prefill 4; "
           "all)",

@@ -16,6 +16,7 @@ static const struct key {
     { "fp8-tflops", offsetof(struct step_gpu, fp8_tflops) },
     { "gemm-share", offsetof(struct step_gpu, gemm_share) },
     { "small-us", offsetof(struct step_gpu, small_us) },
+    { "gap-us", offsetof(struct step_gpu, gap_us) },
     { "memory-gb", offsetof(struct step_gpu, memory_gb) },
     { "memory-gbs", offsetof(struct step_gpu, memory_gbs) },
     { "clock-ghz", offsetof(struct step_gpu, clock_ghz) },

@@ -13,6 +13,7 @@ struct step_gpu {
     double bf16_tflops, fp8_tflops;
     double gemm_share; /* of these, what large GEMMs reach */
     double small_us;   /* a kernel that does next to nothing */
+    double gap_us;     /* from its end to the next one's beginning */
     double memory_gb;
     double memory_gbs, tables_memory_gbs;  /* reads of its memory, and of that of the GPU of `tables` */
     double clock_ghz, sustained_clock_ghz; /* at which tables were measured; under the load of whole layers */

@@ -315,7 +315,8 @@ static bool schedule_run(struct step_run *run, GError **error)
                                                        .jitter = o->jitter,
                                                        .seed = o->seed,
                                                        .launch_ps = o->launch_ps,
-                                                       .sync_ps = o->sync_ps });
+                                                       .sync_ps = o->sync_ps,
+                                                       .gap_ps = o->gap_ps });
     if (world_run_agenda(run->world, &agenda, text, sizeof text) && device_finished(run->device, text, sizeof text))
         return true;
     g_set_error(error, STEP_RUN_ERROR, STEP_RUN_ERROR_STUCK, "the step can never end: %s", text);

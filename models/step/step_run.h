@@ -30,8 +30,8 @@ struct step_run_options {
     double spread; /* deviation of the clocks of GPUs, as a share; 0: all alike */
     double jitter; /* of the time of each compute kernel */
     uint64_t seed;
-    uint64_t launch_ps, sync_ps; /* of the host: device.h */
-    bool contention;             /* kernels on one GPU share its memory, too */
+    uint64_t launch_ps, sync_ps, gap_ps; /* device.h */
+    bool contention;                     /* kernels on one GPU share its memory, too */
 };
 
 /* A kernel of the schedule on one rank, in us of the step. */

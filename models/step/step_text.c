@@ -94,7 +94,7 @@ static void parts_append(GString *out, const struct step_answer *a, double step_
         [PART_WAITING] = "the same, while another rank has not begun that kernel",
         [PART_CONTENTION] = "the same, longer than alone",
         [PART_SMS] = "the same, while another kernel holds its SMs",
-        [PART_HOST] = "no kernel runs: launches, host waits, the end of other ranks",
+        [PART_HOST] = "no kernel runs: from one to the next, launches, host waits, the end of other ranks",
     };
     static const char *const titles[] = { "of the step, mean over ranks", "ms", "%", "" };
     struct text_table *table = text_table_new("lrrl", titles);
