@@ -51,3 +51,12 @@ printf '%s\n' '/* good.c - a symbol. */' 'double sin(double x);' 'double f(doubl
 mkdir -p out/models/moe && cc -c -fno-builtin -o out/models/moe/good.o models/moe/good.c
 sh tests/tidy out
 echo "exit $?"
+
+echo '# a circle of objects, and one that calls into it'
+mkdir -p models/hardware/sm out/models/hardware/sm && rm out/models/moe/good.o
+printf '%s\n' '/* one.c - a circle. */' 'void two(void);' 'void one(void) { two(); }' >models/hardware/sm/one.c
+printf '%s\n' '/* two.c - a circle. */' 'void one(void);' 'void two(void) { one(); }' >models/hardware/sm/two.c
+printf '%s\n' '/* top.c - none. */' 'void two(void);' 'void top(void) { two(); }' >models/hardware/sm/top.c
+for name in one two top; do cc -c -o out/models/hardware/sm/$name.o models/hardware/sm/$name.c; done
+sh tests/tidy out
+echo "exit $?"

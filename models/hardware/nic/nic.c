@@ -17,63 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- credits: an acknowledgement gives window bytes back ---- */
-
-static void credit_push(struct nic *nic, struct credit credit)
-{
-    if (nic->credit_count == nic->credit_max) {
-        nic->credit_max = nic->credit_max ? 2 * nic->credit_max : 64;
-        nic->credit = memory_grow(nic->credit, nic->credit_max, sizeof nic->credit[0]);
-    }
-    uint32_t place = nic->credit_count++;
-    for (; place && nic->credit[(place - 1) / 2].time_ps > credit.time_ps; place = (place - 1) / 2)
-        nic->credit[place] = nic->credit[(place - 1) / 2];
-    nic->credit[place] = credit;
-}
-
-static void credit_pop(struct nic *nic)
-{
-    assert(nic->credit_count > 0);
-    const struct credit last = nic->credit[--nic->credit_count];
-    uint32_t place = 0;
-    for (uint32_t child = 1; child < nic->credit_count; child = 2 * place + 1) {
-        if (child + 1 < nic->credit_count && nic->credit[child + 1].time_ps < nic->credit[child].time_ps) child++;
-        if (nic->credit[child].time_ps >= last.time_ps) break;
-        nic->credit[place] = nic->credit[child];
-        place = child;
-    }
-    if (nic->credit_count) nic->credit[place] = last;
-}
-
-static void nic_wake(struct nic *nic, uint64_t time_ps)
-{
-    if (!sim_event_pending(&nic->event)) sim_schedule_at(nic->world->sim, &nic->event, time_ps);
-    else if (time_ps < sim_event_time_ps(&nic->event)) sim_reschedule_at(nic->world->sim, &nic->event, time_ps);
-}
-
-/* Whether the window has room for so many bytes; no quantum is larger than the window.  If there is no room, the NIC
- * looks again when the next credit is due. */
-static bool window_open(struct nic *nic, uint64_t size_bytes)
-{
-    const uint64_t window_bytes = nic->world->transport.window_bytes, now = sim_now_ps(nic->world->sim);
-    while (nic->credit_count && nic->credit[0].time_ps <= now) {
-        assert(nic->outstanding_bytes >= nic->credit[0].size_bytes); /* credits return what was sent */
-        nic->outstanding_bytes -= nic->credit[0].size_bytes;
-        credit_pop(nic);
-    }
-    if (nic->outstanding_bytes + size_bytes <= window_bytes) return true;
-    nic->stalled = true;
-    if (nic->credit_count) nic_wake(nic, nic->credit[0].time_ps);
-    return false;
-}
-
-void nic_credit_return(struct nic *nic, uint32_t size_bytes, uint64_t time_ps)
-{
-    if (!nic->world->transport.window_bytes) return;
-    credit_push(nic, (struct credit){ time_ps, size_bytes });
-    if (nic->stalled) nic_wake(nic, nic->credit[0].time_ps);
-}
-
 /* ---- the way of a quantum ---- */
 
 /* Doorbell until the first byte leaves, beside the way through the node.  A signal's request holds all that is sent. */
@@ -101,11 +44,6 @@ static void passage_find(struct nic *nic, const struct request *r, struct passag
     for (uint32_t i = 0; i < local->in_count; i++) p->link[p->count++] = local->in[i];
 }
 
-static struct link_state *nic_out(const struct nic *nic)
-{
-    return &nic->world->network->link[nic->world->network->port[nic_number(nic)].out];
-}
-
 /* The link to the port that a request goes to. */
 static const struct link_state *nic_in(const struct world *w, const struct request *r)
 {
@@ -119,9 +57,6 @@ static uint64_t line_ps(const struct nic *nic, uint64_t size_bytes)
 }
 
 static uint64_t line_latency_ps(const struct nic *nic) { return nic_has_line(nic) ? nic_out(nic)->latency_ps : 0; }
-
-/* The port whose turns the QPs take. */
-static struct port *nic_turns(struct nic *nic) { return nic_has_line(nic) ? &nic_out(nic)->port : &nic->turned; }
 
 /* The latency between the GPU's memory and this port. */
 static uint64_t nic_local(const struct world *w, const struct request *r) { return inside_ps(w, local_out(w, r)); }
@@ -182,37 +117,6 @@ static uint64_t passage_go(struct world *w, const struct request *r, const struc
 
 /* ---- whose turn it is ---- */
 
-void nic_active_add(struct nic *nic, const struct request *first)
-{
-    if (nic->active_count == nic->active_max) {
-        const uint32_t max = nic->active_max ? 2 * nic->active_max : NIC_QUEUE_FIRST;
-        arena_name *grown = memory_grow(NULL, max, sizeof *grown);
-        for (uint32_t i = 0; i < nic->active_count; i++)
-            grown[i] = nic->active[(nic->active_first + i) & (nic->active_max - 1)];
-        free(nic->active);
-        nic->active = grown;
-        nic->active_first = 0;
-        nic->active_max = max;
-    }
-    nic->active[(nic->active_first + nic->active_count++) & (nic->active_max - 1)] = request_name(nic->world, first);
-}
-
-/* Takes out the QP whose turn it is.  If it has more requests, the caller adds it again at the end. */
-static void active_take(struct nic *nic)
-{
-    assert(nic->active_count > 0);
-    nic->active_first = (nic->active_first + 1) & (nic->active_max - 1);
-    nic->active_count--;
-}
-
-void nic_turn_schedule(struct nic *nic)
-{
-    if (!nic->active_count && !nic->ring_count) return;
-    const uint64_t now = sim_now_ps(nic->world->sim);
-    const uint64_t ring_ps = nic->active_count ? 0 : nic_ring_soonest(nic)->ring_ps;
-    nic_wake(nic, later(now, later(ring_ps, nic_turns(nic)->free_ps)));
-}
-
 void nic_qp_resume(struct sim *sim, struct sim_event *event)
 {
     const struct world *w = sim_owner(sim);
@@ -227,7 +131,7 @@ static void qp_wait(struct nic *nic, struct request *r, uint64_t go_ps)
 {
     struct world *w = nic->world;
     struct parcel *const parcel = world_request_parcel(w, r);
-    active_take(nic);
+    nic_active_take(nic);
     parcel->resume_event.kind = EVENT_RESUME;
     sim_schedule_at(w->sim, &parcel->resume_event, go_ps);
     nic_turn_schedule(nic);
@@ -272,7 +176,7 @@ static void quantum_send(struct nic *nic, struct request *r, const struct passag
     struct qp *qp = qp_at(w, r->qp);
     struct port *turns = nic_turns(nic);
     const uint64_t now = sim_now_ps(w->sim), owed_bytes = acks_take(nic);
-    active_take(nic);
+    nic_active_take(nic);
     const uint64_t service_ps = request_work_ps(w, r) + line_ps(nic, size + owed_bytes);
     const uint64_t read_ps = source_read(nic, r, now, size),
                    fetch_ps = request_fetch_ps(&w->cluster->nic, r) + nic_local(w, r);
@@ -359,7 +263,7 @@ void nic_send_next(struct sim *sim, struct sim_event *event)
     struct request *r = next_take(nic);
     const uint32_t left_bytes = r->wire_bytes - request_early_bytes(w, r);
     const uint32_t size = w->quantum_bytes && left_bytes > w->quantum_bytes ? w->quantum_bytes : left_bytes;
-    if (w->transport.window_bytes && !window_open(nic, size)) return;
+    if (w->transport.window_bytes && !nic_window_open(nic, size)) return;
     if (qp_must_wait(nic, r)) return;
     const uint64_t head_ps =
         sim_now_ps(sim) + request_fetch_ps(&w->cluster->nic, r) + nic_local(w, r) + line_latency_ps(nic);

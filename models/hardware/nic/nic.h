@@ -146,7 +146,7 @@ struct nic {
     bool stalled; /* the window is full; nobody knows for how long */
 };
 
-/* ---- qp.c: QPs, requests, and who waits for room ---- */
+/* ---- qp.c: QPs and requests ---- */
 
 /* The QP, made when it is first asked for. */
 struct qp *nic_qp(struct world_rank *rank, uint16_t peer, uint16_t queue);
@@ -173,6 +173,9 @@ struct request *world_request_read(struct world_rank *source, const struct fabri
 /* Its struct parcel, made when it is first asked for. */
 struct parcel *world_request_parcel(struct world *w, struct request *r);
 void world_request_free(struct world *w, struct request *r);
+
+/* ---- qp_room.c: who waits for room ---- */
+
 /* Whether a QP lacks room for so many more places.  If it does, the stepped worker is woken when there is room. */
 bool world_queue_full(struct world_rank *rank, uint16_t peer, uint16_t queue, uint32_t places);
 /* fabric_flush() of both kinds of rank. */

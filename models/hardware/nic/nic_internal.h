@@ -2,7 +2,8 @@
  * one another.
  *
  *   nic_doorbell.c   posts, doorbells, trains of puts
- *   nic.c            whose turn it is at a port, the window, and the way of a quantum
+ *   nic_turns.c      whose turn it is at a port, and the window
+ *   nic.c            the way of a quantum
  *   nic_receive.c    what has come in: bytes, signals and atomics, gets, acknowledgements */
 #ifndef MODELS_HARDWARE_NIC_INTERNAL_H
 #define MODELS_HARDWARE_NIC_INTERNAL_H
@@ -126,7 +127,15 @@ static inline uint64_t inside_ps(const struct world *w, const struct network_loc
 /* Bytes that have come in are acknowledged once the NIC has read behind them, where a transport wants that. */
 static inline uint64_t flush_ps(const struct world *w) { return w->transport.flushed ? w->cluster->nic.read_ps : 0; }
 
-/* ---- nic.c ---- */
+static inline struct link_state *nic_out(const struct nic *nic)
+{
+    return &nic->world->network->link[nic->world->network->port[nic_number(nic)].out];
+}
+
+/* The port whose turns the QPs take. */
+static inline struct port *nic_turns(struct nic *nic) { return nic_has_line(nic) ? &nic_out(nic)->port : &nic->turned; }
+
+/* ---- nic_turns.c ---- */
 
 /* Bytes of the window come back at time_ps. */
 void nic_credit_return(struct nic *nic, uint32_t size_bytes, uint64_t time_ps);
@@ -134,6 +143,12 @@ void nic_credit_return(struct nic *nic, uint32_t size_bytes, uint64_t time_ps);
 void nic_turn_schedule(struct nic *nic);
 /* A QP has something to send, this request first. */
 void nic_active_add(struct nic *nic, const struct request *first);
+
+/* Takes out the QP whose turn it is.  If it has more requests, the caller adds it again at the end. */
+void nic_active_take(struct nic *nic);
+/* Whether the window has room for so many bytes; no quantum is larger than the window.  If there is no room, the NIC
+ * looks again when the next credit is due. */
+bool nic_window_open(struct nic *nic, uint64_t size_bytes);
 
 /* ---- nic_doorbell.c ---- */
 

@@ -6,6 +6,7 @@
  * to be written.  While one warp waits the engine serves others.
  */
 #include "models/hardware/sm/bulk.h"
+#include "models/hardware/sm/peers.h"
 #include "models/hardware/world/world_internal.h"
 
 /* Extra passes where data lies elsewhere in a 128-byte line than its place in shared memory, by the difference in units
@@ -121,7 +122,7 @@ uint64_t bulk_link_arrive(struct world_rank *from, struct world_rank *to, uint64
     const uint16_t source = from->fabric.rank, target = to->fabric.rank;
     const uint64_t take_ps = link_slowed_ps(to->ingress_slow, rate_time(w->ingress, size_bytes));
     uint64_t in_ps = port_reserve(&to->ingress, now_ps, take_ps, size_bytes);
-    if (w->peer_way) in_ps = later(in_ps, world_pcie_cross(from, to, now_ps, size_bytes));
+    if (w->peer_way) in_ps = later(in_ps, peers_cross(from, to, now_ps, size_bytes));
     flows_note(&from->egress_flows, target, sent_ps);
     flows_note(&to->ingress_flows, source, in_ps);
     return in_ps;

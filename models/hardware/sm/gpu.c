@@ -7,6 +7,8 @@
  */
 #include "models/hardware/sm/bulk.h"
 #include "models/hardware/sm/gpu.h"
+#include "models/hardware/sm/peers.h"
+#include "models/hardware/world/stepping.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -28,7 +30,7 @@ static uint64_t nvlink_cross(struct world_rank *from, struct world_rank *to, uin
     if (from->egress.free_ps <= now_ps) from->egress_since_ps = now_ps;
     out_ps = port_reserve(&from->egress, now_ps, link_slowed_ps(from->egress_slow, out_ps), size_bytes);
     in_ps = port_reserve(&to->ingress, now_ps, link_slowed_ps(to->ingress_slow, in_ps), size_bytes);
-    if (w->peer_way) in_ps = later(in_ps, world_pcie_cross(from, to, now_ps, size_bytes));
+    if (w->peer_way) in_ps = later(in_ps, peers_cross(from, to, now_ps, size_bytes));
     flows_note(&from->egress_flows, target, out_ps);
     flows_note(&to->ingress_flows, source, in_ps);
     return later(out_ps, in_ps);
@@ -386,7 +388,7 @@ static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const stru
     ww->unfenced = false;
     const uint64_t done_ps = later(signal->apart ? fenced_ps : 0, ww->cursor_ps);
     uint64_t visible_ps = done_ps + (path == FABRIC_SELF ? gpu->flag_ps : w->cluster->nvlink.latency_ps);
-    if (w->peer_way && path != FABRIC_SELF) visible_ps += world_pcie_latency_ps(rank, signal->peer);
+    if (w->peer_way && path != FABRIC_SELF) visible_ps += peers_latency_ps(rank, signal->peer);
     /* A kernel ends when its peers have what it stored there. */
     if (path == FABRIC_NVLINK) rank->end_ps = later(rank->end_ps, done_ps + gpu->peek_ps);
     world_word_schedule(&w->rank[signal->peer], signal->word, signal->value, signal->add, visible_ps);

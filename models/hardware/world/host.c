@@ -10,6 +10,7 @@
  *
  * A slowed rank does as much in a moment of its core as any other, but gets fewer moments (cgroup's cpu.max, a signal
  * that stops it): after each step it gets no turn for as long as it has to be slower, and others run meanwhile. */
+#include "models/hardware/world/stepping.h"
 #include "models/hardware/world/world_internal.h"
 
 #include <assert.h>

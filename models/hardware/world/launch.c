@@ -23,11 +23,6 @@ static void workers_grow(struct world_rank *rank, uint32_t count)
     rank->worker_max = count;
 }
 
-struct rest *launch_rests_new(struct world_rank *rank)
-{
-    return arena_take(&rank->world->arena, rank->worker_max * sizeof rank->rest[0]);
-}
-
 static uint64_t late_of(const struct port *port, uint64_t end_ps)
 {
     return port->free_ps > end_ps ? port->free_ps - end_ps : 0;

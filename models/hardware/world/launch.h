@@ -4,11 +4,8 @@
 
 #include "sim/sim.h"
 
-struct rest;
 struct world_rank;
 
-/* Makes room for the struct rest of all the rank's workers. */
-struct rest *launch_rests_new(struct world_rank *rank);
 /* The last worker of the rank's kernel is done. */
 void launch_rank_done(struct world_rank *rank);
 sim_handler launch_begin_run; /* EVENT_BEGIN */

@@ -1,8 +1,11 @@
-/* world.c - the simulated world: makes its ranks, and steps and wakes their workers.
- * words.c says what happens when a word changes, launch.c when kernels begin, gpu.c and host.c what operations cost,
- * and nic.c what a NIC does. */
+/* world.c - the simulated world: makes its ranks, and says what each event runs.
+ *
+ * stepping.c steps and wakes workers, words.c says what happens when a word changes, launch.c when kernels begin, gpu.c
+ * and host.c what operations cost, and nic.c what a NIC does. */
 #include "models/hardware/sm/bulk.h"
+#include "models/hardware/sm/peers.h"
 #include "models/hardware/world/causes.h"
+#include "models/hardware/world/stepping.h"
 #include "models/hardware/world/usage.h"
 #include "models/hardware/world/world_internal.h"
 #include "models/hardware/world/world_timeline.h"
@@ -23,118 +26,7 @@ const char *world_resource_name(enum world_resource resource)
     return name[resource];
 }
 
-/* ---- bytes of kernels ---- */
-
-void world_store_payload(struct world_rank *source, const struct fabric_write *write)
-{
-    struct fabric *target = &source->world->rank[write->peer].fabric;
-    const uint64_t size_bytes = fabric_write_bytes(write);
-    if (!size_bytes) return;
-    assert(write->target_offset + size_bytes <= target->heap_bytes);
-    fabric_write_copy(write, target->heap + write->target_offset);
-}
-
-void world_load_payload(struct world_rank *target, const struct fabric_read *read)
-{
-    const struct fabric *source = &target->world->rank[read->peer].fabric;
-    assert(read->source_offset + read->size_bytes <= source->heap_bytes);
-    if (read->size_bytes) memcpy(read->target, source->heap + read->source_offset, read->size_bytes);
-}
-
-/* ---- stepping ---- */
-
-uint64_t world_now_ps(const struct fabric *f) { return sim_now_ps(((const struct world_rank *)f)->world->sim); }
-
-void world_wake_at(struct fabric *f, struct fabric_worker *w, uint64_t time_ps)
-{
-    (void)w;
-    struct stepping *now = &rank_of(f)->now;
-    assert(now->worker);
-    if (time_ps > world_now_ps(f) && (!now->wake_ps || time_ps < now->wake_ps)) now->wake_ps = time_ps;
-}
-
-static void wake_schedule(struct world_worker *ww);
-
-/* A wake does nothing if its launch is over, or if the worker has stepped meanwhile and wants none or a later one. */
-static void wake_event_run(struct sim *sim, struct sim_event *event)
-{
-    struct request *r = fabric_container_of(event, struct request, event);
-    struct world *w = sim_owner(sim);
-    struct world_rank *rank = &w->rank[r->target];
-    struct world_worker *ww = r->value == rank->launch ? &rank->worker[r->word] : NULL;
-    world_request_free(w, r);
-    w->wakes_pending--;
-    w->idle = (w->ranks_running ? 0 : w->wakes_pending) + (w->usage != NULL);
-    if (!ww || ww->done) return;
-    const uint64_t now = sim_now_ps(sim);
-    struct rest *rest = worker_rest(ww);
-    if (rest->wake_ps <= now) rest->wake_ps = 0;
-    if (rest->wanted_ps > now) wake_schedule(ww);
-    else if (rest->wanted_ps) world_worker_wake(sim, ww, now, now);
-}
-
-/* Schedules the wake as an event of its own, because the worker's next step must not wait for it. */
-static void wake_schedule(struct world_worker *ww)
-{
-    const struct world_rank *rank = worker_rank(ww);
-    struct world *w = rank->world;
-    struct rest *rest = worker_rest(ww);
-    const uint64_t wanted_ps = rest->wanted_ps;
-    if (rest->wake_ps && rest->wake_ps <= wanted_ps) return;
-    struct request *r = pool_get(&w->requests);
-    *r = (struct request){
-        .event.kind = EVENT_WAKE, .target = rank->fabric.rank, .word = ww->worker->index, .value = rank->launch
-    };
-    rest->wake_ps = wanted_ps;
-    w->wakes_pending++;
-    sim_schedule_at(w->sim, &r->event, wanted_ps);
-}
-
-void world_worker_step(struct world_worker *ww)
-{
-    struct world_rank *rank = worker_rank(ww);
-    const struct world_machine *machine = rank->world->machine;
-    struct sim *sim = rank->world->sim;
-    const uint64_t now = sim_now_ps(sim);
-    ww->cursor_ps = machine->step_begin(rank, now);
-    ww->settled_ps = UINT64_MAX;
-    if (ww->rested || ww->due) words_read(ww, now);
-    if (ww->rested) worker_rest(ww)->wanted_ps = 0;
-    rank->world->beside = &rank->pressure;
-    rank->now = (struct stepping){ .worker = ww, .lane_start_ps = ww->cursor_ps, .last_end_ps = ww->cursor_ps };
-    const uint64_t begin_ps = ww->cursor_ps;
-    const enum worker_step stepped = fabric_worker_step(ww->worker);
-    if (ww->looks) looks_step_end(ww, stepped == WORKER_WAIT, begin_ps);
-    switch (stepped) {
-    case WORKER_MORE:
-        assert(ww->cursor_ps > now || machine->busy_ps); /* on a host the rank's next round costs time */
-        sim_schedule_at(sim, &ww->event, ww->cursor_ps);
-        ww->settled_ps = now;
-        break;
-    case WORKER_WAIT:
-        if (ww->rested || ww->due) words_wait(ww);
-        if (rank->now.space_ps) world_worker_wake(sim, ww, rank->now.space_ps, rank->now.space_ps);
-        if (rank->now.wake_ps) {
-            worker_rest(ww)->wanted_ps = rank->now.wake_ps;
-            wake_schedule(ww);
-        }
-        break;
-    case WORKER_DONE:
-        assert(!ww->rested || !worker_rest(ww)->turns);
-        ww->done = true;
-        rank->putting -= ww->puts;
-        ww->settled_ps = 0;
-        if (!machine->busy_ps) ww->cursor_ps = later(ww->cursor_ps, worker_first_ps(ww));
-        if (ww->cursor_ps > rank->end_ps) rank->end_ps = ww->cursor_ps;
-        if (ww->worker->moment != WORKER_CLOSES)
-            rank->let_ps = later(rank->let_ps, later(ww->cursor_ps, worker_staged_ps(ww)));
-        if (ww->worker->moment == WORKER_COUNTS && ww->cursor_ps > rank->counts_ps) rank->counts_ps = ww->cursor_ps;
-        if (--rank->running == 0) launch_rank_done(rank);
-        break;
-    }
-    if (machine->step_end) machine->step_end(rank);
-    rank->now.worker = NULL;
-}
+/* ---- events ---- */
 
 static void step_event_run(struct sim *sim, struct sim_event *event)
 {
@@ -222,37 +114,6 @@ static uint32_t quantum_of(const struct world *w)
     return (uint32_t)(quantum_bytes < UINT32_MAX ? quantum_bytes : UINT32_MAX);
 }
 
-static void peers_init(struct world *w)
-{
-    const struct graph *g = w->network->graph;
-    if (g->cluster->nvlink.over != CLUSTER_PEERS_BY_PCIE) return;
-    w->peer_way = memory_new((uint64_t)g->nodes * g->gpus * g->gpus, sizeof w->peer_way[0]);
-    for (uint32_t i = 0; i < g->nodes * g->gpus * g->gpus; i++)
-        network_peers(w->network, i / g->gpus / g->gpus, i / g->gpus % g->gpus, i % g->gpus, &w->peer_way[i]);
-}
-
-uint64_t world_pcie_cross(struct world_rank *from, struct world_rank *to, uint64_t now_ps, uint64_t size_bytes)
-{
-    const struct world *w = from->world;
-    const uint32_t gpus = w->network->graph->gpus, node = from->fabric.rank / gpus;
-    if (to->fabric.rank / gpus != node) return now_ps;
-    const struct network_local *way = &w->peer_way[from->fabric.rank * gpus + to->fabric.rank % gpus];
-    uint64_t end_ps = now_ps;
-    for (uint32_t i = 0; i < way->out_count; i++) {
-        struct link_state *link = &w->network->link[way->out[i]];
-        end_ps = later(end_ps, port_reserve(&link->port, now_ps, rate_time(link->rate, size_bytes), size_bytes));
-    }
-    return end_ps;
-}
-
-uint64_t world_pcie_latency_ps(const struct world_rank *from, uint16_t peer)
-{
-    const struct world *w = from->world;
-    const uint32_t gpus = w->network->graph->gpus;
-    if (peer / gpus != from->fabric.rank / gpus) return 0;
-    return w->peer_way[from->fabric.rank * gpus + peer % gpus].latency_ps;
-}
-
 /* What of the ports cross-rail traffic needs to know. */
 static void relays_init(struct world *w)
 {
@@ -332,7 +193,7 @@ static void rank_init(struct world *w, uint32_t index)
     rank->qp = arena_take(&w->arena, ((size_t)o->ranks * o->needs.queue_count + 1) * sizeof rank->qp[0]);
     rank->watch_head = arena_take(&w->arena, ((size_t)o->needs.word_count + 1) * sizeof rank->watch_head[0]);
     rank->fabric = (struct fabric){
-        .ops = o->timeline ? &world_timeline_ops : w->machine->ops,
+        .ops = o->timeline ? &recording_ops : w->machine->ops,
         .words = arena_take(&w->arena, ((size_t)o->needs.word_count + 1) * sizeof(uint64_t)),
         .word_count = o->needs.word_count,
         .heap = memory_new(o->needs.heap_bytes + 1, 1),
@@ -353,7 +214,7 @@ static void handlers_set(struct sim *sim)
 {
     static sim_handler *const handler[EVENT_KINDS] = {
         [EVENT_STEP] = step_event_run,
-        [EVENT_WAKE] = wake_event_run,
+        [EVENT_WAKE] = stepping_wake_run,
         [EVENT_CHANGE] = words_change_run,
         [EVENT_SEND] = nic_send_next,
         [EVENT_RECEIVED] = nic_request_received,
@@ -383,6 +244,7 @@ struct world *world_new(const struct cluster *cluster, const struct world_option
     w->turns = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct bulk_turn) };
     w->changes = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct change) };
     w->letters = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct letter) };
+    w->wakes = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct world_wake) };
     w->acks = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct ack) };
     w->qps = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct qp) };
     w->qp_rests = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct qp_rest) };

@@ -254,7 +254,7 @@ struct world {
     uint32_t queue_depth; /* requests outstanding on a QP, 0: no limit */
     struct core *core;    /* [cores] of a host cluster, for all ranks */
     struct arena arena;   /* of workers and pools, to which the engine may still look when they are no longer used */
-    struct pool requests, rows, parcels, letters, changes, acks, waiters, qps, qp_rests, turns;
+    struct pool requests, rows, parcels, letters, changes, wakes, acks, waiters, qps, qp_rests, turns;
     struct change_train train;
     bool letters_used;    /* false: words change by events, whoever waits */
     uint64_t freed_bytes; /* of counters, since memory last went back to the system */
@@ -279,7 +279,7 @@ static inline struct world_rank *worker_rank(const struct world_worker *ww) { re
 static inline struct rest *worker_rest(struct world_worker *ww)
 {
     struct world_rank *rank = worker_rank(ww);
-    if (!rank->rest) rank->rest = launch_rests_new(rank);
+    if (!rank->rest) rank->rest = arena_take(&rank->world->arena, rank->worker_max * sizeof rank->rest[0]);
     struct rest *rest = &rank->rest[ww - rank->worker];
     if (!ww->rested) *rest = (struct rest){ 0 };
     ww->rested = true;
@@ -328,15 +328,6 @@ static inline void *entries_grow(void *entry, uint32_t count, uint32_t *max, siz
 /* pressure.c: how much longer a load takes of the rank that is being stepped, and its SM for stores. */
 uint64_t pressure_load_ps(const struct world *w, bool fresh, uint64_t footprint_bytes);
 uint64_t pressure_store_ps(const struct world *w, uint64_t size_bytes);
-/* world.c: takes bytes over the PCIe between two GPUs of a node that have no NVLink.  Returns when it is done. */
-uint64_t world_pcie_cross(struct world_rank *from, struct world_rank *to, uint64_t now_ps, uint64_t size_bytes);
-/* The same: from a store to a peer of the node until it is visible there, beside what NVLink would take. */
-uint64_t world_pcie_latency_ps(const struct world_rank *from, uint16_t peer);
-uint64_t world_now_ps(const struct fabric *f);
-void world_wake_at(struct fabric *f, struct fabric_worker *w, uint64_t time_ps);
-/* Moves the bytes of a store at once, because nobody reads them before the signal. */
-void world_store_payload(struct world_rank *source, const struct fabric_write *write);
-void world_load_payload(struct world_rank *target, const struct fabric_read *read);
 /* Something comes to the rank at time_ps. */
 static inline void world_arrival_note(struct world_rank *rank, uint64_t time_ps)
 {
@@ -385,8 +376,5 @@ static inline uint64_t world_thread_reserve(struct world_rank *rank, uint16_t qu
     rank->posting.free_ps = later(rank->posting.free_ps, done_ps);
     return done_ps;
 }
-
-/* world.c: the worker steps now. */
-void world_worker_step(struct world_worker *ww);
 
 #endif

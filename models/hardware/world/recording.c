@@ -1,0 +1,152 @@
+/* recording.c - a fabric around the fabric that costs: it notes each operation in a timeline.  It is in its place only
+ * where a timeline was asked for, so that a world without one pays nothing. */
+#include "models/hardware/world/causes.h"
+#include "models/hardware/world/stepping.h"
+#include "models/hardware/world/world_internal.h"
+#include "models/hardware/world/world_timeline.h"
+
+#include "sim/timeline.h"
+
+/* The operation that has just been charged to the worker which is being stepped, on warps of it (0: all), begun at
+ * cursor_ps where it is a host's, which has no lanes. */
+static struct causes_place operation_note(struct world_rank *rank, const char *name, uint32_t warps, uint64_t cursor_ps,
+                                          uint64_t size_bytes)
+{
+    const struct world_worker *ww = rank->now.worker;
+    const bool host = rank->world->machine->busy_ps != NULL;
+    const uint32_t all = ww->worker->warps, taken = warps && warps < all ? warps : all;
+    const uint32_t lane = host || rank->now.lane_warps < taken ? 0 : (rank->now.lane_warps - taken) % LANE_WAITS;
+    const uint64_t begin_ps = host ? cursor_ps : rank->now.lane_start_ps;
+    const uint32_t track = world_timeline_lane(rank, ww->worker->index, lane);
+    timeline_span(rank->world->options.timeline,
+                  &(struct timeline_span){
+                      .name = name,
+                      .begin_ps = begin_ps,
+                      .end_ps = rank->now.last_end_ps > begin_ps ? rank->now.last_end_ps : begin_ps,
+                      .size_bytes = size_bytes,
+                      .process = rank->fabric.rank,
+                      .track = track,
+                  });
+    const struct causes_place place = { rank->fabric.rank, ww->worker->index, track, begin_ps };
+    causes_posted(rank->world->causes, &place);
+    return place;
+}
+
+/* A port that has just served size_bytes, if it did: it was busy for as long as it is now busy for longer in all. */
+static void port_note(const struct world_rank *rank, uint32_t track, const struct port *now, const struct port *before,
+                      uint64_t size_bytes)
+{
+    if (now->busy_ps == before->busy_ps) return;
+    timeline_span(rank->world->options.timeline, &(struct timeline_span){
+                                                     .name = "store",
+                                                     .begin_ps = now->free_ps - (now->busy_ps - before->busy_ps),
+                                                     .end_ps = now->free_ps,
+                                                     .size_bytes = size_bytes,
+                                                     .process = rank->fabric.rank,
+                                                     .track = track,
+                                                 });
+}
+
+static int recorded_store(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write)
+{
+    struct world_rank *rank = rank_of(f), *target = &rank->world->rank[write->peer];
+    const struct port egress = rank->egress, ingress = target->ingress;
+    const uint64_t cursor_ps = rank->now.worker->cursor_ps;
+    const int result = rank->world->machine->ops->store(f, worker, write);
+    if (result) return result;
+    operation_note(rank, "store", write->warps, cursor_ps, write->charge_bytes);
+    port_note(rank, TRACK_EGRESS, &rank->egress, &egress, write->charge_bytes);
+    port_note(target, TRACK_INGRESS, &target->ingress, &ingress, write->charge_bytes);
+    return 0;
+}
+
+static int recorded_put(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write)
+{
+    struct world_rank *rank = rank_of(f);
+    const uint64_t cursor_ps = rank->now.worker->cursor_ps;
+    const int result = rank->world->machine->ops->put(f, worker, write);
+    if (!result) operation_note(rank, "post put", write->warps, cursor_ps, write->charge_bytes);
+    return result;
+}
+
+static int recorded_signal(struct fabric *f, struct fabric_worker *worker, const struct fabric_signal *signal)
+{
+    struct world_rank *rank = rank_of(f);
+    const uint64_t cursor_ps = rank->now.worker->cursor_ps;
+    const int result = rank->world->machine->ops->signal(f, worker, signal);
+    const bool rdma = fabric_path(f, signal->peer) == FABRIC_RDMA;
+    if (result) return result;
+    const struct causes_place place = operation_note(rank, rdma ? "post signal" : "signal", 0, cursor_ps, 0);
+    if (!rdma) causes_raised(rank->world->causes, signal->peer, signal->word, &place);
+    return 0;
+}
+
+static int recorded_put_signal(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write,
+                               const struct fabric_signal *signal)
+{
+    struct world_rank *rank = rank_of(f);
+    const uint64_t cursor_ps = rank->now.worker->cursor_ps;
+    const int result = rank->world->machine->ops->put_signal(f, worker, write, signal);
+    if (!result) operation_note(rank, "post put and signal", write->warps, cursor_ps, write->charge_bytes);
+    return result;
+}
+
+static int recorded_get(struct fabric *f, struct fabric_worker *worker, const struct fabric_read *read)
+{
+    struct world_rank *rank = rank_of(f), *source = &rank->world->rank[read->peer];
+    const struct port egress = source->egress, ingress = rank->ingress;
+    const bool rdma = fabric_path(f, read->peer) == FABRIC_RDMA;
+    const uint64_t cursor_ps = rank->now.worker->cursor_ps;
+    const int result = rank->world->machine->ops->get(f, worker, read);
+    if (result) return result;
+    operation_note(rank, rdma ? "post get" : "load", 0, cursor_ps, read->charge_bytes);
+    port_note(source, TRACK_EGRESS, &source->egress, &egress, read->charge_bytes);
+    port_note(rank, TRACK_INGRESS, &rank->ingress, &ingress, read->charge_bytes);
+    return 0;
+}
+
+static void recorded_signal_add(struct fabric *f, struct fabric_worker *worker, uint32_t word, uint64_t addend,
+                                enum fabric_scope scope)
+{
+    struct world_rank *rank = rank_of(f);
+    const struct causes_place place = { f->rank, rank->now.worker->worker->index, CAUSES_NO_TRACK,
+                                        rank->now.worker->cursor_ps };
+    rank->world->machine->ops->signal_add(f, worker, word, addend, scope);
+    causes_raised(rank->world->causes, f->rank, word, &place);
+}
+
+static void recorded_work(struct fabric *f, struct fabric_worker *worker, const struct fabric_work *work)
+{
+    static const char *const name[] = {
+        [FABRIC_WORK_CAST] = "cast",       [FABRIC_WORK_COPY] = "copy",       [FABRIC_WORK_REDUCE] = "reduce",
+        [FABRIC_WORK_SCAN] = "scan",       [FABRIC_WORK_PEEK] = "peek",       [FABRIC_WORK_AWAIT] = "await",
+        [FABRIC_WORK_LAUNCH] = "launch",   [FABRIC_WORK_HOST] = "host waits", [FABRIC_WORK_STAGE] = "bulk load",
+        [FABRIC_WORK_COMPUTE] = "compute", [FABRIC_WORK_LOOK] = "look",
+    };
+    struct world_rank *rank = rank_of(f);
+    const uint64_t cursor_ps = rank->now.worker->cursor_ps;
+    rank->world->machine->ops->work(f, worker, work);
+    operation_note(rank, name[work->kind], work->warps, cursor_ps, work->read_bytes);
+}
+
+static void recorded_watch(struct fabric *f, struct fabric_worker *worker, uint32_t word, uint32_t word_count,
+                           uint64_t least)
+{
+    causes_watch(rank_of(f)->world->causes, f->rank, worker->index, word, word_count);
+    world_watch(f, worker, word, word_count, least);
+}
+
+const struct fabric_ops recording_ops = {
+    .name = "sim-timeline",
+    .now_ps = world_now_ps,
+    .store = recorded_store,
+    .put = recorded_put,
+    .signal = recorded_signal,
+    .put_signal = recorded_put_signal,
+    .get = recorded_get,
+    .signal_add = recorded_signal_add,
+    .flush = world_flush,
+    .work = recorded_work,
+    .watch = recorded_watch,
+    .wake_at = world_wake_at,
+};

@@ -1,0 +1,120 @@
+/* stepping.c - steps and wakes the workers of a simulated world, and moves the bytes of their stores and loads.  Knows
+ * nothing of what operations cost: the rank's machine does. */
+#include "models/hardware/world/stepping.h"
+#include "models/hardware/world/world_internal.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* ---- bytes of kernels ---- */
+
+void world_store_payload(struct world_rank *source, const struct fabric_write *write)
+{
+    struct fabric *target = &source->world->rank[write->peer].fabric;
+    const uint64_t size_bytes = fabric_write_bytes(write);
+    if (!size_bytes) return;
+    assert(write->target_offset + size_bytes <= target->heap_bytes);
+    fabric_write_copy(write, target->heap + write->target_offset);
+}
+
+void world_load_payload(struct world_rank *target, const struct fabric_read *read)
+{
+    const struct fabric *source = &target->world->rank[read->peer].fabric;
+    assert(read->source_offset + read->size_bytes <= source->heap_bytes);
+    if (read->size_bytes) memcpy(read->target, source->heap + read->source_offset, read->size_bytes);
+}
+
+/* ---- steps and wakes ---- */
+
+uint64_t world_now_ps(const struct fabric *f) { return sim_now_ps(((const struct world_rank *)f)->world->sim); }
+
+void world_wake_at(struct fabric *f, struct fabric_worker *w, uint64_t time_ps)
+{
+    (void)w;
+    struct stepping *now = &rank_of(f)->now;
+    assert(now->worker);
+    if (time_ps > world_now_ps(f) && (!now->wake_ps || time_ps < now->wake_ps)) now->wake_ps = time_ps;
+}
+
+static void wake_schedule(struct world_worker *ww);
+
+/* A wake does nothing if its launch is over, or if the worker has stepped meanwhile and wants none or a later one. */
+void stepping_wake_run(struct sim *sim, struct sim_event *event)
+{
+    struct world_wake *wake = fabric_container_of(event, struct world_wake, event);
+    struct world *w = sim_owner(sim);
+    struct world_rank *rank = &w->rank[wake->rank];
+    struct world_worker *ww = wake->launch == rank->launch ? &rank->worker[wake->worker] : NULL;
+    pool_put(&w->wakes, wake);
+    w->wakes_pending--;
+    w->idle = (w->ranks_running ? 0 : w->wakes_pending) + (w->usage != NULL);
+    if (!ww || ww->done) return;
+    const uint64_t now = sim_now_ps(sim);
+    struct rest *rest = worker_rest(ww);
+    if (rest->wake_ps <= now) rest->wake_ps = 0;
+    if (rest->wanted_ps > now) wake_schedule(ww);
+    else if (rest->wanted_ps) world_worker_wake(sim, ww, now, now);
+}
+
+/* Schedules the wake as an event of its own, because the worker's next step must not wait for it. */
+static void wake_schedule(struct world_worker *ww)
+{
+    const struct world_rank *rank = worker_rank(ww);
+    struct world *w = rank->world;
+    struct rest *rest = worker_rest(ww);
+    const uint64_t wanted_ps = rest->wanted_ps;
+    if (rest->wake_ps && rest->wake_ps <= wanted_ps) return;
+    struct world_wake *wake = pool_get(&w->wakes);
+    *wake = (struct world_wake){
+        .event.kind = EVENT_WAKE, .launch = rank->launch, .worker = ww->worker->index, .rank = rank->fabric.rank
+    };
+    rest->wake_ps = wanted_ps;
+    w->wakes_pending++;
+    sim_schedule_at(w->sim, &wake->event, wanted_ps);
+}
+
+void world_worker_step(struct world_worker *ww)
+{
+    struct world_rank *rank = worker_rank(ww);
+    const struct world_machine *machine = rank->world->machine;
+    struct sim *sim = rank->world->sim;
+    const uint64_t now = sim_now_ps(sim);
+    ww->cursor_ps = machine->step_begin(rank, now);
+    ww->settled_ps = UINT64_MAX;
+    if (ww->rested || ww->due) words_read(ww, now);
+    if (ww->rested) worker_rest(ww)->wanted_ps = 0;
+    rank->world->beside = &rank->pressure;
+    rank->now = (struct stepping){ .worker = ww, .lane_start_ps = ww->cursor_ps, .last_end_ps = ww->cursor_ps };
+    const uint64_t begin_ps = ww->cursor_ps;
+    const enum worker_step stepped = fabric_worker_step(ww->worker);
+    if (ww->looks) looks_step_end(ww, stepped == WORKER_WAIT, begin_ps);
+    switch (stepped) {
+    case WORKER_MORE:
+        assert(ww->cursor_ps > now || machine->busy_ps); /* on a host the rank's next round costs time */
+        sim_schedule_at(sim, &ww->event, ww->cursor_ps);
+        ww->settled_ps = now;
+        break;
+    case WORKER_WAIT:
+        if (ww->rested || ww->due) words_wait(ww);
+        if (rank->now.space_ps) world_worker_wake(sim, ww, rank->now.space_ps, rank->now.space_ps);
+        if (rank->now.wake_ps) {
+            worker_rest(ww)->wanted_ps = rank->now.wake_ps;
+            wake_schedule(ww);
+        }
+        break;
+    case WORKER_DONE:
+        assert(!ww->rested || !worker_rest(ww)->turns);
+        ww->done = true;
+        rank->putting -= ww->puts;
+        ww->settled_ps = 0;
+        if (!machine->busy_ps) ww->cursor_ps = later(ww->cursor_ps, worker_first_ps(ww));
+        if (ww->cursor_ps > rank->end_ps) rank->end_ps = ww->cursor_ps;
+        if (ww->worker->moment != WORKER_CLOSES)
+            rank->let_ps = later(rank->let_ps, later(ww->cursor_ps, worker_staged_ps(ww)));
+        if (ww->worker->moment == WORKER_COUNTS && ww->cursor_ps > rank->counts_ps) rank->counts_ps = ww->cursor_ps;
+        if (--rank->running == 0) launch_rank_done(rank);
+        break;
+    }
+    if (machine->step_end) machine->step_end(rank);
+    rank->now.worker = NULL;
+}

@@ -1,0 +1,32 @@
+/* stepping.h - steps and wakes of workers, and the bytes that they move.  Private to models/hardware. */
+#ifndef MODELS_HARDWARE_STEPPING_H
+#define MODELS_HARDWARE_STEPPING_H
+
+#include <stdint.h>
+#include "models/fabric.h"
+#include "sim/sim.h"
+
+struct world_rank;
+struct world_worker;
+
+/* A wake that a worker has asked for: an event of its own. */
+struct world_wake {
+    struct sim_event event;
+    uint32_t launch; /* of the rank, in which the worker asked */
+    uint32_t worker;
+    uint16_t rank;
+};
+
+/* The worker steps now. */
+void world_worker_step(struct world_worker *ww);
+sim_handler stepping_wake_run; /* EVENT_WAKE */
+
+/* Of all kinds of rank: fabric_now_ps() and fabric_wake_at(). */
+uint64_t world_now_ps(const struct fabric *f);
+void world_wake_at(struct fabric *f, struct fabric_worker *w, uint64_t time_ps);
+
+/* Moves the bytes of a store at once, because nobody reads them before the signal. */
+void world_store_payload(struct world_rank *source, const struct fabric_write *write);
+void world_load_payload(struct world_rank *target, const struct fabric_read *read);
+
+#endif
