@@ -20,8 +20,8 @@ struct command_topic {
 
 struct command_line {
     const char *name;                   /* as typed after "eptwin": "simulate", "trace slice" */
-    const char *arguments;              /* what follows the options: "RECORD...", or NULL: nothing */
-    const char *about;                  /* what it does, and examples: stands before the options */
+    const char *arguments;              /* the arguments after the options: "RECORD...", or NULL for none */
+    const char *about;                  /* a description with examples, printed before the options */
     const char *details;                /* stands behind them; may be NULL */
     const struct command_topic *topics; /* end with a zero topic */
 };

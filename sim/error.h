@@ -2,7 +2,8 @@
  *
  * Every module that reports errors (GError) has a domain and an enum of codes.  Codes from ERROR_RUN on say that the
  * input was good and the run failed (exit status 1).  All other codes, and GLib's, say that the input is wrong: a file,
- * an option, a case (status 2).  So who reports an error decides the status, and no command needs to guess. */
+ * an option, a case (status 2).  So the place that reports an error decides the status, and no command needs to
+ * guess. */
 #ifndef SIM_ERROR_H
 #define SIM_ERROR_H
 

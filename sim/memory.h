@@ -1,4 +1,4 @@
-/* memory.h - memory, and what happens where there is none.
+/* memory.h - allocation that ends the process when memory runs out.
  *
  * The one policy of eptwin: memory that is out ends the process, with one line and exit status 1.  So no caller checks,
  * and no half-made object has to be taken apart on a path that never runs.  Output files have no name before they are
@@ -28,7 +28,7 @@ static inline void *memory_new(uint64_t count, uint64_t size_bytes)
     return memory_checked(calloc(count, size_bytes), count, size_bytes);
 }
 
-/* The same things with room for count; what is new is not set.  old NULL: there were none. */
+/* Grows an array to count elements; the new ones are not set.  old NULL: there was none. */
 static inline void *memory_grow(void *old, uint64_t count, uint64_t size_bytes)
 {
     const uint64_t all_bytes = count * size_bytes, sound = !size_bytes || all_bytes / size_bytes == count;

@@ -1,4 +1,4 @@
-/* nearest.h - which known word somebody meant who wrote another: "num-rnaks" is near "num-ranks". */
+/* nearest.h - finds the known word nearest to a misspelt one: "num-rnaks" is near "num-ranks". */
 #ifndef SIM_NEAREST_H
 #define SIM_NEAREST_H
 

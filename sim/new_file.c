@@ -14,10 +14,10 @@ enum { LINKS_MAX = 40, NAMES_MAX = 1000000 };
 
 struct new_file {
     char *path;   /* as the user says it, for messages */
-    char *target; /* what path leads to; NULL: written in place */
+    char *target; /* the file that path leads to; NULL: written in place */
     char *beside; /* "target.XXXXXX"; NULL: written in place */
     int file;
-    bool nameless; /* not even beside has a name yet */
+    bool nameless; /* not even the temporary file has a name yet */
     bool replaces;
 };
 
@@ -58,7 +58,7 @@ static char *links_follow(const char *path)
     return NULL;
 }
 
-/* What a new file gets, or what the replaced one had. */
+/* The mode of a new file, or that of the replaced one. */
 static mode_t mode_of(const struct stat *replaced)
 {
     const mode_t mask = umask(0);
@@ -132,7 +132,7 @@ bool new_file_write(struct new_file *f, const void *data, size_t size_bytes, GEr
     return true;
 }
 
-/* Gives the nameless file a free name beside its target: link() replaces nothing, rename() does. */
+/* Gives the nameless file a free name in its target's folder, because link() replaces nothing and rename() does. */
 static bool beside_link(struct new_file *f, GError **error)
 {
     char from[64];

@@ -87,7 +87,7 @@ static la_ssize_t gzip_taken(struct archive *a, void *context, const void *data,
     return -1;
 }
 
-/* What libarchive's result says; the file's own error goes before. */
+/* The error of libarchive's result; an error of the file itself goes first. */
 static bool gzip_good(struct output *o, bool good, GError **error)
 {
     if (good) return true;

@@ -1,6 +1,6 @@
-/* output.h - bytes on their way to a new file (new_file.h), buffered, and compressed where that is wanted.
+/* output.h - a buffered writer to a new file (new_file.h), with compression on request.
  *
- * Knows no format of what it writes. */
+ * Knows no format of its bytes. */
 #ifndef SIM_OUTPUT_H
 #define SIM_OUTPUT_H
 
@@ -11,7 +11,7 @@
 
 enum output_packing { OUTPUT_PLAIN, OUTPUT_ZSTD, OUTPUT_GZIP };
 
-/* What the name says: zstd for ".zst", gzip for ".gz". */
+/* The compression that a name asks for: zstd for ".zst", gzip for ".gz". */
 enum output_packing output_packing_named(const char *path);
 
 struct output;

@@ -1,6 +1,6 @@
 /* progress.c - the bar behind progress.h.
  *
- * The count is atomic; who comes first after a tenth of a second draws, the others go on.  The rate is that
+ * The count is atomic; the first thread after a tenth of a second draws, the others go on.  The rate is that
  * of the whole run: it is steady, and wrong only as far as the work left differs from the work done. */
 #include "sim/progress.h"
 

@@ -1,6 +1,6 @@
 /* progress.h - a progress bar on standard error: how much is done, how fast, how long it will still take.
  *
- * Only a terminal sees it: redirected output stays the same bytes, whatever the time.  A bar that is off is
+ * Only a terminal shows it: redirected output does not depend on time.  A bar that is off is
  * NULL, and every function takes NULL.  Any thread may advance it.  Needs libc only. */
 #ifndef SIM_PROGRESS_H
 #define SIM_PROGRESS_H
@@ -14,7 +14,7 @@ struct progress;
  * is no terminal or one that cannot take a line back (TERM=dumb or unset). */
 struct progress *progress_new(const char *what, uint64_t total);
 
-/* So many more are done; draws at most ten times a second. */
+/* Counts finished units; draws at most ten times a second. */
 void progress_advance(struct progress *progress, uint64_t count);
 
 /* Takes the bar off the screen and frees it. */

@@ -31,7 +31,7 @@ static void blanks_skip(const char **text)
     while (**text == ' ') ++*text;
 }
 
-/* Behind the colon: what ends the word and how it steps. */
+/* After the colon: the end of the range and its stride. */
 static bool end_read(const char **text, uint32_t limit, struct word *word)
 {
     word->end = limit;
@@ -81,7 +81,7 @@ static int number_compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* What is taken twice would be counted twice. */
+/* A number given twice would be counted twice. */
 static bool numbers_differ(const struct ranges *ranges)
 {
     uint32_t *const sorted = memory_grow(NULL, ranges->count, sizeof *sorted);

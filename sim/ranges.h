@@ -11,7 +11,7 @@ struct ranges {
     uint32_t count;
 };
 
-/* What help and errors call the grammar. */
+/* The name of the grammar in help and errors. */
 #define RANGES_GRAMMAR "N, A:B (B excluded), A:B:STEP, all, or a list of these"
 
 /* Reads a comma-separated list.  A word is a number; A:B, which excludes B as in Python, with A defaulting to 0 and B
@@ -23,12 +23,12 @@ bool ranges_parse(const char *text, uint32_t limit, uint32_t most, struct ranges
 void ranges_one(uint32_t number, struct ranges *ranges);
 void ranges_free(struct ranges *ranges);
 
-/* The one text for these numbers: "2:5" where they follow each other, else "4,2".  What records hold.
+/* The canonical text of these numbers, as records hold it: "2:5" for consecutive ones, else "4,2".
  * Free with free(). */
 char *ranges_text(const struct ranges *ranges);
 
-/* Whether both texts name the same numbers in the same order.  Texts without an end ("all", "1:") are the same only
- * where they are spelt the same. */
+/* Whether both texts name equal numbers in equal order.  Texts without an end ("all", "1:") are equal only if spelt
+ * alike. */
 bool ranges_same(const char *one, const char *other);
 
 #endif

@@ -1,7 +1,7 @@
 /* rng.c - xoshiro256** 1.0 of Blackman and Vigna (public domain algorithm), seeded by splitmix64.
  *
  * Integers and rng_uniform() are the same on every machine; rng_normal() is as exact as the libm that it
- * calls.  Does not know what the numbers are for; there is no global generator. */
+ * calls.  Does not know the purpose of the numbers; there is no global generator. */
 #include "sim/rng.h"
 
 #include <assert.h>

@@ -1,4 +1,4 @@
-/* share.c - looks for shipped files in the source tree, beside the executable and below PREFIX; see share.h. */
+/* share.c - looks for shipped files in the source tree, near the executable and below PREFIX; see share.h. */
 #include "sim/share.h"
 
 #include <glib.h>

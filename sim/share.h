@@ -1,8 +1,8 @@
 /* share.h - where the files that ship with eptwin lie: cluster files, sample traces, nets and tables.
  *
  * They are looked for in a source tree (the current folder's, then the executable's), then where the executable is
- * installed (../share/eptwin beside its bin), then below the PREFIX that `make` was given.  A folder that several of
- * these name counts once.  Knows no format. */
+ * installed (../share/eptwin from its bin), then below the PREFIX that `make` was given.  A folder found in several
+ * ways counts once.  Knows no format. */
 #ifndef SIM_SHARE_H
 #define SIM_SHARE_H
 

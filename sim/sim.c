@@ -37,13 +37,13 @@ enum {
     CHUNK_BYTES = 512, /* eight cache lines; a power of two, at a multiple of which each chunk lies */
     CHUNK_ENTRIES = 31,
     FRONT_FILL_MAX = 32, /* taken from slots at once; the sort is quadratic */
-    FRONT_SPARE = 32,    /* below, for what is scheduled into the front afterwards */
+    FRONT_SPARE = 32,    /* below, for events that are scheduled into the front afterwards */
     FRONT_SIZE = FRONT_SPARE + FRONT_FILL_MAX,
     LINE_BYTES = 64,
     KIND_ROW = SIM_KINDS, /* of rows: the engine's own */
-    FAR = 6,              /* an event is looked at so many places before it runs, and again */
+    FAR = 6,              /* an event is prefetched this many places before it runs, and again */
     NEAR = 3,
-    ROW_FETCH = 12, /* of a row: so many events ahead it is fetched */
+    ROW_FETCH = 12, /* of a slot: fetched this many events before it is needed */
 };
 
 #define DUE_MASK (SIM_TIME_MAX_PS + 1)
@@ -338,7 +338,7 @@ static void trie_deal_out(struct sim *sim, unsigned level, unsigned digit)
 
 /* ---- the front ---- */
 
-/* After those of the same time, which were scheduled before.  Moves what is sooner: most often little is. */
+/* Inserts after events of equal time, which were scheduled before.  Moves the sooner ones, which are few. */
 static void front_insert(struct sim *sim, struct entry entry)
 {
     struct entry *const front = sim->front;
@@ -354,7 +354,7 @@ static void front_insert(struct sim *sim, struct entry entry)
     front[place] = entry;
 }
 
-/* The same for what comes from the trie, the soonest slot first: moves what is later.  The place before the front has
+/* Inserts an event from the trie, the soonest slot first: moves the later ones.  The place before the front has
  * the time 0, so the search ends there. */
 static void front_append(struct sim *sim, struct entry entry)
 {
@@ -368,7 +368,7 @@ static void front_append(struct sim *sim, struct entry entry)
     front[place] = entry;
 }
 
-/* The front is full: what is in it goes to the trie, at the finer levels that now as the base opens. */
+/* The front is full: its events go to the trie, at the finer levels that open when now becomes the base. */
 static __attribute__((noinline)) void front_spill(struct sim *sim)
 {
     sim->base_ps = sim->front_end_ps = sim->clock.now_ps;
@@ -381,7 +381,7 @@ static inline void entry_look_ahead(const struct entry *entry)
     const uintptr_t event = (uintptr_t)entry->event;
 
     __builtin_prefetch((void *)event, 1);
-    __builtin_prefetch((void *)(event + LINE_BYTES), 1); /* of what it belongs to */
+    __builtin_prefetch((void *)(event + LINE_BYTES), 1); /* of its owner */
 }
 
 static void front_take_chunk(struct sim *sim, struct slot *slot)

@@ -1,7 +1,7 @@
 /* sim.h - the discrete-event engine: a clock in integer picoseconds and a queue of events.
  *
  * Events are ordered by (time, sequence): events of the same instant run in the order in which they were
- * scheduled.  An event lives inside its owner's struct; what runs it finds that struct with container_of.  The engine
+ * scheduled.  An event lives inside its owner's struct; its handler finds that struct with container_of.  The engine
  * allocates memory only when more events are pending than sim_new() made room for.  It runs in one thread.  It
  * includes no other header of this repository but units.h and memory.h, which says what happens when memory is out. */
 #ifndef SIM_SIM_H
@@ -13,7 +13,7 @@
 
 struct sim;
 
-/* What an engine begins with: read through the functions below. */
+/* The first members of an engine, read through the functions below. */
 struct sim_clock {
     uint64_t now_ps;
     uint64_t event_count; /* run */
@@ -24,7 +24,7 @@ static inline const struct sim_clock *sim_clock(const struct sim *sim) { return 
 /* Owners have millions of events, which are of few kinds. */
 struct sim_event {
     uint64_t due_ps : 60; /* set by the engine: its time + 1; 0: not pending */
-    uint64_t kind : 4;    /* below SIM_KINDS: what runs it */
+    uint64_t kind : 4;    /* below SIM_KINDS: selects its handler */
 };
 _Static_assert(sizeof(struct sim_event) == 8, "large worlds have millions");
 
@@ -36,7 +36,7 @@ enum { SIM_KINDS = 15 };
 struct sim *sim_new(uint32_t event_count);
 void sim_free(struct sim *sim);
 
-/* What runs the events of a kind.  It must be set before one is scheduled. */
+/* Sets the handler of a kind of events, before one is scheduled. */
 typedef void sim_handler(struct sim *sim, struct sim_event *event);
 void sim_handler_set(struct sim *sim, uint32_t kind, sim_handler *handler);
 
@@ -49,7 +49,7 @@ void sim_reset(struct sim *sim);
 typedef void sim_look(const struct sim *sim, const struct sim_event *event);
 void sim_look_ahead(struct sim *sim, sim_look *far, sim_look *near);
 
-/* What the events are about: any pointer, at first NULL. */
+/* The context of all events: any pointer, at first NULL. */
 void sim_owner_set(struct sim *sim, void *owner);
 void *sim_owner(const struct sim *sim);
 

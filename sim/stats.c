@@ -1,4 +1,4 @@
-/* stats.c - the formulas behind stats.h.  Knows nothing of what the values mean. */
+/* stats.c - the formulas behind stats.h.  Does not know the meaning of the values. */
 #include "sim/stats.h"
 
 #include <assert.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include "sim/memory.h"
 
-/* Neumaier's sum: what each addition loses is kept and added in the end. */
+/* Neumaier's sum: the rounding error of each addition is kept and added in the end. */
 struct accumulator {
     double sum, lost;
 };

@@ -1,4 +1,5 @@
-/* text.h - what text from outside may do: print without moving the cursor, hold so many JSON values. */
+/* text.h - limits on text from outside: it prints without moving the cursor and holds a limited number of JSON
+ * values. */
 #ifndef SIM_TEXT_H
 #define SIM_TEXT_H
 

@@ -2,7 +2,7 @@
  *
  * Times are written in microseconds, as the format wants, with the six decimal places that picoseconds are:
  * nothing is rounded.  A long run has millions of entries, so numbers are written here and not by printf().
- * Does not know who records. */
+ * Does not know its callers. */
 #include "sim/timeline.h"
 
 #include <assert.h>

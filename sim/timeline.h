@@ -1,4 +1,4 @@
-/* timeline.h - a recorder of what happened when: named spans of time on tracks of processes, written as
+/* timeline.h - a recorder of events: named spans of time on tracks of processes, written as
  * Chrome trace events that Perfetto (ui.perfetto.dev) and chrome://tracing open.
  *
  * A process is a rank, a track is a worker, a port or whatever else is busy with one thing at a time: spans
@@ -41,7 +41,7 @@ struct timeline *timeline_new(const struct timeline_sink *sink);
 bool timeline_end(struct timeline *timeline) __attribute__((warn_unused_result));
 void timeline_free(struct timeline *timeline);
 
-/* What the viewer calls a process or a track instead of its number.  The last of several names counts. */
+/* The viewer's name of a process or a track, instead of its number.  The last of several names counts. */
 void timeline_name_process(struct timeline *timeline, uint32_t process, const char *name);
 void timeline_name_track(struct timeline *timeline, uint32_t process, uint32_t track, const char *name);
 
@@ -62,7 +62,7 @@ static inline void timeline_span(struct timeline *timeline, const struct timelin
 
 uint64_t timeline_entry_count(const struct timeline *timeline); /* spans, arrows and changes so far */
 
-/* So many entries were lost before they could be recorded here: by another recorder, from which the others come. */
+/* Adds entries that another recorder had lost before its remaining entries came here. */
 void timeline_lose(struct timeline *timeline, uint64_t count);
 uint64_t timeline_lost_count(const struct timeline *timeline);
 

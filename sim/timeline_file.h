@@ -14,7 +14,7 @@ struct timeline_file;
 
 /* NULL and *error as new_file_open(). */
 struct timeline_file *timeline_file_open(const char *path, GError **error);
-/* What to record into; NULL of NULL. */
+/* The recorder of a file; NULL for NULL. */
 struct timeline *timeline_file_timeline(const struct timeline_file *file);
 /* Writes the end.  If entries were lost, a line "eptwin COMMAND: --timeline: ..." on standard error says so.  False and
  * *error when this or a write before it failed.  Nothing is left to do of NULL. */
