@@ -67,7 +67,7 @@ static double *popularity_draw(uint32_t ranks, double deviation, struct rng *rng
     return popularity;
 }
 
-/* Whole rows, so that the mean is what is wanted: rounded up or down by chance. */
+/* Whole rows, rounded up or down by chance, so that their mean is the wanted one. */
 static uint32_t rows_draw(double rows, struct rng *rng)
 {
     const double whole = floor(rows + rng_uniform(rng));

@@ -1,4 +1,4 @@
-/* edges.h - who sends how many bytes to whom: the load of an all-to-allv, as a list of messages by source.
+/* edges.h - the load of an all-to-allv: a list of messages by source, each with its destination and bytes.
  *
  * Plain data, shared by the kernels (which read it) and those that make it (edges_make.h).  Needs nothing but libc. */
 #ifndef TRACES_EDGES_H

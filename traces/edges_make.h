@@ -17,7 +17,7 @@ enum edges_error { EDGES_ERROR_INPUT };
 /* Reads a file.  False and *error: file, line, field, what was expected and found. */
 bool edges_read(const char *path, struct edges *edges, GError **error);
 
-/* What --matrix names: a file, or "uniform:BYTES" (so much from everybody to everybody else), or
+/* The load that --matrix names: a file, or "uniform:BYTES" (from every rank to every other rank), or
  * "lognormal:BYTES[:S]" (rows of row_bytes, in the mean that many bytes a pair, more for popular targets: popularity is
  * exp(S * N(0,1)), S 0.7 where it is not given).  What is drawn is for so many ranks, each source beginning with its
  * successor; a file must have as many, unless ranks is 0. */

@@ -57,7 +57,7 @@ static bool line_find(struct reader *r)
     }
 }
 
-/* What stands where a number should. */
+/* The text found in place of a number. */
 static void word_copy(struct reader *r, char *text)
 {
     size_t length = 0;

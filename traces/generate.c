@@ -1,6 +1,6 @@
 /* generate.c - random routing, uniform and skewed.
  *
- * Decides how popular experts are and what a token prefers; how distinct experts come out is urn.c's.  The
+ * Decides how popular experts are and which ones a token prefers; urn.c draws distinct experts.  The
  * popularity of a layer depends on (seed, layer) alone, so that a hot expert stays hot from step to step. */
 #include "traces/generate.h"
 

@@ -17,9 +17,9 @@ enum generate_error { GENERATE_ERROR_OPTION };
 enum { ROUTING_RANKS_MAX = 1 << 20, ROUTING_EXPERTS_MAX = 1 << 20, ROUTING_TOPK_MAX = 256 };
 
 /* Distributions, "NAME" or "NAME:VALUE":
- *   uniform         top-k of scores |N(0,1)|+1, as the public tests (NULL means the same)
+ *   uniform top-k of scores |N(0,1)|+1, as the public tests (also for NULL)
  *   zipf:S          popularity 1/n^S over experts in random order
- *   zipf-packed:S   the same over experts in their own order: the hot ones sit together on rank 0
+ *   zipf-packed:S   zipf over experts in their numbers' order: the hot ones sit together on rank 0
  *   lognormal:S     popularity exp(S * N(0,1))
  *   imbalance:F     log-normal, S searched so that the most loaded rank gets F times the mean
  *   hot-expert:P    a share P of the tokens picks expert 0 first
@@ -40,7 +40,7 @@ struct routing_options {
 /* Draws a routing into *out; free with routing_free().  Error: an option out of range, named. */
 bool routing_generate(const struct routing_options *options, struct routing *out, GError **error);
 
-/* The same, where `correlation` of the tokens keep what they have in previous (same shape, or NULL). */
+/* As above, but a share `correlation` of the tokens keeps its experts of previous (equal shape, or NULL). */
 bool routing_generate_after(const struct routing_options *options, const struct routing *previous, struct routing *out,
                             GError **error);
 

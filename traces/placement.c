@@ -4,7 +4,7 @@
  * sends a token to few groups, so keeping a group's experts on one node keeps traffic between nodes low.
  *
  *     groups  --pack-->  nodes      by load, equally many a node
- *     experts --replicate--> slots  within a node: one more for who has most load a replica, in turn
+ *     experts --replicate--> slots  within a node: one more each time for the expert with most load a replica
  *     slots   --pack-->  ranks      within a node: by load a replica, equally many a rank
  */
 #include "traces/placement.h"
@@ -19,7 +19,7 @@ struct item {
     double load;
 };
 
-/* Heavier first; equal ones by number, so that the outcome is one and the same everywhere. */
+/* Heavier first; equal ones by number, so that the outcome is equal everywhere. */
 static int item_compare(const void *a, const void *b)
 {
     const struct item *const left = a, *const right = b;

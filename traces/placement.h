@@ -1,4 +1,4 @@
-/* placement.h - which rank holds which expert, and what moving or replicating experts makes of a routing.
+/* placement.h - which rank holds which expert, and the routing after experts are moved or replicated.
  *
  * A routing knows only numbers: expert e lives on rank e / (experts / ranks).  A placement renames logical
  * experts to slots ("physical experts") numbered just so; the placed routing has slots instead of experts and
@@ -18,7 +18,7 @@ enum placement_error { PLACEMENT_ERROR_SPEC, PLACEMENT_ERROR_FILE };
  *   identity        experts stay in order
  *   greedy          heaviest expert first, to the least loaded rank with room
  *   eplb:N          N redundant slots go to the heaviest experts, then all slots to ranks as above
- *   eplb:N:G        the same in a hierarchy: the G groups of experts are packed to nodes first, replicas and
+ *   eplb:N:G        as eplb:N in a hierarchy: the G groups of experts are packed to nodes first, replicas and
  *                   ranks are chosen within each node; where groups do not divide over nodes, as eplb:N
  *   file:PATH       a line a rank: the logical experts of its slots, separated by blanks; '#': a comment; or the JSON
  *                   that SGLang, vLLM and vLLM Ascend read, with all layers (placement_json.h) */

@@ -19,7 +19,7 @@ static bool refuse(GError **error, const char *path, const char *where, const ch
     return false;
 }
 
-/* What stands there, for a message. */
+/* The text at that place, for a message. */
 static char *described(const json_t *value)
 {
     static const char *const kind[] = { "an object", "an array", "text", "", "a fraction", "true", "false", "null" };

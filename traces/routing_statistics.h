@@ -23,7 +23,7 @@ struct routing_statistics {
     uint64_t *links;          /* [ranks][ranks] tokens from source to destination, each once; NULL
                                  * beyond ROUTING_LINKS_RANKS_MAX ranks */
     uint64_t *distinct_ranks; /* [topk + 1] tokens by the number of ranks they go to */
-    uint64_t *distinct_nodes; /* [topk + 1] the same for nodes */
+    uint64_t *distinct_nodes; /* [topk + 1], for nodes */
 };
 
 /* Statistics of nothing yet.  ranks_per_node 0 means all ranks share one node. */
@@ -31,7 +31,7 @@ void routing_statistics_init(struct routing_statistics *statistics, uint32_t ran
                              uint32_t ranks_per_node);
 void routing_statistics_clear(struct routing_statistics *statistics);
 
-/* Adds a routing of the same ranks, experts and topk (asserted). */
+/* Adds a routing of equal ranks, experts and topk (asserted). */
 void routing_statistics_add(struct routing_statistics *statistics, const struct routing *routing);
 
 /* Of count loads: the greatest and the least over the mean (0 when all are 0), Gini's coefficient (0 even,

@@ -1,6 +1,6 @@
 /* stream.h - the bytes of a trace file, decompressed on the way when they are zstd.
  *
- * A stream reads from any offset; going back in a compressed file starts it anew.  What is no regular file
+ * A stream reads from any offset; going back in a compressed file starts it anew.  A file that is not regular
  * (standard input, a pipe) is first copied to an unnamed temporary file.  Knows no trace format. */
 #ifndef TRACES_STREAM_H
 #define TRACES_STREAM_H
@@ -19,7 +19,7 @@ struct stream;
 /* Opens path: a file, "-" for standard input, or the name of a shipped sample (sim/share.h) where no such file exists.
  * NULL and *error on failure. */
 struct stream *stream_open(const char *path, GError **error);
-/* The same of bytes in memory, which are copied; path names them in messages. */
+/* Opens bytes in memory, which are copied; path names them in messages. */
 struct stream *stream_of_bytes(const char *path, const void *bytes, size_t size, GError **error);
 void stream_close(struct stream *stream);
 
@@ -36,10 +36,10 @@ bool stream_seek(struct stream *stream, uint64_t offset, GError **error);
 
 /* Reads up to size bytes; *got is less than size only at the end. */
 bool stream_read(struct stream *stream, void *buffer, size_t size, size_t *got, GError **error);
-/* Reads exactly size bytes of what; the end of the data before that is an error that names what. */
+/* Reads exactly size bytes; an earlier end of the data is an error that names the part `what`. */
 bool stream_read_exactly(struct stream *stream, void *buffer, size_t size, const char *what, GError **error);
 
-/* Whether a compressed file may hold so many bytes (see above); reading checks it as well. */
+/* Whether a compressed file may hold this many bytes (see above); reading checks it as well. */
 bool stream_check_growth(const struct stream *stream, uint64_t bytes, GError **error);
 
 /* Reads bytes as they lie in the file, not decompressed, without moving the stream. */

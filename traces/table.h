@@ -1,4 +1,4 @@
-/* table.h - a trace held in memory, filled token by token: what text formats become when they are opened.
+/* table.h - a trace held in memory, filled token by token: the opened form of text formats.
  *
  * Steps and layers are given by number in any order; in the end the numbers met, sorted, become 0, 1, 2, ...
  * unless the file says how many there are.  Internal to traces/. */
@@ -36,7 +36,7 @@ static inline void table_row_unpad(int32_t *experts, uint32_t topk)
     for (uint32_t k = 0; k < topk && topk > 1; k++) experts[k] = ROUTING_NONE;
 }
 
-/* What a file may say of itself; 0 where it is silent. */
+/* Sizes that a file may state; 0 if it does not. */
 struct table_claims {
     uint32_t steps, layers, ranks, experts;
 };

@@ -1,6 +1,6 @@
 /* trace.h - open a captured routing trace, whatever its format, and read one (step, layer) at a time.
  *
- * Knows files and formats; knows nothing of protocols, hardware or time.  All functions that take a GError
+ * Knows files and formats, not protocols, hardware or time.  All functions that take a GError
  * report file, line or offset, field, what was expected and what was found. */
 #ifndef TRACES_TRACE_H
 #define TRACES_TRACE_H
@@ -18,13 +18,14 @@ struct trace;
 
 struct trace_info {
     uint32_t steps, layers, ranks, topk;
-    uint32_t experts;               /* as told, as the file says, or the least multiple of ranks that holds all */
-    uint32_t tokens_max;            /* most tokens of a rank in any (step, layer) */
-    bool weights;                   /* some (step, layer) has gate weights */
-    bool counts;                    /* how often each expert was chosen, not by whom: read as so many tokens of rank 0
-                                     * with that one expert, whose loads are true and whose ways are not */
+    uint32_t experts;    /* as told, as the file says, or the least multiple of ranks that holds all */
+    uint32_t tokens_max; /* most tokens of a rank in any (step, layer) */
+    bool weights;        /* some (step, layer) has gate weights */
+    /* The file tells how often each expert was chosen, not by which token: read as that many tokens of rank 0 with that
+     * one expert.  Their loads are true and their ways are not. */
+    bool counts;
     const char *format;             /* "npy", "npy.zst", "csv", "ept", ... */
-    const char *model, *provenance; /* what the file says it is a trace of, from where; "" when silent */
+    const char *model, *provenance; /* the file's own description of its contents and source; "" without one */
 };
 
 /* Which file a path means.  "FORMAT:FILE" says how to read FILE where its bytes do not tell:
@@ -43,7 +44,7 @@ struct trace_info {
 
 struct trace_options {
     uint32_t experts;         /* 0: from the file */
-    const char *weights_path; /* an .npy[.zst] of the same shape, or of fewer layers, see above; or NULL */
+    const char *weights_path; /* an .npy[.zst] of equal shape, or of fewer layers, see above; or NULL */
 };
 
 /* A struct trace is one thread's at a time; several threads open the path several times. */
@@ -59,7 +60,8 @@ const struct trace_info *trace_info(const struct trace *trace);
 bool trace_read(struct trace *trace, uint32_t step, uint32_t layer, uint32_t rank_count, struct routing *out,
                 GError **error);
 
-/* Limits of what is read: a (step, layer) may hold so many top-k places (1 GiB of experts), a trace so many of them. */
+/* Limits of what is read: the top-k places of a (step, layer) (1 GiB of experts), and the (step, layer) pairs of a
+ * trace. */
 #define TRACE_PLACES_MAX (UINT64_C(1) << 28)
 #define TRACE_BLOCKS_MAX (UINT64_C(1) << 28)
 

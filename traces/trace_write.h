@@ -1,7 +1,7 @@
 /* trace_write.h - write a trace in any format that can hold it.
  *
  * The writer asks for each (step, layer) in order, and for numpy's formats, whose header comes first and
- * depends on everything, once more from the start: a producer must give the same again. */
+ * depends on everything, once more from the start: a producer must give equal values again. */
 #ifndef TRACES_TRACE_WRITE_H
 #define TRACES_TRACE_WRITE_H
 

@@ -8,7 +8,7 @@
  *     token         0 1 2 3 4 0 1 2 3 4        so token 0 goes to ranks 2 and 0
  *
  * A destination that occurs no more often than there are tokens never meets the same token twice, and tokens
- * differ by at most one in what they get: whatever is possible at all is possible so. */
+ * differ by at most one in their number of experts: any matrix that is possible at all is possible so. */
 #include "traces/generate.h"
 
 #include <assert.h>

@@ -40,9 +40,9 @@ void urn_token_next(struct urn *urn);
 
 /* The token's next expert.  No more than experts (of groups_max groups) may be drawn for one token. */
 uint32_t urn_draw(struct urn *urn);
-/* Its next count experts, as so many urn_draw() give them. */
+/* Its next count experts, as count calls of urn_draw() give them. */
 void urn_draw_many(struct urn *urn, uint32_t count, int32_t *experts);
-/* The same as urn_draw(), but only out of first .. first+count-1, all alike and whatever the group limit. */
+/* As urn_draw(), but only out of first .. first+count-1, all alike and whatever the group limit. */
 uint32_t urn_draw_within(struct urn *urn, uint32_t first, uint32_t count);
 /* Takes this expert, if the token does not have it yet. */
 void urn_take(struct urn *urn, uint32_t expert);

@@ -1,7 +1,7 @@
-/* trace_chakra_command.c - `eptwin trace chakra`: what a trace's dispatch and combine send, as Chakra execution traces
- * (a file a rank), for simulators that read these.
+/* trace_chakra_command.c - `eptwin trace chakra`: the messages of a trace's dispatch and combine, as Chakra
+ * execution traces (a file a rank) for other simulators.
  *
- * Chakra's schema (mlcommons/chakra, et_def.proto) has no all-to-all with uneven sizes.  What it can say is a send node
+ * Chakra's schema (mlcommons/chakra, et_def.proto) has no all-to-all with uneven sizes.  It can express a send node
  * and a receive node for each pair of ranks, with their bytes:
  *
  *     file:  length, GlobalMetadata { version }; length, Node; length, Node; ...          (lengths are varints)
@@ -83,7 +83,7 @@ static GByteArray *node_begin(struct chakra_rank *rank, const char *name, enum n
     return node;
 }
 
-/* tag: of the phase, the same on both sides. */
+/* tag: of the phase, equal on both sides. */
 static void message_append(struct chakra_rank *rank, const char *name, enum node_type type, const uint32_t ends[2],
                            uint64_t bytes, uint32_t tag)
 {

@@ -1,4 +1,4 @@
-/* trace_check_command.c - `eptwin trace check` and `diff`: is a trace sound, are two the same. */
+/* trace_check_command.c - `eptwin trace check` and `diff`: whether a trace is sound, and whether two are equal. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

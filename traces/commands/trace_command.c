@@ -1,4 +1,4 @@
-/* trace_command.c - `eptwin trace`: the table of its subcommands and what they share. */
+/* trace_command.c - `eptwin trace`: the table of its subcommands and their common parts. */
 #include "traces/commands/trace_command.h"
 
 #include <stdio.h>

@@ -12,7 +12,7 @@
 command_function trace_command_info, trace_command_check, trace_command_convert, trace_command_slice,
     trace_command_merge, trace_command_generate, trace_command_remap, trace_command_diff, trace_command_chakra;
 
-/* What --help says: the line after "eptwin trace NAME [OPTION]", a paragraph, examples. */
+/* The texts of --help: the line after "eptwin trace NAME [OPTION]", a paragraph, examples. */
 struct command_help {
     const char *name, *usage, *summary, *examples;
 };

@@ -1,4 +1,4 @@
-/* trace_convert_command.c - `eptwin trace convert`, `slice` and `merge`: the same routing in another file. */
+/* trace_convert_command.c - `eptwin trace convert`, `slice` and `merge`: a routing written to another file. */
 #include <stdlib.h>
 #include <string.h>
 #include "traces/generate.h"

@@ -1,4 +1,4 @@
-/* trace_info_command.c - `eptwin trace info`: what a trace holds and how unevenly it loads its ranks. */
+/* trace_info_command.c - `eptwin trace info`: the contents of a trace and the imbalance of its ranks. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

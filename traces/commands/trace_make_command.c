@@ -91,7 +91,7 @@ static bool generate_produce(void *context, uint32_t step, uint32_t layer, struc
     return true;
 }
 
-/* Command-line numbers and what they may be. */
+/* Command-line numbers and their ranges. */
 struct numbers {
     int ranks, tokens, topk, experts, groups, topk_groups, steps, layers, masked_places;
     gint64 seed;
@@ -126,7 +126,7 @@ static bool numbers_check(const struct numbers *n, GError **error)
     return false;
 }
 
-/* Bytes of what will be written, before compression: an index of 1, 2 or 4 bytes a place, and a weight of 4. */
+/* Bytes of the output before compression: an index of 1, 2 or 4 bytes a place, and a weight of 4. */
 static uint64_t size_estimate(const struct numbers *n, bool weights)
 {
     const uint64_t a_step = (uint64_t)n->ranks * (uint64_t)n->tokens * (uint64_t)n->topk;

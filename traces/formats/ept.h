@@ -1,4 +1,4 @@
-/* ept.h - eptwin's own trace format: the layout of its bytes.  README.md beside this file describes it field
+/* ept.h - eptwin's own trace format: the layout of its bytes.  README.md in this folder describes it field
  * by field with an example.  All integers are little-endian.
  *
  *     header | model | provenance | frame | frame | ... | index | footer

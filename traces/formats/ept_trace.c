@@ -42,7 +42,7 @@ static bool frame_inflate(struct trace *trace, uint64_t offset, const uint8_t *s
     return false;
 }
 
-/* What a compressed part may grow to: see STREAM_RATIO_MAX. */
+/* The limit of a decompressed part: see STREAM_RATIO_MAX. */
 static bool growth_check(const struct trace *trace, uint64_t offset, uint64_t stored, uint64_t raw, GError **error)
 {
     return raw <= STREAM_FREE_BYTES || raw / STREAM_RATIO_MAX <= stored ||

@@ -29,7 +29,7 @@ static bool header_error(const struct npy *npy, GError **error, const char *fiel
 
 static const char *skip_space(const char *at) { return at + strspn(at, " \n\t"); }
 
-/* 'descr': what an element is. */
+/* 'descr': the type of an element. */
 static bool descr_parse(struct npy *npy, const char **at, GError **error)
 {
     static const struct {

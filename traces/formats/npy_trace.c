@@ -1,4 +1,4 @@
-/* npy_trace.c - routing in numpy arrays: [steps, layers, ranks, tokens, topk], and the weights beside it.
+/* npy_trace.c - routing in numpy arrays: [steps, layers, ranks, tokens, topk], with its weights.
  *
  * Leading dimensions that are missing count as 1, so that one rank's topk_idx [tokens, topk] is a trace too.
  * Nothing is kept in memory: a plain file is read where the step and layer lie; a compressed one is read

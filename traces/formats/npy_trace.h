@@ -1,4 +1,4 @@
-/* npy_trace.h - gate weights in a numpy array beside a trace of any format.  Internal to traces/. */
+/* npy_trace.h - gate weights in a numpy array that accompanies a trace of any format.  Internal to traces/. */
 #ifndef TRACES_NPY_TRACE_H
 #define TRACES_NPY_TRACE_H
 

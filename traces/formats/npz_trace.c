@@ -1,9 +1,9 @@
-/* npz_trace.c - ZIP files: numpy's .npz, whose array is then read as an .npy would be, and what torch.save writes. */
+/* npz_trace.c - ZIP files: numpy's .npz, whose array is then read like an .npy, and files of torch.save. */
 #include <string.h>
 #include "traces/formats/zip.h"
 #include "traces/trace_source.h"
 
-/* Names that engines give to routing, of arrays beside others. */
+/* Names that engines give to the routing in a file of several arrays. */
 static const char *const known[] = { "routed_experts.npy", "topk_idx.npy", "topk_ids.npy", "topk_indices.npy" };
 
 /* The array that is routing: the one with a known name, or the only one. */

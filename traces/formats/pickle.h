@@ -47,8 +47,8 @@ struct pickle_value {
 
 struct pickle;
 
-/* Runs bytes[size].  NULL and *error ("source: offset N: opcode ...: expected ..., found ...") where it holds anything
- * else than such values.  Every tensor lies inside its storage.  Free with pickle_free(). */
+/* Runs bytes[size].  NULL and *error ("source: offset N: opcode ...: expected ..., found ...") where it holds any
+ * other value.  Every tensor lies inside its storage.  Free with pickle_free(). */
 struct pickle *pickle_read(const char *source, const uint8_t *bytes, size_t size, GError **error);
 void pickle_free(struct pickle *pickle);
 const struct pickle_value *pickle_root(const struct pickle *pickle);

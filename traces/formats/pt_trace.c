@@ -2,7 +2,8 @@
  *
  *   {"records": [{"forward_pass_id", "topk_ids_of_layer": [layers, tokens, places], ...}, ...],
  *    "last_physical_to_logical_map": [layers, slots]}        SGLang's recorder, mode per_token: a rank's forward passes
- *   {"logical_count": [steps, layers, experts], ...}         the same, mode stat: how often each expert was chosen
+ *   {"logical_count": [steps, layers, experts], ...}         SGLang's recorder, mode stat: how often each expert was
+ * chosen
  *   [[tokens, topk], ...]                                    Megatron-Core's router replay: a tensor a layer
  *   {"routed_experts": tensor}, or a tensor alone            [tokens, layers, topk] (vLLM), or
  *                                                            [sequences, tokens, layers, topk] (verl)

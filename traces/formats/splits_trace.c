@@ -1,8 +1,8 @@
 /* splits_trace.c - PyTorch's all-to-all split sizes, a line a rank.
  *
- * A matrix of split sizes has no experts and no tokens, only what each source sent to each destination.  It
- * is read as that many tokens with one expert each, the first (and only) one of the destination: this moves
- * the same bytes between the same ranks and invents nothing. */
+ * A matrix of split sizes has no experts and no tokens, only the count from each source to each destination.  It
+ * is read as that many tokens with one expert each, the first (and only) one of the destination: this moves equal
+ * bytes between equal ranks and invents nothing. */
 #include <string.h>
 #include "traces/table.h"
 
@@ -25,7 +25,7 @@ static bool splits_error(const struct splits_reader *r, GError **error, const ch
     return false;
 }
 
-/* One split: so many tokens from this line's rank to destination. */
+/* One split: the tokens from this line's rank to destination. */
 static bool split_add(struct splits_reader *r, uint32_t destination, const char *word, GError **error)
 {
     guint64 bytes;
@@ -46,7 +46,7 @@ static bool split_add(struct splits_reader *r, uint32_t destination, const char 
     return true;
 }
 
-/* One line: what one rank sends.  As many lines as columns are a step. */
+/* One line: the splits of one rank.  As many lines as columns are a step. */
 static bool splits_line(struct splits_reader *r, char *line, GError **error)
 {
     g_auto(GStrv) words = g_strsplit_set(line, ", \t\r[]", -1);

@@ -23,7 +23,7 @@ static void integer_append(GByteArray *text, int64_t value, char after)
     g_byte_array_append(text, (const uint8_t *)digits + at, (guint)(sizeof digits - (size_t)at));
 }
 
-/* The shortest decimal that reads back as the same float. */
+/* The shortest decimal that reads back as an equal float. */
 static void weight_append(GByteArray *text, float weight, char after)
 {
     char digits[G_ASCII_DTOSTR_BUF_SIZE], format[8];

@@ -1,6 +1,6 @@
-/* zip.h - the entries of a ZIP file in memory: what torch.save and numpy.savez write.
+/* zip.h - the entries of a ZIP file in memory, as torch.save and numpy.savez write it.
  *
- * Knows ZIP by libarchive (stored and deflated entries, ZIP64), nothing of what the entries hold. */
+ * Knows ZIP by libarchive (stored and deflated entries, ZIP64), not the entries' contents. */
 #ifndef TRACES_ZIP_H
 #define TRACES_ZIP_H
 
