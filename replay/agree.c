@@ -6,9 +6,9 @@
 #include <string.h>
 #include "sim/version.h"
 
-/* Of a value; what is behind it is told by its digest. */
+/* The longest part of a value that is sent as text; the digest stands for the remainder. */
 enum { VALUE_BYTES_MAX = 160 };
-/* Of a text, and of those of all ranks, that cross; what is longer is cut, and still differs. */
+/* Limits of one text and of all ranks' texts in an exchange.  A longer text is cut, and its digest still differs. */
 enum { TEXT_BYTES_MAX = 1 << 16, TEXTS_BYTES_MAX = 1 << 26 };
 
 /* Of the first exchange. */

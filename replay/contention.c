@@ -135,7 +135,7 @@ void contention_record(const struct contention *c, struct record *record)
     else record_set(record, "cpu-mhz", "%.0f to %.0f", c->mhz_min, c->mhz_max);
 }
 
-/* Of the ranks first, first + step, ..., which have so many CPUs together. */
+/* Concerns the ranks first, first + step, ..., which have cpus CPUs together. */
 static bool group_disturbed(const struct contention_effort *effort, uint32_t ranks, uint32_t first, uint32_t step,
                             uint32_t cpus)
 {

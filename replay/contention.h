@@ -13,7 +13,7 @@
 #include "replay/bootstrap/bootstrap.h"
 #include "reports/record.h"
 
-/* What the counters stand at.  NAN: the host does not say. */
+/* The values of the counters.  NAN: the host does not give them. */
 struct contention_reading {
     double wall_us;
     double busy_us, steal_us; /* of the CPUs asked for: /proc/stat */
@@ -47,16 +47,17 @@ bool contention_busy(const struct contention *c);
 /* Header lines: busy (yes, no or unknown), cpu-others-pct, cpu-steal-pct, cpu-pressure-pct, run-queue, cpu-mhz. */
 void contention_record(const struct contention *c, struct record *record);
 
-/* What ranks did of one phase, from its barrier to the next: all of them for about as long. */
+/* The ranks' CPU use in one phase, from its barrier to the next, which lasts about equally long for all. */
 struct contention_effort {
     double wall_us, cpu_us;
-    bool slept; /* then the CPU may have been idle, and nobody knows who had it */
+    bool slept; /* then the CPU may have been idle; its user is unknown */
 };
 /* Whether somebody else had a tenth of a CPU of theirs.  Ranks that do not sleep keep their CPUs busy.  bound: rank r
  * stays on CPU r modulo cpus; else they have cpus together. */
 bool contention_disturbed(const struct contention_effort *effort, uint32_t ranks, uint32_t cpus, bool bound);
 
-/* What each rank watches: all CPUs that the ranks of its host may use, since each may be bound to one of them. */
+/* The CPUs that each rank watches: all that the ranks of its host may use, since each rank may be bound to one of
+ * them. */
 struct contention_watch {
     cpu_set_t cpus;
     struct contention_reading from;

@@ -1,7 +1,7 @@
 /* live.c - joins ranks into a live world: its shared-memory object, the mappings of its peers', the link.
  *
- * Knows memory, paths and processes; knows nothing of what the workers do, of networks (those are links), or of
- * how the processes found each other (bootstrap.h).  live_ops.c has the operations, live_run.c the loop. */
+ * Knows memory, paths and processes.  Knows nothing of the workers' task, of networks (those are links) or of
+ * joining (bootstrap.h).  live_ops.c has the operations, live_run.c the loop. */
 #include "replay/live_internal.h"
 
 #include <assert.h>
@@ -21,9 +21,9 @@ enum {
     LIVE_SLICE_NS = 100000, /* the shortest that Linux gives */
 };
 
-/* What a rank tells the others about its object. */
+/* A rank's message to the others about its object. */
 struct live_hello {
-    char host[96]; /* boot id and process namespace: who can open /proc/pid/fd */
+    char host[96]; /* boot id and process namespace, equal for processes that can open each other's /proc/pid/fd */
     uint64_t pid, fd, device, inode, size_bytes;
     cpu_set_t cpus; /* that it may use */
 };
@@ -33,7 +33,7 @@ void live_options_init(struct live_options *options)
     *options = (struct live_options){ .ranks_per_node = 8, .gid_index = -1, .port = 1, .timeout_ms = 30000 };
 }
 
-/* What a rank says when all agree that they came through. */
+/* A rank's message when all agree that set-up succeeded. */
 struct live_verdict {
     char failure[240];                                            /* "": none */
     char nvlink[LIVE_CARRIER_BYTES], network[LIVE_CARRIER_BYTES]; /* "": does not use it */
@@ -81,7 +81,7 @@ static void live_carriers_gather(struct live_world *world, const struct live_ver
     if (!world->network_carrier[0]) g_strlcpy(world->network_carrier, "none", sizeof world->network_carrier);
 }
 
-/* What this rank uses. */
+/* The transports that this rank uses. */
 static void live_carriers_say(const struct live_world *world, struct live_verdict *mine)
 {
     for (uint16_t peer = 0; peer < world->fabric.rank_count; peer++)

@@ -88,8 +88,8 @@ enum { LIVE_CARRIER_BYTES = 80, LIVE_CARRIERS_BYTES = 512 };
 
 struct live_link {
     const struct live_link_ops *ops;
-    char carrier[LIVE_CARRIER_BYTES]; /* what carries its bytes: library or provider, device, port */
-    char failure[256];                /* what broke: peer, QP state, work completion status */
+    char carrier[LIVE_CARRIER_BYTES]; /* the carrier of its bytes: library or provider, device, port */
+    char failure[256];                /* the fault: peer, QP state, work completion status */
 };
 
 /* Where GPU memory is exported for NICs. */
@@ -143,10 +143,10 @@ uint64_t live_world_polled_ps(const struct live_world *world);
 /* Collective: returns when every rank has called it.  A dissemination barrier of signals over the fabric
  * itself, so that ranks leave it as closely together as the links allow.  Errors as live_world_run. */
 bool live_world_barrier(struct live_world *world, GError **error);
-/* What broke, when a data-path call returned another negative errno than -EAGAIN; "" when nothing did. */
+/* The fault for which a data-path call returned a negative errno other than -EAGAIN; "" without one. */
 const char *live_world_failure(const struct live_world *world);
-/* What really carries the bytes, of all ranks: of stores to peers of the same node, and of what crosses the network
- * ("verbs r0 port 1, verbs r1 port 1"); "none" where no rank has such a peer. */
+/* The transports that carry the bytes of all ranks: of stores to peers of the same node, and of what crosses the
+ * network ("verbs r0 port 1, verbs r1 port 1"); "none" where no rank has such a peer. */
 const char *live_world_nvlink_carrier(const struct live_world *world);
 const char *live_world_network_carrier(const struct live_world *world);
 /* How many ranks of the run share this host, and the CPUs that they may use together (each perhaps only one). */

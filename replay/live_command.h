@@ -26,9 +26,9 @@ struct live_command {
     char *root, *secret_file;
     char *output, *format;
     enum record_format record_format;
-    struct live_options live; /* what the above come to (live_command_check) */
+    struct live_options live; /* derived from the options above by live_command_check() */
     char nvlink_carrier[LIVE_CARRIER_BYTES], network_carrier[LIVE_CARRIERS_BYTES]; /* live_command_note() */
-    uint32_t cpus;               /* that the run may use (live_command_run, or who knows better) */
+    uint32_t cpus;               /* that the run may use (set by live_command_run() or its caller) */
     struct bootstrap *bootstrap; /* joined before the run (TCP, PMIx); NULL: ranks are forked */
 };
 
@@ -40,7 +40,7 @@ void live_command_clear(struct live_command *c);
  * *error: which option, expected, found. */
 bool live_command_check(struct live_command *c, GError **error);
 
-/* Checks only the numbers, the format and the output: for what runs on no link. */
+/* Checks only the numbers, the format and the output, for commands without a link. */
 bool live_command_output_check(struct live_command *c, GError **error);
 
 /* Joins the other processes where they were started by somebody else.  False and *error. */
@@ -60,7 +60,7 @@ int live_command_fail(const struct live_command *c, GError *error);
 void live_command_note(struct live_command *c, const struct live_world *world);
 /* Header lines: version, kind, machine. */
 void live_command_record_machine(const struct live_command *c, struct record *record);
-/* The same, and the link. */
+/* Checks these and the link. */
 void live_command_record(const struct live_command *c, const struct bootstrap *b, struct record *record);
 
 #endif

@@ -14,7 +14,7 @@ enum { LIVE_BARRIER_WORDS = 16 }; /* rounds of a barrier of 65,536 ranks */
 
 struct live_barrier {
     struct fabric_worker worker;
-    uint64_t generation;   /* of barriers; what the words become */
+    uint64_t generation;   /* the next value of the words of barriers */
     uint32_t posted, seen; /* rounds of this barrier */
 };
 

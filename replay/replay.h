@@ -1,4 +1,4 @@
-/* replay.h - private to `eptwin replay`: what is to be run, what one rank does, and what its times become. */
+/* replay.h - private to `eptwin replay`: the plan of a run, one rank's part of it, and the record of its times. */
 #ifndef REPLAY_REPLAY_H
 #define REPLAY_REPLAY_H
 
@@ -12,7 +12,7 @@
 #include "replay/live_command.h"
 #include "reports/record.h"
 
-/* One (step, layer) and what the kernels are told about it. */
+/* One (step, layer) and the kernels' arguments for it. */
 struct replay_item {
     uint32_t step, layer;
     struct case_load load;
@@ -36,8 +36,8 @@ struct replay_plan {
 /* The times of one item, of all ranks. */
 struct replay_result {
     uint32_t ranks, phases, repeat;
-    double *time_us;                /* [rank][phase][repeat] */
-    double *start_us;               /* the same: when the kernel began, of one clock; NULL: ranks have several */
+    double *time_us;  /* [rank][phase][repeat] */
+    double *start_us; /* like times: the kernel's begin, by one clock; NULL if ranks have several clocks */
     struct kernel_traffic *traffic; /* [rank][phase] */
     double *waits_us;               /* [rank][phase][rank] whom each waited for, mean of iterations; NULL: not wanted */
     uint8_t *masked;                /* [rank][rank] by whom, whom; NULL: without masking */
@@ -56,11 +56,12 @@ static inline double *replay_result_times(const struct replay_result *r, uint32_
     return &r->time_us[replay_result_place(r, rank, phase)];
 }
 
-/* What a rank does: agrees with the others on what is run, runs every item, and as rank 0 writes the record.
+/* A rank's main function: agrees with the others on the plan, runs every item, and as rank 0 writes the record.
  * context is the plan. */
 bool replay_rank_main(struct bootstrap *b, void *context, GError **error);
 
-/* All ranks must run the same program, options and load: false and *error naming the rank and what differs. */
+/* Checks that all ranks have one program, one set of options and one load.  False and *error with the rank and the
+ * difference. */
 bool replay_agree(const struct replay_plan *plan, struct bootstrap *b, GError **error);
 
 /* Adds the header of the run, and the rows of result[item]; with several items also the rows over all. */

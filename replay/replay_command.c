@@ -147,7 +147,7 @@ static bool cluster_check(const struct replay_plan *plan, GError **error)
     return false;
 }
 
-/* What --timeline-spans may say, and says if it is not given. */
+/* The limits of --timeline-spans and its default. */
 enum { TIMELINE_SPANS_MAX = 100000000, TIMELINE_SPANS_DEFAULT = 1000000 };
 
 /* One iteration of one layer is shown; the file is rank 0's. */
@@ -229,7 +229,7 @@ static bool options_parse(int argc, char **argv, struct replay_plan *plan, GErro
     return fine && cluster_check(plan, error) && live_command_check(plan->command, error);
 }
 
-/* --ranks, --world-size, mpirun and --num-ranks all say the same thing, or one of them is wrong. */
+/* --ranks, --world-size, mpirun and --num-ranks must agree. */
 static bool ranks_settle(struct replay_plan *plan, GError **error)
 {
     const struct live_command *command = plan->command;

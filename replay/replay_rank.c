@@ -26,7 +26,7 @@ struct replay_rank {
     struct progress *progress;
     double *time_us, *start_us;       /* [phase][repeat] of this rank */
     struct contention_effort *effort; /* [phase][repeat], likewise */
-    bool watched;                     /* ranks share memory alone: what they do not have of their CPUs, others have */
+    bool watched;                     /* ranks share memory only: CPU time that they lack was used by other processes */
     struct waits *waits;
     struct replay_timeline *timeline; /* NULL: not wanted */
     double *waits_us;     /* [phase][rank] the sum over the iterations that counted so far; NULL: not wanted */
@@ -78,8 +78,8 @@ static void rank_phase_show(struct replay_rank *r, const char *phase, uint64_t s
     waits_end(r->waits);
 }
 
-/* One kernel between two looks at the clock; all ranks start it together, as far as a barrier lets them.  Watched ranks
- * also wait together until all are done, so that they have their CPUs for the same time. */
+/* One kernel between two readings of the clock; all ranks start it together, as far as a barrier lets them.  Watched
+ * ranks also wait together until all are done, so that they have their CPUs for the same time. */
 static bool rank_phase_run(struct replay_rank *r, uint32_t phase, struct rank_time *t, GError **error)
 {
     const struct kernel_launch *kernel = kernel_rank_launch(r->rank, phase);
@@ -166,7 +166,7 @@ static bool rank_gather_starts(struct replay_rank *r, struct replay_result *resu
     return bootstrap_allgather(r->bootstrap, r->start_us, bytes, result->start_us, error);
 }
 
-/* Which of the times were disturbed; all ranks find the same. */
+/* Marks the disturbed times, equally on all ranks. */
 static bool rank_disturbed(struct replay_rank *r, struct replay_result *result, GError **error)
 {
     const uint32_t times = result->phases * result->repeat, ranks = result->ranks;
@@ -190,7 +190,7 @@ static bool iteration_disturbed(const struct replay_result *result, uint32_t ite
     return false;
 }
 
-/* Runs disturbed iterations again, each once.  Where more than half of them were, the machine is busy, and what comes
+/* Runs disturbed iterations again, each once.  If more than half were disturbed, the machine is busy and new runs
  * would be no better.  Masks are left as the iterations made them. */
 static bool rank_repeat(struct replay_rank *r, struct replay_result *result, GError **error)
 {

@@ -68,7 +68,7 @@ static struct rank_summary rows_of_items(struct record *record, const char *name
     return sum;
 }
 
-/* What an item costs: its slowest rank's median over the repetitions. */
+/* The time of an item: its slowest rank's median over the repetitions. */
 static double slowest_us(const struct replay_plan *plan, const struct replay_result *item, uint32_t phase)
 {
     const uint32_t last = plan->warmup + plan->repeat - 1;
@@ -79,7 +79,7 @@ static double slowest_us(const struct replay_plan *plan, const struct replay_res
     return slowest;
 }
 
-/* Of several items together: the mean of what each costs, and the sum over the layers. */
+/* Several items together: the mean of their times, and the sum over the layers. */
 static void rows_of_slowest(struct record *record, const struct replay_plan *plan, const char *name,
                             const struct replay_result *result, const GArray *pick, uint32_t phase)
 {

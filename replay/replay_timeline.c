@@ -19,7 +19,7 @@ enum {
     CLOCK_ROUNDS = 16,
 };
 
-/* What an entry is.  The words are those of a simulated timeline. */
+/* The kinds of entries, in the words of a simulated timeline. */
 enum entry_name {
     NAME_STORE,
     NAME_LOAD,
@@ -61,7 +61,7 @@ struct entry {
     uint64_t begin_ps, end_ps;
     uint64_t size_bytes;
     uint32_t worker;
-    int32_t peer;  /* of signals: whose word; of waits: who is waited for, or WAITS_NOBODY */
+    int32_t peer;  /* of signals: the rank of the word; of waits: the awaited rank, or WAITS_NOBODY */
     uint32_t text; /* of waits and phases: the number of the rank's text */
     uint32_t name;
 };
@@ -294,7 +294,7 @@ static bool clocks_compare(struct replay_timeline *t, struct bootstrap *b, struc
 
 /* ---- bringing all together ---- */
 
-/* What a rank has to give. */
+/* The size of a rank's part. */
 struct share {
     uint64_t entries, lost, texts;
 };
@@ -408,7 +408,7 @@ static const struct signal_sent *signal_before(const struct merge *m, uint32_t f
     return last->from == from && last->to == to ? last : NULL;
 }
 
-/* A wait for a rank ends with what that rank told last. */
+/* A wait for a rank ends with that rank's last signal. */
 static void merge_arrow(const struct merge *m, uint32_t rank, const struct entry *e)
 {
     if (e->name != NAME_WAIT || e->peer < 0 || (uint32_t)e->peer >= m->ranks || (uint32_t)e->peer == rank) return;
@@ -459,7 +459,7 @@ static void merge_names(const struct merge *m, uint32_t rank)
     }
 }
 
-/* What another process sent is looked at before it is used. */
+/* Entries from another process are checked before use. */
 static bool entry_sound(const struct entry *e)
 {
     return e->name < NAME_COUNT && e->begin_ps <= e->end_ps && e->end_ps <= INT64_MAX && e->worker < UINT32_MAX / 4;
@@ -503,7 +503,7 @@ static void merge_all(struct merge *m, const struct share *share)
     g_array_free(m->signals, TRUE);
 }
 
-/* What each rank's part comes to, in bytes: no rank keeps more entries than another. */
+/* The bytes of each rank's part, which are equal because no rank keeps more entries than another. */
 static void shares_sizes(const struct share *share, uint32_t ranks, uint32_t entries_max, uint64_t *entries,
                          uint64_t *texts)
 {

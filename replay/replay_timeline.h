@@ -20,7 +20,7 @@ struct replay_timeline;
 struct replay_timeline *replay_timeline_new(struct fabric *inner, uint32_t entries_max);
 void replay_timeline_free(struct replay_timeline *t);
 
-/* What kernels are to run on, so that their operations are seen. */
+/* The fabric that kernels must run on, so that their operations are recorded. */
 struct fabric *replay_timeline_fabric(struct replay_timeline *t);
 
 /* Nothing is recorded before it is on. */

@@ -23,7 +23,7 @@ enum bootstrap_error {
 
 enum { BOOTSTRAP_WAIT_PEERS = 24 };
 
-/* What a rank that makes no progress waits for. */
+/* The thing that a stalled rank waits for. */
 struct bootstrap_wait {
     uint64_t serial; /* of what it runs: all ranks run the same things in the same order, counted from 1;
                                  * 0: it is between them */
@@ -53,7 +53,8 @@ struct bootstrap {
      * others may need to get this far.  Returns whether anything moved.  NULL: nothing to serve. */
     bool (*serve)(void *context);
     void *serve_context;
-    /* Fills in what this rank waits for just now, when another that hangs has all asked.  NULL: for an exchange. */
+    /* Fills in the thing that this rank waits for now.  Called when a stalled rank has every rank asked.  NULL: for
+     * an exchange. */
     void (*tell)(void *context, struct bootstrap_wait *wait);
     void *tell_context;
 };

@@ -4,7 +4,7 @@
  *     rank 1 ──┼── parent: gathers the shares of an exchange, hands all of them to all,
  *     rank 2 ──┘           watches the clock and the children, ends all when one fails
  *
- * The parent sleeps while no exchange is under way.  It knows nothing of what is exchanged or why. */
+ * The parent sleeps while no exchange is under way.  It does not know the meaning of the bytes that it passes on. */
 #include "replay/bootstrap/bootstrap_internal.h"
 #include "sim/command.h"
 
@@ -21,12 +21,12 @@
 
 /* After a failure: how long the other ranks may take to report it and leave, and then to obey SIGTERM. */
 enum { GRACE_LEAVE_MS = 700, GRACE_TERMINATE_MS = 500 };
-/* Between a child's closing of its socket, which is what wakes the parent, and its end. */
+/* The longest time from the closing of a child's socket, which wakes the parent, to the child's end. */
 enum { REAP_TICK_MS = 2, ENDING_MS = 300 };
-/* How much longer than the timeout a child waits for the parent, which is the one to name who is missing. */
+/* A child waits this much longer than the timeout, because the parent should name the missing rank. */
 enum { PARENT_MARGIN_MS = 3000 };
 
-/* What ends the parent: it ends its ranks first. */
+/* Signals that end the parent.  It ends its ranks first. */
 static const int ending_signals[] = { SIGHUP, SIGINT, SIGTERM };
 static volatile sig_atomic_t ended_by; /* 0: none of them came */
 
@@ -150,7 +150,7 @@ static bool child_check(struct bootstrap *b, GError **error)
     return true;
 }
 
-/* The parent asks the others and ends the run with what comes out. */
+/* The parent asks the other ranks and ends the run with the culprit that their answers show. */
 static bool child_hang(struct bootstrap *b, const struct bootstrap_wait *wait, GError **error)
 {
     struct fork_child *const c = (struct fork_child *)b;
@@ -198,7 +198,7 @@ struct fork_parent {
     uint32_t hung_rank;
     char *failure;        /* what broke first; NULL while all is well */
     uint32_t failed_rank; /* whose exit status becomes the run's; rank_count: nobody's */
-    int next_signal;      /* for who is still there at the deadline */
+    int next_signal;      /* for processes that still run at the deadline */
     int exit_status;
     sigset_t mask; /* while it sleeps; else the ending signals wait */
     struct sigaction action[G_N_ELEMENTS(ending_signals)], child_action; /* as they were */
@@ -212,7 +212,7 @@ static void parent_push(struct fork_rank *r, uint32_t kind, const void *data, si
     if (size_bytes) g_byte_array_append(r->out, data, (guint)size_bytes);
 }
 
-/* The first failure is the one that is told; what follows from it is not. */
+/* Only the first failure is reported; later ones follow from it. */
 static void parent_fail(struct fork_parent *p, uint32_t failed_rank, char *failure)
 {
     if (p->failure) {
@@ -263,7 +263,7 @@ static void parent_finish_exchange(struct fork_parent *p)
 
 static void parent_take_share(struct fork_parent *p, struct fork_rank *r, const guint8 *data, size_t size_bytes)
 {
-    if (p->failure) return; /* the exchange has ended for all; who has not heard it yet may come again */
+    if (p->failure) return; /* the exchange has ended for all; a rank that has not heard of it may come again */
     g_assert(!r->came && p->came_count < p->rank_count);
     r->came = true;
     if (size_bytes) g_byte_array_append(r->share, data, (guint)size_bytes);
@@ -392,7 +392,7 @@ static bool parent_any_ending(const struct fork_parent *p)
     return false;
 }
 
-/* Who was killed comes first: that other ranks then exit with errors is what follows from it.  So an exit is
+/* A killed rank is named first, because errors of other ranks follow from it.  So an exit is
  * judged only once nobody else is on the way out (but for a while at most). */
 static void parent_reap(struct fork_parent *p)
 {
@@ -519,7 +519,7 @@ static int child_main(const struct fork_parent *p, uint32_t rank, int socket, pi
     return status;
 }
 
-/* False if the system has no room for one more process; what was started stays to be ended. */
+/* False if the system has no room for one more process; the caller ends the processes that were started. */
 static bool parent_start_rank(struct fork_parent *p, uint32_t rank, int (*child)(struct bootstrap *b, void *context),
                               void *context)
 {

@@ -1,6 +1,6 @@
-/* bootstrap_hang.c - who holds up a run: from what each rank waits for to the one rank at the root of it.
+/* bootstrap_hang.c - finds the rank that holds up a run, from the rank or word that each other rank waits for.
  *
- * Knows no transport; the answers are gathered by those who have one (bootstrap_fork.c, bootstrap_tcp.c). */
+ * Knows no transport: bootstrap_fork.c and bootstrap_tcp.c gather the answers. */
 #include "replay/bootstrap/bootstrap_internal.h"
 
 struct bootstrap_wait bootstrap_wait_of(const struct bootstrap *b)

@@ -1,7 +1,7 @@
 /* bootstrap_join.c - the door of a TCP bootstrap: addresses, listening, greeting, refusing.
  *
- * Who does not know the secret is sent away and only counted; who knows it but was started differently ends
- * the run at once, for all, with what differs.  It does not know what is exchanged later. */
+ * A caller without the secret is refused and only counted.  A caller with it that was started differently ends
+ * the run at once for all ranks, and the difference is named.  Knows nothing of later exchanges. */
 #include "replay/bootstrap/bootstrap_join.h"
 
 #include "replay/bootstrap/bootstrap_internal.h"
@@ -173,7 +173,7 @@ static void door_refuse(struct door *d, struct caller *c)
     caller_leave(c);
 }
 
-/* Who is there longest; NULL: nobody. */
+/* The caller that has waited longest; NULL if there is none. */
 static struct caller *door_oldest(struct door *d)
 {
     struct caller *oldest = NULL;
@@ -304,7 +304,7 @@ static bool door_listen(struct door *d, struct caller *c, GError **error)
     return true;
 }
 
-/* What the door listens to: the listener, unless nobody is accepted just now, then the callers. */
+/* The sockets that the door polls: the listener (unless no caller is accepted now), then the callers. */
 static nfds_t door_pollers(const struct door *d, struct pollfd *pollers, uint32_t *caller)
 {
     nfds_t count = 0;

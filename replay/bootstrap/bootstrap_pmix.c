@@ -1,8 +1,7 @@
 /* bootstrap_pmix.c - ranks that mpirun or srun started: PMIx tells each its number, where rank 0 listens, and with what
  * secret to join; from then on they exchange by TCP.
  *
- * PMIx alone could exchange too, but not ask a rank that waits what it waits for.  It does not know who the launcher
- * is. */
+ * PMIx could exchange too, but it cannot ask a waiting rank for its wait.  Does not know which launcher runs. */
 #include "replay/bootstrap/bootstrap_internal.h"
 
 #include <stdlib.h>
@@ -92,7 +91,7 @@ static void root_listens(void *context, uint16_t port)
     if (m->status == PMIX_SUCCESS) m->status = PMIx_Commit();
 }
 
-/* What rank 0 has put, as the secret and a list of addresses to call; false: it is not what rank 0 puts. */
+/* Reads the text that rank 0 has put: the secret and a list of addresses.  False if it has another form. */
 static bool card_read(const char *card, char *secret, GString *root)
 {
     g_auto(GStrv) word = g_strsplit(card, " ", 0);

@@ -1,7 +1,7 @@
 /* bootstrap_tcp.c - exchanges over a star of TCP connections with rank 0 in the middle.
  *
- * Rank 0 gathers while it is inside an exchange itself; it knows who is missing and tells the others, who
- * know only rank 0.  How ranks join is bootstrap_join.c's, what a message looks like bootstrap_wire.c's. */
+ * Rank 0 gathers while it is inside an exchange itself.  It knows the missing ranks and tells the others, which know
+ * only rank 0.  bootstrap_join.c joins ranks, bootstrap_wire.c forms messages. */
 #include "replay/bootstrap/bootstrap_internal.h"
 #include "replay/bootstrap/bootstrap_join.h"
 #include "replay/bootstrap/bootstrap_wire.h"
@@ -13,7 +13,7 @@
 
 enum {
     COME_MS = 100,         /* after which rank 0 says that it has come and waits for others */
-    ROOT_MARGIN_MS = 2000, /* that the others leave rank 0 to say who is missing */
+    ROOT_MARGIN_MS = 2000, /* extra time of the other ranks, so that rank 0 names the missing rank first */
 };
 
 struct bootstrap_tcp {
@@ -95,7 +95,7 @@ static bool root_hear(struct bootstrap_tcp *t, struct inquiry *q, uint32_t rank)
     return true;
 }
 
-/* Asks all ranks whom they wait for, as first hangs, and ends the run with what comes out. */
+/* Asks all ranks for their waits, because rank first hangs, and ends the run with the culprit that the answers show. */
 static bool root_ask(struct bootstrap_tcp *t, uint32_t first, const struct bootstrap_wait *wait, GError **error)
 {
     const uint32_t rank_count = t->base.rank_count;
@@ -173,7 +173,7 @@ static bool root_fail_late(struct bootstrap_tcp *t, const struct gathering *g, G
     return false;
 }
 
-/* Who has brought its share hears that rank 0 is here, and waits anew. */
+/* Tells each rank whose share has come that rank 0 is here, so that its timeout begins anew. */
 static void root_say_come(struct bootstrap_tcp *t, const struct gathering *g, uint64_t deadline_ms)
 {
     for (uint32_t r = 1; r < t->base.rank_count; r++)
@@ -244,7 +244,8 @@ static bool member_take_failure(struct bootstrap_tcp *t, GError **error)
     return tcp_fail(t, channel_text(&t->channels[0]), error);
 }
 
-/* Waits for the next message; on -ETIMEDOUT rank 0 is gone or stuck, since it would have said who is missing. */
+/* Waits for the next message.  On -ETIMEDOUT rank 0 is gone or stuck: a working rank 0 would have named the missing
+ * rank. */
 static int member_receive(struct bootstrap_tcp *t, size_t size_bytes_max, uint64_t deadline_ms)
 {
     struct wire_channel *const c = &t->channels[0];
@@ -345,7 +346,7 @@ static bool member_check(struct bootstrap_tcp *t, GError **error)
     return member_take_failure(t, error);
 }
 
-/* Rank 0 asks the others.  Where it does not answer, it is what holds up the run. */
+/* Rank 0 asks the others.  If rank 0 does not answer, rank 0 holds up the run. */
 static bool tcp_hang(struct bootstrap *b, const struct bootstrap_wait *wait, GError **error)
 {
     struct bootstrap_tcp *const t = (struct bootstrap_tcp *)b;
@@ -438,7 +439,7 @@ struct bootstrap *bootstrap_tcp_new(const struct bootstrap_tcp_options *o, GErro
     t->channel_count = o->rank == 0 ? o->rank_count : 1;
     t->channels = g_new0(struct wire_channel, t->channel_count);
     for (uint32_t r = 0; r < t->channel_count; r++) t->channels[r].socket = -1;
-    /* The barrier ends when all have joined, or tells everyone who did not. */
+    /* The barrier ends when all ranks have joined; on failure it tells every rank which ones did not. */
     if (tcp_join(t, o, error) && bootstrap_barrier(&t->base, error)) return &t->base;
     bootstrap_free(&t->base);
     return NULL;

@@ -1,6 +1,6 @@
 /* bootstrap_wire.c - authenticated messages over a stream socket, see bootstrap_wire.h.
  *
- * It knows sockets and MACs; who may join and what an exchange is, it does not. */
+ * Knows sockets and MACs, but no exchanges and no rule of joining. */
 #include "replay/bootstrap/bootstrap_wire.h"
 
 #include "replay/bootstrap/bootstrap_internal.h"
@@ -82,7 +82,8 @@ int wire_write(int socket, const void *data, size_t size_bytes, uint64_t deadlin
     return 0;
 }
 
-/* What has come already, at most size_bytes: more than 0, or -EAGAIN, -ECONNRESET and others. */
+/* Reads the bytes that have arrived, at most size_bytes.  Returns their number (above 0), or -EAGAIN, -ECONNRESET
+ * and others. */
 static ssize_t read_some(int socket, void *data, size_t size_bytes)
 {
     const ssize_t n = recv(socket, data, size_bytes, MSG_DONTWAIT);

@@ -90,8 +90,8 @@ void wire_channel_open(struct wire_channel *c, int socket, bool root, const stru
                        const struct wire_challenge *challenge, const struct wire_hello *hello);
 void wire_channel_close(struct wire_channel *c);
 int wire_channel_send(struct wire_channel *c, uint32_t kind, const void *body, size_t size_bytes, uint64_t deadline_ms);
-/* Takes in what has come, never waits: 0 when a whole message is there (its header.kind, body and
- * header.size_bytes hold until wire_channel_next()), -EAGAIN before.  -EMSGSIZE: larger than size_bytes_max;
+/* Takes in the bytes that have arrived and never waits.  Returns 0 when a whole message is there (its header.kind,
+ * body and header.size_bytes hold until wire_channel_next()), -EAGAIN before.  -EMSGSIZE: larger than size_bytes_max;
  * -EBADMSG: not made by the other side for this place in the conversation. */
 int wire_channel_advance(struct wire_channel *c, size_t size_bytes_max);
 void wire_channel_next(struct wire_channel *c);

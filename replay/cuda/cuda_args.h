@@ -1,6 +1,6 @@
 /* cuda_args.h - the one parameter of every kernel in cuda_ptx_*.c: a struct by value, whose offsets the PTX names.
  *
- * What a field is for stands beside it; a kernel reads those that it needs.  Rows go round: row i lies at
+ * Each field has its purpose as a comment; a kernel reads the fields that it needs.  Rows go round: row i lies at
  * source + (i & source_mask) * source_stride, so that a footprint is (mask + 1) * stride bytes; a warp has the rows
  * index + me, index + me + all, ... */
 #ifndef REPLAY_CUDA_ARGS_H
@@ -42,7 +42,7 @@
 #define FLAG_WHOLE        16 /* bulk: a place is taken again when its store is written, not only read */
 #define FLAG_PAIRS        8  /* flags: blocks 2i and 2i + 1 of one grid play, else block i of two GPUs */
 
-/* What a warp leaves at out: 4 words. */
+/* The result of a warp, 4 words at out. */
 #define RESULT_BYTES      32
 
 #endif

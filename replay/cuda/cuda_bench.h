@@ -42,7 +42,7 @@ struct cuda_gpu {
     cuda_context context;
     cuda_module module[3];
     GHashTable *functions; /* by the name of their kernel, which is kept as a pointer */
-    cuda_stream stream[2]; /* the second: what runs beside the first */
+    cuda_stream stream[2]; /* the second kernel, which runs with the first */
     cuda_event event[2];
     uint64_t source, target, zeros, words, table, results;
     void *host; /* 4 KiB of the host's memory that the GPU reaches at host_words */
@@ -64,11 +64,11 @@ struct cuda_run {
     struct cuda_args args;              /* but for out, targets, target_count and go */
 };
 
-/* What a run's warps left, put together. */
+/* The results of a run's warps, combined. */
 struct cuda_outcome {
     uint64_t from_ns, to_ns;                  /* the first warp's begin, the last one's end, by the GPU's timer */
     uint64_t last_from_ns;                    /* the last warp's begin */
-    double rows_per_ns;                       /* sum over warps of what each did in its time */
+    double rows_per_ns;                       /* sum over warps of each warp's rate in its own time */
     double rows, cycles;                      /* sum, mean over warps that did something */
     uint32_t warps;                           /* those that did something */
     uint64_t target_to_ns[CUDA_TARGETS_MOST]; /* the last end of those that have this target by their block */

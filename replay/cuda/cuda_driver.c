@@ -38,7 +38,7 @@ bool cuda_driver_open(struct cuda_driver *driver, GError **error)
         return false;
     }
     int count = 0;
-    /* Else a kernel's first launch waits for what runs on the GPU, which may wait for that kernel. */
+    /* Else a kernel's first launch waits for running kernels, which may wait for it. */
     g_setenv("CUDA_MODULE_LOADING", "EAGER", TRUE);
     bool fine = functions_find(driver, error);
     if (fine && (driver->init(0) != 0 || driver->count(&count) != 0 || count == 0)) {

@@ -26,7 +26,7 @@ struct cuda_flow {
     uint32_t flags, fan, stages, ahead, shared_offset;
     /* sum: rows of a sum, and whether a block makes one together */
     uint32_t count, team;
-    double time_us; /* 0: what is usual */
+    double time_us; /* 0: the default */
 };
 
 /* Whether the warps' stages have room in an SM's shared memory. */
@@ -39,7 +39,7 @@ bool cuda_flow_fits(const struct cuda_bench *b, const struct cuda_flow *flow);
 bool cuda_flows_run(struct cuda_bench *b, const struct cuda_flow *flows, uint32_t count, double *rate_gbs,
                     GError **error);
 
-/* The same, and what the runs left instead of rates. */
+/* As cuda_flows_run(), but gives the runs' raw results instead of rates. */
 bool cuda_flows_outcome(struct cuda_bench *b, const struct cuda_flow *flows, uint32_t count,
                         struct cuda_outcome *outcome, GError **error);
 
@@ -51,10 +51,10 @@ bool cuda_flow_fresh(struct cuda_bench *b, const struct cuda_flow *flow, uint32_
 bool cuda_fresh_write(struct cuda_bench *b, uint32_t writer, uint32_t gpu, uint32_t row_bytes, bool packed,
                       uint64_t footprint, uint64_t *place, GError **error);
 
-/* The run that a flow is: for those who put something beside it. */
+/* The run of a flow, for callers that run something at the same time. */
 struct cuda_run cuda_flow_run(struct cuda_bench *b, const struct cuda_flow *flow);
 
-/* What of a list is measured in a quick run: every step-th, first and last. */
+/* The entries of a list that a quick run leaves out: two of three, but never the last. */
 bool cuda_quick_skips(const struct cuda_bench *b, uint32_t index, uint32_t count);
 
 #endif

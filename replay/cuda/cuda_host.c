@@ -100,7 +100,7 @@ static bool handing(struct cuda_bench *b, uint32_t to, uint32_t *value, double *
     return true;
 }
 
-/* Words that are there already; and what the calls take on the host. */
+/* Waits for words that are already set, and the calls' time on the host. */
 static bool words_alone(struct cuda_bench *b, uint32_t *value, bool await, double *time_us, double *call_us,
                         GError **error)
 {

@@ -134,7 +134,8 @@ static bool pair_by_place(struct cuda_bench *b, GError **error)
     return true;
 }
 
-/* Messages one behind the other, and places that begin within a line of shared memory: what a link loses by either. */
+/* The bandwidth that a link loses by messages one after another, and by places that begin inside a line of shared
+ * memory. */
 static bool pair_unaligned(struct cuda_bench *b, GError **error)
 {
     static const uint32_t sizes[] = { 2064, 7408, 14352, 14464 };
@@ -211,7 +212,7 @@ static bool mixed(struct cuda_bench *b, GError **error)
     return true;
 }
 
-/* What a GPU gets from a peer's memory. */
+/* Reads from a peer's memory. */
 static bool loads(struct cuda_bench *b, GError **error)
 {
     static const char *const kernels[] = { "load_1", "load_5", "load_8" };
@@ -247,7 +248,7 @@ static bool bulk_loads(struct cuda_bench *b, GError **error)
 enum pattern { ONE_WAY, BOTH_WAYS, RING, INCAST, OUTCAST, ALL_TO_ALL, PATTERNS };
 static const char *const pattern_names[] = { "one-way", "both-ways", "ring", "incast", "outcast", "all-to-all" };
 
-/* Whether the GPU sends to the peer where so many take part. */
+/* Whether the GPU sends to the peer when gpus GPUs take part. */
 static bool sends(enum pattern pattern, uint32_t gpu, uint32_t peer, uint32_t gpus)
 {
     if (gpu == peer) return false;
@@ -353,7 +354,7 @@ static bool whole_flows(struct cuda_bench *b, GError **error)
     return true;
 }
 
-/* Small rows of all to all: what each takes beside its bytes. */
+/* Small rows, all to all: the time of a row beyond that of its bytes. */
 static bool small_rows(struct cuda_bench *b, GError **error)
 {
     static const uint32_t sizes[] = { 16, 128, 512, 2048, 4096, HALF_ROW_BYTES };
@@ -438,7 +439,7 @@ static bool barriers(struct cuda_bench *b, GError **error)
     return true;
 }
 
-/* A wait beside streams of all to all: NAN where it outlasted them. */
+/* A wait during all-to-all streams; NAN if it outlasted them. */
 static bool loaded_keep(struct cuda_bench *b, struct cuda_run *wait, uint32_t waits, double per, const char *what,
                         uint32_t sms, const struct mover *m, GError **error)
 {
@@ -451,7 +452,7 @@ static bool loaded_keep(struct cuda_bench *b, struct cuda_run *wait, uint32_t wa
         run[count + i] = wait[i];
         run[count + i].beside = true;
     }
-    /* What a chase reads is in L2 then. */
+    /* Brings the words of a chase into L2. */
     if (!cuda_bench_run(b, wait, waits, o, error) || !cuda_bench_words_clear(b, error) ||
         !cuda_bench_run(b, run, count + waits, o, error))
         return false;

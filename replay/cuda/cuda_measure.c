@@ -1,4 +1,4 @@
-/* cuda_measure.c - passes over all benchmarks of GPUs, and what they come to in a record. */
+/* cuda_measure.c - passes over all benchmarks of GPUs, and their record. */
 #include "replay/cuda/cuda_measure.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* cuda_measure.h - `eptwin measure --fabric cuda`: what GPUs and the links between them do, in one record. */
+/* cuda_measure.h - `eptwin measure --fabric cuda`: benchmarks of GPUs and of the links between them, in one record. */
 #ifndef REPLAY_CUDA_MEASURE_H
 #define REPLAY_CUDA_MEASURE_H
 

@@ -9,13 +9,13 @@
 
 #include "replay/cuda/cuda_args.h"
 
-/* What follows is PTX, not C. */
+/* The text below is PTX, not C. */
 /* clang-format off */
 
 #define PTX(...)   PTX_TEXT(__VA_ARGS__)
 #define PTX_TEXT(...) #__VA_ARGS__ "\n"
 
-/* What each text begins with. */
+/* The beginning of each text. */
 #define HEADER PTX(.version 8.0 .target sm_90 .address_size 64)
 
 /* A kernel of blocks of up to 1024 threads; all may take as many registers as that leaves them. */
@@ -25,7 +25,7 @@
 
 #define WAIT_CYCLES 8000000000
 
-/* Who a thread is: me counts the warps of the grid, of which there are all. */
+/* A thread's numbers: me is its warp in the grid, all the number of warps. */
 #define HEAD \
     .reg .pred p, q; \
     .reg .b32 tid, lane, warp, warps, block, blocks, me, all, done; \
@@ -79,7 +79,7 @@ begin: \
     setp.lo.and.u32 p, done, rows, p; \
     vote.sync.all.pred p, p, 0xffffffff;
 
-/* Leaves at out: when this warp began and ended (ns), its cycles, what it has done. */
+/* Writes to out: this warp's begin and end (ns), its cycles, and its count of work. */
 #define FINISH(done32) { \
     .reg .pred silent; \
     .reg .b64 place, done64; \

@@ -2,10 +2,10 @@
  * copies through shared memory, additions to many words.  See cuda_ptx.h for the language. */
 #include "replay/cuda/cuda_ptx.h"
 
-/* What follows is PTX, not C. */
+/* The text below is PTX, not C. */
 /* clang-format off */
 
-/* Loads that leave nothing in L1, and stores that do the same: what dispatch and combine move rows with. */
+/* Loads and stores that leave nothing in L1.  Dispatch and combine move rows with them. */
 #define LOAD_16  ld.global.nc.L1::no_allocate.L2::256B.v4.u32
 #define STORE_16 st.global.L1::no_allocate.v4.u32
 
@@ -28,7 +28,7 @@
 #define LOAD_REST(n, offset)  ALIKE(offset, LOAD(n, offset))
 #define STORE_REST(n, offset) WITHIN(offset, STORE(n, offset))
 
-/* So many loads of 512 bytes a warp are under way before the first is used. */
+/* The number of loads of 512 bytes that a warp has under way before it uses the first. */
 #define DO_1(does) does(0, 0)
 #define DO_2(does) does(0, 0) does(1, 512)
 #define DO_5(does) DO_2(does) does(2, 1024) does(3, 1536) does(4, 2048)
@@ -96,7 +96,7 @@ moved: \
     FINISH(done) \
 }
 
-/* The address in the table of targets for this warp, and so many places on. */
+/* The target of this warp, from the table of targets, some places further on. */
 #define TARGET_FIND(address, further) { \
     .reg .b32 count, turn, by_block, by_warp; \
     .reg .b64 table; \
@@ -352,7 +352,7 @@ sent:
         setp.lo.and.u32 p, done, rows, p;
         @p bra next;
 
-        /* What was asked for ahead must come before its place is given up. */
+        /* Rows that were asked for must arrive before their place is given up. */
 late:
         .pragma "nounroll";
         setp.eq.u32 p, asked, 0;

@@ -2,7 +2,7 @@
  * barriers, launches.  See cuda_ptx.h for the language. */
 #include "replay/cuda/cuda_ptx.h"
 
-/* What follows is PTX, not C. */
+/* The text below is PTX, not C. */
 /* clang-format off */
 
 /* ---- one thread, one operation after another ---- */
@@ -221,7 +221,7 @@ on: \
 over: \
     FINISH(done) \
 }
-/* What is sent next: the number of the turn, or 1 where it is added. */
+/* The next value to send: the number of the round, or 1 if it is added. */
 #define NEXT_VALUE(name) NEXT_##name
 #define NEXT_flag_release_gpu add.u32 value, i, 1;
 #define NEXT_flag_release_sys add.u32 value, i, 1;
@@ -434,7 +434,8 @@ next:
     PTX(CODE_KERNEL(code_jumps, PATH))
     PTX(CODE_KERNEL(code_other, CODE_2048 CODE_2048 CODE_2048 CODE_2048 CODE_2048 CODE_2048))
 
-    /* Does nothing; looks up where a word is and reads it; only says when it ran; spins for so many cycles. */
+    /* Kernels: one does nothing; one looks up a word's address and reads it; one reports its times; one spins for
+     * some cycles. */
     PTX(ENTRY(empty) { ret; })
     PTX(ENTRY(lookup) {
         .reg .pred p;

@@ -3,7 +3,7 @@
  * 10 bits (LogFMT, models/moe/formats.h) and back.  See cuda_ptx.h for the language. */
 #include "replay/cuda/cuda_ptx.h"
 
-/* What follows is PTX, not C. */
+/* The text below is PTX, not C. */
 /* clang-format off */
 
 #define LOAD_16  ld.global.nc.L1::no_allocate.L2::256B.v4.u32
@@ -48,7 +48,7 @@ loaded: \
     UNPACK(low, high, y##n) fma.rn.f32 f2, low, weight, f2; fma.rn.f32 f3, high, weight, f3; \
     UNPACK(low, high, z##n) fma.rn.f32 f4, low, weight, f4; fma.rn.f32 f5, high, weight, f5; \
     UNPACK(low, high, w##n) fma.rn.f32 f6, low, weight, f6; fma.rn.f32 f7, high, weight, f7;
-/* The same without a weight, value by value. */
+/* Sums without a weight, value by value. */
 #define PLAIN_WORD(low, high, word) { \
     .reg .b16 a, b; \
     mov.b32 {a, b}, word; \
@@ -68,7 +68,7 @@ loaded: \
     cvt.rn.bf16.f32 b, high; \
     mov.b32 word, {a, b}; \
     }
-/* What a sum begins with: nothing, or two biases where a kernel is given any, which here it is not. */
+/* A sum begins with zero.  (Kernels with biases would begin with those; none are given here.) */
 #define NO_BIAS \
     mov.f32 f0, 0f00000000; mov.f32 f1, 0f00000000; mov.f32 f2, 0f00000000; mov.f32 f3, 0f00000000; \
     mov.f32 f4, 0f00000000; mov.f32 f5, 0f00000000; mov.f32 f6, 0f00000000; mov.f32 f7, 0f00000000;

@@ -179,7 +179,7 @@ bool cuda_alone_to(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char
     return true;
 }
 
-/* What the host reads and writes. */
+/* Reads and writes by the host. */
 static bool alone_at_host(struct cuda_bench *b, GError **error)
 {
     static const char *const kernels[] = { "alone_ld_acquire_sys", "alone_st_relaxed_sys", "alone_st_release_sys",
@@ -214,7 +214,7 @@ static bool chase_keep(struct cuda_bench *b, const char *kernel, uint32_t gpu, u
                                       .source_stride = 128,
                                       .index = bits > 20 ? (uint32_t)rng_next(&b->rng) : 1 } };
     struct cuda_outcome o;
-    /* The same places twice where they fit L2; others where they do not. */
+    /* Reads its places twice if they fit into L2, else other places each time. */
     const bool again = bits <= 20;
     if ((again && !cuda_bench_run(b, &run, 1, &o, error)) || !cuda_bench_run(b, &run, 1, &o, error)) return false;
     cuda_bench_keep(b, "time_ns", "ns", 0, per_row_ns(b, &o), "%s at=%s kib=%u", kernel, place, 1u << (bits - 3));

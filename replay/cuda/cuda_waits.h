@@ -13,7 +13,7 @@ bool cuda_flag_pass(struct cuda_bench *b, GError **error);
 bool cuda_adding_pass(struct cuda_bench *b, GError **error);
 bool cuda_barrier_pass(struct cuda_bench *b, GError **error);
 
-/* The same to the memory of another GPU, whose words are at a peer's address; place names it in the rows' phases. */
+/* As above, to another GPU's memory, whose words are at a peer's address; place names it in the rows' phases. */
 bool cuda_alone_to(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char *place, GError **error);
 bool cuda_chase_to(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char *place, GError **error);
 bool cuda_after_to(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char *place, GError **error);
@@ -23,7 +23,7 @@ bool cuda_adding_to(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const cha
 bool cuda_fresh_from(struct cuda_bench *b, uint32_t writer, const char *place, GError **error);
 bool cuda_chase_fresh(struct cuda_bench *b, uint32_t writer, const char *place, GError **error);
 
-/* The time between two GPUs' flags: 2 runs, so that something can go beside them. */
+/* The time between two GPUs' flags: 2 runs, so that other work can run at the same time. */
 void cuda_flag_runs(struct cuda_bench *b, const char *kernel, uint32_t first, uint32_t second, uint32_t blocks,
                     uint32_t threads, uint32_t bytes, uint32_t rounds, struct cuda_run run[2]);
 

@@ -42,8 +42,8 @@ enum {
     VERBS_RECEIVES_POSTED_MAX = 32, /* by one doorbell */
 };
 
-/* What a signal leaves in a slot: of the sender (WRITE: the value; ATOMIC: the old value comes here) and of
- * the receiver's ring (IMM: both). */
+/* The bytes that a signal leaves in a slot: of the sender (WRITE: the value; ATOMIC: the old value) or of the
+ * receiver's ring (IMM: both). */
 struct verbs_slot {
     uint64_t value;
     uint32_t word, add; /* add 1: value is added to the word */
@@ -55,7 +55,7 @@ struct link_verbs {
     struct live_options options;
     const struct live_memory *memory;
     uint32_t rank, rank_count, queue_count;
-    uint32_t queue_depth;   /* as asked: the same on all ranks */
+    uint32_t queue_depth;   /* as the options ask; equal on all ranks */
     uint32_t send_depth;    /* work requests of a QP: one more, for the write that ends a flush */
     uint32_t receive_depth; /* <= queue_depth; 0 but with IMM */
     uint32_t signal_every;
@@ -95,7 +95,7 @@ static int verbs_fail(struct link_verbs *v, const char *text)
     return -EIO;
 }
 
-/* A work request that was only flushed is a consequence; what broke the QP came first. */
+/* A flushed work request is a consequence; the request that broke the QP came first. */
 static int verbs_completion_fail(struct link_verbs *v, const struct verbs_qp *qp, const struct ibv_wc *wc)
 {
     char text[sizeof v->link.failure], what[200], event[64] = "";
@@ -209,7 +209,7 @@ static int verbs_ring(struct link_verbs *v, struct verbs_qp *qp)
     return rc ? verbs_post_fail(v, qp, rc) : 0;
 }
 
-/* Whether so many more work requests fit beside those that may be outstanding.  When not: 0 or an error. */
+/* Whether this many more work requests fit into the QP besides the outstanding ones.  If not: 0 or an error. */
 static bool verbs_room(struct link_verbs *v, struct verbs_qp *qp, uint32_t count, uint32_t outstanding_max, int *rc)
 {
     *rc = 0;
@@ -470,8 +470,8 @@ static const struct live_link_ops verbs_ops = {
 
 /* ---- construction -------------------------------------------------------------------------------------- */
 
-/* What a rank tells the others, followed by the number of its QP for each [peer][queue].  A rank that could
- * not prepare says why, so that all of them end with the same error. */
+/* A rank's message to the others, followed by the number of its QP for each [peer][queue].  A rank that could not
+ * prepare gives the reason, so that all ranks end with one error. */
 struct verbs_hello {
     char failure[240];
     uint64_t memory, memory_bytes, ring;

@@ -34,7 +34,7 @@ struct ofi_signals {
 void ofi_signals_hold(struct ofi_signals *s);
 void ofi_signals_release(const struct ofi_signals *s);
 
-/* What carries a signal. */
+/* The operation that carries a signal. */
 enum ofi_carrier {
     OFI_CARRY_WRITE,   /* an 8-byte RMA write of the value: where words are placed at once */
     OFI_CARRY_ATOMIC,  /* an atomic sum of the difference */
@@ -43,7 +43,7 @@ enum ofi_carrier {
 
 enum { OFI_TOKEN_BYTES = 16 };
 
-/* What small operations send from and messages arrive in; lies in registered memory.
+/* A buffer in registered memory: small operations send from it, and messages arrive in it.
  *
  * Anybody who reaches the port can send messages.  A receiver believes a message only if it has this size, names a
  * peer as its sender, carries the token that this peer told everyone through the bootstrap, and names a signal word;
@@ -88,7 +88,7 @@ struct ofi_port {
     char *names; /* how the names of the ranks' shared-memory objects begin; NULL: there are none */
 };
 
-/* Where this rank runs among the others, and what they agreed on. */
+/* This rank's place among the others, and the settings that all agreed on. */
 struct ofi_place {
     bool one_host;                     /* all ranks on this host */
     uint32_t local_rank;               /* among those of this host */
@@ -99,7 +99,7 @@ struct ofi_place {
 bool ofi_place_find(struct ofi_place *place, struct bootstrap *b, GError **error);
 void ofi_place_clear(struct ofi_place *place);
 
-/* What a rank tells the others about its endpoint. */
+/* A rank's message to the others about its endpoint. */
 enum { OFI_NAME_BYTES = 256, OFI_PROVIDER_BYTES = 64, OFI_FAILURE_BYTES = 256 };
 struct ofi_card {
     char failure[OFI_FAILURE_BYTES]; /* "": none */

@@ -1,7 +1,7 @@
 /* ofi_port.c - choosing a libfabric provider, opening an endpoint, registering memory, exchanging addresses.
  *
- * Knows providers by what they say they can do, but for two things that they do not say: which of them place
- * an 8-byte word at once, and whose endpoints have a name in the file system. */
+ * Knows providers by the capabilities that they report.  Two facts are not reported and stand here: which providers
+ * place an 8-byte word at once, and which endpoints have a name in the file system. */
 #ifdef HAVE_OFI
 #    include "replay/links/ofi.h"
 

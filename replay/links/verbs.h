@@ -15,7 +15,7 @@
 enum {
     VERBS_NICS_MAX = 4,
     VERBS_BATCH_MAX = 32,       /* work requests of one doorbell */
-    VERBS_SOFT_ROCE = 0xffffff, /* what rdma_rxe gives as its vendor */
+    VERBS_SOFT_ROCE = 0xffffff, /* the vendor ID of rdma_rxe */
     VERBS_RETRIES = 6,          /* of a packet before its QP gives up; soft-RoCE takes 7 for "for ever" */
 };
 

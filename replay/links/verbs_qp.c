@@ -1,6 +1,6 @@
 /* verbs_qp.c - RC queue pairs: making, connecting and describing them.
  *
- * Knows nothing of what is posted to them. */
+ * Knows nothing of posted requests. */
 #ifdef HAVE_VERBS
 #    include "replay/links/verbs.h"
 
@@ -11,7 +11,7 @@ enum {
     VERBS_TIMEOUT_EXPONENT_MIN = 12,
     /* 17 ms; with shorter ones a busy host would be taken for a dead one */
     VERBS_TIMEOUT_EXPONENT_MAX = 18,  /* 1.07 s: longer than full queues of a slow link delay an answer */
-    VERBS_TIMEOUT_EXPONENT_SOFT = 24, /* 69 s: the same of soft-RoCE */
+    VERBS_TIMEOUT_EXPONENT_SOFT = 24, /* 69 s: the limit for soft-RoCE */
     VERBS_READS_MAX = 16,             /* atomics in flight of one QP */
     VERBS_RNR_TIMER = 5,              /* 60 us until a receiver without receive requests is asked again */
     VERBS_RNR_RETRIES_FOREVER = 7,    /* the receiver lives: waiting for it has the world's own timeout */

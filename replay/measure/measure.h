@@ -54,11 +54,11 @@ struct measure {
     /* of the rank, while it runs */
     struct live_world *store_world;  /* all ranks by shared memory; NULL: they are on several hosts */
     struct live_world *link_world;   /* all ranks by the link */
-    struct live_world *atomic_world; /* the same, signals by fetch-and-add; NULL: not asked or not there */
+    struct live_world *atomic_world; /* the link with signals by fetch-and-add; NULL: not asked for or not there */
     bool alone;                      /* this benchmark runs on rank 0 only */
-    uint8_t *sums;                   /* what measure_sum() makes, MEASURE_AREA_BYTES; NULL before the first */
+    uint8_t *sums;                   /* the target of measure_sum(), MEASURE_AREA_BYTES; NULL before its first call */
     struct measure_loop *loop;       /* rows of measure_loop_run(); NULL before the first */
-    uint64_t serial;                 /* grows alike on all ranks; what signal words become */
+    uint64_t serial;                 /* the next value of signal words; grows alike on all ranks */
     uint32_t pass;                   /* over all benchmarks: one sample of each */
     uint32_t row;                    /* that the next metric of this pass goes to */
     uint32_t *operations;            /* [row of its first metric]: of a sample, found in the first pass */
@@ -80,11 +80,11 @@ bool measure_test_run(struct measure *m, const struct measure_test *test, const 
 /* Touches what rows and stores go to, as this process sees it: the first touch of a page takes microseconds
  * (measure_local.c). */
 bool measure_pages_touch(struct measure *m, GError **error);
-/* What this process does alone: work on rows, steps, polls (measure_local.c). */
+/* Benchmarks of one process alone: work on rows, steps, polls (measure_local.c). */
 bool measure_local_run(struct measure *m, GError **error);
-/* The same work on all ranks at once, as suffix _xN. */
+/* The benchmarks of work, on all ranks at once, with the suffix _xN. */
 bool measure_local_crowd_run(struct measure *m, const char *suffix, GError **error);
-/* Copies of all ranks at once, for as many ranks as there are CPUs: what memory gives. */
+/* Copies by as many ranks at once as there are CPUs: the bandwidth of memory. */
 bool measure_memory_run(struct measure *m, GError **error);
 /* Between two ranks: stores, puts, signals (measure_links.c). */
 bool measure_pair_run(struct measure *m, GError **error);
@@ -93,7 +93,7 @@ bool measure_loop_run(struct measure *m, const char *suffix, GError **error);
 /* Of the heap, behind both areas. */
 uint64_t measure_loop_heap_bytes(uint32_t ranks);
 void measure_loop_free(struct measure_loop *l);
-/* What puts and signals between all ranks take from the CPUs. */
+/* The CPU time of puts and signals between all ranks. */
 bool measure_load_run(struct measure *m, const char *suffix, GError **error);
 /* Between all ranks. */
 bool measure_crowd_run(struct measure *m, const char *suffix, GError **error);
@@ -106,7 +106,7 @@ double measure_now_us(void);
 double measure_turns(const struct measure *m);
 /* Pins this process to the index-th of the CPUs of this host's ranks (modulo their number); was: where it was. */
 bool measure_cpu_pin(const struct measure *m, uint32_t index, cpu_set_t *was, GError **error);
-/* CPU time of this thread: what another process took is not in it. */
+/* CPU time of this thread, without the time of other processes. */
 double measure_cpu_us(void);
 
 #endif

@@ -79,7 +79,7 @@ static bool pass_run(struct measure *m, GError **error)
     return fine && measure_local_crowd_run(m, suffix, error) && measure_crowd_run(m, suffix, error);
 }
 
-/* One pass, and what else its hosts did meanwhile. */
+/* One pass, and the other load of its hosts meanwhile. */
 static bool pass_watch(struct measure *m, uint32_t row_first, struct contention *contention, GError **error)
 {
     struct contention_watch watch;
@@ -207,7 +207,7 @@ struct measure_choice {
 
 static bool cuda_asked(const struct measure *m) { return g_strcmp0(m->command->fabric, "cuda") == 0; }
 
-/* What the options of links come to; those of GPUs are few, and another fabric's do not go with them. */
+/* Checks the options of links.  GPUs have few options, and options of another fabric are refused with them. */
 static bool fabric_check(struct measure *m, const struct measure_choice *choice, GError **error)
 {
     struct live_command *c = m->command;

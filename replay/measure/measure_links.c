@@ -1,4 +1,4 @@
-/* measure_links.c - what links do: streams of stores and puts, ping-pong, incast and all-to-all, by size.
+/* measure_links.c - benchmarks of links: streams of stores and puts, ping-pong, incast and all-to-all, by size.
  *
  * Senders and receivers are workers, stepped by the live world as the kernels' workers are: what is measured
  * is what a kernel gets.  A stream ends when everything is complete at the peers (flush). */
@@ -223,7 +223,7 @@ static bool test_store_to_all(struct measure *m, uint32_t size, uint32_t count, 
     return true;
 }
 
-/* All others to rank 0.  The bandwidth is what comes in there. */
+/* All other ranks write to rank 0.  The bandwidth is that of the bytes that arrive. */
 static bool test_put_incast(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
     const struct bootstrap *b = m->bootstrap;
@@ -267,7 +267,7 @@ static enum worker_step beside_step(struct fabric_worker *w)
 
 static const struct worker_role beside_role = { .step = beside_step };
 
-/* What all ranks did while all of them were at it: from the first's start to the first's end. */
+/* The work of all ranks while all of them ran: from the first start to the first end. */
 struct besides {
     double time_us, rounds;
 };
@@ -311,7 +311,7 @@ static bool beside_run(struct measure *m, struct beside *b, struct fabric_worker
     return fine;
 }
 
-/* Nothing but the work beside: its rounds in a time, and the CPU time of one. */
+/* The background work alone: its rounds in a given time, and the CPU time of one round. */
 struct alone {
     struct besides all;
     double round_cpu_us;
@@ -327,7 +327,7 @@ static bool beside_alone(struct measure *m, struct alone *alone, GError **error)
     return true;
 }
 
-/* CPU time that one operation of a stream from all to all takes from work beside. */
+/* CPU time that one operation of an all-to-all stream takes from background work. */
 static bool stream_beside(struct measure *m, struct stream s, const struct alone *alone, double *lost_us,
                           GError **error)
 {
@@ -351,7 +351,7 @@ static bool stream_beside(struct measure *m, struct stream s, const struct alone
     return true;
 }
 
-/* Bursts: value, of streams_run while nothing is beside; CPU time of one operation, lost by work beside. */
+/* Bursts: the value of streams_run without background work; then the CPU time of one operation, lost by that work. */
 static bool burst_load(struct measure *m, struct stream s, const struct alone *alone, double *value, double *lost_us,
                        GError **error)
 {

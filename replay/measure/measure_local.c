@@ -273,7 +273,7 @@ struct step_worker {
     struct fabric_worker worker;
     uint32_t left;    /* steps until this one ends */
     const bool *over; /* a waiting one ends when this is set */
-    bool *ends;       /* what a counting one sets in the end */
+    bool *ends;       /* the value that a counting worker sets at its end */
 };
 
 static enum worker_step waiting_step(struct fabric_worker *w)
@@ -363,7 +363,7 @@ bool measure_cpu_pin(const struct measure *m, uint32_t index, cpu_set_t *was, GE
     return fine;
 }
 
-/* Ranks 0 and 1 take turns on the same CPU: one waits by yielding until the other has answered. */
+/* Ranks 0 and 1 share one CPU: each waits by yielding until the other has answered. */
 static bool test_switch(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
     (void)size;
@@ -494,7 +494,7 @@ bool measure_local_run(struct measure *m, GError **error)
     return true;
 }
 
-/* What memory gives to all at once, read and written: from the copies of as many ranks as there are CPUs. */
+/* The bandwidth of memory for all ranks at once, read and written, from copies by as many ranks as there are CPUs. */
 static bool test_memory(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
     (void)size;

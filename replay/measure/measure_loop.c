@@ -150,7 +150,7 @@ static uint32_t messages_copy(struct round *r)
     return count;
 }
 
-/* What the experts would do; a kernel's time does not hold it. */
+/* Stands in for the experts' work, which a kernel's time does not contain. */
 static void experts_run(struct round *r)
 {
     for (uint32_t place = 0; place < r->each * r->ranks; place++)

@@ -1,4 +1,4 @@
-/* measure_run.c - takes a sample of a micro-benchmark on all ranks and keeps what they found.
+/* measure_run.c - takes a sample of a micro-benchmark on all ranks and keeps their values.
  *
  * In the first pass a short sample before warms everything up and tells how many operations fill sample_ms.  All ranks
  * get the same mean, and so do the same. */

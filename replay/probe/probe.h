@@ -1,8 +1,9 @@
-/* probe.h - what a host is: its GPUs, NICs and ports, how near they are to each other, and what it is prepared for.
+/* probe.h - a description of a host: its GPUs, NICs and ports, their distances, and the features that it is prepared
+ * for.
  *
  * The same description is filled from sysfs and /proc (this host or a captured one), from NCCL's topology XML, from
- * `nvidia-smi topo -m`, or, its NICs alone, from `ibstat`.  What a source does not tell stays unknown: it is never
- * guessed.  ibnetdiscover's output becomes a network instead (probe_ibnet.h). */
+ * `nvidia-smi topo -m`, or, its NICs alone, from `ibstat`.  A value that a source does not give stays unknown and is
+ * never guessed.  ibnetdiscover's output becomes a network instead (probe_ibnet.h). */
 #ifndef REPLAY_PROBE_PROBE_H
 #define REPLAY_PROBE_PROBE_H
 
@@ -18,14 +19,14 @@ enum { PROBE_DEVICES_MAX = 256, PROBE_BRIDGES_MAX = 16, PROBE_NUMA_UNKNOWN = -1 
 
 enum probe_known { PROBE_UNKNOWN, PROBE_NO, PROBE_YES };
 
-/* What lies between two devices, in the words of `nvidia-smi topo -m`, nearest first. */
+/* The path between two devices, in the words of `nvidia-smi topo -m`, nearest first. */
 enum probe_near {
     PROBE_NEAR_UNKNOWN,
     PROBE_NEAR_C2C,  /* a chip-to-chip link to the CPU, no PCIe */
-    PROBE_NEAR_PIX,  /* at most one PCIe bridge: the same PCIe switch */
+    PROBE_NEAR_PIX,  /* at most one PCIe bridge: one PCIe switch */
     PROBE_NEAR_PXB,  /* several PCIe bridges, not the host's */
-    PROBE_NEAR_PHB,  /* the host bridge: the same root complex */
-    PROBE_NEAR_NODE, /* another root complex of the same NUMA node */
+    PROBE_NEAR_PHB,  /* the host bridge: one root complex */
+    PROBE_NEAR_NODE, /* another root complex of one NUMA node */
     PROBE_NEAR_SYS,  /* the link between sockets */
 };
 const char *probe_near_name(enum probe_near near); /* "PIX", ... */
@@ -66,7 +67,7 @@ struct probe_nic {
     bool bond; /* its ports form a LAG; rate_bps is one port's */
 };
 
-/* A prerequisite of a kind of communication, and what to do where it is not met. */
+/* A prerequisite of a kind of communication, and the remedy if it is not met. */
 struct probe_check {
     const char *topic; /* "gpudirect", "ibgda", "cxi", ... */
     const char *name;
@@ -96,7 +97,7 @@ struct probe_host *probe_smi_parse(const char *text, const char *source_name, GE
 struct probe_host *probe_ibstat_parse(const char *text, const char *source_name, GError **error);
 void probe_host_free(struct probe_host *host);
 
-/* What `ibstat` tells of NICs that host has, by their names, where host does not know it; how many it told of. */
+/* Fills gaps of the host's NICs from `ibstat`, matched by name.  Returns the number of matches. */
 uint32_t probe_nics_complete(struct probe_host *host, const struct probe_host *from);
 
 struct probe_host *probe_host_new(const char *source_name);
@@ -126,8 +127,8 @@ struct probe_part {
 const struct probe_part *probe_part_find(uint16_t vendor, uint16_t device);
 
 /* probe_cluster.c: appends a cluster file ([cluster], [node], [nic], and [network] where net is given) with what the
- * host tells; net may be NULL.  What is not known stays a comment that says what to measure.  include names the cluster
- * file that describes the GPU, or NULL: the one that eptwin ships for it. */
+ * host tells; net may be NULL.  An unknown value becomes a comment that names the measurement to make.  include
+ * names the cluster file that describes the GPU, or NULL: the one that eptwin ships for it. */
 struct probe_ibnet;
 void probe_cluster_append(const struct probe_host *host, const struct probe_ibnet *net, const char *include,
                           GString *out);

@@ -1,7 +1,7 @@
 /* probe_checks.c - whether a host meets what GPUDirect RDMA, IBGDA, GDRCopy, libfabric/CXI and large registrations
  * need.
  *
- * Each check reads one file or variable and says what it found.  What cannot be read is unknown, never met.  The
+ * Each check reads one file or variable and reports its value.  A value that cannot be read is unknown, never met.  The
  * requirements are those of DeepEP's guide to NVSHMEM, of NVIDIA's GPUDirect RDMA documentation, and of the Alps guide
  * to NVSHMEM over libfabric. */
 #include <stdlib.h>
