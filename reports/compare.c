@@ -14,7 +14,7 @@ bool compare_record_predicted(const struct record *record)
     return kind && strcmp(kind, "simulate") == 0;
 }
 
-/* The value of a header key; dashes and underscores mean the same.  "" for absent: an empty option is none. */
+/* The value of a header key; dashes and underscores are equal.  "" for absent: an empty option is none. */
 static const char *compare_header_value(const struct record *record, const char *key)
 {
     const char *value = record_get(record, key);
@@ -70,8 +70,8 @@ static const char *compare_key_digest(const struct record *record, const char *k
     return compare_header_value(record, name);
 }
 
-/* A record that names no keys of its own says nothing by a key that it lacks.  Files are the same by what they hold,
- * where both records say that. */
+/* A key that is absent says nothing in a record that does not list its keys.  Files are compared by their contents'
+ * digests where both records give them. */
 static bool compare_key_same(const struct record *a, const struct record *b, const char *key)
 {
     const char *x = compare_key_value(a, key), *y = compare_key_value(b, key);
@@ -83,7 +83,7 @@ static bool compare_key_same(const struct record *a, const struct record *b, con
     return strcmp(x_plain, y_plain) == 0;
 }
 
-/* What makes every case, for records that do not say what makes theirs: cut ones, or written by hand. */
+/* The keys that make a case, for records that do not list theirs: cut ones, or ones written by hand. */
 static const char compare_keys_of_all[] = "kernel num-ranks num-tokens hidden num-topk num-experts dtype";
 
 static bool compare_of_case(const struct record *record)
@@ -91,7 +91,7 @@ static bool compare_of_case(const struct record *record)
     return g_strcmp0(record_get(record, "kind"), "measure") != 0;
 }
 
-/* What beside its case makes a prediction: the machine, and what is wrong with it. */
+/* The keys that make a prediction besides its case: the machine and its faults. */
 static const char compare_keys_of_machine[] = "cluster set backend fault launch arrival slow";
 
 /* Words of several lists, each once; freed with g_strfreev(). */
@@ -111,7 +111,7 @@ static char **compare_keys_join(const char *const *lists, size_t count)
     return (char **)g_ptr_array_free(keys, FALSE);
 }
 
-/* "routing.npy", or with the digest of what it holds where only that tells the two apart. */
+/* "routing.npy", with its contents' digest where only that tells the two apart. */
 static char *compare_key_text(const struct record *record, const struct record *other, const char *key)
 {
     const char *value = compare_key_value(record, key), *digest = compare_key_digest(record, key);
@@ -145,8 +145,8 @@ static double compare_experts(const struct record *record)
     return g_ascii_strtod(compare_key_value(record, "num-experts"), NULL) - added;
 }
 
-/* Of two predictions: what a setting decides is no other work.  That is how many times experts are placed, and on how
- * many nodes a token's experts lie. */
+/* Keys that a setting decides, so that they are no other work of two predictions: how many times experts are placed,
+ * and on how many nodes a token's experts lie. */
 static bool compare_key_follows(const struct record *a, const struct record *b, const char *key)
 {
     if (!compare_settings_free(a, b)) return false;
@@ -203,8 +203,9 @@ GPtrArray *compare_phases(const struct record *record)
     return phases;
 }
 
-/* Times and bandwidths beside the slowest rank's; not the shares and bounds that explain them.  Of several steps or
- * layers together only the plain time: what _median and the like are over may differ (ranks, layers). */
+/* Further times and bandwidths after the slowest rank's, without the shares and bounds that explain them.  Of
+ * several steps or layers together only the plain time: what _median and the like are over may differ (ranks,
+ * layers). */
 static bool compare_metric_comparable(const char *metric, bool several)
 {
     /* Rates of parts are no results. */

@@ -1,7 +1,7 @@
 /* compare.h - two records of one case side by side: a pure function of the two.
  *
  * One of the records is the prediction (kind: simulate), the other the measurement (any other kind); two records
- * of the same kind are compared as they were given, the second being what the first is held against.
+ * of one kind are compared in the given order: the second is the reference.
  * error_pct is (predicted - measured) / measured: negative when the prediction is too low. */
 #ifndef REPORTS_COMPARE_H
 #define REPORTS_COMPARE_H
@@ -26,12 +26,12 @@ struct compare_row {
     double worst_error_pct;
 };
 
-/* What holds a phase up, as the record says it.  Names are NULL and numbers NAN where it says nothing. */
+/* The bottleneck of a phase, from the record.  Names are NULL and numbers NAN if it has none. */
 struct compare_limit {
     const char *resource;   /* the bottleneck: nic_tx, nvlink_egress, ... or "latency" */
     const char *part;       /* the one: "NIC of rank 0, sending", "leaf0-spine0"; of "latency": the busiest one */
     double busy_pct;        /* its busy share of the slowest rank's time */
-    double bytes, rate_gbs; /* that cross it meanwhile, and what it can carry; NAN: its work is no bytes */
+    double bytes, rate_gbs; /* the bytes that cross it meanwhile, and its rate; NAN if its work is not bytes */
     char bound[64];         /* the tightest bound's name; "" without */
     double bound_us;
     double efficiency_pct; /* bound over the time of the slowest rank; NAN where that is not known */
@@ -54,7 +54,7 @@ struct compare_options {
 struct compare *compare_new(const struct record *a, const struct record *b, const struct compare_options *options,
                             GError **error);
 void compare_free(struct compare *compare);
-/* Whether both are predictions: then the second is what a change would give. */
+/* Whether both are predictions: then the second is the effect of a change. */
 bool compare_what_if(const struct compare *compare);
 /* The row of a metric of a phase for all ranks; NULL where they do not have it in common. */
 const struct compare_row *compare_row_find(const struct compare *compare, const char *phase, const char *metric);
@@ -73,7 +73,7 @@ char *compare_settings_difference(const struct record *a, const struct record *b
 char *compare_value_plain(const char *key, const char *value);
 bool compare_record_predicted(const struct record *record);
 
-/* What a phase costs: the time of its slowest rank, which all wait for ("slowest_us"); of several steps and layers the
+/* The time of a phase: that of its slowest rank, for which all wait ("slowest_us"); of several steps and layers the
  * mean over them of each one's slowest rank.  NAN where the record does not tell. */
 double compare_slowest_us(const struct record *record, const char *phase);
 
@@ -93,36 +93,37 @@ struct compare_spread {
 };
 void compare_spread_find(const double *error_pct, uint32_t count, struct compare_spread *spread);
 
-/* The first sentence: what dispatch and combine, or the first phase, take together by the slowest rank, in one record
- * or in two; nothing where they do not tell. */
+/* The first sentence: the time of dispatch and combine together, or of the first phase, by the slowest rank, in one
+ * record or in two; nothing if they lack it. */
 void compare_verdict_alone_append(const struct record *record, GString *out);
 void compare_verdict_append(const struct compare *compare, GString *out);
-/* The second sentence about two predictions: what they differ in. */
+/* The second sentence about two predictions: their differences. */
 void compare_difference_append(const struct compare *compare, GString *out);
-/* Of one record: the time of each phase and what bounds it, a line each, of at most count_max phases. */
+/* Of one record: a line for each phase with its time and bottleneck, at most count_max lines. */
 void compare_alone_append(const struct record *record, guint count_max, GString *out);
 /* Words: the table of a comparison, and the paragraph that names what limits each phase. */
 void compare_table_append(const struct compare *compare, GString *out);
 void compare_words_append(const struct compare *compare, GString *out);
-/* Whether others worked on the machine of a record while it was measured, and what is to be doubted: a line, or
+/* Whether other programs used the machine during the measurement, and the values that are in doubt: a line, or
  * nothing.  name: of the record, as "measured". */
 void compare_busy_append(const struct record *record, const char *name, GString *out);
 /* A sentence about what limits a phase, between before and after; nothing when the record does not say. */
 void compare_limit_append(const struct record *record, const char *phase, GString *out, const char *before,
                           const char *after);
-/* "NIC of rank 0, sending, 97 % busy", "latency", or "-" where the record says nothing; and what is behind it: "77.4 MB
+/* "NIC of rank 0, sending, 97 % busy", "latency", or "-" if the record has none; and the reason: "77.4 MB
  * at 46.7 GB/s".  Freed by the caller. */
 char *compare_limit_text(const struct compare_limit *limit);
 char *compare_limit_work(const struct compare_limit *limit);
-/* "1.80 times faster" of a time against a second one ratio times as long; "the same", "-"; freed by the caller. */
+/* "1.80 times faster" of a time against another that is ratio times as long; "the same" or "-" without a difference
+ * or ratio; freed by the caller. */
 char *compare_speedup_text(double ratio);
-/* The same of the second value of a row against the first, and "1.20 times" of bandwidths. */
+/* Likewise the second value of a row against the first, and "1.20 times" of bandwidths. */
 char *compare_change_text(const struct compare_row *row);
 /* "time_us" and "logical_rdma_gbs" as "time" and "logical rdma" (the unit stands elsewhere); freed by the caller. */
 char *compare_metric_name(const char *metric);
 /* Whether tables show a row: of a layer only its times, or there would be a wall of rows. */
 bool compare_row_shown(const struct compare_row *row);
-/* What a row is of: "slowest rank", "mean over ranks", "time, rank 3", "logical rdma"; freed by the caller. */
+/* The subject of a row: "slowest rank", "mean over ranks", "time, rank 3", "logical rdma"; freed by the caller. */
 char *compare_row_name(const struct compare_row *row);
 /* Four significant digits and the unit; freed by the caller. */
 char *compare_value_text(double value, const char *unit);

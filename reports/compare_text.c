@@ -1,4 +1,4 @@
-/* compare_text.c - a comparison in words: the table, what limits each phase, how far a set of errors is off.
+/* compare_text.c - a comparison in words: the table, the bottleneck of each phase, the spread of a set of errors.
  * Knows no files. */
 #include "reports/compare.h"
 
@@ -177,7 +177,7 @@ void compare_limit_append(const struct record *record, const char *phase, GStrin
     g_string_append_printf(out, ".%s", after);
 }
 
-/* What the measurement says about the prediction's bound, where they contradict each other. */
+/* A sentence where the measurement contradicts the prediction's bound. */
 static void compare_contradiction_append(const struct compare *compare, const struct compare_row *row, GString *out)
 {
     struct compare_limit limit;
@@ -265,7 +265,7 @@ static void compare_phase_append(const struct compare *compare, const struct com
     g_string_append(out, ".\n");
 }
 
-/* What bounds a phase in the first and in the second prediction, and whether that is the same part. */
+/* The bottlenecks of a phase in the first and the second prediction, and whether they are one part. */
 static void compare_bounds_append(const struct compare *compare, const char *phase, GString *out)
 {
     struct compare_limit first, second;

@@ -1,4 +1,4 @@
-/* compare_verdict.c - the first sentence about one record or two: what a layer's dispatch and combine cost.
+/* compare_verdict.c - the first sentence about one record or two: the time of a layer's dispatch and combine.
  *
  * A layer takes as long as its slowest rank: of several steps and layers that is the mean over them of each one's.
  * Where a record tells no slowest rank, the mean over ranks stands for it, and the sentence says so. */

@@ -222,7 +222,7 @@ void drawing_alike_set(struct drawing *d, const char *prefix, uint32_t number)
     d->alike = number;
 }
 
-/* The name with the drawn part's number in place of that of its like: "n7.g1" is "n0.g1", but "n7" stays. */
+/* The name with the drawn part's number in place of its sibling's: "n7.g1" is "n0.g1", but "n7" stays. */
 static char *name_alike(const struct drawing *d, const char *name)
 {
     g_auto(GStrv) end = g_strsplit(name, "-", -1);
@@ -302,7 +302,7 @@ static bool word_marked(const char *words, const char *const *marks)
 
 /* ---- layout ---- */
 
-/* Of a long row: the first parts, the last, and what is marked or the end of a marked link by name. */
+/* Keeps of a long row: the first parts, the last, and marked parts or ends of marked links by name. */
 static void row_choose(const struct drawing *d, const struct row *row, const char *const *marks)
 {
     const guint count = row->parts->len;

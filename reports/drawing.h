@@ -1,14 +1,14 @@
-/* drawing.h - parts in rows and the links between them, drawn as one SVG: what `eptwin cluster show` knows of a
- * machine, in a picture.  It knows names, rows and words; it knows no cluster.
+/* drawing.h - parts in rows and the links between them, drawn as one SVG: the picture of a machine for `eptwin
+ * cluster show`.  It knows names, rows and words; it knows no cluster.
  *
  *   caption of a row   [ part ]   [ part ]   +12   [ part ]
  *      words between      |    \ /    |
  *   caption of the next [ part ]   [ part ]
  *
- * A part or a link has a name and may have resources: words such as "nic_tx", by which results call it too.  A mark is
- * a name or a resource.  What a mark names is drawn strongly, and is always on the picture: a long row leaves out
- * others.  The SVG stands alone or in an HTML page: it brings its style, for light and dark, within the class
- * "machine", and says what it shows in <title> and <desc>.  Every text may be hostile: it is escaped. */
+ * A part or a link has a name and may have resources: words such as "nic_tx", which results use too.  A mark is
+ * a name or a resource.  A marked part is drawn strongly and always shown; a long row leaves out others.  The SVG
+ * stands alone or in an HTML page: it brings its style, for light and dark, within the class "machine", and says
+ * what it shows in <title> and <desc>.  Every text may be hostile: it is escaped. */
 #ifndef REPORTS_DRAWING_H
 #define REPORTS_DRAWING_H
 
@@ -18,7 +18,7 @@
 
 typedef struct drawing drawing; /* so that g_autoptr(drawing) knows it */
 
-/* The title is what the machine is called.  The description says in words what is on the picture. */
+/* The title is the machine's name.  The description puts the picture in words. */
 struct drawing *drawing_new(const char *title, const char *description);
 void drawing_free(struct drawing *drawing);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(drawing, drawing_free)
@@ -28,7 +28,7 @@ void drawing_heading_add(struct drawing *drawing, const char *text);
 /* A row below the last one.  caption: its name.  words: more lines below that, divided by '\n', or NULL.  They stand at
  * the left.  class: how its parts look, of "switch", "node", "nic", "pcie", "gpu", "nvlink". */
 uint32_t drawing_row_add(struct drawing *drawing, const char *caption, const char *words, const char *class);
-/* A part at the end of a row.  note: a short second line, or NULL.  tip: what it is, in words.  resources: its names in
+/* A part at the end of a row.  note: a short second line, or NULL.  tip: a description.  resources: its names in
  * results, divided by blanks, or NULL.  Returns its number. */
 uint32_t drawing_part_add(struct drawing *drawing, uint32_t row, const char *name, const char *note, const char *tip,
                           const char *resources);

@@ -20,24 +20,24 @@
 enum fit_kind {
     FIT_COUNT,       /* a header key's whole number */
     FIT_TIME,        /* one row: a time */
-    FIT_FIXED,       /* rows by size: what an operation costs without its bytes */
+    FIT_FIXED,       /* rows by size: the cost of an operation without its bytes */
     FIT_RATE,        /* rows by size: the rate of its bytes */
     FIT_POLL,        /* one row: a signal's way by shared memory, less the step that sees it */
     FIT_LATENCY,     /* one row: a signal's way by the link, less what CPUs take of it */
-    FIT_INTERRUPT,   /* rows by size: what a put costs more that comes alone */
-    FIT_PUT,         /* rows by size: what a put costs without a doorbell, at each size */
-    FIT_LINK_FIXED,  /* rows by size: what streams that wait for the link take beside their bytes */
+    FIT_INTERRUPT,   /* rows by size: the extra cost of a put that comes alone */
+    FIT_PUT,         /* rows by size: the cost of a put without a doorbell, at each size */
+    FIT_LINK_FIXED,  /* rows by size: the time of streams that wait for the link, beyond that of their bytes */
     FIT_LINK_RATE,   /* rows by size: the rate of the longest of these */
-    FIT_LINK_SIGNAL, /* one row: the same for a signal */
-    FIT_LOOP,        /* rows by bytes touched: what an operation costs at each; older records have none */
+    FIT_LINK_SIGNAL, /* one row: the extra cost of a signal */
+    FIT_LOOP,        /* rows by bytes touched: the cost of an operation at each; older records have none */
 };
 
 struct fit_key {
     const char *section, *name;
     enum fit_kind kind;
     const char *phase, *metric; /* of one rank or pair; the metric without _BYTES; of COUNT: the header key */
-    const char *crowd_phase;    /* the same of many ranks, without _xN; NULL: only the above */
-    const char *handed_phase;   /* the same of rows that pass between ranks, before both; NULL: they do not */
+    const char *crowd_phase;    /* the phase of many ranks, without _xN; NULL: only the above */
+    const char *handed_phase;   /* the phase of rows that pass between ranks, preferred to both; NULL: none */
     uint32_t ends;              /* that share a crowd's time: both ends of a put work for it */
 };
 
@@ -76,7 +76,7 @@ static const struct fit_key fit_keys[] = {
 
 /* Costs too small to be seen come out as rates without end; a file needs a number. */
 enum { FIT_RATE_GBS_MAX = 100000, FIT_DOUBT_PCT = 25 };
-static const double FIT_WAITS = 1.5; /* a stream waits for the link that takes so many times its CPU time */
+static const double FIT_WAITS = 1.5; /* a stream waits for the link if it takes this many times its CPU time */
 
 struct fit_work {
     const struct record *record;
@@ -236,7 +236,7 @@ static double fit_value_named(const struct fit_work *work, const char *name)
     return NAN;
 }
 
-/* A line through the points: what it costs without bytes, or the rate of the bytes. */
+/* A line through the points: the cost without bytes, or the rate of the bytes. */
 static bool fit_coefficient(const struct fit_work *work, const struct fit_key *key, const struct fit_point *points,
                             uint32_t count, double *value, GString *comment)
 {
@@ -346,7 +346,7 @@ static double fit_link_slope(const struct fit_point *points, uint32_t count)
     return before ? (last->t - before->t) / (last->n - before->n) : 0;
 }
 
-/* What the streams take beside their bytes, their median; none where bursts pass. */
+/* The median time of streams beyond that of their bytes; none for bursts. */
 static double fit_link_fixed(const struct fit_point *points, uint32_t count, double slope)
 {
     double fixed[FIT_POINTS_MAX];
@@ -417,7 +417,7 @@ static bool fit_by_size_of(struct fit_work *work, const struct fit_key *key, dou
 static const struct record_row *fit_row_find(const struct fit_work *work, const struct fit_key *key,
                                              struct fit_place *place)
 {
-    /* A wait that was not disturbed: what other processes take is no part of the way. */
+    /* A wait that was not disturbed, because other processes' time is not part of the path. */
     char least[64];
     g_snprintf(least, sizeof least, "%s_min", key->metric);
     const bool wait = key->kind == FIT_POLL || key->kind == FIT_LATENCY;
@@ -427,7 +427,7 @@ static const struct record_row *fit_row_find(const struct fit_work *work, const 
     return row ? row : record_find(work->record, place->phase, RECORD_ALL, place->metric);
 }
 
-/* What of a single row's value is not the key's.  Names it. */
+/* The part of a single row's value that belongs to another key; names it. */
 static const char *fit_single_less(const struct fit_work *work, const struct fit_key *key, double *less)
 {
     const double step = fit_value_named(work, "step");

@@ -19,18 +19,18 @@ enum gpu_kind {
     GPU_LAUNCH,     /* a row's time, less twice another's, which is in ns */
     GPU_EACH_TIME,  /* of a rate of operations: the time of as many as factor says */
     GPU_SHORT_ROW,  /* of a rate: the time of a row of one turn, less another row's time */
-    GPU_TURN,       /* rates by size: what each of a row's turns takes beside its bytes and what a row takes */
+    GPU_TURN,       /* rates by size: the time of each of a row's rounds, beyond that of its bytes and of a row */
     GPU_RATE,       /* a row's rate, times factor */
     GPU_MOST,       /* the largest rate of rows whose phase fits the pattern, times factor */
     GPU_MEDIAN,     /* the median of rates of rows whose phase fits the pattern */
     GPU_SHARED,     /* a row's rate, times the median of others whose flows end and by the most of those that do not */
-    GPU_LINE_FIXED, /* rates by size: what a row takes beside its bytes, less another row's time if there is one */
-    GPU_LINE_RATE,  /* rates by size: the rate of its bytes, beside what a row takes */
-    GPU_TURNS_RATE, /* the rate of what is done once more: 1 / (1 / rate - 1 / other rate) */
+    GPU_LINE_FIXED, /* rates by size: the time of a row without its bytes, less another row's time if there is one */
+    GPU_LINE_RATE,  /* rates by size: the rate of its bytes, without the fixed time of a row */
+    GPU_TURNS_RATE, /* the rate of the extra work: 1 / (1 / rate - 1 / other rate) */
     GPU_ROW_LESS,   /* time of a row at the rate of one warp, less that at the most of others */
     GPU_SUMS_RATE,  /* rates of sums by number of rows: the rate of each further row */
-    GPU_SUMS_FIXED, /* of those of two sizes: what a sum takes beside its bytes and its rows */
-    GPU_SUMS_MADE,  /* the same: the rate of the bytes made, beside those of its rows */
+    GPU_SUMS_FIXED, /* from rows of two sizes: the time of a sum beyond that of its bytes and its rows */
+    GPU_SUMS_MADE,  /* from rows of two sizes: the rate of the bytes made, without those of its rows */
     GPU_SHARE_READ, /* of those of factor warps and of one: the rate at which all warps share what they read */
     GPU_SHARE_MADE, /* the same, and what they make */
 };
@@ -40,7 +40,7 @@ struct gpu_key {
     const char *section, *name;
     enum gpu_kind kind;
     const char *phase, *metric; /* of LINE: without its size */
-    const char *other;          /* phase of the other rows, with the same metric where other_metric is NULL */
+    const char *other;          /* phase of the other rows, with this metric if other_metric is NULL */
     const char *other_metric;
     double factor; /* 0: 1 */
 };
@@ -142,7 +142,7 @@ static const struct gpu_key gpu_keys[] = {
       "alone_ld_acquire_sys at=own", "time_ns", 0 },
 };
 
-/* What no row of such a record tells. */
+/* Keys that no row of such a record gives. */
 static const struct {
     const char *section, *name, *why;
 } gpu_untold[] = {
@@ -249,7 +249,7 @@ static bool gpu_median(const struct gpu_work *work, const char *pattern, const c
     return true;
 }
 
-/* What a row of so many bytes takes at a rate, in ns; the slowest rate takes longest. */
+/* The time of a row of size bytes at a rate, in ns; the slowest rate takes longest. */
 static struct gpu_value gpu_time_of(double bytes, const struct gpu_value *rate_gbs)
 {
     return (struct gpu_value){ bytes / rate_gbs->value, bytes / rate_gbs->high, bytes / rate_gbs->low };
@@ -358,7 +358,7 @@ static double gpu_metric_bytes(const char *metric)
     return g_ascii_strtod(metric + strcspn(metric, "0123456789"), NULL);
 }
 
-/* Times of sums by their number of rows: what each row more takes, and what is left without any. */
+/* Times of sums by their number of rows: the time of each further row, and the time without any. */
 static bool gpu_sums_lines(const struct gpu_work *work, const char *phase, const char *metric, struct fit_line line[3])
 {
     struct fit_point points[3][FIT_POINTS_MAX];

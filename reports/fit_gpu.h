@@ -13,7 +13,7 @@
 bool fit_gpu_record(const struct record *record);
 
 /* The text of the cluster file, which the caller frees; NULL and *error when a row is unusable.  path names the record;
- * name is what the cluster is called (NULL: as the GPU); include: the file from which keys come that the record does
+ * name is the cluster's name (NULL: the GPU's); include: the file from which keys come that the record does
  * not
  * tell (NULL: none, the file is then to be completed by hand); doubts (or NULL) gets the names of keys whose interval
  * is

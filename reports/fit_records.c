@@ -48,7 +48,7 @@ static bool fit_rows_match(const struct record *first, const char *first_path, c
     return false;
 }
 
-/* The i-th row of all; of one that is no number anywhere, what stands there instead. */
+/* The i-th row of all; for a row that is no number in some record, its text. */
 static void fit_row_add(struct record *all, struct record *const *records, uint32_t count, uint32_t i, double *values)
 {
     for (uint32_t r = 0; r < count; r++) {

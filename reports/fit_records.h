@@ -1,5 +1,5 @@
 /* fit_records.h - one measurement of a machine from several: a machine's speed drifts, and medians over times that lie
- * apart are not of one slow moment.  Knows records; knows nothing of what their rows mean. */
+ * apart are not of one slow moment.  Knows records, not the meaning of their rows. */
 #ifndef REPORTS_FIT_RECORDS_H
 #define REPORTS_FIT_RECORDS_H
 

@@ -6,7 +6,7 @@
 #include <glib.h>
 #include "reports/record.h"
 
-/* The text with its "# EOF"; free it.  predicted: of the same case, or NULL: without errors. */
+/* The text with its "# EOF"; free it.  predicted: the prediction of this case, or NULL: without errors. */
 GString *open_metrics_text(const struct record *record, const struct record *predicted);
 
 #endif

@@ -5,7 +5,7 @@
  * not finite is "not known": the word nan in CSV, null in JSON, NAN in memory.  Words are one line of UTF-8;
  * what would break the line is replaced when it is set.  CSV is read by libcsv, JSON by jansson; both are
  * written here, where the shortest numbers are.
- * Knows nothing of what the metrics mean. */
+ * Does not know the meaning of the metrics. */
 #include "reports/record.h"
 
 #include <assert.h>
@@ -171,7 +171,7 @@ void record_number_format(char text[RECORD_NUMBER_MAX], double value)
         g_strlcpy(text, "nan", RECORD_NUMBER_MAX);
         return;
     }
-    /* 15 digits always suffice for what was typed in decimal, 17 for any double. */
+    /* 15 digits always suffice for a number typed in decimal, 17 for any double. */
     static const char *const formats[] = { "%.15g", "%.16g", "%.17g" };
     for (size_t i = 0; i < G_N_ELEMENTS(formats); i++) {
         g_ascii_formatd(text, RECORD_NUMBER_MAX, formats[i], value);
@@ -424,7 +424,7 @@ static char *record_row_take(struct record *record, char *const field[RECORD_FIE
     return NULL;
 }
 
-/* What libcsv's callbacks fill while the text is fed line by line. */
+/* The state that libcsv's callbacks fill while the text is fed line by line. */
 struct record_csv {
     struct record *record;
     GPtrArray *fields; /* of the row so far, owned */
@@ -525,7 +525,7 @@ static char *record_json_row_take(struct record *record, const json_t *row)
 {
     static const char *const names[RECORD_FIELDS] = { "phase", "rank", "metric", "value", "unit" };
     char *field[RECORD_FIELDS] = { NULL }, *wrong = NULL;
-    if (json_object_size(row) != RECORD_FIELDS) /* 0 for what is no object */
+    if (json_object_size(row) != RECORD_FIELDS) /* 0 for a value that is no object */
         wrong = g_strdup_printf("expected an object of %s", record_columns);
     for (int i = 0; i < RECORD_FIELDS && !wrong; i++) {
         const json_t *member = json_object_get(row, names[i]);

@@ -1,8 +1,8 @@
 /* record.h - the result record that simulate, replay and measure write and that compare reads.
  *
  * A record is a list of "# key: value" lines (version, seed, every option, cluster, trace, machine) and rows
- * phase,rank,metric,value,unit.  As CSV it looks exactly so; as JSON it has the same content.  Bandwidths
- * never mix: see docs of the metrics in reports/README.md.
+ * phase,rank,metric,value,unit.  As CSV it looks exactly so; as JSON it has equal content.  Kinds of bandwidths
+ * never mix: see the metrics in reports/README.md.
  *
  * Keys, phases, metrics, words and units are one line of UTF-8 (control characters become spaces, white space
  * around them goes); phase and metric are not empty, an empty word becomes "-".  A value that is not finite
@@ -64,7 +64,7 @@ const struct record_row *record_row(const struct record *record, uint32_t index)
 /* First row that matches, or NULL. */
 const struct record_row *record_find(const struct record *record, const char *phase, int32_t rank, const char *metric);
 
-/* The shortest decimal text that reads back as value; "nan" for what is not finite. */
+/* The shortest decimal text that reads back as value; "nan" for a value that is not finite. */
 enum { RECORD_NUMBER_MAX = 32 };
 void record_number_format(char text[RECORD_NUMBER_MAX], double value);
 /* Whether text is a decimal number with a finite value; *value gets it. */
@@ -82,11 +82,12 @@ bool record_format_parse(const char *name, enum record_format *format, GError **
 /* Only the first two: for tables that are no case. */
 bool record_table_format_parse(const char *name, enum record_format *format, GError **error);
 
-/* Writes to path ("-": standard output): beside it first, then renamed, so that a failure leaves nothing. */
+/* Writes to path ("-": standard output): to a temporary file first, which is then renamed, so that a failure leaves
+ * nothing. */
 bool record_write(const struct record *record, const char *path, enum record_format format, GError **error);
 /* Reads CSV or JSON (told by the first character). "-": standard input. NULL and *error on failure. */
 struct record *record_read(const char *path, GError **error);
-/* The same from text in memory (a NUL stands at its end); source names it in messages. */
+/* Reads text in memory (a NUL stands at its end); source names it in messages. */
 struct record *record_parse(const char *source, const char *text, size_t size_bytes, GError **error);
 
 #endif

@@ -1,7 +1,7 @@
 /* report.h - records as something to look at: one HTML page that needs nothing else, or text for a terminal.
  *
- * A case is a prediction and a measurement of the same thing, where both were given, or one record alone.
- * Pure: the same records give the same bytes. */
+ * A case is a prediction and its measurement, where both were given, or one record alone.
+ * Pure: equal records give equal bytes. */
 #ifndef REPORTS_REPORT_H
 #define REPORTS_REPORT_H
 
@@ -20,21 +20,21 @@ struct report_series {
 };
 
 struct report_case {
-    char *title; /* no two cases of a report have the same */
+    char *title; /* unique in a report */
     struct report_series series[2];
     int series_count;
     struct compare *compare; /* of the two series; NULL for one */
     bool title_differs;      /* the title says what two predictions differ in */
 };
 
-/* Makes cases of the records, which they borrow (paths too): every measurement with the first prediction of the same
- * case; of predictions that are left, each with the first one of the same work; what is left alone.  Free with
+/* Makes cases of the records, which they borrow (paths too): every measurement with the first prediction of its
+ * case; each remaining prediction with the first one of equal work; each other record alone.  Free with
  * g_ptr_array_unref(). */
 GPtrArray *report_cases_new(const struct record *const *records, const char *const *paths, guint count);
 
 /* Gives all cases their titles. */
 void report_titles_set(GPtrArray *cases);
-/* What all of several cases have in common, in words; "" for one.  Free it. */
+/* The common facts of several cases, in words; "" for one case.  Free it. */
 char *report_common(const GPtrArray *cases);
 
 /* Phases of a case that have a metric of this name, or, when it ends in '_', one that starts so; in order, at most
@@ -54,7 +54,7 @@ double report_slowest_us(const struct record *record, const char *phase);
 /* How many of a case's series explain its times: two where both are predictions. */
 int report_explaining(const struct report_case *c);
 
-/* Who makes a page knows the machine that a record is of: a new drawing of it, or NULL. */
+/* A new drawing of the machine of a record, or NULL.  The maker of a page supplies this function. */
 struct report_machines {
     struct drawing *(*draw)(void *context, const struct record *record);
     void *context;
@@ -64,7 +64,7 @@ struct report_machines {
  * it. */
 GString *report_html(const GPtrArray *cases, const GPtrArray *sweeps, const struct report_machines *machines,
                      const char *version);
-/* The same for a terminal, width columns wide. */
+/* The report for a terminal, width columns wide. */
 GString *report_text(const GPtrArray *cases, int width);
 
 extern const char report_style[]; /* of the page: CSS */

@@ -96,7 +96,7 @@ static void html_errors(const struct report_case *c, GString *out)
     report_html_table_end(out);
 }
 
-/* What each kind of bandwidth counts, for who reads the table. */
+/* The bytes that each kind of bandwidth counts, for readers of the table. */
 static const char *html_bandwidth_meaning(const char *metric)
 {
     static const struct {
@@ -183,7 +183,7 @@ static void html_text(GString *out, const char *text)
     svg_escape_append(out, joined);
 }
 
-/* Paragraphs of lines; what stands before the first colon is strong.  An indented line belongs to the one before. */
+/* Paragraphs of lines; the text before the first colon is strong.  An indented line belongs to the one before. */
 static void html_paragraphs(const char *words, GString *out)
 {
     g_auto(GStrv) lines = g_strsplit(words, "\n", -1);
@@ -235,7 +235,7 @@ static void html_verdict(const struct report_case *c, bool titled, GString *out)
     else if (titled) g_string_append(out, "<h2>Times and bandwidths</h2>\n"); /* of operations none decides */
 }
 
-/* All header keys, the series side by side; what differs is marked. */
+/* All header keys, the series side by side; differences are marked. */
 static void html_provenance(const struct report_case *c, GString *out)
 {
     const struct report_series *last = &c->series[c->series_count - 1];
@@ -494,7 +494,7 @@ static void html_sweeps(const GPtrArray *sweeps, bool titled, GString *out)
     }
 }
 
-/* What was run: the one result's title, or what all have in common. */
+/* The title of the one result, or the common facts of all. */
 static char *html_title(const GPtrArray *cases, const GPtrArray *sweeps)
 {
     const guint count = sweeps ? sweeps->len : 0;

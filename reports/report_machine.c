@@ -1,5 +1,5 @@
-/* report_machine.c - the machine that a case's prediction is of, with the parts marked that bound it.  Who makes the
- * page hands the drawing in: this file knows the words of records, and no cluster. */
+/* report_machine.c - the machine that a case's prediction is of, with the parts marked that bound it.  The caller
+ * supplies the drawing: this file knows the words of records, and no cluster. */
 #include "reports/report_plot.h"
 
 #include <string.h>
@@ -18,8 +18,8 @@ static bool mark_add(GPtrArray *marks, const struct drawing *drawing, const char
     return true;
 }
 
-/* What bounds a phase: its busiest resource, of links the one; where none is busy for half of the time, what its
- * longest bound is of.  A latency is no part: it is said, not marked. */
+/* The bottleneck of a phase: its busiest resource (of links, the one link); if none is busy for half of the time,
+ * the part of its longest bound.  A latency is no part: it is said, not marked. */
 static const char *phase_mark(const struct record *record, const char *phase, GPtrArray *marks,
                               const struct drawing *drawing)
 {

@@ -178,8 +178,8 @@ void report_plot_times(const struct report_case *c, GString *out)
 
 /* ---- bounds, busy shares ---- */
 
-/* Metrics of a phase (for all ranks) of those that explain that are prefix..suffix and more than 0 in one of them: what
- * is 0 has no part in it. */
+/* Metrics of a phase (for all ranks) of those that explain that are prefix..suffix and more than 0 in one of them: a
+ * metric of 0 has no part in it. */
 static GPtrArray *explaining_metrics(const struct report_case *c, const char *phase, const char *prefix,
                                      const char *suffix)
 {

@@ -32,7 +32,7 @@ enum {
 void report_figures_begin(GString *out, const char *heading, const char *note);
 void report_figures_begin_many(GString *out, const char *heading, const char *note);
 void report_figures_end(GString *out);
-/* One figure: caption above, the drawing of that height, label for who cannot see it. */
+/* One figure: the caption above, the drawing of that height, a label for screen readers. */
 void report_figure_begin(GString *out, const char *caption, double height, const char *label);
 void report_figure_end(GString *out);
 /* The colours of the case's series, in a line, where there are two. */
@@ -53,7 +53,7 @@ char *report_name_fit(const char *name, glong letters);
 void report_html_verdict(GString *out, const char *text, bool titled);
 void report_html_cell(GString *out, const char *class, const char *text);
 void report_html_number(GString *out, char *text); /* takes text */
-/* A table that moves sideways where it is too wide.  name: what it holds, to who cannot see it.  format: a letter a
+/* A table that scrolls sideways if it is too wide.  name: its label for screen readers.  format: a letter a
  * column, 'l' or 'r' as it is aligned; a column of ' ' is left out. */
 void report_html_table_begin(GString *out, const char *name, const char *format, const char *const *titles);
 void report_html_table_end(GString *out);

@@ -1,4 +1,5 @@
-/* report_ranks.c - plots over ranks and over layers: who is slow, and where.  Knows nothing of the page around. */
+/* report_ranks.c - plots over ranks and over layers: which rank is slow, and where.  Knows nothing of the page
+ * around. */
 #include "reports/report_plot.h"
 
 #include <math.h>

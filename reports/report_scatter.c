@@ -30,7 +30,7 @@ static guint scatter_range(const GPtrArray *cases, double *least, double *most)
     return count;
 }
 
-/* Where predicted is so many times the measured. */
+/* The line where predicted is this many times the measured value. */
 static void scatter_diagonal(const struct svg_scale *x, const struct svg_scale *y, double factor, const char *class,
                              GString *out)
 {

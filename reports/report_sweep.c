@@ -19,7 +19,7 @@ enum {
     CAPTION_VALUES = 20
 };
 
-/* What the figures show of the points: a phase's time, or the sum of several. */
+/* The value that figures show of the points: a phase's time, or the sum of several. */
 struct sweep_measure {
     const struct sweep_table *table;
     int phase[2];
@@ -341,13 +341,13 @@ static GArray *front_find(const struct sweep_measure *m, const GPtrArray *points
     return dots;
 }
 
-/* What the kernels are told, as against what they work on. */
+/* Settings of the kernels, not properties of their work. */
 static bool is_launch(const char *name)
 {
     return strcmp(name, "num-sms") == 0 || g_str_has_suffix(name, "-chunk") || g_str_has_suffix(name, "-buffer");
 }
 
-/* Points by what they work on: a front each. */
+/* Points by their work: a front each. */
 static void works_gather(const struct sweep_table *table, GPtrArray *works, GPtrArray *captions)
 {
     g_autoptr(GHashTable) places = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
@@ -531,7 +531,7 @@ static char *range_text(double least, double most, char *(*text)(double))
 
 static char *us_text(double us) { return compare_value_text(us, "us"); }
 
-/* What the best settings take, and gain over the baseline. */
+/* The time of the best settings, and their gain over the baseline. */
 static void verdict(const struct sweep_measure *m, bool titled, GString *out)
 {
     g_autofree char *work = names_of(m->table, true), *settings = names_of(m->table, false);
@@ -611,7 +611,7 @@ static void options_list(const struct sweep_table *table, GString *out)
     g_string_append(out, "</details>\n");
 }
 
-/* What all points have of an option, NULL for none. */
+/* The value of an option that all points share, or NULL. */
 static const char *option_of(const struct sweep_table *table, const char *key)
 {
     for (guint i = 0; i < table->options->len; i++) {
@@ -622,7 +622,7 @@ static const char *option_of(const struct sweep_table *table, const char *key)
     return NULL;
 }
 
-/* "; normal kernels, 16 ranks, routing.ept, on h800-cx7": what all points ran, where the file says it. */
+/* "; normal kernels, 16 ranks, routing.ept, on h800-cx7": the common run of all points, if the file gives it. */
 static void title_options_append(const struct sweep_table *table, GString *title)
 {
     static const struct {

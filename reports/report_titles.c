@@ -1,8 +1,9 @@
-/* report_titles.c - what the results of a report are called: by what tells them apart, and what all have in common.
+/* report_titles.c - the titles of a report's results, from their differences, and of the report, from their common
+ * facts.
  *
  * One result is named by the options that people name a case by.  Of several, those that all have alike stand once on
- * top of the page; each is named by those in which it differs, whatever option or key that is.  Results that differ in
- * none get the name of their file, and a number where that is the same too. */
+ * top of the page; each is named by those in which it differs, whatever option or key that is.  Results that differ
+ * in none get the name of their file, and a number if that is equal too. */
 #include "reports/report.h"
 
 #include <string.h>
@@ -34,7 +35,7 @@ static const struct {
     { "num-sms", "$ SMs", false },
 };
 
-/* How a record came about, and what else its host did meanwhile, is no name for it. */
+/* The origin of a record and the other load of its host are no name for it. */
 static bool key_names(const char *key)
 {
     static const char *const others[] = {
@@ -79,7 +80,7 @@ static const char *case_value(const struct report_case *c, const char *key)
 }
 
 /* What a record of several steps or layers has of "step" and "layer" is where they begin, and without a trace they say
- * nothing.  What two predictions differ in is no name for both. */
+ * nothing.  A difference of two predictions is no name for both. */
 static const char *case_value_said(const struct report_case *c, const char *key)
 {
     if (report_explaining(c) == 2 &&
@@ -178,7 +179,7 @@ static void title_settle(struct report_case *c, GHashTable *taken)
     g_hash_table_add(taken, c->title);
 }
 
-/* Of several results that of two predictions is named by what these differ in. */
+/* Among several results, one of two predictions is named by their difference. */
 static void title_difference(struct report_case *c)
 {
     g_autofree char *difference = c->compare && compare_what_if(c->compare)

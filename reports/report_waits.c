@@ -80,7 +80,7 @@ static void cells_draw(const struct wait_matrix *m, double most, bool ratio, GSt
     g_string_append(out, "</g>\n");
 }
 
-/* Numbers of ranks beside and below the map. */
+/* Numbers of ranks to the left of the map and below it. */
 static void ranks_draw(const struct wait_matrix *m, GString *out)
 {
     struct svg_scale scale;
@@ -131,7 +131,7 @@ static void map_draw(const struct wait_matrix *m, const char *caption, double mo
     report_figure_end(out);
 }
 
-/* ---- who is waited for ---- */
+/* ---- awaited ranks ---- */
 
 struct waited {
     guint rank;

@@ -130,7 +130,7 @@ void svg_text_apart(GString *out, struct svg_texts *texts, double x, double y, c
 
 /* ---- scales ---- */
 
-/* What a part can do; other values break arithmetic. */
+/* Whether a value can be drawn; others break the arithmetic. */
 static bool value_sane(double value) { return value > 1e-30 && value < 1e30; }
 
 /* The round number at or above a distance: 1, 2 or 5 times a power of ten. */
@@ -170,7 +170,7 @@ void svg_scale_range(struct svg_scale *scale, double pixel_from, double pixel_to
 {
     assert(tick_count > 0 && tick_count < SVG_TICKS_MAX / 2);
     double span = most - least;
-    if (span > most * 1e-6 && span < 0.05 * most) { /* so close that they are the same to a reader */
+    if (span > most * 1e-6 && span < 0.05 * most) { /* so close that a reader cannot tell them apart */
         const double middle = (least + most) / 2;
         span = 0.05 * most;
         least = middle - span / 2;

@@ -23,7 +23,7 @@ struct svg_scale {
 
 void svg_escape_append(GString *out, const char *text);
 
-/* label says what is drawn to who cannot see it. */
+/* label describes the drawing for screen readers. */
 void svg_begin(GString *out, double width, double height, const char *label);
 void svg_end(GString *out);
 
@@ -38,7 +38,7 @@ void svg_path_end(GString *out, const char *class);
 /* anchor: "start", "middle" or "end". */
 void svg_text(GString *out, double x, double y, const char *class, const char *anchor, const char *text);
 
-/* A number with so many significant digits (1 to 9), never with an exponent: "1380", "0.05", "250k" from 100000 on.
+/* A number with 1 to 9 significant digits, never with an exponent: "1380", "0.05", "250k" from 100000 on.
  * "-" if it is not finite. */
 void svg_number_text(char *text, size_t text_size, double value, int digits);
 /* At most so wide is a small text of the page, in whatever of its fonts. */

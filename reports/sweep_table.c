@@ -106,7 +106,7 @@ static double cell_number(const char *cell)
     return record_number_parse(cell, &value) ? value : NAN;
 }
 
-/* A row's point: the last one where it is the same, else a new one. */
+/* The point of a row: the last one if it has this number, else a new one. */
 static struct sweep_point *row_point(struct sweep_table *table, char **cell, GHashTable *by_values)
 {
     GString *key = g_string_new(NULL);
@@ -153,12 +153,12 @@ static void row_survey(struct sweep_table *table, char **cell, const struct colu
     }
 }
 
-/* All rows twice: what phases there are, then the points. */
+/* Reads all rows twice: for the phases, then for the points. */
 static void rows_read(struct sweep_table *table, char **line, const struct columns *c)
 {
     g_autoptr(GHashTable) by_values = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     for (int pass = 0; pass < 2; pass++)
-        for (char **l = line; *l && l[1]; l++) { /* what has no end of line was cut */
+        for (char **l = line; *l && l[1]; l++) { /* a line without its end was cut */
             g_auto(GStrv) cell = g_strsplit(*l, ",", 0);
             if (g_strv_length(cell) != c->count) continue;
             if (pass == 0) row_survey(table, cell, c);

@@ -15,9 +15,9 @@ struct sweep_point {
 
 struct sweep_table {
     char *source;       /* the file */
-    char *baseline;     /* what speedups are against, "num-sms=24"; "" */
-    GPtrArray *options; /* char *: what all points share, "kernel: normal" */
-    GPtrArray *names;   /* char *: what was swept, from the outer loop to the inner */
+    char *baseline;     /* the baseline of speedups, "num-sms=24"; "" */
+    GPtrArray *options; /* char *: a fact that all points share, "kernel: normal" */
+    GPtrArray *names;   /* char *: the swept names, from the outer loop to the inner */
     char **work;        /* NULL-terminated: those of them that say what there is to do */
     GPtrArray *phases;  /* char *, in their order */
     GPtrArray *points;  /* struct sweep_point * that could be simulated */
@@ -41,7 +41,7 @@ bool sweep_table_is_work(const struct sweep_table *table, int name);
 GPtrArray *sweep_table_values(const struct sweep_table *table, int name);
 /* A value's number, "25GB/s" is 25; NAN where it begins with none. */
 double sweep_value_number(const char *value);
-/* Whether all values of a name are numbers with the same unit behind. */
+/* Whether all values of a name are numbers with one unit. */
 bool sweep_table_numeric(const struct sweep_table *table, int name);
 
 #endif

@@ -1,5 +1,5 @@
-/* text_table.c - lays out a table of words.  Knows nothing of what they say; control characters of theirs, which
- * could drive a terminal, come out as question marks. */
+/* text_table.c - lays out a table of words.  Does not know their meaning.  Control characters, which could drive a
+ * terminal, become question marks. */
 #include "reports/text_table.h"
 
 #include <assert.h>

@@ -1,5 +1,5 @@
-/* wait_matrix.h - whom the ranks of a record waited for in a phase: its rows "waits_us", a list a rank, as a matrix,
- * and what the matrix looks like whichever rank stands out in it. */
+/* wait_matrix.h - how long the ranks of a record waited for each other in a phase: its rows "waits_us", a list a
+ * rank, as a matrix, and the shape of the matrix, whichever rank stands out in it. */
 #ifndef REPORTS_WAIT_MATRIX_H
 #define REPORTS_WAIT_MATRIX_H
 
@@ -22,7 +22,7 @@ double wait_matrix_most_us(const struct wait_matrix *m); /* 0 of nothing */
 /* mean[peer]: the mean over the other ranks that wait for the peer longer than above_us; NAN where none does. */
 void wait_matrix_awaited(const struct wait_matrix *m, double above_us, double *mean_us);
 
-/* What a matrix looks like, whichever rank stands out: how long the others wait for a rank ("awaited"), how long a rank
+/* The shape of a matrix, whichever rank stands out: how long the others wait for a rank ("awaited"), how long a rank
  * waits for the others ("waiting"), the means over these, of the rank of which that is the longest, the median, and
  * the shortest; and of the longest and the shortest wait of each rank the median over ranks.  In percent of the phase's
  * time on the median rank.  A wait of a rank for itself does not count. */

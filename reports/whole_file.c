@@ -1,5 +1,5 @@
 /* whole_file.c - whole files, read with a limit, decompressed where zstd has compressed them, and written by
- * new_file.c.  Knows nothing of what they hold. */
+ * new_file.c.  Does not know their contents. */
 #include "reports/whole_file.h"
 
 #include <assert.h>
@@ -11,7 +11,7 @@
 #include "sim/unzstd.h"
 
 enum { PART_BYTES = 16384, PLAIN_BYTES_FREE = 4 << 20, PLAIN_TIMES_MAX = 100 };
-/* Of JSON: what a few bytes may hold, and how many each further byte. */
+/* Of JSON: the number of values that a few bytes may hold, and that each further byte may add. */
 enum { VALUES_FREE = 1 << 20, VALUES_TIMES_MAX = 4 };
 
 bool whole_file_write(const char *path, const char *text, size_t size_bytes, GError **error)
@@ -42,7 +42,7 @@ static bool bytes_read(void *context, uint64_t offset, void *buffer, size_t size
     return true;
 }
 
-/* What a few bytes may stand for; more than that takes a file of its size. */
+/* The size that a few compressed bytes may expand to; a larger one needs a larger file. */
 static size_t plain_max(const GByteArray *from, size_t size_max)
 {
     return MIN(size_max, MAX((size_t)PLAIN_BYTES_FREE, (size_t)from->len * PLAIN_TIMES_MAX));

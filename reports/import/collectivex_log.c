@@ -1,6 +1,7 @@
 /* collectivex_log.c - case attempts of CollectiveX (SemiAnalysisAI/InferenceX), JSON of a case over a ladder of tokens.
  * Its components are calls of dispatch and combine that begin drained, the slowest rank of each; its pair period is
- * what a loop of both takes a turn; its floors are the kernels of the rank that came last.  The median is read. */
+ * the time of one round of a loop of both; its floors are the kernels of the rank that came last.  The median is
+ * read. */
 #include "reports/import/import.h"
 
 #include <string.h>

@@ -21,7 +21,7 @@ static const char counted_normal[] = "logical: local tokens included, metadata n
 static const char counted_ll[] = "all places of top-k, own rank included";
 static const char timed_kernel[] = "kernel", timed_call[] = "call between events";
 
-/* What is known of a run before its results: from its command line or its [config] line.  0: not stated. */
+/* Facts about a run before its results, from its command line or its [config] line.  0: not stated. */
 struct known {
     uint32_t processes, nodes, tokens, hidden, topk, experts, groups;
     bool groups_stated, nvlink_disabled;
@@ -134,7 +134,7 @@ static bool layout_take(struct v1_state *s, struct import_log *log, const char *
     return true;
 }
 
-/* One piece of what follows the chunks; returns what is behind it, or NULL. */
+/* One piece of the text after the chunks; returns the remainder, or NULL. */
 static const char *tuning_piece(const char *at, struct tuning *t)
 {
     double a, b;
@@ -461,8 +461,8 @@ static bool v1_line(void *state, struct import_log *log, const char *line)
            ll_take(s, log, line) || other_take(line);
 }
 
-/* What is left has no "Best" line.  After the BF16 dispatch comes combine, after the FP8 one BF16; else it is not
- * said. */
+/* The remaining lines have no "Best" line.  After the BF16 dispatch comes combine, after the FP8 one BF16; else it
+ * is not said. */
 static void v1_end(void *state, struct import_log *log)
 {
     struct v1_state *s = state;

@@ -1,5 +1,5 @@
-/* import.c - a log line by line, or document by document: who knows it, what nobody knows, and rows in memory.
- * Knows no program's format; those stand in *_log.c. */
+/* import.c - a log line by line, or document by document: the reader that knows each, unknown lines, and rows in
+ * memory. Knows no program's format; those stand in *_log.c. */
 #include "reports/import/import.h"
 
 #include <math.h>
@@ -135,7 +135,7 @@ void import_row_number(struct import_row *row, enum import_number number, double
     row->number[number] = isfinite(value) && value > 0 ? value : NAN;
 }
 
-/* Everything that makes two rows the same case and phase. */
+/* The fields by which two rows are of one case and phase. */
 static char *row_key(const struct import_row *row)
 {
     GString *key = g_string_new(row->source);
@@ -218,7 +218,7 @@ uint32_t import_bus_ranks(double algorithm_gbs, double bus_gbs)
     return doubt < 0.4 && fabs(ranks - round(ranks)) <= doubt + 0.01 ? (uint32_t)round(ranks) : 0;
 }
 
-/* ---- what a log says beside its rows ---- */
+/* ---- facts in a log besides its rows ---- */
 
 void import_log_skip(struct import_log *log, const char *why)
 {
@@ -287,7 +287,7 @@ void import_log_free(struct import_log *log)
 
 /* ---- text ---- */
 
-/* Offers a line to whoever took the line before, then to all others; returns who took it, or -1. */
+/* Offers a line to the reader that took the line before, then to all others; returns the reader that took it, or -1. */
 static int line_offer(void **state, struct import_log *log, const char *line, int last)
 {
     if (last >= 0 && readers[last]->line && readers[last]->line(state[last], log, line)) return last;
@@ -393,7 +393,7 @@ struct import_log *import_log_parse(const char *source, char *text, size_t size_
     return NULL;
 }
 
-/* Where a log tells of a machine and not of a measurement: who reads it; else "". */
+/* The command that reads a log of a machine, not of a measurement; else "". */
 static const char *advice(const struct import_unknown *first)
 {
     static const char *const marks[] = { "<system", "<topology", "# Topology file", "vendid=", "CA '", "GPU0", "==(" };

@@ -80,7 +80,7 @@ enum import_column {
 };
 enum { IMPORT_OPTION_FIRST = IMPORT_KERNEL, IMPORT_OPTION_LAST = IMPORT_MESSAGE };
 
-/* Numbers of a row; NAN where the log has none.  Bandwidths are kept apart by what their bytes are. */
+/* Numbers of a row; NAN where the log has none.  Bandwidths are kept apart by the kind of their bytes. */
 enum import_number {
     IMPORT_US,
     IMPORT_US_MIN,
@@ -126,20 +126,20 @@ struct import_log {
     uint32_t line;    /* where reading stands, from 1 */
     GPtrArray *rows;  /* struct import_row */
     GArray *skips;    /* struct import_skip: measurements that the log has but that say nothing */
-    GPtrArray *notes; /* char *: what whoever uses the rows should know */
+    GPtrArray *notes; /* char *: notes for users of the rows */
     GArray *unknown;  /* struct import_unknown: the first ones */
     uint32_t unknown_count, line_count;
-    const char *counted; /* what line_count counts; NULL: lines */
+    const char *counted; /* the unit of line_count; NULL: lines */
 };
 
 /* Reads path ("-": standard input).  NULL and *error where it cannot be read, is cut JSON, or holds no measurement that
  * a reader knows. */
 struct import_log *import_log_read(const char *path, GError **error);
-/* The same from text in memory (text[size_bytes] is NUL; the text is changed).  A log without rows is no error here. */
+/* Reads text in memory (text[size_bytes] is NUL; the text is changed).  A log without rows is no error here. */
 struct import_log *import_log_parse(const char *source, char *text, size_t size_bytes, GError **error);
 void import_log_free(struct import_log *log);
 
-/* One row for the ranks and repetitions of the same case and phase: medians over ranks of each rank's median, the least
+/* One row for the ranks and repetitions of one case and phase: medians over ranks of each rank's median, the least
  * minimum, the greatest maximum.  Rows of a matrix (with a peer) and sums over ranks stay as they are.  The result owns
  * its rows. */
 GPtrArray *import_rows_merge(const GPtrArray *rows);

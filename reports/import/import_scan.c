@@ -1,4 +1,4 @@
-/* import_scan.c - lines of logs: cleaned of what terminals and launchers add, matched, split.
+/* import_scan.c - lines of logs: cleaned of additions by terminals and launchers, matched, split.
  * Knows no program's format. */
 #include "reports/import/import.h"
 

@@ -48,7 +48,7 @@ static void stream_become(struct import_row *row)
     g_clear_pointer(&row->cell[IMPORT_METRIC], g_free);
 }
 
-/* Puts one option into its column; says how often, and the first time instead of what. */
+/* Puts one option into its column; reports how often, and the first time which text it replaced. */
 static void option_fill(const GPtrArray *rows, const struct import_given *given, int column, GString *said)
 {
     uint32_t count = 0;

@@ -22,7 +22,7 @@ void import_table_append(const GPtrArray *rows, const struct import_given *given
  * Arrays of rows, in the order of the log. */
 GPtrArray *import_cases(const GPtrArray *rows);
 
-/* What was read from log: tools, rows, cases, what is not stated, what was left out, unknown lines. */
+/* A summary of the log: tools, rows, cases, missing facts, omitted and unknown lines. */
 void import_summary_append(const struct import_log *log, const GPtrArray *rows, GString *out);
 /* A line a case: its number, where it stands, its options and phases. */
 void import_cases_append(const GPtrArray *cases, GString *out);

@@ -1,7 +1,7 @@
 /* json_stream.h - a JSON document of any length, value by value, in bounded memory.
  *
- * Knows brackets and strings, so that it finds where a value ends; what is in a value that is kept is jansson's to
- * check.  The bytes come through libarchive, which undoes gzip and zstd. */
+ * Knows brackets and strings, so that it finds the end of a value; jansson checks the values that are kept.  The
+ * bytes come through libarchive, which undoes gzip and zstd. */
 #ifndef REPORTS_IMPORT_JSON_STREAM_H
 #define REPORTS_IMPORT_JSON_STREAM_H
 

@@ -105,7 +105,7 @@ static bool events_read(struct kineto *k, GError **error)
     return json_stream_take(k->stream, ']', error);
 }
 
-/* What the other members say of the recording. */
+/* Facts about the recording, from the other members. */
 static bool member_take(struct kineto *k, const char *key, const char *text, size_t size, GError **error)
 {
     json_error_t failure;

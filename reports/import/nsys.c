@@ -34,7 +34,7 @@ static uint32_t column_count(sqlite3_stmt *row, int column)
     return value > 0 && value <= UINT32_MAX ? (uint32_t)value : 0;
 }
 
-/* Correlations of several processes may be the same numbers. */
+/* Correlations of several processes may be equal numbers. */
 static uint32_t correlation_of(sqlite3_stmt *row, int correlation, int process)
 {
     const uint64_t mixed = (uint64_t)sqlite3_column_int64(row, process) / 0x1000000 * UINT64_C(0x9e3779b97f4a7c15);

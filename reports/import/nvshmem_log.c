@@ -46,7 +46,7 @@ static const char *phase_of(const char *test)
     return test ? "operation" : "collective";
 }
 
-/* What the whole table tells: the number of PEs, or that there was only one. */
+/* A fact of the whole table: the number of PEs, or that there was only one. */
 static void table_end(struct nvshmem_state *s, struct import_log *log)
 {
     if (s->table && s->table->len && s->bus_column) {

@@ -47,7 +47,7 @@ static const char *phase_of(const char *test)
     return strstr(test, "Send") ? "send" : "message";
 }
 
-/* What --use_cuda and its like print before the title ("cuMemAlloc() of a 131072 bytes GPU buffer"). */
+/* The line that --use_cuda and similar options print before the title ("cuMemAlloc() of a 131072 bytes GPU buffer"). */
 static bool gpu_take(struct perftest_state *s, const char *line)
 {
     static const char *const known[] = {
@@ -57,7 +57,7 @@ static bool gpu_take(struct perftest_state *s, const char *line)
     };
     bool said = false;
     for (size_t i = 0; i < G_N_ELEMENTS(known); i++) said |= g_str_has_prefix(line, known[i]);
-    if (!said || g_str_has_prefix(line, "de")) return said; /* what ends a run says nothing of the next */
+    if (!said || g_str_has_prefix(line, "de")) return said; /* a line that ends a run says nothing of the next */
     if (s->open) state_clear(s);
     s->gpu = true;
     return true;

@@ -75,7 +75,7 @@ struct profile_phase {
     bool cached;
 };
 
-/* What a kernel's name says. */
+/* Facts in a kernel's name. */
 struct profile_phase profile_phase_of(const char *name);
 
 /* One call of a communication kernel. */
@@ -86,7 +86,7 @@ struct profile_call {
     struct profile_phase is;
 };
 
-/* What the calls of a kernel say together of its case. */
+/* Facts about a case from all calls of a kernel. */
 struct profile_case {
     const char *kernel;                 /* of eptwin; NULL: none of these calls */
     uint32_t ranks, nodes, hidden, sms; /* 0: not said */
@@ -96,12 +96,12 @@ struct profile_case {
 /* The case of the calls of the kernel that has most of them, or of that kernel where it is not NULL. */
 struct profile_case profile_case_of(const struct profile *profile, const GArray *calls, const char *kernel);
 
-/* The calls of a profile in order (struct profile_call).  What only the order tells is settled: which kernel a
- * cached_notify is for, a dispatch that follows a cached notify, low-latency kernels launched twice for a hook (phases
- * dispatch_send and dispatch_recv). */
+/* The calls of a profile in order (struct profile_call).  Facts that only the order shows are settled: which kernel
+ * a cached_notify is for, a dispatch that follows a cached notify, low-latency kernels launched twice for a hook
+ * (phases dispatch_send and dispatch_recv). */
 GArray *profile_calls(const struct profile *profile);
 
-/* Rows of all calls of a profile: phase, layer, rank, what the names say of the case. */
+/* Rows of all calls of a profile: phase, layer, rank, and the case as far as the names show it. */
 void profile_rows(const struct profile *profile, int32_t rank, struct import_log *log);
 /* A log of the profiles in a file; NULL and *error, also where nothing communicates. */
 struct import_log *profile_log_read(const char *path, GError **error);

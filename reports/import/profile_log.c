@@ -1,7 +1,7 @@
 /* profile_log.c - the communication kernels of a profile as rows of an import: phase, layer, rank.
  *
- * A layer is the number of a phase's call in order.  What a profile does not say of the case (tokens, hidden, dtype) is
- * "?" where a default would mislead. */
+ * A layer is the number of a phase's call in order.  Options that a profile does not give (tokens, hidden, dtype)
+ * are "?" where a default would mislead. */
 #include "reports/import/profile.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ static void count_or_asked(struct import_row *row, enum import_column column, ui
     else import_row_word(row, column, "?");
 }
 
-/* What validate and simulate would need. */
+/* The options that validate and simulate would need. */
 static void case_words(const struct profile_case *c, const struct profile_call *call, struct import_row *row)
 {
     import_row_word(row, IMPORT_KERNEL, c->kernel);

@@ -1,4 +1,4 @@
-/* profile_phase.c - which kernels communicate, by their names; and what only their order tells.
+/* profile_phase.c - which kernels communicate, by their names; and facts that only their order shows.
  *
  * Forks keep the names below their own namespace (dpsk::ep::internode::dispatch, uccl::internode_ll::combine), so the
  * ends of names are compared.  Template arguments of DeepEP's: internode::dispatch<low latency, nodes, cached, ...>,
