@@ -4,7 +4,9 @@
 #include <assert.h>
 #include <math.h>
 #include <string.h>
+#include "models/step/costs.h"
 #include "sim/ranges.h"
+#include "sim/share.h"
 #include "sim/units.h"
 
 enum { ROUNDS = 6 };
@@ -17,8 +19,67 @@ static bool refuse(GError **error, const char *option, const char *expected, con
 
 uint32_t beside_rounds(const struct beside *beside) { return beside->read && !beside->wanted ? 1 : ROUNDS; }
 
-static bool load_parse(const char *text, struct pressure_load *load, GError **error)
+/* "8192x7168x4096" or "32x256x7168x4096", and ":fp8" where it is not BF16; numbers of them, 0: no such text. */
+static uint32_t shape_parse(const char *text, uint32_t number[4], bool *fp8)
 {
+    g_autofree char *shape = g_strdup(text);
+    *fp8 = g_str_has_suffix(shape, ":fp8");
+    if (*fp8) shape[strlen(shape) - strlen(":fp8")] = 0;
+    g_auto(GStrv) words = g_strsplit(shape, "x", 5);
+    uint32_t count = 0;
+    for (; words[count] && count < 4; count++) {
+        guint64 n;
+        if (!g_ascii_string_to_unsigned(words[count], 10, 1, 1 << 24, &n, NULL)) return 0;
+        number[count] = (uint32_t)n;
+    }
+    return words[count] ? 0 : count;
+}
+
+/* The bytes a second of the GEMM alone on its SMs, which runs over and over; whether these bound it; and what its
+ * arithmetic makes of the clock, which other kernels of the GPU share. */
+static bool gemm_load(const char *text, bool grouped, const struct cluster *cluster, struct beside *beside,
+                      GError **error)
+{
+    const struct cluster_gpu *gpu = &cluster->gpu;
+    uint32_t n[4];
+    bool fp8;
+    if (shape_parse(text, n, &fp8) != (grouped ? 4 : 3))
+        return refuse(error, "compute",
+                      grouped ? "grouped:EXPERTSxROWSxKxN, perhaps with :fp8" : "gemm:ROWSxKxN, perhaps with :fp8",
+                      text);
+    g_autofree char *path = share_find(SHARE_TABLES, "compute");
+    if (!path) return refuse(error, "compute", "the shipped compute.csv.zst", "none");
+    struct step_gpu *of = step_gpu_load(NULL, cluster->name, error);
+    struct compute_table *table = of ? compute_table_load(path, error) : NULL;
+    if (table) {
+        const uint64_t read_bps = gpu->hbm_read_rate_bps ? gpu->hbm_read_rate_bps : gpu->hbm_rate_bps;
+        const uint64_t write_bps = gpu->hbm_write_rate_bps ? gpu->hbm_write_rate_bps : gpu->hbm_rate_bps;
+        const struct costs_options o = { .gpu = of,
+                                         .shipped = table,
+                                         .fp8 = fp8,
+                                         .read_gbs = (double)read_bps / 8e9,
+                                         .write_gbs = (double)write_bps / 8e9,
+                                         .sms = gpu->sms };
+        const struct step_cost cost = costs_of_gemm(&o, grouped ? n[0] : 0, n[grouped], n[grouped + 1], n[grouped + 2]);
+        const double share = beside->load.sms / gpu->sms;
+        const double us =
+            cost.us * (cost.clock_share / share + (1 - cost.clock_share) / fmin(1, share / DEVICE_BYTES_SHARE));
+        beside->load.read_bps = 1e6 * cost.read_bytes / us;
+        beside->load.write_bps = 1e6 * cost.write_bytes / us;
+        beside->load.bound = cost.clock_share < 0.5;
+        beside->slow = 1 + cost.clock_share * (of->clock_ghz / of->sustained_clock_ghz - 1);
+    }
+    compute_table_free(table);
+    step_gpu_free(of);
+    return table != NULL;
+}
+
+static bool load_parse(const char *text, const struct cluster *cluster, struct beside *beside, GError **error)
+{
+    if (g_str_has_prefix(text, "gemm:")) return gemm_load(text + strlen("gemm:"), false, cluster, beside, error);
+    if (g_str_has_prefix(text, "grouped:")) return gemm_load(text + strlen("grouped:"), true, cluster, beside, error);
+    struct pressure_load *load = &beside->load;
+    load->bound = true;
     static const struct {
         const char *name;
         double reads, writes;
@@ -32,7 +93,9 @@ static bool load_parse(const char *text, struct pressure_load *load, GError **er
         return true;
     }
     if (cluster_parse_time(text, &time_ps) && time_ps) return true; /* arithmetic */
-    return refuse(error, "compute", "read:RATE, write:RATE, copy:RATE (as copy:2600GB/s) or a time", text);
+    return refuse(
+        error, "compute",
+        "read:RATE, write:RATE, copy:RATE (as copy:2600GB/s), gemm:ROWSxKxN, grouped:EXPERTSxROWSxKxN or a time", text);
 }
 
 static bool sms_parse(const char *text, uint32_t kernel_sms, uint32_t all, double *sms, GError **error)
@@ -56,8 +119,8 @@ bool beside_parse(const struct case_options *c, const struct cluster *cluster, u
     if (beside->read) return true;
     beside->read = true;
     if (!c->compute || (c->kernel && !g_strv_contains(kernels, c->kernel))) return true;
-    if (!load_parse(c->compute, &beside->load, error) ||
-        !sms_parse(c->compute_sms, kernel_sms, cluster->gpu.sms, &beside->load.sms, error))
+    if (!sms_parse(c->compute_sms, kernel_sms, cluster->gpu.sms, &beside->load.sms, error) ||
+        !load_parse(c->compute, cluster, beside, error))
         return false;
     if (!pressure_known(&cluster->gpu)) {
         g_set_error(error, BESIDE_ERROR, BESIDE_ERROR_TEXT,
@@ -66,7 +129,6 @@ bool beside_parse(const struct case_options *c, const struct cluster *cluster, u
         return false;
     }
     beside->load.flight_bytes = PRESSURE_FLIGHT_BYTES;
-    beside->load.bound = true;
     beside->wanted = true;
     return true;
 }

@@ -19,6 +19,7 @@ enum { BESIDE_PHASES_MAX = 16 };
 struct beside { /* all zero before it is read */
     bool read, wanted;
     struct pressure_load load;
+    double slow; /* how much longer the GPU's own work takes, because the load lowers the clock; 0: not */
     struct pressure_load own[BESIDE_PHASES_MAX]; /* what each phase asks of the memory, by rounds before */
 };
 
@@ -26,7 +27,9 @@ struct beside { /* all zero before it is read */
 uint32_t beside_rounds(const struct beside *beside);
 
 /* "read:1900GB/s", "write:2700GB/s", "copy:2600GB/s": bytes of HBM a second that the load moves alone (a copy's are
- * read and written), or a time: arithmetic, which takes nothing of the memory.  SMs by --compute-sms, else all that the
+ * read and written); "gemm:8192x7168x4096", "grouped:32x256x7168x4096", BF16 or with ":fp8": rows (of each expert), k
+ * and n of a GEMM that runs over and over, by the shipped tables, else a roofline; or a time: arithmetic, which takes
+ * nothing of the memory.  SMs by --compute-sms, else all that the
  * kernels (kernel_sms) leave.  Only for dispatch and combine: other kernels have arithmetic of their own.
  * Reads it once: called again, it changes nothing. */
 bool beside_parse(const struct case_options *c, const struct cluster *cluster, uint32_t kernel_sms,

@@ -147,6 +147,8 @@ static bool run_init(struct run *run, const struct case_options *c, const struct
     run->slow = g_new0(uint32_t, o->ranks);
     run->arrival_ps = g_new0(uint64_t, o->ranks);
     if (!launches_slow(c->slow, o->ranks, run->slow, error) || !machine_make(run, c, error)) return false;
+    for (uint32_t r = 0; run->beside->slow > 0 && r < o->ranks; r++)
+        run->slow[r] = (uint32_t)((run->slow[r] ? run->slow[r] : WORLD_SLOW_ONE) * run->beside->slow);
     if (c->loops && !(run->loops = loops_load(c->loops, error))) return false;
     struct fabric_needs needs;
     kernel_job_needs(o, false, &needs);

@@ -262,6 +262,26 @@ struct step_cost costs_of(const struct costs_options *o, enum step_op op, double
     return cost;
 }
 
+struct step_cost costs_of_gemm(const struct costs_options *o, uint32_t experts, uint32_t rows, uint32_t k, uint32_t n)
+{
+    const double all_rows = (double)rows * MAX(experts, 1u);
+    struct step_cost cost = { .occupancy = experts ? OCCUPANCY_SHARES : OCCUPANCY_TILES, .sms = o->sms };
+    struct work w = gemm_work(o, all_rows, (double)k * n, k, n);
+    w.read_bytes += ((double)MAX(experts, 1u) - 1) * k * n * bytes_of(o);
+    const double arithmetic_us = flops_us(o, STEP_HEAD, &w, 0), memory_us = bytes_us(o, &w);
+    g_autofree char *shape = g_strdup_printf("%ux%u", k, n);
+    cost.us = table_us(o, experts ? "grouped" : "gemm", o->fp8 ? "fp8" : "bf16", shape, all_rows, MAX(experts, 1u),
+                       cost.source);
+    if (isnan(cost.us)) {
+        cost.us = fmax(arithmetic_us, memory_us) + o->gpu->small_us;
+        snprintf(cost.source, sizeof cost.source, "roofline");
+    }
+    cost.read_bytes = w.read_bytes;
+    cost.write_bytes = w.write_bytes;
+    cost.clock_share = bound_share(arithmetic_us, memory_us);
+    return cost;
+}
+
 double costs_weight_bytes(const struct costs_options *o, uint32_t ranks, uint32_t experts)
 {
     const struct net *n = o->net;

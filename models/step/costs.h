@@ -32,6 +32,9 @@ struct costs_options {
 /* The op of a layer for `tokens` of the rank, of which `rows` come to its `experts` (ops of experts alone). */
 struct step_cost costs_of(const struct costs_options *o, enum step_op op, double tokens, double rows, double experts);
 
+/* A GEMM of rows by k by n on all SMs, or (experts > 0) as many of these in one kernel.  Needs no net. */
+struct step_cost costs_of_gemm(const struct costs_options *o, uint32_t experts, uint32_t rows, uint32_t k, uint32_t n);
+
 /* Bytes of weights and of the cache on a GPU. */
 double costs_weight_bytes(const struct costs_options *o, uint32_t ranks, uint32_t experts);
 double costs_cache_bytes(const struct costs_options *o, double tokens);

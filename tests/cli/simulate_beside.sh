@@ -12,9 +12,15 @@ echo '# on few SMs; low latency; V2'
 $run $normal --compute copy:500GB/s --compute-sms 24:32 | times
 $run --kernel ll --num-tokens 128 --num-sms 64 --compute copy:1300GB/s | times
 $run --kernel v2 --num-sms 24 --compute copy:2600GB/s | times
+echo '# GEMMs by shape: memory, and a lower clock'
+$run $normal --compute gemm:8192x8192x8192 | times
+$run $normal --compute grouped:32x256x7168x4096 | times
+$run $normal --compute grouped:32x256x7168x4096:fp8 | times
 echo '# the record says it'
 $run $normal --compute copy:500GB/s --compute-sms 24:32 | grep compute
 bad $normal --compute half
+bad $normal --compute gemm:8192x8192
+bad $normal --compute grouped:32x256x7168x0
 bad $normal --compute copy:0GB/s
 bad $normal --compute copy:500GB/s --compute-sms 0:133
 bad $normal --compute copy:500GB/s --compute-sms 0:120
