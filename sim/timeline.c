@@ -221,6 +221,7 @@ static int change_order(const void *a, const void *b)
 static void counter_put(struct timeline *t, const struct counter *c)
 {
     int64_t value = 0;
+    if (c->change_count == 0) return;
     qsort(c->change, c->change_count, sizeof c->change[0], change_order);
     for (uint32_t i = 0; i < c->change_count; i++) {
         value += c->change[i].by;

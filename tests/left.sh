@@ -15,3 +15,11 @@ left() {
     done
     echo "left: $processes processes, $descriptors descriptors, $mappings mappings"
 }
+
+# names_unused: names of ranks' memory in /dev/shm that no process maps; other replays on this machine map theirs.
+names_unused() {
+    local name
+    for name in $(ls /dev/shm | grep '^eptwin-' | sort); do
+        grep -qsF "/dev/shm/$name" /proc/[0-9]*/maps || echo "$name"
+    done
+}

@@ -272,11 +272,10 @@ static bool stub_run(struct bootstrap *b, void *context)
 static void test_iterations(void)
 {
     struct rank_plan p;
-    struct kernel_job job = { .family = &stub_family, .ranks = 1, .ranks_per_node = 1, .num_sms = 1 };
     g_autofree char *path = g_build_filename(g_get_tmp_dir(), "eptwin-replay-XXXXXX", NULL);
     CU_ASSERT_FATAL(close(g_mkstemp(path)) == 0);
     plan_make(&p);
-    p.item.job = &job;
+    p.job.job = (struct kernel_job){ .family = &stub_family, .ranks = 1, .ranks_per_node = 1, .num_sms = 1 };
     p.command.output = path;
     p.command.cpus = 1;
     p.plan.warmup = WARMUP;

@@ -315,7 +315,8 @@ void step_over_text_append(GString *out, const struct step_over *over)
         for (guint a = 0; a < axes; a++) text_table_cell(table, "%s", value_of(over, n, a));
         text_table_cell(table, p->problem ? "-" : "%.2f", p->ms);
         text_table_cell(table, p->problem ? "-" : "%.0f", p->tokens_gpu);
-        text_table_cell(table, isnan(gain) || &over->point[n] == base_of(over, n) ? "" : "%+.1f", gain);
+        if (isnan(gain) || p == base_of(over, n)) text_table_cell(table, "%s", "");
+        else text_table_cell(table, "%+.1f", gain);
         for (size_t i = 0; i < G_N_ELEMENTS(numbers); i++)
             text_table_cell(table, p->problem ? "-" : "%.1f", numbers[i]);
         text_table_cell(table, "%s", p->problem ? p->problem : "");

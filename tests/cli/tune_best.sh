@@ -18,9 +18,10 @@ echo '# within 3 % of the best of all chunks'
 sms=$(awk '$1 == "dispatch" && $2 == "tuned" { print $3 }' tuned.txt)
 [ "$sms" -le 16 ] && echo 'no more SMs than allowed'
 $EPTWIN sweep $case --num-sms 16 --nvl-buffer 512 --rdma-buffer 128 --nvl-chunk 4:45:4 --rdma-chunk 4:33:4 \
-    --best dispatch.slowest_us --top 1 --output dispatch.csv >dispatch.txt
+    --best dispatch.slowest_us --top 1 --output dispatch.csv >dispatch.txt 2>said.txt
 $EPTWIN sweep $case --num-sms 16 --combine-nvl-buffer 512 --combine-rdma-buffer 128 --combine-nvl-chunk 1:8 \
-    --combine-rdma-chunk 8:33:4 --best combine.slowest_us --top 1 --output combine.csv >combine.txt
+    --combine-rdma-chunk 8:33:4 --best combine.slowest_us --top 1 --output combine.csv >combine.txt 2>>said.txt
+grep -v "^eptwin sweep: about" said.txt # said where a machine needs long
 python3 - <<'P'
 import csv
 best = {}
