@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include "models/case.h"
 #include "models/kernel.h"
+#include "models/step/program.h"
 #include "replay/bootstrap/bootstrap.h"
 #include "replay/contention.h"
 #include "replay/live_command.h"
@@ -27,10 +28,15 @@ struct replay_plan {
     char *steps, *layers; /* as given; NULL: the case's one */
     uint32_t warmup, repeat;
     bool check, waits;
-    char *timeline;          /* where it goes; NULL: not wanted */
-    uint32_t timeline_spans; /* of all ranks together */
-    char *metrics;           /* where OpenMetrics text goes; NULL: not wanted */
-    char *predicted;         /* a prediction for it, or NULL */
+    char *timeline;             /* where it goes; NULL: not wanted */
+    uint32_t timeline_spans;    /* of all ranks together */
+    char *metrics;              /* where OpenMetrics text goes; NULL: not wanted */
+    char *predicted;            /* a prediction for it, or NULL */
+    char *schedule, *work_text; /* of a whole step instead of phases one by one (replay_step.h), as given; NULL: none */
+    enum step_overlap overlap;
+    struct program_work work;
+    uint32_t schedule_layers;
+    struct schedule *program; /* what comes of them */
 };
 
 /* The times of one item, of all ranks. */
@@ -64,6 +70,8 @@ bool replay_rank_main(struct bootstrap *b, void *context, GError **error);
  * difference. */
 bool replay_agree(const struct replay_plan *plan, struct bootstrap *b, GError **error);
 
+/* The header of the run alone. */
+void replay_record_header(const struct replay_plan *plan, const struct bootstrap *b, struct record *record);
 /* Adds the header of the run, and the rows of result[item]; with several items also the rows over all. */
 void replay_record_fill(const struct replay_plan *plan, const struct bootstrap *b, const struct replay_result *result,
                         const struct contention *contention, struct record *record);

@@ -16,7 +16,7 @@
 #include "sim/units.h"
 #include "traces/trace.h"
 
-enum { REPLAY_ITEMS_MAX = 100000 };
+enum { REPLAY_ITEMS_MAX = 100000, SCHEDULE_LAYERS_MAX = 1000, SCHEDULE_LAYERS_DEFAULT = 4 };
 
 static const char about[] =
     "Runs the same dispatch and combine code as `eptwin simulate`, with real bytes on real links, checks what\n"
@@ -136,6 +136,9 @@ static void plan_clear(struct replay_plan *plan)
     g_free(plan->timeline);
     g_free(plan->metrics);
     g_free(plan->predicted);
+    g_free(plan->schedule);
+    schedule_free(plan->program);
+    g_free(plan->work_text);
 }
 
 /* A replay runs on this host, whatever cluster the case is predicted for. */
@@ -170,6 +173,35 @@ static bool timeline_check(const struct replay_plan *plan, int spans, GError **e
     return false;
 }
 
+static bool schedule_refuse(GError **error, const char *option, const char *expected, const char *found)
+{
+    g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "--%s: expected %s, found %s", option, expected, found);
+    return false;
+}
+
+/* What the schedule means for the case: as `eptwin step --work` has it. */
+static bool schedule_check(struct replay_plan *plan, int layers, GError **error)
+{
+    struct case_options *c = plan->case_options;
+    const char *kernel = c->kernel ? c->kernel : "ll";
+    if (!plan->schedule != !plan->work_text)
+        return schedule_refuse(error, plan->schedule ? "work" : "schedule", "one beside the other", "none");
+    if (!plan->schedule) return layers == 0 || schedule_refuse(error, "schedule-layers", "--schedule too", "none");
+    if (!step_overlap_parse(plan->schedule, &plan->overlap))
+        return schedule_refuse(error, "schedule", "sequential, shared, two-batch or stages", plan->schedule);
+    if (!program_work_parse(plan->work_text, &plan->work, error)) return false;
+    if (layers < 0 || layers > SCHEDULE_LAYERS_MAX)
+        return schedule_refuse(error, "schedule-layers", "a whole number from 1 to 1000", "another");
+    plan->schedule_layers = layers ? (uint32_t)layers : SCHEDULE_LAYERS_DEFAULT;
+    if (strcmp(kernel, "ll") != 0 && strcmp(kernel, "normal") != 0 && strcmp(kernel, "v2") != 0)
+        return schedule_refuse(error, "kernel", "ll, normal or v2 in a schedule", kernel);
+    if (plan->steps || plan->layers || plan->timeline || plan->waits || plan->metrics)
+        return schedule_refuse(error, "schedule", "no --steps, --layers, --timeline, --waits or --metrics", "one");
+    if (c->mask_timeout || c->fail) return schedule_refuse(error, "schedule", "no --mask-timeout or --fail", "one");
+    if (plan->overlap == STEP_STAGES || plan->overlap == STEP_SHARED_ASIDE) c->hook |= strcmp(kernel, "ll") == 0;
+    return true;
+}
+
 static bool metrics_check(const struct replay_plan *plan, GError **error)
 {
     if (plan->predicted && !plan->metrics) {
@@ -185,7 +217,7 @@ static bool metrics_check(const struct replay_plan *plan, GError **error)
 /* Fills plan, command and case from the command line. */
 static bool options_parse(int argc, char **argv, struct replay_plan *plan, GError **error)
 {
-    gint warmup = 3, repeat = 10, timeline_spans = TIMELINE_SPANS_DEFAULT;
+    gint warmup = 3, repeat = 10, schedule_layers = 0, timeline_spans = TIMELINE_SPANS_DEFAULT;
     gboolean no_check = FALSE, check = FALSE, waits = FALSE;
     GOptionEntry own[] = {
         { "steps", 0, 0, G_OPTION_ARG_STRING, &plan->steps, "Steps of the trace: " RANGES_GRAMMAR, "STEPS" },
@@ -204,6 +236,12 @@ static bool options_parse(int argc, char **argv, struct replay_plan *plan, GErro
           "Write times and waits here as OpenMetrics text, for a monitor", "FILE" },
         { "predicted", 0, 0, G_OPTION_ARG_FILENAME, &plan->predicted,
           "With --metrics: the record of a prediction, whose errors are written too", "RECORD" },
+        { "schedule", 0, 0, G_OPTION_ARG_STRING, &plan->schedule,
+          "A step's layers on streams, with --work in place of compute: sequential, shared, two-batch or stages, as "
+          "eptwin step has them",
+          "NAME" },
+        { "work", 0, 0, G_OPTION_ARG_STRING, &plan->work_text, "With --schedule: " PROGRAM_WORK_GRAMMAR, "TIMES" },
+        { "schedule-layers", 0, 0, G_OPTION_ARG_INT, &schedule_layers, "With --schedule: layers (default 4)", "N" },
         { "check", 0, 0, G_OPTION_ARG_NONE, &check, "Check what arrived (the default)", NULL },
         { "no-check", 0, 0, G_OPTION_ARG_NONE, &no_check, "Do not check what arrived", NULL },
         { 0 },
@@ -219,13 +257,14 @@ static bool options_parse(int argc, char **argv, struct replay_plan *plan, GErro
                     "--warmup, --repeat: expected 0 or 1 up to 1000000, found %d and %d", warmup, repeat);
         fine = false;
     }
+    plan->waits = waits;
     fine = fine && timeline_check(plan, timeline_spans, error);
+    fine = fine && schedule_check(plan, schedule_layers, error);
     fine = fine && metrics_check(plan, error);
     plan->timeline_spans = (uint32_t)timeline_spans;
     plan->warmup = (uint32_t)warmup;
     plan->repeat = (uint32_t)repeat;
     plan->check = !no_check;
-    plan->waits = waits;
     return fine && cluster_check(plan, error) && live_command_check(plan->command, error);
 }
 
@@ -279,12 +318,20 @@ static bool network_check(const struct replay_plan *plan, GError **error)
     return false;
 }
 
+static bool program_make(struct replay_plan *plan, GError **error)
+{
+    if (!plan->schedule) return true;
+    const struct schedule_layers layers = program_work_layers(&plan->work, plan->schedule_layers);
+    plan->program = program_new(plan->overlap, &layers, plan->case_options, plan->item[0].job, error);
+    return plan->program != NULL;
+}
+
 static int replay_run(struct replay_plan *plan)
 {
     GError *error = NULL;
     if (!live_command_join(plan->command, &error)) return live_command_fail(plan->command, error);
     if (!ranks_settle(plan, &error) || !node_settle(plan, &error) || !plan_make(plan, &error) ||
-        !network_check(plan, &error)) {
+        !network_check(plan, &error) || !program_make(plan, &error)) {
         if (plan->command->bootstrap) bootstrap_abort(plan->command->bootstrap, error->message);
         return live_command_fail(plan->command, error);
     }

@@ -10,6 +10,7 @@
 #include "models/waits.h"
 #include "replay/agree.h"
 #include "replay/live.h"
+#include "replay/replay_step.h"
 #include "replay/replay_timeline.h"
 #include "reports/open_metrics.h"
 #include "reports/whole_file.h"
@@ -320,6 +321,9 @@ bool replay_agree(const struct replay_plan *plan, struct bootstrap *b, GError **
     agree_add(text, "waits", plan->waits ? "true" : "false");
     agree_add(text, "timeline", plan->timeline ? "wanted" : "none");
     agree_add_number(text, "timeline-spans", plan->timeline_spans);
+    agree_add(text, "schedule", plan->schedule);
+    agree_add(text, "work", plan->work_text);
+    agree_add_number(text, "schedule-layers", plan->schedule_layers);
     agree_add_number(text, "items", plan->item_count);
     agree_add_number(text, "sms", plan->item[0].job->num_sms);
     g_autoptr(GChecksum) checksum = g_checksum_new(G_CHECKSUM_SHA256);
@@ -346,6 +350,7 @@ bool replay_rank_main(struct bootstrap *b, void *context, GError **error)
 {
     const struct replay_plan *plan = context;
     if (!replay_agree(plan, b, error)) return false;
+    if (plan->schedule) return replay_step_main(b, plan, error);
     struct replay_result *result = g_new0(struct replay_result, plan->item_count);
     struct replay_rank r = { .plan = plan, .bootstrap = b };
     struct contention contention = { 0 };

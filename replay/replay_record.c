@@ -172,7 +172,7 @@ static void items_record(const struct replay_plan *plan, struct record *record)
     ranges_free(&layers);
 }
 
-static void header_fill(const struct replay_plan *plan, const struct bootstrap *b, struct record *record)
+void replay_record_header(const struct replay_plan *plan, const struct bootstrap *b, struct record *record)
 {
     live_command_record(plan->command, b, record);
     case_record(plan->case_options, record);
@@ -220,7 +220,7 @@ static void disturbed_fill(const struct replay_plan *plan, const struct replay_r
 void replay_record_fill(const struct replay_plan *plan, const struct bootstrap *b, const struct replay_result *result,
                         const struct contention *contention, struct record *record)
 {
-    header_fill(plan, b, record);
+    replay_record_header(plan, b, record);
     contention_record(contention, record);
     disturbed_fill(plan, result, record);
     masked_fill(plan, result, record);

@@ -2,7 +2,9 @@
 #include "models/step/compute_table.h"
 #include "models/step/device.h"
 #include "models/step/net.h"
+#include "models/step/program.h"
 #include "models/step/schedule.h"
+#include "replay/replay_step.h"
 #include "tests/unit.h"
 
 #include <math.h>
@@ -377,6 +379,61 @@ static void test_host_waits(void)
     schedule_free(s);
 }
 
+static void test_timed_work(void)
+{
+    static const char *const refused[] = {
+        "", "experts", "experts=2", "experts=0us", "dense=1us", "gate=1us,gate=1us"
+    };
+    struct program_work work;
+    CU_ASSERT_TRUE(program_work_parse("attention=1ms,experts=20us,head=3us", &work, NULL));
+    CU_ASSERT_DOUBLE_EQUAL(program_work_us(&work, STEP_ATTENTION, 7), 1000, 1e-9);
+    CU_ASSERT_DOUBLE_EQUAL(program_work_us(&work, STEP_EXPERTS, 7), 140, 1e-9);
+    CU_ASSERT_DOUBLE_EQUAL(program_work_us(&work, STEP_GATE, 7), 0, 1e-9);
+    const struct schedule_layers layers = program_work_layers(&work, 5);
+    CU_ASSERT_TRUE(layers.sparse == 5 && layers.dense == 0 && layers.head && !layers.shared);
+    for (size_t i = 0; i < G_N_ELEMENTS(refused); i++) {
+        GError *error = NULL;
+        CU_ASSERT_FALSE(program_work_parse(refused[i], &work, &error));
+        CU_ASSERT_PTR_NOT_NULL_FATAL(error);
+        CU_ASSERT_TRUE(g_str_has_prefix(error->message, "--work: expected OP=TIME"));
+        g_error_free(error);
+    }
+}
+
+static const char *two_phases(const struct kernel_job *job, uint32_t phase)
+{
+    (void)job;
+    return phase ? "combine_recv" : "combine_send";
+}
+
+/* Two ranks: a send and its receive.  Rank 0 receives from 20 on, rank 1 sends from 50 on: rank 0 waits 30, and no
+ * longer than its receive lasts. */
+static void test_live_sums(void)
+{
+    static const struct kernel_family family = { .phase_name = two_phases };
+    const struct kernel_job job = { .family = &family, .ranks = 2 };
+    static const uint8_t stream[] = { STREAM_MAIN, STREAM_MAIN, STREAM_MAIN };
+    struct schedule *s = streams_make(stream, 3);
+    for (uint32_t k = 1; k < 3; k++) {
+        g_array_index(s->kernels, struct schedule_kernel, k).op = STEP_COMM;
+        g_array_index(s->kernels, struct schedule_kernel, k).phase = (uint8_t)(k - 1);
+    }
+    g_array_index(s->kernels, struct schedule_kernel, 0).op = STEP_EXPERTS;
+    struct replay_step_span span[] = { { 5, 10 }, { 10, 20 }, { 20, 80 }, { 5, 50 }, { 50, 60 }, { 60, 65 } };
+    struct replay_step_sum sum;
+    replay_step_sum_up(s, &job, span, 2, &sum);
+    CU_ASSERT_DOUBLE_EQUAL(sum.step_us, 75, 1e-9);
+    CU_ASSERT_DOUBLE_EQUAL(sum.waited_us, 15, 1e-9);
+    CU_ASSERT_DOUBLE_EQUAL(sum.waiting_us[STEP_COMPUTE_OPS + 1], 15, 1e-9);
+    CU_ASSERT_DOUBLE_EQUAL(sum.waiting_us[STEP_COMPUTE_OPS], 0, 1e-9);
+    CU_ASSERT_DOUBLE_EQUAL(sum.mean_us[STEP_EXPERTS], 25, 1e-9);
+    CU_ASSERT_EQUAL(sum.kernels[STEP_EXPERTS], 1);
+    span[2].end_us = 40;
+    replay_step_sum_up(s, &job, span, 2, &sum);
+    CU_ASSERT_DOUBLE_EQUAL(sum.waited_us, 10, 1e-9);
+    schedule_free(s);
+}
+
 void unit_tests(CU_pSuite suite)
 {
     CU_add_test(suite, "nets that ship have the parameters that their makers say", test_nets_that_ship);
@@ -388,5 +445,7 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "a meeting waits for SMs", test_meeting_waits_for_sms);
     CU_add_test(suite, "waiting blocks take SMs in the gap between kernels", test_gap_lets_blocks_in);
     CU_add_test(suite, "kernels slow each other", test_contention_slows);
+    CU_add_test(suite, "timed work is read", test_timed_work);
+    CU_add_test(suite, "live spans are summed up", test_live_sums);
     CU_add_test(suite, "the host waits", test_host_waits);
 }

@@ -233,6 +233,7 @@ struct step_cost costs_of(const struct costs_options *o, enum step_op op, double
 {
     struct step_cost cost = { .occupancy = occupancy_of(op), .sms = o->sms };
     assert(op < STEP_COMPUTE_OPS && tokens >= 0 && rows >= 0);
+    if (o->work) return (struct step_cost){ .us = program_work_us(o->work, op, rows), .sms = 1, .source = "--work" };
     tokens = fmax(tokens, 1); /* a rank without tokens still launches its kernels */
     const struct work w = work_of(o, op, tokens, rows, experts);
     const double arithmetic_us = flops_us(o, op, &w, experts), memory_us = bytes_us(o, &w);

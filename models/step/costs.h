@@ -12,6 +12,7 @@
 #include "models/step/compute_table.h"
 #include "models/step/device.h"
 #include "models/step/net.h"
+#include "models/step/program.h"
 #include "models/step/schedule.h"
 #include "models/step/step_gpu.h"
 
@@ -24,9 +25,10 @@ struct costs_options {
     bool contiguous;       /* rows of experts without gaps (normal kernels), else by expert and source (low latency) */
     uint32_t attention_tp; /* ranks that share the heads of attention, and its sequences */
     double context;        /* tokens of a sequence */
-    double read_gbs, write_gbs; /* of its memory */
-    double clock_ghz;           /* of the tensor cores' load; 0: at which the tables were measured */
-    uint32_t sms, leave_sms;    /* of the GPU; that the experts' GEMMs leave to others */
+    double read_gbs, write_gbs;      /* of its memory */
+    double clock_ghz;                /* of the tensor cores' load; 0: at which the tables were measured */
+    uint32_t sms, leave_sms;         /* of the GPU; that the experts' GEMMs leave to others */
+    const struct program_work *work; /* timed work in place of kernels: then nothing above counts; NULL: none */
 };
 
 /* The op of a layer for `tokens` of the rank, of which `rows` come to its `experts` (ops of experts alone). */

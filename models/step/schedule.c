@@ -21,6 +21,11 @@ static const char *const overlap_names[] = { [STEP_SEQUENTIAL] = "sequential",
 
 const char *step_overlap_name(enum step_overlap overlap) { return overlap_names[overlap]; }
 
+uint32_t step_overlap_batches(enum step_overlap overlap)
+{
+    return overlap == STEP_TWO_BATCH || overlap == STEP_STAGES ? 2 : 1;
+}
+
 bool step_overlap_parse(const char *text, enum step_overlap *overlap)
 {
     for (size_t i = 0; i < G_N_ELEMENTS(overlap_names); i++) {
@@ -171,7 +176,7 @@ struct schedule *schedule_new(enum step_overlap overlap, const struct schedule_l
     uint32_t before[2] = { SCHEDULE_NONE, SCHEDULE_NONE };
     assert(phases->combine < phases->count && layers->sparse > 0);
     s->kernels = g_array_new(FALSE, TRUE, sizeof(struct schedule_kernel));
-    s->batches = overlap == STEP_TWO_BATCH || overlap == STEP_STAGES ? 2 : 1;
+    s->batches = step_overlap_batches(overlap);
     s->priority[STREAM_MAIN] = 1;
     s->priority[STREAM_SIDE] = 2;
     for (uint32_t l = 0; l < layers->dense; l++)

@@ -39,6 +39,7 @@ enum step_overlap {
 };
 bool step_overlap_parse(const char *text, enum step_overlap *overlap);
 const char *step_overlap_name(enum step_overlap overlap);
+uint32_t step_overlap_batches(enum step_overlap overlap);
 
 enum { SCHEDULE_WAITS_MAX = 3, SCHEDULE_STREAMS_MAX = 3, SCHEDULE_NONE = UINT32_MAX };
 enum { STREAM_MAIN, STREAM_COMM, STREAM_SIDE };

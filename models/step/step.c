@@ -14,6 +14,8 @@ enum {
     CONTEXT_DEFAULT = 4096,
     LAYERS_DECODE = 12,
     LAYERS_PREFILL = 4,
+    LAYERS_WORK = 4,
+    LAYERS_MAX = 1000,
     BATCH_MAX = 1 << 20,
     HIDDEN_DEFAULT = 7168
 };
@@ -100,6 +102,7 @@ static bool case_make(struct step_plan *p, const struct step_options *o, const s
 static bool memory_check(struct step_plan *p, GError **error)
 {
     const struct routing *routing = &p->load.routing;
+    if (p->costs.work) return true;
     p->weight_bytes = costs_weight_bytes(&p->costs, routing->ranks, routing->experts);
     p->cache_bytes = costs_cache_bytes(&p->costs, p->batch);
     const double most = p->gpu->memory_gb * 1e9;
@@ -173,22 +176,61 @@ static bool tp_refuse(const struct step_plan *p, GError **error)
     return refuse(error, "attention-tp", expected, found);
 }
 
+/* Timed work stands for a net that has as many layers as are asked for, on whatever runs the communication. */
+static bool work_settle(struct step_plan *p, const struct step_options *o, const struct case_options *c, GError **error)
+{
+    const struct {
+        const char *option;
+        bool given;
+    } others[] = {
+        { "net", o->net != NULL },         { "gpu", o->gpu != NULL },         { "table", o->table != NULL },
+        { "phase", o->phase != NULL },     { "clock", o->clock_ghz > 0 },     { "batch", o->batch > 0 },
+        { "context", o->context > 0 },     { "redundant", o->redundant > 0 }, { "attention-tp", o->attention_tp > 0 },
+        { "leave-sms", o->leave_sms >= 0 }
+    };
+    for (size_t i = 0; i < G_N_ELEMENTS(others); i++)
+        if (others[i].given) return refuse(error, others[i].option, "none with --work", "one");
+    guint64 layers = LAYERS_WORK;
+    if (o->layers && !g_ascii_string_to_unsigned(o->layers, 10, 1, LAYERS_MAX, &layers, NULL))
+        return refuse(error, "layers", "a whole number from 1 to 1000", o->layers);
+    if (!program_work_parse(o->work, &p->work, error)) return false;
+    p->net = g_new0(struct net, 1);
+    *p->net = (struct net){ .name = g_strdup("timed work"),
+                            .layers = (uint32_t)layers,
+                            .hidden = c->hidden,
+                            .experts = c->num_experts,
+                            .topk = c->num_topk,
+                            .heads = 1 };
+    p->gpu = g_new0(struct step_gpu, 1);
+    p->gpu->name = g_strdup("none");
+    p->layers = (uint32_t)layers;
+    p->run.layers = program_work_layers(&p->work, p->layers);
+    return true;
+}
+
+static bool net_settle(struct step_plan *p, const struct step_options *o, const struct cluster *cluster, bool prefill,
+                       GError **error)
+{
+    p->net = net_load(o->net, error);
+    return p->net && sources_load(p, o, cluster, error) && layers_settle(p, o, prefill, error);
+}
+
 bool step_plan_make(struct step_plan *p, const struct step_options *o, const struct case_options *c,
                     const struct cluster *cluster, GError **error)
 {
     bool prefill = false;
     *p = (struct step_plan){ 0 };
     case_init(&p->c);
-    if (!o->net) return refuse(error, "net", "a config.json or the name of a shipped net", "none");
+    if (!o->net && !o->work) return refuse(error, "net", "a config.json or the name of a shipped net", "none");
     if (!numbers_check(o, error) || !words_settle(p, o, &prefill, error)) return false;
-    p->net = net_load(o->net, error);
-    if (!p->net || !sources_load(p, o, cluster, error) || !layers_settle(p, o, prefill, error)) return false;
-    p->batches = p->run.overlap == STEP_TWO_BATCH || p->run.overlap == STEP_STAGES ? 2 : 1;
-    p->batch = value_or(o->batch, prefill ? BATCH_PREFILL : BATCH_DECODE);
+    if (o->work ? !work_settle(p, o, c, error) : !net_settle(p, o, cluster, prefill, error)) return false;
+    p->batches = step_overlap_batches(p->run.overlap);
+    p->batch = o->work ? p->batches * c->num_tokens : value_or(o->batch, prefill ? BATCH_PREFILL : BATCH_DECODE);
     if (p->batch < p->batches) return refuse(error, "batch", "at least a token for each of two batches", "1");
     if (!case_make(p, o, c, cluster, prefill, error)) return false;
     costs_settle(p, o, c, &cluster->gpu, prefill);
-    p->run.layers.ordered = p->costs.contiguous;
+    if (o->work) p->costs.work = &p->work;
+    p->run.layers.ordered = p->costs.contiguous && !o->work;
     if (p->costs.attention_tp > p->net->heads || p->load.routing.ranks % p->costs.attention_tp)
         return tp_refuse(p, error);
     p->costs.sms = cluster->gpu.sms;

@@ -15,9 +15,9 @@
 enum step_error { STEP_ERROR_OPTION, STEP_ERROR_MEMORY };
 
 struct step_options {
-    char *net, *gpu, *table, *phase, *schedule, *layers; /* as given; NULL: the default */
-    int batch, context, attention_tp, redundant, draws;  /* 0: the default */
-    int leave_sms;                                       /* -1: the default */
+    char *net, *work, *gpu, *table, *phase, *schedule, *layers; /* as given; NULL: the default */
+    int batch, context, attention_tp, redundant, draws;         /* 0: the default */
+    int leave_sms;                                              /* -1: the default */
     double clock_ghz, spread_pct, jitter_pct;
     bool graph, no_contention;
 };
@@ -28,6 +28,7 @@ struct step_plan {
     struct step_gpu *gpu;
     struct compute_table *own, *shipped;
     struct costs_options costs;
+    struct program_work work; /* costs.work, where it is given in place of a net */
     struct step_run_options run;
     struct case_options c; /* the kernels of one batch */
     struct case_load load;

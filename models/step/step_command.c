@@ -62,6 +62,8 @@ static bool parse(struct case_options *c, struct arguments *a, int argc, char **
     GOptionEntry step[] = {
         { "net", 0, 0, G_OPTION_ARG_FILENAME, &o->net, "A config.json, or a net that ships with eptwin (deepseek-v3)",
           "NET" },
+        { "work", 0, 0, G_OPTION_ARG_STRING, &o->work,
+          "Instead of a net: what compute takes, as eptwin replay --schedule runs it: " PROGRAM_WORK_GRAMMAR, "TIMES" },
         { "phase", 0, 0, G_OPTION_ARG_STRING, &o->phase, "decode (the default) or prefill", "NAME" },
         { "batch", 0, 0, G_OPTION_ARG_INT, &o->batch,
           "Tokens of each GPU in a step: sequences of decode (default 128), tokens of prefill (4096)", "N" },
@@ -211,8 +213,8 @@ int command_step(int argc, char **argv)
                       (cluster = cluster_load_set(c.cluster, (const char *const *)a.set, &error)) != NULL &&
                       (a.over ? over_run(&c, &a, cluster, &error) : run(&c, &a, cluster, record, &error));
     const int status = good ? EXIT_OK : command_line_fail("step", error);
-    char **const owned[] = { &a.step.net,    &a.step.gpu, &a.step.table, &a.step.phase, &a.step.schedule,
-                             &a.step.layers, &a.output,   &a.format,     &a.timeline };
+    char **const owned[] = { &a.step.net,      &a.step.work,   &a.step.gpu, &a.step.table, &a.step.phase,
+                             &a.step.schedule, &a.step.layers, &a.output,   &a.format,     &a.timeline };
     for (size_t i = 0; i < G_N_ELEMENTS(owned); i++) g_free(*owned[i]);
     g_strfreev(a.set);
     g_strfreev(a.over);

@@ -12,10 +12,12 @@
 #include "models/kernel.h"
 #include "models/predict/fault.h"
 #include "models/predict/launches.h"
+#include "models/step/program.h"
 #include "sim/rng.h"
 #include "sim/units.h"
 
-enum { BATCHES_MAX = 2 };
+/* Timed work holds no SMs: it only passes time. */
+enum { WORK_SMS = 1 << 16 };
 
 struct step_run {
     const struct step_run_options *options;
@@ -36,16 +38,6 @@ struct step_run {
 };
 
 /* ---- construction ---- */
-
-static void rows_count(struct step_run *run)
-{
-    const struct routing *routing = &run->options->load->routing;
-    const uint32_t local = routing->experts / routing->ranks;
-    run->rows = g_new0(double, routing->ranks);
-    for (uint32_t r = 0; r < routing->ranks; r++)
-        for (size_t i = 0; i < (size_t)routing->rank[r].tokens * routing->topk; i++)
-            if (routing->rank[r].experts[i] != ROUTING_NONE) run->rows[(uint32_t)routing->rank[r].experts[i] / local]++;
-}
 
 static void speeds_draw(struct step_run *run)
 {
@@ -80,7 +72,7 @@ static bool world_make(struct step_run *run, GError **error)
         return false;
     }
     const uint32_t together = MIN(job->ranks, job->ranks_per_node), joined = MAX(cluster->nvlink.gpus, 1);
-    if (!c->nvlink_disabled && together > joined) {
+    if (!c->nvlink_disabled && !cluster->host.cores && together > joined) {
         g_set_error(error, STEP_RUN_ERROR, STEP_RUN_ERROR_INPUT,
                     "ranks-per-node: expected at most the %u GPUs that %s joins ([nvlink] gpus), found %u", joined,
                     cluster->path, together);
@@ -148,11 +140,6 @@ static void alone_launch(void *context, uint32_t rank, uint32_t kernel, struct f
     *worker_count = launch->worker_count;
 }
 
-static bool is_receive(const struct step_run *run, uint32_t phase)
-{
-    return g_str_has_suffix(kernel_phase_name(run->job, phase), "_recv");
-}
-
 static bool hangs(const struct step_run *run, uint32_t phase, const char *text, GError **error)
 {
     g_set_error(error, STEP_RUN_ERROR, STEP_RUN_ERROR_STUCK, "%s can never end: %s", kernel_phase_name(run->job, phase),
@@ -168,7 +155,7 @@ static bool phases_run_alone(struct step_run *run, GError **error)
         struct alone alone = { run, p };
         char text[256] = "";
         uint32_t stuck;
-        together = p + 1 < run->phases && is_receive(run, p + 1) ? 2 : 1;
+        together = p + 1 < run->phases && program_is_receive(run->job, p + 1) ? 2 : 1;
         const struct world_program program = {
             .kernels = together, .launch = alone_launch, .context = &alone, .result = &run->alone[(size_t)p * ranks]
         };
@@ -278,22 +265,6 @@ static void agenda_ended(void *context, uint32_t rank, const struct world_result
     device_ended(((struct step_run *)context)->device, rank);
 }
 
-static bool schedule_make(struct step_run *run, GError **error)
-{
-    const char *name[UINT8_MAX];
-    const struct case_options *c = run->options->c;
-    struct schedule_phases phases = { .name = name, .count = run->phases, .hooks = c->hook };
-    assert(run->phases < G_N_ELEMENTS(name));
-    for (uint32_t p = 0; p < run->phases; p++) {
-        name[p] = kernel_phase_name(run->job, p);
-        if (!phases.combine && strstr(name[p], "combine")) phases.combine = p;
-    }
-    phases.host_waits =
-        !c->cached && !c->worst_tokens && !c->hook && strcmp(c->kernel ? c->kernel : "ll", "normal") == 0;
-    run->schedule = schedule_new(run->options->overlap, &run->options->layers, &phases, error);
-    return run->schedule != NULL;
-}
-
 static bool schedule_run(struct step_run *run, GError **error)
 {
     const struct step_run_options *o = run->options;
@@ -303,7 +274,7 @@ static bool schedule_run(struct step_run *run, GError **error)
     char text[256] = "";
     run->device = device_new(&(struct device_options){ .schedule = run->schedule,
                                                        .ranks = run->job->ranks,
-                                                       .sms = o->cluster->gpu.sms,
+                                                       .sms = o->costs->work ? WORK_SMS : o->cluster->gpu.sms,
                                                        .cost = device_cost,
                                                        .now_ps = device_now,
                                                        .timer_set = device_timer_set,
@@ -323,20 +294,29 @@ static bool schedule_run(struct step_run *run, GError **error)
     return false;
 }
 
+/* That the communication kernels may use. */
+static uint32_t sms_of(const struct step_run_options *o)
+{
+    const uint32_t cores = o->cluster->host.cores;
+    return cores ? case_host_sms(o->c, cores) : o->cluster->gpu.sms;
+}
+
 struct step_run *step_run_new(const struct step_run_options *options, GError **error)
 {
     struct step_run *run = g_new0(struct step_run, 1);
     run->options = options;
-    if (!options->cluster->gpu.sms) {
+    const bool timed = options->costs->work != NULL; /* of no machine's: a host will do */
+    if (!options->cluster->gpu.sms && !timed) {
         g_set_error(error, STEP_RUN_ERROR, STEP_RUN_ERROR_INPUT, "%s: expected GPUs, found a host",
                     options->cluster->path);
         step_run_free(run);
         return NULL;
     }
-    run->job = case_job(options->c, options->load, options->cluster, options->cluster->gpu.sms, error);
+    run->job = case_job(options->c, options->load, options->cluster, sms_of(options), error);
     if (run->job) run->phases = kernel_phase_count(run->job);
-    if (run->job && schedule_make(run, error) && world_make(run, error)) {
-        rows_count(run);
+    if (run->job) run->schedule = program_new(options->overlap, &options->layers, options->c, run->job, error);
+    if (run->schedule && world_make(run, error)) {
+        run->rows = program_rows(&options->load->routing);
         speeds_draw(run);
         costs_make(run);
         if (phases_run_alone(run, error) && schedule_run(run, error)) return run;
@@ -374,16 +354,7 @@ double step_run_speed(const struct step_run *run, uint32_t rank) { return run->s
 uint64_t step_run_events(const struct step_run *run) { return world_event_count(run->world); }
 uint32_t step_run_meeting(const struct step_run *run, uint32_t kernel)
 {
-    const struct schedule_kernel *k = schedule_kernel(run->schedule, kernel);
-    if (k->op != STEP_COMM) return SCHEDULE_NONE;
-    const char *name = kernel_phase_name(run->job, k->phase);
-    if (g_str_has_suffix(name, "_send") || strcmp(name, "layout") == 0) return SCHEDULE_NONE;
-    if (!is_receive(run, k->phase)) return kernel;
-    for (uint32_t i = kernel; i-- > 0;) {
-        const struct schedule_kernel *send = schedule_kernel(run->schedule, i);
-        if (send->op == STEP_COMM && send->batch == k->batch) return i;
-    }
-    return SCHEDULE_NONE;
+    return program_meeting(run->schedule, run->job, kernel);
 }
 
 double step_run_alone_us(const struct step_run *run, uint32_t rank, uint32_t kernel)

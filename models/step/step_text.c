@@ -18,18 +18,29 @@ static void add(struct record *record, const char *phase, const char *metric, do
     record_add(record, phase, RECORD_ALL, metric, round(1000 * value) / 1000, unit);
 }
 
+/* Of a rank, in what was simulated, beside compute or not. */
+static double waited_us(const struct step_answer *a)
+{
+    double us = 0;
+    for (int i = 0; i < STEP_LATES; i++) us += a->late_us[i];
+    return us;
+}
+
 static void header_record(struct record *record, const struct step_plan *p, const struct step_answer *a)
 {
-    record_set(record, "net", "%s", p->net->name);
-    record_set(record, "phase", "%s", p->costs.prefill ? "prefill" : "decode");
-    record_set(record, "batch", "%u", p->batch);
-    record_set(record, "context", "%g", p->costs.context);
+    const bool net = !p->costs.work;
+    if (net) {
+        record_set(record, "net", "%s", p->net->name);
+        record_set(record, "phase", "%s", p->costs.prefill ? "prefill" : "decode");
+        record_set(record, "batch", "%u", p->batch);
+        record_set(record, "context", "%g", p->costs.context);
+    }
     record_set(record, "schedule", "%s", step_overlap_name(p->run.overlap));
-    record_set(record, "gpu", "%s", p->gpu->name);
-    record_set(record, "attention-tp", "%u", p->costs.attention_tp);
+    if (net) record_set(record, "gpu", "%s", p->gpu->name);
+    if (net) record_set(record, "attention-tp", "%u", p->costs.attention_tp);
     record_set(record, "spread", "%g", 100 * p->run.spread);
     record_set(record, "jitter", "%g", 100 * p->run.jitter);
-    record_set(record, "clock-ghz", "%g", p->costs.clock_ghz > 0 ? p->costs.clock_ghz : p->gpu->clock_ghz);
+    if (net) record_set(record, "clock-ghz", "%g", p->costs.clock_ghz > 0 ? p->costs.clock_ghz : p->gpu->clock_ghz);
     record_set(record, "layers-simulated", "%u of %u", a->simulated, a->layers);
 }
 
@@ -42,7 +53,7 @@ void step_record(struct record *record, const struct step_plan *p, const struct 
     add(record, "step", "time_us", us, "us");
     add(record, "step", "time_us_min", 1e3 * stats_min(total_ms, draws), "us");
     add(record, "step", "time_us_max", 1e3 * stats_max(total_ms, draws), "us");
-    if (!p->costs.prefill) add(record, "step", "tpot_ms", us / 1e3, "ms");
+    if (!p->costs.prefill && !p->costs.work) add(record, "step", "tpot_ms", us / 1e3, "ms");
     add(record, "step", "tokens_per_s_gpu", tokens / ranks, "1/s");
     add(record, "step", "tokens_per_s_node", tokens / ranks * node, "1/s");
     add(record, "step", "layer_us", a->layer_us, "us");
@@ -52,10 +63,11 @@ void step_record(struct record *record, const struct step_plan *p, const struct 
         add(record, "step", metric, 100 * part_share(a, a->part_us[i]), "%");
     }
     add(record, "step", "hidden_pct", 100 * part_share(a, a->hidden_us), "%");
+    add(record, "step", "waited_us", waited_us(a), "us");
     add(record, "step", "awaited_rank", a->awaited, "");
     add(record, "step", "awaited_pct", a->awaited_pct, "%");
-    add(record, "step", "weights_gb", p->weight_bytes / 1e9, "GB");
-    add(record, "step", "cache_gb", p->cache_bytes / 1e9, "GB");
+    if (!p->costs.work) add(record, "step", "weights_gb", p->weight_bytes / 1e9, "GB");
+    if (!p->costs.work) add(record, "step", "cache_gb", p->cache_bytes / 1e9, "GB");
     for (guint i = 0; i < a->lines->len; i++) {
         const struct step_line *l = &g_array_index(a->lines, struct step_line, i);
         add(record, l->name, "time_us", l->mean_us, "us");
@@ -111,8 +123,7 @@ static void parts_append(GString *out, const struct step_answer *a, double step_
 
 static void explain_append(GString *out, const struct step_plan *p, const struct step_answer *a)
 {
-    double late_us = 0;
-    for (int i = 0; i < STEP_LATES; i++) late_us += a->late_us[i];
+    const double late_us = waited_us(a);
     g_string_append_printf(
         out,
         "\n%u of %u layers with experts were simulated; each further one counts %.1f us, the mean of the later half.\n",
@@ -128,11 +139,16 @@ static void explain_append(GString *out, const struct step_plan *p, const struct
         g_string_append_printf(out, "%s %.0f %% because of %s", i ? "," : " The awaited rank is late for",
                                100 * a->late_us[i] / late_us, step_late_name((enum step_late)i));
     if (late_us > 0) g_string_append(out, ".\n");
-    g_string_append_printf(out, "A GPU holds %.1f GB of weights and %.1f GB of cache, of %g GB.\n",
-                           p->weight_bytes / 1e9, p->cache_bytes / 1e9, p->gpu->memory_gb);
+    if (!p->costs.work)
+        g_string_append_printf(out, "A GPU holds %.1f GB of weights and %.1f GB of cache, of %g GB.\n",
+                               p->weight_bytes / 1e9, p->cache_bytes / 1e9, p->gpu->memory_gb);
     if (p->costs.clock_ghz > 0)
         g_string_append_printf(out, "Arithmetic runs at %.2f GHz; tables were measured at %.2f.\n", p->costs.clock_ghz,
                                p->gpu->clock_ghz);
+    if (p->costs.work) {
+        g_string_append(out, "All layers have the routing of one.\n");
+        return;
+    }
     g_string_append(out, "All layers have the routing of one.  Not counted: the engine's scheduler and sampling");
     if (p->costs.attention_tp > 1) g_string_append(out, ", the all-reduce of attention's ranks");
     g_string_append(out, p->run.contention ? ".\n" : ", what kernels on one GPU take from each other's memory.\n");
@@ -144,16 +160,20 @@ void step_text_append(GString *out, const struct step_plan *p, const struct step
     const uint32_t ranks = p->load.routing.ranks, node = MIN(p->c.ranks_per_node ? p->c.ranks_per_node : 8, ranks);
     const double us = answer_us(total_ms, draws), tokens = step_tokens_per_s(p, us);
     assert(us > 0 && isfinite(tokens));
-    g_string_append_printf(out, "%s, %s of %u tokens a GPU, context %g, %u ranks of %s, %s, %s\n\n", p->net->name,
-                           p->costs.prefill ? "prefill" : "decode", p->batch, p->costs.context, ranks,
-                           p->run.cluster->name, p->c.kernel, step_overlap_name(p->run.overlap));
+    g_string_append_printf(out, "%s", p->net->name);
+    if (p->costs.work) g_string_append_printf(out, " and %u tokens a rank", p->batch);
+    else
+        g_string_append_printf(out, ", %s of %u tokens a GPU, context %g", p->costs.prefill ? "prefill" : "decode",
+                               p->batch, p->costs.context);
+    g_string_append_printf(out, ", %u ranks of %s, %s, %s\n\n", ranks, p->run.cluster->name, p->c.kernel,
+                           step_overlap_name(p->run.overlap));
     g_string_append_printf(out, "  step            %10.2f ms", us / 1e3);
     if (draws > 1)
         g_string_append_printf(out, "   (median of %u draws, %.2f to %.2f)", draws, stats_min(total_ms, draws),
                                stats_max(total_ms, draws));
     g_string_append_printf(out, "\n  tokens/s, GPU   %10.0f\n  tokens/s, node  %10.0f   (%u GPUs)\n", tokens / ranks,
                            tokens / ranks * node, node);
-    if (!p->costs.prefill)
+    if (!p->costs.prefill && !p->costs.work)
         g_string_append_printf(out, "  TPOT            %10.2f ms   (a token of each sequence a step)\n", us / 1e3);
     g_string_append_c(out, '\n');
     parts_append(out, a, us);

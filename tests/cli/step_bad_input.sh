@@ -39,3 +39,8 @@ run $here $ds --table own.csv
 printf '{"hidden_size": 64}' >config.json
 run $here --net config.json
 run $here $ds --format xml
+work='--work attention=1ms,experts=20us'
+run $here --work attention=1
+run $here $work $ds
+run $here $work --batch 64
+run $here $work --layers all

@@ -30,3 +30,9 @@ printf 'op,gpu,dtype,shape,tokens,context,us\nmla_decode,h800,fp8,128,16,4096,10
 $step --batch 16 --layers 2 --table own.csv --format text | grep '^attention'
 echo '# a timeline has every kernel'
 $step --batch 16 --layers 2 --timeline step.json -o timed.csv && grep -c '"name":"dispatch"' step.json
+
+# Timed work in place of a net, also on a host, as `eptwin replay --schedule` runs it: the rank with more rows is late.
+timed='--num-tokens 64 --hidden 2048 --num-topk 4 --num-experts 16 --routing zipf:1.6 --work attention=1ms,experts=40us'
+host='--cluster source/models/clusters/gh200-alps-host.ini --num-ranks 2'
+$EPTWIN step $host $timed --layers 2 --explain
+$EPTWIN step $host $timed --layers 2 | grep -E '^# (schedule|net|layers-sim)|^(step|experts),'

@@ -1,0 +1,91 @@
+/* program.c - a schedule from the kernels of a job, see program.h. */
+#include "models/step/program.h"
+
+#include <assert.h>
+#include <string.h>
+#include "sim/units.h"
+
+struct schedule *program_new(enum step_overlap overlap, const struct schedule_layers *layers,
+                             const struct case_options *c, const struct kernel_job *job, GError **error)
+{
+    const char *name[UINT8_MAX];
+    struct schedule_phases phases = { .name = name, .count = kernel_phase_count(job), .hooks = c->hook };
+    assert(phases.count < G_N_ELEMENTS(name));
+    for (uint32_t p = 0; p < phases.count; p++) {
+        name[p] = kernel_phase_name(job, p);
+        if (!phases.combine && strstr(name[p], "combine")) phases.combine = p;
+    }
+    phases.host_waits =
+        !c->cached && !c->worst_tokens && !c->hook && strcmp(c->kernel ? c->kernel : "ll", "normal") == 0;
+    return schedule_new(overlap, layers, &phases, error);
+}
+
+bool program_is_receive(const struct kernel_job *job, uint32_t phase)
+{
+    return g_str_has_suffix(kernel_phase_name(job, phase), "_recv");
+}
+
+uint32_t program_meeting(const struct schedule *schedule, const struct kernel_job *job, uint32_t kernel)
+{
+    const struct schedule_kernel *k = schedule_kernel(schedule, kernel);
+    if (k->op != STEP_COMM) return SCHEDULE_NONE;
+    const char *name = kernel_phase_name(job, k->phase);
+    if (g_str_has_suffix(name, "_send") || strcmp(name, "layout") == 0) return SCHEDULE_NONE;
+    if (!program_is_receive(job, k->phase)) return kernel;
+    for (uint32_t i = kernel; i-- > 0;) {
+        const struct schedule_kernel *send = schedule_kernel(schedule, i);
+        if (send->op == STEP_COMM && send->batch == k->batch) return i;
+    }
+    return SCHEDULE_NONE;
+}
+
+/* The op of timed work that has the name; STEP_COMPUTE_OPS: none. */
+static enum step_op op_find(const char *name)
+{
+    static const enum step_op ops[] = { STEP_ATTENTION, STEP_PROJECT, STEP_CORE, STEP_GATE,
+                                        STEP_SHARED,    STEP_EXPERTS, STEP_HEAD };
+    for (size_t i = 0; i < G_N_ELEMENTS(ops); i++)
+        if (strcmp(step_op_name(ops[i]), name) == 0) return ops[i];
+    return STEP_COMPUTE_OPS;
+}
+
+bool program_work_parse(const char *text, struct program_work *work, GError **error)
+{
+    g_auto(GStrv) part = g_strsplit(text, ",", 0);
+    *work = (struct program_work){ 0 };
+    bool good = *part != NULL;
+    for (char **p = part; good && *p; p++) {
+        g_auto(GStrv) side = g_strsplit(*p, "=", 2);
+        uint64_t time_ps;
+        good = g_strv_length(side) == 2 && cluster_parse_time(side[1], &time_ps);
+        const enum step_op op = good ? op_find(side[0]) : STEP_COMPUTE_OPS;
+        good = op != STEP_COMPUTE_OPS && work->us[op] <= 0 && time_ps > 0;
+        if (good) work->us[op] = units_us(time_ps);
+    }
+    if (good) return true;
+    g_set_error(error, PROGRAM_ERROR, PROGRAM_ERROR_WORK,
+                "--work: expected " PROGRAM_WORK_GRAMMAR ", each once, found '%s'", text);
+    return false;
+}
+
+double program_work_us(const struct program_work *work, enum step_op op, double rows)
+{
+    return op == STEP_EXPERTS ? rows * work->us[op] : work->us[op];
+}
+
+struct schedule_layers program_work_layers(const struct program_work *work, uint32_t layers)
+{
+    return (struct schedule_layers){ .sparse = layers,
+                                     .shared = work->us[STEP_SHARED] > 0,
+                                     .head = work->us[STEP_HEAD] > 0 };
+}
+
+double *program_rows(const struct routing *routing)
+{
+    const uint32_t local = routing->experts / routing->ranks;
+    double *rows = g_new0(double, routing->ranks);
+    for (uint32_t r = 0; r < routing->ranks; r++)
+        for (size_t i = 0; i < (size_t)routing->rank[r].tokens * routing->topk; i++)
+            if (routing->rank[r].experts[i] != ROUTING_NONE) rows[(uint32_t)routing->rank[r].experts[i] / local]++;
+    return rows;
+}

@@ -1,0 +1,40 @@
+/* program.h - what a schedule needs of the kernels of a job, and times of compute that a user gives.
+ *
+ * The simulated step and the live one (`eptwin replay --schedule`) make their schedules here, so that both run one
+ * program.  Knows no world. */
+#ifndef MODELS_STEP_PROGRAM_H
+#define MODELS_STEP_PROGRAM_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "models/case.h"
+#include "models/kernel.h"
+#include "models/step/schedule.h"
+
+#define PROGRAM_ERROR (g_quark_from_static_string("eptwin-program"))
+enum program_error { PROGRAM_ERROR_WORK };
+
+/* The schedule of the job's phases.  NULL and *error where the kernels cannot overlap so. */
+struct schedule *program_new(enum step_overlap overlap, const struct schedule_layers *layers,
+                             const struct case_options *c, const struct kernel_job *job, GError **error);
+
+bool program_is_receive(const struct kernel_job *job, uint32_t phase);
+/* The kernel whose begin on all ranks a communication kernel needs: itself, of a receive its send; SCHEDULE_NONE where
+ * it needs no other rank. */
+uint32_t program_meeting(const struct schedule *schedule, const struct kernel_job *job, uint32_t kernel);
+
+/* What timed work takes: "attention=500us,experts=20us".  Experts take theirs for each row that comes to the rank. */
+struct program_work {
+    double us[STEP_COMPUTE_OPS]; /* 0: next to nothing */
+};
+#define PROGRAM_WORK_GRAMMAR "OP=TIME,... (attention, project, core, gate, shared, experts a row, head)"
+bool program_work_parse(const char *text, struct program_work *work, GError **error);
+double program_work_us(const struct program_work *work, enum step_op op, double rows);
+/* Layers of timed work: a shared expert and a head where the work has them. */
+struct schedule_layers program_work_layers(const struct program_work *work, uint32_t layers);
+
+/* [routing->ranks]: rows that come to each rank's experts. */
+double *program_rows(const struct routing *routing);
+
+#endif
