@@ -1,4 +1,4 @@
-/* case.c - the table of options of a case and what it serves: command lines and CSV columns.
+/* case.c - the table of options of a case, for command lines and CSV columns.
  *
  * Knows names, types, ranges and defaults.  Knows no routing, no protocol and no world. */
 #include "models/case.h"
@@ -9,12 +9,13 @@
 #include "sim/nearest.h"
 #include "traces/edges_make.h"
 
-/* What an option does beside being one; every list of options elsewhere is made from these. */
+/* Roles of an option; every list of options elsewhere is made from these. */
 enum field_flag {
-    MAKES = 1,  /* makes the case: records that differ in it are of different cases (case_record).  Not what
-                         * says on what and when ranks run: predictions vary it to explain one measurement. */
+    /* makes the case: records that differ in it are of different cases (case_record).  Options of the machine and of
+     * the ranks' begin do not: predictions vary them to explain one measurement. */
+    MAKES = 1,
     ROUTES = 2, /* the load depends on it (case_routing_same) */
-    DRAWS = 4,  /* only where routing is drawn: beside a trace it makes no case */
+    DRAWS = 4,  /* only where routing is drawn: with a trace it makes no case */
     FILES = 8,  /* names a file, perhaps as "WORD:FILE" or "FILE@LAYERS" (case_files.c) */
     WORK = 16,  /* says what there is to do, not how it is done: results that differ in it are of different work, and no
                          * best is sought over its values (case_option_is_work) */
@@ -27,7 +28,7 @@ struct field {
     enum field_type type;
     unsigned flags; /* enum field_flag */
     size_t offset;
-    uint32_t least, most; /* what a user may say (FIELD_COUNT) */
+    uint32_t least, most; /* the options that a user may give (FIELD_COUNT) */
     uint32_t initial;     /* before anybody says anything; 0 may be below least: decided later */
     const char *choices;  /* "a|b|c", the first is the default unless initial_text says so */
     const char *argument; /* in --help */
@@ -59,7 +60,7 @@ struct field {
 /* Names of models/moe/moe_deepep.h that have a version before them. */
 #define DEEPEPS "zero-copy, ibgda, starts, ll-nvlink, bulk, heads, bulk-dispatch, bulk-combine, forwarders, logfmt, v2"
 
-/* What DeepEP's tests call it.  Says ranks-per-node, and how many ranks there are where nobody says so. */
+/* The name in DeepEP's tests.  Sets ranks-per-node, and the number of ranks if no option gives it. */
 static const struct field processes_alias = {
     "num-processes",
     FIELD_COUNT,
@@ -244,7 +245,7 @@ void case_copy(struct case_options *to, const struct case_options *from)
     }
 }
 
-/* Whether a and b are the same but for '-' and '_', which scripts and spreadsheets write as they like. */
+/* Whether a and b are equal but for '-' and '_', which scripts and spreadsheets mix. */
 static bool name_matches(const char *a, const char *b)
 {
     for (;;) {

@@ -1,7 +1,7 @@
-/* case.h - a case: everything that a user says about one run of dispatch and combine.
+/* case.h - a case: all of a user's options for one run of dispatch and combine.
  *
  * One table of options (name, type, default, help) serves the command lines of simulate and replay and the
- * columns of validate's CSV files, so that a word means the same everywhere.  Names follow the public test
+ * columns of validate's CSV files, so that a word has one meaning everywhere.  Names follow the public test
  * scripts.  Knows routing sources (trace, generator, traffic matrix); knows no world. */
 #ifndef MODELS_CASE_H
 #define MODELS_CASE_H
@@ -28,7 +28,7 @@ struct case_options {
     uint32_t messages, in_flight;
     char *algorithm;             /* allgather: "hybrid", "ring", "leader" */
     char *issue;                 /* p2p: "kernel", "host", "copy", "nccl" */
-    char *compute, *compute_sms; /* time and SMs "A:B" of arithmetic beside a kernel */
+    char *compute, *compute_sms; /* time and SMs "A:B" of arithmetic that runs with a kernel */
     uint32_t num_tokens, hidden, num_topk, num_experts, num_topk_groups, num_ranks, ranks_per_node;
     char *tokens_per_rank;                            /* "4096|2048|...": where ranks differ */
     char *dtype;                                      /* of dispatch: "bf16", "fp8" */
@@ -71,7 +71,7 @@ bool case_set(struct case_options *c, const char *name, const char *text, GError
 bool case_has(const char *name);
 /* The table's own name of an option that case_set() would find by this one; NULL: there is none. */
 const char *case_option_find(const char *name);
-/* The option that somebody meant who wrote this, which is none; NULL: it resembles none.  "tokens" for "num-tokens"
+/* The option nearest to a misspelt name; NULL: it resembles none.  "tokens" for "num-tokens"
  * counts as a name. */
 const char *case_option_nearest(const char *name);
 
@@ -91,29 +91,29 @@ bool case_option_is_work(const char *name);
 /* The value of that option as case_set() would take it; NULL: not set.  Free with g_free(). */
 char *case_option_text(const struct case_options *c, uint32_t index);
 
-/* The same table as topics of command_line_parse(), writing into *c; valid while c is, until the next call. */
+/* The table as topics of command_line_parse(), writing into *c; valid while c is, until the next call. */
 enum { CASE_TOPICS = 6 };
 void case_topics(struct case_options *c, struct command_topic topic[CASE_TOPICS]);
 
 /* Puts the defaults that depend on other options in place: tokens, experts and data by kernel, ranks and
- * tokens by traffic matrix.  What a trace decides stays 0 (all of it).  Done on a copy by the functions below. */
+ * tokens by traffic matrix.  Values that a trace decides stay 0 (all of it).  Done on a copy by the functions below. */
 void case_resolve(struct case_options *c);
 
-/* What the user should know of the defaults that were taken, a sentence; NULL: nothing.  Free with g_free(). */
+/* A sentence about the defaults that were taken, for the user; NULL: none.  Free with g_free(). */
 char *case_note(const struct case_options *c);
 
 /* Says how many ranks a node has where the user did not: gpus, or all ranks where gpus is 0.
  * Where nobody knows those either, it is left to case_resolve(), which takes 8. */
 void case_node_settle(struct case_options *c, uint32_t gpus);
-/* The same of a cluster that is simulated, and where c says which DeepEP: what that one did, where the user did not say
- * otherwise (low latency by the NIC alone, normal kernels posted by a thread of the host). */
+/* Sets the defaults of a simulated cluster.  If c names a version of DeepEP, its behaviour is the default (low
+ * latency by the NIC alone, normal kernels posted by a thread of the host). */
 void case_cluster_settle(struct case_options *c, const struct cluster *cluster);
 /* The version (models/moe/moe_deepep.h) that a commit, a date or a name means; 0: none. */
 uint32_t case_deepep_version(const char *text);
 
 /* The case's routing: from the trace, the traffic matrix or the generator.  Free with routing_free(). */
 bool case_routing(const struct case_options *c, struct routing *routing, GError **error);
-/* Whether the routings of a and b are the same: one may be used for the other. */
+/* Whether the routings of a and b are equal, so that one may be used for the other. */
 bool case_routing_same(const struct case_options *a, const struct case_options *b);
 
 /* The protocol's options, checked (moe_options_refuse).  device_sms: of the GPU, the default of low latency and
@@ -130,7 +130,7 @@ void case_chunks_settle(const struct case_options *c, struct moe_options *o);
 /* Writes them into the record's header lines. */
 void case_chunks_record(const struct moe_options *o, struct record *record);
 
-/* What the kernels of a case work on, by its family (case_kernel.c). */
+/* The load of a case's kernels, by their family (case_kernel.c). */
 struct case_load {
     struct routing routing; /* ll, normal, v2 */
     struct edges edges;     /* alltoallv */
@@ -138,7 +138,7 @@ struct case_load {
 /* Reads or draws it.  Free with case_load_free(). */
 bool case_load(const struct case_options *c, struct case_load *load, GError **error);
 void case_load_free(struct case_load *load);
-/* Whether the loads of a and b are the same: one may be used for the other. */
+/* Whether the loads of a and b are equal, so that one may be used for the other. */
 bool case_load_same(const struct case_options *a, const struct case_options *b);
 /* How its kernels work on load, which must outlive the job.  cluster NULL: ranks are processes of this host.
  * device_sms: see case_moe_options().  NULL and *error where the kernels refuse the case.  Free with g_free(). */
@@ -146,7 +146,7 @@ struct kernel_job *case_job(const struct case_options *c, const struct case_load
                             uint32_t device_sms, GError **error);
 /* Adds what load and job decided to the header lines: numbers of ranks, tokens, experts, SMs, messages. */
 void case_job_record(const struct case_options *c, const struct kernel_job *job, struct record *record);
-/* Text that is the same for the same load: what ranks compare before they run.  Free with g_free(). */
+/* A text that is equal for equal loads.  Ranks compare it before they run.  Free with g_free(). */
 char *case_load_digest(const struct case_options *c, const struct case_load *load);
 /* The bandwidth that the public tests of the kernel print. */
 const char *case_rate_metric(const struct case_options *c);

@@ -18,7 +18,7 @@ static uint32_t row_bytes(const struct case_options *c)
     return strcmp(c->dtype, "bf16") == 0 ? 2 * c->hidden : c->hidden;
 }
 
-/* Of a routing where no matrix is given: what dispatch would send if it went as one message a pair. */
+/* The matrix of a routing, where none is given: dispatch's bytes if each pair had one message. */
 static bool edges_load(const struct case_options *c, struct edges *edges, GError **error)
 {
     if (c->matrix) return edges_make(c->matrix, c->num_ranks, row_bytes(c), c->seed, edges, error);
@@ -131,8 +131,8 @@ static bool issue_parse(const struct case_options *c, const struct cluster *clus
     return calls_known(cluster, c->issue, error);
 }
 
-/* MPI's messages are calls of a process.  A matrix of one size has the own part of MPI_Alltoall, too, beside what it
- * lists. */
+/* MPI's messages are calls of a process.  A matrix of one size includes each rank's part for itself, as MPI_Alltoall
+ * does, besides its entries. */
 static void process_find(const struct case_options *c, const struct cluster *cluster, struct coll_options *o)
 {
     const struct transport *backend = c->backend ? transport_find(c->backend) : NULL;

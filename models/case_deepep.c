@@ -1,5 +1,5 @@
-/* case_deepep.c - which DeepEP a case is of: a commit, a date or a name becomes a version (moe_deepep.h), and what that
- * version did stands where the case does not say otherwise.  Knows no world. */
+/* case_deepep.c - the version of DeepEP of a case: a commit, a date or a name becomes a version (moe_deepep.h),
+ * whose behaviour is the default of the case.  Knows no world. */
 #include "models/case.h"
 
 #include <string.h>

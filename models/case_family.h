@@ -1,14 +1,14 @@
-/* case_family.h - private to models/case_*.c: what a kernel family makes of a case. */
+/* case_family.h - private to models/case_*.c: the load and job that a kernel family derives from a case. */
 #ifndef MODELS_CASE_FAMILY_H
 #define MODELS_CASE_FAMILY_H
 
 #include <stdarg.h>
 #include "models/case.h"
 
-/* Cases come resolved (case_resolve()), but for whose defaults depend on what was not said. */
+/* Cases come resolved (case_resolve()), except where defaults depend on options that were not given. */
 struct case_family {
     bool (*load)(const struct case_options *c, struct case_load *load, GError **error);
-    /* Whether the loads of a and b, both resolved, are the same. */
+    /* Whether the loads of a and b, both resolved, are equal. */
     bool (*load_same)(const struct case_options *a, const struct case_options *b);
     void (*load_digest)(const struct case_load *load, GChecksum *checksum);
     struct kernel_job *(*job)(const struct case_options *c, const struct case_load *load, const struct cluster *cluster,

@@ -1,4 +1,4 @@
-/* case_files.c - the files that options of a case name: where they lie, and what tells apart two of one name. */
+/* case_files.c - the files that options of a case name: their places, and digests that tell apart two of one name. */
 #include "models/case.h"
 
 #include <string.h>

@@ -1,7 +1,6 @@
-/* case_kernel.c - which kernel family a case means, and what dispatch and combine make of one: their load (a routing)
- * and their job.
+/* case_kernel.c - which kernel family a case means, and its load (a routing) and job for dispatch and combine.
  *
- * The only place that knows which word of --kernel is which family; worlds and commands run what comes out. */
+ * The only place that maps words of --kernel to families; worlds and commands run the resulting job. */
 #include "models/case_family.h"
 
 #include <assert.h>
@@ -10,7 +9,7 @@
 
 /* ---- dispatch and combine ---- */
 
-/* What others understand must not be passed over in silence. */
+/* An option of another family must not be ignored silently. */
 static bool moe_others_refuse(const struct case_options *c, GError **error)
 {
     const char *given = c->matrix      ? "matrix"
@@ -44,7 +43,8 @@ static void moe_load_digest(const struct case_load *load, GChecksum *checksum)
     }
 }
 
-/* As the V2 library chooses: what the links need by their names, and at least 64 unless others want SMs. */
+/* As the V2 library chooses: the SMs that the links need by their names, and at least 64 unless other kernels want
+ * SMs. */
 static void v2_sms_choose(struct moe_options *o, const struct cluster *cluster, bool overlap)
 {
     const struct graph_made_with with = graph_made_with(cluster);

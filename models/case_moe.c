@@ -73,7 +73,7 @@ static void options_fill(const struct case_options *c, const struct routing *rou
         .expand = c->expand,
         .single_reduction = c->single_reduction,
         .hybrid_ep = c->api != NULL,
-        .uccl = backend && backend->host_words, /* whose normal kernels are made for such words */
+        .uccl = backend && backend->host_words, /* a library whose normal kernels have such settings */
         .cached = c->cached,
         .weights = c->weights,
         .expert_alignment = c->expert_alignment,

@@ -34,7 +34,7 @@ static uint32_t *tokens_parse(const struct case_options *c, GError **error)
     return NULL;
 }
 
-/* Forgets the tokens of each rank beyond its count: what a rank draws does not depend on how many follow. */
+/* Drops the tokens of each rank beyond its count: a rank's draws do not depend on how many follow. */
 static void routing_shorten(struct routing *routing, const uint32_t *tokens)
 {
     for (uint32_t r = 0; r < routing->ranks; r++) routing->rank[r].tokens = MIN(routing->rank[r].tokens, tokens[r]);

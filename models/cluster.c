@@ -1,5 +1,4 @@
-/* cluster.c - reads cluster files.  Which sections and keys there are stands in cluster_keys.c, what values may be in
- * cluster_values.c. */
+/* cluster.c - reads cluster files.  cluster_keys.c lists the sections and keys, cluster_values.c reads values. */
 #include "models/cluster.h"
 #include <assert.h>
 #include <string.h>
@@ -205,7 +204,7 @@ static bool check_no_nics(const struct key_file *file, const struct cluster *c, 
     return true;
 }
 
-/* A node's PCIe is what links say, or what keys of this file say.  Keys of included files give way to links. */
+/* A node's PCIe comes from links or from keys of this file.  Keys of included files give way to links. */
 static bool check_node_written(const struct key_file *file, const struct cluster *c, GError **error)
 {
     static const char *const keys[] = { "sockets",      "pcie-switches", "pcie-rate",      "root-rate",

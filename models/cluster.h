@@ -1,7 +1,7 @@
 /* cluster.h - the description of a cluster: its parts, their parameters, each with a unit and a source.
  *
  * A cluster file is a GLib key file with one section for each part.  Values carry units ("45 GB/s", "870 ns",
- * "4096 B").  A comment beside each value names its source.  Parameters belong to parts (this GPU, this NIC), never to
+ * "4096 B").  A comment at each value names its source.  Parameters belong to parts (this GPU, this NIC), never to
  * a case.  This module knows no simulation. */
 #ifndef MODELS_CLUSTER_H
 #define MODELS_CLUSTER_H
@@ -31,7 +31,7 @@ struct cluster_bulk {
     uint64_t in_ps, out_ps; /* until a requested row is in shared memory; until a row from there is written */
     uint64_t in_rate_bps, out_rate_bps, put_rate_bps; /* of all warps: in; out to own memory, and to a peer's */
     uint64_t split_rate_bps;                          /* the last where rows do not begin lines; 0: put_rate_bps */
-    uint64_t request_ps;                              /* what a request takes at least, however small */
+    uint64_t request_ps;                              /* the least time of a request, however small */
     uint64_t drain_ps;                                /* how long it stands still for a warp's release of its rows */
 };
 
@@ -71,7 +71,7 @@ struct cluster_gpu {
     uint64_t cast_row_ps;           /* read BF16, write FP8 and scales: a row that all warps of an SM take together, */
     uint64_t cast_sm_rate_bps;      /* and its bytes read */
     struct cluster_work reduce;     /* rows summed: warp_rate counts bytes written, sm_rate bytes read */
-    uint64_t reduce_made_sm_rate_bps; /* what an SM writes of them, beside what it reads; 0: writing costs it nothing */
+    uint64_t reduce_made_sm_rate_bps; /* the SM's rate of writing them; 0: writing costs it nothing */
     uint64_t reduce_load_rate_bps;    /* in addition, a warp's bytes read */
     uint64_t scan_rate_bps;           /* index arrays, one SM */
     uint64_t scan_row_ps;             /* a warp looks at one token's entry in a loop that depends on it */
@@ -89,7 +89,7 @@ struct cluster_gpu {
     uint64_t host_fence_ps;       /* a release to the system after stores to the host's memory; 0: as others */
     uint64_t host_look_ps;        /* a read of a word in the host's memory */
     uint64_t host_look_turn_ps;   /* each of several reads of the same 64 bytes there, which wait for one another */
-    uint64_t row_ps;              /* a row by loads and stores beside its waits and bytes */
+    uint64_t row_ps;              /* a row by loads and stores, without its waits and bytes */
     uint64_t seek_ps;             /* more where the warp looks for its rows itself */
     uint64_t row_rate_bps;        /* its bytes by one warp */
     uint64_t release_ps;          /* an atomic on own memory that releases: until the warp goes on */
@@ -120,9 +120,9 @@ struct cluster_nvlink {
     uint64_t crossing_ps; /* extra time of a store where flows of several senders and receivers cross */
 };
 
-/* What it takes the host to drive a GPU.  wait_ps 0: not known. */
+/* The host's times to drive a GPU.  wait_ps 0: not known. */
 struct cluster_calls {
-    uint64_t wait_ps; /* a call that waits, beside its kernel or copy: until it runs, until its end is seen */
+    uint64_t wait_ps; /* the time of a waiting call without its kernel or copy: until it runs, until its end is seen */
     uint64_t copy_ps, copy_rate_bps;     /* the copy engine: until bytes flow; to a peer */
     uint64_t nccl_ps;                    /* NCCL's send or receive of an empty message, its kernel's launch included */
     uint64_t word_ps, await_ps;          /* a stream writes a word; finds one written that it awaits */
@@ -133,7 +133,7 @@ struct cluster_calls {
     uint64_t nccl_call_ps;               /* CPU time of a call of NCCL through PyTorch */
 };
 
-/* Who posts work requests (PROTOCOLS.md 1.5 and 5.2). */
+/* The poster of work requests (PROTOCOLS.md 1.5 and 5.2). */
 enum cluster_posting { CLUSTER_POST_GPU, CLUSTER_POST_PROXY };
 
 struct cluster_nic {
@@ -142,8 +142,8 @@ struct cluster_nic {
     uint64_t line_rate_bps; /* nominal rate of its port; 0: rate */
     uint64_t rate_bps;      /* payload and headers that it moves in one direction */
     uint64_t header_bytes, mtu_bytes;
-    uint64_t message_ps;   /* the NIC's work on one request beside its bytes */
-    uint64_t signal_ps;    /* the same for a signal (an atomic or an inline write) */
+    uint64_t message_ps;   /* the NIC's work on one request, without its bytes */
+    uint64_t signal_ps;    /* the NIC's work on a signal (an atomic or an inline write) */
     uint64_t signal_bytes; /* of a signal on the wire, headers included */
     uint64_t fetch_ps;     /* doorbell until the first byte leaves: request and payload fetched over PCIe */
     uint64_t read_ps;      /* of fetch_ps, the payload's part, which signals lack: a NIC's read of a GPU's memory */
@@ -199,7 +199,7 @@ struct cluster_network {
     uint32_t cross_rail;                          /* to a port on a leaf where another GPU of the node has one */
     uint32_t nodes;           /* number of nodes that `eptwin cluster show` draws; 0: two leaves, or two nodes */
     uint32_t nodes_per_leaf;  /* 0: 16 */
-    uint32_t leaves_per_pod;  /* fat tree: leaves under the same spines; dragonfly: switches of a group; 0: 4 */
+    uint32_t leaves_per_pod;  /* fat tree: leaves under one set of spines; dragonfly: switches of a group; 0: 4 */
     uint32_t spines, cores;   /* switches above: of leaves, of pods; 0: 4 */
     uint64_t uplink_rate_bps; /* of a link between switches; 0: by the oversubscription */
     double oversubscription;  /* rate of all nodes below a leaf, divided by the rate of its uplinks; 0: 1 */
@@ -275,7 +275,7 @@ enum { CLUSTER_REDUCE_ROW_BYTES = 14336 };
 enum { CLUSTER_LOOP_TOPK = 8, CLUSTER_LOOP_MESSAGE_BYTES = 7408 };
 
 /* A host for live ranks (replay/).  They are processes on the cores of one host, whatever NVLink domains they stand
- * for.  They use no GPU, but the same protocol. */
+ * for.  They run the protocol without a GPU. */
 struct cluster_host {
     uint32_t cores;                              /* 0: the cluster has GPUs */
     uint64_t step_ps, poll_ps;                   /* a worker's step; from a change to the step that sees it */
@@ -298,7 +298,7 @@ struct cluster_host {
 
 struct cluster {
     char *name, *path;
-    char *digest; /* of what file, included files and settings say together (key_file_digest()), but for its name */
+    char *digest; /* of the contents of file, included files and settings (key_file_digest()), without the name */
     struct cluster_gpu gpu;
     struct cluster_nvlink nvlink;
     struct cluster_calls calls;
@@ -315,14 +315,14 @@ struct cluster {
 /* Reads a cluster file.  path is a file, or the name of a shipped one (sim/share.h), with or without ".ini".
  * NULL and *error (file, section, key, expected, found) on failure. */
 struct cluster *cluster_load(const char *path, GError **error);
-/* The same with settings such as "nic.rate=50 GB/s" (NULL-terminated).  They replace or add to the
- * file's values. */
+/* Reads a cluster with settings such as "nic.rate=50 GB/s" (NULL-terminated), which replace or add to the file's
+ * values. */
 struct cluster *cluster_load_set(const char *path, const char *const *settings, GError **error);
 void cluster_free(struct cluster *cluster);
 
 /* Whether [links] describe the PCIe of every node. */
 bool cluster_node_written(const struct cluster *cluster);
-/* What the name of a part of every node begins with: "g", "nic", "pcie" or "root"; NULL: it is none. */
+/* The kind prefix of the name of a part of every node: "g", "nic", "pcie" or "root"; NULL: it is none. */
 const char *cluster_inside_kind(const char *name);
 
 /* "27 us at 1024 B, 130 us at 14336 B": sizes rise, times do not fall, at most CLUSTER_CURVE_MAX. */

@@ -1,4 +1,4 @@
-/* cluster_command.c - `eptwin cluster`: what there is to know of cluster files before anything runs on them. */
+/* cluster_command.c - `eptwin cluster`: shows, checks and makes cluster files without a run. */
 #include <glib.h>
 #include <stdio.h>
 #include <string.h>

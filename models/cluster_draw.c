@@ -208,7 +208,7 @@ static void nics_place(struct sketch *s)
     }
 }
 
-/* A PCIe switch stands beside its root complex; the roots of several sockets stand between their switches. */
+/* A PCIe switch is drawn next to its root complex; the roots of several sockets are drawn between their switches. */
 static void pcie_place(struct sketch *s)
 {
     const struct graph *g = s->graph;
@@ -322,7 +322,7 @@ static void ways_describe(struct sketch *s)
     }
 }
 
-/* What results call the bounds that are not the names of parts. */
+/* Names of bounds in results that are not names of parts. */
 static void bounds_describe(struct sketch *s)
 {
     const bool nics = s->graph->nics, nvlink = s->cluster->nvlink.gpus > 1;

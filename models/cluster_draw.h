@@ -10,7 +10,7 @@
  * share or a busiest link is on it under that name.  Free with drawing_free(). */
 struct drawing *cluster_draw(const struct cluster *cluster, const struct graph *graph);
 
-/* The same from a file or the name of a shipped one (cluster.h), with so many nodes (0: as cluster_show_nodes()).
+/* Draws a file or a shipped cluster by name (cluster.h), with nodes nodes (0: as cluster_show_nodes()).
  * NULL and *error (file, line) on failure. */
 struct drawing *cluster_draw_file(const char *path, uint32_t nodes, GError **error);
 

@@ -1,4 +1,4 @@
-/* cluster_keys.c - the table of all keys of cluster files; see cluster_keys.h.  What the table does not name is an
+/* cluster_keys.c - the table of all keys of cluster files; see cluster_keys.h.  A key that the table lacks is an
  * error in a file, so that a misspelt parameter cannot pass for a default. */
 #include "models/cluster_keys.h"
 

@@ -1,5 +1,5 @@
-/* cluster_keys.h - every section and key that a cluster file may have: its kind of value, where the value goes, and
- * what it means in words.  The reader of cluster files (cluster.c) and the teacher of keys (cluster_teach.c) share
+/* cluster_keys.h - every section and key that a cluster file may have: its kind of value, the member that takes it,
+ * and its meaning in words.  The reader of cluster files (cluster.c) and the teacher of keys (cluster_teach.c) share
  * it. */
 #ifndef MODELS_CLUSTER_KEYS_H
 #define MODELS_CLUSTER_KEYS_H

@@ -1,8 +1,8 @@
 /* cluster_new.c - `eptwin cluster new`: a commented cluster file from a few options; see cluster_new.h.
  *
- * The file includes the GPU's shipped file and a NIC's part, so that every number keeps its source.  What it says
- * itself is the shape: how many NICs, at what rate, on which switches.  It is read back before it is written out, so
- * a file that this command writes passes `eptwin cluster check`. */
+ * The file includes the GPU's shipped file and a NIC's part, so that every number keeps its source.  Its own lines
+ * give the shape: the number of NICs, their rate and their switches.  It is read back before it is written out, so a
+ * file that this command writes passes `eptwin cluster check`. */
 #include "models/cluster_new.h"
 
 #include <glib.h>

@@ -1,4 +1,4 @@
-/* beside.c - reads --compute for dispatch and combine and tells the world of it, see beside.h. */
+/* beside.c - reads --compute for dispatch and combine and gives it to the world, see beside.h. */
 #include "models/predict/beside.h"
 
 #include <assert.h>

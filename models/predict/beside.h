@@ -1,4 +1,4 @@
-/* beside.h - a load on the GPUs beside dispatch and combine: what --compute and --compute-sms say of it.
+/* beside.h - a load on the GPUs while dispatch and combine run, as --compute and --compute-sms describe it.
  * Private to models/predict. */
 #ifndef MODELS_PREDICT_BESIDE_H
 #define MODELS_PREDICT_BESIDE_H
@@ -20,10 +20,10 @@ struct beside { /* all zero before it is read */
     bool read, wanted;
     struct pressure_load load;
     double slow; /* how much longer the GPU's own work takes, because the load lowers the clock; 0: not */
-    struct pressure_load own[BESIDE_PHASES_MAX]; /* what each phase asks of the memory, by rounds before */
+    struct pressure_load own[BESIDE_PHASES_MAX]; /* the demand of each phase on the memory, from earlier rounds */
 };
 
-/* How often a case with --compute runs, until what its kernels ask of the memory and what they wait for fit. */
+/* The rounds of a case with --compute, until its kernels' demand on the memory agrees with their waits. */
 uint32_t beside_rounds(const struct beside *beside);
 
 /* "read:1900GB/s", "write:2700GB/s", "copy:2600GB/s": bytes of HBM a second that the load moves alone (a copy's are
@@ -34,10 +34,10 @@ uint32_t beside_rounds(const struct beside *beside);
  * Reads it once: called again, it changes nothing. */
 bool beside_parse(const struct case_options *c, const struct cluster *cluster, uint32_t kernel_sms,
                   struct beside *beside, GError **error);
-/* The world's ranks work beside it from now on, in a phase. */
+/* From now on the world's ranks run a phase under this load. */
 void beside_set(const struct beside *beside, const struct cluster *cluster, struct world *world, uint32_t ranks,
                 uint32_t phase);
-/* What the phase has asked of the memory. */
+/* The phase's demand on the memory. */
 void beside_learn(struct beside *beside, uint32_t phase, const struct world_result *result, uint32_t ranks);
 
 #endif

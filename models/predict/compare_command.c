@@ -1,6 +1,6 @@
 /* compare_command.c - eptwin compare: pairs of records in, a table, words and a summary out.
- * Knows options and files; what is compared and how it is said stands in reports/compare.c and compare_text.c, what
- * could explain it in diagnose.h. */
+ * Knows options and files; reports/compare.c compares, compare_text.c words the result, and diagnose.h finds
+ * explanations. */
 #include <glib.h>
 #include <math.h>
 #include <stdio.h>
@@ -42,7 +42,7 @@ struct compare_run {
     guint path_count;
 };
 
-/* One pair and what came of it. */
+/* One pair and its comparison. */
 struct compare_pair {
     const char *a_path, *b_path;
     struct record *a, *b;
@@ -123,7 +123,7 @@ static void compare_pair_append(const struct compare_pair *pair, GString *out)
 
 enum { CAUSES_SHOWN = 3 };
 
-/* What could explain a measurement that differs from its prediction. */
+/* Causes that could explain a measurement that differs from its prediction. */
 static bool compare_pair_diagnose(const struct compare_pair *pair, struct machines *machines, GString *out,
                                   GError **error)
 {

@@ -2,12 +2,12 @@
  * prediction?
  *
  *   rows (validate.h) ──► predicted as they are ──► residual of each row: ln(measured time / predicted time)
- *   each variant of each cause: the same rows with it planted, predicted again ──► residuals that it leaves
+ *   each variant of each cause: the rows predicted again with it planted ──► residuals that it leaves
  *
  * A cause's probability is its prior times the likelihood of the residuals that it leaves, over all causes and over
  * "none of these" (diagnose_rank.h).  It explains 1 - sum of squares left / sum of squares before, over all rows.  Rows
- * whose residual grows contradict it.  Where the best cause leaves something, a second round looks for one more beside
- * it.  Private to diagnose. */
+ * whose residual grows contradict it.  If the best cause leaves a residual, a second round seeks one more cause. 
+ * Private to diagnose. */
 #ifndef MODELS_PREDICT_DIAGNOSE_H
 #define MODELS_PREDICT_DIAGNOSE_H
 
@@ -38,24 +38,24 @@ enum cause_scope {
     CAUSE_COUNTED = 4096,   /* needs a bandwidth of which nobody says what it counts */
 };
 
-/* What a row says (diagnose_record.c): no cause overrules it. */
+/* Facts that a row states (diagnose_record.c): no cause overrules them. */
 enum row_evidence {
     KNOWN_COUNTED = 1,     /* which bytes its bandwidth counts */
     KNOWN_HOST_MEMORY = 2, /* its bytes are in the host's memory: no GPU is on their way */
-    KNOWN_BACKEND = 4,     /* who posts its requests */
+    KNOWN_BACKEND = 4,     /* the poster of its requests */
     KNOWN_NVSHMEM = 8,     /* which library sends them: this one, */
     KNOWN_NCCL = 16,       /* or that one, */
     KNOWN_CPU_POSTS = 32,  /* or one that a CPU posts for anyway (verbs, UCX, MPI) */
     KNOWN_LAUNCHED = 64,   /* when its ranks launch */
 };
 
-/* What public threads measured: kernels that dispatch and combine, or messages between two ends. */
+/* The topic of public threads: kernels that dispatch and combine, or messages between two ends. */
 enum cause_topic { CAUSE_OF_KERNELS, CAUSE_OF_MESSAGES, CAUSE_TOPICS };
 
 /* One strength or form of a cause.  "N%" of a rate or count is that share of what is there; EXCESS in an option is a
  * time that makes up for what the median row takes too long. */
 struct cause_variant {
-    const char *text; /* what distinguishes it, NULL: nothing to say */
+    const char *text; /* its distinguishing mark, or NULL */
     const char *setting[CAUSE_SETTINGS_MAX], *option[CAUSE_OPTIONS_MAX];
     int local; /* 1: the measured bandwidth leaves out tokens that stay on the node; -1: it counts them in */
 };
@@ -67,7 +67,7 @@ struct cause {
     const char *id;                 /* "one-nic" */
     const char *text;               /* "all ranks of a node use one NIC" */
     const char *check;              /* how one finds out */
-    const char *change;             /* what to change where it is so */
+    const char *change;             /* the remedy */
     unsigned scope;                 /* enum cause_scope, together */
     uint32_t threads[CAUSE_TOPICS]; /* public ones that ended with it (tests/accuracy/threads/README.md): its prior */
     struct cause_variant variant[CAUSE_VARIANTS_MAX]; /* strengths are equally likely; ended by one without a change */
@@ -96,23 +96,23 @@ enum diagnose_effort {
     DIAGNOSE_SCREEN, /* from small cases of few nodes */
     DIAGNOSE_WHOLE,  /* of a few dozen cases, which stand for all */
 };
-/* Predicts table's rows with each hypothesis planted beside the first (NULL: none), on so many worker processes, and
- * fills in residual and applied.  Large cases are predicted from smaller ones, and of many cases those that stand for
- * the others. */
+/* Predicts table's rows with each hypothesis planted in addition to first (NULL: none), on several worker processes,
+ * and fills in residual and applied.  Large cases are predicted from smaller ones, and of many cases only
+ * representative ones. */
 bool hypotheses_predict(const struct validate_table *table, const struct hypothesis *first, struct hypothesis *h,
                         uint32_t count, enum diagnose_effort effort, uint32_t workers, GError **error);
 
-/* Whether so many hypotheses of all rows cost no more than a first answer. */
+/* Whether this many hypotheses of all rows cost no more than a first answer. */
 bool diagnose_works_at_once(const struct validate_table *table, uint32_t hypotheses);
 /* The rows of the few cases that a first answer is of; returns how many, row_of[rows] says which. */
 uint32_t diagnose_few(const struct validate_table *table, uint32_t hypotheses, uint32_t *row_of);
 /* Predicts few's rows without a cause, large cases from smaller ones. */
 bool diagnose_predict_few(struct validate_table *few, uint32_t workers, GError **error);
-/* What h does to the few rows, as if it did that to all: sets applied, and residual to the change of a residual that is
- * still to be added (0: none).  before[few]. */
+/* Spreads h's effect on the few rows over all rows: sets applied, and residual to the change that is still to be
+ * added (0: none).  before[few]. */
 void diagnose_effects_spread(const struct validate_table *table, const uint32_t *row_of, uint32_t few,
                              const double *before, const struct hypothesis *h, struct hypothesis *all);
-/* What one knows of rows before their numbers. */
+/* Facts about rows that are known before their numbers. */
 struct cause_context {
     enum cause_topic topic;
     bool ethernet;
@@ -129,7 +129,7 @@ void hypotheses_free(struct hypothesis *h, uint32_t count);
 /* ln of measured over predicted time of a row that has been predicted; NAN where it cannot be compared. */
 double diagnose_residual(const struct validate_row *row);
 
-/* What explains less of the squares is no explanation: it leaves the rows as they are. */
+/* A cause that explains less of the squares is no explanation. */
 #define CAUSE_EXPLAINS_LEAST 0.1
 
 struct verdict {
@@ -138,7 +138,7 @@ struct verdict {
     double prior;                 /* in the units of rank_prior(); 1 where all are equally likely */
     double probability;           /* given that one of the causes or none of them is at work */
     double explains;              /* share of the squares, up to 1; below 0: it makes matters worse */
-    double left;                  /* root mean square of what is left, as a factor: 1.1 is 10 % */
+    double left;                  /* root mean square of the remaining residuals, as a factor: 1.1 is 10 % */
     double gives;                 /* without it the rows would take this share of their time: 0.5 is twice as fast */
     double over;                  /* ln: how much more, in the mean, it makes times longer than they are */
     uint32_t contradicting;       /* rows whose residual it makes larger by more than a tenth */
@@ -156,12 +156,12 @@ struct diagnosis {
     double fine, fine_prior; /* and that nothing is: the prediction is as far off as of sound machines */
     struct verdict *verdict; /* [verdict_count], the likeliest first */
     uint32_t verdict_count;
-    struct verdict second; /* beside the first; cause NULL: none helps */
+    struct verdict second; /* in addition to the first; cause NULL: none helps */
 };
 
 /* Whether rows were measured as expected: then no cause is looked for. */
 bool diagnose_agrees(const struct diagnosis *diagnosis);
-/* Whether two causes leave the same mark in the rows, so that these cannot tell them apart. */
+/* Whether two causes have one effect on the rows, so that these cannot tell them apart. */
 bool diagnose_alike(const struct verdict *a, const struct verdict *b, uint32_t rows);
 
 /* Reads a table (validate.h), or a record of a replay, whose times of all ranks become its rows.  A table's rows of p2p
@@ -173,15 +173,15 @@ struct diagnosis;
 struct diagnose_how {
     uint32_t workers;                /* processes */
     bool flat;                       /* all causes are equally likely beforehand */
-    struct validate_table *baseline; /* what the same machine measured when it was sound, or NULL */
+    struct validate_table *baseline; /* measurements of this machine when it was sound, or NULL */
     bool first_only;                 /* of a large table only the first answer */
     /* Told of a large table's first answer, which is of the rows of few, or NULL. */
     void (*first)(const struct diagnosis *d, const struct validate_table *few, void *context);
     void *context;
 };
 
-/* Predicts baseline's rows.  sound[rows of table]: the residual of the row of baseline in which the same phase of the
- * same kernel was measured on as many ranks, of the nearest case; NAN where there is none. */
+/* Predicts baseline's rows.  sound[rows of table]: the residual of the nearest case in baseline with equal phase,
+ * kernel and number of ranks; NAN if there is none. */
 bool diagnose_baseline(const struct validate_table *table, struct validate_table *baseline, uint32_t workers,
                        double *sound, GError **error);
 
@@ -196,7 +196,7 @@ void diagnosis_free(struct diagnosis *diagnosis);
 void diagnosis_table(const struct diagnosis *diagnosis, GString *out);
 /* In one line, without its end: the likeliest, nothing or something unknown. */
 void diagnosis_line(const struct diagnosis *diagnosis, GString *out);
-/* As text for a terminal: verdicts, what to check, what to change; most says how many verdicts are shown. */
+/* Text for a terminal: verdicts, checks and remedies; most limits the number of verdicts. */
 void diagnosis_text(const struct diagnosis *diagnosis, const struct validate_table *table, uint32_t most, GString *out);
 
 #endif

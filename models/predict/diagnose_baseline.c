@@ -1,5 +1,5 @@
-/* diagnose_baseline.c - a measurement beside one of the same machine when it was sound: what the prediction gets wrong
- * of this machine is in both, and cancels.  Knows no causes. */
+/* diagnose_baseline.c - sets a measurement against one of this machine when it was sound: the prediction's errors
+ * are in both and cancel.  Knows no causes. */
 #include "models/predict/diagnose.h"
 
 #include <math.h>
@@ -7,7 +7,8 @@
 
 static bool strings_equal(char **a, char **b) { return g_strv_equal((const char *const *)a, (const char *const *)b); }
 
-/* How far the case of one row is from that of another, in which the same thing was measured; INFINITY: it was not. */
+/* The distance of the case of one row from that of another with an equal quantity; INFINITY if the quantities
+ * differ. */
 static double row_distance(const struct validate_row *row, const struct validate_row *sound)
 {
     const struct case_options *a = &row->options, *b = &sound->options;

@@ -1,5 +1,5 @@
-/* diagnose_causes.c - the causes that diagnose knows: what each does to a cluster file or a case, how one finds out,
- * and what to change.  They are those that public threads about these kernels ended with (tests/accuracy/threads).
+/* diagnose_causes.c - the causes that diagnose knows: each one's effect on a cluster file or a case, its check, and
+ * its remedy.  They are the outcomes of public threads about these kernels (tests/accuracy/threads).
  *
  * Numbers are of parts, with their source in PROTOCOLS.md: a CPU proxy that reads GPU memory without GDRCopy takes
  * 3.7 us a request (5.2); between sockets NCCL plans with 6, 10 and 22 GB/s by generation, and a NIC read 11 GB/s

@@ -1,4 +1,4 @@
-/* diagnose_plant.c - what a row has said rules causes out; what is left is planted in it.  Knows no prediction and no
+/* diagnose_plant.c - facts of a row rule causes out; the remaining ones are planted in it.  Knows no prediction and no
  * ranking. */
 #include "models/predict/diagnose.h"
 

@@ -1,24 +1,23 @@
 /* diagnose_predict.c - predicts rows with hypotheses planted, in one run on all cores, and no more than it takes.
  *
  * Three things make that cheap.  Times of the normal kernels are linear in tokens once channels are full, so a large
- * case is predicted from two small numbers of tokens, once with the cause and once without; what the line misses
- * cancels in the quotient of the two.  What a cause does to one case it nearly does to the one most like it, so of many
- * cases a few stand for all.  And a few cases, of few nodes, tell likely causes from others: those are predicted first.
- * Knows no ranking. */
+ * case is predicted from two small numbers of tokens, once with the cause and once without; the line's error cancels
+ * in their quotient.  A cause has nearly one effect on two similar cases, so a few of many cases stand for all.  And
+ * a few cases, of few nodes, tell likely causes from others: those are predicted first. Knows no ranking. */
 #include "models/predict/diagnose.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Ranks squared times tokens: what a run of the normal kernels costs.  2^20 is 0.3 s (16 ranks, 4096 tokens). */
+/* Ranks squared times tokens: the cost of a run of the normal kernels.  2^20 is 0.3 s (16 ranks, 4096 tokens). */
 #define WORK_UNIT         (1 << 20)
 #define WORK_WHOLE        (1.5 * WORK_UNIT)  /* a case up to this is predicted as it is */
 #define WORK_SMALL        (0.3 * WORK_UNIT)  /* and a larger one from a case of this, and one of half of it */
-#define WORK_SCREEN       (0.1 * WORK_UNIT)  /* the same of a first answer */
-#define WORK_FIRST_PLAIN  (2.0 * WORK_UNIT)  /* the same of its predictions without a cause */
+#define WORK_SCREEN       (0.1 * WORK_UNIT)  /* the size of a case in a first answer */
+#define WORK_FIRST_PLAIN  (2.0 * WORK_UNIT)  /* all of its predictions without a cause */
 #define WORK_FIRST        (20.0 * WORK_UNIT) /* all of a first answer */
-#define LOW_LATENCY_LIGHT 0.5                /* what its kernels cost of that */
+#define LOW_LATENCY_LIGHT 0.5                /* the cost of low-latency kernels, relative to normal ones */
 #define WORK_ROW_LEAST    (0.02 * WORK_UNIT)
 
 enum { TOKENS_LEAST = 64, NODES_SCREEN = 4, CASES_MAX = 24 };
@@ -93,7 +92,7 @@ double diagnose_residual(const struct validate_row *row)
 
 /* ---- which cases stand for all ---- */
 
-/* How unlike two rows are: what one cause does to them differs with the phase most, then with the number of ranks. */
+/* The unlikeness of two rows: one cause's effects on them differ most by phase, then by number of ranks. */
 static double row_distance(const struct validate_row *one, const struct validate_row *other)
 {
     const struct case_options *a = &one->options, *b = &other->options;
@@ -106,7 +105,7 @@ static double row_distance(const struct validate_row *one, const struct validate
     return distance;
 }
 
-/* Of the case, whose first row is the row: what a hypothesis costs to predict. */
+/* The cost of predicting a hypothesis for the case whose first row is row. */
 static double case_work(const struct validate_row *row, enum diagnose_effort effort)
 {
     double square = ranks_square(row), tokens = tokens_of(row);
@@ -160,7 +159,7 @@ static void cases_pick(const struct validate_table *table, enum diagnose_effort 
 
 /* ---- all hypotheses at once ---- */
 
-/* What is predicted for a row of the table. */
+/* The prediction for a row of the table. */
 struct stand {
     uint32_t row;    /* in its place: itself, or one most like it */
     uint32_t tokens; /* the larger of two numbers of tokens, 0: as the row has them */
@@ -297,7 +296,7 @@ static void plan_clear(struct plan *p)
     g_hash_table_destroy(p->clusters);
 }
 
-/* What the rows predicted for row i of one hypothesis leave of it, where bare are those without any. */
+/* The residual of row i under one hypothesis; bare has the predictions without any. */
 static double residual_read(const struct plan *p, uint32_t i, const struct validate_row *planted,
                             const struct validate_row *bare)
 {
@@ -306,7 +305,7 @@ static double residual_read(const struct plan *p, uint32_t i, const struct valid
     const double before = diagnose_residual(row);
     if (!tokens && !p->stand[i].fewer) return diagnose_residual(planted);
     if (validate_row_waits(row)) return before - log((100 + planted->predicted_pct) / (100 + bare->predicted_pct));
-    /* Of the same bytes, so that longer means slower; what is measured may be counted otherwise. */
+    /* Both of equal bytes, so that longer means slower; the measurement may count them otherwise. */
     const double counted = isfinite(row->measured_gbs) ? log(planted->measured_gbs / row->measured_gbs) : 0;
     if (planted->problem || bare->problem) return NAN;
     if (!tokens) return before - log(planted->predicted_us / bare->predicted_us) - counted;
@@ -314,7 +313,7 @@ static double residual_read(const struct plan *p, uint32_t i, const struct valid
            counted;
 }
 
-/* What the rows of one hypothesis say, where nothing[] are those without any. */
+/* The findings of one hypothesis' rows; nothing[] has the rows without any. */
 static void hypothesis_read(const struct plan *p, const struct validate_row *rows, const struct validate_row *nothing,
                             bool first, struct hypothesis *h)
 {

@@ -31,7 +31,7 @@ struct rank_rows {
 /* ln of the density where a cause is planted that is at work.  baseline: residuals are relative to a sound run of the
  * machine. */
 double rank_cause_density(const struct rank_rows *rows, bool baseline);
-/* The same where something unknown is at work; residual as predicted without any cause, before is not looked at. */
+/* The density if an unknown cause is at work: residual is that without any cause, before is not read. */
 double rank_unknown_density(const struct rank_rows *rows);
 
 /* The prior of a cause that so many public threads on a topic ended with, and so many on the other, whose machines are
@@ -39,7 +39,7 @@ double rank_unknown_density(const struct rank_rows *rows);
  * of either topic likeliest given the other's (tests/accuracy/threads/README.md).  One half is what Krichevsky and
  * Trofimov add, for what has not been seen yet. */
 double rank_prior(uint32_t threads, uint32_t elsewhere);
-/* The prior of something unknown, in the same units: as many threads with numbers ended without a cause. */
+/* The prior of an unknown cause, in these units: as many threads with numbers ended without a cause. */
 #define RANK_THREADS_UNKNOWN 6
 /* The prior of a sound machine whose prediction is as far off as predictions are: of those who ask, as many. */
 #define RANK_THREADS_SOUND   6

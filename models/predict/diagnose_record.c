@@ -11,7 +11,7 @@
 #include "reports/record.h"
 #include "reports/wait_matrix.h"
 
-/* What the case's options are called in records and tables alike, where the record gives them a value. */
+/* The names of the case's options in records and tables, where the record gives them a value. */
 static void options_append(const struct record *record, bool names, GString *out)
 {
     for (uint32_t i = 0; case_option_name(i); i++) {
@@ -60,7 +60,7 @@ static void rows_append(const struct record *record, GString *out)
     }
 }
 
-/* What makes times long without being a cause of the cluster's. */
+/* Reasons of long times that are not causes in the cluster. */
 static char *busy_warning(const struct record *record, const char *path)
 {
     const char *others = record_get(record, "cpu-others-pct");
@@ -138,7 +138,7 @@ static unsigned library_known(const struct validate_table *table, const struct v
     return 0;
 }
 
-/* Labels beside the case: what is counted, where bytes lie, which library and version sent them. */
+/* Labels besides the case: the counted bytes, their place, the library and version that sent them. */
 static void row_known(const struct validate_table *table, struct validate_row *row)
 {
     static const char *const gpu[] = { "gpu", "cuda", "rocm", "device", "vram", "hbm", NULL }, *const host[] = {

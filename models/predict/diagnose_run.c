@@ -6,14 +6,14 @@
 #include <string.h>
 #include "models/predict/diagnose_rank.h"
 
-#define SECOND_WORTH 0.5   /* of what the first cause left, a second one must explain */
+#define SECOND_WORTH 0.5   /* the share of the first cause's residual that a second one must explain */
 #define SECOND_LEFT  1.12  /* a factor that one does not look behind */
 #define SECOND_PRIOR 0.1   /* of the threads, one in ten found a second cause behind the first */
-#define ALIKE        0.08  /* ln of a factor: what a row is off by in a prediction (diagnose_rank.c) */
-#define UNLIKELY     1e-3  /* of all that is probable: such a cause is not looked at more closely */
+#define ALIKE        0.08  /* ln of a factor: the error of a row in a prediction (diagnose_rank.c) */
+#define UNLIKELY     1e-3  /* share of all probability: a cause below it is not examined further */
 enum { LIKELY_LEAST = 8 }; /* causes' forms that are, however unlikely */
 
-/* What a hypothesis leaves, but not how likely it is. */
+/* The residual of a hypothesis, without its probability. */
 static struct verdict verdict_make(const struct hypothesis *h, const struct validate_table *table, const double *before)
 {
     struct verdict v = { .cause = h->cause, .variant = h->variant };
@@ -26,7 +26,8 @@ static struct verdict verdict_make(const struct hypothesis *h, const struct vali
         had += before[i] * before[i];
         left += h->residual[i] * h->residual[i];
         if (!validate_row_waits(&table->row[i])) {
-            v.over += fmin(before[i] - h->residual[i], -h->residual[i]); /* what it does not do, it makes not longer */
+            /* a row that h leaves as it is does not count */
+            v.over += fmin(before[i] - h->residual[i], -h->residual[i]);
             gives += h->residual[i] - before[i];
             times++;
         }
@@ -49,7 +50,7 @@ static int verdict_compare(const void *a, const void *b)
     return one->cause < other->cause ? -1 : one->cause > other->cause;
 }
 
-/* A measurement, and what is known before one looks at its numbers. */
+/* A measurement, and the facts known before its numbers are read. */
 struct compared {
     struct validate_table *table;
     const struct diagnose_how *how;
@@ -172,8 +173,8 @@ static const struct hypothesis *hypothesis_find(const struct hypothesis *h, uint
     return NULL;
 }
 
-/* One more cause beside the first; known: what each does alone, which it is taken to do beside the first until it is
- * predicted. */
+/* A second cause in addition to the first; known: each one's effect alone, which stands for its effect with the
+ * first until that is predicted. */
 static bool second_find(struct diagnosis *d, const struct compared *c, const struct hypothesis *known,
                         uint32_t known_count, GError **error)
 {
@@ -203,7 +204,7 @@ static bool second_find(struct diagnosis *d, const struct compared *c, const str
     return good;
 }
 
-/* RoCE's headers are three times as long as InfiniBand's: Ethernet, IP and UDP beside them. */
+/* RoCE's headers are three times as long as InfiniBand's, because Ethernet, IP and UDP are added. */
 enum { ETHERNET_HEADER_BYTES = 60 };
 
 static void context_find(struct compared *c)
@@ -223,8 +224,7 @@ static void context_find(struct compared *c)
     }
 }
 
-/* The rows as they would have been measured if the prediction were right of the sound machine.  What they point to
- * stays table's. */
+/* The rows corrected by the prediction's error on the sound machine.  Their pointers are those of table. */
 static struct validate_row *rows_relative(const struct validate_table *table, const double *sound)
 {
     struct validate_row *rows = g_memdup2(table->row, table->row_count * sizeof *rows);
@@ -237,7 +237,7 @@ static struct validate_row *rows_relative(const struct validate_table *table, co
     return rows;
 }
 
-/* What rows that are predicted are off by; false where none can be compared. */
+/* The errors of the predicted rows; false if none can be compared. */
 static bool rows_compare(struct diagnosis *d, const struct validate_table *table, double *before, bool *waits)
 {
     double squares[2] = { 0 }; /* of times, of waits */
@@ -256,7 +256,7 @@ static bool rows_compare(struct diagnosis *d, const struct validate_table *table
 }
 
 #define AGREES        1.15 /* within 15 % there is nothing to explain */
-#define AGREES_BESIDE 1.1  /* the same beside a baseline */
+#define AGREES_BESIDE 1.1  /* the limit with a baseline */
 
 bool diagnose_agrees(const struct diagnosis *d)
 {
@@ -265,8 +265,8 @@ bool diagnose_agrees(const struct diagnosis *d)
 
 /* ---- a few rows first ---- */
 
-/* What the few rows said of all causes, for all rows of a table (diagnose_effects_spread); NULL where they were not
- * asked, or can say nothing.  Their answer goes to how->first. */
+/* The few rows' findings about all causes, for all rows of a table (diagnose_effects_spread); NULL if there are
+ * none.  Their answer goes to how->first. */
 static struct hypothesis *first_answer(struct validate_table *table, const struct diagnose_how *how,
                                        uint32_t *count_all, GError **error)
 {
@@ -306,7 +306,7 @@ static struct hypothesis *first_answer(struct validate_table *table, const struc
 
 /* ---- all rows ---- */
 
-/* guess: what the first answer said of each hypothesis, or NULL. */
+/* guess: the first answer for each hypothesis, or NULL. */
 static bool causes_find(struct diagnosis *d, struct compared *c, const struct hypothesis *guess, GError **error)
 {
     uint32_t count;

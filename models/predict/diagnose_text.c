@@ -1,4 +1,4 @@
-/* diagnose_text.c - a diagnosis for people: what explains the measurements, what to look at, what to change. */
+/* diagnose_text.c - a diagnosis for people: the causes of the measurements, checks and remedies. */
 #include "models/predict/diagnose.h"
 
 #include <math.h>
@@ -6,7 +6,7 @@
 #include "reports/record.h"
 #include "reports/text_table.h"
 
-#define ALIKE_LEAST 0.02 /* less probable causes are not named beside one that leaves the same mark */
+#define ALIKE_LEAST 0.02 /* less probable causes are not named together with one of equal effect */
 
 static void rows_append(const struct diagnosis *d, const struct validate_table *table, GString *out)
 {
@@ -62,14 +62,14 @@ static void name_append(const struct verdict *v, GString *out)
     if (v->cause->variant[v->variant].text) g_string_append_printf(out, ", %s", v->cause->variant[v->variant].text);
 }
 
-/* What is left to do; put right, the rows change by v->gives. */
+/* The remaining remedy; once applied, the rows change by v->gives. */
 static void remedy_append(const struct verdict *v, GString *out)
 {
     g_string_append_printf(out, "   check:  %s\n   change: %s\n", v->cause->check, v->cause->change);
     if (v->gives < 1 / 1.05) g_string_append_printf(out, "   gives:  %.2f times as fast\n", 1 / v->gives);
 }
 
-/* Those that leave the same mark as the one at i, which stands first. */
+/* The causes with the effect of the one at i, which stands first. */
 static void alike_append(const struct diagnosis *d, uint32_t i, uint32_t rows, GString *out)
 {
     for (uint32_t j = i + 1; j < d->verdict_count; j++) {
@@ -82,7 +82,7 @@ static void alike_append(const struct diagnosis *d, uint32_t i, uint32_t rows, G
     }
 }
 
-/* Whether one that stands before it leaves the same mark. */
+/* Whether an earlier cause has an equal effect. */
 static bool told_before(const struct diagnosis *d, uint32_t i, uint32_t rows)
 {
     bool told = false;
@@ -113,7 +113,7 @@ static void second_append(const struct verdict *v, GString *out)
     remedy_append(v, out);
 }
 
-/* What is likeliest. */
+/* The likeliest cause. */
 enum answer { ANSWER_AGREES, ANSWER_SOUND, ANSWER_UNKNOWN, ANSWER_CAUSE };
 
 static enum answer answer_of(const struct diagnosis *d)

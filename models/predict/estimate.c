@@ -38,7 +38,7 @@ static const struct kernel_cost *cost_of(const char *kernel)
     return &costs[0];
 }
 
-/* What a case has many of. */
+/* The quantities of a case that determine its cost. */
 struct shape {
     double ranks, ranks_per_node, tokens, topk, experts, groups; /* tokens of all ranks; groups: nodes of a token */
     double messages;                                             /* of an alltoallv; 0: between all */
@@ -67,7 +67,7 @@ static struct shape shape_of(const struct case_options *c, const struct case_loa
     return s;
 }
 
-/* Of topk draws among so many places, how many are different. */
+/* The expected number of different places among topk draws. */
 static double different(double places, double topk)
 {
     return places > 0 ? places * (1 - pow(1 - 1 / places, topk)) : 0;
@@ -104,7 +104,7 @@ static double clock_seconds(void)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* What the options leave to a trace. */
+/* Options that a trace decides. */
 static void trace_settle(struct case_options *c, const struct routing *routing)
 {
     uint32_t most = 1;
@@ -116,7 +116,7 @@ static void trace_settle(struct case_options *c, const struct routing *routing)
 }
 
 /* The case with fewer ranks, whole nodes of them, and then with fewer tokens.  Experts stay as many, so that messages
- * of each kind shrink alike.  What names ranks goes. */
+ * of each kind shrink alike.  Options that name ranks are removed. */
 static void pilot_shrink(struct case_options *c, const struct case_load *load)
 {
     case_resolve(c);

@@ -22,7 +22,7 @@ struct estimate {
 /* One prediction's, by the table alone; load NULL: as the options say, which know no trace's shape. */
 struct estimate estimate_case(const struct case_options *c, const struct case_load *load);
 
-/* Whether so much work is worth a pilot: the table says half of what would be printed, or more. */
+/* Whether the work is worth a pilot: the table estimates half of the time that would be printed, or more. */
 bool estimate_worth(const struct estimate *work);
 /* Puts what a pilot of this case, the work's largest, says in place of the table's constants.  False where no pilot can
  * be, because the numbers of ranks and tokens are a file's, and the work is left as it was.  load as above. */

@@ -97,12 +97,12 @@ static void rank_clear(gpointer data)
     profile_free(r->profile);
 }
 
-/* The call of another rank that meets this one: the same phase, the same number of it; NULL: none. */
+/* The call of another rank that meets this one: of equal phase and number; NULL: none. */
 static const struct profile_call *call_matched(const struct explain_rank *other, const struct profile_call *call,
                                                uint32_t near)
 {
     const uint32_t count = other->calls->len;
-    for (uint32_t distance = 0; distance < count; distance++) /* it is near the same place */
+    for (uint32_t distance = 0; distance < count; distance++) /* it is near that place */
         for (int side = 0; side < 2; side++) {
             const uint32_t at = side ? near - distance : near + distance;
             if (at >= count || (side && !distance)) continue;
@@ -136,7 +136,7 @@ static void clocks_align(struct explain *e)
         rank->offset_ns = (int64_t)stats_median((const double *)(const void *)apart->data, apart->len);
         longest = MAX(longest, (double)llabs(rank->offset_ns));
     }
-    /* Clocks that agree better than kernels take are right: what is apart then is the kernels' own. */
+    /* Clocks that agree within a kernel's time are right: a remaining difference is the kernels'. */
     e->aligned = longest > typical;
     for (guint r = 0; r < e->ranks->len && !e->aligned; r++)
         g_array_index(e->ranks, struct explain_rank, r).offset_ns = 0;
@@ -227,7 +227,7 @@ static bool before_call(const struct explain_rank *r, uint32_t index, double *wo
     return true;
 }
 
-/* What the late rank did before that call that the others did not. */
+/* The work that only the late rank did before that call. */
 static enum explain_late late_why(const struct explain *e, const struct profile_call *call, uint32_t near,
                                   uint32_t late)
 {
@@ -252,7 +252,7 @@ static enum explain_late late_why(const struct explain *e, const struct profile_
     return more_work <= 0 && more_idle <= 0 ? LATE_UNSEEN : more_work > more_idle ? LATE_WORK : LATE_IDLE;
 }
 
-/* The time that other kernels ran beside this one, by kind; at most the kernel's in all. */
+/* The time that other kernels ran during this one, by kind; at most the kernel's in all. */
 static void overlap_sum(const struct explain_rank *r, const struct profile_call *call, double us[BESIDES])
 {
     const struct profile_kernel *own = kernel_of(r, call->index);
@@ -338,7 +338,7 @@ static void call_split(const struct explain *e, const struct explain_wire *w, st
                   predicted_us(w->loaded[call->layer % w->layers], call->phase, own->rank) - wire_us);
     const double contention = contention_most(own, call, c);
     const bool unseen = e->ranks->len < e->world, low_latency = g_strcmp0(call->is.kernel, "ll") == 0;
-    /* A barrier's rest is waiting, whatever ran beside it. */
+    /* The remainder of a barrier is waiting, whatever ran with it. */
     if (unseen && phase_is_barrier(call->phase)) part_take(c, EXPLAIN_WAITING, &rest, rest);
     if (wire_us >= 0) part_take(c, EXPLAIN_CONTENTION, &rest, contention);
     /* No barrier is before low-latency kernels: ranks that were not recorded may have come late. */

@@ -1,11 +1,11 @@
-/* explain.h - the time of communication kernels in a profile, split by what it went to.
+/* explain.h - the time of communication kernels in a profile, split by its use.
  *
  *   launch      the GPU was idle before the kernel because the host had not launched it (before its begin)
  *   wire        what the twin predicts for the kernel alone, with all ranks at its start
  *   waiting     for a rank that came later: seen where that rank's profile is there, else inferred
- *   imbalance   what the routing adds on this rank to the wire's time, by the twin (needs the routing)
- *   contention  with kernels beside it: at most what measurements of such kernels showed
- *   unknown     the rest
+ *   imbalance   time that the routing adds on this rank to the wire's time, by the twin (needs the routing)
+ *   contention  with kernels that run at the time: at most as measured for such kernels
+ *   unknown     the remainder
  *
  * The parts of a call are never negative and add up to its time and the gap before it.  Private to explain-trace. */
 #ifndef MODELS_PREDICT_EXPLAIN_H
@@ -28,11 +28,11 @@ enum explain_part {
 };
 const char *explain_part_name(enum explain_part part);
 
-/* What runs beside a communication kernel, by its name. */
+/* The kind of a kernel that runs with a communication kernel, by its name. */
 enum explain_beside { BESIDE_COPY, BESIDE_GROUPED_GEMM, BESIDE_GEMM, BESIDE_OTHER, BESIDES };
 const char *explain_beside_name(enum explain_beside beside);
 
-/* Why a rank came late: what it has more of than the others between the call before and this one. */
+/* The reason for a late rank: the work that it has in excess of others between the previous call and this one. */
 enum explain_late { LATE_UNSEEN, LATE_WORK, LATE_IDLE, LATES };
 
 struct explain_rank {
@@ -48,7 +48,7 @@ struct explain_call {
     double us[EXPLAIN_PARTS];
     int32_t late_rank; /* whom it waited for longest; -1: for none, or it is not known */
     enum explain_late why;
-    enum explain_beside beside; /* what it ran beside longest */
+    enum explain_beside beside; /* the kind of kernel that it ran with longest */
     double beside_us;
 };
 
@@ -67,7 +67,7 @@ struct explain {
     bool aligned;            /* clocks were put right by when kernels ended together */
 };
 
-/* Takes profiles (struct profile, of one rank each); *error where two are of the same rank or none communicates. */
+/* Takes profiles (struct profile, of one rank each); *error if two are of one rank or none communicates. */
 struct explain *explain_new(GPtrArray *profiles, GError **error);
 void explain_free(struct explain *e);
 /* Splits all calls that the wire has a phase for; others keep only what needs no prediction. */

@@ -124,8 +124,8 @@ static void contention_say(const struct explain *e, double all, double contentio
                            explain_beside_name((enum explain_beside)most));
 }
 
-/* The rank whose share of a part is furthest above the median of its node's ranks, with both.  (What one rank's NIC
- * delays, ranks of other nodes wait for alike: on its own node it stands alone.) */
+/* The rank whose share of a part is furthest above the median of its node's ranks, with both.  (A delay by one
+ * rank's NIC is equal for ranks of other nodes; on its own node it stands out.) */
 static uint32_t part_worst(const struct explain *e, enum explain_part part, double *worst, double *middle)
 {
     g_autofree double *share = g_new0(double, e->ranks->len), *node = g_new(double, e->ranks->len);

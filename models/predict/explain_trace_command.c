@@ -1,5 +1,5 @@
 /* explain_trace_command.c - eptwin explain-trace: profiles of ranks and the cluster that they ran on in, the time of
- * communication kernels by what it went to out.  Knows options, files and what a case is. */
+ * communication kernels by its use out.  Knows options, files and what a case is. */
 #include <stdio.h>
 #include <string.h>
 
@@ -40,7 +40,7 @@ struct explain_options {
     struct case_options given, c;
     char **paths;
     char *output, *page, *format;
-    struct profile_case names; /* what the first profile says */
+    struct profile_case names; /* values of the first profile */
 };
 
 static bool options_parse(struct explain_options *o, int argc, char **argv, GError **error)
@@ -102,7 +102,7 @@ static bool count_set(struct case_options *c, const char *name, uint32_t count, 
     return !count || case_set(c, name, text, error);
 }
 
-/* What the profile says, where the user said nothing else. */
+/* Takes values from the profile where the user gave none. */
 static bool case_complete(struct explain_options *o, const struct explain *e, const struct cluster *cluster,
                           GError **error)
 {
@@ -196,11 +196,10 @@ static bool predict(const struct explain_options *o, const struct explain *e, co
     static const char *const until_dispatch[] = { "dispatch", NULL };
     const struct simulate_wishes all = { 0 }, dispatch = { .phases = until_dispatch };
     struct case_options c;
-    if (!o->names.kernel)
-        return true; /* no kernel that can be predicted: waiting and launching are told all the same */
+    if (!o->names.kernel) return true; /* no kernel that can be predicted: waiting and launching are still reported */
     if (o->c.trace && !loads_predict(o, cluster, p, error)) return false;
     case_copy(&c, &o->c);
-    if (c.trace) { /* the same size, drawn */
+    if (c.trace) { /* drawn, of equal size */
         g_clear_pointer(&c.trace, g_free);
         g_clear_pointer(&c.placement, g_free);
         c.layer = c.step = 0;

@@ -93,7 +93,7 @@ static bool rank_fault(const struct fault_target *t, const char *where, const ch
     return true;
 }
 
-/* What has no place: "qp: one". */
+/* A fault without a place: "qp: one". */
 static bool table_fault(const struct fault_target *t, const char *what, const char *edit, const char *fault,
                         GError **error)
 {

@@ -1,4 +1,4 @@
-/* fault.h - faults are edits: of the machine's graph, of its transport, of how fast ranks are.  What --fault says. */
+/* fault.h - the faults of --fault: edits of the machine's graph, of its transport, of the ranks' speeds. */
 #ifndef MODELS_PREDICT_FAULT_H
 #define MODELS_PREDICT_FAULT_H
 
@@ -9,7 +9,7 @@
 #include "models/hardware/machine/transport.h"
 
 #define FAULT_ERROR (g_quark_from_static_string("eptwin-fault"))
-enum fault_error { FAULT_ERROR_TEXT, FAULT_ERROR_PLACE }; /* not said right; no such part */
+enum fault_error { FAULT_ERROR_TEXT, FAULT_ERROR_PLACE }; /* malformed; no such part */
 
 struct fault_target {
     struct graph *graph;
@@ -20,11 +20,11 @@ struct fault_target {
 /* Faults divided by '|', each "WHAT:WHERE EDIT":
  *   nic:n1.g3 rate=0.5      the NICs that GPU 3 of node 1 uses, or nic:n1.nic3, at half their rate; or down
  *   link:leaf0-spine1 down  a link by its ends, both ways; or rate=0.5
- *   rank:5 slow=2           its GPU takes twice as long, beside what else slows it
+ *   rank:5 slow=2           its GPU takes twice as long, on top of other slowdowns
  *   qp: one                 one QP to each peer
  *   nics: all-on=0          all GPUs of a node use its NIC 0
  *   gdrcopy: off            threads of the host read GPU memory without it
- * NULL as text: none.  False and *error for what is not there, or where no way is left. */
+ * NULL as text: none.  False and *error for a part that does not exist, or if no path remains. */
 bool fault_apply(const char *text, const struct fault_target *target, GError **error);
 
 /* Whether all GPUs of a node use one NIC: "nics: all-on=N" is among the faults. */

@@ -135,7 +135,7 @@ static void phase_record(struct record *record, const GPtrArray *rows, const cha
     }
 }
 
-/* What the phase's times are of, and which bytes its bandwidths count. */
+/* The subject of the phase's times, and the bytes that its bandwidths count. */
 static void phase_words(struct record *record, const struct import_row *row)
 {
     const char *phase = row->cell[IMPORT_PHASE];
@@ -143,7 +143,7 @@ static void phase_words(struct record *record, const struct import_row *row)
     if (row->cell[IMPORT_COUNTED]) record_add_text(record, phase, RECORD_ALL, "counted", row->cell[IMPORT_COUNTED]);
 }
 
-/* The case's options: what the row states, checked as simulate checks them. */
+/* The case's options as the row states them, checked as simulate checks them. */
 static bool case_of_row(const struct import_row *row, const struct case_options *given, struct case_options *c,
                         GError **error)
 {

@@ -1,4 +1,4 @@
-/* launches.h - when ranks launch their kernels and how fast each is: what --arrival and --slow say.
+/* launches.h - when ranks launch their kernels and how fast each is, by --arrival and --slow.
  * Knows texts, records and random numbers; knows no world. */
 #ifndef MODELS_PREDICT_LAUNCHES_H
 #define MODELS_PREDICT_LAUNCHES_H
@@ -22,7 +22,7 @@ struct launches_kernel {
 };
 bool launches_arrival(const char *text, const struct launches_kernel *kernel, uint64_t *time_ps, GError **error);
 
-/* "3:2x|5:1.5x": rank 3 takes twice as long for what its GPU does itself.  slow[ranks] in 1024ths.  NULL: none. */
+/* "3:2x|5:1.5x": rank 3 takes twice as long for its GPU's own work.  slow[ranks] in 1024ths.  NULL: none. */
 bool launches_slow(const char *text, uint32_t ranks, uint32_t *slow, GError **error);
 
 #endif

@@ -73,7 +73,7 @@ static bool report_run_parse(struct report_run *run, int argc, char **argv, GErr
     return true;
 }
 
-/* What the files hold: records with their paths, and sweeps. */
+/* The contents of the files: records with their paths, and sweeps. */
 struct report_input {
     GPtrArray *records, *paths, *sweeps;
 };

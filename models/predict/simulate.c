@@ -1,4 +1,4 @@
-/* simulate.c - one prediction: world, ranks, kernels one after another, and what the ports say of each.
+/* simulate.c - one prediction: world, ranks, kernels one after another, and each one's bounds from the ports.
  * Knows the kernels only through kernel.h and the hardware only through world.h. */
 #include "models/predict/simulate.h"
 
@@ -25,7 +25,7 @@ enum { LOOP_ROUNDS = 2 };            /* of a loop: the first begins with all ran
 
 struct run {
     const struct cluster *cluster;
-    struct cluster by_pcie; /* the same, of which no GPU has NVLink */
+    struct cluster by_pcie; /* the cluster without NVLink */
     struct kernel_job *job;
     struct world *world;
     struct kernel_rank **rank;
@@ -97,7 +97,7 @@ static bool machine_make(struct run *run, const struct case_options *c, GError *
     return fault_apply(c->fault, &target, error);
 }
 
-/* What the reader must know of the machine, in the record's header. */
+/* Facts about the machine that a reader needs, in the record's header. */
 static void machine_record(const struct run *run, const struct case_options *c, struct record *record)
 {
     const bool nics_used = run->graph->nodes > 1 || c->nvlink_disabled || run->cluster->nvlink.gpus < run->graph->gpus;
@@ -205,7 +205,7 @@ static void record_masked(struct record *record, const struct run *run, uint32_t
     record_set(record, "ranks-masked", "%s", text);
 }
 
-/* What crosses a port may go on after the kernel: then the time until it has counts. */
+/* Traffic of a port may go on after the kernel: then the time until its end counts. */
 static void record_rank(struct record *record, const char *phase, int32_t rank, const struct world_result *result,
                         const struct kernel_traffic *traffic)
 {
@@ -443,7 +443,7 @@ static void record_phase(struct record *record, const struct run *run, uint32_t 
     record_masked(record, run, phase_index);
 }
 
-/* A kernel's time, and what the calls take by which it was measured. */
+/* A kernel's time with that of the calls by which it was measured. */
 static uint64_t called_ps(const struct cluster *c, enum kernel_call call, uint64_t time_ps)
 {
     assert(call == KERNEL_BARE || call == KERNEL_CALLED || call == KERNEL_WAITED || time_ps >= c->gpu.launch_ps);
@@ -576,7 +576,7 @@ static void phase_launch(void *context, uint32_t rank, uint32_t kernel, struct f
     *worker_count = launch->worker_count;
 }
 
-/* Runs count phases from first on, so many times, one following another on each rank without waiting for others. */
+/* Runs count phases from first on, repeatedly; on each rank one follows another without waiting for other ranks. */
 static bool run_phases(struct run *run, const struct case_options *c, uint32_t first, uint32_t count, uint32_t rounds,
                        GError **error)
 {

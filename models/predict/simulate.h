@@ -14,7 +14,7 @@
 #define SIMULATE_ERROR (g_quark_from_static_string("eptwin-simulate"))
 enum simulate_error { SIMULATE_ERROR_INPUT, SIMULATE_ERROR_RUN = ERROR_RUN }; /* the case is wrong; the run failed */
 
-/* What of a run is wanted beside the rows for all ranks. */
+/* The wanted results of a run besides the rows for all ranks. */
 struct simulate_wishes {
     bool per_rank;             /* rows of each rank, too */
     bool waits;                /* for each rank "waits_us": how long it waited for each rank (models/waits.h), a list */
@@ -30,12 +30,11 @@ struct simulate_wishes {
 bool simulate_load(const struct case_options *c, const struct cluster *cluster, const struct case_load *load,
                    const struct simulate_wishes *wishes, struct record *record, GError **error);
 
-/* The same for all ranks, but nothing after the last phase of phases (NULL-terminated) is simulated, where every
- * one of them exists. */
+/* Rows for all ranks; nothing after the last of phases (NULL-terminated) is simulated if every one of them exists. */
 bool simulate_phases(const struct case_options *c, const struct cluster *cluster, const struct case_load *load,
                      const char *const *phases, struct record *record, GError **error);
 
-/* The same with the load that the case describes; rows for all ranks only. */
+/* Simulates with the load that the case describes; rows for all ranks only. */
 bool simulate_case(const struct case_options *c, const struct cluster *cluster, struct record *record, GError **error);
 
 #endif

@@ -4,13 +4,13 @@
  *
  *     even load   its bytes over the mean's excess, at the rate that most parts of its kind have
  *   + uneven      what it has more than the mean
- *   + its rate    what it is slower than most
- *   + beside      what it does beside bytes: requests, messages, rows             (busy time less the above)
+ *   + its rate    the time by which it is slower than most
+ *   + beside      work besides bytes: requests, messages, rows             (busy time less the above)
  *   + one way     launch, post, fetch, network, delivery, poll of one message     (bound_latency_us)
  *   + waiting     the rest: for credits, turns, doorbells and other ranks
  *   = slowest     the slowest rank's time
  *
- * The way of one message may hide behind the part's work: then only what is left of the time counts as such. */
+ * The way of one message may hide behind the part's work: then only the remaining time counts as such. */
 #include "models/predict/simulate_text.h"
 
 #include <math.h>
@@ -79,7 +79,7 @@ static void wire_append(const struct record *record, const char *phase, GString 
 
 /* ---- the table ---- */
 
-/* The slowest rank decides; beside it the median rank, or of several steps and layers the mean. */
+/* The slowest rank decides; the median rank follows, or of several steps and layers the mean. */
 static void phase_cells(const struct record *record, const char *phase, struct text_table *table)
 {
     static const char *const rates[] = { "logical_rdma_gbs", "logical_nvl_gbs", "physical_nic_gbs",
@@ -96,7 +96,7 @@ static void phase_cells(const struct record *record, const char *phase, struct t
     text_table_cell(table, "%s", work);
 }
 
-/* What ran.  Kernels that move blocks or messages of a given size know no tokens and no experts. */
+/* The title of the run.  Kernels that move blocks or messages of a given size know no tokens and no experts. */
 static void title_append(const struct record *record, GString *out)
 {
     const char *size = record_get(record, "size"), *matrix = record_get(record, "matrix");
@@ -142,7 +142,7 @@ void simulate_table_append(const struct record *record, GString *out)
 
 /* ---- the explanation ---- */
 
-enum { WORTH_NAMING = 10 }; /* a part that is busy for more than such a part of the time */
+enum { WORTH_NAMING = 10 }; /* a part that is busy for more than this share of the time */
 
 struct part_facts {
     const char *name;
@@ -227,7 +227,7 @@ static char *part_text(const struct part_facts *part)
     return *work ? g_strdup_printf("%s: %s", part->name, work) : g_strdup(part->name);
 }
 
-/* What makes up the busy time of a part: even load at the rate that most of its kind have, then what is more. */
+/* The components of a part's busy time: even load at the rate that most of its kind have, then the excess. */
 static void part_append(const struct phase_facts *f, GString *out)
 {
     const struct part_facts *part = &f->busiest;

@@ -6,7 +6,7 @@
 #include "reports/record.h"
 
 /* One line a phase: median and slowest rank, bandwidths (GB/s of 1e9 bytes), which part bounds it, how busy that is,
- * and with what.  Then how long data are on the wire after kernels that end before they have arrived. */
+ * and its work.  Then how long data are on the wire after kernels that end before they have arrived. */
 void simulate_table_append(const struct record *record, GString *out);
 
 /* For each phase how long parts are busy, and a sum that leads from the busiest one, at full rate and even load, to the

@@ -54,8 +54,7 @@ static bool numbers_parse(const char *text, const char *name, uint32_t only, uin
 
 static bool job_counts(const struct job *job, int64_t layer) { return layer < 0 || job->layer == (uint32_t)layer; }
 
-/* Times of the mean rank, bandwidths, busy shares and bounds: their means.  What a job does not tell, it had nothing
- * of. */
+/* Times of the mean rank, bandwidths, busy shares and bounds: their means.  A value that a job lacks counts as 0. */
 static bool metric_averages(const char *metric)
 {
     static const char *const prefixes[] = { "logical_", "physical_", "busy_", "bound_", "efficiency_", "wire_" };
@@ -83,7 +82,8 @@ struct word {
     double sum;
 };
 
-/* What a word says in most jobs, of equally many the first; and the mean of number over those.  NULL: nowhere. */
+/* The most frequent value of a word over jobs (of equally many the first), and the mean of number over those jobs. 
+ * NULL: none. */
 static const char *word_commonest(const char *phase, const char *metric, const char *number, const struct job *jobs,
                                   uint32_t count, int64_t layer, double *mean)
 {
@@ -189,7 +189,7 @@ static void jobs_summarise(struct record *record, const struct job *jobs, uint32
     }
 }
 
-/* What the first job decided of the options that were left to the trace. */
+/* The first job's values of the options that were left to the trace. */
 static void header_resolve(struct record *record, const struct record *job)
 {
     for (uint32_t i = 0; i < record_key_count(job); i++) {

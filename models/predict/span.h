@@ -1,5 +1,5 @@
 /* span.h - kernels that follow one another early: one is launched while the one before it still runs (programmatic
- * launch), and what the two take together is less than the sum of their durations.  Private to models/predict. */
+ * launch), and the two together take less than the sum of their durations.  Private to models/predict. */
 #ifndef MODELS_PREDICT_SPAN_H
 #define MODELS_PREDICT_SPAN_H
 

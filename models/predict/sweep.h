@@ -4,10 +4,10 @@
  *   plan (names, values) ──► points, numbered, the last name's values in the innermost loop
  *   run: points of this shard that no file has yet ──► FILE.part, a point's rows in one write ──► FILE, sorted
  *
- * A results file is CSV with header lines: what all points share, and digests of inputs.  Then come columns point, one
- * a swept name, phase, phases (how many rows the point has: a point with fewer was cut and is run again), metrics
- * (slowest_us: the slowest rank's time), speedup (of that), problem.  The same plan gives the same bytes, however it
- * was divided, interrupted or resumed.  Private to sweep and tune. */
+ * A results file is CSV with header lines: the common values of all points, and digests of inputs.  Then come
+ * columns point, one a swept name, phase, phases (how many rows the point has: a point with fewer was cut and is run
+ * again), metrics (slowest_us: the slowest rank's time), speedup (of that), problem.  Equal plans give equal bytes,
+ * however they were divided, interrupted or resumed.  Private to sweep and tune. */
 #ifndef MODELS_PREDICT_SWEEP_H
 #define MODELS_PREDICT_SWEEP_H
 
@@ -33,14 +33,14 @@ struct sweep_name {
 };
 
 struct sweep_plan {
-    struct case_options base; /* what all points share */
+    struct case_options base; /* values that all points share */
     GPtrArray *settings;      /* char *: keys of the cluster file with one value, "nic.rate=25GB/s" */
     GArray *names;            /* struct sweep_name: those with several values */
     char *baseline;           /* "num-sms=24,dtype=fp8"; NULL: the first value of each name */
 };
 
-/* Whether a swept name says what there is to do (tokens, routing), over which no best is sought; and whether it is what
- * kernels are told at launch (SMs, chunks, buffers). */
+/* Whether a swept name describes the work (tokens, routing), over which no best is sought; and whether it is a
+ * setting of a launch (SMs, chunks, buffers). */
 bool sweep_name_is_work(const char *name);
 bool sweep_name_is_launch(const char *name);
 
@@ -57,12 +57,12 @@ uint64_t sweep_plan_points(const struct sweep_plan *plan);
 /* The value of a name at a point. */
 const char *sweep_plan_value(const struct sweep_plan *plan, uint64_t point, uint32_t name);
 /* The values that speedups are against, "num-sms=24,dtype=fp8"; a point keeps its own of names that are not in it.
- * Where the user names none, the first of each setting: what there is to do differs from point to point and is no gain.
+ * If the user names none, the first of each setting: the work differs from point to point and is no gain.
  * "" where no setting is swept.  Freed by the caller. */
 char *sweep_plan_baseline(const struct sweep_plan *plan);
 /* A point's case; clear it. */
 void sweep_plan_case(const struct sweep_plan *plan, uint64_t point, struct case_options *c);
-/* What the inputs of all points hold, each as "cluster h800-cx7 0123456789abcdef": clusters with the keys that all
+/* The digests of all points' inputs, each as "cluster h800-cx7 0123456789abcdef": clusters with the keys that all
  * points share (those that are swept stand in the points), and the files that options name; "unreadable" is the digest
  * of a cluster that cannot be read.  Free with g_strfreev(). */
 char **sweep_plan_inputs(const struct sweep_plan *plan);
@@ -74,7 +74,7 @@ struct cluster *sweep_plan_cluster(const struct sweep_plan *plan, uint32_t index
 /* ---- the results ---- */
 
 struct sweep_results {
-    char *header;          /* lines of what all points share: two files of the same sweep have it alike */
+    char *header;          /* lines of values that all points share: two files of the same sweep have it alike */
     GPtrArray *inputs;     /* char *: as sweep_plan_inputs() gives them */
     uint64_t points;       /* of the whole plan, as the file says */
     char *baseline;        /* as sweep_plan_baseline() gives it */

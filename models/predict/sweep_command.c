@@ -1,5 +1,5 @@
 /* sweep_command.c - eptwin sweep: predictions over all combinations of values, in parts, resumed, merged, shown.
- * Knows options, files and who shares the work; the rest stands in sweep_*.c. */
+ * Knows options, files and the sharing processes; the work stands in sweep_*.c. */
 #include <glib.h>
 #include <glib/gstdio.h>
 #include <stdio.h>
@@ -138,7 +138,7 @@ static bool plan_fill(struct sweep_arguments *a, GError **error)
     return good && sweep_plan_settle(&a->plan, error);
 }
 
-/* Who shares the work, and which of them this process is. */
+/* The number of processes that share the work, and this one's number. */
 struct share {
     uint32_t index, count;
     bool mpi;
@@ -153,7 +153,7 @@ static bool number_of(const char *name, uint32_t *value)
     return true;
 }
 
-/* What Open MPI, MPICH and Slurm tell each process. */
+/* The variables by which Open MPI, MPICH and Slurm number each process. */
 static struct share mpi_share(void)
 {
     static const char *const names[][2] = {
@@ -250,7 +250,7 @@ static bool ranks_gather(const struct sweep_arguments *a, const struct share *sh
     return true;
 }
 
-/* Under MPI each rank has a file of its own; what the common one has already, nobody runs. */
+/* Under MPI each rank has a file of its own; points that the common file has are not run again. */
 static bool run(struct sweep_arguments *a, GError **error)
 {
     const char *output = a->output ? a->output : "sweep.csv";

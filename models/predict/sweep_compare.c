@@ -10,7 +10,7 @@
 
 enum { COMPARED_MAX = 16 };
 
-/* What is compared: the values of a name, and the points of each combination of the others, one a value. */
+/* A comparison: the values of a name, and the points of each combination of the others, one a value. */
 struct side_by_side {
     const struct sweep_results *results;
     const struct sweep_goal *goal;
@@ -100,7 +100,7 @@ static void figure_cell(const struct side_by_side *s, const struct sweep_ranked 
     else text_table_cell(table, "%.5g, %s", own, change);
 }
 
-/* What bounds the longest phase: once where that is the same part for all values, else in their order. */
+/* The bottleneck of the longest phase: once if it is one part for all values, else in their order. */
 static void bound_cell(const struct side_by_side *s, const struct sweep_ranked *const *combo, struct text_table *table)
 {
     const int bottleneck = sweep_results_column(s->results, "bottleneck");

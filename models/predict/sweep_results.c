@@ -30,7 +30,7 @@ static const char *const metric_columns[] = {
 enum { COLUMNS_MAX = 1000 }; /* more than there are options */
 enum { METRIC_COLUMNS = sizeof metric_columns / sizeof metric_columns[0] };
 
-/* What all points share, each line "# key: value". */
+/* The values that all points share, each line "# key: value". */
 static char *plan_header(const struct sweep_plan *plan)
 {
     GString *text = g_string_new("# kind: sweep\n");
@@ -157,8 +157,8 @@ bool sweep_results_have(const struct sweep_results *results, const struct sweep_
 
 static const char input_line[] = "# input: ", points_line[] = "# points: ", baseline_line[] = "# baseline: ";
 
-/* Takes the lines of what all points share off text; apart are inputs, the number of points and the baseline, which
- * another sweep of the same may add to or change. */
+/* Takes the lines of values that all points share off text; apart are inputs, the number of points and the baseline,
+ * which another sweep of the same may add to or change. */
 static const char *header_take(const char *text, struct sweep_results *file)
 {
     g_autoptr(GString) header = g_string_new(NULL);
@@ -391,7 +391,7 @@ static void row_speedup(struct sweep_results *results, char **cell)
     }
 }
 
-/* By number; what no plan numbers, behind, as it came. */
+/* By number; points without a number in the plan follow in their given order. */
 static gint row_order(gconstpointer a, gconstpointer b)
 {
     char *const *x = *(char *const *const *)a, *const *y = *(char *const *const *)b;

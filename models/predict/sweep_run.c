@@ -2,7 +2,7 @@
  * part file in one write.
  *
  * Points are simulated by threads that share the clusters; a thread keeps the load of its last point, because points
- * that follow one another mostly have the same routing.  Knows plan and results; knows no command line. */
+ * that follow one another mostly have equal routing.  Knows plan and results; knows no command line. */
 #include "models/predict/sweep.h"
 
 #include <assert.h>
@@ -31,7 +31,7 @@ struct sweep_threads {
     atomic_uint next;
     atomic_bool failed; /* error is set */
     struct progress *progress;
-    GMutex lock; /* of what follows */
+    GMutex lock; /* of the following bytes */
     int part;    /* the part file */
     const char *part_path;
     struct sweep_results *results;
@@ -183,7 +183,7 @@ static gpointer thread_main(gpointer data)
     return NULL;
 }
 
-/* Of very many points, so many stand for all. */
+/* The number of points that stand for very many. */
 static void estimate_say(const struct sweep_threads *t, uint32_t jobs)
 {
     enum { POINTS_SEEN = 4096 };
@@ -215,7 +215,7 @@ static void threads_run(struct sweep_threads *t)
 
 /* ---- files ---- */
 
-/* A sweep writes and reads its own files only: what leads elsewhere, or is none, is somebody else's. */
+/* A sweep writes and reads its own files only: a link or a special file belongs to another user. */
 static bool own_file(const char *path, bool links, GError **error)
 {
     struct stat status;
@@ -248,7 +248,7 @@ static bool copy_write(const char *copy, const GString *text, GError **error)
     return false;
 }
 
-/* The part file, alone ours, with what it had whole; then header and rows of this run behind. */
+/* Opens the part file for this process alone and keeps its whole lines; then come header and rows of this run. */
 static bool part_open(struct sweep_threads *t, const char *part, GError **error)
 {
     t->part = open(part, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
@@ -265,8 +265,8 @@ static bool part_open(struct sweep_threads *t, const char *part, GError **error)
         g_autofree char *line = g_strjoinv(",", g_ptr_array_index(t->results->row, i));
         g_string_append_printf(text, "%s\n", line);
     }
-    /* Written anew without the line that was cut.  A copy stands beside it until that is done: being killed here must
-     * not cost what was known. */
+    /* Writes the file anew without the line that was cut.  A copy stays until that is done, so that a kill loses no
+     * rows. */
     g_autofree char *copy = g_strconcat(part, ".copy", NULL);
     copies_remove(copy);
     const bool good = copy_write(copy, text, error) && ftruncate(t->part, 0) == 0 &&

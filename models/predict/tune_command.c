@@ -36,7 +36,7 @@ static const double ring_slack = 0.005;
 enum { DISPATCH, COMBINE, PHASES };
 enum { NVL_CHUNK, RDMA_CHUNK, NVL_RING, RDMA_RING, VALUES };
 
-/* What one kernel is told. */
+/* The settings of one kernel. */
 struct setting {
     uint32_t sms, value[VALUES];
 };
@@ -54,7 +54,7 @@ struct tune {
     double slack;
     GArray *tried[PHASES];           /* struct tried */
     GArray *wanted[PHASES];          /* struct setting: the next trials */
-    struct setting standard[PHASES]; /* what the library recommends */
+    struct setting standard[PHASES]; /* the library's recommendation */
     double standard_us[PHASES];
     uint32_t trials;
     atomic_uint next;
@@ -125,7 +125,7 @@ static gpointer trials_thread(gpointer data)
     return NULL;
 }
 
-/* Settings of dispatch and of combine with as many SMs go into one trial; a lone one takes the standard beside it. */
+/* Settings of dispatch and of combine with equal SMs go into one trial; a lone one is paired with the standard. */
 static GArray *trials_pair(struct tune *t)
 {
     GArray *list = g_array_new(FALSE, TRUE, sizeof(struct trial));
@@ -320,7 +320,7 @@ static void ring_choose(struct tune *t, int phase, int ring, struct setting *cho
         }
 }
 
-/* What the library takes when nobody says anything, with its SMs; both phases. */
+/* The library's defaults for both phases, with its SMs. */
 static bool standard_find(struct tune *t, GError **error)
 {
     struct moe_options o;

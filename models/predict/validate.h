@@ -3,7 +3,7 @@
  *
  * A column whose name is an option of a case (case.h) sets it; "phase", "measured_us", "measured_gbs", "measured_pct",
  * "outside_us" and "metric" say what was measured; every other column is a label, kept as it is.  No two columns may
- * say the same, in whatever spelling.  Private to the validate command. */
+ * name one option, in whatever spelling.  Private to the validate command. */
 #ifndef MODELS_VALIDATE_H
 #define MODELS_VALIDATE_H
 
@@ -28,10 +28,10 @@ struct validate_row {
     bool native;                      /* a figure of another tool (metric native_...): kept, not predicted */
     double measured_us, measured_gbs; /* NAN: not given */
     double measured_pct;              /* a share of the phase's time, as metric names it (wait_matrix.h); NAN: none */
-    double outside_us;                /* what the measurement holds beside its phases */
+    double outside_us;                /* parts of the measurement besides its phases */
     char *problem;                    /* why there is no prediction; NULL: fine so far */
-    uint32_t job;                     /* rows of the same case share one */
-    unsigned known;                   /* what labels say beside the case: bits of whoever uses it, 0: nothing */
+    uint32_t job;                     /* rows of one case share one */
+    unsigned known; /* facts from labels besides the case, as bits of the user of the table; 0: none */
     double predicted_us, predicted_gbs, predicted_pct, error_pct; /* NAN: none */
     char *bottleneck;
 };
@@ -47,7 +47,7 @@ struct validate_table {
 /* Reads path ("-": standard input).  base holds the options of rows that do not say otherwise.  A bad row gets its
  * problem and stays; NULL and *error when the file as a whole cannot be used. */
 struct validate_table *validate_table_read(const char *path, const struct case_options *base, GError **error);
-/* The same of a text that is already here; path names it in messages. */
+/* Reads a text in memory; path names it in messages. */
 struct validate_table *validate_table_parse(const char *path, const char *text, size_t size_bytes,
                                             const struct case_options *base, GError **error);
 void validate_table_free(struct validate_table *table);
@@ -58,11 +58,11 @@ static inline bool validate_row_idle(const struct validate_row *row) { return ro
 /* Whether the row is of how long ranks wait for one another. */
 static inline bool validate_row_waits(const struct validate_row *row) { return isfinite(row->measured_pct); }
 
-/* A row of the same case and measurement, without results, and with no cells; its metric is row's.  Freed as part of
+/* A copy of a row's case and measurement, without results and cells; its metric is row's.  Freed as part of
  * its table, or by validate_row_clear(). */
 struct validate_row validate_row_copy(const struct validate_row *row);
 void validate_row_clear(struct validate_row *row);
-/* Numbers the jobs: rows of the same options and settings share one.  Reading a table has done it. */
+/* Numbers the jobs: rows of equal options and settings share one.  Reading a table has done it. */
 void validate_jobs_number(struct validate_table *table);
 
 /* Index of a column, or -1. */

@@ -82,7 +82,7 @@ static void options_clear(struct validate_options *o)
     g_strfreev(o->paths);
 }
 
-/* What a mistake in the command line would spoil for all rows is refused before any is simulated. */
+/* A mistake in the command line, which would spoil all rows, is refused before any is simulated. */
 static bool options_check(const struct validate_options *o, const struct validate_table *table, GError **error)
 {
     for (char **by = o->by; by && *by; by++)

@@ -20,7 +20,7 @@
 
 enum { TEXT_BYTES = 400, POLL_US = 5000 };
 
-/* What workers tell the parent. */
+/* A worker's message to the parent. */
 struct shared_row {
     double time_us, rate_gbs, share_pct;
     char bottleneck[48];
@@ -46,7 +46,7 @@ struct run {
     uint32_t *order;     /* jobs, the heaviest first */
 };
 
-/* What names a row's cluster in the table of them; freed by the caller. */
+/* The key of a row's cluster in the table of clusters; freed by the caller. */
 static char *cluster_key(const struct validate_row *row)
 {
     g_autofree char *settings = row->settings ? g_strjoinv("\n", row->settings) : g_strdup("");
@@ -177,7 +177,7 @@ static void worker_main(const struct run *run)
 
 /* ---- the parent ---- */
 
-/* Before the first job: what every job needs, so that workers share it. */
+/* Before the first job: loads the common inputs of all jobs, so that workers share them. */
 static void clusters_load(struct run *run)
 {
     for (uint32_t i = 0; i < run->table->row_count; i++) {

@@ -66,7 +66,7 @@ static void group_row_append(struct text_table *table, const char *by, const str
     text_table_cell(table, "%+.1f", stats_mean(signed_error, count));
 }
 
-/* What row counts as under by: a column's cell, or the option where no column has that name.  Free it. */
+/* The group of a row under by: a column's cell, or the option if no column has that name.  Free it. */
 static char *row_group_name(const struct validate_table *table, const struct validate_row *row, const char *by)
 {
     const int column = validate_column_find(table, by);

@@ -27,7 +27,7 @@ struct reader {
     GPtrArray *cell; /* of the line so far */
     GArray *row;     /* struct validate_row */
     uint32_t line;   /* where the row so far began */
-    GError *error;   /* what is wrong with the header */
+    GError *error;   /* the error of the header */
 };
 
 static void reader_cell(void *text, size_t size_bytes, void *context)
@@ -97,7 +97,7 @@ static bool row_cell_take(struct validate_row *row, const char *name, const char
     return false;
 }
 
-/* A '?' stands for what nobody knew when the table was written: the command line says it, or nobody does. */
+/* A '?' stands for a value unknown when the table was written; the command line may give it. */
 static bool unknown_fill(struct validate_row *row, const char *name, char **cell)
 {
     if (strcmp(*cell, "?") != 0 || !case_has(name)) return true;
@@ -129,7 +129,7 @@ static void row_fill(struct validate_row *row, const struct validate_table *tabl
     case_files_resolve(&row->options, folder);
 }
 
-/* What a column says, whatever its spelling: the name of an option, or its own. */
+/* The meaning of a column, whatever its spelling: the name of an option, or its own. */
 static const char *column_meaning(const char *name)
 {
     const char *option = case_option_find(name);
@@ -146,7 +146,7 @@ static const char *label_nearest(const char *name)
     return measured ? measured : case_option_nearest(name);
 }
 
-/* Of two columns that say the same, the last would win unseen; of a misspelt one, the default would. */
+/* Of two columns for one option the last would win unseen; for a misspelt one the default would. */
 static void header_check(struct reader *reader)
 {
     struct validate_table *table = reader->table;
