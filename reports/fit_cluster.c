@@ -74,7 +74,7 @@ static const struct fit_key fit_keys[] = {
     { "network", "latency", FIT_LATENCY, "signal", "latency_us", NULL, NULL, 1 },
 };
 
-/* Costs too small to be seen come out as rates without end; a file needs a number. */
+/* A cost too small to be measured gives an infinite rate, but a file needs a finite number. */
 enum { FIT_RATE_GBS_MAX = 100000, FIT_DOUBT_PCT = 25 };
 static const double FIT_WAITS = 1.5; /* a stream waits for the link if it takes this many times its CPU time */
 

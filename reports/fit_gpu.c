@@ -31,8 +31,8 @@ enum gpu_kind {
     GPU_SUMS_RATE,  /* rates of sums by number of rows: the rate of each further row */
     GPU_SUMS_FIXED, /* from rows of two sizes: the time of a sum beyond that of its bytes and its rows */
     GPU_SUMS_MADE,  /* from rows of two sizes: the rate of the bytes made, without those of its rows */
-    GPU_SHARE_READ, /* of those of factor warps and of one: the rate at which all warps share what they read */
-    GPU_SHARE_MADE, /* the same, and what they make */
+    GPU_SHARE_READ, /* of rows of factor warps and of one: the rate at which all warps share their reads */
+    GPU_SHARE_MADE, /* of rows of factor warps and of one: the rate at which all warps share their writes */
 };
 
 /* In phases ALL stands for all SMs.  The first entry of a key whose rows are there is taken. */

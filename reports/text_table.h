@@ -7,7 +7,7 @@
 
 struct text_table;
 
-/* format: one letter a column, 'l' or 'r' for where its cells lean.  titles: as many, the first row. */
+/* format: a letter a column, 'l' or 'r' for the alignment of its cells.  titles: as many, the first row. */
 struct text_table *text_table_new(const char *format, const char *const *titles);
 void text_table_free(struct text_table *table);
 

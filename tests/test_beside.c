@@ -54,7 +54,8 @@ static void test_nothing(void)
     CU_ASSERT_TRUE(pressure_known(&gpu));
 }
 
-/* Loads that ask for more than there is: nobody gets it, and who has few bytes on their way waits longest. */
+/* Loads ask for more than the memory gives: none gets its demand, and the one with the fewest bytes under way waits
+ * longest. */
 static void test_saturation(void)
 {
     double rate[2], less[2];

@@ -335,7 +335,7 @@ static void test_hang_root(void)
     }
 }
 
-/* What a peer says may be anything: ranks that there are not, more than there is room for. */
+/* A peer may send anything: ranks that do not exist, or more entries than there is room for. */
 static void test_hang_lies(void)
 {
     struct bootstrap_wait wait[2] = { { .peer_count = UINT32_MAX, .peer = { 9999, 1 } }, { .peer_count = 1 } };

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The library keeps some of what it allocates to the end. */
+/* The library keeps some of its memory to the end. */
 const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void) { return "leak:libpmix\nleak:libevent\nleak:PMIx_Init\n"; }
 

@@ -120,7 +120,7 @@ static void test_each_option_makes_a_case(void)
     }
 }
 
-/* Beside a trace nothing is drawn. */
+/* With a trace nothing is drawn. */
 static void test_cases_of_a_trace(void)
 {
     static const char *const drawn[] = { "seed", "masked-places", "num-topk-groups", NULL };

@@ -1,5 +1,5 @@
-/* test_verbs_worlds.c - the same case in the simulated world and on live links gives the same bytes in every
- * output tensor of every rank, and passes the protocol's checks in both.
+/* test_verbs_worlds.c - one case, run in the simulated world and on live links, gives equal bytes in every output
+ * tensor of every rank and passes the protocol's checks in both.
  *
  * Method: one routing, one set of options; the simulated world with payload on one side, live worlds on the
  * other: over the stand-in network always, over verbs in its three ways to signal where there is an RDMA device

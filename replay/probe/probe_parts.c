@@ -111,7 +111,7 @@ void probe_host_free(struct probe_host *host)
     g_free(host);
 }
 
-/* ---- where devices meet ---- */
+/* ---- common ancestors of devices ---- */
 
 static enum probe_near near_of(const struct probe_pci *a, const struct probe_pci *b)
 {
