@@ -1,5 +1,5 @@
-/* coll.c - the family's table, and what its kernels share: the barrier, the arithmetic beside them, patterns of bytes.
- * Knows no kernel's memory or workers. */
+/* coll.c - the family's table, and the common parts of its kernels: the barrier, arithmetic that runs with them,
+ * patterns of bytes. Knows no kernel's memory or workers. */
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -163,7 +163,7 @@ void coll_sync_launch(struct coll_rank *r)
 
 enum { COMPUTE_SLICE_PS = 5000000, COMPUTE_WARPS = 8 };
 
-/* In slices, so that who else is on the SM has its turns. */
+/* In slices, so that other workers on the SM run between them. */
 static enum worker_step compute_step(struct fabric_worker *w)
 {
     struct coll_compute *c = fabric_container_of(w, struct coll_compute, worker);

@@ -1,5 +1,5 @@
-/* coll.h - kernels beside dispatch and combine: all-to-allv, all-gather, all-reduce and point-to-point, as a family of
- * models/kernel.h.
+/* coll.h - kernels other than dispatch and combine: all-to-allv, all-gather, all-reduce and point-to-point, as a
+ * family of models/kernel.h.
  *
  *   alltoallv   every message of a list goes from its source to its target (traces/edges.h).  One worker a rank streams
  *               what goes by RDMA, in order, so many messages in flight, and one counter a rank says how many came:
@@ -33,7 +33,7 @@ struct coll_options {
     enum coll_algorithm algorithm; /* allgather */
     uint64_t size_bytes;           /* allgather: of a block; allreduce: of a rank; p2p: of a message */
     uint32_t messages;             /* p2p: of each phase; 1 where a host issues them */
-    enum coll_issue issue;         /* who issues a message of p2p; allgather: COLL_BY_COPY, streams of the host */
+    enum coll_issue issue;         /* the issuer of a message of p2p; allgather: COLL_BY_COPY, streams of the host */
     bool process;                  /* alltoallv, p2p: MPI's calls, made by a process of the host, are the kernel */
     bool own_part;                 /* with it: MPI_Alltoall, whose own part lies in GPU memory and is copied first */
     bool sockets;                  /* allreduce: NCCL's sockets are its network */

@@ -111,7 +111,7 @@ void coll_gather_fill(struct coll_rank *base)
                       base->iteration);
 }
 
-/* Bytes [begin, end) of a rank's block, which lies at the same place everywhere. */
+/* Bytes [begin, end) of a rank's block, which has one offset on every rank. */
 static struct fabric_write block_write(const struct coll_rank *base, uint16_t peer, uint32_t block, uint64_t begin,
                                        uint64_t end)
 {
@@ -192,7 +192,7 @@ static void ring_describe(const struct fabric_worker *w, char *text, size_t text
     const uint32_t blocks = f->rank_count - 1u;
     const uint64_t came = fabric_load(f, word_ring(w->index)) - (uint64_t)(c->rank->base.turn - 1) * blocks;
     const bool takes =
-        c->sent < blocks ? came >= c->sent : came >= blocks; /* what is to be handed on, or all, is here */
+        c->sent < blocks ? came >= c->sent : came >= blocks; /* the part to be handed on, or all of it, is here */
     snprintf(text, text_size, "allgather ring %u waits for rank %u: %u blocks of %u handed on", w->index,
              (f->rank + (takes ? 1 : blocks)) % f->rank_count, c->sent, blocks);
 }
@@ -371,7 +371,7 @@ static void gather_launch(struct coll_rank *base, uint32_t phase)
     else hybrid_launch(of(base));
 }
 
-/* What leaves the rank. */
+/* The bytes that leave the rank. */
 static void gather_traffic(const struct coll_rank *base, uint32_t phase, struct kernel_traffic *traffic)
 {
     const struct gather_rank *r = of(base);

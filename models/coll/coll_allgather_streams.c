@@ -79,7 +79,7 @@ static int word_await(struct stream *s, uint32_t word, uint64_t value)
     return 0;
 }
 
-/* The block that came last, to the same place at the successor. */
+/* Copies the latest block to its place at the successor. */
 static int block_copy(struct stream *s, const struct coll_rank *base, uint32_t step, uint16_t next)
 {
     const struct fabric *f = base->fabric;

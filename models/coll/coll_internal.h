@@ -1,4 +1,4 @@
-/* coll_internal.h - private to models/coll: how a kernel plugs into coll.c, and what kernels share. */
+/* coll_internal.h - private to models/coll: how a kernel plugs into coll.c, and the kernels' common parts. */
 #ifndef MODELS_COLL_COLL_INTERNAL_H
 #define MODELS_COLL_COLL_INTERNAL_H
 
@@ -8,9 +8,9 @@ struct coll_rank;
 
 struct coll_kernel_ops {
     const char *const *phase;   /* its own phases, NULL after the last */
-    const char *const *overlap; /* what they are called beside arithmetic; NULL: it takes none */
+    const char *const *overlap; /* their names while arithmetic runs; NULL: the kernel takes none */
     size_t rank_bytes;          /* of its struct, which begins with a struct coll_rank */
-    uint32_t words;             /* what needs() adds to come behind the family's own */
+    uint32_t words;             /* sizes that needs() places behind the family's own */
     const char *(*refuse)(const struct coll_options *o, const struct edges *edges, char *text, size_t text_size);
     void (*needs)(const struct coll_job *job, bool payload, struct fabric_needs *needs);
     void (*init)(struct coll_rank *r);
@@ -32,7 +32,7 @@ enum { COLL_CHUNK_BYTES = 64 << 10 }; /* that a step stores at most */
 
 struct coll_sync {
     struct fabric_worker worker;
-    uint64_t generation;   /* of barriers; what the words become */
+    uint64_t generation;   /* the next value of the words of barriers */
     uint32_t posted, seen; /* rounds of this one */
 };
 
@@ -78,7 +78,7 @@ uint64_t coll_pattern_check(const uint8_t *data, uint64_t size_bytes, uint32_t r
  * stored it does nothing. */
 int coll_store_some(struct fabric_worker *w, uint16_t peer, const uint8_t *source, uint64_t target_offset,
                     uint64_t size_bytes, uint64_t *done);
-/* The same at another site than SITE_NCCL_STORE. */
+/* As above, at another site than SITE_NCCL_STORE. */
 int coll_store_by(struct fabric_worker *w, uint8_t site, uint16_t peer, const uint8_t *source, uint64_t target_offset,
                   uint64_t size_bytes, uint64_t *done);
 

@@ -158,7 +158,7 @@ static void piece_round(const float *restrict sum, uint16_t *restrict out)
     for (uint32_t i = 0; i < REDUCE_PIECE; i++) out[i] = bf16_round(f32_bits(sum[i]));
 }
 
-/* What is left of a row that is no multiple of the piece, one value at a time. */
+/* The remainder of a row that is no multiple of the piece, one value at a time. */
 static void tail_reduce(const uint16_t *const *rows, const float *weight, uint32_t row_count, uint32_t start,
                         uint32_t hidden, uint16_t *out)
 {
@@ -224,7 +224,7 @@ static float exp2_of(float x)
     return (float)(series * scale);
 }
 
-/* What numbers of a block of 128 mean. */
+/* The meaning of the numbers of a block of 128. */
 struct logs_block {
     float amax_log, amin_log, step;
     bool fits;

@@ -1,4 +1,4 @@
-/* moe.c - moe.h's entry points: picks the kernel family and forwards, and what all families share: limits,
+/* moe.c - moe.h's entry points: picks the kernel family and forwards; and the common parts of all families: limits,
  * recommended chunk sizes, input data.  Knows no family's buffers or workers. */
 #include <assert.h>
 #include <stdio.h>

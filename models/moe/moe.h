@@ -60,7 +60,7 @@ struct moe_options {
     bool cached;               /* normal: dispatch with a cached handle and no top-k (as the public tuning loop) */
     bool expand;               /* V2: a row for each expert of a token here, not one for each token */
     bool single_reduction;     /* V2 combine: rows are summed only at the token's source */
-    bool hybrid_ep;            /* V2: what Hybrid-EP's calls do around these kernels, too */
+    bool hybrid_ep;            /* V2: include the work of Hybrid-EP's calls around these kernels */
     bool weights;              /* combine carries top-k weights */
     uint32_t expert_alignment; /* normal: per-expert counts are rounded up to this */
     bool worst_tokens;         /* normal: outputs sized at the worst case, no host wait */
@@ -82,7 +82,7 @@ void moe_options_recommend(struct moe_options *options);
  * given in GB/s, can carry; even, at least 4. */
 uint32_t moe_v2_sms(const struct moe_options *options, double rdma_gbs, double nvl_gbs);
 
-/* What a fabric must offer for these options. */
+/* The requirements of these options on a fabric. */
 void moe_options_needs(const struct moe_options *options, bool payload, struct fabric_needs *needs);
 
 struct moe_rank;
@@ -92,7 +92,7 @@ struct moe_rank;
 struct moe_rank *moe_rank_new(const struct moe_options *options, struct fabric *fabric, const struct routing *routing);
 void moe_rank_free(struct moe_rank *rank);
 
-/* The phases of one iteration, in launch order.  All ranks launch the same ones. */
+/* The phases of one iteration, in launch order.  All ranks launch all of them. */
 uint32_t moe_phase_count(const struct moe_options *options);
 const char *moe_phase_name(const struct moe_options *options, uint32_t phase);
 
@@ -105,7 +105,8 @@ bool moe_options_failed(const struct moe_options *options, uint32_t rank, uint32
 /* Whether the rank has masked peer: it neither sends to it nor waits for it any more. */
 bool moe_rank_masks(const struct moe_rank *rank, uint32_t peer);
 
-/* What the last iteration moved, as the public tests count it (PROTOCOLS.md 3.1), and what it received. */
+/* The bytes that the last iteration moved, as the public tests count them (PROTOCOLS.md 3.1), and those that it
+ * received. */
 void moe_rank_traffic(const struct moe_rank *rank, uint32_t phase, struct kernel_traffic *traffic);
 
 /* The outputs of the last iteration, in a canonical order (where the protocol leaves the order of rows to

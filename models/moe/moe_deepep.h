@@ -1,4 +1,4 @@
-/* moe_deepep.h - which DeepEP: what its versions do otherwise than the one that PROTOCOLS.md is of.
+/* moe_deepep.h - versions of DeepEP, and their differences from the one that PROTOCOLS.md describes.
  *
  * Its main branch is a line of commits, each with a date (commit date, UTC offset as committed).  A version is the date
  * of its commit as YYYYMMDD; 0 is the one of PROTOCOLS.md.  Knows no case and no transport. */

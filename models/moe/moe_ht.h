@@ -1,4 +1,5 @@
-/* moe_ht.h - private to the high-throughput kernels (PROTOCOLS.md 1.1 to 1.3): what intranode and internode share.
+/* moe_ht.h - private to the high-throughput kernels (PROTOCOLS.md 1.1 to 1.3): the common parts of intranode and
+ * internode.
  *
  * A rank's place in the group, the layout of its own tokens (who needs which), the form of a token on a link (a
  * slot), rings of slots, barriers, the tensors of a rank, and their checks.  Which workers move the slots, and over
@@ -135,7 +136,7 @@ static inline void ht_lines_ahead(const void *object, size_t size_bytes)
         __builtin_prefetch((const char *)object + at, 1);
 }
 
-/* What both families refuse; NULL if nothing. */
+/* The reason for which both families refuse the options; NULL if none. */
 const char *ht_refuse(const struct moe_options *o, char *text, size_t text_size);
 void ht_slot_dispatch(const struct moe_options *o, bool payload, bool internode, struct ht_slot *slot);
 void ht_slot_combine(const struct moe_options *o, bool payload, bool internode, struct ht_slot *slot);

@@ -105,7 +105,7 @@ static uint32_t exact_number(const struct ht_rank *h, uint32_t number)
     return h->base.options->family == MOE_V2 ? CHECK_V2 : number;
 }
 
-/* What a row says about its token. */
+/* The words by which a row names its token. */
 static void row_meta_expect(const struct ht_rank *h, uint32_t source, uint32_t token, uint32_t meta[2])
 {
     const bool v2 = h->base.options->family == MOE_V2, internode = h->dispatch_slot.index_bytes == sizeof(int32_t);

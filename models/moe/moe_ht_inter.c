@@ -419,7 +419,7 @@ static void rdma_heads_scan_add(struct inter_rank *r, uint32_t warps)
                                        .given.size = { h->g.nodes, heads_footprint(h) } });
 }
 
-/* What came from a node, a warp a channel: batches, and in each a wait for shared memory a row. */
+/* Rows that came from a node, a warp a channel: batches, and in each a wait for shared memory a row. */
 static void nvl_heads_scan_add(struct inter_rank *r, uint32_t warps, uint32_t sm, uint32_t sms)
 {
     struct ht_rank *h = &r->ht;

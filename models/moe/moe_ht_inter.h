@@ -22,7 +22,7 @@
 enum {
     INTER_SENDER_WARPS = 7,
     INTER_WARPS = 24,       /* that combine's forwarders share, at least one a node: no more nodes than that */
-    INTER_WARPS_FEWER = 16, /* the same of UCCL's port, and of older versions */
+    INTER_WARPS_FEWER = 16, /* as above, of UCCL's port and of older versions */
     INTER_GROUPS = 24,      /* workers that the RDMA reducers of a channel are stepped as, at most */
     INTER_NOTIFY_WARPS = 16,
     INTER_TOPK_NODES = 8, /* that the kernels are compiled to send a token to, at most */
@@ -35,7 +35,7 @@ struct inter_rank;
 struct inter_notify {
     struct fabric_worker worker;
     struct inter_rank *rank;
-    const uint8_t *program; /* what remains to be done */
+    const uint8_t *program; /* the remaining work */
     struct ht_barrier nvl, rdma;
     uint32_t next; /* peer, or QP, that the stage has come to */
     bool looked;   /* at the QPs that must become quiet */
@@ -124,7 +124,7 @@ struct inter_merger {
     uint32_t part, parts;            /* which of the node's workers it is, of how many */
     const uint8_t *bits;             /* [count] which ranks of this node have a row */
     uint32_t count, done;            /* tokens of the node; those that this worker has summed */
-    uint32_t chunk_end, told;        /* lead: the chunk that is open, and what has been sent */
+    uint32_t chunk_end, told;        /* lead: the open chunk, and the sent slots */
     uint32_t issued;                 /* lead: sent, but not yet told of */
     uint32_t upto;                   /* position counts the rows of the tokens before */
     uint32_t position[HT_LOCAL_MAX]; /* in each rank's ring */
@@ -274,7 +274,7 @@ static inline uint32_t inter_merger_first(const struct inter_rank *r, uint32_t n
 }
 
 void inter_dispatch_launch(struct inter_rank *r);
-void inter_forward_launch(struct inter_rank *r, uint32_t channel); /* what SM 2c runs, and the receivers */
+void inter_forward_launch(struct inter_rank *r, uint32_t channel); /* the workers of SM 2c, and the receivers */
 void inter_forward_give(struct inter_rank *r);
 void inter_combine_launch(struct inter_rank *r);
 

@@ -73,7 +73,7 @@ static uint32_t forwarder_words(const struct inter_forwarder *d, int node)
     return words;
 }
 
-/* Looks at what has come from the node until a chunk is found. */
+/* Reads the arrivals from the node until a chunk is found. */
 static void forwarder_scan(struct inter_forwarder *d)
 {
     struct inter_rank *r = d->rank;

@@ -23,7 +23,7 @@ struct intra_rank;
 struct intra_notify {
     struct fabric_worker worker;
     struct intra_rank *rank;
-    const uint8_t *program; /* what remains to be done */
+    const uint8_t *program; /* the remaining work */
     struct ht_barrier barrier;
     uint32_t peer; /* next to get the counts */
     bool cached;

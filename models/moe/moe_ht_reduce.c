@@ -1,6 +1,6 @@
 /* moe_ht_reduce.c - the receiving end of combine, intranode and internode: reducers that sum a token's rows once they
- * have come, and the keeper of heads that gives slots back (moe_ht.h).  Knows rings and words by number only, not who
- * fills them. */
+ * have come, and the keeper of heads that gives slots back (moe_ht.h).  Knows rings and words by number only, not
+ * the ranks that fill them. */
 #include "models/moe/moe_ht.h"
 
 #include <assert.h>

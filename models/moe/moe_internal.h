@@ -1,4 +1,4 @@
-/* moe_internal.h - private to models/moe: how a kernel family plugs into moe.h, and what families share. */
+/* moe_internal.h - private to models/moe: how a kernel family plugs into moe.h, and the families' common parts. */
 #ifndef MODELS_MOE_MOE_INTERNAL_H
 #define MODELS_MOE_MOE_INTERNAL_H
 
@@ -32,7 +32,7 @@ extern const struct moe_family moe_family_intranode; /* moe_ht_intra.c */
 extern const struct moe_family moe_family_internode; /* moe_ht_inter.c */
 extern const struct moe_family moe_family_v2;        /* moe_v2.c */
 
-/* What Hybrid-EP's call of that phase does around the kernel (moe_hybrid_ep.c). */
+/* The work of Hybrid-EP's call of that phase around the kernel (moe_hybrid_ep.c). */
 void moe_hybrid_ep_steps(const struct moe_rank *rank, uint32_t phase, struct kernel_steps *steps);
 
 /* Row token of rank's input x as BF16, from the options' data mode and seed: any rank can recompute any row.

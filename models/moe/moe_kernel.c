@@ -24,7 +24,7 @@ static const char *job_phase_name(const struct kernel_job *job, uint32_t phase)
     return moe_phase_name(&job_of(job)->options, phase);
 }
 
-/* What moves rows in the normal kernels is measured by the call. */
+/* Phases that move rows in the normal kernels are measured by the call. */
 static enum kernel_call job_called(const struct kernel_job *job, uint32_t phase)
 {
     const char *name = job_phase_name(job, phase);

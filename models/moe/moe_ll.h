@@ -112,7 +112,7 @@ struct ll_rank {
     uint16_t *slot_counter;                                        /* [experts] tokens sent to it in this call */
     uint32_t *packed_count;                                        /* [local experts] rows received */
     uint16_t *range_count;                                         /* [local experts][ranks] of struct ll_range */
-    uint32_t *range_begin;                                         /* the same; only with payload */
+    uint32_t *range_begin;                                         /* of struct ll_range, too; only with payload */
 
     void *groups;               /* of dispatch or of combine: no kernel has both */
     struct ll_sender *sender;   /* [grid], in groups */

@@ -73,7 +73,7 @@ static int compare_u32(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Check 13, counts and ranges: what each source sent lies together, each token once. */
+/* Check 13, counts and ranges: the rows of each source lie together, each token once. */
 static void check_dispatch(const struct ll_rank *r, struct report *report)
 {
     uint32_t *tokens = kernel_alloc(r->g.tokens_max, sizeof *tokens);
@@ -182,7 +182,7 @@ static uint8_t *scales_write(const struct ll_rank *r, const float *scale, uint8_
     return out;
 }
 
-/* Copies the received rows in order of (expert, source, token); what lies in between is left out. */
+/* Copies the received rows in order of (expert, source, token), without the gaps. */
 static void canonical_rows(struct ll_rank *r)
 {
     uint8_t *row_out = r->canonical[0], *scale_out = r->canonical[1], *source_out = r->canonical[2];
