@@ -6,7 +6,7 @@
  *
  * A cause's probability is its prior times the likelihood of the residuals that it leaves, over all causes and over
  * "none of these" (diagnose_rank.h).  It explains 1 - sum of squares left / sum of squares before, over all rows.  Rows
- * whose residual grows contradict it.  If the best cause leaves a residual, a second round seeks one more cause. 
+ * whose residual grows contradict it.  If the best cause leaves a residual, a second round seeks one more cause.
  * Private to diagnose. */
 #ifndef MODELS_PREDICT_DIAGNOSE_H
 #define MODELS_PREDICT_DIAGNOSE_H

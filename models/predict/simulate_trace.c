@@ -82,7 +82,7 @@ struct word {
     double sum;
 };
 
-/* The most frequent value of a word over jobs (of equally many the first), and the mean of number over those jobs. 
+/* The most frequent value of a word over jobs (of equally many the first), and the mean of number over those jobs.
  * NULL: none. */
 static const char *word_commonest(const char *phase, const char *metric, const char *number, const struct job *jobs,
                                   uint32_t count, int64_t layer, double *mean)
