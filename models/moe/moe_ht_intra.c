@@ -145,9 +145,9 @@ static enum worker_step notify_step(struct fabric_worker *w)
             break;
         case NOTIFY_SUM: counts_sum(n); break;
         case NOTIFY_ZERO:
-            if (n->cached)
+            if (n->phase == HT_CACHED_NOTIFY)
                 fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_INTRA_MATRIX_READ });
-            else n->barrier.to_host = true; /* the counts are there now */
+            else if (n->phase == HT_NOTIFY) n->barrier.to_host = true; /* the counts are there now */
             break;
         default: assert(!"unknown stage");
         }
@@ -172,7 +172,7 @@ static void notify_launch(struct intra_rank *r, enum ht_phase phase)
     r->notify = (struct intra_notify){
         .rank = r,
         .program = phase == HT_NOTIFY ? notify_program : cached_notify_program,
-        .cached = phase != HT_NOTIFY,
+        .phase = phase,
         .barrier = { .word = 0, .stride = 1, .count = (uint16_t)g->ranks, .number = (uint16_t)g->rank },
     };
     ht_barrier_begin(&r->notify.barrier);

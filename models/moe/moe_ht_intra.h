@@ -26,7 +26,7 @@ struct intra_notify {
     const uint8_t *program; /* the remaining work */
     struct ht_barrier barrier;
     uint32_t peer; /* next to get the counts */
-    bool cached;
+    enum ht_phase phase;
 };
 
 /* Producing end: dispatch, tokens of a channel to a rank; combine, rows of a channel back to their rank. */

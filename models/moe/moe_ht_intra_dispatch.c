@@ -37,18 +37,31 @@ static bool sender_announce(struct intra_sender *s)
     return true;
 }
 
-/* The flags of all tokens up to and with the chunk's last are read, and its heads noted for combine. */
+/* For how many of so many rows other warps have driven a flag out of L1 between two looks: for all where each of the
+ * SM's groups sends as many, for fewer where only some of its warps move rows. */
+static uint32_t rows_between(const struct intra_sender *s, uint32_t rows)
+{
+    const uint32_t ranks = s->rank->ht.g.ranks;
+    const struct intra_sender *group = &s->rank->sender[intra_pair(s->rank, s->channel, 0)];
+    uint64_t all = 0;
+    for (uint32_t peer = 0; peer < ranks; peer++) all += group[peer].count;
+    const uint64_t between = s->count ? rows * all / ((uint64_t)s->count * ranks) : 0;
+    return between < rows ? (uint32_t)between : rows;
+}
+
+/* The flags of all tokens up to and with the chunk's last are read, twice each, and its heads noted for combine. */
 static void sender_scan(struct intra_sender *s)
 {
     const uint32_t last = s->ring.tail + s->ring.pending;
     const uint32_t to = last == s->count ? s->scan_end : sender_tokens(s)[last - 1] + 1;
     const uint32_t rows = to - s->scanned;
     assert(last <= s->count && s->scanned <= to && to <= s->scan_end);
-    const uint32_t sent = moe_min(s->ring.pending, rows);
-    const struct fabric_work read = { .kind = FABRIC_WORK_SCAN, .site = SITE_INTRA_FLAG_READ, .rows = sent };
-    const struct fabric_work skip = { .kind = FABRIC_WORK_SCAN, .site = SITE_INTRA_FLAG_SKIP, .rows = rows - sent };
-    if (sent) fabric_work(&s->worker, &read);
-    if (rows > sent) fabric_work(&s->worker, &skip);
+    const uint32_t sent = moe_min(s->ring.pending, rows), anew = sent + rows_between(s, sent);
+    const struct fabric_work read = { .kind = FABRIC_WORK_SCAN, .site = SITE_INTRA_FLAG_READ, .rows = anew };
+    const uint32_t rest = 2 * rows - anew;
+    const struct fabric_work again = { .kind = FABRIC_WORK_SCAN, .site = SITE_INTRA_FLAG_AGAIN, .rows = rest };
+    if (anew) fabric_work(&s->worker, &read);
+    if (rest) fabric_work(&s->worker, &again);
     s->scanned = to;
 }
 
