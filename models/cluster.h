@@ -63,7 +63,7 @@ struct cluster_gpu {
     uint64_t hbm_rows_rate_bps;     /* the same for rows that lie apart, read and written in turn; 0: hbm_rate */
     uint64_t l2_bytes, l2_rate_bps; /* rows just written that the L2 still holds, and its rate for them; 0: none */
     struct cluster_work store;      /* own memory to a peer's over NVLink, or within the GPU: SM loads and stores */
-    uint64_t copy_sm_rate_bps;      /* of an SM that copies rows within the GPU */
+    uint64_t copy_sm_rate_bps;      /* of an SM that copies rows, also for one warp */
     struct cluster_work bulk;       /* the SM's bulk copy engine, in or out of shared memory; all 0: as store */
     struct cluster_bulk engine;     /* the same engine where one load feeds several stores */
     uint64_t shared_align_bytes;    /* alignment of the kernels' dynamic shared memory behind the static; 0: a line */
@@ -91,7 +91,6 @@ struct cluster_gpu {
     uint64_t host_look_turn_ps;   /* each of several reads of the same 64 bytes there, which wait for one another */
     uint64_t row_ps;              /* a row by loads and stores, without its waits and bytes */
     uint64_t seek_ps;             /* more where the warp looks for its rows itself */
-    uint64_t row_rate_bps;        /* its bytes by one warp */
     uint64_t release_ps;          /* an atomic on own memory that releases: until the warp goes on */
     uint64_t release_stores_ps;   /* the same where warps of the SM have just stored rows; 0: as release_ps */
     uint64_t release_system_ps;   /* a release to the system where nothing was stored */

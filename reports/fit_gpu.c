@@ -115,7 +115,6 @@ static const struct gpu_key gpu_keys[] = {
     { "gpu", "load-again", GPU_TIME, "chase_sys at=own kib=8192", "time_ns", NULL, NULL, 0 },
     { "gpu", "load-l1", GPU_TIME, "alone_ld_weak at=own", "time_ns", NULL, NULL, 0 },
     { "gpu", "row", GPU_SHORT_ROW, TURN_ROW, "rate_gbs_128", NEAR, "time_ns", 0 },
-    { "gpu", "row-rate", GPU_MOST, "copy_5 sms=1 warps=* at=hbm", "rate_gbs_14336", NULL, NULL, 0 },
     { "gpu", "release", GPU_EACH_TIME, "atom_release_gpu to=words sms=1 warps=1 at=own", "rate_gops", NULL, NULL, 32 },
     { "gpu", "release-stores", GPU_TIME, "after_atom_release_gpu sms=1 warps=8 by=warp at=peer", "time_ns_14336", NULL,
       NULL, 0 },

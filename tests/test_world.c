@@ -458,7 +458,7 @@ static void test_patterns(void)
         s->cluster.gpu.load_l2_ps = 80000;
         s->cluster.gpu.l2_bytes = 1000;
         s->cluster.gpu.row_ps = 50000;
-        s->cluster.gpu.row_rate_bps = 8000000000;
+        s->cluster.gpu.copy_sm_rate_bps = 8000000000;
         s->cluster.gpu.store.sm_rate_bps = UINT64_C(8000000000000000); /* nobody shares the SM */
         PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = 2000, .loop = rows[i].loop });
         stage_run(s);
@@ -478,7 +478,7 @@ static void test_rounds(void)
         struct stage *s = stage_new(2, 2);
         s->cluster.gpu.load_ps = 200000;
         s->cluster.gpu.row_ps = 50000;
-        s->cluster.gpu.row_rate_bps = 8000000000;
+        s->cluster.gpu.copy_sm_rate_bps = 8000000000;
         s->cluster.gpu.store.sm_rate_bps = UINT64_C(8000000000000000); /* nobody shares the SM */
         PLAY(s, 0, 4,
              { .verb = STORE,
@@ -506,7 +506,7 @@ static void test_shared_sm(void)
     for (uint32_t workers = 1; workers <= 2; workers++) {
         struct stage *s = stage_new(2, 2);
         s->cluster.gpu.load_ps = PS_PER_NS;
-        s->cluster.gpu.row_rate_bps = 8000000000;
+        s->cluster.gpu.copy_sm_rate_bps = 8000000000;
         s->cluster.gpu.store.sm_rate_bps = 8000000000;
         for (uint32_t i = 0; i < workers; i++) {
             PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = 1000, .loop = "load 2" });
@@ -529,7 +529,7 @@ static void test_sought(void)
         static const uint8_t byte;
         struct stage *s = stage_new(2, 2);
         s->cluster.gpu.load_ps = PS_PER_NS;
-        s->cluster.gpu.row_rate_bps = 8000000000;
+        s->cluster.gpu.copy_sm_rate_bps = 8000000000;
         s->cluster.gpu.store.sm_rate_bps = 8000000000;
         s->watched = &byte;
         for (uint32_t i = 1; i <= 2; i++)
@@ -599,7 +599,7 @@ static void test_release_apart(void)
         struct stage *s = stage_new(1, 1);
         s->cluster.gpu.load_ps = 200 * PS_PER_NS;
         s->cluster.gpu.row_ps = 50 * PS_PER_NS;
-        s->cluster.gpu.row_rate_bps = 8000000000;
+        s->cluster.gpu.copy_sm_rate_bps = 8000000000;
         s->cluster.gpu.store.sm_rate_bps = UINT64_C(8000000000000000); /* nobody shares the SM */
         s->cluster.gpu.fence_ps = rows[i].fence_ns * PS_PER_NS;
         struct operation second = store;
@@ -618,7 +618,7 @@ static uint64_t crowded_ps(uint16_t peer, bool ended, uint64_t crowd_ns)
     const struct operation rest = { .verb = REST }, release = { .verb = SIGNAL, .peer = 1, .word = 3 };
     struct stage *s = stage_new(2, 2);
     s->cluster.gpu.load_ps = 200 * PS_PER_NS;
-    s->cluster.gpu.row_rate_bps = 8000000000;
+    s->cluster.gpu.copy_sm_rate_bps = 8000000000;
     s->cluster.gpu.fence_crowd_ps = crowd_ns * PS_PER_NS;
     s->cluster.gpu.fence_crowd_half = 1;
     for (uint32_t i = 0; i < 3; i++) {
@@ -702,10 +702,10 @@ static void test_in_step(void)
         uint64_t ns;
     } copies[] = {
         { 1, 0, 0, false, false, 300 + 300 + 1000 },
-        { 2, 0, 0, false, false, 300 + 300 + 1000 }, /* a warp each: the second's bytes take the SM 100 */
-        { 3, 0, 0, false, false, 2 * (300 + 300 + 1000) },
+        { 2, 0, 0, false, false, 300 + 2 * 1000 }, /* a warp each: their bytes share the SM */
+        { 3, 0, 0, false, false, 2 * 300 + 3 * 1000 },
         { 1, 1, 0, false, false, 300 + 300 + 1000 + 300 },
-        { 1, 0, 40, false, false, 300 + 300 + 1000 }, /* 2120 B */
+        { 1, 0, 40, false, false, 300 + 1000 + 40 * 28 },
         { 1, 0, 0, true, false, 100 + 100 + 1000 },
         { 1, 0, 0, true, true, 700 + 100 + 100 + 1000 },
     };
@@ -714,7 +714,7 @@ static void test_in_step(void)
         s->cluster.gpu.load_ps = 300 * PS_PER_NS;
         s->cluster.gpu.load_l2_ps = 100 * PS_PER_NS;
         s->cluster.gpu.touch_ps = copies[i].unseen ? 700 * PS_PER_NS : 0;
-        s->cluster.gpu.row_rate_bps = 8000000000;
+        s->cluster.gpu.copy_sm_rate_bps = 8000000000;
         const uint8_t rows = copies[i].rows;
         char loop[80];
         snprintf(loop, sizeof loop, "load 2, wait 1, in-step, after %u, scatter %u, fresh %d, unseen %d",
@@ -736,6 +736,7 @@ static void test_posted(void)
         s->cluster.gpu.release_stores_ps = 700 * PS_PER_NS;
         s->cluster.nvlink.egress_rate_bps = 8000000000;
         s->cluster.gpu.store.sm_rate_bps = UINT64_C(8000000000000000);
+        s->cluster.gpu.copy_sm_rate_bps = 0; /* its bytes take no time */
         for (uint32_t i = 0; i < senders; i++)
             PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = 1000, .loop = "load 4, posted" }, { .verb = REST },
                  { .verb = ADD, .word = 3 }, { .verb = REST },

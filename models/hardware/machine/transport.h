@@ -43,6 +43,10 @@ struct transport {
 /* Where a thread asks the NIC for counters, it asks for three in turn: completions of its own, and two of errors. */
 enum { TRANSPORT_COUNTERS = 3 };
 
+/* A warp that posts and rings releases its stores three times: by a fence behind the request, by the store of the
+ * queue's record, and by that of the doorbell (ibgda_submit_requests, ibgda_post_send: DeepEP's ibgda_device.cuh). */
+enum { TRANSPORT_RELEASES = 3 };
+
 /* From a completion until the thread has noticed it, in the middle: half a turn of the counters until it asks for the
  * right one, and half of asking, since the NIC's answer is as of then.  0 where completions are in memory. */
 uint64_t transport_notice_ps(const struct transport *transport);

@@ -163,15 +163,13 @@ static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struc
     return 0;
 }
 
-/* A fence follows the request, and the queue's record and the doorbell are stored with release: three waits for what
- * the SM's other warps are storing.  (DeepEP's code on an H100, beside seven warps that copy rows: a put takes 0.8 to
- * 1.0 us more, an atomic 0.65.) */
+/* What the releases of a warp that posts wait for what the SM's other warps are storing.  (DeepEP's code on an H100,
+ * beside seven warps that copy rows: a put takes 0.8 to 1.0 us more, an atomic 0.65.) */
 static uint64_t post_releases_ps(const struct world_rank *rank, const struct world_worker *ww, uint64_t start_ps)
 {
-    enum { POST_RELEASES = 3 };
     const struct cluster_gpu *gpu = &rank->world->cluster->gpu;
     if (rank->copied_ps[ww->sm] <= start_ps || gpu->release_stores_ps < gpu->release_ps) return 0;
-    return POST_RELEASES * (gpu->release_stores_ps - gpu->release_ps);
+    return TRANSPORT_RELEASES * (gpu->release_stores_ps - gpu->release_ps);
 }
 
 /* When the NIC may see a request that the worker posts now; the worker is busy for the posting.  A warp that rings has
@@ -512,7 +510,6 @@ static void gpu_init(struct world *w)
     w->hbm = rate_make(c->gpu.hbm_rate_bps);
     w->hbm_rows = c->gpu.hbm_rows_rate_bps ? rate_make(c->gpu.hbm_rows_rate_bps) : w->hbm;
     w->l2 = rate_make(c->gpu.l2_bytes ? c->gpu.l2_rate_bps : 0);
-    w->row = rate_make(c->gpu.row_rate_bps);
     w->fresh = rate_make(c->gpu.fresh_rate_bps ? c->gpu.fresh_rate_bps : c->gpu.hbm_rate_bps);
     w->reduce_made = rate_make(c->gpu.reduce_made_sm_rate_bps);
     w->sum_sm = rate_make(c->gpu.sum_sm_rate_bps);

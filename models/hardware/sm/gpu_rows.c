@@ -72,7 +72,8 @@ uint64_t gpu_row_ps(const struct world *w, const struct loop *p, uint64_t row_by
     const uint64_t access = GPU_WARP_LANES * (p->width_bytes ? p->width_bytes : 16u), turn = access * in_flight;
     const uint64_t turns =
         p->rest_alone ? row_bytes / turn + gpu_ceiling(row_bytes % turn, access) : gpu_ceiling(row_bytes, turn);
-    return gpu->row_ps + steps_ps + turns * (wait_ps + (p->sought ? gpu->seek_ps : 0)) + rate_time(w->row, row_bytes);
+    const uint64_t turn_ps = wait_ps + (p->sought ? gpu->seek_ps : 0);
+    return gpu->row_ps + steps_ps + turns * turn_ps + rate_time(w->copy_sm, row_bytes);
 }
 
 /* Warps that wait for memory in turn and then for their SM's share of it: the waits hide the shares of others but for a

@@ -183,7 +183,7 @@ static uint64_t priced_work(struct world_rank *rank, const struct fabric_work *w
     default: /* a warp stores the further copies of its rows, too */
         end += gpu_ceiling(rows, gpu_warps_busy((uint32_t)rows, lanes)) * gpu_row_ps(w, p, row_bytes);
         if (several)
-            end += rate_time(w->row, work->write_bytes - work->read_bytes) / gpu_warps_busy((uint32_t)rows, lanes);
+            end += rate_time(w->copy_sm, work->write_bytes - work->read_bytes) / gpu_warps_busy((uint32_t)rows, lanes);
     }
     service_ps += pressure_store_ps(w, work->write_bytes);
     if (several) service_ps += rate_time(w->bulk_out, work->write_bytes - work->read_bytes);

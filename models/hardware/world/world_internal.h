@@ -269,7 +269,7 @@ struct world {
     struct work_rates message;         /* host: a store of what the rank has just cast */
     rate_q20 bulk_in, bulk_out, bulk_put, bulk_split, bulk_link, bulk_sector, bulk_crossing, hbm_rows, l2;
     rate_q20 copy_sm, cast_sm, bulk_skew, reduce_load, reduce_made, hbm, scan, egress, ingress;
-    rate_q20 row, fresh, sum_sm, sum_far, add, egress_unaligned, egress_split; /* 0: not known */
+    rate_q20 fresh, sum_sm, sum_far, add, egress_unaligned, egress_split; /* 0: not known */
 };
 
 static inline struct world_rank *rank_of(struct fabric *f) { return fabric_container_of(f, struct world_rank, fabric); }
