@@ -31,6 +31,10 @@ mapped=$(worst --backend ibrc)
 worst --backend ibrc --fault 'gdrcopy: off' | awk -v a="$mapped" '{ print "gdrcopy: off:", ($1 > a ? "slower" : "not") }'
 run --fault 'link:leaf0-spine1 rate=0.25' | grep 'busiest_link,'
 run --backend ibrc --fault 'qp: one' | grep -E '^# (backend|fault)'
+echo "-- a signal that a thread takes in comes behind the bytes before it, also from a slow port over links that are idle"
+$EPTWIN simulate --cluster source/models/clusters/h100-cx7.ini --kernel normal --num-ranks 16 --cached --num-sms 24 \
+    --num-tokens 2048 --backend ibrc --nvl-chunk 4 --rdma-chunk 4 --fault 'nic:n0.g0 rate=0.1' --output - |
+    grep -c '^dispatch,all,time_us,'
 echo "-- what is not there"
 for fault in 'nic:n9.g0 down' 'nic:n0.g0 slow' 'nic:leaf0 down' 'nic:n0.g0' 'link:leaf0-spine9 down' 'link:leaf0 down' \
              'link:leaf0-spine0 rate=2' 'rank:16 slow=2' 'rank:1 slow=0.5' 'qp: two' 'nics: all-on=8' 'gdrcopy: off' \

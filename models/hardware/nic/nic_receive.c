@@ -132,6 +132,15 @@ static uint64_t taken_in_ps(const struct world *w, const struct request *r, uint
     return port_reserve(&w->nic[port_to(w, r)].receiving, in_ps, w->transport.receive_ps + copied_ps, r->wire_bytes);
 }
 
+/* When a request that is in at in_ps is in behind all that its QP has sent before it.  A message to a thread carries
+ * its own bytes and is fetched sooner than those before it, so it must be held back; a NIC's atomic reads its word
+ * first, which takes as long as that fetch. */
+static uint64_t in_turn_ps(struct world *w, struct qp *qp, uint64_t in_ps)
+{
+    struct qp_rest *rest = nic_qp_more(w, qp);
+    return rest->in_ps = later(in_ps, rest->in_ps);
+}
+
 void nic_request_sent(struct world *w, struct qp *qp, struct request *r, uint64_t in_ps, uint64_t service_ps)
 {
     in_ps += inside_ps(w, &w->rank[r->target].local[peer_port_choose(w, r)]);
@@ -140,12 +149,12 @@ void nic_request_sent(struct world *w, struct qp *qp, struct request *r, uint64_
         in_ps += flush_ps(w) + 2 * back_ps(w, r) + transport_notice_ps(&w->transport) + w->cluster->nic.fetch_ps -
                  w->cluster->nic.read_ps;
     in_ps += asked_ps(w, r);
+    if (w->transport.message_ps) in_ps = in_turn_ps(w, qp, in_ps);
     if (w->transport.receive_ps) in_ps = taken_in_ps(w, r, in_ps);
     else if (signal) in_ps = signal_applied_ps(w, r, in_ps);
     if (w->ways_differ) {
-        struct qp_rest *rest = nic_qp_more(w, qp);
-        rest->in_ps = later(in_ps, rest->in_ps);
-        if (w->transport.order == TRANSPORT_WIRE || signal) in_ps = rest->in_ps;
+        const uint64_t turn_ps = in_turn_ps(w, qp, in_ps);
+        if (w->transport.order == TRANSPORT_WIRE || signal) in_ps = turn_ps;
     }
     if (w->options.timeline) world_timeline_nic_note(w, r, false, in_ps - service_ps, in_ps);
     if (!w->machine->receive) {
