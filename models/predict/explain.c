@@ -313,13 +313,54 @@ static void part_take(struct explain_call *c, enum explain_part part, double *re
     *rest -= us;
 }
 
-static void call_split(const struct explain *e, const struct explain_wire *w, struct explain_call *c)
+/* Calls of one kernel from which on the shortest stands for the wire. */
+enum { SHORTEST_CALLS = 4 };
+
+struct shortest {
+    double us;
+    uint32_t count;
+};
+
+/* The shortest call of each kernel that the twin does not predict, by name: its wire, or less, since sizes of calls are
+ * not read. */
+static GHashTable *shortest_calls(const struct explain *e)
+{
+    GHashTable *of = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, g_free);
+    for (guint r = 0; r < e->ranks->len; r++) {
+        const struct explain_rank *rank = rank_of(e, r);
+        for (guint i = 0; i < rank->calls->len; i++) {
+            const struct profile_kernel *kernel = kernel_of(rank, call_of(rank, i)->index);
+            char *const name = g_ptr_array_index(rank->profile->names, kernel->name);
+            const double us = (double)(kernel->end_ns - kernel->begin_ns) / 1e3;
+            if (call_of(rank, i)->is.kernel) continue;
+            struct shortest *known = g_hash_table_lookup(of, name);
+            if (!known) {
+                known = g_new0(struct shortest, 1);
+                known->us = us;
+                g_hash_table_insert(of, name, known);
+            }
+            known->us = MIN(known->us, us);
+            known->count++;
+        }
+    }
+    return of;
+}
+
+static double shortest_us(GHashTable *shortest, const char *name)
+{
+    const struct shortest *s = g_hash_table_lookup(shortest, name);
+    return s && s->count >= SHORTEST_CALLS ? s->us : -1;
+}
+
+static void call_split(const struct explain *e, const struct explain_wire *w, GHashTable *shortest,
+                       struct explain_call *c)
 {
     const struct explain_rank *own = rank_of(e, c->rank);
     const struct profile_call *call = call_of(own, c->call);
     const struct profile_kernel *kernel = kernel_of(own, call->index);
     const struct record *wire = call->is.cached && w->cached ? w->cached : w->plain;
-    double wire_us = call->is.kernel ? predicted_us(wire, call->phase, own->rank) : -1;
+    double wire_us = call->is.kernel ? predicted_us(wire, call->phase, own->rank)
+                                     : shortest_us(shortest, g_ptr_array_index(own->profile->names, kernel->name));
     double rest = (double)(kernel->end_ns - kernel->begin_ns) / 1e3;
     int32_t late;
     const double late_us = phase_meets(call->phase) ? late_find(e, c, &late) : (late = -1, 0);
@@ -348,11 +389,12 @@ static void call_split(const struct explain *e, const struct explain_wire *w, st
 
 void explain_split(struct explain *e, const struct explain_wire *wire)
 {
+    g_autoptr(GHashTable) shortest = shortest_calls(e);
     g_array_set_size(e->calls, 0);
     for (guint r = 0; r < e->ranks->len; r++)
         for (guint i = 0; i < rank_of(e, r)->calls->len; i++) {
             struct explain_call call = { .rank = r, .call = i };
-            call_split(e, wire, &call);
+            call_split(e, wire, shortest, &call);
             g_array_append_val(e->calls, call);
         }
 }

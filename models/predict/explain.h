@@ -1,7 +1,8 @@
 /* explain.h - the time of communication kernels in a profile, split by its use.
  *
  *   launch      the GPU was idle before the kernel because the host had not launched it (before its begin)
- *   wire        what the twin predicts for the kernel alone, with all ranks at its start
+ *   wire        what the twin predicts for the kernel alone, with all ranks at its start; of a kernel that it does not
+ *               predict (NCCL's), the shortest call in these profiles
  *   waiting     for a rank that came later: seen where that rank's profile is there, else inferred
  *   imbalance   time that the routing adds on this rank to the wire's time, by the twin (needs the routing)
  *   contention  with kernels that run at the time: at most as measured for such kernels
@@ -70,7 +71,7 @@ struct explain {
 /* Takes profiles (struct profile, of one rank each); *error if two are of one rank or none communicates. */
 struct explain *explain_new(GPtrArray *profiles, GError **error);
 void explain_free(struct explain *e);
-/* Splits all calls that the wire has a phase for; others keep only what needs no prediction. */
+/* Splits all calls. */
 void explain_split(struct explain *e, const struct explain_wire *wire);
 
 /* Sums over calls: [EXPLAIN_PARTS], by filters: phase NULL, layer or rank -1 for all. */

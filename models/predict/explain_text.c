@@ -160,24 +160,30 @@ static void rank_say(const struct explain *e, enum explain_part part, const char
         g_string_append_printf(out, text, g_array_index(e->ranks, struct explain_rank, r).rank);
 }
 
-/* Kernels of which the twin has no wire. */
-static void unpredicted_say(const struct explain *e, double all, GString *out)
+/* The time of kernels of which the twin has no wire, and whose they are. */
+static double unpredicted_us(const struct explain *e, const char **library)
 {
     double us = 0;
-    const char *library = NULL;
     for (guint i = 0; i < e->calls->len; i++) {
         const struct explain_call *c = &g_array_index(e->calls, struct explain_call, i);
         const GArray *calls = g_array_index(e->ranks, struct explain_rank, c->rank).calls;
         const struct profile_phase *is = &g_array_index(calls, struct profile_call, c->call).is;
         if (is->kernel) continue;
-        library = is->library;
+        *library = is->library;
         for (int p = 0; p < EXPLAIN_PARTS; p++) us += c->us[p];
     }
+    return us;
+}
+
+static void unpredicted_say(const struct explain *e, double all, GString *out)
+{
+    const char *library = NULL;
+    const double us = unpredicted_us(e, &library);
     if (us > SAID_LEAST * all)
         g_string_append_printf(
             out,
-            "Kernels of %s are %.0f %% of the time: their wire is not predicted, and what is neither "
-            "waiting nor launching counts as unknown.\n",
+            "Kernels of %s are %.0f %% of the time: their wire is not predicted; the shortest call of a kernel "
+            "stands for it.\n",
             library, us / all * 100);
 }
 
@@ -203,9 +209,13 @@ static void sentences_append(const struct explain *e, const double us[EXPLAIN_PA
     }
     if (us[EXPLAIN_UNKNOWN] <= least) return;
     double worst, middle;
+    const char *library = NULL;
     const uint32_t r = part_worst(e, EXPLAIN_UNKNOWN, &worst, &middle);
     g_string_append_printf(out, "Unknown, %.0f %%: ", us[EXPLAIN_UNKNOWN] / all * 100);
-    if (e->ranks->len > 1 && worst > 1.5 * middle)
+    if (unpredicted_us(e, &library) > all / 2)
+        g_string_append_printf(out, "calls of %s that move more than the shortest, or reasons that no profile shows.\n",
+                               library);
+    else if (e->ranks->len > 1 && worst > 1.5 * middle)
         g_string_append_printf(out, "most on rank %d, whose own transfers take longer: look at its NIC and links.\n",
                                g_array_index(e->ranks, struct explain_rank, r).rank);
     else

@@ -8,6 +8,10 @@ grep -c 'Where the time of communication kernels went' page.html
 "$EPTWIN" explain-trace $files/nsys.sqlite --cluster h100-cx7 --num-tokens 64 --format json --output split.json | sed -n '1,6p'
 grep -c '"split_wire_us"' split.json
 
+# PyTorch on two GPUs: 12 all-to-alls by NCCL, of which rank 1 comes 0.4 ms late to each.
+"$EPTWIN" explain-trace $files/torch_late.rank[01].json.gz --cluster h200 --num-ranks 2 --kernel alltoallv --size 32MiB |
+    grep -v '^layer'
+
 refused() { "$EPTWIN" "$@"; echo "exit $?"; }
 refused explain-trace
 refused explain-trace $files/nsys.sqlite
