@@ -206,6 +206,7 @@ static struct pressure_load load_of(const struct step_run *run, uint32_t rank, c
     const struct step_cost *cost = step_run_cost(run, rank, k->kernel);
     const struct schedule_kernel *kernel = schedule_kernel(run->schedule, k->kernel);
     const double seconds = cost->us / 1e6;
+    if (seconds <= 0) return (struct pressure_load){ 0 }; /* timed work of an op that was given no time */
     if (kernel->op == STEP_COMM) {
         const struct world_result *alone = &run->alone[(size_t)kernel->phase * run->job->ranks + rank];
         const double bps = (double)alone->use[WORLD_HBM].bytes / 2 / seconds;

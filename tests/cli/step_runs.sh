@@ -36,3 +36,6 @@ timed='--num-tokens 64 --hidden 2048 --num-topk 4 --num-experts 16 --routing zip
 host='--cluster source/models/clusters/gh200-alps-host.ini --num-ranks 2'
 $EPTWIN step $host $timed --layers 2 --explain
 $EPTWIN step $host $timed --layers 2 | grep -E '^# (schedule|net|layers-sim)|^(step|experts),'
+echo '# ops without a time pass none, also where batches overlap'
+$EPTWIN step --cluster source/models/clusters/h800-cx7.ini --num-ranks 2 --num-tokens 64 --schedule two-batch \
+    --work experts=40us | grep -E '^(step|attention|experts),all,time_us,'
