@@ -3,10 +3,8 @@
  * Decides by a path's "FORMAT:" or by the first bytes which reader a file gets; knows no format itself. */
 #include "traces/trace.h"
 
-#include <math.h>
 #include <string.h>
 #include "traces/formats/ept.h"
-#include "traces/generate.h"
 #include "traces/formats/npy.h"
 #include "traces/formats/npy_trace.h"
 #include "traces/formats/zip.h"
@@ -55,39 +53,6 @@ static enum path_format path_split(const char *path, uint32_t *number, const cha
         return names[i].format;
     }
     return PATH_ANY;
-}
-
-bool trace_info_check(const struct trace *trace, GError **error)
-{
-    const struct trace_info *const i = &trace->info;
-    const struct {
-        const char *name;
-        uint32_t value, low, high;
-    } fields[] = {
-        { "steps", i->steps, 1, 1 << 28 },           { "layers", i->layers, 1, 1 << 16 },
-        { "ranks", i->ranks, 1, ROUTING_RANKS_MAX }, { "tokens", i->tokens_max, 0, 1 << 28 },
-        { "topk", i->topk, 1, ROUTING_TOPK_MAX },    { "experts", i->experts, 0, ROUTING_EXPERTS_MAX },
-    };
-    for (size_t f = 0; f < G_N_ELEMENTS(fields); f++) {
-        if (fields[f].value >= fields[f].low && fields[f].value <= fields[f].high) continue;
-        g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE, "%s: %s: expected %u to %u, found %u", trace->path,
-                    fields[f].name, fields[f].low, fields[f].high, fields[f].value);
-        return false;
-    }
-    const uint64_t blocks = (uint64_t)i->steps * i->layers, places = (uint64_t)i->tokens_max * i->topk;
-    if (places <= TRACE_PLACES_MAX / i->ranks && blocks <= TRACE_BLOCKS_MAX) return true;
-    g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                "%s: expected at most 2^28 top-k places in a (step, layer) and 2^28 (step, layer)s, found %u "
-                "ranks x "
-                "%u tokens x %u and %u x %u",
-                trace->path, i->ranks, i->tokens_max, i->topk, i->steps, i->layers);
-    return false;
-}
-
-uint32_t trace_experts_guess(uint32_t ranks, int64_t highest)
-{
-    const int64_t least = highest < 0 ? 1 : highest + 1;
-    return (uint32_t)MIN((least + ranks - 1) / ranks * ranks, (int64_t)UINT32_MAX);
 }
 
 /* No model has a token choose more experts than the first, or has more experts than the second. */

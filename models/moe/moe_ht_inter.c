@@ -187,12 +187,6 @@ static void inter_destroy(struct moe_rank *rank)
     free(r);
 }
 
-const uint32_t *inter_meta(const struct inter_rank *r, uint32_t channel, uint32_t node)
-{
-    if (!ht_word(&r->ht, inter_word_rail(r, INTER_META, channel, node))) return NULL;
-    return (const void *)(r->ht.base.fabric->heap + inter_meta_offset(r, r->map.meta_recv, channel, node));
-}
-
 static struct kernel_launch *inter_launch(struct moe_rank *rank, uint32_t phase);
 
 static void inter_traffic(const struct moe_rank *rank, uint32_t phase, struct kernel_traffic *traffic)

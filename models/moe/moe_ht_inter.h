@@ -240,7 +240,11 @@ static inline uint64_t inter_meta_offset(const struct inter_rank *r, uint64_t me
     return metas + ((uint64_t)channel * r->ht.g.nodes + node) * inter_meta_words(r) * sizeof(uint32_t);
 }
 /* The ranges that came from node, NULL before. */
-const uint32_t *inter_meta(const struct inter_rank *r, uint32_t channel, uint32_t node);
+static inline const uint32_t *inter_meta(const struct inter_rank *r, uint32_t channel, uint32_t node)
+{
+    if (!ht_word(&r->ht, inter_word_rail(r, INTER_META, channel, node))) return NULL;
+    return (const void *)(r->ht.base.fabric->heap + inter_meta_offset(r, r->map.meta_recv, channel, node));
+}
 
 /* QPs of a peer: heads go on QPs of their own, or in older versions on those of the rows. */
 static inline uint32_t inter_queues(const struct moe_options *o)

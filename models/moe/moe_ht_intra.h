@@ -80,7 +80,8 @@ static inline uint64_t intra_ring_offset(const struct intra_rank *r, uint32_t ch
 
 void intra_dispatch_launch(struct intra_rank *r);
 void intra_combine_launch(struct intra_rank *r);
-/* Prepares the producing end in channel towards peer; slots of the ring as the chunk sizes say. */
+/* moe_ht_intra_sender.c: prepares the producing end in channel towards peer; slots of the ring as the chunk sizes
+ * say. */
 void intra_sender_init(struct intra_rank *r, struct intra_sender *s, uint32_t channel, uint32_t peer,
                        const struct moe_chunks *chunks);
 /* Charges what a warp reads before its first chunk, one load after another: where the rings lie; their prefix; its

@@ -1,5 +1,5 @@
-/* moe_ll.c - the low-latency kernel family: limits, memory map, phases and what dispatch and combine share.
- * The two kernels stand in moe_ll_dispatch.c and moe_ll_combine.c, what keeps them from waiting for dead ranks in
+/* moe_ll.c - the low-latency kernel family: limits, memory map and phases.  The two kernels stand in moe_ll_dispatch.c
+ * and moe_ll_combine.c, what both begin with in moe_ll_gate.c, what keeps them from waiting for dead ranks in
  * moe_ll_mask.c, their checks in moe_ll_check.c. */
 #include <assert.h>
 #include <stdio.h>
@@ -139,16 +139,13 @@ static void tensors_alloc(struct ll_rank *r)
     r->combined = kernel_alloc((size_t)r->own->tokens * r->g.hidden, sizeof r->combined[0]);
 }
 
-/* Of a kernel. */
-static uint32_t workers_max(const struct ll_geometry *g) { return 2 * g->sms + g->experts + 2; }
-
 static void mask_alloc(struct ll_rank *r)
 {
     const size_t places = (size_t)r->own->tokens * r->g.topk;
     r->base.mask = kernel_alloc(r->g.ranks, sizeof r->base.mask[0]);
     r->experts = r->experts_left = kernel_alloc(places, sizeof r->experts[0]);
     r->cleaner = kernel_alloc(r->g.ranks, sizeof r->cleaner[0]);
-    r->deadline_ps = kernel_alloc(workers_max(&r->g), sizeof r->deadline_ps[0]);
+    r->deadline_ps = kernel_alloc(ll_workers_max(&r->g), sizeof r->deadline_ps[0]);
     if (places) memcpy(r->experts_left, r->own->experts, places * sizeof r->experts[0]);
 }
 
@@ -181,19 +178,6 @@ static struct moe_rank *ll_create(const struct moe_options *o, struct fabric *f,
     return &r->base;
 }
 
-void ll_worker_add(struct ll_rank *r, struct fabric_worker *w, const struct worker_role *role, uint32_t sm,
-                   uint32_t warps)
-{
-    assert(r->kernel.worker_count < workers_max(&r->g) && warps > 0 && warps <= UINT8_MAX);
-    w->fabric = r->base.fabric;
-    w->role = fabric_role(w->fabric, role);
-    w->index = r->kernel.worker_count;
-    w->sm = (uint16_t)sm;
-    w->warps = (uint8_t)warps;
-    w->whole = true;
-    r->worker[r->kernel.worker_count++] = w;
-}
-
 static struct kernel_launch *ll_launch(struct moe_rank *rank, uint32_t phase)
 {
     struct ll_rank *r = ll_rank_of(rank);
@@ -201,8 +185,8 @@ static struct kernel_launch *ll_launch(struct moe_rank *rank, uint32_t phase)
     const bool combine = hook ? phase >= 2 : phase == 1;
     const bool send = !hook || phase % 2 == 0, receive = !hook || phase % 2 == 1;
     if (send && !clean) r->call++;
-    if (!r->worker) r->worker = kernel_alloc(workers_max(&r->g), sizeof r->worker[0]);
-    if (r->deadline_ps) memset(r->deadline_ps, 0, workers_max(&r->g) * sizeof r->deadline_ps[0]);
+    if (!r->worker) r->worker = kernel_alloc(ll_workers_max(&r->g), sizeof r->worker[0]);
+    if (r->deadline_ps) memset(r->deadline_ps, 0, ll_workers_max(&r->g) * sizeof r->deadline_ps[0]);
     r->kernel = (struct kernel_launch){ .phase = ll_phase_name(rank->options, phase),
                                         .worker = r->worker,
                                         .remade = &r->worker,
@@ -212,12 +196,6 @@ static struct kernel_launch *ll_launch(struct moe_rank *rank, uint32_t phase)
     if (clean) return ll_clean_launch(r);
     if (combine && send && rank->fabric->payload) ll_expert_run(r);
     return combine ? ll_combine_launch(r, send, receive) : ll_dispatch_launch(r, send, receive);
-}
-
-float ll_weight(const struct ll_rank *r, uint32_t token, uint32_t place)
-{
-    if (r->own->weights) return r->own->weights[(uint64_t)token * r->g.topk + place];
-    return (float)((token * 7 + place * 13) % 16 + 1) / 64.0f;
 }
 
 /* Bytes as the public test counts them: every selection, whatever way it went (PROTOCOLS.md 3.1), but for those of
@@ -235,32 +213,6 @@ static void ll_traffic(const struct moe_rank *rank, uint32_t phase, struct kerne
     traffic->logical_rdma_bytes = traffic->tokens_sent * (combine ? returned : r->g.message_bytes);
     traffic->logical_nvl_bytes = traffic->logical_rdma_bytes;
 }
-
-static enum worker_step gate_step(struct fabric_worker *w)
-{
-    struct ll_rank *r = fabric_container_of(w, struct ll_gate, worker)->rank;
-    if (fabric_load(w->fabric, ll_word_gate(r)) < r->gate_target) return WORKER_WAIT;
-    fabric_signal_add(w, ll_word_open(r), 1, FABRIC_ALONG);
-    return WORKER_DONE;
-}
-
-static void gate_describe(const struct fabric_worker *w, char *text, size_t text_size)
-{
-    const struct ll_rank *r = fabric_container_of(w, const struct ll_gate, worker)->rank;
-    snprintf(text, text_size, "grid barrier waits for %u of this rank's warp groups",
-             (unsigned)(r->gate_target - fabric_load(w->fabric, ll_word_gate(r))));
-}
-
-static const struct worker_role gate_role = { .step = gate_step, .describe = gate_describe };
-
-void ll_gate_add(struct ll_rank *r)
-{
-    r->gate = (struct ll_gate){ .rank = r };
-    ll_worker_add(r, &r->gate.worker, &gate_role, 0, 1);
-    r->open_target++;
-}
-
-void ll_gate_watch(struct ll_rank *r) { fabric_watch_least(&r->gate.worker, ll_word_gate(r), r->gate_target); }
 
 const struct moe_family moe_family_ll = {
     .refuse = ll_refuse,

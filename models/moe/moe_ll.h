@@ -187,7 +187,11 @@ static inline uint64_t ll_recv_offset(const struct ll_rank *r)
 }
 
 /* The combine weight of a top-k place: the trace's, or where it has none a reproducible stand-in. */
-float ll_weight(const struct ll_rank *r, uint32_t token, uint32_t place);
+static inline float ll_weight(const struct ll_rank *r, uint32_t token, uint32_t place)
+{
+    if (r->own->weights) return r->own->weights[(uint64_t)token * r->g.topk + place];
+    return (float)((token * 7 + place * 13) % 16 + 1) / 64.0f;
+}
 
 /* Kernels: dispatch and combine, sending (receive == false), receiving (send == false) or both in one launch. */
 struct kernel_launch *ll_dispatch_launch(struct ll_rank *r, bool send, bool receive);
@@ -206,7 +210,9 @@ void ll_expert_run(struct ll_rank *r);
 uint32_t ll_outputs(struct moe_rank *rank, struct kernel_tensor *tensor, uint32_t max);
 uint32_t ll_check(const struct moe_rank *rank, char *text, size_t text_size);
 
-/* The next worker of the kernel being launched gets its number, role, SM and warps. */
+/* Workers of a kernel, at most. */
+static inline uint32_t ll_workers_max(const struct ll_geometry *g) { return 2 * g->sms + g->experts + 2; }
+/* moe_ll_gate.c: the next worker of the kernel being launched gets its number, role, SM and warps. */
 void ll_worker_add(struct ll_rank *r, struct fabric_worker *w, const struct worker_role *role, uint32_t sm,
                    uint32_t warps);
 /* The grid barrier: once all warp groups have come, it opens the receiving side. */

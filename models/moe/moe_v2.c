@@ -197,26 +197,6 @@ static void v2_destroy(struct moe_rank *rank)
     free(r);
 }
 
-/* ---- what workers share -------------------------------------------------------------------------------- */
-
-void v2_stage_rows(struct fabric_worker *w, uint8_t site, struct fabric_given *given, uint32_t rows,
-                   uint64_t read_bytes)
-{
-    fabric_work(w,
-                &(struct fabric_work){
-                    .kind = FABRIC_WORK_STAGE, .rows = rows, .read_bytes = read_bytes, .site = site, .given = given });
-}
-
-bool v2_tell(struct fabric_worker *w, const struct v2_rank *r, uint32_t peer, uint32_t channel, uint32_t word,
-             uint32_t count, bool finished, uint32_t *told)
-{
-    const uint32_t value = count << 1 | finished;
-    if (*told == value) return true;
-    if (!ht_word_send(w, &r->ht, peer, v2_queue(r, channel), word, value)) return false;
-    *told = value;
-    return true;
-}
-
 /* ---- phases -------------------------------------------------------------------------------------------- */
 
 static const char *const phase_names[] = { "dispatch", "dispatch_copy", "combine", "combine_reduce" };

@@ -247,7 +247,17 @@ void v2_expand_row(struct v2_rank *r, uint32_t row);
 void v2_expanded_pack(const struct v2_rank *r, uint32_t row, uint32_t place, uint8_t *slot);
 uint32_t v2_outputs(struct moe_rank *rank, struct kernel_tensor *tensor, uint32_t max);
 
-/* moe_v2_gate.c: the kernel's first and last worker.  At the end the words of kind from from_count producers must say
+/* Brings rows, one after another, into the warp's shared memory (moe_v2_gate.c, with what follows). */
+void v2_stage_rows(struct fabric_worker *w, uint8_t site, struct fabric_given *given, uint32_t rows,
+                   uint64_t read_bytes);
+static inline void v2_stage(struct fabric_worker *w, uint8_t site, struct fabric_given *given, uint64_t read_bytes)
+{
+    v2_stage_rows(w, site, given, 1, read_bytes);
+}
+/* Tells a peer how many slots of an area are written and whether they are all, unless it knows. */
+bool v2_tell(struct fabric_worker *w, const struct v2_rank *r, uint32_t peer, uint32_t channel, uint32_t word,
+             uint32_t count, bool finished, uint32_t *told);
+/* The kernel's first and last worker.  At the end the words of kind from from_count producers must say
  * that everything has come; where that is from other nodes there is no barrier. */
 void v2_gate_launch(struct v2_rank *r, enum v2_word kind, uint32_t from_count);
 void v2_notify_launch(struct v2_rank *r);
@@ -266,16 +276,5 @@ void v2_combine_launch(struct v2_rank *r);
 /* moe_v2_epilogue.c */
 void v2_copy_launch(struct v2_rank *r);
 void v2_reduce_launch(struct v2_rank *r);
-
-/* Brings rows, one after another, into the warp's shared memory. */
-void v2_stage_rows(struct fabric_worker *w, uint8_t site, struct fabric_given *given, uint32_t rows,
-                   uint64_t read_bytes);
-static inline void v2_stage(struct fabric_worker *w, uint8_t site, struct fabric_given *given, uint64_t read_bytes)
-{
-    v2_stage_rows(w, site, given, 1, read_bytes);
-}
-/* Tells a peer how many slots of an area are written and whether they are all, unless it knows. */
-bool v2_tell(struct fabric_worker *w, const struct v2_rank *r, uint32_t peer, uint32_t channel, uint32_t word,
-             uint32_t count, bool finished, uint32_t *told);
 
 #endif

@@ -1,5 +1,5 @@
 /* moe_v2_gate.c - what begins and ends a V2 kernel (PROTOCOLS.md 1.7): barriers over the node and over the nodes, and
- * the warps that count how many tokens will come.  Knows no worker that moves rows. */
+ * the warps that count how many tokens will come; and what its workers share.  Knows no worker that moves rows. */
 #include "models/moe/moe_v2.h"
 
 #include <stdio.h>
@@ -16,6 +16,24 @@ enum worker_step v2_finish(struct fabric_worker *w, const struct v2_rank *r)
 {
     fabric_signal_add(w, v2_word_private(r, V2_FINISHED), 1, FABRIC_DEVICE);
     return WORKER_DONE;
+}
+
+void v2_stage_rows(struct fabric_worker *w, uint8_t site, struct fabric_given *given, uint32_t rows,
+                   uint64_t read_bytes)
+{
+    fabric_work(w,
+                &(struct fabric_work){
+                    .kind = FABRIC_WORK_STAGE, .rows = rows, .read_bytes = read_bytes, .site = site, .given = given });
+}
+
+bool v2_tell(struct fabric_worker *w, const struct v2_rank *r, uint32_t peer, uint32_t channel, uint32_t word,
+             uint32_t count, bool finished, uint32_t *told)
+{
+    const uint32_t value = count << 1 | finished;
+    if (*told == value) return true;
+    if (!ht_word_send(w, &r->ht, peer, v2_queue(r, channel), word, value)) return false;
+    *told = value;
+    return true;
 }
 
 /* ---- gate ---------------------------------------------------------------------------------------------- */

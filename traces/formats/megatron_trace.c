@@ -16,21 +16,6 @@ enum { CHUNK_BYTES = 1 << 18, LINE_BYTES_MAX = 1 << 28 };
  * memory of its bytes. */
 enum { VALUES_FREE = 1 << 20, VALUES_TIMES_MAX = 4 };
 
-bool json_lines_error(const struct json_lines *r, GError **error, const char *field, const char *expected,
-                      const char *found)
-{
-    g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT, "%s: line %" G_GUINT64_FORMAT ": %s: expected %s, found %s",
-                r->trace->path, r->line, field, expected, found);
-    return false;
-}
-
-const char *json_lines_type(const json_t *value)
-{
-    static const char *const names[] = { "an object",  "an array", "text",  "a number",
-                                         "a fraction", "true",     "false", "null" };
-    return value ? names[json_typeof(value)] : "nothing";
-}
-
 static bool number_get(const struct json_lines *r, const json_t *object, const char *field, uint32_t limit,
                        uint32_t *value, GError **error)
 {

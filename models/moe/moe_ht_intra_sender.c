@@ -1,0 +1,30 @@
+/* moe_ht_intra_sender.c - the producing end of a ring, as dispatch and combine within a node have it. */
+#include "models/moe/moe_ht_intra.h"
+
+void intra_sender_init(struct intra_rank *r, struct intra_sender *s, uint32_t channel, uint32_t peer,
+                       const struct moe_chunks *chunks)
+{
+    const struct ht_geometry *g = &r->ht.g;
+    *s = (struct intra_sender){ .rank = r, .channel = channel, .chunk = chunks->nvl_send };
+    s->ring = (struct ht_ring){
+        .offset = intra_ring_offset(r, channel, g->rank),
+        .slots = chunks->nvl_recv,
+        .peer = (uint16_t)peer,
+        .tail_word = intra_word(r, INTRA_TAIL, channel, g->rank),
+        .head_word = intra_word(r, INTRA_HEAD, channel, peer),
+    };
+}
+
+void intra_prologue_charge(struct fabric_worker *w, uint32_t loads)
+{
+    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_INTRA_RANGES_READ, .rows = loads });
+}
+
+/* The head lies with the ring, in the peer's memory: to know it the sender reads across NVLink; its own is one load. */
+void intra_sender_peek(struct intra_sender *s)
+{
+    const bool own = s->ring.peer == s->rank->ht.g.rank;
+    fabric_work(&s->worker, &(struct fabric_work){ .kind = own ? FABRIC_WORK_SCAN : FABRIC_WORK_PEEK,
+                                                   .site = own ? SITE_INTRA_HEAD_READ : SITE_NONE,
+                                                   .rows = own });
+}

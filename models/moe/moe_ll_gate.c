@@ -1,0 +1,43 @@
+/* moe_ll_gate.c - how workers join a low-latency kernel, and the grid barrier between its sides. */
+#include <assert.h>
+#include <stdio.h>
+#include "models/moe/moe_ll.h"
+
+void ll_worker_add(struct ll_rank *r, struct fabric_worker *w, const struct worker_role *role, uint32_t sm,
+                   uint32_t warps)
+{
+    assert(r->kernel.worker_count < ll_workers_max(&r->g) && warps > 0 && warps <= UINT8_MAX);
+    w->fabric = r->base.fabric;
+    w->role = fabric_role(w->fabric, role);
+    w->index = r->kernel.worker_count;
+    w->sm = (uint16_t)sm;
+    w->warps = (uint8_t)warps;
+    w->whole = true;
+    r->worker[r->kernel.worker_count++] = w;
+}
+
+static enum worker_step gate_step(struct fabric_worker *w)
+{
+    struct ll_rank *r = fabric_container_of(w, struct ll_gate, worker)->rank;
+    if (fabric_load(w->fabric, ll_word_gate(r)) < r->gate_target) return WORKER_WAIT;
+    fabric_signal_add(w, ll_word_open(r), 1, FABRIC_ALONG);
+    return WORKER_DONE;
+}
+
+static void gate_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    const struct ll_rank *r = fabric_container_of(w, const struct ll_gate, worker)->rank;
+    snprintf(text, text_size, "grid barrier waits for %u of this rank's warp groups",
+             (unsigned)(r->gate_target - fabric_load(w->fabric, ll_word_gate(r))));
+}
+
+static const struct worker_role gate_role = { .step = gate_step, .describe = gate_describe };
+
+void ll_gate_add(struct ll_rank *r)
+{
+    r->gate = (struct ll_gate){ .rank = r };
+    ll_worker_add(r, &r->gate.worker, &gate_role, 0, 1);
+    r->open_target++;
+}
+
+void ll_gate_watch(struct ll_rank *r) { fabric_watch_least(&r->gate.worker, ll_word_gate(r), r->gate_target); }

@@ -1,0 +1,262 @@
+/* import_rows.c - a log's rows, skips and notes in memory, as readers fill them, and rows merged.  Knows no reader. */
+#include "reports/import/import.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+#include "sim/stats.h"
+
+static const char *const column_names[IMPORT_COLUMNS] = {
+    [IMPORT_TOOL] = "tool",
+    [IMPORT_TEST] = "test",
+    [IMPORT_SET] = "set",
+    [IMPORT_KERNEL] = "kernel",
+    [IMPORT_NUM_RANKS] = "num-ranks",
+    [IMPORT_RANKS_PER_NODE] = "ranks-per-node",
+    [IMPORT_NUM_TOKENS] = "num-tokens",
+    [IMPORT_HIDDEN] = "hidden",
+    [IMPORT_NUM_TOPK] = "num-topk",
+    [IMPORT_NUM_EXPERTS] = "num-experts",
+    [IMPORT_NUM_TOPK_GROUPS] = "num-topk-groups",
+    [IMPORT_DTYPE] = "dtype",
+    [IMPORT_DISABLE_NVLINK] = "disable-nvlink",
+    [IMPORT_HOOK] = "hook",
+    [IMPORT_CACHED] = "cached",
+    [IMPORT_EXPAND] = "expand",
+    [IMPORT_MASKED_PLACES] = "masked-places",
+    [IMPORT_NUM_SMS] = "num-sms",
+    [IMPORT_NUM_BIAS] = "num-bias",
+    [IMPORT_EXPERT_ALIGNMENT] = "expert-alignment",
+    [IMPORT_NVL_CHUNK] = "nvl-chunk",
+    [IMPORT_RDMA_CHUNK] = "rdma-chunk",
+    [IMPORT_NVL_BUFFER] = "nvl-buffer",
+    [IMPORT_RDMA_BUFFER] = "rdma-buffer",
+    [IMPORT_COMBINE_NVL_CHUNK] = "combine-nvl-chunk",
+    [IMPORT_COMBINE_RDMA_CHUNK] = "combine-rdma-chunk",
+    [IMPORT_COMBINE_NVL_BUFFER] = "combine-nvl-buffer",
+    [IMPORT_COMBINE_RDMA_BUFFER] = "combine-rdma-buffer",
+    [IMPORT_BACKEND] = "backend",
+    [IMPORT_MESSAGES] = "messages",
+    [IMPORT_MESSAGE] = "size",
+    [IMPORT_SIZE] = "size_bytes",
+    [IMPORT_VALUE_TYPE] = "value_type",
+    [IMPORT_OPERATOR] = "operator",
+    [IMPORT_IN_PLACE] = "in_place",
+    [IMPORT_SCOPE] = "scope",
+    [IMPORT_DEVICE] = "device",
+    [IMPORT_QPS] = "qps",
+    [IMPORT_TX_DEPTH] = "tx_depth",
+    [IMPORT_MTU] = "mtu",
+    [IMPORT_CONNECTION] = "connection",
+    [IMPORT_LINK] = "link",
+    [IMPORT_MEMORY] = "memory",
+    [IMPORT_ITERATIONS] = "iterations",
+    [IMPORT_RUN_OPTIONS] = "run_options",
+    [IMPORT_PHASE] = "phase",
+    [IMPORT_LAYER] = "layer",
+    [IMPORT_PEER] = "peer",
+    [IMPORT_METRIC] = "metric",
+    [IMPORT_COUNTED] = "counted",
+    [IMPORT_TIMED] = "timed",
+};
+
+static const char *const number_names[IMPORT_NUMBERS] = {
+    [IMPORT_US] = "measured_us",
+    [IMPORT_US_MIN] = "time_us_min",
+    [IMPORT_US_MAX] = "time_us_max",
+    [IMPORT_LOGICAL_RDMA_GBS] = "logical_rdma_gbs",
+    [IMPORT_LOGICAL_NVL_GBS] = "logical_nvl_gbs",
+    [IMPORT_NATIVE_GBS] = "native_gbs",
+    [IMPORT_NATIVE_BUS_GBS] = "native_bus_gbs",
+    [IMPORT_NATIVE_PEAK_GBS] = "native_peak_gbs",
+    [IMPORT_NATIVE_CYCLES] = "native_cycles",
+    [IMPORT_COUNTED_BYTES] = "counted_bytes",
+};
+
+const char *import_column_name(enum import_column column) { return column_names[column]; }
+const char *import_number_name(enum import_number number) { return number_names[number]; }
+
+/* ---- rows ---- */
+
+struct import_row *import_row_add(struct import_log *log, const char *tool, const char *test, const char *phase)
+{
+    struct import_row *row = g_new0(struct import_row, 1);
+    row->source = log->source;
+    row->line = log->line;
+    row->rank = IMPORT_NO_RANK;
+    row->lines = 1;
+    for (int i = 0; i < IMPORT_NUMBERS; i++) row->number[i] = NAN;
+    import_row_word(row, IMPORT_TOOL, tool);
+    import_row_word(row, IMPORT_TEST, test);
+    import_row_word(row, IMPORT_PHASE, phase);
+    g_ptr_array_add(log->rows, row);
+    return row;
+}
+
+struct import_row *import_row_copy(const struct import_row *row)
+{
+    struct import_row *copy = g_memdup2(row, sizeof *row);
+    for (int i = 0; i < IMPORT_COLUMNS; i++) copy->cell[i] = g_strdup(row->cell[i]);
+    return copy;
+}
+
+void import_row_free(struct import_row *row)
+{
+    for (int i = 0; i < IMPORT_COLUMNS; i++) g_free(row->cell[i]);
+    g_free(row);
+}
+
+void import_row_word(struct import_row *row, enum import_column column, const char *text)
+{
+    g_free(row->cell[column]);
+    row->cell[column] = text && *text ? g_utf8_make_valid(text, -1) : NULL;
+}
+
+void import_row_count(struct import_row *row, enum import_column column, uint64_t count)
+{
+    g_free(row->cell[column]);
+    row->cell[column] = g_strdup_printf("%" G_GUINT64_FORMAT, count);
+}
+
+void import_row_number(struct import_row *row, enum import_number number, double value)
+{
+    row->number[number] = isfinite(value) && value > 0 ? value : NAN;
+}
+
+/* The fields by which two rows are of one case and phase. */
+static char *row_key(const struct import_row *row)
+{
+    GString *key = g_string_new(row->source);
+    for (int i = 0; i < IMPORT_COLUMNS; i++) g_string_append_printf(key, "\n%s", row->cell[i] ? row->cell[i] : "");
+    if (row->cell[IMPORT_PEER]) g_string_append_printf(key, "\n%d", row->rank);
+    return g_string_free(key, FALSE);
+}
+
+static gint row_order(gconstpointer a, gconstpointer b)
+{
+    const struct import_row *const *x = a, *const *y = b;
+    if ((*x)->rank != (*y)->rank) return (*x)->rank < (*y)->rank ? -1 : 1;
+    return (*x)->line < (*y)->line ? -1 : (*x)->line > (*y)->line;
+}
+
+/* The median over ranks of the medians of each rank's rows (sorted by rank); NAN without any. */
+static double group_median(const GPtrArray *group, enum import_number number)
+{
+    g_autofree double *of_rank = g_new(double, group->len), *value = g_new(double, group->len);
+    uint32_t ranks = 0;
+    for (guint i = 0; i < group->len;) {
+        const struct import_row *first = g_ptr_array_index(group, i);
+        uint32_t count = 0;
+        for (; i < group->len && ((struct import_row *)g_ptr_array_index(group, i))->rank == first->rank; i++) {
+            const struct import_row *row = g_ptr_array_index(group, i);
+            if (!isnan(row->number[number])) value[count++] = row->number[number];
+        }
+        if (count) of_rank[ranks++] = stats_median(value, count);
+    }
+    return ranks ? stats_median(of_rank, ranks) : NAN;
+}
+
+static struct import_row *group_merge(GPtrArray *group)
+{
+    struct import_row *merged = import_row_copy(g_ptr_array_index(group, 0));
+    g_ptr_array_sort(group, row_order);
+    merged->lines = group->len;
+    merged->ranks = 0;
+    int32_t last = IMPORT_NO_RANK;
+    for (guint i = 0; i < group->len; i++) {
+        const struct import_row *row = g_ptr_array_index(group, i);
+        merged->ranks += row->rank != last;
+        last = row->rank;
+        merged->number[IMPORT_US_MIN] = fmin(merged->number[IMPORT_US_MIN], row->number[IMPORT_US_MIN]);
+        merged->number[IMPORT_US_MAX] = fmax(merged->number[IMPORT_US_MAX], row->number[IMPORT_US_MAX]);
+    }
+    for (int i = 0; i < IMPORT_NUMBERS; i++)
+        if (i != IMPORT_US_MIN && i != IMPORT_US_MAX) merged->number[i] = group_median(group, i);
+    if (!merged->cell[IMPORT_PEER] && group->len > 1) merged->rank = IMPORT_NO_RANK;
+    return merged;
+}
+
+GPtrArray *import_rows_merge(const GPtrArray *rows)
+{
+    g_autoptr(GHashTable) group_of = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    g_autoptr(GPtrArray) groups = g_ptr_array_new_with_free_func((GDestroyNotify)g_ptr_array_unref);
+    for (guint i = 0; i < rows->len; i++) {
+        struct import_row *row = g_ptr_array_index(rows, i);
+        char *key = row_key(row);
+        GPtrArray *group = g_hash_table_lookup(group_of, key);
+        if (group) {
+            g_free(key);
+        } else {
+            group = g_ptr_array_new();
+            g_ptr_array_add(groups, group);
+            g_hash_table_insert(group_of, key, group);
+        }
+        g_ptr_array_add(group, row);
+    }
+    GPtrArray *merged = g_ptr_array_new_with_free_func((GDestroyNotify)import_row_free);
+    for (guint i = 0; i < groups->len; i++) g_ptr_array_add(merged, group_merge(g_ptr_array_index(groups, i)));
+    return merged;
+}
+
+uint32_t import_bus_ranks(double algorithm_gbs, double bus_gbs)
+{
+    if (!(algorithm_gbs >= 1) || !(bus_gbs < algorithm_gbs)) return 0; /* too few digits, or no such factor */
+    const double ranks = algorithm_gbs / (algorithm_gbs - bus_gbs);
+    const double doubt = ranks * ranks * 0.01 / algorithm_gbs; /* of two digits behind the point */
+    return doubt < 0.4 && fabs(ranks - round(ranks)) <= doubt + 0.01 ? (uint32_t)round(ranks) : 0;
+}
+
+/* ---- facts in a log besides its rows ---- */
+
+void import_log_skip(struct import_log *log, const char *why)
+{
+    for (guint i = 0; i < log->skips->len; i++) {
+        struct import_skip *skip = &g_array_index(log->skips, struct import_skip, i);
+        if (strcmp(skip->why, why) != 0) continue;
+        skip->count++;
+        return;
+    }
+    const struct import_skip skip = { .why = g_strdup(why), .count = 1, .line = log->line };
+    g_array_append_val(log->skips, skip);
+}
+
+void import_log_note(struct import_log *log, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    char *note = g_strdup_vprintf(format, arguments);
+    va_end(arguments);
+    for (guint i = 0; i < log->notes->len; i++)
+        if (strcmp(g_ptr_array_index(log->notes, i), note) == 0) {
+            g_free(note);
+            return;
+        }
+    g_ptr_array_add(log->notes, note);
+}
+
+static void skip_clear(void *skip) { g_free(((struct import_skip *)skip)->why); }
+static void unknown_clear(void *unknown) { g_free(((struct import_unknown *)unknown)->text); }
+
+struct import_log *import_log_new(const char *source)
+{
+    struct import_log *log = g_new0(struct import_log, 1);
+    log->source = g_utf8_make_valid(source, -1);
+    log->rows = g_ptr_array_new_with_free_func((GDestroyNotify)import_row_free);
+    log->skips = g_array_new(FALSE, FALSE, sizeof(struct import_skip));
+    g_array_set_clear_func(log->skips, skip_clear);
+    log->notes = g_ptr_array_new_with_free_func(g_free);
+    log->unknown = g_array_new(FALSE, FALSE, sizeof(struct import_unknown));
+    g_array_set_clear_func(log->unknown, unknown_clear);
+    return log;
+}
+
+void import_log_free(struct import_log *log)
+{
+    if (!log) return;
+    g_ptr_array_unref(log->rows);
+    g_array_unref(log->skips);
+    g_ptr_array_unref(log->notes);
+    g_array_unref(log->unknown);
+    g_free(log->source);
+    g_free(log);
+}

@@ -1,0 +1,44 @@
+/* profile_read.c - which reader a profile gets: nsys.c or kineto.c. */
+#include "reports/import/profile.h"
+
+#include <stdio.h>
+#include <string.h>
+#include "reports/import/json_stream.h"
+
+static bool database_is(const char *path)
+{
+    uint8_t head[16] = { 0 };
+    FILE *file = strcmp(path, "-") ? fopen(path, "r") : NULL;
+    const size_t got = file ? fread(head, 1, sizeof head, file) : 0;
+    if (file) fclose(file);
+    return nsys_begins(head, got);
+}
+
+bool profile_begins(const char *path)
+{
+    /* Members that a trace has before its events, as PyTorch and others write them. */
+    static const char *const members[] = { "\"traceEvents\"",     "\"schemaVersion\"",   "\"deviceProperties\"",
+                                           "\"distributedInfo\"", "\"displayTimeUnit\"", "\"trace_id\"" };
+    if (strcmp(path, "-") == 0) return false; /* it could not be read twice */
+    if (database_is(path)) return true;
+    struct json_stream *stream = json_stream_open(path, NULL);
+    const char *text;
+    size_t size;
+    bool begins = stream && json_stream_peek(stream, NULL) == '{' && json_stream_take(stream, '{', NULL) &&
+                  json_stream_peek(stream, NULL) == '"' && json_stream_value(stream, true, &text, &size, NULL);
+    bool known = false;
+    for (size_t i = 0; begins && i < G_N_ELEMENTS(members); i++)
+        known = known || (strlen(members[i]) == size && memcmp(text, members[i], size) == 0);
+    json_stream_close(stream);
+    return known;
+}
+
+GPtrArray *profile_read(const char *path, GError **error)
+{
+    GPtrArray *profiles = database_is(path) ? nsys_read(path, error) : kineto_read(path, error);
+    if (!profiles || profiles->len) return profiles;
+    g_set_error(error, IMPORT_ERROR, IMPORT_ERROR_NOTHING,
+                "%s: expected kernels of a GPU (activities=[..., CUDA]), found none", path);
+    g_ptr_array_unref(profiles);
+    return NULL;
+}

@@ -1,0 +1,134 @@
+/* edges_make.c - lists of messages that are drawn or follow from a routing, or that a file has. */
+#include "traces/edges_make.h"
+
+#include <math.h>
+#include <string.h>
+#include "sim/rng.h"
+
+/* ---- drawn ---- */
+
+static bool draw_refuse(const char *spec, GError **error)
+{
+    g_set_error(error, EDGES_ERROR, EDGES_ERROR_INPUT,
+                "matrix: expected a file, uniform:BYTES or lognormal:BYTES[:S] (1 to %d bytes, S 0 to 5), found '%s'",
+                EDGE_BYTES_MAX, spec);
+    return false;
+}
+
+bool edges_spec_drawn(const char *spec)
+{
+    return g_str_has_prefix(spec, "uniform:") || g_str_has_prefix(spec, "lognormal:");
+}
+
+/* How much more than the mean each target gets. */
+static double *popularity_draw(uint32_t ranks, double deviation, struct rng *rng)
+{
+    double *popularity = g_new(double, ranks), sum = 0;
+    for (uint32_t r = 0; r < ranks; r++) sum += popularity[r] = exp(deviation * rng_normal(rng));
+    for (uint32_t r = 0; r < ranks; r++) popularity[r] *= ranks / sum;
+    return popularity;
+}
+
+/* Whole rows, rounded up or down by chance, so that their mean is the wanted one. */
+static uint32_t rows_draw(double rows, struct rng *rng)
+{
+    const double whole = floor(rows + rng_uniform(rng));
+    return whole > EDGE_BYTES_MAX ? EDGE_BYTES_MAX : (uint32_t)whole;
+}
+
+static void edges_draw(struct edges *e, uint32_t ranks, uint32_t bytes, const double *popularity, uint32_t row_bytes,
+                       struct rng *rng)
+{
+    edges_alloc(e, ranks, ranks * (ranks - 1));
+    uint32_t count = 0;
+    for (uint32_t source = 0; source < ranks; source++) {
+        for (uint32_t i = 1; i < ranks; i++) {
+            const uint32_t target = (source + i) % ranks;
+            uint64_t size_bytes = bytes;
+            if (popularity) size_bytes = (uint64_t)rows_draw(popularity[target] * bytes / row_bytes, rng) * row_bytes;
+            if (!size_bytes) continue;
+            e->target[count] = (uint16_t)target;
+            e->size_bytes[count++] = (uint32_t)MIN(size_bytes, EDGE_BYTES_MAX);
+        }
+        e->first[source + 1] = count;
+    }
+    edges_finish(e);
+}
+
+static bool edges_drawn(const char *spec, uint32_t ranks, uint32_t row_bytes, uint64_t seed, struct edges *e,
+                        GError **error)
+{
+    g_auto(GStrv) part = g_strsplit(spec, ":", 0);
+    const bool popular = strcmp(part[0], "lognormal") == 0;
+    const guint parts = g_strv_length(part);
+    guint64 bytes = 0;
+    double deviation = 0.7;
+    char *end = NULL;
+    if (parts < 2 || parts > (popular ? 3u : 2u) ||
+        !g_ascii_string_to_unsigned(part[1], 10, 1, EDGE_BYTES_MAX, &bytes, NULL))
+        return draw_refuse(spec, error);
+    if (parts == 3) deviation = g_ascii_strtod(part[2], &end);
+    if (end && (end == part[2] || *end || !(deviation >= 0 && deviation <= 5))) return draw_refuse(spec, error);
+    if ((uint64_t)ranks * (ranks - 1) > EDGES_MAX) {
+        g_set_error(error, EDGES_ERROR, EDGES_ERROR_INPUT,
+                    "matrix: expected at most %d messages, found %" G_GUINT64_FORMAT, EDGES_MAX,
+                    (uint64_t)ranks * (ranks - 1));
+        return false;
+    }
+    struct rng rng;
+    rng_seed(&rng, seed);
+    g_autofree double *popularity = popular ? popularity_draw(ranks, deviation, &rng) : NULL;
+    edges_draw(e, ranks, (uint32_t)bytes, popularity, row_bytes, &rng);
+    return true;
+}
+
+bool edges_make(const char *spec, uint32_t ranks, uint32_t row_bytes, uint64_t seed, struct edges *e, GError **error)
+{
+    *e = (struct edges){ 0 };
+    if (edges_spec_drawn(spec)) return edges_drawn(spec, ranks, row_bytes, seed, e, error);
+    if (!edges_read(spec, e, error)) return false;
+    if (!ranks || ranks == e->ranks) return true;
+    g_set_error(error, EDGES_ERROR, EDGES_ERROR_INPUT, "%s:1: endpoints: expected num-ranks %u, found %u", spec, ranks,
+                e->ranks);
+    edges_free(e);
+    return false;
+}
+
+/* ---- of a routing ---- */
+
+/* Adds to rows[target] for each token of source. */
+static void rows_count(const struct routing *routing, uint32_t source, uint32_t *rows, uint32_t *seen, uint32_t *token)
+{
+    const struct routing_rank *rank = &routing->rank[source];
+    const uint32_t experts_a_rank = routing->experts / routing->ranks;
+    for (uint32_t t = 0; t < rank->tokens; t++) {
+        ++*token;
+        for (uint32_t k = 0; k < routing->topk; k++) {
+            const int32_t expert = rank->experts[(size_t)t * routing->topk + k];
+            if (expert == ROUTING_NONE) continue;
+            const uint32_t target = (uint32_t)expert / experts_a_rank;
+            rows[target] += seen[target] != *token;
+            seen[target] = *token;
+        }
+    }
+}
+
+void edges_of_routing(const struct routing *routing, uint32_t row_bytes, struct edges *e)
+{
+    const uint32_t ranks = routing->ranks;
+    g_autofree uint32_t *rows = g_new(uint32_t, ranks), *seen = g_new0(uint32_t, ranks);
+    uint32_t count = 0, token = 0;
+    edges_alloc(e, ranks, ranks * ranks);
+    for (uint32_t source = 0; source < ranks; source++) {
+        memset(rows, 0, ranks * sizeof *rows);
+        rows_count(routing, source, rows, seen, &token);
+        for (uint32_t i = 1; i <= ranks; i++) {
+            const uint32_t target = (source + i) % ranks;
+            if (!rows[target]) continue;
+            e->target[count] = (uint16_t)target;
+            e->size_bytes[count++] = (uint32_t)MIN((uint64_t)rows[target] * row_bytes, EDGE_BYTES_MAX);
+        }
+        e->first[source + 1] = count;
+    }
+    edges_finish(e);
+}
