@@ -1,4 +1,5 @@
-/* coll_internal.h - private to models/coll: how a kernel plugs into coll.c, and the kernels' common parts. */
+/* coll_internal.h - private to models/coll: how a kernel plugs into coll.c, and the kernels' common parts
+ * (coll_parts.c). */
 #ifndef MODELS_COLL_COLL_INTERNAL_H
 #define MODELS_COLL_COLL_INTERNAL_H
 

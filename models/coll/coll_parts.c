@@ -1,0 +1,140 @@
+/* coll_parts.c - what the family's kernels share: joining a launch, the barrier, stores, patterns of bytes. */
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "models/coll/coll_internal.h"
+
+void coll_worker_add(struct coll_rank *r, struct fabric_worker *w, const struct worker_role *role, uint32_t sm,
+                     uint32_t warps)
+{
+    struct kernel_launch *launch = &r->launch;
+    assert(warps <= UINT8_MAX);
+    if (launch->worker_count == r->worker_max) {
+        r->worker_max = 2 * r->worker_max + 16;
+        struct fabric_worker **grown = kernel_alloc(r->worker_max, sizeof grown[0]);
+        for (uint32_t i = 0; i < launch->worker_count; i++) grown[i] = launch->worker[i];
+        free(launch->worker);
+        launch->worker = grown;
+    }
+    w->fabric = r->fabric;
+    w->role = fabric_role(r->fabric, role);
+    w->index = launch->worker_count;
+    w->sm = (uint16_t)sm;
+    w->warps = (uint8_t)warps;
+    launch->worker[launch->worker_count++] = w;
+}
+
+/* ---- the barrier: round k signals rank + 2^k and waits for rank - 2^k ---- */
+
+static enum worker_step sync_step(struct fabric_worker *w)
+{
+    struct coll_sync *sync = fabric_container_of(w, struct coll_sync, worker);
+    const struct fabric *f = w->fabric;
+    while ((UINT32_C(1) << sync->seen) < f->rank_count) {
+        if (sync->posted == sync->seen) {
+            const struct fabric_signal signal = {
+                .value = sync->generation,
+                .word = sync->seen,
+                .peer = (uint16_t)((f->rank + (UINT32_C(1) << sync->seen)) % f->rank_count),
+            };
+            const int rc = fabric_signal(w, &signal);
+            if (rc == -EAGAIN) return WORKER_WAIT;
+            assert(rc == 0);
+            sync->posted++;
+        }
+        if (fabric_load(f, sync->seen) < sync->generation) return WORKER_WAIT;
+        sync->seen++;
+    }
+    return WORKER_DONE;
+}
+
+static void sync_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    const struct coll_sync *sync = fabric_container_of(w, struct coll_sync, worker);
+    const struct fabric *f = w->fabric;
+    const uint32_t far = (UINT32_C(1) << sync->seen) % f->rank_count;
+    snprintf(text, text_size, "sync waits for rank %u", (f->rank + f->rank_count - far) % f->rank_count);
+}
+
+static const struct worker_role sync_role = { .step = sync_step, .describe = sync_describe };
+
+void coll_sync_launch(struct coll_rank *r)
+{
+    struct coll_sync *sync = &r->sync;
+    sync->generation++;
+    sync->posted = sync->seen = 0;
+    coll_worker_add(r, &sync->worker, &sync_role, 0, 1);
+    fabric_watch(&sync->worker, 0, COLL_SYNC_ROUNDS);
+}
+
+/* ---- bytes ---- */
+
+enum { LINE_BYTES = 128 };
+
+/* Each warp takes a stretch of the chunk. */
+int coll_store_some(struct fabric_worker *w, uint16_t peer, const uint8_t *source, uint64_t target_offset,
+                    uint64_t size_bytes, uint64_t *done)
+{
+    return coll_store_by(w, SITE_NCCL_STORE, peer, source, target_offset, size_bytes, done);
+}
+
+int coll_store_by(struct fabric_worker *w, uint8_t site, uint16_t peer, const uint8_t *source, uint64_t target_offset,
+                  uint64_t size_bytes, uint64_t *done)
+{
+    assert(*done <= size_bytes);
+    const uint64_t chunk = coll_min(size_bytes - *done, COLL_CHUNK_BYTES);
+    if (!chunk) return 0;
+    const struct fabric_write write = {
+        .target_offset = source ? target_offset + *done : 0,
+        .charge_bytes = chunk,
+        .peer = peer,
+        .sge_count = source != NULL,
+        .sge = { { source ? source + *done : NULL, (uint32_t)chunk } },
+        .site = site,
+        .rows = (uint8_t)coll_min(w->warps, (chunk + LINE_BYTES - 1) / LINE_BYTES),
+    };
+    const int rc = fabric_store(w, &write);
+    if (rc == 0) *done += chunk;
+    return rc;
+}
+
+/* The finaliser of splitmix64 over the three numbers and the place of eight bytes. */
+static uint64_t pattern_word(uint64_t key, uint64_t i)
+{
+    uint64_t x = key + i * UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
+
+static uint64_t pattern_key(uint32_t rank, uint32_t place, uint32_t iteration)
+{
+    return ((uint64_t)rank << 32 | place) * UINT64_C(0xd6e8feb86659fd93) ^ (uint64_t)iteration << 17;
+}
+
+void coll_pattern_fill(uint8_t *data, uint64_t size_bytes, uint32_t rank, uint32_t place, uint32_t iteration)
+{
+    const uint64_t key = pattern_key(rank, place, iteration);
+    for (uint64_t i = 0; i < size_bytes; i += 8) {
+        const uint64_t word = pattern_word(key, i);
+        memcpy(data + i, &word, coll_min(8, size_bytes - i));
+    }
+}
+
+uint64_t coll_pattern_check(const uint8_t *data, uint64_t size_bytes, uint32_t rank, uint32_t place, uint32_t iteration,
+                            uint64_t *at)
+{
+    const uint64_t key = pattern_key(rank, place, iteration);
+    uint64_t wrong = 0;
+    for (uint64_t i = 0; i < size_bytes; i += 8) {
+        const uint64_t word = pattern_word(key, i);
+        const uint8_t *expected = (const uint8_t *)&word;
+        if (memcmp(data + i, expected, coll_min(8, size_bytes - i)) == 0) continue;
+        for (uint64_t j = i; j < coll_min(i + 8, size_bytes); j++) {
+            if (data[j] == expected[j - i]) continue;
+            if (!wrong++) *at = j;
+        }
+    }
+    return wrong;
+}
