@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <stddef.h>
 #include <string.h>
+#include "sim/error.h"
 #include "sim/nearest.h"
 #include "traces/edges_make.h"
 
@@ -331,8 +332,7 @@ char *case_option_text(const struct case_options *c, uint32_t index)
 
 static bool value_refuse(const struct field *f, const char *expected, const char *text, GError **error)
 {
-    g_set_error(error, CASE_ERROR, CASE_ERROR_VALUE, "%s: expected %s, found '%s'", f->name, expected, text);
-    return false;
+    return error_false(error, CASE_ERROR, CASE_ERROR_VALUE, "%s: expected %s, found '%s'", f->name, expected, text);
 }
 
 static bool count_set(struct case_options *c, const struct field *f, const char *text, GError **error)
@@ -388,11 +388,10 @@ static bool field_set(struct case_options *c, const struct field *f, const char 
     case FIELD_TEXT:
         if (*text == '\0') return value_refuse(f, f->argument, text, error);
         if (f->offset == AT(deepep) && !case_deepep_version(text))
-            return value_refuse(
-                f,
-                "a commit of DeepEP's main branch up to dd758ca, a date from 2025-02-25 on, or [before-] "
-                "and one of " DEEPEPS,
-                text, error);
+            return value_refuse(f,
+                                "a commit of DeepEP's main branch up to dd758ca, a date from 2025-02-25 on, or "
+                                "[before-] and one of " DEEPEPS,
+                                text, error);
         g_free(*field_text(c, f));
         *field_text(c, f) = g_strdup(text);
         return true;
@@ -418,8 +417,7 @@ bool case_set(struct case_options *c, const char *name, const char *text, GError
     if (name_matches(name, processes_alias.name))
         return field_set(c, &processes_alias, text, error) && case_set(c, "ranks-per-node", text, error) &&
                (c->num_ranks || case_set(c, "num-ranks", text, error));
-    g_set_error(error, CASE_ERROR, CASE_ERROR_NAME, "%s: there is no such option of a case", name);
-    return false;
+    return error_false(error, CASE_ERROR, CASE_ERROR_NAME, "%s: there is no such option of a case", name);
 }
 
 /* GLib hands callbacks of a context's main entries no data of the caller: whose case they fill stands here. */
@@ -430,16 +428,14 @@ static const struct {
     const char *title, *names;
 } case_topic_table[CASE_TOPICS] = {
     { "What runs", "kernel num-ranks ranks-per-node num-processes num-tokens tokens-per-rank hidden num-topk "
-                   "num-experts dtype round-scale "
-                   "ue8m0 num-sms disable-nvlink data seed" },
+                   "num-experts dtype round-scale ue8m0 num-sms disable-nvlink data seed" },
     { "On what machine", "cluster backend deepep loops fault launch arrival slow compute compute-sms" },
     { "Which expert each token goes to",
       "trace trace-weights step layer routing num-topk-groups masked-places traffic placement" },
     { "Low-latency kernels", "hook logfmt zero-copy mask-timeout fail" },
-    { "Normal and V2 kernels",
-      "cached weights num-bias worst-tokens expert-alignment nvl-chunk rdma-chunk nvl-buffer "
-      "rdma-buffer combine-nvl-chunk combine-rdma-chunk combine-nvl-buffer combine-rdma-buffer "
-      "expand single-reduction cpu-sync overlap api" },
+    { "Normal and V2 kernels", "cached weights num-bias worst-tokens expert-alignment nvl-chunk rdma-chunk nvl-buffer "
+                               "rdma-buffer combine-nvl-chunk combine-rdma-chunk combine-nvl-buffer "
+                               "combine-rdma-buffer expand single-reduction cpu-sync overlap api" },
     { "All-to-allv, all-gather, point to point", "matrix size messages in-flight algorithm issue" },
 };
 

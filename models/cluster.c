@@ -5,6 +5,7 @@
 #include "models/cluster_keys.h"
 #include "models/cluster_values.h"
 #include "models/key_file.h"
+#include "sim/error.h"
 #include "sim/nearest.h"
 #include "sim/share.h"
 
@@ -16,9 +17,8 @@ static bool parse_value(const struct cluster_key *k, const struct key_file *file
     g_auto(GStrv) choices = g_strsplit(k->choices ? k->choices : "", "|", 0);
     g_autofree char *list = g_strjoinv(", ", choices), *one_of = g_strconcat("one of ", list, NULL);
     g_autofree char *place = key_file_place(file, k->section, k->name);
-    g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_VALUE, "%s: [%s] %s: expected %s, found \"%s\"", place, k->section,
-                k->name, k->choices ? one_of : cluster_value_expected(k->kind), text);
-    return false;
+    return error_false(error, CLUSTER_ERROR, CLUSTER_ERROR_VALUE, "%s: [%s] %s: expected %s, found \"%s\"", place,
+                       k->section, k->name, k->choices ? one_of : cluster_value_expected(k->kind), text);
 }
 
 /* All keys that a section lacks, in its own words.  Where the section stands in included files alone, the file that
@@ -34,10 +34,9 @@ static bool refuse_lack(const struct key_file *file, const char *section, GError
     }
     g_autofree char *place = key_file_place(file, section, NULL), *own = g_strconcat(file->path, ":", NULL);
     const bool included = !g_str_has_prefix(place, own);
-    g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_LACKS, "%s: [%s] lacks the key%s %s%s",
-                included ? file->path : place, section, count > 1 ? "s" : "", names->str,
-                included ? ", and so do the files that it includes" : "");
-    return false;
+    return error_false(error, CLUSTER_ERROR, CLUSTER_ERROR_LACKS, "%s: [%s] lacks the key%s %s%s",
+                       included ? file->path : place, section, count > 1 ? "s" : "", names->str,
+                       included ? ", and so do the files that it includes" : "");
 }
 
 static bool read_keys(const struct key_file *file, struct cluster *c, GError **error)
@@ -58,10 +57,9 @@ static bool refuse_name(const struct key_file *file, const char *section, const 
                         GError **error)
 {
     g_autofree char *place = key_file_place(file, section, name);
-    g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_NAME, "%s: [%s]%s%s: unknown %s%s%s%s", place, section,
-                name ? " " : "", name ? name : "", name ? "key" : "section", nearest ? "; did you mean " : "",
-                nearest ? nearest : "", nearest ? "?" : "");
-    return false;
+    return error_false(error, CLUSTER_ERROR, CLUSTER_ERROR_NAME, "%s: [%s]%s%s: unknown %s%s%s%s", place, section,
+                       name ? " " : "", name ? name : "", name ? "key" : "section", nearest ? "; did you mean " : "",
+                       nearest ? nearest : "", nearest ? "?" : "");
 }
 
 /* The names of a section's keys, to be freed by g_free alone. */
@@ -151,15 +149,12 @@ static bool check_dcqcn(const struct key_file *file, const struct cluster *c, GE
 {
     if (!c->dcqcn.cnp_ps) return true;
     g_autofree char *place = key_file_place(file, "dcqcn", "mark-all");
-    if (!key_file_line(file, "network", NULL)) {
-        g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_LACKS, "%s: [dcqcn]: needs a [network], whose switches mark",
-                    place);
-        return false;
-    }
+    if (!key_file_line(file, "network", NULL))
+        return error_false(error, CLUSTER_ERROR, CLUSTER_ERROR_LACKS,
+                           "%s: [dcqcn]: needs a [network], whose switches mark", place);
     if (c->dcqcn.mark_all_bytes > c->dcqcn.mark_from_bytes) return true;
-    g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_VALUE,
-                "%s: [dcqcn] mark-all: expected more than mark-from, found less", place);
-    return false;
+    return error_false(error, CLUSTER_ERROR, CLUSTER_ERROR_VALUE,
+                       "%s: [dcqcn] mark-all: expected more than mark-from, found less", place);
 }
 
 enum { PCIE_PEERS_MAX = 64 };
@@ -168,10 +163,9 @@ static bool check_peers(const struct key_file *file, const struct cluster *c, GE
 {
     if (c->nvlink.over == CLUSTER_PEERS_BY_NVLINK || MAX(c->nvlink.gpus, c->node.gpus) <= PCIE_PEERS_MAX) return true;
     g_autofree char *place = key_file_place(file, "nvlink", "over");
-    g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_VALUE,
-                "%s: [nvlink] over: expected at most %d GPUs of a node for pcie, found %u", place, PCIE_PEERS_MAX,
-                MAX(c->nvlink.gpus, c->node.gpus));
-    return false;
+    return error_false(error, CLUSTER_ERROR, CLUSTER_ERROR_VALUE,
+                       "%s: [nvlink] over: expected at most %d GPUs of a node for pcie, found %u", place,
+                       PCIE_PEERS_MAX, MAX(c->nvlink.gpus, c->node.gpus));
 }
 
 static bool check_cross_rail(const struct key_file *file, const struct cluster *c, GError **error)
@@ -182,11 +176,10 @@ static bool check_cross_rail(const struct key_file *file, const struct cluster *
         (rails && c->nvlink.gpus > 1 && c->nvlink.over == CLUSTER_PEERS_BY_NVLINK))
         return true;
     g_autofree char *place = key_file_place(file, "network", "cross-rail");
-    g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_VALUE,
-                "%s: [network] cross-rail: expected nvlink with topology = rail or links and GPUs joined by NVLink, "
-                "found %s",
-                place, rails ? "no NVLink" : "other leaves");
-    return false;
+    return error_false(
+        error, CLUSTER_ERROR, CLUSTER_ERROR_VALUE,
+        "%s: [network] cross-rail: expected nvlink with topology = rail or links and GPUs joined by NVLink, found %s",
+        place, rails ? "no NVLink" : "other leaves");
 }
 
 /* Without NICs, nothing is said of a network, which nobody would use. */
@@ -197,9 +190,8 @@ static bool check_no_nics(const struct key_file *file, const struct cluster *c, 
         if (!key_file_line(file, sections[i], NULL) || (!strcmp(sections[i], "links") && cluster_node_written(c)))
             continue;
         g_autofree char *place = key_file_place(file, sections[i], NULL);
-        g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_LACKS, "%s: [%s]: needs a [nic], whose ports it connects",
-                    place, sections[i]);
-        return false;
+        return error_false(error, CLUSTER_ERROR, CLUSTER_ERROR_LACKS,
+                           "%s: [%s]: needs a [nic], whose ports it connects", place, sections[i]);
     }
     return true;
 }
@@ -214,9 +206,8 @@ static bool check_node_written(const struct key_file *file, const struct cluster
         g_autofree char *place = key_file_place(file, "node", keys[i]);
         const uint32_t line = key_file_line(file, "node", keys[i]);
         if (!line || (line != KEY_FILE_SETTING && !g_str_has_prefix(place, own))) continue;
-        g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_VALUE,
-                    "%s: [node] %s: expected no such key where [links] describe a node's PCIe", place, keys[i]);
-        return false;
+        return error_false(error, CLUSTER_ERROR, CLUSTER_ERROR_VALUE,
+                           "%s: [node] %s: expected no such key where [links] describe a node's PCIe", place, keys[i]);
     }
     return true;
 }
@@ -237,18 +228,14 @@ static bool check_parts(const struct key_file *file, struct cluster *c, GError *
 {
     const uint32_t gpu = key_file_line(file, "gpu", NULL), host = key_file_line(file, "host", NULL);
     const char *missing = NULL;
-    if (gpu && host) {
-        g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_VALUE,
-                    "%s:%u: has both [gpu] and [host]: ranks run on one of them", c->path, MAX(gpu, host));
-        return false;
-    }
+    if (gpu && host)
+        return error_false(error, CLUSTER_ERROR, CLUSTER_ERROR_VALUE,
+                           "%s:%u: has both [gpu] and [host]: ranks run on one of them", c->path, MAX(gpu, host));
     if (!gpu && !host) missing = "[gpu] or [host]";
     else if (gpu && !key_file_line(file, "nvlink", NULL)) missing = "[nvlink]";
     else if (gpu && key_file_line(file, "nic", NULL) && !key_file_line(file, "network", NULL)) missing = "[network]";
-    if (missing) {
-        g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_LACKS, "%s: lacks the section %s", c->path, missing);
-        return false;
-    }
+    if (missing)
+        return error_false(error, CLUSTER_ERROR, CLUSTER_ERROR_LACKS, "%s: lacks the section %s", c->path, missing);
     if (gpu && !key_file_line(file, "nic", NULL) && !check_no_nics(file, c, error)) return false;
     if (!check_node_written(file, c, error)) return false;
     if (!check_dcqcn(file, c, error) || !check_cross_rail(file, c, error) || !check_peers(file, c, error)) return false;
@@ -290,10 +277,9 @@ static char *find_file(const char *path, GError **error)
     g_auto(GStrv) folders = share_folders(SHARE_CLUSTERS), names = share_names(SHARE_CLUSTERS);
     g_autofree char *places = g_strjoinv(", ", folders), *known = g_strjoinv(", ", names);
     g_autofree char *meant = names_meant(path, names);
-    g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_FILE,
-                "%s: %s%sexpected a cluster file%s%s, found none of that name here or in %s", path, meant,
-                *meant ? "? " : "", *known ? " or one of " : "", known, places);
-    return NULL;
+    return error_null(error, CLUSTER_ERROR, CLUSTER_ERROR_FILE,
+                      "%s: %s%sexpected a cluster file%s%s, found none of that name here or in %s", path, meant,
+                      *meant ? "? " : "", *known ? " or one of " : "", known, places);
 }
 
 const char *cluster_provider_text(uint32_t provider)
@@ -330,20 +316,15 @@ static bool read_link(const struct key_file *file, struct cluster *c, const char
     struct cluster_link link = { .place = place };
     const bool ends = end[0] && end[1] && *g_strstrip(end[0]) && *g_strstrip(end[1]);
     if (!ends || !value[0] || !cluster_value_parse(KIND_RATE, NULL, g_strstrip(value[0]), &link.rate_bps) ||
-        (value[1] && !cluster_value_parse(KIND_TIME, NULL, g_strstrip(value[1]), &link.latency_ps))) {
-        g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_VALUE,
-                    "%s: [links]: expected \"PART - PART = RATE\" or \"... = RATE, TIME\", "
-                    "found \"%s = %s\"",
-                    place, name, text);
-        return false;
-    }
-    if (!cluster_inside_kind(end[0]) != !cluster_inside_kind(end[1])) {
-        g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_VALUE,
-                    "%s: [links]: expected two parts of a node (g0, nic0, pcie0, root0), or two of the network, "
-                    "found \"%s\"",
-                    place, name);
-        return false;
-    }
+        (value[1] && !cluster_value_parse(KIND_TIME, NULL, g_strstrip(value[1]), &link.latency_ps)))
+        return error_false(error, CLUSTER_ERROR, CLUSTER_ERROR_VALUE,
+                           "%s: [links]: expected \"PART - PART = RATE\" or \"... = RATE, TIME\", found \"%s = %s\"",
+                           place, name, text);
+    if (!cluster_inside_kind(end[0]) != !cluster_inside_kind(end[1]))
+        return error_false(
+            error, CLUSTER_ERROR, CLUSTER_ERROR_VALUE,
+            "%s: [links]: expected two parts of a node (g0, nic0, pcie0, root0), or two of the network, found \"%s\"",
+            place, name);
     assert(link.rate_bps > 0);
     link.from = g_strdup(end[0]);
     link.to = g_strdup(end[1]);
@@ -400,13 +381,10 @@ static bool include_files(struct key_file *file, const struct key_file *from, ui
     for (char **n = names; *n; n++) {
         g_autofree char *place = key_file_place(from, "cluster", "include");
         const char *name = g_strstrip(*n);
-        if (!*name || depth == INCLUDES_DEEP) {
-            g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_FILE,
-                        "%s: [cluster] include: expected files of at most %d levels, found "
-                        "\"%s\"",
-                        place, INCLUDES_DEEP, text);
-            return false;
-        }
+        if (!*name || depth == INCLUDES_DEEP)
+            return error_false(error, CLUSTER_ERROR, CLUSTER_ERROR_FILE,
+                               "%s: [cluster] include: expected files of at most %d levels, found \"%s\"", place,
+                               INCLUDES_DEEP, text);
         g_autofree char *path = include_path(folder, name);
         g_autoptr(key_file) part = key_file_load(path, error);
         if (!part) {
@@ -424,11 +402,9 @@ static bool settings_put(struct key_file *file, const char *const *settings, GEr
     for (; settings && *settings; settings++) {
         const char *equals = strchr(*settings, '=');
         const char *dot = equals ? g_strrstr_len(*settings, equals - *settings, ".") : NULL;
-        if (!dot || dot == *settings || dot + 1 == equals || !equals[1]) {
-            g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_OPTION,
-                        "expected section.key=value, as in nic.rate=50GB/s, found '%s'", *settings);
-            return false;
-        }
+        if (!dot || dot == *settings || dot + 1 == equals || !equals[1])
+            return error_false(error, CLUSTER_ERROR, CLUSTER_ERROR_OPTION,
+                               "expected section.key=value, as in nic.rate=50GB/s, found '%s'", *settings);
         g_autofree char *section = g_strndup(*settings, (gsize)(dot - *settings));
         g_autofree char *key = g_strndup(dot + 1, (gsize)(equals - dot - 1));
         g_autofree char *place = g_strconcat("--set ", *settings, NULL);

@@ -127,10 +127,10 @@ static bool svg_write(const struct show_arguments *a, const struct cluster *clus
     g_autoptr(drawing) drawing = cluster_draw(cluster, graph);
     for (char **mark = a->marks; mark && *mark; mark++) {
         if (drawing_has(drawing, *mark)) continue;
-        g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_OPTION,
-                    "--mark: expected the name of a part, of a link as PART-PART, or of a resource of %s, found \"%s\"",
-                    cluster->name, *mark);
-        return false;
+        return error_false(
+            error, CLUSTER_ERROR, CLUSTER_ERROR_OPTION,
+            "--mark: expected the name of a part, of a link as PART-PART, or of a resource of %s, found \"%s\"",
+            cluster->name, *mark);
     }
     g_autoptr(GString) text = g_string_new(NULL);
     drawing_svg_append(drawing, (const char *const *)a->marks, text);

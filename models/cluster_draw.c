@@ -360,12 +360,13 @@ static void host_draw(struct sketch *s)
 struct drawing *cluster_draw(const struct cluster *c, const struct graph *g)
 {
     g_autofree char *nodes = g->nics ? g_strdup_printf(", %u nodes joined by a network", g->nodes) : g_strdup("");
-    g_autofree char *description = c->host.cores
-                                       ? g_strdup_printf("A host of %u cores.", c->host.cores)
-                                       : g_strdup_printf("Nodes of %u GPUs and %u NICs%s.  Above: the switches of the "
-                                                         "network and the nodes below them.  Then one node: its NICs, "
-                                                         "PCIe, GPUs and NVLink.  Below: ways, with latency and rate.",
-                                                         g->gpus, g->nics, nodes);
+    g_autofree char *description =
+        c->host.cores
+            ? g_strdup_printf("A host of %u cores.", c->host.cores)
+            : g_strdup_printf(
+                  "Nodes of %u GPUs and %u NICs%s.  Above: the switches of the network and the nodes below them.  Then "
+                  "one node: its NICs, PCIe, GPUs and NVLink.  Below: ways, with latency and rate.",
+                  g->gpus, g->nics, nodes);
     struct sketch s = { .cluster = c,
                         .graph = g,
                         .drawing = drawing_new(c->name, description),

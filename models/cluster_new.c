@@ -59,8 +59,8 @@ static const struct {
 
 static bool refuse(GError **error, const char *option, const char *expected, const char *found)
 {
-    g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_OPTION, "--%s: expected %s, found '%s'", option, expected, found);
-    return false;
+    return error_false(error, CLUSTER_ERROR, CLUSTER_ERROR_OPTION, "--%s: expected %s, found '%s'", option, expected,
+                       found);
 }
 
 /* "8x400G", or "4x2x200G" with two ports a NIC. */
@@ -215,12 +215,11 @@ static char *plan_text(const struct plan *p, const char *command)
     g_string_append_printf(out, "# %d node%s of %u GPUs as %s.ini has them", a->nodes, a->nodes > 1 ? "s" : "", gpus,
                            a->gpu);
     if (a->nic) g_string_append_printf(out, ", NICs %s, %s", a->nic, p->roce ? "RoCEv2" : "InfiniBand");
-    g_string_append_printf(
-        out,
-        ".\n# Written by: %s\n# What this file does not say, the files that it includes do, each number "
-        "with its source.\n# `eptwin cluster keys` explains the keys, `eptwin cluster show FILE` draws "
-        "the machine.\n\n[cluster]\n",
-        command);
+    g_string_append_printf(out,
+                           ".\n# Written by: %s\n# What this file does not say, the files that it includes do, each "
+                           "number with its source.\n# `eptwin cluster keys` explains the keys, `eptwin cluster show "
+                           "FILE` draws the machine.\n\n[cluster]\n",
+                           command);
     g_string_append_printf(out, "name = %s\n", a->name ? a->name : a->gpu);
     g_string_append_printf(out, "include = %s%s%s.ini\n", p->roce ? "parts/roce.ini|" : "",
                            !a->nic          ? ""

@@ -5,6 +5,7 @@
 
 #include "models/cluster.h"
 #include "models/cluster_keys.h"
+#include "sim/error.h"
 #include "sim/nearest.h"
 
 enum { COLUMNS = 100, INDENT = 6 };
@@ -12,9 +13,8 @@ enum { COLUMNS = 100, INDENT = 6 };
 static const char form[] =
     "A cluster file has a section for each part of a machine.  A '#' begins a comment, which names the source of the "
     "number before it.  Times end in ps, ns, us or ms; rates in KB/s, MB/s, GB/s, TB/s, Mbit/s, Gbit/s or Tbit/s; "
-    "sizes "
-    "in B, KB, KiB, MB, MiB or GB.  Keys in (parentheses) may be left out.  A file that is good passes `eptwin cluster "
-    "check FILE`, and `eptwin cluster show FILE` draws what it says.";
+    "sizes in B, KB, KiB, MB, MiB or GB.  Keys in (parentheses) may be left out.  A file that is good passes `eptwin "
+    "cluster check FILE`, and `eptwin cluster show FILE` draws what it says.";
 
 static const struct {
     const char *section, *about;
@@ -30,9 +30,8 @@ static const struct {
     { "dcqcn", "Congestion control of RoCE.  Include parts/dcqcn-nvidia.ini or parts/dcqcn-sigcomm15.ini." },
     { "links", "Links that no keys describe, one a line, both ways: \"n0.nic0 - leaf0 = 50 GB/s, 450 ns\" in the "
                "network, \"g0 - pcie0 = 57 GB/s\" in every node." },
-    { "host",
-      "In place of [gpu]: a machine without GPUs, whose ranks are processes.  `eptwin measure` and `eptwin fit` "
-      "write it." },
+    { "host", "In place of [gpu]: a machine without GPUs, whose ranks are processes.  `eptwin measure` and `eptwin "
+              "fit` write it." },
 };
 
 /* What a machine is built of, then what moves times most: half or twice of each value moves dispatch or combine of
@@ -134,11 +133,10 @@ static const struct cluster_key *key_find(const char *full)
 static void first_append(GString *out)
 {
     wrap_append(out, form, 0);
-    g_string_append_printf(
-        out,
-        "\nThe %d keys that matter first.  A file of your own includes the GPU and the NIC nearest to "
-        "yours\n(`eptwin cluster new` writes one) and says what differs.\n\n",
-        (int)G_N_ELEMENTS(first));
+    g_string_append_printf(out,
+                           "\nThe %d keys that matter first.  A file of your own includes the GPU and the NIC nearest "
+                           "to yours\n(`eptwin cluster new` writes one) and says what differs.\n\n",
+                           (int)G_N_ELEMENTS(first));
     for (size_t i = 0; i < G_N_ELEMENTS(first); i++) {
         const struct cluster_key *key = key_find(first[i]);
         g_assert(key);
@@ -158,10 +156,9 @@ static bool refuse(const char *what, GError **error)
                         strchr(what, '.') ? g_strconcat(key->section, ".", key->name, NULL) : g_strdup(key->name));
     g_ptr_array_add(names, NULL);
     const char *nearest = nearest_find(what, (const char *const *)names->pdata);
-    g_set_error(error, CLUSTER_ERROR, CLUSTER_ERROR_NAME,
-                "expected a section, a key, SECTION.KEY or all, found '%s'%s%s%s", what,
-                nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
-    return false;
+    return error_false(error, CLUSTER_ERROR, CLUSTER_ERROR_NAME,
+                       "expected a section, a key, SECTION.KEY or all, found '%s'%s%s%s", what,
+                       nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
 }
 
 bool cluster_teach(const char *what, GString *out, GError **error)

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include "sim/error.h"
 #include "traces/digest.h"
 
 struct scan {
@@ -14,10 +15,9 @@ struct scan {
 
 static bool syntax_error(const struct scan *scan, const char *found, GError **error)
 {
-    g_set_error(error, KEY_FILE_ERROR, KEY_FILE_ERROR_SYNTAX,
-                "%s:%u: expected \"[section]\", \"key = value\" or \"# comment\", found \"%s\"", scan->file->path,
-                scan->line, found);
-    return false;
+    return error_false(error, KEY_FILE_ERROR, KEY_FILE_ERROR_SYNTAX,
+                       "%s:%u: expected \"[section]\", \"key = value\" or \"# comment\", found \"%s\"",
+                       scan->file->path, scan->line, found);
 }
 
 /* Remembers the line; takes over the name. */
@@ -46,11 +46,9 @@ static bool scan_line(struct scan *scan, char *text, GError **error)
         return note_line(scan, g_strdup(scan->section), error);
     }
     if (!equals || equals == text) return syntax_error(scan, text, error);
-    if (!scan->section) {
-        g_set_error(error, KEY_FILE_ERROR, KEY_FILE_ERROR_SYNTAX, "%s:%u: expected a \"[section]\" first, found \"%s\"",
-                    scan->file->path, scan->line, text);
-        return false;
-    }
+    if (!scan->section)
+        return error_false(error, KEY_FILE_ERROR, KEY_FILE_ERROR_SYNTAX,
+                           "%s:%u: expected a \"[section]\" first, found \"%s\"", scan->file->path, scan->line, text);
     *equals = '\0';
     return note_line(scan, g_strdup_printf("%s\n%s", scan->section, g_strchomp(text)), error);
 }
@@ -58,10 +56,9 @@ static bool scan_line(struct scan *scan, char *text, GError **error)
 static bool scan_text(const struct key_file *file, const char *text, size_t size, GError **error)
 {
     struct scan scan = { .file = file };
-    if (strlen(text) != size) {
-        g_set_error(error, KEY_FILE_ERROR, KEY_FILE_ERROR_SYNTAX, "%s: expected text, found a byte of 0", file->path);
-        return false;
-    }
+    if (strlen(text) != size)
+        return error_false(error, KEY_FILE_ERROR, KEY_FILE_ERROR_SYNTAX, "%s: expected text, found a byte of 0",
+                           file->path);
     g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
     bool good = true;
     for (char **line = lines; good && *line; line++) {
@@ -74,8 +71,7 @@ static bool scan_text(const struct key_file *file, const char *text, size_t size
 
 static bool read_failed(const char *path, const char *cause, GError **error)
 {
-    g_set_error(error, KEY_FILE_ERROR, KEY_FILE_ERROR_IO, "%s: cannot read: %s", path, cause);
-    return false;
+    return error_false(error, KEY_FILE_ERROR, KEY_FILE_ERROR_IO, "%s: cannot read: %s", path, cause);
 }
 
 static bool file_read(struct key_file *file, GError **error)

@@ -51,8 +51,8 @@ static bool live_agree(struct bootstrap *b, struct live_verdict *mine, struct li
     for (uint32_t rank = 0; rank < b->rank_count; rank++) {
         if (!verdict[rank].failure[0]) continue;
         g_autofree char *text = text_printable(verdict[rank].failure, sizeof verdict[rank].failure);
-        g_set_error(error, LIVE_ERROR, rank == b->rank ? LIVE_FAILED : LIVE_PEER_FAILED, "rank %u: %s", rank, text);
-        return false;
+        return error_false(error, LIVE_ERROR, rank == b->rank ? LIVE_FAILED : LIVE_PEER_FAILED, "rank %u: %s", rank,
+                           text);
     }
     if (all) *all = g_steal_pointer(&verdict);
     return true;
@@ -119,9 +119,8 @@ static bool live_memory_make(struct live_world *world, const struct fabric_needs
     if (world->memory_fd >= 0 && ftruncate(world->memory_fd, (off_t)world->memory.size_bytes) == 0)
         world->memory.base = live_map(world->memory_fd, world->memory.size_bytes);
     if (world->memory.base) return true;
-    g_set_error(error, LIVE_ERROR, LIVE_FAILED, "shared memory: expected %" G_GUINT64_FORMAT " bytes, found: %s",
-                world->memory.size_bytes, g_strerror(errno));
-    return false;
+    return error_false(error, LIVE_ERROR, LIVE_FAILED, "shared memory: expected %" G_GUINT64_FORMAT " bytes, found: %s",
+                       world->memory.size_bytes, g_strerror(errno));
 }
 
 static bool live_peer_map(struct live_world *world, const struct live_hello *peer, uint32_t rank, GError **error)
@@ -157,12 +156,10 @@ static bool live_peers_map(struct live_world *world, const struct live_hello *he
         if (peer == f->rank) {
             world->peer_base[peer] = world->memory.base;
         } else if (shared_link || !world->remote[peer]) {
-            if (!here) {
-                g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "rank %u is on another host: expected %s", peer,
-                            shared_link ? "one host with --fabric shm"
-                                        : "one host for each --ranks-per-node ranks, or --disable-nvlink");
-                return false;
-            }
+            if (!here)
+                return error_false(error, LIVE_ERROR, LIVE_BAD_INPUT, "rank %u is on another host: expected %s", peer,
+                                   shared_link ? "one host with --fabric shm"
+                                               : "one host for each --ranks-per-node ranks, or --disable-nvlink");
             if (!live_peer_map(world, &hello[peer], peer, error)) return false;
         }
     }

@@ -65,9 +65,8 @@ void live_command_clear(struct live_command *c)
 static bool number_check(const char *name, gint value, gint least, gint most, GError **error)
 {
     if (value >= least && value <= most) return true;
-    g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "--%s: expected a whole number from %d to %d, found %d", name, least,
-                most, value);
-    return false;
+    return error_false(error, LIVE_ERROR, LIVE_BAD_INPUT, "--%s: expected a whole number from %d to %d, found %d", name,
+                       least, most, value);
 }
 
 static bool numbers_check(const struct live_command *c, GError **error)
@@ -83,16 +82,12 @@ static bool joining_check(const struct live_command *c, GError **error)
 {
     const bool any = c->rank >= 0 || c->world_size >= 0 || c->root || c->secret_file;
     if (!any) return true;
-    if (c->rank < 0 || c->world_size < 1 || !c->root || !c->secret_file) {
-        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT,
-                    "--rank, --world-size, --root, --secret-file: expected all four, found only some");
-        return false;
-    }
-    if (c->ranks != LIVE_RANKS_NOT_GIVEN && c->ranks != c->world_size) {
-        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "--ranks: expected --world-size's %d or nothing, found %d",
-                    c->world_size, c->ranks);
-        return false;
-    }
+    if (c->rank < 0 || c->world_size < 1 || !c->root || !c->secret_file)
+        return error_false(error, LIVE_ERROR, LIVE_BAD_INPUT,
+                           "--rank, --world-size, --root, --secret-file: expected all four, found only some");
+    if (c->ranks != LIVE_RANKS_NOT_GIVEN && c->ranks != c->world_size)
+        return error_false(error, LIVE_ERROR, LIVE_BAD_INPUT,
+                           "--ranks: expected --world-size's %d or nothing, found %d", c->world_size, c->ranks);
     return number_check("world-size", c->world_size, 1, UINT16_MAX, error) &&
            number_check("rank", c->rank, 0, c->world_size - 1, error);
 }
@@ -124,11 +119,9 @@ bool live_command_check(struct live_command *c, GError **error)
     const int signalling = choice_find("signalling", "write|atomic|imm", c->signalling, error);
     if (signalling < 0) return false;
     if (!record_format_parse(c->format ? c->format : "csv", &c->record_format, error)) return false;
-    if (c->gpu_memory && fabric != 1) {
-        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "--gpu-memory: expected --fabric verbs (dma-buf), found %s",
-                    c->fabric ? c->fabric : "shm");
-        return false;
-    }
+    if (c->gpu_memory && fabric != 1)
+        return error_false(error, LIVE_ERROR, LIVE_BAD_INPUT,
+                           "--gpu-memory: expected --fabric verbs (dma-buf), found %s", c->fabric ? c->fabric : "shm");
     if (c->output && !new_file_possible(c->output, error)) return false;
     live_options_init(&c->live);
     c->live.fabric = c->fabric ? c->fabric : "shm";
@@ -160,15 +153,13 @@ static bool secret_read(const char *path, uint8_t *bytes, size_t *size_bytes, st
                     path, g_strerror(errno));
     if (fd >= 0) close(fd);
     if (n < 0) return false;
-    if (*size_bytes > SECRET_BYTES_MAX) {
-        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "--secret-file: %s: expected at most %d bytes, found more", path,
-                    SECRET_BYTES_MAX);
-        return false;
-    }
+    if (*size_bytes > SECRET_BYTES_MAX)
+        return error_false(error, LIVE_ERROR, LIVE_BAD_INPUT,
+                           "--secret-file: %s: expected at most %d bytes, found more", path, SECRET_BYTES_MAX);
     while (*size_bytes && (bytes[*size_bytes - 1] == '\n' || bytes[*size_bytes - 1] == '\r')) --*size_bytes;
     if (*size_bytes) return true;
-    g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "--secret-file: %s: expected a line of text, found none", path);
-    return false;
+    return error_false(error, LIVE_ERROR, LIVE_BAD_INPUT, "--secret-file: %s: expected a line of text, found none",
+                       path);
 }
 
 static void secret_warn(const struct live_command *c, size_t size_bytes, const struct stat *status)
@@ -178,8 +169,8 @@ static void secret_warn(const struct live_command *c, size_t size_bytes, const s
                 c->name, c->secret_file, size_bytes, SECRET_BYTES_WISE);
     if (S_ISREG(status->st_mode) && status->st_mode & (S_IROTH | S_IWOTH))
         fprintf(stderr,
-                "eptwin %s: warning: --secret-file: %s: everybody on this host can read or write it: "
-                "expected mode 0600, found %04o\n",
+                "eptwin %s: warning: --secret-file: %s: everybody on this host can read or write it: expected mode "
+                "0600, found %04o\n",
                 c->name, c->secret_file, (unsigned)status->st_mode & 07777);
 }
 

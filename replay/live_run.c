@@ -117,10 +117,9 @@ static bool live_run_active(struct live_world *world, uint32_t active_count, GEr
     while (active_count) {
         const bool moved = live_round(world, &active_count);
         world->active_count = active_count;
-        if (world->broken) {
-            g_set_error(error, LIVE_ERROR, LIVE_FAILED, "rank %u: %s", world->fabric.rank, live_world_failure(world));
-            return false;
-        }
+        if (world->broken)
+            return error_false(error, LIVE_ERROR, LIVE_FAILED, "rank %u: %s", world->fabric.rank,
+                               live_world_failure(world));
         if (moved) {
             idle_rounds = 0;
             continue;

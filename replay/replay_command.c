@@ -32,9 +32,8 @@ static const char about[] =
 static bool list_parse(const char *name, const char *text, uint32_t limit, struct ranges *list, GError **error)
 {
     if (ranges_parse(text, limit, REPLAY_ITEMS_MAX, list)) return true;
-    g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT,
-                "--%s: expected " RANGES_GRAMMAR ", each once and below %u, found '%s'", name, limit, text);
-    return false;
+    return error_false(error, LIVE_ERROR, LIVE_BAD_INPUT,
+                       "--%s: expected " RANGES_GRAMMAR ", each once and below %u, found '%s'", name, limit, text);
 }
 
 static uint32_t cpu_count(void)
@@ -48,9 +47,9 @@ static bool patience_check(const struct replay_plan *plan, const struct kernel_j
 {
     const uint64_t most_ps = (uint64_t)plan->command->timeout_s * PS_PER_S / 2;
     if (job->mask_timeout_ps <= most_ps) return true;
-    g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "mask-timeout: expected at most half of --timeout %d s, found %s",
-                plan->command->timeout_s, plan->case_options->mask_timeout);
-    return false;
+    return error_false(error, LIVE_ERROR, LIVE_BAD_INPUT,
+                       "mask-timeout: expected at most half of --timeout %d s, found %s", plan->command->timeout_s,
+                       plan->case_options->mask_timeout);
 }
 
 static bool item_make(const struct replay_plan *plan, struct replay_item *item, GError **error)
@@ -72,11 +71,10 @@ static bool items_make(struct replay_plan *plan, const struct ranges *steps, con
                        GError **error)
 {
     const uint64_t count = (uint64_t)steps->count * layers->count;
-    if (count > REPLAY_ITEMS_MAX) {
-        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT,
-                    "--steps, --layers: expected at most %d in all, found %" G_GUINT64_FORMAT, REPLAY_ITEMS_MAX, count);
-        return false;
-    }
+    if (count > REPLAY_ITEMS_MAX)
+        return error_false(error, LIVE_ERROR, LIVE_BAD_INPUT,
+                           "--steps, --layers: expected at most %d in all, found %" G_GUINT64_FORMAT, REPLAY_ITEMS_MAX,
+                           count);
     plan->item = g_new0(struct replay_item, count);
     for (uint32_t i = 0; i < count; i++) {
         struct replay_item *item = &plan->item[plan->item_count++];
@@ -106,10 +104,8 @@ static bool lists_make(const struct replay_plan *plan, struct ranges *steps, str
     if (!plan->steps) ranges_one(c->step, steps);
     if (!plan->layers) ranges_one(c->layer, layers);
     if (!plan->steps && !plan->layers) return true;
-    if (!c->trace) {
-        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "--%s: needs --trace", plan->steps ? "steps" : "layers");
-        return false;
-    }
+    if (!c->trace)
+        return error_false(error, LIVE_ERROR, LIVE_BAD_INPUT, "--%s: needs --trace", plan->steps ? "steps" : "layers");
     return trace_extent(c, &steps_all, &layers_all, error) &&
            (!plan->steps || list_parse("steps", plan->steps, steps_all, steps, error)) &&
            (!plan->layers || list_parse("layers", plan->layers, layers_all, layers, error));
@@ -145,9 +141,9 @@ static void plan_clear(struct replay_plan *plan)
 static bool cluster_check(const struct replay_plan *plan, GError **error)
 {
     if (!plan->case_options->cluster) return true;
-    g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT,
-                "--cluster: expected none, as a replay runs on this host, found '%s'", plan->case_options->cluster);
-    return false;
+    return error_false(error, LIVE_ERROR, LIVE_BAD_INPUT,
+                       "--cluster: expected none, as a replay runs on this host, found '%s'",
+                       plan->case_options->cluster);
 }
 
 /* The limits of --timeline-spans and its default. */
@@ -157,11 +153,10 @@ enum { TIMELINE_SPANS_MAX = 100000000, TIMELINE_SPANS_DEFAULT = 1000000 };
 static bool timeline_check(const struct replay_plan *plan, int spans, GError **error)
 {
     const char *output = plan->command->output;
-    if (spans < 1 || spans > TIMELINE_SPANS_MAX) {
-        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT,
-                    "--timeline-spans: expected a whole number from 1 to %d, found %d", TIMELINE_SPANS_MAX, spans);
-        return false;
-    }
+    if (spans < 1 || spans > TIMELINE_SPANS_MAX)
+        return error_false(error, LIVE_ERROR, LIVE_BAD_INPUT,
+                           "--timeline-spans: expected a whole number from 1 to %d, found %d", TIMELINE_SPANS_MAX,
+                           spans);
     if (!plan->timeline) return true;
     if (plan->steps || plan->layers)
         g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT,
@@ -175,8 +170,7 @@ static bool timeline_check(const struct replay_plan *plan, int spans, GError **e
 
 static bool schedule_refuse(GError **error, const char *option, const char *expected, const char *found)
 {
-    g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "--%s: expected %s, found %s", option, expected, found);
-    return false;
+    return error_false(error, LIVE_ERROR, LIVE_BAD_INPUT, "--%s: expected %s, found %s", option, expected, found);
 }
 
 /* What the schedule means for the case: as `eptwin step --work` has it. */
@@ -204,10 +198,8 @@ static bool schedule_check(struct replay_plan *plan, int layers, GError **error)
 
 static bool metrics_check(const struct replay_plan *plan, GError **error)
 {
-    if (plan->predicted && !plan->metrics) {
-        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "--predicted: expected --metrics FILE too, found none");
-        return false;
-    }
+    if (plan->predicted && !plan->metrics)
+        return error_false(error, LIVE_ERROR, LIVE_BAD_INPUT, "--predicted: expected --metrics FILE too, found none");
     if (!plan->metrics || plan->command->rank > 0) return true;
     struct record *predicted = plan->predicted ? record_read(plan->predicted, error) : NULL;
     record_free(predicted);
@@ -274,11 +266,9 @@ static bool ranks_settle(struct replay_plan *plan, GError **error)
     const struct live_command *command = plan->command;
     struct case_options *c = plan->case_options;
     const uint32_t given = command->bootstrap ? command->bootstrap->rank_count : (uint32_t)MAX(command->ranks, 0);
-    if (given && c->num_ranks && c->num_ranks != given) {
-        g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "--num-ranks: expected the run's %u ranks, found %u", given,
-                    c->num_ranks);
-        return false;
-    }
+    if (given && c->num_ranks && c->num_ranks != given)
+        return error_false(error, LIVE_ERROR, LIVE_BAD_INPUT, "--num-ranks: expected the run's %u ranks, found %u",
+                           given, c->num_ranks);
     if (given) c->num_ranks = given;
     return true;
 }
@@ -311,11 +301,10 @@ static bool network_check(const struct replay_plan *plan, GError **error)
     if (strcmp(plan->command->live.fabric, "shm") == 0 || plan->case_options->nvlink_disabled ||
         job->ranks > job->ranks_per_node)
         return true;
-    g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT,
-                "--fabric %s: expected ranks of different nodes, that it connects, "
-                "found %u of one node: add --ranks-per-node or --disable-nvlink",
-                plan->command->live.fabric, job->ranks);
-    return false;
+    return error_false(error, LIVE_ERROR, LIVE_BAD_INPUT,
+                       "--fabric %s: expected ranks of different nodes, that it connects, found %u of one node: add "
+                       "--ranks-per-node or --disable-nvlink",
+                       plan->command->live.fabric, job->ranks);
 }
 
 static bool program_make(struct replay_plan *plan, GError **error)

@@ -112,9 +112,8 @@ static bool rank_check(struct replay_rank *r, uint32_t iteration, GError **error
     char text[256] = "";
     const uint32_t failed = kernel_rank_check(r->rank, text, sizeof text);
     if (!failed) return true;
-    g_set_error(error, LIVE_ERROR, LIVE_FAILED, "rank %u: step %u layer %u iteration %u: %u checks failed: %s",
-                r->bootstrap->rank, r->item->step, r->item->layer, iteration, failed, text);
-    return false;
+    return error_false(error, LIVE_ERROR, LIVE_FAILED, "rank %u: step %u layer %u iteration %u: %u checks failed: %s",
+                       r->bootstrap->rank, r->item->step, r->item->layer, iteration, failed, text);
 }
 
 /* Adds whom the phase that has just ended waited for. */

@@ -220,11 +220,9 @@ static bool step_iterate(struct replay_step *s, GError **error)
     if (!live_world_barrier(s->batch[0].world, error)) return false;
     if (!live_world_run(s->batch[0].world, worker, SCHEDULE_STREAMS_MAX, error)) return false;
     for (uint32_t b = 0; b < s->schedule->batches; b++)
-        if (live_world_failure(s->batch[b].world)[0]) {
-            g_set_error(error, LIVE_ERROR, LIVE_FAILED, "rank %u: %s", s->bootstrap->rank,
-                        live_world_failure(s->batch[b].world));
-            return false;
-        }
+        if (live_world_failure(s->batch[b].world)[0])
+            return error_false(error, LIVE_ERROR, LIVE_FAILED, "rank %u: %s", s->bootstrap->rank,
+                               live_world_failure(s->batch[b].world));
     return true;
 }
 
@@ -234,9 +232,8 @@ static bool step_check(const struct replay_step *s, uint32_t iteration, GError *
         char text[256] = "";
         const uint32_t failed = kernel_rank_check(s->batch[b].rank, text, sizeof text);
         if (!failed) continue;
-        g_set_error(error, LIVE_ERROR, LIVE_FAILED, "rank %u: batch %u iteration %u: %u checks failed: %s",
-                    s->bootstrap->rank, b, iteration, failed, text);
-        return false;
+        return error_false(error, LIVE_ERROR, LIVE_FAILED, "rank %u: batch %u iteration %u: %u checks failed: %s",
+                           s->bootstrap->rank, b, iteration, failed, text);
     }
     return true;
 }
@@ -302,8 +299,8 @@ static bool step_open(struct replay_step *s, GError **error)
     }
     live_command_note(plan->command, s->batch[0].world);
     if (live_world_one_clock(s->batch[0].world)) return true;
-    g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "--schedule: expected ranks of one host, whose clocks are one");
-    return false;
+    return error_false(error, LIVE_ERROR, LIVE_BAD_INPUT,
+                       "--schedule: expected ranks of one host, whose clocks are one");
 }
 
 static void step_close(struct replay_step *s)

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "sim/error.h"
 
 /* Whether a phase is of the call (which: "dispatch" or "combine"); of kernels that overlap, their span alone counts. */
 static bool phase_counts(const struct record *record, const char *phase, const char *which)
@@ -129,12 +130,10 @@ GString *collectivex_text(const struct record *record, GError **error)
     const double dispatch = call_us(record, "dispatch", "time_us_max"),
                  combine = call_us(record, "combine", "time_us_max");
     const char *tokens = record_get(record, "num-tokens");
-    if ((!isfinite(dispatch) && !isfinite(combine)) || !tokens || !g_ascii_isdigit(*tokens)) {
-        g_set_error(
+    if ((!isfinite(dispatch) && !isfinite(combine)) || !tokens || !g_ascii_isdigit(*tokens))
+        return error_null(
             error, RECORD_ERROR, RECORD_ERROR_OPTION,
             "--format collectivex: expected a record with dispatch or combine and one number of tokens, found none");
-        return NULL;
-    }
     GString *out =
         g_string_new("{\"version\": 1, \"record_type\": \"case-attempt\", \"generated_at\": null,\n  \"identity\": {");
     g_string_append_printf(out, "\"case_id\": \"eptwin-%s-%s-ep%s-t%s\", \"attempt_ordinal\": 1,\n    ",

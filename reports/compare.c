@@ -1,6 +1,7 @@
 /* compare.c - finds the rows that two records share and how far they are apart.
  * Knows nothing of files and of how the result is shown. */
 #include "reports/compare.h"
+#include "sim/error.h"
 #include "sim/ranges.h"
 
 #include <assert.h>
@@ -339,9 +340,8 @@ struct compare *compare_new(const struct record *a, const struct record *b, cons
     compare_phases_match(compare, options->by_rank);
     if (compare->rows->len > 0) return compare;
     compare_free(compare);
-    g_set_error(error, COMPARE_ERROR, COMPARE_ERROR_NOTHING,
-                "nothing to compare: no phase has a time or bandwidth in both records");
-    return NULL;
+    return error_null(error, COMPARE_ERROR, COMPARE_ERROR_NOTHING,
+                      "nothing to compare: no phase has a time or bandwidth in both records");
 }
 
 void compare_free(struct compare *compare)

@@ -186,8 +186,8 @@ static void compare_contradiction_append(const struct compare *compare, const st
     const double measured_us = isfinite(slowest_us) ? slowest_us : row->measured;
     if (*limit.bound && measured_us < limit.bound_us * 0.98)
         g_string_append_printf(out,
-                               "  The measurement is faster than the bound %s allows: what was measured is not "
-                               "what the cluster file describes.\n",
+                               "  The measurement is faster than the bound %s allows: what was measured is not what "
+                               "the cluster file describes.\n",
                                limit.bound);
 }
 
@@ -231,11 +231,10 @@ static void compare_diagnosis_append(const struct compare *compare, GString *out
 {
     const double slower = compare_slower(compare);
     if (slower < WORTH_A_DIAGNOSIS || !compare_record_predicted(compare->predicted) || compare_what_if(compare)) return;
-    g_string_append_printf(
-        out,
-        "Measured up to %.1f times as slow as predicted: what could explain it, eptwin diagnose says "
-        "of the measured record with --cluster FILE.\n",
-        slower);
+    g_string_append_printf(out,
+                           "Measured up to %.1f times as slow as predicted: what could explain it, eptwin diagnose "
+                           "says of the measured record with --cluster FILE.\n",
+                           slower);
 }
 
 /* "20.0 % too low"; nothing where it is right. */

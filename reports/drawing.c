@@ -392,8 +392,8 @@ static const char style[] =
     ".machine text.m{font-weight:700;fill:#b3271e}\n"
     ".machine line,.machine path{stroke:#9aa3b2;stroke-width:1.3;fill:none}\n"
     ".machine .m line,.machine .m path{stroke:#c2362b;stroke-width:3.2}\n"
-    ".machine line.cut{stroke:#7a4fb5;stroke-width:1.6;stroke-dasharray:6 5}.machine text.cut{fill:#7a4fb5;"
-    "font-size:12px}\n"
+    ".machine line.cut{stroke:#7a4fb5;stroke-width:1.6;stroke-dasharray:6 5}.machine "
+    "text.cut{fill:#7a4fb5;font-size:12px}\n"
     ".machine rect{stroke-width:1.3}\n"
     ".machine .switch rect{fill:#e3ecfb;stroke:#3566c8}.machine .node rect{fill:#f1f2f5;stroke:#667085}\n"
     ".machine .nic rect{fill:#fdeeda;stroke:#b9650f}.machine .pcie rect{fill:#eceef2;stroke:#667085}\n"
@@ -402,8 +402,8 @@ static const char style[] =
     "@media(prefers-color-scheme:dark){\n"
     ".machine rect.paper{fill:#1c2027}.machine text{fill:#e6e9ef}.machine text.w{fill:#a3acbd}\n"
     ".machine text.m{fill:#ff8a80}.machine line,.machine path{stroke:#6f798a}\n"
-    ".machine .m line,.machine .m path{stroke:#ff7b70}.machine line.cut{stroke:#b794e6}"
-    ".machine text.cut{fill:#b794e6}\n"
+    ".machine .m line,.machine .m path{stroke:#ff7b70}.machine line.cut{stroke:#b794e6}.machine "
+    "text.cut{fill:#b794e6}\n"
     ".machine .switch rect{fill:#22304d;stroke:#7aa2f7}.machine .node rect{fill:#2a2f38;stroke:#98a1b2}\n"
     ".machine .nic rect{fill:#43301a;stroke:#f0a04b}.machine .pcie rect{fill:#2a2f38;stroke:#98a1b2}\n"
     ".machine .gpu rect{fill:#1d3a2f;stroke:#55bd93}.machine .nvlink rect{fill:#34274a;stroke:#b794e6}\n"
@@ -412,10 +412,10 @@ static const char style[] =
 
 static void svg_open(const struct drawing *d, double height, GString *out)
 {
-    g_string_append_printf(out,
-                           "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"machine\" viewBox=\"0 0 %d %.0f\" "
-                           "role=\"img\">\n<title>",
-                           WIDTH, height);
+    g_string_append_printf(
+        out,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"machine\" viewBox=\"0 0 %d %.0f\" role=\"img\">\n<title>",
+        WIDTH, height);
     svg_escape_append(out, d->title);
     g_string_append(out, "</title>\n<desc>");
     svg_escape_append(out, d->description);

@@ -15,6 +15,7 @@
 
 #include "reports/fit.h"
 #include "reports/fit_puts.h"
+#include "sim/error.h"
 #include "sim/stats.h"
 
 enum fit_kind {
@@ -172,13 +173,11 @@ static bool fit_row_value(const struct fit_work *work, const struct record_row *
         if (strcmp(row->unit, units[i].unit) != 0) continue;
         *value = row->value * units[i].factor;
         if (*value >= 0) return true; /* not so for one that is not known */
-        g_set_error(error, FIT_ERROR, FIT_ERROR_ROW, "%s: %s,all,%s: expected a value of at least 0, found %s",
-                    work->path, row->phase, row->metric, row->text);
-        return false;
+        return error_false(error, FIT_ERROR, FIT_ERROR_ROW, "%s: %s,all,%s: expected a value of at least 0, found %s",
+                           work->path, row->phase, row->metric, row->text);
     }
-    g_set_error(error, FIT_ERROR, FIT_ERROR_ROW, "%s: %s,all,%s: expected the unit us, ns or ms, found '%s'",
-                work->path, row->phase, row->metric, row->unit);
-    return false;
+    return error_false(error, FIT_ERROR, FIT_ERROR_ROW, "%s: %s,all,%s: expected the unit us, ns or ms, found '%s'",
+                       work->path, row->phase, row->metric, row->unit);
 }
 
 static bool fit_header_count(const struct fit_work *work, const char *name, uint32_t least, double *value,
@@ -190,10 +189,9 @@ static bool fit_header_count(const struct fit_work *work, const char *name, uint
         *value = (double)count;
         return true;
     }
-    g_set_error(error, FIT_ERROR, FIT_ERROR_HEADER,
-                "%s: header %s: expected a whole number of at least %u, found '%.40s'", work->path, name, least,
-                text ? text : "");
-    return false;
+    return error_false(error, FIT_ERROR, FIT_ERROR_HEADER,
+                       "%s: header %s: expected a whole number of at least %u, found '%.40s'", work->path, name, least,
+                       text ? text : "");
 }
 
 /* The CPU time of one end, as a share of what a crowd's operation takes at all. */
@@ -284,9 +282,7 @@ static bool fit_interrupt(const struct fit_work *work, const struct fit_key *key
     *value = fit_puts_interrupt(&puts, fit_puts_doorbell(&puts), &count);
     if (count)
         g_string_append_printf(comment,
-                               ": the median of what %u of alone_us are more than puts without a "
-                               "doorbell take",
-                               count);
+                               ": the median of what %u of alone_us are more than puts without a doorbell take", count);
     else g_string_append(comment, ", none of them alone");
     return true;
 }
@@ -407,9 +403,8 @@ static bool fit_by_size_of(struct fit_work *work, const struct fit_key *key, dou
     if (cause) g_propagate_error(error, cause);
     else if (!done)
         g_set_error(error, FIT_ERROR, FIT_ERROR_ROW,
-                    "%s: %s,all,%s_BYTES: expected times above 0 of at least two sizes, found %u "
-                    "rows",
-                    work->path, place.phase, place.metric, count);
+                    "%s: %s,all,%s_BYTES: expected times above 0 of at least two sizes, found %u rows", work->path,
+                    place.phase, place.metric, count);
     return done;
 }
 
@@ -521,12 +516,11 @@ static bool fit_keys_take(struct fit_work *work, GError **error)
         const struct fit_key *key = &fit_keys[i];
         if (!fit_section_wanted(work->record, i)) continue;
         if (key->kind == FIT_LOOP && !fit_key_present(work->record, key)) continue;
-        if (!fit_key_present(work->record, key)) {
-            g_set_error(error, FIT_ERROR, FIT_ERROR_LACKS, "%s: lacks %s %s%s%s, which [%s] %s is made of", work->path,
-                        key->kind == FIT_COUNT ? "the header" : "rows", key->kind == FIT_COUNT ? "" : key->phase,
-                        key->kind == FIT_COUNT ? "" : ",all,", key->metric, key->section, key->name);
-            return false;
-        }
+        if (!fit_key_present(work->record, key))
+            return error_false(error, FIT_ERROR, FIT_ERROR_LACKS, "%s: lacks %s %s%s%s, which [%s] %s is made of",
+                               work->path, key->kind == FIT_COUNT ? "the header" : "rows",
+                               key->kind == FIT_COUNT ? "" : key->phase, key->kind == FIT_COUNT ? "" : ",all,",
+                               key->metric, key->section, key->name);
         if (!fit_key_take(work, i, error)) return false;
     }
     return true;
@@ -536,19 +530,16 @@ char *fit_cluster_text(const struct record *record, const char *path, const char
 {
     const char *kind = record_get(record, "kind"), *machine = record_get(record, "machine");
     const char *version = record_get(record, "version");
-    if (!kind || strcmp(kind, "measure") != 0) {
-        g_set_error(error, FIT_ERROR, FIT_ERROR_HEADER, "%s: header kind: expected measure, found '%.40s'", path,
-                    kind ? kind : "");
-        return NULL;
-    }
+    if (!kind || strcmp(kind, "measure") != 0)
+        return error_null(error, FIT_ERROR, FIT_ERROR_HEADER, "%s: header kind: expected measure, found '%.40s'", path,
+                          kind ? kind : "");
     struct fit_work work = { .record = record, .path = path, .file = g_key_file_new(), .doubts = doubts };
     g_key_file_set_string(work.file, "cluster", "name", name ? name : machine ? machine : "measured");
     char *text = NULL;
     if (fit_keys_take(&work, error)) {
-        g_autofree char *comment =
-            g_strdup_printf(" Made by eptwin fit from %s (version %s, machine %s).\n Every number is "
-                            "measured: measure again rather than edit.",
-                            path, version ? version : "unknown", machine ? machine : "unknown");
+        g_autofree char *comment = g_strdup_printf(" Made by eptwin fit from %s (version %s, machine %s).\n Every "
+                                                   "number is measured: measure again rather than edit.",
+                                                   path, version ? version : "unknown", machine ? machine : "unknown");
         g_key_file_set_comment(work.file, NULL, NULL, comment, NULL);
         text = g_key_file_to_data(work.file, NULL, NULL);
     }

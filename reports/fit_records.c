@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "sim/error.h"
 #include "sim/stats.h"
 
 /* It tells how long was measured, or what else the machine did, not what was measured. */
@@ -21,9 +22,9 @@ static bool fit_headers_match(const struct record *first, const char *first_path
     for (uint32_t i = 0; i < record_key_count(first); i++) {
         const char *key = record_key(first, i), *expected = record_get(first, key), *found = record_get(other, key);
         if (fit_key_may_differ(key) || g_strcmp0(expected, found) == 0) continue;
-        g_set_error(error, RECORD_ERROR, RECORD_ERROR_FORMAT, "%s: header %s: expected '%.40s' as in %s, found '%.40s'",
-                    path, key, expected, first_path, found ? found : "");
-        return false;
+        return error_false(error, RECORD_ERROR, RECORD_ERROR_FORMAT,
+                           "%s: header %s: expected '%.40s' as in %s, found '%.40s'", path, key, expected, first_path,
+                           found ? found : "");
     }
     return true;
 }
@@ -37,15 +38,13 @@ static bool fit_rows_match(const struct record *first, const char *first_path, c
         if (strcmp(a->phase, b->phase) == 0 && a->rank == b->rank && strcmp(a->metric, b->metric) == 0 &&
             strcmp(a->unit, b->unit) == 0)
             continue;
-        g_set_error(error, RECORD_ERROR, RECORD_ERROR_FORMAT,
-                    "%s: row %u: expected %s,%s (%s) as in %s, found %s,%s (%s)", path, i + 1, a->phase, a->metric,
-                    a->unit, first_path, b->phase, b->metric, b->unit);
-        return false;
+        return error_false(error, RECORD_ERROR, RECORD_ERROR_FORMAT,
+                           "%s: row %u: expected %s,%s (%s) as in %s, found %s,%s (%s)", path, i + 1, a->phase,
+                           a->metric, a->unit, first_path, b->phase, b->metric, b->unit);
     }
     if (count == others) return true;
-    g_set_error(error, RECORD_ERROR, RECORD_ERROR_FORMAT, "%s: expected %u rows as in %s, found %u", path, count,
-                first_path, others);
-    return false;
+    return error_false(error, RECORD_ERROR, RECORD_ERROR_FORMAT, "%s: expected %u rows as in %s, found %u", path, count,
+                       first_path, others);
 }
 
 /* The i-th row of all; for a row that is no number in some record, its text. */

@@ -18,6 +18,7 @@
 
 #include "reports/collectivex.h"
 #include "reports/whole_file.h"
+#include "sim/error.h"
 
 enum {
     RECORD_FILE_BYTES_MAX = 256 * 1024 * 1024,
@@ -134,9 +135,8 @@ bool record_kind_check(const struct record *record, const char *name, GError **e
     static const char *const kinds[] = { "simulate", "replay", "measure", "import", NULL };
     const char *kind = record_get(record, "kind");
     if (!kind || g_strv_contains(kinds, kind)) return true;
-    g_set_error(error, RECORD_ERROR, RECORD_ERROR_FORMAT,
-                "%s: header kind: expected simulate, replay, measure or import, found '%.40s'", name, kind);
-    return false;
+    return error_false(error, RECORD_ERROR, RECORD_ERROR_FORMAT,
+                       "%s: header kind: expected simulate, replay, measure or import, found '%.40s'", name, kind);
 }
 
 uint32_t record_key_count(const struct record *record) { return record->headers->len; }
@@ -368,9 +368,8 @@ static bool format_parse(const char *name, enum record_format most, enum record_
         *format = f;
         return true;
     }
-    g_set_error(error, RECORD_ERROR, RECORD_ERROR_OPTION, "--format: expected %s, found '%s'",
-                most == RECORD_JSON ? "csv or json" : "csv, json or collectivex", name);
-    return false;
+    return error_false(error, RECORD_ERROR, RECORD_ERROR_OPTION, "--format: expected %s, found '%s'",
+                       most == RECORD_JSON ? "csv or json" : "csv, json or collectivex", name);
 }
 
 bool record_format_parse(const char *name, enum record_format *format, GError **error)
@@ -563,11 +562,9 @@ static bool record_json_read(struct record *record, const char *source, const ch
 {
     json_error_t problem;
     json_t *root = json_loadb(text, size_bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &problem);
-    if (!root) {
-        g_set_error(error, RECORD_ERROR, RECORD_ERROR_FORMAT, "%s:%d: expected JSON: %s", source, problem.line,
-                    problem.text);
-        return false;
-    }
+    if (!root)
+        return error_false(error, RECORD_ERROR, RECORD_ERROR_FORMAT, "%s:%d: expected JSON: %s", source, problem.line,
+                           problem.text);
     const json_t *rows = json_object_get(root, "rows");
     char *wrong = NULL;
     if (json_object_size(root) != 2 || !json_is_array(rows))
@@ -590,9 +587,8 @@ static bool record_text_check(const char *source, const char *text, size_t size_
     if (g_utf8_validate(text, (gssize)size_bytes, &bad)) return true; /* a NUL ends it early: not valid */
     uint32_t line = 1;
     for (const char *c = text; c < bad; c++) line += *c == '\n';
-    g_set_error(error, RECORD_ERROR, RECORD_ERROR_FORMAT, "%s:%u: expected UTF-8 text, found byte 0x%02x", source, line,
-                (unsigned)(unsigned char)*bad);
-    return false;
+    return error_false(error, RECORD_ERROR, RECORD_ERROR_FORMAT, "%s:%u: expected UTF-8 text, found byte 0x%02x",
+                       source, line, (unsigned)(unsigned char)*bad);
 }
 
 struct record *record_parse(const char *source, const char *text, size_t size_bytes, GError **error)

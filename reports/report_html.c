@@ -346,11 +346,10 @@ static void html_spread(const GPtrArray *cases, GString *out)
     if (errors->len < 3) return;
     struct compare_spread spread;
     compare_spread_find((const double *)(void *)errors->data, errors->len, &spread);
-    g_string_append_printf(
-        out,
-        "<p>%u predicted mean times against measured ones: error %.1f %% in the median, %.1f %% at the "
-        "90th percentile, %.1f %% at worst; bias %+.1f %%.</p>\n",
-        spread.count, spread.median_pct, spread.p90_pct, spread.worst_pct, spread.bias_pct);
+    g_string_append_printf(out,
+                           "<p>%u predicted mean times against measured ones: error %.1f %% in the median, %.1f %% at "
+                           "the 90th percentile, %.1f %% at worst; bias %+.1f %%.</p>\n",
+                           spread.count, spread.median_pct, spread.p90_pct, spread.worst_pct, spread.bias_pct);
     report_plot_scatter(cases, out);
 }
 
@@ -433,8 +432,9 @@ static void html_results(const GPtrArray *cases, guint linked, GString *out)
                                                     : "error" };
     if (!columns.predicted) format[2] = format[4] = ' ';
     if (!columns.measured && !columns.second) format[3] = format[4] = ' ';
-    g_string_append(out, "<p class=\"note\">Times of the slowest rank; where a record does not tell it, the mean over "
-                         "ranks.</p>\n");
+    g_string_append(
+        out,
+        "<p class=\"note\">Times of the slowest rank; where a record does not tell it, the mean over ranks.</p>\n");
     report_html_table_begin(out, "All results", format, titles);
     for (guint i = 0; i < MIN(cases->len, (guint)HTML_ROWS_MAX); i++)
         results_case(g_ptr_array_index(cases, i), i + 1, i < linked, &columns, out);

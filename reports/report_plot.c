@@ -268,8 +268,7 @@ void report_plot_busy(const struct report_case *c, GString *out)
     if (phases->len > 0)
         report_figures_begin(
             out, "How busy each resource was",
-            "Share of the phase's time, the mean over ranks. One part can be far busier: the sentences "
-            "name it.");
+            "Share of the phase's time, the mean over ranks. One part can be far busier: the sentences name it.");
     for (guint p = 0; p < phases->len; p++) {
         const char *phase = g_ptr_array_index(phases, p);
         g_autoptr(GPtrArray) metrics = explaining_metrics(c, phase, "busy_", "_pct");

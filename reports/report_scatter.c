@@ -59,9 +59,9 @@ void report_plot_scatter(const GPtrArray *cases, GString *out)
     const double bottom = PLOT_TOP + SCATTER_SIZE;
     svg_scale_log(&x, PLOT_EDGE + 10, PLOT_EDGE + 10 + SCATTER_SIZE, least, most, 10);
     svg_scale_log(&y, bottom, PLOT_TOP, least, most, 10);
-    report_figures_begin(out, "Predicted against measured time",
-                         "On the line they agree; the dashed lines are 10 % off. A dot above it was predicted too "
-                         "long.");
+    report_figures_begin(
+        out, "Predicted against measured time",
+        "On the line they agree; the dashed lines are 10 % off. A dot above it was predicted too long.");
     report_figure_begin(out, NULL, bottom + PLOT_AXIS, "Dots: predicted against measured time of each phase");
     svg_axis_left(out, &y, x.pixel_from, x.pixel_to, "predicted, us");
     svg_axis_below(out, &x, PLOT_TOP, bottom, "measured, us");

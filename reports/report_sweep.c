@@ -403,10 +403,9 @@ static void fronts(const struct sweep_measure *m, GString *out)
     g_autoptr(GPtrArray) captions = g_ptr_array_new_with_free_func(g_free);
     works_gather(m->table, works, captions);
     g_autofree char *heading = g_strdup_printf("SMs against time of %s", m->name);
-    report_figures_begin_many(
-        out, heading,
-        "Each dot is a point. No point on the line is beaten by one with as few SMs: what is above it "
-        "wastes SMs or time. Where the line becomes flat, more SMs buy nothing.");
+    report_figures_begin_many(out, heading,
+                              "Each dot is a point. No point on the line is beaten by one with as few SMs: what is "
+                              "above it wastes SMs or time. Where the line becomes flat, more SMs buy nothing.");
     double most_sms = 0;
     g_autoptr(GPtrArray) values = sweep_table_values(m->table, sms);
     for (guint i = 0; i < values->len; i++) most_sms = fmax(most_sms, sweep_value_number(g_ptr_array_index(values, i)));

@@ -60,8 +60,7 @@ static void text_ranks(const struct report_case *c, GString *out)
                 const struct report_sample *first = &g_array_index(samples, struct report_sample, 0);
                 const struct report_sample *last = &first[samples->len - 1];
                 g_string_append_printf(out,
-                                       "%s, %s: %u ranks from %.4g us (rank %d) to %.4g us (rank %d), median "
-                                       "%.4g us\n",
+                                       "%s, %s: %u ranks from %.4g us (rank %d) to %.4g us (rank %d), median %.4g us\n",
                                        phase, c->series[s].name, samples->len, first->value, first->rank, last->value,
                                        last->rank, report_samples_median(samples));
                 any = true;

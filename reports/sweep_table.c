@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "reports/record.h"
+#include "sim/error.h"
 
 static const char first_line[] = "# kind: sweep\n";
 
@@ -95,9 +96,8 @@ static bool columns_read(struct sweep_table *table, char **title, struct columns
         for (int i = 1; i < c->phase; i++) g_ptr_array_add(table->names, g_strdup(title[i]));
         return true;
     }
-    g_set_error(error, RECORD_ERROR, RECORD_ERROR_FORMAT, "%s: expected the columns of a sweep, found others",
-                table->source);
-    return false;
+    return error_false(error, RECORD_ERROR, RECORD_ERROR_FORMAT, "%s: expected the columns of a sweep, found others",
+                       table->source);
 }
 
 static double cell_number(const char *cell)

@@ -26,9 +26,8 @@ bool whole_file_write(const char *path, const char *text, size_t size_bytes, GEr
 
 static bool size_refuse(const char *name, size_t size_max, GError **error)
 {
-    g_set_error(error, WHOLE_FILE_ERROR, WHOLE_FILE_ERROR_SIZE, "%s: longer than the limit of %zu bytes", name,
-                size_max);
-    return false;
+    return error_false(error, WHOLE_FILE_ERROR, WHOLE_FILE_ERROR_SIZE, "%s: longer than the limit of %zu bytes", name,
+                       size_max);
 }
 
 /* ---- zstd ---- */
@@ -50,10 +49,9 @@ static size_t plain_max(const GByteArray *from, size_t size_max)
 
 static bool bomb_refuse(const char *name, const GByteArray *from, size_t plain_bytes, GError **error)
 {
-    g_set_error(error, WHOLE_FILE_ERROR, WHOLE_FILE_ERROR_SIZE,
-                "%s: expected decompressed data of at most %d times the file's %u bytes, found %zu or more", name,
-                PLAIN_TIMES_MAX, from->len, plain_bytes);
-    return false;
+    return error_false(error, WHOLE_FILE_ERROR, WHOLE_FILE_ERROR_SIZE,
+                       "%s: expected decompressed data of at most %d times the file's %u bytes, found %zu or more",
+                       name, PLAIN_TIMES_MAX, from->len, plain_bytes);
 }
 
 /* False and *error where they are damaged or too much. */
@@ -82,11 +80,10 @@ static bool values_check(const char *name, const GByteArray *from, const GByteAr
     const uint64_t values = text_json_values((const char *)plain->data, plain->len);
     const uint64_t most = VALUES_FREE + (uint64_t)VALUES_TIMES_MAX * from->len;
     if (values <= most) return true;
-    g_set_error(error, WHOLE_FILE_ERROR, WHOLE_FILE_ERROR_SIZE,
-                "%s: expected at most %" G_GUINT64_FORMAT
-                " values of JSON in %u compressed bytes, found %" G_GUINT64_FORMAT,
-                name, most, from->len, values);
-    return false;
+    return error_false(error, WHOLE_FILE_ERROR, WHOLE_FILE_ERROR_SIZE,
+                       "%s: expected at most %" G_GUINT64_FORMAT
+                       " values of JSON in %u compressed bytes, found %" G_GUINT64_FORMAT,
+                       name, most, from->len, values);
 }
 
 /* Takes bytes, and returns what they stand for; NULL and *error where that cannot be had. */
@@ -109,10 +106,8 @@ char *whole_file_read(const char *path, size_t size_max, size_t *size_bytes, GEr
     const bool standard = strcmp(path, "-") == 0;
     const char *name = standard ? "standard input" : path;
     FILE *stream = standard ? stdin : fopen(path, "r");
-    if (!stream) {
-        g_set_error(error, WHOLE_FILE_ERROR, WHOLE_FILE_ERROR_IO, "%s: cannot open: %s", name, g_strerror(errno));
-        return NULL;
-    }
+    if (!stream)
+        return error_null(error, WHOLE_FILE_ERROR, WHOLE_FILE_ERROR_IO, "%s: cannot open: %s", name, g_strerror(errno));
     GByteArray *all = g_byte_array_new();
     guint8 part[PART_BYTES];
     size_t count;

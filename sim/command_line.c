@@ -224,9 +224,8 @@ static bool argument_check(const struct command_line *line, const char *text, GE
         for (const GOptionEntry *e = t->entries; e->long_name; e++) {
             if (strcmp(e->long_name, name) != 0) continue;
             if (e->arg != G_OPTION_ARG_NONE && !(e->flags & G_OPTION_FLAG_NO_ARG)) return true;
-            g_set_error(error, COMMAND_LINE_ERROR, COMMAND_LINE_ERROR_OPTION, "--%s: expected no value, found '%s'",
-                        name, equals + 1);
-            return false;
+            return error_false(error, COMMAND_LINE_ERROR, COMMAND_LINE_ERROR_OPTION,
+                               "--%s: expected no value, found '%s'", name, equals + 1);
         }
     return true;
 }
@@ -255,10 +254,9 @@ bool command_line_parse(const struct command_line *line, int argc, char **argv, 
         error_put(line, glib, error);
         return false;
     }
-    if (rest && *rest && !words) {
-        g_set_error(error, COMMAND_LINE_ERROR, COMMAND_LINE_ERROR_OPTION, "expected options only, found '%s'", *rest);
-        return false;
-    }
+    if (rest && *rest && !words)
+        return error_false(error, COMMAND_LINE_ERROR, COMMAND_LINE_ERROR_OPTION, "expected options only, found '%s'",
+                           *rest);
     if (words) *words = rest ? g_steal_pointer(&rest) : g_new0(char *, 1);
     return true;
 }

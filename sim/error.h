@@ -8,6 +8,7 @@
 #define SIM_ERROR_H
 
 #include <glib.h>
+#include <stdbool.h>
 #include "sim/command.h"
 
 enum { ERROR_RUN = 1000 };
@@ -16,5 +17,9 @@ static inline int error_status(const GError *error)
 {
     return error->code >= ERROR_RUN ? EXIT_RUN_FAILED : EXIT_BAD_INPUT;
 }
+
+/* g_set_error() as the last word of a function: the caller's answer is false, or NULL. */
+#define error_false(...) (g_set_error(__VA_ARGS__), false)
+#define error_null(...)  (g_set_error(__VA_ARGS__), NULL)
 
 #endif

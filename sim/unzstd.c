@@ -2,6 +2,7 @@
 #include "sim/unzstd.h"
 
 #include <zstd.h>
+#include "sim/error.h"
 
 struct unzstd {
     struct unzstd_source source;
@@ -49,10 +50,9 @@ void unzstd_rewind(struct unzstd *u)
 
 static bool refuse(const struct unzstd *u, const char *expected, const char *found, GError **error)
 {
-    g_set_error(error, u->source.domain, u->source.code,
-                "%s: compressed offset %" G_GUINT64_FORMAT ": expected %s, found %s", u->source.name,
-                u->offset - u->in.size + u->in.pos, expected, found);
-    return false;
+    return error_false(error, u->source.domain, u->source.code,
+                       "%s: compressed offset %" G_GUINT64_FORMAT ": expected %s, found %s", u->source.name,
+                       u->offset - u->in.size + u->in.pos, expected, found);
 }
 
 /* Loads the next compressed bytes; *ended where there are none. */

@@ -160,8 +160,8 @@ static void bench_random_access(double gigabytes)
         routing_free(&routing);
     }
     trace_close(trace);
-    printf("ept        random    %8.2f ms to open and read one (step, layer) of %u in %.2f GB; then median "
-           "%.2f ms, p99 %.2f ms\n",
+    printf("ept        random    %8.2f ms to open and read one (step, layer) of %u in %.2f GB; then median %.2f ms, "
+           "p99 %.2f ms\n",
            stats_median(first, RUNS), steps * LAYERS, file_bytes(path) / 1e9, stats_median(ms, ACCESSES),
            stats_percentile(ms, ACCESSES, 99));
     remove(path);

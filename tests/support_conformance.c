@@ -74,9 +74,7 @@ static uint8_t pattern_byte(uint64_t pattern, uint64_t i)
 static void program_fail(struct program *p, const struct op *op, const char *what, uint64_t expected, uint64_t found)
 {
     if (p->why[0]) return;
-    snprintf(p->why, sizeof p->why,
-             "rank %u worker %u op %u (peer %u queue %u): %s: "
-             "expected %llu, found %llu",
+    snprintf(p->why, sizeof p->why, "rank %u worker %u op %u (peer %u queue %u): %s: expected %llu, found %llu",
              p->worker.fabric->rank, p->worker.index, p->at, op->peer, op->queue, what, (unsigned long long)expected,
              (unsigned long long)found);
 }

@@ -454,9 +454,9 @@ static void test_wrong_secret(void)
     other.secret = (struct bootstrap_secret){ "open barley", 11 };
     char *const text = run_pair(&root, &other, statuses);
     char *const expected = g_strdup_printf("[1: rank 1 and rank 0 at %s do not have the same secret]", root.root);
-    char *const refusal = g_strdup_printf("[0: rank 1 did not join at %s within 1000 ms; refused without the right "
-                                          "secret: 1, the last 127.0.0.1:",
-                                          root.root);
+    char *const refusal = g_strdup_printf(
+        "[0: rank 1 did not join at %s within 1000 ms; refused without the right secret: 1, the last 127.0.0.1:",
+        root.root);
 
     CU_ASSERT_EQUAL(statuses[0], 1);
     CU_ASSERT_EQUAL(statuses[1], 2);

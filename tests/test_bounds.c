@@ -172,8 +172,8 @@ static void machine_draw(struct rng *rng, GString *text)
                                 "gh200-alps-host", "mi300x-cx7"));
     if (rng_below(rng, 3) == 0)
         g_string_append_printf(text,
-                               " set:network.topology=leaf-spine set:network.nodes-per-leaf=1 "
-                               "set:network.routing=%s set:network.oversubscription=%s",
+                               " set:network.topology=leaf-spine set:network.nodes-per-leaf=1 set:network.routing=%s "
+                               "set:network.oversubscription=%s",
                                PICK(rng, "ecmp", "adaptive", "static"), PICK(rng, "1:1", "2:1", "4:1"));
     if (rng_below(rng, 4) == 0) g_string_append(text, " set:node.pcie-rate=20GB/s");
     if (rng_below(rng, 4) == 0) g_string_append(text, " set:nic.gpus-per-nic=2");

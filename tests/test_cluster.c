@@ -381,8 +381,8 @@ static void test_bad_curves(void)
     char **parts = g_strsplit(host_text, "put = 200 ns at 0 B,450 ns at 1 KB , 450 ns at 2 KB, 2.2 us at 9000 B", 2);
     for (size_t i = 0; i < G_N_ELEMENTS(bad); i++) {
         g_autofree char *text = g_strconcat(parts[0], "put = ", bad[i], parts[1], NULL);
-        g_autofree char *message = g_strdup_printf("FILE:%u: [host] put: expected times, not falling, at rising "
-                                                   "sizes such as \"27 us at 1024 B, 130 us at 14336 B\", found \"%s\"",
+        g_autofree char *message = g_strdup_printf("FILE:%u: [host] put: expected times, not falling, at rising sizes "
+                                                   "such as \"27 us at 1024 B, 130 us at 14336 B\", found \"%s\"",
                                                    line_of(text, "put ="), bad[i]);
         CU_ASSERT(refused(text, message));
     }

@@ -118,8 +118,8 @@ static void test_refusals(void)
     struct compare_options options = { 0 };
     GError *error = NULL;
     CU_ASSERT_PTR_NULL(compare_new(p, m, &options, &error));
-    CU_ASSERT_STRING_EQUAL(error->message, "the records are of different cases (num-tokens: 128 against 64; "
-                                           "num-topk: none against 8); --force compares them nevertheless");
+    CU_ASSERT_STRING_EQUAL(error->message, "the records are of different cases (num-tokens: 128 against 64; num-topk: "
+                                           "none against 8); --force compares them nevertheless");
     g_clear_error(&error);
     options.force = true;
     struct compare *compare = compare_new(p, m, &options, &error);
@@ -205,10 +205,9 @@ static void test_what_if(void)
     CU_ASSERT_TRUE(compare_what_if(compare));
     compare_verdict_append(compare, words);
     compare_difference_append(compare, words);
-    CU_ASSERT_STRING_EQUAL(words->str,
-                           "The second is 1.67 times faster: dispatch and combine take 500.0 us in the first and "
-                           "300.0 us in the second (slowest rank).\n"
-                           "They differ in placement: none against eplb:64.\n");
+    CU_ASSERT_STRING_EQUAL(words->str, "The second is 1.67 times faster: dispatch and combine take 500.0 us in the "
+                                       "first and 300.0 us in the second (slowest rank).\n"
+                                       "They differ in placement: none against eplb:64.\n");
     g_string_truncate(words, 0);
     compare_words_append(compare, words);
     CU_ASSERT_PTR_NOT_NULL(strstr(words->str, "by nic_rx; the second by nic_tx: the bound has moved.\n"));
@@ -331,9 +330,9 @@ static void test_slowest(void)
     CU_ASSERT_PTR_NULL(compare_headline(compare, "layout"));
     GString *words = g_string_new(NULL);
     compare_words_append(compare, words);
-    CU_ASSERT_PTR_NOT_NULL(strstr(words->str,
-                                  "dispatch: predicted 120.0 us, measured 150.0 us (slowest rank), 20.0 % too "
-                                  "low.\ncombine: predicted 200.0 us, measured 200.0 us (mean over ranks).\n"));
+    CU_ASSERT_PTR_NOT_NULL(
+        strstr(words->str, "dispatch: predicted 120.0 us, measured 150.0 us (slowest rank), 20.0 % too low.\ncombine: "
+                           "predicted 200.0 us, measured 200.0 us (mean over ranks).\n"));
     g_string_free(words, TRUE);
     compare_free(compare);
     record_set(p, "layers", "0:3");

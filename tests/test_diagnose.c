@@ -139,8 +139,8 @@ static void test_nothing_wrong(void)
 static void test_waits(void)
 {
     static const char *const metrics[] = { "awaited_max_pct", "awaited_min_pct", "waiting_max_pct", "waiting_min_pct" };
-    g_autoptr(GString) text = g_string_new("num-ranks,ranks-per-node,num-tokens,hidden,num-experts,num-topk,slow,phase,"
-                                           "metric,measured_us,measured_pct\n");
+    g_autoptr(GString) text = g_string_new(
+        "num-ranks,ranks-per-node,num-tokens,hidden,num-experts,num-topk,slow,phase,metric,measured_us,measured_pct\n");
     for (int phase = 0; phase < 2; phase++) {
         const char *name = phase ? "combine" : "dispatch";
         g_string_append_printf(text, "8,4,64,2048,16,4,5:4x,%s,,1,\n", name);
@@ -201,9 +201,8 @@ static void test_baseline(void)
 static void test_baseline_rows(void)
 {
     struct validate_table *table = table_new();
-    struct validate_table *sound =
-        table_of("kernel,num-ranks,ranks-per-node,num-tokens,hidden,num-experts,num-topk,phase,"
-                 "measured_us\nll,8,4,64,2048,16,4,dispatch,100\n");
+    struct validate_table *sound = table_of("kernel,num-ranks,ranks-per-node,num-tokens,hidden,num-experts,num-topk,"
+                                            "phase,measured_us\nll,8,4,64,2048,16,4,dispatch,100\n");
     struct validate_table *other = table_of("kernel,num-ranks,phase,measured_us\nll,4,dispatch,100\n");
     measure_with(table, NULL);
     struct diagnosis *d = diagnose_run(table, &(struct diagnose_how){ .workers = 2, .baseline = sound }, NULL);

@@ -414,8 +414,7 @@ static void test_cluster_puts(void)
                                          { 400, 90, 90, 110, 0 },
                                          { 500, 80, 80, 100, 0 } };
     assert_puts(falling, 5, "20 us",
-                "16 us at 100 B, 16 us at 200 B, 16 us at 300 B, 42.5 us at 400 B, "
-                "42.5 us at 500 B");
+                "16 us at 100 B, 16 us at 200 B, 16 us at 300 B, 42.5 us at 400 B, 42.5 us at 500 B");
     static const double chained[][5] = {
         { 100, 40, 34, 60, 0 }, { 200, 60, 54, 80, 0 }, { 400, 99, 30, 119, 0 }, { 600, 140, 150, 160, 0 }
     }; /* doorbells of 8, 8, 92 and -13 us */
@@ -533,8 +532,8 @@ static void test_cluster_refusals(void)
     assert_refused(record, "m.csv: step,all,time_us: expected the unit us, ns or ms, found 'h'");
     record = record_plant();
     record_add(record, "copy_x99", RECORD_ALL, "cpu_us_4096", 1, "us");
-    assert_refused(record, "m.csv: copy_x99,all,cpu_us_BYTES: expected times above 0 of at least two sizes, found "
-                           "1 rows");
+    assert_refused(record,
+                   "m.csv: copy_x99,all,cpu_us_BYTES: expected times above 0 of at least two sizes, found 1 rows");
     record = record_plant();
     record_add(record, "scan_x9", RECORD_ALL, "cpu_us_4096", NAN, "us");
     assert_refused(record, "m.csv: scan_x9,all,cpu_us_4096: expected a value of at least 0, found nan");

@@ -99,11 +99,11 @@ static void tuning_dialects(void)
         { "[tuning] Best combine: SMs 24, NVL chunk 15: 399.63 GB/s (NVL), t: 775.61 us", 775.61, NAN, NAN, 399.63, 1 },
         { "[tuning] Best dispatch (FP8): SMs 24, NVL chunk 8, 326.56 GB/s (NVL)", NAN, NAN, NAN, 326.56, 1 },
         { "[tuning] Best dispatch (BF16): SMs 20, NVL chunk 8, 300.00 GB/s (NVL) t=0.5ms", 500, NAN, NAN, 300, 1 },
-        { "[tuning] Best dispatch (FP8): SMs 24, NVL chunk 24, RDMA chunk 8: 437 + 2412 us, 50.08 GB/s (RDMA), "
-          "99.93 GB/s (NVL)",
+        { "[tuning] Best dispatch (FP8): SMs 24, NVL chunk 24, RDMA chunk 8: 437 + 2412 us, 50.08 GB/s (RDMA), 99.93 "
+          "GB/s (NVL)",
           2412, 437, 50.08, 99.93, 2 },
-        { "[tuning] Best combine: SMs 24, NVL chunk 2, RDMA chunk 8, 570.70 + 4566.00 us, 51.31 GB/s (RDMA), "
-          "102.37 GB/s (NVL)",
+        { "[tuning] Best combine: SMs 24, NVL chunk 2, RDMA chunk 8, 570.70 + 4566.00 us, 51.31 GB/s (RDMA), 102.37 "
+          "GB/s (NVL)",
           4566, 570.7, 51.31, 102.37, 2 },
         { "[tuning] Best combine: SMs 24, NVL chunk 2, RDMA chunk 20: 44.37 GB/s (RDMA), 145.16 GB/s (NVL)", NAN, NAN,
           44.37, 145.16, 1 },
@@ -199,10 +199,9 @@ static void perftest_units(void)
         { "0.100000", 11024.71, NAN },         /* neither */
     };
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
-        char *text =
-            g_strdup_printf("{\"test_info\": {\"test\": \"RDMA_Write_BW_Test\"}, \"results\": {\"MsgSize\": 65536, "
-                            "\"BW_peak\": 0.00, \"BW_average\": %.2f, \"MsgRate\": %s}}",
-                            cases[i].average, cases[i].rate);
+        char *text = g_strdup_printf("{\"test_info\": {\"test\": \"RDMA_Write_BW_Test\"}, \"results\": {\"MsgSize\": "
+                                     "65536, \"BW_peak\": 0.00, \"BW_average\": %.2f, \"MsgRate\": %s}}",
+                                     cases[i].average, cases[i].rate);
         struct import_log *log = log_of(text);
         g_free(text);
         CU_ASSERT_EQUAL(log->rows->len, isnan(cases[i].gbs) ? 0 : 1);

@@ -114,9 +114,8 @@ static void test_bad(void)
     static const struct {
         const char *text, *message;
     } bad[] = {
-        { "LL_CAST load 1 @ a:1",
-          "sheet:1: expected a site of `eptwin kernel show`, library, source, commit or compiler, "
-          "found \"LL_CAST load 1 @ a:1\"" },
+        { "LL_CAST load 1 @ a:1", "sheet:1: expected a site of `eptwin kernel show`, library, source, commit or "
+                                  "compiler, found \"LL_CAST load 1 @ a:1\"" },
         { "\nLL_CAST_ROW\n", "sheet:2: expected a word of `eptwin kernel words`, found \"\"" },
         { "LL_CAST_ROW jump 1 @ a:1", "sheet:1: expected a word of `eptwin kernel words`, found \"jump 1 @ a:1\"" },
         { "LL_CAST_ROW load 1", "sheet:1: expected \",\" and a word, or \"@ file:line\", found \"\"" },

@@ -323,12 +323,10 @@ static void test_nccl(void)
         "<system version=\"1\"><cpu numaid=\"1\">\n"
         "<pci busid=\"0000:16:00.0\" class=\"0x060400\" link_speed=\"2.5 GT/s PCIe\" link_width=\"1\">\n"
         "<pci busid=\"0000:18:00.0\" class=\"0x030200\" vendor=\"0x10de\" device=\"0x2335\" link_speed=\"32.0 GT/s "
-        "PCIe\" "
-        "link_width=\"16\"><gpu dev=\"0\" sm=\"90\"><nvlink target=\"a\" count=\"10\"/><nvlink target=\"b\" "
+        "PCIe\" link_width=\"16\"><gpu dev=\"0\" sm=\"90\"><nvlink target=\"a\" count=\"10\"/><nvlink target=\"b\" "
         "count=\"8\"/></gpu></pci>\n"
         "<pci busid=\"0000:19:00.0\" class=\"0x020000\" vendor=\"0x15b3\" device=\"0x1021\" link_speed=\"32.0 GT/s "
-        "PCIe\" "
-        "link_width=\"0\"><nic><net name=\"mlx5_bond_0\" speed=\"400000\"/></nic></pci></pci></cpu></system>\n";
+        "PCIe\" link_width=\"0\"><nic><net name=\"mlx5_bond_0\" speed=\"400000\"/></nic></pci></pci></cpu></system>\n";
     g_autoptr(GError) error = NULL;
     struct probe_host *host = probe_nccl_parse(xml, sizeof xml - 1, "t", &error);
     CU_ASSERT_PTR_NOT_NULL_FATAL(host);
@@ -393,8 +391,8 @@ static void test_ibnet(void)
     CU_ASSERT_DOUBLE_EQUAL(probe_ibnet_oversubscription(net), 2, 1e-9);
     probe_ibnet_free(net);
     CU_ASSERT_PTR_NULL(probe_ibnet_parse("Switch 4 \"S-1\"\n[1] \"H-1\"[1] # 4xFAST\n", "t", &rate));
-    CU_ASSERT_STRING_EQUAL(rate->message, "t:2: expected [PORT] \"H-... or S-...\"[PORT] # ... 4xRATE, found "
-                                          "'[1] \"H-1\"[1] # 4xFAST'");
+    CU_ASSERT_STRING_EQUAL(
+        rate->message, "t:2: expected [PORT] \"H-... or S-...\"[PORT] # ... 4xRATE, found '[1] \"H-1\"[1] # 4xFAST'");
     CU_ASSERT_EQUAL(probe_ib_rate("4xHDR"), 200000000000u);
     CU_ASSERT_EQUAL(probe_ib_rate("4xABC"), 0);
 }

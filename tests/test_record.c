@@ -89,12 +89,11 @@ static void test_layout(void)
                                 "dispatch,all,bottleneck,\"nic_tx, \"\"left\"\"\",\n");
     CU_ASSERT_STRING_EQUAL(
         json, "{\n\"header\": {\n  \"kind\": \"replay\",\n  \"seed\": \"3\"\n},\n\"rows\": [\n"
-              "  {\"phase\": \"dispatch\", \"rank\": \"all\", \"metric\": \"time_us\", \"value\": 163.25, "
-              "\"unit\": \"us\"},\n"
-              "  {\"phase\": \"dispatch\", \"rank\": 7, \"metric\": \"time_us\", \"value\": null, \"unit\": "
+              "  {\"phase\": \"dispatch\", \"rank\": \"all\", \"metric\": \"time_us\", \"value\": 163.25, \"unit\": "
               "\"us\"},\n"
-              "  {\"phase\": \"dispatch\", \"rank\": \"all\", \"metric\": \"bottleneck\", "
-              "\"value\": \"nic_tx, \\\"left\\\"\", \"unit\": \"\"}\n]\n}\n");
+              "  {\"phase\": \"dispatch\", \"rank\": 7, \"metric\": \"time_us\", \"value\": null, \"unit\": \"us\"},\n"
+              "  {\"phase\": \"dispatch\", \"rank\": \"all\", \"metric\": \"bottleneck\", \"value\": \"nic_tx, "
+              "\\\"left\\\"\", \"unit\": \"\"}\n]\n}\n");
     assert_round_trips(record);
     g_free(csv);
     g_free(json);
@@ -181,8 +180,7 @@ static void test_words(void)
 
 static void test_accepted_variants(void)
 {
-    struct record *record = parsed("\xef\xbb\xbf# "
-                                   "kind:measure\r\n#empty:\r\n\r\nphase,rank,metric,value,unit\r\n"
+    struct record *record = parsed("\xef\xbb\xbf# kind:measure\r\n#empty:\r\n\r\nphase,rank,metric,value,unit\r\n"
                                    "\"put\", all ,time_us,1.50,us\r\n\r\nput,0,bottleneck,cpu,");
     CU_ASSERT_STRING_EQUAL(record_get(record, "kind"), "measure");
     CU_ASSERT_STRING_EQUAL(record_get(record, "empty"), "");
@@ -191,10 +189,8 @@ static void test_accepted_variants(void)
     CU_ASSERT_EQUAL(record_row(record, 0)->value, 1.5);
     CU_ASSERT_STRING_EQUAL(record_row(record, 1)->text, "cpu");
     record_free(record);
-    record = parsed(
-        " "
-        "{\"rows\":[{\"unit\":\"\",\"value\":-1e2,\"metric\":\"m\",\"rank\":3,\"phase\":\"\\u00e9\\ud83d\\ude00\"}],"
-        "\"header\":{\"a\":\"b\"}} \n");
+    record = parsed(" {\"rows\":[{\"unit\":\"\",\"value\":-1e2,\"metric\":\"m\",\"rank\":3,\"phase\":"
+                    "\"\\u00e9\\ud83d\\ude00\"}],\"header\":{\"a\":\"b\"}} \n");
     CU_ASSERT_STRING_EQUAL(record_row(record, 0)->phase, "\xc3\xa9\xf0\x9f\x98\x80");
     CU_ASSERT_EQUAL(record_row(record, 0)->value, -100);
     record_free(record);
@@ -235,8 +231,8 @@ static const struct bad {
     { "{\"header\":{\"a\":1},\"rows\":[]}", "test: header: a: expected a string" },
     { "{\"header\":{\" a\":\"\"},\"rows\":[]}", "test: header: expected a key, found ' a'" },
     { "{\"header\":{\"a\":\"\\ud800\"}}", "test:1: expected JSON: invalid Unicode '\\uD800' near '\"\\ud800\"'" },
-    { "{\"header\":{\"a\":\"\\u0000\"}}", "test:1: expected JSON: \\u0000 is not allowed without JSON_ALLOW_NUL near "
-                                          "'\"\\u0000\"'" },
+    { "{\"header\":{\"a\":\"\\u0000\"}}",
+      "test:1: expected JSON: \\u0000 is not allowed without JSON_ALLOW_NUL near '\"\\u0000\"'" },
     { "{\"header\":{},\"rows\":[{\"phase\":\"d\"}]}",
       "test: rows[0]: expected an object of phase,rank,metric,value,unit" },
     { "{\"header\":{},\"rows\":[1]}", "test: rows[0]: expected an object of phase,rank,metric,value,unit" },
@@ -302,8 +298,7 @@ static void test_damage(void)
     static const char *const texts[] = {
         "# kind: simulate\n# seed: "
         "1\nphase,rank,metric,value,unit\ndispatch,all,time_us,1.5e1,us\nd,3,b,\"a,\"\"b\",\n",
-        "{\"header\": {\"k\": \"v\\u00e9\\n\"}, \"rows\": [{\"phase\": \"d\", \"rank\": \"all\", "
-        "\"metric\": \"m\", "
+        "{\"header\": {\"k\": \"v\\u00e9\\n\"}, \"rows\": [{\"phase\": \"d\", \"rank\": \"all\", \"metric\": \"m\", "
         "\"value\": -1.5e1, \"unit\": \"us\"}]}\n"
     };
     for (int t = 0; t < 2; t++) {

@@ -163,17 +163,13 @@ static void test_schema_refuses(void)
         "{\"header\": {\"kind\": \"guess\", \"version\": \"1\"}, \"rows\": []}",
         "{\"header\": {\"kind\": \"simulate\", \"version\": \"1\", \"x\": 3}, \"rows\": []}",
         "{\"header\": {\"kind\": \"simulate\", \"version\": \"1\"}, \"rows\": [{\"phase\": \"d\", \"rank\": -2, "
-        "\"metric\": \"m\", "
-        "\"value\": 1, \"unit\": \"us\"}]}",
+        "\"metric\": \"m\", \"value\": 1, \"unit\": \"us\"}]}",
         "{\"header\": {\"kind\": \"simulate\", \"version\": \"1\"}, \"rows\": [{\"phase\": \"\", \"rank\": 1, "
-        "\"metric\": \"m\", "
-        "\"value\": 1, \"unit\": \"us\"}]}",
+        "\"metric\": \"m\", \"value\": 1, \"unit\": \"us\"}]}",
         "{\"header\": {\"kind\": \"simulate\", \"version\": \"1\"}, \"rows\": [{\"phase\": \"d\", \"rank\": 1, "
-        "\"metric\": \"m\", "
-        "\"value\": true, \"unit\": \"us\"}]}",
+        "\"metric\": \"m\", \"value\": true, \"unit\": \"us\"}]}",
         "{\"header\": {\"kind\": \"simulate\", \"version\": \"1\"}, \"rows\": [{\"phase\": \"d\", \"rank\": 1, "
-        "\"metric\": \"m\", "
-        "\"value\": 1, \"unit\": \"us\", \"more\": 1}]}",
+        "\"metric\": \"m\", \"value\": 1, \"unit\": \"us\", \"more\": 1}]}",
     };
     json_t *schema = schema_load();
     for (size_t i = 0; i < G_N_ELEMENTS(bad); i++) {

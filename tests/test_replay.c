@@ -130,9 +130,8 @@ static void test_agree_long(void)
         plans[rank].case_options.traffic = g_strdup(matrix->str);
         if (rank == 1) plans[rank].case_options.traffic[matrix->len - 1] = '5';
     }
-    expect_agreement(plans,
-                     "traffic: expected the same on all ranks, found 4|4|4|4|4|4|4|4|4|4|4|4|4|4|4|4|4|4|4|4|... "
-                     "(10001 characters, SHA-256 ");
+    expect_agreement(plans, "traffic: expected the same on all ranks, found "
+                            "4|4|4|4|4|4|4|4|4|4|4|4|4|4|4|4|4|4|4|4|... (10001 characters, SHA-256 ");
     plans_make(plans);
     for (uint32_t rank = 0; rank < RANKS; rank++) plans[rank].case_options.traffic = g_strdup(matrix->str);
     plans[2].plan.warmup = 2;

@@ -328,9 +328,8 @@ static void test_two_predictions(void)
     }
     GString *html = page_of(records, paths, 2);
     parsed(html->str);
-    CU_ASSERT_PTR_NOT_NULL(strstr(html->str,
-                                  "<h2 class=\"verdict\">The second is 1.50 times faster: dispatch and combine "
-                                  "take"));
+    CU_ASSERT_PTR_NOT_NULL(
+        strstr(html->str, "<h2 class=\"verdict\">The second is 1.50 times faster: dispatch and combine take"));
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "8x400G / rail")); /* a name, not a file */
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "<b>They differ in placement</b>: identity against greedy."));
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "dispatch, second: slowest rank 350.0 us, mean over ranks 200.0 us"));

@@ -60,10 +60,10 @@ static void test_nets_refused(void)
     g_autofree char *more = g_strconcat(dense, ",\"num_experts\":4,\"num_experts_per_tok\":5}", NULL);
     g_autofree char *without = g_strconcat(dense, "}", NULL);
     g_autofree char *word = g_strconcat(dense, ",\"num_experts\":\"many\",\"num_experts_per_tok\":5}", NULL);
-    g_autofree char *heads = g_strconcat("{\"num_hidden_layers\":2,\"hidden_size\":64,\"vocab_size\":10,"
-                                         "\"intermediate_size\":8,\"num_attention_heads\":65,\"num_experts\":4,"
-                                         "\"num_experts_per_tok\":1}",
-                                         NULL);
+    g_autofree char *heads =
+        g_strconcat("{\"num_hidden_layers\":2,\"hidden_size\":64,\"vocab_size\":10,\"intermediate_size\":8,\"num_"
+                    "attention_heads\":65,\"num_experts\":4,\"num_experts_per_tok\":1}",
+                    NULL);
     net_refused(heads, "head_dim: expected a whole number from 1 to 65536, found nothing");
     net_refused("{", "net:1");
     net_refused("[]", "net:1: expected a config.json");

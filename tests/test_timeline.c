@@ -62,10 +62,10 @@ static void test_json_exactly(void)
     assert_text(timeline, text,
                 "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n"
                 "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":3,\"tid\":0,\"args\":{\"name\":\"rank 3\"}},\n"
-                "{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":3,\"tid\":1,"
-                "\"args\":{\"name\":\"a \\\"port\\\"\\\\\\u000a\"}},\n"
-                "{\"name\":\"put\",\"ph\":\"X\",\"pid\":3,\"tid\":1,\"ts\":0.000001,\"dur\":2.000002,"
-                "\"args\":{\"bytes\":4096}},\n"
+                "{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":3,\"tid\":1,\"args\":{\"name\":\"a "
+                "\\\"port\\\"\\\\\\u000a\"}},\n"
+                "{\"name\":\"put\",\"ph\":\"X\",\"pid\":3,\"tid\":1,\"ts\":0.000001,\"dur\":2.000002,\"args\":{"
+                "\"bytes\":4096}},\n"
                 "{\"name\":\"wait\",\"ph\":\"X\",\"pid\":3,\"tid\":2,\"ts\":0.000007,\"dur\":0.000000}\n],"
                 "\"otherData\":{\"spans_lost\":\"0\"}}\n");
 }
@@ -156,20 +156,19 @@ static void test_arrows_and_counters(void)
     timeline_arrow(timeline, &(struct timeline_arrow){ "put", 4000000, 4000000, 2, 8, 1, 7 });
     timeline_span(timeline, &(struct timeline_span){ "wait", 4000000, 6000000, 8, 2, 8, "waits for rank 3" });
     CU_ASSERT_EQUAL(timeline_entry_count(timeline), 7);
-    assert_text(timeline, text,
-                "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n"
-                "{\"name\":\"put\",\"cat\":\"arrow\",\"ph\":\"s\",\"id\":0,\"pid\":1,\"tid\":7,\"ts\":1.000000},\n"
-                "{\"name\":\"put\",\"cat\":\"arrow\",\"ph\":\"f\",\"bp\":\"e\",\"id\":0,\"pid\":2,\"tid\":8,"
-                "\"ts\":5.000000},\n"
-                "{\"name\":\"put\",\"cat\":\"arrow\",\"ph\":\"s\",\"id\":1,\"pid\":2,\"tid\":8,\"ts\":4.000000},\n"
-                "{\"name\":\"put\",\"cat\":\"arrow\",\"ph\":\"f\",\"bp\":\"e\",\"id\":1,\"pid\":1,\"tid\":7,"
-                "\"ts\":4.000000},\n"
-                "{\"name\":\"wait\",\"ph\":\"X\",\"pid\":2,\"tid\":8,\"ts\":4.000000,\"dur\":2.000000,"
-                "\"args\":{\"bytes\":8,\"for\":\"waits for rank 3\"}},\n"
-                "{\"name\":\"queue\",\"ph\":\"C\",\"pid\":1,\"ts\":2.000000,\"args\":{\"value\":-2}},\n"
-                "{\"name\":\"queue\",\"ph\":\"C\",\"pid\":1,\"ts\":9.000000,\"args\":{\"value\":-4}},\n"
-                "{\"name\":\"queue\",\"ph\":\"C\",\"pid\":2,\"ts\":3.000000,\"args\":{\"value\":4096}}\n"
-                "],\"otherData\":{\"spans_lost\":\"0\"}}\n");
+    assert_text(
+        timeline, text,
+        "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n"
+        "{\"name\":\"put\",\"cat\":\"arrow\",\"ph\":\"s\",\"id\":0,\"pid\":1,\"tid\":7,\"ts\":1.000000},\n"
+        "{\"name\":\"put\",\"cat\":\"arrow\",\"ph\":\"f\",\"bp\":\"e\",\"id\":0,\"pid\":2,\"tid\":8,\"ts\":5.000000},\n"
+        "{\"name\":\"put\",\"cat\":\"arrow\",\"ph\":\"s\",\"id\":1,\"pid\":2,\"tid\":8,\"ts\":4.000000},\n"
+        "{\"name\":\"put\",\"cat\":\"arrow\",\"ph\":\"f\",\"bp\":\"e\",\"id\":1,\"pid\":1,\"tid\":7,\"ts\":4.000000},\n"
+        "{\"name\":\"wait\",\"ph\":\"X\",\"pid\":2,\"tid\":8,\"ts\":4.000000,\"dur\":2.000000,\"args\":{\"bytes\":8,"
+        "\"for\":\"waits for rank 3\"}},\n"
+        "{\"name\":\"queue\",\"ph\":\"C\",\"pid\":1,\"ts\":2.000000,\"args\":{\"value\":-2}},\n"
+        "{\"name\":\"queue\",\"ph\":\"C\",\"pid\":1,\"ts\":9.000000,\"args\":{\"value\":-4}},\n"
+        "{\"name\":\"queue\",\"ph\":\"C\",\"pid\":2,\"ts\":3.000000,\"args\":{\"value\":4096}}\n"
+        "],\"otherData\":{\"spans_lost\":\"0\"}}\n");
 }
 
 /* After a write that fails none is tried. */

@@ -128,8 +128,7 @@ static void test_wrong_text_is_named(void)
         { "layer,expert\n1,2\n", "expected llama@K:FILE" },
         { CSV, "expected tokens, found none" },
         { CSV "0,0,0,0,1\n", "line 2: line: expected 6 columns, found '5'" },
-        { CSV "0,0,0,0,1,2\n0,0,0,1,x,2\n", "line 3: expert0: expected an expert below 1048576 or -1, found "
-                                            "'x'" },
+        { CSV "0,0,0,0,1,2\n0,0,0,1,x,2\n", "line 3: expert0: expected an expert below 1048576 or -1, found 'x'" },
         { CSV "0,0,0,0,1,-2\n", "line 2: expert1: expected an expert" },
         { CSV "0,0,0,0,1,99999999\n", "expert1: expected an expert below 1048576 or -1, found '99999999'" },
         { CSV "0,0,1048576,0,1,2\n", "line 2: rank: expected a rank below 1048576" },
@@ -143,27 +142,23 @@ static void test_wrong_text_is_named(void)
         { "step,layer,rank,token\n", "header: expected step,layer,rank,token,expert0,..." },
         { "step,layer,rank,token,expert0,expert1,weight0\n", "header: expected" },
         { "# experts: 0\n" CSV, "line 1: experts: expected a positive number, found '0'" },
-        { "# experts: 3\n" CSV "0,0,0,0,1,3\n", "step 0 layer 0 rank 0 token 0 place 1: expected an expert 0 "
-                                                "to 2 or -1" },
-        { "# steps: 1\n# layers: 1\n" CSV "1,0,0,0,1,3\n", "step: expected at most 0 (the file says so), "
-                                                           "found 1" },
+        { "# experts: 3\n" CSV "0,0,0,0,1,3\n",
+          "step 0 layer 0 rank 0 token 0 place 1: expected an expert 0 to 2 or -1" },
+        { "# steps: 1\n# layers: 1\n" CSV "1,0,0,0,1,3\n", "step: expected at most 0 (the file says so), found 1" },
         { "# ranks: 1\n" CSV "0,0,1,0,1,3\n", "ranks: expected at most 1" },
         { "# steps: 200000000\n# layers: 60000\n" CSV "0,0,0,0,1,3\n", "2^28 (step, layer)s" },
         { "{", "line 1 column 1: expected JSON" },
         { "{}", "line 1: step: expected a number below 4294967295, found nothing" },
         { JSON("\"num_tokens\": 1, \"topk\": 0, \"top_indices\": []"), "topk: expected 1 or more" },
-        { JSON("\"num_tokens\": 2, \"topk\": 1, \"top_indices\": [1]"), "num_tokens 2 rows of topk 1, found "
-                                                                        "1 values" },
-        { JSON("\"num_tokens\": 1, \"topk\": 2, \"top_indices\": [[1]]"), "top_indices[0][0]: expected an "
-                                                                          "expert" },
+        { JSON("\"num_tokens\": 2, \"topk\": 1, \"top_indices\": [1]"), "num_tokens 2 rows of topk 1, found 1 values" },
+        { JSON("\"num_tokens\": 1, \"topk\": 2, \"top_indices\": [[1]]"), "top_indices[0][0]: expected an expert" },
         { JSON("\"num_tokens\": 1, \"topk\": 1, \"top_indices\": [1.5]"), "found a fraction" },
-        { JSON("\"num_tokens\": 1, \"topk\": 1, \"top_indices\": [-2]"), "top_indices[0][0]: expected an "
-                                                                         "expert below "
-                                                                         "1048576 or -1, found -2" },
-        { JSON("\"num_tokens\": 1, \"topk\": 1, \"top_indices\": 1"), "top_indices: expected an array, found "
-                                                                      "a number" },
-        { JSON("\"num_tokens\": 1, \"topk\": 300, \"top_indices\": []"), "topk: expected a number below 257, "
-                                                                         "found 300" },
+        { JSON("\"num_tokens\": 1, \"topk\": 1, \"top_indices\": [-2]"),
+          "top_indices[0][0]: expected an expert below 1048576 or -1, found -2" },
+        { JSON("\"num_tokens\": 1, \"topk\": 1, \"top_indices\": 1"),
+          "top_indices: expected an array, found a number" },
+        { JSON("\"num_tokens\": 1, \"topk\": 300, \"top_indices\": []"),
+          "topk: expected a number below 257, found 300" },
         { JSON("\"num_tokens\": 1, \"topk\": 1, \"top_indices\": [1], \"top_weights\": [\"a\"]"), "top_weights[0][0]" },
     };
     for (size_t c = 0; c < G_N_ELEMENTS(cases); c++) {
@@ -219,16 +214,13 @@ static void test_wrong_numpy_headers_are_named(void)
     static const struct {
         const char *header, *words;
     } cases[] = {
-        { "{'descr': '>i4', 'fortran_order': False, 'shape': (1, 1), }", "descr: expected an integer or "
-                                                                         "float type" },
+        { "{'descr': '>i4', 'fortran_order': False, 'shape': (1, 1), }", "descr: expected an integer or float type" },
         { "{'descr': 'O', 'fortran_order': False, 'shape': (1, 1), }", "descr" },
-        { "{'descr': '|u1', 'fortran_order': True, 'shape': (1, 1), }", "fortran_order: expected False (C "
-                                                                        "order)" },
+        { "{'descr': '|u1', 'fortran_order': True, 'shape': (1, 1), }", "fortran_order: expected False (C order)" },
         { "{'descr': '|u1', 'fortran_order': False, 'shape': (0), }", "found 1 dimensions" },
         { "{'descr': '|u1', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1), }", "at most 8 numbers" },
         { "{'descr': '|u1', 'fortran_order': False, 'shape': (4294967296, 1), }", "less than 2^48 elements" },
-        { "{'descr': '|u1', 'fortran_order': False, 'shape': (99999999, 99999999), }", "less than 2^48 "
-                                                                                       "elements" },
+        { "{'descr': '|u1', 'fortran_order': False, 'shape': (99999999, 99999999), }", "less than 2^48 elements" },
         { "{'descr': '|u1', 'fortran_order': False, 'shape': (-1, 1), }", "shape" },
         { "{'descr': '|u1', 'fortran_order': False, 'shape': (1000, 1000), }", "expected 1000" },
         { "{'descr': '|u1', 'fortran_order': False, }", "expected descr, fortran_order, shape" },

@@ -215,8 +215,7 @@ static void test_megatron_lines_are_read(void)
                                "{\"step\": 100, \"layer\": 5, \"rank\": 0, \"num_tokens\": 1, \"topk\": 2, "
                                "\"top_indices\": [6, 7], \"x\": null}\n"
                                "{\"step\": 100, \"layer\": 5, \"rank\": 1, \"num_tokens\": 1, \"topk\": 2, "
-                               "\"top_indices\": [[8, 9]],"
-                               " \"top_weights\": [[0.5, 1]]}";
+                               "\"top_indices\": [[8, 9]], \"top_weights\": [[0.5, 1]]}";
     const char *const path = temporary_path("m.jsonl");
     temporary_write(path, text, sizeof text - 1);
     expect_experts(path, 0, (const int32_t[4]){ 1, 2, 3, -1 }, 4);

@@ -294,8 +294,7 @@ static void test_peer_gone(void)
     CU_ASSERT(rc < 0 && rc != -EAGAIN);
     printf("\n      %s\n", pair.link[0]->failure);
     expect_text(pair.link[0]->failure, "peer 1: QP ");
-    expect_text(pair.link[0]->failure, " in state ERR: transport retry counter exceeded "
-                                       "(no answer to 7 tries in 1.");
+    expect_text(pair.link[0]->failure, " in state ERR: transport retry counter exceeded (no answer to 7 tries in 1.");
     CU_ASSERT_EQUAL(pair.link[0]->ops->signal(pair.link[0], 1, 0, 0, 1, false), rc);
     pair_close(&pair);
 }
@@ -394,10 +393,7 @@ static void test_memlock(void)
         if (pair_open(&pair, &options)) _exit(4);
         printf("\n      %s\n", pair.error[0]->message);
         fflush(stdout);
-        _exit(strstr(pair.error[0]->message, "the limit of locked memory is 0.06 MiB; raise it (ulimit "
-                                             "-l")
-                  ? 0
-                  : 5);
+        _exit(strstr(pair.error[0]->message, "the limit of locked memory is 0.06 MiB; raise it (ulimit -l") ? 0 : 5);
     }
     int status = -1;
     CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);

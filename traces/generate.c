@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <math.h>
 #include <string.h>
+#include "sim/error.h"
 #include "sim/rng.h"
 #include "traces/urn.h"
 
@@ -69,27 +70,23 @@ static bool shape_parse(struct generator *g, GError **error)
         g->value = colon ? g_ascii_strtod(colon + 1, &end) : 0;
         if (s->value && colon && end != colon + 1 && *end == 0 && g->value >= s->low && g->value <= s->high)
             return true;
-        if (s->value)
-            g_set_error(error, GENERATE_ERROR, GENERATE_ERROR_OPTION,
-                        "routing: expected %s:VALUE with VALUE from %g to %g, found '%s'", s->name, s->low, s->high,
-                        text);
-        else
-            g_set_error(error, GENERATE_ERROR, GENERATE_ERROR_OPTION, "routing: expected plain '%s', found '%s'",
-                        s->name, text);
-        return false;
+        if (!s->value)
+            return error_false(error, GENERATE_ERROR, GENERATE_ERROR_OPTION, "routing: expected plain '%s', found '%s'",
+                               s->name, text);
+        return error_false(error, GENERATE_ERROR, GENERATE_ERROR_OPTION,
+                           "routing: expected %s:VALUE with VALUE from %g to %g, found '%s'", s->name, s->low, s->high,
+                           text);
     }
-    g_set_error(error, GENERATE_ERROR, GENERATE_ERROR_OPTION,
-                "routing: expected uniform, zipf:S, zipf-packed:S, lognormal:S, imbalance:F, hot-expert:P, "
-                "hot-rank:P, local or ring, found '%s'",
-                text);
-    return false;
+    return error_false(error, GENERATE_ERROR, GENERATE_ERROR_OPTION,
+                       "routing: expected uniform, zipf:S, zipf-packed:S, lognormal:S, imbalance:F, hot-expert:P, "
+                       "hot-rank:P, local or ring, found '%s'",
+                       text);
 }
 
 static bool option_refuse(GError **error, const char *field, const char *expected, uint64_t found)
 {
-    g_set_error(error, GENERATE_ERROR, GENERATE_ERROR_OPTION, "%s: expected %s, found %" G_GUINT64_FORMAT, field,
-                expected, found);
-    return false;
+    return error_false(error, GENERATE_ERROR, GENERATE_ERROR_OPTION, "%s: expected %s, found %" G_GUINT64_FORMAT, field,
+                       expected, found);
 }
 
 static bool options_check(const struct generator *g, GError **error)
@@ -106,11 +103,9 @@ static bool options_check(const struct generator *g, GError **error)
         return option_refuse(error, "topk_groups", "no more than groups", o->topk_groups);
     if (o->groups && o->topk_groups && (uint64_t)o->experts / o->groups * o->topk_groups < o->topk)
         return option_refuse(error, "topk_groups", "groups that hold topk experts together", o->topk_groups);
-    if (!(o->correlation >= 0 && o->correlation <= 1)) {
-        g_set_error(error, GENERATE_ERROR, GENERATE_ERROR_OPTION, "correlation: expected 0 to 1, found %g",
-                    o->correlation);
-        return false;
-    }
+    if (!(o->correlation >= 0 && o->correlation <= 1))
+        return error_false(error, GENERATE_ERROR, GENERATE_ERROR_OPTION, "correlation: expected 0 to 1, found %g",
+                           o->correlation);
     const bool one_rank = g->shape == SHAPE_HOT_RANK || g->shape == SHAPE_LOCAL || g->shape == SHAPE_RING;
     if (one_rank && g->local_experts < o->topk)
         return option_refuse(error, "topk", "no more than the experts of one rank with this routing", o->topk);
@@ -192,11 +187,10 @@ static bool imbalance_search(struct generator *g, GError **error)
             return true;
         }
     }
-    g_set_error(error, GENERATE_ERROR, GENERATE_ERROR_OPTION,
-                "routing: expected imbalance of at most %.3g (what these ranks, experts and topk allow), "
-                "found %g",
-                most, g->value);
-    return false;
+    return error_false(
+        error, GENERATE_ERROR, GENERATE_ERROR_OPTION,
+        "routing: expected imbalance of at most %.3g (what these ranks, experts and topk allow), found %g", most,
+        g->value);
 }
 
 static bool generator_init(struct generator *g, const struct routing_options *options, GError **error)

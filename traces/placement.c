@@ -12,6 +12,7 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include "sim/error.h"
 #include "traces/placement_json.h"
 
 struct item {
@@ -124,8 +125,8 @@ static void placement_balance(struct placement *p, const uint64_t *load, uint32_
 
 static bool spec_error(GError **error, const char *expected, const char *found)
 {
-    g_set_error(error, PLACEMENT_ERROR, PLACEMENT_ERROR_SPEC, "placement: expected %s, found '%s'", expected, found);
-    return false;
+    return error_false(error, PLACEMENT_ERROR, PLACEMENT_ERROR_SPEC, "placement: expected %s, found '%s'", expected,
+                       found);
 }
 
 /* "eplb:N" or "eplb:N:G". */
@@ -153,9 +154,8 @@ static bool eplb_parse(const char *spec, const struct placement_input *in, uint3
 
 static bool file_error(GError **error, const char *path, uint32_t line, const char *expected, const char *found)
 {
-    g_set_error(error, PLACEMENT_ERROR, PLACEMENT_ERROR_FILE, "%s: line %u: expected %s, found %.40s", path, line,
-                expected, found);
-    return false;
+    return error_false(error, PLACEMENT_ERROR, PLACEMENT_ERROR_FILE, "%s: line %u: expected %s, found %.40s", path,
+                       line, expected, found);
 }
 
 /* Reads a line's experts into the array; skips comments. */
@@ -212,8 +212,8 @@ static GArray *file_read(const char *path, const struct placement_input *in, GEr
     g_autoptr(GError) cause = NULL;
     if (!g_file_get_contents(path, &text, &bytes, &cause)) {
         const char *const reason = strrchr(cause->message, ':'); /* GLib has the name in a sentence before it */
-        g_set_error(error, PLACEMENT_ERROR, PLACEMENT_ERROR_FILE, "%s: cannot read%s", path, reason ? reason : "");
-        return NULL;
+        return error_null(error, PLACEMENT_ERROR, PLACEMENT_ERROR_FILE, "%s: cannot read%s", path,
+                          reason ? reason : "");
     }
     if (bytes > FILE_BYTES_MAX) text[0] = 0;
     const char first = text[strspn(text, " \t\r\n")];
@@ -316,8 +316,7 @@ bool routing_place(const struct routing *in, const struct routing_place_options 
 
 char *placement_text(const struct placement *p)
 {
-    GString *const text = g_string_new("# eptwin placement: a line a rank, the logical experts of its "
-                                       "slots\n");
+    GString *const text = g_string_new("# eptwin placement: a line a rank, the logical experts of its slots\n");
     const uint32_t rank_slots = p->slots / p->ranks;
     for (uint32_t s = 0; s < p->slots; s++)
         g_string_append_printf(text, "%u%s", p->expert_of[s], (s + 1) % rank_slots ? " " : "\n");

@@ -23,8 +23,7 @@ struct stream {
 
 static bool system_error(GError **error, const char *path, const char *doing)
 {
-    g_set_error(error, TRACE_ERROR, TRACE_ERROR_IO, "%s: cannot %s: %s", path, doing, g_strerror(errno));
-    return false;
+    return error_false(error, TRACE_ERROR, TRACE_ERROR_IO, "%s: cannot %s: %s", path, doing, g_strerror(errno));
 }
 
 /* An unnamed file, or -1. */
@@ -181,11 +180,10 @@ uint64_t stream_offset(const struct stream *s) { return s->offset; }
 bool stream_check_growth(const struct stream *s, uint64_t bytes, GError **error)
 {
     if (bytes <= STREAM_FREE_BYTES || bytes / STREAM_RATIO_MAX <= s->file_bytes) return true;
-    g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                "%s: expected decompressed data of at most %d times the file's %" G_GUINT64_FORMAT
-                " bytes, found %" G_GUINT64_FORMAT " or more",
-                s->path, STREAM_RATIO_MAX, s->file_bytes, bytes);
-    return false;
+    return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE,
+                       "%s: expected decompressed data of at most %d times the file's %" G_GUINT64_FORMAT
+                       " bytes, found %" G_GUINT64_FORMAT " or more",
+                       s->path, STREAM_RATIO_MAX, s->file_bytes, bytes);
 }
 
 bool stream_read(struct stream *s, void *buffer, size_t size, size_t *got, GError **error)
@@ -204,10 +202,9 @@ bool stream_read_exactly(struct stream *s, void *buffer, size_t size, const char
     size_t got;
     if (!stream_read(s, buffer, size, &got, error)) return false;
     if (got == size) return true;
-    g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
-                "%s: offset %" G_GUINT64_FORMAT ": expected %zu bytes of %s, found %zu (truncated?)", s->path, start,
-                size, what, got);
-    return false;
+    return error_false(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
+                       "%s: offset %" G_GUINT64_FORMAT ": expected %zu bytes of %s, found %zu (truncated?)", s->path,
+                       start, size, what, got);
 }
 
 bool stream_seek(struct stream *s, uint64_t offset, GError **error)
@@ -232,8 +229,7 @@ bool stream_read_raw(struct stream *s, uint64_t offset, void *buffer, size_t siz
     size_t got;
     if (!file_read(s, offset, buffer, size, &got, error)) return false;
     if (got == size) return true;
-    g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
-                "%s: offset %" G_GUINT64_FORMAT ": expected %zu bytes of %s, found %zu (truncated?)", s->path, offset,
-                size, what, got);
-    return false;
+    return error_false(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
+                       "%s: offset %" G_GUINT64_FORMAT ": expected %zu bytes of %s, found %zu (truncated?)", s->path,
+                       offset, size, what, got);
 }

@@ -166,9 +166,8 @@ static uint32_t *numbers_sort(const struct table *table, bool of_steps, uint32_t
 static bool claim_check(const struct trace *trace, const char *field, uint32_t claimed, uint32_t found, GError **error)
 {
     if (found <= claimed) return true;
-    g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE, "%s: %s: expected at most %u (the file says so), found %u",
-                trace->path, field, claimed, found);
-    return false;
+    return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE,
+                       "%s: %s: expected at most %u (the file says so), found %u", trace->path, field, claimed, found);
 }
 
 /* Gives every block its place in [steps][layers]. */
@@ -208,10 +207,8 @@ bool table_serve(struct table *table, const struct table_claims *claims, struct 
     struct trace_info *const info = &trace->info;
     trace->state = table;
     trace->ops = &table_ops;
-    if (table->blocks->len == 0 && !(claims->steps && claims->layers && claims->ranks)) {
-        g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT, "%s: expected tokens, found none", trace->path);
-        return false;
-    }
+    if (table->blocks->len == 0 && !(claims->steps && claims->layers && claims->ranks))
+        return error_false(error, TRACE_ERROR, TRACE_ERROR_FORMAT, "%s: expected tokens, found none", trace->path);
     for (uint32_t i = 0; i < table->blocks->len; i++) {
         const struct block *const block = g_ptr_array_index(table->blocks, i);
         for (uint32_t r = 0; r < block->ranks; r++) {

@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "sim/error.h"
 #include "sim/rng.h"
 #include "traces/urn.h"
 
@@ -32,9 +33,8 @@ struct row {
 
 static bool matrix_error(GError **error, uint32_t row, uint32_t column, const char *expected, const char *found)
 {
-    g_set_error(error, GENERATE_ERROR, GENERATE_ERROR_OPTION, "traffic: row %u column %u: expected %s, found '%s'", row,
-                column, expected, found);
-    return false;
+    return error_false(error, GENERATE_ERROR, GENERATE_ERROR_OPTION,
+                       "traffic: row %u column %u: expected %s, found '%s'", row, column, expected, found);
 }
 
 /* Reads one row of columns cells. */
@@ -65,11 +65,9 @@ static uint32_t *matrix_parse(const struct traffic_options *o, uint32_t *ranks, 
 {
     g_auto(GStrv) rows = g_strsplit(o->matrix ? o->matrix : "", ";", -1);
     *ranks = g_strv_length(rows);
-    if (*ranks < 1 || *ranks > 65536 || (o->ranks && *ranks != o->ranks)) {
-        g_set_error(error, GENERATE_ERROR, GENERATE_ERROR_OPTION,
-                    "traffic: expected %u rows separated by ';', found %u", o->ranks ? o->ranks : 1, *ranks);
-        return NULL;
-    }
+    if (*ranks < 1 || *ranks > 65536 || (o->ranks && *ranks != o->ranks))
+        return error_null(error, GENERATE_ERROR, GENERATE_ERROR_OPTION,
+                          "traffic: expected %u rows separated by ';', found %u", o->ranks ? o->ranks : 1, *ranks);
     uint32_t cells = 1;
     for (const char *c = rows[0]; *c; c++) cells += *c == '|';
     *columns = cells == o->experts && o->experts <= ROUTING_EXPERTS_MAX ? cells : *ranks;
@@ -97,11 +95,10 @@ static bool row_check(const struct row *row, GError **error)
         return matrix_error(error, row->source, d, expected, found);
     }
     if (sum <= sum_max) return true;
-    g_set_error(error, GENERATE_ERROR, GENERATE_ERROR_OPTION,
-                "traffic: row %u: expected a sum of at most %" G_GUINT64_FORMAT " (tokens %u, topk %u), "
-                "found %" G_GUINT64_FORMAT,
-                row->source, sum_max, o->tokens, o->topk, sum);
-    return false;
+    return error_false(error, GENERATE_ERROR, GENERATE_ERROR_OPTION,
+                       "traffic: row %u: expected a sum of at most %" G_GUINT64_FORMAT
+                       " (tokens %u, topk %u), found %" G_GUINT64_FORMAT,
+                       row->source, sum_max, o->tokens, o->topk, sum);
 }
 
 static void shuffle(struct urn *urn, uint32_t *values, uint32_t count)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "reports/whole_file.h"
+#include "sim/error.h"
 
 enum {
     CODES = 96,
@@ -180,9 +181,8 @@ struct reader {
 static bool refuse(const struct reader *r, const char *expected)
 {
     const int left = (int)MIN(r->end - r->at, 40);
-    g_set_error(r->error, LOOPS_ERROR, LOOPS_ERROR_SYNTAX, "%s:%u: expected %s, found \"%.*s\"", r->path, r->number,
-                expected, left, r->at);
-    return false;
+    return error_false(r->error, LOOPS_ERROR, LOOPS_ERROR_SYNTAX, "%s:%u: expected %s, found \"%.*s\"", r->path,
+                       r->number, expected, left, r->at);
 }
 
 static void blanks_skip(struct reader *r)
@@ -335,11 +335,9 @@ static bool sizes_read(struct reader *r)
 static bool site_read(struct reader *r, struct loops *loops, enum site site)
 {
     r->line = &loops->line[site];
-    if (r->line->number) {
-        g_set_error(r->error, LOOPS_ERROR, LOOPS_ERROR_SYNTAX, "%s:%u: %s: stands in line %u already", r->path,
-                    r->number, loops_site_name(site), r->line->number);
-        return false;
-    }
+    if (r->line->number)
+        return error_false(r->error, LOOPS_ERROR, LOOPS_ERROR_SYNTAX, "%s:%u: %s: stands in line %u already", r->path,
+                           r->number, loops_site_name(site), r->line->number);
     *r->line = (struct line){ .number = r->number };
     if (!sizes_read(r)) return false;
     do {

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 #include "models/step/costs.h"
+#include "sim/error.h"
 #include "sim/ranges.h"
 #include "sim/share.h"
 #include "sim/units.h"
@@ -13,8 +14,7 @@ enum { ROUNDS = 6 };
 
 static bool refuse(GError **error, const char *option, const char *expected, const char *found)
 {
-    g_set_error(error, BESIDE_ERROR, BESIDE_ERROR_TEXT, "%s: expected %s, found '%s'", option, expected, found);
-    return false;
+    return error_false(error, BESIDE_ERROR, BESIDE_ERROR_TEXT, "%s: expected %s, found '%s'", option, expected, found);
 }
 
 uint32_t beside_rounds(const struct beside *beside) { return beside->read && !beside->wanted ? 1 : ROUNDS; }
@@ -122,12 +122,10 @@ bool beside_parse(const struct case_options *c, const struct cluster *cluster, u
     if (!sms_parse(c->compute_sms, kernel_sms, cluster->gpu.sms, &beside->load.sms, error) ||
         !load_parse(c->compute, cluster, beside, error))
         return false;
-    if (!pressure_known(&cluster->gpu)) {
-        g_set_error(error, BESIDE_ERROR, BESIDE_ERROR_TEXT,
-                    "compute: expected hbm-queue in [gpu] of %s, which says what loads wait for, found none",
-                    cluster->path);
-        return false;
-    }
+    if (!pressure_known(&cluster->gpu))
+        return error_false(error, BESIDE_ERROR, BESIDE_ERROR_TEXT,
+                           "compute: expected hbm-queue in [gpu] of %s, which says what loads wait for, found none",
+                           cluster->path);
     beside->load.flight_bytes = PRESSURE_FLIGHT_BYTES;
     beside->wanted = true;
     return true;

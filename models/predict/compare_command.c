@@ -134,14 +134,12 @@ static bool compare_pair_diagnose(const struct compare_pair *pair, struct machin
         return true;
     }
     path = machines_path(machines, compare->predicted);
-    if (!path) {
-        g_set_error(
+    if (!path)
+        return error_false(
             error, COMPARE_ERROR, COMPARE_ERROR_OPTION,
             "--diagnose: expected --cluster FILE with the cluster \"%s\" of %s, which does not ship with eptwin",
             record_get(compare->predicted, "cluster") ? record_get(compare->predicted, "cluster") : "",
             compare->swapped ? pair->b_path : pair->a_path);
-        return false;
-    }
     struct case_options base;
     case_init(&base);
     base.cluster = g_strdup(path);

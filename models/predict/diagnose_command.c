@@ -68,15 +68,11 @@ static bool options_parse(struct diagnose_options *o, int argc, char **argv, GEr
                                        .topics = topics };
     case_topics(&o->base, topics + 1);
     if (!command_line_parse(&line, argc, argv, &o->paths, error)) return false;
-    if (!o->list && g_strv_length(o->paths) != 1) {
-        g_set_error(error, DIAGNOSE_ERROR, DIAGNOSE_ERROR_INPUT,
-                    "expected one table of measurements, as in: eptwin diagnose measured.csv --cluster FILE");
-        return false;
-    }
-    if (o->jobs < 0 || o->most < 0) {
-        g_set_error(error, DIAGNOSE_ERROR, DIAGNOSE_ERROR_INPUT, "--jobs, --most: expected a number from 1");
-        return false;
-    }
+    if (!o->list && g_strv_length(o->paths) != 1)
+        return error_false(error, DIAGNOSE_ERROR, DIAGNOSE_ERROR_INPUT,
+                           "expected one table of measurements, as in: eptwin diagnose measured.csv --cluster FILE");
+    if (o->jobs < 0 || o->most < 0)
+        return error_false(error, DIAGNOSE_ERROR, DIAGNOSE_ERROR_INPUT, "--jobs, --most: expected a number from 1");
     const char *const inputs[] = { o->list ? "-" : o->paths[0], o->baseline ? o->baseline : "-" };
     if (o->output && (!new_file_possible(o->output, error) || !new_file_spares(o->output, inputs, 2, error)))
         return false;
@@ -95,9 +91,8 @@ static bool cluster_named(const struct diagnose_options *o, const struct validat
 {
     if (!o->base.cluster) {
         if (validate_column_find(table, "cluster") >= 0) return true;
-        g_set_error(error, DIAGNOSE_ERROR, DIAGNOSE_ERROR_INPUT,
-                    "--cluster: expected a cluster file, found none (nor a column 'cluster')");
-        return false;
+        return error_false(error, DIAGNOSE_ERROR, DIAGNOSE_ERROR_INPUT,
+                           "--cluster: expected a cluster file, found none (nor a column 'cluster')");
     }
     struct cluster *cluster = cluster_load(o->base.cluster, error);
     cluster_free(cluster);
@@ -107,11 +102,10 @@ static bool cluster_named(const struct diagnose_options *o, const struct validat
 /* A table whose rows have a cluster; NULL and *error where it cannot be used. */
 static struct validate_table *table_open(const struct diagnose_options *o, const char *path, GError **error)
 {
-    if (profile_begins(path)) {
-        g_set_error(error, DIAGNOSE_ERROR, DIAGNOSE_ERROR_INPUT,
-                    "%s: expected measured cases, found a profile: eptwin explain-trace %s --cluster FILE", path, path);
-        return NULL;
-    }
+    if (profile_begins(path))
+        return error_null(error, DIAGNOSE_ERROR, DIAGNOSE_ERROR_INPUT,
+                          "%s: expected measured cases, found a profile: eptwin explain-trace %s --cluster FILE", path,
+                          path);
     struct validate_table *table = diagnose_table_read(path, &o->base, error);
     if (table && !cluster_named(o, table, error)) {
         validate_table_free(table);

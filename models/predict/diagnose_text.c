@@ -94,10 +94,9 @@ static void verdict_append(const struct verdict *v, uint32_t place, GString *out
 {
     g_string_append_printf(out, "%u. ", place);
     name_append(v, out);
-    g_string_append_printf(out,
-                           " (%s)\n   probability %.0f %%; explains %.0f %% of the difference; what is left is "
-                           "a factor of %.2f\n",
-                           v->cause->id, 100 * v->probability, 100 * v->explains, v->left);
+    g_string_append_printf(
+        out, " (%s)\n   probability %.0f %%; explains %.0f %% of the difference; what is left is a factor of %.2f\n",
+        v->cause->id, 100 * v->probability, 100 * v->explains, v->left);
     if (v->contradicting)
         g_string_append_printf(out, "   contradicted by %u row%s, the first in line %u\n", v->contradicting,
                                v->contradicting > 1 ? "s" : "", v->first_contradicting);

@@ -180,11 +180,10 @@ static void unpredicted_say(const struct explain *e, double all, GString *out)
     const char *library = NULL;
     const double us = unpredicted_us(e, &library);
     if (us > SAID_LEAST * all)
-        g_string_append_printf(
-            out,
-            "Kernels of %s are %.0f %% of the time: their wire is not predicted; the shortest call of a kernel "
-            "stands for it.\n",
-            library, us / all * 100);
+        g_string_append_printf(out,
+                               "Kernels of %s are %.0f %% of the time: their wire is not predicted; the shortest call "
+                               "of a kernel stands for it.\n",
+                               library, us / all * 100);
 }
 
 static void sentences_append(const struct explain *e, const double us[EXPLAIN_PARTS], double all, GString *out)
@@ -219,10 +218,9 @@ static void sentences_append(const struct explain *e, const double us[EXPLAIN_PA
         g_string_append_printf(out, "most on rank %d, whose own transfers take longer: look at its NIC and links.\n",
                                g_array_index(e->ranks, struct explain_rank, r).rank);
     else
-        g_string_append(
-            out, "kernels take longer than predicted without others beside them: links slower than the cluster file "
-                 "says, or another case (tokens, hidden, top-k, dtype, routing).  `eptwin import` and "
-                 "`eptwin diagnose` tell which.\n");
+        g_string_append(out, "kernels take longer than predicted without others beside them: links slower than the "
+                             "cluster file says, or another case (tokens, hidden, top-k, dtype, routing).  `eptwin "
+                             "import` and `eptwin diagnose` tell which.\n");
 }
 
 static void head_append(const struct explain *e, double all, GString *out)
@@ -236,14 +234,11 @@ static void head_append(const struct explain *e, double all, GString *out)
     g_string_append_printf(out, ": %u calls of communication kernels, %.2f ms; rank %d was recorded for %.2f ms.\n",
                            e->calls->len, all / 1e3, first->rank, (double)(end - begin) / 1e6);
     if (e->aligned)
-        g_string_append(
-            out, "The ranks' clocks differ and were put right by when kernels ended together: who is late by less than "
-                 "a kernel's time may be hidden.\n");
+        g_string_append(out, "The ranks' clocks differ and were put right by when kernels ended together: who is late "
+                             "by less than a kernel's time may be hidden.\n");
     if (e->ranks->len < e->world)
-        g_string_append(
-            out,
-            "Of ranks that are not recorded nothing is seen: what a barrier takes beyond its wire counts as waiting "
-            "for them, and the rest of low-latency kernels too.\n");
+        g_string_append(out, "Of ranks that are not recorded nothing is seen: what a barrier takes beyond its wire "
+                             "counts as waiting for them, and the rest of low-latency kernels too.\n");
     g_string_append_c(out, '\n');
 }
 

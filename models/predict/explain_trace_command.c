@@ -60,11 +60,10 @@ static bool options_parse(struct explain_options *o, int argc, char **argv, GErr
     case_topics(&o->given, topics + 1);
     enum record_format format;
     if (!command_line_parse(&line, argc, argv, &o->paths, error)) return false;
-    if (!o->paths[0] || !o->given.cluster) {
-        g_set_error(error, EXPLAIN_ERROR, EXPLAIN_ERROR_INPUT,
-                    "expected profiles and --cluster, as in: eptwin explain-trace rank*.json.gz --cluster h800-cx7");
-        return false;
-    }
+    if (!o->paths[0] || !o->given.cluster)
+        return error_false(
+            error, EXPLAIN_ERROR, EXPLAIN_ERROR_INPUT,
+            "expected profiles and --cluster, as in: eptwin explain-trace rank*.json.gz --cluster h800-cx7");
     if (o->format && !record_table_format_parse(o->format, &format, error)) return false;
     const char *const outputs[] = { o->output, o->page };
     for (int i = 0; i < 2; i++)

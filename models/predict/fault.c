@@ -4,13 +4,13 @@
 #include <math.h>
 #include <string.h>
 #include "models/hardware/world/world.h"
+#include "sim/error.h"
 
 #define FACTOR_MAX 1000.0
 
 static bool refuse(const char *fault, const char *expected, GError **error)
 {
-    g_set_error(error, FAULT_ERROR, FAULT_ERROR_TEXT, "fault: expected %s, found \"%s\"", expected, fault);
-    return false;
+    return error_false(error, FAULT_ERROR, FAULT_ERROR_TEXT, "fault: expected %s, found \"%s\"", expected, fault);
 }
 
 /* "rate=0.5": at least a thousandth, at most most. */
@@ -50,13 +50,11 @@ static bool nic_fault(const struct fault_target *t, const char *where, const cha
     struct graph *g = t->graph;
     const uint32_t number = graph_find(g, where);
     const struct part *part = number == UINT32_MAX ? NULL : graph_part(g, number);
-    if (!part || !g->nics || (part->kind != PART_GPU && part->kind != PART_NIC)) {
-        g_set_error(error, FAULT_ERROR, FAULT_ERROR_PLACE,
-                    "fault: nic: expected a GPU as n0.g0 or a NIC as n0.nic0 of %u nodes with "
-                    "%u GPUs and %u NICs, found \"%s\"",
-                    g->nodes, g->gpus, g->nics, fault);
-        return false;
-    }
+    if (!part || !g->nics || (part->kind != PART_GPU && part->kind != PART_NIC))
+        return error_false(error, FAULT_ERROR, FAULT_ERROR_PLACE,
+                           "fault: nic: expected a GPU as n0.g0 or a NIC as n0.nic0 of %u nodes with %u GPUs and %u "
+                           "NICs, found \"%s\"",
+                           g->nodes, g->gpus, g->nics, fault);
     const uint32_t node = part->node;
     uint32_t count = g->ports, first = (number - graph_nic(g, node, 0)) * g->ports;
     if (part->kind == PART_GPU) first = graph_gpu_ports(g, number - graph_gpu(g, node, 0), &count);
@@ -111,8 +109,8 @@ static bool table_fault(const struct fault_target *t, const char *what, const ch
         t->graph->only_nic = (uint32_t)nic + 1;
     } else {
         return refuse(fault,
-                      "nic:NAME, link:A-B or rank:N and an edit, \"qp: one\", \"nics: all-on=N\" of a NIC that "
-                      "there is, or \"gdrcopy: off\"",
+                      "nic:NAME, link:A-B or rank:N and an edit, \"qp: one\", \"nics: all-on=N\" of a NIC that there "
+                      "is, or \"gdrcopy: off\"",
                       error);
     }
     return true;

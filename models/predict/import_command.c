@@ -10,6 +10,7 @@
 #include "reports/whole_file.h"
 #include "sim/command.h"
 #include "sim/command_line.h"
+#include "sim/error.h"
 #include "sim/stats.h"
 #include "sim/version.h"
 
@@ -69,16 +70,12 @@ static bool import_parse(struct import_arguments *a, int argc, char **argv, GErr
     };
     case_topics(&a->given, topics + 1);
     if (!command_line_parse(&line, argc, argv, &a->paths, error)) return false;
-    if (!a->paths[0]) {
-        g_set_error(error, IMPORT_ERROR, IMPORT_ERROR_OPTION,
-                    "expected a log, as in: eptwin import test.log --output measured.csv");
-        return false;
-    }
+    if (!a->paths[0])
+        return error_false(error, IMPORT_ERROR, IMPORT_ERROR_OPTION,
+                           "expected a log, as in: eptwin import test.log --output measured.csv");
     if (a->format && !record_format_parse(a->format, &a->record_format, error)) return false;
-    if (a->record && a->output) {
-        g_set_error(error, IMPORT_ERROR, IMPORT_ERROR_OPTION, "--record: expected alone, found --output, too");
-        return false;
-    }
+    if (a->record && a->output)
+        return error_false(error, IMPORT_ERROR, IMPORT_ERROR_OPTION, "--record: expected alone, found --output, too");
     return true;
 }
 

@@ -7,6 +7,7 @@
 #include "models/cluster.h"
 #include "models/hardware/world/world.h"
 #include "reports/record.h"
+#include "sim/error.h"
 #include "sim/rng.h"
 #include "sim/units.h"
 
@@ -15,8 +16,8 @@
 
 static bool refuse(const char *option, const char *expected, const char *text, GError **error)
 {
-    g_set_error(error, LAUNCHES_ERROR, LAUNCHES_ERROR_TEXT, "%s: expected %s, found \"%s\"", option, expected, text);
-    return false;
+    return error_false(error, LAUNCHES_ERROR, LAUNCHES_ERROR_TEXT, "%s: expected %s, found \"%s\"", option, expected,
+                       text);
 }
 
 static bool time_parse(const char *text, uint64_t *time_ps)
@@ -33,9 +34,9 @@ static bool times_list(char **word, uint32_t ranks, const char *where, uint64_t 
             return refuse(where, "a time from 0 to 10 s such as \"3us\"", word[count], error);
     }
     if (count == ranks && !word[count]) return true;
-    g_set_error(error, LAUNCHES_ERROR, LAUNCHES_ERROR_COUNT, "%s: expected %u times, one for each rank, found %s",
-                where, ranks, count == ranks ? "more" : "fewer");
-    return false;
+    return error_false(error, LAUNCHES_ERROR, LAUNCHES_ERROR_COUNT,
+                       "%s: expected %u times, one for each rank, found %s", where, ranks,
+                       count == ranks ? "more" : "fewer");
 }
 
 static bool times_file(const char *path, uint32_t ranks, uint64_t *time_ps, GError **error)
@@ -54,18 +55,15 @@ static bool times_file(const char *path, uint32_t ranks, uint64_t *time_ps, GErr
         if (comment) *comment = 0;
         const char *word = g_strstrip(line[i]);
         if (!*word) continue;
-        if (count == ranks || !time_parse(word, &time_ps[count])) {
-            g_set_error(error, LAUNCHES_ERROR, LAUNCHES_ERROR_FILE, "%s:%u: time: expected %s, found \"%s\"", path,
-                        i + 1, count == ranks ? "no more times than ranks" : "a time from 0 to 10 s such as \"3us\"",
-                        word);
-            return false;
-        }
+        if (count == ranks || !time_parse(word, &time_ps[count]))
+            return error_false(
+                error, LAUNCHES_ERROR, LAUNCHES_ERROR_FILE, "%s:%u: time: expected %s, found \"%s\"", path, i + 1,
+                count == ranks ? "no more times than ranks" : "a time from 0 to 10 s such as \"3us\"", word);
         count++;
     }
     if (count == ranks) return true;
-    g_set_error(error, LAUNCHES_ERROR, LAUNCHES_ERROR_COUNT, "%s: expected %u times, one for each rank, found %u", path,
-                ranks, count);
-    return false;
+    return error_false(error, LAUNCHES_ERROR, LAUNCHES_ERROR_COUNT,
+                       "%s: expected %u times, one for each rank, found %u", path, ranks, count);
 }
 
 /* A record has a row of each rank that lived to the end. */

@@ -55,21 +55,15 @@ static bool report_run_parse(struct report_run *run, int argc, char **argv, GErr
 
     run->count = run->paths ? g_strv_length(run->paths) : 0;
     if (!run->output && !run->text && run->count > 0) {
-        if (!g_str_has_suffix(run->paths[0], ".html") && strcmp(run->paths[0], "-") != 0) {
-            g_set_error(error, RECORD_ERROR, RECORD_ERROR_OPTION,
-                        "expected the page's name (OUT.html) first, or --output or --text, "
-                        "found '%s'",
-                        run->paths[0]);
-            return false;
-        }
+        if (!g_str_has_suffix(run->paths[0], ".html") && strcmp(run->paths[0], "-") != 0)
+            return error_false(error, RECORD_ERROR, RECORD_ERROR_OPTION,
+                               "expected the page's name (OUT.html) first, or --output or --text, found '%s'",
+                               run->paths[0]);
         run->output = g_strdup(run->paths[0]);
         run->first = 1;
         run->count--;
     }
-    if (run->count == 0) {
-        g_set_error(error, RECORD_ERROR, RECORD_ERROR_OPTION, "expected records, found none");
-        return false;
-    }
+    if (run->count == 0) return error_false(error, RECORD_ERROR, RECORD_ERROR_OPTION, "expected records, found none");
     return true;
 }
 
@@ -88,11 +82,9 @@ static bool report_input_add(struct report_input *input, const struct report_run
     g_autofree char *text = whole_file_read(path, REPORT_FILE_BYTES_MAX, &size_bytes, error);
     if (!text) return false;
     if (sweep_table_told(text)) {
-        if (run->text) {
-            g_set_error(error, RECORD_ERROR, RECORD_ERROR_OPTION,
-                        "--text: expected records, found the sweep %s (see `eptwin sweep show`)", source);
-            return false;
-        }
+        if (run->text)
+            return error_false(error, RECORD_ERROR, RECORD_ERROR_OPTION,
+                               "--text: expected records, found the sweep %s (see `eptwin sweep show`)", source);
         struct sweep_table *table = sweep_table_parse(source, text, error);
         if (table) g_ptr_array_add(input->sweeps, table);
         return table != NULL;

@@ -76,18 +76,14 @@ static bool machine_make(struct run *run, const struct case_options *c, GError *
 {
     const struct kernel_job *o = run->job;
     const struct transport *backend = c->backend ? transport_find(c->backend) : NULL;
-    if (c->backend && !backend) {
-        g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
-                    "backend: expected one that `eptwin cluster backends` lists, found \"%s\"", c->backend);
-        return false;
-    }
-    if (c->backend && run->cluster->host.cores) {
-        g_set_error(
+    if (c->backend && !backend)
+        return error_false(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
+                           "backend: expected one that `eptwin cluster backends` lists, found \"%s\"", c->backend);
+    if (c->backend && run->cluster->host.cores)
+        return error_false(
             error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
             "backend: expected none, as %s describes a host, whose links were measured with their own, found \"%s\"",
             run->cluster->path, c->backend);
-        return false;
-    }
     run->transport = backend ? *backend : transport_of(&run->cluster->nic);
     uint32_t gpus;
     const uint32_t nodes = world_nodes(run->cluster, o->ranks, o->ranks_per_node, &gpus);
@@ -112,14 +108,11 @@ static void machine_record(const struct run *run, const struct case_options *c, 
 static bool nvlink_disable(struct run *run, const struct case_options *c, GError **error)
 {
     if (!c->nvlink_disabled || g_strcmp0(c->kernel, "normal") != 0) return true;
-    if (!graph_peers_by_pcie(run->cluster, &run->by_pcie)) {
-        g_set_error(
-            error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
-            "disable-nvlink: normal kernels then store over PCIe: expected pcie-rate in [node] of %s, found none "
-            "(PCIe 5.0 x16: --set node.pcie-rate=57GB/s)",
-            run->cluster->path);
-        return false;
-    }
+    if (!graph_peers_by_pcie(run->cluster, &run->by_pcie))
+        return error_false(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
+                           "disable-nvlink: normal kernels then store over PCIe: expected pcie-rate in [node] of %s, "
+                           "found none (PCIe 5.0 x16: --set node.pcie-rate=57GB/s)",
+                           run->cluster->path);
     run->cluster = &run->by_pcie;
     return true;
 }
@@ -131,19 +124,15 @@ static bool run_init(struct run *run, const struct case_options *c, const struct
     const struct kernel_job *o = run->job;
     const bool by_nic = c->nvlink_disabled && run->cluster != &run->by_pcie;
     const bool rdma = by_nic ? o->ranks > 1 : o->ranks > o->ranks_per_node;
-    if (rdma && !graph_node_nics(run->cluster, 1)) {
-        g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
-                    "%s: ranks of several nodes need a [nic] and a [network] section", run->cluster->path);
-        return false;
-    }
+    if (rdma && !graph_node_nics(run->cluster, 1))
+        return error_false(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
+                           "%s: ranks of several nodes need a [nic] and a [network] section", run->cluster->path);
     const uint32_t together = MIN(o->ranks, o->ranks_per_node), joined = MAX(run->cluster->nvlink.gpus, 1);
-    if (!run->cluster->host.cores && !by_nic && together > joined) {
-        g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
-                    "ranks-per-node: expected at most the %u GPU%s that %s joins by NVLink or PCIe ([nvlink] gpus), "
-                    "found %u (leave it out: other ranks of a node go by the NIC)",
-                    joined, joined > 1 ? "s" : "", run->cluster->path, together);
-        return false;
-    }
+    if (!run->cluster->host.cores && !by_nic && together > joined)
+        return error_false(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
+                           "ranks-per-node: expected at most the %u GPU%s that %s joins by NVLink or PCIe ([nvlink] "
+                           "gpus), found %u (leave it out: other ranks of a node go by the NIC)",
+                           joined, joined > 1 ? "s" : "", run->cluster->path, together);
     run->slow = g_new0(uint32_t, o->ranks);
     run->arrival_ps = g_new0(uint64_t, o->ranks);
     if (!launches_slow(c->slow, o->ranks, run->slow, error) || !machine_make(run, c, error)) return false;
@@ -599,9 +588,8 @@ static bool run_phases(struct run *run, const struct case_options *c, uint32_t f
         beside_learn(run->beside, first, &run->results[(gsize)(rounds - 1) * count * ranks], ranks);
         return true;
     }
-    g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_RUN, "%s can never end: %s",
-                kernel_phase_name(run->job, first + stuck % count), text);
-    return false;
+    return error_false(error, SIMULATE_ERROR, SIMULATE_ERROR_RUN, "%s can never end: %s",
+                       kernel_phase_name(run->job, first + stuck % count), text);
 }
 
 static bool launches_loop(const struct case_options *c) { return c->launch && !strcmp(c->launch, "loop"); }

@@ -82,8 +82,7 @@ static bool parse(struct case_options *c, struct arguments *a, int argc, char **
                     "--explain: expected one --step and one --layer, found several");
     else if (a->explain && a->output && !strcmp(a->output, "-"))
         g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
-                    "--explain: expected --output FILE or none: standard output takes the "
-                    "words");
+                    "--explain: expected --output FILE or none: standard output takes the words");
     else if ((a->steps || a->layers) && !c->trace)
         g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT, "--steps, --layers: need --trace");
     else if (a->timeline && (a->steps || a->layers))
@@ -97,8 +96,7 @@ static bool parse(struct case_options *c, struct arguments *a, int argc, char **
                     "--usage: expected one --step and one --layer, found several");
     else if (a->timeline && !strcmp(a->timeline, "-") && (!a->output || !strcmp(a->output, "-")))
         g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
-                    "--timeline: expected a file, or --output FILE too: standard output "
-                    "takes the record");
+                    "--timeline: expected a file, or --output FILE too: standard output takes the record");
     else return true;
     return false;
 }

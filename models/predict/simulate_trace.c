@@ -46,10 +46,9 @@ static bool numbers_parse(const char *text, const char *name, uint32_t only, uin
         return true;
     }
     if (text && ranges_parse(text, count, count, numbers)) return true;
-    g_set_error(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
-                "--%s: expected " RANGES_GRAMMAR ", each once and below %u, found '%s'", name, count,
-                text ? text : "the case's own");
-    return false;
+    return error_false(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
+                       "--%s: expected " RANGES_GRAMMAR ", each once and below %u, found '%s'", name, count,
+                       text ? text : "the case's own");
 }
 
 static bool job_counts(const struct job *job, int64_t layer) { return layer < 0 || job->layer == (uint32_t)layer; }

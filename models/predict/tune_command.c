@@ -432,14 +432,12 @@ static void paste_print(const struct tune *t, const struct setting chosen[PHASES
         g_string_append_printf(out, "           %s_config = Config(%u, %u, %u, %u, %u)\n", phase_names[p],
                                chosen[p].sms, chosen[p].value[NVL_CHUNK], chosen[p].value[NVL_RING],
                                chosen[p].value[RDMA_CHUNK], chosen[p].value[RDMA_RING]);
-    g_string_append_printf(out,
-                           "  eptwin   --num-sms %u --nvl-chunk %u --nvl-buffer %u --combine-nvl-chunk %u "
-                           "--combine-nvl-buffer %u",
-                           d->sms, d->value[NVL_CHUNK], d->value[NVL_RING], c->value[NVL_CHUNK], c->value[NVL_RING]);
+    g_string_append_printf(
+        out, "  eptwin   --num-sms %u --nvl-chunk %u --nvl-buffer %u --combine-nvl-chunk %u --combine-nvl-buffer %u",
+        d->sms, d->value[NVL_CHUNK], d->value[NVL_RING], c->value[NVL_CHUNK], c->value[NVL_RING]);
     if (t->internode)
         g_string_append_printf(out,
-                               " --rdma-chunk %u --rdma-buffer %u --combine-rdma-chunk %u "
-                               "--combine-rdma-buffer %u",
+                               " --rdma-chunk %u --rdma-buffer %u --combine-rdma-chunk %u --combine-rdma-buffer %u",
                                d->value[RDMA_CHUNK], d->value[RDMA_RING], c->value[RDMA_CHUNK], c->value[RDMA_RING]);
     g_string_append(out, "\n");
 }
@@ -469,10 +467,10 @@ static bool tune_parse(struct tune *t, int argc, char **argv, GError **error)
     if (!t->base.cluster)
         g_set_error(error, TUNE_ERROR, TUNE_ERROR_OPTION, "--cluster: expected a cluster file, found none");
     else if (!kernel)
-        g_set_error(error, TUNE_ERROR, TUNE_ERROR_KERNEL,
-                    "--kernel: expected normal or v2, found %s: the low-latency kernels take all "
-                    "SMs and have no chunks",
-                    t->base.kernel ? t->base.kernel : "none, which is ll");
+        g_set_error(
+            error, TUNE_ERROR, TUNE_ERROR_KERNEL,
+            "--kernel: expected normal or v2, found %s: the low-latency kernels take all SMs and have no chunks",
+            t->base.kernel ? t->base.kernel : "none, which is ll");
     else if (max_sms < 2 || max_sms > 4096)
         g_set_error(error, TUNE_ERROR, TUNE_ERROR_OPTION, "--max-sms: expected 2 to 4096, found %d", max_sms);
     else if (!(slack >= 0 && slack <= 100))

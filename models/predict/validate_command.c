@@ -86,11 +86,9 @@ static void options_clear(struct validate_options *o)
 static bool options_check(const struct validate_options *o, const struct validate_table *table, GError **error)
 {
     for (char **by = o->by; by && *by; by++)
-        if (validate_column_find(table, *by) < 0 && !case_has(*by)) {
-            g_set_error(error, VALIDATE_ERROR, VALIDATE_ERROR_OPTION,
-                        "--by: expected a column of %s or an option, found '%s'", table->path, *by);
-            return false;
-        }
+        if (validate_column_find(table, *by) < 0 && !case_has(*by))
+            return error_false(error, VALIDATE_ERROR, VALIDATE_ERROR_OPTION,
+                               "--by: expected a column of %s or an option, found '%s'", table->path, *by);
     if (o->output && !new_file_possible(o->output, error)) return false;
     if (!o->base.cluster) {
         if (validate_column_find(table, "cluster") >= 0) return true;

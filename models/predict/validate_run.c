@@ -239,11 +239,9 @@ static bool run_init(struct run *run, struct validate_table *table, GError **err
     const size_t row_bytes = table->row_count * sizeof(struct shared_row);
     run->shared_bytes = sizeof *run->shared + row_bytes + table->job_count * sizeof(struct shared_job);
     void *memory = mmap(NULL, run->shared_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) {
-        g_set_error(error, VALIDATE_ERROR, VALIDATE_ERROR_RUN, "%zu bytes shared with workers: %s", run->shared_bytes,
-                    g_strerror(errno));
-        return false;
-    }
+    if (memory == MAP_FAILED)
+        return error_false(error, VALIDATE_ERROR, VALIDATE_ERROR_RUN, "%zu bytes shared with workers: %s",
+                           run->shared_bytes, g_strerror(errno));
     run->shared = memory;
     run->shared->row = (struct shared_row *)(run->shared + 1);
     run->shared->job = (struct shared_job *)(void *)((char *)run->shared->row + row_bytes);

@@ -199,10 +199,9 @@ static void reader_row(int end, void *context)
 static bool parse_refuse(const struct reader *reader, struct csv_parser *parser, GError **error)
 {
     const int code = csv_error(parser);
-    g_set_error(error, VALIDATE_ERROR, VALIDATE_ERROR_TABLE, "%s:%u: expected CSV, found %s", reader->table->path,
-                reader->line,
-                code == CSV_EPARSE ? "a quote within a field or one that is not closed" : csv_strerror(code));
-    return false;
+    return error_false(error, VALIDATE_ERROR, VALIDATE_ERROR_TABLE, "%s:%u: expected CSV, found %s",
+                       reader->table->path, reader->line,
+                       code == CSV_EPARSE ? "a quote within a field or one that is not closed" : csv_strerror(code));
 }
 
 /* Feeds line by line: libcsv does not count lines, and a quoted field may hold several. */
@@ -268,8 +267,7 @@ static bool table_columns_check(const struct validate_table *table, GError **err
     else if (validate_column_find(table, "phase") < 0) problem = "expected a column 'phase', found none";
     else if (table->row_count == 0) problem = "expected a case a line after the header, found none";
     if (!problem) return true;
-    g_set_error(error, VALIDATE_ERROR, VALIDATE_ERROR_TABLE, "%s: %s", table->path, problem);
-    return false;
+    return error_false(error, VALIDATE_ERROR, VALIDATE_ERROR_TABLE, "%s: %s", table->path, problem);
 }
 
 struct validate_table *validate_table_read(const char *path, const struct case_options *base, GError **error)

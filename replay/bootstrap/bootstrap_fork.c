@@ -52,8 +52,7 @@ struct fork_child {
 
 static bool child_fail(const struct fork_child *c, GError **error, const char *what)
 {
-    g_set_error(error, BOOTSTRAP_ERROR, BOOTSTRAP_FAILED, "rank %u: %s", c->base.rank, what);
-    return false;
+    return error_false(error, BOOTSTRAP_ERROR, BOOTSTRAP_FAILED, "rank %u: %s", c->base.rank, what);
 }
 
 static bool child_send(struct fork_child *c, uint32_t kind, const void *data, size_t size_bytes)
@@ -101,8 +100,7 @@ static bool child_receive_failure(struct fork_child *c, uint64_t size_bytes, uin
     g_assert(size_bytes < sizeof reason);
     if (!child_receive(c, reason, size_bytes, deadline_ms, error)) return false;
     reason[size_bytes] = 0;
-    g_set_error(error, BOOTSTRAP_ERROR, BOOTSTRAP_PEER_FAILED, "%s", reason);
-    return false;
+    return error_false(error, BOOTSTRAP_ERROR, BOOTSTRAP_PEER_FAILED, "%s", reason);
 }
 
 /* The next header that is no question; questions are answered. */
@@ -233,10 +231,10 @@ static void parent_check_sizes(struct fork_parent *p)
 {
     for (uint32_t i = 1; i < p->rank_count; i++)
         if (p->ranks[i].share->len != p->ranks[0].share->len) {
-            parent_fail(p, p->rank_count,
-                        g_strdup_printf("exchange %u: rank %u brought %u bytes, rank 0 %u: the ranks do not do "
-                                        "the same",
-                                        p->exchange, i, p->ranks[i].share->len, p->ranks[0].share->len));
+            parent_fail(
+                p, p->rank_count,
+                g_strdup_printf("exchange %u: rank %u brought %u bytes, rank 0 %u: the ranks do not do the same",
+                                p->exchange, i, p->ranks[i].share->len, p->ranks[0].share->len));
             return;
         }
 }

@@ -30,8 +30,7 @@ static bool tcp_fail(struct bootstrap_tcp *t, char *failure, GError **error)
 {
     g_assert(!t->failure);
     t->failure = failure;
-    g_set_error(error, BOOTSTRAP_ERROR, BOOTSTRAP_FAILED, "%s", failure);
-    return false;
+    return error_false(error, BOOTSTRAP_ERROR, BOOTSTRAP_FAILED, "%s", failure);
 }
 
 static void tell_all(struct bootstrap_tcp *t, const char *failure)
@@ -140,8 +139,8 @@ static bool root_take(struct bootstrap_tcp *t, struct gathering *g, uint32_t ran
     if (rc == -EAGAIN) return true;
     if (rc == -EMSGSIZE)
         return root_fail(t,
-                         g_strdup_printf("exchange %u: rank %u announced %" G_GUINT64_FORMAT " bytes, rank 0 "
-                                         "expects %zu",
+                         g_strdup_printf("exchange %u: rank %u announced %" G_GUINT64_FORMAT
+                                         " bytes, rank 0 expects %zu",
                                          t->exchange, rank, c->header.size_bytes, g->size_bytes),
                          error);
     if (rc)
@@ -150,8 +149,8 @@ static bool root_take(struct bootstrap_tcp *t, struct gathering *g, uint32_t ran
     if (c->header.kind == WIRE_HANG) return root_take_hang(t, rank, error);
     if (c->header.kind != WIRE_SHARE || c->header.size_bytes != g->size_bytes)
         return root_fail(t,
-                         g_strdup_printf("exchange %u: rank %u brought %" G_GUINT64_FORMAT " bytes, rank 0 "
-                                         "%zu: the ranks do not do the same",
+                         g_strdup_printf("exchange %u: rank %u brought %" G_GUINT64_FORMAT
+                                         " bytes, rank 0 %zu: the ranks do not do the same",
                                          t->exchange, rank, c->header.size_bytes, g->size_bytes),
                          error);
     if (g->size_bytes) memcpy(g->out + rank * g->size_bytes, c->body, g->size_bytes);
@@ -305,10 +304,7 @@ static bool tcp_allgather(struct bootstrap *b, const void *in, size_t size_bytes
     struct bootstrap_tcp *const t = (struct bootstrap_tcp *)b;
 
     g_assert(bootstrap_size_allowed(size_bytes, b->rank_count));
-    if (t->failure) {
-        g_set_error(error, BOOTSTRAP_ERROR, BOOTSTRAP_FAILED, "%s", t->failure);
-        return false;
-    }
+    if (t->failure) return error_false(error, BOOTSTRAP_ERROR, BOOTSTRAP_FAILED, "%s", t->failure);
     const bool ok =
         b->rank == 0 ? root_allgather(t, in, size_bytes, out, error) : member_allgather(t, in, size_bytes, out, error);
 
@@ -352,10 +348,7 @@ static bool tcp_hang(struct bootstrap *b, const struct bootstrap_wait *wait, GEr
     struct bootstrap_tcp *const t = (struct bootstrap_tcp *)b;
     const uint64_t deadline_ms = bootstrap_now_ms() + BOOTSTRAP_ASK_MS + ROOT_MARGIN_MS;
 
-    if (t->failure) {
-        g_set_error(error, BOOTSTRAP_ERROR, BOOTSTRAP_FAILED, "%s", t->failure);
-        return false;
-    }
+    if (t->failure) return error_false(error, BOOTSTRAP_ERROR, BOOTSTRAP_FAILED, "%s", t->failure);
     if (b->rank == 0) return root_ask(t, 0, wait, error);
     struct wire_channel *const c = &t->channels[0];
     int rc = wire_channel_send(c, WIRE_HANG, wait, sizeof *wait, deadline_ms);
@@ -374,10 +367,7 @@ static bool tcp_check(struct bootstrap *b, GError **error)
     struct bootstrap_tcp *const t = (struct bootstrap_tcp *)b;
     bool ok = true;
 
-    if (t->failure) {
-        g_set_error(error, BOOTSTRAP_ERROR, BOOTSTRAP_FAILED, "%s", t->failure);
-        return false;
-    }
+    if (t->failure) return error_false(error, BOOTSTRAP_ERROR, BOOTSTRAP_FAILED, "%s", t->failure);
     if (b->rank != 0) return member_check(t, error);
     for (uint32_t r = 1; r < b->rank_count && ok; r++) ok = root_check_rank(t, r, error);
     return ok;
@@ -420,15 +410,12 @@ static bool tcp_join(struct bootstrap_tcp *t, const struct bootstrap_tcp_options
 
 struct bootstrap *bootstrap_tcp_new(const struct bootstrap_tcp_options *o, GError **error)
 {
-    if (o->rank_count == 0 || o->rank >= o->rank_count) {
-        g_set_error(error, BOOTSTRAP_ERROR, BOOTSTRAP_BAD_INPUT, "--rank %u is not below --world-size %u", o->rank,
-                    o->rank_count);
-        return NULL;
-    }
-    if (!o->secret.bytes || !o->secret.size_bytes) {
-        g_set_error(error, BOOTSTRAP_ERROR, BOOTSTRAP_BAD_INPUT, "joining by TCP needs a secret shared by all ranks");
-        return NULL;
-    }
+    if (o->rank_count == 0 || o->rank >= o->rank_count)
+        return error_null(error, BOOTSTRAP_ERROR, BOOTSTRAP_BAD_INPUT, "--rank %u is not below --world-size %u",
+                          o->rank, o->rank_count);
+    if (!o->secret.bytes || !o->secret.size_bytes)
+        return error_null(error, BOOTSTRAP_ERROR, BOOTSTRAP_BAD_INPUT,
+                          "joining by TCP needs a secret shared by all ranks");
     struct bootstrap_tcp *const t = g_new0(struct bootstrap_tcp, 1);
 
     t->ops = tcp_ops;

@@ -42,8 +42,7 @@ static bool module_load(struct cuda_bench *b, const char *text, cuda_module *mod
     const cuda_result result = b->driver.module_load(module, text, G_N_ELEMENTS(option), option, value);
     if (result == 0 || !errors[0]) return check(b, result, "module_load", error);
     g_strdelimit(errors, "\n", ' ');
-    g_set_error(error, CUDA_ERROR, CUDA_FAILED, "cuda: the driver compiles no kernels: %s", errors);
-    return false;
+    return error_false(error, CUDA_ERROR, CUDA_FAILED, "cuda: the driver compiles no kernels: %s", errors);
 }
 
 /* Numbers between 0.5 and 2 with random signs: data of zeros moves faster than real data. */
@@ -82,12 +81,10 @@ static bool gpu_open(struct cuda_bench *b, uint32_t index, GError **error)
         !CALL(attribute, &major, CUDA_CAPABILITY_MAJOR, g->device) || !CALL(attribute, &sms, CUDA_SMS, g->device) ||
         !CALL(attribute, &shared, CUDA_SHARED_MOST, g->device) || !CALL(attribute, &l2, CUDA_L2_BYTES, g->device))
         return false;
-    if (major < 9) {
-        g_set_error(error, CUDA_ERROR, CUDA_ABSENT,
-                    "--fabric cuda: GPU %u: expected compute capability 9.0 or later, found %s with %d", index, g->name,
-                    major);
-        return false;
-    }
+    if (major < 9)
+        return error_false(error, CUDA_ERROR, CUDA_ABSENT,
+                           "--fabric cuda: GPU %u: expected compute capability 9.0 or later, found %s with %d", index,
+                           g->name, major);
     g->functions = g_hash_table_new(g_str_hash, g_str_equal);
     b->sms = (uint32_t)sms;
     b->shared_most = (uint32_t)shared;
@@ -107,13 +104,11 @@ static bool peers_enable(struct cuda_bench *b, GError **error)
             int can = 0;
             if (i == k) continue;
             if (!CALL(can_access_peer, &can, b->gpu[i].device, b->gpu[k].device)) return false;
-            if (!can) {
-                g_set_error(error, CUDA_ERROR, CUDA_ABSENT,
-                            "--fabric cuda: expected GPUs that reach each other's memory, found that %u cannot reach "
-                            "%u (--ranks 1 measures one)",
-                            i, k);
-                return false;
-            }
+            if (!can)
+                return error_false(error, CUDA_ERROR, CUDA_ABSENT,
+                                   "--fabric cuda: expected GPUs that reach each other's memory, found that %u cannot "
+                                   "reach %u (--ranks 1 measures one)",
+                                   i, k);
             if (!CALL(context_set, b->gpu[i].context) || !CALL(peer_enable, b->gpu[k].context, 0)) return false;
         }
     return true;

@@ -19,11 +19,10 @@ static bool functions_find(struct cuda_driver *driver, GError **error)
 {
     for (size_t i = 0; i < G_N_ELEMENTS(functions); i++) {
         void *found = dlsym(driver->library, functions[i].symbol);
-        if (!found) {
-            g_set_error(error, CUDA_ERROR, CUDA_ABSENT, "%s: expected a driver with %s (CUDA 12 or later), found none",
-                        cuda_library_name, functions[i].symbol);
-            return false;
-        }
+        if (!found)
+            return error_false(error, CUDA_ERROR, CUDA_ABSENT,
+                               "%s: expected a driver with %s (CUDA 12 or later), found none", cuda_library_name,
+                               functions[i].symbol);
         memcpy((char *)driver + functions[i].place, &found, sizeof found); /* functions are no objects in C */
     }
     return true;
@@ -32,11 +31,9 @@ static bool functions_find(struct cuda_driver *driver, GError **error)
 bool cuda_driver_open(struct cuda_driver *driver, GError **error)
 {
     *driver = (struct cuda_driver){ .library = dlopen(cuda_library_name, RTLD_NOW | RTLD_LOCAL) };
-    if (!driver->library) {
-        g_set_error(error, CUDA_ERROR, CUDA_ABSENT, "--fabric cuda: expected NVIDIA's driver (%s), found none",
-                    cuda_library_name);
-        return false;
-    }
+    if (!driver->library)
+        return error_false(error, CUDA_ERROR, CUDA_ABSENT, "--fabric cuda: expected NVIDIA's driver (%s), found none",
+                           cuda_library_name);
     int count = 0;
     /* Else a kernel's first launch waits for running kernels, which may wait for it. */
     g_setenv("CUDA_MODULE_LOADING", "EAGER", TRUE);
@@ -63,6 +60,5 @@ bool cuda_driver_check(const struct cuda_driver *driver, cuda_result result, con
     for (size_t i = 0; i < G_N_ELEMENTS(functions); i++)
         if (strcmp(functions[i].member, call) == 0) call = functions[i].symbol;
     if (driver->error_name(result, &name) != 0 || !name) name = "an error without a name";
-    g_set_error(error, CUDA_ERROR, CUDA_FAILED, "%s: %s (%d)", call, name, result);
-    return false;
+    return error_false(error, CUDA_ERROR, CUDA_FAILED, "%s: %s (%d)", call, name, result);
 }

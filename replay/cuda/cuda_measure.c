@@ -58,8 +58,8 @@ static bool only_check(const struct cuda_measure_options *options, GError **erro
             if (part_wanted(options, part)) return true;
             g_string_append_printf(names, "%s%s", names->len ? ", " : "", part->name);
         }
-    g_set_error(error, CUDA_ERROR, CUDA_BAD_INPUT, "--only: expected one of %s, found '%s'", names->str, options->only);
-    return false;
+    return error_false(error, CUDA_ERROR, CUDA_BAD_INPUT, "--only: expected one of %s, found '%s'", names->str,
+                       options->only);
 }
 
 static bool parts_pass(struct cuda_bench *b, const struct cuda_measure_options *options, const struct cuda_part *part,

@@ -463,8 +463,8 @@ static void ofi_message_drop(struct link_ofi *f)
 {
     if (f->dropped++ == 0)
         fprintf(stderr,
-                "eptwin: rank %u: warning: drops messages that no rank of this run sent: "
-                "somebody else reaches its libfabric port (%s)\n",
+                "eptwin: rank %u: warning: drops messages that no rank of this run sent: somebody else reaches its "
+                "libfabric port (%s)\n",
                 f->rank, f->port.provider);
 }
 
@@ -740,9 +740,8 @@ struct live_link *link_ofi_new(const struct live_options *o, const struct fabric
                                const struct live_memory *memory, const bool *remote, GError **error)
 {
     (void)o, (void)needs, (void)b, (void)memory, (void)remote;
-    g_set_error(error, LIVE_ERROR, LIVE_UNAVAILABLE,
-                "--fabric ofi: this eptwin was built without libfabric (libfabric-dev)");
-    return NULL;
+    return error_null(error, LIVE_ERROR, LIVE_UNAVAILABLE,
+                      "--fabric ofi: this eptwin was built without libfabric (libfabric-dev)");
 }
 
 void link_ofi_clean(const struct live_options *o) { (void)o; }

@@ -166,11 +166,9 @@ static int verbs_signal_receive(struct link_verbs *v, const struct ibv_wc *wc)
         slot->word >= v->word_count) {
         char text[sizeof v->link.failure];
         g_snprintf(text, sizeof text,
-                   "peer %u: QP %u (queue %u): expected signal %u for a word below %u, "
-                   "found %u for "
-                   "word %u",
-                   qp->peer, qp->qp->qp_num, qp->queue, (uint32_t)qp->signals_received, v->word_count,
-                   ntohl(wc->imm_data), slot->word);
+                   "peer %u: QP %u (queue %u): expected signal %u for a word below %u, found %u for word %u", qp->peer,
+                   qp->qp->qp_num, qp->queue, (uint32_t)qp->signals_received, v->word_count, ntohl(wc->imm_data),
+                   slot->word);
         return verbs_fail(v, text);
     }
     uint64_t *words = (uint64_t *)(void *)v->memory->base;
@@ -504,9 +502,7 @@ static bool verbs_options_check(const struct live_options *o, const struct fabri
     else if (o->traffic_class > 255)
         g_set_error(error, LIVE_ERROR, LIVE_BAD_INPUT, "traffic-class: expected 0 to 255, found %u", o->traffic_class);
     else if (!needs->queue_count || !needs->queue_depth)
-        g_set_error(error, LIVE_ERROR, LIVE_FAILED,
-                    "verbs: expected at least one queue of depth 1, found %u of "
-                    "%u",
+        g_set_error(error, LIVE_ERROR, LIVE_FAILED, "verbs: expected at least one queue of depth 1, found %u of %u",
                     needs->queue_count, needs->queue_depth);
     else return true;
     return false;
@@ -538,14 +534,11 @@ static bool verbs_queues_make(struct link_verbs *v, uint32_t remote_count, GErro
         if (imm) v->receive_depth = MIN(v->receive_depth, (uint32_t)attr->max_qp_wr);
         if (imm) v->receive_depth = MIN(v->receive_depth, (uint32_t)attr->max_cqe / MAX(each, 1));
     }
-    if (v->send_depth < 2 || (imm && !v->receive_depth)) {
-        g_set_error(error, LIVE_ERROR, LIVE_UNAVAILABLE,
-                    "device %s: expected room for two sends and a receive on each "
-                    "of %u "
-                    "QPs, found %d work requests and %d completions: use fewer queues",
-                    v->nic[0].name, each, v->nic[0].device_attr.max_qp_wr, v->nic[0].device_attr.max_cqe);
-        return false;
-    }
+    if (v->send_depth < 2 || (imm && !v->receive_depth))
+        return error_false(error, LIVE_ERROR, LIVE_UNAVAILABLE,
+                           "device %s: expected room for two sends and a receive on each of %u QPs, found %d work "
+                           "requests and %d completions: use fewer queues",
+                           v->nic[0].name, each, v->nic[0].device_attr.max_qp_wr, v->nic[0].device_attr.max_cqe);
     v->signal_every = MAX(1, MIN(VERBS_SIGNAL_EVERY, v->send_depth / 4));
     const uint64_t slot_count = all * v->send_depth + (imm ? all * 2 * v->queue_depth : 0);
     const size_t bytes = (slot_count * sizeof *v->slot + 4095) / 4096 * 4096;
@@ -577,10 +570,8 @@ static bool verbs_qps_make(struct link_verbs *v, const bool *remote, GError **er
         if (!verbs_qp_make(qp, &v->nic[qp->queue % v->nic_count], &limits, error)) return false;
         for (uint32_t left = v->receive_depth; left;) {
             const uint32_t count = MIN(left, VERBS_RECEIVES_POSTED_MAX);
-            if (verbs_receives_post(v, qp, count) < 0) {
-                g_set_error(error, LIVE_ERROR, LIVE_FAILED, "%s", v->link.failure);
-                return false;
-            }
+            if (verbs_receives_post(v, qp, count) < 0)
+                return error_false(error, LIVE_ERROR, LIVE_FAILED, "%s", v->link.failure);
             left -= count;
         }
     }
@@ -629,9 +620,8 @@ static bool verbs_hello_check(const struct link_verbs *v, const struct verbs_hel
     else if (peer->memory_bytes != mine->memory_bytes || peer->word_count != mine->word_count ||
              peer->queue_depth != mine->queue_depth || peer->signalling != mine->signalling)
         g_set_error(error, LIVE_ERROR, LIVE_FAILED,
-                    "rank %u differs from rank %u: expected %" G_GUINT64_FORMAT " "
-                    "bytes, %u "
-                    "words, queue depth %u and signalling %u, found %" G_GUINT64_FORMAT ", %u, %u and %u",
+                    "rank %u differs from rank %u: expected %" G_GUINT64_FORMAT
+                    " bytes, %u words, queue depth %u and signalling %u, found %" G_GUINT64_FORMAT ", %u, %u and %u",
                     rank, v->rank, mine->memory_bytes, mine->word_count, mine->queue_depth, mine->signalling,
                     peer->memory_bytes, peer->word_count, peer->queue_depth, peer->signalling);
     else if (peer->nic_count < 1 || peer->nic_count > VERBS_NICS_MAX)
@@ -722,10 +712,8 @@ struct live_link *link_verbs_new(const struct live_options *o, const struct fabr
                                  const struct live_memory *memory, const bool *remote, GError **error)
 {
     (void)o, (void)needs, (void)b, (void)memory, (void)remote;
-    g_set_error(error, LIVE_ERROR, LIVE_UNAVAILABLE,
-                "verbs: this eptwin was built without libibverbs (package "
-                "libibverbs-dev)");
-    return NULL;
+    return error_null(error, LIVE_ERROR, LIVE_UNAVAILABLE,
+                      "verbs: this eptwin was built without libibverbs (package libibverbs-dev)");
 }
 
 #endif

@@ -68,9 +68,8 @@ const struct ofi_library *ofi_library_load(GError **error)
         g_once_init_leave(&loaded, 1);
     }
     if (!failure) return &library;
-    g_set_error(error, LIVE_ERROR, LIVE_UNAVAILABLE, "--fabric ofi: expected libfabric (package libfabric1), found: %s",
-                failure);
-    return NULL;
+    return error_null(error, LIVE_ERROR, LIVE_UNAVAILABLE,
+                      "--fabric ofi: expected libfabric (package libfabric1), found: %s", failure);
 }
 
 #endif

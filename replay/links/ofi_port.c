@@ -28,9 +28,8 @@ static const char *const preferred[] = { "cxi", "efa", "verbs", "tcp" };
 
 static bool ofi_refuse(const struct ofi_port *p, const char *what, int rc, GError **error)
 {
-    g_set_error(error, LIVE_ERROR, LIVE_FAILED, "libfabric%s%s: %s: %s", p->provider ? " " : "",
-                p->provider ? p->provider : "", what, p->library->strerror(-rc));
-    return false;
+    return error_false(error, LIVE_ERROR, LIVE_FAILED, "libfabric%s%s: %s: %s", p->provider ? " " : "",
+                       p->provider ? p->provider : "", what, p->library->strerror(-rc));
 }
 
 /* --- the place --- */

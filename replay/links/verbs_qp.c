@@ -57,9 +57,8 @@ static void verbs_qp_refuse(const struct verbs_qp *qp, const struct verbs_qp_lim
 {
     const struct verbs_nic *nic = qp->nic;
     g_set_error(error, LIVE_ERROR, LIVE_FAILED,
-                "device %s: no QP for rank %u, queue %u (%u sends): %s; the device "
-                "allows "
-                "%d QPs of %d, the cgroup may allow less (rdma.max): use fewer SMs (queues) or more devices",
+                "device %s: no QP for rank %u, queue %u (%u sends): %s; the device allows %d QPs of %d, the cgroup may "
+                "allow less (rdma.max): use fewer SMs (queues) or more devices",
                 nic->name, qp->peer, qp->queue, limits->send_depth, g_strerror(code), nic->device_attr.max_qp,
                 nic->device_attr.max_qp_wr);
 }
@@ -155,13 +154,10 @@ static int verbs_qp_send_ready(const struct verbs_qp *qp, const struct live_opti
 bool verbs_qp_connect(struct verbs_qp *qp, const struct live_options *o, const struct verbs_connection *c,
                       GError **error)
 {
-    if (c->peer.ethernet != (qp->nic->port_attr.link_layer == IBV_LINK_LAYER_ETHERNET)) {
-        g_set_error(error, LIVE_ERROR, LIVE_FAILED,
-                    "device %s: expected rank %u on the same kind of link, "
-                    "found %s",
-                    qp->nic->name, qp->peer, c->peer.ethernet ? "Ethernet" : "InfiniBand");
-        return false;
-    }
+    if (c->peer.ethernet != (qp->nic->port_attr.link_layer == IBV_LINK_LAYER_ETHERNET))
+        return error_false(error, LIVE_ERROR, LIVE_FAILED,
+                           "device %s: expected rank %u on the same kind of link, found %s", qp->nic->name, qp->peer,
+                           c->peer.ethernet ? "Ethernet" : "InfiniBand");
     const char *step = "RTR";
     int rc = verbs_qp_receive_ready(qp, o, c);
     if (rc == 0) {

@@ -335,8 +335,7 @@ static bool test_poll(struct measure *m, uint32_t size, uint32_t count, double *
     for (uint32_t i = 0; i < count; i++) {
         const int rc = live_world_progress(m->link_world);
         if (rc >= 0) continue;
-        g_set_error(error, LIVE_ERROR, LIVE_FAILED, "%s", live_world_failure(m->link_world));
-        return false;
+        return error_false(error, LIVE_ERROR, LIVE_FAILED, "%s", live_world_failure(m->link_world));
     }
     value[0] = (measure_now_us() - start_us) / count;
     return true;

@@ -49,10 +49,8 @@ static bool options_parse(struct probe_options *options, int argc, char **argv, 
         .name = "probe", .arguments = "[FILE...]", .about = probe_about, .topics = topics
     };
     if (!command_line_parse(&line, argc, argv, &options->files, error)) return false;
-    if (options->files[0] && (options->root || options->save)) {
-        g_set_error(error, PROBE_ERROR, PROBE_ERROR_INPUT, "expected files, or --root and --save, found both");
-        return false;
-    }
+    if (options->files[0] && (options->root || options->save))
+        return error_false(error, PROBE_ERROR, PROBE_ERROR_INPUT, "expected files, or --root and --save, found both");
     return true;
 }
 
@@ -101,13 +99,11 @@ static bool file_tell(const char *path, struct findings *f, GString *out, GError
         return true;
     }
     if (g_str_has_prefix(start, "CA ")) return ibstat_tell(text, path, f, out, error);
-    if (*start != '<' && !strstr(text, "GPU")) {
-        g_set_error(error, PROBE_ERROR, PROBE_ERROR_INPUT,
-                    "%s: expected NCCL's topology XML, the matrix of `nvidia-smi topo -m` or the output of ibstat, "
-                    "ibnetdiscover or iblinkinfo, found '%.*s'",
-                    path, (int)MIN(strcspn(start, "\r\n"), 30), start);
-        return false;
-    }
+    if (*start != '<' && !strstr(text, "GPU"))
+        return error_false(error, PROBE_ERROR, PROBE_ERROR_INPUT,
+                           "%s: expected NCCL's topology XML, the matrix of `nvidia-smi topo -m` or the output of "
+                           "ibstat, ibnetdiscover or iblinkinfo, found '%.*s'",
+                           path, (int)MIN(strcspn(start, "\r\n"), 30), start);
     struct probe_host *host =
         *start == '<' ? probe_nccl_parse(text, size, path, error) : probe_smi_parse(text, path, error);
     if (!host) return false;

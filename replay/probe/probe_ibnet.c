@@ -80,9 +80,8 @@ static uint64_t line_rate(const char *line)
 
 static bool fail(GError **error, const char *source, uint32_t line, const char *expected, const char *found)
 {
-    g_set_error(error, PROBE_ERROR, PROBE_ERROR_INPUT, "%s:%u: expected %s, found '%.60s'", source, line, expected,
-                found);
-    return false;
+    return error_false(error, PROBE_ERROR, PROBE_ERROR_INPUT, "%s:%u: expected %s, found '%.60s'", source, line,
+                       expected, found);
 }
 
 static bool switch_read(struct probe_ibnet *net, const char *line, uint32_t number, GError **error)
@@ -362,8 +361,7 @@ void probe_ibnet_text(const struct probe_ibnet *net, GString *out)
         slow++;
         g_string_append_printf(
             out,
-            "slow       %s[%u] to %s[%u] runs at %.0f Gbit/s; cables of its kind run at %.0f. Reseat or "
-            "replace it.\n",
+            "slow       %s[%u] to %s[%u] runs at %.0f Gbit/s; cables of its kind run at %.0f. Reseat or replace it.\n",
             c->from, c->from_port, c->to, c->to_port, (double)c->rate_bps / 1e9,
             (double)(c->host ? net->host_bps : net->switch_bps) / 1e9);
     }

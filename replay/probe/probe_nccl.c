@@ -105,10 +105,8 @@ static void net_read(struct reader *r, const char **names, const char **values)
 static bool pci_read(struct level *level, const char **names, const char **values, GError **error)
 {
     const char *busid = attribute(names, values, "busid"), *speed = attribute(names, values, "link_speed");
-    if (!busid) {
-        g_set_error(error, PROBE_ERROR, PROBE_ERROR_INPUT, "pci: expected an attribute busid, found none");
-        return false;
-    }
+    if (!busid)
+        return error_false(error, PROBE_ERROR, PROBE_ERROR_INPUT, "pci: expected an attribute busid, found none");
     g_strlcpy(level->busid, busid, sizeof level->busid);
     level->pci.class_code = (uint32_t)number(names, values, "class", 16);
     level->pci.vendor = (uint16_t)number(names, values, "vendor", 16);

@@ -92,23 +92,18 @@ static void header_make(struct matrix *m, char **line)
 static bool row_read(struct matrix *m, uint32_t line_number, char *rest, GError **error)
 {
     struct probe_gpu *gpu = probe_gpu_add(m->host);
-    if (!gpu || m->rows >= m->gpu_columns) {
-        g_set_error(error, PROBE_ERROR, PROBE_ERROR_INPUT, "%s:%u: expected at most %u rows of GPUs", m->source,
-                    line_number, m->gpu_columns);
-        return false;
-    }
+    if (!gpu || m->rows >= m->gpu_columns)
+        return error_false(error, PROBE_ERROR, PROBE_ERROR_INPUT, "%s:%u: expected at most %u rows of GPUs", m->source,
+                           line_number, m->gpu_columns);
     for (uint32_t i = 0; i < m->column_count; i++) {
         const char *word = word_next(&rest);
         const bool link = word && g_str_has_prefix(word, "NV") && g_ascii_isdigit(word[2]);
         const bool self = word && !strcmp(word, "X");
         if (!word || (!link && !self && near_parse(word) == PROBE_NEAR_UNKNOWN) || (self && i != m->rows) ||
-            (link && i >= m->gpu_columns)) {
-            g_set_error(error, PROBE_ERROR, PROBE_ERROR_INPUT,
-                        "%s:%u: %s: expected X, NV#, PIX, PXB, PHB, NODE or SYS, "
-                        "found '%s'",
-                        m->source, line_number, m->column[i], word ? word : "");
-            return false;
-        }
+            (link && i >= m->gpu_columns))
+            return error_false(error, PROBE_ERROR, PROBE_ERROR_INPUT,
+                               "%s:%u: %s: expected X, NV#, PIX, PXB, PHB, NODE or SYS, found '%s'", m->source,
+                               line_number, m->column[i], word ? word : "");
         gpu->nvlink_known = true;
         if (link) gpu->nvlinks = MAX(gpu->nvlinks, (uint32_t)MIN(g_ascii_strtoull(word + 2, NULL, 10), 64));
         if (i >= m->gpu_columns && i - m->gpu_columns < m->host->nic_count)

@@ -128,11 +128,10 @@ static void nvlink_append(const struct probe_host *host, GString *out)
     for (uint32_t i = 0; i < host->gpu_count; i++) most = MAX(most, host->gpu[i].nvlinks);
     for (uint32_t i = 0; i < host->gpu_count; i++)
         if (most && host->gpu[i].nvlink_known && host->gpu[i].nvlinks < most)
-            g_string_append_printf(
-                out,
-                "FAIL     nvlink     GPU %u has %u NVLinks, others have %u\n%19s do: look for Xid errors and "
-                "the fabric manager's log; nvidia-smi nvlink -s\n",
-                i, host->gpu[i].nvlinks, most, "");
+            g_string_append_printf(out,
+                                   "FAIL     nvlink     GPU %u has %u NVLinks, others have %u\n%19s do: look for Xid "
+                                   "errors and the fabric manager's log; nvidia-smi nvlink -s\n",
+                                   i, host->gpu[i].nvlinks, most, "");
 }
 
 void probe_text_append(const struct probe_host *host, GString *out)

@@ -402,8 +402,8 @@ static void ll_ranks_settle(struct v1_state *s, struct import_log *log)
     }
     if (complete && !told)
         import_log_note(log,
-                        "low latency: num-ranks %u because ranks 0 to %u are in the log; a console of one node "
-                        "shows only its own: then give --num-ranks",
+                        "low latency: num-ranks %u because ranks 0 to %u are in the log; a console of one node shows "
+                        "only its own: then give --num-ranks",
                         ranks, ranks - 1);
     g_ptr_array_set_size(s->ll_rows, 0);
     g_hash_table_remove_all(s->ranks);
@@ -427,8 +427,8 @@ static void ll_counted_check(struct import_log *log)
         const double digits = 0.006 / row->number[IMPORT_LOGICAL_RDMA_GBS]; /* printed with two behind the point */
         if (fabs(places / expected - 1) <= 0.02 + digits) continue;
         import_log_note(log,
-                        "low latency: combine counted %.0f rows of %.0f bytes, which %.0f tokens x %.0f are not: "
-                        "give --num-tokens, --hidden and --num-topk of the run",
+                        "low latency: combine counted %.0f rows of %.0f bytes, which %.0f tokens x %.0f are not: give "
+                        "--num-tokens, --hidden and --num-topk of the run",
                         places, 2 * value[0], value[1], value[2]);
         return;
     }

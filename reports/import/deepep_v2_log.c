@@ -45,10 +45,10 @@ static bool testing_take(struct v2_state *s, const char *line)
     s->bias = field_of(at, "num_bias");
     s->alignment = field_of(at, "expert_alignment");
     g_free(s->variant);
-    s->variant = g_strdup_printf("do_handle_copy=%u with_previous_event=%u async_with_compute_stream=%u "
-                                 "allocate_on_comm_stream=%u",
-                                 field_of(at, "do_handle_copy"), field_of(at, "with_previous_event"),
-                                 field_of(at, "async_with_compute_stream"), field_of(at, "allocate_on_comm_stream"));
+    s->variant = g_strdup_printf(
+        "do_handle_copy=%u with_previous_event=%u async_with_compute_stream=%u allocate_on_comm_stream=%u",
+        field_of(at, "do_handle_copy"), field_of(at, "with_previous_event"), field_of(at, "async_with_compute_stream"),
+        field_of(at, "allocate_on_comm_stream"));
     return true;
 }
 

@@ -5,6 +5,7 @@
 #include <archive_entry.h>
 #include <string.h>
 #include "reports/import/import.h"
+#include "sim/error.h"
 
 enum { BLOCK_BYTES = 1 << 16 };
 
@@ -22,9 +23,9 @@ uint64_t json_stream_offset(const struct json_stream *s) { return s->before + s-
 bool json_stream_refuse(const struct json_stream *s, const char *expected, const char *found, GError **error)
 {
     if (error && *error) return false; /* the bytes could not be read */
-    g_set_error(error, IMPORT_ERROR, IMPORT_ERROR_FORMAT, "%s: offset %" G_GUINT64_FORMAT ": expected %s, found %s",
-                s->path, json_stream_offset(s), expected, found);
-    return false;
+    return error_false(error, IMPORT_ERROR, IMPORT_ERROR_FORMAT,
+                       "%s: offset %" G_GUINT64_FORMAT ": expected %s, found %s", s->path, json_stream_offset(s),
+                       expected, found);
 }
 
 struct json_stream *json_stream_open(const char *path, GError **error)

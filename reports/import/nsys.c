@@ -4,6 +4,7 @@
 #include "reports/import/profile.h"
 
 #include <string.h>
+#include "sim/error.h"
 
 bool nsys_begins(const uint8_t *bytes, size_t size) { return size >= 16 && memcmp(bytes, "SQLite format 3", 16) == 0; }
 
@@ -12,9 +13,8 @@ bool nsys_begins(const uint8_t *bytes, size_t size) { return size >= 16 && memcm
 
 static bool refuse(GError **error, const char *path, const char *where, const char *found)
 {
-    g_set_error(error, IMPORT_ERROR, IMPORT_ERROR_FORMAT, "%s: %s: expected an export of Nsight Systems, found %s",
-                path, where, found);
-    return false;
+    return error_false(error, IMPORT_ERROR, IMPORT_ERROR_FORMAT,
+                       "%s: %s: expected an export of Nsight Systems, found %s", path, where, found);
 }
 
 static bool table_there(sqlite3 *database, const char *name)
@@ -128,9 +128,8 @@ GPtrArray *nsys_read(const char *path, GError **error)
 
 GPtrArray *nsys_read(const char *path, GError **error)
 {
-    g_set_error(error, IMPORT_ERROR, IMPORT_ERROR_OPTION,
-                "%s: expected an eptwin that is built with libsqlite3 to read a SQLite database", path);
-    return NULL;
+    return error_null(error, IMPORT_ERROR, IMPORT_ERROR_OPTION,
+                      "%s: expected an eptwin that is built with libsqlite3 to read a SQLite database", path);
 }
 
 #endif

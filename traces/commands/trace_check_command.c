@@ -8,10 +8,8 @@
 static const struct command_help check_help = {
     "check",
     "FILE",
-    "Reads everything: format, checksums, ranges.  Reports tokens that name an expert twice, weights that "
-    "are\n"
-    "negative or stand at unused places, and steps without tokens.  Exit status 1 when something was found, "
-    "2 when\n"
+    "Reads everything: format, checksums, ranges.  Reports tokens that name an expert twice, weights that are\n"
+    "negative or stand at unused places, and steps without tokens.  Exit status 1 when something was found, 2 when\n"
     "the file cannot be read at all.",
     "Example:\n  eptwin trace check routing.npy.zst --trace-weights weights.npy.zst@0,4,7",
 };
@@ -19,10 +17,8 @@ static const struct command_help check_help = {
 static const struct command_help diff_help = {
     "diff",
     "FIRST SECOND",
-    "Compares two traces place by place, whatever their formats, and how far their loads are apart (0 the "
-    "same,\n"
-    "1 disjoint: half the sum of the differences of shares).  Exit status 1 when any expert or weight "
-    "differs.",
+    "Compares two traces place by place, whatever their formats, and how far their loads are apart (0 the same,\n"
+    "1 disjoint: half the sum of the differences of shares).  Exit status 1 when any expert or weight differs.",
     "Example:\n  eptwin trace diff captured.npy.zst captured.ept",
 };
 

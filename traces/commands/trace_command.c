@@ -28,21 +28,21 @@ static void trace_help(FILE *out)
           out);
     for (size_t i = 0; i < G_N_ELEMENTS(subcommands); i++)
         fprintf(out, "%-10s%s\n", subcommands[i].name, subcommands[i].purpose);
-    fputs("\n"
-          "Formats, told by their bytes: .npy and .csv (plain or .zst), .ept (eptwin's own: any step and "
-          "layer at once),\n"
-          ".npz, .pt (SGLang's recorder, router replay), JSON lines of Megatron-Core and of routed experts.  Where "
-          "bytes do\n"
-          "not tell: vllm:FILE, routed@TOPK:FILE, llama@TOPK:FILE, splits@BYTES:FILE, npy:FILE, counts:FILE (how often "
-          "each\n"
-          "expert was chosen).\n"
-          "\"-\" is standard input or output.  Exit status: 0 success, 1 check or diff found something, 2 "
-          "bad input.\n\n"
-          "  eptwin trace info decode_ep64.ept\n"
-          "  eptwin trace convert routing.npy.zst routing.ept --trace-weights weights.npy\n"
-          "  eptwin trace generate skewed.ept --num-ranks 64 --routing zipf:1.1 --steps 4 --correlation 0.8\n"
-          "  eptwin trace remap skewed.ept balanced.ept --placement eplb:64\n",
-          out);
+    fputs(
+        "\n"
+        "Formats, told by their bytes: .npy and .csv (plain or .zst), .ept (eptwin's own: any step and layer at "
+        "once),\n"
+        ".npz, .pt (SGLang's recorder, router replay), JSON lines of Megatron-Core and of routed experts.  Where bytes "
+        "do\n"
+        "not tell: vllm:FILE, routed@TOPK:FILE, llama@TOPK:FILE, splits@BYTES:FILE, npy:FILE, counts:FILE (how often "
+        "each\n"
+        "expert was chosen).\n"
+        "\"-\" is standard input or output.  Exit status: 0 success, 1 check or diff found something, 2 bad input.\n\n"
+        "  eptwin trace info decode_ep64.ept\n"
+        "  eptwin trace convert routing.npy.zst routing.ept --trace-weights weights.npy\n"
+        "  eptwin trace generate skewed.ept --num-ranks 64 --routing zipf:1.1 --steps 4 --correlation 0.8\n"
+        "  eptwin trace remap skewed.ept balanced.ept --placement eplb:64\n",
+        out);
 }
 
 int command_trace(int argc, char **argv)

@@ -7,8 +7,7 @@
 static const struct command_help convert_help = {
     "convert",
     "INPUT OUTPUT",
-    "Writes a trace in another format, nothing lost: what a format cannot hold is refused, or said in a "
-    "note.\n"
+    "Writes a trace in another format, nothing lost: what a format cannot hold is refused, or said in a note.\n"
     "The output appears whole or not at all.",
     "Examples:\n"
     "  eptwin trace convert routing.npy.zst routing.ept --trace-weights weights.npy.zst@0,4,7\n"
@@ -20,8 +19,7 @@ static const struct command_help convert_help = {
 static const struct command_help slice_help = {
     "slice",
     "INPUT OUTPUT",
-    "Cuts out steps, layers, ranks and tokens.  Fewer ranks mean a smaller group: experts are then divided "
-    "over\n"
+    "Cuts out steps, layers, ranks and tokens.  Fewer ranks mean a smaller group: experts are then divided over\n"
     "those that are left.",
     "Examples:\n"
     "  eptwin trace slice routing.ept short.ept --steps 0:4 --layers 0,30,60\n"
@@ -103,9 +101,8 @@ static bool slice_produce(void *context, uint32_t step, uint32_t layer, struct r
 static bool experts_divide(const struct trace_info *info, GError **error)
 {
     if (info->experts % info->ranks == 0) return true;
-    g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE, "ranks: expected a divisor of %u experts, found %u",
-                info->experts, info->ranks);
-    return false;
+    return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE, "ranks: expected a divisor of %u experts, found %u",
+                       info->experts, info->ranks);
 }
 
 static bool slice_run(struct slice *s, char *const texts[4], const char *path, const struct command_output *output,
@@ -228,9 +225,8 @@ static bool merge_shape(const struct merge *m, char **paths, struct trace_info *
         };
         for (size_t f = 0; f < G_N_ELEMENTS(fields); f++) {
             if (fields[f].free || fields[f].first == fields[f].this) continue;
-            g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE, "%s: %s: expected %u as in %s, found %u", paths[t],
-                        fields[f].name, fields[f].first, paths[0], fields[f].this);
-            return false;
+            return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE, "%s: %s: expected %u as in %s, found %u",
+                               paths[t], fields[f].name, fields[f].first, paths[0], fields[f].this);
         }
         info->steps += m->by == MERGE_STEPS ? i->steps : 0;
         info->layers += m->by == MERGE_LAYERS ? i->layers : 0;
@@ -248,8 +244,8 @@ static bool merge_by_parse(const char *text, enum merge_by *by, GError **error)
         *by = (enum merge_by)i;
         return true;
     }
-    g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT, "--by: expected steps, layers or ranks, found '%s'", text);
-    return false;
+    return error_false(error, TRACE_ERROR, TRACE_ERROR_FORMAT, "--by: expected steps, layers or ranks, found '%s'",
+                       text);
 }
 
 int trace_command_merge(int argc, char **argv)

@@ -9,12 +9,9 @@ static const struct command_help help = {
     "info",
     "FILE",
     "Shape, provenance and loads of a trace.\n\n"
-    "Loads are counted in each (step, layer): the table gives their mean and their worst over those read, "
-    "because a\n"
-    "sum over layers hides what a single dispatch meets.  'pairs' are (token, expert) selections, 'tokens' "
-    "go to a\n"
-    "rank or node once however many of its experts they chose.  Gini: 0 even, towards 1 all on one; entropy: "
-    "1 even,\n"
+    "Loads are counted in each (step, layer): the table gives their mean and their worst over those read, because a\n"
+    "sum over layers hides what a single dispatch meets.  'pairs' are (token, expert) selections, 'tokens' go to a\n"
+    "rank or node once however many of its experts they chose.  Gini: 0 even, towards 1 all on one; entropy: 1 even,\n"
     "0 all on one.",
     "Examples:\n"
     "  eptwin trace info decode_ep64.ept\n"
@@ -227,10 +224,9 @@ static bool blocks_read(struct info *info, const char *steps_text, const char *l
 static bool ranks_check(const struct trace_info *i, int ranks, GError **error)
 {
     if (!ranks || (i->counts && ranks > 0 && i->experts % (uint32_t)ranks == 0)) return true;
-    g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE, "--num-ranks: expected %s, found %d",
-                i->counts ? "a divisor of the experts" : "counts of experts (remap changes the ranks of others)",
-                ranks);
-    return false;
+    return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE, "--num-ranks: expected %s, found %d",
+                       i->counts ? "a divisor of the experts" : "counts of experts (remap changes the ranks of others)",
+                       ranks);
 }
 
 static void info_print(const struct info *info, const char *path)

@@ -21,8 +21,7 @@ static const struct command_help generate_help = {
     "  hot-expert:P    a share P of the tokens picks expert 0 first\n"
     "  hot-rank:P      a share P of the tokens has all its experts on rank 0\n"
     "  local, ring     all experts on the token's own rank, on the next rank\n"
-    "Popularity is drawn for each layer and stays over the steps; --correlation keeps that share of the "
-    "tokens'\n"
+    "Popularity is drawn for each layer and stays over the steps; --correlation keeps that share of the tokens'\n"
     "experts from one step to the next, as decoding does.",
     "Examples:\n"
     "  eptwin trace generate uniform.npy --num-ranks 8 --num-tokens 4096\n"
@@ -34,8 +33,7 @@ static const struct command_help remap_help = {
     "remap",
     "INPUT [OUTPUT]",
     "Moves a trace to another number of ranks, or its experts to other ranks.\n\n"
-    "--num-ranks N deals the tokens of each (step, layer), in order, in N equal parts to N ranks.  "
-    "--placement then\n"
+    "--num-ranks N deals the tokens of each (step, layer), in order, in N equal parts to N ranks.  --placement then\n"
     "puts experts on ranks, layer by layer, by the load that each layer has over all steps (or over\n"
     "--placement-steps, the past that a balancer would know):\n"
     "  identity, greedy          one slot an expert, in order or heaviest first to the least loaded rank\n"
@@ -109,21 +107,17 @@ static bool numbers_check(const struct numbers *n, GError **error)
     };
     for (size_t f = 0; f < G_N_ELEMENTS(fields); f++) {
         if (fields[f].value >= fields[f].low) continue;
-        g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE, "--%s: expected %d or more, found %d", fields[f].name,
-                    fields[f].low, fields[f].value);
-        return false;
+        return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE, "--%s: expected %d or more, found %d", fields[f].name,
+                           fields[f].low, fields[f].value);
     }
-    if ((uint64_t)n->steps * (uint64_t)n->layers > TRACE_BLOCKS_MAX) {
-        g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                    "--steps: expected at most 2^28 (step, layer)s, found %d x %d", n->steps, n->layers);
-        return false;
-    }
+    if ((uint64_t)n->steps * (uint64_t)n->layers > TRACE_BLOCKS_MAX)
+        return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE,
+                           "--steps: expected at most 2^28 (step, layer)s, found %d x %d", n->steps, n->layers);
     if ((uint64_t)n->tokens * (uint64_t)n->topk <= TRACE_PLACES_MAX / (uint64_t)n->ranks) return true;
-    g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                "--num-tokens: expected at most 2^28 places (ranks x tokens x topk) in a step, found %d x %d "
-                "x %d",
-                n->ranks, n->tokens, n->topk);
-    return false;
+    return error_false(
+        error, TRACE_ERROR, TRACE_ERROR_RANGE,
+        "--num-tokens: expected at most 2^28 places (ranks x tokens x topk) in a step, found %d x %d x %d", n->ranks,
+        n->tokens, n->topk);
 }
 
 /* Bytes of the output before compression: an index of 1, 2 or 4 bytes a place, and a weight of 4. */
@@ -149,11 +143,9 @@ static bool size_check(const struct numbers *n, bool weights, const char *path, 
     if (!file || statvfs(folder, &disk) != 0 || bytes / RATIO_MAX <= (uint64_t)disk.f_bavail * disk.f_frsize)
         return true;
     g_autofree char *free_size = g_format_size((uint64_t)disk.f_bavail * disk.f_frsize);
-    g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                "%s: expected a trace that fits in the %s free there, found %s "
-                "before compression",
-                path, free_size, size);
-    return false;
+    return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE,
+                       "%s: expected a trace that fits in the %s free there, found %s before compression", path,
+                       free_size, size);
 }
 
 static bool generate_run(const struct numbers *n, const char *routing, double correlation, bool weights,
@@ -311,18 +303,14 @@ static bool placements_write(const struct remap *m, const struct remap_options *
     const bool text = !strcmp(format, "text");
     uint32_t form = 0;
     while (form < G_N_ELEMENTS(forms) && strcmp(format, forms[form]) != 0) form++;
-    if (!text && form == G_N_ELEMENTS(forms)) {
-        g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                    "--placement-format: expected text, sglang, vllm or vllm-ascend, found '%s'", format);
-        return false;
-    }
-    if (text && layers > 1) {
-        g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                    "--placement-output: expected a trace of one layer (eptwin trace slice --layers N) or a .json "
-                    "file, found %u layers",
-                    layers);
-        return false;
-    }
+    if (!text && form == G_N_ELEMENTS(forms))
+        return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE,
+                           "--placement-format: expected text, sglang, vllm or vllm-ascend, found '%s'", format);
+    if (text && layers > 1)
+        return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE,
+                           "--placement-output: expected a trace of one layer (eptwin trace slice --layers N) or a "
+                           ".json file, found %u layers",
+                           layers);
     g_autofree char *content = text ? placement_text(&m->placements[0])
                                     : placement_json_text(m->placements, layers, (enum placement_json)form);
     return g_file_set_contents(o->placement_output, content, -1, error);
@@ -353,18 +341,14 @@ static bool remap_run(struct remap *m, const struct remap_options *o, const char
                       const struct command_output *output, GError **error)
 {
     struct trace_info info = *trace_info(m->trace);
-    if (o->ranks < 0 || o->ranks > ROUTING_RANKS_MAX || o->ranks_per_node < 1) {
-        g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                    "--num-ranks, --ranks-per-node: expected positive numbers, found %d and %d", o->ranks,
-                    o->ranks_per_node);
-        return false;
-    }
+    if (o->ranks < 0 || o->ranks > ROUTING_RANKS_MAX || o->ranks_per_node < 1)
+        return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE,
+                           "--num-ranks, --ranks-per-node: expected positive numbers, found %d and %d", o->ranks,
+                           o->ranks_per_node);
     info.ranks = m->ranks = o->ranks ? (uint32_t)o->ranks : info.ranks;
-    if (info.experts % info.ranks) {
-        g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE, "--num-ranks: expected a divisor of %u experts, found %u",
-                    info.experts, info.ranks);
-        return false;
-    }
+    if (info.experts % info.ranks)
+        return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE,
+                           "--num-ranks: expected a divisor of %u experts, found %u", info.experts, info.ranks);
     if (o->placement && !placements_make(m, o, error)) return false;
     if (m->placements) info.experts = m->placements[0].slots;
     if (!path) return true;

@@ -15,10 +15,9 @@ struct counts {
 static bool count_refuse(const struct trace *trace, uint64_t block, const char *expected, const char *found,
                          GError **error)
 {
-    g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                "%s: step %" G_GUINT64_FORMAT " layer %" G_GUINT64_FORMAT ": expected %s, found %s", trace->path,
-                block / trace->info.layers, block % trace->info.layers, expected, found);
-    return false;
+    return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE,
+                       "%s: step %" G_GUINT64_FORMAT " layer %" G_GUINT64_FORMAT ": expected %s, found %s", trace->path,
+                       block / trace->info.layers, block % trace->info.layers, expected, found);
 }
 
 /* The counts of a (step, layer), and their sum. */
@@ -62,13 +61,11 @@ static const struct trace_source_ops counts_ops = { counts_read, counts_close };
 static bool shape_take(struct trace *trace, const struct npy *npy, const struct trace_options *options, GError **error)
 {
     const uint64_t *const shape = npy->shape;
-    if (npy->kind == 'f' || npy->dims < 2 || npy->dims > 3) {
-        g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
-                    "%s: header: expected integers [steps, layers, experts] or [layers, experts], found %s of %u "
-                    "dimensions",
-                    trace->path, npy->kind == 'f' ? "floats" : "integers", npy->dims);
-        return false;
-    }
+    if (npy->kind == 'f' || npy->dims < 2 || npy->dims > 3)
+        return error_false(
+            error, TRACE_ERROR, TRACE_ERROR_FORMAT,
+            "%s: header: expected integers [steps, layers, experts] or [layers, experts], found %s of %u dimensions",
+            trace->path, npy->kind == 'f' ? "floats" : "integers", npy->dims);
     const uint64_t experts = shape[npy->dims - 1];
     trace->info.steps = npy->dims == 3 ? (uint32_t)shape[0] : 1;
     trace->info.layers = (uint32_t)shape[npy->dims - 2];
@@ -76,9 +73,8 @@ static bool shape_take(struct trace *trace, const struct npy *npy, const struct 
     trace->info.experts = options->experts ? options->experts : (uint32_t)experts;
     if (!trace_info_check(trace, error)) return false;
     if (experts && experts <= trace->info.experts) return true;
-    g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE, "%s: experts: expected 1 to %u, found %" G_GUINT64_FORMAT,
-                trace->path, trace->info.experts, experts);
-    return false;
+    return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE, "%s: experts: expected 1 to %u, found %" G_GUINT64_FORMAT,
+                       trace->path, trace->info.experts, experts);
 }
 
 bool counts_trace_open(struct trace *trace, struct stream *stream, const struct trace_options *options, GError **error)

@@ -124,12 +124,10 @@ static bool line_parse(struct json_lines *r, const char *text, size_t size, GErr
     if (text_json_values(text, size) > VALUES_FREE + VALUES_TIMES_MAX * stream_file_bytes(r->stream))
         return json_lines_error(r, error, "line", "fewer values of JSON in so few compressed bytes", "more");
     json_t *const object = json_loadb(text, size, JSON_REJECT_DUPLICATES, &problem);
-    if (!object) {
-        g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
-                    "%s: line %" G_GUINT64_FORMAT " column %d: expected JSON, found: %s", r->trace->path, r->line,
-                    problem.column, problem.text);
-        return false;
-    }
+    if (!object)
+        return error_false(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
+                           "%s: line %" G_GUINT64_FORMAT " column %d: expected JSON, found: %s", r->trace->path,
+                           r->line, problem.column, problem.text);
     const bool good = record_add(r, object, error);
     json_decref(object);
     return good;

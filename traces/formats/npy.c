@@ -22,9 +22,8 @@ bool npy_magic(const uint8_t *bytes, size_t size)
 static bool header_error(const struct npy *npy, GError **error, const char *field, const char *expected,
                          const char *found)
 {
-    g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT, "%s: header: %s: expected %s, found %.60s",
-                stream_path(npy->stream), field, expected, found);
-    return false;
+    return error_false(error, TRACE_ERROR, TRACE_ERROR_FORMAT, "%s: header: %s: expected %s, found %.60s",
+                       stream_path(npy->stream), field, expected, found);
 }
 
 static const char *skip_space(const char *at) { return at + strspn(at, " \n\t"); }
@@ -81,11 +80,10 @@ static bool order_refuse(const struct npy *npy, GError **error)
 {
     const char *const path = stream_path(npy->stream);
     const int length = (int)strlen(path) - (g_str_has_suffix(path, ".zst") ? 4 : 0);
-    g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
-                "%s: header: fortran_order: expected False (C order), found True: python3 -c \"import numpy; "
-                "numpy.save('c_order.npy', numpy.ascontiguousarray(numpy.load('%.*s')))\" writes it so",
-                path, length, path);
-    return false;
+    return error_false(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
+                       "%s: header: fortran_order: expected False (C order), found True: python3 -c \"import numpy; "
+                       "numpy.save('c_order.npy', numpy.ascontiguousarray(numpy.load('%.*s')))\" writes it so",
+                       path, length, path);
 }
 
 /* The dictionary, key by key. */
@@ -129,11 +127,10 @@ bool npy_open(struct npy *npy, struct stream *stream, GError **error)
         if (!stream_read_exactly(stream, head + 10, 2, "a .npy header", error)) return false;
         bytes |= (uint32_t)head[10] << 16 | (uint32_t)head[11] << 24;
     }
-    if (bytes > NPY_HEADER_BYTES_MAX) {
-        g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT, "%s: header: length: expected at most %d bytes, found %u",
-                    stream_path(stream), NPY_HEADER_BYTES_MAX, bytes);
-        return false;
-    }
+    if (bytes > NPY_HEADER_BYTES_MAX)
+        return error_false(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
+                           "%s: header: length: expected at most %d bytes, found %u", stream_path(stream),
+                           NPY_HEADER_BYTES_MAX, bytes);
     g_autofree char *text = g_malloc0(bytes + 1);
     const bool good =
         stream_read_exactly(stream, text, bytes, "a .npy header", error) && header_parse(npy, text, error);
@@ -142,11 +139,9 @@ bool npy_open(struct npy *npy, struct stream *stream, GError **error)
     const uint64_t expected = npy->data_offset + npy->count * npy->width;
     if (stream_is_compressed(stream)) return stream_check_growth(stream, expected, error);
     if (stream_file_bytes(stream) == expected) return true;
-    g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
-                "%s: expected %" G_GUINT64_FORMAT " bytes (header and shape say so), found "
-                "%" G_GUINT64_FORMAT,
-                stream_path(stream), expected, stream_file_bytes(stream));
-    return false;
+    return error_false(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
+                       "%s: expected %" G_GUINT64_FORMAT " bytes (header and shape say so), found %" G_GUINT64_FORMAT,
+                       stream_path(stream), expected, stream_file_bytes(stream));
 }
 
 bool npy_check_end(struct npy *npy, GError **error)
@@ -156,11 +151,9 @@ bool npy_check_end(struct npy *npy, GError **error)
     const uint64_t end = npy->data_offset + npy->count * npy->width;
     if (!stream_seek(npy->stream, end, error) || !stream_read(npy->stream, &byte, 1, &got, error)) return false;
     if (got == 0) return true;
-    g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
-                "%s: offset %" G_GUINT64_FORMAT ": expected the end of the data (the shape says so), found "
-                "more",
-                stream_path(npy->stream), end);
-    return false;
+    return error_false(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
+                       "%s: offset %" G_GUINT64_FORMAT ": expected the end of the data (the shape says so), found more",
+                       stream_path(npy->stream), end);
 }
 
 /* One element of any integer type; unsigned 64-bit values beyond INT64_MAX count as INT64_MAX. */
@@ -193,10 +186,9 @@ static bool chunk_integers(const struct npy *npy, const uint8_t *bytes, uint64_t
         const int64_t value = element_integer(npy, bytes + i * npy->width);
         out[i] = (int32_t)value;
         if (out[i] == value) continue;
-        g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                    "%s: element %" G_GUINT64_FORMAT ": expected an expert or -1, found %" G_GINT64_FORMAT,
-                    stream_path(npy->stream), first + i, value);
-        return false;
+        return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE,
+                           "%s: element %" G_GUINT64_FORMAT ": expected an expert or -1, found %" G_GINT64_FORMAT,
+                           stream_path(npy->stream), first + i, value);
     }
     return true;
 }
@@ -218,10 +210,9 @@ static bool chunk_floats(const struct npy *npy, const uint8_t *bytes, uint64_t f
             out[i] = (float)CLAMP(wide, -HUGE_VAL, HUGE_VAL);
         }
         if (isfinite(out[i])) continue;
-        g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                    "%s: element %" G_GUINT64_FORMAT ": expected a finite weight, found %g", stream_path(npy->stream),
-                    first + i, (double)out[i]);
-        return false;
+        return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE,
+                           "%s: element %" G_GUINT64_FORMAT ": expected a finite weight, found %g",
+                           stream_path(npy->stream), first + i, (double)out[i]);
     }
     return true;
 }

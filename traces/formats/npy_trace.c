@@ -18,14 +18,11 @@ struct npy_trace {
 /* Spreads the array's shape over five dimensions. */
 static bool shape_spread(const struct npy *npy, uint64_t shape[5], GError **error)
 {
-    if (npy->dims < 2 || npy->dims > 5) {
-        g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
-                    "%s: header: shape: expected [steps, layers, ranks, tokens, topk] or its last 2 to 4 "
-                    "dimensions, "
-                    "found %u dimensions",
-                    stream_path(npy->stream), npy->dims);
-        return false;
-    }
+    if (npy->dims < 2 || npy->dims > 5)
+        return error_false(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
+                           "%s: header: shape: expected [steps, layers, ranks, tokens, topk] or its last 2 to 4 "
+                           "dimensions, found %u dimensions",
+                           stream_path(npy->stream), npy->dims);
     const uint32_t missing = 5 - npy->dims;
     for (uint32_t d = 0; d < 5; d++) shape[d] = d < missing ? 1 : npy->shape[d - missing];
     return true;
@@ -84,12 +81,10 @@ bool npy_trace_open(struct trace *trace, struct stream *stream, const struct tra
     trace->array = true;
     info->format = stream_is_compressed(stream) ? "npy.zst" : "npy";
     if (!npy_open(&n->npy, stream, error) || !shape_spread(&n->npy, shape, error)) return false;
-    if (n->npy.kind == 'f') {
-        g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
-                    "%s: header: descr: expected an integer type (experts), found a float type (weights?)",
-                    trace->path);
-        return false;
-    }
+    if (n->npy.kind == 'f')
+        return error_false(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
+                           "%s: header: descr: expected an integer type (experts), found a float type (weights?)",
+                           trace->path);
     info->steps = (uint32_t)shape[0];
     info->layers = (uint32_t)shape[1];
     info->ranks = (uint32_t)shape[2];
@@ -153,12 +148,11 @@ static bool weights_shape_check(const struct trace_weights *w, const struct trac
     static const char *const names[5] = { "steps", "layers", "ranks", "tokens", "topk" };
     for (uint32_t d = 0; d < 5; d++) {
         if (w->shape[d] == expected[d] || (d == 1 && mapped)) continue;
-        g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                    "%s: header: shape: expected %" G_GUINT64_FORMAT " %s as in the trace%s, found "
-                    "%" G_GUINT64_FORMAT,
-                    stream_path(w->stream), expected[d], names[d],
-                    d == 1 ? " (or FILE@0,4,... to say which layers these are)" : "", w->shape[d]);
-        return false;
+        return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE,
+                           "%s: header: shape: expected %" G_GUINT64_FORMAT
+                           " %s as in the trace%s, found %" G_GUINT64_FORMAT,
+                           stream_path(w->stream), expected[d], names[d],
+                           d == 1 ? " (or FILE@0,4,... to say which layers these are)" : "", w->shape[d]);
     }
     return true;
 }

@@ -28,14 +28,12 @@ static const struct dtype *dtype_choose(const struct trace_writer *w, GError **e
         if (!asked && fits) return d;
         if (!asked || strcmp(asked, d->name) != 0) continue;
         if (fits) return d;
-        g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                    "%s: dtype: expected one that holds experts %s to %u, found %s", w->path,
-                    w->summary->none ? "-1" : "0", w->info->experts - 1, asked);
-        return NULL;
+        return error_null(error, TRACE_ERROR, TRACE_ERROR_RANGE,
+                          "%s: dtype: expected one that holds experts %s to %u, found %s", w->path,
+                          w->summary->none ? "-1" : "0", w->info->experts - 1, asked);
     }
-    g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE, "%s: dtype: expected u1, u2, u4, i2, i4 or i8, found %s",
-                w->path, asked);
-    return NULL;
+    return error_null(error, TRACE_ERROR, TRACE_ERROR_RANGE, "%s: dtype: expected u1, u2, u4, i2, i4 or i8, found %s",
+                      w->path, asked);
 }
 
 static bool header_write(struct output *output, const char *descr, const uint64_t *shape, uint32_t dims, GError **error)
@@ -60,10 +58,9 @@ static bool weights_begin(struct trace_writer *w, GError **error)
     const bool zstd = g_str_has_suffix(path, ".zst");
     for (uint32_t l = 0; l < info->layers; l++) {
         if (w->summary->weight_steps[l] == 0 || w->summary->weight_steps[l] == info->steps) continue;
-        g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                    "%s: layer %u: expected weights in all %u steps or in none, found them in %u", path, l, info->steps,
-                    w->summary->weight_steps[l]);
-        return false;
+        return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE,
+                           "%s: layer %u: expected weights in all %u steps or in none, found them in %u", path, l,
+                           info->steps, w->summary->weight_steps[l]);
     }
     const uint64_t shape[5] = { info->steps, w->summary->weight_layers, info->ranks, info->tokens_max, info->topk };
     w->weights_output =
@@ -78,11 +75,10 @@ static bool weights_begin(struct trace_writer *w, GError **error)
 
 static bool ragged_refuse(const struct trace_writer *w, GError **error)
 {
-    g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                "%s: tokens: expected the same number on every rank for a numpy array, found fewer on some "
-                "(--pad fills up with -1)",
-                w->path);
-    return false;
+    return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE,
+                       "%s: tokens: expected the same number on every rank for a numpy array, found fewer on some "
+                       "(--pad fills up with -1)",
+                       w->path);
 }
 
 static bool npy_begin(struct trace_writer *w, GError **error)
@@ -167,14 +163,11 @@ static bool vllm_begin(struct trace_writer *w, GError **error)
 {
     const struct trace_info *const info = w->info;
     if (w->summary->ragged) return ragged_refuse(w, error);
-    if (info->ranks != 1 || info->steps != 1 || info->experts > INT16_MAX + 1) {
-        g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                    "%s: expected 1 rank, 1 step and experts that fit int16 for vLLM's array, found %u, %u "
-                    "and %u "
-                    "(eptwin trace remap --ranks 1)",
-                    w->path, info->ranks, info->steps, info->experts);
-        return false;
-    }
+    if (info->ranks != 1 || info->steps != 1 || info->experts > INT16_MAX + 1)
+        return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE,
+                           "%s: expected 1 rank, 1 step and experts that fit int16 for vLLM's array, found %u, %u and "
+                           "%u (eptwin trace remap --ranks 1)",
+                           w->path, info->ranks, info->steps, info->experts);
     if (info->weights) w->note = g_strdup("vLLM's array has no weights: they are left out");
     w->state = g_new(int16_t, (size_t)info->tokens_max * info->layers * info->topk + 1);
     return true;

@@ -26,10 +26,9 @@ static bool refuse(struct pickle *p, const char *expected, const char *found)
 {
     if (p->error) return false;
     g_autofree char *shown = g_utf8_make_valid(found, -1);
-    g_set_error(&p->error, TRACE_ERROR, TRACE_ERROR_FORMAT,
-                "%s: data.pkl: offset %zu, opcode 0x%02x: expected %s, found %.80s", p->source, p->opcode_at, p->opcode,
-                expected, shown);
-    return false;
+    return error_false(&p->error, TRACE_ERROR, TRACE_ERROR_FORMAT,
+                       "%s: data.pkl: offset %zu, opcode 0x%02x: expected %s, found %.80s", p->source, p->opcode_at,
+                       p->opcode, expected, shown);
 }
 
 static struct pickle_value *value_new(struct pickle *p, enum pickle_type type)

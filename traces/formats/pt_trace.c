@@ -29,9 +29,8 @@ struct pt {
 
 static bool refuse(const struct pt *pt, GError **error, const char *where, const char *expected, const char *found)
 {
-    g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT, "%s: %s: expected %s, found %s", pt->trace->path, where,
-                expected, found);
-    return false;
+    return error_false(error, TRACE_ERROR, TRACE_ERROR_FORMAT, "%s: %s: expected %s, found %s", pt->trace->path, where,
+                       expected, found);
 }
 
 /* ---- tensors ---- */

@@ -8,13 +8,11 @@
 
 static bool vllm_check(struct npy *npy, const char *path, GError **error)
 {
-    if (npy->kind == 'f' || (npy->dims != 3 && npy->dims != 4)) {
-        g_set_error(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
-                    "%s: header: expected integers [tokens, layers, topk] or [sequences, tokens, layers, topk], found "
-                    "%s, %u dimensions",
-                    path, npy->kind == 'f' ? "floats" : "integers", npy->dims);
-        return false;
-    }
+    if (npy->kind == 'f' || (npy->dims != 3 && npy->dims != 4))
+        return error_false(error, TRACE_ERROR, TRACE_ERROR_FORMAT,
+                           "%s: header: expected integers [tokens, layers, topk] or [sequences, tokens, layers, topk], "
+                           "found %s, %u dimensions",
+                           path, npy->kind == 'f' ? "floats" : "integers", npy->dims);
     if (npy->dims == 4) {
         npy->shape[0] *= npy->shape[1];
         memmove(npy->shape + 1, npy->shape + 2, 2 * sizeof *npy->shape);
@@ -22,11 +20,10 @@ static bool vllm_check(struct npy *npy, const char *path, GError **error)
     }
     if (npy->shape[1] >= 1 && npy->shape[1] <= 1 << 16 && npy->shape[2] >= 1 && npy->shape[2] <= ROUTING_TOPK_MAX)
         return true;
-    g_set_error(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                "%s: header: shape: expected 1 to 65536 layers and topk 1 to 256, found %" G_GUINT64_FORMAT
-                " and %" G_GUINT64_FORMAT,
-                path, npy->shape[1], npy->shape[2]);
-    return false;
+    return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE,
+                       "%s: header: shape: expected 1 to 65536 layers and topk 1 to 256, found %" G_GUINT64_FORMAT
+                       " and %" G_GUINT64_FORMAT,
+                       path, npy->shape[1], npy->shape[2]);
 }
 
 bool vllm_trace_open(struct trace *trace, struct stream *stream, const struct trace_options *options, GError **error)
