@@ -22,7 +22,6 @@ void agree_add(GString *text, const char *name, const char *value)
 {
     g_autofree char *plain = value ? g_strescape(value, NULL) : g_strdup("(default)");
     const size_t size_bytes = strlen(plain);
-
     if (size_bytes <= VALUE_BYTES_MAX) {
         g_string_append_printf(text, "%s %s\n", name, plain);
         return;
@@ -40,7 +39,6 @@ void agree_add_number(GString *text, const char *name, uint64_t value)
 void agree_add_command(GString *text, const struct live_command *command)
 {
     const struct live_options *live = &command->live;
-
     agree_add(text, "version", eptwin_version());
     agree_add(text, "fabric", live->fabric);
     agree_add(text, "provider", live->provider);
@@ -57,7 +55,6 @@ static void agree_refuse(const char *first, const char *other, uint32_t rank, GE
     g_auto(GStrv) expected = g_strsplit(first, "\n", 0);
     g_auto(GStrv) found = g_strsplit(other, "\n", 0);
     uint32_t line = 0;
-
     while (expected[line] && found[line] && strcmp(expected[line], found[line]) == 0) line++;
     const char *mine = expected[line] ? expected[line] : "";
     g_autofree char *theirs = text_printable(found[line] ? found[line] : "", strlen(found[line] ? found[line] : ""));
@@ -72,7 +69,6 @@ static bool agree_compare(struct bootstrap *b, const GString *text, uint64_t siz
 {
     g_autofree char *mine = g_malloc0(size_bytes);
     g_autofree char *all = g_malloc0(size_bytes * b->rank_count);
-
     memcpy(mine, text->str, MIN(text->len, size_bytes));
     if (!bootstrap_allgather(b, mine, size_bytes, all, error)) return false;
     for (uint32_t r = 0; r < b->rank_count; r++) all[(r + 1) * size_bytes - 1] = '\0';
@@ -88,7 +84,6 @@ bool agree_run(struct bootstrap *b, const GString *text, GError **error)
     g_autofree char *digest = g_compute_checksum_for_string(G_CHECKSUM_SHA256, text->str, (gssize)text->len);
     uint64_t size_bytes = 0;
     uint32_t different = 0;
-
     g_strlcpy(mine.digest, digest, sizeof mine.digest);
     if (!bootstrap_allgather(b, &mine, sizeof mine, all, error)) return false;
     for (uint32_t r = 0; r < b->rank_count; r++) {

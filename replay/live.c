@@ -230,7 +230,6 @@ static bool live_world_join(struct live_world *world, const struct fabric_needs 
     if (live_options_check(&world->options, b, &failure)) live_memory_make(world, needs, &failure);
     struct live_verdict verdict = { .failure = "" };
     if (!live_agree(b, &verdict, NULL, failure, error)) return false;
-
     struct stat stat = { 0 };
     const int rc = fstat(world->memory_fd, &stat);
     assert(rc == 0);

@@ -83,7 +83,6 @@ bool fit_bent_find(const struct fit_point *points, uint32_t count, struct fit_be
     if (count < 2 * PART_MIN || !fit_line_find(points, count, &whole)) return false;
     const double whole_cost = fit_cost(points, count, whole.fixed, whole.slope);
     if (whole_cost / count < 0.05) return false;
-
     struct fit_point sorted[FIT_POINTS_MAX];
     memcpy(sorted, points, count * sizeof *points);
     qsort(sorted, count, sizeof *sorted, fit_point_order);

@@ -28,7 +28,6 @@ struct progress {
 static double clock_s(void)
 {
     struct timespec time;
-
     clock_gettime(CLOCK_MONOTONIC, &time);
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
@@ -36,7 +35,6 @@ static double clock_s(void)
 static void format_left(char *text, size_t text_size, const struct progress_state *state, double rate)
 {
     const double left_s = rate > 0 ? (double)(state->total - state->done) / rate : -1;
-
     if (left_s < 0 || left_s > 1e8) snprintf(text, text_size, "? left");
     else if (left_s < 100) snprintf(text, text_size, "%.0f s left", left_s);
     else if (left_s < 6000) snprintf(text, text_size, "%.0f min left", left_s / 60);
@@ -46,14 +44,12 @@ static void format_left(char *text, size_t text_size, const struct progress_stat
 void progress_format(char *text, size_t text_size, const struct progress_state *given)
 {
     struct progress_state state = *given;
-
     if (state.done > state.total) /* whoever promised too little still gets a full bar */
         state.total = state.done;
     const double share = state.total ? (double)state.done / (double)state.total : 1;
     const double rate = state.elapsed_s > 0 ? (double)state.done / state.elapsed_s : 0;
     const int filled = (int)(share * BAR_WIDTH);
     char bar[BAR_WIDTH + 1], left[40];
-
     for (int i = 0; i < BAR_WIDTH; i++) bar[i] = i < filled ? '#' : '.';
     bar[BAR_WIDTH] = '\0';
     format_left(left, sizeof left, &state, rate);
@@ -67,7 +63,6 @@ struct progress *progress_new(const char *what, uint64_t total)
     const char *const terminal = getenv("TERM");
     if (!isatty(STDERR_FILENO) || !terminal || strcmp(terminal, "dumb") == 0) return NULL;
     struct progress *const progress = memory_new(1, sizeof *progress);
-
     progress->what = what;
     progress->total = total;
     progress->start_s = clock_s();
@@ -78,9 +73,7 @@ struct progress *progress_new(const char *what, uint64_t total)
 static void draw(struct progress *progress, double now_s)
 {
     char text[TEXT_SIZE];
-
     const struct progress_state state = { progress->what, progress->done, progress->total, now_s - progress->start_s };
-
     progress_format(text, sizeof text, &state);
     fprintf(stderr, "\r%s\033[K", text);
     fflush(stderr);
@@ -91,7 +84,6 @@ void progress_advance(struct progress *progress, uint64_t count)
     if (!progress) return;
     progress->done += count;
     const double now_s = clock_s();
-
     if (now_s - progress->drawn_s < 0.1 || pthread_mutex_trylock(&progress->drawing) != 0) return;
     progress->drawn_s = now_s;
     draw(progress, now_s);

@@ -10,7 +10,6 @@
 static uint64_t splitmix64(uint64_t *state)
 {
     uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-
     z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
     return z ^ (z >> 31);
@@ -28,10 +27,8 @@ uint64_t rng_below(struct rng *rng, uint64_t limit)
 {
     assert(limit > 0);
     unsigned __int128 product = (unsigned __int128)rng_next(rng) * limit;
-
     if ((uint64_t)product < limit) {
         const uint64_t rejected = -limit % limit;
-
         while ((uint64_t)product < rejected) product = (unsigned __int128)rng_next(rng) * limit;
     }
     return (uint64_t)(product >> 64);
@@ -44,6 +41,5 @@ double rng_normal(struct rng *rng)
 {
     const double two_pi = 6.283185307179586476925286766559;
     const double radius = sqrt(-2.0 * log(1.0 - rng_uniform(rng))); /* (0, 1]: log is finite */
-
     return radius * cos(two_pi * rng_uniform(rng));
 }

@@ -158,7 +158,6 @@ static struct block *block_new(uint32_t chunk_count)
 {
     const size_t size_bytes = ((size_t)chunk_count + 1) * CHUNK_BYTES;
     struct block *const block = memory_checked(aligned_alloc(CHUNK_BYTES, size_bytes), 1, size_bytes);
-
     *block = (struct block){ .chunk_count = chunk_count };
     return block;
 }
@@ -170,7 +169,6 @@ struct sim *sim_new(uint32_t event_count)
     const size_t partial = event_count < SLOT_COUNT ? event_count : SLOT_COUNT;
     const size_t chunk_count = event_count / CHUNK_ENTRIES + partial + 2; /* 2: of the slot dealt out */
     struct sim *const sim = memory_grow(NULL, 1, sizeof *sim);
-
     sim->chunk_count = (uint32_t)chunk_count;
     sim->block_first = block_new(sim->chunk_count);
     sim->clock = (struct sim_clock){ 0 };
@@ -222,7 +220,6 @@ static bool chunk_full(const struct entry *end) { return (uintptr_t)end % CHUNK_
 static void block_leave(struct sim *sim)
 {
     struct block *const block = sim->block;
-
     if (!block->next) {
         assert(sim->chunk_count < UINT32_MAX / 2);
         block->next = block_new(sim->chunk_count / 2 + 1);
@@ -235,7 +232,6 @@ static void block_leave(struct sim *sim)
 static struct chunk *chunk_take(struct sim *sim)
 {
     struct chunk *const chunk = sim->chunk_free;
-
     if (!chunk) {
         if (sim->chunk_used == sim->block->chunk_count) block_leave(sim);
         return (struct chunk *)(void *)sim->block + ++sim->chunk_used;
@@ -260,7 +256,6 @@ static uint32_t slot_first_fill(const struct slot *slot)
 static void slot_drop_first(struct sim *sim, struct slot *slot)
 {
     struct chunk *const chunk = slot->first;
-
     slot->count -= slot_first_fill(slot);
     slot->first = chunk->next; /* void after the last */
     chunk_give(sim, chunk);
@@ -273,10 +268,8 @@ static void slot_drop_first(struct sim *sim, struct slot *slot)
 static __attribute__((noinline)) void slot_extend(struct sim *sim, struct slot *slot, unsigned level)
 {
     struct chunk *const chunk = chunk_take(sim);
-
     if (slot->count == 0) {
         const unsigned digit = (unsigned)(slot - sim->slots) - levels[level].slot, word = digit / WORD_BITS;
-
         slot->first = chunk;
         sim->level_mask |= 1u << level;
         sim->word_mask[level] |= 1u << word;
@@ -293,7 +286,6 @@ static inline void trie_insert(struct sim *sim, struct entry entry)
     const unsigned level = level_of[63 - __builtin_clzll(differing | 1)];
     const struct level *const l = &levels[level];
     struct slot *const slot = &sim->slots[l->slot + (entry.time_ps >> l->shift & l->digit_max)];
-
     if (chunk_full(slot->end)) slot_extend(sim, slot, level);
     if (entry.time_ps < slot->time_ps_min) slot->time_ps_min = entry.time_ps;
     *slot->end++ = entry;
@@ -303,7 +295,6 @@ static inline void trie_insert(struct sim *sim, struct entry entry)
 static void trie_mark_empty(struct sim *sim, unsigned level, unsigned digit)
 {
     const unsigned word = digit / WORD_BITS;
-
     sim->slot_mask[level][word] &= ~(UINT64_C(1) << digit % WORD_BITS);
     if (sim->slot_mask[level][word] == 0) sim->word_mask[level] &= ~(1u << word);
     if (sim->word_mask[level] == 0) sim->level_mask &= ~(1u << level);
@@ -313,7 +304,6 @@ static void trie_mark_empty(struct sim *sim, unsigned level, unsigned digit)
 static unsigned trie_first(const struct sim *sim, unsigned level)
 {
     const unsigned word = (unsigned)__builtin_ctz(sim->word_mask[level]);
-
     return word * WORD_BITS + (unsigned)__builtin_ctzll(sim->slot_mask[level][word]);
 }
 
@@ -323,13 +313,11 @@ static void trie_deal_out(struct sim *sim, unsigned level, unsigned digit)
 {
     struct slot *const dealt = &sim->slots[levels[level].slot + digit];
     struct slot slot = *dealt;
-
     slot_clear(dealt);
     trie_mark_empty(sim, level, digit);
     sim->base_ps = slot.time_ps_min;
     while (slot.count > 0) {
         const uint32_t fill = slot_first_fill(&slot);
-
         if (fill < slot.count) __builtin_prefetch(slot.first->next);
         for (uint32_t i = 0; i < fill; i++) trie_insert(sim, slot.first->entry[i]);
         slot_drop_first(sim, &slot);
@@ -342,11 +330,9 @@ static void trie_deal_out(struct sim *sim, unsigned level, unsigned digit)
 static void front_insert(struct sim *sim, struct entry entry)
 {
     struct entry *const front = sim->front;
-
     if (sim->front_head == sim->front_tail) sim->front_head = sim->front_tail = FRONT_SIZE;
     const uint32_t tail = sim->front_tail;
     uint32_t place = --sim->front_head;
-
     while (place + 1 < tail && front[place + 1].time_ps <= entry.time_ps) {
         front[place] = front[place + 1];
         place++;
@@ -360,7 +346,6 @@ static void front_append(struct sim *sim, struct entry entry)
 {
     struct entry *const front = sim->front;
     uint32_t place = sim->front_tail++;
-
     while (front[place - 1].time_ps > entry.time_ps) {
         front[place] = front[place - 1];
         place--;
@@ -379,7 +364,6 @@ static __attribute__((noinline)) void front_spill(struct sim *sim)
 static inline void entry_look_ahead(const struct entry *entry)
 {
     const uintptr_t event = (uintptr_t)entry->event;
-
     __builtin_prefetch((void *)event, 1);
     __builtin_prefetch((void *)(event + LINE_BYTES), 1); /* of its owner */
 }
@@ -388,7 +372,6 @@ static void front_take_chunk(struct sim *sim, struct slot *slot)
 {
     const struct entry *const entries = slot->first->entry;
     const uint32_t fill = slot_first_fill(slot);
-
     for (uint32_t i = 0; i < fill; i++) {
         entry_look_ahead(&entries[i]);
         front_append(sim, entries[i]);
@@ -401,7 +384,6 @@ static void slot_look_ahead(const struct slot *slot)
 {
     const struct entry *const entries = slot->first->entry;
     const uint32_t fill = slot_first_fill(slot);
-
     for (uint32_t i = 0; i < fill; i++) entry_look_ahead(&entries[i]);
 }
 
@@ -410,7 +392,6 @@ static void front_look_ahead(const struct sim *sim)
 {
     const struct entry *const first = &sim->front[sim->front_head];
     const uint32_t left = sim->front_tail - sim->front_head;
-
     for (uint32_t i = 0; sim->far && i < left && i <= FAR; i++) sim->far(sim, first[i].event);
     for (uint32_t i = 0; sim->near && i < left && i <= NEAR; i++) sim->near(sim, first[i].event);
 }
@@ -420,7 +401,6 @@ static void front_take_slots(struct sim *sim, unsigned level, unsigned digit)
 {
     const struct level *const l = &levels[level];
     struct slot *const slots = &sim->slots[l->slot];
-
     sim->base_ps = slots[digit].time_ps_min;
     for (;;) {
         while (slots[digit].count > 0) front_take_chunk(sim, &slots[digit]);
@@ -446,7 +426,6 @@ static __attribute__((noinline)) void front_fill(struct sim *sim)
         const unsigned level = (unsigned)__builtin_ctz(sim->level_mask);
         const unsigned digit = trie_first(sim, level);
         struct slot *const slot = &sim->slots[levels[level].slot + digit];
-
         if (slot->count <= FRONT_FILL_MAX) {
             front_take_slots(sim, level, digit);
             front_look_ahead(sim);
@@ -474,7 +453,6 @@ static void event_enqueue(struct sim *sim, struct sim_event *event, uint64_t tim
     assert(time_ps <= SIM_TIME_MAX_PS);
     assert(sim->handler[event->kind]);
     const struct entry entry = { time_ps, event };
-
     event->due_ps = (time_ps + 1) & DUE_MASK;
     sim->clock.entry_count++;
     if (time_ps < sim->front_end_ps && sim->front_head == 0) front_spill(sim);
@@ -503,7 +481,6 @@ static struct sim_event *row_take(struct sim *sim, const struct sim_row *row, ui
 {
     while (*next < row->count) {
         struct sim_event *const event = row_event(row, (*next)++);
-
         if (event->due_ps == time_ps + 1) {
             sim->pending_count--;
             return event;
@@ -517,7 +494,6 @@ static void row_look_ahead(const struct sim *sim, const struct sim_row *row, uin
 {
     if (next + ROW_FETCH < row->count) {
         const uintptr_t event = (uintptr_t)row_event(row, next + ROW_FETCH);
-
         __builtin_prefetch((void *)event, 1);
         __builtin_prefetch((void *)(event + LINE_BYTES), 1);
     }
@@ -530,7 +506,6 @@ static void row_run(struct sim *sim, struct sim_event *event)
     struct sim_row *const row = (struct sim_row *)(void *)((char *)event - offsetof(struct sim_row, event));
     const uint64_t time_ps = sim->clock.now_ps;
     uint32_t next = 0;
-
     sim->pending_count++; /* the row itself is no event that was pending, nor one that ran */
     sim->clock.event_count--;
     for (struct sim_event *member; (member = row_take(sim, row, &next, time_ps));) {
@@ -561,7 +536,6 @@ static inline struct sim_event *event_take(struct sim *sim)
     for (;;) {
         if (sim->front_head == sim->front_tail) front_fill(sim);
         const struct entry entry = sim->front[sim->front_head++];
-
         if (entry.event->due_ps == entry.time_ps + 1) {
             sim->pending_count--;
             return entry.event;
@@ -576,7 +550,6 @@ static inline void event_run(struct sim *sim)
     struct sim_event *const event = event_take(sim);
     const struct entry *const next = &sim->front[sim->front_head];
     const uint32_t left = sim->front_tail - sim->front_head;
-
     if (left > FAR && sim->far) sim->far(sim, next[FAR].event);
     if (left > NEAR && sim->near) sim->near(sim, next[NEAR].event);
     sim->clock.event_count++;
@@ -598,7 +571,6 @@ bool sim_step(struct sim *sim)
 uint64_t sim_run(struct sim *sim)
 {
     const uint64_t event_count = sim->clock.event_count;
-
     while (sim_step(sim))
         ;
     return sim->clock.event_count - event_count;
@@ -608,7 +580,6 @@ bool sim_run_down(struct sim *sim, const uint32_t *idle, uint64_t event_count)
 {
     const uint64_t now = sim->clock.event_count,
                    until = event_count < UINT64_MAX - now ? now + event_count : UINT64_MAX;
-
     while (sim->pending_count > *idle && sim->clock.event_count < until) event_run(sim);
     return sim->pending_count > *idle;
 }
@@ -618,7 +589,6 @@ static void row_drop(struct sim *sim, struct sim_event *event, uint64_t time_ps)
 {
     const struct sim_row *const row = (struct sim_row *)(void *)((char *)event - offsetof(struct sim_row, event));
     uint32_t next = 0;
-
     sim->pending_count++;
     for (struct sim_event *member; (member = row_take(sim, row, &next, time_ps));) member->due_ps = 0;
 }
@@ -628,7 +598,6 @@ void sim_reset(struct sim *sim)
     while (sim->pending_count > 0) {
         struct sim_event *const event = event_take(sim);
         const uint64_t time_ps = sim_event_time_ps(event);
-
         event->due_ps = 0;
         if (event->kind == KIND_ROW) row_drop(sim, event, time_ps);
     }

@@ -15,7 +15,6 @@ struct accumulator {
 static void accumulate(struct accumulator *total, double value)
 {
     const double sum = total->sum + value;
-
     if (isfinite(sum))
         total->lost += fabs(total->sum) >= fabs(value) ? (total->sum - sum) + value : (value - sum) + total->sum;
     total->sum = sum;
@@ -24,7 +23,6 @@ static void accumulate(struct accumulator *total, double value)
 double stats_sum(const double *values, size_t count)
 {
     struct accumulator total = { 0.0, 0.0 };
-
     for (size_t i = 0; i < count; i++) accumulate(&total, values[i]);
     return total.sum + total.lost;
 }
@@ -34,7 +32,6 @@ double stats_mean(const double *values, size_t count) { return count ? stats_sum
 double stats_min(const double *values, size_t count)
 {
     double least = count ? values[0] : NAN;
-
     for (size_t i = 1; i < count; i++) least = values[i] < least ? values[i] : least;
     return least;
 }
@@ -42,7 +39,6 @@ double stats_min(const double *values, size_t count)
 double stats_max(const double *values, size_t count)
 {
     double most = count ? values[0] : NAN;
-
     for (size_t i = 1; i < count; i++) most = values[i] > most ? values[i] : most;
     return most;
 }
@@ -51,7 +47,6 @@ double stats_deviation(const double *values, size_t count)
 {
     const double mean = stats_mean(values, count);
     struct accumulator squares = { 0.0, 0.0 };
-
     for (size_t i = 0; i < count; i++) accumulate(&squares, (values[i] - mean) * (values[i] - mean));
     return count ? sqrt((squares.sum + squares.lost) / (double)count) : NAN;
 }
@@ -59,7 +54,6 @@ double stats_deviation(const double *values, size_t count)
 static int compare_values(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
-
     assert(!isnan(x) && !isnan(y));
     return (x > y) - (x < y);
 }
@@ -68,7 +62,6 @@ static int compare_values(const void *a, const void *b)
 static double *sorted_copy(const double *values, size_t count)
 {
     double *const sorted = memory_grow(NULL, count, sizeof *sorted);
-
     memcpy(sorted, values, count * sizeof *sorted);
     qsort(sorted, count, sizeof *sorted, compare_values);
     return sorted;
@@ -87,7 +80,6 @@ double stats_percentile(const double *values, size_t count, double percent)
     const double value = share > 0.0 && sorted[below] < sorted[above]
                              ? sorted[below] * (1.0 - share) + sorted[above] * share
                              : sorted[below];
-
     free(sorted);
     return value;
 }
@@ -97,7 +89,6 @@ double stats_median(const double *values, size_t count) { return stats_percentil
 double stats_interpolate(const double *xs, const double *ys, size_t count, double x)
 {
     size_t i = 1;
-
     assert(count > 0);
     if (count == 1 || x <= xs[0]) return ys[0];
     while (i + 1 < count && x > xs[i]) i++;
@@ -109,10 +100,8 @@ double stats_gini(const double *values, size_t count)
 {
     const double sum = stats_sum(values, count);
     struct accumulator weighted = { 0.0, 0.0 };
-
     if (!(sum > 0.0)) return NAN;
     double *const sorted = sorted_copy(values, count);
-
     assert(sorted[0] >= 0.0);
     for (size_t i = 0; i < count; i++) accumulate(&weighted, (2.0 * (double)i + 1.0 - (double)count) * sorted[i]);
     free(sorted);
@@ -123,7 +112,6 @@ double stats_entropy_bits(const double *values, size_t count)
 {
     const double sum = stats_sum(values, count);
     struct accumulator bits = { 0.0, 0.0 };
-
     if (!(sum > 0.0)) return NAN;
     for (size_t i = 0; i < count; i++) {
         assert(values[i] >= 0.0);
@@ -135,6 +123,5 @@ double stats_entropy_bits(const double *values, size_t count)
 double stats_imbalance(const double *values, size_t count)
 {
     const double mean = stats_mean(values, count);
-
     return mean > 0.0 ? stats_max(values, count) / mean : NAN;
 }

@@ -11,13 +11,11 @@ char *text_printable(const char *text, size_t size_bytes)
 {
     const char *const end = text + strnlen(text, size_bytes);
     GString *const clean = g_string_new(NULL);
-
     for (const char *at = text; at < end;) {
         const gunichar c = g_utf8_get_char_validated(at, end - at);
         const bool valid = c < (gunichar)-2;
         const bool control = valid ? g_unichar_iscntrl(c) : (guchar)*at < FIRST_NO_CONTROL;
         const char *const next = valid ? g_utf8_next_char(at) : at + 1;
-
         if (control) g_string_append_c(clean, '?');
         else g_string_append_len(clean, at, next - at);
         at = next;
@@ -29,10 +27,8 @@ char *text_printable(const char *text, size_t size_bytes)
 uint64_t text_json_values(const char *text, size_t size_bytes)
 {
     uint64_t values = 0, depth = 0;
-
     for (size_t i = 0; i < size_bytes; i++) {
         const char c = text[i];
-
         if (c == '[' || c == '{') depth++;
         values += c == '[' || c == '{' || (depth && c == ',');
         if ((c == ']' || c == '}') && depth) depth--;

@@ -39,7 +39,6 @@ static uint64_t increment_next_ps(void) { return increments_ps[increment_index++
 static double cpu_seconds(void)
 {
     struct timespec time;
-
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
@@ -55,7 +54,6 @@ static void holder_run(struct sim *sim, struct sim_event *event)
 static double hold_engine(uint32_t pending_count)
 {
     struct sim *const sim = sim_new(pending_count);
-
     assert(sim);
     sim_handler_set(sim, 0, holder_run);
     for (uint32_t i = 0; i < pending_count; i++) {
@@ -65,10 +63,8 @@ static double hold_engine(uint32_t pending_count)
     for (uint64_t i = 0; i < 2 * (uint64_t)pending_count; i++) /* to the steady state */
         sim_step(sim);
     const double start = cpu_seconds();
-
     for (uint64_t i = 0; i < hold_count; i++) sim_step(sim);
     const double seconds = cpu_seconds() - start;
-
     sim_free(sim);
     return (double)hold_count / seconds;
 }
@@ -86,7 +82,6 @@ static inline bool entry_before(const struct entry *a, const struct entry *b)
 static inline void heap_push(struct entry entry, uint32_t arity)
 {
     uint32_t hole = heap_count++;
-
     while (hole > 0 && entry_before(&entry, &heap[(hole - 1) / arity])) {
         heap[hole] = heap[(hole - 1) / arity];
         hole = (hole - 1) / arity;
@@ -98,10 +93,8 @@ static inline struct entry heap_pop(uint32_t arity)
 {
     const struct entry first = heap[0], last = heap[--heap_count];
     uint32_t hole = 0;
-
     for (uint32_t child = 1; child < heap_count; child = arity * hole + 1) {
         uint32_t least = child;
-
         for (uint32_t i = child + 1; i < child + arity && i < heap_count; i++)
             if (entry_before(&heap[i], &heap[least])) least = i;
         if (!entry_before(&heap[least], &last)) break;
@@ -116,7 +109,6 @@ static inline double hold_heap(uint32_t pending_count, uint32_t arity)
 {
     uint64_t sequence = 0;
     double start = 0;
-
     heap = malloc(pending_count * sizeof *heap);
     assert(heap);
     heap_count = 0;
@@ -125,14 +117,12 @@ static inline double hold_heap(uint32_t pending_count, uint32_t arity)
     for (uint64_t i = 0; i < hold_count + 2 * (uint64_t)pending_count; i++) {
         if (i == 2 * (uint64_t)pending_count) start = cpu_seconds();
         struct entry entry = heap_pop(arity);
-
         entry.holder->run_count++;
         entry.time_ps += increment_next_ps();
         entry.sequence = sequence++;
         heap_push(entry, arity);
     }
     const double seconds = cpu_seconds() - start;
-
     free(heap);
     return (double)hold_count / seconds;
 }
@@ -151,7 +141,6 @@ static void radix_push(struct entry entry, uint64_t last_ps)
 {
     const uint64_t differing = entry.time_ps ^ last_ps;
     struct bucket *const bucket = &buckets[differing ? 64 - __builtin_clzll(differing) : 0];
-
     if (bucket->count == bucket->capacity) {
         bucket->capacity = bucket->capacity ? 2 * bucket->capacity : 64;
         bucket->entries = realloc(bucket->entries, bucket->capacity * sizeof *bucket->entries);
@@ -164,10 +153,8 @@ static void radix_push(struct entry entry, uint64_t last_ps)
 static struct entry radix_pop(uint64_t *last_ps)
 {
     struct bucket *const first = &buckets[0];
-
     if (first->next == first->count) {
         struct bucket *bucket = first + 1;
-
         first->next = first->count = 0;
         while (bucket->count == 0) bucket++;
         *last_ps = bucket->entries[0].time_ps;
@@ -183,20 +170,17 @@ static double hold_radix(uint32_t pending_count)
 {
     uint64_t sequence = 0, last_ps = 0;
     double start = 0;
-
     for (; sequence < pending_count; sequence++)
         radix_push((struct entry){ increment_next_ps(), sequence, &holders[sequence] }, last_ps);
     for (uint64_t i = 0; i < hold_count + 2 * (uint64_t)pending_count; i++) {
         if (i == 2 * (uint64_t)pending_count) start = cpu_seconds();
         struct entry entry = radix_pop(&last_ps);
-
         entry.holder->run_count++;
         entry.time_ps += increment_next_ps();
         entry.sequence = sequence++;
         radix_push(entry, last_ps);
     }
     const double seconds = cpu_seconds() - start;
-
     for (int i = 0; i < 65; i++) free(buckets[i].entries), buckets[i] = (struct bucket){ 0 };
     return (double)hold_count / seconds;
 }
@@ -245,14 +229,12 @@ enum {
 static int compare_doubles(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
-
     return (x > y) - (x < y);
 }
 
 static void bench_row(const char *distribution, uint32_t pending_count, int run_count)
 {
     double rates[QUEUE_COUNT][RUN_COUNT_MAX];
-
     hold_count = HOLD_COUNT;
     for (int run = 0; run < run_count; run++)
         for (int queue = 0; queue < QUEUE_COUNT; queue++) rates[queue][run] = queues[queue].hold(pending_count);
@@ -270,7 +252,6 @@ int main(int argc, char **argv)
     static const uint32_t pending_counts[] = { 10, 1000, 100000, 1000000 };
     const int run_count = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 5;
     struct rng rng;
-
     if (run_count < 1 || run_count > RUN_COUNT_MAX) {
         fprintf(stderr, "bench_engine: expected 1 to %d runs, found '%s'\n", RUN_COUNT_MAX, argv[1]);
         return 2;

@@ -12,7 +12,6 @@ void catch_start(void)
 {
     GError *error = NULL;
     const int fd = g_file_open_tmp("eptwin-test-XXXXXX", &path, &error);
-
     g_assert_no_error(error);
     fflush(stderr);
     saved = dup(2);
@@ -23,7 +22,6 @@ void catch_start(void)
 char *catch_end(void)
 {
     char *text = NULL;
-
     fflush(stderr);
     dup2(saved, 2);
     close(saved);

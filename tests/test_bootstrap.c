@@ -23,7 +23,6 @@ static int report(GError *error)
 {
     fprintf(stderr, "[%s]\n", error->message);
     const int status = error->code == BOOTSTRAP_PEER_FAILED ? 4 : 3;
-
     g_error_free(error);
     return status;
 }
@@ -33,12 +32,10 @@ static int rank_exchanges(struct bootstrap *b, void *context)
 {
     static const size_t sizes[] = { 8, 1, 0, 4096, 300001 };
     GError *error = NULL;
-
     (void)context;
     for (size_t k = 0; k < G_N_ELEMENTS(sizes); k++) {
         const size_t n = sizes[k];
         uint8_t *const in = g_malloc0(n + 1), *const out = g_malloc0(n * b->rank_count + 1);
-
         for (size_t i = 0; i < n; i++) in[i] = (uint8_t)(b->rank * 31 + k * 7 + i);
         if (!bootstrap_allgather(b, in, n, out, &error)) return report(error);
         for (size_t i = 0; i < n * b->rank_count; i++)
@@ -58,7 +55,6 @@ static void test_fork_exchanges(void)
 static int rank_two_is_killed(struct bootstrap *b, void *context)
 {
     GError *error = NULL;
-
     (void)context;
     if (b->rank == 2) kill(getpid(), SIGKILL);
     return bootstrap_barrier(b, &error) ? 0 : report(error);
@@ -69,7 +65,6 @@ static void test_fork_killed(void)
     catch_start();
     const int status = bootstrap_fork_run(4, TIMEOUT_MS, rank_two_is_killed, NULL);
     char *const text = catch_end();
-
     CU_ASSERT_EQUAL(status, 1);
     ASSERT_CONTAINS(text, "eptwin: rank 2 was killed by signal 9 (Killed)\n");
     ASSERT_CONTAINS(text, "[rank 2 was killed by signal 9 (Killed)]");
@@ -89,7 +84,6 @@ static void test_fork_exit_ends_others(void)
     catch_start();
     const int status = bootstrap_fork_run(3, TIMEOUT_MS, rank_one_exits, NULL);
     char *const text = catch_end();
-
     CU_ASSERT_EQUAL(status, 7);
     CU_ASSERT_STRING_EQUAL(text, "eptwin: rank 1 exited with status 7\n");
     g_free(text);
@@ -105,7 +99,6 @@ static void test_fork_ends_stubborn(void)
 {
     catch_start();
     const int status = bootstrap_fork_run(3, TIMEOUT_MS, rank_stubborn, NULL);
-
     g_free(catch_end());
     CU_ASSERT_EQUAL(status, 7);
 }
@@ -114,7 +107,6 @@ static void test_fork_ends_stubborn(void)
 static int rank_ends_parent(struct bootstrap *b, void *context)
 {
     GError *error = NULL;
-
     (void)context;
     if (!bootstrap_barrier(b, &error)) return report(error);
     if (b->rank == 2) kill(getppid(), SIGTERM);
@@ -124,11 +116,9 @@ static int rank_ends_parent(struct bootstrap *b, void *context)
 static void test_fork_parent_ended(void)
 {
     struct sigaction after;
-
     catch_start();
     const int status = bootstrap_fork_run(3, TIMEOUT_MS, rank_ends_parent, NULL);
     char *const text = catch_end();
-
     CU_ASSERT_EQUAL(status, 1);
     ASSERT_CONTAINS(text, "eptwin: ended by signal 15 (Terminated)\n");
     CU_ASSERT_EQUAL(sigaction(SIGTERM, NULL, &after), 0);
@@ -140,7 +130,6 @@ static void test_fork_parent_ended(void)
 static int ranks_one_and_three_stay_away(struct bootstrap *b, void *context)
 {
     GError *error = NULL;
-
     (void)context;
     if (b->rank % 2)
         for (;;) pause();
@@ -152,7 +141,6 @@ static void test_fork_timeout(void)
     catch_start();
     const int status = bootstrap_fork_run(4, SHORT_MS, ranks_one_and_three_stay_away, NULL);
     char *const text = catch_end();
-
     CU_ASSERT_EQUAL(status, 1);
     ASSERT_CONTAINS(text, "eptwin: ranks 1 and 3 did not come to exchange 0 within 300 ms\n");
     g_free(text);
@@ -163,7 +151,6 @@ static void test_fork_timeout(void)
 static int rank_one_stays_away_others_come_again(struct bootstrap *b, void *context)
 {
     GError *error = NULL;
-
     (void)context;
     if (b->rank == 1)
         for (;;) pause();
@@ -179,7 +166,6 @@ static void test_fork_comes_again(void)
     catch_start();
     const int status = bootstrap_fork_run(4, SHORT_MS, rank_one_stays_away_others_come_again, NULL);
     char *const text = catch_end();
-
     CU_ASSERT_EQUAL(status, 1);
     ASSERT_CONTAINS(text, "eptwin: rank 1 did not come to exchange 0 within 300 ms\n");
     g_free(text);
@@ -188,7 +174,6 @@ static void test_fork_comes_again(void)
 static int rank_two_leaves_early(struct bootstrap *b, void *context)
 {
     GError *error = NULL;
-
     (void)context;
     if (b->rank == 2) return 0;
     return bootstrap_barrier(b, &error) ? 0 : report(error);
@@ -199,7 +184,6 @@ static void test_fork_leaves_early(void)
     catch_start();
     const int status = bootstrap_fork_run(3, TIMEOUT_MS, rank_two_leaves_early, NULL);
     char *const text = catch_end();
-
     CU_ASSERT_NOT_EQUAL(status, 0);
     ASSERT_CONTAINS(text, "eptwin: rank 2 ended before exchange 0, for which others wait\n");
     g_free(text);
@@ -209,7 +193,6 @@ static int rank_two_brings_more(struct bootstrap *b, void *context)
 {
     uint64_t in[2] = { 0 }, out[8];
     GError *error = NULL;
-
     (void)context;
     return bootstrap_allgather(b, in, b->rank == 2 ? 16 : 8, out, &error) ? 0 : report(error);
 }
@@ -219,7 +202,6 @@ static void test_fork_sizes_differ(void)
     catch_start();
     const int status = bootstrap_fork_run(4, TIMEOUT_MS, rank_two_brings_more, NULL);
     char *const text = catch_end();
-
     CU_ASSERT_EQUAL(status, 1);
     ASSERT_CONTAINS(text, "eptwin: exchange 0: rank 2 brought 16 bytes, rank 0 8: the ranks do not do the same");
     g_free(text);
@@ -228,7 +210,6 @@ static void test_fork_sizes_differ(void)
 static int rank_one_gives_up(struct bootstrap *b, void *context)
 {
     GError *error = NULL;
-
     (void)context;
     if (b->rank == 1) {
         bootstrap_abort(b, "trace.npy: not here");
@@ -242,7 +223,6 @@ static void test_fork_gives_up(void)
     catch_start();
     const int status = bootstrap_fork_run(3, TIMEOUT_MS, rank_one_gives_up, NULL);
     char *const text = catch_end();
-
     CU_ASSERT_EQUAL(status, 2);
     ASSERT_CONTAINS(text, "eptwin: rank 1 gave up: trace.npy: not here\n");
     CU_ASSERT_PTR_NULL(strstr(text, "exited with status"));
@@ -257,7 +237,6 @@ static int rank_serves(struct bootstrap *b, void *context)
     int *const pipe_ends = context;
     GError *error = NULL;
     char byte;
-
     b->serve = b->rank == 0 ? serve_by_pipe : NULL;
     b->serve_context = pipe_ends;
     if (b->rank == 1 && read(pipe_ends[0], &byte, 1) != 1) return 1;
@@ -267,7 +246,6 @@ static int rank_serves(struct bootstrap *b, void *context)
 static void test_fork_serves(void)
 {
     int pipe_ends[2];
-
     CU_ASSERT_EQUAL_FATAL(pipe(pipe_ends), 0);
     CU_ASSERT_EQUAL(bootstrap_fork_run(2, TIMEOUT_MS, rank_serves, pipe_ends), 0);
     close(pipe_ends[0]);
@@ -320,13 +298,11 @@ static void test_hang_root(void)
         struct bootstrap_wait wait[HANG_RANKS];
         bool answered[HANG_RANKS];
         char expected[64];
-
         for (uint32_t r = 0; r < HANG_RANKS; r++) {
             hang_make(&hangs[k], r, &wait[r]);
             answered[r] = hangs[k].waits[r][0] != '?';
         }
         char *const text = bootstrap_hang_text(wait, answered, HANG_RANKS, hangs[k].first);
-
         g_snprintf(expected, sizeof expected, "rank %u holds up the run: ", hangs[k].root);
         ASSERT_CONTAINS(text, expected);
         g_snprintf(expected, sizeof expected, "words of %u", hangs[k].first);
@@ -340,10 +316,8 @@ static void test_hang_lies(void)
 {
     struct bootstrap_wait wait[2] = { { .peer_count = UINT32_MAX, .peer = { 9999, 1 } }, { .peer_count = 1 } };
     const bool answered[2] = { true, true };
-
     memset(wait[1].text, 'x', sizeof wait[1].text); /* no end */
     char *const text = bootstrap_hang_text(wait, answered, 2, 0);
-
     ASSERT_CONTAINS(text, "rank 0 holds up the run: ");
     g_free(text);
 }
@@ -356,7 +330,6 @@ static int rank_hangs(struct bootstrap *b, void *context)
     const struct hang *const h = context;
     struct bootstrap_wait wait;
     GError *error = NULL;
-
     hang_make(h, b->rank, &wait);
     b->tell = hang_tell;
     b->tell_context = &wait;
@@ -373,11 +346,9 @@ static void test_fork_hangs(void)
     for (size_t k = 0; k < G_N_ELEMENTS(hangs); k += 3) {
         struct hang h = hangs[k];
         char expected[64];
-
         catch_start();
         const int status = bootstrap_fork_run(HANG_RANKS, TIMEOUT_MS, rank_hangs, &h);
         char *const text = catch_end();
-
         CU_ASSERT_NOT_EQUAL(status, 0);
         g_snprintf(expected, sizeof expected, "eptwin: rank %u holds up the run: ", h.root);
         ASSERT_CONTAINS(text, expected);
@@ -390,7 +361,6 @@ static void test_fork_hangs(void)
 static int rank_says_hello_and_stays(struct bootstrap *b, void *context)
 {
     const int *const pipe_ends = context;
-
     (void)b;
     if (write(pipe_ends[1], "x", 1) != 1) return 1;
     for (;;) pause();
@@ -400,10 +370,8 @@ static void test_fork_no_orphans(void)
 {
     int pipe_ends[2];
     char byte;
-
     CU_ASSERT_EQUAL_FATAL(pipe(pipe_ends), 0);
     const pid_t parent = fork();
-
     if (parent == 0) _exit(bootstrap_fork_run(3, TIMEOUT_MS, rank_says_hello_and_stays, pipe_ends));
     close(pipe_ends[1]);
     for (int i = 0; i < 3; i++) CU_ASSERT_EQUAL(read(pipe_ends[0], &byte, 1), 1);

@@ -30,11 +30,9 @@ static int run_exchanges(struct bootstrap *b)
 {
     static const size_t sizes[] = { 8, 1, 0, 4096, 300001 };
     GError *error = NULL;
-
     for (size_t k = 0; k < G_N_ELEMENTS(sizes); k++) {
         const size_t n = sizes[k];
         uint8_t *const in = g_malloc0(n + 1), *const out = g_malloc0(n * b->rank_count + 1);
-
         for (size_t i = 0; i < n; i++) in[i] = (uint8_t)(b->rank * 31 + k * 7 + i);
         if (!bootstrap_allgather(b, in, n, out, &error)) return report(b, error);
         for (size_t i = 0; i < n * b->rank_count; i++)
@@ -51,14 +49,12 @@ static int run_sizes_differ(struct bootstrap *b)
 {
     uint8_t in[16] = { 0 }, out[64];
     GError *error = NULL;
-
     return bootstrap_allgather(b, in, b->rank == 1 ? 16 : 8, out, &error) ? 0 : report(b, error);
 }
 
 static int run_timeout(struct bootstrap *b)
 {
     GError *error = NULL;
-
     if (b->rank == 1) {
         pause();
         return 0;
@@ -69,7 +65,6 @@ static int run_timeout(struct bootstrap *b)
 static int run_gives_up(struct bootstrap *b)
 {
     GError *error = NULL;
-
     if (b->rank == 1) {
         bootstrap_abort(b, "no trace");
         return 2;
@@ -90,14 +85,11 @@ static int rank_main(const char *name)
         { "gives-up", run_gives_up, 60000 },
     };
     GError *error = NULL;
-
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
         if (strcmp(cases[i].name, name) != 0) continue;
         struct bootstrap *const b = bootstrap_pmix_new(cases[i].timeout_ms, &error);
-
         if (!b) return report(NULL, error);
         const int status = cases[i].run(b);
-
         bootstrap_free(b);
         return status;
     }
@@ -111,7 +103,6 @@ static bool can_run(void)
 #ifdef HAVE_PMIX
     char *const mpirun = g_find_program_in_path("mpirun");
     const bool can = mpirun != NULL;
-
     g_free(mpirun);
     return can;
 #else
@@ -124,12 +115,10 @@ static char *mpirun(const char *name, int *status)
     const char *const arguments[] = { "mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "3", self_path, name,
                                       NULL };
     GError *error = NULL;
-
     catch_start();
     const gboolean ran =
         g_spawn_sync(NULL, (gchar **)arguments, NULL, G_SPAWN_SEARCH_PATH, NULL, NULL, NULL, NULL, status, &error);
     char *const text = catch_end();
-
     g_assert_no_error(error);
     CU_ASSERT_FATAL(ran);
     CU_ASSERT(WIFEXITED(*status));
@@ -148,11 +137,9 @@ static void test_mpirun(void)
         { "timeout", ": rank 1 did not come to exchange 1 within 1000 ms]", false },
         { "gives-up", ": rank 1 gave up: no trace]", false },
     };
-
     for (size_t i = 0; i < G_N_ELEMENTS(cases) && can_run(); i++) {
         int status;
         char *const text = mpirun(cases[i].name, &status);
-
         CU_ASSERT_EQUAL(status == 0, cases[i].ok);
         ASSERT_CONTAINS(text, cases[i].message);
         g_free(text);
@@ -163,7 +150,6 @@ static void test_mpirun(void)
 static void test_refusal(void)
 {
     GError *error = NULL;
-
     g_unsetenv("PMIX_RANK");
     CU_ASSERT_PTR_NULL(bootstrap_pmix_new(1000, &error));
     CU_ASSERT_EQUAL(error->code, BOOTSTRAP_BAD_INPUT);
@@ -175,7 +161,6 @@ static void test_refusal(void)
 static void test_detection(void)
 {
     static const char *const names[] = { "PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_STEP_NUM_TASKS" };
-
     for (size_t i = 0; i < G_N_ELEMENTS(names); i++) g_unsetenv(names[i]);
     CU_ASSERT_FALSE(bootstrap_pmix_detected());
     for (size_t i = 0; i < G_N_ELEMENTS(names); i++) {

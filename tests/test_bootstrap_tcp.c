@@ -34,7 +34,6 @@ static uint16_t free_port(void)
     struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     socklen_t address_bytes = sizeof address;
     const int s = socket(AF_INET, SOCK_STREAM, 0);
-
     g_assert(bind(s, (struct sockaddr *)&address, sizeof address) == 0);
     g_assert(getsockname(s, (struct sockaddr *)&address, &address_bytes) == 0);
     close(s);
@@ -45,7 +44,6 @@ static uint16_t free_port(void)
 static struct bootstrap_tcp_options at_port(uint16_t port, uint32_t rank, uint32_t rank_count, uint32_t timeout_ms)
 {
     static char root[32];
-
     g_snprintf(root, sizeof root, "127.0.0.1:%u", port);
     return (struct bootstrap_tcp_options){
         .rank = rank, .rank_count = rank_count, .root = root, .secret = SECRET, .timeout_ms = timeout_ms
@@ -55,7 +53,6 @@ static struct bootstrap_tcp_options at_port(uint16_t port, uint32_t rank, uint32
 static int report(uint32_t rank, GError *error)
 {
     const int status = error->code == BOOTSTRAP_BAD_INPUT ? 2 : 1;
-
     fprintf(stderr, "[%u: %s]\n", rank, error->message);
     g_error_free(error);
     return status;
@@ -65,12 +62,10 @@ static pid_t start_rank(const struct bootstrap_tcp_options *o, rank_function *ru
 {
     fflush(NULL);
     const pid_t pid = fork();
-
     if (pid != 0) return pid;
     GError *error = NULL;
     struct bootstrap *const b = bootstrap_tcp_new(o, &error);
     const int status = b ? run(b, context) : report(o->rank, error);
-
     bootstrap_free(b);
     exit(status);
 }
@@ -78,7 +73,6 @@ static pid_t start_rank(const struct bootstrap_tcp_options *o, rank_function *ru
 static int end_rank(pid_t pid)
 {
     int wait_status;
-
     g_assert(waitpid(pid, &wait_status, 0) == pid);
     return WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status);
 }
@@ -87,7 +81,6 @@ static int end_rank(pid_t pid)
 static char *run_world(const char *root, uint32_t rank_count, uint32_t timeout_ms, rank_function *run, int *statuses)
 {
     pid_t pids[RANKS_MAX];
-
     catch_start();
     for (uint32_t r = 0; r < rank_count; r++) {
         const struct bootstrap_tcp_options o = {
@@ -102,7 +95,6 @@ static char *run_world(const char *root, uint32_t rank_count, uint32_t timeout_m
 static int run_barrier(struct bootstrap *b, void *context)
 {
     GError *error = NULL;
-
     (void)context;
     return bootstrap_barrier(b, &error) ? 0 : report(b->rank, error);
 }
@@ -113,12 +105,10 @@ static int run_exchanges(struct bootstrap *b, void *context)
 {
     static const size_t sizes[] = { 8, 1, 0, 4096, 700001 };
     GError *error = NULL;
-
     (void)context;
     for (size_t k = 0; k < G_N_ELEMENTS(sizes); k++) {
         const size_t n = sizes[k];
         uint8_t *const in = g_malloc0(n + 1), *const out = g_malloc0(n * b->rank_count + 1);
-
         for (size_t i = 0; i < n; i++) in[i] = (uint8_t)(b->rank * 31 + k * 7 + i);
         if (!bootstrap_allgather(b, in, n, out, &error)) return report(b->rank, error);
         for (size_t i = 0; i < n * b->rank_count; i++)
@@ -135,7 +125,6 @@ static bool has_ipv6(void)
     const struct sockaddr_in6 address = { .sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT };
     const int s = socket(AF_INET6, SOCK_STREAM, 0);
     const bool has = s >= 0 && bind(s, (const struct sockaddr *)&address, sizeof address) == 0;
-
     if (s >= 0) close(s);
     return has;
 }
@@ -143,17 +132,14 @@ static bool has_ipv6(void)
 static void test_exchanges(void)
 {
     static const char *const formats[] = { "127.0.0.1:%u", ":%u", "[::1]:%u", "localhost:%u" };
-
     for (size_t k = 0; k < G_N_ELEMENTS(formats); k++) {
         if (formats[k][0] == '[' && !has_ipv6()) continue;
         const uint16_t port = free_port();
         char root[64];
         int statuses[RANKS_MAX];
         const uint32_t rank_count = k == 0 ? 7 : (uint32_t)k;
-
         g_snprintf(root, sizeof root, formats[k], port);
         char *const text = run_world(root, rank_count, TIMEOUT_MS, run_exchanges, statuses);
-
         for (uint32_t r = 0; r < rank_count; r++) CU_ASSERT_EQUAL(statuses[r], 0);
         CU_ASSERT_STRING_EQUAL(text, "");
         g_free(text);
@@ -171,7 +157,6 @@ static void test_dead_peer(void)
     const struct bootstrap_tcp_options o = at_port(free_port(), 0, 4, TIMEOUT_MS);
     int statuses[RANKS_MAX];
     char *const text = run_world(o.root, 4, TIMEOUT_MS, run_two_dies, statuses);
-
     CU_ASSERT_EQUAL(statuses[2], 128 + SIGKILL);
     for (uint32_t r = 0; r < 4; r++)
         if (r != 2) CU_ASSERT_EQUAL(statuses[r], 1);
@@ -192,7 +177,6 @@ static void test_dead_root(void)
     const struct bootstrap_tcp_options o = at_port(free_port(), 0, 3, TIMEOUT_MS);
     int statuses[RANKS_MAX];
     char *const text = run_world(o.root, 3, TIMEOUT_MS, run_root_dies, statuses);
-
     CU_ASSERT_EQUAL(statuses[1], 1);
     CU_ASSERT_EQUAL(statuses[2], 1);
     ASSERT_CONTAINS(text, "[1: exchange 1: rank 0 closed the connection]");
@@ -204,7 +188,6 @@ static void test_dead_root(void)
 static int run_two_dies_unasked(struct bootstrap *b, void *context)
 {
     GError *error = NULL;
-
     (void)context;
     if (!bootstrap_check(b, &error)) return report(b->rank, error);
     if (!bootstrap_barrier(b, &error)) return report(b->rank, error);
@@ -216,7 +199,6 @@ static int run_two_dies_unasked(struct bootstrap *b, void *context)
 static int run_two_gives_up_unasked(struct bootstrap *b, void *context)
 {
     GError *error = NULL;
-
     (void)context;
     if (b->rank == 2) {
         bootstrap_abort(b, "no link");
@@ -231,7 +213,6 @@ static void test_check(void)
     struct bootstrap_tcp_options o = at_port(free_port(), 0, 4, TIMEOUT_MS);
     int statuses[RANKS_MAX];
     char *text = run_world(o.root, 4, TIMEOUT_MS, run_two_dies_unasked, statuses);
-
     ASSERT_CONTAINS(text, "[0: rank 2 closed the connection]");
     ASSERT_CONTAINS(text, "[1: rank 2 closed the connection]");
     ASSERT_CONTAINS(text, "[3: rank 2 closed the connection]");
@@ -257,7 +238,6 @@ static void test_timeout_names(void)
     const struct bootstrap_tcp_options o = at_port(free_port(), 0, 3, SHORT_MS);
     int statuses[RANKS_MAX];
     char *const text = run_world(o.root, 3, SHORT_MS, run_one_stays_away, statuses);
-
     CU_ASSERT_EQUAL(statuses[0], 1);
     CU_ASSERT_EQUAL(statuses[1], 1);
     CU_ASSERT_EQUAL(statuses[2], 1);
@@ -281,7 +261,6 @@ static void test_root_stuck(void)
     const struct bootstrap_tcp_options o = at_port(free_port(), 0, 2, SHORT_MS);
     int statuses[RANKS_MAX];
     char *const text = run_world(o.root, 2, SHORT_MS, run_root_stuck, statuses);
-
     CU_ASSERT_EQUAL(statuses[1], 1);
     ASSERT_CONTAINS(text, "[1: exchange 1: rank 0 does not answer]");
     g_free(text);
@@ -296,7 +275,6 @@ static int run_serves(struct bootstrap *b, void *context)
     int *const pipe_ends = context;
     GError *error = NULL;
     char byte;
-
     for (uint32_t late = 0; late < 2; late++) {
         b->serve = b->rank == late ? NULL : serve_by_pipe;
         b->serve_context = &pipe_ends[2 * late];
@@ -311,11 +289,9 @@ static void test_serves(void)
     int pipe_ends[4];
     const struct bootstrap_tcp_options root = at_port(free_port(), 0, 2, TIMEOUT_MS);
     struct bootstrap_tcp_options other = root;
-
     other.rank = 1;
     CU_ASSERT_EQUAL_FATAL(pipe(&pipe_ends[0]) || pipe(&pipe_ends[2]), 0);
     const pid_t pids[2] = { start_rank(&root, run_serves, pipe_ends), start_rank(&other, run_serves, pipe_ends) };
-
     CU_ASSERT_EQUAL(end_rank(pids[0]), 0);
     CU_ASSERT_EQUAL(end_rank(pids[1]), 0);
     for (int i = 0; i < 4; i++) close(pipe_ends[i]);
@@ -326,7 +302,6 @@ static int run_gives_up(struct bootstrap *b, void *context)
     if (b->rank == 2) {
         bootstrap_abort(b, "\033[31mtrace.npy: not here\n\302\233\377");
         GError *error = NULL;
-
         return bootstrap_barrier(b, &error) ? 0 : report(b->rank, error);
     }
     return run_barrier(b, context);
@@ -337,7 +312,6 @@ static void test_gives_up(void)
     const struct bootstrap_tcp_options o = at_port(free_port(), 0, 3, TIMEOUT_MS);
     int statuses[RANKS_MAX];
     char *const text = run_world(o.root, 3, TIMEOUT_MS, run_gives_up, statuses);
-
     for (uint32_t r = 0; r < 3; r++) CU_ASSERT_EQUAL(statuses[r], 1);
     /* What others wrote reaches no terminal as it is; rank 2 itself said it. */
     ASSERT_CONTAINS(text, "[0: rank 2 gave up: ?[31mtrace.npy: not here??\377]");
@@ -360,7 +334,6 @@ static int run_hangs(struct bootstrap *b, void *context)
     uint16_t mine = peer[b->rank];
     struct bootstrap_wait wait;
     GError *error = NULL;
-
     (void)context;
     b->tell = tell_peer;
     b->tell_context = &mine;
@@ -381,7 +354,6 @@ static int run_root_hangs(struct bootstrap *b, void *context)
 {
     const struct bootstrap_wait wait = { .serial = 4, .peer_count = 1, .peer = { 2 }, .text = "words of 0" };
     GError *error = NULL;
-
     (void)context;
     if (b->rank == 0) bootstrap_hang(b, &wait, &error);
     else bootstrap_barrier(b, &error);
@@ -393,10 +365,8 @@ static void expect_root(uint32_t rank_count, rank_function *run, uint32_t told, 
     const struct bootstrap_tcp_options o = at_port(free_port(), 0, rank_count, TIMEOUT_MS);
     int statuses[RANKS_MAX];
     char *const text = run_world(o.root, rank_count, TIMEOUT_MS, run, statuses);
-
     for (uint32_t r = 0; r < told; r++) {
         g_autofree char *line = g_strdup_printf("[%u: %s]", r, expected);
-
         CU_ASSERT_EQUAL(statuses[r], 1);
         ASSERT_CONTAINS(text, line);
     }
@@ -414,7 +384,6 @@ static int run_two_brings_more(struct bootstrap *b, void *context)
 {
     static uint8_t in[100000], out[300000];
     GError *error = NULL;
-
     (void)context;
     return bootstrap_allgather(b, in, b->rank == 2 ? 100000 : 8, out, &error) ? 0 : report(b->rank, error);
 }
@@ -424,7 +393,6 @@ static void test_sizes_differ(void)
     const struct bootstrap_tcp_options o = at_port(free_port(), 0, 3, TIMEOUT_MS);
     int statuses[RANKS_MAX];
     char *const text = run_world(o.root, 3, TIMEOUT_MS, run_two_brings_more, statuses);
-
     ASSERT_CONTAINS(text, "[0: exchange 1: rank 2 announced 100000 bytes, rank 0 expects 8]");
     ASSERT_CONTAINS(text, "[1: exchange 1: rank 2 announced 100000 bytes, rank 0 expects 8]");
     g_free(text);
@@ -438,7 +406,6 @@ static char *run_pair(const struct bootstrap_tcp_options *root, const struct boo
 {
     catch_start();
     const pid_t pids[2] = { start_rank(root, run_barrier, NULL), start_rank(other, run_barrier, NULL) };
-
     statuses[0] = end_rank(pids[0]);
     statuses[1] = end_rank(pids[1]);
     return catch_end();
@@ -449,7 +416,6 @@ static void test_wrong_secret(void)
     const struct bootstrap_tcp_options root = at_port(free_port(), 0, 2, 1000);
     struct bootstrap_tcp_options other = root;
     int statuses[2];
-
     other.rank = 1;
     other.secret = (struct bootstrap_secret){ "open barley", 11 };
     char *const text = run_pair(&root, &other, statuses);
@@ -457,7 +423,6 @@ static void test_wrong_secret(void)
     char *const refusal = g_strdup_printf(
         "[0: rank 1 did not join at %s within 1000 ms; refused without the right secret: 1, the last 127.0.0.1:",
         root.root);
-
     CU_ASSERT_EQUAL(statuses[0], 1);
     CU_ASSERT_EQUAL(statuses[1], 2);
     ASSERT_CONTAINS(text, expected);
@@ -472,7 +437,6 @@ static void test_secret_with_nul(void)
 {
     struct bootstrap_tcp_options root = at_port(free_port(), 0, 2, 1000), other;
     int statuses[2];
-
     root.secret = (struct bootstrap_secret){ "open\0sesame", 11 };
     other = root;
     other.rank = 1;
@@ -480,7 +444,6 @@ static void test_secret_with_nul(void)
     CU_ASSERT(statuses[0] == 0 && statuses[1] == 0);
     other.secret = (struct bootstrap_secret){ "open\0barley", 11 };
     char *const text = run_pair(&root, &other, statuses);
-
     CU_ASSERT(statuses[0] == 1 && statuses[1] == 2);
     ASSERT_CONTAINS(text, "do not have the same secret]");
     g_free(text);
@@ -491,11 +454,9 @@ static void test_wrong_world(void)
     const struct bootstrap_tcp_options root = at_port(free_port(), 0, 2, TIMEOUT_MS);
     struct bootstrap_tcp_options other = root;
     int statuses[2];
-
     other.rank = 1;
     other.rank_count = 3;
     char *const text = run_pair(&root, &other, statuses);
-
     CU_ASSERT_EQUAL(statuses[0], 2);
     CU_ASSERT_EQUAL(statuses[1], 2);
     ASSERT_CONTAINS(text, "was started as one of 3 ranks, rank 0 as one of 2]");
@@ -507,16 +468,13 @@ static void test_rank_twice(void)
 {
     const struct bootstrap_tcp_options root = at_port(free_port(), 0, 3, TIMEOUT_MS);
     struct bootstrap_tcp_options other = root;
-
     other.rank = 1;
     catch_start();
     const pid_t pids[3] = { start_rank(&root, run_barrier, NULL), start_rank(&other, run_barrier, NULL),
                             start_rank(&other, run_barrier, NULL) };
     int statuses[3];
-
     for (int i = 0; i < 3; i++) statuses[i] = end_rank(pids[i]);
     char *const text = catch_end();
-
     CU_ASSERT_EQUAL(statuses[0], 2);
     CU_ASSERT_NOT_EQUAL(statuses[1], 0);
     CU_ASSERT_NOT_EQUAL(statuses[2], 0);
@@ -540,10 +498,8 @@ static void test_bad_options(void)
         { { .rank = 1, .rank_count = 2, .root = NULL, .secret = { "x", 1 } }, "--root: expected host:port, found ''" },
         { { .rank = 1, .rank_count = 2, .root = ":http", .secret = { "x", 1 } }, "--root :http: " },
     };
-
     for (size_t k = 0; k < G_N_ELEMENTS(cases); k++) {
         GError *error = NULL;
-
         CU_ASSERT_PTR_NULL(bootstrap_tcp_new(&cases[k].options, &error));
         CU_ASSERT_EQUAL(error->code, BOOTSTRAP_BAD_INPUT);
         ASSERT_CONTAINS(error->message, cases[k].message);
@@ -557,15 +513,12 @@ static void test_addresses(void)
     struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     struct bootstrap_tcp_options o = at_port(free_port(), 1, 2, SHORT_MS);
     GError *error = NULL;
-
     CU_ASSERT_PTR_NULL(bootstrap_tcp_new(&o, &error));
     ASSERT_CONTAINS(error->message, "rank 1 cannot connect to rank 0 at 127.0.0.1:");
     ASSERT_CONTAINS(error->message, "within 400 ms: Connection refused");
     g_clear_error(&error);
-
     const uint16_t port = free_port();
     const int s = socket(AF_INET, SOCK_STREAM, 0);
-
     address.sin_port = htons(port);
     CU_ASSERT_EQUAL(bind(s, (struct sockaddr *)&address, sizeof address) || listen(s, 1), 0);
     o = at_port(port, 0, 2, SHORT_MS);
@@ -584,7 +537,6 @@ static int dial(uint16_t port)
                                          .sin_port = htons(port),
                                          .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     const int s = socket(AF_INET, SOCK_STREAM, 0);
-
     while (connect(s, (const struct sockaddr *)&address, sizeof address) != 0) g_usleep(2000);
     return s;
 }
@@ -623,18 +575,15 @@ static void test_strangers(void)
     struct bootstrap_tcp_options other = root;
     char garbage[1000];
     int sockets[SILENT];
-
     memset(garbage, 'G', sizeof garbage);
     catch_start();
     const pid_t root_pid = start_rank(&root, run_exchanges, NULL);
-
     for (int i = 0; i < SILENT; i++) sockets[i] = dial(port);
     CU_ASSERT_EQUAL(wire_write(sockets[SILENT - 1], garbage, sizeof garbage, soon()), 0);
     CU_ASSERT_EQUAL(wire_write(sockets[SILENT - 2], WIRE_MAGIC, 8, soon()), 0);
     close(sockets[SILENT - 3]);
     other.rank = 1;
     const pid_t other_pid = start_rank(&other, run_exchanges, NULL);
-
     CU_ASSERT_EQUAL(end_rank(root_pid), 0);
     CU_ASSERT_EQUAL(end_rank(other_pid), 0);
     for (int i = 0; i < SILENT; i++)
@@ -647,7 +596,6 @@ static bool hung_up(int socket, int timeout_ms)
 {
     struct pollfd poller = { .fd = socket, .events = POLLIN };
     char byte;
-
     return poll(&poller, 1, timeout_ms) == 1 && recv(socket, &byte, 1, MSG_DONTWAIT) <= 0;
 }
 
@@ -658,10 +606,8 @@ static void test_oldest_leaves(void)
     const uint16_t port = free_port();
     const struct bootstrap_tcp_options root = at_port(port, 0, 2, TIMEOUT_MS);
     struct liar callers[ROOM + 1];
-
     catch_start();
     const pid_t root_pid = start_rank(&root, run_barrier, NULL);
-
     for (int i = 0; i <= ROOM; i++) {
         liar_dial(&callers[i], port, 1, 2); /* the challenge says that it is at the door */
         g_usleep(2000);
@@ -681,15 +627,12 @@ static void test_silent_leaves(void)
     const struct bootstrap_tcp_options root = at_port(port, 0, 2, 4000);
     struct bootstrap_tcp_options other = root;
     struct liar silent;
-
     catch_start();
     const pid_t root_pid = start_rank(&root, run_barrier, NULL);
-
     liar_dial(&silent, port, 1, 2);
     CU_ASSERT(hung_up(silent.socket, 60000));
     other.rank = 1;
     const pid_t other_pid = start_rank(&other, run_barrier, NULL);
-
     CU_ASSERT_EQUAL(end_rank(root_pid), 0); /* so it was not rank 0's end that hung up */
     CU_ASSERT_EQUAL(end_rank(other_pid), 0);
     close(silent.socket);
@@ -707,18 +650,15 @@ static void test_pushed_out(void)
                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
                                    .sin_port = htons(port) };
     const int on = 1;
-
     other.rank = 1;
     catch_start();
     const pid_t other_pid = start_rank(&other, run_barrier, NULL);
     const int listener = socket(AF_INET, SOCK_STREAM, 0);
-
     setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     CU_ASSERT_EQUAL_FATAL(bind(listener, (struct sockaddr *)&address, sizeof address) || listen(listener, 1), 0);
     for (int i = 0; i < 3; i++) close(accept(listener, NULL, NULL));
     close(listener);
     const pid_t root_pid = start_rank(&root, run_barrier, NULL);
-
     CU_ASSERT_EQUAL(end_rank(other_pid), 0);
     CU_ASSERT_EQUAL(end_rank(root_pid), 0);
     g_free(catch_end());
@@ -727,7 +667,6 @@ static void test_pushed_out(void)
 static double cpu_ms(int who)
 {
     struct rusage usage;
-
     getrusage(who, &usage);
     return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1e3 +
            (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e3;
@@ -739,24 +678,19 @@ static void test_no_descriptors(void)
     const uint16_t port = free_port();
     const struct bootstrap_tcp_options root = at_port(port, 0, 3, 1000);
     const double before_ms = cpu_ms(RUSAGE_CHILDREN);
-
     catch_start();
     const pid_t root_pid = fork();
-
     if (root_pid == 0) {
         const struct rlimit few = { 8, 8 }; /* standard ones, a listener, and next to none */
         GError *error = NULL;
-
         closefrom(3);
         setrlimit(RLIMIT_NOFILE, &few);
         for (int i = 3; i < 7; i++) (void)!dup(0);
         _exit(bootstrap_tcp_new(&root, &error) ? 0 : report(0, error));
     }
     const int s = dial(port);
-
     CU_ASSERT_EQUAL(end_rank(root_pid), 1);
     char *const text = catch_end();
-
     ASSERT_CONTAINS(text, "; could not accept callers: ");
     ASSERT_CONTAINS(text, " times: Too many open files]");
     CU_ASSERT(cpu_ms(RUSAGE_CHILDREN) - before_ms < 300); /* of 1000 */
@@ -768,7 +702,6 @@ static void test_no_descriptors(void)
 static void test_marks_compared_whole(void)
 {
     uint8_t mark[WIRE_MAC_BYTES], other[WIRE_MAC_BYTES];
-
     for (int i = 0; i < WIRE_MAC_BYTES; i++) mark[i] = other[i] = (uint8_t)(7 * i);
     CU_ASSERT(wire_macs_equal(mark, other));
     for (int bit = 0; bit < 8 * WIRE_MAC_BYTES; bit++) {
@@ -785,10 +718,8 @@ static void test_replayed_hello(void)
     const struct bootstrap_tcp_options root = at_port(port, 0, 3, TIMEOUT_MS);
     struct bootstrap_tcp_options other = root;
     struct liar first, second;
-
     catch_start();
     const pid_t root_pid = start_rank(&root, run_barrier, NULL);
-
     liar_dial(&first, port, 1, 3);
     CU_ASSERT_EQUAL(liar_greet(&first), WIRE_JOINED);
     liar_dial(&second, port, 2, 3);
@@ -798,7 +729,6 @@ static void test_replayed_hello(void)
     other.rank = 2;
     const pid_t other_pid = start_rank(&other, run_barrier, NULL);
     struct wire_channel channel;
-
     wire_channel_open(&channel, first.socket, false, &SECRET, &first.challenge, &first.hello);
     for (int i = 0; i < 2; i++) CU_ASSERT_EQUAL(wire_channel_send(&channel, WIRE_SHARE, NULL, 0, soon()), 0);
     CU_ASSERT_EQUAL(end_rank(root_pid), 0);
@@ -813,17 +743,14 @@ static void test_altered_hello(void)
     const uint16_t port = free_port();
     const struct bootstrap_tcp_options root = at_port(port, 0, 3, 1000);
     struct liar l;
-
     catch_start();
     const pid_t root_pid = start_rank(&root, run_barrier, NULL);
-
     liar_dial(&l, port, 1, 3);
     l.hello.rank = 2;
     CU_ASSERT_EQUAL(liar_greet(&l), WIRE_WRONG_SECRET);
     close(l.socket);
     CU_ASSERT_EQUAL(end_rank(root_pid), 1);
     char *const text = catch_end();
-
     ASSERT_CONTAINS(text, "[0: ranks 1 and 2 did not join at 127.0.0.1:");
     ASSERT_CONTAINS(text, "refused without the right secret: 1, the last 127.0.0.1:");
     g_free(text);
@@ -835,10 +762,8 @@ static void expect_refusal(const struct wire_hello *change, uint32_t verdict, co
     const struct bootstrap_tcp_options root = at_port(port, 0, 3, TIMEOUT_MS);
     struct liar l;
     uint8_t mac[WIRE_MAC_BYTES];
-
     catch_start();
     const pid_t root_pid = start_rank(&root, run_barrier, NULL);
-
     liar_dial(&l, port, change->rank, change->rank_count);
     if (change->build[0]) memcpy(l.hello.build, change->build, sizeof l.hello.build);
     wire_hello_sign(&SECRET, &l.challenge, &l.hello, l.hello.mac);
@@ -848,7 +773,6 @@ static void expect_refusal(const struct wire_hello *change, uint32_t verdict, co
     close(l.socket);
     CU_ASSERT_EQUAL(end_rank(root_pid), 2);
     char *const text = catch_end();
-
     ASSERT_CONTAINS(text, message);
     g_free(text);
 }
@@ -874,10 +798,8 @@ static void expect_message_fails(void (*lie)(struct wire_channel *c), const char
     const struct bootstrap_tcp_options root = at_port(port, 0, 2, TIMEOUT_MS);
     struct wire_channel channel;
     struct liar l;
-
     catch_start();
     const pid_t root_pid = start_rank(&root, run_barrier, NULL);
-
     liar_dial(&l, port, 1, 2);
     CU_ASSERT_EQUAL(liar_greet(&l), WIRE_JOINED);
     wire_channel_open(&channel, l.socket, false, &SECRET, &l.challenge, &l.hello);
@@ -886,7 +808,6 @@ static void expect_message_fails(void (*lie)(struct wire_channel *c), const char
     CU_ASSERT_EQUAL(end_rank(root_pid), 1);
     wire_channel_close(&channel);
     char *const text = catch_end();
-
     ASSERT_CONTAINS(text, message);
     g_free(text);
 }
@@ -913,14 +834,12 @@ static void lie_forge(struct wire_channel *c)
 static void lie_oversize(struct wire_channel *c)
 {
     const struct wire_header header = { .kind = WIRE_SHARE, .sequence = c->sent, .size_bytes = UINT64_MAX / 2 };
-
     CU_ASSERT_EQUAL(wire_write(c->socket, &header, sizeof header, soon()), 0);
 }
 
 static void lie_cut(struct wire_channel *c)
 {
     const struct wire_header header = { .kind = WIRE_SHARE, .sequence = c->sent };
-
     CU_ASSERT_EQUAL(wire_write(c->socket, &header, sizeof header - 1, soon()), 0);
     shutdown(c->socket, SHUT_WR);
 }
@@ -944,13 +863,11 @@ static void expect_root_refused(const void *bytes, size_t size_bytes, bool welco
     const int listener = socket(AF_INET, SOCK_STREAM, 0);
     const struct wire_welcome lie = { .verdict = WIRE_JOINED, .rank_count = 2 };
     struct wire_hello hello;
-
     address.sin_port = htons(port);
     CU_ASSERT_EQUAL_FATAL(bind(listener, (struct sockaddr *)&address, sizeof address) || listen(listener, 1), 0);
     catch_start();
     const pid_t pid = start_rank(&o, run_barrier, NULL);
     const int s = accept(listener, NULL, NULL);
-
     CU_ASSERT_EQUAL(wire_write(s, bytes, size_bytes, soon()), 0);
     if (welcome) {
         CU_ASSERT_EQUAL(wire_read(s, &hello, sizeof hello, soon()), 0);
@@ -960,7 +877,6 @@ static void expect_root_refused(const void *bytes, size_t size_bytes, bool welco
     close(s);
     close(listener);
     char *const text = catch_end();
-
     ASSERT_CONTAINS(text, message);
     g_free(text);
 }
@@ -969,7 +885,6 @@ static void test_false_roots(void)
 {
     const struct wire_challenge challenge = { .magic = WIRE_MAGIC, .nonce = { 7 } };
     char web[100] = "HTTP/1.1 400 Bad Request\r\n";
-
     expect_root_refused(web, sizeof web, false, " is not rank 0 of this eptwin]");
     expect_root_refused(&challenge, sizeof challenge, true, "do not have the same secret]");
     expect_root_refused(&challenge, 10, false, " does not answer before it let this rank join]");

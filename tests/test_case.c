@@ -309,34 +309,29 @@ static void test_defaults(void)
     CU_ASSERT(c.num_ranks == 8 && c.num_topk_groups == 0);
     CU_ASSERT_STRING_EQUAL(c.data, "pattern");
     case_clear(&c);
-
     case_init(&c);
     set_all(&c, (const char *const[]){ "kernel", "normal", "num-ranks", "64", NULL });
     case_resolve(&c);
     CU_ASSERT(c.num_tokens == 4096 && c.num_experts == 256 && c.num_topk_groups == 4);
     CU_ASSERT_STRING_EQUAL(c.data, "constant");
     case_clear(&c);
-
     case_init(&c);
     set_all(&c, (const char *const[]){ "num-processes", "4", NULL }); /* a node of them */
     CU_ASSERT(c.num_ranks == 4 && c.ranks_per_node == 4);
     set_all(&c, (const char *const[]){ "num-ranks", "16", "num-processes", "8", NULL }); /* two nodes */
     CU_ASSERT(c.num_ranks == 16 && c.ranks_per_node == 8);
     case_clear(&c);
-
     case_init(&c);
     set_all(&c, (const char *const[]){ "num-ranks", "64", NULL });
     case_resolve(&c);
     CU_ASSERT_EQUAL(c.num_experts, 256); /* 288 do not divide over 64 ranks */
     case_clear(&c);
-
     case_init(&c);
     set_all(&c, (const char *const[]){ "traffic", "5|5;5|5", "kernel", "normal", NULL });
     case_resolve(&c);
     CU_ASSERT(c.num_ranks == 2 && c.num_topk_groups == 0);
     CU_ASSERT_PTR_NULL(c.routing);
     case_clear(&c);
-
     case_init(&c);
     set_all(&c, (const char *const[]){ "trace", "t.npy", NULL });
     case_resolve(&c); /* the trace decides */
@@ -586,7 +581,6 @@ static void test_protocol_options(void)
     CU_ASSERT(o.combine.nvl_send == 4 && o.combine.nvl_recv == 300 && o.combine.rdma_send == 12);
     routing_free(&routing);
     case_clear(&c);
-
     case_init(&c);
     CU_ASSERT_FATAL(case_set(&c, "num-tokens", "4", NULL));
     CU_ASSERT_FATAL(case_routing(&c, &routing, NULL));

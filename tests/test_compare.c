@@ -125,7 +125,6 @@ static void test_refusals(void)
     struct compare *compare = compare_new(p, m, &options, &error);
     CU_ASSERT_PTR_NOT_NULL(compare);
     compare_free(compare);
-
     struct record *empty = record_new();
     CU_ASSERT_PTR_NULL(compare_new(p, empty, &options, &error));
     CU_ASSERT_STRING_EQUAL(error->message, "nothing to compare: no phase has a time or bandwidth in both records");
@@ -381,7 +380,6 @@ static void test_limit(void)
     CU_ASSERT_EQUAL(limit.efficiency_pct, 50);
     compare_limit_find(p, "combine", &limit); /* a mean over ranks says nothing of the slowest */
     CU_ASSERT_TRUE(isnan(limit.efficiency_pct));
-
     GString *words = g_string_new(NULL);
     compare_limit_append(p, "dispatch", words, "[", "]");
     CU_ASSERT_STRING_EQUAL(words->str, "[The bottleneck is nic_tx, busy 91 % of the time; the tightest bound is send "
@@ -389,7 +387,6 @@ static void test_limit(void)
     g_string_truncate(words, 0);
     compare_limit_append(p, "layout", words, "[", "]");
     CU_ASSERT_STRING_EQUAL(words->str, "");
-
     /* A measurement that beats the bound contradicts the cluster file. */
     struct record *m = record_of("replay", 0.5);
     struct compare *compare = compared(p, m, false);

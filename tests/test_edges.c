@@ -101,7 +101,6 @@ static void test_drawn(void)
             CU_ASSERT_EQUAL(e.size_bytes[e.first[s] + i], 1000);
         }
     edges_free(&e);
-
     CU_ASSERT_TRUE_FATAL(edges_make("lognormal:65536:0.7", 64, 7168, 1, &e, NULL));
     uint64_t sum = 0, most = 0;
     for (uint32_t r = 0; r < 64; r++) {

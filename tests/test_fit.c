@@ -214,7 +214,6 @@ static void test_records(void)
     CU_ASSERT_STRING_EQUAL(record_row(all, 1)->unit, "us");
     CU_ASSERT_STRING_EQUAL(record_get(all, "cpus"), "2");
     record_free(all);
-
     record_add(record[2], "more", RECORD_ALL, "time_us", 1, "us");
     CU_ASSERT_PTR_NULL(fit_records_median(record, path, 3, &error));
     CU_ASSERT_STRING_EQUAL(error->message, "c.csv: expected 4 rows as in a.csv, found 5");
@@ -284,7 +283,6 @@ static void test_cluster(void)
     CU_ASSERT_STRING_EQUAL(doubts->str, "");
     g_key_file_free(file);
     g_free(text);
-
     /* A crowd whose times jump about. */
     static const double times[] = { 9, 1, 30, 2 };
     for (int i = 0; i < 4; i++) {

@@ -327,7 +327,6 @@ static void test_row_scales(void)
     CU_ASSERT_EQUAL(codes[0], 0);
     CU_ASSERT_EQUAL(codes[FORMATS_BLOCK], 0x7e);
     CU_ASSERT_EQUAL(codes[FORMATS_BLOCK + 1], 0x7f);
-
     format_row_to_fp8(row, 2 * FORMATS_BLOCK, true, codes, rounded);
     for (uint32_t block = 0; block < 2; block++) {
         int exponent;
@@ -337,7 +336,6 @@ static void test_row_scales(void)
     CU_ASSERT_EQUAL(rounded[1], 0x1p-7f);
     format_row_from_fp8(codes, rounded, 2 * FORMATS_BLOCK, back);
     CU_ASSERT_EQUAL(format_f32_from_bf16(back[FORMATS_BLOCK]), 3.0f); /* 3 x 128 is an E4M3 value */
-
     for (uint32_t i = 0; i < FORMATS_BLOCK; i++) row[i] = format_bf16_from_f32(-448.0f);
     format_row_to_fp8(row, FORMATS_BLOCK, true, codes, rounded);
     CU_ASSERT_EQUAL(rounded[0], 1.0f); /* a power of two stays */

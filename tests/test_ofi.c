@@ -22,7 +22,6 @@
 static struct live_options options_for(const char *provider, enum live_signalling signalling)
 {
     struct live_options options;
-
     live_options_init(&options);
     options.fabric = "ofi";
     options.provider = provider;
@@ -47,7 +46,6 @@ static bool ofi_world_run(void *context, struct fabric_worker **worker, uint32_t
                           size_t why_size)
 {
     struct ofi_world *const w = context;
-
     return support_worlds_run(w->world, w->rank_count, worker, worker_count, why, why_size);
 }
 
@@ -55,7 +53,6 @@ static bool ofi_world_barrier(void *context, char *why, size_t why_size)
 {
     struct ofi_world *const w = context;
     GError *error = NULL;
-
     if (bootstrap_barrier(w->bootstrap, &error)) return true;
     g_strlcpy(why, error->message, why_size);
     g_error_free(error);
@@ -65,7 +62,6 @@ static bool ofi_world_barrier(void *context, char *why, size_t why_size)
 static void ofi_world_report(void *context, const char *name, const char *why)
 {
     struct ofi_world *const w = context;
-
     w->reported++;
     w->failed += why[0] != '\0';
     if (why[0]) printf("\n      %s: %s\n", name, why);
@@ -80,7 +76,6 @@ static void run_suite(uint32_t rank_count, const struct live_options *options, u
     struct ofi_world w = { .rank_count = rank_count };
     struct fabric *fabric[CONFORMANCE_RANKS];
     GError *error = NULL;
-
     if (!support_worlds_new(options, &conformance_needs, b, rank_count, w.world, &error)) {
         printf("\n      %s\n", error->message);
         CU_FAIL_FATAL("no world");
@@ -94,7 +89,6 @@ static void run_suite(uint32_t rank_count, const struct live_options *options, u
         .report = ofi_world_report,
         .refuses = true,
     };
-
     CU_ASSERT_EQUAL(conformance_run(&world, seed), 0);
     CU_ASSERT_EQUAL(w.failed, 0);
     CU_ASSERT(w.reported >= 10);
@@ -106,14 +100,12 @@ static bool provider_exists(const char *provider)
 {
     const struct ofi_library *const library = ofi_library_load(NULL);
     struct fi_info *const hints = library->dupinfo(NULL), *list = NULL;
-
     hints->caps = FI_MSG | FI_RMA;
     hints->ep_attr->type = FI_EP_RDM;
     hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
     hints->mode = FI_CONTEXT | FI_CONTEXT2;
     hints->fabric_attr->prov_name = strdup(provider);
     const bool exists = library->getinfo(FI_VERSION(1, 15), NULL, NULL, 0, hints, &list) == 0;
-
     if (list) library->freeinfo(list);
     library->freeinfo(hints);
     if (!exists) printf("(no provider %s) ", provider);
@@ -126,7 +118,6 @@ static void test_signals_stay(void)
     static const int signals[] = { SIGHUP, SIGINT, SIGQUIT, SIGILL, SIGABRT, SIGBUS, SIGSEGV, SIGTERM };
     struct sigaction before[G_N_ELEMENTS(signals)], after;
     sigset_t held;
-
     for (size_t i = 0; i < G_N_ELEMENTS(signals); i++) sigaction(signals[i], NULL, &before[i]);
     CU_ASSERT_PTR_NOT_NULL(ofi_library_load(NULL));
     for (size_t i = 0; i < G_N_ELEMENTS(signals); i++) {
@@ -140,11 +131,9 @@ static void test_signals_stay(void)
 static void run_provider(const char *provider, uint64_t seed)
 {
     static const enum live_signalling ways[] = { LIVE_SIGNAL_WRITE, LIVE_SIGNAL_ATOMIC, LIVE_SIGNAL_IMM };
-
     if (!provider_exists(provider)) return;
     for (uint32_t i = 0; i < G_N_ELEMENTS(ways); i++) {
         struct live_options options = options_for(provider, ways[i]);
-
         run_suite(2, &options, seed + i);
         run_suite(7, &options, seed + 10 + i);
         options.nvlink_disabled = false;
@@ -163,16 +152,13 @@ static void test_conformance_tcp(void)
 static void test_conformance_late(void)
 {
     static const enum live_signalling ways[] = { LIVE_SIGNAL_WRITE, LIVE_SIGNAL_ATOMIC, LIVE_SIGNAL_IMM };
-
     for (uint64_t seed = 0; seed < 2; seed++)
         for (uint32_t i = 0; i < 2 * G_N_ELEMENTS(ways); i++) {
             const bool ordered = i % 2;
             const struct live_options options = options_for("tcp", ways[i / 2]);
-
             ofi_late_begin(ordered, seed);
             run_suite(seed ? 3 : 2, &options, 400 + 10 * seed + i);
             const struct ofi_late_counts counts = ofi_late_end();
-
             CU_ASSERT_EQUAL(counts.overtaken > 0, !ordered);
             CU_ASSERT(counts.early > 0);
         }
@@ -186,16 +172,13 @@ static void test_conformance_shm(void) { run_provider("shm", 101); }
 static void test_conformance_sockets(void)
 {
     const struct live_options options = options_for("sockets", LIVE_SIGNAL_ATOMIC);
-
     if (!provider_exists("sockets")) return;
     fflush(stdout);
     const pid_t child = fork();
     int status = 0;
-
     CU_ASSERT_FATAL(child >= 0);
     if (child == 0) {
         const unsigned failures = CU_get_number_of_failures();
-
         run_suite(2, &options, 201);
         fflush(stdout);
         _exit(CU_get_number_of_failures() != failures);
@@ -208,7 +191,6 @@ static void test_conformance_others(void)
 {
     const char *const names = g_getenv("EPTWIN_TEST_PROVIDERS");
     char **const name = g_strsplit(names ? names : "", ",", 0);
-
     for (int i = 0; name[i]; i++) run_provider(name[i], 301);
     g_strfreev(name);
 }
@@ -220,7 +202,6 @@ static int rank_conforms(struct bootstrap *b, void *context)
     struct ofi_world w = { .bootstrap = b, .rank_count = b->rank_count };
     struct fabric *fabric[CONFORMANCE_RANKS] = { NULL };
     GError *error = NULL;
-
     w.world[b->rank] = live_world_new(options, &conformance_needs, b, &error);
     if (!w.world[b->rank]) {
         fprintf(stderr, "%s\n", error->message);
@@ -239,7 +220,6 @@ static int rank_conforms(struct bootstrap *b, void *context)
     const uint32_t failed = conformance_run(&world, 77);
     char why[128] = "";
     const bool together = ofi_world_barrier(&w, why, sizeof why);
-
     live_world_free(w.world[b->rank]);
     return failed || !together || w.reported < 10;
 }
@@ -247,12 +227,10 @@ static int rank_conforms(struct bootstrap *b, void *context)
 static void test_conformance_processes(void)
 {
     static const char *const providers[] = { "tcp", "shm" };
-
     for (size_t k = 0; k < G_N_ELEMENTS(providers); k++) {
         if (!provider_exists(providers[k])) continue;
         for (int way = LIVE_SIGNAL_WRITE; way <= LIVE_SIGNAL_IMM; way++) {
             struct live_options options = options_for(providers[k], (enum live_signalling)way);
-
             CU_ASSERT_EQUAL(bootstrap_fork_run(4, 60000, rank_conforms, &options), 0);
         }
     }
@@ -269,11 +247,9 @@ static struct live_link *link_open(struct bootstrap *b, const struct live_option
     const struct fabric_needs needs = { LINK_BYTES / 2, 8, 1, LINK_DEPTH, 0 };
     const bool remote[2] = { b->rank != 0, b->rank != 1 };
     GError *error = NULL;
-
     memory->size_bytes = LINK_BYTES;
     memory->base = mmap(NULL, LINK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     struct live_link *const link = link_ofi_new(options, &needs, b, memory, remote, &error);
-
     if (link) bootstrap_barrier(b, &error);
     if (error) fprintf(stderr, "%s\n", error->message);
     g_clear_error(&error);
@@ -283,7 +259,6 @@ static struct live_link *link_open(struct bootstrap *b, const struct live_option
 static int flush_until(struct live_link *link, uint64_t deadline_ms)
 {
     int rc;
-
     while ((rc = link->ops->flush(link, 1, 0)) == -EAGAIN && bootstrap_now_ms() < deadline_ms)
         if (link->ops->progress(link) < 0) return -EIO;
     return rc;
@@ -301,10 +276,8 @@ static int rank_flushes(struct bootstrap *b, void *context)
     struct live_memory memory;
     struct live_link *const link = link_open(b, &s->options, &memory);
     char byte = 0;
-
     if (!link) return 1;
     uint64_t *const words = (uint64_t *)(void *)memory.base;
-
     if (b->rank == 1) {
         if (read(s->to_target[0], &byte, 1) != 1 || words[3] != 0) return 2;
         while (__atomic_load_n(&words[3], __ATOMIC_ACQUIRE) != 5)
@@ -330,7 +303,6 @@ static void test_flush_means_delivered(void)
 {
     for (int way = LIVE_SIGNAL_WRITE; way <= LIVE_SIGNAL_IMM; way++) {
         struct stopped s = { .options = options_for("tcp", (enum live_signalling)way) };
-
         CU_ASSERT_EQUAL_FATAL(pipe(s.to_target), 0);
         CU_ASSERT_EQUAL(bootstrap_fork_run(2, 20000, rank_flushes, &s), 0);
         close(s.to_target[0]);
@@ -343,7 +315,6 @@ static int rank_writes_to_dead(struct bootstrap *b, void *context)
 {
     struct live_memory memory;
     struct live_link *const link = link_open(b, context, &memory);
-
     if (!link) return 1;
     if (b->rank == 1) {
         bootstrap_abort(b, ""); /* the parent looks no further, and gives rank 0 the time to find out */
@@ -353,12 +324,10 @@ static int rank_writes_to_dead(struct bootstrap *b, void *context)
         rc = link->ops->put(link, 1, 0, 0, 0, LINK_PUT_BYTES, false);
         if (rc == -EAGAIN) rc = 0;
         const int progressed = link->ops->progress(link);
-
         if (progressed < 0) rc = progressed;
     }
     fprintf(stderr, "[%s]\n", link->failure);
     const int again = link->ops->put(link, 1, 0, 0, 0, 8, false);
-
     link->ops->free(link);
     return again < 0 && again != -EAGAIN ? 5 : 6;
 }
@@ -367,11 +336,9 @@ static void test_dead_peer(void)
 {
     for (int way = LIVE_SIGNAL_WRITE; way <= LIVE_SIGNAL_IMM; way++) {
         struct live_options options = options_for("tcp", (enum live_signalling)way);
-
         catch_start();
         const int status = bootstrap_fork_run(2, 20000, rank_writes_to_dead, &options);
         char *const text = catch_end();
-
         CU_ASSERT_EQUAL(status, 1);
         ASSERT_CONTAINS(text, "[libfabric tcp;ofi_rxm: write to rank 1 (queue 0): ");
         g_free(text);
@@ -384,7 +351,6 @@ static void expect_no_world(struct live_options options, const char *message)
     const struct fabric_needs needs = { 1 << 16, 8, 1, 4, 0 };
     struct live_world *world[2] = { NULL };
     GError *error = NULL;
-
     CU_ASSERT_FALSE_FATAL(support_worlds_new(&options, &needs, b, 2, world, &error));
     ASSERT_CONTAINS(error->message, message);
     g_error_free(error);
@@ -396,10 +362,8 @@ static int rank_impatient(struct bootstrap *b, void *context)
 {
     struct live_options options = *(const struct live_options *)context;
     GError *error = NULL;
-
     if (b->rank == 1) options.timeout_ms = 0;
     struct live_world *const world = live_world_new(&options, &conformance_needs, b, &error);
-
     live_world_free(world);
     g_clear_error(&error);
     return world ? 1 : 3;
@@ -409,11 +373,9 @@ static int rank_impatient(struct bootstrap *b, void *context)
 static void test_one_cannot_connect(void)
 {
     const struct live_options options = options_for("tcp", LIVE_SIGNAL_WRITE);
-
     catch_start();
     const int status = bootstrap_fork_run(3, 60000, rank_impatient, (void *)(uintptr_t)&options);
     char *const text = catch_end();
-
     CU_ASSERT_EQUAL(status, 1);
     ASSERT_CONTAINS(text, "rank 1 gave up: libfabric tcp;ofi_rxm: no connection with ranks 0 and 2 within 0 ms");
     g_free(text);
@@ -422,7 +384,6 @@ static void test_one_cannot_connect(void)
 static void test_refusals(void)
 {
     struct live_options options = options_for("warp", LIVE_SIGNAL_WRITE);
-
     expect_no_world(options, "libfabric: expected provider warp with RMA, found ");
     options = options_for("tcp", LIVE_SIGNAL_ATOMIC);
     options.device = "nowhere";
@@ -435,17 +396,14 @@ enum { PLACE_BYTES = 128 }; /* of the first exchange: where ranks run */
 static int rank_never_connects(struct bootstrap *b, void *context)
 {
     struct live_memory memory;
-
     if (b->rank == 1) {
         uint8_t card[4096], cards[2 * 4096];
         const size_t size_bytes = *(const size_t *)context;
-
         memset(card, 0, sizeof card);
         if (!bootstrap_allgather(b, card, PLACE_BYTES, cards, NULL)) return 1;
         return bootstrap_allgather(b, card, size_bytes, cards, NULL) && bootstrap_barrier(b, NULL) ? pause() : 1;
     }
     const struct live_options options = options_for("tcp", LIVE_SIGNAL_WRITE);
-
     return link_open(b, &options, &memory) ? 0 : 3;
 }
 
@@ -453,11 +411,9 @@ static int rank_never_connects(struct bootstrap *b, void *context)
 static void test_another_provider(void)
 {
     size_t size_bytes = 8;
-
     catch_start();
     int status = bootstrap_fork_run(2, 20000, rank_never_connects, &size_bytes);
     char *text = catch_end();
-
     CU_ASSERT_EQUAL(status, 1);
     ASSERT_CONTAINS(text, "exchange 1: rank 1 brought 8 bytes, rank 0 ");
     size_bytes = (size_t)strtoul(strstr(text, "rank 0 ") + 7, NULL, 10);
@@ -482,7 +438,6 @@ struct doomed {
 static bool doomed_allgather(struct bootstrap *b, const void *in, size_t size_bytes, void *out, GError **error)
 {
     struct doomed *const d = (struct doomed *)b;
-
     if (b->rank == 1 && d->left-- == 0) raise(d->signal);
     return bootstrap_allgather(d->inner, in, size_bytes, out, error);
 }
@@ -501,13 +456,11 @@ static int rank_is_doomed(struct bootstrap *b, void *context)
     struct doomed d = *(const struct doomed *)context;
     const struct live_options options = options_for("shm", LIVE_SIGNAL_WRITE);
     struct live_memory memory;
-
     d.base = (struct bootstrap){
         .ops = &doomed_ops, .rank = b->rank, .rank_count = b->rank_count, .timeout_ms = b->timeout_ms
     };
     d.inner = b;
     struct live_link *const link = link_open(&d.base, &options, &memory);
-
     if (link) link->ops->free(link);
     return link ? 0 : 3;
 }
@@ -517,7 +470,6 @@ static GHashTable *shared_names(void)
 {
     GHashTable *const names = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     g_autoptr(GDir) folder = g_dir_open("/dev/shm", 0, NULL);
-
     for (const char *name; folder && (name = g_dir_read_name(folder));)
         if (g_str_has_prefix(name, "eptwin-")) g_hash_table_add(names, g_strdup(name));
     return names;
@@ -528,12 +480,10 @@ static GHashTable *shared_names(void)
 static uint32_t names_left(GHashTable *before)
 {
     uint32_t left = 1;
-
     for (uint32_t tries = 0; left && tries < 50; tries++) {
         g_autoptr(GHashTable) now = shared_names();
         GHashTableIter each;
         gpointer name;
-
         left = 0;
         g_hash_table_iter_init(&each, now);
         while (g_hash_table_iter_next(&each, &name, NULL)) left += !g_hash_table_contains(before, name);
@@ -546,17 +496,14 @@ static void test_no_names_left(void)
 {
     enum { EXCHANGES = 4 }; /* place, addresses, connected, the test's own */
     static const int signals[] = { SIGKILL, SIGSTOP };
-
     if (!provider_exists("shm")) return;
     for (size_t k = 0; k < G_N_ELEMENTS(signals); k++)
         for (uint32_t left = 0; left < EXCHANGES; left++) {
             struct doomed d = { .left = left, .signal = signals[k] };
             g_autoptr(GHashTable) before = shared_names();
-
             catch_start();
             const int status = bootstrap_fork_run(2, 1000, rank_is_doomed, &d);
             char *const text = catch_end();
-
             CU_ASSERT(status == 1 || status == 3);
             ASSERT_CONTAINS(text, signals[k] == SIGKILL ? "eptwin: rank 1 was killed by signal 9"
                                                         : "eptwin: rank 1 did not come to exchange ");
@@ -585,7 +532,6 @@ struct tapped {
 static bool tapped_allgather(struct bootstrap *b, const void *in, size_t size_bytes, void *out, GError **error)
 {
     struct tapped *const t = (struct tapped *)b;
-
     if (!bootstrap_allgather(t->inner, in, size_bytes, out, error)) return false;
     if (size_bytes == sizeof t->known.card) memcpy(&t->known.card, out, sizeof t->known.card);
     if (size_bytes == PLACE_BYTES) /* the token ends what rank 1 said */
@@ -599,7 +545,6 @@ static bool stranger_send(struct ofi_port *p, const void *message, size_t size_b
 {
     struct fi_cq_msg_entry done;
     ssize_t rc;
-
     memcpy(p->arena, message, size_bytes);
     while ((rc = fi_send(p->ep, p->arena, size_bytes, fi_mr_desc(p->arena_mr), to, NULL)) == -FI_EAGAIN)
         (void)!fi_cq_read(p->cq, &done, 1);
@@ -621,7 +566,6 @@ static int stranger_main(const struct tapped *t)
     struct known known;
     fi_addr_t to;
     int sent = 0;
-
     if (read(t->to_stranger[0], &known, sizeof known) != sizeof known) return -1;
     if (!ofi_port_open(&port, &options, &needs, &place, &alone, &memory, NULL)) return -2;
     if (fi_av_insert(port.av, known.card.name, 1, &to, 0, NULL) != 1) return -3;
@@ -629,7 +573,6 @@ static int stranger_main(const struct tapped *t)
     struct ofi_message lie[LIES + 1] = { honest, honest, honest, honest, honest, honest, honest, honest };
     size_t size_bytes[LIES] = { sizeof *lie, sizeof *lie,     sizeof *lie,    sizeof *lie,
                                 sizeof *lie, sizeof *lie - 1, sizeof *lie + 8 };
-
     for (int i = 0; i <= LIES; i++) memcpy(lie[i].token, known.token, OFI_TOKEN_BYTES);
     lie[0].token[OFI_TOKEN_BYTES - 1] ^= 1;
     lie[1].token[0] ^= 0x80;
@@ -645,7 +588,6 @@ static int stranger_main(const struct tapped *t)
 static bool link_serve(void *context)
 {
     struct live_link *const link = context;
-
     return link->ops->progress(link) > 0;
 }
 
@@ -657,16 +599,13 @@ static int rank_hears_strangers(struct bootstrap *b, void *context)
     const struct live_options options = options_for("tcp", LIVE_SIGNAL_IMM);
     struct live_memory memory;
     int sent = 0;
-
     t->base = (struct bootstrap){
         .ops = &tapped_ops, .rank = b->rank, .rank_count = b->rank_count, .timeout_ms = b->timeout_ms
     };
     t->inner = b;
     struct live_link *const link = link_open(&t->base, &options, &memory);
-
     if (!link) return 1;
     uint64_t *const words = (uint64_t *)(void *)memory.base;
-
     for (uint64_t value = 5; value <= 6; value++)
         if (b->rank == 1 && link->ops->signal(link, 0, 0, WORD * sizeof *words, value, false) != 0) return 12;
     if (b->rank == 0) {
@@ -698,20 +637,16 @@ static int rank_hears_strangers(struct bootstrap *b, void *context)
 static void test_strangers(void)
 {
     struct tapped t = { .base = { 0 } };
-
     CU_ASSERT_EQUAL_FATAL(pipe(t.to_stranger) || pipe(t.from_stranger), 0);
     fflush(NULL);
     const pid_t stranger = fork();
-
     if (stranger == 0) {
         const int sent = stranger_main(&t);
-
         _exit(write(t.from_stranger[1], &sent, sizeof sent) != sizeof sent);
     }
     catch_start();
     const int status = bootstrap_fork_run(2, 20000, rank_hears_strangers, &t);
     char *const text = catch_end();
-
     CU_ASSERT_EQUAL(status, 0);
     ASSERT_CONTAINS(text, "eptwin: rank 0: warning: drops messages that no rank of this run sent");
     g_free(text);
@@ -748,7 +683,6 @@ static void test_refusal(void)
     const struct live_options options = options_for("tcp", LIVE_SIGNAL_WRITE);
     const struct fabric_needs needs = { 1 << 16, 8, 1, 4, 0 };
     GError *error = NULL;
-
     CU_ASSERT_PTR_NULL(link_ofi_new(&options, &needs, NULL, NULL, NULL, &error));
     ASSERT_CONTAINS(error->message, "built without libfabric");
     g_error_free(error);

@@ -14,7 +14,6 @@
 static const char *text_of(uint64_t done, uint64_t total, double elapsed_s)
 {
     static char text[200];
-
     progress_format(text, sizeof text, &(struct progress_state){ "cases", done, total, elapsed_s });
     return text;
 }
@@ -39,7 +38,6 @@ static void test_text(void)
 static void test_long_labels_are_cut(void)
 {
     char text[12];
-
     progress_format(text, sizeof text, &(struct progress_state){ "a long label of a bar", 1, 2, 1 });
     CU_ASSERT_STRING_EQUAL(text, "a long labe");
 }
@@ -48,11 +46,9 @@ static void test_long_labels_are_cut(void)
 static bool bar_shown_at(int fd)
 {
     const int saved = dup(STDERR_FILENO);
-
     dup2(fd, STDERR_FILENO);
     struct progress *const progress = progress_new("bar", 2);
     const bool shown = progress != NULL;
-
     progress_advance(progress, 1);
     progress_free(progress);
     fflush(stderr);
@@ -64,7 +60,6 @@ static bool bar_shown_at(int fd)
 static void test_redirected_stays_empty(void)
 {
     FILE *const file = tmpfile();
-
     CU_ASSERT_PTR_NOT_NULL_FATAL(file);
     CU_ASSERT_FALSE(bar_shown_at(fileno(file)));
     CU_ASSERT_EQUAL(lseek(fileno(file), 0, SEEK_END), 0);
@@ -75,18 +70,14 @@ static void test_terminal_sees_it(void)
 {
     const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
     char text[1000] = "";
-
     CU_ASSERT_FATAL(terminal >= 0 && grantpt(terminal) == 0 && unlockpt(terminal) == 0);
     const int line = open(ptsname(terminal), O_RDWR | O_NOCTTY);
-
     CU_ASSERT_FATAL(line >= 0);
     CU_ASSERT(bar_shown_at(line));
     for (size_t size = 0; !strstr(text, "\033[K\r\033[K");) { /* drawn, then taken away */
         struct pollfd readable = { .fd = terminal, .events = POLLIN };
-
         CU_ASSERT_EQUAL_FATAL(poll(&readable, 1, 20000), 1);
         const ssize_t more = read(terminal, text + size, sizeof text - 1 - size);
-
         CU_ASSERT_FATAL(more > 0);
         size += (size_t)more;
     }

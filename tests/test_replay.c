@@ -89,31 +89,24 @@ static void test_agree(void)
     plans_make(plans);
     CU_ASSERT_TRUE(case_set(&plans[1].case_options, "cluster", "elsewhere.ini", NULL)); /* only a path */
     expect_agreement(plans, NULL);
-
     plans_make(plans);
     CU_ASSERT_TRUE(case_set(&plans[2].case_options, "hidden", "4096", NULL));
     expect_agreement(plans, "hidden: expected the same on all ranks, found 7168 on rank 0 and 4096 on rank 2");
-
     plans_make(plans);
     plans[1].plan.repeat = 6;
     expect_agreement(plans, "repeat: expected the same on all ranks, found 5 on rank 0 and 6 on rank 1");
-
     plans_make(plans);
     plans[0].item.load.routing.rank[1].experts[3]++;
     expect_agreement(plans, "routing: expected the same on all ranks");
-
     plans_make(plans);
     plans[2].item.load.routing.rank[0].weights[0] = 0.5f;
     expect_agreement(plans, "routing: expected the same on all ranks");
-
     plans_make(plans);
     plans[2].command.live.fabric = "verbs";
     expect_agreement(plans, "fabric: expected the same on all ranks, found shm on rank 0 and verbs on rank 2");
-
     plans_make(plans);
     plans[1].plan.waits = true;
     expect_agreement(plans, "waits: expected the same on all ranks, found false on rank 0 and true on rank 1");
-
     plans_make(plans);
     plans[2].command.live.timeout_ms = 2000;
     expect_agreement(plans, "timeout: expected the same on all ranks, found 30 on rank 0 and 2 on rank 2");

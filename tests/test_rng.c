@@ -26,7 +26,6 @@ static void test_published_outputs(void)
         UINT64_C(16172922978634559625),
     };
     struct rng rng;
-
     rng_seed(&rng, 1234567);
     CU_ASSERT_EQUAL(memcmp(rng.state, splitmix_1234567, sizeof splitmix_1234567), 0);
     rng = (struct rng){ { 1, 2, 3, 4 } };
@@ -38,13 +37,11 @@ static void test_seeds(void)
 {
     struct rng first, second, other;
     int equal = 0;
-
     rng_seed(&first, 0); /* a seed like any other */
     rng_seed(&second, 0);
     rng_seed(&other, 1);
     for (int i = 0; i < 1000; i++) {
         const uint64_t number = rng_next(&first);
-
         CU_ASSERT_EQUAL(number, rng_next(&second));
         equal += number == rng_next(&other);
     }
@@ -55,15 +52,12 @@ static void test_below_is_uniform(void)
 {
     enum { DRAWS = 120000 };
     struct rng rng;
-
     rng_seed(&rng, 11);
     for (uint64_t limit = 1; limit <= 12; limit++) {
         uint32_t counts[12] = { 0 };
         const double expected = (double)DRAWS / (double)limit;
-
         for (int i = 0; i < DRAWS; i++) {
             const uint64_t number = rng_below(&rng, limit);
-
             CU_ASSERT_FATAL(number < limit);
             counts[number]++;
         }
@@ -77,11 +71,9 @@ static void test_below_is_unbiased_at_large_limits(void)
     const uint64_t limit = UINT64_C(3) << 62;
     uint32_t low = 0;
     struct rng rng;
-
     rng_seed(&rng, 12);
     for (int i = 0; i < 90000; i++) {
         const uint64_t number = rng_below(&rng, limit);
-
         CU_ASSERT_FATAL(number < limit);
         low += number < limit / 3;
     }
@@ -94,11 +86,9 @@ static void test_uniform(void)
     enum { DRAWS = 100000 };
     double sum = 0, squares = 0;
     struct rng rng;
-
     rng_seed(&rng, 13);
     for (int i = 0; i < DRAWS; i++) {
         const double number = rng_uniform(&rng);
-
         CU_ASSERT_FATAL(number >= 0.0 && number < 1.0);
         sum += number;
         squares += number * number;
@@ -113,11 +103,9 @@ static void test_normal(void)
     double sum = 0, squares = 0, fourths = 0;
     uint32_t within_one = 0;
     struct rng rng;
-
     rng_seed(&rng, 14);
     for (int i = 0; i < DRAWS; i++) {
         const double number = rng_normal(&rng);
-
         CU_ASSERT_FATAL(isfinite(number));
         sum += number;
         squares += number * number;

@@ -58,7 +58,6 @@ static void world_schedule(struct world *world, uint64_t time_ps)
     const int index = world->idle[--world->idle_count];
     const struct planned planned = { time_ps, world->order++, index };
     int place = world->planned_count++;
-
     while (place > 0 && world->planned[place - 1].time_ps <= time_ps) {
         world->planned[place] = world->planned[place - 1];
         place--;
@@ -72,10 +71,8 @@ static void world_breed(struct world *world)
     const uint64_t room = SIM_TIME_MAX_PS - sim_now_ps(world->sim);
     const int wanted = world->planned_count_wanted; /* 0: no more */
     uint64_t count = wanted == 0 ? 0 : rng_below(&world->rng, world->planned_count < wanted ? 4 : 2);
-
     while (count-- > 0 && world->idle_count > 0) {
         const uint64_t delay_ps = world->delay_ps(&world->rng);
-
         world_schedule(world, sim_now_ps(world->sim) + (delay_ps < room ? delay_ps : room));
     }
 }
@@ -84,7 +81,6 @@ static void member_run(struct sim *sim, struct sim_event *event)
 {
     struct world *const world = ((struct member *)event)->world;
     const struct planned planned = world->planned[--world->planned_count];
-
     world->run_count++;
     world->wrong_count += event != &world->members[planned.index].event || sim_now_ps(sim) != planned.time_ps ||
                           sim_now_ps(sim) < world->now_ps || sim_event_pending(event);
@@ -97,7 +93,6 @@ static void member_run(struct sim *sim, struct sim_event *event)
 static void world_start(struct world *world, uint64_t seed, uint64_t (*delay_ps)(struct rng *rng), int wanted)
 {
     struct sim *const sim = world->sim;
-
     memset(world, 0, sizeof *world);
     world->sim = sim;
     world->delay_ps = delay_ps;
@@ -115,7 +110,6 @@ static void world_start(struct world *world, uint64_t seed, uint64_t (*delay_ps)
 static void world_run(struct world *world, uint64_t run_count)
 {
     const int wanted = world->planned_count_wanted;
-
     while (world->run_count < run_count) {
         world->planned_count_wanted = (int)rng_below(&world->rng, (uint64_t)wanted) + 1;
         for (uint64_t i = rng_below(&world->rng, 3 * (uint64_t)wanted); i > 0; i--)
@@ -157,7 +151,6 @@ enum { PLAN_COUNT = sizeof plans / sizeof plans[0] };
 static struct world *world_new(void)
 {
     struct world *const world = calloc(1, sizeof *world);
-
     world->sim = engine_new(EVENT_COUNT);
     return world;
 }
@@ -172,7 +165,6 @@ static void test_order_is_that_of_the_reference(void)
 {
     static const int sizes[] = { 1, 3, 40, 70, 300, 2900 };
     struct world *const world = world_new();
-
     for (int plan = 0; plan < PLAN_COUNT; plan++)
         for (size_t size = 0; size < sizeof sizes / sizeof sizes[0]; size++) {
             sim_reset(world->sim);
@@ -190,7 +182,6 @@ static void test_order_is_that_of_the_reference(void)
 static void test_same_seed_same_run(void)
 {
     struct world *const first = world_new(), *const second = world_new();
-
     for (uint64_t seed = 0; seed < 20; seed++) {
         world_start(first, seed, delay_mixed, 500);
         world_run(first, 3000);
@@ -233,12 +224,10 @@ static void full_engine_run(bool grows)
         struct sim_event *const events = calloc(count, sizeof *events);
         struct rng rng;
         uint64_t last_ps = 0;
-
         rng_seed(&rng, count);
         for (int round = 0; round < 3; round++) {
             for (uint32_t i = 0; i < count; i++) {
                 const uint64_t delay_ps = (1 + rng_below(&rng, 63)) << 6 * rng_below(&rng, 9);
-
                 events[i].kind = KIND_IGNORE;
                 sim_schedule_at(sim, &events[i], sim_now_ps(sim) + delay_ps);
                 last_ps = sim_event_time_ps(&events[i]) > last_ps ? sim_event_time_ps(&events[i]) : last_ps;
@@ -260,7 +249,6 @@ static void test_engine_grows(void)
     struct sim_event *const events = calloc(COUNT, sizeof *events);
     struct sim *const sim = engine_new(1);
     struct rng rng;
-
     full_engine_run(true);
     rng_seed(&rng, 1);
     for (uint32_t i = 0; i < COUNT; i++) {
@@ -285,7 +273,6 @@ struct moved {
 static int moved_compare(const void *a, const void *b)
 {
     const struct moved *const one = *(struct moved *const *)a, *const other = *(struct moved *const *)b;
-
     if (sim_event_time_ps(&one->event) != sim_event_time_ps(&other->event))
         return sim_event_time_ps(&one->event) < sim_event_time_ps(&other->event) ? -1 : 1;
     return one->order < other->order ? -1 : 1;
@@ -308,7 +295,6 @@ static void test_moved_events(void)
         struct moved *const moved = calloc(count, sizeof *moved), **const order = calloc(count, sizeof *order);
         struct rng rng;
         uint64_t place = 0;
-
         rng_seed(&rng, count);
         for (uint32_t i = 0; i < count; i++) {
             order[i] = &moved[i];
@@ -326,7 +312,6 @@ static void test_moved_events(void)
         qsort(order, count, sizeof *order, moved_compare);
         const uint64_t last_ps = sim_event_time_ps(&order[count - 1]->event);
         uint32_t wrong = 0;
-
         ran_count = 0;
         CU_ASSERT_EQUAL(sim_run(sim), count);
         CU_ASSERT_EQUAL(sim_now_ps(sim), last_ps);
@@ -365,7 +350,6 @@ static void row_member_run(struct sim *sim, struct sim_event *event)
     struct row_plan *const plan = sim_owner(sim);
     struct sim_event *const other = &plan->members[rng_below(&plan->rng, ROW_MEMBERS)];
     const uint64_t time_ps = sim_now_ps(sim) + rng_below(&plan->rng, 40) * rng_below(&plan->rng, 40);
-
     plan->ran[plan->ran_count++] = (uint32_t)(event - plan->members);
     if (plan->ran_count + ROW_MEMBERS > ROW_RUNS_MAX) return;
     if (!sim_event_pending(other)) sim_schedule_at(sim, other, time_ps);
@@ -388,7 +372,6 @@ static void row_plan_schedule(struct sim *sim, struct row_plan *plan)
 static uint64_t row_plan_run(struct row_plan *plan, bool by_row, uint64_t seed)
 {
     struct sim *const sim = engine_new(16);
-
     *plan = (struct row_plan){ .by_row = by_row };
     for (uint32_t i = 0; i < ROW_MEMBERS; i++) plan->members[i].kind = KIND_ROW_MEMBER;
     sim_owner_set(sim, plan);
@@ -415,7 +398,6 @@ static void test_rows(void)
     static struct row_plan by_row, by_event;
     for (uint64_t seed = 1; seed <= 40; seed++) {
         const uint64_t row_end_ps = row_plan_run(&by_row, true, seed), end_ps = row_plan_run(&by_event, false, seed);
-
         CU_ASSERT_EQUAL(row_end_ps, end_ps);
         CU_ASSERT_EQUAL(by_row.ran_count, by_event.ran_count);
         CU_ASSERT(by_row.ran_count > 2 * ROW_MEMBERS);
@@ -436,7 +418,6 @@ static void test_end_of_time(void)
     struct sim_event events[COUNT * 10];
     struct sim *const sim = engine_new(COUNT * 10);
     uint64_t before_ps = 0;
-
     for (int i = 0; i < COUNT * 10; i++) { /* few: the sorted front; with copies: slots as well */
         events[i] = (struct sim_event){ .kind = KIND_IGNORE };
         sim_schedule_at(sim, &events[i], times_ps[i % COUNT]);
@@ -465,7 +446,6 @@ static void test_run_down(void)
 {
     struct sim *const sim = engine_new(10);
     struct sim_event events[10];
-
     for (uint64_t i = 0; i < 10; i++) {
         events[i] = (struct sim_event){ .kind = KIND_DOWN };
         sim_schedule_at(sim, &events[i], 10 * i);
@@ -526,7 +506,6 @@ static void fail_beyond_the_clock(struct sim *sim)
 static void fail_with_empty_range(struct sim *sim)
 {
     struct rng rng;
-
     rng_seed(&rng, 1);
     result = rng_below(&rng, sim_now_ps(sim));
 }
@@ -534,13 +513,10 @@ static void fail_with_empty_range(struct sim *sim)
 static bool aborts(void (*fail)(struct sim *sim), uint32_t event_count_max)
 {
     int status = 0;
-
     fflush(NULL);
     const pid_t child = fork();
-
     if (child == 0) {
         const struct rlimit no_core = { 0, 0 };
-
         setrlimit(RLIMIT_CORE, &no_core);
         signal(SIGABRT, SIG_DFL); /* libraries of the fabrics catch it when they are loaded */
         if (!freopen("/dev/null", "w", stderr)) _exit(2);

@@ -13,7 +13,6 @@
 static void test_small_sets_by_hand(void)
 {
     const double values[] = { 4, 1, 3, 2 };
-
     CLOSE(stats_sum(values, 4), 10);
     CLOSE(stats_mean(values, 4), 2.5);
     CLOSE(stats_median(values, 4), 2.5);
@@ -30,7 +29,6 @@ static void test_small_sets_by_hand(void)
 static void test_percentiles_are_numpys(void)
 {
     const double values[] = { 15, 20, 35, 40, 50, 7 }; /* numpy.percentile(values, p) */
-
     CLOSE(stats_percentile(values, 6, 0), 7);
     CLOSE(stats_percentile(values, 6, 10), 11);
     CLOSE(stats_percentile(values, 6, 25), 16.25);
@@ -44,7 +42,6 @@ static void test_percentiles_are_numpys(void)
 static void test_shares_at_their_ends(void)
 {
     const double equal[] = { 3, 3, 3, 3, 3, 3, 3, 3 }, one[] = { 0, 0, 0, 0, 9, 0, 0, 0 };
-
     CLOSE(stats_gini(equal, 8), 0);
     CLOSE(stats_gini(one, 8), 1 - 1.0 / 8);
     CLOSE(stats_entropy_bits(equal, 8), 3);
@@ -58,7 +55,6 @@ static void test_gini_is_that_of_all_pairs(void)
 {
     double values[100], differences = 0;
     struct rng rng;
-
     rng_seed(&rng, 3);
     for (int i = 0; i < 100; i++) values[i] = (double)rng_below(&rng, 50) * rng_uniform(&rng);
     for (int i = 0; i < 100; i++)
@@ -69,7 +65,6 @@ static void test_gini_is_that_of_all_pairs(void)
 static void test_nothing_and_zero(void)
 {
     const double zeros[] = { 0, 0 };
-
     CU_ASSERT(stats_sum(NULL, 0) == 0);
     CU_ASSERT(isnan(stats_mean(NULL, 0)));
     CU_ASSERT(isnan(stats_min(NULL, 0)));
@@ -86,7 +81,6 @@ static void test_nothing_and_zero(void)
 static void test_large_and_small_do_not_cancel(void)
 {
     const double values[] = { 1, 1e100, 1, -1e100 }, ends[] = { -INFINITY, INFINITY, INFINITY };
-
     CU_ASSERT(stats_sum(values, 4) == 2);
     CU_ASSERT(stats_sum(ends + 1, 2) == INFINITY);
     CU_ASSERT(stats_percentile(ends, 3, 80) == INFINITY);
@@ -97,7 +91,6 @@ static void test_large_and_small_do_not_cancel(void)
 static void test_between_points(void)
 {
     const double xs[] = { 10, 20, 40 }, ys[] = { 5, 6, 10 };
-
     CLOSE(stats_interpolate(xs, ys, 3, 0), 5);
     CLOSE(stats_interpolate(xs, ys, 3, 10), 5);
     CLOSE(stats_interpolate(xs, ys, 3, 15), 5.5);

@@ -24,14 +24,11 @@ static void test_printable(void)
         { "\x9b", "?" },
         { "", "" },
     };
-
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
         g_autofree char *shown = text_printable(cases[i].text, strlen(cases[i].text));
-
         CU_ASSERT_STRING_EQUAL(shown, cases[i].expected);
     }
     g_autofree char *cut = text_printable("abc\0def", 7), *part = text_printable("abcdef", 4);
-
     CU_ASSERT_STRING_EQUAL(cut, "abc");
     CU_ASSERT_STRING_EQUAL(part, "abcd");
 }
@@ -46,7 +43,6 @@ static void test_json_values(void)
         { "[{},{},{}]", 6 }, /* at most */
         { "]]]],,,", 0 },    { "x,y\n[1,2],3,4", 2 },
     };
-
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++)
         CU_ASSERT_EQUAL(text_json_values(cases[i].text, strlen(cases[i].text)), cases[i].values);
 }

@@ -21,7 +21,6 @@ struct text {
 static bool text_take(void *context, const void *text, size_t size_bytes)
 {
     struct text *const t = context;
-
     if (t->size_bytes + size_bytes > t->room_bytes) return t->failures++, false;
     memcpy(t->bytes + t->size_bytes, text, size_bytes);
     t->size_bytes += size_bytes;
@@ -31,7 +30,6 @@ static bool text_take(void *context, const void *text, size_t size_bytes)
 static struct text *text_new(size_t room_bytes)
 {
     struct text *const text = calloc(1, sizeof *text);
-
     CU_ASSERT_PTR_NOT_NULL_FATAL(text);
     text->room_bytes = room_bytes;
     return text;
@@ -54,7 +52,6 @@ static void test_json_exactly(void)
 {
     struct text *const text = text_new(TEXT_BYTES_MAX - 1);
     struct timeline *const timeline = timeline_into(text);
-
     timeline_name_process(timeline, 3, "rank 3");
     timeline_name_track(timeline, 3, 1, "a \"port\"\\\n");
     timeline_span(timeline, &(struct timeline_span){ "put", 1, 2000003, 4096, 3, 1, NULL });
@@ -74,7 +71,6 @@ static void test_nothing_recorded(void)
 {
     struct text *const text = text_new(TEXT_BYTES_MAX - 1);
     struct timeline *const timeline = timeline_into(text);
-
     timeline_span(NULL, &(struct timeline_span){ "off", 2, 1, 0, 0, 0, NULL }); /* not even looked at */
     timeline_lose(timeline, 3);
     CU_ASSERT_EQUAL(timeline_lost_count(timeline), 3);
@@ -92,7 +88,6 @@ static void test_numbers(void)
         struct text *const text = text_new(TEXT_BYTES_MAX - 1);
         struct timeline *const timeline = timeline_into(text);
         char expected[512];
-
         timeline_span(timeline, &(struct timeline_span){ "s", n, UINT64_MAX, n, 7, (uint32_t)n, NULL });
         snprintf(
             expected, sizeof expected,
@@ -118,7 +113,6 @@ static void test_long(void)
     struct timeline *const timeline = timeline_into(text);
     char *const name = malloc(NAME_BYTES + 1);
     uint32_t count = 0;
-
     memset(name, 'n', NAME_BYTES);
     name[NAME_BYTES] = '\0';
     timeline_name_process(timeline, 0, name);
@@ -147,7 +141,6 @@ static void test_arrows_and_counters(void)
     struct text *const text = text_new(TEXT_BYTES_MAX - 1);
     struct timeline *const timeline = timeline_into(text);
     const uint32_t queue = timeline_counter(timeline, 1, "queue"), other = timeline_counter(timeline, 2, "queue");
-
     timeline_count(timeline, queue, 9000000, -2);
     timeline_count(timeline, queue, 2000000, 1);
     timeline_count(timeline, other, 3000000, 4096);
@@ -176,7 +169,6 @@ static void test_failed_sink(void)
 {
     struct text *const text = text_new(100000);
     struct timeline *const timeline = timeline_into(text);
-
     for (uint64_t i = 0; i < 10000; i++)
         timeline_span(timeline, &(struct timeline_span){ "s", i, i + 1, 0, 0, 0, NULL });
     CU_ASSERT_FALSE(timeline_end(timeline));

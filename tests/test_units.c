@@ -12,7 +12,6 @@ static bool is_least_time(uint64_t size_bytes, uint64_t rate_bps, uint64_t time_
 {
     const unsigned __int128 needed = (unsigned __int128)size_bytes * 8 * PS_PER_S;
     const unsigned __int128 moved = (unsigned __int128)time_ps * rate_bps;
-
     return moved >= needed && (time_ps == 0 || moved - rate_bps < needed);
 }
 
@@ -31,13 +30,11 @@ static void test_transfer_by_property(void)
 {
     static const uint64_t edges[] = { 1, 2, 1999998, 1999999, 2000000, 2000001, UINT64_C(1) << 40 };
     struct rng rng;
-
     rng_seed(&rng, 7);
     for (int i = 0; i < 200000; i++) {
         const uint64_t any = rng_next(&rng) >> (24 + rng_below(&rng, 40));
         const uint64_t size = i % 2 ? edges[rng_below(&rng, 7)] : any;
         const uint64_t rate = (rng_next(&rng) >> rng_below(&rng, 30)) | 1;
-
         CU_ASSERT_FATAL(is_least_time(size, rate, units_transfer_ps(size, rate)));
     }
 }
@@ -46,7 +43,6 @@ static void test_transfer_both_paths_meet(void)
 {
     for (uint64_t rate = 1; rate < PS_PER_S; rate = rate * 3 + 1) {
         const uint64_t narrow = units_transfer_ps(1999999, rate), wide = units_transfer_ps(2000000, rate);
-
         CU_ASSERT(narrow <= wide);
         CU_ASSERT(wide - narrow <= 8 * PS_PER_S / rate + 1);
     }

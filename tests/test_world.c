@@ -328,7 +328,6 @@ static void test_rows_and_warps(void)
     CU_ASSERT(took(s, 0, 3210000)); /* 8000 B on 4 warps 2000, two rows a warp 200 */
     free(s);
     s = stage_new(1, 1);
-
     PLAY(s, 0, 4, { .verb = COPY, .warps = 1, .rows = 1, .size_bytes = 1000 },
          { .verb = COPY, .warps = 1, .rows = 1, .size_bytes = 1000 },
          { .verb = COPY, .warps = 1, .rows = 1, .size_bytes = 1000 },

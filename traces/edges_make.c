@@ -3,16 +3,17 @@
 
 #include <math.h>
 #include <string.h>
+#include "sim/error.h"
 #include "sim/rng.h"
 
 /* ---- drawn ---- */
 
 static bool draw_refuse(const char *spec, GError **error)
 {
-    g_set_error(error, EDGES_ERROR, EDGES_ERROR_INPUT,
-                "matrix: expected a file, uniform:BYTES or lognormal:BYTES[:S] (1 to %d bytes, S 0 to 5), found '%s'",
-                EDGE_BYTES_MAX, spec);
-    return false;
+    return error_false(
+        error, EDGES_ERROR, EDGES_ERROR_INPUT,
+        "matrix: expected a file, uniform:BYTES or lognormal:BYTES[:S] (1 to %d bytes, S 0 to 5), found '%s'",
+        EDGE_BYTES_MAX, spec);
 }
 
 bool edges_spec_drawn(const char *spec)
@@ -69,12 +70,10 @@ static bool edges_drawn(const char *spec, uint32_t ranks, uint32_t row_bytes, ui
         return draw_refuse(spec, error);
     if (parts == 3) deviation = g_ascii_strtod(part[2], &end);
     if (end && (end == part[2] || *end || !(deviation >= 0 && deviation <= 5))) return draw_refuse(spec, error);
-    if ((uint64_t)ranks * (ranks - 1) > EDGES_MAX) {
-        g_set_error(error, EDGES_ERROR, EDGES_ERROR_INPUT,
-                    "matrix: expected at most %d messages, found %" G_GUINT64_FORMAT, EDGES_MAX,
-                    (uint64_t)ranks * (ranks - 1));
-        return false;
-    }
+    if ((uint64_t)ranks * (ranks - 1) > EDGES_MAX)
+        return error_false(error, EDGES_ERROR, EDGES_ERROR_INPUT,
+                           "matrix: expected at most %d messages, found %" G_GUINT64_FORMAT, EDGES_MAX,
+                           (uint64_t)ranks * (ranks - 1));
     struct rng rng;
     rng_seed(&rng, seed);
     g_autofree double *popularity = popular ? popularity_draw(ranks, deviation, &rng) : NULL;

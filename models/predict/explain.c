@@ -364,7 +364,6 @@ static void call_split(const struct explain *e, const struct explain_wire *w, GH
     double rest = (double)(kernel->end_ns - kernel->begin_ns) / 1e3;
     int32_t late;
     const double late_us = phase_meets(call->phase) ? late_find(e, c, &late) : (late = -1, 0);
-
     if (wire_us < 0 && call->is.kernel) wire_us = predicted_us(w->cached, call->phase, own->rank);
     c->late_rank = -1;
     c->us[EXPLAIN_LAUNCH] = launch_gap(own, call);

@@ -52,7 +52,6 @@ static bool report_run_parse(struct report_run *run, int argc, char **argv, GErr
     };
     const bool done = command_line_parse(&line, argc, argv, &run->paths, error);
     if (!done) return false;
-
     run->count = run->paths ? g_strv_length(run->paths) : 0;
     if (!run->output && !run->text && run->count > 0) {
         if (!g_str_has_suffix(run->paths[0], ".html") && strcmp(run->paths[0], "-") != 0)

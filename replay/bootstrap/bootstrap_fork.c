@@ -62,12 +62,10 @@ static bool child_send(struct fork_child *c, uint32_t kind, const void *data, si
         const void *data;
         size_t size_bytes;
     } parts[] = { { &header, sizeof header }, { data, size_bytes } };
-
     for (int i = 0; i < 2; i++)
         for (size_t sent = 0; sent < parts[i].size_bytes;) {
             const ssize_t n =
                 send(c->socket, (const char *)parts[i].data + sent, parts[i].size_bytes - sent, MSG_NOSIGNAL);
-
             if (n < 0 && errno == EINTR) continue;
             if (n < 0) return false;
             sent += (size_t)n;
@@ -80,12 +78,10 @@ static bool child_receive(struct fork_child *c, void *data, size_t size_bytes, u
     for (size_t received = 0; received < size_bytes;) {
         struct pollfd poller = { .fd = c->socket, .events = POLLIN };
         const int ready = poll(&poller, 1, bootstrap_serve_ms(&c->base, deadline_ms));
-
         if (ready == 0 && bootstrap_now_ms() >= deadline_ms)
             return child_fail(c, error, "the parent process does not answer");
         if (ready == 0 || (ready < 0 && errno == EINTR)) continue;
         const ssize_t n = recv(c->socket, (char *)data + received, size_bytes - received, 0);
-
         if (n < 0 && errno == EINTR) continue;
         if (n <= 0) return child_fail(c, error, "the parent process is gone");
         received += (size_t)n;
@@ -96,7 +92,6 @@ static bool child_receive(struct fork_child *c, void *data, size_t size_bytes, u
 static bool child_receive_failure(struct fork_child *c, uint64_t size_bytes, uint64_t deadline_ms, GError **error)
 {
     char reason[BOOTSTRAP_REASON_BYTES_MAX + 1];
-
     g_assert(size_bytes < sizeof reason);
     if (!child_receive(c, reason, size_bytes, deadline_ms, error)) return false;
     reason[size_bytes] = 0;
@@ -109,7 +104,6 @@ static bool child_receive_header(struct fork_child *c, struct fork_header *heade
     while (child_receive(c, header, sizeof *header, deadline_ms, error)) {
         if (header->kind != FORK_ASK) return true;
         const struct bootstrap_wait wait = bootstrap_wait_of(&c->base);
-
         child_send(c, FORK_STATE, &wait, sizeof wait);
     }
     return false;
@@ -120,7 +114,6 @@ static bool child_allgather(struct bootstrap *b, const void *in, size_t size_byt
     struct fork_child *const c = (struct fork_child *)b;
     const uint64_t deadline_ms = bootstrap_now_ms() + b->timeout_ms + PARENT_MARGIN_MS;
     struct fork_header header;
-
     g_assert(bootstrap_size_allowed(size_bytes, b->rank_count));
     /* The send may fail because the parent has given up; then its reason waits to be read. */
     child_send(c, FORK_SHARE, in, size_bytes);
@@ -136,14 +129,12 @@ static bool child_check(struct bootstrap *b, GError **error)
     const uint64_t deadline_ms = bootstrap_now_ms() + PARENT_MARGIN_MS;
     struct fork_header header;
     const ssize_t n = recv(c->socket, &header, sizeof header, MSG_PEEK | MSG_DONTWAIT);
-
     if (n == 0) return child_fail(c, error, "the parent process is gone");
     if (n < (ssize_t)sizeof header) return true;
     g_assert(header.kind == FORK_FAILED || header.kind == FORK_ASK); /* no exchange is under way */
     if (!child_receive(c, &header, sizeof header, deadline_ms, error)) return false;
     if (header.kind == FORK_FAILED) return child_receive_failure(c, header.size_bytes, deadline_ms, error);
     const struct bootstrap_wait wait = bootstrap_wait_of(b);
-
     child_send(c, FORK_STATE, &wait, sizeof wait);
     return true;
 }
@@ -154,7 +145,6 @@ static bool child_hang(struct bootstrap *b, const struct bootstrap_wait *wait, G
     struct fork_child *const c = (struct fork_child *)b;
     const uint64_t deadline_ms = bootstrap_now_ms() + BOOTSTRAP_ASK_MS + PARENT_MARGIN_MS;
     struct fork_header header;
-
     child_send(c, FORK_HANG, wait, sizeof *wait);
     if (!child_receive_header(c, &header, deadline_ms, error)) return false;
     g_assert(header.kind == FORK_FAILED);
@@ -205,7 +195,6 @@ struct fork_parent {
 static void parent_push(struct fork_rank *r, uint32_t kind, const void *data, size_t size_bytes)
 {
     const struct fork_header header = { .kind = kind, .size_bytes = size_bytes };
-
     g_byte_array_append(r->out, (const guint8 *)&header, sizeof header);
     if (size_bytes) g_byte_array_append(r->out, data, (guint)size_bytes);
 }
@@ -245,7 +234,6 @@ static void parent_finish_exchange(struct fork_parent *p)
     if (p->failure) return;
     const size_t size_bytes = p->ranks[0].share->len;
     const struct fork_header header = { .kind = FORK_RESULT, .size_bytes = size_bytes * p->rank_count };
-
     for (uint32_t i = 0; i < p->rank_count; i++) {
         g_byte_array_append(p->ranks[i].out, (const guint8 *)&header, sizeof header);
         for (uint32_t j = 0; j < p->rank_count && size_bytes; j++)
@@ -274,7 +262,6 @@ static void parent_verdict(struct fork_parent *p)
 {
     g_autofree struct bootstrap_wait *wait = g_new(struct bootstrap_wait, p->rank_count);
     g_autofree bool *answered = g_new(bool, p->rank_count);
-
     for (uint32_t i = 0; i < p->rank_count; i++) {
         wait[i] = p->ranks[i].wait;
         answered[i] = p->ranks[i].answered;
@@ -289,7 +276,6 @@ static void parent_take_state(struct fork_parent *p, uint32_t rank, const guint8
     memcpy(&p->ranks[rank].wait, data, size_bytes);
     p->ranks[rank].answered = true;
     bool all = true;
-
     for (uint32_t i = 0; i < p->rank_count; i++) all &= p->ranks[i].answered || !p->ranks[i].running;
     if (p->asking && all && !p->failure) parent_verdict(p);
 }
@@ -312,15 +298,12 @@ static void parent_take_messages(struct fork_parent *p, uint32_t rank)
 {
     struct fork_rank *const r = &p->ranks[rank];
     struct fork_header header;
-
     while (r->in->len >= sizeof header) {
         memcpy(&header, r->in->data, sizeof header);
         if (r->in->len - sizeof header < header.size_bytes) return;
         const guint8 *const data = r->in->data + sizeof header;
-
         if (header.kind == FORK_GIVE_UP) {
             g_autofree char *reason = text_printable((const char *)data, header.size_bytes);
-
             parent_fail(p, rank, g_strdup_printf("rank %u gave up: %s", rank, reason));
         } else if (header.kind == FORK_HANG) {
             parent_take_hang(p, rank, data, header.size_bytes);
@@ -335,10 +318,8 @@ static void parent_read(struct fork_parent *p, uint32_t rank)
 {
     struct fork_rank *const r = &p->ranks[rank];
     guint8 bytes[65536];
-
     while (!r->closed) {
         const ssize_t n = recv(r->socket, bytes, sizeof bytes, MSG_DONTWAIT);
-
         if (n < 0 && errno == EINTR) continue;
         if (n < 0 && errno == EAGAIN) break;
         if (n <= 0) r->closed = true;
@@ -350,10 +331,8 @@ static void parent_read(struct fork_parent *p, uint32_t rank)
 static void parent_write(struct fork_rank *r)
 {
     guint sent = 0;
-
     while (sent < r->out->len) {
         const ssize_t n = send(r->socket, r->out->data + sent, r->out->len - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
-
         if (n < 0 && errno == EINTR) continue;
         if (n < 0 && errno == EAGAIN) break;
         if (n < 0) sent = r->out->len; /* nobody reads it any more */
@@ -374,7 +353,6 @@ static void parent_judge(struct fork_parent *p, bool signalled)
 {
     for (uint32_t i = 0; i < p->rank_count; i++) {
         struct fork_rank *const r = &p->ranks[i];
-
         if (r->running || r->judged || r->pid < 0 || !!WIFSIGNALED(r->wait_status) != signalled) continue;
         r->judged = true;
         if (r->wait_status != 0) parent_fail(p, i, describe_end(i, r->wait_status));
@@ -395,10 +373,8 @@ static bool parent_any_ending(const struct fork_parent *p)
 static void parent_reap(struct fork_parent *p)
 {
     bool exits_wait = false;
-
     for (uint32_t i = 0; i < p->rank_count; i++) {
         struct fork_rank *const r = &p->ranks[i];
-
         if (r->running && waitpid(r->pid, &r->wait_status, WNOHANG) == r->pid) {
             r->running = false;
             p->running--;
@@ -434,10 +410,8 @@ static void parent_timeout(struct fork_parent *p)
         return;
     }
     g_autofree bool *absent = g_new0(bool, p->rank_count);
-
     for (uint32_t i = 0; i < p->rank_count; i++) absent[i] = !p->ranks[i].came;
     g_autofree char *ranks = bootstrap_ranks_text(absent, p->rank_count);
-
     parent_fail(p, p->rank_count,
                 g_strdup_printf("%s did not come to exchange %u within %u ms", ranks, p->exchange, p->timeout_ms));
 }
@@ -452,17 +426,14 @@ static int parent_poll_timeout_ms(const struct fork_parent *p)
 static void parent_run(struct fork_parent *p)
 {
     g_autofree struct pollfd *pollers = g_new0(struct pollfd, p->rank_count);
-
     while (p->running) {
         for (uint32_t i = 0; i < p->rank_count; i++) {
             const struct fork_rank *const r = &p->ranks[i];
-
             pollers[i] =
                 (struct pollfd){ .fd = r->closed ? -1 : r->socket, .events = POLLIN | (r->out->len ? POLLOUT : 0) };
         }
         const int timeout_ms = parent_poll_timeout_ms(p);
         const struct timespec timeout = { timeout_ms / 1000, timeout_ms % 1000 * 1000000L };
-
         ppoll(pollers, p->rank_count, timeout_ms < 0 ? NULL : &timeout, &p->mask);
         if (ended_by && !p->failure)
             parent_fail(p, p->rank_count, g_strdup_printf("ended by signal %d (%s)", ended_by, strsignal(ended_by)));
@@ -483,7 +454,6 @@ static void parent_signals_take(struct fork_parent *p)
     struct sigaction note = { .sa_handler = ending_note };
     const struct sigaction child = { .sa_handler = SIG_DFL };
     sigset_t ending;
-
     sigemptyset(&ending);
     ended_by = 0;
     for (size_t i = 0; i < G_N_ELEMENTS(ending_signals); i++) {
@@ -508,11 +478,9 @@ static int child_main(const struct fork_parent *p, uint32_t rank, int socket, pi
         .base = { .ops = &child_ops, .rank = rank, .rank_count = p->rank_count, .timeout_ms = p->timeout_ms },
         .socket = socket,
     };
-
     /* The parent may have gone before the request was in force. */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent_pid) return EXIT_RUN_FAILED;
     const int status = child(&c.base, context);
-
     close(socket);
     return status;
 }
@@ -524,7 +492,6 @@ static bool parent_start_rank(struct fork_parent *p, uint32_t rank, int (*child)
     struct fork_rank *const r = &p->ranks[rank];
     const pid_t parent_pid = getpid();
     int ends[2];
-
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return false;
     r->pid = fork();
     if (r->pid == 0) {
@@ -548,7 +515,6 @@ static void parent_free(struct fork_parent *p)
 {
     for (uint32_t i = 0; i < p->rank_count; i++) {
         struct fork_rank *const r = &p->ranks[i];
-
         if (r->pid > 0) close(r->socket);
         g_byte_array_unref(r->in);
         g_byte_array_unref(r->share);
@@ -562,7 +528,6 @@ int bootstrap_fork_run(uint32_t rank_count, uint32_t timeout_ms, int (*child)(st
                        void *context)
 {
     struct fork_parent p = { .rank_count = rank_count, .timeout_ms = timeout_ms, .failed_rank = rank_count };
-
     g_assert(rank_count > 0);
     p.ranks = g_new0(struct fork_rank, rank_count);
     for (uint32_t i = 0; i < rank_count; i++)

@@ -6,7 +6,6 @@
 struct bootstrap_wait bootstrap_wait_of(const struct bootstrap *b)
 {
     struct bootstrap_wait wait = { .text = "waits for the others in an exchange" };
-
     if (b->tell) b->tell(b->tell_context, &wait);
     return wait;
 }
@@ -17,12 +16,10 @@ static void hang_follow(const struct bootstrap_wait *wait, const bool *answered,
 {
     g_autofree uint32_t *todo = g_new(uint32_t, rank_count);
     uint32_t todo_count = 0;
-
     reached[rank] = true;
     todo[todo_count++] = rank;
     while (todo_count) {
         const struct bootstrap_wait *const w = &wait[todo[--todo_count]];
-
         if (!answered[w - wait]) continue;
         if (w->anybody) {
             for (uint32_t r = 0; r < rank_count; r++) reached[r] = true;
@@ -30,7 +27,6 @@ static void hang_follow(const struct bootstrap_wait *wait, const bool *answered,
         }
         for (uint32_t i = 0; i < MIN(w->peer_count, BOOTSTRAP_WAIT_PEERS); i++) {
             const uint32_t peer = w->peer[i];
-
             if (peer >= rank_count || reached[peer]) continue;
             reached[peer] = true;
             todo[todo_count++] = peer;
@@ -50,14 +46,12 @@ char *bootstrap_hang_text(const struct bootstrap_wait *wait, const bool *answere
 {
     g_autofree bool *reached = g_new0(bool, rank_count);
     uint32_t root = first;
-
     g_assert(first < rank_count && answered[first]);
     hang_follow(wait, answered, rank_count, first, reached);
     for (uint32_t r = 0; r < rank_count; r++)
         if (reached[r] && hang_distance(&wait[r], answered[r]) < hang_distance(&wait[root], answered[root])) root = r;
     g_autofree char *own = text_printable(wait[first].text, sizeof wait[first].text);
     g_autofree char *other = text_printable(wait[root].text, sizeof wait[root].text);
-
     if (root == first) return g_strdup_printf("rank %u holds up the run: %s", first, own);
     if (!answered[root])
         return g_strdup_printf("rank %u holds up the run: it does not answer (stopped or busy); rank %u: %s", root,

@@ -33,7 +33,6 @@ static bool fail(GError **error, enum bootstrap_error code, const char *format, 
 static bool fail(GError **error, enum bootstrap_error code, const char *format, ...)
 {
     va_list arguments;
-
     va_start(arguments, format);
     if (error) *error = g_error_new_valist(BOOTSTRAP_ERROR, (gint)code, format, arguments);
     va_end(arguments);
@@ -45,13 +44,11 @@ static bool address_resolve(const char *root, struct addrinfo **addresses, GErro
 {
     const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV };
     const char *const colon = strrchr(root, ':');
-
     if (!colon || !colon[1]) return fail(error, BOOTSTRAP_BAD_INPUT, "--root: expected host:port, found '%s'", root);
     const bool bracketed = root[0] == '[' && colon > root && colon[-1] == ']';
     char *const host =
         bracketed ? g_strndup(root + 1, (gsize)(colon - root - 2)) : g_strndup(root, (gsize)(colon - root));
     const int rc = getaddrinfo(*host ? host : "127.0.0.1", colon + 1, &hints, addresses);
-
     g_free(host);
     if (rc) return fail(error, BOOTSTRAP_BAD_INPUT, "--root %s: %s", root, gai_strerror(rc));
     return true;
@@ -64,11 +61,9 @@ static GPtrArray *root_resolve(const char *root, GError **error)
 {
     g_autoptr(GPtrArray) chains = g_ptr_array_new_with_free_func(address_free);
     g_auto(GStrv) list = g_strsplit(root ? root : "", " ", 0);
-
     if (!list[0]) return fail(error, BOOTSTRAP_BAD_INPUT, "--root: expected host:port, found ''"), NULL;
     for (uint32_t i = 0; list[i]; i++) {
         struct addrinfo *chain = NULL;
-
         if (!address_resolve(list[i], &chain, error)) return NULL;
         g_ptr_array_add(chains, chain);
     }
@@ -78,7 +73,6 @@ static GPtrArray *root_resolve(const char *root, GError **error)
 static void name_address(const struct sockaddr *address, socklen_t size_bytes, char *name)
 {
     char host[NI_MAXHOST] = "?", port[8] = "?";
-
     getnameinfo(address, size_bytes, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV);
     g_snprintf(name, NAME_BYTES, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
 }
@@ -88,7 +82,6 @@ static void fill_nonce(uint8_t *nonce) { g_assert(getrandom(nonce, WIRE_NONCE_BY
 static void send_at_once(int socket)
 {
     const int on = 1;
-
     setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
@@ -121,12 +114,10 @@ static int listen_at(const struct addrinfo *a)
 {
     const int on = 1;
     const int s = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
     if (s < 0) return -1;
     setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (bind(s, a->ai_addr, a->ai_addrlen) == 0 && listen(s, CALLERS_MAX) == 0) return s;
     const int reason = errno;
-
     close(s);
     errno = reason;
     return -1;
@@ -142,7 +133,6 @@ static uint16_t port_of(const struct sockaddr_storage *address)
 static bool door_open(struct door *d, GError **error)
 {
     g_autoptr(GPtrArray) chains = root_resolve(d->options->root, error);
-
     if (!chains) return false;
     d->listener = -1;
     for (guint i = 0; i < chains->len; i++)
@@ -151,7 +141,6 @@ static bool door_open(struct door *d, GError **error)
     const int reason = errno;
     struct sockaddr_storage own = { 0 };
     socklen_t own_bytes = sizeof own;
-
     if (d->listener < 0)
         return fail(error, BOOTSTRAP_FAILED, "rank 0 cannot listen at %s: %s", d->options->root, g_strerror(reason));
     getsockname(d->listener, (struct sockaddr *)&own, &own_bytes);
@@ -177,10 +166,8 @@ static void door_refuse(struct door *d, struct caller *c)
 static struct caller *door_oldest(struct door *d)
 {
     struct caller *oldest = NULL;
-
     for (int i = 0; i < CALLERS_MAX; i++) {
         struct caller *const c = &d->callers[i];
-
         if (c->socket >= 0 && (!oldest || c->deadline_ms < oldest->deadline_ms)) oldest = c;
     }
     return oldest;
@@ -191,7 +178,6 @@ static struct caller *door_place(struct door *d)
     for (int i = 0; i < CALLERS_MAX; i++)
         if (d->callers[i].socket < 0) return &d->callers[i];
     struct caller *const oldest = door_oldest(d);
-
     door_refuse(d, oldest);
     return oldest;
 }
@@ -201,7 +187,6 @@ static struct caller *door_place(struct door *d)
 static void door_turn_away(struct door *d, int reason)
 {
     struct caller *const oldest = door_oldest(d);
-
     d->turned_away++;
     d->turned_away_errno = reason;
     d->accept_again_ms = bootstrap_now_ms() + CONNECT_RETRY_MS;
@@ -213,13 +198,11 @@ static void door_accept(struct door *d)
     struct sockaddr_storage address;
     socklen_t address_bytes = sizeof address;
     const int s = accept4(d->listener, (struct sockaddr *)&address, &address_bytes, SOCK_CLOEXEC | SOCK_NONBLOCK);
-
     if (s < 0) {
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) door_turn_away(d, errno);
         return;
     }
     struct caller *const c = door_place(d);
-
     *c = (struct caller){ .socket = s,
                           .deadline_ms =
                               bootstrap_now_ms() + MIN(GREETING_MS, d->options->timeout_ms / GREETING_SHARE) };
@@ -234,7 +217,6 @@ static void door_accept(struct door *d)
 static void door_answer(struct door *d, struct caller *c, uint32_t verdict)
 {
     struct wire_welcome welcome = { .verdict = verdict, .rank_count = d->options->rank_count };
-
     g_strlcpy(welcome.build, eptwin_version(), sizeof welcome.build);
     wire_welcome_sign(&d->options->secret, &c->challenge, &c->hello, &welcome, welcome.mac);
     wire_write(c->socket, &welcome, sizeof welcome, bootstrap_now_ms() + CONNECT_RETRY_MS);
@@ -245,7 +227,6 @@ static enum wire_verdict door_judge(const struct door *d, const struct caller *c
 {
     const struct wire_hello *const h = &c->hello;
     const uint32_t rank_count = d->options->rank_count;
-
     if (h->rank_count != rank_count) {
         fail(error, BOOTSTRAP_BAD_INPUT, "rank %u at %s was started as one of %u ranks, rank 0 as one of %u", h->rank,
              c->name, h->rank_count, rank_count);
@@ -253,7 +234,6 @@ static enum wire_verdict door_judge(const struct door *d, const struct caller *c
     }
     if (strncmp(h->build, eptwin_version(), sizeof h->build - 1) != 0) {
         g_autofree char *build = text_printable(h->build, sizeof h->build);
-
         fail(error, BOOTSTRAP_BAD_INPUT, "rank %u at %s is eptwin %s, rank 0 is %s", h->rank, c->name, build,
              eptwin_version());
         return WIRE_WRONG_BUILD;
@@ -272,7 +252,6 @@ static enum wire_verdict door_judge(const struct door *d, const struct caller *c
 static bool door_greet(struct door *d, struct caller *c, GError **error)
 {
     uint8_t mac[WIRE_MAC_BYTES];
-
     wire_hello_sign(&d->options->secret, &c->challenge, &c->hello, mac);
     if (memcmp(c->hello.magic, WIRE_MAGIC, sizeof c->hello.magic) != 0) {
         door_refuse(d, c);
@@ -284,7 +263,6 @@ static bool door_greet(struct door *d, struct caller *c, GError **error)
         return true;
     }
     const enum wire_verdict verdict = door_judge(d, c, error);
-
     door_answer(d, c, verdict);
     if (verdict != WIRE_JOINED) return false;
     wire_channel_open(&d->channels[c->hello.rank], c->socket, true, &d->options->secret, &c->challenge, &c->hello);
@@ -297,7 +275,6 @@ static bool door_listen(struct door *d, struct caller *c, GError **error)
 {
     const ssize_t n =
         recv(c->socket, (char *)&c->hello + c->arrived_bytes, sizeof c->hello - c->arrived_bytes, MSG_DONTWAIT);
-
     if (n > 0) c->arrived_bytes += (size_t)n;
     if (c->arrived_bytes == sizeof c->hello) return door_greet(d, c, error);
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) door_refuse(d, c);
@@ -308,7 +285,6 @@ static bool door_listen(struct door *d, struct caller *c, GError **error)
 static nfds_t door_pollers(const struct door *d, struct pollfd *pollers, uint32_t *caller)
 {
     nfds_t count = 0;
-
     pollers[count++] =
         (struct pollfd){ .fd = bootstrap_now_ms() >= d->accept_again_ms ? d->listener : -1, .events = POLLIN };
     for (uint32_t i = 0; i < CALLERS_MAX; i++) {
@@ -324,12 +300,10 @@ static bool door_step(struct door *d, uint64_t deadline_ms, GError **error)
     struct pollfd pollers[1 + CALLERS_MAX];
     uint32_t caller[1 + CALLERS_MAX];
     const nfds_t count = door_pollers(d, pollers, caller);
-
     if (poll(pollers, count, MIN(bootstrap_remaining_ms(deadline_ms), CONNECT_RETRY_MS)) < 0 && errno != EINTR)
         return fail(error, BOOTSTRAP_FAILED, "rank 0 cannot wait for callers: %s", g_strerror(errno));
     for (nfds_t i = 1; i < count; i++) {
         struct caller *const c = &d->callers[caller[i]];
-
         if (pollers[i].revents && !door_listen(d, c, error)) return false;
         if (c->socket >= 0 && bootstrap_now_ms() >= c->deadline_ms) door_refuse(d, c);
     }
@@ -341,17 +315,14 @@ static bool door_fail_late(const struct door *d, GError **error)
 {
     const uint32_t rank_count = d->options->rank_count;
     g_autofree bool *absent = g_new0(bool, rank_count);
-
     for (uint32_t r = 1; r < rank_count; r++) absent[r] = d->channels[r].socket < 0;
     g_autofree char *ranks = bootstrap_ranks_text(absent, rank_count);
-
     g_autofree char *refused =
         d->refused ? g_strdup_printf("; refused without the right secret: %u, the last %s", d->refused, d->refused_last)
                    : g_strdup("");
     g_autofree char *turned_away = d->turned_away ? g_strdup_printf("; could not accept callers: %u times: %s",
                                                                     d->turned_away, g_strerror(d->turned_away_errno))
                                                   : g_strdup("");
-
     fail(error, BOOTSTRAP_FAILED, "%s did not join at %s within %u ms%s%s", ranks, d->address, d->options->timeout_ms,
          refused, turned_away);
     return false;
@@ -361,12 +332,10 @@ bool bootstrap_join_root(const struct bootstrap_tcp_options *o, struct wire_chan
 {
     const uint64_t deadline_ms = bootstrap_now_ms() + o->timeout_ms;
     g_autofree struct door *d = g_new0(struct door, 1);
-
     d->options = o;
     d->channels = channels;
     for (int i = 0; i < CALLERS_MAX; i++) d->callers[i].socket = -1;
     bool ok = door_open(d, error);
-
     if (ok) {
         while (ok && d->joined < o->rank_count - 1 && bootstrap_now_ms() < deadline_ms)
             ok = door_step(d, deadline_ms, error);
@@ -384,11 +353,9 @@ static int connect_to(const struct addrinfo *a, uint64_t deadline_ms)
 {
     const int s = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     struct pollfd poller = { .fd = s, .events = POLLOUT };
-
     if (s < 0) return -errno;
     int reason = connect(s, a->ai_addr, a->ai_addrlen) == 0 ? 0 : errno;
     socklen_t reason_bytes = sizeof reason;
-
     if (reason == EINPROGRESS) {
         if (poll(&poller, 1, bootstrap_remaining_ms(deadline_ms)) > 0)
             getsockopt(s, SOL_SOCKET, SO_ERROR, &reason, &reason_bytes);
@@ -403,11 +370,9 @@ static int connect_to(const struct addrinfo *a, uint64_t deadline_ms)
 static int connect_once(const GPtrArray *chains, uint64_t deadline_ms)
 {
     int s = -EADDRNOTAVAIL;
-
     for (guint i = 0; i < chains->len; i++)
         for (const struct addrinfo *a = g_ptr_array_index(chains, i); a; a = a->ai_next) {
             const bool last = i + 1 == chains->len && !a->ai_next;
-
             s = connect_to(a, last ? deadline_ms : MIN(deadline_ms, bootstrap_now_ms() + CONNECT_SHARE_MS));
             if (s >= 0) return s;
         }
@@ -418,7 +383,6 @@ static bool member_connect(const struct bootstrap_tcp_options *o, uint64_t deadl
 {
     g_autoptr(GPtrArray) chains = root_resolve(o->root, error);
     int s;
-
     if (!chains) return false;
     while ((s = connect_once(chains, deadline_ms)) < 0 && bootstrap_now_ms() < deadline_ms)
         g_usleep(CONNECT_RETRY_MS * 1000);
@@ -433,7 +397,6 @@ static bool member_connect(const struct bootstrap_tcp_options *o, uint64_t deadl
 static bool member_explain(const struct bootstrap_tcp_options *o, const struct wire_welcome *w, GError **error)
 {
     const enum bootstrap_error code = BOOTSTRAP_BAD_INPUT;
-
     switch (w->verdict) {
     case WIRE_JOINED: return true;
     case WIRE_WRONG_COUNT:
@@ -441,7 +404,6 @@ static bool member_explain(const struct bootstrap_tcp_options *o, const struct w
                     o->rank_count, o->root, w->rank_count);
     case WIRE_WRONG_BUILD: {
         g_autofree char *build = text_printable(w->build, sizeof w->build);
-
         return fail(error, code, "rank %u is eptwin %s, rank 0 at %s is %s", o->rank, eptwin_version(), o->root, build);
     }
     case WIRE_WRONG_RANK: return fail(error, code, "rank 0 at %s has no place for a rank %u", o->root, o->rank);
@@ -458,9 +420,7 @@ static bool member_greet(const struct bootstrap_tcp_options *o, int s, uint64_t 
     struct wire_hello hello = { .magic = WIRE_MAGIC, .rank = o->rank, .rank_count = o->rank_count };
     struct wire_welcome welcome;
     uint8_t mac[WIRE_MAC_BYTES];
-
     int rc = wire_read(s, &challenge, sizeof challenge, deadline_ms);
-
     *again = false;
     if (!rc && memcmp(challenge.magic, WIRE_MAGIC, sizeof challenge.magic) != 0)
         return fail(error, BOOTSTRAP_FAILED, "what listens at %s is not rank 0 of this eptwin", o->root);
@@ -485,12 +445,10 @@ static bool member_greet(const struct bootstrap_tcp_options *o, int s, uint64_t 
 bool bootstrap_join_member(const struct bootstrap_tcp_options *o, struct wire_channel *channel, GError **error)
 {
     const uint64_t deadline_ms = bootstrap_now_ms() + o->timeout_ms;
-
     for (;;) {
         g_autoptr(GError) reason = NULL;
         bool again = false;
         int s = -1;
-
         if (!member_connect(o, deadline_ms, &s, error)) return false;
         if (member_greet(o, s, deadline_ms, channel, &again, &reason)) return true;
         close(s);

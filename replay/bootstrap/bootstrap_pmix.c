@@ -10,7 +10,6 @@
 bool bootstrap_pmix_detected(void)
 {
     const char *const tasks = getenv("SLURM_STEP_NUM_TASKS");
-
     return getenv("PMIX_RANK") || getenv("PMI_RANK") || getenv("OMPI_COMM_WORLD_RANK") ||
            (tasks && strcmp(tasks, "1") != 0);
 }
@@ -50,7 +49,6 @@ static void host_name(char *name)
 static void secret_make(char *secret)
 {
     uint8_t bytes[SECRET_BYTES];
-
     g_assert(getrandom(bytes, sizeof bytes, 0) == sizeof bytes);
     for (int i = 0; i < SECRET_BYTES; i++) g_snprintf(secret + (size_t)2 * i, 3, "%02x", bytes[i]);
 }
@@ -62,7 +60,6 @@ static void addresses_add(const struct ifaddrs *all, int family, GString *text)
         const bool usable = i->ifa_addr && i->ifa_flags & IFF_UP && !(i->ifa_flags & IFF_LOOPBACK);
         const socklen_t size_bytes = family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
         char host[NI_MAXHOST];
-
         if (!usable || i->ifa_addr->sa_family != family) continue;
         if (family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&((struct sockaddr_in6 *)i->ifa_addr)->sin6_addr)) continue;
         if (getnameinfo(i->ifa_addr, size_bytes, host, sizeof host, NULL, 0, NI_NUMERICHOST) == 0)
@@ -76,7 +73,6 @@ static void root_listens(void *context, uint16_t port)
     g_autoptr(GString) text = g_string_new(NULL);
     struct ifaddrs *all = NULL;
     char host[HOST_NAME_MAX + 1];
-
     host_name(host);
     g_string_printf(text, "%s %u %s", m->secret, port, host);
     if (getifaddrs(&all) == 0) {
@@ -85,7 +81,6 @@ static void root_listens(void *context, uint16_t port)
         freeifaddrs(all);
     }
     pmix_value_t value = { .type = PMIX_STRING, .data.string = text->str };
-
     m->status = PMIx_Put(PMIX_GLOBAL, ROOT_KEY, &value);
     if (m->status == PMIX_SUCCESS) m->status = PMIx_Commit();
 }
@@ -95,7 +90,6 @@ static bool card_read(const char *card, char *secret, GString *root)
 {
     g_auto(GStrv) word = g_strsplit(card, " ", 0);
     char host[HOST_NAME_MAX + 1];
-
     if (g_strv_length(word) < 3 || strlen(word[0]) != SECRET_CHARACTERS) return false;
     memcpy(secret, word[0], SECRET_CHARACTERS + 1);
     host_name(host);
@@ -114,16 +108,13 @@ static bool root_find(const pmix_proc_t *self, uint32_t timeout_ms, char *secret
     pmix_status_t status;
     int limit_s = 1;
     pmix_info_t limit;
-
     first.rank = 0;
     PMIX_INFO_LOAD(&limit, PMIX_TIMEOUT, &limit_s, PMIX_INT);
     for (;;) {
         pmix_value_t *value = NULL;
-
         status = PMIx_Get(&first, ROOT_KEY, &limit, 1, &value);
         const bool read =
             status == PMIX_SUCCESS && value->type == PMIX_STRING && card_read(value->data.string, secret, root);
-
         if (value) PMIX_VALUE_RELEASE(value);
         if (read) return true;
         if (bootstrap_now_ms() >= deadline_ms) break;
@@ -141,10 +132,8 @@ static bool job_size(const pmix_proc_t *self, uint32_t *rank_count, GError **err
 {
     pmix_proc_t job = *self;
     pmix_value_t *value = NULL;
-
     job.rank = PMIX_RANK_WILDCARD;
     const pmix_status_t status = PMIx_Get(&job, PMIX_JOB_SIZE, NULL, 0, &value);
-
     if (status != PMIX_SUCCESS) return pmix_fail(error, "cannot learn the number of ranks", status);
     *rank_count = value->data.uint32;
     PMIX_VALUE_RELEASE(value);
@@ -156,7 +145,6 @@ static struct bootstrap *launched_join(const pmix_proc_t *self, uint32_t rank_co
 {
     g_autoptr(GString) root = g_string_new(self->rank == 0 ? "[::]:0 0.0.0.0:0" : NULL);
     struct meeting m = { .status = PMIX_SUCCESS };
-
     if (self->rank == 0) secret_make(m.secret);
     else if (!root_find(self, timeout_ms, m.secret, root, error)) return launched_end(), NULL;
     const struct bootstrap_tcp_options options = {
@@ -171,7 +159,6 @@ static struct bootstrap *launched_join(const pmix_proc_t *self, uint32_t rank_co
         .context = &m,
     };
     struct bootstrap *const b = bootstrap_tcp_new(&options, error);
-
     if (b || m.status == PMIX_SUCCESS) return b;
     if (error) g_clear_error(error);
     return pmix_fail(error, "cannot tell where rank 0 listens", m.status), NULL;
@@ -181,12 +168,10 @@ struct bootstrap *bootstrap_pmix_new(uint32_t timeout_ms, GError **error)
 {
     pmix_proc_t self;
     uint32_t rank_count = 0;
-
     if (!getenv("PMIX_RANK"))
         return error_null(error, BOOTSTRAP_ERROR, BOOTSTRAP_BAD_INPUT,
                           "no PMIx here: expected to be started by mpirun of Open MPI or by srun --mpi=pmix");
     const pmix_status_t status = PMIx_Init(&self, NULL, 0);
-
     if (status != PMIX_SUCCESS) return pmix_fail(error, "cannot start", status), NULL;
     if (!job_size(&self, &rank_count, error)) return launched_end(), NULL;
     return launched_join(&self, rank_count, timeout_ms, error);

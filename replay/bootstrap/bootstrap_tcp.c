@@ -37,7 +37,6 @@ static void tell_all(struct bootstrap_tcp *t, const char *failure)
 {
     const uint64_t deadline_ms = bootstrap_now_ms() + ROOT_MARGIN_MS;
     const size_t size_bytes = strnlen(failure, BOOTSTRAP_REASON_BYTES_MAX);
-
     for (uint32_t r = 0; r < t->channel_count; r++)
         if (t->channels[r].socket >= 0)
             wire_channel_send(&t->channels[r], WIRE_FAILED, failure, size_bytes, deadline_ms);
@@ -68,7 +67,6 @@ static char *channel_text(const struct wire_channel *c)
 static bool root_take_reason(struct bootstrap_tcp *t, uint32_t rank, GError **error)
 {
     g_autofree char *reason = channel_text(&t->channels[rank]);
-
     return root_fail(t, g_strdup_printf("rank %u gave up: %s", rank, reason), error);
 }
 
@@ -82,7 +80,6 @@ static bool root_hear(struct bootstrap_tcp *t, struct inquiry *q, uint32_t rank)
 {
     struct wire_channel *const c = &t->channels[rank];
     const int rc = wire_channel_advance(c, BOOTSTRAP_REASON_BYTES_MAX);
-
     if (rc == -EAGAIN) return false;
     if (rc && rc != -EMSGSIZE) return true; /* gone: it never answers */
     q->answered[rank] = true;
@@ -103,7 +100,6 @@ static bool root_ask(struct bootstrap_tcp *t, uint32_t first, const struct boots
     g_autofree bool *answered = g_new0(bool, rank_count), *heard = g_new0(bool, rank_count);
     struct inquiry q = { .wait = waits, .answered = answered };
     uint32_t silent = rank_count;
-
     waits[0] = bootstrap_wait_of(&t->base);
     waits[first] = *wait;
     answered[0] = answered[first] = heard[0] = heard[first] = true;
@@ -123,7 +119,6 @@ static bool root_take_hang(struct bootstrap_tcp *t, uint32_t rank, GError **erro
 {
     struct wire_channel *const c = &t->channels[rank];
     struct bootstrap_wait wait;
-
     if (c->header.size_bytes != sizeof wait)
         return root_fail(t, g_strdup_printf("rank %u %s", rank, wire_describe(-EBADMSG)), error);
     memcpy(&wait, c->body, sizeof wait);
@@ -135,7 +130,6 @@ static bool root_take(struct bootstrap_tcp *t, struct gathering *g, uint32_t ran
 {
     struct wire_channel *const c = &t->channels[rank];
     const int rc = wire_channel_advance(c, body_bytes_max(g->size_bytes));
-
     if (rc == -EAGAIN) return true;
     if (rc == -EMSGSIZE)
         return root_fail(t,
@@ -163,10 +157,8 @@ static bool root_take(struct bootstrap_tcp *t, struct gathering *g, uint32_t ran
 static bool root_fail_late(struct bootstrap_tcp *t, const struct gathering *g, GError **error)
 {
     g_autofree bool *absent = g_new0(bool, t->base.rank_count);
-
     for (uint32_t r = 0; r < t->base.rank_count; r++) absent[r] = !g->came[r];
     g_autofree char *ranks = bootstrap_ranks_text(absent, t->base.rank_count);
-
     root_fail(t, g_strdup_printf("%s did not come to exchange %u within %u ms", ranks, t->exchange, t->base.timeout_ms),
               error);
     return false;
@@ -185,10 +177,8 @@ static bool root_gather(struct bootstrap_tcp *t, struct gathering *g, GError **e
     const uint64_t start_ms = bootstrap_now_ms(), deadline_ms = start_ms + t->base.timeout_ms;
     g_autofree struct pollfd *pollers = g_new0(struct pollfd, rank_count);
     bool ok = true, said_come = false;
-
     while (ok && g->came_count < rank_count) {
         const uint64_t wake_ms = said_come ? deadline_ms : MIN(deadline_ms, start_ms + COME_MS);
-
         for (uint32_t r = 0; r < rank_count; r++)
             pollers[r] = (struct pollfd){ .fd = g->came[r] ? -1 : t->channels[r].socket, .events = POLLIN };
         poll(pollers, rank_count, bootstrap_serve_ms(&t->base, wake_ms));
@@ -208,10 +198,8 @@ static bool root_hand_out(struct bootstrap_tcp *t, const struct gathering *g, GE
 {
     const uint64_t deadline_ms = bootstrap_now_ms() + t->base.timeout_ms;
     const size_t total_bytes = g->size_bytes * t->base.rank_count;
-
     for (uint32_t r = 1; r < t->base.rank_count; r++) {
         const int rc = wire_channel_send(&t->channels[r], WIRE_RESULT, g->out, total_bytes, deadline_ms);
-
         if (rc)
             return root_fail(t, g_strdup_printf("exchange %u: rank %u %s", t->exchange, r, wire_describe(rc)), error);
     }
@@ -221,12 +209,10 @@ static bool root_hand_out(struct bootstrap_tcp *t, const struct gathering *g, GE
 static bool root_allgather(struct bootstrap_tcp *t, const void *in, size_t size_bytes, void *out, GError **error)
 {
     struct gathering g = { .size_bytes = size_bytes, .out = out, .came = g_new0(bool, t->base.rank_count) };
-
     if (size_bytes) memcpy(g.out, in, size_bytes);
     g.came[0] = true;
     g.came_count = 1;
     const bool ok = root_gather(t, &g, error) && root_hand_out(t, &g, error);
-
     g_free(g.came);
     return ok;
 }
@@ -248,11 +234,9 @@ static bool member_take_failure(struct bootstrap_tcp *t, GError **error)
 static int member_receive(struct bootstrap_tcp *t, size_t size_bytes_max, uint64_t deadline_ms)
 {
     struct wire_channel *const c = &t->channels[0];
-
     for (;;) {
         struct pollfd poller = { .fd = c->socket, .events = POLLIN };
         const int rc = wire_channel_advance(c, size_bytes_max);
-
         if (rc != -EAGAIN) return rc;
         if (poll(&poller, 1, bootstrap_serve_ms(&t->base, deadline_ms)) == 0 && bootstrap_now_ms() >= deadline_ms)
             return -ETIMEDOUT;
@@ -262,7 +246,6 @@ static int member_receive(struct bootstrap_tcp *t, size_t size_bytes_max, uint64
 static void member_answer(struct bootstrap_tcp *t)
 {
     const struct bootstrap_wait wait = bootstrap_wait_of(&t->base);
-
     wire_channel_send(&t->channels[0], WIRE_STATE, &wait, sizeof wait, bootstrap_now_ms() + ROOT_MARGIN_MS);
 }
 
@@ -270,10 +253,8 @@ static bool member_take_result(struct bootstrap_tcp *t, size_t total_bytes, void
 {
     struct wire_channel *const c = &t->channels[0];
     uint64_t deadline_ms = bootstrap_now_ms() + t->base.timeout_ms + ROOT_MARGIN_MS;
-
     for (;;) {
         const int rc = member_receive(t, body_bytes_max(total_bytes), deadline_ms);
-
         if (rc) return member_fail(t, rc, error);
         if (c->header.kind == WIRE_ASK) member_answer(t);
         else if (c->header.kind != WIRE_COME) break;
@@ -291,7 +272,6 @@ static bool member_allgather(struct bootstrap_tcp *t, const void *in, size_t siz
 {
     const uint64_t deadline_ms = bootstrap_now_ms() + t->base.timeout_ms;
     const int rc = wire_channel_send(&t->channels[0], WIRE_SHARE, in, size_bytes, deadline_ms);
-
     /* Rank 0 may have given up and left; then its reason waits to be read. */
     if (rc && rc != -EPIPE && rc != -ECONNRESET) return member_fail(t, rc, error);
     return member_take_result(t, size_bytes * t->base.rank_count, out, error);
@@ -302,12 +282,10 @@ static bool member_allgather(struct bootstrap_tcp *t, const void *in, size_t siz
 static bool tcp_allgather(struct bootstrap *b, const void *in, size_t size_bytes, void *out, GError **error)
 {
     struct bootstrap_tcp *const t = (struct bootstrap_tcp *)b;
-
     g_assert(bootstrap_size_allowed(size_bytes, b->rank_count));
     if (t->failure) return error_false(error, BOOTSTRAP_ERROR, BOOTSTRAP_FAILED, "%s", t->failure);
     const bool ok =
         b->rank == 0 ? root_allgather(t, in, size_bytes, out, error) : member_allgather(t, in, size_bytes, out, error);
-
     t->exchange++;
     return ok;
 }
@@ -319,7 +297,6 @@ static bool root_check_rank(struct bootstrap_tcp *t, uint32_t rank, GError **err
     struct gathering none = { .size_bytes = 0 };
     struct wire_header header;
     const ssize_t n = recv(c->socket, &header, sizeof header, MSG_PEEK | MSG_DONTWAIT);
-
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
         return root_fail(t, g_strdup_printf("rank %u %s", rank, wire_describe(-ECONNRESET)), error);
     if (n < (ssize_t)sizeof header || (header.kind != WIRE_GIVE_UP && header.kind != WIRE_HANG)) return true;
@@ -330,7 +307,6 @@ static bool member_check(struct bootstrap_tcp *t, GError **error)
 {
     struct wire_channel *const c = &t->channels[0];
     const int rc = wire_channel_advance(c, BOOTSTRAP_REASON_BYTES_MAX);
-
     if (rc == -EAGAIN) return true;
     if (rc) return member_fail(t, rc, error);
     if (c->header.kind == WIRE_ASK) {
@@ -347,12 +323,10 @@ static bool tcp_hang(struct bootstrap *b, const struct bootstrap_wait *wait, GEr
 {
     struct bootstrap_tcp *const t = (struct bootstrap_tcp *)b;
     const uint64_t deadline_ms = bootstrap_now_ms() + BOOTSTRAP_ASK_MS + ROOT_MARGIN_MS;
-
     if (t->failure) return error_false(error, BOOTSTRAP_ERROR, BOOTSTRAP_FAILED, "%s", t->failure);
     if (b->rank == 0) return root_ask(t, 0, wait, error);
     struct wire_channel *const c = &t->channels[0];
     int rc = wire_channel_send(c, WIRE_HANG, wait, sizeof *wait, deadline_ms);
-
     while (!rc && (rc = member_receive(t, BOOTSTRAP_REASON_BYTES_MAX, deadline_ms)) == 0) {
         if (c->header.kind == WIRE_FAILED) return member_take_failure(t, error);
         wire_channel_next(c); /* a question that crossed */
@@ -366,7 +340,6 @@ static bool tcp_check(struct bootstrap *b, GError **error)
 {
     struct bootstrap_tcp *const t = (struct bootstrap_tcp *)b;
     bool ok = true;
-
     if (t->failure) return error_false(error, BOOTSTRAP_ERROR, BOOTSTRAP_FAILED, "%s", t->failure);
     if (b->rank != 0) return member_check(t, error);
     for (uint32_t r = 1; r < b->rank_count && ok; r++) ok = root_check_rank(t, r, error);
@@ -377,7 +350,6 @@ static void tcp_abort(struct bootstrap *b, const char *reason)
 {
     struct bootstrap_tcp *const t = (struct bootstrap_tcp *)b;
     const size_t size_bytes = strnlen(reason, BOOTSTRAP_REASON_BYTES_MAX / 2);
-
     if (t->failure) return;
     t->failure = g_strdup_printf("rank %u gave up: %.*s", b->rank, (int)size_bytes, reason);
     if (b->rank == 0) tell_all(t, t->failure);
@@ -387,7 +359,6 @@ static void tcp_abort(struct bootstrap *b, const char *reason)
 static void tcp_free(struct bootstrap *b)
 {
     struct bootstrap_tcp *const t = (struct bootstrap_tcp *)b;
-
     for (uint32_t r = 0; r < t->channel_count; r++) wire_channel_close(&t->channels[r]);
     if (t->end) t->end();
     g_free(t->channels);
@@ -400,7 +371,6 @@ static const struct bootstrap_ops tcp_ops = { "tcp", tcp_allgather, tcp_abort, t
 static bool tcp_join(struct bootstrap_tcp *t, const struct bootstrap_tcp_options *o, GError **error)
 {
     GError *reason = NULL;
-
     if (o->rank != 0) return bootstrap_join_member(o, &t->channels[0], error);
     if (bootstrap_join_root(o, t->channels, &reason)) return true;
     tell_all(t, reason->message);
@@ -417,7 +387,6 @@ struct bootstrap *bootstrap_tcp_new(const struct bootstrap_tcp_options *o, GErro
         return error_null(error, BOOTSTRAP_ERROR, BOOTSTRAP_BAD_INPUT,
                           "joining by TCP needs a secret shared by all ranks");
     struct bootstrap_tcp *const t = g_new0(struct bootstrap_tcp, 1);
-
     t->ops = tcp_ops;
     if (o->name) t->ops.name = o->name;
     t->end = o->end;

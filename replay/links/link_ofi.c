@@ -103,7 +103,6 @@ static int ofi_fail(struct link_ofi *f, const struct ofi_op *op, int rc, const c
 {
     static const char *const what[] = { "write", "signal", "flush", "first message", "receive", "read" };
     char whose[64] = "";
-
     if (op && op->kind != OFI_RECEIVE)
         g_snprintf(whose, sizeof whose, " to rank %u (queue %u)", op->queue / f->queue_count,
                    op->queue % f->queue_count);
@@ -119,7 +118,6 @@ static int ofi_fail(struct link_ofi *f, const struct ofi_op *op, int rc, const c
 static struct ofi_op *ofi_op_take(struct link_ofi *f, uint32_t queue, enum ofi_kind kind, uint64_t number)
 {
     struct ofi_op *const op = f->free_ops;
-
     assert(queue < f->rank_count * f->queue_count);
     if (!op) return NULL;
     f->free_ops = op->next;
@@ -157,7 +155,6 @@ static int ofi_write(struct link_ofi *f, struct ofi_op *op, const void *source, 
                                     .rma_iov = &rma,
                                     .rma_iov_count = 1,
                                     .context = op };
-
     return ofi_posted(f, op, fi_writemsg(f->port.ep, &msg, FI_COMPLETION | (delivered ? FI_DELIVERY_COMPLETE : 0)));
 }
 
@@ -171,7 +168,6 @@ static int ofi_send(struct link_ofi *f, struct ofi_op *op, uint32_t word, uint64
                                 .iov_count = 1,
                                 .addr = f->port.target[op->queue / f->queue_count].address,
                                 .context = op };
-
     *message = (struct ofi_message){ .value = value, .word = word, .rank = f->rank };
     memcpy(message->token, f->port.target[f->rank].token, sizeof message->token);
     return ofi_posted(f, op, fi_sendmsg(f->port.ep, &msg, FI_COMPLETION | (delivered ? FI_DELIVERY_COMPLETE : 0)));
@@ -182,7 +178,6 @@ static uint64_t *ofi_sent(struct link_ofi *f, uint32_t peer, uint32_t word)
 {
     if (word >= f->sent_words[peer]) {
         const uint32_t words = MAX(word + 1, 2 * f->sent_words[peer]);
-
         f->sent[peer] = g_renew(uint64_t, f->sent[peer], words);
         memset(f->sent[peer] + f->sent_words[peer], 0, sizeof(uint64_t) * (words - f->sent_words[peer]));
         f->sent_words[peer] = words;
@@ -209,11 +204,9 @@ static int ofi_sum(struct link_ofi *f, struct ofi_op *op, uint64_t target, uint6
                                        .datatype = FI_UINT64,
                                        .op = FI_SUM,
                                        .context = op };
-
     message->value = add ? value : value - *sent;
     const int rc =
         ofi_posted(f, op, fi_atomicmsg(f->port.ep, &msg, FI_COMPLETION | (delivered ? FI_DELIVERY_COMPLETE : 0)));
-
     if (rc == 0 && !add) *sent = value;
     return rc;
 }
@@ -223,7 +216,6 @@ static int ofi_post_signal(struct link_ofi *f, uint32_t index, uint64_t target, 
     struct ofi_op *const op = ofi_op_take(f, index, OFI_SIGNAL, 0);
     const struct ofi_target *const t = &f->port.target[index / f->queue_count];
     const bool delivered = !f->port.ordered;
-
     if (!op) return -EAGAIN;
     const uint32_t word = (uint32_t)(target / sizeof(uint64_t)) | (add ? OFI_ADD : 0);
     /* A write cannot add: a message takes its place. */
@@ -243,7 +235,6 @@ static int ofi_post_signal(struct link_ofi *f, uint32_t index, uint64_t target, 
 static void ofi_hold(struct link_ofi *f, uint32_t index, uint64_t target, uint64_t value, bool add)
 {
     struct ofi_queue *const q = &f->queue[index];
-
     assert(q->held_end - q->held_first < f->depth);
     if (!q->held) q->held = g_new(struct ofi_held, f->depth);
     q->held[q->held_end++ % f->depth] =
@@ -258,11 +249,9 @@ static int ofi_release(struct link_ofi *f, uint32_t index)
 {
     struct ofi_queue *const q = &f->queue[index];
     const struct ofi_held *const h = &q->held[q->held_first % f->depth];
-
     if (q->held_first == q->held_end) return 0;
     if (!f->port.ordered && (q->signal_in_flight || h->after_puts > q->puts_done)) return 0;
     const int rc = ofi_post_signal(f, index, h->target, h->value, h->add);
-
     if (rc == -EAGAIN) return 0;
     if (rc) return rc;
     q->signal_in_flight = true;
@@ -274,11 +263,9 @@ static int ofi_release_all(struct link_ofi *f)
 {
     uint32_t kept = 0;
     int released = 0;
-
     for (uint32_t i = 0; i < f->holding_count; i++) {
         const uint32_t index = f->holding[i];
         const int rc = f->broken ? 0 : ofi_release(f, index);
-
         if (rc > 0) released++;
         f->queue[index].listed = f->queue[index].held_first != f->queue[index].held_end;
         if (f->queue[index].listed) f->holding[kept++] = index;
@@ -303,18 +290,15 @@ static int ofi_put(struct live_link *link, uint16_t peer, uint16_t queue, uint64
     const uint32_t index = (uint32_t)peer * f->queue_count + queue;
     struct ofi_queue *const q = &f->queue[index];
     const struct ofi_target *const t = &f->port.target[peer];
-
     (void)defer; /* libfabric has no doorbell to hold back that a flush could ring */
     if (f->broken) return f->broken;
     assert(f->remote[peer] && size_bytes > 0 && source + size_bytes <= f->memory->size_bytes);
     ofi_queue_check(f, q);
     if (q->accepted - q->completed == f->depth || ofi_puts_full(f, q)) return -EAGAIN;
     struct ofi_op *const op = ofi_op_take(f, index, OFI_PUT, q->puts);
-
     if (!op) return -EAGAIN;
     const int rc = ofi_write(f, op, f->memory->base + source, false, size_bytes, t->memory_base + target, t->memory_key,
                              !f->port.ordered);
-
     if (rc) return rc;
     if (!f->port.ordered && !q->put_done) q->put_done = g_new0(bool, f->depth);
     q->puts++;
@@ -327,14 +311,12 @@ static int ofi_signal(struct live_link *link, uint16_t peer, uint16_t queue, uin
     struct link_ofi *const f = link_ofi_of(link);
     const uint32_t index = (uint32_t)peer * f->queue_count + queue;
     struct ofi_queue *const q = &f->queue[index];
-
     if (f->broken) return f->broken;
     assert(f->remote[peer] && target % sizeof(uint64_t) == 0 && target / sizeof(uint64_t) < f->word_count);
     ofi_queue_check(f, q);
     if (q->accepted - q->completed == f->depth) return -EAGAIN;
     if (f->port.ordered && q->held_first == q->held_end) {
         const int rc = ofi_post_signal(f, index, target, value, add);
-
         if (rc) return rc;
     } else {
         ofi_hold(f, index, target, value, add);
@@ -350,12 +332,10 @@ static int ofi_put_signal(struct live_link *link, const struct live_put_signal *
     struct link_ofi *const f = link_ofi_of(link);
     const uint32_t index = (uint32_t)both->peer * f->queue_count + both->queue;
     struct ofi_queue *const q = &f->queue[index];
-
     if (f->broken) return f->broken;
     assert(f->depth >= 2);
     if (q->accepted - q->completed + 2 > f->depth) return -EAGAIN;
     int rc = ofi_put(link, both->peer, both->queue, both->source, both->target, both->size_bytes, false);
-
     if (rc) return rc;
     rc = ofi_signal(link, both->peer, both->queue, both->word, both->value, both->add);
     if (rc != -EAGAIN) return rc;
@@ -371,13 +351,11 @@ static int ofi_get(struct live_link *link, uint16_t peer, uint16_t queue, uint64
     const uint32_t index = (uint32_t)peer * f->queue_count + queue;
     struct ofi_queue *const q = &f->queue[index];
     const struct ofi_target *const t = &f->port.target[peer];
-
     if (f->broken) return f->broken;
     assert(f->remote[peer] && size_bytes > 0 && target + size_bytes <= f->memory->size_bytes);
     ofi_queue_check(f, q);
     if (q->gets - q->gets_done == f->depth) return -EAGAIN;
     struct ofi_op *const op = ofi_op_take(f, index, OFI_GET, 0);
-
     if (!op) return -EAGAIN;
     void *desc = fi_mr_desc(f->port.memory_mr);
     const struct iovec iov = { .iov_base = f->memory->base + target, .iov_len = size_bytes };
@@ -390,7 +368,6 @@ static int ofi_get(struct live_link *link, uint16_t peer, uint16_t queue, uint64
                                     .rma_iov_count = 1,
                                     .context = op };
     const int rc = ofi_posted(f, op, fi_readmsg(f->port.ep, &msg, FI_COMPLETION));
-
     if (rc == 0) q->gets++;
     return rc;
 }
@@ -401,7 +378,6 @@ static int ofi_flush(struct live_link *link, uint16_t peer, uint16_t queue)
     const uint32_t index = (uint32_t)peer * f->queue_count + queue;
     struct ofi_queue *const q = &f->queue[index];
     const struct ofi_target *const t = &f->port.target[peer];
-
     if (f->broken) return f->broken;
     ofi_queue_check(f, q);
     if (q->gets != q->gets_done || (f->port.ordered && q->held_first != q->held_end)) return -EAGAIN;
@@ -409,11 +385,9 @@ static int ofi_flush(struct live_link *link, uint16_t peer, uint16_t queue)
     if (q->delivered == q->accepted) return 0;
     if (q->fenced > q->delivered) return -EAGAIN;
     struct ofi_op *const op = ofi_op_take(f, index, OFI_FENCE, q->accepted);
-
     if (!op) return -EAGAIN;
     const int rc =
         ofi_write(f, op, ofi_message_of(f, op), true, sizeof(struct ofi_message), t->arena_base, t->arena_key, true);
-
     if (rc) return rc;
     q->fenced = q->accepted;
     return -EAGAIN;
@@ -435,7 +409,6 @@ static int ofi_receive_post(struct link_ofi *f, struct ofi_op *op)
 {
     struct ofi_message *const message = ofi_message_of(f, op);
     const ssize_t rc = fi_recv(f->port.ep, message, sizeof *message, fi_mr_desc(f->port.arena_mr), FI_ADDR_UNSPEC, op);
-
     if (rc == 0) return 0;
     op->next = f->free_receives;
     f->free_receives = op;
@@ -446,7 +419,6 @@ static int ofi_receive_post(struct link_ofi *f, struct ofi_op *op)
 static bool ofi_tokens_equal(const uint8_t *a, const uint8_t *b)
 {
     unsigned difference = 0;
-
     for (int i = 0; i < OFI_TOKEN_BYTES; i++) difference |= a[i] ^ b[i];
     return difference == 0;
 }
@@ -472,7 +444,6 @@ static void ofi_message_arrived(struct link_ofi *f, struct ofi_op *op, size_t si
 {
     const struct ofi_message *const message = ofi_message_of(f, op);
     const uint32_t word = message->word & ~OFI_ADD;
-
     if (!ofi_message_genuine(f, message, size_bytes)) ofi_message_drop(f);
     else if (message->word == OFI_HELLO) f->greeted[message->rank] = true;
     else if (message->word & OFI_ADD)
@@ -484,7 +455,6 @@ static void ofi_message_arrived(struct link_ofi *f, struct ofi_op *op, size_t si
 static void ofi_complete(struct link_ofi *f, struct ofi_op *op, size_t size_bytes)
 {
     struct ofi_queue *const q = &f->queue[op->queue];
-
     assert(op >= f->op && op < f->op + f->port.send_count + f->port.receive_count);
     switch ((enum ofi_kind)op->kind) {
     case OFI_PUT: ofi_put_complete(f, q, op->number); break;
@@ -511,18 +481,15 @@ static int ofi_read_failure(struct link_ofi *f)
 {
     struct fi_cq_err_entry entry = { 0 };
     const ssize_t n = fi_cq_readerr(f->port.cq, &entry, 0);
-
     if (n == -FI_EAGAIN) return 0;
     if (n < 0) return ofi_fail(f, NULL, (int)n, "");
     struct ofi_op *const op = entry.op_context;
     char detail[128] = "";
-
     if (op && op->kind == OFI_RECEIVE && entry.err == FI_ETRUNC) { /* peers send nothing that long */
         ofi_message_drop(f);
         return ofi_receive_post(f, op);
     }
     const char *const text = fi_cq_strerror(f->port.cq, entry.prov_errno, entry.err_data, detail, sizeof detail);
-
     return ofi_fail(f, op, -(entry.err ? entry.err : FI_EIO), text && entry.prov_errno ? text : "");
 }
 
@@ -530,22 +497,18 @@ static int ofi_progress(struct live_link *link)
 {
     struct link_ofi *const f = link_ofi_of(link);
     struct fi_cq_msg_entry entries[OFI_POLL_MAX];
-
     if (f->broken) return f->broken;
     const ssize_t n = fi_cq_read(f->port.cq, entries, OFI_POLL_MAX);
-
     if (n == -FI_EAVAIL) return ofi_read_failure(f);
     if (n < 0 && n != -FI_EAGAIN) return ofi_fail(f, NULL, (int)n, "");
     for (ssize_t i = 0; i < n; i++)
         if (entries[i].op_context) ofi_complete(f, entries[i].op_context, entries[i].len);
     while (f->free_receives && !f->broken) {
         struct ofi_op *const op = f->free_receives;
-
         f->free_receives = op->next;
         if (ofi_receive_post(f, op) != 0) break;
     }
     const int released = ofi_release_all(f);
-
     return released < 0 ? released : released + (int)MAX(n, 0);
 }
 
@@ -554,7 +517,6 @@ static int ofi_progress(struct live_link *link)
 static void ofi_free(struct live_link *link)
 {
     struct link_ofi *const f = link_ofi_of(link);
-
     ofi_port_close(&f->port);
     for (uint32_t i = 0; i < f->rank_count * f->queue_count; i++) {
         g_free(f->queue[i].put_done);
@@ -580,10 +542,8 @@ static int ofi_ops_make(struct link_ofi *f)
     for (uint32_t i = 0; i < f->port.send_count; i++) ofi_op_give(f, &f->op[i]);
     for (uint32_t i = 0; i < f->port.receive_count; i++) {
         struct ofi_op *const op = &f->op[f->port.send_count + i];
-
         op->kind = OFI_RECEIVE;
         const int rc = ofi_receive_post(f, op);
-
         if (rc) return rc;
     }
     return 0;
@@ -593,7 +553,6 @@ static int ofi_ops_make(struct link_ofi *f)
 static bool *ofi_strangers(const struct link_ofi *f, const bool *said)
 {
     bool *const strangers = g_new0(bool, f->rank_count);
-
     for (uint32_t r = 0; r < f->rank_count; r++) strangers[r] = f->remote[r] && (!f->greeted[r] || !said[r]);
     return strangers;
 }
@@ -602,10 +561,8 @@ static bool *ofi_strangers(const struct link_ofi *f, const bool *said)
 static int ofi_greet(struct link_ofi *f, uint32_t rank, bool *said)
 {
     struct ofi_op *const op = *said ? NULL : ofi_op_take(f, rank * f->queue_count, OFI_GREETING, 0);
-
     if (op) {
         const int rc = ofi_send(f, op, OFI_HELLO, 0, false);
-
         if (rc < 0) return rc == -EAGAIN ? 0 : rc;
         *said = true;
         f->greetings++;
@@ -619,22 +576,17 @@ static int ofi_greet_all(struct link_ofi *f, bool *said, uint64_t deadline_ms, G
 {
     enum { LOOK_MS = 20 };
     uint64_t look_ms = 0;
-
     for (;;) {
         bool done = true;
-
         for (uint32_t r = 0; r < f->rank_count; r++) {
             const int rc = f->remote[r] ? ofi_greet(f, r, &said[r]) : 1;
-
             if (rc < 0) return rc;
             done &= rc == 1;
         }
         const int rc = ofi_progress(&f->link);
-
         if (rc < 0) return rc;
         if (done && f->greetings == 0) return 0;
         const uint64_t now_ms = bootstrap_now_ms();
-
         if (now_ms >= deadline_ms) return -ETIMEDOUT;
         if (now_ms < look_ms) continue;
         if (!bootstrap_check(f->bootstrap, error)) return -ECANCELED;
@@ -648,13 +600,11 @@ static bool ofi_connect(struct link_ofi *f, const struct live_options *o, GError
     g_autofree bool *said = g_new0(bool, f->rank_count);
     GError *why = NULL;
     int rc = ofi_ops_make(f);
-
     if (!rc) rc = ofi_greet_all(f, said, bootstrap_now_ms() + o->timeout_ms, error);
     if (rc == 0 || rc == -ECANCELED) return rc == 0;
     if (rc == -ETIMEDOUT) {
         g_autofree bool *strangers = ofi_strangers(f, said);
         g_autofree char *ranks = bootstrap_ranks_text(strangers, f->rank_count);
-
         g_set_error(&why, LIVE_ERROR, LIVE_FAILED, "libfabric %s: no connection with %s within %u ms", f->port.provider,
                     ranks, o->timeout_ms);
     } else {
@@ -677,7 +627,6 @@ static bool ofi_meet(struct link_ofi *f, bool connected, GError **error)
     bool (*const serve)(void *) = b->serve;
     void *const serve_context = b->serve_context;
     GError *late = NULL;
-
     if (connected) {
         b->serve = ofi_serve;
         b->serve_context = f;
@@ -685,7 +634,6 @@ static bool ofi_meet(struct link_ofi *f, bool connected, GError **error)
         ofi_port_hide(&f->port);
     }
     const bool met = bootstrap_barrier(b, connected ? error : &late);
-
     b->serve = serve;
     b->serve_context = serve_context;
     g_clear_error(&late);
@@ -698,7 +646,6 @@ struct live_link *link_ofi_new(const struct live_options *o, const struct fabric
     struct link_ofi *const f = g_new0(struct link_ofi, 1);
     const uint32_t queues = b->rank_count * needs->queue_count;
     GError *failure = NULL;
-
     assert(needs->queue_count > 0 && needs->queue_depth > 0);
     f->link.ops = &ofi_ops;
     f->memory = memory;
@@ -715,7 +662,6 @@ struct live_link *link_ofi_new(const struct live_options *o, const struct fabric
     f->sent_words = g_new0(uint32_t, b->rank_count);
     f->greeted = g_new0(bool, b->rank_count);
     struct ofi_place place = { 0 };
-
     if (!ofi_place_find(&place, b, error)) {
         ofi_free(&f->link);
         return NULL;
@@ -723,7 +669,6 @@ struct live_link *link_ofi_new(const struct live_options *o, const struct fabric
     ofi_port_open(&f->port, o, needs, &place, b, memory, &failure);
     ofi_place_clear(&place);
     const bool connected = ofi_port_exchange(&f->port, b, memory, remote, failure, error) && ofi_connect(f, o, error);
-
     if (ofi_meet(f, connected, error)) {
         ofi_port_hide(&f->port);
         g_snprintf(f->link.carrier, sizeof f->link.carrier, "ofi %s on %s", f->port.provider,

@@ -18,7 +18,6 @@ static GMutex signals_lock; /* one thread at a time, or one would keep the handl
 void ofi_signals_hold(struct ofi_signals *s)
 {
     sigset_t all;
-
     g_mutex_lock(&signals_lock);
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &s->mask);
@@ -43,11 +42,9 @@ static const char *ofi_library_fill(void)
         { "fi_getinfo", &library.getinfo }, { "fi_dupinfo", &library.dupinfo },   { "fi_freeinfo", &library.freeinfo },
         { "fi_fabric", &library.fabric },   { "fi_strerror", &library.strerror },
     };
-
     if (!handle) return dlerror();
     for (size_t i = 0; i < G_N_ELEMENTS(symbols); i++) {
         void *const symbol = dlsym(handle, symbols[i].name);
-
         if (!symbol) return dlerror();
         *(void **)symbols[i].place = symbol; /* as POSIX has it for dlsym() */
     }
@@ -58,10 +55,8 @@ const struct ofi_library *ofi_library_load(GError **error)
 {
     static gsize loaded;
     static char *failure;
-
     if (g_once_init_enter(&loaded)) {
         struct ofi_signals signals;
-
         ofi_signals_hold(&signals);
         failure = g_strdup(ofi_library_fill());
         ofi_signals_release(&signals);

@@ -45,7 +45,6 @@ _Static_assert(sizeof(struct ofi_place_card) == 128, "crosses the bootstrap");
 static void ofi_place_card_fill(struct ofi_place_card *card)
 {
     g_autofree char *boot = NULL, *space = g_file_read_link("/proc/self/ns/net", NULL);
-
     g_file_get_contents("/proc/sys/kernel/random/boot_id", &boot, NULL, NULL);
     g_snprintf(card->host, sizeof card->host, "%s %s", boot ? g_strchomp(boot) : g_get_host_name(), space ? space : "");
     g_assert(getrandom(&card->run, sizeof card->run, 0) == sizeof card->run);
@@ -56,7 +55,6 @@ bool ofi_place_find(struct ofi_place *place, struct bootstrap *b, GError **error
 {
     struct ofi_place_card own = { .host = "" };
     g_autofree struct ofi_place_card *cards = g_new0(struct ofi_place_card, b->rank_count);
-
     ofi_place_card_fill(&own);
     if (!bootstrap_allgather(b, &own, sizeof own, cards, error)) return false;
     *place = (struct ofi_place){ .one_host = true,
@@ -64,7 +62,6 @@ bool ofi_place_find(struct ofi_place *place, struct bootstrap *b, GError **error
                                  .token = g_malloc_n(b->rank_count, OFI_TOKEN_BYTES) };
     for (uint32_t r = 0; r < b->rank_count; r++) {
         const bool here = memcmp(cards[r].host, own.host, sizeof own.host) == 0;
-
         place->one_host &= here;
         place->local_rank += here && r < b->rank;
         memcpy(place->token[r], cards[r].token, OFI_TOKEN_BYTES);
@@ -80,7 +77,6 @@ void ofi_place_clear(struct ofi_place *place) { g_clear_pointer(&place->token, g
 static bool places_words_at_once(const char *provider)
 {
     static const char *const known[] = { "verbs", "efa", "cxi", "shm", "psm" };
-
     for (size_t i = 0; i < G_N_ELEMENTS(known); i++)
         if (g_str_has_prefix(provider, known[i])) return true;
     return false;
@@ -89,7 +85,6 @@ static bool places_words_at_once(const char *provider)
 static struct fi_info *ofi_hints(const struct ofi_library *library, const char *provider, uint64_t caps, uint64_t order)
 {
     struct fi_info *const hints = library->dupinfo(NULL);
-
     hints->caps = caps;
     hints->mode = FI_CONTEXT | FI_CONTEXT2;
     hints->ep_attr->type = FI_EP_RDM;
@@ -123,10 +118,8 @@ static struct fi_info *ofi_pick(const struct ofi_library *library, struct fi_inf
 static void ofi_tell_rank_count(uint32_t rank_count)
 {
     static gsize told;
-
     if (!g_once_init_enter(&told)) return;
     char text[16];
-
     g_snprintf(text, sizeof text, "%u", MAX(rank_count, 2));
     g_setenv("FI_UNIVERSE_SIZE", text, FALSE);
     g_once_init_leave(&told, 1);
@@ -137,7 +130,6 @@ static struct fi_info *ofi_query(const struct ofi_library *library, const char *
 {
     struct fi_info *const hints = ofi_hints(library, provider, caps, order);
     struct fi_info *list = NULL, *found = NULL;
-
     if (library->getinfo(OFI_API, NULL, NULL, 0, hints, &list) == 0) found = ofi_pick(library, list, provider, device);
     if (list) library->freeinfo(list);
     library->freeinfo(hints);
@@ -157,7 +149,6 @@ static bool ofi_choose_provider(struct ofi_port *p, const char *provider, const 
 {
     const uint64_t caps = FI_MSG | FI_RMA | (o->signalling == LIVE_SIGNAL_ATOMIC ? FI_ATOMIC : 0);
     static const uint64_t orders[] = { OFI_ORDER, FI_ORDER_SAS, 0 };
-
     for (size_t i = 0; i < G_N_ELEMENTS(orders) && !p->info; i++)
         p->info = ofi_query(p->library, provider, device, caps, orders[i]);
     if (!p->info) return false;
@@ -174,12 +165,10 @@ static char *ofi_found_providers(const struct ofi_library *library, const char *
     struct fi_info *const hints = ofi_hints(library, NULL, FI_MSG | FI_RMA, 0);
     struct fi_info *list = NULL;
     GString *const text = g_string_new(NULL);
-
     if (library->getinfo(OFI_API, NULL, NULL, 0, hints, &list) != 0) list = NULL;
     for (const struct fi_info *i = list; i; i = i->next) {
         g_autofree char *one = device ? g_strdup_printf("%s on %s", i->fabric_attr->prov_name, i->domain_attr->name)
                                       : g_strdup(i->fabric_attr->prov_name);
-
         if (!strstr(text->str, one)) g_string_append_printf(text, "%s%s", text->len ? ", " : "", one);
     }
     if (list) library->freeinfo(list);
@@ -191,7 +180,6 @@ static void ofi_choose_refuse(const struct ofi_port *p, const struct live_option
                               GError **error)
 {
     g_autofree char *found = ofi_found_providers(p->library, device);
-
     g_set_error(error, LIVE_ERROR, LIVE_UNAVAILABLE, "libfabric: expected provider %s%s%s with RMA%s, found %s",
                 o->provider ? o->provider : "cxi, efa, verbs or tcp", device ? " on " : "", device ? device : "",
                 o->signalling == LIVE_SIGNAL_ATOMIC ? " and atomics" : "", *found ? found : "none");
@@ -211,7 +199,6 @@ static bool ofi_choose(struct ofi_port *p, const struct live_options *o, const s
     const uint32_t device_count = g_strv_length(devices);
     const char *const device = device_count ? devices[place->local_rank % device_count] : NULL;
     bool chosen = false;
-
     for (size_t i = 0; i < G_N_ELEMENTS(preferred) && !o->provider && !chosen; i++)
         chosen = ofi_choose_near(p, preferred[i], device, o, place, size_bytes_max);
     if (o->provider) chosen = ofi_choose_near(p, o->provider, device, o, place, size_bytes_max);
@@ -225,7 +212,6 @@ static int ofi_register(struct ofi_port *p, void *base, size_t size_bytes, uint6
 {
     const uint64_t access = FI_SEND | FI_RECV | FI_WRITE | FI_REMOTE_WRITE | FI_READ | FI_REMOTE_READ;
     int rc = fi_mr_reg(p->domain, base, size_bytes, access, 0, key, 0, mr, NULL);
-
     if (rc || !(p->info->domain_attr->mr_mode & FI_MR_ENDPOINT)) return rc;
     rc = fi_mr_bind(*mr, &p->ep->fid, 0);
     return rc ? rc : fi_mr_enable(*mr);
@@ -243,10 +229,8 @@ static int ofi_name_endpoint(struct ofi_port *p, const struct live_options *o, c
 {
     if (strcmp(p->provider, "shm") != 0) return 0;
     g_autofree char *family = ofi_family_names(o);
-
     p->names = g_strdup_printf("%s%016" G_GINT64_MODIFIER "x-", family, place->run);
     g_autofree char *name = g_strdup_printf("fi_shm://%s%u", p->names, rank);
-
     return fi_setname(&p->ep->fid, name, strlen(name) + 1);
 }
 
@@ -258,7 +242,6 @@ static int ofi_open_endpoint(struct ofi_port *p, const struct live_options *o, c
                              .wait_obj = FI_WAIT_NONE,
                              .size = p->send_count + p->receive_count };
     int rc = p->library->fabric(p->info->fabric_attr, &p->fabric, NULL);
-
     if (!rc) rc = fi_domain(p->fabric, p->info, &p->domain, NULL);
     if (!rc) rc = fi_av_open(p->domain, &av, &p->av, NULL);
     if (!rc) rc = fi_cq_open(p->domain, &cq, &p->cq, NULL);
@@ -272,10 +255,8 @@ static int ofi_open_endpoint(struct ofi_port *p, const struct live_options *o, c
 static int ofi_open_memory(struct ofi_port *p, const struct live_memory *memory)
 {
     const size_t arena_bytes = sizeof *p->arena * (1 + p->send_count + p->receive_count);
-
     p->arena = g_malloc0(arena_bytes);
     const int rc = ofi_register(p, memory->base, memory->size_bytes, OFI_KEY_MEMORY, &p->memory_mr);
-
     return rc ? rc : ofi_register(p, p->arena, arena_bytes, OFI_KEY_ARENA, &p->arena_mr);
 }
 
@@ -285,20 +266,17 @@ static bool ofi_port_set_up(struct ofi_port *p, const struct live_options *o, co
 {
     const uint32_t rank_count = b->rank_count;
     const uint64_t wanted = (uint64_t)rank_count * needs->queue_count * needs->queue_depth * 2 + rank_count;
-
     if (!ofi_choose(p, o, place, memory->size_bytes, error)) return false;
     p->send_count = (uint32_t)MIN(MIN(wanted, OFI_SENDS_MAX), p->info->tx_attr->size);
     p->receive_count = (uint32_t)MIN(OFI_RECEIVES_MAX, p->info->rx_attr->size);
     p->target = g_new0(struct ofi_target, rank_count);
     for (uint32_t r = 0; r < rank_count; r++) memcpy(p->target[r].token, place->token[r], OFI_TOKEN_BYTES);
     int rc = ofi_open_endpoint(p, o, place, b->rank);
-
     if (rc) return ofi_refuse(p, "cannot open an endpoint", rc, error);
     rc = ofi_open_memory(p, memory);
     if (rc == -FI_ENOMEM || rc == -FI_EPERM) return ofi_refuse(p, "cannot register memory, see ulimit -l", rc, error);
     if (rc) return ofi_refuse(p, "cannot register memory", rc, error);
     size_t count = 0;
-
     if (p->carrier == OFI_CARRY_ATOMIC && fi_atomicvalid(p->ep, FI_UINT64, FI_SUM, &count) != 0)
         return ofi_refuse(p, "no atomic sum of 64-bit words; use --signalling write", -FI_EOPNOTSUPP, error);
     return true;
@@ -309,13 +287,11 @@ bool ofi_port_open(struct ofi_port *p, const struct live_options *o, const struc
                    GError **error)
 {
     struct ofi_signals signals;
-
     ofi_tell_rank_count(b->rank_count);
     p->library = ofi_library_load(error);
     if (!p->library) return false;
     ofi_signals_hold(&signals);
     const bool fine = ofi_port_set_up(p, o, needs, place, b, memory, error);
-
     ofi_signals_release(&signals);
     return fine;
 }
@@ -328,7 +304,6 @@ static bool ofi_card_fill(const struct ofi_port *p, const struct live_memory *me
     const bool virtual = p->info->domain_attr->mr_mode & FI_MR_VIRT_ADDR;
     size_t name_bytes = sizeof card->name;
     const int rc = fi_getname(&p->ep->fid, card->name, &name_bytes);
-
     if (rc) return ofi_refuse(p, "cannot learn the own address", rc, error);
     g_strlcpy(card->provider, p->provider, sizeof card->provider);
     card->carrier = p->carrier;
@@ -345,7 +320,6 @@ static bool ofi_card_check(const struct ofi_port *p, uint32_t rank, const struct
 {
     g_autofree char *failure = text_printable(card->failure, sizeof card->failure);
     g_autofree char *provider = text_printable(card->provider, sizeof card->provider);
-
     if (*failure) g_set_error(error, LIVE_ERROR, LIVE_PEER_FAILED, "rank %u: %s", rank, failure);
     else if (strncmp(card->provider, own->provider, sizeof card->provider) != 0)
         g_set_error(error, LIVE_ERROR, LIVE_FAILED, "libfabric: rank %u uses %s, this one %s: name a --provider", rank,
@@ -364,14 +338,12 @@ static bool ofi_targets_fill(struct ofi_port *p, const struct bootstrap *b, cons
         if (!ofi_card_check(p, r, &cards[r], &cards[b->rank], error)) return false;
     for (uint32_t r = 0; r < b->rank_count; r++) {
         struct ofi_target *const t = &p->target[r];
-
         if (!remote[r]) continue;
         t->memory_base = cards[r].memory_base;
         t->memory_key = cards[r].memory_key;
         t->arena_base = cards[r].arena_base;
         t->arena_key = cards[r].arena_key;
         const int rc = fi_av_insert(p->av, cards[r].name, 1, &t->address, 0, NULL);
-
         if (rc != 1) return ofi_refuse(p, "cannot use a peer's address", rc < 0 ? rc : -FI_EADDRNOTAVAIL, error);
     }
     return true;
@@ -382,12 +354,10 @@ bool ofi_port_exchange(struct ofi_port *p, struct bootstrap *b, const struct liv
 {
     struct ofi_card own = { .failure = "" };
     g_autofree struct ofi_card *cards = g_new0(struct ofi_card, b->rank_count);
-
     if (!failure) ofi_card_fill(p, memory, &own, &failure);
     if (failure) g_strlcpy(own.failure, failure->message, sizeof own.failure);
     const bool ok = bootstrap_allgather(b, &own, sizeof own, cards, failure ? NULL : error) && !failure &&
                     ofi_targets_fill(p, b, remote, cards, error);
-
     if (failure) g_propagate_error(error, failure);
     return ok;
 }
@@ -399,7 +369,6 @@ static void ofi_names_remove(const char *begin)
 {
     g_autoptr(GDir) folder = g_dir_open("/dev/shm", 0, NULL);
     const char *name;
-
     while (folder && (name = g_dir_read_name(folder)))
         if (g_str_has_prefix(name, begin)) shm_unlink(name);
 }
@@ -407,7 +376,6 @@ static void ofi_names_remove(const char *begin)
 void link_ofi_clean(const struct live_options *o)
 {
     g_autofree char *names = ofi_family_names(o);
-
     if (o->family) ofi_names_remove(names);
 }
 

@@ -100,7 +100,6 @@ static void gpudirect_checks(const struct list *l)
         : open    ? "open kernel modules: dma-buf"
         : version ? "neither nvidia_peermem nor dma-buf"
                   : "no NVIDIA driver to be seen");
-
     uint32_t far = 0, unknown = 0;
     for (uint32_t g = 0; g < l->host->gpu_count; g++) {
         const uint32_t nic = probe_nearest_nic(l->host, g);
@@ -115,7 +114,6 @@ static void gpudirect_checks(const struct list *l)
                     : PROBE_YES,
             "give each GPU a NIC of its own PCIe switch or root complex; across sockets GPUDirect loses half and more",
             "%u of %u GPUs lack one%s", far, l->host->gpu_count, unknown ? ", for others it cannot be told" : "");
-
     enum probe_known acs = PROBE_NO;
     for (uint32_t g = 0; g < l->host->gpu_count && acs != PROBE_YES; g++) {
         const enum probe_known here = l->host->gpu[g].pci.acs_redirect;

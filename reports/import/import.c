@@ -5,6 +5,7 @@
 #include <string.h>
 #include "reports/import/profile.h"
 #include "reports/whole_file.h"
+#include "sim/error.h"
 
 enum { LOG_BYTES_MAX = 1 << 30, LINE_BYTES_MAX = 1 << 20 };
 
