@@ -422,7 +422,7 @@ static void test_bulk_halves(void)
     free(s);
 }
 
-/* The links carry less of what lies off a 128-byte line in shared memory. */
+/* The links carry less of what lies off a 128-byte line in shared memory, out of a GPU and into the peer. */
 static void test_bulk_sectors(void)
 {
     struct stage *s = stage_new(2, 2);
@@ -435,6 +435,8 @@ static void test_bulk_sectors(void)
     stage_run(s);
     CU_ASSERT(took(s, 0, 2000000)); /* 1000 + 1000 B at 1 GB/s; a step has no other time */
     CU_ASSERT(took(s, 1, 3000000)); /* at half of it */
+    CU_ASSERT_EQUAL(s->result[0].use[WORLD_NVLINK_INGRESS].busy_ps - s->result[1].use[WORLD_NVLINK_INGRESS].busy_ps,
+                    1000000); /* as much longer in as out */
     free(s);
 }
 

@@ -36,12 +36,13 @@ uint64_t bulk_rows(struct world_rank *rank, const struct fabric_work *work, cons
 /* How much longer the engine takes for rows of a loop, in and out, because they do not begin lines: packed rows lie
  * at all distances. */
 uint64_t bulk_passes_ps(const struct world *w, const struct loop *p, uint64_t size_bytes);
-/* Of the links out of a GPU, for a store by the bulk engine from that place in shared memory. */
+/* Of the links out of a GPU, for a store by the bulk engine from that place in shared memory.  The links into the peer
+ * take as much more for the place as these. */
 uint64_t bulk_link_ps(const struct world_rank *from, const struct world_rank *to, uint32_t shared_bytes,
                       uint64_t size_bytes);
 /* Takes it into the target, and notes both ends' flows; returns when the last byte is in. */
 uint64_t bulk_link_arrive(struct world_rank *from, struct world_rank *to, uint64_t now_ps, uint64_t sent_ps,
-                          uint64_t size_bytes);
+                          uint32_t shared_bytes, uint64_t size_bytes);
 /* When the warp knows that a store is written, which has left the SM at left_ps. */
 uint64_t bulk_written_ps(const struct world *w, uint64_t left_ps, bool own);
 
