@@ -100,8 +100,8 @@ struct moe_group *moe_group_new(const struct moe_options *options, struct routin
     struct moe_group *group = calloc(1, sizeof *group);
     if (!group) abort();
     char text[256];
-    group->options = *options;
     group->routing = *routing;
+    moe_job_init(&group->job, options, &group->routing);
     if (moe_options_refuse(options, text, sizeof text)) {
         fprintf(stderr, "options refused: %s\n", text);
         abort();
@@ -109,13 +109,13 @@ struct moe_group *moe_group_new(const struct moe_options *options, struct routin
     struct loop_options with_needs = *loop;
     with_needs.ranks = (uint16_t)options->ranks;
     with_needs.ranks_per_node = (uint16_t)options->ranks_per_node;
-    moe_options_needs(options, loop->payload, &with_needs.needs);
+    kernel_job_needs(&group->job.job, loop->payload, &with_needs.needs);
     group->loop = loop_new(&with_needs);
     group->rank = calloc(options->ranks, sizeof group->rank[0]);
     group->launched = calloc(options->ranks, sizeof group->launched[0]);
     if (!group->rank || !group->launched) abort();
     for (uint32_t r = 0; r < options->ranks; r++) {
-        group->rank[r] = moe_rank_new(&group->options, loop_fabric(group->loop, r), &group->routing);
+        group->rank[r] = kernel_rank_new(&group->job.job, loop_fabric(group->loop, r));
         if (!group->rank[r]) abort();
     }
     return group;
@@ -123,7 +123,7 @@ struct moe_group *moe_group_new(const struct moe_options *options, struct routin
 
 void moe_group_free(struct moe_group *group)
 {
-    for (uint32_t r = 0; r < group->options.ranks; r++) moe_rank_free(group->rank[r]);
+    for (uint32_t r = 0; r < group->job.options.ranks; r++) kernel_rank_free(group->rank[r]);
     loop_free(group->loop);
     routing_free(&group->routing);
     free(group->rank);
@@ -135,13 +135,13 @@ static struct kernel_launch *group_next(void *context, uint32_t rank)
 {
     struct moe_group *group = context;
     if (group->launched[rank] == group->until) return NULL;
-    const uint32_t phase = group->launched[rank]++ % moe_phase_count(&group->options);
-    return moe_rank_launch(group->rank[rank], phase);
+    const uint32_t phase = group->launched[rank]++ % kernel_phase_count(&group->job.job);
+    return kernel_rank_launch(group->rank[rank], phase);
 }
 
 bool moe_group_run(struct moe_group *group, uint32_t iterations, bool quiet)
 {
-    group->until += iterations * moe_phase_count(&group->options);
+    group->until += iterations * kernel_phase_count(&group->job.job);
     return loop_run(group->loop, group_next, group, quiet);
 }
 
@@ -160,9 +160,9 @@ struct moe_group *moe_group_run_sizes(const struct moe_options *options, enum mo
 uint32_t moe_group_check(struct moe_group *group)
 {
     uint32_t failed = 0;
-    for (uint32_t r = 0; r < group->options.ranks; r++) {
+    for (uint32_t r = 0; r < group->job.options.ranks; r++) {
         char text[256] = "";
-        const uint32_t here = moe_rank_check(group->rank[r], text, sizeof text);
+        const uint32_t here = kernel_rank_check(group->rank[r], text, sizeof text);
         if (here && !failed) fprintf(stderr, "rank %u: %s\n", r, text);
         failed += here;
     }
@@ -173,7 +173,7 @@ bool moe_group_expect(struct moe_group *group, uint32_t rank, int number)
 {
     char text[256] = "";
     int found = 0;
-    const bool failed = moe_rank_check(group->rank[rank], text, sizeof text) > 0;
+    const bool failed = kernel_rank_check(group->rank[rank], text, sizeof text) > 0;
     if (failed) sscanf(text, "check %d:", &found);
     CU_ASSERT_EQUAL(failed, number != 0);
     CU_ASSERT_EQUAL(found, number);
@@ -186,9 +186,9 @@ enum { OUTPUTS_MAX = 32 };
 uint64_t moe_group_hash(struct moe_group *group)
 {
     uint64_t hash = 0;
-    for (uint32_t r = 0; r < group->options.ranks; r++) {
+    for (uint32_t r = 0; r < group->job.options.ranks; r++) {
         struct kernel_tensor tensor[OUTPUTS_MAX];
-        const uint32_t count = moe_rank_outputs(group->rank[r], tensor, OUTPUTS_MAX);
+        const uint32_t count = kernel_rank_outputs(group->rank[r], tensor, OUTPUTS_MAX);
         for (uint32_t i = 0; i < count; i++)
             hash = hash * 31 + check_hash(tensor[i].data, tensor[i].size_bytes) + tensor[i].size_bytes;
     }
@@ -198,7 +198,7 @@ uint64_t moe_group_hash(struct moe_group *group)
 void *moe_group_output(struct moe_group *group, uint32_t rank, const char *name, uint64_t *size_bytes)
 {
     struct kernel_tensor tensor[OUTPUTS_MAX];
-    const uint32_t count = moe_rank_outputs(group->rank[rank], tensor, OUTPUTS_MAX);
+    const uint32_t count = kernel_rank_outputs(group->rank[rank], tensor, OUTPUTS_MAX);
     for (uint32_t i = 0; i < count; i++) {
         if (strcmp(tensor[i].name, name)) continue;
         if (size_bytes) *size_bytes = tensor[i].size_bytes;

@@ -10,10 +10,10 @@
 enum moe_draw { DRAW_UNIFORM, DRAW_HOT_RANK, DRAW_NEXT_RANK, DRAW_LOCAL, DRAW_SPARSE, DRAW_KINDS };
 
 struct moe_group {
-    struct moe_options options;
+    struct moe_job job;
     struct routing routing;
     struct loop *loop;
-    struct moe_rank **rank;
+    struct kernel_rank **rank;
     uint32_t *launched; /* [rank] kernels so far */
     uint32_t until;     /* kernels to launch on each */
 };

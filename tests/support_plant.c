@@ -148,7 +148,7 @@ static void test_runs_hash_alike(void)
 static void test_missing_rank_is_named(void)
 {
     struct moe_group *group = group_new(false, false, false);
-    group->launched[2] = moe_phase_count(&group->options);
+    group->launched[2] = kernel_phase_count(&group->job.job);
     CU_ASSERT_FALSE(moe_group_run(group, 1, true));
     CU_ASSERT_PTR_NOT_NULL(strstr(loop_hang(group->loop), tested->hang));
     moe_group_free(group);

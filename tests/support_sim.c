@@ -53,9 +53,10 @@ void support_group_init(struct support_group *group, const struct cluster *clust
     const char *refusal = moe_options_refuse(options, text, sizeof text);
     if (refusal) puts(refusal);
     CU_ASSERT_PTR_NULL_FATAL(refusal);
-    *group = (struct support_group){ .options = *options };
+    *group = (struct support_group){ 0 };
+    moe_job_init(&group->job, options, routing);
     struct fabric_needs needs;
-    moe_options_needs(options, payload, &needs);
+    kernel_job_needs(&group->job.job, payload, &needs);
     const struct world_options world = {
         .ranks = options->ranks,
         .ranks_per_node = options->ranks_per_node,
@@ -68,14 +69,14 @@ void support_group_init(struct support_group *group, const struct cluster *clust
     group->rank = calloc(options->ranks, sizeof group->rank[0]);
     group->result = calloc(options->ranks, sizeof group->result[0]);
     for (uint32_t r = 0; r < options->ranks; r++) {
-        group->rank[r] = moe_rank_new(&group->options, world_fabric(group->world, r), routing);
+        group->rank[r] = kernel_rank_new(&group->job.job, world_fabric(group->world, r));
         CU_ASSERT_PTR_NOT_NULL_FATAL(group->rank[r]);
     }
 }
 
 void support_group_clear(struct support_group *group)
 {
-    for (uint32_t r = 0; r < group->options.ranks; r++) moe_rank_free(group->rank[r]);
+    for (uint32_t r = 0; r < group->job.options.ranks; r++) kernel_rank_free(group->rank[r]);
     world_free(group->world);
     free(group->rank);
     free(group->result);
@@ -83,11 +84,11 @@ void support_group_clear(struct support_group *group)
 
 void support_group_run(struct support_group *group, uint32_t phase)
 {
-    const uint32_t ranks = group->options.ranks;
+    const uint32_t ranks = group->job.options.ranks;
     struct fabric_worker ***worker = calloc(ranks, sizeof *worker);
     uint32_t *count = calloc(ranks, sizeof *count);
     for (uint32_t r = 0; r < ranks; r++) {
-        const struct kernel_launch *kernel = moe_rank_launch(group->rank[r], phase);
+        const struct kernel_launch *kernel = kernel_rank_launch(group->rank[r], phase);
         worker[r] = kernel->worker;
         count[r] = kernel->worker_count;
     }

@@ -12,9 +12,9 @@ struct cluster support_cluster(uint32_t gpus_per_node);
 
 /* A world with ranks on it. */
 struct support_group {
-    struct moe_options options;
+    struct moe_job job;
     struct world *world;
-    struct moe_rank **rank;
+    struct kernel_rank **rank;
     struct world_result *result;
 };
 

@@ -68,7 +68,7 @@ static void test_bytes_on_the_wire(void)
             CU_ASSERT_EQUAL(loop_counts(group->loop)->store_bytes, copies.to_ranks * slots + counts_nvl);
             struct kernel_traffic traffic, sum = { 0 };
             for (uint32_t r = 0; r < 16; r++) {
-                moe_rank_traffic(group->rank[r], cached ? 1 : 2, &traffic);
+                kernel_rank_traffic(group->rank[r], cached ? 1 : 2, &traffic);
                 sum.logical_rdma_bytes += traffic.logical_rdma_bytes;
                 sum.logical_nvl_bytes += traffic.logical_nvl_bytes;
             }
@@ -139,10 +139,10 @@ static struct kernel_launch *quiet_next(void *context, uint32_t rank)
 {
     struct moe_group *group = context;
     if (group->launched[rank] == group->until) return NULL;
-    const uint32_t phase = group->launched[rank]++ % moe_phase_count(&group->options);
-    quiet.notifies[rank] = strstr(moe_phase_name(&group->options, phase), "notify") != NULL;
+    const uint32_t phase = group->launched[rank]++ % kernel_phase_count(&group->job.job);
+    quiet.notifies[rank] = strstr(kernel_phase_name(&group->job.job, phase), "notify") != NULL;
     quiet.signalled[rank] = false;
-    return moe_rank_launch(group->rank[rank], phase);
+    return kernel_rank_launch(group->rank[rank], phase);
 }
 
 /* Notify tells other ranks nothing before all that its own rank posted has arrived, then nothing before its counts
@@ -166,7 +166,7 @@ static void test_notify_is_quiet(void)
         quiet.ops.flush = quiet_flush;
         for (uint32_t r = 0; r < o.ranks; r++) loop_fabric(group->loop, r)->ops = &quiet.ops;
         CU_ASSERT_FATAL(loop_fabric(group->loop, 0)->queue_count <= WATCHED_QUEUES);
-        group->until = 2 * moe_phase_count(&o);
+        group->until = 2 * kernel_phase_count(&group->job.job);
         CU_ASSERT_TRUE(loop_run(group->loop, quiet_next, group, false));
         CU_ASSERT(quiet.seen > 0);
         CU_ASSERT_EQUAL(quiet.early, 0);

@@ -42,11 +42,11 @@ static void test_bytes_on_the_wire(void)
         const uint64_t notify = cached ? 0 : 2 * (2 + 16) * 4;
         CU_ASSERT_EQUAL(loop_counts(group->loop)->store_bytes, 128 * (dispatch + combine) + notify);
         struct kernel_traffic traffic;
-        moe_rank_traffic(group->rank[0], cached ? 1 : 2, &traffic);
+        kernel_rank_traffic(group->rank[0], cached ? 1 : 2, &traffic);
         CU_ASSERT_EQUAL(traffic.logical_nvl_bytes, 64 * 7392);
         CU_ASSERT_EQUAL(traffic.logical_rdma_bytes, 0);
         CU_ASSERT_EQUAL(traffic.tokens_sent, 64);
-        moe_rank_traffic(group->rank[0], cached ? 3 : 4, &traffic);
+        kernel_rank_traffic(group->rank[0], cached ? 3 : 4, &traffic);
         CU_ASSERT_EQUAL(traffic.logical_nvl_bytes, 64 * 14336);
         moe_group_free(group);
     }

@@ -64,14 +64,14 @@ static struct routing routing_of(const struct moe_options *o)
 
 /* ---- a fabric that watches: nothing goes to whom its rank has masked ---- */
 
-static struct moe_rank **watched;
+static struct kernel_rank **watched;
 static const struct fabric_ops *honest;
 static struct fabric_ops watching;
 static uint32_t sent_to_masked;
 
 static void peer_watch(const struct fabric *f, uint16_t peer)
 {
-    sent_to_masked += moe_rank_masks(watched[f->rank], peer);
+    sent_to_masked += kernel_rank_masks(watched[f->rank], peer);
 }
 
 static int watch_store(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write)
@@ -93,7 +93,7 @@ static int watch_signal(struct fabric *f, struct fabric_worker *w, const struct 
 }
 
 /* Rank after rank of a group. */
-static void fabric_wrap(struct fabric *f, struct moe_rank **rank)
+static void fabric_wrap(struct fabric *f, struct kernel_rank **rank)
 {
     watched = rank;
     if (f->rank == 0) {
@@ -144,10 +144,10 @@ static struct kernel_launch *late_next(void *context, uint32_t rank)
         return &late->nap;
     }
     if (rank == late->rank && group->launched[rank] == 0)
-        for (uint32_t r = 0; r < group->options.ranks; r++)
+        for (uint32_t r = 0; r < group->job.options.ranks; r++)
             late->in_the_midst |= r != rank && group->launched[r] < group->until;
     if (group->launched[rank] == group->until) return NULL;
-    return moe_rank_launch(group->rank[rank], group->launched[rank]++ % moe_phase_count(&group->options));
+    return kernel_rank_launch(group->rank[rank], group->launched[rank]++ % kernel_phase_count(&group->job.job));
 }
 
 /* Four iterations in which one rank begins after_ps after the timeout of the others; the group, all ended. */
@@ -165,7 +165,7 @@ static struct moe_group *late_run(const struct moe_options *o, uint32_t rank, ui
                          .workers = { &late.worker },
                          .nap = { .phase = "nap", .worker = late.workers, .worker_count = 1 } };
     late.worker = fabric_worker_of(loop_fabric(group->loop, rank), &nap_role);
-    group->until = 4 * moe_phase_count(o);
+    group->until = 4 * kernel_phase_count(&group->job.job);
     for (uint32_t r = 0; r < o->ranks; r++) fabric_wrap(loop_fabric(group->loop, r), group->rank);
     CU_ASSERT_TRUE_FATAL(loop_run(group->loop, late_next, &late, false));
     CU_ASSERT_EQUAL(sent_to_masked, 0);
@@ -203,11 +203,11 @@ static void test_late_rank(void)
         const uint32_t late = (uint32_t)seed % o.ranks;
         const uint64_t steps = iteration_steps(&o);
         struct moe_group *group = late_run(&o, late, steps + steps * (seed % 8) / 8, seed, &in_the_midst);
-        for (uint32_t r = 0; r < o.ranks; r++) CU_ASSERT_EQUAL(moe_rank_masks(group->rank[late], r), r != late);
-        fail_plan(&group->options, late, MOE_CALL_DISPATCH, 0);
+        for (uint32_t r = 0; r < o.ranks; r++) CU_ASSERT_EQUAL(kernel_rank_masks(group->rank[late], r), r != late);
+        fail_plan(&group->job.options, late, MOE_CALL_DISPATCH, 0);
         for (uint32_t r = 0; r < o.ranks; r++) {
             char text[256] = "";
-            const uint32_t failed = r == late ? 0 : moe_rank_check(group->rank[r], text, sizeof text);
+            const uint32_t failed = r == late ? 0 : kernel_rank_check(group->rank[r], text, sizeof text);
             CU_ASSERT_EQUAL(failed, 0);
             if (failed) printf("\n      seed %llu, rank %u: %s\n", (unsigned long long)seed, r, text);
         }
@@ -228,7 +228,7 @@ static void test_rank_late_to_some(void)
         struct moe_group *group = late_run(&o, late, steps * (seed % 10) / 20, seed, &in_the_midst);
         uint32_t masks = 0;
         for (uint32_t r = 0; r < o.ranks; r++)
-            for (uint32_t peer = 0; peer < o.ranks; peer++) masks += moe_rank_masks(group->rank[r], peer);
+            for (uint32_t peer = 0; peer < o.ranks; peer++) masks += kernel_rank_masks(group->rank[r], peer);
         mixed += masks > 0 && masks != 2 * (o.ranks - 1);
         moe_group_free(group);
     }
@@ -241,11 +241,12 @@ static void test_rank_late_to_some(void)
 /* As options.failure has it, after a phase of the first iteration: every rank that lives has masked them, none else. */
 static void masks_expect(const struct support_group *group, uint32_t phase)
 {
-    const struct moe_options *o = &group->options;
+    const struct moe_options *o = &group->job.options;
     const bool sends_only = o->hook && (phase == 0 || phase == 2); /* what is not waited for cannot be missed */
     for (uint32_t r = 0; r < o->ranks; r++)
-        for (uint32_t peer = 0; !moe_options_failed(o, r, phase, 0) && peer < o->ranks; peer++) {
-            const bool expected = moe_options_failed(o, peer, phase, 0), found = moe_rank_masks(group->rank[r], peer);
+        for (uint32_t peer = 0; !kernel_absent(&group->job.job, r, phase, 0) && peer < o->ranks; peer++) {
+            const bool expected = kernel_absent(&group->job.job, peer, phase, 0),
+                       found = kernel_rank_masks(group->rank[r], peer);
             if (!sends_only) CU_ASSERT_EQUAL(found, expected);
             if (!sends_only && found != expected) printf("\n      phase %u: rank %u, peer %u\n", phase, r, peer);
         }
@@ -253,9 +254,9 @@ static void masks_expect(const struct support_group *group, uint32_t phase)
 
 static void checks_expect_none(const struct support_group *group)
 {
-    for (uint32_t r = 0; r < group->options.ranks; r++) {
+    for (uint32_t r = 0; r < group->job.options.ranks; r++) {
         char text[256] = "";
-        CU_ASSERT_EQUAL(moe_rank_check(group->rank[r], text, sizeof text), 0);
+        CU_ASSERT_EQUAL(kernel_rank_check(group->rank[r], text, sizeof text), 0);
         if (text[0]) printf("\n      rank %u: %s\n", r, text);
     }
 }
@@ -265,7 +266,7 @@ static uint64_t phase_run(struct support_group *group, uint32_t phase)
 {
     uint64_t most_ps = 0;
     support_group_run(group, phase);
-    for (uint32_t r = 0; r < group->options.ranks; r++)
+    for (uint32_t r = 0; r < group->job.options.ranks; r++)
         if (group->result[r].time_ps > most_ps) most_ps = group->result[r].time_ps;
     return most_ps;
 }
@@ -280,7 +281,7 @@ static void shrink_run(struct moe_options o, uint32_t nodes_of, bool nvlink_disa
     struct routing routing = routing_of(&o);
     struct support_group group;
     support_group_init(&group, &cluster, &o, &routing, true, nvlink_disabled);
-    const uint32_t phases = moe_phase_count(&o);
+    const uint32_t phases = kernel_phase_count(&group.job.job);
     for (uint32_t r = 0; r < o.ranks; r++) fabric_wrap(world_fabric(group.world, r), group.rank);
     for (uint32_t iteration = 0; iteration < 3; iteration++) {
         for (uint32_t phase = 0; phase < phases; phase++) {
@@ -324,7 +325,7 @@ static void test_masking_costs_nothing(void)
     support_group_init(&with, &cluster, &o, &routing, true, false);
     o.mask_timeout_ps = 0;
     support_group_init(&without, &cluster, &o, &routing, true, false);
-    CU_ASSERT_EQUAL(moe_phase_count(&with.options), moe_phase_count(&without.options) + 1);
+    CU_ASSERT_EQUAL(kernel_phase_count(&with.job.job), kernel_phase_count(&without.job.job) + 1);
     for (uint32_t phase = 0; phase < 2; phase++) {
         support_group_run(&with, phase);
         support_group_run(&without, phase);
@@ -349,10 +350,11 @@ static void test_no_patience(void)
     struct routing routing = routing_of(&o);
     struct support_group group;
     support_group_init(&group, &cluster, &o, &routing, true, false);
-    for (uint32_t phase = 0; phase < 3 * moe_phase_count(&o); phase++)
-        support_group_run(&group, phase % moe_phase_count(&o));
+    for (uint32_t phase = 0; phase < 3 * kernel_phase_count(&group.job.job); phase++)
+        support_group_run(&group, phase % kernel_phase_count(&group.job.job));
     for (uint32_t r = 0; r < o.ranks; r++)
-        for (uint32_t peer = 0; peer < o.ranks; peer++) CU_ASSERT_EQUAL(moe_rank_masks(group.rank[r], peer), peer != r);
+        for (uint32_t peer = 0; peer < o.ranks; peer++)
+            CU_ASSERT_EQUAL(kernel_rank_masks(group.rank[r], peer), peer != r);
     support_group_clear(&group);
     routing_free(&routing);
     for (uint64_t seed = 1; seed <= 20; seed++) { /* where a rank's own signals are late too */
@@ -360,7 +362,7 @@ static void test_no_patience(void)
         struct moe_group *loop =
             moe_group_new(&o, &routing, &(struct loop_options){ .payload = true, .seed = seed, .deliver_percent = 2 });
         CU_ASSERT_TRUE(moe_group_run(loop, 2, false));
-        for (uint32_t r = 0; r < o.ranks; r++) CU_ASSERT_FALSE(moe_rank_masks(loop->rank[r], r));
+        for (uint32_t r = 0; r < o.ranks; r++) CU_ASSERT_FALSE(kernel_rank_masks(loop->rank[r], r));
         moe_group_free(loop);
     }
 }
@@ -370,8 +372,8 @@ static struct kernel_launch *sudden_next(void *context, uint32_t rank)
 {
     struct moe_group *group = context;
     if (group->launched[rank]++) return NULL;
-    struct kernel_launch *kernel = moe_rank_launch(group->rank[rank], 0);
-    if (rank == 0) group->rank[0]->mask[1] = 1;
+    struct kernel_launch *kernel = kernel_rank_launch(group->rank[rank], 0);
+    if (rank == 0) ((struct ll_rank *)group->rank[0])->mask[1] = 1;
     return kernel;
 }
 
@@ -388,7 +390,7 @@ static void test_masked_while_waiting(void)
         uint32_t rows[4] = { 0 };
         for (uint32_t i = 0; i < r->g.experts; i++) rows[i % r->g.ranks] += r->range_count[i];
         for (uint32_t source = 0; source < 4; source++) CU_ASSERT_EQUAL(rows[source] > 0, source != 1);
-        for (uint32_t peer = 0; peer < 4; peer++) CU_ASSERT_EQUAL(moe_rank_masks(group->rank[1], peer), peer == 0);
+        for (uint32_t peer = 0; peer < 4; peer++) CU_ASSERT_EQUAL(kernel_rank_masks(group->rank[1], peer), peer == 0);
         moe_group_free(group);
     }
 }
@@ -401,8 +403,8 @@ enum plant { PLANT_NONE, PLANT_FORGOTTEN, PLANT_HASTY, PLANT_ROWS, PLANT_SUM, PL
 static void plant(struct ll_rank *r, enum plant fault)
 {
     switch (fault) {
-    case PLANT_FORGOTTEN: r->base.mask[1] = 0; break;
-    case PLANT_HASTY: r->base.mask[2] = 1; break;
+    case PLANT_FORGOTTEN: r->mask[1] = 0; break;
+    case PLANT_HASTY: r->mask[2] = 1; break;
     case PLANT_ROWS:
         r->range_count[1] = 1;
         r->packed_count[0]++;
@@ -447,7 +449,7 @@ static void test_failure_without_masking_hangs(void)
     struct routing routing = routing_of(&o);
     struct moe_group *group =
         moe_group_new(&o, &routing, &(struct loop_options){ .payload = true, .seed = 1, .deliver_percent = 50 });
-    fail_plan(&group->options, 2, MOE_CALL_DISPATCH, 0);
+    fail_plan(&group->job.options, 2, MOE_CALL_DISPATCH, 0);
     CU_ASSERT_FALSE(moe_group_run(group, 1, true));
     CU_ASSERT_PTR_NOT_NULL(strstr(loop_hang(group->loop), "waits for the count of rank 2"));
     moe_group_free(group);

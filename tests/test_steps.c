@@ -42,14 +42,14 @@ static void test_gather(void)
 
 /* ---- Hybrid-EP ---- */
 
-static const char *phase_name(const struct moe_options *o, uint32_t phase)
+static const char *phase_name(const struct kernel_job *job, uint32_t phase)
 {
     static const char *const name[] = { "dispatch", "dispatch_copy", "combine", "combine_reduce" };
-    (void)o;
+    (void)job;
     return name[phase];
 }
 
-static void traffic_known(const struct moe_rank *rank, uint32_t phase, struct kernel_traffic *traffic)
+static void traffic_known(const struct kernel_rank *rank, uint32_t phase, struct kernel_traffic *traffic)
 {
     (void)rank;
     traffic->tokens_received = phase == 0 ? 300 : 100;
@@ -58,7 +58,7 @@ static void traffic_known(const struct moe_rank *rank, uint32_t phase, struct ke
 
 static struct kernel_steps steps_of(uint32_t phase, uint32_t per_node, enum moe_dtype dtype, bool cached)
 {
-    static const struct moe_family family = { .phase_name = phase_name, .traffic = traffic_known };
+    static const struct kernel_family family = { .phase_name = phase_name, .traffic = traffic_known };
     struct routing_rank share[8] = { [0].tokens = 100 };
     const struct routing routing = { .ranks = 8, .rank = share };
     const struct moe_options o = { .family = MOE_V2,
@@ -67,11 +67,13 @@ static struct kernel_steps steps_of(uint32_t phase, uint32_t per_node, enum moe_
                                    .hidden = 1280,
                                    .experts = 32,
                                    .dtype = dtype,
-                                   .cached = cached };
+                                   .cached = cached,
+                                   .hybrid_ep = true };
     struct fabric fabric = { .rank = 0 };
-    const struct moe_rank rank = { .family = &family, .options = &o, .fabric = &fabric, .routing = &routing };
+    const struct kernel_job job = { .family = &family };
+    const struct moe_rank rank = { .kernel.job = &job, .options = &o, .fabric = &fabric, .routing = &routing };
     struct kernel_steps steps = { 0 };
-    moe_hybrid_ep_steps(&rank, phase, &steps);
+    moe_hybrid_ep_steps(&rank.kernel, phase, &steps);
     return steps;
 }
 

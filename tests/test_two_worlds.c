@@ -2,7 +2,7 @@
  * bytes over shared memory, must leave the same bytes in every output tensor and pass every check; and the
  * simulated run must repeat bit for bit, times included, and not depend on whether payload is stored.
  *
- * Where a kernel leaves the order of rows to arrival, moe_rank_outputs() sorts them, as the public tests
+ * Where a kernel leaves the order of rows to arrival, the family sorts them, as the public tests
  * compare. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ enum { RANKS_MAX = 16, TENSORS_MAX = 16, ITERATIONS = 3 };
 struct live_group {
     struct bootstrap **bootstrap;
     struct live_world *world[RANKS_MAX];
-    struct moe_rank *rank[RANKS_MAX];
+    struct kernel_rank *rank[RANKS_MAX];
     struct fabric_ops ops;
 };
 
@@ -33,11 +33,11 @@ static uint64_t thread_now_ps(const struct fabric *f)
     return (uint64_t)now.tv_sec * PS_PER_S + (uint64_t)now.tv_nsec * PS_PER_NS;
 }
 
-static void live_group_init(struct live_group *g, const struct moe_options *o, const struct routing *routing,
-                            bool nvlink_disabled)
+static void live_group_init(struct live_group *g, const struct moe_job *job, bool nvlink_disabled)
 {
+    const struct moe_options *o = &job->options;
     struct fabric_needs needs;
-    moe_options_needs(o, true, &needs);
+    kernel_job_needs(&job->job, true, &needs);
     struct live_options options;
     live_options_init(&options);
     options.fabric = "shm";
@@ -51,7 +51,7 @@ static void live_group_init(struct live_group *g, const struct moe_options *o, c
         g->ops = *f->ops;
         g->ops.now_ps = thread_now_ps;
         f->ops = &g->ops;
-        g->rank[r] = moe_rank_new(o, f, routing);
+        g->rank[r] = kernel_rank_new(&job->job, f);
         CU_ASSERT_PTR_NOT_NULL_FATAL(g->rank[r]);
     }
 }
@@ -59,7 +59,7 @@ static void live_group_init(struct live_group *g, const struct moe_options *o, c
 static void live_group_clear(struct live_group *g, uint32_t ranks)
 {
     for (uint32_t r = 0; r < ranks; r++) {
-        moe_rank_free(g->rank[r]);
+        kernel_rank_free(g->rank[r]);
         live_world_free(g->world[r]);
     }
     support_bootstraps_free(g->bootstrap, ranks);
@@ -70,7 +70,7 @@ static void live_group_run(struct live_group *g, uint32_t ranks, uint32_t phase)
     uint32_t count = 0;
     struct fabric_worker **worker = NULL;
     for (uint32_t r = 0; r < ranks; r++) {
-        const struct kernel_launch *kernel = moe_rank_launch(g->rank[r], phase);
+        const struct kernel_launch *kernel = kernel_rank_launch(g->rank[r], phase);
         worker = realloc(worker, (count + kernel->worker_count + 1) * sizeof *worker);
         memcpy(worker + count, kernel->worker, kernel->worker_count * sizeof *worker);
         count += kernel->worker_count;
@@ -82,11 +82,11 @@ static void live_group_run(struct live_group *g, uint32_t ranks, uint32_t phase)
     free(worker);
 }
 
-static void compare_outputs(struct moe_rank *a, struct moe_rank *b)
+static void compare_outputs(struct kernel_rank *a, struct kernel_rank *b)
 {
     struct kernel_tensor x[TENSORS_MAX], y[TENSORS_MAX];
-    const uint32_t count = moe_rank_outputs(a, x, TENSORS_MAX);
-    CU_ASSERT_EQUAL_FATAL(moe_rank_outputs(b, y, TENSORS_MAX), count);
+    const uint32_t count = kernel_rank_outputs(a, x, TENSORS_MAX);
+    CU_ASSERT_EQUAL_FATAL(kernel_rank_outputs(b, y, TENSORS_MAX), count);
     CU_ASSERT(count > 0);
     for (uint32_t i = 0; i < count; i++) {
         CU_ASSERT_STRING_EQUAL(x[i].name, y[i].name);
@@ -97,10 +97,10 @@ static void compare_outputs(struct moe_rank *a, struct moe_rank *b)
     }
 }
 
-static void check_rank(const struct moe_rank *rank)
+static void check_rank(const struct kernel_rank *rank)
 {
     char text[256] = "";
-    const uint32_t failures = moe_rank_check(rank, text, sizeof text);
+    const uint32_t failures = kernel_rank_check(rank, text, sizeof text);
     if (failures) printf("\n      %u checks failed, first: %s\n", failures, text);
     CU_ASSERT_EQUAL(failures, 0);
 }
@@ -113,7 +113,7 @@ static void simulate_times(const struct moe_options *o, const struct routing *ro
     struct support_group sim;
     support_group_init(&sim, &cluster, o, routing, payload, nvlink_disabled);
     for (uint32_t i = 0; i < ITERATIONS; i++) {
-        for (uint32_t phase = 0; phase < moe_phase_count(o); phase++) {
+        for (uint32_t phase = 0; phase < kernel_phase_count(&sim.job.job); phase++) {
             support_group_run(&sim, phase);
             for (uint32_t r = 0; r < o->ranks; r++) *time++ = sim.result[r].time_ps;
         }
@@ -123,7 +123,9 @@ static void simulate_times(const struct moe_options *o, const struct routing *ro
 
 static void check_repeats(const struct moe_options *o, const struct routing *routing, bool nvlink_disabled)
 {
-    const size_t count = (size_t)ITERATIONS * moe_phase_count(o) * o->ranks;
+    struct moe_job job;
+    moe_job_init(&job, o, routing);
+    const size_t count = (size_t)ITERATIONS * kernel_phase_count(&job.job) * o->ranks;
     uint64_t *first = calloc(count, sizeof *first), *again = calloc(count, sizeof *again),
              *sizes = calloc(count, sizeof *sizes);
     simulate_times(o, routing, true, nvlink_disabled, first);
@@ -142,9 +144,9 @@ static void run_both(const struct moe_options *o, const struct routing *routing,
     struct support_group sim;
     struct live_group live;
     support_group_init(&sim, &cluster, o, routing, true, nvlink_disabled);
-    live_group_init(&live, o, routing, nvlink_disabled);
+    live_group_init(&live, &sim.job, nvlink_disabled);
     for (uint32_t i = 0; i < ITERATIONS; i++) {
-        for (uint32_t phase = 0; phase < moe_phase_count(o); phase++) {
+        for (uint32_t phase = 0; phase < kernel_phase_count(&sim.job.job); phase++) {
             support_group_run(&sim, phase);
             live_group_run(&live, o->ranks, phase);
         }

@@ -19,7 +19,7 @@
 enum { RANKS_MAX = 8, ITERATIONS = 2, TENSORS_MAX = 32, PHASES_MAX = 8 };
 
 struct twin {
-    struct moe_options options;
+    struct moe_job job;
     struct routing routing;
     bool nvlink_disabled;
     struct fabric_needs needs;
@@ -27,7 +27,7 @@ struct twin {
     struct world *world; /* simulated */
     struct bootstrap **b;
     struct live_world *live[RANKS_MAX];
-    struct moe_rank *simulated[RANKS_MAX], *real[RANKS_MAX];
+    struct kernel_rank *simulated[RANKS_MAX], *real[RANKS_MAX];
 };
 
 static void twin_options(struct twin *twin, const char *const *option)
@@ -36,19 +36,20 @@ static void twin_options(struct twin *twin, const char *const *option)
     GError *error = NULL;
     case_init(&c);
     for (bool fine = true; *option && fine; option += 2) fine = case_set(&c, option[0], option[1], &error);
-    if (!error && case_routing(&c, &twin->routing, &error))
-        case_moe_options(&c, &twin->routing, 132, &twin->options, &error);
+    struct moe_options options = { 0 };
+    if (!error && case_routing(&c, &twin->routing, &error)) case_moe_options(&c, &twin->routing, 132, &options, &error);
     twin->nvlink_disabled = c.nvlink_disabled;
     case_clear(&c);
     if (error) printf("\n      %s\n", error->message);
     CU_ASSERT_PTR_NULL_FATAL(error);
-    CU_ASSERT_FATAL(twin->options.ranks <= RANKS_MAX && moe_phase_count(&twin->options) <= PHASES_MAX);
-    moe_options_needs(&twin->options, true, &twin->needs);
+    moe_job_init(&twin->job, &options, &twin->routing);
+    CU_ASSERT_FATAL(twin->job.options.ranks <= RANKS_MAX && kernel_phase_count(&twin->job.job) <= PHASES_MAX);
+    kernel_job_needs(&twin->job.job, true, &twin->needs);
 }
 
 static void twin_simulated_run(struct twin *twin)
 {
-    const struct moe_options *o = &twin->options;
+    const struct moe_options *o = &twin->job.options;
     const struct world_options options = {
         .ranks = o->ranks,
         .ranks_per_node = o->ranks_per_node,
@@ -61,14 +62,15 @@ static void twin_simulated_run(struct twin *twin)
     twin->world = world_new(twin->cluster, &options);
     CU_ASSERT_PTR_NOT_NULL_FATAL(twin->world);
     for (uint32_t r = 0; r < o->ranks; r++)
-        twin->simulated[r] = moe_rank_new(o, world_fabric(twin->world, r), &twin->routing);
-    for (uint32_t i = 0; i < ITERATIONS * moe_phase_count(o); i++) {
+        twin->simulated[r] = kernel_rank_new(&twin->job.job, world_fabric(twin->world, r));
+    for (uint32_t i = 0; i < ITERATIONS * kernel_phase_count(&twin->job.job); i++) {
         struct fabric_worker **worker[RANKS_MAX];
         uint32_t count[RANKS_MAX];
         struct world_result result[RANKS_MAX];
         char why[256] = "";
         for (uint32_t r = 0; r < o->ranks; r++) {
-            const struct kernel_launch *kernel = moe_rank_launch(twin->simulated[r], i % moe_phase_count(o));
+            const struct kernel_launch *kernel =
+                kernel_rank_launch(twin->simulated[r], i % kernel_phase_count(&twin->job.job));
             worker[r] = kernel->worker;
             count[r] = kernel->worker_count;
         }
@@ -84,22 +86,23 @@ static void twin_live_open(struct twin *twin, const struct live_options *options
     needs.queue_count = MAX(needs.queue_count, 1);
     needs.queue_depth = MAX(needs.queue_depth, 1);
     GError *error = NULL;
-    twin->b = support_bootstraps_new(twin->options.ranks);
-    const bool fine = support_worlds_new(options, &needs, twin->b, twin->options.ranks, twin->live, &error);
+    twin->b = support_bootstraps_new(twin->job.options.ranks);
+    const bool fine = support_worlds_new(options, &needs, twin->b, twin->job.options.ranks, twin->live, &error);
     if (!fine) printf("\n      %s\n", error->message);
     CU_ASSERT_TRUE_FATAL(fine);
-    for (uint32_t r = 0; r < twin->options.ranks; r++)
-        twin->real[r] = moe_rank_new(&twin->options, live_world_fabric(twin->live[r]), &twin->routing);
+    for (uint32_t r = 0; r < twin->job.options.ranks; r++)
+        twin->real[r] = kernel_rank_new(&twin->job.job, live_world_fabric(twin->live[r]));
 }
 
 static void twin_live_run(struct twin *twin)
 {
-    const struct moe_options *o = &twin->options;
-    for (uint32_t i = 0; i < ITERATIONS * moe_phase_count(o); i++) {
+    const struct moe_options *o = &twin->job.options;
+    for (uint32_t i = 0; i < ITERATIONS * kernel_phase_count(&twin->job.job); i++) {
         GPtrArray *workers = g_ptr_array_new();
         char why[256] = "";
         for (uint32_t r = 0; r < o->ranks; r++) {
-            const struct kernel_launch *kernel = moe_rank_launch(twin->real[r], i % moe_phase_count(o));
+            const struct kernel_launch *kernel =
+                kernel_rank_launch(twin->real[r], i % kernel_phase_count(&twin->job.job));
             for (uint32_t w = 0; w < kernel->worker_count; w++) g_ptr_array_add(workers, kernel->worker[w]);
         }
         const bool fine = support_worlds_run(twin->live, o->ranks, (struct fabric_worker **)workers->pdata,
@@ -112,24 +115,24 @@ static void twin_live_run(struct twin *twin)
 
 static void twin_live_close(struct twin *twin)
 {
-    for (uint32_t r = 0; r < twin->options.ranks; r++) {
-        moe_rank_free(twin->real[r]);
+    for (uint32_t r = 0; r < twin->job.options.ranks; r++) {
+        kernel_rank_free(twin->real[r]);
         live_world_free(twin->live[r]);
     }
-    support_bootstraps_free(twin->b, twin->options.ranks);
+    support_bootstraps_free(twin->b, twin->job.options.ranks);
 }
 
 static void twin_compare(const struct twin *twin)
 {
-    for (uint32_t r = 0; r < twin->options.ranks; r++) {
+    for (uint32_t r = 0; r < twin->job.options.ranks; r++) {
         struct kernel_tensor a[TENSORS_MAX], b[TENSORS_MAX];
         char text[256] = "";
-        CU_ASSERT_EQUAL(moe_rank_check(twin->simulated[r], text, sizeof text), 0);
-        CU_ASSERT_EQUAL(moe_rank_check(twin->real[r], text, sizeof text), 0);
+        CU_ASSERT_EQUAL(kernel_rank_check(twin->simulated[r], text, sizeof text), 0);
+        CU_ASSERT_EQUAL(kernel_rank_check(twin->real[r], text, sizeof text), 0);
         if (text[0]) printf("\n      rank %u: %s\n", r, text);
-        const uint32_t count = moe_rank_outputs(twin->simulated[r], a, TENSORS_MAX);
+        const uint32_t count = kernel_rank_outputs(twin->simulated[r], a, TENSORS_MAX);
         CU_ASSERT_FATAL(count >= 2 && count <= TENSORS_MAX);
-        CU_ASSERT_EQUAL_FATAL(moe_rank_outputs(twin->real[r], b, TENSORS_MAX), count);
+        CU_ASSERT_EQUAL_FATAL(kernel_rank_outputs(twin->real[r], b, TENSORS_MAX), count);
         uint64_t compared_bytes = 0;
         for (uint32_t i = 0; i < count; i++) {
             CU_ASSERT_STRING_EQUAL(a[i].name, b[i].name);
@@ -139,7 +142,7 @@ static void twin_compare(const struct twin *twin)
             CU_ASSERT_TRUE(equal);
             compared_bytes += a[i].size_bytes;
         }
-        CU_ASSERT(compared_bytes > twin->options.hidden);
+        CU_ASSERT(compared_bytes > twin->job.options.hidden);
     }
 }
 
@@ -164,14 +167,14 @@ static void run_case(const char *const *option)
         live_options_init(&options);
         options.fabric = i ? "verbs" : "shm";
         options.signalling = ways[i ? i - 1 : 0];
-        options.ranks_per_node = twin.options.ranks_per_node;
+        options.ranks_per_node = twin.job.options.ranks_per_node;
         options.nvlink_disabled = twin.nvlink_disabled;
         twin_live_open(&twin, &options);
         twin_live_run(&twin);
         twin_compare(&twin);
         twin_live_close(&twin);
     }
-    for (uint32_t r = 0; r < twin.options.ranks; r++) moe_rank_free(twin.simulated[r]);
+    for (uint32_t r = 0; r < twin.job.options.ranks; r++) kernel_rank_free(twin.simulated[r]);
     world_free(twin.world);
     cluster_free(twin.cluster);
     routing_free(&twin.routing);

@@ -1,8 +1,6 @@
-/* moe.c - moe.h's entry points: picks the kernel family and forwards; and the common parts of all families: limits,
- * recommended chunk sizes, input data.  Knows no family's buffers or workers. */
-#include <assert.h>
+/* moe.c - picks the kernel family of a job; limits, recommended chunk sizes and input data of all.  Knows no family's
+ * buffers or workers. */
 #include <stdio.h>
-#include <stdlib.h>
 #include "models/moe/formats.h"
 #include "models/moe/moe_deepep.h"
 #include "models/moe/moe_internal.h"
@@ -100,62 +98,18 @@ void moe_options_recommend(struct moe_options *o)
     o->combine.rdma_recv = (uint32_t)moe_align(o->combine.rdma_recv, o->combine.rdma_send);
 }
 
-bool moe_options_failed(const struct moe_options *o, uint32_t rank, uint32_t phase, uint32_t iteration)
+void moe_job_init(struct moe_job *job, const struct moe_options *options, const struct routing *routing)
 {
-    assert(rank < o->ranks && o->failure_count <= MOE_FAILURES_MAX);
-    const uint32_t call = o->hook ? phase / 2 : phase;
-    for (uint32_t i = 0; i < o->failure_count; i++) {
-        const struct moe_failure *failure = &o->failure[i];
-        if (failure->rank != rank) continue;
-        return iteration > failure->iteration || (iteration == failure->iteration && call >= failure->call);
-    }
-    return false;
+    *job = (struct moe_job){
+        .job = { .family = &family_of(options)->kernels,
+                 .ranks = options->ranks,
+                 .ranks_per_node = options->ranks_per_node,
+                 .num_sms = options->num_sms,
+                 .mask_timeout_ps = options->mask_timeout_ps },
+        .options = *options,
+        .routing = routing,
+    };
 }
-
-void moe_options_needs(const struct moe_options *o, bool payload, struct fabric_needs *needs)
-{
-    family_of(o)->needs(o, payload, needs);
-}
-
-uint32_t moe_phase_count(const struct moe_options *o) { return family_of(o)->phase_count(o); }
-
-const char *moe_phase_name(const struct moe_options *o, uint32_t phase) { return family_of(o)->phase_name(o, phase); }
-
-struct moe_rank *moe_rank_new(const struct moe_options *o, struct fabric *f, const struct routing *r)
-{
-    struct moe_rank *rank = family_of(o)->create(o, f, r);
-    if (!rank) return NULL;
-    rank->family = family_of(o);
-    return rank;
-}
-
-void moe_rank_free(struct moe_rank *rank)
-{
-    if (rank) rank->family->destroy(rank);
-}
-
-struct kernel_launch *moe_rank_launch(struct moe_rank *rank, uint32_t phase)
-{
-    return rank->family->launch(rank, phase);
-}
-
-void moe_rank_traffic(const struct moe_rank *rank, uint32_t phase, struct kernel_traffic *traffic)
-{
-    *traffic = (struct kernel_traffic){ 0 };
-    rank->family->traffic(rank, phase, traffic);
-}
-
-uint32_t moe_rank_outputs(struct moe_rank *rank, struct kernel_tensor *tensor, uint32_t max)
-{
-    return rank->family->outputs(rank, tensor, max);
-}
-
-uint32_t moe_rank_check(const struct moe_rank *rank, char *text, size_t text_size)
-{
-    return rank->family->check(rank, text, text_size);
-}
-
-bool moe_rank_masks(const struct moe_rank *rank, uint32_t peer) { return rank->mask && rank->mask[peer]; }
 
 /* A cheap counter-based hash (the finaliser of splitmix64): any element is computed alone. */
 static uint64_t input_hash(uint64_t x)

@@ -1,9 +1,8 @@
-/* moe.h - the dispatch/combine protocol of one rank: options, phases, kernels, tensors.
+/* moe.h - dispatch and combine as a kernel family (models/kernel.h): options, their limits, the job.
  *
- * A struct moe_rank holds what one rank of an expert-parallel group keeps between calls.  Its phases (layout,
- * notify, dispatch, combine, ...) are kernels: sets of workers that a world steps to the end.  The kernel
- * families (moe_ll.c, moe_ht_intra.c, moe_ht_inter.c, moe_v2.c) share this interface; what each does step by step
- * follows PROTOCOLS.md (DeepEP at dd758ca), sections 1.1 to 1.7.  Needs libc and the seam, nothing else. */
+ * A rank of an expert-parallel group keeps its state between calls.  Its phases (layout, notify, dispatch, combine)
+ * are kernels.  What the families (moe_ll.c, moe_ht_intra.c, moe_ht_inter.c, moe_v2.c) do step by step follows
+ * PROTOCOLS.md (DeepEP at dd758ca), sections 1.1 to 1.7.  Needs libc and the seam, nothing else. */
 #ifndef MODELS_MOE_MOE_H
 #define MODELS_MOE_MOE_H
 
@@ -82,43 +81,9 @@ void moe_options_recommend(struct moe_options *options);
  * given in GB/s, can carry; even, at least 4. */
 uint32_t moe_v2_sms(const struct moe_options *options, double rdma_gbs, double nvl_gbs);
 
-/* The requirements of these options on a fabric. */
-void moe_options_needs(const struct moe_options *options, bool payload, struct fabric_needs *needs);
-
-struct moe_rank;
-
-/* Makes the rank's state on a connected fabric.  options, fabric and routing (of all ranks; a rank reads only
- * its own row, the checks read all) must outlive it. */
-struct moe_rank *moe_rank_new(const struct moe_options *options, struct fabric *fabric, const struct routing *routing);
-void moe_rank_free(struct moe_rank *rank);
-
-/* The phases of one iteration, in launch order.  All ranks launch all of them. */
-uint32_t moe_phase_count(const struct moe_options *options);
-const char *moe_phase_name(const struct moe_options *options, uint32_t phase);
-
-/* Prepares phase for its next launch and returns it; owned by the rank, valid until the next call.  Phases
- * must be launched in order, iteration after iteration; a rank may run ahead of its peers. */
-struct kernel_launch *moe_rank_launch(struct moe_rank *rank, uint32_t phase);
-
-/* Whether a rank has failed, as planned, when it comes to phase of iteration (from 0). */
-bool moe_options_failed(const struct moe_options *options, uint32_t rank, uint32_t phase, uint32_t iteration);
-/* Whether the rank has masked peer: it neither sends to it nor waits for it any more. */
-bool moe_rank_masks(const struct moe_rank *rank, uint32_t peer);
-
-/* The bytes that the last iteration moved, as the public tests count them (PROTOCOLS.md 3.1), and those that it
- * received. */
-void moe_rank_traffic(const struct moe_rank *rank, uint32_t phase, struct kernel_traffic *traffic);
-
-/* The outputs of the last iteration, in a canonical order (where the protocol leaves the order of rows to
- * arrival, rows are sorted by source and slot).  Only with payload.  Returns their number (at most max). */
-uint32_t moe_rank_outputs(struct moe_rank *rank, struct kernel_tensor *tensor, uint32_t max);
-
-/* Runs the checks of PROTOCOLS.md section 4 that apply on the outputs of the last iteration.
- * Returns the number of failed checks; text gets the first failure (number of the check, place, expected,
- * found).  Only with payload. */
-uint32_t moe_rank_check(const struct moe_rank *rank, char *text, size_t text_size);
-
-/* Dispatch and combine as a job of models/kernel.h. */
+/* Dispatch and combine as a job of models/kernel.h.  What rows a rank moved is counted as the public tests do
+ * (PROTOCOLS.md 3.1).  Outputs are sorted by source and slot where the protocol leaves the order of rows to arrival;
+ * checks are those of PROTOCOLS.md section 4. */
 struct moe_job {
     struct kernel_job job;
     struct moe_options options;

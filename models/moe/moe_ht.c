@@ -70,17 +70,28 @@ static const char *const ht_phase_names[2][5] = {
     { "cached_notify_dispatch", "dispatch", "cached_notify_combine", "combine" },
 };
 
-uint32_t ht_phase_count(const struct moe_options *o) { return o->cached ? 4 : 5; }
+uint32_t ht_phase_count(const struct kernel_job *job) { return moe_options_of(job)->cached ? 4 : 5; }
 
-const char *ht_phase_name(const struct moe_options *o, uint32_t phase)
+const char *ht_phase_name(const struct kernel_job *job, uint32_t phase)
 {
-    assert(phase < ht_phase_count(o));
-    return ht_phase_names[o->cached][phase];
+    assert(phase < ht_phase_count(job));
+    return ht_phase_names[moe_options_of(job)->cached][phase];
+}
+
+enum kernel_call ht_called(const struct kernel_job *job, uint32_t phase)
+{
+    const enum ht_phase kind = ht_phase_of(moe_options_of(job), phase);
+    return kind == HT_DISPATCH || kind == HT_COMBINE ? KERNEL_CALLED : KERNEL_BARE;
+}
+
+bool ht_begins_loop(const struct kernel_job *job, uint32_t phase)
+{
+    return ht_phase_of(moe_options_of(job), phase) == HT_CACHED_NOTIFY_COMBINE;
 }
 
 enum ht_phase ht_phase_of(const struct moe_options *o, uint32_t phase)
 {
-    assert(phase < ht_phase_count(o));
+    assert(phase < (o->cached ? 4 : 5));
     return ht_phases[o->cached][phase];
 }
 
@@ -102,13 +113,14 @@ static void layout_alloc(struct ht_rank *h)
     if (g->nodes == 1 && g->groups == 1) l->list = kernel_alloc((uint64_t)g->tokens * g->ranks, sizeof(uint32_t));
 }
 
-void ht_rank_init(struct ht_rank *h, const struct moe_options *o, struct fabric *f, const struct routing *routing,
-                  bool internode, uint32_t scan_max, uint32_t worker_max)
+void ht_rank_init(struct ht_rank *h, const struct kernel_job *job, struct fabric *f, bool internode, uint32_t scan_max,
+                  uint32_t worker_max)
 {
+    const struct moe_options *o = moe_options_of(job);
     const uint32_t local = internode ? o->ranks_per_node : o->ranks;
     assert((local <= HT_LOCAL_MAX || o->family == MOE_V2) && o->ranks / local <= HT_NODES_MAX);
     assert(o->ranks <= HT_RANKS_MAX && f->rank < o->ranks);
-    h->base = (struct moe_rank){ .options = o, .fabric = f, .routing = routing };
+    h->base = moe_rank_of(job, f);
     h->g = (struct ht_geometry){
         .ranks = o->ranks,
         .nodes = o->ranks / local,
@@ -118,7 +130,7 @@ void ht_rank_init(struct ht_rank *h, const struct moe_options *o, struct fabric 
         .node = f->rank / local,
         .self = f->rank % local,
         .channels = (o->num_sms + 1) / 2,
-        .tokens = routing->rank[f->rank].tokens,
+        .tokens = h->base.routing->rank[f->rank].tokens,
         .hidden = o->hidden,
         .topk = o->topk,
         .experts = o->experts,
@@ -372,7 +384,7 @@ void ht_kernel_begin(struct ht_rank *h, uint32_t phase)
 {
     h->epoch++;
     h->scan_count = 0;
-    h->kernel.phase = ht_phase_name(h->base.options, phase);
+    h->kernel.phase = ht_phase_name(h->base.kernel.job, phase);
     h->kernel.worker_count = 0;
 }
 

@@ -112,7 +112,7 @@ static inline enum site ht_site(const struct ht_rank *h, enum moe_deepep_change 
     return moe_deepep_before(h->base.options->deepep, since) ? before : now;
 }
 
-static inline struct ht_rank *ht_rank_of(struct moe_rank *rank) { return (struct ht_rank *)rank; }
+static inline struct ht_rank *ht_rank_of(struct kernel_rank *rank) { return (struct ht_rank *)rank; }
 static inline uint32_t ht_recv_rows(const struct ht_rank *h) { return h->recv_before[h->g.ranks]; }
 static inline bool ht_word_reached(const struct fabric *f, uint32_t word, uint64_t value)
 {
@@ -143,16 +143,20 @@ void ht_slot_combine(const struct moe_options *o, bool payload, bool internode, 
 
 /* Fills the shared part of a zeroed rank; workers: the most that one kernel has.  With a cached handle the layout
  * and recv_before are made here, from the routing. */
-void ht_rank_init(struct ht_rank *h, const struct moe_options *o, struct fabric *f, const struct routing *routing,
-                  bool internode, uint32_t scan_max, uint32_t worker_max);
+void ht_rank_init(struct ht_rank *h, const struct kernel_job *job, struct fabric *f, bool internode, uint32_t scan_max,
+                  uint32_t worker_max);
 void ht_rank_clear(struct ht_rank *h);
 void ht_layout_make(struct ht_rank *h);
 /* Tokens of source that have an expert on one of so many ranks from target on. */
 uint32_t ht_tokens_between(const struct ht_rank *h, uint32_t source, uint32_t target, uint32_t targets);
 
 /* Phases. */
-uint32_t ht_phase_count(const struct moe_options *o);
-const char *ht_phase_name(const struct moe_options *o, uint32_t phase);
+uint32_t ht_phase_count(const struct kernel_job *job);
+const char *ht_phase_name(const struct kernel_job *job, uint32_t phase);
+/* Phases that move rows are measured by the call. */
+enum kernel_call ht_called(const struct kernel_job *job, uint32_t phase);
+/* The public tests call dispatch over and over, then combine. */
+bool ht_begins_loop(const struct kernel_job *job, uint32_t phase);
 enum ht_phase { HT_LAYOUT, HT_NOTIFY, HT_CACHED_NOTIFY, HT_DISPATCH, HT_CACHED_NOTIFY_COMBINE, HT_COMBINE };
 enum ht_phase ht_phase_of(const struct moe_options *o, uint32_t phase);
 
@@ -282,9 +286,9 @@ void ht_token_combine(struct ht_rank *h, uint32_t token, const uint8_t *const *s
 /* The same into a slot that goes on to another node: rounded to BF16, no bias. */
 void ht_slots_reduce(const struct ht_rank *h, const uint8_t *const *slot, uint32_t slot_count, uint8_t *out);
 
-void ht_traffic(const struct ht_rank *h, uint32_t phase, struct kernel_traffic *traffic);
-uint32_t ht_outputs(struct moe_rank *rank, struct kernel_tensor *tensor, uint32_t max);
+void ht_traffic(const struct kernel_rank *rank, uint32_t phase, struct kernel_traffic *traffic);
+uint32_t ht_outputs(struct kernel_rank *rank, struct kernel_tensor *tensor, uint32_t max);
 /* Checks 1 to 10 of PROTOCOLS.md 4 (moe_ht_check.c). */
-uint32_t ht_check(const struct moe_rank *rank, char *text, size_t text_size);
+uint32_t ht_check(const struct kernel_rank *rank, char *text, size_t text_size);
 
 #endif

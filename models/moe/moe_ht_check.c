@@ -293,7 +293,7 @@ static void combine_weights_check(const struct ht_rank *h, struct check_report *
                    check_diff_value(&diff));
 }
 
-uint32_t ht_check(const struct moe_rank *rank, char *text, size_t text_size)
+uint32_t ht_check(const struct kernel_rank *rank, char *text, size_t text_size)
 {
     const struct ht_rank *h = (const struct ht_rank *)rank;
     struct check_report report = { .text = text, .text_size = text_size };

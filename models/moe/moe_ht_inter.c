@@ -109,8 +109,9 @@ static void map_make(const struct moe_options *o, bool payload, struct inter_map
     m->end = end;
 }
 
-static void inter_needs(const struct moe_options *o, bool payload, struct fabric_needs *needs)
+static void inter_needs(const struct kernel_job *job, bool payload, struct fabric_needs *needs)
 {
+    const struct moe_options *o = moe_options_of(job);
     const uint32_t local = o->ranks_per_node, nodes = o->ranks / local, channels = o->num_sms / 2;
     const uint32_t chunks_d = o->dispatch.rdma_recv / o->dispatch.rdma_send;
     const uint32_t chunks_c = o->combine.rdma_recv / o->combine.rdma_send;
@@ -150,13 +151,14 @@ static void rail_before_make(struct inter_rank *r)
             r->rail_before[n] + ht_tokens_between(&r->ht, inter_rail(r, n), g->node * g->local, g->local);
 }
 
-static struct moe_rank *inter_create(const struct moe_options *o, struct fabric *f, const struct routing *routing)
+static struct kernel_rank *inter_create(const struct kernel_job *job, struct fabric *f)
 {
+    const struct moe_options *o = moe_options_of(job);
     struct inter_rank *r = kernel_alloc(1, sizeof *r);
     const uint32_t channels = o->num_sms / 2, local = o->ranks_per_node, nodes = o->ranks / local;
     const uint32_t dispatch_workers = channels * (2 * local + 3);
     const uint32_t combine_workers = channels * (local + INTER_WARPS + INTER_GROUPS + 2);
-    ht_rank_init(&r->ht, o, f, routing, true, 2 * channels > nodes ? 2 * channels : nodes,
+    ht_rank_init(&r->ht, job, f, true, 2 * channels > nodes ? 2 * channels : nodes,
                  dispatch_workers > combine_workers ? dispatch_workers : combine_workers);
     map_make(o, f->payload, &r->map);
     rail_slot(o, f->payload, &r->ht.dispatch_slot);
@@ -171,10 +173,10 @@ static struct moe_rank *inter_create(const struct moe_options *o, struct fabric 
     r->sent_base = kernel_alloc(channels, sizeof r->sent_base[0]);
     workers_alloc(r);
     if (o->cached) rail_before_make(r);
-    return &r->ht.base;
+    return &r->ht.base.kernel;
 }
 
-static void inter_destroy(struct moe_rank *rank)
+static void inter_destroy(struct kernel_rank *rank)
 {
     struct inter_rank *r = (struct inter_rank *)rank;
     void *owned[] = {
@@ -186,26 +188,6 @@ static void inter_destroy(struct moe_rank *rank)
     ht_rank_clear(&r->ht);
     free(r);
 }
-
-static struct kernel_launch *inter_launch(struct moe_rank *rank, uint32_t phase);
-
-static void inter_traffic(const struct moe_rank *rank, uint32_t phase, struct kernel_traffic *traffic)
-{
-    ht_traffic((const struct ht_rank *)rank, phase, traffic);
-}
-
-const struct moe_family moe_family_internode = {
-    .refuse = inter_refuse,
-    .needs = inter_needs,
-    .phase_count = ht_phase_count,
-    .phase_name = ht_phase_name,
-    .create = inter_create,
-    .destroy = inter_destroy,
-    .launch = inter_launch,
-    .traffic = inter_traffic,
-    .outputs = ht_outputs,
-    .check = ht_check,
-};
 
 /* ---- notify -------------------------------------------------------------------------------------------- */
 
@@ -472,10 +454,10 @@ static void notify_launch(struct inter_rank *r, enum ht_phase phase)
     notify_scans_add(r, phase);
 }
 
-static struct kernel_launch *inter_launch(struct moe_rank *rank, uint32_t phase)
+static struct kernel_launch *inter_launch(struct kernel_rank *rank, uint32_t phase)
 {
     struct inter_rank *r = (struct inter_rank *)rank;
-    const enum ht_phase kind = ht_phase_of(rank->options, phase);
+    const enum ht_phase kind = ht_phase_of(r->ht.base.options, phase);
     ht_kernel_begin(&r->ht, phase);
     if (kind == HT_LAYOUT) ht_layout_launch(&r->ht);
     else if (kind == HT_DISPATCH) inter_dispatch_launch(r);
@@ -483,3 +465,18 @@ static struct kernel_launch *inter_launch(struct moe_rank *rank, uint32_t phase)
     else notify_launch(r, kind);
     return &r->ht.kernel;
 }
+
+const struct moe_family moe_family_internode = {
+    .kernels = { .needs = inter_needs,
+                 .phase_count = ht_phase_count,
+                 .phase_name = ht_phase_name,
+                 .rank_new = inter_create,
+                 .rank_free = inter_destroy,
+                 .launch = inter_launch,
+                 .traffic = ht_traffic,
+                 .outputs = ht_outputs,
+                 .check = ht_check,
+                 .called = ht_called,
+                 .begins_loop = ht_begins_loop },
+    .refuse = inter_refuse,
+};

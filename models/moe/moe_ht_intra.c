@@ -35,8 +35,9 @@ static uint64_t ring_bytes(const struct moe_options *o, bool payload)
     return moe_align(a > b ? a : b, 128);
 }
 
-static void intra_needs(const struct moe_options *o, bool payload, struct fabric_needs *needs)
+static void intra_needs(const struct kernel_job *job, bool payload, struct fabric_needs *needs)
 {
+    const struct moe_options *o = moe_options_of(job);
     const uint32_t channels = o->num_sms / 2;
     *needs = (struct fabric_needs){
         .heap_bytes = moe_align(o->ranks * counts_bytes(o), 128) + channels * o->ranks * ring_bytes(o, payload),
@@ -46,13 +47,14 @@ static void intra_needs(const struct moe_options *o, bool payload, struct fabric
     };
 }
 
-static struct moe_rank *intra_create(const struct moe_options *o, struct fabric *f, const struct routing *routing)
+static struct kernel_rank *intra_create(const struct kernel_job *job, struct fabric *f)
 {
+    const struct moe_options *o = moe_options_of(job);
     struct intra_rank *r = kernel_alloc(1, sizeof *r);
     const uint32_t channels = o->num_sms / 2, pairs = channels * o->ranks;
     const uint32_t scans = 1 + (o->ranks > channels ? o->ranks : channels);
     const uint32_t combine_workers = pairs + channels * (INTRA_GROUPS + 1);
-    ht_rank_init(&r->ht, o, f, routing, false, scans, 2 * pairs > combine_workers ? 2 * pairs : combine_workers);
+    ht_rank_init(&r->ht, job, f, false, scans, 2 * pairs > combine_workers ? 2 * pairs : combine_workers);
     r->ring_offset = moe_align(o->ranks * counts_bytes(o), 128);
     r->ring_bytes = ring_bytes(o, f->payload);
     r->channel_row = kernel_alloc(pairs, sizeof r->channel_row[0]);
@@ -61,10 +63,10 @@ static struct moe_rank *intra_create(const struct moe_options *o, struct fabric 
     r->receiver = kernel_alloc(pairs, sizeof r->receiver[0]);
     r->reducer = kernel_alloc((uint64_t)channels * INTRA_GROUPS, sizeof r->reducer[0]);
     r->keeper = kernel_alloc(channels, sizeof r->keeper[0]);
-    return &r->ht.base;
+    return &r->ht.base.kernel;
 }
 
-static void intra_destroy(struct moe_rank *rank)
+static void intra_destroy(struct kernel_rank *rank)
 {
     struct intra_rank *r = (struct intra_rank *)rank;
     void *owned[] = { r->channel_row, r->channel_count, r->sender, r->receiver, r->reducer, r->keeper };
@@ -198,10 +200,10 @@ static void notify_launch(struct intra_rank *r, enum ht_phase phase)
 
 /* ---- launches ------------------------------------------------------------------------------------------ */
 
-static struct kernel_launch *intra_launch(struct moe_rank *rank, uint32_t phase)
+static struct kernel_launch *intra_launch(struct kernel_rank *rank, uint32_t phase)
 {
     struct intra_rank *r = (struct intra_rank *)rank;
-    const enum ht_phase kind = ht_phase_of(rank->options, phase);
+    const enum ht_phase kind = ht_phase_of(r->ht.base.options, phase);
     ht_kernel_begin(&r->ht, phase);
     if (kind == HT_LAYOUT) ht_layout_launch(&r->ht);
     else if (kind == HT_DISPATCH) intra_dispatch_launch(r);
@@ -210,20 +212,17 @@ static struct kernel_launch *intra_launch(struct moe_rank *rank, uint32_t phase)
     return &r->ht.kernel;
 }
 
-static void intra_traffic(const struct moe_rank *rank, uint32_t phase, struct kernel_traffic *traffic)
-{
-    ht_traffic((const struct ht_rank *)rank, phase, traffic);
-}
-
 const struct moe_family moe_family_intranode = {
+    .kernels = { .needs = intra_needs,
+                 .phase_count = ht_phase_count,
+                 .phase_name = ht_phase_name,
+                 .rank_new = intra_create,
+                 .rank_free = intra_destroy,
+                 .launch = intra_launch,
+                 .traffic = ht_traffic,
+                 .outputs = ht_outputs,
+                 .check = ht_check,
+                 .called = ht_called,
+                 .begins_loop = ht_begins_loop },
     .refuse = intra_refuse,
-    .needs = intra_needs,
-    .phase_count = ht_phase_count,
-    .phase_name = ht_phase_name,
-    .create = intra_create,
-    .destroy = intra_destroy,
-    .launch = intra_launch,
-    .traffic = intra_traffic,
-    .outputs = ht_outputs,
-    .check = ht_check,
 };

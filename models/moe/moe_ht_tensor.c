@@ -231,8 +231,9 @@ void ht_slots_reduce(const struct ht_rank *h, const uint8_t *const *slot, uint32
 
 /* ---- results ------------------------------------------------------------------------------------------- */
 
-void ht_traffic(const struct ht_rank *h, uint32_t phase, struct kernel_traffic *traffic)
+void ht_traffic(const struct kernel_rank *rank, uint32_t phase, struct kernel_traffic *traffic)
 {
+    const struct ht_rank *h = (const struct ht_rank *)rank;
     const enum ht_phase kind = ht_phase_of(h->base.options, phase);
     if (kind != HT_DISPATCH && kind != HT_COMBINE) return;
     const struct ht_slot *s = kind == HT_DISPATCH ? &h->dispatch_slot : &h->combine_slot;
@@ -247,7 +248,7 @@ void ht_traffic(const struct ht_rank *h, uint32_t phase, struct kernel_traffic *
     traffic->logical_nvl_bytes = ht_recv_rows(h) * row;
 }
 
-uint32_t ht_outputs(struct moe_rank *rank, struct kernel_tensor *tensor, uint32_t max)
+uint32_t ht_outputs(struct kernel_rank *rank, struct kernel_tensor *tensor, uint32_t max)
 {
     const struct ht_rank *h = ht_rank_of(rank);
     const struct ht_tensors *t = &h->t;

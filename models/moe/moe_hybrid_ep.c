@@ -10,19 +10,20 @@
 
 enum { SCALE_BYTES = 4, PROBABILITY_BYTES = 4, VALUES_A_SCALE = 128 };
 
-void moe_hybrid_ep_steps(const struct moe_rank *rank, uint32_t phase, struct kernel_steps *steps)
+void moe_hybrid_ep_steps(const struct kernel_rank *rank, uint32_t phase, struct kernel_steps *steps)
 {
-    const struct moe_options *o = rank->options;
-    const char *name = moe_phase_name(o, phase);
+    const struct moe_rank *r = fabric_container_of(rank, const struct moe_rank, kernel);
+    const struct moe_options *o = r->options;
+    const char *name = kernel_phase_name(rank->job, phase);
     const bool dispatch = strcmp(name, "dispatch") == 0, combine = strcmp(name, "combine") == 0;
-    if (!dispatch && !combine) return;
+    if (!o->hybrid_ep || (!dispatch && !combine)) return;
     const bool scaled = dispatch && o->dtype == MOE_FP8;
     const uint64_t token_bytes =
         scaled ? o->hidden + SCALE_BYTES * (uint64_t)(o->hidden / VALUES_A_SCALE) : 2 * (uint64_t)o->hidden;
     const uint32_t local = moe_min(o->ranks, o->ranks_per_node), tensors = scaled ? 3 : 2;
-    const uint64_t tokens = rank->routing->rank[rank->fabric->rank].tokens;
-    struct kernel_traffic traffic = { 0 };
-    moe_rank_traffic(rank, phase, &traffic);
+    const uint64_t tokens = r->routing->rank[r->fabric->rank].tokens;
+    struct kernel_traffic traffic;
+    kernel_rank_traffic(rank, phase, &traffic);
     const uint64_t rows = dispatch ? traffic.tokens_received : traffic.tokens_sent;
     steps->call = dispatch ? "dispatch_call" : "combine_call";
     steps->copied_bytes = rows * (token_bytes + PROBABILITY_BYTES * (uint64_t)(o->experts / o->ranks) * local);

@@ -4,36 +4,41 @@
 
 #include "models/moe/moe.h"
 
-struct moe_family {
-    const char *(*refuse)(const struct moe_options *o, char *text, size_t text_size);
-    void (*needs)(const struct moe_options *o, bool payload, struct fabric_needs *needs);
-    uint32_t (*phase_count)(const struct moe_options *o);
-    const char *(*phase_name)(const struct moe_options *o, uint32_t phase);
-    struct moe_rank *(*create)(const struct moe_options *o, struct fabric *f, const struct routing *r);
-    void (*destroy)(struct moe_rank *rank);
-    struct kernel_launch *(*launch)(struct moe_rank *rank, uint32_t phase);
-    void (*traffic)(const struct moe_rank *rank, uint32_t phase, struct kernel_traffic *traffic);
-    uint32_t (*outputs)(struct moe_rank *rank, struct kernel_tensor *tensor, uint32_t max);
-    uint32_t (*check)(const struct moe_rank *rank, char *text, size_t text_size);
-};
-
 /* Embedded first in each family's own rank struct. */
 struct moe_rank {
-    struct kernel_rank kernel; /* as part of a job (moe_kernel.c) */
-    const struct moe_family *family;
+    struct kernel_rank kernel;
     const struct moe_options *options;
     struct fabric *fabric;
     const struct routing *routing;
-    uint8_t *mask; /* [ranks] 1: masked; NULL: no rank ever is */
 };
 
+static inline const struct moe_job *moe_job_of(const struct kernel_job *job)
+{
+    return fabric_container_of(job, const struct moe_job, job);
+}
+static inline const struct moe_options *moe_options_of(const struct kernel_job *job)
+{
+    return &moe_job_of(job)->options;
+}
+static inline struct moe_rank moe_rank_of(const struct kernel_job *job, struct fabric *fabric)
+{
+    return (struct moe_rank){
+        .kernel.job = job, .options = moe_options_of(job), .fabric = fabric, .routing = moe_job_of(job)->routing
+    };
+}
+
+/* A family: its kernels, and why they do not take some options, which text is filled with; NULL: they do. */
+struct moe_family {
+    const struct kernel_family kernels;
+    const char *(*refuse)(const struct moe_options *o, char *text, size_t text_size);
+};
 extern const struct moe_family moe_family_ll;        /* moe_ll.c */
 extern const struct moe_family moe_family_intranode; /* moe_ht_intra.c */
 extern const struct moe_family moe_family_internode; /* moe_ht_inter.c */
 extern const struct moe_family moe_family_v2;        /* moe_v2.c */
 
-/* The work of Hybrid-EP's call of that phase around the kernel (moe_hybrid_ep.c). */
-void moe_hybrid_ep_steps(const struct moe_rank *rank, uint32_t phase, struct kernel_steps *steps);
+/* Where the options ask for it, the work of Hybrid-EP's call of that phase around the kernel (moe_hybrid_ep.c). */
+void moe_hybrid_ep_steps(const struct kernel_rank *rank, uint32_t phase, struct kernel_steps *steps);
 
 /* Row token of rank's input x as BF16, from the options' data mode and seed: any rank can recompute any row.
  * hidden values. */

@@ -88,8 +88,9 @@ static uint64_t touched_bytes(const struct moe_options *o, const struct ll_geome
     return (uint64_t)o->tokens_max * (4 * (uint64_t)o->hidden + g->message_bytes + o->topk * choice);
 }
 
-static void ll_needs(const struct moe_options *o, bool payload, struct fabric_needs *needs)
+static void ll_needs(const struct kernel_job *job, bool payload, struct fabric_needs *needs)
 {
+    const struct moe_options *o = moe_options_of(job);
     const struct ll_geometry g = geometry_of(o);
     *needs = (struct fabric_needs){
         .heap_bytes = payload ? 2 * (g.send_bytes + g.recv_bytes) : 0,
@@ -104,18 +105,26 @@ static const char *const ll_phase_names[2][5] = {
     { "dispatch", "combine", "clean" },
     { "dispatch_send", "dispatch_recv", "combine_send", "combine_recv", "clean" },
 };
-static uint32_t ll_phase_count(const struct moe_options *o) { return (o->hook ? 4 : 2) + (o->mask_timeout_ps > 0); }
-static const char *ll_phase_name(const struct moe_options *o, uint32_t phase)
+static uint32_t ll_phase_count(const struct kernel_job *job)
 {
-    assert(phase < ll_phase_count(o));
-    return ll_phase_names[o->hook][phase];
+    const struct moe_options *o = moe_options_of(job);
+    return (o->hook ? 4 : 2) + (o->mask_timeout_ps > 0);
+}
+static const char *ll_phase_name(const struct kernel_job *job, uint32_t phase)
+{
+    assert(phase < ll_phase_count(job));
+    return ll_phase_names[moe_options_of(job)->hook][phase];
+}
+static bool ll_absent(const struct kernel_job *job, uint32_t rank, uint32_t phase, uint32_t iteration)
+{
+    return ll_failed(moe_options_of(job), rank, phase, iteration);
 }
 
-static void ll_destroy(struct moe_rank *rank)
+static void ll_destroy(struct kernel_rank *rank)
 {
     struct ll_rank *r = ll_rank_of(rank);
     void *owned[] = {
-        r->base.mask,    r->experts_left, r->cleaner,      r->deadline_ps,  r->finish_target,
+        r->mask,         r->experts_left, r->cleaner,      r->deadline_ps,  r->finish_target,
         r->slot_counter, r->packed_count, r->range_count,  r->range_begin,  r->groups,
         r->worker,       r->input,        r->recv_x,       r->recv_scale,   r->recv_source_token,
         r->expert_out,   r->combined,     r->canonical[0], r->canonical[1], r->canonical[2],
@@ -142,7 +151,7 @@ static void tensors_alloc(struct ll_rank *r)
 static void mask_alloc(struct ll_rank *r)
 {
     const size_t places = (size_t)r->own->tokens * r->g.topk;
-    r->base.mask = kernel_alloc(r->g.ranks, sizeof r->base.mask[0]);
+    r->mask = kernel_alloc(r->g.ranks, sizeof r->mask[0]);
     r->experts = r->experts_left = kernel_alloc(places, sizeof r->experts[0]);
     r->cleaner = kernel_alloc(r->g.ranks, sizeof r->cleaner[0]);
     r->deadline_ps = kernel_alloc(ll_workers_max(&r->g), sizeof r->deadline_ps[0]);
@@ -159,13 +168,14 @@ static void groups_alloc(struct ll_rank *r)
     r->reducer = r->groups;
 }
 
-static struct moe_rank *ll_create(const struct moe_options *o, struct fabric *f, const struct routing *routing)
+static struct kernel_rank *ll_create(const struct kernel_job *job, struct fabric *f)
 {
+    const struct moe_options *o = moe_options_of(job);
     const struct ll_geometry g = geometry_of(o);
     struct ll_rank *r = kernel_alloc(1, sizeof *r + g.experts * sizeof r->pair[0]);
-    r->base = (struct moe_rank){ .options = o, .fabric = f, .routing = routing };
+    r->base = moe_rank_of(job, f);
     r->g = g;
-    r->own = &routing->rank[f->rank];
+    r->own = &r->base.routing->rank[f->rank];
     r->experts = r->own->experts;
     assert(r->own->tokens <= g.tokens_max);
     r->finish_target = kernel_alloc(g.experts, sizeof r->finish_target[0]);
@@ -175,54 +185,61 @@ static struct moe_rank *ll_create(const struct moe_options *o, struct fabric *f,
     groups_alloc(r);
     if (o->mask_timeout_ps) mask_alloc(r);
     if (f->payload) tensors_alloc(r);
-    return &r->base;
+    return &r->base.kernel;
 }
 
-static struct kernel_launch *ll_launch(struct moe_rank *rank, uint32_t phase)
+static struct kernel_launch *ll_launch(struct kernel_rank *rank, uint32_t phase)
 {
     struct ll_rank *r = ll_rank_of(rank);
-    const bool hook = rank->options->hook, clean = phase == (hook ? 4 : 2);
+    const bool hook = r->base.options->hook, clean = phase == (hook ? 4 : 2);
     const bool combine = hook ? phase >= 2 : phase == 1;
     const bool send = !hook || phase % 2 == 0, receive = !hook || phase % 2 == 1;
     if (send && !clean) r->call++;
     if (!r->worker) r->worker = kernel_alloc(ll_workers_max(&r->g), sizeof r->worker[0]);
     if (r->deadline_ps) memset(r->deadline_ps, 0, ll_workers_max(&r->g) * sizeof r->deadline_ps[0]);
-    r->kernel = (struct kernel_launch){ .phase = ll_phase_name(rank->options, phase),
-                                        .worker = r->worker,
-                                        .remade = &r->worker,
-                                        .leaves = send && !receive };
-    r->failed = moe_options_failed(rank->options, rank->fabric->rank, phase, ll_iteration(r));
+    r->kernel = (struct kernel_launch){
+        .phase = ll_phase_name(rank->job, phase), .worker = r->worker, .remade = &r->worker, .leaves = send && !receive
+    };
+    r->failed = ll_failed(r->base.options, r->base.fabric->rank, phase, ll_iteration(r));
     if (r->failed) return &r->kernel;
     if (clean) return ll_clean_launch(r);
-    if (combine && send && rank->fabric->payload) ll_expert_run(r);
+    if (combine && send && r->base.fabric->payload) ll_expert_run(r);
     return combine ? ll_combine_launch(r, send, receive) : ll_dispatch_launch(r, send, receive);
 }
 
 /* Bytes as the public test counts them: every selection, whatever way it went (PROTOCOLS.md 3.1), but for those of
  * ranks that are masked by now. */
-static void ll_traffic(const struct moe_rank *rank, uint32_t phase, struct kernel_traffic *traffic)
+static void ll_traffic(const struct kernel_rank *rank, uint32_t phase, struct kernel_traffic *traffic)
 {
     const struct ll_rank *r = (const struct ll_rank *)rank;
+    const struct moe_options *o = r->base.options;
     const uint64_t places = (uint64_t)r->own->tokens * r->g.topk;
     if (r->failed) return;
     for (uint64_t i = 0; i < places; i++) traffic->tokens_sent += r->experts[i] != ROUTING_NONE;
     for (uint32_t i = 0; i < r->g.experts; i++) traffic->tokens_received += r->range_count[i];
-    const bool hook = rank->options->hook, combine = hook ? phase >= 2 : phase == 1;
+    const bool hook = o->hook, combine = hook ? phase >= 2 : phase == 1;
     if (phase == (hook ? 4 : 2)) *traffic = (struct kernel_traffic){ 0 };
-    const uint32_t returned = rank->options->logfmt ? format_logs_bytes(r->g.hidden, true) : r->g.combine_bytes;
+    const uint32_t returned = o->logfmt ? format_logs_bytes(r->g.hidden, true) : r->g.combine_bytes;
     traffic->logical_rdma_bytes = traffic->tokens_sent * (combine ? returned : r->g.message_bytes);
     traffic->logical_nvl_bytes = traffic->logical_rdma_bytes;
 }
 
+static bool ll_rank_masks(const struct kernel_rank *rank, uint32_t peer)
+{
+    return ll_masks((const struct ll_rank *)rank, peer);
+}
+
 const struct moe_family moe_family_ll = {
+    .kernels = { .needs = ll_needs,
+                 .phase_count = ll_phase_count,
+                 .phase_name = ll_phase_name,
+                 .rank_new = ll_create,
+                 .rank_free = ll_destroy,
+                 .launch = ll_launch,
+                 .traffic = ll_traffic,
+                 .outputs = ll_outputs,
+                 .check = ll_check,
+                 .absent = ll_absent,
+                 .masks = ll_rank_masks },
     .refuse = ll_refuse,
-    .needs = ll_needs,
-    .phase_count = ll_phase_count,
-    .phase_name = ll_phase_name,
-    .create = ll_create,
-    .destroy = ll_destroy,
-    .launch = ll_launch,
-    .traffic = ll_traffic,
-    .outputs = ll_outputs,
-    .check = ll_check,
 };

@@ -105,6 +105,7 @@ struct ll_rank {
     const struct routing_rank *own;
     const int32_t *experts; /* [own tokens][topk] without those of masked ranks */
     int32_t *experts_left;  /* with masking, where they lie: the routing itself stays as it is */
+    uint8_t *mask;          /* [ranks] 1: masked; NULL: no rank ever is */
     bool failed;            /* as planned */
     uint32_t call;          /* number of this dispatch or combine, from 1; its parity picks the half */
     uint64_t gate_target, open_target, clean_target, block_target; /* private words only grow */
@@ -134,7 +135,7 @@ struct ll_rank {
     uint32_t *recv_source_token; /* [local experts][ranks * tokens_max] */
     uint16_t *expert_out;        /* [local experts][ranks * tokens_max][hidden]: combine's input */
     uint16_t *combined;          /* [own tokens][hidden] */
-    uint8_t *canonical[3];       /* moe_rank_outputs() */
+    uint8_t *canonical[3];       /* ll_outputs() */
 
     union ll_pair pair[]; /* [experts] of dispatch or of combine */
 };
@@ -154,9 +155,9 @@ static inline struct ll_range ll_range_at(const struct ll_rank *r, uint32_t n)
     return (struct ll_range){ .begin = r->range_begin ? r->range_begin[n] : 0, .count = r->range_count[n] };
 }
 
-static inline struct ll_rank *ll_rank_of(struct moe_rank *rank) { return (struct ll_rank *)rank; }
+static inline struct ll_rank *ll_rank_of(struct kernel_rank *rank) { return (struct ll_rank *)rank; }
 
-static inline bool ll_masks(const struct ll_rank *r, uint32_t rank) { return r->base.mask && r->base.mask[rank]; }
+static inline bool ll_masks(const struct ll_rank *r, uint32_t rank) { return r->mask && r->mask[rank]; }
 
 static inline uint32_t ll_word_count_at(const struct ll_rank *r, uint32_t local_expert, uint32_t source)
 {
@@ -202,13 +203,15 @@ struct kernel_launch *ll_clean_launch(struct ll_rank *r);
 bool ll_give_up(struct ll_rank *r, struct fabric_worker *w, uint32_t source);
 static inline bool ll_given_up(struct ll_rank *r, struct fabric_worker *w, uint32_t source)
 {
-    return r->base.mask && ll_give_up(r, w, source);
+    return r->mask && ll_give_up(r, w, source);
 }
+/* Whether a rank has failed, as planned, when it comes to phase of iteration (from 0). */
+bool ll_failed(const struct moe_options *o, uint32_t rank, uint32_t phase, uint32_t iteration);
 const char *ll_mask_refuse(const struct moe_options *o, char *text, size_t text_size);
 /* Fills combine's input from what dispatch received: the identity expert, dequantised. */
 void ll_expert_run(struct ll_rank *r);
-uint32_t ll_outputs(struct moe_rank *rank, struct kernel_tensor *tensor, uint32_t max);
-uint32_t ll_check(const struct moe_rank *rank, char *text, size_t text_size);
+uint32_t ll_outputs(struct kernel_rank *rank, struct kernel_tensor *tensor, uint32_t max);
+uint32_t ll_check(const struct kernel_rank *rank, char *text, size_t text_size);
 
 /* Workers of a kernel, at most. */
 static inline uint32_t ll_workers_max(const struct ll_geometry *g) { return 2 * g->sms + g->experts + 2; }

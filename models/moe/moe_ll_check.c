@@ -27,7 +27,7 @@ static uint32_t expected_count(const struct ll_rank *r, uint32_t source, uint32_
 {
     const struct routing_rank *from = &r->base.routing->rank[source];
     uint32_t count = 0;
-    if (moe_options_failed(r->base.options, source, 0, ll_iteration(r))) return 0;
+    if (ll_failed(r->base.options, source, 0, ll_iteration(r))) return 0;
     for (uint64_t i = 0; i < (uint64_t)from->tokens * r->g.topk; i++) count += from->experts[i] == (int32_t)expert;
     return count;
 }
@@ -112,7 +112,7 @@ static float weight_sum(const struct ll_rank *r, uint32_t token)
     for (uint32_t j = 0; j < r->g.topk; j++) {
         const int32_t expert = r->own->experts[(uint64_t)token * r->g.topk + j];
         if (expert != ROUTING_NONE &&
-            !moe_options_failed(o, (uint32_t)expert / r->g.local_experts, o->hook ? 2 : 1, ll_iteration(r)))
+            !ll_failed(o, (uint32_t)expert / r->g.local_experts, o->hook ? 2 : 1, ll_iteration(r)))
             sum += ll_weight(r, token, j);
     }
     return sum;
@@ -151,15 +151,15 @@ static void check_mask(const struct ll_rank *r, struct report *report)
 {
     static const char *const word[] = { "in the group", "masked" };
     const struct moe_options *o = r->base.options;
-    const uint32_t last = moe_phase_count(o) - 1;
-    for (uint32_t i = 0; r->base.mask && i < r->g.ranks; i++) {
-        const bool expected = moe_options_failed(o, i, last, ll_iteration(r)), found = ll_masks(r, i);
+    const uint32_t last = kernel_phase_count(r->base.kernel.job) - 1;
+    for (uint32_t i = 0; r->mask && i < r->g.ranks; i++) {
+        const bool expected = ll_failed(o, i, last, ll_iteration(r)), found = ll_masks(r, i);
         if (expected != found)
             fail(report, "check 15: rank %u: expected it %s, found it %s", i, word[expected], word[found]);
     }
 }
 
-uint32_t ll_check(const struct moe_rank *rank, char *text, size_t text_size)
+uint32_t ll_check(const struct kernel_rank *rank, char *text, size_t text_size)
 {
     const struct ll_rank *r = (const struct ll_rank *)rank;
     struct report report = { .text = text, .text_size = text_size };
@@ -201,12 +201,12 @@ static void canonical_rows(struct ll_rank *r)
     }
 }
 
-uint32_t ll_outputs(struct moe_rank *rank, struct kernel_tensor *tensor, uint32_t max)
+uint32_t ll_outputs(struct kernel_rank *rank, struct kernel_tensor *tensor, uint32_t max)
 {
     struct ll_rank *r = ll_rank_of(rank);
     uint64_t rows = 0;
     for (uint32_t i = 0; i < r->g.experts; i++) rows += r->range_count[i];
-    const uint64_t scale_bytes = rank->options->ue8m0 ? 1 : sizeof(float);
+    const uint64_t scale_bytes = r->base.options->ue8m0 ? 1 : sizeof(float);
     const uint64_t bytes[3] = { rows * r->g.row_bytes, rows * r->g.scale_count * scale_bytes, rows * sizeof(uint32_t) };
     static const char *const name[3] = { "recv_x", "recv_scales", "recv_source_token" };
     uint32_t count = 0;

@@ -373,7 +373,7 @@ static void receiver_launch(struct ll_rank *r, uint32_t expert, bool tell, bool 
                                .tell = tell,
                                .alone = !tell,
                                .receive = receive };
-    ll_worker_add(r, &v->worker, r->base.mask ? &receiver_masking_role : &receiver_role, expert / r->g.groups,
+    ll_worker_add(r, &v->worker, r->mask ? &receiver_masking_role : &receiver_role, expert / r->g.groups,
                   r->g.warps_per_group);
     if (tell) {
         fabric_watch_least(&v->worker, ll_word_block(r, v->worker.sm), r->block_target);

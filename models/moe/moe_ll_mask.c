@@ -14,6 +14,18 @@
 #include <stdio.h>
 #include "models/moe/moe_ll.h"
 
+bool ll_failed(const struct moe_options *o, uint32_t rank, uint32_t phase, uint32_t iteration)
+{
+    assert(rank < o->ranks && o->failure_count <= MOE_FAILURES_MAX);
+    const uint32_t call = o->hook ? phase / 2 : phase;
+    for (uint32_t i = 0; i < o->failure_count; i++) {
+        const struct moe_failure *failure = &o->failure[i];
+        if (failure->rank != rank) continue;
+        return iteration > failure->iteration || (iteration == failure->iteration && call >= failure->call);
+    }
+    return false;
+}
+
 const char *ll_mask_refuse(const struct moe_options *o, char *text, size_t text_size)
 {
     assert(o->failure_count <= MOE_FAILURES_MAX);
@@ -41,7 +53,7 @@ const char *ll_mask_refuse(const struct moe_options *o, char *text, size_t text_
 
 static void rank_mask(struct ll_rank *r, uint32_t rank)
 {
-    r->base.mask[rank] = 1;
+    r->mask[rank] = 1;
     for (uint64_t i = 0; i < (uint64_t)r->own->tokens * r->g.topk; i++)
         if (r->experts[i] != ROUTING_NONE && (uint32_t)r->experts[i] / r->g.local_experts == rank)
             r->experts_left[i] = ROUTING_NONE;
@@ -50,7 +62,7 @@ static void rank_mask(struct ll_rank *r, uint32_t rank)
 /* The deadline is set when the worker first finds that it has to wait. */
 bool ll_give_up(struct ll_rank *r, struct fabric_worker *w, uint32_t source)
 {
-    if (r->base.mask[source]) return true;
+    if (r->mask[source]) return true;
     const uint64_t now_ps = fabric_now_ps(w->fabric);
     uint64_t *deadline_ps = &r->deadline_ps[w->index];
     if (!*deadline_ps) *deadline_ps = now_ps + r->base.options->mask_timeout_ps;
@@ -97,7 +109,7 @@ struct kernel_launch *ll_clean_launch(struct ll_rank *r)
 {
     for (uint16_t peer = 0; peer < r->g.ranks; peer++) {
         struct ll_cleaner *c = &r->cleaner[peer];
-        if (peer == r->base.fabric->rank || r->base.mask[peer]) continue;
+        if (peer == r->base.fabric->rank || r->mask[peer]) continue;
         *c = (struct ll_cleaner){ .rank = r, .peer = peer };
         ll_worker_add(r, &c->worker, &cleaner_role, 0, 1);
         fabric_watch(&c->worker, ll_word_sync(r, peer), 1);

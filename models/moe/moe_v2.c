@@ -88,8 +88,9 @@ static void map_make(const struct moe_options *o, bool payload, struct v2_map *m
     m->combine_out = area_add(&m->end, out, combine.stored);
 }
 
-static void v2_needs(const struct moe_options *o, bool payload, struct fabric_needs *needs)
+static void v2_needs(const struct kernel_job *job, bool payload, struct fabric_needs *needs)
 {
+    const struct moe_options *o = moe_options_of(job);
     const uint32_t local = o->ranks < o->ranks_per_node ? o->ranks : o->ranks_per_node, nodes = o->ranks / local;
     const uint32_t channels = channels_of(o);
     struct v2_map map = { 0 };
@@ -158,11 +159,12 @@ static void roles_alloc(struct v2_rank *r)
     r->epilogue = kernel_alloc(r->epilogue_sms, sizeof r->epilogue[0]);
 }
 
-static struct moe_rank *v2_create(const struct moe_options *o, struct fabric *f, const struct routing *routing)
+static struct kernel_rank *v2_create(const struct kernel_job *job, struct fabric *f)
 {
+    const struct moe_options *o = moe_options_of(job);
     struct v2_rank *r = kernel_alloc(1, sizeof *r);
     r->channels = channels_of(o);
-    ht_rank_init(&r->ht, o, f, routing, o->ranks > o->ranks_per_node, 1, worker_most(o));
+    ht_rank_init(&r->ht, job, f, o->ranks > o->ranks_per_node, 1, worker_most(o));
     ht_layout_make(&r->ht);
     r->epilogue_sms = o->device_sms ? o->device_sms : o->num_sms;
     dispatch_slot(o, f->payload, &r->ht.dispatch_slot);
@@ -182,10 +184,10 @@ static struct moe_rank *v2_create(const struct moe_options *o, struct fabric *f,
     r->up_row = kernel_alloc(f->payload ? up : 0, sizeof r->up_row[0]);
     r->row_slot = kernel_alloc(f->payload ? up : 0, sizeof r->row_slot[0]);
     roles_alloc(r);
-    return &r->ht.base;
+    return &r->ht.base.kernel;
 }
 
-static void v2_destroy(struct moe_rank *rank)
+static void v2_destroy(struct kernel_rank *rank)
 {
     struct v2_rank *r = (struct v2_rank *)rank;
     void *owned[] = { r->way,      r->merge_way, r->expanded_at, r->expanded_index, r->expanded_x, r->expanded_scales,
@@ -201,15 +203,15 @@ static void v2_destroy(struct moe_rank *rank)
 
 static const char *const phase_names[] = { "dispatch", "dispatch_copy", "combine", "combine_reduce" };
 
-static uint32_t v2_phase_count(const struct moe_options *o)
+static uint32_t v2_phase_count(const struct kernel_job *job)
 {
-    (void)o;
+    (void)job;
     return sizeof phase_names / sizeof phase_names[0];
 }
 
-static const char *v2_phase_name(const struct moe_options *o, uint32_t phase)
+static const char *v2_phase_name(const struct kernel_job *job, uint32_t phase)
 {
-    (void)o;
+    (void)job;
     return phase_names[phase];
 }
 
@@ -230,7 +232,7 @@ static void up_counts_read(struct v2_rank *r)
         for (uint32_t c = 0; c < r->channels; c++) r->up_count[c * local + from] = up_count(r, c, from);
 }
 
-static struct kernel_launch *v2_launch(struct moe_rank *rank, uint32_t phase)
+static struct kernel_launch *v2_launch(struct kernel_rank *rank, uint32_t phase)
 {
     static void (*const launch[2][4])(struct v2_rank * r) = {
         { v2_direct_dispatch_launch, v2_copy_launch, v2_direct_combine_launch, v2_reduce_launch },
@@ -249,7 +251,7 @@ static struct kernel_launch *v2_launch(struct moe_rank *rank, uint32_t phase)
     return &h->kernel;
 }
 
-static void v2_traffic(const struct moe_rank *rank, uint32_t phase, struct kernel_traffic *traffic)
+static void v2_traffic(const struct kernel_rank *rank, uint32_t phase, struct kernel_traffic *traffic)
 {
     const struct v2_rank *r = (const struct v2_rank *)rank;
     const struct ht_rank *h = &r->ht;
@@ -295,14 +297,15 @@ uint32_t moe_v2_sms(const struct moe_options *o, double rdma_gbs, double nvl_gbs
 }
 
 const struct moe_family moe_family_v2 = {
+    .kernels = { .needs = v2_needs,
+                 .phase_count = v2_phase_count,
+                 .phase_name = v2_phase_name,
+                 .rank_new = v2_create,
+                 .rank_free = v2_destroy,
+                 .launch = v2_launch,
+                 .traffic = v2_traffic,
+                 .steps = moe_hybrid_ep_steps,
+                 .outputs = v2_outputs,
+                 .check = ht_check },
     .refuse = v2_refuse,
-    .needs = v2_needs,
-    .phase_count = v2_phase_count,
-    .phase_name = v2_phase_name,
-    .create = v2_create,
-    .destroy = v2_destroy,
-    .launch = v2_launch,
-    .traffic = v2_traffic,
-    .outputs = v2_outputs,
-    .check = ht_check,
 };

@@ -245,7 +245,7 @@ static inline uint32_t v2_expanded_count(const struct v2_rank *r, uint32_t row)
 void v2_expand_row(struct v2_rank *r, uint32_t row);
 /* What the experts give back for place of row, or, for place UINT32_MAX, the sum over its places. */
 void v2_expanded_pack(const struct v2_rank *r, uint32_t row, uint32_t place, uint8_t *slot);
-uint32_t v2_outputs(struct moe_rank *rank, struct kernel_tensor *tensor, uint32_t max);
+uint32_t v2_outputs(struct kernel_rank *rank, struct kernel_tensor *tensor, uint32_t max);
 
 /* Brings rows, one after another, into the warp's shared memory (moe_v2_gate.c, with what follows). */
 void v2_stage_rows(struct fabric_worker *w, uint8_t site, struct fabric_given *given, uint32_t rows,

@@ -95,7 +95,7 @@ void v2_expanded_pack(const struct v2_rank *r, uint32_t row, uint32_t place, uin
     format_rows_reduce(source, NULL, count, hidden, (uint16_t *)(void *)slot);
 }
 
-uint32_t v2_outputs(struct moe_rank *rank, struct kernel_tensor *tensor, uint32_t max)
+uint32_t v2_outputs(struct kernel_rank *rank, struct kernel_tensor *tensor, uint32_t max)
 {
     const struct v2_rank *r = (const struct v2_rank *)rank;
     const uint32_t count = ht_outputs(rank, tensor, max);
