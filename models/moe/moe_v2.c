@@ -149,7 +149,7 @@ static void roles_alloc(struct v2_rank *r)
     const uint32_t channels = v2_hybrid(r) ? r->channels : 0, sms = r->ht.base.options->num_sms;
     v2_expand_alloc(r);
     r->way = kernel_alloc((uint64_t)channels * r->ht.g.local, sizeof r->way[0]);
-    r->merge_way = kernel_alloc((uint64_t)channels * r->ht.g.local, sizeof r->merge_way[0]);
+    r->returned = kernel_alloc((uint64_t)channels * r->ht.g.local, sizeof r->returned[0]);
     r->sender = kernel_alloc(channels, sizeof r->sender[0]);
     r->forwarder = kernel_alloc(channels, sizeof r->forwarder[0]);
     r->returner = kernel_alloc(channels, sizeof r->returner[0]);
@@ -190,7 +190,7 @@ static struct kernel_rank *v2_create(const struct kernel_job *job, struct fabric
 static void v2_destroy(struct kernel_rank *rank)
 {
     struct v2_rank *r = (struct v2_rank *)rank;
-    void *owned[] = { r->way,      r->merge_way, r->expanded_at, r->expanded_index, r->expanded_x, r->expanded_scales,
+    void *owned[] = { r->way,      r->returned,  r->expanded_at, r->expanded_index, r->expanded_x, r->expanded_scales,
                       r->position, r->pass,      r->pass_count,  r->up_count,       r->up_row,     r->row_slot,
                       r->sender,   r->forwarder, r->returner,    r->merger,         r->warp,       r->notify,
                       r->epilogue };

@@ -51,7 +51,12 @@ struct v2_way {
     struct ht_ring area;                    /* that is being written */
     uint32_t pick[V2_OUT_EVERY], pick_tail; /* a forwarder's: tokens under way that are for it, from this slot on */
     uint32_t told;
-    uint32_t position; /* a merger's: rows of it that are summed */
+};
+
+/* Hybrid combine: the rows that a rank of the node returns to a merger: those that had come at its last look, and those
+ * that are summed. */
+struct v2_returned {
+    uint32_t come, summed;
 };
 
 /* Hybrid: one warp that sends a channel's tokens to the nodes that need them. */
@@ -86,10 +91,10 @@ struct v2_returner {
 struct v2_merger {
     struct fabric_worker worker;
     struct v2_rank *rank;
-    uint32_t channel, done; /* tokens, in the order of pass */
-    uint32_t flushed;       /* nodes */
-    bool reduced;           /* the next one's sum is made but not sent */
-    struct v2_way *way;     /* [local] of its own */
+    uint32_t channel, done;   /* tokens, in the order of pass */
+    uint32_t flushed;         /* nodes */
+    bool reduced;             /* the next one's sum is made but not sent */
+    struct v2_returned *from; /* [local] */
     uint32_t sent[HT_NODES_MAX], told[HT_NODES_MAX];
 };
 
@@ -152,7 +157,8 @@ struct v2_rank {
     uint32_t *up_count;             /* [channel][local] slots that came from each rank of the node */
     uint32_t *up_row;               /* [local][channel][up_slots] row of recv_x of each slot; payload only */
     uint64_t *row_slot;             /* [rows] heap offset of each row's slot; payload only */
-    struct v2_way *way, *merge_way; /* [channel][local] */
+    struct v2_way *way;             /* [channel][local] */
+    struct v2_returned *returned;   /* [channel][local] */
     struct v2_sender *sender;       /* [channel] */
     struct v2_forwarder *forwarder; /* [channel] */
     struct v2_returner *returner;   /* [channel] */

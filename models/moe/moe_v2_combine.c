@@ -84,7 +84,10 @@ static int merger_missing(const struct v2_merger *m)
     const struct v2_rank *r = m->rank;
     for (uint64_t left = merger_pass(m)->bits; left; left &= left - 1) {
         const uint32_t i = (uint32_t)__builtin_ctzll(left);
-        if (ht_word(&r->ht, v2_word(r, V2_COMBINE_UP, m->channel, i)) >> 1 <= m->way[i].position) return (int)i;
+        struct v2_returned *from = &m->from[i];
+        if (from->come > from->summed) continue;
+        from->come = ht_word(&r->ht, v2_word(r, V2_COMBINE_UP, m->channel, i)) >> 1;
+        if (from->come <= from->summed) return (int)i;
     }
     return -1;
 }
@@ -108,7 +111,7 @@ static void merger_run(void *context, uint64_t argument)
     for (uint64_t left = merger_pass(m)->bits; left; left &= left - 1) {
         const uint32_t i = (uint32_t)__builtin_ctzll(left);
         slot[count++] = heap + r->map.combine_up +
-                        (uint64_t)(v2_up_at(r, i, m->channel) + m->way[i].position) * r->ht.combine_slot.stored;
+                        (uint64_t)(v2_up_at(r, i, m->channel) + m->from[i].summed) * r->ht.combine_slot.stored;
     }
     ht_slots_reduce(&r->ht, slot, count, heap + merger_slot(m));
 }
@@ -167,7 +170,7 @@ static enum worker_step merger_step(struct fabric_worker *w)
         m->reduced = true;
     }
     if (!merger_put(m)) return WORKER_WAIT;
-    for (uint64_t left = pass->bits; left; left &= left - 1) m->way[__builtin_ctzll(left)].position++;
+    for (uint64_t left = pass->bits; left; left &= left - 1) m->from[__builtin_ctzll(left)].summed++;
     m->sent[pass->node]++;
     m->done++;
     m->reduced = false;
@@ -184,13 +187,24 @@ static void merger_describe(const struct fabric_worker *w, char *text, size_t te
     else snprintf(text, text_size, "v2 merger of channel %u has no room on a queue", m->channel);
 }
 
-static const struct worker_role merger_role = { .step = merger_step, .describe = merger_describe };
+static void merger_ahead(const struct fabric_worker *w)
+{
+    const struct v2_merger *m = fabric_container_of(w, const struct v2_merger, worker);
+    ht_lines_ahead(m, sizeof *m);
+    __builtin_prefetch(merger_pass(m));
+    __builtin_prefetch(m->from, 1);
+    fabric_load_ahead(w->fabric, v2_word(m->rank, V2_COMBINE_UP, m->channel, 0));
+}
+
+static const struct worker_role merger_role = { .step = merger_step,
+                                                .describe = merger_describe,
+                                                .ahead = merger_ahead };
 
 static void merger_launch(struct v2_rank *r, uint32_t channel)
 {
     struct v2_merger *m = &r->merger[channel];
-    *m = (struct v2_merger){ .rank = r, .channel = channel, .way = &r->merge_way[channel * r->ht.g.local] };
-    memset(m->way, 0, r->ht.g.local * sizeof m->way[0]);
+    *m = (struct v2_merger){ .rank = r, .channel = channel, .from = &r->returned[channel * r->ht.g.local] };
+    memset(m->from, 0, r->ht.g.local * sizeof m->from[0]);
     v2_worker_add(r, &m->worker, &merger_role, channel / V2_CHANNELS, 1);
     fabric_watch(&m->worker, v2_word(r, V2_COMBINE_UP, channel, 0), r->ht.g.local);
 }
