@@ -15,6 +15,7 @@ command_function command_simulate;      /* models/predict/simulate_command.c */
 command_function command_step;          /* models/step/step_command.c */
 command_function command_sweep;         /* models/predict/sweep_command.c */
 command_function command_tune;          /* models/predict/tune_command.c */
+command_function command_which;         /* models/predict/which_command.c */
 command_function command_validate;      /* models/predict/validate_command.c */
 command_function command_diagnose;      /* models/predict/diagnose_command.c */
 command_function command_explain_trace; /* models/predict/explain_trace_command.c */

@@ -32,6 +32,8 @@ static const struct command {
       "eptwin step --net deepseek-v3 --cluster h800-cx7 --num-ranks 64 --batch 128" },
     { "sweep", command_sweep, "predict all combinations of values of options and of a cluster's keys",
       "eptwin sweep --cluster h800-cx7 --kernel normal --num-ranks 8,16 --num-sms 4:33:4" },
+    { "which", command_which, "say which library's kernels, posted by whom, suit a cluster and a routing",
+      "eptwin which --cluster h100-cx7 --num-ranks 16 --num-tokens 128" },
     { "tune", command_tune, "recommend SMs, chunks and rings for a cluster and a routing, as lines to paste",
       "eptwin tune --cluster h800-cx7 --kernel normal --num-ranks 16 --cached" },
     { "measure", command_measure, "run micro-benchmarks of links and of this machine",

@@ -29,6 +29,7 @@ _eptwin() {
     --kernel) mapfile -t COMPREPLY < <(compgen -W 'll normal v2 alltoallv allgather p2p' -- "$word") ;;
     --backend)
         mapfile -t COMPREPLY < <(compgen -W "$("$program" cluster backends 2>/dev/null | sed -n 's/^\([a-z][a-z0-9-]*\) .*/\1/p')" -- "$word") ;;
+    --by) mapfile -t COMPREPLY < <(compgen -W 'layer dispatch combine' -- "$word") ;;
     --dtype) mapfile -t COMPREPLY < <(compgen -W 'fp8 bf16' -- "$word") ;;
     --format) mapfile -t COMPREPLY < <(compgen -W 'csv json' -- "$word") ;;
     --fabric) mapfile -t COMPREPLY < <(compgen -W 'shm verbs ofi cuda' -- "$word") ;;

@@ -12,5 +12,8 @@ complete_words eptwin trace slice --la
 complete_words eptwin simulate --cluster h8
 complete_words eptwin simulate --cluster = h8
 complete_words eptwin simulate --backend ibg
+complete_words eptwin wh
+complete_words eptwin which --at
+complete_words eptwin which --by d
 complete_words eptwin compare mea
 complete_words eptwin nonsense --x

@@ -25,7 +25,7 @@ $EPTWIN ''
 echo "exit $?"
 $EPTWIN --help >/dev/full
 echo "exit $?"
-for command in trace cluster simulate measure replay compare validate report fit; do
+for command in trace cluster simulate which measure replay compare validate report fit; do
     $EPTWIN $command --help >help 2>errors || echo "$command --help: exit $?"
     [ -s help ] && [ ! -s errors ] || echo "$command --help: expected text on standard output alone"
 done

@@ -1,0 +1,298 @@
+/* which.c - which backends there are for a case, and their predictions; see which.h.  Knows kernels and transports by
+ * their names alone. */
+#include "models/predict/which.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "models/predict/estimate.h"
+#include "models/predict/simulate.h"
+#include "reports/compare.h"
+#include "sim/progress.h"
+
+enum {
+    MLX5 = 1 << CLUSTER_PROVIDER_MLX5,
+    EFA = 1 << CLUSTER_PROVIDER_EFA,
+    BNXT_RE = 1 << CLUSTER_PROVIDER_BNXT_RE,
+    IONIC = 1 << CLUSTER_PROVIDER_IONIC,
+};
+
+/* Who posts for whom: DeepEP's V1 by NVSHMEM's IBGDA or by NCCL's GIN (its pull request 521), V2 by GIN, UCCL by
+ * its own threads (PROTOCOLS.md 1.5, 1.7, 1.8, 1.10). */
+static const struct which_backend table[] = {
+    { "deepep-ll", "ll", NULL, 0 },
+    { "deepep-normal", "normal", NULL, 0 },
+    { "deepep-v2", "v2", NULL, 0 },
+    { "deepep-ll", "ll", "ibgda", MLX5 },
+    { "deepep-ll", "ll", "gdaki", MLX5 },
+    { "deepep-ll", "ll", "gin-proxy", MLX5 },
+    { "deepep-normal", "normal", "ibgda", MLX5 },
+    { "deepep-normal", "normal", "gdaki", MLX5 },
+    { "deepep-normal", "normal", "gin-proxy", MLX5 },
+    { "deepep-v2", "v2", "gdaki", MLX5 },
+    { "deepep-v2", "v2", "gin-proxy", MLX5 },
+    { "uccl-ll", "ll", "uccl", MLX5 | BNXT_RE | IONIC },
+    { "uccl-ll", "ll", "uccl-efa", EFA },
+    { "uccl-normal", "normal", "uccl", MLX5 | BNXT_RE | IONIC },
+    { "uccl-normal", "normal", "uccl-efa", EFA },
+};
+
+enum { TOKENS_DEFAULT = 128 };
+
+const char *which_time_name(enum which_time time)
+{
+    static const char *const names[WHICH_TIMES] = { "layer", "dispatch", "combine" };
+    assert(time < WHICH_TIMES);
+    return names[time];
+}
+
+/* ---- cases ---- */
+
+/* Whether the number of tokens is a list's or a matrix's to say. */
+static bool tokens_listed(const struct case_options *c) { return c->tokens_per_rank || c->traffic; }
+
+/* What a point (0: as the case says) has for all backends alike: defaults that kernels' public tests have differently
+ * are the normal ones'. */
+static void work_settle(const struct which *w, uint32_t ranks, uint32_t tokens, struct case_options *c)
+{
+    struct case_options whole;
+    case_copy(c, &w->base);
+    if (ranks) c->num_ranks = ranks;
+    if (tokens && !tokens_listed(c)) c->num_tokens = tokens;
+    if (!c->num_tokens && !c->trace && !tokens_listed(c)) c->num_tokens = TOKENS_DEFAULT;
+    g_free(c->kernel);
+    c->kernel = g_strdup("normal");
+    case_copy(&whole, c);
+    case_resolve(&whole);
+    c->num_ranks = whole.num_ranks;
+    c->num_experts = whole.num_experts;
+    c->num_topk_groups = whole.num_topk_groups;
+    c->ranks_per_node = whole.ranks_per_node;
+    case_clear(&whole);
+}
+
+static void backend_settle(const struct which *w, const struct which_backend *backend, struct case_options *c)
+{
+    g_free(c->kernel);
+    c->kernel = g_strdup(backend->kernel);
+    if (backend->transport) {
+        g_free(c->backend);
+        c->backend = g_strdup(backend->transport);
+    }
+    case_cluster_settle(c, w->cluster);
+}
+
+/* Whether options and ranks leave a backend in question. */
+static bool backend_asked(const struct which *w, const struct which_backend *b, uint32_t ranks)
+{
+    const struct case_options *c = &w->base;
+    const bool one_node = ranks <= c->ranks_per_node && !c->nvlink_disabled;
+    if (c->kernel && strcmp(c->kernel, b->kernel) != 0) return false;
+    if (one_node) return !b->transport;
+    return b->transport && (!c->backend || strcmp(c->backend, b->transport) == 0);
+}
+
+bool which_begin(struct which *w, GError **error)
+{
+    struct case_load load = { 0 };
+    struct case_options c;
+    w->backend = table;
+    w->backends = G_N_ELEMENTS(table);
+    w->points = g_ptr_array_new();
+    case_node_settle(&w->base, w->cluster->nvlink.gpus);
+    work_settle(w, 0, 0, &c);
+    const bool good = case_load(&c, &load, error);
+    w->base.ranks_per_node = c.ranks_per_node;
+    w->ranks = load.routing.ranks;
+    for (uint32_t r = 0; r < w->ranks; r++) w->tokens = MAX(w->tokens, load.routing.rank[r].tokens);
+    case_load_free(&load);
+    case_clear(&c);
+    for (uint32_t i = 0; good && i < w->backends; i++)
+        if (backend_asked(w, &w->backend[i], w->ranks)) return true;
+    if (good)
+        g_set_error(
+            error, WHICH_ERROR, WHICH_ERROR_OPTION,
+            "expected --kernel ll, normal or v2 and a --backend that posts for it (ibgda, gdaki, gin-proxy, uccl "
+            "or uccl-efa), found %s and %s",
+            w->base.kernel ? w->base.kernel : "none", w->base.backend ? w->base.backend : "none");
+    return false;
+}
+
+static void point_free(struct which_point *point, uint32_t backends)
+{
+    for (uint32_t i = 0; i < backends; i++) {
+        struct which_answer *a = &point->answer[i];
+        for (int t = 0; t < WHICH_TIMES; t++) {
+            g_free(a->phase[t]);
+            g_free(a->bound[t]);
+        }
+        g_free(a->problem);
+    }
+    g_free(point->answer);
+    g_free(point->order);
+    g_free(point);
+}
+
+void which_clear(struct which *w)
+{
+    for (guint i = 0; w->points && i < w->points->len; i++) point_free(w->points->pdata[i], w->backends);
+    if (w->points) g_ptr_array_free(w->points, TRUE);
+    case_clear(&w->base);
+}
+
+/* ---- answers ---- */
+
+/* Whether a phase is a kernel (or a whole call) of which a span in the record has the time already. */
+static bool phase_in_span(const struct record *record, const char *phase)
+{
+    const size_t length = strcspn(phase, "_");
+    g_autofree char *span = g_strdup_printf("%.*s_span", (int)length, phase);
+    return g_str_has_suffix(phase, "_call") ||
+           (strcmp(phase, span) != 0 && record_find(record, span, RECORD_ALL, "time_us"));
+}
+
+static void longest_keep(struct which_answer *a, int time, const char *phase, const struct record *record)
+{
+    struct compare_limit limit;
+    g_autofree char *kernel = g_strndup(phase, strcspn(phase, "_"));
+    const bool span = g_str_has_suffix(phase, "_span"); /* has no bound: its first kernel does */
+    compare_limit_find(record, span ? kernel : phase, &limit);
+    g_autofree char *text = compare_limit_text(&limit), *work = compare_limit_work(&limit);
+    g_free(a->phase[time]);
+    g_free(a->bound[time]);
+    a->phase[time] = g_strdup(span ? kernel : phase);
+    a->bound[time] = strcmp(text, "latency") == 0 && *work ? g_strdup_printf("latency (%s)", work) : g_strdup(text);
+}
+
+static void answer_take(struct which_answer *a, const struct record *record)
+{
+    g_autoptr(GPtrArray) phases = compare_phases(record);
+    double longest[WHICH_TIMES] = { 0 };
+    const char *sms = record_get(record, "num-sms");
+    a->sms = sms ? (uint32_t)strtoul(sms, NULL, 10) : 0;
+    for (guint i = 0; i < phases->len; i++) {
+        const char *phase = phases->pdata[i];
+        const double us = compare_slowest_us(record, phase);
+        if (!isfinite(us) || phase_in_span(record, phase)) continue;
+        const int times[] = { WHICH_LAYER, strstr(phase, "combine") ? WHICH_COMBINE : WHICH_DISPATCH };
+        for (int t = 0; t < 2; t++) {
+            a->us[times[t]] += us;
+            if (us <= longest[times[t]]) continue;
+            longest[times[t]] = us;
+            longest_keep(a, times[t], phase, record);
+        }
+    }
+}
+
+/* The first line of a message. */
+static char *line_of(const char *message) { return g_strndup(message, strcspn(message, "\n")); }
+
+struct task {
+    const struct which *which;
+    const struct case_options *work;
+    const struct case_load *load;
+    struct progress *progress;
+};
+
+static void answer_run(gpointer data, gpointer context)
+{
+    const struct task *task = context;
+    const struct which *w = task->which;
+    const uint32_t index = GPOINTER_TO_UINT(data) - 1;
+    const struct which_backend *b = &w->backend[index];
+    struct which_answer *a = &((struct which_point *)w->points->pdata[w->points->len - 1])->answer[index];
+    const uint32_t provider = w->cluster->nic.provider;
+    progress_advance(task->progress, 1);
+    if (a->absent) return;
+    if (b->transport && provider != CLUSTER_PROVIDER_UNKNOWN && !(b->providers >> provider & 1)) {
+        a->problem = g_strdup_printf("it does not post to %s", cluster_provider_text(provider));
+        return;
+    }
+    GError *error = NULL;
+    struct case_options c;
+    struct record *record = record_new();
+    case_copy(&c, task->work);
+    backend_settle(w, b, &c);
+    if (simulate_load(&c, w->cluster, task->load, &(struct simulate_wishes){ 0 }, record, &error))
+        answer_take(a, record);
+    else a->problem = line_of(error->message);
+    g_clear_error(&error);
+    record_free(record);
+    case_clear(&c);
+}
+
+struct sorting {
+    const struct which *which;
+    const struct which_point *point;
+};
+
+static gint answer_order(gconstpointer one, gconstpointer other, gpointer data)
+{
+    const struct sorting *s = data;
+    const uint32_t i = *(const uint32_t *)one, k = *(const uint32_t *)other;
+    const struct which_answer *a = &s->point->answer[i], *b = &s->point->answer[k];
+    if (a->absent != b->absent) return a->absent ? 1 : -1;
+    if (!a->problem != !b->problem) return a->problem ? 1 : -1;
+    const double x = a->us[s->which->by], y = b->us[s->which->by];
+    if (!a->problem && x != y) return x < y ? -1 : 1;
+    return i < k ? -1 : i > k;
+}
+
+static struct which_point *point_new(struct which *w, uint32_t ranks, uint32_t tokens)
+{
+    struct which_point *point = g_new0(struct which_point, 1);
+    point->ranks = ranks;
+    point->tokens = tokens;
+    point->answer = g_new0(struct which_answer, w->backends);
+    point->order = g_new0(uint32_t, w->backends);
+    for (uint32_t i = 0; i < w->backends; i++) {
+        point->order[i] = i;
+        point->answer[i].absent = !backend_asked(w, &w->backend[i], ranks);
+        point->asked += !point->answer[i].absent;
+    }
+    g_ptr_array_add(w->points, point);
+    return point;
+}
+
+bool which_point_add(struct which *w, uint32_t ranks, uint32_t tokens, GError **error)
+{
+    struct case_options c;
+    struct case_load load;
+    work_settle(w, ranks, tokens, &c);
+    const bool good = case_load(&c, &load, error);
+    if (good) {
+        struct which_point *point = point_new(w, ranks, tokens);
+        struct task task = { w, &c, &load, progress_new("backends", w->backends) };
+        GThreadPool *pool = g_thread_pool_new(answer_run, &task, (gint)w->jobs, FALSE, NULL);
+        for (uint32_t i = 0; i < w->backends; i++) g_thread_pool_push(pool, GUINT_TO_POINTER(i + 1), NULL);
+        g_thread_pool_free(pool, FALSE, TRUE);
+        progress_free(task.progress);
+        for (uint32_t i = 0; i < w->backends; i++) point->good += !point->answer[i].absent && !point->answer[i].problem;
+        struct sorting sorting = { w, point };
+        g_qsort_with_data(point->order, (gint)w->backends, sizeof *point->order, answer_order, &sorting);
+    }
+    case_load_free(&load);
+    case_clear(&c);
+    return good;
+}
+
+void which_estimate(const struct which *w, const uint32_t *ranks, const uint32_t *tokens, uint32_t count)
+{
+    struct estimate_many many = { 0 };
+    for (uint32_t i = 0; i < count * w->backends; i++) {
+        const struct which_backend *b = &w->backend[i % w->backends];
+        struct case_options c;
+        if (!backend_asked(w, b, ranks[i / w->backends])) continue;
+        work_settle(w, ranks[i / w->backends], tokens[i / w->backends], &c);
+        backend_settle(w, b, &c);
+        estimate_many_add(&many, &c, w->cluster, 1);
+        case_clear(&c);
+    }
+    estimate_many_print(&many, "which", w->jobs);
+}
+
+const struct which_backend *which_first(const struct which *w, const struct which_point *point)
+{
+    return point->good ? &w->backend[point->order[0]] : NULL;
+}

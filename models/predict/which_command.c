@@ -1,0 +1,260 @@
+/* which_command.c - eptwin which: which library's kernels, and whose posts, suit a cluster and a routing. */
+#include <glib.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "models/predict/which.h"
+#include "reports/whole_file.h"
+#include "sim/command.h"
+#include "sim/command_line.h"
+#include "sim/new_file.h"
+#include "sim/ranges.h"
+#include "sim/version.h"
+
+static const char which_about[] =
+    "Predicts a layer's dispatch and combine with every backend that the cluster can carry, on one routing, and "
+    "prints\n"
+    "them in order, with what bounds each and the SMs it takes; and where the order turns with the batch.\n"
+    "\n"
+    "  eptwin which --cluster h100-cx7 --num-ranks 16\n"
+    "  eptwin which --cluster h100-cx7 --num-ranks 16 --num-tokens 4096 --by dispatch --at-tokens none\n"
+    "  eptwin which --cluster h800-cx7 --trace routing.ept --layer 3 --at-ranks 8,16,32 --output which.csv";
+
+static const char which_details[] =
+    "A backend is a library's kernels and, between nodes, who posts to the NICs (eptwin cluster backends).  --kernel "
+    "and\n"
+    "--backend leave only theirs.  Every backend has its library's settings, but for those that are said.";
+
+/* Where the order is looked for if nobody says where: the batch by these factors, in 64ths. */
+static const uint32_t ladder[] = { 1, 4, 16, 256 };
+enum { LADDER_ONE = 64, LADDER_TOKENS_MAX = 4096, POINTS_MAX = 64, TOKENS_MAX = 1 << 20, RANKS_MAX = 65535 };
+/* Turns are looked for until the batches on both sides are within a third of each other. */
+enum { NEAR_NUMERATOR = 4, NEAR_DENOMINATOR = 3 };
+
+struct which_arguments {
+    char *output, *format, *by, *at_tokens, *at_ranks;
+    char **set;
+    int jobs;
+    struct ranges tokens, ranks;
+};
+
+static bool refuse(GError **error, const char *text)
+{
+    g_set_error_literal(error, WHICH_ERROR, WHICH_ERROR_OPTION, text);
+    return false;
+}
+
+static bool numbers_parse(const char *option, const char *text, uint32_t most, struct ranges *numbers, GError **error)
+{
+    if (!text || strcmp(text, "none") == 0) return true;
+    bool good = ranges_parse(text, most + 1, POINTS_MAX, numbers);
+    for (uint32_t i = 0; good && i < numbers->count; i++) good = numbers->number[i] > 0;
+    if (good) return true;
+    g_set_error(error, WHICH_ERROR, WHICH_ERROR_OPTION,
+                "--%s: expected 1 to %d numbers from 1 to %u (N, A:B, A:B:STEP, A:B:xFACTOR or a list), or none, found "
+                "'%s'",
+                option, POINTS_MAX, most, text);
+    return false;
+}
+
+static bool by_parse(const char *text, enum which_time *by, GError **error)
+{
+    for (*by = 0; *by < WHICH_TIMES; (*by)++)
+        if (!text || strcmp(text, which_time_name(*by)) == 0) return true;
+    g_set_error(error, WHICH_ERROR, WHICH_ERROR_OPTION, "--by: expected layer, dispatch or combine, found '%s'", text);
+    return false;
+}
+
+static bool which_parse(struct which *w, struct which_arguments *a, int argc, char **argv, GError **error)
+{
+    GOptionEntry own[] = {
+        { "by", 0, 0, G_OPTION_ARG_STRING, &a->by, "What the order is by: layer (the default), dispatch or combine",
+          "TIME" },
+        { "at-tokens", 0, 0, G_OPTION_ARG_STRING, &a->at_tokens,
+          "Look for turns of the order at these batches (default: a 64th, 16th, 4th and four times of --num-tokens, "
+          "and "
+          "between them where it turns); or none",
+          "N,N,..." },
+        { "at-ranks", 0, 0, G_OPTION_ARG_STRING, &a->at_ranks, "Ask for the order with these numbers of ranks, too",
+          "N,N,..." },
+        { "set", 0, 0, G_OPTION_ARG_STRING_ARRAY, &a->set,
+          "Another value for a key of the cluster file, as in --set nic.rate=50GB/s (may be repeated)",
+          "SECTION.KEY=VALUE" },
+        COMMAND_LINE_OUTPUT(&a->output, "Write the record here (- is standard output) in place of words"),
+        COMMAND_LINE_FORMAT(&a->format, "Of the record: csv (default) or json"),
+        COMMAND_LINE_JOBS(&a->jobs, "Threads (default: one a core)"),
+        { 0 },
+    };
+    struct command_topic topics[CASE_TOPICS + 2] = { { "Options", own, false } };
+    const struct command_line line = {
+        .name = "which", .about = which_about, .details = which_details, .topics = topics
+    };
+    enum record_format format;
+    case_topics(&w->base, topics + 1);
+    if (!command_line_parse(&line, argc, argv, NULL, error)) return false;
+    w->jobs = a->jobs > 0 ? (uint32_t)a->jobs : g_get_num_processors();
+    if (!by_parse(a->by, &w->by, error)) return false;
+    if (!numbers_parse("at-tokens", a->at_tokens, TOKENS_MAX, &a->tokens, error)) return false;
+    if (!numbers_parse("at-ranks", a->at_ranks, RANKS_MAX, &a->ranks, error)) return false;
+    if (a->format && !record_table_format_parse(a->format, &format, error)) return false;
+    if (a->jobs < 0) return refuse(error, "--jobs: expected a whole number from 1, found a negative one");
+    if (a->format && !a->output) return refuse(error, "--format: expected --output beside it, found none");
+    if (!w->base.cluster)
+        return refuse(error, "--cluster: expected a file or a name that eptwin cluster list prints, found none");
+    if (g_strcmp0(w->base.trace, "-") == 0)
+        return refuse(error, "--trace: expected a file, because it is read for each batch, found standard input");
+    if (a->tokens.count && (w->base.tokens_per_rank || w->base.traffic))
+        return refuse(error, "--at-tokens: expected no --tokens-per-rank and no --traffic beside it, found one");
+    if (a->ranks.count && (w->base.tokens_per_rank || w->base.traffic))
+        return refuse(error, "--at-ranks: expected no --tokens-per-rank and no --traffic beside it, found one");
+    return true;
+}
+
+/* ---- points ---- */
+
+static bool tokens_can_vary(const struct which *w) { return !w->base.tokens_per_rank && !w->base.traffic; }
+
+/* The batches at which nobody has asked; of a trace only smaller ones can be. */
+static void ladder_fill(const struct which *w, struct which_arguments *a)
+{
+    if (a->at_tokens || !tokens_can_vary(w)) return;
+    a->tokens.number = g_new0(uint32_t, G_N_ELEMENTS(ladder)); /* g_free() is free(): ranges_free() frees it */
+    for (size_t i = 0; i < G_N_ELEMENTS(ladder); i++) {
+        const uint64_t tokens = (uint64_t)w->tokens * ladder[i] / LADDER_ONE;
+        const bool more = tokens > w->tokens;
+        if (tokens && !(more && (w->base.trace || tokens > LADDER_TOKENS_MAX)))
+            a->tokens.number[a->tokens.count++] = (uint32_t)tokens;
+    }
+}
+
+static bool point_have(const struct which *w, uint32_t ranks, uint32_t tokens)
+{
+    for (guint i = 0; i < w->points->len; i++) {
+        const struct which_point *p = w->points->pdata[i];
+        if (p->ranks == ranks && p->tokens == tokens) return true;
+    }
+    return false;
+}
+
+static bool point_ask(struct which *w, uint32_t ranks, uint32_t tokens, GError **error)
+{
+    if (point_have(w, ranks, tokens) || which_point_add(w, ranks, tokens, error)) return true;
+    g_prefix_error(error, "%u ranks, %u tokens: ", ranks, tokens);
+    return false;
+}
+
+/* The next batch above one that has been asked about; NULL: none. */
+static const struct which_point *point_above(const struct which *w, const struct which_point *from)
+{
+    const struct which_point *next = NULL;
+    for (guint i = 0; i < w->points->len; i++) {
+        const struct which_point *p = w->points->pdata[i];
+        if (p->ranks == from->ranks && p->tokens > from->tokens && (!next || p->tokens < next->tokens)) next = p;
+    }
+    return next;
+}
+
+/* Halves the interval of a turn, if there is a wide one; *tokens: in its middle. */
+static bool turn_find(const struct which *w, uint32_t *tokens)
+{
+    for (guint i = 0; i < w->points->len; i++) {
+        const struct which_point *from = w->points->pdata[i], *to = point_above(w, from);
+        if (!to || from->ranks != w->ranks || which_first(w, from) == which_first(w, to)) continue;
+        const uint64_t low = from->tokens, high = to->tokens;
+        if (NEAR_DENOMINATOR * high <= NEAR_NUMERATOR * low || high - low < 2) continue;
+        *tokens = (uint32_t)MAX(low + 1, 2 * low * high / (low + high)); /* nearer to the lower one, by ratio */
+        return true;
+    }
+    return false;
+}
+
+static bool points_run(struct which *w, struct which_arguments *a, GError **error)
+{
+    ladder_fill(w, a);
+    const uint32_t count = 1 + a->tokens.count + a->ranks.count;
+    g_autofree uint32_t *ranks = g_new(uint32_t, count), *tokens = g_new(uint32_t, count);
+    for (uint32_t i = 0; i < count; i++) {
+        const bool by_ranks = i > a->tokens.count;
+        ranks[i] = by_ranks ? a->ranks.number[i - 1 - a->tokens.count] : w->ranks;
+        tokens[i] = !i || by_ranks ? w->tokens : a->tokens.number[i - 1];
+    }
+    which_estimate(w, ranks, tokens, count);
+    bool good = true;
+    for (uint32_t i = 0; good && i < count; i++) good = point_ask(w, ranks[i], tokens[i], error);
+    for (uint32_t between; good && !a->at_tokens && w->points->len < POINTS_MAX && turn_find(w, &between);)
+        good = which_point_add(w, w->ranks, between, error);
+    return good;
+}
+
+/* ---- the command ---- */
+
+static void header_record(const struct which *w, const struct which_arguments *a, struct record *record)
+{
+    record_set(record, "kind", "which");
+    record_set(record, "version", "%s", eptwin_version());
+    for (uint32_t i = 0; case_option_name(i); i++) {
+        const char *name = case_option_name(i);
+        g_autofree char *value = case_option_given(&w->base, name) ? case_option_text(&w->base, i) : NULL;
+        g_autofree char *digest = value && case_option_names_file(i) ? case_file_digest(i, value) : NULL;
+        g_autofree char *key = g_strdup_printf("%s-digest", name);
+        if (value) record_set(record, name, "%s", value);
+        if (digest) record_set(record, key, "%s", digest);
+    }
+    g_autofree char *set = a->set ? g_strjoinv(" ", a->set) : NULL;
+    if (set) record_set(record, "set", "%s", set);
+    record_set(record, "cluster", "%s", w->cluster->name);
+    record_set(record, "cluster-digest", "%s", w->cluster->digest);
+}
+
+static bool which_write(const struct which *w, const struct which_arguments *a, GError **error)
+{
+    if (!a->output) {
+        g_autoptr(GString) text = g_string_new(NULL);
+        which_text_append(w, text);
+        return whole_file_write("-", text->str, text->len, error);
+    }
+    enum record_format format = RECORD_CSV;
+    struct record *record = record_new();
+    header_record(w, a, record);
+    which_record(w, record);
+    const bool good = (!a->format || record_table_format_parse(a->format, &format, error)) &&
+                      record_write(record, a->output, format, error);
+    record_free(record);
+    return good;
+}
+
+static bool which_run(struct which *w, struct which_arguments *a, GError **error)
+{
+    if (a->output && !new_file_possible(a->output, error)) return false;
+    if (!which_begin(w, error) || !points_run(w, a, error) || !which_write(w, a, error)) return false;
+    const struct which_point *own = w->points->pdata[0];
+    if (!own->good)
+        g_set_error(error, WHICH_ERROR, WHICH_ERROR_NONE, "%s: none of %u backends can run", w->cluster->path,
+                    own->asked);
+    return own->good > 0;
+}
+
+int command_which(int argc, char **argv)
+{
+    GError *error = NULL;
+    struct which w = { 0 };
+    struct which_arguments a = { 0 };
+    struct cluster *cluster = NULL;
+    case_init(&w.base);
+    bool good = which_parse(&w, &a, argc, argv, &error) &&
+                (cluster = cluster_load_set(w.base.cluster, (const char *const *)a.set, &error)) != NULL;
+    w.cluster = cluster;
+    good = good && which_run(&w, &a, &error);
+    const int status = good ? EXIT_OK : command_line_fail("which", error);
+    which_clear(&w);
+    cluster_free(cluster);
+    ranges_free(&a.tokens);
+    ranges_free(&a.ranks);
+    g_free(a.output);
+    g_free(a.format);
+    g_free(a.by);
+    g_free(a.at_tokens);
+    g_free(a.at_ranks);
+    g_strfreev(a.set);
+    return status;
+}
