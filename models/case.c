@@ -57,7 +57,7 @@ struct field {
     }
 /* clang-format on */
 
-#define COLL    "alltoallv|allgather|allreduce|p2p"
+#define COLL    "alltoallv|allgather|reducescatter|allreduce|p2p"
 /* Names of models/moe/moe_deepep.h that have a version before them. */
 #define DEEPEPS "zero-copy, ibgda, starts, ll-nvlink, bulk, heads, bulk-dispatch, bulk-combine, forwarders, logfmt, v2"
 
@@ -78,22 +78,26 @@ static const struct field processes_alias = {
 
 static const struct field field_table[] = {
     CHOICE("kernel", kernel, MAKES | ROUTES, "ll|normal|v2|" COLL,
-           "Kernels: ll (low latency, the default), normal (high throughput), v2; or alltoallv, allgather, allreduce, "
-           "p2p"),
+           "Kernels: ll (low latency, the default), normal (high throughput), v2; or alltoallv, allgather, "
+           "reducescatter, allreduce, p2p"),
     { "matrix", FIELD_TEXT, WORK | MAKES | ROUTES | FILES, AT(matrix), 0, 0, 0, NULL, "SPEC",
       "Alltoallv: a file of messages, uniform:BYTES or lognormal:BYTES[:S] (default: what the routing sends)",
       "alltoallv" },
     { "size", FIELD_TEXT, WORK | MAKES, AT(size), 0, 0, 0, NULL, "SIZE",
-      "Allgather: of a rank's block (default 1 MiB); allreduce: of what a rank has (1 MiB); p2p: of a message (64 KiB)",
-      "allgather|allreduce|p2p" },
+      "Allgather, reducescatter: of a rank's block (default 1 MiB); allreduce: of what a rank has (1 MiB); p2p: of a "
+      "message (64 KiB)",
+      "allgather|reducescatter|allreduce|p2p" },
     { "messages", FIELD_COUNT, WORK | MAKES, AT(messages), 1, 1 << 24, 100, NULL, "N",
       "P2p: messages of each phase (default 100)", "p2p" },
     { "in-flight", FIELD_COUNT, MAKES, AT(in_flight), 1, 4096, 64, NULL, "N",
-      "Alltoallv, allgather, allreduce, p2p: messages that a worker has on their way by RDMA (default 64)", COLL },
-    { "algorithm", FIELD_CHOICE, MAKES, AT(algorithm), 0, 0, 0, "hybrid|ring|leader", "NAME",
-      "Allgather: hybrid (puts between nodes, stores within, the default), ring, or leader (one rank a node gets what "
-      "the others have; the host's streams)",
-      "allgather" },
+      "All but ll, normal and v2: messages that a worker has on their way by RDMA (default 64)", COLL },
+    { "algorithm", FIELD_CHOICE, MAKES, AT(algorithm), 0, 0, 0, "hybrid|ring|tree|leader", "NAME",
+      "Allgather: hybrid (puts between nodes, stores within, the default), ring (NCCL's), or leader (one rank a node "
+      "gets what the others have; the host's streams); allreduce: ring or tree (default: as NCCL chooses)",
+      "allgather|allreduce" },
+    { "protocol", FIELD_CHOICE, MAKES, AT(protocol), 0, 0, 0, "ll|ll128|simple", "NAME",
+      "NCCL's protocol: allgather by ring, reducescatter, allreduce (default: as NCCL chooses)",
+      "allgather|reducescatter|allreduce" },
     { "issue", FIELD_CHOICE, MAKES, AT(issue), 0, 0, 0, "kernel|host|copy|nccl", "NAME",
       "P2p: who issues a put: a kernel (the default), or calls of the host: a kernel each, a copy engine, NCCL; "
       "allgather: copy: the host's streams, ring and leader",
@@ -436,7 +440,7 @@ static const struct {
     { "Normal and V2 kernels", "cached weights num-bias worst-tokens expert-alignment nvl-chunk rdma-chunk nvl-buffer "
                                "rdma-buffer combine-nvl-chunk combine-rdma-chunk combine-nvl-buffer "
                                "combine-rdma-buffer expand single-reduction cpu-sync overlap api" },
-    { "All-to-allv, all-gather, point to point", "matrix size messages in-flight algorithm issue" },
+    { "All-to-allv, all-gather, point to point", "matrix size messages in-flight algorithm protocol issue" },
 };
 
 static gboolean entry_set(const gchar *option, const gchar *value, gpointer unused, GError **error)
@@ -547,7 +551,9 @@ void case_resolve(struct case_options *c)
     if (strcmp(c->kernel, "p2p") == 0 || strcmp(c->kernel, "allgather") == 0)
         text_default(&c->issue, leader ? "copy" : "kernel");
     if (strcmp(c->kernel, "p2p") == 0) text_default(&c->size, "64KiB");
-    if (strcmp(c->kernel, "allgather") == 0 || strcmp(c->kernel, "allreduce") == 0) text_default(&c->size, "1MiB");
+    if (strcmp(c->kernel, "allgather") == 0 || strcmp(c->kernel, "allreduce") == 0 ||
+        strcmp(c->kernel, "reducescatter") == 0)
+        text_default(&c->size, "1MiB");
     text_default(&c->data, c->logfmt ? "random" : low_latency ? "pattern" : "constant");
     if (c->ranks_per_node == 0) c->ranks_per_node = RANKS_PER_NODE_DEFAULT;
     const bool counted = strcmp(c->kernel, "alltoallv") == 0 && c->matrix && !edges_spec_drawn(c->matrix);

@@ -22,11 +22,12 @@ enum case_error { CASE_ERROR_NAME, CASE_ERROR_VALUE };
 
 /* Numbers that are 0 and texts that are NULL take their default when the case is used (case_resolve()). */
 struct case_options {
-    char *kernel; /* "ll", "normal", "v2", "alltoallv", "allgather", "allreduce", "p2p" */
+    char *kernel; /* "ll", "normal", "v2", "alltoallv", "allgather", "reducescatter", "allreduce", "p2p" */
     char *matrix; /* alltoallv: a file of messages, "uniform:65536", ...; NULL: of the routing */
-    char *size;   /* allgather: of a block; allreduce: of a rank; p2p: of a message */
+    char *size;   /* allgather, reducescatter: of a block; allreduce: of a rank; p2p: of a message */
     uint32_t messages, in_flight;
-    char *algorithm;             /* allgather: "hybrid", "ring", "leader" */
+    char *algorithm;             /* allgather: "hybrid", "ring", "leader"; allreduce: "ring", "tree" */
+    char *protocol;              /* NCCL's: "ll", "ll128", "simple" */
     char *issue;                 /* p2p: "kernel", "host", "copy", "nccl" */
     char *compute, *compute_sms; /* time and SMs "A:B" of arithmetic that runs with a kernel */
     uint32_t num_tokens, hidden, num_topk, num_experts, num_topk_groups, num_ranks, ranks_per_node;

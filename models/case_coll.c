@@ -5,6 +5,7 @@
 #include <string.h>
 #include "models/cluster.h"
 #include "models/coll/coll.h"
+#include "models/hardware/machine/graph.h"
 #include "models/hardware/machine/transport.h"
 #include "sim/ranges.h"
 #include "sim/units.h"
@@ -67,10 +68,10 @@ static void edges_record(const struct edges *e, struct record *record)
 static bool size_parse(const struct case_options *c, struct coll_options *o, GError **error)
 {
     static const uint64_t most = 1 << 30;
-    o->size_bytes = o->kernel == COLL_ALLGATHER || o->kernel == COLL_ALLREDUCE ? 1 << 20 : 64 << 10;
+    o->size_bytes = o->kernel == COLL_P2P ? 64 << 10 : 1 << 20;
     if (!c->size) return true;
     if (o->kernel == COLL_ALLTOALLV)
-        return case_refuse(error, "size: expected allgather, allreduce or p2p, found alltoallv");
+        return case_refuse(error, "size: expected another kernel than alltoallv, found it");
     const bool read = g_ascii_string_to_unsigned(c->size, 10, 0, most, &o->size_bytes, NULL) ||
                       cluster_parse_size(c->size, &o->size_bytes);
     if (read && o->size_bytes >= 1 && o->size_bytes <= most) return true;
@@ -143,33 +144,94 @@ static void process_find(const struct case_options *c, const struct cluster *clu
     o->own_part = o->process && gpu && c->matrix && g_str_has_prefix(c->matrix, "uniform:");
 }
 
-enum { SMS_DEFAULT = 24 }; /* as the normal kernels */
+static const char *const kernels[] = { "alltoallv", "allgather", "reducescatter", "allreduce", "p2p", NULL };
+static const char *const algorithms[] = { "", "hybrid", "ring", "tree", "leader", NULL };
+static const char *const protocols[] = { "", "ll", "ll128", "simple", NULL };
+
+/* Its number among those words; 0 where it is not set. */
+static uint32_t word_of(const char *word, const char *const *words)
+{
+    uint32_t i = 0;
+    while (word && words[i] && strcmp(words[i], word) != 0) i++;
+    assert(!word || words[i]);
+    return i;
+}
+
+static const uint64_t GBS = UINT64_C(8000000000);
+
+/* A process of this host stands for a Hopper GPU; more than 700 GB/s are Blackwell's. */
+static uint64_t links_bps(const struct cluster *cluster)
+{
+    static const uint64_t hopper_gbs = 478;
+    const uint64_t line_bps = cluster ? graph_made_with(cluster).nvlink_line_bps : 0;
+    return line_bps ? line_bps : hopper_gbs * GBS;
+}
+static bool links_fast(const struct cluster *cluster) { return links_bps(cluster) > 700 * GBS; }
+
+/* NCCL's search (src/graph/search.cc, topo.h, connect.cc) has 20.6 of Hopper's 26.6 GB/s a link and 40.1 of
+ * Blackwell's 53.1, gives them to 6 rings of 60 and 8 of 90 GB/s, and doubles those twice.  Between nodes it has a ring
+ * for each NIC of a node, with what that carries, and doubles them once.  The tuner lets LL have 141 and 282 GB/s
+ * (tuning.cc, llMaxBws). */
+static void nccl_find(const struct case_options *c, const struct cluster *cluster, struct coll_options *o)
+{
+    o->nccl.channels = o->num_sms;
+    o->nccl.bus_bps = links_bps(cluster) / 4 * 3;
+    o->nccl.line_bps = (links_fast(cluster) ? 282 : 141) * GBS;
+    if (!cluster || o->ranks <= c->ranks_per_node) return;
+    const uint32_t sharers = MAX(cluster->nic.gpus_per_nic, 1u), nics = (c->ranks_per_node + sharers - 1) / sharers;
+    o->nccl.bus_bps = MIN(o->nccl.bus_bps, graph_made_with(cluster).nic_line_bps * nics);
+    if (!c->num_sms) o->nccl.channels = MIN(o->num_sms, 2 * nics);
+}
+
+enum { SMS_DEFAULT = 24, SMS_FAST = 32 }; /* as the normal kernels; NCCL's channels on fast links */
+
+static uint32_t sms_default(const struct case_options *c, const struct cluster *cluster)
+{
+    const bool nccl = strcmp(c->kernel, "reducescatter") == 0 || strcmp(c->kernel, "allreduce") == 0 ||
+                      g_strcmp0(c->algorithm, "ring") == 0;
+    return nccl && links_fast(cluster) ? SMS_FAST : SMS_DEFAULT;
+}
+
+/* Algorithms are of one kernel or of two, protocols of NCCL's rings and trees. */
+static bool nccl_asked(const struct case_options *c, const struct coll_options *o, GError **error)
+{
+    const bool gather = o->kernel == COLL_ALLGATHER, reduce = o->kernel == COLL_ALLREDUCE;
+    const bool rings = (gather && o->algorithm == COLL_RING && g_strcmp0(c->issue, "copy") != 0) || reduce ||
+                       o->kernel == COLL_REDUCESCATTER;
+    if (c->algorithm && !(o->algorithm == COLL_TREE ? reduce : gather || (reduce && o->algorithm == COLL_RING)))
+        return case_refuse(error, "algorithm: expected %s, found %s of %s",
+                           reduce   ? "ring or tree"
+                           : gather ? "hybrid, ring or leader"
+                                    : "kernel allgather or allreduce",
+                           c->algorithm, c->kernel);
+    if (c->protocol && !rings)
+        return case_refuse(error, "protocol: expected reducescatter, allreduce or allgather by ring, found %s of %s",
+                           c->protocol, c->kernel);
+    return true;
+}
 
 static bool options_fill(const struct case_options *c, const struct case_load *load, const struct cluster *cluster,
                          uint32_t device_sms, struct coll_options *o, GError **error)
 {
-    const bool gather = strcmp(c->kernel, "allgather") == 0, reduce = strcmp(c->kernel, "allreduce") == 0;
     *o = (struct coll_options){
-        .kernel = is_alltoallv(c) ? COLL_ALLTOALLV
-                  : gather        ? COLL_ALLGATHER
-                  : reduce        ? COLL_ALLREDUCE
-                                  : COLL_P2P,
+        .kernel = (enum coll_kernel)word_of(c->kernel, kernels),
         .ranks = is_alltoallv(c) ? load->edges.ranks : c->num_ranks,
         .ranks_per_node = c->ranks_per_node,
-        .num_sms = c->num_sms ? c->num_sms : MIN(SMS_DEFAULT, device_sms),
+        .num_sms = c->num_sms ? c->num_sms : MIN(sms_default(c, cluster), device_sms),
         .in_flight = c->in_flight,
-        .algorithm = g_strcmp0(c->algorithm, "ring") == 0     ? COLL_RING
-                     : g_strcmp0(c->algorithm, "leader") == 0 ? COLL_LEADER
-                                                              : COLL_HYBRID,
+        .algorithm = (enum coll_algorithm)word_of(c->algorithm, algorithms),
+        .protocol = (enum coll_protocol)word_of(c->protocol, protocols),
         .messages = c->messages,
     };
     if (c->num_sms > device_sms)
         return case_refuse(error, "num-sms: expected at most the GPU's %u, found %u", device_sms, c->num_sms);
     if (c->matrix && o->kernel != COLL_ALLTOALLV)
         return case_refuse(error, "matrix: expected kernel alltoallv, found %s", c->kernel);
+    if (!nccl_asked(c, o, error)) return false;
     if (c->mask_timeout || c->fail)
         return case_refuse(error, "%s: only the low-latency kernels mask ranks", c->fail ? "fail" : "mask-timeout");
     if (!size_parse(c, o, error) || !issue_parse(c, cluster, o, error)) return false;
+    nccl_find(c, cluster, o);
     process_find(c, cluster, o);
     return compute_parse(c, device_sms, o, error);
 }

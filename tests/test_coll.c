@@ -38,6 +38,7 @@ static struct coll_options options_of(enum coll_kernel kernel, uint32_t ranks, u
                                   .ranks_per_node = ranks_per_node,
                                   .num_sms = 3,
                                   .in_flight = 4,
+                                  .nccl = { 3, UINT64_C(2880000000000), UINT64_C(1128000000000) },
                                   .size_bytes = 5000,
                                   .messages = 9 };
 }
@@ -77,8 +78,9 @@ static void test_allgather(void)
     for (uint32_t i = 0; i < 4 * SHAPES; i++) {
         struct coll_options o = options_of(COLL_ALLGATHER, shape[i % SHAPES][0], shape[i % SHAPES][1]);
         o.size_bytes = sizes[i / 2 % 4];
-        o.algorithm = (enum coll_algorithm)(i % 3);
+        o.algorithm = (enum coll_algorithm[]){ COLL_HYBRID, COLL_RING, COLL_LEADER }[i % 3];
         if (o.algorithm == COLL_LEADER) o.issue = COLL_BY_COPY;
+        o.protocol = (enum coll_protocol)(i % 4);
         if (i % 5 == 4) o.compute_ps = 3 * PS_PER_US, o.compute_sms = 4;
         const struct coll_job job = job_make(&o, NULL);
         const bool nvlink_disabled = i % 7 == 3;
@@ -93,7 +95,25 @@ static void test_allreduce(void)
     for (uint32_t i = 0; i < 4 * SHAPES; i++) {
         struct coll_options o = options_of(COLL_ALLREDUCE, shape[i % SHAPES][0], shape[i % SHAPES][1]);
         o.size_bytes = sizes[i / 2 % 4];
-        o.num_sms = 1 + i % 9;
+        o.num_sms = o.nccl.channels = 1 + i % 9;
+        o.algorithm = (enum coll_algorithm[]){ COLL_CHOSEN, COLL_RING, COLL_TREE }[i % 3];
+        o.protocol = (enum coll_protocol)(i / 3 % 4);
+        if (i % 5 == 4) o.compute_ps = 3 * PS_PER_US, o.compute_sms = 4;
+        const struct coll_job job = job_make(&o, NULL);
+        const bool nvlink_disabled = i % 7 == 3;
+        job_two_worlds(&job.job, 2, nvlink_disabled);
+        for (uint64_t seed = 0; seed < 4; seed++) job_loop(&job.job, 1 + seed % 3, seed, nvlink_disabled);
+    }
+}
+
+static void test_reducescatter(void)
+{
+    static const uint64_t sizes[] = { 1, 70, 40000, 300000 };
+    for (uint32_t i = 0; i < 4 * SHAPES; i++) {
+        struct coll_options o = options_of(COLL_REDUCESCATTER, shape[i % SHAPES][0], shape[i % SHAPES][1]);
+        o.size_bytes = sizes[i / 2 % 4];
+        o.num_sms = o.nccl.channels = 1 + i % 5;
+        o.protocol = (enum coll_protocol)(i % 4);
         if (i % 5 == 4) o.compute_ps = 3 * PS_PER_US, o.compute_sms = 4;
         const struct coll_job job = job_make(&o, NULL);
         const bool nvlink_disabled = i % 7 == 3;
@@ -140,6 +160,7 @@ static void test_refused(void)
     o = options_of(COLL_ALLGATHER, 6, 4);
     expect_refused(&o, NULL, "num-ranks: expected a multiple of ranks-per-node 4, found 6");
     o = options_of(COLL_ALLGATHER, 4, 4);
+    o.algorithm = COLL_HYBRID;
     o.size_bytes = 0;
     expect_refused(&o, NULL, "size: expected a block of at least 1 byte");
     o = options_of(COLL_ALLTOALLV, 4, 4);
@@ -250,6 +271,7 @@ static void test_socket_times(void)
 {
     struct cluster cluster = support_cluster(1);
     struct coll_options o = options_of(COLL_ALLREDUCE, 2, 1);
+    o.algorithm = COLL_TREE;
     o.size_bytes = 1000;
     const struct coll_job plain = job_make(&o, NULL);
     o.sockets = true;
@@ -323,6 +345,7 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "alltoallv in all worlds", test_alltoallv);
     CU_add_test(suite, "allgather in all worlds", test_allgather);
     CU_add_test(suite, "allreduce in all worlds", test_allreduce);
+    CU_add_test(suite, "reducescatter in all worlds", test_reducescatter);
     CU_add_test(suite, "p2p in all worlds", test_p2p);
     CU_add_test(suite, "what is refused", test_refused);
     CU_add_test(suite, "times of a leader's all-gather", test_leader_times);

@@ -3,15 +3,29 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "models/coll/coll_internal.h"
+#include "models/coll/nccl_plan.h"
+
+static const struct coll_kernel_ops *gather_of(const struct coll_options *o)
+{
+    if (o->algorithm == COLL_LEADER) return &coll_allgather_leader;
+    if (o->issue == COLL_BY_COPY) return &coll_allgather_streams;
+    return o->algorithm == COLL_HYBRID ? &coll_allgather : &coll_ring_gather;
+}
+
+static const struct coll_kernel_ops *reduce_of(const struct coll_options *o)
+{
+    struct nccl_plan plan;
+    nccl_plan_make(o, &plan);
+    return plan.algorithm == COLL_TREE ? &coll_allreduce : &coll_ring_reduce;
+}
 
 static const struct coll_kernel_ops *ops_of(const struct coll_options *o)
 {
     switch (o->kernel) {
     case COLL_ALLTOALLV: return &coll_alltoallv;
-    case COLL_ALLGATHER:
-        if (o->algorithm == COLL_LEADER) return &coll_allgather_leader;
-        return o->issue == COLL_BY_COPY ? &coll_allgather_streams : &coll_allgather;
-    case COLL_ALLREDUCE: return &coll_allreduce;
+    case COLL_ALLGATHER: return gather_of(o);
+    case COLL_REDUCESCATTER: return &coll_reducescatter;
+    case COLL_ALLREDUCE: return o->size_bytes && o->nccl.channels ? reduce_of(o) : &coll_ring_reduce;
     case COLL_P2P: break;
     }
     return o->issue == COLL_BY_KERNEL ? &coll_p2p : &coll_p2p_issued;
@@ -34,6 +48,7 @@ const char *coll_options_refuse(const struct coll_options *o, const struct edges
     if (o->ranks > o->ranks_per_node && o->ranks % o->ranks_per_node)
         KERNEL_REFUSE("num-ranks: expected a multiple of ranks-per-node %u, found %u", o->ranks_per_node, o->ranks);
     if (o->num_sms == 0) KERNEL_REFUSE("num-sms: expected at least 1, found 0");
+    if (o->nccl.channels == 0) KERNEL_REFUSE("num-sms: expected at least 1, found 0");
     if (o->in_flight == 0) KERNEL_REFUSE("in-flight: expected at least 1, found 0");
     if (o->compute_ps && o->compute_sms == 0) KERNEL_REFUSE("compute-sms: expected at least one SM, found none");
     if (o->compute_ps && !ops_of(o)->overlap)
@@ -98,7 +113,8 @@ static enum kernel_call job_called(const struct kernel_job *job, uint32_t phase)
                                              [COLL_BY_NCCL] = KERNEL_NCCL };
     const bool streams = job_of(job)->options.issue == COLL_BY_COPY;
     const enum kernel_call gather = streams ? KERNEL_STREAMED : KERNEL_BARE;
-    if (job_of(job)->options.kernel == COLL_ALLREDUCE) return KERNEL_BARE;
+    const enum coll_kernel kernel = job_of(job)->options.kernel;
+    if (kernel == COLL_ALLREDUCE || kernel == COLL_REDUCESCATTER) return KERNEL_BARE;
     if (phase && job_of(job)->options.process)
         return job_of(job)->options.own_part ? KERNEL_PROCESS_COPIED : KERNEL_PROCESS;
     if (job_of(job)->options.kernel == COLL_ALLGATHER) return phase == 1 ? gather : KERNEL_BARE;

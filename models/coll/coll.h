@@ -1,14 +1,15 @@
-/* coll.h - kernels other than dispatch and combine: all-to-allv, all-gather, all-reduce and point-to-point, as a
- * family of models/kernel.h.
+/* coll.h - kernels other than dispatch and combine: all-to-allv, all-gather, reduce-scatter, all-reduce and
+ * point-to-point, as a family of models/kernel.h.
  *
  *   alltoallv   every message of a list goes from its source to its target (traces/edges.h).  One worker a rank streams
  *               what goes by RDMA, in order, so many messages in flight, and one counter a rank says how many came:
  *               nothing is kept for a pair.  What goes by NVLink is stored by as many workers as the kernel has SMs.
  *   allgather   every rank gets every rank's block.  hybrid: each rank puts its block to the ranks of its place on the
- *               other nodes, and stores what it has to the peers of its node.  ring: each rank hands on to the next,
- *               a kernel or, within a node, streams of the host.  leader: one rank a node gets what the other nodes
- *               have, and copies all to its peers; streams of the host.
- *   allreduce   every rank gets the sum of all ranks' bytes: trees, up and down, chunk after chunk.
+ *               other nodes, and stores what it has to the peers of its node.  ring: NCCL's, or, within a node, streams
+ *               of the host that hand on to the next rank.  leader: one rank a node gets what the other nodes have, and
+ *               copies all to its peers; streams of the host.
+ *   reducescatter  every rank gets the sum of what all ranks have for it: NCCL's rings.
+ *   allreduce   every rank gets the sum of all ranks' bytes: NCCL's rings; or trees, up and down, chunk after chunk.
  *   p2p         ranks i and i + ranks / 2: puts, gets and puts with a signal, one after another and as streams; or one
  *               put that a call of the host issues: as a kernel, to a copy engine (within a node), by NCCL.
  *
@@ -21,23 +22,32 @@
 #include "models/kernel.h"
 #include "traces/edges.h"
 
-enum coll_kernel { COLL_ALLTOALLV, COLL_ALLGATHER, COLL_ALLREDUCE, COLL_P2P };
-enum coll_algorithm { COLL_HYBRID, COLL_RING, COLL_LEADER };
+enum coll_kernel { COLL_ALLTOALLV, COLL_ALLGATHER, COLL_REDUCESCATTER, COLL_ALLREDUCE, COLL_P2P };
+enum coll_algorithm { COLL_CHOSEN, COLL_HYBRID, COLL_RING, COLL_TREE, COLL_LEADER }; /* chosen: by NCCL's tuner */
+enum coll_protocol { COLL_ANY, COLL_LL, COLL_LL128, COLL_SIMPLE };                   /* any: as it chooses */
 enum coll_issue { COLL_BY_KERNEL, COLL_BY_HOST, COLL_BY_COPY, COLL_BY_NCCL };
+
+/* What NCCL's search finds out about a machine: channels, and how it rates them. */
+struct coll_nccl {
+    uint32_t channels;          /* at most; no kernel has more SMs */
+    uint64_t bus_bps, line_bps; /* of all rings together; LL's at most */
+};
 
 struct coll_options {
     enum coll_kernel kernel;
     uint32_t ranks, ranks_per_node;
     uint32_t num_sms;              /* that the kernel uses, from SM 0 */
     uint32_t in_flight;            /* messages that a worker has on their way by RDMA at most */
-    enum coll_algorithm algorithm; /* allgather */
-    uint64_t size_bytes;           /* allgather: of a block; allreduce: of a rank; p2p: of a message */
-    uint32_t messages;             /* p2p: of each phase; 1 where a host issues them */
-    enum coll_issue issue;         /* the issuer of a message of p2p; allgather: COLL_BY_COPY, streams of the host */
-    bool process;                  /* alltoallv, p2p: MPI's calls, made by a process of the host, are the kernel */
-    bool own_part;                 /* with it: MPI_Alltoall, whose own part lies in GPU memory and is copied first */
-    bool sockets;                  /* allreduce: NCCL's sockets are its network */
-    uint64_t compute_ps;           /* 0: none */
+    enum coll_algorithm algorithm; /* allgather, allreduce */
+    enum coll_protocol protocol;   /* of NCCL's rings and trees */
+    struct coll_nccl nccl;
+    uint64_t size_bytes;   /* allgather, reducescatter: of a block; allreduce: of a rank; p2p: of a message */
+    uint32_t messages;     /* p2p: of each phase; 1 where a host issues them */
+    enum coll_issue issue; /* the issuer of a message of p2p; allgather: COLL_BY_COPY, streams of the host */
+    bool process;          /* alltoallv, p2p: MPI's calls, made by a process of the host, are the kernel */
+    bool own_part;         /* with it: MPI_Alltoall, whose own part lies in GPU memory and is copied first */
+    bool sockets;          /* allreduce: NCCL's sockets are its network */
+    uint64_t compute_ps;   /* 0: none */
     uint32_t compute_sm_first, compute_sms;
 };
 

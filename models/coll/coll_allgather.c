@@ -2,8 +2,6 @@
  *
  *     heap, with payload: | block of rank 0 | of rank 1 | ... |     the own one is there from the start
  *
- * ring: so many workers as SMs, each with its part of every block.  Each hands on what came last to the successor, part
- *       after part; a word a worker counts what has come from the predecessor.
  * hybrid: worker 0 puts the own block, a piece with a signal at a time, to the ranks of its place on the other nodes; a
  *       word a node counts the pieces that have come.  The others, each with its part of every block, store the own
  *       block and those that come to the peers of the node; a word a peer and worker counts blocks. */
@@ -15,13 +13,6 @@
 
 enum { GATHER_WARPS = 16 };
 enum { PIECE_BYTES = 512 << 10 }; /* that a put takes at most */
-
-struct ring {
-    struct fabric_worker worker;
-    struct gather_rank *rank;
-    uint32_t sent;   /* blocks handed on */
-    uint64_t stored; /* of the next one's part */
-};
 
 struct putter { /* hybrid */
     struct fabric_worker worker;
@@ -37,7 +28,6 @@ struct copier { /* hybrid */
 
 struct gather_rank {
     struct coll_rank base;
-    struct ring *ring; /* [num_sms] */
     struct copier *copier;
     struct putter putter;
     uint32_t nodes, node, place, peers; /* of the run; own node and place in it; ranks that are stored to */
@@ -58,7 +48,6 @@ static uint64_t part_begin(const struct coll_options *o, uint32_t part)
     return coll_min(coll_align(o->size_bytes) / 64 * part / o->num_sms * 64, o->size_bytes);
 }
 
-static uint32_t word_ring(uint32_t worker) { return COLL_WORDS + worker; }
 static uint32_t word_node(uint32_t node) { return COLL_WORDS + node; }
 static uint32_t word_peer(const struct gather_rank *r, uint32_t peer, uint32_t worker)
 {
@@ -78,9 +67,9 @@ static void gather_needs(const struct coll_job *job, bool payload, struct fabric
     const struct coll_options *o = &job->options;
     const uint32_t nodes = (o->ranks + o->ranks_per_node - 1) / o->ranks_per_node;
     const uint32_t peers = o->ranks < o->ranks_per_node ? o->ranks : o->ranks_per_node;
-    needs->word_count = COLL_WORDS + (o->algorithm == COLL_RING ? o->num_sms : nodes + peers * o->num_sms);
+    needs->word_count = COLL_WORDS + nodes + peers * o->num_sms;
     needs->queue_depth = 2 * o->in_flight;
-    needs->queue_count = o->algorithm == COLL_RING ? (uint16_t)coll_min(o->num_sms, 8) : 1;
+    needs->queue_count = 1;
     needs->heap_bytes = payload ? coll_gather_offset(o, o->ranks) : 0;
 }
 
@@ -94,15 +83,10 @@ static void gather_init(struct coll_rank *base)
     r->node = f->rank / rpn;
     r->place = f->rank % rpn;
     r->peers = rpn;
-    r->ring = kernel_alloc(base->options->num_sms, sizeof r->ring[0]);
     r->copier = kernel_alloc(base->options->num_sms, sizeof r->copier[0]);
 }
 
-static void gather_clear(struct coll_rank *base)
-{
-    free(of(base)->ring);
-    free(of(base)->copier);
-}
+static void gather_clear(struct coll_rank *base) { free(of(base)->copier); }
 
 void coll_gather_fill(struct coll_rank *base)
 {
@@ -139,65 +123,6 @@ static enum worker_step step_of(int rc)
     assert(rc == 0 || rc == -EAGAIN || rc == -EINPROGRESS);
     return rc == -EAGAIN ? WORKER_WAIT : WORKER_MORE;
 }
-
-/* ---- ring ---- */
-
-/* The next block that the worker hands on: its own, then each that came. */
-static int ring_send(struct ring *c, uint16_t next, uint64_t begin, uint64_t end)
-{
-    struct coll_rank *base = &c->rank->base;
-    const struct fabric *f = base->fabric;
-    const uint32_t block = (f->rank + f->rank_count - c->sent) % f->rank_count;
-    assert(c->sent < f->rank_count - 1u && c->stored <= end - begin);
-    const uint32_t number = c->worker.index;
-    const struct fabric_signal signal = {
-        .value = (uint64_t)(base->turn - 1) * (f->rank_count - 1) + c->sent + 1,
-        .word = word_ring(number),
-        .peer = next,
-        .queue = (uint16_t)(number % f->queue_count),
-    };
-    if (fabric_path(f, next) == FABRIC_RDMA) {
-        struct fabric_write write = block_write(base, next, block, begin, end);
-        write.queue = signal.queue;
-        return fabric_put_signal(&c->worker, &write, &signal);
-    }
-    const int rc = block_store(base, &c->worker, next, block, begin, end, &c->stored);
-    return rc ? rc : fabric_signal(&c->worker, &signal);
-}
-
-static enum worker_step ring_step(struct fabric_worker *w)
-{
-    struct ring *c = fabric_container_of(w, struct ring, worker);
-    const struct coll_rank *base = &c->rank->base;
-    const struct fabric *f = w->fabric;
-    const uint32_t turns = f->rank_count - 1, number = w->index;
-    const uint16_t next = (uint16_t)((f->rank + 1) % f->rank_count);
-    const uint64_t before = (uint64_t)(base->turn - 1) * turns;
-    for (; c->sent < turns; c->sent++, c->stored = 0) {
-        if (fabric_load(f, word_ring(number)) < before + c->sent) return WORKER_WAIT;
-        const int rc = ring_send(c, next, part_begin(base->options, number), part_begin(base->options, number + 1));
-        if (rc) return step_of(rc);
-    }
-    if (turns && fabric_path(f, next) == FABRIC_RDMA) {
-        const int rc = fabric_flush(w, next, (uint16_t)(number % f->queue_count));
-        if (rc) return step_of(rc);
-    }
-    return fabric_load(f, word_ring(number)) < before + turns ? WORKER_WAIT : WORKER_DONE;
-}
-
-static void ring_describe(const struct fabric_worker *w, char *text, size_t text_size)
-{
-    const struct ring *c = fabric_container_of(w, const struct ring, worker);
-    const struct fabric *f = w->fabric;
-    const uint32_t blocks = f->rank_count - 1u;
-    const uint64_t came = fabric_load(f, word_ring(w->index)) - (uint64_t)(c->rank->base.turn - 1) * blocks;
-    const bool takes =
-        c->sent < blocks ? came >= c->sent : came >= blocks; /* the part to be handed on, or all of it, is here */
-    snprintf(text, text_size, "allgather ring %u waits for rank %u: %u blocks of %u handed on", w->index,
-             (f->rank + (takes ? 1 : blocks)) % f->rank_count, c->sent, blocks);
-}
-
-static const struct worker_role ring_role = { .step = ring_step, .describe = ring_describe };
 
 /* ---- hybrid: between nodes ---- */
 
@@ -338,17 +263,10 @@ static const struct worker_role copier_role = { .step = copier_step, .describe =
 
 /* ---- a rank ---- */
 
-static void ring_launch(struct gather_rank *r)
+static void gather_launch(struct coll_rank *base, uint32_t phase)
 {
-    for (uint32_t i = 0; i < r->base.options->num_sms; i++) {
-        r->ring[i] = (struct ring){ .rank = r };
-        coll_worker_add(&r->base, &r->ring[i].worker, &ring_role, i, GATHER_WARPS);
-        fabric_watch(&r->ring[i].worker, word_ring(i), 1);
-    }
-}
-
-static void hybrid_launch(struct gather_rank *r)
-{
+    struct gather_rank *r = of(base);
+    (void)phase;
     const uint64_t blocks = (uint64_t)r->base.turn * r->nodes;
     const uint64_t pieces = (uint64_t)r->base.turn * pieces_of(r->base.options);
     r->putter = (struct putter){ 0 };
@@ -364,28 +282,14 @@ static void hybrid_launch(struct gather_rank *r)
     }
 }
 
-static void gather_launch(struct coll_rank *base, uint32_t phase)
-{
-    (void)phase;
-    if (base->options->algorithm == COLL_RING) ring_launch(of(base));
-    else hybrid_launch(of(base));
-}
-
 /* The bytes that leave the rank. */
 static void gather_traffic(const struct coll_rank *base, uint32_t phase, struct kernel_traffic *traffic)
 {
     const struct gather_rank *r = of(base);
-    const struct fabric *f = base->fabric;
-    const uint64_t size = base->options->size_bytes, others = f->rank_count - 1;
+    const uint64_t size = base->options->size_bytes;
     (void)phase;
-    if (base->options->algorithm == COLL_HYBRID) {
-        traffic->logical_rdma_bytes = (r->nodes - 1) * size;
-        traffic->logical_nvl_bytes = (uint64_t)r->nodes * (r->peers - 1) * size;
-    } else if (others && fabric_path(f, (uint16_t)((f->rank + 1) % f->rank_count)) == FABRIC_RDMA) {
-        traffic->logical_rdma_bytes = others * size;
-    } else {
-        traffic->logical_nvl_bytes = others * size;
-    }
+    traffic->logical_rdma_bytes = (r->nodes - 1) * size;
+    traffic->logical_nvl_bytes = (uint64_t)r->nodes * (r->peers - 1) * size;
 }
 
 uint32_t coll_gather_outputs(struct coll_rank *base, struct kernel_tensor *tensor, uint32_t max)

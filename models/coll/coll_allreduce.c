@@ -360,15 +360,7 @@ static uint32_t allreduce_check(const struct coll_rank *base, char *text, size_t
 {
     const struct coll_options *o = base->options;
     const uint8_t *found = base->fabric->heap + block_offset(o, BLOCK_SUM);
-    uint8_t *one = kernel_alloc(o->size_bytes, 1), *sum = kernel_alloc(o->size_bytes, 1);
-    for (uint32_t rank = 0; rank < o->ranks; rank++) {
-        coll_pattern_fill(one, o->size_bytes, rank, 0, base->iteration);
-        for (uint64_t i = 0; i < o->size_bytes; i++) sum[i] = (uint8_t)(sum[i] + one[i]);
-    }
-    uint64_t at = 0;
-    while (at < o->size_bytes && found[at] == sum[at]) at++;
-    free(one);
-    free(sum);
+    const uint64_t at = coll_sum_check(base, found, 0);
     if (at == o->size_bytes) return 0;
     snprintf(text, text_size, "sum: expected that of all ranks, found other bytes from %llu on",
              (unsigned long long)at);

@@ -53,7 +53,7 @@ struct loop {
     uint8_t width_bytes;   /* 0: 16 */
     uint8_t in_flight;     /* 0: 1 */
     uint8_t turns;         /* 0: 1 */
-    uint8_t steps, after, scattered, places, lines;
+    uint8_t steps, after, scattered, places, lines, sources, kept, flagged;
     uint8_t source_line;
     uint16_t shared_bytes, stride;
     uint32_t logs_bytes, added_bytes;

@@ -56,14 +56,25 @@ grep '^# \(checks\|algorithm\|issue\)' live.csv
 echo '# the sum of 8 ranks on 2 nodes: each of 4 NICs has a quarter of 64 MiB to send, at 24 GB/s; replayed'
 $EPTWIN simulate --cluster source/models/clusters/gh200-alps.ini --backend gin-proxy --num-ranks 8 --kernel allreduce \
     --size 64MiB | awk -F, '/^allreduce,all,bound_send_us/ { print int($4) }'
-echo '# up to 256 KiB flags go with the bytes: 1 KiB more takes a tenth longer at least; replayed'
+echo '# trees: up to 256 KiB flags go with the bytes: 1 KiB more takes a tenth longer at least; replayed'
 for size in 256KiB 257KiB; do
     $EPTWIN simulate --cluster source/models/clusters/gh200-alps.ini --backend gin-proxy --num-ranks 8 --kernel allreduce \
-        --size $size
+        --algorithm tree --size $size
 done | awk -F, '/^allreduce,all,time_us,/ { time[++n] = $4 } END { print (time[2] > 1.1 * time[1] ? "yes" : "no") }'
 for more in '' --disable-nvlink '--size 100KB'; do
     $EPTWIN replay --ranks 4 --ranks-per-node 2 --repeat 2 --kernel allreduce --size 300KB $more >live.csv
     grep '^# checks' live.csv && rows <live.csv | of time_us
+done
+
+for kernel in 'reducescatter --size 100KB' 'reducescatter --size 3KB --protocol ll128 --disable-nvlink' \
+    'allreduce --algorithm ring --protocol simple --size 300KB'; do
+    $EPTWIN replay --ranks 4 --ranks-per-node 2 --repeat 2 --kernel $kernel >live.csv
+    grep '^# \(checks\|protocol\)' live.csv && rows <live.csv | of 'time_us|logical.*'
+done
+echo '# two GPUs, rings: 24 channels, and one of them'
+for sms in 24 1; do
+    $EPTWIN simulate --cluster source/models/clusters/h200.ini --num-ranks 2 --kernel allgather --algorithm ring \
+        --size 8MiB --protocol simple --num-sms $sms | awk -F, '/^allgather,all,time_us,/ { printf "%.0f us\n", $4 }'
 done
 
 echo '# refused'
@@ -100,3 +111,8 @@ $EPTWIN replay --ranks 2 --kernel alltoallv --matrix small.txt; echo "status $?"
 $EPTWIN simulate --cluster h800-cx7 --kernel p2p --num-ranks 2 --size 4096 --output plain.csv
 $EPTWIN simulate --cluster h800-cx7 --kernel p2p --num-ranks 2 --size 4KiB --output unit.csv
 grep -c '_us,' plain.csv && cmp <(grep -v '^#' plain.csv) <(grep -v '^#' unit.csv) && echo "4096 is 4KiB"
+simulate alltoallv --matrix uniform:1 --protocol ll
+simulate allgather --protocol ll
+simulate allgather --algorithm tree
+simulate allreduce --algorithm leader
+simulate ll --protocol ll

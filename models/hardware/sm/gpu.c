@@ -40,7 +40,7 @@ static int priced_store(struct world_rank *rank, const struct fabric_write *writ
 {
     struct world *w = rank->world;
     struct world_worker *ww = rank->now.worker;
-    const uint64_t now = sim_now_ps(w->sim), size = write->charge_bytes;
+    const uint64_t now = sim_now_ps(w->sim), size = gpu_wire_bytes(p, write->charge_bytes);
     uint32_t lanes;
     const uint64_t start = gpu_lane_begin(ww, write->warps, &lanes);
     const uint32_t rows = write->rows ? write->rows : 1, busy = gpu_warps_busy(rows, lanes);

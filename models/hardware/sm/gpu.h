@@ -10,7 +10,7 @@
 
 #include <assert.h>
 
-enum { GPU_WARP_LANES = 32, GPU_WHOLE = 256 };
+enum { GPU_WARP_LANES = 32, GPU_WHOLE = 256, GPU_FLAG_BYTES = 8 };
 
 static inline uint64_t gpu_ceiling(uint64_t n, uint64_t by) { return (n + by - 1) / by; }
 
@@ -86,6 +86,14 @@ uint64_t gpu_row_ps(const struct world *w, const struct loop *p, uint64_t row_by
 /* What rows take of an SM of that rate: the bytes that it sends, with the engine's passes where they lie off lines, or
  * the arithmetic that turns them into logarithms, whichever is longer. */
 uint64_t gpu_rows_share_ps(const struct world *w, const struct loop *p, rate_q20 sm, uint64_t rows, uint64_t row_bytes);
+/* What the loop reads and stores for so many bytes of data, flags included. */
+static inline uint64_t gpu_wire_bytes(const struct loop *p, uint64_t size_bytes)
+{
+    return p->flagged ? size_bytes + gpu_ceiling(size_bytes, p->flagged) * GPU_FLAG_BYTES : size_bytes;
+}
+
+/* What reading more sources and keeping more copies of so many bytes takes an SM's ports. */
+uint64_t gpu_ports_ps(const struct world *w, const struct loop *p, uint64_t size_bytes);
 /* Rows that `busy` warps take in rounds, on an SM of that rate. */
 uint64_t gpu_rounds_ps(struct world_rank *rank, struct world_worker *ww, const struct loop *p, uint32_t rows,
                        uint32_t busy, uint64_t row_bytes, rate_q20 sm);

@@ -54,11 +54,19 @@ static uint64_t bulk_row_ps(const struct world *w, const struct loop *p, uint64_
     return part_ps + turned_ps + (turns - 1) * later(part_ps / in_flight, turned_ps) + moved_ps;
 }
 
+/* Further sources are loaded and further copies stored through the SM's ports, each at its own rate. */
+uint64_t gpu_ports_ps(const struct world *w, const struct loop *p, uint64_t size_bytes)
+{
+    return (p->sources > 1 ? (p->sources - 1) * rate_time(w->bulk_in, size_bytes) : 0) +
+           p->kept * rate_time(w->bulk_out, size_bytes);
+}
+
 uint64_t gpu_rows_share_ps(const struct world *w, const struct loop *p, rate_q20 sm, uint64_t rows, uint64_t row_bytes)
 {
     const bool passes = p->engine == LOOP_BULK && p->in_flight < 2; /* else in `bulk-split-rate` */
     const uint64_t passes_ps = passes ? bulk_passes_ps(w, p, rows * row_bytes) : 0;
-    return later(rate_time(sm, rows * row_bytes) + passes_ps, rate_time(w->logs.sm, rows * p->logs_bytes));
+    return later(rate_time(sm, rows * row_bytes) + passes_ps + gpu_ports_ps(w, p, rows * row_bytes),
+                 rate_time(w->logs.sm, rows * p->logs_bytes));
 }
 
 /* What a warp takes for one row when nobody else is at work. */
@@ -73,7 +81,7 @@ uint64_t gpu_row_ps(const struct world *w, const struct loop *p, uint64_t row_by
     const uint64_t turns =
         p->rest_alone ? row_bytes / turn + gpu_ceiling(row_bytes % turn, access) : gpu_ceiling(row_bytes, turn);
     const uint64_t turn_ps = wait_ps + (p->sought ? gpu->seek_ps : 0);
-    return gpu->row_ps + steps_ps + turns * turn_ps + rate_time(w->copy_sm, row_bytes);
+    return gpu->row_ps + steps_ps + turns * turn_ps + rate_time(w->copy_sm, row_bytes) + gpu_ports_ps(w, p, row_bytes);
 }
 
 /* Warps that wait for memory in turn and then for their SM's share of it: the waits hide the shares of others but for a

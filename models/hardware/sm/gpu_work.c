@@ -144,14 +144,15 @@ static uint64_t priced_work(struct world_rank *rank, const struct fabric_work *w
     struct world_worker *ww = rank->now.worker;
     struct world *w = rank->world;
     const struct cluster_gpu *gpu = &w->cluster->gpu;
-    const uint64_t now = sim_now_ps(w->sim), both = work->read_bytes + work->write_bytes, rows = work->rows;
-    const uint64_t row_bytes = rows ? work->read_bytes / rows : 0;
+    const uint64_t read_bytes = gpu_wire_bytes(p, work->read_bytes);
+    const uint64_t now = sim_now_ps(w->sim), both = read_bytes + work->write_bytes, rows = work->rows;
+    const uint64_t row_bytes = rows ? read_bytes / rows : 0;
     if (p->in_step && work->kind == FABRIC_WORK_COPY) return start + in_step_ps(rank, work, p, lanes);
     if (work->kind == FABRIC_WORK_REDUCE && p->engine == LOOP_BULK) return start + brought_ps(rank, work, p);
     const uint64_t touched_ps = gpu_touch_ps(ww, p), lead_ps = touched_ps + p->steps * gpu_load_ps(w, p);
     const bool several = work->kind == FABRIC_WORK_COPY && work->write_bytes > work->read_bytes;
     uint64_t end = start + touched_ps;
-    uint64_t service_ps = rate_time(w->copy_sm, work->read_bytes);
+    uint64_t service_ps = rate_time(w->copy_sm, read_bytes) + gpu_ports_ps(w, p, read_bytes);
     switch (work->kind) {
     case FABRIC_WORK_CAST: /* all warps at a row: one wait for it, then their SM's rate */
         end += gpu->cast_row_ps + gpu_load_ps(w, p) + rate_time(w->cast_sm, work->read_bytes);

@@ -1,0 +1,30 @@
+/* nccl_plan.h - what NCCL's host decides before its kernel runs: algorithm, protocol, channels, warps, chunks.
+ *
+ * As NCCL 2.28.9 does it: src/graph/tuning.cc (times of algorithms and protocols, in us and GB/s), src/enqueue.cc
+ * (topoGetAlgoInfo: channels and threads; scheduleCollTasksToPlan: a channel's part; calcCollChunking: chunks),
+ * src/include/device.h and collectives.h (steps and sizes of the buffers between two GPUs).  Only rings and trees are
+ * here: NVLS, NVLS trees, collnet and PAT are not.  Knows no world and no memory. */
+#ifndef MODELS_COLL_NCCL_PLAN_H
+#define MODELS_COLL_NCCL_PLAN_H
+
+#include "models/coll/coll.h"
+
+enum { NCCL_STEPS = 8 }; /* places of the buffer between two GPUs */
+
+struct nccl_plan {
+    enum coll_algorithm algorithm; /* COLL_RING or COLL_TREE */
+    enum coll_protocol protocol;
+    uint32_t channels, warps;               /* warps of a channel that move data */
+    uint32_t chunk_steps, slices;           /* places that a chunk takes; parts that it is sent in */
+    uint64_t step_bytes;                    /* of data, that a place holds */
+    uint64_t lo_bytes, mid_bytes, hi_bytes; /* of data: the part of the first, of another and of the last channel */
+};
+
+/* For an all-gather, a reduce-scatter or an all-reduce; o->algorithm and o->protocol may leave the choice to it. */
+void nccl_plan_make(const struct coll_options *o, struct nccl_plan *plan);
+
+/* A channel's part of a block (all-reduce: of all bytes). */
+uint64_t nccl_part_begin(const struct nccl_plan *plan, uint32_t channel);
+uint64_t nccl_part_bytes(const struct nccl_plan *plan, uint32_t channel);
+
+#endif
