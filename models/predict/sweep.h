@@ -4,10 +4,13 @@
  *   plan (names, values) ──► points, numbered, the last name's values in the innermost loop
  *   run: points of this shard that no file has yet ──► FILE.part, a point's rows in one write ──► FILE, sorted
  *
+ * A point is a case of dispatch and combine, or a whole step (models/step) where the plan has a net or timed work.
+ *
  * A results file is CSV with header lines: the common values of all points, and digests of inputs.  Then come
  * columns point, one a swept name, phase, phases (how many rows the point has: a point with fewer was cut and is run
- * again), metrics (slowest_us: the slowest rank's time), speedup (of that), problem.  Equal plans give equal bytes,
- * however they were divided, interrupted or resumed.  Private to sweep and tune. */
+ * again), metrics (slowest_us: the slowest rank's time), speedup (of that), problem.  A step has one row, of phase
+ * "step", and metrics of its own.  Equal plans give equal bytes, however they were divided, interrupted or resumed.
+ * Private to sweep and tune. */
 #ifndef MODELS_PREDICT_SWEEP_H
 #define MODELS_PREDICT_SWEEP_H
 
@@ -16,6 +19,7 @@
 #include <stdint.h>
 #include "models/case.h"
 #include "models/cluster.h"
+#include "models/step/step_options.h"
 #include "sim/error.h"
 
 #define SWEEP_ERROR (g_quark_from_static_string("eptwin-sweep"))
@@ -25,19 +29,29 @@ enum { SWEEP_VALUES_MAX = 10000, SWEEP_POINTS_MAX = 10000000, SWEEP_FILE_BYTES_M
 
 /* ---- the plan ---- */
 
+enum sweep_kind { SWEEP_CASE, SWEEP_STEP, SWEEP_KEY };
+
 struct sweep_name {
-    char *name;   /* of an option ("num-sms"), or a key of the cluster file ("nic.rate") */
-    bool key;     /* the latter */
-    char **value; /* NULL-terminated */
+    char *name;           /* of an option ("num-sms", "batch"), or a key of the cluster file ("nic.rate") */
+    enum sweep_kind kind; /* of models/case.h, of models/step/step_options.h, of the cluster file */
+    char **value;         /* NULL-terminated */
     uint32_t count;
 };
 
 struct sweep_plan {
     struct case_options base; /* values that all points share */
+    struct step_options step; /* likewise; no net and no work, given or swept: points are no steps */
     GPtrArray *settings;      /* char *: keys of the cluster file with one value, "nic.rate=25GB/s" */
     GArray *names;            /* struct sweep_name: those with several values */
     char *baseline;           /* "num-sms=24,dtype=fp8"; NULL: the first value of each name */
 };
+
+/* The topics of a command line of which each option of a case or a step takes a list of values; what is given comes
+ * into `given` (char *: name, values, name, values, ...), which sweep_entries_add() adds to the plan.  False and
+ * *error as sweep_plan_add() says. */
+enum { SWEEP_TOPICS = 1 + CASE_TOPICS };
+void sweep_entries_topics(struct sweep_plan *plan, GPtrArray *given, struct command_topic topic[SWEEP_TOPICS]);
+bool sweep_entries_add(struct sweep_plan *plan, const GPtrArray *given, GError **error);
 
 /* Whether a swept name describes the work (tokens, routing), over which no best is sought; and whether it is a
  * setting of a launch (SMs, chunks, buffers). */
@@ -46,13 +60,16 @@ bool sweep_name_is_launch(const char *name);
 
 void sweep_plan_init(struct sweep_plan *plan);
 void sweep_plan_clear(struct sweep_plan *plan);
-/* Adds a name with its values: words and ranges (sim/ranges.h): "8,16,32", "4:33:4", "8:65:x2".  False and *error (with
+/* Adds a name with its values: words and ranges (sim/ranges.h): "8,16,32", "4:33:4", "8:65:x2"; of timed work, whose
+ * grammar has commas, one.  False and *error (with
  * the name) for an unknown name, a value that the option refuses, a value twice, or none. */
 bool sweep_plan_add(struct sweep_plan *plan, const char *name, bool key, const char *values, GError **error);
 /* Puts names in order (clusters and keys outside, SMs, chunks and buffers inside) and checks the number of points and
- * the baseline. */
+ * the baseline, and that options of steps stand beside a net or timed work. */
 bool sweep_plan_settle(struct sweep_plan *plan, GError **error);
 
+/* Whether its points are steps. */
+bool sweep_plan_of_steps(const struct sweep_plan *plan);
 uint64_t sweep_plan_points(const struct sweep_plan *plan);
 /* The value of a name at a point. */
 const char *sweep_plan_value(const struct sweep_plan *plan, uint64_t point, uint32_t name);
@@ -62,6 +79,8 @@ const char *sweep_plan_value(const struct sweep_plan *plan, uint64_t point, uint
 char *sweep_plan_baseline(const struct sweep_plan *plan);
 /* A point's case; clear it. */
 void sweep_plan_case(const struct sweep_plan *plan, uint64_t point, struct case_options *c);
+/* A point's options of a step; clear them. */
+void sweep_plan_step(const struct sweep_plan *plan, uint64_t point, struct step_options *o);
 /* The digests of all points' inputs, each as "cluster h800-cx7 0123456789abcdef": clusters with the keys that all
  * points share (those that are swept stand in the points), and the files that options name; "unreadable" is the digest
  * of a cluster that cannot be read.  Free with g_strfreev(). */
@@ -100,8 +119,10 @@ bool sweep_results_write(struct sweep_results *results, const struct sweep_plan 
                          GError **error);
 uint64_t sweep_results_points(const struct sweep_results *results);
 int sweep_results_column(const struct sweep_results *results, const char *name);
-/* A cell's number; NAN where it is none. */
+/* A cell's number; NAN where it is none, or where column is -1. */
 double sweep_cell_number(char *const *cell, int column);
+/* The columns from "phase" on, NULL-terminated: of kernels, or of steps. */
+const char *const *sweep_metric_columns(bool of_steps);
 
 /* The header and column lines, as a file begins. */
 char *sweep_results_begin(const struct sweep_results *results);
@@ -119,12 +140,26 @@ struct sweep_run_options {
  * in its row.  False and *error when files fail. */
 bool sweep_run(const struct sweep_plan *plan, const struct sweep_run_options *options, struct sweep_results *results,
                GError **error);
+/* Runs these points (uint64_t), but for those that results have; no file is written. */
+bool sweep_run_points(const struct sweep_plan *plan, const GArray *points, uint32_t jobs, struct sweep_results *results,
+                      GError **error);
 /* One point's rows as text, from a case, its cluster and its load. */
 char *sweep_point_text(const struct sweep_plan *plan, uint64_t point, const struct cluster *cluster,
                        const struct case_options *c, const struct case_load *load, const GError *problem,
                        const char *const *phases);
 
+/* The rows of a point that is a step, likewise (sweep_step.c). */
+char *sweep_step_text(const struct sweep_plan *plan, uint64_t point, const struct cluster *cluster);
+/* A line of a point: its number and values, then these cells, one a column from "phase" on; commas and quotes in a cell
+ * become ';'. */
+char *sweep_line_text(const struct sweep_plan *plan, uint64_t point, const char *const *cell);
+/* The line of a point that cannot be. */
+char *sweep_problem_text(const struct sweep_plan *plan, uint64_t point, const char *problem);
+
 /* ---- looking ---- */
+
+/* Whether the points are steps. */
+bool sweep_results_of_steps(const struct sweep_results *results);
 
 /* "combine.time_us", "dispatch+combine.slowest_us", "dispatch.logical_rdma_gbs" -> phases and metric. */
 struct sweep_goal {
@@ -149,6 +184,8 @@ GArray *sweep_points_rank(const struct sweep_results *results, const struct swee
 /* The row of the longest of the goal's phases. */
 char *const *sweep_longest_row(const struct sweep_results *results, const GPtrArray *rows,
                                const struct sweep_goal *goal);
+/* A figure in five digits, or in as many as it has before the point.  Freed by the caller. */
+char *sweep_figure_text(double figure);
 /* Says how many points cannot be. */
 void sweep_impossible_append(const struct sweep_results *results, guint possible, GString *out);
 

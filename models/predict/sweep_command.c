@@ -17,6 +17,7 @@
 static const char sweep_about[] =
     "Predicts every combination of several values of options and of keys of the cluster file.  Values are lists\n"
     "(8,16,32) and ranges without their end (4:33:4, or 8:65:x2 by factors), of any option of simulate and of --set.\n"
+    "With --net or --work a point is a whole step, and any option of step has values, too.\n"
     "\n"
     "  eptwin sweep --cluster h800-cx7 --kernel normal --cached --num-ranks 8,16 --num-sms 4:33:4 --output sweep.csv\n"
     "      dispatch and combine against SMs, for two sizes; a table of the best points and the front of SMs and time\n"
@@ -25,6 +26,10 @@ static const char sweep_about[] =
     "  eptwin sweep --cluster h800-cx7 --trace routing.ept --layer 0:3 --placement identity,greedy --compare "
     "placement\n"
     "      both placements side by side, for each layer\n"
+    "  eptwin sweep --net deepseek-v3 --cluster h800-cx7 --num-ranks 32 --batch 32:257:x2 --schedule sequential,stages "
+    "\\\n"
+    "               --compare schedule --output pays.csv\n"
+    "      from which batch on two-batch overlap makes the step shorter\n"
     "  eptwin sweep show sweep.csv --best combine.logical_rdma_gbs --top 5";
 
 static const char sweep_details[] =
@@ -43,36 +48,10 @@ struct sweep_arguments {
     int jobs, top;
 };
 
-/* Whose options entry_keep fills: GLib hands callbacks of main entries no data of the caller. */
-static struct sweep_arguments *entries_of;
-
-static gboolean entry_keep(const gchar *option, const gchar *value, gpointer unused, GError **error)
-{
-    (void)unused;
-    (void)error;
-    g_ptr_array_add(entries_of->values, g_strdup(option + strspn(option, "-")));
-    g_ptr_array_add(entries_of->values, g_strdup(value ? value : "true"));
-    return TRUE;
-}
-
 static bool refuse(GError **error, const char *text)
 {
     g_set_error_literal(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, text);
     return false;
-}
-
-/* Options of a case that take several values each. */
-static void several_allow(const struct command_topic *topics)
-{
-    union {
-        GOptionArgFunc call;
-        gpointer data;
-    } callback = { .call = entry_keep };
-    for (const struct command_topic *t = topics; t->title; t++)
-        for (GOptionEntry *e = t->entries; e->long_name; e++) {
-            e->arg_data = callback.data;
-            if (e->flags & G_OPTION_FLAG_NO_ARG) e->flags = G_OPTION_FLAG_OPTIONAL_ARG;
-        }
 }
 
 static bool sweep_parse(struct sweep_arguments *a, int argc, char **argv, GError **error)
@@ -83,7 +62,8 @@ static bool sweep_parse(struct sweep_arguments *a, int argc, char **argv, GError
         { "baseline", 0, 0, G_OPTION_ARG_STRING, &a->baseline,
           "What speedups are against (default: the first value of each setting)", "NAME=V,NAME=V" },
         { "best", 0, 0, G_OPTION_ARG_STRING, &a->best,
-          "What the table is sorted by (default dispatch+combine.slowest_us, the slowest rank's time)",
+          "What the table is sorted by (default dispatch+combine.slowest_us, the slowest rank's time; of steps "
+          "step.slowest_us)",
           "PHASE.METRIC" },
         { "compare", 0, 0, G_OPTION_ARG_STRING, &a->compare,
           "Put the values of this swept name side by side, for each combination of the others", "NAME" },
@@ -95,21 +75,18 @@ static bool sweep_parse(struct sweep_arguments *a, int argc, char **argv, GError
         { "shard", 0, 0, G_OPTION_ARG_STRING, &a->shard, "Only every Nth point, from the Kth", "K/N" },
         { 0 },
     };
-    struct command_topic topics[CASE_TOPICS + 2] = { { "Options", own, false } };
+    struct command_topic topics[SWEEP_TOPICS + 2] = { { "Options", own, false } };
     const struct command_line line = { .name = "sweep",
                                        .arguments = "[show FILE | merge FILE...]",
                                        .about = sweep_about,
                                        .details = sweep_details,
                                        .topics = topics };
-    entries_of = a;
-    case_topics(&a->plan.base, topics + 1);
-    several_allow(topics + 1);
+    sweep_entries_topics(&a->plan, a->values, topics + 1);
     if (!command_line_parse(&line, argc, argv, &a->words, error)) return false;
-    if (!a->best) a->best = g_strdup("dispatch+combine.slowest_us");
     if (a->jobs < 0) return refuse(error, "--jobs: expected a whole number from 1, found a negative one");
     if (a->top < 1) return refuse(error, "--top: expected a whole number from 1");
-    struct sweep_goal goal;
-    const bool good = sweep_goal_parse(a->best, &goal, error);
+    struct sweep_goal goal = { 0 };
+    const bool good = !a->best || sweep_goal_parse(a->best, &goal, error);
     sweep_goal_clear(&goal);
     return good;
 }
@@ -118,12 +95,7 @@ static bool sweep_parse(struct sweep_arguments *a, int argc, char **argv, GError
 
 static bool plan_fill(struct sweep_arguments *a, GError **error)
 {
-    bool good = true;
-    for (guint i = 0; good && i < a->values->len; i += 2) {
-        const char *name = g_ptr_array_index(a->values, i), *values = g_ptr_array_index(a->values, i + 1);
-        good = sweep_plan_add(&a->plan, name, false, values, error);
-        if (!good) g_prefix_error(error, "--");
-    }
+    bool good = sweep_entries_add(&a->plan, a->values, error);
     for (char **set = a->set; good && set && *set; set++) {
         const char *equals = strchr(*set, '=');
         g_autofree char *name = equals ? g_strndup(*set, (gsize)(equals - *set)) : NULL;
@@ -192,7 +164,8 @@ static bool share_find(const struct sweep_arguments *a, struct share *share, GEr
 static bool show(const struct sweep_arguments *a, const struct sweep_results *results, GError **error)
 {
     struct sweep_goal goal;
-    if (!sweep_goal_parse(a->best, &goal, error)) return false;
+    const char *usual = sweep_results_of_steps(results) ? "step.slowest_us" : "dispatch+combine.slowest_us";
+    if (!sweep_goal_parse(a->best ? a->best : usual, &goal, error)) return false;
     g_autoptr(GString) text = g_string_new(NULL);
     const bool good = a->compare ? sweep_compare_append(results, &goal, a->compare, (uint32_t)a->top, text, error)
                                  : sweep_text_append(results, &goal, (uint32_t)a->top, text, error);

@@ -21,9 +21,9 @@ struct side_by_side {
 
 int sweep_compare_column(const struct sweep_results *results, const char *name, GError **error)
 {
-    const char *option = case_option_find(name);
-    const int column = sweep_results_column(results, option ? option : name);
-    if (column >= 1 && column <= (int)results->names) return column;
+    const char *of_case = case_option_find(name), *of_step = step_option_find(name);
+    for (uint32_t i = 0; i < results->names; i++)
+        if (strcmp(results->column[1 + i], of_case ? of_case : of_step ? of_step : name) == 0) return 1 + (int)i;
     g_autoptr(GString) swept = g_string_new(NULL);
     for (uint32_t i = 0; i < results->names; i++)
         g_string_append_printf(swept, "%s%s", i ? ", " : "", results->column[1 + i]);
@@ -96,8 +96,9 @@ static void figure_cell(const struct side_by_side *s, const struct sweep_ranked 
     const bool time = strstr(s->goal->metric, "_us") != NULL;
     const struct compare_row row = { .unit = time ? "us" : "", .predicted = first, .measured = own };
     g_autofree char *change = compare_change_text(&row);
-    if (value == 0 || !isfinite(first)) text_table_cell(table, "%.5g", own);
-    else text_table_cell(table, "%.5g, %s", own, change);
+    g_autofree char *figure = sweep_figure_text(own);
+    if (value == 0 || !isfinite(first)) text_table_cell(table, "%s", figure);
+    else text_table_cell(table, "%s, %s", figure, change);
 }
 
 /* The bottleneck of the longest phase: once if it is one part for all values, else in their order. */
@@ -150,6 +151,107 @@ static void rows_append(const struct side_by_side *s, uint32_t limit, GString *o
     if (s->combos->len > limit) g_string_append_printf(out, "(the first %u of %u)\n", limit, s->combos->len);
 }
 
+/* ---- from where on ---- */
+
+enum { BAR_COLUMNS = 20 };
+
+/* How much better than with the first value, in percent of what it takes or gives; NAN where one cannot be. */
+static double gain_pct(const struct side_by_side *s, const struct sweep_ranked *const *combo, guint value)
+{
+    if (!combo[0] || !combo[value]) return NAN;
+    const double first = figure_of(s, combo[0]), own = figure_of(s, combo[value]);
+    return 100 * ((s->goal->more_is_better ? own / first : first / own) - 1);
+}
+
+/* The only other name where its values are numbers that rise from combination to combination; -1: there is none. */
+static int along_find(const struct side_by_side *s)
+{
+    if (s->results->names != 2 || s->combos->len < 2) return -1;
+    const int along = s->name == 0 ? 1 : 0;
+    double before = -INFINITY;
+    for (guint i = 0; i < s->combos->len; i++) {
+        const struct sweep_ranked *const *combo = g_ptr_array_index(s->combos, i);
+        guint v = 0;
+        while (!combo[v]) v++; /* one is there */
+        const double number = sweep_cell_number(g_ptr_array_index(combo[v]->rows, 0), 1 + along);
+        if (!(number > before)) return -1;
+        before = number;
+    }
+    return along;
+}
+
+static const char *along_value(const struct side_by_side *s, guint combo, int along)
+{
+    const struct sweep_ranked *const *at = g_ptr_array_index(s->combos, combo);
+    guint v = 0;
+    while (!at[v]) v++; /* one is there */
+    char *const *cell = g_ptr_array_index(at[v]->rows, 0);
+    return cell[1 + along];
+}
+
+/* "schedule stages is better than sequential from batch 128 on": where the gain changes its sign once at most. */
+static void verdict_append(const struct side_by_side *s, guint value, int along, GString *out)
+{
+    const char *name = s->results->column[1 + s->name], *other = s->results->column[1 + along];
+    const char *own = s->values->pdata[value], *first = s->values->pdata[0];
+    int changes = 0, turn = 0, better = 0, known = 0;
+    for (guint i = 0, paid = 0; i < s->combos->len; i++) {
+        const double gain = gain_pct(s, s->combos->pdata[i], value);
+        if (isnan(gain)) continue;
+        const bool pays = gain > 0;
+        if (known++ && pays != paid) changes++, turn = (int)i;
+        paid = pays;
+        better += pays;
+    }
+    g_string_append_printf(out, "%s %s is ", name, own);
+    if (known == 0) g_string_append_printf(out, "nowhere to be held against %s.\n", first);
+    else if (better == 0) g_string_append_printf(out, "nowhere better than %s here.\n", first);
+    else if (better == known) g_string_append_printf(out, "better than %s everywhere here.\n", first);
+    else if (changes == 1)
+        g_string_append_printf(out, "%s than %s from %s %s on, of those here.\n",
+                               gain_pct(s, s->combos->pdata[turn], value) > 0 ? "better" : "no better", first, other,
+                               along_value(s, (guint)turn, along));
+    else g_string_append_printf(out, "better than %s at %d of %d values of %s.\n", first, better, known, other);
+}
+
+/* A bar of its gain to the right of '|', of its loss to the left. */
+static void bar_cell(struct text_table *table, double gain, double most)
+{
+    const int length = most > 0 && isfinite(gain) ? (int)lround(BAR_COLUMNS * fabs(gain) / most) : 0;
+    g_autofree char *bar = g_strnfill((gsize)length, '#');
+    text_table_cell(table, "%*s|%s", BAR_COLUMNS, gain < 0 ? bar : "", gain < 0 ? "" : bar);
+}
+
+static double gain_most(const struct side_by_side *s)
+{
+    double most = 0;
+    for (guint v = 1; v < s->values->len; v++)
+        for (guint i = 0; i < s->combos->len; i++) most = fmax(most, fabs(gain_pct(s, s->combos->pdata[i], v)));
+    return most; /* fmax() leaves out what is no number */
+}
+
+/* The gain of each value over the first along the only other name, drawn, and from where on it is one. */
+static void gains_append(const struct side_by_side *s, GString *out)
+{
+    const int along = along_find(s);
+    for (guint v = 1; along >= 0 && v < s->values->len; v++) {
+        g_autofree char *title = g_strdup_printf("gain of %s, %%", (char *)s->values->pdata[v]);
+        const char *const titles[] = { s->results->column[1 + along], title, "" };
+        struct text_table *table = text_table_new("rrl", titles);
+        for (guint i = 0; i < s->combos->len; i++) {
+            const double gain = gain_pct(s, s->combos->pdata[i], v);
+            text_table_cell(table, "%s", along_value(s, i, along));
+            text_table_cell(table, isnan(gain) ? "-" : "%+.1f", gain);
+            bar_cell(table, gain, gain_most(s));
+        }
+        g_string_append_c(out, '\n');
+        text_table_append(table, out);
+        text_table_free(table);
+    }
+    if (along >= 0) g_string_append_c(out, '\n');
+    for (guint v = 1; along >= 0 && v < s->values->len; v++) verdict_append(s, v, along, out);
+}
+
 bool sweep_compare_append(const struct sweep_results *results, const struct sweep_goal *goal, const char *name,
                           uint32_t limit, GString *out, GError **error)
 {
@@ -166,6 +268,7 @@ bool sweep_compare_append(const struct sweep_results *results, const struct swee
     if (good) {
         combos_gather(&s, points);
         rows_append(&s, limit, out);
+        gains_append(&s, out);
         sweep_impossible_append(results, points->len, out);
     }
     g_ptr_array_unref(s.values);

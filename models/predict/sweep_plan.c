@@ -9,6 +9,7 @@ void sweep_plan_init(struct sweep_plan *plan)
     *plan = (struct sweep_plan){ .settings = g_ptr_array_new_with_free_func(g_free),
                                  .names = g_array_new(FALSE, FALSE, sizeof(struct sweep_name)) };
     case_init(&plan->base);
+    step_options_init(&plan->step);
 }
 
 static struct sweep_name *name_at(const struct sweep_plan *plan, uint32_t index)
@@ -26,6 +27,7 @@ void sweep_plan_clear(struct sweep_plan *plan)
     g_ptr_array_unref(plan->settings);
     g_free(plan->baseline);
     case_clear(&plan->base);
+    step_options_clear(&plan->step);
 }
 
 /* Whether a key's value is a ratio, as oversubscription's "2:1": no range is, since a range rises. */
@@ -44,10 +46,10 @@ static bool range_expand(const char *word, bool key, GPtrArray *values, GError *
     struct ranges numbers;
     if (strspn(word, "0123456789:x") != strlen(word) || !strchr(word, ':') || (key && is_ratio(word))) return false;
     if (!ranges_parse(word, UINT32_MAX, SWEEP_VALUES_MAX, &numbers)) {
-        g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT,
-                    "expected A:B, A:B:STEP or A:B:xFACTOR that rise to B (excluded), at most %d values, found '%s'",
-                    SWEEP_VALUES_MAX, word);
-        return false;
+        return error_false(
+            error, SWEEP_ERROR, SWEEP_ERROR_INPUT,
+            "expected A:B, A:B:STEP or A:B:xFACTOR that rise to B (excluded), at most %d values, found '%s'",
+            SWEEP_VALUES_MAX, word);
     }
     for (uint32_t i = 0; i < numbers.count; i++) g_ptr_array_add(values, g_strdup_printf("%u", numbers.number[i]));
     ranges_free(&numbers);
@@ -83,36 +85,61 @@ static char **values_expand(const char *text, bool key, GError **error)
     return (char **)g_ptr_array_free(values, FALSE);
 }
 
+/* Of an option, in what it belongs to; a key is no option. */
+static bool value_set(struct case_options *c, struct step_options *o, const struct sweep_name *name, const char *value,
+                      GError **error)
+{
+    switch (name->kind) {
+    case SWEEP_CASE: return case_set(c, name->name, value, error);
+    case SWEEP_STEP: return step_option_set(o, name->name, value, error);
+    case SWEEP_KEY: return true;
+    }
+    g_assert_not_reached();
+}
+
 static bool values_check(const struct sweep_name *name, GError **error)
 {
     for (uint32_t i = 0; i < name->count; i++) {
-        if (strpbrk(name->value[i], "\",\n\r")) {
-            g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "%s: expected a value without quotes, found '%s'",
-                        name->name, name->value[i]);
-            return false;
+        if (name->count > 1 && strpbrk(name->value[i], "\",\n\r")) {
+            return error_false(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "%s: expected a value without quotes, found '%s'",
+                               name->name, name->value[i]);
         }
-        struct case_options trial;
-        case_init(&trial);
-        const bool good = name->key || case_set(&trial, name->name, name->value[i], error);
-        case_clear(&trial);
+        struct case_options c;
+        struct step_options o;
+        case_init(&c);
+        step_options_init(&o);
+        const bool good = value_set(&c, &o, name, name->value[i], error);
+        case_clear(&c);
+        step_options_clear(&o);
         if (!good) return false;
     }
     return true;
 }
 
+static char **one_value(const char *text)
+{
+    char **values = g_new0(char *, 2);
+    values[0] = g_strdup(text);
+    return values;
+}
+
 bool sweep_plan_add(struct sweep_plan *plan, const char *name, bool key, const char *values, GError **error)
 {
-    const char *option = key ? name : case_option_find(name);
+    const char *of_case = key ? NULL : case_option_find(name), *of_step = key ? NULL : step_option_find(name);
+    const char *option = key ? name : of_case ? of_case : of_step;
     if (!option) {
-        g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "%s: there is no such option of a case", name);
-        return false;
+        return error_false(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "%s: there is no such option of a case", name);
     }
     for (guint i = 0; i < plan->names->len; i++)
         if (strcmp(name_at(plan, i)->name, option) == 0) {
-            g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "%s: expected once, found twice", option);
-            return false;
+            return error_false(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "%s: expected once, found twice", option);
         }
-    struct sweep_name added = { .name = g_strdup(option), .key = key, .value = values_expand(values, key, error) };
+    const bool whole = of_step && strcmp(of_step, "work") == 0; /* its grammar has commas */
+    struct sweep_name added = { .name = g_strdup(option),
+                                .kind = key       ? SWEEP_KEY
+                                        : of_case ? SWEEP_CASE
+                                                  : SWEEP_STEP,
+                                .value = whole ? one_value(values) : values_expand(values, key, error) };
     if (!added.value) g_prefix_error(error, "%s: ", option);
     added.count = added.value ? g_strv_length(added.value) : 0;
     bool good = added.value && values_check(&added, error);
@@ -121,13 +148,13 @@ bool sweep_plan_add(struct sweep_plan *plan, const char *name, bool key, const c
         return true;
     }
     if (good && key) g_ptr_array_add(plan->settings, g_strdup_printf("%s=%s", added.name, added.value[0]));
-    else if (good) good = case_set(&plan->base, added.name, added.value[0], error);
+    else if (good) good = value_set(&plan->base, &plan->step, &added, added.value[0], error);
     g_free(added.name);
     g_strfreev(added.value);
     return good;
 }
 
-bool sweep_name_is_work(const char *name) { return case_option_is_work(name); }
+bool sweep_name_is_work(const char *name) { return case_option_is_work(name) || step_option_is_work(name); }
 
 bool sweep_name_is_launch(const char *name)
 {
@@ -137,7 +164,7 @@ bool sweep_name_is_launch(const char *name)
 /* Outside what changes the cluster, inside what leaves the routing alone: points that share them follow one another. */
 static int name_class(const struct sweep_name *name)
 {
-    if (name->key || strcmp(name->name, "cluster") == 0) return 0;
+    if (name->kind == SWEEP_KEY || strcmp(name->name, "cluster") == 0) return 0;
     return sweep_name_is_launch(name->name) ? 2 : 1;
 }
 
@@ -153,11 +180,33 @@ static bool baseline_check(const struct sweep_plan *plan, GError **error)
                      g_strv_contains((const char *const *)name->value, equals + 1);
         }
         if (known) continue;
-        g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT,
-                    "--baseline: expected NAME=VALUE of a name and a value that "
-                    "are swept, found '%s'",
-                    *p);
-        return false;
+        return error_false(error, SWEEP_ERROR, SWEEP_ERROR_INPUT,
+                           "--baseline: expected NAME=VALUE of a name and a value that "
+                           "are swept, found '%s'",
+                           *p);
+    }
+    return true;
+}
+
+static const struct sweep_name *name_find(const struct sweep_plan *plan, const char *name)
+{
+    for (guint i = 0; i < plan->names->len; i++)
+        if (strcmp(name_at(plan, i)->name, name) == 0) return name_at(plan, i);
+    return NULL;
+}
+
+bool sweep_plan_of_steps(const struct sweep_plan *plan)
+{
+    return step_options_asked(&plan->step) || name_find(plan, "net") || name_find(plan, "work");
+}
+
+static bool steps_check(const struct sweep_plan *plan, GError **error)
+{
+    for (uint32_t i = 0; step_option_name(i) && !sweep_plan_of_steps(plan); i++) {
+        g_autofree char *shared = step_option_text(&plan->step, i);
+        if (!shared && !name_find(plan, step_option_name(i))) continue;
+        return error_false(error, SWEEP_ERROR, SWEEP_ERROR_INPUT,
+                           "--%s: expected --net or --work beside it, found neither", step_option_name(i));
     }
     return true;
 }
@@ -176,10 +225,9 @@ bool sweep_plan_settle(struct sweep_plan *plan, GError **error)
         points *= name_at(plan, i)->count;
         fits = points <= SWEEP_POINTS_MAX;
     }
-    if (fits) return baseline_check(plan, error);
-    g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "expected at most %d combinations, found more",
-                SWEEP_POINTS_MAX);
-    return false;
+    if (fits) return steps_check(plan, error) && baseline_check(plan, error);
+    return error_false(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "expected at most %d combinations, found more",
+                       SWEEP_POINTS_MAX);
 }
 
 uint64_t sweep_plan_points(const struct sweep_plan *plan)
@@ -217,7 +265,18 @@ void sweep_plan_case(const struct sweep_plan *plan, uint64_t point, struct case_
     case_copy(c, &plan->base);
     for (guint i = 0; i < plan->names->len; i++) {
         const struct sweep_name *name = name_at(plan, i);
-        const bool good = name->key || case_set(c, name->name, sweep_plan_value(plan, point, i), NULL);
+        const bool good = name->kind != SWEEP_CASE || case_set(c, name->name, sweep_plan_value(plan, point, i), NULL);
+        g_assert(good); /* checked when it was added */
+    }
+}
+
+void sweep_plan_step(const struct sweep_plan *plan, uint64_t point, struct step_options *o)
+{
+    step_options_copy(o, &plan->step);
+    for (guint i = 0; i < plan->names->len; i++) {
+        const struct sweep_name *name = name_at(plan, i);
+        const bool good =
+            name->kind != SWEEP_STEP || step_option_set(o, name->name, sweep_plan_value(plan, point, i), NULL);
         g_assert(good); /* checked when it was added */
     }
 }
@@ -261,17 +320,27 @@ static void value_add(GPtrArray *inputs, const struct sweep_plan *plan, uint32_t
     else if ((digest = case_file_digest(option, value))) input_add(inputs, name, value, digest);
 }
 
+static void step_value_add(GPtrArray *inputs, uint32_t option, const char *value)
+{
+    g_autofree char *digest = step_option_digest(option, value);
+    if (digest) input_add(inputs, step_option_name(option), value, digest);
+}
+
 char **sweep_plan_inputs(const struct sweep_plan *plan)
 {
     GPtrArray *inputs = g_ptr_array_new();
     for (uint32_t i = 0; case_option_name(i); i++) {
         if (!case_option_names_file(i)) continue;
-        const struct sweep_name *swept = NULL;
-        for (guint k = 0; k < plan->names->len; k++)
-            if (strcmp(name_at(plan, k)->name, case_option_name(i)) == 0) swept = name_at(plan, k);
+        const struct sweep_name *swept = name_find(plan, case_option_name(i));
         g_autofree char *shared = swept ? NULL : case_option_text(&plan->base, i);
         for (uint32_t v = 0; swept && v < swept->count; v++) value_add(inputs, plan, i, swept->value[v]);
         if (shared) value_add(inputs, plan, i, shared);
+    }
+    for (uint32_t i = 0; step_option_name(i); i++) {
+        const struct sweep_name *swept = name_find(plan, step_option_name(i));
+        g_autofree char *shared = swept ? NULL : step_option_text(&plan->step, i);
+        for (uint32_t v = 0; swept && v < swept->count; v++) step_value_add(inputs, i, swept->value[v]);
+        if (shared) step_value_add(inputs, i, shared);
     }
     g_ptr_array_add(inputs, NULL);
     return (char **)g_ptr_array_free(inputs, FALSE);
@@ -287,7 +356,7 @@ struct cluster *sweep_plan_cluster(const struct sweep_plan *plan, uint32_t index
     for (guint i = 0; i < plan->names->len; i++) {
         const struct sweep_name *name = name_at(plan, i);
         const char *value = sweep_plan_value(plan, point, i);
-        if (name->key) g_ptr_array_add(settings, g_strdup_printf("%s=%s", name->name, value));
+        if (name->kind == SWEEP_KEY) g_ptr_array_add(settings, g_strdup_printf("%s=%s", name->name, value));
         else if (strcmp(name->name, "cluster") == 0) path = value;
     }
     g_ptr_array_add(settings, NULL);

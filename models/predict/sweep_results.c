@@ -11,7 +11,7 @@
 #include "sim/new_file.h"
 #include "sim/version.h"
 
-static const char *const metric_columns[] = {
+static const char *const kernel_columns[] = {
     "phase",
     "phases",
     "time_us",
@@ -26,9 +26,24 @@ static const char *const metric_columns[] = {
     "efficiency_pct",
     "speedup",
     "problem",
+    NULL,
+};
+/* least_us and most_us: of the draws; slowest_us is their median, until the last rank's end. */
+static const char *const step_columns[] = {
+    "phase",       "phases",     "slowest_us",  "least_us",       "most_us", "tokens_per_s_gpu",
+    "compute_pct", "wire_pct",   "waiting_pct", "contention_pct", "sms_pct", "host_pct",
+    "hidden_pct",  "bottleneck", "speedup",     "problem",        NULL,
 };
 enum { COLUMNS_MAX = 1000 }; /* more than there are options */
-enum { METRIC_COLUMNS = sizeof metric_columns / sizeof metric_columns[0] };
+
+const char *const *sweep_metric_columns(bool of_steps) { return of_steps ? step_columns : kernel_columns; }
+
+static bool swept(const struct sweep_plan *plan, const char *name)
+{
+    for (guint k = 0; k < plan->names->len; k++)
+        if (strcmp(g_array_index(plan->names, struct sweep_name, k).name, name) == 0) return true;
+    return false;
+}
 
 /* The values that all points share, each line "# key: value". */
 static char *plan_header(const struct sweep_plan *plan)
@@ -37,11 +52,14 @@ static char *plan_header(const struct sweep_plan *plan)
     g_string_append_printf(text, "# version: %s\n", eptwin_version());
     for (uint32_t i = 0; case_option_name(i); i++) {
         const char *name = case_option_name(i);
-        g_autofree char *value = case_option_text(&plan->base, i);
-        bool swept = false;
-        for (guint k = 0; k < plan->names->len; k++)
-            swept |= strcmp(g_array_index(plan->names, struct sweep_name, k).name, name) == 0;
-        if (value && !swept) g_string_append_printf(text, "# %s: %s\n", name, value);
+        const bool said = !sweep_plan_of_steps(plan) || case_option_given(&plan->base, name); /* a net says the rest */
+        g_autofree char *value = said ? case_option_text(&plan->base, i) : NULL;
+        if (value && !swept(plan, name)) g_string_append_printf(text, "# %s: %s\n", name, value);
+    }
+    for (uint32_t i = 0; step_option_name(i); i++) {
+        g_autofree char *value = step_option_text(&plan->step, i);
+        if (value && !swept(plan, step_option_name(i)))
+            g_string_append_printf(text, "# %s: %s\n", step_option_name(i), value);
     }
     g_autoptr(GString) work = g_string_new(NULL);
     for (guint i = 0; i < plan->names->len; i++) {
@@ -76,11 +94,13 @@ struct sweep_results *sweep_results_new(const struct sweep_plan *plan)
     results->points = sweep_plan_points(plan);
     results->baseline = sweep_plan_baseline(plan);
     results->names = plan->names->len;
-    results->column = g_new0(char *, 1 + results->names + METRIC_COLUMNS + 1);
+    const char *const *metrics = sweep_metric_columns(sweep_plan_of_steps(plan));
+    const uint32_t count = g_strv_length((char **)metrics);
+    results->column = g_new0(char *, 1 + results->names + count + 1);
     results->column[0] = g_strdup("point");
     for (uint32_t i = 0; i < results->names; i++)
         results->column[1 + i] = g_strdup(g_array_index(plan->names, struct sweep_name, i).name);
-    for (int i = 0; i < METRIC_COLUMNS; i++) results->column[1 + results->names + i] = g_strdup(metric_columns[i]);
+    for (uint32_t i = 0; i < count; i++) results->column[1 + results->names + i] = g_strdup(metrics[i]);
     return results;
 }
 
@@ -96,11 +116,17 @@ void sweep_results_free(struct sweep_results *results)
     g_free(results);
 }
 
+/* From the end: a name that is swept may be called as a metric is ("phase"). */
 int sweep_results_column(const struct sweep_results *results, const char *name)
 {
-    for (int i = 0; results->column[i]; i++)
+    for (int i = (int)g_strv_length(results->column) - 1; i >= 0; i--)
         if (strcmp(results->column[i], name) == 0) return i;
     return -1;
+}
+
+bool sweep_results_of_steps(const struct sweep_results *results)
+{
+    return sweep_results_column(results, "tokens_per_s_gpu") > 0;
 }
 
 uint64_t sweep_results_points(const struct sweep_results *results) { return g_hash_table_size(results->points_of); }
@@ -211,6 +237,11 @@ static void whole_points_add(struct sweep_results *results, struct sweep_results
     for (guint i = 0; i < kept->len; i++) row_take(results, g_ptr_array_index(kept, i));
 }
 
+static bool metrics_are(char **column, bool of_steps)
+{
+    return g_strv_equal((const char *const *)column, sweep_metric_columns(of_steps));
+}
+
 /* A file's header and columns; its rows are text from *rows on.  NULL and *error. */
 static struct sweep_results *file_begin(const char *path, const char *text, const char **rows, GError **error)
 {
@@ -220,10 +251,8 @@ static struct sweep_results *file_begin(const char *path, const char *text, cons
     const bool kind = g_str_has_prefix(file->header, "# kind: sweep\n");
     file->column = g_strsplit(kind ? line : "", ",", COLUMNS_MAX);
     const int phase = sweep_results_column(file, "phase");
-    const uint32_t count = g_strv_length(file->column);
-    bool known =
-        kind && phase >= 1 && count == (uint32_t)phase + METRIC_COLUMNS && strcmp(file->column[0], "point") == 0;
-    for (int i = 0; known && i < METRIC_COLUMNS; i++) known = strcmp(file->column[phase + i], metric_columns[i]) == 0;
+    const bool known = kind && phase >= 1 && strcmp(file->column[0], "point") == 0 &&
+                       (metrics_are(file->column + phase, false) || metrics_are(file->column + phase, true));
     if (known) {
         file->names = (uint32_t)phase - 1;
         *rows = end + 1;
@@ -356,7 +385,7 @@ static void point_number(struct sweep_results *results, const struct sweep_plan 
 double sweep_cell_number(char *const *cell, int column)
 {
     double value;
-    return record_number_parse(cell[column], &value) ? value : NAN;
+    return column >= 0 && record_number_parse(cell[column], &value) ? value : NAN;
 }
 
 /* The values of the point that a row is compared with: the baseline's, and its own of names that are not in it. */

@@ -40,41 +40,45 @@ struct sweep_threads {
 
 /* ---- one point ---- */
 
-static void cell_append(GString *line, const char *text)
-{
-    g_autofree char *word = g_strdelimit(g_strdup(text ? text : ""), ",\"\r\n", ';');
-    g_string_append_printf(line, ",%s", word);
-}
-
-static void point_begin(const struct sweep_plan *plan, uint64_t point, GString *line)
-{
-    g_string_append_printf(line, "%" G_GUINT64_FORMAT, point);
-    for (guint i = 0; i < plan->names->len; i++) cell_append(line, sweep_plan_value(plan, point, i));
-}
-
-/* In the order of the columns; time_us_max is the slowest rank's. */
-static void phase_append(const struct record *record, const char *phase, guint phases, GString *line)
-{
-    static const char *const metrics[] = { "time_us",          "time_us_median",  "time_us_max",
-                                           "logical_rdma_gbs", "logical_nvl_gbs", "physical_nic_gbs",
-                                           "physical_nvl_gbs", "bottleneck",      "bottleneck_busy_pct",
-                                           "efficiency_pct" };
-    g_string_append_printf(line, ",%s,%u", phase, phases);
-    for (size_t i = 0; i < G_N_ELEMENTS(metrics); i++) {
-        const struct record_row *row = record_find(record, phase, RECORD_ALL, metrics[i]);
-        cell_append(line, row ? row->text : "");
-    }
-    g_string_append(line, ",,\n");
-}
-
-static char *problem_text(const struct sweep_plan *plan, uint64_t point, const char *problem)
+char *sweep_line_text(const struct sweep_plan *plan, uint64_t point, const char *const *cell)
 {
     GString *line = g_string_new(NULL);
-    point_begin(plan, point, line);
-    g_string_append(line, ",,1,,,,,,,,,,,");
-    cell_append(line, problem);
+    g_string_append_printf(line, "%" G_GUINT64_FORMAT, point);
+    for (guint i = 0; i < plan->names->len; i++)
+        g_string_append_printf(line, ",%s", sweep_plan_value(plan, point, i)); /* has no comma */
+    for (const char *const *c = cell; *c; c++) {
+        g_autofree char *word = g_strdelimit(g_strdup(*c), ",\"\r\n", ';');
+        g_string_append_printf(line, ",%s", word);
+    }
     g_string_append_c(line, '\n');
     return g_string_free(line, FALSE);
+}
+
+char *sweep_problem_text(const struct sweep_plan *plan, uint64_t point, const char *problem)
+{
+    g_autoptr(GPtrArray) cells = g_ptr_array_new();
+    for (const char *const *c = sweep_metric_columns(sweep_plan_of_steps(plan)); *c; c++)
+        g_ptr_array_add(cells, (gpointer)(strcmp(*c, "phases") == 0 ? "1" : strcmp(*c, "problem") == 0 ? problem : ""));
+    g_ptr_array_add(cells, NULL);
+    return sweep_line_text(plan, point, (const char *const *)cells->pdata);
+}
+
+/* A phase's line.  time_us_max is the slowest rank's. */
+static char *phase_text(const struct sweep_plan *plan, uint64_t point, const struct record *record, const char *phase,
+                        guint phases)
+{
+    g_autofree char *count = g_strdup_printf("%u", phases);
+    g_autoptr(GPtrArray) cells = g_ptr_array_new();
+    for (const char *const *c = sweep_metric_columns(false); *c; c++) {
+        const char *metric = strcmp(*c, "slowest_us") == 0 ? "time_us_max" : *c;
+        const struct record_row *row = record_find(record, phase, RECORD_ALL, metric);
+        g_ptr_array_add(cells, (gpointer)(strcmp(*c, "phase") == 0    ? phase
+                                          : strcmp(*c, "phases") == 0 ? count
+                                          : row                       ? row->text
+                                                                      : ""));
+    }
+    g_ptr_array_add(cells, NULL);
+    return sweep_line_text(plan, point, (const char *const *)cells->pdata);
 }
 
 char *sweep_point_text(const struct sweep_plan *plan, uint64_t point, const struct cluster *cluster,
@@ -90,15 +94,15 @@ char *sweep_point_text(const struct sweep_plan *plan, uint64_t point, const stru
     }
     if (problem || error) {
         g_string_free(text, TRUE);
-        char *line = problem_text(plan, point, problem ? problem->message : error->message);
+        char *line = sweep_problem_text(plan, point, problem ? problem->message : error->message);
         record_free(record);
         g_clear_error(&error);
         return line;
     }
     g_autoptr(GPtrArray) names = compare_phases(record);
     for (guint i = 0; i < names->len; i++) {
-        point_begin(plan, point, text);
-        phase_append(record, g_ptr_array_index(names, i), names->len, text);
+        g_autofree char *line = phase_text(plan, point, record, g_ptr_array_index(names, i), names->len);
+        g_string_append(text, line);
     }
     record_free(record);
     return g_string_free(text, FALSE);
@@ -142,15 +146,31 @@ static bool part_write(int part, const char *path, const char *text, size_t size
     return true;
 }
 
-/* Keeps a point's rows: in the file first, whole. */
+/* Keeps a point's rows: in the file first, if there is one, whole. */
 static void point_keep(struct sweep_threads *t, const char *text)
 {
     g_mutex_lock(&t->lock);
     const size_t size_bytes = strlen(text);
     assert(size_bytes > 0 && text[size_bytes - 1] == '\n'); /* whole lines, so that a cut one shows */
-    if (!t->failed) t->failed = !part_write(t->part, t->part_path, text, size_bytes, &t->error);
+    if (!t->failed && t->part >= 0) t->failed = !part_write(t->part, t->part_path, text, size_bytes, &t->error);
     if (!t->failed) sweep_results_add_text(t->results, text);
     g_mutex_unlock(&t->lock);
+}
+
+/* The rows of a point that is a case. */
+static char *case_text(struct sweep_threads *t, struct load_memory *memory, uint64_t point,
+                       const struct cluster *cluster)
+{
+    struct case_options c;
+    GError *problem = NULL;
+    sweep_plan_case(t->plan, point, &c);
+    case_cluster_settle(&c, cluster);
+    load_recall(memory, &c, &problem);
+    assert(memory->filled == !problem);
+    char *text = sweep_point_text(t->plan, point, cluster, &c, &memory->load, problem, t->options->phases);
+    g_clear_error(&problem);
+    case_clear(&c);
+    return text;
 }
 
 static gpointer thread_main(gpointer data)
@@ -163,17 +183,9 @@ static gpointer thread_main(gpointer data)
         const uint64_t point = g_array_index(t->todo, uint64_t, turn);
         assert(point < sweep_plan_points(t->plan));
         const struct cluster *cluster = t->cluster[sweep_plan_cluster_index(t->plan, point)];
-        struct case_options c;
-        GError *problem = NULL;
-        sweep_plan_case(t->plan, point, &c);
-        case_cluster_settle(&c, cluster);
-        load_recall(&memory, &c, &problem);
-        assert(memory.filled == !problem);
-        g_autofree char *text =
-            sweep_point_text(t->plan, point, cluster, &c, &memory.load, problem, t->options->phases);
+        g_autofree char *text = sweep_plan_of_steps(t->plan) ? sweep_step_text(t->plan, point, cluster)
+                                                             : case_text(t, &memory, point, cluster);
         point_keep(t, text);
-        g_clear_error(&problem);
-        case_clear(&c);
         progress_advance(t->progress, 1);
     }
     if (memory.filled) {
@@ -204,7 +216,7 @@ static void estimate_say(const struct sweep_threads *t, uint32_t jobs)
 static void threads_run(struct sweep_threads *t)
 {
     const uint32_t jobs = MIN(MAX(t->options->jobs, 1), MAX(t->todo->len, 1));
-    if (!t->options->quiet) estimate_say(t, jobs);
+    if (!t->options->quiet && !sweep_plan_of_steps(t->plan)) estimate_say(t, jobs);
     t->progress = t->options->quiet ? NULL : progress_new("points", t->todo->len);
     g_autoptr(GPtrArray) threads = g_ptr_array_new();
     for (uint32_t i = 1; i < jobs; i++) g_ptr_array_add(threads, g_thread_new("sweep", thread_main, t));
@@ -317,6 +329,22 @@ bool sweep_run(const struct sweep_plan *plan, const struct sweep_run_options *op
     }
     good = good && sweep_results_write(results, plan, options->path, error);
     if (good) g_unlink(part);
+    threads_clear(&t);
+    return good;
+}
+
+bool sweep_run_points(const struct sweep_plan *plan, const GArray *points, uint32_t jobs, struct sweep_results *results,
+                      GError **error)
+{
+    const struct sweep_run_options options = { .jobs = jobs };
+    struct sweep_threads t = { .plan = plan, .options = &options, .results = results, .part = -1 };
+    t.todo = g_array_new(FALSE, FALSE, sizeof(uint64_t));
+    for (guint i = 0; i < points->len; i++) {
+        const uint64_t point = g_array_index(points, uint64_t, i);
+        if (!sweep_results_have(results, plan, point)) g_array_append_val(t.todo, point);
+    }
+    const bool good = clusters_load(&t, error);
+    if (good && t.todo->len) threads_run(&t);
     threads_clear(&t);
     return good;
 }

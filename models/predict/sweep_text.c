@@ -25,7 +25,8 @@ bool sweep_goal_parse(const char *text, struct sweep_goal *goal, GError **error)
     g_autofree char *phases = g_strndup(text, (gsize)(dot - text));
     goal->phase = g_strsplit(phases, "+", 0);
     goal->metric = g_strdup(dot + 1);
-    goal->more_is_better = strstr(goal->metric, "_gbs") || strstr(goal->metric, "efficiency");
+    goal->more_is_better =
+        strstr(goal->metric, "_gbs") || strstr(goal->metric, "_per_s") || strstr(goal->metric, "efficiency");
     return true;
 }
 
@@ -114,6 +115,15 @@ char *const *sweep_longest_row(const struct sweep_results *results, const GPtrAr
     return longest;
 }
 
+/* What else a step's row of the table has. */
+static const struct {
+    const char *title, *column;
+    int decimals;
+} step_shown[] = { { "tokens/s, GPU", "tokens_per_s_gpu", 0 },
+                   { "wire %", "wire_pct", 1 },
+                   { "waiting %", "waiting_pct", 1 },
+                   { "hidden %", "hidden_pct", 1 } };
+
 static struct text_table *points_table(const struct sweep_results *results, const struct sweep_goal *goal)
 {
     g_autoptr(GPtrArray) titles = g_ptr_array_new();
@@ -126,21 +136,32 @@ static struct text_table *points_table(const struct sweep_results *results, cons
     g_autofree char *title = g_strdup_printf("%s.%s", phases, goal->metric);
     g_ptr_array_add(titles, title);
     g_ptr_array_add(titles, (gpointer) "against baseline");
+    g_string_append(format, "rr");
+    for (size_t i = 0; sweep_results_of_steps(results) && i < G_N_ELEMENTS(step_shown); i++) {
+        g_ptr_array_add(titles, (gpointer)step_shown[i].title);
+        g_string_append_c(format, 'r');
+    }
     g_ptr_array_add(titles, (gpointer) "bound by");
-    g_string_append(format, "rrl");
+    g_string_append_c(format, 'l');
     struct text_table *table = text_table_new(format->str, (const char *const *)titles->pdata);
     return table;
 }
+
+char *sweep_figure_text(double figure) { return g_strdup_printf(fabs(figure) < 1e5 ? "%.5g" : "%.0f", figure); }
 
 static void point_cells(const struct sweep_results *results, const struct sweep_ranked *point,
                         const struct sweep_goal *goal, struct text_table *table)
 {
     char *const *cell = g_ptr_array_index(point->rows, 0);
     for (uint32_t i = 0; i < results->names; i++) text_table_cell(table, "%s", cell[1 + i]);
-    text_table_cell(table, "%.5g", goal->more_is_better ? -point->value : point->value);
+    g_autofree char *figure = sweep_figure_text(goal->more_is_better ? -point->value : point->value);
+    text_table_cell(table, "%s", figure);
     g_autofree char *speedup = compare_speedup_text(point->speedup);
     text_table_cell(table, "%s", speedup);
     char *const *longest = sweep_longest_row(results, point->rows, goal);
+    for (size_t i = 0; sweep_results_of_steps(results) && i < G_N_ELEMENTS(step_shown); i++)
+        text_table_cell(table, "%.*f", step_shown[i].decimals,
+                        sweep_cell_number(longest, sweep_results_column(results, step_shown[i].column)));
     const double busy = sweep_cell_number(longest, sweep_results_column(results, "bottleneck_busy_pct"));
     const char *bound = longest[sweep_results_column(results, "bottleneck")];
     if (isfinite(busy) && strcmp(bound, "latency") != 0) text_table_cell(table, "%s, %.0f %% busy", bound, busy);

@@ -10,25 +10,31 @@
 #include <string.h>
 
 #include "models/predict/simulate.h"
+#include "models/predict/tune.h"
 #include "reports/compare.h"
 #include "reports/text_table.h"
 #include "sim/command.h"
 #include "sim/command_line.h"
 #include "sim/progress.h"
-
-#define TUNE_ERROR (g_quark_from_static_string("eptwin-tune"))
-enum tune_error { TUNE_ERROR_OPTION, TUNE_ERROR_KERNEL };
+#include "sim/units.h"
 
 static const char tune_about[] =
     "Finds the number of SMs, the chunk sizes and the ring slots that suit a cluster and a routing, for the normal\n"
-    "kernels (of V2: the number of SMs), by the slowest rank's times, and prints them as lines to paste.\n"
+    "kernels (of V2: the number of SMs), by the slowest rank's times, and prints them as lines to paste.  With --net "
+    "or\n"
+    "--work it finds the options of a whole step that give most tokens a second: the schedule, the SMs, and whichever\n"
+    "options have several values, as in a sweep.\n"
     "\n"
     "  eptwin tune --cluster h800-cx7 --kernel normal --num-ranks 16 --cached\n"
-    "  eptwin tune --cluster h800-cx7 --kernel normal --trace routing.npy.zst --layer 3 --max-sms 20";
+    "  eptwin tune --cluster h800-cx7 --kernel normal --trace routing.npy.zst --layer 3 --max-sms 20\n"
+    "  eptwin tune --net deepseek-v3 --cluster h800-cx7 --num-ranks 64,128 --batch 32:257:x2 --limit 50ms\n"
+    "      the ranks, the batch and the schedule with most tokens a second whose steps take at most 50 ms";
 
 static const char tune_details[] =
     "Recommended are the fewest SMs, and then the smallest rings, with which dispatch and combine together take at\n"
-    "most --slack percent more than the best that was found.  With --num-sms their number stays.";
+    "most --slack percent more than the best that was found; of steps, those that lose as little.  With --num-sms "
+    "their\n"
+    "number stays.";
 
 enum { SMS_MAX_DEFAULT = 24, NEIGHBOUR_ROUNDS = 4 };
 static const double ring_slack = 0.005;
@@ -444,38 +450,63 @@ static void paste_print(const struct tune *t, const struct setting chosen[PHASES
 
 /* ---- the command ---- */
 
-static bool tune_parse(struct tune *t, int argc, char **argv, GError **error)
+struct arguments {
+    struct sweep_plan plan;
+    GPtrArray *given; /* of sweep_entries_topics() */
+    int max_sms, jobs;
+    double slack;
+    char *limit;
+};
+
+static bool refuse(GError **error, const char *option, const char *expected, double found)
 {
-    int max_sms = SMS_MAX_DEFAULT, jobs = 0;
-    double slack = 1;
+    return error_false(error, TUNE_ERROR, TUNE_ERROR_OPTION, "--%s: expected %s, found %g", option, expected, found);
+}
+
+static bool tune_parse(struct arguments *a, int argc, char **argv, GError **error)
+{
     GOptionEntry own[] = {
-        { "max-sms", 0, 0, G_OPTION_ARG_INT, &max_sms, "At most this many SMs (default 24)", "N" },
-        { "slack", 0, 0, G_OPTION_ARG_DOUBLE, &slack, "How much longer it may take with fewer SMs (default 1)",
+        { "max-sms", 0, 0, G_OPTION_ARG_INT, &a->max_sms, "At most this many SMs (default 24)", "N" },
+        { "slack", 0, 0, G_OPTION_ARG_DOUBLE, &a->slack, "How much longer it may take with fewer SMs (default 1)",
           "PERCENT" },
-        COMMAND_LINE_JOBS(&jobs, "Threads (default: one a core)"),
+        { "limit", 0, 0, G_OPTION_ARG_STRING, &a->limit, "The longest that a step may take (default: any time)",
+          "TIME" },
+        COMMAND_LINE_JOBS(&a->jobs, "Threads (default: one a core)"),
         { 0 },
     };
-    struct command_topic topics[CASE_TOPICS + 2] = { { "Options", own, false } };
+    struct command_topic topics[SWEEP_TOPICS + 2] = { { "Options", own, false } };
     const struct command_line line = { .name = "tune", .about = tune_about, .details = tune_details, .topics = topics };
-    case_topics(&t->base, topics + 1);
-    if (!command_line_parse(&line, argc, argv, NULL, error)) return false;
-    t->max_sms = (uint32_t)MAX(max_sms, 0) / 2 * 2;
-    t->jobs = jobs > 0 ? (uint32_t)jobs : g_get_num_processors();
-    t->slack = slack / 100;
-    const bool kernel = t->base.kernel && strcmp(t->base.kernel, "ll") != 0;
-    t->v2 = kernel && strcmp(t->base.kernel, "v2") == 0;
-    if (!t->base.cluster)
+    sweep_entries_topics(&a->plan, a->given, topics + 1);
+    if (!command_line_parse(&line, argc, argv, NULL, error) || !sweep_entries_add(&a->plan, a->given, error))
+        return false;
+    if (a->max_sms < 2 || a->max_sms > 4096) return refuse(error, "max-sms", "2 to 4096", a->max_sms);
+    if (!(a->slack >= 0 && a->slack <= 100)) return refuse(error, "slack", "0 to 100", a->slack);
+    return true;
+}
+
+/* Dispatch and combine alone: no option has several values. */
+static bool kernels_check(struct arguments *a, struct tune *t, GError **error)
+{
+    const char *kernel = a->plan.base.kernel;
+    t->max_sms = (uint32_t)a->max_sms / 2 * 2;
+    t->jobs = a->jobs > 0 ? (uint32_t)a->jobs : g_get_num_processors();
+    t->slack = a->slack / 100;
+    t->v2 = kernel && strcmp(kernel, "v2") == 0;
+    case_copy(&t->base, &a->plan.base);
+    if (a->plan.names->len)
+        g_set_error(error, TUNE_ERROR, TUNE_ERROR_OPTION,
+                    "--%s: expected one value without --net or --work, found several",
+                    g_array_index(a->plan.names, struct sweep_name, 0).name);
+    else if (a->limit)
+        g_set_error(error, TUNE_ERROR, TUNE_ERROR_OPTION, "--limit: expected --net or --work beside it, found neither");
+    else if (!t->base.cluster)
         g_set_error(error, TUNE_ERROR, TUNE_ERROR_OPTION, "--cluster: expected a cluster file, found none");
-    else if (!kernel)
+    else if (!kernel || strcmp(kernel, "ll") == 0)
         g_set_error(
             error, TUNE_ERROR, TUNE_ERROR_KERNEL,
             "--kernel: expected normal or v2, found %s: the low-latency kernels take all SMs and have no chunks",
-            t->base.kernel ? t->base.kernel : "none, which is ll");
-    else if (max_sms < 2 || max_sms > 4096)
-        g_set_error(error, TUNE_ERROR, TUNE_ERROR_OPTION, "--max-sms: expected 2 to 4096, found %d", max_sms);
-    else if (!(slack >= 0 && slack <= 100))
-        g_set_error(error, TUNE_ERROR, TUNE_ERROR_OPTION, "--slack: expected 0 to 100, found %g", slack);
-    else return true;
+            kernel ? kernel : "none, which is ll");
+    else return sweep_plan_settle(&a->plan, error);
     return false;
 }
 
@@ -502,21 +533,49 @@ static bool tune_run(struct tune *t, GError **error)
     return good;
 }
 
-int command_tune(int argc, char **argv)
+static bool kernels_tune(struct arguments *a, GError **error)
 {
-    GError *error = NULL;
     struct tune t = { 0 };
-    case_init(&t.base);
     for (int p = 0; p < PHASES; p++) {
         t.tried[p] = g_array_new(FALSE, FALSE, sizeof(struct tried));
         t.wanted[p] = g_array_new(FALSE, FALSE, sizeof(struct setting));
     }
-    const bool good = tune_parse(&t, argc, argv, &error) && tune_run(&t, &error);
+    const bool good = kernels_check(a, &t, error) && tune_run(&t, error);
     for (int p = 0; p < PHASES; p++) {
         g_array_unref(t.tried[p]);
         g_array_unref(t.wanted[p]);
     }
     cluster_free(t.cluster);
     case_clear(&t.base);
+    return good;
+}
+
+static bool steps_tune(struct arguments *a, GError **error)
+{
+    uint64_t limit_ps = 0;
+    g_autoptr(GString) text = g_string_new(NULL);
+    if (a->limit && (!cluster_parse_time(a->limit, &limit_ps) || !limit_ps)) {
+        return error_false(error, TUNE_ERROR, TUNE_ERROR_OPTION, "--limit: expected a time as 50ms, found '%s'",
+                           a->limit);
+    }
+    const struct tune_step_options options = { .jobs = a->jobs > 0 ? (uint32_t)a->jobs : g_get_num_processors(),
+                                               .max_sms = (uint32_t)a->max_sms,
+                                               .slack = a->slack / 100,
+                                               .limit_us = (double)limit_ps / (double)PS_PER_US };
+    const bool good = tune_step(&a->plan, &options, text, error);
+    if (good) fputs(text->str, stdout);
+    return good;
+}
+
+int command_tune(int argc, char **argv)
+{
+    GError *error = NULL;
+    struct arguments a = { .max_sms = SMS_MAX_DEFAULT, .slack = 1, .given = g_ptr_array_new_with_free_func(g_free) };
+    sweep_plan_init(&a.plan);
+    const bool good = tune_parse(&a, argc, argv, &error) &&
+                      (sweep_plan_of_steps(&a.plan) ? steps_tune(&a, &error) : kernels_tune(&a, &error));
+    sweep_plan_clear(&a.plan);
+    g_ptr_array_unref(a.given);
+    g_free(a.limit);
     return good ? EXIT_OK : command_line_fail("tune", error);
 }

@@ -15,41 +15,13 @@ enum {
     LAYERS_DECODE = 12,
     LAYERS_PREFILL = 4,
     LAYERS_WORK = 4,
-    LAYERS_MAX = 1000,
-    BATCH_MAX = 1 << 20,
-    HIDDEN_DEFAULT = 7168
+    LAYERS_MAX = 1000
 };
 
 static bool refuse(GError **error, const char *option, const char *expected, const char *found)
 {
     g_set_error(error, STEP_ERROR, STEP_ERROR_OPTION, "--%s: expected %s, found %s", option, expected, found);
     return false;
-}
-
-static bool number_check(const char *option, int value, int most, GError **error)
-{
-    if (value >= 0 && value <= most) return true;
-    g_autofree char *expected = g_strdup_printf("a whole number from 1 to %d", most);
-    g_autofree char *found = g_strdup_printf("%d", value);
-    return refuse(error, option, expected, found);
-}
-
-static bool share_check(const char *option, double value, double most, GError **error)
-{
-    if (value >= 0 && value <= most) return true; /* NaN is none of them */
-    g_autofree char *expected = g_strdup_printf("a number from 0 to %g", most);
-    g_autofree char *found = g_strdup_printf("%g", value);
-    return refuse(error, option, expected, found);
-}
-
-static bool numbers_check(const struct step_options *o, GError **error)
-{
-    return number_check("batch", o->batch, BATCH_MAX, error) && number_check("context", o->context, 1 << 24, error) &&
-           number_check("attention-tp", o->attention_tp, 1024, error) &&
-           number_check("redundant", o->redundant, 1 << 16, error) && number_check("draws", o->draws, 1000, error) &&
-           number_check("leave-sms", MAX(o->leave_sms, 0), 1 << 12, error) &&
-           share_check("spread", o->spread_pct, 20, error) && share_check("jitter", o->jitter_pct, 50, error) &&
-           share_check("clock", o->clock_ghz, 10, error);
 }
 
 /* Tables and GPU. */
@@ -63,6 +35,20 @@ static bool sources_load(struct step_plan *p, const struct step_options *o, cons
     p->shipped = compute_table_load(shipped, error);
     if (p->shipped && o->table) p->own = compute_table_load(o->table, error);
     return p->shipped && (!o->table || p->own);
+}
+
+/* Sizes that the net says to the kernels, and nobody else; of a trace's experts and their number the trace. */
+static bool net_says(struct step_plan *p, const struct step_options *o, const struct case_options *c, GError **error)
+{
+    static const char *const sizes[] = { "hidden", "num-topk", "num-experts", "num-tokens", "tokens-per-rank" };
+    for (size_t i = 0; i < G_N_ELEMENTS(sizes); i++)
+        if (case_option_given(c, sizes[i]))
+            return refuse(error, sizes[i], i < 3 ? "none: the net says it" : "none: --batch says it", "one");
+    p->c.hidden = p->net->hidden;
+    if (p->c.trace) return true;
+    p->c.num_topk = p->net->topk;
+    p->c.num_experts = p->net->experts + (uint32_t)o->redundant;
+    return true;
 }
 
 /* What the net and the deployment say to the kernels. */
@@ -85,13 +71,7 @@ static bool case_make(struct step_plan *p, const struct step_options *o, const s
         return refuse(error, "kernel", "ll, normal or v2", p->c.kernel);
     if (c->nvlink_disabled && strcmp(p->c.kernel, "normal") == 0)
         return refuse(error, "disable-nvlink", "other kernels than normal in a step", "it");
-    if (c->hidden != HIDDEN_DEFAULT && c->hidden != p->net->hidden)
-        return refuse(error, "hidden", "none: the net says it", "one");
-    p->c.hidden = p->net->hidden;
-    if (!p->c.trace) {
-        p->c.num_topk = p->net->topk;
-        p->c.num_experts = p->net->experts + (uint32_t)o->redundant;
-    }
+    if (!o->work && !net_says(p, o, c, error)) return false;
     if (p->run.overlap == STEP_STAGES || p->run.overlap == STEP_SHARED_ASIDE)
         p->c.hook |= strcmp(p->c.kernel, "ll") == 0;
     p->c.num_tokens = (p->batch + p->batches - 1) / p->batches;
@@ -222,7 +202,7 @@ bool step_plan_make(struct step_plan *p, const struct step_options *o, const str
     *p = (struct step_plan){ 0 };
     case_init(&p->c);
     if (!o->net && !o->work) return refuse(error, "net", "a config.json or the name of a shipped net", "none");
-    if (!numbers_check(o, error) || !words_settle(p, o, &prefill, error)) return false;
+    if (!words_settle(p, o, &prefill, error)) return false;
     if (o->work ? !work_settle(p, o, c, error) : !net_settle(p, o, cluster, prefill, error)) return false;
     p->batches = step_overlap_batches(p->run.overlap);
     p->batch = o->work ? p->batches * c->num_tokens : value_or(o->batch, prefill ? BATCH_PREFILL : BATCH_DECODE);
@@ -242,7 +222,7 @@ bool step_plan_make(struct step_plan *p, const struct step_options *o, const str
     p->run.costs = &p->costs;
     p->run.spread = o->spread_pct / 100;
     p->run.jitter = o->jitter_pct / 100;
-    p->run.launch_ps = o->graph ? 0 : cluster->calls.launch_call_ps;
+    p->run.launch_ps = o->launches ? cluster->calls.launch_call_ps : 0;
     p->run.sync_ps = cluster->gpu.host_sync_ps;
     p->run.gap_ps = (uint64_t)(p->gpu->gap_us * (double)PS_PER_US);
     p->run.contention = pressure_known(&cluster->gpu) && !o->no_contention;
@@ -259,19 +239,13 @@ void step_plan_clear(struct step_plan *p)
     case_clear(&p->c);
 }
 
-struct step_run *step_plan_run(struct step_plan *p, uint32_t draw, GError **error)
-{
-    p->run.seed = p->c.seed + draw;
-    return step_run_new(&p->run, error);
-}
-
 double step_tokens_per_s(const struct step_plan *p, double step_us)
 {
     assert(step_us > 0);
     return 1e6 * (double)p->batch * p->load.routing.ranks / step_us;
 }
 
-void step_timeline(struct timeline *timeline, const struct step_run *run)
+static void timeline_fill(struct timeline *timeline, const struct step_run *run)
 {
     static const char *const streams[SCHEDULE_STREAMS_MAX] = { "compute stream", "communication stream",
                                                                "side stream" };
@@ -295,4 +269,26 @@ void step_timeline(struct timeline *timeline, const struct step_run *run)
                                                                .detail = detail });
         }
     }
+}
+
+struct step_answer *step_plan_answer(struct step_plan *plan, struct timeline *timeline, double *total_ms,
+                                     uint32_t draws, GError **error)
+{
+    struct step_answer *first = NULL;
+    assert(draws > 0);
+    for (uint32_t i = 0; i < draws; i++) {
+        plan->run.seed = plan->c.seed + i;
+        struct step_run *run = step_run_new(&plan->run, error);
+        if (!run) {
+            step_answer_free(first);
+            return NULL;
+        }
+        struct step_answer *one = step_answer_new(run, plan->layers);
+        total_ms[i] = one->total_us / 1e3;
+        if (i == 0 && timeline) timeline_fill(timeline, run);
+        step_run_free(run);
+        if (i == 0) first = one;
+        else step_answer_free(one);
+    }
+    return first;
 }

@@ -8,19 +8,9 @@
 #include "models/case.h"
 #include "models/cluster.h"
 #include "models/step/step_answer.h"
+#include "models/step/step_options.h"
 #include "reports/record.h"
 #include "sim/timeline.h"
-
-#define STEP_ERROR (g_quark_from_static_string("eptwin-step"))
-enum step_error { STEP_ERROR_OPTION, STEP_ERROR_MEMORY };
-
-struct step_options {
-    char *net, *work, *gpu, *table, *phase, *schedule, *layers; /* as given; NULL: the default */
-    int batch, context, attention_tp, redundant, draws;         /* 0: the default */
-    int leave_sms;                                              /* -1: the default */
-    double clock_ghz, spread_pct, jitter_pct;
-    bool graph, no_contention;
-};
 
 /* What step_options become. */
 struct step_plan {
@@ -42,8 +32,10 @@ bool step_plan_make(struct step_plan *plan, const struct step_options *o, const 
                     const struct cluster *cluster, GError **error);
 void step_plan_clear(struct step_plan *plan);
 
-/* Draw number `draw` of it. */
-struct step_run *step_plan_run(struct step_plan *plan, uint32_t draw, GError **error);
+/* Runs all draws of it.  The answer is that of the first; total_ms[draws] are the times of all.  timeline: gets the
+ * kernels of the first; NULL: none.  NULL and *error on failure. */
+struct step_answer *step_plan_answer(struct step_plan *plan, struct timeline *timeline, double *total_ms,
+                                     uint32_t draws, GError **error);
 
 /* Rows and header lines of the step.  total_ms: of all draws, sorted. */
 void step_record(struct record *record, const struct step_plan *plan, const struct step_answer *answer,
@@ -51,9 +43,6 @@ void step_record(struct record *record, const struct step_plan *plan, const stru
 /* A table to read; explain: and where the time goes, in sentences. */
 void step_text_append(GString *out, const struct step_plan *plan, const struct step_answer *answer,
                       const double *total_ms, uint32_t draws, bool explain);
-/* Kernels of every rank by stream. */
-void step_timeline(struct timeline *timeline, const struct step_run *run);
-
 /* Tokens of all GPUs that a step makes (decode) or takes in, a second. */
 double step_tokens_per_s(const struct step_plan *plan, double step_us);
 

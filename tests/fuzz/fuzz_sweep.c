@@ -42,7 +42,8 @@ static void results_read(const uint8_t *data, size_t size_bytes)
 /* Each line is a name's values. */
 static void plan_make(const uint8_t *data, size_t size_bytes)
 {
-    static const char *const names[] = { "num-sms", "dtype", "num-ranks", "routing", "nic.rate" };
+    static const char *const names[] = { "num-sms",  "dtype", "num-ranks", "routing",
+                                         "nic.rate", "batch", "schedule",  "work" };
     g_autofree char *text = g_strndup((const char *)data, size_bytes);
     g_auto(GStrv) line = g_strsplit(text, "\n", G_N_ELEMENTS(names));
     struct sweep_plan plan;
@@ -55,6 +56,9 @@ static void plan_make(const uint8_t *data, size_t size_bytes)
         const uint64_t points = sweep_plan_points(&plan);
         sweep_plan_case(&plan, points - 1, &c);
         case_clear(&c);
+        struct step_options o;
+        sweep_plan_step(&plan, points - 1, &o);
+        step_options_clear(&o);
         if (sweep_plan_cluster_index(&plan, points - 1) != sweep_plan_clusters(&plan) - 1) abort();
         g_free(sweep_plan_baseline(&plan));
     }

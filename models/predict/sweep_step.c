@@ -1,0 +1,69 @@
+/* sweep_step.c - the row of a point of a sweep that is a whole step.  Knows columns; knows no file. */
+#include "models/predict/sweep.h"
+
+#include <string.h>
+#include "models/step/step.h"
+#include "reports/record.h"
+#include "sim/stats.h"
+
+/* The part of the step that takes most. */
+static enum step_part part_most(const struct step_answer *a)
+{
+    enum step_part most = PART_COMPUTE;
+    for (int i = 0; i < STEP_PARTS; i++)
+        if (a->part_us[i] > a->part_us[most]) most = (enum step_part)i;
+    return most;
+}
+
+/* The metric of a column as `eptwin step` records it; slowest_us is the median of the draws. */
+static const char *cell_of(const char *column, const struct record *record, const struct step_answer *a)
+{
+    static const char *const renamed[][2] = { { "slowest_us", "time_us" },
+                                              { "least_us", "time_us_min" },
+                                              { "most_us", "time_us_max" } };
+    if (strcmp(column, "phase") == 0) return "step";
+    if (strcmp(column, "phases") == 0) return "1";
+    if (strcmp(column, "bottleneck") == 0) return step_part_name(part_most(a));
+    for (size_t i = 0; i < G_N_ELEMENTS(renamed); i++)
+        if (strcmp(column, renamed[i][0]) == 0) column = renamed[i][1];
+    const struct record_row *row = record_find(record, "step", RECORD_ALL, column);
+    return row ? row->text : "";
+}
+
+static char *answer_text(const struct sweep_plan *plan, uint64_t point, const struct step_plan *step,
+                         const struct step_answer *a, const double *total_ms, uint32_t draws)
+{
+    struct record *record = record_new();
+    g_autoptr(GPtrArray) cells = g_ptr_array_new();
+    step_record(record, step, a, total_ms, draws);
+    for (const char *const *c = sweep_metric_columns(true); *c; c++)
+        g_ptr_array_add(cells, (gpointer)cell_of(*c, record, a));
+    g_ptr_array_add(cells, NULL);
+    char *line = sweep_line_text(plan, point, (const char *const *)cells->pdata);
+    record_free(record);
+    return line;
+}
+
+char *sweep_step_text(const struct sweep_plan *plan, uint64_t point, const struct cluster *cluster)
+{
+    struct case_options c;
+    struct step_options o;
+    struct step_plan step;
+    GError *error = NULL;
+    char *text = NULL;
+    sweep_plan_case(plan, point, &c);
+    sweep_plan_step(plan, point, &o);
+    const uint32_t draws = o.draws > 0 ? (uint32_t)o.draws : 1;
+    g_autofree double *total_ms = g_new0(double, draws);
+    if (step_plan_make(&step, &o, &c, cluster, &error)) {
+        struct step_answer *a = step_plan_answer(&step, NULL, total_ms, draws, &error);
+        if (a) text = answer_text(plan, point, &step, a, total_ms, draws);
+        step_answer_free(a);
+    }
+    if (!text) text = sweep_problem_text(plan, point, error->message);
+    g_clear_error(&error);
+    step_plan_clear(&step);
+    step_options_clear(&o);
+    case_clear(&c);
+    return text;
+}

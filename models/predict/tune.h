@@ -1,0 +1,21 @@
+/* tune.h - what tune does where a case is a whole step. */
+#ifndef MODELS_PREDICT_TUNE_H
+#define MODELS_PREDICT_TUNE_H
+
+#include "models/predict/sweep.h"
+
+#define TUNE_ERROR (g_quark_from_static_string("eptwin-tune"))
+enum tune_error { TUNE_ERROR_OPTION, TUNE_ERROR_KERNEL };
+
+struct tune_step_options {
+    uint32_t jobs, max_sms;
+    double slack;    /* how much less a second is as good with fewer SMs, as a share */
+    double limit_us; /* the longest step allowed; 0: any */
+};
+
+/* Adds to a plan of steps, not settled yet, what the user left open: schedules, and SMs of kernels that have a choice.
+ * Then looks among the values of all names for those that give most tokens a second and GPU, in steps within the limit,
+ * and appends what it found in words.  False and *error where a name is no choice or no step can be. */
+bool tune_step(struct sweep_plan *plan, const struct tune_step_options *options, GString *out, GError **error);
+
+#endif
