@@ -15,10 +15,19 @@ struct verdict {
     bool slowest;
 };
 
-/* Dispatch and combine where a record has both, else its first phase with a time. */
+static bool of_step(const struct record *record)
+{
+    return g_strcmp0(record_get(record, "kind"), "step") == 0 && record_find(record, "step", RECORD_ALL, "time_us");
+}
+
+/* A step's own time; dispatch and combine where a record has both, else its first phase with a time. */
 static void verdict_phases(const struct record *record, struct verdict *v)
 {
     static const char *const both[] = { "dispatch", "combine" };
+    if (of_step(record)) {
+        v->phase[v->phases++] = "step";
+        return;
+    }
     for (int i = 0; i < 2; i++)
         if (record_find(record, both[i], RECORD_ALL, "time_us")) v->phase[v->phases++] = both[i];
     if (v->phases == 2) return;
@@ -79,10 +88,33 @@ static void verdict_layers_append(const struct record *record, const struct verd
     g_string_append_printf(out, "  All layers together take %s.", text);
 }
 
+/* "The step takes 36.3 ms, 882 tokens a second and GPU: compute 92.4 %, wire 6.4 %." */
+static void verdict_step_append(const struct record *record, GString *out)
+{
+    static const char *const parts[] = { "compute", "wire", "waiting", "contention", "sms", "host" };
+    const char *before = ": ";
+    const struct record_row *tokens = record_find(record, "step", RECORD_ALL, "tokens_per_s_gpu");
+    g_string_append_printf(out, "The step takes %.1f ms",
+                           record_find(record, "step", RECORD_ALL, "time_us")->value / 1e3);
+    if (tokens) g_string_append_printf(out, ", %.0f tokens a second and GPU", tokens->value);
+    for (size_t i = 0; i < G_N_ELEMENTS(parts); i++) {
+        g_autofree char *metric = g_strdup_printf("%s_pct", parts[i]);
+        const struct record_row *row = record_find(record, "step", RECORD_ALL, metric);
+        if (!row || !(row->value >= 0.05)) continue;
+        g_string_append_printf(out, "%s%s %.1f %%", before, parts[i], row->value);
+        before = ", ";
+    }
+    g_string_append(out, ".\n");
+}
+
 void compare_verdict_alone_append(const struct record *record, GString *out)
 {
     struct verdict v = { 0 };
     if (g_strcmp0(record_get(record, "kind"), "measure") == 0) return; /* operations, of which none decides */
+    if (of_step(record)) {
+        verdict_step_append(record, out);
+        return;
+    }
     verdict_phases(record, &v);
     verdict_times(&record, 1, &v);
     if (!v.phases || !isfinite(v.total_us[0])) return;

@@ -132,11 +132,12 @@ const char *record_get(const struct record *record, const char *key)
 
 bool record_kind_check(const struct record *record, const char *name, GError **error)
 {
-    static const char *const kinds[] = { "simulate", "replay", "measure", "import", NULL };
+    static const char *const kinds[] = { "simulate", "replay", "measure", "import", "step", NULL };
     const char *kind = record_get(record, "kind");
     if (!kind || g_strv_contains(kinds, kind)) return true;
     return error_false(error, RECORD_ERROR, RECORD_ERROR_FORMAT,
-                       "%s: header kind: expected simulate, replay, measure or import, found '%.40s'", name, kind);
+                       "%s: header kind: expected simulate, replay, measure, import or step, found '%.40s'", name,
+                       kind);
 }
 
 uint32_t record_key_count(const struct record *record) { return record->headers->len; }

@@ -69,7 +69,7 @@ enum { RECORD_NUMBER_MAX = 32 };
 void record_number_format(char text[RECORD_NUMBER_MAX], double value);
 /* Whether text is a decimal number with a finite value; *value gets it. */
 bool record_number_parse(const char *text, double *value);
-/* Whether the header says a kind that a program of ours writes (simulate, replay, measure, import), or none; else
+/* Whether the header says a kind that a program of ours writes (simulate, replay, measure, import, step), or none; else
  * *error, with name for the file's. */
 bool record_kind_check(const struct record *record, const char *name, GError **error);
 /* Appends a field of a CSV line, quoted where it must be. */

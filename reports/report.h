@@ -74,6 +74,7 @@ void report_plot_times(const struct report_case *c, GString *out);
 void report_plot_bounds(const struct report_case *c, GString *out);
 void report_plot_busy(const struct report_case *c, GString *out);
 void report_plot_split(const struct report_case *c, GString *out);
+void report_plot_streams(const struct report_case *c, GString *out);
 void report_plot_usage(const struct report_case *c, GString *out);
 void report_plot_sizes(const struct report_case *c, GString *out);
 void report_plot_ranks(const struct report_case *c, GString *out);

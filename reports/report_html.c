@@ -312,6 +312,7 @@ static void html_case(const struct report_case *c, guint number, bool titled, co
     html_words(c, out);
     report_plot_times(c, out);
     report_plot_split(c, out);
+    report_plot_streams(c, out);
     if (c->compare) html_errors(c, out);
     report_plot_layers(c, out);
     report_plot_ranks(c, out);

@@ -118,7 +118,8 @@ static GPtrArray *whole_phases(const struct report_case *c, const char *metric)
     g_autoptr(GPtrArray) all = report_case_phases(c, metric, 10 * PLOT_PHASES_MAX);
     GPtrArray *phases = g_ptr_array_new();
     for (guint i = 0; i < all->len && phases->len < PLOT_PHASES_MAX; i++)
-        if (!compare_phase_of_layer(g_ptr_array_index(all, i))) g_ptr_array_add(phases, g_ptr_array_index(all, i));
+        if (!compare_phase_of_layer(g_ptr_array_index(all, i)) && strcmp(g_ptr_array_index(all, i), "step") != 0)
+            g_ptr_array_add(phases, g_ptr_array_index(all, i));
     return phases;
 }
 

@@ -23,7 +23,9 @@ static const char report_about[] =
     "  eptwin report --output report.html *.csv\n"
     "  eptwin report report.html sweep.csv\n"
     "\n"
-    "The results of `eptwin sweep` become curves, the front of SMs against time and the best points.  A prediction is\n"
+    "The results of `eptwin sweep` become curves, the front of SMs against time and the best points.  A step shows "
+    "what\n"
+    "runs beside what on the streams of a few ranks.  A prediction is\n"
     "shown with a drawing of its cluster, on which what bounds it is marked: of one of `eptwin cluster list`, or of a\n"
     "file of yours that --cluster names.";
 

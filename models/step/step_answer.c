@@ -224,6 +224,55 @@ static void total_find(const struct summing *s, double end_us)
     a->steady_error_pct = 100 * rest * fabs(later_us - before_us) / 2 / a->total_us;
 }
 
+/* ---- what ran beside what ---- */
+
+enum { RANKS_SHOWN = 4, LAYERS_SHOWN = 2 };
+
+static const char *kernel_name(const struct summing *s, uint32_t kernel)
+{
+    const struct schedule_kernel *k = schedule_kernel(s->schedule, kernel);
+    return k->op == STEP_COMM ? kernel_phase_name(step_run_job(s->run), k->phase) : step_op_name((enum step_op)k->op);
+}
+
+static void rank_show(struct summing *s, uint32_t rank, uint32_t first_layer, uint32_t last_layer)
+{
+    for (uint32_t k = 0; k < s->kernels; k++) {
+        const struct schedule_kernel *kernel = schedule_kernel(s->schedule, k);
+        const struct step_span span = step_run_span(s->run, rank, k);
+        if (kernel->layer < first_layer || kernel->layer > last_layer) continue;
+        const struct step_shown shown = { .rank = rank,
+                                          .name = kernel_name(s, k),
+                                          .stream = kernel->stream,
+                                          .begin_us = span.begin_us,
+                                          .met_us = span.begin_us + waited_us(s, rank, k),
+                                          .end_us = span.end_us };
+        g_array_append_val(s->answer->shown, shown);
+    }
+}
+
+/* The awaited rank, and others at even distances. */
+static void ranks_show(struct summing *s)
+{
+    const struct step_answer *a = s->answer;
+    uint32_t last = 0, last_rank = UINT32_MAX;
+    double begin_us = INFINITY;
+    for (uint32_t k = 0; k < s->kernels; k++)
+        if (is_comm(s, k)) last = MAX(last, schedule_kernel(s->schedule, k)->layer);
+    for (uint32_t i = 0; i < RANKS_SHOWN; i++) {
+        const uint32_t rank = (uint32_t)((a->awaited + (uint64_t)i * s->ranks / RANKS_SHOWN) % s->ranks);
+        if (rank != last_rank) rank_show(s, rank, last + 1 - MIN(LAYERS_SHOWN, last + 1), last);
+        last_rank = rank;
+    }
+    for (guint i = 0; i < a->shown->len; i++)
+        begin_us = fmin(begin_us, g_array_index(a->shown, struct step_shown, i).begin_us);
+    for (guint i = 0; i < a->shown->len; i++) {
+        struct step_shown *shown = &g_array_index(a->shown, struct step_shown, i);
+        shown->begin_us -= begin_us;
+        shown->met_us -= begin_us;
+        shown->end_us -= begin_us;
+    }
+}
+
 struct step_answer *step_answer_new(const struct step_run *run, uint32_t layers)
 {
     struct step_answer *a = g_new0(struct step_answer, 1);
@@ -237,6 +286,7 @@ struct step_answer *step_answer_new(const struct step_run *run, uint32_t layers)
     s.awaited_us = g_new0(double, s.ranks);
     a->layers = layers;
     a->lines = g_array_new(FALSE, TRUE, sizeof(struct step_line));
+    a->shown = g_array_new(FALSE, FALSE, sizeof(struct step_shown));
     for (uint32_t k = 0; k < s.kernels; k++)
         for (uint32_t r = 0; r < s.ranks; r++) end_us = fmax(end_us, step_run_span(run, r, k).end_us);
     meetings_find(&s);
@@ -245,6 +295,7 @@ struct step_answer *step_answer_new(const struct step_run *run, uint32_t layers)
     for (int op = 0; op < STEP_COMPUTE_OPS; op++) line_add(&s, (enum step_op)op, 0);
     for (uint32_t p = 0; p < kernel_phase_count(step_run_job(run)); p++) line_add(&s, STEP_COMM, p);
     total_find(&s, end_us);
+    ranks_show(&s);
     g_free(s.last_begin_us);
     g_free(s.last_rank);
     g_free(s.awaited_us);
@@ -255,5 +306,6 @@ void step_answer_free(struct step_answer *answer)
 {
     if (!answer) return;
     g_array_free(answer->lines, TRUE);
+    g_array_free(answer->shown, TRUE);
     g_free(answer);
 }

@@ -30,6 +30,15 @@ struct step_line {
     char source[64];
 };
 
+/* A kernel of the last two layers with experts that were simulated, on one of a few ranks; in us from the first begin
+ * of these.  met_us: when the last rank began it; of compute its own begin. */
+struct step_shown {
+    uint32_t rank;
+    const char *name;
+    uint8_t stream;
+    double begin_us, met_us, end_us;
+};
+
 struct step_answer {
     double sim_us;              /* of what was simulated, until the last rank's end */
     double layer_us;            /* of a layer with experts, in the steady state */
@@ -42,6 +51,7 @@ struct step_answer {
     uint32_t awaited;           /* the rank that others wait for most, and for what share of all waiting */
     double awaited_pct;
     GArray *lines; /* struct step_line, in the order of the layer */
+    GArray *shown; /* struct step_shown, by rank: the awaited one and up to three others */
 };
 
 /* layers: with experts, of the whole net. */

@@ -44,6 +44,24 @@ static void header_record(struct record *record, const struct step_plan *p, cons
     record_set(record, "layers-simulated", "%u of %u", a->simulated, a->layers);
 }
 
+/* A row for each kernel of a rank, with all the times that it ran. */
+static void shown_record(struct record *record, const struct step_answer *a)
+{
+    for (guint i = 0; i < a->shown->len; i++) {
+        const struct step_shown *first = &g_array_index(a->shown, struct step_shown, i);
+        g_autoptr(GArray) list = g_array_new(FALSE, FALSE, sizeof(double));
+        if (record_find(record, first->name, (int32_t)first->rank, "spans_us")) continue;
+        for (guint k = i; k < a->shown->len; k++) {
+            const struct step_shown *s = &g_array_index(a->shown, struct step_shown, k);
+            const double span[] = { s->stream, s->begin_us, s->met_us, s->end_us };
+            if (s->rank == first->rank && strcmp(s->name, first->name) == 0)
+                g_array_append_vals(list, span, G_N_ELEMENTS(span));
+        }
+        record_add_list(record, first->name, (int32_t)first->rank, "spans_us", (const double *)(void *)list->data,
+                        list->len);
+    }
+}
+
 void step_record(struct record *record, const struct step_plan *p, const struct step_answer *a, const double *total_ms,
                  uint32_t draws)
 {
@@ -77,6 +95,7 @@ void step_record(struct record *record, const struct step_plan *p, const struct 
         add(record, l->name, "waiting_us", l->waiting_us, "us");
         record_add_text(record, l->name, RECORD_ALL, "source", l->source);
     }
+    shown_record(record, a);
 }
 
 static void ops_append(GString *out, const struct step_answer *a)
