@@ -138,6 +138,9 @@ struct compute_table *compute_table_parse(const char *source, const char *text, 
                        csv_fini(&parser, cell_take, line_take, &reader) == 0;
     csv_free(&parser);
     g_ptr_array_free(reader.cell, TRUE);
+    if (!reader.error && whole && reader.line == 1)
+        g_set_error(&reader.error, COMPUTE_TABLE_ERROR, COMPUTE_TABLE_ERROR_CELL, "%s: expected rows, found none",
+                    source);
     if (!reader.error && (!whole || reader.line == 0))
         g_set_error(&reader.error, COMPUTE_TABLE_ERROR, COMPUTE_TABLE_ERROR_COLUMN,
                     "%s: expected CSV with a header, found %s", source, whole ? "nothing" : "something else");
@@ -159,6 +162,16 @@ void compute_table_free(struct compute_table *table)
     if (!table) return;
     g_hash_table_destroy(table->surfaces);
     g_free(table);
+}
+
+char *compute_table_stranger(const struct compute_table *table, const char *const *ops)
+{
+    g_autoptr(GList) keys = g_list_sort(g_hash_table_get_keys(table->surfaces), (GCompareFunc)strcmp);
+    for (const GList *k = keys; k; k = k->next) {
+        g_auto(GStrv) word = g_strsplit(k->data, ",", 2);
+        if (!g_strv_contains(ops, word[0])) return g_strdup(word[0]);
+    }
+    return NULL;
 }
 
 /* ---- finding ---- */
@@ -197,13 +210,14 @@ double compute_table_us(const struct compute_table *table, const struct compute_
     if (!points) return NAN;
     const struct point *p = &g_array_index(points, struct point, 0);
     double below_us = NAN, below_context = NAN;
+    bool below_beyond = false;
     for (guint first = 0, end; first < points->len; first = end) {
         const double context = p[first].context;
         end = first + 1;
         while (end < points->len && p[end].context == context) end++;
         if (context < at->context && end < points->len) {
-            bool unused = false;
-            below_us = along_tokens(p, first, end, at->tokens, &unused);
+            below_beyond = false;
+            below_us = along_tokens(p, first, end, at->tokens, &below_beyond);
             below_context = context;
             continue;
         }
@@ -216,6 +230,7 @@ double compute_table_us(const struct compute_table *table, const struct compute_
             *beyond |= context > at->context;
             return us;
         }
+        *beyond |= below_beyond;
         return between(below_context, below_us, context, us, at->context);
     }
     return NAN;

@@ -28,10 +28,12 @@ enum compute_table_error { COMPUTE_TABLE_ERROR_COLUMN, COMPUTE_TABLE_ERROR_CELL 
 
 struct compute_table;
 
-/* NULL and *error, "path:line: column: expected ..., found ...", on failure: a column or a value is missing, a number
- * is not positive, or a point stands twice with different times. */
+/* NULL and *error, "path:line: column: expected ..., found ...", on failure: a column or a value is missing, there
+ * are no rows, a number is not positive, or a point stands twice with different times. */
 struct compute_table *compute_table_load(const char *path, GError **error);
 struct compute_table *compute_table_parse(const char *source, const char *text, size_t size_bytes, GError **error);
+/* The first op, by the alphabet, that is none of these; NULL: there is none.  Free with g_free(). */
+char *compute_table_stranger(const struct compute_table *table, const char *const *ops);
 void compute_table_free(struct compute_table *table);
 
 struct compute_point {

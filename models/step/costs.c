@@ -105,6 +105,19 @@ static double bytes_us(const struct costs_options *o, const struct work *w)
 
 /* ---- tables ---- */
 
+bool costs_table_check(const struct compute_table *table, const char *source, GError **error)
+{
+    const char *ops[STEP_COMPUTE_OPS + 10] = { "gemm",           "grouped",       "experts_contiguous",
+                                               "experts_masked", "shared_expert", "mla_decode",
+                                               "mla_prefill",    "gqa_decode",    "gqa_prefill" };
+    for (int op = 0; op < STEP_COMPUTE_OPS; op++) ops[9 + op] = step_op_name((enum step_op)op);
+    g_autofree char *found = compute_table_stranger(table, ops), *known = g_strjoinv(", ", (char **)ops);
+    if (!found) return true;
+    g_set_error(error, COMPUTE_TABLE_ERROR, COMPUTE_TABLE_ERROR_CELL, "%s: op: expected one of %s; found \"%.40s\"",
+                source, known, found);
+    return false;
+}
+
 /* The time by the first table and GPU that know the op; NAN: none does. */
 static double table_us(const struct costs_options *o, const char *op, const char *dtype, const char *shape,
                        double tokens, double context, char source[64])

@@ -31,6 +31,9 @@ struct costs_options {
     const struct program_work *work; /* timed work in place of kernels: then nothing above counts; NULL: none */
 };
 
+/* False and *error where a table has rows of an op that no step asks for. */
+bool costs_table_check(const struct compute_table *table, const char *source, GError **error);
+
 /* The op of a layer for `tokens` of the rank, of which `rows` come to its `experts` (ops of experts alone). */
 struct step_cost costs_of(const struct costs_options *o, enum step_op op, double tokens, double rows, double experts);
 

@@ -34,7 +34,18 @@ static bool sources_load(struct step_plan *p, const struct step_options *o, cons
     if (!p->gpu) return false;
     p->shipped = compute_table_load(shipped, error);
     if (p->shipped && o->table) p->own = compute_table_load(o->table, error);
-    return p->shipped && (!o->table || p->own);
+    return p->shipped && (!o->table || (p->own && costs_table_check(p->own, o->table, error)));
+}
+
+/* Each rank holds as many experts; placements see to it themselves. */
+static bool experts_divide(const struct case_options *c, GError **error)
+{
+    const uint32_t ranks = c->num_ranks ? c->num_ranks : 1, over = c->num_experts % ranks;
+    if (!over) return true;
+    g_autofree char *expected =
+        g_strdup_printf("experts that %u ranks divide, as %u more would make them", ranks, ranks - over);
+    g_autofree char *found = g_strdup_printf("%u", c->num_experts);
+    return refuse(error, "redundant", expected, found);
 }
 
 /* Sizes that the net says to the kernels, and nobody else; of a trace's experts and their number the trace. */
@@ -48,7 +59,7 @@ static bool net_says(struct step_plan *p, const struct step_options *o, const st
     if (p->c.trace) return true;
     p->c.num_topk = p->net->topk;
     p->c.num_experts = p->net->experts + (uint32_t)o->redundant;
-    return true;
+    return p->c.placement || experts_divide(&p->c, error);
 }
 
 /* What the net and the deployment say to the kernels. */
@@ -156,6 +167,12 @@ static bool tp_refuse(const struct step_plan *p, GError **error)
     return refuse(error, "attention-tp", expected, found);
 }
 
+static bool leave_refuse(int sms, uint32_t all, GError **error)
+{
+    g_autofree char *found = g_strdup_printf("%d", sms), *expected = g_strdup_printf("less than the GPU's %u SMs", all);
+    return refuse(error, "leave-sms", expected, found);
+}
+
 /* Timed work stands for a net that has as many layers as are asked for, on whatever runs the communication. */
 static bool work_settle(struct step_plan *p, const struct step_options *o, const struct case_options *c, GError **error)
 {
@@ -214,6 +231,7 @@ bool step_plan_make(struct step_plan *p, const struct step_options *o, const str
     if (p->costs.attention_tp > p->net->heads || p->load.routing.ranks % p->costs.attention_tp)
         return tp_refuse(p, error);
     p->costs.sms = cluster->gpu.sms;
+    if (o->leave_sms >= (int)p->costs.sms) return leave_refuse(o->leave_sms, p->costs.sms, error);
     if (o->leave_sms >= 0) p->costs.leave_sms = (uint32_t)o->leave_sms;
     else if (p->run.overlap == STEP_TWO_BATCH) p->costs.leave_sms = p->c.num_sms ? p->c.num_sms : 24;
     p->run.c = &p->c;

@@ -191,14 +191,22 @@ static void line_add(const struct summing *s, enum step_op op, uint32_t phase)
 
 /* ---- the whole step ---- */
 
+/* The first layer with experts. */
+static uint32_t first_layer(const struct summing *s)
+{
+    uint32_t k = 0;
+    while (!is_comm(s, k)) k++;
+    return schedule_kernel(s->schedule, k)->layer;
+}
+
 /* When the last rank has ended the last kernel of each layer with experts; [layers]. */
 static uint32_t layer_ends(const struct summing *s, double *end_us, uint32_t most)
 {
-    uint32_t first = UINT32_MAX, layers = 0;
+    const uint32_t first = first_layer(s);
+    uint32_t layers = 0;
     for (uint32_t k = 0; k < s->kernels; k++) {
         const struct schedule_kernel *kernel = schedule_kernel(s->schedule, k);
         if (!is_comm(s, k)) continue;
-        if (first == UINT32_MAX) first = kernel->layer;
         const uint32_t layer = kernel->layer - first;
         assert(layer < most);
         if (layer >= layers) layers = layer + 1;
@@ -208,6 +216,16 @@ static uint32_t layer_ends(const struct summing *s, double *end_us, uint32_t mos
 }
 
 /* The later half of the layers is steady; the half before it says how sure that is. */
+/* The end of the last kernel before the layers with experts. */
+static double before_layers_us(const struct summing *s)
+{
+    double end_us = 0;
+    for (uint32_t k = 0; k < s->kernels && !is_comm(s, k); k++)
+        for (uint32_t r = 0; r < s->ranks && schedule_kernel(s->schedule, k)->layer < first_layer(s); r++)
+            end_us = fmax(end_us, step_run_span(s->run, r, k).end_us);
+    return end_us;
+}
+
 static void total_find(const struct summing *s, double end_us)
 {
     struct step_answer *a = s->answer;
@@ -216,7 +234,8 @@ static void total_find(const struct summing *s, double end_us)
     const uint32_t rest = a->layers > n ? a->layers - n : 0;
     a->simulated = n;
     a->sim_us = end_us;
-    a->layer_us = n > 1 ? (layer_end_us[n - 1] - layer_end_us[n - 1 - half]) / half : layer_end_us[0];
+    a->layer_us =
+        n > 1 ? (layer_end_us[n - 1] - layer_end_us[n - 1 - half]) / half : layer_end_us[0] - before_layers_us(s);
     a->total_us = end_us + rest * a->layer_us;
     if (!rest || !quarter) return;
     const double later_us = (layer_end_us[n - 1] - layer_end_us[n - 1 - quarter]) / quarter;

@@ -36,6 +36,15 @@ run --cluster source/models/clusters/gh200-alps-host.ini --num-ranks 8 --gpu h10
 run $here --net gpt-oss-120b
 printf 'op,gpu,dtype,shape,tokens,context,us\nmla_decode,h800,fp8,128,16,4096,\n' >own.csv
 run $here $ds --table own.csv
+table() { printf 'op,gpu,dtype,shape,tokens,context,us\n%b' "$1" >own.csv; run $here $ds --table own.csv; }
+table ''
+table 'mla_decod,h800,fp8,128,16,4096,5\n'
+table 'mla_decode,h800,fp8,128,16,4096,5\nmla_decode,h800,fp8,128,16,4096,6\n'
+table 'mla_decode,h800,fp8,128,0,4096,5\n'
+run $here $ds --leave-sms 132
+run $here $ds --num-topk 4
+run $here $ds --num-tokens 64
+run --cluster source/models/clusters/h800-cx7.ini --num-ranks 12 $ds
 printf '{"hidden_size": 64}' >config.json
 run $here --net config.json
 run $here $ds --format xml
