@@ -13,7 +13,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
+#include "tests/bench.h"
 
 enum { INCREMENT_COUNT = 8192, HOLD_COUNT = 500000, RUN_COUNT_MAX = 99 };
 
@@ -35,14 +35,6 @@ static struct holder *holders;
 
 static uint64_t increment_next_ps(void) { return increments_ps[increment_index++ % INCREMENT_COUNT]; }
 
-/* Of this process alone: the machine may have other work. */
-static double cpu_seconds(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 /* ---- the engine ---- */
 
 static void holder_run(struct sim *sim, struct sim_event *event)
@@ -62,9 +54,9 @@ static double hold_engine(uint32_t pending_count)
     }
     for (uint64_t i = 0; i < 2 * (uint64_t)pending_count; i++) /* to the steady state */
         sim_step(sim);
-    const double start = cpu_seconds();
+    const double start = bench_cpu_seconds();
     for (uint64_t i = 0; i < hold_count; i++) sim_step(sim);
-    const double seconds = cpu_seconds() - start;
+    const double seconds = bench_cpu_seconds() - start;
     sim_free(sim);
     return (double)hold_count / seconds;
 }
@@ -115,14 +107,14 @@ static inline double hold_heap(uint32_t pending_count, uint32_t arity)
     for (; sequence < pending_count; sequence++)
         heap_push((struct entry){ increment_next_ps(), sequence, &holders[sequence] }, arity);
     for (uint64_t i = 0; i < hold_count + 2 * (uint64_t)pending_count; i++) {
-        if (i == 2 * (uint64_t)pending_count) start = cpu_seconds();
+        if (i == 2 * (uint64_t)pending_count) start = bench_cpu_seconds();
         struct entry entry = heap_pop(arity);
         entry.holder->run_count++;
         entry.time_ps += increment_next_ps();
         entry.sequence = sequence++;
         heap_push(entry, arity);
     }
-    const double seconds = cpu_seconds() - start;
+    const double seconds = bench_cpu_seconds() - start;
     free(heap);
     return (double)hold_count / seconds;
 }
@@ -173,14 +165,14 @@ static double hold_radix(uint32_t pending_count)
     for (; sequence < pending_count; sequence++)
         radix_push((struct entry){ increment_next_ps(), sequence, &holders[sequence] }, last_ps);
     for (uint64_t i = 0; i < hold_count + 2 * (uint64_t)pending_count; i++) {
-        if (i == 2 * (uint64_t)pending_count) start = cpu_seconds();
+        if (i == 2 * (uint64_t)pending_count) start = bench_cpu_seconds();
         struct entry entry = radix_pop(&last_ps);
         entry.holder->run_count++;
         entry.time_ps += increment_next_ps();
         entry.sequence = sequence++;
         radix_push(entry, last_ps);
     }
-    const double seconds = cpu_seconds() - start;
+    const double seconds = bench_cpu_seconds() - start;
     for (int i = 0; i < 65; i++) free(buckets[i].entries), buckets[i] = (struct bucket){ 0 };
     return (double)hold_count / seconds;
 }

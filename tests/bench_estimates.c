@@ -11,9 +11,9 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 #include "models/predict/simulate.h"
+#include "tests/bench.h"
 
 enum { OPTIONS_MAX = 6 };
 
@@ -50,13 +50,6 @@ static struct shared {
     bool piloted;
 } * shared;
 
-static double cpu_seconds(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 static void case_fail(const struct bench_case *b, GError *error)
 {
     fprintf(stderr, "bench_estimates: %s: %s\n", b->what, error->message);
@@ -76,12 +69,12 @@ static void case_run(const struct bench_case *b, bool whole)
     struct cluster *cluster = cluster_load(path, &error);
     if (!cluster) case_fail(b, error);
     case_node_settle(&c, cluster->nvlink.gpus);
-    const double begin = cpu_seconds();
+    const double begin = bench_cpu_seconds();
     if (!case_load(&c, &load, &error)) case_fail(b, error);
     if (whole) {
         if (!simulate_load(&c, cluster, &load, &(struct simulate_wishes){ 0 }, record, &error)) case_fail(b, error);
         shared->events = g_ascii_strtod(record_get(record, "events"), NULL);
-        shared->seconds = cpu_seconds() - begin;
+        shared->seconds = bench_cpu_seconds() - begin;
     } else {
         shared->table = shared->pilot = estimate_case(&c, &load);
         shared->piloted = estimate_pilot(&shared->pilot, &c, &load, cluster);

@@ -3,18 +3,13 @@
  * One process, ranks made by threads and used from one: what is left is the cost of the calls.  Medians of
  * several runs; the sizes are those of a low-latency message and of a signal. */
 #include <stdio.h>
-#include <time.h>
 #include "sim/stats.h"
+#include "tests/bench.h"
 #include "tests/support_live.h"
 
 enum { RUNS = 7, CALLS = 200000, MESSAGE_BYTES = 7408, AREA_BYTES = 8 << 20, WORKERS = 256 };
 
-static double now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
-}
+static double now_ns(void) { return 1e9 * bench_seconds(CLOCK_MONOTONIC); }
 
 static enum worker_step idle_step(struct fabric_worker *w)
 {

@@ -2,7 +2,8 @@
  *
  * The 1 GB trace of the random-access figure is an .ept of many (step, layer)s; its routing is drawn anew for
  * each, so that nothing compresses better than captured routing does.  Peak memory is that of this process,
- * which reads the whole trace at random: it must not grow with the file.
+ * which reads the whole trace at random: it must not grow with the file.  Throughput counts the time that this process
+ * got on its core, latency what passed on the wall.
  *
  * bench_traces [GIGABYTES]: size of that trace on disk, default 1. */
 #include <stdio.h>
@@ -10,21 +11,13 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <time.h>
 #include "sim/rng.h"
 #include "sim/stats.h"
+#include "tests/bench.h"
 #include "tests/support_trace.h"
 #include "traces/generate.h"
 
 enum { RANKS = 64, TOKENS = 512, TOPK = 8, LAYERS = 32, RUNS = 5, ACCESSES = 200 };
-
-/* Throughput counts the time that this process got on its core, latency what passed on the wall. */
-static double clock_s(clockid_t clock)
-{
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 static void fail(const char *what, const GError *error)
 {
@@ -86,10 +79,10 @@ static double read_seconds(const char *path)
 {
     double seconds[RUNS];
     for (int run = 0; run < RUNS; run++) {
-        const double start = clock_s(CLOCK_PROCESS_CPUTIME_ID);
+        const double start = bench_seconds(CLOCK_PROCESS_CPUTIME_ID);
         GError *const error = trace_read_all(path, NULL);
         if (error) fail("read", error);
-        seconds[run] = clock_s(CLOCK_PROCESS_CPUTIME_ID) - start;
+        seconds[run] = bench_seconds(CLOCK_PROCESS_CPUTIME_ID) - start;
     }
     return stats_median(seconds, RUNS);
 }
@@ -142,11 +135,11 @@ static void bench_random_access(double gigabytes)
     rng_seed(&rng, 1);
     write_trace(path, steps);
     for (int run = 0; run < RUNS; run++) {
-        const double start = clock_s(CLOCK_MONOTONIC);
+        const double start = bench_seconds(CLOCK_MONOTONIC);
         struct routing routing;
         struct trace *const trace = trace_open(path, NULL, NULL);
         if (!trace || !trace_read(trace, steps / 2, (uint32_t)run, 0, &routing, NULL)) fail("random access", NULL);
-        first[run] = (clock_s(CLOCK_MONOTONIC) - start) * 1e3;
+        first[run] = (bench_seconds(CLOCK_MONOTONIC) - start) * 1e3;
         routing_free(&routing);
         trace_close(trace);
     }
@@ -154,9 +147,9 @@ static void bench_random_access(double gigabytes)
     for (int i = 0; i < ACCESSES; i++) {
         struct routing routing;
         const uint32_t step = (uint32_t)rng_below(&rng, steps), layer = (uint32_t)rng_below(&rng, LAYERS);
-        const double start = clock_s(CLOCK_MONOTONIC);
+        const double start = bench_seconds(CLOCK_MONOTONIC);
         if (!trace || !trace_read(trace, step, layer, 0, &routing, NULL)) fail("random access", NULL);
-        ms[i] = (clock_s(CLOCK_MONOTONIC) - start) * 1e3;
+        ms[i] = (bench_seconds(CLOCK_MONOTONIC) - start) * 1e3;
         routing_free(&routing);
     }
     trace_close(trace);
@@ -185,9 +178,9 @@ static void bench_generators(void)
         double ms[RUNS];
         for (int run = 0; run < RUNS; run++) {
             struct routing routing;
-            const double start = clock_s(CLOCK_PROCESS_CPUTIME_ID);
+            const double start = bench_seconds(CLOCK_PROCESS_CPUTIME_ID);
             if (!routing_generate(&options, &routing, NULL)) fail("generate", NULL);
-            ms[run] = (clock_s(CLOCK_PROCESS_CPUTIME_ID) - start) * 1e3;
+            ms[run] = (bench_seconds(CLOCK_PROCESS_CPUTIME_ID) - start) * 1e3;
             routing_free(&routing);
         }
         printf("generate   %-9s %8.2f ms for 8 ranks x 4096 tokens, top-8 of 256%s\n", kinds[k].name,

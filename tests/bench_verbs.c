@@ -7,18 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include "replay/bootstrap/bootstrap.h"
 #include "replay/live.h"
+#include "tests/bench.h"
 
 enum { PUT_BYTES = 64 << 10, PUT_COUNT = 1000, PONG_COUNT = 2000, AREA_BYTES = 16 << 20, QUEUE_DEPTH = 128 };
 
-static double now_us(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
-}
+static double now_us(void) { return 1e6 * bench_seconds(CLOCK_MONOTONIC); }
 
 struct bench {
     struct fabric_worker worker;

@@ -1,0 +1,17 @@
+/* bench.h - the clock of the benches. */
+#ifndef TESTS_BENCH_H
+#define TESTS_BENCH_H
+
+#include <time.h>
+
+/* CLOCK_PROCESS_CPUTIME_ID is of this process alone: the machine may have other work. */
+static inline double bench_seconds(clockid_t clock)
+{
+    struct timespec time;
+    clock_gettime(clock, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static inline double bench_cpu_seconds(void) { return bench_seconds(CLOCK_PROCESS_CPUTIME_ID); }
+
+#endif
