@@ -530,7 +530,7 @@ char *case_note(const struct case_options *c)
     struct case_options whole;
     case_copy(&whole, c);
     case_resolve(&whole);
-    const bool routed = g_strv_contains((const char *const[]){ "ll", "normal", "v2", NULL }, whole.kernel);
+    const bool routed = case_kernel_in(c, "ll|normal|v2");
     char *note = NULL;
     if (routed && !c->num_experts && !c->trace && whole.num_experts != 256 && whole.num_experts != 288)
         note = g_strdup_printf("num-experts is %u, because %u ranks do not divide %s", whole.num_experts,
@@ -539,11 +539,32 @@ char *case_note(const struct case_options *c)
     return note;
 }
 
-enum { RANKS_PER_NODE_DEFAULT = 8 };
+enum { RANKS_DEFAULT = 8, RANKS_PER_NODE_DEFAULT = 8 };
+
+const char *case_kernel(const struct case_options *c) { return c->kernel ? c->kernel : "ll"; }
+
+bool case_kernel_in(const struct case_options *c, const char *names)
+{
+    g_auto(GStrv) name = g_strsplit(names, "|", -1);
+    return g_strv_contains((const char *const *)name, case_kernel(c));
+}
+
+uint32_t case_ranks(const struct case_options *c)
+{
+    if (c->num_ranks) return c->num_ranks;
+    if (c->traffic) return parts_count(c->traffic, ';');
+    return c->tokens_per_rank ? parts_count(c->tokens_per_rank, '|') : RANKS_DEFAULT;
+}
+
+uint32_t case_tokens(const struct case_options *c)
+{
+    if (c->num_tokens) return c->num_tokens;
+    return strcmp(case_kernel(c), "ll") == 0 ? 128 : 4096;
+}
 
 void case_resolve(struct case_options *c)
 {
-    text_default(&c->kernel, "ll");
+    text_default(&c->kernel, case_kernel(c));
     text_default(&c->dtype, "fp8");
     const bool low_latency = strcmp(c->kernel, "ll") == 0;
     if (strcmp(c->kernel, "allgather") == 0) text_default(&c->algorithm, "hybrid");
@@ -558,10 +579,8 @@ void case_resolve(struct case_options *c)
     if (c->ranks_per_node == 0) c->ranks_per_node = RANKS_PER_NODE_DEFAULT;
     const bool counted = strcmp(c->kernel, "alltoallv") == 0 && c->matrix && !edges_spec_drawn(c->matrix);
     if (c->trace || counted) return; /* the file says how many ranks there are */
-    if (c->num_ranks == 0 && c->traffic) c->num_ranks = parts_count(c->traffic, ';');
-    if (c->num_ranks == 0 && c->tokens_per_rank) c->num_ranks = parts_count(c->tokens_per_rank, '|');
-    if (c->num_ranks == 0) c->num_ranks = 8;
-    if (c->num_tokens == 0) c->num_tokens = low_latency ? 128 : 4096;
+    c->num_ranks = case_ranks(c);
+    c->num_tokens = case_tokens(c);
     if (c->num_experts == 0) c->num_experts = experts_default(low_latency, c->num_ranks);
     if (c->num_topk == 0) c->num_topk = 8;
     const uint32_t nodes = c->num_ranks / c->ranks_per_node;

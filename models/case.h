@@ -100,6 +100,13 @@ void case_topics(struct case_options *c, struct command_topic topic[CASE_TOPICS]
  * tokens by traffic matrix.  Values that a trace decides stay 0 (all of it).  Done on a copy by the functions below. */
 void case_resolve(struct case_options *c);
 
+/* What a case comes to where it leaves that open: case_resolve() takes it; ask here for one value alone. */
+const char *case_kernel(const struct case_options *c);
+bool case_kernel_in(const struct case_options *c, const char *names); /* names: "ll|normal|v2" */
+uint32_t case_ranks(const struct case_options *c);                    /* of a trace or a matrix: not known here, 8 */
+uint32_t case_tokens(const struct case_options *c);
+enum { CASE_SMS_DEFAULT = 24 }; /* of the public tests of the normal kernels; low latency takes the whole GPU */
+
 /* A sentence about the defaults that were taken, for the user; NULL: none.  Free with g_free(). */
 char *case_note(const struct case_options *c);
 

@@ -183,13 +183,13 @@ static void nccl_find(const struct case_options *c, const struct cluster *cluste
     if (!c->num_sms) o->nccl.channels = MIN(o->num_sms, 2 * nics);
 }
 
-enum { SMS_DEFAULT = 24, SMS_FAST = 32 }; /* as the normal kernels; NCCL's channels on fast links */
+enum { SMS_FAST = 32 }; /* NCCL's channels on fast links */
 
 static uint32_t sms_default(const struct case_options *c, const struct cluster *cluster)
 {
     const bool nccl = strcmp(c->kernel, "reducescatter") == 0 || strcmp(c->kernel, "allreduce") == 0 ||
                       g_strcmp0(c->algorithm, "ring") == 0;
-    return nccl && links_fast(cluster) ? SMS_FAST : SMS_DEFAULT;
+    return nccl && links_fast(cluster) ? SMS_FAST : CASE_SMS_DEFAULT;
 }
 
 /* Algorithms are of one kernel or of two, protocols of NCCL's rings and trees. */

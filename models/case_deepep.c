@@ -84,10 +84,9 @@ uint32_t case_deepep_version(const char *text)
 void case_cluster_settle(struct case_options *c, const struct cluster *cluster)
 {
     const uint32_t version = c->deepep ? case_deepep_version(c->deepep) : 0;
-    const char *kernel = c->kernel ? c->kernel : "ll";
     case_node_settle(c, cluster->nvlink.gpus);
-    if (strcmp(kernel, "ll") == 0) c->nvlink_disabled |= moe_deepep_before(version, MOE_DEEPEP_LL_NVLINK);
-    if (strcmp(kernel, "normal") == 0 && !c->backend && !cluster->host.cores &&
+    if (case_kernel_in(c, "ll")) c->nvlink_disabled |= moe_deepep_before(version, MOE_DEEPEP_LL_NVLINK);
+    if (case_kernel_in(c, "normal") && !c->backend && !cluster->host.cores &&
         moe_deepep_before(version, MOE_DEEPEP_IBGDA))
         c->backend = g_strdup("ibrc");
 }

@@ -18,7 +18,7 @@ static bool moe_others_refuse(const struct case_options *c, GError **error)
                         : c->protocol  ? "protocol"
                         : c->issue     ? "issue"
                                        : NULL;
-    const char *found = c->kernel ? c->kernel : "ll";
+    const char *found = case_kernel(c);
     return !given ||
            case_refuse(error, "%s: expected kernel alltoallv, allgather, allreduce or p2p, found %s", given, found);
 }
@@ -60,7 +60,7 @@ static struct kernel_job *moe_job(const struct case_options *c, const struct cas
     if (!cluster && (c->compute || c->compute_sms)) {
         case_refuse(error,
                     "compute: expected a simulation, or kernel alltoallv, allgather, allreduce or p2p, found %s here",
-                    c->kernel ? c->kernel : "ll");
+                    case_kernel(c));
         return NULL;
     }
     if (!case_moe_options(c, &load->routing, device_sms, &options, error)) return NULL;

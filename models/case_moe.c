@@ -42,14 +42,12 @@ static uint32_t tokens_most(const struct routing *routing)
     return most;
 }
 
-enum { SMS_DEFAULT = 24 }; /* of the public tests of the normal kernels */
-
 uint32_t case_host_sms(const struct case_options *c, uint32_t cpus) { return MAX(MAX(cpus / 2 * 2, 2), c->num_sms); }
 
 static void options_fill(const struct case_options *c, const struct routing *routing, uint32_t device_sms,
                          struct moe_options *o)
 {
-    const uint32_t sms_normal = device_sms ? MIN(SMS_DEFAULT, device_sms) : SMS_DEFAULT;
+    const uint32_t sms_normal = device_sms ? MIN(CASE_SMS_DEFAULT, device_sms) : CASE_SMS_DEFAULT;
     const uint32_t sms_default = case_is(c->kernel, "ll") && device_sms ? device_sms : sms_normal;
     const struct transport *backend = c->backend ? transport_find(c->backend) : NULL;
     *o = (struct moe_options){

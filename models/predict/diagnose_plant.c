@@ -12,27 +12,22 @@
 static uint32_t ranks_a_node(const struct validate_row *row, const struct cluster *cluster)
 {
     const uint32_t given = row->options.ranks_per_node, gpus = cluster->nvlink.gpus ? cluster->nvlink.gpus : 8;
-    return MAX(MIN(given ? given : gpus, row->options.num_ranks ? row->options.num_ranks : 8), 1);
-}
-
-static bool kernel_is(const struct validate_row *row, const char *names)
-{
-    return strstr(names, row->options.kernel ? row->options.kernel : "ll") != NULL;
+    return MAX(MIN(given ? given : gpus, case_ranks(&row->options)), 1);
 }
 
 static bool applies(const struct cause *cause, const struct cluster *cluster, const struct validate_row *row)
 {
     const struct case_options *c = &row->options;
-    const uint32_t a_node = ranks_a_node(row, cluster), ranks = c->num_ranks ? c->num_ranks : 8;
+    const uint32_t a_node = ranks_a_node(row, cluster), ranks = case_ranks(c);
     const bool by_network = c->nvlink_disabled || ranks > a_node;
     const unsigned scope = cause->scope;
     if (scope & CAUSE_NETWORK && (!graph_node_nics(cluster, 1) || !by_network)) return false;
     if (scope & CAUSE_SHARED && a_node < 2) return false;
     if (scope & CAUSE_PORTS && cluster->nic.ports < 2) return false;
     if (scope & CAUSE_NVLINK && (c->nvlink_disabled || a_node < 2 || cluster->host.cores)) return false;
-    if (scope & CAUSE_SMS && !kernel_is(row, "normal|v2")) return false;
-    if (scope & CAUSE_MOE && !kernel_is(row, "ll|normal|v2")) return false;
-    if (scope & CAUSE_RATES && !(row->measured_gbs > 0 && kernel_is(row, "normal|v2"))) return false;
+    if (scope & CAUSE_SMS && !case_kernel_in(&row->options, "normal|v2")) return false;
+    if (scope & CAUSE_MOE && !case_kernel_in(&row->options, "ll|normal|v2")) return false;
+    if (scope & CAUSE_RATES && !(row->measured_gbs > 0 && case_kernel_in(&row->options, "normal|v2"))) return false;
     if (scope & CAUSE_DRAWN && (c->trace || c->traffic)) return false;
     if (scope & CAUSE_GPU_PATH && row->known & KNOWN_HOST_MEMORY) return false;
     if (scope & CAUSE_GPU_POSTS && row->known & (KNOWN_BACKEND | KNOWN_CPU_POSTS | KNOWN_HOST_MEMORY)) return false;
@@ -43,7 +38,7 @@ static bool applies(const struct cause *cause, const struct cluster *cluster, co
 /* Whether that backend can be at work in a row: not another library's, nor one that its DeepEP has no more. */
 static bool backend_possible(const struct validate_row *row, const char *backend)
 {
-    const bool v2 = kernel_is(row, "v2"), nccl = !strcmp(backend, "gin-proxy");
+    const bool v2 = case_kernel_in(&row->options, "v2"), nccl = !strcmp(backend, "gin-proxy");
     if (nccl) return !(row->known & KNOWN_NVSHMEM);
     if (row->known & KNOWN_NCCL || v2) return false;
     return !row->options.deepep || strcmp(backend, "ibrc") != 0;
@@ -92,14 +87,15 @@ static char *arrival(const char *how, const struct validate_row *row, double exc
     if (g_str_has_prefix(how, "uniform:")) return g_strdup_printf("uniform:%.0fus", 2 * excess_us);
     GString *list = g_string_new(NULL);
     g_string_append_printf(list, "%.0fus", excess_us);
-    for (uint32_t r = 1; r < (row->options.num_ranks ? row->options.num_ranks : 8); r++) g_string_append(list, "|0us");
+    for (uint32_t r = 1; r < case_ranks(&row->options); r++) g_string_append(list, "|0us");
     return g_string_free(list, FALSE);
 }
 
 /* "50%" of the SMs, an even number. */
 static char *sms_share(const char *share, const struct case_options *c)
 {
-    const uint32_t percent = (uint32_t)g_ascii_strtoull(share, NULL, 10), sms = c->num_sms ? c->num_sms : 24;
+    const uint32_t percent = (uint32_t)g_ascii_strtoull(share, NULL, 10),
+                   sms = c->num_sms ? c->num_sms : CASE_SMS_DEFAULT;
     return g_strdup_printf("%u", MAX(sms * percent / 200 * 2, 2u));
 }
 
@@ -120,7 +116,8 @@ static bool option_plant(const char *option, const struct cluster *cluster, doub
     if (!strcmp(name, "launch") && (row->known & KNOWN_LAUNCHED || excess_us < LATE_US)) return false;
     if (!strcmp(name, "nvl-chunk") && (c->nvl_chunk || c->combine_nvl_chunk)) return false;
     if (!strcmp(name, "backend") && !backend_possible(row, value)) return false;
-    if (!strcmp(name, "deepep") && (c->deepep || row->known & KNOWN_NCCL || !kernel_is(row, "normal"))) return false;
+    if (!strcmp(name, "deepep") && (c->deepep || row->known & KNOWN_NCCL || !case_kernel_in(&row->options, "normal")))
+        return false;
     return case_set(c, name, made ? made : value, NULL);
 }
 
@@ -129,7 +126,7 @@ bool cause_plant(const struct cause *cause, uint32_t variant, const struct clust
 {
     const struct cause_variant *v = &cause->variant[variant];
     if (!applies(cause, cluster, row)) return false;
-    const double nodes = (double)row->options.num_ranks / ranks_a_node(row, cluster);
+    const double nodes = (double)case_ranks(&row->options) / ranks_a_node(row, cluster);
     const bool physical = row->metric && g_str_has_prefix(row->metric, "physical");
     if (v->local && (nodes < 2 || physical != (v->local < 0))) return false;
     for (uint32_t i = 0; i < CAUSE_OPTIONS_MAX && v->option[i]; i++)

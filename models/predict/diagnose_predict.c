@@ -22,19 +22,11 @@
 
 enum { TOKENS_LEAST = 64, NODES_SCREEN = 4, CASES_MAX = 24 };
 
-static bool kernel_is(const struct validate_row *row, const char *names)
-{
-    return strstr(names, row->options.kernel ? row->options.kernel : "ll") != NULL;
-}
-
-static uint32_t tokens_of(const struct validate_row *row)
-{
-    return row->options.num_tokens ? row->options.num_tokens : kernel_is(row, "ll") ? 128 : 4096;
-}
+static uint32_t tokens_of(const struct validate_row *row) { return case_tokens(&row->options); }
 
 static double ranks_square(const struct validate_row *row)
 {
-    const uint32_t ranks = row->options.num_ranks ? row->options.num_ranks : 8;
+    const uint32_t ranks = case_ranks(&row->options);
     return (double)ranks * ranks;
 }
 
@@ -50,7 +42,8 @@ static bool shrinks(const struct validate_row *row)
 /* The larger of the two numbers of tokens that stand for a row's where it costs more than whole; 0: it does not. */
 static uint32_t tokens_small(const struct validate_row *row, double whole, double small)
 {
-    if (!kernel_is(row, "normal|v2") || !shrinks(row) || ranks_square(row) * tokens_of(row) <= whole) return 0;
+    if (!case_kernel_in(&row->options, "normal|v2") || !shrinks(row) || ranks_square(row) * tokens_of(row) <= whole)
+        return 0;
     const uint32_t tokens = (uint32_t)(small / ranks_square(row)) / TOKENS_LEAST * TOKENS_LEAST;
     const uint32_t larger = MAX(tokens, 2 * TOKENS_LEAST);
     return larger < tokens_of(row) ? larger : 0;
@@ -61,7 +54,7 @@ static void nodes_cut(struct validate_row *row, const struct cluster *cluster)
 {
     struct case_options *c = &row->options;
     struct case_options whole;
-    if (!kernel_is(row, "ll|normal|v2") || !shrinks(row)) return;
+    if (!case_kernel_in(&row->options, "ll|normal|v2") || !shrinks(row)) return;
     case_copy(&whole, c);
     case_cluster_settle(&whole, cluster);
     case_resolve(&whole);
@@ -111,8 +104,8 @@ static double case_work(const struct validate_row *row, enum diagnose_effort eff
     double square = ranks_square(row), tokens = tokens_of(row);
     const bool screen = effort == DIAGNOSE_SCREEN;
     if (screen && shrinks(row)) square = fmin(square, 1024);
-    if (!kernel_is(row, "ll|normal|v2")) return WORK_ROW_LEAST;
-    if (kernel_is(row, "ll")) return fmax(LOW_LATENCY_LIGHT * square * tokens, WORK_ROW_LEAST);
+    if (!case_kernel_in(&row->options, "ll|normal|v2")) return WORK_ROW_LEAST;
+    if (case_kernel_in(&row->options, "ll")) return fmax(LOW_LATENCY_LIGHT * square * tokens, WORK_ROW_LEAST);
     const double small = screen ? WORK_SCREEN : WORK_SMALL, pair = fmax(1.5 * small, 1.5 * square * 2 * TOKENS_LEAST);
     return !shrinks(row) || square * tokens <= pair ? square * tokens : pair;
 }

@@ -213,9 +213,7 @@ static void context_find(struct compared *c)
     for (uint32_t i = 0; i < c->table->row_count; i++) {
         const struct validate_row *row = &c->table->row[i];
         if (isnan(c->before[i])) continue;
-        const char *kernel = row->options.kernel ? row->options.kernel : "ll";
-        if (!strcmp(kernel, "ll") || !strcmp(kernel, "normal") || !strcmp(kernel, "v2"))
-            c->context.topic = CAUSE_OF_KERNELS;
+        if (case_kernel_in(&row->options, "ll|normal|v2")) c->context.topic = CAUSE_OF_KERNELS;
         c->context.public_test &= row->options.cached;
         c->context.sms_stated &= row->options.num_sms > 0;
         struct cluster *cluster = cluster_load_set(row->options.cluster, (const char *const *)row->settings, NULL);

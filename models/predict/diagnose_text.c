@@ -23,7 +23,7 @@ static void rows_append(const struct diagnosis *d, const struct validate_table *
         g_autofree char *phase = g_strjoinv("+", row->phase);
         text_table_cell(text, "%u", row->line);
         text_table_cell(text, "%u", row->options.num_ranks);
-        text_table_cell(text, "%s", row->options.kernel ? row->options.kernel : "ll");
+        text_table_cell(text, "%s", case_kernel(&row->options));
         text_table_cell(text, "%s", phase);
         text_table_cell(text, "%.4g %s", measured, time ? "us" : "GB/s");
         text_table_cell(text, "%.4g %s", expected, time ? "us" : "GB/s");
