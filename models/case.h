@@ -62,6 +62,8 @@ struct case_options {
 /* All defaults; then case_set() for each option given.  Clear with case_clear(). */
 void case_init(struct case_options *c);
 void case_clear(struct case_options *c);
+typedef struct case_options case_options;
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(case_options, case_clear)
 /* A copy of its own; clear it as well. */
 void case_copy(struct case_options *to, const struct case_options *from);
 

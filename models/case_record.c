@@ -35,7 +35,7 @@ void case_chunks_record(const struct moe_options *o, struct record *record)
 
 void case_record(const struct case_options *c, struct record *record)
 {
-    struct case_options resolved;
+    g_auto(case_options) resolved;
     case_copy(&resolved, c);
     case_resolve(&resolved);
     assert(resolved.kernel && resolved.dtype && resolved.data);
@@ -61,5 +61,4 @@ void case_record(const struct case_options *c, struct record *record)
         case_chunks_settle(&resolved, &o);
         case_chunks_record(&o, record);
     }
-    case_clear(&resolved);
 }

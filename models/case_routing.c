@@ -126,7 +126,7 @@ static bool routing_replace_placed(const struct case_options *c, struct routing 
 
 bool case_routing(const struct case_options *c, struct routing *routing, GError **error)
 {
-    struct case_options resolved;
+    g_auto(case_options) resolved;
     case_copy(&resolved, c);
     case_resolve(&resolved);
     bool good = resolved.num_ranks && resolved.num_experts % resolved.num_ranks
@@ -137,14 +137,13 @@ bool case_routing(const struct case_options *c, struct routing *routing, GError 
                                    : routing_of_generator(&resolved, routing, error);
     if (good && resolved.placement) good = routing_replace_placed(&resolved, routing, error);
     assert(!good || (routing->ranks && routing->topk && (!resolved.num_ranks || routing->ranks == resolved.num_ranks)));
-    case_clear(&resolved);
     return good;
 }
 
 /* Of the case, or of its trace when the case takes all; 0 where the trace is none, or can be read only once. */
 static uint32_t ranks_of(const struct case_options *c)
 {
-    struct case_options resolved;
+    g_auto(case_options) resolved;
     case_copy(&resolved, c);
     case_resolve(&resolved);
     uint32_t ranks = resolved.num_ranks;
@@ -160,7 +159,6 @@ static uint32_t ranks_of(const struct case_options *c)
         ranks = trace_info(trace)->ranks;
         trace_close(trace);
     }
-    case_clear(&resolved);
     return ranks;
 }
 

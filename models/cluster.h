@@ -318,6 +318,8 @@ struct cluster *cluster_load(const char *path, GError **error);
  * values. */
 struct cluster *cluster_load_set(const char *path, const char *const *settings, GError **error);
 void cluster_free(struct cluster *cluster);
+typedef struct cluster cluster;
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(cluster, cluster_free)
 
 /* Whether [links] describe the PCIe of every node. */
 bool cluster_node_written(const struct cluster *cluster);

@@ -84,10 +84,9 @@ static int list_run(int argc, char **argv)
     for (char **name = names; *name; name++) {
         GError *error = NULL;
         g_autofree char *path = share_find(SHARE_CLUSTERS, *name);
-        struct cluster *cluster = cluster_load(path, &error);
+        g_autoptr(cluster) cluster = cluster_load(path, &error);
         if (cluster) printf("%-*s  %-24s  %s\n", width, *name, cluster->name, path);
         else status = command_line_fail("cluster list", error);
-        cluster_free(cluster);
     }
     return status;
 }
@@ -172,12 +171,11 @@ static int check_run(int argc, char **argv)
     }
     for (int i = 1; i < argc; i++) {
         GError *error = NULL;
-        struct cluster *cluster = cluster_load(argv[i], &error);
+        g_autoptr(cluster) cluster = cluster_load(argv[i], &error);
         struct graph *graph = cluster ? graph_new(cluster, cluster_show_nodes(cluster), 0, &error) : NULL;
         if (graph) check_print(graph);
         else status = command_line_fail("cluster check", error);
         graph_free(graph);
-        cluster_free(cluster);
     }
     return status;
 }

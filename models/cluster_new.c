@@ -111,9 +111,8 @@ static char *gpus_known(void)
     g_auto(GStrv) names = share_names(SHARE_CLUSTERS);
     g_autoptr(GString) list = g_string_new(NULL);
     for (char **n = names; *n; n++) {
-        struct cluster *c = gpu_load(*n);
+        g_autoptr(cluster) c = gpu_load(*n);
         if (c) g_string_append_printf(list, "%s%s", list->len ? ", " : "", *n);
-        cluster_free(c);
     }
     return g_strdup(list->str);
 }

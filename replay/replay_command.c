@@ -54,7 +54,7 @@ static bool patience_check(const struct replay_plan *plan, const struct kernel_j
 
 static bool item_make(const struct replay_plan *plan, struct replay_item *item, GError **error)
 {
-    struct case_options c;
+    g_auto(case_options) c;
     case_copy(&c, plan->case_options);
     c.step = item->step;
     c.layer = item->layer;
@@ -62,7 +62,6 @@ static bool item_make(const struct replay_plan *plan, struct replay_item *item, 
     const bool fine = case_load(&c, &item->load, error) &&
                       (item->job = case_job(&c, &item->load, NULL, sms, error)) != NULL &&
                       patience_check(plan, item->job, error);
-    case_clear(&c);
     return fine;
 }
 
@@ -89,11 +88,10 @@ static bool items_make(struct replay_plan *plan, const struct ranges *steps, con
 static bool trace_extent(const struct case_options *c, uint32_t *steps, uint32_t *layers, GError **error)
 {
     const struct trace_options options = { .experts = c->num_experts, .weights_path = c->trace_weights };
-    struct trace *trace = trace_open(c->trace, &options, error);
+    g_autoptr(trace) trace = trace_open(c->trace, &options, error);
     if (!trace) return false;
     *steps = trace_info(trace)->steps;
     *layers = trace_info(trace)->layers;
-    trace_close(trace);
     return true;
 }
 
@@ -332,7 +330,7 @@ static int replay_run(struct replay_plan *plan)
 
 int command_replay(int argc, char **argv)
 {
-    struct case_options c;
+    g_auto(case_options) c;
     case_init(&c);
     struct live_command command = { .name = "replay" };
     struct replay_plan plan = { .command = &command, .case_options = &c };
@@ -341,6 +339,5 @@ int command_replay(int argc, char **argv)
         options_parse(argc, argv, &plan, &error) ? replay_run(&plan) : live_command_fail(&command, error);
     plan_clear(&plan);
     live_command_clear(&command);
-    case_clear(&c);
     return status;
 }

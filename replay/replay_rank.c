@@ -338,10 +338,9 @@ bool replay_agree(const struct replay_plan *plan, struct bootstrap *b, GError **
 static bool metrics_write(const struct replay_plan *plan, const struct record *record, GError **error)
 {
     if (!plan->metrics) return true;
-    struct record *predicted = plan->predicted ? record_read(plan->predicted, error) : NULL;
+    g_autoptr(record) predicted = plan->predicted ? record_read(plan->predicted, error) : NULL;
     if (plan->predicted && !predicted) return false;
     g_autoptr(GString) text = open_metrics_text(record, predicted);
-    record_free(predicted);
     return whole_file_write(plan->metrics, text->str, text->len, error);
 }
 
@@ -360,11 +359,10 @@ bool replay_rank_main(struct bootstrap *b, void *context, GError **error)
     bool fine = items_run(&r, result, &contention, error);
     progress_free(r.progress);
     if (fine && b->rank == 0) {
-        struct record *record = record_new();
+        g_autoptr(record) record = record_new();
         replay_record_fill(plan, b, result, &contention, record);
         const char *output = plan->command->output ? plan->command->output : "-";
         fine = record_write(record, output, plan->command->record_format, error) && metrics_write(plan, record, error);
-        record_free(record);
     }
     results_free(result, plan->item_count);
     return fine;

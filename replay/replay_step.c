@@ -402,7 +402,7 @@ static bool record_make(struct replay_step *s, const struct replay_step_span *al
         for (uint32_t r = 0; r < ranks; r++) sum[i].delay_us += delay[(size_t)r * repeat + i];
     }
     qsort(sum, repeat, sizeof *sum, sums_compare);
-    struct record *record = record_new();
+    g_autoptr(record) record = record_new();
     replay_record_header(plan, s->bootstrap, record);
     record_set(record, "schedule", "%s", step_overlap_name(plan->overlap));
     record_set(record, "work", "%s", plan->work_text);
@@ -412,7 +412,6 @@ static bool record_make(struct replay_step *s, const struct replay_step_span *al
     rows_add(record, s, sum, (repeat + 1) / 2);
     const char *output = plan->command->output ? plan->command->output : "-";
     const bool good = record_write(record, output, plan->command->record_format, error);
-    record_free(record);
     return good;
 }
 

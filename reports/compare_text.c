@@ -111,7 +111,7 @@ void compare_table_append(const struct compare *compare, GString *out)
                                    what_if ? "second is" : "error",
                                    what_if ? "first is bound by" : "worst rank",
                                    what_if ? "second is bound by" : "bound by" };
-    struct text_table *table = text_table_new(what_if ? "llrrrll" : "llrrrrl", titles);
+    g_autoptr(text_table) table = text_table_new(what_if ? "llrrrll" : "llrrrrl", titles);
     const char *phase = NULL;
     for (guint i = 0; i < compare->rows->len; i++) {
         const struct compare_row *row = &g_array_index(compare->rows, struct compare_row, i);
@@ -120,7 +120,6 @@ void compare_table_append(const struct compare *compare, GString *out)
         phase = row->phase;
     }
     text_table_append(table, out);
-    text_table_free(table);
 }
 
 static bool compare_limit_waits(const struct compare_limit *limit)

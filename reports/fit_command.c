@@ -40,7 +40,7 @@ static struct record *fit_read(char **paths, uint32_t count, GError **error)
 
 static bool fit_run(char **paths, const char *output, const char *name, const char *include, GError **error)
 {
-    struct record *record = fit_read(paths, g_strv_length(paths), error);
+    g_autoptr(record) record = fit_read(paths, g_strv_length(paths), error);
     g_autofree char *source = g_strjoinv(", ", paths);
     g_autoptr(GString) doubts = g_string_new(NULL);
     char *text = NULL;
@@ -54,7 +54,6 @@ static bool fit_run(char **paths, const char *output, const char *name, const ch
                 "eptwin fit: rows of %s lie on no line or far apart: was the machine busy with something else?\n",
                 doubts->str);
     g_free(text);
-    record_free(record);
     return done;
 }
 

@@ -618,9 +618,8 @@ struct record *record_parse(const char *source, const char *text, size_t size_by
 struct record *record_read(const char *path, GError **error)
 {
     size_t size_bytes;
-    char *text = whole_file_read(path, RECORD_FILE_BYTES_MAX, &size_bytes, error);
+    g_autofree char *text = whole_file_read(path, RECORD_FILE_BYTES_MAX, &size_bytes, error);
     if (!text) return NULL;
     struct record *record = record_parse(strcmp(path, "-") == 0 ? "standard input" : path, text, size_bytes, error);
-    g_free(text);
     return record;
 }

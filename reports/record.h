@@ -41,6 +41,8 @@ struct record;
 
 struct record *record_new(void);
 void record_free(struct record *record);
+typedef struct record record;
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(record, record_free)
 
 /* Sets a header key (replacing its former value); order of first setting is kept. */
 void record_set(struct record *record, const char *key, const char *format, ...) G_GNUC_PRINTF(3, 4);

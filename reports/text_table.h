@@ -10,6 +10,8 @@ struct text_table;
 /* format: a letter a column, 'l' or 'r' for the alignment of its cells.  titles: as many, the first row. */
 struct text_table *text_table_new(const char *format, const char *const *titles);
 void text_table_free(struct text_table *table);
+typedef struct text_table text_table;
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(text_table, text_table_free)
 
 /* Adds the next cell, row by row. */
 void text_table_cell(struct text_table *table, const char *format, ...) G_GNUC_PRINTF(2, 3);

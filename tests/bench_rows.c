@@ -42,7 +42,7 @@ static void row_bench_print(const char *what, void (*run)(struct row_bench *b), 
 
 static void rows_bench(uint32_t runs)
 {
-    struct row_bench *b = g_new0(struct row_bench, 1);
+    g_autofree struct row_bench *b = g_new0(struct row_bench, 1);
     for (uint32_t j = 0; j < ROWS; j++) {
         b->rows[j] = b->row[j];
         b->weight[j] = 0.125f * (float)j;
@@ -52,7 +52,6 @@ static void rows_bench(uint32_t runs)
     row_bench_print("BF16 to FP8 with scales", rows_to_fp8, b, runs);
     row_bench_print("FP8 with scales to BF16", rows_from_fp8, b, runs);
     row_bench_print("weighted sum of 8 rows", rows_sum, b, runs);
-    g_free(b);
 }
 
 int main(int argc, char **argv)

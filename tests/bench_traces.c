@@ -137,11 +137,10 @@ static void bench_random_access(double gigabytes)
     for (int run = 0; run < RUNS; run++) {
         const double start = bench_seconds(CLOCK_MONOTONIC);
         struct routing routing;
-        struct trace *const trace = trace_open(path, NULL, NULL);
+        g_autoptr(trace) trace = trace_open(path, NULL, NULL);
         if (!trace || !trace_read(trace, steps / 2, (uint32_t)run, 0, &routing, NULL)) fail("random access", NULL);
         first[run] = (bench_seconds(CLOCK_MONOTONIC) - start) * 1e3;
         routing_free(&routing);
-        trace_close(trace);
     }
     struct trace *const trace = trace_open(path, NULL, NULL);
     for (int i = 0; i < ACCESSES; i++) {

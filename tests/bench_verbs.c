@@ -112,15 +112,13 @@ static int rank_main(struct bootstrap *b, void *context)
     options.device = context;
     options.ranks_per_node = 1;
     const struct fabric_needs needs = { AREA_BYTES, 8, 1, QUEUE_DEPTH, 0 };
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
     struct live_world *world = live_world_new(&options, &needs, b, &error);
-    struct bench *bench = g_new0(struct bench, 1);
+    g_autofree struct bench *bench = g_new0(struct bench, 1);
     const bool fine = world && bench_both(world, b, bench, &error);
     const bool skipped = !world && strstr(error->message, "found: none");
     if (skipped && b->rank == 0) printf("bench_verbs: no RDMA device on this machine, nothing to measure\n");
     if (!fine && !skipped) fprintf(stderr, "bench_verbs: %s\n", error->message);
-    g_clear_error(&error);
-    g_free(bench);
     live_world_free(world);
     return fine || skipped ? 0 : 1;
 }

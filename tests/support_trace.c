@@ -35,7 +35,7 @@ void sample_make(struct sample *sample, const struct sample_options *o)
                                         .model = "tiny, 2 layers",
                                         .provenance = "drawn for a test" };
     sample->blocks = g_new0(struct routing, o->steps * o->layers);
-    uint32_t *const tokens = g_new(uint32_t, o->ranks);
+    g_autofree uint32_t *tokens = g_new(uint32_t, o->ranks);
     for (uint32_t b = 0; b < o->steps * o->layers; b++) {
         struct routing *const routing = &sample->blocks[b];
         for (uint32_t r = 0; r < o->ranks; r++) {
@@ -52,7 +52,6 @@ void sample_make(struct sample *sample, const struct sample_options *o)
             }
         }
     }
-    g_free(tokens);
 }
 
 void sample_clear(struct sample *sample)
@@ -66,7 +65,7 @@ bool sample_produce(void *context, uint32_t step, uint32_t layer, struct routing
 {
     const struct sample *const sample = context;
     const struct routing *const from = &sample->blocks[step * sample->info.layers + layer];
-    uint32_t *const tokens = g_new(uint32_t, from->ranks);
+    g_autofree uint32_t *tokens = g_new(uint32_t, from->ranks);
     (void)error;
     for (uint32_t r = 0; r < from->ranks; r++) tokens[r] = from->rank[r].tokens;
     routing_alloc(out, from->ranks, from->topk, from->experts, tokens, from->rank[0].weights != NULL);
@@ -75,7 +74,6 @@ bool sample_produce(void *context, uint32_t step, uint32_t layer, struct routing
         memcpy(out->rank[r].experts, from->rank[r].experts, places * sizeof(int32_t));
         if (from->rank[r].weights) memcpy(out->rank[r].weights, from->rank[r].weights, places * sizeof(float));
     }
-    g_free(tokens);
     return true;
 }
 
@@ -107,9 +105,8 @@ void temporary_clear(void)
 {
     GDir *const dir = folder ? g_dir_open(folder, 0, NULL) : NULL;
     for (const char *name; dir && (name = g_dir_read_name(dir)) != NULL;) {
-        char *const path = g_build_filename(folder, name, NULL);
+        g_autofree char *path = g_build_filename(folder, name, NULL);
         (void)g_unlink(path);
-        g_free(path);
     }
     if (dir) g_dir_close(dir);
     if (folder) (void)g_rmdir(folder);
@@ -133,7 +130,7 @@ void temporary_write(const char *path, const void *data, size_t size)
 GError *trace_read_all(const char *path, const struct trace_options *options)
 {
     GError *error = NULL;
-    struct trace *const trace = trace_open(path, options, &error);
+    g_autoptr(trace) trace = trace_open(path, options, &error);
     if (!trace) return error;
     const struct trace_info *const info = trace_info(trace);
     for (uint32_t s = 0; !error && s < info->steps; s++) {
@@ -142,6 +139,5 @@ GError *trace_read_all(const char *path, const struct trace_options *options)
             if (trace_read(trace, s, l, 0, &routing, &error)) routing_free(&routing);
         }
     }
-    trace_close(trace);
     return error;
 }

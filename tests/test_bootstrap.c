@@ -64,11 +64,10 @@ static void test_fork_killed(void)
 {
     catch_start();
     const int status = bootstrap_fork_run(4, TIMEOUT_MS, rank_two_is_killed, NULL);
-    char *const text = catch_end();
+    g_autofree char *text = catch_end();
     CU_ASSERT_EQUAL(status, 1);
     ASSERT_CONTAINS(text, "eptwin: rank 2 was killed by signal 9 (Killed)\n");
     ASSERT_CONTAINS(text, "[rank 2 was killed by signal 9 (Killed)]");
-    g_free(text);
 }
 
 /* The others never look at the bootstrap again: they must be ended. */
@@ -83,10 +82,9 @@ static void test_fork_exit_ends_others(void)
 {
     catch_start();
     const int status = bootstrap_fork_run(3, TIMEOUT_MS, rank_one_exits, NULL);
-    char *const text = catch_end();
+    g_autofree char *text = catch_end();
     CU_ASSERT_EQUAL(status, 7);
     CU_ASSERT_STRING_EQUAL(text, "eptwin: rank 1 exited with status 7\n");
-    g_free(text);
 }
 
 static int rank_stubborn(struct bootstrap *b, void *context)
@@ -118,13 +116,12 @@ static void test_fork_parent_ended(void)
     struct sigaction after;
     catch_start();
     const int status = bootstrap_fork_run(3, TIMEOUT_MS, rank_ends_parent, NULL);
-    char *const text = catch_end();
+    g_autofree char *text = catch_end();
     CU_ASSERT_EQUAL(status, 1);
     ASSERT_CONTAINS(text, "eptwin: ended by signal 15 (Terminated)\n");
     CU_ASSERT_EQUAL(sigaction(SIGTERM, NULL, &after), 0);
     CU_ASSERT(after.sa_handler == SIG_DFL);
     CU_ASSERT_EQUAL(waitpid(-1, NULL, WNOHANG), -1);
-    g_free(text);
 }
 
 static int ranks_one_and_three_stay_away(struct bootstrap *b, void *context)
@@ -140,10 +137,9 @@ static void test_fork_timeout(void)
 {
     catch_start();
     const int status = bootstrap_fork_run(4, SHORT_MS, ranks_one_and_three_stay_away, NULL);
-    char *const text = catch_end();
+    g_autofree char *text = catch_end();
     CU_ASSERT_EQUAL(status, 1);
     ASSERT_CONTAINS(text, "eptwin: ranks 1 and 3 did not come to exchange 0 within 300 ms\n");
-    g_free(text);
 }
 
 /* Ranks that heard of the failure tell each other in a further exchange, as links do that cannot be made: the parent
@@ -165,10 +161,9 @@ static void test_fork_comes_again(void)
 {
     catch_start();
     const int status = bootstrap_fork_run(4, SHORT_MS, rank_one_stays_away_others_come_again, NULL);
-    char *const text = catch_end();
+    g_autofree char *text = catch_end();
     CU_ASSERT_EQUAL(status, 1);
     ASSERT_CONTAINS(text, "eptwin: rank 1 did not come to exchange 0 within 300 ms\n");
-    g_free(text);
 }
 
 static int rank_two_leaves_early(struct bootstrap *b, void *context)
@@ -183,10 +178,9 @@ static void test_fork_leaves_early(void)
 {
     catch_start();
     const int status = bootstrap_fork_run(3, TIMEOUT_MS, rank_two_leaves_early, NULL);
-    char *const text = catch_end();
+    g_autofree char *text = catch_end();
     CU_ASSERT_NOT_EQUAL(status, 0);
     ASSERT_CONTAINS(text, "eptwin: rank 2 ended before exchange 0, for which others wait\n");
-    g_free(text);
 }
 
 static int rank_two_brings_more(struct bootstrap *b, void *context)
@@ -201,10 +195,9 @@ static void test_fork_sizes_differ(void)
 {
     catch_start();
     const int status = bootstrap_fork_run(4, TIMEOUT_MS, rank_two_brings_more, NULL);
-    char *const text = catch_end();
+    g_autofree char *text = catch_end();
     CU_ASSERT_EQUAL(status, 1);
     ASSERT_CONTAINS(text, "eptwin: exchange 0: rank 2 brought 16 bytes, rank 0 8: the ranks do not do the same");
-    g_free(text);
 }
 
 static int rank_one_gives_up(struct bootstrap *b, void *context)
@@ -222,11 +215,10 @@ static void test_fork_gives_up(void)
 {
     catch_start();
     const int status = bootstrap_fork_run(3, TIMEOUT_MS, rank_one_gives_up, NULL);
-    char *const text = catch_end();
+    g_autofree char *text = catch_end();
     CU_ASSERT_EQUAL(status, 2);
     ASSERT_CONTAINS(text, "eptwin: rank 1 gave up: trace.npy: not here\n");
     CU_ASSERT_PTR_NULL(strstr(text, "exited with status"));
-    g_free(text);
 }
 
 /* Rank 1 comes only after rank 0, which waits for it, has served: without that, neither gets further. */
@@ -302,12 +294,11 @@ static void test_hang_root(void)
             hang_make(&hangs[k], r, &wait[r]);
             answered[r] = hangs[k].waits[r][0] != '?';
         }
-        char *const text = bootstrap_hang_text(wait, answered, HANG_RANKS, hangs[k].first);
+        g_autofree char *text = bootstrap_hang_text(wait, answered, HANG_RANKS, hangs[k].first);
         g_snprintf(expected, sizeof expected, "rank %u holds up the run: ", hangs[k].root);
         ASSERT_CONTAINS(text, expected);
         g_snprintf(expected, sizeof expected, "words of %u", hangs[k].first);
         ASSERT_CONTAINS(text, expected);
-        g_free(text);
     }
 }
 
@@ -317,9 +308,8 @@ static void test_hang_lies(void)
     struct bootstrap_wait wait[2] = { { .peer_count = UINT32_MAX, .peer = { 9999, 1 } }, { .peer_count = 1 } };
     const bool answered[2] = { true, true };
     memset(wait[1].text, 'x', sizeof wait[1].text); /* no end */
-    char *const text = bootstrap_hang_text(wait, answered, 2, 0);
+    g_autofree char *text = bootstrap_hang_text(wait, answered, 2, 0);
     ASSERT_CONTAINS(text, "rank 0 holds up the run: ");
-    g_free(text);
 }
 
 /* The same between processes: the first hangs, others answer when they look, in an exchange, or not at all. */
@@ -348,11 +338,10 @@ static void test_fork_hangs(void)
         char expected[64];
         catch_start();
         const int status = bootstrap_fork_run(HANG_RANKS, TIMEOUT_MS, rank_hangs, &h);
-        char *const text = catch_end();
+        g_autofree char *text = catch_end();
         CU_ASSERT_NOT_EQUAL(status, 0);
         g_snprintf(expected, sizeof expected, "eptwin: rank %u holds up the run: ", h.root);
         ASSERT_CONTAINS(text, expected);
-        g_free(text);
     }
 }
 

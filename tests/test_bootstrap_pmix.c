@@ -139,10 +139,9 @@ static void test_mpirun(void)
     };
     for (size_t i = 0; i < G_N_ELEMENTS(cases) && can_run(); i++) {
         int status;
-        char *const text = mpirun(cases[i].name, &status);
+        g_autofree char *text = mpirun(cases[i].name, &status);
         CU_ASSERT_EQUAL(status == 0, cases[i].ok);
         ASSERT_CONTAINS(text, cases[i].message);
-        g_free(text);
     }
     if (!can_run()) fprintf(stderr, "no mpirun or no PMIx in this build: exchanges not tested\n");
 }

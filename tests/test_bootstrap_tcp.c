@@ -139,10 +139,9 @@ static void test_exchanges(void)
         int statuses[RANKS_MAX];
         const uint32_t rank_count = k == 0 ? 7 : (uint32_t)k;
         g_snprintf(root, sizeof root, formats[k], port);
-        char *const text = run_world(root, rank_count, TIMEOUT_MS, run_exchanges, statuses);
+        g_autofree char *text = run_world(root, rank_count, TIMEOUT_MS, run_exchanges, statuses);
         for (uint32_t r = 0; r < rank_count; r++) CU_ASSERT_EQUAL(statuses[r], 0);
         CU_ASSERT_STRING_EQUAL(text, "");
-        g_free(text);
     }
 }
 
@@ -156,14 +155,13 @@ static void test_dead_peer(void)
 {
     const struct bootstrap_tcp_options o = at_port(free_port(), 0, 4, TIMEOUT_MS);
     int statuses[RANKS_MAX];
-    char *const text = run_world(o.root, 4, TIMEOUT_MS, run_two_dies, statuses);
+    g_autofree char *text = run_world(o.root, 4, TIMEOUT_MS, run_two_dies, statuses);
     CU_ASSERT_EQUAL(statuses[2], 128 + SIGKILL);
     for (uint32_t r = 0; r < 4; r++)
         if (r != 2) CU_ASSERT_EQUAL(statuses[r], 1);
     ASSERT_CONTAINS(text, "[0: exchange 1: rank 2 closed the connection]");
     ASSERT_CONTAINS(text, "[1: exchange 1: rank 2 closed the connection]");
     ASSERT_CONTAINS(text, "[3: exchange 1: rank 2 closed the connection]");
-    g_free(text);
 }
 
 static int run_root_dies(struct bootstrap *b, void *context)
@@ -176,12 +174,11 @@ static void test_dead_root(void)
 {
     const struct bootstrap_tcp_options o = at_port(free_port(), 0, 3, TIMEOUT_MS);
     int statuses[RANKS_MAX];
-    char *const text = run_world(o.root, 3, TIMEOUT_MS, run_root_dies, statuses);
+    g_autofree char *text = run_world(o.root, 3, TIMEOUT_MS, run_root_dies, statuses);
     CU_ASSERT_EQUAL(statuses[1], 1);
     CU_ASSERT_EQUAL(statuses[2], 1);
     ASSERT_CONTAINS(text, "[1: exchange 1: rank 0 closed the connection]");
     ASSERT_CONTAINS(text, "[2: exchange 1: rank 0 closed the connection]");
-    g_free(text);
 }
 
 /* Between exchanges, without one: the root finds the dead rank, the members hear of it from the root. */
@@ -237,14 +234,13 @@ static void test_timeout_names(void)
 {
     const struct bootstrap_tcp_options o = at_port(free_port(), 0, 3, SHORT_MS);
     int statuses[RANKS_MAX];
-    char *const text = run_world(o.root, 3, SHORT_MS, run_one_stays_away, statuses);
+    g_autofree char *text = run_world(o.root, 3, SHORT_MS, run_one_stays_away, statuses);
     CU_ASSERT_EQUAL(statuses[0], 1);
     CU_ASSERT_EQUAL(statuses[1], 1);
     CU_ASSERT_EQUAL(statuses[2], 1);
     ASSERT_CONTAINS(text, "[0: rank 1 did not come to exchange 1 within 400 ms]");
     ASSERT_CONTAINS(text, "[1: rank 1 did not come to exchange 1 within 400 ms]");
     ASSERT_CONTAINS(text, "[2: rank 1 did not come to exchange 1 within 400 ms]");
-    g_free(text);
 }
 
 static int run_root_stuck(struct bootstrap *b, void *context)
@@ -260,10 +256,9 @@ static void test_root_stuck(void)
 {
     const struct bootstrap_tcp_options o = at_port(free_port(), 0, 2, SHORT_MS);
     int statuses[RANKS_MAX];
-    char *const text = run_world(o.root, 2, SHORT_MS, run_root_stuck, statuses);
+    g_autofree char *text = run_world(o.root, 2, SHORT_MS, run_root_stuck, statuses);
     CU_ASSERT_EQUAL(statuses[1], 1);
     ASSERT_CONTAINS(text, "[1: exchange 1: rank 0 does not answer]");
-    g_free(text);
 }
 
 /* To the first exchange rank 0, to the second rank 1 comes only after the other, which waits for it, has served:
@@ -311,13 +306,12 @@ static void test_gives_up(void)
 {
     const struct bootstrap_tcp_options o = at_port(free_port(), 0, 3, TIMEOUT_MS);
     int statuses[RANKS_MAX];
-    char *const text = run_world(o.root, 3, TIMEOUT_MS, run_gives_up, statuses);
+    g_autofree char *text = run_world(o.root, 3, TIMEOUT_MS, run_gives_up, statuses);
     for (uint32_t r = 0; r < 3; r++) CU_ASSERT_EQUAL(statuses[r], 1);
     /* What others wrote reaches no terminal as it is; rank 2 itself said it. */
     ASSERT_CONTAINS(text, "[0: rank 2 gave up: ?[31mtrace.npy: not here??\377]");
     ASSERT_CONTAINS(text, "[1: rank 2 gave up: ?[31mtrace.npy: not here??\377]");
     ASSERT_CONTAINS(text, "[2: rank 2 gave up: \033[31mtrace.npy: not here");
-    g_free(text);
 }
 
 /* Rank 2 waits for rank 1, which waits for rank 3, which does not answer; rank 0 is in an exchange. */
@@ -364,13 +358,12 @@ static void expect_root(uint32_t rank_count, rank_function *run, uint32_t told, 
 {
     const struct bootstrap_tcp_options o = at_port(free_port(), 0, rank_count, TIMEOUT_MS);
     int statuses[RANKS_MAX];
-    char *const text = run_world(o.root, rank_count, TIMEOUT_MS, run, statuses);
+    g_autofree char *text = run_world(o.root, rank_count, TIMEOUT_MS, run, statuses);
     for (uint32_t r = 0; r < told; r++) {
         g_autofree char *line = g_strdup_printf("[%u: %s]", r, expected);
         CU_ASSERT_EQUAL(statuses[r], 1);
         ASSERT_CONTAINS(text, line);
     }
-    g_free(text);
 }
 
 static void test_hangs(void)
@@ -392,10 +385,9 @@ static void test_sizes_differ(void)
 {
     const struct bootstrap_tcp_options o = at_port(free_port(), 0, 3, TIMEOUT_MS);
     int statuses[RANKS_MAX];
-    char *const text = run_world(o.root, 3, TIMEOUT_MS, run_two_brings_more, statuses);
+    g_autofree char *text = run_world(o.root, 3, TIMEOUT_MS, run_two_brings_more, statuses);
     ASSERT_CONTAINS(text, "[0: exchange 1: rank 2 announced 100000 bytes, rank 0 expects 8]");
     ASSERT_CONTAINS(text, "[1: exchange 1: rank 2 announced 100000 bytes, rank 0 expects 8]");
-    g_free(text);
 }
 
 /* --- ranks started wrongly --- */
@@ -418,18 +410,15 @@ static void test_wrong_secret(void)
     int statuses[2];
     other.rank = 1;
     other.secret = (struct bootstrap_secret){ "open barley", 11 };
-    char *const text = run_pair(&root, &other, statuses);
-    char *const expected = g_strdup_printf("[1: rank 1 and rank 0 at %s do not have the same secret]", root.root);
-    char *const refusal = g_strdup_printf(
+    g_autofree char *text = run_pair(&root, &other, statuses);
+    g_autofree char *expected = g_strdup_printf("[1: rank 1 and rank 0 at %s do not have the same secret]", root.root);
+    g_autofree char *refusal = g_strdup_printf(
         "[0: rank 1 did not join at %s within 1000 ms; refused without the right secret: 1, the last 127.0.0.1:",
         root.root);
     CU_ASSERT_EQUAL(statuses[0], 1);
     CU_ASSERT_EQUAL(statuses[1], 2);
     ASSERT_CONTAINS(text, expected);
     ASSERT_CONTAINS(text, refusal);
-    g_free(expected);
-    g_free(refusal);
-    g_free(text);
 }
 
 /* All bytes of a secret count, those behind a NUL too. */
@@ -443,10 +432,9 @@ static void test_secret_with_nul(void)
     g_free(run_pair(&root, &other, statuses));
     CU_ASSERT(statuses[0] == 0 && statuses[1] == 0);
     other.secret = (struct bootstrap_secret){ "open\0barley", 11 };
-    char *const text = run_pair(&root, &other, statuses);
+    g_autofree char *text = run_pair(&root, &other, statuses);
     CU_ASSERT(statuses[0] == 1 && statuses[1] == 2);
     ASSERT_CONTAINS(text, "do not have the same secret]");
-    g_free(text);
 }
 
 static void test_wrong_world(void)
@@ -456,12 +444,11 @@ static void test_wrong_world(void)
     int statuses[2];
     other.rank = 1;
     other.rank_count = 3;
-    char *const text = run_pair(&root, &other, statuses);
+    g_autofree char *text = run_pair(&root, &other, statuses);
     CU_ASSERT_EQUAL(statuses[0], 2);
     CU_ASSERT_EQUAL(statuses[1], 2);
     ASSERT_CONTAINS(text, "was started as one of 3 ranks, rank 0 as one of 2]");
     ASSERT_CONTAINS(text, "[1: rank 1 was started as one of 3 ranks, rank 0 at 127.0.0.1:");
-    g_free(text);
 }
 
 static void test_rank_twice(void)
@@ -474,14 +461,13 @@ static void test_rank_twice(void)
                             start_rank(&other, run_barrier, NULL) };
     int statuses[3];
     for (int i = 0; i < 3; i++) statuses[i] = end_rank(pids[i]);
-    char *const text = catch_end();
+    g_autofree char *text = catch_end();
     CU_ASSERT_EQUAL(statuses[0], 2);
     CU_ASSERT_NOT_EQUAL(statuses[1], 0);
     CU_ASSERT_NOT_EQUAL(statuses[2], 0);
     ASSERT_CONTAINS(text, "[0: two processes say they are rank 1, the second at 127.0.0.1:");
     ASSERT_CONTAINS(text, "has a rank 1 already]");
     ASSERT_CONTAINS(text, "[1: two processes say they are rank 1, the second at 127.0.0.1:");
-    g_free(text);
 }
 
 static void test_bad_options(void)
@@ -690,12 +676,11 @@ static void test_no_descriptors(void)
     }
     const int s = dial(port);
     CU_ASSERT_EQUAL(end_rank(root_pid), 1);
-    char *const text = catch_end();
+    g_autofree char *text = catch_end();
     ASSERT_CONTAINS(text, "; could not accept callers: ");
     ASSERT_CONTAINS(text, " times: Too many open files]");
     CU_ASSERT(cpu_ms(RUSAGE_CHILDREN) - before_ms < 300); /* of 1000 */
     close(s);
-    g_free(text);
 }
 
 /* A mark that is wrong in any one of its bytes is wrong. */
@@ -750,10 +735,9 @@ static void test_altered_hello(void)
     CU_ASSERT_EQUAL(liar_greet(&l), WIRE_WRONG_SECRET);
     close(l.socket);
     CU_ASSERT_EQUAL(end_rank(root_pid), 1);
-    char *const text = catch_end();
+    g_autofree char *text = catch_end();
     ASSERT_CONTAINS(text, "[0: ranks 1 and 2 did not join at 127.0.0.1:");
     ASSERT_CONTAINS(text, "refused without the right secret: 1, the last 127.0.0.1:");
-    g_free(text);
 }
 
 static void expect_refusal(const struct wire_hello *change, uint32_t verdict, const char *message)
@@ -772,9 +756,8 @@ static void expect_refusal(const struct wire_hello *change, uint32_t verdict, co
     CU_ASSERT(wire_macs_equal(mac, l.welcome.mac));
     close(l.socket);
     CU_ASSERT_EQUAL(end_rank(root_pid), 2);
-    char *const text = catch_end();
+    g_autofree char *text = catch_end();
     ASSERT_CONTAINS(text, message);
-    g_free(text);
 }
 
 static void test_refusals(void)
@@ -807,9 +790,8 @@ static void expect_message_fails(void (*lie)(struct wire_channel *c), const char
     lie(&channel);
     CU_ASSERT_EQUAL(end_rank(root_pid), 1);
     wire_channel_close(&channel);
-    char *const text = catch_end();
+    g_autofree char *text = catch_end();
     ASSERT_CONTAINS(text, message);
-    g_free(text);
 }
 
 /* The very bytes of the first message once more: made anew with the same key and number, they are the same. */
@@ -876,9 +858,8 @@ static void expect_root_refused(const void *bytes, size_t size_bytes, bool welco
     CU_ASSERT_NOT_EQUAL(end_rank(pid), 0);
     close(s);
     close(listener);
-    char *const text = catch_end();
+    g_autofree char *text = catch_end();
     ASSERT_CONTAINS(text, message);
-    g_free(text);
 }
 
 static void test_false_roots(void)

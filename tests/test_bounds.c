@@ -24,7 +24,7 @@ static struct record *predicted(const char *text)
 {
     g_auto(GStrv) word = g_strsplit(text, " ", -1);
     g_autoptr(GPtrArray) settings = g_ptr_array_new();
-    struct case_options c;
+    g_auto(case_options) c;
     g_autoptr(GError) error = NULL;
     bool good = true;
     case_init(&c);
@@ -35,7 +35,8 @@ static struct record *predicted(const char *text)
         else if (**w) good = case_set(&c, half[0], half[1], &error);
     }
     g_ptr_array_add(settings, NULL);
-    struct cluster *cluster = good ? cluster_load_set(c.cluster, (const char *const *)settings->pdata, &error) : NULL;
+    g_autoptr(cluster) cluster =
+        good ? cluster_load_set(c.cluster, (const char *const *)settings->pdata, &error) : NULL;
     struct record *record = record_new();
     struct case_load load = { 0 };
     if (cluster) case_node_settle(&c, cluster->nvlink.gpus);
@@ -45,8 +46,6 @@ static struct record *predicted(const char *text)
     CU_ASSERT_TRUE(good || error->code != SIMULATE_ERROR_RUN);
     if (!good) g_clear_pointer(&record, record_free);
     case_load_free(&load);
-    case_clear(&c);
-    cluster_free(cluster);
     return record;
 }
 
@@ -131,13 +130,12 @@ static void explanation_holds(const struct record *record, const char *text)
 
 static bool holds(const char *text)
 {
-    struct record *record = predicted(text);
+    g_autoptr(record) record = predicted(text);
     if (!record) return false;
     rows_hold(record, text);
     g_autoptr(GPtrArray) phases = compare_phases(record);
     for (guint i = 0; i < phases->len; i++) part_holds(record, g_ptr_array_index(phases, i), text);
     explanation_holds(record, text);
-    record_free(record);
     return true;
 }
 

@@ -12,14 +12,12 @@
 
 static bool set_fails(const char *name, const char *text, const char *message)
 {
-    struct case_options c;
+    g_auto(case_options) c;
     case_init(&c);
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
     const bool refused = !case_set(&c, name, text, &error);
     const bool said = refused && strcmp(error->message, message) == 0;
     if (refused && !said) fprintf(stderr, "said: %s\n", error->message);
-    g_clear_error(&error);
-    case_clear(&c);
     return said;
 }
 
@@ -89,7 +87,7 @@ static struct record *record_of(const struct case_options *c)
 /* Whether records of c as it is and with one option changed are of different cases, and say which option it was. */
 static bool told_apart(const struct case_options *c, uint32_t option)
 {
-    struct case_options other;
+    g_auto(case_options) other;
     case_copy(&other, c);
     set_other(&other, option);
     struct record *a = record_of(c), *b = record_of(&other);
@@ -98,7 +96,6 @@ static bool told_apart(const struct case_options *c, uint32_t option)
     const bool apart = difference && strstr(difference, said) != NULL;
     record_free(a);
     record_free(b);
-    case_clear(&other);
     return apart;
 }
 
@@ -107,7 +104,7 @@ static void test_each_option_makes_a_case(void)
 {
     static const char *const kernels[] = { "ll", "normal", "v2", "alltoallv", "allgather", "p2p" };
     for (size_t k = 0; k < G_N_ELEMENTS(kernels); k++) {
-        struct case_options c;
+        g_auto(case_options) c;
         case_init(&c);
         set_all(&c, (const char *const[]){ "kernel", kernels[k], NULL });
         for (uint32_t i = 0; case_option_name(i); i++) {
@@ -116,7 +113,6 @@ static void test_each_option_makes_a_case(void)
             if (apart != expected) printf("\n      %s of %s\n", case_option_name(i), kernels[k]);
             CU_ASSERT_EQUAL(apart, expected);
         }
-        case_clear(&c);
     }
 }
 
@@ -124,7 +120,7 @@ static void test_each_option_makes_a_case(void)
 static void test_cases_of_a_trace(void)
 {
     static const char *const drawn[] = { "seed", "masked-places", "num-topk-groups", NULL };
-    struct case_options c;
+    g_auto(case_options) c;
     case_init(&c);
     set_all(&c, (const char *const[]){ "trace", "t.ept", NULL });
     for (uint32_t i = 0; case_option_name(i); i++) {
@@ -132,7 +128,6 @@ static void test_cases_of_a_trace(void)
         const bool expected = case_option_applies(i, "ll") && !makes_no_case(name) && !g_strv_contains(drawn, name);
         CU_ASSERT_EQUAL(told_apart(&c, i), expected);
     }
-    case_clear(&c);
 }
 
 /* What a user leaves open is recorded as what it came to: the same number said aloud is the same case. */
@@ -207,7 +202,7 @@ static void test_files_beside_a_table(void)
 
 static void test_names(void)
 {
-    struct case_options c;
+    g_auto(case_options) c;
     case_init(&c);
     CU_ASSERT(case_set(&c, "--num-tokens", "11", NULL) && c.num_tokens == 11);
     CU_ASSERT(case_set(&c, "num_tokens", "12", NULL) && c.num_tokens == 12);
@@ -219,7 +214,6 @@ static void test_names(void)
     CU_ASSERT(!case_has("numtokensx"));
     CU_ASSERT(!case_has("phase"));
     CU_ASSERT(set_fails("num-token", "1", "num-token: there is no such option of a case"));
-    case_clear(&c);
 }
 
 static void test_nodes(void)
@@ -273,18 +267,17 @@ static void test_bad_values(void)
 
 static bool entries_parse(struct case_options *c, const char *line, GError **error)
 {
-    char **arguments = g_strsplit(line, " ", 0);
+    g_auto(GStrv) arguments = g_strsplit(line, " ", 0);
     struct command_topic topics[CASE_TOPICS + 1] = { 0 };
     const struct command_line command = { .name = "test", .about = "", .topics = topics };
     case_topics(c, topics);
     const bool parsed = command_line_parse(&command, (int)g_strv_length(arguments), arguments, NULL, error);
-    g_strfreev(arguments);
     return parsed;
 }
 
 static void test_command_line(void)
 {
-    struct case_options c;
+    g_auto(case_options) c;
     case_init(&c);
     const char *line = "test --kernel normal --num-tokens=512 --cached --traffic 1|2;3|4 --num-tokens 513";
     CU_ASSERT(entries_parse(&c, line, NULL));
@@ -292,11 +285,9 @@ static void test_command_line(void)
     CU_ASSERT_EQUAL(c.num_tokens, 513);
     CU_ASSERT(c.cached);
     CU_ASSERT_STRING_EQUAL(c.traffic, "1|2;3|4");
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
     CU_ASSERT(!entries_parse(&c, "test --num-sms none", &error));
     CU_ASSERT_STRING_EQUAL(error->message, "--num-sms: expected a whole number from 1 to 4096, found 'none'");
-    g_clear_error(&error);
-    case_clear(&c);
 }
 
 static void test_defaults(void)
@@ -361,19 +352,18 @@ static void test_note(void)
         { { "num-ranks", "kernel" }, { "7", "allgather" }, NULL },
     };
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
-        struct case_options c;
+        g_auto(case_options) c;
         case_init(&c);
         for (int k = 0; k < 3 && cases[i].name[k]; k++)
             CU_ASSERT(case_set(&c, cases[i].name[k], cases[i].value[k], NULL));
         g_autofree char *note = case_note(&c);
         CU_ASSERT_EQUAL(g_strcmp0(note, cases[i].note), 0);
-        case_clear(&c);
     }
 }
 
 static void test_routing_generated(void)
 {
-    struct case_options c;
+    g_auto(case_options) c;
     struct routing routing = { 0 };
     case_init(&c);
     set_all(&c, (const char *const[]){ "num-ranks", "4", "num-experts", "64", "tokens-per-rank", "7|1|30|2", NULL });
@@ -399,11 +389,9 @@ static void test_routing_generated(void)
     CU_ASSERT(experts_valid(&routing, 3) < 9 * 8 && experts_valid(&routing, 3) >= 9 * 8 - 5); /* may coincide */
     routing_free(&routing);
     CU_ASSERT_FATAL(case_set(&c, "tokens-per-rank", "7|1|30", NULL));
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
     CU_ASSERT(!case_routing(&c, &routing, &error));
     CU_ASSERT_STRING_EQUAL(error->message, "tokens-per-rank: expected 4 numbers divided by '|', found 3");
-    g_clear_error(&error);
-    case_clear(&c);
 }
 
 static void test_routing_same(void)
@@ -465,7 +453,7 @@ static uint32_t traffic_count(const struct routing *routing, uint32_t s, uint32_
 static void test_routing_traffic(void)
 {
     static const uint32_t wanted[2][2] = { { 90, 20 }, { 55, 100 } };
-    struct case_options c;
+    g_auto(case_options) c;
     struct routing routing = { 0 };
     case_init(&c);
     set_all(&c, (const char *const[]){ "kernel", "normal", "num-tokens", "100", "num-topk", "4", "num-experts", "16",
@@ -475,12 +463,10 @@ static void test_routing_traffic(void)
     for (uint32_t s = 0; s < 2; s++)
         for (uint32_t d = 0; d < 2; d++) CU_ASSERT_EQUAL(traffic_count(&routing, s, d), wanted[s][d]);
     routing_free(&routing);
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
     CU_ASSERT_FATAL(case_set(&c, "routing", "uniform", NULL));
     CU_ASSERT(!case_routing(&c, &routing, &error));
     CU_ASSERT_STRING_EQUAL(error->message, "routing: not together with traffic, which says how many go where");
-    g_clear_error(&error);
-    case_clear(&c);
 }
 
 /* A trace of 1 step, 2 layers, 2 ranks, 3 tokens, 2 places: expert = 6 * layer + 3 * rank + token, then the next. */
@@ -503,7 +489,7 @@ static char *trace_write(void)
 
 static void test_routing_trace(void)
 {
-    char *path = trace_write();
+    g_autofree char *path = trace_write();
     struct case_options c;
     struct routing routing = { 0 };
     case_init(&c);
@@ -526,12 +512,11 @@ static void test_routing_trace(void)
     g_clear_error(&error);
     case_clear(&c);
     unlink(path);
-    g_free(path);
 }
 
 static void test_routing_placed(void)
 {
-    struct case_options c;
+    g_auto(case_options) c;
     struct routing routing = { 0 };
     case_init(&c);
     set_all(&c, (const char *const[]){ "num-ranks", "2", "num-experts", "16", "num-tokens", "9", "placement", "eplb:4",
@@ -545,19 +530,17 @@ static void test_routing_placed(void)
     CU_ASSERT(g_str_has_prefix(error->message, "placement: ") && strstr(error->message, "somehow"));
     g_clear_error(&error);
     CU_ASSERT_PTR_NULL(routing.rank);
-    case_clear(&c);
 }
 
 static bool options_refused(struct case_options *c, uint32_t sms, const char *message)
 {
     struct routing routing = { 0 };
     struct moe_options options;
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
     CU_ASSERT_FATAL(case_routing(c, &routing, NULL));
     const bool refused = !case_moe_options(c, &routing, sms, &options, &error);
     const bool said = refused && strcmp(error->message, message) == 0;
     if (refused && !said) fprintf(stderr, "said: %s\n", error->message);
-    g_clear_error(&error);
     routing_free(&routing);
     return said;
 }
@@ -600,10 +583,10 @@ static void test_protocol_options(void)
 
 static void test_record(void)
 {
-    struct case_options c;
+    g_auto(case_options) c;
     case_init(&c);
     set_all(&c, (const char *const[]){ "seed", "42", "num-ranks", "16", NULL });
-    struct record *record = record_new();
+    g_autoptr(record) record = record_new();
     case_record(&c, record);
     CU_ASSERT_STRING_EQUAL(record_get(record, "seed"), "42");
     CU_ASSERT_STRING_EQUAL(record_get(record, "num-ranks"), "16");
@@ -611,20 +594,16 @@ static void test_record(void)
     CU_ASSERT_STRING_EQUAL(record_get(record, "disable-nvlink"), "false");
     CU_ASSERT_PTR_NULL(record_get(record, "trace"));
     /* What a record says gives the same case again. */
-    struct case_options again;
+    g_auto(case_options) again;
     case_init(&again);
     for (uint32_t i = 0; case_option_name(i); i++) {
         const char *text = record_get(record, case_option_name(i));
         if (text) case_set(&again, case_option_name(i), text, NULL);
     }
-    struct record *second = record_new();
+    g_autoptr(record) second = record_new();
     case_record(&again, second);
     for (uint32_t i = 0; case_option_name(i); i++)
         CU_ASSERT_EQUAL(g_strcmp0(record_get(record, case_option_name(i)), record_get(second, case_option_name(i))), 0);
-    record_free(second);
-    record_free(record);
-    case_clear(&again);
-    case_clear(&c);
 }
 
 /* Hosts of 1, 3 or 5 CPUs: normal kernels want an even number of SMs, and get one by default. */
@@ -633,7 +612,7 @@ static void test_host_sms(void)
     static const uint32_t cpus[] = { 1, 2, 3, 4, 5, 64, 127 }, sms[] = { 2, 2, 2, 4, 4, 64, 126 };
     static const char *const pairs[] = { "kernel", "normal",   "num-ranks", "2",      "num-tokens", "8", "num-experts",
                                          "8",      "num-topk", "2",         "hidden", "256",        NULL };
-    struct case_options c;
+    g_auto(case_options) c;
     case_init(&c);
     set_all(&c, pairs);
     struct routing routing;
@@ -648,7 +627,6 @@ static void test_host_sms(void)
     CU_ASSERT_EQUAL(case_host_sms(&c, 1), 6);
     CU_ASSERT_EQUAL(case_host_sms(&c, 8), 8);
     routing_free(&routing);
-    case_clear(&c);
 }
 
 /* A commit, its date and the name of what came with it are one version; what was before a change is older. */

@@ -59,28 +59,22 @@ static uint32_t line_of(const char *text, const char *what)
 /* Whether text is refused with the message, in which FILE stands for the path. */
 static bool refused(const char *text, const char *message)
 {
-    GError *error = NULL;
-    struct cluster *c = cluster_load(file_write(text), &error);
-    char **parts = g_strsplit(message, "FILE", 0);
-    char *expected = g_strjoinv(path, parts);
+    g_autoptr(GError) error = NULL;
+    g_autoptr(cluster) c = cluster_load(file_write(text), &error);
+    g_auto(GStrv) parts = g_strsplit(message, "FILE", 0);
+    g_autofree char *expected = g_strjoinv(path, parts);
     const bool good = !c && error && strcmp(error->message, expected) == 0;
     if (!good) printf("\n      said: %s\n", error ? error->message : "nothing");
-    g_strfreev(parts);
-    g_free(expected);
-    g_clear_error(&error);
-    cluster_free(c);
     return good;
 }
 
 /* The GPU and NIC file with what stands there replaced. */
 static char *changed(const char *from, const char *to)
 {
-    char *all = g_strconcat(gpu_text, nic_text, NULL);
-    char **parts = g_strsplit(all, from, 2);
+    g_autofree char *all = g_strconcat(gpu_text, nic_text, NULL);
+    g_auto(GStrv) parts = g_strsplit(all, from, 2);
     CU_ASSERT_EQUAL_FATAL(g_strv_length(parts), 2);
     char *text = g_strjoinv(to, parts);
-    g_strfreev(parts);
-    g_free(all);
     return text;
 }
 
@@ -91,9 +85,8 @@ static bool change_refused(const char *from, const char *to, const char *message
     g_autofree char *number = g_strdup_printf("%u", line_of(before, from));
     g_auto(GStrv) parts = g_strsplit(message, "LINE", 0);
     g_autofree char *numbered = g_strjoinv(number, parts);
-    char *text = changed(from, to);
+    g_autofree char *text = changed(from, to);
     const bool good = refused(text, numbered);
-    g_free(text);
     return good;
 }
 
@@ -109,8 +102,8 @@ static struct cluster *load(const char *text)
 
 static void test_gpu_cluster_in_full(void)
 {
-    char *text = g_strconcat(gpu_text, nic_text, NULL);
-    struct cluster *c = load(text);
+    g_autofree char *text = g_strconcat(gpu_text, nic_text, NULL);
+    g_autoptr(cluster) c = load(text);
     CU_ASSERT_STRING_EQUAL(c->name, "Two boards");
     CU_ASSERT(c->gpu.sms == 132 && c->gpu.launch_ps == 1730000 && c->gpu.step_ps == 100000);
     CU_ASSERT(c->gpu.poll_ps == 220000 && c->gpu.fence_ps == 870000 && c->gpu.flag_ps == 690000);
@@ -132,8 +125,6 @@ static void test_gpu_cluster_in_full(void)
     CU_ASSERT(c->nic.window_bytes == 1000000);
     CU_ASSERT(c->network.latency_ps == 900000 && c->network.rate_bps == 400000000000);
     CU_ASSERT(c->host.cores == 0);
-    cluster_free(c);
-    g_free(text);
     cluster_free(NULL);
 }
 
@@ -155,11 +146,10 @@ static void test_host_cluster_in_full(void)
     CU_ASSERT(c->host.scan_rate_bps == 24000000000);
     CU_ASSERT(c->gpu.sms == 0 && c->nvlink.gpus == 0);
     cluster_free(c);
-    char *text = g_strconcat(host_text, "interrupt = 60 ns\n", NULL);
+    g_autofree char *text = g_strconcat(host_text, "interrupt = 60 ns\n", NULL);
     c = load(text);
     CU_ASSERT(c->host.interrupt_ps == 60000);
     cluster_free(c);
-    g_free(text);
 }
 
 static void test_what_may_be_left_out(void)
@@ -168,12 +158,11 @@ static void test_what_may_be_left_out(void)
     CU_ASSERT(c->nic.rate_bps == 0 && c->nic.gpus_per_nic == 1 && c->nic.mtu_bytes == 4096);
     CU_ASSERT_EQUAL(c->nic.proxy_threads, 1);
     cluster_free(c);
-    char *text = g_strconcat(gpu_text, "[nic]\nrate = 50 GB/s\n[network]\nlatency = 0 ns\n", NULL);
+    g_autofree char *text = g_strconcat(gpu_text, "[nic]\nrate = 50 GB/s\n[network]\nlatency = 0 ns\n", NULL);
     c = load(text);
     CU_ASSERT(c->nic.rate_bps == 400000000000 && c->nic.header_bytes == 0 && c->nic.posting == CLUSTER_POST_GPU);
     CU_ASSERT(c->nic.queue_depth == 0 && c->nic.window_bytes == 0 && c->network.rate_bps == 0);
     cluster_free(c);
-    g_free(text);
 }
 
 static void test_comments_after_values(void)
@@ -181,11 +170,9 @@ static void test_comments_after_values(void)
     static const char *const written[] = { "sms = 132# of 144", "sms = 132   # data sheet; 144 in full", "sms=132;x",
                                            "sms =\t132\t", "# above\nsms = 132" };
     for (size_t i = 0; i < G_N_ELEMENTS(written); i++) {
-        char *text = changed("sms = 132", written[i]);
-        struct cluster *c = load(text);
+        g_autofree char *text = changed("sms = 132", written[i]);
+        g_autoptr(cluster) c = load(text);
         CU_ASSERT_EQUAL(c->gpu.sms, 132);
-        cluster_free(c);
-        g_free(text);
     }
     CU_ASSERT(change_refused("sms = 132", "sms = # 132",
                              "FILE:LINE: [gpu] sms: expected a whole number from 1 to 65535, found \"\""));
@@ -242,9 +229,8 @@ static void test_what_stands_twice(void)
         change_refused("poll = 220 ns\nfence", "  sms= 132\nfence", "FILE:LINE: [gpu] sms: stands in line 4 already"));
     CU_ASSERT(change_refused("[nic]\n", "[gpu]\n", "FILE:LINE: [gpu]: stands in line 3 already"));
     /* The same key of two parts is none. */
-    char *text = g_strconcat(gpu_text, nic_text, NULL);
+    g_autofree char *text = g_strconcat(gpu_text, nic_text, NULL);
     cluster_free(load(text));
-    g_free(text);
 }
 
 /* Every line of the GPU's and the host's part is needed; of the others, those that are. */
@@ -259,14 +245,13 @@ static void test_missing_keys(void)
             if (!strchr(line[i], '=') || !strcmp(section, "[cluster]")) continue;
             char *own = line[i], *key = g_strndup(own, strcspn(own, " "));
             line[i] = "";
-            char *text = g_strjoinv("\n", line);
-            char *message = g_strdup_printf("FILE:%u: %s lacks the key %s", line_of(text, section), section, key);
+            g_autofree char *text = g_strjoinv("\n", line);
+            g_autofree char *message =
+                g_strdup_printf("FILE:%u: %s lacks the key %s", line_of(text, section), section, key);
             CU_ASSERT(refused(text, message));
             needed++;
             line[i] = own;
-            g_free(text);
             g_free(key);
-            g_free(message);
         }
         g_strfreev(line);
     }
@@ -349,13 +334,11 @@ static void test_bad_values(void)
         { "posting = proxy", "[nic] posting", "", "\"gpu\" or \"proxy\"" },
     };
     for (size_t i = 0; i < G_N_ELEMENTS(bad); i++) {
-        char *to = g_strndup(bad[i].from, strcspn(bad[i].from, " "));
-        char *line = g_strconcat(to, " = ", bad[i].found, NULL);
+        g_autofree char *to = g_strndup(bad[i].from, strcspn(bad[i].from, " "));
+        g_autofree char *line = g_strconcat(to, " = ", bad[i].found, NULL);
         char *message =
             g_strdup_printf("FILE:LINE: %s: expected %s, found \"%s\"", bad[i].key, bad[i].expected, bad[i].found);
         CU_ASSERT(change_refused(bad[i].from, line, message));
-        g_free(to);
-        g_free(line);
         g_free(message);
     }
 }
@@ -378,7 +361,8 @@ static void test_bad_curves(void)
         "1 us at 1 B at 2 B",
         "-1 ns at 1 B",
     };
-    char **parts = g_strsplit(host_text, "put = 200 ns at 0 B,450 ns at 1 KB , 450 ns at 2 KB, 2.2 us at 9000 B", 2);
+    g_auto(GStrv) parts =
+        g_strsplit(host_text, "put = 200 ns at 0 B,450 ns at 1 KB , 450 ns at 2 KB, 2.2 us at 9000 B", 2);
     for (size_t i = 0; i < G_N_ELEMENTS(bad); i++) {
         g_autofree char *text = g_strconcat(parts[0], "put = ", bad[i], parts[1], NULL);
         g_autofree char *message = g_strdup_printf("FILE:%u: [host] put: expected times, not falling, at rising sizes "
@@ -386,14 +370,12 @@ static void test_bad_curves(void)
                                                    line_of(text, "put ="), bad[i]);
         CU_ASSERT(refused(text, message));
     }
-    GString *many = g_string_new(NULL);
+    g_autoptr(GString) many = g_string_new(NULL);
     for (int i = 0; i <= CLUSTER_CURVE_MAX; i++) {
         g_string_append_printf(many, "%s%d ns at %d B", i ? ", " : "", i, i);
         struct cluster_curve curve;
         CU_ASSERT_EQUAL(cluster_parse_curve(many->str, &curve), i < CLUSTER_CURVE_MAX);
     }
-    g_string_free(many, TRUE);
-    g_strfreev(parts);
 }
 
 static void test_bad_cpcs(void)
@@ -409,9 +391,8 @@ static void test_bad_cpcs(void)
                              "such as \"8 16 0-7 | 8-15\", found \"0 x\""));
     g_autofree char *text =
         changed("sms = 132", "sms = 132\ncpcs = 0 1"); /* of another product, whose file is included */
-    struct cluster *c = load(text);
+    g_autoptr(cluster) c = load(text);
     CU_ASSERT(c && !c->gpu.cpcs.pairs);
-    cluster_free(c);
 }
 
 static void test_values_at_the_limits(void)
@@ -431,9 +412,8 @@ static void test_values_at_the_limits(void)
         { "window = 1 MB", "window = 0 B" },
     };
     for (size_t i = 0; i < G_N_ELEMENTS(fine); i++) {
-        char *text = changed(fine[i].from, fine[i].to);
+        g_autofree char *text = changed(fine[i].from, fine[i].to);
         cluster_free(load(text));
-        g_free(text);
     }
 }
 
@@ -448,13 +428,11 @@ static void test_shipped_files(void)
         char *bare = g_strndup(name, strlen(name) - 4), *full = g_strconcat("models/clusters/", name, NULL);
         const char *const ways[] = { full, name, bare }; /* by path, by name, by name without ending */
         for (size_t i = 0; i < G_N_ELEMENTS(ways); i++) {
-            GError *error = NULL;
-            struct cluster *c = cluster_load(ways[i], &error);
+            g_autoptr(GError) error = NULL;
+            g_autoptr(cluster) c = cluster_load(ways[i], &error);
             if (error) printf("\n      %s\n", error->message);
             CU_ASSERT_PTR_NULL(error);
             CU_ASSERT(c && strcmp(c->path, full) == 0 && c->name && (c->gpu.sms || c->host.cores));
-            g_clear_error(&error);
-            cluster_free(c);
         }
         g_free(bare);
         g_free(full);
@@ -519,23 +497,19 @@ static void test_scrambled_files(void)
 {
     struct rng rng;
     rng_seed(&rng, 11);
-    char *whole = g_strconcat(gpu_text, nic_text, NULL);
+    g_autofree char *whole = g_strconcat(gpu_text, nic_text, NULL);
     const size_t length = strlen(whole);
     uint32_t loaded = 0;
     for (uint32_t i = 0; i < 2000; i++) {
-        char *text = g_strdup(whole);
+        g_autofree char *text = g_strdup(whole);
         for (uint64_t n = 1 + rng_below(&rng, 3); n; n--)
             text[rng_below(&rng, length)] = (char)(1 + rng_below(&rng, 255));
-        GError *error = NULL;
-        struct cluster *c = cluster_load(file_write(text), &error);
+        g_autoptr(GError) error = NULL;
+        g_autoptr(cluster) c = cluster_load(file_write(text), &error);
         CU_ASSERT_FATAL(!c == (error != NULL));
         loaded += c != NULL;
-        g_clear_error(&error);
-        cluster_free(c);
-        g_free(text);
     }
     CU_ASSERT(loaded > 20 && loaded < 1000);
-    g_free(whole);
 }
 
 /* Each key is said once and explained in sentences. */

@@ -75,7 +75,7 @@ static void test_roles(void)
     CU_ASSERT_PTR_EQUAL(compare->predicted, p);
     CU_ASSERT_DOUBLE_EQUAL(row_of(compare, "dispatch", RECORD_ALL, "time_us")->error_pct, -20, 1e-9);
     compare_free(compare);
-    struct record *other = record_of("replay", 0.5);
+    g_autoptr(record) other = record_of("replay", 0.5);
     compare = compared(m, other, false);
     CU_ASSERT_FALSE(compare->swapped);
     CU_ASSERT_STRING_EQUAL(compare->predicted_name, "first");
@@ -84,7 +84,6 @@ static void test_roles(void)
     compare_free(compare);
     record_free(p);
     record_free(m);
-    record_free(other);
 }
 
 static void test_ranks(void)
@@ -125,11 +124,10 @@ static void test_refusals(void)
     struct compare *compare = compare_new(p, m, &options, &error);
     CU_ASSERT_PTR_NOT_NULL(compare);
     compare_free(compare);
-    struct record *empty = record_new();
+    g_autoptr(record) empty = record_new();
     CU_ASSERT_PTR_NULL(compare_new(p, empty, &options, &error));
     CU_ASSERT_STRING_EQUAL(error->message, "nothing to compare: no phase has a time or bandwidth in both records");
     g_clear_error(&error);
-    record_free(empty);
     record_free(p);
     record_free(m);
 }
@@ -143,11 +141,10 @@ static void test_case_keys(void)
     CU_ASSERT_PTR_NULL(compare_case_difference(p, m));
     record_set(m, RECORD_CASE_KEYS, "kernel  seed trace"); /* enough that one of them says so */
     for (int turn = 0; turn < 2; turn++) {
-        char *difference = turn ? compare_case_difference(m, p) : compare_case_difference(p, m);
+        g_autofree char *difference = turn ? compare_case_difference(m, p) : compare_case_difference(p, m);
         CU_ASSERT_STRING_EQUAL(difference, turn ? "seed: 2 against 1" : "seed: 1 against 2");
-        g_free(difference);
     }
-    struct record *plain = record_new();
+    g_autoptr(record) plain = record_new();
     CU_ASSERT_PTR_NULL(compare_case_difference(p, plain));
     CU_ASSERT_PTR_NULL(compare_case_difference(plain, p));
     CU_ASSERT_PTR_NULL(compare_case_difference(plain, plain));
@@ -168,7 +165,6 @@ static void test_case_keys(void)
     difference = compare_case_difference(p, plain);
     CU_ASSERT_STRING_EQUAL(difference, "kernel: ll against normal");
     g_free(difference);
-    record_free(plain);
     record_free(p);
     record_free(m);
 }
@@ -258,9 +254,8 @@ static void test_files_elsewhere(void)
     for (size_t i = 0; i < G_N_ELEMENTS(values); i++) {
         record_set(p, "trace", "%s", values[i].x);
         record_set(m, "trace", "%s", values[i].y);
-        char *difference = compare_case_difference(p, m);
+        g_autofree char *difference = compare_case_difference(p, m);
         CU_ASSERT_EQUAL(!difference, values[i].same);
-        g_free(difference);
     }
     record_free(p);
     record_free(m);
@@ -304,9 +299,8 @@ static void test_several(void)
     static const char *const others[] = { "0", "1:3", "all", "" };
     for (size_t i = 0; i < G_N_ELEMENTS(others); i++) {
         record_set(m, "layer", "%s", others[i]);
-        char *difference = compare_case_difference(p, m);
+        g_autofree char *difference = compare_case_difference(p, m);
         CU_ASSERT_PTR_NOT_NULL(difference);
-        g_free(difference);
     }
     record_free(p);
     record_free(m);
@@ -360,7 +354,7 @@ static void test_unknown(void)
 
 static void test_limit(void)
 {
-    struct record *p = record_of("simulate", 1);
+    g_autoptr(record) p = record_of("simulate", 1);
     struct compare_limit limit;
     compare_limit_find(p, "dispatch", &limit);
     CU_ASSERT_PTR_NULL(limit.resource);
@@ -380,7 +374,7 @@ static void test_limit(void)
     CU_ASSERT_EQUAL(limit.efficiency_pct, 50);
     compare_limit_find(p, "combine", &limit); /* a mean over ranks says nothing of the slowest */
     CU_ASSERT_TRUE(isnan(limit.efficiency_pct));
-    GString *words = g_string_new(NULL);
+    g_autoptr(GString) words = g_string_new(NULL);
     compare_limit_append(p, "dispatch", words, "[", "]");
     CU_ASSERT_STRING_EQUAL(words->str, "[The bottleneck is nic_tx, busy 91 % of the time; the tightest bound is send "
                                        "(80.00 us), 50 % of the slowest rank's time.]");
@@ -388,14 +382,11 @@ static void test_limit(void)
     compare_limit_append(p, "layout", words, "[", "]");
     CU_ASSERT_STRING_EQUAL(words->str, "");
     /* A measurement that beats the bound contradicts the cluster file. */
-    struct record *m = record_of("replay", 0.5);
+    g_autoptr(record) m = record_of("replay", 0.5);
     struct compare *compare = compared(p, m, false);
     compare_words_append(compare, words);
     CU_ASSERT_PTR_NOT_NULL(strstr(words->str, "faster than the bound send allows"));
-    g_string_free(words, TRUE);
     compare_free(compare);
-    record_free(p);
-    record_free(m);
 }
 
 static void test_spread(void)

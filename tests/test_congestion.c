@@ -26,12 +26,11 @@ static void part_load(const char *name, struct cluster_dcqcn *parameters)
     const int descriptor = g_mkstemp(path);
     CU_ASSERT_TRUE_FATAL(descriptor >= 0 && close(descriptor) == 0);
     CU_ASSERT_TRUE_FATAL(g_file_set_contents(path, text, -1, NULL));
-    struct cluster *c = cluster_load(path, &error);
+    g_autoptr(cluster) c = cluster_load(path, &error);
     g_unlink(path);
     if (error) puts(error->message);
     CU_ASSERT_PTR_NOT_NULL_FATAL(c);
     *parameters = c->dcqcn;
-    cluster_free(c);
 }
 
 static void test_parts(void)

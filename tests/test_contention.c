@@ -126,18 +126,17 @@ static void test_absent(void)
     const struct contention c = contention_between(&from, &to, 0);
     CU_ASSERT_TRUE(isnan(c.others) && isnan(c.steal) && isnan(c.pressure) && isnan(c.mhz_min));
     CU_ASSERT_FALSE(contention_busy(&c));
-    struct record *record = record_new();
+    g_autoptr(record) record = record_new();
     contention_record(&c, record);
     CU_ASSERT_STRING_EQUAL(record_get(record, "busy"), "unknown");
     CU_ASSERT_STRING_EQUAL(record_get(record, "cpu-others-pct"), "unknown");
-    record_free(record);
     host_free(root);
 }
 
 static void test_record(void)
 {
     const struct contention c = between(1.9, 0.02);
-    struct record *record = record_new();
+    g_autoptr(record) record = record_new();
     contention_record(&c, record);
     CU_ASSERT_STRING_EQUAL(record_get(record, "busy"), "yes");
     CU_ASSERT_STRING_EQUAL(record_get(record, "cpu-others-pct"), "20.0");
@@ -145,7 +144,6 @@ static void test_record(void)
     CU_ASSERT_STRING_EQUAL(record_get(record, "cpu-pressure-pct"), "50.0");
     CU_ASSERT_STRING_EQUAL(record_get(record, "run-queue"), "3");
     CU_ASSERT_STRING_EQUAL(record_get(record, "cpu-mhz"), "2000 to 3000");
-    record_free(record);
 }
 
 /* Only the CPUs asked for are read. */

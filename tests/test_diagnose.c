@@ -56,7 +56,7 @@ static const struct cause *cause_named(const char *id)
 /* What the machine would measure with the cause in place. */
 static void measure_with(struct validate_table *table, const struct cause *cause)
 {
-    struct cluster *cluster = cluster_load("h100-cx7", NULL);
+    g_autoptr(cluster) cluster = cluster_load("h100-cx7", NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(cluster);
     struct validate_table planted = { .path = table->path, .row_count = table->row_count };
     planted.row = g_new0(struct validate_row, table->row_count);
@@ -73,15 +73,14 @@ static void measure_with(struct validate_table *table, const struct cause *cause
         validate_row_clear(&planted.row[i]);
     }
     g_free(planted.row);
-    cluster_free(cluster);
 }
 
 static void planted_is_first(const char *id)
 {
-    struct validate_table *table = table_new();
+    g_autoptr(validate_table) table = table_new();
     measure_with(table, cause_named(id));
     g_autoptr(GError) error = NULL;
-    struct diagnosis *d = diagnose_run(table, &how, &error);
+    g_autoptr(diagnosis) d = diagnose_run(table, &how, &error);
     CU_ASSERT_PTR_NOT_NULL_FATAL(d);
     CU_ASSERT_FATAL(d->verdict_count > 0);
     if (strcmp(d->verdict[0].cause->id, id) != 0)
@@ -90,27 +89,23 @@ static void planted_is_first(const char *id)
     CU_ASSERT(d->verdict[0].explains > 0.99);
     CU_ASSERT_EQUAL(d->verdict[0].contradicting, 0);
     CU_ASSERT_PTR_NULL(d->second.cause);
-    diagnosis_free(d);
-    validate_table_free(table);
 }
 
 /* What one cause leaves may be noise: a second is named only where it explains most of it. */
 static void test_second(void)
 {
     static const double noise[] = { 1.3, 0.75, 0.8, 1.25, 1.3 };
-    struct validate_table *table = table_new();
+    g_autoptr(validate_table) table = table_new();
     measure_with(table, cause_named("one-nic"));
     CU_ASSERT_FATAL(table->row_count == G_N_ELEMENTS(noise));
     for (uint32_t i = 0; i < table->row_count; i++) table->row[i].measured_us *= noise[i];
-    struct diagnosis *d = diagnose_run(table, &how, NULL);
+    g_autoptr(diagnosis) d = diagnose_run(table, &how, NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(d);
     CU_ASSERT_FATAL(d->verdict_count > 0);
     CU_ASSERT_STRING_EQUAL(d->verdict[0].cause->id, "one-nic");
     CU_ASSERT(d->verdict[0].left > 1.12); /* so one is looked for */
     CU_ASSERT_PTR_NULL(d->second.cause);
     if (d->second.cause) fprintf(stderr, "second: %s (%.3f)\n", d->second.cause->id, d->second.explains);
-    diagnosis_free(d);
-    validate_table_free(table);
 }
 
 static void test_planted(void)
@@ -123,16 +118,14 @@ static void test_planted(void)
 
 static void test_nothing_wrong(void)
 {
-    struct validate_table *table = table_new();
+    g_autoptr(validate_table) table = table_new();
     measure_with(table, NULL);
-    struct diagnosis *d = diagnose_run(table, &how, NULL);
+    g_autoptr(diagnosis) d = diagnose_run(table, &how, NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(d);
     CU_ASSERT_DOUBLE_EQUAL(d->before, 1, 1e-9);
     g_autoptr(GString) text = g_string_new(NULL);
     diagnosis_text(d, table, 3, text);
     CU_ASSERT_PTR_NOT_NULL(strstr(text->str, "there is nothing to explain"));
-    diagnosis_free(d);
-    validate_table_free(table);
 }
 
 /* Times that many causes explain alike; who waited for whom tells them apart, whichever rank is slow. */
@@ -151,13 +144,12 @@ static void test_waits(void)
     measure_with(table, NULL);
     for (uint32_t i = 0; i < table->row_count; i++) case_set(&table->row[i].options, "slow", "0:1x", NULL);
     validate_jobs_number(table);
-    struct diagnosis *d = diagnose_run(table, &how, NULL);
+    g_autoptr(diagnosis) d = diagnose_run(table, &how, NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(d);
     CU_ASSERT_EQUAL(d->rows, 10);
     CU_ASSERT_FATAL(d->verdict_count > 0);
     CU_ASSERT_STRING_EQUAL(d->verdict[0].cause->id, "slow-rank");
     CU_ASSERT(d->verdict[0].probability > 0.9);
-    diagnosis_free(d);
     validate_table_free(table);
 }
 
@@ -200,10 +192,10 @@ static void test_baseline(void)
 /* Rows that the baseline lacks are left out, and said to be; with none left there is nothing to say. */
 static void test_baseline_rows(void)
 {
-    struct validate_table *table = table_new();
-    struct validate_table *sound = table_of("kernel,num-ranks,ranks-per-node,num-tokens,hidden,num-experts,num-topk,"
-                                            "phase,measured_us\nll,8,4,64,2048,16,4,dispatch,100\n");
-    struct validate_table *other = table_of("kernel,num-ranks,phase,measured_us\nll,4,dispatch,100\n");
+    g_autoptr(validate_table) table = table_new();
+    g_autoptr(validate_table) sound = table_of("kernel,num-ranks,ranks-per-node,num-tokens,hidden,num-experts,num-topk,"
+                                               "phase,measured_us\nll,8,4,64,2048,16,4,dispatch,100\n");
+    g_autoptr(validate_table) other = table_of("kernel,num-ranks,phase,measured_us\nll,4,dispatch,100\n");
     measure_with(table, NULL);
     struct diagnosis *d = diagnose_run(table, &(struct diagnose_how){ .workers = 2, .baseline = sound }, NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(d);
@@ -216,9 +208,6 @@ static void test_baseline_rows(void)
     CU_ASSERT_PTR_NULL(diagnose_run(table, &(struct diagnose_how){ .workers = 2, .baseline = other }, &error));
     CU_ASSERT_PTR_NOT_NULL_FATAL(error);
     CU_ASSERT_PTR_NOT_NULL(strstr(error->message, "that the baseline has, found none"));
-    validate_table_free(table);
-    validate_table_free(sound);
-    validate_table_free(other);
 }
 
 static double cause_density(const double *residual, const double *before, uint32_t count, bool baseline)
@@ -238,23 +227,21 @@ static void test_strength(void)
 /* Faster than the machine can be: no fault makes it so. */
 static void test_nothing_explains(void)
 {
-    struct validate_table *table = table_new();
+    g_autoptr(validate_table) table = table_new();
     measure_with(table, NULL);
     for (uint32_t i = 0; i < table->row_count; i++) table->row[i].measured_us /= 3;
-    struct diagnosis *d = diagnose_run(table, &how, NULL);
+    g_autoptr(diagnosis) d = diagnose_run(table, &how, NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(d);
     g_autoptr(GString) text = g_string_new(NULL);
     diagnosis_text(d, table, 3, text);
     CU_ASSERT_PTR_NOT_NULL(strstr(text->str, "None of these explains it"));
-    diagnosis_free(d);
-    validate_table_free(table);
 }
 
 /* Where ranks are processes of a host, whose file says nothing of GPUs, all of a node share the NICs that are left. */
 static void test_host_nics(void)
 {
     struct validate_table *table = table_new();
-    struct cluster *cluster = cluster_load("h100-cx7", NULL);
+    g_autoptr(cluster) cluster = cluster_load("h100-cx7", NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(cluster);
     cluster->host.cores = 2;
     cluster->node.gpus = 0;
@@ -264,7 +251,6 @@ static void test_host_nics(void)
     CU_ASSERT(g_strv_contains((const char *const *)row.settings, "node.nics=1"));
     CU_ASSERT(g_strv_contains((const char *const *)row.settings, "node.gpus=4"));
     validate_row_clear(&row);
-    cluster_free(cluster);
     validate_table_free(table);
 }
 
@@ -351,14 +337,13 @@ static void test_staged(void)
     struct validate_table *table = table_of("kernel,size,num-ranks,ranks-per-node,phase,measured_gbs\n"
                                             "p2p,4MiB,2,1,put_stream,20\n"
                                             "p2p,4MiB,2,1,put_stream,20\n");
-    struct cluster *cluster = cluster_load("h100-cx7", NULL);
+    g_autoptr(cluster) cluster = cluster_load("h100-cx7", NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(cluster);
     CU_ASSERT_TRUE(cause_plant(cause_named("no-peer-path"), 1, cluster, 1, &table->row[1]));
     validate_jobs_number(table);
     CU_ASSERT_TRUE_FATAL(validate_table_run(table, 1, NULL));
     const double straight = table->row[0].predicted_gbs, copied = (double)cluster->node.staging_rate_bps / 8e9;
     CU_ASSERT_DOUBLE_EQUAL(table->row[1].predicted_gbs, 1 / (1 / straight + 1 / copied), 0.5);
-    cluster_free(cluster);
     validate_table_free(table);
 }
 

@@ -38,7 +38,7 @@ static void text_seen(GMarkupParseContext *context, const gchar *text, gsize len
 static void look(struct drawing *d, const char *const *marks, struct seen *seen)
 {
     const GMarkupParser parser = { .start_element = element_start, .text = text_seen };
-    GString *svg = g_string_new(NULL);
+    g_autoptr(GString) svg = g_string_new(NULL);
     *seen = (struct seen){ .names = g_string_new("\n"), .text = g_string_new(NULL) };
     drawing_svg_append(d, marks, svg);
     GMarkupParseContext *context = g_markup_parse_context_new(&parser, 0, seen, NULL);
@@ -51,7 +51,6 @@ static void look(struct drawing *d, const char *const *marks, struct seen *seen)
     CU_ASSERT_PTR_NOT_NULL(strstr(svg->str, "<desc>"));
     CU_ASSERT_PTR_NOT_NULL(strstr(svg->str, "prefers-color-scheme:dark"));
     g_markup_parse_context_free(context);
-    g_string_free(svg, TRUE);
 }
 
 static void seen_clear(struct seen *seen)
@@ -104,10 +103,9 @@ static void test_alike(void)
     CU_ASSERT_TRUE(drawing_has(d, "n7.root0-n7.g0") && drawing_has(d, "n2.root0-n2.g0") && drawing_has(d, "n11.g0"));
     CU_ASSERT_FALSE(drawing_has(d, "n7.g1") || drawing_has(d, "n7") || drawing_has(d, "nx.g0") ||
                     drawing_has(d, "7.g0"));
-    GString *svg = g_string_new(NULL);
+    g_autoptr(GString) svg = g_string_new(NULL);
     drawing_svg_append(d, (const char *const[]){ "n7.root0-n7.g0", NULL }, svg);
     CU_ASSERT_PTR_NOT_NULL(strstr(svg->str, "<g class=\"link m\" data-name=\"n2.g0-n2.root0\">"));
-    g_string_free(svg, TRUE);
 }
 
 static void test_hostile_texts(void)
@@ -155,7 +153,7 @@ static void test_shipped(void)
     CU_ASSERT_TRUE_FATAL(*names != NULL);
     for (char **name = names; *name; name++) {
         GError *error = NULL;
-        struct cluster *c = cluster_load(*name, &error);
+        g_autoptr(cluster) c = cluster_load(*name, &error);
         CU_ASSERT_PTR_NOT_NULL_FATAL(c);
         g_autoptr(drawing) d = cluster_draw_file(*name, 4, &error);
         CU_ASSERT_PTR_NOT_NULL_FATAL(d);
@@ -171,12 +169,10 @@ static void test_shipped(void)
         look(d, NULL, &seen);
         CU_ASSERT_TRUE(named(&seen, "n0.g0") && seen.titles > 8);
         seen_clear(&seen);
-        cluster_free(c);
     }
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
     CU_ASSERT_PTR_NULL(cluster_draw_file("no-such-cluster", 0, &error));
     CU_ASSERT_PTR_NOT_NULL(error);
-    g_clear_error(&error);
 }
 
 const char unit_suite[] = "drawing";

@@ -73,10 +73,9 @@ static void test_errors(void)
     expect_error("2 2\n0 1 5\n", ":3: messages: expected 2 lines of messages, found 1");
     expect_error("2 1\n0 1 5\n1 0 5\n", ":3: messages: expected 1 lines of messages, found more");
     struct edges e;
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
     CU_ASSERT_FALSE(edges_read("/no/such/file", &e, &error));
     CU_ASSERT_PTR_NOT_NULL(error);
-    g_clear_error(&error);
 }
 
 static void expect_spec_error(const char *spec, uint32_t ranks, const char *part)

@@ -28,10 +28,10 @@ static bool within(double estimated, double found, double factor)
 
 static void events_check(const char *cluster_name, const char *const *options, double table_factor)
 {
-    struct cluster *cluster = cluster_of(cluster_name);
+    g_autoptr(cluster) cluster = cluster_of(cluster_name);
     struct case_options c;
     struct case_load load;
-    struct record *record = record_new();
+    g_autoptr(record) record = record_new();
     options_set(&c, options);
     case_node_settle(&c, cluster->nvlink.gpus);
     CU_ASSERT_FATAL(case_load(&c, &load, NULL));
@@ -45,10 +45,8 @@ static void events_check(const char *cluster_name, const char *const *options, d
     CU_ASSERT(c.trace || within(drawn.events, table.events, 1.01));
     CU_ASSERT(pilot.seconds > 0 && pilot.seconds < 1e-4 * events);
     CU_ASSERT(pilot.bytes > 8e6);
-    record_free(record);
     case_load_free(&load);
     case_clear(&c);
-    cluster_free(cluster);
 }
 
 static void events_of_kernels(void)
@@ -82,7 +80,7 @@ static void events_elsewhere(void)
 /* Lists of ranks leave a pilot nothing to choose. */
 static void without_a_pilot(void)
 {
-    struct cluster *cluster = cluster_of("h100-cx7");
+    g_autoptr(cluster) cluster = cluster_of("h100-cx7");
     struct case_options c;
     options_set(&c, (const char *const[]){ "tokens-per-rank", "8|16", "num-experts", "16", NULL });
     case_node_settle(&c, cluster->nvlink.gpus);
@@ -91,12 +89,11 @@ static void without_a_pilot(void)
     CU_ASSERT(!estimate_pilot(&work, &c, NULL, cluster));
     CU_ASSERT(work.events == events && !estimate_worth(&work));
     case_clear(&c);
-    cluster_free(cluster);
 }
 
 static void many(void)
 {
-    struct cluster *cluster = cluster_of("h100-cx7");
+    g_autoptr(cluster) cluster = cluster_of("h100-cx7");
     struct case_options c;
     struct estimate_many m = { 0 };
     options_set(&c, (const char *const[]){ "trace", "traces/samples/decode_ep64.ept", NULL });
@@ -109,7 +106,6 @@ static void many(void)
     estimate_many_print(&m, "test", 2); /* too little to be said */
     CU_ASSERT(m.sum.events == 0 && !m.largest.trace && !m.last.trace);
     case_clear(&c);
-    cluster_free(cluster);
 }
 
 const char unit_suite[] = "estimate";

@@ -63,11 +63,10 @@ static void add(struct profile_builder *b, int name, int64_t begin_us, int64_t e
 static struct profile *built(struct profile_builder *b, int32_t rank)
 {
     profile_builder_facts(b)->rank = rank;
-    GPtrArray *profiles = profile_builder_end(b);
+    g_autoptr(GPtrArray) profiles = profile_builder_end(b);
     CU_ASSERT_EQUAL_FATAL(profiles->len, 1);
     struct profile *profile = g_ptr_array_index(profiles, 0);
     g_ptr_array_set_free_func(profiles, NULL);
-    g_ptr_array_unref(profiles);
     return profile;
 }
 
@@ -117,7 +116,7 @@ static struct explain *pair_new(int64_t skew_us)
 
 static void test_late_ranks(void)
 {
-    struct record *wire = record_new();
+    g_autoptr(record) wire = record_new();
     record_add(wire, "dispatch", RECORD_ALL, "time_us", 100, "us");
     record_add(wire, "combine", RECORD_ALL, "time_us", 190, "us");
     static const int64_t skews[] = { 0, 7000000 };
@@ -138,7 +137,6 @@ static void test_late_ranks(void)
         CU_ASSERT_EQUAL(why[LATE_WORK], 80); /* the first call has none before it */
         explain_free(e);
     }
-    record_free(wire);
 }
 
 /* Whatever ran, parts are not negative and add up to the calls and the gaps before them. */
@@ -168,7 +166,7 @@ static void test_parts_add_up(void)
         struct explain *e = explain_new(profiles, NULL);
         g_ptr_array_unref(profiles);
         CU_ASSERT_FATAL(e != NULL);
-        struct record *wire = record_new();
+        g_autoptr(record) wire = record_new();
         record_add(wire, "dispatch", RECORD_ALL, "time_us", 60, "us");
         record_add(wire, "notify", RECORD_ALL, "time_us", 20, "us");
         explain_split(e, &(struct explain_wire){ .plain = wire });
@@ -179,7 +177,6 @@ static void test_parts_add_up(void)
             if (p != EXPLAIN_LAUNCH) sum += us[p];
         }
         CU_ASSERT_DOUBLE_EQUAL(sum, all, 1e-6);
-        record_free(wire);
         explain_free(e);
     }
 }

@@ -233,14 +233,12 @@ static void test_records(void)
 
 static void assert_key(GKeyFile *file, const char *section, const char *name, const char *expected)
 {
-    char *value = g_key_file_get_string(file, section, name, NULL);
-    char *comment = g_key_file_get_comment(file, section, name, NULL);
+    g_autofree char *value = g_key_file_get_string(file, section, name, NULL);
+    g_autofree char *comment = g_key_file_get_comment(file, section, name, NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(value);
     if (strcmp(value, expected) != 0) fprintf(stderr, "[%s] %s: %s\n", section, name, value);
     CU_ASSERT_STRING_EQUAL(value, expected);
     CU_ASSERT_TRUE(comment && strlen(comment) > 5);
-    g_free(value);
-    g_free(comment);
 }
 
 static void test_cluster(void)
@@ -271,9 +269,9 @@ static void test_cluster(void)
         { "nic", "signal", "400 ns" },
         { "network", "latency", "4080 ns" },
     };
-    struct record *record = record_plant();
+    g_autoptr(record) record = record_plant();
     GError *error = NULL;
-    GString *doubts = g_string_new(NULL);
+    g_autoptr(GString) doubts = g_string_new(NULL);
     char *text = fit_cluster_text(record, "m.csv", "here", doubts, &error);
     CU_ASSERT_PTR_NOT_NULL_FATAL(text);
     GKeyFile *file = g_key_file_new();
@@ -292,8 +290,6 @@ static void test_cluster(void)
     }
     g_free(fit_cluster_text(record, "m.csv", "here", doubts, &error));
     CU_ASSERT_STRING_EQUAL(doubts->str, "cast-rate");
-    g_string_free(doubts, TRUE);
-    record_free(record);
 }
 
 /* Rows that pass between ranks come before larger crowds of rows that do not, and only for their own keys. */
@@ -304,28 +300,25 @@ static void test_cluster_handed(void)
         { "copy-rate", "2.5 GB/s" }, { "reduce-row", "200 ns" }, { "reduce-rate", "2 GB/s" },
         { "sum-row", "100 ns" },     { "sum-rate", "2 GB/s" },   { "cast-row", "60 ns" },
     };
-    struct record *record = record_plant();
+    g_autoptr(record) record = record_plant();
     rows_plant(record, "store_alltoall_x16", "cpu_us", 0.01, 1e-5);
     rows_plant(record, "store_read_x2", "cpu_us", 9, 1);
     rows_plant(record, "store_read_x4", "cpu_us", 0.07, 2.5e-4);
     rows_plant(record, "copy_written_x4", "cpu_us", 0.09, 4e-4);
     rows_plant(record, "copy_written", "cpu_us", 9, 1); /* no crowd: nobody else could write */
     rows_plant(record, "reduce_written_x4", "cpu_us", 0.2, 5e-4);
-    char *text = fit_cluster_text(record, "m.csv", "here", NULL, NULL);
+    g_autofree char *text = fit_cluster_text(record, "m.csv", "here", NULL, NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(text);
-    GKeyFile *file = g_key_file_new();
+    g_autoptr(GKeyFile) file = g_key_file_new();
     CU_ASSERT_TRUE_FATAL(g_key_file_load_from_data(file, text, strlen(text), G_KEY_FILE_KEEP_COMMENTS, NULL));
     for (size_t i = 0; i < G_N_ELEMENTS(expected); i++) assert_key(file, "host", expected[i][0], expected[i][1]);
-    g_key_file_free(file);
-    g_free(text);
-    record_free(record);
 }
 
 /* Times in a loop by bytes touched: of the largest crowd, in the order of the bytes, never falling. */
 static void test_cluster_loop(void)
 {
     static const char *const metrics[] = { "cast_us", "message_us", "copy_us", "store_us", "reduce_us" };
-    struct record *record = record_plant();
+    g_autoptr(record) record = record_plant();
     for (size_t i = 0; i < G_N_ELEMENTS(metrics); i++) {
         static const struct {
             const char *phase;
@@ -348,12 +341,10 @@ static void test_cluster_loop(void)
         assert_key(file, "host", keys[i], "400 ns at 1000 B, 400 ns at 2000 B, 2000 ns at 4000 B");
     g_key_file_free(file);
     record_add(record, "loop_x4", RECORD_ALL, "copy_us_8000", 0, "us");
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
     CU_ASSERT_PTR_NULL(fit_cluster_text(record, "m.csv", "here", NULL, &error));
     CU_ASSERT_PTR_NOT_NULL_FATAL(error);
     CU_ASSERT_PTR_NOT_NULL(strstr(error->message, "loop_x4,all,copy_us_BYTES: expected times above 0"));
-    g_clear_error(&error);
-    record_free(record);
 }
 
 /* What is planted, less the rows of puts. */
@@ -376,23 +367,20 @@ static struct record *record_plant_but_put(void)
 static void assert_puts(const double (*rows)[5], uint32_t count, const char *interrupt, const char *put)
 {
     static const char *const metric[] = { NULL, "cpu_us", "chained_us", "alone_us", "stream_us" };
-    struct record *record = record_plant_but_put();
+    g_autoptr(record) record = record_plant_but_put();
     for (uint32_t i = 0; i < count; i++)
         for (int k = 1; k < 5; k++) {
             g_autofree char *name = g_strdup_printf("%s_%.0f", metric[k], rows[i][0]);
             record_add(record, k == 4 ? "put" : "put_load_x16", RECORD_ALL, name, rows[i][k], "us");
         }
-    char *text = fit_cluster_text(record, "m.csv", "here", NULL, NULL);
+    g_autofree char *text = fit_cluster_text(record, "m.csv", "here", NULL, NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(text);
-    GKeyFile *file = g_key_file_new();
+    g_autoptr(GKeyFile) file = g_key_file_new();
     CU_ASSERT_TRUE_FATAL(g_key_file_load_from_data(file, text, strlen(text), G_KEY_FILE_KEEP_COMMENTS, NULL));
     assert_key(file, "host", "interrupt", interrupt);
     assert_key(file, "host", "put", put);
     struct cluster_curve curve;
     CU_ASSERT_TRUE(cluster_parse_curve(put, &curve)); /* what fit writes, simulate reads */
-    g_key_file_free(file);
-    g_free(text);
-    record_free(record);
 }
 
 /* 16 ranks on 2 CPUs: a burst waited for a link that takes more than 6 times its CPU time, its puts came one by one,
@@ -452,19 +440,16 @@ static void test_cluster_link(void)
         { 0.9, 16e-5, 0.45, "6.25 GB/s", "450 ns" }, /* what 512 bytes cost beside their bytes */
     };
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
-        struct record *record = record_plant_but_put();
+        g_autoptr(record) record = record_plant_but_put();
         rows_plant(record, "put", "stream_us", cases[i].fixed, cases[i].slope);
         record_add(record, "put", RECORD_ALL, "stream_us_512", cases[i].short_us + 512 * cases[i].slope, "us");
         GError *error = NULL;
-        char *text = fit_cluster_text(record, "m.csv", "here", NULL, &error);
+        g_autofree char *text = fit_cluster_text(record, "m.csv", "here", NULL, &error);
         CU_ASSERT_PTR_NOT_NULL_FATAL(text);
-        GKeyFile *file = g_key_file_new();
+        g_autoptr(GKeyFile) file = g_key_file_new();
         CU_ASSERT_TRUE_FATAL(g_key_file_load_from_data(file, text, strlen(text), G_KEY_FILE_KEEP_COMMENTS, NULL));
         assert_key(file, "nic", "rate", cases[i].rate);
         assert_key(file, "nic", "message", cases[i].message);
-        g_key_file_free(file);
-        g_free(text);
-        record_free(record);
     }
 }
 
@@ -477,20 +462,17 @@ static void test_cluster_bursts(void)
         { 4096, 250e3 }, { 14336, 250e3 }, { 65536, 500e3 }, { 262144, 2097152 }, { 1048576, 8388608 },
     };
     enum { BURST = 64000 };
-    struct record *record = record_plant_but_put();
+    g_autoptr(record) record = record_plant_but_put();
     for (size_t i = 0; i < G_N_ELEMENTS(points); i++) {
         g_autofree char *metric = g_strdup_printf("stream_us_%.0f", points[i].size);
         record_add(record, "put", RECORD_ALL, metric, points[i].size / 12.3 * (1 - BURST / points[i].stream), "us");
     }
-    char *text = fit_cluster_text(record, "m.csv", "here", NULL, NULL);
+    g_autofree char *text = fit_cluster_text(record, "m.csv", "here", NULL, NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(text);
-    GKeyFile *file = g_key_file_new();
+    g_autoptr(GKeyFile) file = g_key_file_new();
     CU_ASSERT_TRUE_FATAL(g_key_file_load_from_data(file, text, strlen(text), G_KEY_FILE_KEEP_COMMENTS, NULL));
     assert_key(file, "nic", "rate", "0.0123 GB/s");
     assert_key(file, "nic", "message", "0 ns");
-    g_key_file_free(file);
-    g_free(text);
-    record_free(record);
 }
 
 static void assert_refused(struct record *record, const char *message)

@@ -9,11 +9,10 @@
 
 static struct import_log *log_of(const char *text)
 {
-    char *copy = g_strdup(text);
+    g_autofree char *copy = g_strdup(text);
     GError *error = NULL;
     struct import_log *log = import_log_parse("log", copy, strlen(copy), &error);
     CU_ASSERT_PTR_NULL_FATAL(error);
-    g_free(copy);
     return log;
 }
 
@@ -39,10 +38,9 @@ static void scanning(void)
     CU_ASSERT_PTR_NULL(import_scan("1e999", "%f", &number));
     CU_ASSERT_TRUE(import_number_read("1.5e3", &number));
     CU_ASSERT_FALSE(import_number_read("12x", &number));
-    char **words = import_words("# Size      Bandwidth (MB/s)\tA b", 2);
+    g_auto(GStrv) words = import_words("# Size      Bandwidth (MB/s)\tA b", 2);
     CU_ASSERT_EQUAL(g_strv_length(words), 3);
     CU_ASSERT_STRING_EQUAL(words[1], "Bandwidth (MB/s)");
-    g_strfreev(words);
 }
 
 static void cleaning(void)
@@ -68,9 +66,8 @@ static void cleaning(void)
         { "cut \x1b", "cut" },
     };
     for (size_t i = 0; i < G_N_ELEMENTS(lines); i++) {
-        char *copy = g_strdup(lines[i].raw);
+        g_autofree char *copy = g_strdup(lines[i].raw);
         CU_ASSERT_STRING_EQUAL(import_line_clean(copy, strlen(copy)), lines[i].clean);
-        g_free(copy);
     }
     char with_nul[] = { 'a', '\0', 'b', '\0' };
     CU_ASSERT_STRING_EQUAL(import_line_clean(with_nul, 3), "a?b");
@@ -112,7 +109,7 @@ static void tuning_dialects(void)
           1403, 44, 43.2, 141, 2 },
     };
     for (size_t i = 0; i < G_N_ELEMENTS(lines); i++) {
-        struct import_log *log = log_of(lines[i].line);
+        g_autoptr(import_log) log = log_of(lines[i].line);
         CU_ASSERT_EQUAL_FATAL(log->rows->len, lines[i].rows);
         /* notify comes before or behind its kernel */
         const struct import_row *row = row_of(log, 0);
@@ -122,7 +119,6 @@ static void tuning_dialects(void)
                                        : row->number[IMPORT_LOGICAL_RDMA_GBS] == lines[i].rdma);
         CU_ASSERT_EQUAL(row->number[IMPORT_LOGICAL_NVL_GBS], lines[i].nvl);
         if (lines[i].rows == 2) CU_ASSERT_EQUAL(row_of(log, 1)->number[IMPORT_US], lines[i].notify_us);
-        import_log_free(log);
     }
 }
 
@@ -137,23 +133,22 @@ static void tuning_refused(void)
         "EP: 5/4 | dispatch: 0 GB/s (SO), 860 GB/s (SU), 293.515 us, 252328160 bytes",
     };
     for (size_t i = 0; i < G_N_ELEMENTS(lines); i++) {
-        struct import_log *log = log_of(lines[i]);
+        g_autoptr(import_log) log = log_of(lines[i]);
         CU_ASSERT_EQUAL(log->rows->len, 0);
         CU_ASSERT_EQUAL(log->unknown_count, 1);
-        import_log_free(log);
     }
 }
 
 /* The median over ranks of each rank's median: one rank that printed often counts once. */
 static void merging(void)
 {
-    struct import_log *log = log_of(
+    g_autoptr(import_log) log = log_of(
         "[rank 0] Dispatch bandwidth: 1.00 GB/s, avg_t=10.00 us | Combine bandwidth: 1.00 GB/s, avg_t=1.00 us\n"
         "[rank 1] Dispatch bandwidth: 1.00 GB/s, avg_t=20.00 us | Combine bandwidth: 1.00 GB/s, avg_t=1.00 us\n"
         "[rank 2] Dispatch bandwidth: 1.00 GB/s, avg_t=30.00 us | Combine bandwidth: 1.00 GB/s, avg_t=1.00 us\n"
         "[rank 2] Dispatch bandwidth: 1.00 GB/s, avg_t=30.00 us | Combine bandwidth: 1.00 GB/s, avg_t=1.00 us\n"
         "[rank 2] Dispatch bandwidth: 1.00 GB/s, avg_t=30.00 us | Combine bandwidth: 1.00 GB/s, avg_t=1.00 us\n");
-    GPtrArray *merged = import_rows_merge(log->rows);
+    g_autoptr(GPtrArray) merged = import_rows_merge(log->rows);
     CU_ASSERT_EQUAL_FATAL(merged->len, 2);
     const struct import_row *row = g_ptr_array_index(merged, 0);
     CU_ASSERT_EQUAL(row->number[IMPORT_US], 20);
@@ -161,8 +156,6 @@ static void merging(void)
     CU_ASSERT_EQUAL(row->lines, 5);
     CU_ASSERT_EQUAL(row->rank, IMPORT_NO_RANK);
     CU_ASSERT_STRING_EQUAL(row->cell[IMPORT_NUM_RANKS], "3");
-    g_ptr_array_unref(merged);
-    import_log_free(log);
 }
 
 /* Options given fill what the log leaves open and win over what it states, which is said; the kernel stays. */
@@ -202,14 +195,13 @@ static void perftest_units(void)
         char *text = g_strdup_printf("{\"test_info\": {\"test\": \"RDMA_Write_BW_Test\"}, \"results\": {\"MsgSize\": "
                                      "65536, \"BW_peak\": 0.00, \"BW_average\": %.2f, \"MsgRate\": %s}}",
                                      cases[i].average, cases[i].rate);
-        struct import_log *log = log_of(text);
+        g_autoptr(import_log) log = log_of(text);
         g_free(text);
         CU_ASSERT_EQUAL(log->rows->len, isnan(cases[i].gbs) ? 0 : 1);
         if (log->rows->len) {
             CU_ASSERT_DOUBLE_EQUAL(row_of(log, 0)->number[IMPORT_NATIVE_GBS], cases[i].gbs, 1e-6);
             CU_ASSERT(isnan(row_of(log, 0)->number[IMPORT_NATIVE_PEAK_GBS])); /* 0.00 is "not measured" */
         }
-        import_log_free(log);
     }
 }
 

@@ -129,11 +129,10 @@ static bool refuse_shape(struct bootstrap *b, void *context)
     const struct live_options options = options_make("shm", 1);
     struct fabric_needs needs = small;
     needs.heap_bytes += b->rank * 4096;
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
     struct live_world *world = live_world_new(&options, &needs, b, &error);
     live_world_free(world);
     const bool named = error && strstr(error->message, "shared memory of rank");
-    g_clear_error(&error);
     return named;
 }
 
@@ -308,10 +307,9 @@ static int stuck_child(struct bootstrap *b, void *context)
         stuck[count].worker.index = count;
         workers[count] = &stuck[count].worker;
     }
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
     const bool ran = live_world_run(world, workers, count, &error);
     const bool heard = !ran && g_error_matches(error, BOOTSTRAP_ERROR, BOOTSTRAP_PEER_FAILED);
-    g_clear_error(&error);
     live_world_free(world);
     return heard ? 1 : 9;
 }
@@ -322,10 +320,9 @@ static void test_root_of_hang(void)
         struct stuck_case c = stuck_cases[i];
         catch_start();
         CU_ASSERT_EQUAL(bootstrap_fork_run(4, 20000, stuck_child, &c), 1);
-        char *text = catch_end();
+        g_autofree char *text = catch_end();
         ASSERT_CONTAINS(text, c.expected);
         ASSERT_CONTAINS(text, " workers left, worker ");
-        g_free(text);
     }
 }
 
@@ -396,12 +393,11 @@ static bool liar_refused(struct bootstrap *b, void *context)
         { .ops = &liar_ops, .rank = b->rank, .rank_count = b->rank_count }, b, 0, *(const uint32_t *)context
     };
     const struct live_options options = options_make("shm", 1);
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
     struct live_world *world = live_world_new(&options, &small, &liar.base, &error);
     live_world_free(world);
     const bool refused = !world && error && strstr(error->message, "rank 0: shared memory of rank 1") &&
                          strstr(error->message, "Stale file handle");
-    g_clear_error(&error);
     return refused;
 }
 
@@ -436,9 +432,8 @@ static void test_punctual(void)
 {
     catch_start();
     CU_ASSERT_EQUAL(bootstrap_fork_run(2, 1700, punctual_child, NULL), 1);
-    char *text = catch_end();
+    g_autofree char *text = catch_end();
     ASSERT_CONTAINS(text, "eptwin: rank 0 holds up the run: no progress for 1000 ms");
-    g_free(text);
 }
 
 const char unit_suite[] = "live world";

@@ -132,12 +132,11 @@ static void test_bad(void)
         { "LL_CAST_ROW load ((((((((1)))))))) @ a:1", "sheet:1: expected fewer brackets, found \"1)))))))) @ a:1\"" },
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        GError *error = NULL;
+        g_autoptr(GError) error = NULL;
         CU_ASSERT_PTR_NULL(loops_parse("sheet", bad[i].text, strlen(bad[i].text), &error));
         CU_ASSERT_PTR_NOT_NULL_FATAL(error);
         if (strcmp(error->message, bad[i].message) != 0) printf("\n      %s\n", error->message);
         CU_ASSERT_STRING_EQUAL(error->message, bad[i].message);
-        g_clear_error(&error);
     }
 }
 

@@ -190,9 +190,8 @@ static void test_conformance_sockets(void)
 static void test_conformance_others(void)
 {
     const char *const names = g_getenv("EPTWIN_TEST_PROVIDERS");
-    char **const name = g_strsplit(names ? names : "", ",", 0);
+    g_auto(GStrv) name = g_strsplit(names ? names : "", ",", 0);
     for (int i = 0; name[i]; i++) run_provider(name[i], 301);
-    g_strfreev(name);
 }
 
 /* One rank a process: nobody steps the others' links for them. */
@@ -246,13 +245,12 @@ static struct live_link *link_open(struct bootstrap *b, const struct live_option
 {
     const struct fabric_needs needs = { LINK_BYTES / 2, 8, 1, LINK_DEPTH, 0 };
     const bool remote[2] = { b->rank != 0, b->rank != 1 };
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
     memory->size_bytes = LINK_BYTES;
     memory->base = mmap(NULL, LINK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     struct live_link *const link = link_ofi_new(options, &needs, b, memory, remote, &error);
     if (link) bootstrap_barrier(b, &error);
     if (error) fprintf(stderr, "%s\n", error->message);
-    g_clear_error(&error);
     return link;
 }
 
@@ -338,10 +336,9 @@ static void test_dead_peer(void)
         struct live_options options = options_for("tcp", (enum live_signalling)way);
         catch_start();
         const int status = bootstrap_fork_run(2, 20000, rank_writes_to_dead, &options);
-        char *const text = catch_end();
+        g_autofree char *text = catch_end();
         CU_ASSERT_EQUAL(status, 1);
         ASSERT_CONTAINS(text, "[libfabric tcp;ofi_rxm: write to rank 1 (queue 0): ");
-        g_free(text);
     }
 }
 
@@ -361,11 +358,10 @@ static void expect_no_world(struct live_options options, const char *message)
 static int rank_impatient(struct bootstrap *b, void *context)
 {
     struct live_options options = *(const struct live_options *)context;
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
     if (b->rank == 1) options.timeout_ms = 0;
     struct live_world *const world = live_world_new(&options, &conformance_needs, b, &error);
     live_world_free(world);
-    g_clear_error(&error);
     return world ? 1 : 3;
 }
 
@@ -375,10 +371,9 @@ static void test_one_cannot_connect(void)
     const struct live_options options = options_for("tcp", LIVE_SIGNAL_WRITE);
     catch_start();
     const int status = bootstrap_fork_run(3, 60000, rank_impatient, (void *)(uintptr_t)&options);
-    char *const text = catch_end();
+    g_autofree char *text = catch_end();
     CU_ASSERT_EQUAL(status, 1);
     ASSERT_CONTAINS(text, "rank 1 gave up: libfabric tcp;ofi_rxm: no connection with ranks 0 and 2 within 0 ms");
-    g_free(text);
 }
 
 static void test_refusals(void)
@@ -503,12 +498,11 @@ static void test_no_names_left(void)
             g_autoptr(GHashTable) before = shared_names();
             catch_start();
             const int status = bootstrap_fork_run(2, 1000, rank_is_doomed, &d);
-            char *const text = catch_end();
+            g_autofree char *text = catch_end();
             CU_ASSERT(status == 1 || status == 3);
             ASSERT_CONTAINS(text, signals[k] == SIGKILL ? "eptwin: rank 1 was killed by signal 9"
                                                         : "eptwin: rank 1 did not come to exchange ");
             CU_ASSERT_EQUAL(names_left(before), 0);
-            g_free(text);
         }
 }
 

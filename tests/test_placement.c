@@ -117,7 +117,7 @@ static void test_choices_survive_placement(void)
                                              .distribution = "zipf:1.3" };
     struct routing in, out;
     CU_ASSERT_FATAL(routing_generate(&options, &in, NULL));
-    uint64_t *const load = g_new0(uint64_t, 32);
+    g_autofree uint64_t *load = g_new0(uint64_t, 32);
     placement_load_add(&in, load);
     const struct placement_input input = { 32, 8, 8, load, 0 };
     struct placement p;
@@ -142,12 +142,11 @@ static void test_choices_survive_placement(void)
     placement_clear(&p);
     routing_free(&out);
     routing_free(&in);
-    g_free(load);
 }
 
 static double rank_most(const struct routing *routing)
 {
-    uint64_t *const load = g_new0(uint64_t, routing->experts);
+    g_autofree uint64_t *load = g_new0(uint64_t, routing->experts);
     const uint32_t local = routing->experts / routing->ranks;
     uint64_t most = 0, all = 0;
     placement_load_add(routing, load);
@@ -157,7 +156,6 @@ static double rank_most(const struct routing *routing)
         most = MAX(most, sum);
         all += sum;
     }
-    g_free(load);
     return (double)most * routing->ranks / (double)all;
 }
 
@@ -184,16 +182,14 @@ static void test_files_hold_placements(void)
     const struct placement_input input = { 8, 4, 8, load, 0 };
     struct placement made, read;
     CU_ASSERT_FATAL(placement_make("eplb:4", &input, &made, NULL));
-    char *const text = placement_text(&made);
+    g_autofree char *text = placement_text(&made);
     const char *const path = temporary_path("placement.txt");
-    char *const spec = g_strconcat("file:", path, NULL);
+    g_autofree char *spec = g_strconcat("file:", path, NULL);
     temporary_write(path, text, strlen(text));
     CU_ASSERT_FATAL(placement_make(spec, &input, &read, NULL));
     CU_ASSERT(read.slots == 12 && memcmp(read.expert_of, made.expert_of, 12 * sizeof(uint32_t)) == 0);
     placement_clear(&read);
     placement_clear(&made);
-    g_free(spec);
-    g_free(text);
 }
 
 static void test_wrong_placements_are_named(void)
@@ -221,7 +217,7 @@ static void test_wrong_placements_are_named(void)
         struct placement p = { 0 };
         GError *error = NULL;
         const char *const path = temporary_path("wrong.txt");
-        char *const spec = cases[c].spec ? g_strdup(cases[c].spec) : g_strconcat("file:", path, NULL);
+        g_autofree char *spec = cases[c].spec ? g_strdup(cases[c].spec) : g_strconcat("file:", path, NULL);
         if (cases[c].file) temporary_write(path, cases[c].file, strlen(cases[c].file));
         CU_ASSERT_FALSE(placement_make(spec, &input, &p, &error));
         CU_ASSERT_FATAL(error != NULL);
@@ -229,7 +225,6 @@ static void test_wrong_placements_are_named(void)
         CU_ASSERT(strstr(error->message, cases[c].words) != NULL);
         CU_ASSERT(p.expert_of == NULL);
         g_error_free(error);
-        g_free(spec);
     }
 }
 

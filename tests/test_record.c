@@ -63,20 +63,17 @@ static void assert_round_trips(const struct record *record)
 {
     static const enum record_format formats[] = { RECORD_CSV, RECORD_JSON };
     for (int i = 0; i < 2; i++) {
-        char *text = written(record, formats[i]);
-        struct record *again = parsed(text);
+        g_autofree char *text = written(record, formats[i]);
+        g_autoptr(record) again = parsed(text);
         assert_same(record, again);
-        char *twice = written(again, formats[i]);
+        g_autofree char *twice = written(again, formats[i]);
         CU_ASSERT_STRING_EQUAL(text, twice);
-        g_free(twice);
-        g_free(text);
-        record_free(again);
     }
 }
 
 static void test_layout(void)
 {
-    struct record *record = record_new();
+    g_autoptr(record) record = record_new();
     record_set(record, "kind", "simulate");
     record_set(record, "seed", "%d", 3);
     record_set(record, "kind", "replay");
@@ -97,12 +94,11 @@ static void test_layout(void)
     assert_round_trips(record);
     g_free(csv);
     g_free(json);
-    record_free(record);
 }
 
 static void test_find(void)
 {
-    struct record *record = record_new();
+    g_autoptr(record) record = record_new();
     CU_ASSERT_PTR_NULL(record_get(record, "kind"));
     CU_ASSERT_PTR_NULL(record_find(record, "dispatch", 0, "time_us"));
     for (int rank = 0; rank < 3000; rank++) record_add(record, "dispatch", rank, "time_us", rank, "us");
@@ -112,7 +108,6 @@ static void test_find(void)
     CU_ASSERT_PTR_NULL(record_find(record, "dispatch", RECORD_ALL, "time_us"));
     CU_ASSERT_PTR_NULL(record_find(record, "combine", 7, "time_us"));
     CU_ASSERT_EQUAL(record_row_count(record), 3001);
-    record_free(record);
 }
 
 static void test_numbers(void)
@@ -164,7 +159,7 @@ static void test_words(void)
                                          "\x7f",
                                          "0x10",
                                          "1e999x" };
-    struct record *record = record_new();
+    g_autoptr(record) record = record_new();
     for (size_t i = 0; i < G_N_ELEMENTS(words); i++) {
         char key[16];
         g_snprintf(key, sizeof key, "key %zu", i);
@@ -175,7 +170,6 @@ static void test_words(void)
     CU_ASSERT_STRING_EQUAL(record_row(record, 14)->text, "-");
     CU_ASSERT_EQUAL(record_row(record, 13)->value, -1.5);
     assert_round_trips(record);
-    record_free(record);
 }
 
 static void test_accepted_variants(void)
@@ -269,13 +263,12 @@ static void test_refusals(void)
 static void test_depth(void)
 {
     GError *error = NULL;
-    char *deep = g_strnfill(1000000, '[');
+    g_autofree char *deep = g_strnfill(1000000, '[');
     deep[0] = '{';
     memcpy(deep, "{\"rows\":", 8);
     CU_ASSERT_PTR_NULL(record_parse("test", deep, strlen(deep), &error));
     CU_ASSERT_TRUE(g_str_has_prefix(error->message, "test:1: expected JSON: maximum parsing depth reached"));
     g_error_free(error);
-    g_free(deep);
 }
 
 /* Whatever is accepted must survive a round trip; nothing may crash (the sanitizers watch). */
@@ -284,12 +277,10 @@ static void survive(const char *text, size_t size_bytes)
     char *copy = g_malloc(size_bytes + 1); /* its own block, so that reading past it is seen */
     memcpy(copy, text, size_bytes);
     copy[size_bytes] = '\0';
-    GError *error = NULL;
-    struct record *record = record_parse("test", copy, size_bytes, &error);
+    g_autoptr(GError) error = NULL;
+    g_autoptr(record) record = record_parse("test", copy, size_bytes, &error);
     CU_ASSERT_TRUE((record == NULL) == (error != NULL));
     if (record) assert_round_trips(record);
-    g_clear_error(&error);
-    record_free(record);
     g_free(copy);
 }
 
@@ -304,7 +295,7 @@ static void test_damage(void)
     for (int t = 0; t < 2; t++) {
         const size_t size = strlen(texts[t]);
         for (size_t cut = 0; cut <= size; cut++) survive(texts[t], cut);
-        char *copy = g_strdup(texts[t]);
+        g_autofree char *copy = g_strdup(texts[t]);
         for (size_t i = 0; i < size; i++) {
             for (int bit = 0; bit < 8; bit++) {
                 copy[i] = (char)(texts[t][i] ^ (1 << bit));
@@ -312,7 +303,6 @@ static void test_damage(void)
             }
             copy[i] = texts[t][i];
         }
-        g_free(copy);
     }
 }
 
@@ -335,7 +325,7 @@ static void test_write_failures(void)
     struct stat status;
     CU_ASSERT_TRUE(stat("/dev/null", &status) == 0 && S_ISCHR(status.st_mode));
     /* A link stays a link, its target is replaced, and nothing lies beside it. */
-    char *link = in_folder("link.csv");
+    g_autofree char *link = in_folder("link.csv");
     CU_ASSERT_TRUE(g_file_set_contents(kept, "old", -1, NULL) && symlink("kept.csv", link) == 0);
     CU_ASSERT_TRUE(record_write(record, link, RECORD_CSV, NULL));
     CU_ASSERT_TRUE(lstat(link, &status) == 0 && S_ISLNK(status.st_mode));
@@ -350,7 +340,6 @@ static void test_write_failures(void)
     g_dir_close(entries);
     g_free(missing);
     g_free(kept);
-    g_free(link);
 }
 
 const char unit_suite[] = "record";

@@ -145,11 +145,10 @@ static void test_json_follows_its_schema(void)
     static const char *const kinds[] = { "simulate", "replay", "measure", "import" };
     json_t *schema = schema_load();
     for (size_t k = 0; k < G_N_ELEMENTS(kinds); k++) {
-        struct record *record = record_make(kinds[k]);
+        g_autoptr(record) record = record_make(kinds[k]);
         json_t *root = json_of(record);
         CU_ASSERT_TRUE(fits(root, schema));
         json_decref(root);
-        record_free(record);
     }
     json_decref(schema);
 }
@@ -183,7 +182,7 @@ static void test_schema_refuses(void)
 
 static void test_collectivex_goes_out_and_in(void)
 {
-    struct record *record = record_make("replay");
+    g_autoptr(record) record = record_make("replay");
     g_autoptr(GError) error = NULL;
     g_autoptr(GString) text = collectivex_text(record, &error);
     CU_ASSERT_FATAL(text != NULL);
@@ -208,13 +207,12 @@ static void test_collectivex_goes_out_and_in(void)
     g_autoptr(GString) none = collectivex_text(record, &error);
     CU_ASSERT_PTR_NULL(none);
     CU_ASSERT_PTR_NOT_NULL(error);
-    record_free(record);
 }
 
 /* A prediction says that it is none of a machine; a loop has a period and floors instead. */
 static void test_collectivex_says_what_it_is(void)
 {
-    struct record *record = record_make("simulate");
+    g_autoptr(record) record = record_make("simulate");
     g_autoptr(GString) text = collectivex_text(record, NULL);
     CU_ASSERT_PTR_NOT_NULL(
         strstr(text->str, "\"dispatch\": {\"availability\": \"derived\", \"origin\": \"eptwin-simulate\""));
@@ -222,7 +220,6 @@ static void test_collectivex_says_what_it_is(void)
     record_set(record, "launch", "loop");
     g_autoptr(GString) loop = collectivex_text(record, NULL);
     CU_ASSERT_PTR_NOT_NULL(strstr(loop->str, "\"components\": {\"dispatch\": {\"availability\": \"unavailable\""));
-    record_free(record);
 }
 
 static void test_open_metrics(void)

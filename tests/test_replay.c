@@ -253,10 +253,9 @@ static const struct kernel_family stub_family = {
 
 static bool stub_run(struct bootstrap *b, void *context)
 {
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
     const bool fine = replay_rank_main(b, context, &error);
     if (!fine) printf("\n      %s\n", error->message);
-    g_clear_error(&error);
     return fine;
 }
 

@@ -69,13 +69,12 @@ static struct page parsed(const char *html)
 {
     static const GMarkupParser parser = { .start_element = on_element, .text = on_text };
     struct page page = { 0 };
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
     GMarkupParseContext *context = g_markup_parse_context_new(&parser, 0, &page, NULL);
     const bool good = g_markup_parse_context_parse(context, html, (gssize)strlen(html), &error) &&
                       g_markup_parse_context_end_parse(context, &error);
     if (!good) fprintf(stderr, "not well-formed: %s\n", error->message);
     CU_ASSERT_TRUE(good);
-    g_clear_error(&error);
     g_markup_parse_context_free(context);
     return page;
 }
@@ -102,9 +101,8 @@ static struct record *record_of(const char *kind, int ranks, double time_us)
 
 static GString *page_of(struct record *const *records, const char *const *paths, guint count)
 {
-    GPtrArray *cases = report_cases_new((const struct record *const *)records, paths, count);
+    g_autoptr(GPtrArray) cases = report_cases_new((const struct record *const *)records, paths, count);
     GString *html = report_html(cases, NULL, NULL, "1.0");
-    g_ptr_array_unref(cases);
     return html;
 }
 
@@ -183,10 +181,9 @@ static void test_odd_numbers(void)
         }
     struct record *many = record_of("simulate", 5000, 100);
     const char *const path = "many";
-    GString *html = page_of(&many, &path, 1);
+    g_autoptr(GString) html = page_of(&many, &path, 1);
     const struct page page = parsed(html->str);
     CU_ASSERT_TRUE(page.dots >= 300 && page.dots <= 2 * 400); /* thinned out, not left out */
-    g_string_free(html, TRUE);
     record_free(many);
 }
 
@@ -227,13 +224,12 @@ static void test_sizes(void)
     record_add(record, "copy", RECORD_ALL, "read_gbs_64", 1, "GB/s"); /* one size is no line */
     record_add(record, "copy", RECORD_ALL, "time_us_64", 1, "us");
     const char *const path = "measured";
-    GString *html = page_of(&record, &path, 1);
+    g_autoptr(GString) html = page_of(&record, &path, 1);
     const struct page page = parsed(html->str);
     CU_ASSERT_EQUAL(page.svgs, 1);
     CU_ASSERT_EQUAL(page.dots, 6);
     const char *first = strstr(html->str, "put: 8 bytes"), *last = strstr(html->str, "put: 65536 bytes");
     CU_ASSERT_TRUE(first && last && first < last);
-    g_string_free(html, TRUE);
     record_free(record);
 }
 
@@ -360,12 +356,11 @@ static void test_layers(void)
         record_add(record, phase, RECORD_ALL, "slowest_us", 1.5 * (100 + layer), "us");
     }
     const char *const path = "layers.csv";
-    GString *html = page_of(&record, &path, 1);
+    g_autoptr(GString) html = page_of(&record, &path, 1);
     const struct page page = parsed(html->str);
     CU_ASSERT_EQUAL(page.rects[0], 2);
     CU_ASSERT_EQUAL(page.dots, 12);
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "layer 11: slowest rank 166.5 us, mean 111 us"));
-    g_string_free(html, TRUE);
     record_free(record);
 }
 
@@ -496,10 +491,9 @@ static void test_texts(void)
     /* What a replay on a busy machine gave. */
     struct record *busy = waits_of("replay", 1380, 1040);
     const char *const path = "m.csv";
-    GString *html = page_of(&busy, &path, 1);
+    g_autoptr(GString) html = page_of(&busy, &path, 1);
     texts_check(html->str);
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, ">1380 us</text>"));
-    g_string_free(html, TRUE);
     record_free(busy);
 }
 
@@ -556,11 +550,10 @@ static void test_large_map(void)
         record_add_list(record, "dispatch", rank, "waits_us", us, RANKS);
     }
     const char *const path = "large.csv";
-    GString *html = page_of(&record, &path, 1);
+    g_autoptr(GString) html = page_of(&record, &path, 1);
     parsed(html->str);
     CU_ASSERT_TRUE(html->len < 1 << 20);
     CU_ASSERT_TRUE(has_cell(html, "x=\"49\" y=\"3\"", "h7", "12 for 196: 99"));
-    g_string_free(html, TRUE);
     record_free(record);
 }
 
@@ -570,10 +563,9 @@ static void test_busy(void)
     struct record *record = record_of("simulate", 0, 100);
     record_add(record, "combine", RECORD_ALL, "busy_link_pct", 140, "%");
     const char *const path = "busy.csv";
-    GString *html = page_of(&record, &path, 1);
+    g_autoptr(GString) html = page_of(&record, &path, 1);
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, ">100.0 %</text>"));
     CU_ASSERT_PTR_NULL(strstr(html->str, ">140.0 %</text>"));
-    g_string_free(html, TRUE);
     record_free(record);
 }
 
@@ -591,7 +583,7 @@ static struct drawing *machine_draw(void *context, const struct record *record)
 /* The drawing that is handed in, with what bounds each phase marked; none where none is known. */
 static void test_machine(void)
 {
-    struct record *record = record_of("simulate", 0, 100);
+    g_autoptr(record) record = record_of("simulate", 0, 100);
     const char *const path = "p.csv";
     const struct record *const records[] = { record };
     const struct report_machines machines = { machine_draw, (void *)hostile };
@@ -602,16 +594,14 @@ static void test_machine(void)
     for (int known = 0; known < 2; known++) {
         if (known) record_set(record, "cluster", "here");
         g_autoptr(GPtrArray) cases = report_cases_new(records, &path, 1);
-        GString *html = report_html(cases, NULL, &machines, "1.0");
+        g_autoptr(GString) html = report_html(cases, NULL, &machines, "1.0");
         CU_ASSERT_EQUAL(strstr(html->str, "<svg xmlns") != NULL, known);
         CU_ASSERT_EQUAL(strstr(html->str, "phase. dispatch: nic_tx; combine: leaf0-n0.nic0, 97 % busy.") != NULL,
                         known);
         CU_ASSERT_EQUAL(strstr(html->str, "class=\"nic m\" data-name=\"n0.nic0\"") != NULL, known);
         CU_ASSERT_EQUAL(strstr(html->str, "class=\"link m\"") != NULL, known);
         CU_ASSERT_PTR_NULL(strstr(html->str, "<script"));
-        g_string_free(html, TRUE);
     }
-    record_free(record);
 }
 
 /* A thousand results: all in the table, a page of a few MB. */
@@ -706,11 +696,10 @@ static void test_bad_sweeps(void)
                                        ("# kind: sweep\npoint,phase,slowest_us,speedup,bottleneck,problem\n"
                                         "0,,,,,too few ranks\n") };
     for (size_t i = 0; i < G_N_ELEMENTS(bad); i++) {
-        GError *error = NULL;
+        g_autoptr(GError) error = NULL;
         CU_ASSERT_PTR_NULL(sweep_table_parse("bad.csv", bad[i], &error));
         CU_ASSERT_TRUE(g_error_matches(error, RECORD_ERROR, RECORD_ERROR_FORMAT));
         CU_ASSERT_TRUE(error && g_str_has_prefix(error->message, "bad.csv: expected "));
-        g_clear_error(&error);
     }
     CU_ASSERT_FALSE(sweep_table_told("# kind: simulate\n"));
 }

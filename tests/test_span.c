@@ -55,12 +55,11 @@ static void test_record(void)
     struct span span[2] = { first(90), first(90) };
     span[1].end_ps = 200 * PS_PER_US;
     span[0].traffic.logical_nvl_bytes = span[1].traffic.logical_nvl_bytes = 150000000;
-    struct record *record = record_new();
+    g_autoptr(record) record = record_new();
     span_record(span, 2, "both_span", record);
     CU_ASSERT_DOUBLE_EQUAL(record_find(record, "both_span", RECORD_ALL, "time_us")->value, 150, 1e-9);
     CU_ASSERT_DOUBLE_EQUAL(record_find(record, "both_span", RECORD_ALL, "time_us_max")->value, 200, 1e-9);
     CU_ASSERT_DOUBLE_EQUAL(record_find(record, "both_span", RECORD_ALL, "logical_nvl_gbs")->value, 1000, 1e-6);
-    record_free(record);
 }
 
 const char unit_suite[] = "span";

@@ -30,7 +30,7 @@ static const struct file files[] = {
 /* Reads everything; false on an error, which must say something.  *sum is what was read. */
 static bool read_sum(const char *path, uint64_t *sum)
 {
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
     struct trace *const trace = trace_open(path, NULL, &error);
     bool good = trace != NULL;
     *sum = 0;
@@ -50,7 +50,6 @@ static bool read_sum(const char *path, uint64_t *sum)
     trace_close(trace);
     CU_ASSERT(good == (error == NULL));
     if (error) CU_ASSERT(strlen(error->message) > 20 && strchr(error->message, '\n') == NULL);
-    g_clear_error(&error);
     return good;
 }
 
@@ -74,14 +73,13 @@ static void test_files_cut_anywhere(void)
     for (size_t f = 0; f < G_N_ELEMENTS(files); f++) {
         gsize size;
         uint64_t sum;
-        uint8_t *const bytes = sample_file(&files[f], &size);
+        g_autofree uint8_t *bytes = sample_file(&files[f], &size);
         const char *const path = temporary_path("cut");
         for (gsize cut = 0; cut < size; cut++) {
             temporary_write(path, bytes, cut);
             const bool good = read_sum(path, &sum);
             CU_ASSERT(!good || !files[f].binary);
         }
-        g_free(bytes);
     }
 }
 
@@ -90,7 +88,7 @@ static void test_any_bit_flipped(void)
     for (size_t f = 0; f < G_N_ELEMENTS(files); f++) {
         gsize size;
         uint64_t whole, sum;
-        uint8_t *const bytes = sample_file(&files[f], &size);
+        g_autofree uint8_t *bytes = sample_file(&files[f], &size);
         const char *const path = temporary_path("flipped");
         temporary_write(path, bytes, size);
         CU_ASSERT_FATAL(read_sum(path, &whole));
@@ -101,17 +99,15 @@ static void test_any_bit_flipped(void)
             CU_ASSERT(!files[f].checked || !good || sum == whole);
             bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
         }
-        g_free(bytes);
     }
 }
 
 static void expect_error(const char *path, const struct trace_options *options, const char *words)
 {
-    GError *const error = trace_read_all(path, options);
+    g_autoptr(GError) error = trace_read_all(path, options);
     CU_ASSERT_FATAL(error != NULL);
     if (!strstr(error->message, words)) printf("\nexpected %s\n   found %s\n", words, error->message);
     CU_ASSERT(strstr(error->message, words) != NULL);
-    g_error_free(error);
 }
 
 #define CSV        "step,layer,rank,token,expert0,expert1\n"
@@ -190,23 +186,21 @@ static void test_wrong_prefixed_text_is_named(void)
     };
     for (size_t c = 0; c < G_N_ELEMENTS(cases); c++) {
         const char *const path = temporary_path("wrong");
-        char *const named = g_strconcat(cases[c].prefix, path, NULL);
+        g_autofree char *named = g_strconcat(cases[c].prefix, path, NULL);
         temporary_write(path, cases[c].text, strlen(cases[c].text));
         expect_error(named, NULL, cases[c].words);
-        g_free(named);
     }
 }
 
 static void npy_text(const char *header, uint16_t length, const char *words)
 {
-    GString *const bytes = g_string_new_len("\x93NUMPY\x01\x00", 8);
+    g_autoptr(GString) bytes = g_string_new_len("\x93NUMPY\x01\x00", 8);
     const char *const path = temporary_path("wrong.npy");
     g_string_append_c(bytes, (char)(length & 0xff));
     g_string_append_c(bytes, (char)(length >> 8));
     g_string_append(bytes, header);
     temporary_write(path, bytes->str, bytes->len);
     expect_error(path, NULL, words);
-    g_string_free(bytes, TRUE);
 }
 
 static void test_wrong_numpy_headers_are_named(void)
@@ -238,7 +232,7 @@ static void test_experts_beyond_range_are_named(void)
 {
     static const uint64_t shape[3] = { 2, 2, 2 };
     static const int64_t data[8] = { 0, 1, 2, 3, 4, 5, INT64_C(1) << 40, 7 };
-    GByteArray *const bytes = npy_header("<i8", shape, 3);
+    g_autoptr(GByteArray) bytes = npy_header("<i8", shape, 3);
     const char *const path = temporary_path("wide.npy");
     g_byte_array_append(bytes, (const uint8_t *)data, sizeof data);
     temporary_write(path, bytes->data, bytes->len);
@@ -249,15 +243,14 @@ static void test_experts_beyond_range_are_named(void)
     temporary_write(path, bytes->data, bytes->len);
     expect_error(path, NULL, "rank 1 token 1 place 1: expected an expert 0 to 7 or -1, found -5");
     expect_error(path, &(struct trace_options){ .experts = 6 }, "rank 1 token 1 place 0: expected an expert 0 to 5");
-    g_byte_array_unref(bytes);
 }
 
 /* Some megabytes of nothing compress thousands of times. */
 static void bomb(const void *head, size_t head_size, char filler, const char *words)
 {
     const size_t size = ((size_t)STREAM_FREE_BYTES) + (8 << 20);
-    char *const plain = g_malloc(size);
-    char *const packed = g_malloc(ZSTD_compressBound(size));
+    g_autofree char *plain = g_malloc(size);
+    g_autofree char *packed = g_malloc(ZSTD_compressBound(size));
     const char *const path = temporary_path("bomb.zst");
     memset(plain, filler, size);
     memcpy(plain, head, head_size);
@@ -265,18 +258,15 @@ static void bomb(const void *head, size_t head_size, char filler, const char *wo
     CU_ASSERT_FATAL(!ZSTD_isError(packed_size) && packed_size < size / 2000);
     temporary_write(path, packed, packed_size);
     expect_error(path, NULL, words);
-    g_free(packed);
-    g_free(plain);
 }
 
 static void test_bombs_stay_small(void)
 {
     const uint64_t shape[2] = { (72 << 20) / 8, 8 };
-    GByteArray *const header = npy_header("|u1", shape, 2);
+    g_autoptr(GByteArray) header = npy_header("|u1", shape, 2);
     bomb(header->data, header->len, 0, "expected decompressed data of at most 1000 times the file's");
     bomb(CSV "0,0,0,0,", strlen(CSV "0,0,0,0,"), '1', "field: expected at most 262144 bytes");
     bomb("{", 1, ' ', "expected decompressed data of at most 1000 times");
-    g_byte_array_unref(header);
 }
 
 /* A header that asks for much must be refused before memory is. */

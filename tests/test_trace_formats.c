@@ -35,8 +35,8 @@ static void round_trip(const struct sample_options *o, const char *name, const s
     const char *const path = temporary_path(name);
     if (!trace_write(path, w, &sample.info, sample_produce, &sample, &note, &error)) printf("\n%s\n", error->message);
     CU_ASSERT_FATAL(error == NULL);
-    char *const opened = g_strconcat(read_as, path, NULL);
-    struct trace *const trace = trace_open(opened, &(struct trace_options){ o->experts, weights }, &error);
+    g_autofree char *opened = g_strconcat(read_as, path, NULL);
+    g_autoptr(trace) trace = trace_open(opened, &(struct trace_options){ o->experts, weights }, &error);
     if (!trace) printf("\n%s\n", error->message);
     CU_ASSERT_FATAL(trace != NULL);
     for (int i = 0; i < 40; i++) {
@@ -48,9 +48,7 @@ static void round_trip(const struct sample_options *o, const char *name, const s
     }
     CU_ASSERT_EQUAL(trace_info(trace)->tokens_max, sample.info.tokens_max);
     CU_ASSERT_EQUAL(trace_info(trace)->experts, o->experts);
-    trace_close(trace);
     sample_clear(&sample);
-    g_free(opened);
     g_free(note);
 }
 
@@ -81,9 +79,8 @@ static void test_numpy_round_trips(void)
     }
     o.weights = true;
     const char *const path = temporary_path("w.npy.zst");
-    char *const weights = g_strdup(path);
+    g_autofree char *weights = g_strdup(path);
     round_trip(&o, "n.npy", &(struct trace_write_options){ .weights_path = weights }, "", weights);
-    g_free(weights);
 }
 
 static void test_framework_formats_round_trip(void)
@@ -129,11 +126,10 @@ static void test_ept_is_narrow(void)
 static const char *npy_make(const char *name, const char *descr, const uint64_t *shape, uint32_t dims, const void *data,
                             size_t size)
 {
-    GByteArray *const bytes = npy_header(descr, shape, dims);
+    g_autoptr(GByteArray) bytes = npy_header(descr, shape, dims);
     g_byte_array_append(bytes, data, (guint)size);
     const char *const path = temporary_path(name);
     temporary_write(path, bytes->data, bytes->len);
-    g_byte_array_unref(bytes);
     return path;
 }
 
@@ -141,13 +137,12 @@ static void expect_experts(const char *path, uint32_t layer, const int32_t *expe
 {
     GError *error = NULL;
     struct routing routing;
-    struct trace *const trace = trace_open(path, &(struct trace_options){ .experts = 300 }, &error);
+    g_autoptr(trace) trace = trace_open(path, &(struct trace_options){ .experts = 300 }, &error);
     if (!trace) printf("\n%s\n", error->message);
     CU_ASSERT_FATAL(trace != NULL);
     CU_ASSERT_FATAL(trace_read(trace, 0, layer, 0, &routing, &error));
     for (uint32_t i = 0; i < count; i++) CU_ASSERT_EQUAL(routing.rank[0].experts[i], expected[i]);
     routing_free(&routing);
-    trace_close(trace);
 }
 
 static void test_every_integer_type_is_read(void)
@@ -179,12 +174,11 @@ static void test_leading_dimensions_may_be_missing(void)
     static const uint8_t data[12] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 };
     for (uint32_t dims = 3; dims <= 5; dims++) {
         const char *const path = npy_make("d.npy", "|u1", shape + 5 - dims, dims, data, sizeof data);
-        struct trace *const trace = trace_open(path, NULL, NULL);
+        g_autoptr(trace) trace = trace_open(path, NULL, NULL);
         CU_ASSERT_FATAL(trace != NULL);
         const struct trace_info *const i = trace_info(trace);
         CU_ASSERT(i->steps == 1 && i->layers == 1 && i->ranks == 2 && i->tokens_max == 3 && i->topk == 2);
         CU_ASSERT_EQUAL(i->experts, 12);
-        trace_close(trace);
     }
 }
 
@@ -220,13 +214,12 @@ static void test_megatron_lines_are_read(void)
     temporary_write(path, text, sizeof text - 1);
     expect_experts(path, 0, (const int32_t[4]){ 1, 2, 3, -1 }, 4);
     expect_experts(path, 1, (const int32_t[2]){ 6, 7 }, 2);
-    struct trace *const trace = trace_open(path, NULL, NULL);
+    g_autoptr(trace) trace = trace_open(path, NULL, NULL);
     struct routing routing;
     CU_ASSERT_FATAL(trace != NULL && trace_read(trace, 0, 1, 0, &routing, NULL));
     CU_ASSERT(trace_info(trace)->ranks == 2 && trace_info(trace)->layers == 2 && trace_info(trace)->weights);
     CU_ASSERT(routing.rank[1].weights[0] == 0.5f && routing.rank[1].experts[1] == 9 && routing.rank[0].weights[0] == 0);
     routing_free(&routing);
-    trace_close(trace);
 }
 
 static void test_llama_steps_show_by_falling_layers(void)
@@ -234,8 +227,8 @@ static void test_llama_steps_show_by_falling_layers(void)
     static const char text[] = "layer,expert\r\n1,5\r\n1,6\r\n1,7\r\n1,8\r\n4,1\r\n4,2\r\n1,9\r\n1,3\r\n";
     const char *const path = temporary_path("l.csv");
     temporary_write(path, text, sizeof text - 1);
-    char *const llama = g_strconcat("llama@2:", path, NULL);
-    struct trace *const trace = trace_open(llama, NULL, NULL);
+    g_autofree char *llama = g_strconcat("llama@2:", path, NULL);
+    g_autoptr(trace) trace = trace_open(llama, NULL, NULL);
     struct routing routing;
     CU_ASSERT_FATAL(trace != NULL);
     CU_ASSERT(trace_info(trace)->steps == 2 && trace_info(trace)->layers == 2 && trace_info(trace)->tokens_max == 2);
@@ -245,8 +238,6 @@ static void test_llama_steps_show_by_falling_layers(void)
     CU_ASSERT_FATAL(trace_read(trace, 1, 1, 0, &routing, NULL));
     CU_ASSERT_EQUAL(routing.rank[0].tokens, 0);
     routing_free(&routing);
-    trace_close(trace);
-    g_free(llama);
 }
 
 static void test_splits_become_tokens(void)
@@ -254,16 +245,14 @@ static void test_splits_become_tokens(void)
     static const char text[] = "# two steps of two ranks\n[256, 512]\n[0, 256]\n\n0 768\n256,0\n";
     const char *const path = temporary_path("s.txt");
     temporary_write(path, text, sizeof text - 1);
-    char *const splits = g_strconcat("splits@256:", path, NULL);
-    struct trace *const trace = trace_open(splits, NULL, NULL);
+    g_autofree char *splits = g_strconcat("splits@256:", path, NULL);
+    g_autoptr(trace) trace = trace_open(splits, NULL, NULL);
     struct routing routing;
     CU_ASSERT_FATAL(trace != NULL && trace_read(trace, 0, 0, 0, &routing, NULL));
     CU_ASSERT(trace_info(trace)->steps == 2 && trace_info(trace)->ranks == 2 && trace_info(trace)->topk == 1);
     CU_ASSERT(routing.rank[0].tokens == 3 && routing.rank[0].experts[0] == 0 && routing.rank[0].experts[2] == 1);
     CU_ASSERT(routing.rank[1].tokens == 1 && routing.rank[1].experts[0] == 1);
     routing_free(&routing);
-    trace_close(trace);
-    g_free(splits);
 }
 
 static void test_weights_of_some_layers(void)
@@ -271,7 +260,7 @@ static void test_weights_of_some_layers(void)
     static const uint64_t shape[5] = { 1, 4, 1, 2, 2 }, half_shape[5] = { 1, 2, 1, 2, 2 };
     static const uint8_t experts[16] = { 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1 };
     static const uint16_t halves[8] = { 0x3c00, 0x3800, 0, 0, 0x4000, 0x3555, 0x0001, 0xbc00 };
-    char *const path = g_strdup(npy_make("e.npy", "|u1", shape, 5, experts, sizeof experts));
+    g_autofree char *path = g_strdup(npy_make("e.npy", "|u1", shape, 5, experts, sizeof experts));
     const char *const weights = npy_make("h.npy", "<f2", half_shape, 5, halves, sizeof halves);
     char *const mapped = g_strconcat(weights, "@3,1", NULL), *const half = g_strconcat(weights, "@-,2", NULL);
     struct routing routing;
@@ -294,7 +283,6 @@ static void test_weights_of_some_layers(void)
     CU_ASSERT_PTR_NULL(trace_open(path, &(struct trace_options){ 0, weights }, NULL));
     g_free(half);
     g_free(mapped);
-    g_free(path);
 }
 
 static void test_weights_of_every_float_type(void)
@@ -304,7 +292,7 @@ static void test_weights_of_every_float_type(void)
     static const uint16_t f2[2] = { 0x3800, 0x3400 };
     static const float f4[2] = { 0.5f, 0.25f };
     static const double f8[2] = { 0.5, 0.25 }, bad[2] = { 0.5, NAN };
-    char *const path = g_strdup(npy_make("e.npy", "|u1", shape, 2, experts, 2));
+    g_autofree char *path = g_strdup(npy_make("e.npy", "|u1", shape, 2, experts, 2));
     const char *const files[4] = { npy_make("f2.npy", "<f2", shape, 2, f2, sizeof f2),
                                    npy_make("f4.npy", "<f4", shape, 2, f4, sizeof f4),
                                    npy_make("f8.npy", "<f8", shape, 2, f8, sizeof f8),
@@ -312,7 +300,7 @@ static void test_weights_of_every_float_type(void)
     for (int f = 0; f < 4; f++) {
         struct routing routing;
         GError *error = NULL;
-        struct trace *const trace = trace_open(path, &(struct trace_options){ 0, files[f] }, NULL);
+        g_autoptr(trace) trace = trace_open(path, &(struct trace_options){ 0, files[f] }, NULL);
         CU_ASSERT_FATAL(trace != NULL);
         if (f < 3) {
             CU_ASSERT_FATAL(trace_read(trace, 0, 0, 0, &routing, &error));
@@ -324,9 +312,7 @@ static void test_weights_of_every_float_type(void)
             CU_ASSERT(strstr(error->message, "element 1: expected a finite weight, found nan") != NULL);
             g_error_free(error);
         }
-        trace_close(trace);
     }
-    g_free(path);
 }
 
 static void test_halves_are_exact(void)
@@ -360,7 +346,7 @@ static void test_fewer_ranks_share_the_experts(void)
         CU_ASSERT_FATAL(trace_write(path, &(struct trace_write_options){ .pad = true }, &sample.info, sample_produce,
                                     &sample, &note, NULL));
         g_free(note);
-        struct trace *const trace = trace_open(path, &(struct trace_options){ .experts = 64 }, NULL);
+        g_autoptr(trace) trace = trace_open(path, &(struct trace_options){ .experts = 64 }, NULL);
         CU_ASSERT_FATAL(trace != NULL && trace_read(trace, 1, 2, 2, &routing, NULL));
         CU_ASSERT(routing.ranks == 2 && routing.experts == 64);
         const struct routing_rank *const expected = &sample.blocks[1 * 4 + 2].rank[1];
@@ -373,7 +359,6 @@ static void test_fewer_ranks_share_the_experts(void)
         CU_ASSERT_FALSE(trace_read(trace, 3, 0, 0, &routing, &error));
         CU_ASSERT(error && strstr(error->message, "step: expected 0 to 2, found 3") != NULL);
         g_clear_error(&error);
-        trace_close(trace);
     }
     sample_clear(&sample);
 }
@@ -390,10 +375,9 @@ static void test_pipes_are_read(void)
     CU_ASSERT_FATAL(pipe(ends) == 0);
     CU_ASSERT_EQUAL(write(ends[1], bytes, size), (gssize)size);
     close(ends[1]);
-    char *const path = g_strdup_printf("/dev/fd/%d", ends[0]);
+    g_autofree char *path = g_strdup_printf("/dev/fd/%d", ends[0]);
     expect_experts(path, 0, (const int32_t[4]){ 4, 5, 6, 7 }, 4);
     close(ends[0]);
-    g_free(path);
     g_free(bytes);
 }
 
@@ -420,17 +404,15 @@ static void test_failed_writes_leave_nothing(void)
                                     &sample, NULL, &error));
         CU_ASSERT(error && strcmp(error->message, "the source is gone") == 0);
         g_clear_error(&error);
-        char *const folder = g_path_get_dirname(path);
+        g_autofree char *folder = g_path_get_dirname(path);
         GDir *const dir = g_dir_open(folder, 0, NULL);
         CU_ASSERT_PTR_NULL(g_dir_read_name(dir));
         g_dir_close(dir);
-        g_free(folder);
     }
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
     CU_ASSERT_FALSE(trace_write(temporary_path("uneven.npy"), &(struct trace_write_options){ 0 }, &sample.info,
                                 sample_produce, &sample, NULL, &error));
     CU_ASSERT(error && strstr(error->message, "--pad") != NULL);
-    g_clear_error(&error);
     sample_clear(&sample);
 }
 

@@ -325,16 +325,14 @@ static void test_traffic_comes_out_exactly(void)
                                                      .distribution = names[n] };
             struct routing first, second;
             CU_ASSERT_FATAL(routing_generate(&options, &first, NULL));
-            char *const wanted = traffic_text(&first, pairs);
+            g_autofree char *wanted = traffic_text(&first, pairs);
             const struct traffic_options traffic = {
                 .matrix = wanted, .ranks = 8, .tokens = 200, .topk = 6, .experts = 64, .pairs = pairs, .seed = 1
             };
             CU_ASSERT_FATAL(routing_from_traffic(&traffic, &second, NULL));
-            char *const found = traffic_text(&second, pairs);
+            g_autofree char *found = traffic_text(&second, pairs);
             CU_ASSERT_STRING_EQUAL(wanted, found);
             CU_ASSERT(routing_distinct(&second));
-            g_free(wanted);
-            g_free(found);
             routing_free(&first);
             routing_free(&second);
         }

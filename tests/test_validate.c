@@ -49,37 +49,35 @@ static void test_columns_and_cells(void)
 
 static void test_lines(void)
 {
-    struct validate_table *table = table_of("# a comment, \"not closed\n"
-                                            "phase,note\n"
-                                            "\n"
-                                            "dispatch,\"two\nlines\"\n"
-                                            "# between\n"
-                                            "combine,one",
-                                            NULL);
+    g_autoptr(validate_table) table = table_of("# a comment, \"not closed\n"
+                                               "phase,note\n"
+                                               "\n"
+                                               "dispatch,\"two\nlines\"\n"
+                                               "# between\n"
+                                               "combine,one",
+                                               NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(table);
     CU_ASSERT_EQUAL_FATAL(table->row_count, 2);
     CU_ASSERT(table->row[0].line == 4 && table->row[1].line == 7);
     CU_ASSERT_STRING_EQUAL(table->row[0].cell[1], "two lines");
-    validate_table_free(table);
 }
 
 /* Rows that say the same case, in whatever words, are one job. */
 static void test_jobs(void)
 {
-    struct validate_table *table = table_of("phase,num-tokens,cached,label\n"
-                                            "dispatch,8,true,a\n"
-                                            "combine,8,1,b\n"
-                                            "dispatch,9,true,a\n"
-                                            "dispatch,none,true,a\n"
-                                            "combine,9,yes,c\n"
-                                            "combine,9,no,c\n",
-                                            NULL);
+    g_autoptr(validate_table) table = table_of("phase,num-tokens,cached,label\n"
+                                               "dispatch,8,true,a\n"
+                                               "combine,8,1,b\n"
+                                               "dispatch,9,true,a\n"
+                                               "dispatch,none,true,a\n"
+                                               "combine,9,yes,c\n"
+                                               "combine,9,no,c\n",
+                                               NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(table);
     CU_ASSERT_EQUAL(table->job_count, 3);
     CU_ASSERT(table->row[0].job == table->row[1].job && table->row[2].job == table->row[4].job);
     CU_ASSERT(table->row[0].job != table->row[2].job && table->row[5].job != table->row[4].job);
     CU_ASSERT_PTR_NOT_NULL(table->row[3].problem);
-    validate_table_free(table);
 }
 
 /* Of a row of several phases, in either order, the bottleneck is that of the longest; times add up. */
@@ -107,11 +105,9 @@ static void test_bottleneck(void)
 
 static bool read_fails(const char *text, const char *message)
 {
-    GError *error = NULL;
-    struct validate_table *table = table_of(text, &error);
+    g_autoptr(GError) error = NULL;
+    g_autoptr(validate_table) table = table_of(text, &error);
     const bool said = !table && g_str_has_suffix(error->message, message);
-    validate_table_free(table);
-    g_clear_error(&error);
     return said;
 }
 
@@ -135,9 +131,8 @@ static void test_columns_twice(void)
     CU_ASSERT(
         read_fails("phase,Phase\ndispatch,combine\n", ":1: expected each column once, found 'phase' and 'Phase'"));
     CU_ASSERT(read_fails("phase,set,SET", ":1: expected each column once, found 'set' and 'SET'"));
-    struct validate_table *table = table_of("phase,,\ndispatch,,\n", NULL); /* spreadsheets end rows so */
+    g_autoptr(validate_table) table = table_of("phase,,\ndispatch,,\n", NULL); /* spreadsheets end rows so */
     CU_ASSERT_PTR_NOT_NULL(table);
-    validate_table_free(table);
 }
 
 static void test_measured_twice(void)
@@ -173,11 +168,10 @@ static void test_near_misses(void)
         g_autofree char *text = g_strdup_printf("%s,phase\nx,dispatch\n", misses[i].name);
         g_autofree char *said = g_strdup_printf(":1: warning: column '%s' is taken as a label; did you mean '%s'?\n",
                                                 misses[i].name, misses[i].meant);
-        struct validate_table *table = table_of(text, NULL);
+        g_autoptr(validate_table) table = table_of(text, NULL);
         CU_ASSERT_PTR_NOT_NULL_FATAL(table);
         if (misses[i].meant) CU_ASSERT(table->warning && g_str_has_suffix(table->warning, said));
         if (!misses[i].meant) CU_ASSERT_PTR_NULL(table->warning);
-        validate_table_free(table);
     }
 }
 
@@ -199,9 +193,9 @@ static struct validate_table *table_with_errors(void)
 
 static void test_summary(void)
 {
-    struct validate_table *table = table_with_errors();
+    g_autoptr(validate_table) table = table_with_errors();
     char *by[] = { "set", "phase", "num-experts", NULL };
-    GString *text = g_string_new(NULL);
+    g_autoptr(GString) text = g_string_new(NULL);
     validate_summary_append(table, by, text);
     CU_ASSERT_STRING_EQUAL(text->str, "by                     cases  median %  p90 %  worst %  bias %\n"
                                       "-----------  --------  -----  --------  -----  -------  ------\n"
@@ -217,27 +211,23 @@ static void test_summary(void)
                                       "set          y             3       4.0    8.8    +10.0    +3.0\n"
                                       "num-experts  256           4       2.5    3.7     -4.0    -0.5\n"
                                       "num-experts  288           1      10.0   10.0    +10.0   +10.0\n");
-    g_string_free(text, TRUE);
-    validate_table_free(table);
 }
 
 static void test_written_rows(void)
 {
-    struct validate_table *table = table_of("phase,error_pct,label,predicted_us\n"
-                                            "dispatch,99,\"a,b\",7\n"
-                                            "combine,99\n",
-                                            NULL);
+    g_autoptr(validate_table) table = table_of("phase,error_pct,label,predicted_us\n"
+                                               "dispatch,99,\"a,b\",7\n"
+                                               "combine,99\n",
+                                               NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(table);
     table->row[0].predicted_us = 12.3456;
     table->row[0].predicted_gbs = 1e6;
     table->row[0].bottleneck = g_strdup("nic_tx");
-    GString *text = g_string_new(NULL);
+    g_autoptr(GString) text = g_string_new(NULL);
     validate_table_append(table, text);
     CU_ASSERT_STRING_EQUAL(text->str, "phase,label,predicted_us,predicted_gbs,error_pct,bottleneck\n"
                                       "dispatch,\"a,b\",12.346,1000000.000,,nic_tx\n"
                                       "combine,,,,,\n");
-    g_string_free(text, TRUE);
-    validate_table_free(table);
 }
 
 const char unit_suite[] = "validate";

@@ -106,31 +106,29 @@ static void test_conformance(void)
 static char *first_device(void)
 {
     struct live_options options = options_for(NULL, LIVE_SIGNAL_WRITE);
-    char **names = verbs_nic_names(&options, 0, NULL);
+    g_auto(GStrv) names = verbs_nic_names(&options, 0, NULL);
     char *name = g_strdup(names[0]);
-    g_strfreev(names);
     return name;
 }
 
 /* One device shared by all ranks, and every rank with all devices. */
 static void test_devices_shared(void)
 {
-    char *first = first_device();
+    g_autofree char *first = first_device();
     struct live_options options = options_for(first, LIVE_SIGNAL_WRITE);
     run_suite(4, &options, 2, 31); /* the least that puts with signals leave */
     if (device_count >= 2) {
         int count;
         struct ibv_device **list = ibv_get_device_list(&count);
-        char *both = g_strdup_printf("%s+%s,%s", ibv_get_device_name(list[0]), ibv_get_device_name(list[1]), first);
+        g_autofree char *both =
+            g_strdup_printf("%s+%s,%s", ibv_get_device_name(list[0]), ibv_get_device_name(list[1]), first);
         ibv_free_device_list(list);
         options.device = both;
         options.signalling = LIVE_SIGNAL_IMM;
         run_suite(4, &options, 5, 32);
         options.signalling = LIVE_SIGNAL_ATOMIC;
         run_suite(3, &options, 5, 33);
-        g_free(both);
     }
-    g_free(first);
 }
 
 /* ---- a link by itself ---------------------------------------------------------------------------------- */
@@ -346,18 +344,17 @@ static void refuse(const struct live_options *options, const char *part)
 {
     struct verbs_world w;
     const struct fabric_needs needs = { 1 << 20, 64, 2, 16, 0 };
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
     CU_ASSERT_FALSE(world_open(&w, 2, options, &needs, &error));
     if (error) printf("\n      %s", error->message);
     if (error) expect_text(error->message, part);
     CU_ASSERT_PTR_NOT_NULL(error);
-    g_clear_error(&error);
     world_close(&w);
 }
 
 static void test_options_refused(void)
 {
-    char *first = first_device();
+    g_autofree char *first = first_device();
     struct live_options options = options_for("nothere", LIVE_SIGNAL_WRITE);
     refuse(&options, "found 'nothere'");
     options = options_for(first, LIVE_SIGNAL_WRITE);
@@ -373,11 +370,9 @@ static void test_options_refused(void)
     options.gpu_memory = true;
     refuse(&options, "GPU memory");
     /* A fault of one rank only: the other learns which and why. */
-    char *uneven = g_strdup_printf("%s,nothere", first);
+    g_autofree char *uneven = g_strdup_printf("%s,nothere", first);
     options = options_for(uneven, LIVE_SIGNAL_WRITE);
     refuse(&options, "found 'nothere'");
-    g_free(uneven);
-    g_free(first);
 }
 
 /* In a child that is not root, as limits of locked memory do not bind root. */
@@ -407,24 +402,21 @@ static void test_link_down(void)
         printf(" (no EPTWIN_TEST_INTERFACE: not tested) ");
         return;
     }
-    char *first = first_device();
+    g_autofree char *first = first_device();
     struct live_options options = options_for(NULL, LIVE_SIGNAL_WRITE);
     struct link_pair pair;
     CU_ASSERT_TRUE_FATAL(pair_open(&pair, &options));
-    char *down = g_strdup_printf("ip link set %s down", interface);
+    g_autofree char *down = g_strdup_printf("ip link set %s down", interface);
     CU_ASSERT_EQUAL(system(down), 0);
     const int rc = pair_poll(&pair, 30, pair_keeps_writing);
     CU_ASSERT(rc < 0 && rc != -EAGAIN);
     printf("\n      %s\n", pair.link[0]->failure);
-    char *expected = g_strdup_printf("device %s port 1 ", first);
+    g_autofree char *expected = g_strdup_printf("device %s port 1 ", first);
     expect_text(pair.link[0]->failure, expected);
     expect_text(pair.link[0]->failure, "down");
     pair_close(&pair);
     options.device = first;
     refuse(&options, "expected an active port, found state down");
-    g_free(expected);
-    g_free(down);
-    g_free(first);
 }
 
 /* ---- what needs no device ------------------------------------------------------------------------------ */
@@ -432,15 +424,12 @@ static void test_link_down(void)
 static void expect_names(const char *device, uint32_t local_rank, const char *expected)
 {
     const struct live_options options = options_for(device, LIVE_SIGNAL_WRITE);
-    GError *error = NULL;
-    char **names = verbs_nic_names(&options, local_rank, &error);
-    char *text = names ? g_strjoinv("+", names) : g_strdup(error->message);
+    g_autoptr(GError) error = NULL;
+    g_auto(GStrv) names = verbs_nic_names(&options, local_rank, &error);
+    g_autofree char *text = names ? g_strjoinv("+", names) : g_strdup(error->message);
     if (!g_str_has_prefix(text, expected)) printf("\n      expected \"%s\", found \"%s\"\n", expected, text);
     CU_ASSERT_TRUE(g_str_has_prefix(text, expected));
     CU_ASSERT_EQUAL(names != NULL, error == NULL);
-    g_clear_error(&error);
-    g_strfreev(names);
-    g_free(text);
 }
 
 static void test_names(void)

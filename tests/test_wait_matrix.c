@@ -28,7 +28,7 @@ static double share(const double *percent, const char *name)
 
 static void test_shares(void)
 {
-    struct record *record = record_of_three();
+    g_autoptr(record) record = record_of_three();
     double percent[WAIT_SHARES];
     CU_ASSERT_TRUE_FATAL(wait_shares_find(record, "dispatch", percent));
     /* Columns without their own cell: (10 + 40) / 2, (100 + 140) / 2, (20 + 30) / 2; rows: 60, 20, 90. */
@@ -41,12 +41,11 @@ static void test_shares(void)
     CU_ASSERT_DOUBLE_EQUAL(share(percent, "longest_pct"), 50, 1e-9);  /* 100, 30, 140 */
     CU_ASSERT_DOUBLE_EQUAL(share(percent, "shortest_pct"), 10, 1e-9); /* 20, 10, 40 */
     CU_ASSERT_EQUAL(wait_share_find("time_us_max"), WAIT_SHARES);
-    record_free(record);
 }
 
 static void test_matrix(void)
 {
-    struct record *record = record_of_three();
+    g_autoptr(record) record = record_of_three();
     struct wait_matrix m;
     CU_ASSERT_TRUE_FATAL(wait_matrix_read(record, "dispatch", &m));
     CU_ASSERT_EQUAL(m.ranks, 3);
@@ -56,17 +55,16 @@ static void test_matrix(void)
     CU_ASSERT_FALSE(wait_matrix_read(record, "combine", &m));
     CU_ASSERT_EQUAL(wait_matrix_most_us(&m), 0);
     wait_matrix_clear(&m);
-    record_free(record);
 }
 
 /* What few rows of many ranks tell takes the memory of these rows: all would be 34 GB. */
 static void test_many_ranks(void)
 {
     enum { RANKS = 65536, BYTES = 2 * RANKS };
-    struct record *record = record_new();
+    g_autoptr(record) record = record_new();
     struct wait_matrix m;
-    double *awaited = g_new(double, RANKS);
-    char *text = g_malloc(BYTES);
+    g_autofree double *awaited = g_new(double, RANKS);
+    g_autofree char *text = g_malloc(BYTES);
     for (uint32_t i = 0; i < RANKS; i++) memcpy(text + 2 * i, i == 9 ? "7 " : "0 ", 2);
     text[BYTES - 1] = '\0';
     record_add_text(record, "combine", 3, "waits_us", text);
@@ -80,9 +78,6 @@ static void test_many_ranks(void)
     wait_matrix_awaited(&m, -INFINITY, awaited);
     CU_ASSERT_EQUAL(awaited[8], 0);
     wait_matrix_clear(&m);
-    g_free(awaited);
-    g_free(text);
-    record_free(record);
 }
 
 /* A rank that was masked has no row; lists of another length are not of this matrix; no time, no share. */
@@ -90,7 +85,7 @@ static void test_gaps(void)
 {
     const double us[3] = { 0, 30, 50 }, two[2] = { 1, 2 };
     double percent[WAIT_SHARES];
-    struct record *record = record_new();
+    g_autoptr(record) record = record_new();
     record_add_list(record, "combine", 0, "waits_us", us, 3);
     record_add_list(record, "combine", 1, "waits_us", two, 2);
     CU_ASSERT_FALSE(wait_shares_find(record, "combine", percent));
@@ -103,7 +98,6 @@ static void test_gaps(void)
     CU_ASSERT_TRUE_FATAL(wait_matrix_read(record, "combine", &m));
     CU_ASSERT_PTR_NULL(m.us[1]);
     wait_matrix_clear(&m);
-    record_free(record);
 }
 
 void unit_tests(CU_pSuite suite)

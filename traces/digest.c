@@ -30,9 +30,8 @@ static bool stream_add(struct stream *stream, GChecksum *checksum)
 /* An .ept has checksums of all its parts. */
 static bool ept_add(const char *path, GChecksum *checksum)
 {
-    struct trace *const trace = trace_open(path, NULL, NULL);
+    g_autoptr(trace) trace = trace_open(path, NULL, NULL);
     const bool good = trace && ept_trace_digest(trace, checksum);
-    trace_close(trace);
     return good;
 }
 

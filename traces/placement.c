@@ -224,7 +224,7 @@ static GArray *file_read(const char *path, const struct placement_input *in, GEr
 static bool placement_from_file(const char *path, const struct placement_input *in, struct placement *out,
                                 GError **error)
 {
-    GArray *const slots = file_read(path, in, error);
+    g_autoptr(GArray) slots = file_read(path, in, error);
     if (!slots) return false;
     g_autofree bool *seen = g_new0(bool, in->experts);
     for (guint s = 0; s < slots->len; s++) seen[g_array_index(slots, uint32_t, s)] = true;
@@ -239,7 +239,6 @@ static bool placement_from_file(const char *path, const struct placement_input *
         memcpy(out->expert_of, slots->data, slots->len * sizeof(uint32_t));
         placement_index(out);
     }
-    g_array_unref(slots);
     return missing == in->experts;
 }
 

@@ -52,6 +52,8 @@ struct trace_options {
 /* Opens path ("-": standard input).  NULL and *error on failure.  Close with trace_close(). */
 struct trace *trace_open(const char *path, const struct trace_options *options, GError **error);
 void trace_close(struct trace *trace);
+typedef struct trace trace;
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(trace, trace_close)
 const struct trace_info *trace_info(const struct trace *trace);
 
 /* Reads one (step, layer) into *out, which the caller frees with routing_free(); untouched on failure.

@@ -140,20 +140,17 @@ static bool compare_pair_diagnose(const struct compare_pair *pair, struct machin
             "--diagnose: expected --cluster FILE with the cluster \"%s\" of %s, which does not ship with eptwin",
             record_get(compare->predicted, "cluster") ? record_get(compare->predicted, "cluster") : "",
             compare->swapped ? pair->b_path : pair->a_path);
-    struct case_options base;
+    g_auto(case_options) base;
     case_init(&base);
     base.cluster = g_strdup(path);
     const struct diagnose_how how = { .workers = g_get_num_processors() };
-    struct validate_table *table = diagnose_table_read(measured, &base, error);
-    struct diagnosis *diagnosis = table ? diagnose_run(table, &how, error) : NULL;
+    g_autoptr(validate_table) table = diagnose_table_read(measured, &base, error);
+    g_autoptr(diagnosis) diagnosis = table ? diagnose_run(table, &how, error) : NULL;
     if (diagnosis) {
         g_string_append_c(out, '\n');
         diagnosis_text(diagnosis, table, CAUSES_SHOWN, out);
     }
     const bool done = diagnosis != NULL;
-    diagnosis_free(diagnosis);
-    validate_table_free(table);
-    case_clear(&base);
     return done;
 }
 
@@ -201,7 +198,7 @@ static void compare_about_append(const struct compare_pair *pairs, guint count, 
     static const char *const titles[] = {
         "error of mean times", "cases", "median", "p90", "worst", "bias", "worst case"
     };
-    struct text_table *table = text_table_new("lrrrrrl", titles);
+    g_autoptr(text_table) table = text_table_new("lrrrrrl", titles);
     g_autoptr(GHashTable) seen = g_hash_table_new(g_str_hash, g_str_equal);
     for (guint p = 0; p < count; p++) {
         const GArray *rows = pairs[p].compare->rows;
@@ -212,7 +209,6 @@ static void compare_about_append(const struct compare_pair *pairs, guint count, 
     }
     compare_about_row(pairs, count, NULL, table);
     text_table_append(table, out);
-    text_table_free(table);
 }
 
 /* ---- for machines ---- */

@@ -191,6 +191,8 @@ bool diagnose_baseline(const struct validate_table *table, struct validate_table
  * alone where first has been told all that how asks for. */
 struct diagnosis *diagnose_run(struct validate_table *table, const struct diagnose_how *how, GError **error);
 void diagnosis_free(struct diagnosis *diagnosis);
+typedef struct diagnosis diagnosis;
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(diagnosis, diagnosis_free)
 
 /* All verdicts as CSV, the likeliest first, then "sound" (nothing is wrong) and "none" (something unknown is). */
 void diagnosis_table(const struct diagnosis *diagnosis, GString *out);

@@ -150,7 +150,7 @@ static void first_told(const struct diagnosis *d, const struct validate_table *f
 static int diagnose(struct diagnose_options *o, GError **error)
 {
     struct validate_table *baseline = o->baseline ? table_open(o, o->baseline, error) : NULL;
-    struct validate_table *table = *error ? NULL : table_open(o, o->paths[0], error);
+    g_autoptr(validate_table) table = *error ? NULL : table_open(o, o->paths[0], error);
     if (!table) {
         validate_table_free(baseline);
         return error_status(*error);
@@ -162,14 +162,12 @@ static int diagnose(struct diagnose_options *o, GError **error)
                                       .first = first_told,
                                       .context = o };
     o->rows = table->row_count;
-    struct diagnosis *diagnosis = diagnose_run(table, &how, error);
+    g_autoptr(diagnosis) diagnosis = diagnose_run(table, &how, error);
     const uint32_t problems = validate_problems_print(table) + (baseline ? validate_problems_print(baseline) : 0);
     if (o->first_error && !*error) g_propagate_error(error, g_steal_pointer(&o->first_error));
     const bool told = o->told || (diagnosis && diagnosis_print(o, diagnosis, table, error));
     const int status = !told ? error_status(*error) : problems ? EXIT_RUN_FAILED : EXIT_OK;
-    diagnosis_free(diagnosis);
     validate_table_free(baseline);
-    validate_table_free(table);
     return status;
 }
 

@@ -67,7 +67,7 @@ static char *setting_resolve(const char *setting, const struct cluster *cluster,
 /* "rank:4": rank 0 has four times the tokens; "node:4": those of its node. */
 static char *tokens_list(const char *how, const struct validate_row *row, const struct cluster *cluster)
 {
-    struct case_options whole;
+    g_auto(case_options) whole;
     case_copy(&whole, &row->options);
     case_cluster_settle(&whole, cluster);
     case_resolve(&whole);
@@ -76,7 +76,6 @@ static char *tokens_list(const char *how, const struct validate_row *row, const 
     GString *list = g_string_new(NULL);
     for (uint32_t r = 0; r < whole.num_ranks; r++)
         g_string_append_printf(list, "%s%u", r ? "|" : "", whole.num_tokens * (r < many ? times : 1));
-    case_clear(&whole);
     return g_string_free(list, FALSE);
 }
 

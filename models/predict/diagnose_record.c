@@ -73,7 +73,7 @@ static char *busy_warning(const struct record *record, const char *path)
 /* NULL without an error: it is no record of a case. */
 static char *table_text(const char *path, char **warning)
 {
-    struct record *record = record_read(path, NULL);
+    g_autoptr(record) record = record_read(path, NULL);
     if (!record) return NULL;
     GString *text = NULL;
     if (record_get(record, RECORD_CASE_KEYS) && !compare_record_predicted(record)) {
@@ -83,14 +83,14 @@ static char *table_text(const char *path, char **warning)
         rows_append(record, text);
         *warning = busy_warning(record, path);
     }
-    record_free(record);
     return text ? g_string_free(text, FALSE) : NULL;
 }
 
 /* A stream of puts has one QP, which uses one port: the row's NIC gets one port of the rate of all. */
 static void ports_join(struct validate_row *row)
 {
-    struct cluster *cluster = g_strcmp0(row->options.kernel, "p2p") ? NULL : cluster_load(row->options.cluster, NULL);
+    g_autoptr(cluster) cluster =
+        g_strcmp0(row->options.kernel, "p2p") ? NULL : cluster_load(row->options.cluster, NULL);
     if (cluster && cluster->nic.ports > 1) {
         g_autoptr(GPtrArray) settings = g_ptr_array_new();
         for (char **s = row->settings; s && *s; s++) g_ptr_array_add(settings, *s);
@@ -101,7 +101,6 @@ static void ports_join(struct validate_row *row)
         g_free(row->settings); /* its strings are the new list's */
         row->settings = (char **)g_ptr_array_free(g_steal_pointer(&settings), FALSE);
     }
-    cluster_free(cluster);
 }
 
 /* ---- what rows say ---- */

@@ -216,9 +216,8 @@ static void context_find(struct compared *c)
         if (case_kernel_in(&row->options, "ll|normal|v2")) c->context.topic = CAUSE_OF_KERNELS;
         c->context.public_test &= row->options.cached;
         c->context.sms_stated &= row->options.num_sms > 0;
-        struct cluster *cluster = cluster_load_set(row->options.cluster, (const char *const *)row->settings, NULL);
+        g_autoptr(cluster) cluster = cluster_load_set(row->options.cluster, (const char *const *)row->settings, NULL);
         c->context.ethernet |= cluster && cluster->nic.header_bytes >= ETHERNET_HEADER_BYTES;
-        cluster_free(cluster);
     }
 }
 

@@ -11,7 +11,7 @@
 static void rows_append(const struct diagnosis *d, const struct validate_table *table, GString *out)
 {
     static const char *const titles[] = { "line", "ranks", "kernel", "phase", "measured", "expected", "measured is" };
-    struct text_table *text = text_table_new("rrllrrl", titles);
+    g_autoptr(text_table) text = text_table_new("rrllrrl", titles);
     for (uint32_t i = 0; i < table->row_count; i++) {
         const struct validate_row *row = &table->row[i];
         if (row->problem || row->native || validate_row_waits(row) || (d->sound && isnan(d->sound[i]))) continue;
@@ -30,7 +30,6 @@ static void rows_append(const struct diagnosis *d, const struct validate_table *
         text_table_cell(text, "%.2f times as %s", slower >= 1 ? slower : 1 / slower, slower >= 1 ? "slow" : "fast");
     }
     text_table_append(text, out);
-    text_table_free(text);
 }
 
 static void ports_append(const struct validate_table *table, GString *out)

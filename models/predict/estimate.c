@@ -75,7 +75,7 @@ static double different(double places, double topk)
 
 struct estimate estimate_case(const struct case_options *given, const struct case_load *load)
 {
-    struct case_options c;
+    g_auto(case_options) c;
     case_copy(&c, given);
     case_resolve(&c);
     const struct kernel_cost *cost = cost_of(c.kernel);
@@ -91,7 +91,6 @@ struct estimate estimate_case(const struct case_options *given, const struct cas
     if (g_strcmp0(c.launch, "loop") == 0) events *= 2;
     const double bytes =
         BASE_BYTES + cost->rank_bytes * s.ranks + cost->pair_bytes * pairs + cost->place_bytes * s.tokens * s.topk;
-    case_clear(&c);
     return (struct estimate){ events, bytes, events * event_seconds, 1, false };
 }
 
@@ -150,7 +149,7 @@ static bool pilot_run(const struct case_options *c, const struct cluster *cluste
                       struct estimate *expected)
 {
     struct case_load load;
-    struct record *record = record_new();
+    g_autoptr(record) record = record_new();
     const double begin = clock_seconds();
     bool good = case_load(c, &load, NULL);
     good = good && simulate_load(c, cluster, &load, &(struct simulate_wishes){ 0 }, record, NULL);
@@ -160,7 +159,6 @@ static bool pilot_run(const struct case_options *c, const struct cluster *cluste
         *events = g_ascii_strtod(record_get(record, "events"), NULL);
     }
     case_load_free(&load);
-    record_free(record);
     return good && *events > 0 && *seconds > 0;
 }
 

@@ -77,7 +77,7 @@ static GPtrArray *profiles_read(const struct explain_options *o, GError **error)
 {
     GPtrArray *all = g_ptr_array_new_with_free_func((GDestroyNotify)profile_free);
     for (char **path = o->paths; *path; path++) {
-        GPtrArray *some = profile_read(*path, error);
+        g_autoptr(GPtrArray) some = profile_read(*path, error);
         if (!some) {
             g_ptr_array_unref(all);
             return NULL;
@@ -87,7 +87,6 @@ static GPtrArray *profiles_read(const struct explain_options *o, GError **error)
             ((struct profile *)g_ptr_array_index(some, i))->rank = -1;
         g_ptr_array_set_free_func(some, NULL);
         for (guint i = 0; i < some->len; i++) g_ptr_array_add(all, g_ptr_array_index(some, i));
-        g_ptr_array_unref(some);
     }
     return all;
 }
@@ -105,7 +104,7 @@ static bool count_set(struct case_options *c, const char *name, uint32_t count, 
 static bool case_complete(struct explain_options *o, const struct explain *e, const struct cluster *cluster,
                           GError **error)
 {
-    struct case_options initial;
+    g_auto(case_options) initial;
     case_init(&initial);
     case_clear(&o->c);
     case_copy(&o->c, &o->given);
@@ -123,7 +122,6 @@ static bool case_complete(struct explain_options *o, const struct explain *e, co
     if (good && n->hook) good = case_set(c, "hook", "true", error);
     if (good && n->nodes && !c->ranks_per_node) c->ranks_per_node = n->ranks / n->nodes;
     case_node_settle(c, cluster->nvlink.gpus);
-    case_clear(&initial);
     return good;
 }
 
@@ -289,7 +287,7 @@ static bool outputs_write(const struct explain_options *o, const struct explain 
 
 static bool explain(struct explain_options *o, GError **error)
 {
-    struct cluster *cluster = cluster_load(o->given.cluster, error);
+    g_autoptr(cluster) cluster = cluster_load(o->given.cluster, error);
     GPtrArray *profiles = cluster ? profiles_read(o, error) : NULL;
     struct explain *e = profiles ? explain_new(profiles, error) : NULL;
     struct predictions p = { 0 };
@@ -304,7 +302,6 @@ static bool explain(struct explain_options *o, GError **error)
     predictions_free(&p);
     explain_free(e);
     if (profiles) g_ptr_array_unref(profiles);
-    cluster_free(cluster);
     return good;
 }
 

@@ -193,7 +193,7 @@ static bool record_case_write(const struct import_arguments *a, const GPtrArray 
     const bool good = case_of_row(first, &a->given, &c, error);
     bool written = false;
     if (good) {
-        struct record *record = record_new();
+        g_autoptr(record) record = record_new();
         g_autoptr(GHashTable) seen = g_hash_table_new(g_str_hash, g_str_equal);
         case_words(record, first);
         case_record(&c, record);
@@ -205,7 +205,6 @@ static bool record_case_write(const struct import_arguments *a, const GPtrArray 
         }
         layers_record(record, rows);
         written = record_write(record, a->record, a->record_format, error);
-        record_free(record);
     }
     case_clear(&c);
     return written;

@@ -69,7 +69,7 @@ static bool times_file(const char *path, uint32_t ranks, uint64_t *time_ps, GErr
 /* A record has a row of each rank that lived to the end. */
 static bool times_record(const char *path, const struct launches_kernel *kernel, uint64_t *time_ps, GError **error)
 {
-    struct record *record = record_read(path, error);
+    g_autoptr(record) record = record_read(path, error);
     bool good = record != NULL;
     for (uint32_t r = 0; good && r < kernel->ranks; r++) {
         const struct record_row *row = record_find(record, kernel->phase, (int32_t)r, "arrival_us");
@@ -86,7 +86,6 @@ static bool times_record(const char *path, const struct launches_kernel *kernel,
         g_set_error(error, LAUNCHES_ERROR, LAUNCHES_ERROR_COUNT,
                     "%s: %s: arrival_us: expected %u ranks, as the case has, found more", path, kernel->phase,
                     kernel->ranks);
-    record_free(record);
     return good && !more;
 }
 

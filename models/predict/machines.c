@@ -13,11 +13,10 @@ struct machines {
 
 static bool machines_add(struct machines *m, const char *path, GError **error)
 {
-    struct cluster *cluster = cluster_load(path, error);
+    g_autoptr(cluster) cluster = cluster_load(path, error);
     if (!cluster) return false;
     if (!g_hash_table_contains(m->path, cluster->name))
         g_hash_table_insert(m->path, g_strdup(cluster->name), g_strdup(cluster->path));
-    cluster_free(cluster);
     return true;
 }
 
@@ -69,14 +68,13 @@ struct drawing *machines_draw(struct machines *m, const struct record *record)
     const uint32_t ranks = header_number(record, "num-ranks"), per_node = header_number(record, "ranks-per-node");
     const char *path = ranks && per_node ? machines_path(m, record) : NULL;
     g_auto(GStrv) set = header_set(record);
-    struct cluster *cluster = path ? cluster_load_set(path, (const char *const *)set, NULL) : NULL;
+    g_autoptr(cluster) cluster = path ? cluster_load_set(path, (const char *const *)set, NULL) : NULL;
     if (!cluster) return NULL;
     uint32_t gpus;
     const uint32_t nodes = world_nodes(cluster, ranks, per_node, &gpus);
     struct graph *graph = graph_new(cluster, nodes, gpus, NULL);
     struct drawing *drawing = graph ? cluster_draw(cluster, graph) : NULL;
     graph_free(graph);
-    cluster_free(cluster);
     return drawing;
 }
 

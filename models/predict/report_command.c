@@ -110,10 +110,9 @@ static bool report_run_write(const struct report_run *run, const struct report_i
     const struct report_machines machines = { machine_draw, m };
     g_autoptr(GPtrArray) cases = report_cases_new((const struct record *const *)input->records->pdata,
                                                   (const char *const *)input->paths->pdata, input->records->len);
-    GString *page = run->text ? report_text(cases, REPORT_TEXT_WIDTH)
-                              : report_html(cases, input->sweeps, &machines, eptwin_version());
+    g_autoptr(GString) page = run->text ? report_text(cases, REPORT_TEXT_WIDTH)
+                                        : report_html(cases, input->sweeps, &machines, eptwin_version());
     const bool done = whole_file_write(run->output ? run->output : "-", page->str, page->len, error);
-    g_string_free(page, TRUE);
     return done;
 }
 

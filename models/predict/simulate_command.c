@@ -153,9 +153,8 @@ static bool results_write(const struct arguments *a, const struct record *record
     if (a->format && strcmp(a->format, "text") && !record_format_parse(a->format, &format, error)) return false;
     bool good = true;
     if (!text && (a->output || !words)) {
-        struct record *all = a->per_rank ? NULL : simulate_record_of_all(record);
+        g_autoptr(record) all = a->per_rank ? NULL : simulate_record_of_all(record);
         good = record_write(all ? all : record, a->output ? a->output : "-", format, error);
-        record_free(all);
     }
     return good && (!words || words_write(a, record, error));
 }

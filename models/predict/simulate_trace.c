@@ -208,13 +208,12 @@ static void numbers_record(struct record *record, const char *key, const struct 
 static void estimate_say(const struct batch *batch, const struct job *first, uint32_t count, uint32_t threads)
 {
     struct estimate_many many = { 0 };
-    struct case_options c;
+    g_auto(case_options) c;
     case_copy(&c, batch->c);
     c.step = first->step;
     c.layer = first->layer;
     estimate_many_add(&many, &c, batch->cluster, count);
     estimate_many_print(&many, "simulate", threads);
-    case_clear(&c);
 }
 
 static bool jobs_run(struct batch *batch, struct job *jobs, uint32_t count, uint32_t threads, GError **error)

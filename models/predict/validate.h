@@ -51,6 +51,8 @@ struct validate_table *validate_table_read(const char *path, const struct case_o
 struct validate_table *validate_table_parse(const char *path, const char *text, size_t size_bytes,
                                             const struct case_options *base, GError **error);
 void validate_table_free(struct validate_table *table);
+typedef struct validate_table validate_table;
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(validate_table, validate_table_free)
 
 /* Whether nothing is simulated for a row: it has a problem, or is a tool's own figure. */
 static inline bool validate_row_idle(const struct validate_row *row) { return row->problem || row->native; }

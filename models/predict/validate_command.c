@@ -142,11 +142,10 @@ static void estimate_say(const struct validate_options *o, const struct validate
             of_cluster = path;
         }
         if (!cluster) continue;
-        struct case_options c;
+        g_auto(case_options) c;
         case_copy(&c, &row->options);
         case_node_settle(&c, cluster->nvlink.gpus);
         estimate_many_add(&many, &c, cluster, 1);
-        case_clear(&c);
     }
     estimate_many_print(&many, "validate", (uint32_t)o->jobs);
 }
@@ -154,7 +153,7 @@ static void estimate_say(const struct validate_options *o, const struct validate
 static int validate_run(const struct validate_options *o)
 {
     GError *error = NULL;
-    struct validate_table *table = validate_table_read(o->paths[0], &o->base, &error);
+    g_autoptr(validate_table) table = validate_table_read(o->paths[0], &o->base, &error);
     if (!table) return command_line_fail("validate", error);
     int status = EXIT_OK;
     if (table->warning) fputs(table->warning, stderr);
@@ -169,7 +168,6 @@ static int validate_run(const struct validate_options *o)
         if (!results_write(o, table, problems, &error)) status = command_line_fail("validate", error);
         else if (problems) status = EXIT_RUN_FAILED;
     }
-    validate_table_free(table);
     return status;
 }
 

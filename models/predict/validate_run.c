@@ -136,8 +136,8 @@ static void job_run(const struct run *run, uint32_t job, struct load_memory *mem
     const uint32_t start = run->row_start[job], end = run->row_start[job + 1];
     if (start == end) return; /* its rows have no cluster */
     const struct case_options *c = &run->table->row[run->row_of[start]].options;
-    struct record *record = record_new();
-    GError *error = NULL;
+    g_autoptr(record) record = record_new();
+    g_autoptr(GError) error = NULL;
     g_autofree char *key = cluster_key(&run->table->row[run->row_of[start]]);
     const struct cluster *cluster = g_hash_table_lookup(run->cluster, key);
     g_autoptr(GPtrArray) phases = g_ptr_array_new();
@@ -154,8 +154,6 @@ static void job_run(const struct run *run, uint32_t job, struct load_memory *mem
         if (good) row_predict(&run->table->row[run->row_of[i]], record, out);
         else g_strlcpy(out->problem, error->message, TEXT_BYTES);
     }
-    g_clear_error(&error);
-    record_free(record);
 }
 
 static void worker_main(const struct run *run)

@@ -71,13 +71,12 @@ static char *row_group_name(const struct validate_table *table, const struct val
 {
     const int column = validate_column_find(table, by);
     if (column >= 0 && *row->cell[column]) return g_strdup(row->cell[column]);
-    struct case_options resolved;
+    g_auto(case_options) resolved;
     case_copy(&resolved, &row->options);
     case_resolve(&resolved);
     char *text = NULL;
     for (uint32_t i = 0; case_option_name(i) && !text; i++)
         if (strcmp(case_option_name(i), by) == 0) text = case_option_text(&resolved, i);
-    case_clear(&resolved);
     return text ? text : g_strdup("");
 }
 
@@ -104,7 +103,7 @@ static bool by_is_always(const char *by)
 void validate_summary_append(const struct validate_table *table, char **by, GString *out)
 {
     static const char *const titles[] = { "by", "", "cases", "median %", "p90 %", "worst %", "bias %" };
-    struct text_table *text = text_table_new("llrrrrr", titles);
+    g_autoptr(text_table) text = text_table_new("llrrrrr", titles);
     groups_append(table, NULL, text);
     groups_append(table, "phase", text);
     groups_append(table, "kernel", text);
@@ -112,5 +111,4 @@ void validate_summary_append(const struct validate_table *table, char **by, GStr
     for (; by && *by; by++)
         if (!by_is_always(*by)) groups_append(table, *by, text);
     text_table_append(text, out);
-    text_table_free(text);
 }

@@ -626,7 +626,7 @@ static bool ofi_meet(struct link_ofi *f, bool connected, GError **error)
     struct bootstrap *const b = f->bootstrap;
     bool (*const serve)(void *) = b->serve;
     void *const serve_context = b->serve_context;
-    GError *late = NULL;
+    g_autoptr(GError) late = NULL;
     if (connected) {
         b->serve = ofi_serve;
         b->serve_context = f;
@@ -636,7 +636,6 @@ static bool ofi_meet(struct link_ofi *f, bool connected, GError **error)
     const bool met = bootstrap_barrier(b, connected ? error : &late);
     b->serve = serve;
     b->serve_context = serve_context;
-    g_clear_error(&late);
     return met && connected;
 }
 

@@ -45,7 +45,7 @@ static struct live_world *world_open(const struct measure *m, bool link, enum li
  * Both are measured where they are; only the link itself must be there. */
 static bool worlds_open(struct measure *m, GError **error)
 {
-    GError *absent = NULL;
+    g_autoptr(GError) absent = NULL;
     m->link_world = world_open(m, true, m->command->live.signalling, error);
     if (!m->link_world) return false;
     m->store_world = world_open(m, false, LIVE_SIGNAL_WRITE, &absent);
@@ -53,7 +53,6 @@ static bool worlds_open(struct measure *m, GError **error)
     if (!absent && !shared && m->bootstrap->rank_count == 2)
         m->atomic_world = world_open(m, true, LIVE_SIGNAL_ATOMIC, &absent);
     /* A broken exchange is no missing feature: the next one says so again. */
-    g_clear_error(&absent);
     return bootstrap_barrier(m->bootstrap, error);
 }
 
@@ -180,7 +179,7 @@ static void record_row_add(const struct measure *m, uint32_t index, struct recor
 
 static bool record_make(const struct measure *m, uint32_t ranks, GError **error)
 {
-    struct record *record = record_new();
+    g_autoptr(record) record = record_new();
     static const struct bootstrap_ops forked = { .name = "fork" };
     const struct bootstrap b = { .ops = &forked };
     g_strlcpy(m->command->nvlink_carrier, m->rows->nvlink_carrier, sizeof m->command->nvlink_carrier);
@@ -196,7 +195,6 @@ static bool record_make(const struct measure *m, uint32_t ranks, GError **error)
     for (uint32_t i = 0; i < m->rows->count; i++) record_row_add(m, i, record);
     const char *output = m->command->output ? m->command->output : "-";
     const bool fine = record_write(record, output, m->command->record_format, error);
-    record_free(record);
     return fine;
 }
 
@@ -256,7 +254,7 @@ static int cuda_run(const struct measure *m, const struct measure_choice *choice
     };
     cpu_set_t set;
     m->command->cpus = sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
-    struct record *record = record_new();
+    g_autoptr(record) record = record_new();
     GError *error = NULL;
     live_command_record_machine(c, record);
     record_set(record, "fabric", "cuda");
@@ -266,7 +264,6 @@ static int cuda_run(const struct measure *m, const struct measure_choice *choice
     if (!cuda_measure_run(&options, record, &error)) status = live_command_fail(c, error);
     else if (!record_write(record, c->output ? c->output : "-", c->record_format, &error))
         status = live_command_fail(c, error);
-    record_free(record);
     return status;
 }
 

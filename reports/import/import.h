@@ -138,6 +138,8 @@ struct import_log *import_log_read(const char *path, GError **error);
 /* Reads text in memory (text[size_bytes] is NUL; the text is changed).  A log without rows is no error here. */
 struct import_log *import_log_parse(const char *source, char *text, size_t size_bytes, GError **error);
 void import_log_free(struct import_log *log);
+typedef struct import_log import_log;
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(import_log, import_log_free)
 
 /* One row for the ranks and repetitions of one case and phase: medians over ranks of each rank's median, the least
  * minimum, the greatest maximum.  Rows of a matrix (with a peer) and sums over ranks stay as they are.  The result owns

@@ -42,10 +42,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
     if (!table != (error != NULL)) abort(); /* exactly one of both */
     if (table) {
         rows_draw(table);
-        GString *text = g_string_new(NULL);
+        g_autoptr(GString) text = g_string_new(NULL);
         validate_table_append(table, text);
         validate_summary_append(table, NULL, text);
-        g_string_free(text, TRUE);
     }
     validate_table_free(table);
     g_clear_error(&error);

@@ -9,7 +9,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
 {
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
     struct compute_table *table = compute_table_parse("fuzz", (const char *)data, size_bytes, &error);
     if (!table != (error != NULL)) abort();
     for (double x = 0.5; table && x < 1e7; x *= 7) {
@@ -19,6 +19,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
         if (!isnan(us) && !(us > 0)) abort();
     }
     compute_table_free(table);
-    g_clear_error(&error);
     return 0;
 }

@@ -7,7 +7,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void make(const char *spec)
 {
     struct edges e;
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
     if (edges_make(spec, 0, 7, 1, &e, &error)) {
         uint64_t sent = 0, received = 0;
         for (uint32_t r = 0; r < e.ranks; r++) {
@@ -19,13 +19,11 @@ static void make(const char *spec)
     } else if (!error) {
         abort();
     }
-    g_clear_error(&error);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char *const text = g_strndup((const char *)data, size);
+    g_autofree char *text = g_strndup((const char *)data, size);
     if (!edges_spec_drawn(text)) make(fuzz_path(0, data, size));
-    g_free(text);
     return 0;
 }

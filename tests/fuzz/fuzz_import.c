@@ -24,29 +24,23 @@ static void row_check(const struct import_row *row)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
 {
-    char *text = g_malloc(size_bytes + 1);
+    g_autofree char *text = g_malloc(size_bytes + 1);
     memcpy(text, data, size_bytes);
     text[size_bytes] = '\0';
-    GError *error = NULL;
-    struct import_log *log = import_log_parse("fuzz", text, size_bytes, &error);
+    g_autoptr(GError) error = NULL;
+    g_autoptr(import_log) log = import_log_parse("fuzz", text, size_bytes, &error);
     if (!log != (error != NULL)) abort(); /* exactly one of both */
     if (log) {
         const struct import_given given[] = { { "num-ranks", "16" }, { "cluster", "h800-cx7" } };
         for (guint i = 0; i < log->rows->len; i++) row_check(g_ptr_array_index(log->rows, i));
-        GString *out = g_string_new(NULL);
+        g_autoptr(GString) out = g_string_new(NULL);
         import_rows_fill(log->rows, given, 2, out);
-        GPtrArray *merged = import_rows_merge(log->rows);
+        g_autoptr(GPtrArray) merged = import_rows_merge(log->rows);
         if (merged->len > log->rows->len) abort();
-        GPtrArray *cases = import_cases(merged);
+        g_autoptr(GPtrArray) cases = import_cases(merged);
         import_table_append(merged, given, 2, out);
         import_summary_append(log, merged, out);
         import_cases_append(cases, out);
-        g_string_free(out, TRUE);
-        g_ptr_array_unref(cases);
-        g_ptr_array_unref(merged);
     }
-    import_log_free(log);
-    g_clear_error(&error);
-    g_free(text);
     return 0;
 }

@@ -8,13 +8,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
 {
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
     struct net *net = net_parse("fuzz", (const char *)data, size_bytes, &error);
     if (!net != (error != NULL)) abort();
     if (net && (!net->topk || net->topk > net->experts || net->dense_layers >= net->layers || !net->heads ||
                 !net_attention_weights(net) || !net_experts_weights(net)))
         abort();
     net_free(net);
-    g_clear_error(&error);
     return 0;
 }

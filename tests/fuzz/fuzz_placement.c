@@ -9,19 +9,16 @@ static void make(const char *spec)
     static const uint64_t load[8] = { 5, 0, 3, 9, 9, 1, 2, 70 };
     const struct placement_input input = { 8, 4, 2, load, 0 };
     struct placement placement;
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
     if (placement_make(spec, &input, &placement, &error)) placement_clear(&placement);
     else if (!error) abort();
-    g_clear_error(&error);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char *const text = g_strndup((const char *)data, size);
-    char *const spec = g_strconcat("file:", fuzz_path(0, data, size), NULL);
+    g_autofree char *text = g_strndup((const char *)data, size);
+    g_autofree char *spec = g_strconcat("file:", fuzz_path(0, data, size), NULL);
     make(spec);
     if (strlen(text) < 16 && !g_str_has_prefix(text, "file:")) make(text);
-    g_free(spec);
-    g_free(text);
     return 0;
 }

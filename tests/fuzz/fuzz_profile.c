@@ -7,11 +7,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const char *path = fuzz_path(0, data, size);
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
     profile_begins(path);
-    struct import_log *log = profile_log_read(path, &error);
+    g_autoptr(import_log) log = profile_log_read(path, &error);
     if (!log && !error) abort();
-    import_log_free(log);
-    g_clear_error(&error);
     return 0;
 }

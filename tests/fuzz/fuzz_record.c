@@ -38,7 +38,7 @@ static void written_and_read(const struct record *record, enum record_format for
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
 {
-    char *text = g_malloc(size_bytes + 1);
+    g_autofree char *text = g_malloc(size_bytes + 1);
     memcpy(text, data, size_bytes);
     text[size_bytes] = '\0';
     GError *error = NULL;
@@ -54,19 +54,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
         g_string_free(report_text(cases, 80), TRUE);
         g_ptr_array_unref(cases);
         g_free(fit_cluster_text(record, "fuzz", NULL, NULL, NULL));
-        GString *doubts = g_string_new(NULL);
+        g_autoptr(GString) doubts = g_string_new(NULL);
         g_free(fit_gpu_text(record, "fuzz", NULL, "h200", doubts, NULL));
-        g_string_free(doubts, TRUE);
     }
     g_clear_error(&error);
     record_free(record);
     struct sweep_table *table = sweep_table_parse("fuzz", text, NULL);
     if (table) {
-        GString *section = g_string_new(NULL);
+        g_autoptr(GString) section = g_string_new(NULL);
         report_sweep(table, section);
-        g_string_free(section, TRUE);
     }
     sweep_table_free(table);
-    g_free(text);
     return 0;
 }

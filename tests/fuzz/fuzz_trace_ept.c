@@ -11,13 +11,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static size_t pack(GByteArray *file, const uint8_t *bytes, size_t size)
 {
     const size_t bound = ZSTD_compressBound(size);
-    uint8_t *const packed = g_malloc(bound);
+    g_autofree uint8_t *packed = g_malloc(bound);
     ZSTD_CCtx *const context = ZSTD_createCCtx();
     ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);
     const size_t packed_size = ZSTD_compress2(context, packed, bound, bytes, size);
     g_byte_array_append(file, packed, (guint)packed_size);
     ZSTD_freeCCtx(context);
-    g_free(packed);
     return packed_size;
 }
 
@@ -46,14 +45,13 @@ static GByteArray *assemble(const uint8_t *data, size_t size)
     entries[0].raw_bytes = (uint32_t)size;
     entries[0].stored_bytes = (uint32_t)pack(file, data, size);
     struct ept_footer footer = { .index_offset = file->len };
-    GByteArray *const index = g_byte_array_new();
+    g_autoptr(GByteArray) index = g_byte_array_new();
     g_byte_array_append(index, (const uint8_t *)&header, sizeof header);
     g_byte_array_append(index, (const uint8_t *)entries, (guint)entry_bytes);
     footer.index_raw_bytes = index->len;
     footer.index_stored_bytes = pack(file, index->data, index->len);
     memcpy(footer.magic, ept_magic_bytes, sizeof footer.magic);
     g_byte_array_append(file, (const uint8_t *)&footer, sizeof footer);
-    g_byte_array_unref(index);
     return file;
 }
 
@@ -63,8 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         fuzz_trace("", fuzz_path(0, data, size), NULL);
         return 0;
     }
-    GByteArray *const file = assemble(data + 1, size - 1);
+    g_autoptr(GByteArray) file = assemble(data + 1, size - 1);
     fuzz_trace("", fuzz_path(0, file->data, file->len), NULL);
-    g_byte_array_unref(file);
     return 0;
 }

@@ -29,10 +29,9 @@ static size_t plain_read(struct unzstd *u, uint8_t *plain, size_t piece, bool *g
 {
     size_t all = 0, got = 1;
     for (*good = true; *good && got && all < PLAIN_MAX; all += got) {
-        GError *error = NULL;
+        g_autoptr(GError) error = NULL;
         *good = unzstd_read(u, plain + all, MIN(piece, PLAIN_MAX - all), &got, &error);
         if (*good != !error || (!*good && got)) abort();
-        g_clear_error(&error);
     }
     return all;
 }

@@ -56,10 +56,9 @@ int trace_command_convert(int argc, char **argv)
     GOptionEntry entries[] = { COMMAND_INPUT_ENTRIES(input), COMMAND_OUTPUT_ENTRIES(output), G_OPTION_ENTRY_NULL };
     GError *error = NULL;
     if (command_parse(&convert_help, entries, &argc, &argv, 2, 2, &error)) {
-        struct trace *const trace = command_open(argv[1], &input, &error);
+        g_autoptr(trace) trace = command_open(argv[1], &input, &error);
         if (trace)
             (void)command_write(&convert_help, argv[2], &output, trace_info(trace), trace_produce, trace, &error);
-        trace_close(trace);
     }
     output_clear(&output);
     g_free(input.weights);
