@@ -21,9 +21,9 @@ enum op_kind {
     OP_SIGNAL,       /* peer's word becomes value, or gets it added */
     OP_WRITE_SIGNAL, /* as OP_WRITE, then the peer's word becomes raise, or gets it added: one operation by RDMA */
     OP_GET,          /* peer's [source, size) to own [target, size) */
-    OP_WAIT,         /* until the own word is at least value; it must never fall */
+    OP_WAIT,         /* until its word is at least value; it must never fall */
     OP_CHECK,        /* own [target, size) must be pattern value, or zeros where value is 0 */
-    OP_ADD,          /* value to the own word */
+    OP_ADD,          /* value to its word */
     OP_FLUSH,        /* until all on (peer, queue) is complete */
     OP_WORK,         /* a piece of local work that counts itself */
     OP_CLOCK,        /* time must not run backwards */
@@ -348,7 +348,7 @@ static void case_zero_at_start(struct suite *s)
     }
 }
 
-/* Every rank sends blocks of many sizes to every rank, itself included, each followed by a signal; whoever
+/* Every rank sends blocks of many sizes to every rank, itself included, each followed by a signal; a rank that
  * sees the signal must see the block. */
 static void case_signal_after_data(struct suite *s)
 {
@@ -673,7 +673,7 @@ static void case_put_signal(struct suite *s)
 }
 
 /* Everybody adds to two counters of everybody, one of those that come by RDMA and one of the others, some with data
- * before them; nothing is lost, and who has seen all adds sees all data. */
+ * before them; nothing is lost, and a rank that has seen all adds sees all data. */
 static void case_counters(struct suite *s)
 {
     enum { TURNS = 12, SIZE = 200 };

@@ -24,7 +24,7 @@ void job_sim_run(struct job_sim *sim, uint32_t phase);
 void job_two_worlds(const struct kernel_job *job, uint32_t iterations, bool nvlink_disabled);
 
 /* The same job in the adversarial world (support_loop.h), whose order follows from the seed: it ends, keeps the
- * contract, passes its checks, and asks the same of a world that stores no payload. */
+ * contract, passes its checks, and asks for no other operations in a world that stores no payload. */
 void job_loop(const struct kernel_job *job, uint32_t iterations, uint64_t seed, bool nvlink_disabled);
 
 #endif

@@ -540,7 +540,7 @@ static void hang_note(struct loop *loop)
         }
 }
 
-/* A worker that was not woken gets a step all the same. */
+/* Gives a step to a worker that was not woken. */
 static void spurious_step(struct loop *loop, loop_next *next, void *context)
 {
     const uint32_t rank = (uint32_t)rng_below(&loop->rng, loop->options.ranks);
@@ -565,7 +565,7 @@ static void time_tell(struct loop *loop)
         }
 }
 
-/* Nothing can be stepped: time passes until somebody's wake.  False: nobody waits for one. */
+/* Nothing can be stepped: time passes until the next wake of a worker.  False: no worker waits for one. */
 static bool time_pass(struct loop *loop)
 {
     time_tell(loop);

@@ -1,4 +1,4 @@
-/* support_plant.c - planted faults and who finds them, see support_plant.h.  Knows moe_ht.h, no kernel. */
+/* support_plant.c - planted faults and the checks that find them, see support_plant.h.  Knows moe_ht.h, no kernel. */
 #include "tests/support_plant.h"
 
 #include <stdio.h>

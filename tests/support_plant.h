@@ -12,7 +12,7 @@ struct plant_family {
     uint32_t ranks_per_node; /* of a group of 4 */
     bool worst_tokens;       /* it takes a worst-case size */
     int row_check;           /* what says that a row is not the one that belongs there */
-    int cached_check;        /* the same after a dispatch with a cached handle */
+    int cached_check;        /* what says so after a dispatch with a cached handle */
     int sum_check;           /* what says that a combined row is not, bit for bit, the sum promised */
     const char *hang;        /* part of what the group says when rank 2 never starts */
 };

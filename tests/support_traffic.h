@@ -39,8 +39,8 @@ struct flow *flow_wait(struct traffic *t, uint16_t at);
 /* Runs all flows to their ends.  May be called again. */
 void traffic_run(struct traffic *t);
 
-/* Whether a flow took the time of its bytes and what it takes beside it, within so many percent: fetch 1 us, network 1
- * there and 1 back, delivery 1, a step 0.01, hops. */
+/* Whether a flow took, within so many percent, the time of its bytes and of all else: fetch 1 us, network 1 there and 1
+ * back, delivery 1, a step 0.01, hops. */
 bool took_about(const struct flow *f, double bytes_us, double percent, uint32_t hops);
 
 #endif

@@ -248,8 +248,8 @@ static void test_fork_serves(void)
 
 enum { HANG_RANKS = 6 };
 
-/* 18 ways to hang: who asks, whom each waits for ('.' nobody, '*' anybody, '?' does not answer), how far each is, and
- * the root. */
+/* 18 ways to hang: the rank that asks, whom each rank waits for ('.' nobody, '*' anybody, '?' does not answer), how far
+ * each is, and the root. */
 static const struct hang {
     uint32_t first;
     const char *waits[HANG_RANKS];
@@ -258,9 +258,9 @@ static const struct hang {
 } hangs[] = {
     { 0, { "1", "2", "3", "?", ".", "." }, { 0 }, 3 }, /* a chain, its end is stopped */
     { 2, { "1", "2", "3", "?", ".", "." }, { 0 }, 3 },
-    { 0, { "1", "2", "3", ".", "?", "?" }, { 0 }, 3 },                /* who nobody waits for is not meant */
-    { 0, { "12345", "0", "0", "0", "?", "0" }, { 0 }, 4 },            /* all wait for all but one is silent */
-    { 5, { "1", "0", ".", ".", ".", "0" }, { 3, 2, 9, 9, 9, 3 }, 1 }, /* a circle: who is behind */
+    { 0, { "1", "2", "3", ".", "?", "?" }, { 0 }, 3 },                /* a rank that no other waits for is not meant */
+    { 0, { "12345", "0", "0", "0", "?", "0" }, { 0 }, 4 },            /* all wait for all, but one is silent */
+    { 5, { "1", "0", ".", ".", ".", "0" }, { 3, 2, 9, 9, 9, 3 }, 1 }, /* a circle: the rank that is behind */
     { 5, { "1", "0", ".", ".", ".", "0" }, { 2, 3, 9, 9, 9, 3 }, 0 },
     { 0, { "12", "2", "3", "4", "5", "." }, { 0 }, 5 },
     { 0, { "12", "2", "3", "4", "5", "0" }, { 7, 7, 7, 7, 6, 7 }, 4 },
@@ -268,12 +268,12 @@ static const struct hang {
     { 4, { ".", ".", ".", ".", ".", "." }, { 0 }, 4 }, /* waits for nobody: it is its own doing */
     { 1, { "5", "0", ".", ".", ".", "2" }, { 4, 4, 4, 4, 4, 4 }, 2 },
     { 1, { "25", "0", ".", ".", ".", "?" }, { 4, 4, 4, 4, 4, 4 }, 5 }, /* silent before idle */
-    { 1, { "23", "0", ".", ".", ".", "." }, { 0, 0, 8, 7, 0, 0 }, 3 }, /* of two that are idle, who is behind */
+    { 1, { "23", "0", ".", ".", ".", "." }, { 0, 0, 8, 7, 0, 0 }, 3 }, /* of two idle ranks, the one behind */
     { 1, { "?", ".", "?", "?", "?", "?" }, { 0 }, 1 },
-    { 0, { "*", "*", "*", "?", "*", "*" }, { 0 }, 3 },  /* nobody says for whom: the silent one is meant */
+    { 0, { "*", "*", "*", "?", "*", "*" }, { 0 }, 3 },  /* no rank says for whom it waits: the silent one is meant */
     { 0, { "1", "2*", ".", "?", "*", "*" }, { 0 }, 3 }, /* at the end of a chain, too */
     { 4, { "*", "*", ".", "*", "*", "*" }, { 5, 5, 9, 5, 5, 5 }, 2 }, /* idle before waiting */
-    { 4, { "*", "*", "*", "*", "*", "*" }, { 7, 6, 7, 7, 7, 7 }, 1 }, /* who is behind */
+    { 4, { "*", "*", "*", "*", "*", "*" }, { 7, 6, 7, 7, 7, 7 }, 1 }, /* the rank that is behind */
 };
 
 static void hang_make(const struct hang *h, uint32_t rank, struct bootstrap_wait *wait)
@@ -312,7 +312,7 @@ static void test_hang_lies(void)
     ASSERT_CONTAINS(text, "rank 0 holds up the run: ");
 }
 
-/* The same between processes: the first hangs, others answer when they look, in an exchange, or not at all. */
+/* Between processes: the first hangs, others answer when they look, in an exchange, or not at all. */
 static void hang_tell(void *context, struct bootstrap_wait *wait) { *wait = *(const struct bootstrap_wait *)context; }
 
 static int rank_hangs(struct bootstrap *b, void *context)

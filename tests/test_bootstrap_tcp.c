@@ -1,4 +1,4 @@
-/* test_bootstrap_tcp.c - ranks that join by TCP, and everyone who should not get in.
+/* test_bootstrap_tcp.c - ranks that join by TCP, and callers that must not get in.
  *
  * Method: ranks are forked processes that connect over loopback; exit statuses and standard error are looked
  * at.  Strangers, liars and recorded bytes are played by this program itself, with the structs and MACs of
@@ -181,7 +181,7 @@ static void test_dead_root(void)
     ASSERT_CONTAINS(text, "[2: exchange 1: rank 0 closed the connection]");
 }
 
-/* Between exchanges, without one: the root finds the dead rank, the members hear of it from the root. */
+/* Between exchanges: the root finds the dead rank, and tells the other members. */
 static int run_two_dies_unasked(struct bootstrap *b, void *context)
 {
     GError *error = NULL;
@@ -585,7 +585,7 @@ static bool hung_up(int socket, int timeout_ms)
     return poll(&poller, 1, timeout_ms) == 1 && recv(socket, &byte, 1, MSG_DONTWAIT) <= 0;
 }
 
-/* One caller more than the door has room for takes the place of who is there longest, not of another. */
+/* One caller more than the door has room for takes the place of the caller that is there longest. */
 static void test_oldest_leaves(void)
 {
     enum { ROOM = 64 };
@@ -606,7 +606,7 @@ static void test_oldest_leaves(void)
     g_free(catch_end());
 }
 
-/* Who says nothing is sent away after a share of the time, while rank 0 goes on waiting. */
+/* A caller that says nothing is sent away after a share of the time, while rank 0 goes on waiting. */
 static void test_silent_leaves(void)
 {
     const uint16_t port = free_port();

@@ -151,7 +151,7 @@ static void test_case_keys(void)
     record_set(plain, "kernel", "normal");
     record_set(plain, "kind", "measure"); /* of no case */
     CU_ASSERT_PTR_NULL(compare_case_difference(plain, plain));
-    struct record *other = record_new(); /* neither says what makes its case: what every case has does */
+    struct record *other = record_new(); /* neither says what makes its case: the keys that every case has count */
     record_set(other, "kernel", "ll");
     record_set(other, "hidden", "7168"); /* only one says it */
     record_set(other, "seed", "9");

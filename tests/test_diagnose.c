@@ -128,7 +128,7 @@ static void test_nothing_wrong(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(text->str, "there is nothing to explain"));
 }
 
-/* Times that many causes explain alike; who waited for whom tells them apart, whichever rank is slow. */
+/* Times that many causes explain alike; which rank waited for which tells them apart, whichever rank is slow. */
 static void test_waits(void)
 {
     static const char *const metrics[] = { "awaited_max_pct", "awaited_min_pct", "waiting_max_pct", "waiting_min_pct" };

@@ -437,7 +437,7 @@ static void test_cluster_link(void)
         const char *rate, *message;
     } cases[] = {
         { 0.4, 8e-5, 0.4, "11.61 GB/s", "0 ns" },    /* 65536 bytes in 5.643 us */
-        { 0.9, 16e-5, 0.45, "6.25 GB/s", "450 ns" }, /* what 512 bytes cost beside their bytes */
+        { 0.9, 16e-5, 0.45, "6.25 GB/s", "450 ns" }, /* what 512 bytes cost on top of their time at that rate */
     };
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
         g_autoptr(record) record = record_plant_but_put();

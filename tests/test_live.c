@@ -251,7 +251,7 @@ static void test_barrier_alone(void)
     support_bootstraps_free(b, 2);
 }
 
-/* ---- who holds up a run, between real processes ---- */
+/* ---- the rank that holds up a run, between real processes ---- */
 
 struct stuck {
     struct fabric_worker worker;
@@ -271,7 +271,7 @@ static void stuck_describe(const struct fabric_worker *w, char *text, size_t tex
 
 static const struct worker_role stuck_role = { .step = stuck_step, .describe = stuck_describe };
 
-/* What each rank's two workers say, and who then is at the root. */
+/* What each rank's two workers say, and the rank that is then found at fault. */
 static const struct stuck_case {
     const char *says[4][2];
     const char *expected;

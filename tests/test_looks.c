@@ -149,7 +149,7 @@ static void test_alone(void)
     world_free(world);
 }
 
-/* Who polls is in line all the time, with all its warps; who reads other 64 B is not behind it. */
+/* A worker that polls is in line all the time, with all its warps.  One that reads other 64 B is not behind it. */
 static void test_line(void)
 {
     struct cluster cluster;
@@ -165,7 +165,7 @@ static void test_line(void)
     world_free(world);
 }
 
-/* A word that changes is seen after half of the line, no sooner than by one look; who has seen it is out of line. */
+/* A changed word is seen after half of the line, but not before one look takes; the worker then leaves the line. */
 static void test_in_vain(void)
 {
     struct cluster cluster;

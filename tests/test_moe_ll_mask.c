@@ -1,6 +1,6 @@
 /* test_moe_ll_mask.c - do the low-latency kernels outlive ranks that fail, and ranks that are only slow?
  *
- * Aim: whoever lives masks exactly those that failed (check 15 of PROTOCOLS.md section 4), what it receives and sums
+ * Aim: ranks that live mask exactly those that failed (check 15 of PROTOCOLS.md section 4), what it receives and sums
  * is right without them, nobody waits for them twice, and nothing that a masked rank still writes is seen.  Method:
  * random groups and failures over the adversarial fabrics of support_loop, one rank that begins late, the public
  * shrink test call by call in the simulated world; then faults planted into right outputs. */

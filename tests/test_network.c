@@ -242,7 +242,7 @@ static void test_cross_rail(void)
         CU_ASSERT_EQUAL(t->result[1].use[WORLD_NVLINK_INGRESS].bytes, i ? 2 * MB : 0);
         CU_ASSERT_EQUAL(t->result[1].use[WORLD_NIC_TX].bytes, i ? 2 * MB : 0);
         CU_ASSERT_EQUAL(t->result[0].use[WORLD_NIC_TX].bytes, i ? 0 : 2 * MB);
-        struct flow *b = flow_add(t, 1, 3, 0, MB, 2); /* within its rail, all the same */
+        struct flow *b = flow_add(t, 1, 3, 0, MB, 2); /* also within its rail */
         traffic_run(t);
         if (i) CU_ASSERT(took_about(a, 400 + 1, 1, 0) && took_about(b, 400, 1, 0)); /* one port for both */
         if (!i) CU_ASSERT(took_about(b, 250, 2, 0)); /* 2 MB, and what comes in beside it at 2 GB/s */

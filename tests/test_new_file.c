@@ -82,7 +82,7 @@ static void test_new_and_replaced(void)
     g_unlink(path);
 }
 
-/* FILE.part was how files beside were called once: somebody's own must survive. */
+/* A file under way was once called FILE.part: a user's own FILE.part must survive. */
 static void test_neighbours_survive(void)
 {
     static const char *const names[] = { "n.part", "n.XXXXXX", "n.000000", "n.000001", "n~" };

@@ -166,9 +166,9 @@ static void test_conformance_late(void)
 
 static void test_conformance_shm(void) { run_provider("shm", 101); }
 
-/* Slow, and kept by libfabric for tests only: what it adds is a progress thread of its own.  In a process that ends
- * without LeakSanitizer's look: where its pool of receives is used up (sock_rx_new_entry()), the provider takes memory
- * that it never gives back. */
+/* Slow, and kept by libfabric for tests only: what it adds is a progress thread of its own.  Its process ends before
+ * LeakSanitizer looks: when the pool of receives is used up (sock_rx_new_entry()), the provider takes memory that it
+ * never gives back. */
 static void test_conformance_sockets(void)
 {
     const struct live_options options = options_for("sockets", LIVE_SIGNAL_ATOMIC);

@@ -324,7 +324,7 @@ static void test_write_failures(void)
     CU_ASSERT_TRUE(record_write(record, "/dev/null", RECORD_CSV, NULL));
     struct stat status;
     CU_ASSERT_TRUE(stat("/dev/null", &status) == 0 && S_ISCHR(status.st_mode));
-    /* A link stays a link, its target is replaced, and nothing lies beside it. */
+    /* A link stays a link, its target is replaced, and no other file is left there. */
     g_autofree char *link = in_folder("link.csv");
     CU_ASSERT_TRUE(g_file_set_contents(kept, "old", -1, NULL) && symlink("kept.csv", link) == 0);
     CU_ASSERT_TRUE(record_write(record, link, RECORD_CSV, NULL));

@@ -196,7 +196,7 @@ static void test_lost(void)
 }
 
 /* Whatever a peer says of its part: counts of entries, numbers of texts, times, names.  (Of another count of texts all
- * would hear, and exchange more blocks.)  The file is JSON all the same, and the
+ * would hear, and exchange more blocks.)  The file is JSON nevertheless, and the
  * part of the honest rank 2 is in it. */
 static void forge(bool one_clock, uint32_t message, uint32_t word)
 {

@@ -202,7 +202,7 @@ struct bench {
     struct device *device;
     struct step_cost cost[KERNELS_MAX];
     uint64_t now_ps, timer_ps, meeting_ps, gap_ps;
-    double slow; /* of every kernel that runs beside another */
+    double slow; /* of every kernel that runs while another does */
 };
 
 static const struct step_cost *bench_cost(void *context, uint32_t rank, uint32_t kernel)

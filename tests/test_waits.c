@@ -127,7 +127,7 @@ static void test_polls(void)
     operations = 5;
     step_at(worker[0], 1000000, WORKER_WAIT);
     step_at(worker[0], 2000000, WORKER_WAIT);
-    operations = 6; /* another worker has done something: it is asked, and still waits for the same */
+    operations = 6; /* another worker has done something: it is asked, and waits for what it waited for */
     step_at(worker[0], 3000000, WORKER_WAIT);
     step_at(worker[0], 7000000, WORKER_DONE);
     CU_ASSERT_EQUAL(noted_count, 1);

@@ -214,7 +214,7 @@ static bool stage_launch(struct stage *s, struct world *world)
     return world_run(world, (struct fabric_worker * *const *)by_rank, count, s->result, s->text, sizeof s->text);
 }
 
-/* The sheet with the loops of all operations; free it behind the world. */
+/* The sheet with the loops of all operations; free it after the world. */
 static struct loops *stage_loops(struct stage *s)
 {
     GError *error = NULL;
@@ -778,7 +778,7 @@ static void test_scopes(void)
     free(s);
 }
 
-/* A word to which nothing is added has not changed: who watches it is not stepped. */
+/* A word to which nothing is added has not changed: a worker that watches it is not stepped. */
 static void test_nothing_added(void)
 {
     struct stage *s = stage_new(1, 1);
@@ -1352,7 +1352,7 @@ static enum worker_step impatient_step(struct fabric_worker *w)
 
 static const struct worker_role impatient_role = { .step = impatient_step, .describe = player_describe };
 
-/* Whoever waits for room sees what else happens before there is some: a word, its alarm. */
+/* A worker that waits for room sees what else happens before there is some: a word, its alarm. */
 static void test_room_and_other_things(void)
 {
     for (int alarm = 0; alarm <= 1; alarm++) {
@@ -1439,7 +1439,7 @@ static void test_warps_of_one_qp(void)
     }
 }
 
-/* What a row of the table says beside costs: how many wait for a thread, what is in order, who adds up. */
+/* What a row of the table says besides costs: how many requests wait for a thread, what is in order, what adds up. */
 static void test_transports(void)
 {
     struct stage *s = stage_new(2, 1);
@@ -1505,7 +1505,7 @@ static uint64_t thread_ps(enum cluster_posting poster, enum transport_order orde
     return counted_ps(poster, order, flush, 0);
 }
 
-/* What a thread of the host does beside posting: it waits at a fence, and tells the GPU of acknowledgements. */
+/* What a thread of the host does besides posting: it waits at a fence, and tells the GPU of acknowledgements. */
 static void test_threads_wait(void)
 {
     /* Until the first is acknowledged: fetch, 100 ns of bytes, there, deliver, back; the second's acknowledgement,
@@ -1787,7 +1787,7 @@ static void test_host_casts(void)
     }
 }
 
-/* A word is seen a poll and a step after the store; on one core, those who take turns pay for each change. */
+/* A word is seen a poll and a step after the store; on one core, ranks that take turns pay for each change. */
 static void test_host_signals(void)
 {
     struct stage *s = host_stage_new(2);

@@ -1,4 +1,4 @@
-/* unit.h - what a CUnit program defines; its main() is unit_main.c's, the same for all.
+/* unit.h - what a CUnit program defines; all share the main() of unit_main.c.
  *
  * test_X [TEST] runs all tests, or the one of that name, and ends with 1 when one fails or none runs. */
 #ifndef TESTS_UNIT_H

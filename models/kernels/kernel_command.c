@@ -29,7 +29,7 @@ static bool line_next(const char *text, size_t size_bytes, size_t *at, const cha
     return true;
 }
 
-/* What stands behind a word at the begin of a line; freed with g_free(). */
+/* The text behind a word that a line begins with; freed with g_free(). */
 static char *head_text(uint32_t sheet, const char *head)
 {
     size_t size_bytes, at = 0, head_length = strlen(head);

@@ -49,7 +49,7 @@ static const struct word {
     uint16_t offset;
     uint8_t kind;
     uint8_t engine; /* + 1; 0: as it is */
-    uint8_t fixed;  /* what a value that is not 0 means; 0: itself */
+    uint8_t fixed;  /* what any value but 0 means; 0: the value itself */
     const char *help;
 } loop_words[] = {
     { "load", FIELD(in_flight), U8, 0, 0, "loads that a lane has in flight, awaited together; then it goes on" },

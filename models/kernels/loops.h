@@ -69,7 +69,7 @@ struct loops;
 
 /* Those of the sheets that ship with the program. */
 const struct loops *loops_shipped(void);
-/* The same with the lines of a sheet in place of theirs: path is where text came from, for messages.  NULL and *error,
+/* Those with the lines of a sheet in place of theirs: path is where text came from, for messages.  NULL and *error,
  * "path:line: ...", where it is not a sheet.  The file is read by loops_load(). */
 struct loops *loops_parse(const char *path, const char *text, size_t size_bytes, GError **error);
 struct loops *loops_load(const char *path, GError **error);

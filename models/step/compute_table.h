@@ -13,7 +13,7 @@
  *     gemm                  k x n            rows              1
  *     grouped               k x n            rows of the rank  its experts
  *     attention, gate, ...  hidden           tokens            1           (a step's ops by their names, schedule.h)
- *     up, down, order, ...  hidden           rows of the rank  its experts (the same, of those that see experts' rows)
+ *     up, down, order, ...  hidden           rows of the rank  its experts (a step's ops that see experts' rows)
  *
  * The times of an op, GPU, type and shape are a surface over tokens and context. */
 #ifndef MODELS_STEP_COMPUTE_TABLE_H

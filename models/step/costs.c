@@ -181,7 +181,7 @@ static double experts_us(const struct costs_options *o, enum step_op op, double 
     return up_us + down_us + (op == STEP_DOWN ? 0 : bytes_us(o, &gated) + o->gpu->small_us);
 }
 
-/* By the op's own name: what only the user's table can have, before what others have by theirs. */
+/* By the op's own name, which only the user's table has: it counts before the names that all tables have. */
 static double named_us(const struct costs_options *o, enum step_op op, double tokens, double rows, double experts,
                        char source[64])
 {
@@ -234,8 +234,8 @@ static double project_share(const struct costs_options *o, double tokens, const 
     return fmin(before_us / fmax(flops_us(o, STEP_PROJECT, all, 0), bytes_us(o, all)), 1);
 }
 
-/* A kernel takes the longer of both times: it feels the clock as much as arithmetic is the longer one.  Where both are
- * alike it feels each a little, as GEMMs between few and many rows do. */
+/* A kernel takes the longer of both times: it feels the clock as much as arithmetic is the longer one.  Where both
+ * times are alike it feels each a little, as GEMMs between few and many rows do. */
 static double bound_share(double arithmetic_us, double memory_us)
 {
     const double a = pow(arithmetic_us, 4), m = pow(memory_us, 4);

@@ -21,7 +21,7 @@ struct group {
 };
 
 struct running {
-    uint32_t kernel, have, wanted; /* wanted: SMs that it has not got yet */
+    uint32_t kernel, have, wanted; /* wanted: SMs that the kernel has not got yet */
     double left_ps, rate, slow;    /* work left at the rate 1 */
     struct group group[GROUPS_MAX];
     uint32_t groups;
@@ -246,7 +246,7 @@ static void sms_take(struct device *d, uint32_t r, struct running *run, uint64_t
     if (run->meeting ? run->wanted == 0 : *begin == UINT64_MAX) *begin = now;
 }
 
-/* Short blocks give back what they have; then who keeps SMs takes them, and short blocks what is left. */
+/* Short blocks give back their SMs.  Kernels that keep SMs take theirs first, short blocks what is left. */
 static void sms_share(struct device *d, uint32_t r, uint64_t now)
 {
     struct rank *rank = &d->rank[r];
@@ -275,7 +275,8 @@ static double share_rate(const struct step_cost *cost, double share)
     return 1 / (cost->clock_share / share + (1 - cost->clock_share) / bytes_rate);
 }
 
-/* Blocks with equal shares: each goes on at its own rate, but those bound by memory the faster the fewer they are. */
+/* Blocks with equal shares: each goes on at its own rate, but blocks bound by memory are the faster the fewer there
+ * are. */
 static double block_rate(const struct step_cost *cost, double share)
 {
     return 1 / (cost->clock_share + (1 - cost->clock_share) * fmax(share, DEVICE_BYTES_SHARE));

@@ -24,15 +24,15 @@
 
 enum step_occupancy { OCCUPANCY_SHORT, OCCUPANCY_TILES, OCCUPANCY_SHARES, OCCUPANCY_MEETING };
 
-/* Copies of HBM by 78 of 132 SMs are as fast as by all (measured beside DeepEP's kernels on H100: 36 GB/s an SM up to
- * 2.83 TB/s). */
+/* Copies of HBM by 78 of 132 SMs are as fast as by all (measured while DeepEP's kernels ran on H100: 36 GB/s an SM up
+ * to 2.83 TB/s). */
 #define DEVICE_BYTES_SHARE 0.6
 
 struct step_cost {
     double us; /* alone, on all SMs that it wants; of a meeting: not used */
     enum step_occupancy occupancy;
     uint32_t sms;
-    double clock_share;             /* of its time, that grows as the clock falls */
+    double clock_share;             /* the share of its time that grows as the clock falls */
     double read_bytes, write_bytes; /* of HBM */
     char source[64];                /* "table", "roofline", ... */
 };
@@ -49,7 +49,7 @@ enum { DEVICE_RUNNING_MAX = SCHEDULE_STREAMS_MAX };
 struct device_running {
     uint32_t kernel;
     double sms_share; /* of those that it wants */
-    double slow;      /* how much longer it takes beside the others: contend() sets it, 1 before */
+    double slow;      /* how much longer it takes while the others run: contend() sets it, 1 before */
 };
 
 struct device_options {

@@ -20,7 +20,7 @@ struct schedule *program_new(enum step_overlap overlap, const struct schedule_la
                              const struct case_options *c, const struct kernel_job *job, GError **error);
 
 bool program_is_receive(const struct kernel_job *job, uint32_t phase);
-/* The kernel whose begin on all ranks a communication kernel needs: itself, of a receive its send; SCHEDULE_NONE where
+/* A communication kernel needs that kernel's begin on all ranks: its own, or a receive its send's; SCHEDULE_NONE where
  * it needs no other rank. */
 uint32_t program_meeting(const struct schedule *schedule, const struct kernel_job *job, uint32_t kernel);
 

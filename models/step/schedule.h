@@ -33,8 +33,8 @@ const char *step_op_name(enum step_op op);
 
 enum step_overlap {
     STEP_SEQUENTIAL,   /* one stream, one batch */
-    STEP_SHARED_ASIDE, /* the shared expert beside dispatch: on its own stream, or between send and receive */
-    STEP_TWO_BATCH,    /* normal kernels: each batch's communication beside the other's compute */
+    STEP_SHARED_ASIDE, /* the shared expert during dispatch: on its own stream, or between send and receive */
+    STEP_TWO_BATCH,    /* normal kernels: each batch communicates while the other computes */
     STEP_STAGES,       /* low latency with hooks, two batches: DeepSeek's stages of decode */
 };
 bool step_overlap_parse(const char *text, enum step_overlap *overlap);
@@ -58,12 +58,12 @@ struct schedule {
     uint8_t priority[SCHEDULE_STREAMS_MAX]; /* of streams: the lower number gets free SMs first */
 };
 
-/* What the kernel family's phases are to a schedule. */
+/* What a schedule must know of the kernel family's phases. */
 struct schedule_phases {
     const char *const *name; /* [count] of one iteration */
     uint32_t count;
     uint32_t combine; /* the first phase that belongs to combine; those before it are dispatch */
-    bool hooks;       /* each of both is a send and a receive */
+    bool hooks;       /* dispatch and combine are a send and a receive each */
     bool host_waits;  /* the host waits for the phase "notify" */
 };
 

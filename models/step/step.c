@@ -48,7 +48,8 @@ static bool experts_divide(const struct case_options *c, GError **error)
     return refuse(error, "redundant", expected, found);
 }
 
-/* Sizes that the net says to the kernels, and nobody else; of a trace's experts and their number the trace. */
+/* Sizes of the kernels that the net alone says; where there is a trace, it says the experts and how many a token has.
+ * */
 static bool net_says(struct step_plan *p, const struct step_options *o, const struct case_options *c, GError **error)
 {
     static const char *const sizes[] = { "hidden", "num-topk", "num-experts", "num-tokens", "tokens-per-rank" };

@@ -56,7 +56,7 @@ static double waited_us(const struct summing *s, uint32_t rank, uint32_t kernel)
 
 /* ---- exposed time ---- */
 
-/* From then on there is one more of a part, or one less. */
+/* From at_us on, one kernel more (change 1) or less (-1) is in that part. */
 struct edge {
     double at_us;
     int part, change;
@@ -74,7 +74,8 @@ static void part_add(GArray *edges, double from_us, double to_us, enum step_part
     if (to_us > from_us) g_array_append_vals(edges, both, 2);
 }
 
-/* A communication kernel waits for SMs, for the last rank, then moves for as long as it does alone, and longer. */
+/* A communication kernel waits for SMs, then for the last rank.  It moves for as long as alone, and contention adds to
+ * that. */
 static void comm_parts_add(const struct summing *s, GArray *edges, uint32_t rank, uint32_t kernel)
 {
     const struct step_span span = step_run_span(s->run, rank, kernel);
@@ -97,7 +98,7 @@ static void rank_parts_count(const struct summing *s, uint32_t rank, double end_
     for (uint32_t k = 0; k < s->kernels; k++) {
         const struct step_span span = step_run_span(s->run, rank, k);
         const uint32_t meeting = step_run_meeting(s->run, k);
-        if (meeting != SCHEDULE_NONE && meeting != k) /* a receive: what came since its send */
+        if (meeting != SCHEDULE_NONE && meeting != k) /* of a receive: what has come since its send */
             a->hidden_us += fmax(step_run_alone_us(s->run, rank, k) - (span.end_us - span.begin_us), 0) / s->ranks;
         if (is_comm(s, k)) comm_parts_add(s, edges, rank, k);
         else part_add(edges, span.begin_us, span.end_us, PART_COMPUTE);

@@ -5,7 +5,7 @@
  *   sms         its blocks wait for SMs that another kernel holds
  *   waiting     it runs, but another rank has not begun the same kernel yet
  *   wire        all ranks run it: as long as it takes alone
- *   contention  the rest: what it takes longer than alone beside other kernels
+ *   contention  what is left: other kernels at work make it take longer
  *
  * Time in which nothing runs is the host's. */
 #ifndef MODELS_STEP_STEP_ANSWER_H
@@ -17,7 +17,7 @@
 enum step_part { PART_COMPUTE, PART_WIRE, PART_WAITING, PART_CONTENTION, PART_SMS, PART_HOST, STEP_PARTS };
 const char *step_part_name(enum step_part part);
 
-/* Why the rank is late that others wait for. */
+/* Why a rank that others wait for is late. */
 enum step_late { LATE_TOKENS, LATE_CLOCK, LATE_ARRIVAL, STEP_LATES };
 const char *step_late_name(enum step_late late);
 
@@ -25,8 +25,8 @@ const char *step_late_name(enum step_late late);
 struct step_line {
     const char *name;
     uint32_t kernels;                            /* a rank */
-    double mean_us, alone_us, least_us, most_us; /* of a kernel: from its begin to its end; alone */
-    double waiting_us;                           /* mean: until the last rank began it */
+    double mean_us, alone_us, least_us, most_us; /* of a kernel, from its begin to its end */
+    double waiting_us;                           /* mean: from its begin until the last rank began it */
     char source[64];
 };
 
@@ -42,11 +42,11 @@ struct step_shown {
 struct step_answer {
     double sim_us;              /* of what was simulated, until the last rank's end */
     double layer_us;            /* of a layer with experts, in the steady state */
-    double total_us;            /* of the whole step: simulated, and steady layers for the rest */
+    double total_us;            /* of the whole step: layers beyond the simulated ones count as steady */
     double steady_error_pct;    /* how far the last two quarters of the layers simulated differ, in the total */
-    uint32_t layers, simulated; /* with experts: of the net, that were simulated */
+    uint32_t layers, simulated; /* with experts: of the net; of these simulated */
     double part_us[STEP_PARTS]; /* means over the ranks, of what was simulated */
-    double hidden_us; /* communication beside compute, and what came between a send and its receive, likewise */
+    double hidden_us; /* communication while compute runs, and what came between send and receive: means as above */
     double late_us[STEP_LATES]; /* waiting by what made the awaited rank late: means over the ranks, exposed or not */
     uint32_t awaited;           /* the rank that others wait for most, and for what share of all waiting */
     double awaited_pct;

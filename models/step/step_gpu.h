@@ -11,11 +11,11 @@ enum step_gpu_error { STEP_GPU_ERROR_NAME, STEP_GPU_ERROR_KEY };
 struct step_gpu {
     char *name, *tables; /* tables: whose count where it has none of an op; NULL: nobody's */
     double bf16_tflops, fp8_tflops;
-    double gemm_share; /* of these, what large GEMMs reach */
-    double small_us;   /* a kernel that does next to nothing */
-    double gap_us;     /* from its end to the next one's beginning */
+    double gemm_share; /* the share of these that large GEMMs reach */
+    double small_us;   /* the time of a kernel that does next to nothing */
+    double gap_us;     /* from a kernel's end to the next one's begin */
     double memory_gb;
-    double memory_gbs, tables_memory_gbs;  /* reads of its memory, and of that of the GPU of `tables` */
+    double memory_gbs, tables_memory_gbs;  /* rate of reads: of its memory; of the memory of `tables`' GPU */
     double clock_ghz, sustained_clock_ghz; /* at which tables were measured; under the load of whole layers */
 };
 

@@ -25,7 +25,7 @@ void step_options_init(struct step_options *o);
 void step_options_clear(struct step_options *o);
 /* A copy of its own; clear it as well. */
 void step_options_copy(struct step_options *to, const struct step_options *from);
-/* Whether somebody asks for a step: a net or timed work is given. */
+/* Whether a step is asked for: a net or timed work is given. */
 bool step_options_asked(const struct step_options *o);
 
 /* Sets the option called name, which the table has, from text.  Error: a bad value, or one out of range. */

@@ -306,7 +306,7 @@ struct step_run *step_run_new(const struct step_run_options *options, GError **e
 {
     struct step_run *run = g_new0(struct step_run, 1);
     run->options = options;
-    const bool timed = options->costs->work != NULL; /* of no machine's: a host will do */
+    const bool timed = options->costs->work != NULL; /* times that no machine makes: a host will do */
     if (!options->cluster->gpu.sms && !timed) {
         g_set_error(error, STEP_RUN_ERROR, STEP_RUN_ERROR_INPUT, "%s: expected GPUs, found a host",
                     options->cluster->path);

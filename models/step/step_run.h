@@ -48,11 +48,11 @@ uint32_t step_run_ranks(const struct step_run *run);
 const struct schedule *step_run_schedule(const struct step_run *run);
 const struct kernel_job *step_run_job(const struct step_run *run);
 struct step_span step_run_span(const struct step_run *run, uint32_t rank, uint32_t kernel);
-/* The kernel whose begin on all ranks a communication kernel needs: itself, of a receive its send; SCHEDULE_NONE where
+/* A communication kernel needs that kernel's begin on all ranks: its own, or a receive its send's; SCHEDULE_NONE where
  * it needs no other rank. */
 uint32_t step_run_meeting(const struct step_run *run, uint32_t kernel);
-/* What the kernel takes alone: a compute kernel at its GPU's nominal clock, a phase beside no other kernel; a receive
- * right behind its send. */
+/* What the kernel takes alone: a compute kernel at its GPU's nominal clock, a phase while no other kernel runs; a
+ * receive right behind its send. */
 double step_run_alone_us(const struct step_run *run, uint32_t rank, uint32_t kernel);
 const struct step_cost *step_run_cost(const struct step_run *run, uint32_t rank, uint32_t kernel);
 /* Rows that come to the rank's experts from one batch. */

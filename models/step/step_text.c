@@ -18,7 +18,7 @@ static void add(struct record *record, const char *phase, const char *metric, do
     record_add(record, phase, RECORD_ALL, metric, round(1000 * value) / 1000, unit);
 }
 
-/* Of a rank, in what was simulated, beside compute or not. */
+/* Of a rank, in what was simulated, whether compute hides it or not. */
 static double waited_us(const struct step_answer *a)
 {
     double us = 0;

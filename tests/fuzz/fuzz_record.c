@@ -1,5 +1,5 @@
 /* fuzz_record.c - libFuzzer target of the result record: what is read as CSV or JSON must be written and read back
- * as the same, and whatever it holds must go through comparison, report and fit. */
+ * unchanged, and whatever it holds must go through comparison, report and fit. */
 #include <glib.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* fuzz_sweep.c - libFuzzer target of a sweep's files and words: results are read, shown and written back the same;
+/* fuzz_sweep.c - libFuzzer target of a sweep's files and words: results are read, shown and written back unchanged;
  * lists of values make plans.  Simulates nothing. */
 #include "models/predict/sweep.h"
 

@@ -45,7 +45,7 @@ uint64_t egress_ask(struct egress *e, uint32_t cpc, uint64_t now_ps, uint64_t li
     return e->cpc[cpc].asked_ps += link_ps;
 }
 
-enum { LOOKS = 8 }; /* at most one in so many parts of what is left */
+enum { LOOKS = 8 }; /* looks are at least one LOOKS-th of what is left apart */
 
 uint64_t egress_look(struct egress *e, uint32_t cpc, uint64_t mark, uint64_t now_ps)
 {

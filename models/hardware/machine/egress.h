@@ -6,7 +6,7 @@
  * late: the crowded CPCs are left over, and they alone do not fill the links.
  *
  * A share is a fluid, counted in picoseconds of the links' whole rate.  What is asked of a CPC goes out in the order of
- * asking.  When it is out depends on what others will ask for, so who waits looks again (egress_look). */
+ * asking.  When it is out depends on what others will ask for, so a store that waits looks again (egress_look). */
 #ifndef MODELS_HARDWARE_EGRESS_H
 #define MODELS_HARDWARE_EGRESS_H
 

@@ -40,7 +40,7 @@ struct network *network_new(const struct graph *g)
     for (uint32_t i = 0; i < g->nodes * n->ports_per_node; i++) {
         const uint32_t part = graph_port(g, i / n->ports_per_node, i % n->ports_per_node);
         const uint32_t above = graph_port_switch(g, part);
-        if (above == UINT32_MAX) continue; /* whoever uses it was given another */
+        if (above == UINT32_MAX) continue; /* its users were given another */
         n->port[i] = (struct network_port){ .out = graph_link_between(g, part, above),
                                             .in = graph_link_between(g, above, part),
                                             .leaf = leaf_number(n, above, numbers) };

@@ -48,7 +48,7 @@ void network_peers(const struct network *network, uint32_t node, uint32_t from_g
                    struct network_local *local);
 
 /* Finds the links from one port to another for a flow, without the first port's own link.  Adaptive routing looks at
- * the queues as they are now.  flow_key is any number that stays the same for a flow; where flows are sprayed, one
+ * the queues as they are now.  flow_key is any number that does not change for a flow; where flows are sprayed, one
  * that counts on from quantum to quantum.  Fills passage->link and passage->count. */
 void network_way(struct network *network, uint32_t from, uint32_t to, uint64_t flow_key, struct passage *passage);
 /* The least time that the answer to a message takes back. */

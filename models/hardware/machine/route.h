@@ -5,7 +5,11 @@
 #include <stdint.h>
 #include "models/hardware/machine/graph.h"
 
-enum { ROUTE_LINKS_MAX = 12, ROUTES_MAX = 64, ROUTE_INSIDE_MAX = 6 /* links of a way within a node */ };
+enum {
+    ROUTE_LINKS_MAX = 12,
+    ROUTES_MAX = 64,
+    ROUTE_INSIDE_MAX = 6 /* at most so many links has a way within a node */
+};
 
 struct route {
     uint32_t count;

@@ -6,7 +6,7 @@
  *
  * Source: Zhu et al., Congestion Control for Large-Scale RDMA Deployments, SIGCOMM 2015, section 3; NVIDIA's parameters
  * of the same algorithm ("DCQCN CC Parameters").  This file holds the three ends as arithmetic over times.  It knows no
- * NIC, no link and no event: whoever sends asks when the QP's rate lets it, and tells what became of the bytes. */
+ * NIC, no link and no event: the sender asks when the QP's rate lets it, and tells what became of the bytes. */
 #ifndef MODELS_HARDWARE_DCQCN_H
 #define MODELS_HARDWARE_DCQCN_H
 

@@ -8,7 +8,7 @@
  * ways differ, a request also becomes visible only after the ones before it.  When a quantum is sent, its whole future
  * is known.  A doorbell is not an event: a port keeps the coming doorbells by time and looks at them when it is free.
  * What goes from a port to itself, between two ranks that share it, is turned round inside the NIC: it takes PCIe, but
- * neither the port's line nor the network, and its QPs take turns among themselves.  This file does not know who posts
+ * neither the port's line nor the network, and its QPs take turns among themselves.  This file does not know what posts
  * (nic_doorbell.c), nor what becomes of what has come in (nic_receive.c). */
 #include "models/hardware/nic/nic_internal.h"
 #include "models/hardware/world/world_timeline.h"
@@ -19,7 +19,8 @@
 
 /* ---- the way of a quantum ---- */
 
-/* Doorbell until the first byte leaves, beside the way through the node.  A signal's request holds all that is sent. */
+/* Doorbell until the first byte leaves, without the way through the node.  A signal's request holds all that is sent.
+ * */
 static uint64_t request_fetch_ps(const struct cluster_nic *c, const struct request *r)
 {
     return c->fetch_ps - (r->signal && !r->put ? c->read_ps : 0);
@@ -153,7 +154,7 @@ static uint64_t request_held_ps(const struct world *w, const struct request *r)
     return parcel ? parcel->held_ps : 0;
 }
 
-/* The time that a request costs a port besides its bytes.  Only the request's first quantum pays it. */
+/* The time that a request costs a port on top of its bytes.  Only the request's first quantum pays it. */
 static uint64_t request_work_ps(const struct world *w, const struct request *r)
 {
     const struct cluster_nic *c = &w->cluster->nic;

@@ -102,7 +102,7 @@ struct qp_rest {
 _Static_assert(sizeof(struct qp_rest) % ARENA_UNIT_BYTES == 0, "it has a name");
 
 /* Until then the warp that rings has the QP to itself.  Where that is more than 4 ms before ring_ps, a time that early:
- * it has passed for whoever posts now. */
+ * it has passed for a warp that posts now. */
 static inline uint64_t qp_lock_ps(const struct qp *qp) { return qp->ring_ps - qp->early_ps; }
 static inline void qp_lock_set(struct qp *qp, uint64_t lock_ps)
 {
@@ -174,7 +174,7 @@ struct request *world_request_read(struct world_rank *source, const struct fabri
 struct parcel *world_request_parcel(struct world *w, struct request *r);
 void world_request_free(struct world *w, struct request *r);
 
-/* ---- qp_room.c: who waits for room ---- */
+/* ---- qp_room.c: workers that wait for room ---- */
 
 /* Whether a QP lacks room for so many more places.  If it does, the stepped worker is woken when there is room. */
 bool world_queue_full(struct world_rank *rank, uint16_t peer, uint16_t queue, uint32_t places);

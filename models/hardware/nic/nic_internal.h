@@ -42,7 +42,7 @@ static inline uint32_t port_choose(const struct world *w, const struct request *
     return ((uint32_t)r->target * source->fabric.queue_count + queue) % source->nic_count;
 }
 
-/* The same among the target's ports. */
+/* That number among the target's ports. */
 static inline uint32_t peer_port_choose(const struct world *w, const struct request *r)
 {
     return port_choose(w, r) % w->rank[r->target].nic_count;
@@ -76,7 +76,7 @@ static inline uint32_t port_out(const struct world *w, const struct request *r)
     return relay ? (uint32_t)(relay - w->relay) : port_own(w, r);
 }
 
-/* What lies between that port and the memory that it reads. */
+/* The links between that port and the memory that it reads. */
 static inline const struct network_local *local_out(const struct world *w, const struct request *r)
 {
     const struct relay *relay = relay_of(w, r);
@@ -110,7 +110,7 @@ static inline uint32_t request_early_bytes(const struct world *w, const struct r
 }
 
 /* The time that an acknowledgement takes back to the source.  What is turned round inside the NIC is known the instant
- * after it is there, not in the same one: its bytes are moved before their owner may write them again. */
+ * after it is there, not at once: its bytes are moved before their owner may write them again. */
 static inline uint64_t back_ps(const struct world *w, const struct request *r)
 {
     if (turns_round(w, r)) return 1;

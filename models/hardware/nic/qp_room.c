@@ -37,8 +37,8 @@ static void waiter_forget(struct world_rank *rank, struct qp *qp)
     }
 }
 
-/* The worker that is being stepped steps again when the QP can go on: at time_ps, or as soon as the time is known where
- * it is not yet (0). */
+/* The worker that is being stepped steps again when the QP can go on: at time_ps, or, where that is 0, as soon as the
+ * time is known. */
 static void want_space(struct world_rank *rank, struct qp *qp, uint64_t time_ps, bool flush)
 {
     struct world_worker *ww = rank->now.worker;
@@ -78,7 +78,7 @@ static void ack_add(struct world *w, struct qp *qp, uint64_t time_ps)
     if (last) *last_name = arena_name_of(&w->arena, ack);
 }
 
-/* Whoever asks for room later does so at a time from now on. */
+/* A later request for room is of a time from now on. */
 static void acks_add(struct world *w, struct qp *qp, uint32_t places, uint64_t time_ps)
 {
     assert(qp->unacked >= qp->unknown);

@@ -66,7 +66,7 @@ uint64_t bulk_rows(struct world_rank *rank, const struct fabric_work *work, cons
     const uint64_t longer_ps = pressure_load_ps(w, p->fresh, p->footprint_bytes);
     const uint64_t in_ps = gpu->engine.in_ps + longer_ps;
     const uint64_t wait_ps = p->fresh ? gpu->scan_row_ps + longer_ps : in_ps;
-    const uint64_t out_ps = work->write_bytes ? gpu->engine.out_ps : 0; /* else it stays in shared memory */
+    const uint64_t out_ps = work->write_bytes ? gpu->engine.out_ps : 0; /* otherwise the row stays in shared memory */
     const uint64_t first_ps = out_ps + (sum ? (p->steps + 1) * wait_ps : in_ps);
     const uint64_t row_ps = out_ps + (sum ? (p->steps + waits) * wait_ps : in_ps);
     /* A sum that stays in shared memory is written where the row before it lies, until that is stored. */

@@ -23,9 +23,9 @@ enum { BULK_LINE_BYTES = 128 };
 /* Rows come into shared memory from start_ps on, as soon as stores from there are written.  Returns when the worker may
  * go on. */
 uint64_t bulk_stage(struct world_rank *rank, const struct fabric_work *work, const struct loop *p, uint64_t start_ps);
-/* Bytes of shared memory are stored at a peer, or in the own memory.  Returns when the engine has taken them: then the
- * worker may go on.  *linked_ps: when the links and the peer's memory have taken them, which a slowed GPU does not
- * delay; 0 for the own memory. */
+/* Bytes of shared memory are stored at a peer, or in their GPU's memory.  Returns when the engine has taken them: then
+ * the worker may go on.  *linked_ps: when the links and the peer's memory have taken them, which a slowed GPU does not
+ * delay; 0 for their GPU's memory. */
 uint64_t bulk_store(struct world_rank *rank, uint16_t peer, uint64_t size_bytes, uint64_t start_ps,
                     uint64_t *linked_ps);
 /* Moves rows of a loop that says its footprint.  `busy` warps do it, each with a buffer in shared memory.

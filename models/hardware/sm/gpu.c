@@ -215,7 +215,7 @@ static uint64_t post(struct world_rank *rank, uint32_t warps, uint16_t peer, uin
     return post_by(rank, rank->world->transport.post_ps, warps, peer, queue, defer);
 }
 
-/* A CPU that copies what it sends is busy with it, for as long beside a slowed GPU. */
+/* A CPU that copies what it sends is busy with it; a slowed GPU does not slow it. */
 static void copy_charge(struct world_rank *rank, const struct fabric_write *write)
 {
     struct world_worker *ww = rank->now.worker;
@@ -273,7 +273,7 @@ static int gpu_put_signal(struct fabric *f, struct fabric_worker *worker, const 
     return 0;
 }
 
-/* Loads bring the bytes through the peer's egress and the own ingress, and wait for the first of them. */
+/* Loads bring the bytes through the peer's egress and the loader's ingress, and wait for the first of them. */
 static int gpu_get_nvlink(struct world_rank *rank, struct world_worker *ww, const struct fabric_read *read)
 {
     struct world *w = rank->world;
@@ -315,7 +315,8 @@ static uint64_t fence_ps(const struct world_rank *rank, const struct world_worke
                  gpu->release_system_ps);
 }
 
-/* An SM serves fences for the whole system in rounds: who comes in the middle of one waits for the next. */
+/* An SM serves fences for the whole system in rounds: a fence that comes in the middle of a round waits for the next.
+ * */
 static uint64_t fence_round_ps(struct world_rank *rank, uint16_t sm, uint64_t from_ps, uint64_t fence_ps)
 {
     uint64_t *last_ps = &rank->fenced_ps[sm]; /* the end of the last round so far */
@@ -375,7 +376,7 @@ static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const stru
     const uint64_t staged_ps = later(start, worker_staged_ps(ww)), sm_ps = later(start, rank->sm[ww->sm].free_ps);
     if (!signal->apart || ww->unfenced) gpu_lane_end_from(ww, staged_ps, staged_ps);
     const struct cluster_gpu *gpu = &w->cluster->gpu;
-    if (signal->polled && ww->unfenced) { /* who polls sees the last store itself */
+    if (signal->polled && ww->unfenced) { /* a poll sees the last store itself */
         gpu_lane_end_from(ww, sm_ps, sm_ps);
         ww->unfenced = false;
     }
@@ -397,7 +398,7 @@ static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const stru
 }
 
 /* Packets of all SMs take turns on their way out.  So what they send at the same time is there at the same time, too,
- * and who waits for its own stores waits for theirs. */
+ * and a warp that waits for its own stores waits for theirs. */
 static uint64_t left_ps(const struct world_rank *rank, uint16_t sm)
 {
     return rank->put_ps[sm] > rank->egress_since_ps ? rank->egress.free_ps : 0;

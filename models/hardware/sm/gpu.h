@@ -52,9 +52,9 @@ static inline void gpu_lane_reach(struct world_worker *ww, uint64_t end_ps)
     if (end_ps > worker_rank(ww)->now.last_end_ps) gpu_lane_end_from(ww, end_ps, end_ps);
 }
 
-/* gpu_lanes.c.  What an SM takes for rows that need it for service_ps, beside the groups that move rows meanwhile.
+/* gpu_lanes.c.  What an SM takes for rows that need it for service_ps, while other groups move rows.
  * Groups in step share it evenly.  With gpu_mixed_ps() each other group counts for the part of its turns in which it
- * moves rows, and so does the own one if its warps look for their rows themselves (`sought`). */
+ * moves rows, and so does this group if its warps look for their rows themselves (`sought`). */
 uint64_t gpu_share_ps(struct world_rank *rank, struct world_worker *ww, uint64_t service_ps);
 uint64_t gpu_mixed_ps(struct world_rank *rank, struct world_worker *ww, bool sought, uint64_t service_ps);
 /* The group moved rows in this time: others share its SM with it. */

@@ -20,8 +20,8 @@ uint64_t gpu_share_ps(struct world_rank *rank, struct world_worker *ww, uint64_t
     return groups * service_ps;
 }
 
-/* The same of groups that are not in step: each of the others takes its share for the part of its turns that it moves
- * rows.  So does the own one where not even its warps are in step, since each looks for its rows itself. */
+/* Groups that are not in step: each of the others takes its share for the part of its turns that it moves
+ * rows.  So does this group where not even its warps are in step, since each looks for its rows itself. */
 uint64_t gpu_mixed_ps(struct world_rank *rank, struct world_worker *ww, bool sought, uint64_t service_ps)
 {
     const uint64_t since_ps = moved_since_ps(rank, ww);

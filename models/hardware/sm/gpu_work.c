@@ -5,7 +5,7 @@
 #include "models/hardware/sm/bulk.h"
 #include "models/hardware/sm/gpu.h"
 
-enum { SECTOR_BYTES = 32, WORD_BYTES = 4 }; /* what a word takes that no other is written beside, and what it is */
+enum { SECTOR_BYTES = 32, WORD_BYTES = 4 }; /* what a lone word takes of memory, and its own size */
 
 /* Rows of an operation without a loop.  A sum's time goes with the bytes that it writes, and only little with those
  * that it reads: each stretch waits for the loads of that stretch from all rows. */
@@ -42,7 +42,8 @@ static uint64_t sum_ps(const struct world *w, const struct fabric_work *work, co
     const uint64_t read = work->rows ? work->read_bytes / work->rows : 0;
     const uint64_t near_ps = gpu->load_again_ps ? gpu->load_again_ps : gpu->load_l2_ps, wait_ps = gpu_load_ps(w, p);
     const uint64_t turns = stretches(p, made);
-    const uint64_t far_ps = wait_ps > near_ps ? turns * (wait_ps - near_ps) : 0; /* the rates are of rows near it */
+    const uint64_t far_ps =
+        wait_ps > near_ps ? turns * (wait_ps - near_ps) : 0; /* the rates hold for rows near that size */
     const uint64_t alone_ps = gpu->reduce.row_ps + rate_time(w->reduce.warp, made) +
                               rate_time(w->reduce_load, p->in_turn && read > made ? made : read);
     const uint64_t fences_ps = p->fenced ? 0 : turns * gpu->stage_ps;
@@ -77,7 +78,7 @@ static uint64_t contended_ps(uint64_t chain_ps, uint64_t share_ps)
     return share_ps ? (uint64_t)(chain + share * share / (share + chain)) : chain_ps;
 }
 
-/* What the warps of a sum take to turn the logarithms of a row back, beside no others. */
+/* What the warps of a sum take to turn the logarithms of a row back, alone. */
 static uint64_t turned_back_ps(const struct world *w, const struct loop *p, uint32_t warps)
 {
     return later(rate_time(w->exps.warp, p->logs_bytes) / warps, rate_time(w->exps.sm, p->logs_bytes));
@@ -110,7 +111,7 @@ static uint64_t brought_ps(struct world_rank *rank, const struct fabric_work *wo
         own_reserve(rank, &rank->hbm, now, rate_time(p->fresh ? w->fresh : w->hbm, both), both) - now;
     const uint64_t chain_ps = p->steps * w->cluster->gpu.load_ps + turns_ps(w, work, p, worker->warps);
     const uint64_t touched_ps = gpu_touch_ps(rank->now.worker, p);
-    /* Arithmetic of the own rows is in the chain: it is waited for where others' is, too. */
+    /* Arithmetic of a warp's rows is in its chain: it is waited for where other warps' is, too. */
     if (p->logs_bytes) return touched_ps + later(contended_ps(chain_ps, hbm_ps), sm_ps);
     return touched_ps + contended_ps(chain_ps, later(sm_ps, hbm_ps));
 }

@@ -12,7 +12,7 @@ struct world_rank;
 void peers_init(struct world *w);
 /* Takes bytes over the PCIe between two GPUs.  Returns when that is done; at once between nodes. */
 uint64_t peers_cross(struct world_rank *from, struct world_rank *to, uint64_t now_ps, uint64_t size_bytes);
-/* From a store to a peer of the node until it is visible there, beside what NVLink would take. */
+/* From a store to a peer of the node until it is visible there, on top of what NVLink would take. */
 uint64_t peers_latency_ps(const struct world_rank *from, uint16_t peer);
 
 #endif

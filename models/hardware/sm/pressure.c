@@ -7,7 +7,7 @@
 #include "models/hardware/world/world_internal.h"
 
 /* A byte waits at its SM, behind its own, once so many of the SM's are on their way: the part of a turn in the shared
- * queues.  [K] a scan of five values over kernels beside loads on H100, tests/accuracy/h100_loads.csv. */
+ * queues.  [K] a scan of five values over kernels that run with loads on H100, tests/accuracy/h100_loads.csv. */
 #define SM_QUEUE_BYTES 32768.0
 static const double use_most = 0.9999;
 

@@ -10,7 +10,7 @@
  * before it.  A byte costs the server the time of
  * the rate that `measure` finds for reads alone, writes alone, and half of each; a mixture lies on the parabola through
  * these.  Rows that a kernel has just written stay in the L2 for the share that its own bytes have of all that go
- * through it.  Whoever is beside goes on asking, as fast as its waits let it: the answer is the fixed point. */
+ * through it.  The other kernels go on asking, as fast as its waits let it: the answer is the fixed point. */
 #ifndef MODELS_HARDWARE_PRESSURE_H
 #define MODELS_HARDWARE_PRESSURE_H
 
@@ -26,7 +26,8 @@ struct pressure {
     uint64_t l2_bytes;          /* what the L2 holds of fresh rows; 0: all of it */
 };
 
-/* A kernel beside, alone on the GPU: bytes of HBM a second, and SMs.  Each SM asks for flight_bytes at a time. */
+/* Another kernel, as it is alone on the GPU: bytes of HBM a second, and SMs.  Each SM asks for flight_bytes at a time.
+ * */
 struct pressure_load {
     double read_bps, write_bps; /* bytes a second */
     double sms, flight_bytes;
@@ -44,7 +45,7 @@ enum { PRESSURE_FLIGHT_BYTES = 65536 };
 struct pressure pressure_solve(const struct cluster_gpu *gpu, const struct pressure_load *own,
                                const struct pressure_load *load, uint32_t count, double *rate);
 
-/* From now on, and until the next call, the rank's kernels work beside that.  NULL: alone. */
+/* From now on, and until the next call, the rank's kernels work while that runs.  NULL: alone. */
 void world_pressure_set(struct world *world, uint32_t rank, const struct pressure *pressure);
 
 #endif

@@ -1,4 +1,4 @@
-/* agenda.h - a world whose kernels are launched by somebody else: on each rank at its own time, beside work that takes
+/* agenda.h - a world whose kernels others launch (models/step): on each rank at its own time, between work that takes
  * the rank's time but none of the world's parts (models/step).
  *
  * A rank runs one kernel of the world at a time.  The agenda's functions are called at the world's clock, with no

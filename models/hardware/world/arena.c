@@ -16,7 +16,7 @@ struct arena_block {
 static size_t align_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
 /* Blocks come from the system itself, which clears each page when it is first touched.  It is asked for one block right
- * below the other.  If it lies too far from the first one all the same, memory is out. */
+ * below the other.  If it lies too far from the first one nevertheless, memory is out. */
 static struct arena_block *block_new(struct arena *a, size_t size_bytes)
 {
     char *const wanted = a->block ? (char *)a->block - size_bytes : NULL;

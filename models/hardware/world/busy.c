@@ -1,6 +1,6 @@
 /* busy.c - what parts do while the slowest rank's kernel runs; see busy.h.
  *
- * A port knows for how long it is busy in all, and until when.  What lies ahead of a look is not done yet. */
+ * A port knows for how long it is busy in all, and until when.  What is later than a look is not done yet. */
 #include "models/hardware/world/busy.h"
 
 #include <assert.h>
@@ -30,7 +30,7 @@ struct looked {
     uint64_t gap_ps;        /* no two of them are closer */
     struct done *slowest;   /* [watched_count] while the slowest rank so far ran; NULL: no rank has ended */
     uint64_t slowest_ps;    /* for how long it ran */
-    uint64_t sm_ps, sms_ps; /* of the busiest SM; of those of all ranks, each its busiest */
+    uint64_t sm_ps, sms_ps; /* of the rank's busiest SM; of the busiest SMs of all ranks */
     uint32_t sm_rank;
 };
 
@@ -190,7 +190,7 @@ static struct done done_since(const struct done *now, const struct done *then, u
     return (struct done){ kept_ps, busy_ps ? (uint64_t)((unsigned __int128)bytes * kept_ps / busy_ps) : bytes };
 }
 
-/* Whether no rank is known to take as long. */
+/* Whether the rank takes longer than any that is known. */
 static bool slowest_yet(const struct world_rank *rank)
 {
     const struct looked *k = &rank->world->busy->kernel[rank->kernel];
@@ -248,7 +248,7 @@ void busy_rank_result(const struct world_rank *rank, const struct world_result *
 
 /* ---- answers ---- */
 
-/* "rank 3", "ranks 0 and 1", "ranks 0-3": who uses a port of a NIC. */
+/* "rank 3", "ranks 0 and 1", "ranks 0-3": the users of a port of a NIC. */
 static void port_ranks(const struct world *w, uint32_t port, char *text, size_t text_size)
 {
     uint32_t first = UINT32_MAX, last = 0, count = 0;

@@ -1,4 +1,4 @@
-/* causes.c - who posted what arrives, what ended a wait, and the critical path.
+/* causes.c - which worker posted what arrives, what ended a wait, and the critical path.
  *
  * The path is found backwards: from the worker that ended last to its last wait, from there to the post of what
  * ended that wait, on the worker that posted it, and so on to the kernel's begin.  Of the words that a worker watches,
@@ -181,7 +181,7 @@ void causes_received(struct causes *c, const struct request *r, uint32_t track, 
     if (r->signal)
         c->rank[r->target].word[r->word] =
             (struct cause){ f->from, { r->target, f->from.worker, track, begin_ps }, true };
-    if (r->get) return; /* its answer is the same request */
+    if (r->get) return; /* the get's answer is this request, too */
     f->open = false;
 }
 

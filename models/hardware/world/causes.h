@@ -1,5 +1,6 @@
-/* causes.h - with a timeline: who posted what arrives, what ended a wait, and the chain of causes that a kernel's last
- * moment hangs on.  Private to models/hardware; called by world_timeline.c alone, but for the post of a request. */
+/* causes.h - with a timeline: which worker posted what arrives, what ended a wait, and the chain of causes that a
+ * kernel's last moment hangs on.  Private to models/hardware; called by world_timeline.c alone, but for the post of a
+ * request. */
 #ifndef MODELS_HARDWARE_CAUSES_H
 #define MODELS_HARDWARE_CAUSES_H
 
@@ -25,14 +26,14 @@ void causes_watch(struct causes *causes, uint32_t rank, uint32_t worker, uint32_
 /* A request is posted; the next causes_posted() says where. */
 void causes_post(struct causes *causes, const struct request *r);
 void causes_posted(struct causes *causes, const struct causes_place *place);
-/* It leaves the port; it comes in: an arrow from its post, and what it does to a word. */
+/* The request leaves its port; and it comes in: an arrow leads there from its post, and it may change a word. */
 void causes_sent(struct causes *causes, const struct request *r, uint64_t begin_ps);
 void causes_received(struct causes *causes, const struct request *r, uint32_t track, uint64_t begin_ps,
                      uint64_t end_ps);
-/* A word of a rank was raised from there, without a request. */
+/* A word of a rank was raised from that place, without a request. */
 void causes_raised(struct causes *causes, uint32_t rank, uint32_t word, const struct causes_place *from);
 
-/* A worker has waited: place is the wait's track and begin.  An arrow from what ended it. */
+/* A worker has waited: place is the wait's track and begin.  An arrow leads there from what ended the wait. */
 void causes_waited(struct causes *causes, const struct causes_place *place, uint64_t end_ps, const char *text);
 /* Records the critical path of a kernel that ended last on this rank and worker. */
 void causes_path(struct causes *causes, const char *kernel, uint32_t rank, uint32_t worker, uint64_t begin_ps,

@@ -47,7 +47,7 @@ static bool rank_runs(const struct world_rank *rank, uint64_t now_ps)
     return rank->ready_first && rank->held_until_ps <= now_ps;
 }
 
-/* When the first rank of the core that would run may do so; UINT64_MAX: none would. */
+/* When a rank of the core may next run that wants to; UINT64_MAX: none wants to. */
 static uint64_t core_held_until(const struct core *core)
 {
     const struct world *w = core->rank->world;
@@ -253,7 +253,7 @@ static void host_work(struct fabric *f, struct fabric_worker *worker, const stru
     case FABRIC_WORK_COMPUTE: busy_ps = work->busy_ps; break;
     case FABRIC_WORK_SCAN: busy_ps = rate_time(w->scan, work->read_bytes); break;
     case FABRIC_WORK_COPY: busy_ps = copy_ps(&w->copy, work); break;
-    case FABRIC_WORK_CAST: /* the warps of a GPU share one row; for a core it is one whatever its parts are */
+    case FABRIC_WORK_CAST: /* a GPU's warps share one row; a core casts it as one, whatever its parts are */
         busy_ps = w->cast.row_ps + rate_time(w->cast.warp, work->read_bytes);
         break;
     case FABRIC_WORK_REDUCE:

@@ -16,7 +16,7 @@ struct core {
     struct world_rank *rank; /* the rank whose turn it is, or was last */
     uint64_t slice_end_ps;   /* from then on other ranks come first */
     uint64_t received_ps;    /* when its work on the last incoming request is done */
-    bool waits_for_held;     /* event is when a rank that is held back may run again: it may come sooner */
+    bool waits_for_held;     /* event waits for a rank that is held back; it may run sooner */
 };
 
 /* What its event runs. */

@@ -28,7 +28,7 @@ static uint64_t late_of(const struct port *port, uint64_t end_ps)
     return port->free_ps > end_ps ? port->free_ps - end_ps : 0;
 }
 
-/* What is counted from a launch to its end, beside the rank's SMs and cores. */
+/* What is counted from a launch to its end, apart from the rank's SMs and cores. */
 static const enum world_resource counted[] = { WORLD_HBM,    WORLD_NVLINK_EGRESS, WORLD_NVLINK_INGRESS, WORLD_NIC_TX,
                                                WORLD_NIC_RX, WORLD_POSTING,       WORLD_RECEIVING };
 
@@ -301,7 +301,7 @@ static uint32_t stuck_describe(const struct world *w, char *text, size_t text_si
     return first;
 }
 
-/* All events; who looks on is told from time to time. */
+/* All events; struct progress is told from time to time. */
 static void events_run(struct world *w)
 {
     enum { EVENTS_A_LOOK = 1 << 16 };

@@ -1,4 +1,5 @@
-/* words.c - the signal words of ranks: who watches them, how values come to them, and whom that wakes; see words.h.
+/* words.c - the signal words of ranks: which workers watch them, how values come to them, and which that wakes; see
+ * words.h.
  *
  * A worker looks at words only while it steps.  So within one NVLink domain a value under way needs no event.  It is a
  * letter to each worker that watches the word, and the letter carries its time of arrival.  A step begins by reading
@@ -79,8 +80,8 @@ static void row_done(struct sim *sim, struct sim_row *row)
     pool_put(&w->rows, row);
 }
 
-/* Lets those of a watch's workers step that poll the own memory, from number last down to the first, and that nothing
- * else lets step: as many as are in a row.  Returns how many. */
+/* Lets those of a watch's workers step that poll their rank's memory, from number last down to the first, and that
+ * nothing else lets step: as many as are in a row.  Returns how many. */
 static uint32_t row_wake(struct world_rank *rank, uint32_t last, uint32_t most)
 {
     struct world *w = rank->world;
@@ -261,7 +262,7 @@ void world_word_event(struct world_rank *target, uint32_t word, uint64_t value, 
 void world_word_schedule(struct world_rank *target, uint32_t word, uint64_t value, bool add, uint64_t time_ps)
 {
     world_arrival_note(target, time_ps);
-    if (add && !value) return; /* the word does not change: nobody who watches it needs a step */
+    if (add && !value) return; /* the word does not change: no worker that watches it needs a step */
     if (add && (world_counter_hold(target, word, value, &time_ps) || counter_reach(target, word, value, time_ps)))
         return;
     if (target->world->letters_used && letters_send(target, word, value, add, time_ps)) return;

@@ -100,7 +100,7 @@ static void rank_ports_init(struct world_rank *rank)
 }
 
 /* What a NIC sends of a message at a time, 0: all of it.  A window is given back in pieces of that size, which are
- * small beside it: acknowledgements are of packets, not of messages. */
+ * small against the window: acknowledgements are of packets, not of messages. */
 static uint32_t quantum_of(const struct world *w)
 {
     const uint64_t window_bytes = w->transport.window_bytes, mtu_bytes = w->cluster->nic.mtu_bytes;

@@ -73,7 +73,7 @@ struct world_result {          /* of one rank and kernel */
     uint64_t counts_ps;        /* from its begin until the host knows how many rows come; 0: as let_ps */
     uint64_t wait_ps;          /* before it, for the first turn on a core of a host */
     uint64_t begin_ps, end_ps; /* on the world's clock: of the launch, of its last worker */
-    uint64_t arrived_ps;       /* the same, of what has come to the rank last: data, or a change of a word */
+    uint64_t arrived_ps;       /* on that clock: when data or a change of a word came to the rank last */
     struct world_use use[WORLD_RESOURCE_COUNT];
 };
 

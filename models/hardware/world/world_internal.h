@@ -41,7 +41,7 @@ enum {
     EVENT_LAUNCH,   /* of a rank's next kernel */
     EVENT_LOOK,     /* at how busy ports are */
     EVENT_TIMER,    /* of a rank's, on an agenda */
-    EVENT_END,      /* of a rank's kernel: the same */
+    EVENT_END,      /* of a rank's kernel: a look at busy ports, too (busy.h) */
     EVENT_KINDS
 };
 _Static_assert((unsigned)EVENT_KINDS <= (unsigned)SIM_KINDS, "each has a handler");
@@ -59,7 +59,7 @@ struct world_worker {
     uint16_t sm;                  /* the SM whose port it uses */
     bool done : 1;
     bool unfenced : 1; /* it has stored since its last signal: the next one must wait for the stores */
-    bool drains : 1;   /* the same, and stored by the bulk engine */
+    bool drains : 1;   /* it has, by the bulk engine */
     bool rested : 1;   /* its struct rest is in use */
     bool due : 1;      /* its counter has a sum that it has not read yet */
     bool puts : 1;     /* it stores rows to a peer by its own stores, and counts among its rank's `putting` */
@@ -71,18 +71,18 @@ _Static_assert(sizeof(struct world_worker) <= 48, "large worlds have millions");
 /* Of the worker that is being stepped. */
 struct stepping {
     struct world_worker *worker; /* NULL: no worker of the rank is */
-    uint64_t lane_start_ps;      /* when the operations that now run side by side began */
+    uint64_t lane_start_ps;      /* when the operations began that now run at one time */
     uint64_t last_end_ps;        /* when the last one is done */
     uint64_t space_ps;           /* when the soonest place on a full QP is free, if known; 0: none */
     uint64_t wake_ps;            /* the soonest time to come that its step has named; 0: none */
-    uint16_t lane_warps;         /* warps that the operations running side by side have taken */
+    uint16_t lane_warps;         /* warps that these operations have taken */
 };
 
 /* What other workers of its SM read of a worker that has moved rows. */
 struct mover {
     uint64_t from_ps, to_ps;  /* when it last began to move rows, and when it had moved them */
     uint32_t sm_next : 22;    /* the next mover of its SM: place + 1, 0: none; so a rank has at most RANK_WORKERS_MAX */
-    uint32_t moving_256 : 10; /* which part of its last turn it moved rows, in 256ths; 0: not known */
+    uint32_t moving_256 : 10; /* the part of its last turn in which it moved rows, in 256ths; 0: not known */
 };
 _Static_assert(sizeof(struct mover) == 24, "large worlds have millions");
 
@@ -98,7 +98,7 @@ struct rest {
     uint32_t turns;                  /* its stores that have not left the SM (bulk_turns.c) */
     union {
         struct world_worker *ready_next; /* host: the worker of its rank behind it in line for the core */
-        uint64_t first_ps;               /* GPU: when its first warp has done what it did apart from the others */
+        uint64_t first_ps;               /* GPU: when its first warp has done what it alone had to do */
     };
 };
 
@@ -141,16 +141,16 @@ struct world_rank {
     uint32_t nic_count;
     struct network_local *local;        /* [nic_count] the links between these ports and its GPU */
     uint32_t slow;                      /* how long its GPU takes for work that takes other GPUs WORLD_SLOW_ONE */
-    uint32_t egress_slow, ingress_slow; /* the same of its NVLink, by a fault */
+    uint32_t egress_slow, ingress_slow; /* how long its NVLink takes, by a fault, likewise */
     uint64_t staging_bps;               /* of copies to the host and back; 0: they take no time */
     struct port *sm;                    /* [sms] */
     struct port *far;                   /* [sms] its loads out of memory, for sums */
     uint8_t *sm_cpc;                    /* [sms] */
     struct bulk_engine *engine;         /* [sms]; NULL: no store has taken a turn yet */
     uint64_t *stored_ps;                /* [sms] when the stores of its warps so far are done */
-    uint64_t *put_ps;                   /* [sms] the same of those to peers */
+    uint64_t *put_ps;                   /* [sms] when those of them that go to peers are done */
     uint64_t egress_since_ps;           /* the egress has been busy since then */
-    uint64_t beside_ps;                 /* what its kernel's duration holds beside its workers' time */
+    uint64_t beside_ps;                 /* what its kernel's duration has on top of its workers' time */
     uint64_t *fenced_ps;                /* [sms] when the last fence of its warps is done */
     uint64_t *copied_ps;                /* [sms] when the copies are done that its warps make by loads and stores */
     uint32_t *sm_first;                 /* [sms] first mover of the SM: place + 1, 0: none */
@@ -183,10 +183,10 @@ struct world_rank {
     struct sim_event launch_event;   /* its next kernel begins */
     struct sim_event timer_event;    /* on an agenda */
     struct sim_event end_event;      /* its kernel has ended (busy.h) */
-    struct pressure pressure;        /* of its GPU, by other kernels */
+    struct pressure pressure;        /* on its GPU, by other kernels */
     uint32_t kernel;                 /* of the program */
     uint32_t launch;                 /* number of its last one, in all programs */
-    uint64_t start_ps, begin_ps, end_ps; /* of the launch: its own, its first worker's step, its last one's end */
+    uint64_t start_ps, begin_ps, end_ps; /* of the launch: its begin, the first worker's step, the last worker's end */
     bool begun;
     bool cast; /* host: its last work on rows was a cast: what it stores lies in its caches */
     struct world_use before[WORLD_RESOURCE_COUNT]; /* what its ports had done before the launch */
@@ -226,7 +226,7 @@ struct work_rates {
 struct world {
     const struct cluster *cluster;
     const struct world_machine *machine;
-    uint64_t launch_ps;                  /* of a kernel, beside its workers' time */
+    uint64_t launch_ps;                  /* of a kernel, on top of its workers' time */
     const struct world_program *program; /* while it runs */
     const struct world_agenda *agenda;   /* while it runs, and there is no program; else NULL */
     const struct pressure *beside;       /* of the rank that is being stepped */
@@ -256,7 +256,7 @@ struct world {
     struct arena arena;   /* of workers and pools, to which the engine may still look when they are no longer used */
     struct pool requests, rows, parcels, letters, changes, wakes, acks, waiters, qps, qp_rests, turns;
     struct change_train train;
-    bool letters_used;    /* false: words change by events, whoever waits */
+    bool letters_used;    /* false: all words change by events */
     uint64_t freed_bytes; /* of counters, since memory last went back to the system */
     uint64_t mail_ps;     /* when the last letter arrives */
     uint64_t poll_ps;     /* from when a word changes until a waiting worker steps */
@@ -275,7 +275,7 @@ struct world {
 static inline struct world_rank *rank_of(struct fabric *f) { return fabric_container_of(f, struct world_rank, fabric); }
 static inline struct world_rank *worker_rank(const struct world_worker *ww) { return rank_of(ww->worker->fabric); }
 
-/* What a worker has of it is all zero when it is first asked for. */
+/* A worker's struct rest is all zero when it is first asked for. */
 static inline struct rest *worker_rest(struct world_worker *ww)
 {
     struct world_rank *rank = worker_rank(ww);
@@ -288,7 +288,7 @@ static inline struct rest *worker_rest(struct world_worker *ww)
 
 static inline uint64_t worker_staged_ps(struct world_worker *ww) { return ww->rested ? worker_rest(ww)->staged_ps : 0; }
 
-/* GPU: when the first warp has done what it did apart, and by how much it is behind the others. */
+/* GPU: when the first warp has done what it alone had to do, and how far that puts it behind the others. */
 static inline uint64_t worker_first_ps(struct world_worker *ww) { return ww->rested ? worker_rest(ww)->first_ps : 0; }
 static inline uint64_t worker_behind_ps(struct world_worker *ww)
 {

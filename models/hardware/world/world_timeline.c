@@ -1,8 +1,8 @@
 /* world_timeline.c - what workers, ports and kernels do, as spans of a timeline.
  *
  * A rank is a process of the timeline.  Its tracks are the kernel, the NVLink port's two directions, the NIC's two
- * (signals come in beside puts), each warp lane of each worker that did something, and the worker's waits.  Knows where
- * costs are found afterwards, not what they are. */
+ * (signals come in between puts), each warp lane of each worker that did something, and the worker's waits.  Knows
+ * where costs are found afterwards, not what they are. */
 #include "models/hardware/world/causes.h"
 #include "models/hardware/world/world_internal.h"
 #include "models/hardware/world/world_timeline.h"
