@@ -155,7 +155,7 @@ struct qp *nic_qp_find(struct world_rank *rank, uint16_t peer, uint16_t queue);
 /* Its struct qp_rest, made when it is first asked for. */
 struct qp_rest *nic_qp_more(struct world *w, struct qp *qp);
 /* Gives the QP back if it has nothing to do and nobody waits for it. */
-void nic_qp_rest(struct world_rank *rank, uint16_t peer, uint16_t queue);
+void nic_qp_give_back(struct world_rank *rank, uint16_t peer, uint16_t queue);
 /* Bytes of a message on the wire: its size, and headers for each packet of up to one MTU. */
 uint64_t nic_wire_bytes(const struct cluster_nic *nic, uint64_t size_bytes);
 /* Frees what a QP holds. */

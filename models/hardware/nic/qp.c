@@ -49,7 +49,7 @@ void nic_qp_clear(struct world *w, struct qp *qp)
     free(rest->flow);
 }
 
-void nic_qp_rest(struct world_rank *rank, uint16_t peer, uint16_t queue)
+void nic_qp_give_back(struct world_rank *rank, uint16_t peer, uint16_t queue)
 {
     struct world *w = rank->world;
     arena_name *const place = qp_place(rank, peer, queue);

@@ -152,7 +152,7 @@ int world_flush(struct fabric *f, struct fabric_worker *w, uint16_t peer, uint16
     const uint64_t told_ps = qp->done_ps + (asked ? t->proxy_ps + transport_quiet_ps(t, f->rank_count) : 0);
     if (qp->unknown == 0 && told_ps <= sim_now_ps(rank->world->sim)) { /* memory is as of now */
         acks_read(rank->world, qp, qp->done_ps);
-        nic_qp_rest(rank, peer, queue);
+        nic_qp_give_back(rank, peer, queue);
         return 0;
     }
     want_space(rank, qp, qp->unknown ? 0 : told_ps, true);
