@@ -272,6 +272,7 @@ static void test_socket_times(void)
     struct cluster cluster = support_cluster(1);
     struct coll_options o = options_of(COLL_ALLREDUCE, 2, 1);
     o.algorithm = COLL_TREE;
+    o.protocol = COLL_LL;
     o.size_bytes = 1000;
     const struct coll_job plain = job_make(&o, NULL);
     o.sockets = true;

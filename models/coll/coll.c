@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "models/coll/coll_internal.h"
-#include "models/coll/nccl_plan.h"
 
 static const struct coll_kernel_ops *gather_of(const struct coll_options *o)
 {
@@ -12,20 +11,13 @@ static const struct coll_kernel_ops *gather_of(const struct coll_options *o)
     return o->algorithm == COLL_HYBRID ? &coll_allgather : &coll_ring_gather;
 }
 
-static const struct coll_kernel_ops *reduce_of(const struct coll_options *o)
-{
-    struct nccl_plan plan;
-    nccl_plan_make(o, &plan);
-    return plan.algorithm == COLL_TREE ? &coll_allreduce : &coll_ring_reduce;
-}
-
 static const struct coll_kernel_ops *ops_of(const struct coll_options *o)
 {
     switch (o->kernel) {
     case COLL_ALLTOALLV: return &coll_alltoallv;
     case COLL_ALLGATHER: return gather_of(o);
     case COLL_REDUCESCATTER: return &coll_reducescatter;
-    case COLL_ALLREDUCE: return o->size_bytes && o->nccl.channels ? reduce_of(o) : &coll_ring_reduce;
+    case COLL_ALLREDUCE: return &coll_allreduce;
     case COLL_P2P: break;
     }
     return o->issue == COLL_BY_KERNEL ? &coll_p2p : &coll_p2p_issued;

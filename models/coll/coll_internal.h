@@ -25,7 +25,7 @@ struct coll_kernel_ops {
 };
 
 extern const struct coll_kernel_ops coll_alltoallv, coll_allgather, coll_allgather_streams, coll_allgather_leader,
-    coll_ring_gather, coll_reducescatter, coll_ring_reduce, coll_allreduce, coll_p2p, coll_p2p_issued;
+    coll_ring_gather, coll_reducescatter, coll_allreduce, coll_p2p, coll_p2p_issued;
 
 /* The barrier's words come first, then the kernel's. */
 enum { COLL_SYNC_ROUNDS = 16, COLL_WORDS = COLL_SYNC_ROUNDS };

@@ -1,19 +1,23 @@
-/* coll_nccl.c - NCCL's rings: all-gather, reduce-scatter, all-reduce.
+/* coll_nccl.c - NCCL's rings and trees: all-gather, reduce-scatter, all-reduce.
  *
- * A channel is a block of warps on an SM, with its part of the bytes and a ring of its own.  Chunk after chunk it runs
- * a list of steps ("primitives"), each of which takes what the predecessor has sent, adds the own bytes to it, stores
- * the result, sends it to the successor, or some of these at once (src/device/all_gather.h, reduce_scatter.h,
- * all_reduce.h).  Between two ranks lies a buffer of 8 places in the receiver's memory.  Two words a channel go with
- * it: how many places the predecessor has filled, and how many the successor has emptied.
+ * A channel is a block of warps on an SM, with its part of the bytes and a ring or a tree of its own.  Chunk after
+ * chunk it runs a list of steps ("primitives"), each of which takes what others have sent, adds the own bytes to it,
+ * keeps the result, sends it on, or some of these at once (src/device/all_gather.h, reduce_scatter.h, all_reduce.h).
+ * Between two ranks lies a buffer of 8 places in the receiver's memory (a link).  Two words go with it: how many places
+ * the sender has filled, and how many the receiver has emptied.
  *
- *     heap, with payload: | own bytes | result | places by channel | places to send from, where a NIC fetches them |
+ *     heap, with payload: | own bytes | result | places by channel and link | places to send from, for NICs |
  *
  * all-gather: the own block lies among those of the result.  Protocols differ in the loop that moves bytes (the sheet
  * nccl), in what the link carries, and in how the receiver learns that bytes have come (src/device/prims_*.h): LL and
  * LL128 have flags among them; Simple has a release, made by a warp that moves nothing.
  *
- * Within a node channel c's ring begins with place c, so that rings leave it by different NICs.  Bytes are added one by
- * one, without carries: what comes out does not hang on the order, so worlds can be compared. */
+ * ring: within a node channel c's begins with place c, so that rings leave it by different NICs.
+ * tree: within a node a chain of its ranks, with another rank at the head in the next channel; between nodes a binary
+ *       tree of the heads, which half of the channels use with the nodes in reverse order.  The root's warps take and
+ *       send; those of others are parted into some that go up and some that go down (runTreeSplit).
+ *
+ * Bytes are added one by one, without carries: what comes out does not hang on the order, so worlds can be compared. */
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -23,32 +27,46 @@
 
 enum { PIECE_BYTES = 256 << 10 }; /* that a step moves at most */
 enum { SLICE_BYTES_LEAST = 32 << 10, PACK_BYTES = 16 };
-enum { WORD_FILLED, WORD_EMPTIED, WORDS_A_CHANNEL };
+enum { WORD_FILLED, WORD_EMPTIED, WORDS_A_LINK };
 enum { GIVEN_TWO = 1, GIVEN_KEPT = 2, GIVEN_CAME = 4, GIVENS = 8 };
+enum { LINKS_MOST = 3, CHILDREN = 3 };
+/* Of a tree's channel: what children send has their numbers, what the parent sends comes behind. */
+enum { LINK_UP = 0, LINK_DOWN = CHILDREN, TREE_LINKS };
+enum { BLOCKS_A_CHANNEL = 2 };
+enum { NOBODY = UINT16_MAX };
+
+/* One end of a link: the number that it has here, by which this side's word and places are found, and there. */
+struct link {
+    uint64_t steps; /* places filled or emptied from here, in all launches */
+    uint16_t peer, here, there;
+};
 
 struct primitive {
     bool receive, send, own, keep; /* own: the rank's bytes are read; keep: the result is stored */
     uint64_t from, to, size_bytes; /* heap offsets of the own bytes and of the result */
 };
 
-struct channel {
+struct block {
     struct fabric_worker worker;
     struct nccl_rank *rank;
-    uint32_t number, primitive, slice;
+    struct link in[LINKS_MOST], out[LINKS_MOST];
+    uint32_t number, ins, outs; /* number: of the channel */
+    uint32_t primitive, slice;
+    bool down;              /* of a tree: what is summed is handed on */
     bool called;            /* the protocol's function */
-    bool announced, told;   /* of the slice: its message's size is sent; the successor knows of it */
+    bool announced;         /* the next message's size is sent */
+    bool made;              /* the piece lies where NICs fetch it */
+    uint32_t stored, told;  /* targets that have the piece; links whose other ends know of the slice */
     uint64_t begin, sliced; /* of the part: of the chunk or round of chunks; of the primitive: slices that are done */
-    uint64_t moved;         /* of the slice */
-    uint64_t piece;         /* bytes that the operation under way moves */
+    uint64_t moved, piece;  /* of the slice; bytes that the operation under way moves */
     struct primitive now;
-    uint64_t sent, received; /* places, in all launches */
 };
 
 struct nccl_rank {
     struct coll_rank base;
     struct nccl_plan plan;
-    struct channel *channel;
-    struct fabric_given given[GIVENS];
+    struct block *block; /* [BLOCKS_A_CHANNEL * channels] */
+    struct fabric_given given[GIVENS], given_function;
     uint64_t place_bytes;
     uint32_t peers, nodes;
 };
@@ -78,121 +96,208 @@ static uint64_t place_bytes(const struct nccl_plan *p)
     return coll_align(coll_min(p->step_bytes, (part + slice_steps(p) - 1) / slice_steps(p)));
 }
 
-static uint64_t place_offset(const struct channel *c, uint64_t step, bool staged)
+static bool by_tree(const struct nccl_plan *p) { return p->algorithm == COLL_TREE; }
+
+static uint32_t links_of(const struct nccl_plan *p) { return by_tree(p) ? TREE_LINKS : 1; }
+
+static uint64_t place_offset(const struct block *b, uint32_t link, uint64_t step, bool staged)
 {
-    const struct nccl_rank *r = c->rank;
-    const uint64_t row = c->number + (staged ? r->plan.channels : 0);
+    const struct nccl_rank *r = b->rank;
+    const uint64_t row = (b->number + (staged ? r->plan.channels : 0)) * (uint64_t)links_of(&r->plan) + link;
     return places_offset(r->base.options) + (row * NCCL_STEPS + step % NCCL_STEPS) * r->place_bytes;
 }
 
 /* ---- rings ---- */
 
 /* The rank that comes so many after this one in the channel's ring. */
-static uint16_t ring_after(const struct channel *c, uint32_t places)
+static uint16_t ring_after(const struct block *b, uint32_t places)
 {
-    const struct nccl_rank *r = c->rank;
-    const uint32_t rank = r->base.fabric->rank, shift = c->number % r->peers;
+    const struct nccl_rank *r = b->rank;
+    const uint32_t rank = r->base.fabric->rank, shift = b->number % r->peers;
     const uint32_t at = rank / r->peers * r->peers + (rank % r->peers + r->peers - shift) % r->peers;
     const uint32_t then = (at + places) % (r->nodes * r->peers);
     return (uint16_t)(then / r->peers * r->peers + (then % r->peers + shift) % r->peers);
 }
 
-static uint16_t ring_next(const struct channel *c) { return ring_after(c, 1); }
-static uint16_t ring_previous(const struct channel *c) { return ring_after(c, c->rank->base.fabric->rank_count - 1u); }
-
-static bool by_nic(const struct channel *c, uint16_t peer)
+static uint32_t primitives_of(const struct block *b)
 {
-    return fabric_path(c->rank->base.fabric, peer) == FABRIC_RDMA;
-}
-
-static uint32_t primitives_of(const struct coll_options *o)
-{
+    const struct coll_options *o = b->rank->base.options;
+    if (by_tree(&b->rank->plan)) return 1;
     return o->kernel == COLL_ALLREDUCE ? 2 * o->ranks - 1 : o->ranks;
 }
 
-/* Bytes of the part that a round of primitives deals with, from c->begin on: a chunk, or one for each rank. */
-static uint64_t round_bytes(const struct channel *c)
+/* Bytes of the part that a round of primitives deals with, from b->begin on: a chunk, or one for each rank. */
+static uint64_t round_bytes(const struct block *b)
 {
-    const struct nccl_plan *p = &c->rank->plan;
-    const uint64_t chunk = p->chunk_steps * p->step_bytes, left = nccl_part_bytes(p, c->number) - c->begin;
-    const struct coll_options *o = c->rank->base.options;
-    return coll_min(left, o->kernel == COLL_ALLREDUCE ? chunk * o->ranks : chunk);
+    const struct nccl_plan *p = &b->rank->plan;
+    const uint64_t left = nccl_part_bytes(p, b->number) - b->begin;
+    const struct coll_options *o = b->rank->base.options;
+    const bool each = o->kernel == COLL_ALLREDUCE && !by_tree(p);
+    return coll_min(left, each ? p->chunk_bytes * o->ranks : p->chunk_bytes);
 }
 
 /* Of an all-reduce's round, the chunk of the rank that comes so many after this one. */
-static uint64_t chunk_begin(const struct channel *c, uint32_t after, uint64_t *size_bytes)
+static uint64_t chunk_begin(const struct block *b, uint32_t after, uint64_t *size_bytes)
 {
-    const struct nccl_plan *p = &c->rank->plan;
-    const uint32_t ranks = c->rank->base.options->ranks;
-    const uint64_t round = round_bytes(c), whole = p->chunk_steps * p->step_bytes;
+    const struct nccl_plan *p = &b->rank->plan;
+    const uint32_t ranks = b->rank->base.options->ranks;
+    const uint64_t round = round_bytes(b), whole = p->chunk_bytes;
     const uint64_t even = ((round + ranks - 1) / ranks + PACK_BYTES - 1) / PACK_BYTES * PACK_BYTES;
     const uint64_t chunk = round < whole * ranks ? even : whole;
-    const uint64_t begin = coll_min(ring_after(c, after) * chunk, round);
+    const uint64_t begin = coll_min(ring_after(b, after) * chunk, round);
     *size_bytes = coll_min(chunk, round - begin);
-    return nccl_part_begin(p, c->number) + c->begin + begin;
+    return nccl_part_begin(p, b->number) + b->begin + begin;
 }
 
-/* Primitive i: first the own bytes go out, then what has come goes on, last it stays.  An all-reduce does so twice,
- * with sums and then with what is summed. */
-static struct primitive primitive_of(const struct channel *c, uint32_t i)
+/* First the own bytes go out, then what has come goes on, last it stays.  An all-reduce does so twice, with sums and
+ * then with what is summed. */
+static struct primitive ring_primitive(const struct block *b)
 {
-    const struct coll_options *o = c->rank->base.options;
-    const uint32_t n = o->ranks, last = primitives_of(o) - 1;
+    const struct coll_options *o = b->rank->base.options;
+    const uint32_t n = o->ranks, i = b->primitive, last = primitives_of(b) - 1;
     const bool gather = o->kernel == COLL_ALLGATHER, scatter = o->kernel == COLL_REDUCESCATTER;
-    const bool summed = !gather && i < n;
     struct primitive p = { .receive = i > 0, .send = i < last };
-    p.own = summed || i == 0;
+    p.own = (!gather && i < n) || i == 0;
     p.keep = gather ? i > 0 : i >= n - 1;
-    uint64_t at = nccl_part_begin(&c->rank->plan, c->number) + c->begin;
-    p.size_bytes = round_bytes(c);
+    uint64_t at = nccl_part_begin(&b->rank->plan, b->number) + b->begin;
+    p.size_bytes = round_bytes(b);
     if (gather) {
-        p.from = p.to = coll_align(o->size_bytes) * ring_after(c, n - i % n) + at;
+        p.from = p.to = coll_align(o->size_bytes) * ring_after(b, n - i % n) + at;
         return p;
     }
     if (scatter) {
-        p.from = coll_align(o->size_bytes) * ring_after(c, 2 * n - 1 - i) + at;
+        p.from = coll_align(o->size_bytes) * ring_after(b, 2 * n - 1 - i) + at;
         p.to = result_offset(o) + at;
         return p;
     }
-    at = chunk_begin(c, (i < n ? 2 * n - 1 - i : 3 * n - 1 - i) % n, &p.size_bytes);
+    at = chunk_begin(b, (i < n ? 2 * n - 1 - i : 3 * n - 1 - i) % n, &p.size_bytes);
     p.from = at;
     p.to = result_offset(o) + at;
     return p;
 }
 
+/* ---- trees ---- */
+
+struct tree {
+    uint16_t parent, child[CHILDREN]; /* ranks, or NOBODY */
+    uint16_t number;                  /* which child of its parent's it is */
+};
+
+static uint16_t rank_at(const struct nccl_rank *r, uint32_t channel, uint32_t position, uint32_t link)
+{
+    const bool mirrored = channel / r->peers % 2;
+    const uint32_t node = mirrored ? r->nodes - 1 - position : position;
+    return (uint16_t)(node * r->peers + (channel + link) % r->peers);
+}
+
+/* Position 0 is the root's among the nodes, link 0 the head of the chain. */
+static struct tree tree_of(const struct nccl_rank *r, uint32_t channel)
+{
+    const uint32_t nodes = r->nodes, peers = r->peers, rank = r->base.fabric->rank;
+    const bool mirrored = channel / peers % 2;
+    const uint32_t node = rank / peers, position = mirrored ? nodes - 1 - node : node;
+    const uint32_t link = (rank % peers + peers - channel % peers) % peers;
+    struct tree t = { .parent = NOBODY, .child = { NOBODY, NOBODY, NOBODY } };
+    if (link) {
+        t.parent = rank_at(r, channel, position, link - 1);
+    } else if (position) {
+        t.parent = rank_at(r, channel, (position - 1) / 2, 0);
+        t.number = (uint16_t)(2 - position % 2);
+    }
+    if (link + 1 < peers) t.child[0] = rank_at(r, channel, position, link + 1);
+    for (uint32_t i = 1; i < CHILDREN && !link; i++)
+        if (2 * position + i < nodes) t.child[i] = rank_at(r, channel, 2 * position + i, 0);
+    return t;
+}
+
+static bool is_root(const struct nccl_rank *r, uint32_t channel) { return tree_of(r, channel).parent == NOBODY; }
+
+/* Up: sums; at the root, and down, what is summed stays. */
+static struct primitive tree_primitive(const struct block *b)
+{
+    const uint64_t at = nccl_part_begin(&b->rank->plan, b->number) + b->begin;
+    return (struct primitive){ .receive = b->ins > 0,
+                               .send = b->outs > 0,
+                               .own = !b->down,
+                               .keep = b->down || is_root(b->rank, b->number),
+                               .from = at,
+                               .to = result_offset(b->rank->base.options) + at,
+                               .size_bytes = round_bytes(b) };
+}
+
+static struct primitive primitive_of(const struct block *b)
+{
+    return by_tree(&b->rank->plan) ? tree_primitive(b) : ring_primitive(b);
+}
+
+/* Gives the block its end of a link; what it has counted there stays. */
+static void link_set(struct link *link, uint32_t *count, uint16_t peer, uint32_t here, uint32_t there)
+{
+    assert(*count < LINKS_MOST);
+    link[*count].peer = peer;
+    link[*count].here = (uint16_t)here;
+    link[(*count)++].there = (uint16_t)there;
+}
+
+static void tree_links(struct block *b)
+{
+    const struct tree t = tree_of(b->rank, b->number);
+    const bool root = t.parent == NOBODY;
+    for (uint32_t i = 0; i < CHILDREN; i++) {
+        if (t.child[i] == NOBODY) continue;
+        if (!b->down) link_set(b->in, &b->ins, t.child[i], LINK_UP + i, LINK_UP);
+        if (b->down || root) link_set(b->out, &b->outs, t.child[i], LINK_UP + 1 + i, LINK_DOWN);
+    }
+    if (root) return;
+    if (b->down) link_set(b->in, &b->ins, t.parent, LINK_DOWN, LINK_UP + 1u + t.number);
+    else link_set(b->out, &b->outs, t.parent, LINK_UP, LINK_UP + t.number);
+}
+
+static void ring_links(struct block *b)
+{
+    const uint32_t ranks = b->rank->base.options->ranks;
+    if (ranks == 1) return;
+    link_set(b->in, &b->ins, ring_after(b, ranks - 1), 0, 0);
+    link_set(b->out, &b->outs, ring_after(b, 1), 0, 0);
+}
+
 /* ---- bytes ---- */
 
-static uint64_t slice_bytes(const struct channel *c)
+static uint64_t slice_bytes(const struct block *b)
 {
-    const struct nccl_plan *p = &c->rank->plan;
-    const uint64_t left = c->now.size_bytes - c->sliced, parts = (uint64_t)PACK_BYTES * p->slices;
-    const uint64_t even = (c->now.size_bytes + parts - 1) / parts * PACK_BYTES;
+    const struct nccl_plan *p = &b->rank->plan;
+    const uint64_t left = b->now.size_bytes - b->sliced, parts = (uint64_t)PACK_BYTES * p->slices;
+    const uint64_t even = (b->now.size_bytes + parts - 1) / parts * PACK_BYTES;
     if (p->slices == 1) return left;
     return coll_min(left, even > SLICE_BYTES_LEAST ? even : SLICE_BYTES_LEAST);
 }
 
 /* What the operation under way makes: into the result, and to target if there is one. */
-static void piece_make(const struct channel *c, uint8_t *target)
+static void piece_make(const struct block *b, uint8_t *target)
 {
-    uint8_t *heap = c->worker.fabric->heap;
-    const uint64_t at = c->sliced + c->moved;
-    const uint8_t *own = heap + c->now.from + at, *came = heap + place_offset(c, c->received, false) + c->moved;
-    uint8_t *kept = heap + c->now.to + at;
-    for (uint64_t i = 0; i < c->piece; i++) {
-        const uint8_t sum = (uint8_t)((c->now.own ? own[i] : 0) + (c->now.receive ? came[i] : 0));
+    uint8_t *heap = b->worker.fabric->heap;
+    const uint64_t at = b->sliced + b->moved;
+    const uint8_t *own = heap + b->now.from + at, *came[LINKS_MOST] = { NULL };
+    const uint32_t ins = b->now.receive ? b->ins : 0;
+    for (uint32_t l = 0; l < ins; l++)
+        came[l] = heap + place_offset(b, b->in[l].here, b->in[l].steps, false) + b->moved;
+    for (uint64_t i = 0; i < b->piece; i++) {
+        uint8_t sum = b->now.own ? own[i] : 0;
+        for (uint32_t l = 0; l < ins; l++) sum = (uint8_t)(sum + came[l][i]);
         if (target) target[i] = sum;
-        if (c->now.keep) kept[i] = sum;
+        if (b->now.keep) heap[b->now.to + at + i] = sum;
     }
 }
 
 static void piece_fill(const void *context, uint8_t *target) { piece_make(context, target); }
 
+static uint64_t staged_offset(const struct block *b) { return place_offset(b, b->out[0].here, b->out[0].steps, true); }
+
 static void piece_run(void *context, uint64_t argument)
 {
-    struct channel *c = context;
-    uint8_t *staged = c->worker.fabric->heap + place_offset(c, c->sent, true) + c->moved;
+    struct block *b = context;
     (void)argument;
-    piece_make(c, c->now.send ? staged : NULL);
+    piece_make(b, b->now.send ? b->worker.fabric->heap + staged_offset(b) + b->moved : NULL);
 }
 
 static uint8_t site_of(const struct nccl_plan *p)
@@ -206,142 +311,176 @@ static uint64_t warp_bytes(const struct nccl_plan *p)
     return p->protocol == COLL_LL ? 256 : p->protocol == COLL_LL128 ? 1920 : 512;
 }
 
-static struct fabric_given *given_of(struct channel *c)
+static struct fabric_given *given_of(struct block *b)
 {
-    const bool two = c->now.own && c->now.receive, kept = c->now.keep && c->now.send;
-    return &c->rank->given[(two ? GIVEN_TWO : 0) | (kept ? GIVEN_KEPT : 0) | (c->now.own ? 0 : GIVEN_CAME)];
+    const bool two = b->now.receive && b->now.own + b->ins > 1, kept = b->now.keep && b->now.send;
+    return &b->rank->given[(two ? GIVEN_TWO : 0) | (kept ? GIVEN_KEPT : 0) | (b->now.own ? 0 : GIVEN_CAME)];
 }
 
-/* Moves the next piece: to the successor's place, or within the own memory. */
-static int piece_move(struct channel *c)
+static bool by_nic(const struct block *b, uint16_t peer)
 {
-    const struct nccl_plan *p = &c->rank->plan;
-    const bool payload = c->worker.fabric->payload, stores = c->now.send && !by_nic(c, ring_next(c));
-    c->piece = coll_min(slice_bytes(c) - c->moved, PIECE_BYTES);
-    const uint8_t rows = (uint8_t)coll_min(p->warps, (c->piece + warp_bytes(p) - 1) / warp_bytes(p));
-    if (!stores) {
+    return fabric_path(b->rank->base.fabric, peer) == FABRIC_RDMA;
+}
+
+/* Whether the piece goes nowhere by the warps' own stores, or a NIC wants it, too. */
+static bool is_staged(const struct block *b)
+{
+    if (!b->now.send) return true;
+    for (uint32_t l = 0; l < b->outs; l++)
+        if (by_nic(b, b->out[l].peer)) return true;
+    return false;
+}
+
+static int piece_store(struct block *b, const struct link *link, uint8_t rows)
+{
+    const bool payload = b->worker.fabric->payload;
+    const uint64_t target = payload ? place_offset(b, link->there, link->steps, false) + b->moved : 0;
+    const struct fabric_write write = { .target_offset = target,
+                                        .charge_bytes = b->piece,
+                                        .peer = link->peer,
+                                        .rows = rows,
+                                        .fill = payload ? piece_fill : NULL,
+                                        .context = b,
+                                        .fill_bytes = (uint32_t)b->piece,
+                                        .site = site_of(&b->rank->plan),
+                                        .given = given_of(b) };
+    return fabric_store(&b->worker, &write);
+}
+
+/* Moves the next piece: to the places of others, or within the own memory. */
+static int piece_move(struct block *b)
+{
+    const struct nccl_plan *p = &b->rank->plan;
+    b->piece = coll_min(slice_bytes(b) - b->moved, PIECE_BYTES);
+    const uint8_t rows = (uint8_t)coll_min(b->worker.warps, (b->piece + warp_bytes(p) - 1) / warp_bytes(p));
+    if (!b->made && is_staged(b)) {
         const struct fabric_work work = { .kind = FABRIC_WORK_COPY,
                                           .rows = rows,
                                           .site = site_of(p),
-                                          .given = given_of(c),
-                                          .read_bytes = c->piece,
-                                          .write_bytes = c->piece,
+                                          .given = given_of(b),
+                                          .read_bytes = b->piece,
+                                          .write_bytes = b->piece,
                                           .run = piece_run,
-                                          .context = c };
-        fabric_work(&c->worker, &work);
-    } else {
-        const struct fabric_write write = { .target_offset = payload ? place_offset(c, c->sent, false) + c->moved : 0,
-                                            .charge_bytes = c->piece,
-                                            .peer = ring_next(c),
-                                            .rows = rows,
-                                            .fill = payload ? piece_fill : NULL,
-                                            .context = c,
-                                            .fill_bytes = (uint32_t)c->piece,
-                                            .site = site_of(p),
-                                            .given = given_of(c) };
-        const int rc = fabric_store(&c->worker, &write);
+                                          .context = b };
+        fabric_work(&b->worker, &work);
+    }
+    b->made = true;
+    for (; b->now.send && b->stored < b->outs; b->stored++) {
+        const int rc = by_nic(b, b->out[b->stored].peer) ? 0 : piece_store(b, &b->out[b->stored], rows);
         if (rc) return rc;
     }
-    c->moved += c->piece;
+    b->made = false;
+    b->stored = 0;
+    b->moved += b->piece;
     return 0;
 }
 
 /* ---- words ---- */
 
-static uint32_t word_of(const struct channel *c, uint32_t what)
+static uint32_t word_of(const struct block *b, uint32_t link, uint32_t what)
 {
-    return COLL_WORDS + c->number * WORDS_A_CHANNEL + what;
+    return COLL_WORDS + (b->number * links_of(&b->rank->plan) + link) * WORDS_A_LINK + what;
 }
 
-static uint16_t queue_of(const struct channel *c) { return (uint16_t)(c->number % c->worker.fabric->queue_count); }
+static uint16_t queue_of(const struct block *b) { return (uint16_t)(b->number % b->worker.fabric->queue_count); }
 
 /* NCCL's sockets send each message's size in front of it. */
-static int size_send(struct channel *c, uint16_t peer)
+static int size_send(struct block *b, uint16_t peer)
 {
-    const struct fabric_write write = { .charge_bytes = sizeof(uint32_t), .peer = peer, .queue = queue_of(c) };
-    const int rc = fabric_put(&c->worker, &write);
-    c->announced = rc == 0;
+    const struct fabric_write write = { .charge_bytes = sizeof(uint32_t), .peer = peer, .queue = queue_of(b) };
+    const int rc = fabric_put(&b->worker, &write);
+    b->announced = rc == 0;
     return rc;
 }
 
-static int filled_tell(struct channel *c)
+static int slice_put(struct block *b, const struct link *link, const struct fabric_signal *signal)
 {
-    const struct nccl_plan *p = &c->rank->plan;
-    const struct fabric *f = c->worker.fabric;
-    const uint16_t next = ring_next(c);
-    const bool flags = p->protocol != COLL_SIMPLE;
-    const struct fabric_signal signal = { .value = c->sent + slice_steps(p),
-                                          .word = word_of(c, WORD_FILLED),
-                                          .peer = next,
-                                          .queue = queue_of(c),
+    const struct fabric *f = b->worker.fabric;
+    const bool sockets = b->rank->base.options->sockets;
+    const int size_rc = sockets && !b->announced ? size_send(b, link->peer) : 0;
+    if (size_rc) return size_rc;
+    const uint64_t from = f->payload ? staged_offset(b) : 0;
+    const enum coll_protocol protocol = b->rank->plan.protocol;
+    const uint8_t flags = protocol == COLL_LL      ? FABRIC_POLLED | FABRIC_FLAGGED
+                          : protocol == COLL_LL128 ? FABRIC_POLLED
+                                                   : 0;
+    const struct fabric_write write = { .target_offset =
+                                            f->payload ? place_offset(b, link->there, link->steps, false) : 0,
+                                        .charge_bytes = b->moved,
+                                        .peer = link->peer,
+                                        .queue = queue_of(b),
+                                        .flags = (uint8_t)(FABRIC_MESSAGE | flags | (sockets ? FABRIC_LIBRARY : 0)),
+                                        .sge_count = f->payload,
+                                        .sge = { { f->heap + from, (uint32_t)b->moved } } };
+    const int rc = fabric_put_signal(&b->worker, &write, signal);
+    if (!rc) b->announced = false;
+    return rc;
+}
+
+static int filled_tell(struct block *b, const struct link *link)
+{
+    const bool flags = b->rank->plan.protocol != COLL_SIMPLE;
+    const struct fabric_signal signal = { .value = link->steps + slice_steps(&b->rank->plan),
+                                          .word = word_of(b, link->there, WORD_FILLED),
+                                          .peer = link->peer,
+                                          .queue = queue_of(b),
                                           .apart = !flags,
                                           .polled = flags };
-    if (!by_nic(c, next)) return fabric_signal(&c->worker, &signal);
-    const int size_rc = c->rank->base.options->sockets && !c->announced ? size_send(c, next) : 0;
-    if (size_rc) return size_rc;
-    const uint64_t from = f->payload ? place_offset(c, c->sent, true) : 0;
-    const uint8_t library = c->rank->base.options->sockets ? FABRIC_LIBRARY : 0;
-    const uint8_t ll = p->protocol == COLL_LL ? FABRIC_FLAGGED : 0;
-    const struct fabric_write write = { .target_offset = f->payload ? place_offset(c, c->sent, false) : 0,
-                                        .charge_bytes = c->moved,
-                                        .peer = next,
-                                        .queue = queue_of(c),
-                                        .flags = (uint8_t)(FABRIC_MESSAGE | (flags ? FABRIC_POLLED : 0) | ll | library),
-                                        .sge_count = f->payload,
-                                        .sge = { { f->heap + from, (uint32_t)c->moved } } };
-    const int rc = fabric_put_signal(&c->worker, &write, &signal);
-    if (!rc) c->announced = false;
-    return rc;
+    return by_nic(b, link->peer) ? slice_put(b, link, &signal) : fabric_signal(&b->worker, &signal);
 }
 
 /* Nothing is released with it: the receiver has only read. */
-static int emptied_tell(struct channel *c)
+static int emptied_tell(struct block *b, const struct link *link)
 {
-    const struct fabric_signal signal = { .value = c->received + slice_steps(&c->rank->plan),
-                                          .word = word_of(c, WORD_EMPTIED),
-                                          .peer = ring_previous(c),
-                                          .queue = queue_of(c),
+    const struct fabric_signal signal = { .value = link->steps + slice_steps(&b->rank->plan),
+                                          .word = word_of(b, link->there, WORD_EMPTIED),
+                                          .peer = link->peer,
+                                          .queue = queue_of(b),
                                           .polled = true };
-    return fabric_signal(&c->worker, &signal);
+    return fabric_signal(&b->worker, &signal);
 }
 
-static bool may_begin(const struct channel *c)
+/* The link that the next slice waits for; NULL: it may begin. */
+static const struct link *awaited(const struct block *b)
 {
-    const struct fabric *f = c->worker.fabric;
-    const uint64_t steps = slice_steps(&c->rank->plan);
-    if (c->now.receive && fabric_load(f, word_of(c, WORD_FILLED)) < c->received + steps) return false;
-    return !c->now.send || fabric_load(f, word_of(c, WORD_EMPTIED)) + NCCL_STEPS >= c->sent + steps;
+    const struct fabric *f = b->worker.fabric;
+    const uint64_t steps = slice_steps(&b->rank->plan);
+    for (uint32_t l = 0; b->now.receive && l < b->ins; l++)
+        if (fabric_load(f, word_of(b, b->in[l].here, WORD_FILLED)) < b->in[l].steps + steps) return &b->in[l];
+    for (uint32_t l = 0; b->now.send && l < b->outs; l++)
+        if (fabric_load(f, word_of(b, b->out[l].here, WORD_EMPTIED)) + NCCL_STEPS < b->out[l].steps + steps)
+            return &b->out[l];
+    return NULL;
 }
 
-/* ---- a channel ---- */
+/* ---- a block ---- */
 
 /* Behind a slice: the next one, the next primitive, the next round. */
-static void slice_next(struct channel *c)
+static void slice_next(struct block *b)
 {
-    const struct nccl_plan *p = &c->rank->plan;
-    const uint32_t steps = slice_steps(p);
-    c->sliced += c->moved;
-    c->moved = 0;
-    c->told = false;
-    if (c->now.send) c->sent += steps;
-    if (c->now.receive) c->received += steps;
-    if (++c->slice < p->slices) return;
-    c->slice = 0;
-    c->sliced = 0;
-    if (++c->primitive == primitives_of(c->rank->base.options)) {
-        c->begin += round_bytes(c);
-        c->primitive = 0;
+    const struct nccl_plan *p = &b->rank->plan;
+    b->sliced += b->moved;
+    b->moved = 0;
+    b->told = 0;
+    for (uint32_t l = 0; b->now.send && l < b->outs; l++) b->out[l].steps += slice_steps(p);
+    for (uint32_t l = 0; b->now.receive && l < b->ins; l++) b->in[l].steps += slice_steps(p);
+    if (++b->slice < p->slices) return;
+    b->slice = 0;
+    b->sliced = 0;
+    if (++b->primitive == primitives_of(b)) {
+        b->begin += round_bytes(b);
+        b->primitive = 0;
     }
-    if (c->begin < nccl_part_bytes(p, c->number)) c->now = primitive_of(c, c->primitive);
+    if (b->begin < nccl_part_bytes(p, b->number)) b->now = primitive_of(b);
 }
 
 /* Whether all that NICs have is there. */
-static bool all_arrived(struct channel *c)
+static bool all_arrived(struct block *b)
 {
-    const uint16_t peer[] = { ring_next(c), ring_previous(c) };
-    for (uint32_t i = 0; i < 2; i++) {
-        if (!by_nic(c, peer[i])) continue;
-        const int rc = fabric_flush(&c->worker, peer[i], queue_of(c));
+    for (uint32_t l = 0; l < b->ins + b->outs; l++) {
+        const uint16_t peer = l < b->ins ? b->in[l].peer : b->out[l - b->ins].peer;
+        if (!by_nic(b, peer)) continue;
+        const int rc = fabric_flush(&b->worker, peer, queue_of(b));
         if (rc == -EAGAIN) return false;
         assert(rc == 0);
     }
@@ -349,52 +488,57 @@ static bool all_arrived(struct channel *c)
 }
 
 /* The kernel is made for LL; other protocols are functions that it calls (src/device/common.h). */
-static bool function_call(struct channel *c)
+static bool function_call(struct block *b)
 {
-    if (c->called || c->rank->plan.protocol == COLL_LL) return false;
-    const struct fabric_work work = { .kind = FABRIC_WORK_SCAN, .site = SITE_NCCL_FUNCTION, .rows = 1 };
-    fabric_work(&c->worker, &work);
-    return c->called = true;
+    struct nccl_rank *r = b->rank;
+    if (b->called || r->plan.protocol == COLL_LL) return false;
+    const struct fabric_work work = {
+        .kind = FABRIC_WORK_SCAN, .site = SITE_NCCL_FUNCTION, .given = &r->given_function, .rows = 1
+    };
+    fabric_work(&b->worker, &work);
+    return b->called = true;
 }
 
-static int slice_tell(struct channel *c)
+static int slice_tell(struct block *b)
 {
-    const int rc = c->now.send && !c->told ? filled_tell(c) : 0;
-    if (rc) return rc;
-    c->told = true;
-    return c->now.receive ? emptied_tell(c) : 0;
+    const uint32_t outs = b->now.send ? b->outs : 0, ins = b->now.receive ? b->ins : 0;
+    for (; b->told < outs + ins; b->told++) {
+        const int rc = b->told < outs ? filled_tell(b, &b->out[b->told]) : emptied_tell(b, &b->in[b->told - outs]);
+        if (rc) return rc;
+    }
+    return 0;
 }
 
-static enum worker_step channel_step(struct fabric_worker *worker)
+static enum worker_step block_step(struct fabric_worker *worker)
 {
-    struct channel *c = fabric_container_of(worker, struct channel, worker);
-    if (c->begin == nccl_part_bytes(&c->rank->plan, c->number)) return all_arrived(c) ? WORKER_DONE : WORKER_WAIT;
-    if (function_call(c)) return WORKER_MORE;
-    if (!c->moved && !may_begin(c)) return WORKER_WAIT;
-    const uint64_t size = slice_bytes(c);
-    if (c->moved < size) {
-        const int rc = piece_move(c);
+    struct block *b = fabric_container_of(worker, struct block, worker);
+    if (b->begin == nccl_part_bytes(&b->rank->plan, b->number)) return all_arrived(b) ? WORKER_DONE : WORKER_WAIT;
+    if (function_call(b)) return WORKER_MORE;
+    if (!b->moved && !b->made && !b->told && awaited(b)) return WORKER_WAIT;
+    const uint64_t size = slice_bytes(b);
+    if (b->moved < size) {
+        const int rc = piece_move(b);
         assert(rc == 0 || rc == -EAGAIN);
         if (rc) return WORKER_WAIT;
-        if (c->moved < size) return WORKER_MORE;
+        if (b->moved < size) return WORKER_MORE;
     }
-    const int rc = slice_tell(c);
+    const int rc = slice_tell(b);
     assert(rc == 0 || rc == -EAGAIN);
     if (rc) return WORKER_WAIT;
-    slice_next(c);
+    slice_next(b);
     return WORKER_MORE;
 }
 
-static void channel_describe(const struct fabric_worker *worker, char *text, size_t text_size)
+static void block_describe(const struct fabric_worker *worker, char *text, size_t text_size)
 {
-    const struct channel *c = fabric_container_of(worker, const struct channel, worker);
-    const uint64_t filled = fabric_load(worker->fabric, word_of(c, WORD_FILLED));
-    const bool hungry = c->now.receive && filled < c->received + slice_steps(&c->rank->plan);
-    snprintf(text, text_size, "%s, channel %u: primitive %u of %u waits for rank %u", c->rank->base.ops->phase[0],
-             c->number, c->primitive, primitives_of(c->rank->base.options), hungry ? ring_previous(c) : ring_next(c));
+    const struct block *b = fabric_container_of(worker, const struct block, worker);
+    const struct link *link = awaited(b);
+    const uint32_t rank = link ? link->peer : b->outs ? b->out[0].peer : b->rank->base.fabric->rank;
+    snprintf(text, text_size, "%s, channel %u%s: primitive %u of %u waits for rank %u", b->rank->base.ops->phase[0],
+             b->number, b->down ? " down" : "", b->primitive, primitives_of(b), rank);
 }
 
-static const struct worker_role channel_role = { .step = channel_step, .describe = channel_describe };
+static const struct worker_role block_role = { .step = block_step, .describe = block_describe };
 
 /* ---- a rank ---- */
 
@@ -410,10 +554,11 @@ static void nccl_needs(const struct coll_job *job, bool payload, struct fabric_n
     const struct coll_options *o = &job->options;
     struct nccl_plan plan;
     nccl_plan_make(o, &plan);
-    needs->word_count = COLL_WORDS + plan.channels * WORDS_A_CHANNEL;
+    const uint64_t places = 2 * (uint64_t)plan.channels * links_of(&plan) * NCCL_STEPS;
+    needs->word_count = COLL_WORDS + plan.channels * links_of(&plan) * WORDS_A_LINK;
     needs->queue_depth = 2 * o->in_flight + 4;
     needs->queue_count = (uint16_t)coll_min(plan.channels, 8);
-    needs->heap_bytes = payload ? places_offset(o) + 2 * (uint64_t)plan.channels * NCCL_STEPS * place_bytes(&plan) : 0;
+    needs->heap_bytes = payload ? places_offset(o) + places * place_bytes(&plan) : 0;
 }
 
 /* With NVLink disabled every rank is a node of its own. */
@@ -425,7 +570,8 @@ static void nccl_init(struct coll_rank *base)
     r->peers = f->nvlink_disabled ? 1 : (uint32_t)coll_min(f->ranks_per_node, f->rank_count);
     r->nodes = f->rank_count / r->peers;
     r->place_bytes = place_bytes(&r->plan);
-    r->channel = kernel_alloc(r->plan.channels, sizeof r->channel[0]);
+    r->block = kernel_alloc(r->plan.channels, BLOCKS_A_CHANNEL * sizeof r->block[0]);
+    r->given_function.size[0] = r->plan.protocol == COLL_SIMPLE;
     for (uint32_t i = 0; i < GIVENS; i++) {
         r->given[i].size[0] = i & GIVEN_TWO ? 2 : 1;
         r->given[i].size[1] = i & GIVEN_KEPT ? 1 : 0;
@@ -433,7 +579,7 @@ static void nccl_init(struct coll_rank *base)
     }
 }
 
-static void nccl_clear(struct coll_rank *base) { free(of(base)->channel); }
+static void nccl_clear(struct coll_rank *base) { free(of(base)->block); }
 
 static void nccl_fill(struct coll_rank *base)
 {
@@ -443,31 +589,62 @@ static void nccl_fill(struct coll_rank *base)
         coll_pattern_fill(base->fabric->heap + i * block, o->size_bytes, base->fabric->rank, i, base->iteration);
 }
 
+/* A tree's warps: seven of ten go up (LL, LL128); or half and two, and one of each part only tells. */
+static uint32_t warps_of(const struct nccl_rank *r, uint32_t channel, bool down)
+{
+    const struct nccl_plan *p = &r->plan;
+    const bool simple = p->protocol == COLL_SIMPLE;
+    if (!by_tree(p)) return p->warps;
+    if (is_root(r, channel)) return p->warps - simple;
+    const uint32_t up = simple ? p->warps / 2 + 2 : p->warps * 7 / 10;
+    return (down ? p->warps - up : up) - simple;
+}
+
+static void block_launch(struct nccl_rank *r, uint32_t channel, bool down)
+{
+    struct block *b = &r->block[BLOCKS_A_CHANNEL * channel + down];
+    struct block fresh = { .rank = r, .number = channel, .down = down };
+    memcpy(fresh.in, b->in, sizeof fresh.in);
+    memcpy(fresh.out, b->out, sizeof fresh.out);
+    *b = fresh;
+    if (by_tree(&r->plan)) tree_links(b);
+    else ring_links(b);
+    b->now = primitive_of(b);
+    coll_worker_add(&r->base, &b->worker, &block_role, channel, warps_of(r, channel, down));
+    b->worker.whole = true;
+    for (uint32_t l = 0; l < b->ins; l++) fabric_watch(&b->worker, word_of(b, b->in[l].here, WORD_FILLED), 1);
+    for (uint32_t l = 0; l < b->outs; l++) fabric_watch(&b->worker, word_of(b, b->out[l].here, WORD_EMPTIED), 1);
+}
+
 static void nccl_launch(struct coll_rank *base, uint32_t phase)
 {
     struct nccl_rank *r = of(base);
     (void)phase;
-    for (uint32_t i = 0; i < r->plan.channels; i++) {
-        struct channel *c = &r->channel[i];
-        *c = (struct channel){ .rank = r, .number = i, .sent = c->sent, .received = c->received };
-        c->now = primitive_of(c, 0);
-        coll_worker_add(base, &c->worker, &channel_role, i, r->plan.warps);
-        fabric_watch(&c->worker, word_of(c, 0), WORDS_A_CHANNEL);
+    for (uint32_t c = 0; c < r->plan.channels; c++) {
+        block_launch(r, c, false);
+        if (by_tree(&r->plan) && !is_root(r, c)) block_launch(r, c, true);
     }
+}
+
+/* What the rank sends of a channel's part on each of its outgoing links. */
+static uint64_t sent_bytes(const struct nccl_rank *r, uint32_t channel)
+{
+    const uint64_t ranks = r->base.options->ranks, part = nccl_part_bytes(&r->plan, channel);
+    if (by_tree(&r->plan)) return part;
+    return r->base.options->kernel == COLL_ALLREDUCE ? 2 * (ranks - 1) * part / ranks : (ranks - 1) * part;
 }
 
 static void nccl_traffic(const struct coll_rank *base, uint32_t phase, struct kernel_traffic *traffic)
 {
     const struct nccl_rank *r = of(base);
-    const uint64_t ranks = base->options->ranks;
     (void)phase;
-    for (uint32_t i = 0; i < r->plan.channels && ranks > 1; i++) {
-        const struct channel c = { .rank = of(base), .number = i };
-        const uint64_t part = nccl_part_bytes(&r->plan, i);
-        const uint64_t bytes =
-            base->options->kernel == COLL_ALLREDUCE ? 2 * (ranks - 1) * part / ranks : (ranks - 1) * part;
-        if (by_nic(&c, ring_next(&c))) traffic->logical_rdma_bytes += bytes;
-        else traffic->logical_nvl_bytes += bytes;
+    for (uint32_t i = 0; i < BLOCKS_A_CHANNEL * r->plan.channels; i++) {
+        const struct block *b = &r->block[i];
+        for (uint32_t l = 0; l < b->outs; l++) {
+            const uint64_t bytes = sent_bytes(r, b->number);
+            if (by_nic(b, b->out[l].peer)) traffic->logical_rdma_bytes += bytes;
+            else traffic->logical_nvl_bytes += bytes;
+        }
     }
 }
 
@@ -500,4 +677,4 @@ static uint32_t nccl_check(const struct coll_rank *base, char *text, size_t text
 const struct coll_kernel_ops coll_ring_gather = { NCCL_OPS("allgather", coll_gather_outputs, coll_gather_check,
                                                            coll_gather_fill) };
 const struct coll_kernel_ops coll_reducescatter = { NCCL_OPS("reducescatter", nccl_outputs, nccl_check, nccl_fill) };
-const struct coll_kernel_ops coll_ring_reduce = { NCCL_OPS("allreduce", nccl_outputs, nccl_check, nccl_fill) };
+const struct coll_kernel_ops coll_allreduce = { NCCL_OPS("allreduce", nccl_outputs, nccl_check, nccl_fill) };

@@ -101,7 +101,7 @@ static void choose(const struct coll_options *o, uint64_t size_bytes, struct ncc
         if (tree && (!s.sum_all || o->algorithm == COLL_RING)) continue;
         if (!tree && o->algorithm == COLL_TREE) continue;
         for (uint32_t p = 0; p < PROTOCOLS; p++) {
-            if (o->protocol && o->protocol != protocols[p]) continue;
+            if (o->protocol ? o->protocol != protocols[p] : p == 1 && s.nodes > 1 && o->nccl.split_lines) continue;
             const double us = tree ? tree_us(o, &s, p, size_bytes) : ring_us(o, &s, p, size_bytes);
             if (least_us > 0 && us >= least_us) continue;
             least_us = us;
@@ -146,6 +146,18 @@ static void parts_make(const struct coll_options *o, struct nccl_plan *plan)
     if (plan->channels == 1) plan->lo_bytes = size;
 }
 
+/* The longer the tree, the smaller its chunks of LL128; whole warps' turns. */
+static void line_tree_chunk(const struct coll_options *o, struct nccl_plan *plan)
+{
+    enum { TURN_BYTES = 1920 };
+    const struct shape s = shape_of(o);
+    const double steps = 1 + log2_of(s.nodes) + 0.1 * s.peers;
+    uint64_t chunk = plan->chunk_bytes;
+    while ((double)(plan->mid_bytes / chunk) < steps * 64 / s.peers && chunk > 131072) chunk /= 2;
+    while ((double)(plan->mid_bytes / chunk) < steps * 16 / s.peers && chunk > 32768) chunk /= 2;
+    plan->chunk_bytes = chunk / TURN_BYTES * TURN_BYTES;
+}
+
 void nccl_plan_make(const struct coll_options *o, struct nccl_plan *plan)
 {
     enum { LL_STEP = 32 << 10, LL128_STEP = 576000, SIMPLE_STEP = 512 << 10 }; /* of data */
@@ -159,6 +171,8 @@ void nccl_plan_make(const struct coll_options *o, struct nccl_plan *plan)
         plan->chunk_steps = NCCL_STEPS / 2;
         plan->slices = 2;
     }
+    plan->chunk_bytes = plan->chunk_steps * plan->step_bytes;
+    if (plan->protocol == COLL_LL128 && plan->algorithm == COLL_TREE) line_tree_chunk(o, plan);
 }
 
 uint64_t nccl_part_begin(const struct nccl_plan *plan, uint32_t channel)

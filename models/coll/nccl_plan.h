@@ -16,6 +16,7 @@ struct nccl_plan {
     enum coll_protocol protocol;
     uint32_t channels, warps;               /* warps of a channel that move data */
     uint32_t chunk_steps, slices;           /* places that a chunk takes; parts that it is sent in */
+    uint64_t chunk_bytes;                   /* of data, that a primitive moves at most */
     uint64_t step_bytes;                    /* of data, that a place holds */
     uint64_t lo_bytes, mid_bytes, hi_bytes; /* of data: the part of the first, of another and of the last channel */
 };

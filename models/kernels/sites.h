@@ -84,7 +84,6 @@
 /* nccl.loops */
 #define SITES_NCCL(X) \
     X(NCCL_STORE) \
-    X(NCCL_LINES_STORE) \
     X(NCCL_SIMPLE) \
     X(NCCL_LL) \
     X(NCCL_LL128) \
