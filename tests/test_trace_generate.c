@@ -229,6 +229,13 @@ static void test_skew_is_what_was_asked(void)
     for (uint32_t i = 0; i < 4096 * 8; i++)
         CU_ASSERT_FATAL(routing.rank[7].experts[i] / 32 == 0 && routing.rank[2].experts[i] / 32 == 3);
     routing_free(&routing);
+    options.distribution = "round";
+    CU_ASSERT_FATAL(routing_generate(&options, &routing, NULL));
+    for (uint32_t i = 0; i < 4096 * 8; i++) {
+        const uint32_t turn = i + 3;
+        CU_ASSERT_FATAL(routing.rank[3].experts[i] == (int32_t)(turn % 8 * 32 + turn / 8 % 32));
+    }
+    routing_free(&routing);
 }
 
 static void test_steps_are_correlated(void)

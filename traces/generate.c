@@ -20,7 +20,8 @@ enum shape {
     SHAPE_HOT_EXPERT,
     SHAPE_HOT_RANK,
     SHAPE_LOCAL,
-    SHAPE_RING
+    SHAPE_RING,
+    SHAPE_ROUND
 };
 
 static const struct shape_name {
@@ -38,6 +39,7 @@ static const struct shape_name {
     { "hot-rank", SHAPE_HOT_RANK, true, 0, 1 },
     { "local", SHAPE_LOCAL, false, 0, 0 },
     { "ring", SHAPE_RING, false, 0, 0 },
+    { "round", SHAPE_ROUND, false, 0, 0 },
 };
 
 struct generator {
@@ -47,6 +49,7 @@ struct generator {
     uint32_t local_experts;
     double *popularity; /* [experts] or NULL */
     struct urn urn;
+    uint64_t turn; /* places that a rank's tokens have taken in their round */
 };
 
 /* Seeds of independent streams: odd constants keep (step, layer, purpose) apart, splitmix64 mixes them. */
@@ -79,7 +82,7 @@ static bool shape_parse(struct generator *g, GError **error)
     }
     return error_false(error, GENERATE_ERROR, GENERATE_ERROR_OPTION,
                        "routing: expected uniform, zipf:S, zipf-packed:S, lognormal:S, imbalance:F, hot-expert:P, "
-                       "hot-rank:P, local or ring, found '%s'",
+                       "hot-rank:P, local, ring or round, found '%s'",
                        text);
 }
 
@@ -218,12 +221,26 @@ static void generator_clear(struct generator *g)
     g_free(g->popularity);
 }
 
+/* Places of ranks, and of each rank's experts, in turn: TensorRT-LLM's benchmarks call it a perfect router. */
+static void token_round(struct generator *g, uint32_t rank, int32_t *experts)
+{
+    const struct routing_options *const o = g->options;
+    for (uint32_t k = 0; k < o->topk; k++) {
+        const uint64_t turn = g->turn++ + rank, round = turn / o->ranks;
+        experts[k] = (int32_t)(turn % o->ranks * g->local_experts + round % g->local_experts);
+    }
+}
+
 /* One token of a rank: where it must go first, then the urn. */
 static void token_draw(struct generator *g, uint32_t rank, int32_t *experts)
 {
     const struct routing_options *const o = g->options;
     struct urn *const urn = &g->urn;
     uint32_t k = 0, home = UINT32_MAX;
+    if (g->shape == SHAPE_ROUND) {
+        token_round(g, rank, experts);
+        return;
+    }
     urn_token_next(urn);
     if (g->shape == SHAPE_LOCAL) home = rank;
     else if (g->shape == SHAPE_RING) home = (rank + 1) % o->ranks;
@@ -255,6 +272,7 @@ static void rank_draw(struct generator *g, uint32_t rank, const struct routing_r
 {
     const struct routing_options *const o = g->options;
     urn_seed(&g->urn, stream_seed(o, 0, o->step) + rank);
+    g->turn = 0;
     if (previous) {
         for (uint32_t t = 0; t < o->tokens; t++) {
             int32_t *const experts = out->experts + (size_t)t * o->topk;

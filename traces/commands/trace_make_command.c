@@ -21,6 +21,7 @@ static const struct command_help generate_help = {
     "  hot-expert:P    a share P of the tokens picks expert 0 first\n"
     "  hot-rank:P      a share P of the tokens has all its experts on rank 0\n"
     "  local, ring     all experts on the token's own rank, on the next rank\n"
+    "  round           places go round the ranks, and on each round its experts\n"
     "Popularity is drawn for each layer and stays over the steps; --correlation keeps that share of the tokens'\n"
     "experts from one step to the next, as decoding does.",
     "Examples:\n"
