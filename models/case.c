@@ -77,9 +77,10 @@ static const struct field processes_alias = {
 };
 
 static const struct field field_table[] = {
-    CHOICE("kernel", kernel, MAKES | ROUTES, "ll|normal|v2|" COLL,
-           "Kernels: ll (low latency, the default), normal (high throughput), v2; or alltoallv, allgather, "
-           "reducescatter, allreduce, p2p"),
+    CHOICE(
+        "kernel", kernel, MAKES | ROUTES, "ll|normal|v2|one-sided|" COLL,
+        "Kernels: ll (low latency, the default), normal (high throughput), v2, one-sided (TensorRT-LLM's over NVLink); "
+        "or alltoallv, allgather, reducescatter, allreduce, p2p"),
     { "matrix", FIELD_TEXT, WORK | MAKES | ROUTES | FILES, AT(matrix), 0, 0, 0, NULL, "SPEC",
       "Alltoallv: a file of messages, uniform:BYTES or lognormal:BYTES[:S] (default: what the routing sends)",
       "alltoallv" },
@@ -146,7 +147,8 @@ static const struct field field_table[] = {
     FLAG("round-scale", round_scale, MAKES, "FP8 scales are powers of two"),
     FLAG("ue8m0", ue8m0, MAKES, "FP8 scales are stored as exponents (needs --round-scale)"),
     FLAG("worst-tokens", worst_tokens, MAKES, "Normal: outputs sized at the worst case, no wait of the host"),
-    COUNT("num-sms", num_sms, MAKES, 1, 4096, 0, "SMs that the kernels use (default 24; ll: all of the GPU)"),
+    COUNT("num-sms", num_sms, MAKES, 1, 4096, 0,
+          "SMs that the kernels use (default 24; ll, one-sided: all of the GPU)"),
     COUNT("num-bias", num_bias, MAKES, 0, 2, 0, "Normal combine: bias tensors, 0 to 2"),
     COUNT("expert-alignment", expert_alignment, MAKES, 1, 65536, 1, "Normal: counts of experts are multiples of this"),
     COUNT("nvl-chunk", nvl_chunk, MAKES, 0, 65536, 0, "Dispatch: tokens in an NVLink chunk (0: as recommended)"),
@@ -167,7 +169,7 @@ static const struct field field_table[] = {
            "What tokens hold (default: pattern for ll, random with --logfmt, else constant)"),
     TEXT("routing", routing, WORK | MAKES | ROUTES, "NAME[:VALUE]",
          "Draw it: uniform (the default), zipf:S, zipf-packed:S, lognormal:S, imbalance:F, hot-expert:P, hot-rank:P, "
-         "local, ring"),
+         "local, ring, round"),
     COUNT("masked-places", masked_places, WORK | MAKES | ROUTES | DRAWS, 0, 1 << 24, 0,
           "Drawn routing: that many places of each rank go to no expert (public low-latency test: 10)"),
     TEXT("cluster", cluster, FILES, "FILE", "The cluster to predict for"),

@@ -32,7 +32,10 @@ void case_chunks_settle(const struct case_options *c, struct moe_options *o)
 
 static enum moe_kernel_family family_of(const struct case_options *c)
 {
-    return case_is(c->kernel, "ll") ? MOE_LOW_LATENCY : case_is(c->kernel, "v2") ? MOE_V2 : MOE_NORMAL;
+    return case_is(c->kernel, "ll")          ? MOE_LOW_LATENCY
+           : case_is(c->kernel, "v2")        ? MOE_V2
+           : case_is(c->kernel, "one-sided") ? MOE_ONE_SIDED
+                                             : MOE_NORMAL;
 }
 
 static uint32_t tokens_most(const struct routing *routing)
@@ -48,7 +51,8 @@ static void options_fill(const struct case_options *c, const struct routing *rou
                          struct moe_options *o)
 {
     const uint32_t sms_normal = device_sms ? MIN(CASE_SMS_DEFAULT, device_sms) : CASE_SMS_DEFAULT;
-    const uint32_t sms_default = case_is(c->kernel, "ll") && device_sms ? device_sms : sms_normal;
+    const bool takes_all = case_is(c->kernel, "ll") || case_is(c->kernel, "one-sided");
+    const uint32_t sms_default = takes_all && device_sms ? device_sms : sms_normal;
     const struct transport *backend = c->backend ? transport_find(c->backend) : NULL;
     *o = (struct moe_options){
         .family = family_of(c),

@@ -295,6 +295,18 @@ static void test_v2(void)
     }
 }
 
+static void test_one_sided(void)
+{
+    for (uint32_t variant = 0; variant < 2; variant++) {
+        struct routing routing = sample(SAMPLE, variant, 8, 48);
+        struct moe_options o = normal_options(&routing, 8);
+        o.family = MOE_ONE_SIDED;
+        o.dtype = variant ? MOE_BF16 : MOE_FP8;
+        run_both(&o, &routing, false);
+        routing_free(&routing);
+    }
+}
+
 const char unit_suite[] = "two worlds, the same bytes";
 
 void unit_tests(CU_pSuite suite)
@@ -304,4 +316,5 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "normal, intranode: 2, 4, 8 ranks", test_intranode);
     CU_add_test(suite, "normal, internode: 2 and 4 nodes of 2 and 4", test_internode);
     CU_add_test(suite, "V2, direct and hybrid", test_v2);
+    CU_add_test(suite, "one-sided, 8 ranks", test_one_sided);
 }

@@ -401,6 +401,7 @@ static bool text_read(struct loops *loops, const char *path, const char *text, s
 SHEET(deepep_v1);
 SHEET(deepep_v2);
 SHEET(nccl);
+SHEET(tensorrt_llm);
 #undef SHEET
 #define SHEET(name) \
     { \
@@ -409,7 +410,7 @@ SHEET(nccl);
     }
 static const struct {
     const char *path, *begin, *end;
-} sheets[] = { SHEET(deepep_v1), SHEET(deepep_v2), SHEET(nccl) };
+} sheets[] = { SHEET(deepep_v1), SHEET(deepep_v2), SHEET(nccl), SHEET(tensorrt_llm) };
 #undef SHEET
 
 uint32_t loops_sheet_count(void) { return G_N_ELEMENTS(sheets); }

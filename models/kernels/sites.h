@@ -81,6 +81,16 @@
     X(V2_COPY_ROW) \
     X(V2_REDUCE_ROW)
 
+/* tensorrt_llm.loops */
+#define SITES_TENSORRT_LLM(X) \
+    X(ONE_SIDED_ZERO) \
+    X(ONE_SIDED_PLACES_TAKE) \
+    X(ONE_SIDED_ROW) \
+    X(ONE_SIDED_ROW_AGAIN) \
+    X(ONE_SIDED_SANITIZE) \
+    X(ONE_SIDED_PLACES_READ) \
+    X(ONE_SIDED_SUM)
+
 /* nccl.loops */
 #define SITES_NCCL(X) \
     X(NCCL_STORE) \
@@ -90,7 +100,7 @@
     X(NCCL_FUNCTION) \
     X(COPY_ENGINE)
 
-#define SITES_ALL(X) SITES_DEEPEP_V1(X) SITES_DEEPEP_V2(X) SITES_NCCL(X)
+#define SITES_ALL(X) SITES_DEEPEP_V1(X) SITES_DEEPEP_V2(X) SITES_NCCL(X) SITES_TENSORRT_LLM(X)
 
 /* SITE_NONE: no sheet says more, and a row takes one access after another, wherever it lies. */
 enum site {

@@ -10,6 +10,7 @@ static const struct moe_family *family_of(const struct moe_options *o)
     switch (o->family) {
     case MOE_LOW_LATENCY: return &moe_family_ll;
     case MOE_V2: return &moe_family_v2;
+    case MOE_ONE_SIDED: return &moe_family_one_sided;
     case MOE_NORMAL: break;
     }
     return o->ranks <= o->ranks_per_node ? &moe_family_intranode : &moe_family_internode;

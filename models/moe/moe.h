@@ -17,6 +17,7 @@ enum moe_kernel_family {
     MOE_LOW_LATENCY, /* PROTOCOLS.md 1.4 */
     MOE_NORMAL,      /* 1.1 to 1.3: intranode up to ranks_per_node ranks, else internode */
     MOE_V2,          /* 1.7 */
+    MOE_ONE_SIDED,   /* 1.12 */
 };
 
 enum moe_dtype { MOE_BF16, MOE_FP8 };

@@ -18,7 +18,7 @@ static const char *chunks_refuse(const char *phase, const struct moe_chunks *c, 
 
 const char *ht_refuse(const struct moe_options *o, char *text, size_t text_size)
 {
-    if (o->family != MOE_V2 && (o->num_sms < 2 || o->num_sms % 2))
+    if (o->family == MOE_NORMAL && (o->num_sms < 2 || o->num_sms % 2))
         KERNEL_REFUSE("num-sms: expected an even number, at least 2, found %u", o->num_sms);
     if (o->topk > HT_TOPK_MAX) KERNEL_REFUSE("num-topk: expected at most %d, found %u", HT_TOPK_MAX, o->topk);
     if (o->experts / o->ranks > 1024)
@@ -118,7 +118,7 @@ void ht_rank_init(struct ht_rank *h, const struct kernel_job *job, struct fabric
 {
     const struct moe_options *o = moe_options_of(job);
     const uint32_t local = internode ? o->ranks_per_node : o->ranks;
-    assert((local <= HT_LOCAL_MAX || o->family == MOE_V2) && o->ranks / local <= HT_NODES_MAX);
+    assert((local <= HT_LOCAL_MAX || o->family != MOE_NORMAL) && o->ranks / local <= HT_NODES_MAX);
     assert(o->ranks <= HT_RANKS_MAX && f->rank < o->ranks);
     h->base = moe_rank_of(job, f);
     h->g = (struct ht_geometry){

@@ -112,6 +112,10 @@ static void row_meta_expect(const struct ht_rank *h, uint32_t source, uint32_t t
     const uint32_t first = v2 ? 0 : h->g.node * h->g.local;
     meta[0] = v2 ? source * h->base.options->tokens_max + token : internode ? source / h->g.local : token;
     meta[1] = 0;
+    if (h->base.options->family == MOE_ONE_SIDED) { /* only where a row lies says whose it is */
+        meta[0] = 0;
+        return;
+    }
     /* V2: the first four bytes of those that say which ranks need the token. */
     for (uint32_t byte = 0; byte < (v2 ? moe_min(h->g.nodes * h->g.groups, 4) : 1) && internode; byte++)
         for (uint32_t i = 8 * (byte % h->g.groups); i < moe_min(8 * (byte % h->g.groups) + 8, h->g.local); i++)

@@ -36,6 +36,7 @@ extern const struct moe_family moe_family_ll;        /* moe_ll.c */
 extern const struct moe_family moe_family_intranode; /* moe_ht_intra.c */
 extern const struct moe_family moe_family_internode; /* moe_ht_inter.c */
 extern const struct moe_family moe_family_v2;        /* moe_v2.c */
+extern const struct moe_family moe_family_one_sided; /* moe_one_sided.c */
 
 /* Where the options ask for it, the work of Hybrid-EP's call of that phase around the kernel (moe_hybrid_ep.c). */
 void moe_hybrid_ep_steps(const struct kernel_rank *rank, uint32_t phase, struct kernel_steps *steps);

@@ -24,6 +24,7 @@ static const struct which_backend table[] = {
     { "deepep-ll", "ll", NULL, 0 },
     { "deepep-normal", "normal", NULL, 0 },
     { "deepep-v2", "v2", NULL, 0 },
+    { "nvlink-one-sided", "one-sided", NULL, 0 },
     { "deepep-ll", "ll", "ibgda", MLX5 },
     { "deepep-ll", "ll", "gdaki", MLX5 },
     { "deepep-ll", "ll", "gin-proxy", MLX5 },

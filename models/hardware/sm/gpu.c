@@ -279,7 +279,7 @@ static int gpu_get_nvlink(struct world_rank *rank, struct world_worker *ww, cons
     struct world *w = rank->world;
     const uint64_t now = sim_now_ps(w->sim), size = read->charge_bytes;
     uint32_t lanes;
-    const uint64_t start = gpu_lane_begin(ww, 0, &lanes), service_ps = rate_time(w->store.sm, size);
+    const uint64_t start = gpu_lane_begin(ww, read->warps, &lanes), service_ps = rate_time(w->store.sm, size);
     uint64_t end = start + rate_time(w->store.warp, size) / lanes;
     end = later(end, start + gpu_share_ps(rank, ww, service_ps));
     end = later(end, own_reserve(rank, &rank->sm[ww->sm], now, service_ps, size));

@@ -1,0 +1,497 @@
+/* moe_one_sided.c - NVLink one-sided kernels, as TensorRT-LLM and FlashInfer have them (PROTOCOLS.md 1.12).
+ *
+ * A token's slot at a rank is its number among the tokens for that rank; the library takes it from an atomic, in no
+ * order.  Sums are made in single precision and rounded once, where the library adds pairs of BF16. */
+#include "models/moe/moe_one_sided.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum os_phase { OS_DISPATCH_PREPARE, OS_DISPATCH, OS_DISPATCH_SANITIZE, OS_COMBINE_PREPARE, OS_COMBINE, OS_PHASES };
+
+static const char *const phase_names[OS_PHASES] = { "dispatch_prepare", "dispatch", "dispatch_sanitize",
+                                                    "combine_prepare", "combine" };
+
+static const char *os_refuse(const struct moe_options *o, char *text, size_t text_size)
+{
+    static const uint32_t topk[] = { 1, 2, 4, 6, 8, 10, 16 };
+    bool known = false;
+    for (size_t i = 0; i < sizeof topk / sizeof topk[0]; i++) known |= o->topk == topk[i];
+    if (o->ranks > o->ranks_per_node)
+        KERNEL_REFUSE("num-ranks: one-sided kernels reach the %u ranks of one NVLink domain, found %u",
+                      o->ranks_per_node, o->ranks);
+    if (o->ranks > OS_RANKS_MAX)
+        KERNEL_REFUSE("num-ranks: one-sided takes at most %d, found %u", OS_RANKS_MAX, o->ranks);
+    if (!known) KERNEL_REFUSE("num-topk: one-sided takes 1, 2, 4, 6, 8, 10 or 16, found %u", o->topk);
+    if (o->cached || o->weights || o->num_bias || o->worst_tokens)
+        KERNEL_REFUSE("%s: one-sided kernels have none", o->cached     ? "cached"
+                                                         : o->weights  ? "weights"
+                                                         : o->num_bias ? "num-bias"
+                                                                       : "worst-tokens");
+    return ht_refuse(o, text, text_size);
+}
+
+/* ---- geometry ---- */
+
+/* Rows, scales, experts and weights travel as arrays of their own, with nothing between. */
+static void slots_make(const struct moe_options *o, bool payload, struct ht_slot *dispatch, struct ht_slot *combine)
+{
+    ht_slot_dispatch(o, payload, true, dispatch);
+    dispatch->meta_bytes = 0;
+    dispatch->index = dispatch->meta;
+    dispatch->weight = dispatch->index + 4 * dispatch->topk;
+    dispatch->bytes = dispatch->weight + 4 * dispatch->topk;
+    ht_slot_combine(o, payload, true, combine);
+    combine->meta_bytes = 0;
+    combine->bytes = combine->row_bytes;
+    if (!payload) return;
+    dispatch->stored = dispatch->bytes;
+    combine->stored = combine->bytes;
+}
+
+static uint32_t blocks_of(const struct moe_options *o)
+{
+    const uint32_t most = o->num_sms * OS_BLOCKS;
+    return o->tokens_max < most ? o->tokens_max : most;
+}
+
+static void map_make(const struct moe_options *o, bool payload, struct os_map *m)
+{
+    struct ht_slot dispatch, combine;
+    slots_make(o, payload, &dispatch, &combine);
+    const uint64_t slots = (uint64_t)o->ranks * o->tokens_max;
+    m->in = 0;
+    m->out = moe_align(slots * dispatch.stored, 128);
+    m->gathered = m->out + moe_align(slots * combine.stored, 128);
+    m->end = m->gathered + (uint64_t)blocks_of(o) * o->topk * combine.stored;
+}
+
+static uint32_t word_ready_from(const struct os_rank *r, uint32_t source) { return r->ht.g.ranks + source; }
+static uint32_t word_open(const struct os_rank *r) { return 2 * r->ht.g.ranks; }
+static uint32_t word_finished(const struct os_rank *r) { return 2 * r->ht.g.ranks + 1; }
+enum { OS_WORDS_PRIVATE = 2 };
+
+static void os_needs(const struct kernel_job *job, bool payload, struct fabric_needs *needs)
+{
+    struct os_map map;
+    map_make(moe_options_of(job), payload, &map);
+    *needs = (struct fabric_needs){ .heap_bytes = map.end,
+                                    .word_count = 2 * moe_options_of(job)->ranks + OS_WORDS_PRIVATE,
+                                    .queue_count = 1,
+                                    .queue_depth = 1 };
+}
+
+static bool goes_to(const struct os_rank *r, uint32_t token, uint32_t rank)
+{
+    return r->ht.layout.bits[(size_t)token * r->ht.g.groups + rank / 8] >> rank % 8 & 1;
+}
+
+/* The first rank from from on that needs the token; ranks: there is none. */
+static uint32_t target_next(const struct os_rank *r, uint32_t token, uint32_t from)
+{
+    while (from < r->ht.g.ranks && !goes_to(r, token, from)) from++;
+    return from;
+}
+
+static uint32_t targets_of(const struct os_rank *r, uint32_t token)
+{
+    uint32_t count = 0;
+    for (uint32_t to = 0; to < r->ht.g.ranks; to++) count += goes_to(r, token, to);
+    return count;
+}
+
+static uint32_t slot_at(const struct os_rank *r, uint32_t token, uint32_t rank)
+{
+    return r->position[(size_t)token * r->ht.g.ranks + rank];
+}
+
+static struct kernel_rank *os_create(const struct kernel_job *job, struct fabric *f)
+{
+    const struct moe_options *o = moe_options_of(job);
+    struct os_rank *r = kernel_alloc(1, sizeof *r);
+    struct ht_rank *h = &r->ht;
+    r->sms = o->num_sms;
+    r->blocks = blocks_of(o);
+    ht_rank_init(h, job, f, false, 1, r->blocks + r->sms + 1);
+    ht_layout_make(h);
+    slots_make(o, f->payload, &h->dispatch_slot, &h->combine_slot);
+    map_make(o, f->payload, &r->map);
+    r->position = kernel_alloc((uint64_t)h->g.tokens * h->g.ranks, sizeof r->position[0]);
+    uint32_t count[OS_RANKS_MAX] = { 0 };
+    for (uint32_t t = 0; t < h->g.tokens; t++)
+        for (uint32_t to = target_next(r, t, 0); to < h->g.ranks; to = target_next(r, t, to + 1))
+            r->position[(size_t)t * h->g.ranks + to] = count[to]++;
+    r->block = kernel_alloc(r->blocks, sizeof r->block[0]);
+    r->local = kernel_alloc(r->sms, sizeof r->local[0]);
+    return &h->base.kernel;
+}
+
+static void os_destroy(struct kernel_rank *rank)
+{
+    struct os_rank *r = (struct os_rank *)rank;
+    free(r->position);
+    free(r->block);
+    free(r->local);
+    ht_rank_clear(&r->ht);
+    free(r);
+}
+
+/* ---- blocks ---- */
+
+static enum worker_step block_finish(struct os_block *b)
+{
+    fabric_signal_add(&b->worker, word_finished(b->rank), 1, FABRIC_DEVICE);
+    return WORKER_DONE;
+}
+
+static void block_next(struct os_block *b)
+{
+    b->token += b->rank->blocks;
+    b->target = 0;
+    b->chosen = false;
+}
+
+static void token_fill(const void *context, uint8_t *slot)
+{
+    const struct os_block *b = context;
+    ht_slot_pack(&b->rank->ht, b->token, 0, slot, slot); /* it has no meta */
+}
+
+/* One load of a row serves all its stores. */
+static bool token_store(struct os_block *b, bool first)
+{
+    const struct os_rank *r = b->rank;
+    const struct ht_geometry *g = &r->ht.g;
+    const struct ht_slot *slot = &r->ht.dispatch_slot;
+    const uint64_t at = (uint64_t)g->rank * r->ht.base.options->tokens_max + slot_at(r, b->token, b->target);
+    const struct fabric_write write = {
+        .target_offset = r->map.in + at * slot->stored,
+        .charge_bytes = slot->bytes,
+        .peer = (uint16_t)b->target,
+        .rows = OS_WARPS, /* each warp takes a part of the row */
+        .site = first ? SITE_ONE_SIDED_ROW : SITE_ONE_SIDED_ROW_AGAIN,
+        .fill = slot->stored ? token_fill : NULL,
+        .context = b,
+        .fill_bytes = slot->stored,
+    };
+    return fabric_store(&b->worker, &write) == 0;
+}
+
+static enum worker_step push_step(struct fabric_worker *w)
+{
+    struct os_block *b = fabric_container_of(w, struct os_block, worker);
+    const struct os_rank *r = b->rank;
+    if (b->token >= r->ht.g.tokens) return block_finish(b);
+    if (!b->chosen) { /* a place at each of its ranks, one after another */
+        ht_scan_here(w, SITE_ONE_SIDED_PLACES_TAKE, targets_of(r, b->token), 4 * r->ht.g.topk);
+        b->chosen = true;
+        return WORKER_MORE;
+    }
+    const uint32_t first = target_next(r, b->token, 0);
+    for (;; b->target++) {
+        b->target = target_next(r, b->token, b->target);
+        if (b->target == r->ht.g.ranks) break;
+        if (!token_store(b, b->target == first)) return WORKER_WAIT;
+    }
+    block_next(b);
+    return WORKER_MORE;
+}
+
+/* Where the row that a rank gives for the token is once it is here. */
+static uint8_t *gathered_at(const struct os_rank *r, const struct os_block *b, uint32_t target, uint32_t number)
+{
+    const struct fabric *f = r->ht.base.fabric;
+    const uint64_t stored = r->ht.combine_slot.stored, most = r->ht.base.options->tokens_max;
+    if (target == r->ht.g.rank) return f->heap + r->map.out + (target * most + slot_at(r, b->token, target)) * stored;
+    return f->heap + r->map.gathered + ((uint64_t)b->number * r->ht.g.topk + number) * stored;
+}
+
+static void sum_run(void *context, uint64_t argument)
+{
+    const struct os_block *b = context;
+    struct os_rank *r = b->rank;
+    const uint8_t *row[HT_TOPK_MAX];
+    uint32_t count = 0;
+    (void)argument;
+    for (uint32_t to = target_next(r, b->token, 0); to < r->ht.g.ranks; to = target_next(r, b->token, to + 1), count++)
+        row[count] = gathered_at(r, b, to, count);
+    ht_token_combine(&r->ht, b->token, row, count);
+}
+
+/* Each warp loads a part of all rows at once; here, a row each. */
+static bool rows_pull(struct os_block *b)
+{
+    const struct os_rank *r = b->rank;
+    const struct ht_slot *slot = &r->ht.combine_slot;
+    uint32_t count = 0;
+    for (uint32_t to = target_next(r, b->token, 0); to < r->ht.g.ranks;
+         to = target_next(r, b->token, to + 1), count++) {
+        const uint64_t at = (uint64_t)r->ht.g.rank * r->ht.base.options->tokens_max + slot_at(r, b->token, to);
+        const struct fabric_read read = { .source_offset = r->map.out + at * slot->stored,
+                                          .target = gathered_at(r, b, to, count),
+                                          .charge_bytes = slot->bytes,
+                                          .size_bytes = slot->stored,
+                                          .peer = (uint16_t)to,
+                                          .warps = 1 };
+        if (to != r->ht.g.rank && fabric_get(&b->worker, &read)) return false;
+    }
+    return true;
+}
+
+static enum worker_step pull_step(struct fabric_worker *w)
+{
+    struct os_block *b = fabric_container_of(w, struct os_block, worker);
+    const struct os_rank *r = b->rank;
+    const uint64_t row_bytes = r->ht.combine_slot.row_bytes;
+    if (fabric_load(w->fabric, word_open(r)) < r->opened) return WORKER_WAIT;
+    if (b->token >= r->ht.g.tokens) return WORKER_DONE;
+    if (!b->chosen) {
+        ht_scan_here(w, SITE_ONE_SIDED_PLACES_READ, 1, 8 * r->ht.g.topk);
+        b->chosen = true;
+        return WORKER_MORE;
+    }
+    if (!rows_pull(b)) return WORKER_WAIT;
+    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
+                                          .rows = OS_WARPS,
+                                          .read_bytes = row_bytes,
+                                          .write_bytes = row_bytes,
+                                          .site = SITE_ONE_SIDED_SUM,
+                                          .run = sum_run,
+                                          .context = b });
+    block_next(b);
+    return WORKER_MORE;
+}
+
+static void block_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    const struct os_block *b = fabric_container_of(w, struct os_block, worker);
+    if (b->rank->launched == OS_COMBINE && fabric_load(w->fabric, word_open(b->rank)) < b->rank->opened)
+        snprintf(text, text_size, "one-sided block %u waits for the kernel to open", b->number);
+    else snprintf(text, text_size, "one-sided block %u has no room to rank %u", b->number, b->target);
+}
+
+static const struct worker_role push_role = { .step = push_step, .describe = block_describe };
+static const struct worker_role pull_role = { .step = pull_step, .describe = block_describe };
+
+static void blocks_launch(struct os_rank *r, const struct worker_role *role)
+{
+    for (uint32_t i = 0; i < r->blocks; i++) {
+        struct os_block *b = &r->block[i];
+        *b = (struct os_block){ .rank = r, .number = i, .token = i };
+        ht_kernel_add(&r->ht, &b->worker, role, i % r->sms, OS_WARPS);
+        if (role == &pull_role) fabric_watch_least(&b->worker, word_open(r), r->opened);
+    }
+}
+
+/* ---- the barriers ---- */
+
+/* The lanes of a warp tell a rank each, their own too: at dispatch's end, after a release, how many rows have come,
+ * else that this rank's output can be read. */
+static bool gate_tell(struct os_gate *k)
+{
+    const struct os_rank *r = k->rank;
+    const struct ht_geometry *g = &r->ht.g;
+    for (; k->next < g->ranks; k->next++) {
+        const uint32_t value = k->combine ? 1 : r->ht.layout.tokens_per_rank[k->next] + 1;
+        const struct fabric_signal signal = { .value = moe_word_make(r->ht.epoch, value),
+                                              .word = k->combine ? word_ready_from(r, g->rank) : g->rank,
+                                              .peer = (uint16_t)k->next,
+                                              .release = !k->combine && k->next == 0 };
+        if (fabric_signal(&k->worker, &signal)) return false;
+    }
+    return true;
+}
+
+static bool gate_come(struct os_gate *k)
+{
+    const struct os_rank *r = k->rank;
+    for (; k->come < r->ht.g.ranks; k->come++) {
+        const uint32_t word = k->combine ? word_ready_from(r, k->come) : k->come;
+        if (!ht_word(&r->ht, word)) return false;
+    }
+    return true;
+}
+
+static enum worker_step gate_step(struct fabric_worker *w)
+{
+    struct os_gate *k = fabric_container_of(w, struct os_gate, worker);
+    const struct os_rank *r = k->rank;
+    if (!k->combine && fabric_load(w->fabric, word_finished(r)) != r->finished) return WORKER_WAIT;
+    if (!gate_tell(k) || !gate_come(k)) return WORKER_WAIT;
+    if (k->combine) fabric_signal_add(w, word_open(r), 1, FABRIC_DEVICE);
+    return WORKER_DONE;
+}
+
+static void gate_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    const struct os_gate *k = fabric_container_of(w, struct os_gate, worker);
+    if (!k->combine && fabric_load(w->fabric, word_finished(k->rank)) != k->rank->finished)
+        snprintf(text, text_size, "the last block of one-sided dispatch waits for the others");
+    else snprintf(text, text_size, "one-sided barrier waits for rank %u", k->come);
+}
+
+static const struct worker_role gate_role = { .step = gate_step, .describe = gate_describe };
+
+static void gate_launch(struct os_rank *r, bool combine)
+{
+    r->gate = (struct os_gate){ .rank = r, .combine = combine };
+    ht_kernel_add(&r->ht, &r->gate.worker, &gate_role, 0, 1);
+    fabric_watch(&r->gate.worker, combine ? word_ready_from(r, 0) : 0, r->ht.g.ranks);
+    if (!combine) fabric_watch_least(&r->gate.worker, word_finished(r), r->finished);
+}
+
+/* ---- local kernels ---- */
+
+static enum worker_step local_step(struct fabric_worker *w)
+{
+    const struct os_local *l = fabric_container_of(w, struct os_local, worker);
+    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
+                                          .rows = w->warps,
+                                          .read_bytes = l->size_bytes,
+                                          .write_bytes = l->size_bytes,
+                                          .site = l->site });
+    return WORKER_DONE;
+}
+
+static void local_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    snprintf(text, text_size, "one-sided kernel on SM %u waits for nothing", w->sm);
+}
+
+static const struct worker_role local_role = { .step = local_step, .describe = local_describe };
+
+static void local_launch(struct os_rank *r, uint32_t sms, uint8_t site, uint64_t size_bytes, uint32_t warps)
+{
+    for (uint32_t sm = 0; sm < sms; sm++) {
+        r->local[sm] = (struct os_local){ .size_bytes = (size_bytes + sms - 1) / sms, .site = site };
+        ht_kernel_add(&r->ht, &r->local[sm].worker, &local_role, sm, warps);
+    }
+}
+
+/* ---- phases ---- */
+
+static uint32_t os_phase_count(const struct kernel_job *job)
+{
+    (void)job;
+    return OS_PHASES;
+}
+
+static const char *os_phase_name(const struct kernel_job *job, uint32_t phase)
+{
+    (void)job;
+    return phase_names[phase];
+}
+
+/* Slots that came from a rank in the dispatch that is the last kernel. */
+static uint32_t count_from(const struct os_rank *r, uint32_t source) { return ht_word(&r->ht, source) - 1; }
+
+/* Read before the next kernel's words have another epoch. */
+static void counts_read(struct os_rank *r)
+{
+    for (uint32_t source = 0; source < r->ht.g.ranks; source++)
+        r->ht.recv_before[source + 1] = r->ht.recv_before[source] + count_from(r, source);
+}
+
+/* What has come, as the experts see it: a slot for each row, and how many rows each expert has. */
+static void rows_view(struct os_rank *r)
+{
+    struct ht_rank *h = &r->ht;
+    const struct ht_geometry *g = &h->g;
+    ht_tensors_recv(h);
+    memset(h->expert_counts, 0, g->local_experts * sizeof h->expert_counts[0]);
+    for (uint32_t source = 0; source < g->ranks; source++)
+        for (uint32_t row = h->recv_before[source]; row < h->recv_before[source + 1]; row++) {
+            const uint64_t at = (uint64_t)source * h->base.options->tokens_max + row - h->recv_before[source];
+            ht_slot_unpack(h, h->base.fabric->heap + r->map.in + at * h->dispatch_slot.stored,
+                           g->rank * g->local_experts, row);
+            for (uint32_t j = 0; j < g->topk; j++) {
+                const int64_t expert = h->t.recv_index[(size_t)row * g->topk + j];
+                if (expert >= 0) h->expert_counts[expert]++;
+            }
+        }
+    for (uint32_t e = 0; e < g->local_experts; e++)
+        h->expert_counts[e] = (uint32_t)moe_align(h->expert_counts[e], h->base.options->expert_alignment);
+}
+
+/* The experts leave what they give back where combine reads it. */
+static void rows_give(struct os_rank *r)
+{
+    struct ht_rank *h = &r->ht;
+    ht_tensors_combine(h);
+    for (uint32_t source = 0; source < h->g.ranks; source++)
+        for (uint32_t row = h->recv_before[source]; row < h->recv_before[source + 1]; row++) {
+            const uint64_t at = (uint64_t)source * h->base.options->tokens_max + row - h->recv_before[source];
+            ht_slot_pack_combine(h, row, h->base.fabric->heap + r->map.out + at * h->combine_slot.stored);
+        }
+}
+
+static struct kernel_launch *os_launch(struct kernel_rank *rank, uint32_t phase)
+{
+    struct os_rank *r = (struct os_rank *)rank;
+    struct ht_rank *h = &r->ht;
+    const struct moe_options *o = h->base.options;
+    if (phase == OS_DISPATCH_SANITIZE) counts_read(r);
+    r->launched = phase;
+    h->epoch++;
+    h->kernel = (struct kernel_launch){ .phase = phase_names[phase],
+                                        .worker = h->kernel.worker,
+                                        .follows = phase != OS_DISPATCH_PREPARE && phase != OS_COMBINE_PREPARE,
+                                        .span = phase == OS_DISPATCH_SANITIZE ? "dispatch_span"
+                                                : phase == OS_COMBINE         ? "combine_span"
+                                                                              : NULL };
+    switch ((enum os_phase)phase) {
+    case OS_DISPATCH_PREPARE: local_launch(r, 1, SITE_ONE_SIDED_ZERO, 4 * h->g.ranks, (h->g.ranks + 31) / 32); break;
+    case OS_DISPATCH:
+        if (h->base.fabric->payload) ht_inputs_make(h);
+        r->finished += r->blocks;
+        blocks_launch(r, &push_role);
+        gate_launch(r, false);
+        break;
+    case OS_DISPATCH_SANITIZE:
+        if (h->base.fabric->payload) rows_view(r);
+        local_launch(r, r->sms, SITE_ONE_SIDED_SANITIZE,
+                     ((uint64_t)o->tokens_max * h->g.ranks - ht_recv_rows(h)) * 4 * h->g.topk, OS_WARPS);
+        break;
+    case OS_COMBINE_PREPARE:
+        if (h->base.fabric->payload) rows_give(r);
+        local_launch(r, 1, SITE_ONE_SIDED_ZERO, 4, 1);
+        break;
+    case OS_COMBINE:
+        r->opened++;
+        blocks_launch(r, &pull_role);
+        gate_launch(r, true);
+        break;
+    case OS_PHASES: break;
+    }
+    return &h->kernel;
+}
+
+static void os_traffic(const struct kernel_rank *rank, uint32_t phase, struct kernel_traffic *traffic)
+{
+    const struct os_rank *r = (const struct os_rank *)rank;
+    const struct ht_rank *h = &r->ht;
+    if (phase != OS_DISPATCH && phase != OS_COMBINE) return;
+    const struct ht_slot *s = phase == OS_DISPATCH ? &h->dispatch_slot : &h->combine_slot;
+    uint64_t sent = 0, rows = r->launched == OS_DISPATCH ? 0 : ht_recv_rows(h);
+    for (uint32_t i = 0; i < h->g.ranks; i++) {
+        sent += h->layout.tokens_per_rank[i];
+        if (r->launched == OS_DISPATCH) rows += count_from(r, i);
+    }
+    traffic->tokens_sent = phase == OS_DISPATCH ? sent : rows;
+    traffic->tokens_received = phase == OS_DISPATCH ? rows : sent;
+    traffic->logical_nvl_bytes = sent * (s->row_bytes + s->scale_bytes);
+}
+
+const struct moe_family moe_family_one_sided = {
+    .kernels = { .needs = os_needs,
+                 .phase_count = os_phase_count,
+                 .phase_name = os_phase_name,
+                 .rank_new = os_create,
+                 .rank_free = os_destroy,
+                 .launch = os_launch,
+                 .traffic = os_traffic,
+                 .outputs = ht_outputs,
+                 .check = ht_check },
+    .refuse = os_refuse,
+};
