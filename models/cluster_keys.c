@@ -35,7 +35,8 @@ static const struct cluster_key keys[] = {
     KEY("gpu", "poll", KIND_TIME, false, gpu.poll_ps, "From a word's change until the warp that spins on it acts."),
     KEY("gpu", "fence", KIND_TIME, false, gpu.fence_ps, "A release to a peer after the worker's own stores."),
     KEY("gpu", "fence-crowd", KIND_TIME, true, gpu.fence_crowd_ps,
-        "How much longer a release takes at most while other warp groups of the GPU store rows to peers."),
+        "How much longer than the way to a peer and back a release takes at most while other warp groups of the GPU "
+        "store rows to peers."),
     KEY("gpu", "fence-crowd-half", KIND_COUNT, true, gpu.fence_crowd_half,
         "Number of other warp groups at which a release takes half of fence-crowd longer."),
     KEY("gpu", "flag", KIND_TIME, false, gpu.flag_ps, "A flag from block to block of one GPU, less the poll."),

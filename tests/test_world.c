@@ -613,13 +613,14 @@ static void test_release_apart(void)
 }
 
 /* The time of a rank whose worker stores a row to rank 1, rests and releases, beside two that have stored a row to
- * `peer` and rest, too, or have ended. */
-static uint64_t crowded_ps(uint16_t peer, bool ended, uint64_t crowd_ns)
+ * `peer` and rest, too, or have ended.  Alone that release takes fence_ns. */
+static uint64_t crowded_ps(uint16_t peer, bool ended, uint64_t fence_ns, uint64_t crowd_ns)
 {
     const struct operation rest = { .verb = REST }, release = { .verb = SIGNAL, .peer = 1, .word = 3 };
     struct stage *s = stage_new(2, 2);
     s->cluster.gpu.load_ps = 200 * PS_PER_NS;
     s->cluster.gpu.copy_sm_rate_bps = 8000000000;
+    s->cluster.gpu.fence_ps = fence_ns * PS_PER_NS;
     s->cluster.gpu.fence_crowd_ps = crowd_ns * PS_PER_NS;
     s->cluster.gpu.fence_crowd_half = 1;
     for (uint32_t i = 0; i < 3; i++) {
@@ -634,13 +635,16 @@ static uint64_t crowded_ps(uint16_t peer, bool ended, uint64_t crowd_ns)
     return time_ps;
 }
 
-/* Beside two others that store to peers a release takes two thirds of `fence-crowd` longer, where half of it is with
- * one; not beside those that store to their own memory or have ended. */
+/* Beside two others that store to peers a release takes the way there and back (2 us) and two thirds of `fence-crowd`,
+ * where half of it is with one; or what it takes alone, if that is longer.  Those that store to their own memory or
+ * have ended do not count. */
 static void test_release_in_crowd(void)
 {
-    CU_ASSERT_EQUAL(crowded_ps(1, false, 900), crowded_ps(1, false, 0) + 600 * PS_PER_NS);
-    CU_ASSERT_EQUAL(crowded_ps(0, false, 900), crowded_ps(0, false, 0));
-    CU_ASSERT_EQUAL(crowded_ps(1, true, 900), crowded_ps(1, true, 0));
+    CU_ASSERT_EQUAL(crowded_ps(1, false, 2000, 900), crowded_ps(1, false, 2000, 0) + 600 * PS_PER_NS);
+    CU_ASSERT_EQUAL(crowded_ps(1, false, 2500, 900), crowded_ps(1, false, 2500, 0) + 100 * PS_PER_NS);
+    CU_ASSERT_EQUAL(crowded_ps(1, false, 3000, 900), crowded_ps(1, false, 3000, 0));
+    CU_ASSERT_EQUAL(crowded_ps(0, false, 2000, 900), crowded_ps(0, false, 2000, 0));
+    CU_ASSERT_EQUAL(crowded_ps(1, true, 2000, 900), crowded_ps(1, true, 2000, 0));
 }
 
 /* Rows that the engine brings whole: each comes (200 ns), moves (1000 B at 1 GB/s) and is summed (at 2 GB/s), two at

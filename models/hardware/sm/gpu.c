@@ -303,16 +303,18 @@ static int gpu_get(struct fabric *f, struct fabric_worker *worker, const struct 
     return 0;
 }
 
-/* What a worker's stores take to be performed: longer while other warp groups of the GPU, on whichever SM, store to
- * peers, too.  (2 to 8 groups on 1 to 48 SMs of two H200s, within 15 %: tests/accuracy/measured.)  What the whole
- * system answers is awaited meanwhile: where that takes 1.54 us and not 0.58, a fence takes 0.6 us more on an idle GPU,
- * and as long beside 132 SMs that store (h100-x2 and h200-x2: after_fence_sys at=peer). */
+/* What a worker's stores take to be performed.  The way to a peer and back takes longer while other warp groups of the
+ * GPU, on whichever SM, store to peers, too.  (2 to 8 groups on 1 to 48 SMs of two H200s, within 15 %:
+ * tests/accuracy/measured.)  What the whole system answers is awaited meanwhile, and `fence` has that in it: where it
+ * takes 1.54 us and not 0.58, a fence takes 0.6 us more on an idle GPU, and as long beside 132 SMs that store (h100-x2
+ * and h200-x2: after_fence_sys at=peer). */
 static uint64_t fence_ps(const struct world_rank *rank, const struct world_worker *ww)
 {
-    const struct cluster_gpu *gpu = &rank->world->cluster->gpu;
-    const uint64_t others = ww->drains ? 0 : rank->putting - ww->puts, half = gpu->fence_crowd_half;
-    return later(gpu->fence_ps + (others ? gpu->fence_crowd_ps * others / (others + (half ? half : 1)) : 0),
-                 gpu->release_system_ps);
+    const struct cluster *c = rank->world->cluster;
+    const uint64_t others = ww->drains ? 0 : rank->putting - ww->puts, half = c->gpu.fence_crowd_half;
+    const uint64_t alone_ps = later(c->gpu.fence_ps, c->gpu.release_system_ps);
+    if (!others || !c->gpu.fence_crowd_ps) return alone_ps;
+    return later(alone_ps, 2 * c->nvlink.latency_ps + c->gpu.fence_crowd_ps * others / (others + (half ? half : 1)));
 }
 
 /* An SM serves fences for the whole system in rounds: a fence that comes in the middle of a round waits for the next.
