@@ -177,7 +177,7 @@ static bool schedule_check(struct replay_plan *plan, int layers, GError **error)
     struct case_options *c = plan->case_options;
     const char *kernel = case_kernel(c);
     if (!plan->schedule != !plan->work_text)
-        return schedule_refuse(error, plan->schedule ? "work" : "schedule", "one beside the other", "none");
+        return schedule_refuse(error, plan->schedule ? "work" : "schedule", "one with the other", "none");
     if (!plan->schedule) return layers == 0 || schedule_refuse(error, "schedule-layers", "--schedule too", "none");
     if (!step_overlap_parse(plan->schedule, &plan->overlap))
         return schedule_refuse(error, "schedule", "sequential, shared, two-batch or stages", plan->schedule);

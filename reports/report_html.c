@@ -102,8 +102,8 @@ static const char *html_bandwidth_meaning(const char *metric)
     static const struct {
         const char *start, *meaning;
     } meanings[] = {
-        { "logical_rdma", "bytes of tokens for other nodes and the own one, as the public tests count" },
-        { "logical_nvl", "bytes of all tokens received, the own rank's included, as the public tests count" },
+        { "logical_rdma", "bytes of tokens for other nodes and its own, as the public tests count" },
+        { "logical_nvl", "bytes of all tokens received, those of the rank itself included, as the public tests count" },
         { "physical_nic", "bytes that crossed the NIC, headers included" },
         { "physical_nvl", "bytes that crossed NVLink, headers included" },
         { "native", "as a tool printed it" },

@@ -20,7 +20,7 @@ static const struct command {
     const char *purpose;
     const char *example;
 } commands[] = {
-    { "probe", command_probe, "say what this host is: GPUs, NICs, who is near whom, and what is not set up",
+    { "probe", command_probe, "say what this host is: GPUs, NICs, which are near each other, and what is not set up",
       "eptwin probe --save host.tar.zst" },
     { "trace", command_trace, "inspect, convert, generate and place routing traces",
       "eptwin trace info routing.npy.zst" },

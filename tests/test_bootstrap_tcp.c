@@ -308,7 +308,7 @@ static void test_gives_up(void)
     int statuses[RANKS_MAX];
     g_autofree char *text = run_world(o.root, 3, TIMEOUT_MS, run_gives_up, statuses);
     for (uint32_t r = 0; r < 3; r++) CU_ASSERT_EQUAL(statuses[r], 1);
-    /* What others wrote reaches no terminal as it is; rank 2 itself said it. */
+    /* Rank 2's words reach no other rank's terminal unescaped. */
     ASSERT_CONTAINS(text, "[0: rank 2 gave up: ?[31mtrace.npy: not here??\377]");
     ASSERT_CONTAINS(text, "[1: rank 2 gave up: ?[31mtrace.npy: not here??\377]");
     ASSERT_CONTAINS(text, "[2: rank 2 gave up: \033[31mtrace.npy: not here");

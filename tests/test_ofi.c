@@ -585,8 +585,8 @@ static bool link_serve(void *context)
     return link->ops->progress(link) > 0;
 }
 
-/* Rank 1 signals 5 and 6.  A stranger's messages change nothing of that, empty ones neither: they come in buffers that
- * hold what rank 1 sent.  Then rank 1 signals once more. */
+/* Rank 1 signals 5 and 6.  A stranger's messages, empty ones included, change nothing of that, though they come in
+ * buffers that hold what rank 1 sent.  Then rank 1 signals once more. */
 static int rank_hears_strangers(struct bootstrap *b, void *context)
 {
     struct tapped *const t = context;

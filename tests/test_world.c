@@ -1517,7 +1517,7 @@ static void test_threads_wait(void)
     CU_ASSERT_EQUAL(thread_ps(CLUSTER_POST_PROXY, TRANSPORT_FENCE, false) -
                         thread_ps(CLUSTER_POST_PROXY, TRANSPORT_WIRE, false),
                     7100000);
-    /* Of counters that take 400 ns to ask for, an idle thread asks for two: 400 until it looks.  It notices the put
+    /* Of counters that take 400 ns to ask for, an idle thread asks for two: it looks after 400 ns.  It notices the put
      * after half a turn of three and half of asking: 800; before the first signal, and before the second. */
     CU_ASSERT_EQUAL(counted_ps(CLUSTER_POST_PROXY, TRANSPORT_FENCE, false, 400000) -
                         thread_ps(CLUSTER_POST_PROXY, TRANSPORT_FENCE, false),

@@ -61,7 +61,7 @@ static bool compare_run_parse(struct compare_run *run, int argc, char **argv, en
         { "diagnose", 0, 0, G_OPTION_ARG_NONE, &run->diagnose,
           "Say what could explain each measurement, as eptwin diagnose does", NULL },
         { "cluster", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &run->clusters,
-          "With --diagnose: a file that predictions may be of, beside those that ship with eptwin (may be repeated)",
+          "With --diagnose: a file that predictions may be of, besides those that ship with eptwin (may be repeated)",
           "FILE" },
         COMMAND_LINE_OUTPUT(&run->output, "Write the comparison to FILE ('-': standard output)"),
         COMMAND_LINE_FORMAT(&run->format_name, "Of FILE: csv (the default) or json"),

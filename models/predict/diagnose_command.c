@@ -26,7 +26,7 @@ static const char diagnose_details[] =
     "prediction gets wrong of this machine cancels, and smaller faults show.\n"
     "Each known cause is planted and all rows are predicted again.  Causes are ranked by how likely what they leave\n"
     "is, and by how many public threads ended with them.  Rows that a cause makes worse contradict it.  Where one\n"
-    "cause leaves much, a second one beside it is looked for.  Rows of different sizes, phases and numbers of nodes\n"
+    "cause leaves much, a second one is looked for, too.  Rows of different sizes, phases and numbers of nodes\n"
     "tell causes apart; one row rarely does.\n"
     "What rows say is never overruled: which bytes a bandwidth counts ('counted'), GPU or host memory ('memory'),\n"
     "who sends ('library', 'tool', the options backend and deepep).  Large tables are answered twice: first from a "

@@ -45,7 +45,7 @@ static bool report_run_parse(struct report_run *run, int argc, char **argv, GErr
         COMMAND_LINE_OUTPUT(&run->output, "Write to FILE ('-': standard output)"),
         { "text", 0, 0, G_OPTION_ARG_NONE, &run->text, "Text for a terminal in place of HTML", NULL },
         { "cluster", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &run->clusters,
-          "A cluster file that records may be of, beside those that ship with eptwin (may be repeated)", "FILE" },
+          "A cluster file that records may be of, besides those that ship with eptwin (may be repeated)", "FILE" },
         { 0 },
     };
     const struct command_topic topics[] = { { "Options", entries, false }, { 0 } };

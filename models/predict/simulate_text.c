@@ -243,7 +243,7 @@ static void part_append(const struct phase_facts *f, GString *out)
     us_line(out, first, even, f->slowest_us);
     us_line(out, uneven, usual - even, f->slowest_us);
     us_line(out, slow, full - usual, f->slowest_us);
-    us_line(out, "what it does beside bytes: requests, messages, rows", part->us - full, f->slowest_us);
+    us_line(out, "what it does besides bytes: requests, messages, rows", part->us - full, f->slowest_us);
 }
 
 static void sum_append(const struct phase_facts *f, GString *out)

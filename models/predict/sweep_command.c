@@ -150,7 +150,7 @@ static bool share_find(const struct sweep_arguments *a, struct share *share, GEr
     guint64 index, count;
     if (g_strv_length(part) == 2 && g_ascii_string_to_unsigned(part[0], 10, 1, 1000000, &index, NULL) &&
         g_ascii_string_to_unsigned(part[1], 10, 1, 1000000, &count, NULL) && index <= count) {
-        if (share->mpi) return refuse(error, "--shard: expected no MPI beside it, found both");
+        if (share->mpi) return refuse(error, "--shard: expected no MPI with it, found both");
         *share = (struct share){ (uint32_t)index - 1, (uint32_t)count, false };
         return true;
     }

@@ -206,7 +206,7 @@ static bool steps_check(const struct sweep_plan *plan, GError **error)
         g_autofree char *shared = step_option_text(&plan->step, i);
         if (!shared && !name_find(plan, step_option_name(i))) continue;
         return error_false(error, SWEEP_ERROR, SWEEP_ERROR_INPUT,
-                           "--%s: expected --net or --work beside it, found neither", step_option_name(i));
+                           "--%s: expected --net or --work with it, found neither", step_option_name(i));
     }
     return true;
 }

@@ -498,7 +498,7 @@ static bool kernels_check(struct arguments *a, struct tune *t, GError **error)
                     "--%s: expected one value without --net or --work, found several",
                     g_array_index(a->plan.names, struct sweep_name, 0).name);
     else if (a->limit)
-        g_set_error(error, TUNE_ERROR, TUNE_ERROR_OPTION, "--limit: expected --net or --work beside it, found neither");
+        g_set_error(error, TUNE_ERROR, TUNE_ERROR_OPTION, "--limit: expected --net or --work with it, found neither");
     else if (!t->base.cluster)
         g_set_error(error, TUNE_ERROR, TUNE_ERROR_OPTION, "--cluster: expected a cluster file, found none");
     else if (!kernel || strcmp(kernel, "ll") == 0)

@@ -18,14 +18,14 @@ static const char validate_about[] =
     "  eptwin validate cases.csv --cluster h200 --by set --by num-sms -j 4 > errors.csv";
 
 static const char validate_details[] =
-    "Columns are named as the options above without the dashes, beside\n"
+    "Columns are named as the options above without the dashes, besides\n"
     "\n"
     "  phase           which phase the row measures: dispatch, combine, notify, ...; of several their times add\n"
     "                  up: cached_notify_dispatch+dispatch\n"
     "  measured_us     its time, or\n"
     "  measured_gbs    its bandwidth; rows with neither are predicted only\n"
     "  measured_pct    or how long ranks waited, in percent of its time: metric awaited_max_pct, waiting_min_pct, ...\n"
-    "  outside_us      time that the measurement holds beside these phases, such as between events and kernels\n"
+    "  outside_us      time that the measurement holds besides these phases, such as between events and kernels\n"
     "  metric          the record's metric to compare with (default: time_us_median, over ranks; bandwidth:\n"
     "                  logical_rdma_gbs, within a node logical_nvl_gbs); of native_... rows, which are figures\n"
     "                  of other tools, nothing is predicted\n"

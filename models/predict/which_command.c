@@ -21,7 +21,7 @@ static const char which_about[] =
     "  eptwin which --cluster h800-cx7 --trace routing.ept --layer 3 --at-ranks 8,16,32 --output which.csv";
 
 static const char which_details[] =
-    "A backend is a library's kernels and, between nodes, who posts to the NICs (eptwin cluster backends).  --kernel "
+    "A backend is a library's kernels and, between nodes, what posts to the NICs (eptwin cluster backends).  --kernel "
     "and\n"
     "--backend leave only theirs.  Every backend has its library's settings, but for those that are said.";
 
@@ -98,15 +98,15 @@ static bool which_parse(struct which *w, struct which_arguments *a, int argc, ch
     if (!numbers_parse("at-ranks", a->at_ranks, RANKS_MAX, &a->ranks, error)) return false;
     if (a->format && !record_table_format_parse(a->format, &format, error)) return false;
     if (a->jobs < 0) return refuse(error, "--jobs: expected a whole number from 1, found a negative one");
-    if (a->format && !a->output) return refuse(error, "--format: expected --output beside it, found none");
+    if (a->format && !a->output) return refuse(error, "--format: expected --output with it, found none");
     if (!w->base.cluster)
         return refuse(error, "--cluster: expected a file or a name that eptwin cluster list prints, found none");
     if (g_strcmp0(w->base.trace, "-") == 0)
         return refuse(error, "--trace: expected a file, because it is read for each batch, found standard input");
     if (a->tokens.count && (w->base.tokens_per_rank || w->base.traffic))
-        return refuse(error, "--at-tokens: expected no --tokens-per-rank and no --traffic beside it, found one");
+        return refuse(error, "--at-tokens: expected no --tokens-per-rank and no --traffic with it, found one");
     if (a->ranks.count && (w->base.tokens_per_rank || w->base.traffic))
-        return refuse(error, "--at-ranks: expected no --tokens-per-rank and no --traffic beside it, found one");
+        return refuse(error, "--at-ranks: expected no --tokens-per-rank and no --traffic with it, found one");
     return true;
 }
 

@@ -77,7 +77,7 @@ void device_free(struct device *device);
 
 void device_start(struct device *device); /* all ranks, now */
 void device_timer(struct device *device, uint32_t rank);
-void device_ended(struct device *device, uint32_t rank); /* the meeting that the rank runs has */
+void device_ended(struct device *device, uint32_t rank); /* the rank's meeting has ended */
 
 /* Valid once the kernel has ended on that rank. */
 const struct device_times *device_times(const struct device *device, uint32_t rank, uint32_t kernel);

@@ -29,7 +29,7 @@ static bool sources_load(struct step_plan *p, const struct step_options *o, cons
                          GError **error)
 {
     g_autofree char *shipped = share_find(SHARE_TABLES, "compute");
-    if (!shipped) return refuse(error, "table", "the shipped compute.csv.zst beside the nets", "none");
+    if (!shipped) return refuse(error, "table", "the shipped compute.csv.zst next to the nets", "none");
     p->gpu = step_gpu_load(o->gpu, cluster->name, error);
     if (!p->gpu) return false;
     p->shipped = compute_table_load(shipped, error);
@@ -76,7 +76,7 @@ static bool case_make(struct step_plan *p, const struct step_options *o, const s
                    { "fail", c->fail },
                    { "compute", c->compute } };
     for (size_t i = 0; i < G_N_ELEMENTS(others); i++)
-        if (others[i].given) return refuse(error, others[i].option, "none beside a step", "one");
+        if (others[i].given) return refuse(error, others[i].option, "none with a step", "one");
     case_copy(&p->c, c);
     if (!p->c.kernel) p->c.kernel = g_strdup(prefill ? "normal" : "ll");
     if (strcmp(p->c.kernel, "ll") != 0 && strcmp(p->c.kernel, "normal") != 0 && strcmp(p->c.kernel, "v2") != 0)

@@ -120,7 +120,8 @@ static void rank_parts_count(const struct summing *s, uint32_t rank, double end_
 
 /* ---- whom ranks wait for, and why that one is late ---- */
 
-/* The largest excess of the late rank over the mean since the communication before: rows of experts, or the clock. */
+/* Why the rank was late: its rows of experts or its clock, whichever exceeds the mean most since the last
+ * communication. */
 static enum step_late late_of(const struct summing *s, uint32_t kernel, uint32_t late)
 {
     double tokens_us = 0, clock_us = 0;

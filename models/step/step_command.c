@@ -19,7 +19,7 @@ static const char about[] =
     "      a decode step, low-latency kernels\n"
     "  eptwin step --net config.json --cluster h100-cx7 --num-ranks 32 --phase prefill --batch 16384 --schedule "
     "two-batch\n"
-    "      prefill in two batches, each one's communication beside the other's compute\n"
+    "      prefill in two batches, each one's communication during the other's compute\n"
     "  eptwin step --net deepseek-v3 --cluster h800-cx7 --num-ranks 64 --routing zipf:1.2 --explain\n"
     "      with skewed routing: for whom ranks wait, and why\n"
     "  eptwin sweep --net deepseek-v3 --cluster h800-cx7 --num-ranks 64 --batch 32:513:x2 --schedule sequential,stages "

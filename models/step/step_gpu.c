@@ -79,7 +79,7 @@ struct step_gpu *step_gpu_load(const char *name, const char *cluster, GError **e
     g_autofree char *path = share_find(SHARE_TABLES, "gpus");
     g_autoptr(key_file) file = path ? key_file_load(path, error) : NULL;
     if (!path)
-        g_set_error(error, STEP_GPU_ERROR, STEP_GPU_ERROR_NAME, "gpus.ini: expected it beside the tables, found none");
+        g_set_error(error, STEP_GPU_ERROR, STEP_GPU_ERROR_NAME, "gpus.ini: expected it next to the tables, found none");
     if (!file) return NULL;
     g_autofree char *section = name ? g_ascii_strdown(name, -1) : section_of(file, cluster);
     if (!section || !g_key_file_has_group(file->keys, section)) {

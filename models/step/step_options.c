@@ -33,14 +33,14 @@ static const struct field fields[] = {
       "Tokens of each GPU in a step: sequences of decode (default 128), tokens of prefill (4096)" },
     { "context", FIELD_COUNT, true, AT(context), 1, 1 << 24, "N", "Tokens of a sequence (default 4096)" },
     { "schedule", FIELD_TEXT, false, AT(schedule), 0, 0, "NAME",
-      "What runs beside what: sequential (the default), shared (the shared expert beside dispatch, in low latency "
+      "What runs during what: sequential (the default), shared (the shared expert during dispatch, in low latency "
       "between its send and receive), two-batch (normal kernels), stages (low latency with hooks, two batches)" },
     { "attention-tp", FIELD_COUNT, false, AT(attention_tp), 1, 1024, "N",
       "GPUs that share the heads of attention (default 1)" },
     { "leave-sms", FIELD_COUNT, false, AT(leave_sms), 0, 1 << 12, "N",
       "SMs that the GEMMs of experts leave to others (default: two-batch, those of the kernels; else 0)" },
     { "redundant", FIELD_COUNT, false, AT(redundant), 0, 1 << 16, "N",
-      "Redundant experts beside the net's (default 0)" },
+      "Redundant experts besides the net's (default 0)" },
     { "gpu", FIELD_TEXT, false, AT(gpu), 0, 0, "NAME", "Whose compute times count (default: the cluster's GPU)" },
     { "table", FIELD_TEXT, false, AT(table), 0, 0, "FILE",
       "Measured times of compute kernels, CSV: op,gpu,dtype,shape,tokens,context,us" },

@@ -150,7 +150,7 @@ static void explain_append(GString *out, const struct step_plan *p, const struct
     if (a->layers > a->simulated)
         g_string_append_printf(out, "The last two quarters of them differ by as much as %.2f %% of the step.\n",
                                a->steady_error_pct);
-    g_string_append_printf(out, "Communication of %.1f %% of the step runs beside compute.\n",
+    g_string_append_printf(out, "Communication of %.1f %% of the step runs during compute.\n",
                            100 * part_share(a, a->hidden_us));
     if (late_us > 0)
         g_string_append_printf(out, "Ranks wait for rank %u in %.0f %% of all waiting.", a->awaited, a->awaited_pct);

@@ -304,7 +304,7 @@ static bool ofi_card_fill(const struct ofi_port *p, const struct live_memory *me
     const bool virtual = p->info->domain_attr->mr_mode & FI_MR_VIRT_ADDR;
     size_t name_bytes = sizeof card->name;
     const int rc = fi_getname(&p->ep->fid, card->name, &name_bytes);
-    if (rc) return ofi_refuse(p, "cannot learn the own address", rc, error);
+    if (rc) return ofi_refuse(p, "cannot learn its own address", rc, error);
     g_strlcpy(card->provider, p->provider, sizeof card->provider);
     card->carrier = p->carrier;
     card->ordered = p->ordered;

@@ -212,8 +212,8 @@ static void quantum_send(struct nic *nic, struct request *r, const struct passag
     nic_credit_return(nic, size, in_ps + w->cluster->nic.deliver_ps + back_ps(w, r));
 }
 
-/* Whether the QP whose turn it is must wait: a signal where the requests before it must first be acknowledged, and
- * whatever comes sooner than the QP's rate allows.  Until then the port's other QPs go on. */
+/* Whether the QP whose turn it is must wait.  A signal waits where requests before it must first be acknowledged; any
+ * request waits until the QP's rate allows it.  Until then the port's other QPs go on. */
 static bool qp_must_wait(struct nic *nic, struct request *r)
 {
     struct world *w = nic->world;

@@ -43,7 +43,7 @@ static uint64_t sum_ps(const struct world *w, const struct fabric_work *work, co
     const uint64_t near_ps = gpu->load_again_ps ? gpu->load_again_ps : gpu->load_l2_ps, wait_ps = gpu_load_ps(w, p);
     const uint64_t turns = stretches(p, made);
     const uint64_t far_ps =
-        wait_ps > near_ps ? turns * (wait_ps - near_ps) : 0; /* the rates hold for rows near that size */
+        wait_ps > near_ps ? turns * (wait_ps - near_ps) : 0; /* the rates are of rows that lie near */
     const uint64_t alone_ps = gpu->reduce.row_ps + rate_time(w->reduce.warp, made) +
                               rate_time(w->reduce_load, p->in_turn && read > made ? made : read);
     const uint64_t fences_ps = p->fenced ? 0 : turns * gpu->stage_ps;
@@ -111,7 +111,8 @@ static uint64_t brought_ps(struct world_rank *rank, const struct fabric_work *wo
         own_reserve(rank, &rank->hbm, now, rate_time(p->fresh ? w->fresh : w->hbm, both), both) - now;
     const uint64_t chain_ps = p->steps * w->cluster->gpu.load_ps + turns_ps(w, work, p, worker->warps);
     const uint64_t touched_ps = gpu_touch_ps(rank->now.worker, p);
-    /* Arithmetic of a warp's rows is in its chain: it is waited for where other warps' is, too. */
+    /* A chain of waits with a warp's own arithmetic hides the SM's port, which serves all warps' arithmetic, or is
+     * hidden. */
     if (p->logs_bytes) return touched_ps + later(contended_ps(chain_ps, hbm_ps), sm_ps);
     return touched_ps + contended_ps(chain_ps, later(sm_ps, hbm_ps));
 }

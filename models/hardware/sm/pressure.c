@@ -64,8 +64,8 @@ static double turn_wait_ps(const struct memory *m, const struct pressure_load *l
 
 static bool is_bound(const struct pressure_load *l) { return l->bound && l->sms > 0 && l->read_bps + l->write_bps > 0; }
 
-/* The turn of a load in an idle memory: its turn alone without the waits that it makes itself, and no faster than an SM
- * loads and stores. */
+/* How long a turn of a load takes in an idle memory: as alone, but for the waits that it causes itself, and not less
+ * than an SM takes to load and store. */
 static double idle_turn_ps(const struct cluster_gpu *gpu, const struct memory *m, const struct pressure_load *l)
 {
     const double alone_ps = l->flight_bytes * l->sms / (l->read_bps + l->write_bps) * 1e12;
@@ -73,7 +73,7 @@ static double idle_turn_ps(const struct cluster_gpu *gpu, const struct memory *m
     return fmax(alone_ps - turn_wait_ps(m, l, use_of(m, l->read_bps, l->write_bps)), least_ps);
 }
 
-/* How fast a load goes, against its speed alone, where an idle memory would let it go at most so fast. */
+/* The speed of a load at that use of the memory, over its speed alone; an idle memory takes idle_ps for a turn. */
 static double speed_at(const struct memory *m, const struct pressure_load *l, double idle_ps, struct use use)
 {
     if (!is_bound(l)) return 1;

@@ -1,5 +1,5 @@
-/* agenda.h - a world whose kernels others launch (models/step): on each rank at its own time, between work that takes
- * the rank's time but none of the world's parts (models/step).
+/* agenda.h - a world whose kernels others launch (models/step): on each rank at its own time, together with work that
+ * takes the rank's time but none of the world's parts (models/step).
  *
  * A rank runs one kernel of the world at a time.  The agenda's functions are called at the world's clock, with no
  * worker stepping; they may launch kernels and set timers. */

@@ -7,8 +7,8 @@
 
 #include "sim/timeline.h"
 
-/* The operation that has just been charged to the worker which is being stepped, on warps of it (0: all), begun at
- * cursor_ps where it is a host's, which has no lanes. */
+/* Notes the operation that was just charged to the stepped worker, on so many of its warps (0: all).  A host's
+ * operation has no lane and began at cursor_ps. */
 static struct causes_place operation_note(struct world_rank *rank, const char *name, uint32_t warps, uint64_t cursor_ps,
                                           uint64_t size_bytes)
 {

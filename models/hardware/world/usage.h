@@ -18,7 +18,7 @@ void usage_free(struct usage *usage);
 /* Of a program that begins now, and whose ranks are prepared; and one that has ended.  NULL: nobody wants to know. */
 void usage_begin(struct usage *usage);
 void usage_end(struct usage *usage);
-/* How many of its events are pending, which nobody waits for; and how many have run. */
+/* How many of its events are pending, for which no kernel waits; and how many have run. */
 uint32_t usage_idle(const struct usage *usage);
 uint64_t usage_events(const struct usage *usage);
 /* What they run. */

@@ -114,7 +114,7 @@ static uint32_t quantum_of(const struct world *w)
     return (uint32_t)(quantum_bytes < UINT32_MAX ? quantum_bytes : UINT32_MAX);
 }
 
-/* What of the ports cross-rail traffic needs to know. */
+/* What cross-rail traffic must know of the ports. */
 static void relays_init(struct world *w)
 {
     const struct graph *g = w->network->graph;

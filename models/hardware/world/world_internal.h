@@ -141,7 +141,7 @@ struct world_rank {
     uint32_t nic_count;
     struct network_local *local;        /* [nic_count] the links between these ports and its GPU */
     uint32_t slow;                      /* how long its GPU takes for work that takes other GPUs WORLD_SLOW_ONE */
-    uint32_t egress_slow, ingress_slow; /* how long its NVLink takes, by a fault, likewise */
+    uint32_t egress_slow, ingress_slow; /* how long a fault makes its NVLink take, on that scale */
     uint64_t staging_bps;               /* of copies to the host and back; 0: they take no time */
     struct port *sm;                    /* [sms] */
     struct port *far;                   /* [sms] its loads out of memory, for sums */
