@@ -394,8 +394,8 @@ void compare_limit_find(const struct record *record, const char *phase, struct c
     limit->busy_pct = compare_number(record, phase, "bottleneck_busy_pct");
     limit->bytes = compare_number(record, phase, "bottleneck_bytes");
     limit->rate_gbs = compare_number(record, phase, "bottleneck_rate_gbs");
-    if (named) limit->resource = limit->part = named->text;
-    if (named && part) limit->part = part->text;
+    if (named) limit->resource = limit->part = record_row_text(named);
+    if (named && part) limit->part = record_row_text(part);
     for (uint32_t i = 0; i < record_row_count(record); i++) {
         const struct record_row *row = record_row(record, i);
         if (row->rank != RECORD_ALL || strcmp(row->phase, phase) != 0) continue;

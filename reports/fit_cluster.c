@@ -174,7 +174,7 @@ static bool fit_row_value(const struct fit_work *work, const struct record_row *
         *value = row->value * units[i].factor;
         if (*value >= 0) return true; /* not so for one that is not known */
         return error_false(error, FIT_ERROR, FIT_ERROR_ROW, "%s: %s,all,%s: expected a value of at least 0, found %s",
-                           work->path, row->phase, row->metric, row->text);
+                           work->path, row->phase, row->metric, record_row_text(row));
     }
     return error_false(error, FIT_ERROR, FIT_ERROR_ROW, "%s: %s,all,%s: expected the unit us, ns or ms, found '%s'",
                        work->path, row->phase, row->metric, row->unit);

@@ -54,7 +54,7 @@ static void fit_row_add(struct record *all, struct record *const *records, uint3
         const struct record_row *row = record_row(records[r], i);
         values[r] = row->value;
         if (!isnan(row->value)) continue;
-        record_add_text(all, row->phase, row->rank, row->metric, row->text);
+        record_add_text(all, row->phase, row->rank, row->metric, record_row_text(row));
         return;
     }
     const struct record_row *row = record_row(records[0], i);

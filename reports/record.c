@@ -148,20 +148,18 @@ const char *record_key(const struct record *record, uint32_t index)
     return g_array_index(record->headers, struct record_header, index).key;
 }
 
-/* The strings must be clean: one line of UTF-8 without white space around them. */
+/* A number where word is NULL.  The strings must be clean: one line of UTF-8 without white space around them. */
 static void record_row_append(struct record *record, const char *phase, int32_t rank, const char *metric,
-                              const char *text, const char *unit)
+                              const char *word, double value, const char *unit)
 {
     struct record_row *row = g_new(struct record_row, 1);
     row->phase = g_string_chunk_insert_const(record->words, phase);
     row->rank = rank;
     row->metric = g_string_chunk_insert_const(record->words, metric);
     row->unit = g_string_chunk_insert_const(record->words, unit);
-    char number[RECORD_NUMBER_MAX];
-    const bool known = record_number_parse(text, &row->value);
-    if (known) record_number_format(number, row->value);
-    else row->value = NAN;
-    row->text = g_string_chunk_insert_const(record->words, known ? number : text);
+    row->word = word ? g_string_chunk_insert_const(record->words, word) : NULL;
+    row->value = value;
+    row->number[0] = '\0';
     g_ptr_array_add(record->rows, row);
     if (!g_hash_table_contains(record->index, row)) g_hash_table_add(record->index, row);
 }
@@ -214,16 +212,24 @@ void record_add(struct record *record, const char *phase, int32_t rank, const ch
                 const char *unit)
 {
     assert(rank >= RECORD_ALL && unit);
-    char text[RECORD_NUMBER_MAX];
-    record_number_format(text, value);
-    record_row_append(record, phase, rank, metric, text, unit);
+    const bool known = isfinite(value);
+    record_row_append(record, phase, rank, metric, known ? NULL : "nan", known ? value : NAN, unit);
+}
+
+/* What is read: a number, or a word. */
+static void record_text_append(struct record *record, const char *phase, int32_t rank, const char *metric,
+                               const char *text, const char *unit)
+{
+    double value = NAN;
+    const bool known = record_number_parse(text, &value);
+    record_row_append(record, phase, rank, metric, known ? NULL : text, known ? value : NAN, unit);
 }
 
 void record_add_text(struct record *record, const char *phase, int32_t rank, const char *metric, const char *text)
 {
     assert(rank >= RECORD_ALL);
     g_autofree char *word = record_word_clean(text);
-    record_row_append(record, phase, rank, metric, *word ? word : "-", "");
+    record_text_append(record, phase, rank, metric, *word ? word : "-", "");
 }
 
 void record_add_list(struct record *record, const char *phase, int32_t rank, const char *metric, const double *values,
@@ -240,7 +246,7 @@ void record_add_list(struct record *record, const char *phase, int32_t rank, con
 
 double *record_row_list(const struct record_row *row, uint32_t *count)
 {
-    g_auto(GStrv) word = g_strsplit(row->text, " ", 0);
+    g_auto(GStrv) word = g_strsplit(record_row_text(row), " ", 0);
     double *values = g_new(double, g_strv_length(word) + 1);
     for (*count = 0; word[*count]; (*count)++)
         if (!record_number_parse(word[*count], &values[*count])) {
@@ -256,6 +262,14 @@ const struct record_row *record_row(const struct record *record, uint32_t index)
 {
     assert(index < record->rows->len);
     return g_ptr_array_index(record->rows, index);
+}
+
+const char *record_row_text(const struct record_row *row)
+{
+    if (row->word) return row->word;
+    char *number = ((struct record_row *)row)->number; /* made when it is first asked for */
+    if (!*number) record_number_format(number, row->value);
+    return number;
 }
 
 const struct record_row *record_find(const struct record *record, const char *phase, int32_t rank, const char *metric)
@@ -307,7 +321,7 @@ static GString *record_csv_text(const struct record *record)
         const struct record_row *row = record_row(record, i);
         char rank[16];
         record_rank_format(rank, row->rank);
-        const char *const fields[RECORD_FIELDS] = { row->phase, rank, row->metric, row->text, row->unit };
+        const char *const fields[RECORD_FIELDS] = { row->phase, rank, row->metric, record_row_text(row), row->unit };
         for (int f = 0; f < RECORD_FIELDS; f++) {
             if (f) g_string_append_c(out, ',');
             record_csv_field_append(out, fields[f]);
@@ -342,9 +356,9 @@ static GString *record_json_text(const struct record *record)
         else g_string_append_printf(out, ", \"rank\": %d, ", row->rank);
         record_json_member_append(out, "metric", row->metric);
         g_string_append(out, ", \"value\": ");
-        if (isfinite(row->value)) g_string_append(out, row->text);
-        else if (strcmp(row->text, "nan") == 0) g_string_append(out, "null");
-        else record_json_string_append(out, row->text);
+        if (!row->word) g_string_append(out, record_row_text(row));
+        else if (strcmp(row->word, "nan") == 0) g_string_append(out, "null");
+        else record_json_string_append(out, row->word);
         g_string_append(out, ", ");
         record_json_member_append(out, "unit", row->unit);
         g_string_append_c(out, '}');
@@ -419,7 +433,7 @@ static char *record_row_take(struct record *record, char *const field[RECORD_FIE
                                field[3]);
     char *clean[RECORD_FIELDS];
     for (int i = 0; i < RECORD_FIELDS; i++) clean[i] = record_word_clean(field[i]);
-    record_row_append(record, clean[0], rank, clean[2], clean[3], clean[4]);
+    record_text_append(record, clean[0], rank, clean[2], clean[3], clean[4]);
     for (int i = 0; i < RECORD_FIELDS; i++) g_free(clean[i]);
     return NULL;
 }

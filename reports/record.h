@@ -24,7 +24,8 @@ enum record_error { RECORD_ERROR_OPTION, RECORD_ERROR_FORMAT };
 /* Those of them that say what there is to do, not how: two predictions that differ in the others are a comparison. */
 #define RECORD_WORK_KEYS "work-keys"
 
-enum { RECORD_ALL = -1 }; /* the rank of a row that stands for all: mean over ranks */
+enum { RECORD_NUMBER_MAX = 32 }; /* bytes of a number as text */
+enum { RECORD_ALL = -1 };        /* the rank of a row that stands for all: mean over ranks */
 
 enum record_format { RECORD_CSV, RECORD_JSON, RECORD_COLLECTIVEX };
 
@@ -32,9 +33,10 @@ struct record_row {
     char *phase;
     int32_t rank; /* RECORD_ALL or a rank */
     char *metric;
-    char *text;   /* the value as written: the shortest number, or a word */
-    double value; /* the value as a number; NAN for a word */
-    char *unit;   /* "" for none */
+    double value;                   /* the value as a number; NAN for a word */
+    char *word;                     /* a word; NULL where it is a number */
+    char *unit;                     /* "" for none */
+    char number[RECORD_NUMBER_MAX]; /* of record_row_text() */
 };
 
 struct record;
@@ -63,11 +65,12 @@ double *record_row_list(const struct record_row *row, uint32_t *count);
 /* Rows in the order added. */
 uint32_t record_row_count(const struct record *record);
 const struct record_row *record_row(const struct record *record, uint32_t index);
+/* The value as written: the shortest number, or a word. */
+const char *record_row_text(const struct record_row *row);
 /* First row that matches, or NULL. */
 const struct record_row *record_find(const struct record *record, const char *phase, int32_t rank, const char *metric);
 
 /* The shortest decimal text that reads back as value; "nan" for a value that is not finite. */
-enum { RECORD_NUMBER_MAX = 32 };
 void record_number_format(char text[RECORD_NUMBER_MAX], double value);
 /* Whether text is a decimal number with a finite value; *value gets it. */
 bool record_number_parse(const char *text, double *value);

@@ -282,7 +282,7 @@ static void html_all_rows(const struct report_case *c, const struct report_serie
         report_html_cell(out, "", row->phase);
         report_html_cell(out, "", rank);
         report_html_cell(out, "", row->metric);
-        html_value(out, isnan(row->value) ? "wide" : "n", row->text);
+        html_value(out, isnan(row->value) ? "wide" : "n", record_row_text(row));
         report_html_cell(out, "", row->unit);
         g_string_append(out, "</tr>\n");
     }

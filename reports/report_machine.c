@@ -7,7 +7,7 @@
 static const char *row_text(const struct record *record, const char *phase, const char *metric)
 {
     const struct record_row *row = record_find(record, phase, RECORD_ALL, metric);
-    return row ? row->text : NULL;
+    return row ? record_row_text(row) : NULL;
 }
 
 /* Adds a mark, if the drawing has it and it is new; whether it is there now. */

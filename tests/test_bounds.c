@@ -58,7 +58,7 @@ static double number(const struct record *record, const char *phase, const char 
 static const char *word(const struct record *record, const char *phase, const char *metric)
 {
     const struct record_row *row = record_find(record, phase, RECORD_ALL, metric);
-    return row ? row->text : "";
+    return row ? record_row_text(row) : "";
 }
 
 static void held(bool holds, const char *text, const char *phase, const char *what)

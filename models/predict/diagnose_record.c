@@ -54,7 +54,7 @@ static void rows_append(const struct record *record, GString *out)
         for (size_t m = 0; m < count; m++) {
             if (strcmp(row->metric, metrics[m]) != 0) continue;
             options_append(record, false, out);
-            g_string_append_printf(out, "%s,%s,%s,\n", row->phase, row->metric, row->text);
+            g_string_append_printf(out, "%s,%s,%s,\n", row->phase, row->metric, record_row_text(row));
         }
         if (strcmp(row->metric, "time_us") == 0) shares_append(record, row->phase, out);
     }

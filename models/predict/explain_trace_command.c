@@ -217,7 +217,7 @@ static bool predict(const struct explain_options *o, const struct explain *e, co
 static bool nic_bound(const struct record *record, const char *phase)
 {
     const struct record_row *row = record_find(record, phase, RECORD_ALL, "bottleneck");
-    return row && g_str_has_prefix(row->text, "nic");
+    return row && g_str_has_prefix(record_row_text(row), "nic");
 }
 
 /* Few SMs make the wire itself longer: said where the default would be 15 % faster. */

@@ -184,7 +184,7 @@ static void parts_find(const struct record *record, struct phase_facts *f)
 {
     const struct record_row *busiest = record_find(record, f->phase, RECORD_ALL, "bottleneck_part");
     f->parts = g_array_new(FALSE, FALSE, sizeof(struct part_facts));
-    if (busiest) f->busiest = part_find(record, f->phase, "bottleneck", busiest->text);
+    if (busiest) f->busiest = part_find(record, f->phase, "bottleneck", record_row_text(busiest));
     f->usual_gbs = all_of(record, f->phase, "bottleneck_usual_gbs");
     f->over_mean = all_of(record, f->phase, "bottleneck_over_mean");
     if (!(f->over_mean > 1.005)) f->over_mean = 1;
@@ -192,7 +192,7 @@ static void parts_find(const struct record *record, struct phase_facts *f)
         const struct record_row *row = record_row(record, i);
         if (row->rank != RECORD_ALL || strcmp(row->phase, f->phase) != 0) continue;
         if (!g_str_has_prefix(row->metric, "busiest_") || !isnan(row->value)) continue;
-        const struct part_facts part = part_find(record, f->phase, row->metric, row->text);
+        const struct part_facts part = part_find(record, f->phase, row->metric, record_row_text(row));
         g_array_append_val(f->parts, part);
     }
     g_array_sort(f->parts, part_order);
@@ -310,8 +310,8 @@ struct record *simulate_record_of_all(const struct record *record)
     for (uint32_t i = 0; i < record_row_count(record); i++) {
         const struct record_row *row = record_row(record, i);
         if (row->rank != RECORD_ALL) continue;
-        if (isnan(row->value) && strcmp(row->text, "nan") != 0)
-            record_add_text(all, row->phase, row->rank, row->metric, row->text);
+        if (row->word && strcmp(row->word, "nan") != 0)
+            record_add_text(all, row->phase, row->rank, row->metric, row->word);
         else record_add(all, row->phase, row->rank, row->metric, row->value, row->unit);
     }
     return all;

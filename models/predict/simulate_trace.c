@@ -93,8 +93,8 @@ static const char *word_commonest(const char *phase, const char *metric, const c
         const struct record_row *value = record_find(jobs[i].record, phase, RECORD_ALL, number);
         if (!said || !job_counts(&jobs[i], layer)) continue;
         guint w = 0;
-        while (w < words->len && strcmp(g_array_index(words, struct word, w).text, said->text) != 0) w++;
-        if (w == words->len) g_array_append_val(words, ((struct word){ .text = said->text }));
+        while (w < words->len && strcmp(g_array_index(words, struct word, w).text, record_row_text(said)) != 0) w++;
+        if (w == words->len) g_array_append_val(words, ((struct word){ .text = record_row_text(said) }));
         g_array_index(words, struct word, w).jobs++;
         g_array_index(words, struct word, w).sum += value ? value->value : 0;
     }
@@ -123,7 +123,7 @@ static void part_summarise(struct record *record, const char *name, const char *
     for (uint32_t i = 0; i < count; i++) {
         const struct record_row *said = record_find(jobs[i].record, phase, RECORD_ALL, "bottleneck_part");
         all += job_counts(&jobs[i], layer);
-        these += job_counts(&jobs[i], layer) && said && strcmp(said->text, part) == 0;
+        these += job_counts(&jobs[i], layer) && said && strcmp(record_row_text(said), part) == 0;
     }
     g_autofree char *text = these == all ? g_strdup(part) : g_strdup_printf("%s (in %u of %u)", part, these, all);
     record_add_text(record, name, RECORD_ALL, "bottleneck_part", text);

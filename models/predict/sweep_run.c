@@ -74,7 +74,7 @@ static char *phase_text(const struct sweep_plan *plan, uint64_t point, const str
         const struct record_row *row = record_find(record, phase, RECORD_ALL, metric);
         g_ptr_array_add(cells, (gpointer)(strcmp(*c, "phase") == 0    ? phase
                                           : strcmp(*c, "phases") == 0 ? count
-                                          : row                       ? row->text
+                                          : row                       ? record_row_text(row)
                                                                       : ""));
     }
     g_ptr_array_add(cells, NULL);

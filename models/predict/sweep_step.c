@@ -27,7 +27,7 @@ static const char *cell_of(const char *column, const struct record *record, cons
     for (size_t i = 0; i < G_N_ELEMENTS(renamed); i++)
         if (strcmp(column, renamed[i][0]) == 0) column = renamed[i][1];
     const struct record_row *row = record_find(record, "step", RECORD_ALL, column);
-    return row ? row->text : "";
+    return row ? record_row_text(row) : "";
 }
 
 static char *answer_text(const struct sweep_plan *plan, uint64_t point, const struct step_plan *step,

@@ -90,7 +90,7 @@ static bool phase_predict(const struct validate_row *row, const char *phase, con
     out->time_us += time->value;
     out->rate_gbs = out->time_us > 0 ? rate->value * time->value / out->time_us : 0;
     if (time->value > before_us - row->outside_us)
-        g_strlcpy(out->bottleneck, bottleneck ? bottleneck->text : "", sizeof out->bottleneck);
+        g_strlcpy(out->bottleneck, bottleneck ? record_row_text(bottleneck) : "", sizeof out->bottleneck);
     return true;
 }
 
