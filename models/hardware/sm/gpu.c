@@ -48,11 +48,11 @@ static int priced_store(struct world_rank *rank, const struct fabric_write *writ
     const bool bulk = p->engine == LOOP_BULK,
                split = bulk && p->shared_bytes && !p->packed && write->peer != rank->fabric.rank;
     const rate_q20 sm = split ? w->bulk_split : w->store.sm;
-    const uint64_t lead_ps = (p->steps + 1) * gpu_load_ps(w, p); /* until the first byte moves */
-    const uint64_t served_ps =
-        own_reserve(rank, &rank->sm[ww->sm], now, gpu_rows_share_ps(w, p, sm, rows, size / rows), size);
+    const struct rounds *r = gpu_rounds(rank, p, rows, busy, size / rows, sm);
+    const uint64_t lead_ps = (p->steps + 1) * r->load_ps; /* until the first byte moves */
+    const uint64_t served_ps = own_reserve(rank, &rank->sm[ww->sm], now, r->served_ps, size);
     const uint64_t read_bytes = later(size, (uint64_t)rows * p->logs_bytes);
-    uint64_t end = start + gpu_touch_ps(ww, p) + gpu_rounds_ps(rank, ww, p, rows, busy, size / rows, sm);
+    uint64_t end = start + gpu_touch_ps(ww, p) + gpu_rounds_ps(rank, ww, r);
     end = later(end, lead_ps + served_ps);
     end = later(end, lead_ps + own_reserve(rank, &rank->hbm, now, rate_time(w->hbm, read_bytes), read_bytes));
     gpu_lane_end(ww, end);

@@ -94,9 +94,12 @@ static inline uint64_t gpu_wire_bytes(const struct loop *p, uint64_t size_bytes)
 
 /* What reading more sources and keeping more copies of so many bytes takes an SM's ports. */
 uint64_t gpu_ports_ps(const struct world *w, const struct loop *p, uint64_t size_bytes);
-/* Rows that `busy` warps take in rounds, on an SM of that rate. */
-uint64_t gpu_rounds_ps(struct world_rank *rank, struct world_worker *ww, const struct loop *p, uint32_t rows,
-                       uint32_t busy, uint64_t row_bytes, rate_q20 sm);
+/* Rows that `busy` warps of a group take in rounds, on an SM of that rate.  The last round may not have a row for each;
+ * in each the warps share their SM with those of other groups.  What is alike is kept, for kernels move millions of
+ * rows; the answer holds until the next call. */
+const struct rounds *gpu_rounds(struct world_rank *rank, const struct loop *p, uint32_t rows, uint32_t busy,
+                                uint64_t row_bytes, rate_q20 sm);
+uint64_t gpu_rounds_ps(struct world_rank *rank, struct world_worker *ww, const struct rounds *r);
 /* A chain of waits and a share of what others use, too: the longer hides most of the shorter. */
 uint64_t gpu_shared_ps(uint64_t chain_ps, uint64_t share_ps);
 /* What plain rows take `busy` warps by themselves: their bytes; after them their latencies, one after another. */

@@ -93,32 +93,41 @@ uint64_t gpu_shared_ps(uint64_t chain_ps, uint64_t share_ps)
 }
 
 /* Rounds of rows without and with a last one that is not full; what others do is in `others`, as 256ths of an SM. */
-static uint64_t rounds_ps(const struct world *w, const struct loop *p, const struct rounds *r, uint64_t others_256)
+static uint64_t rounds_ps(const struct rounds *r, uint64_t others_256)
 {
-    const uint64_t alone_ps = gpu_row_ps(w, p, r->row_bytes), rounds = r->rows / r->busy, rest = r->rows % r->busy;
     uint64_t sum_ps = 0;
-    for (uint32_t last = 0; last < 2; last++) {
-        const uint64_t count = last ? rest > 0 : rounds, rows = last ? rest : r->busy;
-        if (!count) continue;
-        const uint64_t share_ps = gpu_rows_share_ps(w, p, r->sm, rows, r->row_bytes) * others_256 / GPU_WHOLE;
-        sum_ps += count * gpu_shared_ps(alone_ps, share_ps);
-    }
+    if (r->full) sum_ps = r->full * gpu_shared_ps(r->alone_ps, r->full_share_ps * others_256 / GPU_WHOLE);
+    if (r->rest) sum_ps += gpu_shared_ps(r->alone_ps, r->rest_share_ps * others_256 / GPU_WHOLE);
     return sum_ps;
 }
 
-/* The warps of a group take rows in rounds, of which the last may not have one for each; in each round they share their
- * SM with the other groups' warps.  Rows that the bulk engine moves one part at a time stand in line at the engine (the
- * SM's port), and nowhere else: what they take is kept, for kernels move millions that are alike. */
-uint64_t gpu_rounds_ps(struct world_rank *rank, struct world_worker *ww, const struct loop *p, uint32_t rows,
-                       uint32_t busy, uint64_t row_bytes, rate_q20 sm)
+static void rounds_make(const struct world *w, struct rounds *r)
 {
-    const struct rounds r = { .loop = p, .row_bytes = row_bytes, .sm = sm, .rows = rows, .busy = busy };
-    if (p->engine != LOOP_BULK || p->in_flight > 1)
-        return rounds_ps(rank->world, p, &r, gpu_mixed_ps(rank, ww, p->sought, GPU_WHOLE));
-    struct rounds *kept = &rank->rounds[(p->number + rows) % RANK_ROUNDS];
-    if (kept->loop != p || kept->row_bytes != row_bytes || kept->sm != sm || kept->rows != rows || kept->busy != busy) {
-        *kept = r;
-        kept->sum_ps = rounds_ps(rank->world, p, &r, GPU_WHOLE);
+    const struct loop *p = r->loop;
+    r->load_ps = gpu_load_ps(w, p);
+    r->alone_ps = gpu_row_ps(w, p, r->row_bytes);
+    r->served_ps = gpu_rows_share_ps(w, p, r->sm, r->rows, r->row_bytes);
+    r->full = r->rows / r->busy;
+    r->rest = r->rows % r->busy;
+    r->full_share_ps = gpu_rows_share_ps(w, p, r->sm, r->busy, r->row_bytes);
+    r->rest_share_ps = gpu_rows_share_ps(w, p, r->sm, r->rest, r->row_bytes);
+    r->sum_ps = rounds_ps(r, GPU_WHOLE);
+}
+
+const struct rounds *gpu_rounds(struct world_rank *rank, const struct loop *p, uint32_t rows, uint32_t busy,
+                                uint64_t row_bytes, rate_q20 sm)
+{
+    struct rounds *r = &rank->rounds[(p->number + rows) % RANK_ROUNDS];
+    if (r->loop != p || r->row_bytes != row_bytes || r->sm != sm || r->rows != rows || r->busy != busy) {
+        *r = (struct rounds){ .loop = p, .row_bytes = row_bytes, .sm = sm, .rows = rows, .busy = busy };
+        rounds_make(rank->world, r);
     }
-    return kept->sum_ps;
+    return r;
+}
+
+/* Rows that the bulk engine moves one part at a time stand in line at the engine (the SM's port), and nowhere else. */
+uint64_t gpu_rounds_ps(struct world_rank *rank, struct world_worker *ww, const struct rounds *r)
+{
+    if (r->loop->engine == LOOP_BULK && r->loop->in_flight < 2) return r->sum_ps;
+    return rounds_ps(r, gpu_mixed_ps(rank, ww, r->loop->sought, GPU_WHOLE));
 }

@@ -177,9 +177,10 @@ static uint64_t priced_work(struct world_rank *rank, const struct fabric_work *w
         break;
     case FABRIC_WORK_COPY:
         if (p->engine == LOOP_BULK && p->in_flight < 2) {
-            service_ps = gpu_rows_share_ps(w, p, w->bulk.sm, rows, row_bytes);
-            end += gpu_rounds_ps(rank, ww, p, (uint32_t)rows, gpu_warps_busy((uint32_t)rows, lanes), row_bytes,
-                                 w->bulk.sm);
+            const struct rounds *r =
+                gpu_rounds(rank, p, (uint32_t)rows, gpu_warps_busy((uint32_t)rows, lanes), row_bytes, w->bulk.sm);
+            service_ps = r->served_ps;
+            end += gpu_rounds_ps(rank, ww, r);
             break;
         }
         /* fall through */

@@ -128,9 +128,14 @@ _Static_assert((unsigned)RANK_WORKERS_MAX <= (unsigned)WATCH_NUMBER, "a head hol
 /* Rows that warps take in rounds, and what that takes them (gpu_rows.c). */
 struct rounds {
     const struct loop *loop;
-    uint64_t row_bytes, sum_ps;
+    uint64_t row_bytes;
     rate_q20 sm;
     uint32_t rows, busy;
+    uint32_t full, rest;        /* rounds that have a row for each warp; rows of the last one, if it has not */
+    uint64_t load_ps, alone_ps; /* a wait for memory; a row of a warp alone */
+    uint64_t served_ps;         /* what all rows take of the SM */
+    uint64_t full_share_ps, rest_share_ps; /* and those of one round */
+    uint64_t sum_ps;                       /* of all rounds where nobody else is at work */
 };
 enum { RANK_ROUNDS = 8 };
 
