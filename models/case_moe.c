@@ -136,6 +136,8 @@ bool case_moe_options(const struct case_options *c, const struct routing *routin
         return case_refuse(error, "num-sms: expected at most the GPU's %u, found %u", device_sms, options->num_sms);
     if (c->nvlink_disabled && options->family != MOE_LOW_LATENCY && !device_sms)
         return case_refuse(error, "disable-nvlink: here only the low-latency kernels go by the NIC alone");
+    if (c->nvlink_disabled && options->family == MOE_ONE_SIDED)
+        return case_refuse(error, "disable-nvlink: the one-sided kernels reach peers by NVLink alone");
     if (c->nvlink_disabled && options->family == MOE_V2) options->ranks_per_node = 1;
     char text[256];
     const char *refusal = moe_options_refuse(options, text, sizeof text);

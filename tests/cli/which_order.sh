@@ -79,4 +79,5 @@ for bad in '--kernel allgather' '--backend ibrc' '--by time' '--at-tokens 0' '--
     $EPTWIN which $case --num-tokens 8 --at-tokens none $bad; echo "status $?"
 done
 $EPTWIN which --num-ranks 8; echo "status $?"
+$EPTWIN simulate --cluster h100-cx7 --kernel one-sided --num-ranks 8 --num-tokens 8 --disable-nvlink; echo "status $?"
 ls x 2>&1
