@@ -236,9 +236,12 @@ static bool open_add(struct sweep_plan *plan, const struct tune_step_options *op
     const bool prefill = plan->step.phase && strcmp(plan->step.phase, "prefill") == 0;
     const char *kernel = plan->base.kernel ? plan->base.kernel : prefill ? "normal" : "ll";
     const bool ll = strcmp(kernel, "ll") == 0;
+    /* Timed work of "stages" is of other ops than that of the rest: the user says whether both take as long. */
+    const char *schedules = plan->step.work ? "sequential,shared"
+                            : ll            ? "sequential,shared,stages"
+                                            : "sequential,shared,two-batch";
     if (!plan->step.schedule && !named(plan, "schedule") && !named(plan, "kernel") &&
-        !sweep_plan_add(plan, "schedule", false, ll ? "sequential,shared,stages" : "sequential,shared,two-batch",
-                        error))
+        !sweep_plan_add(plan, "schedule", false, schedules, error))
         return false;
     if (ll || plan->base.num_sms || named(plan, "num-sms") || named(plan, "kernel")) return true;
     g_autofree char *sms = g_strdup_printf("%d:%u:%d", SMS_LEAST, options->max_sms + 1, SMS_STEP);

@@ -16,6 +16,9 @@ ms=$(awk '$1 == "tuned" { print $4 }' tuned.txt)
 awk -v ms="$ms" -F, '$1 == "step" && $3 == "time_us" { e = $4 / 1e3 - ms; print (e * e < 1e-4 ? "as told" : $4) }' pasted.csv
 echo '# backend and redundant experts'
 $EPTWIN tune $steps --batch 16 --schedule sequential --backend ibrc,ibgda --redundant 0,32 | sed -n '/tuned/p; /paste/,$p'
+echo '# timed work: only schedules of equal ops'
+$EPTWIN tune --cluster source/models/clusters/h800-cx7.ini --num-ranks 2 --num-tokens 64 --num-experts 8 --num-topk 2 --hidden 1024 \
+    --layers 2 --work attention=1ms,shared=20us | sed -n '/tuned/p; /stages/p; /paste/,$p'
 
 echo '# refused'
 bad $steps --limit soon
