@@ -1,7 +1,8 @@
 /* tune_step.c - the options of a step that give most tokens a second: see tune.h.
  *
  * Points are those of a sweep's plan.  The search begins at each schedule, with the first values of the other names.
- * It changes one name at a time to its best value until nothing gets better.  Last come fewer SMs, as far as the slack
+ * It changes one name at a time to its best value until nothing gets better,
+ * the schedule last.  Last come fewer SMs, as far as the slack
  * goes. */
 #include "models/predict/tune.h"
 
@@ -69,12 +70,13 @@ static bool values_run(struct search *s, uint64_t around, uint32_t name, GError 
 }
 
 /* From a point to one that no change of one name makes better. */
-static bool descend(struct search *s, uint64_t *point, GError **error)
+static bool descend(struct search *s, uint64_t *point, int schedule, GError **error)
 {
     bool better = true;
     for (int round = 0; better && round < ROUNDS_MAX; round++) {
         better = false;
-        for (guint n = 0; n < s->plan->names->len; n++) {
+        for (guint turn = 1; turn <= s->plan->names->len; turn++) {
+            const uint32_t n = (uint32_t)(schedule + (int)turn) % s->plan->names->len; /* the schedule last */
             if (!values_run(s, *point, n, error)) return false;
             for (uint32_t v = 0; v < name_at(s, n)->count; v++) {
                 const uint64_t other = point_with(s, *point, n, v);
@@ -117,7 +119,7 @@ static bool search_run(struct search *s, GError **error)
     const uint32_t starts = schedule >= 0 ? name_at(s, (uint32_t)schedule)->count : 1;
     for (uint32_t i = 0; i < starts; i++) {
         uint64_t point = schedule >= 0 ? point_with(s, 0, (uint32_t)schedule, i) : 0;
-        if (!descend(s, &point, error)) return false;
+        if (!descend(s, &point, schedule, error)) return false;
         if (i == 0 || merit_of(s, point) > merit_of(s, s->best)) s->best = point;
     }
     if (merit_of(s, s->best) > 0) {
