@@ -57,7 +57,7 @@ struct field {
     }
 /* clang-format on */
 
-#define COLL    "alltoallv|allgather|reducescatter|allreduce|p2p"
+#define COLL    "alltoallv|allgather|reducescatter|allreduce|ag-rs|p2p"
 /* Names of models/moe/moe_deepep.h that have a version before them. */
 #define DEEPEPS "zero-copy, ibgda, starts, ll-nvlink, bulk, heads, bulk-dispatch, bulk-combine, forwarders, logfmt, v2"
 
@@ -80,7 +80,7 @@ static const struct field field_table[] = {
     CHOICE(
         "kernel", kernel, MAKES | ROUTES, "ll|normal|v2|one-sided|" COLL,
         "Kernels: ll (low latency, the default), normal (high throughput), v2, one-sided (TensorRT-LLM's over NVLink); "
-        "or alltoallv, allgather, reducescatter, allreduce, p2p"),
+        "or alltoallv, allgather, reducescatter, allreduce, ag-rs (NCCL's two), p2p"),
     { "matrix", FIELD_TEXT, WORK | MAKES | ROUTES | FILES, AT(matrix), 0, 0, 0, NULL, "SPEC",
       "Alltoallv: a file of messages, uniform:BYTES or lognormal:BYTES[:S] (default: what the routing sends)",
       "alltoallv" },
@@ -97,8 +97,8 @@ static const struct field field_table[] = {
       "gets what the others have; the host's streams); allreduce: ring or tree (default: as NCCL chooses)",
       "allgather|allreduce" },
     { "protocol", FIELD_CHOICE, MAKES, AT(protocol), 0, 0, 0, "ll|ll128|simple", "NAME",
-      "NCCL's protocol: allgather by ring, reducescatter, allreduce (default: as NCCL chooses)",
-      "allgather|reducescatter|allreduce" },
+      "NCCL's protocol: allgather by ring, reducescatter, allreduce, ag-rs (default: as NCCL chooses)",
+      "allgather|reducescatter|allreduce|ag-rs" },
     { "issue", FIELD_CHOICE, MAKES, AT(issue), 0, 0, 0, "kernel|host|copy|nccl", "NAME",
       "P2p: who issues a put: a kernel (the default), or calls of the host: a kernel each, a copy engine, NCCL; "
       "allgather: copy: the host's streams, ring and leader",

@@ -22,7 +22,7 @@ enum case_error { CASE_ERROR_NAME, CASE_ERROR_VALUE };
 
 /* Numbers that are 0 and texts that are NULL take their default when the case is used (case_resolve()). */
 struct case_options {
-    char *kernel; /* "ll", "normal", "v2", "alltoallv", "allgather", "reducescatter", "allreduce", "p2p" */
+    char *kernel; /* "ll", "normal", "v2", "alltoallv", "allgather", "reducescatter", "allreduce", "ag-rs", "p2p" */
     char *matrix; /* alltoallv: a file of messages, "uniform:65536", ...; NULL: of the routing */
     char *size;   /* allgather, reducescatter: of a block; allreduce: of a rank; p2p: of a message */
     uint32_t messages, in_flight;

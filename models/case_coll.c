@@ -65,10 +65,29 @@ static void edges_record(const struct edges *e, struct record *record)
 
 /* ---- options ---- */
 
+/* As vLLM's allgather_reducescatter: dispatch gathers tokens, their scales (FP8: one a 128 values), and the weight and
+ * the number of each choice, 4 B each, by one group of calls; combine scatters sums in BF16. */
+static bool tokens_parse(const struct case_options *c, struct coll_options *o, GError **error)
+{
+    enum { SCALED = 128, WORD = 4 };
+    const uint64_t scales = strcmp(c->dtype, "bf16") == 0 ? 0 : (c->hidden + SCALED - 1) / SCALED * WORD;
+    if (c->size) return case_refuse(error, "size: expected num-tokens and hidden for ag-rs, found '%s'", c->size);
+    if (c->tokens_per_rank || c->traffic || c->trace)
+        return case_refuse(error, "%s: expected num-tokens, the same of all ranks, for ag-rs",
+                           c->trace     ? "trace"
+                           : c->traffic ? "traffic"
+                                        : "tokens-per-rank");
+    o->size_bytes = (uint64_t)c->num_tokens * (row_bytes(c) + scales + UINT64_C(2) * WORD * c->num_topk);
+    o->combine_bytes = (uint64_t)c->num_tokens * 2 * c->hidden;
+    if (o->size_bytes * o->ranks <= UINT32_MAX && o->combine_bytes * o->ranks <= UINT32_MAX) return true;
+    return case_refuse(error, "num-tokens: expected at most 4 GiB of tokens of all ranks, found %u", c->num_tokens);
+}
+
 static bool size_parse(const struct case_options *c, struct coll_options *o, GError **error)
 {
     static const uint64_t most = 1 << 30;
     o->size_bytes = o->kernel == COLL_P2P ? 64 << 10 : 1 << 20;
+    if (o->kernel == COLL_AG_RS) return tokens_parse(c, o, error);
     if (!c->size) return true;
     if (o->kernel == COLL_ALLTOALLV)
         return case_refuse(error, "size: expected another kernel than alltoallv, found it");
@@ -144,7 +163,7 @@ static void process_find(const struct case_options *c, const struct cluster *clu
     o->own_part = o->process && gpu && c->matrix && g_str_has_prefix(c->matrix, "uniform:");
 }
 
-static const char *const kernels[] = { "alltoallv", "allgather", "reducescatter", "allreduce", "p2p", NULL };
+static const char *const kernels[] = { "alltoallv", "allgather", "reducescatter", "allreduce", "ag-rs", "p2p", NULL };
 static const char *const algorithms[] = { "", "hybrid", "ring", "tree", "leader", NULL };
 static const char *const protocols[] = { "", "ll", "ll128", "simple", NULL };
 
@@ -189,8 +208,8 @@ enum { SMS_FAST = 32 }; /* NCCL's channels on fast links */
 
 static uint32_t sms_default(const struct case_options *c, const struct cluster *cluster)
 {
-    const bool nccl = strcmp(c->kernel, "reducescatter") == 0 || strcmp(c->kernel, "allreduce") == 0 ||
-                      g_strcmp0(c->algorithm, "ring") == 0;
+    const bool nccl = strcmp(c->kernel, "reducescatter") == 0 || strcmp(c->kernel, "ag-rs") == 0 ||
+                      strcmp(c->kernel, "allreduce") == 0 || g_strcmp0(c->algorithm, "ring") == 0;
     return nccl && links_fast(cluster) ? SMS_FAST : CASE_SMS_DEFAULT;
 }
 
@@ -199,7 +218,7 @@ static bool nccl_asked(const struct case_options *c, const struct coll_options *
 {
     const bool gather = o->kernel == COLL_ALLGATHER, reduce = o->kernel == COLL_ALLREDUCE;
     const bool rings = (gather && o->algorithm == COLL_RING && g_strcmp0(c->issue, "copy") != 0) || reduce ||
-                       o->kernel == COLL_REDUCESCATTER;
+                       o->kernel == COLL_REDUCESCATTER || o->kernel == COLL_AG_RS;
     if (c->algorithm && !(o->algorithm == COLL_TREE ? reduce : gather || (reduce && o->algorithm == COLL_RING)))
         return case_refuse(error, "algorithm: expected %s, found %s of %s",
                            reduce   ? "ring or tree"
@@ -207,7 +226,8 @@ static bool nccl_asked(const struct case_options *c, const struct coll_options *
                                     : "kernel allgather or allreduce",
                            c->algorithm, c->kernel);
     if (c->protocol && !rings)
-        return case_refuse(error, "protocol: expected reducescatter, allreduce or allgather by ring, found %s of %s",
+        return case_refuse(error,
+                           "protocol: expected reducescatter, allreduce, ag-rs or allgather by ring, found %s of %s",
                            c->protocol, c->kernel);
     return true;
 }

@@ -101,7 +101,7 @@ const struct case_family case_family_moe = {
 
 static const struct case_family *family_of(const struct case_options *c)
 {
-    static const char *const coll[] = { "alltoallv", "allgather", "reducescatter", "allreduce", "p2p", NULL };
+    static const char *const coll[] = { "alltoallv", "allgather", "reducescatter", "allreduce", "ag-rs", "p2p", NULL };
     return c->kernel && g_strv_contains(coll, c->kernel) ? &case_family_coll : &case_family_moe;
 }
 

@@ -122,6 +122,21 @@ static void test_reducescatter(void)
     }
 }
 
+static void test_ag_rs(void)
+{
+    static const uint64_t sizes[] = { 1, 5000, 90000 };
+    for (uint32_t i = 0; i < 2 * SHAPES; i++) {
+        struct coll_options o = options_of(COLL_AG_RS, shape[i % SHAPES][0], shape[i % SHAPES][1]);
+        o.size_bytes = sizes[i % 3];
+        o.combine_bytes = sizes[i / 3 % 3];
+        o.protocol = (enum coll_protocol)(i % 4);
+        const struct coll_job job = job_make(&o, NULL);
+        const bool nvlink_disabled = i % 7 == 3;
+        job_two_worlds(&job.job, 2, nvlink_disabled);
+        for (uint64_t seed = 0; seed < 4; seed++) job_loop(&job.job, 1 + seed % 3, seed, nvlink_disabled);
+    }
+}
+
 static void test_p2p(void)
 {
     static const uint64_t sizes[] = { 1, 8, 4096, 150001 };
@@ -347,6 +362,7 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "allgather in all worlds", test_allgather);
     CU_add_test(suite, "allreduce in all worlds", test_allreduce);
     CU_add_test(suite, "reducescatter in all worlds", test_reducescatter);
+    CU_add_test(suite, "ag-rs in all worlds", test_ag_rs);
     CU_add_test(suite, "p2p in all worlds", test_p2p);
     CU_add_test(suite, "what is refused", test_refused);
     CU_add_test(suite, "times of a leader's all-gather", test_leader_times);

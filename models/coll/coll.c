@@ -18,6 +18,7 @@ static const struct coll_kernel_ops *ops_of(const struct coll_options *o)
     case COLL_ALLGATHER: return gather_of(o);
     case COLL_REDUCESCATTER: return &coll_reducescatter;
     case COLL_ALLREDUCE: return &coll_allreduce;
+    case COLL_AG_RS: return &coll_ag_rs;
     case COLL_P2P: break;
     }
     return o->issue == COLL_BY_KERNEL ? &coll_p2p : &coll_p2p_issued;
@@ -106,7 +107,7 @@ static enum kernel_call job_called(const struct kernel_job *job, uint32_t phase)
     const bool streams = job_of(job)->options.issue == COLL_BY_COPY;
     const enum kernel_call gather = streams ? KERNEL_STREAMED : KERNEL_BARE;
     const enum coll_kernel kernel = job_of(job)->options.kernel;
-    if (kernel == COLL_ALLREDUCE || kernel == COLL_REDUCESCATTER) return KERNEL_BARE;
+    if (kernel == COLL_ALLREDUCE || kernel == COLL_REDUCESCATTER || kernel == COLL_AG_RS) return KERNEL_BARE;
     if (phase && job_of(job)->options.process)
         return job_of(job)->options.own_part ? KERNEL_PROCESS_COPIED : KERNEL_PROCESS;
     if (job_of(job)->options.kernel == COLL_ALLGATHER) return phase == 1 ? gather : KERNEL_BARE;

@@ -10,6 +10,8 @@
  *               copies all to its peers; streams of the host.
  *   reducescatter  every rank gets the sum of what all ranks have for it: NCCL's rings.
  *   allreduce   every rank gets the sum of all ranks' bytes: NCCL's rings; or trees, up and down, chunk after chunk.
+ *   ag_rs       dispatch and combine of experts as engines have them without a kernel of their own: an all-gather of
+ *               every rank's tokens, a reduce-scatter of what the experts made of them.
  *   p2p         ranks i and i + ranks / 2: puts, gets and puts with a signal, one after another and as streams; or one
  *               put that a call of the host issues: as a kernel, to a copy engine (within a node), by NCCL.
  *
@@ -22,7 +24,7 @@
 #include "models/kernel.h"
 #include "traces/edges.h"
 
-enum coll_kernel { COLL_ALLTOALLV, COLL_ALLGATHER, COLL_REDUCESCATTER, COLL_ALLREDUCE, COLL_P2P };
+enum coll_kernel { COLL_ALLTOALLV, COLL_ALLGATHER, COLL_REDUCESCATTER, COLL_ALLREDUCE, COLL_AG_RS, COLL_P2P };
 enum coll_algorithm { COLL_CHOSEN, COLL_HYBRID, COLL_RING, COLL_TREE, COLL_LEADER }; /* chosen: by NCCL's tuner */
 enum coll_protocol { COLL_ANY, COLL_LL, COLL_LL128, COLL_SIMPLE };                   /* any: as it chooses */
 enum coll_issue { COLL_BY_KERNEL, COLL_BY_HOST, COLL_BY_COPY, COLL_BY_NCCL };
@@ -42,13 +44,14 @@ struct coll_options {
     enum coll_algorithm algorithm; /* allgather, allreduce */
     enum coll_protocol protocol;   /* of NCCL's rings and trees */
     struct coll_nccl nccl;
-    uint64_t size_bytes;   /* allgather, reducescatter: of a block; allreduce: of a rank; p2p: of a message */
-    uint32_t messages;     /* p2p: of each phase; 1 where a host issues them */
-    enum coll_issue issue; /* the issuer of a message of p2p; allgather: COLL_BY_COPY, streams of the host */
-    bool process;          /* alltoallv, p2p: MPI's calls, made by a process of the host, are the kernel */
-    bool own_part;         /* with it: MPI_Alltoall, whose own part lies in GPU memory and is copied first */
-    bool sockets;          /* allreduce: NCCL's sockets are its network */
-    uint64_t compute_ps;   /* 0: none */
+    uint64_t size_bytes;    /* of a block; allreduce: of a rank; p2p: of a message; ag_rs: of a rank, for dispatch */
+    uint64_t combine_bytes; /* ag_rs: of a rank's result */
+    uint32_t messages;      /* p2p: of each phase; 1 where a host issues them */
+    enum coll_issue issue;  /* the issuer of a message of p2p; allgather: COLL_BY_COPY, streams of the host */
+    bool process;           /* alltoallv, p2p: MPI's calls, made by a process of the host, are the kernel */
+    bool own_part;          /* with it: MPI_Alltoall, whose own part lies in GPU memory and is copied first */
+    bool sockets;           /* allreduce: NCCL's sockets are its network */
+    uint64_t compute_ps;    /* 0: none */
     uint32_t compute_sm_first, compute_sms;
 };
 

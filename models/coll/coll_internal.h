@@ -25,7 +25,7 @@ struct coll_kernel_ops {
 };
 
 extern const struct coll_kernel_ops coll_alltoallv, coll_allgather, coll_allgather_streams, coll_allgather_leader,
-    coll_ring_gather, coll_reducescatter, coll_allreduce, coll_p2p, coll_p2p_issued;
+    coll_ring_gather, coll_reducescatter, coll_allreduce, coll_ag_rs, coll_p2p, coll_p2p_issued;
 
 /* The barrier's words come first, then the kernel's. */
 enum { COLL_SYNC_ROUNDS = 16, COLL_WORDS = COLL_SYNC_ROUNDS };
@@ -75,8 +75,8 @@ void coll_pattern_fill(uint8_t *data, uint64_t size_bytes, uint32_t rank, uint32
 uint64_t coll_pattern_check(const uint8_t *data, uint64_t size_bytes, uint32_t rank, uint32_t place, uint32_t iteration,
                             uint64_t *at);
 
-/* Where found first differs from the sum of what all ranks have for a place; o->size_bytes: nowhere. */
-uint64_t coll_sum_check(const struct coll_rank *r, const uint8_t *found, uint32_t place);
+/* Where found first differs from the sum of what all ranks have for a place; size_bytes: nowhere. */
+uint64_t coll_sum_check(const struct coll_rank *r, const uint8_t *found, uint64_t size_bytes, uint32_t place);
 
 /* Stores at most COLL_CHUNK_BYTES of size_bytes from *done on, and moves *done; source NULL: sizes only.  Once all are
  * stored it does nothing. */

@@ -1,4 +1,4 @@
-/* coll_nccl.c - NCCL's rings and trees: all-gather, reduce-scatter, all-reduce.
+/* coll_nccl.c - NCCL's rings and trees: all-gather, reduce-scatter, all-reduce; ag-rs: the first two in turn.
  *
  * A channel is a block of warps on an SM, with its part of the bytes and a ring or a tree of its own.  Chunk after
  * chunk it runs a list of steps ("primitives"), each of which takes what others have sent, adds the own bytes to it,
@@ -49,6 +49,7 @@ struct primitive {
 struct block {
     struct fabric_worker worker;
     struct nccl_rank *rank;
+    const struct operation *op;
     struct link in[LINKS_MOST], out[LINKS_MOST];
     uint32_t number, ins, outs; /* number: of the channel */
     uint32_t primitive, slice;
@@ -62,12 +63,21 @@ struct block {
     struct primitive now;
 };
 
+/* One collective: a phase's. */
+struct operation {
+    struct coll_options options; /* the run's, with its own kernel and size */
+    struct nccl_plan plan;
+    uint64_t heap_begin, place_bytes;
+    uint32_t word_begin;
+};
+
+enum { OPERATIONS = 2 };
+
 struct nccl_rank {
     struct coll_rank base;
-    struct nccl_plan plan;
-    struct block *block; /* [BLOCKS_A_CHANNEL * channels] */
-    struct fabric_given given[GIVENS], given_function;
-    uint64_t place_bytes;
+    struct operation op[OPERATIONS];
+    struct block *block[OPERATIONS];                      /* [BLOCKS_A_CHANNEL * channels] */
+    struct fabric_given given[GIVENS], given_function[2]; /* of another protocol than Simple, of Simple */
     uint32_t peers, nodes;
 };
 
@@ -102,9 +112,9 @@ static uint32_t links_of(const struct nccl_plan *p) { return by_tree(p) ? TREE_L
 
 static uint64_t place_offset(const struct block *b, uint32_t link, uint64_t step, bool staged)
 {
-    const struct nccl_rank *r = b->rank;
-    const uint64_t row = (b->number + (staged ? r->plan.channels : 0)) * (uint64_t)links_of(&r->plan) + link;
-    return places_offset(r->base.options) + (row * NCCL_STEPS + step % NCCL_STEPS) * r->place_bytes;
+    const struct operation *op = b->op;
+    const uint64_t row = (b->number + (staged ? op->plan.channels : 0)) * (uint64_t)links_of(&op->plan) + link;
+    return op->heap_begin + places_offset(&op->options) + (row * NCCL_STEPS + step % NCCL_STEPS) * op->place_bytes;
 }
 
 /* ---- rings ---- */
@@ -121,17 +131,17 @@ static uint16_t ring_after(const struct block *b, uint32_t places)
 
 static uint32_t primitives_of(const struct block *b)
 {
-    const struct coll_options *o = b->rank->base.options;
-    if (by_tree(&b->rank->plan)) return 1;
+    const struct coll_options *o = &b->op->options;
+    if (by_tree(&b->op->plan)) return 1;
     return o->kernel == COLL_ALLREDUCE ? 2 * o->ranks - 1 : o->ranks;
 }
 
 /* Bytes of the part that a round of primitives deals with, from b->begin on: a chunk, or one for each rank. */
 static uint64_t round_bytes(const struct block *b)
 {
-    const struct nccl_plan *p = &b->rank->plan;
+    const struct nccl_plan *p = &b->op->plan;
     const uint64_t left = nccl_part_bytes(p, b->number) - b->begin;
-    const struct coll_options *o = b->rank->base.options;
+    const struct coll_options *o = &b->op->options;
     const bool each = o->kernel == COLL_ALLREDUCE && !by_tree(p);
     return coll_min(left, each ? p->chunk_bytes * o->ranks : p->chunk_bytes);
 }
@@ -139,8 +149,8 @@ static uint64_t round_bytes(const struct block *b)
 /* Of an all-reduce's round, the chunk of the rank that comes so many after this one. */
 static uint64_t chunk_begin(const struct block *b, uint32_t after, uint64_t *size_bytes)
 {
-    const struct nccl_plan *p = &b->rank->plan;
-    const uint32_t ranks = b->rank->base.options->ranks;
+    const struct nccl_plan *p = &b->op->plan;
+    const uint32_t ranks = b->op->options.ranks;
     const uint64_t round = round_bytes(b), whole = p->chunk_bytes;
     const uint64_t even = ((round + ranks - 1) / ranks + PACK_BYTES - 1) / PACK_BYTES * PACK_BYTES;
     const uint64_t chunk = round < whole * ranks ? even : whole;
@@ -153,13 +163,13 @@ static uint64_t chunk_begin(const struct block *b, uint32_t after, uint64_t *siz
  * then with what is summed. */
 static struct primitive ring_primitive(const struct block *b)
 {
-    const struct coll_options *o = b->rank->base.options;
+    const struct coll_options *o = &b->op->options;
     const uint32_t n = o->ranks, i = b->primitive, last = primitives_of(b) - 1;
     const bool gather = o->kernel == COLL_ALLGATHER, scatter = o->kernel == COLL_REDUCESCATTER;
     struct primitive p = { .receive = i > 0, .send = i < last };
     p.own = (!gather && i < n) || i == 0;
     p.keep = gather ? i > 0 : i >= n - 1;
-    uint64_t at = nccl_part_begin(&b->rank->plan, b->number) + b->begin;
+    uint64_t at = nccl_part_begin(&b->op->plan, b->number) + b->begin;
     p.size_bytes = round_bytes(b);
     if (gather) {
         p.from = p.to = coll_align(o->size_bytes) * ring_after(b, n - i % n) + at;
@@ -215,19 +225,19 @@ static bool is_root(const struct nccl_rank *r, uint32_t channel) { return tree_o
 /* Up: sums; at the root, and down, what is summed stays. */
 static struct primitive tree_primitive(const struct block *b)
 {
-    const uint64_t at = nccl_part_begin(&b->rank->plan, b->number) + b->begin;
+    const uint64_t at = nccl_part_begin(&b->op->plan, b->number) + b->begin;
     return (struct primitive){ .receive = b->ins > 0,
                                .send = b->outs > 0,
                                .own = !b->down,
                                .keep = b->down || is_root(b->rank, b->number),
                                .from = at,
-                               .to = result_offset(b->rank->base.options) + at,
+                               .to = result_offset(&b->op->options) + at,
                                .size_bytes = round_bytes(b) };
 }
 
 static struct primitive primitive_of(const struct block *b)
 {
-    return by_tree(&b->rank->plan) ? tree_primitive(b) : ring_primitive(b);
+    return by_tree(&b->op->plan) ? tree_primitive(b) : ring_primitive(b);
 }
 
 /* Gives the block its end of a link; what it has counted there stays. */
@@ -255,7 +265,7 @@ static void tree_links(struct block *b)
 
 static void ring_links(struct block *b)
 {
-    const uint32_t ranks = b->rank->base.options->ranks;
+    const uint32_t ranks = b->op->options.ranks;
     if (ranks == 1) return;
     link_set(b->in, &b->ins, ring_after(b, ranks - 1), 0, 0);
     link_set(b->out, &b->outs, ring_after(b, 1), 0, 0);
@@ -265,7 +275,7 @@ static void ring_links(struct block *b)
 
 static uint64_t slice_bytes(const struct block *b)
 {
-    const struct nccl_plan *p = &b->rank->plan;
+    const struct nccl_plan *p = &b->op->plan;
     const uint64_t left = b->now.size_bytes - b->sliced, parts = (uint64_t)PACK_BYTES * p->slices;
     const uint64_t even = (b->now.size_bytes + parts - 1) / parts * PACK_BYTES;
     if (p->slices == 1) return left;
@@ -275,9 +285,9 @@ static uint64_t slice_bytes(const struct block *b)
 /* What the operation under way makes: into the result, and to target if there is one. */
 static void piece_make(const struct block *b, uint8_t *target)
 {
-    uint8_t *heap = b->worker.fabric->heap;
+    uint8_t *heap = b->worker.fabric->heap, *kept = heap + b->op->heap_begin + b->now.to;
     const uint64_t at = b->sliced + b->moved;
-    const uint8_t *own = heap + b->now.from + at, *came[LINKS_MOST] = { NULL };
+    const uint8_t *own = heap + b->op->heap_begin + b->now.from + at, *came[LINKS_MOST] = { NULL };
     const uint32_t ins = b->now.receive ? b->ins : 0;
     for (uint32_t l = 0; l < ins; l++)
         came[l] = heap + place_offset(b, b->in[l].here, b->in[l].steps, false) + b->moved;
@@ -285,7 +295,7 @@ static void piece_make(const struct block *b, uint8_t *target)
         uint8_t sum = b->now.own ? own[i] : 0;
         for (uint32_t l = 0; l < ins; l++) sum = (uint8_t)(sum + came[l][i]);
         if (target) target[i] = sum;
-        if (b->now.keep) heap[b->now.to + at + i] = sum;
+        if (b->now.keep) kept[at + i] = sum;
     }
 }
 
@@ -342,7 +352,7 @@ static int piece_store(struct block *b, const struct link *link, uint8_t rows)
                                         .fill = payload ? piece_fill : NULL,
                                         .context = b,
                                         .fill_bytes = (uint32_t)b->piece,
-                                        .site = site_of(&b->rank->plan),
+                                        .site = site_of(&b->op->plan),
                                         .given = given_of(b) };
     return fabric_store(&b->worker, &write);
 }
@@ -350,7 +360,7 @@ static int piece_store(struct block *b, const struct link *link, uint8_t rows)
 /* Moves the next piece: to the places of others, or within the own memory. */
 static int piece_move(struct block *b)
 {
-    const struct nccl_plan *p = &b->rank->plan;
+    const struct nccl_plan *p = &b->op->plan;
     b->piece = coll_min(slice_bytes(b) - b->moved, PIECE_BYTES);
     const uint8_t rows = (uint8_t)coll_min(b->worker.warps, (b->piece + warp_bytes(p) - 1) / warp_bytes(p));
     if (!b->made && is_staged(b)) {
@@ -379,7 +389,7 @@ static int piece_move(struct block *b)
 
 static uint32_t word_of(const struct block *b, uint32_t link, uint32_t what)
 {
-    return COLL_WORDS + (b->number * links_of(&b->rank->plan) + link) * WORDS_A_LINK + what;
+    return b->op->word_begin + (b->number * links_of(&b->op->plan) + link) * WORDS_A_LINK + what;
 }
 
 static uint16_t queue_of(const struct block *b) { return (uint16_t)(b->number % b->worker.fabric->queue_count); }
@@ -396,11 +406,11 @@ static int size_send(struct block *b, uint16_t peer)
 static int slice_put(struct block *b, const struct link *link, const struct fabric_signal *signal)
 {
     const struct fabric *f = b->worker.fabric;
-    const bool sockets = b->rank->base.options->sockets;
+    const bool sockets = b->op->options.sockets;
     const int size_rc = sockets && !b->announced ? size_send(b, link->peer) : 0;
     if (size_rc) return size_rc;
     const uint64_t from = f->payload ? staged_offset(b) : 0;
-    const enum coll_protocol protocol = b->rank->plan.protocol;
+    const enum coll_protocol protocol = b->op->plan.protocol;
     const uint8_t flags = protocol == COLL_LL      ? FABRIC_POLLED | FABRIC_FLAGGED
                           : protocol == COLL_LL128 ? FABRIC_POLLED
                                                    : 0;
@@ -419,8 +429,8 @@ static int slice_put(struct block *b, const struct link *link, const struct fabr
 
 static int filled_tell(struct block *b, const struct link *link)
 {
-    const bool flags = b->rank->plan.protocol != COLL_SIMPLE;
-    const struct fabric_signal signal = { .value = link->steps + slice_steps(&b->rank->plan),
+    const bool flags = b->op->plan.protocol != COLL_SIMPLE;
+    const struct fabric_signal signal = { .value = link->steps + slice_steps(&b->op->plan),
                                           .word = word_of(b, link->there, WORD_FILLED),
                                           .peer = link->peer,
                                           .queue = queue_of(b),
@@ -432,7 +442,7 @@ static int filled_tell(struct block *b, const struct link *link)
 /* Nothing is released with it: the receiver has only read. */
 static int emptied_tell(struct block *b, const struct link *link)
 {
-    const struct fabric_signal signal = { .value = link->steps + slice_steps(&b->rank->plan),
+    const struct fabric_signal signal = { .value = link->steps + slice_steps(&b->op->plan),
                                           .word = word_of(b, link->there, WORD_EMPTIED),
                                           .peer = link->peer,
                                           .queue = queue_of(b),
@@ -444,7 +454,7 @@ static int emptied_tell(struct block *b, const struct link *link)
 static const struct link *awaited(const struct block *b)
 {
     const struct fabric *f = b->worker.fabric;
-    const uint64_t steps = slice_steps(&b->rank->plan);
+    const uint64_t steps = slice_steps(&b->op->plan);
     for (uint32_t l = 0; b->now.receive && l < b->ins; l++)
         if (fabric_load(f, word_of(b, b->in[l].here, WORD_FILLED)) < b->in[l].steps + steps) return &b->in[l];
     for (uint32_t l = 0; b->now.send && l < b->outs; l++)
@@ -458,7 +468,7 @@ static const struct link *awaited(const struct block *b)
 /* Behind a slice: the next one, the next primitive, the next round. */
 static void slice_next(struct block *b)
 {
-    const struct nccl_plan *p = &b->rank->plan;
+    const struct nccl_plan *p = &b->op->plan;
     b->sliced += b->moved;
     b->moved = 0;
     b->told = 0;
@@ -490,11 +500,11 @@ static bool all_arrived(struct block *b)
 /* The kernel is made for LL; other protocols are functions that it calls (src/device/common.h). */
 static bool function_call(struct block *b)
 {
-    struct nccl_rank *r = b->rank;
-    if (b->called || r->plan.protocol == COLL_LL) return false;
-    const struct fabric_work work = {
-        .kind = FABRIC_WORK_SCAN, .site = SITE_NCCL_FUNCTION, .given = &r->given_function, .rows = 1
-    };
+    if (b->called || b->op->plan.protocol == COLL_LL) return false;
+    const struct fabric_work work = { .kind = FABRIC_WORK_SCAN,
+                                      .site = SITE_NCCL_FUNCTION,
+                                      .given = &b->rank->given_function[b->op->plan.protocol == COLL_SIMPLE],
+                                      .rows = 1 };
     fabric_work(&b->worker, &work);
     return b->called = true;
 }
@@ -512,7 +522,7 @@ static int slice_tell(struct block *b)
 static enum worker_step block_step(struct fabric_worker *worker)
 {
     struct block *b = fabric_container_of(worker, struct block, worker);
-    if (b->begin == nccl_part_bytes(&b->rank->plan, b->number)) return all_arrived(b) ? WORKER_DONE : WORKER_WAIT;
+    if (b->begin == nccl_part_bytes(&b->op->plan, b->number)) return all_arrived(b) ? WORKER_DONE : WORKER_WAIT;
     if (function_call(b)) return WORKER_MORE;
     if (!b->moved && !b->made && !b->told && awaited(b)) return WORKER_WAIT;
     const uint64_t size = slice_bytes(b);
@@ -545,20 +555,41 @@ static const struct worker_role block_role = { .step = block_step, .describe = b
 static const char *nccl_refuse(const struct coll_options *o, const struct edges *edges, char *text, size_t text_size)
 {
     (void)edges;
-    if (!o->size_bytes) KERNEL_REFUSE("size: expected at least 1 byte, found 0");
+    if (!o->size_bytes || (o->kernel == COLL_AG_RS && !o->combine_bytes))
+        KERNEL_REFUSE("size: expected at least 1 byte, found 0");
     return NULL;
+}
+
+static uint32_t operations_of(const struct coll_options *o) { return o->kernel == COLL_AG_RS ? OPERATIONS : 1; }
+
+/* The operations of a run, one behind another in the heap and among the words; where they end there. */
+static void operations_make(const struct coll_options *o, struct operation op[OPERATIONS], uint64_t *heap_end,
+                            uint32_t *word_end)
+{
+    *heap_end = 0;
+    *word_end = COLL_WORDS;
+    for (uint32_t i = 0; i < operations_of(o); i++) {
+        op[i] = (struct operation){ .options = *o, .heap_begin = *heap_end, .word_begin = *word_end };
+        struct coll_options *own = &op[i].options;
+        if (o->kernel == COLL_AG_RS) own->kernel = i ? COLL_REDUCESCATTER : COLL_ALLGATHER;
+        if (i) own->size_bytes = o->combine_bytes;
+        nccl_plan_make(own, &op[i].plan);
+        op[i].place_bytes = place_bytes(&op[i].plan);
+        const uint64_t rows = 2 * (uint64_t)op[i].plan.channels * links_of(&op[i].plan);
+        *heap_end += places_offset(own) + rows * NCCL_STEPS * op[i].place_bytes;
+        *word_end += op[i].plan.channels * links_of(&op[i].plan) * WORDS_A_LINK;
+    }
 }
 
 static void nccl_needs(const struct coll_job *job, bool payload, struct fabric_needs *needs)
 {
     const struct coll_options *o = &job->options;
-    struct nccl_plan plan;
-    nccl_plan_make(o, &plan);
-    const uint64_t places = 2 * (uint64_t)plan.channels * links_of(&plan) * NCCL_STEPS;
-    needs->word_count = COLL_WORDS + plan.channels * links_of(&plan) * WORDS_A_LINK;
+    struct operation op[OPERATIONS];
+    uint64_t heap_end;
+    operations_make(o, op, &heap_end, &needs->word_count);
     needs->queue_depth = 2 * o->in_flight + 4;
-    needs->queue_count = (uint16_t)coll_min(plan.channels, 8);
-    needs->heap_bytes = payload ? places_offset(o) + places * place_bytes(&plan) : 0;
+    needs->queue_count = (uint16_t)coll_min(op[0].plan.channels, 8);
+    needs->heap_bytes = payload ? heap_end : 0;
 }
 
 /* With NVLink disabled every rank is a node of its own. */
@@ -566,12 +597,14 @@ static void nccl_init(struct coll_rank *base)
 {
     struct nccl_rank *r = of(base);
     const struct fabric *f = base->fabric;
-    nccl_plan_make(base->options, &r->plan);
+    uint64_t heap_end;
+    uint32_t word_end;
+    operations_make(base->options, r->op, &heap_end, &word_end);
     r->peers = f->nvlink_disabled ? 1 : (uint32_t)coll_min(f->ranks_per_node, f->rank_count);
     r->nodes = f->rank_count / r->peers;
-    r->place_bytes = place_bytes(&r->plan);
-    r->block = kernel_alloc(r->plan.channels, BLOCKS_A_CHANNEL * sizeof r->block[0]);
-    r->given_function.size[0] = r->plan.protocol == COLL_SIMPLE;
+    for (uint32_t i = 0; i < operations_of(base->options); i++)
+        r->block[i] = kernel_alloc(r->op[i].plan.channels, BLOCKS_A_CHANNEL * sizeof r->block[i][0]);
+    r->given_function[1].size[0] = 1;
     for (uint32_t i = 0; i < GIVENS; i++) {
         r->given[i].size[0] = i & GIVEN_TWO ? 2 : 1;
         r->given[i].size[1] = i & GIVEN_KEPT ? 1 : 0;
@@ -579,20 +612,30 @@ static void nccl_init(struct coll_rank *base)
     }
 }
 
-static void nccl_clear(struct coll_rank *base) { free(of(base)->block); }
+static void nccl_clear(struct coll_rank *base)
+{
+    for (uint32_t i = 0; i < OPERATIONS; i++) free(of(base)->block[i]);
+}
 
 static void nccl_fill(struct coll_rank *base)
 {
-    const struct coll_options *o = base->options;
-    const uint64_t block = coll_align(o->size_bytes);
-    for (uint32_t i = 0; i < own_bytes(o) / block; i++)
-        coll_pattern_fill(base->fabric->heap + i * block, o->size_bytes, base->fabric->rank, i, base->iteration);
+    const struct nccl_rank *r = of(base);
+    for (uint32_t n = 0; n < operations_of(base->options); n++) {
+        const struct operation *op = &r->op[n];
+        const uint64_t block = coll_align(op->options.size_bytes);
+        if (op->options.kernel == COLL_ALLGATHER) {
+            coll_gather_fill(base);
+            continue;
+        }
+        for (uint32_t i = 0; i < own_bytes(&op->options) / block; i++)
+            coll_pattern_fill(base->fabric->heap + op->heap_begin + i * block, op->options.size_bytes,
+                              base->fabric->rank, i, base->iteration);
+    }
 }
 
 /* A tree's warps: seven of ten go up (LL, LL128); or half and two, and one of each part only tells. */
-static uint32_t warps_of(const struct nccl_rank *r, uint32_t channel, bool down)
+static uint32_t warps_of(const struct nccl_rank *r, const struct nccl_plan *p, uint32_t channel, bool down)
 {
-    const struct nccl_plan *p = &r->plan;
     const bool simple = p->protocol == COLL_SIMPLE;
     if (!by_tree(p)) return p->warps;
     if (is_root(r, channel)) return p->warps - simple;
@@ -600,17 +643,17 @@ static uint32_t warps_of(const struct nccl_rank *r, uint32_t channel, bool down)
     return (down ? p->warps - up : up) - simple;
 }
 
-static void block_launch(struct nccl_rank *r, uint32_t channel, bool down)
+static void block_launch(struct nccl_rank *r, uint32_t phase, uint32_t channel, bool down)
 {
-    struct block *b = &r->block[BLOCKS_A_CHANNEL * channel + down];
-    struct block fresh = { .rank = r, .number = channel, .down = down };
+    struct block *b = &r->block[phase][BLOCKS_A_CHANNEL * channel + down];
+    struct block fresh = { .rank = r, .op = &r->op[phase], .number = channel, .down = down };
     memcpy(fresh.in, b->in, sizeof fresh.in);
     memcpy(fresh.out, b->out, sizeof fresh.out);
     *b = fresh;
-    if (by_tree(&r->plan)) tree_links(b);
+    if (by_tree(&b->op->plan)) tree_links(b);
     else ring_links(b);
     b->now = primitive_of(b);
-    coll_worker_add(&r->base, &b->worker, &block_role, channel, warps_of(r, channel, down));
+    coll_worker_add(&r->base, &b->worker, &block_role, channel, warps_of(r, &b->op->plan, channel, down));
     b->worker.whole = true;
     for (uint32_t l = 0; l < b->ins; l++) fabric_watch(&b->worker, word_of(b, b->in[l].here, WORD_FILLED), 1);
     for (uint32_t l = 0; l < b->outs; l++) fabric_watch(&b->worker, word_of(b, b->out[l].here, WORD_EMPTIED), 1);
@@ -619,29 +662,28 @@ static void block_launch(struct nccl_rank *r, uint32_t channel, bool down)
 static void nccl_launch(struct coll_rank *base, uint32_t phase)
 {
     struct nccl_rank *r = of(base);
-    (void)phase;
-    for (uint32_t c = 0; c < r->plan.channels; c++) {
-        block_launch(r, c, false);
-        if (by_tree(&r->plan) && !is_root(r, c)) block_launch(r, c, true);
+    const struct nccl_plan *p = &r->op[phase].plan;
+    for (uint32_t c = 0; c < p->channels; c++) {
+        block_launch(r, phase, c, false);
+        if (by_tree(p) && !is_root(r, c)) block_launch(r, phase, c, true);
     }
 }
 
 /* What the rank sends of a channel's part on each of its outgoing links. */
-static uint64_t sent_bytes(const struct nccl_rank *r, uint32_t channel)
+static uint64_t sent_bytes(const struct operation *op, uint32_t channel)
 {
-    const uint64_t ranks = r->base.options->ranks, part = nccl_part_bytes(&r->plan, channel);
-    if (by_tree(&r->plan)) return part;
-    return r->base.options->kernel == COLL_ALLREDUCE ? 2 * (ranks - 1) * part / ranks : (ranks - 1) * part;
+    const uint64_t ranks = op->options.ranks, part = nccl_part_bytes(&op->plan, channel);
+    if (by_tree(&op->plan)) return part;
+    return op->options.kernel == COLL_ALLREDUCE ? 2 * (ranks - 1) * part / ranks : (ranks - 1) * part;
 }
 
 static void nccl_traffic(const struct coll_rank *base, uint32_t phase, struct kernel_traffic *traffic)
 {
     const struct nccl_rank *r = of(base);
-    (void)phase;
-    for (uint32_t i = 0; i < BLOCKS_A_CHANNEL * r->plan.channels; i++) {
-        const struct block *b = &r->block[i];
+    for (uint32_t i = 0; i < BLOCKS_A_CHANNEL * r->op[phase].plan.channels; i++) {
+        const struct block *b = &r->block[phase][i];
         for (uint32_t l = 0; l < b->outs; l++) {
-            const uint64_t bytes = sent_bytes(r, b->number);
+            const uint64_t bytes = sent_bytes(b->op, b->number);
             if (by_nic(b, b->out[l].peer)) traffic->logical_rdma_bytes += bytes;
             else traffic->logical_nvl_bytes += bytes;
         }
@@ -650,31 +692,55 @@ static void nccl_traffic(const struct coll_rank *base, uint32_t phase, struct ke
 
 static uint32_t nccl_outputs(struct coll_rank *base, struct kernel_tensor *tensor, uint32_t max)
 {
-    const struct coll_options *o = base->options;
-    assert(max >= 1);
-    tensor[0] = (struct kernel_tensor){ "sum", base->fabric->heap + result_offset(o), o->size_bytes };
-    return 1;
+    const struct nccl_rank *r = of(base);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < operations_of(base->options); i++) {
+        const struct operation *op = &r->op[i];
+        assert(count < max);
+        if (op->options.kernel == COLL_ALLGATHER) count += coll_gather_outputs(base, tensor + count, max - count);
+        else
+            tensor[count++] =
+                (struct kernel_tensor){ "sum", base->fabric->heap + op->heap_begin + result_offset(&op->options),
+                                        op->options.size_bytes };
+    }
+    return count;
 }
 
 /* Sums of what all ranks had for this one. */
-static uint32_t nccl_check(const struct coll_rank *base, char *text, size_t text_size)
+static uint32_t sum_check(const struct coll_rank *base, const struct operation *op, char *text, size_t text_size)
 {
-    const struct coll_options *o = base->options;
+    const struct coll_options *o = &op->options;
     const uint32_t place = o->kernel == COLL_REDUCESCATTER ? base->fabric->rank : 0;
-    const uint64_t at = coll_sum_check(base, base->fabric->heap + result_offset(o), place);
+    const uint8_t *found = base->fabric->heap + op->heap_begin + result_offset(o);
+    const uint64_t at = coll_sum_check(base, found, o->size_bytes, place);
     if (at == o->size_bytes) return 0;
     snprintf(text, text_size, "sum: expected that of all ranks, found other bytes from %llu on",
              (unsigned long long)at);
     return 1;
 }
 
-#define NCCL_OPS(name, out, right, filled) \
-    .phase = (const char *const[]){ name, NULL }, .overlap = (const char *const[]){ name "_overlap" }, \
-    .rank_bytes = sizeof(struct nccl_rank), .refuse = nccl_refuse, .needs = nccl_needs, .init = nccl_init, \
-    .clear = nccl_clear, .fill = filled, .launch = nccl_launch, .traffic = nccl_traffic, .outputs = out, \
-    .check = right
+static uint32_t nccl_check(const struct coll_rank *base, char *text, size_t text_size)
+{
+    const struct nccl_rank *r = of(base);
+    uint32_t failed = 0;
+    for (uint32_t i = 0; i < operations_of(base->options) && !failed; i++)
+        failed = r->op[i].options.kernel == COLL_ALLGATHER ? coll_gather_check(base, text, text_size)
+                                                           : sum_check(base, &r->op[i], text, text_size);
+    return failed;
+}
 
-const struct coll_kernel_ops coll_ring_gather = { NCCL_OPS("allgather", coll_gather_outputs, coll_gather_check,
-                                                           coll_gather_fill) };
-const struct coll_kernel_ops coll_reducescatter = { NCCL_OPS("reducescatter", nccl_outputs, nccl_check, nccl_fill) };
-const struct coll_kernel_ops coll_allreduce = { NCCL_OPS("allreduce", nccl_outputs, nccl_check, nccl_fill) };
+#define NCCL_OPS \
+    .rank_bytes = sizeof(struct nccl_rank), .refuse = nccl_refuse, .needs = nccl_needs, .init = nccl_init, \
+    .clear = nccl_clear, .fill = nccl_fill, .launch = nccl_launch, .traffic = nccl_traffic, .outputs = nccl_outputs, \
+    .check = nccl_check
+#define NAMES(...) \
+    (const char *const[]) { __VA_ARGS__, NULL }
+
+const struct coll_kernel_ops coll_ring_gather = { NCCL_OPS, .phase = NAMES("allgather"),
+                                                  .overlap = NAMES("allgather_overlap") };
+const struct coll_kernel_ops coll_reducescatter = { NCCL_OPS, .phase = NAMES("reducescatter"),
+                                                    .overlap = NAMES("reducescatter_overlap") };
+const struct coll_kernel_ops coll_allreduce = { NCCL_OPS, .phase = NAMES("allreduce"),
+                                                .overlap = NAMES("allreduce_overlap") };
+const struct coll_kernel_ops coll_ag_rs = { NCCL_OPS, .phase = NAMES("dispatch", "combine"),
+                                            .overlap = NAMES("dispatch_overlap", "combine_overlap") };

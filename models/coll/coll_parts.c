@@ -139,9 +139,8 @@ uint64_t coll_pattern_check(const uint8_t *data, uint64_t size_bytes, uint32_t r
     return wrong;
 }
 
-uint64_t coll_sum_check(const struct coll_rank *r, const uint8_t *found, uint32_t place)
+uint64_t coll_sum_check(const struct coll_rank *r, const uint8_t *found, uint64_t size_bytes, uint32_t place)
 {
-    const uint64_t size_bytes = r->options->size_bytes;
     uint8_t *one = kernel_alloc(size_bytes, 1), *sum = kernel_alloc(size_bytes, 1);
     for (uint32_t rank = 0; rank < r->options->ranks; rank++) {
         coll_pattern_fill(one, size_bytes, rank, place, r->iteration);

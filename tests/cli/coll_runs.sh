@@ -71,6 +71,14 @@ for kernel in 'reducescatter --size 100KB' 'reducescatter --size 3KB --protocol 
     $EPTWIN replay --ranks 4 --ranks-per-node 2 --repeat 2 --kernel $kernel >live.csv
     grep '^# \(checks\|protocol\)' live.csv && rows <live.csv | of 'time_us|logical.*'
 done
+echo '# dispatch and combine by an all-gather and a reduce-scatter: as these alone; 16 tokens of 512 + 16 + 64 and of 1024 B'
+h200="--cluster source/models/clusters/h200.ini --num-ranks 2"
+$EPTWIN simulate $h200 --kernel ag-rs --num-tokens 16 --hidden 512 | awk -F, '/^(dispatch|combine),all,time_us,/ { print $4 }' >together
+{ $EPTWIN simulate $h200 --kernel allgather --algorithm ring --size 9472
+  $EPTWIN simulate $h200 --kernel reducescatter --size 16KiB; } |
+    awk -F, '/^(allgather|reducescatter),all,time_us,/ { print $4 }' | diff - together && echo same
+$EPTWIN replay --ranks 4 --ranks-per-node 2 --repeat 2 --kernel ag-rs --num-tokens 16 --hidden 512 >live.csv
+grep '^# checks' live.csv && rows <live.csv | of time_us
 echo '# two GPUs, rings: 24 channels, and one of them'
 for sms in 24 1; do
     $EPTWIN simulate --cluster source/models/clusters/h200.ini --num-ranks 2 --kernel allgather --algorithm ring \
@@ -116,3 +124,6 @@ simulate allgather --protocol ll
 simulate allgather --algorithm tree
 simulate allreduce --algorithm leader
 simulate ll --protocol ll
+simulate ag-rs --size 3
+simulate ag-rs --tokens-per-rank '3|4'
+simulate ag-rs --num-tokens 1048576 --num-ranks 64
