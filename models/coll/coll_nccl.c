@@ -25,7 +25,8 @@
 #include "models/coll/coll_internal.h"
 #include "models/coll/nccl_plan.h"
 
-enum { PIECE_BYTES = 256 << 10 }; /* that a step moves at most */
+/* What a step moves at most: a turn of the loop, 8 accesses of 16 B a lane of 16 warps; LL128: 1920 B a warp of 20. */
+enum { PIECE_BYTES = 64 << 10, LL128_PIECE_BYTES = 38400 };
 enum { SLICE_BYTES_LEAST = 32 << 10, PACK_BYTES = 16 };
 enum { WORD_FILLED, WORD_EMPTIED, WORDS_A_LINK };
 enum { GIVEN_TWO = 1, GIVEN_KEPT = 2, GIVEN_CAME = 4, GIVENS = 8 };
@@ -361,7 +362,7 @@ static int piece_store(struct block *b, const struct link *link, uint8_t rows)
 static int piece_move(struct block *b)
 {
     const struct nccl_plan *p = &b->op->plan;
-    b->piece = coll_min(slice_bytes(b) - b->moved, PIECE_BYTES);
+    b->piece = coll_min(slice_bytes(b) - b->moved, p->protocol == COLL_LL128 ? LL128_PIECE_BYTES : PIECE_BYTES);
     const uint8_t rows = (uint8_t)coll_min(b->worker.warps, (b->piece + warp_bytes(p) - 1) / warp_bytes(p));
     if (!b->made && is_staged(b)) {
         const struct fabric_work work = { .kind = FABRIC_WORK_COPY,
