@@ -62,7 +62,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
     struct sweep_table *table = sweep_table_parse("fuzz", text, NULL);
     if (table) {
         g_autoptr(GString) section = g_string_new(NULL);
-        report_sweep(table, section);
+        report_sweep(table, true, section);
     }
     sweep_table_free(table);
     return 0;
