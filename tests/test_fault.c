@@ -10,14 +10,14 @@
 
 enum { NODES = 2, GPUS = 8 };
 
-static struct cluster *cluster;
+static struct cluster *machine;
 static struct transport transport;
 static uint32_t slow[NODES * GPUS];
 
 static struct graph *graph_with(const char *fault)
 {
     g_autoptr(GError) error = NULL;
-    struct graph *graph = graph_new(cluster, NODES, GPUS, &error);
+    struct graph *graph = graph_new(machine, NODES, GPUS, &error);
     CU_ASSERT_PTR_NOT_NULL_FATAL(graph);
     memset(slow, 0, sizeof slow);
     const struct fault_target target = { .graph = graph, .transport = &transport, .ranks = NODES * GPUS, .slow = slow };
@@ -80,12 +80,12 @@ const char unit_suite[] = "fault";
 bool unit_begin(int argc, char **argv)
 {
     (void)argc, (void)argv;
-    cluster = cluster_load("h100-cx7", NULL);
+    machine = cluster_load("h100-cx7", NULL);
     transport = *transport_find("ibgda");
-    return cluster != NULL;
+    return machine != NULL;
 }
 
-void unit_end(void) { cluster_free(cluster); }
+void unit_end(void) { cluster_free(machine); }
 
 void unit_tests(CU_pSuite suite)
 {

@@ -11,7 +11,7 @@
 
 #define GB_S(n) (UINT64_C(8000000000) * (n))
 
-static const struct cluster cluster = {
+static const struct cluster machine = {
     .gpu = { .hbm_rate_bps = GB_S(1000), .host_sync_ps = 50 * PS_PER_US },
     .calls = { .copy_ps = 2 * PS_PER_US, .nccl_call_ps = 20 * PS_PER_US },
 };
@@ -20,14 +20,14 @@ static const struct steps_in in = { .peers_bps = GB_S(100), .port_bps = GB_S(10)
 static void test_copies(void)
 {
     const struct kernel_steps steps = { .call = "c", .copied_bytes = 1000000, .copies = 3 };
-    CU_ASSERT_EQUAL(steps_ps(&cluster, &in, 8, 8, &steps), 3 * 2 * PS_PER_US + 2 * PS_PER_US); /* read and written */
-    CU_ASSERT_EQUAL(steps_ps(&cluster, &in, 8, 8, &(struct kernel_steps){ .call = "c" }), 0);
+    CU_ASSERT_EQUAL(steps_ps(&machine, &in, 8, 8, &steps), 3 * 2 * PS_PER_US + 2 * PS_PER_US); /* read and written */
+    CU_ASSERT_EQUAL(steps_ps(&machine, &in, 8, 8, &(struct kernel_steps){ .call = "c" }), 0);
 }
 
 static void test_host(void)
 {
     const struct kernel_steps steps = { .call = "c", .host_waits = true };
-    CU_ASSERT_EQUAL(steps_ps(&cluster, &in, 2, 8, &steps), 50 * PS_PER_US);
+    CU_ASSERT_EQUAL(steps_ps(&machine, &in, 2, 8, &steps), 50 * PS_PER_US);
 }
 
 /* One node: the others' parts come by NVLink.  Two nodes of 4: a part of the other node by each NIC, 10 MB a ms; of 8
@@ -35,9 +35,9 @@ static void test_host(void)
 static void test_gather(void)
 {
     const struct kernel_steps steps = { .call = "c", .gathered_bytes = 1000000 };
-    CU_ASSERT_EQUAL(steps_ps(&cluster, &in, 8, 8, &steps), (20 + 70 + 8) * PS_PER_US);
-    CU_ASSERT_EQUAL(steps_ps(&cluster, &in, 8, 4, &steps), (20 + 100 + 8) * PS_PER_US);
-    CU_ASSERT_EQUAL(steps_ps(&cluster, &in, 2, 1, &steps), (20 + 100 + 2) * PS_PER_US);
+    CU_ASSERT_EQUAL(steps_ps(&machine, &in, 8, 8, &steps), (20 + 70 + 8) * PS_PER_US);
+    CU_ASSERT_EQUAL(steps_ps(&machine, &in, 8, 4, &steps), (20 + 100 + 8) * PS_PER_US);
+    CU_ASSERT_EQUAL(steps_ps(&machine, &in, 2, 1, &steps), (20 + 100 + 2) * PS_PER_US);
 }
 
 /* ---- Hybrid-EP ---- */
