@@ -134,11 +134,12 @@ static void test_agree_long(void)
 /* Every option of a case but those that name files, set otherwise on one rank. */
 static void test_agree_every_option(void)
 {
-    static const char *const values[] = { "true",       "3",      "16",    "512",           "1|1|1",     "1|1;1|1",
-                                          "random",     "normal", "bf16",  "ring",          "64KiB",     "x",
-                                          "max",        "0:1",    "1ms",   "greedy",        "1",         "64",
-                                          "1000us",     "2",      "copy",  "ibgda",         "hybrid-ep", "8:16",
-                                          "1@dispatch", "loop",   "alone", "rank:1 slow=2", "1:2x",      "a" };
+    static const char *const values[] = {
+        "true",   "3",          "16",     "512",   "1|1|1",         "1|1;1|1", "random",    "normal",
+        "bf16",   "ring",       "64KiB",  "x",     "max",           "0:1",     "1ms",       "greedy",
+        "1",      "64",         "1000us", "2",     "copy",          "ibgda",   "hybrid-ep", "8:16",
+        "simple", "1@dispatch", "loop",   "alone", "rank:1 slow=2", "1:2x",    "a"
+    };
     uint32_t checked = 0, paths = 0;
     for (uint32_t i = 0; case_option_name(i); i++) {
         const char *const name = case_option_name(i);

@@ -37,14 +37,21 @@ static uint64_t point_with(const struct search *s, uint64_t point, uint32_t name
     return point + stride * value - stride * own;
 }
 
-/* A metric of the point's step; NAN where it cannot be. */
-static double metric_of(const struct search *s, uint64_t point, const char *metric)
+/* The point's row of results; NULL where it has not run. */
+static char *const *row_of(const struct search *s, uint64_t point)
 {
     g_autoptr(GString) key = g_string_new(NULL);
     for (guint i = 0; i < s->plan->names->len; i++)
         g_string_append_printf(key, "%s,", sweep_plan_value(s->plan, point, i));
     const GPtrArray *rows = g_hash_table_lookup(s->results->points_of, key->str);
-    return rows ? sweep_cell_number(g_ptr_array_index(rows, 0), sweep_results_column(s->results, metric)) : NAN;
+    return rows ? g_ptr_array_index(rows, 0) : NULL;
+}
+
+/* A metric of the point's step; NAN where it cannot be. */
+static double metric_of(const struct search *s, uint64_t point, const char *metric)
+{
+    char *const *row = row_of(s, point);
+    return row ? sweep_cell_number(row, sweep_results_column(s->results, metric)) : NAN;
 }
 
 /* More is better: tokens a second; steps that take too long come behind all others, by their time; those that cannot be
@@ -126,10 +133,9 @@ static bool search_run(struct search *s, GError **error)
         fewer_sms(s);
         return true;
     }
-    char *const *row = g_ptr_array_index(s->results->row, 0);
-    const char *problem = row[sweep_results_column(s->results, "problem")];
-    if (isinf(merit_of(s, s->best)))
-        g_set_error(error, TUNE_ERROR, TUNE_ERROR_OPTION, "expected a step that can be, found none: %s", problem);
+    if (isinf(merit_of(s, s->best))) /* all were refused: the first point says why */
+        g_set_error(error, TUNE_ERROR, TUNE_ERROR_OPTION, "expected a step that can be, found none: %s",
+                    row_of(s, s->best)[sweep_results_column(s->results, "problem")]);
     else
         g_set_error(error, TUNE_ERROR, TUNE_ERROR_OPTION,
                     "--limit: expected a time that a step keeps, found %g ms; %g ms is the "
