@@ -38,7 +38,7 @@ static struct coll_options options_of(enum coll_kernel kernel, uint32_t ranks, u
                                   .ranks_per_node = ranks_per_node,
                                   .num_sms = 3,
                                   .in_flight = 4,
-                                  .nccl = { 3, UINT64_C(2880000000000), UINT64_C(1128000000000) },
+                                  .nccl = { 3, UINT64_C(2880000000000), UINT64_C(1128000000000), false },
                                   .size_bytes = 5000,
                                   .messages = 9 };
 }
