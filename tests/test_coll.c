@@ -33,14 +33,16 @@ static void edges_draw(struct edges *e, uint32_t ranks, uint32_t most_bytes, uin
 
 static struct coll_options options_of(enum coll_kernel kernel, uint32_t ranks, uint32_t ranks_per_node)
 {
-    return (struct coll_options){ .kernel = kernel,
-                                  .ranks = ranks,
-                                  .ranks_per_node = ranks_per_node,
-                                  .num_sms = 3,
-                                  .in_flight = 4,
-                                  .nccl = { 3, UINT64_C(2880000000000), UINT64_C(1128000000000), false },
-                                  .size_bytes = 5000,
-                                  .messages = 9 };
+    return (struct coll_options){
+        .kernel = kernel,
+        .ranks = ranks,
+        .ranks_per_node = ranks_per_node,
+        .num_sms = 3,
+        .in_flight = 4,
+        .nccl = { .channels = 3, .bus_bps = UINT64_C(2880000000000), .line_bps = UINT64_C(1128000000000) },
+        .size_bytes = 5000,
+        .messages = 9
+    };
 }
 
 static const uint32_t shape[][2] = { { 4, 4 }, { 4, 2 }, { 4, 1 }, { 8, 4 }, { 6, 2 }, { 2, 1 } };
@@ -56,6 +58,14 @@ static struct coll_job job_make(const struct coll_options *o, const struct edges
     return job;
 }
 
+/* The job in both worlds, and in a loop of this process by so many orders of steps. */
+static void job_check(const struct coll_options *o, const struct edges *edges, bool nvlink_disabled, uint64_t seeds)
+{
+    const struct coll_job job = job_make(o, edges);
+    job_two_worlds(&job.job, 2, nvlink_disabled);
+    for (uint64_t seed = 0; seed < seeds; seed++) job_loop(&job.job, 1 + seed % 3, seed, nvlink_disabled);
+}
+
 static void test_alltoallv(void)
 {
     for (uint32_t i = 0; i < 2 * SHAPES; i++) {
@@ -64,10 +74,7 @@ static void test_alltoallv(void)
         o.in_flight = 1 + i % 5;
         if (i % 3 == 2) o.compute_ps = 5 * PS_PER_US, o.compute_sm_first = 2, o.compute_sms = 2;
         edges_draw(&edges, o.ranks, i % 2 ? 200000 : 3000, i);
-        const struct coll_job job = job_make(&o, &edges);
-        const bool nvlink_disabled = i % 4 == 3;
-        job_two_worlds(&job.job, 2, nvlink_disabled);
-        for (uint64_t seed = 0; seed < 6; seed++) job_loop(&job.job, 1 + seed % 3, seed, nvlink_disabled);
+        job_check(&o, &edges, i % 4 == 3, 6);
         edges_free(&edges);
     }
 }
@@ -82,10 +89,7 @@ static void test_allgather(void)
         if (o.algorithm == COLL_LEADER) o.issue = COLL_BY_COPY;
         o.protocol = (enum coll_protocol)(i % 4);
         if (i % 5 == 4) o.compute_ps = 3 * PS_PER_US, o.compute_sms = 4;
-        const struct coll_job job = job_make(&o, NULL);
-        const bool nvlink_disabled = i % 7 == 3;
-        job_two_worlds(&job.job, 2, nvlink_disabled);
-        for (uint64_t seed = 0; seed < 4; seed++) job_loop(&job.job, 1 + seed % 3, seed, nvlink_disabled);
+        job_check(&o, NULL, i % 7 == 3, 4);
     }
 }
 
@@ -99,10 +103,7 @@ static void test_allreduce(void)
         o.algorithm = (enum coll_algorithm[]){ COLL_CHOSEN, COLL_RING, COLL_TREE }[i % 3];
         o.protocol = (enum coll_protocol)(i / 3 % 4);
         if (i % 5 == 4) o.compute_ps = 3 * PS_PER_US, o.compute_sms = 4;
-        const struct coll_job job = job_make(&o, NULL);
-        const bool nvlink_disabled = i % 7 == 3;
-        job_two_worlds(&job.job, 2, nvlink_disabled);
-        for (uint64_t seed = 0; seed < 4; seed++) job_loop(&job.job, 1 + seed % 3, seed, nvlink_disabled);
+        job_check(&o, NULL, i % 7 == 3, 4);
     }
 }
 
@@ -115,10 +116,7 @@ static void test_reducescatter(void)
         o.num_sms = o.nccl.channels = 1 + i % 5;
         o.protocol = (enum coll_protocol)(i % 4);
         if (i % 5 == 4) o.compute_ps = 3 * PS_PER_US, o.compute_sms = 4;
-        const struct coll_job job = job_make(&o, NULL);
-        const bool nvlink_disabled = i % 7 == 3;
-        job_two_worlds(&job.job, 2, nvlink_disabled);
-        for (uint64_t seed = 0; seed < 4; seed++) job_loop(&job.job, 1 + seed % 3, seed, nvlink_disabled);
+        job_check(&o, NULL, i % 7 == 3, 4);
     }
 }
 
@@ -130,10 +128,7 @@ static void test_ag_rs(void)
         o.size_bytes = sizes[i % 3];
         o.combine_bytes = sizes[i / 3 % 3];
         o.protocol = (enum coll_protocol)(i % 4);
-        const struct coll_job job = job_make(&o, NULL);
-        const bool nvlink_disabled = i % 7 == 3;
-        job_two_worlds(&job.job, 2, nvlink_disabled);
-        for (uint64_t seed = 0; seed < 4; seed++) job_loop(&job.job, 1 + seed % 3, seed, nvlink_disabled);
+        job_check(&o, NULL, i % 7 == 3, 4);
     }
 }
 
@@ -144,10 +139,7 @@ static void test_p2p(void)
         struct coll_options o = options_of(COLL_P2P, shape[i % SHAPES][0], shape[i % SHAPES][1]);
         o.size_bytes = sizes[i / 2 % 4];
         if (i % 3 == 2) o.compute_ps = 2 * PS_PER_US, o.compute_sms = 2;
-        const struct coll_job job = job_make(&o, NULL);
-        const bool nvlink_disabled = i % 7 == 3;
-        job_two_worlds(&job.job, 2, nvlink_disabled);
-        for (uint64_t seed = 0; seed < 4; seed++) job_loop(&job.job, 1 + seed % 3, seed, nvlink_disabled);
+        job_check(&o, NULL, i % 7 == 3, 4);
     }
 }
 
