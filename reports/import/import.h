@@ -145,6 +145,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(import_log, import_log_free)
  * minimum, the greatest maximum.  Rows of a matrix (with a peer) and sums over ranks stay as they are.  The result owns
  * its rows. */
 GPtrArray *import_rows_merge(const GPtrArray *rows);
+/* Puts a row into the group of its key: the one that group_of (from keys that it frees) knows, or a new one at the end
+ * of groups.  Takes the key; groups lend rows. */
+void import_group_add(GHashTable *group_of, GPtrArray *groups, char *key, struct import_row *row);
 
 /* ---- for readers ---- */
 

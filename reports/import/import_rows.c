@@ -176,22 +176,26 @@ static struct import_row *group_merge(GPtrArray *group)
     return merged;
 }
 
+void import_group_add(GHashTable *group_of, GPtrArray *groups, char *key, struct import_row *row)
+{
+    GPtrArray *group = g_hash_table_lookup(group_of, key);
+    if (group) {
+        g_free(key);
+    } else {
+        group = g_ptr_array_new();
+        g_ptr_array_add(groups, group);
+        g_hash_table_insert(group_of, key, group);
+    }
+    g_ptr_array_add(group, row);
+}
+
 GPtrArray *import_rows_merge(const GPtrArray *rows)
 {
     g_autoptr(GHashTable) group_of = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     g_autoptr(GPtrArray) groups = g_ptr_array_new_with_free_func((GDestroyNotify)g_ptr_array_unref);
     for (guint i = 0; i < rows->len; i++) {
         struct import_row *row = g_ptr_array_index(rows, i);
-        char *key = row_key(row);
-        GPtrArray *group = g_hash_table_lookup(group_of, key);
-        if (group) {
-            g_free(key);
-        } else {
-            group = g_ptr_array_new();
-            g_ptr_array_add(groups, group);
-            g_hash_table_insert(group_of, key, group);
-        }
-        g_ptr_array_add(group, row);
+        import_group_add(group_of, groups, row_key(row), row);
     }
     GPtrArray *merged = g_ptr_array_new_with_free_func((GDestroyNotify)import_row_free);
     for (guint i = 0; i < groups->len; i++) g_ptr_array_add(merged, group_merge(g_ptr_array_index(groups, i)));

@@ -193,16 +193,7 @@ GPtrArray *import_cases(const GPtrArray *rows)
         if (!row->cell[IMPORT_KERNEL] || g_strcmp0(row->cell[IMPORT_SET], "tuning") == 0 ||
             (metric && g_str_has_prefix(metric, "native_")))
             continue;
-        char *key = case_key(row);
-        GPtrArray *found = g_hash_table_lookup(case_of, key);
-        if (found) {
-            g_free(key);
-        } else {
-            found = g_ptr_array_new();
-            g_ptr_array_add(cases, found);
-            g_hash_table_insert(case_of, key, found);
-        }
-        g_ptr_array_add(found, row);
+        import_group_add(case_of, cases, case_key(row), row);
     }
     return cases;
 }
