@@ -82,9 +82,6 @@ uint64_t coll_sum_check(const struct coll_rank *r, const uint8_t *found, uint64_
  * stored it does nothing. */
 int coll_store_some(struct fabric_worker *w, uint16_t peer, const uint8_t *source, uint64_t target_offset,
                     uint64_t size_bytes, uint64_t *done);
-/* As above, at another site than SITE_NCCL_STORE. */
-int coll_store_by(struct fabric_worker *w, uint8_t site, uint16_t peer, const uint8_t *source, uint64_t target_offset,
-                  uint64_t size_bytes, uint64_t *done);
 
 static inline uint64_t coll_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
 static inline uint64_t coll_align(uint64_t n) { return (n + 63) / 64 * 64; }

@@ -76,12 +76,6 @@ enum { LINE_BYTES = 128 };
 int coll_store_some(struct fabric_worker *w, uint16_t peer, const uint8_t *source, uint64_t target_offset,
                     uint64_t size_bytes, uint64_t *done)
 {
-    return coll_store_by(w, SITE_NCCL_STORE, peer, source, target_offset, size_bytes, done);
-}
-
-int coll_store_by(struct fabric_worker *w, uint8_t site, uint16_t peer, const uint8_t *source, uint64_t target_offset,
-                  uint64_t size_bytes, uint64_t *done)
-{
     assert(*done <= size_bytes);
     const uint64_t chunk = coll_min(size_bytes - *done, COLL_CHUNK_BYTES);
     if (!chunk) return 0;
@@ -91,7 +85,7 @@ int coll_store_by(struct fabric_worker *w, uint8_t site, uint16_t peer, const ui
         .peer = peer,
         .sge_count = source != NULL,
         .sge = { { source ? source + *done : NULL, (uint32_t)chunk } },
-        .site = site,
+        .site = SITE_NCCL_STORE,
         .rows = (uint8_t)coll_min(w->warps, (chunk + LINE_BYTES - 1) / LINE_BYTES),
     };
     const int rc = fabric_store(w, &write);
