@@ -18,7 +18,7 @@ enum {
     IONIC = 1 << CLUSTER_PROVIDER_IONIC,
 };
 
-/* Who posts for whom: DeepEP's V1 by NVSHMEM's IBGDA or by NCCL's GIN (its pull request 521), V2 by GIN, UCCL by
+/* Posters by library: DeepEP's V1 by NVSHMEM's IBGDA or by NCCL's GIN (its pull request 521), V2 by GIN, UCCL by
  * its own threads (PROTOCOLS.md 1.5, 1.7, 1.8, 1.10). */
 static const struct which_backend table[] = {
     { "deepep-ll", "ll", NULL, 0 },
@@ -112,11 +112,11 @@ bool which_begin(struct which *w, GError **error)
     for (uint32_t i = 0; good && i < w->backends; i++)
         if (backend_asked(w, &w->backend[i], w->ranks)) return true;
     if (good)
-        g_set_error(
-            error, WHICH_ERROR, WHICH_ERROR_OPTION,
-            "expected --kernel ll, normal or v2 and a --backend that posts for it (ibgda, gdaki, gin-proxy, uccl "
-            "or uccl-efa), found %s and %s",
-            w->base.kernel ? w->base.kernel : "none", w->base.backend ? w->base.backend : "none");
+        g_set_error(error, WHICH_ERROR, WHICH_ERROR_OPTION,
+                    "expected --kernel ll, normal, v2 or (within a node) one-sided and a --backend that posts for it "
+                    "(ibgda, gdaki, gin-proxy, uccl "
+                    "or uccl-efa), found %s and %s",
+                    w->base.kernel ? w->base.kernel : "none", w->base.backend ? w->base.backend : "none");
     return false;
 }
 

@@ -1,7 +1,7 @@
 /* which.h - every backend that could carry a layer's dispatch and combine, each predicted on the same routing.
  *
- * A backend is a library's kernels and, where ranks stand on several nodes, who posts to the NICs for them.  A point is
- * one number of ranks and tokens: at it every backend has a time, or a reason why there is none.  Private to
+ * A backend is a library's kernels and, where ranks stand on several nodes, the transport that posts to NICs for them.
+ * A point is one number of ranks and tokens: at it every backend has a time, or a reason why there is none.  Private to
  * which_*.c. */
 #ifndef MODELS_PREDICT_WHICH_H
 #define MODELS_PREDICT_WHICH_H
