@@ -168,7 +168,7 @@ struct fabric_read {
     uint32_t size_bytes;
     uint16_t peer;
     uint16_t queue; /* QP of this peer; ignored by NVLink */
-    uint8_t warps;  /* NVLink: so many of the worker's warps do it, beside its next operations; 0: all */
+    uint8_t warps;  /* NVLink: warps of the worker that do it while the others go on; 0: all */
 };
 
 /* FABRIC_LIBRARY: the communication library's own code posts it, not the kernel's.  FABRIC_MESSAGE: a message that the

@@ -1,9 +1,8 @@
 /* tune_step.c - the options of a step that give most tokens a second: see tune.h.
  *
  * Points are those of a sweep's plan.  The search begins at each schedule, with the first values of the other names.
- * It changes one name at a time to its best value until nothing gets better,
- * the schedule last.  Last come fewer SMs, as far as the slack
- * goes. */
+ * It changes one name at a time to its best value, the schedule last, until nothing gets better.  Then it takes fewer
+ * SMs, as far as the slack goes. */
 #include "models/predict/tune.h"
 
 #include <math.h>
@@ -138,8 +137,7 @@ static bool search_run(struct search *s, GError **error)
                     row_of(s, s->best)[sweep_results_column(s->results, "problem")]);
     else
         g_set_error(error, TUNE_ERROR, TUNE_ERROR_OPTION,
-                    "--limit: expected a time that a step keeps, found %g ms; %g ms is the "
-                    "shortest found",
+                    "--limit: expected a time that a step keeps, found %g ms; %g ms is the shortest found",
                     s->options->limit_us / 1e3, metric_of(s, s->best, "slowest_us") / 1e3);
     return false;
 }
