@@ -12,6 +12,7 @@
 #include "traces/edges_make.h"
 
 static bool is_alltoallv(const struct case_options *c) { return strcmp(c->kernel, "alltoallv") == 0; }
+static bool is_ag_rs(const struct case_options *c) { return strcmp(c->kernel, "ag-rs") == 0; }
 
 /* A token's row as dispatch sends it, without scales. */
 static uint32_t row_bytes(const struct case_options *c)
@@ -35,7 +36,9 @@ static bool coll_load(const struct case_options *c, struct case_load *load, GErr
     struct case_options resolved;
     case_copy(&resolved, c);
     case_resolve(&resolved);
-    const bool good = !is_alltoallv(c) || edges_load(&resolved, &load->edges, error);
+    const bool good = is_ag_rs(c)       ? case_routing(&resolved, &load->routing, error)
+                      : is_alltoallv(c) ? edges_load(&resolved, &load->edges, error)
+                                        : true;
     case_clear(&resolved);
     return good;
 }
@@ -48,6 +51,8 @@ static bool coll_load_same(const struct case_options *a, const struct case_optio
 static void coll_load_digest(const struct case_load *load, GChecksum *checksum)
 {
     const struct edges *e = &load->edges;
+    for (uint32_t r = 0; r < load->routing.ranks; r++)
+        g_checksum_update(checksum, (const guchar *)&load->routing.rank[r].tokens, sizeof(uint32_t));
     if (!e->first) return;
     g_checksum_update(checksum, (const guchar *)e->first, (gssize)(sizeof *e->first * (e->ranks + 1)));
     g_checksum_update(checksum, (const guchar *)e->target, (gssize)(sizeof *e->target * edges_count(e)));
@@ -66,28 +71,33 @@ static void edges_record(const struct edges *e, struct record *record)
 /* ---- options ---- */
 
 /* As vLLM's allgather_reducescatter: dispatch gathers tokens, their scales (FP8: one a 128 values), and the weight and
- * the number of each choice, 4 B each, by one group of calls; combine scatters sums in BF16. */
-static bool tokens_parse(const struct case_options *c, struct coll_options *o, GError **error)
+ * the number of each choice, 4 B each, by one group of calls; combine scatters sums in BF16.  Of the routing only the
+ * numbers of tokens and of choices count: all tokens go to all ranks. */
+static bool tokens_parse(const struct case_options *c, const struct routing *routing, struct coll_options *o,
+                         GError **error)
 {
     enum { SCALED = 128, WORD = 4 };
     const uint64_t scales = strcmp(c->dtype, "bf16") == 0 ? 0 : (c->hidden + SCALED - 1) / SCALED * WORD;
+    const uint32_t tokens = routing->rank[0].tokens;
     if (c->size) return case_refuse(error, "size: expected num-tokens and hidden for ag-rs, found '%s'", c->size);
-    if (c->tokens_per_rank || c->traffic || c->trace)
-        return case_refuse(error, "%s: expected num-tokens, the same of all ranks, for ag-rs",
-                           c->trace     ? "trace"
-                           : c->traffic ? "traffic"
-                                        : "tokens-per-rank");
-    o->size_bytes = (uint64_t)c->num_tokens * (row_bytes(c) + scales + UINT64_C(2) * WORD * c->num_topk);
-    o->combine_bytes = (uint64_t)c->num_tokens * 2 * c->hidden;
+    for (uint32_t r = 1; r < routing->ranks; r++)
+        if (routing->rank[r].tokens != tokens)
+            return case_refuse(error,
+                               "num-tokens: expected the same of all ranks for ag-rs, found %u of rank 0 and %u of "
+                               "rank %u",
+                               tokens, routing->rank[r].tokens, r);
+    o->size_bytes = (uint64_t)tokens * (row_bytes(c) + scales + UINT64_C(2) * WORD * routing->topk);
+    o->combine_bytes = (uint64_t)tokens * 2 * c->hidden;
     if (o->size_bytes * o->ranks <= UINT32_MAX && o->combine_bytes * o->ranks <= UINT32_MAX) return true;
-    return case_refuse(error, "num-tokens: expected at most 4 GiB of tokens of all ranks, found %u", c->num_tokens);
+    return case_refuse(error, "num-tokens: expected at most 4 GiB of tokens of all ranks, found %u", tokens);
 }
 
-static bool size_parse(const struct case_options *c, struct coll_options *o, GError **error)
+static bool size_parse(const struct case_options *c, const struct case_load *load, struct coll_options *o,
+                       GError **error)
 {
     static const uint64_t most = 1 << 30;
     o->size_bytes = o->kernel == COLL_P2P ? 64 << 10 : 1 << 20;
-    if (o->kernel == COLL_AG_RS) return tokens_parse(c, o, error);
+    if (o->kernel == COLL_AG_RS) return tokens_parse(c, &load->routing, o, error);
     if (!c->size) return true;
     if (o->kernel == COLL_ALLTOALLV)
         return case_refuse(error, "size: expected another kernel than alltoallv, found it");
@@ -208,8 +218,8 @@ enum { SMS_FAST = 32 }; /* NCCL's channels on fast links */
 
 static uint32_t sms_default(const struct case_options *c, const struct cluster *cluster)
 {
-    const bool nccl = strcmp(c->kernel, "reducescatter") == 0 || strcmp(c->kernel, "ag-rs") == 0 ||
-                      strcmp(c->kernel, "allreduce") == 0 || g_strcmp0(c->algorithm, "ring") == 0;
+    const bool nccl = strcmp(c->kernel, "reducescatter") == 0 || is_ag_rs(c) || strcmp(c->kernel, "allreduce") == 0 ||
+                      g_strcmp0(c->algorithm, "ring") == 0;
     return nccl && links_fast(cluster) ? SMS_FAST : CASE_SMS_DEFAULT;
 }
 
@@ -237,7 +247,9 @@ static bool options_fill(const struct case_options *c, const struct case_load *l
 {
     *o = (struct coll_options){
         .kernel = (enum coll_kernel)word_of(c->kernel, kernels),
-        .ranks = is_alltoallv(c) ? load->edges.ranks : c->num_ranks,
+        .ranks = is_alltoallv(c) ? load->edges.ranks
+                 : is_ag_rs(c)   ? load->routing.ranks
+                                 : c->num_ranks,
         .ranks_per_node = c->ranks_per_node,
         .num_sms = c->num_sms ? c->num_sms : MIN(sms_default(c, cluster), device_sms),
         .in_flight = c->in_flight,
@@ -252,7 +264,7 @@ static bool options_fill(const struct case_options *c, const struct case_load *l
     if (!nccl_asked(c, o, error)) return false;
     if (c->mask_timeout || c->fail)
         return case_refuse(error, "%s: only the low-latency kernels mask ranks", c->fail ? "fail" : "mask-timeout");
-    if (!size_parse(c, o, error) || !issue_parse(c, cluster, o, error)) return false;
+    if (!size_parse(c, load, o, error) || !issue_parse(c, cluster, o, error)) return false;
     nccl_find(c, cluster, o);
     process_find(c, cluster, o);
     return compute_parse(c, device_sms, o, error);

@@ -14,17 +14,20 @@
 enum {
     MLX5 = 1 << CLUSTER_PROVIDER_MLX5,
     EFA = 1 << CLUSTER_PROVIDER_EFA,
+    CXI = 1 << CLUSTER_PROVIDER_CXI,
     BNXT_RE = 1 << CLUSTER_PROVIDER_BNXT_RE,
     IONIC = 1 << CLUSTER_PROVIDER_IONIC,
 };
 
 /* Posters by library: DeepEP's V1 by NVSHMEM's IBGDA or by NCCL's GIN (its pull request 521), V2 by GIN, UCCL by
- * its own threads (PROTOCOLS.md 1.5, 1.7, 1.8, 1.10). */
+ * its own threads (PROTOCOLS.md 1.5, 1.7, 1.8, 1.10).  NCCL's collectives reach any NIC by a thread of the host, for
+ * which that of its GIN stands. */
 static const struct which_backend table[] = {
     { "deepep-ll", "ll", NULL, 0 },
     { "deepep-normal", "normal", NULL, 0 },
     { "deepep-v2", "v2", NULL, 0 },
     { "nvlink-one-sided", "one-sided", NULL, 0 },
+    { "nccl-ag-rs", "ag-rs", NULL, 0 },
     { "deepep-ll", "ll", "ibgda", MLX5 },
     { "deepep-ll", "ll", "gdaki", MLX5 },
     { "deepep-ll", "ll", "gin-proxy", MLX5 },
@@ -37,6 +40,7 @@ static const struct which_backend table[] = {
     { "uccl-ll", "ll", "uccl-efa", EFA },
     { "uccl-normal", "normal", "uccl", MLX5 | BNXT_RE | IONIC },
     { "uccl-normal", "normal", "uccl-efa", EFA },
+    { "nccl-ag-rs", "ag-rs", "gin-proxy", MLX5 | EFA | CXI | BNXT_RE | IONIC },
 };
 
 enum { TOKENS_DEFAULT = 128 };
@@ -113,9 +117,8 @@ bool which_begin(struct which *w, GError **error)
         if (backend_asked(w, &w->backend[i], w->ranks)) return true;
     if (good)
         g_set_error(error, WHICH_ERROR, WHICH_ERROR_OPTION,
-                    "expected --kernel ll, normal, v2 or (within a node) one-sided and a --backend that posts for it "
-                    "(ibgda, gdaki, gin-proxy, uccl "
-                    "or uccl-efa), found %s and %s",
+                    "expected --kernel ll, normal, v2, ag-rs or (within a node) one-sided and a --backend that posts "
+                    "for it (ibgda, gdaki, gin-proxy, uccl or uccl-efa), found %s and %s",
                     w->base.kernel ? w->base.kernel : "none", w->base.backend ? w->base.backend : "none");
     return false;
 }
@@ -144,9 +147,11 @@ void which_clear(struct which *w)
 
 /* ---- answers ---- */
 
-/* Whether a phase is a kernel (or a whole call) of which a span in the record has the time already. */
-static bool phase_in_span(const struct record *record, const char *phase)
+/* Whether a phase is a kernel (or a whole call) of which a span in the record has the time already, or the barrier
+ * between iterations, which no engine has. */
+static bool phase_left_out(const struct record *record, const char *phase)
 {
+    if (strcmp(phase, "sync") == 0) return true;
     const size_t length = strcspn(phase, "_");
     g_autofree char *span = g_strdup_printf("%.*s_span", (int)length, phase);
     return g_str_has_suffix(phase, "_call") ||
@@ -175,7 +180,7 @@ static void answer_take(struct which_answer *a, const struct record *record)
     for (guint i = 0; i < phases->len; i++) {
         const char *phase = phases->pdata[i];
         const double us = compare_slowest_us(record, phase);
-        if (!isfinite(us) || phase_in_span(record, phase)) continue;
+        if (!isfinite(us) || phase_left_out(record, phase)) continue;
         const int times[] = { WHICH_LAYER, strstr(phase, "combine") ? WHICH_COMBINE : WHICH_DISPATCH };
         for (int t = 0; t < 2; t++) {
             a->us[times[t]] += us;

@@ -77,6 +77,11 @@ $EPTWIN simulate $h200 --kernel ag-rs --num-tokens 16 --hidden 512 | awk -F, '/^
 { $EPTWIN simulate $h200 --kernel allgather --algorithm ring --size 9472
   $EPTWIN simulate $h200 --kernel reducescatter --size 16KiB; } |
     awk -F, '/^(allgather|reducescatter),all,time_us,/ { print $4 }' | diff - together && echo same
+echo '# the same of a routing that has as many tokens: all go everywhere'
+for routing in '--tokens-per-rank 16|16' '--traffic 16|0;0|16 --num-tokens 16' '--routing zipf:1.5 --num-tokens 16'; do
+    $EPTWIN simulate $h200 --kernel ag-rs --hidden 512 $routing | awk -F, '/^(dispatch|combine),all,time_us,/ { print $4 }' |
+        diff - together && echo same
+done
 $EPTWIN replay --ranks 4 --ranks-per-node 2 --repeat 2 --kernel ag-rs --num-tokens 16 --hidden 512 >live.csv
 grep '^# checks' live.csv && rows <live.csv | of time_us
 echo '# two GPUs, rings: 24 channels, and one of them'
@@ -126,4 +131,5 @@ simulate allreduce --algorithm leader
 simulate ll --protocol ll
 simulate ag-rs --size 3
 simulate ag-rs --tokens-per-rank '3|4'
+simulate ag-rs --tokens-per-rank '3|3' --num-experts 7
 simulate ag-rs --num-tokens 1048576 --num-ranks 64

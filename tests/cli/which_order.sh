@@ -8,7 +8,7 @@ $EPTWIN which $case --num-tokens 64 -j 1 | cmp - which.txt && echo same
 head -1 which.txt
 sed -n '/^Refused/,/^$/p' which.txt
 tail -2 which.txt
-awk '/^ *[0-9]+  [a-z0-9]+-[a-z0-9]+ / { print $2 }' which.txt | sort | uniq -c
+awk '/^ *[0-9]+  [a-z0-9]+-[a-z0-9-]+ / { print $2 }' which.txt | sort | uniq -c
 $EPTWIN which $case --num-tokens 64 --at-tokens none --output which.csv
 $EPTWIN which $case --num-tokens 64 --at-tokens none --output which.json --format json
 $EPTWIN which $case --num-tokens 64 --at-tokens 8,64,512 --output turns.csv
@@ -36,7 +36,8 @@ def simulated(kernel, backend, phases):
 for kernel, name, backend, phases in (
         ('ll', 'deepep-ll', 'ibgda', ['dispatch', 'combine']), ('uccl', 'uccl-ll', 'uccl', ['dispatch', 'combine']),
         ('normal', 'deepep-normal', 'gdaki', ['layout', 'notify', 'dispatch', 'cached_notify_combine', 'combine']),
-        ('v2', 'deepep-v2', 'gdaki', ['dispatch_span', 'combine_span'])):
+        ('v2', 'deepep-v2', 'gdaki', ['dispatch_span', 'combine_span']),
+        ('ag-rs', 'nccl-ag-rs', 'gin-proxy', ['dispatch', 'combine'])):
     said = float(t[f'{name} over {backend}']['layer_us'])
     found = simulated('ll' if kernel == 'uccl' else kernel, backend, phases)
     print(name, 'as simulated' if abs(said - found) < 1e-3 else (said, found))
@@ -65,6 +66,7 @@ $EPTWIN which $case --num-tokens 8 --at-tokens none --deepep before-v2 --kernel 
 $EPTWIN which --cluster source/models/clusters/p5en.ini --num-ranks 16 --num-tokens 8 --kernel ll --at-tokens none --hook | words |
     grep -vE '^ ?[0-9-]'
 $EPTWIN which --cluster source/models/clusters/gh200-alps.ini --num-ranks 8 --kernel normal; echo "status $?"
+$EPTWIN which --cluster source/models/clusters/h200.ini --tokens-per-rank '3|4' --kernel ag-rs; echo "status $?"
 
 echo '# a trace has no more tokens than it has'
 $EPTWIN which --cluster source/models/clusters/h100-cx7.ini --trace source/traces/samples/decode_ep64.ept --num-ranks 16 \
