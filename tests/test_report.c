@@ -689,6 +689,19 @@ static void test_sweep(void)
     g_string_free(text, TRUE);
 }
 
+/* The best points show the bottleneck of their longest phase, whichever that is. */
+static void test_sweep_bottleneck(void)
+{
+    struct page page;
+    GString *html = sweep_page("# kind: sweep\npoint,num-sms,phase,phases,slowest_us,speedup,bottleneck,problem\n"
+                               "0,2,dispatch,2,10,,short,\n0,2,combine,2,30,,long,\n"
+                               "1,4,dispatch,2,20,,long,\n1,4,combine,2,10,,short,\n",
+                               &page);
+    CU_ASSERT_PTR_NOT_NULL(strstr(html->str, ">long<"));
+    CU_ASSERT_PTR_NULL(strstr(html->str, ">short<"));
+    g_string_free(html, TRUE);
+}
+
 static void test_bad_sweeps(void)
 {
     static const char *const bad[] = { "# kind: sweep\n", "# kind: sweep\na,b\n1,2\n",
@@ -726,5 +739,6 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "the machine", test_machine);
     CU_add_test(suite, "a thousand results", test_many);
     CU_add_test(suite, "a sweep", test_sweep);
+    CU_add_test(suite, "bottleneck of a sweep's points", test_sweep_bottleneck);
     CU_add_test(suite, "what is no sweep", test_bad_sweeps);
 }
