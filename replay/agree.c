@@ -1,4 +1,5 @@
-/* agree.c - compares texts of all ranks: their digests first, and where these differ, the texts, to say what does.
+/* agree.c - compares the texts of all ranks.  Digests are compared first.  Where digests differ, the texts are
+ * exchanged to find the line that differs.
  *
  * Knows no command's options, only those of links. */
 #include "replay/agree.h"
@@ -11,7 +12,7 @@ enum { VALUE_BYTES_MAX = 160 };
 /* Limits of one text and of all ranks' texts in an exchange.  A longer text is cut, and its digest still differs. */
 enum { TEXT_BYTES_MAX = 1 << 16, TEXTS_BYTES_MAX = 1 << 26 };
 
-/* Of the first exchange. */
+/* What a rank sends in the first exchange. */
 struct agree_card {
     uint64_t size_bytes; /* of the text, with its NUL */
     char digest[72];
@@ -64,7 +65,7 @@ static void agree_refuse(const char *first, const char *other, uint32_t rank, GE
                 mine, value ? value : " nothing", other_value ? other_value : " something else", rank);
 }
 
-/* All texts cross, as long as the longest. */
+/* Exchanges all texts, each padded to the length of the longest. */
 static bool agree_compare(struct bootstrap *b, const GString *text, uint64_t size_bytes, uint32_t rank, GError **error)
 {
     g_autofree char *mine = g_malloc0(size_bytes);

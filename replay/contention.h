@@ -17,18 +17,18 @@
 struct contention_reading {
     double wall_us;
     double busy_us, steal_us; /* of the CPUs asked for: /proc/stat */
-    double pressure_us;       /* for so long somebody waited for a CPU: /proc/pressure/cpu, some */
+    double pressure_us;       /* for how long somebody waited for a CPU: /proc/pressure/cpu, line "some" */
     double running;           /* processes that run or want to: procs_running of /proc/stat */
     double mhz;               /* of the slowest CPU: cpufreq, else /proc/cpuinfo */
-    uint32_t cpus;            /* of those asked for, that the host has */
+    uint32_t cpus;            /* of the CPUs asked for, those that the host has */
 };
 
 /* Shares are of all CPU time of the CPUs, 0 to 1. */
 struct contention {
-    double others;   /* that neither the ranks nor nobody had */
-    double steal;    /* that the hypervisor gave to others */
-    double pressure; /* of the time, in which somebody waited for a CPU */
-    double running;  /* the larger of both readings */
+    double others;   /* used by processes other than the ranks */
+    double steal;    /* given to others by the hypervisor */
+    double pressure; /* share of the time in which somebody waited for a CPU */
+    double running;  /* the larger of the two readings */
     double mhz_min, mhz_max;
 };
 
@@ -36,12 +36,12 @@ struct contention {
  * all. */
 void contention_read(const char *root, const cpu_set_t *cpus, struct contention_reading *reading);
 
-/* own_us: CPU time on the CPUs read that all ranks of the host had between the readings. */
+/* own_us: CPU time that all ranks of the host used between the readings on the CPUs that were read. */
 struct contention contention_between(const struct contention_reading *from, const struct contention_reading *to,
                                      double own_us);
 
-/* Whether what was measured meanwhile is to be doubted: others had a twentieth of the CPUs, or the hypervisor a
- * fiftieth.  Waiting alone says nothing, because ranks that share a CPU wait for each other. */
+/* Whether what was measured between the readings is doubtful: others used a twentieth of the CPUs, or the hypervisor
+ * took a fiftieth.  Waiting alone says nothing, because ranks that share a CPU wait for each other. */
 bool contention_busy(const struct contention *c);
 
 /* Header lines: busy (yes, no or unknown), cpu-others-pct, cpu-steal-pct, cpu-pressure-pct, run-queue, cpu-mhz. */
@@ -50,10 +50,10 @@ void contention_record(const struct contention *c, struct record *record);
 /* The ranks' CPU use in one phase, from its barrier to the next, which lasts about equally long for all. */
 struct contention_effort {
     double wall_us, cpu_us;
-    bool slept; /* then the CPU may have been idle; its user is unknown */
+    bool slept; /* then the CPU may have been idle, or used by anybody */
 };
-/* Whether somebody else had a tenth of a CPU of theirs.  Ranks that do not sleep keep their CPUs busy.  bound: rank r
- * stays on CPU r modulo cpus; else they have cpus together. */
+/* Whether others used a tenth of a CPU of the ranks.  Ranks that do not sleep keep their CPUs busy, so CPU time that
+ * they lack was used by others.  bound: rank r stays on CPU r modulo cpus; else all ranks share cpus. */
 bool contention_disturbed(const struct contention_effort *effort, uint32_t ranks, uint32_t cpus, bool bound);
 
 /* The CPUs that each rank watches: all that the ranks of its host may use, since each rank may be bound to one of
@@ -63,7 +63,7 @@ struct contention_watch {
     struct contention_reading from;
     double own_us; /* CPU time of this process at the beginning */
 };
-/* Both collective.  worst: of all hosts that ranks run on, the one where others took most since the beginning. */
+/* Both collective.  worst: of all hosts of the run, the one where others used most CPU since the beginning. */
 bool contention_begin(struct bootstrap *b, struct contention_watch *watch, GError **error);
 bool contention_end(struct bootstrap *b, const struct contention_watch *watch, struct contention *worst,
                     GError **error);
@@ -71,7 +71,7 @@ bool contention_end(struct bootstrap *b, const struct contention_watch *watch, s
 /* CPU time of this process; of this thread. */
 double contention_process_us(void);
 double contention_thread_us(void);
-/* How often this thread gave up its CPU of its own accord: it slept. */
+/* How often this thread has slept, that is, given up its CPU by itself. */
 uint64_t contention_thread_sleeps(void);
 
 #endif

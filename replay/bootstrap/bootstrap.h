@@ -23,13 +23,12 @@ enum bootstrap_error {
 
 enum { BOOTSTRAP_WAIT_PEERS = 24 };
 
-/* The thing that a stalled rank waits for. */
+/* What a stalled rank waits for. */
 struct bootstrap_wait {
-    uint64_t serial; /* of what it runs: all ranks run the same things in the same order, counted from 1;
-                                 * 0: it is between them */
+    uint64_t serial; /* number of its current run, from 1, equal on all ranks; 0: between runs */
     uint32_t peer_count;
-    uint16_t peer[BOOTSTRAP_WAIT_PEERS]; /* whom it waits for, as far as there is room */
-    uint32_t anybody;                    /* not 0: it knows how much is missing, not from whom */
+    uint16_t peer[BOOTSTRAP_WAIT_PEERS]; /* the ranks that it waits for, as many as there is room for */
+    uint32_t anybody;                    /* not 0: it knows how much is missing, but not from which rank */
     char text[144];
 };
 _Static_assert(sizeof(struct bootstrap_wait) == 208, "crosses the bootstrap");
@@ -40,7 +39,7 @@ struct bootstrap_ops {
     const char *name;
     bool (*allgather)(struct bootstrap *b, const void *in, size_t size_bytes, void *out, GError **error);
     void (*abort)(struct bootstrap *b, const char *reason);
-    bool (*check)(struct bootstrap *b, GError **error); /* NULL: nothing to look at */
+    bool (*check)(struct bootstrap *b, GError **error); /* NULL: there is nothing to check */
     void (*free)(struct bootstrap *b);
     bool (*hang)(struct bootstrap *b, const struct bootstrap_wait *wait, GError **error); /* NULL: cannot ask */
 };
@@ -48,9 +47,9 @@ struct bootstrap_ops {
 struct bootstrap {
     const struct bootstrap_ops *ops;
     uint32_t rank, rank_count;
-    uint32_t timeout_ms; /* of one call; its error names the ranks that did not come */
-    /* Called again and again while a call waits, so that a rank that waits here still serves its links, which
-     * others may need to get this far.  Returns whether anything moved.  NULL: nothing to serve. */
+    uint32_t timeout_ms; /* limit of one call; the error names the ranks that did not come */
+    /* Called repeatedly while a call waits, so that a waiting rank still serves its links: other ranks may need them to
+     * get here.  Returns whether anything moved.  NULL: nothing to serve. */
     bool (*serve)(void *context);
     void *serve_context;
     /* Fills in the thing that this rank waits for now.  Called when a stalled rank has every rank asked.  NULL: for
@@ -59,8 +58,8 @@ struct bootstrap {
     void *tell_context;
 };
 
-/* out[rank_count][size_bytes] gets every rank's in.  All ranks call it with the same size; a rank with another
- * size, or one that died, ends it for all with an error that names the rank.  At most 256 MiB in all. */
+/* out[rank_count][size_bytes] gets every rank's in.  All ranks call it with the same size.  If a rank has another size
+ * or has died, the call fails on all ranks with an error that names that rank.  At most 256 MiB in all. */
 static inline bool bootstrap_allgather(struct bootstrap *b, const void *in, size_t size_bytes, void *out,
                                        GError **error)
 {
@@ -80,10 +79,10 @@ static inline bool bootstrap_check(struct bootstrap *b, GError **error)
     return !b->ops->check || b->ops->check(b, error);
 }
 
-/* This rank has waited too long.  Asks every rank whom it waits for, ends the run for all, and sets *error, which names
- * the rank at the root of the waiting: one that does not answer, else one that waits for nobody, else, where they wait
- * in a circle, the one that is furthest behind.  Always false.  Others answer where they wait in an exchange or call
- * bootstrap_check(). */
+/* This rank has waited too long.  Asks every rank what it waits for, ends the run for all, and sets *error, which names
+ * the rank at the root of the waiting.  That is a rank that does not answer; if all answer, a rank that waits for
+ * nobody; if they wait in a circle, the rank that is furthest behind.  Always false.  Other ranks answer while they
+ * wait in an exchange, or when they call bootstrap_check(). */
 static inline bool bootstrap_hang(struct bootstrap *b, const struct bootstrap_wait *wait, GError **error)
 {
     if (b->ops->hang) return b->ops->hang(b, wait, error);
@@ -107,7 +106,7 @@ static inline void bootstrap_free(struct bootstrap *b)
 int bootstrap_fork_run(uint32_t rank_count, uint32_t timeout_ms, int (*child)(struct bootstrap *b, void *context),
                        void *context);
 
-/* Any bytes, NULs too. */
+/* Any bytes; NULs may be among them. */
 struct bootstrap_secret {
     const void *bytes;
     size_t size_bytes;
@@ -115,17 +114,18 @@ struct bootstrap_secret {
 
 struct bootstrap_tcp_options {
     uint32_t rank, rank_count;
-    const char *root; /* "host:port" of rank 0, who listens there and nowhere else; ":port" is loopback.  Several, with
-                       * spaces between them: rank 0 listens at the first that it can, the others try all. */
+    const char *root; /* "host:port" of rank 0, which listens only there; ":port" is loopback.  Of several, divided by
+                       * spaces, rank 0 listens at the first that it can, and the others try all. */
     struct bootstrap_secret secret; /* shared by all; every message is authenticated with it */
     uint32_t timeout_ms;
-    const char *name;                              /* of this way to bootstrap; NULL: "tcp" */
-    void (*listens)(void *context, uint16_t port); /* of rank 0: others may call now; NULL: nobody needs to know */
+    const char *name;                              /* the name of this way to bootstrap; NULL: "tcp" */
+    void (*listens)(void *context, uint16_t port); /* called on rank 0 when others may connect; NULL: nobody needs to
+                                                    * know */
     void (*end)(void);                             /* when all connections are closed, or if none came about; NULL */
     void *context;
 };
-/* Returns when all ranks have joined.  Processes without the secret are refused and change nothing; a rank that a flood
- * of them pushed out comes again until timeout_ms have passed. */
+/* Returns when all ranks have joined.  Processes without the secret are refused and change nothing.  If a flood of them
+ * pushes out a rank, it tries again until timeout_ms have passed. */
 struct bootstrap *bootstrap_tcp_new(const struct bootstrap_tcp_options *options, GError **error);
 
 /* Under mpirun or srun.  Error when not started by them or built without PMIx (the message says which). */

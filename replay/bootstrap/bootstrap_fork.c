@@ -21,7 +21,7 @@
 
 /* After a failure: how long the other ranks may take to report it and leave, and then to obey SIGTERM. */
 enum { GRACE_LEAVE_MS = 700, GRACE_TERMINATE_MS = 500 };
-/* The longest time from the closing of a child's socket, which wakes the parent, to the child's end. */
+/* How long a child may take to end after its socket, whose closing wakes the parent, has closed. */
 enum { REAP_TICK_MS = 2, ENDING_MS = 300 };
 /* A child waits this much longer than the timeout, because the parent should name the missing rank. */
 enum { PARENT_MARGIN_MS = 3000 };
@@ -98,7 +98,7 @@ static bool child_receive_failure(struct fork_child *c, uint64_t size_bytes, uin
     return error_false(error, BOOTSTRAP_ERROR, BOOTSTRAP_PEER_FAILED, "%s", reason);
 }
 
-/* The next header that is no question; questions are answered. */
+/* Receives the next header that is not a question, and answers the questions before it. */
 static bool child_receive_header(struct fork_child *c, struct fork_header *header, uint64_t deadline_ms, GError **error)
 {
     while (child_receive(c, header, sizeof *header, deadline_ms, error)) {
@@ -115,7 +115,7 @@ static bool child_allgather(struct bootstrap *b, const void *in, size_t size_byt
     const uint64_t deadline_ms = bootstrap_now_ms() + b->timeout_ms + PARENT_MARGIN_MS;
     struct fork_header header;
     g_assert(bootstrap_size_allowed(size_bytes, b->rank_count));
-    /* The send may fail because the parent has given up; then its reason waits to be read. */
+    /* If the parent has given up, the send may fail; then the parent's reason can be received. */
     child_send(c, FORK_SHARE, in, size_bytes);
     if (!child_receive_header(c, &header, deadline_ms, error)) return false;
     if (header.kind == FORK_FAILED) return child_receive_failure(c, header.size_bytes, deadline_ms, error);
@@ -166,8 +166,8 @@ static const struct bootstrap_ops child_ops = { "fork",      child_allgather, ch
 struct fork_rank {
     pid_t pid;
     int socket;
-    bool running, judged; /* judged: its end has been looked at */
-    bool came;            /* its share of the current exchange lies in share */
+    bool running, judged; /* judged: its exit status has been looked at */
+    bool came;            /* share holds its part of the current exchange */
     bool closed;          /* its end of the socket is gone */
     bool answered;        /* wait says what it waits for */
     struct bootstrap_wait wait;
@@ -179,16 +179,16 @@ struct fork_rank {
 
 struct fork_parent {
     uint32_t rank_count, timeout_ms, running, came_count, exchange;
-    uint64_t deadline_ms; /* of the current exchange, or of the next step of ending all */
+    uint64_t deadline_ms; /* of the current exchange; after a failure, of the next step of ending all ranks */
     uint64_t ending_deadline_ms;
     struct fork_rank *ranks;
-    bool asking; /* a rank hangs, all are asked whom they wait for until deadline_ms */
+    bool asking; /* a rank hangs, and until deadline_ms all ranks are asked what they wait for */
     uint32_t hung_rank;
     char *failure;        /* what broke first; NULL while all is well */
-    uint32_t failed_rank; /* whose exit status becomes the run's; rank_count: nobody's */
-    int next_signal;      /* for processes that still run at the deadline */
+    uint32_t failed_rank; /* the rank whose exit status becomes the run's; rank_count: none */
+    int next_signal;      /* the signal that processes get that still run at the deadline */
     int exit_status;
-    sigset_t mask; /* while it sleeps; else the ending signals wait */
+    sigset_t mask; /* the signal mask during its sleep; at other times the ending signals are blocked */
     struct sigaction action[G_N_ELEMENTS(ending_signals)], child_action; /* as they were */
 };
 
@@ -249,7 +249,7 @@ static void parent_finish_exchange(struct fork_parent *p)
 
 static void parent_take_share(struct fork_parent *p, struct fork_rank *r, const guint8 *data, size_t size_bytes)
 {
-    if (p->failure) return; /* the exchange has ended for all; a rank that has not heard of it may come again */
+    if (p->failure) return; /* a rank that does not know it yet may still send its share */
     g_assert(!r->came && p->came_count < p->rank_count);
     r->came = true;
     if (size_bytes) g_byte_array_append(r->share, data, (guint)size_bytes);
@@ -280,7 +280,7 @@ static void parent_take_state(struct fork_parent *p, uint32_t rank, const guint8
     if (p->asking && all && !p->failure) parent_verdict(p);
 }
 
-/* Any that another asked for this is answered by the first. */
+/* If several ranks report a hang, the answers to the first report serve all. */
 static void parent_take_hang(struct fork_parent *p, uint32_t rank, const guint8 *data, size_t size_bytes)
 {
     if (p->failure) return;
@@ -368,8 +368,8 @@ static bool parent_any_ending(const struct fork_parent *p)
     return false;
 }
 
-/* A killed rank is named first, because errors of other ranks follow from it.  So an exit is
- * judged only once nobody else is on the way out (but for a while at most). */
+/* A killed rank is named before ranks that exited, because their errors follow from it.  So an exit is judged only when
+ * no other rank is about to end, or after a while. */
 static void parent_reap(struct fork_parent *p)
 {
     bool exits_wait = false;
@@ -387,7 +387,7 @@ static void parent_reap(struct fork_parent *p)
     if (!parent_any_ending(p) || bootstrap_now_ms() >= p->ending_deadline_ms) parent_judge(p, false);
 }
 
-/* A rank that ended well cannot come to an exchange any more. */
+/* A rank that has ended with status 0 will not come to this exchange. */
 static void parent_check_absent(struct fork_parent *p)
 {
     for (uint32_t i = 0; i < p->rank_count && p->came_count && !p->failure; i++)
@@ -416,7 +416,7 @@ static void parent_timeout(struct fork_parent *p)
                 g_strdup_printf("%s did not come to exchange %u within %u ms", ranks, p->exchange, p->timeout_ms));
 }
 
-/* -1, for ever, while there is nothing to be in time for. */
+/* -1, to wait for ever, while there is no deadline. */
 static int parent_poll_timeout_ms(const struct fork_parent *p)
 {
     if (parent_any_ending(p)) return REAP_TICK_MS;
@@ -448,7 +448,7 @@ static void parent_run(struct fork_parent *p)
 
 /* --- starting and ending --- */
 
-/* Ignored, SIGCHLD would lose exit statuses. */
+/* If SIGCHLD were ignored, exit statuses would be lost. */
 static void parent_signals_take(struct fork_parent *p)
 {
     struct sigaction note = { .sa_handler = ending_note };
@@ -485,7 +485,7 @@ static int child_main(const struct fork_parent *p, uint32_t rank, int socket, pi
     return status;
 }
 
-/* False if the system has no room for one more process; the caller ends the processes that were started. */
+/* False if the system has no room for one more process; then the caller ends the processes that it started. */
 static bool parent_start_rank(struct fork_parent *p, uint32_t rank, int (*child)(struct bootstrap *b, void *context),
                               void *context)
 {
@@ -535,7 +535,7 @@ int bootstrap_fork_run(uint32_t rank_count, uint32_t timeout_ms, int (*child)(st
             .pid = -1, .socket = -1, .in = g_byte_array_new(), .share = g_byte_array_new(), .out = g_byte_array_new()
         };
     parent_signals_take(&p);
-    fflush(NULL); /* or every child would write what is buffered once more */
+    fflush(NULL); /* else every child would write the buffered text again */
     for (uint32_t i = 0; i < rank_count && !p.failure; i++)
         if (!parent_start_rank(&p, i, child, context))
             parent_fail(&p, rank_count, g_strdup_printf("cannot start rank %u: %s", i, strerror(errno)));

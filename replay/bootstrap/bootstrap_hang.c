@@ -10,7 +10,7 @@ struct bootstrap_wait bootstrap_wait_of(const struct bootstrap *b)
     return wait;
 }
 
-/* Marks whom rank waits for, and whom those wait for, and so on. */
+/* Marks the ranks that rank waits for, the ranks that those wait for, and so on. */
 static void hang_follow(const struct bootstrap_wait *wait, const bool *answered, uint32_t rank_count, uint32_t rank,
                         bool *reached)
 {
@@ -34,8 +34,8 @@ static void hang_follow(const struct bootstrap_wait *wait, const bool *answered,
     }
 }
 
-/* How likely the rank is the root: silent ranks before those that wait for nobody, before the others; among equals the
- * one furthest behind. */
+/* How likely the rank is the root.  Ranks that did not answer come first, then those that wait for nobody, then the
+ * others; of equals the one that is furthest behind. */
 static uint64_t hang_distance(const struct bootstrap_wait *wait, bool answered)
 {
     if (!answered) return 0;

@@ -15,14 +15,14 @@ static inline bool bootstrap_size_allowed(uint64_t size_bytes, uint32_t rank_cou
 uint64_t bootstrap_now_ms(void);
 /* The time left until deadline_ms, as a timeout for poll(); 0 when it has passed. */
 int bootstrap_remaining_ms(uint64_t deadline_ms);
-/* Serves, then says how long to sleep until it must be called again: not beyond deadline_ms. */
+/* Serves, then returns how long the caller may sleep before it must call this again: at most until deadline_ms. */
 int bootstrap_serve_ms(const struct bootstrap *b, uint64_t deadline_ms);
-/* How long ranks may take to say whom they wait for: those that idle look every 200 ms. */
+/* How long ranks may take to say what they wait for: idle ranks check every 200 ms. */
 enum { BOOTSTRAP_ASK_MS = 1500 };
-/* This rank's wait, in the form that it sends to other ranks. */
+/* This rank's wait, as it is sent to other ranks. */
 struct bootstrap_wait bootstrap_wait_of(const struct bootstrap *b);
-/* Names the rank at the root of a hang, in words, from wait[rank] of the ranks with answered[rank].  first is the
- * rank that asked, and has answered.  Entries of peers are checked.  Free with g_free(). */
+/* Names the rank at the root of a hang, in words.  wait[rank] is known where answered[rank] is set.  first is the rank
+ * that asked, whose wait is known.  Peers in the entries are checked.  Free with g_free(). */
 char *bootstrap_hang_text(const struct bootstrap_wait *wait, const bool *answered, uint32_t rank_count, uint32_t first);
 /* "rank 2", "ranks 2 and 3", "ranks 1, 2, 3 and 61 more": those with listed[rank] set.  Free with g_free(). */
 char *bootstrap_ranks_text(const bool *listed, uint32_t rank_count);

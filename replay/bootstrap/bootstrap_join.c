@@ -18,11 +18,11 @@
 #include <unistd.h>
 
 enum {
-    CALLERS_MAX = 64,   /* at the door at a time; one more takes the place of the one there longest */
-    GREETING_MS = 5000, /* that a caller may take, but not more than a share of the time for joining */
+    CALLERS_MAX = 64, /* callers that are served at a time; one more replaces the caller that has been there longest */
+    GREETING_MS = 5000, /* that a caller may take; less if that would be too large a share of the time for joining */
     GREETING_SHARE = 4,
     CONNECT_RETRY_MS = 50,
-    CONNECT_SHARE_MS = 2000, /* of an address among several */
+    CONNECT_SHARE_MS = 2000, /* for one address, where there are several */
     NAME_BYTES = NI_MAXHOST + 16,
 };
 
@@ -103,7 +103,7 @@ struct door {
     uint32_t joined;
     uint32_t turned_away; /* callers that could not be accepted */
     int turned_away_errno;
-    uint64_t accept_again_ms; /* until then nobody is accepted */
+    uint64_t accept_again_ms; /* nobody is accepted before this time */
     uint32_t refused;
     char refused_last[NAME_BYTES];
     char address[NAME_BYTES];
@@ -182,8 +182,8 @@ static struct caller *door_place(struct door *d)
     return oldest;
 }
 
-/* No descriptor or no memory for one more: the oldest caller makes room, and nobody is accepted for a while, for the
- * listener stays ready all the time. */
+/* No descriptor or no memory is left for one more caller.  The oldest caller makes room.  Nobody is accepted for a
+ * while, because the listener stays ready and would be polled again at once. */
 static void door_turn_away(struct door *d, int reason)
 {
     struct caller *const oldest = door_oldest(d);
@@ -210,7 +210,7 @@ static void door_accept(struct door *d)
     send_at_once(s);
     memcpy(c->challenge.magic, WIRE_MAGIC, sizeof c->challenge.magic);
     fill_nonce(c->challenge.nonce);
-    /* A new connection takes 40 bytes without waiting; one that does not is not worth a wait. */
+    /* A new connection takes 40 bytes at once; one that does not is dropped. */
     if (wire_write(s, &c->challenge, sizeof c->challenge, 0) != 0) door_refuse(d, c);
 }
 
@@ -222,7 +222,7 @@ static void door_answer(struct door *d, struct caller *c, uint32_t verdict)
     wire_write(c->socket, &welcome, sizeof welcome, bootstrap_now_ms() + CONNECT_RETRY_MS);
 }
 
-/* WIRE_JOINED, or what is wrong with a hello that carries the secret's mark, in words. */
+/* WIRE_JOINED, or in words what is wrong with a hello whose MAC shows that the sender knows the secret. */
 static enum wire_verdict door_judge(const struct door *d, const struct caller *c, GError **error)
 {
     const struct wire_hello *const h = &c->hello;
@@ -366,7 +366,8 @@ static int connect_to(const struct addrinfo *a, uint64_t deadline_ms)
     return -reason;
 }
 
-/* Likewise, the errno of the last address.  One among several that does not answer takes its share of the time. */
+/* A connected socket, or the negative errno of the last address.  Where there are several addresses, each may take only
+ * its share of the time. */
 static int connect_once(const GPtrArray *chains, uint64_t deadline_ms)
 {
     int s = -EADDRNOTAVAIL;
@@ -412,7 +413,7 @@ static bool member_explain(const struct bootstrap_tcp_options *o, const struct w
     }
 }
 
-/* *again: rank 0 closed the connection before it looked at this rank, as it does when too many call. */
+/* *again: rank 0 closed the connection before it read this rank's hello, as it does when too many call. */
 static bool member_greet(const struct bootstrap_tcp_options *o, int s, uint64_t deadline_ms,
                          struct wire_channel *channel, bool *again, GError **error)
 {

@@ -25,13 +25,13 @@ bool bootstrap_pmix_detected(void)
 #    include <sys/random.h>
 #    include <unistd.h>
 
-/* Under which rank 0 puts "SECRET PORT HOST ADDRESS...". */
+/* The key whose value, "SECRET PORT HOST ADDRESS...", rank 0 publishes. */
 #    define ROOT_KEY "eptwin.root"
 enum { SECRET_BYTES = 32, SECRET_CHARACTERS = 2 * SECRET_BYTES, ASK_AGAIN_MS = 20 };
 
 struct meeting {
     char secret[SECRET_CHARACTERS + 1];
-    pmix_status_t status; /* of telling the others */
+    pmix_status_t status; /* the result of publishing it */
 };
 
 static bool pmix_fail(GError **error, const char *what, pmix_status_t status)
@@ -85,7 +85,7 @@ static void root_listens(void *context, uint16_t port)
     if (m->status == PMIX_SUCCESS) m->status = PMIx_Commit();
 }
 
-/* Reads the text that rank 0 has put: the secret and a list of addresses.  False if it has another form. */
+/* Reads the text that rank 0 has published: the secret and a list of addresses.  False if it has another form. */
 static bool card_read(const char *card, char *secret, GString *root)
 {
     g_auto(GStrv) word = g_strsplit(card, " ", 0);
@@ -100,7 +100,7 @@ static bool card_read(const char *card, char *secret, GString *root)
     return root->len > 0;
 }
 
-/* Asks again and again: before rank 0 has put it, launchers say at once that it is not there. */
+/* Asks repeatedly: before rank 0 has published its text, launchers answer at once that there is none. */
 static bool root_find(const pmix_proc_t *self, uint32_t timeout_ms, char *secret, GString *root, GError **error)
 {
     const uint64_t deadline_ms = bootstrap_now_ms() + timeout_ms;

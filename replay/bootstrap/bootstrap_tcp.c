@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 
 enum {
-    COME_MS = 100,         /* after which rank 0 says that it has come and waits for others */
+    COME_MS = 100,         /* after which a rank 0 that waits tells the ranks that have come that it is there */
     ROOT_MARGIN_MS = 2000, /* extra time of the other ranks, so that rank 0 names the missing rank first */
 };
 
@@ -21,8 +21,8 @@ struct bootstrap_tcp {
     struct wire_channel *channels; /* rank 0: one for every rank, its own unused; others: only [0] */
     uint32_t channel_count;
     uint32_t exchange;
-    char *failure;            /* set once; then every call fails with it */
-    struct bootstrap_ops ops; /* as others, but for the name */
+    char *failure;            /* set once; every later call fails with it */
+    struct bootstrap_ops ops; /* the operations of TCP, under the name of this way to bootstrap */
     void (*end)(void);
 };
 
@@ -75,7 +75,7 @@ struct inquiry {
     bool *answered;
 };
 
-/* Whether the rank has said what there is to hear from it. */
+/* Whether nothing more is to be heard from the rank. */
 static bool root_hear(struct bootstrap_tcp *t, struct inquiry *q, uint32_t rank)
 {
     struct wire_channel *const c = &t->channels[rank];
@@ -91,7 +91,7 @@ static bool root_hear(struct bootstrap_tcp *t, struct inquiry *q, uint32_t rank)
     return true;
 }
 
-/* Asks all ranks for their waits, because rank first hangs, and ends the run with the culprit that the answers show. */
+/* Rank first hangs.  Asks all ranks for their waits, and ends the run with the culprit that the answers show. */
 static bool root_ask(struct bootstrap_tcp *t, uint32_t first, const struct bootstrap_wait *wait, GError **error)
 {
     const uint32_t rank_count = t->base.rank_count;
@@ -114,7 +114,7 @@ static bool root_ask(struct bootstrap_tcp *t, uint32_t first, const struct boots
     return root_fail(t, bootstrap_hang_text(waits, answered, rank_count, first), error);
 }
 
-/* The rank's message says that it hangs. */
+/* Takes the message of a rank that says that it hangs. */
 static bool root_take_hang(struct bootstrap_tcp *t, uint32_t rank, GError **error)
 {
     struct wire_channel *const c = &t->channels[rank];
@@ -290,7 +290,7 @@ static bool tcp_allgather(struct bootstrap *b, const void *in, size_t size_bytes
     return ok;
 }
 
-/* A share that came early stays where it is: only how a message begins is looked at. */
+/* Looks only at how a message begins: a share that came early stays in the channel. */
 static bool root_check_rank(struct bootstrap_tcp *t, uint32_t rank, GError **error)
 {
     struct wire_channel *const c = &t->channels[rank];
@@ -329,7 +329,7 @@ static bool tcp_hang(struct bootstrap *b, const struct bootstrap_wait *wait, GEr
     int rc = wire_channel_send(c, WIRE_HANG, wait, sizeof *wait, deadline_ms);
     while (!rc && (rc = member_receive(t, BOOTSTRAP_REASON_BYTES_MAX, deadline_ms)) == 0) {
         if (c->header.kind == WIRE_FAILED) return member_take_failure(t, error);
-        wire_channel_next(c); /* a question that crossed */
+        wire_channel_next(c); /* a question that was sent before the answer came */
     }
     return tcp_fail(
         t, g_strdup_printf("rank 0 holds up the run: it %s; rank %u: %s", wire_describe(rc), b->rank, wait->text),

@@ -66,7 +66,7 @@ void wire_hello_sign(const struct bootstrap_secret *secret, const struct wire_ch
                      const struct wire_hello *hello, uint8_t *mac);
 void wire_welcome_sign(const struct bootstrap_secret *secret, const struct wire_challenge *challenge,
                        const struct wire_hello *hello, const struct wire_welcome *welcome, uint8_t *mac);
-/* In a time that does not depend on where they differ. */
+/* The time that it takes does not depend on where they differ. */
 bool wire_macs_equal(const uint8_t *a, const uint8_t *b);
 
 /* Writes or reads all of it; the socket does not block. */

@@ -38,9 +38,9 @@
 /* ARG_FLAGS: bits as PTX tests them. */
 #define FLAG_IN           1  /* bulk: loads to shared memory */
 #define FLAG_OUT          2  /* bulk: stores from it */
-#define FLAG_EVERY_WARP   4  /* after: each warp ends its stores itself, else one thread after a barrier */
-#define FLAG_WHOLE        16 /* bulk: a place is taken again when its store is written, not only read */
-#define FLAG_PAIRS        8  /* flags: blocks 2i and 2i + 1 of one grid play, else block i of two GPUs */
+#define FLAG_EVERY_WARP   4  /* each warp waits for its own stores; else one thread does, after a barrier */
+#define FLAG_WHOLE        16 /* bulk: a stage is reused when its store has been written, not only read */
+#define FLAG_PAIRS        8  /* flags: blocks 2i and 2i + 1 of one grid exchange flags; else blocks i of two GPUs */
 
 /* The result of a warp, 4 words at out. */
 #define RESULT_BYTES      32

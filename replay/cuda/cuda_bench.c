@@ -7,7 +7,7 @@
 
 _Static_assert(sizeof(struct cuda_args) == ARG_BYTES, "as the PTX has it");
 
-/* The offsets that PTX reads, taken from the text of its macros: "a + 60" is a place in struct cuda_args. */
+/* PTX reads the offsets from the text of these macros, where "a + 60" is a place in struct cuda_args. */
 enum { a = 0 };
 _Static_assert((ARG_OUT) == offsetof(struct cuda_args, out), "as the PTX has it");
 _Static_assert((ARG_CYCLES) == offsetof(struct cuda_args, cycles), "as the PTX has it");
@@ -21,7 +21,7 @@ enum {
     TABLE_BYTES = CUDA_TARGETS_MOST * 8,
     FILL_BYTES = 16 << 20,
     DELAY_US = 100,
-    SOURCE_SLACK_BYTES = 512, /* lanes behind the last row's end load, too */
+    SOURCE_SLACK_BYTES = 512, /* lanes beyond the end of the last row also load */
     HOST_MAPPED = 2
 };
 
@@ -219,7 +219,7 @@ static bool run_launch(struct cuda_bench *b, const struct cuda_run *run, GError 
     return function_find(b, run, &function, error) && CALL(launch, &launch, function, parameters, NULL);
 }
 
-/* Fills what the bench itself says in the arguments, and the table of targets. */
+/* Fills the arguments that the bench sets itself, and the table of targets. */
 static bool run_prepare(struct cuda_bench *b, struct cuda_run *run, GError **error)
 {
     const struct cuda_gpu *g = &b->gpu[run->gpu];

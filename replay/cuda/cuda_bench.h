@@ -42,7 +42,7 @@ struct cuda_gpu {
     cuda_context context;
     cuda_module module[3];
     GHashTable *functions; /* by the name of their kernel, which is kept as a pointer */
-    cuda_stream stream[2]; /* the second kernel, which runs with the first */
+    cuda_stream stream[2]; /* stream[1] runs a second kernel at the same time */
     cuda_event event[2];
     uint64_t source, target, zeros, words, table, results;
     void *host; /* 4 KiB of the host's memory that the GPU reaches at host_words */
@@ -55,23 +55,23 @@ struct cuda_run {
     const char *kernel;
     uint32_t gpu, blocks, threads;
     uint32_t shared_bytes; /* dynamic */
-    uint32_t cluster;      /* blocks of one; 0: none */
+    uint32_t cluster;      /* blocks of a cluster; 0: no clusters */
     bool cooperative;
-    bool early;  /* may be launched before the kernel before it has ended */
+    bool early;  /* may be launched before the previous kernel has ended */
     bool beside; /* on the GPU's second stream */
     uint32_t target_count;
     uint64_t target[CUDA_TARGETS_MOST]; /* addresses; none: the GPU's own target area */
-    struct cuda_args args;              /* but for out, targets, target_count and go */
+    struct cuda_args args;              /* all fields but out, targets, target_count and go */
 };
 
 /* The results of a run's warps, combined. */
 struct cuda_outcome {
-    uint64_t from_ns, to_ns;                  /* the first warp's begin, the last one's end, by the GPU's timer */
+    uint64_t from_ns, to_ns;                  /* begin of the first warp, end of the last one, by the GPU's timer */
     uint64_t last_from_ns;                    /* the last warp's begin */
     double rows_per_ns;                       /* sum over warps of each warp's rate in its own time */
-    double rows, cycles;                      /* sum, mean over warps that did something */
-    uint32_t warps;                           /* those that did something */
-    uint64_t target_to_ns[CUDA_TARGETS_MOST]; /* the last end of those that have this target by their block */
+    double rows, cycles;                      /* sum; mean over warps that did something */
+    uint32_t warps;                           /* warps that did something */
+    uint64_t target_to_ns[CUDA_TARGETS_MOST]; /* of the warps that have this target by their block, the last end */
 };
 
 struct cuda_row {
@@ -85,14 +85,14 @@ struct cuda_bench {
     uint32_t gpu_count;
     struct cuda_gpu gpu[CUDA_GPUS_MOST];
     uint32_t sms, shared_most, l2_bytes;
-    double cycles_per_ns; /* of the SMs, measured at the start */
+    double cycles_per_ns; /* clock of the SMs, measured at the start */
     bool quick;
     const char *kernel; /* launched last: messages name it */
     uint32_t repeat, pass;
-    uint32_t go_count; /* blocks that have ever joined at GPU 0's first word */
+    uint32_t go_count; /* blocks that have counted themselves at GPU 0's first word so far */
     GArray *rows;      /* struct cuda_row */
-    uint32_t row;      /* that the next value of this pass goes to */
-    struct rng rng;    /* where rows beyond L2 begin */
+    uint32_t row;      /* the row that gets the next value of this pass */
+    struct rng rng;    /* draws where rows beyond L2 begin */
     struct progress *progress;
 };
 
@@ -100,26 +100,25 @@ struct cuda_bench {
 struct cuda_bench *cuda_bench_new(uint32_t gpu_count, bool quick, GError **error);
 void cuda_bench_free(struct cuda_bench *b);
 
-/* Runs all at once: where there are several, their blocks begin together.  outcome[count]. */
+/* Runs all at the same time.  If there are several, their blocks begin together.  outcome[count]. */
 bool cuda_bench_run(struct cuda_bench *b, struct cuda_run *runs, uint32_t count, struct cuda_outcome *outcome,
                     GError **error);
-/* Launches one without waiting for it; its results are not looked at. */
+/* Launches one without waiting for its end; its results are not read. */
 bool cuda_bench_launch(struct cuda_bench *b, const struct cuda_run *run, GError **error);
-/* Keeps GPU 0 busy for so long, so that what is launched meanwhile then runs without waiting for this process. */
+/* Keeps GPU 0 busy for us, so that kernels launched in that time then run without waiting for this process. */
 bool cuda_bench_delay(struct cuda_bench *b, double us, GError **error);
-/* Runs one right after the other: from the end of the first to the begin of the second. */
+/* Runs one kernel right after another and measures from the end of the first to the begin of the second. */
 bool cuda_bench_gap(struct cuda_bench *b, const struct cuda_run *before, const struct cuda_run *after, double *gap_us,
                     GError **error);
 bool cuda_bench_wait(struct cuda_bench *b, GError **error);
 bool cuda_bench_words_clear(struct cuda_bench *b, GError **error);
 
-/* Keeps a value of this pass: in the first pass a new row, whose phase is format; NAN: not known. */
+/* Keeps a value of this pass.  In the first pass it makes a new row, whose phase is format.  NAN: not known. */
 void cuda_bench_keep(struct cuda_bench *b, const char *metric, const char *unit, uint32_t size_bytes, double value,
                      const char *format, ...) G_GNUC_PRINTF(6, 7);
 
-/* Where the words of kernels lie that are not the bench's own: in each pass elsewhere, for L2's slices lie nearer to
- * some
- * SMs than to others. */
+/* Address of words that kernels use and that are not the bench's own.  It changes with each pass, because L2's slices
+ * are nearer to some SMs than to others. */
 static inline uint64_t cuda_words(const struct cuda_bench *b, uint32_t gpu)
 {
     return b->gpu[gpu].words + CUDA_WORDS_OWN_BYTES + b->pass % 16 * 37 * 128;
@@ -136,7 +135,8 @@ static inline double cuda_now_us(void)
     return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
 }
 
-/* A part of the benchmarks: a pass over it.  The tables end with a NULL name (cuda_one_gpu.c, cuda_many_gpus.c). */
+/* A part of the benchmarks, and the function that makes one pass over it.  The tables end with a NULL name
+ * (cuda_one_gpu.c, cuda_many_gpus.c). */
 struct cuda_part {
     const char *name;
     bool (*pass)(struct cuda_bench *b, GError **error);

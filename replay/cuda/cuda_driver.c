@@ -23,7 +23,8 @@ static bool functions_find(struct cuda_driver *driver, GError **error)
             return error_false(error, CUDA_ERROR, CUDA_ABSENT,
                                "%s: expected a driver with %s (CUDA 12 or later), found none", cuda_library_name,
                                functions[i].symbol);
-        memcpy((char *)driver + functions[i].place, &found, sizeof found); /* functions are no objects in C */
+        memcpy((char *)driver + functions[i].place, &found, sizeof found); /* ISO C does not convert function pointers
+                                                                            * to object pointers */
     }
     return true;
 }
@@ -35,7 +36,7 @@ bool cuda_driver_open(struct cuda_driver *driver, GError **error)
         return error_false(error, CUDA_ERROR, CUDA_ABSENT, "--fabric cuda: expected NVIDIA's driver (%s), found none",
                            cuda_library_name);
     int count = 0;
-    /* Else a kernel's first launch waits for running kernels, which may wait for it. */
+    /* If modules were loaded lazily, a kernel's first launch would wait for running kernels, which may wait for it. */
     g_setenv("CUDA_MODULE_LOADING", "EAGER", TRUE);
     bool fine = functions_find(driver, error);
     if (fine && (driver->init(0) != 0 || driver->count(&count) != 0 || count == 0)) {

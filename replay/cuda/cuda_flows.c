@@ -1,4 +1,5 @@
-/* cuda_flows.c - rows that warps move for a while: from a description to a kernel's arguments, and its rate. */
+/* cuda_flows.c - rows that warps move for a given time: makes a kernel's arguments from a description, and finds the
+ * rate. */
 #include "replay/cuda/cuda_flows.h"
 
 #include <math.h>
@@ -10,7 +11,7 @@ static const double usual_us = 400, quick_us = 150;
 static uint32_t round_up(uint32_t bytes, uint32_t unit) { return (bytes + unit - 1) / unit * unit; }
 static uint32_t line_up(uint32_t bytes) { return round_up(bytes, LINE_BYTES); }
 
-/* Places of stride bytes in footprint, a power of 2, less 1. */
+/* A footprint is a power of 2 and holds places of stride bytes; the mask is their number less 1. */
 static uint32_t places_mask(uint64_t footprint, uint32_t stride)
 {
     uint64_t places = 1;
@@ -41,7 +42,7 @@ struct cuda_run cuda_flow_run(struct cuda_bench *b, const struct cuda_flow *f)
     const uint32_t scales_bytes = strcmp(f->kernel, "cast") == 0 ? f->row_bytes / SCALE_SHARE : 0;
     const uint32_t target_stride = round_up(f->row_bytes + f->target_offset + scales_bytes, unit);
     const double time_us = f->time_us > 0 ? f->time_us : b->quick ? quick_us : usual_us;
-    const bool shared = strcmp(f->kernel, "sum_shared") == 0; /* as many rows as a sum has */
+    const bool shared = strcmp(f->kernel, "sum_shared") == 0; /* as many rows as are summed */
     struct cuda_run run = {
         .kernel = f->kernel, .gpu = f->gpu, .blocks = f->blocks, .threads = 32 * f->warps,
             .shared_bytes = shared_bytes(f),
@@ -68,7 +69,7 @@ struct cuda_run cuda_flow_run(struct cuda_bench *b, const struct cuda_flow *f)
     return run;
 }
 
-/* What is small enough is brought to L2 by the same run before; what is not begins somewhere else each time. */
+/* A small footprint is brought to L2 by a first run; a large one begins at another place in each run. */
 bool cuda_flows_outcome(struct cuda_bench *b, const struct cuda_flow *flows, uint32_t count,
                         struct cuda_outcome *outcome, GError **error)
 {

@@ -1,6 +1,6 @@
-/* cuda_host.c - what work that the host gives to a GPU costs: copies by the copy engines, and words that streams write
- * and await.  Each as the host sees it (the call, the wait for its end) and as the GPU does it, one behind the other.
- * And words that a kernel and a thread of the host send each other. */
+/* cuda_host.c - the cost of work that the host gives to a GPU: copies by the copy engines, and words that streams write
+ * and await.  Each is timed on the host (the call, the wait for its end) and on the GPU (many in sequence).  Also words
+ * that a kernel and a thread of the host send each other. */
 #include "replay/cuda/cuda_host.h"
 
 #include <stdatomic.h>
@@ -14,7 +14,7 @@
 
 enum { MANY = 32, FEW = 16, CALL_US = 20, LINE_BYTES = 128 };
 
-/* Many copies of one size behind each other, behind a kernel that runs until the host has asked for all. */
+/* Many copies of one size in sequence, after a kernel that runs until the host has launched them all. */
 static bool copies_time(struct cuda_bench *b, uint64_t target, uint64_t source, size_t size, double *time_us,
                         GError **error)
 {
@@ -30,7 +30,7 @@ static bool copies_time(struct cuda_bench *b, uint64_t target, uint64_t source, 
     return true;
 }
 
-/* Each copy waited for. */
+/* Waits for the end of each copy. */
 static bool copies_wait(struct cuda_bench *b, uint64_t target, uint64_t source, size_t size, double *call_us,
                         double *wait_us, GError **error)
 {
@@ -47,7 +47,7 @@ static bool copies_wait(struct cuda_bench *b, uint64_t target, uint64_t source, 
     return true;
 }
 
-/* Bytes that source and target begin behind a line: alike, or not. */
+/* Offsets of source and target from the begin of a line: equal, or not. */
 static const struct {
     uint32_t source, target;
 } shifts[] = { { 0, 0 }, { 16, 16 }, { 16, 0 } };
@@ -76,8 +76,9 @@ static bool copies_keep(struct cuda_bench *b, uint64_t target, const char *at, G
 
 /* ---- words that streams write and await ---- */
 
-/* The first stream writes a word and awaits the other's; the second does the same the other way round, so that a flag
- * goes to and fro.  The second is GPU to's; each word lies with whoever awaits it.  Both begin behind the delay. */
+/* A flag goes to and fro between two streams: the first writes a word and awaits the second's, the second awaits and
+ * writes.  The second stream is on GPU to.  Each word is in the memory of the GPU that awaits it.  Both streams begin
+ * after the delay. */
 static bool handing(struct cuda_bench *b, uint32_t to, uint32_t *value, double *time_us, GError **error)
 {
     const struct cuda_gpu *g = &b->gpu[0], *other = &b->gpu[to];
@@ -100,7 +101,7 @@ static bool handing(struct cuda_bench *b, uint32_t to, uint32_t *value, double *
     return true;
 }
 
-/* Waits for words that are already set, and the calls' time on the host. */
+/* Streams wait for words that are already set; also the time of the calls on the host. */
 static bool words_alone(struct cuda_bench *b, uint32_t *value, bool await, double *time_us, double *call_us,
                         GError **error)
 {
@@ -123,14 +124,14 @@ static bool words_alone(struct cuda_bench *b, uint32_t *value, bool await, doubl
 
 /* ---- words between a kernel and a thread of the host ---- */
 
-/* Words in the host's memory that the GPU reaches, a line apart. */
+/* Words in the host's memory that the GPU can reach, one in each line. */
 struct answerer {
     _Atomic uint32_t *asked, *answer;
     uint32_t rounds;
-    atomic_bool ended; /* the kernel has, or it failed */
+    atomic_bool ended; /* the kernel has ended, or it failed */
 };
 
-/* Answers each number with itself, and looks at nothing else meanwhile. */
+/* Answers each number with the same number; does nothing else in that time. */
 static void *answer_all(void *argument)
 {
     struct answerer *a = argument;
@@ -142,7 +143,7 @@ static void *answer_all(void *argument)
     return NULL;
 }
 
-/* One way in the middle: half a round. */
+/* The median time of one way, which is half a round. */
 static bool flags_host(struct cuda_bench *b, double *time_us, GError **error)
 {
     const struct cuda_gpu *g = &b->gpu[0];

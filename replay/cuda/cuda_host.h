@@ -5,7 +5,7 @@
 #include "replay/cuda/cuda_bench.h"
 
 bool cuda_host_pass(struct cuda_bench *b, GError **error);
-/* These copies, to the second GPU's memory. */
+/* The copies again, to the second GPU's memory. */
 bool cuda_host_to_pass(struct cuda_bench *b, GError **error);
 
 #endif

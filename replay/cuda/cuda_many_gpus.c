@@ -1,6 +1,5 @@
-/* cuda_many_gpus.c - what GPUs do to each other: rows to one and several peers, both directions, all pairs at once,
- * flags,
- * loads, atomics and barriers, alone and beside streams.  replay/README.md says what each row means. */
+/* cuda_many_gpus.c - what GPUs do to each other: rows to one peer and to several, in both directions, between all
+ * pairs; flags, loads, atomics and barriers, alone and during streams.  replay/README.md says what each row means. */
 #include "replay/cuda/cuda_bench.h"
 #include "replay/cuda/cuda_flows.h"
 #include "replay/cuda/cuda_host.h"
@@ -112,7 +111,7 @@ static bool pair_by_size(struct cuda_bench *b, GError **error)
     return true;
 }
 
-/* From memory that L2 does not hold, to memory that it does not; with places that begin within a line. */
+/* From memory that is not in L2, to memory that is not; and with rows that begin within a line. */
 static bool pair_by_place(struct cuda_bench *b, GError **error)
 {
     const uint32_t sms[] = { 1, 8, 24, b->sms };
@@ -134,8 +133,8 @@ static bool pair_by_place(struct cuda_bench *b, GError **error)
     return true;
 }
 
-/* The bandwidth that a link loses by messages one after another, and by places that begin inside a line of shared
- * memory. */
+/* The bandwidth that a link loses when a warp sends one message after another, and when stages begin within a line of
+ * shared memory. */
 static bool pair_unaligned(struct cuda_bench *b, GError **error)
 {
     static const uint32_t sizes[] = { 2064, 7408, 14352, 14464 };
@@ -164,7 +163,7 @@ static bool pair_unaligned(struct cuda_bench *b, GError **error)
     return true;
 }
 
-/* One load feeds stores to the own GPU and to peers; or blocks and warps take turns between them. */
+/* One load feeds stores to the GPU itself and to peers; or blocks and warps take turns between these targets. */
 static const struct mix {
     const char *name;
     uint32_t warps, row_bytes;
@@ -174,7 +173,7 @@ static const struct mix {
     { "fan", 28, HALF_ROW_BYTES, false },
     { "blocks", 15, ROW_BYTES, false },
     { "warps", 15, ROW_BYTES, false },
-    /* As V2 dispatch: tokens from memory, packed, each wholly written before its place is taken again. */
+    /* As V2 dispatch does: packed tokens from memory, each stored completely before its stage is reused. */
     { "fan", 15, 14464, true },
     { "fan", 28, 7520, true },
     { "warps", 15, 14464, true },
@@ -269,7 +268,7 @@ static uint32_t pattern_flows(const struct cuda_bench *b, enum pattern pattern, 
     for (uint32_t g = 0; g < gpus; g++) {
         struct cuda_flow f = flow_of(m, g, sms, warps, ROW_BYTES);
         f.by_block = 1;
-        for (uint32_t i = 1; i < gpus; i++) /* each begins with another */
+        for (uint32_t i = 1; i < gpus; i++) /* each GPU begins with another peer */
             if (sends(pattern, g, (g + i) % gpus, gpus)) target_add(b, &f, (g + i) % gpus);
         if (!f.target_count) continue;
         f.blocks = MIN(sms * f.target_count, b->sms); /* sms a flow */
@@ -300,14 +299,14 @@ static bool patterns(struct cuda_bench *b, GError **error)
         for (uint32_t gpus = 2; gpus <= b->gpu_count; gpus++)
             for (uint32_t p = 0; p < PATTERNS; p++) {
                 const bool pairs = p == ONE_WAY || p == BOTH_WAYS, two_only = gpus == 2 && p != BOTH_WAYS;
-                if ((pairs && gpus % 2) || two_only) continue; /* with two, both ways is all that there is */
+                if ((pairs && gpus % 2) || two_only) continue; /* with two GPUs, all patterns are "both ways" */
                 if (!patterns_keep(b, &movers[m], p, gpus, error)) return false;
             }
     return true;
 }
 
-/* Flows of so many bytes each, until the last has ended: what is not shared evenly shows here, and in rates does not.
- * Of single flows the rates are those that each had until its own end. */
+/* Flows of so many bytes each, until the last one has ended: this shows what links share unevenly, which rates do
+ * not.  The rates of single flows are until each one's own end. */
 static bool whole_flows_keep(struct cuda_bench *b, const struct mover *m, uint32_t gpus, uint32_t sms,
                              uint32_t row_bytes, bool packed, GError **error)
 {
@@ -354,7 +353,7 @@ static bool whole_flows(struct cuda_bench *b, GError **error)
     return true;
 }
 
-/* Small rows, all to all: the time of a row beyond that of its bytes. */
+/* Small rows from all GPUs to all: the time of a row without that of its bytes. */
 static bool small_rows(struct cuda_bench *b, GError **error)
 {
     static const uint32_t sizes[] = { 16, 128, 512, 2048, 4096, HALF_ROW_BYTES };

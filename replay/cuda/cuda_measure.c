@@ -7,7 +7,7 @@
 #include "sim/progress.h"
 #include "sim/stats.h"
 
-/* Five digits are more than any of them repeats. */
+/* Repeated measurements agree in fewer than five digits. */
 static double rounded(double value)
 {
     char text[G_ASCII_DTOSTR_BUF_SIZE];
