@@ -1,7 +1,6 @@
-/* live.c - joins ranks into a live world: its shared-memory object, the mappings of its peers', the link.
- *
- * Knows memory, paths and processes.  Knows nothing of the workers' task, of networks (those are links) or of
- * joining (bootstrap.h).  live_ops.c has the operations, live_run.c the loop. */
+/* live.c - joins ranks into a live world: the rank's shared-memory object, the mappings of its peers' objects, the
+ * link.  Knows memory, paths and processes.  Knows neither the workers' task, nor networks (links do), nor how ranks
+ * are joined (bootstrap.h).  live_ops.c has the operations, live_run.c the loop. */
 #include "replay/live_internal.h"
 
 #include <assert.h>
@@ -21,7 +20,7 @@ enum {
     LIVE_SLICE_NS = 100000, /* the shortest that Linux gives */
 };
 
-/* A rank's message to the others about its object. */
+/* What a rank tells the others about its object. */
 struct live_hello {
     char host[96]; /* boot id and process namespace, equal for processes that can open each other's /proc/pid/fd */
     uint64_t pid, fd, device, inode, size_bytes;
@@ -33,14 +32,14 @@ void live_options_init(struct live_options *options)
     *options = (struct live_options){ .ranks_per_node = 8, .gid_index = -1, .port = 1, .timeout_ms = 30000 };
 }
 
-/* A rank's message when all agree that set-up succeeded. */
+/* What a rank tells the others when it has tried to set up. */
 struct live_verdict {
     char failure[240];                                            /* "": none */
     char nvlink[LIVE_CARRIER_BYTES], network[LIVE_CARRIER_BYTES]; /* "": does not use it */
 };
 
-/* All ranks say whether they failed; the first that did becomes everyone's error, for the others as that of a
- * peer (LIVE_PEER_FAILED).  Consumes failure.  mine gets it; all[rank_count], if wanted, gets everyone's. */
+/* All ranks say whether they failed.  The first failure becomes every rank's error; on other ranks it is that of a peer
+ * (LIVE_PEER_FAILED).  Takes failure.  mine is filled; all[rank_count], unless NULL, gets every rank's. */
 static bool live_agree(struct bootstrap *b, struct live_verdict *mine, struct live_verdict **all, GError *failure,
                        GError **error)
 {
@@ -58,7 +57,7 @@ static bool live_agree(struct bootstrap *b, struct live_verdict *mine, struct li
     return true;
 }
 
-/* Adds what is not there yet, as long as there is room. */
+/* Adds a carrier if it is not in the text yet and there is room. */
 static void live_carrier_add(char *text, size_t text_size, const char *carrier, size_t carrier_size)
 {
     g_autofree char *one = text_printable(carrier, carrier_size);
@@ -104,7 +103,7 @@ static uint8_t *live_map(int fd, uint64_t size_bytes)
 {
     void *base = mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (base == MAP_FAILED) return NULL;
-    /* Only a wish: without huge pages for shared memory everything works, with more TLB misses. */
+    /* A wish only: without huge pages everything works, with more TLB misses. */
     if (size_bytes >= LIVE_HUGE_BYTES) (void)!madvise(base, size_bytes, MADV_HUGEPAGE);
     return base;
 }
@@ -142,7 +141,7 @@ static bool live_peer_map(struct live_world *world, const struct live_hello *pee
     return world->peer_base[rank] != NULL;
 }
 
-/* Maps every peer that shared memory must reach, and says which the link must. */
+/* Maps the objects of the peers that are reached by shared memory, and marks those that the link must reach. */
 static bool live_peers_map(struct live_world *world, const struct live_hello *hello, GError **error)
 {
     const struct fabric *f = &world->fabric;
@@ -222,7 +221,7 @@ static struct live_world *live_world_alloc(const struct live_options *o, const s
     return world;
 }
 
-/* The collective part of live_world_new: each step ends with all ranks agreeing that all came through. */
+/* The collective part of live_world_new(): after each step all ranks agree that none has failed. */
 static bool live_world_join(struct live_world *world, const struct fabric_needs *needs, GError **error)
 {
     struct bootstrap *b = world->bootstrap;
@@ -261,9 +260,9 @@ static bool live_world_join(struct live_world *world, const struct fabric_needs 
     return true;
 }
 
-/* Ranks that outnumber the CPUs take turns, and ranks on a busy machine always do.  A yield then costs up to a
- * time slice, and slices are milliseconds by default; so this thread asks for short ones (Linux 6.12; any
- * process may).  Only a wish: an older kernel ignores or refuses it. */
+/* Ranks that outnumber the CPUs take turns, and so do ranks on a busy machine.  A yield then costs up to a time slice,
+ * by default milliseconds.  So this thread asks for short slices (Linux 6.12; any process may).  A wish only: older
+ * kernels ignore or refuse it. */
 static void live_slice_shorten(void)
 {
     struct {
@@ -280,7 +279,7 @@ static void live_slice_shorten(void)
     (void)!syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 
-/* Also a rank that waits in an exchange moves what others sent to it, where links need the CPU for that. */
+/* A rank that waits in an exchange also moves what others sent to it, where links need the CPU for that. */
 static bool live_serve(void *context) { return live_world_progress(context) > 0; }
 
 struct live_world *live_world_new(const struct live_options *options, const struct fabric_needs *needs,

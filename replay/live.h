@@ -23,7 +23,7 @@
 enum live_error {
     LIVE_BAD_INPUT,          /* an option, a case or a file is wrong */
     LIVE_FAILED = ERROR_RUN, /* this rank is the first to know */
-    LIVE_PEER_FAILED,        /* another rank failed, and told all why: it will report it */
+    LIVE_PEER_FAILED,        /* another rank failed and has told all why: that rank reports it */
     LIVE_UNAVAILABLE,        /* this build, machine or device does not have what was asked for */
 };
 
@@ -44,9 +44,9 @@ struct live_options {
     enum live_signalling signalling;
     uint32_t ranks_per_node; /* local processes that form an NVLink domain */
     bool nvlink_disabled;
-    uint32_t timeout_ms; /* without progress, the run ends with a named cause */
+    uint32_t timeout_ms; /* after this long without progress the run ends with a named cause */
     bool gpu_memory;     /* heap in GPU memory through dma-buf: refused where not available */
-    uint64_t family; /* ofi: a number of this run and no other, if a parent takes away what its ranks leave; else 0 */
+    uint64_t family;     /* ofi: a number of this run only, where a parent removes what its ranks leave; else 0 */
 };
 
 /* One network below the live fabric.  Offsets are into the shared object (words, then heap); the data path
@@ -59,10 +59,10 @@ struct live_options {
  * signal takes two; flush rings too. */
 struct live_link;
 struct live_put_signal {
-    uint64_t source, target; /* own offset, offset at the peer */
+    uint64_t source, target; /* own offset; offset at the peer */
     uint32_t size_bytes;
     uint16_t peer, queue;
-    uint64_t word, value; /* offset of the word at the peer */
+    uint64_t word, value; /* offset of the word at the peer; what it gets */
     bool add;
 };
 struct live_link_ops {
@@ -72,14 +72,14 @@ struct live_link_ops {
                uint32_t size_bytes, bool defer);
     /* Raises the peer's word at offset target to value, or adds value, after all earlier puts of (peer, queue). */
     int (*signal)(struct live_link *link, uint16_t peer, uint16_t queue, uint64_t target, uint64_t value, bool add);
-    /* Both, the signal behind the put, or neither. */
+    /* Both, with the signal after the put, or neither. */
     int (*put_signal)(struct live_link *link, const struct live_put_signal *both);
     /* Reads size_bytes from the peer's offset source to own offset target. */
     int (*get)(struct live_link *link, uint16_t peer, uint16_t queue, uint64_t source, uint64_t target,
                uint32_t size_bytes);
     int (*flush)(struct live_link *link, uint16_t peer, uint16_t queue);
-    /* Polls completions and whatever else needs the CPU, a bounded amount.  Returns how many operations
-     * completed (0: nothing moved) or a negative errno. */
+    /* Reads completions and does whatever else needs the CPU, a bounded amount.  Returns how many operations completed
+     * (0: nothing moved) or a negative errno. */
     int (*progress)(struct live_link *link);
     void (*free)(struct live_link *link);
 };
@@ -88,7 +88,7 @@ enum { LIVE_CARRIER_BYTES = 80, LIVE_CARRIERS_BYTES = 512 };
 
 struct live_link {
     const struct live_link_ops *ops;
-    char carrier[LIVE_CARRIER_BYTES]; /* the carrier of its bytes: library or provider, device, port */
+    char carrier[LIVE_CARRIER_BYTES]; /* what carries its bytes: library or provider, device, port */
     char failure[256];                /* the fault: peer, QP state, work completion status */
 };
 
@@ -104,8 +104,8 @@ struct live_memory {
     const struct live_dmabuf *dmabuf; /* NULL: host memory */
 };
 
-/* Constructors of links: register memory, connect to every peer that is not reached by shared memory (those
- * with remote[peer] set), exchanging addresses through b.  NULL and *error on failure. */
+/* Make links: register memory and connect to every peer with remote[peer] set, which shared memory does not reach;
+ * addresses are exchanged through b.  NULL and *error on failure. */
 struct live_link *link_shm_new(const struct live_options *o, const struct fabric_needs *needs, struct bootstrap *b,
                                const struct live_memory *memory, const bool *remote, uint8_t *const *peer_base,
                                GError **error);
@@ -113,7 +113,7 @@ struct live_link *link_verbs_new(const struct live_options *o, const struct fabr
                                  const struct live_memory *memory, const bool *remote, GError **error);
 struct live_link *link_ofi_new(const struct live_options *o, const struct fabric_needs *needs, struct bootstrap *b,
                                const struct live_memory *memory, const bool *remote, GError **error);
-/* Takes away the names of shared-memory objects that ranks of o->family left, when all of them have ended. */
+/* Removes the names of shared-memory objects that the ranks of o->family have left.  All of these ranks have ended. */
 void link_ofi_clean(const struct live_options *o);
 
 struct live_world;
@@ -129,31 +129,31 @@ struct fabric *live_world_fabric(struct live_world *world);
 /* Whether all ranks are on one host, so that their fabrics' times are of one clock. */
 bool live_world_one_clock(const struct live_world *world);
 
-/* Steps the workers in turn until all are done.  False and *error (which worker waits for what, or what
- * broke) after timeout_ms without any progress or when the link failed. */
+/* Steps the workers one after another until all are done.  False and *error (which worker waits for what, or what
+ * broke) after timeout_ms without progress or when the link failed. */
 bool live_world_run(struct live_world *world, struct fabric_worker **workers, uint32_t worker_count, GError **error);
 /* How many operations the rank with this fabric has done so far. */
 uint64_t live_world_operations(const struct fabric *f);
 /* Polls the link once (between kernels, in measurements): how many operations completed, or negative
  * errno. */
 int live_world_progress(struct live_world *world);
-/* Time spent in polls that completed something, since polls are timed (from now on, when on is set). */
+/* Time spent in polls that completed something, since polls have been timed: from now on, if on is set. */
 void live_world_time_polls(struct live_world *world, bool on);
 uint64_t live_world_polled_ps(const struct live_world *world);
 /* Collective: returns when every rank has called it.  A dissemination barrier of signals over the fabric
  * itself, so that ranks leave it as closely together as the links allow.  Errors as live_world_run. */
 bool live_world_barrier(struct live_world *world, GError **error);
-/* The fault for which a data-path call returned a negative errno other than -EAGAIN; "" without one. */
+/* Why a data-path call returned a negative errno other than -EAGAIN; "" if none did. */
 const char *live_world_failure(const struct live_world *world);
-/* The transports that carry the bytes of all ranks: of stores to peers of the same node, and of what crosses the
- * network ("verbs r0 port 1, verbs r1 port 1"); "none" where no rank has such a peer. */
+/* What carries the bytes of all ranks: of stores to peers of the same node, and of operations that cross the network
+ * ("verbs r0 port 1, verbs r1 port 1"); "none" where no rank has such a peer. */
 const char *live_world_nvlink_carrier(const struct live_world *world);
 const char *live_world_network_carrier(const struct live_world *world);
 /* How many ranks of the run share this host, and the CPUs that they may use together (each perhaps only one). */
 uint32_t live_world_local_ranks(const struct live_world *world);
 uint32_t live_world_cpus(const struct live_world *world);
 const cpu_set_t *live_world_cpu_set(const struct live_world *world);
-/* Binds this thread to the index-th CPU of a set that is not empty, modulo their number.  False and errno. */
+/* Binds this thread to the index-th CPU, modulo their number, of a set that is not empty.  False and errno. */
 bool live_cpu_bind(const cpu_set_t *cpus, uint32_t index);
 
 #endif

@@ -139,7 +139,7 @@ bool live_command_check(struct live_command *c, GError **error)
 
 enum { SECRET_BYTES_MAX = 4096, SECRET_BYTES_WISE = 16 };
 
-/* All of the file but the ends of its last line; a pipe will do.  At most SECRET_BYTES_MAX. */
+/* The whole file without the line ends at its end, at most SECRET_BYTES_MAX.  It may be a pipe. */
 static bool secret_read(const char *path, uint8_t *bytes, size_t *size_bytes, struct stat *status, GError **error)
 {
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -207,7 +207,7 @@ struct rank_call {
     void *context;
 };
 
-/* The message without "rank N: " where N is this rank, for whoever reads it is told so anyway. */
+/* The message without "rank N: " if N is this rank, because the reader is told the rank anyway. */
 static const char *reason_text(const struct bootstrap *b, const GError *error)
 {
     char own[24];
@@ -215,16 +215,16 @@ static const char *reason_text(const struct bootstrap *b, const GError *error)
     return error->message + (g_str_has_prefix(error->message, own) ? strlen(own) : 0);
 }
 
-/* Schedulers move ranks that outnumber the CPUs about, so that times depend on who happens to stand beside whom; bound
- * ones take the same time again.  Only a wish. */
+/* Schedulers move ranks that outnumber the CPUs, so times depend on which ranks share a CPU at the moment; bound ranks
+ * take the same time in each run.  A wish only. */
 static void rank_bind(uint32_t rank)
 {
     cpu_set_t cpus;
     if (sched_getaffinity(0, sizeof cpus, &cpus) == 0) (void)live_cpu_bind(&cpus, rank);
 }
 
-/* Of a forked rank: the parent tells what broke, once; of a joined one: this process does.  A rank that only
- * learned of another's failure leaves it to that one to tell, and goes when it has. */
+/* A forked rank's failure is told once, by the parent; a joined rank tells its own.  A rank that only learned of
+ * another's failure says nothing and ends. */
 static int rank_call_run(struct bootstrap *b, void *context)
 {
     const struct rank_call *call = context;

@@ -1,7 +1,6 @@
-/* live_command.h - what the commands that run on live links share: the options that choose link and
- * bootstrap, the start of one process a rank, and the words about the machine in a record.
- *
- * Knows processes and options; knows no kernels and no measurements. */
+/* live_command.h - what the commands on live links share: the options that choose link and bootstrap, the start of one
+ * process a rank, and what a record says of the machine.  Knows processes and options; knows no kernels and no
+ * measurements. */
 #ifndef REPLAY_LIVE_COMMAND_H
 #define REPLAY_LIVE_COMMAND_H
 
@@ -13,7 +12,7 @@
 
 enum { LIVE_RANKS_NOT_GIVEN = G_MININT };
 
-/* Zero, then live_command_entries(); g_free()s in live_command_clear(). */
+/* Zero it, then call live_command_entries().  live_command_clear() frees its strings with g_free(). */
 struct live_command {
     const char *name; /* of the command, for messages */
     char *fabric, *provider, *device, *signalling;
@@ -28,39 +27,39 @@ struct live_command {
     enum record_format record_format;
     struct live_options live; /* derived from the options above by live_command_check() */
     char nvlink_carrier[LIVE_CARRIER_BYTES], network_carrier[LIVE_CARRIERS_BYTES]; /* live_command_note() */
-    uint32_t cpus;               /* that the run may use (set by live_command_run() or its caller) */
+    uint32_t cpus;               /* CPUs that the run may use (set by live_command_run() or its caller) */
     struct bootstrap *bootstrap; /* joined before the run (TCP, PMIx); NULL: ranks are forked */
 };
 
-/* Sets the defaults and returns the options that write into *c; free the array, which is valid while c is. */
+/* Sets the defaults and returns the options that write into *c; free the array.  It is valid as long as *c. */
 GOptionEntry *live_command_entries(struct live_command *c);
 void live_command_clear(struct live_command *c);
 
-/* Checks values and fills live (but for ranks_per_node and nvlink_disabled, which the case says).  False and
- * *error: which option, expected, found. */
+/* Checks values and fills live, except ranks_per_node and nvlink_disabled, which the case gives.  False and *error:
+ * which option, expected, found. */
 bool live_command_check(struct live_command *c, GError **error);
 
 /* Checks only the numbers, the format and the output, for commands without a link. */
 bool live_command_output_check(struct live_command *c, GError **error);
 
-/* Joins the other processes where they were started by somebody else.  False and *error. */
+/* Joins the other processes if somebody else started them.  False and *error. */
 bool live_command_join(struct live_command *c, GError **error);
 
-/* Runs rank_main in every rank: in this process when it has joined others, else in rank_count forked ones, each bound
- * to a CPU of its own (those that outnumber the CPUs go round them) unless the command says otherwise.
- * rank_main returns false with *error set when its rank failed; the error is told once, by the rank that it
- * concerns.  Returns the exit status. */
+/* Runs rank_main in every rank: in this process if it has joined others, else in rank_count forked ones.  Unless the
+ * command says otherwise, each forked rank is bound to one CPU; rank r to CPU r modulo their number. rank_main returns
+ * false with *error set when its rank failed; the error is told once, by the rank that failed.  Returns the exit
+ * status. */
 int live_command_run(struct live_command *c, uint32_t rank_count,
                      bool (*rank_main)(struct bootstrap *b, void *context, GError **error), void *context);
 
-/* "eptwin replay: message" on stderr; frees the error; returns the exit status that its code says. */
+/* Prints "eptwin replay: message" to stderr; frees the error; returns the exit status that its code says. */
 int live_command_fail(const struct live_command *c, GError *error);
 
-/* Keeps what carries the bytes of a world, for the record of this process. */
+/* Keeps the names of what carries a world's bytes, for the record of this process. */
 void live_command_note(struct live_command *c, const struct live_world *world);
 /* Header lines: version, kind, machine. */
 void live_command_record_machine(const struct live_command *c, struct record *record);
-/* Checks these and the link. */
+/* Header lines: the above, the checks and the link. */
 void live_command_record(const struct live_command *c, const struct bootstrap *b, struct record *record);
 
 #endif

@@ -25,20 +25,20 @@ struct live_world {
     struct live_memory memory;
     int memory_fd;
     uint64_t heap_offset;
-    uint8_t **peer_base;    /* [rank]: its object as mapped here, NULL where it is not */
+    uint8_t **peer_base;    /* [rank]: its object as mapped here; NULL if it is not */
     bool *remote;           /* [rank]: reached through the link */
     struct live_link *link; /* NULL: none needed */
     char nvlink_carrier[LIVE_CARRIER_BYTES], network_carrier[LIVE_CARRIERS_BYTES];
-    uint64_t operations; /* done so far; it moves when the rank does */
+    uint64_t operations; /* operations done so far: a change means progress */
     bool polls_timed;
-    uint64_t polled_ps; /* of polls that completed something */
+    uint64_t polled_ps; /* time in polls that completed something */
     int broken;         /* first errno of the data path that was not -EAGAIN */
     uint32_t local_ranks;
-    cpu_set_t cpus; /* that this rank and those of its host may use */
+    cpu_set_t cpus; /* CPUs that this rank and the others of its host may use */
     uint32_t cpu_count;
-    struct fabric_worker **active;                   /* of the run in progress */
+    struct fabric_worker **active;                   /* workers of the current run that are not done */
     uint32_t active_max, active_count, worker_count; /* worker_count: that the run began with */
-    uint64_t wake_ps; /* the last time that their steps of this round have named; 0: none */
+    uint64_t wake_ps; /* the latest time at which a worker of this round wants to be woken; 0: none */
     uint64_t runs;    /* started so far */
     struct live_barrier barrier;
 };

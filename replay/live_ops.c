@@ -57,7 +57,7 @@ static int live_put(struct fabric *f, struct fabric_worker *w, const struct fabr
     if (!write->sge_count || !write->sge[0].size_bytes) {
         if (defer) return 0;
         const int rc = live_broken(world, world->link->ops->flush(world->link, write->peer, write->queue));
-        return rc == -EAGAIN ? 0 : rc; /* it rang the doorbell, which is all that an empty put does */
+        return rc == -EAGAIN ? 0 : rc; /* it rang the doorbell, and an empty put does nothing else */
     }
     const struct fabric_sge *sge = &write->sge[0];
     const uint64_t source = (uint64_t)((const uint8_t *)sge->data - world->memory.base);
@@ -69,7 +69,7 @@ static int live_put(struct fabric *f, struct fabric_worker *w, const struct fabr
     return live_broken(world, rc);
 }
 
-/* Of a rank whose memory is mapped here. */
+/* Sets or adds to a word of a rank whose memory is mapped here. */
 static void live_word_change(struct live_world *world, const struct fabric_signal *signal)
 {
     assert(world->peer_base[signal->peer]);
@@ -176,14 +176,14 @@ static void live_work(struct fabric *f, struct fabric_worker *w, const struct fa
     live_world_of(f)->operations++;
 }
 
-/* Every waiting worker is stepped in every round: there is nothing to remember. */
+/* Every waiting worker is stepped in every round, so nothing is remembered. */
 static void live_watch(struct fabric *f, struct fabric_worker *w, uint32_t word, uint32_t word_count, uint64_t least)
 {
     (void)w, (void)least;
     assert((uint64_t)word + word_count <= f->word_count);
 }
 
-/* Nor here: only whether some worker knows until when it waits. */
+/* Here only the time until which some worker waits is remembered. */
 static void live_wake_at(struct fabric *f, struct fabric_worker *w, uint64_t time_ps)
 {
     (void)w;

@@ -8,13 +8,13 @@
 #include "sim/units.h"
 
 enum {
-    LIVE_SPIN_ROUNDS = 300, /* empty rounds, some us, before giving a CPU of its own away */
-    LIVE_CLOCK_ROUNDS = 64, /* empty rounds between looks at the clock */
-    LIVE_REST_SHARE = 16,   /* of the time that it has idled, it rests one part */
+    LIVE_SPIN_ROUNDS = 300, /* empty rounds, some us, before the rank gives up a CPU that it has alone */
+    LIVE_CLOCK_ROUNDS = 64, /* empty rounds before the clock is read */
+    LIVE_REST_SHARE = 16,   /* it sleeps for this part of the time that it has been idle */
 };
-static const uint64_t LIVE_SLEEP_AFTER_PS = 5000 * PS_PER_US;   /* of idling: then the CPU may rest */
+static const uint64_t LIVE_SLEEP_AFTER_PS = 5000 * PS_PER_US;   /* idle for so long, the rank may sleep */
 static const uint64_t LIVE_REST_PS = 1000 * PS_PER_US;          /* the most at once */
-static const uint64_t LIVE_CHECK_AFTER_PS = 200000 * PS_PER_US; /* of idling: then it may be that a rank died */
+static const uint64_t LIVE_CHECK_AFTER_PS = 200000 * PS_PER_US; /* idle for so long, a rank may have died */
 
 const char *live_world_failure(const struct live_world *world)
 {
@@ -35,9 +35,9 @@ int live_world_progress(struct live_world *world)
 void live_world_time_polls(struct live_world *world, bool on) { world->polls_timed = on; }
 uint64_t live_world_polled_ps(const struct live_world *world) { return world->polled_ps; }
 
-/* What a rank does when nothing moved: spin while the answer may be a few hundred nanoseconds away and there
- * is a CPU for everyone; else let the others run, who have what it waits for; after long idling, sleep, the longer the
- * more: each waking takes a CPU from who works there. */
+/* What a rank does when nothing moved.  It spins while the answer may be a few hundred nanoseconds away and every rank
+ * has a CPU.  Else it yields to the ranks that have what it waits for.  After long idling it sleeps, the longer the
+ * longer it has been idle, because each waking takes a CPU from a rank that works. */
 static void live_wait(const struct live_world *world, uint64_t idle_rounds, uint64_t idle_ps)
 {
     if (world->local_ranks <= world->cpu_count && idle_rounds < LIVE_SPIN_ROUNDS) {
@@ -63,7 +63,8 @@ static bool live_round(struct live_world *world, uint32_t *active_count)
     world->wake_ps = 0;
     for (uint32_t i = 0; i < *active_count; i++) {
         struct fabric_worker *w = world->active[i];
-        assert(w->fabric->rank == world->fabric.rank); /* maybe a fabric on top of this one, which notes what is done */
+        assert(w->fabric->rank == world->fabric.rank); /* the worker's fabric may be one around this one, which counts
+                                                        * on its own */
         const enum worker_step step = fabric_worker_step(w);
         moved |= step != WORKER_WAIT;
         if (step != WORKER_DONE) world->active[kept++] = w;
@@ -81,7 +82,8 @@ static void live_peer_add(struct bootstrap_wait *wait, uint16_t peer)
     if (wait->peer_count < BOOTSTRAP_WAIT_PEERS) wait->peer[wait->peer_count++] = peer;
 }
 
-/* All workers' peers; the words of the first that names one, else of the first. */
+/* The peers that all workers wait for, and the description of the first worker that names one; if none does, that of
+ * the first worker. */
 static void live_tell(void *context, struct bootstrap_wait *wait)
 {
     const struct live_world *world = context;
@@ -130,7 +132,7 @@ static bool live_run_active(struct live_world *world, uint32_t active_count, GEr
             idle_since_ps = live_now_ps(&world->fabric);
         } else if (idle_rounds % LIVE_CLOCK_ROUNDS == 0 || idle_ps >= LIVE_SLEEP_AFTER_PS) {
             idle_ps = live_now_ps(&world->fabric) - idle_since_ps;
-            const bool wakes = world->wake_ps > live_now_ps(&world->fabric); /* a wait that will end is no hang */
+            const bool wakes = world->wake_ps > live_now_ps(&world->fabric); /* a wait with a known end is no hang */
             if (idle_ps > timeout_ps && !wakes) return live_hang(world, error);
             if (idle_ps > check_ps) {
                 if (!bootstrap_check(world->bootstrap, error)) return false;
@@ -179,7 +181,7 @@ static enum worker_step live_barrier_step(struct fabric_worker *w)
             barrier->posted++;
         }
         if (fabric_load(f, word) < barrier->generation) return WORKER_WAIT;
-        /* A peer may be one barrier ahead, and no more: its next one needs this rank. */
+        /* A peer is at most one barrier ahead: its next barrier needs this rank. */
         assert(fabric_load(f, word) <= barrier->generation + 1);
         barrier->seen++;
     }

@@ -1,6 +1,5 @@
 /* cuda_one_gpu.c - what one GPU does alone: its clock, launches, loads, atomics, fences, flags, barriers, copies by
- * loads
- * and stores and by the bulk engine, quantising, weighted sums.  replay/README.md says what each row means. */
+ * loads and stores and by the bulk engine, quantising, weighted sums.  replay/README.md says what each row means. */
 #include "replay/cuda/cuda_bench.h"
 #include "replay/cuda/cuda_flows.h"
 #include "replay/cuda/cuda_host.h"
@@ -24,7 +23,7 @@ static const uint32_t warp_counts[] = { 1, 2, 4, 8, 16, 24, 32 };
     i < G_N_ELEMENTS(list); \
     i++
 
-/* One flow of GPU 0 as a row "KERNEL sms=.. warps=.. at=..", with more words behind. */
+/* Runs one flow on GPU 0 and keeps it as a row "KERNEL sms=.. warps=.. at=.." with more words after these. */
 static bool flow_keep(struct cuda_bench *b, const struct cuda_flow *flow, const char *at, const char *more,
                       GError **error)
 {
@@ -115,7 +114,7 @@ static bool rows_by_footprint(struct cuda_bench *b, GError **error)
     return true;
 }
 
-/* Where rows lie in 128-byte lines. */
+/* Rows that begin at different places within a 128-byte line. */
 static bool rows_by_offset(struct cuda_bench *b, GError **error)
 {
     for (uint32_t side = 0; side < 2; side++)
@@ -150,14 +149,14 @@ static bool words_by_warps(struct cuda_bench *b, GError **error)
                                                     .footprint = places[p].footprint };
                     double rate_gbs;
                     if (!cuda_flows_run(b, &flow, 1, &rate_gbs, error)) return false;
-                    /* A lane brings 4 of each 16 bytes. */
+                    /* a lane reads 4 of each 16 bytes */
                     cuda_bench_keep(b, "rate_gbs", "GB/s", ROW_BYTES / 4, rate_gbs / 4, "%s sms=%u warps=%u at=%s",
                                     kernels[k], sms[s], warps[w], places[p].name);
                 }
     return true;
 }
 
-/* Messages of the low-latency kernels, one behind the other: their bytes, and with their atomics. */
+/* Messages of the low-latency kernels in sequence: rows alone, and rows with their atomics. */
 static bool messages(struct cuda_bench *b, GError **error)
 {
     static const char *const kernels[] = { "copy_8", "message" };
@@ -192,7 +191,7 @@ static const struct {
     { "out", FLAG_OUT },
     { "both", FLAG_IN | FLAG_OUT },
 };
-/* Stages of shared memory, and how many rows are asked for before the one that is sent on. */
+/* Numbers of stages in shared memory, and how many rows are loaded before the one that is stored. */
 static const struct {
     uint32_t stages, ahead;
 } rings[] = { { 1, 0 }, { 2, 1 }, { 3, 1 }, { 4, 3 } };
@@ -252,8 +251,8 @@ static bool bulk_by_size(struct cuda_bench *b, GError **error)
     return true;
 }
 
-/* Rows in pieces of 4 KiB, three under way, as low-latency combine has them; whole tokens with their scales and
- * indices, each written before its place is taken again, as the V2 kernels have them. */
+/* First rows in pieces of 4 KiB, three in flight, as low-latency combine moves them.  Then whole tokens with scales and
+ * indices, each stored completely before its stage is reused, as the V2 kernels move them. */
 static bool bulk_tokens(struct cuda_bench *b, GError **error)
 {
     static const struct {
@@ -280,7 +279,7 @@ static bool bulk_tokens(struct cuda_bench *b, GError **error)
     return true;
 }
 
-/* Where rows lie in 128-byte lines of memory, and their places in those of shared memory. */
+/* Rows that begin at different places within a 128-byte line, in memory and in the stages of shared memory. */
 static bool bulk_by_offset(struct cuda_bench *b, GError **error)
 {
     static const char *const sides[] = { "source", "target", "shared" };
@@ -320,7 +319,7 @@ static const struct {
       " way=both stages=3 ahead=1" },
 };
 
-/* Sums of rows that have just been written, each summed once, as combine's receivers find them. */
+/* Sums of rows that have just been written, each row read once, as receivers of combine find them. */
 static bool sums_fresh(struct cuda_bench *b, uint32_t writer, const char *place, GError **error)
 {
     static const uint32_t counts[] = { 1, 2, 4, 8 };
@@ -369,8 +368,8 @@ static bool fresh(struct cuda_bench *b, GError **error) { return cuda_fresh_from
 
 /* ---- code ---- */
 
-/* Code that an SM runs again, for the first time in its kernel, after so much other code that the SM has lost it, and
- * after so much data, too, that the L2 has. */
+/* Time of code that an SM runs for the first time in its kernel.  Before it, the SM has run so much other code that it
+ * no longer holds this code, and has read so much data that L2 does not hold it either. */
 static bool code_keep(struct cuda_bench *b, const char *kernel, uint32_t sms, uint32_t pass, GError **error)
 {
     static const char *const passes[] = { "again", "first", "after-code", "after-code+data" };
@@ -436,8 +435,8 @@ static bool sum_keep(struct cuda_bench *b, struct cuda_flow flow, uint32_t place
     return flow_keep(b, &flow, places[place].name, more, error);
 }
 
-/* Rates are of sums made: the rows read are so many times as many.  By warps, and where teams are asked for, by all of
- * the largest block. */
+/* Rates count the sums written; count times as many rows are read.  One row for each number of warps; for teams, all
+ * warps of the largest block. */
 static bool sums_of(struct cuda_bench *b, const char *kernel, bool teams, GError **error)
 {
     static const uint32_t counts[] = { 1, 2, 3, 4, 6, 8 }, warps[] = { 1, 8, 24 }, sizes[] = { 4096, ROW_BYTES };
@@ -448,7 +447,7 @@ static bool sums_of(struct cuda_bench *b, const char *kernel, bool teams, GError
                 for (EACH(c, counts))
                     for (uint32_t w = 0; w < G_N_ELEMENTS(warps) + teams; w++) {
                         const bool team = w == G_N_ELEMENTS(warps);
-                        const bool lined = !teams && s == 0 && w == 0; /* fit puts lines through all counts */
+                        const bool lined = !teams && s == 0 && w == 0; /* `eptwin fit` needs all counts of these */
                         const struct cuda_flow flow = { .kernel = kernel,
                                                         .blocks = sms[s],
                                                         .warps = warps[team ? w - 1 : w],
@@ -464,7 +463,7 @@ static bool sums_of(struct cuda_bench *b, const char *kernel, bool teams, GError
 static bool sums(struct cuda_bench *b, GError **error) { return sums_of(b, "sum", true, error); }
 static bool sums_staged(struct cuda_bench *b, GError **error) { return sums_of(b, "sum_staged", false, error); }
 
-/* Rows that a block has in shared memory already. */
+/* Sums of rows that are already in the block's shared memory. */
 static bool sums_shared(struct cuda_bench *b, GError **error)
 {
     static const uint32_t counts[] = { 1, 2, 4, 8 }, warps[] = { 1, 8, 24 };
@@ -480,8 +479,8 @@ static bool sums_shared(struct cuda_bench *b, GError **error)
     return true;
 }
 
-/* Rates are of the BF16 that is turned, or that comes back.  The less shared memory blocks ask for, the more L1 is left
- * for what the loops keep in local memory; the low-latency kernels take most of it. */
+/* Rates count the BF16 that is turned into logarithms, or that comes back.  The less shared memory blocks ask for, the
+ * more L1 is left for the loops' local memory; the low-latency kernels use most of it as shared memory. */
 static bool logarithms(struct cuda_bench *b, GError **error)
 {
     static const char *const kernels[] = { "logs", "exps" };

@@ -1,5 +1,5 @@
-/* cuda_ptx.h - how PTX is written in the cuda_ptx_*.c: as text between the brackets of PTX(...), with the
- * preprocessor's comments and macros.  Newlines are lost, which PTX does not mind.
+/* cuda_ptx.h - how PTX is written in the cuda_ptx_*.c: as text between the brackets of PTX(...), in which the
+ * preprocessor's comments and macros work.  The text has no newlines, and PTX needs none.
  *
  * Private to the cuda_ptx_*.c.  Registers have names; HEAD declares those that all kernels use.  A macro that has
  * labels opens a scope of its own with { }.  A wait that lasts longer than WAIT_CYCLES, some seconds, ends the kernel
@@ -18,7 +18,7 @@
 /* The beginning of each text. */
 #define HEADER PTX(.version 8.0 .target sm_90 .address_size 64)
 
-/* A kernel of blocks of up to 1024 threads; all may take as many registers as that leaves them. */
+/* A kernel whose blocks have up to 1024 threads; each thread may use as many registers as that allows. */
 #define ENTRY(name) ENTRY_UP_TO(1024, name)
 #define ENTRY_UP_TO(threads, name) \
     .visible .entry name(.param .align 8 .b8 a[ARG_BYTES]) .maxntid threads, 1, 1 .minnctapersm 1
@@ -43,7 +43,7 @@
     mov.u32 done, 0; \
     ld.param.u64 limit, [ARG_CYCLES];
 
-/* Begins when go_count blocks, on whichever GPUs, have come here; at once where there is no word to count them in. */
+/* Begins when go_count blocks, of all GPUs, have arrived here; at once if there is no word that counts them. */
 #define GO { \
     .reg .pred alone, other; \
     .reg .b32 seen, need; \
@@ -71,7 +71,7 @@ begin: \
     mov.u64 c0, %clock64; \
     }
 
-/* Sets p, alike in all lanes: there are rows left and time to do them. */
+/* Sets p, equal in all lanes, while rows are left and there is time for them. */
 #define TIME_LEFT(rows) \
     mov.u64 c1, %clock64; \
     sub.u64 c1, c1, c0; \

@@ -1,5 +1,5 @@
-/* cuda_ptx_copies.c - PTX of what moves rows: loads and stores of 16 bytes a lane as the public kernels have them, bulk
- * copies through shared memory, additions to many words.  See cuda_ptx.h for the language. */
+/* cuda_ptx_copies.c - PTX of kernels that move rows: loads and stores of 16 bytes a lane as the public kernels have
+ * them, bulk copies through shared memory, additions to many words.  See cuda_ptx.h for the language. */
 #include "replay/cuda/cuda_ptx.h"
 
 /* The text below is PTX, not C. */
@@ -15,8 +15,8 @@
     xor.b32 folded, folded, x##n; xor.b32 folded, folded, y##n; \
     xor.b32 folded, folded, z##n; xor.b32 folded, folded, w##n;
 
-/* The same of what is left of a row: lanes behind its end store nothing.  They load, since what all lanes do alike
- * needs none of the 7 predicates that a thread has: the source's last row may be read beyond by less than 512 bytes. */
+/* Loads and stores of the end of a row.  Lanes beyond its end store nothing, but do load: what all lanes do alike needs
+ * no predicate, and a thread has only 7.  So up to 512 bytes after the source's last row are read. */
 #define ALIKE(offset, ...)  { .reg .pred has; setp.gt.u32 has, left, offset; @has __VA_ARGS__ }
 #define WITHIN(offset, ...) { \
     .reg .pred has; \
@@ -28,16 +28,16 @@
 #define LOAD_REST(n, offset)  ALIKE(offset, LOAD(n, offset))
 #define STORE_REST(n, offset) WITHIN(offset, STORE(n, offset))
 
-/* The number of loads of 512 bytes that a warp has under way before it uses the first. */
+/* DO_n: n loads of 512 bytes that a warp has in flight before it uses the first. */
 #define DO_1(does) does(0, 0)
 #define DO_2(does) does(0, 0) does(1, 512)
 #define DO_5(does) DO_2(does) does(2, 1024) does(3, 1536) does(4, 2048)
 #define DO_8(does) DO_5(does) does(5, 2560) does(6, 3072) does(7, 3584)
 
-/* A warp moves rows, each as one of the kernels' warps would: as many bytes at a time as loads are in flight, then what
- * is left of the row, its loads in flight together too.  first and second say what is done with a piece, first_rest and
- * second_rest with that: LOAD and STORE, LOAD and FOLD, or STORE alone.  before and after stand around each row.
- * Targets are taken from a table: block * by_block + warp * by_warp, modulo their number. */
+/* A warp moves rows as a warp of the public kernels does: pieces of as many bytes as loads are in flight, then the
+ * row's last, shorter piece, whose loads are in flight together, too.  first and second say what is done with a piece,
+ * first_rest and second_rest with the last one: LOAD and STORE, LOAD and FOLD, or STORE alone.  before and after stand
+ * around each row.  Targets are taken from a table: block * by_block + warp * by_warp, modulo their number. */
 #define ROWS_KERNEL(name, piece, first, second, first_rest, second_rest, before, after) \
 ENTRY(name) { \
     HEAD \
@@ -91,12 +91,12 @@ moved: \
     TIME_LEFT(rows) \
     @p bra next; \
     fence.acq_rel.sys; \
-    setp.eq.u32 p, folded, 0x9e3779b9;      /* never, but nobody can tell: so the loads stay */ \
+    setp.eq.u32 p, folded, 0x9e3779b9;      /* never true, but the compiler cannot know that, so the loads stay */ \
     @p st.global.u32 [target], folded; \
     FINISH(done) \
 }
 
-/* The target of this warp, from the table of targets, some places further on. */
+/* Finds this warp's target in the table of targets; further: so many entries later. */
 #define TARGET_FIND(address, further) { \
     .reg .b32 count, turn, by_block, by_warp; \
     .reg .b64 table; \
@@ -125,8 +125,8 @@ moved: \
 #define STORE_KERNEL(n, piece) \
     ROWS_KERNEL(store_##n, piece, NOTHING, DO_##n(STORE), NOTHING, DO_##n(STORE_REST), NOTHING, NOTHING)
 
-/* A message as low-latency dispatch sends it: a place of it is taken by an atomic whose value is awaited; behind its
- * stores one lane releases a counter, whose value nobody needs. */
+/* A message as low-latency dispatch sends it.  An atomic, whose value is awaited, gives it a slot; after its stores one
+ * lane adds to a counter, whose value nobody reads. */
 #define PLACE_TAKE { \
     .reg .pred other; \
     .reg .b32 old; \
@@ -149,16 +149,16 @@ moved: \
     @!other atom.release.gpu.global.add.u32 old, [word + 64], 1; \
     }
 
-/* Words of 4 bytes, one a lane and nothing else in flight: how index arrays are read. */
+/* Words of 4 bytes, one a lane, with no other load in flight: how kernels read index arrays. */
 #define LOAD_4(n, offset) ld.global.nc.L1::no_allocate.L2::256B.u32 x##n, [s + offset];
 #define LOAD_4_REST(n, offset) ALIKE(offset, LOAD_4(n, offset))
 #define FOLD_4(n, offset) xor.b32 folded, folded, x##n;
 
 /* ---- bulk copies ---- */
 
-/* One lane of each warp brings rows to shared memory and, from there, to fan targets.  A warp has so many stages of
- * shared memory and asks for rows so many ahead of the one that it sends on; stages - ahead - 1 is how many stores may
- * still read their stage when the next row is asked for, 0 or 1.
+/* One lane of each warp brings rows to shared memory and, from there, to fan targets.  A warp has `stages` stages of
+ * shared memory and loads rows up to `ahead` rows before the one that it stores.  stages - ahead - 1, which is 0 or 1,
+ * is the number of stores that may still read their stage when the next load begins.
  *
  *     shared: | 32 warps x 4 mbarriers, 1024 B | shared_offset | warp 0: stage 0, stage 1, ... | warp 1: ...
  */
@@ -213,7 +213,7 @@ stored: \
 #define BULK_INIT(n) \
     mbarrier.init.shared::cta.b64 [bars + n], 1;
 
-/* Additions of every thread to words at own, stride bytes apart, eight between looks at the clock. */
+/* Every thread adds to words at own, stride bytes apart; it reads the clock after every eighth addition. */
 #define ADDING_KERNEL(name, ...) \
 ENTRY(name) { \
     HEAD \
@@ -352,7 +352,7 @@ sent:
         setp.lo.and.u32 p, done, rows, p;
         @p bra next;
 
-        /* Rows that were asked for must arrive before their place is given up. */
+        /* Loads in flight must end before their stages are given up. */
 late:
         .pragma "nounroll";
         setp.eq.u32 p, asked, 0;

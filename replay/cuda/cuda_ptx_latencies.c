@@ -39,8 +39,9 @@ next: \
 #define FOLLOW cvt.u64.u32 wide, v; add.u64 addr, addr, wide;
 #define FOLLOW_NEAR add.u32 near, near, v;
 
-/* A dependent load at a place that the last one's value, 0, and a sequence of numbers give: of 2^32 >> team lines of
- * source_stride bytes.  About as many lines are never looked at as in any random draw. */
+/* Dependent loads.  Each address comes from the last load's value, which is 0, and from a sequence of numbers.  There
+ * are 2^32 >> team lines, source_stride bytes apart; the sequence misses about as many of them as random draws
+ * would. */
 #define CHASE_KERNEL(name, ...) \
 ENTRY(name) { \
     HEAD \
@@ -70,8 +71,9 @@ next: \
 
 /* ---- ends of stores ---- */
 
-/* Each warp stores row_bytes to its target, lane by lane, rounds times; then what ends them is timed: by thread 0 after
- * a barrier of the block, or by each warp for itself.  The cycles that it leaves are of the ends alone. */
+/* Each warp stores row_bytes to its target, lane by lane, rounds times.  Then the operation that waits for these stores
+ * is timed: of thread 0 after a barrier of the block, or of each warp alone.  Only these operations count for the
+ * cycles. */
 #define AFTER_KERNEL(name, ...) \
 ENTRY(name) { \
     HEAD \
@@ -137,8 +139,8 @@ ended: \
 
 /* ---- flags ---- */
 
-/* Two blocks send each other the numbers 1, 2, ...: thread 0 stores a flag and waits for the other's.  Where there are
- * row_bytes, all threads store as many to the target before each flag.  Flags of blocks lie 128 bytes apart. */
+/* Two blocks send each other the numbers 1, 2, ...: thread 0 stores a flag and waits for the other block's.  If
+ * row_bytes is not 0, all threads first store that many bytes to the target.  Flags of blocks are 128 bytes apart. */
 #define FLAG_KERNEL(name, send, look) \
 ENTRY(name) { \
     HEAD \
@@ -221,7 +223,7 @@ on: \
 over: \
     FINISH(done) \
 }
-/* The next value to send: the number of the round, or 1 if it is added. */
+/* The next value to send: the number of the round, or 1 where it is added. */
 #define NEXT_VALUE(name) NEXT_##name
 #define NEXT_flag_release_gpu add.u32 value, i, 1;
 #define NEXT_flag_release_sys add.u32 value, i, 1;
@@ -374,8 +376,8 @@ met:
         FINISH(done)
     })
 
-    /* The barrier of all GPUs as the public kernels have it: thread t adds 1 to word t of its own GPU, takes 1 from
-     * its GPU's word in GPU t's memory, and waits until its own word is no more than 0. */
+    /* The barrier of all GPUs as the public kernels have it.  Thread t adds 1 to word t of its own GPU and subtracts 1
+     * from its GPU's word in GPU t's memory.  Then it waits until its own word is at most 0. */
     PTX(ENTRY(gpu_barrier) {
         HEAD
         .reg .pred taking;
@@ -434,8 +436,8 @@ next:
     PTX(CODE_KERNEL(code_jumps, PATH))
     PTX(CODE_KERNEL(code_other, CODE_2048 CODE_2048 CODE_2048 CODE_2048 CODE_2048 CODE_2048))
 
-    /* Kernels: one does nothing; one looks up a word's address and reads it; one reports its times; one spins for
-     * some cycles. */
+    /* Four kernels: the first does nothing, the second reads a word at an address that it looks up, the third reports
+     * its times, the fourth spins for a number of cycles. */
     PTX(ENTRY(empty) { ret; })
     PTX(ENTRY(lookup) {
         .reg .pred p;
@@ -454,7 +456,8 @@ next:
         mov.u64 c0, %clock64;
         FINISH(done)
     })
-    /* A kernel whose successor may be launched while it spins; one that waits for all of its predecessor. */
+    /* Two kernels: the next kernel may be launched while the first spins; the second waits for the end of the kernel
+     * before it. */
     PTX(ENTRY(early) {
         HEAD
         mov.u64 t0, %globaltimer;

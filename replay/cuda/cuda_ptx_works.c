@@ -1,6 +1,6 @@
-/* cuda_ptx_works.c - PTX of work on rows: BF16 quantised to FP8 with a scale for 128 channels, and weighted sums of
- * rows in FP32, as the public low-latency and normal kernels do them; BF16 in shared memory turned into logarithms of
- * 10 bits (LogFMT, models/moe/formats.h) and back.  See cuda_ptx.h for the language. */
+/* cuda_ptx_works.c - PTX of work on rows.  BF16 is quantised to FP8 with a scale for 128 channels; rows are summed with
+ * weights in FP32; both as in the public low-latency and normal kernels.  BF16 in shared memory is turned into
+ * logarithms of 10 bits (LogFMT, models/moe/formats.h) and back.  See cuda_ptx.h for the language. */
 #include "replay/cuda/cuda_ptx.h"
 
 /* The text below is PTX, not C. */
@@ -19,8 +19,8 @@
     shfl.sync.bfly.b32 h, most, distance, 0x1f, 0xffffffff; \
     max.f32 most, most, h;
 
-/* Row n of the token, of count: its bytes at the team's column are fetched while those of the others are.  Kernels that
- * find out which rows there are keep where they lie in local memory, and look there for each column. */
+/* Row n of the token, of count: its bytes in the team's column are loaded while those of the other rows are.  Kernels
+ * that must find out which rows a token has keep the addresses in local memory, and read them there for each column. */
 #define SUM_PLACE(n) \
     and.b32 at, row, source_mask; \
     mad.wide.u32 s##n, at, source_stride, source; \
@@ -68,7 +68,7 @@ loaded: \
     cvt.rn.bf16.f32 b, high; \
     mov.b32 word, {a, b}; \
     }
-/* A sum begins with zero.  (Kernels with biases would begin with those; none are given here.) */
+/* A sum begins with zero.  (Kernels with biases begin with those; these have none.) */
 #define NO_BIAS \
     mov.f32 f0, 0f00000000; mov.f32 f1, 0f00000000; mov.f32 f2, 0f00000000; mov.f32 f3, 0f00000000; \
     mov.f32 f4, 0f00000000; mov.f32 f5, 0f00000000; mov.f32 f6, 0f00000000; mov.f32 f7, 0f00000000;
@@ -97,14 +97,14 @@ loaded: \
 #define FROM_MEMORY ld.param.u64 source, [ARG_SOURCE];
 #define FROM_SHARED mov.u64 source, shared_memory;
 
-/* Where a lane's 16 bytes of a sum go. */
+/* Stores a lane's 16 bytes of a sum directly. */
 #define KEEP_DIRECT \
     cvt.u64.u32 wide, column; \
     add.u64 wide, wide, d; \
     STORE_16 [wide], {x0, y0, z0, w0};
 #define TOKEN_DIRECT
-/* The warp has 8 places of 512 bytes in shared memory, whose bytes the bulk engine stores; rows must be whole ones of
- * 512 bytes.  Before it takes a place again that one's store is written, and all are before the next token. */
+/* Stores a sum by the bulk engine from shared memory, where the warp has 8 places of 512 bytes; rows must be multiples
+ * of 512 bytes.  Before a place is reused, its store must have ended; before the next token, all stores. */
 #define KEEP_STAGED { \
     .reg .pred others; \
     .reg .b32 place, mine16, base; \
@@ -132,10 +132,10 @@ stored: \
     cp.async.bulk.wait_group 0; \
     bar.warp.sync 0xffffffff;
 
-/* A team (a warp, or a whole block) sums count rows for each of its tokens, at most eight.  All loads of a column are
- * under way at once.  Rows lie one after another in the footprint, weighted by 1/8.  where and load say which memory
- * that is; place and look how rows are found; begin, bias, adding, packing and keep what is done before a token and
- * with each piece of its sum. */
+/* A team (a warp or a whole block) sums count rows, at most eight, for each of its tokens.  All loads of a column are
+ * in flight at once.  Rows follow one another in the footprint; their weight is 1/8.  where and load name the memory,
+ * place and look how rows are found.  begin is done before a token; bias, adding, packing and keep are done with each
+ * piece of its sum. */
 #define SUM_KERNEL(name, where, load, place, look, begin, bias, adding, packing, keep) \
 ENTRY_UP_TO(768, name) { \
     HEAD \
@@ -159,7 +159,7 @@ ENTRY_UP_TO(768, name) { \
     mov.f32 weight, 0f3E000000; \
     mov.u32 found, places; \
     and.b32 team, whole, 64; \
-    add.u32 found, found, team; /* + 0, which only the run knows */ \
+    add.u32 found, found, team; /* adds 0, but the compiler cannot know that */ \
     mov.u32 team, me; \
     mov.u32 teams, all; \
     mov.u32 mine, lane; \
@@ -207,8 +207,8 @@ ended: \
     FINISH(done) \
 }
 
-/* Word n of a lane's 16, two BF16: its signs to bits 2n and 2n + 1, its magnitudes to local memory, for the loop over
- * them that follows is not unrolled. */
+/* Word n of a lane's 16, which holds two BF16.  Signs go to bits 2n and 2n + 1, magnitudes to local memory, because the
+ * loop that reads them is not unrolled. */
 #define LOGS_LOOK(n) \
     ld.shared.u32 x, [from + 4 * n]; \
     shr.u32 y, x, 15; and.b32 y, y, 1; shl.b32 y, y, 2 * n; or.b32 signs, signs, y; \
@@ -231,15 +231,15 @@ ended: \
     fma.rn.f32 h, h, inverse, rounding; \
     max.f32 h, h, 0f00000000; \
     cvt.rmi.u32.f32 code, h;
-/* Word n of the half that the loop is at: numbers 2n and 2n + 1. */
+/* Word n of the half that the loop has reached: numbers 2n and 2n + 1. */
 #define LOGS_NUMBERS(n, even, odd) \
     ld.local.u32 x, [place + 4 * n]; \
     UNPACK(low, high, x) \
     LOGS_NUMBER(e##even, low) LOGS_NUMBER(e##odd, high)
 #define LOGS_SHIFTED(way, n, bits) way.b32 y, e##n, bits; or.b32 x, x, y;
 
-/* Value n of a lane's 16, with its sign, weighted and added.  code_of brings its nine bits down.  0 is told apart by a
- * jump, as compilers do where a power may not be taken in vain, so that one value waits for the other. */
+/* Turns value n of a lane's 16 back, with its sign, and adds it with a weight.  code_of shifts its nine bits down.  A
+ * jump skips the power where the value is 0, as compilers do it, so that one value waits for the other. */
 #define EXPS_ADD(code_of, n) { \
     .reg .pred none; \
     code_of \
@@ -266,8 +266,8 @@ power_known: \
 const char cuda_ptx_works[] =
     HEADER
     PTX(.extern .shared .align 1024 .b8 shared_memory[];)
-    /* A block quantises a token, then the next: eight channels a lane, a scale for sixteen lanes, a barrier at the end
-     * of each token.  The scales lie behind the row. */
+    /* A block quantises one token after another: eight channels a lane, a scale for sixteen lanes, a barrier at the end
+     * of each token.  The scales follow the row. */
     PTX(ENTRY(cast) {
         HEAD
         .reg .b32 token, at, source_mask, target_mask, source_stride, target_stride, row_bytes, rows, column, width;
@@ -328,7 +328,7 @@ piece:
         and.b32 half, lane, 15;
         setp.ne.u32 p, half, 0;
         @p bra skip;
-        shr.u32 half, row_bytes, 1;             /* behind the row: 4 bytes for each 256 of the source */
+        shr.u32 half, row_bytes, 1;             /* after the row: 4 bytes for each 256 of the source */
         shr.u32 at, column, 6;
         add.u32 half, half, at;
         cvt.u64.u32 wide, half;
@@ -346,7 +346,7 @@ cast_done:
         sub.u64 c1, c1, c0;
         setp.lo.u64 p, c1, limit;
         setp.lo.and.u32 p, done, rows, p;
-        bar.red.or.pred p, 0, p;                /* the block goes on or ends as one */
+        bar.red.or.pred p, 0, p;                /* all threads of the block go on, or all end */
         @p bra next;
         setp.ne.u32 p, warp, 0;
         @p mov.u32 done, 0;
@@ -355,13 +355,13 @@ cast_done:
 
     PTX(SUM_KERNEL(sum, FROM_MEMORY, LOAD_16, SUM_PLACE, AT_HAND, TOKEN_DIRECT, NO_BIAS, SUM_ADD, WEIGHTED_PACK,
                    KEEP_DIRECT))
-    /* As the public normal kernels are built where nobody asks for more: volatile loads. */
+    /* With volatile loads, as the public normal kernels are built by default. */
     PTX(SUM_KERNEL(sum_staged, FROM_MEMORY, ld.volatile.global.v4.u32, SUM_PLACE_LOCAL, LOOKED_UP, TOKEN_STAGED,
                    TWO_BIASES, PLAIN_ADD, PLAIN_PACK, KEEP_STAGED))
     PTX(SUM_KERNEL(sum_shared, FROM_SHARED, ld.shared.v4.u32, SUM_PLACE, AT_HAND, TOKEN_DIRECT, NO_BIAS, SUM_ADD,
                    WEIGHTED_PACK, KEEP_DIRECT))
-    /* A warp turns 1024 values of its part of shared memory into logarithms, 32 a lane, again and again: a row is as
-     * many such pieces as it has 2048 bytes. */
+    /* A warp turns 1024 values of its part of shared memory into logarithms, 32 a lane, repeatedly: a row is one such
+     * piece for each of its 2048 bytes. */
     PTX(ENTRY(logs) {
         HEAD
         .local .align 8 .b8 words[64];
@@ -405,7 +405,7 @@ piece:
         setp.lt.and.f32 p, smallest, largest, p;
         selp.u32 x, 1, 0, p;
         LOGS_AND(4) LOGS_AND(8) LOGS_AND(16)
-        setp.gt.u32 p, x, 1;                    /* never: the warp goes on, whatever its memory holds */
+        setp.gt.u32 p, x, 1;                    /* never true: the warp goes on, whatever its memory holds */
         @p bra unfit;
         sub.f32 step, largest, smallest;
         div.rn.f32 step, step, 0f43FF0000;      /* 510 */
@@ -456,8 +456,8 @@ unfit:
         @p bra next;
         FINISH(done)
     })
-    /* A warp turns 512 values of shared memory back, 16 a lane, and adds them with a weight, again and again: a row is
-     * as many such stretches as it has 1024 bytes of BF16. */
+    /* A warp turns 512 values of shared memory back, 16 a lane, and adds them with a weight, repeatedly: a row is one
+     * such piece for each of its 1024 bytes of BF16. */
     PTX(ENTRY(exps) {
         HEAD
         .reg .b32 row_bytes, rows, column, from, meta, x<5>, y, z, signs;
@@ -473,7 +473,7 @@ unfit:
         add.u32 meta, meta, y;
         mad.lo.u32 from, lane, 20, meta;
         add.u32 meta, meta, 640;
-        mov.u32 y, 0xb6db6db6;                  /* no number of it is 0 */
+        mov.u32 y, 0xb6db6db6;                  /* none of the numbers in it is 0 */
         st.shared.u32 [from], y;
         st.shared.u32 [from + 4], y;
         st.shared.u32 [from + 8], y;
@@ -515,6 +515,6 @@ piece:
         @p bra next;
         EXPS_KEEP(1) EXPS_KEEP(2) EXPS_KEEP(3) EXPS_KEEP(4) EXPS_KEEP(5) EXPS_KEEP(6) EXPS_KEEP(7) EXPS_KEEP(8)
         EXPS_KEEP(9) EXPS_KEEP(10) EXPS_KEEP(11) EXPS_KEEP(12) EXPS_KEEP(13) EXPS_KEEP(14) EXPS_KEEP(15)
-        st.shared.f32 [meta + 4], f0;           /* so that the sums are made */
+        st.shared.f32 [meta + 4], f0;           /* so that the compiler does not remove the sums */
         FINISH(done)
     });

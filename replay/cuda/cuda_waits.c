@@ -1,4 +1,4 @@
-/* cuda_waits.c - what is waited for: launches, loads, atomics, fences, flags, barriers, on one GPU or towards
+/* cuda_waits.c - times of what kernels wait for: launches, loads, atomics, fences, flags, barriers, on one GPU or to
  * another. */
 #include "replay/cuda/cuda_waits.h"
 
@@ -98,7 +98,8 @@ static bool launches_lookup(struct cuda_bench *b, const struct launch_kind *kind
     return true;
 }
 
-/* From the first block's begin to the last one's; from one kernel's last end to the next one's first begin. */
+/* Times from the first block's begin to the last block's begin, and from the end of one kernel to the begin of the
+ * next. */
 static bool launches_look(struct cuda_bench *b, const struct launch_kind *kind, uint32_t blocks, GError **error)
 {
     struct cuda_run run = launch_run(kind, "stamp", blocks);
@@ -113,7 +114,7 @@ static bool launches_look(struct cuda_bench *b, const struct launch_kind *kind, 
     return true;
 }
 
-/* A kernel that is launched while the one before it runs, and then waits for that one's end. */
+/* A kernel that is launched while the one before it runs, and then waits for the end of that one. */
 static bool launches_early(struct cuda_bench *b, uint32_t blocks, GError **error)
 {
     const struct cuda_run before = {
@@ -200,7 +201,7 @@ bool cuda_alone_pass(struct cuda_bench *b, GError **error)
     return cuda_alone_to(b, 0, 0, "own", error) && alone_at_host(b, error);
 }
 
-/* 2^bits places, 128 bytes apart up to 1 GiB. */
+/* 2^bits places, 128 bytes apart as long as they fit into 1 GiB. */
 static bool chase_keep(struct cuda_bench *b, const char *kernel, uint32_t gpu, uint64_t zeros, uint32_t bits,
                        const char *place, GError **error)
 {
@@ -214,14 +215,15 @@ static bool chase_keep(struct cuda_bench *b, const char *kernel, uint32_t gpu, u
                                       .source_stride = 128,
                                       .index = bits > 20 ? (uint32_t)rng_next(&b->rng) : 1 } };
     struct cuda_outcome o;
-    /* Reads its places twice if they fit into L2, else other places each time. */
+    /* reads each place twice if all fit into L2, else other places each time */
     const bool again = bits <= 20;
     if ((again && !cuda_bench_run(b, &run, 1, &o, error)) || !cuda_bench_run(b, &run, 1, &o, error)) return false;
     cuda_bench_keep(b, "time_ns", "ns", 0, per_row_ns(b, &o), "%s at=%s kib=%u", kernel, place, 1u << (bits - 3));
     return true;
 }
 
-/* Places 2 MiB apart, each looked at for the first time in this kernel: beside the load, where the page lies. */
+/* Places 2 MiB apart, each read for the first time in this kernel: the time is that of the load and of finding the
+ * page. */
 static bool pages_keep(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char *place, GError **error)
 {
     struct cuda_run run = { .kernel = "chase_sys",
@@ -250,7 +252,7 @@ bool cuda_chase_to(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char
     return pages_keep(b, gpu, peer, place, error);
 }
 
-/* Lines that a GPU has just written, most of them looked at once. */
+/* Lines that GPU writer has just written, most of them read once. */
 bool cuda_chase_fresh(struct cuda_bench *b, uint32_t writer, const char *place, GError **error)
 {
     struct cuda_run run = { .kernel = "chase_nc",
@@ -290,7 +292,7 @@ static bool after_keep(struct cuda_bench *b, const char *kernel, uint32_t gpu, u
     struct cuda_outcome o;
     if (!cuda_bench_words_clear(b, error)) return false;
     if (!cuda_bench_run(b, &run, 1, &o, error) || !cuda_bench_run(b, &run, 1, &o, error)) return false;
-    /* One thread's cycles are one warp's: the others timed nothing. */
+    /* the cycles are those of one warp, because the other warps timed nothing */
     const double ns = o.cycles * o.warps / b->cycles_per_ns / run.args.rows / (every ? o.warps : sms);
     cuda_bench_keep(b, "time_ns", "ns", bytes, ns, "%s sms=%u warps=%u by=%s at=%s", kernel, sms, warps,
                     every ? "warp" : "block", place);

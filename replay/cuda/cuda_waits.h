@@ -1,4 +1,4 @@
-/* cuda_waits.h - private to `eptwin measure --fabric cuda`: passes over what is waited for, on one GPU. */
+/* cuda_waits.h - private to `eptwin measure --fabric cuda`: passes over what kernels wait for, on one GPU. */
 #ifndef REPLAY_CUDA_WAITS_H
 #define REPLAY_CUDA_WAITS_H
 
@@ -19,11 +19,11 @@ bool cuda_chase_to(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char
 bool cuda_after_to(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char *place, GError **error);
 bool cuda_adding_to(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char *place, GError **error);
 
-/* Of rows, and of single lines, of GPU 0's memory that a GPU has just written. */
+/* Reads rows, and single lines, of GPU 0's memory that GPU writer has just written. */
 bool cuda_fresh_from(struct cuda_bench *b, uint32_t writer, const char *place, GError **error);
 bool cuda_chase_fresh(struct cuda_bench *b, uint32_t writer, const char *place, GError **error);
 
-/* The time between two GPUs' flags: 2 runs, so that other work can run at the same time. */
+/* The two runs of a flag that goes to and fro between two GPUs, for callers that run other work at the same time. */
 void cuda_flag_runs(struct cuda_bench *b, const char *kernel, uint32_t first, uint32_t second, uint32_t blocks,
                     uint32_t threads, uint32_t bytes, uint32_t rounds, struct cuda_run run[2]);
 

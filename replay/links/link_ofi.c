@@ -29,28 +29,30 @@
 #    include <stdio.h>
 #    include <string.h>
 
-enum { OFI_POLL_MAX = 32 }; /* completions of one progress() */
+enum { OFI_POLL_MAX = 32 }; /* completions that one progress() reads */
 
 enum ofi_kind { OFI_PUT, OFI_SIGNAL, OFI_FENCE, OFI_GREETING, OFI_RECEIVE, OFI_GET };
 
 struct ofi_op {
-    struct fi_context2 context; /* the provider's while the operation is in flight; first, so that it is the op */
-    struct ofi_op *next;        /* in the list of free ones */
+    struct fi_context2 context; /* belongs to the provider while the operation is in flight; first, so that a pointer to
+                                 * it is one to the op */
+    struct ofi_op *next;        /* in the list of free operations */
     uint32_t queue;             /* index of its ofi_queue */
     uint8_t kind;
-    uint64_t number; /* PUT: among the puts of its queue; FENCE: how many operations it vouches for */
+    uint64_t number; /* PUT: its number among the puts of its queue; FENCE: how many operations it vouches for */
 };
 
 struct ofi_held {
     uint64_t target, value;
-    uint64_t after_puts; /* how many puts of the queue must have been delivered before */
+    uint64_t after_puts; /* how many earlier puts of the queue must have been delivered */
     bool add;
 };
 
 struct ofi_queue {
     uint64_t accepted, completed;
     uint64_t gets, gets_done;   /* posted; here */
-    uint64_t fenced, delivered; /* ordered: how many operations the last fence is for, are known to be delivered */
+    uint64_t fenced, delivered; /* ordered: number of operations that the last fence covers; that are known to be
+                                 * delivered */
     /* not ordered: */
     uint64_t puts, puts_done; /* posted; delivered without a gap */
     bool *put_done;           /* [depth], a ring from puts_done on */
@@ -67,23 +69,23 @@ struct link_ofi {
     bool *remote; /* [rank] reached by this link */
     uint32_t rank, rank_count, queue_count, depth;
     uint32_t word_count; /* all before the heap */
-    uint64_t dropped;    /* messages that are of no peer */
+    uint64_t dropped;    /* messages that no peer has sent */
     int broken;          /* the negative errno that every call returns from then on */
     struct ofi_op *op;   /* [send_count + receive_count] */
     struct ofi_op *free_ops;
     struct ofi_queue *queue; /* [peer][queue] */
-    uint32_t *holding;       /* indexes of queues that hold signals back */
+    uint32_t *holding;       /* indexes of the queues that hold a signal back */
     uint32_t holding_count;
     uint64_t **sent;              /* [peer]: atomics: [word], the last value sent */
-    uint32_t *sent_words;         /* [peer]: length of it */
-    struct ofi_op *free_receives; /* that could not be posted again */
-    bool *greeted;                /* [rank] whose message has come */
+    uint32_t *sent_words;         /* [peer]: its length */
+    struct ofi_op *free_receives; /* receives that could not be posted again */
+    bool *greeted;                /* [rank]: its greeting has come */
     uint32_t greetings;           /* own ones in flight */
 };
 
 static struct link_ofi *link_ofi_of(struct live_link *link) { return fabric_container_of(link, struct link_ofi, link); }
 
-/* Holds between any two calls. */
+/* What holds between any two calls. */
 static void ofi_queue_check(const struct link_ofi *f, const struct ofi_queue *q)
 {
     assert(q->completed <= q->accepted && q->accepted - q->completed <= f->depth);
@@ -98,7 +100,7 @@ static struct ofi_message *ofi_message_of(const struct link_ofi *f, const struct
     return &f->port.arena[1 + (op - f->op)];
 }
 
-/* op NULL: nobody knows whose it was. */
+/* op NULL: the operation that failed is not known. */
 static int ofi_fail(struct link_ofi *f, const struct ofi_op *op, int rc, const char *detail)
 {
     static const char *const what[] = { "write", "signal", "flush", "first message", "receive", "read" };
@@ -185,7 +187,7 @@ static uint64_t *ofi_sent(struct link_ofi *f, uint32_t peer, uint32_t word)
     return &f->sent[peer][word];
 }
 
-/* Atomics add: the value itself, or what the word lacks of it. */
+/* Atomics add: the value itself, or the difference to the word's last value. */
 static int ofi_sum(struct link_ofi *f, struct ofi_op *op, uint64_t target, uint64_t value, bool add, bool delivered)
 {
     const uint32_t peer = op->queue / f->queue_count;
@@ -218,7 +220,7 @@ static int ofi_post_signal(struct link_ofi *f, uint32_t index, uint64_t target, 
     const bool delivered = !f->port.ordered;
     if (!op) return -EAGAIN;
     const uint32_t word = (uint32_t)(target / sizeof(uint64_t)) | (add ? OFI_ADD : 0);
-    /* A write cannot add: a message takes its place. */
+    /* A write cannot add, so a message does. */
     switch (add && f->port.carrier == OFI_CARRY_WRITE ? OFI_CARRY_MESSAGE : f->port.carrier) {
     case OFI_CARRY_ATOMIC: return ofi_sum(f, op, target, value, add, delivered);
     case OFI_CARRY_MESSAGE: return ofi_send(f, op, word, value, delivered);
@@ -276,8 +278,8 @@ static int ofi_release_all(struct link_ofi *f)
 
 /* ---- the operations of a link ---- */
 
-/* Whether a put must wait: its number would take the place of one in put_done that has not been delivered, though
- * others behind that one have. */
+/* Whether a put must wait because put_done has no place for it: puts before it have not been delivered, though later
+ * ones have. */
 static bool ofi_puts_full(const struct link_ofi *f, const struct ofi_queue *q)
 {
     return !f->port.ordered && q->puts - q->puts_done == f->depth;
@@ -290,7 +292,7 @@ static int ofi_put(struct live_link *link, uint16_t peer, uint16_t queue, uint64
     const uint32_t index = (uint32_t)peer * f->queue_count + queue;
     struct ofi_queue *const q = &f->queue[index];
     const struct ofi_target *const t = &f->port.target[peer];
-    (void)defer; /* libfabric has no doorbell to hold back that a flush could ring */
+    (void)defer; /* libfabric has no doorbell that could be held back for a flush */
     if (f->broken) return f->broken;
     assert(f->remote[peer] && size_bytes > 0 && source + size_bytes <= f->memory->size_bytes);
     ofi_queue_check(f, q);
@@ -326,7 +328,7 @@ static int ofi_signal(struct live_link *link, uint16_t peer, uint16_t queue, uin
     return 0;
 }
 
-/* Once the put is on its way, the signal is taken, be it for later. */
+/* Once the put has been posted, the signal is accepted, even if it is posted later. */
 static int ofi_put_signal(struct live_link *link, const struct live_put_signal *both)
 {
     struct link_ofi *const f = link_ofi_of(link);
@@ -415,7 +417,7 @@ static int ofi_receive_post(struct link_ofi *f, struct ofi_op *op)
     return rc == -FI_EAGAIN ? -EAGAIN : ofi_fail(f, op, (int)rc, "");
 }
 
-/* In a time that does not depend on where they differ. */
+/* The time that it takes does not depend on where they differ. */
 static bool ofi_tokens_equal(const uint8_t *a, const uint8_t *b)
 {
     unsigned difference = 0;
@@ -485,7 +487,7 @@ static int ofi_read_failure(struct link_ofi *f)
     if (n < 0) return ofi_fail(f, NULL, (int)n, "");
     struct ofi_op *const op = entry.op_context;
     char detail[128] = "";
-    if (op && op->kind == OFI_RECEIVE && entry.err == FI_ETRUNC) { /* peers send nothing that long */
+    if (op && op->kind == OFI_RECEIVE && entry.err == FI_ETRUNC) { /* peers send no message of that length */
         ofi_message_drop(f);
         return ofi_receive_post(f, op);
     }
@@ -549,7 +551,7 @@ static int ofi_ops_make(struct link_ofi *f)
     return 0;
 }
 
-/* The ranks whose greeting has not come, or that this rank has not yet been able to greet. */
+/* The ranks whose greeting has not come, or that could not be greeted yet. */
 static bool *ofi_strangers(const struct link_ofi *f, const bool *said)
 {
     bool *const strangers = g_new0(bool, f->rank_count);
@@ -557,7 +559,7 @@ static bool *ofi_strangers(const struct link_ofi *f, const bool *said)
     return strangers;
 }
 
-/* Sends the peer its greeting, once; whether the two know each other. */
+/* Sends the peer its greeting, once.  Returns whether each has greeted the other. */
 static int ofi_greet(struct link_ofi *f, uint32_t rank, bool *said)
 {
     struct ofi_op *const op = *said ? NULL : ofi_op_take(f, rank * f->queue_count, OFI_GREETING, 0);
@@ -570,8 +572,8 @@ static int ofi_greet(struct link_ofi *f, uint32_t rank, bool *said)
     return *said && f->greeted[rank];
 }
 
-/* Sends each peer a message and waits for each peer's: after that, connections stand in both directions.  A rank that
- * dies meanwhile ends it (-ECANCELED and *error). */
+/* Sends each peer a message and waits for one of each: then connections exist in both directions.  If a rank dies
+ * meanwhile, returns -ECANCELED and *error. */
 static int ofi_greet_all(struct link_ofi *f, bool *said, uint64_t deadline_ms, GError **error)
 {
     enum { LOOK_MS = 20 };
@@ -594,7 +596,7 @@ static int ofi_greet_all(struct link_ofi *f, bool *said, uint64_t deadline_ms, G
     }
 }
 
-/* A rank that cannot connect tells all: those that wait for it then wait no longer, and name it. */
+/* A rank that cannot connect tells all ranks, so that those that wait for it stop waiting and name it. */
 static bool ofi_connect(struct link_ofi *f, const struct live_options *o, GError **error)
 {
     g_autofree bool *said = g_new0(bool, f->rank_count);
@@ -611,7 +613,7 @@ static bool ofi_connect(struct link_ofi *f, const struct live_options *o, GError
         g_set_error(&why, LIVE_ERROR, LIVE_FAILED, "%s",
                     f->link.failure[0] ? f->link.failure : f->port.library->strerror(-rc));
     }
-    ofi_port_hide(&f->port); /* whoever gives up may be ended by the others */
+    ofi_port_hide(&f->port); /* a rank that gives up may be ended by the others before it closes the port */
     bootstrap_abort(f->bootstrap, why->message);
     g_propagate_error(error, why);
     return false;
@@ -619,8 +621,9 @@ static bool ofi_connect(struct link_ofi *f, const struct live_options *o, GError
 
 static bool ofi_serve(void *context) { return ofi_progress(&((struct link_ofi *)context)->link) > 0; }
 
-/* Comes to the exchange that ends the making, also as a rank that failed: its next one must meet that of the others.
- * One that is connected serves its link meanwhile: a greeting may have completed here and not yet have left. */
+/* Joins the exchange that ends the making, even if this rank has failed, because the next exchange must be the same one
+ * on all ranks.  A connected rank serves its link meanwhile: its greeting may have completed here but not have left
+ * yet. */
 static bool ofi_meet(struct link_ofi *f, bool connected, GError **error)
 {
     struct bootstrap *const b = f->bootstrap;

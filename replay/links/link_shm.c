@@ -12,14 +12,14 @@
 #include "sim/rng.h"
 
 enum {
-    SHM_PROGRESS_ENTRIES = 16,     /* most operations of one progress() */
-    SHM_PROGRESS_BYTES = 64 << 10, /* and where it stops within them */
+    SHM_PROGRESS_ENTRIES = 16,     /* operations of one progress() at most */
+    SHM_PROGRESS_BYTES = 64 << 10, /* bytes after which it stops */
     SHM_SEED = 0x51,
 };
 
 struct shm_entry {
-    uint64_t source;     /* own offset; of a signal: the value; of a get: offset at the peer */
-    uint64_t target;     /* offset at the peer; of a get: own offset */
+    uint64_t source;     /* own offset; signal: the value; get: offset at the peer */
+    uint64_t target;     /* offset at the peer; get: own offset */
     uint32_t size_bytes; /* 0: a signal */
     bool add, get;
 };
@@ -104,7 +104,7 @@ static int shm_put_signal(struct live_link *link, const struct live_put_signal *
     const struct shm_entry put = { .source = both->source, .target = both->target, .size_bytes = both->size_bytes };
     const struct shm_entry signal = { .source = both->value, .target = both->word, .add = both->add };
     int rc = shm_post(shm, both->peer, both->queue, &put, true);
-    assert(rc == 0); /* there is room for both: neither or both */
+    assert(rc == 0); /* both had room, as checked above */
     rc = shm_post(shm, both->peer, both->queue, &signal, false);
     assert(rc == 0);
     return rc;

@@ -33,17 +33,17 @@
 #    include "sim/memory.h"
 
 enum {
-    VERBS_SIGNAL_EVERY = 16,  /* work requests that share a completion */
-    VERBS_POLL_MAX = 32,      /* completions of one progress() and NIC */
-    VERBS_EVENT_POLLS = 1024, /* calls of progress() between looks at events and at the clock */
-    VERBS_PROBE_S = 1,        /* between probes of a peer to which nothing is under way */
+    VERBS_SIGNAL_EVERY = 16,  /* work requests for each completion */
+    VERBS_POLL_MAX = 32,      /* completions that one progress() reads from one NIC */
+    VERBS_EVENT_POLLS = 1024, /* calls of progress() before events and the clock are read */
+    VERBS_PROBE_S = 1,        /* between probes of a peer to which no request is in flight */
     VERBS_INLINE_BYTES = 256, /* wish */
     VERBS_SLOT_BYTES = 16,
     VERBS_RECEIVES_POSTED_MAX = 32, /* by one doorbell */
 };
 
-/* The bytes that a signal leaves in a slot: of the sender (WRITE: the value; ATOMIC: the old value) or of the
- * receiver's ring (IMM: both). */
+/* The bytes that a signal leaves in a slot.  WRITE: the value, at the sender.  ATOMIC: the old value, at the
+ * sender.  IMM: both fields, in the receiver's ring. */
 struct verbs_slot {
     uint64_t value;
     uint32_t word, add; /* add 1: value is added to the word */
@@ -55,9 +55,9 @@ struct link_verbs {
     struct live_options options;
     const struct live_memory *memory;
     uint32_t rank, rank_count, queue_count;
-    uint32_t queue_depth;   /* as the options ask; equal on all ranks */
-    uint32_t send_depth;    /* work requests of a QP: one more, for the write that ends a flush */
-    uint32_t receive_depth; /* <= queue_depth; 0 but with IMM */
+    uint32_t queue_depth;   /* from the options; equal on all ranks */
+    uint32_t send_depth;    /* work requests of a QP: one more than queue_depth, for the write that ends a flush */
+    uint32_t receive_depth; /* at most queue_depth; 0 unless signals are IMM */
     uint32_t signal_every;
     uint32_t word_count; /* all before the heap */
     uint32_t polls;
@@ -78,7 +78,7 @@ static struct link_verbs *link_verbs_of(struct live_link *link)
 
 static uint32_t verbs_index(const struct link_verbs *v, const struct verbs_qp *qp) { return (uint32_t)(qp - v->qp); }
 
-/* Which slot of a rank's rings the QP that has this index there gets its n-th signal in. */
+/* The slot of rank's rings that gets the n-th signal of the QP with this index. */
 static uint64_t verbs_ring_slot(const struct link_verbs *v, uint32_t index, uint64_t signal)
 {
     const uint64_t ring_slots = 2 * (uint64_t)v->queue_depth;
@@ -95,7 +95,7 @@ static int verbs_fail(struct link_verbs *v, const char *text)
     return -EIO;
 }
 
-/* A flushed work request is a consequence; the request that broke the QP came first. */
+/* A flushed work request is a consequence: the request that broke the QP failed before it. */
 static int verbs_completion_fail(struct link_verbs *v, const struct verbs_qp *qp, const struct ibv_wc *wc)
 {
     char text[sizeof v->link.failure], what[200], event[64] = "";
@@ -116,13 +116,13 @@ static int verbs_post_fail(struct link_verbs *v, const struct verbs_qp *qp, int 
 
 /* ---- completions --------------------------------------------------------------------------------------- */
 
-/* A work request's id: which QP, and the low half of its number. */
+/* The id of a work request: its QP, and the low half of its number. */
 static uint64_t verbs_id(const struct link_verbs *v, const struct verbs_qp *qp, uint64_t number)
 {
     return (uint64_t)verbs_index(v, qp) << 32 | (uint32_t)number;
 }
 
-/* How many completed, probes left out: they are no progress of the run. */
+/* How many requests completed.  Probes do not count, because they are no progress of the run. */
 static int verbs_sends_poll(struct link_verbs *v, struct verbs_nic *nic)
 {
     struct ibv_wc wc[VERBS_POLL_MAX];
@@ -135,7 +135,7 @@ static int verbs_sends_poll(struct link_verbs *v, struct verbs_nic *nic)
         assert(qp->nic == nic);
         if (wc[i].status != IBV_WC_SUCCESS) return verbs_completion_fail(v, qp, &wc[i]);
         const uint32_t more = (uint32_t)wc[i].wr_id - (uint32_t)qp->completed;
-        assert(more > 0 && qp->completed + more <= qp->signalled); /* only these asked for a completion */
+        assert(more > 0 && qp->completed + more <= qp->signalled); /* only signalled requests asked for a completion */
         qp->completed += more;
         assert(qp->completed <= qp->posted - qp->chained);
         nic->completions_free++;
@@ -144,7 +144,7 @@ static int verbs_sends_poll(struct link_verbs *v, struct verbs_nic *nic)
     return count - probes;
 }
 
-/* Posts count receive requests with one doorbell. */
+/* Posts count receive requests behind one doorbell. */
 static int verbs_receives_post(struct link_verbs *v, struct verbs_qp *qp, uint32_t count)
 {
     struct ibv_recv_wr wr[VERBS_RECEIVES_POSTED_MAX], *bad;
@@ -207,7 +207,8 @@ static int verbs_ring(struct link_verbs *v, struct verbs_qp *qp)
     return rc ? verbs_post_fail(v, qp, rc) : 0;
 }
 
-/* Whether this many more work requests fit into the QP besides the outstanding ones.  If not: 0 or an error. */
+/* Whether this many more work requests fit into the QP in addition to those in flight.  If not, *rc is 0 or an
+ * error. */
 static bool verbs_room(struct link_verbs *v, struct verbs_qp *qp, uint32_t count, uint32_t outstanding_max, int *rc)
 {
     *rc = 0;
@@ -227,8 +228,8 @@ static void verbs_completion_ask(struct verbs_qp *qp, struct ibv_send_wr *wr)
     qp->nic->completions_free--;
 }
 
-/* The next work request of the chain.  It asks for a completion where enough others have not, and where
- * nothing else is outstanding: then it is likely to be waited for. */
+/* The next work request of the chain.  It asks for a completion if enough requests before it did not, or if no other is
+ * in flight, because then somebody probably waits for it. */
 static struct ibv_send_wr *verbs_next(struct link_verbs *v, struct verbs_qp *qp, enum ibv_wr_opcode opcode)
 {
     const uint16_t at = qp->chained++;
@@ -278,7 +279,7 @@ static int verbs_put(struct live_link *link, uint16_t peer, uint16_t queue, uint
     return verbs_ring(v, qp);
 }
 
-/* A sum is made by the peer's NIC, whatever carries the other signals; with IMM the peer makes both. */
+/* The peer's NIC adds, whatever carries other signals; with IMM the peer's CPU adds and sets. */
 static void verbs_signal_build(struct link_verbs *v, struct verbs_qp *qp, uint64_t target, uint64_t value, bool add)
 {
     static const enum ibv_wr_opcode opcodes[] = {
@@ -316,7 +317,7 @@ static void verbs_signal_build(struct link_verbs *v, struct verbs_qp *qp, uint64
     verbs_payload(qp, wr, &slot->value, sizeof slot->value, qp->nic->scratch_mr->lkey);
 }
 
-/* 0, or an error where nobody can add: then the run ends. */
+/* 0, or an error, which ends the run, if the peer cannot add. */
 static int verbs_adds_check(struct link_verbs *v, const struct verbs_qp *qp)
 {
     char text[sizeof v->link.failure];
@@ -372,7 +373,7 @@ static int verbs_get(struct live_link *link, uint16_t peer, uint16_t queue, uint
     return verbs_ring(v, qp);
 }
 
-/* A signalled write of nothing: it tells when what was posted before it is done, or that the peer lives. */
+/* A signalled write of no bytes: its completion tells that requests before it are done, or that the peer lives. */
 static void verbs_nothing_write(struct link_verbs *v, struct verbs_qp *qp)
 {
     struct ibv_send_wr *wr = verbs_next(v, qp, IBV_WR_RDMA_WRITE);
@@ -397,8 +398,8 @@ static int verbs_flush(struct live_link *link, uint16_t peer, uint16_t queue)
     return qp->completed == qp->posted ? 0 : -EAGAIN;
 }
 
-/* A rank that only waits for a peer has nothing under way that could fail when the peer dies: so ask, on the
- * first queue of each, unless it has asked already (there is room, as puts and signals leave a place). */
+/* A rank that only waits has no request in flight that would fail when the peer dies.  So it probes: on the first queue
+ * of each peer, unless a probe is in flight there.  (There is room, because puts and signals leave a place free.) */
 static int verbs_probe(struct link_verbs *v)
 {
     struct timespec now;
@@ -468,8 +469,8 @@ static const struct live_link_ops verbs_ops = {
 
 /* ---- construction -------------------------------------------------------------------------------------- */
 
-/* A rank's message to the others, followed by the number of its QP for each [peer][queue].  A rank that could not
- * prepare gives the reason, so that all ranks end with one error. */
+/* What a rank tells the others; the number of its QP for each [peer][queue] follows.  A rank that failed to prepare
+ * gives the reason, so that all ranks end with one error. */
 struct verbs_hello {
     char failure[240];
     uint64_t memory, memory_bytes, ring;
@@ -479,7 +480,7 @@ struct verbs_hello {
     uint32_t qp_number[];
 };
 
-/* The how-manieth of its host this rank is. */
+/* This rank's number among the ranks of its host. */
 static bool verbs_local_rank(struct bootstrap *b, uint32_t *local_rank, GError **error)
 {
     char mine[80] = "", *boot = NULL;
@@ -520,7 +521,7 @@ static bool verbs_nics_open(struct link_verbs *v, uint32_t local_rank, GError **
     return fine;
 }
 
-/* Sizes of queues and slots, as far as the devices allow what was asked. */
+/* Sets the sizes of queues and slots to those asked for, or less if the devices allow no more. */
 static bool verbs_queues_make(struct link_verbs *v, uint32_t remote_count, GError **error)
 {
     const uint64_t all = (uint64_t)v->rank_count * v->queue_count;
@@ -587,7 +588,7 @@ static bool verbs_prepare(struct link_verbs *v, const struct fabric_needs *needs
            verbs_queues_make(v, remote_count, error) && verbs_qps_make(v, remote, error);
 }
 
-/* Tells the others; all_hello gets everyone's.  Consumes failure, which is the end for all of them. */
+/* Exchanges hellos; all_hello gets every rank's.  Takes failure, with which all ranks then fail. */
 static bool verbs_hello_exchange(struct link_verbs *v, struct bootstrap *b, GError *failure, uint8_t **all_hello,
                                  size_t *hello_bytes, GError **error)
 {
@@ -694,7 +695,7 @@ struct live_link *link_verbs_new(const struct live_options *o, const struct fabr
     GError *failure = NULL;
     verbs_prepare(v, needs, local_rank, remote, &failure);
     bool fine = verbs_connect(v, b, remote, failure, error);
-    /* Nobody posts before everyone's queue pairs are ready to receive. */
+    /* No rank posts before all ranks' queue pairs are ready to receive. */
     GError *late = NULL;
     if (!bootstrap_barrier(b, fine ? error : &late)) fine = false;
     g_clear_error(&late);

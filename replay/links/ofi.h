@@ -16,16 +16,16 @@
 struct ofi_library {
     int (*getinfo)(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints,
                    struct fi_info **info);
-    struct fi_info *(*dupinfo)(const struct fi_info *info); /* of NULL: an empty one */
+    struct fi_info *(*dupinfo)(const struct fi_info *info); /* dupinfo(NULL) makes an empty one */
     void (*freeinfo)(struct fi_info *info);
     int (*fabric)(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
     const char *(*strerror)(int code);
 };
-/* Loads it the first time; any thread.  NULL and *error where it is not installed. */
+/* Loads it at the first call; any thread may call.  NULL and *error where it is not installed. */
 const struct ofi_library *ofi_library_load(GError **error);
 
-/* Signals of this process, from before a call that may load a library of libfabric until after it: they wait in
- * between, and what the library set for them is undone.  Threads take turns. */
+/* The signals of this process around a call that may load a library of libfabric.  They are blocked meanwhile, and then
+ * get the handling back that they had before.  Threads take turns. */
 struct ofi_signals {
     sigset_t mask;
     bool known[NSIG];
@@ -36,7 +36,7 @@ void ofi_signals_release(const struct ofi_signals *s);
 
 /* The operation that carries a signal. */
 enum ofi_carrier {
-    OFI_CARRY_WRITE,   /* an 8-byte RMA write of the value: where words are placed at once */
+    OFI_CARRY_WRITE,   /* an 8-byte RMA write of the value, for providers that place a word at once */
     OFI_CARRY_ATOMIC,  /* an atomic sum of the difference */
     OFI_CARRY_MESSAGE, /* a message {value, word}, from which the receiver's progress() sets the word */
 };
@@ -52,7 +52,7 @@ enum { OFI_TOKEN_BYTES = 16 };
  * shm) let this program choose or number in order. */
 struct ofi_message {
     uint64_t value;
-    uint32_t word;                  /* OFI_HELLO: none, the sender greets; with OFI_ADD in it, value is added */
+    uint32_t word;                  /* OFI_HELLO: no word, the sender greets; with OFI_ADD in it, value is added */
     uint32_t rank;                  /* the sender */
     uint8_t token[OFI_TOKEN_BYTES]; /* the sender's */
 };
@@ -64,8 +64,8 @@ _Static_assert(sizeof(struct ofi_message) == 32, "crosses the link");
 struct ofi_target {
     fi_addr_t address;
     uint64_t memory_base, memory_key; /* words and heap */
-    uint64_t arena_base, arena_key;   /* its messages; the first takes writes that nobody reads */
-    uint8_t token[OFI_TOKEN_BYTES];   /* that its messages carry */
+    uint64_t arena_base, arena_key;   /* its messages; the first of them takes the writes that nobody reads */
+    uint8_t token[OFI_TOKEN_BYTES];   /* that its messages must carry */
 };
 
 struct ofi_port {
@@ -78,28 +78,28 @@ struct ofi_port {
     struct fid_ep *ep;
     struct fid_mr *memory_mr, *arena_mr;
     enum ofi_carrier carrier;
-    /* A write or message that follows others to the same peer takes effect after them.  Without that,
-     * whatever must come later waits until the others are known to have been delivered. */
+    /* A write or message takes effect after earlier ones to the same peer.  If not, a later one must wait until the
+     * earlier ones are known to have been delivered. */
     bool ordered;
     uint32_t send_count, receive_count; /* operations in flight */
     struct ofi_message *arena;          /* [1 + send_count + receive_count] */
     struct ofi_target *target;          /* [rank] */
     char *provider;                     /* as it calls itself */
-    char *names; /* how the names of the ranks' shared-memory objects begin; NULL: there are none */
+    char *names; /* the beginning of the names of all ranks' shared-memory objects; NULL: there are none */
 };
 
 /* This rank's place among the others, and the settings that all agreed on. */
 struct ofi_place {
     bool one_host;                     /* all ranks on this host */
     uint32_t local_rank;               /* among those of this host */
-    uint64_t run;                      /* a number of this run and no other: no secret */
+    uint64_t run;                      /* a number of this run only: no secret */
     uint8_t (*token)[OFI_TOKEN_BYTES]; /* [rank], secret; free with ofi_place_clear() */
 };
 /* Collective. */
 bool ofi_place_find(struct ofi_place *place, struct bootstrap *b, GError **error);
 void ofi_place_clear(struct ofi_place *place);
 
-/* A rank's message to the others about its endpoint. */
+/* What a rank tells the others about its endpoint. */
 enum { OFI_NAME_BYTES = 256, OFI_PROVIDER_BYTES = 64, OFI_FAILURE_BYTES = 256 };
 struct ofi_card {
     char failure[OFI_FAILURE_BYTES]; /* "": none */
@@ -110,17 +110,18 @@ struct ofi_card {
 };
 _Static_assert(sizeof(struct ofi_card) == 616, "crosses the bootstrap");
 
-/* Zeroed before; ofi_port_close() after, also on failure.  o->device may be a list, dealt out by local rank;
- * without one, ranks of one host use its loopback where the provider runs on it. */
+/* *p is zero before; ofi_port_close() must follow, even after a failure.  o->device may be a list, which is dealt out
+ * by local rank.  Without a device, the ranks of one host use loopback if the provider can. */
 bool ofi_port_open(struct ofi_port *p, const struct live_options *o, const struct fabric_needs *needs,
                    const struct ofi_place *place, const struct bootstrap *b, const struct live_memory *memory,
                    GError **error);
-/* Collective, also for a rank that has failed before (failure, which it takes; else NULL): exchanges
- * addresses and keys.  Connections are made by the first messages. */
+/* Collective: exchanges addresses and keys.  A rank that has failed before calls it with its failure, which it takes;
+ * others with NULL.  Connections are made by the first messages. */
 bool ofi_port_exchange(struct ofi_port *p, struct bootstrap *b, const struct live_memory *memory, const bool *remote,
                        GError *failure, GError **error);
-/* Takes away the names that the shared-memory objects of this run have, those of ranks that died too.  For when all
- * ranks have opened all objects; from then on no crash leaves one behind.  Closing does it where a run fails before. */
+/* Removes the names of this run's shared-memory objects, including those of ranks that have died.  Called when all
+ * ranks have opened all objects; from then on no crash leaves one behind.  If a run fails before, closing removes
+ * them. */
 void ofi_port_hide(struct ofi_port *p);
 void ofi_port_close(struct ofi_port *p);
 

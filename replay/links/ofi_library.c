@@ -13,7 +13,7 @@
 #    include <dlfcn.h>
 
 static struct ofi_library library;
-static GMutex signals_lock; /* one thread at a time, or one would keep the handlers that another is about to undo */
+static GMutex signals_lock; /* one thread at a time; else one would keep the handlers that another is about to undo */
 
 void ofi_signals_hold(struct ofi_signals *s)
 {
@@ -27,7 +27,7 @@ void ofi_signals_hold(struct ofi_signals *s)
 void ofi_signals_release(const struct ofi_signals *s)
 {
     for (int number = 1; number < NSIG; number++)
-        if (s->known[number]) (void)sigaction(number, &s->action[number], NULL); /* not SIGKILL's and SIGSTOP's */
+        if (s->known[number]) (void)sigaction(number, &s->action[number], NULL); /* SIGKILL and SIGSTOP have none */
     pthread_sigmask(SIG_SETMASK, &s->mask, NULL);
     g_mutex_unlock(&signals_lock);
 }
@@ -46,7 +46,7 @@ static const char *ofi_library_fill(void)
     for (size_t i = 0; i < G_N_ELEMENTS(symbols); i++) {
         void *const symbol = dlsym(handle, symbols[i].name);
         if (!symbol) return dlerror();
-        *(void **)symbols[i].place = symbol; /* as POSIX has it for dlsym() */
+        *(void **)symbols[i].place = symbol; /* the cast that POSIX shows for dlsym() */
     }
     return NULL;
 }

@@ -17,13 +17,13 @@ enum {
     OFI_SENDS_MAX = 4096,
     OFI_RECEIVES_MAX = 256,
     OFI_KEY_MEMORY = 1,
-    OFI_KEY_ARENA = 2, /* where the provider leaves the choice */
+    OFI_KEY_ARENA = 2, /* used where the provider lets us choose keys */
 };
 
 /* Write, and send, after write; send after send. */
 static const uint64_t OFI_ORDER = FI_ORDER_WAW | FI_ORDER_SAW | FI_ORDER_SAS;
 
-/* With no provider named, the first of these that this machine has. */
+/* If no provider is named, the first of these that this machine has. */
 static const char *const preferred[] = { "cxi", "efa", "verbs", "tcp" };
 
 static bool ofi_refuse(const struct ofi_port *p, const char *what, int rc, GError **error)
@@ -34,7 +34,7 @@ static bool ofi_refuse(const struct ofi_port *p, const char *what, int rc, GErro
 
 /* --- the place --- */
 
-/* Of the first exchange. */
+/* What a rank sends in the first exchange. */
 struct ofi_place_card {
     char host[104];
     uint64_t run;
@@ -73,7 +73,7 @@ void ofi_place_clear(struct ofi_place *place) { g_clear_pointer(&place->token, g
 
 /* --- choosing --- */
 
-/* Providers that receive from a stream may show a word half written; theirs is a message. */
+/* Providers that receive from a stream may show a word half written; with them a message carries signals. */
 static bool places_words_at_once(const char *provider)
 {
     static const char *const known[] = { "verbs", "efa", "cxi", "shm", "psm" };
@@ -96,7 +96,8 @@ static struct fi_info *ofi_hints(const struct ofi_library *library, const char *
     return hints;
 }
 
-/* Datagrams made reliable are for networks that have nothing better: only where named or alone. */
+/* Providers that make datagrams reliable are for networks without anything better: used only if named, or if there is
+ * no other. */
 static bool is_second_choice(const char *asked, const char *found)
 {
     return strstr(found, "ofi_rxd") && !g_str_has_prefix(asked, "udp") && !strstr(asked, "ofi_rxd");
@@ -113,8 +114,8 @@ static struct fi_info *ofi_pick(const struct ofi_library *library, struct fi_inf
     return NULL;
 }
 
-/* Queues are sized for as many ranks as this says, by default more than some devices have room for; the library
- * reads it when it is first called. */
+/* Providers size their queues for this many ranks; their default is more than some devices have room for.  The library
+ * reads the variable at its first call. */
 static void ofi_tell_rank_count(uint32_t rank_count)
 {
     static gsize told;
@@ -136,14 +137,14 @@ static struct fi_info *ofi_query(const struct ofi_library *library, const char *
     return found;
 }
 
-/* Whether the order holds for everything up to the largest put there can be. */
+/* Whether the provider keeps the order of all sizes up to the largest put. */
 static bool ofi_is_ordered(const struct fi_info *info, uint64_t size_bytes_max)
 {
     return (info->tx_attr->msg_order & OFI_ORDER) == OFI_ORDER && (info->rx_attr->msg_order & OFI_ORDER) == OFI_ORDER &&
            info->ep_attr->max_order_waw_size >= size_bytes_max;
 }
 
-/* Providers may give up order where it is not asked for, and speed where it is: so with it first. */
+/* Providers may drop order if it is not asked for, and speed if it is: so order is asked for first. */
 static bool ofi_choose_provider(struct ofi_port *p, const char *provider, const char *device,
                                 const struct live_options *o, uint64_t size_bytes_max)
 {
@@ -222,8 +223,8 @@ static char *ofi_family_names(const struct live_options *o)
     return g_strdup_printf("eptwin-%u-%016" G_GINT64_MODIFIER "x-", (unsigned)getuid(), o->family);
 }
 
-/* Objects of the shm provider are named after the run, so that any rank can take away those of another that died
- * before all had them open, and after the family, so that a parent can where all ranks died. */
+/* The names of the shm provider's objects contain the run, so that any rank can remove those of a rank that died early,
+ * and the family, so that a parent can remove them when all ranks have died. */
 static int ofi_name_endpoint(struct ofi_port *p, const struct live_options *o, const struct ofi_place *place,
                              uint32_t rank)
 {
@@ -364,7 +365,7 @@ bool ofi_port_exchange(struct ofi_port *p, struct bootstrap *b, const struct liv
 
 /* --- closing --- */
 
-/* Removes what /dev/shm has with names that begin like this. */
+/* Removes the entries of /dev/shm whose names begin like this. */
 static void ofi_names_remove(const char *begin)
 {
     g_autoptr(GDir) folder = g_dir_open("/dev/shm", 0, NULL);

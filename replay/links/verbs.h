@@ -16,7 +16,7 @@ enum {
     VERBS_NICS_MAX = 4,
     VERBS_BATCH_MAX = 32,       /* work requests of one doorbell */
     VERBS_SOFT_ROCE = 0xffffff, /* the vendor ID of rdma_rxe */
-    VERBS_RETRIES = 6,          /* of a packet before its QP gives up; soft-RoCE takes 7 for "for ever" */
+    VERBS_RETRIES = 6,          /* retries of a packet before its QP gives up; soft-RoCE takes 7 as "for ever" */
 };
 
 /* An opened device with one of its ports and one of its GIDs, and all that belongs to it. */
@@ -27,7 +27,7 @@ struct verbs_nic {
     struct ibv_mr *scratch_mr; /* link_verbs.c's own */
     struct ibv_cq *send_cq;
     struct ibv_cq *receive_cq; /* LIVE_SIGNAL_IMM only, else NULL */
-    uint32_t completions_free; /* entries of send_cq that no posted work request will take */
+    uint32_t completions_free; /* entries of send_cq that no posted work request will use */
     struct ibv_device_attr device_attr;
     struct ibv_port_attr port_attr;
     union ibv_gid gid;
@@ -46,20 +46,20 @@ struct verbs_address {
 };
 _Static_assert(sizeof(struct verbs_address) == 28, "crosses the bootstrap");
 
-/* completed <= posted - chained <= posted; those after the last signalled complete unseen until one after
- * them is signalled. */
+/* completed <= posted - chained <= posted.  Requests after the last signalled one are seen to complete when a later one
+ * is signalled. */
 struct verbs_qp {
     struct ibv_qp *qp; /* NULL: this peer is not reached by verbs */
     struct verbs_nic *nic;
     uint64_t posted, completed;              /* work requests, as counters that only grow; chained ones included */
     uint64_t signalled;                      /* the last one that asked for a completion */
-    uint64_t probe;                          /* the last probe's number, 0: none yet */
+    uint64_t probe;                          /* number of the last probe; 0: none so far */
     uint64_t signals_sent, signals_received; /* LIVE_SIGNAL_IMM */
     uint64_t peer_memory, peer_ring;         /* its addresses */
     uint32_t peer_memory_key, peer_scratch_key;
     uint32_t inline_bytes;
     uint16_t peer, queue;
-    uint16_t chained;       /* built, doorbell not rung */
+    uint16_t chained;       /* built, but the doorbell has not been rung for them */
     uint16_t receives_owed; /* receive requests to post again */
     struct ibv_send_wr *wr; /* [VERBS_BATCH_MAX], a chain */
     struct ibv_sge *sge;    /* [VERBS_BATCH_MAX] */
@@ -67,17 +67,17 @@ struct verbs_qp {
 
 struct verbs_qp_limits {
     uint32_t send_depth, receive_depth;
-    uint32_t inline_bytes; /* wish; lowered to what the device grants */
+    uint32_t inline_bytes; /* as wished; then as the device grants */
 };
 
 /* ---- verbs_nic.c -------------------------------------------------------------------------------------- */
 
-/* Which NICs the rank that is local_rank-th of its host uses: from o->device, "a,b" dealt out by local rank
- * and "a+b" used together, or automatically one of those with an active port.  names is NULL-terminated; free
- * it with g_strfreev().  NULL and *error when there is none. */
+/* The NICs of the rank with this number on its host.  o->device may be "a,b", dealt out by local rank, or "a+b", used
+ * together; without it, one of the NICs with an active port.  names is NULL-terminated; free it with
+ * g_strfreev().  NULL and *error when there is none. */
 char **verbs_nic_names(const struct live_options *o, uint32_t local_rank, GError **error);
 
-/* Opens the device and chooses port and GID.  Close also after failure. */
+/* Opens the device and chooses port and GID.  Must be closed even after a failure. */
 bool verbs_nic_open(struct verbs_nic *nic, const char *name, const struct live_options *o, GError **error);
 void verbs_nic_close(struct verbs_nic *nic);
 
@@ -92,12 +92,13 @@ static inline bool verbs_nic_atomics(const struct verbs_nic *nic)
 }
 struct ibv_mr *verbs_memory_register(const struct verbs_nic *nic, void *base, uint64_t size_bytes, int access,
                                      const char *what, GError **error);
-/* The completion queues: send_entries is lowered to what the device has; receive_entries 0 makes none. */
+/* Makes the completion queues.  send_entries is lowered to what the device has; receive_entries 0 makes no queue for
+ * receives. */
 bool verbs_nic_queues_make(struct verbs_nic *nic, uint32_t send_entries, uint32_t receive_entries, GError **error);
 
 struct verbs_address verbs_nic_address(const struct verbs_nic *nic);
 
-/* Drains asynchronous events.  False when one of them ends the run; it is then described in text. */
+/* Reads all asynchronous events.  False if one of them ends the run, which text then describes. */
 bool verbs_nic_events_check(struct verbs_nic *nic, char *text, size_t text_size);
 /* Whether the port still is active. */
 bool verbs_nic_port_active(const struct verbs_nic *nic);
@@ -115,10 +116,10 @@ struct verbs_connection {
 bool verbs_qp_connect(struct verbs_qp *qp, const struct live_options *o, const struct verbs_connection *c,
                       GError **error);
 
-/* Exponent of the time that a packet may stay unacknowledged, 4.096 us x 2^n: so chosen that a dead peer is
- * named well before o->timeout_ms has passed.  Longer for soft-RoCE where that allows it: it does not stop the timer
- * when all is acknowledged (Linux 6.1, drivers/infiniband/sw/rxe/rxe_comp.c), and sends again, for nothing, what is
- * under way when it ends. */
+/* Exponent n of the time that a packet may stay unacknowledged, 4.096 us x 2^n, chosen so that a dead peer is named
+ * well before o->timeout_ms.  It is longer for soft-RoCE, if o->timeout_ms allows it: soft-RoCE does not stop the timer
+ * when everything is acknowledged (Linux 6.1, drivers/infiniband/sw/rxe/rxe_comp.c), and when it ends sends again what
+ * is in flight, needlessly. */
 uint8_t verbs_timeout_exponent(const struct verbs_nic *nic, const struct live_options *o);
 
 /* "QP 17 (queue 2) in state ERR: transport retry counter exceeded (...)" */

@@ -243,8 +243,7 @@ struct ibv_mr *verbs_memory_register(const struct verbs_nic *nic, void *base, ui
     return mr;
 }
 
-/* The probe that drivers agree on: with no valid descriptor, EBADF says that dma-bufs as such are understood.
- * */
+/* How drivers are asked for dma-buf support: with an invalid descriptor, those that have it answer EBADF. */
 static bool verbs_dmabuf_probe(const struct verbs_nic *nic, GError **error)
 {
     errno = 0;
@@ -329,7 +328,7 @@ static bool verbs_event_ends(const struct verbs_nic *nic, const struct ibv_async
     case IBV_EVENT_CQ_ERR:
     case IBV_EVENT_QP_FATAL: return true;
     default:
-        /* Among others QP_REQ_ERR and QP_ACCESS_ERR: the work completion that follows says more. */
+        /* others, QP_REQ_ERR and QP_ACCESS_ERR among them: the work completion that follows says more */
         return false;
     }
 }
