@@ -35,6 +35,14 @@ print([r['phase'] for r in point], all(r[m] == one.get((r['phase'], m), '') for 
       all(r['slowest_us'] == one[r['phase'], 'time_us_max'] for r in point))
 P
 rm one.csv
+sweep --num-ranks 16 --num-tokens 64 --output one.csv >table                # bound by: as its longest phase is
+python3 - <<'P'
+import csv
+rows = sorted(csv.DictReader(l for l in open('one.csv') if l[0] != '#'), key=lambda r: float(r['slowest_us']))
+said = ['%s, %.0f %% busy' % (r['bottleneck'], float(r['bottleneck_busy_pct'])) for r in rows]
+print(said[0] != said[-1], open('table').read().rstrip().endswith(said[-1]))
+P
+rm one.csv table
 
 echo '# again: nothing is run; by other numbers of threads, the same bytes'
 cp all.csv kept.csv; sweep $plan --output all.csv --top 1 >/dev/null; cmp all.csv kept.csv && echo same
