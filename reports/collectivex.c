@@ -6,7 +6,8 @@
 #include <string.h>
 #include "sim/error.h"
 
-/* Whether a phase is of the call (which: "dispatch" or "combine"); of kernels that overlap, their span alone counts. */
+/* Whether a phase counts for the call (which: "dispatch" or "combine").  Of kernels that overlap, only their span
+ * counts. */
 static bool phase_counts(const struct record *record, const char *phase, const char *which)
 {
     const bool combine = strstr(phase, "combine") != NULL;
@@ -18,7 +19,7 @@ static bool phase_counts(const struct record *record, const char *phase, const c
     return !record_find(record, span, RECORD_ALL, "time_us") || strcmp(phase, span) == 0;
 }
 
-/* The sum over the call's phases of a metric of all ranks; NAN where one has none. */
+/* The sum of a metric, for all ranks, over the call's phases; NAN where one lacks it. */
 static double call_us(const struct record *record, const char *which, const char *metric)
 {
     double sum = 0;

@@ -1,10 +1,10 @@
 /* collectivex.h - a record as a case attempt of CollectiveX (SemiAnalysisAI/InferenceX, experimental/CollectiveX), so
- * that what reads its results reads ours.
+ * that programs which read its results read ours.
  *
- * One document a record, with one row (the record's tokens a rank).  Launched together, its calls of dispatch and
- * combine (all kernels up to the main one, the slowest rank) are components; with --launch loop, the period of a pair
- * and the floors (the fastest rank) are.  `availability` is "derived" for a prediction, "measured" else, and `origin`
- * names eptwin's kind of record.  What the record does not say is null. */
+ * One document a record, with one row (the record's tokens a rank).  Where calls are launched together, the row's
+ * components are the calls of dispatch and combine: all kernels up to the main one, on the slowest rank.  With --launch
+ * loop they are the period of a pair, and the floors: the fastest rank's times.  `availability` is "derived" for a
+ * prediction, else "measured"; `origin` names eptwin's kind of record.  What the record does not say is null. */
 #ifndef REPORTS_COLLECTIVEX_H
 #define REPORTS_COLLECTIVEX_H
 

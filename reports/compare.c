@@ -15,7 +15,8 @@ bool compare_record_predicted(const struct record *record)
     return kind && strcmp(kind, "simulate") == 0;
 }
 
-/* The value of a header key; dashes and underscores are equal.  "" for absent: an empty option is none. */
+/* The value of a header key; dashes and underscores are equal.  "" if it is absent, because an empty option is no
+ * option. */
 static const char *compare_header_value(const struct record *record, const char *key)
 {
     const char *value = record_get(record, key);
@@ -26,7 +27,7 @@ static const char *compare_header_value(const struct record *record, const char 
     return value ? value : "";
 }
 
-/* The value of a case key.  Runs over several steps or layers may say which as steps and layers. */
+/* The value of a case key.  A record of several steps or layers may give them as "steps" and "layers". */
 static const char *compare_key_value(const struct record *record, const char *key)
 {
     const char *several = "";
@@ -52,7 +53,7 @@ double compare_slowest_us(const struct record *record, const char *phase)
 {
     const struct record_row *row = record_find(record, phase, RECORD_ALL, "slowest_us");
     if (!row && !compare_record_several(record)) row = record_find(record, phase, RECORD_ALL, "time_us_max");
-    return row ? row->value : NAN; /* of several, _max is over ranks whose times are means already */
+    return row ? row->value : NAN; /* a record of several has times that are means already, and _max is over ranks */
 }
 
 char *compare_value_plain(const char *key, const char *value)
@@ -71,8 +72,8 @@ static const char *compare_key_digest(const struct record *record, const char *k
     return compare_header_value(record, name);
 }
 
-/* A key that is absent says nothing in a record that does not list its keys.  Files are compared by their contents'
- * digests where both records give them. */
+/* If a record does not list its keys, a key that it lacks says nothing.  Files are compared by the digests of their
+ * contents where both records give them. */
 static bool compare_key_same(const struct record *a, const struct record *b, const char *key)
 {
     const char *x = compare_key_value(a, key), *y = compare_key_value(b, key);
@@ -84,7 +85,7 @@ static bool compare_key_same(const struct record *a, const struct record *b, con
     return strcmp(x_plain, y_plain) == 0;
 }
 
-/* The keys that make a case, for records that do not list theirs: cut ones, or ones written by hand. */
+/* The keys that make a case, for records without a list of their own: cut records, or records written by hand. */
 static const char compare_keys_of_all[] = "kernel num-ranks num-tokens hidden num-topk num-experts dtype";
 
 static bool compare_of_case(const struct record *record)
@@ -92,7 +93,7 @@ static bool compare_of_case(const struct record *record)
     return g_strcmp0(record_get(record, "kind"), "measure") != 0;
 }
 
-/* The keys that make a prediction besides its case: the machine and its faults. */
+/* The keys that make a prediction in addition to its case: the machine and its faults. */
 static const char compare_keys_of_machine[] = "cluster set backend fault launch arrival slow";
 
 /* Words of several lists, each once; freed with g_strfreev(). */
@@ -112,7 +113,7 @@ static char **compare_keys_join(const char *const *lists, size_t count)
     return (char **)g_ptr_array_free(keys, FALSE);
 }
 
-/* "routing.npy", with its contents' digest where only that tells the two apart. */
+/* "routing.npy", followed by the digest of its contents if only that differs. */
 static char *compare_key_text(const struct record *record, const struct record *other, const char *key)
 {
     const char *value = compare_key_value(record, key), *digest = compare_key_digest(record, key);
@@ -121,14 +122,14 @@ static char *compare_key_text(const struct record *record, const struct record *
                            digests ? ")" : "");
 }
 
-/* Two predictions, each of which says what there is to do. */
+/* Whether both are predictions that say which work there is to do: then their settings may differ. */
 static bool compare_settings_free(const struct record *a, const struct record *b)
 {
     return compare_record_predicted(a) && compare_record_predicted(b) && record_get(a, RECORD_WORK_KEYS) &&
            record_get(b, RECORD_WORK_KEYS);
 }
 
-/* The keys that make the case of either record, in order: of two predictions what there is to do. */
+/* The keys that make the case of either record, in order; of two predictions, only those of the work. */
 static char **compare_case_keys(const struct record *a, const struct record *b)
 {
     const char *which = compare_settings_free(a, b) ? RECORD_WORK_KEYS : RECORD_CASE_KEYS;
@@ -146,12 +147,12 @@ static double compare_experts(const struct record *record)
     return g_ascii_strtod(compare_key_value(record, "num-experts"), NULL) - added;
 }
 
-/* Keys that a setting decides, so that they are no other work of two predictions: how many times experts are placed,
- * and on how many nodes a token's experts lie. */
+/* Keys that follow from a setting, so that a difference in them is no difference in the work: how many times experts
+ * are placed, and on how many nodes a token's experts may lie. */
 static bool compare_key_follows(const struct record *a, const struct record *b, const char *key)
 {
     if (!compare_settings_free(a, b)) return false;
-    if (strcmp(key, "cluster") == 0) /* whose digest counts the settings */
+    if (strcmp(key, "cluster") == 0) /* its digest includes the settings */
         return strcmp(compare_key_value(a, key), compare_key_value(b, key)) == 0 && !compare_key_same(a, b, "set");
     if (strcmp(key, "num-topk-groups") == 0) return !compare_key_same(a, b, "ranks-per-node");
     if (strcmp(key, "num-experts") != 0) return false;
@@ -204,12 +205,12 @@ GPtrArray *compare_phases(const struct record *record)
     return phases;
 }
 
-/* Further times and bandwidths after the slowest rank's, without the shares and bounds that explain them.  Of
- * several steps or layers together only the plain time: what _median and the like are over may differ (ranks,
- * layers). */
+/* The times and bandwidths that are compared in addition to the slowest rank's; not the shares and bounds that explain
+ * them.  Of several steps or layers together only the plain time is, because _median and the like may be over ranks in
+ * one record and over layers in the other. */
 static bool compare_metric_comparable(const char *metric, bool several)
 {
-    /* Rates of parts are no results. */
+    /* rates of parts explain results, and are none */
     if (g_str_has_prefix(metric, "bottleneck_") || g_str_has_prefix(metric, "busiest_")) return false;
     if (g_str_has_suffix(metric, "_gbs") || strcmp(metric, "time_us") == 0 || strcmp(metric, "layers_us") == 0)
         return true;
@@ -221,7 +222,7 @@ static double compare_error_pct(double predicted, double measured)
     return measured != 0 ? (predicted - measured) / fabs(measured) * 100.0 : NAN;
 }
 
-/* Finds the rank that is furthest off in the metric of an "all" row. */
+/* Finds the rank with the largest error in the metric of an "all" row. */
 static void compare_worst_find(const struct record *measured, const GPtrArray *rank_rows, struct compare_row *row)
 {
     for (guint i = 0; i < rank_rows->len; i++) {
@@ -372,7 +373,7 @@ const struct compare_row *compare_headline(const struct compare *compare, const 
     return slowest ? slowest : compare_row_find(compare, phase, "time_us");
 }
 
-/* The part of a metric's name between prefix and suffix, or NULL when it has not that shape. */
+/* The part of a metric's name between prefix and suffix; NULL if the name lacks either. */
 static char *compare_metric_middle(const char *metric, const char *prefix, const char *suffix)
 {
     const size_t length = strlen(metric), edges = strlen(prefix) + strlen(suffix);

@@ -1,8 +1,8 @@
-/* compare.h - two records of one case side by side: a pure function of the two.
+/* compare.h - compares two records of one case: a pure function of the two.
  *
- * One of the records is the prediction (kind: simulate), the other the measurement (any other kind); two records
- * of one kind are compared in the given order: the second is the reference.
- * error_pct is (predicted - measured) / measured: negative when the prediction is too low. */
+ * One of the records is the prediction (kind: simulate), the other the measurement (any other kind).  Two records of
+ * one kind are compared in the given order: the second is the reference.  error_pct is (predicted - measured) /
+ * measured: negative when the prediction is too low. */
 #ifndef REPORTS_COMPARE_H
 #define REPORTS_COMPARE_H
 
@@ -22,17 +22,17 @@ struct compare_row {
     const char *phase, *metric, *unit;
     int32_t rank;
     double predicted, measured, error_pct;
-    int32_t worst_rank; /* of the ranks that both have; COMPARE_NO_RANK without */
+    int32_t worst_rank; /* of the ranks that both have; COMPARE_NO_RANK if none */
     double worst_error_pct;
 };
 
 /* The bottleneck of a phase, from the record.  Names are NULL and numbers NAN if it has none. */
 struct compare_limit {
-    const char *resource;   /* the bottleneck: nic_tx, nvlink_egress, ... or "latency" */
-    const char *part;       /* the one: "NIC of rank 0, sending", "leaf0-spine0"; of "latency": the busiest one */
-    double busy_pct;        /* its busy share of the slowest rank's time */
-    double bytes, rate_gbs; /* the bytes that cross it meanwhile, and its rate; NAN if its work is not bytes */
-    char bound[64];         /* the tightest bound's name; "" without */
+    const char *resource; /* the bottleneck: nic_tx, nvlink_egress, ... or "latency" */
+    const char *part;     /* the part itself: "NIC of rank 0, sending", "leaf0-spine0"; of "latency" the busiest part */
+    double busy_pct;      /* share of the slowest rank's time in which it is busy */
+    double bytes, rate_gbs; /* the bytes that cross it in that time, and its rate; NAN if its work is not bytes */
+    char bound[64];         /* name of the tightest bound; "" if there is none */
     double bound_us;
     double efficiency_pct; /* bound over the time of the slowest rank; NAN where that is not known */
 };
@@ -46,8 +46,8 @@ struct compare {
 };
 
 struct compare_options {
-    bool by_rank; /* rows of every rank, too */
-    bool force;   /* compare different cases nevertheless */
+    bool by_rank; /* with the rows of every rank */
+    bool force;   /* compare, even if the cases differ */
 };
 
 /* NULL and *error when the cases differ (the message lists the keys) or nothing can be compared. */
@@ -56,35 +56,35 @@ struct compare *compare_new(const struct record *a, const struct record *b, cons
 void compare_free(struct compare *compare);
 /* Whether both are predictions: then the second is the effect of a change. */
 bool compare_what_if(const struct compare *compare);
-/* The row of a metric of a phase for all ranks; NULL where they do not have it in common. */
+/* The row of a phase's metric for all ranks; NULL if only one record has it. */
 const struct compare_row *compare_row_find(const struct compare *compare, const char *phase, const char *metric);
-/* The row of a phase that decides: of the slowest rank where both tell it, else of the mean over ranks, else NULL. */
+/* The row that decides a phase: the slowest rank's if both records tell it, else the mean over ranks, else NULL. */
 const struct compare_row *compare_headline(const struct compare *compare, const char *phase);
 
-/* The header keys in which the cases of two records differ, as "key: x against y; ...", or NULL when they are the same
- * case.  Which keys make a case the records say themselves; of two that do not, those count that every case has and
- * both state.  Of two predictions only what there is to do counts: another placement, cluster, backend or kernel is
- * what they compare.  Freed by the caller. */
+/* The header keys in which the cases of two records differ, as "key: x against y; ...", or NULL if the cases are equal.
+ * A record lists the keys that make its case.  If neither does, the keys that every case has are compared where both
+ * give them.  Two predictions are compared by their work only: placement, cluster, backend or kernel may differ,
+ * because that is what is compared.  Freed by the caller. */
 char *compare_case_difference(const struct record *a, const struct record *b);
-/* The same of all that makes either prediction: settings, placement, machine.  NULL: nothing differs. */
+/* Likewise of everything that makes a prediction: settings, placement, machine.  NULL: nothing differs. */
 char *compare_settings_difference(const struct record *a, const struct record *b);
-/* A key's value, where it is a file's name without its folders, which may be others on another machine: "file:a/b" is
- * "file:b".  Other names keep their "/".  Freed by the caller. */
+/* A key's value, with a file's name without its folders, which may differ between machines: "file:a/b" becomes
+ * "file:b". Other names keep their "/".  Freed by the caller. */
 char *compare_value_plain(const char *key, const char *value);
 bool compare_record_predicted(const struct record *record);
 
-/* The time of a phase: that of its slowest rank, for which all wait ("slowest_us"); of several steps and layers the
- * mean over them of each one's slowest rank.  NAN where the record does not tell. */
+/* The time of a phase on its slowest rank, which all wait for ("slowest_us").  Of several steps and layers it is the
+ * mean of their slowest ranks' times.  NAN where the record does not tell. */
 double compare_slowest_us(const struct record *record, const char *phase);
 
-/* Whether a phase is one layer's part of another: dispatch_layer3 of dispatch. */
+/* Whether a phase is one layer of another phase: dispatch_layer3 of dispatch. */
 bool compare_phase_of_layer(const char *phase);
 
 /* Phases of a record in order of first appearance (strings belong to the record; free the array). */
 GPtrArray *compare_phases(const struct record *record);
 void compare_limit_find(const struct record *record, const char *phase, struct compare_limit *limit);
 
-/* How far a set of errors is off. */
+/* A summary of a set of errors. */
 struct compare_spread {
     uint32_t count;
     double median_pct, p90_pct, worst_pct; /* of absolute errors */
@@ -93,35 +93,35 @@ struct compare_spread {
 };
 void compare_spread_find(const double *error_pct, uint32_t count, struct compare_spread *spread);
 
-/* The first sentence: the time of dispatch and combine together, or of the first phase, by the slowest rank, in one
- * record or in two; nothing if they lack it. */
+/* The first sentence: the time of dispatch and combine together, or else of the first phase, on the slowest rank, in
+ * one record or in two.  Nothing if a record lacks it. */
 void compare_verdict_alone_append(const struct record *record, GString *out);
 void compare_verdict_append(const struct compare *compare, GString *out);
 /* The second sentence about two predictions: their differences. */
 void compare_difference_append(const struct compare *compare, GString *out);
 /* Of one record: a line for each phase with its time and bottleneck, at most count_max lines. */
 void compare_alone_append(const struct record *record, guint count_max, GString *out);
-/* Words: the table of a comparison, and the paragraph that names what limits each phase. */
+/* The table of a comparison, and the paragraph that names what limits each phase. */
 void compare_table_append(const struct compare *compare, GString *out);
 void compare_words_append(const struct compare *compare, GString *out);
-/* Whether other programs used the machine during the measurement, and the values that are in doubt: a line, or
- * nothing.  name: of the record, as "measured". */
+/* A line about other programs that used the machine during the measurement, and about the values that are therefore in
+ * doubt; or nothing.  name: what the record is called, as "measured". */
 void compare_busy_append(const struct record *record, const char *name, GString *out);
-/* A sentence about what limits a phase, between before and after; nothing when the record does not say. */
+/* A sentence that says what limits a phase, with before and after around it; nothing if the record does not say. */
 void compare_limit_append(const struct record *record, const char *phase, GString *out, const char *before,
                           const char *after);
-/* "NIC of rank 0, sending, 97 % busy", "latency", or "-" if the record has none; and the reason: "77.4 MB
- * at 46.7 GB/s".  Freed by the caller. */
+/* "NIC of rank 0, sending, 97 % busy", "latency", or "-" if the record has none.  The second function gives the reason:
+ * "77.4 MB at 46.7 GB/s".  Freed by the caller. */
 char *compare_limit_text(const struct compare_limit *limit);
 char *compare_limit_work(const struct compare_limit *limit);
-/* "1.80 times faster" of a time against another that is ratio times as long; "the same" or "-" without a difference
- * or ratio; freed by the caller. */
+/* "1.80 times faster", where the other time is ratio times as long; "the same" without a difference, "-" without a
+ * ratio.  Freed by the caller. */
 char *compare_speedup_text(double ratio);
-/* Likewise the second value of a row against the first, and "1.20 times" of bandwidths. */
+/* The second value of a row against the first: "1.80 times faster" of times, "1.20 times" of bandwidths. */
 char *compare_change_text(const struct compare_row *row);
-/* "time_us" and "logical_rdma_gbs" as "time" and "logical rdma" (the unit stands elsewhere); freed by the caller. */
+/* "time" and "logical rdma" of "time_us" and "logical_rdma_gbs": the unit is shown elsewhere.  Freed by the caller. */
 char *compare_metric_name(const char *metric);
-/* Whether tables show a row: of a layer only its times, or there would be a wall of rows. */
+/* Whether tables show a row.  Of a layer they show only times, or the table would be too long to read. */
 bool compare_row_shown(const struct compare_row *row);
 /* The subject of a row: "slowest rank", "mean over ranks", "time, rank 3", "logical rdma"; freed by the caller. */
 char *compare_row_name(const struct compare_row *row);

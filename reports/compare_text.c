@@ -176,7 +176,7 @@ void compare_limit_append(const struct record *record, const char *phase, GStrin
     g_string_append_printf(out, ".%s", after);
 }
 
-/* A sentence where the measurement contradicts the prediction's bound. */
+/* A sentence if the measurement contradicts the bound of the prediction. */
 static void compare_contradiction_append(const struct compare *compare, const struct compare_row *row, GString *out)
 {
     struct compare_limit limit;
@@ -211,7 +211,7 @@ void compare_busy_append(const struct record *record, const char *name, GString 
     g_string_append_c(out, '\n');
 }
 
-/* The largest factor between the times of a phase, where the measurement is slower. */
+/* Of the phases in which the measurement is slower, the largest factor between its time and the predicted one. */
 static double compare_slower(const struct compare *compare)
 {
     double slower = 1;
@@ -223,7 +223,7 @@ static double compare_slower(const struct compare *compare)
     return slower;
 }
 
-/* Beyond this no prediction is that far off on a sound machine but one in twenty (README: How right it is). */
+/* On a sound machine only one prediction in twenty is off by more than this (README: How right it is). */
 #define WORTH_A_DIAGNOSIS 1.3
 
 static void compare_diagnosis_append(const struct compare *compare, GString *out)
@@ -236,14 +236,14 @@ static void compare_diagnosis_append(const struct compare *compare, GString *out
                            slower);
 }
 
-/* "20.0 % too low"; nothing where it is right. */
+/* "20.0 % too low"; nothing if it is right. */
 static void compare_error_append(double error_pct, const char *before, GString *out)
 {
     if (fabs(error_pct) >= 0.05)
         g_string_append_printf(out, "%s%.1f %% too %s", before, fabs(error_pct), error_pct < 0 ? "low" : "high");
 }
 
-/* A phase's time in both, by its slowest rank where both tell that; how it differs in the mean is a detail. */
+/* A phase's time in both records, on the slowest rank if both tell it.  How the means differ is a detail. */
 static void compare_phase_append(const struct compare *compare, const struct compare_row *row, GString *out)
 {
     const bool slowest = strcmp(row->metric, "slowest_us") == 0;
@@ -285,7 +285,7 @@ void compare_words_append(const struct compare *compare, GString *out)
     for (guint i = 0; i < compare->rows->len; i++) {
         const struct compare_row *row = &g_array_index(compare->rows, struct compare_row, i);
         if (row != compare_headline(compare, row->phase)) continue;
-        if (compare_phase_of_layer(row->phase)) continue; /* the table holds them */
+        if (compare_phase_of_layer(row->phase)) continue; /* the table holds the layers */
         compare_phase_append(compare, row, out);
         if (compare_what_if(compare)) {
             compare_bounds_append(compare, row->phase, out);

@@ -1,7 +1,7 @@
 /* compare_verdict.c - the first sentence about one record or two: the time of a layer's dispatch and combine.
  *
- * A layer takes as long as its slowest rank: of several steps and layers that is the mean over them of each one's.
- * Where a record tells no slowest rank, the mean over ranks stands for it, and the sentence says so. */
+ * A layer takes as long as its slowest rank.  Of several steps and layers the sentence gives the mean of their slowest
+ * ranks' times.  Where a record does not tell the slowest rank's time, it gives the mean over ranks, and says so. */
 #include "reports/compare.h"
 
 #include <math.h>
@@ -20,7 +20,7 @@ static bool of_step(const struct record *record)
     return g_strcmp0(record_get(record, "kind"), "step") == 0 && record_find(record, "step", RECORD_ALL, "time_us");
 }
 
-/* A step's own time; dispatch and combine where a record has both, else its first phase with a time. */
+/* The time of a whole step; else dispatch and combine, if a record has both; else its first phase with a time. */
 static void verdict_phases(const struct record *record, struct verdict *v)
 {
     static const char *const both[] = { "dispatch", "combine" };
@@ -59,7 +59,7 @@ void compare_difference_append(const struct compare *compare, GString *out)
     else g_string_append(out, "Nothing that was said of them differs.\n");
 }
 
-/* Whose time it is: " (slowest rank, mean over steps 0:2 and layers 0:3)". */
+/* Which ranks, steps and layers the time is of: " (slowest rank, mean over steps 0:2 and layers 0:3)". */
 static void verdict_whose_append(const struct record *record, const struct verdict *v, GString *out)
 {
     const char *steps = record_get(record, "steps"), *layers = record_get(record, "layers");
@@ -110,7 +110,7 @@ static void verdict_step_append(const struct record *record, GString *out)
 void compare_verdict_alone_append(const struct record *record, GString *out)
 {
     struct verdict v = { 0 };
-    if (g_strcmp0(record_get(record, "kind"), "measure") == 0) return; /* operations, of which none decides */
+    if (g_strcmp0(record_get(record, "kind"), "measure") == 0) return; /* it has operations, and none of them decides */
     if (of_step(record)) {
         verdict_step_append(record, out);
         return;
@@ -169,6 +169,6 @@ void compare_alone_append(const struct record *record, guint count_max, GString 
         else g_string_append_printf(out, "%s: %s (slowest rank), %s (mean over ranks).  ", phase, slowest, text);
         const gsize told = out->len;
         compare_limit_append(record, phase, out, "", "\n");
-        if (out->len == told) g_string_truncate(out, before); /* a time alone stands in the table */
+        if (out->len == told) g_string_truncate(out, before); /* the table shows a single time anyway */
     }
 }

@@ -8,7 +8,7 @@
 
 enum {
     WIDTH = 1060,
-    LEFT = 226, /* captions stand left of it */
+    LEFT = 226, /* captions stand to the left of it */
     RIGHT = 1044,
     TOP = 58,
     BOX_HEIGHT = 38,
@@ -17,8 +17,8 @@ enum {
     ROW_LINE = 15, /* of a caption */
     HEADING = 40,
     FOOT_LINE = 19,
-    ROW_PARTS_MAX = 16, /* a longer row leaves parts out */
-    LINKS_MAX = 4000,   /* drawn; more are a blot */
+    ROW_PARTS_MAX = 16, /* of a longer row some parts are left out */
+    LINKS_MAX = 4000,   /* that are drawn: more would be a blot */
     ARC_MAX = 44,       /* how far links within a row rise above it */
     FOOT_LEFT = 110,
     FOOT_LETTERS = 150, /* of a line of words */
@@ -56,7 +56,7 @@ struct words {
 
 struct drawing {
     char *title, *description, *heading;
-    char *prefix; /* of parts that are alike, of which one is drawn with all that belongs to it; NULL: none */
+    char *prefix; /* of parts that are alike, only one of which is drawn, with all that belongs to it; NULL: none */
     uint32_t alike;
     GArray *rows, *parts, *links, *cuts, *words;
 };
@@ -191,7 +191,7 @@ void drawing_cut_add(struct drawing *d, uint32_t row, uint32_t part, const char 
     g_array_append_val(d->cuts, cut);
 }
 
-/* Long words go on in further lines. */
+/* Long words continue in further lines. */
 void drawing_words_add(struct drawing *d, const char *resource, const char *text)
 {
     while (text) {
@@ -222,7 +222,7 @@ void drawing_alike_set(struct drawing *d, const char *prefix, uint32_t number)
     d->alike = number;
 }
 
-/* The name with the drawn part's number in place of its sibling's: "n7.g1" is "n0.g1", but "n7" stays. */
+/* The name with the number of the part that is drawn: "n7.g1" becomes "n0.g1", but "n7" stays. */
 static char *name_alike(const struct drawing *d, const char *name)
 {
     g_auto(GStrv) end = g_strsplit(name, "-", -1);
@@ -266,7 +266,7 @@ bool drawing_has(const struct drawing *d, const char *name)
     return has_exactly(d, name) || has_exactly(d, like);
 }
 
-/* The marks as they stand on the drawing.  Free with g_strfreev(). */
+/* The marks, under the names that are on the drawing.  Free with g_strfreev(). */
 static char **marks_drawn(const struct drawing *d, const char *const *marks)
 {
     GStrvBuilder *drawn = g_strv_builder_new();
@@ -302,7 +302,7 @@ static bool word_marked(const char *words, const char *const *marks)
 
 /* ---- layout ---- */
 
-/* Keeps of a long row: the first parts, the last, and marked parts or ends of marked links by name. */
+/* Chooses the parts of a long row that are shown: the first, the last, marked ones, and the ends of marked links. */
 static void row_choose(const struct drawing *d, const struct row *row, const char *const *marks)
 {
     const guint count = row->parts->len;
@@ -316,7 +316,7 @@ static void row_choose(const struct drawing *d, const struct row *row, const cha
     }
 }
 
-/* The places that a row needs: one a part, and one for each gap of parts left out. */
+/* How many places a row needs: one for each part, and one for each gap where parts are left out. */
 static uint32_t row_places(const struct drawing *d, const struct row *row)
 {
     uint32_t places = 0;
@@ -366,7 +366,7 @@ static double row_height(const struct row *row)
     return MAX(BOX_HEIGHT, 14 + (lines_count(row->words) + 0.4) * ROW_LINE);
 }
 
-/* Returns where the words below begin. */
+/* Places all parts.  Returns the height at which the words below the picture begin. */
 static double layout(struct drawing *d, const char *const *marks)
 {
     double y = TOP;
@@ -425,7 +425,7 @@ static void svg_open(const struct drawing *d, double height, GString *out)
     svg_text(out, 16, 28, "h", "start", d->title);
 }
 
-/* A group that carries a name, so that what a result names can be found in the file. */
+/* Opens a group that carries a name, so that the file can be searched for the names of results. */
 static void group_open(const char *class, bool marked, const char *name, const char *tip, GString *out)
 {
     g_string_append_printf(out, "<g class=\"%s%s\" data-name=\"", class, marked ? " m" : "");
@@ -435,7 +435,7 @@ static void group_open(const char *class, bool marked, const char *name, const c
     g_string_append(out, "</title>");
 }
 
-/* Straight from row to row; within a row in an arc above it. */
+/* A straight line between rows; an arc above the row between parts of one row. */
 static void link_draw(const struct drawing *d, const struct joint *link, const char *const *marks, GString *out)
 {
     const struct drawn *a = part_at(d, link->a), *b = part_at(d, link->b);
@@ -455,7 +455,7 @@ static void link_draw(const struct drawing *d, const struct joint *link, const c
     g_string_append(out, "</g>\n");
 }
 
-/* Links that only go along with a marked one lie below it. */
+/* Draws marked links last, so that they lie above those that run along with them. */
 static void links_draw(const struct drawing *d, const char *const *marks, GString *out)
 {
     const guint count = MIN(d->links->len, (guint)LINKS_MAX);
@@ -508,7 +508,7 @@ static void cut_draw(const struct drawing *d, const struct cut *cut, const char 
     if (cut->part + 1 >= row->parts->len) return;
     const struct drawn *before = part_at(d, g_array_index(row->parts, uint32_t, cut->part));
     const struct drawn *after = part_at(d, g_array_index(row->parts, uint32_t, cut->part + 1));
-    const bool gap = !before->shown && !after->shown; /* the number of those left out stands there */
+    const bool gap = !before->shown && !after->shown; /* the number of parts left out stands there */
     const double x = (before->x + after->x) / 2 + (gap ? after->width * 0.55 : 0);
     const double top = cut->row ? row_at(d, cut->row - 1)->y + BOX_HEIGHT : row->y - 14;
     const bool marked = word_marked(cut->name, marks);

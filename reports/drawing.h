@@ -35,16 +35,17 @@ uint32_t drawing_part_add(struct drawing *drawing, uint32_t row, const char *nam
 /* A link between two parts, and the words that it stands for. */
 void drawing_link_add(struct drawing *drawing, uint32_t a, uint32_t b, const char *name, const char *tip,
                       const char *resources);
-/* A cut through a row and the one above, behind the row's part of that number: all before it against all after it. */
+/* A cut through a row and the row above it, after the row's part of that number: it divides all parts before it from
+ * all parts after it. */
 void drawing_cut_add(struct drawing *drawing, uint32_t row, uint32_t part, const char *name, const char *tip);
-/* A line of words below the picture, with the resource that it explains in front, or NULL. */
+/* A line of words below the picture, after the resource that it explains, or NULL. */
 void drawing_words_add(struct drawing *drawing, const char *resource, const char *text);
 
-/* One of several like parts is drawn with all that belongs to it, as "n0" of n0 to n15: a mark such as "n7.g1-n7.root0"
- * stands for "n0.g1-n0.root0".  prefix: "n".  number: the one that is drawn. */
+/* Of several parts that are alike, one is drawn with all that belongs to it, as "n0" of n0 to n15: a mark
+ * "n7.g1-n7.root0" then stands for "n0.g1-n0.root0".  prefix: "n".  number: that of the part that is drawn. */
 void drawing_alike_set(struct drawing *drawing, const char *prefix, uint32_t number);
 
-/* Whether a name is on the drawing: of a part, of a link (in either direction), or a resource. */
+/* Whether a name is on the drawing: that of a part, of a link (in either direction), or of a resource. */
 bool drawing_has(const struct drawing *drawing, const char *name);
 
 /* Appends <svg>...</svg>.  marks: NULL-terminated, or NULL.  A mark that is not on the drawing marks nothing. */

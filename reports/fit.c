@@ -1,5 +1,5 @@
-/* fit.c - least absolute deviations of logarithms: all lines through two of the points are tried, and those through
- * one of them that a bound (no negative cost) holds.  Points are few. */
+/* fit.c - lines of least absolute deviations of logarithms.  All lines through two of the points are tried, and all
+ * lines through one point that touch a bound (no cost is negative).  Points are few. */
 #include "reports/fit.h"
 
 #include <assert.h>
@@ -16,7 +16,7 @@ static double fit_cost(const struct fit_point *points, uint32_t count, double fi
     return cost;
 }
 
-/* Takes the candidate when it is allowed and better. */
+/* Takes the candidate if it is allowed and better than the best so far. */
 static void fit_try(const struct fit_point *points, uint32_t count, double fixed, double slope, double *cost,
                     struct fit_line *line)
 {

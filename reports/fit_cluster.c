@@ -1,11 +1,12 @@
-/* fit_cluster.c - the table of which measured rows become which key of a cluster file, and its application.
+/* fit_cluster.c - a table that says which measured rows become which key of a cluster file, and the code that applies
+ * it.
  *
  * A key is a header's count, a row's value, or one coefficient of a line through the rows METRIC_BYTES of one
  * operation.  What CPUs do is fitted from CPU times, and rows of the largest crowd (PHASE_xN: N ranks at once) come
- * first: it is as busy as the ranks of a replay are, who take turns and drive each other's data out of caches.  Before
- * these come rows that pass between ranks: one that a peer has just written, or read, costs more than one's own.
- * A link's own speed shows only in streams that wait for it: the others tell how fast the poster's CPU is.
- * Knows the names of keys and rows; knows no simulation and no file. */
+ * first: it is as busy as the ranks of a replay, which take turns and drive each other's data out of caches.  Rows that
+ * pass between ranks come before these, because a row that a peer has just written or read costs more than a rank's
+ * own.  The speed of a link shows only in streams that wait for it; other streams tell how fast the CPU posts.  Knows
+ * the names of keys and rows; knows no simulation and no file. */
 #include "reports/fit_cluster.h"
 
 #include <assert.h>
@@ -23,23 +24,23 @@ enum fit_kind {
     FIT_TIME,        /* one row: a time */
     FIT_FIXED,       /* rows by size: the cost of an operation without its bytes */
     FIT_RATE,        /* rows by size: the rate of its bytes */
-    FIT_POLL,        /* one row: a signal's way by shared memory, less the step that sees it */
-    FIT_LATENCY,     /* one row: a signal's way by the link, less what CPUs take of it */
-    FIT_INTERRUPT,   /* rows by size: the extra cost of a put that comes alone */
+    FIT_POLL,        /* one row: a signal's time through shared memory, without the step that sees it */
+    FIT_LATENCY,     /* one row: a signal's time over the link, without the CPUs' part of it */
+    FIT_INTERRUPT,   /* rows by size: the extra cost of a put that is posted alone */
     FIT_PUT,         /* rows by size: the cost of a put without a doorbell, at each size */
-    FIT_LINK_FIXED,  /* rows by size: the time of streams that wait for the link, beyond that of their bytes */
+    FIT_LINK_FIXED,  /* rows by size: the time of streams that wait for the link, without that of their bytes */
     FIT_LINK_RATE,   /* rows by size: the rate of the longest of these */
     FIT_LINK_SIGNAL, /* one row: the extra cost of a signal */
-    FIT_LOOP,        /* rows by bytes touched: the cost of an operation at each; older records have none */
+    FIT_LOOP,        /* rows by bytes touched: the cost of an operation at each; older records lack these rows */
 };
 
 struct fit_key {
     const char *section, *name;
     enum fit_kind kind;
-    const char *phase, *metric; /* of one rank or pair; the metric without _BYTES; of COUNT: the header key */
-    const char *crowd_phase;    /* the phase of many ranks, without _xN; NULL: only the above */
+    const char *phase, *metric; /* of one rank or pair; the metric without _BYTES; FIT_COUNT: the header key */
+    const char *crowd_phase;    /* the phase of many ranks, without _xN; NULL: only that of one rank or pair */
     const char *handed_phase;   /* the phase of rows that pass between ranks, preferred to both; NULL: none */
-    uint32_t ends;              /* that share a crowd's time: both ends of a put work for it */
+    uint32_t ends;              /* how many ends share a crowd's time: both ends of a put work for it */
 };
 
 /* A section is written when its first key's rows are there; then all of its keys must be. */
@@ -77,18 +78,18 @@ static const struct fit_key fit_keys[] = {
 
 /* A cost too small to be measured gives an infinite rate, but a file needs a finite number. */
 enum { FIT_RATE_GBS_MAX = 100000, FIT_DOUBT_PCT = 25 };
-static const double FIT_WAITS = 1.5; /* a stream waits for the link if it takes this many times its CPU time */
+static const double FIT_WAITS = 1.5; /* a stream that takes this many times its CPU time waits for the link */
 
 struct fit_work {
     const struct record *record;
     const char *path;
     GKeyFile *file;
     double value[G_N_ELEMENTS(fit_keys)]; /* us, GB/s, or a count */
-    struct fit_curve put, loop;           /* of one end; of the last key of that kind */
-    GString *doubts;                      /* about rows that lie on no line, or NULL */
+    struct fit_curve put, loop;           /* of one end; the last curve of each kind */
+    GString *doubts;                      /* the keys whose rows lie far from their line, or NULL */
 };
 
-/* Where the rows of a key are: a phase's name, and how many ranks were at it. */
+/* Where the rows of a key are: the phase's name, and how many ranks ran it at once. */
 struct fit_place {
     char phase[64];
     const char *metric;
@@ -101,7 +102,7 @@ static bool fit_by_size(enum fit_kind kind)
            kind == FIT_LINK_FIXED || kind == FIT_LINK_RATE || kind == FIT_LOOP;
 }
 
-/* Whether the row has metric, or METRIC_BYTES where it goes by size. */
+/* Whether the row's metric is metric, or METRIC_BYTES if key's rows are by size. */
 static bool fit_metric_matches(const struct record_row *row, const char *metric, bool by_size, double *size_bytes)
 {
     guint64 size;
@@ -120,7 +121,7 @@ static bool fit_row_of(const struct record_row *row, const struct fit_key *key, 
            fit_metric_matches(row, place->metric, fit_by_size(key->kind), size_bytes);
 }
 
-/* The N of a phase called base_xN; 0 when it is not called so. */
+/* The N of a phase named base_xN; 0 for other names. */
 static uint32_t fit_crowd_ranks(const char *phase, const char *base)
 {
     guint64 ranks;
@@ -128,7 +129,8 @@ static uint32_t fit_crowd_ranks(const char *phase, const char *base)
     return g_ascii_string_to_unsigned(phase + strlen(base) + 2, 10, 2, 65535, &ranks, NULL) ? (uint32_t)ranks : 0;
 }
 
-/* Finds the largest crowd that has key's rows under its name crowd, else the rows of one alone, if there are such. */
+/* Finds the largest crowd that has key's rows in a phase named crowd; if there is none, the rows of one rank or
+ * pair. */
 static bool fit_place_named(const struct record *record, const struct fit_key *key, const char *crowd,
                             const char *alone, struct fit_place *place)
 {
@@ -149,7 +151,7 @@ static bool fit_place_named(const struct record *record, const struct fit_key *k
     return found;
 }
 
-/* Rows that pass between ranks come first: those of kernels do. */
+/* Rows that pass between ranks come first, because those of kernels do. */
 static bool fit_place_find(const struct record *record, const struct fit_key *key, struct fit_place *place)
 {
     if (key->handed_phase && fit_place_named(record, key, key->handed_phase, NULL, place)) return true;
@@ -172,7 +174,7 @@ static bool fit_row_value(const struct fit_work *work, const struct record_row *
     for (size_t i = 0; i < G_N_ELEMENTS(units); i++) {
         if (strcmp(row->unit, units[i].unit) != 0) continue;
         *value = row->value * units[i].factor;
-        if (*value >= 0) return true; /* not so for one that is not known */
+        if (*value >= 0) return true; /* a value that is not known fails this */
         return error_false(error, FIT_ERROR, FIT_ERROR_ROW, "%s: %s,all,%s: expected a value of at least 0, found %s",
                            work->path, row->phase, row->metric, record_row_text(row));
     }
@@ -194,7 +196,7 @@ static bool fit_header_count(const struct fit_work *work, const char *name, uint
                        text ? text : "");
 }
 
-/* The CPU time of one end, as a share of what a crowd's operation takes at all. */
+/* The CPU time of one end as a share of the whole time of a crowd's operation. */
 static double fit_share(const struct fit_key *key, const struct fit_place *place)
 {
     return place->ranks ? 1.0 / key->ends : 1;
@@ -215,7 +217,7 @@ static bool fit_points_gather(const struct fit_work *work, const struct fit_key 
     return true;
 }
 
-/* " PHASE,all,METRIC_BYTES: N sizes", and by how much of the time. */
+/* " PHASE,all,METRIC_BYTES: N sizes", and the share of the time where it is not all. */
 static GString *fit_comment_new(const struct fit_key *key, const struct fit_place *place, uint32_t count)
 {
     GString *text = g_string_new(NULL);
@@ -225,7 +227,7 @@ static GString *fit_comment_new(const struct fit_key *key, const struct fit_plac
     return text;
 }
 
-/* What was found for another key, which stands before this one in the table: the first of that name. */
+/* The value found for another key, which is before this one in the table; of several of that name, the first. */
 static double fit_value_named(const struct fit_work *work, const char *name)
 {
     for (size_t i = 0; i < G_N_ELEMENTS(fit_keys); i++)
@@ -234,7 +236,7 @@ static double fit_value_named(const struct fit_work *work, const char *name)
     return NAN;
 }
 
-/* A line through the points: the cost without bytes, or the rate of the bytes. */
+/* Fits a line to the points; the result is the cost without bytes, or the rate of the bytes. */
 static bool fit_coefficient(const struct fit_work *work, const struct fit_key *key, const struct fit_point *points,
                             uint32_t count, double *value, GString *comment)
 {
@@ -253,7 +255,8 @@ static bool fit_coefficient(const struct fit_work *work, const struct fit_key *k
     return true;
 }
 
-/* The CPU times of both ends together, where they share them; a pair's streams tell of the link. */
+/* Gathers the CPU times of both ends together where they share them, and the streams of a pair, which tell of the
+ * link. */
 static bool fit_puts_gather(const struct fit_work *work, const struct fit_key *key, const struct fit_place *place,
                             struct fit_puts *puts, GError **error)
 {
@@ -300,7 +303,7 @@ static bool fit_put(const struct fit_work *work, const struct fit_key *key, cons
     return true;
 }
 
-/* The points in the order of their sizes.  A loop that touches more is never the faster for it. */
+/* The points in the order of their sizes, levelled: a loop that touches more bytes is never faster. */
 static bool fit_loop(const struct fit_point *points, uint32_t count, struct fit_curve *curve)
 {
     struct fit_point point[FIT_POINTS_MAX];
@@ -316,7 +319,7 @@ static bool fit_loop(const struct fit_point *points, uint32_t count, struct fit_
     return count > 0;
 }
 
-/* CPU time of a put of size_bytes, at both ends; of a signal. */
+/* CPU time of a put of size_bytes, at both ends; and of a signal. */
 static double fit_put_us(const struct fit_work *work, double size_bytes)
 {
     const struct fit_curve *put = &work->put;
@@ -330,8 +333,8 @@ static bool fit_waits(const struct fit_work *work, const struct fit_point *point
     return point->t > FIT_WAITS * fit_put_us(work, point->n);
 }
 
-/* A link that lets bursts pass carries short streams faster than it can go on: its rate is the slope of the two longest
- * streams, in us for a byte; 0 where there are not two. */
+/* A link that lets bursts pass carries short streams faster than its lasting rate.  So that rate is the slope, in us
+ * for a byte, between the two longest streams; 0 if there are not two. */
 static double fit_link_slope(const struct fit_point *points, uint32_t count)
 {
     const struct fit_point *last = NULL, *before = NULL;
@@ -342,7 +345,7 @@ static double fit_link_slope(const struct fit_point *points, uint32_t count)
     return before ? (last->t - before->t) / (last->n - before->n) : 0;
 }
 
-/* The median time of streams beyond that of their bytes; none for bursts. */
+/* The median time of streams without that of their bytes; 0 for links that let bursts pass. */
 static double fit_link_fixed(const struct fit_point *points, uint32_t count, double slope)
 {
     double fixed[FIT_POINTS_MAX];
@@ -350,9 +353,9 @@ static double fit_link_fixed(const struct fit_point *points, uint32_t count, dou
     return fmax(stats_median(fixed, count), 0);
 }
 
-/* The link by the streams that wait for it: they take longer than the CPUs work for them, even if one end
- * waited for the other.  The others bound what it costs without bytes.  Where fewer than two wait, all that is known of
- * the link is what it could do. */
+/* Fits the link to the streams that wait for it: those that take longer than the CPUs of both ends work for them, one
+ * after the other.  Other streams are an upper bound of its cost without bytes.  If fewer than two streams wait, the
+ * fit says only how fast the link is at least. */
 static bool fit_link(const struct fit_work *work, const struct fit_key *key, const struct fit_point *points,
                      uint32_t count, double *value, GString *comment)
 {
@@ -412,7 +415,7 @@ static bool fit_by_size_of(struct fit_work *work, const struct fit_key *key, dou
 static const struct record_row *fit_row_find(const struct fit_work *work, const struct fit_key *key,
                                              struct fit_place *place)
 {
-    /* A wait that was not disturbed, because other processes' time is not part of the path. */
+    /* the least wait, because other processes' time is not part of the path */
     char least[64];
     g_snprintf(least, sizeof least, "%s_min", key->metric);
     const bool wait = key->kind == FIT_POLL || key->kind == FIT_LATENCY;
@@ -422,7 +425,7 @@ static const struct record_row *fit_row_find(const struct fit_work *work, const 
     return row ? row : record_find(work->record, place->phase, RECORD_ALL, place->metric);
 }
 
-/* The part of a single row's value that belongs to another key; names it. */
+/* The part of a single row's value that another key stands for, and that key's name. */
 static const char *fit_single_less(const struct fit_work *work, const struct fit_key *key, double *less)
 {
     const double step = fit_value_named(work, "step");

@@ -1,7 +1,7 @@
-/* fit_cluster.h - from a record of `eptwin measure` to a cluster file for the machine that it measured.
+/* fit_cluster.h - makes a cluster file for the machine that a record of `eptwin measure` is of.
  *
- * Which rows become which key stands in one table (fit_cluster.c) and in reports/README.md.  Every key gets a
- * comment that names its rows and says how well they lie on a line. */
+ * One table says which rows become which key (fit_cluster.c, reports/README.md).  Every key gets a comment that names
+ * its rows and says how close to a line they lie. */
 #ifndef REPORTS_FIT_CLUSTER_H
 #define REPORTS_FIT_CLUSTER_H
 

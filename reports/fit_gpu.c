@@ -1,5 +1,4 @@
-/* fit_gpu.c - the table of which rows of GPUs become which key of a cluster file, and its application.
- *
+/* fit_gpu.c - a table that says which rows of GPUs become which key of a cluster file, and the code that applies it.
  * Knows the names of keys and rows; knows no GPU and no file. */
 #include "reports/fit_gpu.h"
 
@@ -15,33 +14,35 @@ enum gpu_kind {
     GPU_COUNT,      /* the header's whole number */
     GPU_BYTES,      /* the header's bytes */
     GPU_TIME,       /* a row's time */
-    GPU_TIME_LESS,  /* a row's time, less another's */
-    GPU_TIME_AND,   /* a row's time and another's, times factor: a block meets and looks, before and after its work */
-    GPU_LAUNCH,     /* a row's time, less twice another's, which is in ns */
-    GPU_EACH_TIME,  /* of a rate of operations: the time of as many as factor says */
-    GPU_SHORT_ROW,  /* of a rate: the time of a row of one turn, less another row's time */
-    GPU_TURN,       /* rates by size: the time of each of a row's rounds, beyond that of its bytes and of a row */
-    GPU_RATE,       /* a row's rate, times factor */
-    GPU_MOST,       /* the largest rate of rows whose phase fits the pattern, times factor */
+    GPU_TIME_LESS,  /* a row's time minus another's */
+    GPU_TIME_AND,   /* a row's time plus factor times another's: a block meets and looks, before and after its work */
+    GPU_LAUNCH,     /* a row's time minus twice another's, which is in ns */
+    GPU_EACH_TIME,  /* from a rate of operations: the time of factor of them */
+    GPU_SHORT_ROW,  /* from a rate: the time of a row of one turn minus another row's time */
+    GPU_TURN,       /* rates by size: the time of each of a row's turns, without that of its bytes and of a row */
+    GPU_RATE,       /* a row's rate times factor */
+    GPU_MOST,       /* the largest rate of the rows whose phase fits the pattern, times factor */
     GPU_MEDIAN,     /* the median of rates of rows whose phase fits the pattern */
-    GPU_SHARED,     /* a row's rate, times the median of others whose flows end and by the most of those that do not */
-    GPU_LINE_FIXED, /* rates by size: the time of a row without its bytes, less another row's time if there is one */
+    GPU_SHARED,     /* a row's rate times a ratio: the median of flows that run to their end over the most of flows that
+                     * do not */
+    GPU_LINE_FIXED, /* rates by size: the time of a row without its bytes, minus another row's time if there is one */
     GPU_LINE_RATE,  /* rates by size: the rate of its bytes, without the fixed time of a row */
     GPU_TURNS_RATE, /* the rate of the extra work: 1 / (1 / rate - 1 / other rate) */
-    GPU_ROW_LESS,   /* time of a row at the rate of one warp, less that at the most of others */
+    GPU_ROW_LESS,   /* time of a row at one warp's rate, minus that at the largest rate of other rows */
     GPU_SUMS_RATE,  /* rates of sums by number of rows: the rate of each further row */
-    GPU_SUMS_FIXED, /* from rows of two sizes: the time of a sum beyond that of its bytes and its rows */
-    GPU_SUMS_MADE,  /* from rows of two sizes: the rate of the bytes made, without those of its rows */
-    GPU_SHARE_READ, /* of rows of factor warps and of one: the rate at which all warps share their reads */
-    GPU_SHARE_MADE, /* of rows of factor warps and of one: the rate at which all warps share their writes */
+    GPU_SUMS_FIXED, /* from rows of two sizes: the time of a sum without that of its bytes and its rows */
+    GPU_SUMS_MADE,  /* from rows of two sizes: the rate of the bytes written, without that of the rows read */
+    GPU_SHARE_READ, /* from rows of factor warps and of one: the rate at which all warps together read */
+    GPU_SHARE_MADE, /* from rows of factor warps and of one: the rate at which all warps together write */
 };
 
-/* In phases ALL stands for all SMs.  The first entry of a key whose rows are there is taken. */
+/* In a phase, ALL stands for the number of all SMs.  Of several entries of a key, the first whose rows are there
+ * counts. */
 struct gpu_key {
     const char *section, *name;
     enum gpu_kind kind;
-    const char *phase, *metric; /* of LINE: without its size */
-    const char *other;          /* phase of the other rows, with this metric if other_metric is NULL */
+    const char *phase, *metric; /* for kinds by size: without its size */
+    const char *other;          /* phase of the other rows; their metric, if other_metric is NULL, is this one */
     const char *other_metric;
     double factor; /* 0: 1 */
 };
@@ -59,7 +60,7 @@ struct gpu_key {
 #define SUMS_SHARED "sum_staged sms=12 warps=24 at=fresh 16MiB by=warp rows="
 #define WHOLE(what) \
     "all-to-all " what " sms=?" \
-    "?/flow warps=* whole flows" /* two digits: 10 SMs and more */
+    "?/flow warps=* whole flows" /* two digits: at least 10 SMs */
 #define NEAR     "chase_nc at=own kib=8192"
 #define TURN_ROW "copy_5 sms=1 warps=1 at=l2"
 enum { SUM_WARPS = 24 };
@@ -164,11 +165,14 @@ static const struct {
     { "nvlink", "crossing", "flows of one kind cannot tell it from how a link is shared" },
 };
 
-/* Of shorter rows not all lanes of a warp have a part. */
+/* GPU_LINE_LEAST: of shorter rows some lanes of a warp have no part */
 enum { GPU_DOUBT_PCT = 25, GPU_SUMS_MOST = 16, GPU_LINE_LEAST_BYTES = 512 };
-enum { GPU_SUMS_LEAST = 4 }; /* counts: a sum of one row lies off the line, and of few others it bends it */
+enum {
+    GPU_SUMS_LEAST = 4
+}; /* number of rows in a sum: a sum of one row lies off the line, and sums of few others bend
+                              * it */
 
-/* Keys whose rows lie far apart on idle machines, too: how far in percent, the most of seven idle records. */
+/* Keys whose rows vary on idle machines, too: by how much in percent, the most of seven records of idle machines. */
 static const struct {
     const char *name;
     uint32_t pct;
@@ -180,7 +184,7 @@ struct gpu_work {
     uint32_t repeat;
 };
 
-/* A value with the smallest and the largest that it may have. */
+/* A value with its smallest and largest sample. */
 struct gpu_value {
     double value, low, high;
 };
@@ -196,7 +200,7 @@ static char *gpu_phase(const struct gpu_work *work, const char *phase)
     return text;
 }
 
-/* metric, metric_min and metric_max of the phase; their size stands behind. */
+/* metric, metric_min and metric_max of the phase; in their names the size comes last. */
 static bool gpu_row(const struct gpu_work *work, const char *phase, const char *metric, struct gpu_value *value)
 {
     static const char *const spread[] = { "", "_min", "_max" };
@@ -213,7 +217,7 @@ static bool gpu_row(const struct gpu_work *work, const char *phase, const char *
     return true;
 }
 
-/* The row of the most among those whose phase fits the pattern. */
+/* The row with the largest value among those whose phase fits the pattern. */
 static bool gpu_most(const struct gpu_work *work, const char *pattern, const char *metric, struct gpu_value *most)
 {
     bool found = false;
@@ -228,7 +232,7 @@ static bool gpu_most(const struct gpu_work *work, const char *pattern, const cha
     return found;
 }
 
-/* The median of the values, of the smallest and of the largest of rows whose phase fits the pattern. */
+/* The medians of the values, of the smallest and of the largest samples, over rows whose phase fits the pattern. */
 static bool gpu_median(const struct gpu_work *work, const char *pattern, const char *metric, struct gpu_value *median)
 {
     enum { ROWS_MOST = 256 };
@@ -249,7 +253,7 @@ static bool gpu_median(const struct gpu_work *work, const char *pattern, const c
     return true;
 }
 
-/* The time of a row of size bytes at a rate, in ns; the slowest rate takes longest. */
+/* The time of a row of size bytes at a rate, in ns; the smallest rate gives the longest time. */
 static struct gpu_value gpu_time_of(double bytes, const struct gpu_value *rate_gbs)
 {
     return (struct gpu_value){ bytes / rate_gbs->value, bytes / rate_gbs->high, bytes / rate_gbs->low };
@@ -269,7 +273,7 @@ static struct gpu_value gpu_less(const struct gpu_value *a, const struct gpu_val
     return (struct gpu_value){ fmax(a->value - b->value, 0), fmax(a->low - b->high, 0), fmax(a->high - b->low, 0) };
 }
 
-/* Three lines: through the medians, through the shortest times, through the longest. */
+/* Three lines: through the medians, through the shortest and through the longest times. */
 static bool gpu_lines(struct fit_point points[3][FIT_POINTS_MAX], uint32_t count, struct fit_line line[3])
 {
     for (uint32_t i = 0; i < 3; i++)
@@ -322,8 +326,8 @@ static bool gpu_line(const struct gpu_work *work, const char *phase, const struc
 
 static double gpu_metric_bytes(const char *metric);
 
-/* Of rows whose warps have five loads of 512 bytes in flight: what each turn takes beside its bytes, which pass at the
- * most of an SM, and beside what a short row takes more than its wait. */
+/* From rows whose warps have five loads of 512 bytes in flight: the time of each turn, without that of its bytes, which
+ * pass at the largest rate of an SM, and without what a short row takes in addition to its wait. */
 static bool gpu_turn(const struct gpu_work *work, const struct gpu_key *key, struct gpu_value *value, GString *comment)
 {
     enum { TURN_BYTES = 5 * 512 };
@@ -358,7 +362,7 @@ static double gpu_metric_bytes(const char *metric)
     return g_ascii_strtod(metric + strcspn(metric, "0123456789"), NULL);
 }
 
-/* Times of sums by their number of rows: the time of each further row, and the time without any. */
+/* Two lines through times of sums by their number of rows: the time of each further row, and the time without rows. */
 static bool gpu_sums_lines(const struct gpu_work *work, const char *phase, const char *metric, struct fit_line line[3])
 {
     struct fit_point points[3][FIT_POINTS_MAX];
@@ -397,8 +401,8 @@ static bool gpu_sums(const struct gpu_work *work, const char *phase, const struc
     return true;
 }
 
-/* How long their SM is busy for all warps, where one alone takes alone_ns and each of all of them all_ns: contended_ps
- * of models/hardware/sm/gpu.c turned round. */
+/* For how long all warps together keep their SM busy, if one warp alone takes alone_ns and each of them takes all_ns:
+ * the inverse of contended_ps in models/hardware/sm/gpu.c. */
 static double gpu_share_ns(double alone_ns, double all_ns)
 {
     const double more_ns = fmax(all_ns - alone_ns, 0);
@@ -432,7 +436,7 @@ static bool gpu_shares(const struct gpu_work *work, const char *phase, const str
     return true;
 }
 
-/* Values of two places. */
+/* The values of the key's two rows. */
 static bool gpu_pair(const struct gpu_work *work, const char *phase, const struct gpu_key *key, struct gpu_value *value,
                      GString *comment)
 {
@@ -465,7 +469,8 @@ static bool gpu_pair(const struct gpu_work *work, const char *phase, const struc
     return true;
 }
 
-/* What a rate over a while becomes where flows run until the last has ended, as much less as others do. */
+/* A rate that was measured for a time, corrected to flows that run until the last has ended: reduced by the factor by
+ * which other rows differ. */
 static bool gpu_shared(const struct gpu_work *work, const char *phase, const struct gpu_key *key,
                        struct gpu_value *value, GString *comment)
 {
@@ -528,7 +533,7 @@ static bool gpu_value_of(const struct gpu_work *work, const struct gpu_key *key,
     }
 }
 
-/* Times of rows are ns but for those that say us. */
+/* Factor to ns: times of rows are in ns unless their unit says us. */
 static double gpu_scale(const struct gpu_key *key)
 {
     const bool warps = key->kind == GPU_SHARE_READ || key->kind == GPU_SHARE_MADE;
@@ -547,7 +552,7 @@ static void gpu_text_add(GString *text, const struct gpu_key *key, const char *v
     g_string_append_printf(text, "#%s\n%s = %s\n", comment, key->name, value);
 }
 
-/* Farther apart than rows of the key are where nothing else runs. */
+/* Whether the samples lie further apart than rows of this key do on idle machines. */
 static bool gpu_is_doubtful(const char *name, const struct gpu_value *v)
 {
     double pct = GPU_DOUBT_PCT;
@@ -556,7 +561,7 @@ static bool gpu_is_doubtful(const char *name, const struct gpu_value *v)
     return (v->high - v->low) * 100 > pct * v->value;
 }
 
-/* False where its rows are not there. */
+/* False if its rows are not in the record. */
 static bool gpu_key_add(const struct gpu_work *work, const struct gpu_key *key, GString *text, GString *doubts)
 {
     struct gpu_value v;
@@ -584,7 +589,7 @@ static bool gpu_key_add(const struct gpu_work *work, const struct gpu_key *key, 
     return true;
 }
 
-/* One after the last entry of the key at first. */
+/* The index after the last entry of the key that begins at first. */
 static size_t gpu_key_end(size_t first)
 {
     size_t end = first;
@@ -592,7 +597,7 @@ static size_t gpu_key_end(size_t first)
     return end;
 }
 
-/* Writes a section's keys, and names those that it cannot. */
+/* Writes a section's keys, and names those that the record does not give. */
 static void gpu_section_add(const struct gpu_work *work, const char *section, GString *text, GString *doubts)
 {
     g_string_append_printf(text, "\n[%s]\n", section);

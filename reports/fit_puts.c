@@ -16,7 +16,7 @@ static double fit_point_at(const struct fit_point *points, uint32_t count, doubl
     return NAN;
 }
 
-/* How much more one way of posting takes than another, at one size. */
+/* By how much one way of posting takes longer than another, at one size. */
 struct fit_extra {
     double more, weight;
 };
@@ -90,7 +90,7 @@ double fit_puts_interrupt(const struct fit_puts *puts, double doorbell, uint32_t
 /* Costs do not fall with size.  Neighbours that do are replaced by their mean until none is left. */
 static void fit_points_level(struct fit_point *points, uint32_t count)
 {
-    uint32_t start[FIT_POINTS_MAX], runs = 0; /* of runs of one value */
+    uint32_t start[FIT_POINTS_MAX], runs = 0; /* of runs of equal values */
     for (uint32_t i = 0; i < count; i++) {
         start[runs++] = i;
         while (runs > 1 && points[start[runs - 2]].t > points[start[runs - 1]].t) {

@@ -1,14 +1,15 @@
-/* fit_records.h - one measurement of a machine from several: a machine's speed drifts, and medians over times that lie
- * apart are not of one slow moment.  Knows records, not the meaning of their rows. */
+/* fit_records.h - makes one measurement of a machine from several.  A machine's speed drifts; the median of
+ * measurements taken at different times does not depend on one slow moment.  Knows records, not the meaning of their
+ * rows. */
 #ifndef REPORTS_FIT_RECORDS_H
 #define REPORTS_FIT_RECORDS_H
 
 #include "reports/record.h"
 
-/* The median of each row over the records [count], which must have the same rows in the same order and the same header,
- * but for what tells how long was measured (repeat, sample-ms).  A row that is no number in one of them (a word, or not
- * known) is so in the result.  path[count] names them.  Owned by the caller; NULL and *error (file, header or row,
- * expected, found) when they do not fit together.  count >= 1. */
+/* The median of each row over the records [count].  They must have the same rows in the same order and the same header,
+ * except the keys that tell how long was measured (repeat, sample-ms).  A row that is no number in one of them (a word,
+ * or not known) is none in the result.  path[count] names them.  Owned by the caller; NULL and *error (file, header or
+ * row, expected, found) when they do not fit together.  count >= 1. */
 struct record *fit_records_median(struct record *const *records, char *const *path, uint32_t count, GError **error);
 
 #endif

@@ -1,7 +1,9 @@
-/* collectivex_log.c - case attempts of CollectiveX (SemiAnalysisAI/InferenceX), JSON of a case over a ladder of tokens.
- * Its components are calls of dispatch and combine that begin drained, the slowest rank of each; its pair period is
- * the time of one round of a loop of both; its floors are the kernels of the rank that came last.  The median is
- * read. */
+/* collectivex_log.c - case attempts of CollectiveX (SemiAnalysisAI/InferenceX): the JSON of a case over a ladder of
+ * tokens.
+ *
+ * Its components are calls of dispatch and combine that begin when all earlier work is done, timed on the slowest
+ * rank.  Its pair period is the time of one round of a loop of both calls.  Its floors are the kernels of the rank that
+ * came last. The median of each is read. */
 #include "reports/import/import.h"
 
 #include <string.h>

@@ -21,7 +21,7 @@ static const char counted_normal[] = "logical: local tokens included, metadata n
 static const char counted_ll[] = "all places of top-k, own rank included";
 static const char timed_kernel[] = "kernel", timed_call[] = "call between events";
 
-/* Facts about a run before its results, from its command line or its [config] line.  0: not stated. */
+/* What the command line or the [config] line of a run says before its results.  0: not stated. */
 struct known {
     uint32_t processes, nodes, tokens, hidden, topk, experts, groups;
     bool groups_stated, nvlink_disabled;
@@ -29,11 +29,11 @@ struct known {
 
 struct v1_state {
     struct known said;
-    bool command_goes_on;           /* its line ended in a backslash */
+    bool command_goes_on;           /* the command's line ended in a backslash */
     GArray *tuning;                 /* struct tuning: lines whose phase is not known yet */
-    bool interleaved;               /* two consoles in one: which line belongs to which is not known */
-    struct import_row *dispatch[2]; /* the "Best" rows of FP8 and BF16, and */
-    uint32_t ranks_seen;            /* low latency: the highest rank, plus one */
+    bool interleaved;               /* two consoles are mixed: it is not known which line belongs to which */
+    struct import_row *dispatch[2]; /* the "Best" rows of FP8 and of BF16 */
+    uint32_t ranks_seen;            /* low latency: the highest rank seen, plus one */
     GHashTable *ranks;
     GPtrArray *ll_rows;
 };
@@ -134,7 +134,7 @@ static bool layout_take(struct v1_state *s, struct import_log *log, const char *
     return true;
 }
 
-/* One piece of the text after the chunks; returns the remainder, or NULL. */
+/* Reads one piece of the text after the chunks; returns the text after it, or NULL. */
 static const char *tuning_piece(const char *at, struct tuning *t)
 {
     double a, b;
@@ -182,14 +182,14 @@ static void tuning_numbers(struct import_row *row, const struct tuning *t)
     if (isnan(t->us)) import_row_word(row, IMPORT_METRIC, t->internode ? "logical_rdma_gbs" : "logical_nvl_gbs");
 }
 
-/* Chunks and rings of the tests: rings are constants of the scripts. */
+/* The chunks and rings of the tests; rings are constants of the scripts. */
 static void tuning_options(struct import_row *row, const struct tuning *t, bool combine, uint32_t ranks)
 {
     const bool many = ranks == 24 || ranks == 48 || ranks == 96 || ranks == 144 || ranks == 160;
     const uint32_t nvl_buffer = !t->internode ? 256 : many ? 720 : 512;
     import_row_count(row, IMPORT_NUM_SMS, t->sms);
     import_row_word(row, IMPORT_CACHED, "true");
-    if (t->nvl_chunk) { /* with its default chunk, a test takes the default rings, too */
+    if (t->nvl_chunk) { /* with its default chunk, a test has the default rings, too */
         import_row_count(row, combine ? IMPORT_COMBINE_NVL_CHUNK : IMPORT_NVL_CHUNK, t->nvl_chunk);
         import_row_count(row, combine ? IMPORT_COMBINE_NVL_BUFFER : IMPORT_NVL_BUFFER, nvl_buffer);
     }
@@ -236,7 +236,7 @@ static void word_share(struct import_row *to, const struct import_row *from, enu
         if (to != from && from->cell[i]) import_row_word(to, i, from->cell[i]);
 }
 
-/* The lines so far tuned this phase. */
+/* The tuning lines so far are of this phase. */
 static void tuning_settle(struct v1_state *s, struct import_log *log, const char *phase, const char *dtype)
 {
     for (guint i = 0; i < s->tuning->len; i++) {
@@ -255,12 +255,13 @@ static void tuning_settle(struct v1_state *s, struct import_log *log, const char
     g_array_set_size(s->tuning, 0);
 }
 
-/* The combine of a run takes back what its first dispatch, the FP8 one where there is one, has sent: one case. */
+/* The combine of a run takes back what its first dispatch has sent (that of FP8, if there is one): both are one
+ * case. */
 static void best_combine_join(struct v1_state *s, const struct import_log *log, const struct import_row *combine)
 {
     const struct import_row *dispatch = s->dispatch[0] ? s->dispatch[0] : s->dispatch[1];
     if (!dispatch || strcmp(dispatch->cell[IMPORT_TEST], combine->cell[IMPORT_TEST]) != 0) return;
-    for (guint i = 0; i < log->rows->len; i++) { /* a line's rows: the kernel and its notify */
+    for (guint i = 0; i < log->rows->len; i++) { /* a line has two rows: the kernel and its notify */
         struct import_row *row = g_ptr_array_index(log->rows, i);
         if (row->line != dispatch->line && row->line != combine->line) continue;
         word_share(row, dispatch, IMPORT_NVL_CHUNK, IMPORT_RDMA_BUFFER);
@@ -387,7 +388,8 @@ static bool ll_take(struct v1_state *s, struct import_log *log, const char *line
     return ll_hook_take(s, log, rank, at);
 }
 
-/* A console shows the ranks of its node; where they are 0 to N-1, N is taken for all, and said so. */
+/* A console shows the ranks of its node.  If they are 0 to N-1, N is taken for the number of all, and a note says
+ * so. */
 static void ll_ranks_settle(struct v1_state *s, struct import_log *log)
 {
     if (!s->ll_rows->len) return;
@@ -410,7 +412,8 @@ static void ll_ranks_settle(struct v1_state *s, struct import_log *log)
     s->ranks_seen = 0;
 }
 
-/* The bytes that a row counted tell how many places of top-k the run had: another number of tokens shows. */
+/* The bytes that a row counted tell how many places of top-k the run had; so they show when a run had another number of
+ * tokens. */
 static void ll_counted_check(struct import_log *log)
 {
     for (guint i = 0; i < log->rows->len; i++) {
@@ -424,7 +427,7 @@ static void ll_counted_check(struct import_log *log)
             if (row->cell[column[k]]) import_number_read(row->cell[column[k]], &value[k]);
         const double places = row->number[IMPORT_COUNTED_BYTES] / (2 * value[0]);
         const double expected = value[1] * value[2] - LL_MASKED;
-        const double digits = 0.006 / row->number[IMPORT_LOGICAL_RDMA_GBS]; /* printed with two behind the point */
+        const double digits = 0.006 / row->number[IMPORT_LOGICAL_RDMA_GBS]; /* printed with two decimals */
         if (fabs(places / expected - 1) <= 0.02 + digits) continue;
         import_log_note(log,
                         "low latency: combine counted %.0f rows of %.0f bytes, which %.0f tokens x %.0f are not: give "
@@ -461,8 +464,8 @@ static bool v1_line(void *state, struct import_log *log, const char *line)
            ll_take(s, log, line) || other_take(line);
 }
 
-/* The remaining lines have no "Best" line.  After the BF16 dispatch comes combine, after the FP8 one BF16; else it
- * is not said. */
+/* Lines left without a "Best" line: after the BF16 dispatch they are of combine, after the FP8 dispatch of BF16;
+ * otherwise their phase is not known. */
 static void v1_end(void *state, struct import_log *log)
 {
     struct v1_state *s = state;

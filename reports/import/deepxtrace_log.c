@@ -1,9 +1,9 @@
 /* deepxtrace_log.c - matrices of waiting that DeepXTrace's diagnosis logs (antgroup/DeepXTrace,
  * src/deepxtrace/diagnose.py).
  *
- * A header line names phase, EP size and what its own analysis found abnormal; then follows a line in brackets for each
- * rank, with or without "rank=N" before it, one number for each peer.  Numbers are clock cycles of the GPU (clock64 in
- * the kernels), summed over calls: they compare with each other, not with a time. */
+ * A header line names the phase, the EP size and what DeepXTrace found abnormal.  Then follows a line in brackets for
+ * each rank, with or without "rank=N" before it, with one number for each peer.  Numbers are clock cycles of the GPU
+ * (clock64 in the kernels), summed over calls: they can be compared with each other, but are no times. */
 #include "reports/import/import.h"
 
 #include <string.h>
@@ -38,7 +38,7 @@ static bool header_take(struct matrix_state *s, struct import_log *log, const ch
     return true;
 }
 
-/* "[ 458 436 ...]", also behind "rank=3 " and a date in brackets. */
+/* "[ 458 436 ...]", alone or after "rank=3 " and a date in brackets. */
 static bool row_take(struct matrix_state *s, struct import_log *log, const char *line)
 {
     const char *at = strrchr(line, '['), *named = strstr(line, "rank=");

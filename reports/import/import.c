@@ -1,5 +1,5 @@
-/* import.c - a log line by line, or document by document: the reader that knows each, and unknown lines.  Knows no
- * program's format; those stand in *_log.c. */
+/* import.c - reads a log line by line, or document by document; offers each to the readers, and keeps those that none
+ * knows. Knows no program's format; those are in *_log.c. */
 #include "reports/import/import.h"
 
 #include <string.h>
@@ -67,7 +67,7 @@ static void text_read(struct import_log *log, char *text, size_t size_bytes)
 
 /* ---- JSON ---- */
 
-/* perftest's variant for classes of service has a key without quotes: not JSON, but plain. */
+/* perftest prints a key without quotes in its option for classes of service; that is no JSON. */
 static char *json_repair(const char *text)
 {
     if (!strstr(text, "\nsl:")) return NULL;
@@ -89,7 +89,7 @@ static uint32_t lines_count(const char *text, size_t size_bytes)
     return count;
 }
 
-/* One document, or several one after another. */
+/* Reads one document, or several after one another. */
 static bool json_read(struct import_log *log, const char *text, size_t size_bytes, GError **error)
 {
     size_t at = 0;
@@ -133,7 +133,7 @@ struct import_log *import_log_parse(const char *source, char *text, size_t size_
     return NULL;
 }
 
-/* The command that reads a log of a machine, not of a measurement; else "". */
+/* The eptwin command that reads this kind of file, if it describes a machine and no measurement; else "". */
 static const char *advice(const struct import_unknown *first)
 {
     static const char *const marks[] = { "<system", "<topology", "# Topology file", "vendid=", "CA '", "GPU0", "==(" };

@@ -1,4 +1,4 @@
-/* import.h - what the logs of other programs say, as rows: one measurement each, with the options of the run.
+/* import.h - turns the logs of other programs into rows: each is one measurement with the options of its run.
  *
  * A reader knows the output of one program.  It is offered every line of a log and takes those that it knows, so a log
  * may hold the output of several programs.  Nothing is guessed: a line that no reader knows is counted and the first
@@ -18,8 +18,8 @@
 #define IMPORT_ERROR (g_quark_from_static_string("eptwin-import"))
 enum import_error {
     IMPORT_ERROR_OPTION,
-    IMPORT_ERROR_FORMAT,  /* no JSON where it should be */
-    IMPORT_ERROR_NOTHING, /* no measurement that is known */
+    IMPORT_ERROR_FORMAT,  /* no JSON where JSON was expected */
+    IMPORT_ERROR_NOTHING, /* no measurement that a reader knows */
     IMPORT_ERROR_SILENT,  /* the log does not state what a case needs */
 };
 
@@ -80,7 +80,7 @@ enum import_column {
 };
 enum { IMPORT_OPTION_FIRST = IMPORT_KERNEL, IMPORT_OPTION_LAST = IMPORT_MESSAGE };
 
-/* Numbers of a row; NAN where the log has none.  Bandwidths are kept apart by the kind of their bytes. */
+/* Numbers of a row; NAN if the log has none.  Bandwidths are kept apart by which bytes they count. */
 enum import_number {
     IMPORT_US,
     IMPORT_US_MIN,
@@ -101,7 +101,7 @@ struct import_row {
     const char *source; /* the log's name, which the log owns */
     uint32_t line;
     int32_t rank;               /* IMPORT_NO_RANK where the log does not tell ranks apart */
-    uint32_t ranks, lines;      /* that this row stands for (import_rows_merge) */
+    uint32_t ranks, lines;      /* how many this row stands for (import_rows_merge) */
     char *cell[IMPORT_COLUMNS]; /* NULL: not stated */
     double number[IMPORT_NUMBERS];
 };
@@ -123,13 +123,13 @@ enum { IMPORT_UNKNOWN_SHOWN = 5, IMPORT_UNKNOWN_TEXT = 100 };
 
 struct import_log {
     char *source;
-    uint32_t line;    /* where reading stands, from 1 */
+    uint32_t line;    /* the line that is being read, from 1 */
     GPtrArray *rows;  /* struct import_row */
-    GArray *skips;    /* struct import_skip: measurements that the log has but that say nothing */
+    GArray *skips;    /* struct import_skip: measurements in the log that say nothing */
     GPtrArray *notes; /* char *: notes for users of the rows */
     GArray *unknown;  /* struct import_unknown: the first ones */
     uint32_t unknown_count, line_count;
-    const char *counted; /* the unit of line_count; NULL: lines */
+    const char *counted; /* what line_count counts; NULL: lines */
 };
 
 /* Reads path ("-": standard input).  NULL and *error where it cannot be read, is cut JSON, or holds no measurement that
@@ -141,12 +141,12 @@ void import_log_free(struct import_log *log);
 typedef struct import_log import_log;
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(import_log, import_log_free)
 
-/* One row for the ranks and repetitions of one case and phase: medians over ranks of each rank's median, the least
- * minimum, the greatest maximum.  Rows of a matrix (with a peer) and sums over ranks stay as they are.  The result owns
+/* One row for all ranks and repetitions of a case's phase: the median over ranks of each rank's median, the smallest
+ * minimum, the largest maximum.  Rows of a matrix (with a peer) and sums over ranks stay as they are.  The result owns
  * its rows. */
 GPtrArray *import_rows_merge(const GPtrArray *rows);
-/* Puts a row into the group of its key: the one that group_of (from keys that it frees) knows, or a new one at the end
- * of groups.  Takes the key; groups lend rows. */
+/* Puts a row into the group with its key, or into a new group at the end of groups if group_of does not know the key.
+ * Takes the key; group_of frees its keys; groups only borrow rows. */
 void import_group_add(GHashTable *group_of, GPtrArray *groups, char *key, struct import_row *row);
 
 /* ---- for readers ---- */
@@ -164,18 +164,19 @@ void import_row_count(struct import_row *row, enum import_column column, uint64_
 /* A positive number; anything else is "not measured" and stays NAN. */
 void import_row_number(struct import_row *row, enum import_number number, double value);
 
-/* Counts a measurement that is left out, and why. */
+/* Counts a measurement that is left out, with the reason. */
 void import_log_skip(struct import_log *log, const char *why);
-/* Keeps a note once, however often it is said. */
+/* Keeps a note once, even if it is given several times. */
 void import_log_note(struct import_log *log, const char *format, ...) G_GNUC_PRINTF(2, 3);
 
-/* Takes ESC sequences, carriage returns, NULs and the marks of mpirun, srun and containers off a line, in place. */
+/* Removes ESC sequences, carriage returns, NULs and the marks of mpirun, srun and containers from a line, in place. */
 char *import_line_clean(char *line, size_t size_bytes);
 
-/* Matches text against format and returns what follows, or NULL: %u a whole number (uint32_t *), %f a decimal number
- * without sign (double *), a blank any number of blanks or none, every other character itself. */
+/* Matches the beginning of text against format and returns the text after it, or NULL.  In format %u is a whole number
+ * (uint32_t *), %f a decimal number without sign (double *), a blank any number of blanks or none; every other
+ * character stands for itself. */
 const char *import_scan(const char *text, const char *format, ...);
-/* Splits at runs of at least blanks_least blanks (a tab counts as that many).  Free with g_strfreev(). */
+/* Splits at runs of at least blanks_least blanks; a tab counts as that many.  Free with g_strfreev(). */
 char **import_words(const char *line, uint32_t blanks_least);
 /* A decimal number that is all of text. */
 bool import_number_read(const char *text, double *value);
@@ -185,15 +186,15 @@ enum { IMPORT_FIELDS_MAX = 40 }; /* words of a line, columns of a table */
 struct import_reader {
     const char *name;
     size_t state_bytes;                                                  /* zeroed before the first line */
-    bool (*line)(void *state, struct import_log *log, const char *line); /* true: the line is known */
+    bool (*line)(void *state, struct import_log *log, const char *line); /* returns whether it knows the line */
     void (*end)(void *state, struct import_log *log);         /* after the last line; frees what state holds; or NULL */
-    bool (*json)(struct import_log *log, const json_t *root); /* true: the document is known; or NULL */
+    bool (*json)(struct import_log *log, const json_t *root); /* returns whether it knows the document; or NULL */
 };
 
 extern const struct import_reader import_deepep_v1, import_deepep_v2, import_deepxtrace, import_nccl_tests,
     import_perftest, import_nvshmem, import_osu, import_nvbandwidth, import_mori, import_collectivex;
 
-/* The number of ranks n of which busbw = algbw (n - 1) / n says, or 0 where it says none. */
+/* The number of ranks n that busbw = algbw (n - 1) / n gives; 0 if it gives none. */
 uint32_t import_bus_ranks(double algorithm_gbs, double bus_gbs);
 
 #endif

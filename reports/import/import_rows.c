@@ -123,7 +123,7 @@ void import_row_number(struct import_row *row, enum import_number number, double
     row->number[number] = isfinite(value) && value > 0 ? value : NAN;
 }
 
-/* The fields by which two rows are of one case and phase. */
+/* The fields that two rows of one case and phase have in common. */
 static char *row_key(const struct import_row *row)
 {
     GString *key = g_string_new(row->source);
@@ -139,7 +139,7 @@ static gint row_order(gconstpointer a, gconstpointer b)
     return (*x)->line < (*y)->line ? -1 : (*x)->line > (*y)->line;
 }
 
-/* The median over ranks of the medians of each rank's rows (sorted by rank); NAN without any. */
+/* The median over ranks of each rank's median (rows are sorted by rank); NAN without any. */
 static double group_median(const GPtrArray *group, enum import_number number)
 {
     g_autofree double *of_rank = g_new(double, group->len), *value = g_new(double, group->len);
@@ -204,9 +204,11 @@ GPtrArray *import_rows_merge(const GPtrArray *rows)
 
 uint32_t import_bus_ranks(double algorithm_gbs, double bus_gbs)
 {
-    if (!(algorithm_gbs >= 1) || !(bus_gbs < algorithm_gbs)) return 0; /* too few digits, or no such factor */
+    if (!(algorithm_gbs >= 1) || !(bus_gbs < algorithm_gbs))
+        return 0; /* the numbers have too few digits, or no such
+                                                                        * factor */
     const double ranks = algorithm_gbs / (algorithm_gbs - bus_gbs);
-    const double doubt = ranks * ranks * 0.01 / algorithm_gbs; /* of two digits behind the point */
+    const double doubt = ranks * ranks * 0.01 / algorithm_gbs; /* from the two decimals that are printed */
     return doubt < 0.4 && fabs(ranks - round(ranks)) <= doubt + 0.01 ? (uint32_t)round(ranks) : 0;
 }
 

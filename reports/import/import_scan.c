@@ -8,7 +8,7 @@
 
 enum { ESCAPE = 0x1b };
 
-/* Past an ESC sequence: CSI "ESC [ ... letter", OSC "ESC ] ... BEL or ESC \", or two characters. */
+/* Skips an ESC sequence: CSI "ESC [ ... letter", OSC "ESC ] ... BEL or ESC \", or two characters. */
 static const char *escape_skip(const char *at, const char *end)
 {
     if (++at >= end) return end;
@@ -24,7 +24,7 @@ static const char *escape_skip(const char *at, const char *end)
     return at;
 }
 
-/* Past "[1,3]<stdout>:" (mpirun --tag-output), "3: " (srun --label) and "2025-09-15T16:28:53Z stdout F "
+/* Skips "[1,3]<stdout>:" (mpirun --tag-output), "3: " (srun --label) and "2025-09-15T16:28:53Z stdout F "
  * (containers). */
 static char *launcher_skip(char *line)
 {
@@ -42,14 +42,14 @@ static char *launcher_skip(char *line)
     return line;
 }
 
-/* Two asterisks and no more, with which people stress numbers that they post; longer rows of them are rules. */
+/* Whether exactly two asterisks stand here, with which people stress numbers that they post; longer runs are rules. */
 static bool stress_at(const char *at, const char *line, const char *end)
 {
     if (end - at < 2 || at[0] != '*' || at[1] != '*') return false;
     return (end - at == 2 || at[2] != '*') && (at == line || at[-1] != '*');
 }
 
-/* How many characters of stress stand here: "**", "_**" or "**_". */
+/* The length of the stress that stands here, "**", "_**" or "**_"; 0: none. */
 static size_t stress_length(const char *at, const char *line, const char *end)
 {
     if (*at == '_') return at + 1 < end && stress_at(at + 1, line, end) ? 3 : 0;
@@ -57,7 +57,8 @@ static size_t stress_length(const char *at, const char *line, const char *end)
     return end - at > 2 && at[2] == '_' ? 3 : 2;
 }
 
-/* A sign of twice the width, "）" for ")", as keyboards of East Asia type it: U+FF01 to U+FF5E.  0: it is none. */
+/* The character whose double-width form stands here, as keyboards of East Asia type it (U+FF01 to U+FF5E): ")" for "）".
+ * 0: there is none. */
 static char wide_sign(const char *at, const char *end)
 {
     const unsigned char *byte = (const unsigned char *)at;
@@ -79,7 +80,7 @@ char *import_line_clean(char *line, size_t size_bytes)
             *to++ = wide;
             from += 3;
         } else if (*from == '\r') {
-            if (from + 1 < end) to = line; /* a progress display begins its line again */
+            if (from + 1 < end) to = line; /* a progress display starts its line anew */
             from++;
         } else {
             *to++ = *from ? *from : '?';

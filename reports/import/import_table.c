@@ -21,10 +21,10 @@ static const char *given_text(const struct import_given *given, uint32_t count, 
     return NULL;
 }
 
-/* Messages of a stream after which the first one's way no longer counts. */
+/* In a stream of more messages than this, the first one's way does not matter. */
 enum { STREAM_MOST = 1000 };
 
-/* A bandwidth of puts or gets, of which tools keep many on the way. */
+/* Whether it is a bandwidth of puts or gets; tools keep many of them in flight. */
 static bool stream_is(const struct import_row *row)
 {
     const char *phase = row->cell[IMPORT_PHASE];
@@ -48,7 +48,7 @@ static void stream_become(struct import_row *row)
     g_clear_pointer(&row->cell[IMPORT_METRIC], g_free);
 }
 
-/* Puts one option into its column; reports how often, and the first time which text it replaced. */
+/* Puts one option into its column.  Reports how often it did, and the text that it replaced the first time. */
 static void option_fill(const GPtrArray *rows, const struct import_given *given, int column, GString *said)
 {
     uint32_t count = 0;
@@ -93,11 +93,11 @@ static void field_append(GString *out, const char *text)
 static void number_append(GString *out, double value)
 {
     char text[RECORD_NUMBER_MAX] = "";
-    if (!isnan(value)) g_ascii_formatd(text, sizeof text, "%.10g", value); /* no log prints more digits */
+    if (!isnan(value)) g_ascii_formatd(text, sizeof text, "%.10g", value); /* logs print no more digits */
     field_append(out, text);
 }
 
-/* The bandwidth that stands for the row where it has no time. */
+/* The bandwidth that is used for a row without a time. */
 static double rate_of(const struct import_row *row)
 {
     const char *metric = row->cell[IMPORT_METRIC];

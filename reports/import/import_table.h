@@ -9,17 +9,17 @@ struct import_given {
     const char *name, *text;
 };
 
-/* Puts what was given into rows of eptwin's kernels, whatever the log states, but for the kernel, which a test's name
- * says; said gets a line for each option that stands instead of the log's.  Where the kernel given is p2p, the streams
- * of puts and gets that perftest and NVSHMEM timed become rows of that kernel, between two nodes. */
+/* Puts the given options into rows of eptwin's kernels, whatever the log states, except the kernel, which a test's name
+ * tells.  said gets a line for each option that replaces the log's.  If the given kernel is p2p, the streams of puts
+ * and gets that perftest and NVSHMEM timed become rows of that kernel, between two nodes. */
 void import_rows_fill(const GPtrArray *rows, const struct import_given *given, uint32_t count, GString *said);
 
-/* The rows as CSV: one column for each word and number that any row has, after where it stands, and the given options
- * that no column has.  A row whose time is not known has its bandwidth as measured_gbs, by its metric. */
+/* The rows as CSV: first the place in the log, then a column for each word and number that any row has, then the given
+ * options that no column has.  A row without a time has its bandwidth as measured_gbs, with the name of its metric. */
 void import_table_append(const GPtrArray *rows, const struct import_given *given, uint32_t count, GString *out);
 
-/* The cases among rows that simulate predicts: rows of one log with the same options, sweeps of a tuner left out.
- * Arrays of rows, in the order of the log. */
+/* The cases among the rows that simulate can predict: rows of one log with equal options, without the sweeps of a
+ * tuner. Arrays of rows, in the order of the log. */
 GPtrArray *import_cases(const GPtrArray *rows);
 
 /* A summary of the log: tools, rows, cases, missing facts, omitted and unknown lines. */

@@ -14,7 +14,7 @@ struct json_stream {
     struct archive *archive;
     uint8_t *block;
     size_t at, end;
-    uint64_t before; /* bytes of the document before the block */
+    uint64_t before; /* how many bytes of the document come before the block */
     GString *kept;
 };
 
@@ -99,13 +99,13 @@ bool json_stream_take(struct json_stream *s, char byte, GError **error)
     return true;
 }
 
-/* Where a scan of a value stands. */
+/* The state of a scan over a value. */
 struct scan {
     uint32_t depth;
     bool text, escape, begun, ended;
 };
 
-/* Goes over one byte; a scalar ends before a byte that cannot be its own, which then stays. */
+/* Scans one byte.  A scalar ends before a byte that cannot belong to it; that byte is not taken. */
 static void scan_byte(struct scan *scan, uint8_t byte, bool *stays)
 {
     *stays = false;
@@ -129,7 +129,7 @@ static void scan_byte(struct scan *scan, uint8_t byte, bool *stays)
     if (closes && scan->depth) scan->ended = --scan->depth == 0;
 }
 
-/* Past bytes that change nothing: letters of a text, and inside brackets all but quotes and brackets. */
+/* Skips bytes that change nothing: letters of a text; inside brackets all bytes but quotes and brackets. */
 static size_t bytes_skip(const uint8_t *block, size_t at, size_t end, const struct scan *scan)
 {
     if (scan->text && !scan->escape)

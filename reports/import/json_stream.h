@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A value that is kept may have so many bytes.  Of what gzip or zstd has packed, so many times the file's bytes are
- * read, or so many at least. */
+/* The largest value that may be kept, and the largest document from gzip or zstd: so many times the bytes of the file,
+ * or a fixed number if that is more. */
 enum { JSON_STREAM_VALUE_MAX = 8 << 20, JSON_STREAM_RATIO_MAX = 1000, JSON_STREAM_FREE = 64 << 20 };
 
 struct json_stream;
@@ -20,11 +20,11 @@ struct json_stream;
 struct json_stream *json_stream_open(const char *path, GError **error);
 void json_stream_close(struct json_stream *stream);
 
-/* The next byte that is no blank, which stays; -1 at the end, or with *error where it cannot be read. */
+/* The next byte that is no blank, without taking it; -1 at the end, or with *error where it cannot be read. */
 int json_stream_peek(struct json_stream *stream, GError **error);
-/* Takes that byte if it is this one. */
+/* Takes the next byte if it is this one. */
 bool json_stream_take(struct json_stream *stream, char byte, GError **error);
-/* Goes over one value.  keep: *text and *size are its bytes, until the next call. */
+/* Scans one value.  keep: *text and *size are its bytes, valid until the next call. */
 bool json_stream_value(struct json_stream *stream, bool keep, const char **text, size_t *size, GError **error);
 /* Bytes read so far, of the unpacked document. */
 uint64_t json_stream_offset(const struct json_stream *stream);

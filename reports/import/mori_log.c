@@ -1,6 +1,6 @@
-/* mori_log.c - of ROCm/mori's EP kernels: tuning rules (python/mori/ops/tuning_configs/), the best launch of each shape
- * with what it reached; and its profiler's summary, "Kernel start end dur", in microseconds from a dispatch's start.
- * Its kernels are not eptwin's: the figures stay native. */
+/* mori_log.c - results of ROCm/mori's EP kernels: tuning rules (python/mori/ops/tuning_configs/), which give the best
+ * launch of each shape and its result; and the summary of mori's profiler, "Kernel start end dur", in microseconds from
+ * the start of a dispatch.  These are not eptwin's kernels, so the rows are not predicted. */
 #include "reports/import/import.h"
 
 #include <string.h>
@@ -50,10 +50,10 @@ static bool mori_json(struct import_log *log, const json_t *root)
 }
 
 struct mori_state {
-    bool inside; /* a summary's lines follow */
+    bool inside; /* the lines of a summary follow */
 };
 
-/* "dispatch_intra    0.00   180.00   180.00": a kernel, or the part of one that a group of its blocks does. */
+/* "dispatch_intra    0.00   180.00   180.00": a kernel, or the part of one that some of its blocks do. */
 static bool mori_line(void *state, struct import_log *log, const char *line)
 {
     struct mori_state *s = state;

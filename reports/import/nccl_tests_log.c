@@ -38,7 +38,7 @@ static bool whole_buffer(const char *phase)
     return strcmp(phase, "alltoall") == 0 || strcmp(phase, "all_gather") == 0 || strcmp(phase, "reduce_scatter") == 0;
 }
 
-/* The ranks that the devices listed make, where the bandwidths do not say another number. */
+/* The number of ranks is that of the devices listed, unless the bandwidths give another one. */
 static void ranks_set(struct import_row *row, struct import_log *log, const char *phase, uint32_t listed,
                       uint32_t hosts, const struct side *side)
 {
@@ -122,7 +122,7 @@ static bool header_take(struct nccl_state *s, const char *line)
     return true;
 }
 
-/* Comments: the table's head, what ran where, and what says nothing to us. */
+/* Reads comments: the table's head, where ranks ran, and others, which are skipped. */
 static bool comment_take(struct nccl_state *s, struct import_log *log, const char *line)
 {
     const char *rest;
@@ -159,7 +159,7 @@ static bool comment_take(struct nccl_state *s, struct import_log *log, const cha
     return strcmp(line, "#") == 0 || (s->columns && strstr(line, "(B)")) || strstr(line, "out-of-place");
 }
 
-/* A row may have fewer words than columns: without a header's timestamp, or cut. */
+/* A row may have fewer words than columns: it lacks the header's timestamp, or was cut. */
 static struct side side_read(const struct nccl_state *s, char **word, uint32_t count, uint32_t at, uint32_t *next)
 {
     struct side side = { NAN, NAN, NAN, NAN, NAN };

@@ -1,6 +1,6 @@
 /* nsys.c - the SQLite export of Nsight Systems (`nsys export --type sqlite`): kernels with their names, copies, and
- * launches by correlation.  The file is opened to be read only; a query that takes a database's own code (views,
- * triggers) is not made: tables are asked for by name. */
+ * launches by correlation.  The file is opened for reading only.  Only tables are read, by their names, so no code of
+ * the database (views, triggers) runs. */
 #include "reports/import/profile.h"
 
 #include <string.h>
@@ -34,7 +34,7 @@ static uint32_t column_count(sqlite3_stmt *row, int column)
     return value > 0 && value <= UINT32_MAX ? (uint32_t)value : 0;
 }
 
-/* Correlations of several processes may be equal numbers. */
+/* Different processes may use equal correlation numbers. */
 static uint32_t correlation_of(sqlite3_stmt *row, int correlation, int process)
 {
     const uint64_t mixed = (uint64_t)sqlite3_column_int64(row, process) / 0x1000000 * UINT64_C(0x9e3779b97f4a7c15);

@@ -1,16 +1,16 @@
 /* nvbandwidth_log.c - nvbandwidth (NVIDIA/nvbandwidth, output.cpp, json_output.cpp): matrices on the console and of -j.
  *
- * A matrix has a row a device (or the host) and a column a device; GB is 1e9 bytes.  Cells of a device with itself are
- * 0.00 or N/A, in JSON all cells are strings.  Matrices of latencies (ns) are times of one load. */
+ * A matrix has a row for each device (or the host) and a column for each device; GB is 1e9 bytes.  A device's cell with
+ * itself is 0.00 or N/A; in JSON all cells are strings.  Matrices of latencies (ns) are times of one load. */
 #include "reports/import/import.h"
 
 #include <string.h>
 
 struct nvbandwidth_state {
     char *test, *description;
-    uint32_t columns;                  /* of the matrix under way; 0: none */
+    uint32_t columns;                  /* of the matrix that is being read; 0: none */
     int32_t column[IMPORT_FIELDS_MAX]; /* the device of each */
-    int64_t device_last;               /* rows come in order: other programs' numbers do not */
+    int64_t device_last;               /* to tell rows, whose numbers rise, from other programs' numbers */
 };
 
 static bool unit_known(const char *description)
@@ -21,7 +21,7 @@ static bool unit_known(const char *description)
 static void cell_add(struct import_log *log, const char *test, const char *description, int32_t device, int32_t peer,
                      double value)
 {
-    if (!(value > 0)) return; /* of a device with itself */
+    if (!(value > 0)) return; /* a device with itself */
     const bool time = g_str_has_suffix(description, "(ns)");
     struct import_row *row = import_row_add(log, "nvbandwidth", test ? test : "unnamed", time ? "load" : "copy");
     row->rank = device;

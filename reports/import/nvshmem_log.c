@@ -1,9 +1,9 @@
 /* nvshmem_log.c - NVSHMEM's perftest (NVIDIA/nvshmem, perftest/common/utils.cu): tables, and the lines of
  * NVSHMEM_MACHINE_READABLE_OUTPUT.
  *
- * algbw is the size over the latency, busbw that times the factor of nccl-tests; a busbw of 0 in a whole table is a run
- * of one PE, where nothing crossed a link.  GB is 1e9 bytes.  The size of alltoall, fcollect and reducescatter counts
- * all PEs. */
+ * algbw is the size over the latency; busbw is algbw times the factor of nccl-tests.  If busbw is 0 in a whole table,
+ * the run had one PE, and nothing crossed a link.  GB is 1e9 bytes.  The size of alltoall, fcollect and reducescatter
+ * counts all PEs. */
 #include "reports/import/import.h"
 
 #include <math.h>
@@ -13,8 +13,8 @@ struct nvshmem_state {
     char *test, *run;
     uint32_t columns;
     char *column[IMPORT_FIELDS_MAX];
-    GPtrArray *table; /* rows of the table under way; NULL: none */
-    double size_last; /* sizes rise within a table: other programs' numbers do not */
+    GPtrArray *table; /* rows of the table that is being read; NULL: none */
+    double size_last; /* to tell rows, whose sizes rise, from other programs' numbers */
     double best_algorithm_gbs, best_bus_gbs;
     bool bus_column;
 };
@@ -46,7 +46,7 @@ static const char *phase_of(const char *test)
     return test ? "operation" : "collective";
 }
 
-/* A fact of the whole table: the number of PEs, or that there was only one. */
+/* Ends a table: sets the number of PEs, or drops the rows if there was only one PE. */
 static void table_end(struct nvshmem_state *s, struct import_log *log)
 {
     if (s->table && s->table->len && s->bus_column) {
@@ -101,7 +101,7 @@ static void options_set(struct import_row *row, const struct nvshmem_state *s, d
     import_row_word(row, IMPORT_RUN_OPTIONS, s->run);
 }
 
-/* Takes one word to where its column says; false where a number was expected. */
+/* Puts one word where its column says; false if a number was expected and the word is none. */
 static bool word_take(struct nvshmem_state *s, struct import_row *row, const char *column, const char *word)
 {
     double value;

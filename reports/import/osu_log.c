@@ -1,7 +1,7 @@
 /* osu_log.c - OSU Micro-Benchmarks: point to point, one-sided and collective tables, "# OSU MPI... Test v7.5".
  *
- * MB/s is 1e6 bytes a second.  Latencies of collectives are means over ranks, the size is that of a message to each
- * other rank; latencies of pairs are half a round trip. */
+ * MB/s is 1e6 bytes a second.  Latencies of collectives are means over ranks, and the size is that of a message to each
+ * other rank.  Latencies of pairs are half a round trip. */
 #include "reports/import/import.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@ struct osu_state {
     char *test, *memory;
     uint32_t columns;
     char *column[IMPORT_FIELDS_MAX];
-    double size_last; /* sizes rise within a table: other programs' numbers do not */
+    double size_last; /* to tell rows, whose sizes rise, from other programs' numbers */
 };
 
 static void columns_clear(struct osu_state *s)
@@ -78,7 +78,7 @@ static bool comment_take(struct osu_state *s, const char *line)
     return false;
 }
 
-/* Takes one value to where its column says. */
+/* Puts one value where its column says. */
 static void value_take(struct import_row *row, const char *column, double value)
 {
     if (g_str_has_prefix(column, "Bandwidth (MB/s)") || strcmp(column, "MB/s") == 0)

@@ -1,10 +1,10 @@
 /* perftest_log.c - perftest (linux-rdma/perftest): ib_write_bw, ib_read_lat and the like, console and --out_json.
  *
- * Bandwidths count the messages' bytes, no headers.  The header line names the unit: Gb/sec is 1e9 bits, MiB/sec is
- * 2^20 bytes, and so is what old versions call MB/sec.  The file of --out_json does not name its unit; the message rate
- * beside the bandwidth tells it.  A peak of 0.00 was not measured (-D, -N).  Latencies of write and send are half a
- * round trip, of read and atomic a whole one; t_typical is the median.  Buffers of a GPU are announced before the
- * title; without that they are the host's. */
+ * Bandwidths count the bytes of messages without headers.  The header line names the unit: Gb/sec is 1e9 bits, MiB/sec
+ * is 2^20 bytes, and old versions write MB/sec for 2^20 bytes, too.  The file of --out_json does not name its unit; it
+ * follows from the message rate.  A peak of 0.00 was not measured (-D, -N).  Latencies of write and send are half a
+ * round trip, those of read and atomic a whole one; t_typical is the median.  If the buffers are a GPU's, a line before
+ * the title says so; otherwise they are the host's. */
 #include "reports/import/import.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@
 
 struct perftest_state {
     bool open; /* a title was seen */
-    bool gpu;  /* lines before it said that the buffer is a GPU's */
+    bool gpu;  /* lines before the title said that the buffer is a GPU's */
     char *test;
     char *device, *qps, *connection, *depth, *mtu, *link;
     uint32_t columns;
@@ -57,7 +57,7 @@ static bool gpu_take(struct perftest_state *s, const char *line)
     };
     bool said = false;
     for (size_t i = 0; i < G_N_ELEMENTS(known); i++) said |= g_str_has_prefix(line, known[i]);
-    if (!said || g_str_has_prefix(line, "de")) return said; /* a line that ends a run says nothing of the next */
+    if (!said || g_str_has_prefix(line, "de")) return said; /* a line that ends a run says nothing about the next one */
     if (s->open) state_clear(s);
     s->gpu = true;
     return true;
@@ -153,7 +153,7 @@ static bool pairs_take(struct perftest_state *s, const char *line)
     return known;
 }
 
-/* The columns' names hold blanks of one only where they hold any: "BW peak[Gb/sec]", "99% percentile[usec]". */
+/* Names of columns may hold single blanks: "BW peak[Gb/sec]", "99% percentile[usec]". */
 static bool header_take(struct perftest_state *s, const char *line)
 {
     const char *at = line + strspn(line, " ");
@@ -162,7 +162,8 @@ static bool header_take(struct perftest_state *s, const char *line)
     static const char *const names[] = { "#iterations", "BW peak",   "BW average", "MsgRate", "t_min",
                                          "t_max",       "t_typical", "t_avg",      "t_stdev", "99% ",
                                          "99.9% ",      "tps",       "CPU_Util",   "#sl" };
-    for (size_t i = 0; i < G_N_ELEMENTS(names); i++) { /* each begins a column, whatever blanks stand before */
+    for (size_t i = 0; i < G_N_ELEMENTS(names); i++) { /* each of these begins a column, however many blanks are before
+                                                        * it */
         char *found = strstr(text, names[i]);
         if (!found || found == text) continue;
         g_autofree char *head = g_strndup(text, (size_t)(found - text));
@@ -176,7 +177,7 @@ static bool header_take(struct perftest_state *s, const char *line)
     return true;
 }
 
-/* GB/s of one of a column's unit; 0 where the unit is not known. */
+/* How many GB/s one of a column's unit is; 0 if the unit is not known. */
 static double unit_gbs(const char *column)
 {
     if (strstr(column, "[Gb/sec]")) return 0.125;
@@ -205,7 +206,7 @@ static void latency_set(struct import_row *row, const char *test)
     import_row_word(row, IMPORT_TIMED, whole ? "round trip" : "half a round trip");
 }
 
-/* Takes one value of a row to where its column says; false where the column's unit is not known. */
+/* Puts one value of a row where its column says; false if the column's unit is not known. */
 static bool value_take(struct import_row *row, const char *column, double value, const char *test, double *typical)
 {
     if (g_str_has_prefix(column, "BW peak") || g_str_has_prefix(column, "BW average")) {
@@ -264,7 +265,7 @@ static bool perftest_line(void *state, struct import_log *log, const char *line)
     if (row_take(s, log, line) || pairs_take(s, line)) return true;
     const char *at = line + strspn(line, " ");
     if (g_str_has_prefix(at, "-----")) {
-        columns_clear(s); /* the rule below a table */
+        columns_clear(s); /* this is the rule below a table */
         return true;
     }
     static const char *const known[] = { "local address:", "remote address:",      "GID:",
@@ -296,7 +297,8 @@ static void json_word(struct import_row *row, enum import_column column, const j
         import_row_count(row, column, (uint64_t)json_integer_value(value));
 }
 
-/* The message rate (millions a second) and the size give the bandwidth without its unit: the nearer unit is it. */
+/* The message rate (millions a second) times the size is the bandwidth; of the two units, the bandwidth's is the one
+ * that comes nearer to it. */
 static bool json_bandwidth(struct import_row *row, struct import_log *log, const json_t *results)
 {
     const double average = json_double(results, "BW_average"), peak = json_double(results, "BW_peak");
