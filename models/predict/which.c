@@ -19,9 +19,9 @@ enum {
     IONIC = 1 << CLUSTER_PROVIDER_IONIC,
 };
 
-/* Posters by library: DeepEP's V1 by NVSHMEM's IBGDA or by NCCL's GIN (its pull request 521), V2 by GIN, UCCL by
- * its own threads (PROTOCOLS.md 1.5, 1.7, 1.8, 1.10).  NCCL's collectives reach any NIC by a thread of the host, for
- * which that of its GIN stands. */
+/* Posters by library: DeepEP's V1 by NVSHMEM's IBGDA or by NCCL's GIN (its pull request 521), V2 by GIN, UCCL by its
+ * own threads, NIXL EP by UCX (PROTOCOLS.md 1.5, 1.7, 1.8, 1.10, 1.13).  NCCL's collectives reach any NIC by a thread
+ * of the host, for which that of its GIN stands. */
 static const struct which_backend table[] = {
     { "deepep-ll", "ll", NULL, 0 },
     { "deepep-normal", "normal", NULL, 0 },
@@ -36,6 +36,8 @@ static const struct which_backend table[] = {
     { "deepep-normal", "normal", "gin-proxy", MLX5 },
     { "deepep-v2", "v2", "gdaki", MLX5 },
     { "deepep-v2", "v2", "gin-proxy", MLX5 },
+    { "nixl-ep-ll", "ll", "nixl", MLX5 },
+    { "nixl-ep-normal", "normal", "nixl", MLX5 },
     { "uccl-ll", "ll", "uccl", MLX5 | BNXT_RE | IONIC },
     { "uccl-ll", "ll", "uccl-efa", EFA },
     { "uccl-normal", "normal", "uccl", MLX5 | BNXT_RE | IONIC },
@@ -118,7 +120,7 @@ bool which_begin(struct which *w, GError **error)
     if (good)
         g_set_error(error, WHICH_ERROR, WHICH_ERROR_OPTION,
                     "expected --kernel ll, normal, v2, ag-rs or (within a node) one-sided and a --backend that posts "
-                    "for it (ibgda, gdaki, gin-proxy, uccl or uccl-efa), found %s and %s",
+                    "for it (ibgda, gdaki, gin-proxy, nixl, uccl or uccl-efa), found %s and %s",
                     w->base.kernel ? w->base.kernel : "none", w->base.backend ? w->base.backend : "none");
     return false;
 }
