@@ -199,14 +199,14 @@ static bool links_fast(const struct cluster *cluster) { return links_bps(cluster
 
 /* NCCL's search (src/graph/search.cc, topo.h, connect.cc) has 20.6 of Hopper's 26.6 GB/s a link and 40.1 of
  * Blackwell's 53.1, gives them to 6 rings of 60 and 8 of 90 GB/s, and doubles those twice.  Between nodes it has a ring
- * for each NIC of a node, with what that carries, and doubles them once.  The tuner lets LL have 141 and 282 GB/s
- * (tuning.cc, llMaxBws).  Where a GPU reaches its NIC through the CPU, as with Slingshot's in Alps, LL128 is off
- * between nodes (ncclTopoTuneModel; issue 2053 says why); sockets take every NIC for such. */
+ * for each NIC of a node, with what that carries, and doubles them once.  Where a GPU reaches its NIC through the CPU,
+ * as with Slingshot's in Alps, LL128 is off between nodes (ncclTopoTuneModel; issue 2053 says why); sockets take every
+ * NIC for such. */
 static void nccl_find(const struct case_options *c, const struct cluster *cluster, struct coll_options *o)
 {
     o->nccl.channels = o->num_sms;
     o->nccl.bus_bps = links_bps(cluster) / 4 * 3;
-    o->nccl.line_bps = (links_fast(cluster) ? 282 : 141) * GBS;
+    o->nccl.blackwell = links_fast(cluster);
     if (!cluster || o->ranks <= c->ranks_per_node) return;
     const uint32_t sharers = MAX(cluster->nic.gpus_per_nic, 1u), nics = (c->ranks_per_node + sharers - 1) / sharers;
     o->nccl.bus_bps = MIN(o->nccl.bus_bps, graph_made_with(cluster).nic_line_bps * nics);

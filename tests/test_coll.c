@@ -33,16 +33,14 @@ static void edges_draw(struct edges *e, uint32_t ranks, uint32_t most_bytes, uin
 
 static struct coll_options options_of(enum coll_kernel kernel, uint32_t ranks, uint32_t ranks_per_node)
 {
-    return (struct coll_options){
-        .kernel = kernel,
-        .ranks = ranks,
-        .ranks_per_node = ranks_per_node,
-        .num_sms = 3,
-        .in_flight = 4,
-        .nccl = { .channels = 3, .bus_bps = UINT64_C(2880000000000), .line_bps = UINT64_C(1128000000000) },
-        .size_bytes = 5000,
-        .messages = 9
-    };
+    return (struct coll_options){ .kernel = kernel,
+                                  .ranks = ranks,
+                                  .ranks_per_node = ranks_per_node,
+                                  .num_sms = 3,
+                                  .in_flight = 4,
+                                  .nccl = { .channels = 3, .bus_bps = UINT64_C(2880000000000) },
+                                  .size_bytes = 5000,
+                                  .messages = 9 };
 }
 
 static const uint32_t shape[][2] = { { 4, 4 }, { 4, 2 }, { 4, 1 }, { 8, 4 }, { 6, 2 }, { 2, 1 } };

@@ -31,9 +31,10 @@ enum coll_issue { COLL_BY_KERNEL, COLL_BY_HOST, COLL_BY_COPY, COLL_BY_NCCL };
 
 /* What NCCL's search finds out about a machine: channels, and how it rates them. */
 struct coll_nccl {
-    uint32_t channels;          /* at most; no kernel has more SMs */
-    uint64_t bus_bps, line_bps; /* of all rings together; LL's at most */
-    bool split_lines;           /* NICs lie behind the CPU, and may write a line in two parts: no LL128 between nodes */
+    uint32_t channels; /* at most; no kernel has more SMs */
+    uint64_t bus_bps;  /* of all rings together */
+    bool blackwell;    /* GPUs of that kind: its tuner has other numbers for them */
+    bool split_lines;  /* NICs lie behind the CPU, and may write a line in two parts: no LL128 between nodes */
 };
 
 struct coll_options {

@@ -13,8 +13,16 @@ static const double base_us[2][PROTOCOLS] = { { 6.6, 14.0, 8.4 }, { 6.8, 14.0, 8
 static const double nvlink_us[2][PROTOCOLS] = { { 0.6, 1.9, 3.4 }, { 0.6, 1.25, 4.0 } };
 static const double net_us[2][PROTOCOLS] = { { 2.7, 4.0, 14.0 }, { 5.0, 8.5, 14.0 } };
 static const double net_post_us = 1.0;
-static const double line_ring_gbs = 36.7;                   /* LL128's most of a channel of the search: Hopper's */
-static const double tree_most_gbs[] = { 38.7, 41.4, 36.0 }; /* a tree's, on 1, 2 and more nodes: Hopper's */
+
+/* The most of Hopper's GPUs and of Blackwell's; of a channel of the search, but for LL's.  By one node, two, more. */
+struct mosts {
+    double ll_gbs[3]; /* between nodes the processor counts, not the GPU: Intel's */
+    double line_ring_gbs, line_tree_gbs[3], tree_gbs[3];
+};
+static const struct mosts mosts[2] = {
+    { { 141.0, 39.0, 20.4 }, 36.7, { 36.7, 36.7, 29.0 }, { 38.7, 41.4, 36.0 } },
+    { { 282.0, 39.0, 20.4 }, 40.0, { 55.6, 31.67, 20.0 }, { 70.0, 42.8, 24.0 } },
+};
 
 /* By log2 of the bytes, from 64 B on. */
 static const double tree_part[PROTOCOLS][24] = {
@@ -44,29 +52,33 @@ static uint32_t log2_of(uint64_t n)
 /* Of the search, whose channels are used twice. */
 static double found_channels(const struct coll_options *o) { return o->nccl.channels > 1 ? o->nccl.channels / 2 : 1; }
 
+static uint32_t column_of(const struct shape *s) { return s->nodes < 3 ? s->nodes - 1 : 2; }
+
+static double least_of(double a, double b) { return a < b ? a : b; }
+
 static double ring_gbs(const struct coll_options *o, const struct shape *s, uint32_t protocol)
 {
-    const double bus = (double)o->nccl.bus_bps / 8e9, line = (double)o->nccl.line_bps / 8e9;
+    const struct mosts *most = &mosts[o->nccl.blackwell];
+    const double bus = (double)o->nccl.bus_bps / 8e9;
     const uint32_t steps = s->sum_all ? 2 * (s->ranks - 1) : s->ranks - 1;
     double gbs = bus;
-    if (protocol == 0) gbs = bus * .5 < line ? bus * .5 : line;
-    if (protocol == 1) {
-        const double most = found_channels(o) * line_ring_gbs;
-        gbs = bus * .92 < most ? bus * .92 : most;
-    }
+    if (protocol == 0) gbs = least_of(bus * .5, most->ll_gbs[column_of(s)]);
+    if (protocol == 1) gbs = least_of(bus * .92, found_channels(o) * most->line_ring_gbs);
     return gbs * s->ranks / steps;
 }
 
 static double tree_gbs(const struct coll_options *o, const struct shape *s, uint32_t protocol, uint64_t size_bytes)
 {
     /* On two nodes the search gives a tree twice as much within them, and that is what is counted. */
-    const double found = (double)o->nccl.bus_bps / 8e9 * (s->nodes == 2 ? 2 : 1), line = (double)o->nccl.line_bps / 8e9;
-    const double most = found_channels(o) * tree_most_gbs[s->nodes < 3 ? s->nodes - 1 : 2];
-    const double bus = found * .92 < most ? found * .92 : most;
+    const struct mosts *most = &mosts[o->nccl.blackwell];
+    const uint32_t column = column_of(s);
+    const double found = (double)o->nccl.bus_bps / 8e9 * (s->nodes == 2 ? 2 : 1), channels = found_channels(o);
+    const double bus = least_of(found * .92, channels * most->tree_gbs[column]);
     const uint32_t log = log2_of(size_bytes / 64);
     double gbs = bus;
-    if (protocol == 0) gbs = bus / 3.8 < line ? bus / 3.8 : line;
-    if (protocol == 1) gbs = bus * (s->nodes == 1 ? 7.0 / 9.0 : 120.0 / 128.0);
+    if (protocol == 0) gbs = least_of(bus / 3.8, most->ll_gbs[column]);
+    if (protocol == 1)
+        gbs = least_of(bus * (s->nodes == 1 ? 7.0 / 9.0 : 120.0 / 128.0), channels * most->line_tree_gbs[column]);
     return .5 * gbs * (size_bytes >= 64 && log < 23 ? tree_part[protocol][log] : 1);
 }
 
