@@ -167,10 +167,7 @@ static const struct {
 
 /* GPU_LINE_LEAST: of shorter rows some lanes of a warp have no part */
 enum { GPU_DOUBT_PCT = 25, GPU_SUMS_MOST = 16, GPU_LINE_LEAST_BYTES = 512 };
-enum {
-    GPU_SUMS_LEAST = 4
-}; /* number of rows in a sum: a sum of one row lies off the line, and sums of few others bend
-                              * it */
+enum { GPU_SUMS_LEAST = 4 }; /* rows of a sum: one lies off the line, and the line bends at few others */
 
 /* Keys whose rows vary on idle machines, too: by how much in percent, the most of seven records of idle machines. */
 static const struct {

@@ -11,10 +11,10 @@ enum { DIGEST_CHARS = 16 };
 /* Of a text in memory.  Free with g_free(). */
 char *digest_text(const char *text, size_t size_bytes);
 
-/* Of a file's bytes, decompressed where they are zstd's, so that a compressed copy has the digest of the file that it
- * is a copy of; of an .ept, of the checksums in it, so that its size does not matter.  words say how the file is read
- * ("llama@8:"), and count as well.  path may name a shipped sample.  NULL for a file that is not regular (a pipe can
- * be read only once) or cannot be read.  Free with g_free(). */
+/* Of a file's bytes, decompressed if zstd has compressed them, so that a file and its compressed copy have one
+ * digest.  Of an .ept, only its checksums are read, so its size does not matter.  words say how the file is read
+ * ("llama@8:") and are part of the digest.  path may name a shipped sample.  NULL for a file that cannot be read, or
+ * that is not regular (a pipe can be read only once).  Free with g_free(). */
 char *digest_file(const char *words, const char *path);
 
 #endif

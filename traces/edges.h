@@ -13,18 +13,19 @@ struct edges {
     uint32_t *first;         /* [ranks + 1]: messages first[s] .. first[s + 1] - 1 are those of source s */
     uint16_t *target;        /* [message] */
     uint32_t *size_bytes;    /* [message] */
-    uint64_t *target_offset; /* [message]: where it lies among what its target receives, by source */
+    uint64_t *target_offset; /* [message]: its offset in what its target receives, where messages are in the order of
+                              * their sources */
     uint64_t *sent_bytes, *received_bytes; /* [rank] */
     uint32_t *received;                    /* [rank] messages */
 };
 
 static inline uint32_t edges_count(const struct edges *e) { return e->first[e->ranks]; }
 
-/* For those that make edges: arrays for ranks and messages; first[] is 0. Then, once first, target and size_bytes are
- * filled, the rest. */
+/* For code that makes edges.  The first allocates arrays for ranks and messages, with first[] 0.  The second, once
+ * first, target and size_bytes are filled, computes the other fields. */
 void edges_alloc(struct edges *edges, uint32_t ranks, uint32_t count);
 void edges_finish(struct edges *edges);
-/* Clears it; one that is cleared is accepted. */
+/* Frees and clears it; cleared edges are accepted. */
 void edges_free(struct edges *edges);
 
 #endif

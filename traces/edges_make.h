@@ -18,15 +18,16 @@ enum edges_error { EDGES_ERROR_INPUT };
 bool edges_read(const char *path, struct edges *edges, GError **error);
 
 /* The load that --matrix names: a file, or "uniform:BYTES" (from every rank to every other rank), or
- * "lognormal:BYTES[:S]" (rows of row_bytes, in the mean that many bytes a pair, more for popular targets: popularity is
- * exp(S * N(0,1)), S 0.7 where it is not given).  What is drawn is for so many ranks, each source beginning with its
- * successor; a file must have as many, unless ranks is 0. */
+ * "lognormal:BYTES[:S]" (rows of row_bytes; a pair has that many bytes in the mean, and more if its target is popular:
+ * popularity is exp(S * N(0,1)), S is 0.7 by default).  A drawn load is for `ranks` ranks, and each source begins with
+ * the rank after it.  A file must have that many endpoints, unless ranks is 0. */
 bool edges_make(const char *spec, uint32_t ranks, uint32_t row_bytes, uint64_t seed, struct edges *edges,
                 GError **error);
-/* Whether the specification is drawn for a number of ranks, not read from a file that says it. */
+/* Whether the specification is drawn for any number of ranks; a file states its own. */
 bool edges_spec_drawn(const char *spec);
 
-/* Of a routing: a row of row_bytes for each token and each rank that it goes to, all rows of a pair one message. */
+/* The load of a routing: a row of row_bytes for each token and each rank that it goes to; all rows of a pair are one
+ * message. */
 void edges_of_routing(const struct routing *routing, uint32_t row_bytes, struct edges *edges);
 
 #endif

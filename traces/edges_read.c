@@ -45,7 +45,7 @@ static void blanks_skip(struct reader *r)
     while (next_peek(r) != '\n' && next_peek(r) != -1) r->at++;
 }
 
-/* To the first character of the next line that has something; false at the end. */
+/* Goes to the first character of the next line that is not empty; false at the end. */
 static bool line_find(struct reader *r)
 {
     for (;;) {
@@ -118,7 +118,7 @@ static bool message_read(struct reader *r, uint32_t ranks, struct message *m)
     return true;
 }
 
-/* By source, each source's in their order. */
+/* Sorts messages by source; those of one source stay in their order. */
 static void messages_deal(const struct message *message, uint32_t count, uint32_t ranks, struct edges *e)
 {
     edges_alloc(e, ranks, count);

@@ -49,7 +49,7 @@ struct generator {
     uint32_t local_experts;
     double *popularity; /* [experts] or NULL */
     struct urn urn;
-    uint64_t turn; /* places that a rank's tokens have taken in their round */
+    uint64_t turn; /* "round": how many places each rank's tokens have taken so far */
 };
 
 /* Seeds of independent streams: odd constants keep (step, layer, purpose) apart, splitmix64 mixes them. */
@@ -115,8 +115,8 @@ static bool options_check(const struct generator *g, GError **error)
     return true;
 }
 
-/* Popularity of a shape with one number: Zipf's exponent or the deviation of the logarithm.  For an asked
- * imbalance the experts of a rank may also share rank_weight times a deviate of their rank. */
+/* The popularity of a distribution with one number: Zipf's exponent, or the deviation of the logarithm.  To reach a
+ * wanted imbalance, the experts of a rank may also share a random factor of their rank, weighted by rank_weight. */
 static void popularity_fill(struct generator *g, double value)
 {
     const uint32_t n = g->options->experts;
@@ -141,7 +141,7 @@ static void popularity_fill(struct generator *g, double value)
     for (uint32_t e = 0; e < n; e++) g->popularity[order[e]] = pow(e + 1, -value);
 }
 
-/* Most loaded rank over the mean, by (token, expert) pairs, in a sample with the popularity as it stands. */
+/* The most loaded rank's load over the mean, in (token, expert) pairs of a sample drawn with the current popularity. */
 static double imbalance_sample(struct generator *g)
 {
     enum { SAMPLE_TOKENS = 16384 };
@@ -166,9 +166,9 @@ static double imbalance_at(struct generator *g, double deviation)
     return imbalance_sample(g);
 }
 
-/* Finds the smallest deviation with the asked imbalance: steps up to it, then bisects.  More deviation is not
- * always more imbalance: in the end all tokens take the same topk experts, which may lie on different ranks.
- * Where independent experts never get there, ranks are made to differ as a whole. */
+/* Finds the smallest deviation that gives the wanted imbalance: grows it until the imbalance is reached, then bisects.
+ * A larger deviation does not always give more imbalance: in the end all tokens choose the same topk experts, which may
+ * be on different ranks.  If independent experts never reach the imbalance, whole ranks are made to differ. */
 static bool imbalance_search(struct generator *g, GError **error)
 {
     static const double rank_weights[] = { 0, 1, 3, 10 };
@@ -221,7 +221,7 @@ static void generator_clear(struct generator *g)
     g_free(g->popularity);
 }
 
-/* Places of ranks, and of each rank's experts, in turn: TensorRT-LLM's benchmarks call it a perfect router. */
+/* Places go round the ranks, and on each rank round its experts: TensorRT-LLM's benchmarks call it a perfect router. */
 static void token_round(struct generator *g, uint32_t rank, int32_t *experts)
 {
     const struct routing_options *const o = g->options;
@@ -231,7 +231,7 @@ static void token_round(struct generator *g, uint32_t rank, int32_t *experts)
     }
 }
 
-/* One token of a rank: where it must go first, then the urn. */
+/* Draws one token of a rank: first the experts that the distribution prescribes, then the urn's. */
 static void token_draw(struct generator *g, uint32_t rank, int32_t *experts)
 {
     const struct routing_options *const o = g->options;

@@ -30,10 +30,10 @@ enum { ROUTING_RANKS_MAX = 1 << 20, ROUTING_EXPERTS_MAX = 1 << 20, ROUTING_TOPK_
 struct routing_options {
     uint32_t ranks, tokens, topk, experts; /* tokens of each rank */
     uint32_t groups, topk_groups;          /* group-limited top-k; groups 0 or topk_groups 0: plain */
-    uint32_t masked_places;                /* that many random places of each rank become ROUTING_NONE */
+    uint32_t masked_places;                /* this many random places of each rank become ROUTING_NONE */
     bool weights;                          /* also draw gate weights (descending, sum 1 a token) */
     uint32_t step, layer;                  /* popularity depends on the layer, draws on both */
-    double correlation;                    /* share of tokens that keep the experts of the step before */
+    double correlation;                    /* share of tokens that keep their experts of the previous step */
     uint64_t seed;
     const char *distribution;
 };

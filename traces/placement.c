@@ -20,7 +20,7 @@ struct item {
     double load;
 };
 
-/* Heavier first; equal ones by number, so that the outcome is equal everywhere. */
+/* Heavier items first; equal ones by number, so that the outcome is the same everywhere. */
 static int item_compare(const void *a, const void *b)
 {
     const struct item *const left = a, *const right = b;
@@ -28,8 +28,8 @@ static int item_compare(const void *a, const void *b)
     return left->id < right->id ? -1 : left->id > right->id;
 }
 
-/* Packs items into packs of equally many: heaviest first, each to the lightest pack with room.  pack_of is
- * indexed by the item's place in items as given. */
+/* Packs items into packs of equal count: the heaviest first, each into the lightest pack with room.  pack_of is indexed
+ * by the item's place in items as given. */
 static void items_pack(const double *loads, uint32_t count, uint32_t packs, uint32_t *pack_of)
 {
     g_autofree struct item *items = g_new(struct item, count);
@@ -75,7 +75,7 @@ void placement_clear(struct placement *p)
     *p = (struct placement){ 0 };
 }
 
-/* One node: replicates its experts into its slots and packs these to its ranks. */
+/* One node: replicates its experts into its slots, then packs the slots to its ranks. */
 static void node_fill(struct placement *p, const uint64_t *load, const uint32_t *experts, uint32_t expert_count,
                       uint32_t rank_first, uint32_t rank_count)
 {
@@ -177,7 +177,7 @@ static bool line_read(const char *path, uint32_t number, char *line, uint32_t ex
     return good;
 }
 
-/* The slots of a text, a line a rank; every rank with as many. */
+/* The slots of a text that has a line for each rank; every rank has equally many. */
 static GArray *lines_read(const char *path, const char *text, const struct placement_input *in, GError **error)
 {
     char expected[64], found[64];
@@ -211,7 +211,7 @@ static GArray *file_read(const char *path, const struct placement_input *in, GEr
     gsize bytes = 0;
     g_autoptr(GError) cause = NULL;
     if (!g_file_get_contents(path, &text, &bytes, &cause)) {
-        const char *const reason = strrchr(cause->message, ':'); /* GLib has the name in a sentence before it */
+        const char *const reason = strrchr(cause->message, ':'); /* GLib puts the name before it */
         return error_null(error, PLACEMENT_ERROR, PLACEMENT_ERROR_FILE, "%s: cannot read%s", path,
                           reason ? reason : "");
     }
@@ -279,7 +279,7 @@ void placement_apply(const struct placement *p, const struct routing *in, struct
     routing_alloc(out, in->ranks, in->topk, p->slots, tokens, in->rank[0].weights != NULL);
     for (uint32_t r = 0; r < in->ranks; r++) {
         const size_t places = (size_t)tokens[r] * in->topk;
-        /* Sources start at different replicas, so that few tokens a source spread as well. */
+        /* sources start at different replicas, so that even a few tokens of each source spread evenly */
         for (uint32_t e = 0; e < p->experts; e++) turn[e] = r;
         for (size_t i = 0; i < places; i++) {
             const int32_t expert = in->rank[r].experts[i];

@@ -1,8 +1,10 @@
 /* placement.h - which rank holds which expert, and the routing after experts are moved or replicated.
  *
- * A routing knows only numbers: expert e lives on rank e / (experts / ranks).  A placement renames logical
- * experts to slots ("physical experts") numbered just so; the placed routing has slots instead of experts and
- * runs wherever the original did.  Knows routing and loads, no time. */
+ * A routing knows only numbers: expert e is on rank e / (experts / ranks).  A placement renames logical experts to
+ * slots ("physical experts"), which are numbered in that way; the placed routing has slots instead of experts, and runs
+ * wherever the original does.
+ *
+ * Knows routing and loads, no time. */
 #ifndef TRACES_PLACEMENT_H
 #define TRACES_PLACEMENT_H
 
@@ -25,28 +27,28 @@ enum placement_error { PLACEMENT_ERROR_SPEC, PLACEMENT_ERROR_FILE };
 struct placement {
     uint32_t experts, ranks, slots;
     uint32_t *expert_of;      /* [slots] the logical expert in a slot; rank = slot / (slots / ranks) */
-    uint32_t *replicas_start; /* [experts + 1] where an expert's slots begin in replicas */
-    uint32_t *replicas;       /* [slots] slots by expert, up to where the next expert's begin */
+    uint32_t *replicas_start; /* [experts + 1] index in replicas where an expert's slots begin */
+    uint32_t *replicas;       /* [slots] slots sorted by expert */
 };
 
 struct placement_input {
     uint32_t experts, ranks, ranks_per_node;
-    const uint64_t *load; /* [experts] tokens that chose each, in the past that placement looks at */
-    uint32_t layer;       /* of files that have several */
+    const uint64_t *load; /* [experts] earlier tokens that chose each expert: what the placement is made from */
+    uint32_t layer;       /* of a file that has several */
 };
 
 /* Makes the placement that spec asks for.  Clear with placement_clear(); untouched on failure. */
 bool placement_make(const char *spec, const struct placement_input *input, struct placement *out, GError **error);
 void placement_clear(struct placement *placement);
 
-/* Renames in's experts; tokens of a source take the replicas of an expert in turn.  in has the placement's
+/* Renames in's experts.  Tokens of a source take the replicas of an expert one after another.  in has the placement's
  * experts and ranks (asserted).  Free *out with routing_free(). */
 void placement_apply(const struct placement *placement, const struct routing *in, struct routing *out);
 
 /* Adds the routing's choices to load[experts]. */
 void placement_load_add(const struct routing *routing, uint64_t *load);
 
-/* Both at once, for a routing on its own: places it by its own load. */
+/* Makes and applies the placement of a single routing, by that routing's load. */
 struct routing_place_options {
     const char *spec;
     uint32_t ranks_per_node, layer;

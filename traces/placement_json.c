@@ -19,7 +19,7 @@ static bool refuse(GError **error, const char *path, const char *where, const ch
                        expected, found);
 }
 
-/* The text at that place, for a message. */
+/* The value, quoted for a message. */
 static char *described(const json_t *value)
 {
     static const char *const kind[] = { "an object", "an array", "text", "", "a fraction", "true", "false", "null" };
@@ -48,7 +48,7 @@ static bool experts_take(const char *path, const char *where, const json_t *list
     return true;
 }
 
-/* The element of a layer, where one element holds for all. */
+/* The list's element for a layer; a list of one element holds for all layers. */
 static const json_t *layer_of(const json_t *list, uint32_t layer)
 {
     return json_array_get(list, json_array_size(list) == 1 ? 0 : layer);
@@ -62,7 +62,7 @@ static bool layers_refuse(const char *path, const char *where, const json_t *lis
     return refuse(error, path, where, expected, json_is_array(list) ? found : "none");
 }
 
-/* name: of the map in messages. */
+/* name: what messages call the map. */
 static bool map_read(const char *path, const char *name, const json_t *map, const struct placement_input *in,
                      GArray *slots, GError **error)
 {

@@ -1,5 +1,5 @@
-/* placement_json.h - placements of all layers as JSON of serving engines (the formats: placement_json.c).  Knows no
- * files but their names for messages. */
+/* placement_json.h - placements of all layers as JSON of serving engines (placement_json.c describes the formats).
+ * Opens no files; paths are for messages only. */
 #ifndef TRACES_PLACEMENT_JSON_H
 #define TRACES_PLACEMENT_JSON_H
 

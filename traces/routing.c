@@ -15,7 +15,7 @@ void routing_alloc(struct routing *routing, uint32_t ranks, uint32_t topk, uint3
     size_t places = 0;
     for (uint32_t r = 0; r < ranks; r++) places += (size_t)tokens[r] * topk;
     struct routing_rank *const rank = g_new0(struct routing_rank, ranks);
-    /* At least one place: an owner to free even when no rank has tokens. */
+    /* At least one element, so that there is something to free even if no rank has tokens. */
     int32_t *const experts_of = g_new(int32_t, places + 1);
     float *const weights_of = with_weights ? g_new0(float, places + 1) : NULL;
     memset(experts_of, 0xff, (places + 1) * sizeof *experts_of); /* all bits set is ROUTING_NONE */

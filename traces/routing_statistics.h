@@ -34,8 +34,8 @@ void routing_statistics_clear(struct routing_statistics *statistics);
 /* Adds a routing of equal ranks, experts and topk (asserted). */
 void routing_statistics_add(struct routing_statistics *statistics, const struct routing *routing);
 
-/* Of count loads: the greatest and the least over the mean (0 when all are 0), Gini's coefficient (0 even,
- * towards 1 all on one) and the entropy over its maximum (1 even, 0 all on one). */
+/* Of count loads: the greatest and the least over the mean (0 if all are 0), Gini's coefficient (0: even, towards 1:
+ * all on one) and the entropy over its maximum (1: even, 0: all on one). */
 struct load_spread {
     double max_over_mean, min_over_mean, gini, entropy;
 };

@@ -69,7 +69,7 @@ static int spool(int source, const char *path, GError **error)
     return -1;
 }
 
-/* Reads at an offset of the file; short only at its end. */
+/* Reads at an offset of the file; fewer bytes only at its end. */
 static bool file_read(const struct stream *s, uint64_t offset, void *buffer, size_t size, size_t *got, GError **error)
 {
     *got = 0;
@@ -100,7 +100,7 @@ static bool stream_detect(struct stream *s, GError **error)
     return true;
 }
 
-/* The descriptor to read path from: the file itself, or a copy of a pipe. */
+/* The descriptor from which path is read: that of the file itself, or of a copy of a pipe. */
 static int path_open(const char *path, uint64_t *file_bytes, GError **error)
 {
     const bool standard = strcmp(path, "-") == 0;

@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Decompressed data may be this big whatever its ratio, and this many times its compressed size beyond: a few
- * bytes must not become many gigabytes.  Captured routing compresses 1 to 20 times. */
+/* Decompressed data may always have the first number of bytes; beyond that, at most the second number times the
+ * compressed size, because a few bytes must not become many gigabytes.  Captured routing compresses 1 to 20 times. */
 enum { STREAM_FREE_BYTES = 64 << 20, STREAM_RATIO_MAX = 1000 };
 
 struct stream;
@@ -30,8 +30,8 @@ uint64_t stream_file_bytes(const struct stream *stream);
 /* Where the next read starts, in decompressed bytes. */
 uint64_t stream_offset(const struct stream *stream);
 
-/* Moves to a (decompressed) offset.  Moving behind the end of a compressed stream is an error; of a plain
- * file, only the read there finds nothing. */
+/* Moves to a (decompressed) offset.  An offset beyond the end of a compressed stream is an error; in a plain file, the
+ * next read finds nothing. */
 bool stream_seek(struct stream *stream, uint64_t offset, GError **error);
 
 /* Reads up to size bytes; *got is less than size only at the end. */
@@ -39,10 +39,10 @@ bool stream_read(struct stream *stream, void *buffer, size_t size, size_t *got, 
 /* Reads exactly size bytes; an earlier end of the data is an error that names the part `what`. */
 bool stream_read_exactly(struct stream *stream, void *buffer, size_t size, const char *what, GError **error);
 
-/* Whether a compressed file may hold this many bytes (see above); reading checks it as well. */
+/* Whether a compressed file of this size may hold this many bytes (see above); reading checks it as well. */
 bool stream_check_growth(const struct stream *stream, uint64_t bytes, GError **error);
 
-/* Reads bytes as they lie in the file, not decompressed, without moving the stream. */
+/* Reads bytes as they are in the file, not decompressed, without moving the stream. */
 bool stream_read_raw(struct stream *stream, uint64_t offset, void *buffer, size_t size, const char *what,
                      GError **error);
 

@@ -1,7 +1,9 @@
-/* table.h - a trace held in memory, filled token by token: the opened form of text formats.
+/* table.h - a trace held in memory, filled token by token: what text formats become when they are opened.
  *
- * Steps and layers are given by number in any order; in the end the numbers met, sorted, become 0, 1, 2, ...
- * unless the file says how many there are.  Internal to traces/. */
+ * Numbers of steps and layers may come in any order.  In the end the numbers found, sorted, become 0, 1, 2, ..., unless
+ * the file says how many there are.
+ *
+ * Internal to traces/. */
 #ifndef TRACES_TABLE_H
 #define TRACES_TABLE_H
 
@@ -19,16 +21,16 @@ struct table *table_new(uint32_t topk);
 void table_free(struct table *table);
 uint32_t table_topk(const struct table *table);
 
-/* The rows of a rank, made when missing.  rank is below ROUTING_RANKS_MAX.  Valid until the next call.  NULL
- * when the table has its limit: a few far-out numbers in a small file must not become gigabytes. */
+/* The rows of a rank; they are made if they are missing.  rank is below ROUTING_RANKS_MAX.  Valid until the next call.
+ * NULL when the table has reached its limit: a few large numbers in a small file must not become gigabytes. */
 #define TABLE_FULL "at most 4194304 (step, layer, rank)s in a text trace"
 struct table_rows *table_rows(struct table *table, uint32_t step, uint32_t layer, uint32_t rank);
 
-/* Room for one more token; its experts (set to ROUTING_NONE) are returned, and in *weights (if not NULL) its
+/* Makes room for one more token.  Returns its experts (set to ROUTING_NONE); *weights (if weights is not NULL) gets its
  * weights, set to 0. */
 int32_t *table_row_add(struct table *table, struct table_rows *rows, float **weights);
 
-/* Of a batch of sequences that are filled up with zeros: a token whose places all name one expert is no token. */
+/* In a batch of sequences padded with zeros, a token whose places all name one expert is padding: it goes nowhere. */
 static inline void table_row_unpad(int32_t *experts, uint32_t topk)
 {
     for (uint32_t k = 1; k < topk; k++)
@@ -41,8 +43,8 @@ struct table_claims {
     uint32_t steps, layers, ranks, experts;
 };
 
-/* Makes the table the trace's source: fills info (but format) and takes the table over, also on failure.
- * Error: a claim that what was read contradicts. */
+/* Makes the table the trace's source: fills info except format, and takes the table over, even on failure. Error: a
+ * claim that the contents contradict. */
 bool table_serve(struct table *table, const struct table_claims *claims, struct trace *trace, GError **error);
 
 #endif

@@ -18,14 +18,15 @@ struct trace;
 
 struct trace_info {
     uint32_t steps, layers, ranks, topk;
-    uint32_t experts;    /* as told, as the file says, or the least multiple of ranks that holds all */
+    uint32_t experts;    /* as the user says, else as the file says, else the least multiple of ranks above the highest
+                          * expert found */
     uint32_t tokens_max; /* most tokens of a rank in any (step, layer) */
     bool weights;        /* some (step, layer) has gate weights */
-    /* The file tells how often each expert was chosen, not by which token: read as that many tokens of rank 0 with that
-     * one expert.  Their loads are true and their ways are not. */
+    /* The file tells how often each expert was chosen, not by which tokens.  It is read as that many tokens of rank 0,
+     * each with that one expert.  So loads are true, but sources and destinations are not. */
     bool counts;
     const char *format;             /* "npy", "npy.zst", "csv", "ept", ... */
-    const char *model, *provenance; /* the file's own description of its contents and source; "" without one */
+    const char *model, *provenance; /* the file's own description of its contents and source; "" if there is none */
 };
 
 /* Which file a path means.  "FORMAT:FILE" says how to read FILE where its bytes do not tell:
@@ -47,7 +48,7 @@ struct trace_options {
     const char *weights_path; /* an .npy[.zst] of equal shape, or of fewer layers, see above; or NULL */
 };
 
-/* A struct trace is one thread's at a time; several threads open the path several times. */
+/* One thread at a time may use a struct trace; several threads open the path several times. */
 
 /* Opens path ("-": standard input).  NULL and *error on failure.  Close with trace_close(). */
 struct trace *trace_open(const char *path, const struct trace_options *options, GError **error);

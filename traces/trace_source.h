@@ -1,8 +1,7 @@
 /* trace_source.h - what the reader of one format gives to trace.c.  Internal to traces/.
  *
- * An opener gets the stream (owned by it from then on, also when it fails) and fills trace->info, ->ops and
- * ->state.  trace.c checks what the reader reads: experts in range, weights finite are the reader's to
- * convert but not to judge. */
+ * An opener gets the stream, which it owns from then on, even if it fails, and fills trace->info, ->ops and
+ * ->state.  The reader converts; trace.c checks what was read: experts in range, weights finite. */
 #ifndef TRACES_TRACE_SOURCE_H
 #define TRACES_TRACE_SOURCE_H
 
@@ -24,7 +23,7 @@ struct trace {
     const struct trace_source_ops *ops;
     void *state;
     struct trace_weights *weights;
-    bool array; /* nothing but a shape says that these are choices: a token that names an expert twice refutes it */
+    bool array; /* only the array's shape says that these are choices; a token that names an expert twice refutes it */
 };
 
 bool npy_trace_open(struct trace *trace, struct stream *stream, const struct trace_options *options, GError **error);
@@ -33,27 +32,28 @@ bool counts_trace_open(struct trace *trace, struct stream *stream, const struct 
 bool csv_trace_open(struct trace *trace, struct stream *stream, const struct trace_options *options, GError **error);
 bool llama_trace_open(struct trace *trace, struct stream *stream, uint32_t topk, const struct trace_options *options,
                       GError **error);
-/* JSON lines; topk: of SGLang's, which do not say it (0: not given). */
+/* JSON lines; topk: for SGLang's lines, which do not state it (0: not given). */
 bool jsonl_trace_open(struct trace *trace, struct stream *stream, uint32_t topk, const struct trace_options *options,
                       GError **error);
-/* ZIP files; token_major: an array of three dimensions is [tokens, layers, topk] whatever its name is. */
+/* ZIP files.  token_major: an array of three dimensions is [tokens, layers, topk] whatever its name. */
 bool zip_trace_open(struct trace *trace, struct stream *stream, bool token_major, const struct trace_options *options,
                     GError **error);
-/* entries (zip.h) are the opener's as the stream is. */
+/* The opener owns entries (zip.h), as it owns the stream. */
 bool pt_trace_open(struct trace *trace, struct stream *stream, GPtrArray *entries, const struct trace_options *options,
                    GError **error);
 bool splits_trace_open(struct trace *trace, struct stream *stream, uint32_t token_bytes,
                        const struct trace_options *options, GError **error);
 bool ept_trace_open(struct trace *trace, struct stream *stream, const struct trace_options *options, GError **error);
 
-/* Adds what header and checksums of the frames of an .ept say to checksum: a digest that reads no frame, whatever level
- * they were compressed at.  False where one cannot be read. */
+/* Adds header and frame checksums of an .ept to checksum.  No frame is read, and the level of compression does not
+ * matter.  False where one cannot be read. */
 bool ept_trace_digest(struct trace *trace, GChecksum *checksum);
 
 /* Checks dimensions against the limits of traces and routing; names the one that breaks them. */
 bool trace_info_check(const struct trace *trace, GError **error);
 
-/* The experts of a trace that does not say: the smallest multiple of ranks above the highest seen. */
+/* The number of experts of a trace that does not state it: the smallest multiple of ranks above the highest one
+ * found. */
 uint32_t trace_experts_guess(uint32_t ranks, int64_t highest);
 
 #endif

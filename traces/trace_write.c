@@ -1,4 +1,4 @@
-/* trace_write.c - writing a trace: chooses the format, walks the (step, layer)s, makes files appear whole. */
+/* trace_write.c - writes a trace: chooses the format, goes through the (step, layer)s, and makes files appear whole. */
 #include "traces/trace_write.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@ static const struct trace_format *const formats[] = {
     &trace_format_jsonl, &trace_format_jsonl_zst, &trace_format_vllm, &trace_format_llama,
 };
 
-/* By its word, or by the longest ending of the name. */
+/* By the format's name, else by the longest ending of the path that fits. */
 static const struct trace_format *format_choose(const char *path, const char *word, GError **error)
 {
     for (size_t i = 0; i < G_N_ELEMENTS(formats); i++) {
@@ -28,7 +28,7 @@ static const struct trace_format *format_choose(const char *path, const char *wo
                       word ? word : path);
 }
 
-/* Adds one block to what the first pass found. */
+/* Adds one block to the summary of the first pass. */
 static void summary_add(struct trace_summary *s, const struct trace_info *info, uint32_t layer,
                         const struct routing *routing)
 {
@@ -59,7 +59,7 @@ struct walk {
     void *context;
 };
 
-/* Goes once through all (step, layer)s: to the writer, or else to the summary. */
+/* Goes through all (step, layer)s once, for the writer or for the summary. */
 static bool walk_run(const struct walk *walk, struct trace_summary *summary, const struct trace_format *format,
                      struct trace_writer *writer, GError **error)
 {

@@ -1,7 +1,7 @@
-/* trace_write.h - write a trace in any format that can hold it.
+/* trace_write.h - writes a trace in any format that can hold it.
  *
- * The writer asks for each (step, layer) in order, and for numpy's formats, whose header comes first and
- * depends on everything, once more from the start: a producer must give equal values again. */
+ * The writer asks the producer for each (step, layer) in order.  For numpy's formats, whose header comes first and
+ * depends on everything, it asks for all of them twice: a producer must give equal values both times. */
 #ifndef TRACES_TRACE_WRITE_H
 #define TRACES_TRACE_WRITE_H
 
@@ -11,12 +11,12 @@
 typedef bool trace_producer(void *context, uint32_t step, uint32_t layer, struct routing *out, GError **error);
 
 struct trace_write_options {
-    const char *format;       /* "npy", "npy.zst", "csv", "csv.zst", "ept", "jsonl", "jsonl.zst", "vllm", "llama";
-                         * NULL: by the ending of the name */
+    const char *format;       /* "npy", "npy.zst", "csv", "csv.zst", "ept", "jsonl", "jsonl.zst", "vllm", "llama"; NULL:
+                               * by the ending of the name */
     const char *dtype;        /* numpy's elements, "u1" to "i8"; NULL: the narrowest that holds the experts */
-    const char *weights_path; /* numpy: where the weights go, or NULL: they are left out */
-    int level;                /* of zstd; 0: a fast one */
-    bool pad;                 /* numpy: fill ranks with fewer tokens up with tokens that go nowhere */
+    const char *weights_path; /* numpy: the file for the weights, or NULL: they are left out */
+    int level;                /* of zstd; 0: a fast level */
+    bool pad;                 /* numpy: pad ranks with fewer tokens with tokens that go nowhere */
 };
 
 /* Writes info's shape; path "-" is standard output.  On success *note (if note is not NULL) is NULL or a

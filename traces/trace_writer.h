@@ -5,7 +5,7 @@
 #include "sim/output.h"
 #include "traces/trace_write.h"
 
-/* The findings of a first pass over the whole trace. */
+/* What the first pass over the whole trace finds. */
 struct trace_summary {
     bool none;              /* some place is -1 */
     bool ragged;            /* some rank has fewer tokens than the most */

@@ -1,14 +1,14 @@
 /* traffic.c - routing with an exact traffic matrix.
  *
- * Knows numbers of tokens from ranks to ranks, or to experts, not why they are so.  Each source is on its own: its row
- * is laid out as a list of destinations (each as often as the matrix says, equal ones adjacent) and dealt to its tokens
- * in turn,
+ * Knows numbers of tokens from ranks to ranks, or to experts, not their reasons.  Each source is drawn alone.  Its row
+ * becomes a list of destinations, each as often as the matrix says, equal ones next to each other.  The list is dealt
+ * to the source's tokens round and round:
  *
  *     destinations  2 2 2 2 0 0 0 1 1 1        tokens 5
  *     token         0 1 2 3 4 0 1 2 3 4        so token 0 goes to ranks 2 and 0
  *
- * A destination that occurs no more often than there are tokens never meets the same token twice, and tokens
- * differ by at most one in their number of experts: any matrix that is possible at all is possible so. */
+ * A destination that occurs at most as often as there are tokens never gets one token twice, and the tokens' numbers of
+ * experts differ by at most one.  So every matrix that is possible can be dealt like this. */
 #include "traces/generate.h"
 
 #include <assert.h>
@@ -21,12 +21,12 @@
 
 struct row {
     const struct traffic_options *options;
-    uint32_t columns, source, experts_each; /* destinations, and experts of each: those of a rank, or 1 */
-    bool pairs;                             /* the row counts (token, expert) pairs; else tokens, each once */
-    const uint32_t *count;                  /* [columns] of this source */
+    uint32_t columns, source, experts_each; /* experts_each: experts of each destination, a rank's or 1 */
+    bool pairs;                             /* the row counts (token, expert) pairs; else each token once */
+    const uint32_t *count;                  /* [columns] this source's row */
     uint32_t *token_at;                     /* [tokens] random order of the tokens */
     uint32_t *column_at;                    /* [columns] random order of the destinations */
-    uint32_t *given;                        /* [tokens] destinations so far */
+    uint32_t *given;                        /* [tokens] destinations dealt so far */
     uint32_t *destination;                  /* [tokens][topk] */
     struct urn urn;
 };
@@ -60,7 +60,7 @@ static bool row_parse(const char *text, uint32_t row, uint32_t ranks, uint32_t c
     return good;
 }
 
-/* A column a rank, or, where the first row has as many cells as there are experts, a column an expert. */
+/* A column for each rank; if the first row has as many cells as there are experts, a column for each expert. */
 static uint32_t *matrix_parse(const struct traffic_options *o, uint32_t *ranks, uint32_t *columns, GError **error)
 {
     g_auto(GStrv) rows = g_strsplit(o->matrix ? o->matrix : "", ";", -1);
@@ -78,7 +78,7 @@ static uint32_t *matrix_parse(const struct traffic_options *o, uint32_t *ranks, 
     return matrix;
 }
 
-/* Whether some routing has this row. */
+/* Whether a routing with this row exists. */
 static bool row_check(const struct row *row, GError **error)
 {
     const struct traffic_options *const o = row->options;
@@ -111,7 +111,7 @@ static void shuffle(struct urn *urn, uint32_t *values, uint32_t count)
     }
 }
 
-/* Deals the row's destinations to the tokens in turn. */
+/* Deals the row's destinations to the tokens, round and round. */
 static void row_deal(struct row *row)
 {
     const struct traffic_options *const o = row->options;
@@ -130,8 +130,8 @@ static void row_deal(struct row *row)
     }
 }
 
-/* Draws the experts of one token: one for each destination dealt, then (unless pairs are counted) more of the
- * same ranks, as evenly as their experts allow. */
+/* Draws the experts of one token: one for each destination dealt to it; unless pairs are counted, then more on the same
+ * ranks, as evenly as their experts allow. */
 static void token_draw(struct row *row, uint32_t token, int32_t *experts)
 {
     const struct traffic_options *const o = row->options;

@@ -21,7 +21,7 @@
 
 enum { RETRIES_MAX = 64 };
 
-/* Walker's alias table: column i gives i with probability threshold[i] / 2^32, else alias[i]. */
+/* Walker's alias table: a draw of column i gives i with probability threshold[i] / 2^32, else alias[i]. */
 static void urn_alias_build(struct urn *urn)
 {
     const uint32_t n = urn->experts;
@@ -102,7 +102,7 @@ static inline uint32_t stream_bits(struct urn_stream *stream)
     return (uint32_t)stream->bits;
 }
 
-/* Lemire's multiplication, with his rejection of the few values that would make it uneven. */
+/* Lemire's multiplication; the few values that would make the draw uneven are rejected, as he does. */
 static inline uint32_t stream_limit(struct urn_stream *stream, uint32_t limit)
 {
     uint64_t product = (uint64_t)stream_bits(stream) * limit;
@@ -121,7 +121,7 @@ uint32_t urn_below(struct urn *urn, uint32_t limit)
 
 double urn_uniform(struct urn *urn) { return rng_uniform(&urn->stream.rng); }
 
-/* Whether the token may have this expert; marks it (and its group) when so. */
+/* Whether the token may have this expert.  If so, marks the expert and its group. */
 static inline bool urn_accept(struct urn *urn, uint32_t expert)
 {
     if (urn->drawn[expert] == urn->token) return false;
@@ -156,7 +156,7 @@ static bool urn_allowed(const struct urn *urn, uint32_t expert)
                                                 urn->group_drawn[expert / urn->group_size] == urn->token);
 }
 
-/* Weighs every expert that may still be drawn. */
+/* Draws by the weight of every expert that may still be drawn. */
 static uint32_t urn_draw_weighed(struct urn *urn)
 {
     double sum = 0;
@@ -184,7 +184,7 @@ uint32_t urn_draw(struct urn *urn)
     return urn_draw_weighed(urn);
 }
 
-/* Where any expert may come, each alike: the stream stays in registers. */
+/* For draws of any expert with equal probability: the stream stays in registers. */
 static void urn_draw_plain(struct urn *urn, uint32_t count, int32_t *experts)
 {
     const uint32_t limit = urn->experts, token = urn->token;

@@ -28,21 +28,21 @@ struct urn {
     uint32_t token;                           /* counts tokens, from 1 */
 };
 
-/* groups and groups_max 0: plain.  Experts divide by groups.  Aborts when memory is out. */
+/* groups and groups_max 0: no limit on groups.  Experts are a multiple of groups.  Aborts when memory runs out. */
 void urn_init(struct urn *urn, uint32_t experts, uint32_t groups, uint32_t groups_max, const double *popularity);
 void urn_clear(struct urn *urn);
 
 /* Restarts the random numbers. */
 void urn_seed(struct urn *urn, uint64_t seed);
 
-/* Puts everything back: the next draw is another token's first. */
+/* Puts all experts back: the next draw is the first of another token. */
 void urn_token_next(struct urn *urn);
 
 /* The token's next expert.  No more than experts (of groups_max groups) may be drawn for one token. */
 uint32_t urn_draw(struct urn *urn);
 /* Its next count experts, as count calls of urn_draw() give them. */
 void urn_draw_many(struct urn *urn, uint32_t count, int32_t *experts);
-/* As urn_draw(), but only out of first .. first+count-1, all alike and whatever the group limit. */
+/* As urn_draw(), but only from first .. first+count-1, with equal probability and without the limit on groups. */
 uint32_t urn_draw_within(struct urn *urn, uint32_t first, uint32_t count);
 /* Takes this expert, if the token does not have it yet. */
 void urn_take(struct urn *urn, uint32_t expert);

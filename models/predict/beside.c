@@ -19,7 +19,8 @@ static bool refuse(GError **error, const char *option, const char *expected, con
 
 uint32_t beside_rounds(const struct beside *beside) { return beside->read && !beside->wanted ? 1 : ROUNDS; }
 
-/* "8192x7168x4096" or "32x256x7168x4096", and ":fp8" where it is not BF16; numbers of them, 0: no such text. */
+/* "8192x7168x4096" or "32x256x7168x4096", with ":fp8" if it is not BF16.  Returns how many numbers the text has; 0: it
+ * has no such form. */
 static uint32_t shape_parse(const char *text, uint32_t number[4], bool *fp8)
 {
     g_autofree char *shape = g_strdup(text);
@@ -35,8 +36,8 @@ static uint32_t shape_parse(const char *text, uint32_t number[4], bool *fp8)
     return words[count] ? 0 : count;
 }
 
-/* The bytes a second of the GEMM alone on its SMs, which runs over and over; whether these bound it; and what its
- * arithmetic makes of the clock, which other kernels of the GPU share. */
+/* A GEMM that runs repeatedly, alone on its SMs: its bytes a second, whether these bound it, and the clock that its
+ * arithmetic leaves to all kernels of the GPU. */
 static bool gemm_load(const char *text, bool grouped, const struct cluster *cluster, struct beside *beside,
                       GError **error)
 {
@@ -141,7 +142,7 @@ void beside_set(const struct beside *beside, const struct cluster *cluster, stru
     for (uint32_t r = 0; r < ranks; r++) world_pressure_set(world, r, &c);
 }
 
-/* Half of a kernel's bytes are reads.  The mean of the last two rounds, by ratio, is calmer than the last. */
+/* Half of a kernel's bytes are reads.  The geometric mean of the last two rounds converges better than the last one. */
 void beside_learn(struct beside *beside, uint32_t phase, const struct world_result *result, uint32_t ranks)
 {
     double bytes = 0, time_ps = 0;

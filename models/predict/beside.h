@@ -19,25 +19,31 @@ enum { BESIDE_PHASES_MAX = 16 };
 struct beside { /* all zero before it is read */
     bool read, wanted;
     struct pressure_load load;
-    double slow; /* how much longer the GPU's own work takes, because the load lowers the clock; 0: not */
-    struct pressure_load own[BESIDE_PHASES_MAX]; /* the demand of each phase on the memory, from earlier rounds */
+    double slow; /* factor on the GPU's own work, because the load lowers the clock; 0: none */
+    struct pressure_load own[BESIDE_PHASES_MAX]; /* each phase's demand on the memory, learnt in earlier rounds */
 };
 
-/* The rounds of a case with --compute, until its kernels' demand on the memory agrees with their waits. */
+/* How many rounds a case with --compute runs, until its kernels' demand on the memory and their waits agree. */
 uint32_t beside_rounds(const struct beside *beside);
 
-/* "read:1900GB/s", "write:2700GB/s", "copy:2600GB/s": bytes of HBM a second that the load moves alone (a copy's are
- * read and written); "gemm:8192x7168x4096", "grouped:32x256x7168x4096", BF16 or with ":fp8": rows (of each expert), k
- * and n of a GEMM that runs over and over, by the shipped tables, else a roofline; or a time: arithmetic, which takes
- * nothing of the memory.  SMs by --compute-sms, else all that the
- * kernels (kernel_sms) leave.  Only for dispatch and combine: other kernels have arithmetic of their own.
- * Reads it once: called again, it changes nothing. */
+/* The load is one of:
+ *
+ * bytes of HBM a second that it moves when alone, "read:1900GB/s", "write:2700GB/s" or "copy:2600GB/s" (of a copy,
+ * bytes read plus bytes written);
+ *
+ * a GEMM that runs repeatedly, "gemm:8192x7168x4096" or "grouped:32x256x7168x4096", BF16 or with ":fp8": rows (of each
+ * expert), k and n, by the shipped tables, else a roofline;
+ *
+ * a time: arithmetic, which needs no memory.
+ *
+ * Its SMs are those of --compute-sms, else all that the kernels (kernel_sms) leave.  Only for dispatch and combine:
+ * other kernels have arithmetic of their own.  A second call changes nothing. */
 bool beside_parse(const struct case_options *c, const struct cluster *cluster, uint32_t kernel_sms,
                   struct beside *beside, GError **error);
-/* From now on the world's ranks run a phase under this load. */
+/* From now on the world's ranks run the given phase under this load. */
 void beside_set(const struct beside *beside, const struct cluster *cluster, struct world *world, uint32_t ranks,
                 uint32_t phase);
-/* The phase's demand on the memory. */
+/* Learns the phase's demand on the memory. */
 void beside_learn(struct beside *beside, uint32_t phase, const struct world_result *result, uint32_t ranks);
 
 #endif

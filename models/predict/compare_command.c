@@ -1,6 +1,7 @@
-/* compare_command.c - eptwin compare: pairs of records in, a table, words and a summary out.
- * Knows options and files; reports/compare.c compares, compare_text.c words the result, and diagnose.h finds
- * explanations. */
+/* compare_command.c - eptwin compare: pairs of records in; a table, words and a summary out.
+ *
+ * Knows options and files; reports/compare.c compares, compare_text.c puts the result in words, diagnose.h finds
+ * causes. */
 #include <glib.h>
 #include <math.h>
 #include <stdio.h>
@@ -154,7 +155,7 @@ static bool compare_pair_diagnose(const struct compare_pair *pair, struct machin
     return done;
 }
 
-/* The errors of the mean times of one phase (NULL: of all) over the pairs; pair_of gets the pair of each. */
+/* The errors of the mean times of one phase (NULL: of all phases) over the pairs; pair_of gets the pair of each. */
 static GArray *compare_errors_gather(const struct compare_pair *pairs, guint count, const char *phase, GArray *pair_of)
 {
     GArray *errors = g_array_new(FALSE, FALSE, sizeof(double));
@@ -278,7 +279,7 @@ static GString *compare_machine_text(const struct compare_pair *pairs, guint cou
     return out;
 }
 
-/* The exit status: of --max-error, after everything was shown. */
+/* The exit status that --max-error asks for, after everything was printed. */
 static int compare_verdict(const struct compare_pair *pairs, guint count, double error_pct_max)
 {
     if (isinf(error_pct_max)) return EXIT_OK;
@@ -299,7 +300,7 @@ static bool compare_pairs_show(const struct compare_run *run, const struct compa
     if (run->output) {
         g_autoptr(GString) machine = compare_machine_text(pairs, count, format);
         done = whole_file_write(run->output, machine->str, machine->len, error);
-        if (strcmp(run->output, "-") == 0) return done; /* the table would spoil it */
+        if (strcmp(run->output, "-") == 0) return done; /* a table on standard output would spoil the record there */
     }
     g_autoptr(GString) text = g_string_new(NULL);
     for (guint p = 0; p < count; p++) {

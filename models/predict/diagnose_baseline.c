@@ -7,8 +7,7 @@
 
 static bool strings_equal(char **a, char **b) { return g_strv_equal((const char *const *)a, (const char *const *)b); }
 
-/* The distance of the case of one row from that of another with an equal quantity; INFINITY if the quantities
- * differ. */
+/* How different the cases of two rows are, if they measure one quantity; else INFINITY. */
 static double row_distance(const struct validate_row *row, const struct validate_row *sound)
 {
     const struct case_options *a = &row->options, *b = &sound->options;

@@ -190,8 +190,8 @@ uint32_t cause_variant_strengths(const struct cause_variant *variant)
     return variant->option[0] && strstr(variant->option[0], "EXCESS") ? 8 : 1;
 }
 
-/* Of the threads that the table counts, one in so many was on NICs of several ports (8 of 38, 4 of 26), or on RoCE:
- * what needs such a machine is as much commoner where there is one. */
+/* Of the threads that the table counts, one in so many was about NICs of several ports (8 of 38, 4 of 26), or about
+ * RoCE. A cause that needs such a machine is that many times as likely on one. */
 #define THREADS_ON_PORTS    5
 #define THREADS_ON_ETHERNET 2
 

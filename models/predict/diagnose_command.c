@@ -43,7 +43,7 @@ struct diagnose_options {
     gboolean list, flat, first;
     uint32_t rows; /* of the table that is diagnosed */
     GError *first_error;
-    bool told; /* the first answer, which was all that was asked for */
+    bool told; /* the first answer has been told, and only that was asked for */
 };
 
 static bool options_parse(struct diagnose_options *o, int argc, char **argv, GError **error)
@@ -99,7 +99,7 @@ static bool cluster_named(const struct diagnose_options *o, const struct validat
     return cluster != NULL;
 }
 
-/* A table whose rows have a cluster; NULL and *error where it cannot be used. */
+/* A table whose rows all have a cluster; NULL and *error if it cannot be used. */
 static struct validate_table *table_open(const struct diagnose_options *o, const char *path, GError **error)
 {
     if (profile_begins(path))
@@ -115,7 +115,7 @@ static struct validate_table *table_open(const struct diagnose_options *o, const
     return table;
 }
 
-/* The text, unless the table takes its place. */
+/* Prints the text, unless standard output gets the table. */
 static bool diagnosis_print(const struct diagnose_options *o, const struct diagnosis *diagnosis,
                             const struct validate_table *table, GError **error)
 {
@@ -128,7 +128,7 @@ static bool diagnosis_print(const struct diagnose_options *o, const struct diagn
     return true;
 }
 
-/* The first answer: all that is printed where no other is asked for, else a line. */
+/* Tells the first answer: in full if only that was asked for, else in a line. */
 static void first_told(const struct diagnosis *d, const struct validate_table *few, void *context)
 {
     struct diagnose_options *o = context;

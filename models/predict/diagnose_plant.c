@@ -35,7 +35,8 @@ static bool applies(const struct cause *cause, const struct cluster *cluster, co
     return true;
 }
 
-/* Whether that backend can be at work in a row: not another library's, nor one that its DeepEP has no more. */
+/* Whether a row's requests could have been sent by that backend: not if another library sent them, or if its version of
+ * DeepEP no longer has it. */
 static bool backend_possible(const struct validate_row *row, const char *backend)
 {
     const bool v2 = case_kernel_in(&row->options, "v2"), nccl = !strcmp(backend, "gin-proxy");
@@ -79,8 +80,8 @@ static char *tokens_list(const char *how, const struct validate_row *row, const 
     return g_string_free(list, FALSE);
 }
 
-/* Where a share of all ranks launches late by up to so much, those that wait do so for half of it; where one is late by
- * so much, all others do for all of it. */
+/* Where some of the ranks launch late, by up to a given time, the others wait for half of it; where one rank is late by
+ * that time, all others wait for all of it. */
 static char *arrival(const char *how, const struct validate_row *row, double excess_us)
 {
     if (g_str_has_prefix(how, "uniform:")) return g_strdup_printf("uniform:%.0fus", 2 * excess_us);
@@ -90,7 +91,7 @@ static char *arrival(const char *how, const struct validate_row *row, double exc
     return g_string_free(list, FALSE);
 }
 
-/* "50%" of the SMs, an even number. */
+/* "50%" of the SMs, rounded to an even number. */
 static char *sms_share(const char *share, const struct case_options *c)
 {
     const uint32_t percent = (uint32_t)g_ascii_strtoull(share, NULL, 10),
@@ -98,7 +99,7 @@ static char *sms_share(const char *share, const struct case_options *c)
     return g_strdup_printf("%u", MAX(sms * percent / 200 * 2, 2u));
 }
 
-/* Below that, work between combine and dispatch and other lateness cannot be told apart. */
+/* In shorter delays, work between combine and dispatch cannot be told apart from other lateness. */
 #define LATE_US 1000
 
 static bool option_plant(const char *option, const struct cluster *cluster, double excess_us, struct validate_row *row)
@@ -134,7 +135,7 @@ bool cause_plant(const struct cause *cause, uint32_t variant, const struct clust
     for (char **s = row->settings; s && *s; s++) g_ptr_array_add(settings, g_strdup(*s));
     for (uint32_t i = 0; i < CAUSE_SETTINGS_MAX && v->setting[i]; i++) {
         g_ptr_array_add(settings, setting_resolve(v->setting[i], cluster, row));
-        /* A host's ranks stand for GPUs, of which its file does not say how many share the NICs. */
+        /* a host's ranks stand for GPUs, and its file does not say how many of them share the NICs */
         if (g_str_has_prefix(v->setting[i], "node.nics") && cluster->host.cores && !cluster->node.gpus)
             g_ptr_array_add(settings, g_strdup_printf("node.gpus=%u", ranks_a_node(row, cluster)));
     }

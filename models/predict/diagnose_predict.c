@@ -1,22 +1,24 @@
-/* diagnose_predict.c - predicts rows with hypotheses planted, in one run on all cores, and no more than it takes.
+/* diagnose_predict.c - predicts rows with hypotheses planted, in one run on all cores, as cheaply as possible.
  *
- * Three things make that cheap.  Times of the normal kernels are linear in tokens once channels are full, so a large
- * case is predicted from two small numbers of tokens, once with the cause and once without; the line's error cancels
- * in their quotient.  A cause has nearly one effect on two similar cases, so a few of many cases stand for all.  And
- * a few cases, of few nodes, tell likely causes from others: those are predicted first. Knows no ranking. */
+ * Three things save work.  First, times of the normal kernels are linear in tokens once channels are full: a large case
+ * is predicted from two small numbers of tokens, once with the cause and once without, and the line's error cancels in
+ * the quotient.  Second, a cause affects two similar cases nearly equally, so a few of many cases stand for
+ * all.  Third, a few cases of few nodes tell likely causes from unlikely ones: these cases are predicted first.
+ *
+ * Knows no ranking. */
 #include "models/predict/diagnose.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Ranks squared times tokens: the cost of a run of the normal kernels.  2^20 is 0.3 s (16 ranks, 4096 tokens). */
+/* The cost of a run of the normal kernels is ranks squared times tokens: 2^20 takes 0.3 s (16 ranks, 4096 tokens). */
 #define WORK_UNIT         (1 << 20)
-#define WORK_WHOLE        (1.5 * WORK_UNIT)  /* a case up to this is predicted as it is */
-#define WORK_SMALL        (0.3 * WORK_UNIT)  /* and a larger one from a case of this, and one of half of it */
-#define WORK_SCREEN       (0.1 * WORK_UNIT)  /* the size of a case in a first answer */
-#define WORK_FIRST_PLAIN  (2.0 * WORK_UNIT)  /* all of its predictions without a cause */
-#define WORK_FIRST        (20.0 * WORK_UNIT) /* all of a first answer */
+#define WORK_WHOLE        (1.5 * WORK_UNIT)  /* a case that costs at most this is predicted itself */
+#define WORK_SMALL        (0.3 * WORK_UNIT)  /* a larger one from a case of this cost, and one of half of it */
+#define WORK_SCREEN       (0.1 * WORK_UNIT)  /* the largest cost of a case in a first answer */
+#define WORK_FIRST_PLAIN  (2.0 * WORK_UNIT)  /* of all its predictions without a cause */
+#define WORK_FIRST        (20.0 * WORK_UNIT) /* of the whole first answer */
 #define LOW_LATENCY_LIGHT 0.5                /* the cost of low-latency kernels, relative to normal ones */
 #define WORK_ROW_LEAST    (0.02 * WORK_UNIT)
 
@@ -30,7 +32,7 @@ static double ranks_square(const struct validate_row *row)
     return (double)ranks * ranks;
 }
 
-/* Whether fewer tokens or ranks may stand for a row's. */
+/* Whether a case of fewer tokens or ranks can stand for the row's. */
 static bool shrinks(const struct validate_row *row)
 {
     const struct case_options *c = &row->options;
@@ -39,7 +41,7 @@ static bool shrinks(const struct validate_row *row)
 
 /* ---- small cases instead of large ones ---- */
 
-/* The larger of the two numbers of tokens that stand for a row's where it costs more than whole; 0: it does not. */
+/* The larger of the two numbers of tokens that stand for the row's, if the row costs more than whole; else 0. */
 static uint32_t tokens_small(const struct validate_row *row, double whole, double small)
 {
     if (!case_kernel_in(&row->options, "normal|v2") || !shrinks(row) || ranks_square(row) * tokens_of(row) <= whole)
@@ -49,7 +51,7 @@ static uint32_t tokens_small(const struct validate_row *row, double whole, doubl
     return larger < tokens_of(row) ? larger : 0;
 }
 
-/* A few nodes for many, with as many experts a rank. */
+/* Cuts the number of nodes, with as many experts a rank as before. */
 static void nodes_cut(struct validate_row *row, const struct cluster *cluster)
 {
     struct case_options *c = &row->options;
@@ -66,7 +68,7 @@ static void nodes_cut(struct validate_row *row, const struct cluster *cluster)
     case_clear(&whole);
 }
 
-/* ln of the time that two predictions with tokens / 2 and tokens stand for. */
+/* ln of the row's time, by the line through predictions with tokens / 2 and tokens. */
 static double time_of_small(const struct validate_row *half, const struct validate_row *small, uint32_t tokens,
                             uint32_t all)
 {
@@ -85,7 +87,7 @@ double diagnose_residual(const struct validate_row *row)
 
 /* ---- which cases stand for all ---- */
 
-/* The unlikeness of two rows: one cause's effects on them differ most by phase, then by number of ranks. */
+/* How much a cause's effects on two rows may differ: most if phases differ, less if numbers of ranks do. */
 static double row_distance(const struct validate_row *one, const struct validate_row *other)
 {
     const struct case_options *a = &one->options, *b = &other->options;
@@ -98,7 +100,7 @@ static double row_distance(const struct validate_row *one, const struct validate
     return distance;
 }
 
-/* The cost of predicting a hypothesis for the case whose first row is row. */
+/* The cost of predicting one hypothesis for the case that begins with row. */
 static double case_work(const struct validate_row *row, enum diagnose_effort effort)
 {
     double square = ranks_square(row), tokens = tokens_of(row);
@@ -116,14 +118,14 @@ bool diagnose_works_at_once(const struct validate_table *table, uint32_t hypothe
     uint32_t seen = 0;
     for (uint32_t i = 0; i < table->row_count; i++) {
         if (validate_row_idle(&table->row[i]) || table->row[i].job < seen) continue;
-        seen = table->row[i].job + 1; /* jobs are numbered as they come */
+        seen = table->row[i].job + 1; /* jobs have rising numbers */
         work += case_work(&table->row[i], DIAGNOSE_WHOLE);
     }
     return work * hypotheses <= WORK_FIRST;
 }
 
-/* Of each case, whether it stands for others: the one with the most rows, then those least like any so far, while they
- * cost no more than work and are no more than most. */
+/* Picks the cases that stand for others: first the case with the most rows, then the one least similar to those picked,
+ * until there are most of them or they cost more than work. */
 static void cases_pick(const struct validate_table *table, enum diagnose_effort effort, double work, uint32_t most,
                        bool *picked)
 {
@@ -152,17 +154,17 @@ static void cases_pick(const struct validate_table *table, enum diagnose_effort 
 
 /* ---- all hypotheses at once ---- */
 
-/* The prediction for a row of the table. */
+/* How a row of the table is predicted. */
 struct stand {
-    uint32_t row;    /* in its place: itself, or one most like it */
-    uint32_t tokens; /* the larger of two numbers of tokens, 0: as the row has them */
+    uint32_t row;    /* the row that is predicted in its place: itself, or the most similar one */
+    uint32_t tokens; /* the larger of two numbers of tokens; 0: the row's own number */
     bool fewer;      /* nodes */
 };
 
 struct plan {
     const struct validate_table *table;
     enum diagnose_effort effort;
-    struct validate_table many; /* two rows for each hypothesis and row of table; the second may be idle */
+    struct validate_table many; /* two rows for each hypothesis and row of table; the second may be unused */
     struct cluster **cluster;   /* [rows of table], NULL: none */
     GHashTable *clusters;
     struct stand *stand; /* [rows of table] */
@@ -175,7 +177,7 @@ static int double_compare(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
-/* How much longer than predicted the median row takes, of the phase where that is most; at least 1. */
+/* By how much the median row takes longer than predicted, in the phase in which that is most; at least 1. */
 static double excess(const struct validate_table *table)
 {
     double most = 1;
@@ -202,7 +204,7 @@ static double excess(const struct validate_table *table)
     return most;
 }
 
-/* A row of the case that stands for it, with or without causes, tokens as given (0: the row's own). */
+/* A copy of the row that stands for the row, with or without a cause, with that many tokens (0: its own number). */
 static struct validate_row planted_row(const struct plan *p, uint32_t i, uint32_t tokens,
                                        const struct hypothesis *first, struct hypothesis *h)
 {
@@ -239,7 +241,7 @@ static void clusters_find(struct plan *p)
     }
 }
 
-/* Which rows are predicted, and as which cases. */
+/* Decides which rows are predicted, and from which cases. */
 static void stands_find(struct plan *p)
 {
     const struct validate_table *table = p->table;
@@ -289,7 +291,7 @@ static void plan_clear(struct plan *p)
     g_hash_table_destroy(p->clusters);
 }
 
-/* The residual of row i under one hypothesis; bare has the predictions without any. */
+/* The residual of row i under one hypothesis; bare has the predictions without a cause. */
 static double residual_read(const struct plan *p, uint32_t i, const struct validate_row *planted,
                             const struct validate_row *bare)
 {
@@ -298,7 +300,7 @@ static double residual_read(const struct plan *p, uint32_t i, const struct valid
     const double before = diagnose_residual(row);
     if (!tokens && !p->stand[i].fewer) return diagnose_residual(planted);
     if (validate_row_waits(row)) return before - log((100 + planted->predicted_pct) / (100 + bare->predicted_pct));
-    /* Both of equal bytes, so that longer means slower; the measurement may count them otherwise. */
+    /* both are times of the same bytes, though the measurement may count bytes in another way */
     const double counted = isfinite(row->measured_gbs) ? log(planted->measured_gbs / row->measured_gbs) : 0;
     if (planted->problem || bare->problem) return NAN;
     if (!tokens) return before - log(planted->predicted_us / bare->predicted_us) - counted;
@@ -306,7 +308,7 @@ static double residual_read(const struct plan *p, uint32_t i, const struct valid
            counted;
 }
 
-/* The findings of one hypothesis' rows; nothing[] has the rows without any. */
+/* Reads what one hypothesis makes of its rows; nothing[] has the rows without a cause. */
 static void hypothesis_read(const struct plan *p, const struct validate_row *rows, const struct validate_row *nothing,
                             bool first, struct hypothesis *h)
 {

@@ -20,13 +20,14 @@
 #define SPOILT_SHARE   0.04
 #define SPOILT_ROW     1.0
 
-/* How residuals come about: a common part, one of each row, and one in proportion to effects, around mean. */
+/* How residuals arise: a common error, an error of each row, and an error in proportion to the effect, all around
+ * mean. */
 struct errors {
-    double mean, common, row, strength; /* strength: of the row with the largest effect */
+    double mean, common, row, strength; /* strength: in the row with the largest effect */
 };
 
-/* Sums over the rows that are not spoilt: errors x, effects e, both of times (tx, te) and of all, in units of a time's
- * own error. */
+/* Sums over the rows that are not spoilt: errors x, effects e, for times (tx, te) and for all rows, in units of a
+ * time's own error. */
 struct sums {
     double tx, te, xx, ee, xe;
     uint32_t n, times;
@@ -35,7 +36,7 @@ struct sums {
 /* A row as it counts. */
 struct weighed {
     double error, effect;
-    bool time; /* it shares the common error */
+    bool time; /* the row is a time and has the common error */
 };
 
 /* ln of Student's density in n dimensions.  The matrix row^2 I + common^2 tt' + strength^2 ee', t being 1 for times and
@@ -60,7 +61,7 @@ static double spoilt(double error)
     return -z * z / 2 - log(SPOILT_ROW * sqrt(2 * M_PI));
 }
 
-/* Adds a row, or with sign -1 takes it out. */
+/* Adds a row to the sums; with sign -1 removes it. */
 static void count_row(struct sums *s, const struct weighed *row, int sign)
 {
     s->xx += sign * row->error * row->error;
@@ -73,7 +74,7 @@ static void count_row(struct sums *s, const struct weighed *row, int sign)
     s->times += (uint32_t)sign;
 }
 
-/* Rows as they count, without those that are none; returns how many. */
+/* Gathers the rows that count, with their weights; returns how many. */
 static uint32_t rows_weigh(const struct rank_rows *r, const struct errors *e, struct weighed *row)
 {
     uint32_t count = 0;
@@ -91,7 +92,7 @@ static uint32_t rows_weigh(const struct rank_rows *r, const struct errors *e, st
     return count;
 }
 
-/* ln of e^a + e^b: densities of some hundred rows are no doubles. */
+/* ln of e^a + e^b: densities of some hundred rows are too small for doubles. */
 static double log_add(double a, double b) { return fmax(a, b) + log1p(exp(-fabs(a - b))); }
 
 static int error_fall(const void *a, const void *b)
@@ -100,8 +101,8 @@ static int error_fall(const void *a, const void *b)
     return left > right ? -1 : left < right;
 }
 
-/* ln of the sum over none, one and two rows being spoilt: more are not a measurement.  Of many rows only those that are
- * furthest off are looked at in pairs: a pair of others adds nothing. */
+/* ln of the sum over no, one and two spoilt rows: with more, it would be no measurement.  Of many rows only pairs of
+ * the furthest off are summed, because other pairs add nothing. */
 static double density(const struct rank_rows *r, const struct errors *e)
 {
     struct sums all = { 0 };

@@ -1,6 +1,7 @@
-/* diagnose_record.c - measurements to diagnose: a table, or the record of a replay, which becomes one of a row for each
- * phase's slowest, median and fastest rank, and, where it says whom ranks waited for, one for each share of
- * wait_matrix.h.  Knows no causes. */
+/* diagnose_record.c - measurements to diagnose: a table, or the record of a replay.
+ *
+ * A record becomes a table with a row for each phase's slowest, median and fastest rank.  If it says which ranks waited
+ * for which, a row is added for each share of wait_matrix.h.  Knows no causes. */
 #include "models/predict/diagnose.h"
 
 #include <math.h>
@@ -11,21 +12,21 @@
 #include "reports/record.h"
 #include "reports/wait_matrix.h"
 
-/* The names of the case's options in records and tables, where the record gives them a value. */
+/* The options of the case to which the record gives a value: their names, or their values. */
 static void options_append(const struct record *record, bool names, GString *out)
 {
     for (uint32_t i = 0; case_option_name(i); i++) {
         const char *name = case_option_name(i), *value = record_get(record, name);
         if (!value || !*value || !strcmp(name, "cluster") || !strcmp(name, "backend")) continue;
-        if (!strcmp(value, "0")) continue; /* the default, which means something else in each case */
+        if (!strcmp(value, "0")) continue; /* 0 is the default, whose meaning depends on the case */
         if (names) g_string_append(out, name);
         else record_csv_field_append(out, value);
         g_string_append_c(out, ',');
     }
 }
 
-/* Whether the ranks, all of one host and without a network to wait for, took turns on its CPUs: then it is chance which
- * of them is done first, and only the last one's time says something. */
+/* Whether the ranks took turns on one host's CPUs, with no network to wait for.  Then chance decides which rank is done
+ * first, and only the last rank's time is meaningful. */
 static bool ranks_took_turns(const struct record *record)
 {
     const char *cpus = record_get(record, "cpus"), *ranks = record_get(record, "num-ranks");
@@ -60,7 +61,7 @@ static void rows_append(const struct record *record, GString *out)
     }
 }
 
-/* Reasons of long times that are not causes in the cluster. */
+/* Reasons for long times that are not causes in the cluster. */
 static char *busy_warning(const struct record *record, const char *path)
 {
     const char *others = record_get(record, "cpu-others-pct");
@@ -86,7 +87,7 @@ static char *table_text(const char *path, char **warning)
     return text ? g_string_free(text, FALSE) : NULL;
 }
 
-/* A stream of puts has one QP, which uses one port: the row's NIC gets one port of the rate of all. */
+/* A stream of puts has one QP, which uses one port: so the row's NIC gets one port with the rate of all. */
 static void ports_join(struct validate_row *row)
 {
     g_autoptr(cluster) cluster =
@@ -98,7 +99,7 @@ static void ports_join(struct validate_row *row)
         g_ptr_array_add(settings, g_strdup_printf("nic.rate=%.6g GB/s",
                                                   (double)graph_made_with(cluster).nic_bps / 8e9 * cluster->nic.ports));
         g_ptr_array_add(settings, NULL);
-        g_free(row->settings); /* its strings are the new list's */
+        g_free(row->settings); /* the new list owns its strings now */
         row->settings = (char **)g_ptr_array_free(g_steal_pointer(&settings), FALSE);
     }
 }
@@ -137,7 +138,7 @@ static unsigned library_known(const struct validate_table *table, const struct v
     return 0;
 }
 
-/* Labels besides the case: the counted bytes, their place, the library and version that sent them. */
+/* Reads the labels: which bytes are counted, where they are, and which version of which library sent them. */
 static void row_known(const struct validate_table *table, struct validate_row *row)
 {
     static const char *const gpu[] = { "gpu", "cuda", "rocm", "device", "vram", "hbm", NULL }, *const host[] = {

@@ -6,14 +6,14 @@
 #include <string.h>
 #include "models/predict/diagnose_rank.h"
 
-#define SECOND_WORTH 0.5   /* the share of the first cause's residual that a second one must explain */
-#define SECOND_LEFT  1.12  /* a factor that one does not look behind */
-#define SECOND_PRIOR 0.1   /* of the threads, one in ten found a second cause behind the first */
+#define SECOND_WORTH 0.5   /* the least share of the first cause's residual that a second one must explain */
+#define SECOND_LEFT  1.12  /* a factor: no second cause is sought for a smaller residual */
+#define SECOND_PRIOR 0.1   /* one public thread in ten found a second cause */
 #define ALIKE        0.08  /* ln of a factor: the error of a row in a prediction (diagnose_rank.c) */
-#define UNLIKELY     1e-3  /* share of all probability: a cause below it is not examined further */
-enum { LIKELY_LEAST = 8 }; /* causes' forms that are, however unlikely */
+#define UNLIKELY     1e-3  /* of all probability: a less likely cause is not examined further */
+enum { LIKELY_LEAST = 8 }; /* forms of causes that are examined, however unlikely */
 
-/* The residual of a hypothesis, without its probability. */
+/* A verdict about a hypothesis, without its probability. */
 static struct verdict verdict_make(const struct hypothesis *h, const struct validate_table *table, const double *before)
 {
     struct verdict v = { .cause = h->cause, .variant = h->variant };
@@ -26,7 +26,7 @@ static struct verdict verdict_make(const struct hypothesis *h, const struct vali
         had += before[i] * before[i];
         left += h->residual[i] * h->residual[i];
         if (!validate_row_waits(&table->row[i])) {
-            /* a row that h leaves as it is does not count */
+            /* a row that h does not change does not count */
             v.over += fmin(before[i] - h->residual[i], -h->residual[i]);
             gives += h->residual[i] - before[i];
             times++;
@@ -50,12 +50,12 @@ static int verdict_compare(const void *a, const void *b)
     return one->cause < other->cause ? -1 : one->cause > other->cause;
 }
 
-/* A measurement, and the facts known before its numbers are read. */
+/* A measurement, and what is known before its numbers are read. */
 struct compared {
     struct validate_table *table;
     const struct diagnose_how *how;
     const double *before; /* residuals, [rows] */
-    const bool *waits;    /* [rows] of how long ranks waited */
+    const bool *waits;    /* [rows] the row is a share of waiting */
     struct cause_context context;
 };
 
@@ -73,7 +73,7 @@ static double cause_density(const struct compared *c, const double *residual)
     return rank_cause_density(&rows, c->how->baseline != NULL);
 }
 
-/* The density of the rows with a hypothesis, -INFINITY where it is no explanation. */
+/* The density of the rows under a hypothesis; -INFINITY if it is no explanation. */
 static double hypothesis_density(const struct hypothesis *h, const struct compared *c, const double *before,
                                  struct verdict *form)
 {
@@ -82,7 +82,7 @@ static double hypothesis_density(const struct hypothesis *h, const struct compar
     return cause_density(c, h->residual) + rank_excess_density(form->over);
 }
 
-/* Verdicts of all causes from the hypotheses, which stand cause by cause, against what is left before them.  The
+/* Verdicts of all causes from the hypotheses, which are sorted by cause; before are the residuals without them.  The
  * probabilities are not yet divided by their sum. */
 static GArray *verdicts_make(const struct hypothesis *h, uint32_t count, const struct compared *c, const double *before)
 {
@@ -121,7 +121,7 @@ static int double_fall(const void *a, const void *b)
     return left > right ? -1 : left < right;
 }
 
-/* Has those skipped that are unlikely by the residuals that they are taken to leave. */
+/* Skips hypotheses that are unlikely by the residuals that they are assumed to leave. */
 static void unlikely_skip(struct hypothesis *h, uint32_t count, const struct compared *c, const double *before)
 {
     g_autofree double *weight = g_new(double, count + 1), *order = g_new(double, count + 1);
@@ -173,8 +173,8 @@ static const struct hypothesis *hypothesis_find(const struct hypothesis *h, uint
     return NULL;
 }
 
-/* A second cause in addition to the first; known: each one's effect alone, which stands for its effect with the
- * first until that is predicted. */
+/* Finds a second cause, in addition to the first.  known: each cause's effect alone, which stands for its effect
+ * together with the first until that is predicted. */
 static bool second_find(struct diagnosis *d, const struct compared *c, const struct hypothesis *known,
                         uint32_t known_count, GError **error)
 {
@@ -192,7 +192,7 @@ static bool second_find(struct diagnosis *d, const struct compared *c, const str
     const bool good = hypotheses_predict(c->table, first, h, count, DIAGNOSE_WHOLE, c->how->workers, error);
     if (good) {
         g_autoptr(GArray) verdicts = verdicts_make(h, count, c, first->residual);
-        double priors = 0; /* of all that could be the second */
+        double priors = 0; /* of all causes that could be the second */
         for (guint i = 0; i < verdicts->len; i++) priors += prior(c, g_array_index(verdicts, struct verdict, i).cause);
         const double alone = exp(cause_density(c, first->residual));
         const struct verdict *best = verdicts->len ? &g_array_index(verdicts, struct verdict, 0) : NULL;
@@ -221,7 +221,7 @@ static void context_find(struct compared *c)
     }
 }
 
-/* The rows corrected by the prediction's error on the sound machine.  Their pointers are those of table. */
+/* The rows, corrected by the error of the prediction for the sound machine.  They share table's pointers. */
 static struct validate_row *rows_relative(const struct validate_table *table, const double *sound)
 {
     struct validate_row *rows = g_memdup2(table->row, table->row_count * sizeof *rows);
@@ -252,7 +252,7 @@ static bool rows_compare(struct diagnosis *d, const struct validate_table *table
     return d->rows > 0;
 }
 
-#define AGREES        1.15 /* within 15 % there is nothing to explain */
+#define AGREES        1.15 /* within 15 % nothing needs an explanation */
 #define AGREES_BESIDE 1.1  /* the limit with a baseline */
 
 bool diagnose_agrees(const struct diagnosis *d)
@@ -262,8 +262,8 @@ bool diagnose_agrees(const struct diagnosis *d)
 
 /* ---- a few rows first ---- */
 
-/* The few rows' findings about all causes, for all rows of a table (diagnose_effects_spread); NULL if there are
- * none.  Their answer goes to how->first. */
+/* Compares the few rows with all causes.  how->first gets the answer; the result is the effects on all rows of a table
+ * (diagnose_effects_spread), or NULL if there is no first answer. */
 static struct hypothesis *first_answer(struct validate_table *table, const struct diagnose_how *how,
                                        uint32_t *count_all, GError **error)
 {

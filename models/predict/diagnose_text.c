@@ -6,7 +6,7 @@
 #include "reports/record.h"
 #include "reports/text_table.h"
 
-#define ALIKE_LEAST 0.02 /* less probable causes are not named together with one of equal effect */
+#define ALIKE_LEAST 0.02 /* causes of equal effect that are less probable are not named */
 
 static void rows_append(const struct diagnosis *d, const struct validate_table *table, GString *out)
 {
@@ -15,7 +15,8 @@ static void rows_append(const struct diagnosis *d, const struct validate_table *
     for (uint32_t i = 0; i < table->row_count; i++) {
         const struct validate_row *row = &table->row[i];
         if (row->problem || row->native || validate_row_waits(row) || (d->sound && isnan(d->sound[i]))) continue;
-        const double machine = d->sound ? exp(d->sound[i]) : 1; /* how much slower than predicted it is, sound */
+        const double machine = d->sound ? exp(d->sound[i]) : 1; /* factor to the prediction at which the sound machine
+                                                                 * runs */
         const bool time = isfinite(row->measured_us);
         const double measured = time ? row->measured_us : row->measured_gbs,
                      expected = time ? row->predicted_us * machine : row->predicted_gbs / machine,
@@ -61,14 +62,14 @@ static void name_append(const struct verdict *v, GString *out)
     if (v->cause->variant[v->variant].text) g_string_append_printf(out, ", %s", v->cause->variant[v->variant].text);
 }
 
-/* The remaining remedy; once applied, the rows change by v->gives. */
+/* The remedy; with it the rows would take v->gives of their time. */
 static void remedy_append(const struct verdict *v, GString *out)
 {
     g_string_append_printf(out, "   check:  %s\n   change: %s\n", v->cause->check, v->cause->change);
     if (v->gives < 1 / 1.05) g_string_append_printf(out, "   gives:  %.2f times as fast\n", 1 / v->gives);
 }
 
-/* The causes with the effect of the one at i, which stands first. */
+/* Names the causes whose effect equals that of the cause at i, which is the likeliest of them. */
 static void alike_append(const struct diagnosis *d, uint32_t i, uint32_t rows, GString *out)
 {
     for (uint32_t j = i + 1; j < d->verdict_count; j++) {
@@ -81,7 +82,7 @@ static void alike_append(const struct diagnosis *d, uint32_t i, uint32_t rows, G
     }
 }
 
-/* Whether an earlier cause has an equal effect. */
+/* Whether a likelier cause has an equal effect. */
 static bool told_before(const struct diagnosis *d, uint32_t i, uint32_t rows)
 {
     bool told = false;
@@ -111,7 +112,7 @@ static void second_append(const struct verdict *v, GString *out)
     remedy_append(v, out);
 }
 
-/* The likeliest cause. */
+/* The likeliest explanation. */
 enum answer { ANSWER_AGREES, ANSWER_SOUND, ANSWER_UNKNOWN, ANSWER_CAUSE };
 
 static enum answer answer_of(const struct diagnosis *d)

@@ -1,4 +1,4 @@
-/* estimate.c - events and bytes of a case by its kernel, and a pilot that says what they take here. */
+/* estimate.c - events and bytes of a case by its kernel, and pilot runs that measure what an event costs here. */
 #include "models/predict/estimate.h"
 
 #include <math.h>
@@ -8,12 +8,12 @@
 #include "models/predict/simulate.h"
 #include "traces/edges_make.h"
 
-/* Fitted to runs of this program on h100-cx7 (ll: 8 to 2048 ranks, normal and v2: 8 to 128, others: 64 to 1024): how
- * many events each thing makes, and how many bytes.  A pilot corrects the first; the second are as they are.  A pair is
- * one of ranks, of ll one of a rank and an expert, of alltoallv a message. */
+/* How many events and bytes each thing makes, fitted to runs of this program on h100-cx7 (ll: 8 to 2048 ranks, normal
+ * and v2: 8 to 128, others: 64 to 1024).  A pilot run corrects the events, not the bytes.  A pair is one of ranks; for
+ * ll, one of a rank and an expert; for alltoallv, a message. */
 static const struct kernel_cost {
     const char *kernel;
-    double token_node, token_rank, rank, pair; /* events: of a token to another node, of one to a rank, ... */
+    double token_node, token_rank, rank, pair; /* events of a token to another node, of a token to a rank, ... */
     double rank_bytes, pair_bytes, place_bytes;
 } costs[] = {
     /* clang-format off: a line a kernel */
@@ -29,7 +29,7 @@ static const struct kernel_cost {
 
 enum { BASE_BYTES = 8000000 }; /* of the program */
 static const double event_seconds = 0.35e-6;
-/* Larger worlds miss caches: an event takes so much more for each doubling of the memory. */
+/* Larger worlds miss caches: each doubling of the memory adds this share to an event's time. */
 static const double slower_a_doubling = 0.25;
 
 enum { PILOT_EVENTS = 700000, PILOT_TOKENS_MIN = 1024, WORTH_SECONDS = 5, WORTH_BYTES = 500000000 };
@@ -41,10 +41,11 @@ static const struct kernel_cost *cost_of(const char *kernel)
     return &costs[0];
 }
 
-/* The quantities of a case that determine its cost. */
+/* The quantities that a case's cost depends on. */
 struct shape {
-    double ranks, ranks_per_node, tokens, topk, experts, groups; /* tokens of all ranks; groups: nodes of a token */
-    double messages;                                             /* of an alltoallv; 0: between all */
+    double ranks, ranks_per_node, tokens, topk, experts, groups; /* tokens: of all ranks; groups: nodes that a token
+                                                                  * goes to */
+    double messages;                                             /* of an alltoallv; 0: one for each pair */
 };
 
 static struct shape shape_of(const struct case_options *c, const struct case_load *load)
@@ -70,7 +71,7 @@ static struct shape shape_of(const struct case_options *c, const struct case_loa
     return s;
 }
 
-/* The expected number of different places among topk draws. */
+/* The expected number of different places after topk draws. */
 static double different(double places, double topk)
 {
     return places > 0 ? places * (1 - pow(1 - 1 / places, topk)) : 0;
@@ -106,7 +107,7 @@ static double clock_seconds(void)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* Options that a trace decides. */
+/* Takes the options that a trace decides from it. */
 static void trace_settle(struct case_options *c, const struct routing *routing)
 {
     uint32_t most = 1;
@@ -114,11 +115,11 @@ static void trace_settle(struct case_options *c, const struct routing *routing)
     c->num_ranks = routing->ranks;
     c->num_tokens = most;
     c->num_topk = routing->topk;
-    if (!c->placement) c->num_experts = routing->experts; /* else these are slots */
+    if (!c->placement) c->num_experts = routing->experts; /* with a placement these are slots */
 }
 
-/* The case with fewer ranks, whole nodes of them, and then with fewer tokens.  Experts stay as many, so that messages
- * of each kind shrink alike.  Options that name ranks are removed. */
+/* The case with fewer ranks, in whole nodes, and then with fewer tokens.  The number of experts stays, so that messages
+ * of all kinds become fewer alike.  Options that name ranks are removed. */
 static void pilot_shrink(struct case_options *c, const struct case_load *load)
 {
     case_resolve(c);
@@ -140,14 +141,14 @@ static void pilot_shrink(struct case_options *c, const struct case_load *load)
     if (events > PILOT_EVENTS) c->num_tokens = MIN(c->num_tokens, MAX(fewer, PILOT_TOKENS_MIN));
 }
 
-/* Whether the number of ranks is the options' to choose. */
+/* Whether options decide the number of ranks, and not a file. */
 static bool pilot_possible(const struct case_options *c)
 {
     const bool file = c->matrix && !edges_spec_drawn(c->matrix), listed = c->tokens_per_rank || c->traffic;
     return c->ranks_per_node && !file && !listed && g_strcmp0(c->trace, "-") != 0;
 }
 
-/* The pilot's events and seconds; false where it cannot be simulated. */
+/* Runs the pilot; false if it cannot be simulated. */
 static bool pilot_run(const struct case_options *c, const struct cluster *cluster, double *events, double *seconds,
                       struct estimate *expected)
 {
@@ -220,7 +221,7 @@ bool estimate_print(const char *command, const struct estimate *work, uint32_t t
 
 /* ---- many ---- */
 
-/* Of a case that has the shape of the last one: predictions of a trace mostly differ in other things. */
+/* The estimate of the last case, if this one has the same shape: predictions of a trace mostly do. */
 static bool last_recall(const struct estimate_many *many, const struct case_options *c)
 {
     return many->last.trace && g_strcmp0(many->last.trace, c->trace) == 0 &&

@@ -18,9 +18,9 @@ const char *explain_beside_name(enum explain_beside beside)
     return names[beside];
 }
 
-/* The longest that kernels beside these took, as a factor, on two H100s and on one node: overlaps of more than 0.6 of
- * the kernel, dispatch and combine with 8 to 32 SMs beside a copy, a 32-expert grouped GEMM, and a GEMM of 8192^3.
- * Other kernels (element by element) count as the grouped GEMM: none was measured. */
+/* The largest factors by which kernels took longer beside these, on two H100s and on one node.  Overlaps are more than
+ * 0.6 of the kernel; dispatch and combine have 8 to 32 SMs; the others are a copy, a grouped GEMM of 32 experts and a
+ * GEMM of 8192^3.  Other kernels (element by element) count as the grouped GEMM, because none was measured. */
 static const double slowdown[2][BESIDES] = { { 3.50, 1.52, 1.36, 1.52 }, { 2.74, 1.75, 1.42, 1.75 } };
 
 static enum explain_beside beside_of(const struct profile *profile, const struct profile_kernel *kernel)
@@ -56,13 +56,13 @@ static bool has_prefix_of(const char *phase, const char *const *prefixes)
     return false;
 }
 
-/* Barriers move next to nothing: they end when the last rank comes. */
+/* Barriers move almost no data: they end when the last rank comes. */
 static bool phase_is_barrier(const char *phase)
 {
     return has_prefix_of(phase, (const char *const[]){ "notify", "cached_notify", "barrier", NULL });
 }
 
-/* Kernels that end only after other ranks have come to theirs. */
+/* Kernels that end only after other ranks have begun theirs. */
 static bool phase_meets(const char *phase)
 {
     return !has_prefix_of(phase, (const char *const[]){ "layout", "clean", "dispatch_copy", "combine_reduce",
@@ -102,7 +102,7 @@ static const struct profile_call *call_matched(const struct explain_rank *other,
                                                uint32_t near)
 {
     const uint32_t count = other->calls->len;
-    for (uint32_t distance = 0; distance < count; distance++) /* it is near that place */
+    for (uint32_t distance = 0; distance < count; distance++) /* the match is near that place */
         for (int side = 0; side < 2; side++) {
             const uint32_t at = side ? near - distance : near + distance;
             if (at >= count || (side && !distance)) continue;
@@ -112,7 +112,8 @@ static const struct profile_call *call_matched(const struct explain_rank *other,
     return NULL;
 }
 
-/* Ranks' clocks by when kernels that meet ended: the median over these of how much later the first rank's ended. */
+/* Aligns ranks' clocks by the ends of kernels that meet: the offset is the median of how much later the first rank's
+ * ended. */
 static void clocks_align(struct explain *e)
 {
     const struct explain_rank *first = rank_of(e, 0);
@@ -136,7 +137,7 @@ static void clocks_align(struct explain *e)
         rank->offset_ns = (int64_t)stats_median((const double *)(const void *)apart->data, apart->len);
         longest = MAX(longest, (double)llabs(rank->offset_ns));
     }
-    /* Clocks that agree within a kernel's time are right: a remaining difference is the kernels'. */
+    /* If clocks agree within a kernel's time, they are right: the remaining differences are those of kernels. */
     e->aligned = longest > typical;
     for (guint r = 0; r < e->ranks->len && !e->aligned; r++)
         g_array_index(e->ranks, struct explain_rank, r).offset_ns = 0;
@@ -188,7 +189,7 @@ void explain_free(struct explain *e)
 
 /* ---- one call ---- */
 
-/* The latest rank at the same call, and by how much it came after this one. */
+/* The rank that came last to the same call, and how much later than this rank. */
 static double late_find(const struct explain *e, const struct explain_call *c, int32_t *late)
 {
     const struct explain_rank *own = rank_of(e, c->rank);
@@ -208,7 +209,7 @@ static double late_find(const struct explain *e, const struct explain_call *c, i
     return (double)most / 1e3;
 }
 
-/* Time before a call since the call before it: with other kernels, and without any. */
+/* The time between the previous call and this one: with other kernels, and without any. */
 static bool before_call(const struct explain_rank *r, uint32_t index, double *work_us, double *idle_us)
 {
     if (index == 0) return false;
@@ -227,7 +228,7 @@ static bool before_call(const struct explain_rank *r, uint32_t index, double *wo
     return true;
 }
 
-/* The work that only the late rank did before that call. */
+/* Why the rank was late: the work that only it did before that call. */
 static enum explain_late late_why(const struct explain *e, const struct profile_call *call, uint32_t near,
                                   uint32_t late)
 {
@@ -252,7 +253,7 @@ static enum explain_late late_why(const struct explain *e, const struct profile_
     return more_work <= 0 && more_idle <= 0 ? LATE_UNSEEN : more_work > more_idle ? LATE_WORK : LATE_IDLE;
 }
 
-/* The time that other kernels ran during this one, by kind; at most the kernel's in all. */
+/* For how long other kernels ran during this one, by kind; the sum is at most the kernel's time. */
 static void overlap_sum(const struct explain_rank *r, const struct profile_call *call, double us[BESIDES])
 {
     const struct profile_kernel *own = kernel_of(r, call->index);
@@ -288,7 +289,8 @@ static double contention_most(const struct explain_rank *r, const struct profile
     return most;
 }
 
-/* The GPU was idle before the kernel, and the host had not launched it while it was still busy. */
+/* The gap before the kernel in which the GPU was idle because the host launched it only after the previous kernel's
+ * end. */
 static double launch_gap(const struct explain_rank *r, const struct profile_call *call)
 {
     const struct profile_kernel *kernel = kernel_of(r, call->index);
@@ -305,7 +307,7 @@ static double predicted_us(const struct record *record, const char *phase, int32
     return row ? row->value : -1;
 }
 
-/* Takes as much of the rest as part may have. */
+/* Gives part as much of the remaining time as it may have. */
 static void part_take(struct explain_call *c, enum explain_part part, double *rest, double most)
 {
     const double us = MIN(*rest, MAX(most, 0));
@@ -313,7 +315,7 @@ static void part_take(struct explain_call *c, enum explain_part part, double *re
     *rest -= us;
 }
 
-/* Calls of one kernel from which on the shortest stands for the wire. */
+/* With so many calls of a kernel, the shortest one stands for the wire. */
 enum { SHORTEST_CALLS = 4 };
 
 struct shortest {
@@ -321,8 +323,8 @@ struct shortest {
     uint32_t count;
 };
 
-/* The shortest call of each kernel that the twin does not predict, by name: its wire, or less, since sizes of calls are
- * not read. */
+/* The shortest call of each kernel that the twin does not predict, by name.  It stands for the wire, or for less,
+ * because the calls' sizes are not read. */
 static GHashTable *shortest_calls(const struct explain *e)
 {
     GHashTable *of = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, g_free);
@@ -378,10 +380,10 @@ static void call_split(const struct explain *e, const struct explain_wire *w, GH
                   predicted_us(w->loaded[call->layer % w->layers], call->phase, own->rank) - wire_us);
     const double contention = contention_most(own, call, c);
     const bool unseen = e->ranks->len < e->world, low_latency = g_strcmp0(call->is.kernel, "ll") == 0;
-    /* The remainder of a barrier is waiting, whatever ran with it. */
+    /* What remains of a barrier is waiting, whatever ran at the same time. */
     if (unseen && phase_is_barrier(call->phase)) part_take(c, EXPLAIN_WAITING, &rest, rest);
     if (wire_us >= 0) part_take(c, EXPLAIN_CONTENTION, &rest, contention);
-    /* No barrier is before low-latency kernels: ranks that were not recorded may have come late. */
+    /* No barrier precedes low-latency kernels: a rank that was not recorded may have come late. */
     if (unseen && low_latency && wire_us >= 0 && phase_meets(call->phase)) part_take(c, EXPLAIN_WAITING, &rest, rest);
     c->us[EXPLAIN_UNKNOWN] = rest;
 }

@@ -1,4 +1,4 @@
-/* explain.h - the time of communication kernels in a profile, split by its use.
+/* explain.h - splits the time of communication kernels in a profile into parts.
  *
  *   launch      the GPU was idle before the kernel because the host had not launched it (before its begin)
  *   wire        what the twin predicts for the kernel alone, with all ranks at its start; of a kernel that it does not
@@ -33,7 +33,7 @@ const char *explain_part_name(enum explain_part part);
 enum explain_beside { BESIDE_COPY, BESIDE_GROUPED_GEMM, BESIDE_GEMM, BESIDE_OTHER, BESIDES };
 const char *explain_beside_name(enum explain_beside beside);
 
-/* The reason for a late rank: the work that it has in excess of others between the previous call and this one. */
+/* Why a rank was late: the work that it did in excess of others between the previous call and this one. */
 enum explain_late { LATE_UNSEEN, LATE_WORK, LATE_IDLE, LATES };
 
 struct explain_rank {
@@ -41,21 +41,21 @@ struct explain_rank {
     GArray *calls;           /* struct profile_call */
     int64_t *reach_ns;       /* [kernels]: the latest end of a kernel up to that one */
     int32_t rank;
-    int64_t offset_ns; /* added to this clock, it shows what the first rank's does */
+    int64_t offset_ns; /* added to this rank's clock, gives that of the first rank */
 };
 
 struct explain_call {
-    uint32_t rank, call; /* of explain->rank, of its calls */
+    uint32_t rank, call; /* indexes of explain->rank, and of its calls */
     double us[EXPLAIN_PARTS];
-    int32_t late_rank; /* whom it waited for longest; -1: for none, or it is not known */
+    int32_t late_rank; /* the rank that it waited for longest; -1: none, or not known */
     enum explain_late why;
-    enum explain_beside beside; /* the kind of kernel that it ran with longest */
+    enum explain_beside beside; /* the kind of kernel that ran with it longest */
     double beside_us;
 };
 
-/* Predicted times of the case: rows "time_us" of phases, of ranks where the routing is given. */
+/* Predicted times of the case: rows "time_us" of phases; of each rank, too, if the routing is given. */
 struct explain_wire {
-    const struct record *plain, *cached; /* cached: of dispatches with a handle; may be NULL */
+    const struct record *plain, *cached; /* cached: for dispatches with a handle; may be NULL */
     struct record *const *loaded;        /* [layers] with the routing of each layer, or NULL */
     uint32_t layers;
 };
@@ -63,22 +63,23 @@ struct explain_wire {
 struct explain {
     GArray *ranks;           /* struct explain_rank */
     GArray *calls;           /* struct explain_call, once split */
-    uint32_t world;          /* ranks of the case; more than ranks->len: some were not recorded */
+    uint32_t world;          /* ranks of the case; if more than ranks->len, some were not recorded */
     uint32_t ranks_per_node; /* 0: not known, one node */
-    bool aligned;            /* clocks were put right by when kernels ended together */
+    bool aligned;            /* clocks were aligned by the ends of kernels */
 };
 
-/* Takes profiles (struct profile, of one rank each); *error if two are of one rank or none communicates. */
+/* Takes profiles (struct profile, one for each rank); *error if two are of one rank, or if none has communication
+ * kernels. */
 struct explain *explain_new(GPtrArray *profiles, GError **error);
 void explain_free(struct explain *e);
 /* Splits all calls. */
 void explain_split(struct explain *e, const struct explain_wire *wire);
 
-/* Sums over calls: [EXPLAIN_PARTS], by filters: phase NULL, layer or rank -1 for all. */
+/* Sums over calls, [EXPLAIN_PARTS].  phase NULL, layer or rank -1: all. */
 double explain_sum(const struct explain *e, const char *phase, int64_t layer, int64_t rank, double us[EXPLAIN_PARTS]);
-/* The phases, in the order in which they come; free the array, not the names. */
+/* The phases, in the order of their first calls; free the array, not the names. */
 GPtrArray *explain_phases(const struct explain *e);
-/* How long calls waited for each of world ranks (free it), and why the ranks came late, by time. */
+/* How long calls waited for each of world ranks (free it), and for how long the ranks were late, by reason. */
 double *explain_waited_for(const struct explain *e, double why_us[LATES]);
 /* Rows of the split by phase, layer and rank. */
 void explain_record(const struct explain *e, struct record *record);

@@ -1,4 +1,4 @@
-/* explain_text.c - a split in words and as rows of a record.  Every sentence is of shares that stand in the table. */
+/* explain_text.c - a split in words and as rows of a record.  Every sentence is about shares that the table shows. */
 #include <string.h>
 #include "models/predict/explain.h"
 #include "reports/text_table.h"
@@ -124,8 +124,8 @@ static void contention_say(const struct explain *e, double all, double contentio
                            explain_beside_name((enum explain_beside)most));
 }
 
-/* The rank whose share of a part is furthest above the median of its node's ranks, with both.  (A delay by one
- * rank's NIC is equal for ranks of other nodes; on its own node it stands out.) */
+/* The rank whose share of a part is furthest above the median of its node's ranks, and both values.  (A delay by one
+ * rank's NIC is equal for ranks of other nodes; on its own node it is conspicuous.) */
 static uint32_t part_worst(const struct explain *e, enum explain_part part, double *worst, double *middle)
 {
     g_autofree double *share = g_new0(double, e->ranks->len), *node = g_new(double, e->ranks->len);
@@ -160,7 +160,7 @@ static void rank_say(const struct explain *e, enum explain_part part, const char
         g_string_append_printf(out, text, g_array_index(e->ranks, struct explain_rank, r).rank);
 }
 
-/* The time of kernels of which the twin has no wire, and whose they are. */
+/* The time of kernels for which the twin predicts no wire, and the library that they belong to. */
 static double unpredicted_us(const struct explain *e, const char **library)
 {
     double us = 0;

@@ -1,5 +1,5 @@
-/* explain_trace_command.c - eptwin explain-trace: profiles of ranks and the cluster that they ran on in, the time of
- * communication kernels by its use out.  Knows options, files and what a case is. */
+/* explain_trace_command.c - eptwin explain-trace: in go profiles of ranks and the cluster that they ran on; out come
+ * the parts of the time of communication kernels.  Knows options, files and cases. */
 #include <stdio.h>
 #include <string.h>
 
@@ -40,7 +40,7 @@ struct explain_options {
     struct case_options given, c;
     char **paths;
     char *output, *page, *format;
-    struct profile_case names; /* values of the first profile */
+    struct profile_case names; /* what the names in the first profile say */
 };
 
 static bool options_parse(struct explain_options *o, int argc, char **argv, GError **error)
@@ -82,7 +82,7 @@ static GPtrArray *profiles_read(const struct explain_options *o, GError **error)
             g_ptr_array_unref(all);
             return NULL;
         }
-        /* Devices of one process are ranks in their order. */
+        /* devices of one process are ranks in the devices' order */
         for (guint i = 0; i < some->len && some->len > 1; i++)
             ((struct profile *)g_ptr_array_index(some, i))->rank = -1;
         g_ptr_array_set_free_func(some, NULL);
@@ -166,7 +166,7 @@ static bool any_cached(const struct explain *e)
     return false;
 }
 
-/* With the routing of each layer, on each rank. */
+/* Predicts each rank's times with the routing of each layer. */
 static bool loads_predict(const struct explain_options *o, const struct cluster *cluster, struct predictions *p,
                           GError **error)
 {
@@ -196,7 +196,7 @@ static bool predict(const struct explain_options *o, const struct explain *e, co
     if (!o->names.kernel) return true; /* no kernel that can be predicted: waiting and launching are still reported */
     if (o->c.trace && !loads_predict(o, cluster, p, error)) return false;
     case_copy(&c, &o->c);
-    if (c.trace) { /* drawn, of equal size */
+    if (c.trace) { /* a drawn routing of equal size */
         g_clear_pointer(&c.trace, g_free);
         g_clear_pointer(&c.placement, g_free);
         c.layer = c.step = 0;
@@ -220,7 +220,7 @@ static bool nic_bound(const struct record *record, const char *phase)
     return row && g_str_has_prefix(record_row_text(row), "nic");
 }
 
-/* Few SMs make the wire itself longer: said where the default would be 15 % faster. */
+/* A hint that few SMs make the wire itself longer, if the default number would be 15 % faster. */
 static char *sms_hint(const struct explain_options *o, const struct cluster *cluster, const struct predictions *p)
 {
     struct case_options c;

@@ -13,7 +13,7 @@ static bool refuse(const char *fault, const char *expected, GError **error)
     return error_false(error, FAULT_ERROR, FAULT_ERROR_TEXT, "fault: expected %s, found \"%s\"", expected, fault);
 }
 
-/* "rate=0.5": at least a thousandth, at most most. */
+/* "rate=0.5": at least a thousandth, and not more than `most`. */
 static bool factor_parse(const char *edit, const char *name, double most, double *factor)
 {
     if (!g_str_has_prefix(edit, name)) return false;
@@ -22,7 +22,7 @@ static bool factor_parse(const char *edit, const char *name, double most, double
     return end != edit + strlen(name) && !*end && *factor >= 1e-3 && *factor <= most;
 }
 
-/* Loses rate, both ways, or goes away. */
+/* Reduces a link's rate in both directions, or removes the link. */
 static bool link_edit(struct graph *g, uint32_t a, uint32_t b, const char *edit)
 {
     double factor;
@@ -32,7 +32,7 @@ static bool link_edit(struct graph *g, uint32_t a, uint32_t b, const char *edit)
     return true;
 }
 
-/* Whether a link's rate says something: some links of a node are never the limit. */
+/* Whether a link has a rate: some links of a node are never the limit. */
 static bool link_limits(const struct graph *g, uint32_t a, uint32_t b)
 {
     return graph_link(g, graph_link_between(g, a, b))->rate_bps > 0;
@@ -84,7 +84,7 @@ static bool rank_fault(const struct fault_target *t, const char *where, const ch
     if (!g_ascii_string_to_unsigned(where, 10, 0, t->ranks - 1, &rank, NULL) ||
         !factor_parse(edit, "slow=", FACTOR_MAX, &factor) || factor < 1)
         return refuse(fault, "rank:NUMBER slow=FACTOR, a rank that there is, a factor from 1 to 1000", error);
-    const double before = t->slow[rank] ? t->slow[rank] : WORLD_SLOW_ONE; /* by --slow, or another fault */
+    const double before = t->slow[rank] ? t->slow[rank] : WORLD_SLOW_ONE; /* set by --slow, or by another fault */
     if (before * factor > FACTOR_MAX * WORLD_SLOW_ONE)
         return refuse(fault, "a rank at most 1000 times as slow in all", error);
     t->slow[rank] = (uint32_t)lround(before * factor);

@@ -92,7 +92,7 @@ static GArray *given_options(const struct case_options *given)
 
 /* ---- the record of one case ---- */
 
-/* Times and bandwidths by phase and rank; several lines of a rank count as their mean. */
+/* Times and bandwidths by phase and rank; several lines of a rank count by their mean. */
 static void phase_record(struct record *record, const GPtrArray *rows, const char *phase)
 {
     static const struct {
@@ -132,7 +132,7 @@ static void phase_record(struct record *record, const GPtrArray *rows, const cha
     }
 }
 
-/* The subject of the phase's times, and the bytes that its bandwidths count. */
+/* What the phase's times are of, and which bytes its bandwidths count. */
 static void phase_words(struct record *record, const struct import_row *row)
 {
     const char *phase = row->cell[IMPORT_PHASE];
@@ -140,7 +140,7 @@ static void phase_words(struct record *record, const struct import_row *row)
     if (row->cell[IMPORT_COUNTED]) record_add_text(record, phase, RECORD_ALL, "counted", row->cell[IMPORT_COUNTED]);
 }
 
-/* The case's options as the row states them, checked as simulate checks them. */
+/* The case's options as the row states them, with the checks of simulate. */
 static bool case_of_row(const struct import_row *row, const struct case_options *given, struct case_options *c,
                         GError **error)
 {
@@ -158,7 +158,7 @@ static bool case_of_row(const struct import_row *row, const struct case_options 
     return true;
 }
 
-/* Rows that have a layer, once more by phase and layer. */
+/* Records rows that have a layer a second time, by phase and layer. */
 static void layers_record(struct record *record, const GPtrArray *rows)
 {
     g_autoptr(GPtrArray) layered = g_ptr_array_new_with_free_func((GDestroyNotify)import_row_free);
@@ -210,7 +210,7 @@ static bool record_case_write(const struct import_arguments *a, const GPtrArray 
     return written;
 }
 
-/* The only case, or the one that --case names. */
+/* Writes the record of the only case, or of the one that --case names. */
 static bool record_output(const struct import_arguments *a, const GPtrArray *rows, GError **error)
 {
     g_autoptr(GPtrArray) cases = import_cases(rows);

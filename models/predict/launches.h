@@ -1,4 +1,5 @@
-/* launches.h - when ranks launch their kernels and how fast each is, by --arrival and --slow.
+/* launches.h - when ranks launch their kernels, and how fast each rank is, from --arrival and --slow.
+ *
  * Knows texts, records and random numbers; knows no world. */
 #ifndef MODELS_PREDICT_LAUNCHES_H
 #define MODELS_PREDICT_LAUNCHES_H
@@ -10,10 +11,10 @@
 #define LAUNCHES_ERROR (g_quark_from_static_string("eptwin-launches"))
 enum launches_error { LAUNCHES_ERROR_TEXT, LAUNCHES_ERROR_COUNT, LAUNCHES_ERROR_FILE };
 
-/* "uniform:20us" (each from 0 to 20 us), "exp:5us" (exponential, of that mean), "file:PATH" (a time a line, one for
- * each rank; '#' begins a comment), "record:PATH" (a replay's, which says when its ranks began that phase) or
- * "0us|3us|..." (one for each rank).  time_ps[ranks] after the common start; those drawn differ by draw, and repeat
- * with the seed.  NULL as text: all 0. */
+/* text is one of: "uniform:20us" (each from 0 to 20 us), "exp:5us" (exponential, with that mean), "file:PATH" (a time
+ * for each rank, one a line; '#' begins a comment), "record:PATH" (a replay's, which says when its ranks began that
+ * phase), "0us|3us|..." (one for each rank), NULL (all 0).  time_ps[ranks] is after the common start.  Drawn times
+ * differ by draw, and repeat with the seed. */
 struct launches_kernel {
     uint32_t ranks;
     uint64_t seed;
@@ -22,7 +23,7 @@ struct launches_kernel {
 };
 bool launches_arrival(const char *text, const struct launches_kernel *kernel, uint64_t *time_ps, GError **error);
 
-/* "3:2x|5:1.5x": rank 3 takes twice as long for its GPU's own work.  slow[ranks] in 1024ths.  NULL: none. */
+/* "3:2x|5:1.5x": the GPU's own work takes twice as long on rank 3.  slow[ranks] in 1024ths.  NULL: none. */
 bool launches_slow(const char *text, uint32_t ranks, uint32_t *slow, GError **error);
 
 #endif

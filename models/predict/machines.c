@@ -1,4 +1,4 @@
-/* machines.c - cluster files by the names of their clusters. */
+/* machines.c - finds cluster files by the names of their clusters. */
 #include "models/predict/machines.h"
 
 #include <string.h>
@@ -20,7 +20,7 @@ static bool machines_add(struct machines *m, const char *path, GError **error)
     return true;
 }
 
-/* A broken one is no reason not to make the page: `eptwin cluster check` tells of it. */
+/* A broken shipped file does not keep the page from being made: `eptwin cluster check` reports it. */
 static void machines_add_shipped(struct machines *m)
 {
     g_auto(GStrv) names = m->shipped ? NULL : share_names(SHARE_CLUSTERS);
@@ -38,7 +38,7 @@ static uint32_t header_number(const struct record *record, const char *key)
     return text && g_ascii_string_to_unsigned(text, 10, 1, UINT16_MAX, &number, NULL) ? (uint32_t)number : 0;
 }
 
-/* The values that --set gave: "SECTION.KEY=VALUE" each; a blank may also stand within a value. */
+/* The values given by --set: "SECTION.KEY=VALUE" each; a value may contain a blank. */
 static char **header_set(const struct record *record)
 {
     g_autoptr(GStrvBuilder) builder = g_strv_builder_new();

@@ -1,5 +1,7 @@
-/* report_command.c - eptwin report: records in, one HTML page or text out.  Knows options, files, and which cluster
- * file a record's cluster is: of those that ship with eptwin, or of --cluster. */
+/* report_command.c - eptwin report: records in, one HTML page or text out.
+ *
+ * Knows options and files, and finds the cluster file of a record's cluster: one given by --cluster, or one that ships
+ * with eptwin. */
 #include <glib.h>
 #include <stdio.h>
 #include <string.h>

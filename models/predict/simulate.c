@@ -20,8 +20,8 @@
 #include "sim/stats.h"
 #include "sim/units.h"
 
-enum { LATENCY_BOUND_PERCENT = 50 }; /* no part busier than this: waiting, not moving, takes the time */
-enum { LOOP_ROUNDS = 2 };            /* of a loop: the first begins with all ranks at once, the last is recorded */
+enum { LATENCY_BOUND_PERCENT = 50 }; /* if no part is busier than this, waiting takes the time */
+enum { LOOP_ROUNDS = 2 };            /* of a loop: in the first all ranks begin at once; the last is recorded */
 
 struct run {
     const struct cluster *cluster;
@@ -31,24 +31,25 @@ struct run {
     struct kernel_rank **rank;
     struct world_result *result;  /* of the phase that is recorded, [ranks] */
     struct world_result *results; /* [rounds][phases][ranks] */
-    struct kernel_launch *launch; /* [phases] as rank 0 launched them, but for its workers */
-    struct kernel_launch *listed; /* the last one, whose workers the world takes before it asks for another; or NULL */
+    struct kernel_launch *launch; /* [phases] as rank 0 launched them, without their workers */
+    struct kernel_launch *listed; /* the last one, whose workers the world takes before it asks for another launch; or
+                                   * NULL */
     struct graph *graph;
     struct loops *loops; /* NULL: the shipped ones */
     struct transport transport;
     uint64_t *arrival_ps;
     uint32_t *slow;
-    uint32_t first_phase;    /* of the program that runs */
+    uint32_t first_phase;    /* the first phase of the program that runs */
     uint32_t program_phases; /* phases in it, which run one after another */
     uint32_t program_rounds; /* so many times */
-    uint32_t program_kernel; /* the kernel that is recorded, in it */
+    uint32_t program_kernel; /* which of its kernels is recorded */
     struct span *span;       /* [ranks] */
-    struct waits **waits;    /* [ranks], where they are wanted */
-    double *waits_us;        /* [phases][ranks][ranks] whom a rank waits for */
-    uint32_t *waits_phase;   /* [ranks] the phase that its waits are of, + 1; 0: none yet */
+    struct waits **waits;    /* [ranks]; NULL: not wanted */
+    double *waits_us;        /* [phases][ranks][ranks] how long a rank waits for each rank */
+    uint32_t *waits_phase;   /* [ranks] the phase to which its current waits belong, + 1; 0: none yet */
     bool waits_recorded;
     bool usage_recorded;
-    bool host_waits; /* for counts, before it launches a kernel that follows */
+    bool host_waits; /* the host waits for counts before it launches the next kernel */
     struct beside *beside;
 };
 
@@ -71,7 +72,7 @@ static void run_clear(struct run *run)
     g_free(run->job);
 }
 
-/* The cluster as this case has it: with its backend and its faults. */
+/* The cluster of this case, with the case's backend and faults. */
 static bool machine_make(struct run *run, const struct case_options *c, GError **error)
 {
     const struct kernel_job *o = run->job;
@@ -104,7 +105,8 @@ static void machine_record(const struct run *run, const struct case_options *c, 
     record_set(record, "notes", "%s", text);
 }
 
-/* Normal kernels map their peers' memory, and CUDA maps it over PCIe where there is no NVLink; others use the NIC. */
+/* Without NVLink, normal kernels still map their peers' memory, and CUDA maps it over PCIe; other kernels use the
+ * NIC. */
 static bool nvlink_disable(struct run *run, const struct case_options *c, GError **error)
 {
     if (!c->nvlink_disabled || g_strcmp0(c->kernel, "normal") != 0) return true;
@@ -165,13 +167,13 @@ static bool run_init(struct run *run, const struct case_options *c, const struct
 
 /* ---- what the record says of a phase ---- */
 
-/* A simulation is one iteration, the first. */
+/* A simulation is one iteration, iteration 0. */
 static bool rank_absent(const struct run *run, uint32_t rank, uint32_t phase)
 {
     return kernel_absent(run->job, rank, phase, 0);
 }
 
-/* Notes in set the ranks that a living one has masked by phase; returns how many. */
+/* Marks in set the ranks that some living rank has masked by phase; returns how many. */
 static uint32_t masked_count(const struct run *run, uint32_t phase, uint8_t *set)
 {
     const uint32_t ranks = run->job->ranks;
@@ -194,7 +196,7 @@ static void record_masked(struct record *record, const struct run *run, uint32_t
     record_set(record, "ranks-masked", "%s", text);
 }
 
-/* Traffic of a port may go on after the kernel: then the time until its end counts. */
+/* Traffic of a port may continue after the kernel: then the time until its end counts. */
 static void record_rank(struct record *record, const char *phase, int32_t rank, const struct world_result *result,
                         const struct kernel_traffic *traffic)
 {
@@ -220,15 +222,15 @@ static double latency_bound_us(const struct run *run, bool rdma)
     return units_us(c->gpu.launch_ps + path_ps + c->gpu.poll_ps);
 }
 
-/* What no run can be faster than, by the kind of its busiest part: it is busy so long while the slowest rank runs.  A
- * link is one between switches or of a node's PCIe. */
+/* Lower bounds of the time, by kind of part: how long the busiest part of a kind is busy while the slowest rank
+ * runs.  A link is one between switches or of a node's PCIe. */
 enum bound {
     BOUND_SEND,
     BOUND_RECEIVE,
     BOUND_LINK,
     BOUND_POST,
     BOUND_WORK,
-    BOUND_MEMORY, /* of GPUs: a host's is part of its cores' work */
+    BOUND_MEMORY, /* of GPUs; that of a host belongs to its cores' work */
     BOUND_LATENCY,
     BOUND_COUNT
 };
@@ -243,8 +245,8 @@ static const enum bound bound_of[WORLD_RESOURCE_COUNT] = {
 struct bounds {
     double us[BOUND_COUNT];
     bool there[BOUND_COUNT];
-    struct world_part part[WORLD_RESOURCE_COUNT]; /* the busiest of its kind; busy_ps 0: none is */
-    enum world_resource busiest;                  /* of all; WORLD_RESOURCE_COUNT: none */
+    struct world_part part[WORLD_RESOURCE_COUNT]; /* the busiest of each kind; busy_ps 0: none was busy */
+    enum world_resource busiest;                  /* of all kinds; WORLD_RESOURCE_COUNT: none */
     enum bound tightest;
 };
 
@@ -257,7 +259,7 @@ static void bounds_find(const struct run *run, double slowest_us, struct bounds 
     b->there[BOUND_MEMORY] = !host;
     for (uint32_t r = 0; r < run->job->ranks; r++) rdma |= run->result[r].use[WORLD_NIC_TX].bytes > 0;
     b->us[BOUND_LATENCY] = latency_bound_us(run, rdma);
-    if (b->us[BOUND_LATENCY] > slowest_us) /* a kernel that is launched early has less of it */
+    if (b->us[BOUND_LATENCY] > slowest_us) /* if a kernel is launched early, less of it counts */
         b->us[BOUND_LATENCY] =
             fmin(units_us(host ? run->cluster->host.step_ps : run->cluster->gpu.launch_ps), slowest_us);
     for (int i = 0; i < WORLD_RESOURCE_COUNT; i++) {
@@ -279,7 +281,7 @@ static double percent_of(uint64_t part_ps, uint64_t whole_ps)
     return whole_ps ? 100.0 * (double)part_ps / (double)whole_ps : 0;
 }
 
-/* Busy shares, means over ranks: of the ranks' time, and of how long a part goes on after it. */
+/* Busy shares, means over ranks: of the ranks' time, or of the time until the part is done if that is later. */
 static void record_busy(struct record *record, uint32_t phase_index, const struct run *run, uint64_t total_ps)
 {
     const char *phase = kernel_phase_name(run->job, phase_index);
@@ -303,8 +305,8 @@ static void record_some(struct record *record, const char *phase, const char *na
     if (value > 0) record_add(record, phase, RECORD_ALL, metric, value, unit);
 }
 
-/* The busiest part of each kind that is busy for a hundredth of the slowest rank's time, and the busiest link: which it
- * is, how long it is busy meanwhile, with how many bytes, and at what rate. */
+/* Records the busiest part of each kind, if it is busy for a hundredth of the slowest rank's time, and the busiest
+ * link: its name, how long it is busy in that time, its bytes and its rate. */
 static void record_parts(struct record *record, const char *phase, const struct bounds *b, double slowest_us)
 {
     for (int i = 0; i < WORLD_RESOURCE_COUNT; i++) {
@@ -319,9 +321,9 @@ static void record_parts(struct record *record, const char *phase, const struct 
     }
 }
 
-/* The part behind the tightest bound, if it is busy for half of the slowest rank's time; else "latency".  Of the part
- * that is busiest, whichever it is: its bytes, its rate, beside that the rate that most of its kind have if that is
- * more, and how far its load is over the mean. */
+/* Records the bottleneck: the part behind the tightest bound, if it is busy for half of the slowest rank's time; else
+ * "latency".  Also, of the busiest part: its bytes, its rate, the rate that most of its kind have (if that is higher),
+ * and its load over the mean. */
 static void record_bottleneck(struct record *record, const char *phase, const struct bounds *b, double slowest_us)
 {
     static const char named[] = "bottleneck";
@@ -359,8 +361,8 @@ static void record_bounds(struct record *record, const char *phase, const struct
         record_add(record, phase, RECORD_ALL, "busy_link_pct", 100 * b->us[BOUND_LINK] / slowest_us, "%");
 }
 
-/* For how long after the kernel data are still on their way to a rank, where the kernel leaves them there and no other
- * follows at once. */
+/* For how long data are still on their way to a rank after the kernel, if the kernel does not wait for them and no
+ * other kernel follows at once. */
 static void record_wire(struct record *record, const struct run *run, uint32_t phase_index)
 {
     const char *phase = kernel_phase_name(run->job, phase_index);
@@ -385,7 +387,7 @@ static void use_add(struct world_result *sum, const struct world_result *result,
     sum->use[resource].late_ps += result->use[resource].late_ps;
 }
 
-/* Means are over the ranks that live. */
+/* Means are over living ranks. */
 static void record_phase(struct record *record, const struct run *run, uint32_t phase_index, bool per_rank)
 {
     const char *phase = kernel_phase_name(run->job, phase_index);
@@ -408,7 +410,7 @@ static void record_phase(struct record *record, const struct run *run, uint32_t 
         use_add(&mean, &run->result[r], WORLD_NVLINK_EGRESS);
         time_us[ranks++] = units_us(run->result[r].time_ps);
     }
-    assert(ranks > 0 && ranks <= run->job->ranks); /* a case in which nobody lives was refused */
+    assert(ranks > 0 && ranks <= run->job->ranks); /* a case without a living rank has been refused */
     mean.time_ps = total_ps / ranks;
     for (int i = 0; i < WORLD_RESOURCE_COUNT; i++) {
         mean.use[i].bytes /= ranks;
@@ -432,7 +434,7 @@ static void record_phase(struct record *record, const struct run *run, uint32_t 
     record_masked(record, run, phase_index);
 }
 
-/* A kernel's time with that of the calls by which it was measured. */
+/* The time of a kernel as measured: with that of the calls around it. */
 static uint64_t called_ps(const struct cluster *c, enum kernel_call call, uint64_t time_ps)
 {
     assert(call == KERNEL_BARE || call == KERNEL_CALLED || call == KERNEL_WAITED || time_ps >= c->gpu.launch_ps);
@@ -456,7 +458,8 @@ static void call_add(struct run *run, uint32_t phase)
         run->result[r].time_ps = called_ps(run->cluster, call, run->result[r].time_ps);
 }
 
-/* Where kernels follow one another early, and the span that ends with this one, or NULL. */
+/* Adds a kernel to the span of kernels that follow one another early.  Returns the name of the span that ends with it,
+ * or NULL. */
 static const char *spans_add(struct run *run, uint32_t phase)
 {
     const struct kernel_launch *launch = &run->launch[phase];
@@ -467,7 +470,7 @@ static const char *spans_add(struct run *run, uint32_t phase)
     return launch->span;
 }
 
-/* The phase as a library calls it, on GPUs. */
+/* Records the phase as a call of the library, on GPUs. */
 static void record_call(struct record *record, const struct run *run, uint32_t phase)
 {
     const uint32_t ranks = run->job->ranks;
@@ -487,7 +490,7 @@ static void record_call(struct record *record, const struct run *run, uint32_t p
 
 /* ---- whom ranks wait for ---- */
 
-/* A wait goes to the timeline. */
+/* Puts a wait on the timeline. */
 static void wait_note(void *context, const struct waits_note *note)
 {
     world_timeline_wait(context, note->worker->fabric->rank, note->worker->index, note->begin_ps, note->end_ps,
@@ -506,7 +509,7 @@ static void waits_init(struct run *run, bool timeline)
     for (uint32_t r = 0; r < ranks; r++) run->waits[r] = waits_new(world_fabric(run->world, r), &options);
 }
 
-/* Keeps the sums of the phase that the rank has ended. */
+/* Keeps the sums of the phase that the rank has just ended. */
 static void waits_keep(struct run *run, uint32_t rank)
 {
     const uint32_t ranks = run->job->ranks;
@@ -565,7 +568,8 @@ static void phase_launch(void *context, uint32_t rank, uint32_t kernel, struct f
     *worker_count = launch->worker_count;
 }
 
-/* Runs count phases from first on, repeatedly; on each rank one follows another without waiting for other ranks. */
+/* Runs phases from first on, as often as there are rounds.  On each rank one phase follows another without waiting for
+ * other ranks. */
 static bool run_phases(struct run *run, const struct case_options *c, uint32_t first, uint32_t count, uint32_t rounds,
                        GError **error)
 {
@@ -615,7 +619,7 @@ static bool run_and_record(struct run *run, const struct case_options *c, uint32
     return true;
 }
 
-/* How many of the phases from first on run together, of those that must run. */
+/* How many of the phases from first on run together, among those that must run. */
 static uint32_t phases_together(const struct kernel_job *job, const struct case_options *c, uint32_t first,
                                 uint32_t needed)
 {
@@ -626,7 +630,7 @@ static uint32_t phases_together(const struct kernel_job *job, const struct case_
     return count;
 }
 
-/* How many phases must run so that those named have: all where one is unknown, or none is named. */
+/* How many phases must run so that all named ones have run; all, if one is unknown or none is named. */
 static uint32_t phases_needed(const struct kernel_job *job, const char *const *phases)
 {
     const uint32_t count = kernel_phase_count(job);
@@ -640,7 +644,7 @@ static uint32_t phases_needed(const struct kernel_job *job, const char *const *p
     return needed && needed <= count ? needed : count;
 }
 
-/* "5:8x|7:2x": how many times as long these ranks take for their GPU's own work, by --slow and faults together. */
+/* "5:8x|7:2x": by how much these ranks' GPUs are slower, from --slow and faults together. */
 static void record_slowed(struct record *record, const struct run *run)
 {
     g_autoptr(GString) text = g_string_new(NULL);

@@ -14,14 +14,16 @@
 #define SIMULATE_ERROR (g_quark_from_static_string("eptwin-simulate"))
 enum simulate_error { SIMULATE_ERROR_INPUT, SIMULATE_ERROR_RUN = ERROR_RUN }; /* the case is wrong; the run failed */
 
-/* The wanted results of a run besides the rows for all ranks. */
+/* What a caller wants in addition to the rows for all ranks. */
 struct simulate_wishes {
-    bool per_rank;             /* rows of each rank, too */
+    bool per_rank;             /* rows of each rank */
     bool waits;                /* for each rank "waits_us": how long it waited for each rank (models/waits.h), a list */
-    bool usage;                /* for each phase "used_nic_tx" and so on: how busy parts were over time, a list */
-    struct timeline *timeline; /* operations go here, if it is not NULL */
-    struct progress *progress; /* that events advance, or NULL */
-    const char *const *phases; /* nothing after the last of these (NULL-terminated), where all exist; NULL: all */
+    bool usage;                /* for each phase "used_nic_tx" and so on: how busy parts were in the course of time, a
+                                * list */
+    struct timeline *timeline; /* gets the operations, if it is not NULL */
+    struct progress *progress; /* a bar that events advance, or NULL */
+    const char *const *phases; /* the run ends after the last of these (NULL-terminated), if all exist; NULL: after all
+                                * phases */
 };
 
 /* Simulates the case (load from case_load()) with sizes only.  Adds the rows of every phase to record: time_us and
@@ -30,7 +32,7 @@ struct simulate_wishes {
 bool simulate_load(const struct case_options *c, const struct cluster *cluster, const struct case_load *load,
                    const struct simulate_wishes *wishes, struct record *record, GError **error);
 
-/* Rows for all ranks; nothing after the last of phases (NULL-terminated) is simulated if every one of them exists. */
+/* Rows for all ranks.  If all of phases (NULL-terminated) exist, nothing after the last of them is simulated. */
 bool simulate_phases(const struct case_options *c, const struct cluster *cluster, const struct case_load *load,
                      const char *const *phases, struct record *record, GError **error);
 

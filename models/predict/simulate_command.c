@@ -127,7 +127,8 @@ static bool run(const struct case_options *c, const struct arguments *a, const s
     return good;
 }
 
-/* Words go to standard output where nobody asked for the record there: on a terminal, as --format text, to explain. */
+/* Words go to standard output unless the record is asked for there: on a terminal, with --format text, with
+ * --explain. */
 static bool wants_words(const struct arguments *a)
 {
     const bool to_stdout = !a->output;
@@ -145,7 +146,7 @@ static bool words_write(const struct arguments *a, const struct record *record, 
     return whole_file_write(as_output ? a->output : "-", text->str, text->len, error);
 }
 
-/* The record where it was asked for, then the words. */
+/* Writes the record if one is asked for, then the words. */
 static bool results_write(const struct arguments *a, const struct record *record, GError **error)
 {
     const bool words = wants_words(a), text = a->format && !strcmp(a->format, "text");
@@ -159,7 +160,8 @@ static bool results_write(const struct arguments *a, const struct record *record
     return good && (!words || words_write(a, record, error));
 }
 
-/* Runs, then writes the record and last the timeline's name: a record that cannot be written leaves no timeline. */
+/* Runs, writes the record, and gives the timeline its name last: if the record cannot be written, no timeline
+ * appears. */
 static bool run_and_write(const struct case_options *c, const struct arguments *a, const struct cluster *cluster,
                           struct record *record, GError **error)
 {

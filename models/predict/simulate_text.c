@@ -52,7 +52,8 @@ static gint wire_order(gconstpointer a, gconstpointer b)
     return x->us > y->us ? -1 : x->us < y->us ? 1 : x->rank - y->rank;
 }
 
-/* Of a kernel that leaves its data on the way: for how long they are, by rank, the slowest first. */
+/* For kernels that do not wait for their data: for how long data are on their way after the kernel, by rank, the
+ * slowest first. */
 static void wire_append(const struct record *record, const char *phase, GString *out)
 {
     enum { WIRE_RANKS = 4 };
@@ -79,7 +80,7 @@ static void wire_append(const struct record *record, const char *phase, GString 
 
 /* ---- the table ---- */
 
-/* The slowest rank decides; the median rank follows, or of several steps and layers the mean. */
+/* The slowest rank's time, which decides, then the median rank's; of several steps and layers, then the mean. */
 static void phase_cells(const struct record *record, const char *phase, struct text_table *table)
 {
     static const char *const rates[] = { "logical_rdma_gbs", "logical_nvl_gbs", "physical_nic_gbs",
@@ -96,7 +97,7 @@ static void phase_cells(const struct record *record, const char *phase, struct t
     text_table_cell(table, "%s", work);
 }
 
-/* The title of the run.  Kernels that move blocks or messages of a given size know no tokens and no experts. */
+/* The title of the run.  Kernels that move blocks or messages of given sizes have no tokens and no experts. */
 static void title_append(const struct record *record, GString *out)
 {
     const char *size = record_get(record, "size"), *matrix = record_get(record, "matrix");
@@ -142,7 +143,7 @@ void simulate_table_append(const struct record *record, GString *out)
 
 /* ---- the explanation ---- */
 
-enum { WORTH_NAMING = 10 }; /* a part that is busy for more than this share of the time */
+enum { WORTH_NAMING = 10 }; /* a part busy for a larger share of the time is named */
 
 struct part_facts {
     const char *name;
@@ -154,9 +155,9 @@ struct phase_facts {
     double median_us, slowest_us, latency_us;
     int32_t slowest_rank;      /* RECORD_ALL: not known */
     struct part_facts busiest; /* name NULL: none */
-    double usual_gbs;          /* the rate that most of its kind have; NAN: no more than it has */
-    double over_mean;          /* 1: its load is not over the mean */
-    GArray *parts;             /* struct part_facts: the busiest of each kind, the busiest of all first */
+    double usual_gbs;          /* the rate that most of its kind have; NAN: not higher than its own */
+    double over_mean;          /* 1: its load is at most the mean */
+    GArray *parts;             /* struct part_facts: the busiest part of each kind; the busiest of all comes first */
 };
 
 static gint part_order(gconstpointer a, gconstpointer b)
@@ -179,7 +180,7 @@ static struct part_facts part_find(const struct record *record, const char *phas
                                 .rate_gbs = part_number(record, phase, named, "rate_gbs") };
 }
 
-/* "busiest_nic_tx" is text; "busiest_nic_tx_us" and so on are numbers. */
+/* "busiest_nic_tx" is a name; "busiest_nic_tx_us" and so on are numbers. */
 static void parts_find(const struct record *record, struct phase_facts *f)
 {
     const struct record_row *busiest = record_find(record, f->phase, RECORD_ALL, "bottleneck_part");
@@ -227,7 +228,7 @@ static char *part_text(const struct part_facts *part)
     return *work ? g_strdup_printf("%s: %s", part->name, work) : g_strdup(part->name);
 }
 
-/* The components of a part's busy time: even load at the rate that most of its kind have, then the excess. */
+/* What makes up a part's busy time: even load at the rate that most of its kind have, then what exceeds that. */
 static void part_append(const struct phase_facts *f, GString *out)
 {
     const struct part_facts *part = &f->busiest;
@@ -282,7 +283,7 @@ void simulate_explain_append(const struct record *record, GString *out)
     for (guint i = 0; i < phases->len; i++) {
         struct phase_facts f;
         facts_find(record, g_ptr_array_index(phases, i), &f);
-        if (f.slowest_us > 0 && isfinite(f.latency_us)) { /* no span, and not many layers together */
+        if (f.slowest_us > 0 && isfinite(f.latency_us)) { /* not a span, and not many layers together */
             g_string_append_printf(out, "\n%s: %.2f us in the median, %.2f us for the slowest rank\n", f.phase,
                                    f.median_us, f.slowest_us);
             parts_append(&f, out);

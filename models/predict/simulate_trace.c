@@ -53,7 +53,8 @@ static bool numbers_parse(const char *text, const char *name, uint32_t only, uin
 
 static bool job_counts(const struct job *job, int64_t layer) { return layer < 0 || job->layer == (uint32_t)layer; }
 
-/* Times of the mean rank, bandwidths, busy shares and bounds: their means.  A value that a job lacks counts as 0. */
+/* Whether a metric is averaged over jobs: times of the mean rank, bandwidths, busy shares, bounds.  A value that a job
+ * lacks counts as 0. */
 static bool metric_averages(const char *metric)
 {
     static const char *const prefixes[] = { "logical_", "physical_", "busy_", "bound_", "efficiency_", "wire_" };
@@ -81,12 +82,12 @@ struct word {
     double sum;
 };
 
-/* The most frequent value of a word over jobs (of equally many the first), and the mean of number over those jobs.
- * NULL: none. */
+/* The word that most jobs have (the first of several), and the mean of number over those jobs.  NULL: no job has
+ * one. */
 static const char *word_commonest(const char *phase, const char *metric, const char *number, const struct job *jobs,
                                   uint32_t count, int64_t layer, double *mean)
 {
-    g_autoptr(GArray) words = g_array_new(FALSE, FALSE, sizeof(struct word)); /* a dozen resources at most */
+    g_autoptr(GArray) words = g_array_new(FALSE, FALSE, sizeof(struct word)); /* there are at most a dozen resources */
     const struct word *best = NULL;
     for (uint32_t i = 0; i < count; i++) {
         const struct record_row *said = record_find(jobs[i].record, phase, RECORD_ALL, metric);
@@ -105,7 +106,8 @@ static const char *word_commonest(const char *phase, const char *metric, const c
     return best ? best->text : NULL;
 }
 
-/* The part that is busiest in most jobs, where it is not all of them in how many, and the means over those. */
+/* Records the part that is busiest in most jobs, with the number of these jobs if it is not all, and means over
+ * them. */
 static void part_summarise(struct record *record, const char *name, const char *phase, const struct job *jobs,
                            uint32_t count, int64_t layer)
 {
@@ -156,7 +158,7 @@ static void limits_summarise(struct record *record, const char *name, const char
     if (word) record_add_text(record, name, RECORD_ALL, "bound_tightest", word);
 }
 
-/* Times of one phase over the jobs; all of them, or those of one layer.  A job takes as long as its slowest rank. */
+/* Times of one phase over all jobs, or over those of one layer.  A job takes as long as its slowest rank. */
 static void phase_summarise(struct record *record, const char *phase, const struct job *jobs, uint32_t count,
                             const struct ranges *layers, int64_t layer)
 {
@@ -188,7 +190,7 @@ static void jobs_summarise(struct record *record, const struct job *jobs, uint32
     }
 }
 
-/* The first job's values of the options that were left to the trace. */
+/* Puts the values into the header that the trace decides, from the first job. */
 static void header_resolve(struct record *record, const struct record *job)
 {
     for (uint32_t i = 0; i < record_key_count(job); i++) {
@@ -204,7 +206,7 @@ static void numbers_record(struct record *record, const char *key, const struct 
     free(text);
 }
 
-/* All (step, layer)s as the first. */
+/* Estimates all (step, layer)s as if each were the first. */
 static void estimate_say(const struct batch *batch, const struct job *first, uint32_t count, uint32_t threads)
 {
     struct estimate_many many = { 0 };

@@ -1,4 +1,4 @@
-/* span.c - what kernels that follow one another early take, each and together.  Knows no kernel by name. */
+/* span.c - times of kernels that follow one another early, of each and of all together.  Knows no kernel by name. */
 #include "models/predict/span.h"
 
 #include <assert.h>
@@ -19,7 +19,7 @@ void span_add(struct span *span, struct world_result *result, bool follows, bool
         result->time_ps = end_ps - start_ps;
         span->end_ps = span->let_ps = end_ps;
     } else {
-        /* The SMs meet, and look at the barrier that ends the kernel, before they let the next one be. */
+        /* Before they allow the next kernel, the SMs meet, and read the barrier that ends the kernel. */
         const uint64_t met_ps = MIN(result->let_ps + gpu->flag_ps + gpu->poll_ps + gpu->scan_row_ps, result->time_ps);
         *span = (struct span){ .end_ps = result->time_ps, .let_ps = met_ps, .counts_ps = result->counts_ps };
     }

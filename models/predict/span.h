@@ -9,7 +9,7 @@
 #include "models/kernel.h"
 #include "reports/record.h"
 
-/* One rank's kernels since the last one that did not follow another, by the time from that one's start. */
+/* One rank's kernels since the last kernel that did not follow another, by the time from that kernel's start. */
 struct span {
     uint64_t end_ps;
     uint64_t let_ps;               /* when the next kernel may be launched */
@@ -17,8 +17,8 @@ struct span {
     struct kernel_traffic traffic; /* of the first kernel */
 };
 
-/* Adds a kernel of which the world says result.  One that follows others has its duration put right: from its own
- * start, with the wait for their end in it.  host_waits: the host launches nothing before it knows the counts. */
+/* Adds a kernel with the world's result.  The duration of one that follows others is corrected: it counts from its own
+ * start and includes the wait for their end.  host_waits: the host launches nothing before it knows the counts. */
 void span_add(struct span *span, struct world_result *result, bool follows, bool host_waits,
               const struct cluster_gpu *gpu);
 /* Records the spans of all ranks under name. */

@@ -1,4 +1,4 @@
-/* steps.c - what a library's call takes: a kernel and the steps around it.  Knows no kernel by name. */
+/* steps.c - the time of a library's call: a kernel and the steps around it.  Knows no kernel by name. */
 #include "models/predict/steps.h"
 
 #include <assert.h>

@@ -1,5 +1,5 @@
-/* sweep.h - predictions over all combinations of values: a plan of points, the rows of each, run on all cores and on
- * several machines, kept while they come, and looked at.
+/* sweep.h - predictions over all combinations of values: a plan of points, run on all cores and on several machines;
+ * the rows of each point, kept as soon as they are there; tables of them.
  *
  *   plan (names, values) ──► points, numbered, the last name's values in the innermost loop
  *   run: points of this shard that no file has yet ──► FILE.part, a point's rows in one write ──► FILE, sorted
@@ -39,33 +39,33 @@ struct sweep_name {
 };
 
 struct sweep_plan {
-    struct case_options base; /* values that all points share */
-    struct step_options step; /* likewise; no net and no work, given or swept: points are no steps */
+    struct case_options base; /* the values that all points share */
+    struct step_options step; /* likewise; if no net and no work is given or swept, points are no steps */
     GPtrArray *settings;      /* char *: keys of the cluster file with one value, "nic.rate=25GB/s" */
-    GArray *names;            /* struct sweep_name: those with several values */
+    GArray *names;            /* struct sweep_name: those that have several values */
     char *baseline;           /* "num-sms=24,dtype=fp8"; NULL: the first value of each name */
 };
 
-/* The topics of a command line of which each option of a case or a step takes a list of values; what is given comes
- * into `given` (char *: name, values, name, values, ...), which sweep_entries_add() adds to the plan.  False and
- * *error as sweep_plan_add() says. */
+/* The topics of a command line in which each option of a case or a step takes a list of values.  What the user gives
+ * goes to `given` (char *: name, values, name, values, ...), from which sweep_entries_add() adds it to the plan.  False
+ * and *error as sweep_plan_add(). */
 enum { SWEEP_TOPICS = 1 + CASE_TOPICS };
 void sweep_entries_topics(struct sweep_plan *plan, GPtrArray *given, struct command_topic topic[SWEEP_TOPICS]);
 bool sweep_entries_add(struct sweep_plan *plan, const GPtrArray *given, GError **error);
 
-/* Whether a swept name describes the work (tokens, routing), over which no best is sought; and whether it is a
+/* Whether a swept name describes the work (tokens, routing), so that no value of it is best; and whether it is a
  * setting of a launch (SMs, chunks, buffers). */
 bool sweep_name_is_work(const char *name);
 bool sweep_name_is_launch(const char *name);
 
 void sweep_plan_init(struct sweep_plan *plan);
 void sweep_plan_clear(struct sweep_plan *plan);
-/* Adds a name with its values: words and ranges (sim/ranges.h): "8,16,32", "4:33:4", "8:65:x2"; of timed work, whose
- * grammar has commas, one.  False and *error (with
- * the name) for an unknown name, a value that the option refuses, a value twice, or none. */
+/* Adds a name with its values, words or ranges (sim/ranges.h): "8,16,32", "4:33:4", "8:65:x2".  Timed work has one
+ * value, because its grammar has commas.  False and *error (with the name) for an unknown name, a value that the option
+ * refuses, a repeated value, or none. */
 bool sweep_plan_add(struct sweep_plan *plan, const char *name, bool key, const char *values, GError **error);
-/* Puts names in order (clusters and keys outside, SMs, chunks and buffers inside) and checks the number of points and
- * the baseline, and that options of steps stand beside a net or timed work. */
+/* Puts names in order (clusters and keys outside, SMs, chunks and buffers inside).  Checks the number of points and the
+ * baseline, and that options of steps come with a net or timed work. */
 bool sweep_plan_settle(struct sweep_plan *plan, GError **error);
 
 /* Whether its points are steps. */
@@ -73,19 +73,20 @@ bool sweep_plan_of_steps(const struct sweep_plan *plan);
 uint64_t sweep_plan_points(const struct sweep_plan *plan);
 /* The value of a name at a point. */
 const char *sweep_plan_value(const struct sweep_plan *plan, uint64_t point, uint32_t name);
-/* The values that speedups are against, "num-sms=24,dtype=fp8"; a point keeps its own of names that are not in it.
- * If the user names none, the first of each setting: the work differs from point to point and is no gain.
- * "" where no setting is swept.  Freed by the caller. */
+/* The values that speedups are relative to, "num-sms=24,dtype=fp8"; for names that are not in it, a point keeps its own
+ * value.  If the user names none: the first value of each setting, because a difference in work is no gain.  "" if no
+ * setting is swept.  Freed by the caller. */
 char *sweep_plan_baseline(const struct sweep_plan *plan);
-/* A point's case; clear it. */
+/* The case of a point; clear it. */
 void sweep_plan_case(const struct sweep_plan *plan, uint64_t point, struct case_options *c);
-/* A point's options of a step; clear them. */
+/* The step options of a point; clear them. */
 void sweep_plan_step(const struct sweep_plan *plan, uint64_t point, struct step_options *o);
-/* The digests of all points' inputs, each as "cluster h800-cx7 0123456789abcdef": clusters with the keys that all
- * points share (those that are swept stand in the points), and the files that options name; "unreadable" is the digest
- * of a cluster that cannot be read.  Free with g_strfreev(). */
+/* The digests of all points' inputs, each as "cluster h800-cx7 0123456789abcdef": of clusters, with the keys that all
+ * points share (points state swept keys), and of the files that options name.  The digest of a cluster that cannot be
+ * read is "unreadable".  Free with g_strfreev(). */
 char **sweep_plan_inputs(const struct sweep_plan *plan);
-/* Which of the clusters (files and their keys) a point is on, and how many there are; the one with that index. */
+/* The number of the cluster (a file and its keys) that a point is on; how many clusters there are; the cluster with a
+ * number. */
 uint32_t sweep_plan_cluster_index(const struct sweep_plan *plan, uint64_t point);
 uint32_t sweep_plan_clusters(const struct sweep_plan *plan);
 struct cluster *sweep_plan_cluster(const struct sweep_plan *plan, uint32_t index, GError **error);
@@ -93,38 +94,38 @@ struct cluster *sweep_plan_cluster(const struct sweep_plan *plan, uint32_t index
 /* ---- the results ---- */
 
 struct sweep_results {
-    char *header;          /* lines of values that all points share: two files of the same sweep have it alike */
+    char *header;          /* lines of values that all points share; equal in two files of one sweep */
     GPtrArray *inputs;     /* char *: as sweep_plan_inputs() gives them */
-    uint64_t points;       /* of the whole plan, as the file says */
+    uint64_t points;       /* in the whole plan, as the file says */
     char *baseline;        /* as sweep_plan_baseline() gives it */
     char **column;         /* NULL-terminated */
-    uint32_t names;        /* columns between "point" and "phase" */
+    uint32_t names;        /* number of columns between "point" and "phase" */
     GPtrArray *row;        /* char **: cells, one a column */
-    GHashTable *points_of; /* values joined by ',' -> GPtrArray of the point's rows (borrowed) */
+    GHashTable *points_of; /* the point's values joined by ',' -> GPtrArray of its rows (borrowed) */
 };
 
 struct sweep_results *sweep_results_new(const struct sweep_plan *plan);
 void sweep_results_free(struct sweep_results *results);
-/* Reads a file and adds the points that it has whole, and only those that results lack.  A file that is not there adds
- * nothing.  False and *error where it is another sweep's, or no sweep's. */
+/* Reads a file and adds its complete points that results lack.  A file that does not exist adds nothing.  False and
+ * *error if it is another sweep's, or no sweep's. */
 bool sweep_results_add_file(struct sweep_results *results, const char *path, GError **error);
-/* The results of a file alone. */
+/* The complete points of a file. */
 struct sweep_results *sweep_results_read(const char *path, GError **error);
 /* Whether a point's rows are there. */
 bool sweep_results_have(const struct sweep_results *results, const struct sweep_plan *plan, uint64_t point);
 /* Adds rows (text as in the file, whole lines). */
 void sweep_results_add_text(struct sweep_results *results, const char *text);
-/* Numbers points by the plan (NULL: leaves them as they are), sorts, puts speedups against the baseline, writes. */
+/* Numbers points by the plan (NULL: keeps their numbers), sorts, computes speedups against the baseline, writes. */
 bool sweep_results_write(struct sweep_results *results, const struct sweep_plan *plan, const char *path,
                          GError **error);
 uint64_t sweep_results_points(const struct sweep_results *results);
 int sweep_results_column(const struct sweep_results *results, const char *name);
 /* A cell's number; NAN where it is none, or where column is -1. */
 double sweep_cell_number(char *const *cell, int column);
-/* The columns from "phase" on, NULL-terminated: of kernels, or of steps. */
+/* The columns from "phase" on, NULL-terminated: those of kernels, or of steps. */
 const char *const *sweep_metric_columns(bool of_steps);
 
-/* The header and column lines, as a file begins. */
+/* Header and column lines, with which a file begins. */
 char *sweep_results_begin(const struct sweep_results *results);
 
 /* ---- running ---- */
@@ -133,14 +134,14 @@ struct sweep_run_options {
     const char *path; /* the results file */
     uint32_t jobs;
     uint32_t shard, shards;    /* the points whose number is shard modulo shards */
-    const char *const *phases; /* nothing after these; NULL: all */
+    const char *const *phases; /* later phases are not simulated; NULL: all are */
     bool quiet;
 };
-/* Runs what is missing and leaves the file, sorted; results has everything then.  A point that cannot be has a problem
+/* Runs the points that results lack, adds them, and leaves the file, sorted.  A point that is impossible has a problem
  * in its row.  False and *error when files fail. */
 bool sweep_run(const struct sweep_plan *plan, const struct sweep_run_options *options, struct sweep_results *results,
                GError **error);
-/* Runs these points (uint64_t), but for those that results have; no file is written. */
+/* Runs these points (uint64_t) unless results have them; writes no file. */
 bool sweep_run_points(const struct sweep_plan *plan, const GArray *points, uint32_t jobs, struct sweep_results *results,
                       GError **error);
 /* One point's rows as text, from a case, its cluster and its load. */
@@ -148,12 +149,12 @@ char *sweep_point_text(const struct sweep_plan *plan, uint64_t point, const stru
                        const struct case_options *c, const struct case_load *load, const GError *problem,
                        const char *const *phases);
 
-/* The rows of a point that is a step, likewise (sweep_step.c). */
+/* Likewise for a point that is a step (sweep_step.c). */
 char *sweep_step_text(const struct sweep_plan *plan, uint64_t point, const struct cluster *cluster);
-/* A line of a point: its number and values, then these cells, one a column from "phase" on; commas and quotes in a cell
- * become ';'. */
+/* A line of a point: its number and values, then these cells, one for each column from "phase" on; commas and quotes in
+ * a cell become ';'. */
 char *sweep_line_text(const struct sweep_plan *plan, uint64_t point, const char *const *cell);
-/* The line of a point that cannot be. */
+/* The line of an impossible point. */
 char *sweep_problem_text(const struct sweep_plan *plan, uint64_t point, const char *problem);
 
 /* ---- looking ---- */
@@ -169,36 +170,36 @@ struct sweep_goal {
 };
 bool sweep_goal_parse(const char *text, struct sweep_goal *goal, GError **error);
 void sweep_goal_clear(struct sweep_goal *goal);
-/* A point's figure: times add up over phases, of other metrics the last phase's; NAN where it has none. */
+/* A point's figure: the sum over phases for times, the last phase's value for other metrics; NAN if it has none. */
 double sweep_goal_value(const struct sweep_results *results, const GPtrArray *rows, const struct sweep_goal *goal);
 
 /* A point with its figure. */
 struct sweep_ranked {
     const GPtrArray *rows;
-    double value; /* by the goal, negative where more is better: less is better */
+    double value; /* by the goal, negated if more is better: less is always better */
     double speedup;
     uint64_t number;
 };
-/* All points that have a figure, the best first (struct sweep_ranked); NULL and *error where there are none. */
+/* All points that have a figure, the best first (struct sweep_ranked); NULL and *error if there are none. */
 GArray *sweep_points_rank(const struct sweep_results *results, const struct sweep_goal *goal, GError **error);
 /* The row of the longest of the goal's phases. */
 char *const *sweep_longest_row(const struct sweep_results *results, const GPtrArray *rows,
                                const struct sweep_goal *goal);
-/* A figure in five digits, or in as many as it has before the point.  Freed by the caller. */
+/* A figure in five digits, or more if it has more before the point.  Freed by the caller. */
 char *sweep_figure_text(double figure);
-/* Says how many points cannot be. */
+/* Says how many points are impossible. */
 void sweep_impossible_append(const struct sweep_results *results, guint possible, GString *out);
 
-/* The best points first, at most limit of them.  Where what there is to do was swept, the best of each combination of
- * that, for nothing is best across them.  And for each setting of the other names the front of SMs against the goal,
- * where SMs were swept. */
+/* The best points first, at most limit of them.  If work was swept, the best of each combination of work, because
+ * points of different work cannot be compared.  If SMs were swept, also the front of SMs against the goal, for each
+ * combination of the other settings. */
 bool sweep_text_append(const struct sweep_results *results, const struct sweep_goal *goal, uint32_t limit, GString *out,
                        GError **error);
-/* The values of one swept name side by side: a row for each combination of the other names, at most limit of them;
- * ratios are against the first value. */
+/* The values of one swept name next to each other: a row for each combination of the other names, at most limit of
+ * them; ratios are relative to the first value. */
 bool sweep_compare_append(const struct sweep_results *results, const struct sweep_goal *goal, const char *name,
                           uint32_t limit, GString *out, GError **error);
-/* The column of a name that can be compared; -1 and *error where it was not swept. */
+/* The column of a name that was swept; -1 and *error if it was not. */
 int sweep_compare_column(const struct sweep_results *results, const char *name, GError **error);
 
 #endif

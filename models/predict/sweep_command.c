@@ -1,5 +1,6 @@
 /* sweep_command.c - eptwin sweep: predictions over all combinations of values, in parts, resumed, merged, shown.
- * Knows options, files and the sharing processes; the work stands in sweep_*.c. */
+ *
+ * Knows options, files and the processes that share the work; sweep_*.c do the work. */
 #include <glib.h>
 #include <glib/gstdio.h>
 #include <stdio.h>
@@ -110,7 +111,7 @@ static bool plan_fill(struct sweep_arguments *a, GError **error)
     return good && sweep_plan_settle(&a->plan, error);
 }
 
-/* The number of processes that share the work, and this one's number. */
+/* How many processes share the work, and this one's number. */
 struct share {
     uint32_t index, count;
     bool mpi;
@@ -125,7 +126,7 @@ static bool number_of(const char *name, uint32_t *value)
     return true;
 }
 
-/* The variables by which Open MPI, MPICH and Slurm number each process. */
+/* Open MPI, MPICH and Slurm tell each process its number in these variables. */
 static struct share mpi_share(void)
 {
     static const char *const names[][2] = {
@@ -174,7 +175,7 @@ static bool show(const struct sweep_arguments *a, const struct sweep_results *re
     return good;
 }
 
-/* A page in the place of the results would take them away. */
+/* The page must not have the name of the results, which it would replace. */
 static bool html_spares(const struct sweep_arguments *a, const char *path, GError **error)
 {
     if (!a->html || new_file_spares(a->html, &path, 1, error)) return true;
@@ -184,7 +185,7 @@ static bool html_spares(const struct sweep_arguments *a, const char *path, GErro
 
 static void table_unref(gpointer table) { sweep_table_free(table); }
 
-/* The page of the file of results, if one is wanted. */
+/* Writes the page of the results, if one is wanted. */
 static bool html_write(const struct sweep_arguments *a, const char *path, GError **error)
 {
     size_t size_bytes;
@@ -200,7 +201,7 @@ static bool html_write(const struct sweep_arguments *a, const char *path, GError
     return whole_file_write(a->html, page->str, page->len, error);
 }
 
-/* Rank 0 waits until the files of all ranks together have every point, and puts them together. */
+/* Rank 0 waits until the files of all ranks together have every point, and merges them. */
 static bool ranks_gather(const struct sweep_arguments *a, const struct share *share, const char *output,
                          struct sweep_results *results, GError **error)
 {
@@ -223,7 +224,7 @@ static bool ranks_gather(const struct sweep_arguments *a, const struct share *sh
     return true;
 }
 
-/* Under MPI each rank has a file of its own; points that the common file has are not run again. */
+/* Under MPI each rank has its own file; points that the common file has are not run again. */
 static bool run(struct sweep_arguments *a, GError **error)
 {
     const char *output = a->output ? a->output : "sweep.csv";

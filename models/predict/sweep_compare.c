@@ -1,4 +1,5 @@
-/* sweep_compare.c - the values of one swept name side by side, for each combination of the others.
+/* sweep_compare.c - the values of one swept name next to each other, for each combination of the others.
+ *
  * Knows columns; reads no file. */
 #include "models/predict/sweep.h"
 
@@ -10,13 +11,13 @@
 
 enum { COMPARED_MAX = 16 };
 
-/* A comparison: the values of a name, and the points of each combination of the others, one a value. */
+/* A comparison: the values of a name and, for each combination of the other names, a point for each value. */
 struct side_by_side {
     const struct sweep_results *results;
     const struct sweep_goal *goal;
-    uint32_t name;     /* its place among the names */
+    uint32_t name;     /* its index among the names */
     GPtrArray *values; /* char *, in their order in the plan */
-    GPtrArray *combos; /* struct sweep_ranked *[values], NULL where it cannot be */
+    GPtrArray *combos; /* struct sweep_ranked *[values]; NULL if that point is impossible */
 };
 
 int sweep_compare_column(const struct sweep_results *results, const char *name, GError **error)
@@ -84,7 +85,7 @@ static double figure_of(const struct side_by_side *s, const struct sweep_ranked 
     return s->goal->more_is_better ? -point->value : point->value;
 }
 
-/* "175.1, 3.46 times faster" of a value against the first one. */
+/* "175.1, 3.46 times faster": a value's figure, compared with the first value's. */
 static void figure_cell(const struct side_by_side *s, const struct sweep_ranked *const *combo, guint value,
                         struct text_table *table)
 {
@@ -101,7 +102,7 @@ static void figure_cell(const struct side_by_side *s, const struct sweep_ranked 
     else text_table_cell(table, "%s, %s", figure, change);
 }
 
-/* The bottleneck of the longest phase: once if it is one part for all values, else in their order. */
+/* The bottleneck of the longest phase: once if all values have the same, else one for each value. */
 static void bound_cell(const struct side_by_side *s, const struct sweep_ranked *const *combo, struct text_table *table)
 {
     const int bottleneck = sweep_results_column(s->results, "bottleneck");
@@ -155,7 +156,7 @@ static void rows_append(const struct side_by_side *s, uint32_t limit, GString *o
 
 enum { BAR_COLUMNS = 20 };
 
-/* How much better than with the first value, in percent of what it takes or gives; NAN where one cannot be. */
+/* By how many percent a value's figure is better than the first value's; NAN if one of the points is impossible. */
 static double gain_pct(const struct side_by_side *s, const struct sweep_ranked *const *combo, guint value)
 {
     if (!combo[0] || !combo[value]) return NAN;
@@ -163,7 +164,7 @@ static double gain_pct(const struct side_by_side *s, const struct sweep_ranked *
     return 100 * ((s->goal->more_is_better ? own / first : first / own) - 1);
 }
 
-/* The only other name where its values are numbers that rise from combination to combination; -1: there is none. */
+/* The only other name, if its values are numbers that rise from combination to combination; else -1. */
 static int along_find(const struct side_by_side *s)
 {
     if (s->results->names != 2 || s->combos->len < 2) return -1;
@@ -189,7 +190,7 @@ static const char *along_value(const struct side_by_side *s, guint combo, int al
     return cell[1 + along];
 }
 
-/* "schedule stages is better than sequential from batch 128 on": where the gain changes its sign once at most. */
+/* "schedule stages is better than sequential from batch 128 on", if the sign of the gain changes at most once. */
 static void verdict_append(const struct side_by_side *s, guint value, int along, GString *out)
 {
     const char *name = s->results->column[1 + s->name], *other = s->results->column[1 + along];
@@ -214,7 +215,7 @@ static void verdict_append(const struct side_by_side *s, guint value, int along,
     else g_string_append_printf(out, "better than %s at %d of %d values of %s.\n", first, better, known, other);
 }
 
-/* A bar of its gain to the right of '|', of its loss to the left. */
+/* A bar of the gain, to the right of '|', or of the loss, to the left. */
 static void bar_cell(struct text_table *table, double gain, double most)
 {
     const int length = most > 0 && isfinite(gain) ? (int)lround(BAR_COLUMNS * fabs(gain) / most) : 0;
@@ -227,10 +228,10 @@ static double gain_most(const struct side_by_side *s)
     double most = 0;
     for (guint v = 1; v < s->values->len; v++)
         for (guint i = 0; i < s->combos->len; i++) most = fmax(most, fabs(gain_pct(s, s->combos->pdata[i], v)));
-    return most; /* fmax() leaves out what is no number */
+    return most; /* fmax() ignores NAN */
 }
 
-/* The gain of each value over the first along the only other name, drawn, and from where on it is one. */
+/* The gain of each value over the first one, drawn along the only other name, and from where on it is a gain. */
 static void gains_append(const struct side_by_side *s, GString *out)
 {
     const int along = along_find(s);

@@ -1,9 +1,9 @@
-/* sweep_entries.c - the options of cases and of steps on a command line, where each takes several values. */
+/* sweep_entries.c - the options of cases and of steps on a command line on which each takes several values. */
 #include "models/predict/sweep.h"
 
 #include <string.h>
 
-/* Whom entry_keep fills: GLib hands callbacks of main entries no data of the caller. */
+/* The array that entry_keep() fills: GLib gives callbacks of main entries no data of the caller. */
 static GPtrArray *entries_of;
 
 static gboolean entry_keep(const gchar *option, const gchar *value, gpointer unused, GError **error)

@@ -30,7 +30,7 @@ void sweep_plan_clear(struct sweep_plan *plan)
     step_options_clear(&plan->step);
 }
 
-/* Whether a key's value is a ratio, as oversubscription's "2:1": no range is, since a range rises. */
+/* Whether a word is a ratio, as oversubscription's "2:1", and no range: a range rises. */
 static bool is_ratio(const char *word)
 {
     char *end, *rest;
@@ -40,7 +40,7 @@ static bool is_ratio(const char *word)
     return rest != end + 1 && !*rest && second > 0 && second <= first;
 }
 
-/* A range of numbers as its numbers; false where the word is none, or one that cannot be (*error). */
+/* Expands a range to its numbers.  False if the word is no range, or (with *error) an impossible one. */
 static bool range_expand(const char *word, bool key, GPtrArray *values, GError **error)
 {
     struct ranges numbers;
@@ -56,7 +56,7 @@ static bool range_expand(const char *word, bool key, GPtrArray *values, GError *
     return true;
 }
 
-/* The values of a list, of a key of the cluster file or of an option; NULL and *error. */
+/* The values in a list, for a key of the cluster file or for an option; NULL and *error. */
 static char **values_expand(const char *text, bool key, GError **error)
 {
     g_auto(GStrv) part = g_strsplit(text, ",", 0);
@@ -85,7 +85,7 @@ static char **values_expand(const char *text, bool key, GError **error)
     return (char **)g_ptr_array_free(values, FALSE);
 }
 
-/* Of an option, in what it belongs to; a key is no option. */
+/* Sets an option of the case or of the step; a key is no option. */
 static bool value_set(struct case_options *c, struct step_options *o, const struct sweep_name *name, const char *value,
                       GError **error)
 {
@@ -161,7 +161,8 @@ bool sweep_name_is_launch(const char *name)
     return strcmp(name, "num-sms") == 0 || g_str_has_suffix(name, "-chunk") || g_str_has_suffix(name, "-buffer");
 }
 
-/* Outside what changes the cluster, inside what leaves the routing alone: points that share them follow one another. */
+/* Names that change the cluster are outside, names that leave the routing alone inside: so points that share cluster or
+ * routing follow one another. */
 static int name_class(const struct sweep_name *name)
 {
     if (name->kind == SWEEP_KEY || strcmp(name->name, "cluster") == 0) return 0;
@@ -311,7 +312,7 @@ static void cluster_add(GPtrArray *inputs, const struct sweep_plan *plan, const 
     cluster_free(cluster);
 }
 
-/* One value of an option: a file, or none. */
+/* Adds the file that one value of an option names, if it names one. */
 static void value_add(GPtrArray *inputs, const struct sweep_plan *plan, uint32_t option, const char *value)
 {
     const char *name = case_option_name(option);

@@ -1,4 +1,4 @@
-/* sweep_results.c - rows of a sweep in memory and in files: whole points only, told apart by their values.
+/* sweep_results.c - rows of a sweep in memory and in files.  Only complete points count; their values tell them apart.
  * Knows columns; simulates nothing. */
 #include "models/predict/sweep.h"
 
@@ -28,13 +28,13 @@ static const char *const kernel_columns[] = {
     "problem",
     NULL,
 };
-/* least_us and most_us: of the draws; slowest_us is their median, until the last rank's end. */
+/* least_us and most_us are over the draws.  slowest_us is the draws' median of the time until the last rank's end. */
 static const char *const step_columns[] = {
     "phase",       "phases",     "slowest_us",  "least_us",       "most_us", "tokens_per_s_gpu",
     "compute_pct", "wire_pct",   "waiting_pct", "contention_pct", "sms_pct", "host_pct",
     "hidden_pct",  "bottleneck", "speedup",     "problem",        NULL,
 };
-enum { COLUMNS_MAX = 1000 }; /* more than there are options */
+enum { COLUMNS_MAX = 1000 }; /* more than the number of options */
 
 const char *const *sweep_metric_columns(bool of_steps) { return of_steps ? step_columns : kernel_columns; }
 
@@ -116,7 +116,7 @@ void sweep_results_free(struct sweep_results *results)
     g_free(results);
 }
 
-/* From the end: a name that is swept may be called as a metric is ("phase"). */
+/* Searched from the end, because a swept name may have a metric's name ("phase"). */
 int sweep_results_column(const struct sweep_results *results, const char *name)
 {
     for (int i = (int)g_strv_length(results->column) - 1; i >= 0; i--)
@@ -152,7 +152,7 @@ static void row_take(struct sweep_results *results, char **cell)
     g_ptr_array_add(results->row, cell);
 }
 
-/* A line's cells, or NULL where it is not whole. */
+/* The cells of a line; NULL if it was cut. */
 static char **line_cells(const struct sweep_results *results, const char *line, size_t size_bytes)
 {
     g_autofree char *copy = g_strndup(line, size_bytes);
@@ -183,8 +183,8 @@ bool sweep_results_have(const struct sweep_results *results, const struct sweep_
 
 static const char input_line[] = "# input: ", points_line[] = "# points: ", baseline_line[] = "# baseline: ";
 
-/* Takes the lines of values that all points share off text; apart are inputs, the number of points and the baseline,
- * which another sweep of the same may add to or change. */
+/* Reads the header: the lines of values that all points share.  Inputs, the number of points and the baseline are kept
+ * apart, because another run of the sweep may add to or change them. */
 static const char *header_take(const char *text, struct sweep_results *file)
 {
     g_autoptr(GString) header = g_string_new(NULL);
@@ -223,7 +223,7 @@ static bool point_whole(const GPtrArray *rows, int phases)
     return true;
 }
 
-/* Adds the points of source that are whole and that results lack. */
+/* Adds the complete points of source that results lack. */
 static void whole_points_add(struct sweep_results *results, struct sweep_results *source)
 {
     const int phases = sweep_results_column(source, "phases");
@@ -242,7 +242,7 @@ static bool metrics_are(char **column, bool of_steps)
     return g_strv_equal((const char *const *)column, sweep_metric_columns(of_steps));
 }
 
-/* A file's header and columns; its rows are text from *rows on.  NULL and *error. */
+/* Reads a file's header and columns; its rows begin at *rows.  NULL and *error. */
 static struct sweep_results *file_begin(const char *path, const char *text, const char **rows, GError **error)
 {
     struct sweep_results *file = results_alloc();
@@ -263,14 +263,14 @@ static struct sweep_results *file_begin(const char *path, const char *text, cons
     return NULL;
 }
 
-/* The bytes of an input's name and value, before its digest. */
+/* The length of an input's name and value, which come before its digest. */
 static size_t input_name_bytes(const char *input)
 {
     const char *digest = strrchr(input, ' ');
     return digest ? (size_t)(digest - input) : strlen(input);
 }
 
-/* The input of that name and value; NULL: there is none. */
+/* The input with the same name and value; NULL if there is none. */
 static const char *input_find(const GPtrArray *inputs, const char *input)
 {
     const size_t bytes = input_name_bytes(input);
@@ -281,7 +281,7 @@ static const char *input_find(const GPtrArray *inputs, const char *input)
     return NULL;
 }
 
-/* Adds the inputs that results lack; false and *error where one differs, or where the file does not say. */
+/* Adds the inputs that results lack; false and *error if one has another digest, or if the file has no inputs. */
 static bool inputs_add(struct sweep_results *results, const struct sweep_results *file, const char *path,
                        GError **error)
 {
@@ -328,7 +328,7 @@ bool sweep_results_add_file(struct sweep_results *results, const char *path, GEr
     if (!g_file_test(path, G_FILE_TEST_EXISTS)) return true;
     g_autofree char *text = whole_file_read(path, SWEEP_FILE_BYTES_MAX, &size_bytes, error);
     if (!text) return false;
-    /* Killed before its columns were there: nothing in it is lost. */
+    /* The run was killed before it wrote the columns: the file has no rows to lose. */
     if (size_bytes == 0 || (g_str_has_prefix(text, "# kind: sweep") && !strstr(text, "\npoint,"))) return true;
     return text_add(results, path, text, error);
 }
@@ -388,7 +388,7 @@ double sweep_cell_number(char *const *cell, int column)
     return column >= 0 && record_number_parse(cell[column], &value) ? value : NAN;
 }
 
-/* The values of the point that a row is compared with: the baseline's, and its own of names that are not in it. */
+/* The values of the point that a row is compared with: the baseline's; for names that are not in it, the row's own. */
 static char *baseline_key(const struct sweep_results *results, char *const *cell)
 {
     GString *key = g_string_new(NULL);
@@ -402,7 +402,7 @@ static char *baseline_key(const struct sweep_results *results, char *const *cell
     return g_string_free(key, FALSE);
 }
 
-/* How many times faster the phase is than at its baseline, by the slowest rank; where there is none, nothing. */
+/* How many times faster the phase is than at the baseline, on the slowest rank; empty if there is no baseline. */
 static void row_speedup(struct sweep_results *results, char **cell)
 {
     const int phase = sweep_results_column(results, "phase"), time = sweep_results_column(results, "slowest_us");
@@ -420,7 +420,7 @@ static void row_speedup(struct sweep_results *results, char **cell)
     }
 }
 
-/* By number; points without a number in the plan follow in their given order. */
+/* By number; points that the plan gave no number follow in the order in which they came. */
 static gint row_order(gconstpointer a, gconstpointer b)
 {
     char *const *x = *(char *const *const *)a, *const *y = *(char *const *const *)b;

@@ -1,8 +1,8 @@
-/* sweep_run.c - the points of a sweep on all cores of this process: each as soon as a core is free, its rows into the
- * part file in one write.
+/* sweep_run.c - runs the points of a sweep on all cores of this process: each as soon as a core is free; its rows go to
+ * the part file in one write.
  *
- * Points are simulated by threads that share the clusters; a thread keeps the load of its last point, because points
- * that follow one another mostly have equal routing.  Knows plan and results; knows no command line. */
+ * Points are simulated by threads that share the clusters.  A thread keeps the load of its last point, because
+ * successive points mostly have equal routing.  Knows plan and results; knows no command line. */
 #include "models/predict/sweep.h"
 
 #include <assert.h>
@@ -21,7 +21,7 @@
 #include "sim/new_file.h"
 #include "sim/progress.h"
 
-enum { TEMPORARY_CHARACTERS = 6 }; /* behind the dot of a file that has no name yet */
+enum { TEMPORARY_CHARACTERS = 6 }; /* after the dot in the name of a temporary file */
 
 struct sweep_threads {
     const struct sweep_plan *plan;
@@ -31,7 +31,7 @@ struct sweep_threads {
     atomic_uint next;
     atomic_bool failed; /* error is set */
     struct progress *progress;
-    GMutex lock; /* of the following bytes */
+    GMutex lock; /* guards what follows */
     int part;    /* the part file */
     const char *part_path;
     struct sweep_results *results;
@@ -63,7 +63,7 @@ char *sweep_problem_text(const struct sweep_plan *plan, uint64_t point, const ch
     return sweep_line_text(plan, point, (const char *const *)cells->pdata);
 }
 
-/* A phase's line.  time_us_max is the slowest rank's. */
+/* A phase's line.  Its slowest_us is time_us_max, the slowest rank's. */
 static char *phase_text(const struct sweep_plan *plan, uint64_t point, const struct record *record, const char *phase,
                         guint phases)
 {
@@ -110,7 +110,7 @@ char *sweep_point_text(const struct sweep_plan *plan, uint64_t point, const stru
 
 /* ---- threads ---- */
 
-/* The load of the point before. */
+/* The load of the previous point. */
 struct load_memory {
     bool filled;
     struct case_options of;
@@ -129,7 +129,7 @@ static bool load_recall(struct load_memory *memory, const struct case_options *c
     return memory->filled;
 }
 
-/* All of it, or what stood in the way. */
+/* Writes all of the text; else *error says why not. */
 static bool part_write(int part, const char *path, const char *text, size_t size_bytes, GError **error)
 {
     for (size_t written = 0; written < size_bytes;) {
@@ -146,12 +146,12 @@ static bool part_write(int part, const char *path, const char *text, size_t size
     return true;
 }
 
-/* Keeps a point's rows: in the file first, if there is one, whole. */
+/* Keeps a point's rows: first, complete, in the file, if there is one. */
 static void point_keep(struct sweep_threads *t, const char *text)
 {
     g_mutex_lock(&t->lock);
     const size_t size_bytes = strlen(text);
-    assert(size_bytes > 0 && text[size_bytes - 1] == '\n'); /* whole lines, so that a cut one shows */
+    assert(size_bytes > 0 && text[size_bytes - 1] == '\n'); /* complete lines, so that a cut one can be told */
     if (!t->failed && t->part >= 0) t->failed = !part_write(t->part, t->part_path, text, size_bytes, &t->error);
     if (!t->failed) sweep_results_add_text(t->results, text);
     g_mutex_unlock(&t->lock);
@@ -195,7 +195,7 @@ static gpointer thread_main(gpointer data)
     return NULL;
 }
 
-/* The number of points that stand for very many. */
+/* Estimates many points from a number of them that stand for all. */
 static void estimate_say(const struct sweep_threads *t, uint32_t jobs)
 {
     enum { POINTS_SEEN = 4096 };
@@ -227,7 +227,7 @@ static void threads_run(struct sweep_threads *t)
 
 /* ---- files ---- */
 
-/* A sweep writes and reads its own files only: a link or a special file belongs to another user. */
+/* Whether a sweep may write and read this file: a link or a special file is somebody else's. */
 static bool own_file(const char *path, bool links, GError **error)
 {
     struct stat status;
@@ -239,7 +239,8 @@ static bool own_file(const char *path, bool links, GError **error)
     return false;
 }
 
-/* Copies that sweeps left that were killed while they wrote them: those that have the name have what is in them too. */
+/* Removes copies that killed sweeps left while they wrote them: the file with the copy's name, or the part file, has
+ * their contents. */
 static void copies_remove(const char *copy)
 {
     g_autofree char *folder = g_path_get_dirname(copy), *base = g_path_get_basename(copy);
@@ -260,7 +261,7 @@ static bool copy_write(const char *copy, const GString *text, GError **error)
     return false;
 }
 
-/* Opens the part file for this process alone and keeps its whole lines; then come header and rows of this run. */
+/* Opens the part file, for this process alone, with its complete lines; this run's header and rows follow. */
 static bool part_open(struct sweep_threads *t, const char *part, GError **error)
 {
     t->part = open(part, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
@@ -277,8 +278,8 @@ static bool part_open(struct sweep_threads *t, const char *part, GError **error)
         g_autofree char *line = g_strjoinv(",", g_ptr_array_index(t->results->row, i));
         g_string_append_printf(text, "%s\n", line);
     }
-    /* Writes the file anew without the line that was cut.  A copy stays until that is done, so that a kill loses no
-     * rows. */
+    /* Writes the file anew without the line that was cut.  A copy remains until that is done, so that a killed process
+     * loses no rows. */
     g_autofree char *copy = g_strconcat(part, ".copy", NULL);
     copies_remove(copy);
     const bool good = copy_write(copy, text, error) && ftruncate(t->part, 0) == 0 &&

@@ -6,7 +6,7 @@
 #include "reports/record.h"
 #include "sim/stats.h"
 
-/* The part of the step that takes most. */
+/* The part that takes most of the step. */
 static enum step_part part_most(const struct step_answer *a)
 {
     enum step_part most = PART_COMPUTE;

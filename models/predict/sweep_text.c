@@ -60,7 +60,7 @@ static gint ranked_order(gconstpointer a, gconstpointer b)
     return x->number < y->number ? -1 : x->number > y->number;
 }
 
-/* The point's baseline over the point, by the goal; NAN where there is none. */
+/* How many times better the point is than its baseline, by the goal; NAN if there is no baseline. */
 static double goal_speedup(const struct sweep_results *results, const GPtrArray *rows, const struct sweep_goal *goal)
 {
     const int phase = sweep_results_column(results, "phase"), time = sweep_results_column(results, "slowest_us");
@@ -115,7 +115,7 @@ char *const *sweep_longest_row(const struct sweep_results *results, const GPtrAr
     return longest;
 }
 
-/* What else a step's row of the table has. */
+/* Further columns of the table for steps. */
 static const struct {
     const char *title, *column;
     int decimals;
@@ -181,7 +181,7 @@ static char *values_of(const struct sweep_results *results, const GPtrArray *row
     return g_string_free(text, FALSE);
 }
 
-/* For one kind of work the points that no other beats with as few SMs: by fewer SMs, each better than all before. */
+/* For one combination of work, the points that no point with as few SMs beats, by number of SMs. */
 static void front_append(const struct sweep_results *results, const GArray *list, const char *work,
                          const struct sweep_goal *goal, GString *out)
 {
@@ -223,7 +223,7 @@ static void fronts_append(const struct sweep_results *results, const GArray *lis
     if (more) g_string_append_printf(out, "\n(%u more fronts: sweep less at a time, or read the file)\n", more);
 }
 
-/* The swept names that are work, or those that are not, "num-ranks, num-tokens"; "" for none. */
+/* The swept names that describe work, or those that do not: "num-ranks, num-tokens"; "" if there are none. */
 static char *names_of(const struct sweep_results *results, bool work)
 {
     GString *text = g_string_new(NULL);
@@ -239,7 +239,7 @@ static gint number_order(gconstpointer a, gconstpointer b)
     return x->number < y->number ? -1 : x->number > y->number;
 }
 
-/* Of points that begin with the best: the first of each combination of work, in the order of the plan. */
+/* From points with the best first: the first of each combination of work, in the order of the plan. */
 static GArray *best_of_each(const struct sweep_results *results, const GArray *list)
 {
     GArray *best = g_array_new(FALSE, FALSE, sizeof(struct sweep_ranked));
@@ -260,7 +260,7 @@ static void best_append(const struct sweep_results *results, const GArray *list,
     const bool each = *work && *settings;
     g_autoptr(GArray) shown = each ? best_of_each(results, list) : g_array_copy((GArray *)list);
     if (each) g_string_append_printf(out, "the best %s for each %s\n\n", settings, work);
-    else if (*work) g_array_sort(shown, number_order); /* nothing that was swept is a choice */
+    else if (*work) g_array_sort(shown, number_order); /* no setting was swept */
     struct text_table *table = points_table(results, goal);
     for (guint i = 0; i < MIN(limit, shown->len); i++)
         point_cells(results, &g_array_index(shown, struct sweep_ranked, i), goal, table);

@@ -1,4 +1,4 @@
-/* tune.h - what tune does where a case is a whole step. */
+/* tune.h - tuning of a case that is a whole step. */
 #ifndef MODELS_PREDICT_TUNE_H
 #define MODELS_PREDICT_TUNE_H
 
@@ -9,13 +9,13 @@ enum tune_error { TUNE_ERROR_OPTION, TUNE_ERROR_KERNEL };
 
 struct tune_step_options {
     uint32_t jobs, max_sms;
-    double slack;    /* how much less a second is as good with fewer SMs, as a share */
+    double slack;    /* share of tokens a second that may be given up for fewer SMs */
     double limit_us; /* the longest step allowed; 0: any */
 };
 
 /* Adds to a plan of steps, not settled yet, what the user left open: schedules, and SMs of kernels that have a choice.
- * Then looks among the values of all names for those that give most tokens a second and GPU, in steps within the limit,
- * and appends what it found in words.  False and *error where a name is no choice or no step can be. */
+ * Then searches the values of all names for those that give most tokens a second and GPU, in steps within the limit,
+ * and appends the result in words.  False and *error if a name is no choice, or no step is possible. */
 bool tune_step(struct sweep_plan *plan, const struct tune_step_options *options, GString *out, GError **error);
 
 #endif

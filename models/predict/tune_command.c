@@ -1,8 +1,8 @@
 /* tune_command.c - eptwin tune: how many SMs, which chunks and rings suit a cluster and a routing, as lines to paste.
  *
- * A trial is one simulation; it tries one setting of dispatch and one of combine, which do not depend on each other.
- * The search starts on a coarse grid with all SMs allowed, goes to better neighbours until there are none, then takes
- * SMs and ring slots away as long as the time stays within the slack.  Knows no hardware and no protocol. */
+ * A trial is one simulation of one setting of dispatch and one of combine, which do not depend on each other.  The
+ * search starts on a coarse grid with all SMs allowed and moves to better neighbours until there are none.  Then it
+ * removes SMs and ring slots as long as the time stays within the slack.  Knows no hardware and no protocol. */
 #include <glib.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -96,7 +96,7 @@ static void setting_apply(struct case_options *c, int phase, const struct settin
     for (int i = 0; i < VALUES; i++) *place[phase][i] = s->value[i];
 }
 
-/* The slowest rank's time of both phases, NAN where the kernels refuse the settings. */
+/* The slowest rank's time in both phases; NAN if the kernels refuse the settings. */
 static void trial_run(const struct tune *t, const struct setting setting[PHASES], double us[PHASES])
 {
     static const char *const both[] = { "dispatch", "combine", NULL };
@@ -131,7 +131,8 @@ static gpointer trials_thread(gpointer data)
     return NULL;
 }
 
-/* Settings of dispatch and of combine with equal SMs go into one trial; a lone one is paired with the standard. */
+/* Pairs settings of dispatch and combine with equal SMs in one trial; a single one is paired with the standard
+ * setting. */
 static GArray *trials_pair(struct tune *t)
 {
     GArray *list = g_array_new(FALSE, TRUE, sizeof(struct trial));
@@ -154,7 +155,8 @@ static GArray *trials_pair(struct tune *t)
     return list;
 }
 
-/* Simulates what is wanted.  A trial that is refused for one of its settings is taken apart, to learn for which. */
+/* Simulates the wanted trials.  If a trial is refused because of one of its settings, each is tried alone to find out
+ * which. */
 static void trials_run(struct tune *t)
 {
     g_autoptr(GArray) list = trials_pair(t);
@@ -220,7 +222,7 @@ static struct range range_of(const struct tune *t, int phase, int value)
     return value == NVL_CHUNK ? intra[phase] : (struct range){ 0, 0, 1 };
 }
 
-/* A few points of a range, its ends among them: the best is often a corner. */
+/* A few points of a range, with its ends, because the best one is often at an end. */
 static uint32_t coarse(const struct range *range, uint32_t part, uint32_t parts)
 {
     const uint32_t steps = (range->most - range->least) / range->step;
@@ -242,7 +244,7 @@ static void grid_want(struct tune *t, uint32_t sms)
             }
 }
 
-/* One step to each side in each chunk. */
+/* Wants the neighbours of a setting: each chunk one value up and down. */
 static void neighbours_want(struct tune *t, int phase, const struct setting *around)
 {
     for (int v = NVL_CHUNK; v <= (t->internode ? RDMA_CHUNK : NVL_CHUNK); v++) {
@@ -259,7 +261,7 @@ static void neighbours_want(struct tune *t, int phase, const struct setting *aro
     }
 }
 
-/* Goes to better neighbours until there are none. */
+/* Moves to better neighbours until there are none. */
 static void chunks_refine(struct tune *t, uint32_t sms, int rounds)
 {
     for (int round = 0; round < rounds; round++) {
@@ -300,7 +302,7 @@ static uint32_t sms_choose(const struct tune *t)
     return t->max_sms;
 }
 
-/* The smallest ring with which the phase takes hardly longer than with the best one. */
+/* The smallest ring with which the phase takes hardly longer than with the best ring. */
 static void ring_choose(struct tune *t, int phase, int ring, struct setting *chosen)
 {
     static const uint32_t slots[] = { 16, 32, 64, 128, 192, 256, 384, 512, 768 };
@@ -484,7 +486,7 @@ static bool tune_parse(struct arguments *a, int argc, char **argv, GError **erro
     return true;
 }
 
-/* Dispatch and combine alone: no option has several values. */
+/* For dispatch and combine alone, no option may have several values. */
 static bool kernels_check(struct arguments *a, struct tune *t, GError **error)
 {
     const char *kernel = a->plan.base.kernel;

@@ -1,8 +1,8 @@
-/* tune_step.c - the options of a step that give most tokens a second: see tune.h.
+/* tune_step.c - finds the options of a step that give most tokens a second: see tune.h.  Points are those of a sweep's
+ * plan.
  *
- * Points are those of a sweep's plan.  The search begins at each schedule, with the first values of the other names.
- * It changes one name at a time to its best value, the schedule last, until nothing gets better.  Then it takes fewer
- * SMs, as far as the slack goes. */
+ * The search begins at each schedule, with the first values of the other names.  It changes one name at a time to its
+ * best value, the schedule last, until nothing improves.  Then it takes fewer SMs, as far as the slack allows. */
 #include "models/predict/tune.h"
 
 #include <math.h>
@@ -27,7 +27,7 @@ static const struct sweep_name *name_at(const struct search *s, uint32_t name)
     return &g_array_index(s->plan->names, struct sweep_name, name);
 }
 
-/* The point that differs from another in one name's value. */
+/* The point with another value of one name. */
 static uint64_t point_with(const struct search *s, uint64_t point, uint32_t name, uint32_t value)
 {
     uint64_t stride = 1;
@@ -36,7 +36,7 @@ static uint64_t point_with(const struct search *s, uint64_t point, uint32_t name
     return point + stride * value - stride * own;
 }
 
-/* The point's row of results; NULL where it has not run. */
+/* The point's row of results; NULL if it has not run. */
 static char *const *row_of(const struct search *s, uint64_t point)
 {
     g_autoptr(GString) key = g_string_new(NULL);
@@ -46,15 +46,15 @@ static char *const *row_of(const struct search *s, uint64_t point)
     return rows ? g_ptr_array_index(rows, 0) : NULL;
 }
 
-/* A metric of the point's step; NAN where it cannot be. */
+/* A metric of the point's step; NAN if the step is impossible. */
 static double metric_of(const struct search *s, uint64_t point, const char *metric)
 {
     char *const *row = row_of(s, point);
     return row ? sweep_cell_number(row, sweep_results_column(s->results, metric)) : NAN;
 }
 
-/* More is better: tokens a second; steps that take too long come behind all others, by their time; those that cannot be
- * behind these. */
+/* The merit of a point, more is better: tokens a second.  Steps over the limit rank below all others, by their time;
+ * impossible steps rank last. */
 static double merit_of(const struct search *s, uint64_t point)
 {
     const double us = metric_of(s, point, "slowest_us");
@@ -75,7 +75,7 @@ static bool values_run(struct search *s, uint64_t around, uint32_t name, GError 
     return sweep_run_points(s->plan, points, s->options->jobs, s->results, error);
 }
 
-/* From a point to one that no change of one name makes better. */
+/* Moves a point until no change of a single name makes it better. */
 static bool descend(struct search *s, uint64_t *point, int schedule, GError **error)
 {
     bool better = true;
@@ -103,7 +103,7 @@ static int name_find(const struct search *s, const char *name)
     return -1;
 }
 
-/* Fewer SMs, as long as the slack allows; the names' values are numbers in any order. */
+/* Takes fewer SMs as long as the slack allows; a name's values are numbers in any order. */
 static void fewer_sms(struct search *s)
 {
     const int sms = name_find(s, "num-sms");
@@ -132,7 +132,7 @@ static bool search_run(struct search *s, GError **error)
         fewer_sms(s);
         return true;
     }
-    if (isinf(merit_of(s, s->best))) /* all were refused: the first point says why */
+    if (isinf(merit_of(s, s->best))) /* all points were refused: the first one's row says why */
         g_set_error(error, TUNE_ERROR, TUNE_ERROR_OPTION, "expected a step that can be, found none: %s",
                     row_of(s, s->best)[sweep_results_column(s->results, "problem")]);
     else
@@ -182,7 +182,7 @@ static void names_append(const struct search *s, GString *out)
     text_table_free(table);
 }
 
-/* What each value of a name gives, the other names as tuned. */
+/* The result of each value of a name, with the other names as tuned. */
 static void name_append(const struct search *s, uint32_t name, GString *out)
 {
     const char *const titles[] = { name_at(s, name)->name, "step ms", "tokens/s, GPU", "gain %", "" };
@@ -217,7 +217,7 @@ static bool words_append(struct search *s, GString *out, GError **error)
 
 /* ---- what is open ---- */
 
-/* How much there is to do is a choice only where less of it at a time, or on more GPUs, is the same work in the end. */
+/* The amount of work is a choice only if less work at a time, or on more GPUs, is the same work in the end. */
 static bool choices_check(const struct sweep_plan *plan, GError **error)
 {
     for (guint i = 0; i < plan->names->len; i++) {
@@ -242,7 +242,8 @@ static bool open_add(struct sweep_plan *plan, const struct tune_step_options *op
     const bool prefill = plan->step.phase && strcmp(plan->step.phase, "prefill") == 0;
     const char *kernel = plan->base.kernel ? plan->base.kernel : prefill ? "normal" : "ll";
     const bool ll = strcmp(kernel, "ll") == 0;
-    /* Timed work of "stages" is of other ops than that of the rest: the user says whether both take as long. */
+    /* The timed work of "stages" has other ops than that of other schedules, so the user must say that both take
+     * equally long. */
     const char *schedules = plan->step.work ? "sequential,shared"
                             : ll            ? "sequential,shared,stages"
                                             : "sequential,shared,two-batch";

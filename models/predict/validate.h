@@ -1,9 +1,9 @@
-/* validate.h - a table of measured cases, predicted row by row: read from CSV, simulated on all cores, written
- * back with predictions, summed up as distributions of the error.
+/* validate.h - a table of measured cases, predicted row by row: read from CSV, simulated on all cores, written back
+ * with predictions, summed up as distributions of the error.
  *
- * A column whose name is an option of a case (case.h) sets it; "phase", "measured_us", "measured_gbs", "measured_pct",
- * "outside_us" and "metric" say what was measured; every other column is a label, kept as it is.  No two columns may
- * name one option, in whatever spelling.  Private to the validate command. */
+ * A column with the name of an option of a case (case.h) sets that option.  "phase", "measured_us", "measured_gbs",
+ * "measured_pct", "outside_us" and "metric" say what was measured.  Every other column is a label, kept as it is.  No
+ * two columns may name one option, in whatever spelling.  Private to the validate command. */
 #ifndef MODELS_VALIDATE_H
 #define MODELS_VALIDATE_H
 
@@ -19,19 +19,20 @@
 enum validate_error { VALIDATE_ERROR_OPTION, VALIDATE_ERROR_TABLE, VALIDATE_ERROR_RUN = ERROR_RUN };
 
 struct validate_row {
-    uint32_t line; /* where it begins in the file */
+    uint32_t line; /* the line on which it begins */
     char **cell;   /* one a column, as read; NULL-terminated */
     struct case_options options;
-    char **settings;                  /* keys of the cluster file with other values, "nic.rate=25 GB/s"; or NULL */
-    char **phase;                     /* whose times add up: "dispatch", or "cached_notify_dispatch+dispatch" */
-    const char *metric;               /* a cell; NULL: by kernel */
-    bool native;                      /* a figure of another tool (metric native_...): kept, not predicted */
+    char **settings;    /* keys of the cluster file that differ in this row, "nic.rate=25 GB/s"; or NULL */
+    char **phase;       /* the phases whose times are added: "dispatch", or
+                                       * "cached_notify_dispatch+dispatch" */
+    const char *metric; /* points into a cell; NULL: the kernel decides */
+    bool native;        /* another tool's own figure (metric native_...): kept, not predicted */
     double measured_us, measured_gbs; /* NAN: not given */
     double measured_pct;              /* a share of the phase's time, as metric names it (wait_matrix.h); NAN: none */
-    double outside_us;                /* parts of the measurement besides its phases */
+    double outside_us;                /* time in the measurement in addition to its phases */
     char *problem;                    /* why there is no prediction; NULL: fine so far */
-    uint32_t job;                     /* rows of one case share one */
-    unsigned known; /* facts from labels besides the case, as bits of the user of the table; 0: none */
+    uint32_t job;                     /* rows of one case have one job */
+    unsigned known;                   /* facts that labels tell, as bits that the table's user defines; 0: none */
     double predicted_us, predicted_gbs, predicted_pct, error_pct; /* NAN: none */
     char *bottleneck;
 };
@@ -41,7 +42,7 @@ struct validate_table {
     char **column; /* names; NULL-terminated */
     uint32_t column_count, row_count, job_count;
     struct validate_row *row;
-    char *warning; /* lines about columns whose names are nearly an option's; NULL: none */
+    char *warning; /* lines about columns whose names resemble an option's; NULL: none */
 };
 
 /* Reads path ("-": standard input).  base holds the options of rows that do not say otherwise.  A bad row gets its
@@ -54,23 +55,23 @@ void validate_table_free(struct validate_table *table);
 typedef struct validate_table validate_table;
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(validate_table, validate_table_free)
 
-/* Whether nothing is simulated for a row: it has a problem, or is a tool's own figure. */
+/* Whether nothing is simulated for a row: it has a problem, or is another tool's own figure. */
 static inline bool validate_row_idle(const struct validate_row *row) { return row->problem || row->native; }
 
-/* Whether the row is of how long ranks wait for one another. */
+/* Whether the row says how long ranks wait for each other. */
 static inline bool validate_row_waits(const struct validate_row *row) { return isfinite(row->measured_pct); }
 
-/* A copy of a row's case and measurement, without results and cells; its metric is row's.  Freed as part of
- * its table, or by validate_row_clear(). */
+/* A copy of a row's case and measurement, without results and cells; its metric points into row.  Freed with its table,
+ * or by validate_row_clear(). */
 struct validate_row validate_row_copy(const struct validate_row *row);
 void validate_row_clear(struct validate_row *row);
-/* Numbers the jobs: rows of equal options and settings share one.  Reading a table has done it. */
+/* Numbers the jobs: rows of equal options and settings have one.  Reading a table does it, too. */
 void validate_jobs_number(struct validate_table *table);
 
 /* Index of a column, or -1. */
 int validate_column_find(const struct validate_table *table, const char *name);
 
-/* Says on standard error what is wrong with rows, one a line; returns how many those are. */
+/* Prints the problems of rows to standard error, one a line; returns how many rows have one. */
 uint32_t validate_problems_print(const struct validate_table *table);
 
 /* The table as CSV with predicted_us, predicted_gbs, error_pct and bottleneck added (or replaced). */

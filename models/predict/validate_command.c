@@ -82,7 +82,7 @@ static void options_clear(struct validate_options *o)
     g_strfreev(o->paths);
 }
 
-/* A mistake in the command line, which would spoil all rows, is refused before any is simulated. */
+/* Refuses a mistake in the command line, which would spoil all rows, before any is simulated. */
 static bool options_check(const struct validate_options *o, const struct validate_table *table, GError **error)
 {
     for (char **by = o->by; by && *by; by++)
@@ -123,7 +123,7 @@ static bool results_write(const struct validate_options *o, const struct validat
     return good;
 }
 
-/* Rows of one job are one prediction.  Rows have few clusters, mostly one. */
+/* Rows of one job are one prediction.  Most tables have few clusters. */
 static void estimate_say(const struct validate_options *o, const struct validate_table *table)
 {
     struct estimate_many many = { 0 };

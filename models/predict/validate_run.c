@@ -1,8 +1,7 @@
 /* validate_run.c - simulates the cases of a table on all cores.
  *
- * Workers are forked processes that take the next job from memory shared with the parent, so that they need no
- * locks and that a simulation which ends its process costs no more than its own rows.  Knows rows, jobs and
- * records; knows no file. */
+ * Workers are forked processes that take the next job from memory shared with the parent.  So they need no locks, and a
+ * simulation that ends its process spoils only its own rows.  Knows rows, jobs and records; knows no file. */
 #include "models/predict/validate.h"
 
 #include <errno.h>
@@ -20,7 +19,7 @@
 
 enum { TEXT_BYTES = 400, POLL_US = 5000 };
 
-/* A worker's message to the parent. */
+/* What a worker tells the parent of a row. */
 struct shared_row {
     double time_us, rate_gbs, share_pct;
     char bottleneck[48];
@@ -29,7 +28,7 @@ struct shared_row {
 struct shared_job {
     pid_t worker;
     bool done;
-}; /* worker 0: nobody has taken it */
+}; /* worker 0: no worker has taken it */
 struct shared {
     atomic_uint next, done;
     struct shared_row *row;
@@ -41,7 +40,7 @@ struct run {
     struct shared *shared;
     size_t shared_bytes;
     GHashTable *cluster; /* path and settings, a line each -> struct cluster */
-    uint32_t *row_of;    /* indices of rows, those of one job together */
+    uint32_t *row_of;    /* indices of rows, grouped by job */
     uint32_t *row_start; /* [job_count + 1] into row_of */
     uint32_t *order;     /* jobs, the heaviest first */
 };
@@ -67,8 +66,8 @@ static void phases_list(const struct record *record, char *text, size_t text_siz
     }
 }
 
-/* Adds one phase of a row to out: times add up, the bandwidth is the last phase's bytes over all of the time, the
- * bottleneck that of the longest. */
+/* Adds one phase of a row to out.  Times add up, the bandwidth is the last phase's bytes over the whole time, the
+ * bottleneck is that of the longest phase. */
 static bool phase_predict(const struct validate_row *row, const char *phase, const char *rate_metric,
                           const struct record *record, struct shared_row *out)
 {
@@ -115,7 +114,7 @@ static void row_predict(const struct validate_row *row, const struct record *rec
         if (!phase_predict(row, *phase, rate_metric, record, out)) return;
 }
 
-/* The load of the job before: sweeps of SMs or chunks come one after another and share it. */
+/* The load of the previous job: successive cases of a sweep of SMs or chunks share it. */
 struct load_memory {
     const struct case_options *of;
     struct case_load load;
@@ -175,7 +174,7 @@ static void worker_main(const struct run *run)
 
 /* ---- the parent ---- */
 
-/* Before the first job: loads the common inputs of all jobs, so that workers share them. */
+/* Loads inputs that several jobs share before the first job, so that workers share them. */
 static void clusters_load(struct run *run)
 {
     for (uint32_t i = 0; i < run->table->row_count; i++) {
@@ -203,7 +202,7 @@ static void rows_group(struct run *run)
     const struct validate_table *table = run->table;
     run->row_start = g_new0(uint32_t, table->job_count + 2);
     run->row_of = g_new(uint32_t, table->row_count);
-    uint32_t *fill = run->row_start + 1; /* moves to the end of each job's rows, which is the next's start */
+    uint32_t *fill = run->row_start + 1; /* moves to the end of each job's rows, where the next job's begin */
     for (uint32_t i = 0; i < table->row_count; i++)
         if (!validate_row_idle(&table->row[i])) fill[table->row[i].job + 1]++;
     for (uint32_t j = 1; j <= table->job_count; j++) fill[j] += fill[j - 1];
@@ -255,7 +254,7 @@ static void run_clear(struct run *run)
     g_hash_table_destroy(run->cluster);
 }
 
-/* A worker that ended before its job did: its rows get the reason and the job counts as done. */
+/* A worker ended before its job did: its rows get the reason, and the job counts as done. */
 static void job_abandon(struct run *run, pid_t worker, int status)
 {
     for (uint32_t j = 0; j < run->table->job_count; j++) {
@@ -276,7 +275,7 @@ static pid_t worker_start(const struct run *run)
     return pid;
 }
 
-/* Keeps workers going until every job is done: one that died in a job is replaced while jobs are left. */
+/* Keeps workers running until every job is done: a worker that dies in a job is replaced while jobs remain. */
 static bool workers_run(struct run *run, uint32_t workers, GError **error)
 {
     const uint32_t jobs = run->table->job_count;

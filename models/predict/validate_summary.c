@@ -22,7 +22,7 @@ static void group_free(gpointer data)
     g_free(group);
 }
 
-/* named: the groups by their names. */
+/* named: groups by their names. */
 static struct group *group_find(GPtrArray *groups, GHashTable *named, const char *name)
 {
     struct group *group = g_hash_table_lookup(named, name);
@@ -34,7 +34,7 @@ static struct group *group_find(GPtrArray *groups, GHashTable *named, const char
     return group;
 }
 
-/* Numbers by value, then words by letters. */
+/* Orders numbers by value, then words by letters. */
 static gint group_compare(gconstpointer a, gconstpointer b)
 {
     const struct group *one = *(struct group *const *)a, *other = *(struct group *const *)b;
@@ -66,7 +66,7 @@ static void group_row_append(struct text_table *table, const char *by, const str
     text_table_cell(table, "%+.1f", stats_mean(signed_error, count));
 }
 
-/* The group of a row under by: a column's cell, or the option if no column has that name.  Free it. */
+/* The group of a row under by: the cell of that column; if there is no such column, the option's value.  Free it. */
 static char *row_group_name(const struct validate_table *table, const struct validate_row *row, const char *by)
 {
     const int column = validate_column_find(table, by);

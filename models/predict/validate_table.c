@@ -26,7 +26,7 @@ struct reader {
     const struct case_options *base;
     GPtrArray *cell; /* of the line so far */
     GArray *row;     /* struct validate_row */
-    uint32_t line;   /* where the row so far began */
+    uint32_t line;   /* the line on which the current row began */
     GError *error;   /* the error of the header */
 };
 
@@ -65,7 +65,7 @@ static bool share_parse(const char *text, double *value, char **problem)
     return false;
 }
 
-/* A row has one measured value, and a share says whose it is. */
+/* A row has exactly one measured value; a share needs a metric that names it. */
 static char *row_values_refuse(const struct validate_row *row)
 {
     const bool us = isfinite(row->measured_us), gbs = isfinite(row->measured_gbs), share = validate_row_waits(row);
@@ -79,7 +79,7 @@ static char *row_values_refuse(const struct validate_row *row)
     return NULL;
 }
 
-/* Takes one cell to where its column says.  False sets row->problem. */
+/* Puts one cell where its column says.  On failure returns false and sets row->problem. */
 static bool row_cell_take(struct validate_row *row, const char *name, const char *text)
 {
     GError *error = NULL;
@@ -97,7 +97,7 @@ static bool row_cell_take(struct validate_row *row, const char *name, const char
     return false;
 }
 
-/* A '?' stands for a value unknown when the table was written; the command line may give it. */
+/* A '?' is a value that was unknown when the table was written; the command line may give it. */
 static bool unknown_fill(struct validate_row *row, const char *name, char **cell)
 {
     if (strcmp(*cell, "?") != 0 || !case_has(name)) return true;
@@ -129,14 +129,14 @@ static void row_fill(struct validate_row *row, const struct validate_table *tabl
     case_files_resolve(&row->options, folder);
 }
 
-/* The meaning of a column, whatever its spelling: the name of an option, or its own. */
+/* What a column sets, in whatever spelling: the name of an option, or the column's own name. */
 static const char *column_meaning(const char *name)
 {
     const char *option = case_option_find(name);
     return option ? option : name;
 }
 
-/* Which known column a label may be a misspelling of. */
+/* The known column that a label may be a misspelling of. */
 static const char *label_nearest(const char *name)
 {
     for (uint32_t i = 0; measured_names[i]; i++)
@@ -146,7 +146,8 @@ static const char *label_nearest(const char *name)
     return measured ? measured : case_option_nearest(name);
 }
 
-/* Of two columns for one option the last would win unseen; for a misspelt one the default would. */
+/* Refuses two columns for one option, of which the last would silently win; warns of misspelt ones, for which the
+ * default would. */
 static void header_check(struct reader *reader)
 {
     struct validate_table *table = reader->table;
@@ -204,14 +205,14 @@ static bool parse_refuse(const struct reader *reader, struct csv_parser *parser,
                        code == CSV_EPARSE ? "a quote within a field or one that is not closed" : csv_strerror(code));
 }
 
-/* Feeds line by line: libcsv does not count lines, and a quoted field may hold several. */
+/* Feeds libcsv line by line, because it does not count lines; a quoted field may span several. */
 static bool reader_parse(struct reader *reader, const char *text, size_t size_bytes, GError **error)
 {
     struct csv_parser parser;
     csv_init(&parser, CSV_STRICT | CSV_STRICT_FINI);
     bool good = true;
     uint32_t line = 1;
-    const char *at = g_str_has_prefix(text, "\xef\xbb\xbf") ? text + 3 : text; /* spreadsheets begin so */
+    const char *at = g_str_has_prefix(text, "\xef\xbb\xbf") ? text + 3 : text; /* as spreadsheets begin */
     for (const char *end = text + size_bytes; good && !reader->error && at < end; line++) {
         const char *newline = memchr(at, '\n', (size_t)(end - at));
         const size_t line_bytes = (size_t)((newline ? newline + 1 : end) - at);
@@ -229,7 +230,7 @@ static bool reader_parse(struct reader *reader, const char *text, size_t size_by
     return false;
 }
 
-/* The text of all options: rows of equal text are one case and are simulated once. */
+/* The text of all options: rows with equal text are one case and are simulated once. */
 static char *row_key(const struct validate_row *row)
 {
     GString *key = g_string_new(NULL);
@@ -383,7 +384,7 @@ static void number_append(GString *out, double value, const char *format)
 
 static void row_append(const struct validate_table *table, const struct validate_row *row, GString *out)
 {
-    const uint32_t cells = g_strv_length(row->cell); /* of a bad row: any number */
+    const uint32_t cells = g_strv_length(row->cell); /* a bad row may have any number of cells */
     for (uint32_t i = 0; i < table->column_count; i++) {
         if (column_is_result(table->column[i])) continue;
         if (i < cells) record_csv_field_append(out, row->cell[i]);

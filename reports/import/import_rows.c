@@ -204,9 +204,7 @@ GPtrArray *import_rows_merge(const GPtrArray *rows)
 
 uint32_t import_bus_ranks(double algorithm_gbs, double bus_gbs)
 {
-    if (!(algorithm_gbs >= 1) || !(bus_gbs < algorithm_gbs))
-        return 0; /* the numbers have too few digits, or no such
-                                                                        * factor */
+    if (!(algorithm_gbs >= 1) || !(bus_gbs < algorithm_gbs)) return 0; /* too few digits, or no such factor */
     const double ranks = algorithm_gbs / (algorithm_gbs - bus_gbs);
     const double doubt = ranks * ranks * 0.01 / algorithm_gbs; /* from the two decimals that are printed */
     return doubt < 0.4 && fabs(ranks - round(ranks)) <= doubt + 0.01 ? (uint32_t)round(ranks) : 0;

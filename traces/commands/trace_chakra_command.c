@@ -34,8 +34,8 @@ static const struct command_help chakra_help = {
 /* One rank's file while it is made. */
 struct chakra_rank {
     GByteArray *bytes;
-    uint64_t next, barrier; /* ids; barrier 0: the first phase */
-    GArray *phase;          /* uint64_t: this phase's nodes */
+    uint64_t next, barrier; /* the next id; the last phase's barrier, 0 in the first phase */
+    GArray *phase;          /* uint64_t: ids of this phase's nodes */
 };
 
 static void varint_append(GByteArray *out, uint64_t value)
@@ -83,7 +83,7 @@ static GByteArray *node_begin(struct chakra_rank *rank, const char *name, enum n
     return node;
 }
 
-/* tag: of the phase, equal on both sides. */
+/* tag: the phase's, equal on both sides. */
 static void message_append(struct chakra_rank *rank, const char *name, enum node_type type, const uint32_t ends[2],
                            uint64_t bytes, uint32_t tag)
 {
@@ -102,7 +102,7 @@ static void message_append(struct chakra_rank *rank, const char *name, enum node
     node_end(rank, node);
 }
 
-/* The node that ends a phase of a rank, if that has any. */
+/* Ends a phase of a rank with a node, if the rank has nodes in it. */
 static void phase_end(struct chakra_rank *rank, const char *name)
 {
     if (!rank->phase->len) return;
@@ -115,7 +115,7 @@ static void phase_end(struct chakra_rank *rank, const char *name)
     g_array_set_size(rank->phase, 0);
 }
 
-/* A phase of all ranks; back: from destinations to sources, as combine goes. */
+/* Appends a phase of all ranks.  back: from destinations to sources, as combine sends. */
 static void phase_append(struct chakra_rank *rank, const struct routing_statistics *s, uint64_t token_bytes, bool back,
                          uint32_t tag, const char *name)
 {

@@ -8,7 +8,7 @@
 #include "traces/trace.h"
 #include "traces/trace_write.h"
 
-/* One each; argv[0] is the subcommand's name. */
+/* One function for each subcommand; argv[0] is the subcommand's name. */
 command_function trace_command_info, trace_command_check, trace_command_convert, trace_command_slice,
     trace_command_merge, trace_command_generate, trace_command_remap, trace_command_diff, trace_command_chakra;
 
@@ -40,7 +40,7 @@ struct command_input {
 /* clang-format on */
 struct trace *command_open(const char *path, const struct command_input *input, GError **error);
 
-/* Options about an output. */
+/* Options about an output that several subcommands have. */
 struct command_output {
     char *format, *dtype, *weights, *provenance, *model;
     int level;
@@ -68,8 +68,8 @@ bool command_write(const struct command_help *help, const char *path, const stru
 /* Finds tokens_max and weights by producing everything once. */
 bool command_measure_shape(struct trace_info *info, trace_producer *produce, void *context, GError **error);
 
-/* The numbers below limit that an option names (sim/ranges.h); NULL means all.  False and *error where text is none of
- * this.  Free with ranges_free(). */
+/* The numbers below limit that an option's text names (sim/ranges.h); NULL as text means all.  False and *error if the
+ * text names none.  Free with ranges_free(). */
 bool command_range_parse(const char *field, const char *text, uint32_t limit, struct ranges *ranges, GError **error);
 
 #endif

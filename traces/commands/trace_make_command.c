@@ -62,7 +62,7 @@ static void output_clear(struct command_output *output)
 
 struct generation {
     struct routing_options options;
-    struct routing *previous; /* [layers], of the step before */
+    struct routing *previous; /* [layers], of the previous step */
     struct progress *progress;
 };
 
@@ -129,7 +129,8 @@ static uint64_t size_estimate(const struct numbers *n, bool weights)
     return a_step * (uint64_t)n->steps * (uint64_t)n->layers * (index + (weights ? 4 : 0));
 }
 
-/* Says how much it will be where that is much, and refuses what cannot fit however well routing compresses. */
+/* Says how large the output will be if that is much.  Refuses what the disk cannot hold, even if routing compresses as
+ * well as it ever does. */
 static bool size_check(const struct numbers *n, bool weights, const char *path, GError **error)
 {
     enum { RATIO_MAX = 20 }; /* of captured routing, 1 to 20 */
@@ -295,7 +296,7 @@ struct remap_options {
     char *placement, *placement_steps, *placement_output, *placement_format;
 };
 
-/* "text", "sglang", "vllm" or "vllm-ascend"; a name that ends in .json is SGLang's where nobody says so. */
+/* "text", "sglang", "vllm" or "vllm-ascend"; without a format, a name that ends in .json means SGLang's. */
 static bool placements_write(const struct remap *m, const struct remap_options *o, uint32_t layers, GError **error)
 {
     const bool json = g_str_has_suffix(o->placement_output, ".json");

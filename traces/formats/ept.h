@@ -31,7 +31,7 @@ struct ept_header {
 };
 _Static_assert(sizeof(struct ept_header) == 48, "header on disk");
 
-/* Of one (step, layer), step by step.  stored_bytes 0: no rank has tokens. */
+/* One (step, layer); entries are in the order of steps, then layers.  stored_bytes 0: no rank has tokens. */
 struct ept_entry {
     uint64_t offset;       /* of the frame in the file */
     uint32_t stored_bytes; /* of the frame in the file */

@@ -40,7 +40,7 @@ static bool frame_inflate(struct trace *trace, uint64_t offset, const uint8_t *s
                        trace->path, offset, ZSTD_getErrorName(size));
 }
 
-/* The limit of a decompressed part: see STREAM_RATIO_MAX. */
+/* The limit on a decompressed part: see STREAM_RATIO_MAX. */
 static bool growth_check(const struct trace *trace, uint64_t offset, uint64_t stored, uint64_t raw, GError **error)
 {
     return raw <= STREAM_FREE_BYTES || raw / STREAM_RATIO_MAX <= stored ||
@@ -117,7 +117,7 @@ static bool entry_check(const struct trace *trace, const struct ept_entry *entry
     return growth_check(trace, entry->offset, entry->stored_bytes, entry->raw_bytes, error);
 }
 
-/* Reads footer and index and checks all that they say. */
+/* Reads footer and index, and checks everything in them. */
 static bool index_read(struct trace *trace, GError **error)
 {
     struct ept_trace *const e = trace->state;
@@ -154,7 +154,7 @@ static bool index_read(struct trace *trace, GError **error)
     return good;
 }
 
-/* Widens count indices; called with a constant count this becomes vector instructions at any optimisation
+/* Widens count indices.  Compilers turn a call with a constant count into vector instructions at any optimisation
  * level. */
 static inline void indices_widen_some(const uint8_t *bytes, unsigned type, size_t count, int32_t *out)
 {

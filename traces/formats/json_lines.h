@@ -9,9 +9,9 @@
 struct json_lines {
     struct trace *trace;
     struct stream *stream;
-    struct table *table; /* made by the first line */
+    struct table *table; /* made when the first line is read */
     uint64_t line;
-    uint32_t topk; /* of lines that do not say it; 0: not given */
+    uint32_t topk; /* for lines that do not state it; 0: not given */
 };
 
 /* "path: line N: field: expected ..., found ..."; returns false. */

@@ -1,6 +1,6 @@
-/* llama_trace.c - llama.cpp's expert log: "layer,expert" lines, one selection each, K of a layer a token.
+/* llama_trace.c - llama.cpp's expert log: "layer,expert" lines, each one selection.  K lines of a layer are a token.
  *
- * The log has no steps: a layer lower than the last one begins another.  One rank. */
+ * The log has no steps: a layer whose number is lower than the last one's begins a new step.  One rank. */
 #include <string.h>
 #include "traces/formats/text_read.h"
 

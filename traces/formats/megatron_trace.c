@@ -12,8 +12,8 @@
 #include "traces/generate.h"
 
 enum { CHUNK_BYTES = 1 << 18, LINE_BYTES_MAX = 1 << 28 };
-/* Of a line: what a small file may hold, and how many more for each of the file's bytes.  Each takes many times the
- * memory of its bytes. */
+/* The number of values in a line: what a small file may hold, and how many more each byte of the file allows.  A value
+ * takes many times the memory of its bytes. */
 enum { VALUES_FREE = 1 << 20, VALUES_TIMES_MAX = 4 };
 
 static bool number_get(const struct json_lines *r, const json_t *object, const char *field, uint32_t limit,
@@ -30,7 +30,7 @@ static bool number_get(const struct json_lines *r, const json_t *object, const c
     return true;
 }
 
-/* The value of a token's place, whether the array is flat or a list of tokens. */
+/* The value of one place of a token, in a flat array or a list of tokens. */
 static const json_t *place_get(const json_t *array, uint32_t topk, uint32_t token, uint32_t place)
 {
     const json_t *const first = json_array_get(array, 0);

@@ -75,7 +75,7 @@ static bool shape_parse(struct npy *npy, const char **at, GError **error)
     return true;
 }
 
-/* Columns first: numpy itself turns them. */
+/* Arrays stored column by column are refused: numpy itself can convert them. */
 static bool order_refuse(const struct npy *npy, GError **error)
 {
     const char *const path = stream_path(npy->stream);
@@ -254,7 +254,7 @@ GByteArray *npy_header(const char *descr, const uint64_t *shape, uint32_t dims)
     for (uint32_t d = 0; d < dims; d++)
         g_string_append_printf(text, "%" G_GUINT64_FORMAT "%s", shape[d], d + 1 < dims ? ", " : "");
     g_string_append(text, dims == 1 ? ",), }" : "), }");
-    /* Room for the first dimension to grow to 21 digits in place, as numpy leaves it since 1.23. */
+    /* the first dimension gets room for 21 digits, as numpy gives it since 1.23 */
     char digits[24];
     const int digit_count = dims ? snprintf(digits, sizeof digits, "%" G_GUINT64_FORMAT, shape[0]) : 21;
     for (int i = digit_count; i < 21; i++) g_string_append_c(text, ' ');

@@ -39,7 +39,7 @@ static bool npy_trace_read(struct trace *trace, uint32_t step, uint32_t layer, u
     routing_alloc(&routing, rank_count, info->topk, info->experts, tokens, false);
     const uint64_t rank_places = (uint64_t)info->tokens_max * info->topk;
     const uint64_t block = (uint64_t)step * info->layers + layer;
-    /* The experts of all ranks lie behind each other, in the file as in the routing. */
+    /* The experts of all ranks follow one another, in the file as in the routing. */
     const bool good = npy_read_integers(&n->npy, block * info->ranks * rank_places, rank_count * rank_places,
                                         routing.rank[0].experts, error);
     if (good) *out = routing;
@@ -115,7 +115,7 @@ void trace_weights_close(struct trace_weights *weights)
     g_free(weights);
 }
 
-/* "0,4,-": which layer of the trace each layer of the file is. */
+/* "0,4,-": the trace's layer that each layer of the file belongs to. */
 static bool weights_layers_parse(struct trace_weights *w, const struct trace_info *info, const char *list,
                                  GError **error)
 {

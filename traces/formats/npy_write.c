@@ -18,7 +18,7 @@ static const struct dtype {
     { "i2", "<i2", 2, true, INT16_MAX },  { "i4", "<i4", 4, true, INT32_MAX },   { "i8", "<i8", 8, true, INT64_MAX },
 };
 
-/* The first type that holds all experts (and -1), or the one asked for. */
+/* The first type that holds all experts (and -1), or the type that the user names. */
 static const struct dtype *dtype_choose(const struct trace_writer *w, GError **error)
 {
     const char *const asked = w->options->dtype;
@@ -157,8 +157,8 @@ static bool npy_end(struct trace_writer *w, GError **error)
     return true;
 }
 
-/* vLLM: one step, one rank, the layers of a token side by side.  Layers come one after the other, so the
- * array is kept until all are there. */
+/* vLLM's array: one step and one rank, with all layers of a token next to each other.  Layers arrive one after another,
+ * so the array is kept in memory until all are there. */
 static bool vllm_begin(struct trace_writer *w, GError **error)
 {
     const struct trace_info *const info = w->info;

@@ -13,7 +13,7 @@ struct pickle {
     const uint8_t *bytes;
     size_t size, at, opcode_at;
     uint8_t opcode;
-    GPtrArray *slabs; /* of SLAB_VALUES values; the last one is filled up to used */
+    GPtrArray *slabs; /* arrays of SLAB_VALUES values; the last one is filled up to used */
     size_t used;
     GPtrArray *stack;
     GHashTable *memo; /* number -> value */
@@ -71,7 +71,7 @@ static struct pickle_value *pop(struct pickle *p)
     return value;
 }
 
-/* Where the values above the last mark begin; false with an error where there is no mark. */
+/* Finds where the values above the last mark begin; false with an error where there is no mark. */
 static bool mark_find(struct pickle *p, guint *first)
 {
     for (guint i = p->stack->len; i > 0; i--) {
@@ -269,7 +269,7 @@ static bool items_add(struct pickle *p, struct pickle_value *to, guint first, en
     return true;
 }
 
-/* APPEND (1 value), SETITEM (2), or down to the mark (0). */
+/* APPEND takes 1 value, SETITEM 2; with 0, all values above the mark are taken. */
 static bool container_extend(struct pickle *p, guint count, enum pickle_type type)
 {
     guint first = p->stack->len - count;
@@ -282,7 +282,7 @@ static bool container_extend(struct pickle *p, guint count, enum pickle_type typ
     return true;
 }
 
-/* TUPLE1 to TUPLE3, or down to the mark (0). */
+/* TUPLE1 to TUPLE3; with count 0, all values above the mark. */
 static bool tuple_push(struct pickle *p, guint count)
 {
     guint first = p->stack->len - count;
@@ -325,7 +325,7 @@ static bool kept_put(struct pickle *p, size_t bytes)
     return number_take(p, bytes, &number) && memo_put(p, number);
 }
 
-/* PROTO and FRAME change nothing here. */
+/* PROTO and FRAME say nothing that matters here. */
 static bool skip(struct pickle *p, size_t bytes)
 {
     const uint8_t *ignored;

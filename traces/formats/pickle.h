@@ -1,8 +1,10 @@
 /* pickle.h - the pickle that torch.save writes, as plain values: numbers, texts, lists, dictionaries, tensors.
  *
- * A pickle is a program.  This machine runs the few opcodes that build such values and refuses every other one, and
- * of the names that a pickle may call it knows three: a tensor's, its storage's, and an empty OrderedDict's.  So
- * nothing that a file holds is ever looked up or run.  Knows no files and no tensors' bytes. */
+ * A pickle is a program.  This machine runs the few opcodes that build such values and refuses every other opcode.  A
+ * pickle may call only three names: those of a tensor, of its storage, and of an empty OrderedDict.  So no name in a
+ * file is ever looked up or run.
+ *
+ * Knows no files and no tensors' bytes. */
 #ifndef TRACES_PICKLE_H
 #define TRACES_PICKLE_H
 
@@ -26,7 +28,7 @@ enum pickle_type {
 
 struct pickle_tensor {
     const char *storage;            /* its bytes are the entry data/STORAGE of the file */
-    char kind;                      /* 'i', 'u', 'f', or 'b' of truth values */
+    char kind;                      /* 'i', 'u', 'f', or 'b' for truth values */
     uint32_t width;                 /* bytes of an element */
     uint64_t storage_count, offset; /* elements of the storage, and the tensor's first */
     uint32_t dims;

@@ -76,14 +76,14 @@ static int64_t view_at(const struct view *v, uint64_t element)
     return (int64_t)(bits << shift) >> shift;
 }
 
-/* Where the element (a, b, 0, ...) lies. */
+/* The element at which (a, b, 0, ...) lies. */
 static uint64_t view_place(const struct view *v, uint64_t a, uint64_t b)
 {
     const struct pickle_tensor *const t = v->tensor;
     return t->offset + a * t->stride[0] + (t->dims > 1 ? b * t->stride[1] : 0);
 }
 
-/* A token's experts, places of them stride apart from element on. */
+/* Adds a token with its experts: the first at element, the others stride apart. */
 static bool token_add(struct pt *pt, const struct view *v, const char *where, uint32_t layer, uint32_t step,
                       uint64_t element, uint64_t stride, GError **error)
 {
@@ -101,14 +101,14 @@ static bool token_add(struct pt *pt, const struct view *v, const char *where, ui
     return true;
 }
 
-/* The places of the token added last. */
+/* The experts of the token added last. */
 static int32_t *row_last(struct pt *pt, uint32_t step, uint32_t layer)
 {
     const struct table_rows *const rows = table_rows(pt->table, step, layer, 0);
     return rows->experts + (size_t)(rows->tokens - 1) * table_topk(pt->table);
 }
 
-/* Makes the table at the first tensor; the others must have its top-k. */
+/* Makes the table for the first tensor; later ones must have its top-k. */
 static bool table_fit(struct pt *pt, const char *where, uint64_t layers, uint64_t topk, GError **error)
 {
     char found[64];
@@ -122,7 +122,7 @@ static bool table_fit(struct pt *pt, const char *where, uint64_t layers, uint64_
 
 /* ---- SGLang's recorder ---- */
 
-/* Slots of a layer become logical experts. */
+/* Renames a layer's slots to logical experts. */
 static bool slots_rename(const struct pt *pt, const struct view *map, uint32_t layer, int32_t *experts, GError **error)
 {
     const struct pickle_tensor *const t = map->tensor;
@@ -142,7 +142,7 @@ static bool slots_rename(const struct pt *pt, const struct view *map, uint32_t l
     return true;
 }
 
-/* Places of a token that some record uses: the recorder's buffer may have more than the model. */
+/* How many places of a token some record uses: the recorder's buffer may have more than the model. */
 static uint32_t places_used(const struct view *v)
 {
     const struct pickle_tensor *const t = v->tensor;
@@ -250,7 +250,7 @@ static void counts_close(struct trace *trace)
 
 static const struct trace_source_ops counts_ops = { counts_read, counts_close };
 
-/* The trace takes over what *pt owns. */
+/* Serves counts; the trace takes over what *pt owns. */
 static bool counts_serve(struct pt *pt, const struct view *v, const struct trace_options *options, GError **error)
 {
     struct trace *const trace = pt->trace;

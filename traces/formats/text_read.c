@@ -86,7 +86,7 @@ static void comment_parse(struct text_reader *r, const char *text)
     }
 }
 
-/* Takes the comment lines off the front of the first chunk; returns where the header starts. */
+/* Reads the comment lines at the beginning of the first chunk; returns where the header starts. */
 static size_t comments_take(struct text_reader *r, const char *chunk, size_t size)
 {
     size_t at = 0;

@@ -15,9 +15,9 @@ struct text_reader {
     struct table *table; /* made by header_end */
     struct table_claims claims;
     uint64_t line;   /* from 1, comments included */
-    uint32_t column; /* of the field to come */
+    uint32_t column; /* the next field's */
     bool header_seen;
-    GError *error; /* the first; everything after it is skipped */
+    GError *error; /* the first error; everything after it is skipped */
 };
 
 struct text_format {
@@ -25,14 +25,14 @@ struct text_format {
     void (*header_field)(struct text_reader *r, const char *text, size_t length);
     void (*header_end)(struct text_reader *r);
     void (*field)(struct text_reader *r, const char *text, size_t length);
-    void (*line)(struct text_reader *r); /* column: as many as the line had */
-    void (*end)(struct text_reader *r);  /* of the file; may be NULL */
+    void (*line)(struct text_reader *r); /* column: the number of the line's fields */
+    void (*end)(struct text_reader *r);  /* called at the file's end; may be NULL */
 };
 
 /* Keeps the first error: "path: line N: field: expected ..., found 'found'". */
 void text_error(struct text_reader *r, const char *field, const char *expected, const char *found, size_t length);
 
-/* Decimal digits, the usual case, without strtoul's locale and sign. */
+/* Reads decimal digits, the usual case, without strtoul's locale and sign. */
 bool text_digits(const char *text, size_t length, uint32_t *value);
 /* An expert's number, or -1; else an error. */
 int32_t text_expert(struct text_reader *r, const char *field, const char *text, size_t length);

@@ -1,6 +1,6 @@
-/* vllm_trace.c - vLLM's array of routed experts, integers [tokens, layers, topk], as one step of one rank; verl's has a
- * batch of sequences of them, [sequences, tokens, layers, topk], which are read one after another; its padding goes
- * nowhere. */
+/* vllm_trace.c - vLLM's array of routed experts, integers [tokens, layers, topk], as one step of one rank.  verl's
+ * array is a batch, [sequences, tokens, layers, topk]: its sequences are read one after another, and padding is left
+ * out. */
 #include <string.h>
 #include "traces/formats/npy.h"
 #include "traces/generate.h"
@@ -35,7 +35,7 @@ bool vllm_trace_open(struct trace *trace, struct stream *stream, const struct tr
         return false;
     }
     const bool batch = npy.dims == 4;
-    trace->array = !batch; /* whose padding names an expert again and again */
+    trace->array = !batch; /* in a batch, padding names one expert several times */
     if (!vllm_check(&npy, trace->path, error)) {
         stream_close(stream);
         return false;
