@@ -10,16 +10,16 @@
 #include "sim/nearest.h"
 #include "traces/edges_make.h"
 
-/* Roles of an option; every list of options elsewhere is made from these. */
+/* Roles of an option; every list of options elsewhere follows from these. */
 enum field_flag {
     /* makes the case: records that differ in it are of different cases (case_record).  Options of the machine and of
-     * the ranks' begin do not: predictions vary them to explain one measurement. */
+     * when ranks begin do not: predictions vary them to explain one measurement. */
     MAKES = 1,
     ROUTES = 2, /* the load depends on it (case_routing_same) */
-    DRAWS = 4,  /* only where routing is drawn: with a trace it makes no case */
+    DRAWS = 4,  /* counts only where routing is drawn: with a trace it makes no case */
     FILES = 8,  /* names a file, perhaps as "WORD:FILE" or "FILE@LAYERS" (case_files.c) */
-    WORK = 16,  /* says what there is to do, not how it is done: results that differ in it are of different work, and no
-                         * best is sought over its values (case_option_is_work) */
+    WORK = 16,  /* says what there is to do, not how it is done: results that differ in it are of different work, and
+                 * none of its values is best (case_option_is_work) */
 };
 
 enum field_type { FIELD_COUNT, FIELD_SEED, FIELD_FLAG, FIELD_CHOICE, FIELD_TEXT };
@@ -29,12 +29,12 @@ struct field {
     enum field_type type;
     unsigned flags; /* enum field_flag */
     size_t offset;
-    uint32_t least, most; /* the options that a user may give (FIELD_COUNT) */
-    uint32_t initial;     /* before anybody says anything; 0 may be below least: decided later */
+    uint32_t least, most; /* the least and most that a user may give (FIELD_COUNT) */
+    uint32_t initial;     /* the value before any is given; 0 may be below least: decided later */
     const char *choices;  /* "a|b|c", the first is the default unless initial_text says so */
     const char *argument; /* in --help */
     const char *help;
-    const char *only; /* the kernels whose records have it, where not all do */
+    const char *only; /* the kernels whose records have it; NULL: all */
 };
 
 /* clang-format off: these are initialisers, not blocks */
@@ -58,7 +58,7 @@ struct field {
 /* clang-format on */
 
 #define COLL    "alltoallv|allgather|reducescatter|allreduce|ag-rs|p2p"
-/* Names of models/moe/moe_deepep.h that have a version before them. */
+/* Names in models/moe/moe_deepep.h for which "before-NAME" is a version, too. */
 #define DEEPEPS "zero-copy, ibgda, starts, ll-nvlink, bulk, heads, bulk-dispatch, bulk-combine, forwarders, logfmt, v2"
 
 /* The name in DeepEP's tests.  Sets ranks-per-node, and the number of ranks if no option gives it. */
@@ -265,7 +265,7 @@ static bool name_matches(const char *a, const char *b)
     }
 }
 
-/* By its name, or without "num-": "tokens", "ranks", "topk" are what tables of measurements call them. */
+/* Finds an option by its name, or by its name without "num-": tables of measurements have "tokens", "ranks", "topk". */
 static const struct field *field_find(const char *name)
 {
     for (uint32_t i = 0; i < FIELDS; i++) {
@@ -309,11 +309,11 @@ bool case_option_applies(uint32_t index, const char *kernel)
     return g_strv_contains((const char *const *)word, kernel);
 }
 
-/* Low-latency kernels take the SMs that there are and V2 those that the links need, unless somebody says otherwise. */
+/* Low-latency kernels take all SMs and V2 kernels those that the links need, unless the user gives a number. */
 bool case_option_makes_case(uint32_t index, const struct case_options *c)
 {
     const struct field *f = &field_table[index];
-    if (f->offset == AT(data)) return c->logfmt; /* its bytes depend on it */
+    if (f->offset == AT(data)) return c->logfmt; /* its bytes depend on the data */
     if (!(f->flags & MAKES) || (f->flags & DRAWS && c->trace)) return false;
     return f->offset != AT(num_sms) || c->num_sms || strcmp(c->kernel, "normal") == 0;
 }
@@ -426,7 +426,7 @@ bool case_set(struct case_options *c, const char *name, const char *text, GError
     return error_false(error, CASE_ERROR, CASE_ERROR_NAME, "%s: there is no such option of a case", name);
 }
 
-/* GLib hands callbacks of a context's main entries no data of the caller: whose case they fill stands here. */
+/* GLib gives callbacks of a context's main entries no data of the caller, so the case that they fill is here. */
 static struct case_options *entries_case;
 
 /* The order of --help. */
@@ -461,7 +461,7 @@ static GOptionEntry field_entry(const struct field *f)
     } callback = { .call = entry_set };
     return (GOptionEntry){
         .long_name = f->name,
-        /* FILENAME: as bytes, for texts may name files, whose names have no encoding. */
+        /* FILENAME takes bytes: texts may name files, whose names have no encoding */
         .flags = f->type == FIELD_FLAG ? G_OPTION_FLAG_NO_ARG : G_OPTION_FLAG_FILENAME,
         .arg = G_OPTION_ARG_CALLBACK,
         .arg_data = callback.data,
@@ -472,7 +472,7 @@ static GOptionEntry field_entry(const struct field *f)
 
 void case_topics(struct case_options *c, struct command_topic topic[CASE_TOPICS])
 {
-    enum { ENTRIES = FIELDS + 1 + CASE_TOPICS }; /* one alias, an empty entry after each topic */
+    enum { ENTRIES = FIELDS + 1 + CASE_TOPICS }; /* one alias, and an empty entry after each topic */
     static GOptionEntry entry[ENTRIES];
     GOptionEntry *next = entry;
     entries_case = c;
@@ -507,7 +507,7 @@ bool case_routing_same(const struct case_options *a, const struct case_options *
     return same;
 }
 
-/* How many parts text has that separator divides. */
+/* How many parts separator divides text into. */
 static uint32_t parts_count(const char *text, char separator)
 {
     uint32_t count = 1;
@@ -520,7 +520,7 @@ static void text_default(char **text, const char *value)
     if (!*text) *text = g_strdup(value);
 }
 
-/* As the public tests (288 = 256 and 32 redundant ones for low latency), where the ranks divide it. */
+/* The default of the public tests (288 for low latency: 256 and 32 redundant ones), if the ranks divide it. */
 static uint32_t experts_default(bool low_latency, uint32_t ranks)
 {
     if (low_latency && 288 % ranks == 0) return 288;
@@ -580,7 +580,7 @@ void case_resolve(struct case_options *c)
     text_default(&c->data, c->logfmt ? "random" : low_latency ? "pattern" : "constant");
     if (c->ranks_per_node == 0) c->ranks_per_node = RANKS_PER_NODE_DEFAULT;
     const bool counted = strcmp(c->kernel, "alltoallv") == 0 && c->matrix && !edges_spec_drawn(c->matrix);
-    if (c->trace || counted) return; /* the file says how many ranks there are */
+    if (c->trace || counted) return; /* the file decides the number of ranks */
     c->num_ranks = case_ranks(c);
     c->num_tokens = case_tokens(c);
     if (c->num_experts == 0) c->num_experts = experts_default(low_latency, c->num_ranks);

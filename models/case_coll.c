@@ -1,4 +1,4 @@
-/* case_coll.c - what a case means to models/coll: the messages of an all-to-allv, and the options of its kernels. */
+/* case_coll.c - a case of models/coll: the messages of an all-to-allv, and the options of the kernels. */
 #include "models/case_family.h"
 
 #include <assert.h>
@@ -14,13 +14,13 @@
 static bool is_alltoallv(const struct case_options *c) { return strcmp(c->kernel, "alltoallv") == 0; }
 static bool is_ag_rs(const struct case_options *c) { return strcmp(c->kernel, "ag-rs") == 0; }
 
-/* A token's row as dispatch sends it, without scales. */
+/* The bytes of a token's row in dispatch, without scales. */
 static uint32_t row_bytes(const struct case_options *c)
 {
     return strcmp(c->dtype, "bf16") == 0 ? 2 * c->hidden : c->hidden;
 }
 
-/* The matrix of a routing, where none is given: dispatch's bytes if each pair had one message. */
+/* The messages of a routing, if no matrix is given: dispatch's bytes, if each pair had one message. */
 static bool edges_load(const struct case_options *c, struct edges *edges, GError **error)
 {
     if (c->matrix) return edges_make(c->matrix, c->num_ranks, row_bytes(c), c->seed, edges, error);
@@ -70,9 +70,9 @@ static void edges_record(const struct edges *e, struct record *record)
 
 /* ---- options ---- */
 
-/* As vLLM's allgather_reducescatter: dispatch gathers tokens, their scales (FP8: one a 128 values), and the weight and
- * the number of each choice, 4 B each, by one group of calls; combine scatters sums in BF16.  Of the routing only the
- * numbers of tokens and of choices count: all tokens go to all ranks. */
+/* Sizes as in vLLM's allgather_reducescatter.  Dispatch gathers tokens, their scales (FP8: one for 128 values), and the
+ * weight and number of each choice, 4 B each, by one group of calls.  Combine scatters sums in BF16.  Only the numbers
+ * of tokens and choices matter in the routing, because all tokens go to all ranks. */
 static bool tokens_parse(const struct case_options *c, const struct routing *routing, struct coll_options *o,
                          GError **error)
 {
@@ -107,7 +107,7 @@ static bool size_parse(const struct case_options *c, const struct case_load *loa
     return case_refuse(error, "size: expected a size from 1 B to 1 GiB, such as 64KiB or 65536, found '%s'", c->size);
 }
 
-/* "A:B" of the device's SMs. */
+/* "A:B": SMs A to B - 1 of the device. */
 static bool compute_sms_parse(const char *text, uint32_t device_sms, struct coll_options *o, GError **error)
 {
     struct ranges sms;
@@ -161,8 +161,8 @@ static bool issue_parse(const struct case_options *c, const struct cluster *clus
     return calls_known(cluster, c->issue, error);
 }
 
-/* MPI's messages are calls of a process.  A matrix of one size includes each rank's part for itself, as MPI_Alltoall
- * does, besides its entries. */
+/* MPI's messages are calls of a process.  With a matrix of one size, each rank also sends its own part to itself, as
+ * MPI_Alltoall does. */
 static void process_find(const struct case_options *c, const struct cluster *cluster, struct coll_options *o)
 {
     const struct transport *backend = c->backend ? transport_find(c->backend) : NULL;
@@ -177,7 +177,7 @@ static const char *const kernels[] = { "alltoallv", "allgather", "reducescatter"
 static const char *const algorithms[] = { "", "hybrid", "ring", "tree", "leader", NULL };
 static const char *const protocols[] = { "", "ll", "ll128", "simple", NULL };
 
-/* Its number among those words; 0 where it is not set. */
+/* The number of the word in that list; 0 if it is not set. */
 static uint32_t word_of(const char *word, const char *const *words)
 {
     uint32_t i = 0;
@@ -188,7 +188,7 @@ static uint32_t word_of(const char *word, const char *const *words)
 
 static const uint64_t GBS = UINT64_C(8000000000);
 
-/* A process of this host stands for a Hopper GPU; more than 700 GB/s are Blackwell's. */
+/* A process of this host stands for a Hopper GPU.  Links with more than 700 GB/s are Blackwell's. */
 static uint64_t links_bps(const struct cluster *cluster)
 {
     static const uint64_t hopper_gbs = 478;
@@ -197,11 +197,11 @@ static uint64_t links_bps(const struct cluster *cluster)
 }
 static bool links_fast(const struct cluster *cluster) { return links_bps(cluster) > 700 * GBS; }
 
-/* NCCL's search (src/graph/search.cc, topo.h, connect.cc) has 20.6 of Hopper's 26.6 GB/s a link and 40.1 of
- * Blackwell's 53.1, gives them to 6 rings of 60 and 8 of 90 GB/s, and doubles those twice.  Between nodes it has a ring
- * for each NIC of a node, with what that carries, and doubles them once.  Where a GPU reaches its NIC through the CPU,
- * as with Slingshot's in Alps, LL128 is off between nodes (ncclTopoTuneModel; issue 2053 says why); sockets take every
- * NIC for such. */
+/* What NCCL's search finds (src/graph/search.cc, topo.h, connect.cc).  It counts 20.6 of Hopper's 26.6 GB/s a link, and
+ * 40.1 of Blackwell's 53.1, which gives 6 rings of 60 GB/s and 8 of 90, and doubles these twice.  Between nodes it has
+ * a ring for each NIC of a node, with that NIC's rate, and doubles them once.  Where a GPU reaches its NIC through the
+ * CPU, as Slingshot's in Alps, LL128 is off between nodes (ncclTopoTuneModel; issue 2053 says why); every NIC behind
+ * sockets counts as such. */
 static void nccl_find(const struct case_options *c, const struct cluster *cluster, struct coll_options *o)
 {
     o->nccl.channels = o->num_sms;
@@ -223,7 +223,8 @@ static uint32_t sms_default(const struct case_options *c, const struct cluster *
     return nccl && links_fast(cluster) ? SMS_FAST : CASE_SMS_DEFAULT;
 }
 
-/* Algorithms are of one kernel or of two, protocols of NCCL's rings and trees. */
+/* Whether the case asks for an algorithm or protocol of NCCL.  Each algorithm belongs to one or two kernels, protocols
+ * to NCCL's rings and trees. */
 static bool nccl_asked(const struct case_options *c, const struct coll_options *o, GError **error)
 {
     const bool gather = o->kernel == COLL_ALLGATHER, reduce = o->kernel == COLL_ALLREDUCE;

@@ -1,5 +1,5 @@
-/* case_deepep.c - the version of DeepEP of a case: a commit, a date or a name becomes a version (moe_deepep.h),
- * whose behaviour is the default of the case.  Knows no world. */
+/* case_deepep.c - the version of DeepEP in a case: a commit, a date or a name becomes a version (moe_deepep.h), whose
+ * behaviour becomes the case's default.  Knows no world. */
 #include "models/case.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 
 enum { COMMIT_DIGITS = 7, DATE_DIGITS = 8 };
 
-/* DeepEP's main branch up to the commit of PROTOCOLS.md: after each date its commits, by their first digits. */
+/* Commits of DeepEP's main branch up to that of PROTOCOLS.md: a date, then its commits by their first digits. */
 static const char commits[] =
     "20250225 1a0a8bd 84d3d6f ebfe47e 20250226 3885404 45f481b 20250227 77bb07a 20250228 88b1622 231e17e 30e2778 "
     "20250303 c5b4040 6cc3497 f603064 20250304 592296c 1553fc4 55cdd9a 2a3cac9 20250305 458cdcb e995aa2 680e424 "

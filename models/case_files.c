@@ -4,7 +4,7 @@
 #include <string.h>
 #include "traces/digest.h"
 
-/* Where the file's name stands in a value, "WORD:FILE", "FILE@LAYERS" or "FILE". */
+/* The part of a value that is the file's name: in "WORD:FILE", "FILE@LAYERS" or "FILE". */
 struct named {
     size_t before; /* bytes of the word */
     char *path;
@@ -20,8 +20,7 @@ static struct named named_find(const char *value)
     return (struct named){ (size_t)(start - value), g_strndup(start, (size_t)(behind - start)), behind };
 }
 
-/* The value with its file looked for in folder, where it is not found from here; NULL: it is, or is not there either.
- */
+/* The value with the path of its file in folder, if the file exists there and not in the current folder; else NULL. */
 static char *file_beside(const char *value, const char *folder)
 {
     const struct named named = named_find(value);

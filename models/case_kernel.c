@@ -1,6 +1,6 @@
-/* case_kernel.c - which kernel family a case means, and its load (a routing) and job for dispatch and combine.
+/* case_kernel.c - the kernel family of a case, and its load (a routing) and job for dispatch and combine.
  *
- * The only place that maps words of --kernel to families; worlds and commands run the resulting job. */
+ * Only this file maps words of --kernel to families; worlds and commands run the resulting job. */
 #include "models/case_family.h"
 
 #include <assert.h>
@@ -9,7 +9,7 @@
 
 /* ---- dispatch and combine ---- */
 
-/* An option of another family must not be ignored silently. */
+/* Refuses options of another family, which would otherwise be ignored silently. */
 static bool moe_others_refuse(const struct case_options *c, GError **error)
 {
     const char *given = c->matrix      ? "matrix"
@@ -44,8 +44,8 @@ static void moe_load_digest(const struct case_load *load, GChecksum *checksum)
     }
 }
 
-/* As the V2 library chooses: the SMs that the links need by their names, and at least 64 unless other kernels want
- * SMs. */
+/* The V2 library's choice: the SMs that the links need by their nominal rates, and at least 64 unless other kernels
+ * need SMs. */
 static void v2_sms_choose(struct moe_options *o, const struct cluster *cluster, bool overlap)
 {
     const struct graph_made_with with = graph_made_with(cluster);

@@ -1,6 +1,5 @@
-/* case_moe.c - what a case says to the MoE protocol: its options, checked.
- *
- * Knows which default a kernel family takes.  Knows no world and no time. */
+/* case_moe.c - the options of the MoE protocol in a case, checked.  Knows the defaults of each kernel family.  Knows no
+ * world and no time. */
 #include "models/case_family.h"
 
 #include <assert.h>
@@ -40,7 +39,7 @@ static enum moe_kernel_family family_of(const struct case_options *c)
 
 static uint32_t tokens_most(const struct routing *routing)
 {
-    uint32_t most = 1; /* a kernel's buffers hold a token at least */
+    uint32_t most = 1; /* a kernel's buffers hold at least one token */
     for (uint32_t r = 0; r < routing->ranks; r++) most = MAX(most, routing->rank[r].tokens);
     return most;
 }
@@ -75,7 +74,7 @@ static void options_fill(const struct case_options *c, const struct routing *rou
         .expand = c->expand,
         .single_reduction = c->single_reduction,
         .hybrid_ep = c->api != NULL,
-        .uccl = backend && backend->host_words, /* a library whose normal kernels have such settings */
+        .uccl = backend && backend->host_words, /* the library has these settings for its normal kernels */
         .cached = c->cached,
         .weights = c->weights,
         .expert_alignment = c->expert_alignment,

@@ -1,4 +1,4 @@
-/* case_record.c - what a record's header lines say of a case. */
+/* case_record.c - the header lines of a record that describe a case. */
 #include "models/case.h"
 
 #include <assert.h>

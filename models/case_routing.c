@@ -34,7 +34,7 @@ static uint32_t *tokens_parse(const struct case_options *c, GError **error)
     return NULL;
 }
 
-/* Drops the tokens of each rank beyond its count: a rank's draws do not depend on how many follow. */
+/* Drops the tokens of each rank beyond its number: drawing more tokens does not change those before. */
 static void routing_shorten(struct routing *routing, const uint32_t *tokens)
 {
     for (uint32_t r = 0; r < routing->ranks; r++) routing->rank[r].tokens = MIN(routing->rank[r].tokens, tokens[r]);
@@ -110,7 +110,7 @@ static bool routing_of_trace(const struct case_options *c, struct routing *routi
     return good;
 }
 
-/* Experts where the placement puts them, judged by this routing's own load. */
+/* Moves experts to their places in the placement, which is made from this routing's own load. */
 static bool routing_replace_placed(const struct case_options *c, struct routing *routing, GError **error)
 {
     struct routing placed;
@@ -140,7 +140,8 @@ bool case_routing(const struct case_options *c, struct routing *routing, GError 
     return good;
 }
 
-/* Of the case, or of its trace when the case takes all; 0 where the trace is none, or can be read only once. */
+/* The case's number of ranks, or that of its trace if the case takes all; 0 if there is no trace, or one that can be
+ * read only once. */
 static uint32_t ranks_of(const struct case_options *c)
 {
     g_auto(case_options) resolved;

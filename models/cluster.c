@@ -21,8 +21,8 @@ static bool parse_value(const struct cluster_key *k, const struct key_file *file
                        k->section, k->name, k->choices ? one_of : cluster_value_expected(k->kind), text);
 }
 
-/* All keys that a section lacks, in its own words.  Where the section stands in included files alone, the file that
- * includes them is the one that lacks them. */
+/* Lists all keys that a section lacks.  If the section is only in included files, the file that includes them is
+ * named. */
 static bool refuse_lack(const struct key_file *file, const char *section, GError **error)
 {
     g_autoptr(GString) names = g_string_new(NULL);
@@ -52,7 +52,7 @@ static bool read_keys(const struct key_file *file, struct cluster *c, GError **e
     return true;
 }
 
-/* Section, or in it name, is none that a cluster file may have; the nearest that it may have is said with it. */
+/* Refuses a section, or a name in it, that no cluster file may have, and suggests the nearest one. */
 static bool refuse_name(const struct key_file *file, const char *section, const char *name, const char *nearest,
                         GError **error)
 {
@@ -62,7 +62,7 @@ static bool refuse_name(const struct key_file *file, const char *section, const 
                        nearest ? nearest : "", nearest ? "?" : "");
 }
 
-/* The names of a section's keys, to be freed by g_free alone. */
+/* The names of a section's keys; g_free() alone frees them. */
 static const char **key_names(const char *section)
 {
     GPtrArray *names = g_ptr_array_new();
@@ -77,7 +77,7 @@ static const char **key_names(const char *section)
     return (const char **)g_ptr_array_free(names, FALSE);
 }
 
-/* The section of which name is a key; NULL: none. */
+/* The section that has a key of that name; NULL: none. */
 static const char *section_of_key(const char *name)
 {
     const struct cluster_key *k;
@@ -182,7 +182,7 @@ static bool check_cross_rail(const struct key_file *file, const struct cluster *
         place, rails ? "no NVLink" : "other leaves");
 }
 
-/* Without NICs, nothing is said of a network, which nobody would use. */
+/* Refuses a network in a cluster without NICs, which nothing would use. */
 static bool check_no_nics(const struct key_file *file, const struct cluster *c, GError **error)
 {
     static const char *const sections[] = { "network", "links", "dcqcn" };
@@ -196,7 +196,7 @@ static bool check_no_nics(const struct key_file *file, const struct cluster *c, 
     return true;
 }
 
-/* A node's PCIe comes from links or from keys of this file.  Keys of included files give way to links. */
+/* A node's PCIe comes from links or from keys of this file, not from both.  Links replace keys of included files. */
 static bool check_node_written(const struct key_file *file, const struct cluster *c, GError **error)
 {
     static const char *const keys[] = { "sockets",      "pcie-switches", "pcie-rate",      "root-rate",
@@ -212,7 +212,7 @@ static bool check_node_written(const struct key_file *file, const struct cluster
     return true;
 }
 
-/* "nics = 0" takes away those that an included file has. */
+/* "nics = 0" removes the NICs of an included file. */
 static void nics_take_away(struct cluster *c)
 {
     if (c->node.nics != CLUSTER_NO_NICS) return;
@@ -223,7 +223,7 @@ static void nics_take_away(struct cluster *c)
     c->dcqcn = (struct cluster_dcqcn){ 0 };
 }
 
-/* The parts must make a whole: GPUs with NVLink, or a host; RDMA parts come together. */
+/* The parts must fit together: GPUs with NVLink, or a host; the parts of RDMA all or none. */
 static bool check_parts(const struct key_file *file, struct cluster *c, GError **error)
 {
     const uint32_t gpu = key_file_line(file, "gpu", NULL), host = key_file_line(file, "host", NULL);
@@ -250,7 +250,8 @@ static bool check_parts(const struct key_file *file, struct cluster *c, GError *
     return true;
 }
 
-/* "did you mean h100-cx6 or h100-cx7": the shipped names that begin with word, else the one that is nearly it; "". */
+/* "did you mean h100-cx6 or h100-cx7": the shipped names that begin with word, else the one that resembles it; or
+ * "". */
 static char *names_meant(const char *word, char **names)
 {
     g_autoptr(GPtrArray) meant = g_ptr_array_new();
@@ -268,7 +269,7 @@ static char *names_meant(const char *word, char **names)
     return g_string_free(text, FALSE);
 }
 
-/* The file itself, or a shipped one of that name; NULL and *error, with places and names, when it is neither. */
+/* The file itself, or a shipped file of that name; NULL and *error, with places and names, if there is neither. */
 static char *find_file(const char *path, GError **error)
 {
     if (g_file_test(path, G_FILE_TEST_EXISTS) || strchr(path, '/')) return g_strdup(path);
@@ -308,7 +309,7 @@ bool cluster_node_written(const struct cluster *c)
     return false;
 }
 
-/* "n1.nic0 - leaf3 = 400 Gbit/s, 300 ns": as the graph wants it, both ways. */
+/* "n1.nic0 - leaf3 = 400 Gbit/s, 300 ns": the link as the graph takes it, in both directions. */
 static bool read_link(const struct key_file *file, struct cluster *c, const char *name, GError **error)
 {
     g_autofree char *text = key_file_text(file, "links", name), *place = key_file_place(file, "links", name);
@@ -358,7 +359,8 @@ static char *part_path(const char *name)
     return NULL;
 }
 
-/* Paths count from the folder of the file that includes; a bare name and a part that are not there are shipped ones. */
+/* Paths are relative to the folder of the file that includes.  A bare name, or a part, that does not exist there is a
+ * shipped one. */
 static char *include_path(const char *folder, const char *name)
 {
     if (g_path_is_absolute(name)) return g_strdup(name);
@@ -371,7 +373,7 @@ static char *include_path(const char *folder, const char *name)
     return shipped;
 }
 
-/* Each file that it includes, and those that they do, say what it does not. */
+/* Reads the files that it includes, and those that they include: each gives only what the files before it did not. */
 static bool include_files(struct key_file *file, const struct key_file *from, uint32_t depth, GError **error)
 {
     assert(depth <= INCLUDES_DEEP);

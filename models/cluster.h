@@ -12,157 +12,166 @@
 
 #define CLUSTER_ERROR (g_quark_from_static_string("eptwin-cluster"))
 enum cluster_error {
-    CLUSTER_ERROR_FILE,   /* none of that name; files include one another too deeply */
+    CLUSTER_ERROR_FILE,   /* no file has that name; files include one another too deeply */
     CLUSTER_ERROR_NAME,   /* an unknown section or key */
     CLUSTER_ERROR_LACKS,  /* a section or key */
     CLUSTER_ERROR_VALUE,  /* of a key */
-    CLUSTER_ERROR_OPTION, /* of the command, or a setting */
+    CLUSTER_ERROR_OPTION, /* an option of the command, or a setting */
 };
 
-/* How fast warps do one kind of row work (copy, cast, reduce, store to a peer).  A row takes a warp row_ps (latencies
+/* How fast warps do one kind of work on rows (copy, cast, reduce, store to a peer).  A row takes one warp row_ps (waits
  * that nothing hides) plus the time of its bytes at warp_rate.  All warps of an SM share sm_rate. */
 struct cluster_work {
     uint64_t row_ps;
     uint64_t warp_rate_bps, sm_rate_bps;
 };
 
-/* The SM's bulk copy engine in its two halves, one row of a warp at a time. */
+/* The SM's bulk copy engine, which has two halves; each moves one row of a warp at a time. */
 struct cluster_bulk {
-    uint64_t in_ps, out_ps; /* until a requested row is in shared memory; until a row from there is written */
-    uint64_t in_rate_bps, out_rate_bps, put_rate_bps; /* of all warps: in; out to own memory, and to a peer's */
-    uint64_t split_rate_bps;                          /* the last where rows do not begin lines; 0: put_rate_bps */
-    uint64_t request_ps;                              /* the least time of a request, however small */
-    uint64_t drain_ps;                                /* how long it stands still for a warp's release of its rows */
+    uint64_t in_ps, out_ps; /* until a requested row is in shared memory; until a row from there has been written */
+    uint64_t in_rate_bps, out_rate_bps, put_rate_bps; /* of all warps: in; out to own memory; out to a peer's memory */
+    uint64_t split_rate_bps; /* put_rate_bps for rows that do not begin a line; 0: put_rate_bps */
+    uint64_t request_ps;     /* the least time of a request, however small it is */
+    uint64_t drain_ps;       /* how long the engine stops for a warp's release of its rows */
 };
 
-/* Pairs of SMs (TPCs), in the order in which they take thread blocks, and the CPC of each.  pairs 0: unknown. */
+/* Pairs of SMs (TPCs) in the order in which they get thread blocks, and the CPC of each pair.  pairs 0: not known. */
 enum { CLUSTER_PAIRS_MAX = 128, CLUSTER_CPCS_MAX = 32 };
 struct cluster_cpcs {
-    uint8_t pairs, cpcs; /* cpcs: one more than the largest number of one */
+    uint8_t pairs, cpcs; /* cpcs: the largest number of a CPC, plus one */
     uint8_t cpc[CLUSTER_PAIRS_MAX];
-    uint8_t round[CLUSTER_PAIRS_MAX]; /* of pairs that each take a block before any of them takes a second one */
+    uint8_t round[CLUSTER_PAIRS_MAX]; /* the round of each pair: all pairs of a round get a block before any of them
+                                       * gets a second one */
 };
 
 struct cluster_gpu {
     uint32_t sms;
-    uint64_t launch_ps;        /* the part of a kernel's duration that is not its workers' time */
-    uint64_t beside_ps;        /* the same of kernels that say all that their warps do; 0: launch */
-    uint64_t setup_ps;         /* the same for a kernel launched before the previous one has ended; 0: launch */
-    uint64_t host_sync_ps;     /* from a count in the host's memory to the start of the kernel that it triggers */
-    uint64_t call_ps;          /* where calls are measured: of normal dispatch or combine, beside its kernel */
-    uint64_t step_ps;          /* a warp's loop once round: index arithmetic, shared memory, branches */
-    uint64_t poll_ps;          /* from a word's change to the spinning warp acting on it */
-    uint64_t fence_ps;         /* st.release.sys after a worker's own stores: until they are performed */
-    uint64_t fence_crowd_ps;   /* how much longer at most, while other warp groups of the GPU store to peers */
-    uint32_t fence_crowd_half; /* with that many others it is half of it; 0: as for one */
-    uint64_t flag_ps;          /* a flag from block to block on one GPU */
+    uint64_t launch_ps;    /* the part of a kernel's duration that is not its workers' time */
+    uint64_t beside_ps;    /* likewise for kernels whose sheets describe all that their warps do; 0: as launch */
+    uint64_t setup_ps;     /* likewise for a kernel that is launched before the previous one has ended; 0: as launch */
+    uint64_t host_sync_ps; /* from when a count is in the host's memory to the start of the kernel that it triggers */
+    uint64_t call_ps;      /* if calls are measured: the time of a call of normal dispatch or combine without its
+                                * kernel */
+    uint64_t step_ps;      /* one turn of a warp's loop: index arithmetic, shared memory, branches */
+    uint64_t poll_ps;      /* from the change of a word until the spinning warp acts on it */
+    uint64_t fence_ps;     /* st.release.sys after a worker's own stores: until they are performed */
+    uint64_t fence_crowd_ps;   /* the most that other warp groups of the GPU, by storing to peers, add to fence_ps */
+    uint32_t fence_crowd_half; /* so many of them add half of it; 0: one adds all of it */
+    uint64_t flag_ps;          /* a flag from one block to another on one GPU */
     uint64_t hbm_rate_bps;     /* bytes read plus bytes written */
-    uint64_t hbm_read_rate_bps, hbm_write_rate_bps; /* of reads alone, of writes alone; 0: hbm_rate */
-    uint64_t hbm_queue_ps, hbm_write_burst_ps;      /* what loads wait for in a memory under load (pressure.h); 0: not
-                                                * known, 0: nothing for writes */
-    uint64_t hbm_rows_rate_bps;     /* the same for rows that lie apart, read and written in turn; 0: hbm_rate */
-    uint64_t l2_bytes, l2_rate_bps; /* rows just written that the L2 still holds, and its rate for them; 0: none */
-    struct cluster_work store;      /* own memory to a peer's over NVLink, or within the GPU: SM loads and stores */
-    uint64_t copy_sm_rate_bps;      /* of an SM that copies rows, also for one warp */
-    struct cluster_work bulk;       /* the SM's bulk copy engine, in or out of shared memory; all 0: as store */
-    struct cluster_bulk engine;     /* the same engine where one load feeds several stores */
-    uint64_t shared_align_bytes;    /* alignment of the kernels' dynamic shared memory behind the static; 0: a line */
-    uint64_t bulk_skew_rate_bps;    /* rate of each extra pass when places in a line differ; 0: no extra pass */
-    uint64_t cast_row_ps;           /* read BF16, write FP8 and scales: a row that all warps of an SM take together, */
+    uint64_t hbm_read_rate_bps, hbm_write_rate_bps; /* of reads alone; of writes alone; 0: hbm_rate */
+    uint64_t hbm_queue_ps, hbm_write_burst_ps;      /* how long loads wait in a busy memory (pressure.h); 0: not known;
+                                                     * 0: writes add nothing */
+    uint64_t hbm_rows_rate_bps;     /* likewise for rows that are apart, read and written alternately; 0: hbm_rate */
+    uint64_t l2_bytes, l2_rate_bps; /* bytes of fresh rows that the L2 still holds, and its rate for them; 0: none */
+    struct cluster_work store;      /* from own memory to a peer's over NVLink, or within the GPU, by loads and stores
+                                     * of SMs */
+    uint64_t copy_sm_rate_bps;      /* of an SM that copies rows; also that of a single warp */
+    struct cluster_work bulk;       /* by the SM's bulk copy engine, in or out of shared memory; all 0: as store */
+    struct cluster_bulk engine;     /* that engine where one load feeds several stores */
+    uint64_t shared_align_bytes;    /* alignment of the kernels' dynamic shared memory, which follows the static one; 0:
+                                     * a line */
+    uint64_t bulk_skew_rate_bps;    /* rate of the additional pass where source and target differ in their place in a
+                                     * line; 0: none */
+    uint64_t cast_row_ps;           /* reading BF16, writing FP8 and scales: a row that all warps of an SM make
+                                     * together, */
     uint64_t cast_sm_rate_bps;      /* and its bytes read */
-    struct cluster_work reduce;     /* rows summed: warp_rate counts bytes written, sm_rate bytes read */
-    uint64_t reduce_made_sm_rate_bps; /* the SM's rate of writing them; 0: writing costs it nothing */
-    uint64_t reduce_load_rate_bps;    /* in addition, a warp's bytes read */
-    uint64_t scan_rate_bps;           /* index arrays, one SM */
-    uint64_t scan_row_ps;             /* a warp looks at one token's entry in a loop that depends on it */
+    struct cluster_work reduce;     /* sums of rows: warp_rate counts bytes written, sm_rate bytes read */
+    uint64_t reduce_made_sm_rate_bps; /* the SM's rate of writing them; 0: writing takes no time */
+    uint64_t reduce_load_rate_bps;    /* in addition, of bytes read by a warp */
+    uint64_t scan_rate_bps;           /* of index arrays, on one SM */
+    uint64_t scan_row_ps;             /* a warp's read of one token's entry, in a loop that waits for it */
     /* Costs of kernels that say their patterns (fabric.h).  load_ps 0: they pay by the kinds of rows above. */
-    uint64_t touch_ps;            /* extra time of a warp's first wait for an array, whose pages are looked up */
-    uint64_t load_ps, load_l2_ps; /* a wait for a row's load that misses the L2; for one that hits it */
-    uint64_t load_bytes;          /* that a load which misses the L2 brings into it; 0: only what it asks for */
-    uint64_t load_again_ps;       /* for one of a line that the SM has just read, out of the L2; 0: as load_l2_ps */
-    uint64_t load_l1_ps;          /* for one that hits the SM's L1; 0: as load_again_ps */
-    uint64_t stage_ps;            /* a fence of the SM before what a warp has made is stored by the bulk engine */
-    /* for each 512 bytes of a row that is summed and each further row that the loops may have to sum */
+    uint64_t touch_ps;            /* extra time of a warp's first wait for an array, whose pages must be found */
+    uint64_t load_ps, load_l2_ps; /* a wait for a load of a row that misses the L2; that hits it */
+    uint64_t load_bytes;          /* bytes that a load that misses the L2 brings into it; 0: those asked for */
+    uint64_t load_again_ps;       /* likewise where the SM has just read from that line of the L2; 0: as load_l2_ps */
+    uint64_t load_l1_ps;          /* likewise where the load hits the SM's L1; 0: as load_again_ps */
+    uint64_t stage_ps;            /* the SM's fence before the bulk engine stores what a warp has made */
+    /* for each 512 bytes of a summed row and each further row that the loop might have to sum */
     uint64_t look_ps;
-    uint64_t stretch_ps;          /* a stretch of a sum that the bulk engine brings ahead and stores, beside its rows */
-    uint64_t stretch_row_ps;      /* each row of it */
-    uint64_t host_fence_ps;       /* a release to the system after stores to the host's memory; 0: as others */
-    uint64_t host_look_ps;        /* a read of a word in the host's memory */
-    uint64_t host_look_turn_ps;   /* each of several reads of the same 64 bytes there, which wait for one another */
-    uint64_t row_ps;              /* a row by loads and stores, without its waits and bytes */
-    uint64_t seek_ps;             /* more where the warp looks for its rows itself */
+    uint64_t stretch_ps;     /* a stretch of a sum that the bulk engine loads ahead and stores, without its rows */
+    uint64_t stretch_row_ps; /* each row of it */
+    uint64_t host_fence_ps;  /* a release to the system after stores to the host's memory; 0: as after other stores */
+    uint64_t host_look_ps;   /* a read of a word in the host's memory */
+    uint64_t host_look_turn_ps;   /* for each of several reads of one 64-byte line there, which wait for one another */
+    uint64_t row_ps;              /* a row moved by loads and stores, without its waits and bytes */
+    uint64_t seek_ps;             /* in addition, where the warp finds its rows itself */
     uint64_t release_ps;          /* an atomic on own memory that releases: until the warp goes on */
-    uint64_t release_stores_ps;   /* the same where warps of the SM have just stored rows; 0: as release_ps */
+    uint64_t release_stores_ps;   /* likewise where warps of the SM have just stored rows; 0: as release_ps */
     uint64_t release_system_ps;   /* a release to the system where nothing was stored */
-    uint64_t fresh_rate_bps;      /* bytes read plus written where rows just written are read; 0: as hbm_rate_bps */
-    uint64_t sum_far_sm_rate_bps; /* bytes that sums of rows read out of memory, not the L2, one SM */
-    uint64_t add_rate_bps;        /* bytes that a warp of such sums turns into single precision and adds */
-    uint64_t sum_sm_rate_bps;     /* bytes read by sums out of shared memory, one SM */
-    uint64_t logs_warp_rate_bps, logs_sm_rate_bps; /* BF16 in shared memory turned into LogFMT; 0: takes no time */
-    uint64_t exps_warp_rate_bps, exps_sm_rate_bps; /* BF16 that comes out of it, weighted and added; 0: the same */
-    uint64_t peek_ps;                              /* a load from a peer's memory, there and back */
-    struct cluster_cpcs cpcs;                      /* which share the links evenly */
+    uint64_t fresh_rate_bps;      /* bytes read plus written, where fresh rows are read; 0: as hbm_rate_bps */
+    uint64_t sum_far_sm_rate_bps; /* bytes that sums of rows read from memory and not from the L2, on one SM */
+    uint64_t add_rate_bps;        /* bytes that a warp of such sums converts to single precision and adds */
+    uint64_t sum_sm_rate_bps;     /* bytes that sums read from shared memory, on one SM */
+    uint64_t logs_warp_rate_bps, logs_sm_rate_bps; /* conversion of BF16 in shared memory to LogFMT; 0: takes no time */
+    uint64_t exps_warp_rate_bps, exps_sm_rate_bps; /* conversion back to BF16, weighted and added, by bytes of BF16; 0:
+                                                    * takes no time */
+    uint64_t peek_ps;                              /* a load from a peer's memory, both ways */
+    struct cluster_cpcs cpcs;                      /* each CPC has an equal share of the links */
 };
 
 struct cluster_nvlink {
-    uint32_t gpus;               /* of one NVLink domain, which is also a node */
-    uint32_t over;               /* enum cluster_peers: PCIE: these GPUs have no NVLink, and store over PCIe */
-    uint64_t line_rate_bps;      /* nominal rate of its links, one direction; 0: egress_rate */
-    uint64_t unaligned_rate_bps; /* egress of rows that start off a 128-byte line; 0: as others */
-    uint64_t split_rate_bps;     /* egress by bulk copies whose buffers in shared memory start off a line */
+    uint32_t gpus;               /* of one NVLink domain, which is one node, too */
+    uint32_t over;               /* enum cluster_peers; PCIE: the GPUs have no NVLink, and store over PCIe */
+    uint64_t line_rate_bps;      /* nominal rate of a GPU's links, one direction; 0: egress_rate */
+    uint64_t unaligned_rate_bps; /* egress for rows that do not begin at a 128-byte line; 0: as for others */
+    uint64_t split_rate_bps;     /* egress for bulk copies whose buffers in shared memory do not begin at a line */
     uint64_t egress_rate_bps, ingress_rate_bps; /* payload of one GPU, one direction */
-    uint64_t bulk_rate_bps;                     /* the same for bulk copies; 0: egress_rate */
-    uint64_t bulk_crossing_rate_bps;            /* their extra cost where flows cross, as a rate; 0: no extra cost */
-    /* of those whose buffers in shared memory begin a 32-byte sector, no line; 0: bulk_rate */
+    uint64_t bulk_rate_bps;                     /* likewise for bulk copies; 0: egress_rate */
+    uint64_t bulk_crossing_rate_bps;            /* extra cost of bulk copies where flows cross, as a rate; 0: none */
+    /* for bulk copies whose buffers begin at a 32-byte sector that is no line; 0: bulk_rate */
     uint64_t sector_rate_bps;
-    uint64_t latency_ps;  /* a store until it is visible at the peer */
+    uint64_t latency_ps;  /* from a store until it is visible at the peer */
     uint64_t crossing_ps; /* extra time of a store where flows of several senders and receivers cross */
 };
 
-/* The host's times to drive a GPU.  wait_ps 0: not known. */
+/* The times that a host takes to drive a GPU.  wait_ps 0: not known. */
 struct cluster_calls {
-    uint64_t wait_ps; /* the time of a waiting call without its kernel or copy: until it runs, until its end is seen */
-    uint64_t copy_ps, copy_rate_bps;     /* the copy engine: until bytes flow; to a peer */
-    uint64_t nccl_ps;                    /* NCCL's send or receive of an empty message, its kernel's launch included */
-    uint64_t word_ps, await_ps;          /* a stream writes a word; finds one written that it awaits */
-    uint64_t handed_ps, handed_peer_ps;  /* from a stream's write until another that waits goes on; of a peer's GPU */
-    uint64_t copy_call_ps, word_call_ps; /* CPU time of the calls for a copy, and for either of these */
-    uint64_t copy_peer_call_ps;          /* the same of a copy to a peer; 0: as copy_call_ps */
+    uint64_t wait_ps; /* a call that waits, without its kernel or copy: until that runs, and from its end until the host
+                       * sees it */
+    uint64_t copy_ps, copy_rate_bps;     /* the copy engine: until bytes flow; its rate; its rate to a peer */
+    uint64_t nccl_ps;                    /* NCCL's send or receive of an empty message, with the launch of its kernel */
+    uint64_t word_ps, await_ps;          /* a stream writes a word; finds that a word that it awaits is written */
+    uint64_t handed_ps, handed_peer_ps;  /* from a stream's write until another stream that waits goes on; on a peer's
+                                          * GPU */
+    uint64_t copy_call_ps, word_call_ps; /* CPU time of the call of a copy; of the call of either of these */
+    uint64_t copy_peer_call_ps;          /* likewise of a copy to a peer; 0: as copy_call_ps */
     uint64_t launch_call_ps;             /* CPU time of a launch */
     uint64_t nccl_call_ps;               /* CPU time of a call of NCCL through PyTorch */
 };
 
-/* The poster of work requests (PROTOCOLS.md 1.5 and 5.2). */
+/* Who posts work requests (PROTOCOLS.md 1.5 and 5.2). */
 enum cluster_posting { CLUSTER_POST_GPU, CLUSTER_POST_PROXY };
 
 struct cluster_nic {
     uint32_t gpus_per_nic;  /* GPUs that share one NIC */
     uint32_t provider;      /* enum cluster_provider */
     uint64_t line_rate_bps; /* nominal rate of its port; 0: rate */
-    uint64_t rate_bps;      /* payload and headers that it moves in one direction */
+    uint64_t rate_bps;      /* bytes of payload and headers in one direction */
     uint64_t header_bytes, mtu_bytes;
     uint64_t message_ps;   /* the NIC's work on one request, without its bytes */
     uint64_t signal_ps;    /* the NIC's work on a signal (an atomic or an inline write) */
     uint64_t signal_bytes; /* of a signal on the wire, headers included */
     uint64_t fetch_ps;     /* doorbell until the first byte leaves: request and payload fetched over PCIe */
-    uint64_t read_ps;      /* of fetch_ps, the payload's part, which signals lack: a NIC's read of a GPU's memory */
-    uint64_t deliver_ps;   /* last byte in until visible in the peer's memory */
+    uint64_t read_ps;      /* the part of fetch_ps that reads the payload from a GPU's memory; signals have none */
+    uint64_t deliver_ps;   /* from the last byte's arrival until it is visible in the peer's memory */
     enum cluster_posting posting;
     uint64_t post_ps;       /* the poster's time for one request */
-    uint64_t doorbell_ps;   /* the poster's time for ringing it */
-    uint64_t library_ps;    /* its time more, where the library's own code posts in place of the kernel's */
-    uint64_t proxy_ps;      /* PROXY: GPU to proxy thread and its turn */
+    uint64_t doorbell_ps;   /* the poster's time to ring the doorbell */
+    uint64_t library_ps;    /* the poster's extra time where the library's own code posts and not the kernel's */
+    uint64_t proxy_ps;      /* PROXY: from the GPU to the proxy thread, and the thread's turn */
     uint32_t proxy_threads; /* PROXY: threads of one GPU */
-    uint32_t queue_depth;   /* requests outstanding on one QP; 0: as the kernels ask */
-    uint64_t window_bytes;  /* bytes outstanding on one port; 0: no limit */
-    uint64_t ask_bytes;     /* larger messages are fetched by the receiver (rendezvous); 0: none */
-    uint32_t ports;         /* of one NIC, each of that rate */
-    uint32_t port_map;      /* enum cluster_port_map: which port a QP uses */
-    uint64_t ack_bytes;     /* of an acknowledgement on the wire; 0: they take nothing */
-    uint64_t atomic_ps;     /* a signal's time in the receiving NIC's one unit for atomics; 0: none */
+    uint32_t queue_depth;   /* requests in flight on one QP; 0: as the kernels ask */
+    uint64_t window_bytes;  /* bytes in flight on one port; 0: no limit */
+    uint64_t ask_bytes;     /* larger messages are fetched by the receiver (rendezvous); 0: no message is */
+    uint32_t ports;         /* ports of one NIC, each with that rate */
+    uint32_t port_map;      /* enum cluster_port_map: the port that a QP uses */
+    uint64_t ack_bytes;     /* of an acknowledgement on the wire; 0: takes no time there */
+    uint64_t atomic_ps;     /* a signal's time in the receiving NIC's only unit for atomics; 0: there is no such unit */
 };
 
-/* The NIC's driver as RDMA's libraries name it. */
+/* The NIC's driver, as RDMA's libraries name it. */
 enum cluster_provider {
     CLUSTER_PROVIDER_UNKNOWN,
     CLUSTER_PROVIDER_MLX5,
@@ -190,40 +199,45 @@ enum cluster_queues { CLUSTER_QUEUE_PORT, CLUSTER_QUEUE_FLOW };
 enum cluster_peers { CLUSTER_PEERS_BY_NVLINK, CLUSTER_PEERS_BY_PCIE };
 enum cluster_cross_rail { CLUSTER_CROSS_BY_SPINE, CLUSTER_CROSS_BY_NVLINK };
 
-/* The input from which models/hardware/machine/graph.c makes parts and links. */
+/* What models/hardware/machine/graph.c makes parts and links from. */
 struct cluster_network {
-    uint64_t latency_ps;                          /* NIC to NIC through one switch */
-    uint64_t rate_bps;                            /* of a switch output port; 0: as the NIC */
+    uint64_t latency_ps;                          /* from NIC to NIC through one switch */
+    uint64_t rate_bps;                            /* of a switch's output port; 0: as the NIC */
     uint32_t topology, routing, flow_key, queues; /* of the enums above */
-    uint32_t cross_rail;                          /* to a port on a leaf where another GPU of the node has one */
+    uint32_t cross_rail;                          /* from a GPU to a port on a leaf where another GPU of its node has a
+                                                   * port */
     uint32_t nodes;           /* number of nodes that `eptwin cluster show` draws; 0: two leaves, or two nodes */
     uint32_t nodes_per_leaf;  /* 0: 16 */
-    uint32_t leaves_per_pod;  /* fat tree: leaves under one set of spines; dragonfly: switches of a group; 0: 4 */
-    uint32_t spines, cores;   /* switches above: of leaves, of pods; 0: 4 */
-    uint64_t uplink_rate_bps; /* of a link between switches; 0: by the oversubscription */
+    uint32_t leaves_per_pod;  /* fat tree: leaves below one set of spines; dragonfly: switches of a group; 0: 4 */
+    uint32_t spines, cores;   /* switches above the leaves; above the pods; 0: 4 */
+    uint64_t uplink_rate_bps; /* of a link between switches; 0: follows from the oversubscription */
     double oversubscription;  /* rate of all nodes below a leaf, divided by the rate of its uplinks; 0: 1 */
     uint64_t hop_ps;          /* extra time for each further switch */
-    uint64_t buffer_bytes;    /* before a switch's output; lossless: its feeder waits; 0: unlimited */
-    uint64_t quantum_bytes;   /* bytes of one message that a NIC sends before another QP's turn; 0: all */
+    uint64_t buffer_bytes;    /* before a switch's output; lossless: the sender before it waits; 0: unlimited */
+    uint64_t quantum_bytes;   /* bytes of one message that a NIC sends before it is another QP's turn; 0: all */
 };
 
 /* DCQCN: how switches mark, receivers notify and senders set the rate of a QP (models/hardware/nic/dcqcn.h). */
 struct cluster_dcqcn {
-    uint64_t mark_from_bytes, mark_all_bytes; /* queues of a switch: none is marked up to it; all beyond it */
-    double mark_share;                        /* of the packets at mark_all; between the two it grows evenly */
-    uint64_t cnp_ps;                          /* a receiver notifies of a QP at most once in it; 0: there is no DCQCN */
-    uint64_t cut_ps;                          /* a sender cuts a QP's rate at most once in it */
-    uint64_t alpha_ps;                        /* alpha, twice the share that a cut takes, is updated once in it */
-    double gain;                              /* of alpha: how far an update moves it */
-    uint64_t raise_ps, raise_bytes;           /* after each of them the rate is raised */
-    uint32_t recovery;                        /* raises that only go back towards the rate before the cut */
-    uint64_t additive_bps, hyper_bps;         /* later raises add one to that; when time and bytes agree, the other */
-    uint64_t least_bps;                       /* no cut goes below it */
-    /* Each cut makes the rate before it the one to go back to; else only a cut that follows a raise by time. */
+    uint64_t mark_from_bytes, mark_all_bytes; /* queue of a switch: no packet is marked up to the first, all beyond the
+                                               * second */
+    double mark_share;                /* share of packets marked at mark_all; it grows evenly from mark_from on */
+    uint64_t cnp_ps;                  /* a receiver notifies at most once in this time, for each QP; 0: there is
+                                               * no DCQCN */
+    uint64_t cut_ps;                  /* a sender cuts a QP's rate at most once in this time */
+    uint64_t alpha_ps;                /* alpha is updated once in this time; a cut takes half of alpha */
+    double gain;                      /* how far an update moves alpha */
+    uint64_t raise_ps, raise_bytes;   /* the rate is raised each time this time, or this many bytes, have passed */
+    uint32_t recovery;                /* so many raises only go back towards the rate before the cut */
+    uint64_t additive_bps, hyper_bps; /* later raises add the first to that rate; once both time and bytes have
+                                               * come so far, the second */
+    uint64_t least_bps;               /* no cut goes below this rate */
+    /* After each cut raises go back to the rate before it; else only after a cut that follows a raise by time. */
     bool clamp_target;
 };
 
-/* Through the host's memory: not at all; copied while the NIC sends what was copied before; copied and sent in turn. */
+/* How bytes go through the host's memory: not at all; copied while the NIC sends earlier ones; copied and sent in
+ * turn. */
 enum cluster_staging { CLUSTER_STAGING_NO, CLUSTER_STAGING_YES, CLUSTER_STAGING_IN_TURN };
 
 /* The parts of a node and the links between them. */
@@ -233,28 +247,28 @@ struct cluster_nics_of {
     uint16_t nic[CLUSTER_NICS_OF_MAX];
 };
 
-#define CLUSTER_NO_NICS UINT32_MAX /* while a file is read: "nics = 0" */
+#define CLUSTER_NO_NICS UINT32_MAX /* the number of NICs while a file with "nics = 0" is read */
 struct cluster_node {
-    uint32_t gpus;            /* 0: as many as a NVLink domain has */
-    uint32_t nics;            /* 0: GPUs by gpus-per-nic */
+    uint32_t gpus;            /* 0: as many as an NVLink domain has */
+    uint32_t nics;            /* 0: as follows from gpus-per-nic */
     uint32_t sockets;         /* 0: 1 */
-    uint32_t pcie_switches;   /* GPUs and NICs are dealt over them in order; 0: all are below root complexes */
+    uint32_t pcie_switches;   /* GPUs and NICs are dealt out over them in order; 0: all are at root complexes */
     uint64_t pcie_rate_bps;   /* of a GPU's and a NIC's PCIe link, one direction; 0: never the limit */
     uint64_t root_rate_bps;   /* from a GPU to a NIC through a root complex; 0: as pcie_rate */
-    uint64_t socket_rate_bps; /* across sockets, all GPUs and NICs together; 0: as root_rate */
+    uint64_t socket_rate_bps; /* across sockets, for all GPUs and NICs together; 0: as root_rate */
     uint64_t root_latency_ps, socket_latency_ps; /* more, each way */
-    bool host_memory;                            /* messages lie in the host's memory, not in a GPU's */
-    uint32_t staging;          /* enum cluster_staging: NICs do not reach GPU memory, bytes go through the host's */
+    bool host_memory;                            /* messages are in the host's memory, not in a GPU's */
+    uint32_t staging;          /* enum cluster_staging: NICs do not reach GPU memory, so bytes go through the host's */
     uint64_t staging_rate_bps; /* of copies from a GPU to the host, and back; 0: as pcie_rate */
     uint64_t staging_latency_ps;
     struct cluster_nics_of nic_of; /* the NIC of each GPU; count 0: dealt out in order */
 };
 
-/* A link of an odd network or of the PCIe of an odd node, both ways, by names of parts. */
+/* A link of an irregular network, or of the PCIe of an irregular node, in both directions, by names of parts. */
 struct cluster_link {
-    char *from, *to, *place; /* place: file and line */
+    char *from, *to, *place; /* place: the file and line that give it */
     uint64_t rate_bps, latency_ps;
-    bool inside; /* of every node: "g0", "nic1", "pcie2", "root0" without the node */
+    bool inside; /* a link in every node, "g0", "nic1", "pcie2", "root0" without the node */
 };
 
 /* A time by size, measured at some sizes.  It is linear between them and constant before the first.  After the last it
@@ -266,30 +280,31 @@ struct cluster_curve {
 };
 uint64_t cluster_curve_ps(const struct cluster_curve *curve, uint64_t size_bytes);
 
-/* The row made whose time `measure` gives as [host] reduce-row and sum-row: 7168 values of BF16. */
+/* The output row of the sum whose time `measure` gives as [host] reduce-row and sum-row: 7168 values of BF16. */
 enum { CLUSTER_REDUCE_ROW_BYTES = 14336 };
 
-/* Of the loop whose times `measure` gives by bytes touched: ranks that a token goes to, and FP8's message of such a
+/* The loop whose times `measure` gives by bytes touched: ranks that a token goes to, and the FP8 message of such a
  * row. */
 enum { CLUSTER_LOOP_TOPK = 8, CLUSTER_LOOP_MESSAGE_BYTES = 7408 };
 
-/* A host for live ranks (replay/).  They are processes on the cores of one host, whatever NVLink domains they stand
- * for.  They run the protocol without a GPU. */
+/* A host for live ranks (replay/).  Ranks are processes on the cores of one host, whatever NVLink domains they stand
+ * for. They run the protocol without a GPU. */
 struct cluster_host {
     uint32_t cores;                              /* 0: the cluster has GPUs */
     uint64_t step_ps, poll_ps;                   /* a worker's step; from a change to the step that sees it */
-    uint64_t progress_ps;                        /* the links are polled once */
+    uint64_t progress_ps;                        /* one poll of the links */
     uint64_t switch_ps;                          /* another process takes over a core */
     uint64_t slice_ps;                           /* how long a process keeps a core while others wait for it */
-    uint64_t store_ps, store_rate_bps;           /* a store to a peer's mapping: each, bytes */
-    uint64_t interrupt_ps;                       /* extra CPU time if the core is not at work on an earlier arrival */
+    uint64_t store_ps, store_rate_bps;           /* a store to a peer's mapping: of each store; of its bytes */
+    uint64_t interrupt_ps;                       /* extra CPU time of an arrival if the core is not busy with an earlier
+                                                  * one */
     struct cluster_curve put;                    /* CPU time of a put, at each end */
     uint64_t signal_ps;                          /* CPU time of a signal, at each end */
-    struct cluster_work copy, cast, reduce, sum; /* of one core; only warp_rate is used; sum: without weights */
+    struct cluster_work copy, cast, reduce, sum; /* of one core; sm_rate is not used; sum: no weights */
     uint64_t scan_rate_bps;
-    /* The same by how many bytes a rank touches before it touches them again, where the work is part of such a loop:
-     * a row of CLUSTER_REDUCE_ROW_BYTES cast, made to a message; that message stored, copied out; the row stored; eight
-     * such rows summed.  No points: as above, whatever is touched. */
+    /* Likewise in a loop, by how many bytes a rank touches before it touches them again.  In the loop, a row of
+     * CLUSTER_REDUCE_ROW_BYTES is cast to a message, the message is stored and copied out, the row is stored, and eight
+     * such rows are summed.  No points: as above, whatever is touched. */
     struct {
         struct cluster_curve cast, message, copy, store, reduce;
     } loop;
@@ -297,7 +312,7 @@ struct cluster_host {
 
 struct cluster {
     char *name, *path;
-    char *digest; /* of the contents of file, included files and settings (key_file_digest()), without the name */
+    char *digest; /* of file, included files and settings (key_file_digest()), without the name */
     struct cluster_gpu gpu;
     struct cluster_nvlink nvlink;
     struct cluster_calls calls;
@@ -323,12 +338,12 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(cluster, cluster_free)
 
 /* Whether [links] describe the PCIe of every node. */
 bool cluster_node_written(const struct cluster *cluster);
-/* The kind prefix of the name of a part of every node: "g", "nic", "pcie" or "root"; NULL: it is none. */
+/* The kind prefix in the name of a part that every node has: "g", "nic", "pcie" or "root"; NULL: it is no such part. */
 const char *cluster_inside_kind(const char *name);
 
 /* "27 us at 1024 B, 130 us at 14336 B": sizes rise, times do not fall, at most CLUSTER_CURVE_MAX. */
 bool cluster_parse_curve(const char *text, struct cluster_curve *curve);
-/* Numbers of CPCs and ranges of them, in the order of their pairs of SMs; rounds are divided by "|". */
+/* Numbers of CPCs and ranges of them, one for each pair of SMs in order; "|" divides rounds. */
 bool cluster_parse_cpcs(const char *text, struct cluster_cpcs *cpcs);
 /* "45 GB/s", "400 Gbit/s" -> bits per second; "1.46 us" -> picoseconds; "4096 B", "64 KB" -> bytes. */
 bool cluster_parse_rate(const char *text, uint64_t *rate_bps);

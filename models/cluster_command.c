@@ -1,4 +1,4 @@
-/* cluster_command.c - `eptwin cluster`: shows, checks and makes cluster files without a run. */
+/* cluster_command.c - `eptwin cluster`: shows, checks and makes cluster files; runs no case. */
 #include <glib.h>
 #include <stdio.h>
 #include <string.h>
@@ -65,7 +65,7 @@ static void help_print(FILE *out)
           out);
 }
 
-/* Prints a broken file's error on standard error and goes on with the others. */
+/* Prints a broken file's error on standard error and continues with the other files. */
 static int list_run(int argc, char **argv)
 {
     if (argc > 1) {

@@ -6,7 +6,7 @@
 #include "models/hardware/machine/route.h"
 #include "sim/units.h"
 
-/* Where a part of the graph stands on the drawing, + 1; 0: nowhere. */
+/* [part] its number on the drawing, + 1; 0: it is not there. */
 struct sketch {
     const struct cluster *cluster;
     const struct graph *graph;
@@ -36,7 +36,7 @@ static char *link_tip(const struct graph *g, const struct link *link)
                            units_us(link->latency_ps), down_text(link));
 }
 
-/* All links between parts that are on the drawing and of which at least one stands in the node; each pair once. */
+/* Draws all links between drawn parts of which at least one is in the node, each pair once. */
 static void links_place(struct sketch *s, uint32_t from)
 {
     const GArray *out = graph_part(s->graph, from)->out;
@@ -94,7 +94,7 @@ static void tier_place(struct sketch *s, uint32_t tier)
     }
 }
 
-/* One line for all ports of a node on one switch, which also has their own names. */
+/* Draws one line for all ports of a node on one switch; the line also has the ports' names. */
 static void node_join(struct sketch *s, uint32_t drawn, uint32_t node)
 {
     const struct graph *g = s->graph;
@@ -164,7 +164,7 @@ static bool in_node(const struct graph *g, uint32_t part, enum part_kind kind)
     return graph_part(g, part)->node == 0 && graph_part(g, part)->kind == kind;
 }
 
-/* The rate of a link from the part, as a note: of the first that has one. */
+/* The rate of the part's first link that has one, as a note. */
 static char *first_rate(const struct graph *g, uint32_t part)
 {
     const GArray *out = graph_part(g, part)->out;
@@ -294,7 +294,7 @@ static void node_place(struct sketch *s)
 
 /* ---- words ---- */
 
-/* A way of each number of links from the first GPU, with its rate and latency, as results' bounds name them. */
+/* A way with each number of links from the first GPU, with rate and latency, named as results name bounds. */
 static void ways_describe(struct sketch *s)
 {
     const struct graph *g = s->graph;
@@ -322,7 +322,7 @@ static void ways_describe(struct sketch *s)
     }
 }
 
-/* Names of bounds in results that are not names of parts. */
+/* Names of bounds in results that are no names of parts. */
 static void bounds_describe(struct sketch *s)
 {
     const bool nics = s->graph->nics, nvlink = s->cluster->nvlink.gpus > 1;

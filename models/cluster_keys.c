@@ -1,5 +1,6 @@
-/* cluster_keys.c - the table of all keys of cluster files; see cluster_keys.h.  A key that the table lacks is an
- * error in a file, so that a misspelt parameter cannot pass for a default. */
+/* cluster_keys.c - the table of all keys of cluster files; see cluster_keys.h.
+ *
+ * A key that is not in the table is an error, so that a misspelt parameter is not ignored. */
 #include "models/cluster_keys.h"
 
 #include "models/cluster.h"

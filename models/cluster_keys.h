@@ -12,12 +12,12 @@ struct cluster_key {
     const char *section, *name;
     enum cluster_kind kind;
     bool optional;
-    size_t offset;       /* of the value in struct cluster */
-    const char *choices; /* KIND_CHOICE: "a|b|c", by the number of an enum; else NULL */
+    size_t offset;       /* of the member in struct cluster */
+    const char *choices; /* KIND_CHOICE: "a|b|c" in the order of an enum; else NULL */
     const char *meaning; /* sentences */
 };
 
-/* By number, section by section; NULL after the last. */
+/* The key with that index, in the order of sections; NULL after the last. */
 const struct cluster_key *cluster_key_at(size_t index);
 
 #endif

@@ -1,7 +1,7 @@
 /* cluster_new.c - `eptwin cluster new`: a commented cluster file from a few options; see cluster_new.h.
  *
- * The file includes the GPU's shipped file and a NIC's part, so that every number keeps its source.  Its own lines
- * give the shape: the number of NICs, their rate and their switches.  It is read back before it is written out, so a
+ * The file includes the GPU's shipped file and a NIC's part, so that every number keeps its source.  Its own lines give
+ * the shape: the number of NICs, their rate and their switches.  The text is read back before it is written, so every
  * file that this command writes passes `eptwin cluster check`. */
 #include "models/cluster_new.h"
 
@@ -43,7 +43,7 @@ struct plan {
     uint32_t topology; /* index of topologies */
 };
 
-/* The NIC whose part stands for another rate: its own rate, and what of the line it moves with headers. */
+/* For NICs of other rates: the rate of the NIC that has a part, and the share of the line that it uses with headers. */
 enum { SWITCH_PORTS = 64 };
 #define LINE_SHARE 0.934
 
@@ -63,7 +63,7 @@ static bool refuse(GError **error, const char *option, const char *expected, con
                        found);
 }
 
-/* "8x400G", or "4x2x200G" with two ports a NIC. */
+/* "8x400G"; "4x2x200G" if a NIC has two ports. */
 static bool nic_parse(const char *text, struct plan *p, GError **error)
 {
     static const char expected[] =
@@ -92,8 +92,8 @@ static bool over_parse(const char *text, double *over, GError **error)
     return refuse(error, "oversubscription", "a ratio such as 2:1", text);
 }
 
-/* A shipped file that another NIC and network can be put before: it has none, or one port of a ConnectX a GPU on one
- * switch.  NULL where name is none. */
+/* The shipped file of that name, if it can get another NIC and network: it has none, or a ConnectX port for each GPU on
+ * one switch.  Else NULL. */
 static struct cluster *gpu_load(const char *name)
 {
     g_autofree char *path = share_find(SHARE_CLUSTERS, name);
@@ -168,7 +168,7 @@ static void line(GString *out, const char *comment, const char *format, ...)
     g_string_append_printf(out, *comment ? "%-28s # %s\n" : "%s%s\n", text, comment);
 }
 
-/* As many nodes as a leaf of 64 ports holds beside its uplinks, and no more than there are. */
+/* As many nodes as a leaf of 64 ports holds in addition to its uplinks, and at most all nodes. */
 static uint32_t nodes_a_leaf(const struct plan *p)
 {
     const double down = floor(SWITCH_PORTS * p->over / (1 + p->over));
@@ -237,7 +237,7 @@ static char *plan_text(const struct plan *p, const char *command)
     return g_string_free(out, FALSE);
 }
 
-/* Reads the text back as a cluster of so many nodes. */
+/* Reads the text back as a cluster with that many nodes. */
 static bool text_check(const char *text, uint32_t nodes, GError **error)
 {
     g_autofree char *path = NULL;

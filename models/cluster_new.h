@@ -1,5 +1,5 @@
-/* cluster_new.h - writes a commented cluster file of a machine that is described on a command line: shipped parts, and
- * what differs from them. */
+/* cluster_new.h - writes a commented cluster file of a machine that a command line describes: shipped parts, and what
+ * differs from them. */
 #ifndef MODELS_CLUSTER_NEW_H
 #define MODELS_CLUSTER_NEW_H
 

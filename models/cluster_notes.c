@@ -1,4 +1,4 @@
-/* cluster_notes.c - settings without effect, and figures of other hardware; see cluster_notes.h. */
+/* cluster_notes.c - finds settings without effect, and figures of other hardware; see cluster_notes.h. */
 #include "models/cluster_notes.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 enum idle_reason { IDLE_NICS, IDLE_ONE_SWITCH, IDLE_BACKEND, IDLE_REASONS };
 
 static const struct idle_key {
-    const char *section, *key; /* key NULL: all of the section */
+    const char *section, *key; /* key NULL: all keys of the section */
     enum idle_reason reason;
 } idle_keys[] = {
     { "nic", NULL, IDLE_NICS },
@@ -30,7 +30,7 @@ static const struct idle_key {
     { "nic", "window", IDLE_BACKEND },
 };
 
-/* Switches that have ports of NICs. */
+/* How many switches have ports of NICs. */
 static uint32_t leaves_count(const struct graph *g)
 {
     uint32_t leaves = 0;
@@ -51,7 +51,7 @@ struct notes {
     GPtrArray *text;
 };
 
-/* The reason in words where it holds, NULL where not.  Freed with g_free(). */
+/* The reason in words if it holds, else NULL.  Freed with g_free(). */
 static char *reason_text(const struct notes *n, enum idle_reason reason)
 {
     if (reason == IDLE_NICS) return n->nics_used ? NULL : g_strdup("all ranks are of one node");
@@ -84,7 +84,8 @@ static bool is_set(const struct graph *g, const char *head)
     return false;
 }
 
-/* A file that promises a slower network between leaves, where no leaf has a neighbour; and one without hops. */
+/* Notes on a file that promises a slower network between leaves although no leaf has a neighbour, and on one without
+ * hops. */
 static void network_note(const struct notes *n)
 {
     const struct cluster_network *network = &n->graph->cluster->network;

@@ -1,4 +1,4 @@
-/* cluster_show.c - the drawing of a cluster: what hangs on what, and what each way between two GPUs carries. */
+/* cluster_show.c - prints a cluster: which part is attached to which, and what each way between two GPUs carries. */
 #include "models/cluster_show.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 
 enum { LEAF_NODES = 16, POD_LEAVES = 4 };
 
-/* "50 GB/s", or nothing where it is never the limit. */
+/* "50 GB/s"; "" if it is never the limit. */
 static char *rate_text(uint64_t rate_bps)
 {
     return rate_bps ? g_strdup_printf("%.4g GB/s", (double)rate_bps / 8e9) : g_strdup("");
@@ -30,7 +30,7 @@ uint32_t cluster_show_nodes(const struct cluster *c)
 
 /* ---- node ---- */
 
-/* What a part's links of a kind lead to: "n0.pcie0 57 GB/s". */
+/* Prints the ends of a part's links of one kind: "n0.pcie0 57 GB/s". */
 static void towards_print(const struct graph *g, const struct route *way, FILE *out)
 {
     for (uint32_t i = 0; i < way->count; i++) {
@@ -71,7 +71,7 @@ static void node_print(const struct cluster *c, const struct graph *g, FILE *out
 
 /* ---- network ---- */
 
-/* Ports and lower switches below a switch, and what they bring; its other links, and what those carry. */
+/* Prints the ports and lower switches below a switch with their rates, then its other links with theirs. */
 static void switch_print(const struct graph *g, uint32_t part, FILE *out)
 {
     const struct part *p = graph_part(g, part);
@@ -128,7 +128,7 @@ static void network_print(const struct cluster *c, const struct graph *g, FILE *
 
 /* ---- ways ---- */
 
-/* more_ps: what a way takes beside its links' latencies. */
+/* more_ps: the time of a way in addition to the latencies of its links. */
 static void way_print(const struct graph *g, const struct route *way, uint64_t more_ps, FILE *out)
 {
     const struct link *first = graph_link(g, way->link[0]);
@@ -152,7 +152,7 @@ static bool way_append(const struct graph *g, uint32_t from, uint32_t to, struct
     return true;
 }
 
-/* By NVLink from the node's first GPU to another. */
+/* Prints the way by NVLink from the node's first GPU to another. */
 static bool way_by_nvlink(const struct graph *g, uint32_t to, struct route *way)
 {
     const uint32_t first = graph_gpu(g, 0, 0);
@@ -184,7 +184,7 @@ bool cluster_show_way(const struct graph *g, uint32_t node, uint32_t gpu, struct
            way_append(g, in, graph_gpu(g, node, gpu), way, ways);
 }
 
-/* To GPUs of the own node: by NVLink, or over PCIe one of each number of links. */
+/* Prints ways to GPUs of the same node: by NVLink; or over PCIe, one for each number of links. */
 static void ways_inside_print(const struct graph *g, FILE *out)
 {
     bool seen[ROUTE_LINKS_MAX + 1] = { false };
@@ -199,7 +199,7 @@ static void ways_inside_print(const struct graph *g, FILE *out)
     }
 }
 
-/* One of each number of links, nearest node first. */
+/* Prints one way for each number of links, to the nearest node first. */
 static void ways_print(const struct graph *g, FILE *out)
 {
     bool seen[ROUTE_LINKS_MAX + 1] = { false };

@@ -34,8 +34,9 @@ static const struct {
               "fit` write it." },
 };
 
-/* What a machine is built of, then what moves times most: half or twice of each value moves dispatch or combine of
- * H100s (low latency on 8 and 32 ranks, normal on 8 and 16, V2 on 8) by 20 to 90 %, of the GPU's memory by 8. */
+/* First the keys that describe a machine's shape, then those that change times most: half or twice the value changes
+ * dispatch or combine on H100s (low latency on 8 and 32 ranks, normal on 8 and 16, V2 on 8) by 20 to 90 %, that of the
+ * GPU's memory by 8 %. */
 static const char *const first[] = {
     "nvlink.gpus",
     "node.nics",
@@ -77,7 +78,7 @@ static const char *kind_text(const struct cluster_key *key)
     return key->kind == KIND_CHOICE ? key->choices : text[key->kind];
 }
 
-/* Words of text, in lines of COLUMNS behind so many blanks. */
+/* Appends words of text in lines of COLUMNS, indented by so many blanks. */
 static void wrap_append(GString *out, const char *text, int indent)
 {
     g_auto(GStrv) word = g_strsplit(text, " ", -1);
@@ -115,7 +116,7 @@ static void section_append(size_t index, GString *out)
         if (!strcmp(key->section, sections[index].section)) key_append(key, false, out);
 }
 
-/* Whether word is "section.key", or the key alone. */
+/* Whether word is the key as "section.key", or without its section. */
 static bool key_is(const struct cluster_key *key, const char *word)
 {
     const size_t length = strlen(key->section);
@@ -185,7 +186,7 @@ bool cluster_teach(const char *what, GString *out, GError **error)
 
 /* ---- the manual page ---- */
 
-/* What roff would take for its own: backslashes, and a dot or a quote that begins a line. */
+/* Appends text; escapes what roff would interpret: backslashes, and a dot or a quote at the begin of a line. */
 static void roff_append(GString *out, const char *text)
 {
     if (*text == '.' || *text == '\'') g_string_append(out, "\\&");

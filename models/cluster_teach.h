@@ -5,9 +5,8 @@
 #include <glib.h>
 #include <stdbool.h>
 
-/* Appends the keys of a section ("nic"), those of one name ("rate", "nic.rate"), all of them ("all"), or those that
- * matter first (NULL).
- * False and *error (CLUSTER_ERROR, with the nearest name) where what is none of these. */
+/* Appends the keys of a section ("nic"), those of one name ("rate", "nic.rate"), all keys ("all"), or the most
+ * important ones (NULL). False and *error (CLUSTER_ERROR, with the nearest name) for any other name. */
 bool cluster_teach(const char *what, GString *out, GError **error);
 
 /* Appends eptwin-cluster(5): the file's form and all keys, for man(1). */

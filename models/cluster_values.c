@@ -8,13 +8,13 @@
 #include "sim/stats.h"
 #include "sim/units.h"
 
-/* What no machine exceeds: within these limits no sum of times and no product of sizes can overflow. */
+/* Limits that no machine exceeds; within them no sum of times and no product of sizes overflows. */
 #define TIME_PS_MAX     (10 * PS_PER_S)
 #define CURVE_PS_MAX    1e16
 #define RATE_BPS_MIN    1000000ull
 #define RATE_BPS_MAX    8000000000000000ull
 #define SIZE_BYTES_MAX  1000000000000ull
-/* DCQCN's clocks are followed tick by tick. */
+/* The simulation follows each tick of DCQCN's clocks. */
 #define INTERVAL_PS_MIN (100 * PS_PER_NS)
 #define PIECE_BYTES_MIN 1000ull
 enum { FRAME_BYTES_MAX = 4096, MTU_BYTES_MIN = 64, MTU_BYTES_MAX = 65536, COUNT_MAX = 65535 };
@@ -24,7 +24,8 @@ struct unit {
     double factor;
 };
 
-/* "<number> <unit>", the number finite and not negative; the result rounded to a whole number below 2^63. */
+/* Parses "<number> <unit>", with a finite number that is not negative; rounds the result to a whole number below
+ * 2^63. */
 static bool parse_with_unit(const char *text, const struct unit *units, uint64_t *value)
 {
     char *end;
@@ -101,7 +102,7 @@ static bool parse_flag(const char *text, bool *flag)
     return *flag || !strcmp(text, "no");
 }
 
-/* "2", "1.5" and "2:1" are the same kind of thing; at least 1 to 1000. */
+/* Parses "2", "1.5" or "2:1", all of them factors, from 1 to 1000. */
 static bool parse_factor(const char *text, double *factor)
 {
     char *end;
@@ -110,7 +111,7 @@ static bool parse_factor(const char *text, double *factor)
     return end != text && !*end && *factor >= 1 && *factor <= 1000;
 }
 
-/* "0.01" or "1/256", above 0 and at most 1. */
+/* Parses "0.01" or "1/256", above 0 and at most 1. */
 static bool parse_share(const char *text, double *share)
 {
     char *end;

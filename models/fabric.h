@@ -74,18 +74,18 @@ enum worker_step { WORKER_MORE, WORKER_WAIT, WORKER_DONE };
 
 enum worker_moment {
     WORKER_PLAIN,
-    WORKER_COUNTS, /* when it ends, the host knows how many rows come */
-    WORKER_CLOSES, /* the next kernel may be launched before it ends, once all other workers have ended */
+    WORKER_COUNTS, /* at its end the host knows how many rows will come */
+    WORKER_CLOSES, /* the next kernel may be launched before its end, once all other workers have ended */
 };
 
-/* A warp role: what all its workers have in common.  It never changes. */
+/* A warp role: what is common to all workers that have it.  It never changes. */
 struct worker_role {
     enum worker_step (*step)(struct fabric_worker *w);
-    /* Writes what the worker waits for; the message about a hanging run shows it.  Live worlds read from it which peer
-     * is awaited: the first "rank N" behind the word "waits", or the first "rank N" if the text lacks "waits". */
+    /* Writes what the worker waits for; the message about a hanging run shows it.  Live worlds read the awaited peer
+     * from it: the first "rank N" after the word "waits", or the first "rank N" if "waits" is not in the text. */
     void (*describe)(const struct fabric_worker *w, char *text, size_t text_size);
-    /* Where many workers are stepped in no order, a world may call it with one that it will step soon.  It prefetches
-     * what that step will look at, and changes nothing.  NULL: nothing. */
+    /* Where many workers are stepped in no order, a world may call this for a worker that it will step soon. It
+     * prefetches what the step will read, and changes nothing.  NULL: nothing. */
     void (*ahead)(const struct fabric_worker *w);
 };
 
@@ -94,39 +94,40 @@ struct fabric_worker {
     struct fabric *fabric;
     uint16_t sm;         /* the SM that it runs on */
     uint8_t warps;       /* how many warps of that SM it has */
-    uint8_t role;        /* fabric_role() of what it does */
+    uint8_t role;        /* number of its role, from fabric_role() */
     uint32_t index : 27; /* its number among the workers of this rank, unique, from 0 */
-    uint32_t moment : 2; /* enum worker_moment: what else its end means */
-    bool whole : 1;      /* its operations are all that it does from its first instruction to its last */
+    uint32_t moment : 2; /* enum worker_moment: what happens when it ends */
+    bool whole : 1;      /* its operations are all that it does, from its first instruction to its last */
     bool paired : 1;     /* its thread block is one of a cluster of two, which run on a pair of SMs */
-    bool stream : 1;     /* no warps: a stream of the host's, with copies by a copy engine, and words.  Its owner clears
-                          * it while a kernel runs on the stream: then its operations are that kernel's */
+    bool stream : 1;     /* it has no warps: it is a stream of the host, with copies by a copy engine, and words.  Its
+                          * owner clears this while a kernel runs on the stream: then its operations are that
+                          * kernel's */
 };
 _Static_assert(sizeof(struct fabric_worker) <= 16, "large worlds have millions");
 
 /* A worker's operations run one after another, and each takes all warps of the worker.  Operations that name fewer
- * warps run side by side, each on its own warps, as far as the worker has enough. */
+ * warps run at the same time, each on its own warps, as far as the worker has enough. */
 
 enum fabric_path { FABRIC_SELF, FABRIC_NVLINK, FABRIC_RDMA };
 
-/* Where in its code a kernel moves rows or reads an index array: a site (models/kernels/sites.h), whose loop stands in
- * the library's sheet.  The world decides what the loop costs; a live world ignores it.  SITE_NONE: a row takes one
- * access after another, wherever it lies.
+/* A site is a place in a kernel's code that moves rows or reads an index array (models/kernels/sites.h).  The library's
+ * sheet has a line for it, which describes its loop.  The world decides what the loop costs; a live world ignores it.
+ * SITE_NONE: a row takes one access after another, wherever it is.
  *
- * What a sheet's line names in brackets behind its site, the kernel gives, by place: sizes of the launch and facts
- * about the data, such as how many bytes it reads altogether.  NULL: all 0.  Each is of one site and one rank, must
- * outlive the run, and must not change while a kernel runs. */
+ * The kernel gives the sizes that the sheet's line names in brackets, in that order: sizes of the launch and facts
+ * about the data, such as how many bytes it reads altogether.  NULL: all 0.  Each struct is of one site and one rank,
+ * must outlive the run, and must not change while a kernel runs. */
 enum { FABRIC_SIZES = 4 };
 struct fabric_given {
     uint64_t size[FABRIC_SIZES];
-    uint32_t launch, slot; /* the world's own; 0 when it is made */
+    uint32_t launch, slot; /* for the world alone; 0 when it is made */
 };
 
-/* Who must see a word that a worker adds to. */
+/* Who must see a word to which a worker adds. */
 enum fabric_scope {
     FABRIC_BLOCK,  /* the warps of its SM: the word is in shared memory */
-    FABRIC_DEVICE, /* its whole GPU: an atomic, released after the stores before it */
-    FABRIC_ALONG,  /* as DEVICE; another lane does it at the same time as the add before */
+    FABRIC_DEVICE, /* its whole GPU: an atomic that releases earlier stores */
+    FABRIC_ALONG,  /* as DEVICE, but another lane does it at the same time as the previous add */
 };
 
 enum { FABRIC_SGES_MAX = 3 };
@@ -138,24 +139,25 @@ struct fabric_sge {
 };
 
 /* Writes one run of bytes at a peer.  The bytes are gathered from sge[], or fill() makes them in place.  The link
- * carries charge_bytes.  In a live world that equals the bytes written.  It is more where the simulated world stores
- * only part of the payload. */
+ * carries charge_bytes.  In a live world these are the bytes written; in a simulated world that stores only part of the
+ * payload they are more. */
 struct fabric_write {
     uint64_t target_offset; /* in the peer's heap */
     uint64_t charge_bytes;
     uint16_t peer;
     uint16_t queue;    /* QP of this peer; ignored by store() */
     uint8_t sge_count; /* put(): at most 1 */
-    uint8_t flags;     /* of put(), put_signal(); FABRIC_POLLED of put_signal() alone */
-    uint8_t warps;     /* so many of the worker's warps do it, beside its next operations; 0: all */
-    uint8_t rows;      /* token rows in it, for costs by row; 0 counts as 1 */
+    uint8_t flags;     /* for put() and put_signal(); FABRIC_POLLED for put_signal() only */
+    uint8_t warps;     /* how many of the worker's warps do it, at the same time as its next operations; 0: all */
+    uint8_t rows;      /* rows of tokens in it, for costs of each row; 0 counts as 1 */
     struct fabric_sge sge[FABRIC_SGES_MAX];
     /* For store(), instead of sge[].  It writes fill_bytes to target and reads none of them.  A store() that returns 0
-     * has called it once.  So bytes from many places go straight to the peer, as a kernel's stores do. */
+     * has called it once.  So bytes from many places go straight to the peer, as in a kernel's stores. */
     void (*fill)(const void *context, uint8_t *target);
     const void *context;
     uint32_t fill_bytes;
-    uint8_t first; /* store(): the warp that takes the first row; the next ones take the others in turn */
+    uint8_t first; /* store(): the warp that takes the first row; the warps after it take the other rows, round and
+                    * round */
     uint8_t site;  /* enum site */
     struct fabric_given *given;
 };
@@ -168,26 +170,26 @@ struct fabric_read {
     uint32_t size_bytes;
     uint16_t peer;
     uint16_t queue; /* QP of this peer; ignored by NVLink */
-    uint8_t warps;  /* NVLink: warps of the worker that do it while the others go on; 0: all */
+    uint8_t warps;  /* NVLink: how many of the worker's warps do it while the others go on; 0: all */
 };
 
 /* FABRIC_LIBRARY: the communication library's own code posts it, not the kernel's.  FABRIC_MESSAGE: a message that the
- * peer's library asked to receive, as NCCL's network plugins send them; some NICs fetch large ones.  FABRIC_FLAGGED:
- * each word has a flag beside it on the link (NCCL's LL), which carries twice the bytes. */
+ * peer's library has asked to receive, as NCCL's network plugins send them; some NICs fetch large
+ * ones.  FABRIC_FLAGGED: each word is sent with a flag (NCCL's LL), so that the link carries twice the bytes. */
 enum { FABRIC_DEFER = 1, FABRIC_POLLED = 2, FABRIC_LIBRARY = 4, FABRIC_MESSAGE = 8, FABRIC_FLAGGED = 16 };
 
 struct fabric_signal {
-    uint64_t value; /* the word's new value, or with add the amount added to it */
+    uint64_t value; /* the word's new value; with add, the amount that is added to it */
     uint32_t word;  /* of the peer */
     uint16_t peer;
-    uint16_t queue; /* for a peer reached by RDMA: the QP; the signal keeps order with the puts on it */
-    uint16_t warps; /* RDMA: so many of the worker's warps post it, beside its next operations; 0: all */
+    uint16_t queue; /* RDMA: the QP; the signal stays behind the puts on it */
+    uint16_t warps; /* RDMA: how many of the worker's warps post it, at the same time as its next operations; 0: all */
     bool add;       /* the word is a counter */
-    bool to_host;   /* the kernel has stored to the host's memory before */
-    bool apart;     /* the worker's first warp does it, once all have come here, and the others go on */
-    bool release;   /* the kernel releases here even if this worker has stored nothing: others may have */
+    bool to_host;   /* the kernel has stored to the host's memory before it */
+    bool apart;     /* the worker's first warp does it once all warps have come here; the others go on */
+    bool release;   /* the kernel releases here even if this worker has stored nothing, because others may have */
     bool library;   /* RDMA: the communication library's own code posts it, as its barriers do; not the kernel's */
-    bool polled;    /* NVLink: what was stored carries flags, which the peer polls; the word stands for them */
+    bool polled;    /* NVLink: stored data carry flags, which the peer polls; the word stands for these flags */
 };
 
 enum fabric_work_kind {
@@ -195,23 +197,24 @@ enum fabric_work_kind {
     FABRIC_WORK_COPY,    /* move rows within local memory */
     FABRIC_WORK_REDUCE,  /* sum rows in FP32 */
     FABRIC_WORK_SCAN,    /* read index arrays, count, prefix sums */
-    FABRIC_WORK_COMPUTE, /* arithmetic of another kernel; it takes busy_ps if nobody else is on the SM */
-    FABRIC_WORK_STAGE,   /* bring rows into the warp's shared memory with the bulk copy engine, once earlier stores
-                           * from there are written; here the rows are read only when they are stored */
-    FABRIC_WORK_AWAIT,   /* a stream's wait for a word that was there already */
+    FABRIC_WORK_COMPUTE, /* arithmetic of another kernel; it takes busy_ps if it has the SM alone */
+    FABRIC_WORK_STAGE,   /* bring rows into the warp's shared memory with the bulk copy engine, once earlier stores from
+                          * there have been written; here, rows are read only when they are stored */
+    FABRIC_WORK_AWAIT,   /* a stream finds that a word which it awaits is already written */
     FABRIC_WORK_LAUNCH,  /* a stream begins a kernel */
-    FABRIC_WORK_HOST,    /* the host waits until the stream has come here, and asks for what follows only then */
-    FABRIC_WORK_LOOK,    /* read words in the host's memory, one after another; here they are the rank's own */
-    FABRIC_WORK_PEEK,    /* read a word in a peer's memory; here the rank reads its own copy, which the peer raised */
+    FABRIC_WORK_HOST,    /* the host waits until the stream has come here, and only then asks for what follows */
+    FABRIC_WORK_LOOK,    /* read words in the host's memory, one after another; here, these are the rank's own words */
+    FABRIC_WORK_PEEK, /* read a word in a peer's memory; here, the rank reads its own copy, which the peer has raised */
 };
 
 struct fabric_work {
     enum fabric_work_kind kind;
     bool weighted;  /* REDUCE: each row is multiplied by a weight */
-    uint16_t warps; /* so many of the worker's warps do it, beside its next operations; 0: all */
-    bool polls;     /* LOOK: the worker looks there again and again until a step of it does something else */
-    uint32_t place; /* LOOK: number of the first word there, by 8 B: reads of the same 64 B wait for one another */
-    uint32_t rows;  /* rows of tokens, or parts of one, of which each warp takes one; SCAN: loads a lane; LOOK: words */
+    uint16_t warps; /* how many of the worker's warps do it, at the same time as its next operations; 0: all */
+    bool polls;     /* LOOK: the worker reads it again and again until one of its steps does something else */
+    uint32_t place; /* LOOK: index of the first word there, in units of 8 B; reads of one 64-byte line wait for one
+                     * another */
+    uint32_t rows;  /* rows of tokens, or parts of one; each warp takes one; SCAN: loads of each lane; LOOK: words */
     uint8_t site;   /* enum site */
     struct fabric_given *given;
     uint64_t read_bytes, write_bytes;
@@ -221,13 +224,14 @@ struct fabric_work {
     uint64_t argument;
 };
 
-/* What a fabric must offer to a kernel. */
+/* What a kernel needs from a fabric. */
 struct fabric_needs {
     uint64_t heap_bytes;
     uint32_t word_count;
     uint16_t queue_count;   /* QPs to each peer */
     uint32_t queue_depth;   /* work requests on one QP */
-    uint64_t touched_bytes; /* what a rank reads and writes before it touches the same again, about; 0: not known */
+    uint64_t touched_bytes; /* bytes that a rank reads and writes before it touches the same ones again, roughly; 0: not
+                             * known */
 };
 
 /* What a world implements: eleven operations, and two hints. */
@@ -246,13 +250,13 @@ struct fabric_ops {
     void (*work)(struct fabric *f, struct fabric_worker *w, const struct fabric_work *work);
     void (*watch)(struct fabric *f, struct fabric_worker *w, uint32_t word, uint32_t word_count, uint64_t least);
     void (*wake_at)(struct fabric *f, struct fabric_worker *w, uint64_t time_ps);
-    /* Hints: a worker will soon post on that QP, or add to that word, so their memory may be fetched now.
-     * NULL: of no use. */
+    /* Hints: a worker will soon post on that QP, or add to that word, so the world may prefetch their memory. NULL: of
+     * no use. */
     void (*queue_ahead)(const struct fabric *f, uint16_t peer, uint16_t queue);
     void (*word_ahead)(const struct fabric *f, uint32_t word);
 };
 
-enum { FABRIC_ROLES_MAX = 64 }; /* in all kernels that run on a fabric */
+enum { FABRIC_ROLES_MAX = 64 }; /* roles of all kernels that run on one fabric */
 
 struct fabric {
     const struct fabric_ops *ops;
@@ -262,14 +266,14 @@ struct fabric {
     uint32_t word_count;
     uint16_t rank, rank_count;
     uint16_t ranks_per_node; /* ranks of one NVLink domain are consecutive */
-    uint16_t node_first;     /* the first rank of the own domain */
+    uint16_t node_first;     /* the first rank of this rank's domain */
     uint16_t queue_count;    /* QPs to each peer */
     bool nvlink_disabled;    /* same-node peers are reached by RDMA too (the public tests' --disable-nvlink) */
-    bool payload;            /* true: rows are stored and moved; false: only sizes and control data are */
-    const struct worker_role *role[FABRIC_ROLES_MAX]; /* by their numbers; NULL: not given to a role yet */
+    bool payload;            /* true: rows are stored and moved; false: sizes and control data only */
+    const struct worker_role *role[FABRIC_ROLES_MAX]; /* by number; NULL: no role has it yet */
 };
 
-/* The number of a role on this rank, which stays the same.  The role must outlive the fabric. */
+/* The number of a role on this rank; it never changes.  The role must outlive the fabric. */
 static inline uint8_t fabric_role(struct fabric *f, const struct worker_role *role)
 {
     uint8_t number = 0;
@@ -281,7 +285,7 @@ static inline uint8_t fabric_role(struct fabric *f, const struct worker_role *ro
     return number;
 }
 
-/* A worker of that role and rank that has one warp. */
+/* A worker of that role on that rank, with one warp. */
 static inline struct fabric_worker fabric_worker_of(struct fabric *f, const struct worker_role *role)
 {
     return (struct fabric_worker){ .fabric = f, .role = fabric_role(f, role), .warps = 1 };
@@ -294,7 +298,7 @@ static inline const struct worker_role *fabric_worker_role(const struct fabric_w
 
 static inline enum worker_step fabric_worker_step(struct fabric_worker *w) { return fabric_worker_role(w)->step(w); }
 
-/* What the worker waits for; nothing if its role does not say. */
+/* Writes what the worker waits for; nothing if its role does not say. */
 static inline void fabric_worker_describe(const struct fabric_worker *w, char *text, size_t text_size)
 {
     if (fabric_worker_role(w)->describe) fabric_worker_role(w)->describe(w, text, text_size);
@@ -331,7 +335,7 @@ static inline uint64_t fabric_load(const struct fabric *f, uint32_t word)
     return __atomic_load_n(&f->words[word], __ATOMIC_ACQUIRE);
 }
 
-/* An own word will soon be looked at: its memory is fetched ahead. */
+/* An own word will be read soon: prefetches its memory. */
 static inline void fabric_load_ahead(const struct fabric *f, uint32_t word) { __builtin_prefetch(&f->words[word]); }
 
 static inline uint64_t fabric_now_ps(const struct fabric *f) { return f->ops->now_ps(f); }
@@ -397,13 +401,13 @@ static inline void fabric_watch(struct fabric_worker *w, uint32_t word, uint32_t
     w->fabric->ops->watch(w->fabric, w, word, word_count, 0);
 }
 
-/* The same for one word, where the worker does nothing with the word while it is below least. */
+/* Likewise for one word, where the worker does nothing while the word is below least. */
 static inline void fabric_watch_least(struct fabric_worker *w, uint32_t word, uint64_t least)
 {
     w->fabric->ops->watch(w->fabric, w, word, 1, least);
 }
 
-/* In a step: if it ends with WORKER_WAIT, the next one is due at time_ps at the latest. */
+/* Called in a step: if that ends with WORKER_WAIT, the next step is due at time_ps at the latest. */
 static inline void fabric_wake_at(struct fabric_worker *w, uint64_t time_ps)
 {
     w->fabric->ops->wake_at(w->fabric, w, time_ps);

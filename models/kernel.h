@@ -1,7 +1,7 @@
-/* kernel.h - what a kernel family (models/moe, models/coll) is to those that run it.
+/* kernel.h - a kernel family (models/moe, models/coll), as commands and worlds see it.
  *
- * A job is one family's kernels with their options and their load: what every rank of a run is told.  A rank's share of
- * it is a struct kernel_rank on a connected fabric.  Its phases are kernels: sets of workers that a world steps to the
+ * A job is one family's kernels with their options and their load, equal on all ranks.  A rank's share of it is a
+ * struct kernel_rank on a connected fabric.  Its phases are kernels: sets of workers that a world steps to the
  * end.  Commands and worlds run every family through this table and know none by name. */
 #ifndef MODELS_KERNEL_H
 #define MODELS_KERNEL_H
@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include "models/fabric.h"
 
-/* Zeroed room for count things of size_bytes, at least one byte.  Where there is none, the process ends with one line:
- * the policy of sim/memory.h, which kernels do not include. */
+/* Zeroed memory for count things of size_bytes, at least one byte.  If there is none, the process ends with one line,
+ * as with sim/memory.h, which kernels do not include. */
 static inline void *kernel_alloc(uint64_t count, uint64_t size_bytes)
 {
     void *memory = calloc(count ? count : 1, size_bytes ? size_bytes : 1);
@@ -24,40 +24,41 @@ static inline void *kernel_alloc(uint64_t count, uint64_t size_bytes)
     _Exit(EXIT_FAILURE);
 }
 
-/* For a family's checks of its options, which return NULL or why they refuse: returns text, filled with the reason.
- * Wants text and text_size in scope. */
+/* For a family's check of its options, which returns NULL or the reason for refusing: fills text and returns it. Uses
+ * text and text_size of the caller. */
 #define KERNEL_REFUSE(...) return snprintf(text, text_size, __VA_ARGS__), text
 
 /* A launch: the workers of one kernel on one rank. */
 struct kernel_launch {
     const char *phase; /* "dispatch", "combine", "notify", ... */
     struct fabric_worker **worker;
-    struct fabric_worker ***remade; /* where the rank keeps that list, if it makes it anew for each launch; else NULL */
+    struct fabric_worker ***remade; /* where the rank keeps the list of workers, if it makes it anew for each launch;
+                                     * else NULL */
     uint32_t worker_count;
-    bool leaves;      /* it ends while its data are still on their way; a later phase waits for them */
-    bool follows;     /* launched as soon as all SMs of the kernel before it let it be (programmatic
-                                         * launch); it waits for that one's end */
-    const char *span; /* what the kernels since the last one that does not follow are called together,
-                                         * first start to last end; NULL: nothing */
+    bool leaves;      /* it ends before its data have arrived; a later phase waits for them */
+    bool follows;     /* launched as soon as all SMs of the previous kernel allow it (programmatic launch); it waits for
+                       * the end of that kernel */
+    const char *span; /* the common name of the kernels since the last one that does not follow, from first start to
+                       * last end; NULL: none */
 };
 
-/* What a rank moved in a phase of its last iteration, as the public tests of the family count it. */
+/* What a rank moved in a phase of its last iteration, in the units of the family's public tests. */
 struct kernel_traffic {
     uint64_t logical_rdma_bytes, logical_nvl_bytes; /* of the phase; local traffic included */
-    uint64_t tokens_sent, tokens_received;          /* rows; 0 where there are none */
-    uint64_t messages; /* that its time is divided by: 0 where a mean time of a message says nothing */
+    uint64_t tokens_sent, tokens_received;          /* rows; 0 if there are none */
+    uint64_t messages; /* the phase's time is divided by these; 0: the mean time of a message says nothing */
 };
 
-/* What a library's call does around a kernel, on the same stream. */
+/* The steps of a library's call around a kernel, on the same stream. */
 struct kernel_steps {
-    const char *call;        /* the kernel and these together ("dispatch_call"); NULL: there is no such call */
-    uint64_t gathered_bytes; /* of each rank, that all ranks gather before it, and then read; 0: nothing */
-    bool host_waits;         /* the host waits for what they say before it launches the rest */
-    uint64_t copied_bytes;   /* within the GPU, before the kernel and after it */
+    const char *call; /* the name of the kernel and these together ("dispatch_call"); NULL: there is no such call */
+    uint64_t gathered_bytes; /* of each rank, which all ranks gather before the kernel, and then read; 0: none */
+    bool host_waits;         /* the host waits for the gathered values before it launches the rest */
+    uint64_t copied_bytes;   /* within the GPU; before the kernel; after it */
     uint32_t copies;
 };
 
-/* One output tensor, for comparisons between worlds.  The pointer stays with the rank. */
+/* One output tensor, for comparisons between worlds.  The rank owns the pointer. */
 struct kernel_tensor {
     const char *name;
     const void *data;
@@ -66,19 +67,19 @@ struct kernel_tensor {
 
 struct kernel_job;
 
-/* What the measured time of a phase holds beside its kernel. */
+/* What the measured time of a phase contains in addition to its kernel. */
 enum kernel_call {
     KERNEL_BARE,           /* nothing */
-    KERNEL_CALLED,         /* where machines are measured by the call, that call */
+    KERNEL_CALLED,         /* the call, on machines whose times are those of calls */
     KERNEL_WAITED,         /* the call of a host that waits for the kernel's end */
-    KERNEL_COPIED,         /* the same with a copy engine in the kernel's place */
-    KERNEL_STREAMED,       /* streams that the host fills run it: nothing is launched, nobody waits */
+    KERNEL_COPIED,         /* likewise with a copy engine in the kernel's place */
+    KERNEL_STREAMED,       /* streams filled by the host run it: nothing is launched, the host does not wait */
     KERNEL_PROCESS,        /* a process of the host runs it by MPI's calls: nothing is launched */
-    KERNEL_PROCESS_COPIED, /* the same, which first copies its own part by a copy engine and waits for it */
-    KERNEL_NCCL,           /* NCCL's own steps; or, if longer, a call through PyTorch, which does not wait */
+    KERNEL_PROCESS_COPIED, /* likewise; first the process copies its own part by a copy engine, and waits for it */
+    KERNEL_NCCL,           /* NCCL's own steps or, if that is longer, a call through PyTorch, which does not wait */
 };
 
-/* Embedded in each family's own rank. */
+/* Embedded in each family's own rank struct. */
 struct kernel_rank {
     const struct kernel_job *job; /* kernel_rank_new() fills it */
 };
@@ -92,24 +93,25 @@ struct kernel_family {
     struct kernel_rank *(*rank_new)(const struct kernel_job *job, struct fabric *fabric);
     void (*rank_free)(struct kernel_rank *rank);
     /* Prepares phase for its next launch and returns it; owned by the rank, valid until the next call.  Phases must be
-     * launched in order, iteration after iteration; a rank may run ahead of its peers.  Without payload the phases of a
+     * launched in order, iteration after iteration; a rank may be ahead of its peers.  Without payload the phases of a
      * loop (begins_loop) may be launched several times before those that follow. */
     struct kernel_launch *(*launch)(struct kernel_rank *rank, uint32_t phase);
     void (*traffic)(const struct kernel_rank *rank, uint32_t phase, struct kernel_traffic *traffic);
-    /* Outputs of the last iteration in a canonical order, at most max; their number.  Only with payload. */
+    /* Writes the outputs of the last iteration in a canonical order, at most max; returns their number.  Only with
+     * payload. */
     uint32_t (*outputs)(struct kernel_rank *rank, struct kernel_tensor *tensor, uint32_t max);
-    /* How many checks of the last iteration's outputs failed, the first of them in text.  Only with payload. */
+    /* How many checks of the last iteration's outputs failed; text gets the first failure.  Only with payload. */
     uint32_t (*check)(const struct kernel_rank *rank, char *text, size_t text_size);
-    /* Of phase in its last iteration; NULL: no library's call is asked for.  *steps comes zeroed. */
+    /* The steps of the call of phase in its last iteration; NULL: no call is asked for.  *steps is zero before. */
     void (*steps)(const struct kernel_rank *rank, uint32_t phase, struct kernel_steps *steps);
-    /* NULL: KERNEL_BARE all. */
+    /* NULL: KERNEL_BARE for all phases. */
     enum kernel_call (*called)(const struct kernel_job *job, uint32_t phase);
-    /* Whether a loop that public tests time begins with phase; NULL: one loop has all phases. */
+    /* Whether phase begins a loop that public tests time; NULL: one loop has all phases. */
     bool (*begins_loop)(const struct kernel_job *job, uint32_t phase);
-    /* Whether a rank takes no part in phase of iteration (from 0): it has failed, as planned, or has nothing to do in
-     * it, so that its time says nothing; NULL: all take part in all. */
+    /* Whether a rank has no part in phase of iteration (from 0), so that its time says nothing: it has failed, as
+     * planned, or has nothing to do in it.  NULL: all ranks have a part in all phases. */
     bool (*absent)(const struct kernel_job *job, uint32_t rank, uint32_t phase, uint32_t iteration);
-    /* Whether the rank has masked peer: it neither sends to it nor waits for it any more; NULL: none ever does. */
+    /* Whether the rank has masked peer, that is, neither sends to it nor waits for it; NULL: no rank ever does. */
     bool (*masks)(const struct kernel_rank *rank, uint32_t peer);
 };
 
@@ -118,7 +120,7 @@ struct kernel_job {
     const struct kernel_family *family;
     uint32_t ranks, ranks_per_node;
     uint32_t num_sms;         /* that the kernels use */
-    uint64_t mask_timeout_ps; /* whoever keeps a rank waiting longer is masked; 0: nobody is */
+    uint64_t mask_timeout_ps; /* a rank that keeps another waiting for longer is masked; 0: none is */
 };
 
 static inline void kernel_job_needs(const struct kernel_job *job, bool payload, struct fabric_needs *needs)
@@ -160,7 +162,7 @@ static inline void kernel_rank_free(struct kernel_rank *rank)
     if (rank) rank->job->family->rank_free(rank);
 }
 
-/* A world that knows the workers has no need of their list: large worlds have millions. */
+/* Frees the list of a launch's workers for a world that knows them: large worlds have millions. */
 static inline void kernel_launch_forget_list(struct kernel_launch *launch)
 {
     if (!launch->remade) return;

@@ -10,7 +10,7 @@
 struct scan {
     const struct key_file *file;
     uint32_t line;
-    char *section; /* the last one's name; NULL before the first */
+    char *section; /* the last section's name; NULL before the first */
 };
 
 static bool syntax_error(const struct scan *scan, const char *found, GError **error)
@@ -20,7 +20,7 @@ static bool syntax_error(const struct scan *scan, const char *found, GError **er
                        scan->file->path, scan->line, found);
 }
 
-/* Remembers the line; takes over the name. */
+/* Remembers the line; takes name. */
 static bool note_line(const struct scan *scan, char *name, GError **error)
 {
     const uint32_t first = GPOINTER_TO_UINT(g_hash_table_lookup(scan->file->lines, name));
@@ -33,7 +33,7 @@ static bool note_line(const struct scan *scan, char *name, GError **error)
     return false;
 }
 
-/* One line without its end, blanks at both sides stripped. */
+/* Scans one line without its end, with blanks at both sides removed. */
 static bool scan_line(struct scan *scan, char *text, GError **error)
 {
     char *equals = strchr(text, '=');
@@ -82,7 +82,7 @@ static bool file_read(struct key_file *file, GError **error)
     if (g_file_test(file->path, G_FILE_TEST_EXISTS) && !g_file_test(file->path, G_FILE_TEST_IS_REGULAR))
         return read_failed(file->path, "not a regular file", error);
     if (!g_file_get_contents(file->path, &text, &size, &cause)) {
-        /* GLib's sentence ends with the system's words, behind the file's name. */
+        /* GLib's sentence ends with the system's reason, after the file's name */
         const char *words = strrchr(cause->message, ':');
         return read_failed(file->path, words ? words + 2 : cause->message, error);
     }
@@ -129,7 +129,7 @@ char *key_file_place(const struct key_file *file, const char *section, const cha
     return line ? g_strdup_printf("%s:%u", path ? path : file->path, line) : g_strdup(file->path);
 }
 
-/* Whatever stands there, a key's or a section's, stood in other. */
+/* The key or section comes from other. */
 static void place_take(struct key_file *file, const struct key_file *other, const char *section, const char *key)
 {
     char *name = key ? g_strdup_printf("%s\n%s", section, key) : g_strdup(section);
@@ -156,7 +156,7 @@ void key_file_complete(struct key_file *file, const struct key_file *other, cons
     }
 }
 
-/* Whatever stands there, a key's or a section's, stands in no file. */
+/* The key or section comes from no file. */
 static void setting_take(struct key_file *file, const char *place, const char *section, const char *key)
 {
     char *name = key ? g_strdup_printf("%s\n%s", section, key) : g_strdup(section);

@@ -1,8 +1,9 @@
-/* waits.c - workers around workers, which note how long each waits for whom.  Knows no world and no protocol.
+/* waits.c - workers around workers, which measure how long each waits for which rank.  Knows no world and no protocol.
  *
- * In a live world this takes time from what it watches, and there are many more steps than waits.  So the clock is read
- * once a round, and after operations; and a worker that goes on waiting is asked for whom, after others have done
- * operations, only when its wait has become an eighth longer: that much of it may be put down to the wrong rank. */
+ * In a live world, measuring takes time from what is measured, and there are many more steps than waits.  So the clock
+ * is read once a round, and after operations.  A worker that continues to wait, after others have done operations, is
+ * asked what it waits for only when its wait has become an eighth longer.  So at most that part of it is attributed to
+ * the wrong rank. */
 #include "models/waits.h"
 
 #include <assert.h>
@@ -11,8 +12,8 @@
 #include "sim/memory.h"
 
 struct waiter {
-    struct fabric_worker worker; /* what the world steps */
-    struct fabric_worker *inner; /* what the protocol made */
+    struct fabric_worker worker; /* the worker that the world steps */
+    struct fabric_worker *inner; /* the worker that the protocol made */
     struct waits *waits;
     uint64_t since_ps, ask_ps, operations;
     int32_t peer;
@@ -26,11 +27,11 @@ struct waits {
     struct waiter *waiter;
     struct fabric_worker **pointer;
     uint32_t count, count_max;
-    uint64_t now_ps, operations; /* the clock as it was last read, and when */
+    uint64_t now_ps, operations; /* time and operations when the clock was read last */
     uint32_t last;               /* index of the worker that was stepped last */
     uint64_t *sum_ps;            /* [ranks] */
-    uint32_t *waiters;           /* [ranks] workers that waited for the peer */
-    uint8_t *met;                /* [count_max][(ranks + 7) / 8] a bit for each peer that the worker has waited for */
+    uint32_t *waiters;           /* [ranks] how many workers have waited for the peer */
+    uint8_t *met;                /* [count_max][(ranks + 7) / 8] a bit for each peer for which the worker has waited */
 };
 
 int32_t waits_peer(const char *text, uint32_t rank_count)
@@ -98,7 +99,7 @@ static void wait_finish(struct waiter *w, uint64_t end_ps)
                 .worker = w->inner, .begin_ps = w->since_ps, .end_ps = end_ps, .peer = w->peer, .text = w->text });
 }
 
-/* What the worker says that it waits for, without what follows a colon: counts, which change all the time. */
+/* What the worker says that it waits for, up to a colon: counts follow, which change all the time. */
 static void worker_say(const struct waiter *w, char text[WAITS_TEXT_BYTES])
 {
     text[0] = '\0';
@@ -121,7 +122,7 @@ static uint64_t clock_read(struct waits *waits, uint32_t worker, uint64_t operat
     return waits->now_ps;
 }
 
-/* Whether a worker that goes on waiting surely waits for the same as before.  It has done nothing itself. */
+/* Whether a worker that continues to wait certainly waits for the same event as before.  It has done nothing itself. */
 static bool waits_on(const struct waiter *w, uint64_t now_ps, uint64_t operations)
 {
     return w->waiting && w->waits->options.operations && (operations == w->operations || now_ps < w->ask_ps);

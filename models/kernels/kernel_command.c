@@ -1,4 +1,4 @@
-/* kernel_command.c - `eptwin kernel`: what the loops of the kernels do, as the shipped sheets say. */
+/* kernel_command.c - `eptwin kernel`: shows the loops of the kernels, as the shipped sheets describe them. */
 #include <glib.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +18,7 @@ static const char help[] =
     "  eptwin kernel show LL_RECEIVE_ROW >mine.loops\n"
     "  eptwin simulate --cluster h200 --kernel ll --num-ranks 4 --loops mine.loops\n";
 
-/* The sheet line by line: the next one from *at on; false behind the last. */
+/* Reads the sheet line by line: the next line begins at *at; false after the last. */
 static bool line_next(const char *text, size_t size_bytes, size_t *at, const char **line, int *length)
 {
     if (*at >= size_bytes) return false;
@@ -29,7 +29,7 @@ static bool line_next(const char *text, size_t size_bytes, size_t *at, const cha
     return true;
 }
 
-/* The text behind a word that a line begins with; freed with g_free(). */
+/* The text after the word with which a line begins; freed with g_free(). */
 static char *head_text(uint32_t sheet, const char *head)
 {
     size_t size_bytes, at = 0, head_length = strlen(head);
@@ -41,7 +41,7 @@ static char *head_text(uint32_t sheet, const char *head)
     return g_strdup("not said");
 }
 
-/* The site that a line is of; SITE_NONE: of none. */
+/* The site that a line describes; SITE_NONE: none. */
 static enum site line_site(const char *line, int length)
 {
     int end = 0;
@@ -68,7 +68,7 @@ static void sheets_list(void)
     }
 }
 
-/* A site's line, those that go on with it, and the comment right above. */
+/* Prints a site's line, the lines that continue it, and the comment right above. */
 static bool site_show(enum site site)
 {
     for (uint32_t sheet = 0; sheet < loops_sheet_count(); sheet++) {

@@ -1,4 +1,4 @@
-/* loops.c - reads sheets of loops, and works out a site's loop for the sizes of a launch; see loops.h. */
+/* loops.c - reads sheets of loops, and computes a site's loop for the sizes of a launch; see loops.h. */
 #include "models/kernels/loops.h"
 
 #include <assert.h>
@@ -17,7 +17,7 @@ enum {
     FILE_BYTES_MAX = 1 << 20
 };
 
-/* An expression as a stack machine runs it. */
+/* An expression, as code of a stack machine. */
 enum operation { NUMBER, SIZE, ROWS, ADD, SUBTRACT, MULTIPLY, DIVIDE, REST, MORE, LEAST, MOST, CEILING };
 struct code {
     uint8_t operation;
@@ -25,11 +25,11 @@ struct code {
 };
 
 struct clause {
-    uint8_t word, begin, end; /* of its expression in code */
+    uint8_t word, begin, end; /* word; where its expression's code begins and ends */
 };
 
 struct line {
-    uint32_t number; /* in its file; 0: not said */
+    uint32_t number; /* line in its file; 0: the site has none */
     uint8_t clause_count, code_count;
     struct clause clause[CLAUSES];
     struct code code[CODES];
@@ -49,7 +49,7 @@ static const struct word {
     uint16_t offset;
     uint8_t kind;
     uint8_t engine; /* + 1; 0: as it is */
-    uint8_t fixed;  /* what any value but 0 means; 0: the value itself */
+    uint8_t fixed;  /* the field's value if the expression is not 0; 0: the expression's own value */
     const char *help;
 } loop_words[] = {
     { "load", FIELD(in_flight), U8, 0, 0, "loads that a lane has in flight, awaited together; then it goes on" },
@@ -174,7 +174,7 @@ uint32_t loops_times(const struct loops *loops, enum site site, const uint64_t s
 /* ---- text ---- */
 
 struct reader {
-    const char *path, *at, *end; /* of the line that is read */
+    const char *path, *at, *end; /* path; where reading is; the end of the line */
     uint32_t number, nested, size_count;
     char size[LOOP_SIZES][NAME_BYTES];
     struct line *line;
@@ -259,7 +259,7 @@ static bool primary_read(struct reader *r)
     return code_add(r, NUMBER, value);
 }
 
-/* Operands of one rank, from the left. */
+/* Reads operands that signs of one rank join, from the left. */
 static bool operands_read(struct reader *r, const char *signs, const uint8_t *operators, bool (*read)(struct reader *))
 {
     if (!read(r)) return false;
@@ -367,7 +367,7 @@ static bool line_read(struct reader *r, struct loops *loops)
     return refuse(r, "a site of `eptwin kernel show`, library, source, commit or compiler");
 }
 
-/* Where the next line begins: behind those that go on with this one, because they begin with a blank. */
+/* Where the next site's line begins: after the lines that begin with a blank, which continue this one. */
 static const char *line_end(const char *at, const char *end, uint32_t *lines)
 {
     *lines = 0;

@@ -30,24 +30,24 @@
 #define LOOPS_ERROR (g_quark_from_static_string("eptwin-loops"))
 enum loops_error { LOOPS_ERROR_SYNTAX, LOOPS_ERROR_NAME };
 
-/* What moves the bytes. */
+/* Which engine moves the bytes. */
 enum loop_engine {
     LOOP_LDST, /* a lane issues in_flight loads of width_bytes, waits for them, stores the values, and starts again: a
                   row takes bytes / (32 lanes x width x in_flight) waits */
     LOOP_BULK, /* the bulk copy engine: a row moves in `turns` parts, each from memory into shared memory and out again;
-                  in_flight parts are under way at once; 1: each part is awaited twice */
-    LOOP_COPY, /* the GPU's copy engine, which the host has asked: no warps, store() alone, whatever its size */
+                * in_flight parts are in flight at once; with 1, each part is awaited twice */
+    LOOP_COPY, /* the GPU's copy engine, which the host has asked: no warps; one store() whatever its size */
 };
 
-/* Where an index array's entry lies that is read over and over. */
+/* Where a repeatedly read entry of an index array is. */
 enum loop_again {
     LOOP_NOT_AGAIN,
-    LOOP_NEAR,    /* the SM has read its line before, and much else since */
+    LOOP_NEAR,    /* the SM has read its line before, and much else since then */
     LOOP_AT_HAND, /* the SM has read its line just now */
 };
 
-/* A site's loop with the sizes of a launch; the words of loops.c explain the fields.  Besides moving its bytes, a row
- * waits for memory `steps` times, one wait after another. */
+/* A site's loop for the sizes of a launch; the table of words in loops.c explains the fields.  In addition to moving
+ * its bytes, a row waits for memory `steps` times, one wait after another. */
 struct loop {
     uint8_t engine, again; /* enum loop_engine, enum loop_again */
     uint8_t width_bytes;   /* 0: 16 */
@@ -57,7 +57,7 @@ struct loop {
     uint8_t source_line;
     uint16_t shared_bytes, stride;
     uint32_t logs_bytes, added_bytes;
-    uint32_t number; /* of its site: tells arrays apart */
+    uint32_t number; /* of its site: keeps arrays apart */
     bool sized, lined, sought, packed, packed_source, staged, alone, rest_alone, in_turn, fenced, ahead, chase, fresh,
         unseen, posted, in_step;
     uint64_t footprint_bytes; /* 0: little */
@@ -67,25 +67,24 @@ enum { LOOP_SIZES = 4 }; /* that a site may name */
 
 struct loops;
 
-/* Those of the sheets that ship with the program. */
+/* The loops of the sheets that ship with the program. */
 const struct loops *loops_shipped(void);
-/* Those with the lines of a sheet in place of theirs: path is where text came from, for messages.  NULL and *error,
- * "path:line: ...", where it is not a sheet.  The file is read by loops_load(). */
+/* The shipped loops, with a sheet's lines in place of their own.  path is where text comes from, for messages.  NULL
+ * and *error, "path:line: ...", if it is no sheet.  loops_load() reads the file. */
 struct loops *loops_parse(const char *path, const char *text, size_t size_bytes, GError **error);
 struct loops *loops_load(const char *path, GError **error);
 void loops_free(struct loops *loops);
 
 /* The site's loop for these sizes (NULL: all 0). */
 void loops_make(const struct loops *loops, enum site site, const uint64_t size[LOOP_SIZES], struct loop *loop);
-/* How many loads a lane makes in a scan of so many rows, if its line says `times`; else rows. */
+/* How many loads a lane makes in a scan of so many rows: as many as the site's line says with `times`, else rows. */
 uint32_t loops_times(const struct loops *loops, enum site site, const uint64_t size[LOOP_SIZES], uint32_t rows);
 
-/* For `eptwin kernel`: names of sites, which is that of a name (SITE_NONE: there is none), the sheets as text, and the
- * words. */
+/* For `eptwin kernel`: names of sites; the site of a name (SITE_NONE: none); the sheets as text; the words. */
 const char *loops_site_name(enum site site);
 enum site loops_site_find(const char *name);
 uint32_t loops_sheet_count(void);
 const char *loops_sheet_text(uint32_t sheet, size_t *size_bytes);
-const char *loops_word_name(uint32_t word, const char **help); /* NULL behind the last */
+const char *loops_word_name(uint32_t word, const char **help); /* NULL after the last */
 
 #endif

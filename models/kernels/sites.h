@@ -1,12 +1,12 @@
 /* sites.h - the places in the libraries' code where kernels move rows or read index arrays.
  *
- * An operation of models/fabric.h names one of them.  What its loop does stands in the library's sheet (*.loops beside
- * this file; loops.h reads them), a line for each site and a site for each line, which `make tidy` proves.  So the
- * protocol says what is moved to whom, and a sheet how the code does it; what that takes is the world's matter. */
+ * An operation of models/fabric.h names a site.  The library's sheet (*.loops in this folder; loops.h reads them)
+ * describes the site's loop.  Each site has one line and each line a site, which `make tidy` proves.  So the protocol
+ * says what is moved and to whom, a sheet says how the code does it, and the world decides what that costs. */
 #ifndef MODELS_KERNELS_SITES_H
 #define MODELS_KERNELS_SITES_H
 
-/* deepep-v1.loops: low latency, then what the normal kernels share, within a node, between nodes. */
+/* deepep-v1.loops: low latency; then sites that the normal kernels share, within a node, between nodes. */
 #define SITES_DEEPEP_V1(X) \
     X(LL_CAST_ROW) \
     X(LL_MESSAGE_ROW) \
@@ -102,7 +102,7 @@
 
 #define SITES_ALL(X) SITES_DEEPEP_V1(X) SITES_DEEPEP_V2(X) SITES_NCCL(X) SITES_TENSORRT_LLM(X)
 
-/* SITE_NONE: no sheet says more, and a row takes one access after another, wherever it lies. */
+/* SITE_NONE: no sheet describes it, and a row takes one access after another, wherever it is. */
 enum site {
     SITE_NONE,
 #define SITE(name) SITE_##name,

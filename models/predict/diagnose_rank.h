@@ -2,12 +2,12 @@
  *
  * Residuals of the rows of one machine are a common error and one of each row.  Predictions of sound machines (`make
  * accuracy`: 19 files, by file and number of ranks) have a common error of 0.14 and 0.09 of each row, but one row in
- * twenty-five is further off than these allow: spoilt, by any factor around 2.7.  Relative to a baseline of the
- * machine only the errors of a fault's effect are left: 0.12 and 0.06 (tests/accuracy/faults, rows with a sound figure).
+ * twenty-five is further off than these allow: spoilt, by any factor around 2.7.  Relative to a baseline of the machine
+ * only the errors of a fault's effect are left: 0.12 and 0.06 (tests/accuracy/faults, rows with a sound figure).
  *
- * A fault's strength is not known exactly.  This adds 0.2 to the error of the row that it changes most: the variants of a
- * cause stand for strengths a factor of two apart, and a strength in the middle is that far from both.  To other rows it adds less, in proportion
- * to the cause's effect on them.  Tails are Student's, with 4 degrees of freedom.
+ * A fault's strength is not known exactly.  This adds 0.2 to the error of the row that it changes most: the variants of
+ * a cause stand for strengths a factor of two apart, and a strength in the middle is that far from both.  To other rows
+ * it adds less, in proportion to the cause's effect on them.  Tails are Student's, with 4 degrees of freedom.
  *
  * Shares of waiting do not have the common error, which is one of times.  Each has an error of 0.05: 0.02 to 0.08 by
  * kind of share on a sound machine, and as much in addition with causes of known strength (tests/vm/causes: one link at

@@ -1,5 +1,5 @@
-/* which.c - which backends there are for a case, and their predictions; see which.h.  Knows kernels and transports by
- * their names alone. */
+/* which.c - finds the backends that suit a case, and predicts them; see which.h.  Knows kernels and transports by their
+ * names alone. */
 #include "models/predict/which.h"
 
 #include <assert.h>
@@ -56,11 +56,11 @@ const char *which_time_name(enum which_time time)
 
 /* ---- cases ---- */
 
-/* Whether the number of tokens is a list's or a matrix's to say. */
+/* Whether a list or a matrix decides the number of tokens. */
 static bool tokens_listed(const struct case_options *c) { return c->tokens_per_rank || c->traffic; }
 
-/* What a point (0: as the case says) has for all backends alike: defaults that kernels' public tests have differently
- * are the normal ones'. */
+/* Sets what all backends of a point have in common (0: as the case says).  Defaults in which the kernels' public tests
+ * differ are those of the normal kernels. */
 static void work_settle(const struct which *w, uint32_t ranks, uint32_t tokens, struct case_options *c)
 {
     struct case_options whole;
@@ -90,7 +90,7 @@ static void backend_settle(const struct which *w, const struct which_backend *ba
     case_cluster_settle(c, w->cluster);
 }
 
-/* Whether options and ranks leave a backend in question. */
+/* Whether options and ranks leave a backend as a candidate. */
 static bool backend_asked(const struct which *w, const struct which_backend *b, uint32_t ranks)
 {
     const struct case_options *c = &w->base;
@@ -164,7 +164,7 @@ static void longest_keep(struct which_answer *a, int time, const char *phase, co
 {
     struct compare_limit limit;
     g_autofree char *kernel = g_strndup(phase, strcspn(phase, "_"));
-    const bool span = g_str_has_suffix(phase, "_span"); /* has no bound: its first kernel does */
+    const bool span = g_str_has_suffix(phase, "_span"); /* a span has no bound of its own: that of its first kernel */
     compare_limit_find(record, span ? kernel : phase, &limit);
     g_autofree char *text = compare_limit_text(&limit), *work = compare_limit_work(&limit);
     g_free(a->phase[time]);

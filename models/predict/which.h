@@ -1,7 +1,7 @@
 /* which.h - every backend that could carry a layer's dispatch and combine, each predicted on the same routing.
  *
- * A backend is a library's kernels and, where ranks stand on several nodes, the transport that posts to NICs for them.
- * A point is one number of ranks and tokens: at it every backend has a time, or a reason why there is none.  Private to
+ * A backend is a library's kernels and, if ranks are on several nodes, the transport that posts to NICs for them.  A
+ * point is one number of ranks and tokens: there every backend has a time, or a reason why it has none.  Private to
  * which_*.c. */
 #ifndef MODELS_PREDICT_WHICH_H
 #define MODELS_PREDICT_WHICH_H
@@ -19,29 +19,29 @@ enum which_error { WHICH_ERROR_OPTION, WHICH_ERROR_NONE };
 /* A library's kernels. */
 struct which_backend {
     const char *name, *kernel; /* kernel: of --kernel */
-    const char *transport;     /* of --backend; NULL: within a node, no NIC takes part */
+    const char *transport;     /* as --backend names it; NULL: within a node, where no NIC is used */
     uint32_t providers;        /* bits (1 << enum cluster_provider) of the NICs that it posts to */
 };
 
-/* The times of a layer are sums over its kernels, each by its slowest rank: DISPATCH has those up to dispatch (layout,
- * notify), COMBINE the rest. */
+/* A layer's time is the sum over its kernels of their slowest ranks' times.  DISPATCH has the kernels up to dispatch
+ * (layout, notify), COMBINE the others. */
 enum which_time { WHICH_LAYER, WHICH_DISPATCH, WHICH_COMBINE, WHICH_TIMES };
 const char *which_time_name(enum which_time time);
 
 struct which_answer {
     double us[WHICH_TIMES];
-    uint32_t sms;             /* that its kernels take */
-    char *phase[WHICH_TIMES]; /* the longest kernel of these */
-    char *bound[WHICH_TIMES]; /* what bounds that: "NIC of rank 0, sending, 97 % busy" */
-    char *problem;            /* NULL: none, else the reason and nothing above counts */
-    bool absent;              /* not in question at this point, and nothing above counts */
+    uint32_t sms;             /* SMs of its kernels */
+    char *phase[WHICH_TIMES]; /* the longest of these kernels */
+    char *bound[WHICH_TIMES]; /* what bounds that kernel: "NIC of rank 0, sending, 97 % busy" */
+    char *problem;            /* NULL: none; else why there is no time, and the above is not set */
+    bool absent;              /* it is no candidate at this point, and the above is not set */
 };
 
 struct which_point {
     uint32_t ranks, tokens;      /* of a rank at most */
     struct which_answer *answer; /* [backends] */
-    uint32_t *order;             /* [backends] the fastest first, then those with a problem, then the absent */
-    uint32_t good, asked;        /* how many have no problem; how many are not absent */
+    uint32_t *order;      /* [backends] the fastest first, then those with a problem, then those that are absent */
+    uint32_t good, asked; /* how many have no problem; how many are not absent */
 };
 
 struct which {
@@ -51,19 +51,19 @@ struct which {
     uint32_t backends;
     enum which_time by;
     uint32_t jobs;
-    uint32_t ranks, tokens; /* the case's own; tokens: the most of a rank */
-    GPtrArray *points;      /* struct which_point *: the case's own, then others */
+    uint32_t ranks, tokens; /* of the case; tokens: the most of any rank */
+    GPtrArray *points;      /* struct which_point *: the case's first, then others */
 };
 
-/* Makes which (zeroed, but for base, cluster, by and jobs) ready; *error where the case's routing cannot be, or its
- * --kernel and --backend leave no backend. */
+/* Makes which ready; only base, cluster, by and jobs are set before.  *error if the case's routing is impossible, or if
+ * its --kernel and --backend leave no backend. */
 bool which_begin(struct which *which, GError **error);
 void which_clear(struct which *which);
-/* Predicts all backends at a point, and adds it.  *error where the point's routing cannot be. */
+/* Predicts all backends at a point, and adds it.  *error if the point's routing is impossible. */
 bool which_point_add(struct which *which, uint32_t ranks, uint32_t tokens, GError **error);
-/* Says how long that takes for these points, where it is long. */
+/* Says how long predicting these points takes, if that is long. */
 void which_estimate(const struct which *which, const uint32_t *ranks, const uint32_t *tokens, uint32_t count);
-/* The backend that is first at a point; NULL: none can be. */
+/* The fastest backend at a point; NULL: none is possible. */
 const struct which_backend *which_first(const struct which *which, const struct which_point *point);
 
 /* which_text.c: in words, and as a record. */

@@ -1,4 +1,4 @@
-/* which_command.c - eptwin which: which library's kernels, and whose posts, suit a cluster and a routing. */
+/* which_command.c - eptwin which: the library's kernels, and the poster, that suit a cluster and a routing. */
 #include <glib.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,10 +25,10 @@ static const char which_details[] =
     "and\n"
     "--backend leave only theirs.  Every backend has its library's settings, but for those that are said.";
 
-/* Where the order is looked for if nobody says where: the batch by these factors, in 64ths. */
+/* Where the order is examined if the user names no points: the batch times these factors, in 64ths. */
 static const uint32_t ladder[] = { 1, 4, 16, 256 };
 enum { LADDER_ONE = 64, LADDER_TOKENS_MAX = 4096, POINTS_MAX = 64, TOKENS_MAX = 1 << 20, RANKS_MAX = 65535 };
-/* Turns are looked for until the batches on both sides are within a third of each other. */
+/* A change of the order is narrowed down until the batches on its two sides differ by at most a third. */
 enum { NEAR_NUMERATOR = 4, NEAR_DENOMINATOR = 3 };
 
 struct which_arguments {
@@ -114,7 +114,7 @@ static bool which_parse(struct which *w, struct which_arguments *a, int argc, ch
 
 static bool tokens_can_vary(const struct which *w) { return !w->base.tokens_per_rank && !w->base.traffic; }
 
-/* The batches at which nobody has asked; of a trace only smaller ones can be. */
+/* Adds batches if the user named none; of a trace only smaller ones are possible. */
 static void ladder_fill(const struct which *w, struct which_arguments *a)
 {
     if (a->at_tokens || !tokens_can_vary(w)) return;
@@ -143,7 +143,7 @@ static bool point_ask(struct which *w, uint32_t ranks, uint32_t tokens, GError *
     return false;
 }
 
-/* The next batch above one that has been asked about; NULL: none. */
+/* The next larger batch that has been predicted; NULL: none. */
 static const struct which_point *point_above(const struct which *w, const struct which_point *from)
 {
     const struct which_point *next = NULL;
@@ -154,7 +154,7 @@ static const struct which_point *point_above(const struct which *w, const struct
     return next;
 }
 
-/* Halves the interval of a turn, if there is a wide one; *tokens: in its middle. */
+/* Finds a wide interval in which the order changes; *tokens is its middle. */
 static bool turn_find(const struct which *w, uint32_t *tokens)
 {
     for (guint i = 0; i < w->points->len; i++) {
@@ -162,7 +162,8 @@ static bool turn_find(const struct which *w, uint32_t *tokens)
         if (!to || from->ranks != w->ranks || which_first(w, from) == which_first(w, to)) continue;
         const uint64_t low = from->tokens, high = to->tokens;
         if (NEAR_DENOMINATOR * high <= NEAR_NUMERATOR * low || high - low < 2) continue;
-        *tokens = (uint32_t)MAX(low + 1, 2 * low * high / (low + high)); /* nearer to the lower one, by ratio */
+        *tokens = (uint32_t)MAX(low + 1, 2 * low * high / (low + high)); /* the geometric mean, or nearer to the lower
+                                                                          * one */
         return true;
     }
     return false;

@@ -1,4 +1,4 @@
-/* which_text.c - what eptwin which found: in words, and as a record.  Runs nothing. */
+/* which_text.c - the result of eptwin which, in words and as a record.  Runs nothing. */
 #include "models/predict/which.h"
 
 #include <string.h>
@@ -46,7 +46,7 @@ static void refused_append(const struct which *w, const struct which_point *poin
 
 /* ---- where it turns ---- */
 
-/* The points that differ from the case's own in one number, that one rising, with the case's own among them. */
+/* Sorts the points that differ from the case's own in one number, by that number; the case's own is among them. */
 static gint point_order(gconstpointer one, gconstpointer other)
 {
     const struct which_point *a = *(struct which_point *const *)one, *b = *(struct which_point *const *)other;
@@ -71,7 +71,7 @@ static void turn_append(const struct which *w, const struct which_point *before,
 {
     const struct which_backend *x = which_first(w, before), *y = which_first(w, after);
     if (!x || !y || x == y) return;
-    if ((!x->transport || !y->transport) && strcmp(x->name, y->name) == 0) return; /* a NIC takes part now */
+    if ((!x->transport || !y->transport) && strcmp(x->name, y->name) == 0) return; /* now a NIC is used */
     g_autofree char *one = backend_text(x), *other = backend_text(y);
     g_string_append_printf(out, "The order turns between %u and %u %s: from %s to %s.\n",
                            over_ranks ? before->ranks : before->tokens, over_ranks ? after->ranks : after->tokens,
