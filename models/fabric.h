@@ -264,6 +264,7 @@ struct fabric {
     uint8_t *heap;   /* own heap */
     uint64_t heap_bytes;
     uint32_t word_count;
+    uint32_t launches; /* kernels launched so far, by all objects that share the words: moe_word_make() */
     uint16_t rank, rank_count;
     uint16_t ranks_per_node; /* ranks of one NVLink domain are consecutive */
     uint16_t node_first;     /* the first rank of this rank's domain */

@@ -309,7 +309,7 @@ static bool program_make(struct replay_plan *plan, GError **error)
 {
     if (!plan->schedule) return true;
     const struct schedule_layers layers = program_work_layers(&plan->work, plan->schedule_layers);
-    plan->program = program_new(plan->overlap, &layers, plan->case_options, plan->item[0].job, error);
+    plan->program = program_new(plan->overlap, &layers, plan->case_options, plan->item[0].job, NULL, error);
     return plan->program != NULL;
 }
 

@@ -141,8 +141,11 @@ static void test_tables_refused(void)
 
 static const char *const normal_names[] = { "layout", "notify", "dispatch", "cached_notify_combine", "combine" };
 static const char *const hook_names[] = { "dispatch_send", "dispatch_recv", "combine_send", "combine_recv" };
-static const struct schedule_phases normal_phases = { normal_names, 5, 3, false, true };
-static const struct schedule_phases hook_phases = { hook_names, 4, 2, true, false };
+static const struct schedule_phases normal_phases = { normal_names, 5, 3, false, true, NULL };
+static const char *const cached_names[] = { "cached_notify_dispatch", "dispatch", "cached_notify_combine", "combine" };
+static const struct schedule_phases cached_phases = { cached_names, 4, 2, false, false, NULL };
+static const struct schedule_phases train_phases = { normal_names, 5, 3, false, true, &cached_phases };
+static const struct schedule_phases hook_phases = { hook_names, 4, 2, true, false, NULL };
 
 /* "a0 ..." an op's first letter, or a phase's number, and the batch. */
 static char *order_of(const struct schedule *s, int stream)
@@ -155,6 +158,37 @@ static char *order_of(const struct schedule *s, int stream)
         else g_string_append_printf(text, " %c%u", step_op_name((enum step_op)kernel->op)[0], kernel->batch);
     }
     return g_string_free(text, FALSE);
+}
+
+/* Batch 0 goes forward, batch 1 backward; a stream has what its communication waits for, and nothing else. */
+static void test_schedules_of_training(void)
+{
+    const struct schedule_layers two = { .dense = 1, .sparse = 2, .shared = true, .ordered = true, .head = true };
+    struct schedule *s = schedule_new(STEP_TWO_BATCH, &two, &train_phases, NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(s);
+    g_autofree char *comm = order_of(s, STREAM_COMM), *all = order_of(s, STREAM_MAIN);
+    CU_ASSERT_STRING_EQUAL(comm, " 0/1 1/1 0/0 1/0 2/0 2/1 3/1 3/0 4/0 0/1 1/1 0/0 1/0 2/0 2/1 3/1 3/0 4/0");
+    CU_ASSERT_STRING_EQUAL(all, " a0 d0 d1 a1 d1 a1"
+                                " a0 g0 s1 o1 d1 u1 r1 d1 u1 s1 s0 o0 u0 d0 r0 g1 a1 a1"
+                                " a0 g0 s1 o1 d1 u1 r1 d1 u1 s1 s0 o0 u0 d0 r0 g1 a1 a1 h0 h1 h1");
+    uint32_t waits = 0;
+    for (uint32_t k = 0; k < s->kernels->len; k++) {
+        const struct schedule_kernel *kernel = schedule_kernel(s, k);
+        CU_ASSERT_EQUAL(kernel->batch, kernel->pass != PASS_FORWARD);
+        CU_ASSERT_EQUAL(kernel->host_waits, kernel->op == STEP_COMM && kernel->batch == 0 && kernel->phase == 1);
+        for (uint32_t i = 0; i < kernel->num_waits; i++, waits++) {
+            const struct schedule_kernel *before = schedule_kernel(s, kernel->wait[i]);
+            CU_ASSERT_TRUE(kernel->wait[i] < k && before->batch == kernel->batch);
+            CU_ASSERT_NOT_EQUAL(before->op == STEP_COMM, kernel->op == STEP_COMM);
+        }
+    }
+    CU_ASSERT_EQUAL(waits,
+                    2 * 8 - 2 + 1); /* a layer has eight, the first one's two passes and the head's forward one */
+    schedule_free(s);
+    s = schedule_new(STEP_SEQUENTIAL, &two, &train_phases, NULL);
+    g_autofree char *none = order_of(s, STREAM_COMM);
+    CU_ASSERT_STRING_EQUAL(none, "");
+    schedule_free(s);
 }
 
 static void test_schedules(void)
@@ -190,6 +224,7 @@ static void test_schedules(void)
     CU_ASSERT_STRING_EQUAL(order, " a0 d0 a0 g0 0/0 1/0 e0 2/0 3/0 h0");
     schedule_free(s);
     CU_ASSERT_PTR_NULL(schedule_new(STEP_STAGES, &one, &normal_phases, NULL));
+    CU_ASSERT_PTR_NULL(schedule_new(STEP_STAGES, &ordered, &train_phases, NULL));
     CU_ASSERT_PTR_NULL(schedule_new(STEP_TWO_BATCH, &one, &hook_phases, NULL));
 }
 
@@ -441,6 +476,7 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "tables give times between their points", test_table_between_points);
     CU_add_test(suite, "tables with holes are refused", test_tables_refused);
     CU_add_test(suite, "schedules have their kernels in order", test_schedules);
+    CU_add_test(suite, "training pairs a forward and a backward pass", test_schedules_of_training);
     CU_add_test(suite, "kernels hold SMs in their ways", test_occupancies);
     CU_add_test(suite, "a meeting waits for SMs", test_meeting_waits_for_sms);
     CU_add_test(suite, "waiting blocks take SMs in the gap between kernels", test_gap_lets_blocks_in);

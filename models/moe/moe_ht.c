@@ -382,7 +382,7 @@ void ht_layout_make(struct ht_rank *h)
 
 void ht_kernel_begin(struct ht_rank *h, uint32_t phase)
 {
-    h->epoch++;
+    h->epoch = ++h->base.fabric->launches;
     h->scan_count = 0;
     h->kernel.phase = ht_phase_name(h->base.kernel.job, phase);
     h->kernel.worker_count = 0;

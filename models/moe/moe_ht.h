@@ -96,7 +96,7 @@ struct ht_rank {
     struct ht_slot dispatch_slot, combine_slot;
     struct fabric_given sum_row;            /* combine: rows out of the rings; set at its launch */
     uint8_t sum_site;                       /* enum site */
-    uint32_t epoch;                         /* launches so far */
+    uint32_t epoch;                         /* the number of this launch, of all on the fabric */
     uint32_t recv_before[HT_RANKS_MAX + 1]; /* rows received from lower ranks than this one; last: all */
     uint32_t *expert_counts;                /* [local experts] rows for each, rounded up to the alignment */
     struct ht_tensors t;

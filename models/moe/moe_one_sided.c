@@ -433,7 +433,7 @@ static struct kernel_launch *os_launch(struct kernel_rank *rank, uint32_t phase)
     const struct moe_options *o = h->base.options;
     if (phase == OS_DISPATCH_SANITIZE) counts_read(r);
     r->launched = phase;
-    h->epoch++;
+    h->epoch = ++h->base.fabric->launches;
     h->kernel = (struct kernel_launch){ .phase = phase_names[phase],
                                         .worker = h->kernel.worker,
                                         .follows = phase != OS_DISPATCH_PREPARE && phase != OS_COMBINE_PREPARE,

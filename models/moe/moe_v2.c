@@ -242,7 +242,7 @@ static struct kernel_launch *v2_launch(struct kernel_rank *rank, uint32_t phase)
     struct ht_rank *h = &r->ht;
     if (phase == 1) up_counts_read(r);
     r->launched = phase;
-    h->epoch++;
+    h->epoch = ++h->base.fabric->launches;
     h->kernel.phase = phase_names[phase];
     h->kernel.worker_count = 0;
     h->kernel.follows = phase % 2;

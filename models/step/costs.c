@@ -23,18 +23,35 @@ static struct work gemm_work(const struct costs_options *o, double rows, double 
                           .kernels = 1 };
 }
 
+/* Numbers of a head that a token is compared by, and that it takes from another. */
+static double score_size(const struct costs_options *o)
+{
+    const struct net *n = o->net;
+    if (!n->latent) return n->head_size;
+    return o->prefill ? n->nope_size + n->rope_size : n->kv_rank + n->rope_size;
+}
+
+static double value_size(const struct costs_options *o)
+{
+    const struct net *n = o->net;
+    if (!n->latent) return n->head_size;
+    return o->prefill ? n->value_size : n->kv_rank;
+}
+
+static double core_flops(const struct costs_options *o, double tokens)
+{
+    const double seen = o->prefill ? o->context / 2 : o->context; /* causal: half of them, on average */
+    return 2 * tokens * seen * o->net->heads * (score_size(o) + value_size(o));
+}
+
 static struct work attention_work(const struct costs_options *o, double tokens)
 {
     const struct net *n = o->net;
-    const double tp = o->attention_tp, rows = tokens * tp, heads = n->heads / tp;
+    const double tp = o->attention_tp, rows = tokens * tp;
     struct work w = gemm_work(o, rows, (double)net_attention_weights(n) / tp, n->hidden, n->hidden);
-    const double seen = o->prefill ? o->context / 2 : o->context; /* causal: half of them, on average */
-    const double score =
-        n->latent ? (o->prefill ? n->nope_size + n->rope_size : n->kv_rank + n->rope_size) : n->head_size;
-    const double value = n->latent ? (o->prefill ? n->value_size : n->kv_rank) : n->head_size;
-    w.flops += 2 * rows * seen * heads * (score + value);
+    w.flops += core_flops(o, tokens);
     const double cached = (double)net_cache_numbers(n) * bytes_of(o) / (n->latent ? 1 : tp);
-    w.read_bytes += (o->prefill ? rows : rows * seen) * cached;
+    w.read_bytes += (o->prefill ? rows : rows * o->context) * cached;
     w.write_bytes += rows * cached;
     w.kernels = 5;
     return w;
@@ -48,6 +65,9 @@ static struct work ffn_work(const struct costs_options *o, double rows, double w
     w.kernels = 3;
     return w;
 }
+
+/* Prefill asks for the last token's alone. */
+static double head_rows(const struct costs_options *o, double tokens) { return o->prefill && !o->train ? 1 : tokens; }
 
 static struct work work_of(const struct costs_options *o, enum step_op op, double tokens, double rows, double experts)
 {
@@ -83,7 +103,7 @@ static struct work work_of(const struct costs_options *o, enum step_op op, doubl
         w.write_bytes = rows / n->topk * n->hidden * 2;
         return w;
     case STEP_HEAD:
-        return gemm_work(o, o->prefill ? 1 : tokens, (double)n->hidden * n->vocabulary, n->hidden, n->vocabulary);
+        return gemm_work(o, head_rows(o, tokens), (double)n->hidden * n->vocabulary, n->hidden, n->vocabulary);
     default: break;
     }
     return w;
@@ -105,13 +125,35 @@ static double bytes_us(const struct costs_options *o, const struct work *w)
 
 /* ---- tables ---- */
 
+static char *op_name(enum step_op op, enum step_pass pass)
+{
+    return g_strconcat(step_op_name(op), step_pass_suffix(pass), NULL);
+}
+
+/* Those of a backward pass in one word. */
+static char *known_ops(char **all)
+{
+    g_autoptr(GString) text = g_string_new(NULL);
+    for (char **op = all; *op && !g_str_has_suffix(*op, step_pass_suffix(PASS_DGRAD)); op++)
+        g_string_append_printf(text, "%s%s", text->len ? ", " : "", *op);
+    return g_strdup_printf("%s (of a backward pass with %s or %s)", text->str, step_pass_suffix(PASS_DGRAD),
+                           step_pass_suffix(PASS_WGRAD));
+}
+
 bool costs_table_check(const struct compute_table *table, const char *source, GError **error)
 {
-    const char *ops[STEP_COMPUTE_OPS + 10] = { "gemm",           "grouped",       "experts_contiguous",
-                                               "experts_masked", "shared_expert", "mla_decode",
-                                               "mla_prefill",    "gqa_decode",    "gqa_prefill" };
-    for (int op = 0; op < STEP_COMPUTE_OPS; op++) ops[9 + op] = step_op_name((enum step_op)op);
-    g_autofree char *found = compute_table_stranger(table, ops), *known = g_strjoinv(", ", (char **)ops);
+    static const char *const general[] = { "gemm",           "grouped",       "experts_contiguous",
+                                           "experts_masked", "shared_expert", "mla_decode",
+                                           "mla_prefill",    "gqa_decode",    "gqa_prefill" };
+    g_autoptr(GStrvBuilder) ops = g_strv_builder_new();
+    for (size_t i = 0; i < G_N_ELEMENTS(general); i++) g_strv_builder_add(ops, general[i]);
+    for (int pass = PASS_FORWARD; pass < STEP_PASSES; pass++)
+        for (int op = 0; op < STEP_COMPUTE_OPS; op++) {
+            g_autofree char *name = op_name((enum step_op)op, (enum step_pass)pass);
+            g_strv_builder_add(ops, name);
+        }
+    g_auto(GStrv) all = g_strv_builder_end(ops);
+    g_autofree char *found = compute_table_stranger(table, (const char *const *)all), *known = known_ops(all);
     if (!found) return true;
     g_set_error(error, COMPUTE_TABLE_ERROR, COMPUTE_TABLE_ERROR_CELL, "%s: op: expected one of %s; found \"%.40s\"",
                 source, known, found);
@@ -166,8 +208,9 @@ static double experts_us(const struct costs_options *o, enum step_op op, double 
     g_autofree char *both = g_strdup_printf("%ux%u", n->hidden, n->expert_inter);
     g_autofree char *up = g_strdup_printf("%ux%u", n->hidden, 2 * n->expert_inter);
     g_autofree char *down = g_strdup_printf("%ux%u", n->expert_inter, n->hidden);
-    double us =
-        table_us(o, o->contiguous ? "experts_contiguous" : "experts_masked", dtype, both, rows, experts, source);
+    /* Those tables are of an inference engine's whole layer: training runs the GEMMs. */
+    const char *layer = o->contiguous ? "experts_contiguous" : "experts_masked";
+    double us = o->train ? NAN : table_us(o, layer, dtype, both, rows, experts, source);
     if (op == STEP_EXPERTS && !isnan(us)) return us;
     if (!isnan(us)) {
         const struct work order = work_of(o, STEP_ORDER, 0, rows, experts),
@@ -182,13 +225,14 @@ static double experts_us(const struct costs_options *o, enum step_op op, double 
 }
 
 /* By the op's own name, which only the user's table has: it counts before the names that all tables have. */
-static double named_us(const struct costs_options *o, enum step_op op, double tokens, double rows, double experts,
-                       char source[64])
+static double named_us(const struct costs_options *o, enum step_op op, enum step_pass pass, double tokens, double rows,
+                       double experts, char source[64])
 {
+    g_autofree char *name = op_name(op, pass);
     const bool of_experts = op_is_gemm_of_experts(op) || op == STEP_ORDER || op == STEP_RESTORE;
     g_autofree char *shape = g_strdup_printf("%u", o->net->hidden);
     if (!o->own) return NAN;
-    return table_us(o, step_op_name(op), o->fp8 ? "fp8" : "bf16", shape, of_experts ? fmax(rows, 1) : tokens,
+    return table_us(o, name, o->fp8 ? "fp8" : "bf16", shape, of_experts ? fmax(rows, 1) : tokens,
                     of_experts ? experts : 1, source);
 }
 
@@ -196,8 +240,6 @@ static double op_table_us(const struct costs_options *o, enum step_op op, double
                           char source[64])
 {
     const struct net *n = o->net;
-    const double us = named_us(o, op, tokens, rows, experts, source);
-    if (!isnan(us)) return us;
     switch (op) {
     case STEP_ATTENTION:
     case STEP_PROJECT:
@@ -209,7 +251,7 @@ static double op_table_us(const struct costs_options *o, enum step_op op, double
         g_autofree char *shape = g_strdup_printf("%ux%u", n->hidden, n->shared_inter);
         return table_us(o, "shared_expert", o->fp8 ? "fp8" : "bf16", shape, tokens, 1, source);
     }
-    case STEP_HEAD: return gemm_us(o, o->prefill ? 1 : tokens, n->hidden, n->vocabulary, source);
+    case STEP_HEAD: return gemm_us(o, head_rows(o, tokens), n->hidden, n->vocabulary, source);
     default: return NAN;
     }
 }
@@ -242,7 +284,16 @@ static double bound_share(double arithmetic_us, double memory_us)
     return a + m > 0 ? a / (a + m) : 0;
 }
 
-struct step_cost costs_of(const struct costs_options *o, enum step_op op, double tokens, double rows, double experts)
+/* Engines leave SMs to communication where the experts' GEMMs would keep them; training's GEMMs do, all of them
+ * (DeepSeek's profile: grids of 112 blocks beside communication by 20 SMs). */
+static bool leaves_sms(const struct costs_options *o, enum step_op op)
+{
+    return o->train ? occupancy_of(op) != OCCUPANCY_SHORT : op_is_gemm_of_experts(op);
+}
+
+/* Of a pass the user's table may have a time of its own; else the forward one stands. */
+static struct step_cost cost_forward(const struct costs_options *o, enum step_op op, enum step_pass pass, double tokens,
+                                     double rows, double experts)
 {
     struct step_cost cost = { .occupancy = occupancy_of(op), .sms = o->sms };
     assert(op < STEP_COMPUTE_OPS && tokens >= 0 && rows >= 0);
@@ -252,7 +303,10 @@ struct step_cost costs_of(const struct costs_options *o, enum step_op op, double
     const double arithmetic_us = flops_us(o, op, &w, experts), memory_us = bytes_us(o, &w);
     cost.read_bytes = w.read_bytes;
     cost.write_bytes = w.write_bytes;
-    cost.us = op_table_us(o, op, tokens, rows, experts, cost.source);
+    cost.us = named_us(o, op, pass, tokens, rows, experts, cost.source);
+    if (isnan(cost.us) && pass != PASS_FORWARD)
+        cost.us = named_us(o, op, PASS_FORWARD, tokens, rows, experts, cost.source);
+    if (isnan(cost.us)) cost.us = op_table_us(o, op, tokens, rows, experts, cost.source);
     const bool other_gpu = !isnan(cost.us) && o->gpu->tables && !strstr(cost.source, o->gpu->name);
     if (isnan(cost.us)) {
         cost.us = fmax(arithmetic_us, memory_us) + w.kernels * o->gpu->small_us;
@@ -268,12 +322,102 @@ struct step_cost costs_of(const struct costs_options *o, enum step_op op, double
     if (other_gpu) /* of which the share that memory bounds goes as the memories do */
         cost.us *= cost.clock_share + (1 - cost.clock_share) * o->gpu->tables_memory_gbs / o->gpu->memory_gbs;
     if (o->clock_ghz > 0) cost.us *= 1 + cost.clock_share * (o->gpu->clock_ghz / o->clock_ghz - 1);
-    if (op_is_gemm_of_experts(op) && o->leave_sms && o->leave_sms < o->sms) {
+    if (leaves_sms(o, op) && o->leave_sms && o->leave_sms < o->sms) {
         const double share = (double)(o->sms - o->leave_sms) / o->sms;
         cost.us *= cost.clock_share / share + (1 - cost.clock_share) / fmin(1, share / DEVICE_BYTES_SHARE);
         cost.sms = o->sms - o->leave_sms;
     }
     return cost;
+}
+
+/* How long the GEMMs and attention of a pass take, against the forward ones.  Attention's core is of BF16: it finds its
+ * scores again, and the gradients of these, of queries, keys and values. */
+static double pass_factor(const struct costs_options *o, enum step_op op, enum step_pass pass, double tokens)
+{
+    if (pass == PASS_FORWARD || op != STEP_ATTENTION) return 1;
+    const double score = score_size(o), value = value_size(o), core = core_flops(o, tokens);
+    const double gemms = attention_work(o, tokens).flops - core;
+    const double core_us = core / o->gpu->bf16_tflops;
+    const double gemms_us = gemms / (o->fp8 ? o->gpu->fp8_tflops : o->gpu->bf16_tflops);
+    const double share = core_us / (core_us + gemms_us);
+    return 1 - share + (pass == PASS_DGRAD ? share * (3 * score + 2 * value) / (score + value) : 0);
+}
+
+/* Rows and the numbers in each that an op's GEMMs read and write. */
+static double gemm_numbers(const struct costs_options *o, enum step_op op, double tokens, double rows, double *out)
+{
+    const struct net *n = o->net;
+    const double heads = n->heads, size = n->head_size;
+    double in = 0;
+    *out = 0;
+    switch (op) {
+    case STEP_ATTENTION:
+        if (n->latent) {
+            in = tokens * (n->hidden + n->q_rank + n->kv_rank + heads * n->value_size);
+            *out = tokens * (n->q_rank + n->kv_rank + n->rope_size + heads * (2.0 * n->nope_size + n->rope_size) +
+                             heads * n->value_size + n->hidden);
+        } else {
+            in = tokens * (n->hidden + heads * size);
+            *out = tokens * ((heads + 2 * n->kv_heads) * size + n->hidden);
+        }
+        break;
+    case STEP_SHARED:
+        in = tokens * (n->hidden + n->shared_inter);
+        *out = tokens * (2.0 * n->shared_inter + n->hidden);
+        break;
+    case STEP_DENSE:
+        in = tokens * (n->hidden + n->inter);
+        *out = tokens * (2.0 * n->inter + n->hidden);
+        break;
+    case STEP_UP:
+        in = rows * n->hidden;
+        *out = rows * 2 * n->expert_inter;
+        break;
+    case STEP_DOWN:
+        in = rows * n->expert_inter;
+        *out = rows * n->hidden;
+        break;
+    default: break;
+    }
+    return in;
+}
+
+/* A backward GEMM of FP8 wants its operands cast: dgrad the gradients of its output (BF16), wgrad those again and its
+ * input (kept in FP8), both along columns. */
+static struct work cast_work(const struct costs_options *o, enum step_op op, enum step_pass pass, double tokens,
+                             double rows)
+{
+    double out;
+    const double in = gemm_numbers(o, op, tokens, rows, &out);
+    if (pass == PASS_FORWARD || !o->fp8) return (struct work){ 0 };
+    if (pass == PASS_DGRAD) return (struct work){ .read_bytes = 2 * out, .write_bytes = out };
+    return (struct work){ .read_bytes = 2 * out + in, .write_bytes = out + in };
+}
+
+struct step_cost costs_of(const struct costs_options *o, enum step_op op, enum step_pass pass, double tokens,
+                          double rows, double experts)
+{
+    struct step_cost cost = cost_forward(o, op, pass, tokens, rows, experts);
+    if (o->work || pass == PASS_FORWARD) return cost;
+    const bool named = strstr(cost.source, step_pass_suffix(pass)) != NULL;
+    const double factor = pass_factor(o, op, pass, fmax(tokens, 1)), us = named ? cost.us : cost.us * factor;
+    const struct work cast = cast_work(o, op, pass, tokens, rows);
+    cost.us = named ? us : us + bytes_us(o, &cast);
+    cost.clock_share *= us / cost.us;
+    cost.read_bytes = cost.read_bytes * factor + cast.read_bytes;
+    cost.write_bytes = cost.write_bytes * factor + cast.write_bytes;
+    return cost;
+}
+
+double costs_train_flops(const struct costs_options *o, double tokens)
+{
+    const struct net *n = o->net;
+    const double sparse = n->layers - n->dense_layers, chosen = (double)net_experts_weights(n) / n->experts * n->topk;
+    const double weights = (double)n->layers * (double)net_attention_weights(n) +
+                           (double)n->dense_layers * (double)net_dense_weights(n) +
+                           sparse * (chosen + (double)net_shared_weights(n) + (double)n->hidden * n->experts) +
+                           (double)n->hidden * n->vocabulary;
+    return 3 * (2 * tokens * weights + n->layers * core_flops(o, tokens));
 }
 
 struct step_cost costs_of_gemm(const struct costs_options *o, uint32_t experts, uint32_t rows, uint32_t k, uint32_t n)

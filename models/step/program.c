@@ -5,16 +5,28 @@
 #include <string.h>
 #include "sim/units.h"
 
-struct schedule *program_new(enum step_overlap overlap, const struct schedule_layers *layers,
-                             const struct case_options *c, const struct kernel_job *job, GError **error)
+enum { PHASES_MAX = UINT8_MAX };
+
+static struct schedule_phases phases_of(const struct kernel_job *job, const char *name[PHASES_MAX])
 {
-    const char *name[UINT8_MAX];
-    struct schedule_phases phases = { .name = name, .count = kernel_phase_count(job), .hooks = c->hook };
-    assert(phases.count < G_N_ELEMENTS(name));
+    struct schedule_phases phases = { .name = name, .count = kernel_phase_count(job) };
+    assert(phases.count < PHASES_MAX);
     for (uint32_t p = 0; p < phases.count; p++) {
         name[p] = kernel_phase_name(job, p);
         if (!phases.combine && strstr(name[p], "combine")) phases.combine = p;
     }
+    return phases;
+}
+
+struct schedule *program_new(enum step_overlap overlap, const struct schedule_layers *layers,
+                             const struct case_options *c, const struct kernel_job *job,
+                             const struct kernel_job *backward, GError **error)
+{
+    const char *name[2][PHASES_MAX];
+    struct schedule_phases phases = phases_of(job, name[0]), back;
+    if (backward) back = phases_of(backward, name[1]);
+    if (backward) phases.backward = &back;
+    phases.hooks = c->hook;
     phases.host_waits =
         !c->cached && !c->worst_tokens && !c->hook && strcmp(c->kernel ? c->kernel : "ll", "normal") == 0;
     return schedule_new(overlap, layers, &phases, error);

@@ -15,9 +15,11 @@
 #define PROGRAM_ERROR (g_quark_from_static_string("eptwin-program"))
 enum program_error { PROGRAM_ERROR_WORK };
 
-/* The schedule of the job's phases.  NULL and *error where the kernels cannot overlap so. */
+/* The schedule of the job's phases; backward: training, with the job of its backward pass; NULL: none.  NULL and *error
+ * where the kernels cannot overlap so. */
 struct schedule *program_new(enum step_overlap overlap, const struct schedule_layers *layers,
-                             const struct case_options *c, const struct kernel_job *job, GError **error);
+                             const struct case_options *c, const struct kernel_job *job,
+                             const struct kernel_job *backward, GError **error);
 
 bool program_is_receive(const struct kernel_job *job, uint32_t phase);
 /* A communication kernel needs that kernel's begin on all ranks: its own, or a receive its send's; SCHEDULE_NONE where

@@ -14,6 +14,12 @@ const char *step_op_name(enum step_op op)
     return name[op];
 }
 
+const char *step_pass_suffix(enum step_pass pass)
+{
+    static const char *const suffix[STEP_PASSES] = { "", "_dgrad", "_wgrad" };
+    return suffix[pass];
+}
+
 static const char *const overlap_names[] = { [STEP_SEQUENTIAL] = "sequential",
                                              [STEP_SHARED_ASIDE] = "shared",
                                              [STEP_TWO_BATCH] = "two-batch",
@@ -40,6 +46,7 @@ struct maker {
     struct schedule *schedule;
     const struct schedule_phases *phases;
     bool shared, ordered;
+    uint8_t pass;
 };
 
 /* Waits that are SCHEDULE_NONE are left out. */
@@ -47,7 +54,7 @@ static uint32_t add(struct maker *m, uint8_t stream, enum step_op op, uint32_t l
                     uint32_t second)
 {
     struct schedule_kernel k = {
-        .stream = stream, .op = (uint8_t)op, .batch = (uint8_t)batch, .layer = (uint16_t)layer
+        .stream = stream, .op = (uint8_t)op, .pass = m->pass, .batch = (uint8_t)batch, .layer = (uint16_t)layer
     };
     if (first != SCHEDULE_NONE) k.wait[k.num_waits++] = first;
     if (second != SCHEDULE_NONE) k.wait[k.num_waits++] = second;
@@ -64,7 +71,7 @@ static uint32_t comm(struct maker *m, uint8_t stream, uint32_t layer, uint32_t b
         last = add(m, stream, STEP_COMM, layer, batch, p == first ? after : SCHEDULE_NONE, SCHEDULE_NONE);
         struct schedule_kernel *k = &g_array_index(m->schedule->kernels, struct schedule_kernel, last);
         k->phase = (uint8_t)p;
-        k->host_waits = m->phases->host_waits && strcmp(m->phases->name[p], "notify") == 0;
+        k->host_waits = m->phases->host_waits && m->pass == PASS_FORWARD && strcmp(m->phases->name[p], "notify") == 0;
     }
     return last;
 }
@@ -157,9 +164,97 @@ static void layers_in_stages(struct maker *m, uint32_t first, uint32_t layers)
     }
 }
 
+/* ---- training ---- */
+
+enum { FORWARD, BACKWARD }; /* batches */
+
+/* Both GEMMs of the experts, the last one first; returns the last kernel. */
+static uint32_t experts_back(struct maker *m, uint32_t layer, uint32_t after)
+{
+    add(m, STREAM_MAIN, STEP_ORDER, layer, BACKWARD, after, SCHEDULE_NONE);
+    add(m, STREAM_MAIN, STEP_DOWN, layer, BACKWARD, SCHEDULE_NONE, SCHEDULE_NONE);
+    add(m, STREAM_MAIN, STEP_UP, layer, BACKWARD, SCHEDULE_NONE, SCHEDULE_NONE);
+    return add(m, STREAM_MAIN, STEP_RESTORE, layer, BACKWARD, SCHEDULE_NONE, SCHEDULE_NONE);
+}
+
+static uint32_t back(struct maker *m, enum step_pass pass, enum step_op op, uint32_t layer, uint32_t after)
+{
+    m->pass = (uint8_t)pass;
+    const uint32_t kernel = add(m, STREAM_MAIN, op, layer, BACKWARD, after, SCHEDULE_NONE);
+    m->pass = PASS_FORWARD;
+    return kernel;
+}
+
+/* Phases [first, end) of the backward pass. */
+static uint32_t comm_back(struct maker *m, uint8_t stream, uint32_t layer, bool combines, uint32_t after)
+{
+    const struct schedule_phases *phases = m->phases, *b = phases->backward;
+    m->phases = b;
+    m->pass = PASS_DGRAD;
+    const uint32_t last =
+        combines ? combine(m, stream, layer, BACKWARD, after) : dispatch(m, stream, layer, BACKWARD, after);
+    m->pass = PASS_FORWARD;
+    m->phases = phases;
+    return last;
+}
+
+/* A layer of each batch, in DualPipe's order (deepseek-ai/profile-data, train.json): dispatch backward beside attention
+ * forward, dispatch forward beside the experts' dgrad, combine backward beside their wgrad and the experts forward,
+ * combine forward beside attention backward.  before[]: what the next layer of a batch waits for. */
+static void layer_train(struct maker *m, uint8_t stream, uint32_t layer, uint32_t before[2])
+{
+    const uint32_t gradients = comm_back(m, stream, layer, false, before[BACKWARD]);
+    add(m, STREAM_MAIN, STEP_ATTENTION, layer, FORWARD, before[FORWARD], SCHEDULE_NONE);
+    const uint32_t gate = add(m, STREAM_MAIN, STEP_GATE, layer, FORWARD, SCHEDULE_NONE, SCHEDULE_NONE);
+    if (m->shared) back(m, PASS_DGRAD, STEP_SHARED, layer, SCHEDULE_NONE);
+    m->pass = PASS_DGRAD;
+    const uint32_t returned = experts_back(m, layer, gradients);
+    m->pass = PASS_FORWARD;
+    const uint32_t arrived = dispatch(m, stream, layer, FORWARD, gate);
+    const uint32_t summed = comm_back(m, stream, layer, true, returned);
+    back(m, PASS_WGRAD, STEP_DOWN, layer, SCHEDULE_NONE);
+    back(m, PASS_WGRAD, STEP_UP, layer, SCHEDULE_NONE);
+    if (m->shared) back(m, PASS_WGRAD, STEP_SHARED, layer, SCHEDULE_NONE);
+    if (m->shared) add(m, STREAM_MAIN, STEP_SHARED, layer, FORWARD, SCHEDULE_NONE, SCHEDULE_NONE);
+    before[FORWARD] = combine(m, stream, layer, FORWARD, experts(m, layer, FORWARD, arrived));
+    back(m, PASS_DGRAD, STEP_GATE, layer, summed);
+    before[BACKWARD] = back(m, PASS_DGRAD, STEP_ATTENTION, layer, SCHEDULE_NONE);
+    back(m, PASS_WGRAD, STEP_ATTENTION, layer, SCHEDULE_NONE);
+}
+
+/* What has no experts stands before and behind the layers that have: it meets no rank. */
+static void train(struct maker *m, const struct schedule_layers *layers, bool overlap)
+{
+    uint32_t before[2] = { SCHEDULE_NONE, SCHEDULE_NONE };
+    for (uint32_t l = 0; l < layers->dense; l++) {
+        add(m, STREAM_MAIN, STEP_ATTENTION, l, FORWARD, SCHEDULE_NONE, SCHEDULE_NONE);
+        add(m, STREAM_MAIN, STEP_DENSE, l, FORWARD, SCHEDULE_NONE, SCHEDULE_NONE);
+        for (int pass = PASS_DGRAD; pass <= PASS_WGRAD; pass++) {
+            back(m, (enum step_pass)pass, STEP_DENSE, l, SCHEDULE_NONE);
+            back(m, (enum step_pass)pass, STEP_ATTENTION, l, SCHEDULE_NONE);
+        }
+    }
+    for (uint32_t l = layers->dense; l < layers->dense + layers->sparse; l++)
+        layer_train(m, overlap ? STREAM_COMM : STREAM_MAIN, l, before);
+    if (!layers->head) return;
+    const uint32_t last = layers->dense + layers->sparse;
+    add(m, STREAM_MAIN, STEP_HEAD, last, FORWARD, before[FORWARD], SCHEDULE_NONE);
+    back(m, PASS_DGRAD, STEP_HEAD, last, SCHEDULE_NONE);
+    back(m, PASS_WGRAD, STEP_HEAD, last, SCHEDULE_NONE);
+}
+
+static bool train_refuse(enum step_overlap overlap, GError **error)
+{
+    if (overlap == STEP_SEQUENTIAL || overlap == STEP_TWO_BATCH) return false;
+    g_set_error(error, SCHEDULE_ERROR, SCHEDULE_ERROR_OVERLAP,
+                "--schedule %s: expected sequential or two-batch in training", overlap_names[overlap]);
+    return true;
+}
+
 static bool phases_refuse(enum step_overlap overlap, const struct schedule_phases *phases, GError **error)
 {
     const bool hooked = phases->hooks && phases->count == 4;
+    if (phases->backward) return train_refuse(overlap, error);
     if (overlap == STEP_STAGES ? hooked : overlap != STEP_TWO_BATCH || !phases->hooks) return false;
     g_set_error(error, SCHEDULE_ERROR, SCHEDULE_ERROR_OVERLAP, "--schedule %s: expected %s", overlap_names[overlap],
                 overlap == STEP_STAGES ? "low-latency kernels with --hook, and no --mask-timeout"
@@ -176,9 +271,14 @@ struct schedule *schedule_new(enum step_overlap overlap, const struct schedule_l
     uint32_t before[2] = { SCHEDULE_NONE, SCHEDULE_NONE };
     assert(phases->combine < phases->count && layers->sparse > 0);
     s->kernels = g_array_new(FALSE, TRUE, sizeof(struct schedule_kernel));
-    s->batches = step_overlap_batches(overlap);
+    s->batches = phases->backward ? 2 : step_overlap_batches(overlap);
     s->priority[STREAM_MAIN] = 1;
     s->priority[STREAM_SIDE] = 2;
+    if (phases->backward) {
+        assert(m.ordered);
+        train(&m, layers, overlap == STEP_TWO_BATCH);
+        return s;
+    }
     for (uint32_t l = 0; l < layers->dense; l++)
         for (uint32_t b = 0; b < s->batches; b++) {
             add(&m, STREAM_MAIN, STEP_ATTENTION, l, b, SCHEDULE_NONE, SCHEDULE_NONE);

@@ -31,10 +31,16 @@ enum step_op {
 };
 const char *step_op_name(enum step_op op);
 
+/* Training: from the gradients of an op's output those of its input, then those of its weights.  Of communication
+ * PASS_DGRAD is all of the backward pass: dispatch there is combine's transpose, and combine dispatch's. */
+enum step_pass { PASS_FORWARD, PASS_DGRAD, PASS_WGRAD, STEP_PASSES };
+const char *step_pass_suffix(enum step_pass pass); /* "", "_dgrad", "_wgrad" */
+
 enum step_overlap {
     STEP_SEQUENTIAL,   /* one stream, one batch */
     STEP_SHARED_ASIDE, /* the shared expert during dispatch: on its own stream, or between send and receive */
-    STEP_TWO_BATCH,    /* normal kernels: each batch communicates while the other computes */
+    STEP_TWO_BATCH,    /* normal kernels: each batch communicates while the other computes; in training the forward
+                        * pass of one batch and the backward pass of another, as DualPipe pairs them */
     STEP_STAGES,       /* low latency with hooks, two batches: DeepSeek's stages of decode */
 };
 bool step_overlap_parse(const char *text, enum step_overlap *overlap);
@@ -45,7 +51,7 @@ enum { SCHEDULE_WAITS_MAX = 3, SCHEDULE_STREAMS_MAX = 3, SCHEDULE_NONE = UINT32_
 enum { STREAM_MAIN, STREAM_COMM, STREAM_SIDE };
 
 struct schedule_kernel {
-    uint8_t stream, op, batch, phase; /* phase: of STEP_COMM, as the kernel family numbers them */
+    uint8_t stream, op, pass, batch, phase; /* phase: of STEP_COMM, as the kernel family numbers them */
     uint8_t num_waits;
     bool host_waits; /* the host launches nothing more before it has ended */
     uint16_t layer;
@@ -62,9 +68,10 @@ struct schedule {
 struct schedule_phases {
     const char *const *name; /* [count] of one iteration */
     uint32_t count;
-    uint32_t combine; /* the first phase that belongs to combine; those before it are dispatch */
-    bool hooks;       /* dispatch and combine are a send and a receive each */
-    bool host_waits;  /* the host waits for the phase "notify" */
+    uint32_t combine;                       /* the first phase that belongs to combine; those before it are dispatch */
+    bool hooks;                             /* dispatch and combine are a send and a receive each */
+    bool host_waits;                        /* the host waits for the phase "notify" */
+    const struct schedule_phases *backward; /* training: those of the backward pass; NULL: no training */
 };
 
 struct schedule_layers {
@@ -74,7 +81,8 @@ struct schedule_layers {
     bool head;
 };
 
-/* NULL and *error where the kernels cannot overlap so. */
+/* In training batch 0 goes forward and batch 1 backward, each through all layers: kernels of layer n are those of the
+ * nth layer that their batch comes to.  NULL and *error where the kernels cannot overlap so. */
 struct schedule *schedule_new(enum step_overlap overlap, const struct schedule_layers *layers,
                               const struct schedule_phases *phases, GError **error);
 void schedule_free(struct schedule *schedule);

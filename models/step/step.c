@@ -10,13 +10,19 @@
 
 enum {
     BATCH_DECODE = 128,
-    BATCH_PREFILL = 4096,
+    BATCH_PREFILL = 4096, /* and of training */
     CONTEXT_DEFAULT = 4096,
     LAYERS_DECODE = 12,
-    LAYERS_PREFILL = 4,
+    LAYERS_PREFILL = 4, /* likewise */
     LAYERS_WORK = 4,
     LAYERS_MAX = 1000
 };
+
+static const char *const phase_names[] = {
+    [STEP_DECODE] = "decode", [STEP_PREFILL] = "prefill", [STEP_TRAIN] = "train"
+};
+
+const char *step_phase_name(enum step_phase phase) { return phase_names[phase]; }
 
 static bool refuse(GError **error, const char *option, const char *expected, const char *found)
 {
@@ -63,9 +69,36 @@ static bool net_says(struct step_plan *p, const struct step_options *o, const st
     return p->c.placement || experts_divide(&p->c, error);
 }
 
+/* A backward pass has the layout of the forward one: its dispatch is a cached one. */
+static bool backward_make(struct step_plan *p, GError **error)
+{
+    if (strcmp(p->c.kernel, "ll") == 0) return refuse(error, "kernel", "normal or v2 in training", p->c.kernel);
+    if (p->c.cached) return refuse(error, "cached", "none in training: the backward pass has it", "it");
+    case_copy(&p->backward, &p->c);
+    p->backward.cached = true;
+    p->backward.worst_tokens = p->backward.weights = false;
+    p->run.backward = &p->backward;
+    return true;
+}
+
+/* In training each layer has a routing of its own, as it is drawn for it. */
+static bool loads_make(struct step_plan *p, GError **error)
+{
+    const bool drawn = !p->c.trace && !p->c.traffic;
+    const uint32_t loads = p->phase == STEP_TRAIN && drawn ? p->run.layers.sparse : 1;
+    p->load = g_new0(struct case_load, loads);
+    for (p->run.loads = 0; p->run.loads < loads; p->run.loads++) {
+        g_auto(case_options) layer;
+        case_copy(&layer, &p->c);
+        layer.layer += p->run.loads;
+        if (!case_load(&layer, &p->load[p->run.loads], error)) return false;
+    }
+    return true;
+}
+
 /* What the net and the deployment say to the kernels. */
 static bool case_make(struct step_plan *p, const struct step_options *o, const struct case_options *c,
-                      const struct cluster *cluster, bool prefill, GError **error)
+                      const struct cluster *cluster, GError **error)
 {
     const struct {
         const char *option;
@@ -78,7 +111,7 @@ static bool case_make(struct step_plan *p, const struct step_options *o, const s
     for (size_t i = 0; i < G_N_ELEMENTS(others); i++)
         if (others[i].given) return refuse(error, others[i].option, "none with a step", "one");
     case_copy(&p->c, c);
-    if (!p->c.kernel) p->c.kernel = g_strdup(prefill ? "normal" : "ll");
+    if (!p->c.kernel) p->c.kernel = g_strdup(p->phase == STEP_DECODE ? "ll" : "normal");
     if (strcmp(p->c.kernel, "ll") != 0 && strcmp(p->c.kernel, "normal") != 0 && strcmp(p->c.kernel, "v2") != 0)
         return refuse(error, "kernel", "ll, normal or v2", p->c.kernel);
     if (c->nvlink_disabled && strcmp(p->c.kernel, "normal") == 0)
@@ -88,13 +121,13 @@ static bool case_make(struct step_plan *p, const struct step_options *o, const s
         p->c.hook |= strcmp(p->c.kernel, "ll") == 0;
     p->c.num_tokens = (p->batch + p->batches - 1) / p->batches;
     case_node_settle(&p->c, cluster->nvlink.gpus);
-    return case_load(&p->c, &p->load, error);
+    return (p->phase != STEP_TRAIN || backward_make(p, error)) && loads_make(p, error);
 }
 
 static bool memory_check(struct step_plan *p, GError **error)
 {
-    const struct routing *routing = &p->load.routing;
-    if (p->costs.work) return true;
+    const struct routing *routing = step_routing(p);
+    if (p->costs.work || p->phase == STEP_TRAIN) return true;
     p->weight_bytes = costs_weight_bytes(&p->costs, routing->ranks, routing->experts);
     p->cache_bytes = costs_cache_bytes(&p->costs, p->batch);
     const double most = p->gpu->memory_gb * 1e9;
@@ -107,10 +140,10 @@ static bool memory_check(struct step_plan *p, GError **error)
     return false;
 }
 
-static bool layers_settle(struct step_plan *p, const struct step_options *o, bool prefill, GError **error)
+static bool layers_settle(struct step_plan *p, const struct step_options *o, GError **error)
 {
     p->layers = p->net->layers - p->net->dense_layers;
-    uint32_t simulated = MIN(p->layers, prefill ? LAYERS_PREFILL : LAYERS_DECODE);
+    uint32_t simulated = MIN(p->layers, p->phase == STEP_DECODE ? LAYERS_DECODE : LAYERS_PREFILL);
     if (o->layers && strcmp(o->layers, "all") == 0) {
         simulated = p->layers;
     } else if (o->layers) {
@@ -129,11 +162,12 @@ static bool layers_settle(struct step_plan *p, const struct step_options *o, boo
 
 static uint32_t value_or(int value, int otherwise) { return (uint32_t)(value ? value : otherwise); }
 
-static bool words_settle(struct step_plan *p, const struct step_options *o, bool *prefill, GError **error)
+static bool words_settle(struct step_plan *p, const struct step_options *o, GError **error)
 {
-    *prefill = o->phase && strcmp(o->phase, "prefill") == 0;
-    if (o->phase && !*prefill && strcmp(o->phase, "decode") != 0)
-        return refuse(error, "phase", "decode or prefill", o->phase);
+    size_t phase = STEP_DECODE;
+    while (o->phase && phase < G_N_ELEMENTS(phase_names) && strcmp(phase_names[phase], o->phase) != 0) phase++;
+    if (phase == G_N_ELEMENTS(phase_names)) return refuse(error, "phase", "decode, prefill or train", o->phase);
+    p->phase = (enum step_phase)phase;
     if (o->schedule && !step_overlap_parse(o->schedule, &p->run.overlap))
         return refuse(error, "schedule", "sequential, shared, two-batch or stages", o->schedule);
     return true;
@@ -142,7 +176,7 @@ static bool words_settle(struct step_plan *p, const struct step_options *o, bool
 static double gbs(uint64_t rate_bps) { return (double)rate_bps / 8e9; }
 
 static void costs_settle(struct step_plan *p, const struct step_options *o, const struct case_options *c,
-                         const struct cluster_gpu *gpu, bool prefill)
+                         const struct cluster_gpu *gpu)
 {
     const bool normal = strcmp(p->c.kernel, "ll") != 0;
     p->costs =
@@ -150,7 +184,8 @@ static void costs_settle(struct step_plan *p, const struct step_options *o, cons
                                 .gpu = p->gpu,
                                 .own = p->own,
                                 .shipped = p->shipped,
-                                .prefill = prefill,
+                                .prefill = p->phase != STEP_DECODE,
+                                .train = p->phase == STEP_TRAIN,
                                 .fp8 = !c->dtype || strcmp(c->dtype, "fp8") == 0,
                                 .contiguous = normal,
                                 .attention_tp = value_or(o->attention_tp, 1),
@@ -164,7 +199,7 @@ static bool tp_refuse(const struct step_plan *p, GError **error)
 {
     g_autofree char *found = g_strdup_printf("%u", p->costs.attention_tp);
     g_autofree char *expected =
-        g_strdup_printf("a divisor of %u ranks up to %u heads", p->load.routing.ranks, p->net->heads);
+        g_strdup_printf("a divisor of %u ranks up to %u heads", step_routing(p)->ranks, p->net->heads);
     return refuse(error, "attention-tp", expected, found);
 }
 
@@ -206,30 +241,30 @@ static bool work_settle(struct step_plan *p, const struct step_options *o, const
     return true;
 }
 
-static bool net_settle(struct step_plan *p, const struct step_options *o, const struct cluster *cluster, bool prefill,
-                       GError **error)
+static bool net_settle(struct step_plan *p, const struct step_options *o, const struct cluster *cluster, GError **error)
 {
     p->net = net_load(o->net, error);
-    return p->net && sources_load(p, o, cluster, error) && layers_settle(p, o, prefill, error);
+    return p->net && sources_load(p, o, cluster, error) && layers_settle(p, o, error);
 }
 
 bool step_plan_make(struct step_plan *p, const struct step_options *o, const struct case_options *c,
                     const struct cluster *cluster, GError **error)
 {
-    bool prefill = false;
     *p = (struct step_plan){ 0 };
     case_init(&p->c);
+    case_init(&p->backward);
     if (!o->net && !o->work) return refuse(error, "net", "a config.json or the name of a shipped net", "none");
-    if (!words_settle(p, o, &prefill, error)) return false;
-    if (o->work ? !work_settle(p, o, c, error) : !net_settle(p, o, cluster, prefill, error)) return false;
-    p->batches = step_overlap_batches(p->run.overlap);
-    p->batch = o->work ? p->batches * c->num_tokens : value_or(o->batch, prefill ? BATCH_PREFILL : BATCH_DECODE);
+    if (!words_settle(p, o, error)) return false;
+    if (o->work ? !work_settle(p, o, c, error) : !net_settle(p, o, cluster, error)) return false;
+    p->batches = p->phase == STEP_TRAIN ? 1 : step_overlap_batches(p->run.overlap); /* both train whole batches */
+    p->batch = o->work ? p->batches * c->num_tokens
+                       : value_or(o->batch, p->phase == STEP_DECODE ? BATCH_DECODE : BATCH_PREFILL);
     if (p->batch < p->batches) return refuse(error, "batch", "at least a token for each of two batches", "1");
-    if (!case_make(p, o, c, cluster, prefill, error)) return false;
-    costs_settle(p, o, c, &cluster->gpu, prefill);
+    if (!case_make(p, o, c, cluster, error)) return false;
+    costs_settle(p, o, c, &cluster->gpu);
     if (o->work) p->costs.work = &p->work;
     p->run.layers.ordered = p->costs.contiguous && !o->work;
-    if (p->costs.attention_tp > p->net->heads || p->load.routing.ranks % p->costs.attention_tp)
+    if (p->costs.attention_tp > p->net->heads || step_routing(p)->ranks % p->costs.attention_tp)
         return tp_refuse(p, error);
     p->costs.sms = cluster->gpu.sms;
     if (o->leave_sms >= (int)p->costs.sms) return leave_refuse(o->leave_sms, p->costs.sms, error);
@@ -237,7 +272,7 @@ bool step_plan_make(struct step_plan *p, const struct step_options *o, const str
     else if (p->run.overlap == STEP_TWO_BATCH) p->costs.leave_sms = p->c.num_sms ? p->c.num_sms : 24;
     p->run.c = &p->c;
     p->run.cluster = cluster;
-    p->run.load = &p->load;
+    p->run.load = p->load;
     p->run.costs = &p->costs;
     p->run.spread = o->spread_pct / 100;
     p->run.jitter = o->jitter_pct / 100;
@@ -254,14 +289,22 @@ void step_plan_clear(struct step_plan *p)
     step_gpu_free(p->gpu);
     compute_table_free(p->own);
     compute_table_free(p->shipped);
-    case_load_free(&p->load);
+    for (uint32_t i = 0; i < p->run.loads; i++) case_load_free(&p->load[i]);
+    g_free(p->load);
     case_clear(&p->c);
+    case_clear(&p->backward);
 }
 
 double step_tokens_per_s(const struct step_plan *p, double step_us)
 {
     assert(step_us > 0);
-    return 1e6 * (double)p->batch * p->load.routing.ranks / step_us;
+    return 1e6 * (double)p->batch * step_routing(p)->ranks / step_us;
+}
+
+double step_train_tflops(const struct step_plan *p, double step_us)
+{
+    assert(step_us > 0);
+    return costs_train_flops(&p->costs, p->batch) / step_us / 1e6;
 }
 
 static void timeline_fill(struct timeline *timeline, const struct step_run *run)
@@ -276,8 +319,7 @@ static void timeline_fill(struct timeline *timeline, const struct step_run *run)
         for (uint32_t k = 0; k < s->kernels->len; k++) {
             const struct schedule_kernel *kernel = schedule_kernel(s, k);
             const struct step_span span = step_run_span(run, r, k);
-            const char *what = kernel->op == STEP_COMM ? kernel_phase_name(step_run_job(run), kernel->phase)
-                                                       : step_op_name((enum step_op)kernel->op);
+            const char *what = step_run_what_name(run, step_run_what(run, k));
             g_autofree char *detail = g_strdup_printf("layer %u, batch %u, %s", kernel->layer, kernel->batch,
                                                       step_run_cost(run, r, k)->source);
             timeline_record(timeline, &(struct timeline_span){ .name = what,

@@ -12,19 +12,23 @@
 #include "reports/record.h"
 #include "sim/timeline.h"
 
+enum step_phase { STEP_DECODE, STEP_PREFILL, STEP_TRAIN };
+const char *step_phase_name(enum step_phase phase);
+
 /* What step_options become. */
 struct step_plan {
+    enum step_phase phase;
     struct net *net;
     struct step_gpu *gpu;
     struct compute_table *own, *shipped;
     struct costs_options costs;
     struct program_work work; /* costs.work, where it is given in place of a net */
     struct step_run_options run;
-    struct case_options c; /* the kernels of one batch */
-    struct case_load load;
+    struct case_options c, backward;  /* the kernels of one batch; in training those of its backward pass, too */
+    struct case_load *load;           /* [run.loads] routings of layers with experts */
     uint32_t batch, batches;          /* tokens of a rank in a step; in how many parts */
     uint32_t layers;                  /* with experts */
-    double weight_bytes, cache_bytes; /* on a GPU */
+    double weight_bytes, cache_bytes; /* on a GPU; 0: not known (training, timed work) */
 };
 
 /* c: what the user said of the kernels.  False and *error where something does not fit; clear it either way. */
@@ -45,5 +49,8 @@ void step_text_append(GString *out, const struct step_plan *plan, const struct s
                       const double *total_ms, uint32_t draws, bool explain);
 /* Tokens of all GPUs that a step makes (decode) or takes in, a second. */
 double step_tokens_per_s(const struct step_plan *plan, double step_us);
+/* TFLOP/s of a GPU that the net's own arithmetic makes in training. */
+double step_train_tflops(const struct step_plan *plan, double step_us);
+static inline const struct routing *step_routing(const struct step_plan *plan) { return &plan->load[0].routing; }
 
 #endif

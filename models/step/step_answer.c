@@ -164,14 +164,11 @@ static void waits_count(const struct summing *s)
 
 /* ---- by op ---- */
 
-static void line_add(const struct summing *s, enum step_op op, uint32_t phase)
+static void line_add(const struct summing *s, uint32_t what)
 {
-    struct step_line line = { .name =
-                                  op == STEP_COMM ? kernel_phase_name(step_run_job(s->run), phase) : step_op_name(op),
-                              .least_us = INFINITY };
+    struct step_line line = { .name = step_run_what_name(s->run, what), .least_us = INFINITY };
     for (uint32_t k = 0; k < s->kernels; k++) {
-        const struct schedule_kernel *kernel = schedule_kernel(s->schedule, k);
-        if (kernel->op != op || (op == STEP_COMM && kernel->phase != phase)) continue;
+        if (step_run_what(s->run, k) != what) continue;
         line.kernels++;
         for (uint32_t r = 0; r < s->ranks; r++) {
             const struct step_span span = step_run_span(s->run, r, k);
@@ -180,7 +177,7 @@ static void line_add(const struct summing *s, enum step_op op, uint32_t phase)
             line.alone_us += step_run_alone_us(s->run, r, k) / s->ranks;
             line.least_us = fmin(line.least_us, us);
             line.most_us = fmax(line.most_us, us);
-            if (op == STEP_COMM) line.waiting_us += waited_us(s, r, k) / s->ranks;
+            if (is_comm(s, k)) line.waiting_us += waited_us(s, r, k) / s->ranks;
             if (!*line.source) g_strlcpy(line.source, step_run_cost(s->run, r, k)->source, sizeof line.source);
         }
     }
@@ -251,8 +248,7 @@ enum { RANKS_SHOWN = 4, LAYERS_SHOWN = 2 };
 
 static const char *kernel_name(const struct summing *s, uint32_t kernel)
 {
-    const struct schedule_kernel *k = schedule_kernel(s->schedule, kernel);
-    return k->op == STEP_COMM ? kernel_phase_name(step_run_job(s->run), k->phase) : step_op_name((enum step_op)k->op);
+    return step_run_what_name(s->run, step_run_what(s->run, kernel));
 }
 
 static void rank_show(struct summing *s, uint32_t rank, uint32_t first_layer, uint32_t last_layer)
@@ -313,8 +309,7 @@ struct step_answer *step_answer_new(const struct step_run *run, uint32_t layers)
     meetings_find(&s);
     for (uint32_t r = 0; r < s.ranks; r++) rank_parts_count(&s, r, end_us);
     waits_count(&s);
-    for (int op = 0; op < STEP_COMPUTE_OPS; op++) line_add(&s, (enum step_op)op, 0);
-    for (uint32_t p = 0; p < kernel_phase_count(step_run_job(run)); p++) line_add(&s, STEP_COMM, p);
+    for (uint32_t what = 0; what < step_run_whats(run); what++) line_add(&s, what);
     total_find(&s, end_us);
     ranks_show(&s);
     g_free(s.last_begin_us);

@@ -12,14 +12,16 @@
 #include "sim/version.h"
 
 static const char about[] =
-    "Predicts the time of a whole decode or prefill step of a mixture-of-experts net: tokens a second, TPOT, and what\n"
-    "of the step is communication that no compute hides, and why.\n"
+    "Predicts the time of a whole step of a mixture-of-experts net, decode, prefill or training: tokens a\n"
+    "second, TPOT, and what of the step is communication that no compute hides, and why.\n"
     "\n"
     "  eptwin step --net deepseek-v3 --cluster h800-cx7 --num-ranks 64 --batch 128\n"
     "      a decode step, low-latency kernels\n"
     "  eptwin step --net config.json --cluster h100-cx7 --num-ranks 32 --phase prefill --batch 16384 --schedule "
     "two-batch\n"
     "      prefill in two batches, each one's communication during the other's compute\n"
+    "  eptwin step --net deepseek-v3 --cluster h800-cx7 --num-ranks 64 --phase train --schedule two-batch\n"
+    "      training: the forward pass of a batch beside the backward pass of another\n"
     "  eptwin step --net deepseek-v3 --cluster h800-cx7 --num-ranks 64 --routing zipf:1.2 --explain\n"
     "      with skewed routing: for whom ranks wait, and why\n"
     "  eptwin sweep --net deepseek-v3 --cluster h800-cx7 --num-ranks 64 --batch 32:513:x2 --schedule sequential,stages "

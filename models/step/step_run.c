@@ -19,23 +19,85 @@
 /* Timed work holds no SMs: it only passes time. */
 enum { WORK_SMS = 1 << 16 };
 
+/* The ops of compute, by pass: phases come behind them. */
+enum { COMPUTE_WHATS = STEP_COMPUTE_OPS * STEP_PASSES };
+
+/* The kernels of one routing, forward or backward. */
+struct comm {
+    struct kernel_job *job;
+    struct kernel_rank **rank;  /* [ranks] */
+    struct step_cost *cost;     /* [ranks][COMPUTE_WHATS + phases] */
+    struct world_result *alone; /* [phases][ranks] */
+    double *rows;               /* [ranks] */
+    uint32_t phases;
+};
+
 struct step_run {
     const struct step_run_options *options;
-    struct kernel_job *job;
+    struct comm *comm; /* [loads][passes] */
+    uint32_t comms, ranks, passes;
+    const char **name; /* [step_run_whats()] */
     struct graph *graph;
     struct transport transport;
     struct world *world;
-    struct kernel_rank **rank;
     struct kernel_launch *listed; /* the last launch whose workers' list the world has taken */
     struct schedule *schedule;
     struct device *device;
-    struct step_cost *cost;          /* [ranks][STEP_COMPUTE_OPS + phases] */
-    struct world_result *alone;      /* [phases][ranks] */
-    double *rows, *speed, *slowness; /* [ranks] */
-    uint32_t *slow;                  /* [ranks] */
-    uint32_t phases;
+    double *speed, *slowness; /* [ranks] */
+    uint32_t *slow;           /* [ranks] */
     uint64_t start_ps;
 };
+
+/* ---- communication ---- */
+
+static struct comm *comm_at(const struct step_run *run, uint32_t load, bool backward)
+{
+    return &run->comm[load * run->passes + backward];
+}
+
+/* Layers have the routings one after another; a backward pass comes to them from the last on. */
+static const struct comm *comm_of(const struct step_run *run, uint32_t kernel)
+{
+    const struct schedule_kernel *k = schedule_kernel(run->schedule, kernel);
+    const struct schedule_layers *layers = &run->options->layers;
+    const uint32_t last = layers->sparse - 1, at = k->layer < layers->dense ? 0 : MIN(k->layer - layers->dense, last);
+    const bool backward = k->pass != PASS_FORWARD;
+    return comm_at(run, (backward ? last - at : at) % run->options->loads, backward);
+}
+
+static const struct comm *first_comm(const struct step_run *run) { return &run->comm[0]; }
+
+/* In the costs of its kernels. */
+static uint32_t place_of(const struct step_run *run, uint32_t kernel)
+{
+    const struct schedule_kernel *k = schedule_kernel(run->schedule, kernel);
+    if (k->op == STEP_COMM) return (uint32_t)COMPUTE_WHATS + k->phase;
+    return (uint32_t)k->op * STEP_PASSES + k->pass;
+}
+
+static struct step_cost *cost_at(const struct step_run *run, const struct comm *comm, uint32_t rank, uint32_t place)
+{
+    assert(rank < run->ranks);
+    return &comm->cost[(size_t)rank * (COMPUTE_WHATS + comm->phases) + place];
+}
+
+static const char *name_of(const char *kernel, const char *suffix)
+{
+    g_autofree char *name = g_strconcat(kernel, suffix, NULL);
+    return g_intern_string(name);
+}
+
+static void names_make(struct step_run *run)
+{
+    uint32_t what = 0;
+    run->name = g_new0(const char *, step_run_whats(run));
+    for (; what < COMPUTE_WHATS; what++)
+        run->name[what] = name_of(step_op_name((enum step_op)(what / STEP_PASSES)),
+                                  step_pass_suffix((enum step_pass)(what % STEP_PASSES)));
+    for (uint32_t b = 0; b < run->passes; b++)
+        for (uint32_t p = 0; p < comm_at(run, 0, b)->phases; p++)
+            run->name[what++] = name_of(kernel_phase_name(comm_at(run, 0, b)->job, p), b ? "_backward" : "");
+}
 
 /* ---- construction ---- */
 
@@ -43,9 +105,9 @@ static void speeds_draw(struct step_run *run)
 {
     struct rng rng;
     rng_seed(&rng, run->options->seed);
-    run->speed = g_new(double, run->job->ranks);
-    run->slowness = g_new(double, run->job->ranks);
-    for (uint32_t r = 0; r < run->job->ranks; r++) {
+    run->speed = g_new(double, run->ranks);
+    run->slowness = g_new(double, run->ranks);
+    for (uint32_t r = 0; r < run->ranks; r++) {
         const double u = rng_uniform(&rng), v = rng_uniform(&rng);
         const double normal = sqrt(-2 * log1p(-u)) * cos(2 * G_PI * v);
         run->speed[r] = CLAMP(1 + run->options->spread * normal, 0.5, 1.5);
@@ -53,13 +115,27 @@ static void speeds_draw(struct step_run *run)
     }
 }
 
+/* All kernels share words and heap: the number of a launch tells whose a word is. */
+static struct fabric_needs needs_of(const struct step_run *run)
+{
+    struct fabric_needs all = { 0 }, one;
+    for (uint32_t i = 0; i < run->comms; i++) {
+        kernel_job_needs(run->comm[i].job, false, &one);
+        all.heap_bytes = MAX(all.heap_bytes, one.heap_bytes);
+        all.word_count = MAX(all.word_count, one.word_count);
+        all.queue_count = MAX(all.queue_count, one.queue_count);
+        all.queue_depth = MAX(all.queue_depth, one.queue_depth);
+        all.touched_bytes = MAX(all.touched_bytes, one.touched_bytes);
+    }
+    return all;
+}
+
 static bool world_make(struct step_run *run, GError **error)
 {
     const struct case_options *c = run->options->c;
     const struct cluster *cluster = run->options->cluster;
-    const struct kernel_job *job = run->job;
+    const struct kernel_job *job = first_comm(run)->job;
     const struct transport *backend = c->backend ? transport_find(c->backend) : NULL;
-    struct fabric_needs needs;
     uint32_t gpus;
     if (c->backend && !backend) {
         g_set_error(error, STEP_RUN_ERROR, STEP_RUN_ERROR_INPUT,
@@ -85,44 +161,44 @@ static bool world_make(struct step_run *run, GError **error)
     run->graph = graph_new(cluster, nodes, gpus, error);
     const struct fault_target target = { run->graph, &run->transport, job->ranks, run->slow };
     if (!run->graph || !fault_apply(c->fault, &target, error)) return false;
-    kernel_job_needs(job, false, &needs);
     run->world = world_new(cluster, &(struct world_options){ .ranks = job->ranks,
                                                              .ranks_per_node = job->ranks_per_node,
                                                              .nvlink_disabled = c->nvlink_disabled,
-                                                             .needs = needs,
+                                                             .needs = needs_of(run),
                                                              .slow = run->slow,
                                                              .graph = run->graph,
                                                              .transport = &run->transport });
-    run->rank = g_new0(struct kernel_rank *, job->ranks);
-    for (uint32_t r = 0; r < job->ranks; r++) run->rank[r] = kernel_rank_new(job, world_fabric(run->world, r));
+    for (uint32_t i = 0; i < run->comms; i++) {
+        struct comm *comm = &run->comm[i];
+        comm->rank = g_new0(struct kernel_rank *, run->ranks);
+        for (uint32_t r = 0; r < run->ranks; r++)
+            comm->rank[r] = kernel_rank_new(comm->job, world_fabric(run->world, r));
+    }
     return true;
 }
 
-static struct step_cost *cost_at(const struct step_run *run, uint32_t rank, uint32_t what)
+static void costs_make(struct step_run *run, struct comm *comm, const struct routing *routing)
 {
-    return &run->cost[(size_t)rank * (STEP_COMPUTE_OPS + run->phases) + what];
-}
-
-static void costs_make(struct step_run *run)
-{
-    const struct routing *routing = &run->options->load->routing;
-    run->cost = g_new0(struct step_cost, (gsize)run->job->ranks * (STEP_COMPUTE_OPS + run->phases));
-    for (uint32_t r = 0; r < run->job->ranks; r++)
-        for (int op = 0; op < STEP_COMPUTE_OPS; op++)
-            *cost_at(run, r, (uint32_t)op) = costs_of(run->options->costs, (enum step_op)op, routing->rank[r].tokens,
-                                                      run->rows[r], (double)routing->experts / routing->ranks);
+    comm->rows = program_rows(routing);
+    comm->cost = g_new0(struct step_cost, (gsize)run->ranks * (COMPUTE_WHATS + comm->phases));
+    for (uint32_t r = 0; r < run->ranks; r++)
+        for (uint32_t what = 0; what < COMPUTE_WHATS; what++)
+            *cost_at(run, comm, r, what) =
+                costs_of(run->options->costs, (enum step_op)(what / STEP_PASSES), (enum step_pass)(what % STEP_PASSES),
+                         routing->rank[r].tokens, comm->rows[r], (double)routing->experts / routing->ranks);
 }
 
 /* ---- kernels of the world ---- */
 
-static struct kernel_launch *phase_launch(struct step_run *run, uint32_t rank, uint32_t phase)
+static struct kernel_launch *phase_launch(struct step_run *run, const struct comm *comm, uint32_t rank, uint32_t phase)
 {
     if (run->listed) kernel_launch_forget_list(run->listed);
-    return run->listed = kernel_rank_launch(run->rank[rank], phase);
+    return run->listed = kernel_rank_launch(comm->rank[rank], phase);
 }
 
 struct alone {
     struct step_run *run;
+    const struct comm *comm;
     uint32_t phase; /* the first of the program's */
 };
 
@@ -131,8 +207,8 @@ static void alone_launch(void *context, uint32_t rank, uint32_t kernel, struct f
 {
     const struct alone *alone = context;
     const uint32_t phase = alone->phase + kernel;
-    const struct kernel_launch *launch = phase_launch(alone->run, rank, phase);
-    struct step_cost *cost = cost_at(alone->run, rank, STEP_COMPUTE_OPS + phase);
+    const struct kernel_launch *launch = phase_launch(alone->run, alone->comm, rank, phase);
+    struct step_cost *cost = cost_at(alone->run, alone->comm, rank, COMPUTE_WHATS + phase);
     *cost = (struct step_cost){ .occupancy = OCCUPANCY_MEETING, .sms = 1, .source = "simulated" };
     for (uint32_t i = 0; i < launch->worker_count; i++)
         if (launch->worker[i]->sm >= cost->sms) cost->sms = launch->worker[i]->sm + 1u;
@@ -140,45 +216,39 @@ static void alone_launch(void *context, uint32_t rank, uint32_t kernel, struct f
     *worker_count = launch->worker_count;
 }
 
-static bool hangs(const struct step_run *run, uint32_t phase, const char *text, GError **error)
+static bool hangs(const struct kernel_job *job, uint32_t phase, const char *text, GError **error)
 {
-    g_set_error(error, STEP_RUN_ERROR, STEP_RUN_ERROR_STUCK, "%s can never end: %s", kernel_phase_name(run->job, phase),
+    g_set_error(error, STEP_RUN_ERROR, STEP_RUN_ERROR_STUCK, "%s can never end: %s", kernel_phase_name(job, phase),
                 text);
     return false;
 }
 
-static bool phases_run_alone(struct step_run *run, GError **error)
+static bool phases_run_alone(struct step_run *run, struct comm *comm, GError **error)
 {
-    const uint32_t ranks = run->job->ranks;
-    run->alone = g_new0(struct world_result, (gsize)run->phases * ranks);
-    for (uint32_t p = 0, together; p < run->phases; p += together) {
-        struct alone alone = { run, p };
+    const uint32_t ranks = run->ranks;
+    comm->alone = g_new0(struct world_result, (gsize)comm->phases * ranks);
+    for (uint32_t p = 0, together; p < comm->phases; p += together) {
+        struct alone alone = { run, comm, p };
         char text[256] = "";
         uint32_t stuck;
-        together = p + 1 < run->phases && program_is_receive(run->job, p + 1) ? 2 : 1;
+        together = p + 1 < comm->phases && program_is_receive(comm->job, p + 1) ? 2 : 1;
         const struct world_program program = {
-            .kernels = together, .launch = alone_launch, .context = &alone, .result = &run->alone[(size_t)p * ranks]
+            .kernels = together, .launch = alone_launch, .context = &alone, .result = &comm->alone[(size_t)p * ranks]
         };
         if (!world_run_program(run->world, &program, &stuck, text, sizeof text))
-            return hangs(run, p + stuck, text, error);
+            return hangs(comm->job, p + stuck, text, error);
         for (uint32_t i = 0; i < together * ranks; i++)
-            cost_at(run, i % ranks, STEP_COMPUTE_OPS + p + i / ranks)->us =
-                units_us(run->alone[(size_t)p * ranks + i].time_ps);
+            cost_at(run, comm, i % ranks, COMPUTE_WHATS + p + i / ranks)->us =
+                units_us(comm->alone[(size_t)p * ranks + i].time_ps);
     }
     return true;
 }
 
 /* ---- the step ---- */
 
-static uint32_t what_of(const struct step_run *run, uint32_t kernel)
-{
-    const struct schedule_kernel *k = schedule_kernel(run->schedule, kernel);
-    return k->op == STEP_COMM ? (uint32_t)STEP_COMPUTE_OPS + k->phase : k->op;
-}
-
 const struct step_cost *step_run_cost(const struct step_run *run, uint32_t rank, uint32_t kernel)
 {
-    return cost_at(run, rank, what_of(run, kernel));
+    return cost_at(run, comm_of(run, kernel), rank, place_of(run, kernel));
 }
 
 static const struct step_cost *device_cost(void *context, uint32_t rank, uint32_t kernel)
@@ -196,7 +266,8 @@ static void device_timer_set(void *context, uint32_t rank, uint64_t time_ps)
 static void device_begin(void *context, uint32_t rank, uint32_t kernel)
 {
     struct step_run *run = context;
-    const struct kernel_launch *launch = phase_launch(run, rank, schedule_kernel(run->schedule, kernel)->phase);
+    const struct kernel_launch *launch =
+        phase_launch(run, comm_of(run, kernel), rank, schedule_kernel(run->schedule, kernel)->phase);
     world_kernel_begin(run->world, rank, launch->worker, launch->worker_count);
 }
 
@@ -208,7 +279,7 @@ static struct pressure_load load_of(const struct step_run *run, uint32_t rank, c
     const double seconds = cost->us / 1e6;
     if (seconds <= 0) return (struct pressure_load){ 0 }; /* timed work of an op that was given no time */
     if (kernel->op == STEP_COMM) {
-        const struct world_result *alone = &run->alone[(size_t)kernel->phase * run->job->ranks + rank];
+        const struct world_result *alone = &comm_of(run, k->kernel)->alone[(size_t)kernel->phase * run->ranks + rank];
         const double bps = (double)alone->use[WORLD_HBM].bytes / 2 / seconds;
         return (struct pressure_load){ .read_bps = bps, .write_bps = bps };
     }
@@ -274,7 +345,7 @@ static bool schedule_run(struct step_run *run, GError **error)
     };
     char text[256] = "";
     run->device = device_new(&(struct device_options){ .schedule = run->schedule,
-                                                       .ranks = run->job->ranks,
+                                                       .ranks = run->ranks,
                                                        .sms = o->costs->work ? WORK_SMS : o->cluster->gpu.sms,
                                                        .cost = device_cost,
                                                        .now_ps = device_now,
@@ -302,6 +373,31 @@ static uint32_t sms_of(const struct step_run_options *o)
     return cores ? case_host_sms(o->c, cores) : o->cluster->gpu.sms;
 }
 
+static bool comms_make(struct step_run *run, GError **error)
+{
+    const struct step_run_options *o = run->options;
+    run->passes = o->backward ? 2 : 1;
+    run->comm = g_new0(struct comm, (gsize)o->loads * run->passes);
+    for (uint32_t i = 0; i < o->loads * run->passes; i++) {
+        struct comm *comm = &run->comm[i];
+        const struct case_options *c = i % run->passes ? o->backward : o->c;
+        comm->job = case_job(c, &o->load[i / run->passes], o->cluster, sms_of(o), error);
+        if (!comm->job) return false;
+        run->comms++;
+        run->ranks = comm->job->ranks;
+        comm->phases = kernel_phase_count(comm->job);
+    }
+    names_make(run);
+    return true;
+}
+
+static struct schedule *schedule_of(const struct step_run *run, GError **error)
+{
+    const struct step_run_options *o = run->options;
+    return program_new(o->overlap, &o->layers, o->c, first_comm(run)->job,
+                       o->backward ? comm_at(run, 0, true)->job : NULL, error);
+}
+
 struct step_run *step_run_new(const struct step_run_options *options, GError **error)
 {
     struct step_run *run = g_new0(struct step_run, 1);
@@ -313,32 +409,38 @@ struct step_run *step_run_new(const struct step_run_options *options, GError **e
         step_run_free(run);
         return NULL;
     }
-    run->job = case_job(options->c, options->load, options->cluster, sms_of(options), error);
-    if (run->job) run->phases = kernel_phase_count(run->job);
-    if (run->job) run->schedule = program_new(options->overlap, &options->layers, options->c, run->job, error);
-    if (run->schedule && world_make(run, error)) {
-        run->rows = program_rows(&options->load->routing);
+    if (comms_make(run, error) && (run->schedule = schedule_of(run, error)) != NULL && world_make(run, error)) {
         speeds_draw(run);
-        costs_make(run);
-        if (phases_run_alone(run, error) && schedule_run(run, error)) return run;
+        bool good = true;
+        for (uint32_t i = 0; i < run->comms; i++)
+            costs_make(run, &run->comm[i], &options->load[i / run->passes].routing);
+        for (uint32_t i = 0; good && i < run->comms; i++) good = phases_run_alone(run, &run->comm[i], error);
+        if (good && schedule_run(run, error)) return run;
     }
     step_run_free(run);
     return NULL;
+}
+
+static void comm_clear(struct comm *comm, uint32_t ranks)
+{
+    for (uint32_t r = 0; comm->rank && r < ranks; r++) kernel_rank_free(comm->rank[r]);
+    g_free(comm->rank);
+    g_free(comm->job);
+    g_free(comm->cost);
+    g_free(comm->alone);
+    g_free(comm->rows);
 }
 
 void step_run_free(struct step_run *run)
 {
     if (!run) return;
     device_free(run->device);
-    for (uint32_t r = 0; run->rank && r < run->job->ranks; r++) kernel_rank_free(run->rank[r]);
+    for (uint32_t i = 0; i < run->comms; i++) comm_clear(&run->comm[i], run->ranks);
     world_free(run->world);
     graph_free(run->graph);
     schedule_free(run->schedule);
-    g_free(run->rank);
-    g_free(run->job);
-    g_free(run->cost);
-    g_free(run->alone);
-    g_free(run->rows);
+    g_free(run->comm);
+    g_free(run->name);
     g_free(run->speed);
     g_free(run->slowness);
     g_free(run->slow);
@@ -347,15 +449,31 @@ void step_run_free(struct step_run *run)
 
 /* ---- what it says ---- */
 
-uint32_t step_run_ranks(const struct step_run *run) { return run->job->ranks; }
+uint32_t step_run_ranks(const struct step_run *run) { return run->ranks; }
 const struct schedule *step_run_schedule(const struct step_run *run) { return run->schedule; }
-const struct kernel_job *step_run_job(const struct step_run *run) { return run->job; }
-double step_run_rows(const struct step_run *run, uint32_t rank) { return run->rows[rank]; }
+double step_run_rows(const struct step_run *run, uint32_t rank) { return first_comm(run)->rows[rank]; }
+
+uint32_t step_run_whats(const struct step_run *run)
+{
+    uint32_t whats = COMPUTE_WHATS;
+    for (uint32_t b = 0; b < run->passes; b++) whats += comm_at(run, 0, b)->phases;
+    return whats;
+}
+
+uint32_t step_run_what(const struct step_run *run, uint32_t kernel)
+{
+    const struct schedule_kernel *k = schedule_kernel(run->schedule, kernel);
+    const bool behind = k->op == STEP_COMM && k->pass != PASS_FORWARD;
+    return place_of(run, kernel) + (behind ? first_comm(run)->phases : 0);
+}
+
+const char *step_run_what_name(const struct step_run *run, uint32_t what) { return run->name[what]; }
+
 double step_run_speed(const struct step_run *run, uint32_t rank) { return run->speed[rank]; }
 uint64_t step_run_events(const struct step_run *run) { return world_event_count(run->world); }
 uint32_t step_run_meeting(const struct step_run *run, uint32_t kernel)
 {
-    return program_meeting(run->schedule, run->job, kernel);
+    return program_meeting(run->schedule, comm_of(run, kernel)->job, kernel);
 }
 
 double step_run_alone_us(const struct step_run *run, uint32_t rank, uint32_t kernel)

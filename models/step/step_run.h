@@ -23,7 +23,9 @@ enum step_run_error { STEP_RUN_ERROR_INPUT, STEP_RUN_ERROR_STUCK = ERROR_RUN };
 struct step_run_options {
     const struct case_options *c; /* the communication kernels, with the tokens of one batch */
     const struct cluster *cluster;
-    const struct case_load *load;
+    const struct case_options *backward; /* those of a backward pass: training; NULL: none */
+    const struct case_load *load;        /* [loads] of layers with experts, from the first on and then again */
+    uint32_t loads;
     const struct costs_options *costs;
     struct schedule_layers layers;
     enum step_overlap overlap;
@@ -46,7 +48,11 @@ void step_run_free(struct step_run *run);
 
 uint32_t step_run_ranks(const struct step_run *run);
 const struct schedule *step_run_schedule(const struct step_run *run);
-const struct kernel_job *step_run_job(const struct step_run *run);
+/* What kernels are, by numbers below step_run_whats(): compute kernels by op and pass, then phases of communication,
+ * forward and backward; and what they are called, "up_dgrad", "dispatch_backward", in texts that stay. */
+uint32_t step_run_whats(const struct step_run *run);
+uint32_t step_run_what(const struct step_run *run, uint32_t kernel);
+const char *step_run_what_name(const struct step_run *run, uint32_t what);
 struct step_span step_run_span(const struct step_run *run, uint32_t rank, uint32_t kernel);
 /* A communication kernel needs that kernel's begin on all ranks: its own, or a receive its send's; SCHEDULE_NONE where
  * it needs no other rank. */
@@ -55,7 +61,7 @@ uint32_t step_run_meeting(const struct step_run *run, uint32_t kernel);
  * receive right behind its send. */
 double step_run_alone_us(const struct step_run *run, uint32_t rank, uint32_t kernel);
 const struct step_cost *step_run_cost(const struct step_run *run, uint32_t rank, uint32_t kernel);
-/* Rows that come to the rank's experts from one batch. */
+/* Rows that come to the rank's experts from one batch in the first layer that has them. */
 double step_run_rows(const struct step_run *run, uint32_t rank);
 double step_run_speed(const struct step_run *run, uint32_t rank);
 uint64_t step_run_events(const struct step_run *run);

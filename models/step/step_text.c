@@ -31,7 +31,7 @@ static void header_record(struct record *record, const struct step_plan *p, cons
     const bool net = !p->costs.work;
     if (net) {
         record_set(record, "net", "%s", p->net->name);
-        record_set(record, "phase", "%s", p->costs.prefill ? "prefill" : "decode");
+        record_set(record, "phase", "%s", step_phase_name(p->phase));
         record_set(record, "batch", "%u", p->batch);
         record_set(record, "context", "%g", p->costs.context);
     }
@@ -66,14 +66,15 @@ void step_record(struct record *record, const struct step_plan *p, const struct 
                  uint32_t draws)
 {
     const double us = answer_us(total_ms, draws), tokens = step_tokens_per_s(p, us);
-    const uint32_t ranks = p->load.routing.ranks, node = MIN(p->c.ranks_per_node ? p->c.ranks_per_node : 8, ranks);
+    const uint32_t ranks = step_routing(p)->ranks, node = MIN(p->c.ranks_per_node ? p->c.ranks_per_node : 8, ranks);
     header_record(record, p, a);
     add(record, "step", "time_us", us, "us");
     add(record, "step", "time_us_min", 1e3 * stats_min(total_ms, draws), "us");
     add(record, "step", "time_us_max", 1e3 * stats_max(total_ms, draws), "us");
-    if (!p->costs.prefill && !p->costs.work) add(record, "step", "tpot_ms", us / 1e3, "ms");
+    if (p->phase == STEP_DECODE && !p->costs.work) add(record, "step", "tpot_ms", us / 1e3, "ms");
     add(record, "step", "tokens_per_s_gpu", tokens / ranks, "1/s");
     add(record, "step", "tokens_per_s_node", tokens / ranks * node, "1/s");
+    if (p->phase == STEP_TRAIN) add(record, "step", "tflops_gpu", step_train_tflops(p, us), "TFLOP/s");
     add(record, "step", "layer_us", a->layer_us, "us");
     add(record, "step", "repeated_error_pct", a->steady_error_pct, "%");
     for (int i = 0; i < STEP_PARTS; i++) {
@@ -84,8 +85,8 @@ void step_record(struct record *record, const struct step_plan *p, const struct 
     add(record, "step", "waited_us", waited_us(a), "us");
     add(record, "step", "awaited_rank", a->awaited, "");
     add(record, "step", "awaited_pct", a->awaited_pct, "%");
-    if (!p->costs.work) add(record, "step", "weights_gb", p->weight_bytes / 1e9, "GB");
-    if (!p->costs.work) add(record, "step", "cache_gb", p->cache_bytes / 1e9, "GB");
+    if (p->weight_bytes > 0) add(record, "step", "weights_gb", p->weight_bytes / 1e9, "GB");
+    if (p->weight_bytes > 0) add(record, "step", "cache_gb", p->cache_bytes / 1e9, "GB");
     for (guint i = 0; i < a->lines->len; i++) {
         const struct step_line *l = &g_array_index(a->lines, struct step_line, i);
         add(record, l->name, "time_us", l->mean_us, "us");
@@ -158,17 +159,23 @@ static void explain_append(GString *out, const struct step_plan *p, const struct
         g_string_append_printf(out, "%s %.0f %% because of %s", i ? "," : " The awaited rank is late for",
                                100 * a->late_us[i] / late_us, step_late_name((enum step_late)i));
     if (late_us > 0) g_string_append(out, ".\n");
-    if (!p->costs.work)
+    if (p->weight_bytes > 0)
         g_string_append_printf(out, "A GPU holds %.1f GB of weights and %.1f GB of cache, of %g GB.\n",
                                p->weight_bytes / 1e9, p->cache_bytes / 1e9, p->gpu->memory_gb);
     if (p->costs.clock_ghz > 0)
         g_string_append_printf(out, "Arithmetic runs at %.2f GHz; tables were measured at %.2f.\n", p->costs.clock_ghz,
                                p->gpu->clock_ghz);
-    if (p->costs.work) {
-        g_string_append(out, "All layers have the routing of one.\n");
-        return;
-    }
-    g_string_append(out, "All layers have the routing of one.  Not counted: the engine's scheduler and sampling");
+    g_string_append(out, p->run.loads > 1 ? "Each layer has a routing of its own.\n"
+                                          : "All layers have the routing of one.\n");
+    if (p->costs.work) return;
+    if (p->phase == STEP_TRAIN)
+        g_string_append(out,
+                        "Backward, a GEMM counts twice (dgrad, wgrad), and its casts to FP8.  Stages of a pipeline "
+                        "divide the time and the GPUs alike.\n");
+    g_string_append(out, p->phase == STEP_TRAIN
+                             ? "Not counted: the optimizer, a pipeline's bubbles and transfers, small kernels, what is "
+                               "computed again"
+                             : "Not counted: the engine's scheduler and sampling");
     if (p->costs.attention_tp > 1) g_string_append(out, ", the all-reduce of attention's ranks");
     g_string_append(out, p->run.contention ? ".\n" : ", what kernels on one GPU take from each other's memory.\n");
 }
@@ -176,14 +183,14 @@ static void explain_append(GString *out, const struct step_plan *p, const struct
 void step_text_append(GString *out, const struct step_plan *p, const struct step_answer *a, const double *total_ms,
                       uint32_t draws, bool explain)
 {
-    const uint32_t ranks = p->load.routing.ranks, node = MIN(p->c.ranks_per_node ? p->c.ranks_per_node : 8, ranks);
+    const uint32_t ranks = step_routing(p)->ranks, node = MIN(p->c.ranks_per_node ? p->c.ranks_per_node : 8, ranks);
     const double us = answer_us(total_ms, draws), tokens = step_tokens_per_s(p, us);
     assert(us > 0 && isfinite(tokens));
     g_string_append_printf(out, "%s", p->net->name);
     if (p->costs.work) g_string_append_printf(out, " and %u tokens a rank", p->batch);
     else
-        g_string_append_printf(out, ", %s of %u tokens a GPU, context %g", p->costs.prefill ? "prefill" : "decode",
-                               p->batch, p->costs.context);
+        g_string_append_printf(out, ", %s of %u tokens a GPU, context %g", step_phase_name(p->phase), p->batch,
+                               p->costs.context);
     g_string_append_printf(out, ", %u ranks of %s, %s, %s\n\n", ranks, p->run.cluster->name, p->c.kernel,
                            step_overlap_name(p->run.overlap));
     g_string_append_printf(out, "  step            %10.2f ms", us / 1e3);
@@ -192,7 +199,11 @@ void step_text_append(GString *out, const struct step_plan *p, const struct step
                                stats_max(total_ms, draws));
     g_string_append_printf(out, "\n  tokens/s, GPU   %10.0f\n  tokens/s, node  %10.0f   (%u GPUs)\n", tokens / ranks,
                            tokens / ranks * node, node);
-    if (!p->costs.prefill && !p->costs.work)
+    if (p->phase == STEP_TRAIN)
+        g_string_append_printf(out,
+                               "  TFLOP/s, GPU    %10.0f   (the net's own arithmetic: three times the forward pass)\n",
+                               step_train_tflops(p, us));
+    if (p->phase == STEP_DECODE && !p->costs.work)
         g_string_append_printf(out, "  TPOT            %10.2f ms   (a token of each sequence a step)\n", us / 1e3);
     g_string_append_c(out, '\n');
     parts_append(out, a, us);

@@ -12,7 +12,10 @@ run $here
 run $ds
 run $here --net nothing
 run $here --net source/README.md
-run $here $ds --phase train
+run $here $ds --phase training
+run $here $ds --phase train --kernel ll
+run $here $ds --phase train --schedule stages
+run $here $ds --phase train --cached
 run $here $ds --schedule both
 run $here $ds --schedule two-batch --hook
 run $here $ds --schedule stages --kernel normal

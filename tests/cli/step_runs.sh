@@ -21,6 +21,17 @@ for schedule in sequential two-batch; do
     $step --phase prefill --batch 2048 --context 1024 --layers 2 --cached --schedule $schedule -o $schedule.csv
     grep -E '^(step,all,(time_us|wire_pct|hidden_pct)|dispatch,all,time_us|up,all,time_us),' $schedule.csv
 done
+echo '# training in one stream and in two; each layer with its own routing, the backward pass from the last on'
+train='--phase train --batch 512 --context 512 --layers 2 --num-sms 20 --leave-sms 20 --routing zipf:0.6'
+for schedule in sequential two-batch; do
+    $step $train --schedule $schedule -o $schedule.csv
+    grep -E '^step,all,(time_us|tflops_gpu|hidden_pct|weights_gb)|^(up|attention|dispatch|combine)[a-z_]*,all,(time_us|source),' \
+        $schedule.csv
+done
+$step $train --schedule two-batch --explain | tail -n 4
+echo '# the own table knows passes'
+printf 'op,gpu,dtype,shape,tokens,context,us\nup_wgrad,h800,fp8,7168,4096,16,5000\n' >own.csv
+$step $train --table own.csv --format text | grep '^up'
 echo '# a slow GPU is late by its clock'
 $step --batch 16 --layers 2 --slow 3:1.3x --explain | grep 'wait for'
 echo '# clocks that differ: a range'
