@@ -13,7 +13,7 @@ static struct moe_options options_draw(struct rng *rng)
     const uint32_t count = ranks[rng_below(rng, sizeof ranks / sizeof ranks[0])];
     struct moe_options o = moe_options_small(MOE_ONE_SIDED, count, count);
     o.tokens_max = 1 + (uint32_t)rng_below(rng, rng_below(rng, 3) ? 40 : 150);
-    o.hidden = 128 * (1 + (uint32_t)rng_below(rng, 4));
+    o.hidden = 128 * ((uint32_t)rng_below(rng, 4) + (rng_below(rng, 8) ? 1 : 30)); /* up to three passes of combine */
     o.topk = topk[rng_below(rng, sizeof topk / sizeof topk[0])];
     o.experts = o.ranks * (8 + (uint32_t)rng_below(rng, 8));
     moe_options_vary(&o, rng);

@@ -149,6 +149,7 @@ static void block_next(struct os_block *b)
 {
     b->token += b->rank->blocks;
     b->target = 0;
+    b->pass = 0;
     b->chosen = false;
 }
 
@@ -219,21 +220,35 @@ static void sum_run(void *context, uint64_t argument)
     ht_token_combine(&r->ht, b->token, row, count);
 }
 
-/* Each warp loads a part of all rows at once; here, a row each. */
+/* What all lanes of the block load of a row at once, the passes that a row takes, and what is left for one of them. */
+enum { PASS_BYTES = OS_WARPS * 32 * 16 };
+static uint32_t passes_of(uint64_t row_bytes) { return (uint32_t)((row_bytes + PASS_BYTES - 1) / PASS_BYTES); }
+static uint64_t pass_bytes(uint64_t row_bytes, uint32_t pass)
+{
+    const uint64_t left = row_bytes - (uint64_t)pass * PASS_BYTES;
+    return left < PASS_BYTES ? left : PASS_BYTES;
+}
+
+/* In a pass the compiled loop asks for two rows and awaits them, for two more, then for all others (PROTOCOLS.md 1.12).
+ * Here the block's warps are shared among the rows that are under way together. */
+enum { ROWS_PAIRED = 4 };
+static uint8_t row_warps(uint32_t number) { return number < ROWS_PAIRED ? OS_WARPS / 2 : OS_WARPS / 4; }
+
 static bool rows_pull(struct os_block *b)
 {
     const struct os_rank *r = b->rank;
     const struct ht_slot *slot = &r->ht.combine_slot;
+    const uint64_t from = (uint64_t)b->pass * PASS_BYTES, size = pass_bytes(slot->bytes, b->pass);
     uint32_t count = 0;
     for (uint32_t to = target_next(r, b->token, 0); to < r->ht.g.ranks;
          to = target_next(r, b->token, to + 1), count++) {
         const uint64_t at = (uint64_t)r->ht.g.rank * r->ht.base.options->tokens_max + slot_at(r, b->token, to);
-        const struct fabric_read read = { .source_offset = r->map.out + at * slot->stored,
-                                          .target = gathered_at(r, b, to, count),
-                                          .charge_bytes = slot->bytes,
-                                          .size_bytes = slot->stored,
+        const struct fabric_read read = { .source_offset = r->map.out + at * slot->stored + (slot->stored ? from : 0),
+                                          .target = gathered_at(r, b, to, count) + (slot->stored ? from : 0),
+                                          .charge_bytes = size,
+                                          .size_bytes = slot->stored ? (uint32_t)size : 0,
                                           .peer = (uint16_t)to,
-                                          .warps = 1 };
+                                          .warps = row_warps(count) };
         if (to != r->ht.g.rank && fabric_get(&b->worker, &read)) return false;
     }
     return true;
@@ -243,7 +258,7 @@ static enum worker_step pull_step(struct fabric_worker *w)
 {
     struct os_block *b = fabric_container_of(w, struct os_block, worker);
     const struct os_rank *r = b->rank;
-    const uint64_t row_bytes = r->ht.combine_slot.row_bytes;
+    const uint64_t row_bytes = r->ht.combine_slot.bytes;
     if (fabric_load(w->fabric, word_open(r)) < r->opened) return WORKER_WAIT;
     if (b->token >= r->ht.g.tokens) return WORKER_DONE;
     if (!b->chosen) {
@@ -252,14 +267,17 @@ static enum worker_step pull_step(struct fabric_worker *w)
         return WORKER_MORE;
     }
     if (!rows_pull(b)) return WORKER_WAIT;
+    const uint64_t size = pass_bytes(row_bytes, b->pass);
+    const bool last = ++b->pass == passes_of(row_bytes);
     fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
                                           .rows = OS_WARPS,
-                                          .read_bytes = row_bytes,
-                                          .write_bytes = row_bytes,
+                                          .read_bytes = size,
+                                          .write_bytes = size,
                                           .site = SITE_ONE_SIDED_SUM,
-                                          .run = sum_run,
+                                          .run = last ? sum_run : NULL,
                                           .context = b });
-    block_next(b);
+    b->chosen = false;
+    if (last) block_next(b);
     return WORKER_MORE;
 }
 

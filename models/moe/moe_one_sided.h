@@ -28,6 +28,7 @@ struct os_block {
     struct fabric_worker worker;
     struct os_rank *rank;
     uint32_t number, token, target; /* of all blocks; next one; the next rank to get it */
+    uint32_t pass;                  /* of combine along the row */
     bool chosen;                    /* its ranks and places there are known */
 };
 
