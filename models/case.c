@@ -129,7 +129,7 @@ static const struct field field_table[] = {
     FLAG("hook", hook, MAKES, "Low latency: send and receive as kernels of their own"),
     FLAG("logfmt", logfmt, MAKES,
          "Low latency combine: rows return as logarithms of 10 bits where their values allow it"),
-    FLAG("zero-copy", zero_copy, MAKES, "Low latency combine: rows already lie in the send buffer"),
+    FLAG("zero-copy", zero_copy, MAKES, "Low latency, one-sided combine: rows already lie where they leave from"),
     TEXT("mask-timeout", mask_timeout, MAKES, "TIME",
          "Low latency: mask ranks that keep others waiting longer than this (as 100us; default: wait for ever)"),
     TEXT("fail", fail, MAKES, "RANK@CALL|...",

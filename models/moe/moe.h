@@ -55,7 +55,7 @@ struct moe_options {
     struct moe_failure failure[MOE_FAILURES_MAX];
     uint32_t failure_count;
     bool logfmt;               /* low latency combine: rows return as LogFMT (formats.h) */
-    bool zero_copy;            /* low latency combine: the rows already lie in the send buffer */
+    bool zero_copy;            /* combine (low latency, one-sided): the rows already lie where they leave from */
     bool uccl;                 /* normal, internode: as UCCL's port has it (PROTOCOLS.md 1.10) */
     bool cached;               /* normal: dispatch with a cached handle and no top-k (as the public tuning loop) */
     bool expand;               /* V2: a row for each expert of a token here, not one for each token */

@@ -63,7 +63,8 @@ static void map_make(const struct moe_options *o, bool payload, struct os_map *m
     const uint64_t slots = (uint64_t)o->ranks * o->tokens_max;
     m->in = 0;
     m->out = moe_align(slots * dispatch.stored, 128);
-    m->gathered = m->out + moe_align(slots * combine.stored, 128);
+    m->made = o->zero_copy ? m->out : m->out + moe_align(slots * combine.stored, 128);
+    m->gathered = m->made + moe_align(slots * combine.stored, 128);
     m->end = m->gathered + (uint64_t)blocks_of(o) * o->topk * combine.stored;
 }
 
@@ -361,14 +362,28 @@ static void gate_launch(struct os_rank *r, bool combine)
 
 /* ---- local kernels ---- */
 
+/* The SM's share of the rows: every so manyth slot. */
+static void stage_run(void *context, uint64_t argument)
+{
+    const struct os_local *l = context;
+    const struct os_rank *r = l->rank;
+    const uint64_t stored = r->ht.combine_slot.stored, most = r->ht.base.options->tokens_max;
+    uint8_t *heap = r->ht.base.fabric->heap;
+    (void)argument;
+    for (uint64_t slot = l->worker.sm; slot < r->ht.g.ranks * most; slot += r->sms)
+        memcpy(heap + r->map.out + slot * stored, heap + r->map.made + slot * stored, stored);
+}
+
 static enum worker_step local_step(struct fabric_worker *w)
 {
-    const struct os_local *l = fabric_container_of(w, struct os_local, worker);
+    struct os_local *l = fabric_container_of(w, struct os_local, worker);
     fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
-                                          .rows = w->warps,
+                                          .rows = l->rows ? l->rows : w->warps,
                                           .read_bytes = l->size_bytes,
                                           .write_bytes = l->size_bytes,
-                                          .site = l->site });
+                                          .site = l->site,
+                                          .run = l->rows ? stage_run : NULL,
+                                          .context = l });
     return WORKER_DONE;
 }
 
@@ -384,6 +399,19 @@ static void local_launch(struct os_rank *r, uint32_t sms, uint8_t site, uint64_t
     for (uint32_t sm = 0; sm < sms; sm++) {
         r->local[sm] = (struct os_local){ .size_bytes = (size_bytes + sms - 1) / sms, .site = site };
         ht_kernel_add(&r->ht, &r->local[sm].worker, &local_role, sm, warps);
+    }
+}
+
+/* A block for each slot, and nothing to do where none came. */
+static void stage_launch(struct os_rank *r)
+{
+    const uint64_t rows = r->ht.recv_before[r->ht.g.ranks], most = (rows + r->sms - 1) / r->sms;
+    const uint64_t blocks = most < OS_BLOCKS ? most : OS_BLOCKS;
+    local_launch(r, r->sms, SITE_ONE_SIDED_STAGE, rows * r->ht.combine_slot.bytes,
+                 (uint32_t)(blocks ? blocks : 1) * OS_WARPS);
+    for (uint32_t sm = 0; sm < r->sms; sm++) {
+        r->local[sm].rank = r;
+        r->local[sm].rows = (uint32_t)(most ? most : 1) * OS_WARPS;
     }
 }
 
@@ -432,7 +460,7 @@ static void rows_view(struct os_rank *r)
         h->expert_counts[e] = (uint32_t)moe_align(h->expert_counts[e], h->base.options->expert_alignment);
 }
 
-/* The experts leave what they give back where combine reads it. */
+/* The experts leave what they give back in memory of theirs, or with zero-copy where combine reads it. */
 static void rows_give(struct os_rank *r)
 {
     struct ht_rank *h = &r->ht;
@@ -440,7 +468,7 @@ static void rows_give(struct os_rank *r)
     for (uint32_t source = 0; source < h->g.ranks; source++)
         for (uint32_t row = h->recv_before[source]; row < h->recv_before[source + 1]; row++) {
             const uint64_t at = (uint64_t)source * h->base.options->tokens_max + row - h->recv_before[source];
-            ht_slot_pack_combine(h, row, h->base.fabric->heap + r->map.out + at * h->combine_slot.stored);
+            ht_slot_pack_combine(h, row, h->base.fabric->heap + r->map.made + at * h->combine_slot.stored);
         }
 }
 
@@ -473,7 +501,8 @@ static struct kernel_launch *os_launch(struct kernel_rank *rank, uint32_t phase)
         break;
     case OS_COMBINE_PREPARE:
         if (h->base.fabric->payload) rows_give(r);
-        local_launch(r, 1, SITE_ONE_SIDED_ZERO, 4, 1);
+        if (o->zero_copy) local_launch(r, 1, SITE_ONE_SIDED_ZERO, 4, 1);
+        else stage_launch(r);
         break;
     case OS_COMBINE:
         r->opened++;

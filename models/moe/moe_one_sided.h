@@ -7,7 +7,8 @@
  *   dispatch   token ──NVLink stores──► in[source][slot] of each target      a barrier at the end
  *   combine    out[source][slot] of each target ──NVLink loads──► sum        a barrier at the beginning
  *
- * Heap, only where payload is stored: in, out [ranks][tokens_max], gathered [blocks][topk], where a block's loads end.
+ * Heap, only where payload is stored: in, out [ranks][tokens_max], made (the same: what experts leave elsewhere),
+ * gathered [blocks][topk], where a block's loads end.
  * Signal words: counts[source], a count plus one, at dispatch's end; ready[source], at combine's beginning; and the
  * private open and finished. */
 #ifndef MODELS_MOE_MOE_ONE_SIDED_H
@@ -40,15 +41,18 @@ struct os_gate {
     bool combine;
 };
 
-/* Local work of a kernel that neither sends nor waits. */
+/* Local work of a kernel that neither sends nor waits: an SM's.  Rows: of the experts, copied to where combine reads
+ * them; each warp takes a part. */
 struct os_local {
     struct fabric_worker worker;
+    struct os_rank *rank;
     uint64_t size_bytes;
+    uint32_t rows;
     uint8_t site; /* enum site */
 };
 
 struct os_map {
-    uint64_t in, out, gathered, end;
+    uint64_t in, out, made, gathered, end;
 };
 
 struct os_rank {
