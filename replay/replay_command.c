@@ -182,6 +182,7 @@ static bool schedule_check(struct replay_plan *plan, int layers, GError **error)
     if (!step_overlap_parse(plan->schedule, &plan->overlap))
         return schedule_refuse(error, "schedule", "sequential, shared, two-batch or stages", plan->schedule);
     if (!program_work_parse(plan->work_text, &plan->work, error)) return false;
+    if (!program_work_fits(&plan->work, plan->overlap, error)) return false;
     if (layers < 0 || layers > SCHEDULE_LAYERS_MAX)
         return schedule_refuse(error, "schedule-layers", "a whole number from 1 to 1000", "another");
     plan->schedule_layers = layers ? (uint32_t)layers : SCHEDULE_LAYERS_DEFAULT;

@@ -12,7 +12,7 @@
 bool compare_record_predicted(const struct record *record)
 {
     const char *kind = record_get(record, "kind");
-    return kind && strcmp(kind, "simulate") == 0;
+    return g_strcmp0(kind, "simulate") == 0 || g_strcmp0(kind, "step") == 0;
 }
 
 /* The value of a header key; dashes and underscores are equal.  "" if it is absent, because an empty option is no

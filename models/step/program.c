@@ -74,14 +74,25 @@ bool program_work_parse(const char *text, struct program_work *work, GError **er
         good = op != STEP_COMPUTE_OPS && work->us[op] <= 0 && time_ps > 0;
         if (good) work->us[op] = units_us(time_ps);
     }
-    if (good) return true;
+    const bool parts = work->us[STEP_PROJECT] > 0 || work->us[STEP_CORE] > 0;
+    if (good && !(parts && work->us[STEP_ATTENTION] > 0)) return true;
     g_set_error(error, PROGRAM_ERROR, PROGRAM_ERROR_WORK,
                 "--work: expected " PROGRAM_WORK_GRAMMAR ", each once, found '%s'", text);
     return false;
 }
 
+bool program_work_fits(const struct program_work *work, enum step_overlap overlap, GError **error)
+{
+    if (overlap != STEP_STAGES || work->us[STEP_ATTENTION] <= 0) return true;
+    g_set_error(error, PROGRAM_ERROR, PROGRAM_ERROR_WORK,
+                "--work: expected attention's parts, project and core, which --schedule stages runs apart, found "
+                "attention");
+    return false;
+}
+
 double program_work_us(const struct program_work *work, enum step_op op, double rows)
 {
+    if (op == STEP_ATTENTION) return work->us[op] + work->us[STEP_PROJECT] + work->us[STEP_CORE];
     return op == STEP_EXPERTS ? rows * work->us[op] : work->us[op];
 }
 

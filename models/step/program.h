@@ -26,12 +26,15 @@ bool program_is_receive(const struct kernel_job *job, uint32_t phase);
  * it needs no other rank. */
 uint32_t program_meeting(const struct schedule *schedule, const struct kernel_job *job, uint32_t kernel);
 
-/* What timed work takes: "attention=500us,experts=20us".  Experts take theirs for each row that comes to the rank. */
+/* What timed work takes: "attention=500us,experts=20us".  Experts take theirs for each row that comes to the rank.
+ * Attention may be given as project and core, its parts in stages; other schedules run their sum. */
 struct program_work {
     double us[STEP_COMPUTE_OPS]; /* 0: next to nothing */
 };
-#define PROGRAM_WORK_GRAMMAR "OP=TIME,... (attention, project, core, gate, shared, experts a row, head)"
+#define PROGRAM_WORK_GRAMMAR "OP=TIME,... (attention or project and core, gate, shared, experts a row, head)"
 bool program_work_parse(const char *text, struct program_work *work, GError **error);
+/* False and *error where the schedule wants parts that the work has not. */
+bool program_work_fits(const struct program_work *work, enum step_overlap overlap, GError **error);
 double program_work_us(const struct program_work *work, enum step_op op, double rows);
 /* Layers of timed work: a shared expert and a head where the work has them. */
 struct schedule_layers program_work_layers(const struct program_work *work, uint32_t layers);

@@ -226,7 +226,9 @@ static bool work_settle(struct step_plan *p, const struct step_options *o, const
     guint64 layers = LAYERS_WORK;
     if (o->layers && !g_ascii_string_to_unsigned(o->layers, 10, 1, LAYERS_MAX, &layers, NULL))
         return refuse(error, "layers", "a whole number from 1 to 1000", o->layers);
-    if (!program_work_parse(o->work, &p->work, error)) return false;
+    if (!program_work_parse(o->work, &p->work, error) || !program_work_fits(&p->work, p->run.overlap, error))
+        return false;
+    p->work_text = g_strdup(o->work);
     p->net = g_new0(struct net, 1);
     *p->net = (struct net){ .name = g_strdup("timed work"),
                             .layers = (uint32_t)layers,
@@ -291,6 +293,7 @@ void step_plan_clear(struct step_plan *p)
     compute_table_free(p->shipped);
     for (uint32_t i = 0; i < p->run.loads; i++) case_load_free(&p->load[i]);
     g_free(p->load);
+    g_free(p->work_text);
     case_clear(&p->c);
     case_clear(&p->backward);
 }

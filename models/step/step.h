@@ -22,7 +22,8 @@ struct step_plan {
     struct step_gpu *gpu;
     struct compute_table *own, *shipped;
     struct costs_options costs;
-    struct program_work work; /* costs.work, where it is given in place of a net */
+    struct program_work work; /* costs.work, where it is given in place of a net; as given: */
+    char *work_text;
     struct step_run_options run;
     struct case_options c, backward;  /* the kernels of one batch; in training those of its backward pass, too */
     struct case_load *load;           /* [run.loads] routings of layers with experts */

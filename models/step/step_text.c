@@ -26,9 +26,25 @@ static double waited_us(const struct step_answer *a)
     return us;
 }
 
+/* Adds names to a list of the header.  A net's step has --batch tokens, of which each of two batches has a part. */
+static void keys_add(struct record *record, const char *list, bool net, const char *more)
+{
+    g_auto(GStrv) keys = g_strsplit(record_get(record, list) ? record_get(record, list) : "", " ", -1);
+    g_autoptr(GString) text = g_string_new(NULL);
+    for (char **key = keys; *key; key++)
+        if (!net || strcmp(*key, "num-tokens") != 0) g_string_append_printf(text, "%s ", *key);
+    record_set(record, list, "%s%s", text->str, more);
+}
+
 static void header_record(struct record *record, const struct step_plan *p, const struct step_answer *a)
 {
+    static const char *const work[] = { "work", "net phase batch context" };
     const bool net = !p->costs.work;
+    g_autofree char *made =
+        g_strconcat(work[net], " schedule", net ? " gpu attention-tp spread jitter clock-ghz" : "", NULL);
+    keys_add(record, RECORD_CASE_KEYS, net, made);
+    keys_add(record, RECORD_WORK_KEYS, net, work[net]);
+    if (!net) record_set(record, "work", "%s", p->work_text);
     if (net) {
         record_set(record, "net", "%s", p->net->name);
         record_set(record, "phase", "%s", step_phase_name(p->phase));

@@ -27,7 +27,8 @@ bad --schedule both $work
 bad --schedule sequential --work experts=2
 bad --schedule sequential --work head=2us,head=3us
 bad --schedule sequential --work dense=2us
-bad --schedule stages --kernel normal $work
+bad --schedule stages --kernel normal --work project=1us,core=1us
+bad --schedule stages $work
 bad --schedule two-batch --hook $work
 bad --schedule sequential $work --waits
 bad --schedule sequential $work --schedule-layers -1

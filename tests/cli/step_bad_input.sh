@@ -56,3 +56,5 @@ run $here --work attention=1
 run $here $work $ds
 run $here $work --batch 64
 run $here $work --layers all
+run $here $work --schedule stages
+run $here --work attention=1ms,core=1ms

@@ -16,6 +16,10 @@ awk -v a="$(value step,all,time_us all.csv)" -v b="$(value step,all,time_us one.
 echo '# stages hide what send and receive leave between them'
 $step --batch 16 --layers 4 --schedule stages -o stages.csv
 grep -E '^step,all,(hidden_pct|wire_pct)' one.csv stages.csv
+echo '# two schedules are two predictions of one work; another batch is other work'
+$EPTWIN compare one.csv stages.csv | sed -n '4,5p; /^step:/p'
+$step --batch 32 --layers 4 -o more.csv
+$EPTWIN compare one.csv more.csv
 echo '# prefill in one batch and in two'
 for schedule in sequential two-batch; do
     $step --phase prefill --batch 2048 --context 1024 --layers 2 --cached --schedule $schedule -o $schedule.csv
@@ -47,6 +51,12 @@ timed='--num-tokens 64 --hidden 2048 --num-topk 4 --num-experts 16 --routing zip
 host='--cluster source/models/clusters/gh200-alps-host.ini --num-ranks 2'
 $EPTWIN step $host $timed --layers 2 --explain
 $EPTWIN step $host $timed --layers 2 | grep -E '^# (schedule|net|layers-sim)|^(step|experts),'
+echo '# parts of attention: a schedule that runs it whole runs their sum'
+parts='--num-tokens 64 --num-topk 4 --num-experts 16 --num-ranks 2 --work project=500us,core=400us,experts=40us'
+for schedule in sequential stages; do
+    $EPTWIN step --cluster source/models/clusters/h800-cx7.ini $parts --layers 2 --schedule $schedule |
+        grep -E '^(attention|project|core),all,time_us,'
+done
 echo '# ops without a time pass none, also where batches overlap'
 $EPTWIN step --cluster source/models/clusters/h800-cx7.ini --num-ranks 2 --num-tokens 64 --schedule two-batch \
     --work experts=40us | grep -E '^(step|attention|experts),all,time_us,'

@@ -38,6 +38,7 @@ bad $steps --schedule both,none
 bad --net nothing,neither --cluster source/models/clusters/h800-cx7.ini
 bad --work '' --cluster source/models/clusters/h800-cx7.ini --num-ranks 8
 bad --work attention=1ms,attention=1ms --cluster source/models/clusters/h800-cx7.ini --num-ranks 8,16
+bad --work attention=1ms,experts=20us --schedule stages,both --cluster source/models/clusters/h800-cx7.ini --num-ranks 8
 bad --work attention=1ms --net deepseek-v3 --cluster source/models/clusters/h800-cx7.ini --num-ranks 8,16
 cp pays.csv other.csv && sed -i 's/^# net: .*/# net: kimi-k2/' other.csv
 $EPTWIN sweep $steps --batch 16,256,384 --schedule sequential,stages --output other.csv; echo "status $?"
