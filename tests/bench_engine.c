@@ -17,7 +17,7 @@
 
 enum { INCREMENT_COUNT = 8192, HOLD_COUNT = 500000, RUN_COUNT_MAX = 99 };
 
-/* An event in an object of one cache line, which the run touches as a simulator would. */
+/* An event inside an object of one cache line, which each run touches as a simulator would. */
 struct holder {
     struct sim_event event;
     uint64_t run_count;
@@ -182,7 +182,7 @@ static double hold_radix(uint32_t pending_count)
 static double draw_exponential(struct rng *rng) { return -1e6 * log(1 - rng_uniform(rng)); }
 static double draw_uniform(struct rng *rng) { return 2e6 * rng_uniform(rng); }
 
-/* Nine of ten near, one a thousand times as far: skew that ruins calendars of one width. */
+/* Nine of ten increments are short, one is a thousand times as long: skew that ruins calendar queues of one width. */
 static double draw_bimodal(struct rng *rng)
 {
     return rng_uniform(rng) < 0.9 ? 1e4 * rng_uniform(rng) : 1e7 * (1 + rng_uniform(rng));

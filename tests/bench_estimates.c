@@ -43,7 +43,7 @@ static const struct bench_case {
     { "allgather 256", "h100-cx7", { "kernel", "allgather", "num-ranks", "256" } },
 };
 
-/* What processes of their own say. */
+/* What child processes report. */
 static struct shared {
     struct estimate table, pilot;
     double events, seconds;

@@ -1,7 +1,7 @@
 /* bench_live.c - speed of the live world itself: stores, puts, signals, the loop that steps workers, barriers.
  *
- * One process, ranks made by threads and used from one: what is left is the cost of the calls.  Medians of
- * several runs; the sizes are those of a low-latency message and of a signal. */
+ * One process; the ranks are made by threads and used from one, so that only the cost of the calls is
+ * measured.  Medians of several runs; the sizes are those of a low-latency message and of a signal. */
 #include <stdio.h>
 #include "sim/stats.h"
 #include "tests/bench.h"

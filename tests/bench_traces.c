@@ -25,8 +25,7 @@ static void fail(const char *what, const GError *error)
     exit(1);
 }
 
-/* A few drawn routings, handed out again and again: frames are compressed one by one, so repeats cost the
- * same. */
+/* A few drawn routings, used again and again: frames are compressed one by one, so repeats make no difference. */
 enum { DRAWN = 8 };
 static struct routing drawn[DRAWN];
 
@@ -74,7 +73,7 @@ static void write_trace(const char *path, uint32_t steps)
         fail("write", error);
 }
 
-/* Reads all, RUNS times; the median time in seconds. */
+/* Reads the whole file RUNS times; returns the median time in seconds. */
 static double read_seconds(const char *path)
 {
     double seconds[RUNS];
@@ -125,7 +124,7 @@ static void bench_formats(void)
     }
 }
 
-/* Opens a trace and reads one (step, layer), as a first access; then many at random while it stays open. */
+/* Opens a trace and reads one (step, layer), as a first access does; then reads many at random while it stays open. */
 static void bench_random_access(double gigabytes)
 {
     const char *const path = temporary_path("large.ept");

@@ -41,7 +41,7 @@ static enum worker_step put_step(struct fabric_worker *w)
     return fabric_flush(w, 1, 0) < 0 ? WORKER_WAIT : WORKER_DONE;
 }
 
-/* Rank 0 serves and takes the time until the answer; rank 1 answers. */
+/* Rank 0 sends and measures the time until the answer; rank 1 answers. */
 static enum worker_step pong_step(struct fabric_worker *w)
 {
     struct bench *b = fabric_container_of(w, struct bench, worker);

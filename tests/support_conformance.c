@@ -1,8 +1,8 @@
 /* support_conformance.c - the cases, and the interpreter of their programs.
  *
- * Every (case, rank) gets a few workers; each runs a list of operations to the end.  Data is a pattern that
- * follows from a number and a position, so that a receiver knows every byte that it must see, and bytes from
- * the wrong place, the wrong time or the wrong sender show.  Knows no world: those are handed in. */
+ * Every (case, rank) gets a few workers; each runs a list of operations to the end.  Data is a pattern that follows
+ * from a number and a position.  So a receiver knows every byte that it must see, and bytes from the wrong place, time
+ * or sender are noticed.  Knows no world: the caller gives them. */
 #include "tests/support_conformance.h"
 
 #include <assert.h>
@@ -16,19 +16,19 @@
 enum { OPS_PER_STEP = 24 }; /* more than CONFORMANCE_DEPTH: a step can fill a queue */
 
 enum op_kind {
-    OP_FILL,         /* own heap [source, size) becomes pattern value */
-    OP_WRITE,        /* own [source, size) to peer's [target, size), by the path to that peer */
-    OP_SIGNAL,       /* peer's word becomes value, or gets it added */
-    OP_WRITE_SIGNAL, /* as OP_WRITE, then the peer's word becomes raise, or gets it added: one operation by RDMA */
+    OP_FILL,         /* own heap [source, size) becomes pattern number value */
+    OP_WRITE,        /* own [source, size) to the peer's [target, size), by the path to that peer */
+    OP_SIGNAL,       /* the peer's word becomes value, or value is added to it */
+    OP_WRITE_SIGNAL, /* as OP_WRITE, then the peer's word becomes raise, or raise is added; by RDMA one operation */
     OP_GET,          /* peer's [source, size) to own [target, size) */
-    OP_WAIT,         /* until its word is at least value; it must never fall */
-    OP_CHECK,        /* own [target, size) must be pattern value, or zeros where value is 0 */
+    OP_WAIT,         /* waits until its word is at least value; the word must never fall */
+    OP_CHECK,        /* own [target, size) must be pattern number value; zeros if value is 0 */
     OP_ADD,          /* value to its word */
-    OP_FLUSH,        /* until all on (peer, queue) is complete */
-    OP_WORK,         /* a piece of local work that counts itself */
+    OP_FLUSH,        /* waits until all requests on (peer, queue) are complete */
+    OP_WORK,         /* a piece of local work that counts how often it is done */
     OP_CLOCK,        /* time must not run backwards */
-    OP_SLEEP,        /* until value picoseconds have passed: nothing else happens to the worker */
-    OP_ALARM,        /* whenever it waits from now on, it wants a step in value picoseconds at the latest */
+    OP_SLEEP,        /* waits until value picoseconds have passed; nothing else happens to the worker */
+    OP_ALARM,        /* from now on, each time it waits, it wants a step in value picoseconds at the latest */
 };
 
 struct op {
@@ -45,7 +45,7 @@ struct program {
     GArray *ops;
     uint32_t at;
     uint64_t last_word, last_ps;
-    uint64_t alarm_ps, slept_ps; /* 0: none; when its sleep is over */
+    uint64_t alarm_ps, slept_ps; /* alarm_ps 0: none; slept_ps: when its sleep is over */
     uint64_t works, refusals;
     bool asleep;
     char why[160];
@@ -54,12 +54,12 @@ struct program {
 /* One run of one case. */
 struct suite {
     const struct conformance_world *world;
-    struct rng rng; /* the same on every process: all draw for all ranks */
+    struct rng rng; /* equal on every process, because each draws the programs of all ranks */
     uint32_t next_word;
     uint64_t next_heap;
     uint64_t next_pattern;
-    uint32_t worker_count;                      /* programs of each rank in this case */
-    struct program *program[CONFORMANCE_RANKS]; /* [rank][worker_count], NULL for ranks elsewhere */
+    uint32_t worker_count;                      /* programs that each rank has in this case */
+    struct program *program[CONFORMANCE_RANKS]; /* [rank][worker_count]; NULL for ranks of other processes */
     char why[200];
 };
 
@@ -85,7 +85,7 @@ static void program_fill(const void *context, uint8_t *target)
     memcpy(target, source->data, source->size_bytes);
 }
 
-/* By RDMA with the signal, if there is one. */
+/* By RDMA together with the signal, if there is one. */
 static int program_write(struct program *p, const struct op *op, const struct fabric_signal *signal)
 {
     const struct fabric *f = p->worker.fabric;
@@ -124,7 +124,7 @@ static int program_write_signal(struct program *p, const struct op *op)
     };
     const int rc = program_write(p, op, &signal);
     if (rc || fabric_path(p->worker.fabric, op->peer) == FABRIC_RDMA) return rc;
-    return fabric_signal(&p->worker, &signal); /* refused: the same bytes are stored once more */
+    return fabric_signal(&p->worker, &signal); /* the signal was refused, so the bytes are stored once more */
 }
 
 static int program_get(struct program *p, const struct op *op)
@@ -263,7 +263,7 @@ static uint64_t suite_heap(struct suite *s, uint64_t size)
     return offset;
 }
 
-/* A program of a rank elsewhere is not written. */
+/* A program of a rank in another process is not written. */
 static void suite_op(struct suite *s, uint32_t rank, uint32_t worker, struct op op)
 {
     if (s->program[rank]) g_array_append_val(s->program[rank][worker].ops, op);
@@ -302,7 +302,7 @@ static void suite_watch(struct program *p)
     }
 }
 
-/* Runs the programs to the end; all processes leave together.  The programs stay for their results. */
+/* Runs the programs to the end; all processes leave together.  Results stay in the programs. */
 static void suite_run(struct suite *s)
 {
     struct fabric_worker *worker[CONFORMANCE_RANKS * 8];
@@ -329,7 +329,7 @@ static void suite_end(struct suite *s)
 
 #define EACH_RANK(s, rank) for (uint32_t rank = 0; rank < (s)->world->rank_count; rank++)
 
-/* Self is reached by store only, never by put: everything else may be asked of every pair. */
+/* A rank reaches itself by store only, never by put; any other operation may go to any pair. */
 static uint16_t suite_queue(struct suite *s) { return (uint16_t)rng_below(&s->rng, CONFORMANCE_QUEUES); }
 
 /* ---- the cases --- */
@@ -384,7 +384,7 @@ static void case_signal_after_data(struct suite *s)
     suite_run(s);
 }
 
-/* Many signals to one word: the reader sees it rise only, up to the last. */
+/* Many signals to one word: the reader must see it only rise, until the last value. */
 static void case_signals_in_order(struct suite *s)
 {
     enum { SIGNALS = 200 };
@@ -406,7 +406,7 @@ static void case_signals_in_order(struct suite *s)
     suite_run(s);
 }
 
-/* Far more puts than a queue holds, without a flush: refused ones did nothing and go through when retried. */
+/* Far more puts than a queue holds, without a flush: refused puts do nothing and succeed when they are retried. */
 static void case_back_pressure(struct suite *s)
 {
     enum { PUTS = 20 * CONFORMANCE_DEPTH, SIZE = 160 };
@@ -450,7 +450,7 @@ static void case_back_pressure(struct suite *s)
         g_strlcpy(s->why, "no put was refused, though more than a queue holds were posted", sizeof s->why);
 }
 
-/* A stored source is free at once; a put source is after the flush. */
+/* The source of a store may be reused at once, that of a put after the flush. */
 static void case_ownership(struct suite *s)
 {
     enum { SIZE = 5000, TURNS = 12 };
@@ -472,7 +472,7 @@ static void case_ownership(struct suite *s)
             suite_op(s, from, 0, op);
             op.kind = OP_WRITE;
             suite_op(s, from, 0, op);
-            op.kind = OP_FLUSH; /* where the path is a store there is nothing to wait for: 0 at once */
+            op.kind = OP_FLUSH; /* where the path is a store, a flush returns 0 at once */
             suite_op(s, from, 0, op);
         }
         suite_op(s, from, 0, (struct op){ .kind = OP_FILL, .source = source, .size = SIZE, .value = UINT32_MAX });
@@ -489,8 +489,7 @@ static void case_ownership(struct suite *s)
     suite_run(s);
 }
 
-/* Empty writes deliver nothing, with a scatter/gather entry or without, deferred or not, and ring for what was
- * deferred. */
+/* Empty writes deliver nothing, with or without a scatter/gather entry, deferred or not, but ring for deferred ones. */
 static void case_zero_size(struct suite *s)
 {
     enum { GUARD = 64 };
@@ -537,7 +536,7 @@ static void case_zero_size(struct suite *s)
     suite_run(s);
 }
 
-/* Flush means complete at the peer: a signal on another queue, unordered otherwise, proves it. */
+/* A flush means complete at the peer: a later signal on another queue, which has no order with it, proves that. */
 static void case_flush_is_complete(struct suite *s)
 {
     enum { SIZE = 30000, PUTS = 6 };
@@ -575,7 +574,7 @@ static void case_flush_is_complete(struct suite *s)
     suite_run(s);
 }
 
-/* Deferred puts, more than a queue holds: they drain although none of them asks for the doorbell. */
+/* Deferred puts, more than a queue holds: all are delivered although none of them asks for the doorbell. */
 static void case_defer(struct suite *s)
 {
     enum { PUTS = 3 * CONFORMANCE_DEPTH, SIZE = 96 };
@@ -611,7 +610,7 @@ static void case_defer(struct suite *s)
     suite_run(s);
 }
 
-/* Several workers add to one private word: nothing is lost.  Work is done exactly once, time never falls. */
+/* Several workers add to one private word: no addition is lost.  Work is done exactly once; time never falls. */
 static void case_local(struct suite *s)
 {
     enum { WORKERS = 4, TURNS = 50 };
@@ -640,7 +639,7 @@ static void case_local(struct suite *s)
     }
 }
 
-/* As case_signal_after_data, by one operation; far more of them than a queue holds. */
+/* As case_signal_after_data, but block and signal are one operation; far more of them than a queue holds. */
 static void case_put_signal(struct suite *s)
 {
     static const uint32_t sizes[] = { 0, 1, 8, 300, 2500 };
@@ -672,8 +671,8 @@ static void case_put_signal(struct suite *s)
     suite_run(s);
 }
 
-/* Everybody adds to two counters of everybody, one of those that come by RDMA and one of the others, some with data
- * before them; nothing is lost, and a rank that has seen all adds sees all data. */
+/* Every rank adds to two counters of every rank, one for additions by RDMA and one for others, some after data. No
+ * addition is lost, and a rank that has seen all additions sees all data. */
 static void case_counters(struct suite *s)
 {
     enum { TURNS = 12, SIZE = 200 };
@@ -731,7 +730,7 @@ static void case_counters(struct suite *s)
     }
 }
 
-/* Everybody reads blocks of everybody else, more than a queue holds, among puts of its own. */
+/* Every rank reads blocks of every other rank, more than a queue holds, mixed with its own puts. */
 static void case_get(struct suite *s)
 {
     static const uint32_t sizes[] = { 1, 8, 100, 2500, 9001 };
@@ -783,12 +782,12 @@ static void case_get(struct suite *s)
     suite_run(s);
 }
 
-/* Workers that nothing else would step wake in time; one whose word comes does not sleep on until its alarm; of two
- * times in one step the soonest counts, whichever it names first; and no rank waits at the end for alarms that nobody
- * wants any more. */
+/* Workers that nothing else would step wake in time.  A worker whose word changes does not sleep until its alarm. Of
+ * two times named in one step, the sooner one counts, in either order.  At the end no rank waits for alarms that no
+ * worker wants any more. */
 static void case_wakes(struct suite *s)
 {
-    enum { NAPS = 3, UNITS = NAPS * (NAPS + 1) / 2 + 1 }; /* of a nap, slept in a row */
+    enum { NAPS = 3, UNITS = NAPS * (NAPS + 1) / 2 + 1 }; /* UNITS of a nap, slept one after another */
     static const uint64_t nap_ps = 300 * PS_PER_US, hour_ps = 3600 * PS_PER_S;
     suite_begin(s, 3);
     const uint32_t word = suite_words(s, 2);
@@ -818,7 +817,7 @@ static void case_wakes(struct suite *s)
     }
 }
 
-/* One message of the all-to-all: written by worker, then a signal; from's messages to to count up. */
+/* One message of the all-to-all: a write by worker, then a signal, with which from's messages to `to` count up. */
 static void suite_message(struct suite *s, uint32_t words, uint32_t worker, uint32_t from, uint32_t to, uint64_t n)
 {
     const uint32_t size = 1 + (uint32_t)rng_below(&s->rng, 3000);
@@ -861,7 +860,7 @@ static void suite_all_to_all(struct suite *s)
 
 static void case_all_to_all(struct suite *s) { suite_all_to_all(s); }
 
-/* Heaps of all local ranks from offset on, in one number. */
+/* One number for the heaps of all local ranks, from offset on. */
 static uint64_t suite_digest(const struct suite *s, uint64_t from, uint64_t to)
 {
     uint64_t digest = 0;

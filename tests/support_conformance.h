@@ -23,13 +23,13 @@ struct conformance_world {
     void *context;
     uint32_t rank_count;
     struct fabric *const *fabric; /* [rank]; NULL for a rank that another process runs */
-    /* Runs the workers of all local ranks as one kernel until all are done.  False: why is filled. */
+    /* Runs the workers of all local ranks as one kernel until all are done.  On false, why is filled. */
     bool (*run)(void *context, struct fabric_worker **worker, uint32_t worker_count, char *why, size_t why_size);
-    /* Meets the other processes; NULL when all ranks are local. */
+    /* A barrier with the other processes; NULL if all ranks are local. */
     bool (*barrier)(void *context, char *why, size_t why_size);
-    /* Told about every case; why is "" when it passed. */
+    /* Called after every case; why is "" if it passed. */
     void (*report)(void *context, const char *name, const char *why);
-    /* A queue of CONFORMANCE_DEPTH must refuse within one step that posts more (false: it may never). */
+    /* A queue of CONFORMANCE_DEPTH must refuse in a step that posts more; false: it need not. */
     bool refuses;
 };
 

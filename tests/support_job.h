@@ -16,15 +16,15 @@ struct job_sim {
 void job_sim_init(struct job_sim *sim, const struct kernel_job *job, const struct cluster *cluster, bool payload,
                   bool nvlink_disabled);
 void job_sim_clear(struct job_sim *sim);
-/* Runs a phase; time_ps[rank] is what it took. */
+/* Runs a phase; time_ps[rank] gets the rank's time. */
 void job_sim_run(struct job_sim *sim, uint32_t phase);
 
-/* So many iterations in the simulated and in a live world: the same bytes in every output, all checks pass, simulated
- * times repeat and do not depend on payload. */
+/* Runs that many iterations in the simulated and in a live world.  Every output has the same bytes, all checks pass;
+ * simulated times repeat and do not depend on payload. */
 void job_two_worlds(const struct kernel_job *job, uint32_t iterations, bool nvlink_disabled);
 
-/* The same job in the adversarial world (support_loop.h), whose order follows from the seed: it ends, keeps the
- * contract, passes its checks, and asks for no other operations in a world that stores no payload. */
+/* Runs the job in the adversarial world (support_loop.h), whose order follows from the seed.  It ends, keeps the
+ * contract and passes its checks, and it asks for the same operations in a world that stores no payload. */
 void job_loop(const struct kernel_job *job, uint32_t iterations, uint64_t seed, bool nvlink_disabled);
 
 #endif

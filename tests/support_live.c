@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* One exchange at a time: everyone puts its part into the table, waits, copies the table out, waits. */
+/* One exchange at a time: each rank puts its part into the table, waits, copies the table, waits. */
 struct thread_exchange {
     GMutex lock;
     GCond met;
@@ -21,7 +21,7 @@ struct thread_bootstrap {
     struct thread_exchange *exchange;
 };
 
-/* Waits for all ranks and serves meanwhile, as bootstraps do.  True for the one that came last. */
+/* Waits for all ranks, and serves links as bootstraps do.  True on the rank that came last. */
 static bool thread_meet(struct bootstrap *b, struct thread_exchange *x)
 {
     g_mutex_lock(&x->lock);
@@ -157,7 +157,7 @@ bool support_worlds_new(const struct live_options *options, const struct fabric_
     return failed == 0;
 }
 
-/* Steps every worker that is not done once, polls every link; -1 when one broke, else whether any moved. */
+/* Steps once every worker that is not done, and polls every link.  -1 if a link broke, else whether anything moved. */
 static int worlds_round(struct live_world **world, uint32_t rank_count, struct fabric_worker **worker,
                         uint32_t *worker_count, char *why, size_t why_size)
 {

@@ -12,12 +12,12 @@
 struct bootstrap **support_bootstraps_new(uint32_t rank_count);
 void support_bootstraps_free(struct bootstrap **b, uint32_t rank_count);
 
-/* Runs body(b[rank], context) in one thread a rank; returns the number of those that returned false. */
+/* Runs body(b[rank], context) in a thread for each rank; returns how many returned false. */
 uint32_t support_bootstraps_run(struct bootstrap **b, uint32_t rank_count,
                                 bool (*body)(struct bootstrap *b, void *context), void *context);
 
-/* Makes a live world for each rank; world[rank] and *error (of one that failed) as from live_world_new.
- * True if all were made. */
+/* Makes a live world for each rank; world[rank] and *error (of one that failed) as live_world_new() gives them. True if
+ * all were made. */
 bool support_worlds_new(const struct live_options *options, const struct fabric_needs *needs, struct bootstrap **b,
                         uint32_t rank_count, struct live_world **world, GError **error);
 

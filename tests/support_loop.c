@@ -15,10 +15,10 @@ struct op {
     enum op_kind kind;
     uint16_t rank, peer, queue;
     bool rdma;
-    bool released; /* a store that a signal_add of its worker came after */
+    bool released; /* a store, after which its worker has made a signal_add */
     const struct fabric_worker *worker;
     uint64_t offset, size_bytes;
-    uint8_t *copy;         /* of a store: what it writes; of a put: its source as it was */
+    uint8_t *copy;         /* store: the bytes that it writes; put: its source when it was posted */
     const uint8_t *source; /* of a put */
     uint8_t *target;       /* of a get */
     uint32_t word;
@@ -35,9 +35,9 @@ struct watch {
 struct slot { /* a worker of the kernel that its rank runs */
     struct fabric_worker *worker;
     uint64_t stepped_ps;
-    uint64_t wake_ps; /* the soonest that its last step has named; UINT64_MAX: none */
+    uint64_t wake_ps; /* the soonest time that its last step named; UINT64_MAX: none */
     bool runnable, done, refused;
-    uint32_t place; /* in the list of those that may run */
+    uint32_t place; /* its index in the list of workers that may run */
 };
 
 struct loop_rank {
@@ -64,8 +64,8 @@ struct loop {
     struct runnable *runnable;
     uint32_t runnable_count, runnable_max;
     struct slot *current;
-    uint64_t wake_ps;   /* no worker wants to be woken sooner */
-    uint64_t jumped_ps; /* time that passed with nothing to do */
+    uint64_t wake_ps;   /* the soonest time at which a worker wants to be woken */
+    uint64_t jumped_ps; /* time that passed while no worker could run */
     char hang[65536];
 };
 
@@ -154,14 +154,14 @@ static bool op_follows(const struct op *op, const struct op *before)
     return before->peer == op->peer && before->word == op->word;
 }
 
-/* Delivers something chosen at random; if that is not free to arrive, what it has to come after. */
+/* Delivers an operation chosen at random; if it may not arrive yet, the one that must arrive before it. */
 static void something_deliver(struct loop *loop)
 {
     uint32_t index = (uint32_t)rng_below(&loop->rng, loop->pending_count);
     for (uint32_t before = 0; before < index; before++)
         if (op_follows(&loop->pending[index], &loop->pending[before])) {
             index = before;
-            before = UINT32_MAX; /* look at that one's from the start */
+            before = UINT32_MAX; /* search for what must arrive before that one */
         }
     op_deliver(loop, index);
 }
@@ -487,19 +487,19 @@ static void kernel_start(struct loop *loop, uint32_t rank, const struct kernel_l
     }
 }
 
-/* Goes on to the next kernels of a rank until one has workers. */
+/* Moves a rank on to its next kernel that has workers. */
 static void rank_advance(struct loop *loop, uint32_t rank, loop_next *next, void *context)
 {
     struct loop_rank *r = &loop->rank[rank];
     while (!r->finished && r->left == 0) {
-        if (r->slot_count) watches_clear(r); /* those made before the first kernel are its own */
+        if (r->slot_count) watches_clear(r); /* watches made before the first kernel belong to it */
         const struct kernel_launch *kernel = next(context, rank);
         if (kernel) kernel_start(loop, rank, kernel);
         else r->finished = true;
     }
 }
 
-/* Whether the worker waits for a time that it has not seen. */
+/* Whether the worker waits for a time that it has not seen yet. */
 static bool slot_waits(const struct slot *slot) { return !slot->done && slot->wake_ps != UINT64_MAX; }
 
 static void worker_step(struct loop *loop, uint32_t rank, uint32_t worker)
@@ -524,7 +524,7 @@ static void worker_step(struct loop *loop, uint32_t rank, uint32_t worker)
     if (slot_waits(slot) && slot->wake_ps < loop->wake_ps) loop->wake_ps = slot->wake_ps;
 }
 
-/* Notes what each worker that has not ended waits for. */
+/* Writes down what each worker that has not ended waits for. */
 static void hang_note(struct loop *loop)
 {
     size_t used = 0;
@@ -540,7 +540,7 @@ static void hang_note(struct loop *loop)
         }
 }
 
-/* Gives a step to a worker that was not woken. */
+/* Steps a worker that was not woken. */
 static void spurious_step(struct loop *loop, loop_next *next, void *context)
 {
     const uint32_t rank = (uint32_t)rng_below(&loop->rng, loop->options.ranks);
@@ -552,7 +552,7 @@ static void spurious_step(struct loop *loop, loop_next *next, void *context)
     rank_advance(loop, rank, next, context);
 }
 
-/* Wakes those whose time has come, and finds whose comes next. */
+/* Wakes the workers whose time has come, and finds the next time. */
 static void time_tell(struct loop *loop)
 {
     loop->wake_ps = UINT64_MAX;
@@ -565,7 +565,7 @@ static void time_tell(struct loop *loop)
         }
 }
 
-/* Nothing can be stepped: time passes until the next wake of a worker.  False: no worker waits for one. */
+/* No worker can be stepped: time passes until the next wake.  False: no worker waits for a time. */
 static bool time_pass(struct loop *loop)
 {
     time_tell(loop);

@@ -17,8 +17,8 @@ struct loop_options {
     struct fabric_needs needs;
     bool payload, nvlink_disabled;
     uint64_t seed;
-    uint32_t refuse_percent;  /* of operations answered with -EAGAIN */
-    uint32_t deliver_percent; /* of turns that deliver something rather than step a worker; at least 1 */
+    uint32_t refuse_percent;  /* percent of the operations that are answered with -EAGAIN */
+    uint32_t deliver_percent; /* of turns that deliver an operation instead of stepping a worker; at least 1 */
     bool spurious;            /* steps without a reason */
     bool deaf;                /* a breach of the contract: time wakes nobody */
 };
@@ -41,10 +41,10 @@ const struct loop_counts *loop_counts(const struct loop *loop);
 /* The next kernel of a rank, NULL when it has no more. */
 typedef struct kernel_launch *loop_next(void *context, uint32_t rank);
 
-/* Steps all ranks to the end; each goes on to its next kernel as soon as it can.  False when nothing can move any
- * more: then every waiting worker's description is printed on standard error unless quiet. */
+/* Steps all ranks to the end; each begins its next kernel as soon as it can.  False if nothing can move: then the
+ * description of every waiting worker is printed on standard error, unless quiet. */
 bool loop_run(struct loop *loop, loop_next *next, void *context, bool quiet);
-/* These descriptions, a line each; empty after a run that ended. */
+/* The descriptions of the last run, a line each; empty after a run that ended. */
 const char *loop_hang(const struct loop *loop);
 
 #endif

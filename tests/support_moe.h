@@ -14,54 +14,56 @@ struct moe_group {
     struct routing routing;
     struct loop *loop;
     struct kernel_rank **rank;
-    uint32_t *launched; /* [rank] kernels so far */
-    uint32_t until;     /* kernels to launch on each */
+    uint32_t *launched; /* [rank] kernels launched so far */
+    uint32_t until;     /* kernels that each rank is to launch */
 };
 
-/* Options that are legal, small and otherwise plain; tests change what they are about. */
+/* Legal, small options without anything special; a test changes those that it is about. */
 struct moe_options moe_options_small(enum moe_kernel_family family, uint32_t ranks, uint32_t ranks_per_node);
-/* Draws what the high-throughput and V2 kernels take alike: rows and their format, a cached handle, weights, a
- * worst-case size (not V2), alignment of experts, biases.  Hidden is drawn already. */
+/* Draws the options that high-throughput and V2 kernels both have: format of rows, a cached handle, weights, a
+ * worst-case size (not V2), alignment of experts, biases.  Hidden has been drawn before. */
 void moe_options_vary(struct moe_options *options, struct rng *rng);
-/* Tokens of each rank up to options->tokens_max (some fewer, some none), experts as drawn, weights if asked. */
+/* Draws up to options->tokens_max tokens for each rank (some ranks have fewer, some none), with experts as draw says,
+ * and weights if asked. */
 void moe_routing_draw(struct routing *routing, const struct moe_options *options, enum moe_draw draw, bool uneven,
                       bool weights, struct rng *rng);
 
-/* Copies that dispatch has to make, counted from the choices of all tokens: one for each rank that a token goes to,
- * one for each node, and those of the latter that leave their own node. */
+/* How many copies dispatch must make, counted from the choices of all tokens: one for each rank that a token goes to,
+ * one for each node, and how many of the latter leave their node. */
 struct moe_copies {
     uint64_t to_ranks, to_nodes, abroad;
 };
 struct moe_copies moe_routing_copies(const struct routing *routing, const struct moe_options *options);
 
-/* A group on a loop of fabrics; takes the routing over.  loop->needs are filled in here. */
+/* A group on a loop of fabrics; takes routing.  Fills loop->needs. */
 struct moe_group *moe_group_new(const struct moe_options *options, struct routing *routing,
                                 const struct loop_options *loop);
 void moe_group_free(struct moe_group *group);
-/* One without payload that has run one iteration, experts as drawn: to see what went over the wire. */
+/* A group without payload that has run one iteration, with experts as drawn: to see what crossed the wire. */
 struct moe_group *moe_group_run_sizes(const struct moe_options *options, enum moe_draw draw);
 /* Runs whole iterations; false: it hangs. */
 bool moe_group_run(struct moe_group *group, uint32_t iterations, bool quiet);
 /* Failed checks of all ranks; the first one's text is printed. */
 uint32_t moe_group_check(struct moe_group *group);
-/* Asserts (CUnit) that check number is the first to fail on the rank, 0: that none does.  False: it is not so, and what
- * was found is printed. */
+/* Asserts (CUnit) that check number is the first to fail on the rank; 0: that none fails.  If that is not so, returns
+ * false and prints what was found. */
 bool moe_group_expect(struct moe_group *group, uint32_t rank, int number);
 /* check_hash() over all outputs of all ranks, in order. */
 uint64_t moe_group_hash(struct moe_group *group);
 
-/* The output called name of a rank, for planting faults; NULL if there is none. */
+/* A rank's output of that name, so that a fault can be planted; NULL if there is none. */
 void *moe_group_output(struct moe_group *group, uint32_t rank, const char *name, uint64_t *size_bytes);
 
-/* Tests that every kernel family passes (CUnit asserts).  The first two over as many groups as seeds: every output
- * right, no hang, no breach of the contract, several iterations in a row; the same steps with and without payload. */
+/* Tests that every kernel family passes (CUnit asserts).  The first two make a group for each seed.  The first: every
+ * output is right, in several iterations, without a hang or a breach of the contract.  The second: the steps with and
+ * without payload are equal. */
 typedef struct moe_options moe_options_draw(struct rng *rng);
 void moe_test_random_groups(moe_options_draw *draw, uint64_t seeds);
 void moe_test_sizes_only(moe_options_draw *draw, uint64_t seeds);
-/* Check 12: outputs of many runs in other orders of events are the same, and one bit of the output named
- * would be seen. */
+/* Check 12: outputs of many runs with other orders of events are equal, and one changed bit of the named output would
+ * be noticed. */
 void moe_test_runs_hash_alike(const struct moe_options *options, const char *output);
-/* The options are refused, and what is said of them begins like this. */
+/* The options are refused with a reason that begins like this. */
 void moe_test_refused(const struct moe_options *options, const char *begin);
 
 #endif

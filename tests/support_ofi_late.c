@@ -17,10 +17,10 @@ enum { ENDPOINTS_MAX = 64, HELD_MAX = 256, BYTES_MAX = 1 << 16, WAIT_MAX = 12 };
 enum held_kind { HELD_NONE, HELD_WRITE, HELD_MESSAGE, HELD_ATOMIC };
 
 struct held {
-    struct fi_context2 context; /* the provider's, instead of the link's */
+    struct fi_context2 context; /* belongs to the provider; replaces the link's context */
     enum held_kind kind;
     uint64_t number; /* in the order posted */
-    uint32_t wait;   /* so many polls longer */
+    uint32_t wait;   /* for so many more polls it is held back */
     bool early, copied, left;
     void *owner; /* the link's context */
     uint64_t flags;
@@ -64,7 +64,7 @@ static struct endpoint *endpoint_find(const void *object)
 {
     g_mutex_lock(&late.lock);
     struct endpoint *found = NULL;
-    for (uint32_t i = late.count; i-- > 0 && !found;) { /* the newest: addresses are used again */
+    for (uint32_t i = late.count; i-- > 0 && !found;) { /* searched from the newest, because addresses are reused */
         struct endpoint *const e = late.endpoint[i];
         if (object == e->ep || object == e->cq || object == e->domain) found = e;
     }
@@ -150,7 +150,7 @@ static ssize_t held_post(struct endpoint *e, struct held *h)
     g_assert_not_reached();
 }
 
-/* Whether something that was posted sooner has not left; it is overtaken where there is no order. */
+/* Whether an operation posted earlier has not left yet; where there is no order it may be overtaken. */
 static bool held_behind(const struct endpoint *e, const struct held *h)
 {
     for (uint32_t i = 0; i < HELD_MAX; i++)
@@ -174,7 +174,7 @@ static void held_leave(struct endpoint *e)
     }
 }
 
-/* Completes early what may; a link may use the source again after that. */
+/* Completes operations early, where allowed; then the link may reuse their source. */
 static size_t early_complete(struct endpoint *e, struct fi_cq_msg_entry *entry, size_t room)
 {
     size_t count = 0;

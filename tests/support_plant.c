@@ -5,11 +5,11 @@
 #include <string.h>
 #include "models/moe/moe_ht.h"
 
-enum { RANK = 1 }; /* the one whose outputs are spoilt */
+enum { RANK = 1 }; /* the rank whose outputs are spoilt */
 
 static const struct plant_family *tested;
 
-/* A group that has run, its outputs right. */
+/* A group that has run and whose outputs are right. */
 static struct moe_group *group_new(bool cached, bool worst, bool weights)
 {
     struct moe_options o = moe_options_small(tested->kernels, 4, tested->ranks_per_node);
@@ -34,7 +34,7 @@ static struct moe_group *group_run(bool cached, bool worst, bool weights)
     return group;
 }
 
-/* Flips a bit of an output, sees that the check says so, and puts it right again. */
+/* Flips a bit of an output, asserts that the check finds it, and restores it. */
 static void output_plant(struct moe_group *group, const char *name, uint64_t at, int number)
 {
     uint64_t size = 0;
@@ -64,7 +64,7 @@ static void test_planted_outputs(void)
     moe_group_free(group);
 }
 
-/* Layouts and sizes are no output: the faults go where the checks look. */
+/* Layouts and sizes are no outputs: faults are planted where the checks read them. */
 static struct ht_rank *rank_spoilt(struct moe_group *group) { return (struct ht_rank *)group->rank[RANK]; }
 
 static void test_planted_layout(void)
@@ -84,7 +84,7 @@ static void test_planted_layout(void)
     moe_group_free(group);
 }
 
-/* A row fewer than there are: said to have come, and allocated. */
+/* One row fewer than were sent is counted and allocated. */
 static void test_planted_size(void)
 {
     for (int worst = 0; worst <= tested->worst_tokens; worst++) {
@@ -101,7 +101,7 @@ static void test_planted_size(void)
     }
 }
 
-/* Two rows swapped: each is right, their order is not. */
+/* Two rows are swapped: each is right, but their order is not. */
 static void test_planted_order(void)
 {
     struct moe_group *group = group_run(true, false, false);
@@ -126,7 +126,7 @@ static void test_planted_worst_tokens(void)
     moe_group_free(group);
 }
 
-/* A fault in the rows' sum that the tolerance of the public test would let pass is still one. */
+/* An error in the rows' sum that is within the public test's tolerance is still found. */
 static void test_planted_last_bit(void)
 {
     struct moe_group *group = group_run(false, false, false);
@@ -144,7 +144,7 @@ static void test_runs_hash_alike(void)
     moe_test_runs_hash_alike(&o, "recv_x");
 }
 
-/* A peer that never starts: all others hang, and say for whom they wait. */
+/* One peer never starts: all others hang, and say that they wait for it. */
 static void test_missing_rank_is_named(void)
 {
     struct moe_group *group = group_new(false, false, false);

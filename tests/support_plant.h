@@ -10,10 +10,10 @@
 struct plant_family {
     enum moe_kernel_family kernels;
     uint32_t ranks_per_node; /* of a group of 4 */
-    bool worst_tokens;       /* it takes a worst-case size */
-    int row_check;           /* what says that a row is not the one that belongs there */
-    int cached_check;        /* what says so after a dispatch with a cached handle */
-    int sum_check;           /* what says that a combined row is not, bit for bit, the sum promised */
+    bool worst_tokens;       /* whether it has a worst-case size */
+    int row_check;           /* the check that finds a wrong row */
+    int cached_check;        /* the check that finds it after a dispatch with a cached handle */
+    int sum_check;           /* the check that finds a combined row that is not, bit for bit, the promised sum */
     const char *hang;        /* part of what the group says when rank 2 never starts */
 };
 

@@ -113,8 +113,8 @@ void temporary_clear(void)
     g_clear_pointer(&folder, g_free);
 }
 
-/* The tests write thousands of files: without the fsync of g_file_set_contents(), and anew each time, because
- * some file systems flush a file that is truncated and written again. */
+/* Writes a file without g_file_set_contents(), whose fsync would slow down tests that write thousands of files.  The
+ * file is made anew, because some file systems flush a file that is truncated and rewritten. */
 void temporary_write(const char *path, const void *data, size_t size)
 {
     (void)remove(path);

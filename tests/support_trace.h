@@ -27,8 +27,8 @@ trace_producer sample_produce;
 
 bool routings_same(const struct routing *a, const struct routing *b);
 
-/* The path of a file of this name in a folder of the test's own, made on first use; valid until the next call
- * but three. */
+/* The path of a file of this name in the test's own folder, which is made when it is first needed.  Valid for three
+ * more calls. */
 const char *temporary_path(const char *name);
 /* Removes the folder and what is in it. */
 void temporary_clear(void);

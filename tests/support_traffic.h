@@ -8,16 +8,16 @@
 
 enum { FLOWS_MAX = 80, RANKS_MAX = 64, QUEUES = 16, MB = 1000000 };
 
-/* One worker that puts its messages on one QP and flushes; or one that waits for the signal of another. */
+/* A worker that puts its messages on one QP and flushes, or one that waits for another's signal. */
 struct flow {
     struct fabric_worker worker;
     uint16_t from, to, queue;
     uint32_t message_bytes, messages, posted;
-    bool signals, waits;    /* behind its messages; for a signal to its rank.  Set by the test */
+    bool signals, waits;    /* signals: after its messages; waits: for a signal to its rank.  Set by the test */
     uint64_t start_ps;      /* after the launch; set by the test */
     double from_us, to_us;  /* an interval, set by the test */
     uint32_t posted_within; /* messages in it */
-    double took_us;         /* since the launch, of the network's own */
+    double took_us;         /* since the launch; without the launch's own time */
 };
 
 struct traffic {
@@ -36,11 +36,11 @@ struct flow *flow_add(struct traffic *t, uint16_t from, uint16_t to, uint16_t qu
                       uint32_t messages);
 /* A worker of rank `at` that ends when a flow's signal has come. */
 struct flow *flow_wait(struct traffic *t, uint16_t at);
-/* Runs all flows to their ends.  May be called again. */
+/* Runs all flows until they end.  May be called again. */
 void traffic_run(struct traffic *t);
 
-/* Whether a flow took, within so many percent, the time of its bytes and of all else: fetch 1 us, network 1 there and 1
- * back, delivery 1, a step 0.01, hops. */
+/* Whether a flow took, within so many percent, bytes_us and the time of everything else: fetch 1 us, network 1 there
+ * and 1 back, delivery 1, a step 0.01, hops. */
 bool took_about(const struct flow *f, double bytes_us, double percent, uint32_t hops);
 
 #endif

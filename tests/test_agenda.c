@@ -12,7 +12,7 @@ const char unit_suite[] = "agenda";
 enum { RANKS = 2, KERNELS = 2, LATE_US = 50 };
 #define US UINT64_C(1000000)
 
-/* Tells the other rank that it runs, and waits for the other one's word. */
+/* Signals the other rank, and waits for the other rank's signal. */
 struct meeting {
     struct fabric_worker worker;
     uint32_t kernel;
@@ -38,7 +38,7 @@ struct bench {
     struct world *world;
     struct meeting meeting[RANKS];
     struct fabric_worker *worker[RANKS];
-    uint32_t begun[RANKS], ended[RANKS], most[RANKS]; /* kernels; how many a rank launches */
+    uint32_t begun[RANKS], ended[RANKS], most[RANKS]; /* kernels begun, kernels ended; how many a rank launches */
     uint64_t end_ps[RANKS][KERNELS], start_ps;
     struct world_result result[RANKS][KERNELS];
 };

@@ -54,8 +54,8 @@ static void test_nothing(void)
     CU_ASSERT_TRUE(pressure_known(&gpu));
 }
 
-/* Loads ask for more than the memory gives: none gets its demand, and the one with the fewest bytes under way waits
- * longest. */
+/* Loads ask for more than the memory gives: none gets its demand, and the one with the fewest bytes in flight is slowed
+ * most. */
 static void test_saturation(void)
 {
     double rate[2], less[2];

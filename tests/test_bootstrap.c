@@ -142,8 +142,8 @@ static void test_fork_timeout(void)
     ASSERT_CONTAINS(text, "eptwin: ranks 1 and 3 did not come to exchange 0 within 300 ms\n");
 }
 
-/* Ranks that heard of the failure tell each other in a further exchange, as links do that cannot be made: the parent
- * has their share of the failed one still, and must not take them for liars. */
+/* Ranks that know of the failure tell each other in another exchange, as links that cannot be made do.  The parent
+ * still has their shares of the failed exchange, and must not take the second ones for an error. */
 static int rank_one_stays_away_others_come_again(struct bootstrap *b, void *context)
 {
     GError *error = NULL;
@@ -221,7 +221,7 @@ static void test_fork_gives_up(void)
     CU_ASSERT_PTR_NULL(strstr(text, "exited with status"));
 }
 
-/* Rank 1 comes only after rank 0, which waits for it, has served: without that, neither gets further. */
+/* Rank 1 comes only after rank 0, which waits for it, has served; without serving, both would hang. */
 static bool serve_by_pipe(void *context) { return write(((int *)context)[1], "x", 1) != 1; }
 
 static int rank_serves(struct bootstrap *b, void *context)
@@ -248,29 +248,30 @@ static void test_fork_serves(void)
 
 enum { HANG_RANKS = 6 };
 
-/* 18 ways to hang: the rank that asks, whom each rank waits for ('.' nobody, '*' anybody, '?' does not answer), how far
- * each is, and the root. */
+/* 18 ways to hang.  Each has the rank that asks, what each rank waits for ('.' nobody, '*' anybody, '?' it does not
+ * answer), how far each rank is, and the root. */
 static const struct hang {
     uint32_t first;
     const char *waits[HANG_RANKS];
     uint64_t serial[HANG_RANKS];
     uint32_t root;
 } hangs[] = {
-    { 0, { "1", "2", "3", "?", ".", "." }, { 0 }, 3 }, /* a chain, its end is stopped */
+    { 0, { "1", "2", "3", "?", ".", "." }, { 0 }, 3 }, /* a chain, whose last rank is stopped */
     { 2, { "1", "2", "3", "?", ".", "." }, { 0 }, 3 },
-    { 0, { "1", "2", "3", ".", "?", "?" }, { 0 }, 3 },                /* a rank that no other waits for is not meant */
-    { 0, { "12345", "0", "0", "0", "?", "0" }, { 0 }, 4 },            /* all wait for all, but one is silent */
-    { 5, { "1", "0", ".", ".", ".", "0" }, { 3, 2, 9, 9, 9, 3 }, 1 }, /* a circle: the rank that is behind */
+    { 0, { "1", "2", "3", ".", "?", "?" }, { 0 }, 3 },     /* a rank that no other waits for is not the root */
+    { 0, { "12345", "0", "0", "0", "?", "0" }, { 0 }, 4 }, /* all wait for all, but one does not answer */
+    { 5, { "1", "0", ".", ".", ".", "0" }, { 3, 2, 9, 9, 9, 3 }, 1 }, /* a circle: the rank that is furthest behind */
     { 5, { "1", "0", ".", ".", ".", "0" }, { 2, 3, 9, 9, 9, 3 }, 0 },
     { 0, { "12", "2", "3", "4", "5", "." }, { 0 }, 5 },
     { 0, { "12", "2", "3", "4", "5", "0" }, { 7, 7, 7, 7, 6, 7 }, 4 },
     { 3, { "?", "0", "1", "2", ".", "." }, { 0 }, 0 },
-    { 4, { ".", ".", ".", ".", ".", "." }, { 0 }, 4 }, /* waits for nobody: it is its own doing */
+    { 4, { ".", ".", ".", ".", ".", "." }, { 0 }, 4 }, /* it waits for nobody: it is the root itself */
     { 1, { "5", "0", ".", ".", ".", "2" }, { 4, 4, 4, 4, 4, 4 }, 2 },
     { 1, { "25", "0", ".", ".", ".", "?" }, { 4, 4, 4, 4, 4, 4 }, 5 }, /* silent before idle */
-    { 1, { "23", "0", ".", ".", ".", "." }, { 0, 0, 8, 7, 0, 0 }, 3 }, /* of two idle ranks, the one behind */
+    { 1, { "23", "0", ".", ".", ".", "." }, { 0, 0, 8, 7, 0, 0 }, 3 }, /* of two idle ranks, the one further behind */
     { 1, { "?", ".", "?", "?", "?", "?" }, { 0 }, 1 },
-    { 0, { "*", "*", "*", "?", "*", "*" }, { 0 }, 3 },  /* no rank says for whom it waits: the silent one is meant */
+    { 0, { "*", "*", "*", "?", "*", "*" }, { 0 }, 3 },  /* no rank names a peer: the root is the one that does not
+                                                         * answer */
     { 0, { "1", "2*", ".", "?", "*", "*" }, { 0 }, 3 }, /* at the end of a chain, too */
     { 4, { "*", "*", ".", "*", "*", "*" }, { 5, 5, 9, 5, 5, 5 }, 2 }, /* idle before waiting */
     { 4, { "*", "*", "*", "*", "*", "*" }, { 7, 6, 7, 7, 7, 7 }, 1 }, /* the rank that is behind */
@@ -302,7 +303,7 @@ static void test_hang_root(void)
     }
 }
 
-/* A peer may send anything: ranks that do not exist, or more entries than there is room for. */
+/* A peer may send anything: ranks that do not exist, or more entries than fit. */
 static void test_hang_lies(void)
 {
     struct bootstrap_wait wait[2] = { { .peer_count = UINT32_MAX, .peer = { 9999, 1 } }, { .peer_count = 1 } };
@@ -312,7 +313,7 @@ static void test_hang_lies(void)
     ASSERT_CONTAINS(text, "rank 0 holds up the run: ");
 }
 
-/* Between processes: the first hangs, others answer when they look, in an exchange, or not at all. */
+/* Real processes: the first hangs; the others answer when they check, while they wait in an exchange, or not at all. */
 static void hang_tell(void *context, struct bootstrap_wait *wait) { *wait = *(const struct bootstrap_wait *)context; }
 
 static int rank_hangs(struct bootstrap *b, void *context)
@@ -345,8 +346,8 @@ static void test_fork_hangs(void)
     }
 }
 
-/* A parent that is killed takes its ranks with it: each holds the write end of a pipe open, which reads as
- * ended once all of them are gone. */
+/* A parent that is killed takes its ranks with it.  Each rank holds the write end of a pipe, which reads as ended once
+ * all ranks are gone. */
 static int rank_says_hello_and_stays(struct bootstrap *b, void *context)
 {
     const int *const pipe_ends = context;

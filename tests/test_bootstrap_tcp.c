@@ -40,7 +40,7 @@ static uint16_t free_port(void)
     return ntohs(address.sin_port);
 }
 
-/* Options of a rank at a port of loopback; root is overwritten by the next call. */
+/* Options of a rank at a loopback port; the next call overwrites root. */
 static struct bootstrap_tcp_options at_port(uint16_t port, uint32_t rank, uint32_t rank_count, uint32_t timeout_ms)
 {
     static char root[32];
@@ -223,7 +223,7 @@ static void test_check(void)
     g_free(text);
 }
 
-/* Stays, connected, until its peers have ended: they hold the other end of its socket. */
+/* Stays connected until its peers have ended: they hold the other end of its socket. */
 static int run_one_stays_away(struct bootstrap *b, void *context)
 {
     if (b->rank == 1) g_usleep(3 * SHORT_MS * 1000);
@@ -261,8 +261,8 @@ static void test_root_stuck(void)
     ASSERT_CONTAINS(text, "[1: exchange 1: rank 0 does not answer]");
 }
 
-/* To the first exchange rank 0, to the second rank 1 comes only after the other, which waits for it, has served:
- * without that, neither gets further. */
+/* In the first exchange rank 0, in the second rank 1 comes only after the other, which waits for it, has served;
+ * without serving, both would hang. */
 static bool serve_by_pipe(void *context) { return write(((int *)context)[1], "x", 1) != 1; }
 
 static int run_serves(struct bootstrap *b, void *context)
@@ -343,7 +343,7 @@ static int run_hangs(struct bootstrap *b, void *context)
     return report(b->rank, error);
 }
 
-/* The root itself hangs; the others are in an exchange. */
+/* Rank 0 itself hangs; the others wait in an exchange. */
 static int run_root_hangs(struct bootstrap *b, void *context)
 {
     const struct bootstrap_wait wait = { .serial = 4, .peer_count = 1, .peer = { 2 }, .text = "words of 0" };
@@ -421,7 +421,7 @@ static void test_wrong_secret(void)
     ASSERT_CONTAINS(text, refusal);
 }
 
-/* All bytes of a secret count, those behind a NUL too. */
+/* All bytes of a secret count, even those after a NUL. */
 static void test_secret_with_nul(void)
 {
     struct bootstrap_tcp_options root = at_port(free_port(), 0, 2, 1000), other;
@@ -585,7 +585,7 @@ static bool hung_up(int socket, int timeout_ms)
     return poll(&poller, 1, timeout_ms) == 1 && recv(socket, &byte, 1, MSG_DONTWAIT) <= 0;
 }
 
-/* One caller more than the door has room for takes the place of the caller that is there longest. */
+/* With one caller more than there is room for, the caller that has been there longest is dropped. */
 static void test_oldest_leaves(void)
 {
     enum { ROOM = 64 };
@@ -595,7 +595,7 @@ static void test_oldest_leaves(void)
     catch_start();
     const pid_t root_pid = start_rank(&root, run_barrier, NULL);
     for (int i = 0; i <= ROOM; i++) {
-        liar_dial(&callers[i], port, 1, 2); /* the challenge says that it is at the door */
+        liar_dial(&callers[i], port, 1, 2); /* the challenge shows that rank 0 has accepted it */
         g_usleep(2000);
     }
     CU_ASSERT(hung_up(callers[0].socket, TIMEOUT_MS));
@@ -606,7 +606,7 @@ static void test_oldest_leaves(void)
     g_free(catch_end());
 }
 
-/* A caller that says nothing is sent away after a share of the time, while rank 0 goes on waiting. */
+/* A caller that says nothing is dropped after its share of the time; rank 0 goes on waiting. */
 static void test_silent_leaves(void)
 {
     const uint16_t port = free_port();
@@ -619,14 +619,14 @@ static void test_silent_leaves(void)
     CU_ASSERT(hung_up(silent.socket, 60000));
     other.rank = 1;
     const pid_t other_pid = start_rank(&other, run_barrier, NULL);
-    CU_ASSERT_EQUAL(end_rank(root_pid), 0); /* so it was not rank 0's end that hung up */
+    CU_ASSERT_EQUAL(end_rank(root_pid), 0); /* so the connection was not closed by rank 0's end */
     CU_ASSERT_EQUAL(end_rank(other_pid), 0);
     close(silent.socket);
     g_free(catch_end());
 }
 
-/* A rank that was pushed out before rank 0 heard it comes again.  Here the first one to listen is no rank 0: it hangs
- * up on everybody, then makes way for the real one. */
+/* A rank that was dropped before rank 0 read its hello tries again.  Here the first listener is not rank 0: it drops
+ * every caller, then rank 0 takes its place. */
 static void test_pushed_out(void)
 {
     const uint16_t port = free_port();
@@ -658,7 +658,7 @@ static double cpu_ms(int who)
            (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e3;
 }
 
-/* Rank 0 has no descriptor left for a caller: it says so, and does not burn its CPU meanwhile. */
+/* Rank 0 has no descriptor left for a caller: it says so, and does not use its CPU meanwhile. */
 static void test_no_descriptors(void)
 {
     const uint16_t port = free_port();
@@ -667,7 +667,7 @@ static void test_no_descriptors(void)
     catch_start();
     const pid_t root_pid = fork();
     if (root_pid == 0) {
-        const struct rlimit few = { 8, 8 }; /* standard ones, a listener, and next to none */
+        const struct rlimit few = { 8, 8 }; /* room for standard descriptors, a listener and hardly more */
         GError *error = NULL;
         closefrom(3);
         setrlimit(RLIMIT_NOFILE, &few);
@@ -683,7 +683,7 @@ static void test_no_descriptors(void)
     close(s);
 }
 
-/* A mark that is wrong in any one of its bytes is wrong. */
+/* A MAC with any one byte wrong is refused. */
 static void test_marks_compared_whole(void)
 {
     uint8_t mark[WIRE_MAC_BYTES], other[WIRE_MAC_BYTES];
@@ -696,7 +696,7 @@ static void test_marks_compared_whole(void)
     }
 }
 
-/* A hello that was good once is worth nothing on the next connection, and disturbs nobody. */
+/* A good hello, repeated on the next connection, is refused and disturbs no other rank. */
 static void test_replayed_hello(void)
 {
     const uint16_t port = free_port();
@@ -722,7 +722,7 @@ static void test_replayed_hello(void)
     g_free(catch_end());
 }
 
-/* One field of a signed hello changed on its way. */
+/* One field of a signed hello is changed in transit. */
 static void test_altered_hello(void)
 {
     const uint16_t port = free_port();
@@ -774,7 +774,7 @@ static void test_refusals(void)
 
 /* --- messages after the welcome --- */
 
-/* A member that joins well, says what it should in the first exchange, then the given bytes. */
+/* A member joins, does the first exchange properly, then sends the given bytes. */
 static void expect_message_fails(void (*lie)(struct wire_channel *c), const char *message)
 {
     const uint16_t port = free_port();
@@ -794,7 +794,7 @@ static void expect_message_fails(void (*lie)(struct wire_channel *c), const char
     ASSERT_CONTAINS(text, message);
 }
 
-/* The very bytes of the first message once more: made anew with the same key and number, they are the same. */
+/* The bytes of the first message again: made with the same key and number, they are equal. */
 static void lie_repeat(struct wire_channel *c)
 {
     c->sent = 0;

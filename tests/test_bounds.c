@@ -179,7 +179,7 @@ static void machine_draw(struct rng *rng, GString *text)
         g_string_append_printf(text, " backend=%s", PICK(rng, "ibrc", "ibgda", "gin-proxy", "uccl", "libfabric"));
 }
 
-/* A fault's words are parted by '_' here. */
+/* Underscores divide the words of a fault here. */
 static void trouble_draw(struct rng *rng, GString *text)
 {
     if (rng_below(rng, 2) == 0)
@@ -208,7 +208,7 @@ static void test_random(void)
     CU_ASSERT_TRUE(ran >= CASES / 2);
 }
 
-/* The slowed part, by any name that results give it. */
+/* Whether part is the slowed one, under any of the names that results give it. */
 static bool names(const char *part, const char *planted)
 {
     g_auto(GStrv) name = g_strsplit(planted, "|", -1);
@@ -217,7 +217,7 @@ static bool names(const char *part, const char *planted)
     return false;
 }
 
-/* Whether the fault made a phase half as long again; then it must be named there, and explained by its rate. */
+/* If the fault makes a phase at least half as long again, the phase must name the part, and explain it by its rate. */
 static uint32_t planted_is_named(const char *healthy, const char *fault, double factor, const char *planted)
 {
     g_autofree char *text = g_strdup_printf("%s fault=%s", healthy, fault);
@@ -228,7 +228,7 @@ static uint32_t planted_is_named(const char *healthy, const char *fault, double 
     g_autoptr(GPtrArray) phases = after ? compare_phases(after) : g_ptr_array_new();
     for (guint i = 0; before && i < phases->len; i++) {
         const char *phase = g_ptr_array_index(phases, i), *part = word(after, phase, "bottleneck_part");
-        /* No kernel of its own, or one that begins early and waits for the one before it. */
+        /* it is no kernel itself, or one that begins early and waits for the previous one */
         if (!*word(after, phase, "bottleneck") || g_str_has_suffix(phase, "_copy")) continue;
         if (!(number(after, phase, "time_us_max") > 1.5 * number(before, phase, "time_us_max"))) continue;
         counted++;

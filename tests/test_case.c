@@ -56,7 +56,7 @@ static void test_every_option_reads_back(void)
     case_clear(&copy);
 }
 
-/* What is no matter of the case: where and when it ran, and what does not change its time. */
+/* Options that make no case: where and when it ran, and what does not change its time. */
 static bool makes_no_case(const char *name)
 {
     static const char *const names[] = { "cluster", "data",  "launch", "arrival", "slow",
@@ -64,7 +64,7 @@ static bool makes_no_case(const char *name)
     return g_strv_contains(names, name);
 }
 
-/* A valid value of an option that differs from the one in c. */
+/* Sets the option to a valid value other than c's. */
 static void set_other(struct case_options *c, uint32_t option)
 {
     static const char *const values[] = { "3",      "true",   "5",         "normal", "ll",   "bf16",
@@ -84,7 +84,7 @@ static struct record *record_of(const struct case_options *c)
     return record;
 }
 
-/* Whether records of c as it is and with one option changed are of different cases, and say which option it was. */
+/* Whether two records are of different cases if c differs in this option, and whether the difference is named. */
 static bool told_apart(const struct case_options *c, uint32_t option)
 {
     g_auto(case_options) other;
@@ -99,7 +99,7 @@ static bool told_apart(const struct case_options *c, uint32_t option)
     return apart;
 }
 
-/* One table drives records and their comparison: an option cannot be forgotten. */
+/* One table drives records and their comparison, so that no option can be forgotten. */
 static void test_each_option_makes_a_case(void)
 {
     static const char *const kernels[] = { "ll", "normal", "v2", "alltoallv", "allgather", "p2p" };
@@ -130,7 +130,7 @@ static void test_cases_of_a_trace(void)
     }
 }
 
-/* What a user leaves open is recorded as what it came to: the same number said aloud is the same case. */
+/* A value that the user leaves open is recorded as it was decided: giving it makes the same case. */
 static void test_resolved_values_are_recorded(void)
 {
     struct case_options open, said;
@@ -223,7 +223,7 @@ static void test_nodes(void)
     CU_ASSERT_EQUAL(c.ranks_per_node, 0);
     case_node_settle(&c, 72); /* what the cluster has */
     CU_ASSERT_EQUAL(c.ranks_per_node, 72);
-    case_node_settle(&c, 4); /* not twice, and not against what the user says */
+    case_node_settle(&c, 4); /* a second call changes nothing, nor one after the user has set it */
     CU_ASSERT_EQUAL(c.ranks_per_node, 72);
     case_clear(&c);
     case_init(&c);
@@ -338,7 +338,7 @@ static uint32_t experts_valid(const struct routing *routing, uint32_t rank)
     return valid;
 }
 
-/* Defaults that the ranks move are told; others are not. */
+/* Defaults that change with the ranks are noted, others are not. */
 static void test_note(void)
 {
     static const struct {
@@ -455,7 +455,7 @@ static void test_routing_same(void)
     case_clear(&plain);
 }
 
-/* Tokens of source s with an expert on rank d, each token once. */
+/* How many tokens of source s have an expert on rank d; each token counts once. */
 static uint32_t traffic_count(const struct routing *routing, uint32_t s, uint32_t d)
 {
     const struct routing_rank *from = &routing->rank[s];
@@ -491,7 +491,8 @@ static void test_routing_traffic(void)
     CU_ASSERT_STRING_EQUAL(error->message, "routing: not together with traffic, which says how many go where");
 }
 
-/* A trace of 1 step, 2 layers, 2 ranks, 3 tokens, 2 places: expert = 6 * layer + 3 * rank + token, then the next. */
+/* A trace of 1 step, 2 layers, 2 ranks, 3 tokens, 2 places: the first expert is 6 * layer + 3 * rank + token, the
+ * second the next one. */
 static char *trace_write(void)
 {
     uint8_t file[128 + 24] = "\x93NUMPY\x01\x00\x76\x00"
@@ -616,7 +617,7 @@ static void test_record(void)
     CU_ASSERT_STRING_EQUAL(record_get(record, "num-tokens"), "128"); /* resolved */
     CU_ASSERT_STRING_EQUAL(record_get(record, "disable-nvlink"), "false");
     CU_ASSERT_PTR_NULL(record_get(record, "trace"));
-    /* What a record says gives the same case again. */
+    /* The options in a record's header make the case again. */
     g_auto(case_options) again;
     case_init(&again);
     for (uint32_t i = 0; case_option_name(i); i++) {
@@ -652,7 +653,8 @@ static void test_host_sms(void)
     routing_free(&routing);
 }
 
-/* A commit, its date and the name of what came with it are one version; what was before a change is older. */
+/* A commit, its date, and the name of a change that it made stand for one version; a version before the change is
+ * older. */
 static void test_deepep(void)
 {
     static const struct {

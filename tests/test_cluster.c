@@ -78,7 +78,7 @@ static char *changed(const char *from, const char *to)
     return text;
 }
 
-/* LINE in the message is the first line that was changed. */
+/* In the message, LINE stands for the first changed line. */
 static bool change_refused(const char *from, const char *to, const char *message)
 {
     g_autofree char *before = g_strconcat(gpu_text, nic_text, NULL);
@@ -131,7 +131,7 @@ static void test_gpu_cluster_in_full(void)
 static void test_host_cluster_in_full(void)
 {
     struct cluster *c = load(host_text);
-    CU_ASSERT_STRING_EQUAL(c->name, "c.ini"); /* nothing said: the file's own */
+    CU_ASSERT_STRING_EQUAL(c->name, "c.ini"); /* without a name of its own it has the file's */
     CU_ASSERT(c->host.cores == 2 && c->host.step_ps == 50000 && c->host.poll_ps == 1000000);
     CU_ASSERT(c->host.switch_ps == 2000000 && c->host.store_ps == 100000 && c->host.store_rate_bps == 40000000000);
     CU_ASSERT(c->host.put.count == 4 && c->host.signal_ps == 70000);
@@ -220,7 +220,7 @@ static void test_unknown_words(void)
                              "FILE:LINE: [nvlink] sms: unknown key; did you mean [gpu] sms?"));
 }
 
-/* GLib would join the sections and take the last of the values. */
+/* GLib would join the sections and take the last value. */
 static void test_what_stands_twice(void)
 {
     CU_ASSERT(
@@ -228,12 +228,12 @@ static void test_what_stands_twice(void)
     CU_ASSERT(
         change_refused("poll = 220 ns\nfence", "  sms= 132\nfence", "FILE:LINE: [gpu] sms: stands in line 4 already"));
     CU_ASSERT(change_refused("[nic]\n", "[gpu]\n", "FILE:LINE: [gpu]: stands in line 3 already"));
-    /* The same key of two parts is none. */
+    /* Equal keys of two parts do not clash. */
     g_autofree char *text = g_strconcat(gpu_text, nic_text, NULL);
     cluster_free(load(text));
 }
 
-/* Every line of the GPU's and the host's part is needed; of the others, those that are. */
+/* Every line of the GPU's and of the host's part is needed; of other parts, some are. */
 static void test_missing_keys(void)
 {
     static const char *const texts[] = { gpu_text, host_text };
@@ -256,7 +256,7 @@ static void test_missing_keys(void)
         g_strfreev(line);
     }
     CU_ASSERT_EQUAL(needed, 20 + 4 + 17);
-    /* All that a section lacks at once. */
+    /* A message lists all keys that a section lacks. */
     CU_ASSERT(change_refused("[nvlink]\ngpus = 8\negress-rate = 160 GB/s\ningress-rate = 170 GB/s\n", "[nvlink]\n",
                              "FILE:LINE: [nvlink] lacks the keys gpus, egress-rate, ingress-rate"));
     CU_ASSERT(change_refused("[nic]\ngpus-per-nic = 2\nrate = 46.7 GB/s\n", "[nic]\n",
@@ -441,7 +441,7 @@ static void test_shipped_files(void)
     CU_ASSERT(count >= 2);
 }
 
-/* A number in any unit comes back as exactly what it is in the smallest, rounded. */
+/* A number in any unit becomes exactly its value in the smallest unit, rounded. */
 static void test_units_read_back(void)
 {
     static const struct {
@@ -512,7 +512,7 @@ static void test_scrambled_files(void)
     CU_ASSERT(loaded > 20 && loaded < 1000);
 }
 
-/* Each key is said once and explained in sentences. */
+/* Each key is listed once and explained in sentences. */
 static void test_keys_explained(void)
 {
     g_autoptr(GHashTable) seen = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);

@@ -56,7 +56,7 @@ static struct coll_job job_make(const struct coll_options *o, const struct edges
     return job;
 }
 
-/* The job in both worlds, and in a loop of this process by so many orders of steps. */
+/* Runs the job in both worlds, and in a loop of this process with so many orders of steps. */
 static void job_check(const struct coll_options *o, const struct edges *edges, bool nvlink_disabled, uint64_t seeds)
 {
     const struct coll_job job = job_make(o, edges);
@@ -189,8 +189,8 @@ static void test_refused(void)
 
 /* ---- times ---- */
 
-/* support_cluster's NIC moves 10 GB/s; beside that a put takes post 100 ns and doorbell 100 ns, fetch 1 us, network
- * 1 us, deliver 1 us, poll 100 ns, and a step 10 ns. */
+/* support_cluster's NIC moves 10 GB/s.  In addition a put takes post 100 ns and doorbell 100 ns, fetch 1 us, network 1
+ * us, deliver 1 us, poll 100 ns, and a step 10 ns. */
 static uint64_t phase_ps(const struct coll_job *job, const struct cluster *cluster, const char *name)
 {
     struct job_sim sim;
@@ -208,9 +208,9 @@ static uint64_t phase_ps(const struct coll_job *job, const struct cluster *clust
 
 static double us(uint64_t ps) { return (double)ps / (double)PS_PER_US; }
 
-/* Two ranks of a node.  The host of the leader waits behind its copy, the barrier of leaders, the gets, and what it
- * shows, the other's at the end once more.  Copies one behind another: the own block, the node's, two to show, two to
- * the other rank, two that it takes. */
+/* Two ranks of one node.  The leader's host waits after its copy, after the barrier of leaders, after the gets and
+ * after the copies to the other rank; the other rank's host waits once more at the end.  Copies in sequence: the own
+ * block, the node's blocks, two to the output, two to the other rank, two by that rank. */
 static void test_leader_times(void)
 {
     struct cluster cluster = support_cluster(2);
@@ -226,7 +226,7 @@ static void test_leader_times(void)
     CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&job, &cluster, "allgather")), least + 5 * 3, 0.001);
     cluster.calls.copy_ps = 3 * PS_PER_US;
     CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&job, &cluster, "allgather")), least + 5 * 3 + 8, 0.001);
-    /* Calls hold copies back: of the own block to the leader, and two to the other rank, of which one waits. */
+    /* Calls delay copies: that of the own block to the leader, and two to the other rank, one of which waits. */
     cluster.calls.copy_peer_call_ps = 5 * PS_PER_US;
     CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&job, &cluster, "allgather")), least + 5 * 3 + 8 + 5 + 2 * 5 - 3, 0.1);
 }
@@ -250,8 +250,8 @@ static void test_p2p_times(void)
     CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&many, &cluster, "get_stream")), 640 + 6.2, 6);
 }
 
-/* MPI's peer answers each window, which takes the way of a signal in place of an acknowledgement's; the next window is
- * sent behind that. */
+/* MPI's peer answers each window.  The answer travels like a signal, not like an acknowledgement, and the next window
+ * is sent after it. */
 static void test_window_times(void)
 {
     const struct cluster cluster = support_cluster(1);
@@ -271,7 +271,7 @@ static void test_window_times(void)
     CU_ASSERT_EQUAL(kernel_called(&puts.job, 1), KERNEL_BARE);
 }
 
-/* NCCL's sockets send a message of 4 B in front of each, which its queue serves first. */
+/* NCCL's sockets send a message of 4 B before each message; the queue serves it first. */
 static void test_socket_times(void)
 {
     struct cluster cluster = support_cluster(1);
@@ -285,14 +285,14 @@ static void test_socket_times(void)
     const double plain_us = us(phase_ps(&plain, &cluster, "allreduce"));
     const double more_us = us(phase_ps(&sockets, &cluster, "allreduce")) - plain_us;
     CU_ASSERT_DOUBLE_EQUAL(more_us, 2 * 0.2, 0.2); /* a post and a doorbell, up and down */
-    /* With flags the message has 2000 B, behind which the NIC asks: the question, 1 us, and reads. */
+    /* With flags a message has 2000 B; then the NIC asks for it: the question takes 1 us, and the NIC reads. */
     cluster.nic.ask_bytes = 2100;
     CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&plain, &cluster, "allreduce")), plain_us, 0.001);
     cluster.nic.ask_bytes = 1900;
     CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&plain, &cluster, "allreduce")) - plain_us, 2 * 2, 0.5);
 }
 
-/* What computes on an SM that also stores takes the SM from it; on others it does not. */
+/* Arithmetic on an SM that also stores takes time from the stores; on another SM it does not. */
 static void test_overlap_times(void)
 {
     const struct cluster cluster = support_cluster(4);

@@ -132,7 +132,7 @@ static void test_refusals(void)
     record_free(m);
 }
 
-/* Each record says which keys make its case; one that says none has nothing to say by the keys that it lacks. */
+/* Each record says which keys make its case.  A record that does not say so counts by the keys that it has. */
 static void test_case_keys(void)
 {
     struct record *p = record_of("simulate", 1), *m = record_of("replay", 1);
@@ -169,7 +169,7 @@ static void test_case_keys(void)
     record_free(m);
 }
 
-/* Two predictions may differ in how, not in what; redundant experts are how. */
+/* Two predictions may differ in settings, not in work; redundant experts are a setting. */
 static void test_what_if(void)
 {
     struct record *a = record_of("simulate", 2), *b = record_of("simulate", 1);
@@ -233,7 +233,7 @@ static void test_what_if(void)
     record_free(b);
 }
 
-/* Files may lie elsewhere on another machine: their folders do not count, what stands before and behind does. */
+/* Files may be in other folders on another machine: folders do not count; the text before and after the path does. */
 static void test_files_elsewhere(void)
 {
     static const struct {
@@ -261,8 +261,9 @@ static void test_files_elsewhere(void)
     record_free(m);
 }
 
-/* Runs over several layers: written as layer or layers, one layer or a range; only plain times compare.  What _max is
- * over differs; the slowest rank of each layer is "slowest_us" in both, or the measurement tells only means. */
+/* Runs over several layers may say layer or layers, one layer or a range; only plain times are compared.  _max is over
+ * ranks in one record and over layers in the other.  The slowest rank of each layer is "slowest_us" in both records, or
+ * the measurement has only means. */
 static void test_several(void)
 {
     struct record *p = record_of("simulate", 1), *m = record_of("replay", 1);
@@ -306,7 +307,8 @@ static void test_several(void)
     record_free(m);
 }
 
-/* The slowest rank of one step and layer is the longest of its ranks; of several only what says so tells it. */
+/* Of one step and layer, the slowest rank's time is the largest of its ranks'; of several, only "slowest_us" gives
+ * it. */
 static void test_slowest(void)
 {
     struct record *p = record_of("simulate", 1), *m = record_of("replay", 1);

@@ -203,7 +203,7 @@ static void test_local(void)
     FAULT(now_ps, clock_backwards, "local work and adds");
 }
 
-/* Adds that come to too much pass a wait for "at least"; the suite must look at the sum itself. */
+/* Additions that make a word too large satisfy a wait for "at least"; the suite must check the sum itself. */
 static void test_add(void) { FAULT(signal_add, add_lossy, "local work and adds"); }
 
 const char unit_suite[] = "conformance suite against planted faults";

@@ -48,8 +48,8 @@ struct process_case {
     uint64_t seed;
 };
 
-/* A write that says it was done and moves nothing.  Nothing milder would do: a signal that comes early is only seen
- * when the peer happens to look in between. */
+/* A write that reports success and moves nothing.  A smaller fault would do nothing: an early signal is noticed only if
+ * the peer happens to look in between. */
 static int lose(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write)
 {
     (void)f, (void)w, (void)write;
@@ -106,7 +106,7 @@ static void test_crowd(void)
     CU_ASSERT_EQUAL(bootstrap_fork_run(CONFORMANCE_RANKS, 60000, process_main, &c), 0);
 }
 
-/* One process that breaks a rule makes the whole run fail: the verdict above can come out wrong. */
+/* One process that breaks a rule makes the whole run fail, so that the above can fail. */
 static void test_traitor(void)
 {
     struct process_case c = { .traitor = 1, .seed = 5 };

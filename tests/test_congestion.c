@@ -62,7 +62,7 @@ static void test_marks(void)
     CU_ASSERT(fabs(marked / 20000.0 - (1 - pow(0.995, 4))) < 0.004);
 }
 
-/* One flow, one notification: cut by half at once; the timer brings half of the rest back every 55 us. */
+/* One flow, one notification: the rate is halved at once; every 55 us the timer brings back half of the difference. */
 static void test_cut_and_recovery(void)
 {
     struct dcqcn d;
@@ -99,7 +99,7 @@ static void test_cut_and_recovery(void)
     dcqcn_flow_clear(&f);
 }
 
-/* Notifications without end cut as often as they may, down to the least rate and no further. */
+/* Unending notifications cut as often as allowed, down to the least rate and no further. */
 static void test_cut_to_the_least(void)
 {
     struct cluster_dcqcn p = paper;
@@ -131,7 +131,8 @@ static void test_cut_to_the_least(void)
     dcqcn_flow_clear(&f);
 }
 
-/* Raises by bytes, and the two later stages: additive once one of both counts is past recovery, hyper once both are. */
+/* Raises by bytes, and the two later stages: additive once one of the two counts exceeds recovery, hyper once both
+ * do. */
 static void test_stages(void)
 {
     struct cluster_dcqcn p = paper;
@@ -142,7 +143,7 @@ static void test_stages(void)
     p.clamp_target = false;
     dcqcn_init(&d, &p, 80000000000, 1);
     dcqcn_flow_init(&f, &d);
-    for (uint64_t cnp = 1; cnp <= 2; cnp++) { /* the second cut comes before any raise: the target stays */
+    for (uint64_t cnp = 1; cnp <= 2; cnp++) { /* the second cut comes before any raise, so the target stays */
         dcqcn_marked(&d, &f, cnp * 60 * PS_PER_US, 0);
         (void)dcqcn_allows_ps(&d, &f, cnp * 60 * PS_PER_US);
     }
@@ -192,8 +193,8 @@ static struct traffic *shared_port(const struct cluster_dcqcn *parameters, uint3
     return t;
 }
 
-/* Once all are there each has its share, in the mean of 40 ms: within 15 % by the authors' parameters.  NVIDIA's raise
- * a rate by 5 Mbit/s in 300 us, so that shares even out over seconds: nobody is starved, and the port is used. */
+/* When all have come, each has its share, within 15 % in the mean of 40 ms, by the authors' parameters.  NVIDIA's raise
+ * a rate by 5 Mbit/s in 300 us, so that shares need seconds to become equal: no flow starves, and the port is used. */
 static void test_dcqcn_shares(void)
 {
     struct cluster_dcqcn scaled = nvidia; /* of 400 Gb/s to the 80 of these ports */
@@ -236,8 +237,8 @@ static double victim_gbs(struct traffic *t, double *sum)
     return gbs(&t->flow[4]);
 }
 
-/* A full buffer holds back all that comes over a link, so that the victim gets what each of the four gets.  With DCQCN
- * buffers do not fill. */
+/* A full buffer holds back everything that comes over its link, so that the victim gets as much as each of the four.
+ * With DCQCN buffers do not fill. */
 static void test_dcqcn_spares_victims(void)
 {
     for (int i = 0; i < 2; i++) {
@@ -285,8 +286,8 @@ static void test_slingshot(void)
 
 /* ---- SRD ---- */
 
-/* Two flows from leaf to leaf over two spines, uplinks as fast as a NIC: sprayed, they never collide for long, whatever
- * their QPs are; by ECMP some do (test_network.c). */
+/* Two flows from leaf to leaf over two spines, with uplinks as fast as a NIC.  Sprayed, they never collide for long,
+ * whatever their QPs; with ECMP some do (test_network.c). */
 static void test_spray(void)
 {
     for (uint16_t queue = 0; queue < QUEUES; queue++) {
@@ -314,8 +315,8 @@ static struct traffic *uneven_ways(const struct transport *transport, struct gra
     return t;
 }
 
-/* A QP with two requests under way, the first over the slow spine: where the transport keeps no order, the second is
- * complete at once and a third may be posted; else both are complete after 164 us. */
+/* A QP has two requests in flight, the first over the slow spine.  If the transport keeps no order, the second
+ * completes at once and a third may be posted; else both complete after 164 us. */
 static void test_out_of_order(void)
 {
     uint32_t posted[2][2] = { { 0 } }; /* by transport: how often two and three were posted within 100 us */
@@ -340,8 +341,8 @@ static void test_out_of_order(void)
     CU_ASSERT_EQUAL(posted[1][0], 0);
 }
 
-/* What needs order is held back: a signal is seen when what it follows is there, by whatever way, and whoever sees to
- * it (the NIC, a fence, the receiver's software). */
+/* Order where it is needed: a signal is seen only when the data before it have arrived, whatever ways they took and
+ * whatever ensures it (the NIC, a fence, the receiver's software). */
 static void test_signal_waits(void)
 {
     static const enum transport_order order[] = { TRANSPORT_WIRE, TRANSPORT_FENCE, TRANSPORT_RECEIVER };

@@ -79,7 +79,7 @@ static void test_counters(void)
     host_free(root);
 }
 
-/* Two CPUs, one second: the ranks had 1.5 s of CPU time. */
+/* Two CPUs in one second, in which the ranks used 1.5 s of CPU time. */
 static struct contention between(double busy_s, double steal_s)
 {
     const struct contention_reading from = { .cpus = 2, .running = 3, .mhz = 2000 };
@@ -160,7 +160,7 @@ static void test_some_cpus(void)
     host_free(root);
 }
 
-/* The number-th of the CPUs of the set, modulo how many these are. */
+/* The number-th CPU of the set, modulo the size of the set. */
 static int cpu_of(const cpu_set_t *set, uint32_t number)
 {
     int cpu = -1;
@@ -168,7 +168,7 @@ static int cpu_of(const cpu_set_t *set, uint32_t number)
     return cpu;
 }
 
-/* Ranks bound to a CPU each: every one of them watches the CPUs of both, since both ranks' time is taken off. */
+/* Each rank is bound to a CPU, and watches the CPUs of both, because the CPU time of both is subtracted. */
 static int rank_watches(struct bootstrap *b, void *context)
 {
     const cpu_set_t *whole = context;
@@ -203,7 +203,7 @@ static void test_own_time(void)
     CU_ASSERT(contention_thread_sleeps() > slept);
 }
 
-/* Ranks that keep their CPUs busy, and then one that does not get its own. */
+/* Ranks that keep their CPUs busy; then one of them does not get its CPU. */
 static void test_disturbed(void)
 {
     struct contention_effort effort[4];

@@ -1,5 +1,5 @@
-/* test_cuda.c - what of measuring GPUs can be told without one: that ptxas, where it is, takes the kernels as they are
- * and finds room for their registers, and that every kernel that the benchmarks name is there. */
+/* test_cuda.c - what can be tested of measuring GPUs without a GPU: if ptxas is here, it accepts the kernels and finds
+ * room for their registers; every kernel that the benchmarks name exists. */
 #include <glib.h>
 #include <glib/gstdio.h>
 #include <stdio.h>

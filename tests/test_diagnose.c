@@ -23,7 +23,7 @@ static const char cases[] =
 
 typedef struct validate_table *table_reader(const char *path, const struct case_options *base, GError **error);
 
-/* What a reader makes of a file with that text. */
+/* What a reader returns for a file with that text. */
 static struct validate_table *table_by(table_reader *read, const char *cluster, const char *text)
 {
     g_autofree char *path = NULL;
@@ -53,7 +53,7 @@ static const struct cause *cause_named(const char *id)
     return cause;
 }
 
-/* What the machine would measure with the cause in place. */
+/* Sets the measurements to what the machine would give with that cause. */
 static void measure_with(struct validate_table *table, const struct cause *cause)
 {
     g_autoptr(cluster) cluster = cluster_load("h100-cx7", NULL);
@@ -131,7 +131,7 @@ static void test_nothing_wrong(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(text->str, "there is nothing to explain"));
 }
 
-/* Times that many causes explain alike; which rank waited for which tells them apart, whichever rank is slow. */
+/* Times that many causes explain equally well.  The waits between ranks tell them apart, whichever rank is slow. */
 static void test_waits(void)
 {
     static const char *const metrics[] = { "awaited_max_pct", "awaited_min_pct", "waiting_max_pct", "waiting_min_pct" };
@@ -156,14 +156,14 @@ static void test_waits(void)
     validate_table_free(table);
 }
 
-/* A machine of which the prediction is wrong, by other factors in each phase. */
+/* A machine for which the prediction is wrong, by a different factor in each phase. */
 static void machine_differs(struct validate_table *table)
 {
     for (uint32_t i = 0; i < table->row_count; i++)
         table->row[i].measured_us *= strcmp(table->row[i].phase[0], "dispatch") == 0 ? 1.7 : 0.75;
 }
 
-/* Relative to what that machine measured when it was sound, the cause explains all; by itself, the errors hide it. */
+/* Relative to what the sound machine measured, the cause explains everything; without the baseline, errors hide it. */
 static void test_baseline(void)
 {
     struct validate_table *table = table_new(), *sound = table_new(), *broken = table_new();
@@ -192,7 +192,7 @@ static void test_baseline(void)
     validate_table_free(broken);
 }
 
-/* Rows that the baseline lacks are left out, and said to be; with none left there is nothing to say. */
+/* Rows that the baseline lacks are left out, and a message says so; if none is left, there is no diagnosis. */
 static void test_baseline_rows(void)
 {
     g_autoptr(validate_table) table = table_new();
@@ -218,7 +218,7 @@ static double cause_density(const double *residual, const double *before, uint32
     return rank_cause_density(&(struct rank_rows){ residual, before, NULL, count }, baseline);
 }
 
-/* A row that the cause leaves as it is, but that is off, speaks against it more than one that the cause reaches. */
+/* A wrong row that the cause does not change is stronger evidence against it than a wrong row that it changes. */
 static void test_strength(void)
 {
     const double before[] = { 1.0, 1.0, 0 }, unreached[] = { 0, 0, 0.3 }, reached[] = { 0.15, 0.15, 0 };
@@ -227,7 +227,7 @@ static void test_strength(void)
     CU_ASSERT(cause_density(unreached, off, 3, true) < cause_density(unreached, off, 3, false));
 }
 
-/* Faster than the machine can be: no fault makes it so. */
+/* The rows are faster than the machine can be: no fault explains that. */
 static void test_nothing_explains(void)
 {
     g_autoptr(validate_table) table = table_new();
@@ -240,7 +240,7 @@ static void test_nothing_explains(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(text->str, "None of these explains it"));
 }
 
-/* Where ranks are processes of a host, whose file says nothing of GPUs, all of a node share the NICs that are left. */
+/* If ranks are processes of a host, whose file does not mention GPUs, all ranks of a node share the remaining NICs. */
 static void test_host_nics(void)
 {
     struct validate_table *table = table_new();
@@ -257,8 +257,8 @@ static void test_host_nics(void)
     validate_table_free(table);
 }
 
-/* What residuals say: less is likelier, one common error is likelier than the same sizes with both signs, and what no
- * cause leaves small is something unknown. */
+/* Smaller residuals are likelier; one common error is likelier than errors of the same size with both signs; what no
+ * cause makes small has an unknown cause. */
 static void test_densities(void)
 {
     const double small[] = { 0.05, 0.02, 0.04 }, common[] = { 0.3, 0.28, 0.32 }, mixed[] = { 0.3, -0.28, 0.32 },
@@ -277,7 +277,8 @@ static void test_densities(void)
               rank_cause_density(&(struct rank_rows){ second, second, waits, 3 }, true));
     CU_ASSERT(rank_cause_density(&(struct rank_rows){ common, common, waits, 3 }, false) <
               rank_cause_density(&(struct rank_rows){ common, common, NULL, 3 }, false));
-    /* Of a thousand rows, all far off, e^density is no double; what leaves them smaller is still the likelier. */
+    /* For a thousand rows, all far off, e^density is too small for a double; the cause that leaves smaller residuals is
+     * still likelier. */
     enum { MANY = 1000 };
     double far[MANY], less[MANY];
     for (uint32_t i = 0; i < MANY; i++) {
@@ -293,7 +294,7 @@ static void test_densities(void)
     CU_ASSERT(rank_prior(3, 0) > rank_prior(0, 3) && rank_prior(0, 3) > rank_prior(0, 0) && rank_prior(0, 0) > 0);
 }
 
-/* What one knows before the numbers: the same thread says more where it is the machine's own kind. */
+/* Prior knowledge: a thread counts for more if its machine was of the same kind. */
 static void test_context(void)
 {
     const struct cause_context plain = { .topic = CAUSE_OF_KERNELS }, roce = { .ethernet = true },
@@ -306,7 +307,8 @@ static void test_context(void)
     CU_ASSERT_DOUBLE_EQUAL(cause_prior(ecmp, &loop), cause_prior(ecmp, &plain), 1e-12);
 }
 
-/* A message on one QP is held against all ports of its NIC.  Half a rate and a redirected path are then alike. */
+/* A message on one QP is compared with all ports of its NIC.  Half a rate and a redirected path are then equal
+ * causes. */
 static void test_messages(void)
 {
     g_autoptr(GError) error = NULL;
@@ -350,7 +352,7 @@ static void test_staged(void)
     validate_table_free(table);
 }
 
-/* A large case predicted from small ones leaves what the whole case leaves. */
+/* A large case predicted from small ones has the residuals of the large case itself. */
 static void test_small_for_large(void)
 {
     struct validate_table *table = table_of("kernel,num-ranks,dtype,cached,phase,measured_us\n"

@@ -91,7 +91,7 @@ static void test_long_row(void)
     CU_ASSERT_FALSE(drawing_has(d, "") || drawing_has(d, "bus"));
 }
 
-/* One node is drawn for all: names of the others' parts are found on it, and only those. */
+/* One node is drawn for all: the names of other nodes' parts are found on it, and no others. */
 static void test_alike(void)
 {
     g_autoptr(drawing) d = drawing_new("nodes", "one of them");
@@ -146,7 +146,7 @@ static void test_long_words(void)
     seen_clear(&seen);
 }
 
-/* On the drawing of every shipped cluster stand all names that records have for parts of it. */
+/* The drawing of every shipped cluster has all names that records give its parts. */
 static void test_shipped(void)
 {
     g_auto(GStrv) names = share_names(SHARE_CLUSTERS);

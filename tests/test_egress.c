@@ -12,7 +12,7 @@
 
 /* ---- shares ---- */
 
-/* When the mark is out, if nobody asks for more. */
+/* When the bytes up to the mark will be out, if no more is asked for. */
 static uint64_t out_ps(struct egress *e, uint32_t cpc, uint64_t mark, uint64_t now_ps)
 {
     for (uint64_t again_ps; (again_ps = egress_look(e, cpc, mark, now_ps)); now_ps = again_ps)
@@ -39,7 +39,7 @@ static void test_shares(void)
     CU_ASSERT_EQUAL(egress_look(&e, 2, much, 30000), 0);
 }
 
-/* Whatever is asked when: the links are never idle while anything is left, and never faster than themselves. */
+/* Whatever is asked for and when: the links are never idle while bytes are left, and never exceed their rate. */
 static void test_shares_keep_the_links_busy(void)
 {
     struct rng rng;
@@ -111,7 +111,7 @@ static void sender_describe(const struct fabric_worker *w, char *text, size_t te
 
 static const struct worker_role sender_role = { .step = sender_step, .describe = sender_describe };
 
-/* Three SMs of rank 0, two of them of one CPC, store to peer; the time in which each does, in microseconds. */
+/* Three SMs of rank 0, two of them in one CPC, store to peer; gives the time of each in microseconds. */
 static void senders_run(const struct cluster *cluster, const uint16_t *peer, double *us)
 {
     const struct world_options options = { .ranks = 2, .ranks_per_node = 2, .needs = { .word_count = 1 } };

@@ -66,7 +66,7 @@ static void events_of_kernels(void)
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) events_check("h100-cx7", cases[i], 2);
 }
 
-/* What the table was not fitted to, a pilot makes right. */
+/* A pilot corrects estimates of cases to which the table was not fitted. */
 static void events_elsewhere(void)
 {
     static const char *const cases[][13] = {

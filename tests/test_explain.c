@@ -139,7 +139,7 @@ static void test_late_ranks(void)
     }
 }
 
-/* Whatever ran, parts are not negative and add up to the calls and the gaps before them. */
+/* Whatever ran: no part is negative, and the parts add up to the calls and the gaps before them. */
 static void test_parts_add_up(void)
 {
     struct rng rng;

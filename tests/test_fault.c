@@ -36,7 +36,7 @@ static uint64_t port_rate(const struct graph *g, uint32_t node, uint32_t port)
     return up;
 }
 
-/* Exactly ports first to first + count - 1 of the node have the rate, all others what they had. */
+/* Exactly the ports first to first + count - 1 of the node have the rate; all others keep theirs. */
 static void expect_ports(const char *fault, uint32_t node, uint32_t first, uint32_t count, double factor)
 {
     struct graph *g = graph_with(fault), *sound = graph_with(NULL);

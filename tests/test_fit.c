@@ -73,7 +73,7 @@ static double cost_of(const struct fit_point *points, int count, double fixed, d
     return cost;
 }
 
-/* No line nearby is much better, also where the points are nothing like a line: the best may pass between them. */
+/* No similar line is much better, even if the points do not resemble a line: the best one may pass between them. */
 static void test_best(void)
 {
     struct rng rng;
@@ -292,7 +292,7 @@ static void test_cluster(void)
     CU_ASSERT_STRING_EQUAL(doubts->str, "cast-rate");
 }
 
-/* Rows that pass between ranks come before larger crowds of rows that do not, and only for their own keys. */
+/* Rows that pass between ranks are preferred to larger crowds of rows that do not, but only for their own keys. */
 static void test_cluster_handed(void)
 {
     static const char *const expected[][2] = {
@@ -347,7 +347,7 @@ static void test_cluster_loop(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(error->message, "loop_x4,all,copy_us_BYTES: expected times above 0"));
 }
 
-/* What is planted, less the rows of puts. */
+/* All that is planted, without the rows of puts. */
 static struct record *record_plant_but_put(void)
 {
     struct record *all = record_plant(), *record = record_new();
@@ -363,7 +363,7 @@ static struct record *record_plant_but_put(void)
     return record;
 }
 
-/* [host] key of what is measured of a crowd's puts: rows of us, by sizes and in this order; the last is a pair's. */
+/* Checks the [host] keys that come from a crowd's puts.  rows: us, by size, in this order; the last row is a pair's. */
 static void assert_puts(const double (*rows)[5], uint32_t count, const char *interrupt, const char *put)
 {
     static const char *const metric[] = { NULL, "cpu_us", "chained_us", "alone_us", "stream_us" };
@@ -383,9 +383,9 @@ static void assert_puts(const double (*rows)[5], uint32_t count, const char *int
     CU_ASSERT_TRUE(cluster_parse_curve(put, &curve)); /* what fit writes, simulate reads */
 }
 
-/* 16 ranks on 2 CPUs: a burst waited for a link that takes more than 6 times its CPU time, its puts came one by one,
- * and what they take is theirs and an interrupt.  A doorbell takes what it takes, whatever rang it.  Costs that fall
- * with size are levelled. */
+/* 16 ranks on 2 CPUs.  A burst that takes more than 6 times its CPU time waited for the link.  Its puts came one by
+ * one, and each took its own time and an interrupt.  A doorbell takes the same time in every way of posting.  Costs
+ * that fall with size are levelled. */
 static void test_cluster_puts(void)
 {
     static const double waiting[][5] = {
@@ -409,8 +409,8 @@ static void test_cluster_puts(void)
     assert_puts(free, 1, "0 ns", "20 us at 100 B");
 }
 
-/* Ranks that have a CPU each: a link is slow that takes longer than a CPU explains, at sizes between those of streams
- * too. */
+/* Each rank has a CPU.  A link is slow if it takes longer than a CPU explains, also at sizes between those of
+ * streams. */
 static void test_waits(void)
 {
     struct fit_puts puts = {
@@ -429,7 +429,7 @@ static void test_waits(void)
     CU_ASSERT_EQUAL(waited, 0);
 }
 
-/* Streams that the CPUs explain tell nothing of the link but what it could do; short ones bound its cost of a put. */
+/* Streams that the CPUs explain show only how fast the link is at least; short ones bound its cost of a put. */
 static void test_cluster_link(void)
 {
     static const struct {
@@ -453,7 +453,7 @@ static void test_cluster_link(void)
     }
 }
 
-/* A link shaped to 12.3 MB/s that lets 64 kB pass at once: the shorter a stream, the more of it went for nothing. */
+/* A link limited to 12.3 MB/s that lets 64 kB pass at once: the shorter a stream, the more of it passes unlimited. */
 static void test_cluster_bursts(void)
 {
     static const struct {

@@ -178,8 +178,8 @@ static void test_ue8m0(void)
     }
 }
 
-/* What LogFMT holds of a value, straight from its definition: the nearest of the 511 numbers of its sign, or 0 where
- * the number below the least of them would be nearer. */
+/* The value that LogFMT stores, by its definition: the nearest of the 511 numbers with its sign, or 0 if that is nearer
+ * than the smallest number. */
 static double logs_nearest(double value, double amax, double amin)
 {
     const double top = log2(amax), bottom = amin > 0 ? fmax(log2(amin), top - 32) : top - 32,
@@ -204,8 +204,8 @@ static uint32_t logs_back(const uint16_t *row, uint32_t hidden, float *back)
     return size_bytes;
 }
 
-/* Random values, over few and over many powers of two, some of them 0: each comes back as the nearest number, but for
- * those that lie in the middle of two within the accuracy of the logarithms. */
+/* Random values over few and over many powers of two, some of them 0.  Each comes back as the nearest number, except
+ * those that are, within the accuracy of the logarithms, in the middle of two numbers. */
 static void test_logs_round_to_nearest(void)
 {
     struct rng rng;
@@ -239,7 +239,7 @@ static void test_logs_round_to_nearest(void)
     CU_ASSERT(apart < values / 200);
 }
 
-/* Where a piece is 1024 values, and where it is 512: one block of it that does not fit keeps all of it BF16. */
+/* Pieces of 1024 values, and of 512: one block that does not fit keeps its whole piece in BF16. */
 static void test_logs_pieces(void)
 {
     static const struct {
@@ -312,8 +312,8 @@ static void test_rows_golden(void)
     npy_clear(&back);
 }
 
-/* A block of zeros has the least scale; NaN does not decide the scale; rounded scales are powers of two, never
- * below the exact one and below twice of it. */
+/* A block of zeros has the least scale; NaN does not affect the scale; rounded scales are powers of two, at least the
+ * exact scale and less than twice that. */
 static void test_row_scales(void)
 {
     uint16_t row[2 * FORMATS_BLOCK] = { 0 }, back[2 * FORMATS_BLOCK];

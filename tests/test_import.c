@@ -83,7 +83,7 @@ static void ranks_from_bandwidths(void)
     CU_ASSERT_EQUAL(import_bus_ranks(0, 0), 0);
 }
 
-/* All that DeepEP's normal tests have printed over the years. */
+/* All formats in which DeepEP's normal tests have printed over the years. */
 static void tuning_dialects(void)
 {
     static const struct {
@@ -158,7 +158,7 @@ static void merging(void)
     CU_ASSERT_STRING_EQUAL(row->cell[IMPORT_NUM_RANKS], "3");
 }
 
-/* Options given fill what the log leaves open and win over what it states, which is said; the kernel stays. */
+/* Given options fill what the log leaves open and replace what it states, with a message; the kernel stays. */
 static void filling(void)
 {
     struct import_log *log =
@@ -180,7 +180,7 @@ static void filling(void)
     import_log_free(log);
 }
 
-/* The unit of perftest's JSON is told by the message rate beside it. */
+/* The unit of perftest's JSON follows from the message rate. */
 static void perftest_units(void)
 {
     static const struct {
@@ -205,7 +205,7 @@ static void perftest_units(void)
     }
 }
 
-/* One PE alone: busbw is 0 in a whole table, and what was timed is no collective. */
+/* A single PE: busbw is 0 in the whole table, and no collective was timed. */
 static void nvshmem_alone(void)
 {
     struct import_log *log =

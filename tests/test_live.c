@@ -1,5 +1,5 @@
-/* test_live.c - the live world beside its data path (which the conformance suite holds to the contract): who is
- * reached how, barriers, a run that hangs, options and shapes that cannot work, and that nothing stays behind.
+/* test_live.c - the live world without its data path, which the conformance suite tests: how peers are reached,
+ * barriers, a run that hangs, options and shapes that cannot work, and that nothing stays behind.
  *
  * Method: ranks made by threads, stepped by one; and real processes where processes matter. */
 #include <dirent.h>
@@ -47,7 +47,7 @@ static void test_paths(void)
     support_bootstraps_free(b, RANKS);
 }
 
-/* Each index has its CPU of those that there are, and starts over behind the last. */
+/* Each index gets a CPU of the set, and begins again at the first after the last. */
 static void test_bind(void)
 {
     cpu_set_t all, one, seen;
@@ -97,7 +97,7 @@ static void test_refused(void)
     expect_refused(&options, &huge, "shared memory: expected 1152921504606");
 }
 
-/* Only one rank fails: the others must learn it, and which. */
+/* Only one rank fails: the others must learn that, and which rank. */
 static bool refuse_one(struct bootstrap *b, void *context)
 {
     GError **error = context;
@@ -208,7 +208,7 @@ static int barrier_child(struct bootstrap *b, void *context)
     struct fabric_worker worker = { .fabric = f };
     int status = 0;
     for (uint32_t round = 1; round <= 100 && status == 0; round++) {
-        /* Everyone says that it came, then meets; after the barrier everyone must have said so. */
+        /* Each rank says that it came, then enters the barrier; after it, all ranks must have said so. */
         for (uint16_t peer = 0; peer < f->rank_count && status == 0; peer++) {
             const struct fabric_signal signal = { .value = round, .word = f->rank, .peer = peer };
             int rc;
@@ -235,7 +235,7 @@ static void test_barrier(void)
     CU_ASSERT_EQUAL(bootstrap_fork_run(8, 20000, barrier_child, NULL), 0);
 }
 
-/* A barrier that a rank never comes to names whom it waits for. */
+/* A barrier to which one rank never comes names that rank. */
 static void test_barrier_alone(void)
 {
     const struct live_options options = options_make(NULL, 8);
@@ -271,7 +271,7 @@ static void stuck_describe(const struct fabric_worker *w, char *text, size_t tex
 
 static const struct worker_role stuck_role = { .step = stuck_step, .describe = stuck_describe };
 
-/* What each rank's two workers say, and the rank that is then found at fault. */
+/* What each rank's two workers wait for, and the rank that is then found at fault. */
 static const struct stuck_case {
     const char *says[4][2];
     const char *expected;
@@ -376,7 +376,7 @@ struct liar {
     uint32_t exchange, field;
 };
 
-/* Rank 1 says one thing of its memory wrong, as if its descriptor were another object by now. */
+/* Rank 1 reports one fact about its memory wrongly, as if its descriptor were now another object. */
 static bool liar_allgather(struct bootstrap *b, const void *in, size_t size_bytes, void *out, GError **error)
 {
     struct liar *liar = (struct liar *)b;
@@ -412,8 +412,8 @@ static void test_foreign_memory(void)
 
 /* ---- the time until a hang is told ---- */
 
-/* Rank 0 hangs for its timeout; rank 1 waits in an exchange, which fails after 1.7 times that.  The hang comes
- * first. */
+/* Rank 0 hangs for its timeout; rank 1 waits in an exchange, which would fail after 1.7 times that.  The hang is
+ * reported. */
 static int punctual_child(struct bootstrap *b, void *context)
 {
     (void)context;

@@ -13,8 +13,8 @@ enum { WORKERS_MAX = 8, WORD = 3, LOOK_NS = 1200, TURN_NS = 900, STEP_NS = 10, P
 
 enum role {
     ONCE,    /* looks once */
-    POLLER,  /* looks until WORD has the value of the launch, does something else, and looks once */
-    WATCHER, /* waits for that in the GPU's own memory */
+    POLLER,  /* reads until WORD has the launch's value, does something else, and reads once */
+    WATCHER, /* waits for that value in the GPU's own memory */
     RAISER,  /* raises WORD */
 };
 
@@ -25,7 +25,7 @@ struct looker {
     uint8_t warps;
     uint64_t start_ns; /* when it begins */
     uint32_t stage;
-    uint64_t seen_ps, again_ps; /* when the first look, or wait, was over; how long the second look took */
+    uint64_t seen_ps, again_ps; /* when the first read, or wait, was over; how long the second read took */
 };
 
 struct scene {
@@ -43,7 +43,7 @@ static void look(struct looker *l, bool polls)
 
 static uint64_t now_ps(const struct looker *l) { return fabric_now_ps(l->worker.fabric) - scene.begin_ps; }
 
-/* The stages of a poller: look, wait for the word, other work, the second look, its end. */
+/* The stages of a poller: read, wait for the word, other work, the second read, its end. */
 static enum worker_step poller_step(struct looker *l, bool come)
 {
     switch (l->stage++) {
@@ -137,7 +137,7 @@ static struct world *world_begin(struct cluster *cluster)
 
 #define SEEN(looker, ns) CU_ASSERT_EQUAL((looker)->seen_ps, (uint64_t)(ns)*PS_PER_NS)
 
-/* Alone it takes the time of a look, and of several words one after another, a turn each if that is more. */
+/* A worker alone takes the time of one read; for several words in sequence, a turn each if that is longer. */
 static void test_alone(void)
 {
     struct cluster cluster;
@@ -149,7 +149,8 @@ static void test_alone(void)
     world_free(world);
 }
 
-/* A worker that polls is in line all the time, with all its warps.  One that reads other 64 B is not behind it. */
+/* A worker that polls is always in line, with all its warps.  A worker that reads another 64-byte line is not behind
+ * it. */
 static void test_line(void)
 {
     struct cluster cluster;
@@ -165,7 +166,7 @@ static void test_line(void)
     world_free(world);
 }
 
-/* A changed word is seen after half of the line, but not before one look takes; the worker then leaves the line. */
+/* A changed word is seen after half of the line, and not before one read's time; then the worker leaves the line. */
 static void test_in_vain(void)
 {
     struct cluster cluster;

@@ -25,7 +25,7 @@ static struct loop made(const char *text, const uint64_t size[LOOP_SIZES])
     return loop;
 }
 
-/* Every site has a line: one that moves something, waits for something, or asks the copy engine. */
+/* Every site has a line, which moves something, waits for something, or asks the copy engine. */
 static void test_shipped(void)
 {
     static const uint64_t some[LOOP_SIZES] = { 3, 3, 3, 3 };
@@ -96,7 +96,7 @@ static void test_times(void)
     loops_free(loops);
 }
 
-/* Of the sites that a sheet says nothing of, the shipped ones count. */
+/* Sites that a sheet does not mention keep their shipped lines. */
 static void test_own_lines(void)
 {
     struct loops *loops = sheet("# another build\n\nlibrary mine\nLL_CAST_ROW load 3 @ a.cu:1");
@@ -140,7 +140,7 @@ static void test_bad(void)
     }
 }
 
-/* Neither words nor an expression without end. */
+/* Words and expressions have a limit. */
 static void test_long(void)
 {
     g_autoptr(GString) text = g_string_new("LL_CAST_ROW load 1");

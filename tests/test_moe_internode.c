@@ -82,14 +82,14 @@ static void test_bytes_on_the_wire(void)
 
 enum { WATCHED_RANKS = 16, WATCHED_QUEUES = 64 };
 
-/* What each rank posted on each QP since its last flush there returned 0. */
+/* What each rank has posted on each QP since its last flush there returned 0. */
 static struct quiet_watch {
     const struct fabric_ops *below;
     struct fabric_ops ops;
     bool notifies[WATCHED_RANKS];  /* the kernel that the rank runs is a notify */
     bool signalled[WATCHED_RANKS]; /* by that kernel */
     bool put[WATCHED_RANKS][WATCHED_RANKS][WATCHED_QUEUES], any[WATCHED_RANKS][WATCHED_RANKS][WATCHED_QUEUES];
-    uint32_t early, late; /* signals of notify before all was quiet: its first ones, those behind its counts */
+    uint32_t early, late; /* signals of notify before all was quiet: first ones; ones after its counts */
     uint32_t seen;
 } quiet;
 
@@ -145,8 +145,8 @@ static struct kernel_launch *quiet_next(void *context, uint32_t rank)
     return kernel_rank_launch(group->rank[rank], phase);
 }
 
-/* Notify tells other ranks nothing before all that its own rank posted has arrived, then nothing before its counts
- * have: what follows it may zero words and fill buffers again. */
+/* Notify signals other ranks only after everything that its own rank had posted has arrived, and again only after its
+ * counts have: the next kernel may zero words and fill buffers. */
 static void test_notify_is_quiet(void)
 {
     for (uint64_t seed = 0; seed < 40; seed++) {

@@ -46,8 +46,8 @@ static struct moe_options plain_options(void)
     return o;
 }
 
-/* Arrival order differs from run to run, what is received does not.  Rows as received are put in order anew each time
- * that they are asked for: the fault goes into the sums. */
+/* The order of arrival differs from run to run, the result does not.  Received rows are sorted each time that they are
+ * asked for, so the fault is planted in the sums. */
 static void test_runs_hash_alike(void)
 {
     const struct moe_options o = plain_options();

@@ -109,15 +109,15 @@ static void fabric_wrap(struct fabric *f, struct kernel_rank **rank)
 
 /* ---- a rank that is slow, not dead ---- */
 
-/* Its first kernel is a nap of one worker; it runs among the others from then on, calls behind, and what it writes
- * lands in the midst of theirs. */
+/* A late rank: its first kernel is a nap of one worker.  Then it runs among the others, calls behind, and its writes
+ * land while theirs do. */
 struct late {
     struct moe_group *group;
     uint32_t rank;
     struct fabric_worker worker, *workers[1];
     struct kernel_launch nap;
     uint64_t wake_ps;
-    bool napped, in_the_midst; /* others still had kernels to launch when it began */
+    bool napped, in_the_midst; /* in_the_midst: others still had kernels to launch when it began */
 };
 
 static enum worker_step nap_step(struct fabric_worker *w)
@@ -150,7 +150,7 @@ static struct kernel_launch *late_next(void *context, uint32_t rank)
     return kernel_rank_launch(group->rank[rank], group->launched[rank]++ % kernel_phase_count(&group->job.job));
 }
 
-/* Four iterations in which one rank begins after_ps after the timeout of the others; the group, all ended. */
+/* Runs four iterations in which one rank begins after_ps after the timeout of the others; returns the ended group. */
 static struct moe_group *late_run(const struct moe_options *o, uint32_t rank, uint64_t after_ps, uint64_t seed,
                                   uint32_t *in_the_midst)
 {
@@ -182,7 +182,7 @@ static struct moe_options late_options(uint64_t seed)
     return o;
 }
 
-/* Steps of an iteration: the last of the others loses patience no later than that after the first. */
+/* The steps of an iteration: at most so much later than the first, the last of the others loses patience. */
 static uint64_t iteration_steps(const struct moe_options *o)
 {
     struct routing routing = routing_of(o);
@@ -194,7 +194,7 @@ static uint64_t iteration_steps(const struct moe_options *o)
     return steps;
 }
 
-/* To the others it must be as if it had failed, whatever of theirs it writes into. */
+/* For the others a late rank must be as if it had failed, wherever it writes. */
 static void test_late_rank(void)
 {
     uint32_t in_the_midst = 0;
@@ -216,8 +216,8 @@ static void test_late_rank(void)
     CU_ASSERT(in_the_midst >= 20);
 }
 
-/* It begins while the others lose patience: some mask it, some do not, and then they may mask each other.  Whatever
- * comes of that, nobody waits for ever, and no contract is broken. */
+/* A rank begins while the others lose patience: some mask it, some do not, and then these may mask each
+ * other.  Whatever follows, no rank waits for ever, and no contract is broken. */
 static void test_rank_late_to_some(void)
 {
     uint32_t in_the_midst = 0, mixed = 0;
@@ -238,11 +238,12 @@ static void test_rank_late_to_some(void)
 
 /* ---- the public shrink test, in the simulated world ---- */
 
-/* As options.failure has it, after a phase of the first iteration: every rank that lives has masked them, none else. */
+/* After a phase of the first iteration every living rank has masked exactly the ranks that fail by options.failure. */
 static void masks_expect(const struct support_group *group, uint32_t phase)
 {
     const struct moe_options *o = &group->job.options;
-    const bool sends_only = o->hook && (phase == 0 || phase == 2); /* what is not waited for cannot be missed */
+    const bool sends_only = o->hook && (phase == 0 || phase == 2); /* a rank that does not wait for a peer cannot notice
+                                                                    * its failure */
     for (uint32_t r = 0; r < o->ranks; r++)
         for (uint32_t peer = 0; !kernel_absent(&group->job.job, r, phase, 0) && peer < o->ranks; peer++) {
             const bool expected = kernel_absent(&group->job.job, peer, phase, 0),
@@ -271,7 +272,7 @@ static uint64_t phase_run(struct support_group *group, uint32_t phase)
     return most_ps;
 }
 
-/* A failure costs the call that meets it the timeout, and later calls nothing. */
+/* A failure costs the call that meets it one timeout, and later calls nothing. */
 static void shrink_run(struct moe_options o, uint32_t nodes_of, bool nvlink_disabled)
 {
     fail_plan(&o, 1, MOE_CALL_DISPATCH, 0);
@@ -315,7 +316,7 @@ static void test_shrink(void)
     }
 }
 
-/* Where nobody fails, masking changes neither times nor outputs of dispatch and combine. */
+/* If no rank fails, masking changes neither times nor outputs of dispatch and combine. */
 static void test_masking_costs_nothing(void)
 {
     const struct cluster cluster = support_cluster(8);
@@ -341,7 +342,7 @@ static void test_masking_costs_nothing(void)
     routing_free(&routing);
 }
 
-/* With no patience at all ranks lose everybody, but never themselves, and none waits for ever. */
+/* Without any patience, ranks mask all others, but never themselves, and none waits for ever. */
 static void test_no_patience(void)
 {
     const struct cluster cluster = support_cluster(2);
@@ -367,7 +368,7 @@ static void test_no_patience(void)
     }
 }
 
-/* The first kernel of rank 0, in the midst of which it masks rank 1, as if another receiver's time had been up. */
+/* The first kernel of rank 0, during which rank 0 masks rank 1, as if another receiver's time had run out. */
 static struct kernel_launch *sudden_next(void *context, uint32_t rank)
 {
     struct moe_group *group = context;
@@ -377,7 +378,7 @@ static struct kernel_launch *sudden_next(void *context, uint32_t rank)
     return kernel;
 }
 
-/* Receivers that still wait for a rank when it is masked take nothing from it any more, though it comes in time. */
+/* Receivers that still wait for a rank when it is masked take nothing from it any more, even if it arrives in time. */
 static void test_masked_while_waiting(void)
 {
     for (uint64_t seed = 1; seed <= 10; seed++) {
@@ -441,7 +442,7 @@ static void test_checks_catch_planted_faults(void)
     }
 }
 
-/* Without a timeout the others wait for ever: then that is what they say. */
+/* Without a timeout the others wait for ever, and say so. */
 static void test_failure_without_masking_hangs(void)
 {
     struct moe_options o = options_of(1, 4);

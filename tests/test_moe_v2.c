@@ -52,7 +52,7 @@ static void test_bytes_on_the_wire(void)
     }
 }
 
-/* More of the link, or fewer bytes a token on it, needs more SMs; never an odd number, never fewer than four. */
+/* More link bandwidth, or fewer bytes of a token on the link, needs more SMs; always an even number, at least four. */
 static void test_analytic_sms(void)
 {
     struct moe_options o = moe_options_small(MOE_V2, 8, 8);

@@ -31,7 +31,7 @@ static void test_distances_by_hand(void)
     }
 }
 
-/* Edits of letters that occur nowhere else cannot be made good by others: so many edits, so far apart. */
+/* Edits of letters that occur nowhere else cannot cancel each other: the distance is their number. */
 static void test_edits_count(void)
 {
     struct rng rng;

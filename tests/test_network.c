@@ -10,7 +10,7 @@
 #include "tests/support_traffic.h"
 #include "tests/unit.h"
 
-/* One sends a message of 10 MB, the other many small ones: both get half. */
+/* One flow is a message of 10 MB, the other many small ones: both get half. */
 static void test_two_flows(void)
 {
     struct traffic *t = traffic_new(3);
@@ -56,9 +56,9 @@ static void test_victim(void)
         for (uint32_t f = 0; f < 4; f++) CU_ASSERT(took_about(&t->flow[f], 1600, 2, 2));
         free(t);
     }
-    CU_ASSERT(victim_us[0] < 410);  /* buffers without end: alone 400, and 6 */
-    CU_ASSERT(victim_us[1] > 1200); /* its leaf's uplink is held for most of the 1600 */
-    CU_ASSERT(victim_us[2] < 410);  /* only the flows that are too many wait */
+    CU_ASSERT(victim_us[0] < 410);  /* with unlimited buffers: 400 alone, and 6 */
+    CU_ASSERT(victim_us[1] > 1200); /* its leaf's uplink is blocked for most of the 1600 */
+    CU_ASSERT(victim_us[2] < 410);  /* only the excess flows wait */
 }
 
 /* Two flows from leaf to leaf, two spines, uplinks as fast as a NIC. */
@@ -108,7 +108,7 @@ static void test_oversubscription(void)
     }
 }
 
-/* A bond of two ports: one QP has one of them, many have both. */
+/* A bond of two ports: one QP uses one of them, many QPs use both. */
 static void test_ports(void)
 {
     static const enum cluster_port_map map[] = { CLUSTER_PORT_HASH, CLUSTER_PORT_ROUND_ROBIN, CLUSTER_PORT_QUEUE };
@@ -171,7 +171,7 @@ static void test_node(void)
     free(t);
 }
 
-/* A window of W bytes and a round trip of T never lets more than W / T through, whatever the network does. */
+/* A window of W bytes and a round trip of T never pass more than W / T, whatever the network does. */
 static void test_window(void)
 {
     struct traffic *t = traffic_new(9);
@@ -186,7 +186,7 @@ static void test_window(void)
     free(t);
 }
 
-/* The same for messages larger than the window, which go in pieces: no more than W / T, and not much less. */
+/* Likewise for messages larger than the window, which are sent in pieces: at most W / T, and not much less. */
 static void test_window_and_size(void)
 {
     enum { BYTES = 4 * MB, ROUND_TRIP_US = 4 };
@@ -215,8 +215,8 @@ static void test_acknowledgements_take_bandwidth(void)
     free(t);
 }
 
-/* Two nodes of two GPUs, a NIC and a rail each, and spines of 2 GB/s: to the other rail through a spine, or by NVLink
- * (100 GB/s, 1 us) to the neighbour first, whose port both then share. */
+/* Two nodes, each with two GPUs, a NIC and a rail for each, and spines of 2 GB/s.  To the other rail, bytes go through
+ * a spine, or first by NVLink (100 GB/s, 1 us) to the neighbour, whose port the two GPUs then share. */
 static struct traffic *rails_new(enum cluster_cross_rail cross, double spine_gbs)
 {
     struct traffic *t = traffic_new(4);

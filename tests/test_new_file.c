@@ -82,7 +82,7 @@ static void test_new_and_replaced(void)
     g_unlink(path);
 }
 
-/* A file under way was once called FILE.part: a user's own FILE.part must survive. */
+/* A temporary file was once called FILE.part: a user's own FILE.part must survive. */
 static void test_neighbours_survive(void)
 {
     static const char *const names[] = { "n.part", "n.XXXXXX", "n.000000", "n.000001", "n~" };
@@ -151,7 +151,7 @@ static void test_what_is_no_file(void)
     new_file_discard(file);
 }
 
-/* "/dev/fd/N" goes on where its file stands, whatever that is: nothing is replaced or cut. */
+/* "/dev/fd/N" is written from its current position, whatever it is: nothing is replaced or cut. */
 static void test_what_is_open_already(void)
 {
     const int open_file = g_open(path_of("log"), O_CREAT | O_RDWR, 0644);

@@ -148,7 +148,7 @@ static void test_conformance_tcp(void)
     run_provider("tcp", 1);
 }
 
-/* Delivered late and out of order, completed early: as libfabric may, and the providers at hand do not. */
+/* Late and out of order, and completed early: libfabric may do that, and the providers here do not. */
 static void test_conformance_late(void)
 {
     static const enum live_signalling ways[] = { LIVE_SIGNAL_WRITE, LIVE_SIGNAL_ATOMIC, LIVE_SIGNAL_IMM };
@@ -166,9 +166,9 @@ static void test_conformance_late(void)
 
 static void test_conformance_shm(void) { run_provider("shm", 101); }
 
-/* Slow, and kept by libfabric for tests only: what it adds is a progress thread of its own.  Its process ends before
- * LeakSanitizer looks: when the pool of receives is used up (sock_rx_new_entry()), the provider takes memory that it
- * never gives back. */
+/* The sockets provider is slow and kept by libfabric for tests only; it adds a progress thread.  Its process ends
+ * before LeakSanitizer looks, because the provider never frees memory that it takes when the pool of receives is used
+ * up (sock_rx_new_entry()). */
 static void test_conformance_sockets(void)
 {
     const struct live_options options = options_for("sockets", LIVE_SIGNAL_ATOMIC);
@@ -239,8 +239,8 @@ static void test_conformance_processes(void)
 
 enum { LINK_BYTES = 1 << 20, LINK_DEPTH = 4, LINK_PUT_BYTES = 64 << 10 };
 
-/* A link of two ranks in two processes, over memory of its own; NULL after it said why.  Neither returns while
- * the other may still be at work in here. */
+/* A link between two ranks in two processes, over its own memory; NULL after it printed why.  Both return only when
+ * neither is at work in here any more. */
 static struct live_link *link_open(struct bootstrap *b, const struct live_options *options, struct live_memory *memory)
 {
     const struct fabric_needs needs = { LINK_BYTES / 2, 8, 1, LINK_DEPTH, 0 };
@@ -267,7 +267,7 @@ struct stopped {
     int to_writer[2], to_target[2];
 };
 
-/* The target does nothing for its link: then nothing can have been delivered, and flush() must not say so. */
+/* The target does not serve its link, so nothing can have been delivered, and flush() must not claim it. */
 static int rank_flushes(struct bootstrap *b, void *context)
 {
     struct stopped *const s = context;
@@ -315,7 +315,7 @@ static int rank_writes_to_dead(struct bootstrap *b, void *context)
     struct live_link *const link = link_open(b, context, &memory);
     if (!link) return 1;
     if (b->rank == 1) {
-        bootstrap_abort(b, ""); /* the parent looks no further, and gives rank 0 the time to find out */
+        bootstrap_abort(b, ""); /* so that the parent stops watching, and rank 0 has time to find out */
         raise(SIGKILL);
     }
     for (int rc = 0; rc >= 0;) {
@@ -387,7 +387,7 @@ static void test_refusals(void)
 
 enum { PLACE_BYTES = 128 }; /* of the first exchange: where ranks run */
 
-/* Rank 1 of two brings an empty address, of the right size or not. */
+/* Rank 1 of two sends an empty address, of the right size or of another. */
 static int rank_never_connects(struct bootstrap *b, void *context)
 {
     struct live_memory memory;
@@ -402,7 +402,7 @@ static int rank_never_connects(struct bootstrap *b, void *context)
     return link_open(b, &options, &memory) ? 0 : 3;
 }
 
-/* What it brought instead of an address says that it uses another provider (none). */
+/* Instead of an address it sends the name of another provider (none). */
 static void test_another_provider(void)
 {
     size_t size_bytes = 8;
@@ -421,12 +421,12 @@ static void test_another_provider(void)
     g_free(text);
 }
 
-/* A rank that dies at any of the exchanges by which links are made, or behind them, leaves no name of shared memory
- * behind, and the others learn of it. */
+/* A rank that dies at any exchange while links are made, or after them, leaves no name of shared memory behind, and the
+ * others learn of its death. */
 struct doomed {
     struct bootstrap base;
     struct bootstrap *inner;
-    uint32_t left; /* exchanges that rank 1 lives to see */
+    uint32_t left; /* exchanges that rank 1 completes before it dies */
     int signal;
 };
 
@@ -470,8 +470,8 @@ static GHashTable *shared_names(void)
     return names;
 }
 
-/* The number of names that were not there before.  Those of other runs on this machine go once their ranks have
- * connected, so a name counts if it is there for 5 seconds. */
+/* How many names were not there before.  Other runs on this machine remove their names once their ranks have connected,
+ * so a name counts if it is there for 5 seconds. */
 static uint32_t names_left(GHashTable *before)
 {
     uint32_t left = 1;
@@ -489,7 +489,7 @@ static uint32_t names_left(GHashTable *before)
 
 static void test_no_names_left(void)
 {
-    enum { EXCHANGES = 4 }; /* place, addresses, connected, the test's own */
+    enum { EXCHANGES = 4 }; /* those of place, addresses, connected, and the test's own */
     static const int signals[] = { SIGKILL, SIGSTOP };
     if (!provider_exists("shm")) return;
     for (size_t k = 0; k < G_N_ELEMENTS(signals); k++)
@@ -508,9 +508,9 @@ static void test_no_names_left(void)
 
 /* --- strangers at the port --- */
 
-enum { WORD = 3, LIES = 7, EMPTY = 255 }; /* of empty ones, so many that the last falls into the buffer of the 5 */
+enum { WORD = 3, LIES = 7, EMPTY = 255 }; /* EMPTY: so many that the last one arrives in signal 5's buffer */
 
-/* What the stranger knows: the address of rank 0 and, so that each lie is one thing wrong, the token of rank 1. */
+/* What the stranger knows: the address of rank 0 and, so that each lie has exactly one error, the token of rank 1. */
 struct known {
     struct ofi_card card;
     uint8_t token[OFI_TOKEN_BYTES];
@@ -546,7 +546,8 @@ static bool stranger_send(struct ofi_port *p, const void *message, size_t size_b
     return rc == 1;
 }
 
-/* Sends each lie; returns how many left.  The one that is too long comes last: some providers end the connection. */
+/* Sends each lie; returns how many were sent.  The one that is too long comes last, because some providers then end the
+ * connection. */
 static int stranger_main(const struct tapped *t)
 {
     struct bootstrap alone = { .rank = 0, .rank_count = 2 };
@@ -585,8 +586,8 @@ static bool link_serve(void *context)
     return link->ops->progress(link) > 0;
 }
 
-/* Rank 1 signals 5 and 6.  A stranger's messages, empty ones included, change nothing of that, though they come in
- * buffers that hold what rank 1 sent.  Then rank 1 signals once more. */
+/* Rank 1 signals 5 and 6.  A stranger's messages, even empty ones, do not change that, although they arrive in buffers
+ * that hold rank 1's messages.  Then rank 1 signals once more. */
 static int rank_hears_strangers(struct bootstrap *b, void *context)
 {
     struct tapped *const t = context;

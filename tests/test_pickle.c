@@ -170,7 +170,7 @@ static void test_tensors_by_stride(void)
     routing_free(&routing);
 }
 
-/* Numbers over again: every token of the batch names one expert in all places, so none goes anywhere. */
+/* If every token of the batch names one expert in all places, all tokens are padding and go nowhere. */
 static void test_padding_goes_nowhere(void)
 {
     tensor_good(NULL, &(struct tensor){ "LongStorage", 24, 0, 4, { 2, 2, 3, 2 }, { 12, 6, 2, 0 } });

@@ -55,8 +55,8 @@ static void test_published_example(void)
     }
 }
 
-/* Whether the lists of replicas and the slots tell the same, every expert has a slot, and (grouped) all slots
- * of a group of 8 experts lie on one node of 4 ranks. */
+/* Whether lists of replicas and slots agree, every expert has a slot, and (grouped) all slots of a group of 8 experts
+ * are on one node of 4 ranks. */
 static bool placement_sound(const struct placement *p, bool grouped)
 {
     const uint32_t node_slots = p->slots / p->ranks * 4;
@@ -101,7 +101,7 @@ static void test_what_always_holds(void)
         CU_ASSERT_EQUAL(most[2], most[1]);
         for (size_t s = 0; s < G_N_ELEMENTS(specs); s++) sum[s] += most[s];
     }
-    /* Heuristics: better in the mean, not each time. */
+    /* Heuristics are better in the mean, not each time. */
     CU_ASSERT(sum[1] < sum[0] && sum[3] < 0.9 * sum[1] && sum[3] < sum[4] && sum[4] < sum[1]);
 }
 
@@ -134,7 +134,7 @@ static void test_choices_survive_placement(void)
             used[to]++;
         }
         CU_ASSERT(memcmp(in.rank[r].weights, out.rank[r].weights, 400 * 4 * sizeof(float)) == 0);
-        /* Replicas of one expert take turns: no source uses one more than once more than another. */
+        /* A source uses the replicas of an expert in rotation: their numbers of uses differ by at most one. */
         for (uint32_t e = 0; e < 32; e++)
             for (uint32_t i = p.replicas_start[e]; i + 1 < p.replicas_start[e + 1]; i++)
                 CU_ASSERT(abs((int)used[p.replicas[i]] - (int)used[p.replicas[i + 1]]) <= 1);

@@ -274,7 +274,7 @@ static void test_depth(void)
 /* Whatever is accepted must survive a round trip; nothing may crash (the sanitizers watch). */
 static void survive(const char *text, size_t size_bytes)
 {
-    char *copy = g_malloc(size_bytes + 1); /* its own block, so that reading past it is seen */
+    char *copy = g_malloc(size_bytes + 1); /* its own block: reads beyond its end are noticed */
     memcpy(copy, text, size_bytes);
     copy[size_bytes] = '\0';
     g_autoptr(GError) error = NULL;

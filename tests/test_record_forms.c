@@ -28,7 +28,7 @@ static bool type_fits(const json_t *value, const char *type)
 
 static bool fits(const json_t *value, json_t *schema);
 
-/* Any of a list's members says yes. */
+/* Whether value fits one of the list's members. */
 static bool any_fits(const json_t *value, const json_t *list, const char *word)
 {
     bool good = false;

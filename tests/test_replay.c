@@ -61,7 +61,7 @@ static bool agree_call(struct bootstrap *b, void *context)
     return replay_agree(&plans[b->rank].plan, b, &agree_error[b->rank]);
 }
 
-/* All ranks must find out, and say the same. */
+/* All ranks must find out, and report it equally. */
 static void expect_agreement(struct rank_plan *plans, const char *expected)
 {
     struct bootstrap **b = support_bootstraps_new(RANKS);
@@ -112,7 +112,7 @@ static void test_agree(void)
     expect_agreement(plans, "timeout: expected the same on all ranks, found 30 on rank 0 and 2 on rank 2");
 }
 
-/* Values of many bytes differ at their ends, and what follows them in the text is looked at, too. */
+/* Long values may differ at their ends; text that follows them is compared, too. */
 static void test_agree_long(void)
 {
     g_autoptr(GString) matrix = g_string_new("4");
@@ -131,7 +131,7 @@ static void test_agree_long(void)
     expect_agreement(plans, "warmup: expected the same on all ranks, found 1 on rank 0 and 2 on rank 2");
 }
 
-/* Every option of a case but those that name files, set otherwise on one rank. */
+/* Every option of a case, except those that name files, with another value on one rank. */
 static void test_agree_every_option(void)
 {
     static const char *const values[] = {
@@ -176,7 +176,7 @@ static double row_value(const struct record *record, const char *phase, int32_t 
 
 enum { WARMUP = 2, REPEAT = 3, WARMUP_MS = 200, CHECKS_MAX = 16 };
 
-/* A kernel that takes WARMUP_MS in warm-ups, else as good as nothing, and notes when it is checked. */
+/* A kernel that takes WARMUP_MS in warm-ups and almost no time afterwards, and notes when its outputs are checked. */
 struct stub_rank {
     struct kernel_rank base;
     struct fabric_worker worker, *list[1];
@@ -260,7 +260,7 @@ static bool stub_run(struct bootstrap *b, void *context)
     return fine;
 }
 
-/* Warm-ups do not count; what came is checked after the first iteration, warm-up or not, and after the last. */
+/* Warm-ups do not count.  Outputs are checked after the first iteration, even a warm-up, and after the last. */
 static void test_iterations(void)
 {
     struct rank_plan p;

@@ -41,7 +41,7 @@ static const struct fabric_ops clock_ops = {
     .name = "clock", .now_ps = clock_now_ps, .signal = nothing_signalled, .work = nothing_done
 };
 
-/* What rank 0 hears of rank 1 instead of what it said: a word of the number-th message. */
+/* A word that rank 0 receives in place of what rank 1 sent in its number-th message. */
 struct forged {
     struct bootstrap b;
     struct bootstrap *inner;
@@ -70,7 +70,7 @@ struct play {
     uint64_t lost;
 };
 
-/* Rank 1 signals rank 0, which has waited for it since the base, and does so until two seconds after. */
+/* Rank 1 signals rank 0, which has waited for it since the base. */
 static void rank_play(struct replay_timeline *t, const struct play *p, uint32_t rank)
 {
     struct fabric_worker w = { .fabric = replay_timeline_fabric(t), .index = 4 + rank };
@@ -148,7 +148,8 @@ static double number_in(const char *text, const char *word, const char *other, c
     return -1;
 }
 
-/* Clocks that are hours apart: kernels that began at the same moment do so in the file, within what it says itself. */
+/* Clocks that are hours apart: kernels that began at the same moment do so in the file, within the bounds that the file
+ * states. */
 static void test_clocks(void)
 {
     struct play p = { .works = 1 };
@@ -168,7 +169,8 @@ static void test_clocks(void)
     free(p.text);
 }
 
-/* What is recorded while it is on, and only that; an arrow from the signal that came to the end of the wait. */
+/* What happens while recording is on is in the file, and nothing else; an arrow leads from the signal to the end of the
+ * wait. */
 static void test_entries(void)
 {
     struct play p = { .works = 1 };
@@ -195,9 +197,8 @@ static void test_lost(void)
     free(p.text);
 }
 
-/* Whatever a peer says of its part: counts of entries, numbers of texts, times, names.  (Of another count of texts all
- * would hear, and exchange more blocks.)  The file is JSON nevertheless, and the
- * part of the honest rank 2 is in it. */
+/* A peer may send anything: counts of entries, numbers of texts, times, names.  (With another count of texts all would
+ * exchange more blocks.)  The file is still JSON and has the part of the honest rank 2. */
 static void forge(bool one_clock, uint32_t message, uint32_t word)
 {
     static const uint32_t values[] = { 0, 0x7fffffff, 0x80000000, UINT32_MAX - 1, UINT32_MAX };

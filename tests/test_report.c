@@ -187,7 +187,7 @@ static void test_odd_numbers(void)
     record_free(many);
 }
 
-/* Each measurement stands with its own prediction; what has no partner stands alone. */
+/* Each measurement is shown with its own prediction; a record without a partner is shown alone. */
 static void test_cases(void)
 {
     struct record *records[4] = { record_of("simulate", 0, 1), record_of("replay", 0, 2), record_of("replay", 0, 3),
@@ -209,7 +209,7 @@ static void test_cases(void)
     for (int i = 0; i < 4; i++) record_free(records[i]);
 }
 
-/* A record of measure has a line an operation: dots for each size, the sizes in order. */
+/* A record of measure has a line for each operation, with a dot for each size, in order. */
 static void test_sizes(void)
 {
     struct record *record = record_new();
@@ -276,7 +276,7 @@ static void test_other_scales(void)
     CU_ASSERT_TRUE(isfinite(svg_scale_pixel(&scale, 5)) && scale.tick_count > 0);
 }
 
-/* No two titles alike, and each says what its result differs in. */
+/* No two titles are equal, and each says in what its result differs. */
 static void test_titles(void)
 {
     struct record *records[5];
@@ -308,7 +308,8 @@ static void test_titles(void)
     for (int i = 0; i < 5; i++) record_free(records[i]);
 }
 
-/* Two predictions of the same work stand together: bars of both, what bounds each; a third stands with the first. */
+/* Two predictions of the same work are shown together, with bars of both and the bounds of each; a third is shown with
+ * the first. */
 static void test_two_predictions(void)
 {
     static const char *const placements[] = { "identity", "greedy", "eplb:8" };
@@ -388,7 +389,7 @@ struct text_box {
     char text[40];
 };
 
-/* As wide as a text of 12 pixels is in DejaVu Sans, the widest font of the page: digits and blanks exactly. */
+/* The width of a text of 12 pixels in DejaVu Sans, the widest font of the page; exact for digits and blanks. */
 static double text_width(const char *text)
 {
     double em = 0;
@@ -441,7 +442,7 @@ static void texts_check(const char *html)
     }
 }
 
-/* From a nanosecond to a quarter of an hour, in us; often close to the last one. */
+/* From a nanosecond to a quarter of an hour, in us; often close to the previous value. */
 static double odd_value(struct rng *rng)
 {
     static double last = 1;
@@ -488,7 +489,7 @@ static void test_texts(void)
         g_string_free(html, TRUE);
         for (int i = 0; i < 2; i++) record_free(records[i]);
     }
-    /* What a replay on a busy machine gave. */
+    /* the waits of a replay on a busy machine */
     struct record *busy = waits_of("replay", 1380, 1040);
     const char *const path = "m.csv";
     g_autoptr(GString) html = page_of(&busy, &path, 1);
@@ -515,7 +516,7 @@ static void test_numbers(void)
     }
 }
 
-/* Maps of both and of their ratio, each cell with its numbers; what is no list is no map. */
+/* Maps of both and of their ratio, in which each cell has its numbers; a row that is no list makes no map. */
 static void test_waits(void)
 {
     struct record *records[] = { waits_of("simulate", 0, 20), waits_of("replay", 1, 50) };
@@ -580,7 +581,7 @@ static struct drawing *machine_draw(void *context, const struct record *record)
     return drawing;
 }
 
-/* The drawing that is handed in, with what bounds each phase marked; none where none is known. */
+/* The given drawing, with what bounds each phase marked; no drawing where none is known. */
 static void test_machine(void)
 {
     g_autoptr(record) record = record_of("simulate", 0, 100);
@@ -654,7 +655,8 @@ static GString *sweep_page(const char *text, struct page *page)
     return html;
 }
 
-/* SMs along the axis, formats as lines, tokens as panels; the front leaves out what more SMs do not make faster. */
+/* SMs along the axis, formats as lines, tokens as panels; points with more SMs that are not faster are not on the
+ * front. */
 static void test_sweep(void)
 {
     struct page page;

@@ -40,7 +40,7 @@ struct member {
     struct world *world;
 }; /* event first: a cast finds it again */
 
-/* The reference and the plan: how events breed and how far ahead they are scheduled. */
+/* The reference and the plan: how many events each event schedules, and how far ahead. */
 struct world {
     struct sim *sim;
     struct rng rng;
@@ -49,7 +49,7 @@ struct world {
     int idle[EVENT_COUNT], idle_count;   /* stack of members that are not pending */
     struct planned planned[EVENT_COUNT]; /* pending, sorted, the next to run last */
     int planned_count;
-    int planned_count_wanted; /* about as many should be pending */
+    int planned_count_wanted; /* number of events that should be pending, about */
     uint64_t order, run_count, wrong_count, digest, now_ps;
 };
 
@@ -215,8 +215,8 @@ static void ignore_run(struct sim *sim, struct sim_event *event)
     (void)event;
 }
 
-/* One event in each place that the queue can tell apart, all pending at once, in an engine that was made for just as
- * many, or for one and must grow, also while it deals out a slot (ASan and valgrind watch). */
+/* One event in each place that the queue distinguishes, all pending at once, in an engine made for exactly as many, or
+ * for one so that it must grow, even while it empties a slot (ASan and valgrind watch). */
 static void full_engine_run(bool grows)
 {
     for (uint32_t count = 1; count <= 1500; count += count < 100 ? 1 : 97) {
@@ -242,7 +242,7 @@ static void full_engine_run(bool grows)
 
 static void test_full_engine(void) { full_engine_run(false); }
 
-/* And many events in the same places, so that chunks run out where slots are dealt out. */
+/* Many events in the same places, so that chunks run out while slots are emptied. */
 static void test_engine_grows(void)
 {
     enum { COUNT = 40000 };
@@ -286,8 +286,8 @@ static void note_run(struct sim *sim, struct sim_event *event)
     ran[ran_count++] = event;
 }
 
-/* Half of the events are moved to sooner, and half of these to later again, onto times of the other half, with ties
- * everywhere: each runs once, at its last time; what it left behind is gone when the last has run. */
+/* Half of the events are moved to earlier times, and half of these back to later ones, onto times of other events, with
+ * many ties.  Each runs once, at its last time; nothing is left when the last has run. */
 static void test_moved_events(void)
 {
     for (uint32_t count = 1; count <= 2000; count += count < 100 ? 9 : 431) {
@@ -344,7 +344,7 @@ static void row_done(struct sim *sim, struct sim_row *row)
     plan->done_count += row >= plan->rows && row < plan->rows + ROWS;
 }
 
-/* What runs moves another event, to any time from now on, or is scheduled again. */
+/* The event that runs moves another event to any time from now on, or schedules it again. */
 static void row_member_run(struct sim *sim, struct sim_event *event)
 {
     struct row_plan *const plan = sim_owner(sim);
@@ -392,7 +392,7 @@ static uint64_t row_plan_run(struct row_plan *plan, bool by_row, uint64_t seed)
     return end_ps;
 }
 
-/* Events of a row run at the same times and in the same order as events that were scheduled one by one. */
+/* Events of a row run at the same times and in the same order as if they had been scheduled one by one. */
 static void test_rows(void)
 {
     static struct row_plan by_row, by_event;
@@ -441,7 +441,7 @@ static void down_run(struct sim *sim, struct sim_event *event)
     down_idle = sim_now_ps(sim) >= 30 ? 5 : 0;
 }
 
-/* Events say how many may stay behind; what stays runs later, in its place and time. */
+/* Events decide how many may stay pending; those run later, at their times and in their order. */
 static void test_run_down(void)
 {
     struct sim *const sim = engine_new(10);

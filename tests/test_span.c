@@ -1,4 +1,4 @@
-/* test_span.c - what kernels that follow one another early take, each and together (models/predict/span.h).
+/* test_span.c - times of kernels that follow one another early, each and together (models/predict/span.h).
  *
  * Method: durations of two kernels by hand: one that ends after the next was launched, one that ends before, and a host
  * that launches late. */
@@ -10,7 +10,7 @@ static const struct cluster_gpu gpu = {
     .launch_ps = 3 * PS_PER_US, .setup_ps = PS_PER_US / 2, .flag_ps = PS_PER_US, .host_sync_ps = 50 * PS_PER_US
 };
 
-/* The first kernel ends at 100 us, lets the next one be at let_us, and has told the host at 20 us. */
+/* The first kernel ends at 100 us, allows the next one at let_us, and has told the host at 20 us. */
 static struct span first(uint64_t let_us)
 {
     struct span span = { .end_ps = 1 }; /* of an iteration before: forgotten */
@@ -22,7 +22,7 @@ static struct span first(uint64_t let_us)
     return span;
 }
 
-/* Then one follows whose workers take 10 us: its own duration and the span's. */
+/* Then a kernel follows whose workers take 10 us; checks its own duration and that of the span. */
 static void follow(uint64_t let_us, bool host_waits, uint64_t time_ps, uint64_t span_ps)
 {
     struct span span = first(let_us);

@@ -147,7 +147,7 @@ static const struct schedule_phases cached_phases = { cached_names, 4, 2, false,
 static const struct schedule_phases train_phases = { normal_names, 5, 3, false, true, &cached_phases };
 static const struct schedule_phases hook_phases = { hook_names, 4, 2, true, false, NULL };
 
-/* "a0 ..." an op's first letter, or a phase's number, and the batch. */
+/* "a0 ...": an op's first letter, or a phase's number, and the batch. */
 static char *order_of(const struct schedule *s, int stream)
 {
     GString *text = g_string_new(NULL);
@@ -232,12 +232,12 @@ static void test_schedules(void)
 
 enum { SMS = 10, KERNELS_MAX = 4 };
 
-/* One GPU in a world of a clock and a timer, whose meetings end after the time that their cost says. */
+/* One GPU in a world with only a clock and a timer, where meetings end after their cost's time. */
 struct bench {
     struct device *device;
     struct step_cost cost[KERNELS_MAX];
     uint64_t now_ps, timer_ps, meeting_ps, gap_ps;
-    double slow; /* of every kernel that runs while another does */
+    double slow; /* of every kernel that runs at the same time as another */
 };
 
 static const struct step_cost *bench_cost(void *context, uint32_t rank, uint32_t kernel)
@@ -315,7 +315,7 @@ static void check_span(const struct bench *b, uint32_t kernel, double begin_us, 
     CU_ASSERT_DOUBLE_EQUAL(us(t->end_ps), end_us, 1e-3);
 }
 
-/* A meeting for 4 of 10 SMs takes them first; what a kernel of 10 makes of the other 6 depends on how it holds them. */
+/* A meeting first takes 4 of 10 SMs; the time of a kernel that wants 10 on the other 6 depends on how it holds them. */
 static void beside_meeting(enum step_occupancy occupancy, double clock_share, double end_us)
 {
     static const uint8_t stream[] = { STREAM_COMM, STREAM_MAIN };
@@ -335,8 +335,8 @@ static void test_occupancies(void)
     beside_meeting(OCCUPANCY_SHORT, 1, 30 + (60 - 30 * 0.6));
     beside_meeting(OCCUPANCY_TILES, 0, 60);  /* bytes need no more than 0.6 of the SMs */
     beside_meeting(OCCUPANCY_SHARES, 1, 90); /* the late blocks have as much to do as the others */
-    /* Bytes: the first six of ten blocks take 0.6 of the time, 36; then four blocks catch up: from 30 to 36 all ten are
-     * at their own rate, so 60 - 6 is left at the rate 1 / 0.6. */
+    /* Bytes: the first six of ten blocks take 0.6 of the time, 36; then four blocks catch up.  From 30 to 36 all ten
+     * are at their own rate, so 60 - 6 is left at the rate 1 / 0.6. */
     beside_meeting(OCCUPANCY_SHARES, 0, 30 + (60 - 30 / 0.6) + (60 - (60 - 30 / 0.6)) * 0.6);
 }
 
@@ -361,7 +361,7 @@ static void test_meeting_waits_for_sms(void)
     meeting_behind(OCCUPANCY_SHORT, 20, 20 + 30 + (50 - 30 * 0.6));
 }
 
-/* Blocks that wait for SMs take those of a kernel that ends, before the next kernel of its stream can. */
+/* Blocks that wait for SMs get those of a kernel that ends before the next kernel of its stream does. */
 static void beside_two_meetings(uint64_t gap_ps, double second_us, double end_us)
 {
     static const uint8_t stream[] = { STREAM_COMM, STREAM_MAIN, STREAM_COMM };
@@ -441,8 +441,8 @@ static const char *two_phases(const struct kernel_job *job, uint32_t phase)
     return phase ? "combine_recv" : "combine_send";
 }
 
-/* Two ranks: a send and its receive.  Rank 0 receives from 20 on, rank 1 sends from 50 on: rank 0 waits 30, and no
- * longer than its receive lasts. */
+/* Two ranks, a send and its receive.  Rank 0 receives from 20 on, rank 1 sends from 50 on: rank 0 waits 30, and at most
+ * as long as its receive. */
 static void test_live_sums(void)
 {
     static const struct kernel_family family = { .phase_name = two_phases };

@@ -30,8 +30,8 @@ static void test_host(void)
     CU_ASSERT_EQUAL(steps_ps(&machine, &in, 2, 8, &steps), 50 * PS_PER_US);
 }
 
-/* One node: the others' parts come by NVLink.  Two nodes of 4: a part of the other node by each NIC, 10 MB a ms; of 8
- * parts each GPU has 2 from its own rail, the other 6 come by NVLink.  All are read. */
+/* One node: the others' parts come by NVLink.  Two nodes of 4: each NIC brings one part of the other node, at 10 MB a
+ * ms; of the 8 parts a GPU gets 2 from its own rail and 6 by NVLink.  All parts are read. */
 static void test_gather(void)
 {
     const struct kernel_steps steps = { .call = "c", .gathered_bytes = 1000000 };
@@ -77,7 +77,7 @@ static struct kernel_steps steps_of(uint32_t phase, uint32_t per_node, enum moe_
     return steps;
 }
 
-/* 300 rows of 1280 values, with 4 B for each of the node's 32 experts, and of each 128 values in FP8. */
+/* 300 rows of 1280 values, with 4 B for each of the node's 32 experts and, in FP8, for each 128 values. */
 static void test_one_node(void)
 {
     struct kernel_steps s = steps_of(0, 8, MOE_FP8, false);
@@ -93,7 +93,7 @@ static void test_one_node(void)
     CU_ASSERT_TRUE(s.copied_bytes == 300 * (2560 + 128) && !s.gathered_bytes && !s.host_waits);
 }
 
-/* Two nodes of 4 ranks: probabilities of 16 experts come with a row, those of all 32 go in with 100 tokens. */
+/* Two nodes of 4 ranks: a row brings probabilities of 16 experts; 100 tokens send those of all 32. */
 static void test_two_nodes(void)
 {
     const struct kernel_steps s = steps_of(0, 4, MOE_BF16, false);

@@ -21,13 +21,13 @@ struct file {
     bool binary, checked;
 };
 
-/* checked: a flipped bit cannot go unseen. */
+/* checked: has checksums, so that a flipped bit must be noticed */
 static const struct file files[] = {
     { "a.ept", true, true },     { "a.npy", true, false },    { "a.npy.zst", true, true },   { "a.csv", false, false },
     { "a.csv.zst", true, true }, { "a.jsonl", false, false }, { "a.jsonl.zst", true, true },
 };
 
-/* Reads everything; false on an error, which must say something.  *sum is what was read. */
+/* Reads everything; *sum is over what was read.  On an error, which must have a message, returns false. */
 static bool read_sum(const char *path, uint64_t *sum)
 {
     g_autoptr(GError) error = NULL;
@@ -269,7 +269,7 @@ static void test_bombs_stay_small(void)
     bomb("{", 1, ' ', "expected decompressed data of at most 1000 times");
 }
 
-/* A header that asks for much must be refused before memory is. */
+/* A header that asks for much is refused before memory is taken. */
 static void test_huge_claims_are_refused(void)
 {
     gsize size;

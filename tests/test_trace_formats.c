@@ -94,7 +94,7 @@ static void test_framework_formats_round_trip(void)
     round_trip(&steps, "l.csv", &(struct trace_write_options){ .format = "llama" }, "llama@2:", NULL);
 }
 
-/* The narrowest type that holds experts and -1 goes into .ept: sizes show it. */
+/* .ept uses the narrowest type that holds experts and -1: file sizes show it. */
 static void test_ept_is_narrow(void)
 {
     struct sample_options o = {
@@ -381,7 +381,7 @@ static void test_pipes_are_read(void)
     g_free(bytes);
 }
 
-/* Nothing is left behind by a writer that fails in the middle. */
+/* A writer that fails in the middle leaves nothing behind. */
 static bool produce_failing(void *context, uint32_t step, uint32_t layer, struct routing *out, GError **error)
 {
     if (step == 2) {

@@ -94,8 +94,8 @@ static uint32_t outcome_by_urn(struct urn *urn)
     return outcome;
 }
 
-/* The shortcut that looks right: some groups, then any of their experts.  It forgets that a kept group is
- * kept because its best expert is good. */
+/* A shortcut that looks right: choose groups, then any of their experts.  It ignores that a group is kept because its
+ * best expert is good. */
 static uint32_t outcome_by_shortcut(struct rng *rng)
 {
     const uint32_t first = (uint32_t)rng_below(rng, GROUPS);
@@ -110,7 +110,7 @@ static uint32_t outcome_by_shortcut(struct rng *rng)
     return outcome;
 }
 
-/* Deviations of two samples' chi-square from its mean, in its standard deviations. */
+/* How many standard deviations the chi-square of two samples is from its mean. */
 static double chi_square_sigmas(const uint32_t *a, const uint32_t *b)
 {
     double chi = 0, freedom = -1;
@@ -165,7 +165,7 @@ static void test_popularity_is_drawn_without_replacement(void)
     CU_ASSERT(chi < 11 + 4 * sqrt(22));
 }
 
-/* Draws past the retries, where the rest is weighed one by one. */
+/* Draws beyond the retries, where the remaining experts are weighed one by one. */
 static void test_extreme_popularity_ends(void)
 {
     static const double popularity[4] = { 1e12, 1, 1, 2 };
@@ -346,7 +346,7 @@ static void test_traffic_comes_out_exactly(void)
     }
 }
 
-/* With a column an expert, each expert gets its tokens, and a token none twice. */
+/* With a column for each expert, each expert gets its tokens, and no token gets one twice. */
 static void test_traffic_by_experts(void)
 {
     static const uint32_t wanted[2][4] = { { 5, 0, 1, 4 }, { 2, 5, 0, 1 } };
@@ -374,7 +374,7 @@ static void test_traffic_by_experts(void)
     CU_ASSERT_STRING_EQUAL(error->message, "traffic: row 1: expected 4 columns, as many as experts, found 3");
 }
 
-/* Fewer experts on the chosen ranks than places: what is left is -1. */
+/* If the chosen ranks have fewer experts than a token has places, the remaining places are -1. */
 static void test_traffic_with_few_experts(void)
 {
     const struct traffic_options traffic = { .matrix = "3|0;0|3", .tokens = 3, .topk = 3, .experts = 4 };

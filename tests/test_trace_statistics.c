@@ -49,7 +49,7 @@ static void test_spreads_at_their_ends(void)
     CU_ASSERT(n.max_over_mean == 0 && n.gini == 0 && n.entropy == 0);
 }
 
-/* Beyond this many ranks there is no matrix of links to fill memory with. */
+/* Beyond this number of ranks there is no matrix of links, which would fill memory. */
 static void test_many_ranks_have_no_links(void)
 {
     struct routing_statistics s;

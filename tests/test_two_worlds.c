@@ -24,7 +24,7 @@ struct live_group {
     struct fabric_ops ops;
 };
 
-/* Ranks that are stepped in one thread are not late for what else the machine does meanwhile. */
+/* A rank's clock is its thread's CPU time, so that other load on the machine makes no rank late. */
 static uint64_t thread_now_ps(const struct fabric *f)
 {
     (void)f;
@@ -161,7 +161,7 @@ static void run_both(const struct moe_options *o, const struct routing *routing,
     check_repeats(o, routing, nvlink_disabled);
 }
 
-/* A (step, layer) of the sample traces, its first tokens. */
+/* The first tokens of one (step, layer) of a sample trace. */
 static struct routing sample(const char *path, uint32_t layer, uint32_t ranks, uint32_t tokens)
 {
     GError *error = NULL;
@@ -211,7 +211,7 @@ static void test_low_latency(void)
     }
 }
 
-/* Ranks fail at each call, in the first iteration or a later one; the others mask them in both worlds. */
+/* Ranks fail at each of the calls, in the first iteration or later; the others mask them in both worlds. */
 static void test_masking(void)
 {
     for (uint32_t variant = 0; variant < 6; variant++) {

@@ -1,7 +1,7 @@
-/* test_unzstd.c - do zstd's data come back as they were, however they are read?
+/* test_unzstd.c - do zstd's data come back as they were, however they are read?  Aim: sim/unzstd.h.
  *
- * Aim: sim/unzstd.h.  Method: frames of seeded bytes, empty ones too, read in pieces of all sizes from a source that
- * gives what it likes at a time; then cut, damaged, and behind a source that fails. */
+ * Method: frames of seeded bytes, also empty ones, are read in pieces of all sizes from a source that gives any number
+ * of bytes at a time; then cut, damaged, and after a source that fails. */
 #include "sim/unzstd.h"
 #include "sim/rng.h"
 #include "tests/unit.h"
@@ -17,7 +17,7 @@ enum { PLAIN_MAX = 300000, FRAMES = 3 };
 
 static struct rng rng;
 
-/* Compressed bytes; gives at most so many at a time. */
+/* Compressed bytes; at most so many are given at a time. */
 struct source {
     uint8_t bytes[FRAMES * (PLAIN_MAX + 4096)];
     size_t size, most;
@@ -62,7 +62,7 @@ static size_t frames_make(uint32_t frames)
     return plain_size;
 }
 
-/* Reads all in pieces of at most so many bytes; false: refused, with *got what came before. */
+/* Reads everything in pieces of at most so many bytes; false: refused, with *got bytes before. */
 static bool all_read(struct unzstd *u, size_t piece, size_t *got, GError **error)
 {
     for (*got = 0;;) {

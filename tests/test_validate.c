@@ -62,7 +62,7 @@ static void test_lines(void)
     CU_ASSERT_STRING_EQUAL(table->row[0].cell[1], "two lines");
 }
 
-/* Rows that say the same case, in whatever words, are one job. */
+/* Rows that describe one case, in whatever words, are one job. */
 static void test_jobs(void)
 {
     g_autoptr(validate_table) table = table_of("phase,num-tokens,cached,label\n"
@@ -80,7 +80,7 @@ static void test_jobs(void)
     CU_ASSERT_PTR_NOT_NULL(table->row[3].problem);
 }
 
-/* Of a row of several phases, in either order, the bottleneck is that of the longest; times add up. */
+/* The bottleneck of a row of several phases, in either order, is that of the longest phase; times add up. */
 static void test_bottleneck(void)
 {
     struct validate_table *table = table_of("kernel,num-ranks,num-tokens,hidden,num-experts,num-topk,phase\n"

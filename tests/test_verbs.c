@@ -135,7 +135,7 @@ static void test_devices_shared(void)
 
 enum { LINK_HEAP_BYTES = 1 << 20, LINK_WORDS = 8, LINK_WORDS_BYTES = 4096, LINK_DEPTH = 64 };
 
-/* Two ranks' links over memory of the test's own, so that nothing but the link is tested. */
+/* Links of two ranks over the test's own memory, so that only the link is tested. */
 struct link_pair {
     struct live_options options;
     struct fabric_needs needs;
@@ -177,7 +177,7 @@ static void pair_close(struct link_pair *pair)
     support_bootstraps_free(pair->b, 2);
 }
 
-/* Polls both ends until done() or seconds have passed; the last error of rank 0's, or -EAGAIN. */
+/* Polls both ends until done() or until seconds have passed; returns rank 0's last error, or -EAGAIN. */
 static int pair_poll(struct link_pair *pair, double seconds, int (*done)(struct link_pair *pair))
 {
     const gint64 end_us = g_get_monotonic_time() + (gint64)(seconds * G_USEC_PER_SEC);
@@ -192,8 +192,8 @@ static int pair_poll(struct link_pair *pair, double seconds, int (*done)(struct 
 
 static int pair_flushed(struct link_pair *pair) { return pair->link[0]->ops->flush(pair->link[0], 1, 0); }
 
-/* Puts deferred one after the other are held back until the queue is full or rung, none is lost, and a flush
- * that returns 0 means that they are there. */
+/* Deferred puts are held back until the queue is full or the doorbell is rung; none is lost, and a flush that returns 0
+ * means that all have arrived. */
 static void test_deferred(void)
 {
     struct live_options options = options_for(NULL, LIVE_SIGNAL_WRITE);
@@ -210,7 +210,7 @@ static void test_deferred(void)
     }
     CU_ASSERT_EQUAL(pair_poll(&pair, 20, pair_flushed), 0);
     CU_ASSERT_EQUAL(memcmp(heap, pair.memory[1].base + LINK_WORDS_BYTES, LINK_HEAP_BYTES), 0);
-    /* A single deferred put does not go before it is rung: nothing was posted, so nothing can complete. */
+    /* A single deferred put is not sent before the doorbell: nothing was posted, so nothing can complete. */
     memset(pair.memory[1].base + LINK_WORDS_BYTES, 0, 64);
     CU_ASSERT_EQUAL(pair.link[0]->ops->put(pair.link[0], 1, 1, LINK_WORDS_BYTES, LINK_WORDS_BYTES, 64, true), 0);
     usleep(50000);
@@ -223,7 +223,7 @@ static void test_deferred(void)
     pair_close(&pair);
 }
 
-/* Far more signals than a ring has slots, the receiver looking only now and then; the word only rises. */
+/* Far more signals than a ring has slots, to a receiver that polls only now and then; the word only rises. */
 static void test_signals_many(enum live_signalling signalling)
 {
     enum { SIGNALS = 3000 };
@@ -276,7 +276,7 @@ static int pair_keeps_writing(struct link_pair *pair)
     return rc == 0 ? -EAGAIN : rc;
 }
 
-/* The peer's queue pairs vanish as they do when its process is killed. */
+/* The peer's queue pairs disappear, as when its process is killed. */
 static void test_peer_gone(void)
 {
     struct live_options options = options_for(NULL, LIVE_SIGNAL_WRITE);
@@ -284,7 +284,7 @@ static void test_peer_gone(void)
     CU_ASSERT_TRUE_FATAL(pair_open(&pair, &options));
     pair.link[1]->ops->free(pair.link[1]);
     pair.link[1] = NULL;
-    /* Nothing completes any more: the queue takes as many as it is deep, then says full. */
+    /* Nothing completes any more: the queue takes as many as its depth, then refuses. */
     for (uint32_t i = 0; i < LINK_DEPTH; i++) CU_ASSERT_EQUAL(pair_writes(&pair), 0);
     CU_ASSERT_EQUAL(pair_writes(&pair), -EAGAIN);
     CU_ASSERT_EQUAL(pair.link[0]->ops->signal(pair.link[0], 1, 0, 0, 1, false), -EAGAIN);
@@ -303,13 +303,13 @@ static int pair_waits(struct link_pair *pair)
     return -EAGAIN;
 }
 
-/* A rank that posts nothing learns of it too, and what it polls meanwhile is no progress. */
+/* A rank that posts nothing learns of it, too; its probes are no progress. */
 static void test_peer_gone_idle(void)
 {
     struct live_options options = options_for(NULL, LIVE_SIGNAL_WRITE);
     struct link_pair pair;
     CU_ASSERT_TRUE_FATAL(pair_open(&pair, &options));
-    /* The last of these asks for no completion: nothing under way would tell. */
+    /* The last of these asks for no completion: no request in flight would tell. */
     for (uint64_t i = 1; i <= 3; i++) CU_ASSERT_EQUAL(pair.link[0]->ops->signal(pair.link[0], 1, 0, 0, i, false), 0);
     (void)pair_poll(&pair, 0.5, pair_waits);
     const gint64 end_us = g_get_monotonic_time() + 3 * G_USEC_PER_SEC;
@@ -324,7 +324,7 @@ static void test_peer_gone_idle(void)
     pair_close(&pair);
 }
 
-/* A write that the peer's registration does not allow is the peer's refusal, and named as such. */
+/* A write outside the peer's registration is refused by the peer, and reported so. */
 static void test_access_refused(void)
 {
     struct live_options options = options_for(NULL, LIVE_SIGNAL_WRITE);
@@ -339,7 +339,7 @@ static void test_access_refused(void)
     pair_close(&pair);
 }
 
-/* What rank 0 reads when a world with these options cannot be made. */
+/* The error on rank 0 if a world with these options cannot be made. */
 static void refuse(const struct live_options *options, const char *part)
 {
     struct verbs_world w;
@@ -369,7 +369,7 @@ static void test_options_refused(void)
     options = options_for(first, LIVE_SIGNAL_WRITE);
     options.gpu_memory = true;
     refuse(&options, "GPU memory");
-    /* A fault of one rank only: the other learns which and why. */
+    /* Only one rank has a fault: the other learns which rank, and why. */
     g_autofree char *uneven = g_strdup_printf("%s,nothere", first);
     options = options_for(uneven, LIVE_SIGNAL_WRITE);
     refuse(&options, "found 'nothere'");

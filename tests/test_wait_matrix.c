@@ -57,7 +57,7 @@ static void test_matrix(void)
     wait_matrix_clear(&m);
 }
 
-/* What few rows of many ranks tell takes the memory of these rows: all would be 34 GB. */
+/* If few of many ranks have rows, the matrix takes memory for these only: for all ranks it would be 34 GB. */
 static void test_many_ranks(void)
 {
     enum { RANKS = 65536, BYTES = 2 * RANKS };
@@ -80,7 +80,7 @@ static void test_many_ranks(void)
     wait_matrix_clear(&m);
 }
 
-/* A rank that was masked has no row; lists of another length are not of this matrix; no time, no share. */
+/* A masked rank has no row; a list of another length is ignored; without a time there is no share. */
 static void test_gaps(void)
 {
     const double us[3] = { 0, 30, 50 }, two[2] = { 1, 2 };

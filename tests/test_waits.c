@@ -32,7 +32,7 @@ static void wake_at(struct fabric *f, struct fabric_worker *w, uint64_t time_ps)
 static const struct fabric_ops ops = { .name = "clock", .now_ps = now_ps, .wake_at = wake_at };
 static struct fabric fabric = { .ops = &ops, .rank_count = 8 };
 
-/* Each step returns the next of its script and then says the next of its words. */
+/* Each step returns the next of its results, then says the next of its words. */
 struct scripted {
     struct fabric_worker worker;
     const enum worker_step *result;
@@ -111,8 +111,8 @@ static void test_words(void)
     waits_free(waits);
 }
 
-/* Of two workers that wait for a rank the mean counts, and one that never does is no part of it.  Polls end no wait,
- * whatever other workers do meanwhile, and a wait that never ended ends with the launch. */
+/* If two workers wait for a rank, the mean of both counts; a worker that never waits for it does not.  Polls do not end
+ * a wait, whatever other workers do at the time, and an unended wait ends with the launch. */
 static void test_polls(void)
 {
     static const enum worker_step result[] = { WORKER_WAIT, WORKER_WAIT, WORKER_WAIT, WORKER_DONE };
@@ -127,7 +127,7 @@ static void test_polls(void)
     operations = 5;
     step_at(worker[0], 1000000, WORKER_WAIT);
     step_at(worker[0], 2000000, WORKER_WAIT);
-    operations = 6; /* another worker has done something: it is asked, and waits for what it waited for */
+    operations = 6; /* another worker has done something, so this one is asked, and still waits for the same event */
     step_at(worker[0], 3000000, WORKER_WAIT);
     step_at(worker[0], 7000000, WORKER_DONE);
     CU_ASSERT_EQUAL(noted_count, 1);
@@ -146,7 +146,8 @@ static void test_polls(void)
     waits_free(waits);
 }
 
-/* A worker that turns to another rank while others do operations is asked once its wait has become an eighth longer. */
+/* A worker begins to wait for another rank while others do operations: it is asked once its wait is an eighth
+ * longer. */
 static void test_turns(void)
 {
     static const enum worker_step result[] = { WORKER_WAIT, WORKER_WAIT, WORKER_WAIT, WORKER_WAIT, WORKER_DONE };

@@ -35,7 +35,7 @@ struct operation {
     uint8_t first;               /* STORE */
 };
 
-/* A worker that plays operations, all in one step as far as none makes it wait.  A REST ends the step. */
+/* A worker that does its operations in one step, as long as none makes it wait.  A REST ends the step. */
 struct player {
     struct fabric_worker worker;
     struct stage *stage;
@@ -59,7 +59,7 @@ struct stage {
     uint8_t looked[OPERATIONS_MAX];
 };
 
-/* Notes the byte at its time, waits until then. */
+/* Notes the byte at its time; waits until then. */
 static bool byte_look(struct player *p)
 {
     struct stage *s = p->stage;
@@ -176,7 +176,7 @@ static struct stage *stage_new(uint32_t ranks, uint32_t ranks_per_node)
     return s;
 }
 
-/* Adds a player of warps on an SM of its own; operations up to the first END. */
+/* Adds a player with warps on its own SM, and its operations up to the first END. */
 static void stage_add(struct stage *s, uint16_t rank, uint16_t warps, const struct operation *operation, uint32_t count)
 {
     CU_ASSERT_FATAL(s->player_count < WORKERS_MAX && count <= OPERATIONS_MAX);
@@ -234,7 +234,7 @@ static struct loops *stage_loops(struct stage *s)
     return loops;
 }
 
-/* Runs the stage in a new world; frees nothing of it.  Returns how many events that took. */
+/* Runs the stage in a new world; frees nothing of it.  Returns how many events ran. */
 static uint64_t stage_run(struct stage *s)
 {
     struct loops *loops = stage_loops(s);
@@ -278,7 +278,7 @@ static void test_store_over_pcie(void)
     stage_run(s);
     CU_ASSERT(took(s, 0, 9100000)); /* 1000 + 8000 from root to root, in which the step goes by, + row 100 */
     PLAY(s, 1, 1, { .verb = STORE, .peer = 3, .size_bytes = 4000 });
-    stage_run(s); /* both cross: the one behind the other */
+    stage_run(s); /* both cross, one after the other */
     CU_ASSERT(took(s, 0, 9100000) && took(s, 1, 17100000));
     free(s);
     uint64_t seen_ps[2];
@@ -422,7 +422,8 @@ static void test_bulk_halves(void)
     free(s);
 }
 
-/* The links carry less of what lies off a 128-byte line in shared memory, out of a GPU and into the peer. */
+/* Links carry less for a buffer that is not at a 128-byte line in shared memory, both out of a GPU and into the
+ * peer. */
 static void test_bulk_sectors(void)
 {
     struct stage *s = stage_new(2, 2);
@@ -440,8 +441,8 @@ static void test_bulk_sectors(void)
     free(s);
 }
 
-/* A row by loads and stores waits for memory once a turn, and the L2 answers for what was just written, as far as it
- * holds it. */
+/* A row moved by loads and stores waits for memory once a turn; rows just written are in the L2, as far as it holds
+ * them. */
 static void test_patterns(void)
 {
     static const struct {
@@ -468,7 +469,7 @@ static void test_patterns(void)
     }
 }
 
-/* Warps take rows in rounds: one more row than warps is a round more, whole. */
+/* Warps take rows in rounds: one row more than there are warps takes a whole round more. */
 static void test_rounds(void)
 {
     static const struct {
@@ -500,8 +501,9 @@ static bool about(uint64_t time_ps, uint64_t expected_ps)
     return as_expected;
 }
 
-/* Two workers store a row each from one SM.  Alone a row takes 1000 for its bytes and 1 of waiting; the SM moves it in
- * 1000 too, so that one worker takes the fourth root of 2 times 1000, and one that shares the SM of 1 + 16. */
+/* Two workers each store a row from one SM.  Alone, a row takes 1000 for its bytes and 1 of waiting.  The SM also moves
+ * it in 1000, so that a worker alone takes 1000 times the fourth root of 2, and one that shares the SM 1000 times that
+ * of 1 + 16. */
 static void test_shared_sm(void)
 {
     for (uint32_t workers = 1; workers <= 2; workers++) {
@@ -519,8 +521,8 @@ static void test_shared_sm(void)
     }
 }
 
-/* A worker that stored for half of the turn before takes half of the SM, where its warps look for their rows
- * themselves: the fourth root of 1 + 1/16 times 1000.  Else it takes the whole. */
+/* Where warps find their rows themselves, a worker that stored for half of its last turn takes half of the SM: 1000
+ * times the fourth root of 1 + 1/16.  Elsewhere it takes all of it. */
 static void test_sought(void)
 {
     for (int sought = 0; sought <= 1; sought++) {
@@ -542,9 +544,9 @@ static void test_sought(void)
     }
 }
 
-/* Two rows of 1024 B summed into one: 1024 for what is made and 1024 for what is read, by a warp alone.  In loops that
- * are compiled for three rows each of the four stretches of 512 B takes two looks of 128.  The SM reads them in 2048,
- * shared by two workers in 4096: each waits for its stretches beside that for share^2 / (share + alone). */
+/* Two rows of 1024 B are summed into one.  By one warp this takes 1024 for the bytes written and 1024 for those read.
+ * In loops compiled for three rows, each of the four stretches of 512 B takes two looks of 128.  The SM reads them in
+ * 2048, or 4096 if two workers share it: in addition each waits for its stretches for share^2 / (share + alone). */
 static void test_sums(void)
 {
     static const struct {
@@ -579,8 +581,8 @@ static void test_sums(void)
     }
 }
 
-/* Two rows, each of 1250 by one warp of four and then released.  While the first warp releases, another goes on with
- * the next row; the first warp's own row waits for it, and so does the next release. */
+/* Two rows, each of 1250, by one of four warps, each then released.  While the first warp releases, another begins the
+ * next row; the first warp's own next row waits for the release, and so does the next release. */
 static void test_release_apart(void)
 {
     static const struct {
@@ -612,8 +614,8 @@ static void test_release_apart(void)
     }
 }
 
-/* The time of a rank whose worker stores a row to rank 1, rests and releases, beside two that have stored a row to
- * `peer` and rest, too, or have ended.  Alone that release takes fence_ns. */
+/* The time of a rank whose worker stores a row to rank 1, rests and releases.  Two others have stored a row to `peer`
+ * and rest, too, or have ended.  Alone the release takes fence_ns. */
 static uint64_t crowded_ps(uint16_t peer, bool ended, uint64_t fence_ns, uint64_t crowd_ns)
 {
     const struct operation rest = { .verb = REST }, release = { .verb = SIGNAL, .peer = 1, .word = 3 };
@@ -635,9 +637,9 @@ static uint64_t crowded_ps(uint16_t peer, bool ended, uint64_t fence_ns, uint64_
     return time_ps;
 }
 
-/* Beside two others that store to peers a release takes the way there and back (2 us) and two thirds of `fence-crowd`,
- * where half of it is with one; or what it takes alone, if that is longer.  Those that store to their own memory or
- * have ended do not count. */
+/* While two others store to peers, a release takes the way there and back (2 us) and two thirds of `fence-crowd`, half
+ * of which one other adds; or its time alone, if that is longer.  Workers that store to their own memory, or that have
+ * ended, do not count. */
 static void test_release_in_crowd(void)
 {
     CU_ASSERT_EQUAL(crowded_ps(1, false, 2000, 900), crowded_ps(1, false, 2000, 0) + 600 * PS_PER_NS);
@@ -647,8 +649,8 @@ static void test_release_in_crowd(void)
     CU_ASSERT_EQUAL(crowded_ps(1, true, 2000, 900), crowded_ps(1, true, 2000, 0));
 }
 
-/* Rows that the engine brings whole: each comes (200 ns), moves (1000 B at 1 GB/s) and is summed (at 2 GB/s), two at
- * once; where memory gives them slower than that, they wait for most of it. */
+/* Rows that the engine brings whole: each comes (200 ns), moves (1000 B at 1 GB/s) and is summed (at 2 GB/s), two at a
+ * time.  If memory is slower than that, they wait for most of it. */
 static void test_brought(void)
 {
     for (uint32_t slow = 0; slow < 2; slow++) {
@@ -668,8 +670,8 @@ static void test_brought(void)
     }
 }
 
-/* Sums of rows straight out of memory: a wait of 200 ns before each and one for each 512 B in flight; adding takes time
- * behind them, and the loads of two such workers share their SM, but not where the rows lie in the L2. */
+/* Sums of rows straight from memory: a wait of 200 ns before each row and one for each 512 B in flight.  Adding takes
+ * time after these, and two such workers share their SM's loads, but not if the rows are in the L2. */
 static void test_summed_far(void)
 {
     static const struct {
@@ -698,7 +700,7 @@ static void test_summed_far(void)
     }
 }
 
-/* Copies in step: the waits of a round hide nobody's bytes, and a word that is written alone takes a sector. */
+/* Copies in step: the waits of a round hide no bytes, and a word that is written alone takes a sector. */
 static void test_in_step(void)
 {
     static const struct {
@@ -731,7 +733,7 @@ static void test_in_step(void)
     }
 }
 
-/* Stores that nobody waits for but a release: it waits for those of the other SM, too, which began with them. */
+/* Only a release waits for these stores: also for those of the other SM, which began at the same time. */
 static void test_posted(void)
 {
     for (uint32_t senders = 1; senders <= 2; senders++) {
@@ -753,7 +755,7 @@ static void test_posted(void)
     }
 }
 
-/* Rows of the bulk engine that do not begin lines of the peer's memory leave an SM slower. */
+/* From rows that do not begin at a line of the peer's memory, the bulk engine's rows leave an SM more slowly. */
 static void test_split(void)
 {
     for (uint32_t split = 0; split < 2; split++) {
@@ -769,7 +771,7 @@ static void test_split(void)
     }
 }
 
-/* What is added for the whole GPU is seen after a release. */
+/* An addition for the whole GPU is seen after a release. */
 static void test_scopes(void)
 {
     struct stage *s = stage_new(1, 1);
@@ -782,7 +784,7 @@ static void test_scopes(void)
     free(s);
 }
 
-/* A word to which nothing is added has not changed: a worker that watches it is not stepped. */
+/* An addition of 0 changes nothing: a worker that watches the word is not stepped. */
 static void test_nothing_added(void)
 {
     struct stage *s = stage_new(1, 1);
@@ -796,8 +798,8 @@ static void test_nothing_added(void)
     free(s);
 }
 
-/* A worker makes the sum of a counter that it alone watches: not before the additions are done, though it steps in
- * between, and no later than it would see it by events. */
+/* A worker sums a counter that it alone watches: not before the additions are done, although it steps in between, and
+ * no later than it would with events. */
 static void test_counters(void)
 {
     for (int i = 0; i < 4; i++) { /* by events or not; either word as the counter that the worker has for itself */
@@ -847,7 +849,8 @@ static void test_signals(void)
     free(s);
 }
 
-/* Where there are NICs, what one step signals for one time is one event, whomever it is for.  A later step's is not. */
+/* Where there are NICs, all that one step signals for one time is one event, whichever ranks get it.  What a later step
+ * signals is another. */
 static void test_signals_of_one_step(void)
 {
     const struct operation one = { .verb = SIGNAL, .peer = 1, .word = 3 },
@@ -874,7 +877,7 @@ static void test_signals_of_one_step(void)
     free(s);
 }
 
-/* A signal that comes before another that was sent earlier wakes the one that waits for both earlier. */
+/* If a later signal arrives before an earlier one, the worker that waits for both is woken at the right time. */
 static void test_signals_overtake(void)
 {
     struct stage *s = stage_new(3, 3);
@@ -975,8 +978,8 @@ static void two_kernels_launch(void *context, uint32_t rank, uint32_t kernel, st
     }
 }
 
-/* Rank 1 comes 3000 later; its second kernel waits for one that rank 0 ran long before, and rank 0's for rank 1's
- * first: no barrier stands between, and a word that rises while nobody watches it is seen by the next kernel. */
+/* Rank 1 comes 3000 later.  Its second kernel waits for a kernel that rank 0 ran long before, and rank 0's for rank 1's
+ * first.  No barrier is in between, and a word that rises while no worker watches it is seen by the next kernel. */
 static void test_kernels_follow_each_other(void)
 {
     for (int nics = 0; nics <= 1; nics++) {
@@ -1008,7 +1011,7 @@ static void test_kernels_follow_each_other(void)
     }
 }
 
-/* A GPU that is slow takes longer for its own work, and no longer for what a link takes. */
+/* A slow GPU takes longer for its own work, but not for the links' work. */
 static void test_slow_rank(void)
 {
     const uint32_t slow[2] = { 0, 2 * WORLD_SLOW_ONE };
@@ -1023,8 +1026,8 @@ static void test_slow_rank(void)
     free(s);
 }
 
-/* Three workers store rows that end 200 and 100 ns after each other, and release them, on the first SM or each on its
- * own.  A fence takes 500 ns. */
+/* Three workers store rows, whose ends are 200 and 100 ns apart, and release them, on one SM or each on its own.  A
+ * fence takes 500 ns. */
 static uint64_t releases_ps(bool together)
 {
     struct stage *s = stage_new(2, 2);
@@ -1040,14 +1043,14 @@ static uint64_t releases_ps(bool together)
     return time_ps;
 }
 
-/* The second and the third come while the first's fence is under way: both wait for the next. */
+/* The second and third come during the first's fence: both wait for the next round. */
 static void test_release_rounds(void)
 {
     CU_ASSERT_EQUAL(releases_ps(false), 3410 * PS_PER_NS); /* 1000, 10 + store 1400 + fence 500, peek 500 */
     CU_ASSERT_EQUAL(releases_ps(true), 3610 * PS_PER_NS);  /* 1000, 10 + store 1100 + two fences, peek 500 */
 }
 
-/* Releases of one step wait for one another: a slowed GPU takes longer for each, not for the wait, too. */
+/* Releases of one step wait for each other: a slowed GPU takes longer for each, but not for the waiting as well. */
 static void test_slow_releases(void)
 {
     for (uint32_t factor = 1; factor <= 8; factor *= 8) {
@@ -1064,8 +1067,8 @@ static void test_slow_releases(void)
     }
 }
 
-/* A store whose link is the limit takes as long from a slowed GPU, until that is slower than the link; a busy SM says
- * for how long it was busy. */
+/* If the link is the limit, a store from a slowed GPU takes as long as before, until the GPU is slower than the link. A
+ * busy SM reports for how long it was busy. */
 static void test_slow_store(void)
 {
     uint64_t time_ps[3], busy_ps[3];
@@ -1124,8 +1127,8 @@ static bool busiest_is(const struct world *w, enum world_resource kind, const ch
     return name && !strcmp(part.name, name) && part.busy_ps == busy_ps && part.bytes == bytes;
 }
 
-/* The put above: rank 0's kernel ends at 410, but rank 1 waits, and all bytes count; or nobody waits for what is sent
- * from 210 on, and 200 of the 1003.2 are within the slowest kernel. */
+/* The put above.  If rank 1 waits, all bytes count although rank 0's kernel ends at 410.  If no rank waits for what is
+ * sent from 210 on, 200 of the 1003.2 fall into the slowest kernel. */
 static void test_busiest(void)
 {
     for (int waits = 0; waits < 2; waits++) {
@@ -1149,7 +1152,7 @@ static void test_busiest(void)
     }
 }
 
-/* A post waits three times for what other warps of its SM are storing, 350 longer than for nothing. */
+/* A post waits three times for stores of other warps of its SM: 350 longer than for nothing. */
 static void test_post_beside_copies(void)
 {
     uint64_t seen_ps[2];
@@ -1170,7 +1173,7 @@ static void test_post_beside_copies(void)
     CU_ASSERT_EQUAL(seen_ps[0], seen_ps[1] + 3 * 350 * PS_PER_NS);
 }
 
-/* A put that is its own flag is one request, and no atomic waits at the target. */
+/* A put with its own flag is one request, and no atomic waits at the target. */
 static void test_polled_put(void)
 {
     for (uint8_t flags = 0; flags <= FABRIC_POLLED; flags = (uint8_t)(flags + FABRIC_POLLED)) {
@@ -1187,7 +1190,7 @@ static void test_polled_put(void)
     }
 }
 
-/* A signal has no payload to fetch; its word is read where it goes. */
+/* A signal has no payload to fetch; at its target the word is read first. */
 static void test_lone_signal(void)
 {
     struct stage *s = stage_new(2, 1);
@@ -1250,7 +1253,7 @@ static bool text_dropped(void *context, const void *text, size_t size_bytes)
 
 static struct timeline *timeline_nowhere(void) { return timeline_new(&(struct timeline_sink){ text_dropped, NULL }); }
 
-/* Puts that one request stands for take as long as puts one by one, as a timeline has them. */
+/* Puts that one request stands for take as long as separate puts, which a timeline makes of them. */
 static void test_trains(void)
 {
     struct timeline *timeline = timeline_nowhere();
@@ -1297,8 +1300,8 @@ static void test_queue_depth(void)
     }
 }
 
-/* Three puts of 1000 B and a signal of 32, a round trip of 4100 ns from the first byte sent: an acknowledgement is
- * back 4100 after that, and only then is there room. */
+/* Three puts of 1000 B and a signal of 32, with a round trip of 4100 ns from the first byte sent: an acknowledgement is
+ * back 4100 later, and only then is there room. */
 static void test_window(void)
 {
     /* The window's size, and when the signal is seen.  Open: it goes at 810.  2500: the third put waits until 4310, the
@@ -1317,7 +1320,7 @@ static void test_window(void)
     }
 }
 
-/* No window lets more through than its bytes in a round trip, to however many peers. */
+/* A window never passes more than its bytes in a round trip, to however many peers. */
 static void test_window_bounds_the_rate(void)
 {
     enum { PUTS = 7, ROUND_TRIP_NS = 4100 };
@@ -1335,7 +1338,7 @@ static void test_window_bounds_the_rate(void)
     }
 }
 
-/* A worker that puts until it may not, and notes when it sees a word and its own alarm. */
+/* A worker that puts until it is refused, and notes when it sees a word and its own alarm. */
 struct impatient {
     struct fabric_worker worker;
     uint32_t puts, word;
@@ -1356,7 +1359,7 @@ static enum worker_step impatient_step(struct fabric_worker *w)
 
 static const struct worker_role impatient_role = { .step = impatient_step, .describe = player_describe };
 
-/* A worker that waits for room sees what else happens before there is some: a word, its alarm. */
+/* A worker that waits for room sees other events before there is some: a word, its alarm. */
 static void test_room_and_other_things(void)
 {
     for (int alarm = 0; alarm <= 1; alarm++) {
@@ -1384,7 +1387,7 @@ static void test_room_and_other_things(void)
     }
 }
 
-/* A put's bytes are at the peer with the last of them, not with the first. */
+/* All bytes of a put are at the peer when the last one is, not when the first one is. */
 static void test_bytes_come_last(void)
 {
     struct stage *s = stage_new(2, 1);
@@ -1430,7 +1433,7 @@ static void test_proxy(void)
     }
 }
 
-/* Warps that ring for one QP do so one after the other; those of several QPs do not see each other. */
+/* Warps that ring for one QP do so one after another; warps of different QPs do not wait for each other. */
 static void test_warps_of_one_qp(void)
 {
     for (uint16_t queue = 0; queue <= 1; queue++) {
@@ -1443,7 +1446,7 @@ static void test_warps_of_one_qp(void)
     }
 }
 
-/* What a row of the table says besides costs: how many requests wait for a thread, what is in order, what adds up. */
+/* What else a row of the table says: how many requests wait for a thread, what stays in order, what a signal adds. */
 static void test_transports(void)
 {
     struct stage *s = stage_new(2, 1);
@@ -1509,7 +1512,7 @@ static uint64_t thread_ps(enum cluster_posting poster, enum transport_order orde
     return counted_ps(poster, order, flush, 0);
 }
 
-/* What a thread of the host does besides posting: it waits at a fence, and tells the GPU of acknowledgements. */
+/* What a host's thread does in addition to posting: it waits at fences, and tells the GPU of acknowledgements. */
 static void test_threads_wait(void)
 {
     /* Until the first is acknowledged: fetch, 100 ns of bytes, there, deliver, back; the second's acknowledgement,
@@ -1532,7 +1535,7 @@ static void test_threads_wait(void)
                     2 * 500 * PS_PER_NS);
 }
 
-/* A NIC whose reads take 300 ns reads behind each put before it acknowledges it. */
+/* A NIC whose reads take 300 ns reads once after each put before it acknowledges the put. */
 static void test_flushed(void)
 {
     uint64_t took_ps[2][2];
@@ -1622,8 +1625,8 @@ static uint64_t message_ps(uint64_t size_bytes, bool busy, uint64_t receive_ps, 
     return time_ps;
 }
 
-/* A message that a thread takes in is one request, whose signal no NIC works on, and waits for what the thread sends.
- * A larger one is asked for: its announcement goes there (1000 ns), the question comes back, the NIC reads. */
+/* A message that a thread receives is one request.  No NIC works on its signal, and it waits for what the thread sends.
+ * A larger message is asked for: its announcement arrives (1000 ns), the question comes back, the NIC reads. */
 static void test_two_sided(void)
 {
     const uint64_t one_sided_ps = message_ps(1000, false, 0, 0), taken_ps = message_ps(1000, false, 1000, 0);
@@ -1662,7 +1665,7 @@ static void test_shared_nic(void)
     free(s);
 }
 
-/* QPs of one rank take turns too, however much one of them has; each keeps its order. */
+/* QPs of one rank take turns, too, however much one of them has; each keeps its order. */
 static void test_turns_of_qps(void)
 {
     struct stage *s = stage_new(4, 1);
@@ -1716,8 +1719,8 @@ static void test_host_cores(void)
     free(s);
 }
 
-/* Rank 1 gets half as much of the core: after a step it lets as much time pass as the step took (two workers looked at,
- * 20, row 100, 1000 B at 1 GB/s), in which rank 0 may run. */
+/* Rank 1 gets half as much of the core: after each step it pauses for as long as the step took (two workers stepped,
+ * 20, row 100, 1000 B at 1 GB/s), and rank 0 may run meanwhile. */
 static void test_host_slow(void)
 {
     const uint32_t slow[2] = { 0, 2 * WORLD_SLOW_ONE };
@@ -1735,8 +1738,8 @@ static void test_host_slow(void)
     }
 }
 
-/* Ranks 0 and 1 on one core, rank 1 with two workers: they step in one round, which looks at both (20) and at the link
- * (7); where its slice lasts that long, before rank 0 has its turn.  A change takes 50. */
+/* Ranks 0 and 1 share a core; rank 1 has two workers, which step in one round with a look at both (20) and at the link
+ * (7).  If its slice lasts that long, the round is before rank 0's turn.  A change of ranks takes 50. */
 static void test_host_turns(void)
 {
     for (int lasts = 0; lasts <= 1; lasts++) {
@@ -1764,7 +1767,7 @@ static void test_host_copies(void)
     }
 }
 
-/* Sums with weights and without have costs of their own; that of a row is of 14336 bytes made. */
+/* Sums with weights and sums without have costs of their own, given for a row of 14336 bytes. */
 static void test_host_sums(void)
 {
     for (int weighted = 0; weighted <= 1; weighted++) {
@@ -1791,7 +1794,7 @@ static void test_host_casts(void)
     }
 }
 
-/* A word is seen a poll and a step after the store; on one core, ranks that take turns pay for each change. */
+/* A word is seen a poll and a step after the store; ranks that take turns on one core pay for each change. */
 static void test_host_signals(void)
 {
     struct stage *s = host_stage_new(2);
@@ -1827,7 +1830,7 @@ static struct stage *host_link_new(uint64_t nic_rate_bps)
     return s;
 }
 
-/* Both ends work for a put and for a signal: the sender when its doorbell rings.  What comes in while nothing else does
+/* Both ends work for a put and for a signal; the sender works when its doorbell rings.  An arrival at an idle core
  * takes an interrupt. */
 static void test_host_puts(void)
 {
@@ -1845,7 +1848,8 @@ static void test_host_puts(void)
     }
 }
 
-/* Packets are worked on as they come in: behind a slow link that hides, and until then the process does others. */
+/* Packets are processed as they arrive: after a slow link that time is hidden, and until then the process does other
+ * work. */
 static void test_host_slow_link(void)
 {
     struct stage *s = host_link_new(800000000);
@@ -1911,7 +1915,7 @@ static void test_timeline(void)
     free(s);
 }
 
-/* The run ends with one line, before it looks at any of them. */
+/* With too many workers the run ends with one line, before it reads any of them. */
 static void test_too_many_workers(void)
 {
     struct stage *s = stage_new(1, 1);

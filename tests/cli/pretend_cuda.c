@@ -156,7 +156,7 @@ int cuMemHostGetDevicePointer_v2(uint64_t *address, void *memory, unsigned flags
     DONE;
 }
 
-/* What is large is only reserved. */
+/* large areas are only reserved */
 int cuMemsetD8_v2(uint64_t address, unsigned char value, size_t size)
 {
     if (size <= TOUCHED_BYTES) memset((void *)(uintptr_t)address, value, size);

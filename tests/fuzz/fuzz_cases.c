@@ -8,7 +8,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
 
-/* Small cases only: a large one is no fault and would hide others behind its time. */
+/* Small cases only: a large one is no fault, and its long run would hide faults of others. */
 static bool case_is_small(const struct case_options *c)
 {
     return !c->trace && !c->placement && c->num_ranks <= 16 && c->num_tokens <= 64 && c->num_topk <= 16 &&

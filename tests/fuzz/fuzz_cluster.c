@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
 
 enum { RANKS = 4 };
 
-/* Reaches every peer once, then is done; retries what is full. */
+/* Sends to every peer once, then is done; retries what found no room. */
 struct caller {
     struct fabric_worker worker;
     uint16_t peer;
@@ -79,7 +79,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
     struct cluster *cluster = cluster_load(path, &error);
     if (!cluster != (error != NULL)) abort(); /* exactly one of both */
     if (error && strlen(error->message) < 10) abort();
-    /* Many cores, SMs or threads are no fault and take memory for each; the largest counts are tried by tests. */
+    /* many cores, SMs or threads are no fault but take memory; tests try the largest numbers */
     if (cluster && cluster->gpu.sms < 4096 && cluster->host.cores < 4096 && cluster->nic.proxy_threads < 4096)
         world_play(cluster);
     g_clear_error(&error);

@@ -28,7 +28,7 @@ static void results_read(const uint8_t *data, size_t size_bytes)
             sweep_compare_append(results, &goal, results->column[1 + i], 3, text, NULL);
         g_string_free(text, TRUE);
         sweep_goal_clear(&goal);
-        if (ftruncate(fd, 0) != 0 || lseek(fd, 0, SEEK_SET) != 0) abort(); /* what is open is written as it is */
+        if (ftruncate(fd, 0) != 0 || lseek(fd, 0, SEEK_SET) != 0) abort(); /* a file that is open is written in place */
         if (!sweep_results_write(results, NULL, path, NULL)) abort();
         struct sweep_results *again = sweep_results_read(path, NULL);
         if (!again || sweep_results_points(again) != points) abort();

@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include "traces/trace.h"
 
-/* The path of a file that holds these bytes until the next call in the same place (0 or 1). */
+/* The path of a file with these bytes; valid until the next call for the same place (0 or 1). */
 static inline const char *fuzz_path(int place, const uint8_t *data, size_t size)
 {
     static int files[2] = { -1, -1 };
@@ -30,7 +30,7 @@ static inline void fuzz_trace(const char *prefix, const char *path, const struct
     struct trace *const trace = trace_open(named, options, &error);
     uint32_t reads = 0;
     g_free(named);
-    /* A few bytes may count 2^28 choices: sound, but a second for each block. */
+    /* a few bytes may count 2^28 choices: that is no fault, but takes a second for each block */
     const bool brief = trace && !(trace_info(trace)->counts && trace_info(trace)->tokens_max > 1 << 20);
     for (uint32_t s = 0; brief && s < trace_info(trace)->steps && reads < 64; s++) {
         for (uint32_t l = 0; l < trace_info(trace)->layers && reads < 64; l++, reads++) {

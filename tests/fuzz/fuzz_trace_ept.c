@@ -20,7 +20,7 @@ static size_t pack(GByteArray *file, const uint8_t *bytes, size_t size)
     return packed_size;
 }
 
-/* A file of at most 4 (step, layer)s around the input. */
+/* A file of at most 4 (step, layer)s with the input as its contents. */
 static GByteArray *assemble(const uint8_t *data, size_t size)
 {
     struct ept_header header = { 0 };

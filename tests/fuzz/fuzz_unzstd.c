@@ -24,7 +24,7 @@ static bool source_read(void *context, uint64_t offset, void *buffer, size_t siz
     return true;
 }
 
-/* How many bytes come in pieces of that size before the end, an error or the limit. */
+/* Reads in pieces of that size until the end, an error or the limit; returns how many bytes came. */
 static size_t plain_read(struct unzstd *u, uint8_t *plain, size_t piece, bool *good)
 {
     size_t all = 0, got = 1;

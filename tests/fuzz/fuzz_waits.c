@@ -1,5 +1,5 @@
-/* fuzz_waits.c - libFuzzer target of what ranks say of their waiting: whatever words and peers they send, a rank that
- * there is is named, in words that move no cursor. */
+/* fuzz_waits.c - libFuzzer target of what ranks say about their waiting: whatever words and peers they send, the
+ * message names a rank that exists, and moves no cursor. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -25,7 +25,7 @@ static void channels_open(struct wire_channel *root, struct wire_channel *member
     wire_channel_open(member, ends[1], false, &secret, &challenge, &hello);
 }
 
-/* Bytes that nobody signed. */
+/* Bytes that are not signed. */
 static void strangers_bytes(const uint8_t *data, size_t size_bytes)
 {
     struct wire_channel root, member;
@@ -38,7 +38,7 @@ static void strangers_bytes(const uint8_t *data, size_t size_bytes)
     wire_channel_close(&member);
 }
 
-/* Messages with the sizes and bodies that data says, of which one byte may be altered on the way. */
+/* Messages of the sizes and bodies that data gives; one byte of them may be altered in transit. */
 static void messages(const uint8_t *data, size_t size_bytes, size_t altered, uint8_t by)
 {
     struct wire_channel root, member, copy_root, copy_member;
