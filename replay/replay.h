@@ -25,14 +25,14 @@ struct replay_plan {
     struct case_options *case_options;
     struct replay_item *item;
     uint32_t item_count;
-    char *steps, *layers; /* as given; NULL: the case's one */
+    char *steps, *layers; /* as given; NULL: the case's step or layer only */
     uint32_t warmup, repeat;
     bool check, waits;
-    char *timeline;             /* where it goes; NULL: not wanted */
+    char *timeline;             /* the timeline's file; NULL: not wanted */
     uint32_t timeline_spans;    /* of all ranks together */
-    char *metrics;              /* where OpenMetrics text goes; NULL: not wanted */
-    char *predicted;            /* a prediction for it, or NULL */
-    char *schedule, *work_text; /* of a whole step instead of phases one by one (replay_step.h), as given; NULL: none */
+    char *metrics;              /* the file for OpenMetrics text; NULL: not wanted */
+    char *predicted;            /* a prediction of this run, or NULL */
+    char *schedule, *work_text; /* as given: run a whole step instead of single phases (replay_step.h); NULL: no */
     enum step_overlap overlap;
     struct program_work work;
     uint32_t schedule_layers;
@@ -43,15 +43,16 @@ struct replay_plan {
 struct replay_result {
     uint32_t ranks, phases, repeat;
     double *time_us;  /* [rank][phase][repeat] */
-    double *start_us; /* like times: the kernel's begin, by one clock; NULL if ranks have several clocks */
+    double *start_us; /* like the times: when the kernel began, by one clock; NULL if ranks have several clocks */
     struct kernel_traffic *traffic; /* [rank][phase] */
-    double *waits_us;               /* [rank][phase][rank] whom each waited for, mean of iterations; NULL: not wanted */
-    uint8_t *masked;                /* [rank][rank] by whom, whom; NULL: without masking */
-    bool *disturbed;                /* [phase][repeat]: somebody else had CPUs of the ranks */
-    uint32_t repeated;              /* iterations that were run once more */
+    double *waits_us;               /* [rank][phase][rank] how long each rank waited for each, mean of iterations; NULL:
+                                     * not wanted */
+    uint8_t *masked;                /* [rank][rank] the first masked the second; NULL: without masking */
+    bool *disturbed;                /* [phase][repeat]: other processes used CPUs of the ranks */
+    uint32_t repeated;              /* iterations that were repeated */
 };
 
-/* Where the numbers of a rank's phase begin in the above. */
+/* Where the numbers of a rank's phase begin in these arrays. */
 static inline size_t replay_result_place(const struct replay_result *r, uint32_t rank, uint32_t phase)
 {
     return ((size_t)rank * r->phases + phase) * r->repeat;

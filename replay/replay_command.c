@@ -1,6 +1,5 @@
-/* replay_command.c - `eptwin replay`: reads the options, draws up what is to be run, starts the ranks.
- *
- * All that can be wrong with the input is found here, before any rank starts. */
+/* replay_command.c - `eptwin replay`: reads the options, decides what will run, starts the ranks.  Wrong input is found
+ * here, before any rank starts. */
 #include "replay/replay.h"
 
 #include <limits.h>
@@ -42,7 +41,8 @@ static uint32_t cpu_count(void)
     return sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? (uint32_t)CPU_COUNT(&cpus) : 1;
 }
 
-/* Ranks wait in barriers for those that wait for the dead: these must lose patience first. */
+/* Ranks wait in barriers for ranks that wait for dead ones; so the timeout of masking must be shorter than that of
+ * barriers. */
 static bool patience_check(const struct replay_plan *plan, const struct kernel_job *job, GError **error)
 {
     const uint64_t most_ps = (uint64_t)plan->command->timeout_s * PS_PER_S / 2;
@@ -147,7 +147,7 @@ static bool cluster_check(const struct replay_plan *plan, GError **error)
 /* The limits of --timeline-spans and its default. */
 enum { TIMELINE_SPANS_MAX = 100000000, TIMELINE_SPANS_DEFAULT = 1000000 };
 
-/* One iteration of one layer is shown; the file is rank 0's. */
+/* A timeline shows one iteration of one layer; rank 0 writes its file. */
 static bool timeline_check(const struct replay_plan *plan, int spans, GError **error)
 {
     const char *output = plan->command->output;
@@ -171,7 +171,7 @@ static bool schedule_refuse(GError **error, const char *option, const char *expe
     return error_false(error, LIVE_ERROR, LIVE_BAD_INPUT, "--%s: expected %s, found %s", option, expected, found);
 }
 
-/* What the schedule means for the case: as `eptwin step --work` has it. */
+/* Applies the schedule to the case, as `eptwin step --work` does. */
 static bool schedule_check(struct replay_plan *plan, int layers, GError **error)
 {
     struct case_options *c = plan->case_options;
@@ -272,7 +272,8 @@ static bool ranks_settle(struct replay_plan *plan, GError **error)
     return true;
 }
 
-/* How many of the first ranks share a host with rank 0; ranks of one host follow each other.  Collective. */
+/* How many ranks, from rank 0 on, share a host with rank 0; ranks of one host must have consecutive
+ * numbers.  Collective. */
 static bool ranks_local_count(struct bootstrap *b, uint32_t *count, GError **error)
 {
     char name[HOST_NAME_MAX + 1] = "";
@@ -284,7 +285,7 @@ static bool ranks_local_count(struct bootstrap *b, uint32_t *count, GError **err
     return fine;
 }
 
-/* Ranks of a host are a node, unless the user says otherwise. */
+/* The ranks of a host are a node, unless the user says otherwise. */
 static bool node_settle(struct replay_plan *plan, GError **error)
 {
     uint32_t local = 0;
@@ -293,7 +294,8 @@ static bool node_settle(struct replay_plan *plan, GError **error)
     return true;
 }
 
-/* A network that was asked for and that nothing would cross is a mistake: its record would speak of another one. */
+/* If a network is asked for but nothing would cross it, the user is told: the record would name a network that was not
+ * used. */
 static bool network_check(const struct replay_plan *plan, GError **error)
 {
     const struct kernel_job *job = plan->item[0].job;

@@ -27,14 +27,14 @@ struct replay_rank {
     struct progress *progress;
     double *time_us, *start_us;       /* [phase][repeat] of this rank */
     struct contention_effort *effort; /* [phase][repeat], likewise */
-    bool watched;                     /* ranks share memory only: CPU time that they lack was used by other processes */
+    bool watched; /* ranks share memory only, so CPU time that they lack was used by other processes */
     struct waits *waits;
     struct replay_timeline *timeline; /* NULL: not wanted */
-    double *waits_us;     /* [phase][rank] the sum over the iterations that counted so far; NULL: not wanted */
-    uint32_t waits_count; /* these iterations */
+    double *waits_us;                 /* [phase][rank] sum over the counted iterations so far; NULL: not wanted */
+    uint32_t waits_count;             /* these iterations */
 };
 
-/* Collective.  False: why the world could not be made. */
+/* Collective.  False and *error if the world cannot be made. */
 static bool rank_open(struct replay_rank *r, GError **error)
 {
     struct fabric_needs needs;
@@ -79,8 +79,8 @@ static void rank_phase_show(struct replay_rank *r, const char *phase, uint64_t s
     waits_end(r->waits);
 }
 
-/* One kernel between two readings of the clock; all ranks start it together, as far as a barrier lets them.  Watched
- * ranks also wait together until all are done, so that they have their CPUs for the same time. */
+/* Runs one kernel and reads the clock before and after.  All ranks start it together, as closely as a barrier allows.
+ * Watched ranks also wait until all are done, so that they have their CPUs for equally long. */
 static bool rank_phase_run(struct replay_rank *r, uint32_t phase, struct rank_time *t, GError **error)
 {
     const struct kernel_launch *kernel = kernel_rank_launch(r->rank, phase);
@@ -116,7 +116,7 @@ static bool rank_check(struct replay_rank *r, uint32_t iteration, GError **error
                        r->bootstrap->rank, r->item->step, r->item->layer, iteration, failed, text);
 }
 
-/* Adds whom the phase that has just ended waited for. */
+/* Adds how long the phase that has just ended waited for each rank. */
 static void rank_waits_add(struct replay_rank *r, uint32_t phase)
 {
     const uint32_t ranks = r->bootstrap->rank_count;
@@ -125,7 +125,7 @@ static void rank_waits_add(struct replay_rank *r, uint32_t phase)
     for (uint32_t peer = 0; peer < ranks; peer++) r->waits_us[(size_t)phase * ranks + peer] += waits_us(r->waits, peer);
 }
 
-/* Runs all phases once; their times go to place (of those that count), or nowhere. */
+/* Runs all phases once; the times go to index place, or nowhere if place is beyond the counted iterations. */
 static bool rank_iterate_once(struct replay_rank *r, uint32_t place, GError **error)
 {
     const uint32_t phases = kernel_phase_count(r->item->job);
@@ -157,7 +157,7 @@ static bool rank_iterate(struct replay_rank *r, GError **error)
     return true;
 }
 
-/* The starts, if one clock counts them. */
+/* Exchanges when kernels began, if all ranks have one clock. */
 static bool rank_gather_starts(struct replay_rank *r, struct replay_result *result, GError **error)
 {
     if (!live_world_one_clock(r->world)) return true;
@@ -190,8 +190,8 @@ static bool iteration_disturbed(const struct replay_result *result, uint32_t ite
     return false;
 }
 
-/* Runs disturbed iterations again, each once.  If more than half were disturbed, the machine is busy and new runs
- * would be no better.  Masks are left as the iterations made them. */
+/* Repeats disturbed iterations, each once.  If more than half were disturbed, the machine is busy, and repeating would
+ * not help.  With masking nothing is repeated, because masks depend on the iterations. */
 static bool rank_repeat(struct replay_rank *r, struct replay_result *result, GError **error)
 {
     uint32_t count = 0;
@@ -204,7 +204,7 @@ static bool rank_repeat(struct replay_rank *r, struct replay_result *result, GEr
     return rank_disturbed(r, result, error) && (!r->plan->check || rank_check(r, r->plan->warmup, error));
 }
 
-/* One more iteration, which counts for nothing else, and the file, which is rank 0's. */
+/* Runs one more iteration for the timeline, which counts for nothing else; rank 0 writes the file. */
 static bool rank_show(struct replay_rank *r, GError **error)
 {
     if (!r->timeline) return true;
@@ -212,7 +212,7 @@ static bool rank_show(struct replay_rank *r, GError **error)
     bool good = rank_iterate_once(r, UINT32_MAX, error);
     replay_timeline_on(r->timeline, false);
     if (!good) return false;
-    GError *unwritten = NULL; /* a file that cannot be opened keeps rank 0 from no exchange */
+    GError *unwritten = NULL; /* if rank 0 cannot open the file, it still joins all exchanges */
     struct timeline_file *file = r->bootstrap->rank == 0 ? timeline_file_open(r->plan->timeline, &unwritten) : NULL;
     good = replay_timeline_gather(r->timeline, r->bootstrap, live_world_one_clock(r->world),
                                   timeline_file_timeline(file), error) &&
@@ -223,7 +223,7 @@ static bool rank_show(struct replay_rank *r, GError **error)
     return timeline_file_close(file, good, error);
 }
 
-/* Everyone gets everyone's times, traffic, waits and mask. */
+/* Each rank gets all ranks' times, traffic, waits and masks. */
 static bool rank_gather(struct replay_rank *r, struct replay_result *result, GError **error)
 {
     struct bootstrap *b = r->bootstrap;
@@ -243,7 +243,7 @@ static bool rank_gather(struct replay_rank *r, struct replay_result *result, GEr
     return bootstrap_allgather(b, mask, result->ranks, result->masked, error);
 }
 
-/* r says what to run and with whom; the rest of it lasts for this item. */
+/* r says what to run and with which ranks; its other members are used for this item only. */
 static bool rank_item_run(struct replay_rank r, struct replay_result *result, GError **error)
 {
     *result = (struct replay_result){
@@ -261,7 +261,7 @@ static bool rank_item_run(struct replay_rank r, struct replay_result *result, GE
         r.waits_us = g_new0(double, (gsize)result->phases * result->ranks);
         result->waits_us = g_new0(double, (gsize)result->ranks * result->phases * result->ranks);
     }
-    /* The gathering also keeps every rank's memory alive until nobody writes to it any more. */
+    /* gathering also keeps every rank's memory alive until no rank writes to it any more */
     const bool fine = rank_open(&r, error) && rank_iterate(&r, error) && rank_repeat(&r, result, error) &&
                       rank_show(&r, error) && rank_gather(&r, result, error);
     rank_close(&r);
@@ -334,7 +334,7 @@ bool replay_agree(const struct replay_plan *plan, struct bootstrap *b, GError **
     return agree_run(b, text, error);
 }
 
-/* The whole text anew, so that a monitor never reads a part. */
+/* Writes the whole text to a new file, so that a monitor never reads half of it. */
 static bool metrics_write(const struct replay_plan *plan, const struct record *record, GError **error)
 {
     if (!plan->metrics) return true;

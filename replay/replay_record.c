@@ -1,9 +1,9 @@
 /* replay_record.c - from the times of all ranks to the rows of a record (reports/record.h).
  *
- * Of a rank: the median over the repetitions (where there are several steps or layers, the mean of theirs), and
- * the 90th percentile and minimum of all, and how long after the first rank it began.  Of all: the mean of the
- * ranks; _max, _min and _p90 are over ranks; of several steps or layers slowest_us is the mean of each one's slowest
- * rank.  Bandwidths are the bytes that the public tests count over the same time. */
+ * A rank's rows: the median over the repetitions (for several steps or layers, the mean of their medians), the 90th
+ * percentile and minimum of all, and how long after the first rank it began.  Rows for all ranks: the mean of the
+ * ranks; _max, _min and _p90 over ranks; for several steps or layers, slowest_us is the mean of their slowest ranks'
+ * times.  Bandwidths are the bytes that the public tests count, over that time. */
 #include "replay/replay.h"
 
 #include <math.h>
@@ -42,7 +42,7 @@ static double arrival_us(const struct replay_result *result, uint32_t rank, uint
     return stats_median(late, result->repeat);
 }
 
-/* One rank's rows of one phase over result[pick[0 .. count)]. */
+/* Adds one rank's rows of one phase over result[pick[0 .. count)]. */
 static struct rank_summary rows_of_items(struct record *record, const char *name, int32_t rank,
                                          const struct replay_result *result, const GArray *pick, uint32_t phase)
 {
@@ -79,7 +79,7 @@ static double slowest_us(const struct replay_plan *plan, const struct replay_res
     return slowest;
 }
 
-/* Several items together: the mean of their times, and the sum over the layers. */
+/* Several items together: the mean of their times, and the sum over layers. */
 static void rows_of_slowest(struct record *record, const struct replay_plan *plan, const char *name,
                             const struct replay_result *result, const GArray *pick, uint32_t phase)
 {
@@ -95,7 +95,7 @@ static void rows_of_slowest(struct record *record, const struct replay_plan *pla
         record_add(record, name, RECORD_ALL, "layers_us", sum / pick->len * layers, "us");
 }
 
-/* Rows of the ranks that live to the last iteration, and their means. */
+/* Rows of the ranks that live until the last iteration, and their means. */
 static void rows_of_phase(struct record *record, const struct replay_plan *plan, const char *name,
                           const struct replay_result *result, const GArray *pick, uint32_t phase)
 {
@@ -123,7 +123,7 @@ static void rows_of_phase(struct record *record, const struct replay_plan *plan,
     if (plan->steps || plan->layers) rows_of_slowest(record, plan, name, result, pick, phase);
 }
 
-/* Whom each rank waited for, the mean over the items. */
+/* How long each rank waited for each, the mean over the items. */
 static void rows_of_waits(struct record *record, const struct replay_plan *plan, const struct replay_result *result,
                           uint32_t phase)
 {
@@ -153,7 +153,7 @@ static void rows_of_layers(const struct replay_plan *plan, const char *name, con
     }
 }
 
-/* Which steps and layers ran, as the predictions of several write them.  Items go by step, then layer. */
+/* The steps and layers that ran, written as in predictions of several.  Items are sorted by step, then layer. */
 static void items_record(const struct replay_plan *plan, struct record *record)
 {
     struct ranges steps = { 0 }, layers = { 0 };
@@ -183,7 +183,7 @@ void replay_record_header(const struct replay_plan *plan, const struct bootstrap
     record_set(record, "checks", "%s", plan->check ? "passed" : "not run");
 }
 
-/* Whom any rank that lives has masked in the end, in any item. */
+/* Marks the ranks that any living rank has masked in the end, in any item. */
 static void masked_fill(const struct replay_plan *plan, const struct replay_result *result, struct record *record)
 {
     const uint32_t ranks = result[0].ranks;
@@ -198,7 +198,8 @@ static void masked_fill(const struct replay_plan *plan, const struct replay_resu
     if (result[0].masked) record_set(record, "ranks-masked", "%s", text);
 }
 
-/* "dispatch 3/10|combine 1/10": how many of a phase's times were taken while somebody else had CPUs of the ranks. */
+/* "dispatch 3/10|combine 1/10": how many times of each phase were taken while other processes used CPUs of the
+ * ranks. */
 static void disturbed_fill(const struct replay_plan *plan, const struct replay_result *result, struct record *record)
 {
     const uint32_t phases = result[0].phases, repeat = result[0].repeat;

@@ -1,4 +1,4 @@
-/* replay_step.c - streams of a step on live links, see replay_step.h. */
+/* replay_step.c - runs the streams of a step on live links, see replay_step.h. */
 #include "replay/replay_step.h"
 
 #include <assert.h>
@@ -15,19 +15,20 @@
 
 enum { BATCHES_MAX = 2, NAMES_MAX = STEP_COMPUTE_OPS + UINT8_MAX };
 
-static const uint64_t WORK_SPIN_PS = 100 * PS_PER_US; /* what a sleep may last longer than asked for */
-static const uint64_t WORK_REST_PS = 500 * PS_PER_US; /* at once: links want to be polled */
+static const uint64_t WORK_SPIN_PS = 100 * PS_PER_US; /* by how much a sleep may exceed what was asked for */
+static const uint64_t WORK_REST_PS = 500 * PS_PER_US; /* longest sleep at a time, because links must be polled */
 
 struct replay_step;
 
-/* A stream: its worker runs the stream's kernels one after another, each once what it waits for has ended. */
+/* A stream: its worker runs the stream's kernels one after another, each once the kernels that it waits for have
+ * ended. */
 struct stream {
     struct fabric_worker worker;
     struct replay_step *step;
-    uint32_t at; /* the kernel that comes next, or runs */
+    uint32_t at; /* the kernel that runs, or comes next */
     bool runs;
     uint64_t until_ps;            /* of timed work */
-    struct fabric_worker **inner; /* of communication: those that are not done, in room for them */
+    struct fabric_worker **inner; /* of the current communication: workers that are not done; the array's size */
     uint32_t inner_count, inner_max;
 };
 
@@ -35,8 +36,8 @@ struct stream {
 struct batch {
     struct live_world *world;
     struct kernel_rank *rank;
-    uint32_t next;                /* its next communication kernel, or the one that runs */
-    struct kernel_launch *launch; /* of that one, once prepared */
+    uint32_t next;                /* its communication kernel that runs, or comes next */
+    struct kernel_launch *launch; /* that kernel's launch, once prepared */
 };
 
 struct replay_step {
@@ -46,10 +47,10 @@ struct replay_step {
     const struct schedule *schedule;
     double rows;
     struct stream stream[SCHEDULE_STREAMS_MAX];
-    uint32_t *gate; /* [kernels] the kernel before, for which the host waits before it launches this; SCHEDULE_NONE */
+    uint32_t *gate; /* [kernels] the earlier kernel that the host awaits before it launches this one; SCHEDULE_NONE */
     struct replay_step_span *span; /* [repeat][kernels] */
-    double *delay_us;              /* [repeat]: for so long others had the CPU that this rank wanted */
-    struct replay_step_span *now;  /* [kernels] of this iteration; end 0: not yet */
+    double *delay_us;              /* [repeat]: for how long others used the CPU that this rank wanted */
+    struct replay_step_span *now;  /* [kernels] of this iteration; end 0: not ended yet */
 };
 
 static uint32_t kernel_count(const struct replay_step *s) { return s->schedule->kernels->len; }
@@ -73,7 +74,7 @@ static bool kernel_ready(const struct replay_step *s, uint32_t kernel)
     return true;
 }
 
-/* The batch's next communication kernel from that one on; their number: none. */
+/* The batch's next communication kernel, from that one on; the number of kernels: none. */
 static uint32_t comm_next(const struct replay_step *s, uint32_t batch, uint32_t from)
 {
     for (; from < kernel_count(s); from++) {
@@ -83,7 +84,8 @@ static uint32_t comm_next(const struct replay_step *s, uint32_t batch, uint32_t 
     return from;
 }
 
-/* A launch with payload makes what the experts would give: that is no communication, and done beside timed work. */
+/* Preparing a launch with payload computes the experts' output.  That is no communication, so it is done during timed
+ * work. */
 static void comm_prepare(struct replay_step *s, uint32_t batch)
 {
     struct batch *b = &s->batch[batch];
@@ -113,8 +115,8 @@ static void kernel_begin(struct replay_step *s, struct stream *stream)
     if (launch->worker_count) memcpy(stream->inner, launch->worker, sizeof *stream->inner * launch->worker_count);
 }
 
-/* Timed work passes time.  Where no communication of this rank runs meanwhile, the CPU rests, all but the last of it:
- * on a busy machine who has rested comes back at once, and who has spun waits for its turn. */
+/* Timed work passes time.  While no communication of this rank runs, the CPU sleeps until shortly before the end.  On a
+ * busy machine, a process that has slept gets the CPU back at once, while one that has spun waits for its turn. */
 static bool work_ended(const struct replay_step *s, const struct stream *stream)
 {
     const uint64_t now_ps = fabric_now_ps(step_fabric(s));
@@ -130,12 +132,12 @@ static bool work_ended(const struct replay_step *s, const struct stream *stream)
     return false;
 }
 
-/* Steps what runs once.  *moved: something happened. */
+/* Steps the kernel that runs.  *moved: something happened. */
 static bool kernel_ended(const struct replay_step *s, struct stream *stream, bool *moved)
 {
     const struct schedule_kernel *k = schedule_kernel(s->schedule, stream->at);
     if (k->op != STEP_COMM) {
-        *moved = true; /* its end needs nobody */
+        *moved = true; /* it ends without waiting for other ranks */
         return work_ended(s, stream);
     }
     struct fabric *fabric = live_world_fabric(s->batch[k->batch].world);
@@ -148,7 +150,7 @@ static bool kernel_ended(const struct replay_step *s, struct stream *stream, boo
     }
     stream->inner_count = kept;
     if (k->batch > 0)
-        *moved |= live_world_progress(s->batch[k->batch].world) > 0; /* the loop polls that of the first */
+        *moved |= live_world_progress(s->batch[k->batch].world) > 0; /* the loop itself polls the first batch's link */
     *moved |= live_world_operations(fabric) != before;
     return kept == 0;
 }
@@ -167,7 +169,7 @@ static enum worker_step stream_step(struct fabric_worker *w)
     struct replay_step *s = stream->step;
     bool moved = false;
     for (uint32_t b = 0; b < s->schedule->batches; b++)
-        if (live_world_failure(s->batch[b].world)[0]) return WORKER_DONE; /* said when the loop has ended */
+        if (live_world_failure(s->batch[b].world)[0]) return WORKER_DONE; /* reported when the loop has ended */
     if (stream->at == kernel_count(s)) return WORKER_DONE;
     if (!stream->runs) {
         if (!kernel_ready(s, stream->at)) return WORKER_WAIT;
@@ -238,7 +240,7 @@ static bool step_check(const struct replay_step *s, uint32_t iteration, GError *
     return true;
 }
 
-/* How long this thread has waited for a CPU so far; 0 where the kernel does not count it. */
+/* How long this thread has waited for a CPU so far; 0 if the kernel does not count it. */
 static double delay_us(void)
 {
     g_autofree char *text = NULL;
@@ -354,7 +356,7 @@ static void row_add(struct record *record, const char *phase, const char *metric
     record_add(record, phase, RECORD_ALL, metric, stats_median(values, count), "us");
 }
 
-/* Medians over the iterations that count. */
+/* Adds medians over the counted iterations. */
 static void rows_add(struct record *record, const struct replay_step *s, const struct replay_step_sum *sum,
                      uint32_t count)
 {
@@ -387,7 +389,8 @@ static int sums_compare(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* What ranks waited for when others had their CPUs says nothing of the schedule: the quieter half counts. */
+/* What ranks waited for while others used their CPUs says nothing about the schedule: the less disturbed half
+ * counts. */
 static bool record_make(struct replay_step *s, const struct replay_step_span *all, const double *delay,
                         const struct contention *contention, GError **error)
 {

@@ -12,18 +12,18 @@
 /* Runs the plan's schedule; as rank 0 writes the record.  Collective. */
 bool replay_step_main(struct bootstrap *b, const struct replay_plan *plan, GError **error);
 
-/* Where kernels of one iteration began and ended, all in us of one clock, begun as soon as they could. */
+/* When the kernels of one iteration began and ended, and when they could have begun, all in us of one clock. */
 struct replay_step_span {
     double begin_us, end_us;
 };
 
-/* What one iteration comes to: [rank][kernel] of the schedule. */
+/* Sums of one iteration: [rank][kernel] of the schedule. */
 struct replay_step_sum {
-    double step_us;   /* first begin to last end */
-    double delay_us;  /* of all ranks: others had the CPU that they wanted */
-    double waited_us; /* of a rank, mean: in all communication, until the last rank began it */
+    double step_us;   /* from the first begin to the last end */
+    double delay_us;  /* over all ranks: for how long others used the CPU that they wanted */
+    double waited_us; /* mean over ranks: the time in all communication kernels until the last rank began them */
     double mean_us[STEP_COMPUTE_OPS + UINT8_MAX],
-        waiting_us[STEP_COMPUTE_OPS + UINT8_MAX]; /* by op, by phase: a kernel */
+        waiting_us[STEP_COMPUTE_OPS + UINT8_MAX]; /* of each kernel: by op, then by phase */
     uint32_t kernels[STEP_COMPUTE_OPS + UINT8_MAX];
 };
 void replay_step_sum_up(const struct schedule *schedule, const struct kernel_job *job,

@@ -15,11 +15,11 @@ enum {
     TRACKS_A_WORKER = 2, /* operations, waits */
     TEXTS_MAX = 4096,
     TEXT_BYTES = WAITS_TEXT_BYTES,
-    BLOCK_BYTES = 1 << 18, /* that a rank gives to one exchange */
+    BLOCK_BYTES = 1 << 18, /* that a rank sends in one exchange */
     CLOCK_ROUNDS = 16,
 };
 
-/* The kinds of entries, in the words of a simulated timeline. */
+/* Kinds of entries, with the names that a simulated timeline has. */
 enum entry_name {
     NAME_STORE,
     NAME_LOAD,
@@ -30,7 +30,7 @@ enum entry_name {
     NAME_POST_GET,
     NAME_WORK, /* of a kind; kinds follow each other */
     NAME_WAIT = NAME_WORK + FABRIC_WORK_PEEK + 1,
-    NAME_PHASE, /* its text is the name */
+    NAME_PHASE, /* its name is its text */
     NAME_COUNT,
 };
 static const char *const names[NAME_COUNT] = {
@@ -56,13 +56,13 @@ static const char *const names[NAME_COUNT] = {
     [NAME_PHASE] = "",
 };
 
-/* As it crosses the bootstrap. */
+/* The form in which entries cross the bootstrap. */
 struct entry {
     uint64_t begin_ps, end_ps;
     uint64_t size_bytes;
     uint32_t worker;
-    int32_t peer;  /* of signals: the rank of the word; of waits: the awaited rank, or WAITS_NOBODY */
-    uint32_t text; /* of waits and phases: the number of the rank's text */
+    int32_t peer;  /* of signals: the word's rank; of waits: the awaited rank, or WAITS_NOBODY */
+    uint32_t text; /* of waits and phases: the index of the text */
     uint32_t name;
 };
 _Static_assert(sizeof(struct entry) == 40, "crosses the bootstrap");
@@ -74,7 +74,7 @@ struct replay_timeline {
     struct entry *entry; /* a ring */
     uint32_t entries_max;
     uint64_t entry_count; /* ever recorded */
-    GHashTable *numbers;  /* of texts, each one more than it is, so that none is NULL */
+    GHashTable *numbers;  /* text -> index + 1, so that none is NULL */
     GByteArray *texts;    /* TEXT_BYTES each */
 };
 
@@ -91,7 +91,7 @@ static void entry_add(struct replay_timeline *t, const struct entry *entry)
     t->entry[t->entry_count++ % t->entries_max] = *entry;
 }
 
-/* The number of a text, which is kept as far as there is room: the last one stands for all that have none. */
+/* The index of a text, which is kept while there is room; beyond that, all texts have the last index. */
 static uint32_t text_number(struct replay_timeline *t, const char *text)
 {
     const uint32_t known = GPOINTER_TO_UINT(g_hash_table_lookup(t->numbers, text));
@@ -265,14 +265,15 @@ void replay_timeline_wait(void *context, const struct waits_note *note)
 
 /* ---- clocks ---- */
 
-/* How far a rank's clock is ahead of that of rank 0, and by how much that may be wrong at most. */
+/* How far a rank's clock is ahead of rank 0's, and the largest possible error of that. */
 struct clock {
     int64_t ahead_ps;
     uint64_t bound_ps;
 };
 
-/* Each rank says when it sent, and when it had heard of all.  Of a rank and rank 0, either heard after the other had
- * sent: two bounds of the difference, whose middle counts.  The round with the closest bounds decides. */
+/* Each rank reports when it sent and when it had received from all.  A rank and rank 0 each received after the other
+ * had sent, which gives two bounds of their clocks' difference; its estimate is their middle.  Of all rounds, the one
+ * with the closest bounds counts. */
 static bool clocks_compare(struct replay_timeline *t, struct bootstrap *b, struct clock *clock, GError **error)
 {
     g_autofree uint64_t *sent = g_new(uint64_t, b->rank_count), *heard = g_new(uint64_t, b->rank_count);
@@ -283,7 +284,7 @@ static bool clocks_compare(struct replay_timeline *t, struct bootstrap *b, struc
         const uint64_t mine_heard = fabric_now_ps(t->inner);
         if (!bootstrap_allgather(b, &mine_heard, sizeof mine_heard, heard, error)) return false;
         for (uint32_t r = 0; r < b->rank_count; r++) {
-            const uint64_t most = heard[r] - sent[0], least = sent[r] - heard[0]; /* both may be below zero */
+            const uint64_t most = heard[r] - sent[0], least = sent[r] - heard[0]; /* both may be negative */
             const uint64_t bound_ps = (most - least) / 2;
             if (bound_ps < clock[r].bound_ps) clock[r] = (struct clock){ (int64_t)(least + bound_ps), bound_ps };
         }
@@ -299,7 +300,7 @@ struct share {
     uint64_t entries, lost, texts;
 };
 
-/* Rank 0 gets the size[rank] bytes of every rank, block by block; the others get NULLs. */
+/* Rank 0 gets size[rank] bytes from every rank, block by block; the others get NULLs. */
 static bool bytes_gather(struct bootstrap *b, const uint8_t *mine, const uint64_t *size, GByteArray **all,
                          GError **error)
 {
@@ -326,7 +327,7 @@ static void bytes_free(GByteArray **all, uint32_t count)
     g_free(all);
 }
 
-/* The ring in the order in which it was filled. */
+/* The entries of the ring in the order in which they were recorded. */
 static struct entry *entries_ordered(const struct replay_timeline *t, uint64_t count)
 {
     struct entry *ordered = g_new(struct entry, count + 1);
@@ -341,7 +342,7 @@ struct merge {
     GByteArray **entries, **texts;
     const struct clock *clock;
     int64_t first_ps; /* by the clock of rank 0 */
-    GArray *signals;  /* struct signal_sent, by from, to, time */
+    GArray *signals;  /* struct signal_sent, sorted by from, to and time */
 };
 
 struct signal_sent {
@@ -371,7 +372,7 @@ static uint32_t entry_track(const struct entry *e)
     return TRACKS_OF_KERNEL + e->worker * TRACKS_A_WORKER + (e->name == NAME_WAIT);
 }
 
-/* The text, fit for JSON: it comes from another process.  To be freed. */
+/* The text, made fit for JSON because it comes from another process.  To be freed. */
 static char *merge_text(const struct merge *m, uint32_t rank, uint32_t number)
 {
     if (((uint64_t)number + 1) * TEXT_BYTES > m->texts[rank]->len) return g_strdup("");
@@ -393,11 +394,11 @@ static int signal_order(const void *a, const void *b)
     return x->begin_ps < y->begin_ps ? -1 : x->begin_ps > y->begin_ps;
 }
 
-/* The last signal from a rank to another that was begun by then, or NULL. */
+/* The last signal from a rank to another that had begun by then, or NULL. */
 static const struct signal_sent *signal_before(const struct merge *m, uint32_t from, uint32_t to, uint64_t time_ps)
 {
     const struct signal_sent key = { .from = from, .to = to, .begin_ps = time_ps };
-    guint low = 0, high = m->signals->len; /* all before low are not after the key */
+    guint low = 0, high = m->signals->len; /* all signals before low are not after the key */
     while (low < high) {
         const guint middle = (low + high) / 2;
         if (signal_order(&g_array_index(m->signals, struct signal_sent, middle), &key) <= 0) low = middle + 1;
@@ -408,13 +409,13 @@ static const struct signal_sent *signal_before(const struct merge *m, uint32_t f
     return last->from == from && last->to == to ? last : NULL;
 }
 
-/* A wait for a rank ends with that rank's last signal. */
+/* A wait for a rank ends with the last signal of that rank. */
 static void merge_arrow(const struct merge *m, uint32_t rank, const struct entry *e)
 {
     if (e->name != NAME_WAIT || e->peer < 0 || (uint32_t)e->peer >= m->ranks || (uint32_t)e->peer == rank) return;
     const uint64_t end_ps = merge_time(m, rank, e->end_ps), begin_ps = merge_time(m, rank, e->begin_ps);
     const struct signal_sent *sent = signal_before(m, (uint32_t)e->peer, rank, end_ps);
-    if (!sent || sent->end_ps < begin_ps) return; /* it came before: something else was awaited, too */
+    if (!sent || sent->end_ps < begin_ps) return; /* the signal came before the wait: something else was awaited, too */
     timeline_arrow(m->timeline, &(struct timeline_arrow){ .name = "signal",
                                                           .from_ps = sent->begin_ps,
                                                           .to_ps = end_ps,
@@ -440,7 +441,7 @@ static void merge_span(const struct merge *m, uint32_t rank, const struct entry 
                                });
 }
 
-/* A process and its tracks, as far as something happened there. */
+/* Names a process and those of its tracks on which something happened. */
 static void merge_names(const struct merge *m, uint32_t rank)
 {
     char name[80];
@@ -503,7 +504,7 @@ static void merge_all(struct merge *m, const struct share *share)
     g_array_free(m->signals, TRUE);
 }
 
-/* The bytes of each rank's part, which are equal because no rank keeps more entries than another. */
+/* The size of each rank's part; all ranks send as many bytes, those of the most entries that any rank may keep. */
 static void shares_sizes(const struct share *share, uint32_t ranks, uint32_t entries_max, uint64_t *entries,
                          uint64_t *texts)
 {

@@ -1,5 +1,6 @@
-/* replay_timeline.h - what one iteration of a replay did when, as `simulate --timeline` tells it: a fabric around the
- * live fabric that looks at the clock around each operation, on every rank, and their entries brought together.
+/* replay_timeline.h - the course of one iteration of a replay, in the form of `simulate --timeline`: a fabric around
+ * the live fabric reads the clock before and after each operation, on every rank; then the entries of all ranks are
+ * merged.
  *
  * A rank is a process of the timeline.  Its tracks are the kernel, each worker's operations, and each worker's waits.
  * Of a put only the call that posts it is seen: what the network does is no part of this fabric. */
@@ -27,14 +28,14 @@ struct fabric *replay_timeline_fabric(struct replay_timeline *t);
 void replay_timeline_on(struct replay_timeline *t, bool on);
 bool replay_timeline_is_on(const struct replay_timeline *t); /* t may be NULL */
 
-/* A kernel that has ended. */
+/* Records a kernel that has ended. */
 void replay_timeline_phase(struct replay_timeline *t, const char *phase, uint64_t begin_ps, uint64_t end_ps);
 /* For struct waits_options; context is the timeline. */
 void replay_timeline_wait(void *context, const struct waits_note *note);
 
-/* Collective.  Rank 0's all gets the entries of all ranks, of one clock that begins at 0 with the first entry, if it is
- * not NULL; that of others is not looked at.  one_clock: all ranks read the same clock.  Else each clock is set against
- * rank 0's by an exchange, and the process's name says within which bounds.  False and *error as
+/* Collective.  Rank 0's all, if it is not NULL, gets the entries of all ranks, by one clock that is 0 at the first
+ * entry; on other ranks all is ignored.  one_clock: all ranks read one clock.  Else each clock is compared with rank
+ * 0's by an exchange, and the process's name states the bounds of the error.  False and *error as
  * bootstrap_allgather(). */
 bool replay_timeline_gather(struct replay_timeline *t, struct bootstrap *b, bool one_clock, struct timeline *all,
                             GError **error);

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* A family of the text: its samples, gathered row by row. */
+/* A family of metrics: its samples are gathered row by row. */
 struct family {
     char *name;
     const char *unit, *help;
@@ -102,7 +102,7 @@ static void waits_add(GPtrArray *families, const struct record_row *row)
     }
 }
 
-/* (predicted - measured) / measured, as `eptwin compare` counts. */
+/* (predicted - measured) / measured, as in `eptwin compare`. */
 static void error_add(GPtrArray *families, const struct record_row *row, const struct record *predicted)
 {
     const struct record_row *other = predicted ? record_find(predicted, row->phase, row->rank, "time_us") : NULL;

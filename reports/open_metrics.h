@@ -1,12 +1,12 @@
-/* open_metrics.h - a record as OpenMetrics text, which Prometheus and others read: times, waits, errors against a
- * prediction.  In base units (seconds, bytes per second, ratios); ranks and phases are labels. */
+/* open_metrics.h - a record as OpenMetrics text, which Prometheus and other programs read: times, waits, errors against
+ * a prediction.  Units are base units (seconds, bytes per second, ratios); ranks and phases are labels. */
 #ifndef REPORTS_OPEN_METRICS_H
 #define REPORTS_OPEN_METRICS_H
 
 #include <glib.h>
 #include "reports/record.h"
 
-/* The text with its "# EOF"; free it.  predicted: the prediction of this case, or NULL: without errors. */
+/* The text, which ends with "# EOF"; free it.  predicted: the prediction of this case; NULL: no errors are written. */
 GString *open_metrics_text(const struct record *record, const struct record *predicted);
 
 #endif

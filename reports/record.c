@@ -76,7 +76,7 @@ void record_free(struct record *record)
     g_free(record);
 }
 
-/* One line of UTF-8 without white space around it. */
+/* Makes one line of UTF-8 without white space around it. */
 static char *record_word_clean(const char *text)
 {
     char *word = g_utf8_make_valid(text, -1);
@@ -148,7 +148,7 @@ const char *record_key(const struct record *record, uint32_t index)
     return g_array_index(record->headers, struct record_header, index).key;
 }
 
-/* A number where word is NULL.  The strings must be clean: one line of UTF-8 without white space around them. */
+/* Adds a row; word NULL: a number.  The strings must be clean: one line of UTF-8 without white space around them. */
 static void record_row_append(struct record *record, const char *phase, int32_t rank, const char *metric,
                               const char *word, double value, const char *unit)
 {
@@ -179,7 +179,7 @@ void record_number_format(char text[RECORD_NUMBER_MAX], double value)
     assert(!"17 digits tell any double from any other");
 }
 
-/* The end of the decimal number that starts at c, as JSON writes them, or NULL. */
+/* The end of the decimal number that starts at c in JSON's form, or NULL. */
 static const char *record_number_end(const char *c)
 {
     if (*c == '-') c++;
@@ -216,7 +216,7 @@ void record_add(struct record *record, const char *phase, int32_t rank, const ch
     record_row_append(record, phase, rank, metric, known ? NULL : "nan", known ? value : NAN, unit);
 }
 
-/* What is read: a number, or a word. */
+/* Adds a row with a text that was read: a number or a word. */
 static void record_text_append(struct record *record, const char *phase, int32_t rank, const char *metric,
                                const char *text, const char *unit)
 {
@@ -411,7 +411,8 @@ static bool record_rank_parse(const char *text, int32_t *rank)
     return true;
 }
 
-/* With a unit it must be a number or not known; without, any word will do but a number too large. */
+/* A row with a unit must have a number, or a value that is not known; a row without one may have any word, but no
+ * number that is too large. */
 static bool record_value_plausible(const char *text, const char *unit)
 {
     double value = 0;
@@ -419,7 +420,7 @@ static bool record_value_plausible(const char *text, const char *unit)
     return *unit == '\0' && isfinite(value);
 }
 
-/* Adds a row from outside.  NULL, or what was wrong with it (freed by the caller). */
+/* Adds a row from outside.  NULL, or what is wrong with it (freed by the caller). */
 static char *record_row_take(struct record *record, char *const field[RECORD_FIELDS])
 {
     static const char *const names[RECORD_FIELDS] = { "phase", "rank", "metric", "value", "unit" };
@@ -468,7 +469,7 @@ static void record_csv_row(int terminator, void *context)
     g_ptr_array_set_size(csv->fields, 0);
 }
 
-/* Reads rows from text on; *line is the number of its first line.  NULL, or what was wrong in *line. */
+/* Reads rows from text on; *line is the number of its first line.  NULL, or what is wrong in line *line. */
 static char *record_csv_rows_read(struct record *record, const char *text, uint32_t *line)
 {
     struct csv_parser parser;
@@ -489,7 +490,7 @@ static char *record_csv_rows_read(struct record *record, const char *text, uint3
     return csv.wrong;
 }
 
-/* Reads one "# key: value" (without its line end).  NULL, or what was wrong. */
+/* Reads one "# key: value" (without its line end).  NULL, or what is wrong. */
 static char *record_header_take(struct record *record, char *line)
 {
     char *colon = strchr(line, ':');
@@ -503,7 +504,7 @@ static char *record_header_take(struct record *record, char *line)
     return NULL;
 }
 
-/* NULL, or what was wrong in *line. */
+/* NULL, or what is wrong in line *line. */
 static char *record_csv_read(struct record *record, const char *text, uint32_t *line)
 {
     bool columns = false;
@@ -524,7 +525,7 @@ static char *record_csv_read(struct record *record, const char *text, uint32_t *
     return record_csv_rows_read(record, text, line);
 }
 
-/* A member of a row (a string, a number or null, for a value that is not known) as text. */
+/* A member of a row as text: a string, a number, or null for a value that is not known. */
 static char *record_json_text_of(const json_t *member)
 {
     char number[RECORD_NUMBER_MAX];
@@ -534,12 +535,12 @@ static char *record_json_text_of(const json_t *member)
     return g_strdup(number);
 }
 
-/* Adds one row.  NULL, or what was wrong with it. */
+/* Adds one row.  NULL, or what is wrong with it. */
 static char *record_json_row_take(struct record *record, const json_t *row)
 {
     static const char *const names[RECORD_FIELDS] = { "phase", "rank", "metric", "value", "unit" };
     char *field[RECORD_FIELDS] = { NULL }, *wrong = NULL;
-    if (json_object_size(row) != RECORD_FIELDS) /* 0 for a value that is no object */
+    if (json_object_size(row) != RECORD_FIELDS) /* json_object_size() is 0 for a value that is no object */
         wrong = g_strdup_printf("expected an object of %s", record_columns);
     for (int i = 0; i < RECORD_FIELDS && !wrong; i++) {
         const json_t *member = json_object_get(row, names[i]);
@@ -555,7 +556,7 @@ static char *record_json_row_take(struct record *record, const json_t *row)
     return wrong;
 }
 
-/* NULL, or what was wrong with the header. */
+/* NULL, or what is wrong with the header. */
 static char *record_json_header_take(struct record *record, json_t *header)
 {
     const char *key;
@@ -595,7 +596,7 @@ static bool record_json_read(struct record *record, const char *source, const ch
     return wrong == NULL;
 }
 
-/* Text must be UTF-8 without NUL; the message names the line where it is not. */
+/* Text must be UTF-8 without NUL; the error names the first line that is not. */
 static bool record_text_check(const char *source, const char *text, size_t size_bytes, GError **error)
 {
     const char *bad;

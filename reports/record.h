@@ -18,14 +18,14 @@
 #define RECORD_ERROR (g_quark_from_static_string("eptwin-record"))
 enum record_error { RECORD_ERROR_OPTION, RECORD_ERROR_FORMAT };
 
-/* The header line that names the header lines which make the record's case, divided by spaces: records that differ in
- * one of them are of different cases.  A record without it (of measure) has no case. */
+/* The header line with the names of the header lines that make the record's case, divided by spaces: records that
+ * differ in one of them are of different cases.  A record without this line (one of measure) has no case. */
 #define RECORD_CASE_KEYS "case-keys"
-/* Those of them that say what there is to do, not how: two predictions that differ in the others are a comparison. */
+/* Likewise those that describe the work: two predictions that differ only in other lines can be compared. */
 #define RECORD_WORK_KEYS "work-keys"
 
 enum { RECORD_NUMBER_MAX = 32 }; /* bytes of a number as text */
-enum { RECORD_ALL = -1 };        /* the rank of a row that stands for all: mean over ranks */
+enum { RECORD_ALL = -1 };        /* the rank of rows that stand for all ranks, mostly their mean */
 
 enum record_format { RECORD_CSV, RECORD_JSON, RECORD_COLLECTIVEX };
 
@@ -36,7 +36,7 @@ struct record_row {
     double value;                   /* the value as a number; NAN for a word */
     char *word;                     /* a word; NULL where it is a number */
     char *unit;                     /* "" for none */
-    char number[RECORD_NUMBER_MAX]; /* of record_row_text() */
+    char number[RECORD_NUMBER_MAX]; /* for record_row_text() */
 };
 
 struct record;
@@ -46,7 +46,7 @@ void record_free(struct record *record);
 typedef struct record record;
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(record, record_free)
 
-/* Sets a header key (replacing its former value); order of first setting is kept. */
+/* Sets a header key; a former value is replaced.  Keys stay in the order in which they were first set. */
 void record_set(struct record *record, const char *key, const char *format, ...) G_GNUC_PRINTF(3, 4);
 const char *record_get(const struct record *record, const char *key); /* NULL when absent */
 uint32_t record_key_count(const struct record *record);
@@ -56,13 +56,13 @@ void record_add(struct record *record, const char *phase, int32_t rank, const ch
                 const char *unit);
 void record_add_text(struct record *record, const char *phase, int32_t rank, const char *metric, const char *text);
 
-/* A row whose value is a list of numbers, in four digits, divided by blanks; and its numbers again (free them, *count
- * of them), or NULL where the row is none. */
+/* Adds a row whose value is a list of numbers, in four digits, divided by blanks.  The other reads the numbers of such
+ * a row (free them; *count gets how many), or returns NULL if it has none. */
 void record_add_list(struct record *record, const char *phase, int32_t rank, const char *metric, const double *values,
                      uint32_t count);
 double *record_row_list(const struct record_row *row, uint32_t *count);
 
-/* Rows in the order added. */
+/* Rows, in the order in which they were added. */
 uint32_t record_row_count(const struct record *record);
 const struct record_row *record_row(const struct record *record, uint32_t index);
 /* The value as written: the shortest number, or a word. */
@@ -72,25 +72,25 @@ const struct record_row *record_find(const struct record *record, const char *ph
 
 /* The shortest decimal text that reads back as value; "nan" for a value that is not finite. */
 void record_number_format(char text[RECORD_NUMBER_MAX], double value);
-/* Whether text is a decimal number with a finite value; *value gets it. */
+/* Whether text is a decimal number with a finite value, which *value gets. */
 bool record_number_parse(const char *text, double *value);
-/* Whether the header says a kind that a program of ours writes (simulate, replay, measure, import, step), or none; else
- * *error, with name for the file's. */
+/* Whether the header has the kind of a record that eptwin writes (simulate, replay, measure, import, step), or no kind;
+ * else *error, in which name is the file's. */
 bool record_kind_check(const struct record *record, const char *name, GError **error);
-/* Appends a field of a CSV line, quoted where it must be. */
+/* Appends a field of a CSV line, quoted if necessary. */
 void record_csv_field_append(GString *out, const char *field);
 /* Appends text as a JSON string with its quotes. */
 void record_json_string_append(GString *out, const char *text);
 
 /* "csv", "json" or "collectivex" (reports/collectivex.h), as --format names them. */
 bool record_format_parse(const char *name, enum record_format *format, GError **error);
-/* Only the first two: for tables that are no case. */
+/* Only "csv" and "json": for tables that are no case. */
 bool record_table_format_parse(const char *name, enum record_format *format, GError **error);
 
 /* Writes to path ("-": standard output): to a temporary file first, which is then renamed, so that a failure leaves
  * nothing. */
 bool record_write(const struct record *record, const char *path, enum record_format format, GError **error);
-/* Reads CSV or JSON (told by the first character). "-": standard input. NULL and *error on failure. */
+/* Reads CSV or JSON; the first character tells which. "-": standard input. NULL and *error on failure. */
 struct record *record_read(const char *path, GError **error);
 /* Reads text in memory (a NUL stands at its end); source names it in messages. */
 struct record *record_parse(const char *source, const char *text, size_t size_bytes, GError **error);

@@ -27,20 +27,20 @@ struct report_case {
     bool title_differs;      /* the title says what two predictions differ in */
 };
 
-/* Makes cases of the records, which they borrow (paths too): every measurement with the first prediction of its
- * case; each remaining prediction with the first one of equal work; each other record alone.  Free with
- * g_ptr_array_unref(). */
+/* Makes cases of the records.  Records and paths are borrowed.  Every measurement is paired with the first prediction
+ * of its case; then each remaining prediction with the first one of equal work; each other record is a case alone. Free
+ * with g_ptr_array_unref(). */
 GPtrArray *report_cases_new(const struct record *const *records, const char *const *paths, guint count);
 
 /* Gives all cases their titles. */
 void report_titles_set(GPtrArray *cases);
-/* The common facts of several cases, in words; "" for one case.  Free it. */
+/* The facts that several cases have in common, in words; "" for one case.  Free it. */
 char *report_common(const GPtrArray *cases);
 
-/* Phases of a case that have a metric of this name, or, when it ends in '_', one that starts so; in order, at most
- * count_max.  Free the array. */
+/* The phases of a case that have a metric of this name or, if the name ends in '_', one that begins with it; in order,
+ * at most count_max.  Free the array. */
 GPtrArray *report_case_phases(const struct report_case *c, const char *metric, guint count_max);
-/* The values of a metric on the ranks of a phase, ascending, each with its rank.  Free the array. */
+/* A metric's value on a rank; and those of all ranks of a phase, ascending.  Free the array. */
 struct report_sample {
     double value;
     int32_t rank;
@@ -49,19 +49,18 @@ GArray *report_samples(const struct record *record, const char *phase, const cha
 double report_samples_median(const GArray *samples); /* of at least one */
 /* The metric's value for all ranks; NAN when absent. */
 double report_value(const struct record *record, const char *phase, const char *metric);
-/* The time of the slowest rank; the mean's where the record does not tell. */
+/* The time of the slowest rank; if the record does not tell it, the mean. */
 double report_slowest_us(const struct record *record, const char *phase);
-/* How many of a case's series explain its times: two where both are predictions. */
+/* How many of a case's series show what explains their times: two, if both are predictions. */
 int report_explaining(const struct report_case *c);
 
-/* A new drawing of the machine of a record, or NULL.  The maker of a page supplies this function. */
+/* Makes a new drawing of a record's machine, or NULL.  Whoever makes a page supplies this function. */
 struct report_machines {
     struct drawing *(*draw)(void *context, const struct record *record);
     void *context;
 };
 
-/* The whole page.  sweeps: struct sweep_table *, or NULL.  machines: NULL for none.  version: of the program that makes
- * it. */
+/* The whole page.  sweeps: struct sweep_table *, or NULL.  machines: NULL for none.  version: that of the program. */
 GString *report_html(const GPtrArray *cases, const GPtrArray *sweeps, const struct report_machines *machines,
                      const char *version);
 /* The report for a terminal, width columns wide. */
@@ -69,7 +68,7 @@ GString *report_text(const GPtrArray *cases, int width);
 
 extern const char report_style[]; /* of the page: CSS */
 
-/* The plots, each with its heading; nothing where the case has no such rows. */
+/* The plots, each with its heading; nothing if the case has no rows for it. */
 void report_plot_times(const struct report_case *c, GString *out);
 void report_plot_bounds(const struct report_case *c, GString *out);
 void report_plot_busy(const struct report_case *c, GString *out);
@@ -81,7 +80,7 @@ void report_plot_ranks(const struct report_case *c, GString *out);
 void report_plot_waits(const struct report_case *c, GString *out);
 void report_plot_layers(const struct report_case *c, GString *out);
 void report_plot_machine(const struct report_case *c, const struct report_machines *machines, GString *out);
-/* A sweep: its best points, curves and fronts (titled: below the page's own heading); what it is called (free it). */
+/* A sweep: its best points, curves and fronts (titled: below the page's own heading); its title (free it). */
 void report_sweep(const struct sweep_table *table, bool titled, GString *out);
 char *report_sweep_title(const struct sweep_table *table);
 /* Predicted against measured times of all cases, with diagonals at 10 % off. */

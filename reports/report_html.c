@@ -1,5 +1,6 @@
 /* report_html.c - the report as one page: style inside, no scripts, nothing fetched, light and dark.
- * Knows tables and headings; the plots come from report_*.c.  Whatever stands in a record is escaped. */
+ *
+ * Knows tables and headings; report_*.c make the plots.  All that comes from a record is escaped. */
 #include "reports/report_plot.h"
 
 #include <math.h>
@@ -7,8 +8,8 @@
 
 enum {
     HTML_ROWS_MAX = 2000,     /* of one table; the record itself holds the rest */
-    HTML_RAW_ROWS_MAX = 400,  /* of the table of all rows */
-    HTML_BYTES_MAX = 3 << 20, /* of results in full; the table at the top has all */
+    HTML_RAW_ROWS_MAX = 400,  /* of the table with all rows */
+    HTML_BYTES_MAX = 3 << 20, /* of results shown in full; the table at the top has all results */
     HTML_LETTERS_MAX = 160,   /* of a value in a table */
 };
 
@@ -25,7 +26,7 @@ void report_html_number(GString *out, char *text)
     g_free(text);
 }
 
-/* A value that may be long: its beginning. */
+/* A value that may be long is cut. */
 static void html_value(GString *out, const char *class, const char *text)
 {
     g_autofree char *valid = g_utf8_make_valid(text, -1);
@@ -96,7 +97,7 @@ static void html_errors(const struct report_case *c, GString *out)
     report_html_table_end(out);
 }
 
-/* The bytes that each kind of bandwidth counts, for readers of the table. */
+/* What each kind of bandwidth counts, for readers of the table. */
 static const char *html_bandwidth_meaning(const char *metric)
 {
     static const struct {
@@ -113,7 +114,7 @@ static const char *html_bandwidth_meaning(const char *metric)
     return "";
 }
 
-/* Bandwidths of all ranks that say something. */
+/* The bandwidths for all ranks that say something. */
 static GPtrArray *bandwidth_rows(const struct record *record)
 {
     GPtrArray *rows = g_ptr_array_new();
@@ -127,7 +128,7 @@ static GPtrArray *bandwidth_rows(const struct record *record)
 
 static void html_bandwidths(const struct report_case *c, GString *out)
 {
-    if (c->series_count == 2) return; /* the table of errors holds them */
+    if (c->series_count == 2) return; /* two series are in the table of errors */
     g_autoptr(GPtrArray) rows = bandwidth_rows(c->series[0].record);
     bool meant = false;
     for (guint i = 0; i < rows->len; i++)
@@ -152,7 +153,7 @@ static void html_bandwidths(const struct report_case *c, GString *out)
     report_html_table_end(out);
 }
 
-/* Times of the operations of a record of measure, with the least and the most of its passes. */
+/* Times of the operations in a record of measure, with the least and the largest of its passes. */
 static void html_operations(const struct report_case *c, GString *out)
 {
     const struct record *record = c->series[0].record;
@@ -175,7 +176,7 @@ static void html_operations(const struct report_case *c, GString *out)
     report_html_table_end(out);
 }
 
-/* Appends text, a number and its percent sign kept in one line. */
+/* Appends text in which a number and its percent sign stay on one line. */
 static void html_text(GString *out, const char *text)
 {
     g_auto(GStrv) parts = g_strsplit(text, " %", -1);
@@ -183,7 +184,8 @@ static void html_text(GString *out, const char *text)
     svg_escape_append(out, joined);
 }
 
-/* Paragraphs of lines; the text before the first colon is strong.  An indented line belongs to the one before. */
+/* Appends lines as paragraphs; the text before the first colon is strong.  An indented line belongs to the previous
+ * one. */
 static void html_paragraphs(const char *words, GString *out)
 {
     g_auto(GStrv) lines = g_strsplit(words, "\n", -1);
@@ -232,10 +234,10 @@ static void html_verdict(const struct report_case *c, bool titled, GString *out)
     if (c->compare) compare_verdict_append(c->compare, verdict);
     else compare_verdict_alone_append(c->series[0].record, verdict);
     if (verdict->len) report_html_verdict(out, g_strchomp(verdict->str), titled);
-    else if (titled) g_string_append(out, "<h2>Times and bandwidths</h2>\n"); /* of operations none decides */
+    else if (titled) g_string_append(out, "<h2>Times and bandwidths</h2>\n"); /* no operation decides */
 }
 
-/* All header keys, the series side by side; differences are marked. */
+/* All header keys, the series next to each other; differences are marked. */
 static void html_provenance(const struct report_case *c, GString *out)
 {
     const struct report_series *last = &c->series[c->series_count - 1];
@@ -249,7 +251,7 @@ static void html_provenance(const struct report_case *c, GString *out)
         const struct record *record = c->series[s].record, *other = c->series[c->series_count - 1 - s].record;
         for (uint32_t i = 0; i < record_key_count(record); i++) {
             const char *key = record_key(record, i), *theirs = record_get(other, key);
-            if (s == 1 && theirs) continue; /* stands there already */
+            if (s == 1 && theirs) continue; /* the first series' list has this key already */
             const char *ours = record_get(record, key);
             const char *cells[] = { s == 0 ? ours : "", s == 0 ? (theirs ? theirs : "") : ours };
             const bool differs = c->series_count == 2 && strcmp(cells[0], cells[1]) != 0;
@@ -290,7 +292,7 @@ static void html_all_rows(const struct report_case *c, const struct report_serie
     g_string_append(out, "</details>\n");
 }
 
-/* titled: the page's own heading is the case's. */
+/* titled: the page's own heading is the title of this case. */
 static void html_case(const struct report_case *c, guint number, bool titled, const struct report_machines *machines,
                       GString *out)
 {
@@ -331,7 +333,7 @@ static void html_case(const struct report_case *c, guint number, bool titled, co
 
 /* ---- all cases ---- */
 
-/* How far the predictions are off, where there are several. */
+/* The errors of several predictions together. */
 static void html_spread(const GPtrArray *cases, GString *out)
 {
     g_autoptr(GArray) errors = g_array_new(FALSE, FALSE, sizeof(double));
@@ -359,7 +361,8 @@ struct results_columns {
     bool predicted, measured, second;
 };
 
-/* The times of a phase that decide: of the prediction, and of the measurement or second prediction; NAN without. */
+/* The deciding times of a phase: the prediction's, and that of the measurement or second prediction; NAN if there is
+ * none. */
 static void results_times(const struct report_case *c, const char *phase, double us[2])
 {
     const struct compare_row *row = c->compare ? compare_headline(c->compare, phase) : NULL;
@@ -377,7 +380,7 @@ static void results_time(double value, GString *out)
     report_html_number(out, isfinite(value) ? compare_value_text(value, "us") : g_strdup("-"));
 }
 
-/* A case's rows: one a phase, its title in the first. */
+/* A case's rows: one for each phase; the first has the case's title. */
 static void results_case(const struct report_case *c, guint number, bool linked, const struct results_columns *columns,
                          GString *out)
 {
@@ -407,7 +410,7 @@ static void results_case(const struct report_case *c, guint number, bool linked,
     }
 }
 
-/* The table of results, which is the table of contents too.  The first `linked` of them stand in full below. */
+/* The table of results, which is also the table of contents.  Its first `linked` results are shown in full below it. */
 static void html_results(const GPtrArray *cases, guint linked, GString *out)
 {
     struct results_columns columns = { false, false, false };
@@ -458,7 +461,7 @@ static void html_head(const char *title, GString *out)
     g_string_append_printf(out, "</title>\n<style>\n%s</style>\n</head>\n<body>\n<main>\n", report_style);
 }
 
-/* All that the page holds, where that is more than its heading says. */
+/* A list of what the page holds, if that is more than its heading says. */
 static void html_contents(const GPtrArray *cases, const GPtrArray *sweeps, GString *out)
 {
     const guint count = sweeps ? sweeps->len : 0;
@@ -495,7 +498,7 @@ static void html_sweeps(const GPtrArray *sweeps, bool titled, GString *out)
     }
 }
 
-/* The title of the one result, or the common facts of all. */
+/* The title of a single result, or what all results have in common. */
 static char *html_title(const GPtrArray *cases, const GPtrArray *sweeps)
 {
     const guint count = sweeps ? sweeps->len : 0;

@@ -1,5 +1,6 @@
-/* report_machine.c - the machine that a case's prediction is of, with the parts marked that bound it.  The caller
- * supplies the drawing: this file knows the words of records, and no cluster. */
+/* report_machine.c - the machine that a case's prediction is for, in which the parts that bound it are marked.
+ *
+ * The caller supplies the drawing: this file knows the words of records, but no cluster. */
 #include "reports/report_plot.h"
 
 #include <string.h>
@@ -10,7 +11,7 @@ static const char *row_text(const struct record *record, const char *phase, cons
     return row ? record_row_text(row) : NULL;
 }
 
-/* Adds a mark, if the drawing has it and it is new; whether it is there now. */
+/* Adds a mark if it is new and on the drawing; returns whether it is among the marks. */
 static bool mark_add(GPtrArray *marks, const struct drawing *drawing, const char *name)
 {
     if (!name || !drawing_has(drawing, name)) return false;
@@ -18,8 +19,8 @@ static bool mark_add(GPtrArray *marks, const struct drawing *drawing, const char
     return true;
 }
 
-/* The bottleneck of a phase: its busiest resource (of links, the one link); if none is busy for half of the time,
- * the part of its longest bound.  A latency is no part: it is said, not marked. */
+/* What bounds a phase: its busiest resource (for links, the link itself); if none is busy for half of the time, the
+ * part with its longest bound.  A latency is no part: it is named in words, not marked. */
 static const char *phase_mark(const struct record *record, const char *phase, GPtrArray *marks,
                               const struct drawing *drawing)
 {
@@ -31,7 +32,7 @@ static const char *phase_mark(const struct record *record, const char *phase, GP
     return "latency";
 }
 
-/* "dispatch: NIC of rank 0, sending, 97 % busy; combine: latency."  Marks and words. */
+/* Finds the marks, and the words "dispatch: NIC of rank 0, sending, 97 % busy; combine: latency." */
 static void marks_find(const struct record *record, const struct drawing *drawing, GPtrArray *marks, GString *words)
 {
     g_autoptr(GPtrArray) phases = compare_phases(record);

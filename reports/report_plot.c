@@ -1,5 +1,6 @@
 /* report_plot.c - what all figures of the report share, and the bars: times of phases, bounds, busy shares.
- * Every mark carries its numbers as a tip.  Knows nothing of the page around. */
+ *
+ * Every mark shows its numbers as a tip.  Knows nothing of the page around it. */
 #include "reports/report_plot.h"
 
 #include <math.h>
@@ -86,7 +87,7 @@ char *report_name_fit(const char *name, glong letters)
 
 /* ---- bars ---- */
 
-/* A value behind a bar: long times are seconds there, for which there is room. */
+/* The value after a bar; there is room only for long times in seconds. */
 static char *bar_value_text(double value, const char *unit)
 {
     char number[32];
@@ -105,14 +106,14 @@ void report_bar(GString *out, const struct svg_scale *scale, double y, const cha
     svg_text(out, PLOT_WIDTH, y + PLOT_BAR - 3, "small value", "end", text);
 }
 
-/* A thin upright line in the bar where the mean lies. */
+/* A thin upright line in the bar at the mean. */
 static void bar_mean(GString *out, const struct svg_scale *scale, double y, double mean)
 {
     const double x = svg_scale_pixel(scale, mean);
     svg_line(out, x, y + 1, x, y + PLOT_BAR - 1, "whisker", NULL);
 }
 
-/* Phases that have a metric and are no layer's part of another: layers are lines of their own. */
+/* Phases that have a metric and are not one layer of another phase: layers are drawn as lines. */
 static GPtrArray *whole_phases(const struct report_case *c, const char *metric)
 {
     g_autoptr(GPtrArray) all = report_case_phases(c, metric, 10 * PLOT_PHASES_MAX);
@@ -132,7 +133,7 @@ static double times_most(const struct report_case *c, const GPtrArray *phases)
     return most;
 }
 
-/* The slowest rank's time, which decides, and the mean in it; or the mean, where the record tells no more. */
+/* The slowest rank's time, which decides, with the mean in it; only the mean, if the record does not tell more. */
 static void times_bar(const struct report_series *series, const char *phase, const char *name,
                       const struct svg_scale *scale, double y, GString *out)
 {
@@ -156,7 +157,7 @@ void report_plot_times(const struct report_case *c, GString *out)
     for (guint p = 0; p < phases->len; p++)
         for (int s = 0; s < c->series_count; s++)
             slowest |= isfinite(compare_slowest_us(c->series[s].record, g_ptr_array_index(phases, p)));
-    if (phases->len > 0 && g_strcmp0(kind, "measure") != 0) { /* a step and a slice have no axis in common */
+    if (phases->len > 0 && g_strcmp0(kind, "measure") != 0) { /* a step and a time slice do not fit on one axis */
         const double group = c->series_count * (PLOT_BAR + 2) + 8, bottom = phases->len * group;
         struct svg_scale scale;
         svg_scale_set(&scale, PLOT_LEFT, PLOT_RIGHT, times_most(c, phases), PLOT_TICKS);
@@ -179,8 +180,8 @@ void report_plot_times(const struct report_case *c, GString *out)
 
 /* ---- bounds, busy shares ---- */
 
-/* Metrics of a phase (for all ranks) of those that explain that are prefix..suffix and more than 0 in one of them: a
- * metric of 0 has no part in it. */
+/* The metrics prefix..suffix of a phase, for all ranks, that are above 0 in one of the explaining series: a metric of 0
+ * explains nothing. */
 static GPtrArray *explaining_metrics(const struct report_case *c, const char *phase, const char *prefix,
                                      const char *suffix)
 {
@@ -197,10 +198,10 @@ static GPtrArray *explaining_metrics(const struct report_case *c, const char *ph
     return metrics;
 }
 
-/* How high the bars of one metric are together. */
+/* The height of the bars of one metric together. */
 static double explaining_height(const struct report_case *c) { return report_explaining(c) * (PLOT_BAR + 2) + 3; }
 
-/* A bar a metric and prediction, named by what the metric has between prefix and suffix. */
+/* A bar for each metric and prediction, named by the part of the metric's name between prefix and suffix. */
 static void named_bars(const struct report_case *c, const char *phase, const GPtrArray *metrics, const char *prefix,
                        const char *suffix, const struct svg_scale *scale, GString *out)
 {
@@ -221,7 +222,7 @@ static void named_bars(const struct report_case *c, const char *phase, const GPt
         }
 }
 
-/* Upright lines where the phase's times lie. */
+/* Upright lines at the phase's times. */
 static void report_time_lines(const struct report_case *c, const char *phase, const struct svg_scale *scale,
                               double bottom, GString *out)
 {

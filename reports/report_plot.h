@@ -17,44 +17,45 @@ enum {
     PLOT_LEFT = 116, /* of bars, which have names */
     PLOT_RIGHT = 326,
     PLOT_EDGE = 46, /* the left end of plots with numbers there */
-    PLOT_END = 390, /* the right end of these */
+    PLOT_END = 390, /* the right end of such plots */
     PLOT_TOP = 26,
     PLOT_BAR = 14,
     PLOT_AXIS = 38, /* height of the numbers below */
     PLOT_TICKS = 4,
-    PLOT_PHASES_MAX = 40, /* more would be a wall: the tables hold them */
-    PLOT_DOTS_MAX = 400,  /* of one line; beyond, evenly spaced ones */
+    PLOT_PHASES_MAX = 40, /* more would be too long to read: the tables have them */
+    PLOT_DOTS_MAX = 400,  /* dots of one line; if there are more values, evenly spaced ones */
     PLOT_COLOURS = 8,     /* classes c0 to c7 */
 };
 
-/* Figures stand between these; heading and note may be NULL, and the note is the program's own.  Of many, three stand
- * in a row. */
+/* Figures are put between these.  heading and note may be NULL; note must be the program's own text.  The second is for
+ * many figures, three in a row. */
 void report_figures_begin(GString *out, const char *heading, const char *note);
 void report_figures_begin_many(GString *out, const char *heading, const char *note);
 void report_figures_end(GString *out);
-/* One figure: the caption above, the drawing of that height, a label for screen readers. */
+/* One figure: the caption above it, a drawing of that height, a label for screen readers. */
 void report_figure_begin(GString *out, const char *caption, double height, const char *label);
 void report_figure_end(GString *out);
-/* The colours of the case's series, in a line, where there are two. */
+/* A line with the colours of the case's series, if there are two. */
 void report_legend(const struct report_case *c, GString *out);
-/* The same of lines c0, c1, ... */
+/* Likewise for lines c0, c1, ... */
 void report_legend_names(const char *const *names, guint count, GString *out);
-/* "predicted" or "measured", as classes. */
+/* The CSS class: "predicted" or "measured". */
 const char *report_series_class(const struct report_series *series);
-/* A row of a plot of bars: its name, its bar, its number beyond the plot, which is the tip where that is NULL. */
+/* A row of a plot of bars: its name, its bar, and its number to the right; the number is also the tip if tip is
+ * NULL. */
 void report_bar(GString *out, const struct svg_scale *scale, double y, const char *name, double value, const char *unit,
                 const char *class, const char *tip);
-/* A name that fits in front of bars: the text, or its beginning.  Free it. */
+/* A name that fits before bars: the text, or its beginning.  Free it. */
 char *report_name_fit(const char *name, glong letters);
 
 /* ---- tables of the page (report_html.c) ---- */
 
-/* The number that decides, in a sentence that is the section's heading where the page's own is its title. */
+/* The deciding number in a sentence.  It is the section's heading where the page's own heading is the title. */
 void report_html_verdict(GString *out, const char *text, bool titled);
 void report_html_cell(GString *out, const char *class, const char *text);
 void report_html_number(GString *out, char *text); /* takes text */
-/* A table that scrolls sideways if it is too wide.  name: its label for screen readers.  format: a letter a
- * column, 'l' or 'r' as it is aligned; a column of ' ' is left out. */
+/* A table that scrolls sideways if it is too wide.  name: its label for screen readers.  format: a letter for each
+ * column, 'l' or 'r' for its alignment; a column with ' ' is left out. */
 void report_html_table_begin(GString *out, const char *name, const char *format, const char *const *titles);
 void report_html_table_end(GString *out);
 

@@ -28,7 +28,7 @@ static void ranks_dots(const struct report_series *series, const char *phase, co
     svg_line(out, PLOT_EDGE, median, PLOT_END, median, series->second ? "mid measured" : "mid predicted", series->name);
     const guint step = samples->len / PLOT_DOTS_MAX + 1;
     for (guint i = 0; i < samples->len; i += step) {
-        /* Where some are left out, the slowest, which come last, stay. */
+        /* if some are left out, the slowest ones, which come last, are kept */
         const struct report_sample *sample = &g_array_index(samples, struct report_sample, samples->len - 1 - i);
         g_autofree char *text = compare_value_text(sample->value, "us");
         g_autofree char *tip = g_strdup_printf("%s, %s, rank %d: %s", phase, series->name, sample->rank, text);
@@ -100,7 +100,7 @@ static gint layer_order(gconstpointer a, gconstpointer b)
     return x->layer < y->layer ? -1 : x->layer > y->layer;
 }
 
-/* The number of the phase's layer, where the phase is one of whole's layers. */
+/* The number of the phase's layer, if the phase is a layer of whole. */
 static bool layer_of(const char *phase, const char *whole, uint32_t *layer)
 {
     const size_t length = strlen(whole);

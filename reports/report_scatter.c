@@ -30,7 +30,7 @@ static guint scatter_range(const GPtrArray *cases, double *least, double *most)
     return count;
 }
 
-/* The line where predicted is this many times the measured value. */
+/* The line on which predicted is this many times measured. */
 static void scatter_diagonal(const struct svg_scale *x, const struct svg_scale *y, double factor, const char *class,
                              GString *out)
 {

@@ -33,7 +33,8 @@ static gint sizes_order(gconstpointer a, gconstpointer b)
     return x->size_bytes < y->size_bytes ? -1 : x->size_bytes > y->size_bytes;
 }
 
-/* The lines of the first phases that have any; crowds (_xN) come after single ranks.  Returns how many. */
+/* Gathers the lines of the first phases that have bandwidths; crowds (_xN) come after single ranks.  Returns how
+ * many. */
 static int sizes_gather(const struct record *record, struct sizes_line lines[PLOT_COLOURS])
 {
     int count = 0;

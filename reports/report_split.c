@@ -25,7 +25,7 @@ static struct split_bar *bar_find(GArray *bars, const char *name)
     return &g_array_index(bars, struct split_bar, bars->len - 1);
 }
 
-/* A row's part, or -1. */
+/* The part that a row is of, or -1. */
 static int part_of(const struct record_row *row)
 {
     if (row->rank != RECORD_ALL || !g_str_has_prefix(row->metric, "split_")) return -1;
@@ -34,7 +34,7 @@ static int part_of(const struct record_row *row)
     return -1;
 }
 
-/* by_layer: the sum over phases of each layer; else phases as a whole. */
+/* by_layer: a bar for each layer, summed over phases; else a bar for each phase. */
 static GArray *bars_new(const struct record *record, bool by_layer)
 {
     GArray *bars = g_array_new(FALSE, TRUE, sizeof(struct split_bar));

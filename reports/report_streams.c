@@ -1,6 +1,7 @@
-/* report_streams.c - the streams of a few ranks in a step: what runs beside what, and who waits.  Drawn from rows
- * "spans_us" of a step's record: of a kernel on a rank, four numbers each time it ran (stream, begin, when the last
- * rank began it, end).  Knows nothing of the page around. */
+/* report_streams.c - the streams of a few ranks in a step: which kernels run at the same time, and which wait.
+ *
+ * Drawn from rows "spans_us" of a step's record.  Such a row is of a kernel on a rank and has four numbers for each
+ * time that it ran: stream, begin, when the last rank began it, end.  Knows nothing of the page around it. */
 #include "reports/report_plot.h"
 
 #include <math.h>
@@ -11,7 +12,7 @@ static const char metric[] = "spans_us";
 
 struct streams {
     const struct record *record;
-    GPtrArray *kernels; /* char *: names, which are colours by their place */
+    GPtrArray *kernels; /* char *: names; their index gives the colour */
     GArray *ranks;      /* int32_t */
     double end_us;
     bool used[STREAMS];
@@ -33,7 +34,7 @@ static void row_survey(struct streams *s, const struct record_row *row)
     }
 }
 
-/* Where a stream's lane begins; the streams that are used lie below one another. */
+/* The top of a stream's lane; streams without kernels have none. */
 static double lane_top(const struct streams *s, int stream)
 {
     int above = 0;
@@ -41,7 +42,7 @@ static double lane_top(const struct streams *s, int stream)
     return PLOT_TOP + above * (LANE_HEIGHT + LANE_GAP);
 }
 
-/* span: SPAN_NUMBERS of them.  Its waiting is drawn half as high. */
+/* span: SPAN_NUMBERS of them.  The time in which it waits is drawn half as high. */
 static void span_draw(const struct streams *s, const double *span, const char *kernel, guint colour,
                       const struct svg_scale *x, GString *out)
 {

@@ -1,7 +1,7 @@
 /* report_sweep.c - a sweep as figures: curves in small multiples, the front of SMs against time, the best points.
  *
- * One swept name runs along the axis (SMs, else the one with the most numbers), one is the lines, and the others are
- * panels side by side with one axis of time, so that they can be compared.  Knows nothing of the page around. */
+ * One swept name runs along the axis (SMs, else the one with the most numbers), one gives the lines, and the others
+ * give panels with a common axis of time, so that they can be compared.  Knows nothing of the page around. */
 #include "reports/report_plot.h"
 
 #include <math.h>
@@ -19,7 +19,7 @@ enum {
     CAPTION_VALUES = 20
 };
 
-/* The value that figures show of the points: a phase's time, or the sum of several. */
+/* The value of points that figures show: a phase's time, or the sum of several phases'. */
 struct sweep_measure {
     const struct sweep_table *table;
     int phase[2];
@@ -27,7 +27,7 @@ struct sweep_measure {
     char *name;
 };
 
-/* How names become axis, lines and panels; -1: none. */
+/* Which names give axis, lines and panels; -1: none. */
 struct sweep_layout {
     int along, lines;
     bool numeric, log;
@@ -44,7 +44,7 @@ static double measure_of(const struct sweep_measure *m, const struct sweep_point
     return sum;
 }
 
-/* Dispatch and combine together where there are both, else the first phase. */
+/* The goal: dispatch and combine together, if there are both; else the first phase. */
 static void measure_goal(struct sweep_measure *m, const struct sweep_table *table)
 {
     const int dispatch = sweep_table_phase(table, "dispatch"), combine = sweep_table_phase(table, "combine");
@@ -81,7 +81,7 @@ static int along_choose(const struct sweep_table *table)
     return best;
 }
 
-/* The name that is compared, else the innermost of the other names that has few values. */
+/* The name for the lines: the one that is compared; else, of the names that have few values, the innermost. */
 static int lines_choose(const struct sweep_table *table, int along)
 {
     if (table->compare >= 0 && value_count(table, table->compare) <= PLOT_COLOURS) return table->compare;
@@ -92,7 +92,7 @@ static int lines_choose(const struct sweep_table *table, int along)
     return -1;
 }
 
-/* The point's values of the names that are neither along the axis nor lines. */
+/* The point's values of the names that give neither the axis nor the lines. */
 static char *panel_caption(const struct sweep_table *table, const struct sweep_layout *l,
                            const struct sweep_point *point)
 {
@@ -160,7 +160,7 @@ static void layout_clear(struct sweep_layout *l)
 
 /* ---- curves ---- */
 
-/* Where a value lies along the axis: by its number, or by its place among the values. */
+/* Where a value lies on the axis: by its number, or by its index among the values. */
 static double along_number(const struct sweep_layout *l, const char *value)
 {
     guint place = 0;
@@ -169,7 +169,7 @@ static double along_number(const struct sweep_layout *l, const char *value)
     return place;
 }
 
-/* Ticks at the values themselves, as many as there is room for. */
+/* Puts ticks at the values themselves, as many as there is room for. */
 static void along_axis(const struct sweep_layout *l, struct svg_scale *x)
 {
     const guint count = l->along_values->len;
@@ -285,7 +285,8 @@ static void curves_figures(const struct sweep_measure *m, const struct sweep_lay
     }
 }
 
-/* Of the goal and, where that is two phases together, of each: a row of panels, or one where there is one panel. */
+/* Curves of the goal and, if that is two phases together, of each: a row of panels for each; one row if each has one
+ * panel. */
 static void curves(const struct sweep_measure *goal, const struct sweep_layout *l, GString *out)
 {
     const bool one = l->panels->len == 1;
@@ -322,7 +323,7 @@ static gint front_order(gconstpointer a, gconstpointer b)
     return p->time_us < q->time_us ? -1 : p->time_us > q->time_us;
 }
 
-/* The points of one kind of work, by SMs; those that none with as few SMs beats are on the front. */
+/* The points of one combination of work, by SMs.  A point is on the front if no point with as few SMs beats it. */
 static GArray *front_find(const struct sweep_measure *m, const GPtrArray *points, int sms)
 {
     GArray *dots = g_array_new(FALSE, FALSE, sizeof(struct front_dot));
@@ -341,13 +342,13 @@ static GArray *front_find(const struct sweep_measure *m, const GPtrArray *points
     return dots;
 }
 
-/* Settings of the kernels, not properties of their work. */
+/* Settings of the kernels, which are no properties of their work. */
 static bool is_launch(const char *name)
 {
     return strcmp(name, "num-sms") == 0 || g_str_has_suffix(name, "-chunk") || g_str_has_suffix(name, "-buffer");
 }
 
-/* Points by their work: a front each. */
+/* Groups points by their work; each group has a front. */
 static void works_gather(const struct sweep_table *table, GPtrArray *works, GPtrArray *captions)
 {
     g_autoptr(GHashTable) places = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
@@ -450,7 +451,7 @@ static gint number_order(gconstpointer a, gconstpointer b)
     return p->number < q->number ? -1 : p->number > q->number;
 }
 
-/* The names that are work, or those that are not, "num-ranks, num-tokens"; "" for none. */
+/* The names that describe work, or those that do not: "num-ranks, num-tokens"; "" if there are none. */
 static char *names_of(const struct sweep_table *table, bool work)
 {
     GString *text = g_string_new(NULL);
@@ -460,7 +461,7 @@ static char *names_of(const struct sweep_table *table, bool work)
     return g_string_free(text, FALSE);
 }
 
-/* Of points that begin with the best: the first of each combination of work, as they come in the file. */
+/* From points with the best first: the first of each combination of work, in the order of the file. */
 static GArray *best_of_each(const struct sweep_table *table, const GArray *best)
 {
     GArray *each = g_array_new(FALSE, FALSE, sizeof(struct best_point));
@@ -509,7 +510,8 @@ static void best_row(const struct sweep_measure *m, const struct sweep_point *po
     g_string_append(out, "</tr>\n");
 }
 
-/* The points to show: the best of each work, or all with the best first; where no setting was swept, as they come. */
+/* The points to show: the best of each combination of work, or all with the best first; if no setting was swept, all in
+ * the order of the file. */
 static GArray *best_choose(const struct sweep_measure *m)
 {
     g_autofree char *work = names_of(m->table, true), *settings = names_of(m->table, false);
@@ -621,7 +623,7 @@ static const char *option_of(const struct sweep_table *table, const char *key)
     return NULL;
 }
 
-/* "; normal kernels, 16 ranks, routing.ept, on h800-cx7": the common run of all points, if the file gives it. */
+/* "; normal kernels, 16 ranks, routing.ept, on h800-cx7": what all points have in common, if the file says it. */
 static void title_options_append(const struct sweep_table *table, GString *title)
 {
     static const struct {

@@ -1,5 +1,6 @@
-/* report_text.c - the report for a terminal: bars of characters, then the same table and words as compare.
- * Knows no escape sequences: it reads the same in a file. */
+/* report_text.c - the report for a terminal: bars of characters, then the table and words of compare.
+ *
+ * Writes no escape sequences, so that it reads equally well in a file. */
 #include "reports/report.h"
 
 #include <math.h>
@@ -7,7 +8,7 @@
 
 enum { TEXT_PHASES_MAX = 40 };
 
-/* A bar of eighths of characters, fraction (0 to 1) of width. */
+/* A bar made of eighths of characters, for a fraction (0 to 1) of width. */
 static void text_bar_append(GString *out, double fraction, int width)
 {
     static const char *const parts[] = { "", "▏", "▎", "▍", "▌", "▋", "▊", "▉" };
@@ -17,7 +18,7 @@ static void text_bar_append(GString *out, double fraction, int width)
     if (eighths == 0) g_string_append(out, parts[1]);
 }
 
-/* Names are cut so that the bars stay in line. */
+/* Appends a name, cut so that the bars are aligned. */
 static void text_name_append(GString *out, const char *name, int width)
 {
     const glong length = g_utf8_strlen(name, -1);

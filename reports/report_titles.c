@@ -10,10 +10,10 @@
 
 enum { TITLE_KEYS_MAX = 8 };
 
-/* How people say a value of the options that they name a case by, in this order.  "$" is the value. */
+/* How people write the values of the options that they name a case by, in this order.  "$" is the value. */
 static const struct {
     const char *key, *words;
-    bool alone; /* in the title of a result that stands alone, too */
+    bool alone; /* is in the title of a single result as well */
 } spoken[] = {
     { "kernel", "$ kernels", true },
     { "num-ranks", "$ ranks", true },
@@ -35,7 +35,7 @@ static const struct {
     { "num-sms", "$ SMs", false },
 };
 
-/* The origin of a record and the other load of its host are no name for it. */
+/* Where a record comes from, and the other load of its host, do not name a case. */
 static bool key_names(const char *key)
 {
     static const char *const others[] = {
@@ -79,8 +79,8 @@ static const char *case_value(const struct report_case *c, const char *key)
     return "";
 }
 
-/* What a record of several steps or layers has of "step" and "layer" is where they begin, and without a trace they say
- * nothing.  A difference of two predictions is no name for both. */
+/* In a record of several steps or layers, "step" and "layer" are where these begin, and without a trace they mean
+ * nothing. What two predictions differ in does not name both. */
 static const char *case_value_said(const struct report_case *c, const char *key)
 {
     if (report_explaining(c) == 2 &&
@@ -92,7 +92,7 @@ static const char *case_value_said(const struct report_case *c, const char *key)
     return case_value(c, key);
 }
 
-/* Adds a value in words behind a comma; nothing where it is not set. */
+/* Adds a value in words after a comma; nothing if it is not set. */
 static void title_add(GString *title, const char *key, const char *value)
 {
     if (!*value || strcmp(value, "false") == 0) return;
@@ -108,7 +108,7 @@ static void title_add(GString *title, const char *key, const char *value)
     else g_string_append_printf(title, "%s %s", key, plain);
 }
 
-/* The title of a result that stands alone. */
+/* The title of a single result. */
 static char *title_alone(const struct report_case *c)
 {
     GString *title = g_string_new(NULL);
@@ -130,7 +130,7 @@ static void keys_add(GPtrArray *keys, GHashTable *seen, const char *key)
     if (key_names(key) && g_hash_table_add(seen, (gpointer)key)) g_ptr_array_add(keys, (gpointer)key);
 }
 
-/* All keys that can name a case: the spoken ones first, then as they come. */
+/* All keys that can name a case: first those with words, then the others in their order. */
 static GPtrArray *keys_gather(const GPtrArray *cases)
 {
     GPtrArray *keys = g_ptr_array_new();
@@ -163,7 +163,7 @@ char *report_common(const GPtrArray *cases)
     return g_string_free(common, FALSE);
 }
 
-/* Adds the name of the file where a title is taken, and a number where that is not enough. */
+/* If a title is taken, adds the name of the file, and a number if that is not enough. */
 static void title_settle(struct report_case *c, GHashTable *taken)
 {
     if (g_hash_table_contains(taken, c->title)) {
@@ -179,7 +179,7 @@ static void title_settle(struct report_case *c, GHashTable *taken)
     g_hash_table_add(taken, c->title);
 }
 
-/* Among several results, one of two predictions is named by their difference. */
+/* Among several results, a pair of predictions is named by their difference. */
 static void title_difference(struct report_case *c)
 {
     g_autofree char *difference = c->compare && compare_what_if(c->compare)

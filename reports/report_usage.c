@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { USAGE_HEIGHT = 90, USAGE_PHASES_MAX = 12, USAGE_LEAST_PCT = 2 /* once: else it is no figure */ };
+enum { USAGE_HEIGHT = 90, USAGE_PHASES_MAX = 12, USAGE_LEAST_PCT = 2 /* constant shares make no figure */ };
 
 static const char *const kinds[][2] = {
     { "used_sm", "SMs" },
@@ -22,7 +22,7 @@ static const struct record_row *usage_row(const struct record *record, const cha
     return record_find(record, phase, RECORD_ALL, kinds[kind][0]);
 }
 
-/* Steps: each interval at its share, the area below filled by nothing. */
+/* Draws steps: each interval at the height of its share. */
 static void usage_line(const double *share, uint32_t count, double interval_us, const struct svg_scale *x,
                        const struct svg_scale *y, GString *out)
 {
@@ -42,7 +42,7 @@ static double share_most(const double *share, uint32_t count)
     return most;
 }
 
-/* The shares of a kind that was busy enough for a figure; else NULL.  To be freed. */
+/* The shares of a kind of part that was busy enough for a figure; else NULL.  To be freed. */
 static double *usage_shares(const struct record *record, const char *phase, size_t kind, uint32_t *count)
 {
     const struct record_row *row = usage_row(record, phase, kind);
@@ -69,7 +69,7 @@ static void usage_figure(const struct record *record, const char *phase, size_t 
     report_figure_end(out);
 }
 
-/* The longest list of a phase; 0: there is nothing to draw. */
+/* The length of a phase's longest list; 0: there is nothing to draw. */
 static uint32_t usage_most(const struct record *record, const char *phase)
 {
     uint32_t most = 0;

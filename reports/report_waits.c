@@ -1,8 +1,9 @@
-/* report_waits.c - whom ranks wait for: maps of rank by rank, predicted, measured and their ratio, and the ranks that
- * are waited for the longest.  Drawn from rows "waits_us", a list a rank.  Knows nothing of the page around.
+/* report_waits.c - which ranks wait for which: maps of rank by rank, predicted, measured and their ratio, and the ranks
+ * that others wait for longest.
  *
- * Colours go from light green to dark red: they differ in lightness, too, so that they need no eye for red and green.
- * Every cell has its numbers as a tip. */
+ * Drawn from rows "waits_us", a list for each rank.  Knows nothing of the page around it.  Colours go from light green
+ * to dark red: they differ in lightness, too, so that colour-blind readers can tell them apart.  Every cell shows its
+ * numbers as a tip. */
 #include "reports/report_plot.h"
 
 #include <math.h>
@@ -11,20 +12,20 @@
 #include "reports/wait_matrix.h"
 
 enum {
-    CELLS_MAX = 64, /* a side; more ranks share cells */
+    CELLS_MAX = 64, /* cells on a side; more ranks share cells */
     HEAT_SIZE = 330,
     HEAT_SHADES = 8,   /* classes h0 to h7 */
-    RATIO_SHADES = 9,  /* classes r0 to r8; r4: alike */
-    WAITED_MAX = 10,   /* ranks among those that are waited for the longest */
+    RATIO_SHADES = 9,  /* classes r0 to r8; r4: a ratio near 1 */
+    WAITED_MAX = 10,   /* how many of the ranks that others wait for longest are listed */
     SCALE_HEIGHT = 46, /* of the colours below a map */
 };
 
 static const double ratio_limit[RATIO_SHADES - 1] = { 0.25, 0.5, 0.71, 0.9, 1.11, 1.41, 2, 4 };
 
-/* How far a ratio is from 1, either way. */
+/* How far a ratio is from 1, in either direction. */
 static double ratio_distance(double ratio) { return ratio > 0 ? fabs(log(ratio)) : 0; }
 
-/* The worst of the ranks that share a cell: the longest wait, the ratio furthest from 1. */
+/* The worst value of the ranks that share a cell: the longest wait, or the ratio furthest from 1. */
 static double cell_value(const struct wait_matrix *m, guint row, guint column, guint step, bool ratio)
 {
     double worst = NAN;
@@ -36,7 +37,7 @@ static double cell_value(const struct wait_matrix *m, guint row, guint column, g
     return worst;
 }
 
-/* Measured over predicted, where both are long enough to tell. */
+/* Measured over predicted, if both are long enough for a ratio. */
 static struct wait_matrix matrix_ratio(const struct wait_matrix *predicted, const struct wait_matrix *measured)
 {
     struct wait_matrix m = { predicted->ranks, g_new0(double *, predicted->ranks) };
@@ -80,7 +81,7 @@ static void cells_draw(const struct wait_matrix *m, double most, bool ratio, GSt
     g_string_append(out, "</g>\n");
 }
 
-/* Numbers of ranks to the left of the map and below it. */
+/* Writes the numbers of ranks to the left of the map and below it. */
 static void ranks_draw(const struct wait_matrix *m, GString *out)
 {
     struct svg_scale scale;
@@ -102,7 +103,7 @@ static void shades_draw(double most, bool ratio, double y, GString *out)
     const int count = ratio ? RATIO_SHADES : HEAT_SHADES;
     const double width = (double)HEAT_SIZE / count;
     struct svg_texts texts = { 0 };
-    if (!ratio) { /* first: it has the unit */
+    if (!ratio) { /* the first scale has the unit */
         char number[32];
         svg_number_text(number, sizeof number, most, 3);
         g_autofree char *text = g_strconcat(number, " us", NULL);
@@ -145,7 +146,7 @@ static gint waited_order(gconstpointer a, gconstpointer b)
     return x->rank < y->rank ? -1 : 1;
 }
 
-/* How long the ranks that wait for a rank at all wait for it in the mean, not counting itself. */
+/* For each rank: the mean time that other ranks wait for it, over those that do. */
 static GArray *waited_find(const struct wait_matrix *m)
 {
     GArray *list = g_array_new(FALSE, FALSE, sizeof(struct waited));
@@ -200,7 +201,7 @@ static void waits_phase(const struct report_case *c, const char *phase, GString 
     for (int s = 0; s < 2; s++) wait_matrix_clear(&m[s]);
 }
 
-/* Phases in which a rank has such a row. */
+/* The phases in which a rank has such a row. */
 static GPtrArray *waits_phases(const struct report_case *c)
 {
     GPtrArray *phases = g_ptr_array_new();

@@ -97,12 +97,12 @@ void svg_number_text(char *text, size_t text_size, double value, int digits)
     g_snprintf(text, text_size, "%s%.1s", number, power ? &unit[power] : "");
 }
 
-/* Of the widest font of the page's list, DejaVu Sans. */
+/* For the widest font in the page's list, DejaVu Sans. */
 double svg_text_width(const char *text)
 {
     double em = 0;
     for (const char *c = text; *c; c++) {
-        if (((unsigned char)*c & 0xc0) == 0x80) continue; /* the rest of a letter */
+        if (((unsigned char)*c & 0xc0) == 0x80) continue; /* a further byte of a letter */
         if (strchr(" .,:;'|!ijlIft()[]-", *c)) em += 0.41;
         else if (strchr("mwMW%@", *c) || (unsigned char)*c >= 0x80) em += 1;
         else em += g_ascii_isupper(*c) ? 0.78 : 0.64;
@@ -110,7 +110,7 @@ double svg_text_width(const char *text)
     return em * TEXT_SIZE;
 }
 
-/* Takes a place, if nothing else has it. */
+/* Takes a place, if it is free. */
 static bool texts_take(struct svg_texts *texts, double from, double to)
 {
     for (int i = 0; i < texts->count; i++)
@@ -130,7 +130,7 @@ void svg_text_apart(GString *out, struct svg_texts *texts, double x, double y, c
 
 /* ---- scales ---- */
 
-/* Whether a value can be drawn; others break the arithmetic. */
+/* Whether a value can be drawn; other values would break the arithmetic. */
 static bool value_sane(double value) { return value > 1e-30 && value < 1e30; }
 
 /* The round number at or above a distance: 1, 2 or 5 times a power of ten. */
@@ -222,7 +222,7 @@ static void bytes_text(char *text, gulong text_size, double size_bytes)
     g_snprintf(text, text_size, i ? "%.6g%c" : "%.6g", size_bytes, unit[i]);
 }
 
-enum { AXIS_ROOM = 10 }; /* that plots leave right of their lines */
+enum { AXIS_ROOM = 10 }; /* width that plots keep free right of their lines */
 
 static void axis_below(GString *out, const struct svg_scale *scale, double top, double bottom, const char *unit,
                        bool bytes)

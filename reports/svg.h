@@ -12,7 +12,7 @@
 
 enum { SVG_TICKS_MAX = 24 };
 
-/* An axis: values between `from` and `to` lie between two pixels; those beyond it lie at its ends. */
+/* An axis: values between `from` and `to` are drawn between two pixels, values beyond these at the ends. */
 struct svg_scale {
     double pixel_from, pixel_to;
     double from, to;
@@ -41,34 +41,36 @@ void svg_text(GString *out, double x, double y, const char *class, const char *a
 /* A number with 1 to 9 significant digits, never with an exponent: "1380", "0.05", "250k" from 100000 on.
  * "-" if it is not finite. */
 void svg_number_text(char *text, size_t text_size, double value, int digits);
-/* At most so wide is a small text of the page, in whatever of its fonts. */
+/* The width of a small text of the page is at most this, in any of its fonts. */
 double svg_text_width(const char *text);
 
-/* Texts of one line.  Begins with zeros. */
+/* The texts of one line.  Zero it first. */
 struct svg_texts {
     int count;
     struct {
         double from, to;
     } taken[2 * SVG_TICKS_MAX];
 };
-/* svg_text() of class "small", unless it would lie on an earlier one of the line: those that matter most come first. */
+/* svg_text() of class "small", unless it would lie on an earlier text of the line: so the most important ones come
+ * first. */
 void svg_text_apart(GString *out, struct svg_texts *texts, double x, double y, const char *anchor, const char *text);
 
-/* From 0 to a round number at or above value_max, with about tick_count ticks; to 1 for a value_max that is not between
+/* From 0 to a round number that is at least value_max, with about tick_count ticks; to 1 if value_max is not between
  * 1e-30 and 1e30. */
 void svg_scale_set(struct svg_scale *scale, double pixel_from, double pixel_to, double value_max, int tick_count);
 /* From 0 to value_max, with ticks at whole numbers. */
 void svg_scale_count(struct svg_scale *scale, double pixel_from, double pixel_to, double value_max, int tick_count);
-/* Between round numbers around two values, without 0 where they are close together.  From 0 to 1 for odd values. */
+/* Between round numbers around two values; without 0, if they are close together.  From 0 to 1 for values that cannot
+ * be drawn. */
 void svg_scale_range(struct svg_scale *scale, double pixel_from, double pixel_to, double least, double most,
                      int tick_count);
-/* Logarithmic, a little beyond two values above 0; ticks at 1, 2 and 5 or at powers of ten, with base 2 at powers of
- * two.  From 1 to 10 for odd values. */
+/* Logarithmic, from a little below the least of two positive values to a little above the other.  Ticks at 1, 2 and 5
+ * or at powers of ten; with base 2 at powers of two.  From 1 to 10 for values that cannot be drawn. */
 void svg_scale_log(struct svg_scale *scale, double pixel_from, double pixel_to, double least, double most, int base);
 double svg_scale_pixel(const struct svg_scale *scale, double value);
 
-/* Grid lines at the ticks and their values, outside the lines: below the plot with the unit below them, or left of it
- * with the unit above.  A value that would lie on another is left out.  bytes: values as sizes. */
+/* Grid lines at the ticks, and their values outside the plot: below it with the unit below them, or left of it with the
+ * unit above.  A value that would lie on another is left out.  bytes: values are sizes. */
 void svg_axis_below(GString *out, const struct svg_scale *scale, double top, double bottom, const char *unit);
 void svg_axis_below_bytes(GString *out, const struct svg_scale *scale, double top, double bottom);
 void svg_axis_left(GString *out, const struct svg_scale *scale, double left, double right, const char *unit);

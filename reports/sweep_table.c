@@ -10,7 +10,7 @@
 
 static const char first_line[] = "# kind: sweep\n";
 
-/* Where the columns that the report reads stand. */
+/* The columns that the report reads. */
 struct columns {
     guint count;
     int phase, time, speedup, bottleneck, problem;
@@ -60,7 +60,7 @@ bool sweep_table_is_work(const struct sweep_table *table, int name)
 
 /* ---- reading ---- */
 
-/* Takes the header lines off text. */
+/* Reads the header lines; returns the text after them. */
 static const char *header_read(struct sweep_table *table, const char *text)
 {
     static const char work_line[] = RECORD_WORK_KEYS ": ";
@@ -106,7 +106,7 @@ static double cell_number(const char *cell)
     return record_number_parse(cell, &value) ? value : NAN;
 }
 
-/* The point of a row: the last one if it has this number, else a new one. */
+/* The point of a row: the last one if it has the row's number, else a new one. */
 static struct sweep_point *row_point(struct sweep_table *table, char **cell, GHashTable *by_values)
 {
     GString *key = g_string_new(NULL);
@@ -153,7 +153,7 @@ static void row_survey(struct sweep_table *table, char **cell, const struct colu
     }
 }
 
-/* Reads all rows twice: for the phases, then for the points. */
+/* Reads all rows twice: first the phases, then the points. */
 static void rows_read(struct sweep_table *table, char **line, const struct columns *c)
 {
     g_autoptr(GHashTable) by_values = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
@@ -166,7 +166,7 @@ static void rows_read(struct sweep_table *table, char **line, const struct colum
         }
 }
 
-/* Text that every reader of a page takes: UTF-8 without control characters. */
+/* Makes text fit for every reader of a page: UTF-8 without control characters. */
 static char *text_clean(const char *text)
 {
     char *clean = g_utf8_make_valid(text, -1);

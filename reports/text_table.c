@@ -1,5 +1,6 @@
-/* text_table.c - lays out a table of words.  Does not know their meaning.  Control characters, which could drive a
- * terminal, become question marks. */
+/* text_table.c - lays out a table of words.  Does not know their meaning.
+ *
+ * Control characters, which could control a terminal, become question marks. */
 #include "reports/text_table.h"
 
 #include <assert.h>

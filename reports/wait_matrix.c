@@ -74,7 +74,7 @@ uint32_t wait_share_find(const char *name)
     return share;
 }
 
-/* mean[rank]: the mean over the others that the rank waits for; NAN where nothing is known of them. */
+/* mean[rank]: the mean time that the rank waits for the others; NAN if it has no waits. */
 static void waiting_means(const struct wait_matrix *m, double *mean_us)
 {
     for (uint32_t rank = 0; rank < m->ranks; rank++) {
@@ -89,7 +89,7 @@ static void waiting_means(const struct wait_matrix *m, double *mean_us)
     }
 }
 
-/* Longest, median and shortest mean over ranks; false where none is known. */
+/* Largest, median and smallest mean over ranks; false if there is none. */
 static bool means_sum_up(const struct wait_matrix *m, bool awaited, double us[3])
 {
     g_autofree double *mean = g_new(double, m->ranks);
@@ -104,7 +104,7 @@ static bool means_sum_up(const struct wait_matrix *m, bool awaited, double us[3]
     return count > 0;
 }
 
-/* The median over ranks of the longest and of the shortest wait of each. */
+/* The median over ranks of each rank's longest wait, and of its shortest wait. */
 static void extremes_sum_up(const struct wait_matrix *m, double us[2])
 {
     g_autofree double *most = g_new(double, m->ranks), *least = g_new(double, m->ranks);
@@ -113,7 +113,7 @@ static void extremes_sum_up(const struct wait_matrix *m, double us[2])
         most[count] = least[count] = NAN;
         for (uint32_t peer = 0; m->us[rank] && peer < m->ranks; peer++) {
             if (peer == rank) continue;
-            most[count] = fmax(most[count], m->us[rank][peer]); /* not a NAN, if one is none */
+            most[count] = fmax(most[count], m->us[rank][peer]); /* fmax() and fmin() ignore NAN */
             least[count] = fmin(least[count], m->us[rank][peer]);
         }
         count += !isnan(most[count]);

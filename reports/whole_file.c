@@ -11,7 +11,7 @@
 #include "sim/unzstd.h"
 
 enum { PART_BYTES = 16384, PLAIN_BYTES_FREE = 4 << 20, PLAIN_TIMES_MAX = 100 };
-/* Of JSON: the number of values that a few bytes may hold, and that each further byte may add. */
+/* The number of JSON values that any file may hold, and how many each byte beyond that may add. */
 enum { VALUES_FREE = 1 << 20, VALUES_TIMES_MAX = 4 };
 
 bool whole_file_write(const char *path, const char *text, size_t size_bytes, GError **error)
@@ -41,7 +41,7 @@ static bool bytes_read(void *context, uint64_t offset, void *buffer, size_t size
     return true;
 }
 
-/* The size that a few compressed bytes may expand to; a larger one needs a larger file. */
+/* The size to which a few compressed bytes may expand; more needs a larger file. */
 static size_t plain_max(const GByteArray *from, size_t size_max)
 {
     return MIN(size_max, MAX((size_t)PLAIN_BYTES_FREE, (size_t)from->len * PLAIN_TIMES_MAX));
@@ -54,7 +54,7 @@ static bool bomb_refuse(const char *name, const GByteArray *from, size_t plain_b
                        name, PLAIN_TIMES_MAX, from->len, plain_bytes);
 }
 
-/* False and *error where they are damaged or too much. */
+/* Appends decompressed bytes; false and *error if the data are damaged or too large. */
 static bool plain_append(const char *name, GByteArray *from, size_t size_max, GByteArray *to, GError **error)
 {
     const size_t most = plain_max(from, size_max);
@@ -74,7 +74,7 @@ static bool plain_append(const char *name, GByteArray *from, size_t size_max, GB
     return most < size_max ? bomb_refuse(name, from, to->len, error) : size_refuse(name, size_max, error);
 }
 
-/* Each takes many times the memory of its bytes. */
+/* A value takes many times the memory of its bytes. */
 static bool values_check(const char *name, const GByteArray *from, const GByteArray *plain, GError **error)
 {
     const uint64_t values = text_json_values((const char *)plain->data, plain->len);
@@ -86,7 +86,7 @@ static bool values_check(const char *name, const GByteArray *from, const GByteAr
                        name, most, from->len, values);
 }
 
-/* Takes bytes, and returns what they stand for; NULL and *error where that cannot be had. */
+/* Takes the bytes and returns them decompressed; NULL and *error if that fails. */
 static GByteArray *decompress(const char *name, GByteArray *bytes, size_t size_max, GError **error)
 {
     if (!unzstd_begins(bytes->data, bytes->len)) return bytes;

@@ -13,7 +13,7 @@ enum { HELP_COLUMNS = 100, HELP_OPTION_COLUMNS = 30, OPTIONS_MAX = 256 };
 
 /* ---- help ---- */
 
-/* Words of text from column on, broken at HELP_COLUMNS, further lines indented to indent. */
+/* Appends words of text from column on.  Lines break at HELP_COLUMNS; further lines are indented by indent. */
 static void wrapped_append(GString *out, const char *text, size_t column, size_t indent)
 {
     while (*text) {
@@ -64,7 +64,7 @@ static void option_append(GString *out, const GOptionEntry *e, size_t indent)
     wrapped_append(out, e->description ? e->description : "", indent, indent);
 }
 
-/* The names alone of options that other commands have too. */
+/* Appends only the names of options that several commands have. */
 static void shared_append(const struct command_line *line, GString *out)
 {
     bool any = false;
@@ -121,7 +121,7 @@ static void help_print_and_end(const struct command_line *line, bool all)
 
 /* ---- errors ---- */
 
-/* The text of message between before and after; NULL where it has not that shape. */
+/* The part of message between before and after; NULL if it has not that form. */
 static char *text_between(const char *message, const char *before, const char *after)
 {
     if (!g_str_has_prefix(message, before)) return NULL;
@@ -144,7 +144,8 @@ static char *unknown_text(const struct command_line *line, const char *option)
                            nearest ? "; did you mean --" : "", nearest ? nearest : "", nearest ? "?" : "");
 }
 
-/* GLib's message for a value that is no number, in the form of all others; NULL: it is about something else. */
+/* Turns GLib's message about a value that is no number into the form of all others; NULL: the message is about
+ * something else. */
 static char *number_text(const char *message)
 {
     static const struct {
@@ -165,7 +166,7 @@ static char *number_text(const char *message)
     return NULL;
 }
 
-/* Takes glib's error; where it comes from a callback of the entries, it is passed on as it is. */
+/* Takes GLib's error.  If a callback of the entries made it, it is passed on unchanged. */
 static void error_put(const struct command_line *line, GError *glib, GError **error)
 {
     g_autofree char *text = NULL;
@@ -204,7 +205,7 @@ int command_line_unknown(const char *program, const char *what, const char *foun
 
 /* ---- parsing ---- */
 
-/* "-j4" as make has it: GLib knows "-j 4" only. */
+/* Allows "-j4", as make does: GLib knows only "-j 4". */
 static char *argument_spell_out(const struct command_line *line, const char *text)
 {
     for (const struct command_topic *t = line->topics; text[0] == '-' && g_ascii_isalpha(text[1]) && t->title; t++)
@@ -214,7 +215,7 @@ static char *argument_spell_out(const struct command_line *line, const char *tex
     return g_strdup(text);
 }
 
-/* GLib takes "--hook=false" for "--hook". */
+/* Refuses "--hook=false", which GLib would take for "--hook". */
 static bool argument_check(const struct command_line *line, const char *text, GError **error)
 {
     const char *const equals = strchr(text, '=');

@@ -1,7 +1,7 @@
-/* command_line.h - how every command reads its options, explains them, and says what it does not understand.
+/* command_line.h - how every command reads its options, explains them, and reports what it does not understand.
  *
  * Options are GLib's entries in topics, each with a title, so that --help shows them in groups.  Errors have one form,
- * "--top: expected a whole number, found 'x'", and a name that nearly is one gets "did you mean". */
+ * "--top: expected a whole number, found 'x'", and a name that resembles a known one gets "did you mean". */
 #ifndef SIM_COMMAND_LINE_H
 #define SIM_COMMAND_LINE_H
 
@@ -11,32 +11,32 @@
 #define COMMAND_LINE_ERROR (g_quark_from_static_string("eptwin-command-line"))
 enum command_line_error { COMMAND_LINE_ERROR_OPTION };
 
-/* Options under a title of --help.  entries end with a zero entry; their callbacks get data. */
+/* A title of --help with its options.  entries end with a zero entry; their callbacks get data. */
 struct command_topic {
     const char *title;
     GOptionEntry *entries;
-    bool shared; /* with other commands: --help has the names alone, --help all explains them */
+    bool shared; /* with other commands: --help lists only the names, --help all explains them */
 };
 
 struct command_line {
     const char *name;                   /* as typed after "eptwin": "simulate", "trace slice" */
     const char *arguments;              /* the arguments after the options: "RECORD...", or NULL for none */
     const char *about;                  /* a description with examples, printed before the options */
-    const char *details;                /* stands behind them; may be NULL */
+    const char *details;                /* printed after the options; may be NULL */
     const struct command_topic *topics; /* end with a zero topic */
 };
 
-/* Reads argv, whose first word is the command's name, into the variables of the entries.  *words gets what is no
- * option, in order, NULL-terminated (free with g_strfreev()); where words is NULL, there must be nothing.
- * With -h or --help among the words it prints the help to standard output and ends the process: status 0, or 1 where
- * that could not be written.  With the word "all" behind that, the help explains shared topics too. */
+/* Reads argv, whose first word is the command's name, into the variables of the entries.  *words gets the words that
+ * are no options, in order, NULL-terminated (free with g_strfreev()); if words is NULL, there must be none. With -h or
+ * --help it prints the help to standard output and ends the process, with status 0, or 1 if that could not be
+ * written.  After "--help all" the help explains shared topics, too. */
 bool command_line_parse(const struct command_line *line, int argc, char **argv, char ***words, GError **error);
 
 /* Prints "eptwin NAME: MESSAGE" to standard error, frees error and returns the exit status that its code says. */
 int command_line_fail(const char *name, GError *error);
 
-/* Prints "PROGRAM: unknown WHAT 'FOUND', expected ..." with the nearest of names (NULL-terminated) to standard error;
- * returns EXIT_BAD_INPUT. */
+/* Prints "PROGRAM: unknown WHAT 'FOUND', expected ..." to standard error, with the one of names (NULL-terminated) that
+ * it resembles; returns EXIT_BAD_INPUT. */
 int command_line_unknown(const char *program, const char *what, const char *found, const char *const *names);
 
 /* Entries that several commands have. */

@@ -18,7 +18,7 @@ static inline int error_status(const GError *error)
     return error->code >= ERROR_RUN ? EXIT_RUN_FAILED : EXIT_BAD_INPUT;
 }
 
-/* g_set_error() as the last word of a function: the caller's answer is false, or NULL. */
+/* g_set_error() for a return statement: the value is false, or NULL. */
 #define error_false(...) (g_set_error(__VA_ARGS__), false)
 #define error_null(...)  (g_set_error(__VA_ARGS__), NULL)
 

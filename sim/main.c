@@ -90,7 +90,7 @@ static int command_unknown(const char *name)
     return command_line_unknown("eptwin", "command", name, names);
 }
 
-/* Output that could not be written (a full disk, a closed pipe) must not look like success. */
+/* Output that cannot be written (a full disk, a closed pipe) must not look like success. */
 static int flush_output(int status)
 {
     const bool failed = fflush(stdout) != 0 || ferror(stdout);
@@ -102,8 +102,8 @@ static int flush_output(int status)
     return status;
 }
 
-/* Words on the command line are in the user's encoding; where the environment names none ("C"), in UTF-8.  Numbers,
- * order and messages stay as they are everywhere. */
+/* Words on the command line are in the user's encoding; if the environment names none ("C"), in UTF-8.  Numbers,
+ * sorting and messages are not localised. */
 static void encoding_choose(void)
 {
     const char *const chosen = setlocale(LC_CTYPE, "");
@@ -111,7 +111,7 @@ static void encoding_choose(void)
     if (!chosen || !strcmp(chosen, "C") || !strcmp(chosen, "POSIX")) setlocale(LC_CTYPE, "C.UTF-8");
 }
 
-/* GLib ends the process itself when memory is out; here it does so as sim/memory.h says. */
+/* When memory runs out, GLib would end the process in its own way; here it ends as sim/memory.h says. */
 static void log_handle(const char *domain, GLogLevelFlags level, const char *message, void *context)
 {
     const char *const what = strstr(message, "failed to allocate");
@@ -128,7 +128,7 @@ int main(int argc, char **argv)
 {
     const char *const name = argc > 1 ? argv[1] : "";
 
-    signal(SIGXFSZ, SIG_IGN); /* a file beyond the limit of sizes is an error of its write, told as others are */
+    signal(SIGXFSZ, SIG_IGN); /* a file larger than the limit is reported as an error of its write */
     encoding_choose();
     g_log_set_default_handler(log_handle, NULL);
     static char help_option[] = "--help";

@@ -13,7 +13,7 @@
 enum { LINKS_MAX = 40, NAMES_MAX = 1000000 };
 
 struct new_file {
-    char *path;   /* as the user says it, for messages */
+    char *path;   /* as the user wrote it, for messages */
     char *target; /* the file that path leads to; NULL: written in place */
     char *beside; /* "target.XXXXXX"; NULL: written in place */
     int file;
@@ -41,7 +41,7 @@ static int descriptor_named(const char *path)
     return -1;
 }
 
-/* Where symbolic links lead in the end, also when nothing is there yet. */
+/* Where symbolic links lead in the end, even if nothing is there yet. */
 static char *links_follow(const char *path)
 {
     char *at = g_strdup(path);
@@ -149,7 +149,7 @@ static bool beside_link(struct new_file *f, GError **error)
 
 bool new_file_commit(struct new_file *f, GError **error)
 {
-    /* Where a file is replaced, its bytes must lie on the disk before the new name does. */
+    /* If a file is replaced, the new bytes must be on the disk before the name is. */
     bool good = !f->replaces || fsync(f->file) == 0 || refuse(f, error);
     good = good && (!f->nameless || beside_link(f, error));
     const int file = f->file;
@@ -177,7 +177,7 @@ void new_file_discard(struct new_file *f)
 bool new_file_possible(const char *path, GError **error)
 {
     struct stat status;
-    /* A pipe's reader would take the end of a first opening for the end of all. */
+    /* opening a pipe twice would end it for its reader after the first time */
     if (stat(path, &status) == 0 && S_ISFIFO(status.st_mode)) return true;
     struct new_file *f = new_file_open(path, error);
     new_file_discard(f);

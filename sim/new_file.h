@@ -1,10 +1,10 @@
 /* new_file.h - a file that appears whole or not at all; every file that eptwin writes is one.
  *
- * The bytes go to a file without a name (where the file system has none such: to one beside the name), which takes the
- * name in the end, so that neither a failure nor a killed process leaves half a file, and a former file stays until
- * then.  "-" is standard output.  /dev/stdout, /dev/fd/N and their kin are what is open there; other devices and pipes
- * are written as they are.  A symbolic link stays one: the file that it leads to is replaced.  A replaced file's
- * permissions go on; one that may not be written is refused.  Knows no format. */
+ * The bytes go to a file without a name (or, if the file system has no such files, with a temporary name), which gets
+ * its name in the end.  So neither a failure nor a killed process leaves half a file, and a former file stays until
+ * then.  "-" is standard output.  /dev/stdout, /dev/fd/N and similar names mean the open file; other devices and pipes
+ * are written directly.  A symbolic link stays: the file that it leads to is replaced.  A replaced file keeps its
+ * permissions; one that may not be written is refused.  Knows no format. */
 #ifndef SIM_NEW_FILE_H
 #define SIM_NEW_FILE_H
 
@@ -15,7 +15,7 @@
 
 #define NEW_FILE_ERROR (g_quark_from_static_string("eptwin-new-file"))
 enum new_file_error {
-    NEW_FILE_ERROR_INPUT,          /* the path is that of an input */
+    NEW_FILE_ERROR_INPUT,          /* the path is also that of an input */
     NEW_FILE_ERROR_IO = ERROR_RUN, /* it cannot be written */
 };
 
@@ -23,7 +23,7 @@ struct new_file;
 
 /* NULL and *error, "path: cannot ...: reason", on failure. */
 struct new_file *new_file_open(const char *path, GError **error);
-/* Where to write; stays the file's. */
+/* The descriptor to write to; it stays the file's. */
 int new_file_descriptor(const struct new_file *file);
 /* Writes all of data; false and *error when it cannot. */
 bool new_file_write(struct new_file *file, const void *data, size_t size_bytes, GError **error);
@@ -32,9 +32,9 @@ bool new_file_commit(struct new_file *file, GError **error);
 /* Gives up: leaves nothing behind.  NULL is accepted. */
 void new_file_discard(struct new_file *file);
 
-/* Whether path could be written now, told before long work and not after it. */
+/* Whether path could be written now, so that long work does not fail at its end. */
 bool new_file_possible(const char *path, GError **error);
-/* Whether path is none of count inputs, under whatever names; else *error.  "-" is nobody's. */
+/* Whether path is none of count inputs, under whatever names; else *error.  "-" is never an input. */
 bool new_file_spares(const char *path, const char *const *inputs, size_t count, GError **error);
 
 #endif

@@ -16,8 +16,8 @@ struct output {
     uint64_t offset;
     ZSTD_CCtx *context;   /* of OUTPUT_ZSTD, else NULL */
     struct archive *gzip; /* of OUTPUT_GZIP, else NULL */
-    GError *gzip_error;   /* why the file did not take what libarchive wrote */
-    uint8_t *buffer;      /* bytes on their way to the file */
+    GError *gzip_error;   /* why the file refused what libarchive wrote */
+    uint8_t *buffer;      /* bytes that have not been written to the file yet */
     size_t used;
     bool ended;
 };
@@ -86,7 +86,7 @@ static la_ssize_t gzip_taken(struct archive *a, void *context, const void *data,
     return -1;
 }
 
-/* The error of libarchive's result; an error of the file itself goes first. */
+/* Reports the result of libarchive; if the file itself failed, that error instead. */
 static bool gzip_good(struct output *o, bool good, GError **error)
 {
     if (good) return true;

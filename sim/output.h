@@ -1,6 +1,5 @@
-/* output.h - a buffered writer to a new file (new_file.h), with compression on request.
- *
- * Knows no format of its bytes. */
+/* output.h - a buffered writer to a new file (new_file.h), with compression if asked for.  Knows no format of its
+ * bytes. */
 #ifndef SIM_OUTPUT_H
 #define SIM_OUTPUT_H
 
@@ -22,9 +21,9 @@ bool output_write(struct output *output, const void *data, size_t size, GError *
 /* Bytes written so far, before compression. */
 uint64_t output_offset(const struct output *output);
 
-/* Writes what is left, before other work and output_commit(): nothing can be written after it. */
+/* Writes the remaining bytes, before other work and output_commit(): nothing can be written after it. */
 bool output_end(struct output *output, GError **error);
-/* Ends the file: under its name now, when good; gone otherwise.  Frees the output either way. */
+/* Ends the file: it gets its name if good, else it disappears.  Frees the output in both cases. */
 bool output_commit(struct output *output, GError **error);
 /* Gives up: leaves nothing behind.  NULL is accepted. */
 void output_discard(struct output *output);

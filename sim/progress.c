@@ -1,7 +1,7 @@
-/* progress.c - the bar behind progress.h.
+/* progress.c - the bar of progress.h.
  *
- * The count is atomic; the first thread after a tenth of a second draws, the others go on.  The rate is that
- * of the whole run: it is steady, and wrong only as far as the work left differs from the work done. */
+ * The count is atomic.  The first thread after a tenth of a second draws; the others go on.  The rate is that of the
+ * whole run: it is steady, and wrong only if the remaining work differs from the work done. */
 #include "sim/progress.h"
 
 #include <inttypes.h>
@@ -20,7 +20,7 @@ struct progress {
     const char *what;
     uint64_t total;
     _Atomic uint64_t done;
-    _Atomic double drawn_s; /* when it was drawn last */
+    _Atomic double drawn_s; /* when the bar was last drawn */
     pthread_mutex_t drawing;
     double start_s;
 };
@@ -44,7 +44,7 @@ static void format_left(char *text, size_t text_size, const struct progress_stat
 void progress_format(char *text, size_t text_size, const struct progress_state *given)
 {
     struct progress_state state = *given;
-    if (state.done > state.total) /* whoever promised too little still gets a full bar */
+    if (state.done > state.total) /* a total that was too small still ends with a full bar */
         state.total = state.done;
     const double share = state.total ? (double)state.done / (double)state.total : 1;
     const double rate = state.elapsed_s > 0 ? (double)state.done / state.elapsed_s : 0;
@@ -59,7 +59,7 @@ void progress_format(char *text, size_t text_size, const struct progress_state *
 
 struct progress *progress_new(const char *what, uint64_t total)
 {
-    /* A dumb terminal cannot take a line back. */
+    /* a dumb terminal cannot erase a line */
     const char *const terminal = getenv("TERM");
     if (!isatty(STDERR_FILENO) || !terminal || strcmp(terminal, "dumb") == 0) return NULL;
     struct progress *const progress = memory_new(1, sizeof *progress);

@@ -10,8 +10,8 @@
 
 struct progress;
 
-/* Starts a bar of total units, labelled what (kept as a pointer).  NULL, which is fine, when standard error
- * is no terminal or one that cannot take a line back (TERM=dumb or unset). */
+/* Starts a bar of total units with the label what (kept as a pointer).  NULL, which is no error, if standard error is
+ * no terminal, or one that cannot erase a line (TERM=dumb or unset). */
 struct progress *progress_new(const char *what, uint64_t total);
 
 /* Counts finished units; draws at most ten times a second. */

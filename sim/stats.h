@@ -7,7 +7,7 @@
 
 #include <stddef.h>
 
-double stats_sum(const double *values, size_t count); /* compensated (Neumaier); 0 of nothing */
+double stats_sum(const double *values, size_t count); /* compensated (Neumaier); 0 for no values */
 double stats_mean(const double *values, size_t count);
 double stats_min(const double *values, size_t count);
 double stats_max(const double *values, size_t count);

@@ -22,14 +22,14 @@ struct timeline_sink {
 };
 
 struct timeline_span {
-    const char *name; /* texts need not outlive the call */
+    const char *name; /* texts are not needed after the call */
     uint64_t begin_ps, end_ps;
     uint64_t size_bytes; /* shown when not 0 */
     uint32_t process, track;
-    const char *detail; /* shown as what it is about, when not NULL */
+    const char *detail; /* shown as the span's subject, unless NULL */
 };
 
-/* From one moment of a track to a later one of another.  Each should lie in a span of its track. */
+/* From a moment on one track to a later one on another.  Each should lie in a span of its track. */
 struct timeline_arrow {
     const char *name;
     uint64_t from_ps, to_ps;
@@ -37,19 +37,19 @@ struct timeline_arrow {
 };
 
 struct timeline *timeline_new(const struct timeline_sink *sink);
-/* Writes what is left: the counters, how much was lost, the end.  False: a write has failed, this one or one before. */
+/* Writes the remaining parts: counters, how much was lost, the end.  False: this or an earlier write has failed. */
 bool timeline_end(struct timeline *timeline) __attribute__((warn_unused_result));
 void timeline_free(struct timeline *timeline);
 
-/* The viewer's name of a process or a track, instead of its number.  The last of several names counts. */
+/* The name that a viewer shows for a process or a track, instead of its number.  Of several names the last counts. */
 void timeline_name_process(struct timeline *timeline, uint32_t process, const char *name);
 void timeline_name_track(struct timeline *timeline, uint32_t process, uint32_t track, const char *name);
 
-/* A counter of a process, at 0; the name is kept as a pointer. */
+/* Makes a counter of a process, at 0; the name is kept as a pointer. */
 uint32_t timeline_counter(struct timeline *timeline, uint32_t process, const char *name);
 
-/* timeline not NULL; begin_ps <= end_ps, from_ps <= to_ps.  Changes of a counter may come in any order; those of one
- * moment become one. */
+/* timeline is not NULL; begin_ps <= end_ps, from_ps <= to_ps.  Changes of a counter may come in any order; changes at
+ * one moment become one. */
 void timeline_record(struct timeline *timeline, const struct timeline_span *span);
 void timeline_arrow(struct timeline *timeline, const struct timeline_arrow *arrow);
 void timeline_count(struct timeline *timeline, uint32_t counter, uint64_t time_ps, int64_t change);
@@ -62,7 +62,7 @@ static inline void timeline_span(struct timeline *timeline, const struct timelin
 
 uint64_t timeline_entry_count(const struct timeline *timeline); /* spans, arrows and changes so far */
 
-/* Adds entries that another recorder had lost before its remaining entries came here. */
+/* Adds the number of entries that another recorder lost, whose other entries came here. */
 void timeline_lose(struct timeline *timeline, uint64_t count);
 uint64_t timeline_lost_count(const struct timeline *timeline);
 

@@ -17,7 +17,7 @@
 static inline uint64_t units_transfer_ps(uint64_t size_bytes, uint64_t rate_bps)
 {
     assert(rate_bps > 0);
-    if (size_bytes < UINT64_C(2000000)) { /* 8 * 2e6 * 1e12 fits 64 bits: the common case stays narrow */
+    if (size_bytes < UINT64_C(2000000)) { /* 8 * 2e6 * 1e12 fits into 64 bits: common sizes take the fast path */
         const uint64_t bits_ps = size_bytes * 8 * PS_PER_S;
 
         return bits_ps / rate_bps + (bits_ps % rate_bps != 0);

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The source of compressed bytes.  name, and the object behind context, must outlive the reader. */
+/* The source of compressed bytes.  name, and what context points to, must outlive the reader. */
 struct unzstd_source {
     /* Reads up to size bytes at an offset; *got is less only at the end.  False and *error on failure. */
     bool (*read)(void *context, uint64_t offset, void *buffer, size_t size, size_t *got, GError **error);

@@ -41,8 +41,8 @@ static struct live_world *world_open(const struct measure *m, bool link, enum li
     return live_world_new(&options, &needs, m->bootstrap, error);
 }
 
-/* Without the store world the ranks are on several hosts; without the atomic one the device has no atomics.
- * Both are measured where they are; only the link itself must be there. */
+/* If there is no store world, the ranks are on several hosts; if there is no atomic world, the device has no atomics.
+ * Both are measured where possible; only the link itself is necessary. */
 static bool worlds_open(struct measure *m, GError **error)
 {
     g_autoptr(GError) absent = NULL;
@@ -52,11 +52,11 @@ static bool worlds_open(struct measure *m, GError **error)
     const bool shared = strcmp(m->command->live.fabric, "shm") == 0;
     if (!absent && !shared && m->bootstrap->rank_count == 2)
         m->atomic_world = world_open(m, true, LIVE_SIGNAL_ATOMIC, &absent);
-    /* A broken exchange is no missing feature: the next one says so again. */
+    /* a missing feature does not break an exchange: if one is broken, the next one reports it */
     return bootstrap_barrier(m->bootstrap, error);
 }
 
-/* As the largest run finds it. */
+/* Keeps the names of carriers, as the largest run finds them. */
 static void carriers_keep(const struct measure *m)
 {
     g_strlcpy(m->rows->network_carrier, live_world_network_carrier(m->link_world), sizeof m->rows->network_carrier);
@@ -64,7 +64,7 @@ static void carriers_keep(const struct measure *m)
               sizeof m->rows->nvlink_carrier);
 }
 
-/* One sample of everything that as many ranks measure. */
+/* Takes one sample of everything that this number of ranks measures. */
 static bool pass_run(struct measure *m, GError **error)
 {
     char suffix[16];
@@ -78,7 +78,7 @@ static bool pass_run(struct measure *m, GError **error)
     return fine && measure_local_crowd_run(m, suffix, error) && measure_crowd_run(m, suffix, error);
 }
 
-/* One pass, and the other load of its hosts meanwhile. */
+/* Runs one pass, and watches what else its hosts do. */
 static bool pass_watch(struct measure *m, uint32_t row_first, struct contention *contention, GError **error)
 {
     struct contention_watch watch;
@@ -87,8 +87,9 @@ static bool pass_watch(struct measure *m, uint32_t row_first, struct contention 
            contention_end(m->bootstrap, &watch, contention, error);
 }
 
-/* A pass while the machine was busy is run once more, as long as the last such attempt found it quiet: where others
- * always work, trying again gives nothing.  All ranks decide alike, and rank 0 keeps what the record says. */
+/* Runs passes.  A pass during which the machine was busy is repeated once.  If the machine was busy during the last
+ * repetition, too, no pass is repeated any more: where others always work, repeating does not help.  All ranks decide
+ * alike, and rank 0 keeps what the record says. */
 static bool passes_run(struct measure *m, uint32_t row_first, struct progress *progress, GError **error)
 {
     bool hope = true;
@@ -126,7 +127,7 @@ static bool measure_rank_main(struct bootstrap *b, void *context, GError **error
     m.operations = g_new0(uint32_t, MEASURE_ROWS_MAX);
     bool fine = worlds_open(&m, error) && measure_pages_touch(&m, error);
     if (fine && b->rank == 0) carriers_keep(&m);
-    /* Launchers bind each process to some of the host's: then all of them count. */
+    /* Launchers bind each process to some of the host's CPUs: then all of these count. */
     if (fine && m.command->bootstrap) m.command->cpus = live_world_cpus(m.link_world);
     g_autofree char *what = g_strdup_printf("passes of %u ranks", b->rank_count);
     struct progress *progress = b->rank == 0 ? progress_new(what, m.repeat) : NULL;
@@ -142,7 +143,7 @@ static bool measure_rank_main(struct bootstrap *b, void *context, GError **error
     return fine;
 }
 
-/* 2, 4, 8, ... up to ranks, and ranks itself; all that have joined, where they have. */
+/* Runs 2, 4, 8, ... ranks and then all of them; if ranks have joined, all of them only. */
 static int ranks_run(struct measure *m, uint32_t ranks)
 {
     m->memory = m->most = true;
@@ -160,7 +161,7 @@ static int ranks_run(struct measure *m, uint32_t ranks)
     return status;
 }
 
-/* Median and spread of a row's samples, if anybody took part. */
+/* Adds the median and spread of a row's samples, if any rank took part. */
 static void record_row_add(const struct measure *m, uint32_t index, struct record *record)
 {
     static const char *const spread[] = { "", "_min", "_max" };
@@ -205,7 +206,7 @@ struct measure_choice {
 
 static bool cuda_asked(const struct measure *m) { return g_strcmp0(m->command->fabric, "cuda") == 0; }
 
-/* Checks the options of links.  GPUs have few options, and options of another fabric are refused with them. */
+/* Checks the options of links.  GPUs have few options; options of other fabrics are refused with them. */
 static bool fabric_check(struct measure *m, const struct measure_choice *choice, GError **error)
 {
     struct live_command *c = m->command;

@@ -11,7 +11,7 @@
 #include "sim/units.h"
 
 enum {
-    BATCH = 64, /* operations of one step: few looks at the clock for each */
+    BATCH = 64, /* operations of one step, so that the clock is read seldom */
 };
 
 /* ---- a stream of writes to one or more peers ---- */
@@ -19,14 +19,14 @@ enum {
 struct stream {
     struct fabric_worker worker;
     uint32_t size_bytes, count;      /* count to each peer */
-    uint16_t first_peer, peer_count; /* peers first_peer, first_peer + 1, ... modulo ranks, never itself */
-    uint32_t posted;                 /* over all peers, round robin */
-    uint32_t queues;                 /* that writes to a peer go round; 0: one */
-    uint32_t flushed, signalled;     /* queues of peers; peers */
-    uint32_t chain;                  /* puts to a peer behind one doorbell; 0: each has its own */
-    uint32_t pause, paused;          /* steps between an operation and the next, 0: in bursts; those so far */
+    uint16_t first_peer, peer_count; /* peers first_peer, first_peer + 1, ... modulo ranks, without the rank itself */
+    uint32_t posted;                 /* over all peers, in rotation */
+    uint32_t queues;                 /* how many queues the writes to a peer use in rotation; 0: one */
+    uint32_t flushed, signalled;     /* queues flushed, over all peers; peers signalled */
+    uint32_t chain;                  /* puts to a peer behind one doorbell; 0: each put has its own */
+    uint32_t pause, paused;          /* steps between an operation and the next (0: bursts); steps so far */
     bool signals;                    /* signals, not writes */
-    bool deliver;                    /* say so to the peers in the end */
+    bool deliver;                    /* at the end, tell the peers that everything is delivered */
     uint64_t done_value;
     double post_us; /* CPU time in the calls that post */
 };
@@ -102,7 +102,7 @@ static void stream_describe(const struct fabric_worker *w, char *text, size_t te
 
 static const struct worker_role stream_role = { .step = stream_step, .describe = stream_describe };
 
-/* Waits until the ranks in [first, last) but itself have delivered. */
+/* Waits until ranks [first, last), except its own, have said that they have delivered. */
 struct sink {
     struct fabric_worker worker;
     uint32_t first, last;
@@ -125,7 +125,7 @@ static void sink_describe(const struct fabric_worker *w, char *text, size_t text
 
 static const struct worker_role sink_role = { .step = sink_step, .describe = sink_describe };
 
-/* Time of one write as this rank sees it, of posting it, and of the CPU; nothing where it only receives. */
+/* The time of one write as this rank sees it, of posting it, and of the CPU; no values on ranks that only receive. */
 static bool stream_run(struct live_world *world, struct stream *s, struct sink *k, double *value, GError **error)
 {
     struct fabric *f = live_world_fabric(world);
@@ -151,7 +151,7 @@ static bool stream_run(struct live_world *world, struct stream *s, struct sink *
     return true;
 }
 
-/* Rank 0 to rank 1, which sleeps in the bootstrap while stores go to it, for it has nothing to do for them. */
+/* Rank 0 stores to rank 1, which sleeps in the bootstrap meanwhile, because stores need nothing from it. */
 static bool test_store(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
     if (m->bootstrap->rank != 0) return true;
@@ -174,7 +174,7 @@ static bool streams_run(struct live_world *world, struct measure *m, struct stre
     return stream_run(world, &s, &k, value, error);
 }
 
-/* Rank 0 to rank 1, which polls: some links need both ends. */
+/* Rank 0 puts to rank 1, which polls, because some links need both ends. */
 static bool test_put(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
     const uint32_t rank = m->bootstrap->rank;
@@ -183,7 +183,7 @@ static bool test_put(struct measure *m, uint32_t size, uint32_t count, double *v
     return streams_run(m->link_world, m, s, k, value, error);
 }
 
-/* Ranks 0 and 1 to each other at once. */
+/* Ranks 0 and 1 put to each other at the same time. */
 static bool test_put_bidir(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
     const uint32_t rank = m->bootstrap->rank;
@@ -217,13 +217,13 @@ static bool test_put_to_all(struct measure *m, uint32_t size, uint32_t count, do
 static bool test_store_to_all(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
     if (!to_all(m->store_world, m, size, count, value, error)) return false;
-    value[2] = value[4]; /* nothing is polled: the calls are all that the CPU does */
+    value[2] = value[4]; /* nothing is polled, so the CPU does nothing but the calls */
     value[0] = value[2] * measure_turns(m);
     value[1] = size / value[0] / 1e3;
     return true;
 }
 
-/* All other ranks write to rank 0.  The bandwidth is that of the bytes that arrive. */
+/* All other ranks write to rank 0.  The bandwidth counts the bytes that arrive there. */
 static bool test_put_incast(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
     const struct bootstrap *b = m->bootstrap;
@@ -237,13 +237,13 @@ static bool test_put_incast(struct measure *m, uint32_t size, uint32_t count, do
 
 /* ---- what puts and signals take from the CPUs ---- */
 
-/* Work beside a stream, so that no rank ever waits: sums of rows, which drive what the stream needs out of caches, and
- * are driven out by it, as a kernel's are.  What all ranks get done of it less than in the same time without a stream,
- * the stream took: in calls, in interrupts and in the kernel's own threads, on whichever CPU. */
+/* Work at the same time as a stream, so that no rank ever waits.  It sums rows, which push the stream's data out of
+ * caches and are pushed out by them, as in a kernel.  The stream's cost is the work that all ranks do less than in an
+ * equal time without a stream, on whichever CPU: in calls, in interrupts and in the operating system's own threads. */
 struct beside {
     struct fabric_worker worker;
     struct measure *measure;
-    const struct stream *stream; /* it ends when these have; NULL: after rounds_left */
+    const struct stream *stream; /* ends the work when it has ended; NULL: rounds_left does */
     const struct sink *sink;
     uint32_t rounds_left;
     double start_us, cpu_us;
@@ -252,7 +252,7 @@ struct beside {
 
 enum {
     BESIDE_ROUNDS_ALONE = 1000,
-    LOAD_MANY = 4, /* as many operations as in other samples: longer than the scheduler's slices */
+    LOAD_MANY = 4, /* as many operations as in this many other samples: longer than the scheduler's slices */
 };
 
 static enum worker_step beside_step(struct fabric_worker *w)
@@ -267,7 +267,7 @@ static enum worker_step beside_step(struct fabric_worker *w)
 
 static const struct worker_role beside_role = { .step = beside_step };
 
-/* The work of all ranks while all of them ran: from the first start to the first end. */
+/* The work that all ranks did while all of them ran: from the last start to the first end. */
 struct besides {
     double time_us, rounds;
 };
@@ -294,7 +294,7 @@ static bool besides_gather(struct measure *m, const struct beside *b, struct bes
     return fine;
 }
 
-/* Runs the workers, the last of which is b's, on all ranks at once. */
+/* Runs the workers, of which the last is b's, on all ranks at once. */
 static bool beside_run(struct measure *m, struct beside *b, struct fabric_worker **workers, uint32_t count,
                        struct besides *all, GError **error)
 {
@@ -311,7 +311,7 @@ static bool beside_run(struct measure *m, struct beside *b, struct fabric_worker
     return fine;
 }
 
-/* The background work alone: its rounds in a given time, and the CPU time of one round. */
+/* The work without a stream: how many rounds in a given time, and the CPU time of a round. */
 struct alone {
     struct besides all;
     double round_cpu_us;
@@ -327,7 +327,7 @@ static bool beside_alone(struct measure *m, struct alone *alone, GError **error)
     return true;
 }
 
-/* CPU time that one operation of an all-to-all stream takes from background work. */
+/* The CPU time that one operation of an all-to-all stream takes away from the work. */
 static bool stream_beside(struct measure *m, struct stream s, const struct alone *alone, double *lost_us,
                           GError **error)
 {
@@ -351,7 +351,7 @@ static bool stream_beside(struct measure *m, struct stream s, const struct alone
     return true;
 }
 
-/* Bursts: the value of streams_run without background work; then the CPU time of one operation, lost by that work. */
+/* Bursts: the value of streams_run() without other work; then the CPU time that one operation takes away from work. */
 static bool burst_load(struct measure *m, struct stream s, const struct alone *alone, double *value, double *lost_us,
                        GError **error)
 {
@@ -359,8 +359,8 @@ static bool burst_load(struct measure *m, struct stream s, const struct alone *a
     return streams_run(m->link_world, m, s, k, value, error) && stream_beside(m, s, alone, lost_us, error);
 }
 
-/* Puts in bursts, in bursts of chains, and each alone as kernels have them that work on rows before the next: here for
- * as long as posting one takes.  Those of a burst share interrupts, those of a chain a doorbell too. */
+/* Puts in bursts, in bursts of chains, and each alone, as in kernels that work on rows before the next put: here for as
+ * long as posting one takes.  Puts of a burst share interrupts, those of a chain also a doorbell. */
 static bool test_put_load(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
     const struct stream s = stream_to_all(m, size, count * LOAD_MANY);
@@ -377,7 +377,7 @@ static bool test_put_load(struct measure *m, uint32_t size, uint32_t count, doub
     return stream_beside(m, paced, &alone, &value[3], error);
 }
 
-/* Signals in bursts, as kernels have them that tell all peers. */
+/* Signals in bursts, as in kernels that signal all peers. */
 static bool test_signal_load(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
     struct stream s = stream_to_all(m, size, count * LOAD_MANY);
@@ -393,11 +393,11 @@ static bool test_signal_load(struct measure *m, uint32_t size, uint32_t count, d
 
 struct pong {
     struct fabric_worker worker;
-    uint32_t size_bytes, count; /* 0 bytes: the signal alone */
+    uint32_t size_bytes, count; /* 0 bytes: only the signal */
     uint64_t base;
     uint32_t sent, seen;
     bool written;
-    double *sent_us; /* [count] when each went out */
+    double *sent_us; /* [count] when each message was sent */
 };
 
 static int pong_send(struct pong *p)
@@ -428,7 +428,7 @@ static int pong_send(struct pong *p)
     return 0;
 }
 
-/* Rank 0 serves; rank 1 answers each. */
+/* Rank 0 sends; rank 1 answers each message. */
 static enum worker_step pong_step(struct fabric_worker *w)
 {
     struct pong *p = fabric_container_of(w, struct pong, worker);
@@ -447,7 +447,7 @@ static void pong_describe(const struct fabric_worker *w, char *text, size_t text
 
 static const struct worker_role pong_role = { .step = pong_step, .describe = pong_describe };
 
-/* The median round trip, halved: one that another process interrupted says nothing about the link. */
+/* Half of the median round trip: a round trip that another process interrupted says nothing about the link. */
 static bool pong_run(struct measure *m, struct live_world *world, uint32_t size, uint32_t count, double *value,
                      GError **error)
 {
@@ -507,7 +507,7 @@ static enum worker_step signals_step(struct fabric_worker *w)
 
 static const struct worker_role signals_role = { .step = signals_step, .describe = sink_describe };
 
-/* Rank 0 signals rank 1 again and again; rank 1 waits for the last. */
+/* Rank 0 signals rank 1 repeatedly; rank 1 waits for the last signal. */
 static bool signals_run(struct measure *m, struct live_world *world, uint32_t count, double *value, GError **error)
 {
     struct signals s = { .count = count, .base = m->serial };
@@ -605,7 +605,7 @@ bool measure_pair_run(struct measure *m, GError **error)
     };
     static const uint8_t needs[G_N_ELEMENTS(tests)] = { [0] = NEEDS_STORE, [1] = NEEDS_STORE,  [2] = NEEDS_STORE,
                                                         [3] = NEEDS_STORE, [9] = NEEDS_ATOMIC, [10] = NEEDS_ATOMIC };
-    /* Each of the two on a CPU of its own, where there are two: not as the scheduler happens to have put them. */
+    /* each of the two on its own CPU, if there are two, and not where the scheduler happens to put them */
     cpu_set_t was;
     const bool fine = measure_cpu_pin(m, m->bootstrap->rank, &was, error) &&
                       tests_run(m, tests, G_N_ELEMENTS(tests), needs, "", error);

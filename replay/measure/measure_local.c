@@ -1,7 +1,8 @@
-/* measure_local.c - what a rank's own CPU does: copy, cast, reduce, sum and scan rows as the kernels do, step a
- * waiting worker, poll an idle link, start a kernel, hand the CPU to another process, keep it from others.
+/* measure_local.c - the work of a rank's own CPU: copying, casting, reducing, summing and scanning rows as the kernels
+ * do, stepping a waiting worker, polling an idle link, starting a kernel, handing the CPU to another process, keeping
+ * it from others.
  *
- * Rows lie apart in an area larger than the caches of one core, as a kernel's rows do. */
+ * Rows are spread over an area larger than the caches of one core, as a kernel's rows are. */
 #include "replay/measure/measure.h"
 
 #include <errno.h>
@@ -23,7 +24,7 @@ struct row_work {
     uint8_t *from, *to;
     uint32_t size_bytes; /* of a BF16 row */
     uint32_t rows_in_area;
-    uint32_t reduced; /* reduce: rows summed to one */
+    uint32_t reduced; /* reduce: number of rows in a sum */
     uint64_t sum;
 };
 
@@ -83,7 +84,7 @@ static void measure_sums_make(struct measure *m)
     if (!m->sums) m->sums = memset(g_malloc(MEASURE_AREA_BYTES), 1, MEASURE_AREA_BYTES);
 }
 
-/* Sums go to memory that nobody else writes; its pages are there before the first. */
+/* Sums go to memory that only this rank writes; its pages are touched before the first sum. */
 void measure_sum(struct measure *m, uint64_t i)
 {
     struct fabric *f = live_world_fabric(m->link_world);
@@ -105,7 +106,7 @@ static enum worker_step no_step(struct fabric_worker *w)
 
 static const struct worker_role no_role = { .step = no_step };
 
-/* Does the work of rows first .. last - 1 through the seam; CPU time that it took. */
+/* Does the work on rows first .. last - 1 through the seam; returns its CPU time. */
 static double rows_work(struct fabric *f, enum fabric_work_kind kind, void (*run)(void *, uint64_t), struct row_work *r,
                         uint64_t first, uint64_t last)
 {
@@ -125,7 +126,7 @@ static double rows_work(struct fabric *f, enum fabric_work_kind kind, void (*run
     return took_us;
 }
 
-/* Of rows that lie in from, what size bytes come to: rows of that size, or as many of a fixed size to be summed. */
+/* The rows of that size in from; for sums, as many rows of a fixed size as have that many bytes. */
 static struct row_work rows_of(enum fabric_work_kind kind, uint32_t size, uint8_t *from, uint8_t *to)
 {
     const bool reduce = kind == FABRIC_WORK_REDUCE;
@@ -155,7 +156,7 @@ static void rows_time(struct measure *m, enum fabric_work_kind kind, void (*run)
 
 /* ---- rows that pass from rank to rank, as a kernel's do ---- */
 
-/* Stores rows first .. last - 1 to all peers in turn; CPU time that it took.  Of each number every rank gets one. */
+/* Stores rows first .. last - 1, each number to every peer in turn; returns the CPU time. */
 static double rows_send(struct fabric *f, const struct row_work *r, uint64_t first, uint64_t last)
 {
     struct fabric_worker worker = fabric_worker_of(f, &no_role);
@@ -179,8 +180,8 @@ struct handed {
     double store_us, work_us; /* CPU time of one */
 };
 
-/* Rows are stored to peers, and then read there, area by area: what is read a peer has just written, and what is
- * written a peer has read before. */
+/* Rows are stored to peers and then read there, area by area: so each row read has just been written by a peer, and
+ * each row written has just been read by one. */
 static bool rows_hand(struct measure *m, enum fabric_work_kind kind, void (*run)(void *, uint64_t), uint32_t size,
                       uint32_t count, struct handed *handed, GError **error)
 {
@@ -271,9 +272,9 @@ static bool test_scan(struct measure *m, uint32_t size, uint32_t count, double *
 
 struct step_worker {
     struct fabric_worker worker;
-    uint32_t left;    /* steps until this one ends */
-    const bool *over; /* a waiting one ends when this is set */
-    bool *ends;       /* the value that a counting worker sets at its end */
+    uint32_t left;    /* steps until this worker ends */
+    const bool *over; /* a waiting worker ends when this is set */
+    bool *ends;       /* set by a counting worker at its end */
 };
 
 static enum worker_step waiting_step(struct fabric_worker *w)
@@ -293,7 +294,7 @@ static enum worker_step counting_step(struct fabric_worker *w)
 
 static const struct worker_role waiting_role = { .step = waiting_step }, counting_role = { .step = counting_step };
 
-/* Many workers that wait, and one that keeps the loop going for count rounds. */
+/* Many workers that wait, and one that runs the loop for count rounds. */
 static bool test_step(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
     enum { WORKERS = 64 };
@@ -362,7 +363,7 @@ bool measure_cpu_pin(const struct measure *m, uint32_t index, cpu_set_t *was, GE
     return fine;
 }
 
-/* Ranks 0 and 1 share one CPU: each waits by yielding until the other has answered. */
+/* Ranks 0 and 1 share one CPU: each yields until the other has answered. */
 static bool test_switch(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
     (void)size;
@@ -388,8 +389,8 @@ static bool test_switch(struct measure *m, uint32_t size, uint32_t count, double
     return rc == 0;
 }
 
-/* For how long the scheduler lets one of them run while as many ranks as a CPU has want it: their CPU time over the
- * times that it was taken from them. */
+/* How long the scheduler lets a rank run while as many ranks want a CPU as it has: their CPU time over how often they
+ * were interrupted. */
 static bool test_slice(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
     enum { LOOK_US = 8000 };
@@ -425,7 +426,7 @@ static const struct measure_test row_tests[] = {
     { "scan", { "time_us", "read_gbs", "cpu_us" }, { "us", "GB/s", "us" }, test_scan, scan_sizes },
 };
 
-/* Of all ranks at once, where they share memory. */
+/* On all ranks at once, where they share memory. */
 static const struct measure_test handed_tests[] = {
     { "store_read", { "time_us", "write_gbs", "cpu_us" }, { "us", "GB/s", "us" }, test_store_read, row_sizes },
     { "copy_written", { "time_us", "read_gbs", "cpu_us" }, { "us", "GB/s", "us" }, test_copy_written, row_sizes },
@@ -437,7 +438,7 @@ static const struct measure_test handed_tests[] = {
     { "sum_written", { "time_us", "read_gbs", "cpu_us" }, { "us", "GB/s", "us" }, test_sum_written, reduce_sizes },
 };
 
-/* A row benchmark by rank 0 while the others sleep in the bootstrap. */
+/* Runs a row benchmark on rank 0 while the others sleep in the bootstrap. */
 static const struct measure_test *alone_test;
 
 static bool test_alone(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
@@ -493,7 +494,7 @@ bool measure_local_run(struct measure *m, GError **error)
     return true;
 }
 
-/* The bandwidth of memory for all ranks at once, read and written, from copies by as many ranks as there are CPUs. */
+/* The bandwidth of memory for all ranks together, read and written, from copies by as many ranks as there are CPUs. */
 static bool test_memory(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
     (void)size;

@@ -1,10 +1,10 @@
-/* measure_loop.c - what work on rows costs in a loop of low-latency dispatch and combine, by how many bytes the loop
- * touches.
+/* measure_loop.c - the cost of work on rows in a loop of low-latency dispatch and combine, by the number of bytes that
+ * the loop touches.
  *
- * A row that is touched again after a while lies in the L2, in the cache that cores share, or in memory, and what other
- * machines' cores do to a shared cache shows only in rows that lie there as long as a kernel's rows do.  So the ranks
- * pass rows round as these kernels do: cast and stored to all ranks, copied out, made to the expert's output, stored
- * back, summed.  Nothing of the protocol is in it but this order: no words, no workers, no routing. */
+ * A row that is touched again after a while is in the L2, in the shared cache, or in memory; and what other machines'
+ * cores do to a shared cache shows only in rows that stay as long as a kernel's rows do.  So the ranks pass rows round
+ * as these kernels do: cast and stored to all ranks, copied, turned into the expert's output, stored back,
+ * summed.  Only this order is the protocol's: there are no words, no workers and no routing. */
 #include "replay/measure/measure.h"
 
 #include <assert.h>
@@ -19,13 +19,13 @@ enum {
     MESSAGE_BYTES = CLUSTER_LOOP_MESSAGE_BYTES,
     HEADER_BYTES = MESSAGE_BYTES - HIDDEN - 4 * SCALES,
     ROW_BYTES = CLUSTER_REDUCE_ROW_BYTES,
-    SLOT_BYTES = ROW_BYTES + 4 * SCALES, /* of a row that comes back */
-    GROUP_TOKENS = 2,                    /* are cast, then stored: what a core has just made lies in its L1 */
+    SLOT_BYTES = ROW_BYTES + 4 * SCALES, /* of a row that is returned */
+    GROUP_TOKENS = 2, /* tokens that are cast and then stored: what a core has just made is in its L1 */
     TOKEN_BYTES = 2 * ROW_BYTES + MESSAGE_BYTES + TOPK * (MESSAGE_BYTES + HIDDEN + 2 * ROW_BYTES),
     TOKENS_MAX = 256,
 };
 
-/* A rank's rows: its part of the heap, alike on all ranks, and memory of its own. */
+/* A rank's rows: its part of the heap, equal on all ranks, and its own memory. */
 struct measure_loop {
     uint16_t *input, *expert, *sum; /* [tokens], [received], [tokens] rows */
     uint8_t *received;              /* [received] rows of FP8 */
@@ -36,8 +36,8 @@ struct round {
     struct fabric *fabric;
     struct fabric_worker worker;
     struct measure_loop *loop;
-    uint32_t tokens, ranks, each;                             /* each: messages from one rank to another, at most */
-    double cast_us, message_us, copy_us, store_us, reduce_us; /* CPU time of all so far */
+    uint32_t tokens, ranks, each;                             /* each: the most messages from one rank to another */
+    double cast_us, message_us, copy_us, store_us, reduce_us; /* CPU time of all loops so far */
 };
 
 /* ---- where things lie in the heap, behind the areas of the other benchmarks ---- */
@@ -100,7 +100,7 @@ static void row_store(struct round *r, uint32_t peer, uint64_t target_offset, co
     g_assert(rc == 0); /* stores to memory never wait */
 }
 
-/* The i-th choice of rank: to which rank it goes, and to which place there. */
+/* The rank that the i-th choice of rank goes to, and its place there. */
 static uint32_t choice_peer(const struct round *r, uint32_t rank, uint32_t i) { return (rank + i) % r->ranks; }
 
 static uint32_t choice_place(const struct round *r, uint32_t rank, uint32_t i) { return rank * r->each + i / r->ranks; }
@@ -126,7 +126,7 @@ static void messages_store(struct round *r, uint32_t first, uint32_t last)
     r->message_us += measure_cpu_us() - start_us;
 }
 
-/* Whether the place of a message is taken, and by which choice of which rank. */
+/* Whether a message has this place; which choice of which rank it is. */
 static bool place_taken(const struct round *r, uint32_t place, uint32_t *source, uint32_t *choice)
 {
     *source = place / r->each;
@@ -150,7 +150,7 @@ static uint32_t messages_copy(struct round *r)
     return count;
 }
 
-/* Stands in for the experts' work, which a kernel's time does not contain. */
+/* Stands for the experts' work, which a kernel's time does not contain. */
 static void experts_run(struct round *r)
 {
     for (uint32_t place = 0; place < r->each * r->ranks; place++)
@@ -158,7 +158,7 @@ static void experts_run(struct round *r)
                             HIDDEN, r->loop->expert + (size_t)place * HIDDEN);
 }
 
-/* A token's rows lie as far apart as its experts' slots do. */
+/* A token's rows are as far apart as the slots of its experts. */
 static uint32_t choice_slot(const struct round *r, uint32_t choice)
 {
     return choice % TOPK * r->tokens + choice / TOPK;
@@ -213,7 +213,8 @@ static enum worker_step no_step(struct fabric_worker *w)
 
 static const struct worker_role no_role = { .step = no_step };
 
-/* Whole rounds, for count tokens or more.  The first brings the rows to where a loop has them; it does not count. */
+/* Runs whole rounds for at least count tokens.  A first round, which does not count, brings the rows to where a loop
+ * has them. */
 static bool test_loop(struct measure *m, uint32_t touched_bytes, uint32_t count, double *value, GError **error)
 {
     struct fabric *f = live_world_fabric(m->store_world);

@@ -1,8 +1,8 @@
 /* probe.h - a description of a host: its GPUs, NICs and ports, their distances, and the features that it is prepared
  * for.
  *
- * The same description is filled from sysfs and /proc (this host or a captured one), from NCCL's topology XML, from
- * `nvidia-smi topo -m`, or, its NICs alone, from `ibstat`.  A value that a source does not give stays unknown and is
+ * One description is filled from any of these: sysfs and /proc (of this host or a captured one), NCCL's topology XML,
+ * `nvidia-smi topo -m`, or, for its NICs only, `ibstat`.  A value that a source does not give stays unknown and is
  * never guessed.  ibnetdiscover's output becomes a network instead (probe_ibnet.h). */
 #ifndef REPLAY_PROBE_PROBE_H
 #define REPLAY_PROBE_PROBE_H
@@ -24,32 +24,32 @@ enum probe_near {
     PROBE_NEAR_UNKNOWN,
     PROBE_NEAR_C2C,  /* a chip-to-chip link to the CPU, no PCIe */
     PROBE_NEAR_PIX,  /* at most one PCIe bridge: one PCIe switch */
-    PROBE_NEAR_PXB,  /* several PCIe bridges, not the host's */
+    PROBE_NEAR_PXB,  /* several PCIe bridges, but not the host's */
     PROBE_NEAR_PHB,  /* the host bridge: one root complex */
-    PROBE_NEAR_NODE, /* another root complex of one NUMA node */
+    PROBE_NEAR_NODE, /* from one root complex to another of the same NUMA node */
     PROBE_NEAR_SYS,  /* the link between sockets */
 };
 const char *probe_near_name(enum probe_near near); /* "PIX", ... */
 
-/* A PCIe function and the way to it. */
+/* A PCIe function and the path to it. */
 struct probe_pci {
     char *busid;                     /* "0000:18:00.0"; NULL: not known */
     char *root;                      /* of its root complex: "pci0000:16" */
-    char *bridge[PROBE_BRIDGES_MAX]; /* from the root port to the device's own parent */
+    char *bridge[PROBE_BRIDGES_MAX]; /* from the root port to the bridge right above the device */
     uint32_t bridge_count;
     uint32_t class_code; /* 0x030200, ... */
     uint16_t vendor, device;
     int32_t numa;
     uint32_t width, width_max;                  /* lanes; 0: unknown, as in many virtual machines */
     double gts, gts_max;                        /* GT/s of a lane; 0: unknown */
-    enum probe_known relaxed_ordering, atomics; /* the device may ask for them */
-    enum probe_known acs_redirect;              /* a bridge above sends peer traffic up to the root complex */
+    enum probe_known relaxed_ordering, atomics; /* whether the device may use them */
+    enum probe_known acs_redirect; /* whether a bridge above it sends peer traffic up to the root complex */
 };
 
 struct probe_gpu {
     struct probe_pci pci;
-    const struct probe_part *part; /* NULL: not one that eptwin knows */
-    uint32_t nvlinks;              /* to its domain; 0: none, or unknown where nvlink_known is false */
+    const struct probe_part *part; /* NULL: a part that eptwin does not know */
+    uint32_t nvlinks;              /* links to its domain; 0: none, or unknown if nvlink_known is false */
     bool nvlink_known, c2c;
 };
 
@@ -64,10 +64,10 @@ struct probe_nic {
     uint32_t ports, mtu_bytes;
     uint32_t gids_roce_v1, gids_roce_v2;
     bool gids_known;
-    bool bond; /* its ports form a LAG; rate_bps is one port's */
+    bool bond; /* its ports form a LAG; rate_bps is that of one port */
 };
 
-/* A prerequisite of a kind of communication, and the remedy if it is not met. */
+/* Something that a kind of communication needs, and the remedy if the host lacks it. */
 struct probe_check {
     const char *topic; /* "gpudirect", "ibgda", "cxi", ... */
     const char *name;
@@ -77,19 +77,19 @@ struct probe_check {
 };
 
 struct probe_host {
-    char *source;          /* "this host", or the file that tells of it */
+    char *source;          /* "this host", or the file that describes it */
     struct probe_gpu *gpu; /* [gpu_count] */
     struct probe_nic *nic; /* [nic_count] */
     uint32_t gpu_count, nic_count;
     enum probe_near *near; /* [gpu_count][nic_count] */
     uint32_t numa_nodes, cpus;
     char *cpu;                               /* model name; NULL: unknown */
-    enum probe_known virtual_machine, iommu; /* iommu: it translates DMA */
+    enum probe_known virtual_machine, iommu; /* iommu: whether it translates DMA */
     GArray *check;                           /* struct probe_check */
 };
 
-/* The readers.  source_name is what messages and the description call it.  NULL and *error (file, line, expected,
- * found) where the text is not of its kind or damaged. */
+/* The readers.  source_name is how messages and the description call the source.  NULL and *error (file, line,
+ * expected, found) if the text is not of that kind, or is damaged. */
 struct probe_source;
 struct probe_host *probe_host_read(struct probe_source *source, const char *source_name, GError **error);
 struct probe_host *probe_nccl_parse(const char *text, gsize size, const char *source_name, GError **error);
@@ -97,20 +97,20 @@ struct probe_host *probe_smi_parse(const char *text, const char *source_name, GE
 struct probe_host *probe_ibstat_parse(const char *text, const char *source_name, GError **error);
 void probe_host_free(struct probe_host *host);
 
-/* Fills gaps of the host's NICs from `ibstat`, matched by name.  Returns the number of matches. */
+/* Adds what is missing about the host's NICs from `ibstat`, matched by name.  Returns the number of matches. */
 uint32_t probe_nics_complete(struct probe_host *host, const struct probe_host *from);
 
 struct probe_host *probe_host_new(const char *source_name);
 void probe_pci_clear(struct probe_pci *pci);
-/* Both return a zeroed place at the end, with numa unknown; NULL once there are PROBE_DEVICES_MAX. */
+/* Both return a new, zeroed entry with numa unknown; NULL once there are PROBE_DEVICES_MAX. */
 struct probe_gpu *probe_gpu_add(struct probe_host *host);
 struct probe_nic *probe_nic_add(struct probe_host *host);
-/* Makes near[][] from the PCIe paths. */
+/* Computes near[][] from the PCIe paths. */
 void probe_near_fill(struct probe_host *host);
 enum probe_near probe_host_near(const struct probe_host *host, uint32_t gpu, uint32_t nic);
-/* A GPU's nearest NIC; of several as near, the one that the fewest GPUs before it have taken.  UINT32_MAX: none. */
+/* The NIC nearest to a GPU; of several equally near, the one that fewest earlier GPUs have taken.  UINT32_MAX: none. */
 uint32_t probe_nearest_nic(const struct probe_host *host, uint32_t gpu);
-/* GB/s that a PCIe link moves in one direction before overheads; 0: unknown. */
+/* GB/s of a PCIe link in one direction, without overheads subtracted; 0: unknown. */
 double probe_pcie_gbs(uint32_t width, double gts);
 
 /* probe_checks.c: fills host->check. */
@@ -121,14 +121,14 @@ struct probe_part {
     uint16_t vendor, device;
     const char *name;    /* "H100 SXM" */
     const char *cluster; /* the shipped file with this GPU's section: "hopper"; NULL: none */
-    double nic_gbs;      /* of a NIC: all its ports */
-    uint32_t nvlinks;    /* of a GPU: links of its data sheet */
+    double nic_gbs;      /* of a NIC: the rate of all its ports together */
+    uint32_t nvlinks;    /* of a GPU: links in its data sheet */
 };
 const struct probe_part *probe_part_find(uint16_t vendor, uint16_t device);
 
-/* probe_cluster.c: appends a cluster file ([cluster], [node], [nic], and [network] where net is given) with what the
- * host tells; net may be NULL.  An unknown value becomes a comment that names the measurement to make.  include
- * names the cluster file that describes the GPU, or NULL: the one that eptwin ships for it. */
+/* probe_cluster.c: appends a cluster file ([cluster], [node], [nic], and [network] if net is given) with what is known
+ * of the host; net may be NULL.  An unknown value becomes a comment that names the measurement to make.  include names
+ * the cluster file that describes the GPU; NULL: the one that eptwin ships for it. */
 struct probe_ibnet;
 void probe_cluster_append(const struct probe_host *host, const struct probe_ibnet *net, const char *include,
                           GString *out);

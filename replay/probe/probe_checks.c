@@ -32,7 +32,7 @@ static void add(const struct list *l, const char *topic, const char *name, enum 
     g_array_append_val(l->host->check, check);
 }
 
-/* Loadable modules stand in /proc/modules, those built in only in /sys/module. */
+/* Loaded modules are listed in /proc/modules, those built in only in /sys/module. */
 static bool module_loaded(const struct list *l, const char *name)
 {
     g_autofree char *folder = g_strdup_printf("/sys/module/%s", name), *line = g_strdup_printf("%s ", name);
@@ -45,7 +45,7 @@ static bool module_loaded(const struct list *l, const char *name)
     return strstr(modules, inside) != NULL;
 }
 
-/* Of the environment only what concerns communication is saved: the rest may hold secrets. */
+/* Saves only the variables that concern communication, because others may hold secrets. */
 static void environment_keep(struct probe_source *source)
 {
     static const char *const prefix[] = { "NVSHMEM_", "NCCL_", "FI_", "UCX_", "CUDA_VISIBLE_DEVICES" };
@@ -61,7 +61,7 @@ static void environment_keep(struct probe_source *source)
     probe_source_keep(source, "/proc/self/environ", text->str, text->len);
 }
 
-/* A variable of the environment: of this process, or of the one that saved the tree.  NULL: not set, or not known. */
+/* An environment variable of this process, or of the process that saved the tree.  NULL: not set, or not known. */
 static char *variable(const struct list *l, const char *name)
 {
     if (probe_source_live(l->source)) return g_strdup(g_getenv(name));
@@ -136,7 +136,7 @@ static void gpudirect_checks(const struct list *l)
         l->host->iommu == PROBE_YES ? "DMA is translated" : "off, or passing through");
 }
 
-/* "mlx5_0:1,mlx5_1:1" or, with counts, "mlx5_0:1:8": NICs named, and whether one has all. */
+/* How many NICs "mlx5_0:1,mlx5_1:1" names, and whether one has a count, as in "mlx5_0:1:8". */
 static uint32_t hca_list_count(const char *list)
 {
     g_auto(GStrv) item = g_strsplit(list, ",", -1);

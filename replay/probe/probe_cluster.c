@@ -1,7 +1,7 @@
-/* probe_cluster.c - writes what probe found as a cluster file: the node, its NICs, and a network where one was told.
+/* probe_cluster.c - writes what probe found as a cluster file: the node, its NICs, and a network if one is known.
  *
- * Rates come from the negotiated PCIe link and the port's rate, each with where it is from.  What only a measurement
- * can tell (what a GPU's SMs do, latencies) comes from the file that it includes.  Knows the keys, not the model. */
+ * Rates come from the negotiated PCIe link and from the port, each with its source.  What only a measurement can tell
+ * (latencies, what a GPU's SMs do) comes from the included file.  Knows the keys, not the model. */
 #include "replay/probe/probe.h"
 
 #include <string.h>
@@ -10,10 +10,10 @@
 
 /* TLPs of 256 bytes of payload carry 24 to 28 bytes more (PROTOCOLS.md 5.3). */
 #define PCIE_PAYLOAD_SHARE 0.90
-/* What a port moves of its data rate: 46.4 to 48.4 of 50 GB/s (PROTOCOLS.md 5.4). */
+/* The share of its data rate that a port reaches: 46.4 to 48.4 of 50 GB/s (PROTOCOLS.md 5.4). */
 #define PORT_SHARE         0.934
 
-/* How many different values the devices have; NULL values count as none. */
+/* How many different values the devices have; NULL is no value. */
 static uint32_t count_distinct(const struct probe_host *host, const char *(*value)(const struct probe_pci *))
 {
     g_autoptr(GHashTable) seen = g_hash_table_new(g_str_hash, g_str_equal);
@@ -23,7 +23,7 @@ static uint32_t count_distinct(const struct probe_host *host, const char *(*valu
 }
 
 static const char *root_of(const struct probe_pci *pci) { return pci->root; }
-/* The bridge below the root port is a switch's upstream port; without it the device hangs off the root complex. */
+/* The bridge below the root port is the upstream port of a switch; without one the device is at the root complex. */
 static const char *switch_of(const struct probe_pci *pci) { return pci->bridge_count > 2 ? pci->bridge[1] : NULL; }
 
 static double pcie_gbs_least(const struct probe_host *host)
@@ -81,7 +81,7 @@ static void nic_append(const struct probe_host *host, GString *out)
                                nic->mtu_bytes >= 4200 ? 4096u : 1024u, nic->mtu_bytes);
 }
 
-/* The rate of all cables between the same two switches, and how many they are; 0 where an earlier one counted this. */
+/* The rate of all cables between two switches together, and their number; 0 if an earlier cable has counted them. */
 static uint64_t bundle(const struct probe_ibnet *net, guint first, guint *cables)
 {
     const struct probe_cable *c = &g_array_index(net->cable, struct probe_cable, first);
@@ -111,8 +111,8 @@ static void uplinks_append(const struct probe_ibnet *net, GString *out)
     }
 }
 
-/* Hosts are numbered by name in the order in which they stand, and their ports as NICs.  Returns how many hosts there
- * are; *nics_most becomes the most NICs of one. */
+/* Hosts are numbered by name in the order in which they appear, and their ports as NICs.  Returns how many hosts there
+ * are; *nics_most becomes the most NICs of a host. */
 static guint hosts_append(const struct probe_ibnet *net, guint *nics_most, GString *out)
 {
     g_autoptr(GHashTable) nics = g_hash_table_new(g_str_hash, g_str_equal);

@@ -1,4 +1,4 @@
-/* probe_command.c - eptwin probe: says what this host is, or what a captured tree or a tool's output tells of one. */
+/* probe_command.c - eptwin probe: describes this host, or what a captured tree or a tool's output tells of one. */
 #include <glib.h>
 #include <stdio.h>
 #include <string.h>
@@ -54,7 +54,7 @@ static bool options_parse(struct probe_options *options, int argc, char **argv, 
     return true;
 }
 
-/* What was told: a host, a network, or one after the other. */
+/* What was found: a host, a network, or one after the other. */
 struct findings {
     struct probe_host *host;
     struct probe_ibnet *net;
@@ -66,7 +66,7 @@ static void findings_clear(struct findings *f)
     if (f->net) probe_ibnet_free(f->net);
 }
 
-/* Behind a host that has these NICs it tells of them; else they are all that is known. */
+/* After a host with these NICs, it adds to that; else these NICs are all that is known. */
 static bool ibstat_tell(const char *text, const char *path, struct findings *f, GString *out, GError **error)
 {
     struct probe_host *nics = probe_ibstat_parse(text, path, error);
@@ -82,7 +82,7 @@ static bool ibstat_tell(const char *text, const char *path, struct findings *f, 
     return true;
 }
 
-/* A tool's output, told by its content.  Of several of a kind the last stays. */
+/* Reads a tool's output, whose kind its contents tell.  Of several of a kind the last one counts. */
 static bool file_tell(const char *path, struct findings *f, GString *out, GError **error)
 {
     gsize size = 0;

@@ -18,7 +18,8 @@
 
 enum { PORTS_MAX = 4096, CABLES_MAX = 1 << 20 };
 
-/* InfiniBand Architecture Specification, volume 2: of a lane, what its line signals and the data in it, Mbit/s. */
+/* InfiniBand Architecture Specification, volume 2: the signalling rate of a lane, and the rate of the data in it,
+ * Mbit/s. */
 static const struct {
     const char *name;
     double signal_mbps;
@@ -40,7 +41,7 @@ uint64_t probe_ib_rate(const char *text)
     return 0;
 }
 
-/* Bits a second of data of "4X 25.78125 Gbps", whose number is what a lane signals; 0: not a rate. */
+/* The data rate of "4X 25.78125 Gbps", whose number is the signalling rate of a lane, in bits a second; 0: no rate. */
 static uint64_t signalled_rate(const char *text)
 {
     char *end;
@@ -54,7 +55,7 @@ static uint64_t signalled_rate(const char *text)
     return 0;
 }
 
-/* The text between the next two quotes, and what follows; NULL: none. */
+/* The text between the next two quotes, and the text after them; NULL: none. */
 static char *quoted(const char *text, const char **rest)
 {
     const char *from = strchr(text, '"'), *to = from ? strchr(from + 1, '"') : NULL;
@@ -100,7 +101,7 @@ static bool switch_read(struct probe_ibnet *net, const char *line, uint32_t numb
     return true;
 }
 
-/* Whether the cable was added from its other end.  Keeps what was asked. */
+/* Whether the cable has been added from its other end; remembers what was asked. */
 static bool cable_known(struct probe_ibnet *net, const struct probe_cable *c)
 {
     g_autofree char *other = g_strdup_printf("%s[%u] %s", c->to, c->to_port, c->from);
@@ -108,8 +109,8 @@ static bool cable_known(struct probe_ibnet *net, const struct probe_cable *c)
     return g_hash_table_contains(net->between, other);
 }
 
-/* Adds a cable of the switch; one between switches only from the end that comes first.  What follows the first blank of
- * name is left away ("node018 HCA-1"). */
+/* Adds a cable of the switch; one between switches only from the end that appears first.  The part of name from its
+ * first blank on is dropped ("node018 HCA-1"). */
 static bool cable_add(struct probe_ibnet *net, struct probe_switch *sw, const struct probe_cable *c, const char *name)
 {
     const char *blank = name ? strchrnul(name, ' ') : NULL;
@@ -167,7 +168,7 @@ static bool netdiscover_read(struct probe_ibnet *net, char **line, GError **erro
 
 /* ---- iblinkinfo ---- */
 
-/* Two whole numbers in a row, the second followed by its name's brackets: "48    1[  ]". */
+/* Two whole numbers in sequence, the second followed by brackets: "48    1[  ]". */
 static bool end_read(const char *text, uint32_t *lid, uint32_t *port, const char **rest)
 {
     enum { LID_MAX = 1 << 20 }; /* 48 KiB unicast LIDs in a subnet, more with extended ones */
@@ -186,7 +187,7 @@ struct linkinfo_line {
     char *peer;
 };
 
-/* A line of a port; false and *error where it is none. */
+/* Reads the line of a port; false and *error if it is none. */
 static bool linkinfo_line_read(const char *line, const char *source, uint32_t number, struct linkinfo_line *out,
                                GError **error)
 {
@@ -234,7 +235,7 @@ static char *header_name(const char *line)
     return g_strndup(name + 1, size && name[size] == ':' ? size - 1 : size);
 }
 
-/* Reads the lines outside blocks of adapters twice: which LIDs are switches', then their cables. */
+/* Reads the lines outside blocks of adapters twice: first which LIDs are switches, then the cables. */
 static bool linkinfo_read(struct probe_ibnet *net, char **line, GError **error)
 {
     bool good = true;
@@ -269,7 +270,7 @@ static bool linkinfo_read(struct probe_ibnet *net, char **line, GError **error)
     return good;
 }
 
-/* The rate that most cables of a kind have: the higher one where as many have another. */
+/* The rate that most cables of a kind have; of two equally frequent ones, the higher. */
 static uint64_t usual_rate(const struct probe_ibnet *net, bool host)
 {
     g_autoptr(GHashTable) count = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL);

@@ -11,34 +11,34 @@ struct probe_switch {
     char *name; /* its description, or "" */
     uint32_t ports;
     uint32_t host_ports, switch_ports;
-    uint64_t down_bps, up_bps; /* rates of its cables to hosts, and to other switches, together */
+    uint64_t down_bps, up_bps; /* rates of its cables to hosts together, and to other switches together */
 };
 
 struct probe_cable {
-    char *from, *to; /* identities; from is a switch */
+    char *from, *to; /* identities of the ends; from is a switch */
     uint32_t from_port, to_port;
     uint64_t rate_bps;
     bool host;  /* to is a host's port */
-    char *node; /* of a host's port: the name of its node, else NULL */
+    char *node; /* if the end is a host's port: the name of its node, else NULL */
     bool slow;  /* below the rate that most cables of its kind have */
 };
 
 struct probe_ibnet {
     char *source;
-    GArray *sw;                    /* struct probe_switch */
-    GArray *cable;                 /* struct probe_cable; between switches once, from the end that comes first */
-    uint32_t hosts;                /* host ports */
-    uint64_t host_bps, switch_bps; /* what most cables of each kind have; 0: none */
-    GHashTable *between;           /* of the reader: "FROM[PORT] TO" of cables between switches, from both ends */
-    GHashTable *by_lid;            /* of the reader: LID to place in sw, where the text names switches by LID */
+    GArray *sw;     /* struct probe_switch */
+    GArray *cable;  /* struct probe_cable; those between switches once, from the end that appears first */
+    uint32_t hosts; /* host ports */
+    uint64_t host_bps, switch_bps; /* the rate that most cables of each kind have; 0: none */
+    GHashTable *between;           /* for the reader: "FROM[PORT] TO" of cables between switches, from both ends */
+    GHashTable *by_lid;            /* for the reader: LID to index in sw, if the text names switches by LID */
 };
 
 /* Reads the text; source_name is for messages.  NULL and *error (file, line, expected, found). */
 struct probe_ibnet *probe_ibnet_parse(const char *text, const char *source_name, GError **error);
 void probe_ibnet_free(struct probe_ibnet *net);
-/* Bits a second of "4xEDR", as data, for all lanes; 0: not a rate. */
+/* Data rate of "4xEDR" in bits a second, over all lanes; 0: no rate. */
 uint64_t probe_ib_rate(const char *text);
-/* Hosts' rate over the rate of the leaves' cables to other switches; 1 for one switch. */
+/* The hosts' rate over that of the leaves' cables to other switches; 1 for a single switch. */
 double probe_ibnet_oversubscription(const struct probe_ibnet *net);
 void probe_ibnet_text(const struct probe_ibnet *net, GString *out);
 

@@ -21,7 +21,7 @@ struct ibstat {
     struct probe_host *host;
     struct probe_nic *nic; /* the last one named */
     uint32_t port;         /* of it, from 1; 0: none yet */
-    bool active;           /* the port whose lines come is the one that tells */
+    bool active;           /* the lines that follow are of the port that counts */
 };
 
 static bool fail(const struct ibstat *s, uint32_t line, const char *expected, const char *found, GError **error)
@@ -48,7 +48,7 @@ static bool nic_read(struct ibstat *s, const char *start, uint32_t line, GError 
     return true;
 }
 
-/* "MT4129"; other makes leave it out or have words of their own. */
+/* "MT4129"; other makes leave it out or write something else. */
 static bool type_read(struct ibstat *s, const char *value, uint32_t line, GError **error)
 {
     uint64_t device;

@@ -14,7 +14,7 @@ struct level {
     char name[16];
     char busid[32];
     struct probe_pci pci; /* of a <pci>: as read; strings unused */
-    bool named;           /* it became a GPU or a NIC already */
+    bool named;           /* it has become a GPU or a NIC */
 };
 
 struct reader {
@@ -38,7 +38,7 @@ static uint64_t number(const char **names, const char **values, const char *name
     return text ? g_ascii_strtoull(text, NULL, base) : 0;
 }
 
-/* The path of the function that is being read: every <pci> above it is a bridge. */
+/* Sets the path of the function that is being read: every <pci> above it is a bridge. */
 static void pci_place(struct probe_pci *pci, const struct reader *r)
 {
     const struct level *own = NULL;
@@ -51,7 +51,7 @@ static void pci_place(struct probe_pci *pci, const struct reader *r)
     char *const *bridge = pci->bridge;
     const uint32_t bridges = pci->bridge_count;
     pci->busid = g_strdup(own->busid);
-    /* NCCL joins what hangs off one root complex under one bridge; a CPU stands for the rest. */
+    /* NCCL puts all devices of one root complex below one bridge; a CPU stands for other bridges */
     pci->root = g_strdup(bridges ? bridge[0] : own->busid);
     pci->class_code = own->pci.class_code;
     pci->vendor = own->pci.vendor;
@@ -157,7 +157,7 @@ static void element_start(GMarkupParseContext *context, const char *element, con
     }
 }
 
-/* A function that nothing inside named: by its class. */
+/* A function that no element inside it has named: its class tells what it is. */
 static void pci_end(struct reader *r, const struct level *level)
 {
     const uint32_t class = level->pci.class_code >> 8;
@@ -180,7 +180,7 @@ static void element_end(GMarkupParseContext *context, const char *element, void 
         pci_end(r, &level);
     }
     r->depth--;
-    /* A bridge is named by what it holds, so that it is not taken for a device itself. */
+    /* An element inside a <pci> names it, so that a bridge is not taken for a device. */
     if (r->depth && !strcmp(element, "pci") && !strcmp(r->level[r->depth - 1].name, "pci"))
         r->level[r->depth - 1].named = true;
 }

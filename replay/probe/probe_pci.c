@@ -52,7 +52,7 @@ static uint32_t word_at(const char *config, gsize size, uint32_t offset, uint32_
     return value;
 }
 
-/* Offset of the PCI Express capability; 0: none to be seen. */
+/* Offset of the PCI Express capability; 0: it cannot be seen. */
 static uint32_t express_find(const char *config, gsize size)
 {
     uint32_t at = word_at(config, size, CAPABILITY_LIST, 1) & 0xfc;
@@ -75,7 +75,7 @@ static uint32_t extended_find(const char *config, gsize size, uint32_t id)
     return 0;
 }
 
-/* Whether a bridge redirects traffic between its children to the root complex. */
+/* Whether a bridge redirects traffic between its children up to the root complex. */
 static enum probe_known acs_read(struct probe_source *source, const char *folder)
 {
     g_autofree char *path = g_strdup_printf("%s/config", folder);
@@ -118,7 +118,7 @@ static void path_read(struct probe_pci *pci, struct probe_source *source, const 
         if (!busid_is(*p) || !p[1] || pci->bridge_count == PROBE_BRIDGES_MAX) continue;
         pci->bridge[pci->bridge_count++] = g_strdup(*p);
         const enum probe_known acs = acs_read(source, at->str);
-        /* The root port's own redirection concerns what is above it anyway. */
+        /* the root port's redirection concerns only what is above it */
         if (pci->bridge_count == 1) continue;
         if (acs == PROBE_YES || pci->acs_redirect == PROBE_UNKNOWN) pci->acs_redirect = acs;
     }
@@ -193,8 +193,8 @@ static uint32_t mtu_read(struct probe_source *source, const char *device)
     return (uint32_t)number_read(source, folder, "mtu", 10);
 }
 
-/* A NIC from its class folder ("infiniband", "cxi"); *folder is where its own files are, *device where those of its PCI
- * function are.  NULL once there are too many. */
+/* Adds a NIC from its class folder ("infiniband", "cxi").  *folder gets where the NIC's files are, *device where those
+ * of its PCI function are.  NULL once there are too many. */
 static struct probe_nic *class_nic_add(struct probe_host *host, struct probe_source *source, const char *class_name,
                                        const char *name, char **folder, char **device)
 {
@@ -246,7 +246,7 @@ static bool gpu_is(uint16_t vendor, uint32_t class_code)
     return vendor == VENDOR_AMD && (class == CLASS_ACCELERATOR || class == CLASS_3D || class >> 8 == CLASS_DISPLAY);
 }
 
-/* A NIC that no RDMA driver serves is still one. */
+/* A NIC without an RDMA driver is a NIC, too. */
 static bool nic_is(const struct probe_host *host, const struct probe_pci *pci)
 {
     const uint32_t class = pci->class_code >> 8;
@@ -301,7 +301,7 @@ static void cpu_read(struct probe_host *host, struct probe_source *source)
     }
 }
 
-/* Groups exist where there is an IOMMU; those of type "identity" are not translated. */
+/* Groups exist only with an IOMMU; groups of type "identity" are not translated. */
 static void iommu_read(struct probe_host *host, struct probe_source *source)
 {
     g_auto(GStrv) group = probe_source_list(source, "/sys/kernel/iommu_groups");

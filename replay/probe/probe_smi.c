@@ -15,7 +15,7 @@ struct matrix {
     char *column[COLUMNS_MAX]; /* headings up to the affinities */
     uint32_t column_count, gpu_columns;
     struct probe_host *host;
-    uint32_t rows; /* of GPUs, read so far */
+    uint32_t rows; /* rows of GPUs read so far */
 };
 
 static void terminal_codes_strip(char *line)
@@ -33,7 +33,7 @@ static void terminal_codes_strip(char *line)
     *to = 0;
 }
 
-/* The next word of the line, cut off in place; NULL at its end. */
+/* Cuts the next word off the line, in place; NULL at its end. */
 static char *word_next(char **rest)
 {
     char *word = *rest + strspn(*rest, " \t\r");
@@ -67,7 +67,8 @@ static enum probe_near near_parse(const char *word)
     return PROBE_NEAR_UNKNOWN;
 }
 
-/* A table without its headings: GPUs are the columns up to the last that any row has an X or a number of NVLinks in. */
+/* For a table without headings: the GPUs are the columns up to the last in which any row has an X or a number of
+ * NVLinks. */
 static void header_make(struct matrix *m, char **line)
 {
     uint32_t gpus = 0, columns = 0;

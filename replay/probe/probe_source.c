@@ -30,9 +30,9 @@ struct node {
 };
 
 struct probe_source {
-    int root; /* the folder; -1: an archive */
+    int root; /* the folder; -1: it is an archive */
     bool live;
-    GHashTable *tree; /* path without the first '/' -> struct node: the archive, or what was read */
+    GHashTable *tree; /* path without the first '/' -> struct node: the archive's, or what has been read */
 };
 
 static void node_free(void *data)
@@ -114,7 +114,7 @@ static bool archive_load(GHashTable *tree, const char *path, GError **error)
     return good;
 }
 
-/* The node at path, links followed; NULL: none.  rest counts the links that may still be followed. */
+/* The node at path after following links; NULL: none.  rest: how many links may still be followed. */
 static const struct node *tree_find(GHashTable *tree, const char *path, bool follow_last, int rest)
 {
     g_auto(GStrv) part = g_strsplit(path, "/", -1);
@@ -185,7 +185,7 @@ static int open_inside(const struct probe_source *source, const char *path, uint
 
 /* ---- reading ---- */
 
-/* Some files of sysfs block or fail when they are read; only regular files are, and never more than the limit. */
+/* Some files of sysfs block or fail when read; only regular files are read, and never more than the limit. */
 static char *file_read(const struct probe_source *source, const char *path, gsize *size)
 {
     const int fd = open_inside(source, path, O_RDONLY | O_NONBLOCK);

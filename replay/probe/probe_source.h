@@ -17,7 +17,7 @@ struct probe_source;
  * is damaged, or when an archive holds more than 64 MiB or 65,536 entries. */
 struct probe_source *probe_source_open(const char *root, GError **error);
 void probe_source_free(struct probe_source *source);
-/* Whether this is the running host, so that its processes' environment and limits are meant. */
+/* Whether this is the running host, so that its environment and process limits count. */
 bool probe_source_live(const struct probe_source *source);
 
 /* The file's bytes, NULL if there is none.  The result ends in a NUL that size does not count. */
@@ -29,10 +29,11 @@ char **probe_source_list(struct probe_source *source, const char *path);
 /* Where a symbolic link points, as it is written; NULL if path is none. */
 char *probe_source_link(struct probe_source *source, const char *path);
 bool probe_source_has(struct probe_source *source, const char *path);
-/* path, or where it leads if it is a symbolic link.  Read below that: an archive knows files by their real place. */
+/* path; if it is a symbolic link, where that leads.  Read below the result: an archive knows files by their real
+ * place. */
 char *probe_source_real(struct probe_source *source, const char *path);
 
-/* Adds a file to what is saved. */
+/* Adds a file to those that will be saved. */
 void probe_source_keep(struct probe_source *source, const char *path, const char *data, gsize size);
 /* Writes all that was read so far to a .tar.zst archive. */
 bool probe_source_save(const struct probe_source *source, const char *path, GError **error);

@@ -1,4 +1,4 @@
-/* probe_text.c - a host's description for a terminal: devices, who is near whom, what is met and what is not. */
+/* probe_text.c - a host's description for a terminal: devices, which are near to each other, which needs are met. */
 #include "replay/probe/probe.h"
 
 #include <string.h>
@@ -24,7 +24,7 @@ static void sheet_cell(struct sheet *sheet, const char *format, ...)
     va_end(arguments);
 }
 
-/* Columns of which nothing is known are left out. */
+/* Leaves out columns without a known value. */
 static void sheet_append(struct sheet *sheet, GString *out)
 {
     const guint columns = (guint)strlen(sheet->format), rows = sheet->cell->len / columns;
@@ -121,7 +121,7 @@ static void checks_append(const struct probe_host *host, GString *out)
     }
 }
 
-/* GPUs of one NVLink domain should have as many links; one without is a fault (or is partitioned off). */
+/* GPUs of one NVLink domain should have equally many links; one without links is faulty or partitioned off. */
 static void nvlink_append(const struct probe_host *host, GString *out)
 {
     uint32_t most = 0;

@@ -80,14 +80,14 @@ static gint kernel_order(gconstpointer a, gconstpointer b)
     return x->end_ns < y->end_ns ? -1 : x->end_ns > y->end_ns;
 }
 
-/* Joins each kernel with the last launch of its correlation that was not after its begin. */
+/* Joins each kernel with the last launch of its correlation that is not after the kernel's begin. */
 static void launches_join(struct profile_builder *b)
 {
     const struct launch *launch = (const void *)b->launches->data;
     g_array_sort(b->launches, launch_order);
     for (guint i = 0; i < b->kernels->len; i++) {
         struct profile_kernel *kernel = &g_array_index(b->kernels, struct profile_kernel, i);
-        guint low = 0, high = b->launches->len; /* the first launch behind this kernel's */
+        guint low = 0, high = b->launches->len; /* low becomes the first launch after this kernel's */
         while (low < high) {
             const guint middle = low + (high - low) / 2;
             const bool before =

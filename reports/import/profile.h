@@ -1,11 +1,11 @@
-/* profile.h - what ran on a GPU and when, as a profiler recorded it: kernels and copies, by stream.
+/* profile.h - the kernels and copies that a profiler recorded on a GPU, by stream.
  *
- * Read from the JSON of PyTorch's profiler (Kineto; plain, gzip or zstd; in bounded memory but for 48 bytes a kernel)
- * and, where it is built with libsqlite3, from the SQLite export of Nsight Systems.  Which kernels communicate is told
- * by their names (profile_phase.c).  Knows no cluster and no prediction.
+ * Read from the JSON of PyTorch's profiler (Kineto; plain, gzip or zstd; in bounded memory except 48 bytes for each
+ * kernel) and, if eptwin is built with libsqlite3, from the SQLite export of Nsight Systems.  The names of kernels tell
+ * which of them communicate (profile_phase.c).  Knows no cluster and no prediction.
  *
- * Times are nanoseconds of the recording host's clock: those of several ranks are comparable only as far as their
- * clocks are. */
+ * Times are nanoseconds of the recording host's clock: those of several ranks can be compared only as far as their
+ * clocks agree. */
 #ifndef REPORTS_IMPORT_PROFILE_H
 #define REPORTS_IMPORT_PROFILE_H
 
@@ -35,12 +35,12 @@ struct profile {
     char *gpu;           /* "NVIDIA H800", or NULL */
     uint32_t gpu_sms;    /* 0: not recorded */
     GPtrArray *names;    /* char *: each once */
-    GArray *kernels;     /* struct profile_kernel, by begin; of one device */
+    GArray *kernels;     /* struct profile_kernel of one device, sorted by begin */
     uint64_t events;     /* that the file has */
 };
 
-/* Whether a file begins as a profile: JSON whose first members are a trace's, or a SQLite database.  Looks at the first
- * bytes, unpacked; false, too, where the file cannot be read. */
+/* Whether a file begins as a profile: JSON whose first members are those of a trace, or a SQLite database.  Reads the
+ * first bytes, unpacked; false if the file cannot be read. */
 bool profile_begins(const char *path);
 /* The profiles in a file, one a device that ran kernels; struct profile.  NULL and *error (file, offset, expected,
  * found) where it is damaged or holds no kernel. */
@@ -54,12 +54,12 @@ struct profile_builder *profile_builder_new(const char *source, const char *tool
 uint32_t profile_builder_name(struct profile_builder *builder, const char *name);
 /* False where there are too many. */
 bool profile_builder_kernel(struct profile_builder *builder, const struct profile_kernel *kernel);
-/* The host launched kernels of this correlation; process tells those of several processes apart. */
+/* Notes when the host launched kernels of this correlation; process keeps apart those of several processes. */
 bool profile_builder_launch(struct profile_builder *builder, uint32_t correlation, int64_t begin_ns);
-/* Ends the builder: one profile a device, kernels in order, launches joined. */
+/* Ends the builder: a profile for each device, kernels sorted, launches joined. */
 GPtrArray *profile_builder_end(struct profile_builder *builder);
 void profile_builder_free(struct profile_builder *builder);
-struct profile *profile_builder_facts(struct profile_builder *builder); /* rank, world, GPU, events: to be filled in */
+struct profile *profile_builder_facts(struct profile_builder *builder); /* for rank, world, GPU and number of events */
 
 GPtrArray *kineto_read(const char *path, GError **error);
 bool nsys_begins(const uint8_t *bytes, size_t size);
@@ -69,41 +69,41 @@ GPtrArray *nsys_read(const char *path, GError **error);
 
 struct profile_phase {
     const char *library;           /* "DeepEP", "NCCL", ... ; NULL: it does not communicate */
-    const char *kernel;            /* of eptwin ("ll", "normal", "v2"), or NULL: not predicted */
+    const char *kernel;            /* eptwin's kernel ("ll", "normal", "v2"), or NULL: not predicted */
     const char *phase;             /* "dispatch", "combine", "notify", ... */
-    uint32_t ranks, nodes, hidden; /* as the name says; 0: it does not */
+    uint32_t ranks, nodes, hidden; /* as far as the name says; 0: it does not */
     bool cached;
 };
 
-/* Facts in a kernel's name. */
+/* What a kernel's name says. */
 struct profile_phase profile_phase_of(const char *name);
 
 /* One call of a communication kernel. */
 struct profile_call {
     uint32_t index; /* of profile->kernels */
     const char *phase;
-    uint32_t layer; /* which of this phase in order, from 0 */
+    uint32_t layer; /* number of the call among those of its phase, from 0 */
     struct profile_phase is;
 };
 
-/* Facts about a case from all calls of a kernel. */
+/* What all calls of a kernel together say about a case. */
 struct profile_case {
     const char *kernel;                 /* of eptwin; NULL: none of these calls */
     uint32_t ranks, nodes, hidden, sms; /* 0: not said */
-    bool hook, cached;                  /* cached: no dispatch was without a handle */
+    bool hook, cached;                  /* cached: every dispatch had a handle */
 };
 
-/* The case of the calls of the kernel that has most of them, or of that kernel where it is not NULL. */
+/* The case of the calls of that kernel; NULL: of the kernel with most calls. */
 struct profile_case profile_case_of(const struct profile *profile, const GArray *calls, const char *kernel);
 
-/* The calls of a profile in order (struct profile_call).  Facts that only the order shows are settled: which kernel
- * a cached_notify is for, a dispatch that follows a cached notify, low-latency kernels launched twice for a hook
- * (phases dispatch_send and dispatch_recv). */
+/* The calls of a profile in order (struct profile_call), with what only their order shows: which kernel a cached_notify
+ * belongs to; that a dispatch after a cached notify has a handle; that low-latency kernels are launched twice for a
+ * hook (phases dispatch_send and dispatch_recv). */
 GArray *profile_calls(const struct profile *profile);
 
 /* Rows of all calls of a profile: phase, layer, rank, and the case as far as the names show it. */
 void profile_rows(const struct profile *profile, int32_t rank, struct import_log *log);
-/* A log of the profiles in a file; NULL and *error, also where nothing communicates. */
+/* A log of the profiles in a file; NULL and *error, also if no kernel communicates. */
 struct import_log *profile_log_read(const char *path, GError **error);
 
 #endif

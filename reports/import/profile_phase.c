@@ -1,4 +1,4 @@
-/* profile_phase.c - which kernels communicate, by their names; and facts that only their order shows.
+/* profile_phase.c - finds the kernels that communicate, by their names, and what only their order shows.
  *
  * Forks keep the names below their own namespace (dpsk::ep::internode::dispatch, uccl::internode_ll::combine), so the
  * ends of names are compared.  Template arguments of DeepEP's: internode::dispatch<low latency, nodes, cached, ...>,
@@ -9,12 +9,12 @@
 
 enum argument { ARGUMENT_NONE, ARGUMENT_RANKS, ARGUMENT_NODES, ARGUMENT_HIDDEN };
 
-/* The first that fits counts. */
+/* The first entry that fits a name counts. */
 static const struct known {
-    const char *end; /* of the qualified name; with a '*', anywhere in it */
+    const char *end; /* end of the qualified name; with a '*', anywhere in it */
     const char *library, *kernel, *phase;
     enum argument says;
-    int place; /* of that template argument, from 0 */
+    int place; /* the index of the template argument that tells it, from 0 */
 } known[] = {
     { "internode_ll::dispatch", "DeepEP", "ll", "dispatch", ARGUMENT_HIDDEN, 1 },
     { "internode_ll::combine", "DeepEP", "ll", "combine", ARGUMENT_HIDDEN, 1 },
@@ -93,7 +93,7 @@ static uint32_t argument_number(const char *arguments, int place)
     return value <= 1 << 24 ? (uint32_t)value : 0;
 }
 
-/* The end of a name counts from a "::" or from its beginning. */
+/* An end of a name is all of it, or what follows a "::". */
 static bool name_ends(const char *name, const char *end)
 {
     if (*end == '*') return strstr(name, end + 1) != NULL;
@@ -111,7 +111,7 @@ struct profile_phase profile_phase_of(const char *name)
         if (!name_ends(qualified, k->end)) continue;
         struct profile_phase phase = { .library = k->library, .kernel = k->kernel, .phase = k->phase };
         uint32_t says = k->says ? argument_number(arguments, k->place) : 0;
-        /* Flags stand before and after it, as versions differ: it is the first that can be a hidden size. */
+        /* Versions differ in the flags before and after it: it is the first argument that can be a hidden size. */
         for (int place = 0; k->says == ARGUMENT_HIDDEN && says < 128 && place < 4; place++)
             says = argument_number(arguments, place);
         if (k->says == ARGUMENT_RANKS) phase.ranks = says;
@@ -130,7 +130,7 @@ struct profile_phase profile_phase_of(const char *name)
 
 static bool phase_is(const struct profile_call *call, const char *phase) { return strcmp(call->phase, phase) == 0; }
 
-/* A cached_notify is of the dispatch or combine that follows; a dispatch behind a cached one has a handle. */
+/* A cached_notify belongs to the dispatch or combine after it; a dispatch after a cached one has a handle. */
 static void notifies_settle(GArray *calls)
 {
     struct profile_call *call = (void *)calls->data;
@@ -143,7 +143,7 @@ static void notifies_settle(GArray *calls)
     }
 }
 
-/* Low-latency kernels that all come in pairs of one phase are launched twice, for a hook. */
+/* Low-latency kernels that all come in pairs of a phase are launched twice, for a hook. */
 static void hooks_settle(GArray *calls)
 {
     struct profile_call *call = (void *)calls->data;

@@ -1,4 +1,4 @@
-/* profile_read.c - which reader a profile gets: nsys.c or kineto.c. */
+/* profile_read.c - chooses the reader of a profile: nsys.c or kineto.c. */
 #include "reports/import/profile.h"
 
 #include <stdio.h>
@@ -16,7 +16,7 @@ static bool database_is(const char *path)
 
 bool profile_begins(const char *path)
 {
-    /* Members that a trace has before its events, as PyTorch and others write them. */
+    /* Members that may come before a trace's events, as PyTorch and others write them. */
     static const char *const members[] = { "\"traceEvents\"",     "\"schemaVersion\"",   "\"deviceProperties\"",
                                            "\"distributedInfo\"", "\"displayTimeUnit\"", "\"trace_id\"" };
     if (strcmp(path, "-") == 0) return false; /* it could not be read twice */
