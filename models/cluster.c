@@ -161,7 +161,7 @@ enum { PCIE_PEERS_MAX = 64 };
 
 static bool check_peers(const struct key_file *file, const struct cluster *c, GError **error)
 {
-    if (c->nvlink.over == CLUSTER_PEERS_BY_NVLINK || MAX(c->nvlink.gpus, c->node.gpus) <= PCIE_PEERS_MAX) return true;
+    if (c->nvlink.over != CLUSTER_PEERS_BY_PCIE || MAX(c->nvlink.gpus, c->node.gpus) <= PCIE_PEERS_MAX) return true;
     g_autofree char *place = key_file_place(file, "nvlink", "over");
     return error_false(error, CLUSTER_ERROR, CLUSTER_ERROR_VALUE,
                        "%s: [nvlink] over: expected at most %d GPUs of a node for pcie, found %u", place,
@@ -173,7 +173,7 @@ static bool check_cross_rail(const struct key_file *file, const struct cluster *
     const struct cluster_network *n = &c->network;
     const bool rails = n->topology == CLUSTER_RAIL || n->topology == CLUSTER_LINKS;
     if (n->cross_rail == CLUSTER_CROSS_BY_SPINE ||
-        (rails && c->nvlink.gpus > 1 && c->nvlink.over == CLUSTER_PEERS_BY_NVLINK))
+        (rails && c->nvlink.gpus > 1 && c->nvlink.over != CLUSTER_PEERS_BY_PCIE))
         return true;
     g_autofree char *place = key_file_place(file, "network", "cross-rail");
     return error_false(

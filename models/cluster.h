@@ -112,8 +112,8 @@ struct cluster_gpu {
 };
 
 struct cluster_nvlink {
-    uint32_t gpus;               /* of one NVLink domain, which is one node, too */
-    uint32_t over;               /* enum cluster_peers; PCIE: the GPUs have no NVLink, and store over PCIe */
+    uint32_t gpus; /* of one NVLink domain, which is one node, too */
+    uint32_t over; /* enum cluster_peers; PCIE: they have no NVLink, and store over PCIe; XGMI: they are AMD's */
     uint64_t line_rate_bps;      /* nominal rate of a GPU's links, one direction; 0: egress_rate */
     uint64_t unaligned_rate_bps; /* egress for rows that do not begin at a 128-byte line; 0: as for others */
     uint64_t split_rate_bps;     /* egress for bulk copies whose buffers in shared memory do not begin at a line */
@@ -196,7 +196,7 @@ enum cluster_topology {
 enum cluster_routing { CLUSTER_ECMP, CLUSTER_ADAPTIVE, CLUSTER_STATIC, CLUSTER_SPRAY };
 enum cluster_flow_key { CLUSTER_KEY_QP, CLUSTER_KEY_ADDRESS };
 enum cluster_queues { CLUSTER_QUEUE_PORT, CLUSTER_QUEUE_FLOW };
-enum cluster_peers { CLUSTER_PEERS_BY_NVLINK, CLUSTER_PEERS_BY_PCIE };
+enum cluster_peers { CLUSTER_PEERS_BY_NVLINK, CLUSTER_PEERS_BY_PCIE, CLUSTER_PEERS_BY_XGMI };
 enum cluster_cross_rail { CLUSTER_CROSS_BY_SPINE, CLUSTER_CROSS_BY_NVLINK };
 
 /* What models/hardware/machine/graph.c makes parts and links from. */

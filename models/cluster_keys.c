@@ -155,8 +155,9 @@ static const struct cluster_key keys[] = {
     KEY("gpu", "peek", KIND_TIME, false, gpu.peek_ps, "A load from a peer's memory, there and back."),
     KEY("nvlink", "gpus", KIND_COUNT, false, nvlink.gpus,
         "GPUs of one NVLink domain, which is also the default of --ranks-per-node.  1: GPUs do not reach each other."),
-    CHOICE("nvlink", "over", nvlink.over, "nvlink|pcie",
-           "pcie: these GPUs have no NVLink and store over their node's PCIe, whose links [node] describes."),
+    CHOICE("nvlink", "over", nvlink.over, "nvlink|pcie|xgmi",
+           "pcie: these GPUs have no NVLink and store over their node's PCIe, whose links [node] describes.  "
+           "xgmi: they are AMD's, whose own links this section describes."),
     KEY("nvlink", "line-rate", KIND_RATE, true, nvlink.line_rate_bps,
         "Nominal rate of all links of a GPU, one direction: V2 chooses its number of SMs by it.  Default: "
         "egress-rate."),

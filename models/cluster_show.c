@@ -64,8 +64,10 @@ static void node_print(const struct cluster *c, const struct graph *g, FILE *out
     g_autofree char *egress = rate_text(peers.out_bps), *ingress = rate_text(peers.in_bps);
     if (c->nvlink.gpus > 1)
         fprintf(out, "  %s of %u GPUs: %s out, %s in, %.4g us\n",
-                c->nvlink.over == CLUSTER_PEERS_BY_PCIE ? "peers by PCIe" : "NVLink domains", c->nvlink.gpus, egress,
-                ingress, units_us(c->nvlink.latency_ps));
+                c->nvlink.over == CLUSTER_PEERS_BY_PCIE   ? "peers by PCIe"
+                : c->nvlink.over == CLUSTER_PEERS_BY_XGMI ? "peers by xGMI"
+                                                          : "NVLink domains",
+                c->nvlink.gpus, egress, ingress, units_us(c->nvlink.latency_ps));
     else fprintf(out, "  no NVLink\n");
 }
 

@@ -21,28 +21,31 @@ enum {
 
 /* Posters by library: DeepEP's V1 by NVSHMEM's IBGDA or by NCCL's GIN (its pull request 521), V2 by GIN, UCCL by its
  * own threads, NIXL EP by UCX (PROTOCOLS.md 1.5, 1.7, 1.8, 1.10, 1.13).  NCCL's collectives reach any NIC by a thread
- * of the host, for which that of its GIN stands. */
+ * of the host, for which that of its GIN stands; on AMD's GPUs they are RCCL's.  Within a node UCCL's kernels are
+ * DeepEP's, and listed for AMD's GPUs alone. */
 static const struct which_backend table[] = {
-    { "deepep-ll", "ll", NULL, 0 },
-    { "deepep-normal", "normal", NULL, 0 },
-    { "deepep-v2", "v2", NULL, 0 },
-    { "nvlink-one-sided", "one-sided", NULL, 0 },
-    { "nccl-ag-rs", "ag-rs", NULL, 0 },
-    { "deepep-ll", "ll", "ibgda", MLX5 },
-    { "deepep-ll", "ll", "gdaki", MLX5 },
-    { "deepep-ll", "ll", "gin-proxy", MLX5 },
-    { "deepep-normal", "normal", "ibgda", MLX5 },
-    { "deepep-normal", "normal", "gdaki", MLX5 },
-    { "deepep-normal", "normal", "gin-proxy", MLX5 },
-    { "deepep-v2", "v2", "gdaki", MLX5 },
-    { "deepep-v2", "v2", "gin-proxy", MLX5 },
-    { "nixl-ep-ll", "ll", "nixl", MLX5 },
-    { "nixl-ep-normal", "normal", "nixl", MLX5 },
-    { "uccl-ll", "ll", "uccl", MLX5 | BNXT_RE | IONIC },
-    { "uccl-ll", "ll", "uccl-efa", EFA },
-    { "uccl-normal", "normal", "uccl", MLX5 | BNXT_RE | IONIC },
-    { "uccl-normal", "normal", "uccl-efa", EFA },
-    { "nccl-ag-rs", "ag-rs", "gin-proxy", MLX5 | EFA | CXI | BNXT_RE | IONIC },
+    { "deepep-ll", "ll", WHICH_NVIDIA, NULL, 0 },
+    { "deepep-normal", "normal", WHICH_NVIDIA, NULL, 0 },
+    { "deepep-v2", "v2", WHICH_NVIDIA, NULL, 0 },
+    { "nvlink-one-sided", "one-sided", WHICH_NVIDIA, NULL, 0 },
+    { "nccl-ag-rs", "ag-rs", WHICH_BOTH, NULL, 0 },
+    { "uccl-ll", "ll", WHICH_AMD, NULL, 0 },
+    { "uccl-normal", "normal", WHICH_AMD, NULL, 0 },
+    { "deepep-ll", "ll", WHICH_NVIDIA, "ibgda", MLX5 },
+    { "deepep-ll", "ll", WHICH_NVIDIA, "gdaki", MLX5 },
+    { "deepep-ll", "ll", WHICH_NVIDIA, "gin-proxy", MLX5 },
+    { "deepep-normal", "normal", WHICH_NVIDIA, "ibgda", MLX5 },
+    { "deepep-normal", "normal", WHICH_NVIDIA, "gdaki", MLX5 },
+    { "deepep-normal", "normal", WHICH_NVIDIA, "gin-proxy", MLX5 },
+    { "deepep-v2", "v2", WHICH_NVIDIA, "gdaki", MLX5 },
+    { "deepep-v2", "v2", WHICH_NVIDIA, "gin-proxy", MLX5 },
+    { "nixl-ep-ll", "ll", WHICH_NVIDIA, "nixl", MLX5 },
+    { "nixl-ep-normal", "normal", WHICH_NVIDIA, "nixl", MLX5 },
+    { "uccl-ll", "ll", WHICH_BOTH, "uccl", MLX5 | BNXT_RE | IONIC },
+    { "uccl-ll", "ll", WHICH_BOTH, "uccl-efa", EFA },
+    { "uccl-normal", "normal", WHICH_BOTH, "uccl", MLX5 | BNXT_RE | IONIC },
+    { "uccl-normal", "normal", WHICH_BOTH, "uccl-efa", EFA },
+    { "nccl-ag-rs", "ag-rs", WHICH_BOTH, "gin-proxy", MLX5 | EFA | CXI | BNXT_RE | IONIC },
 };
 
 enum { TOKENS_DEFAULT = 128 };
@@ -90,12 +93,18 @@ static void backend_settle(const struct which *w, const struct which_backend *ba
     case_cluster_settle(c, w->cluster);
 }
 
+static enum which_gpus gpus_of(const struct cluster *cluster)
+{
+    return cluster->nvlink.over == CLUSTER_PEERS_BY_XGMI ? WHICH_AMD : WHICH_NVIDIA;
+}
+
 /* Whether options and ranks leave a backend as a candidate. */
 static bool backend_asked(const struct which *w, const struct which_backend *b, uint32_t ranks)
 {
     const struct case_options *c = &w->base;
     const bool one_node = ranks <= c->ranks_per_node && !c->nvlink_disabled;
     if (c->kernel && strcmp(c->kernel, b->kernel) != 0) return false;
+    if (b->gpus == WHICH_AMD && gpus_of(w->cluster) != WHICH_AMD) return false;
     if (one_node) return !b->transport;
     return b->transport && (!c->backend || strcmp(c->backend, b->transport) == 0);
 }
@@ -213,6 +222,10 @@ static void answer_run(gpointer data, gpointer context)
     const uint32_t provider = w->cluster->nic.provider;
     progress_advance(task->progress, 1);
     if (a->absent) return;
+    if (!(b->gpus & gpus_of(w->cluster))) {
+        a->problem = g_strdup("its kernels are for NVIDIA's GPUs");
+        return;
+    }
     if (b->transport && provider != CLUSTER_PROVIDER_UNKNOWN && !(b->providers >> provider & 1)) {
         a->problem = g_strdup_printf("it does not post to %s", cluster_provider_text(provider));
         return;

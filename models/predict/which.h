@@ -16,11 +16,15 @@
 #define WHICH_ERROR (g_quark_from_static_string("eptwin-which"))
 enum which_error { WHICH_ERROR_OPTION, WHICH_ERROR_NONE };
 
+/* Whose GPUs a library's kernels are written for. */
+enum which_gpus { WHICH_NVIDIA = 1, WHICH_AMD = 2, WHICH_BOTH = 3 };
+
 /* A library's kernels. */
 struct which_backend {
     const char *name, *kernel; /* kernel: of --kernel */
-    const char *transport;     /* as --backend names it; NULL: within a node, where no NIC is used */
-    uint32_t providers;        /* bits (1 << enum cluster_provider) of the NICs that it posts to */
+    enum which_gpus gpus;
+    const char *transport; /* as --backend names it; NULL: within a node, where no NIC is used */
+    uint32_t providers;    /* bits (1 << enum cluster_provider) of the NICs that it posts to */
 };
 
 /* A layer's time is the sum over its kernels of their slowest ranks' times.  DISPATCH has the kernels up to dispatch

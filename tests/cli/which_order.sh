@@ -67,6 +67,10 @@ $EPTWIN which --cluster source/models/clusters/p5en.ini --num-ranks 16 --num-tok
     grep -vE '^ ?[0-9-]'
 $EPTWIN which --cluster source/models/clusters/gh200-alps.ini --num-ranks 8 --kernel normal; echo "status $?"
 $EPTWIN which --cluster source/models/clusters/h200.ini --tokens-per-rank '3|4' --kernel ag-rs; echo "status $?"
+for ranks in 8 16; do
+    $EPTWIN which --cluster source/models/clusters/mi300x-cx7.ini --num-ranks $ranks --num-tokens 8 --at-tokens none | words |
+        sed -E '/^Times|^before/d; s/^([0-9]+  )?([a-z0-9]+-[a-z0-9-]+( over [a-z-]+)?)  .*/\2/' | sort
+done
 
 echo '# a trace has no more tokens than it has'
 $EPTWIN which --cluster source/models/clusters/h100-cx7.ini --trace source/traces/samples/decode_ep64.ept --num-ranks 16 \
