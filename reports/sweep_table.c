@@ -1,4 +1,4 @@
-/* sweep_table.c - reads the file of a sweep into points.  Knows columns; draws nothing. */
+/* sweep_table.c - the results of a sweep as points.  Knows columns; draws nothing. */
 #include "reports/sweep_table.h"
 
 #include <math.h>
@@ -6,17 +6,12 @@
 #include <string.h>
 
 #include "reports/record.h"
-#include "sim/error.h"
-
-static const char first_line[] = "# kind: sweep\n";
+#include "reports/sweep_results.h"
 
 /* The columns that the report reads. */
 struct columns {
-    guint count;
     int phase, time, speedup, bottleneck, problem;
 };
-
-bool sweep_table_told(const char *text) { return g_str_has_prefix(text, first_line); }
 
 static void point_free(gpointer pointer)
 {
@@ -60,92 +55,64 @@ bool sweep_table_is_work(const struct sweep_table *table, int name)
 
 /* ---- reading ---- */
 
-/* Reads the header lines; returns the text after them. */
-static const char *header_read(struct sweep_table *table, const char *text)
+static void header_read(struct sweep_table *table, const struct sweep_results *file)
 {
     static const char work_line[] = RECORD_WORK_KEYS ": ";
-    for (const char *end; *text == '#' && (end = strchr(text, '\n')); text = end + 1) {
-        g_autofree char *line = g_strndup(text, (gsize)(end - text));
-        const char *said = line + strspn(line, "# ");
-        if (g_str_has_prefix(said, "baseline: ")) {
-            g_free(table->baseline);
-            table->baseline = g_strdup(said + strlen("baseline: "));
-        } else if (g_str_has_prefix(said, work_line)) {
+    g_auto(GStrv) line = g_strsplit(file->header, "\n", 0);
+    for (char **l = line; *l && **l; l++) {
+        const char *said = *l + strspn(*l, "# ");
+        if (g_str_has_prefix(said, work_line)) {
             g_strfreev(table->work);
             table->work = g_strsplit(said + strlen(work_line), " ", -1);
-        } else if (!g_str_has_prefix(said, "kind: ") && !g_str_has_prefix(said, "points: ") &&
-                   !g_str_has_prefix(said, "input: ")) {
+        } else if (!g_str_has_prefix(said, "kind: ")) {
             g_ptr_array_add(table->options, g_strdup(said));
         }
     }
-    return text;
 }
 
-static bool columns_read(struct sweep_table *table, char **title, struct columns *c, GError **error)
+static bool columns_find(struct sweep_table *table, const struct sweep_results *file, struct columns *c)
 {
-    *c = (struct columns){ g_strv_length(title), -1, -1, -1, -1, -1 };
-    for (int i = 0; title[i]; i++) {
-        if (strcmp(title[i], "phase") == 0) c->phase = i;
-        if (strcmp(title[i], "slowest_us") == 0) c->time = i;
-        if (strcmp(title[i], "speedup") == 0) c->speedup = i;
-        if (strcmp(title[i], "bottleneck") == 0) c->bottleneck = i;
-        if (strcmp(title[i], "problem") == 0) c->problem = i;
-    }
-    if (c->phase > 0 && c->time > 0 && c->speedup > 0 && c->bottleneck > 0 && c->problem > 0 &&
-        strcmp(title[0], "point") == 0) {
-        for (int i = 1; i < c->phase; i++) g_ptr_array_add(table->names, g_strdup(title[i]));
-        return true;
-    }
-    return error_false(error, RECORD_ERROR, RECORD_ERROR_FORMAT, "%s: expected the columns of a sweep, found others",
-                       table->source);
+    *c = (struct columns){ sweep_results_column(file, "phase"), sweep_results_column(file, "slowest_us"),
+                           sweep_results_column(file, "speedup"), sweep_results_column(file, "bottleneck"),
+                           sweep_results_column(file, "problem") };
+    for (uint32_t i = 0; i < file->names; i++) g_ptr_array_add(table->names, g_strdup(file->column[1 + i]));
+    return c->time > 0 && c->speedup > 0 && c->bottleneck > 0 && c->problem > 0;
 }
 
-static double cell_number(const char *cell)
+/* The point with these rows; NULL if none of them has a time. */
+static struct sweep_point *point_new(const struct sweep_table *table, const GPtrArray *rows, const struct columns *c)
 {
-    double value;
-    return record_number_parse(cell, &value) ? value : NAN;
-}
-
-/* The point of a row: the last one if it has the row's number, else a new one. */
-static struct sweep_point *row_point(struct sweep_table *table, char **cell, GHashTable *by_values)
-{
-    GString *key = g_string_new(NULL);
-    for (guint i = 0; i < table->names->len; i++) g_string_append_printf(key, "%s,", cell[1 + i]);
-    struct sweep_point *point = g_hash_table_lookup(by_values, key->str);
-    if (point) {
-        g_string_free(key, TRUE);
-        return point;
-    }
-    point = g_new0(struct sweep_point, 1);
+    struct sweep_point *point = g_new0(struct sweep_point, 1);
+    bool timed = false;
     point->value = g_new0(char *, table->names->len + 1);
     point->bottleneck = g_new0(char *, table->phases->len + 1);
     point->time_us = g_new(double, table->phases->len + 1);
     point->speedup = g_new(double, table->phases->len + 1);
-    for (guint i = 0; i < table->names->len; i++) point->value[i] = g_strdup(cell[1 + i]);
     for (guint i = 0; i < table->phases->len; i++) {
         point->bottleneck[i] = g_strdup("");
         point->time_us[i] = point->speedup[i] = NAN;
     }
-    g_hash_table_insert(by_values, g_string_free(key, FALSE), point);
-    g_ptr_array_add(table->points, point);
-    return point;
-}
-
-static void row_read(struct sweep_table *table, char **cell, const struct columns *c, GHashTable *by_values)
-{
-    const int phase = sweep_table_phase(table, cell[c->phase]);
-    if (phase < 0) return;
-    struct sweep_point *point = row_point(table, cell, by_values);
-    point->time_us[phase] = cell_number(cell[c->time]);
-    point->speedup[phase] = cell_number(cell[c->speedup]);
-    g_free(point->bottleneck[phase]);
-    point->bottleneck[phase] = g_strdup(cell[c->bottleneck]);
+    for (guint r = 0; r < rows->len; r++) {
+        char *const *cell = g_ptr_array_index(rows, r);
+        const double time_us = sweep_cell_number(cell, c->time);
+        const int phase = sweep_table_phase(table, cell[c->phase]);
+        for (guint i = 0; r == 0 && i < table->names->len; i++) point->value[i] = g_strdup(cell[1 + i]);
+        if (!isfinite(time_us) || phase < 0) continue;
+        timed = true;
+        point->time_us[phase] = time_us;
+        point->speedup[phase] = sweep_cell_number(cell, c->speedup);
+        g_free(point->bottleneck[phase]);
+        point->bottleneck[phase] = g_strdup(cell[c->bottleneck]);
+    }
+    if (timed) return point;
+    point_free(point);
+    return NULL;
 }
 
 /* Notes the row's phase, or the problem of a point without times. */
-static void row_survey(struct sweep_table *table, char **cell, const struct columns *c)
+static void row_survey(struct sweep_table *table, char *const *cell, const struct columns *c)
 {
-    if (!isfinite(cell_number(cell[c->time]))) {
+    if (!isfinite(sweep_cell_number(cell, c->time))) {
         table->impossible++;
         if (!table->problem) table->problem = g_strdup(cell[c->problem]);
     } else if (sweep_table_phase(table, cell[c->phase]) < 0) {
@@ -153,17 +120,17 @@ static void row_survey(struct sweep_table *table, char **cell, const struct colu
     }
 }
 
-/* Reads all rows twice: first the phases, then the points. */
-static void rows_read(struct sweep_table *table, char **line, const struct columns *c)
+/* Goes through all rows twice: first for the phases, then for the points, in the order of their first rows. */
+static void rows_read(struct sweep_table *table, const struct sweep_results *file, const struct columns *c)
 {
-    g_autoptr(GHashTable) by_values = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
-    for (int pass = 0; pass < 2; pass++)
-        for (char **l = line; *l && l[1]; l++) { /* a line without its end was cut */
-            g_auto(GStrv) cell = g_strsplit(*l, ",", 0);
-            if (g_strv_length(cell) != c->count) continue;
-            if (pass == 0) row_survey(table, cell, c);
-            else if (isfinite(cell_number(cell[c->time]))) row_read(table, cell, c, by_values);
-        }
+    for (guint i = 0; i < file->row->len; i++) row_survey(table, g_ptr_array_index(file->row, i), c);
+    for (guint i = 0; i < file->row->len; i++) {
+        char *const *cell = g_ptr_array_index(file->row, i);
+        g_autofree char *key = sweep_results_key(file, cell);
+        const GPtrArray *rows = g_hash_table_lookup(file->points_of, key);
+        struct sweep_point *point = g_ptr_array_index(rows, 0) == cell ? point_new(table, rows, c) : NULL;
+        if (point) g_ptr_array_add(table->points, point);
+    }
 }
 
 /* Makes text fit for every reader of a page: UTF-8 without control characters. */
@@ -181,7 +148,6 @@ struct sweep_table *sweep_table_parse(const char *source, const char *text, GErr
     struct sweep_table *table = g_new0(struct sweep_table, 1);
     *table = (struct sweep_table){
         .source = g_strdup(source),
-        .baseline = g_strdup(""),
         .work = g_new0(char *, 1),
         .compare = -1,
         .options = g_ptr_array_new_with_free_func(g_free),
@@ -189,15 +155,23 @@ struct sweep_table *sweep_table_parse(const char *source, const char *text, GErr
         .phases = g_ptr_array_new_with_free_func(g_free),
         .points = g_ptr_array_new_with_free_func(point_free),
     };
-    g_auto(GStrv) line = g_strsplit(header_read(table, clean), "\n", 0);
-    g_auto(GStrv) title = g_strsplit(line[0] ? line[0] : "", ",", 0);
+    const char *rows;
     struct columns columns;
-    if (columns_read(table, title, &columns, error)) {
-        rows_read(table, line + 1, &columns);
-        if (table->points->len) return table;
-        g_set_error(error, RECORD_ERROR, RECORD_ERROR_FORMAT, "%s: expected a point with times, found none%s%s", source,
-                    table->problem ? ": " : "", table->problem ? table->problem : "");
+    struct sweep_results *file = sweep_results_parse(clean, &rows);
+    if (file && columns_find(table, file, &columns)) {
+        sweep_results_add_text(file, rows);
+        header_read(table, file);
+        rows_read(table, file, &columns);
+        if (!table->points->len)
+            g_set_error(error, RECORD_ERROR, RECORD_ERROR_FORMAT, "%s: expected a point with times, found none%s%s",
+                        source, table->problem ? ": " : "", table->problem ? table->problem : "");
+    } else {
+        g_set_error(error, RECORD_ERROR, RECORD_ERROR_FORMAT, "%s: expected the columns of a sweep, found others",
+                    source);
     }
+    table->baseline = g_strdup(file && file->baseline ? file->baseline : "");
+    sweep_results_free(file);
+    if (table->points->len) return table;
     sweep_table_free(table);
     return NULL;
 }

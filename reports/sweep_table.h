@@ -26,8 +26,6 @@ struct sweep_table {
     int compare;        /* the name whose values are compared; -1: none was asked for */
 };
 
-/* Whether a text begins like a sweep's file. */
-bool sweep_table_told(const char *text);
 /* Ignores lines that were cut.  NULL and *error if the columns are not those of a sweep. */
 struct sweep_table *sweep_table_parse(const char *source, const char *text, GError **error);
 void sweep_table_free(struct sweep_table *table);

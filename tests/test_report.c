@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "reports/record.h"
+#include "reports/sweep_results.h"
 #include "reports/report.h"
 #include "reports/svg.h"
 #include "sim/rng.h"
@@ -716,7 +717,7 @@ static void test_bad_sweeps(void)
         CU_ASSERT_TRUE(g_error_matches(error, RECORD_ERROR, RECORD_ERROR_FORMAT));
         CU_ASSERT_TRUE(error && g_str_has_prefix(error->message, "bad.csv: expected "));
     }
-    CU_ASSERT_FALSE(sweep_table_told("# kind: simulate\n"));
+    CU_ASSERT_FALSE(sweep_results_told("# kind: simulate\n"));
 }
 
 const char unit_suite[] = "report";

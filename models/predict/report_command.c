@@ -8,6 +8,7 @@
 
 #include "models/predict/machines.h"
 #include "reports/record.h"
+#include "reports/sweep_results.h"
 #include "reports/report.h"
 #include "reports/whole_file.h"
 #include "sim/command.h"
@@ -84,7 +85,7 @@ static bool report_input_add(struct report_input *input, const struct report_run
     const char *source = strcmp(path, "-") == 0 ? "standard input" : path;
     g_autofree char *text = whole_file_read(path, REPORT_FILE_BYTES_MAX, &size_bytes, error);
     if (!text) return false;
-    if (sweep_table_told(text)) {
+    if (sweep_results_told(text)) {
         if (run->text)
             return error_false(error, RECORD_ERROR, RECORD_ERROR_OPTION,
                                "--text: expected records, found the sweep %s (see `eptwin sweep show`)", source);

@@ -20,6 +20,7 @@
 #include "models/case.h"
 #include "models/cluster.h"
 #include "models/step/step_options.h"
+#include "reports/sweep_results.h"
 #include "sim/error.h"
 
 #define SWEEP_ERROR (g_quark_from_static_string("eptwin-sweep"))
@@ -93,19 +94,7 @@ struct cluster *sweep_plan_cluster(const struct sweep_plan *plan, uint32_t index
 
 /* ---- the results ---- */
 
-struct sweep_results {
-    char *header;          /* lines of values that all points share; equal in two files of one sweep */
-    GPtrArray *inputs;     /* char *: as sweep_plan_inputs() gives them */
-    uint64_t points;       /* in the whole plan, as the file says */
-    char *baseline;        /* as sweep_plan_baseline() gives it */
-    char **column;         /* NULL-terminated */
-    uint32_t names;        /* number of columns between "point" and "phase" */
-    GPtrArray *row;        /* char **: cells, one a column */
-    GHashTable *points_of; /* the point's values joined by ',' -> GPtrArray of its rows (borrowed) */
-};
-
 struct sweep_results *sweep_results_new(const struct sweep_plan *plan);
-void sweep_results_free(struct sweep_results *results);
 /* Reads a file and adds its complete points that results lack.  A file that does not exist adds nothing.  False and
  * *error if it is another sweep's, or no sweep's. */
 bool sweep_results_add_file(struct sweep_results *results, const char *path, GError **error);
@@ -113,20 +102,11 @@ bool sweep_results_add_file(struct sweep_results *results, const char *path, GEr
 struct sweep_results *sweep_results_read(const char *path, GError **error);
 /* Whether a point's rows are there. */
 bool sweep_results_have(const struct sweep_results *results, const struct sweep_plan *plan, uint64_t point);
-/* Adds rows (text as in the file, whole lines). */
-void sweep_results_add_text(struct sweep_results *results, const char *text);
 /* Numbers points by the plan (NULL: keeps their numbers), sorts, computes speedups against the baseline, writes. */
 bool sweep_results_write(struct sweep_results *results, const struct sweep_plan *plan, const char *path,
                          GError **error);
-uint64_t sweep_results_points(const struct sweep_results *results);
-int sweep_results_column(const struct sweep_results *results, const char *name);
-/* A cell's number; NAN where it is none, or where column is -1. */
-double sweep_cell_number(char *const *cell, int column);
 /* The columns from "phase" on, NULL-terminated: those of kernels, or of steps. */
 const char *const *sweep_metric_columns(bool of_steps);
-
-/* Header and column lines, with which a file begins. */
-char *sweep_results_begin(const struct sweep_results *results);
 
 /* ---- running ---- */
 

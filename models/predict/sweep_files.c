@@ -1,4 +1,4 @@
-/* sweep_results.c - rows of a sweep in memory and in files.  Only complete points count; their values tell them apart.
+/* sweep_files.c - the files of a plan: complete points of several files merged, numbered, with speedups, written.
  * Knows columns; simulates nothing. */
 #include "models/predict/sweep.h"
 
@@ -34,7 +34,6 @@ static const char *const step_columns[] = {
     "compute_pct", "wire_pct",   "waiting_pct", "contention_pct", "sms_pct", "host_pct",
     "hidden_pct",  "bottleneck", "speedup",     "problem",        NULL,
 };
-enum { COLUMNS_MAX = 1000 }; /* more than the number of options */
 
 const char *const *sweep_metric_columns(bool of_steps) { return of_steps ? step_columns : kernel_columns; }
 
@@ -72,21 +71,9 @@ static char *plan_header(const struct sweep_plan *plan)
     return g_string_free(text, FALSE);
 }
 
-static void row_free(void *row) { g_strfreev(row); }
-static void rows_free(void *rows) { g_ptr_array_unref(rows); }
-
-static struct sweep_results *results_alloc(void)
-{
-    struct sweep_results *results = g_new0(struct sweep_results, 1);
-    results->inputs = g_ptr_array_new_with_free_func(g_free);
-    results->row = g_ptr_array_new_with_free_func(row_free);
-    results->points_of = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, rows_free);
-    return results;
-}
-
 struct sweep_results *sweep_results_new(const struct sweep_plan *plan)
 {
-    struct sweep_results *results = results_alloc();
+    struct sweep_results *results = sweep_results_alloc();
     results->header = plan_header(plan);
     char **inputs = sweep_plan_inputs(plan);
     for (char **input = inputs; *input; input++) g_ptr_array_add(results->inputs, *input);
@@ -104,72 +91,9 @@ struct sweep_results *sweep_results_new(const struct sweep_plan *plan)
     return results;
 }
 
-void sweep_results_free(struct sweep_results *results)
-{
-    if (!results) return;
-    g_hash_table_unref(results->points_of);
-    g_ptr_array_unref(results->row);
-    g_ptr_array_unref(results->inputs);
-    g_strfreev(results->column);
-    g_free(results->header);
-    g_free(results->baseline);
-    g_free(results);
-}
-
-/* Searched from the end, because a swept name may have a metric's name ("phase"). */
-int sweep_results_column(const struct sweep_results *results, const char *name)
-{
-    for (int i = (int)g_strv_length(results->column) - 1; i >= 0; i--)
-        if (strcmp(results->column[i], name) == 0) return i;
-    return -1;
-}
-
 bool sweep_results_of_steps(const struct sweep_results *results)
 {
     return sweep_results_column(results, "tokens_per_s_gpu") > 0;
-}
-
-uint64_t sweep_results_points(const struct sweep_results *results) { return g_hash_table_size(results->points_of); }
-
-static char *key_of(const struct sweep_results *results, char **cell)
-{
-    GString *key = g_string_new(NULL);
-    for (uint32_t i = 0; i < results->names; i++) g_string_append_printf(key, "%s,", cell[1 + i]);
-    return g_string_free(key, FALSE);
-}
-
-static void row_take(struct sweep_results *results, char **cell)
-{
-    char *key = key_of(results, cell);
-    GPtrArray *rows = g_hash_table_lookup(results->points_of, key);
-    if (rows) {
-        g_free(key);
-    } else {
-        rows = g_ptr_array_new();
-        g_hash_table_insert(results->points_of, key, rows);
-    }
-    g_ptr_array_add(rows, cell);
-    g_ptr_array_add(results->row, cell);
-}
-
-/* The cells of a line; NULL if it was cut. */
-static char **line_cells(const struct sweep_results *results, const char *line, size_t size_bytes)
-{
-    g_autofree char *copy = g_strndup(line, size_bytes);
-    char **cell = g_strsplit(copy, ",", COLUMNS_MAX);
-    double point;
-    if (g_strv_length(cell) == g_strv_length(results->column) && record_number_parse(cell[0], &point) && point >= 0)
-        return cell;
-    g_strfreev(cell);
-    return NULL;
-}
-
-void sweep_results_add_text(struct sweep_results *results, const char *text)
-{
-    for (const char *end; (end = strchr(text, '\n')); text = end + 1) {
-        char **cell = line_cells(results, text, (size_t)(end - text));
-        if (cell) row_take(results, cell);
-    }
 }
 
 bool sweep_results_have(const struct sweep_results *results, const struct sweep_plan *plan, uint64_t point)
@@ -180,27 +104,6 @@ bool sweep_results_have(const struct sweep_results *results, const struct sweep_
 }
 
 /* ---- files ---- */
-
-static const char input_line[] = "# input: ", points_line[] = "# points: ", baseline_line[] = "# baseline: ";
-
-/* Reads the header: the lines of values that all points share.  Inputs, the number of points and the baseline are kept
- * apart, because another run of the sweep may add to or change them. */
-static const char *header_take(const char *text, struct sweep_results *file)
-{
-    g_autoptr(GString) header = g_string_new(NULL);
-    while (*text == '#') {
-        const char *end = strchr(text, '\n');
-        if (!end) break;
-        g_autofree char *line = g_strndup(text, (size_t)(end - text));
-        if (g_str_has_prefix(line, points_line)) file->points = g_ascii_strtoull(line + strlen(points_line), NULL, 10);
-        else if (g_str_has_prefix(line, input_line)) g_ptr_array_add(file->inputs, g_strdup(line + strlen(input_line)));
-        else if (!g_str_has_prefix(line, baseline_line)) g_string_append_printf(header, "%s\n", line);
-        else if (!file->baseline) file->baseline = g_strdup(line + strlen(baseline_line));
-        text = end + 1;
-    }
-    file->header = g_strdup(header->str);
-    return text;
-}
 
 /* The first line in which two headers differ, for the message; freed by the caller. */
 static char *header_difference(const char *own, const char *found)
@@ -230,11 +133,11 @@ static void whole_points_add(struct sweep_results *results, struct sweep_results
     g_autoptr(GPtrArray) kept = g_ptr_array_new();
     for (guint i = 0; i < source->row->len; i++) {
         char **cell = g_ptr_array_index(source->row, i);
-        g_autofree char *key = key_of(source, cell);
+        g_autofree char *key = sweep_results_key(source, cell);
         if (g_hash_table_contains(results->points_of, key)) continue;
         if (point_whole(g_hash_table_lookup(source->points_of, key), phases)) g_ptr_array_add(kept, g_strdupv(cell));
     }
-    for (guint i = 0; i < kept->len; i++) row_take(results, g_ptr_array_index(kept, i));
+    for (guint i = 0; i < kept->len; i++) sweep_results_add_row(results, g_ptr_array_index(kept, i));
 }
 
 static bool metrics_are(char **column, bool of_steps)
@@ -242,24 +145,14 @@ static bool metrics_are(char **column, bool of_steps)
     return g_strv_equal((const char *const *)column, sweep_metric_columns(of_steps));
 }
 
-/* Reads a file's header and columns; its rows begin at *rows.  NULL and *error. */
+/* Parses the text of a file with all columns of kernels or of steps. */
 static struct sweep_results *file_begin(const char *path, const char *text, const char **rows, GError **error)
 {
-    struct sweep_results *file = results_alloc();
-    const char *columns = header_take(text, file), *end = strchr(columns, '\n');
-    g_autofree char *line = end ? g_strndup(columns, (size_t)(end - columns)) : g_strdup("");
-    const bool kind = g_str_has_prefix(file->header, "# kind: sweep\n");
-    file->column = g_strsplit(kind ? line : "", ",", COLUMNS_MAX);
-    const int phase = sweep_results_column(file, "phase");
-    const bool known = kind && phase >= 1 && strcmp(file->column[0], "point") == 0 &&
-                       (metrics_are(file->column + phase, false) || metrics_are(file->column + phase, true));
-    if (known) {
-        file->names = (uint32_t)phase - 1;
-        *rows = end + 1;
-        return file;
-    }
-    g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "%s: expected the results of a sweep, found others", path);
+    struct sweep_results *file = sweep_results_parse(text, rows);
+    char **metrics = file ? file->column + 1 + file->names : NULL;
+    if (file && (metrics_are(metrics, false) || metrics_are(metrics, true))) return file;
     sweep_results_free(file);
+    g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "%s: expected the results of a sweep, found others", path);
     return NULL;
 }
 
@@ -340,7 +233,7 @@ struct sweep_results *sweep_results_read(const char *path, GError **error)
     const char *rows;
     struct sweep_results *file = text ? file_begin(path, text, &rows, error) : NULL;
     if (!file) return NULL;
-    struct sweep_results *whole = results_alloc();
+    struct sweep_results *whole = sweep_results_alloc();
     whole->header = g_strdup(file->header);
     for (guint i = 0; i < file->inputs->len; i++)
         g_ptr_array_add(whole->inputs, g_strdup(g_ptr_array_index(file->inputs, i)));
@@ -352,17 +245,6 @@ struct sweep_results *sweep_results_read(const char *path, GError **error)
     whole_points_add(whole, file);
     sweep_results_free(file);
     return whole;
-}
-
-char *sweep_results_begin(const struct sweep_results *results)
-{
-    g_autofree char *columns = g_strjoinv(",", results->column);
-    GString *text = g_string_new(results->header);
-    for (guint i = 0; i < results->inputs->len; i++)
-        g_string_append_printf(text, "%s%s\n", input_line, (const char *)g_ptr_array_index(results->inputs, i));
-    g_string_append_printf(text, "%s%" G_GUINT64_FORMAT "\n%s%s\n%s\n", points_line, results->points, baseline_line,
-                           results->baseline ? results->baseline : "", columns);
-    return g_string_free(text, FALSE);
 }
 
 /* ---- numbers, order, speedups ---- */
@@ -380,12 +262,6 @@ static void point_number(struct sweep_results *results, const struct sweep_plan 
     const GPtrArray *rows = g_hash_table_lookup(results->points_of, key->str);
     for (guint i = 0; rows && i < rows->len; i++)
         cell_set(g_ptr_array_index(rows, i), 0, g_strdup_printf("%" G_GUINT64_FORMAT, point));
-}
-
-double sweep_cell_number(char *const *cell, int column)
-{
-    double value;
-    return column >= 0 && record_number_parse(cell[column], &value) ? value : NAN;
 }
 
 /* The values of the point that a row is compared with: the baseline's; for names that are not in it, the row's own. */

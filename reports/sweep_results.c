@@ -1,0 +1,143 @@
+/* sweep_results.c - reads and writes the text of a sweep's file; see sweep_results.h. */
+#include "reports/sweep_results.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "reports/record.h"
+
+enum { COLUMNS_MAX = 1000 }; /* more than the number of options */
+static const char kind_line[] = "# kind: sweep\n";
+
+static void row_free(void *row) { g_strfreev(row); }
+static void rows_free(void *rows) { g_ptr_array_unref(rows); }
+
+struct sweep_results *sweep_results_alloc(void)
+{
+    struct sweep_results *results = g_new0(struct sweep_results, 1);
+    results->inputs = g_ptr_array_new_with_free_func(g_free);
+    results->row = g_ptr_array_new_with_free_func(row_free);
+    results->points_of = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, rows_free);
+    return results;
+}
+
+void sweep_results_free(struct sweep_results *results)
+{
+    if (!results) return;
+    g_hash_table_unref(results->points_of);
+    g_ptr_array_unref(results->row);
+    g_ptr_array_unref(results->inputs);
+    g_strfreev(results->column);
+    g_free(results->header);
+    g_free(results->baseline);
+    g_free(results);
+}
+
+bool sweep_results_told(const char *text) { return g_str_has_prefix(text, kind_line); }
+
+/* Searched from the end, because a swept name may have a metric's name ("phase"). */
+int sweep_results_column(const struct sweep_results *results, const char *name)
+{
+    for (int i = (int)g_strv_length(results->column) - 1; i >= 0; i--)
+        if (strcmp(results->column[i], name) == 0) return i;
+    return -1;
+}
+
+uint64_t sweep_results_points(const struct sweep_results *results) { return g_hash_table_size(results->points_of); }
+
+double sweep_cell_number(char *const *cell, int column)
+{
+    double value;
+    return column >= 0 && record_number_parse(cell[column], &value) ? value : NAN;
+}
+
+char *sweep_results_key(const struct sweep_results *results, char *const *cell)
+{
+    GString *key = g_string_new(NULL);
+    for (uint32_t i = 0; i < results->names; i++) g_string_append_printf(key, "%s,", cell[1 + i]);
+    return g_string_free(key, FALSE);
+}
+
+void sweep_results_add_row(struct sweep_results *results, char **cell)
+{
+    char *key = sweep_results_key(results, cell);
+    GPtrArray *rows = g_hash_table_lookup(results->points_of, key);
+    if (rows) {
+        g_free(key);
+    } else {
+        rows = g_ptr_array_new();
+        g_hash_table_insert(results->points_of, key, rows);
+    }
+    g_ptr_array_add(rows, cell);
+    g_ptr_array_add(results->row, cell);
+}
+
+/* The cells of a line; NULL if it was cut. */
+static char **line_cells(const struct sweep_results *results, const char *line, size_t size_bytes)
+{
+    g_autofree char *copy = g_strndup(line, size_bytes);
+    char **cell = g_strsplit(copy, ",", COLUMNS_MAX);
+    double point;
+    if (g_strv_length(cell) == g_strv_length(results->column) && record_number_parse(cell[0], &point) && point >= 0)
+        return cell;
+    g_strfreev(cell);
+    return NULL;
+}
+
+void sweep_results_add_text(struct sweep_results *results, const char *text)
+{
+    for (const char *end; (end = strchr(text, '\n')); text = end + 1) {
+        char **cell = line_cells(results, text, (size_t)(end - text));
+        if (cell) sweep_results_add_row(results, cell);
+    }
+}
+
+/* ---- text ---- */
+
+static const char input_line[] = "# input: ", points_line[] = "# points: ", baseline_line[] = "# baseline: ";
+
+/* Reads the header: the lines of values that all points share.  Inputs, the number of points and the baseline are kept
+ * apart, because another run of the sweep may add to or change them. */
+static const char *header_take(const char *text, struct sweep_results *file)
+{
+    g_autoptr(GString) header = g_string_new(NULL);
+    while (*text == '#') {
+        const char *end = strchr(text, '\n');
+        if (!end) break;
+        g_autofree char *line = g_strndup(text, (size_t)(end - text));
+        if (g_str_has_prefix(line, points_line)) file->points = g_ascii_strtoull(line + strlen(points_line), NULL, 10);
+        else if (g_str_has_prefix(line, input_line)) g_ptr_array_add(file->inputs, g_strdup(line + strlen(input_line)));
+        else if (!g_str_has_prefix(line, baseline_line)) g_string_append_printf(header, "%s\n", line);
+        else if (!file->baseline) file->baseline = g_strdup(line + strlen(baseline_line));
+        text = end + 1;
+    }
+    file->header = g_strdup(header->str);
+    return text;
+}
+
+struct sweep_results *sweep_results_parse(const char *text, const char **rows)
+{
+    struct sweep_results *file = sweep_results_alloc();
+    const char *columns = header_take(text, file), *end = strchr(columns, '\n');
+    g_autofree char *line = end ? g_strndup(columns, (size_t)(end - columns)) : g_strdup("");
+    file->column = g_strsplit(sweep_results_told(text) ? line : "", ",", COLUMNS_MAX);
+    const int phase = sweep_results_column(file, "phase");
+    if (phase >= 1 && strcmp(file->column[0], "point") == 0) {
+        file->names = (uint32_t)phase - 1;
+        *rows = end + 1;
+        return file;
+    }
+    sweep_results_free(file);
+    return NULL;
+}
+
+char *sweep_results_begin(const struct sweep_results *results)
+{
+    g_autofree char *columns = g_strjoinv(",", results->column);
+    GString *text = g_string_new(results->header);
+    for (guint i = 0; i < results->inputs->len; i++)
+        g_string_append_printf(text, "%s%s\n", input_line, (const char *)g_ptr_array_index(results->inputs, i));
+    g_string_append_printf(text, "%s%" G_GUINT64_FORMAT "\n%s%s\n%s\n", points_line, results->points, baseline_line,
+                           results->baseline ? results->baseline : "", columns);
+    return g_string_free(text, FALSE);
+}
