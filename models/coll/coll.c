@@ -60,7 +60,7 @@ static uint32_t own_phases(const struct coll_options *o)
     return count;
 }
 
-/* Which part of an iteration phase belongs to; *own: which of the kernel's. */
+/* The part of an iteration that phase belongs to; *own: the index among the kernel's own phases. */
 static enum part part_of(const struct coll_options *o, uint32_t phase, uint32_t *own)
 {
     const uint32_t count = own_phases(o);
@@ -127,7 +127,7 @@ static bool job_absent(const struct kernel_job *job, uint32_t rank, uint32_t pha
 
 enum { COMPUTE_SLICE_PS = 5000000, COMPUTE_WARPS = 8 };
 
-/* In slices, so that other workers on the SM run between them. */
+/* Arithmetic in slices, so that other workers on the SM run between them. */
 static enum worker_step compute_step(struct fabric_worker *w)
 {
     struct coll_compute *c = fabric_container_of(w, struct coll_compute, worker);
@@ -179,7 +179,7 @@ static struct kernel_rank *rank_new(const struct kernel_job *job, struct fabric 
     return &r->kernel;
 }
 
-/* Inputs change behind the barrier: until then others may read them. */
+/* Inputs change after the barrier: until then other ranks may read them. */
 static struct kernel_launch *rank_launch(struct kernel_rank *rank, uint32_t phase)
 {
     struct coll_rank *r = rank_of(rank);

@@ -29,34 +29,34 @@ enum coll_algorithm { COLL_CHOSEN, COLL_HYBRID, COLL_RING, COLL_TREE, COLL_LEADE
 enum coll_protocol { COLL_ANY, COLL_LL, COLL_LL128, COLL_SIMPLE };                   /* any: as it chooses */
 enum coll_issue { COLL_BY_KERNEL, COLL_BY_HOST, COLL_BY_COPY, COLL_BY_NCCL };
 
-/* What NCCL's search finds out about a machine: channels, and how it rates them. */
+/* What NCCL's search finds about a machine: channels, and their rates. */
 struct coll_nccl {
-    uint32_t channels; /* at most; no kernel has more SMs */
+    uint32_t channels; /* at most; no kernel has more SMs than channels */
     uint64_t bus_bps;  /* of all rings together */
     bool blackwell;    /* GPUs of that kind: its tuner has other numbers for them */
-    bool split_lines;  /* NICs lie behind the CPU, and may write a line in two parts: no LL128 between nodes */
+    bool split_lines;  /* NICs are behind the CPU, which may write a line in two parts: no LL128 between nodes */
 };
 
 struct coll_options {
     enum coll_kernel kernel;
     uint32_t ranks, ranks_per_node;
-    uint32_t num_sms;              /* that the kernel uses, from SM 0 */
-    uint32_t in_flight;            /* messages that a worker has on their way by RDMA at most */
+    uint32_t num_sms;              /* SMs that the kernel uses, from SM 0 on */
+    uint32_t in_flight;            /* messages that a worker may have in flight by RDMA */
     enum coll_algorithm algorithm; /* allgather, allreduce */
     enum coll_protocol protocol;   /* of NCCL's rings and trees */
     struct coll_nccl nccl;
-    uint64_t size_bytes;    /* of a block; allreduce: of a rank; p2p: of a message; ag_rs: of a rank, for dispatch */
+    uint64_t size_bytes;    /* bytes of a block; allreduce, and dispatch of ag_rs: of a rank; p2p: of a message */
     uint64_t combine_bytes; /* ag_rs: of a rank's result */
     uint32_t messages;      /* p2p: of each phase; 1 where a host issues them */
-    enum coll_issue issue;  /* the issuer of a message of p2p; allgather: COLL_BY_COPY, streams of the host */
-    bool process;           /* alltoallv, p2p: MPI's calls, made by a process of the host, are the kernel */
-    bool own_part;          /* with it: MPI_Alltoall, whose own part lies in GPU memory and is copied first */
-    bool sockets;           /* allreduce: NCCL's sockets are its network */
+    enum coll_issue issue;  /* who issues a message of p2p; allgather: COLL_BY_COPY is streams of the host */
+    bool process;           /* alltoallv, p2p: instead of a kernel, a process of the host calls MPI */
+    bool own_part;          /* with it: MPI_Alltoall, whose own part is in GPU memory and is copied first */
+    bool sockets;           /* allreduce: NCCL's network is its sockets */
     uint64_t compute_ps;    /* 0: none */
     uint32_t compute_sm_first, compute_sms;
 };
 
-/* NULL if the kernels can do that, else text: which option, expected, found. */
+/* NULL if the kernels can do this; else text: which option, expected, found. */
 const char *coll_options_refuse(const struct coll_options *options, const struct edges *edges, char *text,
                                 size_t text_size);
 

@@ -12,17 +12,17 @@
 #include "models/coll/coll_internal.h"
 
 enum { GATHER_WARPS = 16 };
-enum { PIECE_BYTES = 512 << 10 }; /* that a put takes at most */
+enum { PIECE_BYTES = 512 << 10 }; /* bytes of one put at most */
 
 struct putter { /* hybrid */
     struct fabric_worker worker;
-    uint32_t posted, arrived; /* pieces, of all nodes: piece after piece, node after node */
+    uint32_t posted, arrived; /* numbers of pieces, of all nodes: piece after piece, in each node after node */
 };
 
 struct copier { /* hybrid */
     struct fabric_worker worker;
     struct gather_rank *rank;
-    uint32_t block, peer; /* stored so far: blocks by node, from the own one on; of the next, peers */
+    uint32_t block, peer; /* blocks stored so far, node by node from the own node on; peers that have the next one */
     uint64_t stored;      /* of its part */
 };
 
@@ -30,7 +30,7 @@ struct gather_rank {
     struct coll_rank base;
     struct copier *copier;
     struct putter putter;
-    uint32_t nodes, node, place, peers; /* of the run; own node and place in it; ranks that are stored to */
+    uint32_t nodes, node, place, peers; /* of the run; own node; place within it; ranks that this one stores to */
 };
 
 static struct gather_rank *of(const struct coll_rank *r) { return fabric_container_of(r, struct gather_rank, base); }
@@ -42,7 +42,7 @@ static uint32_t pieces_of(const struct coll_options *o)
 
 uint64_t coll_gather_offset(const struct coll_options *o, uint32_t rank) { return rank * coll_align(o->size_bytes); }
 
-/* A worker's part of a block; parts begin at whole lines. */
+/* Where a worker's part of a block begins; parts begin at whole lines. */
 static uint64_t part_begin(const struct coll_options *o, uint32_t part)
 {
     return coll_min(coll_align(o->size_bytes) / 64 * part / o->num_sms * 64, o->size_bytes);
@@ -73,7 +73,7 @@ static void gather_needs(const struct coll_job *job, bool payload, struct fabric
     needs->heap_bytes = payload ? coll_gather_offset(o, o->ranks) : 0;
 }
 
-/* With NVLink disabled every rank is a node of its own. */
+/* With NVLink disabled every rank is a node. */
 static void gather_init(struct coll_rank *base)
 {
     struct gather_rank *r = of(base);
@@ -95,7 +95,7 @@ void coll_gather_fill(struct coll_rank *base)
                       base->iteration);
 }
 
-/* Bytes [begin, end) of a rank's block, which has one offset on every rank. */
+/* A write of bytes [begin, end) of a rank's block, whose offset is the same on every rank. */
 static struct fabric_write block_write(const struct coll_rank *base, uint16_t peer, uint32_t block, uint64_t begin,
                                        uint64_t end)
 {
@@ -126,14 +126,15 @@ static enum worker_step step_of(int rc)
 
 /* ---- hybrid: between nodes ---- */
 
-/* Whether so many pieces of the node's block have come, in this turn; its own are there. */
+/* Whether that many pieces of the node's block have come in this launch; those of the own node are there. */
 static bool node_has(const struct gather_rank *r, uint32_t node, uint64_t pieces)
 {
     const uint64_t before = (uint64_t)(r->base.turn - 1) * pieces_of(r->base.options);
     return node == r->node || fabric_load(r->base.fabric, word_node(node)) >= before + pieces;
 }
 
-/* Piece number of all that go out: the how-manieth of its block, and to which rank, from the next node on. */
+/* The target of a put, by its number among all; and which piece of the block it is.  Targets begin with the next
+ * node. */
 static uint16_t putter_target(const struct gather_rank *r, uint32_t number, uint32_t *piece)
 {
     const uint32_t others = r->nodes - 1;
@@ -198,13 +199,13 @@ static const struct worker_role putter_role = { .step = putter_step, .describe =
 
 /* ---- hybrid: within the node ---- */
 
-/* Whose block the worker stores next. */
+/* The node whose block the worker stores next. */
 static uint32_t copier_node(const struct copier *c)
 {
     return (c->rank->node + c->rank->nodes - c->block) % c->rank->nodes;
 }
 
-/* Whether a worker's part of that, which ends there, is here. */
+/* Whether a worker's part of that block, which ends at end, is here. */
 static bool copier_has(const struct copier *c, uint64_t end)
 {
     return node_has(c->rank, copier_node(c), (end + PIECE_BYTES - 1) / PIECE_BYTES);
@@ -282,7 +283,7 @@ static void gather_launch(struct coll_rank *base, uint32_t phase)
     }
 }
 
-/* The bytes that leave the rank. */
+/* Counts the bytes that leave the rank. */
 static void gather_traffic(const struct coll_rank *base, uint32_t phase, struct kernel_traffic *traffic)
 {
     const struct gather_rank *r = of(base);

@@ -30,15 +30,15 @@ struct leader_rank {
     struct coll_rank base;
     struct fabric_worker worker;
     enum part part;
-    uint32_t done;  /* operations of the part */
-    bool in_kernel; /* the part's kernel runs */
+    uint32_t done;  /* operations of the part that are done */
+    bool in_kernel; /* a kernel of the part runs */
     uint32_t nodes, node, peers;
-    uint16_t leader; /* of its node: the first rank */
+    uint16_t leader; /* the first rank of its node */
 };
 
 static struct leader_rank *of(const struct coll_rank *r) { return fabric_container_of(r, struct leader_rank, base); }
 
-/* Bytes from the first block of a node to the end of its last. */
+/* Bytes from the begin of a node's first block to the end of its last. */
 static uint64_t span_bytes(const struct coll_options *o, uint32_t peers)
 {
     return coll_gather_offset(o, peers - 1) + o->size_bytes;
@@ -64,7 +64,7 @@ static void leader_needs(const struct coll_job *job, bool payload, struct fabric
     needs->heap_bytes = payload ? coll_gather_offset(&job->options, job->options.ranks) : 0;
 }
 
-/* With NVLink disabled every rank is a node of its own. */
+/* With NVLink disabled every rank is a node. */
 static void leader_init(struct coll_rank *base)
 {
     struct leader_rank *r = of(base);
@@ -121,7 +121,7 @@ static int block_copy(struct leader_rank *r, uint32_t block, uint16_t peer)
     return fabric_store(&r->worker, &write);
 }
 
-/* A barrier by a kernel: an addition to a word of each of the others, and a wait for theirs. */
+/* A barrier by a kernel: it adds to a word of each of the other ranks, and waits for their additions. */
 static int barrier(struct leader_rank *r, uint32_t word, uint32_t count, uint16_t first, uint32_t step)
 {
     const struct fabric *f = r->base.fabric;
@@ -138,7 +138,7 @@ static int barrier(struct leader_rank *r, uint32_t word, uint32_t count, uint16_
     return fabric_load(f, word) < (uint64_t)r->base.turn * (count - 1) ? -EAGAIN : 0;
 }
 
-/* One kernel for each node; done counts two operations of each: the get, and its end. */
+/* One kernel for each node.  done counts two operations of each: the get, and the get's end. */
 static int fetch(struct leader_rank *r)
 {
     const struct fabric *f = r->base.fabric;
@@ -183,7 +183,7 @@ static int output_copy(struct leader_rank *r)
     return 0;
 }
 
-/* 0: the part is over; -EINPROGRESS: it goes on; -EAGAIN: it waits. */
+/* Runs a part.  0: it is over; -EINPROGRESS: it goes on; -EAGAIN: it waits. */
 static int part_run(struct leader_rank *r)
 {
     const struct fabric *f = r->base.fabric;

@@ -14,25 +14,25 @@
 #include "models/coll/coll_internal.h"
 
 enum { WORD_RDMA = COLL_WORDS, WORD_STORED, WORDS_END };
-enum { STREAM_POSTS = 16, STORE_WARPS = 16 }; /* that a step posts at most; of a storing worker */
+enum { STREAM_POSTS = 16, STORE_WARPS = 16 }; /* messages that a step posts at most; warps of a storing worker */
 enum { PART_BYTES_LEAST = 16 << 10 };
 
 struct stream {
     struct fabric_worker worker;
-    uint32_t next, end;       /* of the list: to be sent next, and behind its last */
-    uint32_t done;            /* the first that may be on its way */
-    uint32_t posted, arrived; /* that it has sent, and of them those that are there for sure */
-    uint32_t mark[2];         /* where in the list the last two halves of what may be on its way begin */
-    uint64_t offset;          /* of next among what the rank sends */
+    uint32_t next, end;       /* in the list: the message to be sent next; the end */
+    uint32_t done;            /* the first message that may be in flight */
+    uint32_t posted, arrived; /* messages sent; those of them that have surely arrived */
+    uint32_t mark[2];         /* in the list: where the last two halves of the messages in flight begin */
+    uint64_t offset;          /* of message `next` among the bytes that the rank sends */
 };
 
 struct storer {
     struct fabric_worker worker;
     struct alltoallv_rank *rank;
-    uint32_t number; /* among the storing workers */
+    uint32_t number; /* its number among the storing workers */
     uint32_t next;   /* of the list */
     uint64_t stored; /* of its part */
-    uint64_t offset; /* of next among what the rank sends */
+    uint64_t offset; /* of message `next` among the bytes that the rank sends */
 };
 
 struct alltoallv_rank {
@@ -40,7 +40,7 @@ struct alltoallv_rank {
     const struct edges *edges;
     struct stream stream;
     struct storer *storer; /* [num_sms] */
-    uint64_t expected[2];  /* in a turn: messages by RDMA, parts of the others */
+    uint64_t expected[2];  /* in a launch: messages by RDMA; parts of other messages */
     uint64_t bytes[2];     /* that go out */
 };
 
@@ -51,7 +51,7 @@ static struct alltoallv_rank *of(const struct coll_rank *r)
 
 static bool is_rdma(const struct fabric *f, uint16_t peer) { return fabric_path(f, peer) == FABRIC_RDMA; }
 
-/* Where a target keeps what it receives. */
+/* Where a target keeps a message. */
 static uint64_t received_offset(const struct edges *e, uint16_t target) { return coll_align(e->sent_bytes[target]); }
 
 /* ---- by RDMA ---- */
@@ -72,8 +72,8 @@ static int stream_post(struct stream *s, const struct edges *e)
     return fabric_put_signal(&s->worker, &write, &signal);
 }
 
-/* Whether the messages of the list before end that were sent have arrived; the last is asked for first, so that the
- * worker does not step for each. */
+/* Whether all messages sent before `end` of the list have arrived.  The last one is asked for first, so that one step
+ * does for many. */
 static bool stream_arrived(struct stream *s, const struct edges *e, uint32_t end)
 {
     const struct fabric *f = s->worker.fabric;
@@ -89,8 +89,8 @@ static bool stream_arrived(struct stream *s, const struct edges *e, uint32_t end
     return true;
 }
 
-/* Whether one more may be on its way; if not, it may once the earlier half has arrived.  Where some of that half have,
- * the others are still waited for: half as many more than most would be on their way else. */
+/* Whether one more message may be in flight.  If not, one may once the earlier half has arrived.  If only some of that
+ * half have, the rest of it is still awaited: else up to half as many more than allowed would be in flight. */
 static bool stream_room(struct stream *s, const struct edges *e, uint32_t most)
 {
     const uint32_t half = most > 1 ? most / 2 : 1, number = s->posted / half;
@@ -126,7 +126,7 @@ static enum worker_step stream_step(struct fabric_worker *w)
     return WORKER_DONE;
 }
 
-/* The first message of the list that may be on its way, or is to be sent next. */
+/* The first message of the list that may be in flight; if none is, the next to be sent. */
 static uint32_t stream_first_away(const struct stream *s, const struct edges *e)
 {
     uint32_t first = s->done;
@@ -163,7 +163,7 @@ static uint32_t parts_of(const struct coll_options *o, uint32_t size_bytes)
     return parts ? (uint32_t)parts : 1;
 }
 
-/* Which part of message next is this worker's; none: parts_of().  The parts of small ones go round. */
+/* Which part of message `next` this worker stores; parts_of(): none.  Small messages' parts go round the workers. */
 static uint32_t storer_part(const struct storer *s, const struct edges *e)
 {
     const struct coll_options *o = s->rank->base.options;
@@ -188,7 +188,7 @@ static int storer_message(struct storer *s, const struct edges *e)
     return fabric_signal(&s->worker, &signal);
 }
 
-/* A step stores a chunk, or goes on to the next message that it has a part of. */
+/* A step stores a chunk, or moves to the next message that has a part for this worker. */
 static enum worker_step storer_step(struct fabric_worker *w)
 {
     struct storer *s = fabric_container_of(w, struct storer, worker);
@@ -251,7 +251,7 @@ static void alltoallv_init(struct coll_rank *base)
     for (uint32_t s = node; s < e->ranks && s < node + f->ranks_per_node; s++)
         for (uint32_t i = e->first[s]; i < e->first[s + 1] && !is_rdma(f, (uint16_t)s); i++) {
             if (e->target[i] != f->rank) continue;
-            assert(r->expected[0] > 0); /* all that come are counted */
+            assert(r->expected[0] > 0); /* all messages that will come are counted */
             r->expected[0]--;
             r->expected[1] += parts_of(base->options, e->size_bytes[i]);
         }

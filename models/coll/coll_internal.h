@@ -8,16 +8,17 @@
 struct coll_rank;
 
 struct coll_kernel_ops {
-    const char *const *phase;   /* its own phases, NULL after the last */
-    const char *const *overlap; /* their names while arithmetic runs; NULL: the kernel takes none */
-    size_t rank_bytes;          /* of its struct, which begins with a struct coll_rank */
-    uint32_t words;             /* sizes that needs() places behind the family's own */
+    const char *const *phase;   /* names of its phases; NULL after the last */
+    const char *const *overlap; /* their names while arithmetic runs; NULL: the kernel allows none */
+    size_t rank_bytes;          /* size of its rank struct, which begins with a struct coll_rank */
+    uint32_t words;             /* number of words, which needs() puts after the family's own */
     const char *(*refuse)(const struct coll_options *o, const struct edges *edges, char *text, size_t text_size);
     void (*needs)(const struct coll_job *job, bool payload, struct fabric_needs *needs);
     void (*init)(struct coll_rank *r);
     void (*clear)(struct coll_rank *r);
-    void (*fill)(struct coll_rank *r);                   /* inputs of this iteration; nobody reads or writes them yet */
-    void (*launch)(struct coll_rank *r, uint32_t phase); /* adds the workers of its phase */
+    void (*fill)(struct coll_rank *r);                   /* makes the inputs of this iteration, while no rank reads or
+                                                          * writes them */
+    void (*launch)(struct coll_rank *r, uint32_t phase); /* adds the workers of a phase */
     void (*traffic)(const struct coll_rank *r, uint32_t phase, struct kernel_traffic *traffic);
     uint32_t (*outputs)(struct coll_rank *r, struct kernel_tensor *tensor, uint32_t max);
     uint32_t (*check)(const struct coll_rank *r, char *text, size_t text_size);
@@ -29,11 +30,11 @@ extern const struct coll_kernel_ops coll_alltoallv, coll_allgather, coll_allgath
 
 /* The barrier's words come first, then the kernel's. */
 enum { COLL_SYNC_ROUNDS = 16, COLL_WORDS = COLL_SYNC_ROUNDS };
-enum { COLL_CHUNK_BYTES = 64 << 10 }; /* that a step stores at most */
+enum { COLL_CHUNK_BYTES = 64 << 10 }; /* bytes that a step stores at most */
 
 struct coll_sync {
     struct fabric_worker worker;
-    uint64_t generation;   /* the next value of the words of barriers */
+    uint64_t generation;   /* the value that the barriers' words get next */
     uint32_t posted, seen; /* rounds of this one */
 };
 
@@ -49,7 +50,7 @@ struct coll_rank {
     const struct coll_job *job;
     struct fabric *fabric;
     uint32_t iteration; /* from 1 */
-    uint32_t turn;      /* of the kernel's phases: twice an iteration where they overlap */
+    uint32_t turn; /* number of launches of the kernel's phases: twice an iteration where they overlap arithmetic */
     struct coll_sync sync;
     struct coll_compute *compute; /* [compute_sms] */
     struct kernel_launch launch;
@@ -60,7 +61,7 @@ struct coll_rank {
 void coll_worker_add(struct coll_rank *r, struct fabric_worker *w, const struct worker_role *role, uint32_t sm,
                      uint32_t warps);
 
-/* Of both all-gathers: where a rank's block lies in the heap, the own block, what is left. */
+/* For both all-gathers: where a rank's block is in the heap; makes the own block; checks the result. */
 uint64_t coll_gather_offset(const struct coll_options *o, uint32_t rank);
 void coll_gather_fill(struct coll_rank *base);
 uint32_t coll_gather_outputs(struct coll_rank *base, struct kernel_tensor *tensor, uint32_t max);
@@ -69,17 +70,17 @@ uint32_t coll_gather_check(const struct coll_rank *base, char *text, size_t text
 /* Adds the barrier's worker. */
 void coll_sync_launch(struct coll_rank *r);
 
-/* Bytes that rank makes in this iteration for a place of its own choice (kernels number their messages); a reader knows
- * them from the same three numbers.  check: how many of them are wrong, the first in *at. */
+/* Bytes that rank makes in this iteration for a place that the kernel numbers.  A reader computes them from these three
+ * numbers.  check: how many bytes are wrong; *at is the first. */
 void coll_pattern_fill(uint8_t *data, uint64_t size_bytes, uint32_t rank, uint32_t place, uint32_t iteration);
 uint64_t coll_pattern_check(const uint8_t *data, uint64_t size_bytes, uint32_t rank, uint32_t place, uint32_t iteration,
                             uint64_t *at);
 
-/* Where found first differs from the sum of what all ranks have for a place; size_bytes: nowhere. */
+/* Where found first differs from the sum of all ranks' bytes for a place; size_bytes: nowhere. */
 uint64_t coll_sum_check(const struct coll_rank *r, const uint8_t *found, uint64_t size_bytes, uint32_t place);
 
-/* Stores at most COLL_CHUNK_BYTES of size_bytes from *done on, and moves *done; source NULL: sizes only.  Once all are
- * stored it does nothing. */
+/* Stores at most COLL_CHUNK_BYTES of size_bytes, from *done on, and advances *done.  source NULL: sizes only.  If all
+ * bytes are stored it does nothing. */
 int coll_store_some(struct fabric_worker *w, uint16_t peer, const uint8_t *source, uint64_t target_offset,
                     uint64_t size_bytes, uint64_t *done);
 

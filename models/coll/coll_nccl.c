@@ -31,20 +31,21 @@ enum { SLICE_BYTES_LEAST = 32 << 10, PACK_BYTES = 16 };
 enum { WORD_FILLED, WORD_EMPTIED, WORDS_A_LINK };
 enum { GIVEN_TWO = 1, GIVEN_KEPT = 2, GIVEN_CAME = 4, GIVENS = 8 };
 enum { LINKS_MOST = 3, CHILDREN = 3 };
-/* Of a tree's channel: what children send has their numbers, what the parent sends comes behind. */
+/* Links of a tree's channel.  From children, their numbers are those of the children; the link from the parent
+ * follows. */
 enum { LINK_UP = 0, LINK_DOWN = CHILDREN, TREE_LINKS };
 enum { BLOCKS_A_CHANNEL = 2 };
 enum { NOBODY = UINT16_MAX };
 
-/* One end of a link: the number that it has here, by which this side's word and places are found, and there. */
+/* One end of a link: its number here, which gives this side's word and places, and its number there. */
 struct link {
-    uint64_t steps; /* places filled or emptied from here, in all launches */
+    uint64_t steps; /* places filled or emptied from here, over all launches */
     uint16_t peer, here, there;
 };
 
 struct primitive {
-    bool receive, send, own, keep; /* own: the rank's bytes are read; keep: the result is stored */
-    uint64_t from, to, size_bytes; /* heap offsets of the own bytes and of the result */
+    bool receive, send, own, keep; /* own: reads the rank's bytes; keep: stores the result */
+    uint64_t from, to, size_bytes; /* heap offsets: of the own bytes; of the result */
 };
 
 struct block {
@@ -54,19 +55,20 @@ struct block {
     struct link in[LINKS_MOST], out[LINKS_MOST];
     uint32_t number, ins, outs; /* number: of the channel */
     uint32_t primitive, slice;
-    bool down;              /* of a tree: what is summed is handed on */
-    bool called;            /* the protocol's function */
-    bool announced;         /* the next message's size is sent */
-    bool made;              /* the piece lies where NICs fetch it */
-    uint32_t stored, told;  /* targets that have the piece; links whose other ends know of the slice */
-    uint64_t begin, sliced; /* of the part: of the chunk or round of chunks; of the primitive: slices that are done */
-    uint64_t moved, piece;  /* of the slice; bytes that the operation under way moves */
+    bool down;              /* tree: hands sums down */
+    bool called;            /* the protocol's function has been called */
+    bool announced;         /* the size of the next message has been sent */
+    bool made;              /* the piece is where NICs fetch it */
+    uint32_t stored, told;  /* targets that have the piece; links whose other ends have been told of the slice */
+    uint64_t begin, sliced; /* where the chunk, or round of chunks, begins in the part; slices of the primitive that are
+                             * done */
+    uint64_t moved, piece;  /* bytes of the slice done so far; bytes that the current operation moves */
     struct primitive now;
 };
 
-/* One collective: a phase's. */
+/* One collective, which is a phase. */
 struct operation {
-    struct coll_options options; /* the run's, with its own kernel and size */
+    struct coll_options options; /* those of the run, with the operation's own kernel and size */
     struct nccl_plan plan;
     uint64_t heap_begin, place_bytes;
     uint32_t word_begin;
@@ -78,7 +80,7 @@ struct nccl_rank {
     struct coll_rank base;
     struct operation op[OPERATIONS];
     struct block *block[OPERATIONS];                      /* [BLOCKS_A_CHANNEL * channels] */
-    struct fabric_given given[GIVENS], given_function[2]; /* of another protocol than Simple, of Simple */
+    struct fabric_given given[GIVENS], given_function[2]; /* for protocols other than Simple; for Simple */
     uint32_t peers, nodes;
 };
 
@@ -100,7 +102,7 @@ static uint64_t places_offset(const struct coll_options *o)
 
 static uint32_t slice_steps(const struct nccl_plan *p) { return p->chunk_steps / p->slices; }
 
-/* As much of a place as the plan's parts can fill. */
+/* As many bytes of a place as the plan's parts can fill. */
 static uint64_t place_bytes(const struct nccl_plan *p)
 {
     const uint64_t hi = nccl_part_bytes(p, p->channels - 1), part = p->lo_bytes > hi ? p->lo_bytes : hi;
@@ -120,7 +122,7 @@ static uint64_t place_offset(const struct block *b, uint32_t link, uint64_t step
 
 /* ---- rings ---- */
 
-/* The rank that comes so many after this one in the channel's ring. */
+/* The rank that many places after this one in the channel's ring. */
 static uint16_t ring_after(const struct block *b, uint32_t places)
 {
     const struct nccl_rank *r = b->rank;
@@ -137,7 +139,7 @@ static uint32_t primitives_of(const struct block *b)
     return o->kernel == COLL_ALLREDUCE ? 2 * o->ranks - 1 : o->ranks;
 }
 
-/* Bytes of the part that a round of primitives deals with, from b->begin on: a chunk, or one for each rank. */
+/* Bytes of the part, from b->begin on, in one round of primitives: a chunk, or one for each rank. */
 static uint64_t round_bytes(const struct block *b)
 {
     const struct nccl_plan *p = &b->op->plan;
@@ -147,7 +149,7 @@ static uint64_t round_bytes(const struct block *b)
     return coll_min(left, each ? p->chunk_bytes * o->ranks : p->chunk_bytes);
 }
 
-/* Of an all-reduce's round, the chunk of the rank that comes so many after this one. */
+/* In a round of an all-reduce, where the chunk of the rank that many places after this one begins. */
 static uint64_t chunk_begin(const struct block *b, uint32_t after, uint64_t *size_bytes)
 {
     const struct nccl_plan *p = &b->op->plan;
@@ -160,8 +162,8 @@ static uint64_t chunk_begin(const struct block *b, uint32_t after, uint64_t *siz
     return nccl_part_begin(p, b->number) + b->begin + begin;
 }
 
-/* First the own bytes go out, then what has come goes on, last it stays.  An all-reduce does so twice, with sums and
- * then with what is summed. */
+/* First the own bytes are sent, then what has come is passed on, last it stays.  An all-reduce goes round twice, with
+ * sums and then with results. */
 static struct primitive ring_primitive(const struct block *b)
 {
     const struct coll_options *o = &b->op->options;
@@ -201,7 +203,7 @@ static uint16_t rank_at(const struct nccl_rank *r, uint32_t channel, uint32_t po
     return (uint16_t)(node * r->peers + (channel + link) % r->peers);
 }
 
-/* Position 0 is the root's among the nodes, link 0 the head of the chain. */
+/* Position 0 is that of the root among the nodes, link 0 that of the chain's head. */
 static struct tree tree_of(const struct nccl_rank *r, uint32_t channel)
 {
     const uint32_t nodes = r->nodes, peers = r->peers, rank = r->base.fabric->rank;
@@ -223,7 +225,7 @@ static struct tree tree_of(const struct nccl_rank *r, uint32_t channel)
 
 static bool is_root(const struct nccl_rank *r, uint32_t channel) { return tree_of(r, channel).parent == NOBODY; }
 
-/* Up: sums; at the root, and down, what is summed stays. */
+/* Up: sums are sent.  At the root, and down: results stay. */
 static struct primitive tree_primitive(const struct block *b)
 {
     const uint64_t at = nccl_part_begin(&b->op->plan, b->number) + b->begin;
@@ -241,7 +243,7 @@ static struct primitive primitive_of(const struct block *b)
     return by_tree(&b->op->plan) ? tree_primitive(b) : ring_primitive(b);
 }
 
-/* Gives the block its end of a link; what it has counted there stays. */
+/* Gives the block its end of a link; the link's counts of steps remain. */
 static void link_set(struct link *link, uint32_t *count, uint16_t peer, uint32_t here, uint32_t there)
 {
     assert(*count < LINKS_MOST);
@@ -283,7 +285,7 @@ static uint64_t slice_bytes(const struct block *b)
     return coll_min(left, even > SLICE_BYTES_LEAST ? even : SLICE_BYTES_LEAST);
 }
 
-/* What the operation under way makes: into the result, and to target if there is one. */
+/* Makes the bytes of the current operation, into the result, and into target if there is one. */
 static void piece_make(const struct block *b, uint8_t *target)
 {
     uint8_t *heap = b->worker.fabric->heap, *kept = heap + b->op->heap_begin + b->now.to;
@@ -316,7 +318,7 @@ static uint8_t site_of(const struct nccl_plan *p)
     return p->protocol == COLL_LL ? SITE_NCCL_LL : p->protocol == COLL_LL128 ? SITE_NCCL_LL128 : SITE_NCCL_SIMPLE;
 }
 
-/* What a warp takes at once. */
+/* Bytes that a warp moves at once. */
 static uint64_t warp_bytes(const struct nccl_plan *p)
 {
     return p->protocol == COLL_LL ? 256 : p->protocol == COLL_LL128 ? 1920 : 512;
@@ -333,7 +335,7 @@ static bool by_nic(const struct block *b, uint16_t peer)
     return fabric_path(b->rank->base.fabric, peer) == FABRIC_RDMA;
 }
 
-/* Whether the piece goes nowhere by the warps' own stores, or a NIC wants it, too. */
+/* Whether the piece must be made in the own memory first: no warp stores it to a peer, or a NIC fetches it, too. */
 static bool is_staged(const struct block *b)
 {
     if (!b->now.send) return true;
@@ -358,7 +360,7 @@ static int piece_store(struct block *b, const struct link *link, uint8_t rows)
     return fabric_store(&b->worker, &write);
 }
 
-/* Moves the next piece: to the places of others, or within the own memory. */
+/* Moves the next piece, to the places of other ranks, or within the own memory. */
 static int piece_move(struct block *b)
 {
     const struct nccl_plan *p = &b->op->plan;
@@ -395,7 +397,7 @@ static uint32_t word_of(const struct block *b, uint32_t link, uint32_t what)
 
 static uint16_t queue_of(const struct block *b) { return (uint16_t)(b->number % b->worker.fabric->queue_count); }
 
-/* NCCL's sockets send each message's size in front of it. */
+/* Sends each message's size before it, as NCCL's sockets do. */
 static int size_send(struct block *b, uint16_t peer)
 {
     const struct fabric_write write = { .charge_bytes = sizeof(uint32_t), .peer = peer, .queue = queue_of(b) };
@@ -440,7 +442,7 @@ static int filled_tell(struct block *b, const struct link *link)
     return by_nic(b, link->peer) ? slice_put(b, link, &signal) : fabric_signal(&b->worker, &signal);
 }
 
-/* Nothing is released with it: the receiver has only read. */
+/* No stores are released with it, because the receiver has only read. */
 static int emptied_tell(struct block *b, const struct link *link)
 {
     const struct fabric_signal signal = { .value = link->steps + slice_steps(&b->op->plan),
@@ -451,7 +453,7 @@ static int emptied_tell(struct block *b, const struct link *link)
     return fabric_signal(&b->worker, &signal);
 }
 
-/* The link that the next slice waits for; NULL: it may begin. */
+/* The link that the next slice waits for; NULL: none. */
 static const struct link *awaited(const struct block *b)
 {
     const struct fabric *f = b->worker.fabric;
@@ -466,7 +468,7 @@ static const struct link *awaited(const struct block *b)
 
 /* ---- a block ---- */
 
-/* Behind a slice: the next one, the next primitive, the next round. */
+/* After a slice: moves to the next slice, primitive or round. */
 static void slice_next(struct block *b)
 {
     const struct nccl_plan *p = &b->op->plan;
@@ -485,7 +487,7 @@ static void slice_next(struct block *b)
     if (b->begin < nccl_part_bytes(p, b->number)) b->now = primitive_of(b);
 }
 
-/* Whether all that NICs have is there. */
+/* Whether everything given to NICs has arrived. */
 static bool all_arrived(struct block *b)
 {
     for (uint32_t l = 0; l < b->ins + b->outs; l++) {
@@ -498,7 +500,7 @@ static bool all_arrived(struct block *b)
     return true;
 }
 
-/* The kernel is made for LL; other protocols are functions that it calls (src/device/common.h). */
+/* The kernel is compiled for LL and calls functions for other protocols (src/device/common.h). */
 static bool function_call(struct block *b)
 {
     if (b->called || b->op->plan.protocol == COLL_LL) return false;
@@ -563,7 +565,7 @@ static const char *nccl_refuse(const struct coll_options *o, const struct edges 
 
 static uint32_t operations_of(const struct coll_options *o) { return o->kernel == COLL_AG_RS ? OPERATIONS : 1; }
 
-/* The operations of a run, one behind another in the heap and among the words; where they end there. */
+/* Places the operations of a run one after another in the heap and among the words; gives the ends. */
 static void operations_make(const struct coll_options *o, struct operation op[OPERATIONS], uint64_t *heap_end,
                             uint32_t *word_end)
 {
@@ -593,7 +595,7 @@ static void nccl_needs(const struct coll_job *job, bool payload, struct fabric_n
     needs->heap_bytes = payload ? heap_end : 0;
 }
 
-/* With NVLink disabled every rank is a node of its own. */
+/* With NVLink disabled every rank is a node. */
 static void nccl_init(struct coll_rank *base)
 {
     struct nccl_rank *r = of(base);
@@ -634,7 +636,7 @@ static void nccl_fill(struct coll_rank *base)
     }
 }
 
-/* A tree's warps: seven of ten go up (LL, LL128); or half and two, and one of each part only tells. */
+/* Warps that a tree's half has: with LL and LL128 seven of ten go up; else half and two, one of which only signals. */
 static uint32_t warps_of(const struct nccl_rank *r, const struct nccl_plan *p, uint32_t channel, bool down)
 {
     const bool simple = p->protocol == COLL_SIMPLE;
@@ -670,7 +672,7 @@ static void nccl_launch(struct coll_rank *base, uint32_t phase)
     }
 }
 
-/* What the rank sends of a channel's part on each of its outgoing links. */
+/* Bytes of a channel's part that the rank sends on each of its outgoing links. */
 static uint64_t sent_bytes(const struct operation *op, uint32_t channel)
 {
     const uint64_t ranks = op->options.ranks, part = nccl_part_bytes(&op->plan, channel);
@@ -707,7 +709,7 @@ static uint32_t nccl_outputs(struct coll_rank *base, struct kernel_tensor *tenso
     return count;
 }
 
-/* Sums of what all ranks had for this one. */
+/* Checks sums of what all ranks had for this one. */
 static uint32_t sum_check(const struct coll_rank *base, const struct operation *op, char *text, size_t text_size)
 {
     const struct coll_options *o = &op->options;

@@ -24,7 +24,7 @@ enum { BLOCK_OWN, BLOCK_PUT, BLOCK_GET, BLOCK_SIGNALLED, BLOCKS };
 enum { WORD_ROUND = COLL_WORDS, WORD_WINDOW, WORDS_END };
 enum { P2P_WARPS = 32, P2P_POSTS = 16, P2P_PLACE = 0 };
 
-/* NCCL: a block with its part of a message. */
+/* NCCL: a block, with its part of a message. */
 struct p2p_part {
     struct fabric_worker worker;
     struct p2p_rank *rank;
@@ -36,8 +36,8 @@ struct p2p_rank {
     struct fabric_worker worker;
     struct p2p_part *part; /* [num_sms] */
     uint32_t phase;
-    uint32_t begun, done; /* messages; of put_signal: those that it sent, those that came */
-    uint64_t stored;      /* of a message that is stored */
+    uint32_t begun, done; /* messages; put_signal: those sent, those received */
+    uint64_t stored;      /* stored bytes of the current message */
     bool first;           /* of its pair */
     uint16_t peer;
 };
@@ -81,10 +81,10 @@ static void p2p_fill(struct coll_rank *base)
 
 static bool p2p_absent(const struct coll_options *o, uint32_t rank, uint32_t phase)
 {
-    return rank >= o->ranks / 2 && phase != PHASE_PUT_SIGNAL; /* a barrier has the same number */
+    return rank >= o->ranks / 2 && phase != PHASE_PUT_SIGNAL; /* a barrier has the number of the only phase */
 }
 
-/* Whether the peer takes in a window of messages and answers it. */
+/* Whether the peer receives a window of messages and answers it. */
 static bool is_answered(const struct coll_options *o, uint32_t phase)
 {
     return o->process && phase == PHASE_PUT_STREAM;
@@ -92,7 +92,7 @@ static bool is_answered(const struct coll_options *o, uint32_t phase)
 
 /* ---- one message ---- */
 
-/* Own bytes to a block of the peer's, with the signal where there is one. */
+/* Puts own bytes into a block of the peer's, with the signal if there is one. */
 static int message_put(struct p2p_rank *r, uint32_t block, const struct fabric_signal *signal)
 {
     const struct coll_options *o = r->base.options;
@@ -195,7 +195,7 @@ static enum worker_step round_step(struct p2p_rank *r)
     return rc ? step_of(rc) : WORKER_DONE;
 }
 
-/* A window's last message tells the peer that it is complete. */
+/* The last message of a window tells the peer that the window is complete. */
 static int window_put(struct p2p_rank *r, uint32_t in_flight)
 {
     const uint32_t messages = r->base.options->messages, next = r->begun + 1;
@@ -205,7 +205,7 @@ static int window_put(struct p2p_rank *r, uint32_t in_flight)
     return message_put(r, BLOCK_PUT, &signal);
 }
 
-/* The peer's side of windows. */
+/* The peer's side of windows: waits for one, answers it. */
 static enum worker_step answer_step(struct fabric_worker *w)
 {
     struct p2p_rank *r = fabric_container_of(w, struct p2p_rank, worker);
@@ -222,8 +222,8 @@ static enum worker_step answer_step(struct fabric_worker *w)
     return WORKER_DONE;
 }
 
-/* in_flight at once; as one queue completes in order for those who flush it, a stream goes in bursts: when as many are
- * under way as may be, all of them must end before the next. */
+/* Keeps in_flight messages in flight.  A queue completes in order for those that flush it, so a stream runs in bursts:
+ * when in_flight messages are in flight, all must end before the next. */
 static enum worker_step stream_step(struct p2p_rank *r, bool get, uint32_t in_flight)
 {
     const uint32_t messages = r->base.options->messages;
@@ -312,7 +312,7 @@ static void p2p_traffic(const struct coll_rank *base, uint32_t phase, struct ker
 
 /* ---- what is left ---- */
 
-/* A host issues puts alone. */
+/* A host issues only puts. */
 static uint32_t blocks_end(const struct coll_options *o) { return o->issue == COLL_BY_KERNEL ? BLOCKS : BLOCK_PUT + 1; }
 
 static uint32_t p2p_outputs(struct coll_rank *base, struct kernel_tensor *tensor, uint32_t max)

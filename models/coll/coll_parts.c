@@ -93,7 +93,7 @@ int coll_store_some(struct fabric_worker *w, uint16_t peer, const uint8_t *sourc
     return rc;
 }
 
-/* The finaliser of splitmix64 over the three numbers and the place of eight bytes. */
+/* The finaliser of splitmix64, applied to the three numbers and the index of a word of eight bytes. */
 static uint64_t pattern_word(uint64_t key, uint64_t i)
 {
     uint64_t x = key + i * UINT64_C(0x9e3779b97f4a7c15);

@@ -1,4 +1,4 @@
-/* nccl_plan.c - NCCL's choices, as its published host code makes them. */
+/* nccl_plan.c - the choices of NCCL's host code, as published. */
 #include "models/coll/nccl_plan.h"
 
 #include <assert.h>
@@ -49,7 +49,7 @@ static uint32_t log2_of(uint64_t n)
     return log;
 }
 
-/* Of the search, whose channels are used twice. */
+/* The number of channels that the search finds; each is used twice. */
 static double found_channels(const struct coll_options *o) { return o->nccl.channels > 1 ? o->nccl.channels / 2 : 1; }
 
 static uint32_t column_of(const struct shape *s) { return s->nodes < 3 ? s->nodes - 1 : 2; }
@@ -69,7 +69,7 @@ static double ring_gbs(const struct coll_options *o, const struct shape *s, uint
 
 static double tree_gbs(const struct coll_options *o, const struct shape *s, uint32_t protocol, uint64_t size_bytes)
 {
-    /* On two nodes the search gives a tree twice as much within them, and that is what is counted. */
+    /* On two nodes the search gives a tree twice the bandwidth within them, and that counts. */
     const struct mosts *most = &mosts[o->nccl.blackwell];
     const uint32_t column = column_of(s);
     const double found = (double)o->nccl.bus_bps / 8e9 * (s->nodes == 2 ? 2 : 1), channels = found_channels(o);
@@ -141,7 +141,8 @@ static void channels_choose(const struct coll_options *o, uint64_t size_bytes, s
 
 static uint64_t aligned(uint64_t n, uint64_t to) { return (n + to - 1) / to * to; }
 
-/* A channel gets whole cells, of 16 KiB of traffic at least: bytes times those that they are sent, LL's fourfold. */
+/* A channel gets whole cells, of at least 16 KiB of traffic: bytes times how often they are sent, four times with
+ * LL. */
 static void parts_make(const struct coll_options *o, struct nccl_plan *plan)
 {
     const uint64_t times = (o->kernel == COLL_ALLREDUCE ? 2 : o->ranks) * (plan->protocol == COLL_LL ? 4u : 1u);
@@ -158,7 +159,7 @@ static void parts_make(const struct coll_options *o, struct nccl_plan *plan)
     if (plan->channels == 1) plan->lo_bytes = size;
 }
 
-/* The longer the tree, the smaller its chunks of LL128; whole warps' turns. */
+/* The longer the tree, the smaller its LL128 chunks; they are whole turns of the warps. */
 static void line_tree_chunk(const struct coll_options *o, struct nccl_plan *plan)
 {
     enum { TURN_BYTES = 1920 };

@@ -1,4 +1,4 @@
-/* checks.c - the report and the measures of checks.h.  Knows no kernel family. */
+/* checks.c - the functions of checks.h.  Knows no kernel family. */
 #include "models/moe/checks.h"
 
 #include <stdarg.h>

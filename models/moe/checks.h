@@ -28,7 +28,7 @@ struct check_report {
     size_t text_size;
 };
 
-/* Notes that a check failed; the first failure's place, expected and found become the text. */
+/* Notes that a check failed; the text describes the first failure: place, expected, found. */
 void __attribute__((format(printf, 3, 4)))
 check_fail(struct check_report *report, uint32_t number, const char *format, ...);
 /* How many checks failed. */

@@ -32,8 +32,8 @@ static inline float f32_make(uint32_t bits)
     return value;
 }
 
-/* All ones where condition holds: selections without branches, whatever the optimiser thinks of them.
- * Comparisons are signed, as narrow vector units have no others. */
+/* All ones where condition holds: selects without a branch.  Comparisons are signed, because narrow vector units have
+ * no others. */
 static inline uint32_t mask_greater(uint32_t a, uint32_t b) { return (uint32_t) - ((int32_t)a > (int32_t)b); }
 
 static inline uint32_t select(uint32_t mask, uint32_t yes, uint32_t no) { return (yes & mask) | (no & ~mask); }
@@ -81,14 +81,14 @@ float format_f32_from_e4m3(uint8_t bits) { return f32_make(e4m3_widen(bits)); }
 uint8_t format_ue8m0_from_f32(float scale)
 {
     const uint32_t bits = f32_bits(scale);
-    assert((bits & ~F32_INFINITY) == 0); /* positive, a power of two */
+    assert((bits & ~F32_INFINITY) == 0); /* it is positive and a power of two */
     return (uint8_t)(bits >> 23);
 }
 
 float format_f32_from_ue8m0(uint8_t bits) { return f32_make((uint32_t)bits << 23); }
 
-/* The largest magnitude of a block, NaN left out as fmaxf() does, at least AMAX_MIN.  Magnitudes of BF16 are
- * ordered as their bit patterns are. */
+/* The largest magnitude of a block, at least AMAX_MIN; NaN does not count, as with fmaxf().  Magnitudes of BF16 are in
+ * the order of their bit patterns. */
 static float block_amax(const uint16_t *block)
 {
     int16_t most = 0;
@@ -101,7 +101,7 @@ static float block_amax(const uint16_t *block)
     return amax > AMAX_MIN ? amax : AMAX_MIN;
 }
 
-/* The smallest power of two that is not below value (positive, normal). */
+/* The smallest power of two that is at least value (positive, normal). */
 static float power_of_two_above(float value)
 {
     const uint32_t bits = f32_bits(value);
@@ -138,7 +138,7 @@ void format_row_from_fp8(const uint8_t *restrict row, const float *restrict scal
     }
 }
 
-enum { REDUCE_PIECE = 256 }; /* sums kept in registers and the first cache level */
+enum { REDUCE_PIECE = 256 }; /* values whose sums stay in registers and the first cache level */
 
 static void piece_add(float *restrict sum, const uint16_t *restrict row)
 {
@@ -158,7 +158,7 @@ static void piece_round(const float *restrict sum, uint16_t *restrict out)
     for (uint32_t i = 0; i < REDUCE_PIECE; i++) out[i] = bf16_round(f32_bits(sum[i]));
 }
 
-/* The remainder of a row that is no multiple of the piece, one value at a time. */
+/* Sums the end of a row that is shorter than a piece, value by value. */
 static void tail_reduce(const uint16_t *const *rows, const float *weight, uint32_t row_count, uint32_t start,
                         uint32_t hidden, uint16_t *out)
 {
@@ -191,9 +191,9 @@ void format_rows_reduce(const uint16_t *const *rows, const float *weight, uint32
 /* ---- LogFMT ---- */
 
 enum { LOGS_GROUP = 16, LOGS_GROUP_BYTES = 20, LOGS_BITS = 9, LOGS_MOST = (1 << LOGS_BITS) - 1, LOGS_META_BYTES = 4 };
-#define LOGS_CLIP 32.0f /* log2 of how far below the largest value the smallest may lie */
+#define LOGS_CLIP 32.0f /* the smallest value may be a factor of 2^32 below the largest: log2 of that */
 
-/* log2 by the series of atanh, right to 1e-9 before it is rounded; of 0 minus infinity, of what is no positive number
+/* log2 by the series of atanh, accurate to 1e-9 before rounding.  log2 of 0 is minus infinity; of NaN and infinity,
  * infinity. */
 static float log2_of(float value)
 {
@@ -210,7 +210,7 @@ static float log2_of(float value)
     return (float)(series * 2.8853900817779268 + (exponent - shift)); /* 2 / ln 2 */
 }
 
-/* 2^x for x of at least -160, right to 1e-8 before it is rounded. */
+/* 2^x for x of at least -160, accurate to 1e-8 before rounding. */
 static float exp2_of(float x)
 {
     assert(x > -1000.0f && x < 127.0f);
@@ -224,7 +224,7 @@ static float exp2_of(float x)
     return (float)(series * scale);
 }
 
-/* The meaning of the numbers of a block of 128. */
+/* How the numbers of a block of 128 are decoded. */
 struct logs_block {
     float amax_log, amin_log, step;
     bool fits;
@@ -240,7 +240,7 @@ static struct logs_block logs_block_of(uint16_t amax, uint16_t amin)
                                 .fits = amax_log < 0 && amin_log < amax_log };
 }
 
-/* Of magnitudes that are numbers; those of BF16 are ordered as their bit patterns are. */
+/* The range of the magnitudes that are numbers; those of BF16 are in the order of their bit patterns. */
 static void block_range(const uint16_t *block, uint16_t *amax, uint16_t *amin)
 {
     *amax = 0;
@@ -268,7 +268,7 @@ static struct logs_block logs_meta_read(const uint8_t *row, uint32_t block)
 
 static uint32_t logs_piece(uint32_t hidden) { return hidden % 1024 ? FORMATS_LOGS_LEAST : 1024; }
 
-/* Whether all blocks of a piece fit. */
+/* Whether all blocks of a piece can be logarithms. */
 static bool logs_piece_fits(const uint8_t *row, uint32_t first, uint32_t values)
 {
     bool fits = true;
@@ -277,7 +277,7 @@ static bool logs_piece_fits(const uint8_t *row, uint32_t first, uint32_t values)
     return fits;
 }
 
-/* 16 values: numbers of 9 bits one behind another, the lowest bits first, then the signs.  A NaN becomes 0. */
+/* Writes 16 values: numbers of 9 bits one after another, the lowest bits first, then the signs.  A NaN becomes 0. */
 static void logs_group_write(const uint16_t *from, float inverse, float rounding, uint8_t *to)
 {
     uint64_t word = 0;
@@ -294,7 +294,7 @@ static void logs_group_write(const uint16_t *from, float inverse, float rounding
     *to = (uint8_t)(signs >> 8);
 }
 
-/* Returns what follows. */
+/* Writes a block; returns the place after it. */
 static uint8_t *logs_block_write(const uint16_t *from, const struct logs_block *b, uint8_t *to)
 {
     const float inverse = 1.0f / b->step;

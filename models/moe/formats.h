@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 enum { FORMATS_BLOCK = 128 };      /* values that share a scale */
-enum { FORMATS_LOGS_LEAST = 512 }; /* rows in LogFMT are a multiple of so many values */
+enum { FORMATS_LOGS_LEAST = 512 }; /* a row in LogFMT has a multiple of this many values */
 
 uint16_t format_bf16_from_f32(float value);
 float format_f32_from_bf16(uint16_t bits);
@@ -36,7 +36,8 @@ void format_row_from_fp8(const uint8_t *row, const float *scales, uint32_t hidde
 /* A BF16 row of hidden values (a multiple of FORMATS_LOGS_LEAST) as LogFMT.  Returns its bytes, at most
  * format_logs_bytes(hidden, false). */
 uint32_t format_row_to_logs(const uint16_t *row, uint32_t hidden, uint8_t *out);
-/* The bytes of the LogFMT row at row, by what it begins with; of one whose pieces are all of 10 bits, or none is. */
+/* The bytes of the LogFMT row at row, from its beginning; the bytes of a row whose pieces are all of 10 bits, or
+ * none. */
 uint32_t format_logs_row_bytes(const uint8_t *row, uint32_t hidden);
 uint32_t format_logs_bytes(uint32_t hidden, bool all);
 /* sum[i] += weight * value i of a LogFMT row, in FP32, multiply then add. */

@@ -1,5 +1,5 @@
-/* moe.c - picks the kernel family of a job; limits, recommended chunk sizes and input data of all.  Knows no family's
- * buffers or workers. */
+/* moe.c - chooses the kernel family of a job; limits, recommended chunk sizes and input data of all families.  Knows no
+ * family's buffers or workers. */
 #include <stdio.h>
 #include "models/moe/formats.h"
 #include "models/moe/moe_deepep.h"
@@ -49,9 +49,9 @@ const char *moe_options_refuse(const struct moe_options *o, char *text, size_t t
     return family_of(o)->refuse(o, text, text_size);
 }
 
-/* Recommended ring and chunk sizes, PROTOCOLS.md 2, and from which version on (moe_deepep.h): the newest row of the
- * smallest number of ranks that has one.  The rows for several nodes are of nodes of eight; what their limits depend on
- * is the number of nodes.  Commits that changed them: 1553fc4, c8dceba, e6d61fc, 06f417d, bdd119f, c939644, e02e4d2. */
+/* Recommended ring and chunk sizes (PROTOCOLS.md 2), each from a version on (moe_deepep.h).  The newest row of the
+ * smallest sufficient number of ranks counts.  Rows for several nodes are for nodes of eight ranks; their limits depend
+ * on the number of nodes.  Commits that changed them: 1553fc4, c8dceba, e6d61fc, 06f417d, bdd119f, c939644, e02e4d2. */
 static const struct {
     uint32_t ranks, since;
     struct moe_chunks dispatch, combine;
@@ -88,7 +88,7 @@ void moe_options_recommend(struct moe_options *o)
 {
     enum { ROWS = sizeof recommended / sizeof recommended[0] };
     const uint32_t ranks = o->ranks > o->ranks_per_node ? o->ranks / o->ranks_per_node * 8 : o->ranks;
-    uint32_t found = ROWS - 1; /* of more ranks than any row has */
+    uint32_t found = ROWS - 1; /* for more ranks than any row has */
     for (uint32_t i = ROWS; i-- > 0;) {
         if (recommended[i].ranks < ranks || (o->deepep && recommended[i].since > o->deepep)) continue;
         if (recommended[i].ranks < recommended[found].ranks) found = i;
@@ -112,7 +112,7 @@ void moe_job_init(struct moe_job *job, const struct moe_options *options, const 
     };
 }
 
-/* A cheap counter-based hash (the finaliser of splitmix64): any element is computed alone. */
+/* A cheap counter-based hash (the finaliser of splitmix64), so that any element can be computed alone. */
 static uint64_t input_hash(uint64_t x)
 {
     x += UINT64_C(0x9e3779b97f4a7c15);
@@ -140,7 +140,7 @@ void moe_input_row(const struct moe_options *o, uint32_t rank, uint32_t token, u
     const uint16_t bits = format_bf16_from_f32(value);
     for (uint32_t i = 0; i < o->hidden; i++) row[i] = bits;
     if (o->data != MOE_DATA_PATTERN) return;
-    /* The public test keeps token indices below 256, which BF16 holds exactly; larger ones are split in digits. */
+    /* The public test has token indices below 256, which BF16 holds exactly; larger ones are split into digits. */
     for (uint32_t i = 0; i < FORMATS_BLOCK; i++) {
         const uint32_t digit = i % 2 ? token >> 8 : token & 0xff;
         row[o->hidden - FORMATS_BLOCK + i] = format_bf16_from_f32((float)digit);

@@ -46,45 +46,45 @@ struct moe_options {
     uint32_t ranks, ranks_per_node;
     uint32_t tokens_max; /* most tokens of any rank (num_max_dispatch_tokens_per_rank) */
     uint32_t hidden, topk, experts;
-    enum moe_dtype dtype; /* of dispatch; combine is BF16 */
+    enum moe_dtype dtype; /* of dispatch; combine has BF16 */
     enum moe_data data;
     uint64_t seed;
     bool round_scale, ue8m0;  /* FP8 scales as powers of two; stored as exponents */
-    bool hook;                /* low latency: send and receive as kernels of their own */
-    uint64_t mask_timeout_ps; /* low latency: whoever keeps a rank waiting longer is masked; 0: nobody is */
+    bool hook;                /* low latency: send and receive are separate kernels */
+    uint64_t mask_timeout_ps; /* low latency: a rank that keeps another waiting for longer is masked; 0: none is */
     struct moe_failure failure[MOE_FAILURES_MAX];
     uint32_t failure_count;
-    bool logfmt;               /* low latency combine: rows return as LogFMT (formats.h) */
-    bool zero_copy;            /* combine (low latency, one-sided): the rows already lie where they leave from */
-    bool uccl;                 /* normal, internode: as UCCL's port has it (PROTOCOLS.md 1.10) */
-    bool cached;               /* normal: dispatch with a cached handle and no top-k (as the public tuning loop) */
-    bool expand;               /* V2: a row for each expert of a token here, not one for each token */
-    bool single_reduction;     /* V2 combine: rows are summed only at the token's source */
-    bool hybrid_ep;            /* V2: include the work of Hybrid-EP's calls around these kernels */
-    bool weights;              /* combine carries top-k weights */
+    bool logfmt;           /* low latency combine: rows return as LogFMT (formats.h) */
+    bool zero_copy;        /* combine (low latency, one-sided): the rows already lie where they leave from */
+    bool uccl;             /* normal, internode: as UCCL's port has it (PROTOCOLS.md 1.10) */
+    bool cached;           /* normal: dispatch with a cached handle and no top-k (as the public tuning loop) */
+    bool expand;           /* V2: a row for each expert that a token has on the rank, instead of one for each token */
+    bool single_reduction; /* V2 combine: rows are summed only at the token's source */
+    bool hybrid_ep;        /* V2: include the work of Hybrid-EP's calls around these kernels */
+    bool weights;          /* combine carries top-k weights */
     uint32_t expert_alignment; /* normal: per-expert counts are rounded up to this */
-    bool worst_tokens;         /* normal: outputs sized at the worst case, no host wait */
+    bool worst_tokens;         /* normal: outputs have the worst-case size, so the host does not wait */
     uint32_t num_bias;         /* normal combine: 0 to 2 bias tensors */
     uint32_t num_sms;          /* SMs that the kernels use */
-    uint32_t device_sms;       /* of the GPU, which some kernels use all of; 0: as num_sms */
+    uint32_t device_sms;       /* SMs of the GPU, all of which some kernels use; 0: num_sms */
     struct moe_chunks dispatch, combine;
-    uint32_t deepep; /* the version (moe_deepep.h) whose kernels they are; 0: as PROTOCOLS.md */
+    uint32_t deepep; /* the version of the kernels (moe_deepep.h); 0: that of PROTOCOLS.md */
 };
 
-/* Checks the options against the kernels' limits.  NULL if they are fine, else text (filled with the reason:
- * which option, what was expected, what was found). */
+/* Checks the options against the kernels' limits.  NULL if they are within them; else text, which names the option,
+ * what was expected and what was found. */
 const char *moe_options_refuse(const struct moe_options *options, char *text, size_t text_size);
 
 /* The recommended chunk sizes by number of ranks (PROTOCOLS.md 2); rdma_recv is rounded up to rdma_send. */
 void moe_options_recommend(struct moe_options *options);
 
-/* The V2 kernels' analytic number of SMs (PROTOCOLS.md 1.7): enough to read and write what the tighter of the links,
- * given in GB/s, can carry; even, at least 4. */
+/* The V2 kernels' formula for the number of SMs (PROTOCOLS.md 1.7): enough to read and write what the slower of the
+ * links, given in GB/s, carries; even, at least 4. */
 uint32_t moe_v2_sms(const struct moe_options *options, double rdma_gbs, double nvl_gbs);
 
-/* Dispatch and combine as a job of models/kernel.h.  What rows a rank moved is counted as the public tests do
- * (PROTOCOLS.md 3.1).  Outputs are sorted by source and slot where the protocol leaves the order of rows to arrival;
- * checks are those of PROTOCOLS.md section 4. */
+/* Dispatch and combine as a job of models/kernel.h.  The rows that a rank moves are counted as in the public tests
+ * (PROTOCOLS.md 3.1).  Outputs whose order depends on arrival are sorted by source and slot.  Checks are those of
+ * PROTOCOLS.md section 4. */
 struct moe_job {
     struct kernel_job job;
     struct moe_options options;

@@ -188,7 +188,7 @@ void ht_rank_clear(struct ht_rank *h)
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) free(owned[i]);
 }
 
-/* Four choices that are compared at once. */
+/* Four choices, which are compared at once. */
 typedef uint32_t choices __attribute__((vector_size(4 * sizeof(uint32_t))));
 typedef int32_t choices_signed __attribute__((vector_size(4 * sizeof(int32_t))));
 typedef uint64_t choices_halves __attribute__((vector_size(2 * sizeof(uint64_t))));
@@ -200,7 +200,8 @@ static inline choices choices_read(const int32_t *expert)
     return c;
 }
 
-/* tokens_count() of eight choices.  Processors compare signed numbers: both sides begin at the least of these. */
+/* tokens_count() for eight choices.  Processors compare signed numbers, so both sides are shifted to begin at the
+ * smallest. */
 static uint32_t tokens_count_8(const struct routing_rank *row, uint32_t first, uint32_t count)
 {
     const uint32_t from = (uint32_t)INT32_MIN - first;
@@ -216,7 +217,7 @@ static uint32_t tokens_count_8(const struct routing_rank *row, uint32_t first, u
     return tokens;
 }
 
-/* Tokens with an expert among count from first on.  Inlined for each topk that is worth it: a fixed number of choices
+/* How many tokens have one of count experts from first on.  Inlined for each common topk: a constant number of choices
  * is compared at once. */
 static inline uint32_t tokens_count(const struct routing_rank *row, uint32_t topk, uint32_t first, uint32_t count)
 {
@@ -243,7 +244,8 @@ uint32_t ht_tokens_between(const struct ht_rank *h, uint32_t source, uint32_t ta
 
 /* ---- layout -------------------------------------------------------------------------------------------- */
 
-/* Which ranks of the only node need each token.  counts and bit_of have a place for no expert, -1, before the first. */
+/* Sets which ranks of the only node need each token.  counts and bit_of have an extra place before the first, for
+ * expert -1, which is none. */
 static inline void bits_make(uint8_t *bits, const int32_t *expert, uint32_t tokens, uint32_t topk, uint32_t *counts,
                              const uint8_t *bit_of)
 {
@@ -292,8 +294,8 @@ static void bits_make_nodes(struct ht_layout *l, const struct ht_geometry *g, co
     }
 }
 
-/* Tokens [token, end), a channel, enter the rings of their targets.  A list's end is written for each token, and is
- * the next one's place again where the token does not belong there.  Inlined for each number of targets. */
+/* Adds tokens [token, end), a channel, to the rings of their targets.  The end of a list is written for each token, and
+ * is the place of the next write if the token is not for that target.  Inlined for each number of targets. */
 static inline void layout_add(const struct ht_layout *l, uint32_t tokens, uint32_t token, uint32_t end,
                               uint32_t targets)
 {
@@ -324,7 +326,7 @@ static void layout_add_ranks(const struct ht_layout *l, uint32_t tokens, uint32_
     }
 }
 
-/* One token enters the rings of its targets, which held start[] when the channel began. */
+/* Adds one token to the rings of its targets, which held start[] when the channel began. */
 static void layout_token_add_nodes(const struct ht_layout *l, const struct ht_geometry *g, uint32_t token,
                                    const uint32_t *start)
 {
@@ -344,7 +346,7 @@ static void layout_token_add_nodes(const struct ht_layout *l, const struct ht_ge
     l->mask[token] = mask;
 }
 
-/* One node of more than eight ranks: which ranks need the token, and how many. */
+/* On one node of more than eight ranks: the ranks that need the token, and how many they are. */
 static void layout_token_add_wide(const struct ht_layout *l, const struct ht_geometry *g, uint32_t token)
 {
     uint32_t ranks = 0;
@@ -397,7 +399,7 @@ void ht_kernel_add(struct ht_rank *h, struct fabric_worker *w, const struct work
     w->index = h->kernel.worker_count;
     w->sm = (uint16_t)sm;
     w->warps = (uint8_t)warps;
-    w->paired = h->base.options->num_sms % 2 == 0; /* clusters of two, where that comes out even */
+    w->paired = h->base.options->num_sms % 2 == 0; /* clusters of two, if their number is even */
     h->kernel.worker[h->kernel.worker_count++] = w;
 }
 
@@ -430,7 +432,7 @@ struct ht_scan *ht_scan_add(struct ht_rank *h, uint32_t sm, uint32_t warps, stru
     return s;
 }
 
-/* 4 experts or 8 ranks an SM, a thread a token; each reads all choices. */
+/* An SM counts for 4 experts or 8 ranks, a thread for a token; each thread reads all choices. */
 void ht_layout_launch(struct ht_rank *h)
 {
     enum { WARPS = 8, THREADS = 32 * WARPS };
@@ -493,7 +495,7 @@ int ht_barrier_missing(const struct fabric *f, const struct ht_barrier *b, uint3
 bool ht_barrier_step(struct fabric_worker *w, struct ht_barrier *b, uint32_t epoch)
 {
     const bool first = b->round == 1;
-    if (!b->sent && !b->entered) /* where the words lie; the own one is raised first, an atomic */
+    if (!b->sent && !b->entered) /* reads where the words are; then raises the own one, by an atomic */
         fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN,
                                               .site = first ? SITE_HT_BARRIER_FIRST : SITE_HT_BARRIER_NEXT,
                                               .rows = 1 });
@@ -535,12 +537,12 @@ int ht_sync_missing(const struct ht_barrier *b)
 uint32_t ht_ring_space(const struct ht_rank *h, const struct ht_ring *ring)
 {
     const uint32_t head = ht_word(h, ring->head_word);
-    assert(head <= ring->published); /* nothing is read before it is told */
+    assert(head <= ring->published); /* nothing is read before it was published */
     assert(ring->published <= ring->tail && ring->tail - head <= ring->slots);
     return ring->slots - (ring->tail - head);
 }
 
-/* A run of slots on their way to a ring. */
+/* A run of slots that are being written to a ring. */
 struct ring_run {
     const struct fabric_worker *worker;
     ht_fill *fill;

@@ -24,7 +24,7 @@ enum {
 
 struct ht_geometry {
     uint32_t ranks, nodes, local; /* local: ranks of one node */
-    uint32_t groups;              /* of eight ranks in a node: a byte of ht_layout.bits for each */
+    uint32_t groups;              /* groups of eight ranks in a node: ht_layout.bits has a byte for each */
     uint32_t rank, node, self;    /* self: this rank's number within its node */
     uint32_t channels, tokens;    /* tokens: of this rank */
     uint32_t hidden, topk, experts, local_experts;
@@ -32,29 +32,30 @@ struct ht_geometry {
 
 /* The layout kernel's result for this rank's own tokens, and the order of each token within its channel. */
 struct ht_layout {
-    uint32_t *tokens_per_rank;   /* [ranks] tokens with at least one expert there */
+    uint32_t *tokens_per_rank;   /* [ranks] tokens that have an expert there */
     uint32_t *tokens_per_node;   /* [nodes] */
     uint32_t *tokens_per_expert; /* [experts] */
     uint8_t *bits;               /* [tokens][nodes][groups] bit i: rank i of the eight needs the token */
     uint32_t *rank_prefix;       /* [ranks][channels + 1] tokens for the rank before channel c */
     uint32_t *node_prefix;       /* [nodes][channels + 1] */
-    uint32_t targets;            /* rings that a token may enter: ranks of the only node, else nodes */
-    uint32_t *mask;              /* [tokens] bit i: enters the ring of target i; not with more groups on
-                                             * one node */
-    uint32_t *position;          /* [tokens][targets] slots of the target's ring used before the token,
-                                             * counted from the start of its channel (send_head where it enters) */
+    uint32_t targets;            /* rings that a token may enter: one for each rank of the only node, else one for each
+                                  * node */
+    uint32_t *mask;              /* [tokens] bit i: the token enters the ring of target i; not used with more groups on
+                                  * one node */
+    uint32_t *position;          /* [tokens][targets] slots of the target's ring used before the token, counted from the
+                                  * start of its channel (send_head, if the token enters) */
     uint32_t *list;              /* one node only: [ranks][tokens] the tokens for each rank, in order */
 };
 
-/* A token on a link.  Offsets are of the parts behind the row, which is at 0. */
+/* A token as it is sent.  Offsets are those of the parts after the row, which is at 0. */
 struct ht_slot {
     uint32_t bytes;  /* on the wire */
     uint32_t stored; /* in memory */
     uint32_t row_bytes, scale_bytes;
     uint32_t scale, meta, index, weight;
     uint32_t meta_bytes;
-    uint32_t topk;        /* 0: carries no top-k choice */
-    uint32_t index_bytes; /* of one index; 0: none, only weights */
+    uint32_t topk;        /* 0: it carries no top-k choices */
+    uint32_t index_bytes; /* bytes of one index; 0: none, only weights */
 };
 
 struct ht_tensors {
@@ -66,7 +67,7 @@ struct ht_tensors {
                                              * V2: rank and token in one, bits of the first four nodes */
     int64_t *recv_index;           /* [recv rows][topk] local expert or -1 */
     float *recv_weights;           /* [recv rows][topk] 0 where the index is -1 */
-    uint16_t *combine_x;           /* [recv rows][hidden] what the experts give back */
+    uint16_t *combine_x;           /* [recv rows][hidden] the experts' output */
     uint16_t *bias[2];             /* [tokens][hidden] */
     uint16_t *combined_x;          /* [tokens][hidden] */
     float *combined_weights;       /* [tokens][topk] */
@@ -77,7 +78,7 @@ struct ht_rank;
 /* A worker that only reads or writes index arrays, at one site after another. */
 enum { HT_SCAN_PARTS = 2 };
 struct ht_scan_part {
-    uint8_t site; /* enum site; SITE_NONE: nothing more */
+    uint8_t site; /* enum site; SITE_NONE after the last */
     uint32_t rows;
     uint64_t read_bytes;
     struct fabric_given given;
@@ -102,11 +103,11 @@ struct ht_rank {
     struct ht_tensors t;
     struct ht_scan *scan;
     uint32_t scan_count, scan_max;
-    struct kernel_launch kernel; /* the one being launched */
+    struct kernel_launch kernel; /* of the kernel that is being launched */
     uint32_t worker_max;
 };
 
-/* The site of a loop that versions of DeepEP before the change have otherwise. */
+/* The site of a loop that was another in versions of DeepEP before the change. */
 static inline enum site ht_site(const struct ht_rank *h, enum moe_deepep_change since, enum site now, enum site before)
 {
     return moe_deepep_before(h->base.options->deepep, since) ? before : now;
@@ -119,7 +120,7 @@ static inline bool ht_word_reached(const struct fabric *f, uint32_t word, uint64
     return fabric_load(f, word) >= value;
 }
 
-/* Until the word has the value in this launch, the worker has nothing to do.  Word 0: it does not wait so. */
+/* The worker has nothing to do until the word has the value, in this launch.  Word 0: it does not wait like this. */
 struct ht_awaited {
     uint32_t word, value;
 };
@@ -128,7 +129,8 @@ static inline bool ht_awaited_come(const struct ht_rank *h, const struct ht_awai
     return ht_word_reached(h->base.fabric, a->word, moe_word_make(h->epoch, a->value));
 }
 
-/* The first size_bytes of a worker's object will soon be looked at.  Its world fetches the first two lines itself. */
+/* Prefetches the first size_bytes of a worker's object, which will be read soon; the world fetches the first two lines
+ * itself. */
 static inline void ht_lines_ahead(const void *object, size_t size_bytes)
 {
     enum { LINE_BYTES = 64, LINES_BEFORE = 2 };
@@ -136,31 +138,31 @@ static inline void ht_lines_ahead(const void *object, size_t size_bytes)
         __builtin_prefetch((const char *)object + at, 1);
 }
 
-/* The reason for which both families refuse the options; NULL if none. */
+/* Why both families refuse the options; NULL if they do not. */
 const char *ht_refuse(const struct moe_options *o, char *text, size_t text_size);
 void ht_slot_dispatch(const struct moe_options *o, bool payload, bool internode, struct ht_slot *slot);
 void ht_slot_combine(const struct moe_options *o, bool payload, bool internode, struct ht_slot *slot);
 
-/* Fills the shared part of a zeroed rank; workers: the most that one kernel has.  With a cached handle the layout
- * and recv_before are made here, from the routing. */
+/* Fills the shared part of a zeroed rank.  workers: the most workers of any kernel.  With a cached handle, the layout
+ * and recv_before are computed here from the routing. */
 void ht_rank_init(struct ht_rank *h, const struct kernel_job *job, struct fabric *f, bool internode, uint32_t scan_max,
                   uint32_t worker_max);
 void ht_rank_clear(struct ht_rank *h);
 void ht_layout_make(struct ht_rank *h);
-/* Tokens of source that have an expert on one of so many ranks from target on. */
+/* How many tokens of source have an expert on one of so many ranks from target on. */
 uint32_t ht_tokens_between(const struct ht_rank *h, uint32_t source, uint32_t target, uint32_t targets);
 
 /* Phases. */
 uint32_t ht_phase_count(const struct kernel_job *job);
 const char *ht_phase_name(const struct kernel_job *job, uint32_t phase);
-/* Phases that move rows are measured by the call. */
+/* The measured time of phases that move rows is that of their call. */
 enum kernel_call ht_called(const struct kernel_job *job, uint32_t phase);
-/* The public tests call dispatch over and over, then combine. */
+/* The public tests time dispatch in a loop, then combine. */
 bool ht_begins_loop(const struct kernel_job *job, uint32_t phase);
 enum ht_phase { HT_LAYOUT, HT_NOTIFY, HT_CACHED_NOTIFY, HT_DISPATCH, HT_CACHED_NOTIFY_COMBINE, HT_COMBINE };
 enum ht_phase ht_phase_of(const struct moe_options *o, uint32_t phase);
 
-/* A launch: empties the kernel and counts the epoch; then workers are added. */
+/* Begins a launch: empties the kernel and counts the epoch.  Workers are added next. */
 void ht_kernel_begin(struct ht_rank *h, uint32_t phase);
 void ht_kernel_add(struct ht_rank *h, struct fabric_worker *w, const struct worker_role *role, uint32_t sm,
                    uint32_t warps);
@@ -173,78 +175,79 @@ static inline void ht_scan_here(struct fabric_worker *w, uint8_t site, uint32_t 
         w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = site, .rows = rows, .read_bytes = read_bytes });
 }
 
-/* A barrier over count ranks first, first + stride, ...; each owns word + its number at all the others. */
+/* A barrier over count ranks: first, first + stride, ....  Each writes to word + its number at all others. */
 struct ht_barrier {
     uint32_t word;
     uint16_t first, stride, count, number; /* number: of this rank */
     uint16_t sent;
-    uint16_t shift; /* ht_sync: how far away the ranks are that it comes from and goes to now */
+    uint16_t shift; /* ht_sync: the distance to the ranks that it signals and awaits now */
     bool entered;
-    bool to_host; /* the host's memory has been written */
+    bool to_host; /* stores to the host's memory came before */
     uint32_t round;
 };
 void ht_barrier_begin(struct ht_barrier *b);
-/* True once all have come.  Called again until then: nothing is sent twice. */
+/* True once all ranks have come.  Until then it is called again: nothing is sent twice. */
 bool ht_barrier_step(struct fabric_worker *w, struct ht_barrier *b, uint32_t epoch);
-/* The first rank that has not come to the round, or -1. */
+/* The first rank that has not reached the round, or -1. */
 int ht_barrier_missing(const struct fabric *f, const struct ht_barrier *b, uint32_t epoch);
-/* The same barrier as a library makes it between nodes, by dissemination: one warp tells the rank 1, 2, 4, ... further
- * on and awaits the one as far back, so that after each time twice as many have come. */
+/* The barrier as a library makes it between nodes, by dissemination.  In each round one warp signals the rank 1, 2, 4,
+ * ... places further on and awaits the one as far back, so that twice as many have come after each round. */
 bool ht_sync_step(struct fabric_worker *w, struct ht_barrier *b, uint32_t epoch);
 /* The rank that it awaits, or -1. */
 int ht_sync_missing(const struct ht_barrier *b);
 
-/* The producing end of a ring of slots at an NVLink peer (or at home).  fill() writes slot number sequence. */
+/* The producing end of a ring of slots at an NVLink peer (or in own memory).  fill() writes the slot with that sequence
+ * number. */
 struct ht_ring {
-    uint64_t offset; /* of the ring in the peer's heap */
+    uint64_t offset; /* offset of the ring in the peer's heap */
     uint32_t slots;
-    uint32_t tail, published, pending; /* written; told to the peer; decided on but not yet written */
+    uint32_t tail, published, pending; /* slots written; published to the peer; planned but not yet written */
     uint32_t tail_word, head_word;     /* of the peer; own */
     uint16_t peer;
-    uint8_t site;               /* enum site, of its stores */
+    uint8_t site;               /* enum site of its stores */
     struct fabric_given *given; /* for it */
-    bool by_number;             /* a slot's number says which warp fills it; the first warp tells the peer */
+    bool by_number;             /* a slot's number decides which warp fills it; the first warp tells the peer */
 };
 typedef void ht_fill(const struct fabric_worker *w, uint32_t sequence, uint8_t *slot);
-/* Slots that are free now. */
+/* How many slots are free. */
 uint32_t ht_ring_space(const struct ht_rank *h, const struct ht_ring *ring);
-/* Writes what is pending; false: not all, step again later. */
+/* Writes planned slots; false: some are left, step again later. */
 bool ht_ring_write(struct fabric_worker *w, struct ht_ring *ring, const struct ht_slot *slot, ht_fill *fill);
-/* Tells the peer how far the ring is written; false: step again later. */
+/* Tells the peer how many slots are written; false: step again later. */
 bool ht_ring_publish(struct fabric_worker *w, const struct ht_rank *h, struct ht_ring *ring);
 
-/* A worker's looks at words that lie in the host's memory (UCCL's heads and tails). */
+/* A worker's reads of words in the host's memory (UCCL's heads and tails). */
 struct ht_look {
-    bool host;      /* false: they lie in the GPU's memory, where a look takes nothing */
+    bool host;      /* false: the words are in the GPU's memory, where a read costs nothing */
     bool under_way; /* until the worker has found what it looks for, and says so */
     uint32_t place; /* of the first word */
 };
-/* Looks at so many words; false: the worker may read them in its next step, WORKER_MORE. */
+/* Begins to read that many words.  False: the worker returns WORKER_MORE, and may read them in its next step. */
 bool ht_look_begin(struct fabric_worker *w, struct ht_look *look, uint32_t words);
 /* Reads a word there once, or adds to it. */
 void ht_look_once(struct fabric_worker *w, const struct ht_look *look);
 
-/* Receiving end of combine (moe_ht_reduce.c): warps that each take every stride'th token of a channel once its rows
- * have come from all targets, and sum them.  They are stepped in groups: a step reduces as many tokens as the group
- * has warps, at most.  A warp has read a ring up to the row of its last token, or, where that token has no row in it,
- * up to the next one that has.  So slots come free only as the slowest warp goes on. */
+/* The receiving end of combine (moe_ht_reduce.c).  Each warp takes every stride'th token of a channel, once its rows
+ * have come from all targets, and sums them.  Warps are stepped in groups: a step reduces at most as many tokens as the
+ * group has warps.  A warp has read a ring up to the row of its last token or, if that token has no row in it, up to
+ * the next token that has.  So slots become free as the slowest warp advances. */
 struct ht_reducer {
     struct fabric_worker worker;
     struct ht_rank *rank;
-    struct ht_awaited awaited; /* a row without which it sums nothing */
+    struct ht_awaited awaited; /* a row without which it cannot sum */
     uint32_t channel, group;
     uint32_t first_token, first_warp, stride;
-    uint32_t done, count;             /* tokens, in the order in which the group takes them */
-    uint32_t tail_word;               /* of target 0; the others follow */
-    uint32_t done_word;               /* private, how many tokens are done */
-    uint64_t done_base;               /* its value at the launch: private words only grow */
-    uint64_t ring_offset, ring_bytes; /* of target 0; from one to the next */
+    uint32_t done, count;             /* tokens, in the group's order */
+    uint32_t tail_word;               /* of target 0; those of other targets follow */
+    uint32_t done_word;               /* private word: how many tokens are done */
+    uint64_t done_base;               /* the word's value at the launch, because private words only grow */
+    uint64_t ring_offset, ring_bytes; /* of target 0; distance between targets' rings */
     uint32_t slots;
     struct ht_look look;
     uint32_t tail[HT_NODES_MAX]; /* last seen */
 };
 
-/* One warp that tells each target how far the slowest warp has read its ring, in steps of at least least slots. */
+/* One warp that tells each target how far the slowest warp has read its ring, in steps of at least `least` slots. */
 struct ht_head_keeper {
     struct fabric_worker worker;
     struct ht_rank *rank;
@@ -254,14 +257,14 @@ struct ht_head_keeper {
     uint32_t published[HT_NODES_MAX];
 };
 
-/* As how many groups to step warps: each alone where a channel has few tokens, for then it matters that one is free
- * while another works; else a few, for that costs fewer steps. */
+/* How many groups the warps are stepped as.  With few tokens in a channel, each warp alone, because it matters that one
+ * is free while another works; else a few groups, which cost fewer steps. */
 uint32_t ht_reducer_groups(const struct ht_rank *h, uint32_t warps);
-/* Makes group of groups over warps warps in all; the caller sets words and rings before, and adds it after. */
+/* Makes one group of `groups` over all warps.  The caller has set words and rings, and adds it. */
 void ht_reducer_launch(struct ht_rank *h, struct ht_reducer *d, uint32_t groups, uint32_t warps, uint32_t sm);
 void ht_head_keeper_launch(struct ht_rank *h, struct ht_head_keeper *k, uint32_t sm);
 
-/* Sets a word of this launch at a peer; false: step again later. */
+/* Raises a word of this launch at a peer; false: step again later. */
 bool ht_word_send(struct fabric_worker *w, const struct ht_rank *h, uint32_t peer, uint32_t queue, uint32_t word,
                   uint32_t value);
 static inline uint32_t ht_word(const struct ht_rank *h, uint32_t word)
@@ -274,16 +277,16 @@ void ht_row_make(const struct moe_options *o, uint32_t rank, uint32_t token, uin
 void ht_row_widen(const struct moe_options *o, const uint8_t *row, const uint8_t *scales, uint16_t *out);
 float ht_weight(const struct ht_rank *h, uint32_t rank, uint32_t token, uint32_t place);
 void ht_bias_row(const struct moe_options *o, uint32_t which, uint32_t rank, uint32_t token, uint16_t *row);
-void ht_inputs_make(struct ht_rank *h);     /* once: rows, weights, bias */
-void ht_tensors_recv(struct ht_rank *h);    /* sized for the rows to come, top-k tail set to -1 */
+void ht_inputs_make(struct ht_rank *h);     /* made once: rows, weights, bias */
+void ht_tensors_recv(struct ht_rank *h);    /* for the rows that will come; the top-k tail is -1 */
 void ht_tensors_combine(struct ht_rank *h); /* combine's input and output */
 void ht_slot_pack(const struct ht_rank *h, uint32_t token, uint32_t expert_first, const void *meta, uint8_t *slot);
 void ht_slot_unpack(struct ht_rank *h, const uint8_t *slot, uint32_t expert_first, uint32_t row);
 void ht_slot_pack_combine(const struct ht_rank *h, uint32_t row, uint8_t *slot);
-/* combined row of token: bias, then rows in the order given. */
+/* The combined row of a token: bias, then rows in the given order. */
 void ht_token_combine(struct ht_rank *h, uint32_t token, const uint8_t *const *slot, uint32_t slot_count);
 
-/* The same into a slot that goes on to another node: rounded to BF16, no bias. */
+/* Likewise into a slot that is sent on to another node: rounded to BF16, without bias. */
 void ht_slots_reduce(const struct ht_rank *h, const uint8_t *const *slot, uint32_t slot_count, uint8_t *out);
 
 void ht_traffic(const struct kernel_rank *rank, uint32_t phase, struct kernel_traffic *traffic);

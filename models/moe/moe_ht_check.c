@@ -1,16 +1,16 @@
-/* moe_ht_check.c - what the high-throughput and V2 kernels must have left behind: checks 1 to 10 of PROTOCOLS.md 4 (11
- * is the same list for one node, 16 the rows and sums of V2), each computed anew from the routing of all ranks.
- * Knows nothing of how the tensors came about.
+/* moe_ht_check.c - checks of what the high-throughput and V2 kernels leave behind: checks 1 to 10 of PROTOCOLS.md 4 (11
+ * is this list for one node, 16 the rows and sums of V2).  Each is computed anew from the routing of all ranks. Knows
+ * nothing of how the tensors were made.
  *
- * The public internode test's assertion on the combined rows never fires (PROTOCOLS.md 4, item 9); here it does, and
- * beyond its tolerance the rows are compared bit for bit with sums made in the order that the kernels promise. */
+ * The public internode test's assertion on combined rows never fires (PROTOCOLS.md 4, item 9); here it does.  In
+ * addition to its tolerance, rows are compared bit for bit with sums made in the order that the kernels promise. */
 #include "models/moe/checks.h"
 #include "models/moe/formats.h"
 #include "models/moe/moe_ht.h"
 
 #include <string.h>
 
-/* Whether the token has an expert on the rank: by definition, one look at each choice. */
+/* Whether the token has an expert on the rank: by definition, from each of its choices. */
 static bool token_wants(const struct ht_rank *h, uint32_t source, uint32_t token, uint32_t rank)
 {
     const int32_t *expert = &h->base.routing->rank[source].experts[(size_t)token * h->g.topk];
@@ -67,7 +67,7 @@ static void layout_check(const struct ht_rank *h, struct check_report *report)
                        expert_total(h, g->rank, e), l->tokens_per_expert[e]);
 }
 
-/* Check 2, and the bit-equal prefixes of check 7. */
+/* Check 2, and the equal prefixes of check 7. */
 static void recv_rows_check(const struct ht_rank *h, struct check_report *report)
 {
     const uint32_t number = h->base.options->worst_tokens ? CHECK_WORST_TOKENS : CHECK_RECV_ROWS;
@@ -99,31 +99,31 @@ static void expert_counts_check(const struct ht_rank *h, struct check_report *re
     }
 }
 
-/* V2's public test is one comparison, bit for bit, of all that dispatch and combine give. */
+/* V2's public test compares all that dispatch and combine give, bit for bit, as one check. */
 static uint32_t exact_number(const struct ht_rank *h, uint32_t number)
 {
     return h->base.options->family == MOE_V2 ? CHECK_V2 : number;
 }
 
-/* The words by which a row names its token. */
+/* The words that name a row's token. */
 static void row_meta_expect(const struct ht_rank *h, uint32_t source, uint32_t token, uint32_t meta[2])
 {
     const bool v2 = h->base.options->family == MOE_V2, internode = h->dispatch_slot.index_bytes == sizeof(int32_t);
     const uint32_t first = v2 ? 0 : h->g.node * h->g.local;
     meta[0] = v2 ? source * h->base.options->tokens_max + token : internode ? source / h->g.local : token;
     meta[1] = 0;
-    if (h->base.options->family == MOE_ONE_SIDED) { /* only where a row lies says whose it is */
+    if (h->base.options->family == MOE_ONE_SIDED) { /* a row's place alone says which token it is */
         meta[0] = 0;
         return;
     }
-    /* V2: the first four bytes of those that say which ranks need the token. */
+    /* V2: the first four bytes that say which ranks need the token */
     for (uint32_t byte = 0; byte < (v2 ? moe_min(h->g.nodes * h->g.groups, 4) : 1) && internode; byte++)
         for (uint32_t i = 8 * (byte % h->g.groups); i < moe_min(8 * (byte % h->g.groups) + 8, h->g.local); i++)
             meta[1] |= (uint32_t)token_wants(h, source, token, first + byte / h->g.groups * h->g.local + i)
                        << (8 * byte + i % 8);
 }
 
-/* Check 4 (8 with a cached handle) on one row. */
+/* Check 4 (8 with a cached handle), on one row. */
 static void row_check(const struct ht_rank *h, struct check_report *report, uint32_t row, uint32_t source,
                       uint32_t token)
 {
@@ -165,7 +165,7 @@ static void row_topk_check(const struct ht_rank *h, struct check_report *report,
     }
 }
 
-/* Checks 4 to 8: rows lie by source rank, then by token. */
+/* Checks 4 to 8: rows are sorted by source rank, then by token. */
 static void rows_check(const struct ht_rank *h, struct check_report *report)
 {
     uint32_t row = 0, counts[h->g.local_experts];
@@ -196,7 +196,7 @@ static void rows_check(const struct ht_rank *h, struct check_report *report)
                        i, (long long)h->t.recv_index[i]);
 }
 
-/* How often the rank's row of the token comes into the sum there: V2 with a row for each expert has as many. */
+/* How often the rank's row of the token is added there: in V2 with a row for each expert, once for each expert. */
 static uint32_t copies_at(const struct ht_rank *h, uint32_t token, uint32_t rank)
 {
     const int32_t *expert = &h->base.routing->rank[h->g.rank].experts[(size_t)token * h->g.topk];
@@ -207,7 +207,8 @@ static uint32_t copies_at(const struct ht_rank *h, uint32_t token, uint32_t rank
     return count;
 }
 
-/* The rows that come into the sum on a node: of each rank one, where it has several their rounded sum, or all. */
+/* The rows that are added on a node: one from each rank, which is the rounded sum of its rows if it has several; or all
+ * rows. */
 static uint32_t node_rows(const struct ht_rank *h, uint32_t token, uint32_t node, const uint16_t *x,
                           uint16_t (*rank_sum)[h->g.hidden], const uint16_t **row)
 {
@@ -223,7 +224,7 @@ static uint32_t node_rows(const struct ht_rank *h, uint32_t token, uint32_t node
     return count;
 }
 
-/* The sum that combine promises: on each node in order of ranks, rounded, then bias and nodes in order. */
+/* The sum that combine promises: on each node in the order of ranks, rounded; then bias and nodes in order. */
 static void token_expect(const struct ht_rank *h, uint32_t token, const uint16_t *x, uint16_t *out)
 {
     const uint32_t hidden = h->g.hidden;
@@ -246,9 +247,9 @@ static void token_expect(const struct ht_rank *h, uint32_t token, const uint16_t
     format_rows_reduce(row, NULL, count, hidden, out);
 }
 
-/* Check 9.  The public tolerance is for two sums one after the other; V2, whose public test has none but compares bit
- * for bit, as is done here too, may have three.  With bias its sum is compared before it is taken apart: the rounding
- * of the output to BF16 at the bias's magnitude is no fault of the rows. */
+/* Check 9.  The public tolerance is for two sums in sequence.  V2 may have three; its public test has no tolerance and
+ * compares bit for bit, which is done here, too.  With bias, the sum is compared before the bias is subtracted, because
+ * rounding the output to BF16 at the bias's magnitude is no error of the rows. */
 static void combine_check(const struct ht_rank *h, struct check_report *report)
 {
     const struct moe_options *o = h->base.options;
@@ -274,7 +275,7 @@ static void combine_check(const struct ht_rank *h, struct check_report *report)
         }
     }
     const double fp8_limit = o->round_scale ? 7e-3 : 5e-4;
-    /* FP8 has the whole numbers up to 16, which scales that are powers of two leave as they are. */
+    /* FP8 holds whole numbers up to 16, and scales that are powers of two keep them */
     const bool exact = o->data == MOE_DATA_CONSTANT && (!o->round_scale || h->g.rank <= 16);
     const double limit = o->dtype == MOE_FP8 && !exact ? fp8_limit : o->family == MOE_V2 ? 1e-5 : 5e-6;
     const double value = check_diff_value(&diff);

@@ -37,7 +37,7 @@ static const char *combine_refuse(const struct moe_options *o, uint32_t nodes, c
     if (c->rdma_send < warps)
         KERNEL_REFUSE("combine rdma-chunk: expected at least %u, a token for each warp of a forwarder, found %u", warps,
                       c->rdma_send);
-    /* Heads follow the slowest reducer warp, in steps of a chunk. */
+    /* Heads follow the slowest reducer warp, a chunk at a time. */
     if (c->rdma_recv + 2 < 2 * c->rdma_send + reducers)
         KERNEL_REFUSE("combine rdma-buffer: expected at least two chunks of %u and %u more, found %u", c->rdma_send,
                       reducers - 2, c->rdma_recv);
@@ -59,7 +59,7 @@ static const char *inter_refuse(const struct moe_options *o, char *text, size_t 
     return reason ? reason : combine_refuse(o, nodes, text, text_size);
 }
 
-/* Where payload is not stored, a slot still tells where its token goes. */
+/* Where payload is not stored, a slot still says where its token goes. */
 static void rail_slot(const struct moe_options *o, bool payload, struct ht_slot *slot)
 {
     ht_slot_dispatch(o, payload, true, slot);
@@ -142,7 +142,7 @@ static void workers_alloc(struct inter_rank *r)
     r->reduce_keeper = kernel_alloc(g->channels, sizeof r->reduce_keeper[0]);
 }
 
-/* With a cached handle: tokens of the rail's ranks that have an expert on this node. */
+/* With a cached handle: counts tokens of the rail's ranks that have an expert on this node. */
 static void rail_before_make(struct inter_rank *r)
 {
     const struct ht_geometry *g = &r->ht.g;
@@ -210,7 +210,7 @@ static const uint8_t notify_program[] = {
 static const uint8_t cached_notify_program[] = { NOTIFY_QUIET, NOTIFY_BARRIER, NOTIFY_ZERO, NOTIFY_BARRIER,
                                                  NOTIFY_END };
 
-/* Waits for all requests of the first queues QPs to every other node, a thread a QP. */
+/* Waits for all requests on the first `queues` QPs to every other node; a thread for each QP. */
 static bool notify_quiet(struct inter_notify *n, uint32_t queues)
 {
     const struct ht_geometry *g = &n->rank->ht.g;
@@ -227,7 +227,7 @@ static bool notify_quiet(struct inter_notify *n, uint32_t queues)
     return true;
 }
 
-/* A row for each node, a warp a row: tokens for each of its ranks, for each of its experts, for the node. */
+/* A row for each node, made by a warp: tokens for each of its ranks, for each of its experts, for the node. */
 static bool counts_rdma_send(struct inter_notify *n)
 {
     struct inter_rank *r = n->rank;
@@ -255,7 +255,7 @@ static bool counts_rdma_send(struct inter_notify *n)
     return true;
 }
 
-/* To each rank of the node: its tokens from this rail's ranks, and the rail's tokens for its experts. */
+/* Tells each rank of the node how many tokens it gets from this rail's ranks, and how many each of its experts does. */
 static bool counts_nvl_send(struct inter_notify *n)
 {
     struct inter_rank *r = n->rank;
@@ -304,7 +304,7 @@ static void counts_sum(struct inter_notify *n)
             h->recv_before[source + 1] = h->recv_before[source] + row[node];
         }
     }
-    /* At the worst-case size nobody waits for the counts: the list stays empty. */
+    /* With the worst-case size no counts are awaited: the list stays empty */
     const uint32_t *experts = (const uint32_t *)(const void *)(heap + r->map.counts_nvl) + g->nodes;
     for (uint32_t e = 0; !o->worst_tokens && e < g->local_experts; e++) {
         for (uint32_t i = 0; i < g->local; i++) h->expert_counts[e] += experts[i * nvl_words + e];
@@ -313,7 +313,7 @@ static void counts_sum(struct inter_notify *n)
     ht_scan_here(&n->worker, SITE_INTER_COUNTS_SUM, g->ranks, (uint64_t)g->local * nvl_words * 4);
 }
 
-/* Both barriers run side by side. */
+/* Both barriers run at the same time. */
 static bool notify_barriers(struct inter_notify *n)
 {
     const uint32_t epoch = n->rank->ht.epoch;
@@ -330,7 +330,7 @@ static bool notify_stage(struct inter_notify *n)
     case NOTIFY_BARRIER: return notify_barriers(n);
     case NOTIFY_RDMA_BARRIER: return ht_sync_step(&n->worker, &n->rdma, r->ht.epoch);
     case NOTIFY_NVL_BARRIER: return ht_barrier_step(&n->worker, &n->nvl, r->ht.epoch);
-    case NOTIFY_ZERO: return true; /* nobody waits for these stores but the next barrier */
+    case NOTIFY_ZERO: return true; /* only the next barrier waits for these stores */
     case NOTIFY_COUNTS_RDMA: return counts_rdma_send(n);
     case NOTIFY_COUNTS_NVL: return counts_nvl_send(n);
     case NOTIFY_SUM: counts_sum(n); return true;
@@ -372,14 +372,15 @@ static void notify_describe(const struct fabric_worker *w, char *text, size_t te
 
 static const struct worker_role notify_role = { .step = notify_step, .describe = notify_describe };
 
-/* Warps of a block of cached_notify: one a channel. */
+/* The warps of a block of cached_notify: one for each channel. */
 static uint32_t cached_warps(const struct ht_geometry *g) { return g->channels < 4 ? 4 : moe_min(g->channels, 32); }
 
-/* Rows of NVLink heads, 32 B each, that fit the 8 KiB of a warp: brought, filled and stored together, two waits. */
+/* Rows of NVLink heads, 32 B each, that fit the 8 KiB of a warp: they are loaded, filled and stored together, with two
+ * waits. */
 enum { GAP_BATCH = 255 };
 
-/* What a rank moves between two scans of its heads, which drives them out of the L2: the rows that it sends back and
- * those that come, and what it sums of them. */
+/* Bytes that a rank moves between two scans of its heads, which push the heads out of the L2: rows sent back, rows
+ * received, and sums. */
 static uint64_t heads_footprint(const struct ht_rank *h)
 {
     return (2u * ht_recv_rows(h) + 2u * h->g.tokens) * (uint64_t)h->combine_slot.row_bytes;
@@ -395,7 +396,8 @@ static void rdma_heads_scan_add(struct inter_rank *r, uint32_t warps)
                                        .given.size = { h->g.nodes, heads_footprint(h) } });
 }
 
-/* Rows that came from a node, a warp a channel: batches, and in each a wait for shared memory a row. */
+/* Scans rows that came from a node, a warp for each channel: batches, each with a wait for shared memory for each
+ * row. */
 static void nvl_heads_scan_add(struct inter_rank *r, uint32_t warps, uint32_t sm, uint32_t sms)
 {
     struct ht_rank *h = &r->ht;
@@ -410,8 +412,8 @@ static void nvl_heads_scan_add(struct inter_rank *r, uint32_t warps, uint32_t sm
     s->part[1] = (struct ht_scan_part){ .site = SITE_INTER_NVL_HEADS, .rows = rows / g->channels };
 }
 
-/* The scans beside the main SM.  For combine, SM 1 fills the gaps of the RDMA heads; SM 2 + n those of the NVLink heads
- * of what came from node n. */
+/* Adds the scans on other SMs than the main one.  For combine, SM 1 fills the gaps of the RDMA heads, and SM 2 + n
+ * those of the NVLink heads of rows from node n. */
 static void notify_scans_add(struct inter_rank *r, enum ht_phase phase)
 {
     struct ht_rank *h = &r->ht;

@@ -21,11 +21,12 @@
 
 enum {
     INTER_SENDER_WARPS = 7,
-    INTER_WARPS = 24,       /* that combine's forwarders share, at least one a node: no more nodes than that */
-    INTER_WARPS_FEWER = 16, /* as above, of UCCL's port and of older versions */
+    INTER_WARPS = 24,       /* warps that combine's forwarders share, at least one for each node: so no more nodes than
+                             * that */
+    INTER_WARPS_FEWER = 16, /* in UCCL's port and in older versions */
     INTER_GROUPS = 24,      /* workers that the RDMA reducers of a channel are stepped as, at most */
     INTER_NOTIFY_WARPS = 16,
-    INTER_TOPK_NODES = 8, /* that the kernels are compiled to send a token to, at most */
+    INTER_TOPK_NODES = 8, /* nodes to which the kernels are compiled to send a token, at most */
 };
 enum inter_rail_word { INTER_META, INTER_RDMA_TAIL, INTER_RDMA_HEAD, INTER_RAIL_WORDS };
 enum inter_nvl_word { INTER_START, INTER_END, INTER_NVL_TAIL, INTER_NVL_HEAD, INTER_NVL_WORDS };
@@ -37,8 +38,8 @@ struct inter_notify {
     struct inter_rank *rank;
     const uint8_t *program; /* the remaining work */
     struct ht_barrier nvl, rdma;
-    uint32_t next; /* peer, or QP, that the stage has come to */
-    bool looked;   /* at the QPs that must become quiet */
+    uint32_t next; /* the peer, or QP, that the stage has reached */
+    bool looked;   /* it has looked at the QPs that must become quiet */
 };
 
 /* Seven warps that put the channel's tokens into the send rings of the nodes that need them. */
@@ -46,11 +47,11 @@ struct inter_sender {
     struct fabric_worker worker;
     struct inter_rank *rank;
     uint32_t channel, token, first, end;
-    uint32_t announced; /* nodes told of the channel's ranges */
+    uint32_t announced; /* nodes that have been told the channel's ranges */
     bool read;          /* the ranges are */
 };
 
-/* One warp that sends off what lies in the send rings. */
+/* One warp that sends the contents of the send rings. */
 struct inter_coordinator {
     struct fabric_worker worker;
     struct inter_rank *rank;
@@ -58,22 +59,22 @@ struct inter_coordinator {
     uint32_t issued[HT_NODES_MAX], told[HT_NODES_MAX];
 };
 
-/* One warp that passes on what has come by RDMA to one rank of the node. */
+/* One warp that passes what has come by RDMA on to one rank of the node. */
 struct inter_forwarder {
     struct fabric_worker worker;
     struct inter_rank *rank;
     uint32_t channel, target; /* number of the rank within the node */
-    uint32_t relayed;         /* words of the ranges passed on */
+    uint32_t relayed;         /* words of the ranges that it has passed on */
     uint32_t node;            /* the last one served */
-    uint32_t scanned;         /* tokens read in the chunk under way */
+    uint32_t scanned;         /* tokens read in the current chunk */
     uint32_t pick_tail;       /* ring.tail when its tokens were picked */
-    uint32_t left;            /* tokens of all nodes that are not passed yet */
+    uint32_t left;            /* tokens of all nodes that it has not passed on yet */
     struct ht_look look;      /* at the tails */
     struct ht_ring ring;
     struct {
-        uint32_t head, tail, count; /* passed, known to have come, in all */
+        uint32_t head, tail, count; /* tokens passed on; known to have come; in all */
     } from[HT_NODES_MAX];
-    uint8_t pick[UINT8_MAX]; /* tokens of the chunk, counted from its first */
+    uint8_t pick[UINT8_MAX]; /* tokens of the chunk for its rank, counted from the chunk's first */
 };
 
 /* One warp that gives back slots of the RDMA rings once all forwarders have passed them. */
@@ -81,9 +82,9 @@ struct inter_head_keeper {
     struct fabric_worker worker;
     struct inter_rank *rank;
     uint32_t channel;
-    uint32_t ended;               /* bits: nodes of which all forwarders have passed everything */
-    uint8_t behind[HT_NODES_MAX]; /* the number of a forwarder that was behind */
-    uint64_t due[HT_NODES_MAX];   /* until its word has this value there is nothing to do for the node */
+    uint32_t ended;               /* bits: nodes whose tokens all forwarders have passed on */
+    uint8_t behind[HT_NODES_MAX]; /* the number of a forwarder that was behind at the last look */
+    uint64_t due[HT_NODES_MAX];   /* nothing is to be done for the node until its word has this value */
     uint32_t published[HT_NODES_MAX];
 };
 
@@ -92,8 +93,8 @@ struct inter_receiver {
     struct inter_rank *rank;
     uint32_t channel, source; /* number of the forwarding rank within the node */
     bool known;
-    uint32_t head, seen, published, count; /* rows copied, of which it knows, told of, in all */
-    uint32_t row[HT_NODES_MAX];            /* next, of each source node */
+    uint32_t head, seen, published, count; /* rows copied; known to have come; told to the producer; in all */
+    uint32_t row[HT_NODES_MAX];            /* the next row from each source node */
 };
 
 /* Combine: one warp that returns rows to the rank of the node that forwarded them. */
@@ -101,32 +102,31 @@ struct inter_returner {
     struct fabric_worker worker;
     struct inter_rank *rank;
     uint32_t channel, target;
-    uint32_t filling;    /* the node to whose part of the ring rows are written */
-    bool read;           /* where the buffer and the rows lie */
-    uint32_t under_way;  /* bits: nodes that a chunk is under way for, rows or their tail */
-    uint32_t pending;    /* bits: those of them for which rows are left */
+    uint32_t filling;    /* the node to whose part of the ring it writes rows */
+    bool read;           /* it has read where the buffer and the rows are */
+    uint32_t under_way;  /* bits: nodes with a chunk in progress, rows or their tail */
+    uint32_t pending;    /* bits: those of them with rows left */
     uint32_t left;       /* rows of all nodes */
-    struct ht_ring ring; /* the first node's part before anything is in it; the others' are like it */
+    struct ht_ring ring; /* the empty part of the first node; those of other nodes are like it */
     struct inter_part {
-        uint32_t tail, pending, count; /* written, left of the chunk, in all */
+        uint32_t tail, pending, count; /* rows written; rows left of the chunk; rows in all */
         uint32_t row;                  /* the first one */
     } part[HT_NODES_MAX];
 };
 
-/* Combine: the warps that sum the node's rows of what came from one source node and send the sums back.  They are
- * stepped as one worker, or, where there are few tokens, each alone: then the last one, the lead, opens chunks and
- * sends them off. */
+/* Combine: the warps that sum the node's rows of tokens from one source node, and send the sums back.  They are stepped
+ * as one worker or, with few tokens, each alone; then the last one, the lead, opens chunks and sends them. */
 struct inter_merger {
     struct fabric_worker worker;
     struct inter_rank *rank;
-    struct ht_awaited awaited; /* a row without which it sums nothing */
+    struct ht_awaited awaited; /* a row without which it cannot sum */
     uint32_t channel, node;
-    uint32_t part, parts;            /* which of the node's workers it is, of how many */
-    const uint8_t *bits;             /* [count] which ranks of this node have a row */
-    uint32_t count, done;            /* tokens of the node; those that this worker has summed */
-    uint32_t chunk_end, told;        /* lead: the open chunk, and the sent slots */
-    uint32_t issued;                 /* lead: sent, but not yet told of */
-    uint32_t upto;                   /* position counts the rows of the tokens before */
+    uint32_t part, parts;            /* its number among the node's workers; their number */
+    const uint8_t *bits;             /* [count] the ranks of this node that have a row */
+    uint32_t count, done;            /* tokens of the node; tokens that this worker has summed */
+    uint32_t chunk_end, told;        /* lead: the end of the open chunk; slots that the peer has been told of */
+    uint32_t issued;                 /* lead: slots sent, but not yet told */
+    uint32_t upto;                   /* position counts the rows of the tokens before this one */
     uint32_t position[HT_LOCAL_MAX]; /* in each rank's ring */
     uint32_t tail[HT_LOCAL_MAX];     /* last seen */
     uint64_t reduced_base, opened_base;
@@ -138,10 +138,10 @@ struct inter_merge_keeper {
     struct inter_rank *rank;
     uint32_t channel;
     uint32_t ended;              /* bits: nodes whose mergers have ended */
-    uint32_t changed;            /* bits: nodes whose mergers have gone on since what they had read was told */
+    uint32_t changed;            /* bits: nodes whose mergers have read more than was told */
     uint8_t parts[HT_NODES_MAX]; /* mergers of each node */
-    uint64_t seen[INTER_WARPS];  /* how far they were, as their words say it */
-    uint32_t upto[HT_NODES_MAX]; /* tokens counted in head */
+    uint64_t seen[INTER_WARPS];  /* how far they were, by their words */
+    uint32_t upto[HT_NODES_MAX]; /* tokens that head includes */
     uint32_t head[HT_NODES_MAX][HT_LOCAL_MAX], published[HT_NODES_MAX][HT_LOCAL_MAX];
 };
 
@@ -153,15 +153,15 @@ struct inter_map {
 struct inter_rank {
     struct ht_rank ht;
     struct inter_map map;
-    struct ht_slot nvl_slot; /* dispatch's slot as the NVLink rings store it */
+    struct ht_slot nvl_slot; /* dispatch's slot as stored in the NVLink rings */
     struct fabric_given put_row, forward_row, receive_row, return_row;
-    uint32_t rail_before[HT_NODES_MAX + 1]; /* tokens that come from the rail's lower nodes; last: all */
-    uint32_t *counts;                       /* rows for NVLink peers in the making */
-    uint8_t *bits;                          /* [rail tokens] ranks of this node that need it */
+    uint32_t rail_before[HT_NODES_MAX + 1]; /* tokens that come from lower nodes of the rail; last: all */
+    uint32_t *counts;                       /* rows for NVLink peers, while they are counted */
+    uint8_t *bits;                          /* [rail tokens] the ranks of this node that need each */
     uint32_t bits_max;
-    uint32_t *rail_first, *rail_count;    /* [channel][node] tokens that came, by their place in bits */
-    uint32_t *rows_first, *rows_count;    /* [rank][channel] where its rows lie in recv_x */
-    uint64_t *forwarded_base, *sent_base; /* private words only grow */
+    uint32_t *rail_first, *rail_count;    /* [channel][node] tokens that came, as places in bits */
+    uint32_t *rows_first, *rows_count;    /* [rank][channel] where the rows are in recv_x */
+    uint64_t *forwarded_base, *sent_base; /* values at the launch, because private words only grow */
     struct inter_notify notify;
     struct inter_sender *sender;             /* [channel] */
     struct inter_coordinator *coordinator;   /* [channel] */
@@ -175,7 +175,7 @@ struct inter_rank {
     struct ht_head_keeper *reduce_keeper;    /* [channel] */
 };
 
-/* The rank of node on this rank's rail. */
+/* The rank of a node that is on this rank's rail. */
 static inline uint32_t inter_rail(const struct inter_rank *r, uint32_t node)
 {
     return node * r->ht.g.local + r->ht.g.self;
@@ -224,7 +224,7 @@ static inline uint32_t inter_word_done(const struct inter_rank *r, uint32_t chan
     return inter_word_opened(r, r->ht.g.channels, 0) + channel * INTER_GROUPS + group;
 }
 
-/* Offsets of rings; the rail's are by node, NVLink's by the producer's number. */
+/* Offsets of rings: a rail's by node, an NVLink ring's by the producer's number. */
 static inline uint64_t inter_rail_ring(const struct inter_rank *r, uint64_t rings, uint32_t channel, uint32_t node)
 {
     return rings + ((uint64_t)channel * r->ht.g.nodes + node) * r->map.rdma_bytes;
@@ -233,20 +233,20 @@ static inline uint64_t inter_nvl_ring(const struct inter_rank *r, uint32_t chann
 {
     return r->map.nvl + ((uint64_t)channel * r->ht.g.local + number) * r->map.nvl_bytes;
 }
-/* Ranges of a channel: starts for each rank of a node, ends for each, start and end for the node, as u32. */
+/* Words of a channel's ranges, as u32: a start for each rank of a node, an end for each, start and end for the node. */
 static inline uint32_t inter_meta_words(const struct inter_rank *r) { return 2 * r->ht.g.local + 2; }
 static inline uint64_t inter_meta_offset(const struct inter_rank *r, uint64_t metas, uint32_t channel, uint32_t node)
 {
     return metas + ((uint64_t)channel * r->ht.g.nodes + node) * inter_meta_words(r) * sizeof(uint32_t);
 }
-/* The ranges that came from node, NULL before. */
+/* The ranges that came from node; NULL before they came. */
 static inline const uint32_t *inter_meta(const struct inter_rank *r, uint32_t channel, uint32_t node)
 {
     if (!ht_word(&r->ht, inter_word_rail(r, INTER_META, channel, node))) return NULL;
     return (const void *)(r->ht.base.fabric->heap + inter_meta_offset(r, r->map.meta_recv, channel, node));
 }
 
-/* QPs of a peer: heads go on QPs of their own, or in older versions on those of the rows. */
+/* QPs to a peer: heads have their own, or in older versions those of the rows. */
 static inline uint32_t inter_queues(const struct moe_options *o)
 {
     return moe_deepep_before(o->deepep, MOE_DEEPEP_HEADS) ? o->num_sms / 2 : o->num_sms / 2 * 2;
@@ -263,7 +263,7 @@ static inline uint32_t inter_merge_warps(const struct moe_options *o)
     const uint32_t nodes = o->ranks / o->ranks_per_node, warps = fewer ? INTER_WARPS_FEWER : INTER_WARPS;
     return nodes < warps ? warps / nodes : 1;
 }
-/* How words are looked at.  UCCL's lie in the host's memory: all heads, then all tails, by channel and node. */
+/* How words are read.  UCCL's are in the host's memory: all heads, then all tails, by channel and node. */
 static inline struct ht_look inter_look(const struct inter_rank *r, enum inter_rail_word kind, uint32_t channel,
                                         uint32_t node)
 {
@@ -271,7 +271,7 @@ static inline struct ht_look inter_look(const struct inter_rank *r, enum inter_r
     const uint32_t before = kind == INTER_RDMA_HEAD ? 0 : g->channels;
     return (struct ht_look){ .host = r->ht.base.options->uccl, .place = (before + channel) * g->nodes + node };
 }
-/* The workers that it is stepped as; the number of the first. */
+/* As how many workers it is stepped; the number of the first. */
 static inline uint32_t inter_merger_first(const struct inter_rank *r, uint32_t node)
 {
     return node * inter_merge_warps(r->ht.base.options);

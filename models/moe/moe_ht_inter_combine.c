@@ -29,7 +29,7 @@ static bool returner_ready(const struct inter_returner *s, uint32_t node)
     return s->ring.slots - (part->tail - head) >= h->base.options->combine.nvl_send;
 }
 
-/* A chunk to each node's part that has room. */
+/* Begins a chunk for each node whose part of the ring has room. */
 static void returner_begin(struct inter_returner *s)
 {
     const struct ht_rank *h = &s->rank->ht;
@@ -41,14 +41,14 @@ static void returner_begin(struct inter_returner *s)
     s->pending = s->under_way;
 }
 
-/* The pending node that comes first from the channel's first one on. */
+/* The first pending node, counted from the channel's first one. */
 static uint32_t returner_next(const struct inter_returner *s)
 {
     const uint32_t first = (s->channel + 1) % s->rank->ht.g.nodes, behind = s->pending >> first << first;
     return (uint32_t)__builtin_ctz(behind ? behind : s->pending);
 }
 
-/* Each row is awaited before the next: the warps of an SM take turns at its bulk engine. */
+/* Waits for each row before the next: the warps of an SM take turns at its bulk engine. */
 static bool returner_row_write(struct inter_returner *s)
 {
     const struct ht_slot *slot = &s->rank->ht.combine_slot;
@@ -65,8 +65,8 @@ static bool returner_row_write(struct inter_returner *s)
     return true;
 }
 
-/* A chunk to each node's part of the ring that has room, then all tails.  First it reads where the peer's buffer lies,
- * and which rows are its own. */
+/* Writes a chunk to each node's part of the ring that has room, then all tails.  Before that it reads where the peer's
+ * buffer is, and which rows are its own. */
 static enum worker_step returner_step(struct fabric_worker *w)
 {
     struct inter_returner *s = fabric_container_of(w, struct inter_returner, worker);
@@ -101,7 +101,7 @@ static void returner_describe(const struct fabric_worker *w, char *text, size_t 
              ht_word(&s->rank->ht, s->ring.head_word + n));
 }
 
-/* Words are looked at where a chunk begins or ends. */
+/* Words are read only where a chunk begins or ends. */
 static void returner_ahead(const struct fabric_worker *w)
 {
     const struct inter_returner *s = fabric_container_of(w, const struct inter_returner, worker);
@@ -142,7 +142,7 @@ static void returner_launch(struct inter_rank *r, uint32_t channel, uint32_t tar
 
 /* ---- merger -------------------------------------------------------------------------------------------- */
 
-/* A token of the worker, count when it has no such: of each chunk it takes every parts'th. */
+/* The number of a token of the worker, which takes every parts'th of each chunk; count when it has no such token. */
 static uint32_t merger_token(const struct inter_merger *m, uint32_t number)
 {
     const uint32_t chunk = m->rank->ht.base.options->combine.rdma_send;
@@ -152,14 +152,14 @@ static uint32_t merger_token(const struct inter_merger *m, uint32_t number)
 
 static bool merger_leads(const struct inter_merger *m) { return m->part + 1 == m->parts; }
 
-/* Counts the rows of the tokens before token. */
+/* Advances to token: counts the rows of the tokens before it. */
 static void merger_advance(struct inter_merger *m, uint32_t token)
 {
     for (; m->upto < token; m->upto++)
         for (uint32_t left = m->bits[m->upto]; left; left &= left - 1) m->position[__builtin_ctz(left)]++;
 }
 
-/* How many tokens from the one that comes next have all their rows, at most most; rows is their sum. */
+/* How many of the next tokens, at most `most`, have all their rows; rows is the number of these rows. */
 static uint32_t merger_ready(struct inter_merger *m, uint32_t most, uint32_t *rows)
 {
     const struct inter_rank *r = m->rank;
@@ -191,7 +191,7 @@ static uint64_t merger_slot(const struct inter_merger *m, uint32_t position)
            (uint64_t)(position % h->base.options->combine.rdma_recv) * h->combine_slot.stored;
 }
 
-/* Sums the next argument tokens. */
+/* Sums as many next tokens as argument says. */
 static void merger_run(void *context, uint64_t argument)
 {
     const struct inter_merger *m = context;
@@ -213,7 +213,7 @@ static void merger_run(void *context, uint64_t argument)
     }
 }
 
-/* Tokens that all of the node's workers have summed. */
+/* How many tokens all of the node's workers have summed. */
 static uint32_t merger_summed(const struct inter_merger *m)
 {
     const struct inter_rank *r = m->rank;
@@ -226,7 +226,7 @@ static uint32_t merger_summed(const struct inter_merger *m)
     return summed;
 }
 
-/* Sends the chunk if it is complete, one write and the tail; false: no room. */
+/* Sends the chunk if it is complete, by one write and the tail; false: no room. */
 static bool merger_send(struct inter_merger *m)
 {
     const struct inter_rank *r = m->rank;
@@ -236,7 +236,7 @@ static bool merger_send(struct inter_merger *m)
     if (summed != m->chunk_end) return true;
     if (count) {
         const uint32_t at = m->issued % h->base.options->combine.rdma_recv, bytes = count * h->combine_slot.stored;
-        assert(at + count <= h->base.options->combine.rdma_recv); /* chunks divide the ring */
+        assert(at + count <= h->base.options->combine.rdma_recv); /* the ring is a multiple of a chunk */
         const struct fabric_write write = {
             .target_offset =
                 inter_rail_ring(r, r->map.rdma_recv, m->channel, h->g.node) + (uint64_t)at * h->combine_slot.stored,
@@ -275,7 +275,7 @@ static bool merger_chunk_open(struct inter_merger *m)
     return true;
 }
 
-/* The end of the chunk that is open. */
+/* Opens a chunk if none is open; returns the end of the open one. */
 static uint32_t merger_open(const struct inter_merger *m)
 {
     if (merger_leads(m)) return m->chunk_end;
@@ -283,7 +283,7 @@ static uint32_t merger_open(const struct inter_merger *m)
     return (uint32_t)(fabric_load(m->worker.fabric, word) - m->opened_base);
 }
 
-/* Sums the tokens that come next and have their rows; false: none has. */
+/* Sums the next tokens whose rows have come; false: there is none. */
 static bool merger_sum(struct inter_merger *m, uint32_t most)
 {
     const struct inter_rank *r = m->rank;
@@ -385,7 +385,7 @@ static void merger_launch(struct inter_rank *r, uint32_t channel, uint32_t node,
     if (parts > 1) fabric_watch(&m->worker, inter_word_reduced(r, channel, number + 1 - parts), parts);
 }
 
-/* Few tokens: it matters that one warp is free while another works.  Many: fewer workers take fewer steps. */
+/* With few tokens it matters that one warp is free while another works; with many, fewer workers take fewer steps. */
 static void mergers_launch(struct inter_rank *r, uint32_t channel, uint32_t node)
 {
     enum { FEW_ROUNDS = 4 };
@@ -396,12 +396,13 @@ static void mergers_launch(struct inter_rank *r, uint32_t channel, uint32_t node
 
 /* ---- merge keeper -------------------------------------------------------------------------------------- */
 
-/* Counts the rows of each rank's ring that the slowest warp of the node's merger has read; false: it has ended. */
+/* Counts the rows of each rank's ring that the slowest warp of the node's merger has read; false: the merger has
+ * ended. */
 static bool merged_count(struct inter_merge_keeper *k, uint32_t node)
 {
     const struct inter_rank *r = k->rank;
     const struct inter_merger *m = &r->merger[k->channel * INTER_WARPS + inter_merger_first(r, node)];
-    const uint32_t lag = m->worker.warps - 1u; /* the other warps of a worker may be on later tokens */
+    const uint32_t lag = m->worker.warps - 1u; /* other warps of the worker may have reached later tokens */
     uint32_t least = m->count;
     for (uint32_t i = 0; i < m->parts; i++) {
         const uint32_t word = inter_word_reduced(r, k->channel, inter_merger_first(r, node) + i);
@@ -415,7 +416,7 @@ static bool merged_count(struct inter_merge_keeper *k, uint32_t node)
     return true;
 }
 
-/* Notes whose mergers have gone on since it looked last. */
+/* Notes which mergers have advanced since the last look. */
 static void mergers_look(struct inter_merge_keeper *k)
 {
     const struct inter_rank *r = k->rank;
@@ -518,8 +519,8 @@ static void reducers_launch(struct inter_rank *r, uint32_t channel)
     ht_head_keeper_launch(h, &r->reduce_keeper[channel], 2 * channel);
 }
 
-/* Rows return by the bulk engine, whole: from whole lines into slots, which start anywhere in one.  Where a row came
- * from is read once it is there. */
+/* The bulk engine returns whole rows, from whole lines to slots, which may start anywhere in a line.  A row's origin is
+ * read once the row is there. */
 static void return_give(struct inter_rank *r)
 {
     const struct ht_geometry *g = &r->ht.g;

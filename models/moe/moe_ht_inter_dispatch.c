@@ -22,7 +22,7 @@ static uint8_t *sender_slot(const struct inter_sender *s, uint32_t node, uint32_
            (uint64_t)(position % h->base.options->dispatch.rdma_recv) * h->dispatch_slot.stored;
 }
 
-/* Writes the ranges of the channel as start and end, for each rank of the node and for the node. */
+/* Writes the channel's ranges, start and end: for each rank of the node, and for the node. */
 static void ranges_make(const struct inter_sender *s, uint32_t node, uint32_t *meta)
 {
     const struct ht_geometry *g = &s->rank->ht.g;
@@ -38,7 +38,7 @@ static void ranges_make(const struct inter_sender *s, uint32_t node, uint32_t *m
     meta[2 * g->local + 1] = prefix[1];
 }
 
-/* Tells a node the ranges.  Its forwarders poll them themselves: no signal follows.  A warp does it. */
+/* Tells a node the ranges, by one warp.  The node's forwarders poll the data themselves, so no signal follows. */
 static bool ranges_tell(struct inter_sender *s, uint32_t node)
 {
     const struct inter_rank *r = s->rank;
@@ -68,8 +68,8 @@ static bool ranges_tell(struct inter_sender *s, uint32_t node)
                              &signal) == 0;
 }
 
-/* The node that warps take up as number i: in rounds of a node a warp, the own one last in its round, which takes no
- * time.  So where there are more nodes than warps, a round begins when the one before it has been posted. */
+/* The i-th node that warps take, in rounds of one node for each warp.  The own node, which takes no time, is the last
+ * of its round.  If there are more nodes than warps, a round begins when the previous one has been posted. */
 static uint32_t announce_order(const struct ht_geometry *g, uint32_t i)
 {
     const uint32_t first = i - i % INTER_SENDER_WARPS, end = moe_min(first + INTER_SENDER_WARPS, g->nodes);
@@ -77,7 +77,7 @@ static uint32_t announce_order(const struct ht_geometry *g, uint32_t i)
     return i + 1 < end ? i + 1 : g->node;
 }
 
-/* Each warp reads the ranges of its node first. */
+/* First each warp reads the ranges of its node. */
 static bool sender_announce(struct inter_sender *s)
 {
     const struct ht_geometry *g = &s->rank->ht.g;
@@ -98,13 +98,13 @@ static bool token_fits(const struct inter_sender *s, uint32_t token)
     for (uint32_t left = l->mask[token]; left; left &= left - 1) {
         const uint32_t node = (uint32_t)__builtin_ctz(left);
         const uint32_t head = ht_word(&r->ht, inter_word_rail(r, INTER_RDMA_HEAD, s->channel, node));
-        assert(head <= l->position[(size_t)token * l->targets + node]); /* it has not been sent */
+        assert(head <= l->position[(size_t)token * l->targets + node]); /* it has not been sent yet */
         if (l->position[(size_t)token * l->targets + node] - head >= slots) return false;
     }
     return true;
 }
 
-/* argument: the first token, and above it how many. */
+/* argument: the first token; in the high half, how many. */
 static void sender_run(void *context, uint64_t argument)
 {
     const struct inter_sender *s = context;
@@ -119,7 +119,7 @@ static void sender_run(void *context, uint64_t argument)
         }
 }
 
-/* The part of a slot that control flow needs. */
+/* Writes the part of a slot that control flow needs. */
 static void token_meta_write(const struct inter_sender *s, uint32_t token)
 {
     const struct ht_rank *h = &s->rank->ht;
@@ -132,7 +132,7 @@ static void token_meta_write(const struct inter_sender *s, uint32_t token)
     }
 }
 
-/* Every warp looks at the nodes of each token, one after another. */
+/* Every warp goes through the nodes of each token, one after another. */
 static void tokens_put(struct inter_sender *s, uint32_t count)
 {
     struct ht_rank *h = &s->rank->ht;
@@ -192,7 +192,7 @@ static const struct worker_role sender_role = { .step = sender_step, .describe =
 
 /* ---- coordinator --------------------------------------------------------------------------------------- */
 
-/* Slots of node's ring that are written, after so many of the channel's tokens. */
+/* How many slots of node's ring are written after so many of the channel's tokens. */
 static uint32_t ring_tail(const struct inter_coordinator *k, uint32_t node, uint32_t tokens)
 {
     const struct inter_sender *s = &k->rank->sender[k->channel];
@@ -209,7 +209,7 @@ static bool chunk_send(struct inter_coordinator *k, uint32_t node, uint32_t coun
     const struct ht_rank *h = &r->ht;
     const uint32_t at = k->issued[node] % h->base.options->dispatch.rdma_recv, stored = h->dispatch_slot.stored;
     const uint64_t source = inter_rail_ring(r, r->map.rdma_send, k->channel, node) + (uint64_t)at * stored;
-    assert(count > 0 && at + count <= h->base.options->dispatch.rdma_recv); /* chunks divide the ring */
+    assert(count > 0 && at + count <= h->base.options->dispatch.rdma_recv); /* the ring is a multiple of a chunk */
     const struct fabric_write write = {
         .target_offset = inter_rail_ring(r, r->map.rdma_recv, k->channel, h->g.node) + (uint64_t)at * stored,
         .charge_bytes = (uint64_t)count * h->dispatch_slot.bytes,
@@ -234,7 +234,7 @@ static bool chunk_tell(struct inter_coordinator *k, uint32_t node)
                                           .word = word,
                                           .peer = (uint16_t)inter_rail(r, node),
                                           .queue = (uint16_t)k->channel,
-                                          .release = node == r->ht.g.node }; /* others have stored the rows */
+                                          .release = node == r->ht.g.node }; /* other warps have stored the rows */
     const struct ht_look look = inter_look(r, INTER_RDMA_TAIL, k->channel, node);
     if (node == r->ht.g.node) ht_look_once(&k->worker, &look);
     if (fabric_signal(&k->worker, &signal)) return false;
@@ -242,7 +242,7 @@ static bool chunk_tell(struct inter_coordinator *k, uint32_t node)
     return true;
 }
 
-/* Every node in turn, each rank and channel beginning elsewhere, so that they do not all meet at one. */
+/* Takes every node in turn.  Each rank and channel begins with another node, so that they do not all meet at one. */
 static enum worker_step coordinator_step(struct fabric_worker *w)
 {
     struct inter_coordinator *k = fabric_container_of(w, struct inter_coordinator, worker);
@@ -312,8 +312,8 @@ static void senders_launch(struct inter_rank *r, uint32_t channel)
     fabric_watch(&k->worker, inter_word_sent(r, channel), 1);
 }
 
-/* Five loads in flight, and what they leave of a row one after another.  A word a lane of the scales is awaited before
- * the next, and so are choices and weights.  Tokens lie in the L2 but for what a dispatch moves. */
+/* Five loads in flight; then the end of the row, one load after another.  Scales come as a word for each lane, awaited
+ * before the next; so do choices and weights.  Tokens are in the L2, except what a dispatch pushes out. */
 static void put_give(struct inter_rank *r)
 {
     enum { LANES = 32 };

@@ -20,7 +20,7 @@ static const uint8_t *rail_slot(const struct inter_rank *r, uint32_t channel, ui
            (uint64_t)(position % h->base.options->dispatch.rdma_recv) * h->dispatch_slot.stored;
 }
 
-/* Passes the ranges on to the receiver, as they come from each node: start and end, plus one. */
+/* Passes the ranges on to the receiver as they come from each node: start and end, plus one. */
 static bool forwarder_relay(struct inter_forwarder *d)
 {
     struct inter_rank *r = d->rank;
@@ -44,7 +44,7 @@ static bool forwarder_relay(struct inter_forwarder *d)
     return true;
 }
 
-/* The next node in turn with tokens that have come, -1 if there is none. */
+/* The next node, in rotation, whose tokens have come; -1 if there is none. */
 static int forwarder_next(struct inter_forwarder *d)
 {
     const struct inter_rank *r = d->rank;
@@ -60,7 +60,8 @@ static int forwarder_next(struct inter_forwarder *d)
     return -1;
 }
 
-/* Tails that it reads until it comes to that of node: those of nodes in turn from which tokens are to come. */
+/* How many tails it reads until it reaches that of node: those of the nodes before it, in rotation, whose tokens are
+ * still to come. */
 static uint32_t forwarder_words(const struct inter_forwarder *d, int node)
 {
     const uint32_t nodes = d->rank->ht.g.nodes;
@@ -73,7 +74,7 @@ static uint32_t forwarder_words(const struct inter_forwarder *d, int node)
     return words;
 }
 
-/* Reads the arrivals from the node until a chunk is found. */
+/* Reads the node's tokens until a chunk is found. */
 static void forwarder_scan(struct inter_forwarder *d)
 {
     struct inter_rank *r = d->rank;
@@ -161,7 +162,7 @@ static void forwarder_describe(const struct fabric_worker *w, char *text, size_t
              d.channel, d.ring.peer, inter_rail(d.rank, node), d.from[node].head, d.from[node].count);
 }
 
-/* Words are looked at where a chunk begins or ends. */
+/* Words are read only where a chunk begins or ends. */
 static void forwarder_ahead(const struct fabric_worker *w)
 {
     const struct inter_forwarder *d = fabric_container_of(w, const struct inter_forwarder, worker);
@@ -213,8 +214,8 @@ static uint32_t forwarded(const struct inter_head_keeper *k, uint32_t node, uint
     return (uint32_t)(now - r->forwarded_base[inter_forwarded_at(r, k->channel, node, target)]);
 }
 
-/* How far the slowest forwarder has read the node's ring, or some that is below least: one that was lately is asked
- * first. */
+/* How far the slowest forwarder has read the node's ring; or how far one is that is below least.  The one that was
+ * behind last is asked first. */
 static uint32_t forwarded_min(struct inter_head_keeper *k, uint32_t node, uint32_t least)
 {
     const uint32_t local = k->rank->ht.g.local, first = k->behind[node];
@@ -228,7 +229,7 @@ static uint32_t forwarded_min(struct inter_head_keeper *k, uint32_t node, uint32
     return min;
 }
 
-/* A node's slots are given back a chunk at a time.  False: no room to tell it. */
+/* Returns a node's slots a chunk at a time.  False: no room to tell it. */
 static bool head_tell(struct inter_head_keeper *k, uint32_t node)
 {
     const struct inter_rank *r = k->rank;
@@ -339,7 +340,7 @@ static bool receiver_publish(struct inter_receiver *v)
     return true;
 }
 
-/* Copies a row; its place follows from where it comes from, which is read first. */
+/* Copies a row.  Its place depends on its source, which is read first. */
 static void receiver_copy(struct inter_receiver *v)
 {
     const struct ht_rank *h = &v->rank->ht;
@@ -357,7 +358,7 @@ static void receiver_copy(struct inter_receiver *v)
     v->head++;
 }
 
-/* Slots are given back once all rows that were there at a look are copied. */
+/* Slots are returned once all rows seen at a look have been copied. */
 static enum worker_step receiver_step(struct fabric_worker *w)
 {
     struct inter_receiver *v = fabric_container_of(w, struct inter_receiver, worker);
@@ -401,8 +402,8 @@ static void receiver_launch(struct inter_rank *r, uint32_t channel, uint32_t sou
     fabric_watch(&v->worker, inter_word_nvl(r, INTER_NVL_TAIL, channel, source, 0), 1);
 }
 
-/* Slots hold a row and what goes with it, padded to 16 bytes: they start anywhere in a line of memory.  Received rows
- * go from there to whole lines. */
+/* Slots hold a row and its metadata, padded to 16 bytes, so they start anywhere in a line of memory.  Received rows go
+ * from there to whole lines. */
 void inter_forward_give(struct inter_rank *r)
 {
     const struct ht_slot *slot = &r->ht.dispatch_slot;

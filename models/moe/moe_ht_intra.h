@@ -12,8 +12,8 @@
 
 enum {
     INTRA_WARPS = 24,                      /* of an SM */
-    INTRA_REDUCER_WARPS = INTRA_WARPS - 1, /* the first publishes the heads */
-    INTRA_GROUPS = INTRA_REDUCER_WARPS,    /* workers that these are stepped as, at most */
+    INTRA_REDUCER_WARPS = INTRA_WARPS - 1, /* warp 0 publishes the heads */
+    INTRA_GROUPS = INTRA_REDUCER_WARPS,    /* workers that the reducers are stepped as, at most */
     INTRA_NOTIFY_WARPS = 4,
 };
 enum intra_word { INTRA_START, INTRA_END, INTRA_TAIL, INTRA_HEAD, INTRA_WORDS };
@@ -25,19 +25,20 @@ struct intra_notify {
     struct intra_rank *rank;
     const uint8_t *program; /* the remaining work */
     struct ht_barrier barrier;
-    uint32_t peer; /* next to get the counts */
+    uint32_t peer; /* the peer that gets the counts next */
     enum ht_phase phase;
 };
 
-/* Producing end: dispatch, tokens of a channel to a rank; combine, rows of a channel back to their rank. */
+/* The producing end of a ring.  Dispatch: tokens of a channel for a rank; combine: rows of a channel that go back to
+ * their rank. */
 struct intra_sender {
     struct fabric_worker worker;
     struct intra_rank *rank;
     uint32_t channel;
     struct ht_ring ring;
-    uint32_t count, chunk, first; /* slots to send; at most at once; first token place or row */
-    uint32_t announced;           /* dispatch: words sent of start and end */
-    uint32_t scanned, scan_end;   /* dispatch: tokens looked at */
+    uint32_t count, chunk, first; /* slots to send; how many at once; the first token's place, or row */
+    uint32_t announced;           /* dispatch: how many of the words start and end have been sent */
+    uint32_t scanned, scan_end;   /* dispatch: tokens that it has gone through */
 };
 
 struct intra_receiver {
@@ -51,8 +52,8 @@ struct intra_receiver {
 struct intra_rank {
     struct ht_rank ht;
     uint64_t ring_offset, ring_bytes;             /* of one ring */
-    uint32_t *channel_row, *channel_count;        /* [source][channel] where its rows lie in recv_x */
-    struct fabric_given send_row[2], receive_row; /* dispatch; send_row[1]: of rows read before */
+    uint32_t *channel_row, *channel_count;        /* [source][channel] where the rows are in recv_x */
+    struct fabric_given send_row[2], receive_row; /* dispatch; send_row[1]: for rows that have been read before */
     struct fabric_given return_row;               /* combine */
     struct intra_notify notify;
     struct intra_sender *sender;     /* [channel][rank] */
@@ -80,14 +81,13 @@ static inline uint64_t intra_ring_offset(const struct intra_rank *r, uint32_t ch
 
 void intra_dispatch_launch(struct intra_rank *r);
 void intra_combine_launch(struct intra_rank *r);
-/* moe_ht_intra_sender.c: prepares the producing end in channel towards peer; slots of the ring as the chunk sizes
- * say. */
+/* moe_ht_intra_sender.c: prepares the producing end for a channel and a peer; chunk sizes give the ring's slots. */
 void intra_sender_init(struct intra_rank *r, struct intra_sender *s, uint32_t channel, uint32_t peer,
                        const struct moe_chunks *chunks);
-/* Charges what a warp reads before its first chunk, one load after another: where the rings lie; their prefix; its
+/* Charges what a warp reads before its first chunk, one load after another: where the rings are, their prefix, its
  * range of tokens. */
 void intra_prologue_charge(struct fabric_worker *w, uint32_t loads);
-/* Charges a look at the ring's head, once for each chunk. */
+/* Charges a read of the ring's head, once for each chunk. */
 void intra_sender_peek(struct intra_sender *s);
 
 #endif

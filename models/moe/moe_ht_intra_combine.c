@@ -88,7 +88,7 @@ static void receivers_launch(struct intra_rank *r, uint32_t channel)
     ht_head_keeper_launch(h, &r->keeper[channel], 2 * channel + 1);
 }
 
-/* The most returning rows that the rings hold. */
+/* Bytes of the returning rows that the rings hold at most. */
 static uint64_t rings_bytes(const struct intra_rank *r)
 {
     const struct ht_rank *h = &r->ht;

@@ -25,7 +25,7 @@ static void sender_fill(const struct fabric_worker *w, uint32_t sequence, uint8_
     ht_slot_pack(&s->rank->ht, token, s->ring.peer * s->rank->ht.g.local_experts, meta, slot);
 }
 
-/* Tells the receiver which of this rank's tokens for it are the channel's: start and end, plus one. */
+/* Tells the receiver which of this rank's tokens for it are in the channel: start and end, plus one. */
 static bool sender_announce(struct intra_sender *s)
 {
     const struct intra_rank *r = s->rank;
@@ -37,8 +37,8 @@ static bool sender_announce(struct intra_sender *s)
     return true;
 }
 
-/* For how many of so many rows other warps have driven a flag out of L1 between two looks: for all where each of the
- * SM's groups sends as many, for fewer where only some of its warps move rows. */
+/* For how many of that many rows other warps have pushed a flag out of L1 between two reads: for all, if each of the
+ * SM's groups sends as many; for fewer, if only some of its warps move rows. */
 static uint32_t rows_between(const struct intra_sender *s, uint32_t rows)
 {
     const uint32_t ranks = s->rank->ht.g.ranks;
@@ -49,7 +49,7 @@ static uint32_t rows_between(const struct intra_sender *s, uint32_t rows)
     return between < rows ? (uint32_t)between : rows;
 }
 
-/* The flags of all tokens up to and with the chunk's last are read, twice each, and its heads noted for combine. */
+/* Reads the flags of all tokens up to the chunk's last one, twice each, and notes its heads for combine. */
 static void sender_scan(struct intra_sender *s)
 {
     const uint32_t last = s->ring.tail + s->ring.pending;
@@ -65,8 +65,8 @@ static void sender_scan(struct intra_sender *s)
     s->scanned = to;
 }
 
-/* Whether most rows of the chunk have been read before: a row that goes to the own rank, too, is in the L2 when it is
- * read for another, because that sender's heads lie in own memory, so that it is the first at a row. */
+/* Whether most rows of the chunk have been read before.  A row that also goes to this rank itself is in the L2 when it
+ * is read for another: the sender to itself has its heads in own memory, so it reads a row first. */
 static bool sender_rows_read(const struct intra_sender *s)
 {
     const struct ht_rank *h = &s->rank->ht;
@@ -125,7 +125,7 @@ static void sender_launch(struct intra_rank *r, uint32_t channel, uint32_t peer)
 
 /* ---- receiver ------------------------------------------------------------------------------------------ */
 
-/* argument: the first slot's number, and above it how many. */
+/* argument: the first slot's number; in the high half, how many. */
 static void receiver_run(void *context, uint64_t argument)
 {
     const struct intra_receiver *v = context;

@@ -20,7 +20,8 @@ void intra_prologue_charge(struct fabric_worker *w, uint32_t loads)
     fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_INTRA_RANGES_READ, .rows = loads });
 }
 
-/* The head lies with the ring, in the peer's memory: to know it the sender reads across NVLink; its own is one load. */
+/* The head is with the ring, in the peer's memory, so the sender reads it across NVLink; its own ring's head is one
+ * load. */
 void intra_sender_peek(struct intra_sender *s)
 {
     const bool own = s->ring.peer == s->rank->ht.g.rank;

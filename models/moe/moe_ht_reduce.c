@@ -9,7 +9,7 @@
 /* The warps of group g of groups are [group_first_warp(g), group_first_warp(g + 1)). */
 static uint32_t group_first_warp(uint32_t group, uint32_t groups, uint32_t warps) { return group * warps / groups; }
 
-/* The group's tokens in the order in which its warps take them. */
+/* The group's i-th token, in the order in which its warps take them. */
 static uint32_t token_at(const struct ht_reducer *d, uint32_t i)
 {
     const uint32_t warps = d->worker.warps, turn = i / warps;
@@ -32,7 +32,7 @@ static int token_missing(struct ht_reducer *d, uint32_t token)
     return -1;
 }
 
-/* Whether all rows of the token were there when the tails were last read. */
+/* Whether all rows of the token had come when the tails were last read. */
 static bool token_seen(const struct ht_reducer *d, uint32_t token)
 {
     const struct ht_layout *l = &d->rank->layout;
@@ -44,7 +44,7 @@ static bool token_seen(const struct ht_reducer *d, uint32_t token)
     return true;
 }
 
-/* Looks for the token's rows until they have come: WORKER_DONE; else what the step returns. */
+/* Reads tails until the token's rows have come, then returns WORKER_DONE; else what the step returns. */
 static enum worker_step token_look(struct ht_reducer *d, uint32_t token)
 {
     if (!d->look.host || token_seen(d, token)) return WORKER_DONE;
@@ -55,7 +55,7 @@ static enum worker_step token_look(struct ht_reducer *d, uint32_t token)
     return WORKER_DONE;
 }
 
-/* argument: the first token's place in the group's order, and above it how many. */
+/* argument: the first token's index in the group's order; in the high half, how many. */
 static void reducer_run(void *context, uint64_t argument)
 {
     const struct ht_reducer *d = context;
@@ -122,7 +122,7 @@ static void reducer_describe(const struct fabric_worker *w, char *text, size_t t
         return;
     }
     const uint32_t token = token_at(&d, d.done);
-    /* Between nodes the row comes from the rank at the own place there. */
+    /* between nodes, the row comes from the rank with the same place in that node */
     const struct ht_geometry *g = &d.rank->g;
     const int missing = token_missing(&d, token);
     const int peer = g->nodes > 1 ? missing * (int)g->local + d.rank->base.fabric->rank % (int)g->local : missing;
@@ -180,7 +180,7 @@ static bool heads_min(const struct ht_head_keeper *k, uint32_t *head)
         assert(done <= d->count);
         if (done == d->count) continue;
         busy = true;
-        if (done < d->worker.warps) { /* some warp has not read anything yet */
+        if (done < d->worker.warps) { /* some warp has read nothing yet */
             for (uint32_t i = 0; i < l->targets; i++) head[i] = 0;
             continue;
         }

@@ -28,11 +28,11 @@ enum {
 
 struct ll_geometry {
     uint32_t experts, ranks, local_experts, tokens_max, topk, hidden;
-    uint32_t groups, warps_per_group, grid;         /* warp groups an SM; SMs in use */
-    uint32_t sum_warps, sum_groups, sms;            /* combine's sums: warps of a token, groups an SM; SMs at most */
-    uint32_t message_bytes, row_bytes, scale_count; /* dispatch: on the wire; values; scales */
-    uint32_t combine_bytes, combine_stride;         /* of a row: BF16; its slot */
-    uint32_t return_bytes;                          /* a row as it returns where bytes are not stored: BF16 or LogFMT */
+    uint32_t groups, warps_per_group, grid; /* warp groups an SM; SMs in use */
+    uint32_t sum_warps, sum_groups, sms;    /* combine's sums: warps for a token; groups on an SM; SMs at most */
+    uint32_t message_bytes, row_bytes, scale_count; /* dispatch: bytes on the wire; bytes of values; number of scales */
+    uint32_t combine_bytes, combine_stride;         /* of a BF16 row; of its slot */
+    uint32_t return_bytes;                          /* bytes of a returning row where none are stored: BF16 or LogFMT */
     uint64_t send_bytes, recv_bytes;                /* of one half */
 };
 
@@ -42,7 +42,7 @@ struct ll_sender {
     struct fabric_worker worker;
     struct ll_rank *rank;
     uint32_t token, place;
-    bool cast, stored, adding; /* stored: messages whose experts are not told yet */
+    bool cast, stored, adding; /* stored: messages whose experts' counters have not been raised yet */
 };
 struct ll_counter {
     struct fabric_worker worker;
@@ -53,9 +53,9 @@ struct ll_gate {
     struct fabric_worker worker;
     struct ll_rank *rank;
 };
-/* The warp group of an expert: it tells the expert's rank how many tokens come and, of its own rank's experts, unpacks
- * those that came from one source; in combine it returns them, and waits for the expert's own flag.  Large worlds have
- * millions: each stands at its number in its rank's pair[], and its rank is found from there. */
+/* The warp group of an expert.  In dispatch it tells the expert's rank how many tokens come; for an expert of its own
+ * rank it unpacks those that came from one source.  In combine it returns these, and waits for the flag of its expert.
+ * Large worlds have millions: each is in its rank's pair[] at its number, from which its rank is found. */
 struct ll_receiver {
     struct fabric_worker worker;
     uint32_t expert : 22; /* its number */
@@ -66,9 +66,9 @@ struct ll_receiver {
 struct ll_returner {
     struct fabric_worker worker;
     uint32_t number : 22; /* destination x local experts + local expert */
-    uint32_t ahead : 6;   /* rows packed beyond those that it has returned */
+    uint32_t ahead : 6;   /* rows packed before they are returned */
     bool send : 1, receive : 1, opened : 1, flagged : 1;
-    uint16_t count, row; /* rows that it returns, has returned */
+    uint16_t count, row; /* rows that it returns; rows returned so far */
 };
 union ll_pair {
     struct ll_receiver receiver;
@@ -94,7 +94,7 @@ struct ll_reducer {
     bool chosen;
 };
 
-/* Rows that local expert le received from one source: packed at [begin, begin + count). */
+/* The rows that local expert le received from one source: packed at [begin, begin + count). */
 struct ll_range {
     uint32_t begin, count;
 };
@@ -103,29 +103,30 @@ struct ll_rank {
     struct moe_rank base;
     struct ll_geometry g;
     const struct routing_rank *own;
-    const int32_t *experts; /* [own tokens][topk] without those of masked ranks */
-    int32_t *experts_left;  /* with masking, where they lie: the routing itself stays as it is */
+    const int32_t *experts; /* [own tokens][topk] choices; those of masked ranks are removed */
+    int32_t *experts_left;  /* with masking, the memory of experts: the routing itself stays as it is */
     uint8_t *mask;          /* [ranks] 1: masked; NULL: no rank ever is */
     bool failed;            /* as planned */
-    uint32_t call;          /* number of this dispatch or combine, from 1; its parity picks the half */
-    uint64_t gate_target, open_target, clean_target, block_target; /* private words only grow */
+    uint32_t call;          /* number of this dispatch or combine, from 1; odd and even calls use different halves */
+    uint64_t gate_target, open_target, clean_target, block_target; /* target values, because private words only grow */
     uint32_t *finish_target;                                       /* [experts] low halves of these words */
     uint16_t *slot_counter;                                        /* [experts] tokens sent to it in this call */
     uint32_t *packed_count;                                        /* [local experts] rows received */
     uint16_t *range_count;                                         /* [local experts][ranks] of struct ll_range */
     uint32_t *range_begin;                                         /* of struct ll_range, too; only with payload */
 
-    void *groups;               /* of dispatch or of combine: no kernel has both */
+    void *groups;               /* workers of dispatch or of combine: no kernel has both */
     struct ll_sender *sender;   /* [grid], in groups */
-    struct ll_counter *counter; /* [grid], in groups behind them */
+    struct ll_counter *counter; /* [grid], after these in groups */
     struct ll_reducer *reducer; /* [SMs][groups of sums], in groups */
     struct ll_zeroer zeroer;
     struct fabric_given receive_row;          /* dispatch */
     struct fabric_given return_row, sum_rows; /* combine */
     struct ll_gate gate;
     struct ll_cleaner *cleaner;    /* [ranks], with masking */
-    uint64_t *deadline_ps;         /* [workers at most], with masking: until when each waits for its peer; 0: not yet */
-    struct fabric_worker **worker; /* of the kernel being launched */
+    uint64_t *deadline_ps;         /* [workers at most], with masking: until when each waits for its peer; 0: it does
+                                    * not wait yet */
+    struct fabric_worker **worker; /* of the kernel that is being launched */
     struct kernel_launch kernel;
 
     /* Tensors, only with payload. */
@@ -149,7 +150,7 @@ static inline struct ll_rank *ll_returner_rank(const struct ll_returner *t)
     return fabric_container_of((const union ll_pair *)(const void *)t - t->number, struct ll_rank, pair);
 }
 
-/* The n-th of [local experts][ranks].  Without payload nobody knows where it begins. */
+/* The n-th range of [local experts][ranks].  Without payload its begin is not known. */
 static inline struct ll_range ll_range_at(const struct ll_rank *r, uint32_t n)
 {
     return (struct ll_range){ .begin = r->range_begin ? r->range_begin[n] : 0, .count = r->range_count[n] };
@@ -187,7 +188,7 @@ static inline uint64_t ll_recv_offset(const struct ll_rank *r)
     return 2 * r->g.send_bytes + (r->call & 1) * r->g.recv_bytes;
 }
 
-/* The combine weight of a top-k place: the trace's, or where it has none a reproducible stand-in. */
+/* The combine weight of a top-k place: the trace's; without one, a reproducible stand-in. */
 static inline float ll_weight(const struct ll_rank *r, uint32_t token, uint32_t place)
 {
     if (r->own->weights) return r->own->weights[(uint64_t)token * r->g.topk + place];
@@ -197,18 +198,19 @@ static inline float ll_weight(const struct ll_rank *r, uint32_t token, uint32_t 
 /* Kernels: dispatch and combine, sending (receive == false), receiving (send == false) or both in one launch. */
 struct kernel_launch *ll_dispatch_launch(struct ll_rank *r, bool send, bool receive);
 struct kernel_launch *ll_combine_launch(struct ll_rank *r, bool send, bool receive);
-/* moe_ll_mask.c: the kernel between iterations with masking, a barrier of all that live. */
+/* moe_ll_mask.c: with masking, the kernel between iterations: a barrier of all living ranks. */
 struct kernel_launch *ll_clean_launch(struct ll_rank *r);
-/* Whether w, which finds nothing of source, need not wait for it: it is masked, or now is because its time is up. */
+/* Whether w, which has nothing from source, need not wait for it: source is masked, or is masked now because its time
+ * is up. */
 bool ll_give_up(struct ll_rank *r, struct fabric_worker *w, uint32_t source);
 static inline bool ll_given_up(struct ll_rank *r, struct fabric_worker *w, uint32_t source)
 {
     return r->mask && ll_give_up(r, w, source);
 }
-/* Whether a rank has failed, as planned, when it comes to phase of iteration (from 0). */
+/* Whether a rank has failed, as planned, before phase of iteration (from 0). */
 bool ll_failed(const struct moe_options *o, uint32_t rank, uint32_t phase, uint32_t iteration);
 const char *ll_mask_refuse(const struct moe_options *o, char *text, size_t text_size);
-/* Fills combine's input from what dispatch received: the identity expert, dequantised. */
+/* Fills combine's input with what dispatch received, dequantised: the experts are identities. */
 void ll_expert_run(struct ll_rank *r);
 uint32_t ll_outputs(struct kernel_rank *rank, struct kernel_tensor *tensor, uint32_t max);
 uint32_t ll_check(const struct kernel_rank *rank, char *text, size_t text_size);
@@ -220,7 +222,7 @@ void ll_worker_add(struct ll_rank *r, struct fabric_worker *w, const struct work
                    uint32_t warps);
 /* The grid barrier: once all warp groups have come, it opens the receiving side. */
 void ll_gate_add(struct ll_rank *r);
-/* Has it wait for them, once all are added. */
+/* Makes the gate wait for them, once all are added. */
 void ll_gate_watch(struct ll_rank *r);
 
 #endif

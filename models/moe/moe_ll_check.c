@@ -1,5 +1,6 @@
-/* moe_ll_check.c - what low-latency dispatch and combine must have left (PROTOCOLS.md 4, checks 12 to 15), computed
- * anew from the routing of all ranks; and the outputs in canonical order.  Knows nothing of how they got there. */
+/* moe_ll_check.c - checks of what low-latency dispatch and combine leave behind (PROTOCOLS.md 4, checks 12 to 15),
+ * computed anew from the routing of all ranks; and the outputs in canonical order.  Knows nothing of how they were
+ * made. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +23,7 @@ static void __attribute__((format(printf, 2, 3))) fail(struct report *report, co
     va_end(arguments);
 }
 
-/* How many tokens of source chose expert; none where it failed before. */
+/* How many tokens of source chose expert; 0 if source had failed before. */
 static uint32_t expected_count(const struct ll_rank *r, uint32_t source, uint32_t expert)
 {
     const struct routing_rank *from = &r->base.routing->rank[source];
@@ -41,7 +42,7 @@ static bool token_chose(const struct ll_rank *r, uint32_t source, uint32_t token
     return false;
 }
 
-/* Check 13, rows: each is bit for bit what its source's token quantises to. */
+/* Check 13, rows: each is bit for bit the quantised row of its source's token. */
 static void check_row(const struct ll_rank *r, struct report *report, uint32_t expert, uint32_t source, uint64_t row)
 {
     const struct moe_options *o = r->base.options;
@@ -73,7 +74,7 @@ static int compare_u32(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Check 13, counts and ranges: the rows of each source lie together, each token once. */
+/* Check 13, counts and ranges: the rows of each source are together, each token once. */
 static void check_dispatch(const struct ll_rank *r, struct report *report)
 {
     uint32_t *tokens = kernel_alloc(r->g.tokens_max, sizeof *tokens);
@@ -104,7 +105,7 @@ static void check_dispatch(const struct ll_rank *r, struct report *report)
     free(tokens);
 }
 
-/* The weight by which token's row comes back multiplied: the sum over its valid places on ranks that combined. */
+/* The factor with which token's row comes back: the sum of the weights of its valid places on ranks that combined. */
 static float weight_sum(const struct ll_rank *r, uint32_t token)
 {
     const struct moe_options *o = r->base.options;
@@ -146,7 +147,7 @@ static void check_combine(const struct ll_rank *r, struct report *report)
         fail(report, "check 13: rounded scales: expected a difference below 0.007, found %g", diff);
 }
 
-/* Check 15: masked are those that failed, all of them and nobody else. */
+/* Check 15: exactly the ranks that failed are masked. */
 static void check_mask(const struct ll_rank *r, struct report *report)
 {
     static const char *const word[] = { "in the group", "masked" };
@@ -171,7 +172,7 @@ uint32_t ll_check(const struct kernel_rank *rank, char *text, size_t text_size)
     return report.failures;
 }
 
-/* A row's scales as users get them: floats, or with UE8M0 their exponents.  Returns what follows. */
+/* Writes a row's scales as users get them: floats, or with UE8M0 their exponents.  Returns the place after them. */
 static uint8_t *scales_write(const struct ll_rank *r, const float *scale, uint8_t *out)
 {
     if (!r->base.options->ue8m0) {

@@ -16,14 +16,14 @@
 #include "models/moe/formats.h"
 #include "models/moe/moe_ll.h"
 
-/* The group returns this local expert's rows to the rank that they came from. */
+/* The local expert whose rows the group returns to the rank that they came from. */
 static uint32_t local_expert_of(const struct ll_returner *t)
 {
     return t->number % ll_returner_rank(t)->g.local_experts;
 }
 static uint32_t destination_of(const struct ll_returner *t) { return t->number / ll_returner_rank(t)->g.local_experts; }
 
-/* These rows among all that dispatch received. */
+/* Where these rows are among all that dispatch received. */
 static struct ll_range range_of(const struct ll_returner *t)
 {
     const struct ll_rank *r = ll_returner_rank(t);
@@ -57,7 +57,7 @@ static uint32_t slot_fill(const struct ll_returner *t, uint32_t row)
     return r->g.combine_bytes;
 }
 
-/* The last count rows that are packed into the send buffer, from where the NIC takes them. */
+/* Packs the last count rows into the send buffer, from which the NIC takes them. */
 static void pack_run(void *context, uint64_t count)
 {
     const struct ll_returner *t = context;
@@ -66,7 +66,7 @@ static void pack_run(void *context, uint64_t count)
     for (uint32_t i = packed - (uint32_t)count; i < packed; i++) (void)slot_fill(t, i);
 }
 
-/* The bytes of a row that returns, where they lie.  Those of a zero-copy row are in the send buffer already. */
+/* The bytes of a returning row, where they are.  Those of a zero-copy row are already in the send buffer. */
 static struct fabric_sge row_bytes(const struct ll_returner *t, enum fabric_path path)
 {
     const struct ll_rank *r = ll_returner_rank(t);
@@ -105,7 +105,7 @@ static int row_return(struct ll_returner *t, enum fabric_path path)
     return path == FABRIC_RDMA ? fabric_put(&t->worker, &write) : fabric_store(&t->worker, &write);
 }
 
-/* A batch: as many rows as the group has warps. */
+/* Returns a batch: as many rows as the group has warps. */
 static enum worker_step returner_rows(struct ll_returner *t, enum fabric_path path)
 {
     struct ll_rank *r = ll_returner_rank(t);
@@ -133,7 +133,7 @@ static enum worker_step returner_rows(struct ll_returner *t, enum fabric_path pa
     return WORKER_MORE;
 }
 
-/* Raises the expert's flag at the rank that its rows came from; false: not yet. */
+/* Raises the expert's flag on the rank that its rows came from; false: not yet. */
 static bool returner_flag(struct ll_returner *t)
 {
     struct fabric_worker *w = &t->worker;
@@ -151,12 +151,13 @@ static bool returner_flag(struct ll_returner *t)
     const int rc = fabric_signal(w, &signal);
     if (rc == -EAGAIN) return false;
     assert(rc == 0);
-    fabric_signal_add(w, ll_word_clean(r), 0, FABRIC_DEVICE); /* the flag of clean flags is taken back */
+    fabric_signal_add(w, ll_word_clean(r), 0, FABRIC_DEVICE); /* takes back the flag that says that the next call's
+                                                               * flags are clear */
     t->flagged = true;
     return true;
 }
 
-/* Sends what there is, then waits for the flag of the expert with the group's number: it lies on the same rank. */
+/* Sends its rows, then waits for the flag of the expert with the group's number, which is on the same rank. */
 static enum worker_step returner_step(struct fabric_worker *w)
 {
     struct ll_returner *t = fabric_container_of(w, struct ll_returner, worker);
@@ -306,12 +307,13 @@ void ll_expert_run(struct ll_rank *r)
     }
 }
 
-/* The groups of a GPU are at work at once, but are stepped one after another, and whoever is stepped first is served
- * first.  In the order of their numbers all ranks would send their first rows to rank 0, then to rank 1.  So they are
- * stepped with this stride, which meets each group once and the destinations evenly. */
+/* The groups of a GPU work at the same time, but are stepped one after another, and the one stepped first is served
+ * first.  In the order of their numbers, all ranks would send their first rows to rank 0, then to rank 1.  This stride
+ * reaches each group once and spreads the destinations evenly. */
 static uint32_t step_stride(uint32_t groups)
 {
-    for (uint32_t stride = groups * 89 / 144 + 1;; stride++) { /* the golden section, then the next without a divisor */
+    for (uint32_t stride = groups * 89 / 144 + 1;; stride++) { /* the golden section, then the next number without a
+                                                                * common divisor */
         uint32_t a = groups, b = stride;
         while (b) {
             const uint32_t rest = a % b;
@@ -344,7 +346,7 @@ static void returners_launch(struct ll_rank *r, bool send, bool receive)
     }
 }
 
-/* As many SMs as the sums need, two tokens an SM at once, even where fewer have experts. */
+/* As many SMs as the sums need, two tokens on each, even if fewer SMs have experts. */
 static uint32_t sum_sms(const struct ll_rank *r)
 {
     const uint32_t each = (r->own->tokens + r->g.sms - 1) / r->g.sms;
@@ -358,7 +360,7 @@ struct kernel_launch *ll_combine_launch(struct ll_rank *r, bool send, bool recei
     if (!receive) return &r->kernel;
     ll_gate_add(r);
     ll_gate_watch(r);
-    /* A row without a piece that fits has no logarithms. */
+    /* If no piece of a row fits, it has no logarithms. */
     r->sum_rows = (struct fabric_given){ .size = { r->g.return_bytes < r->g.combine_bytes ? r->g.combine_bytes : 0 } };
     const uint32_t sms = sum_sms(r);
     for (uint32_t i = 0; i < sms * r->g.sum_groups && i < r->own->tokens; i++) {

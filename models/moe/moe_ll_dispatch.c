@@ -33,13 +33,13 @@ static void cast_run(void *context, uint64_t token)
     memcpy(message + LL_HEADER_BYTES + r->g.row_bytes, scale, sizeof scale);
 }
 
-/* Writes the token's message to one expert; -EAGAIN leaves everything as it was. */
+/* Sends the token's message to one expert; -EAGAIN changes nothing. */
 static int message_send(struct ll_sender *s, uint32_t expert)
 {
     struct ll_rank *r = s->rank;
     struct fabric *f = s->worker.fabric;
     const uint32_t slot = r->slot_counter[expert];
-    assert(expert < r->g.experts && slot < r->g.tokens_max); /* a token goes to an expert once */
+    assert(expert < r->g.experts && slot < r->g.tokens_max); /* a token has an expert only once */
     const uint32_t local_expert = expert % r->g.local_experts;
     const uint64_t place = ((uint64_t)local_expert * r->g.ranks + f->rank) * r->g.tokens_max + slot;
     struct fabric_write write = {
@@ -66,7 +66,7 @@ static int message_send(struct ll_sender *s, uint32_t expert)
     return 0;
 }
 
-/* Each warp that has stored its message adds to the expert's finish counter, behind the stores of its SM. */
+/* Each warp that has stored its message adds to the expert's finish counter, after its SM's stores. */
 static void stored_add(struct ll_sender *s)
 {
     struct ll_rank *r = s->rank;
@@ -97,7 +97,7 @@ static enum worker_step sender_step(struct fabric_worker *w)
                                                   .run = cast_run,
                                                   .context = r,
                                                   .argument = s->token });
-            if (s->token == w->sm) /* where the peers' memory lies is looked up once */
+            if (s->token == w->sm) /* looks up once where the peers' memory is */
                 fabric_work(w,
                             &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_LL_PEERS_READ, .rows = 1 });
             s->cast = true;
@@ -163,7 +163,7 @@ static void choices_read(struct fabric_worker *w, uint32_t entries)
     fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_LL_CHOICES_REST, .rows = rows });
 }
 
-/* A round of 32 waits for what its SM has stored by then, so few of them make a step. */
+/* A round of 32 waits for the SM's stores so far, so a step does few rounds. */
 enum { RAISED_A_STEP = 2 * LL_LANES };
 
 static enum worker_step counter_step(struct fabric_worker *w)
@@ -173,7 +173,7 @@ static enum worker_step counter_step(struct fabric_worker *w)
     assert(c->raised <= r->g.experts && c->expert_end <= r->g.experts);
     if (w->sm == 0 && !c->raised) /* the next call's counts are cleared; the first release waits for that */
         fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_LL_COUNTS_ZERO, .rows = 1 });
-    if (w->sm == 0 && c->raised < r->g.experts) { /* a lane each, 32 at a time, in an unrolled loop */
+    if (w->sm == 0 && c->raised < r->g.experts) { /* one for each lane, 32 at a time, in an unrolled loop */
         const uint32_t end = moe_min(c->raised + RAISED_A_STEP, r->g.experts);
         for (; c->raised < end; c->raised++)
             fabric_signal_add(w, ll_word_finish(r, c->raised), 1, c->raised % LL_LANES ? FABRIC_ALONG : FABRIC_DEVICE);
@@ -206,7 +206,7 @@ static uint32_t range_number(const struct ll_receiver *v)
     return v->local_expert * ll_receiver_rank(v)->g.ranks + v->source;
 }
 
-/* Unpacks one source's messages of one expert behind those packed before. */
+/* Unpacks one source's messages of one expert, after those packed before. */
 static void receive_run(void *context, uint64_t argument)
 {
     (void)argument;
@@ -226,14 +226,15 @@ static void receive_run(void *context, uint64_t argument)
     }
 }
 
-/* Whether all messages of the expert are written.  Of counters that only grow the low halves tell. */
+/* Whether all messages of the expert are written.  The low halves of the counters suffice, because counters only
+ * grow. */
 static bool finished(const struct ll_rank *r, uint32_t expert)
 {
     const uint32_t word = (uint32_t)fabric_load(r->base.fabric, ll_word_finish(r, expert));
     return word - r->finish_target[expert] <= INT32_MAX;
 }
 
-/* True once the expert's rank knows how many of this rank's tokens come. */
+/* Tells the expert's rank how many of this rank's tokens come; true once it knows. */
 static bool receiver_tell(struct ll_receiver *v)
 {
     struct fabric_worker *w = &v->worker;
@@ -282,7 +283,7 @@ static enum worker_step receiver_step(struct fabric_worker *w)
     if (r->range_begin) r->range_begin[range_number(v)] = r->packed_count[v->local_expert];
     r->packed_count[v->local_expert] += count;
     assert(r->packed_count[v->local_expert] <= r->g.ranks * r->g.tokens_max);
-    const uint8_t look = v->alone ? SITE_LL_PEERS_READ : SITE_LL_COUNT_LOOK; /* alone: nobody has touched it before */
+    const uint8_t look = v->alone ? SITE_LL_PEERS_READ : SITE_LL_COUNT_LOOK; /* alone: nothing has read it before */
     fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = look, .rows = 1 });
     fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_LL_PLACE_TAKE, .rows = 1 });
     if (count) {
@@ -316,7 +317,7 @@ static void receiver_ahead(const struct fabric_worker *w)
     fabric_queue_ahead(f, v->source, v->local_expert);
 }
 
-/* The same with masking: from a rank that is given up it takes nothing, nor what comes too late. */
+/* Likewise with masking: it takes nothing from a rank that is given up, even if it comes later. */
 static enum worker_step receiver_masking_step(struct fabric_worker *w)
 {
     struct ll_receiver *v = fabric_container_of(w, struct ll_receiver, worker);
@@ -350,7 +351,7 @@ static void send_side_prepare(struct ll_rank *r)
     memset(r->slot_counter, 0, r->g.experts * sizeof r->slot_counter[0]);
     for (uint64_t i = 0; i < (uint64_t)r->own->tokens * r->g.topk; i++)
         if (r->experts[i] != ROUTING_NONE) r->finish_target[r->experts[i]]++;
-    for (uint32_t e = 0; e < r->g.experts; e++) r->finish_target[e] += 2; /* SM 0's and its own counter */
+    for (uint32_t e = 0; e < r->g.experts; e++) r->finish_target[e] += 2; /* SM 0's counter and its own SM's */
     r->block_target += 2;
     for (uint32_t i = 0; i < r->g.grid; i++) {
         r->sender[i] = (struct ll_sender){ .rank = r, .token = i };
@@ -362,7 +363,7 @@ static void send_side_prepare(struct ll_rank *r)
     }
 }
 
-/* The group of expert e serves, as a receiver, local expert e % local experts and source e / local experts. */
+/* As a receiver, the group of expert e serves local expert e % local experts and source e / local experts. */
 static void receiver_launch(struct ll_rank *r, uint32_t expert, bool tell, bool receive)
 {
     struct ll_receiver *v = &r->pair[expert].receiver;

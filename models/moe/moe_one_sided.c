@@ -34,7 +34,7 @@ static const char *os_refuse(const struct moe_options *o, char *text, size_t tex
 
 /* ---- geometry ---- */
 
-/* Rows, scales, experts and weights travel as arrays of their own, with nothing between. */
+/* Rows, scales, experts and weights are separate arrays, without gaps. */
 static void slots_make(const struct moe_options *o, bool payload, struct ht_slot *dispatch, struct ht_slot *combine)
 {
     ht_slot_dispatch(o, payload, true, dispatch);
@@ -88,7 +88,7 @@ static bool goes_to(const struct os_rank *r, uint32_t token, uint32_t rank)
     return r->ht.layout.bits[(size_t)token * r->ht.g.groups + rank / 8] >> rank % 8 & 1;
 }
 
-/* The first rank from from on that needs the token; ranks: there is none. */
+/* The first rank that needs the token, from `from` on; ranks: there is none. */
 static uint32_t target_next(const struct os_rank *r, uint32_t token, uint32_t from)
 {
     while (from < r->ht.g.ranks && !goes_to(r, token, from)) from++;
@@ -160,7 +160,7 @@ static void token_fill(const void *context, uint8_t *slot)
     ht_slot_pack(&b->rank->ht, b->token, 0, slot, slot); /* it has no meta */
 }
 
-/* One load of a row serves all its stores. */
+/* One load of a row feeds all its stores. */
 static bool token_store(struct os_block *b, bool first)
 {
     const struct os_rank *r = b->rank;
@@ -171,7 +171,7 @@ static bool token_store(struct os_block *b, bool first)
         .target_offset = r->map.in + at * slot->stored,
         .charge_bytes = slot->bytes,
         .peer = (uint16_t)b->target,
-        .rows = OS_WARPS, /* each warp takes a part of the row */
+        .rows = OS_WARPS, /* each warp moves a part of the row */
         .site = first ? SITE_ONE_SIDED_ROW : SITE_ONE_SIDED_ROW_AGAIN,
         .fill = slot->stored ? token_fill : NULL,
         .context = b,
@@ -185,7 +185,7 @@ static enum worker_step push_step(struct fabric_worker *w)
     struct os_block *b = fabric_container_of(w, struct os_block, worker);
     const struct os_rank *r = b->rank;
     if (b->token >= r->ht.g.tokens) return block_finish(b);
-    if (!b->chosen) { /* a place at each of its ranks, one after another */
+    if (!b->chosen) { /* chooses a slot at each of its ranks, one after another */
         ht_scan_here(w, SITE_ONE_SIDED_PLACES_TAKE, targets_of(r, b->token), 4 * r->ht.g.topk);
         b->chosen = true;
         return WORKER_MORE;
@@ -200,7 +200,7 @@ static enum worker_step push_step(struct fabric_worker *w)
     return WORKER_MORE;
 }
 
-/* Where the row that a rank gives for the token is once it is here. */
+/* Where the row that a rank gives for the token is, once it has come. */
 static uint8_t *gathered_at(const struct os_rank *r, const struct os_block *b, uint32_t target, uint32_t number)
 {
     const struct fabric *f = r->ht.base.fabric;
@@ -305,8 +305,8 @@ static void blocks_launch(struct os_rank *r, const struct worker_role *role)
 
 /* ---- the barriers ---- */
 
-/* The lanes of a warp tell a rank each, their own too: at dispatch's end, after a release, how many rows have come,
- * else that this rank's output can be read. */
+/* Each lane of a warp tells one rank, also its own: at dispatch's end, after a release, how many rows have been sent to
+ * it; at combine's beginning, that this rank's output can be read. */
 static bool gate_tell(struct os_gate *k)
 {
     const struct os_rank *r = k->rank;
@@ -429,17 +429,17 @@ static const char *os_phase_name(const struct kernel_job *job, uint32_t phase)
     return phase_names[phase];
 }
 
-/* Slots that came from a rank in the dispatch that is the last kernel. */
+/* How many slots came from a rank in the dispatch before, which must be the last kernel. */
 static uint32_t count_from(const struct os_rank *r, uint32_t source) { return ht_word(&r->ht, source) - 1; }
 
-/* Read before the next kernel's words have another epoch. */
+/* Called before the next kernel's words have another epoch. */
 static void counts_read(struct os_rank *r)
 {
     for (uint32_t source = 0; source < r->ht.g.ranks; source++)
         r->ht.recv_before[source + 1] = r->ht.recv_before[source] + count_from(r, source);
 }
 
-/* What has come, as the experts see it: a slot for each row, and how many rows each expert has. */
+/* Shows the experts what has come: a slot for each row, and how many rows each expert has. */
 static void rows_view(struct os_rank *r)
 {
     struct ht_rank *h = &r->ht;

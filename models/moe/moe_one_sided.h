@@ -17,27 +17,27 @@
 #include "models/moe/moe_ht.h"
 
 enum {
-    OS_RANKS_MAX = 64, /* a bit each of a number that a token's block keeps */
+    OS_RANKS_MAX = 64, /* bits of a number that a token's block keeps, one for each rank */
     OS_WARPS = 8,      /* of a block: 256 threads */
     OS_BLOCKS = 8,     /* of an SM, by its 2048 threads */
 };
 
 struct os_rank;
 
-/* A thread block's place on an SM: it takes every stride-th token. */
+/* A thread block on an SM: it takes every stride-th token. */
 struct os_block {
     struct fabric_worker worker;
     struct os_rank *rank;
-    uint32_t number, token, target; /* of all blocks; next one; the next rank to get it */
+    uint32_t number, token, target; /* its number among all blocks; its next token; the rank that gets it next */
     uint32_t pass;                  /* of combine along the row */
-    bool chosen;                    /* its ranks and places there are known */
+    bool chosen;                    /* the token's ranks, and its slots there, are known */
 };
 
-/* The last block of dispatch, which tells the peers, and the first of combine. */
+/* The last block of dispatch, which tells the peers, and the first block of combine. */
 struct os_gate {
     struct fabric_worker worker;
     struct os_rank *rank;
-    uint32_t next, come; /* ranks told; ranks that have come */
+    uint32_t next, come; /* ranks told; ranks that have answered */
     bool combine;
 };
 
@@ -58,13 +58,13 @@ struct os_map {
 struct os_rank {
     struct ht_rank ht;
     struct os_map map;
-    uint32_t *position; /* [tokens][ranks] the token's slot at a rank, where it goes there */
+    uint32_t *position; /* [tokens][ranks] the token's slot at a rank that it goes to */
     uint32_t sms, blocks;
     uint32_t launched; /* the last phase */
     struct os_block *block;
     struct os_local *local; /* [sms] */
     struct os_gate gate;
-    uint64_t opened, finished; /* what the private words are when all launched so far has */
+    uint64_t opened, finished; /* values of the private words when all launches so far have ended */
 };
 
 #endif

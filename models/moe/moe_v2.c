@@ -31,9 +31,9 @@ static const char *v2_refuse(const struct moe_options *o, char *text, size_t tex
 
 static uint32_t aligned(uint32_t size_bytes) { return (uint32_t)moe_align(size_bytes, V2_SHARED_ALIGN); }
 
-/* Row, scales and the rest, each aligned.  The rest: top-k indices and weights, then meta: the source rank and token in
- * one number, and for each node a byte of the ranks that need it, where the kernels keep a linked list of the top-k
- * places.  A cached dispatch carries it as well. */
+/* A slot has the row, the scales and the rest, each aligned.  The rest is top-k indices and weights, then meta: source
+ * rank and token in one number, and for each node a byte of the ranks that need it, where the kernels keep a linked
+ * list of top-k places.  A cached dispatch carries it as well. */
 static void dispatch_slot(const struct moe_options *o, bool payload, struct ht_slot *s)
 {
     const uint32_t local = moe_min(o->ranks, o->ranks_per_node);
@@ -54,7 +54,7 @@ static void combine_slot(const struct moe_options *o, bool payload, struct ht_sl
     ht_slot_combine(o, payload, true, s);
     s->meta_bytes = 0;
     s->meta = s->index = s->weight = aligned(s->row_bytes);
-    /* Hybrid kernels send what lies in shared memory, direct ones the row and, by stores, the weights. */
+    /* Hybrid kernels send the slot from shared memory; direct ones send the row and, by stores, the weights. */
     s->bytes = s->weight + (hybrid(o) ? aligned(8 * o->topk) : 4u * s->topk);
     s->stored = payload ? s->bytes : 0;
 }
@@ -103,7 +103,7 @@ static void v2_needs(const struct kernel_job *job, bool payload, struct fabric_n
     };
 }
 
-/* The order of each token within its channel, for each node (or rank of the only one). */
+/* Orders the tokens within their channels, for each node (on one node: for each rank). */
 static void position_make(struct v2_rank *r)
 {
     const uint32_t targets = r->ht.layout.targets;
@@ -115,7 +115,7 @@ static void position_make(struct v2_rank *r)
     }
 }
 
-/* As many warps as have room for a token each beside the counts of the notify warps. */
+/* As many warps as have room for a token each, in addition to the counts of the notify warps. */
 static uint32_t warps_of(uint32_t token_bytes, uint32_t other_bytes, uint32_t other_warps)
 {
     return moe_min((V2_SHARED_BYTES - other_bytes) / token_bytes, V2_WARPS_MAX - other_warps);
@@ -215,7 +215,7 @@ static const char *v2_phase_name(const struct kernel_job *job, uint32_t phase)
     return phase_names[phase];
 }
 
-/* Slots of a channel that came from a rank of the node in the dispatch that is the last kernel. */
+/* How many slots of a channel came from a rank of the node in the dispatch before, which must be the last kernel. */
 static uint32_t up_count(const struct v2_rank *r, uint32_t channel, uint32_t from)
 {
     const struct ht_rank *h = &r->ht;
@@ -224,7 +224,7 @@ static uint32_t up_count(const struct v2_rank *r, uint32_t channel, uint32_t fro
     return ht_word(h, v2_word_counts(r, false) + from) - 1;
 }
 
-/* Read before the next kernel's words replace them. */
+/* Called before the next kernel's words replace them. */
 static void up_counts_read(struct v2_rank *r)
 {
     const uint32_t local = r->ht.g.local;
@@ -258,7 +258,7 @@ static void v2_traffic(const struct kernel_rank *rank, uint32_t phase, struct ke
     if (phase != 0 && phase != 2) return;
     const struct ht_slot *s = phase == 0 ? &h->dispatch_slot : &h->combine_slot;
     const uint64_t row = s->row_bytes + s->scale_bytes + (uint64_t)s->topk * (phase == 0 ? 12 : 4);
-    const bool told = r->launched == 0; /* only words say so far how many came */
+    const bool told = r->launched == 0; /* so far, only words say how many came */
     uint64_t sent = 0, rows = told ? 0 : ht_recv_rows(h);
     for (uint32_t from = 0; told && from < h->g.local; from++)
         for (uint32_t c = 0; c < r->channels; c++) rows += up_count(r, c, from);
@@ -272,7 +272,7 @@ static void v2_traffic(const struct kernel_rank *rank, uint32_t phase, struct ke
 
 static double larger(double a, double b) { return a > b ? a : b; }
 
-/* Distinct groups of groups that k of the experts fall into: G (1 - C(E - E/G, k) / C(E, k)). */
+/* The expected number of groups with at least one of k experts: G (1 - C(E - E/G, k) / C(E, k)). */
 static double groups_expected(double experts, double groups, uint32_t k)
 {
     double none = 1;
@@ -288,7 +288,8 @@ uint32_t moe_v2_sms(const struct moe_options *o, double rdma_gbs, double nvl_gbs
     const double to_ranks = groups_expected(o->experts, o->ranks, o->topk);
     const double rdma = to_nodes * (nodes - 1) / nodes, nvl = to_ranks * (local - 1) / local;
     const double read = nodes > 1 ? 1 + to_nodes : 1;
-    const double write = nodes > 1 ? 1 + to_nodes / nodes + to_ranks : to_ranks; /* send buffer, own node, ranks */
+    const double write = nodes > 1 ? 1 + to_nodes / nodes + to_ranks : to_ranks; /* the send buffer, the own node, the
+                                                                                  * ranks */
     const bool by_rdma = nodes > 1 && rdma / rdma_gbs > nvl / nvl_gbs;
     const double tokens_gbs = by_rdma ? rdma_gbs / rdma : nvl_gbs / nvl;
     const double sms = slack * larger(tokens_gbs * read / sm_read_gbs, tokens_gbs * write / sm_write_gbs);

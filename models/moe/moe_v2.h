@@ -25,13 +25,13 @@
 #include "models/moe/moe_ht.h"
 
 enum {
-    V2_SHARED_BYTES = 232448, /* of an SM, that every kernel takes: 227 KB */
-    V2_SHARED_ALIGN = 32,     /* of the parts of a token in memory */
+    V2_SHARED_BYTES = 232448, /* of an SM, all of which every kernel takes: 227 KB */
+    V2_SHARED_ALIGN = 32,     /* of a token's parts in memory */
     V2_NOTIFY_WARPS = 4,
     V2_WARPS_MAX = 32,
-    V2_CHANNELS = 4, /* of an SM, hybrid, where nothing else needs its registers */
+    V2_CHANNELS = 4, /* on an SM, hybrid, if nothing else needs its registers */
     V2_OUT_EVERY = 6,
-    V2_UP_EVERY = 3,   /* tokens between tails, and in a forwarder's chunk */
+    V2_UP_EVERY = 3,   /* tokens between two tails, and in a forwarder's chunk */
     V2_LOCAL_MAX = 64, /* ranks of a node, hybrid */
     V2_META_MAX = 4 + HT_RANKS_MAX / 8,
     V2_QUEUES_MAX = 129,
@@ -46,15 +46,16 @@ struct v2_pass {
     uint16_t node;
 };
 
-/* Hybrid: the way of a channel to one rank of the node. */
+/* Hybrid: the way from a channel to one rank of the node. */
 struct v2_way {
-    struct ht_ring area;                    /* that is being written */
-    uint32_t pick[V2_OUT_EVERY], pick_tail; /* a forwarder's: tokens under way that are for it, from this slot on */
+    struct ht_ring area;                    /* the area that is being written */
+    uint32_t pick[V2_OUT_EVERY], pick_tail; /* of a forwarder: tokens of the chunk that go this way; the slot of the
+                                             * first */
     uint32_t told;
 };
 
-/* Hybrid combine: the rows that a rank of the node returns to a merger: those that had come at its last look, and those
- * that are summed. */
+/* Hybrid combine: rows that a rank of the node returns to a merger: those that had come at the last look, and those
+ * summed. */
 struct v2_returned {
     uint32_t come, summed;
 };
@@ -64,26 +65,26 @@ struct v2_sender {
     struct fabric_worker worker;
     struct v2_rank *rank;
     uint32_t channel, token; /* next one */
-    uint32_t node;           /* that is next to get it */
-    bool copied;             /* it lies in the send area */
+    uint32_t node;           /* the node that gets the token next */
+    bool copied;             /* the token is in the send area */
     uint32_t sent[HT_NODES_MAX], told[HT_NODES_MAX];
 };
 
-/* Hybrid: one warp that passes on to its node's ranks what came for a channel. */
+/* Hybrid: one warp that passes what came for a channel on to its node's ranks. */
 struct v2_forwarder {
     struct fabric_worker worker;
     struct v2_rank *rank;
-    uint32_t channel, node, target; /* node last served; rank whose area is being written */
+    uint32_t channel, node, target; /* the channel; the node served last; the rank whose area is being written */
     uint32_t read[HT_NODES_MAX];
-    uint32_t picked;    /* tokens of the chunk under way */
+    uint32_t picked;    /* tokens of the current chunk */
     struct v2_way *way; /* [local] */
 };
 
-/* Hybrid combine: one warp that takes a channel's rows back to the ranks of the node that passed them on. */
+/* Hybrid combine: one warp that returns a channel's rows to the ranks of the node that passed them on. */
 struct v2_returner {
     struct fabric_worker worker;
     struct v2_rank *rank;
-    uint32_t channel, target; /* number of the rank whose rows are under way */
+    uint32_t channel, target; /* the number of the rank whose rows are being returned */
     struct v2_way *way;       /* [local] */
 };
 
@@ -91,40 +92,40 @@ struct v2_returner {
 struct v2_merger {
     struct fabric_worker worker;
     struct v2_rank *rank;
-    uint32_t channel, done;   /* tokens, in the order of pass */
+    uint32_t channel, done;   /* tokens summed, in the order in which they were passed on */
     uint32_t flushed;         /* nodes */
-    bool reduced;             /* the next one's sum is made but not sent */
+    bool reduced;             /* the next token's sum is made but not sent */
     struct v2_returned *from; /* [local] */
     uint32_t sent[HT_NODES_MAX], told[HT_NODES_MAX];
 };
 
-/* Direct mode: one warp that sends every stride-th token to the ranks that need it, or takes rows back. */
+/* Direct mode: one warp that sends every stride-th token to the ranks that need it, or returns rows. */
 struct v2_warp {
     struct fabric_worker worker;
     struct v2_rank *rank;
     uint32_t item, end, stride; /* dispatch: tokens; combine: rows, one after another */
-    uint32_t target;            /* dispatch: the next rank to get the token; combine: its source */
-    uint32_t place;             /* combine, where all of a row's expanded ones go back: of the next one */
-    bool staged;                /* it lies in shared memory */
+    uint32_t target;            /* dispatch: the rank that gets the token next; combine: its source */
+    uint32_t place;             /* combine that returns all expanded rows of a row: the next one */
+    bool staged;                /* the row is in shared memory */
     uint8_t stage_site;         /* enum site */
     struct fabric_given *stage;
 };
 
-/* The notify warps of an SM: they count its share of the tokens, and on SM 0 tell the peers how many will come. */
+/* The notify warps of an SM: they count the SM's share of tokens, and on SM 0 tell the peers how many will come. */
 struct v2_notify {
     struct fabric_worker worker;
     struct v2_rank *rank;
     uint32_t stage, next;
 };
 
-/* Opens a kernel when all peers have come to it, and closes it when its own workers have finished and all that is for
- * it has come. */
+/* Opens a kernel when all peers have reached it.  Closes it when its own workers have finished and everything for it
+ * has come. */
 struct v2_gate {
     struct fabric_worker worker;
     struct v2_rank *rank;
-    uint32_t kind, from_count; /* words that must say finished in the end; of how many producers */
+    uint32_t kind, from_count; /* words that must say "finished" in the end; how many producers they have */
     uint32_t stage, next;
-    bool told_self; /* that its own workers' stores are done */
+    bool told_self; /* it has signalled itself that its own workers' stores are done */
     struct ht_barrier nvl, rdma;
 };
 
@@ -138,17 +139,17 @@ struct v2_epilogue {
 
 struct v2_map {
     uint64_t up, combine_up, out_send, out, combine_out_send, combine_out, end;
-    uint32_t up_slots, out_slots; /* of a channel from one source */
+    uint32_t up_slots, out_slots; /* slots of a channel from one source */
 };
 
 struct v2_rank {
     struct ht_rank ht;
     struct v2_map map;
-    struct ht_slot up_slot; /* dispatch's slot as the up areas store it */
+    struct ht_slot up_slot; /* dispatch's slot as stored in the up areas */
     uint32_t channels;
-    uint32_t dispatch_warps, combine_warps, copy_warps, reduce_warps; /* of an SM; the first two in direct mode */
-    uint32_t combine_buffer_bytes;                                    /* of a warp, in shared memory */
-    struct fabric_given stage[2][128 / V2_SHARED_ALIGN];              /* of rows, of tokens; by place in a line */
+    uint32_t dispatch_warps, combine_warps, copy_warps, reduce_warps; /* warps of an SM; the first two in direct mode */
+    uint32_t combine_buffer_bytes;                                    /* a warp's buffer in shared memory */
+    struct fabric_given stage[2][128 / V2_SHARED_ALIGN]; /* for rows, for tokens; by their place in a line */
     struct fabric_given copy, reduce, merge, gather[HT_TOPK_MAX];
     uint32_t *position; /* [tokens][targets] as in struct ht_layout, for these channels */
     uint32_t pass_max;
@@ -168,12 +169,12 @@ struct v2_rank {
     struct v2_epilogue *epilogue;   /* [epilogue_sms] */
     uint32_t epilogue_sms;
     struct v2_gate gate;
-    uint32_t *expanded_at;    /* [rows + 1] expand: expanded rows of the rows before */
-    uint32_t *expanded_index; /* [expanded rows] where each lies: by expert, then by row; payload only */
-    uint32_t expanded_rows;   /* of the output, the gaps between experts included; payload only */
+    uint32_t *expanded_at;    /* [rows + 1] expand: number of expanded rows of earlier rows */
+    uint32_t *expanded_index; /* [expanded rows] the place of each: by expert, then by row; payload only */
+    uint32_t expanded_rows;   /* rows of the output, including the gaps between experts; payload only */
     uint8_t *expanded_x, *expanded_scales;
     uint32_t launched;                   /* the last phase */
-    uint64_t opened, notified, finished; /* what the private words are when all launched so far has */
+    uint64_t opened, notified, finished; /* values of the private words when all launches so far have ended */
 };
 
 static inline bool v2_hybrid(const struct v2_rank *r) { return r->ht.g.nodes > 1; }
@@ -206,7 +207,7 @@ static inline bool v2_is_open(const struct v2_rank *r)
     return fabric_load(r->ht.base.fabric, v2_word_private(r, V2_OPEN)) >= r->opened;
 }
 
-/* What a slot tells of its token; V2_META_MAX bytes. */
+/* Writes what a slot says of its token; V2_META_MAX bytes. */
 static inline void v2_meta_make(const struct v2_rank *r, uint32_t token, uint8_t *meta)
 {
     const struct ht_geometry *g = &r->ht.g;
@@ -217,7 +218,7 @@ static inline void v2_meta_make(const struct v2_rank *r, uint32_t token, uint8_t
     memcpy(meta + sizeof source_token, &r->ht.layout.bits[(size_t)token * bytes], bytes);
 }
 
-/* The first target, rank or node, from from on that one of the rank's own tokens goes to; targets: there is none. */
+/* The first target (rank or node), from `from` on, of one of the rank's own tokens; targets: there is none. */
 static inline uint32_t v2_target(const struct v2_rank *r, uint32_t token, uint32_t from)
 {
     const struct ht_layout *l = &r->ht.layout;
@@ -238,36 +239,36 @@ static inline uint64_t v2_out_at(const struct v2_rank *r, uint32_t node, uint32_
     return ((uint64_t)node * r->channels + channel) * r->map.out_slots + sequence;
 }
 
-/* moe_v2_expand.c: with a row for each expert.  Whether combine sends them all as they are. */
+/* moe_v2_expand.c: a row for each expert.  Whether combine sends them all, without summing them. */
 static inline bool v2_sends_all(const struct moe_options *o) { return o->expand && o->single_reduction; }
 void v2_expand_alloc(struct v2_rank *r);
-/* After the rows of a dispatch are known: where the expanded ones belong. */
+/* Computes where the expanded rows are, after the rows of a dispatch are known. */
 void v2_expand_make(struct v2_rank *r);
-/* Rows that row has, 1 without expansion. */
+/* How many expanded rows row has; 1 without expansion. */
 static inline uint32_t v2_expanded_count(const struct v2_rank *r, uint32_t row)
 {
     return r->expanded_at ? r->expanded_at[row + 1] - r->expanded_at[row] : 1;
 }
 void v2_expand_row(struct v2_rank *r, uint32_t row);
-/* What the experts give back for place of row, or, for place UINT32_MAX, the sum over its places. */
+/* Writes the experts' output for one place of row, or with place UINT32_MAX the sum over its places. */
 void v2_expanded_pack(const struct v2_rank *r, uint32_t row, uint32_t place, uint8_t *slot);
 uint32_t v2_outputs(struct kernel_rank *rank, struct kernel_tensor *tensor, uint32_t max);
 
-/* Brings rows, one after another, into the warp's shared memory (moe_v2_gate.c, with what follows). */
+/* Loads rows, one after another, into the warp's shared memory (moe_v2_gate.c, as the next ones). */
 void v2_stage_rows(struct fabric_worker *w, uint8_t site, struct fabric_given *given, uint32_t rows,
                    uint64_t read_bytes);
 static inline void v2_stage(struct fabric_worker *w, uint8_t site, struct fabric_given *given, uint64_t read_bytes)
 {
     v2_stage_rows(w, site, given, 1, read_bytes);
 }
-/* Tells a peer how many slots of an area are written and whether they are all, unless it knows. */
+/* Tells a peer how many slots of an area are written and whether these are all, unless it knows. */
 bool v2_tell(struct fabric_worker *w, const struct v2_rank *r, uint32_t peer, uint32_t channel, uint32_t word,
              uint32_t count, bool finished, uint32_t *told);
-/* The kernel's first and last worker.  At the end the words of kind from from_count producers must say
- * that everything has come; where that is from other nodes there is no barrier. */
+/* Adds the kernel's first and last worker.  At the end, the words of kind from from_count producers must say that
+ * everything has come; if these are on other nodes there is no barrier. */
 void v2_gate_launch(struct v2_rank *r, enum v2_word kind, uint32_t from_count);
 void v2_notify_launch(struct v2_rank *r);
-/* Adds a worker that waits for the kernel to open. */
+/* Adds a worker that waits until the kernel is open. */
 void v2_worker_add(struct v2_rank *r, struct fabric_worker *w, const struct worker_role *role, uint32_t sm,
                    uint32_t warps);
 /* Counts a worker as finished and ends it. */

@@ -19,7 +19,7 @@ static uint32_t returner_total(const struct v2_returner *s, uint32_t target)
     return s->rank->up_count[s->channel * s->rank->ht.g.local + target];
 }
 
-/* A few rows to the next rank in turn, then its tail. */
+/* Returns a few rows to the next rank in rotation, then that rank's tail. */
 static enum worker_step returner_step(struct fabric_worker *w)
 {
     struct v2_returner *s = fabric_container_of(w, struct v2_returner, worker);
@@ -135,7 +135,7 @@ static bool merger_put(struct v2_merger *m)
     return fabric_put(&m->worker, &write) == 0;
 }
 
-/* Puts of the channel's queue are waited for: then one word tells each node that it has all. */
+/* Waits for the puts on the channel's queue; then one word tells each node that it has all. */
 static bool merger_end(struct v2_merger *m)
 {
     const struct v2_rank *r = m->rank;

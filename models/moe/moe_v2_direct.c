@@ -21,7 +21,7 @@ static void token_fill(const void *context, uint8_t *slot)
     ht_slot_pack(&p->rank->ht, p->item, 0, meta, slot);
 }
 
-/* The token to its next target, from its place in the warp's shared memory. */
+/* Stores the token to its next target, from its place in the warp's shared memory. */
 static bool token_store(struct v2_warp *p)
 {
     const struct v2_rank *r = p->rank;
@@ -68,7 +68,7 @@ static void row_fill(const void *context, uint8_t *slot)
     else ht_slot_pack_combine(&p->rank->ht, p->item, slot);
 }
 
-/* Several rows of a token are summed into shared memory, where they do not all go back; one is copied there. */
+/* If several rows of a token do not all go back, they are summed into shared memory; a single row is copied there. */
 static enum worker_step row_stage(struct v2_warp *p)
 {
     const struct v2_rank *r = p->rank;
@@ -127,7 +127,7 @@ static const struct worker_role row_role = { .step = row_step, .describe = warp_
 
 static const struct worker_role token_role = { .step = token_step, .describe = warp_describe };
 
-/* Where in a line the buffer of a warp begins. */
+/* The offset within a line at which a warp's buffer begins. */
 static uint32_t line_of(uint32_t warp, uint32_t buffer_bytes) { return warp * buffer_bytes % 128 / V2_SHARED_ALIGN; }
 
 void v2_direct_dispatch_launch(struct v2_rank *r)

@@ -12,7 +12,7 @@ static uint8_t *send_slot(const struct v2_rank *r, uint32_t token)
     return r->ht.base.fabric->heap + r->map.out_send + (uint64_t)token * r->ht.dispatch_slot.stored;
 }
 
-/* The own node's copy needs no network. */
+/* A copy for the own node needs no network. */
 static uint8_t *home_slot(const struct v2_sender *s, uint32_t token)
 {
     const struct v2_rank *r = s->rank;
@@ -35,7 +35,8 @@ static void sender_run(void *context, uint64_t token)
         ht_slot_pack(&s->rank->ht, (uint32_t)token, 0, meta, home_slot(s, (uint32_t)token));
 }
 
-/* Through shared memory into the send area, where another node needs it, and to where the own one finds it. */
+/* Copies the token through shared memory into the send area, if another node needs it, and to where the own node reads
+ * it. */
 static void token_copy(struct v2_sender *s)
 {
     const struct v2_rank *r = s->rank;
@@ -58,7 +59,7 @@ static void token_copy(struct v2_sender *s)
                                                    .argument = s->token });
 }
 
-/* Tells a node about its tokens, every few of them and in the end. */
+/* Tells a node about its tokens, after every few of them and at the end. */
 static bool node_tell(struct v2_sender *s, uint32_t node, bool finished)
 {
     const struct v2_rank *r = s->rank;
@@ -67,7 +68,7 @@ static bool node_tell(struct v2_sender *s, uint32_t node, bool finished)
     return v2_tell(&s->worker, r, v2_rail(r, node), s->channel, word, s->sent[node], finished, &s->told[node]);
 }
 
-/* One node's copy of the token; with every sixth the doorbell rings. */
+/* Puts one node's copy of the token; the doorbell rings with every sixth. */
 static bool node_put(struct v2_sender *s, uint32_t node)
 {
     const struct v2_rank *r = s->rank;
@@ -137,7 +138,7 @@ static uint32_t came_from(const struct v2_forwarder *d, uint32_t node, bool *all
     return tail >> 1;
 }
 
-/* The next node in turn with a chunk to pass on, -1 for none; ended: there will never be one. */
+/* The next node, in rotation, with a chunk to pass on; -1: none.  ended: there will never be one. */
 static int forwarder_next(const struct v2_forwarder *d, bool *ended)
 {
     const uint32_t nodes = d->rank->ht.g.nodes;
@@ -163,7 +164,7 @@ static const uint8_t *came_slot(const struct v2_forwarder *d, uint32_t sequence)
     return r->ht.base.fabric->heap + r->map.out + slot * r->ht.dispatch_slot.stored;
 }
 
-/* Which ranks of this node need it: bytes as in struct ht_layout. */
+/* The ranks of this node that need the token: bytes as in struct ht_layout. */
 static uint64_t token_bits(const struct v2_forwarder *d, uint32_t sequence)
 {
     const struct ht_rank *h = &d->rank->ht;
@@ -173,7 +174,7 @@ static uint64_t token_bits(const struct v2_forwarder *d, uint32_t sequence)
     return all;
 }
 
-/* Decides on the next chunk: which of its tokens go to which rank. */
+/* Decides which tokens of the next chunk go to which rank. */
 static void forwarder_pick(struct v2_forwarder *d)
 {
     struct v2_rank *r = d->rank;

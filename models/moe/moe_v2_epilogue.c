@@ -17,7 +17,7 @@ static int arrival_compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Where each slot's row goes: sorted by source rank and token. */
+/* Computes where each slot's row goes: sorted by source rank and token. */
 static void rows_sort(struct v2_rank *r)
 {
     struct ht_rank *h = &r->ht;
@@ -44,7 +44,7 @@ static void rows_sort(struct v2_rank *r)
     free(arrival);
 }
 
-/* After the rows: how many each expert got.  Taken from the rows themselves. */
+/* Counts, from the rows themselves, how many each expert got. */
 static void experts_count(struct v2_rank *r)
 {
     struct ht_rank *h = &r->ht;
@@ -72,7 +72,7 @@ static void copy_run(void *context, uint64_t argument)
     }
 }
 
-/* Where the sum (or in direct mode the row) that target gave for the token has come; of several, that of place. */
+/* Where the sum (in direct mode the row) that target gave for the token is; if there are several, that of place. */
 static const uint8_t *back_slot(const struct v2_rank *r, uint32_t token, uint32_t target, uint32_t place)
 {
     const uint32_t at = r->position[(size_t)token * r->ht.layout.targets + target], channel = token % r->channels;
@@ -148,7 +148,7 @@ static void epilogue_describe(const struct fabric_worker *w, char *text, size_t 
 
 static const struct worker_role epilogue_role = { .step = epilogue_step, .describe = epilogue_describe };
 
-/* One item a warp, those of the SMs in turn: each SM has as many as any other, or one more. */
+/* A warp takes one item at a time; items go round the SMs, so that numbers differ by at most one. */
 static void epilogue_launch(struct v2_rank *r, bool combine, uint32_t items, uint32_t warps)
 {
     const uint32_t sms = r->epilogue_sms, share = items / sms, more = items % sms;
@@ -160,7 +160,7 @@ static void epilogue_launch(struct v2_rank *r, bool combine, uint32_t items, uin
     }
 }
 
-/* How many slots came is in the words that said so. */
+/* The number of slots that came is in the words that announced them. */
 void v2_copy_launch(struct v2_rank *r)
 {
     struct ht_rank *h = &r->ht;
@@ -186,7 +186,7 @@ void v2_reduce_launch(struct v2_rank *r)
     const uint32_t most = v2_sends_all(h->base.options) ? h->g.topk : moe_min(h->layout.targets, h->g.topk);
     const uint32_t biases = h->base.options->num_bias;
     uint64_t rows = 0;
-    bool several = biases > 0; /* else they are added in pairs as they are */
+    bool several = biases > 0; /* else they are added in pairs without conversion */
     for (uint32_t t = 0; t < h->g.tokens; t++) {
         const uint32_t back = back_rows(r, t);
         rows += back;

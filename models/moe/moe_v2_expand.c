@@ -1,7 +1,6 @@
-/* moe_v2_expand.c - V2's expanded layout (PROTOCOLS.md 1.7): dispatch gives a token a row for each of its experts on a
- * rank, those of an expert together, and combine sums them again, there or where the token came from.
- *
- * How many experts a row has here is read off the routing, which says the same as the choices that came with it. */
+/* moe_v2_expand.c - V2's expanded layout (PROTOCOLS.md 1.7).  Dispatch gives a token a row for each of its experts on a
+ * rank; an expert's rows are together.  Combine sums a token's rows, there or at the token's source.  The routing tells
+ * how many experts a row has here; the choices sent with it say the same. */
 #include "models/moe/formats.h"
 #include "models/moe/moe_v2.h"
 

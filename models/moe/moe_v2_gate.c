@@ -50,14 +50,14 @@ static bool gate_arrived(struct v2_gate *k)
     return true;
 }
 
-/* A barrier begins with a look at which of its words is up, and ends with counting it. */
+/* A barrier begins by reading which of its words is in use, and ends by counting it. */
 static bool gate_phase(struct v2_gate *k)
 {
     ht_scan_here(&k->worker, SITE_V2_BARRIER_LOOK, 1, 8);
     return true;
 }
 
-/* All peers have come to this kernel: those of the node and of the rail at once. */
+/* Whether all peers have reached this kernel, those of the node and those of the rail. */
 static bool gate_come(struct v2_gate *k)
 {
     const bool nvl = ht_barrier_step(&k->worker, &k->nvl, k->rank->ht.epoch);
@@ -77,7 +77,7 @@ static bool gate_workers(struct v2_gate *k)
     return gate_phase(k);
 }
 
-/* The rank's own stores to itself are there once its own word of the barrier is. */
+/* The rank's own stores to itself have arrived once its own word of the barrier has. */
 static bool gate_self(struct v2_gate *k)
 {
     const struct ht_rank *h = &k->rank->ht;
@@ -155,8 +155,8 @@ void v2_gate_launch(struct v2_rank *r, enum v2_word kind, uint32_t from_count)
 
 enum { NOTIFY_COUNT, NOTIFY_GATHER, NOTIFY_NODES, NOTIFY_NODES_CAME, NOTIFY_RANKS, NOTIFY_CAME, NOTIFY_END };
 
-/* The threads go through the counts of all ranks and experts together, waiting for what they read, and then more times
- * for each other's sums. */
+/* The threads read the counts of all ranks and experts together and wait for them, then `more` times for each other's
+ * sums. */
 static void counts_charge(struct v2_notify *n, uint32_t more)
 {
     const struct ht_geometry *g = &n->rank->ht.g;
@@ -164,7 +164,7 @@ static void counts_charge(struct v2_notify *n, uint32_t more)
     ht_scan_here(&n->worker, SITE_V2_COUNTS_SUM, (counts + threads - 1) / threads + more, (uint64_t)counts * 8);
 }
 
-/* Top-k choices of the SM's share of tokens, each waited for, counted in shared memory. */
+/* Reads the top-k choices of the SM's share of tokens, waits for each, and counts them in shared memory. */
 static bool notify_count(struct v2_notify *n)
 {
     const struct ht_rank *h = &n->rank->ht;
@@ -201,7 +201,7 @@ static bool notify_nodes_came(struct v2_notify *n)
     return true;
 }
 
-/* To each rank of the node how many tokens this one passes on to it: in direct mode its own. */
+/* Tells each rank of the node how many tokens this rank passes on to it; in direct mode, how many of its own. */
 static bool notify_ranks(struct v2_notify *n)
 {
     const struct v2_rank *r = n->rank;
