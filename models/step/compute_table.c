@@ -15,7 +15,7 @@ struct point {
 };
 
 struct compute_table {
-    GHashTable *surfaces; /* "op,gpu,dtype,shape" -> GArray of struct point, by context and tokens */
+    GHashTable *surfaces; /* "op,gpu,dtype,shape" -> GArray of struct point, sorted by context and tokens */
 };
 
 /* ---- reading ---- */
@@ -25,7 +25,7 @@ struct reader {
     const char *source;
     GPtrArray *cell;
     uint32_t line;
-    int place[COLUMNS]; /* of each column in a line; -1: not there */
+    int place[COLUMNS]; /* index of each column in a line; -1: not there */
     GError *error;
 };
 
@@ -176,14 +176,15 @@ char *compute_table_stranger(const struct compute_table *table, const char *cons
 
 /* ---- finding ---- */
 
-/* Between (x0, y0) and (x1, y1) in logarithms. */
+/* Interpolates between (x0, y0) and (x1, y1) in logarithms. */
 static double between(double x0, double y0, double x1, double y1, double x)
 {
     if (x1 <= x0) return y0;
     return exp(log(y0) + (log(y1) - log(y0)) * (log(x) - log(x0)) / (log(x1) - log(x0)));
 }
 
-/* Behind the last point: as much more for each token as between the last two; of a lone point, in proportion. */
+/* Beyond the last point, each token adds as much as between the last two points; with a single point, time is
+ * proportional. */
 static double further(const struct point *p, guint first, guint last, double tokens)
 {
     const double x = p[last].tokens, y = p[last].us;
@@ -191,7 +192,7 @@ static double further(const struct point *p, guint first, guint last, double tok
     return y + fmax((y - p[last - 1].us) / (x - p[last - 1].tokens), 0) * (tokens - x);
 }
 
-/* Along tokens at one context: the points [first, end). */
+/* The time along tokens at one context: that of points [first, end). */
 static double along_tokens(const struct point *p, guint first, guint end, double tokens, bool *beyond)
 {
     *beyond |= tokens < p[first].tokens || tokens > p[end - 1].tokens;

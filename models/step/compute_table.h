@@ -29,11 +29,11 @@ enum compute_table_error { COMPUTE_TABLE_ERROR_COLUMN, COMPUTE_TABLE_ERROR_CELL 
 
 struct compute_table;
 
-/* NULL and *error, "path:line: column: expected ..., found ...", on failure: a column or a value is missing, there
- * are no rows, a number is not positive, or a point stands twice with different times. */
+/* NULL and *error, "path:line: column: expected ..., found ...", on failure: a column or a value is missing, there are
+ * no rows, a number is not positive, or a point has two different times. */
 struct compute_table *compute_table_load(const char *path, GError **error);
 struct compute_table *compute_table_parse(const char *source, const char *text, size_t size_bytes, GError **error);
-/* The first op, by the alphabet, that is none of these; NULL: there is none.  Free with g_free(). */
+/* The first op of the table, alphabetically, that is none of these; NULL: there is none.  Free with g_free(). */
 char *compute_table_stranger(const struct compute_table *table, const char *const *ops);
 void compute_table_free(struct compute_table *table);
 
@@ -42,10 +42,10 @@ struct compute_point {
     double tokens, context;
 };
 
-/* The time in us between the measured points around it, in the logarithms of all three: along tokens at the two nearest
- * contexts, then between these.  Below the least the least's time counts.  Above the most it grows with tokens as
- * between the last two points, and with the context in proportion.  *beyond: whether it lies outside the measured
- * points.  NAN: the table does not have such a surface. */
+/* The time in us, interpolated between the measured points around it in the logarithms of all three: along tokens at
+ * the two nearest contexts, then between these.  Below the smallest point, that point's time.  Above the largest, time
+ * grows with tokens as between the last two points, and in proportion to the context.  *beyond: whether it is outside
+ * the measured points.  NAN: the table has no such surface. */
 double compute_table_us(const struct compute_table *table, const struct compute_point *point, bool *beyond);
 
 #endif

@@ -6,15 +6,15 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What a kernel, or a few of them one after another, does. */
+/* The work of one kernel, or of a few in sequence. */
 struct work {
     double flops, read_bytes, write_bytes;
-    double kernels; /* that each cost as much as an empty one at least */
+    double kernels; /* how many kernels; each costs at least as much as an empty one */
 };
 
 static double bytes_of(const struct costs_options *o) { return o->fp8 ? 1 : 2; }
 
-/* A GEMM of `rows` rows with weights that are read once. */
+/* A GEMM of `rows` rows with weights, which are read once. */
 static struct work gemm_work(const struct costs_options *o, double rows, double weights, double in, double out)
 {
     return (struct work){ .flops = 2 * rows * weights,
@@ -40,7 +40,7 @@ static double value_size(const struct costs_options *o)
 
 static double core_flops(const struct costs_options *o, double tokens)
 {
-    const double seen = o->prefill ? o->context / 2 : o->context; /* causal: half of them, on average */
+    const double seen = o->prefill ? o->context / 2 : o->context; /* causal: half of the tokens, on average */
     return 2 * tokens * seen * o->net->heads * (score_size(o) + value_size(o));
 }
 
@@ -77,7 +77,7 @@ static struct work work_of(const struct costs_options *o, enum step_op op, doubl
     case STEP_ATTENTION:
     case STEP_PROJECT:
     case STEP_CORE: return attention_work(o, tokens);
-    case STEP_GATE: /* norms with residuals, the router, the choice of experts */
+    case STEP_GATE: /* norms and residual sums, the router, the choice of experts */
         w = gemm_work(o, tokens, (double)n->hidden * n->experts, n->hidden, n->experts);
         w.read_bytes += 4 * tokens * n->hidden * 2;
         w.write_bytes += 3 * tokens * n->hidden * 2;
@@ -98,7 +98,7 @@ static struct work work_of(const struct costs_options *o, enum step_op op, doubl
         w.read_bytes = w.write_bytes = rows * n->hidden * bytes_of(o);
         w.kernels = 3;
         return w;
-    case STEP_RESTORE: /* a token comes back with as many rows as it has experts here */
+    case STEP_RESTORE: /* a token has a row for each of its experts here */
         w.read_bytes = rows * n->hidden * 2;
         w.write_bytes = rows / n->topk * n->hidden * 2;
         return w;
@@ -160,7 +160,7 @@ bool costs_table_check(const struct compute_table *table, const char *source, GE
     return false;
 }
 
-/* The time by the first table and GPU that know the op; NAN: none does. */
+/* The time by the first table and GPU that have the op; NAN: none has. */
 static double table_us(const struct costs_options *o, const char *op, const char *dtype, const char *shape,
                        double tokens, double context, char source[64])
 {
@@ -189,7 +189,7 @@ static double attention_us(const struct costs_options *o, double tokens, char so
 {
     const struct net *n = o->net;
     const double rows = tokens * o->attention_tp;
-    const double context = o->prefill ? fmin(o->context, rows) : o->context; /* a batch may be less than a sequence */
+    const double context = o->prefill ? fmin(o->context, rows) : o->context; /* a batch may have less than a sequence */
     const double sequences = o->prefill ? rows / context : rows;
     g_autofree char *shape = n->latent ? g_strdup_printf("%u", n->heads / o->attention_tp)
                                        : g_strdup_printf("%u/%u/%u", n->heads / o->attention_tp,
@@ -224,7 +224,7 @@ static double experts_us(const struct costs_options *o, enum step_op op, double 
     return up_us + down_us + (op == STEP_DOWN ? 0 : bytes_us(o, &gated) + o->gpu->small_us);
 }
 
-/* By the op's own name, which only the user's table has: it counts before the names that all tables have. */
+/* The time by the op's own name, which only the user's table has; it counts before the names that all tables have. */
 static double named_us(const struct costs_options *o, enum step_op op, enum step_pass pass, double tokens, double rows,
                        double experts, char source[64])
 {
@@ -260,12 +260,12 @@ static double op_table_us(const struct costs_options *o, enum step_op op, double
 
 static enum step_occupancy occupancy_of(enum step_op op)
 {
-    /* DeepGEMM's and CUTLASS's grouped GEMMs give each block an equal share; cuBLAS and attention hand out tiles. */
+    /* DeepGEMM's and CUTLASS's grouped GEMMs give each block an equal share; cuBLAS and attention give out tiles. */
     if (op_is_gemm_of_experts(op)) return OCCUPANCY_SHARES;
     return op == STEP_GATE || op == STEP_ORDER || op == STEP_RESTORE ? OCCUPANCY_SHORT : OCCUPANCY_TILES;
 }
 
-/* What of attention's time precedes its core, as rooflines divide it. */
+/* The part of attention's time before its core, by the rooflines of the two. */
 static double project_share(const struct costs_options *o, double tokens, const struct work *all)
 {
     const struct net *n = o->net;
@@ -276,8 +276,8 @@ static double project_share(const struct costs_options *o, double tokens, const 
     return fmin(before_us / fmax(flops_us(o, STEP_PROJECT, all, 0), bytes_us(o, all)), 1);
 }
 
-/* A kernel takes the longer of both times: it feels the clock as much as arithmetic is the longer one.  Where both
- * times are alike it feels each a little, as GEMMs between few and many rows do. */
+/* A kernel takes the longer of the two times, so the clock matters as far as arithmetic is the longer.  If both are
+ * about equal, each matters a little, as in GEMMs between few and many rows. */
 static double bound_share(double arithmetic_us, double memory_us)
 {
     const double a = pow(arithmetic_us, 4), m = pow(memory_us, 4);
@@ -298,7 +298,7 @@ static struct step_cost cost_forward(const struct costs_options *o, enum step_op
     struct step_cost cost = { .occupancy = occupancy_of(op), .sms = o->sms };
     assert(op < STEP_COMPUTE_OPS && tokens >= 0 && rows >= 0);
     if (o->work) return (struct step_cost){ .us = program_work_us(o->work, op, rows), .sms = 1, .source = "--work" };
-    tokens = fmax(tokens, 1); /* a rank without tokens still launches its kernels */
+    tokens = fmax(tokens, 1); /* a rank without tokens launches its kernels, too */
     const struct work w = work_of(o, op, tokens, rows, experts);
     const double arithmetic_us = flops_us(o, op, &w, experts), memory_us = bytes_us(o, &w);
     cost.read_bytes = w.read_bytes;
@@ -319,7 +319,7 @@ static struct step_cost cost_forward(const struct costs_options *o, enum step_op
         cost.write_bytes *= share;
     }
     cost.clock_share = bound_share(arithmetic_us, memory_us);
-    if (other_gpu) /* of which the share that memory bounds goes as the memories do */
+    if (other_gpu) /* the part that memory bounds scales with the memories' rates */
         cost.us *= cost.clock_share + (1 - cost.clock_share) * o->gpu->tables_memory_gbs / o->gpu->memory_gbs;
     if (o->clock_ghz > 0) cost.us *= 1 + cost.clock_share * (o->gpu->clock_ghz / o->clock_ghz - 1);
     if (leaves_sms(o, op) && o->leave_sms && o->leave_sms < o->sms) {

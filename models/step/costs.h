@@ -1,9 +1,9 @@
-/* costs.h - what the compute kernels of a step take on a rank: from tables, else from a roofline.
+/* costs.h - the times of a step's compute kernels on a rank: from tables, else from a roofline.
  *
- * The user's own table counts before the shipped one, the GPU's own surfaces before those of the GPU whose tables count
- * for it (tables/gpus.ini).  A roofline is the longer of arithmetic (at the share of the data sheet's rate that large
- * GEMMs reach) and of bytes (at the cluster file's rates of HBM), and a few empty kernels.  It also says, for times of
- * tables, which share of them feels the clock, and the bytes. */
+ * The user's own table counts before the shipped one, and the GPU's own surfaces before those of the GPU whose tables
+ * it uses (tables/gpus.ini).  A roofline is the longer of two times, for arithmetic (at the share of the data sheet's
+ * rate that large GEMMs reach) and for bytes (at the cluster file's rates of HBM), and a few empty kernels.  For times
+ * of tables it also gives the share that depends on the clock, and the bytes. */
 #ifndef MODELS_STEP_COSTS_H
 #define MODELS_STEP_COSTS_H
 
@@ -19,17 +19,18 @@
 struct costs_options {
     const struct net *net;
     const struct step_gpu *gpu;
-    const struct compute_table *own, *shipped; /* own: the user's; NULL: none */
+    const struct compute_table *own, *shipped; /* own: the user's table; NULL: none */
     bool prefill;                              /* or training */
     bool train;
-    bool fp8;              /* GEMMs of FP8, else BF16 */
-    bool contiguous;       /* rows of experts without gaps (normal kernels), else by expert and source (low latency) */
-    uint32_t attention_tp; /* ranks that share the heads of attention, and its sequences */
-    double context;        /* tokens of a sequence */
-    double read_gbs, write_gbs;      /* of its memory */
-    double clock_ghz;                /* of the tensor cores' load; 0: at which the tables were measured */
-    uint32_t sms, leave_sms;         /* of the GPU; that GEMMs leave (of experts; training: all) */
-    const struct program_work *work; /* timed work in place of kernels: then nothing above counts; NULL: none */
+    bool fp8;                   /* GEMMs are FP8; else BF16 */
+    bool contiguous;            /* experts' rows have no gaps (normal kernels); else they are by expert and source (low
+                            * latency) */
+    uint32_t attention_tp;      /* ranks that share attention's heads, and its sequences */
+    double context;             /* tokens of a sequence */
+    double read_gbs, write_gbs; /* of its memory */
+    double clock_ghz;           /* clock under the tensor cores' load; 0: that at which the tables were measured */
+    uint32_t sms, leave_sms;    /* of the GPU; that GEMMs leave (of experts; training: all) */
+    const struct program_work *work; /* timed work in place of kernels: then the above is not used; NULL: none */
 };
 
 /* False and *error where a table has rows of an op that no step asks for. */
@@ -45,10 +46,11 @@ struct step_cost costs_of(const struct costs_options *o, enum step_op op, enum s
  * forward pass.  What a kernel computes again does not count. */
 double costs_train_flops(const struct costs_options *o, double tokens);
 
-/* A GEMM of rows by k by n on all SMs, or (experts > 0) as many of these in one kernel.  Needs no net. */
+/* The cost of a GEMM of rows by k by n on all SMs, or (experts > 0) of as many of these in one kernel.  Needs no
+ * net. */
 struct step_cost costs_of_gemm(const struct costs_options *o, uint32_t experts, uint32_t rows, uint32_t k, uint32_t n);
 
-/* Bytes of weights and of the cache on a GPU. */
+/* Bytes of weights on a GPU, and of the cache. */
 double costs_weight_bytes(const struct costs_options *o, uint32_t ranks, uint32_t experts);
 double costs_cache_bytes(const struct costs_options *o, double tokens);
 

@@ -13,7 +13,7 @@
 #include "sim/rng.h"
 #include "sim/units.h"
 
-enum { GROUPS_MAX = 8 }; /* of blocks that came at different times; later ones join the last */
+enum { GROUPS_MAX = 8 }; /* groups of blocks that came at different times; later blocks join the last group */
 
 struct group {
     uint32_t sms;
@@ -21,20 +21,20 @@ struct group {
 };
 
 struct running {
-    uint32_t kernel, have, wanted; /* wanted: SMs that the kernel has not got yet */
-    double left_ps, rate, slow;    /* work left at the rate 1 */
+    uint32_t kernel, have, wanted; /* SMs that the kernel has; SMs that it still wants */
+    double left_ps, rate, slow;    /* remaining work, as time at rate 1 */
     struct group group[GROUPS_MAX];
     uint32_t groups;
     bool meeting, begun;
 };
 
 struct rank {
-    uint32_t head[SCHEDULE_STREAMS_MAX]; /* the next kernel of each stream, in its list */
+    uint32_t head[SCHEDULE_STREAMS_MAX]; /* index of each stream's next kernel in its list */
     uint64_t stream_free_ps[SCHEDULE_STREAMS_MAX];
     bool stream_busy[SCHEDULE_STREAMS_MAX];
     struct running running[DEVICE_RUNNING_MAX];
     uint32_t running_count, free_sms, host, ended;
-    uint64_t host_ps; /* when the host has launched all before kernel number `host` */
+    uint64_t host_ps; /* when the host has launched all kernels before number `host` */
     bool host_blocked;
     uint64_t last_ps;
     bool *done;        /* [kernels] */
@@ -90,7 +90,7 @@ static const struct step_cost *cost_of(const struct device *d, uint32_t rank, ui
     return d->options.cost(d->options.context, rank, kernel);
 }
 
-/* What the kernel takes alone on this rank: its clock counts for the share of its time that feels it. */
+/* The time that the kernel takes alone on this rank: the rank's clock affects the share that depends on it. */
 static double work_ps(const struct device *d, uint32_t rank, uint32_t kernel)
 {
     const struct step_cost *cost = cost_of(d, rank, kernel);
@@ -125,7 +125,7 @@ static void kernel_end(struct device *d, struct rank *rank, uint32_t place, uint
 
 static const double nothing_left_ps = 0.5;
 
-/* Shares of blocks that ended give their SMs back. */
+/* Blocks whose shares are done give their SMs back. */
 static bool shares_work(struct rank *rank, struct running *run, double worked_ps)
 {
     uint32_t left = 0;
@@ -180,7 +180,7 @@ static void host_go_on(struct device *d, struct rank *rank, uint64_t now)
     (void)now;
 }
 
-/* When all that the kernel waits for has ended; UINT64_MAX: not yet. */
+/* When everything that the kernel waits for has ended; UINT64_MAX: not yet known. */
 static uint64_t ready_ps(const struct device *d, const struct rank *rank, uint32_t kernel)
 {
     const struct schedule_kernel *k = schedule_kernel(d->options.schedule, kernel);
@@ -208,7 +208,7 @@ static void kernel_start(struct device *d, uint32_t r, uint32_t kernel, uint64_t
     rank->stream_busy[schedule_kernel(d->options.schedule, kernel)->stream] = true;
 }
 
-/* Returns when the soonest kernel will be ready that only the host's time holds back; UINT64_MAX: none. */
+/* Starts kernels.  Returns when the next kernel will be ready that waits only for the host; UINT64_MAX: none. */
 static uint64_t streams_start(struct device *d, uint32_t r, uint64_t now)
 {
     struct rank *rank = &d->rank[r];
@@ -246,7 +246,7 @@ static void sms_take(struct device *d, uint32_t r, struct running *run, uint64_t
     if (run->meeting ? run->wanted == 0 : *begin == UINT64_MAX) *begin = now;
 }
 
-/* Short blocks give back their SMs.  Kernels that keep SMs take theirs first, short blocks what is left. */
+/* Short blocks return their SMs.  Kernels that keep SMs take theirs first, short blocks take the others. */
 static void sms_share(struct device *d, uint32_t r, uint64_t now)
 {
     struct rank *rank = &d->rank[r];
@@ -275,8 +275,8 @@ static double share_rate(const struct step_cost *cost, double share)
     return 1 / (cost->clock_share / share + (1 - cost->clock_share) / bytes_rate);
 }
 
-/* Blocks with equal shares: each goes on at its own rate, but blocks bound by memory are the faster the fewer there
- * are. */
+/* Blocks with equal shares: each runs at its own rate, but blocks that memory bounds run faster when there are
+ * fewer. */
 static double block_rate(const struct step_cost *cost, double share)
 {
     return 1 / (cost->clock_share + (1 - cost->clock_share) * fmax(share, DEVICE_BYTES_SHARE));
@@ -354,7 +354,7 @@ void device_ended(struct device *d, uint32_t r)
     while (place < rank->running_count && !(rank->running[place].meeting && rank->running[place].begun)) place++;
     assert(place < rank->running_count);
     const uint64_t now = d->options.now_ps(d->options.context);
-    work_done(d, rank, now); /* others first: places move only behind those that end */
+    work_done(d, rank, now); /* the others first: only kernels after those that end change their places */
     for (place = 0; !(rank->running[place].meeting && rank->running[place].begun);) place++;
     kernel_end(d, rank, place, now);
     rank_go_on(d, r);

@@ -24,22 +24,22 @@
 
 enum step_occupancy { OCCUPANCY_SHORT, OCCUPANCY_TILES, OCCUPANCY_SHARES, OCCUPANCY_MEETING };
 
-/* Copies of HBM by 78 of 132 SMs are as fast as by all (measured while DeepEP's kernels ran on H100: 36 GB/s an SM up
- * to 2.83 TB/s). */
+/* With 78 of 132 SMs, copies of HBM are as fast as with all (measured while DeepEP's kernels ran on H100: 36 GB/s an SM
+ * up to 2.83 TB/s). */
 #define DEVICE_BYTES_SHARE 0.6
 
 struct step_cost {
-    double us; /* alone, on all SMs that it wants; of a meeting: not used */
+    double us; /* alone, with all SMs that it wants; not used for a meeting */
     enum step_occupancy occupancy;
     uint32_t sms;
-    double clock_share;             /* the share of its time that grows as the clock falls */
+    double clock_share;             /* the share of its time that is longer at a lower clock */
     double read_bytes, write_bytes; /* of HBM */
     char source[64];                /* "table", "roofline", ... */
 };
 
 struct device_times {
-    uint64_t ready_ps; /* launched, and all that it waits for has ended */
-    uint64_t begin_ps; /* its first block has an SM; of a meeting: all have */
+    uint64_t ready_ps; /* it is launched, and everything that it waits for has ended */
+    uint64_t begin_ps; /* its first block has an SM; meeting: all blocks have */
     uint64_t end_ps;
 };
 
@@ -48,8 +48,8 @@ enum { DEVICE_RUNNING_MAX = SCHEDULE_STREAMS_MAX };
 /* A kernel that has SMs now. */
 struct device_running {
     uint32_t kernel;
-    double sms_share; /* of those that it wants */
-    double slow;      /* how much longer it takes while the others run: contend() sets it, 1 before */
+    double sms_share; /* of the SMs that it wants, the share that it has */
+    double slow;      /* factor by which it takes longer while the others run: set by contend(), 1 before */
 };
 
 struct device_options {
@@ -57,18 +57,19 @@ struct device_options {
     uint32_t ranks, sms;
     const struct step_cost *(*cost)(void *context, uint32_t rank, uint32_t kernel);
     uint64_t (*now_ps)(void *context);
-    void (*timer_set)(void *context, uint32_t rank, uint64_t time_ps); /* then device_timer() is called */
-    void (*begin)(void *context, uint32_t rank, uint32_t kernel);      /* a meeting: then device_ended() is called */
-    /* Kernels that share the rank's GPU from now on, or count 0.  NULL: none slows another. */
+    void (*timer_set)(void *context, uint32_t rank, uint64_t time_ps); /* device_timer() is called at that time */
+    void (*begin)(void *context, uint32_t rank, uint32_t kernel);      /* begins a meeting, at whose end device_ended()
+                                                                        * is called */
+    /* Called with the kernels that share the rank's GPU from now on; count may be 0.  NULL: no kernel slows another. */
     void (*contend)(void *context, uint32_t rank, struct device_running *running, uint32_t count);
     void *context;
-    const double *slow;  /* [ranks] how long each GPU takes for all its work, against others; NULL: all 1 */
-    const double *speed; /* [ranks] clock of each GPU over the nominal one; NULL: all 1 */
-    double jitter;       /* deviation of the time of each compute kernel, as a share of it, drawn by seed */
+    const double *slow;  /* [ranks] factor on the time of all of a GPU's work; NULL: all 1 */
+    const double *speed; /* [ranks] a GPU's clock over the nominal one; NULL: all 1 */
+    double jitter;       /* deviation of each compute kernel's time, as a share of it; drawn from the seed */
     uint64_t seed;
-    uint64_t launch_ps; /* what the host takes to launch a kernel; 0: a graph */
-    uint64_t sync_ps;   /* from the end of a kernel that the host awaits until it goes on */
-    uint64_t gap_ps;    /* from a kernel's end until those that wait for it can take SMs */
+    uint64_t launch_ps; /* the host's time to launch a kernel; 0: a graph */
+    uint64_t sync_ps;   /* from the end of a kernel that the host awaits until the host goes on */
+    uint64_t gap_ps;    /* from a kernel's end until kernels that wait for it can get SMs */
 };
 
 struct device;
@@ -79,9 +80,9 @@ void device_start(struct device *device); /* all ranks, now */
 void device_timer(struct device *device, uint32_t rank);
 void device_ended(struct device *device, uint32_t rank); /* the rank's meeting has ended */
 
-/* Valid once the kernel has ended on that rank. */
+/* Valid once that kernel has ended on that rank. */
 const struct device_times *device_times(const struct device *device, uint32_t rank, uint32_t kernel);
-/* Whether every rank has run everything; else which kernel of which rank has not ended is in text. */
+/* Whether every rank has run everything; if not, text says which kernel of which rank has not ended. */
 bool device_finished(const struct device *device, char *text, size_t text_size);
 
 #endif

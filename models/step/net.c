@@ -23,7 +23,7 @@ static void reader_refuse(struct reader *r, const char *key, const char *expecte
     r->good = false;
 }
 
-/* The first of names (divided by '|') that the file has and that is not null. */
+/* The first of names (divided by '|') that the file has with a value that is not null. */
 static const json_t *find(const struct reader *r, const char *names, char **name)
 {
     g_auto(GStrv) each = g_strsplit(names, "|", 0);
@@ -57,7 +57,8 @@ static uint32_t size_or(struct reader *r, const char *names, uint32_t otherwise)
     return number(r, names, 0, SIZE_MAX_OF_NET, otherwise);
 }
 
-/* Layers without experts: counted (first_k_dense_replace), listed (mlp_only_layers), or marked (moe_layer_freq). */
+/* How many layers have no experts: they are counted (first_k_dense_replace), listed (mlp_only_layers), or marked
+ * (moe_layer_freq). */
 static uint32_t dense_layers(struct reader *r, uint32_t layers)
 {
     const json_t *listed = json_object_get(r->config, "mlp_only_layers");
@@ -84,7 +85,7 @@ static void attention_read(struct reader *r, struct net *net)
         return;
     }
     net->kv_heads = number(r, "num_key_value_heads", 1, 1 << 16, net->heads);
-    const uint32_t even = net->hidden / net->heads; /* what a head has where the file does not say it */
+    const uint32_t even = net->hidden / net->heads; /* the size of a head if the file does not give it */
     net->head_size = number(r, "head_dim", 1, 1 << 16, even ? (int64_t)even : -1);
 }
 
@@ -98,7 +99,7 @@ struct net *net_parse(const char *source, const char *text, size_t size_bytes, G
         json_decref(config);
         return NULL;
     }
-    const json_t *inner = json_object_get(config, "text_config"); /* of a net that also sees */
+    const json_t *inner = json_object_get(config, "text_config"); /* the language model of a net with vision */
     struct reader r = {
         .source = source, .config = json_is_object(inner) ? inner : config, .error = error, .good = true
     };
@@ -125,7 +126,7 @@ struct net *net_parse(const char *source, const char *text, size_t size_bytes, G
     return NULL;
 }
 
-/* The folder's name where the file is called config.json, as Hugging Face has it. */
+/* The folder's name if the file is called config.json, as Hugging Face's is. */
 static char *name_of(const char *path)
 {
     g_autofree char *file = g_path_get_basename(path), *folder = g_path_get_dirname(path);

@@ -1,7 +1,7 @@
 /* net.h - a mixture-of-experts network as its config.json describes it: layers and sizes, no weights.
  *
- * Keys are those of Hugging Face's config.json.  Where families call a size by different names, the first that the file
- * has counts (net.c lists them).  Knows no time and no hardware. */
+ * Keys are those of Hugging Face's config.json.  If families have different names for a size, the first name that the
+ * file has counts (net.c lists them).  Knows no time and no hardware. */
 #ifndef MODELS_STEP_NET_H
 #define MODELS_STEP_NET_H
 
@@ -14,31 +14,31 @@ enum net_error { NET_ERROR_FILE, NET_ERROR_FIELD };
 
 struct net {
     char *name;                    /* of the file, without its ending */
-    uint32_t layers, dense_layers; /* all; those of them, the first ones, that have no experts */
+    uint32_t layers, dense_layers; /* all; the first ones, which have no experts */
     uint32_t hidden, vocabulary;
-    uint32_t inter; /* of a dense layer's feed-forward */
+    uint32_t inter; /* size of a dense layer's feed-forward */
     uint32_t experts, topk, expert_inter;
-    uint32_t shared_inter; /* of the shared experts together; 0: none */
+    uint32_t shared_inter; /* of all shared experts together; 0: none */
     uint32_t heads, kv_heads, head_size;
-    bool latent; /* MLA; then kv_heads and head_size do not count, but: */
+    bool latent; /* MLA: kv_heads and head_size are not used, but these are: */
     uint32_t q_rank, kv_rank, nope_size, rope_size, value_size;
 };
 
 /* Reads a config.json, or a shipped net by its name ("deepseek-v3").  Every size is from 1 to 2^24, and the experts are
  * at least as many as topk.  NULL and *error, "path: key: expected ..., found ...", on failure. */
 struct net *net_load(const char *path_or_name, GError **error);
-/* The same from text; source names it in messages. */
+/* Likewise from text; source names it in messages. */
 struct net *net_parse(const char *source, const char *text, size_t size_bytes, GError **error);
 void net_free(struct net *net);
 
-/* Weights: parameters of the attention of a layer, of all experts of one, of its shared experts, of a dense
- * feed-forward, and of the embedding and the head together. */
+/* Numbers of weights: of a layer's attention, of all experts of a layer, of its shared experts, of a dense
+ * feed-forward, and of embedding and head together. */
 uint64_t net_attention_weights(const struct net *net);
 uint64_t net_experts_weights(const struct net *net);
 uint64_t net_shared_weights(const struct net *net);
 uint64_t net_dense_weights(const struct net *net);
 uint64_t net_head_weights(const struct net *net);
-/* Numbers of the key-value cache that a token takes in a layer. */
+/* Numbers that a token takes in a layer's key-value cache. */
 uint64_t net_cache_numbers(const struct net *net);
 
 #endif

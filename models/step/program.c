@@ -1,4 +1,4 @@
-/* program.c - a schedule from the kernels of a job, see program.h. */
+/* program.c - makes a schedule from the kernels of a job, see program.h. */
 #include "models/step/program.h"
 
 #include <assert.h>

@@ -1,4 +1,4 @@
-/* program.h - what a schedule needs of the kernels of a job, and times of compute that a user gives.
+/* program.h - what a schedule needs to know of a job's kernels, and times of compute that a user gives.
  *
  * The simulated step and the live one (`eptwin replay --schedule`) make their schedules here, so that both run one
  * program.  Knows no world. */
@@ -22,8 +22,8 @@ struct schedule *program_new(enum step_overlap overlap, const struct schedule_la
                              const struct kernel_job *backward, GError **error);
 
 bool program_is_receive(const struct kernel_job *job, uint32_t phase);
-/* A communication kernel needs that kernel's begin on all ranks: its own, or a receive its send's; SCHEDULE_NONE where
- * it needs no other rank. */
+/* The kernel that must have begun on all ranks before a communication kernel can end: itself, or for a receive its
+ * send; SCHEDULE_NONE if it needs no other rank. */
 uint32_t program_meeting(const struct schedule *schedule, const struct kernel_job *job, uint32_t kernel);
 
 /* What timed work takes: "attention=500us,experts=20us".  Experts take theirs for each row that comes to the rank.
@@ -36,7 +36,7 @@ bool program_work_parse(const char *text, struct program_work *work, GError **er
 /* False and *error where the schedule wants parts that the work has not. */
 bool program_work_fits(const struct program_work *work, enum step_overlap overlap, GError **error);
 double program_work_us(const struct program_work *work, enum step_op op, double rows);
-/* Layers of timed work: a shared expert and a head where the work has them. */
+/* Layers of timed work; they have a shared expert and a head if the work does. */
 struct schedule_layers program_work_layers(const struct program_work *work, uint32_t layers);
 
 /* [routing->ranks]: rows that come to each rank's experts. */

@@ -1,6 +1,5 @@
-/* schedule.c - the programs of streams that engines run, by overlap; see schedule.h.
- *
- * Orders follow SGLang's operations strategies (python/sglang/srt/batch_overlap) and DeepSeek's profiles. */
+/* schedule.c - the programs that engines run on their streams, by overlap; see schedule.h.  Their orders are those of
+ * SGLang's operations strategies (python/sglang/srt/batch_overlap) and of DeepSeek's profiles. */
 #include "models/step/schedule.h"
 
 #include <assert.h>
@@ -62,7 +61,7 @@ static uint32_t add(struct maker *m, uint8_t stream, enum step_op op, uint32_t l
     return m->schedule->kernels->len - 1;
 }
 
-/* Phases [first, end) one after another; returns the last. */
+/* Adds phases [first, end) one after another; returns the last kernel. */
 static uint32_t comm(struct maker *m, uint8_t stream, uint32_t layer, uint32_t batch, uint32_t first, uint32_t end,
                      uint32_t after)
 {
@@ -86,7 +85,7 @@ static uint32_t combine(struct maker *m, uint8_t stream, uint32_t layer, uint32_
     return comm(m, stream, layer, batch, m->phases->combine, m->phases->count, after);
 }
 
-/* Returns the last kernel. */
+/* Adds the experts' kernels; returns the last. */
 static uint32_t experts(struct maker *m, uint32_t layer, uint32_t batch, uint32_t after)
 {
     if (!m->ordered) return add(m, STREAM_MAIN, STEP_EXPERTS, layer, batch, after, SCHEDULE_NONE);
@@ -113,8 +112,8 @@ static void layer_alone(struct maker *m, uint32_t layer, bool aside)
     (void)combine(m, STREAM_MAIN, layer, 0, apart && beside != SCHEDULE_NONE ? beside : last);
 }
 
-/* Both batches go through each stage in turn; the other's compute stands between a batch's communication and what needs
- * it.  before[]: what a batch's attention waits for. */
+/* Both batches go through each stage, one after the other; between a batch's communication and what needs it is the
+ * other batch's compute.  before[]: what a batch's attention waits for. */
 static void layer_two_batch(struct maker *m, uint32_t layer, uint32_t before[2])
 {
     uint32_t arrived[2], returned[2];
@@ -132,8 +131,8 @@ static void layer_two_batch(struct maker *m, uint32_t layer, uint32_t before[2])
     }
 }
 
-/* DeepSeek's stages of decode: 0 what precedes attention's core, 1 the core, 2 dispatch's send, 3 its receive, experts,
- * combine's send, 4 combine's receive.  The second batch is two stages behind, and all is on one stream. */
+/* DeepSeek's stages of decode: 0 before attention's core, 1 the core, 2 dispatch's send, 3 its receive, experts,
+ * combine's send, 4 combine's receive.  The second batch is two stages behind, and everything is on one stream. */
 static void stage(struct maker *m, uint32_t stage, uint32_t layer, uint32_t batch)
 {
     switch (stage) {

@@ -1,7 +1,7 @@
-/* schedule.h - a step as a program of streams: which kernel follows which, on every rank alike.
+/* schedule.h - a step as a program of streams: which kernel follows which, equal on every rank.
  *
- * Kernels of one stream run one after another; a kernel also waits for the kernels that it names.  Nothing stands
- * between layers: ranks meet only in their communication kernels.  What a kernel takes on a rank is no part of it. */
+ * The kernels of a stream run one after another; a kernel also waits for the kernels that it names.  There is no
+ * barrier between layers: ranks meet only in their communication kernels.  The times of kernels are no part of it. */
 #ifndef MODELS_STEP_SCHEDULE_H
 #define MODELS_STEP_SCHEDULE_H
 
@@ -14,15 +14,15 @@ enum schedule_error { SCHEDULE_ERROR_OVERLAP };
 
 enum step_op {
     STEP_ATTENTION,
-    STEP_PROJECT, /* where attention is in two parts: what precedes its core, and then the rest */
+    STEP_PROJECT, /* if attention has two parts: what precedes its core */
     STEP_CORE,
     STEP_GATE,
     STEP_SHARED,
-    STEP_EXPERTS, /* both GEMMs; where rows are put in order first, these four instead: */
+    STEP_EXPERTS, /* both GEMMs; if rows are first put in order, these four instead: */
     STEP_ORDER,
     STEP_UP, /* and the gate */
     STEP_DOWN,
-    STEP_RESTORE, /* rows to where they came from, a token's summed */
+    STEP_RESTORE, /* puts rows back to where they came from, and sums those of a token */
     STEP_DENSE,   /* the feed-forward of a layer without experts */
     STEP_HEAD,
     STEP_COMPUTE_OPS,
@@ -51,11 +51,11 @@ enum { SCHEDULE_WAITS_MAX = 3, SCHEDULE_STREAMS_MAX = 3, SCHEDULE_NONE = UINT32_
 enum { STREAM_MAIN, STREAM_COMM, STREAM_SIDE };
 
 struct schedule_kernel {
-    uint8_t stream, op, pass, batch, phase; /* phase: of STEP_COMM, as the kernel family numbers them */
+    uint8_t stream, op, pass, batch, phase; /* phase: for STEP_COMM, its number in the kernel family */
     uint8_t num_waits;
-    bool host_waits; /* the host launches nothing more before it has ended */
+    bool host_waits; /* the host launches no further kernel before this one has ended */
     uint16_t layer;
-    uint32_t wait[SCHEDULE_WAITS_MAX]; /* kernels before it in the array */
+    uint32_t wait[SCHEDULE_WAITS_MAX]; /* indexes of earlier kernels */
 };
 
 struct schedule {
@@ -64,20 +64,20 @@ struct schedule {
     uint8_t priority[SCHEDULE_STREAMS_MAX]; /* of streams: the lower number gets free SMs first */
 };
 
-/* What a schedule must know of the kernel family's phases. */
+/* What a schedule must know of a kernel family's phases. */
 struct schedule_phases {
     const char *const *name; /* [count] of one iteration */
     uint32_t count;
-    uint32_t combine;                       /* the first phase that belongs to combine; those before it are dispatch */
-    bool hooks;                             /* dispatch and combine are a send and a receive each */
+    uint32_t combine;                       /* the first phase of combine; all before it belong to dispatch */
+    bool hooks;                             /* dispatch and combine each have a send and a receive */
     bool host_waits;                        /* the host waits for the phase "notify" */
     const struct schedule_phases *backward; /* training: those of the backward pass; NULL: no training */
 };
 
 struct schedule_layers {
-    uint32_t dense, sparse; /* without experts, with them, in this order */
-    bool shared;            /* those with experts have a shared one, too */
-    bool ordered;           /* rows are put in the order of experts before their GEMMs */
+    uint32_t dense, sparse; /* layers without experts, then layers with experts */
+    bool shared;            /* layers with experts also have a shared one */
+    bool ordered;           /* rows are put in the order of experts before the GEMMs */
     bool head;
 };
 

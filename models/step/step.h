@@ -15,7 +15,7 @@
 enum step_phase { STEP_DECODE, STEP_PREFILL, STEP_TRAIN };
 const char *step_phase_name(enum step_phase phase);
 
-/* What step_options become. */
+/* What step_options are turned into. */
 struct step_plan {
     enum step_phase phase;
     struct net *net;
@@ -27,28 +27,28 @@ struct step_plan {
     struct step_run_options run;
     struct case_options c, backward;  /* the kernels of one batch; in training those of its backward pass, too */
     struct case_load *load;           /* [run.loads] routings of layers with experts */
-    uint32_t batch, batches;          /* tokens of a rank in a step; in how many parts */
+    uint32_t batch, batches;          /* tokens of a rank in a step; into how many batches they are divided */
     uint32_t layers;                  /* with experts */
     double weight_bytes, cache_bytes; /* on a GPU; 0: not known (training, timed work) */
 };
 
-/* c: what the user said of the kernels.  False and *error where something does not fit; clear it either way. */
+/* c: the kernels' options that the user gave.  False and *error if something does not fit; clear it in both cases. */
 bool step_plan_make(struct step_plan *plan, const struct step_options *o, const struct case_options *c,
                     const struct cluster *cluster, GError **error);
 void step_plan_clear(struct step_plan *plan);
 
-/* Runs all draws of it.  The answer is that of the first; total_ms[draws] are the times of all.  timeline: gets the
- * kernels of the first; NULL: none.  NULL and *error on failure. */
+/* Runs all draws.  The answer is the first draw's; total_ms[draws] gets the times of all.  timeline: gets the kernels
+ * of the first; NULL: none.  NULL and *error on failure. */
 struct step_answer *step_plan_answer(struct step_plan *plan, struct timeline *timeline, double *total_ms,
                                      uint32_t draws, GError **error);
 
-/* Rows and header lines of the step.  total_ms: of all draws, sorted. */
+/* Adds rows and header lines of the step.  total_ms: of all draws, sorted. */
 void step_record(struct record *record, const struct step_plan *plan, const struct step_answer *answer,
                  const double *total_ms, uint32_t draws);
-/* A table to read; explain: and where the time goes, in sentences. */
+/* A table; with explain also sentences about where the time goes. */
 void step_text_append(GString *out, const struct step_plan *plan, const struct step_answer *answer,
                       const double *total_ms, uint32_t draws, bool explain);
-/* Tokens of all GPUs that a step makes (decode) or takes in, a second. */
+/* Tokens a second over all GPUs: made (decode) or taken in. */
 double step_tokens_per_s(const struct step_plan *plan, double step_us);
 /* TFLOP/s of a GPU that the net's own arithmetic makes in training. */
 double step_train_tflops(const struct step_plan *plan, double step_us);

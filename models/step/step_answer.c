@@ -23,7 +23,8 @@ struct summing {
     const struct step_run *run;
     const struct schedule *schedule;
     uint32_t ranks, kernels;
-    double *last_begin_us; /* [kernels] of communication: when the last rank began what it needs of all */
+    double *last_begin_us; /* [kernels] of communication: when the last rank began the kernel whose begin it needs on
+                            * all ranks */
     uint32_t *last_rank;   /* [kernels] that one */
     struct step_answer *answer;
     double *awaited_us; /* [ranks] */
@@ -34,7 +35,7 @@ static bool is_comm(const struct summing *s, uint32_t kernel)
     return schedule_kernel(s->schedule, kernel)->op == STEP_COMM;
 }
 
-/* A kernel that needs no other rank has no last one. */
+/* A kernel that needs no other rank has no last rank. */
 static void meetings_find(struct summing *s)
 {
     for (uint32_t k = 0; k < s->kernels; k++) {
@@ -56,7 +57,7 @@ static double waited_us(const struct summing *s, uint32_t rank, uint32_t kernel)
 
 /* ---- exposed time ---- */
 
-/* From at_us on, one kernel more (change 1) or less (-1) is in that part. */
+/* From at_us on, one more (change 1) or one less (-1) kernel is in that part. */
 struct edge {
     double at_us;
     int part, change;
@@ -74,8 +75,8 @@ static void part_add(GArray *edges, double from_us, double to_us, enum step_part
     if (to_us > from_us) g_array_append_vals(edges, both, 2);
 }
 
-/* A communication kernel waits for SMs, then for the last rank.  It moves for as long as alone, and contention adds to
- * that. */
+/* A communication kernel waits for SMs, then for the last rank.  Then it moves bytes, for as long as it takes alone;
+ * contention adds to that. */
 static void comm_parts_add(const struct summing *s, GArray *edges, uint32_t rank, uint32_t kernel)
 {
     const struct step_span span = step_run_span(s->run, rank, kernel);
@@ -87,7 +88,7 @@ static void comm_parts_add(const struct summing *s, GArray *edges, uint32_t rank
     part_add(edges, alone_us, span.end_us, PART_CONTENTION);
 }
 
-/* Compute hides communication; of communication, what moves hides what waits. */
+/* Compute hides communication.  Of several communication kernels, one that moves bytes hides one that waits. */
 static void rank_parts_count(const struct summing *s, uint32_t rank, double end_us)
 {
     static const enum step_part order[] = { PART_COMPUTE, PART_WIRE, PART_CONTENTION, PART_WAITING, PART_SMS };
@@ -98,7 +99,7 @@ static void rank_parts_count(const struct summing *s, uint32_t rank, double end_
     for (uint32_t k = 0; k < s->kernels; k++) {
         const struct step_span span = step_run_span(s->run, rank, k);
         const uint32_t meeting = step_run_meeting(s->run, k);
-        if (meeting != SCHEDULE_NONE && meeting != k) /* of a receive: what has come since its send */
+        if (meeting != SCHEDULE_NONE && meeting != k) /* receive: the bytes that have come since its send */
             a->hidden_us += fmax(step_run_alone_us(s->run, rank, k) - (span.end_us - span.begin_us), 0) / s->ranks;
         if (is_comm(s, k)) comm_parts_add(s, edges, rank, k);
         else part_add(edges, span.begin_us, span.end_us, PART_COMPUTE);
@@ -120,8 +121,7 @@ static void rank_parts_count(const struct summing *s, uint32_t rank, double end_
 
 /* ---- whom ranks wait for, and why that one is late ---- */
 
-/* Why the rank was late: its rows of experts or its clock, whichever exceeds the mean most since the last
- * communication. */
+/* Why the rank was late: whether its experts' rows or its clock exceed the mean more, since the last communication. */
 static enum step_late late_of(const struct summing *s, uint32_t kernel, uint32_t late)
 {
     double tokens_us = 0, clock_us = 0;
@@ -198,7 +198,7 @@ static uint32_t first_layer(const struct summing *s)
     return schedule_kernel(s->schedule, k)->layer;
 }
 
-/* When the last rank has ended the last kernel of each layer with experts; [layers]. */
+/* When the last rank ended the last kernel of each layer with experts; [layers]. */
 static uint32_t layer_ends(const struct summing *s, double *end_us, uint32_t most)
 {
     const uint32_t first = first_layer(s);
@@ -214,7 +214,7 @@ static uint32_t layer_ends(const struct summing *s, double *end_us, uint32_t mos
     return layers;
 }
 
-/* The later half of the layers is steady; the half before it says how sure that is. */
+/* The later half of the layers is steady; its own halves show how certain that is. */
 /* The end of the last kernel before the layers with experts. */
 static double before_layers_us(const struct summing *s)
 {
@@ -267,7 +267,7 @@ static void rank_show(struct summing *s, uint32_t rank, uint32_t first_layer, ui
     }
 }
 
-/* The awaited rank, and others at even distances. */
+/* Shows the awaited rank, and others at even distances. */
 static void ranks_show(struct summing *s)
 {
     const struct step_answer *a = s->answer;

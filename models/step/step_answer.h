@@ -1,4 +1,4 @@
-/* step_answer.h - what a step's run says: its time, and of the communication that no compute hides, the cause.
+/* step_answer.h - what a step's run shows: its time, and the cause of communication that no compute hides.
  *
  * On each rank, time in which a communication kernel runs or waits and no compute kernel runs is exposed:
  *
@@ -21,17 +21,17 @@ const char *step_part_name(enum step_part part);
 enum step_late { LATE_TOKENS, LATE_CLOCK, LATE_ARRIVAL, STEP_LATES };
 const char *step_late_name(enum step_late late);
 
-/* One op, or one phase of communication: over its kernels on all ranks. */
+/* One op, or one phase of communication, over its kernels on all ranks. */
 struct step_line {
     const char *name;
     uint32_t kernels;                            /* a rank */
-    double mean_us, alone_us, least_us, most_us; /* of a kernel, from its begin to its end */
-    double waiting_us;                           /* mean: from its begin until the last rank began it */
+    double mean_us, alone_us, least_us, most_us; /* of a kernel, from begin to end */
+    double waiting_us;                           /* mean: from a kernel's begin until the last rank began it */
     char source[64];
 };
 
-/* A kernel of the last two layers with experts that were simulated, on one of a few ranks; in us from the first begin
- * of these.  met_us: when the last rank began it; of compute its own begin. */
+/* A kernel of the last two simulated layers with experts, on one of a few ranks; in us from the first begin of these.
+ * met_us: when the last rank began it; for compute, its own begin. */
 struct step_shown {
     uint32_t rank;
     const char *name;
@@ -40,21 +40,22 @@ struct step_shown {
 };
 
 struct step_answer {
-    double sim_us;              /* of what was simulated, until the last rank's end */
-    double layer_us;            /* of a layer with experts, in the steady state */
-    double total_us;            /* of the whole step: layers beyond the simulated ones count as steady */
-    double steady_error_pct;    /* how far the last two quarters of the layers simulated differ, in the total */
-    uint32_t layers, simulated; /* with experts: of the net; of these simulated */
-    double part_us[STEP_PARTS]; /* means over the ranks, of what was simulated */
-    double hidden_us; /* communication while compute runs, and what came between send and receive: means as above */
-    double late_us[STEP_LATES]; /* waiting by what made the awaited rank late: means over the ranks, exposed or not */
-    uint32_t awaited;           /* the rank that others wait for most, and for what share of all waiting */
+    double sim_us;              /* the simulated part, until the last rank's end */
+    double layer_us;            /* a layer with experts, in the steady state */
+    double total_us;            /* the whole step: layers that were not simulated count as steady ones */
+    double steady_error_pct;    /* by how much the last two quarters of the simulated layers differ, as a share of the
+                                 * total */
+    uint32_t layers, simulated; /* with experts: of the net; of these, simulated */
+    double part_us[STEP_PARTS]; /* means over ranks, over the simulated part */
+    double hidden_us; /* likewise: communication while compute runs, and bytes that came between send and receive */
+    double late_us[STEP_LATES]; /* waiting, by what made the awaited rank late: means over ranks, exposed or not */
+    uint32_t awaited;           /* the rank that others wait for most; its share of all waiting */
     double awaited_pct;
     GArray *lines; /* struct step_line, in the order of the layer */
     GArray *shown; /* struct step_shown, by rank: the awaited one and up to three others */
 };
 
-/* layers: with experts, of the whole net. */
+/* layers: all layers of the net with experts. */
 struct step_answer *step_answer_new(const struct step_run *run, uint32_t layers);
 void step_answer_free(struct step_answer *answer);
 

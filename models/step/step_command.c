@@ -92,7 +92,8 @@ static bool results_write(const struct arguments *a, const struct step_plan *pla
     return whole_file_write(text && a->output ? a->output : "-", out->str, out->len, error);
 }
 
-/* The record first and last the timeline's name: a record that cannot be written leaves no timeline. */
+/* The record is written first; the timeline gets its name last.  If the record cannot be written, no timeline
+ * appears. */
 static bool run(const struct case_options *c, const struct arguments *a, const struct cluster *cluster,
                 struct record *record, GError **error)
 {

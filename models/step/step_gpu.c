@@ -23,7 +23,7 @@ static const struct key {
     { "sustained-clock-ghz", offsetof(struct step_gpu, sustained_clock_ghz) },
 };
 
-/* The section that says the key: the GPU's own, or that of the one that it is like. */
+/* The value of a key in the GPU's own section, or else in that of the GPU that it is like. */
 static char *text_of(const struct key_file *file, const char *section, const char *key)
 {
     g_autofree char *at = g_strdup(section);
@@ -60,7 +60,7 @@ static bool keys_read(const struct key_file *file, struct step_gpu *gpu, GError 
     return true;
 }
 
-/* The section whose words one of the cluster's is: "H800 CX7", "h800-cx7". */
+/* The section whose name is one of the words in the cluster's name: "H800 CX7", "h800-cx7". */
 static char *section_of(const struct key_file *file, const char *cluster)
 {
     g_autofree char *lower = g_ascii_strdown(cluster, -1);

@@ -182,7 +182,7 @@ char *step_option_digest(uint32_t index, const char *value)
     return digest_file("", shipped ? shipped : value);
 }
 
-/* GLib hands callbacks of a context's main entries no data of the caller: whose options they fill stands here. */
+/* GLib gives callbacks of a context's main entries no data of the caller, so the options that they fill are here. */
 static struct step_options *entries_of;
 
 static gboolean entry_set(const gchar *option, const gchar *value, gpointer unused, GError **error)

@@ -29,11 +29,11 @@ struct step_run_options {
     const struct costs_options *costs;
     struct schedule_layers layers;
     enum step_overlap overlap;
-    double spread; /* deviation of the clocks of GPUs, as a share; 0: all alike */
-    double jitter; /* of the time of each compute kernel */
+    double spread; /* deviation of the GPUs' clocks, as a share; 0: all are equal */
+    double jitter; /* deviation of each compute kernel's time */
     uint64_t seed;
     uint64_t launch_ps, sync_ps, gap_ps; /* device.h */
-    bool contention;                     /* kernels on one GPU share its memory, too */
+    bool contention;                     /* kernels on one GPU also share its memory */
 };
 
 /* A kernel of the schedule on one rank, in us of the step. */
@@ -42,7 +42,7 @@ struct step_span {
 };
 
 struct step_run;
-/* Runs it.  NULL and *error where the case does not fit the cluster, the kernels refuse it, or a kernel hangs. */
+/* Runs the step.  NULL and *error if the case does not fit the cluster, the kernels refuse it, or a kernel hangs. */
 struct step_run *step_run_new(const struct step_run_options *options, GError **error);
 void step_run_free(struct step_run *run);
 
@@ -54,11 +54,11 @@ uint32_t step_run_whats(const struct step_run *run);
 uint32_t step_run_what(const struct step_run *run, uint32_t kernel);
 const char *step_run_what_name(const struct step_run *run, uint32_t what);
 struct step_span step_run_span(const struct step_run *run, uint32_t rank, uint32_t kernel);
-/* A communication kernel needs that kernel's begin on all ranks: its own, or a receive its send's; SCHEDULE_NONE where
- * it needs no other rank. */
+/* The kernel that must have begun on all ranks before a communication kernel can end: itself, or for a receive its
+ * send; SCHEDULE_NONE if it needs no other rank. */
 uint32_t step_run_meeting(const struct step_run *run, uint32_t kernel);
-/* What the kernel takes alone: a compute kernel at its GPU's nominal clock, a phase while no other kernel runs; a
- * receive right behind its send. */
+/* The time of the kernel alone: a compute kernel at its GPU's nominal clock, a phase while no other kernel runs, a
+ * receive right after its send. */
 double step_run_alone_us(const struct step_run *run, uint32_t rank, uint32_t kernel);
 const struct step_cost *step_run_cost(const struct step_run *run, uint32_t rank, uint32_t kernel);
 /* Rows that come to the rank's experts from one batch in the first layer that has them. */

@@ -9,7 +9,7 @@
 
 static double answer_us(const double *total_ms, uint32_t draws) { return 1e3 * stats_median(total_ms, draws); }
 
-/* Means of what was simulated, as shares of the whole step. */
+/* Means over the simulated part, as shares of the whole step. */
 static double part_share(const struct step_answer *a, double part_us) { return part_us / a->sim_us; }
 
 /* Thousandths are enough. */
@@ -18,7 +18,7 @@ static void add(struct record *record, const char *phase, const char *metric, do
     record_add(record, phase, RECORD_ALL, metric, round(1000 * value) / 1000, unit);
 }
 
-/* Of a rank, in what was simulated, whether compute hides it or not. */
+/* How long a rank waited in the simulated part, whether compute hides it or not. */
 static double waited_us(const struct step_answer *a)
 {
     double us = 0;
@@ -60,7 +60,7 @@ static void header_record(struct record *record, const struct step_plan *p, cons
     record_set(record, "layers-simulated", "%u of %u", a->simulated, a->layers);
 }
 
-/* A row for each kernel of a rank, with all the times that it ran. */
+/* Adds a row for each kernel of a rank, with all its runs. */
 static void shown_record(struct record *record, const struct step_answer *a)
 {
     for (guint i = 0; i < a->shown->len; i++) {

@@ -58,7 +58,7 @@ uint32_t graph_node_nics(const struct cluster *c, uint32_t gpus)
     return c->node.nics ? c->node.nics : (gpus + share - 1) / share;
 }
 
-/* Parts of a node have a fixed order: GPUs, NICs, ports, then the rest.  Nodes follow one another. */
+/* The parts of a node have a fixed order: GPUs, NICs, ports, then others.  Nodes follow one another. */
 static uint32_t node_first(const struct graph *g, uint32_t node)
 {
     char name[PART_NAME_BYTES];

@@ -20,7 +20,7 @@ static void reach(const struct graph *g, uint32_t from, uint8_t *seen)
     }
 }
 
-/* A port whose only link is down counts as connected: it was meant to have one. */
+/* A port whose only link is down counts as connected: it was meant to have a link. */
 static bool port_is_cut(const struct graph *g, uint32_t port)
 {
     const GArray *out = graph_part(g, port)->out;
@@ -29,7 +29,7 @@ static bool port_is_cut(const struct graph *g, uint32_t port)
     return false;
 }
 
-/* Finds the first port of a node that is up: *up.  Returns false if a port has no link at all, or none is up. */
+/* Finds the first port of a node that is up: *up.  Returns false if a port has no link at all, or if none is up. */
 static bool node_check(const struct graph *g, uint32_t node, uint32_t *up, GError **error)
 {
     *up = UINT32_MAX;
@@ -49,7 +49,7 @@ static bool node_check(const struct graph *g, uint32_t node, uint32_t *up, GErro
     return false;
 }
 
-/* A way within a node, no longer than worlds keep: what leads to a port ends at it with a link of no rate. */
+/* Whether a node has a way of at most the links that worlds keep.  A way to a port ends with a link without a rate. */
 static bool inside_way(const struct graph *g, uint32_t from, uint32_t to)
 {
     struct route way;
@@ -78,7 +78,7 @@ bool graph_node_reaches(const struct graph *g, uint32_t node, GError **error)
     return true;
 }
 
-/* Nothing goes around NVLink. */
+/* There is no way around NVLink. */
 static bool links_inside_check(const struct graph *g, GError **error)
 {
     for (uint32_t i = 0; i < g->link->len; i++) {

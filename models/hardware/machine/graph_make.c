@@ -4,7 +4,7 @@
 #include <string.h>
 
 enum { PARTS_MAX = 1 << 20, LINKS_MAX = 1 << 22, PLACES_MAX = 64 };
-enum { NODES_PER_LEAF = 16, LEAVES_PER_POD = 4, SPINES = 4 }; /* where the file does not say */
+enum { NODES_PER_LEAF = 16, LEAVES_PER_POD = 4, SPINES = 4 }; /* used if the file does not say */
 
 /* ---- nodes ---- */
 
@@ -39,7 +39,8 @@ static uint32_t node_part(struct graph *g, enum part_kind kind, uint32_t node, c
     return part_add(g, kind, node, 0, name);
 }
 
-/* Of bytes that are copied, then sent by one of some ports, and not both at once.  Ports do not wait for each other. */
+/* The rate of bytes that are first copied and then sent by one of several ports, not both at once.  Ports do not wait
+ * for each other. */
 static uint64_t in_turn_bps(uint64_t copied_bps, uint64_t port_bps, uint32_t ports)
 {
     if (!copied_bps || !port_bps) return MAX(copied_bps, port_bps * ports);
@@ -47,7 +48,7 @@ static uint64_t in_turn_bps(uint64_t copied_bps, uint64_t port_bps, uint32_t por
     return MIN(both_bps * ports, copied_bps);
 }
 
-/* The limit between a GPU and a NIC in a node where NICs do not reach GPU memory. */
+/* The limit between a GPU and a NIC in a node whose NICs do not reach GPU memory. */
 static void node_stage(struct graph *g, uint32_t node, uint32_t root)
 {
     const struct cluster_node *c = &g->cluster->node;
@@ -61,7 +62,8 @@ static void node_stage(struct graph *g, uint32_t node, uint32_t root)
     link_add(g, memory, root, 0, 0, 0);
 }
 
-/* PCIe of a node.  GPUs and NICs are dealt in order over PCIe switches, and these over root complexes, one a socket. */
+/* Makes a node's PCIe.  GPUs and NICs are dealt out in order over PCIe switches, and these over root complexes, one for
+ * each socket. */
 static void node_pcie(struct graph *g, uint32_t node)
 {
     const struct cluster_node *c = &g->cluster->node;
@@ -89,7 +91,7 @@ static void node_pcie(struct graph *g, uint32_t node)
     if (c->staging) node_stage(g, node, root[0]);
 }
 
-/* The part that a name of every node means in this one; UINT32_MAX: no such GPU or NIC. */
+/* The part of this node that has a name without the node; UINT32_MAX: there is no such GPU or NIC. */
 static uint32_t inside_find(struct graph *g, uint32_t node, const char *name)
 {
     const char *kind = cluster_inside_kind(name);
@@ -100,7 +102,7 @@ static uint32_t inside_find(struct graph *g, uint32_t node, const char *name)
     return part_add(g, !strcmp(kind, "root") ? PART_ROOT : PART_PCIE_SWITCH, node, 0, full);
 }
 
-/* A GPU that the cluster has and this run leaves out, as it has fewer ranks a node. */
+/* Whether it is a GPU that the cluster has and this run does not use, because it has fewer ranks a node. */
 static bool inside_unused(const struct graph *g, const char *name)
 {
     const uint64_t number = g_ascii_strtoull(name + strcspn(name, "0123456789"), NULL, 10);
@@ -110,7 +112,7 @@ static bool inside_unused(const struct graph *g, const char *name)
     return !strcmp(kind, "g") && number >= g->gpus && number < graph_node_gpus(g->cluster, 0);
 }
 
-/* PCIe of a node as [links] say. */
+/* Makes a node's PCIe from [links]. */
 static bool node_written(struct graph *g, uint32_t node, GError **error)
 {
     for (uint32_t i = 0; i < g->cluster->link_count; i++) {
@@ -193,7 +195,7 @@ static uint32_t switch_add(struct graph *g, const char *what, uint32_t number, u
     return part_add(g, PART_SWITCH, GRAPH_NO_NODE, tier, name);
 }
 
-/* A port's cable.  The NIC sends at its own rate.  The switch sends at its own, but no faster than the NIC takes it. */
+/* Makes a port's cable.  The NIC sends at its own rate; the switch at its own, but no faster than the NIC receives. */
 static void port_connect(struct graph *g, uint32_t port, uint32_t leaf, uint64_t rate_bps, const uint64_t latency_ps[2])
 {
     const struct cluster *c = g->cluster;
@@ -274,8 +276,8 @@ static void fat_tree_make(struct graph *g)
     nodes_connect(g, leaf, 1);
 }
 
-/* Groups of switches.  Every two switches of a group are joined.  Every two groups are joined by a link.  The
- * switches of a group take these links in turn. */
+/* Groups of switches.  Each pair of switches in a group is joined, and each pair of groups is joined by one link.  The
+ * switches of a group take these links one after another. */
 static void dragonfly_make(struct graph *g)
 {
     const struct cluster_network *n = &g->cluster->network;
@@ -298,7 +300,7 @@ static void dragonfly_make(struct graph *g)
 
 /* ---- written links ---- */
 
-/* A NIC with one port may be named in place of the port. */
+/* A NIC with one port may be named instead of the port. */
 static uint32_t end_find(struct graph *g, const char *name)
 {
     uint32_t part = graph_find(g, name);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include "sim/memory.h"
 
-enum { IDLES_FIRST = 16, IDLES_MAX = 4096 }; /* of a link; both are powers of two */
+enum { IDLES_FIRST = 16, IDLES_MAX = 4096 }; /* idle times of a link; both are powers of two */
 
 /* ---- idle times ---- */
 
@@ -23,7 +23,7 @@ static void idles_grow(struct idles *idles)
     *idles = (struct idles){ grown, 0, idles->count, max };
 }
 
-/* Puts one at a place.  The soonest is forgotten where there are too many. */
+/* Inserts an idle time at a place.  If there are too many, the soonest is forgotten. */
 static void idle_insert(struct idles *idles, uint32_t place, struct idle idle)
 {
     assert(place <= idles->count && idles->count <= idles->max);
@@ -46,7 +46,7 @@ static void idle_remove(struct idles *idles, uint32_t place)
     idles->count--;
 }
 
-/* When a link takes bytes that come at come_ps and keep it busy for service_ps. */
+/* When a link begins to take bytes that arrive at come_ps and keep it busy for service_ps. */
 static uint64_t link_start(const struct link_state *s, uint64_t come_ps, uint64_t service_ps)
 {
     if (!s->idles || come_ps >= s->port.free_ps) return later(come_ps, s->port.free_ps);

@@ -17,7 +17,7 @@ struct port {
     uint64_t busy_ps, bytes; /* in this launch */
 };
 
-/* Asks at now for service_ps; returns when it is done. */
+/* Asks, at now, for service_ps of its time; returns when that is done. */
 static inline uint64_t port_reserve(struct port *p, uint64_t now_ps, uint64_t service_ps, uint64_t size_bytes)
 {
     p->free_ps = later(p->free_ps, now_ps) + service_ps;
@@ -37,8 +37,8 @@ static inline uint64_t rate_time(rate_q20 rate, uint64_t size_bytes)
     return (uint64_t)(((unsigned __int128)rate * size_bytes + ((1u << 20) - 1)) >> 20);
 }
 
-/* When a link will be idle before its free_ps, soonest first: between bytes that are planned but have not come yet.
- * Others that come sooner may still go there. */
+/* The times before free_ps at which a link will be idle, soonest first: between bytes that are planned but have not
+ * arrived. Others that arrive sooner may still go there. */
 struct idle {
     uint64_t from_ps, to_ps;
 };
@@ -51,29 +51,29 @@ struct link_state {
     struct port port;
     rate_q20 rate; /* 0: never the limit */
     uint64_t latency_ps;
-    uint64_t wait_max_ps; /* size of its buffer, in time at its rate; UINT64_MAX: there is always room */
+    uint64_t wait_max_ps; /* its buffer's size, as time at its rate; UINT64_MAX: unlimited */
     struct idles *idles;  /* NULL: bytes come in the order in which they are planned */
 };
 
-/* Bytes on their way over links one after another, all planned at once. */
+/* Bytes that cross several links one after another, all planned at once. */
 enum { PASSAGE_LINKS_MAX = 24 };
 struct passage {
     uint32_t count;
     uint32_t link[PASSAGE_LINKS_MAX];
-    uint64_t start_ps[PASSAGE_LINKS_MAX]; /* when each takes the first byte */
+    uint64_t start_ps[PASSAGE_LINKS_MAX]; /* when each link takes the first byte */
     uint64_t ready_ps[PASSAGE_LINKS_MAX]; /* when it could take it if there were always room after it */
     uint64_t now_ps;                      /* of planning */
     bool hold_alone;                      /* bytes without room wait at the sender and block no link for others */
-    uint64_t push_ps;                     /* how long the feeder of the first link must hold the bytes back */
-    uint64_t wait_ps;                     /* the longest queueing before one of them */
+    uint64_t push_ps;                     /* for how long the sender before the first link must hold the bytes back */
+    uint64_t wait_ps;                     /* the longest time that they wait before one of the links */
 };
 
 /* Plans the passage of size_bytes, of which the first reaches the first link at head_ps.  If a buffer is full, the link
  * before it holds the bytes, and so on back to the sender. */
 void passage_plan(const struct link_state *state, struct passage *p, uint64_t size_bytes, uint64_t head_ps);
-/* The bytes that wait before a planned link when those of the passage come to it.  Its rate must be a limit. */
+/* How many bytes wait before a planned link when those of the passage arrive there.  Its rate must be a limit. */
 uint64_t passage_queue_bytes(const struct link_state *state, const struct passage *p, uint32_t place, uint64_t head_ps);
-/* Takes size_bytes over the planned links.  The last byte is at the first link at tail_ps.  Returns when it is through
+/* Sends size_bytes over the planned links.  The last byte is at the first link at tail_ps.  Returns when it has passed
  * the last link. */
 uint64_t passage_take(struct link_state *state, const struct passage *p, uint64_t size_bytes, uint64_t tail_ps);
 

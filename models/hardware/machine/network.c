@@ -5,7 +5,7 @@
 #include <string.h>
 #include "sim/memory.h"
 
-/* What a node's own links add to a way stands in its network_local. */
+/* What a node's own links add to a way is in its network_local. */
 static void link_init(const struct graph *g, struct link_state *state, uint32_t number)
 {
     const struct link *link = graph_link(g, number);
@@ -17,7 +17,7 @@ static void link_init(const struct graph *g, struct link_state *state, uint32_t 
     if (link->buffer_bytes && link->rate_bps) state->wait_max_ps = rate_time(state->rate, link->buffer_bytes);
 }
 
-/* The number of a switch among those with ports; a new one if it has none yet. */
+/* The number of a switch among those with ports; if it has none yet, it gets one. */
 static uint32_t leaf_number(struct network *n, uint32_t part, GHashTable *numbers)
 {
     const uint32_t known = GPOINTER_TO_UINT(g_hash_table_lookup(numbers, GUINT_TO_POINTER(part + 1)));
@@ -40,7 +40,7 @@ struct network *network_new(const struct graph *g)
     for (uint32_t i = 0; i < g->nodes * n->ports_per_node; i++) {
         const uint32_t part = graph_port(g, i / n->ports_per_node, i % n->ports_per_node);
         const uint32_t above = graph_port_switch(g, part);
-        if (above == UINT32_MAX) continue; /* its users were given another */
+        if (above == UINT32_MAX) continue; /* the port is down, and its users have another */
         n->port[i] = (struct network_port){ .out = graph_link_between(g, part, above),
                                             .in = graph_link_between(g, above, part),
                                             .leaf = leaf_number(n, above, numbers) };
@@ -102,7 +102,7 @@ static const struct network_ways *ways_between(struct network *n, uint32_t from,
     return ways;
 }
 
-/* How long what is sent over it now waits in queues, the longest of them. */
+/* The longest time that bytes sent now would wait in one of the way's queues. */
 static uint64_t way_queue_ps(const struct network *n, const struct route *way)
 {
     uint64_t most_ps = 0;
@@ -152,7 +152,7 @@ void network_uses_clear(struct network *n)
     for (uint32_t i = 0; i < n->graph->link->len; i++) n->link[i].port.busy_ps = n->link[i].port.bytes = 0;
 }
 
-/* A port's own links are what nic_tx and nic_rx say. */
+/* A port's own links are shown as nic_tx and nic_rx. */
 bool network_link_inner(const struct network *n, uint32_t i)
 {
     const struct link *link = graph_link(n->graph, i);

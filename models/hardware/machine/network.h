@@ -10,11 +10,11 @@
 #include "models/hardware/machine/route.h"
 
 struct network_port {
-    uint32_t out, in; /* its links, away from the NIC and to it */
+    uint32_t out, in; /* its links: away from the NIC; to the NIC */
     uint32_t leaf;    /* the number of its switch among those with ports */
 };
 
-/* What lies between a GPU and a port, as far as it can be the limit. */
+/* The links between a GPU and a port that can be the limit. */
 struct network_local {
     uint8_t out_count, in_count;
     uint32_t out[ROUTE_INSIDE_MAX], in[ROUTE_INSIDE_MAX];
@@ -23,7 +23,7 @@ struct network_local {
 
 struct network_ways {
     struct route *way; /* links between two switches */
-    uint32_t count;    /* 0: not looked for yet */
+    uint32_t count;    /* 0: not searched for yet */
 };
 
 struct network {
@@ -43,18 +43,19 @@ void network_free(struct network *network);
 void network_local(const struct network *network, uint32_t node, uint32_t gpu, uint32_t port,
                    struct network_local *local);
 
-/* The way from one GPU of a node to another: its latency, and in local->out its links that can be the limit. */
+/* The way from one GPU of a node to another: its latency and, in local->out, those of its links that can be the
+ * limit. */
 void network_peers(const struct network *network, uint32_t node, uint32_t from_gpu, uint32_t to_gpu,
                    struct network_local *local);
 
-/* Finds the links from one port to another for a flow, without the first port's own link.  Adaptive routing looks at
- * the queues as they are now.  flow_key is any number that does not change for a flow; where flows are sprayed, one
- * that counts on from quantum to quantum.  Fills passage->link and passage->count. */
+/* Finds the links from one port to another for a flow, without the first port's own link.  Adaptive routing uses the
+ * queues as they are now.  flow_key is a number that stays the same for a flow; where flows are sprayed, it grows by
+ * one from quantum to quantum.  Fills passage->link and passage->count. */
 void network_way(struct network *network, uint32_t from, uint32_t to, uint64_t flow_key, struct passage *passage);
-/* The least time that the answer to a message takes back. */
+/* The least time that the answer to a message takes. */
 uint64_t network_back_ps(struct network *network, uint32_t from, uint32_t to);
 
-/* Clears the links' use counts.  Bytes under way stay. */
+/* Clears the use counts of links.  Bytes in flight stay. */
 void network_uses_clear(struct network *network);
 /* Whether a link is between switches or of a node's PCIe. */
 bool network_link_inner(const struct network *network, uint32_t link);

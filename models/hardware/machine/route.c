@@ -5,7 +5,7 @@
 
 struct search {
     const struct graph *graph;
-    uint8_t *far; /* hops to the end + 1, 0: not seen */
+    uint8_t *far; /* hops to the end, + 1; 0: not reached */
     struct route *route;
     uint32_t max, found, to;
     struct route way;
@@ -17,7 +17,7 @@ static bool leads_on(const struct graph *g, uint32_t part)
     return kind != PART_GPU && kind != PART_PORT && kind != PART_NVLINK;
 }
 
-/* Links stand both ways or not at all, so that those which begin at a part lead back, too. */
+/* Links exist in both directions or not at all, so links that begin at a part also lead back. */
 static void count_back(const struct search *s, uint32_t from, uint32_t to)
 {
     g_autoptr(GArray) queue = g_array_new(FALSE, FALSE, sizeof(uint32_t));

@@ -8,7 +8,7 @@
 enum {
     ROUTE_LINKS_MAX = 12,
     ROUTES_MAX = 64,
-    ROUTE_INSIDE_MAX = 6 /* links of a way within a node, at most */
+    ROUTE_INSIDE_MAX = 6 /* the most links of a way within a node */
 };
 
 struct route {

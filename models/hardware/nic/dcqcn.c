@@ -6,7 +6,7 @@
 #include "sim/memory.h"
 
 enum { CNPS_FIRST = 8 }; /* always a power of two */
-#define FULL_SHARE 0.999 /* of the line's rate: from there on it is not limited */
+#define FULL_SHARE 0.999 /* share of the line's rate from which on a flow is not limited */
 
 static double rate_of(uint64_t rate_bps) { return (double)rate_bps / 8e12; }
 
@@ -66,7 +66,7 @@ void dcqcn_marked(const struct dcqcn *d, struct dcqcn_flow *f, uint64_t in_ps, u
 
 /* ---- the sender ---- */
 
-/* Half of the way to the target; later stages first move the target itself. */
+/* Raises the rate half of the way to the target; later stages first raise the target. */
 static void rate_raise(const struct dcqcn *d, struct dcqcn_flow *f)
 {
     const struct cluster_dcqcn *p = d->parameters;
@@ -109,7 +109,7 @@ static void debt_pay(struct dcqcn_flow *f, uint64_t now_ps)
     f->paid_ps = now_ps;
 }
 
-/* Whatever happened to the flow up to now, in its order. */
+/* Applies, in order, everything that has happened to the flow up to now. */
 static void flow_advance(const struct dcqcn *d, struct dcqcn_flow *f, uint64_t now_ps)
 {
     for (;;) {

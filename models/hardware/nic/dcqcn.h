@@ -18,17 +18,18 @@
 /* The sender's end of one QP.  Rates are bytes a picosecond. */
 struct dcqcn_flow {
     double rate, target, alpha;
-    double debt_bytes; /* of what was sent, not yet due at its rates since then, up to paid_ps */
+    double debt_bytes; /* bytes sent that were not yet due at its rates, as of paid_ps */
     uint64_t paid_ps;
-    uint64_t cnp_sent_ps;              /* by the receiver: the last one */
+    uint64_t cnp_sent_ps;              /* the receiver's last notification */
     uint64_t cut_ps;                   /* the last rate cut */
-    uint64_t alpha_ps, raise_ps;       /* when alpha is next updated, and the timer next raises the rate */
-    uint64_t raise_bytes;              /* sent since the byte counter last raised it */
+    uint64_t alpha_ps, raise_ps;       /* when alpha is updated next; when the timer raises the rate next */
+    uint64_t raise_bytes;              /* bytes sent since the byte counter last raised it */
     uint32_t raises_time, raises_byte; /* since the last cut */
-    bool slowed;                       /* below the line's rate; else all of the above but cnp_sent_ps is idle */
-    bool cnp_in_period;                /* a notification came since alpha was last updated */
-    bool cut;                          /* it has been cut since it was last at the line's rate */
-    uint64_t *cnp;                     /* ring buffer of the times when notifications come in, the soonest first */
+    bool slowed;                       /* it is below the line's rate; if not, all the above except cnp_sent_ps is
+                                        * unused */
+    bool cnp_in_period;                /* a notification has come since alpha was last updated */
+    bool cut;                          /* it has been cut since it last had the line's rate */
+    uint64_t *cnp;                     /* ring buffer: when notifications arrive, the soonest first */
     uint32_t cnp_first, cnp_count, cnp_max;
 };
 
@@ -38,20 +39,20 @@ struct dcqcn {
     struct rng rng;
 };
 
-/* line_bps: rate of a NIC's port.  The draws of marks repeat with the seed. */
+/* line_bps: the rate of a NIC's port.  The draws of marks repeat with the seed. */
 void dcqcn_init(struct dcqcn *dcqcn, const struct cluster_dcqcn *parameters, uint64_t line_bps, uint64_t seed);
 void dcqcn_flow_init(struct dcqcn_flow *flow, const struct dcqcn *dcqcn);
 void dcqcn_flow_clear(struct dcqcn_flow *flow);
 
-/* Whether a switch marks at least one of so many packets that come to a queue of so many bytes. */
+/* Whether a switch marks at least one of so many packets that arrive at a queue of so many bytes. */
 bool dcqcn_marks(struct dcqcn *dcqcn, uint64_t queue_bytes, uint32_t packets);
 
-/* now_ps if the QP may send now; else when to ask again, which is when it may at its rate, or when that rises.  now_ps
- * never goes back for a flow. */
+/* now_ps if the QP may send now; else when to ask again: when its rate allows it, or when the rate rises.  now_ps never
+ * decreases for a flow. */
 uint64_t dcqcn_allows_ps(const struct dcqcn *dcqcn, struct dcqcn_flow *flow, uint64_t now_ps);
 /* It sends size_bytes at now_ps. */
 void dcqcn_sent(const struct dcqcn *dcqcn, struct dcqcn_flow *flow, uint64_t now_ps, uint64_t size_bytes);
-/* Marked bytes come to the receiver at in_ps; a notification takes back_ps. */
+/* Marked bytes arrive at the receiver at in_ps; a notification takes back_ps. */
 void dcqcn_marked(const struct dcqcn *dcqcn, struct dcqcn_flow *flow, uint64_t in_ps, uint64_t back_ps);
 
 #endif

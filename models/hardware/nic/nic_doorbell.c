@@ -22,7 +22,7 @@ void nic_rings_take(struct nic *nic, uint64_t now_ps)
     }
 }
 
-/* Searches from the end, because most doorbells are posted in the order in which they ring. */
+/* Searched from the end, because most doorbells are posted in the order in which they ring. */
 void nic_ring_add(struct nic *nic, struct request *last, uint64_t time_ps)
 {
     const struct world *w = nic->world;
@@ -48,7 +48,7 @@ void nic_ring_add(struct nic *nic, struct request *last, uint64_t time_ps)
     if (!nic->stalled) nic_turn_schedule(nic);
 }
 
-/* Doorbells of one QP ring in the order posted, even if a later poster was quicker. */
+/* The doorbells of a QP ring in the order in which they were posted, even if a later poster was quicker. */
 static void ring_schedule(const struct world *w, struct request *last, uint64_t ready_ps)
 {
     struct qp *qp = qp_at(w, last->qp);
@@ -62,7 +62,7 @@ void nic_ring(struct world_rank *source, struct qp *qp)
     struct request *last = request_at(w, qp->held_last), *first = request_at(w, last->next), *next;
     qp->held_last = 0;
     if (!w->machine->send) {
-        ring_schedule(w, last, sim_now_ps(w->sim)); /* a flush may ring for what was posted a while ago */
+        ring_schedule(w, last, sim_now_ps(w->sim)); /* a flush may ring for requests posted earlier */
         return;
     }
     for (struct request *r = first; r; r = next) {
@@ -72,8 +72,8 @@ void nic_ring(struct world_rank *source, struct qp *qp)
     }
 }
 
-/* Lets the last request posted on a QP, whose doorbell has not rung, stand for this one too, if it can.  A timeline
- * looks at each by itself, and a host works for each. */
+/* Lets the last posted request of a QP, if its doorbell has not rung, stand for this one, too, where possible.  It is
+ * not possible with a timeline, which shows each request, nor on a host, which works for each. */
 static bool train_join(struct world *w, struct request *last, struct request *r)
 {
     const uint32_t put_bytes = last->leads ? last->put_bytes : last->wire_bytes;

@@ -43,7 +43,7 @@ bool nic_window_open(struct nic *nic, uint64_t size_bytes)
 {
     const uint64_t window_bytes = nic->world->transport.window_bytes, now = sim_now_ps(nic->world->sim);
     while (nic->credit_count && nic->credit[0].time_ps <= now) {
-        assert(nic->outstanding_bytes >= nic->credit[0].size_bytes); /* credits return what was sent */
+        assert(nic->outstanding_bytes >= nic->credit[0].size_bytes); /* credits return only what was sent */
         nic->outstanding_bytes -= nic->credit[0].size_bytes;
         credit_pop(nic);
     }

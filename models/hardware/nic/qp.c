@@ -1,5 +1,5 @@
-/* qp.c - makes QPs when they are first used, and requests.  nic_doorbell.c, nic.c and nic_receive.c say what becomes of
- * a request, qp_room.c when its QP has room again. */
+/* qp.c - makes QPs when they are first used, and requests.  What happens to a request is in nic_doorbell.c, nic.c and
+ * nic_receive.c; when its QP has room again, in qp_room.c. */
 #include "models/hardware/world/world_internal.h"
 
 #include <assert.h>
@@ -152,7 +152,7 @@ struct request *world_request_write_signal(struct world_rank *source, const stru
     return r;
 }
 
-/* The question is as long as a signal.  The answer is a put of the bytes. */
+/* The question has a signal's length.  The answer is a put of the bytes. */
 struct request *world_request_read(struct world_rank *source, const struct fabric_read *read)
 {
     struct world *w = source->world;

@@ -4,8 +4,8 @@
 #include <assert.h>
 #include <errno.h>
 
-/* Where requests complete in any order, a completion that becomes known later may come sooner.  So a worker that waits
- * for room goes on waiting for that one, too. */
+/* If requests complete in any order, a completion that becomes known later may come sooner.  So a worker that waits for
+ * room also waits for that one. */
 void world_space_wake(struct world_rank *rank, struct qp *qp, uint64_t time_ps)
 {
     const bool sooner = qp->unknown && rank->world->transport.order != TRANSPORT_WIRE;
@@ -25,7 +25,7 @@ void world_space_wake(struct world_rank *rank, struct qp *qp, uint64_t time_ps)
     }
 }
 
-/* The worker that is being stepped has room. */
+/* The worker that is being stepped has room, and waits no more. */
 static void waiter_forget(struct world_rank *rank, struct qp *qp)
 {
     for (struct waiter **at = &qp_rest_of(rank->world, qp)->waiter; *at; at = &(*at)->next) {
@@ -37,8 +37,8 @@ static void waiter_forget(struct world_rank *rank, struct qp *qp)
     }
 }
 
-/* The worker that is being stepped steps again when the QP can go on: at time_ps, or, where that is 0, as soon as the
- * time is known. */
+/* Steps the worker that is being stepped again when the QP can go on: at time_ps; if that is 0, as soon as the time is
+ * known. */
 static void want_space(struct world_rank *rank, struct qp *qp, uint64_t time_ps, bool flush)
 {
     struct world_worker *ww = rank->now.worker;
@@ -56,7 +56,7 @@ static void want_space(struct world_rank *rank, struct qp *qp, uint64_t time_ps,
 
 /* ---- acks: when places of a QP become free, where their number is limited ---- */
 
-/* All that are on their way have come. */
+/* Removes those whose time has come. */
 static void acks_clear(struct world *w, struct qp *qp)
 {
     arena_name *const last_name = qp_ack_last(w, qp);
@@ -66,7 +66,7 @@ static void acks_clear(struct world *w, struct qp *qp)
     qp->unacked = qp->unknown;
 }
 
-/* Behind all that come no later. */
+/* Inserts it after all that do not come later. */
 static void ack_add(struct world *w, struct qp *qp, uint64_t time_ps)
 {
     arena_name *const last_name = qp_ack_last(w, qp);
@@ -78,7 +78,7 @@ static void ack_add(struct world *w, struct qp *qp, uint64_t time_ps)
     if (last) *last_name = arena_name_of(&w->arena, ack);
 }
 
-/* A later request for room is of a time from now on. */
+/* Later requests for room are for times from now on. */
 static void acks_add(struct world *w, struct qp *qp, uint32_t places, uint64_t time_ps)
 {
     assert(qp->unacked >= qp->unknown);
@@ -98,7 +98,7 @@ void world_qp_complete(struct world *w, uint16_t poster, struct qp *qp, uint32_t
     if (qp->rested && qp_rest_of(w, qp)->waiter) world_space_wake(&w->rank[poster], qp, time_ps);
 }
 
-/* The soonest that has not been read, 0: it is not known. */
+/* The soonest acknowledgement that has not been read; 0: its time is not known. */
 static uint64_t ack_next_ps(const struct world *w, struct qp *qp)
 {
     const struct ack *const last = arena_at(&w->arena, *qp_ack_last(w, qp));
@@ -114,7 +114,7 @@ static void acks_read(struct world *w, struct qp *qp, uint64_t now_ps)
         struct ack *const ack = last->next;
         if (ack == last) *last_name = 0;
         else last->next = ack->next;
-        assert(qp->unacked > qp->unknown); /* what is acknowledged is known */
+        assert(qp->unacked > qp->unknown); /* an acknowledged request is also known */
         qp->unacked--;
         pool_put(&w->acks, ack);
     }
@@ -128,13 +128,13 @@ bool world_queue_full(struct world_rank *rank, uint16_t peer, uint16_t queue, ui
     assert(w->queue_depth >= places);
     if (!qp) return false;
     const uint64_t now_ps = rank->now.worker->cursor_ps;
-    arena_look_ahead(&w->arena, qp->held_last); /* what is posted next may join it */
+    arena_look_ahead(&w->arena, qp->held_last); /* the next request may join this one */
     if (qp->done_ps <= now_ps || qp->unacked + places > w->queue_depth) acks_read(w, qp, now_ps);
     if (qp->unacked + places <= w->queue_depth) {
         if (qp->rested && qp_rest_of(w, qp)->waiter) waiter_forget(rank, qp);
         return false;
     }
-    if (qp->held_last) nic_ring(rank, qp); /* only what is on its way will make room */
+    if (qp->held_last) nic_ring(rank, qp); /* only requests in flight will make room */
     want_space(rank, qp, ack_next_ps(w, qp), false);
     return true;
 }
@@ -146,7 +146,7 @@ int world_flush(struct fabric *f, struct fabric_worker *w, uint16_t peer, uint16
     struct qp *qp = nic_qp_find(rank, peer, queue);
     if (!qp) return 0;
     if (qp->held_last) nic_ring(rank, qp);
-    /* Where a thread posts, it is the thread that sees what is complete, and tells the GPU. */
+    /* if a thread posts, the thread sees what is complete, and tells the GPU */
     const struct transport *t = &rank->world->transport;
     const bool asked = t->poster == CLUSTER_POST_PROXY && qp->done_ps;
     const uint64_t told_ps = qp->done_ps + (asked ? t->proxy_ps + transport_quiet_ps(t, f->rank_count) : 0);

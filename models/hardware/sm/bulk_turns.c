@@ -9,7 +9,7 @@
 
 #include <assert.h>
 
-/* Both ends of the links. */
+/* Takes time of the links at both ends. */
 static uint64_t links_take(struct bulk_engine *e, const struct bulk_turn *turn, uint64_t now_ps)
 {
     struct world_rank *from = e->rank, *to = &from->world->rank[turn->peer];

@@ -1,16 +1,17 @@
-/* gpu_lanes.c - when operations of a warp group run, and with whom it shares its SM. */
+/* gpu_lanes.c - when the operations of a warp group run, and which groups it shares its SM with. */
 #include "models/hardware/sm/gpu.h"
 
-/* Since when the worker's moves share the SM with those of others: it last began to, or it begins now. */
+/* Since when the worker's moves share the SM with those of other workers: since it last began to move rows, or from now
+ * on. */
 static uint64_t moved_since_ps(const struct world_rank *rank, const struct world_worker *ww)
 {
     const uint64_t from_ps = ww->mover ? rank->mover[ww->mover - 1].from_ps : 0;
     return from_ps ? from_ps : sim_now_ps(rank->world->sim);
 }
 
-/* Warp groups of one SM move rows in lockstep phases (a chunk, a barrier, a release), and what was measured
- * is that each then takes as long as if all that are at it shared the SM evenly, whether or not another is
- * just between two chunks. Those are at it that moved rows since this one last began to. */
+/* Warp groups of one SM move rows in lockstep phases (a chunk, a barrier, a release).  Measurements show that each
+ * group then takes as long as if all of these shared the SM evenly, even while another is between two chunks.  A group
+ * is one of these if it has moved rows since this one last began to. */
 uint64_t gpu_share_ps(struct world_rank *rank, struct world_worker *ww, uint64_t service_ps)
 {
     const uint64_t since_ps = moved_since_ps(rank, ww);
@@ -20,8 +21,8 @@ uint64_t gpu_share_ps(struct world_rank *rank, struct world_worker *ww, uint64_t
     return groups * service_ps;
 }
 
-/* Groups that are not in step: each of the others takes its share for the part of its turns that it moves
- * rows.  So does this group where not even its warps are in step, since each looks for its rows itself. */
+/* Groups that are not in step: each other group takes a share in proportion to the part of its turns in which it moves
+ * rows.  So does this group, if each of its warps finds its rows itself and even its warps are not in step. */
 uint64_t gpu_mixed_ps(struct world_rank *rank, struct world_worker *ww, bool sought, uint64_t service_ps)
 {
     const uint64_t since_ps = moved_since_ps(rank, ww);
@@ -34,7 +35,7 @@ uint64_t gpu_mixed_ps(struct world_rank *rank, struct world_worker *ww, bool sou
     return service_ps * parts / GPU_WHOLE;
 }
 
-/* Its place among the SM's movers, made when it first moves rows. */
+/* The worker's entry among the SM's movers; made when it first moves rows. */
 static struct mover *mover_of(struct world_worker *ww)
 {
     struct world_rank *rank = worker_rank(ww);

@@ -1,4 +1,4 @@
-/* peers.c - GPUs of a node that store at each other over PCIe, because they have no NVLink. */
+/* peers.c - GPUs of a node that store to each other over PCIe, because they have no NVLink. */
 #include "models/hardware/sm/peers.h"
 #include "models/hardware/world/world_internal.h"
 

@@ -1,4 +1,4 @@
-/* peers.h - stores between GPUs of a node over PCIe, where the cluster says that they go there.  Private to
+/* peers.h - stores between GPUs of a node over PCIe, if the cluster says that they go there.  Private to
  * models/hardware. */
 #ifndef MODELS_HARDWARE_PEERS_H
 #define MODELS_HARDWARE_PEERS_H
@@ -10,9 +10,9 @@ struct world_rank;
 
 /* Finds the ways, where there are any. */
 void peers_init(struct world *w);
-/* Takes bytes over the PCIe between two GPUs.  Returns when that is done; at once between nodes. */
+/* Takes bytes over the PCIe between two GPUs.  Returns when that is done; at once if they are in different nodes. */
 uint64_t peers_cross(struct world_rank *from, struct world_rank *to, uint64_t now_ps, uint64_t size_bytes);
-/* From a store to a peer of the node until it is visible there, on top of what NVLink would take. */
+/* The time from a store to a peer of the node until it is visible there, in addition to NVLink's. */
 uint64_t peers_latency_ps(const struct world_rank *from, uint16_t peer);
 
 #endif

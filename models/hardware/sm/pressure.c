@@ -6,8 +6,8 @@
 #include <string.h>
 #include "models/hardware/world/world_internal.h"
 
-/* A byte waits at its SM, behind its own, once so many of the SM's are on their way: the part of a turn in the shared
- * queues.  [K] a scan of five values over kernels that run with loads on H100, tests/accuracy/h100_loads.csv. */
+/* A byte waits at its SM, behind the SM's other bytes, once so many are in flight: the part of a turn that is spent in
+ * shared queues.  [K] a scan of five values over kernels that run with loads on H100, tests/accuracy/h100_loads.csv. */
 #define SM_QUEUE_BYTES 32768.0
 static const double use_most = 0.9999;
 
@@ -16,11 +16,11 @@ bool pressure_known(const struct cluster_gpu *gpu) { return gpu->hbm_queue_ps > 
 struct memory {
     double read, write, copy; /* bytes a second */
     double queue_ps, burst_ps;
-    double most_ps; /* what all SMs can have in flight, at the rate of reads: nobody waits longer */
+    double most_ps; /* the bytes that all SMs can have in flight, at the rate of reads: no wait is longer */
 };
 
 struct use {
-    double rho, writes; /* how busy it is; which share of its bytes are writes */
+    double rho, writes; /* how busy the memory is; the share of writes in its bytes */
 };
 
 static struct memory memory_of(const struct cluster_gpu *gpu)
@@ -54,7 +54,7 @@ static double load_wait_ps(const struct memory *m, struct use use)
     return queue_ps(m, use) + m->burst_ps * fmin(use.rho, 1) * use.writes;
 }
 
-/* What an SM's bytes in flight wait longer than in an idle memory. */
+/* How much longer an SM's bytes in flight wait than in an idle memory. */
 static double turn_wait_ps(const struct memory *m, const struct pressure_load *l, struct use use)
 {
     const double reads = l->read_bps / (l->read_bps + l->write_bps);
@@ -64,8 +64,8 @@ static double turn_wait_ps(const struct memory *m, const struct pressure_load *l
 
 static bool is_bound(const struct pressure_load *l) { return l->bound && l->sms > 0 && l->read_bps + l->write_bps > 0; }
 
-/* How long a turn of a load takes in an idle memory: as alone, but for the waits that it causes itself, and not less
- * than an SM takes to load and store. */
+/* How long a turn of a load takes in an idle memory: its time alone without the waits that it causes itself, and at
+ * least the time that an SM takes to load and store. */
 static double idle_turn_ps(const struct cluster_gpu *gpu, const struct memory *m, const struct pressure_load *l)
 {
     const double alone_ps = l->flight_bytes * l->sms / (l->read_bps + l->write_bps) * 1e12;
@@ -73,7 +73,8 @@ static double idle_turn_ps(const struct cluster_gpu *gpu, const struct memory *m
     return fmax(alone_ps - turn_wait_ps(m, l, use_of(m, l->read_bps, l->write_bps)), least_ps);
 }
 
-/* The speed of a load at that use of the memory, over its speed alone; an idle memory takes idle_ps for a turn. */
+/* The speed of a load at that use of the memory, relative to its speed alone.  In an idle memory a turn takes
+ * idle_ps. */
 static double speed_at(const struct memory *m, const struct pressure_load *l, double idle_ps, struct use use)
 {
     if (!is_bound(l)) return 1;
@@ -81,11 +82,12 @@ static double speed_at(const struct memory *m, const struct pressure_load *l, do
     return all / (idle_ps + turn_wait_ps(m, l, use));
 }
 
-/* The use at which what the loads ask for, with the waits there, is what makes it; speed[] of each then. */
+/* The use of the memory at which the loads, with the waits there, ask for exactly that use; speed[] of each load
+ * then. */
 static struct use settle(const struct memory *m, const struct pressure_load *own, const struct pressure_load *load,
                          uint32_t count, const double *idle_ps, double *speed)
 {
-    double low = 0, high = 1; /* shares of what they would ask of an idle memory */
+    double low = 0, high = 1; /* as shares of what they would ask of an idle memory */
     struct use use = { 0 };
     for (int step = 0; step < 48; step++) {
         const double f = (low + high) / 2;

@@ -20,32 +20,31 @@
 
 struct world;
 
-/* Beside an idle memory. */
+/* Relative to an idle memory. */
 struct pressure {
-    uint64_t load_ps, store_ps; /* a load that misses the L2 takes this longer; a store of the SM's queue */
-    uint64_t l2_bytes;          /* what the L2 holds of fresh rows; 0: all of it */
+    uint64_t load_ps, store_ps; /* how much longer a load that misses the L2 takes; a store in the SM's queue */
+    uint64_t l2_bytes;          /* bytes of fresh rows that the L2 holds; 0: all */
 };
 
-/* Another kernel, as it is alone on the GPU: bytes of HBM a second, and SMs.  Each SM asks for flight_bytes at a time.
- * */
+/* Another kernel, as it runs alone on the GPU: bytes of HBM a second, and SMs.  Each SM has flight_bytes in flight. */
 struct pressure_load {
     double read_bps, write_bps; /* bytes a second */
     double sms, flight_bytes;
-    bool bound; /* by memory: its waits slow it; else only a memory that cannot keep up */
+    bool bound; /* the memory bounds it, so that waits slow it; else only a memory that cannot keep up does */
 };
 
-/* Whether the cluster says what its memory does under load. */
+/* Whether the cluster says how its memory behaves under load. */
 bool pressure_known(const struct cluster_gpu *gpu);
 enum { PRESSURE_LOADS_MAX = 8 };
-/* What an SM has in flight of a kernel that moves bytes: 1024 threads, each four values of 16 bytes. */
+/* Bytes that an SM of a kernel that moves bytes has in flight: 1024 threads, four values of 16 bytes each. */
 enum { PRESSURE_FLIGHT_BYTES = 65536 };
 
-/* What loads and own (the kernel itself, bytes a second that do not change) make of the memory.  rate[count]: which
- * share of its speed alone each load keeps. */
+/* How the memory behaves under loads and own (the kernel itself, whose bytes a second do not change).  rate[count]: the
+ * share of its speed alone that each load keeps. */
 struct pressure pressure_solve(const struct cluster_gpu *gpu, const struct pressure_load *own,
                                const struct pressure_load *load, uint32_t count, double *rate);
 
-/* From now on, and until the next call, the rank's kernels work while that runs.  NULL: alone. */
+/* From now on, until the next call, the rank's kernels run under that pressure.  NULL: alone. */
 void world_pressure_set(struct world *world, uint32_t rank, const struct pressure *pressure);
 
 #endif

@@ -13,9 +13,10 @@
 #include "models/hardware/world/world.h"
 
 struct world_agenda {
-    void (*begin)(void *context);                /* once, at the beginning */
-    void (*timer)(void *context, uint32_t rank); /* the time has come that world_timer_set() named */
-    void (*ended)(void *context, uint32_t rank, const struct world_result *result); /* the rank's kernel has */
+    void (*begin)(void *context);                /* called once, at the beginning */
+    void (*timer)(void *context, uint32_t rank); /* called at the time given to world_timer_set() */
+    void (*ended)(void *context, uint32_t rank, const struct world_result *result); /* called when the rank's kernel has
+                                                                                     * ended */
     void *context;
 };
 
@@ -23,11 +24,11 @@ struct world_agenda {
  * Then text says which rank's worker waits for what. */
 bool world_run_agenda(struct world *world, const struct world_agenda *agenda, char *text, size_t text_size);
 
-/* For the agenda's functions.  A rank has one timer: setting it again, to now or later, moves it. */
+/* For the agenda's functions.  A rank has one timer: setting it again moves it. */
 uint64_t world_clock_ps(const struct world *world);
 void world_timer_set(struct world *world, uint32_t rank, uint64_t time_ps);
-/* Launches a kernel on a rank that runs none.  Its watches must have been declared after the rank's last kernel ended.
- * The workers stay the caller's until it has ended. */
+/* Launches a kernel on a rank that runs none.  Its watches must have been declared after the end of the rank's last
+ * kernel. The caller keeps the workers until the kernel has ended. */
 void world_kernel_begin(struct world *world, uint32_t rank, struct fabric_worker **worker, uint32_t worker_count);
 
 #endif

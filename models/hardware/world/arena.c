@@ -4,10 +4,10 @@
 
 #include <sys/mman.h>
 
-/* A small world takes little, a large one few blocks.  Huge pages are of 2 MB. */
+/* A small world takes little memory, a large one takes few blocks.  Huge pages have 2 MB. */
 enum { HUGE_BYTES = 2 * 1024 * 1024, FIRST_BYTES = HUGE_BYTES, MOST_BYTES = 8 * HUGE_BYTES };
 
-/* Lies at the start of its memory. */
+/* At the start of each block's memory. */
 struct arena_block {
     struct arena_block *before;
     size_t mapped_bytes;
@@ -15,8 +15,8 @@ struct arena_block {
 
 static size_t align_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
-/* Blocks come from the system itself, which clears each page when it is first touched.  It is asked for one block right
- * below the other.  If it lies too far from the first one nevertheless, memory is out. */
+/* The system gives the blocks, and clears each page when it is first touched.  Each block is asked for right below the
+ * previous one.  If it is too far from the first one, memory has run out. */
 static struct arena_block *block_new(struct arena *a, size_t size_bytes)
 {
     char *const wanted = a->block ? (char *)a->block - size_bytes : NULL;
@@ -28,7 +28,7 @@ static struct arena_block *block_new(struct arena *a, size_t size_bytes)
         mapped = MAP_FAILED;
     }
     struct arena_block *block = memory_checked(mapped == MAP_FAILED ? NULL : mapped, 1, size_bytes);
-    if (a->block) (void)madvise(mapped, size_bytes, MADV_HUGEPAGE); /* without huge pages it is only slower */
+    if (a->block) (void)madvise(mapped, size_bytes, MADV_HUGEPAGE); /* without huge pages everything is only slower */
     *block = (struct arena_block){ .before = a->block, .mapped_bytes = size_bytes };
     return block;
 }

@@ -1,8 +1,8 @@
 /* arena.h - memory that is taken in pieces and freed all at once.  Private to models/hardware.
  *
- * Large worlds touch hundreds of megabytes in no order, so most accesses miss the caches and the TLB.  Pieces lie one
- * behind another in large blocks, for which huge pages are asked.  Names say in 32 bits where something lies in an
- * arena: what points to much else is half as large with them. */
+ * Large worlds touch hundreds of megabytes in no order, so most accesses miss the caches and the TLB.  Pieces are
+ * placed one after another in large blocks, which use huge pages where possible.  A name is 32 bits that say where
+ * something is in an arena: structs with many references are half as large with names as with pointers. */
 #ifndef MODELS_HARDWARE_ARENA_H
 #define MODELS_HARDWARE_ARENA_H
 
@@ -14,23 +14,23 @@ struct arena_block;
 /* Zeroed memory is an empty arena. */
 struct arena {
     struct arena_block *block; /* the newest */
-    char *next;                /* free from here on, in that block */
+    char *next;                /* free memory of that block begins here */
     size_t left_bytes, block_bytes;
-    uintptr_t low; /* all blocks lie in the ARENA_MOST_BYTES from here on */
+    uintptr_t low; /* all blocks are within ARENA_MOST_BYTES from here */
 };
 
 enum { ARENA_LINE_BYTES = 64, ARENA_UNIT_BYTES = 8 };
 #define ARENA_MOST_BYTES ((uint64_t)ARENA_UNIT_BYTES << 32)
 
-/* Returns zeroed memory that begins a cache line.  It stays in place until arena_clear().  If memory is out, the
- * program ends (sim/memory.h). */
+/* Returns zeroed memory at the beginning of a cache line.  It stays in place until arena_clear().  If memory runs out,
+ * the program ends (sim/memory.h). */
 void *arena_take(struct arena *arena, size_t size_bytes);
 void arena_clear(struct arena *arena);
 
 /* The distance from the arena's low end in units.  0: nothing. */
 typedef uint32_t arena_name;
 
-/* What lies in the arena at a multiple of ARENA_UNIT_BYTES has a name. */
+/* Anything in the arena at a multiple of ARENA_UNIT_BYTES has a name. */
 static inline arena_name arena_name_of(const struct arena *arena, const void *thing)
 {
     return thing ? (arena_name)(((uintptr_t)thing - arena->low) / ARENA_UNIT_BYTES) : 0;
@@ -39,7 +39,7 @@ static inline void *arena_at(const struct arena *arena, arena_name name)
 {
     return name ? (void *)(arena->low + (uint64_t)name * ARENA_UNIT_BYTES) : NULL;
 }
-/* Prefetches what has the name, without a look at whether it names something. */
+/* Prefetches what has that name, even if nothing has. */
 static inline void arena_look_ahead(const struct arena *arena, arena_name name)
 {
     __builtin_prefetch((const void *)(arena->low + (uint64_t)name * ARENA_UNIT_BYTES), 1);

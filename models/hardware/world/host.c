@@ -16,13 +16,13 @@
 #include <assert.h>
 #include <errno.h>
 
-/* Ranks are bound to the cores in turn, as replay binds them. */
+/* Ranks are bound to cores in rotation, as replay binds them. */
 static struct core *rank_core(const struct world_rank *rank)
 {
     return &rank->world->core[rank->fabric.rank % rank->world->cluster->host.cores];
 }
 
-/* What a rank's work of duration_ps takes of its core; what it takes longer is owed. */
+/* The time of the core that a rank's work of duration_ps takes; a slowed rank owes the difference. */
 static uint64_t core_share(struct world_rank *rank, uint64_t duration_ps)
 {
     const uint64_t slowed_ps = rank_slowed_ps(rank, duration_ps);
@@ -47,7 +47,7 @@ static bool rank_runs(const struct world_rank *rank, uint64_t now_ps)
     return rank->ready_first && rank->held_until_ps <= now_ps;
 }
 
-/* When a rank of the core may next run that wants to; UINT64_MAX: none wants to. */
+/* When a rank of the core that wants to run may next do so; UINT64_MAX: none wants to. */
 static uint64_t core_held_until(const struct core *core)
 {
     const struct world *w = core->rank->world;
@@ -58,7 +58,7 @@ static uint64_t core_held_until(const struct core *core)
     return until_ps;
 }
 
-/* The rank that the core runs next: the one whose turn it is while its slice lasts, then those after it. */
+/* The rank that the core runs next: the one that has it, until its slice ends; then those after it. */
 static struct world_rank *core_next(const struct core *core, uint64_t now_ps)
 {
     struct world *w = core->rank->world;
@@ -71,7 +71,7 @@ static struct world_rank *core_next(const struct core *core, uint64_t now_ps)
     return NULL;
 }
 
-/* Bytes that came in meanwhile made the step take longer. */
+/* Bytes that arrived meanwhile lengthened the step. */
 void host_core_run(struct sim *sim, struct sim_event *event)
 {
     struct core *core = fabric_container_of(event, struct core, event);
@@ -99,7 +99,7 @@ static void host_line_up(struct world_worker *ww)
     struct core *core = rank_core(rank);
     struct sim *sim = rank->world->sim;
     const uint64_t now = sim_now_ps(sim);
-    ww->settled_ps = 0; /* it will step then, even if something wakes it earlier */
+    ww->settled_ps = 0; /* it will step at that time, even if something wakes it earlier */
     worker_rest(ww)->ready_next = NULL;
     if (rank->ready_first) worker_rest(rank->ready_last)->ready_next = ww;
     else rank->ready_first = ww;
@@ -228,7 +228,7 @@ static void host_signal_add(struct fabric *f, struct fabric_worker *worker, uint
     world_word_schedule(rank, word, addend, true, rank->now.worker->cursor_ps);
 }
 
-/* A CPU that copies a row to several places reads it again for each of them. */
+/* A CPU that copies a row to several places reads it for each of them. */
 static uint64_t copy_ps(const struct work_rates *copy, const struct fabric_work *work)
 {
     const uint64_t once_ps = work->rows * copy->row_ps + rate_time(copy->warp, work->read_bytes);
@@ -253,7 +253,7 @@ static void host_work(struct fabric *f, struct fabric_worker *worker, const stru
     case FABRIC_WORK_COMPUTE: busy_ps = work->busy_ps; break;
     case FABRIC_WORK_SCAN: busy_ps = rate_time(w->scan, work->read_bytes); break;
     case FABRIC_WORK_COPY: busy_ps = copy_ps(&w->copy, work); break;
-    case FABRIC_WORK_CAST: /* a GPU's warps share one row; a core casts it as one, whatever its parts are */
+    case FABRIC_WORK_CAST: /* a GPU's warps share one row; a core casts it as one row, whatever its parts */
         busy_ps = w->cast.row_ps + rate_time(w->cast.warp, work->read_bytes);
         break;
     case FABRIC_WORK_REDUCE:
@@ -286,8 +286,8 @@ static struct work_rates rates_of(const struct cluster_work *work)
     return (struct work_rates){ work->row_ps, rate_make(work->warp_rate_bps), 0 };
 }
 
-/* What was measured in a loop that touches as many bytes as the kernels do, of work on rows and bytes: the costs keep
- * their proportion.  Beyond what was measured it is as at the end. */
+/* Rates of work on rows as measured in a loop that touches as many bytes as the kernels do; the cost of a row and of
+ * its bytes keep their proportion.  Beyond the largest measured loop they stay the same. */
 static struct work_rates loop_rates(const struct world *w, struct work_rates rates, const struct cluster_curve *loop,
                                     double rows, uint64_t size_bytes)
 {
@@ -328,7 +328,7 @@ static void host_init(struct world *w)
         w->core[i] = (struct core){ .event.kind = EVENT_CORE, .rank = &w->rank[i] };
 }
 
-/* Bookings after a time do not count in how busy the port was until then. */
+/* How long the port was busy until then: work booked for later does not count. */
 static uint64_t busy_until(const struct port *port, uint64_t time_ps)
 {
     const uint64_t after_ps = port->free_ps > time_ps ? port->free_ps - time_ps : 0;

@@ -1,4 +1,4 @@
-/* looks.c - the lines before words in the host's memory; see looks.h. */
+/* looks.c - the lines in which reads of words in the host's memory wait; see looks.h. */
 #include "models/hardware/world/looks.h"
 #include "models/hardware/world/world_internal.h"
 
@@ -6,16 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINE_WORDS = 64 / 8 }; /* words of 8 B that wait for one another */
+enum { LINE_WORDS = 64 / 8 }; /* words of 8 B in a 64-byte line of memory, whose reads wait for one another */
 
-/* What a worker looks at. */
+/* What a worker reads. */
 struct look {
-    uint64_t end_ps; /* when its last look is done */
+    uint64_t end_ps; /* when its last read is done */
     uint32_t line, words;
 };
 
 struct looks {
-    uint32_t *crowd; /* [lines] warps that stand there */
+    uint32_t *crowd; /* [lines] warps that wait there */
     uint32_t lines, worker_max;
     struct look look[]; /* [worker_max] */
 };
@@ -27,10 +27,10 @@ static struct looks *looks_new(const struct world_rank *rank)
     return looks;
 }
 
-/* The rank's, with room for its workers and that line. */
+/* The rank's lines, with room for its workers and for this one. */
 static struct looks *looks_of(struct world_rank *rank, uint32_t line)
 {
-    if (rank->looks && rank->looks->worker_max < rank->worker_max) { /* a new launch: nobody looks yet */
+    if (rank->looks && rank->looks->worker_max < rank->worker_max) { /* a new launch: no worker reads yet */
         looks_free(rank->looks);
         rank->looks = NULL;
     }

@@ -15,14 +15,14 @@
 struct world_rank;
 struct world_worker;
 
-/* Of a rank that has looked. */
+/* The reads of a rank that has made any. */
 struct looks;
 
-/* The stepped worker looks (FABRIC_WORK_LOOK) from start_ps on.  Returns when it has read all words. */
+/* The stepped worker reads words (FABRIC_WORK_LOOK) from start_ps on.  Returns when it has read all. */
 uint64_t looks_take(struct world_worker *ww, const struct fabric_work *work, uint64_t start_ps);
-/* A worker that stands in a line has stepped; its step's first operation could begin at begin_ps. */
+/* A worker that waits in a line has stepped; the first operation of its step could begin at begin_ps. */
 void looks_step_end(struct world_worker *ww, bool waits, uint64_t begin_ps);
-/* How long after a word has changed a worker that stands in a line and waits sees it. */
+/* How long after the change of a word a worker in a line sees it. */
 uint64_t looks_seen_ps(struct world_worker *ww);
 /* NULL is let be. */
 void looks_free(struct looks *looks);

@@ -6,10 +6,10 @@
 
 struct arena;
 
-/* Its items lie in an arena and are freed with it. */
+/* Its items are in an arena, and are freed with it. */
 struct pool {
     struct arena *arena;
-    void *free; /* list, linked by their first bytes */
+    void *free; /* free items, linked by their first bytes */
     uint32_t item_bytes;
 };
 
@@ -23,7 +23,7 @@ static inline void *pool_get(struct pool *pool)
     __builtin_prefetch(pool->free, 1); /* the next one that is taken */
     return item;
 }
-/* Puts a list back whose items point to the next one by their first bytes. */
+/* Puts back a list of items, each of which has in its first bytes a pointer to the next. */
 static inline void pool_put_list(struct pool *pool, void *first, void *last)
 {
     *(void **)last = pool->free;

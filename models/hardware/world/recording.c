@@ -1,5 +1,6 @@
-/* recording.c - a fabric around the fabric that costs: it notes each operation in a timeline.  It is in its place only
- * where a timeline was asked for, so that a world without one pays nothing. */
+/* recording.c - a fabric around the fabric that costs: it notes each operation in a timeline.
+ *
+ * It is used only if a timeline is asked for, so a world without one pays nothing. */
 #include "models/hardware/world/causes.h"
 #include "models/hardware/world/stepping.h"
 #include "models/hardware/world/world_internal.h"
@@ -7,7 +8,7 @@
 
 #include "sim/timeline.h"
 
-/* Notes the operation that was just charged to the stepped worker, on so many of its warps (0: all).  A host's
+/* Notes the operation that has just been charged to the stepped worker, on so many of its warps (0: all).  A host's
  * operation has no lane and began at cursor_ps. */
 static struct causes_place operation_note(struct world_rank *rank, const char *name, uint32_t warps, uint64_t cursor_ps,
                                           uint64_t size_bytes)
@@ -32,7 +33,7 @@ static struct causes_place operation_note(struct world_rank *rank, const char *n
     return place;
 }
 
-/* A port that has just served size_bytes, if it did: it was busy for as long as it is now busy for longer in all. */
+/* Notes a port that may have just served size_bytes: it was busy for as long as its total busy time has grown. */
 static void port_note(const struct world_rank *rank, uint32_t track, const struct port *now, const struct port *before,
                       uint64_t size_bytes)
 {

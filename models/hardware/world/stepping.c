@@ -38,7 +38,7 @@ void world_wake_at(struct fabric *f, struct fabric_worker *w, uint64_t time_ps)
 
 static void wake_schedule(struct world_worker *ww);
 
-/* A wake does nothing if its launch is over, or if the worker has stepped meanwhile and wants none or a later one. */
+/* A wake does nothing if its launch is over, or if the worker has stepped since and wants no wake or a later one. */
 void stepping_wake_run(struct sim *sim, struct sim_event *event)
 {
     struct world_wake *wake = fabric_container_of(event, struct world_wake, event);
@@ -56,7 +56,7 @@ void stepping_wake_run(struct sim *sim, struct sim_event *event)
     else if (rest->wanted_ps) world_worker_wake(sim, ww, now, now);
 }
 
-/* Schedules the wake as an event of its own, because the worker's next step must not wait for it. */
+/* Schedules the wake as a separate event, because the worker's next step must not wait for it. */
 static void wake_schedule(struct world_worker *ww)
 {
     const struct world_rank *rank = worker_rank(ww);

@@ -9,10 +9,10 @@
 struct world_rank;
 struct world_worker;
 
-/* A wake that a worker has asked for: an event of its own. */
+/* A wake that a worker has asked for; it is a separate event. */
 struct world_wake {
     struct sim_event event;
-    uint32_t launch; /* of the rank, in which the worker asked */
+    uint32_t launch; /* the rank's launch in which the worker asked */
     uint32_t worker;
     uint16_t rank;
 };
@@ -25,7 +25,7 @@ sim_handler stepping_wake_run; /* EVENT_WAKE */
 uint64_t world_now_ps(const struct fabric *f);
 void world_wake_at(struct fabric *f, struct fabric_worker *w, uint64_t time_ps);
 
-/* Moves the bytes of a store at once, because nobody reads them before the signal. */
+/* Moves the bytes of a store at once, because no worker reads them before the signal. */
 void world_store_payload(struct world_rank *source, const struct fabric_write *write);
 void world_load_payload(struct world_rank *target, const struct fabric_read *read);
 
