@@ -256,6 +256,7 @@ struct fabric_ops {
     void (*word_ahead)(const struct fabric *f, uint32_t word);
 };
 
+enum { FABRIC_GROWN = 3 };
 enum { FABRIC_ROLES_MAX = 64 }; /* roles of all kernels that run on one fabric */
 
 struct fabric {
@@ -264,7 +265,10 @@ struct fabric {
     uint8_t *heap;   /* own heap */
     uint64_t heap_bytes;
     uint32_t word_count;
-    uint32_t launches; /* kernels launched so far, by all objects that share the words: moe_word_make() */
+    /* The kernels' own: how many were launched so far, and what private words that only grow are when those have ended.
+     * They stand here because states of several routings may be launched on one fabric in turns. */
+    uint32_t launches;
+    uint64_t grown[FABRIC_GROWN];
     uint16_t rank, rank_count;
     uint16_t ranks_per_node; /* ranks of one NVLink domain are consecutive */
     uint16_t node_first;     /* the first rank of this rank's domain */

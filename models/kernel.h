@@ -66,6 +66,7 @@ struct kernel_tensor {
 };
 
 struct kernel_job;
+struct routing;
 
 /* What the measured time of a phase contains in addition to its kernel. */
 enum kernel_call {
@@ -111,6 +112,9 @@ struct kernel_family {
     /* Whether a rank has no part in phase of iteration (from 0), so that its time says nothing: it has failed, as
      * planned, or has nothing to do in it.  NULL: all ranks have a part in all phases. */
     bool (*absent)(const struct kernel_job *job, uint32_t rank, uint32_t phase, uint32_t iteration);
+    /* Gives the rank another routing from its next iteration on, with as many tokens of each rank.  NULL: a rank keeps
+     * its own, but ranks of several routings may be made on one fabric and launched in turns. */
+    void (*route)(struct kernel_rank *rank, const struct routing *routing);
     /* Whether the rank has masked peer, that is, neither sends to it nor waits for it; NULL: no rank ever does. */
     bool (*masks)(const struct kernel_rank *rank, uint32_t peer);
 };

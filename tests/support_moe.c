@@ -263,6 +263,100 @@ void moe_test_sizes_only(moe_options_draw *draw, uint64_t seeds)
     }
 }
 
+/* ---- two routings ---- */
+
+/* Both groups' kernels on the loop of the first. */
+struct turns {
+    struct moe_group *group[2];
+    struct turn {
+        uint32_t group, phase;
+    } turn[2 * 16];
+    uint32_t turns, until;
+    uint32_t *launched; /* [ranks] */
+};
+
+static struct kernel_launch *turns_next(void *context, uint32_t rank)
+{
+    struct turns *t = context;
+    if (t->launched[rank] == t->until) return NULL;
+    const struct turn turn = t->turn[t->launched[rank]++ % t->turns];
+    return kernel_rank_launch(t->group[turn.group]->rank[rank], turn.phase);
+}
+
+/* Phases of dispatch of both, then those of combine. */
+static void turns_make(struct turns *t)
+{
+    for (int combines = 0; combines < 2; combines++)
+        for (uint32_t g = 0; g < 2; g++) {
+            const struct kernel_job *job = &t->group[g]->job.job;
+            for (uint32_t p = 0; p < kernel_phase_count(job); p++)
+                if ((strstr(kernel_phase_name(job, p), "combine") != NULL) == combines)
+                    t->turn[t->turns++] = (struct turn){ g, p };
+        }
+}
+
+static void ranks_in_turns(struct moe_group *first, struct moe_group *second)
+{
+    struct turns t = { .group = { first, second } };
+    turns_make(&t);
+    t.launched = calloc(first->job.options.ranks, sizeof t.launched[0]);
+    if (!t.launched) abort();
+    for (int i = 0; i < 3; i++) {
+        t.until += t.turns;
+        CU_ASSERT_TRUE(loop_run(first->loop, turns_next, &t, false));
+        CU_ASSERT_EQUAL(moe_group_check(first) + moe_group_check(second), 0);
+    }
+    free(t.launched);
+}
+
+static void ranks_routed(struct moe_group *group, const struct routing *other)
+{
+    for (int i = 0; i < 4; i++) {
+        for (uint32_t r = 0; r < group->job.options.ranks; r++)
+            group->job.job.family->route(group->rank[r], i % 2 ? other : &group->routing);
+        CU_ASSERT_TRUE(moe_group_run(group, 1, false));
+        CU_ASSERT_EQUAL(moe_group_check(group), 0);
+    }
+}
+
+static void routings_in_turns(const struct moe_options *o, const struct loop_options *loop, struct rng *rng)
+{
+    struct routing routing;
+    struct moe_group second = { 0 };
+    moe_routing_draw(&routing, o, DRAW_UNIFORM, false, o->weights, rng);
+    moe_routing_draw(&second.routing, o, DRAW_HOT_RANK, false, o->weights, rng);
+    struct moe_group *first = moe_group_new(o, &routing, loop);
+    if (first->job.job.family->route) {
+        ranks_routed(first, &second.routing);
+    } else {
+        struct moe_options other = *o;
+        other.cached = !o->weights && !o->worst_tokens;
+        moe_job_init(&second.job, &other, &second.routing);
+        second.rank = calloc(o->ranks, sizeof second.rank[0]);
+        if (!second.rank) abort();
+        for (uint32_t r = 0; r < o->ranks; r++)
+            second.rank[r] = kernel_rank_new(&second.job.job, loop_fabric(first->loop, r));
+        ranks_in_turns(first, &second);
+        for (uint32_t r = 0; r < o->ranks; r++) kernel_rank_free(second.rank[r]);
+        free(second.rank);
+    }
+    CU_ASSERT_EQUAL(loop_counts(first->loop)->breaches, 0);
+    moe_group_free(first);
+    routing_free(&second.routing);
+}
+
+void moe_test_routings_in_turns(moe_options_draw *draw, uint64_t seeds)
+{
+    for (uint64_t seed = 0; seed < seeds; seed++) {
+        struct rng rng;
+        rng_seed(&rng, seed);
+        struct moe_options o = draw(&rng);
+        o.cached = false;
+        const struct loop_options loop = loop_draw(&rng, true, o.family != MOE_LOW_LATENCY);
+        routings_in_turns(&o, &loop, &rng);
+    }
+}
+
 void moe_test_runs_hash_alike(const struct moe_options *o, const char *output)
 {
     uint64_t hash = 0;

@@ -60,6 +60,9 @@ void *moe_group_output(struct moe_group *group, uint32_t rank, const char *name,
 typedef struct moe_options moe_options_draw(struct rng *rng);
 void moe_test_random_groups(moe_options_draw *draw, uint64_t seeds);
 void moe_test_sizes_only(moe_options_draw *draw, uint64_t seeds);
+/* Several iterations on one fabric with two routings in turns: a rank that is routed anew, or two ranks of which one
+ * dispatches twice before either combines; the second with a cached handle where that may be. */
+void moe_test_routings_in_turns(moe_options_draw *draw, uint64_t seeds);
 /* Check 12: outputs of many runs with other orders of events are equal, and one changed bit of the named output would
  * be noticed. */
 void moe_test_runs_hash_alike(const struct moe_options *options, const char *output);

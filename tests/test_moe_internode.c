@@ -43,6 +43,7 @@ static struct moe_options options_draw(struct rng *rng)
 
 static void test_random_groups(void) { moe_test_random_groups(options_draw, 400); }
 static void test_sizes_only_takes_the_same_steps(void) { moe_test_sizes_only(options_draw, 30); }
+static void test_routings_in_turns(void) { moe_test_routings_in_turns(options_draw, 60); }
 
 /* The wire carries what PROTOCOLS.md gives: padded slots, one copy for each node, ranges and counts. */
 static void test_bytes_on_the_wire(void)
@@ -218,6 +219,7 @@ void unit_tests(CU_pSuite suite)
 {
     CU_ADD_TEST(suite, test_random_groups);
     CU_ADD_TEST(suite, test_sizes_only_takes_the_same_steps);
+    CU_ADD_TEST(suite, test_routings_in_turns);
     CU_ADD_TEST(suite, test_bytes_on_the_wire);
     CU_ADD_TEST(suite, test_notify_is_quiet);
     CU_ADD_TEST(suite, test_refusals);

@@ -25,6 +25,7 @@ static struct moe_options options_draw(struct rng *rng)
 
 static void test_random_groups(void) { moe_test_random_groups(options_draw, 400); }
 static void test_sizes_only_takes_the_same_steps(void) { moe_test_sizes_only(options_draw, 30); }
+static void test_routings_in_turns(void) { moe_test_routings_in_turns(options_draw, 60); }
 
 /* The wire carries what PROTOCOLS.md gives: slots of hidden, scales, source index and top-k. */
 static void test_bytes_on_the_wire(void)
@@ -94,6 +95,7 @@ void unit_tests(CU_pSuite suite)
 {
     CU_ADD_TEST(suite, test_random_groups);
     CU_ADD_TEST(suite, test_sizes_only_takes_the_same_steps);
+    CU_ADD_TEST(suite, test_routings_in_turns);
     CU_ADD_TEST(suite, test_bytes_on_the_wire);
     CU_ADD_TEST(suite, test_refusals);
     plant_tests_add(suite, &family);

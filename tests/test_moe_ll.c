@@ -37,6 +37,7 @@ static struct moe_options options_draw(struct rng *rng)
 
 static void test_random_groups(void) { moe_test_random_groups(options_draw, 300); }
 static void test_sizes_only_takes_the_same_steps(void) { moe_test_sizes_only(options_draw, 30); }
+static void test_routings_in_turns(void) { moe_test_routings_in_turns(options_draw, 60); }
 
 static struct moe_options plain_options(void)
 {
@@ -156,6 +157,7 @@ void unit_tests(CU_pSuite suite)
 {
     CU_add_test(suite, "random groups over adversarial fabrics", test_random_groups);
     CU_add_test(suite, "sizes only: the same steps", test_sizes_only_takes_the_same_steps);
+    CU_add_test(suite, "two routings in turns on one fabric", test_routings_in_turns);
     CU_add_test(suite, "runs hash alike", test_runs_hash_alike);
     CU_add_test(suite, "checks catch planted faults", test_checks_catch_planted_faults);
     CU_add_test(suite, "refusals", test_refusals);

@@ -224,6 +224,16 @@ static void ll_traffic(const struct kernel_rank *rank, uint32_t phase, struct ke
     traffic->logical_nvl_bytes = traffic->logical_rdma_bytes;
 }
 
+static void ll_route(struct kernel_rank *rank, const struct routing *routing)
+{
+    struct ll_rank *r = ll_rank_of(rank);
+    const struct routing_rank *own = &routing->rank[r->base.fabric->rank];
+    assert(!r->mask && own->tokens == r->own->tokens);
+    r->base.routing = routing;
+    r->own = own;
+    r->experts = own->experts;
+}
+
 static bool ll_rank_masks(const struct kernel_rank *rank, uint32_t peer)
 {
     return ll_masks((const struct ll_rank *)rank, peer);
@@ -240,6 +250,7 @@ const struct moe_family moe_family_ll = {
                  .outputs = ll_outputs,
                  .check = ll_check,
                  .absent = ll_absent,
+                 .route = ll_route,
                  .masks = ll_rank_masks },
     .refuse = ll_refuse,
 };

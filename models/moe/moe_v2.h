@@ -173,8 +173,7 @@ struct v2_rank {
     uint32_t *expanded_index; /* [expanded rows] the place of each: by expert, then by row; payload only */
     uint32_t expanded_rows;   /* rows of the output, including the gaps between experts; payload only */
     uint8_t *expanded_x, *expanded_scales;
-    uint32_t launched;                   /* the last phase */
-    uint64_t opened, notified, finished; /* values of the private words when all launches so far have ended */
+    uint32_t launched; /* the last phase */
 };
 
 static inline bool v2_hybrid(const struct v2_rank *r) { return r->ht.g.nodes > 1; }
@@ -198,13 +197,19 @@ static inline uint32_t v2_word(const struct v2_rank *r, enum v2_word kind, uint3
     return base + 2 * r->channels * g->local + (((uint32_t)kind - V2_OUT) * r->channels + channel) * g->nodes + from;
 }
 enum v2_private { V2_OPEN, V2_NOTIFIED, V2_FINISHED, V2_PRIVATE_WORDS };
+_Static_assert((int)V2_PRIVATE_WORDS <= (int)FABRIC_GROWN, "a place for each");
+/* What the word is when all launched so far has opened, notified, finished. */
+static inline uint64_t *v2_grown(const struct v2_rank *r, enum v2_private word)
+{
+    return &r->ht.base.fabric->grown[word];
+}
 static inline uint32_t v2_word_private(const struct v2_rank *r, enum v2_private which)
 {
     return v2_word(r, V2_OUT, 0, 0) + 2 * r->channels * r->ht.g.nodes + (uint32_t)which;
 }
 static inline bool v2_is_open(const struct v2_rank *r)
 {
-    return fabric_load(r->ht.base.fabric, v2_word_private(r, V2_OPEN)) >= r->opened;
+    return fabric_load(r->ht.base.fabric, v2_word_private(r, V2_OPEN)) >= *v2_grown(r, V2_OPEN);
 }
 
 /* Writes what a slot says of its token; V2_META_MAX bytes. */

@@ -9,7 +9,7 @@ void v2_worker_add(struct v2_rank *r, struct fabric_worker *w, const struct work
 {
     ht_kernel_add(&r->ht, w, role, sm, warps);
     fabric_watch(w, v2_word_private(r, V2_OPEN), 1);
-    r->finished++;
+    ++*v2_grown(r, V2_FINISHED);
 }
 
 enum worker_step v2_finish(struct fabric_worker *w, const struct v2_rank *r)
@@ -72,7 +72,8 @@ static bool gate_open(struct v2_gate *k)
 
 static bool gate_workers(struct v2_gate *k)
 {
-    if (fabric_load(k->worker.fabric, v2_word_private(k->rank, V2_FINISHED)) != k->rank->finished) return false;
+    const uint64_t finished = fabric_load(k->worker.fabric, v2_word_private(k->rank, V2_FINISHED));
+    if (finished != *v2_grown(k->rank, V2_FINISHED)) return false;
     ht_barrier_begin(&k->nvl);
     return gate_phase(k);
 }
@@ -144,7 +145,7 @@ void v2_gate_launch(struct v2_rank *r, enum v2_word kind, uint32_t from_count)
     };
     ht_barrier_begin(&r->gate.nvl);
     ht_barrier_begin(&r->gate.rdma);
-    r->opened++;
+    ++*v2_grown(r, V2_OPEN);
     ht_kernel_add(&r->ht, &r->gate.worker, &gate_role, 0, 1);
     fabric_watch(&r->gate.worker, 0, g->local + g->nodes);
     fabric_watch(&r->gate.worker, v2_word_private(r, V2_FINISHED), 1);
@@ -177,7 +178,8 @@ static bool notify_count(struct v2_notify *n)
 
 static bool notify_gather(struct v2_notify *n)
 {
-    if (fabric_load(n->worker.fabric, v2_word_private(n->rank, V2_NOTIFIED)) != n->rank->notified) return false;
+    const uint64_t notified = fabric_load(n->worker.fabric, v2_word_private(n->rank, V2_NOTIFIED));
+    if (notified != *v2_grown(n->rank, V2_NOTIFIED)) return false;
     counts_charge(n, 1);
     return true;
 }
@@ -252,7 +254,7 @@ static const struct worker_role notify_role = { .step = notify_step, .describe =
 void v2_notify_launch(struct v2_rank *r)
 {
     const uint32_t sms = r->ht.base.options->num_sms;
-    r->notified += sms;
+    *v2_grown(r, V2_NOTIFIED) += sms;
     for (uint32_t sm = 0; sm < sms; sm++) {
         struct v2_notify *n = &r->notify[sm];
         *n = (struct v2_notify){ .rank = r };

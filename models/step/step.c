@@ -7,6 +7,7 @@
 #include "models/hardware/sm/pressure.h"
 #include "sim/share.h"
 #include "sim/units.h"
+#include "traces/trace.h"
 
 enum {
     BATCH_DECODE = 128,
@@ -81,11 +82,24 @@ static bool backward_make(struct step_plan *p, GError **error)
     return true;
 }
 
-/* In training each layer has a routing of its own, as it is drawn for it. */
+/* How many routings the layers with experts have: those of a trace, or in training one drawn for each; else the routing
+ * of one layer stands for all (--layer). */
+static bool loads_count(const struct step_plan *p, uint32_t *loads, GError **error)
+{
+    const uint32_t layers = p->run.layers.sparse;
+    *loads = p->phase == STEP_TRAIN && !p->c.trace && !p->c.traffic ? layers : 1;
+    if (!p->c.trace || p->work_text || case_option_given(&p->c, "layer")) return true;
+    struct trace *trace = trace_open(p->c.trace, &(struct trace_options){ .experts = p->c.num_experts }, error);
+    if (!trace) return false;
+    *loads = MIN(MAX(trace_info(trace)->layers, 1u), layers);
+    trace_close(trace);
+    return true;
+}
+
 static bool loads_make(struct step_plan *p, GError **error)
 {
-    const bool drawn = !p->c.trace && !p->c.traffic;
-    const uint32_t loads = p->phase == STEP_TRAIN && drawn ? p->run.layers.sparse : 1;
+    uint32_t loads;
+    if (!loads_count(p, &loads, error)) return false;
     p->load = g_new0(struct case_load, loads);
     for (p->run.loads = 0; p->run.loads < loads; p->run.loads++) {
         g_auto(case_options) layer;

@@ -233,8 +233,8 @@ static void total_find(const struct summing *s, double end_us)
     const uint32_t rest = a->layers > n ? a->layers - n : 0;
     a->simulated = n;
     a->sim_us = end_us;
-    a->layer_us =
-        n > 1 ? (layer_end_us[n - 1] - layer_end_us[n - 1 - half]) / half : layer_end_us[0] - before_layers_us(s);
+    if (n > 1 && step_run_loads(s->run) == 1) a->layer_us = (layer_end_us[n - 1] - layer_end_us[n - 1 - half]) / half;
+    else a->layer_us = (layer_end_us[n - 1] - before_layers_us(s)) / n; /* layers differ: all of them count */
     a->total_us = end_us + rest * a->layer_us;
     if (!rest || !quarter) return;
     const double later_us = (layer_end_us[n - 1] - layer_end_us[n - 1 - quarter]) / quarter;

@@ -25,7 +25,9 @@ enum { COMPUTE_WHATS = STEP_COMPUTE_OPS * STEP_PASSES };
 /* The kernels of one routing, forward or backward. */
 struct comm {
     struct kernel_job *job;
-    struct kernel_rank **rank;  /* [ranks] */
+    const struct routing *routing;
+    struct kernel_rank **rank; /* [ranks]; one that borrows has those of the first, which are routed anew */
+    bool borrows;
     struct step_cost *cost;     /* [ranks][COMPUTE_WHATS + phases] */
     struct world_result *alone; /* [phases][ranks] */
     double *rows;               /* [ranks] */
@@ -66,6 +68,12 @@ static const struct comm *comm_of(const struct step_run *run, uint32_t kernel)
 }
 
 static const struct comm *first_comm(const struct step_run *run) { return &run->comm[0]; }
+
+/* Whether one rank object has all routings, one after another. */
+static bool routes(const struct step_run *run)
+{
+    return run->options->loads > 1 && first_comm(run)->job->family->route != NULL;
+}
 
 /* In the costs of its kernels. */
 static uint32_t place_of(const struct step_run *run, uint32_t kernel)
@@ -170,6 +178,9 @@ static bool world_make(struct step_run *run, GError **error)
                                                              .transport = &run->transport });
     for (uint32_t i = 0; i < run->comms; i++) {
         struct comm *comm = &run->comm[i];
+        comm->borrows = i && routes(run);
+        if (comm->borrows) comm->rank = first_comm(run)->rank;
+        if (comm->borrows) continue;
         comm->rank = g_new0(struct kernel_rank *, run->ranks);
         for (uint32_t r = 0; r < run->ranks; r++)
             comm->rank[r] = kernel_rank_new(comm->job, world_fabric(run->world, r));
@@ -177,8 +188,9 @@ static bool world_make(struct step_run *run, GError **error)
     return true;
 }
 
-static void costs_make(struct step_run *run, struct comm *comm, const struct routing *routing)
+static void costs_make(struct step_run *run, struct comm *comm)
 {
+    const struct routing *routing = comm->routing;
     comm->rows = program_rows(routing);
     comm->cost = g_new0(struct step_cost, (gsize)run->ranks * (COMPUTE_WHATS + comm->phases));
     for (uint32_t r = 0; r < run->ranks; r++)
@@ -193,6 +205,7 @@ static void costs_make(struct step_run *run, struct comm *comm, const struct rou
 static struct kernel_launch *phase_launch(struct step_run *run, const struct comm *comm, uint32_t rank, uint32_t phase)
 {
     if (run->listed) kernel_launch_forget_list(run->listed);
+    if (routes(run)) comm->job->family->route(comm->rank[rank], comm->routing);
     return run->listed = kernel_rank_launch(comm->rank[rank], phase);
 }
 
@@ -381,6 +394,7 @@ static bool comms_make(struct step_run *run, GError **error)
     for (uint32_t i = 0; i < o->loads * run->passes; i++) {
         struct comm *comm = &run->comm[i];
         const struct case_options *c = i % run->passes ? o->backward : o->c;
+        comm->routing = &o->load[i / run->passes].routing;
         comm->job = case_job(c, &o->load[i / run->passes], o->cluster, sms_of(o), error);
         if (!comm->job) return false;
         run->comms++;
@@ -412,8 +426,7 @@ struct step_run *step_run_new(const struct step_run_options *options, GError **e
     if (comms_make(run, error) && (run->schedule = schedule_of(run, error)) != NULL && world_make(run, error)) {
         speeds_draw(run);
         bool good = true;
-        for (uint32_t i = 0; i < run->comms; i++)
-            costs_make(run, &run->comm[i], &options->load[i / run->passes].routing);
+        for (uint32_t i = 0; i < run->comms; i++) costs_make(run, &run->comm[i]);
         for (uint32_t i = 0; good && i < run->comms; i++) good = phases_run_alone(run, &run->comm[i], error);
         if (good && schedule_run(run, error)) return run;
     }
@@ -423,6 +436,7 @@ struct step_run *step_run_new(const struct step_run_options *options, GError **e
 
 static void comm_clear(struct comm *comm, uint32_t ranks)
 {
+    if (comm->borrows) comm->rank = NULL;
     for (uint32_t r = 0; comm->rank && r < ranks; r++) kernel_rank_free(comm->rank[r]);
     g_free(comm->rank);
     g_free(comm->job);
@@ -450,6 +464,7 @@ void step_run_free(struct step_run *run)
 /* ---- what it says ---- */
 
 uint32_t step_run_ranks(const struct step_run *run) { return run->ranks; }
+uint32_t step_run_loads(const struct step_run *run) { return run->options->loads; }
 const struct schedule *step_run_schedule(const struct step_run *run) { return run->schedule; }
 double step_run_rows(const struct step_run *run, uint32_t rank) { return first_comm(run)->rows[rank]; }
 

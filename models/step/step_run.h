@@ -47,6 +47,7 @@ struct step_run *step_run_new(const struct step_run_options *options, GError **e
 void step_run_free(struct step_run *run);
 
 uint32_t step_run_ranks(const struct step_run *run);
+uint32_t step_run_loads(const struct step_run *run); /* routings that layers have in turns */
 const struct schedule *step_run_schedule(const struct step_run *run);
 /* What kernels are, by numbers below step_run_whats(): compute kernels by op and pass, then phases of communication,
  * forward and backward; and what they are called, "up_dgrad", "dispatch_backward", in texts that stay. */

@@ -161,9 +161,8 @@ static void explain_append(GString *out, const struct step_plan *p, const struct
 {
     const double late_us = waited_us(a);
     g_string_append_printf(
-        out,
-        "\n%u of %u layers with experts were simulated; each further one counts %.1f us, the mean of the later half.\n",
-        a->simulated, a->layers, a->layer_us);
+        out, "\n%u of %u layers with experts were simulated; each further one counts %.1f us, the mean of %s.\n",
+        a->simulated, a->layers, a->layer_us, p->run.loads > 1 ? "these" : "the later half");
     if (a->layers > a->simulated)
         g_string_append_printf(out, "The last two quarters of them differ by as much as %.2f %% of the step.\n",
                                a->steady_error_pct);

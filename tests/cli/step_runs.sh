@@ -36,6 +36,16 @@ $step $train --schedule two-batch --explain | tail -n 4
 echo '# the own table knows passes'
 printf 'op,gpu,dtype,shape,tokens,context,us\nup_wgrad,h800,fp8,7168,4096,16,5000\n' >own.csv
 $step $train --table own.csv --format text | grep '^up'
+$step $train --kernel v2 --schedule two-batch -o v2.csv && grep -E '^(step|dispatch_copy_backward),all,time_us,' v2.csv
+echo '# layers have the routing of the trace, one after another; --layer: all that of one'
+$EPTWIN trace generate skewed.ept --num-ranks 16 --num-tokens 64 --routing zipf:1.1 --layers 3 >/dev/null
+for kernel in ll normal; do
+    for layer in '' '--layer 0' '--layer 1' '--layer 2'; do
+        $step --trace skewed.ept --batch 64 --layers 3 --kernel $kernel $layer -o skewed.csv
+        echo "$kernel $layer: $(value step,all,time_us skewed.csv)"
+    done
+done
+$step --trace skewed.ept --batch 64 --layers 3 --explain --format text | grep routing
 echo '# a slow GPU is late by its clock'
 $step --batch 16 --layers 2 --slow 3:1.3x --explain | grep 'wait for'
 echo '# clocks that differ: a range'
