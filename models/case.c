@@ -101,8 +101,8 @@ static const struct field field_table[] = {
       "allgather|reducescatter|allreduce|ag-rs" },
     { "issue", FIELD_CHOICE, MAKES, AT(issue), 0, 0, 0, "kernel|host|copy|nccl", "NAME",
       "P2p: who issues a put: a kernel (the default), or calls of the host: a kernel each, a copy engine, NCCL; "
-      "allgather: copy: the host's streams, ring and leader",
-      "p2p|allgather" },
+      "allgather: copy: the host's streams, ring and leader; alltoallv: nccl: its sends and receives, within a node",
+      "p2p|allgather|alltoallv" },
     { "compute", FIELD_TEXT, WORK | MAKES, AT(compute), 0, 0, 0, NULL, "LOAD",
       "Beside the kernel: read:RATE, write:RATE or copy:RATE of the GPU's memory (as copy:2600GB/s, all SMs together); "
       "gemm:ROWSxKxN or grouped:EXPERTSxROWSxKxN, over and over, BF16 or with :fp8; or a time of arithmetic (as "

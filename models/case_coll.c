@@ -152,9 +152,11 @@ static bool issue_parse(const struct case_options *c, const struct cluster *clus
         if (strcmp(names[i], c->issue) == 0) o->issue = (enum coll_issue)i;
     if (o->issue == COLL_BY_KERNEL) return true;
     if (o->kernel == COLL_ALLGATHER && o->issue == COLL_BY_COPY) return calls_known(cluster, c->issue, error);
+    if (o->kernel == COLL_ALLTOALLV && o->issue == COLL_BY_NCCL)
+        return !c->nvlink_disabled || case_refuse(error, "disable-nvlink: NCCL's messages are within a node here");
     if (o->kernel != COLL_P2P)
-        return case_refuse(error, "issue: expected kernel p2p, or copy of allgather, found %s of %s", c->issue,
-                           c->kernel);
+        return case_refuse(error, "issue: expected kernel p2p, copy of allgather or nccl of alltoallv, found %s of %s",
+                           c->issue, c->kernel);
     if (c->messages != 1 && c->messages != MESSAGES_DEFAULT)
         return case_refuse(error, "messages: expected 1 with issue %s, found %u", c->issue, c->messages);
     o->messages = 1;
@@ -170,7 +172,8 @@ static void process_find(const struct case_options *c, const struct cluster *clu
     const bool gpu = cluster && !cluster->host.cores && cluster->calls.wait_ps && !cluster->node.host_memory;
     o->process = two_sided && (o->kernel == COLL_ALLTOALLV || (o->kernel == COLL_P2P && o->issue == COLL_BY_KERNEL));
     o->sockets = sockets && o->kernel == COLL_ALLREDUCE;
-    o->own_part = o->process && gpu && c->matrix && g_str_has_prefix(c->matrix, "uniform:");
+    const bool copies = o->kernel == COLL_ALLTOALLV && o->issue == COLL_BY_NCCL;
+    o->own_part = (copies || (o->process && gpu)) && c->matrix && g_str_has_prefix(c->matrix, "uniform:");
 }
 
 static const char *const kernels[] = { "alltoallv", "allgather", "reducescatter", "allreduce", "ag-rs", "p2p", NULL };
@@ -220,7 +223,8 @@ static uint32_t sms_default(const struct case_options *c, const struct cluster *
 {
     const bool nccl = strcmp(c->kernel, "reducescatter") == 0 || is_ag_rs(c) || strcmp(c->kernel, "allreduce") == 0 ||
                       g_strcmp0(c->algorithm, "ring") == 0;
-    return nccl && links_fast(cluster) ? SMS_FAST : CASE_SMS_DEFAULT;
+    const bool messages = is_alltoallv(c) && g_strcmp0(c->issue, "nccl") == 0; /* on powers of two */
+    return messages || (nccl && links_fast(cluster)) ? SMS_FAST : CASE_SMS_DEFAULT;
 }
 
 /* Whether the case asks for an algorithm or protocol of NCCL.  Each algorithm belongs to one or two kernels, protocols

@@ -31,6 +31,23 @@ static void edges_draw(struct edges *e, uint32_t ranks, uint32_t most_bytes, uin
     edges_finish(e);
 }
 
+/* One message for each pair, of up to most_bytes. */
+static void edges_pairs(struct edges *e, uint32_t ranks, uint32_t most_bytes, uint64_t seed)
+{
+    struct rng rng;
+    rng_seed(&rng, seed);
+    edges_alloc(e, ranks, ranks * (ranks - 1));
+    for (uint32_t s = 0, i = 0; s < ranks; s++) {
+        e->first[s + 1] = (s + 1) * (ranks - 1);
+        for (uint32_t t = 0; t < ranks; t++) {
+            if (t == s) continue;
+            e->target[i] = (uint16_t)t;
+            e->size_bytes[i++] = (uint32_t)rng_below(&rng, most_bytes + 1);
+        }
+    }
+    edges_finish(e);
+}
+
 static struct coll_options options_of(enum coll_kernel kernel, uint32_t ranks, uint32_t ranks_per_node)
 {
     return (struct coll_options){ .kernel = kernel,
@@ -127,6 +144,22 @@ static void test_ag_rs(void)
         o.combine_bytes = sizes[i / 3 % 3];
         o.protocol = (enum coll_protocol)(i % 4);
         job_check(&o, NULL, i % 7 == 3, 4);
+    }
+}
+
+/* Small messages go by LL and large ones by Simple, in chunks and in parts; some have no bytes. */
+static void test_nccl_messages(void)
+{
+    static const uint32_t most[] = { 1, 700, 30000, 700000 };
+    for (uint32_t i = 0; i < 24; i++) {
+        struct coll_options o = options_of(COLL_ALLTOALLV, 2 + i % 5, 8);
+        struct edges edges;
+        o.issue = COLL_BY_NCCL;
+        o.own_part = i % 2;
+        o.nccl.channels = 1 + i % 9;
+        edges_pairs(&edges, o.ranks, most[i % 4], i);
+        job_check(&o, &edges, false, 4);
+        edges_free(&edges);
     }
 }
 
@@ -353,6 +386,7 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "allreduce in all worlds", test_allreduce);
     CU_add_test(suite, "reducescatter in all worlds", test_reducescatter);
     CU_add_test(suite, "ag-rs in all worlds", test_ag_rs);
+    CU_add_test(suite, "messages by NCCL in all worlds", test_nccl_messages);
     CU_add_test(suite, "p2p in all worlds", test_p2p);
     CU_add_test(suite, "what is refused", test_refused);
     CU_add_test(suite, "times of a leader's all-gather", test_leader_times);

@@ -14,7 +14,7 @@ static const struct coll_kernel_ops *gather_of(const struct coll_options *o)
 static const struct coll_kernel_ops *ops_of(const struct coll_options *o)
 {
     switch (o->kernel) {
-    case COLL_ALLTOALLV: return &coll_alltoallv;
+    case COLL_ALLTOALLV: return o->issue == COLL_BY_NCCL ? &coll_nccl_messages : &coll_alltoallv;
     case COLL_ALLGATHER: return gather_of(o);
     case COLL_REDUCESCATTER: return &coll_reducescatter;
     case COLL_ALLREDUCE: return &coll_allreduce;
@@ -108,6 +108,7 @@ static enum kernel_call job_called(const struct kernel_job *job, uint32_t phase)
     const enum kernel_call gather = streams ? KERNEL_STREAMED : KERNEL_BARE;
     const enum coll_kernel kernel = job_of(job)->options.kernel;
     if (kernel == COLL_ALLREDUCE || kernel == COLL_REDUCESCATTER || kernel == COLL_AG_RS) return KERNEL_BARE;
+    if (kernel == COLL_ALLTOALLV && job_of(job)->options.issue == COLL_BY_NCCL) return KERNEL_BARE;
     if (phase && job_of(job)->options.process)
         return job_of(job)->options.own_part ? KERNEL_PROCESS_COPIED : KERNEL_PROCESS;
     if (job_of(job)->options.kernel == COLL_ALLGATHER) return phase == 1 ? gather : KERNEL_BARE;

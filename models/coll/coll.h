@@ -4,6 +4,7 @@
  *   alltoallv   every message of a list goes from its source to its target (traces/edges.h).  One worker a rank streams
  *               what goes by RDMA, in order, so many messages in flight, and one counter a rank says how many came:
  *               nothing is kept for a pair.  What goes by NVLink is stored by as many workers as the kernel has SMs.
+ *               Or NCCL's sends and receives, within a node.
  *   allgather   every rank gets every rank's block.  hybrid: each rank puts its block to the ranks of its place on the
  *               other nodes, and stores what it has to the peers of its node.  ring: NCCL's, or, within a node, streams
  *               of the host that hand on to the next rank.  leader: one rank a node gets what the other nodes have, and
@@ -48,9 +49,9 @@ struct coll_options {
     uint64_t size_bytes;    /* bytes of a block; allreduce, and dispatch of ag_rs: of a rank; p2p: of a message */
     uint64_t combine_bytes; /* ag_rs: of a rank's result */
     uint32_t messages;      /* p2p: of each phase; 1 where a host issues them */
-    enum coll_issue issue;  /* who issues a message of p2p; allgather: COLL_BY_COPY is streams of the host */
+    enum coll_issue issue;  /* of a message of p2p; COLL_BY_COPY: allgather by streams; COLL_BY_NCCL: alltoallv, too */
     bool process;           /* alltoallv, p2p: instead of a kernel, a process of the host calls MPI */
-    bool own_part;          /* with it: MPI_Alltoall, whose own part is in GPU memory and is copied first */
+    bool own_part;          /* alltoallv of one size: a rank copies its own part; MPI, from GPU memory, first of all */
     bool sockets;           /* allreduce: NCCL's network is its sockets */
     uint64_t compute_ps;    /* 0: none */
     uint32_t compute_sm_first, compute_sms;

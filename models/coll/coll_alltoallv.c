@@ -259,10 +259,10 @@ static void alltoallv_init(struct coll_rank *base)
 
 static void alltoallv_clear(struct coll_rank *base) { free(of(base)->storer); }
 
-static void alltoallv_fill(struct coll_rank *base)
+void coll_messages_fill(struct coll_rank *base)
 {
     const struct fabric *f = base->fabric;
-    const struct edges *e = of(base)->edges;
+    const struct edges *e = base->job->edges;
     uint64_t offset = 0;
     for (uint32_t i = e->first[f->rank]; i < e->first[f->rank + 1]; i++) {
         coll_pattern_fill(f->heap + offset, e->size_bytes[i], f->rank, i, base->iteration);
@@ -300,9 +300,9 @@ static void alltoallv_traffic(const struct coll_rank *base, uint32_t phase, stru
     traffic->logical_nvl_bytes = of(base)->bytes[1];
 }
 
-static uint32_t alltoallv_outputs(struct coll_rank *base, struct kernel_tensor *tensor, uint32_t max)
+uint32_t coll_messages_outputs(struct coll_rank *base, struct kernel_tensor *tensor, uint32_t max)
 {
-    const struct edges *e = of(base)->edges;
+    const struct edges *e = base->job->edges;
     const uint16_t rank = base->fabric->rank;
     assert(max >= 1);
     tensor[0] =
@@ -310,9 +310,9 @@ static uint32_t alltoallv_outputs(struct coll_rank *base, struct kernel_tensor *
     return 1;
 }
 
-static uint32_t alltoallv_check(const struct coll_rank *base, char *text, size_t text_size)
+uint32_t coll_messages_check(const struct coll_rank *base, char *text, size_t text_size)
 {
-    const struct edges *e = of(base)->edges;
+    const struct edges *e = base->job->edges;
     const uint16_t rank = base->fabric->rank;
     const uint8_t *received = base->fabric->heap + received_offset(e, rank);
     uint32_t failed = 0;
@@ -337,9 +337,9 @@ const struct coll_kernel_ops coll_alltoallv = {
     .needs = alltoallv_needs,
     .init = alltoallv_init,
     .clear = alltoallv_clear,
-    .fill = alltoallv_fill,
+    .fill = coll_messages_fill,
     .launch = alltoallv_launch,
     .traffic = alltoallv_traffic,
-    .outputs = alltoallv_outputs,
-    .check = alltoallv_check,
+    .outputs = coll_messages_outputs,
+    .check = coll_messages_check,
 };

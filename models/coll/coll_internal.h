@@ -25,8 +25,8 @@ struct coll_kernel_ops {
     bool (*absent)(const struct coll_options *o, uint32_t rank, uint32_t phase); /* NULL: nobody ever is */
 };
 
-extern const struct coll_kernel_ops coll_alltoallv, coll_allgather, coll_allgather_streams, coll_allgather_leader,
-    coll_ring_gather, coll_reducescatter, coll_allreduce, coll_ag_rs, coll_p2p, coll_p2p_issued;
+extern const struct coll_kernel_ops coll_alltoallv, coll_nccl_messages, coll_allgather, coll_allgather_streams,
+    coll_allgather_leader, coll_ring_gather, coll_reducescatter, coll_allreduce, coll_ag_rs, coll_p2p, coll_p2p_issued;
 
 /* The barrier's words come first, then the kernel's. */
 enum { COLL_SYNC_ROUNDS = 16, COLL_WORDS = COLL_SYNC_ROUNDS };
@@ -66,6 +66,11 @@ uint64_t coll_gather_offset(const struct coll_options *o, uint32_t rank);
 void coll_gather_fill(struct coll_rank *base);
 uint32_t coll_gather_outputs(struct coll_rank *base, struct kernel_tensor *tensor, uint32_t max);
 uint32_t coll_gather_check(const struct coll_rank *base, char *text, size_t text_size);
+
+/* Of both all-to-allvs: what a rank sends, in the order of its list, and behind that what it receives, by source. */
+void coll_messages_fill(struct coll_rank *base);
+uint32_t coll_messages_outputs(struct coll_rank *base, struct kernel_tensor *tensor, uint32_t max);
+uint32_t coll_messages_check(const struct coll_rank *base, char *text, size_t text_size);
 
 /* Adds the barrier's worker. */
 void coll_sync_launch(struct coll_rank *r);

@@ -84,6 +84,14 @@ for routing in '--tokens-per-rank 16|16' '--traffic 16|0;0|16 --num-tokens 16' '
 done
 $EPTWIN replay --ranks 4 --ranks-per-node 2 --repeat 2 --kernel ag-rs --num-tokens 16 --hidden 512 >live.csv
 grep '^# checks' live.csv && rows <live.csv | of time_us
+echo "# NCCL's sends and receives: of one size with a rank's own part, of a list, with arithmetic; on a live link"
+sends="--kernel alltoallv --issue nccl"
+for matrix in uniform:4096 uniform:4194304; do
+    $EPTWIN simulate $h200 $sends --matrix $matrix --output sends.csv && rows <sends.csv | of 'time_us|logical.*'
+done
+$EPTWIN simulate --cluster source/models/clusters/h200.ini $sends --matrix small.txt --compute 2us | rows | of time_us
+$EPTWIN replay --ranks 4 --repeat 2 $sends --matrix uniform:70000 >live.csv
+grep '^# checks' live.csv && rows <live.csv | of time_us
 echo '# two GPUs, rings: 24 channels, and one of them'
 for sms in 24 1; do
     $EPTWIN simulate --cluster source/models/clusters/h200.ini --num-ranks 2 --kernel allgather --algorithm ring \
@@ -125,6 +133,11 @@ $EPTWIN simulate --cluster h800-cx7 --kernel p2p --num-ranks 2 --size 4096 --out
 $EPTWIN simulate --cluster h800-cx7 --kernel p2p --num-ranks 2 --size 4KiB --output unit.csv
 grep -c '_us,' plain.csv && cmp <(grep -v '^#' plain.csv) <(grep -v '^#' unit.csv) && echo "4096 is 4KiB"
 simulate alltoallv --matrix uniform:1 --protocol ll
+simulate alltoallv --matrix uniform:1 --issue nccl
+simulate alltoallv --matrix uniform:1 --issue host
+$EPTWIN simulate $h200 $sends --matrix uniform:1 --disable-nvlink; echo "status $?"
+printf '2 2\n0 1 1\n0 1 2\n' >twice.txt
+$EPTWIN simulate $h200 $sends --matrix twice.txt; echo "status $?"
 simulate allgather --protocol ll
 simulate allgather --algorithm tree
 simulate allreduce --algorithm leader

@@ -1,0 +1,357 @@
+/* coll_nccl_messages.c - all-to-allv by NCCL's grouped sends and receives, within a node (src/device/sendrecv.h;
+ * addP2pToPlan() of src/enqueue.cc).
+ *
+ * The rank that comes so many after this one is sent to, and the one as many before is received from, in one work.  A
+ * work has channels of its own as far as there are enough, and on each of them a part of both messages: some warps of
+ * the block send, the others receive.  The protocol is LL up to 16 KiB a channel, else Simple.  Between two ranks and
+ * for each part lies a buffer of 8 places in the receiver's memory, with a word for those filled and one for those
+ * emptied.
+ *
+ *     heap, with payload: as of coll_alltoallv.c, then | places by source and part | */
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "models/coll/coll_internal.h"
+#include "models/coll/nccl_plan.h"
+
+enum { LL_LEAST = 8 << 10, LL_STEP = 32 << 10, LL_MOST = 16 << 10 }; /* of a part, of a place; of a channel */
+enum { SIMPLE_STEP = 512 << 10, SIMPLE_LEAST = SIMPLE_STEP / 8, SIMPLE_MOST = SIMPLE_STEP * 32 };
+enum { PART_ALIGN = 4 << 10, PIECE_BYTES = 64 << 10, BLOCK_WARPS = 20 };
+enum { WORD_FILLED, WORD_EMPTIED, WORDS_A_LINK };
+
+enum way { SENDS, RECEIVES, COPIES };
+
+/* A block's warps for one part of a message; or of the bytes that a rank has for itself. */
+struct half {
+    struct fabric_worker worker;
+    struct messages_rank *rank;
+    uint8_t way; /* enum way */
+    bool flagged;
+    uint16_t peer, sm, warps;
+    uint32_t part;
+    uint64_t offset, size_bytes; /* of the part in the heap: its source, or where it goes */
+    uint64_t steps;              /* places filled or emptied, in all launches */
+    uint64_t done, moved;        /* bytes of chunks that are done; of the chunk under way */
+};
+
+struct messages_rank {
+    struct coll_rank base;
+    struct half *half;
+    uint32_t halves;
+    uint64_t places, place_bytes; /* offset of the first place */
+    uint32_t parts_most;
+    struct fabric_given given[2][2]; /* by Simple, by LL: of own bytes, of bytes that have come */
+};
+
+static struct messages_rank *of(const struct coll_rank *r)
+{
+    return fabric_container_of(r, struct messages_rank, base);
+}
+
+/* ---- NCCL's choices ---- */
+
+static uint32_t channels_of(const struct coll_options *o)
+{
+    uint32_t channels = 1;
+    while (channels < o->nccl.channels) channels *= 2;
+    return channels;
+}
+
+static bool by_ll(const struct coll_options *o, uint64_t size_bytes)
+{
+    return size_bytes <= (uint64_t)channels_of(o) * LL_MOST;
+}
+
+static uint32_t parts_of(const struct coll_options *o, uint64_t size_bytes, bool ll)
+{
+    const uint32_t all = channels_of(o);
+    const uint64_t least = ll ? LL_LEAST : SIMPLE_LEAST, most = ll ? UINT64_MAX : SIMPLE_MOST;
+    uint32_t parts = all;
+    while (parts * o->ranks > all && parts > 1) parts /= 2;
+    parts = (uint32_t)coll_min(parts, (size_bytes + least - 1) / least);
+    while ((size_bytes + parts - 1) / parts > most && parts <= all / 2) parts *= 2;
+    return parts;
+}
+
+static uint64_t part_begin(uint64_t size_bytes, uint32_t parts, uint32_t part)
+{
+    const uint64_t even = (size_bytes + parts - 1) / parts, each = (even + PART_ALIGN - 1) / PART_ALIGN * PART_ALIGN;
+    return coll_min(each * part, size_bytes);
+}
+
+/* The first channel of the work with the rank that comes so many behind: the number's bits from the other end. */
+static uint32_t channel_of(const struct coll_options *o, uint32_t after, uint32_t part)
+{
+    const uint32_t all = channels_of(o);
+    uint32_t base = 0;
+    for (uint32_t bit = 1; bit < all; bit *= 2) base = 2 * base + (after & bit ? 1 : 0);
+    return (base + part) & (all - 1);
+}
+
+/* Whose bytes a work of a rank moves; 0: it has none. */
+static uint64_t size_to(const struct coll_rank *r, uint32_t source, uint32_t target)
+{
+    const struct edges *e = r->job->edges;
+    if (source == target)
+        return r->options->own_part && e->first[source + 1] > e->first[source] ? e->size_bytes[e->first[source]] : 0;
+    for (uint32_t i = e->first[source]; i < e->first[source + 1]; i++)
+        if (e->target[i] == target) return e->size_bytes[i];
+    return 0;
+}
+
+/* ---- a half ---- */
+
+static uint64_t step_bytes(const struct half *h) { return h->flagged ? LL_STEP : SIMPLE_STEP; }
+static uint64_t chunk_bytes(const struct half *h) { return coll_min(h->size_bytes - h->done, step_bytes(h)); }
+
+static uint32_t word_of(const struct half *h, uint32_t rank, uint32_t what)
+{
+    return COLL_WORDS + (rank * h->rank->parts_most + h->part) * WORDS_A_LINK + what;
+}
+
+static uint64_t place_of(const struct half *h, uint32_t source)
+{
+    const uint64_t row = (uint64_t)source * h->rank->parts_most + h->part;
+    return h->rank->places + (row * NCCL_STEPS + h->steps % NCCL_STEPS) * h->rank->place_bytes;
+}
+
+static void piece_run(void *context, uint64_t size_bytes)
+{
+    const struct half *h = context;
+    uint8_t *heap = h->worker.fabric->heap;
+    if (h->way == RECEIVES)
+        memcpy(heap + h->offset + h->done + h->moved, heap + place_of(h, h->peer) + h->moved, size_bytes);
+}
+
+static int piece_move(struct half *h, uint64_t size_bytes)
+{
+    const struct fabric *f = h->worker.fabric;
+    const uint64_t a_warp = h->flagged ? 256 : 512, rows = (size_bytes + a_warp - 1) / a_warp;
+    const uint8_t site = h->flagged ? SITE_NCCL_LL : SITE_NCCL_SIMPLE, turns = (uint8_t)coll_min(h->worker.warps, rows);
+    struct fabric_given *given = &h->rank->given[h->flagged][h->way == RECEIVES];
+    if (h->way != SENDS) {
+        fabric_work(&h->worker, &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
+                                                       .rows = turns,
+                                                       .site = site,
+                                                       .given = given,
+                                                       .read_bytes = size_bytes,
+                                                       .write_bytes = size_bytes,
+                                                       .run = piece_run,
+                                                       .context = h,
+                                                       .argument = size_bytes });
+        return 0;
+    }
+    const struct fabric_write write = { .target_offset = f->payload ? place_of(h, f->rank) + h->moved : 0,
+                                        .charge_bytes = size_bytes,
+                                        .peer = h->peer,
+                                        .rows = turns,
+                                        .site = site,
+                                        .given = given,
+                                        .sge_count = f->payload,
+                                        .sge = { { f->payload ? f->heap + h->offset + h->done + h->moved : NULL,
+                                                   (uint32_t)size_bytes } } };
+    return fabric_store(&h->worker, &write);
+}
+
+/* The peer learns that a place is filled, or emptied. */
+static int chunk_tell(struct half *h)
+{
+    const bool sends = h->way == SENDS;
+    const struct fabric_signal signal = { .value = h->steps + 1,
+                                          .word =
+                                              word_of(h, h->worker.fabric->rank, sends ? WORD_FILLED : WORD_EMPTIED),
+                                          .peer = h->peer,
+                                          .apart = sends && !h->flagged,
+                                          .polled = !sends || h->flagged };
+    return h->way == COPIES ? 0 : fabric_signal(&h->worker, &signal);
+}
+
+static bool may_begin(const struct half *h)
+{
+    const struct fabric *f = h->worker.fabric;
+    if (h->way == SENDS) return fabric_load(f, word_of(h, h->peer, WORD_EMPTIED)) + NCCL_STEPS > h->steps;
+    return h->way == COPIES || fabric_load(f, word_of(h, h->peer, WORD_FILLED)) > h->steps;
+}
+
+static enum worker_step half_step(struct fabric_worker *w)
+{
+    struct half *h = fabric_container_of(w, struct half, worker);
+    if (h->done == h->size_bytes) return WORKER_DONE;
+    if (!h->moved && !may_begin(h)) return WORKER_WAIT;
+    const uint64_t chunk = chunk_bytes(h);
+    if (h->moved < chunk) {
+        const uint64_t size = coll_min(chunk - h->moved, PIECE_BYTES);
+        if (piece_move(h, size)) return WORKER_WAIT;
+        h->moved += size;
+        if (h->moved < chunk) return WORKER_MORE;
+    }
+    if (chunk_tell(h)) return WORKER_WAIT;
+    h->done += chunk;
+    h->moved = 0;
+    h->steps++;
+    return WORKER_MORE;
+}
+
+static void half_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    const struct half *h = fabric_container_of(w, const struct half, worker);
+    snprintf(text, text_size, "part %u that it %s waits for rank %u", h->part, h->way == SENDS ? "sends" : "receives",
+             h->peer);
+}
+
+static const struct worker_role half_role = { .step = half_step, .describe = half_describe };
+
+/* ---- a rank ---- */
+
+static const char *messages_refuse(const struct coll_options *o, const struct edges *e, char *text, size_t text_size)
+{
+    if (e->ranks != o->ranks) KERNEL_REFUSE("matrix: expected num-ranks %u endpoints, found %u", o->ranks, e->ranks);
+    if (o->ranks > o->ranks_per_node)
+        KERNEL_REFUSE("issue: expected nccl within a node, found %u nodes", o->ranks / o->ranks_per_node);
+    for (uint32_t s = 0; s < e->ranks; s++)
+        for (uint32_t i = e->first[s]; i < e->first[s + 1]; i++)
+            for (uint32_t k = e->first[s]; k < i; k++)
+                if (e->target[k] == e->target[i])
+                    KERNEL_REFUSE("issue: nccl: expected one message for a pair of ranks, found two of %u for %u", s,
+                                  e->target[i]);
+    return NULL;
+}
+
+/* What all ranks agree on: where places begin, their size, and how many parts a message has at most. */
+static void map_make(const struct coll_job *job, bool payload, struct messages_rank *r)
+{
+    const struct edges *e = job->edges;
+    uint64_t most = 0;
+    for (uint32_t s = 0; s < e->ranks; s++) {
+        const uint64_t end = coll_align(e->sent_bytes[s]) + e->received_bytes[s];
+        if (payload && coll_align(end) > r->places) r->places = coll_align(end);
+    }
+    r->parts_most = 1;
+    for (uint32_t i = 0; i < edges_count(e); i++) {
+        const bool ll = by_ll(&job->options, e->size_bytes[i]);
+        const uint32_t parts = e->size_bytes[i] ? parts_of(&job->options, e->size_bytes[i], ll) : 1;
+        const uint64_t part = part_begin(e->size_bytes[i], parts, 1);
+        if (parts > r->parts_most) r->parts_most = parts;
+        if (coll_min(part, ll ? LL_STEP : SIMPLE_STEP) > most) most = coll_min(part, ll ? LL_STEP : SIMPLE_STEP);
+    }
+    r->place_bytes = coll_align(most);
+}
+
+static void messages_needs(const struct coll_job *job, bool payload, struct fabric_needs *needs)
+{
+    struct messages_rank map = { 0 };
+    map_make(job, payload, &map);
+    needs->word_count = COLL_WORDS + job->options.ranks * map.parts_most * WORDS_A_LINK;
+    needs->queue_depth = 2;
+    if (payload) needs->heap_bytes = map.places + job->options.ranks * map.parts_most * NCCL_STEPS * map.place_bytes;
+}
+
+static void halves_add(struct messages_rank *r, enum way way, uint32_t peer, uint64_t offset)
+{
+    const struct coll_options *o = r->base.options;
+    const uint32_t rank = r->base.fabric->rank;
+    const uint64_t size = way == RECEIVES ? size_to(&r->base, peer, rank) : size_to(&r->base, rank, peer);
+    const bool ll = way != COPIES && by_ll(o, size);
+    const uint32_t parts = size ? parts_of(o, size, ll) : 0;
+    const uint32_t after = way == RECEIVES ? (rank + o->ranks - peer) % o->ranks : (peer + o->ranks - rank) % o->ranks;
+    for (uint32_t part = 0; part < parts; part++) {
+        const uint64_t begin = part_begin(size, parts, part), end = part_begin(size, parts, part + 1);
+        if (begin == end) break;
+        r->half[r->halves++] = (struct half){ .rank = r,
+                                              .way = (uint8_t)way,
+                                              .flagged = ll,
+                                              .peer = (uint16_t)peer,
+                                              .sm = (uint16_t)channel_of(o, after, part),
+                                              .part = part,
+                                              .offset = offset + begin,
+                                              .size_bytes = end - begin };
+    }
+}
+
+static uint32_t after_of(const struct half *h)
+{
+    const uint32_t rank = h->rank->base.fabric->rank, n = h->rank->base.options->ranks;
+    return h->way == RECEIVES ? (rank + n - h->peer) % n : (h->peer + n - rank) % n;
+}
+
+/* A block's warps are shared evenly by its works, and by the two halves of one.  A warp of a half that sends by Simple
+ * only tells. */
+static void warps_share(struct messages_rank *r)
+{
+    for (uint32_t i = 0; i < r->halves; i++) {
+        struct half *h = &r->half[i];
+        bool both = false;
+        uint32_t works = 0;
+        for (uint32_t k = 0; k < r->halves; k++) {
+            const struct half *other = &r->half[k];
+            if (other->sm != h->sm) continue;
+            bool first = true;
+            for (uint32_t j = 0; j < k; j++)
+                first &= r->half[j].sm != h->sm || after_of(&r->half[j]) != after_of(other);
+            works += first;
+            both |= k != i && after_of(other) == after_of(h);
+        }
+        const uint32_t all = works > BLOCK_WARPS / 2 ? 2 : BLOCK_WARPS / works;
+        const uint32_t receive = all <= 4 ? all / 2 : (all - 1) / 2, send = all <= 4 ? receive : receive + 1;
+        const uint32_t own = h->way == COPIES || !both ? receive + send : h->way == SENDS ? send : receive;
+        h->warps = (uint16_t)(h->way == SENDS && !h->flagged && own > 2 ? own - 1 : own);
+    }
+}
+
+static void messages_init(struct coll_rank *base)
+{
+    struct messages_rank *r = of(base);
+    const struct edges *e = base->job->edges;
+    const uint32_t rank = base->fabric->rank, ranks = base->options->ranks;
+    uint64_t offset = 0;
+    map_make(base->job, base->fabric->payload, r);
+    r->half = kernel_alloc((2ull * ranks + 1) * channels_of(base->options), sizeof r->half[0]);
+    for (uint32_t i = e->first[rank]; i < e->first[rank + 1]; i++) {
+        halves_add(r, SENDS, e->target[i], offset);
+        offset += e->size_bytes[i];
+    }
+    for (uint32_t s = 0; s < ranks; s++)
+        for (uint32_t i = e->first[s]; i < e->first[s + 1]; i++)
+            if (e->target[i] == rank) halves_add(r, RECEIVES, s, coll_align(e->sent_bytes[rank]) + e->target_offset[i]);
+    halves_add(r, COPIES, rank, 0);
+    warps_share(r);
+    for (uint32_t i = 0; i < 4; i++) r->given[i / 2][i % 2] = (struct fabric_given){ .size = { 1, 0, i % 2 } };
+}
+
+static void messages_clear(struct coll_rank *base) { free(of(base)->half); }
+
+static void messages_launch(struct coll_rank *base, uint32_t phase)
+{
+    struct messages_rank *r = of(base);
+    (void)phase;
+    for (uint32_t i = 0; i < r->halves; i++) {
+        struct half *h = &r->half[i];
+        h->done = h->moved = 0;
+        coll_worker_add(base, &h->worker, &half_role, h->sm, h->warps);
+        h->worker.whole = true;
+        if (h->way == SENDS) fabric_watch(&h->worker, word_of(h, h->peer, WORD_EMPTIED), 1);
+        if (h->way == RECEIVES) fabric_watch(&h->worker, word_of(h, h->peer, WORD_FILLED), 1);
+    }
+}
+
+static void messages_traffic(const struct coll_rank *base, uint32_t phase, struct kernel_traffic *traffic)
+{
+    (void)phase;
+    traffic->logical_nvl_bytes = base->job->edges->sent_bytes[base->fabric->rank];
+}
+
+const struct coll_kernel_ops coll_nccl_messages = {
+    .phase = (const char *const[]){ "alltoallv", NULL },
+    .overlap = (const char *const[]){ "alltoallv_overlap" },
+    .rank_bytes = sizeof(struct messages_rank),
+    .refuse = messages_refuse,
+    .needs = messages_needs,
+    .init = messages_init,
+    .clear = messages_clear,
+    .fill = coll_messages_fill,
+    .launch = messages_launch,
+    .traffic = messages_traffic,
+    .outputs = coll_messages_outputs,
+    .check = coll_messages_check,
+};
