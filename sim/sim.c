@@ -353,10 +353,12 @@ static void front_append(struct sim *sim, struct entry entry)
     front[place] = entry;
 }
 
-/* The front is full: its events go to the trie, at the finer levels that open when now becomes the base. */
+/* The front is full: its events go to the trie, at the finer levels that open when now becomes the base.  It is
+ * later where entries whose events had moved were passed over, and never goes back. */
 static __attribute__((noinline)) void front_spill(struct sim *sim)
 {
-    sim->base_ps = sim->front_end_ps = sim->clock.now_ps;
+    if (sim->base_ps < sim->clock.now_ps) sim->base_ps = sim->clock.now_ps;
+    sim->front_end_ps = sim->base_ps;
     for (uint32_t i = sim->front_head; i < sim->front_tail; i++) trie_insert(sim, sim->front[i]);
     sim->front_head = sim->front_tail = FRONT_SIZE;
 }
@@ -582,6 +584,38 @@ bool sim_run_down(struct sim *sim, const uint32_t *idle, uint64_t event_count)
                    until = event_count < UINT64_MAX - now ? now + event_count : UINT64_MAX;
     while (sim->pending_count > *idle && sim->clock.event_count < until) event_run(sim);
     return sim->pending_count > *idle;
+}
+
+/* The time of the first entry, whether its event has moved or not; UINT64_MAX: there is none. */
+static uint64_t first_ps(const struct sim *sim)
+{
+    if (sim->front_head != sim->front_tail) return sim->front[sim->front_head].time_ps;
+    if (sim->level_mask == 0) return UINT64_MAX;
+    const unsigned level = (unsigned)__builtin_ctz(sim->level_mask);
+    return sim->slots[levels[level].slot + trie_first(sim, level)].time_ps_min;
+}
+
+/* Whether an event is due before end_ps.  What is later stays in the trie: others may be scheduled before it. */
+static bool due_before(struct sim *sim, uint64_t end_ps)
+{
+    while (first_ps(sim) < end_ps) {
+        if (sim->front_head == sim->front_tail) front_fill(sim);
+        const struct entry *const entry = &sim->front[sim->front_head];
+        if (entry->event->due_ps == entry->time_ps + 1) return true;
+        sim->front_head++;
+        sim->left_count--;
+    }
+    return false;
+}
+
+void sim_run_before(struct sim *sim, uint64_t end_ps, const uint32_t *idle)
+{
+    while (sim->pending_count > *idle && due_before(sim, end_ps)) event_run(sim);
+}
+
+uint64_t sim_next_ps(const struct sim *sim, const uint32_t *idle)
+{
+    return sim->pending_count > *idle ? first_ps(sim) : UINT64_MAX;
 }
 
 /* Marks the events of a row as not pending. */

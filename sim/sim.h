@@ -2,8 +2,9 @@
  *
  * Events are ordered by (time, sequence): events of the same instant run in the order in which they were
  * scheduled.  An event lives inside its owner's struct; its handler finds that struct with container_of.  The engine
- * allocates memory only when more events are pending than sim_new() made room for.  It runs in one thread.  It
- * includes no other header of this repository but units.h and memory.h, which says what happens when memory is out. */
+ * allocates memory only when more events are pending than sim_new() made room for.  One thread at a time may use an
+ * engine.  It includes no other header of this repository but units.h and memory.h, which says what happens when memory
+ * is out. */
 #ifndef SIM_SIM_H
 #define SIM_SIM_H
 
@@ -86,6 +87,12 @@ uint64_t sim_run(struct sim *sim);
 /* Runs until at most *idle events are pending, or about event_count have run (UINT64_MAX: all); true where some more
  * are pending.  Events may change *idle.  The events left stay pending. */
 bool sim_run_down(struct sim *sim, const uint32_t *idle, uint64_t event_count);
+/* Runs the events that are due before end_ps, until at most *idle are pending.  Afterwards events may be scheduled from
+ * end_ps on. */
+void sim_run_before(struct sim *sim, uint64_t end_ps, const uint32_t *idle);
+/* No event is due before this time, where one that has moved since may have been due.  UINT64_MAX: at
+ * most *idle are pending. */
+uint64_t sim_next_ps(const struct sim *sim, const uint32_t *idle);
 /* How often an event was scheduled or moved since sim_new(): between two equal answers none was. */
 static inline uint64_t sim_scheduled(const struct sim *sim) { return sim_clock(sim)->entry_count; }
 /* Events run since sim_new() or sim_reset(). */

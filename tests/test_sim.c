@@ -53,9 +53,8 @@ struct world {
     uint64_t order, run_count, wrong_count, digest, now_ps;
 };
 
-static void world_schedule(struct world *world, uint64_t time_ps)
+static void world_plan(struct world *world, int index, uint64_t time_ps)
 {
-    const int index = world->idle[--world->idle_count];
     const struct planned planned = { time_ps, world->order++, index };
     int place = world->planned_count++;
     while (place > 0 && world->planned[place - 1].time_ps <= time_ps) {
@@ -63,7 +62,24 @@ static void world_schedule(struct world *world, uint64_t time_ps)
         place--;
     }
     world->planned[place] = planned;
+}
+
+static void world_schedule(struct world *world, uint64_t time_ps)
+{
+    const int index = world->idle[--world->idle_count];
+    world_plan(world, index, time_ps);
     sim_schedule_at(world->sim, &world->members[index].event, time_ps);
+}
+
+/* Moves any of the pending events, if that is later: back at an old time it would have its old place. */
+static void world_move(struct world *world, uint64_t time_ps)
+{
+    const int place = (int)rng_below(&world->rng, (uint64_t)world->planned_count);
+    if (world->planned[place].time_ps >= time_ps) return;
+    const int index = world->planned[place].index, later = --world->planned_count - place;
+    memmove(&world->planned[place], &world->planned[place + 1], (size_t)later * sizeof world->planned[0]);
+    world_plan(world, index, time_ps);
+    sim_reschedule_at(world->sim, &world->members[index].event, time_ps);
 }
 
 static void world_breed(struct world *world)
@@ -176,6 +192,52 @@ static void test_order_is_that_of_the_reference(void)
             CU_ASSERT(world->run_count >= 10000);
             CU_ASSERT_FALSE(sim_step(world->sim));
         }
+    world_free(world);
+}
+
+/* From the outside events come and move only when a window has ended, from its end on. */
+static void windows_run(struct world *world, uint64_t run_count)
+{
+    static const uint32_t none = 0;
+    const struct planned *const planned = world->planned;
+    while (world->run_count < run_count) {
+        const uint64_t from_ps = sim_next_ps(world->sim, &none), width_ps = 1 + rng_below(&world->rng, 3000);
+        CU_ASSERT_EQUAL(from_ps == UINT64_MAX, world->planned_count == 0);
+        if (world->planned_count) CU_ASSERT(from_ps <= planned[world->planned_count - 1].time_ps);
+        const uint64_t end_ps = (world->planned_count ? from_ps : sim_now_ps(world->sim)) + width_ps;
+        if (end_ps > SIM_TIME_MAX_PS / 2) break;
+        sim_run_before(world->sim, end_ps, &none);
+        CU_ASSERT(sim_now_ps(world->sim) < end_ps);
+        if (world->planned_count) CU_ASSERT(planned[world->planned_count - 1].time_ps >= end_ps);
+        for (uint64_t i = rng_below(&world->rng, 40); i > 0; i--) {
+            const uint64_t time_ps = end_ps + world->delay_ps(&world->rng) % (SIM_TIME_MAX_PS / 4);
+            if (world->planned_count > 9 && rng_below(&world->rng, 8) == 0) world_move(world, time_ps);
+            else if (world->idle_count) world_schedule(world, time_ps);
+        }
+    }
+    world->planned_count_wanted = 0;
+    sim_run(world->sim);
+}
+
+static void test_windows(void)
+{
+    struct world *const world = world_new();
+    for (int plan = 1; plan < PLAN_COUNT; plan++) /* without delays no window would end */
+        for (int wanted = 1; wanted < EVENT_COUNT; wanted *= 7) {
+            sim_reset(world->sim);
+            world_start(world, (uint64_t)plan + 1000, plans[plan], wanted);
+            windows_run(world, 10000);
+            CU_ASSERT_EQUAL(world->wrong_count, 0);
+            CU_ASSERT_EQUAL(world->planned_count, 0);
+        }
+    const uint32_t two = 2;
+    sim_reset(world->sim);
+    world_start(world, 1, delay_constant, 0);
+    world_schedule(world, 5);
+    world_schedule(world, 7);
+    sim_run_before(world->sim, 10, &two); /* of three events the last two are idle */
+    CU_ASSERT_EQUAL(world->run_count, 1);
+    CU_ASSERT_EQUAL(sim_next_ps(world->sim, &two), UINT64_MAX);
     world_free(world);
 }
 
@@ -546,6 +608,7 @@ const char unit_suite[] = "sim";
 void unit_tests(CU_pSuite suite)
 {
     CU_add_test(suite, "order is that of the reference", test_order_is_that_of_the_reference);
+    CU_add_test(suite, "windows", test_windows);
     CU_add_test(suite, "same seed, same run", test_same_seed_same_run);
     CU_add_test(suite, "full engine", test_full_engine);
     CU_add_test(suite, "engine grows", test_engine_grows);
