@@ -78,7 +78,9 @@ static void ended(void *context, uint32_t rank, const struct world_result *resul
 static bool bench_run(struct bench *b, char *text, size_t text_size)
 {
     const struct cluster cluster = support_cluster(RANKS);
-    const struct world_options options = { .ranks = RANKS, .ranks_per_node = RANKS, .needs = { .word_count = 1 } };
+    const struct world_options options = {
+        .ranks = RANKS, .ranks_per_node = RANKS, .needs = { .word_count = 1 }, .agenda = true
+    };
     const struct world_agenda agenda = { .begin = begin, .timer = timer, .ended = ended, .context = b };
     b->world = world_new(&cluster, &options);
     CU_ASSERT_FATAL(b->world != NULL);

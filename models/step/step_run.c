@@ -175,7 +175,8 @@ static bool world_make(struct step_run *run, GError **error)
                                                              .needs = needs_of(run),
                                                              .slow = run->slow,
                                                              .graph = run->graph,
-                                                             .transport = &run->transport });
+                                                             .transport = &run->transport,
+                                                             .agenda = true });
     for (uint32_t i = 0; i < run->comms; i++) {
         struct comm *comm = &run->comm[i];
         comm->borrows = i && routes(run);

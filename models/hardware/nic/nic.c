@@ -26,6 +26,14 @@ static uint64_t request_fetch_ps(const struct cluster_nic *c, const struct reque
     return c->fetch_ps - (r->signal && !r->put ? c->read_ps : 0);
 }
 
+static void passage_begin(const struct world *w, struct passage *p, uint64_t now_ps)
+{
+    p->count = 0;
+    p->push_ps = 0;
+    p->now_ps = now_ps;
+    p->hold_alone = w->cluster->network.queues == CLUSTER_QUEUE_FLOW;
+}
+
 /* Finds a message's way from this port to the peer's memory. */
 static void passage_find(struct nic *nic, const struct request *r, struct passage *p)
 {
@@ -43,12 +51,6 @@ static void passage_find(struct nic *nic, const struct request *r, struct passag
     const struct network_local *local = &w->rank[r->target].local[peer_port_choose(w, r)];
     assert(p->count + local->in_count <= PASSAGE_LINKS_MAX);
     for (uint32_t i = 0; i < local->in_count; i++) p->link[p->count++] = local->in[i];
-}
-
-/* The link to the port that a request goes to. */
-static const struct link_state *nic_in(const struct world *w, const struct request *r)
-{
-    return &w->network->link[w->network->port[port_to(w, r)].in];
 }
 
 /* The time that bytes take on the port's line, and the latency of that line. */
@@ -109,7 +111,7 @@ static uint64_t passage_go(struct world *w, const struct request *r, const struc
     for (uint32_t i = 0; w->dcqcn.parameters && i + local->in_count < p->count; i++) {
         const uint64_t queue_bytes = passage_queue_bytes(w->network->link, p, i, head_ps);
         const uint32_t packets = (size - 1) / (uint32_t)w->cluster->nic.mtu_bytes + 1;
-        marked |= queue_bytes && dcqcn_marks(&w->dcqcn, queue_bytes, packets);
+        marked |= queue_bytes && dcqcn_marks(&w->whole->dcqcn, queue_bytes, packets);
     }
     const uint64_t in_ps = passage_take(w->network->link, p, size, tail_ps);
     if (marked) dcqcn_marked(&w->dcqcn, flow_of(w, r), in_ps, back_ps(w, r));
@@ -170,7 +172,25 @@ static uint64_t acks_take(struct nic *nic)
     return owed_bytes;
 }
 
-/* Sends the next quantum of the request r at the head of the QP whose turn it is, on its planned way. */
+/* Whether what the port sends is mail. */
+static bool nic_mails(const struct nic *nic) { return nic->world->box && nic_has_line(nic); }
+
+/* A quantum is sent.  What its QP keeps for the order at the peer is made here, where the QP is. */
+static void mail_go(const struct nic *nic, struct mail *mail)
+{
+    struct world *w = nic->world;
+    const struct request *r = mail->request;
+    if (w->ways_differ || w->transport.message_ps) (void)nic_qp_more(w, qp_at(w, r->qp));
+    if (nic_mails(nic)) {
+        mailbox_send(w->box, w->rank[r->target].world->number, mail);
+        return;
+    }
+    nic_mail_take(w, mail);
+    nic_mail_told(w, mail);
+}
+
+/* Sends the next quantum of the request r at the head of the QP whose turn it is, on its planned way, or as mail, which
+ * is given its way later. */
 static void quantum_send(struct nic *nic, struct request *r, const struct passage *p, uint32_t size, uint64_t head_ps)
 {
     struct world *w = nic->world;
@@ -190,26 +210,20 @@ static void quantum_send(struct nic *nic, struct request *r, const struct passag
     const uint64_t tail_ps = now + line_ps(nic, size) + p->push_ps;
     const uint64_t there_ps = (tail_ps > read_ps ? tail_ps : read_ps) + fetch_ps + line_latency_ps(nic);
     const uint64_t held_ps = request_held_ps(w, r);
-    const uint64_t in_ps = held_ps ? later(held_ps, there_ps) : passage_go(w, r, p, size, head_ps, there_ps);
+    struct mail mail = { .sent_ps = now, .head_ps = head_ps, .there_ps = there_ps, .request = r, .size_bytes = size };
+    if (!nic_mails(nic))
+        mail.there_ps = held_ps ? later(held_ps, there_ps) : passage_go(w, r, p, size, head_ps, there_ps);
     const uint32_t early_bytes = request_early_bytes(w, r);
-    const bool last = early_bytes + size == r->wire_bytes;
-    assert(early_bytes + size <= r->wire_bytes && in_ps >= now);
-    const struct request *next = last ? request_at(w, r->next) : r;
+    mail.last = early_bytes + size == r->wire_bytes;
+    assert(early_bytes + size <= r->wire_bytes && mail.there_ps >= now);
+    const struct request *next = mail.last ? request_at(w, r->next) : r;
     if (next) nic_active_add(nic, next);
     else qp->ready_last = 0;
     nic_turn_schedule(nic);
-    struct parcel *parcel = last ? parcel_of(w, r) : world_request_parcel(w, r);
-    if (parcel) {
-        parcel->held_ps = 0;
-        parcel->in_ps = later(parcel->in_ps, in_ps);
-    }
-    if (last) {
-        const uint64_t in_service_ps = nic_has_line(nic) ? rate_time(nic_in(w, r)->rate, size) : 0;
-        nic_request_sent(w, qp, r, parcel ? parcel->in_ps : in_ps, in_service_ps);
-        return;
-    }
-    parcel->early_bytes += size;
-    nic_credit_return(nic, size, in_ps + w->cluster->nic.deliver_ps + back_ps(w, r));
+    struct parcel *parcel = mail.last ? parcel_of(w, r) : world_request_parcel(w, r);
+    if (parcel) parcel->held_ps = 0;
+    if (!mail.last) parcel->early_bytes += size;
+    mail_go(nic, &mail);
 }
 
 /* Whether the QP whose turn it is must wait.  A signal waits where requests before it must first be acknowledged; any
@@ -269,11 +283,8 @@ void nic_send_next(struct sim *sim, struct sim_event *event)
     const uint64_t head_ps =
         sim_now_ps(sim) + request_fetch_ps(&w->cluster->nic, r) + nic_local(w, r) + line_latency_ps(nic);
     struct passage p;
-    p.count = 0;
-    p.push_ps = 0;
-    p.now_ps = sim_now_ps(sim);
-    p.hold_alone = w->cluster->network.queues == CLUSTER_QUEUE_FLOW;
-    if (!request_held_ps(w, r)) {
+    passage_begin(w, &p, sim_now_ps(sim));
+    if (!request_held_ps(w, r) && !nic_mails(nic)) {
         passage_find(nic, r, &p);
         passage_plan(w->network->link, &p, size, head_ps);
         if (p.push_ps && p.hold_alone) {
@@ -283,6 +294,56 @@ void nic_send_next(struct sim *sim, struct sim_event *event)
     }
     quantum_send(nic, r, &p, size, head_ps);
 }
+
+/* ---- mail ---- */
+
+/* Gives a quantum its way, as if now were when it was sent. */
+static void mail_way(const struct world *w, struct mail *m)
+{
+    const struct request *r = m->request;
+    struct world *from = w->rank[r->source].world;
+    struct passage p;
+    passage_begin(from, &p, m->sent_ps);
+    passage_find(nic_of(from, r), r, &p);
+    passage_plan(from->network->link, &p, m->size_bytes, m->head_ps);
+    assert(!p.push_ps); /* where buffers can be full, nodes are no parts */
+    m->there_ps = passage_go(from, r, &p, m->size_bytes, m->head_ps, m->there_ps);
+}
+
+void nic_mails_way(struct world *w, struct mailbox *const *box)
+{
+    mailbox_collect_all(w->box, box);
+    for (uint32_t i = 0; i < w->box->in_count; i++) {
+        struct mail *m = w->box->in[i].mail;
+        mail_way(w, m);
+        (void)back_ps(w, m->request); /* ways are found when they are first asked for: now, by one thread */
+    }
+}
+
+void nic_mails_take(struct world *w)
+{
+    enum { MAIL_AHEAD = 8, REQUEST_AHEAD = 5, WORD_AHEAD = 2 };
+    const struct mailbox *box = w->box;
+    const uint32_t count = box->in_count;
+    for (uint32_t i = 0; i < count; i++) {
+        if (i + MAIL_AHEAD < count) __builtin_prefetch(box->in[i + MAIL_AHEAD].mail, 1);
+        if (i + REQUEST_AHEAD < count) __builtin_prefetch(box->in[i + REQUEST_AHEAD].mail->request);
+        if (i + WORD_AHEAD < count) {
+            const struct request *r = box->in[i + WORD_AHEAD].mail->request;
+            if (r->signal) world_word_look_far(&w->rank[r->target], r->word);
+        }
+        if (!w->ways_shared) mail_way(w, box->in[i].mail);
+        nic_mail_take(w, box->in[i].mail);
+    }
+}
+
+void nic_mails_told(struct world *w)
+{
+    for (uint32_t i = 0; i < w->box->count; i++) nic_mail_told(w, &w->box->mail[i]);
+    mailbox_clear(w->box);
+}
+
+/* ---- events ---- */
 
 static void landing_look(const struct sim *sim, const struct sim_event *event,
                          void (*look)(const struct world_rank *rank, uint32_t word))

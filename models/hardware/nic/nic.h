@@ -11,6 +11,7 @@
 #include "models/hardware/machine/link.h"
 #include "sim/sim.h"
 
+struct mailbox;
 struct world;
 struct world_rank;
 
@@ -200,6 +201,12 @@ void nic_ring(struct world_rank *source, struct qp *qp);
 uint64_t nic_copied_ps(const struct world_rank *rank, uint64_t size_bytes);
 
 /* ---- nic.c, and nic_receive.c for two of the events ---- */
+
+/* Mail of a window that has ended, of a world of parts.  Where parts share ways, all boxes' mail gets its way first. */
+void nic_mails_way(struct world *whole, struct mailbox *const *box);
+/* A part takes in what its box has collected; then, when all have, it learns what became of what it sent. */
+void nic_mails_take(struct world *w);
+void nic_mails_told(struct world *w);
 
 /* What events of a NIC run. */
 sim_handler nic_send_next, nic_request_received, nic_request_landed, nic_qp_resume;

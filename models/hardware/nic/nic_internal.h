@@ -4,11 +4,13 @@
  *   nic_doorbell.c   posts, doorbells, trains of puts
  *   nic_turns.c      whose turn it is at a port, and the window
  *   nic.c            the way of a quantum
+ *   nic_mail.c       quanta between nodes that are parts
  *   nic_receive.c    what has come in: bytes, signals and atomics, gets, acknowledgements */
 #ifndef MODELS_HARDWARE_NIC_INTERNAL_H
 #define MODELS_HARDWARE_NIC_INTERNAL_H
 
 #include <assert.h>
+#include "models/hardware/nic/nic_mail.h"
 #include "models/hardware/world/world_internal.h"
 
 enum { NIC_QUEUE_FIRST = 16 }; /* a port's queues start with so many places; always a power of two */
@@ -164,7 +166,9 @@ static inline struct request *nic_ring_soonest(const struct nic *nic)
 
 /* ---- nic_receive.c ---- */
 
-/* The whole request is sent, and its last byte comes in at in_ps, service_ps after the first. */
-void nic_request_sent(struct world *w, struct qp *qp, struct request *r, uint64_t in_ps, uint64_t service_ps);
+/* At the peer, whose world w is: a quantum has been given its way, m->there_ps.  Sets m->acked_ps where that is known
+ * now.  The source is told of it next, and forgets a request of which that was the last quantum. */
+void nic_mail_take(struct world *w, struct mail *m);
+void nic_mail_told(struct world *w, const struct mail *m);
 
 #endif

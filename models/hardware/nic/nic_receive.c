@@ -4,6 +4,7 @@
 #include "models/hardware/world/world_timeline.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* The peer's port sends the acknowledgement along with its next quantum. */
@@ -22,6 +23,7 @@ void nic_request_landed(struct sim *sim, struct sim_event *event)
     if (parcel && parcel->payload_bytes) {
         assert(parcel->target_offset + parcel->payload_bytes <= target->fabric.heap_bytes);
         memcpy(target->fabric.heap + parcel->target_offset, parcel->payload, parcel->payload_bytes);
+        if (w->box) free((void *)(uintptr_t)parcel->payload);
     }
     if (r->answer) world_qp_complete(w, r->target, nic_qp(target, r->source, r->queue), r->places, sim_now_ps(sim));
     const bool signal = r->signal, add = r->add;
@@ -31,43 +33,65 @@ void nic_request_landed(struct sim *sim, struct sim_event *event)
     if (signal) world_word_deliver(target, word, value, add);
 }
 
+/* What lands at the peer: the request; or between parts a copy, because the request is the source's.  So are its bytes,
+ * which the source's clock, ahead of the peer's, may have back before they land. */
+static struct request *landing_of(struct world *w, struct mail *m, const struct parcel *parcel)
+{
+    m->lands = !w->box;
+    if (m->lands) return m->request;
+    struct request *own = pool_get(&w->requests);
+    *own = *m->request;
+    own->parcel = 0;
+    if (!parcel || !parcel->payload_bytes) return own;
+    void *const bytes = memory_new(parcel->payload_bytes, 1);
+    memcpy(bytes, parcel->payload, parcel->payload_bytes);
+    *world_request_parcel(w, own) = (struct parcel){
+        .payload = bytes, .target_offset = parcel->target_offset, .payload_bytes = parcel->payload_bytes, .request = own
+    };
+    return own;
+}
+
 /* The request's time of arrival is known from now on.  The source learns of the arrival one way later: then its QP has
  * room, its window opens, and its flush may return. */
-static void request_known(struct world *w, struct qp *qp, struct request *r, uint64_t visible_ps)
+static void request_known(struct world *w, struct mail *m, uint64_t visible_ps)
 {
-    const uint64_t acked_ps = visible_ps + flush_ps(w) + back_ps(w, r);
-    assert(visible_ps >= sim_now_ps(w->sim) && request_early_bytes(w, r) <= r->wire_bytes);
-    nic_credit_return(nic_of(w, r), r->wire_bytes - request_early_bytes(w, r), acked_ps);
+    const struct request *const r = m->request;
+    assert(visible_ps >= sim_now_ps(w->sim) && visible_ps >= w->seen_ps);
+    m->acked_ps = visible_ps + flush_ps(w) + back_ps(w, r);
     world_arrival_note(&w->rank[r->target], visible_ps);
     acks_owe(w, r);
-    if (r->answer) qp_rest_of(w, qp)->answers--;
-    else world_qp_complete(w, r->source, qp, r->places, acked_ps);
-    if (r->signal && r->add && world_counter_hold(&w->rank[r->target], r->word, r->value, &visible_ps))
-        r->signal = false;
-    const struct parcel *const parcel = parcel_of(w, r);
-    if (!r->signal && !r->answer && !(parcel && parcel->payload_bytes)) {
-        world_request_free(w, r);
-        return;
-    }
-    r->event = (struct sim_event){ .kind = EVENT_LANDED };
-    sim_schedule_at(w->sim, &r->event, visible_ps);
+    const bool held = r->signal && r->add && world_counter_hold(&w->rank[r->target], r->word, r->value, &visible_ps);
+    const struct parcel *const parcel = parcel_of(w->rank[r->source].world, r);
+    const bool signal = r->signal && !held;
+    if (!signal && !r->answer && !(parcel && parcel->payload_bytes)) return;
+    struct request *const landing = landing_of(w, m, parcel);
+    landing->signal = signal;
+    landing->event = (struct sim_event){ .kind = EVENT_LANDED };
+    sim_schedule_at(w->sim, &landing->event, visible_ps);
 }
 
 /* A get has come in.  The peer's NIC answers it without help, as with a put the other way.  On a host the CPU does. */
-static void get_answer(struct world *w, struct request *r, uint64_t in_ps)
+static void get_answer(struct world *w, struct mail *m, uint64_t in_ps)
 {
-    const uint16_t poster = r->source;
-    assert(r->get && !r->answer); /* a get is answered once */
-    nic_credit_return(nic_of(w, r), r->wire_bytes, in_ps + back_ps(w, r));
-    r->source = r->target;
-    r->target = poster;
-    r->wire_bytes = r->answer_bytes;
-    struct parcel *const parcel = parcel_of(w, r);
-    if (parcel) parcel->early_bytes = 0;
-    if (parcel) parcel->in_ps = parcel->held_ps = 0;
+    const struct request *const get = m->request;
+    const struct parcel *const asked = parcel_of(w->rank[get->source].world, get);
+    assert(get->get && !get->answer && in_ps >= w->seen_ps); /* a get is answered once */
+    m->acked_ps = in_ps + back_ps(w, get);
+    struct request *const r = pool_get(&w->requests);
+    *r = *get;
+    r->source = get->target;
+    r->target = get->source;
+    r->wire_bytes = get->answer_bytes;
+    r->parcel = 0;
+    if (asked)
+        *world_request_parcel(w, r) = (struct parcel){ .payload = asked->payload,
+                                                       .target_offset = asked->target_offset,
+                                                       .payload_bytes = asked->payload_bytes,
+                                                       .request = r };
     struct qp *const qp = nic_qp(&w->rank[r->source], r->target, r->queue);
     r->qp = arena_name_of(&w->arena, qp);
     nic_qp_more(w, qp)->answers++;
+    if (w->options.timeline) world_timeline_answer_note(w, get, r);
     r->next = request_name(w, r);
     r->get = false;
     r->answer = true;
@@ -76,10 +100,22 @@ static void get_answer(struct world *w, struct request *r, uint64_t in_ps)
 }
 
 /* The request's last byte has come in at in_ps. */
-static void request_in(struct world *w, struct qp *qp, struct request *r, uint64_t in_ps)
+static void request_in(struct world *w, struct mail *m, uint64_t in_ps)
 {
-    if (r->get) get_answer(w, r, in_ps);
-    else request_known(w, qp, r, in_ps + w->cluster->nic.deliver_ps);
+    if (m->request->get) get_answer(w, m, in_ps);
+    else request_known(w, m, in_ps + w->cluster->nic.deliver_ps);
+}
+
+void nic_mail_told(struct world *w, const struct mail *m)
+{
+    struct request *const r = m->request;
+    if (!m->acked_ps) return;
+    if (w->transport.window_bytes) nic_credit_return(nic_of(w, r), m->size_bytes, m->acked_ps);
+    if (!m->last) return;
+    struct qp *const qp = qp_at(w, r->qp);
+    if (r->answer) qp_rest_of(w, qp)->answers--;
+    else if (!r->get) world_qp_complete(w, r->source, qp, r->places, m->acked_ps);
+    if (!m->lands) world_request_free(w, r);
 }
 
 /* A host works on packets as they come in.  If its CPU is free, it is done as soon as the last packet is in. */
@@ -88,7 +124,9 @@ void nic_request_received(struct sim *sim, struct sim_event *event)
     struct world *w = sim_owner(sim);
     struct request *r = fabric_container_of(event, struct request, event);
     const uint64_t done_ps = w->machine->receive(&w->rank[r->target], sim_now_ps(sim), r);
-    request_in(w, qp_at(w, r->qp), r, later(done_ps, parcel_of(w, r)->in_ps));
+    struct mail m = { .request = r, .size_bytes = r->wire_bytes - request_early_bytes(w, r), .last = true };
+    request_in(w, &m, later(done_ps, parcel_of(w, r)->in_ps));
+    nic_mail_told(w, &m);
 }
 
 /* When a signal that is in at in_ps has changed its word: the target's NIC reads the word first, or a thread there
@@ -135,33 +173,54 @@ static uint64_t taken_in_ps(const struct world *w, const struct request *r, uint
 /* When a request that is in at in_ps is in behind all that its QP has sent before it.  A message to a thread carries
  * its own bytes and is fetched sooner than those before it, so it must be held back; a NIC's atomic reads its word
  * first, which takes as long as that fetch. */
-static uint64_t in_turn_ps(struct world *w, struct qp *qp, uint64_t in_ps)
+static uint64_t in_turn_ps(const struct world *from, const struct request *r, uint64_t in_ps)
 {
-    struct qp_rest *rest = nic_qp_more(w, qp);
+    struct qp_rest *rest = qp_rest_of(from, qp_at(from, r->qp));
     return rest->in_ps = later(in_ps, rest->in_ps);
 }
 
-void nic_request_sent(struct world *w, struct qp *qp, struct request *r, uint64_t in_ps, uint64_t service_ps)
+/* When a request whose last byte is at the peer at in_ps is in: all of it, in its turn, and a signal applied. */
+static uint64_t request_in_ps(struct world *w, const struct request *r, uint64_t in_ps)
 {
+    const struct world *const from = w->rank[r->source].world;
     in_ps += inside_ps(w, &w->rank[r->target].local[peer_port_choose(w, r)]);
     const bool signal = r->signal && !r->polled;
     if (r->put && signal && w->transport.order == TRANSPORT_FENCE)
         in_ps += flush_ps(w) + 2 * back_ps(w, r) + transport_notice_ps(&w->transport) + w->cluster->nic.fetch_ps -
                  w->cluster->nic.read_ps;
     in_ps += asked_ps(w, r);
-    if (w->transport.message_ps) in_ps = in_turn_ps(w, qp, in_ps);
+    if (w->transport.message_ps) in_ps = in_turn_ps(from, r, in_ps);
     if (w->transport.receive_ps) in_ps = taken_in_ps(w, r, in_ps);
     else if (signal) in_ps = signal_applied_ps(w, r, in_ps);
-    if (w->ways_differ) {
-        const uint64_t turn_ps = in_turn_ps(w, qp, in_ps);
-        if (w->transport.order == TRANSPORT_WIRE || signal) in_ps = turn_ps;
-    }
-    if (w->options.timeline) world_timeline_nic_note(w, r, false, in_ps - service_ps, in_ps);
-    if (!w->machine->receive) {
-        request_in(w, qp, r, in_ps);
+    if (!w->ways_differ) return in_ps;
+    const uint64_t turn_ps = in_turn_ps(from, r, in_ps);
+    return w->transport.order == TRANSPORT_WIRE || signal ? turn_ps : in_ps;
+}
+
+/* What the port takes for the last bytes of a request. */
+static uint64_t in_service_ps(const struct world *w, const struct mail *m)
+{
+    if (turns_round(w, m->request)) return 0;
+    const struct network *n = w->network;
+    return rate_time(n->link[n->port[port_to(w, m->request)].in].rate, m->size_bytes);
+}
+
+void nic_mail_take(struct world *w, struct mail *m)
+{
+    struct request *const r = m->request;
+    struct parcel *const parcel = parcel_of(w->rank[r->source].world, r);
+    if (parcel) parcel->in_ps = later(parcel->in_ps, m->there_ps);
+    if (!m->last) {
+        m->acked_ps = m->there_ps + w->cluster->nic.deliver_ps + back_ps(w, r);
         return;
     }
-    const uint64_t work_ps = w->machine->link_ps(w, r);
+    const uint64_t in_ps = request_in_ps(w, r, parcel ? parcel->in_ps : m->there_ps);
+    if (w->options.timeline) world_timeline_nic_note(w, r, false, in_ps - in_service_ps(w, m), in_ps);
+    if (!w->machine->receive) {
+        request_in(w, m, in_ps);
+        return;
+    }
+    const uint64_t work_ps = w->machine->link_ps(w, r), service_ps = in_service_ps(w, m);
     world_request_parcel(w, r)->in_ps = in_ps;
     r->event = (struct sim_event){ .kind = EVENT_RECEIVED };
     sim_schedule_at(w->sim, &r->event, in_ps - (work_ps < service_ps ? work_ps : service_ps));

@@ -9,7 +9,7 @@
 #include <string.h>
 #include "models/hardware/world/world_internal.h"
 
-enum { BUSY_BEGINS_MAX = 64 };
+enum { BUSY_BEGINS_MAX = 64, NOTES_FIRST = 16 };
 
 struct watched {
     const struct port *port;
@@ -40,7 +40,6 @@ struct busy {
     uint32_t watched_count, watched_max;
     struct looked *kernel;
     uint32_t kernels;
-    uint64_t events;
 };
 
 /* ---- the parts ---- */
@@ -163,19 +162,16 @@ void busy_program_begin(struct busy *b, uint32_t kernels, uint64_t begin_ps)
     begin_look(b, &b->kernel[0], begin_ps);
 }
 
-void busy_rank_begin(const struct world_rank *rank)
+static struct busy_note note_of(const struct world_rank *rank, bool ended)
 {
-    struct busy *b = rank->world->busy;
-    assert(rank->kernel < b->kernels);
-    begin_look(b, &b->kernel[rank->kernel], rank->start_ps);
+    return (struct busy_note){ rank, rank->start_ps, rank->begin_ps, rank->end_ps, rank->kernel, ended };
 }
 
 /* Whether a rank that began the kernel no later still runs it, and so takes no less. */
-static bool slower_runs(const struct world_rank *rank)
+static bool slower_runs(const struct world *w, const struct busy_note *note)
 {
-    const struct world *w = rank->world;
     for (uint32_t r = 0; r < w->options.ranks; r++)
-        if (w->rank[r].kernel == rank->kernel && w->rank[r].running && w->rank[r].begin_ps <= rank->begin_ps)
+        if (w->rank[r].kernel == note->kernel && w->rank[r].running && w->rank[r].begin_ps <= note->begin_ps)
             return true;
     return false;
 }
@@ -191,48 +187,93 @@ static struct done done_since(const struct done *now, const struct done *then, u
 }
 
 /* Whether the rank takes longer than any that is known. */
-static bool slowest_yet(const struct world_rank *rank)
+static bool slowest_yet(const struct busy *b, const struct busy_note *note)
 {
-    const struct looked *k = &rank->world->busy->kernel[rank->kernel];
-    const bool longer = !k->slowest || rank->end_ps - rank->begin_ps > k->slowest_ps;
-    return longer && k->begins && !slower_runs(rank);
+    const struct looked *k = &b->kernel[note->kernel];
+    const bool longer = !k->slowest || note->end_ps - note->begin_ps > k->slowest_ps;
+    return longer && k->begins && !slower_runs(b->world, note);
 }
 
-static void end_look(const struct world_rank *rank)
+static void end_look(const struct busy *b, const struct busy_note *note)
 {
-    struct busy *b = rank->world->busy;
-    struct looked *k = &b->kernel[rank->kernel];
-    const uint64_t time_ps = rank->end_ps - rank->begin_ps;
-    if (!slowest_yet(rank)) return;
+    struct looked *k = &b->kernel[note->kernel];
+    const uint64_t time_ps = note->end_ps - note->begin_ps;
+    if (!slowest_yet(b, note)) return;
     uint32_t look = 0; /* the first since the rank began, or else the last one */
-    while (look + 1 < k->begins && k->begin_ps[look] < rank->start_ps) look++;
-    const uint64_t early_ps = rank->start_ps > k->begin_ps[look] ? rank->start_ps - k->begin_ps[look] : 0;
-    const uint64_t before_ps = early_ps + rank->begin_ps - rank->start_ps;
+    while (look + 1 < k->begins && k->begin_ps[look] < note->start_ps) look++;
+    const uint64_t early_ps = note->start_ps > k->begin_ps[look] ? note->start_ps - k->begin_ps[look] : 0;
+    const uint64_t before_ps = early_ps + note->begin_ps - note->start_ps;
     free(k->slowest);
-    k->slowest = all_done(b, rank->end_ps);
+    k->slowest = all_done(b, note->end_ps);
     k->slowest_ps = time_ps;
     for (uint32_t i = 0; i < b->watched_count; i++)
         k->slowest[i] = done_since(&k->slowest[i], &k->begin[look][i], before_ps, time_ps);
 }
 
+static void note_take(const struct busy *b, const struct busy_note *note)
+{
+    if (note->ended) end_look(b, note);
+    else begin_look(b, &b->kernel[note->kernel], note->start_ps);
+}
+
+static void note_add(struct world *w, struct busy_note note)
+{
+    if (w->note_count == w->note_max) {
+        w->note_max = w->note_max ? 2 * w->note_max : NOTES_FIRST;
+        w->note = memory_grow(w->note, w->note_max, sizeof w->note[0]);
+    }
+    w->note[w->note_count++] = note;
+}
+
+/* At once, or where there are parts when the window ends. */
+static void look(struct world *w, struct busy_note note)
+{
+    if (w->box) note_add(w, note);
+    else note_take(w->busy, &note);
+}
+
+static uint64_t note_ps(const struct busy_note *note) { return note->ended ? note->end_ps : note->start_ps; }
+
+static int note_order(const void *a, const void *b)
+{
+    const struct busy_note *x = a, *y = b;
+    if (note_ps(x) != note_ps(y)) return note_ps(x) < note_ps(y) ? -1 : 1;
+    if (x->rank != y->rank) return x->rank < y->rank ? -1 : 1;
+    return (int)y->ended - (int)x->ended; /* one kernel ends before the next begins */
+}
+
+void busy_notes_take(struct world *whole)
+{
+    whole->note_count = 0;
+    for (uint32_t p = 0; p < whole->parts; p++) {
+        struct world *w = whole->part[p];
+        for (uint32_t i = 0; i < w->note_count; i++) note_add(whole, w->note[i]);
+        w->note_count = 0;
+    }
+    if (!whole->note_count) return;
+    qsort(whole->note, whole->note_count, sizeof whole->note[0], note_order);
+    for (uint32_t i = 0; i < whole->note_count; i++) note_take(whole->busy, &whole->note[i]);
+}
+
+void busy_rank_begin(const struct world_rank *rank) { look(rank->world, note_of(rank, false)); }
+
 /* A worker's last step is done before the time that its operations take has passed. */
 void busy_rank_end(struct world_rank *rank)
 {
-    struct sim *sim = rank->world->sim;
-    if (!slowest_yet(rank)) return;
+    struct world *w = rank->world;
+    const struct busy_note note = note_of(rank, true);
+    if (!w->box && !slowest_yet(w->busy, &note)) return; /* of ranks of other parts nothing is known before then */
     rank->end_event = (struct sim_event){ .kind = EVENT_END };
-    if (rank->end_ps > sim_now_ps(sim)) sim_schedule_at(sim, &rank->end_event, rank->end_ps);
-    else end_look(rank);
+    if (rank->end_ps > sim_now_ps(w->sim)) sim_schedule_at(w->sim, &rank->end_event, rank->end_ps);
+    else look(w, note);
 }
 
 void busy_event_run(struct sim *sim, struct sim_event *event)
 {
-    const struct world *w = sim_owner(sim);
-    w->busy->events++;
-    end_look(fabric_container_of(event, struct world_rank, end_event));
+    struct world *w = sim_owner(sim);
+    w->looks++;
+    look(w, note_of(fabric_container_of(event, struct world_rank, end_event), true));
 }
-
-uint64_t busy_events(const struct busy *b) { return b->events; }
 
 /* SMs work for their own rank's kernel alone. */
 void busy_rank_result(const struct world_rank *rank, const struct world_result *result)
@@ -241,7 +282,8 @@ void busy_rank_result(const struct world_rank *rank, const struct world_result *
     const uint64_t ran_ps = rank->end_ps - rank->begin_ps, sm_ps = result->use[WORLD_SM].busy_ps;
     const uint64_t within_ps = sm_ps < ran_ps ? sm_ps : ran_ps;
     k->sms_ps += within_ps;
-    if (within_ps <= k->sm_ps) return;
+    if (within_ps < k->sm_ps || !within_ps) return;
+    if (within_ps == k->sm_ps && rank->fabric.rank > k->sm_rank) return; /* whichever ended first */
     k->sm_ps = within_ps;
     k->sm_rank = rank->fabric.rank;
 }

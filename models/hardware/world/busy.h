@@ -8,8 +8,17 @@
 #ifndef MODELS_HARDWARE_BUSY_H
 #define MODELS_HARDWARE_BUSY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include "sim/sim.h"
+
+/* A rank has begun or ended a kernel: the parts are to be looked at. */
+struct busy_note {
+    const struct world_rank *rank;
+    uint64_t start_ps, begin_ps, end_ps; /* of the rank */
+    uint32_t kernel;
+    bool ended;
+};
 
 struct busy;
 struct world;
@@ -18,15 +27,17 @@ struct world_result;
 
 struct busy *busy_new(struct world *world);
 void busy_free(struct busy *busy);
-/* What an EVENT_END runs; how many have run, which belong to no prediction. */
+/* What an EVENT_END runs, which belongs to no prediction. */
 sim_handler busy_event_run;
-uint64_t busy_events(const struct busy *busy);
 
 /* A program of so many kernels begins at begin_ps; nothing else is under way. */
 void busy_program_begin(struct busy *busy, uint32_t kernels, uint64_t begin_ps);
 /* The rank begins a kernel now that is not the program's first; its last worker is done. */
 void busy_rank_begin(const struct world_rank *rank);
 void busy_rank_end(struct world_rank *rank);
+/* In a world of parts: a window has ended, and with it what was noted in it can be looked at.  Ports are looked at as
+ * they are now: what is asked of them is known up to the window's end, and what is later than a look is not done. */
+void busy_notes_take(struct world *whole);
 /* What it did is known. */
 void busy_rank_result(const struct world_rank *rank, const struct world_result *result);
 

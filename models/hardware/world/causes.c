@@ -20,7 +20,7 @@ struct flight {
     bool open;
 };
 
-/* Flights lie in pages, by the names of their requests: no two requests are closer than one is large. */
+/* Flights lie in pages of each part, by the names of their requests: no two requests are closer than one is large. */
 enum { REQUEST_UNITS = sizeof(struct request) / ARENA_UNIT_BYTES };
 #define PAGES_MAX (UINT32_MAX / REQUEST_UNITS / PAGE_FLIGHTS + 1)
 
@@ -57,7 +57,7 @@ struct causes {
     uint32_t ranks, path;
     struct rank_causes *rank;
     const struct world *world;
-    struct flight **page; /* [PAGES_MAX], NULL until it is used */
+    struct flight ***page; /* [parts][PAGES_MAX], NULL until it is used */
     const struct request *pending[PENDING_MAX];
     uint32_t pending_count;
     struct wait *wait;
@@ -72,7 +72,8 @@ struct causes *causes_new(const struct world *w)
     c->ranks = w->options.ranks;
     c->rank = memory_new(c->ranks, sizeof c->rank[0]);
     c->world = w;
-    c->page = memory_new(PAGES_MAX, sizeof c->page[0]);
+    c->page = memory_new(w->parts, sizeof c->page[0]);
+    for (uint32_t p = 0; p < w->parts; p++) c->page[p] = memory_new(PAGES_MAX, sizeof c->page[p][0]);
     c->texts = g_string_chunk_new(4096);
     for (uint32_t r = 0; r < c->ranks; r++) {
         c->rank[r].word = memory_new((uint64_t)w->options.needs.word_count + 1, sizeof c->rank[r].word[0]);
@@ -93,7 +94,10 @@ void causes_free(struct causes *c)
         free(c->rank[r].last);
         free(c->rank[r].watches);
     }
-    for (uint32_t i = 0; i < PAGES_MAX; i++) free(c->page[i]);
+    for (uint32_t p = 0; p < c->world->parts; p++) {
+        for (uint32_t i = 0; i < PAGES_MAX; i++) free(c->page[p][i]);
+        free(c->page[p]);
+    }
     free(c->page);
     g_string_chunk_free(c->texts);
     free(c->rank);
@@ -136,8 +140,9 @@ void causes_watch(struct causes *c, uint32_t rank, uint32_t worker, uint32_t wor
 
 static struct flight *flight_of(struct causes *c, const struct request *r)
 {
-    const uint32_t number = request_name(c->world, r) / REQUEST_UNITS;
-    struct flight **const page = &c->page[number / PAGE_FLIGHTS];
+    const struct world *const from = c->world->rank[r->source].world;
+    const uint32_t number = request_name(from, r) / REQUEST_UNITS;
+    struct flight **const page = &c->page[from->number][number / PAGE_FLIGHTS];
     if (!*page) *page = memory_new(PAGE_FLIGHTS, sizeof **page);
     return &(*page)[number % PAGE_FLIGHTS];
 }
@@ -181,8 +186,12 @@ void causes_received(struct causes *c, const struct request *r, uint32_t track, 
     if (r->signal)
         c->rank[r->target].word[r->word] =
             (struct cause){ f->from, { r->target, f->from.worker, track, begin_ps }, true };
-    if (r->get) return; /* the get's answer is this request, too */
-    f->open = false;
+    if (!r->get) f->open = false; /* a get's answer goes on with it */
+}
+
+void causes_answered(struct causes *c, const struct request *get, const struct request *answer)
+{
+    *flight_of(c, answer) = *flight_of(c, get);
 }
 
 void causes_raised(struct causes *c, uint32_t rank, uint32_t word, const struct causes_place *from)

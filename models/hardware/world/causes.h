@@ -30,6 +30,8 @@ void causes_posted(struct causes *causes, const struct causes_place *place);
 void causes_sent(struct causes *causes, const struct request *r, uint64_t begin_ps);
 void causes_received(struct causes *causes, const struct request *r, uint32_t track, uint64_t begin_ps,
                      uint64_t end_ps);
+/* A get has come in, and this request is its answer. */
+void causes_answered(struct causes *causes, const struct request *get, const struct request *answer);
 /* A word of a rank was raised from that place, without a request. */
 void causes_raised(struct causes *causes, uint32_t rank, uint32_t word, const struct causes_place *from);
 

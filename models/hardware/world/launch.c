@@ -4,6 +4,7 @@
  * own time.  It begins each further one as soon as the one before has ended, whatever the other ranks are doing.
  * Nothing here waits for another rank.  Where ranks must wait, their kernels do.  With an agenda (agenda.h) somebody
  * else says when a rank begins its next kernel. */
+#include "models/hardware/world/parts.h"
 #include "models/hardware/world/usage.h"
 #include "models/hardware/world/world_internal.h"
 #include "models/hardware/world/world_timeline.h"
@@ -217,9 +218,11 @@ void launch_event_run(struct sim *sim, struct sim_event *event)
         agenda->ended(agenda->context, rank->fabric.rank, &result);
         return;
     }
+    pthread_mutex_lock(&rank->world->whole->launching);
     rank_result(rank, result_of(rank));
     rank->kernel++;
     rank_prepare(rank, sim_now_ps(sim));
+    pthread_mutex_unlock(&rank->world->whole->launching);
     busy_rank_begin(rank);
     first_steps_schedule(rank);
 }
@@ -227,29 +230,30 @@ void launch_event_run(struct sim *sim, struct sim_event *event)
 /* When nothing happens any more and the last operations of the previous launch are done, too. */
 static uint64_t launch_start_ps(const struct world *w)
 {
-    uint64_t start_ps = sim_now_ps(w->sim);
-    for (uint32_t r = 0; r < w->options.ranks; r++)
-        if (w->rank[r].end_ps > start_ps) start_ps = w->rank[r].end_ps;
-    return w->mail_ps > start_ps ? w->mail_ps : start_ps;
+    uint64_t start_ps = world_latest_ps(w);
+    for (uint32_t p = 0; p < w->parts; p++) start_ps = later(start_ps, w->part[p]->mail_ps);
+    for (uint32_t r = 0; r < w->options.ranks; r++) start_ps = later(start_ps, w->rank[r].end_ps);
+    return start_ps;
 }
 
-/* The first steps of all ranks that are not late, in the order in which events would run. */
+/* The first steps of all ranks of the part that are not late, in the order in which events would run. */
 void launch_begin_run(struct sim *sim, struct sim_event *event)
 {
     enum { WORKERS_AHEAD = 4, SEEN_AHEAD = 12 }; /* a worker's own line is found by way of the world's */
     const struct world *w = fabric_container_of(event, const struct world, begin_event);
     const uint64_t now = sim_now_ps(sim);
-    const uint32_t ranks = w->options.ranks;
+    const uint32_t ranks = w->rank_count;
+    struct world_rank *const rank = &w->rank[w->rank_first];
     uint32_t most = 0;
     for (uint32_t r = 0; r < ranks; r++)
-        if (w->rank[r].start_ps == now && w->rank[r].worker_count > most) most = w->rank[r].worker_count;
+        if (rank[r].start_ps == now && rank[r].worker_count > most) most = rank[r].worker_count;
     for (uint32_t i = 0; i < most; i++) {
         for (uint32_t r = 0; r < ranks; r++) {
-            const struct world_rank *seen = &w->rank[(r + SEEN_AHEAD) % ranks],
-                                    *ahead = &w->rank[(r + WORKERS_AHEAD) % ranks];
+            const struct world_rank *seen = &rank[(r + SEEN_AHEAD) % ranks],
+                                    *ahead = &rank[(r + WORKERS_AHEAD) % ranks];
             if (i < seen->worker_count) __builtin_prefetch(&seen->worker[i], 1);
             if (i < ahead->worker_count) __builtin_prefetch(ahead->worker[i].worker, 1);
-            if (i < w->rank[r].worker_count && w->rank[r].start_ps == now) w->machine->step_due(&w->rank[r].worker[i]);
+            if (i < rank[r].worker_count && rank[r].start_ps == now) w->machine->step_due(&rank[r].worker[i]);
         }
     }
 }
@@ -257,12 +261,14 @@ void launch_begin_run(struct sim *sim, struct sim_event *event)
 static void program_begin(struct world *w, const struct world_program *program)
 {
     const uint64_t start_ps = launch_start_ps(w);
-    w->program = program;
-    w->several = program->kernels > 1;
+    for (uint32_t p = 0; p < w->parts; p++) {
+        w->part[p]->program = program;
+        w->part[p]->several = program->kernels > 1;
+        w->part[p]->ranks_running = w->part[p]->rank_count;
+    }
     network_uses_clear(w->network);
     for (uint32_t i = 0; i < w->cluster->host.cores; i++) w->core[i].port.busy_ps = 0;
     busy_program_begin(w->busy, program->kernels, start_ps);
-    w->ranks_running = w->options.ranks;
     uint32_t most = 0;
     for (uint32_t r = 0; r < w->options.ranks; r++) {
         struct world_rank *rank = &w->rank[r];
@@ -274,9 +280,11 @@ static void program_begin(struct world *w, const struct world_program *program)
     for (uint32_t i = 0; i < most; i++)
         for (uint32_t r = 0; r < w->options.ranks; r++)
             if (i < w->rank[r].worker_count && w->rank[r].start_ps != start_ps)
-                sim_schedule_at(w->sim, &w->rank[r].worker[i].event, w->rank[r].start_ps);
-    w->begin_event.kind = EVENT_BEGIN;
-    sim_schedule_at(w->sim, &w->begin_event, start_ps);
+                sim_schedule_at(w->rank[r].world->sim, &w->rank[r].worker[i].event, w->rank[r].start_ps);
+    for (uint32_t p = 0; p < w->parts; p++) {
+        w->part[p]->begin_event.kind = EVENT_BEGIN;
+        sim_schedule_at(w->part[p]->sim, &w->part[p]->begin_event, start_ps);
+    }
     for (uint32_t r = 0; r < w->options.ranks; r++)
         if (!w->rank[r].worker_count) launch_rank_done(&w->rank[r]);
 }
@@ -304,6 +312,14 @@ static uint32_t stuck_describe(const struct world *w, char *text, size_t text_si
 /* All events; struct progress is told from time to time. */
 static void events_run(struct world *w)
 {
+    for (uint32_t p = 0; p < w->parts; p++) {
+        struct world *part = w->part[p];
+        part->idle = (part->ranks_running ? 0 : part->wakes_pending) + usage_idle(w->usage);
+    }
+    if (w->boxes) {
+        parts_run(w);
+        return;
+    }
     enum { EVENTS_A_LOOK = 1 << 16 };
     struct progress *progress = w->options.progress;
     for (bool more = true; more;) {
@@ -318,7 +334,6 @@ bool world_run_program(struct world *w, const struct world_program *program, uin
 {
     program_begin(w, program);
     usage_begin(w->usage);
-    w->idle = (w->ranks_running ? 0 : w->wakes_pending) + usage_idle(w->usage);
     events_run(w);
     usage_end(w->usage);
     for (uint32_t r = 0; r < w->options.ranks; r++) {
@@ -327,7 +342,9 @@ bool world_run_program(struct world *w, const struct world_program *program, uin
         world_watches_clear(rank);
         rank_result(rank, result_of(rank));
     }
-    if (!w->ranks_running) return true;
+    uint32_t running = 0;
+    for (uint32_t p = 0; p < w->parts; p++) running += w->part[p]->ranks_running;
+    if (!running) return true;
     *kernel = stuck_describe(w, text, text_size);
     return false;
 }
@@ -387,6 +404,7 @@ void world_kernel_begin(struct world *w, uint32_t index, struct fabric_worker **
 bool world_run_agenda(struct world *w, const struct world_agenda *agenda, char *text, size_t text_size)
 {
     uint32_t running = 0;
+    assert(w->options.agenda);
     w->agenda = agenda;
     w->program = NULL;
     w->several = true;

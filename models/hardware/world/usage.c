@@ -21,7 +21,7 @@ struct usage {
     struct world *world;
     struct watched *watched;
     uint32_t watched_count, watched_max;
-    uint64_t begin_ps, interval_ps, last_ps, events;
+    uint64_t begin_ps, interval_ps, due_ps, last_ps, events; /* due_ps: of the next look */
     uint64_t total_ps[WORLD_USAGE_KINDS];
     uint32_t count;
     struct {
@@ -70,9 +70,8 @@ static uint64_t port_done(struct watched *p, uint64_t now_ps, uint64_t since_ps)
     return more_ps;
 }
 
-static void look(struct usage *u)
+static void look(struct usage *u, uint64_t now_ps)
 {
-    const uint64_t now_ps = sim_now_ps(u->world->sim);
     if (now_ps <= u->last_ps) return;
     for (uint32_t i = 0; i < u->watched_count; i++)
         u->total_ps[u->watched[i].kind] += port_done(&u->watched[i], now_ps, u->last_ps);
@@ -82,17 +81,23 @@ static void look(struct usage *u)
     u->last_ps = now_ps;
 }
 
-void usage_event_run(struct sim *sim, struct sim_event *event)
+void usage_look_until(struct usage *u, uint64_t until_ps)
 {
-    struct usage *u = fabric_container_of(event, struct usage, event);
-    look(u);
-    u->events++;
-    if (u->count == WORLD_USAGE_MAX) {
+    for (; u && u->due_ps <= until_ps; u->due_ps += u->interval_ps) {
+        look(u, u->due_ps);
+        if (u->count < WORLD_USAGE_MAX) continue;
         for (uint32_t i = 0; i < WORLD_USAGE_MAX / 2; i++) u->look[i] = u->look[2 * i + 1];
         u->count /= 2;
         u->interval_ps *= 2;
     }
-    sim_schedule_at(sim, event, sim_now_ps(sim) + u->interval_ps);
+}
+
+void usage_event_run(struct sim *sim, struct sim_event *event)
+{
+    struct usage *u = fabric_container_of(event, struct usage, event);
+    u->events++;
+    usage_look_until(u, sim_now_ps(sim));
+    sim_schedule_at(sim, event, u->due_ps);
 }
 
 struct usage *usage_new(struct world *world)
@@ -121,15 +126,17 @@ void usage_begin(struct usage *u)
     for (uint32_t i = 0; i < n->graph->link->len; i++)
         if (network_link_inner(n, i)) port_watch(u, &n->link[i].port, WORLD_USAGE_LINK);
     for (uint32_t i = 0; i < w->cluster->host.cores; i++) port_watch(u, &w->core[i].port, WORLD_USAGE_CORE);
-    u->begin_ps = u->last_ps = sim_now_ps(w->sim);
+    u->begin_ps = u->last_ps = world_latest_ps(w);
     u->interval_ps = FIRST_INTERVAL_PS;
-    if (sim_event_pending(&u->event)) sim_reschedule_at(w->sim, &u->event, u->begin_ps + u->interval_ps);
-    else sim_schedule_at(w->sim, &u->event, u->begin_ps + u->interval_ps);
+    u->due_ps = u->begin_ps + u->interval_ps;
+    if (w->boxes) return; /* windows end soon enough */
+    if (sim_event_pending(&u->event)) sim_reschedule_at(w->sim, &u->event, u->due_ps);
+    else sim_schedule_at(w->sim, &u->event, u->due_ps);
 }
 
 void usage_end(struct usage *u)
 {
-    if (u) look(u);
+    if (u) look(u, world_latest_ps(u->world));
 }
 
 uint32_t usage_idle(const struct usage *u) { return u && sim_event_pending(&u->event); }

@@ -167,14 +167,14 @@ static bool counter_reach(struct world_rank *rank, uint32_t word, uint64_t value
 static void counters_free(struct world_rank *rank)
 {
     enum { MUCH_BYTES = 16 * 1024 * 1024 };
-    struct world *w = rank->world;
-    w->freed_bytes += (uint64_t)rank->counter_max * sizeof rank->counter[0];
+    struct world *whole = rank->world->whole;
+    const uint64_t freed_bytes = (uint64_t)rank->counter_max * sizeof rank->counter[0];
     free(rank->counter);
     rank->counter = NULL;
     rank->counter_count = rank->counter_max = rank->counters_low = 0;
-    if (w->freed_bytes < MUCH_BYTES) return;
+    if (atomic_fetch_add(&whole->freed_bytes, freed_bytes) + freed_bytes < MUCH_BYTES) return;
+    atomic_store(&whole->freed_bytes, 0);
     (void)malloc_trim(0);
-    w->freed_bytes = 0;
 }
 
 /* The counter has what its worker waits for, and from now on is a word as others are. */

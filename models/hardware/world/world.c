@@ -4,7 +4,9 @@
  * and host.c what operations cost, and nic.c what a NIC does. */
 #include "models/hardware/sm/bulk.h"
 #include "models/hardware/sm/peers.h"
+#include "models/hardware/nic/nic_mail.h"
 #include "models/hardware/world/causes.h"
+#include "models/hardware/world/parts.h"
 #include "models/hardware/world/stepping.h"
 #include "models/hardware/world/usage.h"
 #include "models/hardware/world/world_internal.h"
@@ -16,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EVENTS_AT_FIRST = 64 * 1024, WINDOW_PIECES = 16 };
+enum { EVENTS_AT_FIRST = 64 * 1024, EVENTS_OF_A_PART = 1024, WINDOW_PIECES = 16 };
 
 const char *world_resource_name(enum world_resource resource)
 {
@@ -231,13 +233,9 @@ static void handlers_set(struct sim *sim)
     for (uint32_t kind = 0; kind < EVENT_KINDS; kind++) sim_handler_set(sim, kind, handler[kind]);
 }
 
-struct world *world_new(const struct cluster *cluster, const struct world_options *options)
+/* The engine and the memory of a part, or of a world whose nodes are none. */
+static void part_init(struct world *w, uint32_t events)
 {
-    struct world *w = memory_new(1, sizeof *w);
-    w->cluster = cluster;
-    w->options = *options;
-    w->machine = cluster->host.cores ? &host_machine : &gpu_machine;
-    w->letters_used = !w->machine->receive && !options->nvlink_disabled && options->ranks <= options->ranks_per_node;
     w->requests = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct request) };
     w->rows = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct sim_row) };
     w->parcels = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct parcel) };
@@ -249,10 +247,57 @@ struct world *world_new(const struct cluster *cluster, const struct world_option
     w->qps = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct qp) };
     w->qp_rests = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct qp_rest) };
     w->waiters = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct waiter) };
+    w->sim = sim_new(events);
+    handlers_set(w->sim);
+    sim_owner_set(w->sim, w);
+    sim_look_ahead(w->sim, look_far, look_near);
+}
+
+/* So many nodes of the whole. */
+static struct world *part_new(struct world *whole, uint32_t number, uint32_t nodes)
+{
+    struct world *w = memory_new(1, sizeof *w);
+    const uint32_t ranks = nodes * whole->network->graph->gpus, ports = nodes * whole->network->ports_per_node;
+    *w = *whole;
+    w->number = number;
+    w->rank_first = number * ranks;
+    w->rank_count = whole->options.ranks - w->rank_first < ranks ? whole->options.ranks - w->rank_first : ranks;
+    w->box = whole->boxes[number] = mailbox_new(whole->parts);
+    part_init(w, EVENTS_OF_A_PART);
+    for (uint32_t i = number * ports; i < (number + 1) * ports && i < whole->nic_count; i++)
+        whole->nic[i].world = whole->nic[whole->nic_count + i].world = w;
+    return w;
+}
+
+static void parts_make(struct world *w)
+{
+    const bool whole = parts_why_whole(w) != NULL;
+    const uint32_t nodes = w->network->graph->nodes, of_a_part = (nodes + PARTS_MAX - 1) / PARTS_MAX;
+    w->parts = whole ? 1 : (nodes + of_a_part - 1) / of_a_part;
+    w->part = memory_new(w->parts, sizeof w->part[0]);
+    w->rank_count = w->options.ranks;
+    if (whole) {
+        part_init(w, EVENTS_AT_FIRST);
+        w->part[0] = w;
+        return;
+    }
+    w->boxes = memory_new(w->parts, sizeof w->boxes[0]);
+    w->ways_shared = w->network->leaf_count > 1 || w->dcqcn.parameters;
+    for (uint32_t p = 0; p < w->parts; p++) w->part[p] = part_new(w, p, of_a_part);
+    w->box = mailbox_new(w->parts); /* of all, where they share ways */
+}
+
+struct world *world_new(const struct cluster *cluster, const struct world_options *options)
+{
+    struct world *w = memory_new(1, sizeof *w);
+    w->whole = w;
+    pthread_mutex_init(&w->launching, NULL);
+    w->cluster = cluster;
+    w->options = *options;
+    w->machine = cluster->host.cores ? &host_machine : &gpu_machine;
+    w->letters_used = !w->machine->receive && !options->nvlink_disabled && options->ranks <= options->ranks_per_node;
     w->transport = options->transport ? *options->transport : transport_of(&cluster->nic);
     w->queue_depth = w->transport.queue_depth ? w->transport.queue_depth : options->needs.queue_depth;
-    w->sim = sim_new(EVENTS_AT_FIRST);
-    handlers_set(w->sim);
     w->rank = memory_new(options->ranks, sizeof w->rank[0]);
     w->core = memory_new((size_t)cluster->host.cores + 1, sizeof w->core[0]);
     if (!network_init(w)) {
@@ -262,14 +307,28 @@ struct world *world_new(const struct cluster *cluster, const struct world_option
     w->machine->init(w);
     w->loops = options->loops ? options->loops : loops_shipped();
     for (uint32_t i = SITE_NONE + 1; i < SITES; i++) loops_make(w->loops, (enum site)i, NULL, &w->loop[i]);
-    sim_owner_set(w->sim, w);
-    sim_look_ahead(w->sim, look_far, look_near);
-    for (uint32_t i = 0; i < options->ranks; i++) rank_init(w, i);
+    parts_make(w);
+    for (uint32_t p = 0; p < w->parts; p++)
+        for (uint32_t i = 0; i < w->part[p]->rank_count; i++) rank_init(w->part[p], w->part[p]->rank_first + i);
     if (options->timeline) w->causes = causes_new(w);
     if (options->usage) w->usage = usage_new(w);
     w->busy = busy_new(w);
+    for (uint32_t p = 0; p < w->parts; p++) {
+        w->part[p]->busy = w->busy;
+        w->part[p]->causes = w->causes;
+    }
     for (uint32_t i = 0; options->timeline && i < options->ranks; i++) world_timeline_rank_init(&w->rank[i]);
     return w;
+}
+
+static void part_free(struct world *w)
+{
+    arena_clear(&w->arena);
+    sim_free(w->sim);
+    free(w->note);
+    if (w == w->whole) return;
+    mailbox_free(w->box);
+    free(w);
 }
 
 void world_free(struct world *w)
@@ -277,6 +336,7 @@ void world_free(struct world *w)
     if (!w) return;
     usage_free(w->usage);
     busy_free(w->busy);
+    causes_free(w->causes);
     for (uint32_t i = 0; w->rank && i < w->options.ranks; i++) {
         struct world_rank *rank = &w->rank[i];
         free(rank->sm);
@@ -294,7 +354,7 @@ void world_free(struct world *w)
         free(rank->proxy);
         for (size_t q = 0; w->dcqcn.parameters && rank->qp && q < (size_t)w->options.ranks * rank->fabric.queue_count;
              q++)
-            if (rank->qp[q]) nic_qp_clear(w, qp_at(w, rank->qp[q]));
+            if (rank->qp[q]) nic_qp_clear(rank->world, qp_at(rank->world, rank->qp[q]));
         free(rank->nic);
         free(rank->local);
         free(rank->watch);
@@ -303,16 +363,18 @@ void world_free(struct world *w)
         free(rank->fabric.heap);
     }
     for (uint32_t i = 0; w->nic && i < 2 * w->nic_count; i++) nic_clear(&w->nic[i]);
-    arena_clear(&w->arena);
+    for (uint32_t p = 0; w->part && p < w->parts; p++) part_free(w->part[p]);
+    if (w->boxes) mailbox_free(w->box);
+    free(w->boxes);
+    free(w->part);
     free(w->rank);
     free(w->nic);
     free(w->relay);
     free(w->peer_way);
-    causes_free(w->causes);
     network_free(w->network);
     graph_free(w->graph);
     free(w->core);
-    sim_free(w->sim);
+    pthread_mutex_destroy(&w->launching);
     free(w);
 }
 
@@ -322,9 +384,16 @@ struct fabric *world_fabric(struct world *w, uint32_t rank)
     return &w->rank[rank].fabric;
 }
 
+const char *world_why_one_thread(const struct world *w)
+{
+    return w->options.timeline ? "one thread records a timeline" : parts_why_whole(w);
+}
+
 uint64_t world_event_count(const struct world *w)
 {
-    return sim_event_count(w->sim) - usage_events(w->usage) - busy_events(w->busy);
+    uint64_t events = 0;
+    for (uint32_t p = 0; p < w->parts; p++) events += sim_event_count(w->part[p]->sim) - w->part[p]->looks;
+    return events - usage_events(w->usage);
 }
 
 uint64_t world_busy_until_ps(const struct fabric *f)

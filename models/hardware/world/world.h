@@ -40,6 +40,8 @@ struct world_options {
     struct timeline *timeline;         /* where to record operations (sim/timeline.h), or NULL */
     bool usage;                        /* keep how busy parts are over time: world_usage() */
     struct progress *progress;         /* that events advance (sim/progress.h), or NULL */
+    bool agenda;                       /* world_run_agenda() will be called (agenda.h) */
+    uint32_t threads;                  /* that run it, at most; 0: one.  Results are the same for any number */
 };
 
 /* What a part did during one launch. */
@@ -86,6 +88,9 @@ void world_free(struct world *world);
 
 struct fabric *world_fabric(struct world *world, uint32_t rank);
 
+/* Why one thread runs the world, however many there are; NULL: each node can have its own. */
+const char *world_why_one_thread(const struct world *world);
+
 /* Runs one kernel on every rank to the end, all launched at the same time; result[ranks].  Returns false if the kernel
  * hangs: workers still wait, but no event is left.  Then text says which rank's worker waits for what. */
 bool world_run(struct world *world, struct fabric_worker **const *worker, const uint32_t *worker_count,
@@ -95,7 +100,8 @@ bool world_run(struct world *world, struct fabric_worker **const *worker, const 
  * ended, and does not wait for other ranks. */
 struct world_program {
     uint32_t kernels;
-    /* Prepares a rank's kernel and declares its watches.  Called when the rank's previous kernel has ended. */
+    /* Prepares a rank's kernel and declares its watches.  Called when the rank's previous kernel has ended, by any of
+     * the world's threads, but by one at a time. */
     void (*launch)(void *context, uint32_t rank, uint32_t kernel, struct fabric_worker ***worker,
                    uint32_t *worker_count);
     void *context;

@@ -2,6 +2,8 @@
 #ifndef MODELS_HARDWARE_WORLD_INTERNAL_H
 #define MODELS_HARDWARE_WORLD_INTERNAL_H
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include "models/hardware/world/agenda.h"
 #include "models/hardware/world/arena.h"
 #include "models/hardware/world/busy.h"
@@ -24,6 +26,7 @@
 #include "sim/units.h"
 
 struct bulk_engine;
+struct mailbox;
 struct world_rank;
 
 /* Kinds of events; world.c says what runs them. */
@@ -228,19 +231,24 @@ struct work_rates {
     rate_q20 warp, sm;
 };
 
+/* A world; or a part of one (parts.h), with what is its own under that heading and the rest as in the whole. */
 struct world {
+    struct world *whole; /* of a part: that it is of; else itself */
+    struct world **part; /* [parts] of the whole; itself alone where its nodes are no parts */
+    uint32_t parts;
+    struct mailbox **boxes;       /* [parts]; NULL: its nodes are no parts */
+    bool ways_shared;             /* links that mail goes over, or what they keep, are not the peer's own */
+    pthread_mutex_t launching;    /* a rank launches its next kernel */
+    _Atomic uint64_t freed_bytes; /* of counters, since memory last went back to the system */
     const struct cluster *cluster;
     const struct world_machine *machine;
     uint64_t launch_ps;                  /* of a kernel, on top of its workers' time */
     const struct world_program *program; /* while it runs */
     const struct world_agenda *agenda;   /* while it runs, and there is no program; else NULL */
-    const struct pressure *beside;       /* of the rank that is being stepped */
     const struct loops *loops;
-    struct loop loop[SITES];      /* of sites whose kernel gives nothing */
-    struct sim_event begin_event; /* its first workers step */
-    bool several;                 /* the last program had several kernels */
+    struct loop loop[SITES]; /* of sites whose kernel gives nothing */
+    bool several;            /* the last program had several kernels */
     struct world_options options;
-    struct sim *sim;
     struct world_rank *rank;
     struct causes *causes; /* with a timeline, else NULL */
     struct usage *usage;   /* NULL: not wanted */
@@ -258,16 +266,6 @@ struct world {
     uint32_t nic_count, sm_count;
     uint32_t queue_depth; /* requests outstanding on a QP, 0: no limit */
     struct core *core;    /* [cores] of a host cluster, for all ranks */
-    struct arena arena;   /* of workers and pools, to which the engine may still look when they are no longer used */
-    struct pool requests, rows, parcels, letters, changes, wakes, acks, waiters, qps, qp_rests, turns;
-    struct change_train train;
-    bool letters_used;    /* false: all words change by events */
-    uint64_t freed_bytes; /* of counters, since memory last went back to the system */
-    uint64_t mail_ps;     /* when the last letter arrives */
-    uint64_t poll_ps;     /* from when a word changes until a waiting worker steps */
-    uint32_t ranks_running;
-    uint32_t wakes_pending; /* wakes that are scheduled */
-    uint32_t idle;          /* events that nobody needs: all wakes once all ranks are done, looks of usage.h */
     struct work_rates store, bulk, reduce;
     struct work_rates copy, cast, sum; /* host */
     struct work_rates logs, exps;      /* rates 0: not known */
@@ -275,7 +273,36 @@ struct world {
     rate_q20 bulk_in, bulk_out, bulk_put, bulk_split, bulk_link, bulk_sector, bulk_crossing, hbm_rows, l2;
     rate_q20 copy_sm, cast_sm, bulk_skew, reduce_load, reduce_made, hbm, scan, egress, ingress;
     rate_q20 fresh, sum_sm, sum_far, add, egress_unaligned, egress_split; /* 0: not known */
+    uint64_t poll_ps; /* from when a word changes until a waiting worker steps */
+
+    /* ---- a part's own ---- */
+    uint32_t number, rank_first, rank_count;
+    struct mailbox *box;    /* what it sends to other parts, and they to it; NULL: its nodes are no parts */
+    uint64_t next_ps;       /* its next event; UINT64_MAX: nothing is left to do */
+    uint64_t seen_ps;       /* while it takes in mail: none of that may be seen sooner */
+    struct busy_note *note; /* [note_count] looks at parts of all nodes, which wait for the window's end */
+    uint32_t note_count, note_max;
+    uint64_t looks; /* events that belong to no prediction (busy.h) */
+    struct sim *sim;
+    struct sim_event begin_event;  /* its first workers step */
+    const struct pressure *beside; /* of the rank that is being stepped */
+    struct arena arena; /* of workers and pools, to which the engine may still look when they are no longer used */
+    struct pool requests, rows, parcels, letters, changes, wakes, acks, waiters, qps, qp_rests, turns;
+    struct change_train train;
+    bool letters_used; /* false: all words change by events */
+    uint64_t mail_ps;  /* when the last letter arrives */
+    uint32_t ranks_running;
+    uint32_t wakes_pending; /* wakes that are scheduled */
+    uint32_t idle;          /* events that nobody needs: all wakes once all ranks are done, looks of usage.h */
 };
+
+/* The clock of a world, between programs: of the part that is furthest. */
+static inline uint64_t world_latest_ps(const struct world *w)
+{
+    uint64_t latest_ps = 0;
+    for (uint32_t p = 0; p < w->parts; p++) latest_ps = later(latest_ps, sim_now_ps(w->part[p]->sim));
+    return latest_ps;
+}
 
 static inline struct world_rank *rank_of(struct fabric *f) { return fabric_container_of(f, struct world_rank, fabric); }
 static inline struct world_rank *worker_rank(const struct world_worker *ww) { return rank_of(ww->worker->fabric); }

@@ -79,6 +79,11 @@ void world_timeline_wait(const struct world *w, uint32_t rank, uint32_t worker, 
     causes_waited(w->causes, &place, end_ps, text);
 }
 
+void world_timeline_answer_note(const struct world *w, const struct request *get, const struct request *answer)
+{
+    causes_answered(w->causes, get, answer);
+}
+
 /* The critical path of the kernel that ran last: from its last worker of all ranks. */
 static void path_note(const struct world *w, const char *name, const struct world_result *result)
 {

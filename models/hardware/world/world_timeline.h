@@ -32,6 +32,7 @@ void world_timeline_post_note(const struct world *w, const struct request *r);
 /* A port sends the request, or takes it in, from begin_ps to end_ps. */
 void world_timeline_nic_note(const struct world *w, const struct request *r, bool transmit, uint64_t begin_ps,
                              uint64_t end_ps);
+void world_timeline_answer_note(const struct world *w, const struct request *get, const struct request *answer);
 
 /* recording.c: with a timeline, these operations record, and call the machine's own operations. */
 extern const struct fabric_ops recording_ops;

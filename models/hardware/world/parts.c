@@ -1,0 +1,186 @@
+/* parts.c - windows, and the threads that run a world's parts in them; see parts.h. */
+#include "models/hardware/world/parts.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include "models/hardware/nic/nic_mail.h"
+#include "models/hardware/world/usage.h"
+#include "models/hardware/world/world_internal.h"
+#include "sim/progress.h"
+
+/* ---- the window ---- */
+
+/* Threads meet when a window ends, which takes microseconds. */
+static const uint64_t WINDOW_LEAST_PS = 100 * PS_PER_NS;
+
+/* The least time that a port's own line and the one to a port take. */
+static uint64_t lines_ps(const struct network *n)
+{
+    uint64_t out_ps = UINT64_MAX, in_ps = UINT64_MAX;
+    for (uint32_t i = 0; i < n->graph->nodes * n->ports_per_node; i++) {
+        const uint64_t o = n->link[n->port[i].out].latency_ps, p = n->link[n->port[i].in].latency_ps;
+        if (n->port[i].out == n->port[i].in) continue; /* it is down */
+        out_ps = o < out_ps ? o : out_ps;
+        in_ps = p < in_ps ? p : in_ps;
+    }
+    return out_ps == UINT64_MAX ? 0 : out_ps + in_ps;
+}
+
+/* The least time until a signal that is in has changed its word, as nic_receive.c has it. */
+static uint64_t applied_ps(const struct world *w)
+{
+    const struct transport *t = &w->transport;
+    if (t->receive_ps) return t->receive_ps;
+    if (t->atomic_ps) return t->atomic_ps;
+    return t->message_ps ? t->message_ps : w->cluster->nic.read_ps;
+}
+
+/* The least time from a port's turn until what it sends is seen at the peer: a get, which is answered; a put; a
+ * signal, which is fetched with its request. */
+static uint64_t window_ps(const struct world *w)
+{
+    const struct cluster_nic *c = &w->cluster->nic;
+    const uint64_t get_ps = c->fetch_ps, signal_ps = c->fetch_ps - c->read_ps + applied_ps(w) + c->deliver_ps;
+    return lines_ps(w->network) + (get_ps < signal_ps ? get_ps : signal_ps);
+}
+
+static bool buffers_full(const struct network *n)
+{
+    bool finite = false;
+    for (uint32_t i = 0; i < n->graph->link->len; i++) finite |= n->link[i].wait_max_ps != UINT64_MAX;
+    return finite;
+}
+
+const char *parts_why_whole(const struct world *w)
+{
+    const struct world_options *o = &w->options;
+    if (o->ranks <= w->network->graph->gpus) return "all ranks are of one node";
+    if (w->cluster->host.cores) return "all ranks of a host share its cores";
+    if (w->network->graph->gpus % o->ranks_per_node) return "an NVLink domain reaches into two nodes";
+    if (o->agenda) return "kernels of all ranks are launched together";
+    if (buffers_full(w->network)) return "a full buffer holds back senders at once";
+    if (w->transport.order == TRANSPORT_FENCE) return "a signal waits until the source knows of what was before it";
+    return window_ps(w) >= WINDOW_LEAST_PS ? NULL : "what is sent is seen too soon";
+}
+
+/* ---- threads ---- */
+
+struct crew {
+    struct world *whole;
+    uint64_t window_ps, events; /* told to struct progress so far */
+    atomic_uint threads;        /* 0: not known yet */
+    atomic_uint arrived, meetings;
+};
+
+struct member {
+    struct crew *crew;
+    uint32_t number;
+    pthread_t thread;
+};
+
+/* Waits until all threads are here.  Windows are short: a while without a look at the system. */
+static void crew_meet(struct crew *c)
+{
+    enum { SPINS = 4096 };
+    const unsigned threads = atomic_load(&c->threads), meeting = atomic_load(&c->meetings);
+    if (threads == 1) return;
+    if (atomic_fetch_add(&c->arrived, 1) + 1 == threads) {
+        atomic_store(&c->arrived, 0);
+        atomic_store(&c->meetings, meeting + 1);
+        return;
+    }
+    for (uint32_t spins = 0; atomic_load(&c->meetings) == meeting; spins++)
+        if (spins >= SPINS) sched_yield();
+}
+
+static uint64_t soonest_ps(const struct world *whole)
+{
+    uint64_t soonest = UINT64_MAX;
+    for (uint32_t p = 0; p < whole->parts; p++)
+        if (whole->part[p]->next_ps < soonest) soonest = whole->part[p]->next_ps;
+    return soonest;
+}
+
+/* What one thread does for all, after a window. */
+static void window_end(struct crew *c)
+{
+    uint64_t events = 0;
+    busy_notes_take(c->whole);
+    usage_look_until(c->whole->usage, world_latest_ps(c->whole));
+    if (!c->whole->options.progress) return;
+    for (uint32_t p = 0; p < c->whole->parts; p++) events += sim_event_count(c->whole->part[p]->sim);
+    progress_advance(c->whole->options.progress, events - c->events);
+    c->events = events;
+}
+
+static void part_take(struct world *w, uint64_t end_ps)
+{
+    w->seen_ps = end_ps;
+    nic_mails_take(w);
+    w->seen_ps = 0;
+}
+
+static void parts_window(struct crew *c, uint32_t self, uint64_t end_ps)
+{
+    struct world *const whole = c->whole;
+    const uint32_t threads = atomic_load(&c->threads);
+    for (uint32_t p = self; p < whole->parts; p += threads) {
+        struct world *w = whole->part[p];
+        if (w->next_ps < end_ps) sim_run_before(w->sim, end_ps, &w->idle);
+    }
+    crew_meet(c);
+    for (uint32_t p = self; p < whole->parts; p += threads) {
+        mailbox_collect(whole->part[p]->box, whole->boxes, p);
+        if (!whole->ways_shared) part_take(whole->part[p], end_ps);
+    }
+    crew_meet(c);
+    if (whole->ways_shared) {
+        if (self == 0) nic_mails_way(whole, whole->boxes);
+        crew_meet(c);
+        for (uint32_t p = self; p < whole->parts; p += threads) part_take(whole->part[p], end_ps);
+        crew_meet(c);
+    }
+    if (self == 0) window_end(c);
+    for (uint32_t p = self; p < whole->parts; p += threads) {
+        struct world *w = whole->part[p];
+        nic_mails_told(w);
+        w->next_ps = sim_next_ps(w->sim, &w->idle);
+    }
+    crew_meet(c);
+}
+
+static void *crew_work(void *context)
+{
+    const struct member *m = context;
+    struct crew *c = m->crew;
+    while (!atomic_load(&c->threads)) sched_yield();
+    for (uint64_t from_ps; (from_ps = soonest_ps(c->whole)) < UINT64_MAX;)
+        parts_window(c, m->number, from_ps + c->window_ps);
+    return NULL;
+}
+
+void parts_run(struct world *whole)
+{
+    const uint32_t most = whole->options.timeline ? 1 : whole->options.threads;
+    const uint32_t wanted = most < whole->parts ? most : whole->parts;
+    struct crew c = { .whole = whole, .window_ps = window_ps(whole) };
+    struct member *member = memory_new((size_t)wanted + 1, sizeof member[0]);
+    uint32_t threads = 1;
+    for (uint32_t p = 0; p < whole->parts; p++) {
+        struct world *w = whole->part[p];
+        w->next_ps = sim_next_ps(w->sim, &w->idle);
+        c.events += sim_event_count(w->sim);
+    }
+    member[0] = (struct member){ .crew = &c };
+    for (; threads < wanted; threads++) {
+        member[threads] = (struct member){ .crew = &c, .number = threads };
+        if (pthread_create(&member[threads].thread, NULL, crew_work, &member[threads])) break; /* fewer will do */
+    }
+    atomic_store(&c.threads, threads);
+    (void)crew_work(&member[0]);
+    while (--threads) pthread_join(member[threads].thread, NULL);
+    free(member);
+}
