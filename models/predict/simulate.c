@@ -152,11 +152,13 @@ static bool run_init(struct run *run, const struct case_options *c, const struct
         .timeline = wishes->timeline,
         .usage = wishes->usage,
         .progress = wishes->progress,
+        .threads = wishes->threads,
         .graph = run->graph,
         .transport = &run->transport,
         .loops = run->loops,
     };
     run->world = world_new(run->cluster, &world);
+    if (wishes->one_thread) *wishes->one_thread = world_why_one_thread(run->world);
     run->rank = g_new0(struct kernel_rank *, o->ranks);
     run->span = g_new0(struct span, o->ranks);
     run->launch = g_new0(struct kernel_launch, kernel_phase_count(o));

@@ -20,6 +20,8 @@ struct simulate_wishes {
     bool waits;                /* for each rank "waits_us": how long it waited for each rank (models/waits.h), a list */
     bool usage;                /* for each phase "used_nic_tx" and so on: how busy parts were in the course of time, a
                                 * list */
+    uint32_t threads;          /* at most; 0: one.  The record is the same for any number */
+    const char **one_thread;   /* NULL, or where to say why one thread ran it, whatever was wished; NULL: more could */
     struct timeline *timeline; /* gets the operations, if it is not NULL */
     struct progress *progress; /* a bar that events advance, or NULL */
     const char *const *phases; /* the run ends after the last of these (NULL-terminated), if all exist; NULL: after all

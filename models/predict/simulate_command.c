@@ -60,7 +60,8 @@ static bool parse(struct case_options *c, struct arguments *a, int argc, char **
           "SECTION.KEY=VALUE" },
         { "steps", 0, 0, G_OPTION_ARG_STRING, &a->steps, "Steps of the trace: " RANGES_GRAMMAR, "STEPS" },
         { "layers", 0, 0, G_OPTION_ARG_STRING, &a->layers, "Layers of the trace, likewise", "LAYERS" },
-        COMMAND_LINE_JOBS(&a->jobs, "With --steps or --layers: threads (default: one a core)"),
+        COMMAND_LINE_JOBS(&a->jobs,
+                          "Threads, with the same results for any number (default: one a core, where it takes long)"),
         { "timeline", 0, 0, G_OPTION_ARG_FILENAME, &a->timeline,
           "Write what every worker and port did, waited for and sent here, " TIMELINE_FILE_HELP, "FILE" },
         { 0 },
@@ -115,15 +116,21 @@ static bool run(const struct case_options *c, const struct arguments *a, const s
     struct estimate work = estimate_case(c, &load);
     if (estimate_worth(&work)) estimate_pilot(&work, c, &load, cluster);
     const bool long_run = estimate_print("simulate", &work, 1);
+    const uint32_t cores = estimate_worth(&work) ? g_get_num_processors() : 1;
+    const char *one_thread = NULL;
     const struct simulate_wishes wishes = { .per_rank = a->per_rank || a->explain,
                                             .waits = a->waits,
                                             .usage = a->usage,
+                                            .threads = a->jobs > 0 ? (uint32_t)a->jobs : cores,
+                                            .one_thread = &one_thread,
                                             .progress = long_run ? progress_new("events", (uint64_t)work.events) : NULL,
                                             .timeline = timeline_file_timeline(timeline) };
     const bool good =
         simulate_load(c, cluster, &load, &wishes, record, error) && timeline_file_end(timeline, "simulate", error);
     progress_free(wishes.progress);
     case_load_free(&load);
+    if (good && a->jobs > 1 && one_thread)
+        fprintf(stderr, "eptwin simulate: note: -j changes nothing: %s\n", one_thread);
     return good;
 }
 
