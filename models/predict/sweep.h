@@ -19,6 +19,7 @@
 #include <stdint.h>
 #include "models/case.h"
 #include "models/cluster.h"
+#include "models/predict/estimate.h"
 #include "models/step/step_options.h"
 #include "reports/sweep_results.h"
 #include "sim/error.h"
@@ -131,6 +132,9 @@ char *sweep_point_text(const struct sweep_plan *plan, uint64_t point, const stru
 
 /* Likewise for a point that is a step (sweep_step.c). */
 char *sweep_step_text(const struct sweep_plan *plan, uint64_t point, const struct cluster *cluster);
+/* Adds what count points like this one will take. */
+void sweep_step_estimate(const struct sweep_plan *plan, uint64_t point, const struct cluster *cluster, uint32_t count,
+                         struct estimate_many *many);
 /* A line of a point: its number and values, then these cells, one for each column from "phase" on; commas and quotes in
  * a cell become ';'. */
 char *sweep_line_text(const struct sweep_plan *plan, uint64_t point, const char *const *cell);

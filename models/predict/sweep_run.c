@@ -195,28 +195,33 @@ static gpointer thread_main(gpointer data)
     return NULL;
 }
 
-/* Estimates many points from a number of them that stand for all. */
+static void point_estimate(const struct sweep_threads *t, uint64_t point, uint32_t count, struct estimate_many *many)
+{
+    const struct cluster *cluster = t->cluster[sweep_plan_cluster_index(t->plan, point)];
+    struct case_options c;
+    sweep_plan_case(t->plan, point, &c);
+    case_node_settle(&c, cluster->nvlink.gpus);
+    if (sweep_plan_of_steps(t->plan)) sweep_step_estimate(t->plan, point, cluster, count, many);
+    else estimate_many_add(many, &c, cluster, count);
+    case_clear(&c);
+}
+
+/* Estimates many points from a number of them that stand for all; a step's schedule takes time to make. */
 static void estimate_say(const struct sweep_threads *t, uint32_t jobs)
 {
-    enum { POINTS_SEEN = 4096 };
+    enum { POINTS_SEEN = 4096, STEPS_SEEN = 16 };
     struct estimate_many many = { 0 };
-    const guint step = (t->todo->len + POINTS_SEEN - 1) / POINTS_SEEN;
-    for (guint i = 0; i < t->todo->len; i += step) {
-        const uint64_t point = g_array_index(t->todo, uint64_t, i);
-        const struct cluster *cluster = t->cluster[sweep_plan_cluster_index(t->plan, point)];
-        struct case_options c;
-        sweep_plan_case(t->plan, point, &c);
-        case_node_settle(&c, cluster->nvlink.gpus);
-        estimate_many_add(&many, &c, cluster, MIN(step, t->todo->len - i));
-        case_clear(&c);
-    }
+    const guint seen = sweep_plan_of_steps(t->plan) ? STEPS_SEEN : POINTS_SEEN;
+    const guint step = (t->todo->len + seen - 1) / seen;
+    for (guint i = 0; i < t->todo->len; i += step)
+        point_estimate(t, g_array_index(t->todo, uint64_t, i), MIN(step, t->todo->len - i), &many);
     estimate_many_print(&many, "sweep", jobs);
 }
 
 static void threads_run(struct sweep_threads *t)
 {
     const uint32_t jobs = MIN(MAX(t->options->jobs, 1), MAX(t->todo->len, 1));
-    if (!t->options->quiet && !sweep_plan_of_steps(t->plan)) estimate_say(t, jobs);
+    if (!t->options->quiet) estimate_say(t, jobs);
     t->progress = t->options->quiet ? NULL : progress_new("points", t->todo->len);
     g_autoptr(GPtrArray) threads = g_ptr_array_new();
     for (uint32_t i = 1; i < jobs; i++) g_ptr_array_add(threads, g_thread_new("sweep", thread_main, t));

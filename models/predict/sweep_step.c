@@ -44,6 +44,22 @@ static char *answer_text(const struct sweep_plan *plan, uint64_t point, const st
     return line;
 }
 
+void sweep_step_estimate(const struct sweep_plan *plan, uint64_t point, const struct cluster *cluster, uint32_t count,
+                         struct estimate_many *many)
+{
+    struct case_options c;
+    struct step_options o;
+    struct step_plan step;
+    g_autoptr(GError) error = NULL; /* its row will say it */
+    sweep_plan_case(plan, point, &c);
+    sweep_plan_step(plan, point, &o);
+    if (step_plan_make(&step, &o, &c, cluster, &error))
+        estimate_many_add(many, &step.c, cluster, count * step_plan_rounds(&step) * (uint32_t)MAX(o.draws, 1));
+    step_plan_clear(&step);
+    step_options_clear(&o);
+    case_clear(&c);
+}
+
 char *sweep_step_text(const struct sweep_plan *plan, uint64_t point, const struct cluster *cluster)
 {
     struct case_options c;

@@ -299,6 +299,12 @@ bool step_plan_make(struct step_plan *p, const struct step_options *o, const str
     return memory_check(p, error);
 }
 
+uint32_t step_plan_rounds(const struct step_plan *p)
+{
+    const uint32_t passes = p->phase == STEP_TRAIN ? 2 : 1;
+    return p->run.layers.sparse * p->batches * passes + p->run.loads * passes; /* in the step; alone */
+}
+
 void step_plan_clear(struct step_plan *p)
 {
     net_free(p->net);

@@ -42,6 +42,9 @@ void step_plan_clear(struct step_plan *plan);
 struct step_answer *step_plan_answer(struct step_plan *plan, struct timeline *timeline, double *total_ms,
                                      uint32_t draws, GError **error);
 
+/* How often dispatch and combine run in a draw: its time grows with this number. */
+uint32_t step_plan_rounds(const struct step_plan *plan);
+
 /* Adds rows and header lines of the step.  total_ms: of all draws, sorted. */
 void step_record(struct record *record, const struct step_plan *plan, const struct step_answer *answer,
                  const double *total_ms, uint32_t draws);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+#include "models/predict/estimate.h"
 #include "models/step/step.h"
 #include "reports/whole_file.h"
 #include "sim/command.h"
@@ -106,6 +107,9 @@ static bool run(const struct case_options *c, const struct arguments *a, const s
     g_autofree double *total_ms = NULL;
     bool good = step_plan_make(&plan, &a->step, c, cluster, error);
     if (good) {
+        struct estimate_many many = { 0 };
+        estimate_many_add(&many, &plan.c, cluster, step_plan_rounds(&plan) * draws);
+        estimate_many_print(&many, "step", 1);
         total_ms = g_new0(double, draws);
         answer = step_plan_answer(&plan, timeline ? timeline_file_timeline(timeline) : NULL, total_ms, draws, error);
         good = answer && timeline_file_end(timeline, "step", error);

@@ -14,7 +14,7 @@ run $here --net nothing
 run $here --net source/README.md
 run $here $ds --phase training
 run $here $ds --phase train --kernel ll
-run $here $ds --phase train --schedule stages
+run $here $ds --phase train --schedule stages --batch 64
 run $here $ds --phase train --cached
 run $here $ds --schedule both
 run $here $ds --schedule two-batch --hook
