@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "models/step/step.h"
 #include "reports/compare.h"
 #include "reports/text_table.h"
 
@@ -239,12 +240,14 @@ static bool named(const struct sweep_plan *plan, const char *name)
 
 static bool open_add(struct sweep_plan *plan, const struct tune_step_options *options, GError **error)
 {
-    const bool prefill = plan->step.phase && strcmp(plan->step.phase, "prefill") == 0;
-    const char *kernel = plan->base.kernel ? plan->base.kernel : prefill ? "normal" : "ll";
-    const bool ll = strcmp(kernel, "ll") == 0;
+    const char *phase = plan->step.phase ? plan->step.phase : step_phase_name(STEP_DECODE);
+    const bool decode = strcmp(phase, step_phase_name(STEP_DECODE)) == 0;
+    const char *kernel = plan->base.kernel ? plan->base.kernel : decode ? "ll" : "normal";
+    const bool ll = strcmp(kernel, "ll") == 0, train = strcmp(phase, step_phase_name(STEP_TRAIN)) == 0;
     /* The timed work of "stages" has other ops than that of other schedules, so the user must say that both take
      * equally long. */
     const char *schedules = plan->step.work ? "sequential,shared"
+                            : train         ? "sequential,two-batch"
                             : ll            ? "sequential,shared,stages"
                                             : "sequential,shared,two-batch";
     if (!plan->step.schedule && !named(plan, "schedule") && !named(plan, "kernel") &&

@@ -8,7 +8,8 @@ rows() {
         sed 's/\(_us[a-z_]*\),[0-9.e+-]*,/\1,VALUE,/'
 }
 $EPTWIN replay $case --schedule sequential $work --schedule-layers 2 --repeat 3 --warmup 1 --output one.csv && rows one.csv
-for more in 'two-batch' 'two-batch --kernel normal' 'shared' 'sequential --kernel v2' 'shared --ranks-per-node 1 --fabric shm'; do
+for more in 'two-batch' 'two-batch --kernel normal' 'shared' 'sequential --kernel v2' 'shared --ranks-per-node 1 --fabric shm' \
+    'two-batch --num-ranks 4 --ranks-per-node 2'; do
     $EPTWIN replay $case --schedule $more $work --repeat 2 --warmup 1 --output more.csv
     echo "exit $?: $more"
     rows more.csv | grep -E 'checks|^(step,all,time_us,|shared|[a-z_]*,all,waiting_us)'

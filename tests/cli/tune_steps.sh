@@ -14,6 +14,8 @@ awk -v best="$(best all.csv 9)" '$1 == "tuned" { print ($5 >= 0.99 * best && $5 
 $EPTWIN step $prefill $(sed -n 's/^ *eptwin step //p' tuned.txt) -o pasted.csv
 ms=$(awk '$1 == "tuned" { print $4 }' tuned.txt)
 awk -v ms="$ms" -F, '$1 == "step" && $3 == "time_us" { e = $4 / 1e3 - ms; print (e * e < 1e-4 ? "as told" : $4) }' pasted.csv
+echo '# training: its schedules, with normal kernels'
+$EPTWIN tune $steps --phase train --batch 256 --max-sms 8 | sed -n '/tuned/p; /paste/,$p'
 echo '# backend and redundant experts'
 $EPTWIN tune $steps --batch 16 --schedule sequential --backend ibrc,ibgda --redundant 0,32 | sed -n '/tuned/p; /paste/,$p'
 echo '# timed work: only schedules of equal ops'
