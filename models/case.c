@@ -99,6 +99,9 @@ static const struct field field_table[] = {
     { "protocol", FIELD_CHOICE, MAKES, AT(protocol), 0, 0, 0, "ll|ll128|simple", "NAME",
       "NCCL's protocol: allgather by ring, reducescatter, allreduce, ag-rs (default: as NCCL chooses)",
       "allgather|reducescatter|allreduce|ag-rs" },
+    { "nccl", FIELD_CHOICE, MAKES, AT(nccl), 0, 0, 0, "2.29|2.28", "VERSION",
+      "Which NCCL, by whose rules messages and collectives are parted: 2.29 (from 2.29.2 on, the default) or 2.28",
+      "alltoallv|allgather|reducescatter|allreduce|ag-rs" },
     { "issue", FIELD_CHOICE, MAKES, AT(issue), 0, 0, 0, "kernel|host|copy|nccl", "NAME",
       "P2p: who issues a put: a kernel (the default), or calls of the host: a kernel each, a copy engine, NCCL; "
       "allgather: copy: the host's streams, ring and leader; alltoallv: nccl: its sends and receives, within a node",
@@ -442,7 +445,7 @@ static const struct {
     { "Normal and V2 kernels", "cached weights num-bias worst-tokens expert-alignment nvl-chunk rdma-chunk nvl-buffer "
                                "rdma-buffer combine-nvl-chunk combine-rdma-chunk combine-nvl-buffer "
                                "combine-rdma-buffer expand single-reduction cpu-sync overlap api" },
-    { "All-to-allv, all-gather, point to point", "matrix size messages in-flight algorithm protocol issue" },
+    { "All-to-allv, all-gather, point to point", "matrix size messages in-flight algorithm protocol nccl issue" },
 };
 
 static gboolean entry_set(const gchar *option, const gchar *value, gpointer unused, GError **error)

@@ -28,6 +28,7 @@ struct case_options {
     char *size;   /* bytes; allgather, reducescatter: of a block; allreduce: of a rank; p2p: of a message */
     uint32_t messages, in_flight;
     char *algorithm;             /* allgather: "hybrid", "ring", "leader"; allreduce: "ring", "tree" */
+    char *nccl;                  /* NCCL's version: "2.29", "2.28" */
     char *protocol;              /* NCCL's: "ll", "ll128", "simple" */
     char *issue;                 /* p2p: "kernel", "host", "copy", "nccl" */
     char *compute, *compute_sms; /* time and SMs "A:B" of arithmetic that runs at the same time as a kernel */

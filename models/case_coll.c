@@ -210,6 +210,7 @@ static void nccl_find(const struct case_options *c, const struct cluster *cluste
     o->nccl.channels = o->num_sms;
     o->nccl.bus_bps = links_bps(cluster) / 4 * 3;
     o->nccl.blackwell = links_fast(cluster);
+    o->nccl.before_229 = g_strcmp0(c->nccl, "2.28") == 0;
     if (!cluster || o->ranks <= c->ranks_per_node) return;
     const uint32_t sharers = MAX(cluster->nic.gpus_per_nic, 1u), nics = (c->ranks_per_node + sharers - 1) / sharers;
     o->nccl.bus_bps = MIN(o->nccl.bus_bps, graph_made_with(cluster).nic_line_bps * nics);

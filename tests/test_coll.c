@@ -157,6 +157,7 @@ static void test_nccl_messages(void)
         o.issue = COLL_BY_NCCL;
         o.own_part = i % 2;
         o.nccl.channels = 1 + i % 9;
+        o.nccl.before_229 = i / 4 % 2;
         edges_pairs(&edges, o.ranks, most[i % 4], i);
         job_check(&o, &edges, false, 4);
         edges_free(&edges);

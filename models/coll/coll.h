@@ -34,6 +34,7 @@ enum coll_issue { COLL_BY_KERNEL, COLL_BY_HOST, COLL_BY_COPY, COLL_BY_NCCL };
 struct coll_nccl {
     uint32_t channels; /* at most; no kernel has more SMs than channels */
     uint64_t bus_bps;  /* of all rings together */
+    bool before_229;   /* NCCL is older than 2.29.2 */
     bool blackwell;    /* GPUs of that kind: its tuner has other numbers for them */
     bool split_lines;  /* NICs are behind the CPU, which may write a line in two parts: no LL128 between nodes */
 };

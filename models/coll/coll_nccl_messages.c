@@ -26,8 +26,8 @@ enum way { SENDS, RECEIVES, COPIES };
 struct half {
     struct fabric_worker worker;
     struct messages_rank *rank;
-    uint8_t way; /* enum way */
-    bool flagged;
+    uint8_t way;          /* enum way */
+    bool flagged, called; /* by LL; Simple's code is there */
     uint16_t peer, sm, warps;
     uint32_t part;
     uint64_t offset, size_bytes; /* of the part in the heap: its source, or where it goes */
@@ -42,6 +42,7 @@ struct messages_rank {
     uint64_t places, place_bytes; /* offset of the first place */
     uint32_t parts_most;
     struct fabric_given given[2][2]; /* by Simple, by LL: of own bytes, of bytes that have come */
+    struct fabric_given given_function;
 };
 
 static struct messages_rank *of(const struct coll_rank *r)
@@ -58,20 +59,23 @@ static uint32_t channels_of(const struct coll_options *o)
     return channels;
 }
 
-static bool by_ll(const struct coll_options *o, uint64_t size_bytes)
-{
-    return size_bytes <= (uint64_t)channels_of(o) * LL_MOST;
-}
-
-static uint32_t parts_of(const struct coll_options *o, uint64_t size_bytes, bool ll)
+static uint32_t parts_of(const struct coll_options *o, uint64_t size_bytes, uint64_t least, uint64_t most)
 {
     const uint32_t all = channels_of(o);
-    const uint64_t least = ll ? LL_LEAST : SIMPLE_LEAST, most = ll ? UINT64_MAX : SIMPLE_MOST;
     uint32_t parts = all;
     while (parts * o->ranks > all && parts > 1) parts /= 2;
     parts = (uint32_t)coll_min(parts, (size_bytes + least - 1) / least);
     while ((size_bytes + parts - 1) / parts > most && parts <= all / 2) parts *= 2;
     return parts;
+}
+
+/* LL by the channels that Simple would take; before 2.29.2 by all, and then on channels of its own number. */
+static uint32_t message_parts(const struct coll_options *o, uint64_t size_bytes, bool *ll)
+{
+    const uint32_t simple = parts_of(o, size_bytes, SIMPLE_LEAST, SIMPLE_MOST);
+    const uint32_t channels = o->nccl.before_229 ? channels_of(o) : simple;
+    *ll = size_bytes <= (uint64_t)channels * LL_MOST;
+    return *ll && o->nccl.before_229 ? parts_of(o, size_bytes, LL_LEAST, UINT64_MAX) : simple;
 }
 
 static uint64_t part_begin(uint64_t size_bytes, uint32_t parts, uint32_t part)
@@ -174,10 +178,22 @@ static bool may_begin(const struct half *h)
     return h->way == COPIES || fabric_load(f, word_of(h, h->peer, WORD_FILLED)) > h->steps;
 }
 
+/* Simple's code comes from memory, as much as where a collective's kernel calls it. */
+static bool function_fetch(struct half *h)
+{
+    if (h->called || h->flagged || h->way == COPIES) return false;
+    fabric_work(&h->worker, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN,
+                                                   .site = SITE_NCCL_FUNCTION,
+                                                   .given = &h->rank->given_function,
+                                                   .rows = 1 });
+    return h->called = true;
+}
+
 static enum worker_step half_step(struct fabric_worker *w)
 {
     struct half *h = fabric_container_of(w, struct half, worker);
     if (h->done == h->size_bytes) return WORKER_DONE;
+    if (function_fetch(h)) return WORKER_MORE;
     if (!h->moved && !may_begin(h)) return WORKER_WAIT;
     const uint64_t chunk = chunk_bytes(h);
     if (h->moved < chunk) {
@@ -229,8 +245,8 @@ static void map_make(const struct coll_job *job, bool payload, struct messages_r
     }
     r->parts_most = 1;
     for (uint32_t i = 0; i < edges_count(e); i++) {
-        const bool ll = by_ll(&job->options, e->size_bytes[i]);
-        const uint32_t parts = e->size_bytes[i] ? parts_of(&job->options, e->size_bytes[i], ll) : 1;
+        bool ll = false;
+        const uint32_t parts = e->size_bytes[i] ? message_parts(&job->options, e->size_bytes[i], &ll) : 1;
         const uint64_t part = part_begin(e->size_bytes[i], parts, 1);
         if (parts > r->parts_most) r->parts_most = parts;
         if (coll_min(part, ll ? LL_STEP : SIMPLE_STEP) > most) most = coll_min(part, ll ? LL_STEP : SIMPLE_STEP);
@@ -252,8 +268,10 @@ static void halves_add(struct messages_rank *r, enum way way, uint32_t peer, uin
     const struct coll_options *o = r->base.options;
     const uint32_t rank = r->base.fabric->rank;
     const uint64_t size = way == RECEIVES ? size_to(&r->base, peer, rank) : size_to(&r->base, rank, peer);
-    const bool ll = way != COPIES && by_ll(o, size);
-    const uint32_t parts = size ? parts_of(o, size, ll) : 0;
+    bool ll = false;
+    const uint32_t parts = !size           ? 0
+                           : way == COPIES ? parts_of(o, size, SIMPLE_LEAST, SIMPLE_MOST)
+                                           : message_parts(o, size, &ll);
     const uint32_t after = way == RECEIVES ? (rank + o->ranks - peer) % o->ranks : (peer + o->ranks - rank) % o->ranks;
     for (uint32_t part = 0; part < parts; part++) {
         const uint64_t begin = part_begin(size, parts, part), end = part_begin(size, parts, part + 1);
@@ -316,6 +334,7 @@ static void messages_init(struct coll_rank *base)
             if (e->target[i] == rank) halves_add(r, RECEIVES, s, coll_align(e->sent_bytes[rank]) + e->target_offset[i]);
     halves_add(r, COPIES, rank, 0);
     warps_share(r);
+    r->given_function.size[0] = 1;
     for (uint32_t i = 0; i < 4; i++) r->given[i / 2][i % 2] = (struct fabric_given){ .size = { 1, 0, i % 2 } };
 }
 
@@ -328,6 +347,7 @@ static void messages_launch(struct coll_rank *base, uint32_t phase)
     for (uint32_t i = 0; i < r->halves; i++) {
         struct half *h = &r->half[i];
         h->done = h->moved = 0;
+        h->called = false;
         coll_worker_add(base, &h->worker, &half_role, h->sm, h->warps);
         h->worker.whole = true;
         if (h->way == SENDS) fabric_watch(&h->worker, word_of(h, h->peer, WORD_EMPTIED), 1);

@@ -5,7 +5,7 @@
 
 enum { WARP_LANES = 32, THREADS_MOST = 640, RING_THREADS = 512, THREADS_LEAST = 96 };
 enum { PROTOCOLS = 3 };
-enum { TRAFFIC_LEAST = 16 << 10 }; /* of a channel */
+enum { TRAFFIC_LEAST = 32 << 10, TRAFFIC_LEAST_BEFORE = 16 << 10 }; /* of a channel; before 2.29.2 */
 
 /* ---- the tuner (tuning.cc) ---- */
 
@@ -145,11 +145,12 @@ static uint64_t aligned(uint64_t n, uint64_t to) { return (n + to - 1) / to * to
  * LL. */
 static void parts_make(const struct coll_options *o, struct nccl_plan *plan)
 {
+    const uint64_t least = o->nccl.before_229 ? TRAFFIC_LEAST_BEFORE : TRAFFIC_LEAST;
     const uint64_t times = (o->kernel == COLL_ALLREDUCE ? 2 : o->ranks) * (plan->protocol == COLL_LL ? 4u : 1u);
-    const uint64_t cell = aligned((TRAFFIC_LEAST + times - 1) / times, 16), size = o->size_bytes;
+    const uint64_t cell = aligned((least + times - 1) / times, 16), size = o->size_bytes;
     const uint64_t cells = (size + cell - 1) / cell, traffic = size * times;
-    const uint64_t all = traffic > TRAFFIC_LEAST ? traffic : TRAFFIC_LEAST;
-    const uint64_t each = all / plan->channels > TRAFFIC_LEAST ? all / plan->channels : TRAFFIC_LEAST;
+    const uint64_t all = traffic > least ? traffic : least;
+    const uint64_t each = all / plan->channels > least ? all / plan->channels : least;
     uint64_t mid = (each + cell * times - 1) / (cell * times);
     mid = mid < cells ? mid : cells;
     assert(cells > 0 && mid > 0);

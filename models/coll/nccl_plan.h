@@ -1,9 +1,9 @@
 /* nccl_plan.h - what NCCL's host decides before its kernel runs: algorithm, protocol, channels, warps, chunks.
  *
- * As NCCL 2.28.9 does it: src/graph/tuning.cc (times of algorithms and protocols, in us and GB/s), src/enqueue.cc
- * (topoGetAlgoInfo: channels and threads; scheduleCollTasksToPlan: a channel's part; calcCollChunking: chunks),
- * src/include/device.h and collectives.h (steps and sizes of the buffers between two GPUs).  Only rings and trees are
- * here: NVLS, NVLS trees, collnet and PAT are not.  Knows no world and no memory. */
+ * As NCCL 2.29.2 does it, or 2.28.9: src/graph/tuning.cc (times of algorithms and protocols, in us and GB/s),
+ * src/enqueue.cc (topoGetAlgoInfo: channels and threads; scheduleCollTasksToPlan: a channel's part; calcCollChunking:
+ * chunks), src/include/device.h and collectives.h (steps and sizes of the buffers between two GPUs).  Only rings and
+ * trees are here: NVLS, NVLS trees, collnet and PAT are not.  Knows no world and no memory. */
 #ifndef MODELS_COLL_NCCL_PLAN_H
 #define MODELS_COLL_NCCL_PLAN_H
 
