@@ -148,7 +148,7 @@ struct case_load {
     struct routing routing; /* ll, normal, v2 */
     struct edges edges;     /* alltoallv */
 };
-/* Reads or draws it.  Free with case_load_free(). */
+/* Reads the load of the case from its trace, or draws it.  Free with case_load_free(). */
 bool case_load(const struct case_options *c, struct case_load *load, GError **error);
 void case_load_free(struct case_load *load);
 /* Whether the loads of a and b are equal, so that one can be used for the other. */

@@ -10,10 +10,10 @@
 enum {
     LIVE_SPIN_ROUNDS = 300, /* empty rounds, some us, before the rank gives up a CPU that it has alone */
     LIVE_CLOCK_ROUNDS = 64, /* empty rounds before the clock is read */
-    LIVE_REST_SHARE = 16,   /* it sleeps for this part of the time that it has been idle */
+    LIVE_SLEEP_SHARE = 16,  /* it sleeps for this part of the time that it has been idle */
 };
 static const uint64_t LIVE_SLEEP_AFTER_PS = 5000 * PS_PER_US;   /* idle for so long, the rank may sleep */
-static const uint64_t LIVE_REST_PS = 1000 * PS_PER_US;          /* the most at once */
+static const uint64_t LIVE_SLEEP_MAX_PS = 1000 * PS_PER_US;     /* longest sleep at a time */
 static const uint64_t LIVE_CHECK_AFTER_PS = 200000 * PS_PER_US; /* idle for so long, a rank may have died */
 
 const char *live_world_failure(const struct live_world *world)
@@ -49,8 +49,9 @@ static void live_wait(const struct live_world *world, uint64_t idle_rounds, uint
     } else if (idle_ps < LIVE_SLEEP_AFTER_PS) {
         sched_yield();
     } else {
-        const struct timespec rest = { .tv_nsec = (long)(MIN(idle_ps / LIVE_REST_SHARE, LIVE_REST_PS) / PS_PER_NS) };
-        nanosleep(&rest, NULL);
+        const uint64_t sleep_ps = MIN(idle_ps / LIVE_SLEEP_SHARE, LIVE_SLEEP_MAX_PS);
+        const struct timespec sleep_time = { .tv_nsec = (long)(sleep_ps / PS_PER_NS) };
+        nanosleep(&sleep_time, NULL);
     }
 }
 

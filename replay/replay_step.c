@@ -15,8 +15,8 @@
 
 enum { BATCHES_MAX = 2, NAMES_MAX = STEP_COMPUTE_OPS + UINT8_MAX };
 
-static const uint64_t WORK_SPIN_PS = 100 * PS_PER_US; /* by how much a sleep may exceed what was asked for */
-static const uint64_t WORK_REST_PS = 500 * PS_PER_US; /* longest sleep at a time, because links must be polled */
+static const uint64_t WORK_SPIN_PS = 100 * PS_PER_US;      /* by how much a sleep may exceed what was asked for */
+static const uint64_t WORK_SLEEP_MAX_PS = 500 * PS_PER_US; /* longest sleep at a time, because links must be polled */
 
 struct replay_step;
 
@@ -127,8 +127,9 @@ static bool work_ended(const struct replay_step *s, const struct stream *stream)
     }
     const uint64_t left_ps = stream->until_ps - now_ps;
     if (left_ps <= WORK_SPIN_PS) return false;
-    const struct timespec rest = { .tv_nsec = (long)(MIN(left_ps - WORK_SPIN_PS, WORK_REST_PS) / PS_PER_NS) };
-    nanosleep(&rest, NULL);
+    const uint64_t sleep_ps = MIN(left_ps - WORK_SPIN_PS, WORK_SLEEP_MAX_PS);
+    const struct timespec sleep_time = { .tv_nsec = (long)(sleep_ps / PS_PER_NS) };
+    nanosleep(&sleep_time, NULL);
     return false;
 }
 

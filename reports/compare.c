@@ -53,7 +53,8 @@ double compare_slowest_us(const struct record *record, const char *phase)
 {
     const struct record_row *row = record_find(record, phase, RECORD_ALL, "slowest_us");
     if (!row && !compare_record_several(record)) row = record_find(record, phase, RECORD_ALL, "time_us_max");
-    return row ? row->value : NAN; /* a record of several has times that are means already, and _max is over ranks */
+    return row ? row->value
+               : NAN; /* of several layers, _max is the largest mean of a rank: not the mean of the slowest */
 }
 
 char *compare_value_plain(const char *key, const char *value)

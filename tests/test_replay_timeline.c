@@ -183,7 +183,7 @@ static void test_entries(void)
     CU_ASSERT_EQUAL(number_in(p.text, "\"ph\":\"f\"", "\"signal\"", "\"pid\":"), 0);
     const char *signal = strstr(p.text, "{\"name\":\"signal\",\"ph\":\"X\"");
     CU_ASSERT_PTR_NOT_NULL_FATAL(signal);
-    CU_ASSERT_PTR_NULL(strstr(signal + 1, "{\"name\":\"signal\",\"ph\":\"X\"")); /* the refused one is none */
+    CU_ASSERT_PTR_NULL(strstr(signal + 1, "{\"name\":\"signal\",\"ph\":\"X\"")); /* a refused signal is no entry */
     free(p.text);
 }
 
@@ -192,7 +192,8 @@ static void test_lost(void)
 {
     struct play p = { .works = 20 };
     play_run(&p);
-    CU_ASSERT_EQUAL(p.lost, (20 + 2 - ENTRIES) * 2 + (20 + 1 - ENTRIES)); /* with a wait, a signal; a kernel each */
+    /* Each rank has 20 pieces of work and a kernel; one rank also has a wait, another a signal. */
+    CU_ASSERT_EQUAL(p.lost, (20 + 2 - ENTRIES) * 2 + (20 + 1 - ENTRIES));
     CU_ASSERT_EQUAL(number_in(p.text, "\"scan\"", "\"pid\":2", "\"bytes\":"), 1000 + 20 - (ENTRIES - 1));
     free(p.text);
 }

@@ -41,7 +41,8 @@ static void test_is_set_up_behind_the_end(void)
 
 static void test_host_launches_late(void)
 {
-    follow(60, true, 40 * PS_PER_US, 110 * PS_PER_US); /* at 70 us, 50 after it was told */
+    /* Launched at 70 us: the host has the counts at 20 us and needs 50 us more. */
+    follow(60, true, 40 * PS_PER_US, 110 * PS_PER_US);
     struct span span = first(90);
     span.counts_ps = 80 * PS_PER_US;
     struct world_result result = { .time_ps = 13 * PS_PER_US };

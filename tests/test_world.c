@@ -412,7 +412,8 @@ static void test_bulk_halves(void)
     CU_ASSERT(took(s, 0, 1550000)); /* 1000 + 100 + 200 + 250 of the engine */
     CU_ASSERT(took(s, 1, 1210000));
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_NVLINK_EGRESS].busy_ps, 10000);
-    CU_ASSERT_EQUAL(s->result[0].let_ps, 3600000); /* written at the peer: 50, and there and back 2 us, later */
+    /* The row is written at the peer 50 ns later, and the way there and back takes 2 us. */
+    CU_ASSERT_EQUAL(s->result[0].let_ps, 3600000);
     free(s);
     s = stage_new(2, 2);
     bulk_halves(s);

@@ -49,7 +49,7 @@ struct generator {
     uint32_t local_experts;
     double *popularity; /* [experts] or NULL */
     struct urn urn;
-    uint64_t turn; /* "round": how many places each rank's tokens have taken so far */
+    uint64_t places_taken; /* "round": how many places each rank's tokens have taken so far */
 };
 
 /* Seeds of independent streams: odd constants keep (step, layer, purpose) apart, splitmix64 mixes them. */
@@ -226,8 +226,8 @@ static void token_round(struct generator *g, uint32_t rank, int32_t *experts)
 {
     const struct routing_options *const o = g->options;
     for (uint32_t k = 0; k < o->topk; k++) {
-        const uint64_t turn = g->turn++ + rank, round = turn / o->ranks;
-        experts[k] = (int32_t)(turn % o->ranks * g->local_experts + round % g->local_experts);
+        const uint64_t place = g->places_taken++ + rank, round = place / o->ranks;
+        experts[k] = (int32_t)(place % o->ranks * g->local_experts + round % g->local_experts);
     }
 }
 
@@ -272,7 +272,7 @@ static void rank_draw(struct generator *g, uint32_t rank, const struct routing_r
 {
     const struct routing_options *const o = g->options;
     urn_seed(&g->urn, stream_seed(o, 0, o->step) + rank);
-    g->turn = 0;
+    g->places_taken = 0;
     if (previous) {
         for (uint32_t t = 0; t < o->tokens; t++) {
             int32_t *const experts = out->experts + (size_t)t * o->topk;

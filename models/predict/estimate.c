@@ -23,11 +23,11 @@ static const struct kernel_cost {
     { "allreduce", 0, 0, 495, 0, 55e3, 0, 0 },     { "reducescatter", 0, 0, 0, 72, 55e3, 0, 0 },
     { "ag-rs", 0, 0, 0, 159, 90e3, 0, 0 },
 
-    { "p2p", 0, 0, 8.2, 0, 20e3, 0, 0 }, /* of each message */
+    { "p2p", 0, 0, 8.2, 0, 20e3, 0, 0 }, /* all events are of messages */
     /* clang-format on */
 };
 
-enum { BASE_BYTES = 8000000 }; /* of the program */
+enum { BASE_BYTES = 8000000 }; /* what the program takes without a case */
 static const double event_seconds = 0.35e-6;
 /* Larger worlds miss caches: each doubling of the memory adds this share to an event's time. */
 static const double slower_a_doubling = 0.25;
@@ -107,7 +107,7 @@ static double clock_seconds(void)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* Takes the options that a trace decides from it. */
+/* Sets the options that a trace decides: ranks, tokens, top-k, experts. */
 static void trace_settle(struct case_options *c, const struct routing *routing)
 {
     uint32_t most = 1;

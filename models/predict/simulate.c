@@ -21,7 +21,7 @@
 #include "sim/units.h"
 
 enum { LATENCY_BOUND_PERCENT = 50 }; /* if no part is busier than this, waiting takes the time */
-enum { LOOP_ROUNDS = 2 };            /* of a loop: in the first all ranks begin at once; the last is recorded */
+enum { LOOP_ROUNDS = 2 };            /* in a loop's first round all ranks begin at once; its last is recorded */
 
 struct run {
     const struct cluster *cluster;
@@ -32,17 +32,16 @@ struct run {
     struct world_result *result;  /* of the phase that is recorded, [ranks] */
     struct world_result *results; /* [rounds][phases][ranks] */
     struct kernel_launch *launch; /* [phases] as rank 0 launched them, without their workers */
-    struct kernel_launch *listed; /* the last one, whose workers the world takes before it asks for another launch; or
-                                   * NULL */
+    struct kernel_launch *listed; /* the launch whose list of workers the world is still taking; NULL: none */
     struct graph *graph;
     struct loops *loops; /* NULL: the shipped ones */
     struct transport transport;
     uint64_t *arrival_ps;
     uint32_t *slow;
     uint32_t first_phase;    /* the first phase of the program that runs */
-    uint32_t program_phases; /* phases in it, which run one after another */
-    uint32_t program_rounds; /* so many times */
-    uint32_t program_kernel; /* which of its kernels is recorded */
+    uint32_t program_phases; /* how many phases of it run, one after another */
+    uint32_t program_rounds; /* how often these phases run */
+    uint32_t program_kernel; /* the kernel of the program that is recorded */
     struct span *span;       /* [ranks] */
     struct waits **waits;    /* [ranks]; NULL: not wanted */
     double *waits_us;        /* [phases][ranks][ranks] how long a rank waits for each rank */
