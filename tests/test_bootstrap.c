@@ -5,6 +5,7 @@
  * is ended by alarm(). */
 #include "replay/bootstrap/bootstrap.h"
 #include "replay/bootstrap/bootstrap_internal.h"
+#include "tests/support_bootstrap.h"
 #include "tests/support_catch.h"
 #include "tests/unit.h"
 
@@ -27,24 +28,12 @@ static int report(GError *error)
     return status;
 }
 
-/* Exchanges of many sizes, with contents that name rank, round and place; returns 0 when all is right. */
 static int rank_exchanges(struct bootstrap *b, void *context)
 {
-    static const size_t sizes[] = { 8, 1, 0, 4096, 300001 };
     GError *error = NULL;
     (void)context;
-    for (size_t k = 0; k < G_N_ELEMENTS(sizes); k++) {
-        const size_t n = sizes[k];
-        uint8_t *const in = g_malloc0(n + 1), *const out = g_malloc0(n * b->rank_count + 1);
-        for (size_t i = 0; i < n; i++) in[i] = (uint8_t)(b->rank * 31 + k * 7 + i);
-        if (!bootstrap_allgather(b, in, n, out, &error)) return report(error);
-        for (size_t i = 0; i < n * b->rank_count; i++)
-            if (out[i] != (uint8_t)(i / n * 31 + k * 7 + i % n)) return 9;
-        if (!bootstrap_barrier(b, &error)) return report(error);
-        g_free(in);
-        g_free(out);
-    }
-    return 0;
+    if (exchanges_run(b, 300001, &error)) return 0;
+    return error ? report(error) : 9;
 }
 
 static void test_fork_exchanges(void)

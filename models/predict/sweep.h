@@ -166,6 +166,8 @@ struct sweep_ranked {
 };
 /* All points that have a figure, the best first (struct sweep_ranked); NULL and *error if there are none. */
 GArray *sweep_points_rank(const struct sweep_results *results, const struct sweep_goal *goal, GError **error);
+/* Sorts points (struct sweep_ranked) by their number in the plan. */
+gint sweep_number_order(gconstpointer a, gconstpointer b);
 /* The row of the longest of the goal's phases. */
 char *const *sweep_longest_row(const struct sweep_results *results, const GPtrArray *rows,
                                const struct sweep_goal *goal);

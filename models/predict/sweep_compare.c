@@ -33,12 +33,6 @@ int sweep_compare_column(const struct sweep_results *results, const char *name, 
     return -1;
 }
 
-static gint number_order(gconstpointer a, gconstpointer b)
-{
-    const struct sweep_ranked *x = a, *y = b;
-    return x->number < y->number ? -1 : x->number > y->number;
-}
-
 static char *others_of(const struct side_by_side *s, char *const *cell)
 {
     GString *key = g_string_new(NULL);
@@ -259,7 +253,7 @@ bool sweep_compare_append(const struct sweep_results *results, const struct swee
     const int column = sweep_compare_column(results, name, error);
     g_autoptr(GArray) points = column < 0 ? NULL : sweep_points_rank(results, goal, error);
     if (!points) return false;
-    g_array_sort(points, number_order);
+    g_array_sort(points, sweep_number_order);
     struct side_by_side s = { .results = results,
                               .goal = goal,
                               .name = (uint32_t)column - 1,

@@ -233,7 +233,7 @@ static char *names_of(const struct sweep_results *results, bool work)
     return g_string_free(text, FALSE);
 }
 
-static gint number_order(gconstpointer a, gconstpointer b)
+gint sweep_number_order(gconstpointer a, gconstpointer b)
 {
     const struct sweep_ranked *x = a, *y = b;
     return x->number < y->number ? -1 : x->number > y->number;
@@ -249,7 +249,7 @@ static GArray *best_of_each(const struct sweep_results *results, const GArray *l
         if (g_hash_table_add(seen, values_of(results, point->rows, sweep_name_is_work)))
             g_array_append_val(best, *point);
     }
-    g_array_sort(best, number_order);
+    g_array_sort(best, sweep_number_order);
     return best;
 }
 
@@ -260,7 +260,7 @@ static void best_append(const struct sweep_results *results, const GArray *list,
     const bool each = *work && *settings;
     g_autoptr(GArray) shown = each ? best_of_each(results, list) : g_array_copy((GArray *)list);
     if (each) g_string_append_printf(out, "the best %s for each %s\n\n", settings, work);
-    else if (*work) g_array_sort(shown, number_order); /* no setting was swept */
+    else if (*work) g_array_sort(shown, sweep_number_order); /* no setting was swept */
     struct text_table *table = points_table(results, goal);
     for (guint i = 0; i < MIN(limit, shown->len); i++)
         point_cells(results, &g_array_index(shown, struct sweep_ranked, i), goal, table);

@@ -78,21 +78,16 @@ static bool command_take(struct v1_state *s, const char *line)
     return true;
 }
 
-static void count_unless_0(struct import_row *row, enum import_column column, uint32_t count)
-{
-    if (count) import_row_count(row, column, count);
-}
-
 static struct import_row *row_new(struct v1_state *s, struct import_log *log, const char *test, const char *kernel,
                                   const char *phase)
 {
     struct import_row *row = import_row_add(log, "deepep-v1", test, phase);
     const struct known *said = &s->said;
     import_row_word(row, IMPORT_KERNEL, kernel);
-    count_unless_0(row, IMPORT_NUM_TOKENS, said->tokens);
-    count_unless_0(row, IMPORT_HIDDEN, said->hidden);
-    count_unless_0(row, IMPORT_NUM_TOPK, said->topk);
-    count_unless_0(row, IMPORT_NUM_EXPERTS, said->experts);
+    import_row_count_unless_0(row, IMPORT_NUM_TOKENS, said->tokens);
+    import_row_count_unless_0(row, IMPORT_HIDDEN, said->hidden);
+    import_row_count_unless_0(row, IMPORT_NUM_TOPK, said->topk);
+    import_row_count_unless_0(row, IMPORT_NUM_EXPERTS, said->experts);
     if (said->groups_stated) import_row_count(row, IMPORT_NUM_TOPK_GROUPS, said->groups);
     return row;
 }
@@ -126,7 +121,7 @@ static bool layout_take(struct v1_state *s, struct import_log *log, const char *
         if (s->said.nodes) import_row_count(row, IMPORT_NUM_RANKS, s->said.nodes * 8);
         else import_row_word(row, IMPORT_NUM_RANKS, "?");
     } else {
-        count_unless_0(row, IMPORT_NUM_RANKS, s->said.processes);
+        import_row_count_unless_0(row, IMPORT_NUM_RANKS, s->said.processes);
     }
     import_row_number(row, IMPORT_US, ms * 1000);
     import_row_word(row, IMPORT_CACHED, "false");

@@ -53,11 +53,6 @@ static bool testing_take(struct v2_state *s, const char *line)
     return true;
 }
 
-static void count_unless_0(struct import_row *row, enum import_column column, uint32_t count)
-{
-    if (count) import_row_count(row, column, count);
-}
-
 static struct import_row *row_new(struct v2_state *s, struct import_log *log, uint32_t rank, uint32_t ranks,
                                   const char *phase)
 {
@@ -65,13 +60,13 @@ static struct import_row *row_new(struct v2_state *s, struct import_log *log, ui
     row->rank = (int32_t)MIN(rank, 65534);
     import_row_word(row, IMPORT_KERNEL, "v2");
     import_row_count(row, IMPORT_NUM_RANKS, ranks);
-    count_unless_0(row, IMPORT_RANKS_PER_NODE, s->node_ranks);
-    count_unless_0(row, IMPORT_NUM_TOKENS, s->tokens_most);
-    count_unless_0(row, IMPORT_HIDDEN, s->hidden);
+    import_row_count_unless_0(row, IMPORT_RANKS_PER_NODE, s->node_ranks);
+    import_row_count_unless_0(row, IMPORT_NUM_TOKENS, s->tokens_most);
+    import_row_count_unless_0(row, IMPORT_HIDDEN, s->hidden);
     if (s->topk) import_row_count(row, IMPORT_NUM_TOPK, s->topk);
     else import_row_word(row, IMPORT_NUM_TOPK, "?"); /* the test's default is 6, eptwin's is 8 */
-    count_unless_0(row, IMPORT_NUM_EXPERTS, s->experts);
-    count_unless_0(row, IMPORT_NUM_SMS, s->sms);
+    import_row_count_unless_0(row, IMPORT_NUM_EXPERTS, s->experts);
+    import_row_count_unless_0(row, IMPORT_NUM_SMS, s->sms);
     if (s->testing) {
         import_row_word(row, IMPORT_DTYPE, s->fp8 ? "fp8" : "bf16");
         import_row_count(row, IMPORT_NUM_BIAS, MIN(s->bias, 2));

@@ -161,6 +161,8 @@ void import_row_free(struct import_row *row);
 /* Sets a word; NULL and "" leave it unstated. */
 void import_row_word(struct import_row *row, enum import_column column, const char *text);
 void import_row_count(struct import_row *row, enum import_column column, uint64_t count);
+/* A count of 0 stays unstated. */
+void import_row_count_unless_0(struct import_row *row, enum import_column column, uint64_t count);
 /* A positive number; anything else is "not measured" and stays NAN. */
 void import_row_number(struct import_row *row, enum import_number number, double value);
 

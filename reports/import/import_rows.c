@@ -118,6 +118,11 @@ void import_row_count(struct import_row *row, enum import_column column, uint64_
     row->cell[column] = g_strdup_printf("%" G_GUINT64_FORMAT, count);
 }
 
+void import_row_count_unless_0(struct import_row *row, enum import_column column, uint64_t count)
+{
+    if (count) import_row_count(row, column, count);
+}
+
 void import_row_number(struct import_row *row, enum import_number number, double value)
 {
     row->number[number] = isfinite(value) && value > 0 ? value : NAN;

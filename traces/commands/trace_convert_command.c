@@ -40,15 +40,6 @@ static bool trace_produce(void *context, uint32_t step, uint32_t layer, struct r
     return trace_read(context, step, layer, 0, out, error);
 }
 
-static void output_clear(struct command_output *output)
-{
-    g_free(output->format);
-    g_free(output->dtype);
-    g_free(output->weights);
-    g_free(output->provenance);
-    g_free(output->model);
-}
-
 int trace_command_convert(int argc, char **argv)
 {
     struct command_input input = { 0 };
@@ -60,7 +51,7 @@ int trace_command_convert(int argc, char **argv)
         if (trace)
             (void)command_write(&convert_help, argv[2], &output, trace_info(trace), trace_produce, trace, &error);
     }
-    output_clear(&output);
+    command_output_clear(&output);
     g_free(input.weights);
     return error ? command_refuse(&convert_help, error) : EXIT_OK;
 }
@@ -145,7 +136,7 @@ int trace_command_slice(int argc, char **argv)
     ranges_free(&slice.ranks);
     ranges_free(&slice.tokens);
     for (int i = 0; i < 4; i++) g_free(texts[i]);
-    output_clear(&output);
+    command_output_clear(&output);
     g_free(input.weights);
     return error ? command_refuse(&slice_help, error) : EXIT_OK;
 }
@@ -275,6 +266,6 @@ int trace_command_merge(int argc, char **argv)
                command_write(&merge_help, argv[argc - 1], &output, &info, merge_produce, &m, &error));
     for (uint32_t t = 0; t < m.count; t++) trace_close(m.traces[t]);
     g_free(m.traces);
-    output_clear(&output);
+    command_output_clear(&output);
     return error ? command_refuse(&merge_help, error) : EXIT_OK;
 }

@@ -51,15 +51,6 @@ static const struct command_help remap_help = {
     "  eptwin trace remap counts.npy --num-ranks 32 --placement eplb:32 --placement-output locations.json",
 };
 
-static void output_clear(struct command_output *output)
-{
-    g_free(output->format);
-    g_free(output->dtype);
-    g_free(output->weights);
-    g_free(output->provenance);
-    g_free(output->model);
-}
-
 struct generation {
     struct routing_options options;
     struct routing *previous; /* [layers], of the previous step */
@@ -219,7 +210,7 @@ int trace_command_generate(int argc, char **argv)
     GError *error = NULL;
     (void)(command_parse(&generate_help, entries, &argc, &argv, 1, 1, &error) && numbers_check(&n, &error) &&
            generate_run(&n, routing, correlation, weights, argv[1], &output, &error));
-    output_clear(&output);
+    command_output_clear(&output);
     return error ? command_refuse(&generate_help, error) : EXIT_OK;
 }
 
@@ -391,7 +382,7 @@ int trace_command_remap(int argc, char **argv)
     g_free(o.placement_steps);
     g_free(o.placement_format);
     g_free(o.placement_output);
-    output_clear(&output);
+    command_output_clear(&output);
     g_free(input.weights);
     return error ? command_refuse(&remap_help, error) : EXIT_OK;
 }

@@ -1,0 +1,11 @@
+/* support_bootstrap.h - exchanges that every bootstrap must get right. */
+#ifndef TESTS_SUPPORT_BOOTSTRAP_H
+#define TESTS_SUPPORT_BOOTSTRAP_H
+
+#include "replay/bootstrap/bootstrap.h"
+
+/* Exchanges of many sizes up to longest bytes, whose contents name rank, round and place.  False with *error when one
+ * fails, and without when a rank receives wrong bytes. */
+bool exchanges_run(struct bootstrap *b, size_t longest, GError **error);
+
+#endif
