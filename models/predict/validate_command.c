@@ -53,7 +53,7 @@ static bool options_refuse(GError **error, const char *text)
 static bool options_parse(struct validate_options *o, int argc, char **argv, GError **error)
 {
     GOptionEntry entries[] = {
-        COMMAND_LINE_JOBS(&o->jobs, "Worker processes (default: one a core)"),
+        COMMAND_LINE_JOBS(&o->jobs, "Worker processes; of few cases, threads too (default: one a core)"),
         { "by", 0, 0, G_OPTION_ARG_STRING_ARRAY, &o->by, "Also sum up by this column or option (may be repeated)",
           "COLUMN" },
         COMMAND_LINE_OUTPUT(&o->output, "Where the rows go (default '-': standard output)"),

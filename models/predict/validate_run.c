@@ -43,6 +43,7 @@ struct run {
     uint32_t *row_of;    /* indices of rows, grouped by job */
     uint32_t *row_start; /* [job_count + 1] into row_of */
     uint32_t *order;     /* jobs, the heaviest first */
+    uint32_t threads;    /* of a job: as many as its share of the workers, where there are more of these than jobs */
 };
 
 /* The key of a row's cluster in the table of clusters; freed by the caller. */
@@ -145,7 +146,9 @@ static void job_run(const struct run *run, uint32_t job, struct load_memory *mem
     for (uint32_t i = start; i < end; i++)
         for (char **phase = run->table->row[run->row_of[i]].phase; *phase; phase++) g_ptr_array_add(phases, *phase);
     g_ptr_array_add(phases, NULL);
-    const struct simulate_wishes wishes = { .phases = (const char *const *)phases->pdata, .waits = waits };
+    const struct simulate_wishes wishes = { .phases = (const char *const *)phases->pdata,
+                                            .waits = waits,
+                                            .threads = run->threads };
     const bool good =
         load_recall(memory, c, &error) && simulate_load(c, cluster, &memory->load, &wishes, record, &error);
     for (uint32_t i = start; i < end; i++) {
@@ -329,7 +332,9 @@ static void row_finish(struct validate_row *row, const struct shared_row *out)
 bool validate_table_run(struct validate_table *table, uint32_t workers, GError **error)
 {
     struct run run;
-    const bool good = run_init(&run, table, error) && workers_run(&run, workers, error);
+    bool good = run_init(&run, table, error);
+    run.threads = workers / MAX(table->job_count, 1);
+    good = good && workers_run(&run, workers, error);
     for (uint32_t i = 0; good && i < table->row_count; i++) row_finish(&table->row[i], &run.shared->row[i]);
     run_clear(&run);
     return good;
