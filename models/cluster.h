@@ -30,9 +30,10 @@ struct cluster_work {
 struct cluster_bulk {
     uint64_t in_ps, out_ps; /* until a requested row is in shared memory; until a row from there has been written */
     uint64_t in_rate_bps, out_rate_bps, put_rate_bps; /* of all warps: in; out to own memory; out to a peer's memory */
-    uint64_t split_rate_bps; /* put_rate_bps for rows that do not begin a line; 0: put_rate_bps */
-    uint64_t request_ps;     /* the least time of a request, however small it is */
-    uint64_t drain_ps;       /* how long the engine stops for a warp's release of its rows */
+    uint64_t in_l2_ps;                                /* as in_ps, for a row that the L2 has */
+    uint64_t turn_ps;    /* what a warp takes for a request and for the wait that belongs to it */
+    uint64_t request_ps; /* the least time of a request, however small it is */
+    uint64_t drain_ps;   /* how long the engine stops for a warp's release of its rows */
 };
 
 /* Pairs of SMs (TPCs) in the order in which they get thread blocks, and the CPC of each pair.  pairs 0: not known. */
@@ -73,9 +74,6 @@ struct cluster_gpu {
                                      * a line */
     uint64_t bulk_skew_rate_bps;    /* rate of the additional pass where source and target differ in their place in a
                                      * line; 0: none */
-    uint64_t cast_row_ps;           /* reading BF16, writing FP8 and scales: a row that all warps of an SM make
-                                     * together, */
-    uint64_t cast_sm_rate_bps;      /* and its bytes read */
     struct cluster_work reduce;     /* sums of rows: warp_rate counts bytes written, sm_rate bytes read */
     uint64_t reduce_made_sm_rate_bps; /* the SM's rate of writing them; 0: writing takes no time */
     uint64_t reduce_load_rate_bps;    /* in addition, of bytes read by a warp */
@@ -103,12 +101,11 @@ struct cluster_gpu {
     uint64_t fresh_rate_bps;      /* bytes read plus written, where fresh rows are read; 0: as hbm_rate_bps */
     uint64_t sum_far_sm_rate_bps; /* bytes that sums of rows read from memory and not from the L2, on one SM */
     uint64_t add_rate_bps;        /* bytes that a warp of such sums converts to single precision and adds */
-    uint64_t sum_sm_rate_bps;     /* bytes that sums read from shared memory, on one SM */
-    uint64_t logs_warp_rate_bps, logs_sm_rate_bps; /* conversion of BF16 in shared memory to LogFMT; 0: takes no time */
-    uint64_t exps_warp_rate_bps, exps_sm_rate_bps; /* conversion back to BF16, weighted and added, by bytes of BF16; 0:
-                                                    * takes no time */
-    uint64_t peek_ps;                              /* a load from a peer's memory, both ways */
-    struct cluster_cpcs cpcs;                      /* each CPC has an equal share of the links */
+    uint64_t peek_ps;             /* a load from a peer's memory, both ways */
+    /* Of programs (models/kernels/loops.h).  cycle_ps 0: they cost what plain rows cost. */
+    uint64_t cycle_ps, access_ps; /* an instruction of a scheduler; from a warp's access to its next one */
+    uint64_t load_shared_ps;      /* a wait for shared memory */
+    struct cluster_cpcs cpcs;     /* each CPC has an equal share of the links */
 };
 
 struct cluster_nvlink {

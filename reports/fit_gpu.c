@@ -20,6 +20,7 @@ enum gpu_kind {
     GPU_EACH_TIME,  /* from a rate of operations: the time of factor of them */
     GPU_SHORT_ROW,  /* from a rate: the time of a row of one turn minus another row's time */
     GPU_TURN,       /* rates by size: the time of each of a row's turns, without that of its bytes and of a row */
+    GPU_FURTHER,    /* from rows loaded by eight accesses at a time, and by one: the time of each further access */
     GPU_RATE,       /* a row's rate times factor */
     GPU_MOST,       /* the largest rate of the rows whose phase fits the pattern, times factor */
     GPU_MEDIAN,     /* the median of rates of rows whose phase fits the pattern */
@@ -92,30 +93,32 @@ static const struct gpu_key gpu_keys[] = {
     { "gpu", "bulk-sm-rate", GPU_MOST, BULK_ANY, "rate_gbs_7168", NULL, NULL, 0 },
     { "gpu", "bulk-in", GPU_ROW_LESS, "bulk sms=1 warps=1 at=hbm way=in stages=1 ahead=0", "rate_gbs_14336",
       "bulk sms=1 warps=* at=l2 way=in stages=? ahead=?", NULL, 0 },
+    { "gpu", "bulk-in-l2", GPU_ROW_LESS, "bulk sms=1 warps=1 at=l2 way=in stages=1 ahead=0", "rate_gbs_14336",
+      "bulk sms=1 warps=* at=l2 way=in stages=? ahead=?", NULL, 0 },
+    { "gpu", "bulk-turn", GPU_EACH_TIME, "bulk sms=1 warps=1 at=l2 way=out stages=1 ahead=0", "rate_gbs_512", NULL,
+      NULL, 512 },
     { "gpu", "bulk-out", GPU_ROW_LESS, "bulk sms=1 warps=1 at=hbm way=out stages=1 ahead=0 packed whole",
       "rate_gbs_14464", BULK_OUT, "rate_gbs_14336", 0 },
     { "gpu", "bulk-in-rate", GPU_TURNS_RATE, BULK_ANY, "rate_gbs_7168", BULK_OUT, NULL, 0 },
     { "gpu", "bulk-out-rate", GPU_MOST, BULK_OUT, "rate_gbs_14336", NULL, NULL, 0 },
     { "gpu", "bulk-put-rate", GPU_MOST, "bulk sms=1 warps=* to=peer", "rate_gbs_14336", NULL, NULL, 0 },
-    { "gpu", "bulk-split-rate", GPU_MOST, "bulk sms=1 warps=* to=peer packed", "rate_gbs_14352", NULL, NULL, 0 },
     { "gpu", "bulk-skew-rate", GPU_TURNS_RATE, BULK_SKEWED, "rate_gbs_7168", BULK_EVEN, NULL, 0 },
-    { "gpu", "cast-row", GPU_LINE_FIXED, "cast sms=1 warps=31 at=hbm", "rate_gbs", "chase_nc at=own kib=1048576",
-      "time_ns", 0 },
-    { "gpu", "cast-sm-rate", GPU_LINE_RATE, "cast sms=1 warps=31 at=hbm", "rate_gbs", NULL, NULL, 0 },
     { "gpu", "reduce-row", GPU_SUMS_FIXED, SUMS, "rate_gbs_4096", NULL, "rate_gbs_14336", 0 },
     { "gpu", "reduce-warp-rate", GPU_SUMS_MADE, SUMS, "rate_gbs_4096", NULL, "rate_gbs_14336", 0 },
     { "gpu", "reduce-load-rate", GPU_SUMS_RATE, SUMS, "rate_gbs_14336", NULL, NULL, 0 },
     { "gpu", "reduce-sm-rate", GPU_SHARE_READ, SUMS_SHARED, "rate_gbs_14336", SUMS_FRESH, NULL, 12 * SUM_WARPS },
     { "gpu", "reduce-made-sm-rate", GPU_SHARE_MADE, SUMS_SHARED, "rate_gbs_14336", SUMS_FRESH, NULL, 12 * SUM_WARPS },
     { "gpu", "stage", GPU_TIME, "after_fence_cta sms=ALL warps=24 by=warp at=own", "time_ns_14336", NULL, NULL, 0 },
-    { "gpu", "sum-sm-rate", GPU_RATE, "sum_shared sms=1 warps=24 at=sm by=warp rows=8", "rate_gbs_14336", NULL, NULL,
-      8 },
     { "gpu", "scan-rate", GPU_RATE, "load_words_8 sms=1 warps=8 at=l2", "rate_gbs_3584", NULL, NULL, 0 },
     { "gpu", "scan-row", GPU_TIME, "chase_sys at=own kib=1048576", "time_ns", NULL, NULL, 0 },
     { "gpu", "load", GPU_TURN, "copy_5 sms=1 warps=1 at=hbm", "rate_gbs", TURN_ROW, "rate_gbs_128", 0 },
     { "gpu", "load-l2", GPU_TIME, "chase_nc at=fresh", "time_ns", NULL, NULL, 0 },
     { "gpu", "load-again", GPU_TIME, "chase_sys at=own kib=8192", "time_ns", NULL, NULL, 0 },
     { "gpu", "load-l1", GPU_TIME, "alone_ld_weak at=own", "time_ns", NULL, NULL, 0 },
+    { "gpu", "load-shared", GPU_TIME, "alone_ld_shared at=sm", "time_ns", NULL, NULL, 0 },
+    { "gpu", "access", GPU_FURTHER, "load_8 sms=1 warps=1 at=l2", "rate_gbs_14336", "load_1 sms=1 warps=1 at=l2", NULL,
+      0 },
+    { "gpu", "cycle", GPU_EACH_TIME, "clock", "rate_ghz", NULL, NULL, 0 },
     { "gpu", "row", GPU_SHORT_ROW, TURN_ROW, "rate_gbs_128", NEAR, "time_ns", 0 },
     { "gpu", "release", GPU_EACH_TIME, "atom_release_gpu to=words sms=1 warps=1 at=own", "rate_gops", NULL, NULL, 32 },
     { "gpu", "release-stores", GPU_TIME, "after_atom_release_gpu sms=1 warps=8 by=warp at=peer", "time_ns_14336", NULL,
@@ -124,10 +127,6 @@ static const struct gpu_key gpu_keys[] = {
       NULL, 0 },
     { "gpu", "host-fence", GPU_TIME, "alone_store_fence_sys at=host", "time_ns", NULL, NULL, 0 },
     { "gpu", "release-system", GPU_TIME, "alone_st_release_sys at=own", "time_ns", NULL, NULL, 0 },
-    { "gpu", "logs-warp-rate", GPU_RATE, "logs sms=1 warps=1 at=sm shared=208KiB", "rate_gbs_14336", NULL, NULL, 0 },
-    { "gpu", "logs-sm-rate", GPU_MOST, "logs sms=1 warps=* at=sm shared=208KiB", "rate_gbs_14336", NULL, NULL, 0 },
-    { "gpu", "exps-warp-rate", GPU_RATE, "exps sms=1 warps=1 at=sm shared=208KiB", "rate_gbs_14336", NULL, NULL, 0 },
-    { "gpu", "exps-sm-rate", GPU_MOST, "exps sms=1 warps=* at=sm shared=208KiB", "rate_gbs_14336", NULL, NULL, 0 },
     { "gpu", "peek", GPU_TIME, "alone_ld_relaxed_sys at=peer", "time_ns", NULL, NULL, 0 },
     { "nvlink", "egress-rate", GPU_MEDIAN, WHOLE("copy_5 gpus=*"), "whole_gbs_14336", NULL, NULL, 0 },
     { "nvlink", "unaligned-rate", GPU_MEDIAN,
@@ -173,7 +172,7 @@ enum { GPU_SUMS_LEAST = 4 }; /* rows of a sum: one lies off the line, and the li
 static const struct {
     const char *name;
     uint32_t pct;
-} gpu_wide[] = { { "flag", 42 }, { "latency", 31 }, { "release", 49 }, { "store-row", 65 } };
+} gpu_wide[] = { { "access", 79 }, { "flag", 42 }, { "latency", 31 }, { "release", 49 }, { "store-row", 65 } };
 
 struct gpu_work {
     const struct record *record;
@@ -311,11 +310,6 @@ static bool gpu_line(const struct gpu_work *work, const char *phase, const struc
     for (uint32_t i = 0; i < 3; i++)
         *into[i] = key->kind == GPU_LINE_FIXED ? line[i].fixed : 1 / fmax(line[i].slope, 1e-6);
     gpu_widen(value);
-    struct gpu_value other;
-    if (key->other && gpu_row(work, key->other, key->other_metric, &other)) {
-        *value = gpu_less(value, &other);
-        g_string_append_printf(comment, ", less %s,all,%s", key->other, key->other_metric);
-    }
     g_string_append_printf(comment, ", %u sizes, off by %.1f %% (median), %.1f %% (worst)", count,
                            line[0].error_pct_median, line[0].error_pct_worst);
     return true;
@@ -481,6 +475,20 @@ static bool gpu_shared(const struct gpu_work *work, const char *phase, const str
     return true;
 }
 
+static bool gpu_further(const struct gpu_work *work, const struct gpu_key *key, struct gpu_value *value,
+                        GString *comment)
+{
+    enum { ACCESS_BYTES = 512, TURN = 8 };
+    struct gpu_value eight, one;
+    if (!gpu_row(work, key->phase, key->metric, &eight) || !gpu_row(work, key->other, key->metric, &one)) return false;
+    const double bytes = gpu_metric_bytes(key->metric), all = bytes / ACCESS_BYTES, turns = ceil(all / TURN);
+    const struct gpu_value row = gpu_time_of(bytes, &eight), waits = gpu_time_of(bytes * turns / all, &one);
+    const struct gpu_value more = gpu_less(&row, &waits);
+    *value = (struct gpu_value){ more.value / (all - turns), more.low / (all - turns), more.high / (all - turns) };
+    g_string_append_printf(comment, ", less as many waits of %s,all,%s, a further access", key->other, key->metric);
+    return true;
+}
+
 static bool gpu_each(const struct gpu_work *work, const char *phase, const struct gpu_key *key, struct gpu_value *value)
 {
     struct gpu_value rate;
@@ -519,6 +527,7 @@ static bool gpu_value_of(const struct gpu_work *work, const struct gpu_key *key,
     case GPU_MEDIAN: return gpu_median(work, phase, key->metric, value);
     case GPU_SHARED: return gpu_shared(work, phase, key, value, comment);
     case GPU_EACH_TIME: return gpu_each(work, phase, key, value);
+    case GPU_FURTHER: return gpu_further(work, key, value, comment);
     case GPU_TURN: return gpu_turn(work, key, value, comment);
     case GPU_TIME_AND:
     case GPU_LAUNCH:

@@ -23,7 +23,6 @@ struct cluster support_cluster(uint32_t gpus_per_node)
                  .hbm_rate_bps = 8000000000000,
                  .store = work,
                  .copy_sm_rate_bps = work.sm_rate_bps,
-                 .cast_sm_rate_bps = work.sm_rate_bps,
                  .reduce = work,
                  .reduce_load_rate_bps = 80000000000,
                  .scan_rate_bps = 80000000000,

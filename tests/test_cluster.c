@@ -20,7 +20,7 @@ static const char gpu_text[] =
     "[gpu]\nsms = 132\nlaunch = 1.73 us\nstep = 100 ns\npoll = 220 ns\nfence = 870 ns\nflag = 690 ns\n"
     "hbm-rate = 2800 GB/s\n"
     "store-row = 300 ns\nstore-warp-rate = 2.9 GB/s\nstore-sm-rate = 45 GB/s\n"
-    "copy-sm-rate = 49 GB/s\ncast-row = 1 us\ncast-sm-rate = 135 GB/s\n"
+    "copy-sm-rate = 49 GB/s\n"
     "reduce-row = 150 ns\nreduce-warp-rate = 0.65 GB/s\nreduce-load-rate = 5.5 GB/s\nreduce-sm-rate = 135 GB/s\n"
     "scan-rate = 30 GB/s\nscan-row = 100 ns\npeek = 870 ns\n"
     "[nvlink]\ngpus = 8\negress-rate = 160 GB/s\ningress-rate = 170 GB/s\nlatency = 550 ns\n";
@@ -111,7 +111,6 @@ static void test_gpu_cluster_in_full(void)
     CU_ASSERT(c->gpu.store.row_ps == 300000 && c->gpu.store.warp_rate_bps == 23200000000);
     CU_ASSERT(c->gpu.store.sm_rate_bps == 360000000000);
     CU_ASSERT(c->gpu.copy_sm_rate_bps == 392000000000);
-    CU_ASSERT(c->gpu.cast_row_ps == 1000000 && c->gpu.cast_sm_rate_bps == 1080000000000);
     CU_ASSERT(c->gpu.reduce.row_ps == 150000 && c->gpu.reduce.warp_rate_bps == 5200000000);
     CU_ASSERT(c->gpu.reduce_load_rate_bps == 44000000000 && c->gpu.scan_rate_bps == 240000000000);
     CU_ASSERT(c->gpu.scan_row_ps == 100000 && c->gpu.peek_ps == 870000);
@@ -255,7 +254,7 @@ static void test_missing_keys(void)
         }
         g_strfreev(line);
     }
-    CU_ASSERT_EQUAL(needed, 20 + 4 + 17);
+    CU_ASSERT_EQUAL(needed, 18 + 4 + 17);
     /* A message lists all keys that a section lacks. */
     CU_ASSERT(change_refused("[nvlink]\ngpus = 8\negress-rate = 160 GB/s\ningress-rate = 170 GB/s\n", "[nvlink]\n",
                              "FILE:LINE: [nvlink] lacks the keys gpus, egress-rate, ingress-rate"));

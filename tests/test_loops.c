@@ -33,7 +33,7 @@ static void test_shipped(void)
         struct loop loop;
         loops_make(loops_shipped(), site, some, &loop);
         CU_ASSERT_EQUAL(loop.number, site);
-        CU_ASSERT(loop.in_flight || loop.chase || loop.staged || loop.engine == LOOP_COPY);
+        CU_ASSERT(loop.program || loop.in_flight || loop.chase || loop.staged || loop.engine == LOOP_COPY);
         CU_ASSERT_EQUAL(loops_site_find(loops_site_name(site)), site);
     }
     CU_ASSERT_EQUAL(loops_site_find("LL_CAST"), SITE_NONE);
@@ -96,6 +96,34 @@ static void test_times(void)
     loops_free(loops);
 }
 
+static void test_programs(void)
+{
+    struct loops *loops =
+        sheet("LL_CAST_ROW (a) { load 2 * a by 128 from l2,\n"
+              "    repeat rows - 1 { store bytes to shared, first warps { use } } } fresh, shared 16 @ a.cu:1\n"
+              "LL_SUM_ROWS { bulk-in bytes, bulk-wait, bulk-out 8, bulk-read 1 } @ a.cu:2\n");
+    static const struct loop_op expected[] = {
+        { LOOP_LOAD, LOOP_L2, 128, 6 }, { LOOP_REPEAT, 0, 5, 4 }, { LOOP_STORE, LOOP_SHARED, 512, 1000 },
+        { LOOP_FIRST, 0, 2, 7 },        { LOOP_USE, 0, 512, 1 },  { LOOP_END, 0, 2, 1 },
+        { LOOP_END, 0, 5, 1 },
+    };
+    const struct loop_row row = { .bytes = 1000, .rows = 5, .warps = 7 };
+    struct loop_op op[LOOP_OPS];
+    struct loop loop;
+    const uint32_t count = loops_program(loops, SITE_LL_CAST_ROW, (const uint64_t[LOOP_SIZES]){ 3 }, &row, op);
+    CU_ASSERT_EQUAL_FATAL(count, sizeof expected / sizeof expected[0]);
+    for (uint32_t i = 0; i < count; i++) {
+        CU_ASSERT(op[i].code == expected[i].code && op[i].place == expected[i].place && op[i].by == expected[i].by);
+        CU_ASSERT(op[i].n == expected[i].n || op[i].code == LOOP_USE || op[i].code == LOOP_END);
+    }
+    loops_make(loops, SITE_LL_CAST_ROW, NULL, &loop);
+    CU_ASSERT(loop.program && loop.team && loop.engine == LOOP_LDST && loop.fresh && loop.shared_bytes == 16);
+    loops_make(loops, SITE_LL_SUM_ROWS, NULL, &loop);
+    CU_ASSERT(loop.program && !loop.team && loop.engine == LOOP_BULK && !loop.fresh);
+    CU_ASSERT_EQUAL(loops_program(loops, SITE_LL_PEERS_READ, NULL, &row, op), 0);
+    loops_free(loops);
+}
+
 /* Sites that a sheet does not mention keep their shipped lines. */
 static void test_own_lines(void)
 {
@@ -105,7 +133,8 @@ static void test_own_lines(void)
     loops_make(loops, SITE_LL_MESSAGE_ROW, NULL, &other);
     loops_make(loops_shipped(), SITE_LL_MESSAGE_ROW, NULL, &shipped);
     CU_ASSERT_EQUAL(mine.in_flight, 3);
-    CU_ASSERT(other.in_flight == shipped.in_flight && other.steps == shipped.steps && other.fresh && other.posted);
+    CU_ASSERT(!mine.program && other.program && shipped.program && other.fresh && other.posted);
+    CU_ASSERT(loops_number(loops) != loops_number(loops_shipped()));
     loops_free(loops);
 }
 
@@ -130,6 +159,17 @@ static void test_bad(void)
         { "LL_CAST_ROW load (1 @ a:1", "sheet:1: expected \")\", found \"@ a:1\"" },
         { "LL_CAST_ROW load 1 + @ a:1", "sheet:1: expected a number, a size, or \"(\", found \"@ a:1\"" },
         { "LL_CAST_ROW load ((((((((1)))))))) @ a:1", "sheet:1: expected fewer brackets, found \"1)))))))) @ a:1\"" },
+        { "LL_CAST_ROW { jump 1 } @ a:1",
+          "sheet:1: expected an operation of `eptwin kernel words`, found \"jump 1 } @ a:1\"" },
+        { "LL_CAST_ROW { use, } @ a:1", "sheet:1: expected an operation of `eptwin kernel words`, found \"} @ a:1\"" },
+        { "LL_CAST_ROW { load 1 from disk } @ a:1",
+          "sheet:1: expected source, target, shared or l2, found \" disk } @ a:1\"" },
+        { "LL_CAST_ROW { use @ a:1", "sheet:1: expected \",\" and an operation, or \"}\", found \"@ a:1\"" },
+        { "LL_CAST_ROW { repeat 2 use } @ a:1", "sheet:1: expected \"{\", found \"use } @ a:1\"" },
+        { "LL_CAST_ROW { repeat 2 { repeat 2 { repeat 2 { repeat 2 { use } } } } } @ a:1",
+          "sheet:1: expected fewer braces, found \" use } } } } } @ a:1\"" },
+        { "LL_CAST_ROW load bytes @ a:1",
+          "sheet:1: expected a size that the site names, rows, min, max or ceil, found \"bytes @ a:1\"" },
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         g_autoptr(GError) error = NULL;
@@ -154,6 +194,11 @@ static void test_long(void)
     CU_ASSERT_PTR_NULL(loops_parse("sheet", text->str, text->len, &error));
     CU_ASSERT(error && strstr(error->message, "expected fewer words"));
     g_clear_error(&error);
+    g_string_assign(text, "LL_CAST_ROW { use");
+    for (uint32_t i = 0; i < LOOP_OPS; i++) g_string_append(text, ", use");
+    CU_ASSERT_PTR_NULL(loops_parse("sheet", text->str, text->len, &error));
+    CU_ASSERT(error && strstr(error->message, "expected a shorter program"));
+    g_clear_error(&error);
 }
 
 const char unit_suite[] = "loops";
@@ -164,6 +209,7 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "words", test_words);
     CU_add_test(suite, "values", test_values);
     CU_add_test(suite, "times", test_times);
+    CU_add_test(suite, "programs", test_programs);
     CU_add_test(suite, "own lines", test_own_lines);
     CU_add_test(suite, "bad sheets", test_bad);
     CU_add_test(suite, "long lines", test_long);

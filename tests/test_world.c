@@ -650,23 +650,47 @@ static void test_release_in_crowd(void)
     CU_ASSERT_EQUAL(crowded_ps(1, true, 2000, 900), crowded_ps(1, true, 2000, 0));
 }
 
-/* Rows that the engine brings whole: each comes (200 ns), moves (1000 B at 1 GB/s) and is summed (at 2 GB/s), two at a
- * time.  If memory is slower than that, they wait for most of it. */
-static void test_brought(void)
+/* Loops that are programs.  Loads wait 200 ns, or 100 where the L2 has the bytes; of these 1 ns each comes into an SM,
+ * and leaves it in 2, or to a peer in 3; the engine brings after 400, or 300.
+ * Stores are asked of the SM when the step is due, 10 ns before it begins. */
+static void test_programs(void)
 {
-    for (uint32_t slow = 0; slow < 2; slow++) {
-        struct stage *s = stage_new(1, 1);
-        s->cluster.gpu.load_ps = s->cluster.gpu.load_l2_ps = 300 * PS_PER_NS;
-        s->cluster.gpu.engine.in_ps = 200 * PS_PER_NS;
-        s->cluster.gpu.bulk = (struct cluster_work){ .warp_rate_bps = 8000000000, .sm_rate_bps = 8000000000 };
-        s->cluster.gpu.sum_sm_rate_bps = 16000000000;
-        s->cluster.gpu.hbm_rate_bps = slow ? 8000000000 : 8000000000000;
-        PLAY(s, 0, 4, { .verb = SUM, .rows = 4, .size_bytes = 4000, .loop = "bulk 2" });
+    static const char unseen[] = "{ load bytes by bytes, use } fresh, unseen",
+                      mixed[] = "{ load 512, use, store bytes by bytes }";
+    static const struct {
+        struct operation operation;
+        uint32_t warps;
+        uint64_t ns;
+    } runs[] = {
+        { { .verb = COPY, .rows = 1, .size_bytes = 1000, .loop = "{ load bytes by bytes, use }" }, 2, 1200 },
+        { { .verb = COPY, .rows = 2, .size_bytes = 2000, .loop = "{ load bytes by bytes, use }" }, 2, 2200 },
+        { { .verb = COPY, .rows = 3, .size_bytes = 3000, .loop = "{ load bytes by bytes, use }" }, 2, 3200 },
+        { { .verb = COPY, .rows = 1, .size_bytes = 1000, .loop = "{ load bytes by bytes, use } fresh" }, 2, 1100 },
+        { { .verb = COPY, .rows = 1, .size_bytes = 1000, .loop = unseen }, 2, 1800 },
+        { { .verb = COPY, .rows = 1, .size_bytes = 1000, .loop = "{ bulk-in bytes, bulk-wait }" }, 2, 1400 },
+        { { .verb = COPY, .rows = 1, .size_bytes = 1000, .loop = "{ bulk-in bytes, bulk-wait } fresh" }, 2, 1300 },
+        { { .verb = SUM, .rows = 3, .size_bytes = 3000, .loop = "{ first 1 { alu rows * bytes } }" }, 2, 3000 },
+        { { .verb = SUM, .rows = 3, .size_bytes = 3000, .loop = "{ first warps { alu 1000 } }" }, 2, 1000 },
+        { { .verb = STORE, .rows = 1, .size_bytes = 1000, .loop = "{ store bytes by bytes }" }, 1, 1990 },
+        { { .verb = STORE, .peer = 1, .rows = 1, .size_bytes = 1000, .loop = "{ store bytes by bytes }" }, 1, 2990 },
+        { { .verb = STORE, .peer = 1, .rows = 1, .size_bytes = 1000, .loop = mixed }, 1, 200 + 512 + 3512 - 10 },
+    };
+    for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
+        struct stage *s = stage_new(2, 2);
+        s->cluster.gpu.load_ps = 200 * PS_PER_NS;
+        s->cluster.gpu.load_l2_ps = 100 * PS_PER_NS;
+        s->cluster.gpu.touch_ps = strstr(runs[i].operation.loop, "unseen") ? 700 * PS_PER_NS : 0;
+        s->cluster.gpu.cycle_ps = PS_PER_NS;
+        s->cluster.gpu.engine.in_ps = 400 * PS_PER_NS;
+        s->cluster.gpu.engine.in_l2_ps = 300 * PS_PER_NS;
+        s->cluster.gpu.engine.in_rate_bps = 8000000000;
+        s->cluster.gpu.engine.out_rate_bps = 4000000000;
+        s->cluster.gpu.store.sm_rate_bps = 2000000000; /* both ways, one after the other */
+        PLAY(s, 0, runs[i].warps, runs[i].operation);
         stage_run(s);
-        const double share_ns = slow ? 6000 : 2000,
-                     chain_ns = 1700 * 2.5; /* the SM's 2 us are more than memory's 6 ns */
-        const double ns = chain_ns + share_ns * share_ns / (share_ns + chain_ns);
-        CU_ASSERT(about(s->result[0].time_ps, (uint64_t)((1010 + ns) * PS_PER_NS)));
+        if (!about(s->result[0].time_ps, (1010 + runs[i].ns) * PS_PER_NS))
+            printf("\n      %s: %g ns\n", runs[i].operation.loop, (double)s->result[0].time_ps / 1e3 - 1010);
+        CU_ASSERT(about(s->result[0].time_ps, (1010 + runs[i].ns) * PS_PER_NS));
         free(s);
     }
 }
@@ -701,39 +725,6 @@ static void test_summed_far(void)
     }
 }
 
-/* Copies in step: the waits of a round hide no bytes, and a word that is written alone takes a sector. */
-static void test_in_step(void)
-{
-    static const struct {
-        uint8_t rows, after, scattered;
-        bool fresh, unseen;
-        uint64_t ns;
-    } copies[] = {
-        { 1, 0, 0, false, false, 300 + 300 + 1000 },
-        { 2, 0, 0, false, false, 300 + 2 * 1000 }, /* a warp each: their bytes share the SM */
-        { 3, 0, 0, false, false, 2 * 300 + 3 * 1000 },
-        { 1, 1, 0, false, false, 300 + 300 + 1000 + 300 },
-        { 1, 0, 40, false, false, 300 + 1000 + 40 * 28 },
-        { 1, 0, 0, true, false, 100 + 100 + 1000 },
-        { 1, 0, 0, true, true, 700 + 100 + 100 + 1000 },
-    };
-    for (size_t i = 0; i < sizeof copies / sizeof copies[0]; i++) {
-        struct stage *s = stage_new(1, 1);
-        s->cluster.gpu.load_ps = 300 * PS_PER_NS;
-        s->cluster.gpu.load_l2_ps = 100 * PS_PER_NS;
-        s->cluster.gpu.touch_ps = copies[i].unseen ? 700 * PS_PER_NS : 0;
-        s->cluster.gpu.copy_sm_rate_bps = 8000000000;
-        const uint8_t rows = copies[i].rows;
-        char loop[80];
-        snprintf(loop, sizeof loop, "load 2, wait 1, in-step, after %u, scatter %u, fresh %d, unseen %d",
-                 copies[i].after, copies[i].scattered, copies[i].fresh, copies[i].unseen);
-        PLAY(s, 0, 2, { .verb = COPY, .rows = rows, .places = 1, .size_bytes = 1000u * rows, .loop = loop });
-        stage_run(s);
-        CU_ASSERT(took(s, 0, (1010 + copies[i].ns) * PS_PER_NS));
-        free(s);
-    }
-}
-
 /* Only a release waits for these stores: also for those of the other SM, which began at the same time. */
 static void test_posted(void)
 {
@@ -752,22 +743,6 @@ static void test_posted(void)
         stage_run(s);
         /* 1000 + 10 + 1000 for each sender + 700, and then the first one's copy, ten turns of 100 */
         CU_ASSERT(took(s, 0, (1010 + 1000 * senders + 700 + 1000) * PS_PER_NS));
-        free(s);
-    }
-}
-
-/* From rows that do not begin at a line of the peer's memory, the bulk engine's rows leave an SM more slowly. */
-static void test_split(void)
-{
-    for (uint32_t split = 0; split < 2; split++) {
-        struct stage *s = stage_new(2, 2);
-        s->cluster.gpu.load_ps = s->cluster.gpu.load_l2_ps = 100 * PS_PER_NS;
-        s->cluster.gpu.bulk = (struct cluster_work){ .sm_rate_bps = 80000000000 };
-        s->cluster.gpu.store.sm_rate_bps = 8000000000;
-        s->cluster.gpu.engine.split_rate_bps = 4000000000;
-        PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = 1000, .loop = split ? "bulk 2, shared 16" : "bulk 2" });
-        stage_run(s);
-        CU_ASSERT(took(s, 0, split ? 3100000 : 2100000)); /* 1000 + load 100 + 1000 B at 1 GB/s, or half of it */
         free(s);
     }
 }
@@ -1957,11 +1932,9 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "releases of one SM", test_release_rounds);
     CU_add_test(suite, "rows that warps look for", test_sought);
     CU_add_test(suite, "sums", test_sums);
-    CU_add_test(suite, "rows brought whole", test_brought);
+    CU_add_test(suite, "programs", test_programs);
     CU_add_test(suite, "rows summed out of memory", test_summed_far);
-    CU_add_test(suite, "copies in step", test_in_step);
     CU_add_test(suite, "posted stores", test_posted);
-    CU_add_test(suite, "split lines", test_split);
     CU_add_test(suite, "scopes", test_scopes);
     CU_add_test(suite, "nothing added", test_nothing_added);
     CU_add_test(suite, "counters", test_counters);

@@ -9,7 +9,8 @@
 #include "sim/error.h"
 
 enum {
-    CODES = 96,
+    ACCESS_BYTES = 512, /* 32 lanes of 16 bytes */
+    CODES = 160,
     CLAUSES = 16,
     NAME_BYTES = 32,
     NESTED_MAX = 8,
@@ -18,7 +19,7 @@ enum {
 };
 
 /* An expression, as code of a stack machine. */
-enum operation { NUMBER, SIZE, ROWS, ADD, SUBTRACT, MULTIPLY, DIVIDE, REST, MORE, LEAST, MOST, CEILING };
+enum operation { NUMBER, SIZE, ROWS, BYTES, WARPS, ADD, SUBTRACT, MULTIPLY, DIVIDE, REST, MORE, LEAST, MOST, CEILING };
 struct code {
     uint8_t operation;
     uint64_t value;
@@ -28,14 +29,23 @@ struct clause {
     uint8_t word, begin, end; /* word; where its expression's code begins and ends */
 };
 
+/* An operation of a program, with its expressions in code: how much, and by how much. */
+struct step {
+    uint8_t code, place, end; /* enum loop_code, enum loop_place; REPEAT, FIRST: the step of its END */
+    struct clause n, by;
+};
+
 struct line {
     uint32_t number; /* line in its file; 0: the site has none */
-    uint8_t clause_count, code_count;
+    uint8_t clause_count, code_count, step_count;
+    bool team, bulk;
     struct clause clause[CLAUSES];
+    struct step step[LOOP_OPS];
     struct code code[CODES];
 };
 
 struct loops {
+    uint32_t number; /* 0: the shipped ones */
     struct line line[SITES];
 };
 
@@ -54,12 +64,10 @@ static const struct word {
 } loop_words[] = {
     { "load", FIELD(in_flight), U8, 0, 0, "loads that a lane has in flight, awaited together; then it goes on" },
     { "of", FIELD(width_bytes), U8, 0, 0, "bytes of a lane's access, if not 16" },
-    { "bulk", FIELD(in_flight), U8, LOOP_BULK + 1, 0, "the bulk copy engine brings it; parts under way at once" },
+    { "bulk", FIELD(in_flight), U8, LOOP_BULK + 1, 0, "the bulk copy engine brings it, a part at a time" },
     { "copy-engine", FIELD(engine), U8, LOOP_COPY + 1, LOOP_COPY, "the GPU's copy engine moves it, and no warp" },
     { "parts", FIELD(turns), U8, 0, 0, "bulk: parts in which a row moves" },
     { "wait", FIELD(steps), U8, 0, 0, "waits for memory before a row's bytes, one after another" },
-    { "after", FIELD(after), U8, 0, 0, "copies in step: waits behind the row's bytes" },
-    { "scatter", FIELD(scattered), U8, 0, 0, "copies in step: words of a row written far from each other" },
     { "times", 0, TIMES, 0, 0, "scans: loads of a lane one after another, if not `rows`" },
     { "chase", FIELD(chase), FLAG, 0, 0, "scans: a load says where the next is; the bytes come meanwhile" },
     { "lines", FIELD(lines), U8, 0, 0, "lines of 128 B that a load of the 32 lanes touches, if not 1" },
@@ -79,7 +87,6 @@ static const struct word {
     { "alone", FIELD(alone), FLAG, 0, 0, "from-shared: a step does nothing but such stores, and is not the last" },
     { "sought", FIELD(sought), FLAG, 0, 0, "each warp looks for its rows itself, and begins when it has found one" },
     { "rest-alone", FIELD(rest_alone), FLAG, 0, 0, "what whole turns of loads leave of a row is loaded one by one" },
-    { "in-step", FIELD(in_step), FLAG, 0, 0, "copies: the warps wait together; no row's waits hide another's bytes" },
     { "sources", FIELD(sources), U8, 0, 0, "loads and stores: places whose bytes are read and added up, if not 1" },
     { "kept", FIELD(kept), U8, 0, 0, "loads and stores: further places in the own memory that they are stored to" },
     { "flagged", FIELD(flagged), U8, 0, 0, "loads and stores: bytes of data that go with 8 B of flags each" },
@@ -89,16 +96,44 @@ static const struct word {
     { "fenced", FIELD(fenced), FLAG, 0, 0, "sums: the bulk engine stores each stretch, after a fence of the SM" },
     { "ahead", FIELD(ahead), FLAG, 0, 0, "sums, fenced: it also brings them, the next while one is summed" },
     { "added", FIELD(added_bytes), U32, 0, 0, "sums: bytes of the rows of one sum that are added in single precision" },
-    { "logs", FIELD(logs_bytes), U32, 0, 0, "BF16 of a row that is turned into logarithms, or back" },
-    { "sized", FIELD(sized), FLAG, 0, 0, "bulk sums: a row's length stands in front of it and is read before" },
 };
 #undef FIELD
 
+/* How an operation's values are written. */
+enum form { ALONE, NUMBERED, MOVED, BLOCK };
+static const struct {
+    const char *name;
+    uint8_t form; /* enum form */
+    uint8_t place;
+    const char *help;
+} loop_codes[LOOP_END] = {
+    [LOOP_LOAD] = { "load", MOVED, LOOP_SOURCE, "{ }: asks for bytes, 512 at a time, or as many as stand behind `by`" },
+    [LOOP_USE] = { "use", ALONE, 0, "{ }: waits for all that was asked for" },
+    [LOOP_STORE] = { "store", MOVED, LOOP_TARGET, "{ }: stores bytes, each access what the oldest load brings" },
+    [LOOP_ALU] = { "alu", NUMBERED, 0, "{ }: instructions that do not wait for each other" },
+    [LOOP_CHAIN] = { "chain", NUMBERED, 0, "{ }: instructions that do" },
+    [LOOP_BULK_IN] = { "bulk-in", MOVED, LOOP_SOURCE,
+                       "{ }: asks the bulk copy engine to bring bytes to shared memory" },
+    [LOOP_BULK_WAIT] = { "bulk-wait", ALONE, 0, "{ }: waits for the oldest of these" },
+    [LOOP_BULK_OUT] = { "bulk-out", MOVED, LOOP_TARGET, "{ }: asks it to store bytes" },
+    [LOOP_BULK_READ] = { "bulk-read", NUMBERED, 0, "{ }: waits until it still reads at most so many of these" },
+    [LOOP_FENCE] = { "fence", ALONE, 0, "{ }: orders stores to shared memory before what the engine reads there" },
+    [LOOP_REPEAT] = { "repeat", BLOCK, 0, "{ }: so many times what stands in { } behind it" },
+    [LOOP_FIRST] = { "first", BLOCK, 0, "{ }: only so many warps of the team do what stands in { } behind it" },
+};
+static const char *const loop_places[] = {
+    [LOOP_SOURCE] = "source", [LOOP_TARGET] = "target", [LOOP_SHARED] = "shared", [LOOP_L2] = "l2"
+};
+
 const char *loops_word_name(uint32_t word, const char **help)
 {
-    if (word >= G_N_ELEMENTS(loop_words)) return NULL;
-    *help = loop_words[word].help;
-    return loop_words[word].name;
+    if (word >= G_N_ELEMENTS(loop_words) + LOOP_END) return NULL;
+    if (word < G_N_ELEMENTS(loop_words)) {
+        *help = loop_words[word].help;
+        return loop_words[word].name;
+    }
+    *help = loop_codes[word - G_N_ELEMENTS(loop_words)].help;
+    return loop_codes[word - G_N_ELEMENTS(loop_words)].name;
 }
 
 /* ---- values ---- */
@@ -123,7 +158,7 @@ static uint64_t applied(enum operation operation, uint64_t a, uint64_t b)
 }
 
 static uint64_t value_of(const struct line *line, const struct clause *clause, const uint64_t size[LOOP_SIZES],
-                         uint32_t rows)
+                         const struct loop_row *row)
 {
     uint64_t stack[STACK];
     uint32_t depth = 0;
@@ -132,7 +167,9 @@ static uint64_t value_of(const struct line *line, const struct clause *clause, c
         assert(depth < STACK);
         if (code->operation == NUMBER) stack[depth++] = code->value;
         else if (code->operation == SIZE) stack[depth++] = size ? size[code->value] : 0;
-        else if (code->operation == ROWS) stack[depth++] = rows;
+        else if (code->operation == ROWS) stack[depth++] = row->rows;
+        else if (code->operation == BYTES) stack[depth++] = row->bytes;
+        else if (code->operation == WARPS) stack[depth++] = row->warps;
         else {
             depth--;
             stack[depth - 1] = applied((enum operation)code->operation, stack[depth - 1], stack[depth]);
@@ -144,11 +181,12 @@ static uint64_t value_of(const struct line *line, const struct clause *clause, c
 void loops_make(const struct loops *loops, enum site site, const uint64_t size[LOOP_SIZES], struct loop *loop)
 {
     const struct line *line = &loops->line[site];
-    *loop = (struct loop){ .number = site };
+    *loop = (struct loop){ .number = site, .program = line->step_count > 0, .team = line->team };
+    if (line->bulk) loop->engine = LOOP_BULK;
     for (uint32_t i = 0; i < line->clause_count; i++) {
         const struct word *word = &loop_words[line->clause[i].word];
         if (word->kind == TIMES) continue;
-        uint64_t value = value_of(line, &line->clause[i], size, 0);
+        uint64_t value = value_of(line, &line->clause[i], size, &(struct loop_row){ 0 });
         if (word->fixed && value) value = word->fixed;
         void *field = (char *)loop + word->offset;
         if (word->engine && value) loop->engine = word->engine - 1;
@@ -165,10 +203,29 @@ void loops_make(const struct loops *loops, enum site site, const uint64_t size[L
 uint32_t loops_times(const struct loops *loops, enum site site, const uint64_t size[LOOP_SIZES], uint32_t rows)
 {
     const struct line *line = &loops->line[site];
+    const struct loop_row row = { .rows = rows };
     for (uint32_t i = 0; i < line->clause_count; i++)
         if (loop_words[line->clause[i].word].kind == TIMES)
-            return (uint32_t)MIN(value_of(line, &line->clause[i], size, rows), UINT32_MAX);
+            return (uint32_t)MIN(value_of(line, &line->clause[i], size, &row), UINT32_MAX);
     return rows;
+}
+
+uint32_t loops_program(const struct loops *loops, enum site site, const uint64_t size[LOOP_SIZES],
+                       const struct loop_row *row, struct loop_op op[LOOP_OPS])
+{
+    const struct line *line = &loops->line[site];
+    for (uint32_t i = 0; i < line->step_count; i++) {
+        const struct step *step = &line->step[i];
+        const bool block = step->code == LOOP_REPEAT || step->code == LOOP_FIRST;
+        const bool by = step->by.end > step->by.begin;
+        const uint64_t n = value_of(line, &step->n, size, row);
+        const uint64_t wide = by ? value_of(line, &step->by, size, row) : ACCESS_BYTES;
+        op[i] = (struct loop_op){ .code = step->code, .place = step->place, .n = (uint32_t)MIN(n, UINT32_MAX) };
+        op[i].by = block ? (uint16_t)(step->end - i) : (uint16_t)CLAMP(wide, 1, UINT16_MAX);
+    }
+    for (uint32_t i = 0; i < line->step_count; i++)
+        if (op[i].code == LOOP_REPEAT || op[i].code == LOOP_FIRST) op[i + op[i].by].by = op[i].by;
+    return line->step_count;
 }
 
 /* ---- text ---- */
@@ -176,6 +233,7 @@ uint32_t loops_times(const struct loops *loops, enum site site, const uint64_t s
 struct reader {
     const char *path, *at, *end; /* path; where reading is; the end of the line */
     uint32_t number, nested, size_count;
+    bool program; /* inside of one */
     char size[LOOP_SIZES][NAME_BYTES];
     struct line *line;
     GError **error;
@@ -245,6 +303,8 @@ static bool named_read(struct reader *r)
     for (uint32_t i = 0; i < r->size_count; i++)
         if (!strcmp(name, r->size[i])) return code_add(r, SIZE, i);
     if (!strcmp(name, "rows")) return code_add(r, ROWS, 0);
+    if (r->program && !strcmp(name, "bytes")) return code_add(r, BYTES, 0);
+    if (r->program && !strcmp(name, "warps")) return code_add(r, WARPS, 0);
     r->at = begin;
     return refuse(r, "a size that the site names, rows, min, max or ceil");
 }
@@ -311,6 +371,108 @@ static bool clause_read(struct reader *r)
     return true;
 }
 
+/* ---- programs ---- */
+
+static bool value_read(struct reader *r, struct clause *value)
+{
+    value->begin = r->line->code_count;
+    if (!expression_read(r)) return false;
+    value->end = r->line->code_count;
+    return true;
+}
+
+/* A word that may follow; what does not is left where it is. */
+static bool word_taken(struct reader *r, const char *word)
+{
+    const char *begin = r->at;
+    char name[NAME_BYTES];
+    blanks_skip(r);
+    size_t length = 0;
+    while (r->at + length < r->end && g_ascii_isalnum(r->at[length]) && length + 1 < NAME_BYTES) length++;
+    memcpy(name, r->at, length);
+    name[length] = '\0';
+    r->at += length;
+    if (!strcmp(name, word)) return true;
+    r->at = begin;
+    return false;
+}
+
+static bool place_named(struct reader *r, struct step *step)
+{
+    for (uint8_t i = 0; i < G_N_ELEMENTS(loop_places); i++)
+        if (word_taken(r, loop_places[i])) {
+            step->place = i;
+            return true;
+        }
+    return refuse(r, "source, target, shared or l2");
+}
+
+static bool steps_read(struct reader *r, uint32_t nested);
+
+static bool step_values_read(struct reader *r, struct step *step, uint32_t nested)
+{
+    const uint8_t form = loop_codes[step->code].form;
+    if (form == ALONE) return true;
+    if (!value_read(r, &step->n)) return false;
+    if (form == MOVED) {
+        if (word_taken(r, "by") && !value_read(r, &step->by)) return false;
+        return (!word_taken(r, "from") && !word_taken(r, "to")) || place_named(r, step);
+    }
+    if (form == NUMBERED) return true;
+    if (!taken(r, '{')) return refuse(r, "\"{\"");
+    return steps_read(r, nested + 1);
+}
+
+static struct step *step_add(struct reader *r)
+{
+    return r->line->step_count < LOOP_OPS ? &r->line->step[r->line->step_count++] : NULL;
+}
+
+static bool step_read(struct reader *r, uint32_t nested)
+{
+    const char *begin = r->at;
+    char name[NAME_BYTES];
+    uint8_t code = 0;
+    struct step *step = step_add(r);
+    if (!step) return refuse(r, "a shorter program");
+    if (!name_read(r, "an operation of `eptwin kernel words`", name)) return false;
+    while (code < LOOP_END && strcmp(loop_codes[code].name, name)) code++;
+    if (code == LOOP_END) {
+        r->at = begin;
+        return refuse(r, "an operation of `eptwin kernel words`");
+    }
+    *step = (struct step){ .code = code, .place = loop_codes[code].place };
+    r->line->team |= code == LOOP_FIRST;
+    r->line->bulk |= code == LOOP_BULK_OUT;
+    if (!step_values_read(r, step, nested)) return false;
+    step->end = (uint8_t)(r->line->step_count - 1);
+    return true;
+}
+
+/* What stands between "{" and "}", and an END where a block is closed. */
+static bool steps_read(struct reader *r, uint32_t nested)
+{
+    if (nested > LOOP_NESTED) return refuse(r, "fewer braces");
+    do {
+        blanks_skip(r);
+        if (!step_read(r, nested)) return false;
+    } while (taken(r, ','));
+    if (!taken(r, '}')) return refuse(r, "\",\" and an operation, or \"}\"");
+    if (!nested) return true;
+    struct step *end = step_add(r);
+    if (!end) return refuse(r, "a shorter program");
+    *end = (struct step){ .code = LOOP_END };
+    return true;
+}
+
+static bool program_read(struct reader *r)
+{
+    r->program = true;
+    const bool good = steps_read(r, 0);
+    r->program = false;
+    return good;
+}
+
 /* "file:line" */
 static bool place_read(struct reader *r)
 {
@@ -343,6 +505,11 @@ static bool site_read(struct reader *r, struct loops *loops, enum site site)
                            r->number, loops_site_name(site), r->line->number);
     *r->line = (struct line){ .number = r->number };
     if (!sizes_read(r)) return false;
+    if (taken(r, '{')) {
+        if (!program_read(r)) return false;
+        blanks_skip(r);
+        if (r->at < r->end && *r->at == '@') return place_read(r);
+    }
     do {
         blanks_skip(r);
         if (!clause_read(r)) return false;
@@ -439,7 +606,9 @@ const struct loops *loops_shipped(void)
 
 struct loops *loops_parse(const char *path, const char *text, size_t size_bytes, GError **error)
 {
+    static gint parsed;
     struct loops *loops = g_new0(struct loops, 1);
+    loops->number = (uint32_t)g_atomic_int_add(&parsed, 1) + 1;
     if (!text_read(loops, path, text, size_bytes, error)) {
         g_free(loops);
         return NULL;
@@ -456,6 +625,8 @@ struct loops *loops_load(const char *path, GError **error)
     g_autofree char *text = whole_file_read(path, FILE_BYTES_MAX, &size_bytes, error);
     return text ? loops_parse(path, text, size_bytes, error) : NULL;
 }
+
+uint32_t loops_number(const struct loops *loops) { return loops->number; }
 
 void loops_free(struct loops *loops) { g_free(loops); }
 

@@ -12,10 +12,15 @@
  *
  *    SITE (size, size, ...)  word value, word value, ...  @ file:line
  *
+ * or, where the loop is a program (below), with the words that say something of its data:
+ *
+ *    SITE (size, size, ...)  { operation, operation, ... }  word value, ...  @ file:line
+ *
  * A line that begins with a blank goes on with the one before.  The sizes are what the kernel gives, by place (struct
- * fabric_given); `eptwin kernel words` explains the words.  A value is a number, a size, `rows` (of the operation; only
- * behind `times`), or an expression of them: + - * / % > ( ), min(a, b), max(a, b), and ceil(a, b), which is a / b
- * rounded up.  Numbers are whole; a difference below 0 is 0, and so is a division by 0.  A word without a value has 1.
+ * fabric_given); `eptwin kernel words` explains words and operations.  A value is a number, a size, `rows` (of the
+ * operation; behind `times` and in programs), in programs `bytes` (of a row) and `warps`, or an expression of them:
+ * + - * / % > ( ), min(a, b), max(a, b), and ceil(a, b), which is a / b rounded up.  Numbers are whole; a difference
+ * below 0 is 0, and so is a division by 0.  A word without a value has 1.
  *
  * The shipped sheets are part of the program, so they are always there, and a test says that they are good. */
 #ifndef MODELS_KERNELS_LOOPS_H
@@ -34,8 +39,8 @@ enum loops_error { LOOPS_ERROR_SYNTAX, LOOPS_ERROR_NAME };
 enum loop_engine {
     LOOP_LDST, /* a lane issues in_flight loads of width_bytes, waits for them, stores the values, and starts again: a
                   row takes bytes / (32 lanes x width x in_flight) waits */
-    LOOP_BULK, /* the bulk copy engine: a row moves in `turns` parts, each from memory into shared memory and out again;
-                * in_flight parts are in flight at once; with 1, each part is awaited twice */
+    LOOP_BULK, /* the bulk copy engine: a row moves in `turns` parts, each from memory into shared memory and out again,
+                * and awaited both times */
     LOOP_COPY, /* the GPU's copy engine, which the host has asked: no warps; one store() whatever its size */
 };
 
@@ -46,6 +51,39 @@ enum loop_again {
     LOOP_AT_HAND, /* the SM has read its line just now */
 };
 
+/* ---- programs: what a warp does with a row, or a team of warps with all rows, one operation after another ---- */
+
+enum loop_code {
+    LOOP_LOAD,    /* asks for n bytes, `by` bytes of all lanes at a time; nobody waits yet */
+    LOOP_USE,     /* waits for all that was asked for */
+    LOOP_STORE,   /* so many bytes; each access waits for the oldest load on its way, if there is one, for its value */
+    LOOP_ALU,     /* n instructions that do not wait for each other */
+    LOOP_CHAIN,   /* n that do */
+    LOOP_BULK_IN, /* the bulk copy engine is asked to bring n bytes into shared memory */
+    LOOP_BULK_WAIT, /* waits for the oldest of them, of its team, that the warp has not waited for */
+    LOOP_BULK_OUT,  /* it is asked to store n bytes */
+    LOOP_BULK_READ, /* waits until at most n of these are still read out of shared memory */
+    LOOP_FENCE,     /* orders what the SM's warps have stored in shared memory before what the engine reads of it */
+    LOOP_REPEAT,    /* what follows until its END, n times */
+    LOOP_FIRST,     /* only the first n warps of the team do what follows until its END */
+    LOOP_END,
+};
+/* Where bytes come from or go to.  SOURCE and TARGET are the operation's; what is said of its data tells more. */
+enum loop_place { LOOP_SOURCE, LOOP_TARGET, LOOP_SHARED, LOOP_L2 };
+
+struct loop_op {
+    uint8_t code, place;
+    uint16_t by;
+    uint32_t n; /* REPEAT with n 0, FIRST: its END is `by` operations on; END: `by` operations back */
+};
+enum { LOOP_OPS = 32, LOOP_NESTED = 3 };
+
+/* What a program is run for. */
+struct loop_row {
+    uint64_t bytes;       /* of a row */
+    uint32_t rows, warps; /* of the operation, of the team */
+};
+
 /* A site's loop for the sizes of a launch; the table of words in loops.c explains the fields.  In addition to moving
  * its bytes, a row waits for memory `steps` times, one wait after another. */
 struct loop {
@@ -53,13 +91,15 @@ struct loop {
     uint8_t width_bytes;   /* 0: 16 */
     uint8_t in_flight;     /* 0: 1 */
     uint8_t turns;         /* 0: 1 */
-    uint8_t steps, after, scattered, places, lines, sources, kept, flagged;
+    uint8_t steps, places, lines, sources, kept, flagged;
     uint8_t source_line;
     uint16_t shared_bytes, stride;
-    uint32_t logs_bytes, added_bytes;
+    uint32_t added_bytes;
     uint32_t number; /* of its site: keeps arrays apart */
-    bool sized, lined, sought, packed, packed_source, staged, alone, rest_alone, in_turn, fenced, ahead, chase, fresh,
-        unseen, posted, in_step;
+    bool lined, sought, packed, packed_source, staged, alone, rest_alone, in_turn, fenced, ahead, chase, fresh, unseen,
+        posted;
+    bool program; /* and nothing but what is said of its data; else `engine` and so on say what it does */
+    bool team;    /* of the program: all warps of the operation move each row together, not each warp a row */
     uint64_t footprint_bytes; /* 0: little */
 };
 
@@ -72,11 +112,16 @@ const struct loops *loops_shipped(void);
 /* The shipped loops, with a sheet's lines in place of their own.  path is where text comes from, for messages.  NULL
  * and *error, "path:line: ...", if it is no sheet.  loops_load() reads the file. */
 struct loops *loops_parse(const char *path, const char *text, size_t size_bytes, GError **error);
+/* Tells sheets apart; equal numbers have equal lines. */
+uint32_t loops_number(const struct loops *loops);
 struct loops *loops_load(const char *path, GError **error);
 void loops_free(struct loops *loops);
 
 /* The site's loop for these sizes (NULL: all 0). */
 void loops_make(const struct loops *loops, enum site site, const uint64_t size[LOOP_SIZES], struct loop *loop);
+/* Writes the site's program for a row; returns the number of its operations, at most LOOP_OPS. */
+uint32_t loops_program(const struct loops *loops, enum site site, const uint64_t size[LOOP_SIZES],
+                       const struct loop_row *row, struct loop_op op[LOOP_OPS]);
 /* How many loads a lane makes in a scan of so many rows: as many as the site's line says with `times`, else rows. */
 uint32_t loops_times(const struct loops *loops, enum site site, const uint64_t size[LOOP_SIZES], uint32_t rows);
 

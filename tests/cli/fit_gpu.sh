@@ -25,7 +25,6 @@ ls
 # Records are read compressed, too.  Sums have a record of their own.
 "$EPTWIN" fit "$measured/h200-sums.csv.zst" 2>/dev/null | grep -B1 '^reduce'
 # So have values in LogFMT, and bulk stores from buffers off a line.
-"$EPTWIN" fit - <"$measured/h200-logs.csv.zst" 2>/dev/null | grep -B1 '^\(logs\|exps\)'
 "$EPTWIN" fit "$measured/h200-x2-shared.csv.zst" 2>/dev/null | grep -B1 '^sector'
 head -c 5000 "$measured/h200.csv.zst" | "$EPTWIN" fit - --output bad.ini
 echo "exit $?"

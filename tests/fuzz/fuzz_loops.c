@@ -18,6 +18,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
             loops_make(loops, site, sizes[i], &loop);
             if (loop.number != site || loop.engine > LOOP_COPY || loop.again > LOOP_AT_HAND) abort();
             (void)loops_times(loops, site, sizes[i], UINT32_MAX);
+            const struct loop_row row = { sizes[i][0], (uint32_t)sizes[i][1], (uint32_t)sizes[i][2] };
+            struct loop_op op[LOOP_OPS];
+            if (loops_program(loops, site, sizes[i], &row, op) > LOOP_OPS) abort();
         }
     loops_free(loops);
     return 0;

@@ -29,18 +29,27 @@ enum {
     OUT_PASSES_ALL = 0 + 3 + 0 + 3 + 0 + 3 + 0 + 3
 }; /* the tables' */
 
+/* Where the buffer in shared memory begins in its line. */
+static uint32_t buffer_line(const struct world *w, const struct loop *p)
+{
+    const uint32_t given = (uint32_t)w->cluster->gpu.shared_align_bytes, align = given ? given : BULK_LINE_BYTES;
+    return (p->shared_bytes + align - 1) / align * align % BULK_LINE_BYTES;
+}
+
 /* Packed rows lie at all distances alike, so that the place of the buffer does not matter to them. */
+uint32_t bulk_in_passes_8(const struct world *w, const struct loop *p)
+{
+    return p->packed_source ? IN_PASSES_ALL : PLACES * in_passes(p->source_line, buffer_line(w, p));
+}
+
+uint32_t bulk_out_passes_8(const struct world *w, const struct loop *p)
+{
+    return p->packed ? OUT_PASSES_ALL : PLACES * out_passes(0, buffer_line(w, p));
+}
+
 uint64_t bulk_passes_ps(const struct world *w, const struct loop *p, uint64_t size_bytes)
 {
-    uint32_t passes = IN_PASSES_ALL + OUT_PASSES_ALL; /* of as many rows as there are places */
-    if (!w->bulk_skew) return 0;
-    if (!p->packed_source || !p->packed) {
-        const uint32_t given = (uint32_t)w->cluster->gpu.shared_align_bytes, align = given ? given : BULK_LINE_BYTES;
-        const uint32_t shared = (p->shared_bytes + align - 1) / align * align % BULK_LINE_BYTES;
-        passes = p->packed_source ? IN_PASSES_ALL : PLACES * in_passes(p->source_line, shared);
-        passes += p->packed ? OUT_PASSES_ALL : PLACES * out_passes(0, shared);
-    }
-    return passes * rate_time(w->bulk_skew, size_bytes) / PLACES;
+    return (bulk_in_passes_8(w, p) + bulk_out_passes_8(w, p)) * rate_time(w->bulk_skew, size_bytes) / PLACES;
 }
 
 /* What memory takes for rows that are read and written in turn: of a fresh footprint the L2 still has as much as it

@@ -36,6 +36,9 @@ uint64_t bulk_rows(struct world_rank *rank, const struct fabric_work *work, cons
 /* How much longer the engine takes for rows of a loop, in and out, because they do not begin lines: packed rows lie
  * at all distances. */
 uint64_t bulk_passes_ps(const struct world *w, const struct loop *p, uint64_t size_bytes);
+/* How many passes more these are, in eighths. */
+uint32_t bulk_in_passes_8(const struct world *w, const struct loop *p);
+uint32_t bulk_out_passes_8(const struct world *w, const struct loop *p);
 /* Of the links out of a GPU, for a store by the bulk engine from that place in shared memory.  The links into the peer
  * take as much more for the place as these. */
 uint64_t bulk_link_ps(const struct world_rank *from, const struct world_rank *to, uint32_t shared_bytes,

@@ -36,6 +36,16 @@ static uint64_t nvlink_cross(struct world_rank *from, struct world_rank *to, uin
     return later(out_ps, in_ps);
 }
 
+static struct gpu_rows store_rows(struct world_rank *rank, const struct fabric_write *write, const struct loop *p,
+                                  struct loop_row row)
+{
+    struct world_worker *ww = rank->now.worker;
+    if (p->program) return gpu_program(rank, ww, p, write->given, row, write->peer != rank->fabric.rank);
+    const uint32_t busy = gpu_warps_busy(row.rows, row.warps);
+    const struct rounds *r = gpu_rounds(rank, p, row.rows, busy, row.bytes, rank->world->store.sm);
+    return (struct gpu_rows){ gpu_rounds_ps(rank, ww, r), (p->steps + 1) * r->load_ps, r->served_ps };
+}
+
 static int priced_store(struct world_rank *rank, const struct fabric_write *write, const struct loop *p)
 {
     struct world *w = rank->world;
@@ -43,18 +53,14 @@ static int priced_store(struct world_rank *rank, const struct fabric_write *writ
     const uint64_t now = sim_now_ps(w->sim), size = gpu_wire_bytes(p, write->charge_bytes);
     uint32_t lanes;
     const uint64_t start = gpu_lane_begin(ww, write->warps, &lanes);
-    const uint32_t rows = write->rows ? write->rows : 1, busy = gpu_warps_busy(rows, lanes);
+    const uint32_t rows = write->rows ? write->rows : 1;
     const uint64_t behind_ps = worker_behind_ps(ww);
-    const bool bulk = p->engine == LOOP_BULK,
-               split = bulk && p->shared_bytes && !p->packed && write->peer != rank->fabric.rank;
-    const rate_q20 sm = split ? w->bulk_split : w->store.sm;
-    const struct rounds *r = gpu_rounds(rank, p, rows, busy, size / rows, sm);
-    const uint64_t lead_ps = (p->steps + 1) * r->load_ps; /* until the first byte moves */
-    const uint64_t served_ps = own_reserve(rank, &rank->sm[ww->sm], now, r->served_ps, size);
-    const uint64_t read_bytes = later(size, (uint64_t)rows * p->logs_bytes);
-    uint64_t end = start + gpu_touch_ps(ww, p) + gpu_rounds_ps(rank, ww, r);
-    end = later(end, lead_ps + served_ps);
-    end = later(end, lead_ps + own_reserve(rank, &rank->hbm, now, rate_time(w->hbm, read_bytes), read_bytes));
+    const bool bulk = p->engine == LOOP_BULK;
+    const struct gpu_rows r = store_rows(rank, write, p, (struct loop_row){ size / rows, rows, lanes });
+    const uint64_t lead_ps = r.lead_ps;
+    uint64_t end = start + gpu_touch_ps(ww, p) + r.ps;
+    end = later(end, lead_ps + own_reserve(rank, &rank->sm[ww->sm], now, r.served_ps, size));
+    end = later(end, lead_ps + own_reserve(rank, &rank->hbm, now, rate_time(w->hbm, size), size));
     gpu_lane_end(ww, end);
     if (write->peer != rank->fabric.rank) {
         const uint64_t there_ps = nvlink_cross(rank, &w->rank[write->peer], now, size,
@@ -71,7 +77,7 @@ static int priced_store(struct world_rank *rank, const struct fabric_write *writ
     rank->stored_ps[ww->sm] = later(rank->stored_ps[ww->sm], end);
     if (write->peer != rank->fabric.rank) rank->put_ps[ww->sm] = later(rank->put_ps[ww->sm], end);
     ww->unfenced = true;
-    ww->drains = bulk && p->in_flight < 2;
+    ww->drains = bulk && !p->program;
     if (!bulk && write->peer != rank->fabric.rank && !ww->puts) {
         ww->puts = true;
         rank->putting++;
@@ -509,17 +515,13 @@ static void gpu_init(struct world *w)
         *kinds[i].to = (struct work_rates){ kinds[i].from->row_ps, rate_make(kinds[i].from->warp_rate_bps),
                                             rate_make(kinds[i].from->sm_rate_bps) };
     w->copy_sm = rate_make(c->gpu.copy_sm_rate_bps);
-    w->cast_sm = rate_make(c->gpu.cast_sm_rate_bps);
     w->hbm = rate_make(c->gpu.hbm_rate_bps);
     w->hbm_rows = c->gpu.hbm_rows_rate_bps ? rate_make(c->gpu.hbm_rows_rate_bps) : w->hbm;
     w->l2 = rate_make(c->gpu.l2_bytes ? c->gpu.l2_rate_bps : 0);
     w->fresh = rate_make(c->gpu.fresh_rate_bps ? c->gpu.fresh_rate_bps : c->gpu.hbm_rate_bps);
     w->reduce_made = rate_make(c->gpu.reduce_made_sm_rate_bps);
-    w->sum_sm = rate_make(c->gpu.sum_sm_rate_bps);
     w->sum_far = rate_make(c->gpu.sum_far_sm_rate_bps);
     w->add = rate_make(c->gpu.add_rate_bps);
-    w->logs = (struct work_rates){ 0, rate_make(c->gpu.logs_warp_rate_bps), rate_make(c->gpu.logs_sm_rate_bps) };
-    w->exps = (struct work_rates){ 0, rate_make(c->gpu.exps_warp_rate_bps), rate_make(c->gpu.exps_sm_rate_bps) };
     w->egress_unaligned = rate_make(c->nvlink.unaligned_rate_bps);
     w->egress_split = rate_make(c->nvlink.split_rate_bps);
     w->bulk_skew = rate_make(c->gpu.bulk_skew_rate_bps);
@@ -529,11 +531,11 @@ static void gpu_init(struct world *w)
     w->bulk_in = rate_make(engine->in_rate_bps);
     w->bulk_out = rate_make(engine->out_rate_bps ? engine->out_rate_bps : c->gpu.store.sm_rate_bps);
     w->bulk_put = rate_make(engine->put_rate_bps ? engine->put_rate_bps : c->gpu.store.sm_rate_bps);
-    w->bulk_split = engine->split_rate_bps ? rate_make(engine->split_rate_bps) : w->store.sm;
     w->bulk_link = rate_make(c->nvlink.bulk_rate_bps ? c->nvlink.bulk_rate_bps : peers.built_out_bps);
     w->bulk_crossing = rate_make(c->nvlink.bulk_crossing_rate_bps);
     w->bulk_sector = c->nvlink.sector_rate_bps ? rate_make(c->nvlink.sector_rate_bps) : w->bulk_link;
     w->sm_count = c->gpu.sms;
+    w->gpu_number = gpu_number(&c->gpu);
     w->launch_ps = c->gpu.launch_ps;
     w->poll_ps = c->gpu.poll_ps;
     w->egress = rate_make(peers.built_out_bps);

@@ -75,16 +75,17 @@ static inline const struct loop *gpu_loop(struct world_rank *rank, uint8_t site,
  * gpu_row_ps() and gpu_rounds_ps() tell the cost, else the rates of plain rows (gpu_plain_ps()). */
 static inline bool gpu_priced(const struct world *w, const struct loop *p)
 {
-    return p && w->cluster->gpu.load_ps && !p->staged;
+    return p && w->cluster->gpu.load_ps && !p->staged && (!p->program || w->cluster->gpu.cycle_ps);
 }
-/* A wait for memory. */
+/* A wait for memory; how much longer than for the L2 it is for data of a loop, where that is more_ps for those that the
+ * L2 has not. */
 uint64_t gpu_load_ps(const struct world *w, const struct loop *p);
+uint64_t gpu_far_ps(const struct world *w, const struct loop *p, uint64_t more_ps);
 /* The first wait for an array takes this longer; notes that the worker has waited for it. */
 uint64_t gpu_touch_ps(struct world_worker *ww, const struct loop *p);
 /* What a warp takes for one row when nobody else is at work. */
 uint64_t gpu_row_ps(const struct world *w, const struct loop *p, uint64_t row_bytes);
-/* What rows take of an SM of that rate: the bytes that it sends, with the engine's passes where they lie off lines, or
- * the arithmetic that turns them into logarithms, whichever is longer. */
+/* What rows take of an SM of that rate: the bytes that it sends, with the engine's passes where they lie off lines. */
 uint64_t gpu_rows_share_ps(const struct world *w, const struct loop *p, rate_q20 sm, uint64_t rows, uint64_t row_bytes);
 /* What the loop reads and stores for so many bytes of data, flags included. */
 static inline uint64_t gpu_wire_bytes(const struct loop *p, uint64_t size_bytes)
@@ -111,6 +112,16 @@ static inline uint64_t gpu_plain_latency_ps(const struct work_rates *k, uint32_t
 {
     return gpu_ceiling(rows, busy) * k->row_ps;
 }
+
+/* gpu_program.c.  Rows of an operation whose loop is a program, by row.warps warps of the worker. */
+struct gpu_rows {
+    uint64_t ps, lead_ps; /* until all are moved; until the first byte leaves the SM */
+    uint64_t served_ps;   /* how long they keep the SM busy */
+};
+/* Differs where two GPUs do. */
+uint64_t gpu_number(const struct cluster_gpu *gpu);
+struct gpu_rows gpu_program(struct world_rank *rank, struct world_worker *ww, const struct loop *p,
+                            const struct fabric_given *given, struct loop_row row, bool to_peer);
 
 /* gpu_work.c.  When a cast, copy, sum or scan by `lanes` warps is done that begins at `start`. */
 uint64_t gpu_work_end(struct world_rank *rank, const struct fabric_work *work, const struct loop *p, uint64_t start,

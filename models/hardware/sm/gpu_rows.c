@@ -5,18 +5,22 @@
 #include <math.h>
 #include <string.h>
 
-/* A wait for memory of a loop.  Rows just written are in the L2 but for those that others have
- * driven out, more of them the nearer all together come to what it holds. */
+/* Rows just written are in the L2 but for those that others have driven out, more of them the nearer all together come
+ * to what it holds. */
+uint64_t gpu_far_ps(const struct world *w, const struct loop *p, uint64_t more_ps)
+{
+    const uint64_t l2_bytes = w->cluster->gpu.l2_bytes;
+    const uint64_t longer_ps = pressure_load_ps(w, p->fresh, p->footprint_bytes);
+    if (!p->fresh || (l2_bytes && p->footprint_bytes >= l2_bytes)) return more_ps + longer_ps;
+    return longer_ps + (l2_bytes ? (uint64_t)((double)more_ps * (double)p->footprint_bytes / (double)l2_bytes) : 0);
+}
+
 uint64_t gpu_load_ps(const struct world *w, const struct loop *p)
 {
     const struct cluster_gpu *gpu = &w->cluster->gpu;
     if (p->again == LOOP_AT_HAND && gpu->load_l1_ps) return gpu->load_l1_ps;
     if (p->again) return gpu->load_again_ps ? gpu->load_again_ps : gpu->load_l2_ps;
-    const uint64_t longer_ps = pressure_load_ps(w, p->fresh, p->footprint_bytes);
-    if (!p->fresh || (gpu->l2_bytes && p->footprint_bytes >= gpu->l2_bytes)) return gpu->load_ps + longer_ps;
-    const uint64_t more_ps = gpu->load_ps > gpu->load_l2_ps ? gpu->load_ps - gpu->load_l2_ps : 0;
-    return gpu->load_l2_ps + longer_ps +
-           (gpu->l2_bytes ? (uint64_t)((double)more_ps * (double)p->footprint_bytes / (double)gpu->l2_bytes) : 0);
+    return gpu->load_l2_ps + gpu_far_ps(w, p, gpu->load_ps > gpu->load_l2_ps ? gpu->load_ps - gpu->load_l2_ps : 0);
 }
 
 /* The first wait of a worker for an array that nobody has just written: its pages are looked up, too.  Which site it is
@@ -40,18 +44,13 @@ void gpu_loop_make(struct world_rank *rank, uint8_t site, struct fabric_given *g
     loops_make(rank->world->loops, (enum site)site, given->size, &rank->loop[given->slot]);
 }
 
-/* A row through a warp's shared memory: the first part, then as many at once as are on their way.  A part that is
- * turned into logarithms keeps the warp meanwhile, and the next one comes. */
+/* A row through a warp's shared memory, part after part. */
 static uint64_t bulk_row_ps(const struct world *w, const struct loop *p, uint64_t row_bytes)
 {
     const struct cluster_gpu *gpu = &w->cluster->gpu;
-    const uint64_t in_flight = p->in_flight ? p->in_flight : 1, turns = p->turns ? p->turns : 1;
-    const uint64_t wait_ps = gpu_load_ps(w, p), more_ps = wait_ps > gpu->load_l2_ps ? wait_ps - gpu->load_l2_ps : 0;
-    const uint64_t part_ps = gpu->bulk.row_ps + more_ps;
-    const uint64_t moved_ps = rate_time(w->bulk.warp, later(row_bytes, p->logs_bytes));
-    if (!p->logs_bytes) return part_ps * (in_flight + turns - 1) / in_flight + moved_ps;
-    const uint64_t turned_ps = rate_time(w->logs.warp, p->logs_bytes) / turns;
-    return part_ps + turned_ps + (turns - 1) * later(part_ps / in_flight, turned_ps) + moved_ps;
+    const uint64_t turns = p->turns ? p->turns : 1, wait_ps = gpu_load_ps(w, p);
+    const uint64_t more_ps = wait_ps > gpu->load_l2_ps ? wait_ps - gpu->load_l2_ps : 0;
+    return turns * (gpu->bulk.row_ps + more_ps) + rate_time(w->bulk.warp, row_bytes);
 }
 
 /* Further sources are loaded and further copies stored through the SM's ports, each at its own rate. */
@@ -63,10 +62,8 @@ uint64_t gpu_ports_ps(const struct world *w, const struct loop *p, uint64_t size
 
 uint64_t gpu_rows_share_ps(const struct world *w, const struct loop *p, rate_q20 sm, uint64_t rows, uint64_t row_bytes)
 {
-    const bool passes = p->engine == LOOP_BULK && p->in_flight < 2; /* else in `bulk-split-rate` */
-    const uint64_t passes_ps = passes ? bulk_passes_ps(w, p, rows * row_bytes) : 0;
-    return later(rate_time(sm, rows * row_bytes) + passes_ps + gpu_ports_ps(w, p, rows * row_bytes),
-                 rate_time(w->logs.sm, rows * p->logs_bytes));
+    const uint64_t passes_ps = p->engine == LOOP_BULK ? bulk_passes_ps(w, p, rows * row_bytes) : 0;
+    return rate_time(sm, rows * row_bytes) + passes_ps + gpu_ports_ps(w, p, rows * row_bytes);
 }
 
 /* What a warp takes for one row when nobody else is at work. */
@@ -128,6 +125,6 @@ const struct rounds *gpu_rounds(struct world_rank *rank, const struct loop *p, u
 /* Rows that the bulk engine moves one part at a time stand in line at the engine (the SM's port), and nowhere else. */
 uint64_t gpu_rounds_ps(struct world_rank *rank, struct world_worker *ww, const struct rounds *r)
 {
-    if (r->loop->engine == LOOP_BULK && r->loop->in_flight < 2) return r->sum_ps;
+    if (r->loop->engine == LOOP_BULK) return r->sum_ps;
     return rounds_ps(r, gpu_mixed_ps(rank, ww, r->loop->sought, GPU_WHOLE));
 }

@@ -5,8 +5,6 @@
 #include "models/hardware/sm/bulk.h"
 #include "models/hardware/sm/gpu.h"
 
-enum { SECTOR_BYTES = 32, WORD_BYTES = 4 }; /* what a lone word takes of memory, and its own size */
-
 /* Rows of an operation without a loop.  A sum's time goes with the bytes that it writes, and only little with those
  * that it reads: each stretch waits for the loads of that stretch from all rows. */
 static uint64_t plain_work(struct world_rank *rank, const struct fabric_work *work, uint64_t start, uint32_t lanes)
@@ -78,64 +76,26 @@ static uint64_t contended_ps(uint64_t chain_ps, uint64_t share_ps)
     return share_ps ? (uint64_t)(chain + share * share / (share + chain)) : chain_ps;
 }
 
-/* What the warps of a sum take to turn the logarithms of a row back, alone. */
-static uint64_t turned_back_ps(const struct world *w, const struct loop *p, uint32_t warps)
+/* Rows of a program: reads of memory by others make its warps wait, too. */
+static uint64_t program_work(struct world_rank *rank, const struct fabric_work *work, const struct loop *p,
+                             uint64_t start, uint32_t lanes)
 {
-    return later(rate_time(w->exps.warp, p->logs_bytes) / warps, rate_time(w->exps.sm, p->logs_bytes));
-}
-
-/* Rows of a sum that the engine brings whole, some at once.  A place in shared memory is taken from a row's request
- * until the row has come and is summed; where a row says how long it is, one warp asks each of them before. */
-static uint64_t turns_ps(const struct world *w, const struct fabric_work *work, const struct loop *p, uint32_t warps)
-{
-    const uint64_t rows = work->rows, row_bytes = rows ? work->read_bytes / rows : 0;
-    const uint64_t sized_ps = p->sized ? gpu_load_ps(w, p) : 0, back_ps = turned_back_ps(w, p, warps);
-    const uint64_t in_ps = w->cluster->gpu.engine.in_ps + pressure_load_ps(w, p->fresh, p->footprint_bytes);
-    const uint64_t turn_ps =
-        sized_ps + in_ps + rate_time(w->bulk.warp, row_bytes) + later(rate_time(w->sum_sm, row_bytes), back_ps);
-    if (!rows) return 0;
-    if (!p->sized) return turn_ps * (rows + p->in_flight - 1u) / p->in_flight;
-    return turn_ps + (rows - 1) * later(turn_ps / p->in_flight, later(sized_ps, back_ps));
-}
-
-/* Such sums, while others' rows come out of the same memory. */
-static uint64_t brought_ps(struct world_rank *rank, const struct fabric_work *work, const struct loop *p)
-{
-    const struct world *w = rank->world;
-    const struct fabric_worker *worker = rank->now.worker->worker;
-    const uint64_t now = sim_now_ps(w->sim), both = work->read_bytes + work->write_bytes;
-    const uint64_t logs_ps = rate_time(w->exps.sm, (uint64_t)work->rows * p->logs_bytes);
-    const uint64_t service_ps = later(rate_time(w->sum_sm, work->read_bytes), logs_ps);
-    const uint64_t sm_ps = own_reserve(rank, &rank->sm[worker->sm], now, service_ps, work->read_bytes) - now;
-    const uint64_t hbm_ps =
-        own_reserve(rank, &rank->hbm, now, rate_time(p->fresh ? w->fresh : w->hbm, both), both) - now;
-    const uint64_t chain_ps = p->steps * w->cluster->gpu.load_ps + turns_ps(w, work, p, worker->warps);
-    const uint64_t touched_ps = gpu_touch_ps(rank->now.worker, p);
-    /* A chain of waits with a warp's own arithmetic hides the SM's port, which serves all warps' arithmetic, or is
-     * hidden. */
-    if (p->logs_bytes) return touched_ps + later(contended_ps(chain_ps, hbm_ps), sm_ps);
-    return touched_ps + contended_ps(chain_ps, later(sm_ps, hbm_ps));
-}
-
-/* Copies by warps that wait together: in each round of rows the SM stands still for the waits before and behind the
- * bytes of all, which share it. */
-static uint64_t in_step_ps(struct world_rank *rank, const struct fabric_work *work, const struct loop *p,
-                           uint32_t lanes)
-{
-    struct world *w = rank->world;
     struct world_worker *ww = rank->now.worker;
-    const uint64_t now = sim_now_ps(w->sim);
-    const uint64_t bytes = work->write_bytes + (uint64_t)work->rows * p->scattered * (SECTOR_BYTES - WORD_BYTES);
-    const uint64_t both = work->read_bytes + bytes;
-    const uint32_t busy = gpu_warps_busy(work->rows, lanes);
-    const uint64_t rounds = gpu_ceiling(work->rows, busy ? busy : 1);
-    const uint64_t waits_ps = (p->steps + p->after) * gpu_load_ps(w, p);
-    const uint64_t alone_ps =
-        gpu_row_ps(w, p, work->rows ? work->read_bytes / work->rows : 0) - p->steps * gpu_load_ps(w, p);
-    const uint64_t sm_ps = own_reserve(rank, &rank->sm[ww->sm], now, rate_time(w->copy_sm, bytes), bytes) - now;
+    struct world *w = rank->world;
+    const bool whole = work->kind == FABRIC_WORK_CAST; /* of one row each warp has a part */
+    const uint32_t rows = whole || !work->rows ? 1 : work->rows;
+    const uint64_t now = sim_now_ps(w->sim), both = work->read_bytes + work->write_bytes;
+    const struct loop_row row = { work->read_bytes / rows, rows, lanes };
+    const struct gpu_rows r = gpu_program(rank, ww, p, work->given, row, false);
+    const uint64_t served_ps = r.served_ps + pressure_store_ps(w, work->write_bytes);
+    const uint64_t sm_ps = own_reserve(rank, &rank->sm[ww->sm], now, served_ps, work->read_bytes) - now;
     const uint64_t hbm_ps =
         own_reserve(rank, &rank->hbm, now, rate_time(p->fresh ? w->fresh : w->hbm, both), both) - now;
-    return gpu_touch_ps(ww, p) + rounds * waits_ps + later(later(sm_ps, hbm_ps), rounds * alone_ps);
+    const uint64_t end = start + gpu_touch_ps(ww, p) + later(contended_ps(r.ps, hbm_ps), sm_ps);
+    gpu_moved_note(ww, start, end);
+    if (work->kind == FABRIC_WORK_COPY && p->engine == LOOP_LDST)
+        rank->copied_ps[ww->sm] = later(rank->copied_ps[ww->sm], end);
+    return end;
 }
 
 /* Rows of an operation with a loop.  A row that is read once and written to several places
@@ -149,17 +109,11 @@ static uint64_t priced_work(struct world_rank *rank, const struct fabric_work *w
     const uint64_t read_bytes = gpu_wire_bytes(p, work->read_bytes);
     const uint64_t now = sim_now_ps(w->sim), both = read_bytes + work->write_bytes, rows = work->rows;
     const uint64_t row_bytes = rows ? read_bytes / rows : 0;
-    if (p->in_step && work->kind == FABRIC_WORK_COPY) return start + in_step_ps(rank, work, p, lanes);
-    if (work->kind == FABRIC_WORK_REDUCE && p->engine == LOOP_BULK) return start + brought_ps(rank, work, p);
     const uint64_t touched_ps = gpu_touch_ps(ww, p), lead_ps = touched_ps + p->steps * gpu_load_ps(w, p);
     const bool several = work->kind == FABRIC_WORK_COPY && work->write_bytes > work->read_bytes;
     uint64_t end = start + touched_ps;
     uint64_t service_ps = rate_time(w->copy_sm, read_bytes) + gpu_ports_ps(w, p, read_bytes);
     switch (work->kind) {
-    case FABRIC_WORK_CAST: /* all warps at a row: one wait for it, then their SM's rate */
-        end += gpu->cast_row_ps + gpu_load_ps(w, p) + rate_time(w->cast_sm, work->read_bytes);
-        service_ps = rate_time(w->cast_sm, work->read_bytes);
-        break;
     case FABRIC_WORK_REDUCE:
         if (p->engine == LOOP_LDST && p->ahead) { /* the engine takes requests in turn */
             const uint64_t chain_ps =
@@ -176,7 +130,7 @@ static uint64_t priced_work(struct world_rank *rank, const struct fabric_work *w
                             gpu_share_ps(rank, ww, service_ps));
         break;
     case FABRIC_WORK_COPY:
-        if (p->engine == LOOP_BULK && p->in_flight < 2) {
+        if (p->engine == LOOP_BULK) {
             const struct rounds *r =
                 gpu_rounds(rank, p, (uint32_t)rows, gpu_warps_busy((uint32_t)rows, lanes), row_bytes, w->bulk.sm);
             service_ps = r->served_ps;
@@ -226,6 +180,7 @@ uint64_t gpu_work_end(struct world_rank *rank, const struct fabric_work *work, c
     if (work->kind == FABRIC_WORK_SCAN) return start + scan_ps(rank, work, p);
     if (p && p->staged) return bulk_store(rank, rank->fabric.rank, work->write_bytes, start, &(uint64_t){ 0 });
     if (!gpu_priced(rank->world, p)) return plain_work(rank, work, start, lanes);
+    if (p->program) return program_work(rank, work, p, start, lanes);
     if (p->footprint_bytes && (p->engine == LOOP_BULK || p->in_flight > 1))
         return bulk_rows(rank, work, p, start, gpu_warps_busy(work->rows, lanes));
     return priced_work(rank, work, p, start, lanes);

@@ -268,11 +268,11 @@ struct world {
     struct core *core;    /* [cores] of a host cluster, for all ranks */
     struct work_rates store, bulk, reduce;
     struct work_rates copy, cast, sum; /* host */
-    struct work_rates logs, exps;      /* rates 0: not known */
     struct work_rates message;         /* host: a store of what the rank has just cast */
-    rate_q20 bulk_in, bulk_out, bulk_put, bulk_split, bulk_link, bulk_sector, bulk_crossing, hbm_rows, l2;
-    rate_q20 copy_sm, cast_sm, bulk_skew, reduce_load, reduce_made, hbm, scan, egress, ingress;
-    rate_q20 fresh, sum_sm, sum_far, add, egress_unaligned, egress_split; /* 0: not known */
+    uint64_t gpu_number;               /* gpu_program.c */
+    rate_q20 bulk_in, bulk_out, bulk_put, bulk_link, bulk_sector, bulk_crossing, hbm_rows, l2;
+    rate_q20 copy_sm, bulk_skew, reduce_load, reduce_made, hbm, scan, egress, ingress;
+    rate_q20 fresh, sum_far, add, egress_unaligned, egress_split; /* 0: not known */
     uint64_t poll_ps; /* from when a word changes until a waiting worker steps */
 
     /* ---- a part's own ---- */

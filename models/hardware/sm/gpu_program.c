@@ -1,0 +1,110 @@
+/* gpu_program.c - what rows cost warps whose loop is a program (models/kernels/loops.h): the SM machine of warps.h with
+ * the cluster's times, and where the rows lie. */
+#include "models/hardware/sm/bulk.h"
+#include "models/hardware/sm/gpu.h"
+#include "models/hardware/sm/warps.h"
+
+#include <string.h>
+
+/* Of bytes that come out of the SM behind those that went in, without these. */
+static rate_q20 without(rate_q20 both, rate_q20 in) { return both > in ? both - in : both; }
+
+static struct warps_sm sm_of(const struct world *w, const struct loop *p, bool to_peer)
+{
+    const struct cluster_gpu *gpu = &w->cluster->gpu;
+    const uint64_t in_l2_ps = gpu->engine.in_l2_ps, more_ps = gpu->engine.in_ps - in_l2_ps;
+    return (struct warps_sm){
+        .cycle_ps = gpu->cycle_ps,
+        .access_ps = gpu->access_ps,
+        .load_ps = { [LOOP_SOURCE] = gpu_load_ps(w, p),
+                     [LOOP_TARGET] = gpu->load_l2_ps,
+                     [LOOP_SHARED] = gpu->load_shared_ps,
+                     [LOOP_L2] = gpu->load_l2_ps },
+        .in_ps = { [LOOP_SOURCE] = in_l2_ps + gpu_far_ps(w, p, gpu->engine.in_ps > in_l2_ps ? more_ps : 0),
+                   [LOOP_TARGET] = in_l2_ps,
+                   [LOOP_L2] = in_l2_ps },
+        .turn_ps = gpu->engine.turn_ps,
+        .fence_ps = gpu->stage_ps,
+        .read_ps = gpu->engine.out_ps,
+        .load = w->bulk_in,
+        .store = to_peer ? without(w->store.sm, w->bulk_in) : w->bulk_out,
+        .put = to_peer ? without(w->bulk_put, w->bulk_in) : w->bulk_out,
+        .skew = w->bulk_skew,
+        .in_passes = bulk_in_passes_8(w, p),
+        .out_passes = bulk_out_passes_8(w, p),
+    };
+}
+
+static const uint64_t mix = UINT64_C(0x9e3779b97f4a7c15);
+
+uint64_t gpu_number(const struct cluster_gpu *gpu)
+{
+    const unsigned char *byte = (const unsigned char *)gpu;
+    uint64_t number = 0;
+    for (size_t i = 0; i < sizeof *gpu; i++) {
+        number = (number ^ byte[i]) * mix;
+        number ^= number >> 32;
+    }
+    return number;
+}
+
+/* What was asked before: kernels move millions of rows, of which few differ.  Each thread keeps its own for all worlds:
+ * nothing but what is said here makes the answer. */
+struct question {
+    uint64_t gpu;       /* what tells GPUs apart (gpu_number()) */
+    uint64_t longer_ps; /* a load for what others make of the memory */
+    uint64_t size[LOOP_SIZES];
+    struct loop_row row;
+    uint32_t sheets, site;
+    uint16_t teams, to_peer;
+    uint32_t rounds; /* 0: nothing was asked yet */
+};
+enum { MEMORY = 2048 };
+struct answer {
+    struct question question;
+    struct warps_cost cost;
+};
+
+static struct answer *memory_of(const struct question *q)
+{
+    static _Thread_local struct answer memory[MEMORY];
+    const uint64_t first = q->row.bytes << 24 ^ (uint64_t)q->site << 16 ^ (uint64_t)q->teams << 8 ^ q->row.rows;
+    const uint64_t second = q->gpu ^ q->longer_ps << 3 ^ q->size[0] << 1 ^ (uint64_t)q->to_peer << 1 ^ q->rounds;
+    return &memory[((first * mix ^ second) * mix ^ first) * mix >> 40 & (MEMORY - 1)];
+}
+
+static const struct warps_cost *cost_of(const struct world *w, const struct question *q, const struct loop *p)
+{
+    struct answer *known = memory_of(q);
+    if (memcmp(&known->question, q, sizeof *q) != 0) {
+        struct loop_op op[LOOP_OPS];
+        const uint32_t count = loops_program(w->loops, (enum site)q->site, q->size, &q->row, op);
+        known->question = *q;
+        const struct warps_sm sm = sm_of(w, p, q->to_peer);
+        known->cost = warps_run(&sm, op, count, p->team ? q->row.warps : 1, q->teams, q->rounds);
+    }
+    return &known->cost;
+}
+
+struct gpu_rows gpu_program(struct world_rank *rank, struct world_worker *ww, const struct loop *p,
+                            const struct fabric_given *given, struct loop_row row, bool to_peer)
+{
+    const struct world *w = rank->world;
+    const uint32_t busy = p->team ? 1 : gpu_warps_busy(row.rows ? row.rows : 1, row.warps);
+    const uint32_t times = p->team ? 1 : row.rows;
+    const uint64_t others = gpu_mixed_ps(rank, ww, p->sought, GPU_WHOLE);
+    struct question q = {
+        .gpu = w->gpu_number,
+        .longer_ps = pressure_load_ps(w, p->fresh, p->footprint_bytes),
+        .row = { .bytes = row.bytes, .rows = p->team ? row.rows : 1, .warps = p->team ? row.warps : 1 },
+        .sheets = loops_number(w->loops),
+        .site = p->number,
+        .teams = (uint16_t)((busy * others + GPU_WHOLE / 2) / GPU_WHOLE),
+        .to_peer = to_peer,
+        .rounds = times > busy ? 2 : 1
+    };
+    if (given) memcpy(q.size, given->size, sizeof q.size);
+    const struct warps_cost *c = cost_of(w, &q, p);
+    const uint64_t further_ps = times > busy ? c->next_ps * (times - busy) / busy : 0;
+    return (struct gpu_rows){ c->first_ps + further_ps, c->lead_ps, times * c->way_ps };
+}

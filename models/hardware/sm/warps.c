@@ -1,0 +1,277 @@
+/* warps.c - an SM's warps run a program, see warps.h.  Knows no world, no clock and no cluster file. */
+#include "models/hardware/sm/warps.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+enum { SCHEDULERS = 4, CHAIN_CYCLES = 4, EIGHTHS = 8 };
+enum { FLIGHT = 32 };          /* loads of a warp, requests of a team or a warp: no more are on their way */
+enum { STEPS_MOST = 1 << 20 }; /* a longer program is cut */
+
+struct line { /* what is awaited, in order */
+    uint64_t ps[FLIGHT];
+    uint32_t first, end;
+};
+
+struct warp {
+    uint64_t now_ps;
+    struct line load, out;
+    uint32_t left; /* bytes of the store that it is in */
+    uint32_t waited, round, number;
+    uint32_t again[LOOP_NESTED + 1];
+    uint8_t at, depth;
+    bool done, blocked;
+};
+
+struct team {
+    struct line in;
+};
+
+struct run {
+    const struct warps_sm *sm;
+    const struct loop_op *op;
+    uint32_t op_count, team_warps, warp_count, rounds;
+    struct warp warp[WARPS_MOST]; /* only those that there are */
+    struct team team[WARPS_MOST];
+    uint64_t port_ps, way_ps, scheduler_ps[SCHEDULERS]; /* until then each is busy */
+    uint64_t port_busy_ps, way_busy_ps, scheduled_ps;   /* and for so long altogether */
+    uint64_t lead_ps, round_ps[WARPS_ROUNDS];
+    uint8_t after[WARPS_MOST + 1],
+        before[WARPS_MOST + 1]; /* warps by how far they are; the last one stands for the ends */
+};
+
+static uint64_t later_of(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+static uint64_t serve(uint64_t *free_ps, uint64_t from_ps, uint64_t takes_ps)
+{
+    *free_ps = later_of(*free_ps, from_ps) + takes_ps;
+    return *free_ps;
+}
+
+static void line_add(struct line *line, uint64_t ps) { line->ps[line->end++ % FLIGHT] = ps; }
+static uint64_t line_take(struct line *line) { return line->ps[line->first++ % FLIGHT]; }
+static bool line_full(const struct line *line) { return line->end - line->first == FLIGHT; }
+
+/* Warps come about as far as each other, so that the place of one is near the end. */
+static void order_add(struct run *r, uint32_t i)
+{
+    uint8_t place = r->before[WARPS_MOST];
+    while (place != WARPS_MOST && r->warp[place].now_ps > r->warp[i].now_ps) place = r->before[place];
+    r->before[i] = place;
+    r->after[i] = r->after[place];
+    r->before[r->after[i]] = r->after[place] = (uint8_t)i;
+}
+
+/* The bytes of an access, which go through the port, and through the way unless they stay in the SM. */
+static uint64_t access_end_ps(struct run *r, const struct warp *v, uint8_t place, rate_q20 rate, uint32_t bytes)
+{
+    const uint64_t takes_ps = rate_time(rate, bytes);
+    uint64_t end_ps = serve(&r->port_ps, v->now_ps, takes_ps);
+    r->port_busy_ps += takes_ps;
+    if (place == LOOP_SHARED) return end_ps;
+    r->way_busy_ps += takes_ps;
+    return later_of(end_ps, serve(&r->way_ps, v->now_ps, takes_ps));
+}
+
+static uint64_t engine_end_ps(struct run *r, const struct warp *v, rate_q20 rate, uint32_t passes, uint32_t bytes)
+{
+    const uint64_t takes_ps = rate_time(rate, bytes) + passes * rate_time(r->sm->skew, bytes) / EIGHTHS;
+    r->way_busy_ps += takes_ps;
+    return serve(&r->way_ps, v->now_ps, takes_ps);
+}
+
+/* A load's accesses are asked for one after another. */
+static void load_run(struct run *r, struct warp *v, const struct loop_op *o)
+{
+    for (uint32_t left = o->n, bytes; left; left -= bytes) {
+        bytes = left < o->by ? left : o->by;
+        if (line_full(&v->load)) v->now_ps = later_of(v->now_ps, line_take(&v->load));
+        line_add(&v->load, access_end_ps(r, v, o->place, r->sm->load, bytes) + r->sm->load_ps[o->place]);
+        v->now_ps += r->sm->access_ps;
+    }
+}
+
+/* A store's too, each behind the load that brings its value; false: others go on until that has come. */
+static bool store_run(struct run *r, struct warp *v, const struct loop_op *o)
+{
+    const bool shared = o->place == LOOP_SHARED;
+    if (!v->left) v->left = o->n;
+    for (uint32_t bytes; v->left; v->left -= bytes) {
+        bytes = v->left < o->by ? v->left : o->by;
+        if (v->load.first != v->load.end) {
+            const uint64_t come_ps = v->load.ps[v->load.first % FLIGHT];
+            if (come_ps > v->now_ps) {
+                v->now_ps = come_ps;
+                return false;
+            }
+            (void)line_take(&v->load);
+        }
+        if (!shared && v->now_ps < r->lead_ps) r->lead_ps = v->now_ps;
+        (void)access_end_ps(r, v, o->place, shared ? r->sm->load : r->sm->store, bytes);
+        v->now_ps += r->sm->access_ps;
+    }
+    return true;
+}
+
+static void instructions_run(struct run *r, struct warp *v, const struct loop_op *o)
+{
+    const uint64_t takes_ps = o->n * r->sm->cycle_ps, chain = o->code == LOOP_CHAIN ? CHAIN_CYCLES : 1;
+    const uint64_t end_ps = serve(&r->scheduler_ps[v->number % SCHEDULERS], v->now_ps, takes_ps);
+    r->scheduled_ps += takes_ps;
+    v->now_ps = later_of(end_ps, v->now_ps + chain * takes_ps);
+}
+
+static void team_wake(struct run *r, uint32_t team, uint64_t now_ps)
+{
+    for (uint32_t i = team * r->team_warps; i < (team + 1) * r->team_warps; i++) {
+        struct warp *v = &r->warp[i];
+        if (!v->blocked) continue;
+        v->blocked = false;
+        v->now_ps = later_of(v->now_ps, now_ps);
+        order_add(r, i);
+    }
+}
+
+/* False: the warp must come again. */
+static bool engine_step(struct run *r, struct warp *v, const struct loop_op *o)
+{
+    const struct warps_sm *sm = r->sm;
+    const uint32_t number = v->number / r->team_warps;
+    struct line *in = &r->team[number].in;
+    switch (o->code) {
+    case LOOP_BULK_IN:
+        in->ps[in->end++ % FLIGHT] = engine_end_ps(r, v, sm->load, sm->in_passes, o->n) + sm->in_ps[o->place];
+        team_wake(r, number, v->now_ps);
+        v->now_ps += sm->turn_ps;
+        return true;
+    case LOOP_BULK_WAIT:
+        if (v->waited == in->end) {
+            v->blocked = true;
+            return false;
+        }
+        v->now_ps = later_of(v->now_ps, in->ps[v->waited++ % FLIGHT]);
+        return true;
+    case LOOP_BULK_OUT:
+        if (line_full(&v->out)) v->now_ps = later_of(v->now_ps, line_take(&v->out));
+        if (v->now_ps < r->lead_ps) r->lead_ps = v->now_ps;
+        line_add(&v->out, engine_end_ps(r, v, sm->put, sm->out_passes, o->n) + sm->read_ps);
+        v->now_ps += sm->turn_ps;
+        return true;
+    default:
+        while (v->out.end - v->out.first > o->n) v->now_ps = later_of(v->now_ps, line_take(&v->out));
+        return true;
+    }
+}
+
+/* Where the warp goes on. */
+static uint32_t flow_step(struct run *r, struct warp *v, const struct loop_op *o)
+{
+    switch (o->code) {
+    case LOOP_REPEAT:
+        if (!o->n) return v->at + o->by + 1u;
+        v->again[v->depth++] = o->n;
+        return v->at + 1u;
+    case LOOP_FIRST:
+        if (v->number % r->team_warps >= o->n) return v->at + o->by + 1u;
+        v->again[v->depth++] = 1;
+        return v->at + 1u;
+    default: /* END; what it ends begins so many operations before */
+        if (--v->again[v->depth - 1]) return v->at - o->by + 1u;
+        v->depth--;
+        return v->at + 1u;
+    }
+}
+
+static void warp_step(struct run *r, struct warp *v)
+{
+    if (v->at == r->op_count) {
+        r->round_ps[v->round] = later_of(r->round_ps[v->round], v->now_ps);
+        v->done = ++v->round == r->rounds;
+        v->at = 0;
+        return;
+    }
+    const struct loop_op *o = &r->op[v->at];
+    switch (o->code) {
+    case LOOP_LOAD:
+        load_run(r, v, o);
+        v->at++;
+        break;
+    case LOOP_STORE: v->at = (uint8_t)(v->at + store_run(r, v, o)); break;
+    case LOOP_USE:
+        while (v->load.first != v->load.end) v->now_ps = later_of(v->now_ps, line_take(&v->load));
+        v->at++;
+        break;
+    case LOOP_ALU:
+    case LOOP_CHAIN:
+        instructions_run(r, v, o);
+        v->at++;
+        break;
+    case LOOP_FENCE:
+        v->now_ps += r->sm->fence_ps;
+        v->at++;
+        break;
+    case LOOP_REPEAT:
+    case LOOP_FIRST:
+    case LOOP_END: v->at = (uint8_t)flow_step(r, v, o); break;
+    default: v->at = (uint8_t)(v->at + engine_step(r, v, o)); break;
+    }
+}
+
+/* Those that nobody is left to wake do not wait; false: there are none. */
+static bool blocked_wake(struct run *r)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < r->warp_count; i++) {
+        struct warp *v = &r->warp[i];
+        if (!v->blocked) continue;
+        v->blocked = false;
+        v->at++;
+        order_add(r, i);
+        any = true;
+    }
+    return any;
+}
+
+/* Always the warp that has come least far in time. */
+static void warps_go(struct run *r)
+{
+    for (uint32_t i = 0; i < r->warp_count; i++) order_add(r, i);
+    for (uint32_t steps = 0; steps < STEPS_MOST; steps++) {
+        if (r->after[WARPS_MOST] == WARPS_MOST && !blocked_wake(r)) return;
+        const uint8_t i = r->after[WARPS_MOST];
+        r->after[WARPS_MOST] = r->after[i];
+        r->before[r->after[i]] = WARPS_MOST;
+        warp_step(r, &r->warp[i]);
+        if (!r->warp[i].done && !r->warp[i].blocked) order_add(r, i);
+    }
+}
+
+struct warps_cost warps_run(const struct warps_sm *sm, const struct loop_op *op, uint32_t op_count, uint32_t team,
+                            uint32_t teams, uint32_t rounds)
+{
+    struct run r;
+    team = team > 1 ? team : 1;
+    team = team < WARPS_MOST ? team : WARPS_MOST;
+    teams = teams > 1 ? teams : 1;
+    teams = teams < WARPS_MOST / team ? teams : WARPS_MOST / team;
+    memset((char *)&r + offsetof(struct run, port_ps), 0, sizeof r - offsetof(struct run, port_ps));
+    memset(r.warp, 0, teams * team * sizeof r.warp[0]);
+    memset(r.team, 0, teams * sizeof r.team[0]);
+    r.sm = sm;
+    r.op = op;
+    r.op_count = op_count;
+    r.team_warps = team;
+    r.warp_count = teams * team;
+    r.rounds = rounds < WARPS_ROUNDS ? rounds : WARPS_ROUNDS;
+    r.lead_ps = UINT64_MAX;
+    r.after[WARPS_MOST] = r.before[WARPS_MOST] = WARPS_MOST;
+    for (uint32_t i = 0; i < r.warp_count; i++) r.warp[i].number = i;
+    warps_go(&r);
+    const uint64_t last_ps = r.round_ps[r.rounds - 1];
+    const uint64_t busy_ps = later_of(later_of(r.way_busy_ps, r.port_busy_ps), r.scheduled_ps / SCHEDULERS);
+    return (struct warps_cost){ .first_ps = r.round_ps[0],
+                                .next_ps = last_ps > r.round_ps[0] ? last_ps - r.round_ps[0] : 0,
+                                .lead_ps = r.lead_ps < r.round_ps[0] ? r.lead_ps : r.round_ps[0],
+                                .way_ps = busy_ps / (r.rounds * teams) };
+}

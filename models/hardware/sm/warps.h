@@ -1,0 +1,44 @@
+/* warps.h - what a program of a sheet (models/kernels/loops.h) takes the warps of one SM.  Private to models/hardware.
+ *
+ * The SM is a small machine.  Its warps go through the program in order, each as far as it need not wait: for a load,
+ * for what the bulk engine brings or still reads, for instructions before it.  Four schedulers serve them by turns, an
+ * instruction a cycle; an instruction that needs the one before waits four.  (NVIDIA's SMs since Volta: "Dissecting
+ * the NVIDIA Volta GPU Architecture via Microbenchmarking", 2018, tables 4.1 and 2.1.)  The accesses of their lanes go
+ * through one port, and all that leaves or enters the SM through one way, where the engine's bytes go, too.  What other
+ * SMs do is not known here: memory and links are the world's ports. */
+#ifndef MODELS_HARDWARE_WARPS_H
+#define MODELS_HARDWARE_WARPS_H
+
+#include <stdint.h>
+#include "models/hardware/machine/link.h"
+#include "models/kernels/loops.h"
+
+enum { WARPS_MOST = 64, WARPS_PLACES = LOOP_L2 + 1 };
+
+/* An SM, and where the data of an operation lie. */
+struct warps_sm {
+    uint64_t cycle_ps;
+    uint64_t access_ps;             /* from a warp's access to its next one */
+    uint64_t load_ps[WARPS_PLACES]; /* from an access until the value is there */
+    uint64_t in_ps[WARPS_PLACES];   /* from a request to the engine until its bytes begin to come */
+    uint64_t turn_ps;               /* what a warp takes for such a request and for the wait that belongs to it */
+    uint64_t fence_ps;              /* a fence of the SM */
+    uint64_t read_ps;               /* from the last byte that the engine reads until the warp knows */
+    rate_q20 load, store, put;      /* bytes into the SM, out of it, and out to the target by the engine */
+    rate_q20 skew;                  /* of the engine's further passes */
+    uint32_t in_passes, out_passes; /* how many of these, in eighths */
+};
+
+struct warps_cost {
+    uint64_t first_ps; /* until all warps have gone through the program once */
+    uint64_t next_ps;  /* how much longer until they have once more; 0: in one round */
+    uint64_t lead_ps;  /* until the first byte leaves the SM */
+    uint64_t way_ps;   /* how long a team's bytes, once, keep the SM's way busy, or its instructions the schedulers */
+};
+
+/* What a program takes so many teams of warps that begin together, and go through it in one or two rounds. */
+enum { WARPS_ROUNDS = 2 };
+struct warps_cost warps_run(const struct warps_sm *sm, const struct loop_op *op, uint32_t op_count, uint32_t team,
+                            uint32_t teams, uint32_t rounds);
+
+#endif

@@ -1,0 +1,150 @@
+/* test_warps.c - what do programs take an SM's warps?
+ *
+ * Aim: models/hardware/sm/warps.c.  Method: programs of a few operations, as a sheet has them, on an SM whose times are
+ * round numbers, so that the answer can be worked out by hand. */
+#include <stdio.h>
+#include "models/hardware/sm/warps.h"
+#include "tests/unit.h"
+
+/* Nanoseconds: a cycle takes 1, an access 10, a load 200, from shared memory 30; the engine brings after 300, a request
+ * takes 20, and it has read 50 after the last byte.  Bytes take no time. */
+static struct warps_sm sm_of(void)
+{
+    return (struct warps_sm){
+        .cycle_ps = 1000,
+        .access_ps = 10000,
+        .load_ps = { [LOOP_SOURCE] = 200000, [LOOP_SHARED] = 30000, [LOOP_L2] = 100000 },
+        .in_ps = { [LOOP_SOURCE] = 300000 },
+        .turn_ps = 20000,
+        .read_ps = 50000,
+    };
+}
+
+static struct warps_cost cost_of(const struct warps_sm *sm, const char *program, uint32_t team, uint32_t teams)
+{
+    char text[400];
+    snprintf(text, sizeof text, "LL_CAST_ROW { %s } @ a.cu:1", program);
+    GError *error = NULL;
+    struct loops *loops = loops_parse("sheet", text, strlen(text), &error);
+    if (error) printf("\n      %s\n", error->message);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(loops);
+    struct loop_op op[LOOP_OPS];
+    const struct loop_row row = { .bytes = 1000, .rows = 1, .warps = team };
+    const uint32_t count = loops_program(loops, SITE_LL_CAST_ROW, NULL, &row, op);
+    const struct warps_cost cost = warps_run(sm, op, count, team, teams, WARPS_ROUNDS);
+    loops_free(loops);
+    return cost;
+}
+
+/* One round of a program, in ns. */
+static void test_waits(void)
+{
+    static const struct {
+        const char *program;
+        uint32_t team, teams;
+        uint64_t ns;
+    } runs[] = {
+        { "load 1024, use", 1, 1, 210 }, /* the second access goes out 10 after the first */
+        { "load 1024", 1, 1, 20 },
+        { "load 1024 by 256, use", 1, 1, 230 },
+        { "load 0, use", 1, 1, 0 },
+        { "load 512, use, load 512 from l2, use, load 512 from shared, use", 1, 1, 330 },
+        { "load 1024, store 1024", 1, 1, 220 }, /* the second value has come when the first is stored */
+        { "load 512, store 1024", 1, 1, 220 },  /* the second access has nothing to wait for */
+        { "load 1024, store 512, use", 1, 1, 210 },
+        { "alu 8", 1, 1, 8 },
+        { "alu 8", 1, 4, 8 },
+        { "alu 8", 1, 5, 16 }, /* two at one scheduler */
+        { "chain 8", 1, 1, 32 },
+        { "chain 8", 1, 8, 32 }, /* two hide in one another's waits */
+        { "repeat 3 { alu 2, repeat 2 { alu 1 } }", 1, 1, 12 },
+        { "repeat 0 { alu 2 }, alu 1", 1, 1, 1 },
+        { "first 1 { load 512, use }, alu 3", 4, 1, 203 },
+        { "first 0 { load 512, use }, alu 3", 4, 1, 3 },
+        { "bulk-in 512, alu 5, bulk-wait", 1, 1, 300 },
+        { "bulk-in 512, bulk-in 512, bulk-wait", 1, 1, 300 },
+        { "bulk-in 512, bulk-in 512, bulk-wait, bulk-wait", 1, 1, 320 },
+        { "bulk-out 512", 1, 1, 20 },
+        { "bulk-out 512, bulk-read 0", 1, 1, 50 },
+        { "bulk-out 512, bulk-out 512, bulk-read 1", 1, 1, 50 },
+        { "bulk-out 512, bulk-out 512, bulk-read 0", 1, 1, 70 },
+        { "first 1 { alu 7, bulk-in 512 }, bulk-wait", 4, 1, 307 }, /* the others wait for what the first asks for */
+        { "bulk-wait, alu 5", 2, 1, 5 },                            /* nobody asks */
+    };
+    for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
+        const struct warps_sm sm = sm_of();
+        const struct warps_cost cost = cost_of(&sm, runs[i].program, runs[i].team, runs[i].teams);
+        const bool good = cost.first_ps == runs[i].ns * 1000;
+        if (!good) printf("\n      %s: %g ns\n", runs[i].program, (double)cost.first_ps / 1e3);
+        CU_ASSERT(good);
+    }
+}
+
+/* Bytes: 1 ns each into the SM, 2 out of it, 3 by the engine, and 8 for each further pass. */
+static void test_bytes(void)
+{
+    static const struct {
+        const char *program;
+        uint32_t teams;
+        uint64_t ns, way_ns;
+    } runs[] = {
+        { "load 100, use", 1, 300, 100 },
+        { "load 100, use", 3, 500, 100 },
+        { "load 100, store 100", 1, 310, 300 },      /* nobody waits for what is stored */
+        { "store 100, load 100, use", 1, 500, 300 }, /* what goes out keeps the way from what comes in */
+        { "load 100 from shared, use", 2, 230, 100 },
+        { "bulk-in 100, bulk-wait", 1, 500, 200 }, /* one eighth of eight passes: 100 more */
+        { "bulk-in 100, bulk-wait", 2, 700, 200 },
+        { "bulk-in 100, load 100 from shared, use, bulk-wait", 1, 500, 200 }, /* the engine does not need the port */
+        { "bulk-in 100, load 100, use, bulk-wait", 1, 500, 300 }, /* its bytes wait for the engine's on the way */
+        { "bulk-out 100, bulk-read 0", 1, 550, 500 },
+        { "alu 100", 1, 100, 25 }, /* of one of four schedulers */
+    };
+    for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
+        struct warps_sm sm = sm_of();
+        sm.load = rate_make(8000000000);
+        sm.store = rate_make(4000000000);
+        sm.put = rate_make(8000000000 / 3);
+        sm.skew = rate_make(1000000000);
+        sm.in_passes = 1;
+        sm.out_passes = 2;
+        const struct warps_cost cost = cost_of(&sm, runs[i].program, 1, runs[i].teams);
+        const double ns = (double)cost.first_ps / 1e3, way_ns = (double)cost.way_ps / 1e3;
+        const bool good = ns > (double)runs[i].ns - 1 && ns < (double)runs[i].ns + 1 &&
+                          way_ns > (double)runs[i].way_ns - 1 && way_ns < (double)runs[i].way_ns + 1;
+        if (!good) printf("\n      %s: %g ns, way %g ns\n", runs[i].program, ns, way_ns);
+        CU_ASSERT(good);
+    }
+}
+
+/* In the second round of a warp what it still has on its way stays there. */
+static void test_rounds(void)
+{
+    const struct warps_sm sm = sm_of();
+    const struct warps_cost copy = cost_of(&sm, "load 512, store 512", 1, 1);
+    CU_ASSERT(copy.first_ps == 210000 && copy.next_ps == 210000 && copy.lead_ps == 200000);
+    const struct warps_cost ahead = cost_of(&sm, "bulk-in 512, bulk-out 512", 1, 1);
+    CU_ASSERT(ahead.first_ps == 40000 && ahead.next_ps == 40000 && ahead.lead_ps == 20000);
+    const struct warps_cost read = cost_of(&sm, "load 512, use", 1, 1);
+    CU_ASSERT_EQUAL(read.lead_ps, read.first_ps); /* nothing leaves */
+}
+
+/* More of anything than the machine follows ends, too. */
+static void test_ends(void)
+{
+    const struct warps_sm sm = sm_of();
+    CU_ASSERT(cost_of(&sm, "repeat 4000000000 { repeat 4000000000 { alu 1 } }", 1, 1).first_ps == 0);
+    CU_ASSERT(cost_of(&sm, "load 1000000, use", 1, 1).first_ps > 0);
+    CU_ASSERT_EQUAL(cost_of(&sm, "alu 4", 1, 1000000).first_ps, 4000 * WARPS_MOST / 4);
+    CU_ASSERT_EQUAL(cost_of(&sm, "alu 4", 1000, 1).first_ps, 4000 * WARPS_MOST / 4);
+}
+
+const char unit_suite[] = "warps";
+
+void unit_tests(CU_pSuite suite)
+{
+    CU_add_test(suite, "waits", test_waits);
+    CU_add_test(suite, "bytes", test_bytes);
+    CU_add_test(suite, "rounds", test_rounds);
+    CU_add_test(suite, "ends", test_ends);
+}
