@@ -364,7 +364,10 @@ void world_free(struct world *w)
     }
     for (uint32_t i = 0; w->nic && i < 2 * w->nic_count; i++) nic_clear(&w->nic[i]);
     for (uint32_t p = 0; w->part && p < w->parts; p++) part_free(w->part[p]);
-    if (w->boxes) mailbox_free(w->box);
+    if (w->boxes) {
+        mailbox_free(w->box);
+        free(w->note);
+    }
     free(w->boxes);
     free(w->part);
     free(w->rank);
