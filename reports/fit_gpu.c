@@ -26,7 +26,7 @@ enum gpu_kind {
     GPU_MEDIAN,     /* the median of rates of rows whose phase fits the pattern */
     GPU_SHARED,     /* a row's rate times a ratio: the median of flows that run to their end over the most of flows that
                      * do not */
-    GPU_LINE_FIXED, /* rates by size: the time of a row without its bytes, minus another row's time if there is one */
+    GPU_LINE_FIXED, /* rates by size: the time of a row without its bytes */
     GPU_LINE_RATE,  /* rates by size: the rate of its bytes, without the fixed time of a row */
     GPU_TURNS_RATE, /* the rate of the extra work: 1 / (1 / rate - 1 / other rate) */
     GPU_ROW_LESS,   /* time of a row at one warp's rate, minus that at the largest rate of other rows */
