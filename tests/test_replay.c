@@ -138,7 +138,7 @@ static void test_agree_every_option(void)
         "true",   "3",          "16",     "512",   "1|1|1",         "1|1;1|1", "random",    "normal",
         "bf16",   "ring",       "64KiB",  "x",     "max",           "0:1",     "1ms",       "greedy",
         "1",      "64",         "1000us", "2",     "copy",          "ibgda",   "hybrid-ep", "8:16",
-        "simple", "1@dispatch", "loop",   "alone", "rank:1 slow=2", "1:2x",    "a"
+        "simple", "1@dispatch", "loop",   "alone", "rank:1 slow=2", "1:2x",    "2.28",      "a"
     };
     uint32_t checked = 0, paths = 0;
     for (uint32_t i = 0; case_option_name(i); i++) {
