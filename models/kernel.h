@@ -109,6 +109,8 @@ struct kernel_family {
     enum kernel_call (*called)(const struct kernel_job *job, uint32_t phase);
     /* Whether phase begins a loop that public tests time; NULL: one loop has all phases. */
     bool (*begins_loop)(const struct kernel_job *job, uint32_t phase);
+    /* Whether the phase before it ends with a barrier of all ranks; NULL: never. */
+    bool (*behind_barrier)(const struct kernel_job *job, uint32_t phase);
     /* Whether a rank has no part in phase of iteration (from 0), so that its time says nothing: it has failed, as
      * planned, or has nothing to do in it.  NULL: all ranks have a part in all phases. */
     bool (*absent)(const struct kernel_job *job, uint32_t rank, uint32_t phase, uint32_t iteration);
@@ -147,6 +149,11 @@ static inline bool kernel_absent(const struct kernel_job *job, uint32_t rank, ui
 static inline enum kernel_call kernel_called(const struct kernel_job *job, uint32_t phase)
 {
     return job->family->called ? job->family->called(job, phase) : KERNEL_BARE;
+}
+
+static inline bool kernel_behind_barrier(const struct kernel_job *job, uint32_t phase)
+{
+    return job->family->behind_barrier && job->family->behind_barrier(job, phase);
 }
 
 static inline bool kernel_begins_loop(const struct kernel_job *job, uint32_t phase)

@@ -89,6 +89,12 @@ bool ht_begins_loop(const struct kernel_job *job, uint32_t phase)
     return ht_phase_of(moe_options_of(job), phase) == HT_CACHED_NOTIFY_COMBINE;
 }
 
+bool ht_behind_barrier(const struct kernel_job *job, uint32_t phase)
+{
+    const enum ht_phase kind = ht_phase_of(moe_options_of(job), phase);
+    return kind == HT_DISPATCH || kind == HT_COMBINE; /* notify before it ends with one */
+}
+
 enum ht_phase ht_phase_of(const struct moe_options *o, uint32_t phase)
 {
     assert(phase < (o->cached ? 4 : 5));

@@ -159,6 +159,7 @@ const char *ht_phase_name(const struct kernel_job *job, uint32_t phase);
 enum kernel_call ht_called(const struct kernel_job *job, uint32_t phase);
 /* The public tests time dispatch in a loop, then combine. */
 bool ht_begins_loop(const struct kernel_job *job, uint32_t phase);
+bool ht_behind_barrier(const struct kernel_job *job, uint32_t phase);
 enum ht_phase { HT_LAYOUT, HT_NOTIFY, HT_CACHED_NOTIFY, HT_DISPATCH, HT_CACHED_NOTIFY_COMBINE, HT_COMBINE };
 enum ht_phase ht_phase_of(const struct moe_options *o, uint32_t phase);
 

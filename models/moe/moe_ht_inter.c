@@ -479,6 +479,7 @@ const struct moe_family moe_family_internode = {
                  .outputs = ht_outputs,
                  .check = ht_check,
                  .called = ht_called,
-                 .begins_loop = ht_begins_loop },
+                 .begins_loop = ht_begins_loop,
+                 .behind_barrier = ht_behind_barrier },
     .refuse = inter_refuse,
 };

@@ -223,6 +223,7 @@ const struct moe_family moe_family_intranode = {
                  .outputs = ht_outputs,
                  .check = ht_check,
                  .called = ht_called,
-                 .begins_loop = ht_begins_loop },
+                 .begins_loop = ht_begins_loop,
+                 .behind_barrier = ht_behind_barrier },
     .refuse = intra_refuse,
 };

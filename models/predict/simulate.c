@@ -21,7 +21,7 @@
 #include "sim/units.h"
 
 enum { LATENCY_BOUND_PERCENT = 50 }; /* if no part is busier than this, waiting takes the time */
-enum { LOOP_ROUNDS = 2 };            /* in a loop's first round all ranks begin at once; its last is recorded */
+enum { LOOP_ROUNDS = 2 };
 
 struct run {
     const struct cluster *cluster;
@@ -40,7 +40,7 @@ struct run {
     uint32_t *slow;
     uint32_t first_phase;    /* the first phase of the program that runs */
     uint32_t program_phases; /* how many phases of it run, one after another */
-    uint32_t program_rounds; /* how often these phases run */
+    uint32_t program_kernels; /* how many kernels these are */
     uint32_t program_kernel; /* the kernel of the program that is recorded */
     struct span *span;       /* [ranks] */
     struct waits **waits;    /* [ranks]; NULL: not wanted */
@@ -367,7 +367,7 @@ static void record_bounds(struct record *record, const char *phase, const struct
 static void record_wire(struct record *record, const struct run *run, uint32_t phase_index)
 {
     const char *phase = kernel_phase_name(run->job, phase_index);
-    if (!run->launch[phase_index].leaves || run->program_phases * run->program_rounds > 1) return;
+    if (!run->launch[phase_index].leaves || run->program_kernels > 1) return;
     g_autofree double *us = g_new(double, run->job->ranks);
     uint32_t ranks = 0;
     for (uint32_t r = 0; r < run->job->ranks; r++) {
@@ -569,54 +569,86 @@ static void phase_launch(void *context, uint32_t rank, uint32_t kernel, struct f
     *worker_count = launch->worker_count;
 }
 
-/* Runs phases from first on, as often as there are rounds.  On each rank one phase follows another without waiting for
- * other ranks. */
-static bool run_phases(struct run *run, const struct case_options *c, uint32_t first, uint32_t count, uint32_t rounds,
-                       GError **error)
+/* Runs kernels, which are phases from first on, of which there are count, over and over.  On each rank one follows
+ * another without waiting for other ranks.  The first begins on each rank at arrival_ps. */
+static bool run_kernels(struct run *run, uint32_t first, uint32_t count, uint32_t kernels, GError **error)
 {
     const uint32_t ranks = run->job->ranks;
-    const struct launches_kernel kernel = { ranks, c->seed, first, kernel_phase_name(run->job, first) };
-    if (!launches_arrival(c->arrival, &kernel, run->arrival_ps, error)) return false;
     assert(count > 0 && first + count <= kernel_phase_count(run->job));
     run->first_phase = first;
     run->program_phases = count;
-    run->program_rounds = rounds;
-    const struct world_program program = { .kernels = count * rounds,
+    run->program_kernels = kernels;
+    const struct world_program program = { .kernels = kernels,
                                            .launch = phase_launch,
                                            .context = run,
                                            .arrival_ps = run->arrival_ps,
                                            .result = run->results };
     char text[256] = "";
     uint32_t stuck = 0;
-    beside_set(run->beside, run->cluster, run->world, ranks, first);
-    if (world_run_program(run->world, &program, &stuck, text, sizeof text)) {
-        beside_learn(run->beside, first, &run->results[(gsize)(rounds - 1) * count * ranks], ranks);
-        return true;
+    if (!world_run_program(run->world, &program, &stuck, text, sizeof text))
+        return error_false(error, SIMULATE_ERROR, SIMULATE_ERROR_RUN, "%s can never end: %s",
+                           kernel_phase_name(run->job, first + stuck % count), text);
+    for (uint32_t r = 0; r < ranks; r++) waits_keep(run, r);
+    return true;
+}
+
+static struct world_result *kernel_results(const struct run *run, uint32_t kernel)
+{
+    return &run->results[(gsize)kernel * run->job->ranks];
+}
+
+/* Records a phase from a kernel of the program that has run. */
+static void kernel_record(struct run *run, uint32_t phase, uint32_t kernel, struct record *record, bool per_rank)
+{
+    run->program_kernel = kernel;
+    run->result = kernel_results(run, kernel);
+    world_timeline_note(run->world, kernel_phase_name(run->job, phase), run->result);
+    call_add(run, phase);
+    const char *span = spans_add(run, phase);
+    record_phase(record, run, phase, per_rank);
+    record_waits(record, run, phase);
+    if (span) span_record(run->span, run->job->ranks, span, record);
+    record_call(record, run, phase);
+}
+
+/* Lets each rank begin the next program as long after the first one as it has ended this kernel.  Returns whether these
+ * times tell in a kernel of that result. */
+static bool arrive_after(struct run *run, const struct world_result *before, const struct world_result *result)
+{
+    enum { PARTS = 100 };
+    const uint32_t ranks = run->job->ranks;
+    uint64_t first_ps = UINT64_MAX, last_ps = 0, longest_ps = 0;
+    for (uint32_t r = 0; r < ranks; r++) {
+        run->arrival_ps[r] = before[r].end_ps;
+        first_ps = MIN(first_ps, run->arrival_ps[r]);
+        last_ps = MAX(last_ps, run->arrival_ps[r]);
+        longest_ps = MAX(longest_ps, result[r].time_ps);
     }
-    return error_false(error, SIMULATE_ERROR, SIMULATE_ERROR_RUN, "%s can never end: %s",
-                       kernel_phase_name(run->job, first + stuck % count), text);
+    for (uint32_t r = 0; r < ranks; r++) run->arrival_ps[r] -= first_ps;
+    return (last_ps - first_ps) * PARTS > longest_ps;
 }
 
 static bool launches_loop(const struct case_options *c) { return c->launch && !strcmp(c->launch, "loop"); }
 
+/* In a loop's first round all ranks begin at once; its last is recorded.  But behind a barrier all that is left of how
+ * ranks came there is when each leaves it: a long kernel there runs in the first round alone. */
 static bool run_and_record(struct run *run, const struct case_options *c, uint32_t first, uint32_t count,
                            struct record *record, bool per_rank, GError **error)
 {
-    const uint32_t rounds = launches_loop(c) ? LOOP_ROUNDS : 1;
-    if (!run_phases(run, c, first, count, rounds, error)) return false;
-    for (uint32_t r = 0; r < run->job->ranks; r++) waits_keep(run, r);
-    for (uint32_t i = 0; i < count; i++) {
-        run->program_kernel = (rounds - 1) * count + i;
-        run->result = &run->results[(gsize)run->program_kernel * run->job->ranks];
-        world_timeline_note(run->world, kernel_phase_name(run->job, first + i), run->result);
-        call_add(run, first + i);
-        const char *span = spans_add(run, first + i);
-        record_phase(record, run, first + i, per_rank);
-        record_waits(record, run, first + i);
-        if (span) span_record(run->span, run->job->ranks, span, record);
-        record_call(record, run, first + i);
-    }
-    record_usage(record, run, count == 1 || rounds > 1 ? kernel_phase_name(run->job, first) : "stream");
+    const bool loop = launches_loop(c);
+    const uint32_t ranks = run->job->ranks, last = first + count - 1, before = loop ? (LOOP_ROUNDS - 1) * count : 0;
+    const bool apart = loop && count > 1 && kernel_behind_barrier(run->job, last);
+    const struct launches_kernel kernel = { ranks, c->seed, first, kernel_phase_name(run->job, first) };
+    if (!launches_arrival(c->arrival, &kernel, run->arrival_ps, error)) return false;
+    beside_set(run->beside, run->cluster, run->world, ranks, first);
+    if (!run_kernels(run, first, count, before + count - apart, error)) return false;
+    beside_learn(run->beside, first, kernel_results(run, before), ranks);
+    for (uint32_t i = 0; i < count - apart; i++) kernel_record(run, first + i, before + i, record, per_rank);
+    record_usage(record, run, count == 1 || loop ? kernel_phase_name(run->job, first) : "stream");
+    if (!apart) return true;
+    const bool again = arrive_after(run, kernel_results(run, before + count - 2), kernel_results(run, count - 1));
+    if (again && !run_kernels(run, last, 1, 1, error)) return false;
+    kernel_record(run, last, again ? 0 : count - 1, record, per_rank);
     return true;
 }
 
