@@ -58,7 +58,7 @@ static void kernel_begin(struct bench *b, uint32_t rank)
 static void begin(void *context)
 {
     struct bench *b = context;
-    b->start_ps = world_clock_ps(b->world);
+    b->start_ps = world_clock_ps(b->world, 0);
     world_timer_set(b->world, 1, b->start_ps + 2 * LATE_US * US);
     world_timer_set(b->world, 1, b->start_ps + LATE_US * US); /* moved */
     kernel_begin(b, 0);
@@ -70,7 +70,7 @@ static void ended(void *context, uint32_t rank, const struct world_result *resul
 {
     struct bench *b = context;
     const uint32_t kernel = b->ended[rank]++;
-    b->end_ps[rank][kernel] = world_clock_ps(b->world) - b->start_ps;
+    b->end_ps[rank][kernel] = world_clock_ps(b->world, rank) - b->start_ps;
     b->result[rank][kernel] = *result;
     if (b->begun[rank] < b->most[rank]) kernel_begin(b, rank);
 }

@@ -245,7 +245,11 @@ static const struct step_cost *bench_cost(void *context, uint32_t rank, uint32_t
     (void)rank;
     return &((const struct bench *)context)->cost[kernel];
 }
-static uint64_t bench_now(void *context) { return ((const struct bench *)context)->now_ps; }
+static uint64_t bench_now(void *context, uint32_t rank)
+{
+    (void)rank;
+    return ((const struct bench *)context)->now_ps;
+}
 static void bench_timer(void *context, uint32_t rank, uint64_t time_ps)
 {
     (void)rank;

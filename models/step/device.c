@@ -321,7 +321,7 @@ static uint64_t next_end_ps(const struct rank *rank, uint64_t now)
 static void rank_go_on(struct device *d, uint32_t r)
 {
     struct rank *rank = &d->rank[r];
-    const uint64_t now = d->options.now_ps(d->options.context);
+    const uint64_t now = d->options.now_ps(d->options.context, r);
     work_done(d, rank, now);
     host_go_on(d, rank, now);
     uint64_t next = streams_start(d, r, now);
@@ -340,8 +340,8 @@ static void rank_go_on(struct device *d, uint32_t r)
 
 void device_start(struct device *d)
 {
-    const uint64_t now = d->options.now_ps(d->options.context);
-    for (uint32_t r = 0; r < d->options.ranks; r++) d->rank[r].last_ps = d->rank[r].host_ps = now;
+    for (uint32_t r = 0; r < d->options.ranks; r++)
+        d->rank[r].last_ps = d->rank[r].host_ps = d->options.now_ps(d->options.context, r);
     for (uint32_t r = 0; r < d->options.ranks; r++) rank_go_on(d, r);
 }
 
@@ -353,7 +353,7 @@ void device_ended(struct device *d, uint32_t r)
     uint32_t place = 0;
     while (place < rank->running_count && !(rank->running[place].meeting && rank->running[place].begun)) place++;
     assert(place < rank->running_count);
-    const uint64_t now = d->options.now_ps(d->options.context);
+    const uint64_t now = d->options.now_ps(d->options.context, r);
     work_done(d, rank, now); /* the others first: only kernels after those that end change their places */
     for (place = 0; !(rank->running[place].meeting && rank->running[place].begun);) place++;
     kernel_end(d, rank, place, now);

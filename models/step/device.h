@@ -56,7 +56,7 @@ struct device_options {
     const struct schedule *schedule;
     uint32_t ranks, sms;
     const struct step_cost *(*cost)(void *context, uint32_t rank, uint32_t kernel);
-    uint64_t (*now_ps)(void *context);
+    uint64_t (*now_ps)(void *context, uint32_t rank);
     void (*timer_set)(void *context, uint32_t rank, uint64_t time_ps); /* device_timer() is called at that time */
     void (*begin)(void *context, uint32_t rank, uint32_t kernel);      /* begins a meeting, at whose end device_ended()
                                                                         * is called */

@@ -40,6 +40,7 @@ struct arguments {
     char *output, *format, *timeline;
     char **set;
     gboolean explain;
+    int jobs;
 };
 
 enum { TOPICS_OWN = 2 };
@@ -62,6 +63,8 @@ static bool parse(struct case_options *c, struct arguments *a, int argc, char **
         COMMAND_LINE_OUTPUT(&a->output,
                             "Write the record here; - is standard output (default, where that is no terminal)"),
         COMMAND_LINE_FORMAT(&a->format, "Of the record: csv (default) or json; text: a table instead"),
+        COMMAND_LINE_JOBS(&a->jobs,
+                          "Threads, with the same results for any number (default: one a core, where it takes long)"),
         { "explain", 0, 0, G_OPTION_ARG_NONE, &a->explain, "Say where the step's time goes", NULL },
         { "set", 0, 0, G_OPTION_ARG_STRING_ARRAY, &a->set,
           "Another value for a key of the cluster file, as in --set nic.rate=50GB/s (may be repeated)",
@@ -105,10 +108,14 @@ static bool run(const struct case_options *c, const struct arguments *a, const s
     struct step_plan plan;
     struct step_answer *answer = NULL;
     g_autofree double *total_ms = NULL;
+    const char *one_thread = NULL;
     bool good = step_plan_make(&plan, &a->step, c, cluster, error);
     if (good) {
         struct estimate_many many = { 0 };
         estimate_many_add(&many, &plan.c, cluster, step_plan_rounds(&plan) * draws);
+        const uint32_t cores = estimate_worth(&many.sum) ? g_get_num_processors() : 1;
+        plan.run.threads = a->jobs > 0 ? (uint32_t)a->jobs : cores;
+        plan.run.one_thread = &one_thread;
         estimate_many_print(&many, "step", 1);
         total_ms = g_new0(double, draws);
         answer = step_plan_answer(&plan, timeline ? timeline_file_timeline(timeline) : NULL, total_ms, draws, error);
@@ -121,6 +128,7 @@ static bool run(const struct case_options *c, const struct arguments *a, const s
         record_set(record, "cluster", "%s", cluster->name);
         good = results_write(a, &plan, answer, total_ms, draws, record, error);
     }
+    if (good && a->jobs > 1 && one_thread) fprintf(stderr, "eptwin step: note: -j changes nothing: %s\n", one_thread);
     step_answer_free(answer);
     step_plan_clear(&plan);
     return timeline_file_close(timeline, good, error);

@@ -42,6 +42,7 @@ struct step_run {
     struct graph *graph;
     struct transport transport;
     struct world *world;
+    GMutex launching;             /* a rank launches its next kernel */
     struct kernel_launch *listed; /* the last launch whose workers' list the world has taken */
     struct schedule *schedule;
     struct device *device;
@@ -176,7 +177,9 @@ static bool world_make(struct step_run *run, GError **error)
                                                              .slow = run->slow,
                                                              .graph = run->graph,
                                                              .transport = &run->transport,
+                                                             .threads = run->options->threads,
                                                              .agenda = true });
+    if (run->options->one_thread) *run->options->one_thread = world_why_one_thread(run->world);
     for (uint32_t i = 0; i < run->comms; i++) {
         struct comm *comm = &run->comm[i];
         comm->borrows = i && routes(run);
@@ -270,7 +273,10 @@ static const struct step_cost *device_cost(void *context, uint32_t rank, uint32_
     return step_run_cost(context, rank, kernel);
 }
 
-static uint64_t device_now(void *context) { return world_clock_ps(((const struct step_run *)context)->world); }
+static uint64_t device_now(void *context, uint32_t rank)
+{
+    return world_clock_ps(((const struct step_run *)context)->world, rank);
+}
 
 static void device_timer_set(void *context, uint32_t rank, uint64_t time_ps)
 {
@@ -280,9 +286,11 @@ static void device_timer_set(void *context, uint32_t rank, uint64_t time_ps)
 static void device_begin(void *context, uint32_t rank, uint32_t kernel)
 {
     struct step_run *run = context;
+    g_mutex_lock(&run->launching);
     const struct kernel_launch *launch =
         phase_launch(run, comm_of(run, kernel), rank, schedule_kernel(run->schedule, kernel)->phase);
     world_kernel_begin(run->world, rank, launch->worker, launch->worker_count);
+    g_mutex_unlock(&run->launching);
 }
 
 /* What a kernel asks of the memory, alone.  Half of what dispatch and combine move is read. */
@@ -339,7 +347,7 @@ static void device_contend(void *context, uint32_t rank, struct device_running *
 static void agenda_begin(void *context)
 {
     struct step_run *run = context;
-    run->start_ps = world_clock_ps(run->world);
+    run->start_ps = world_clock_ps(run->world, 0);
     device_start(run->device);
 }
 

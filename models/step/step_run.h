@@ -32,6 +32,8 @@ struct step_run_options {
     double spread; /* deviation of the GPUs' clocks, as a share; 0: all are equal */
     double jitter; /* deviation of each compute kernel's time */
     uint64_t seed;
+    uint32_t threads;        /* that run it, at most; 0: one.  It is the same for any number */
+    const char **one_thread; /* NULL, or set to why one thread runs it, however many there are, or to NULL */
     uint64_t launch_ps, sync_ps, gap_ps; /* device.h */
     bool contention;                     /* kernels on one GPU also share its memory */
 };

@@ -20,12 +20,14 @@ struct world_agenda {
     void *context;
 };
 
-/* Runs until nothing is left to happen.  Returns false if a kernel hangs: workers still wait, but nothing will happen.
+/* Runs until nothing is left to happen.  Where the world has several threads, the functions are called for ranks of
+ * several nodes at one time.  Returns false if a kernel hangs: workers still wait, but nothing will happen.
  * Then text says which rank's worker waits for what. */
 bool world_run_agenda(struct world *world, const struct world_agenda *agenda, char *text, size_t text_size);
 
-/* For the agenda's functions.  A rank has one timer: setting it again moves it. */
-uint64_t world_clock_ps(const struct world *world);
+/* For the agenda's functions, which are called for a rank: its own clock, its timer and its kernel.  A rank has one
+ * timer: setting it again moves it. */
+uint64_t world_clock_ps(const struct world *world, uint32_t rank);
 void world_timer_set(struct world *world, uint32_t rank, uint64_t time_ps);
 /* Launches a kernel on a rank that runs none.  Its watches must have been declared after the end of the rank's last
  * kernel. The caller keeps the workers until the kernel has ended. */

@@ -376,14 +376,19 @@ bool world_run(struct world *w, struct fabric_worker **const *worker, const uint
 
 /* ---- agendas ---- */
 
-uint64_t world_clock_ps(const struct world *w) { return sim_now_ps(w->sim); }
+uint64_t world_clock_ps(const struct world *w, uint32_t rank)
+{
+    assert(rank < w->options.ranks);
+    return later(sim_now_ps(w->rank[rank].world->sim), w->agenda_ps);
+}
 
 void world_timer_set(struct world *w, uint32_t rank, uint64_t time_ps)
 {
     struct sim_event *event = &w->rank[rank].timer_event;
-    assert(w->agenda && rank < w->options.ranks && time_ps >= sim_now_ps(w->sim));
-    if (!sim_event_pending(event)) sim_schedule_at(w->sim, event, time_ps);
-    else if (sim_event_time_ps(event) != time_ps) sim_reschedule_at(w->sim, event, time_ps);
+    struct sim *sim = w->rank[rank].world->sim;
+    assert(w->agenda && time_ps >= world_clock_ps(w, rank));
+    if (!sim_event_pending(event)) sim_schedule_at(sim, event, time_ps);
+    else if (sim_event_time_ps(event) != time_ps) sim_reschedule_at(sim, event, time_ps);
 }
 
 void launch_timer_run(struct sim *sim, struct sim_event *event)
@@ -397,25 +402,35 @@ void world_kernel_begin(struct world *w, uint32_t index, struct fabric_worker **
 {
     struct world_rank *rank = &w->rank[index];
     assert(w->agenda && index < w->options.ranks && !rank->running && !sim_event_pending(&rank->launch_event));
-    rank_launch(rank, worker, worker_count, sim_now_ps(w->sim));
+    rank_launch(rank, worker, worker_count, world_clock_ps(w, index));
     first_steps_schedule(rank);
+}
+
+/* Without one a world runs programs. */
+static void agenda_set(struct world *w, const struct world_agenda *agenda)
+{
+    w->agenda = agenda;
+    for (uint32_t p = 0; p < w->parts; p++) {
+        struct world *part = w->part[p];
+        part->agenda = agenda;
+        part->program = NULL;
+        part->several = true;
+        part->ranks_running = part->rank_count; /* no wake is idle: another kernel may come */
+    }
 }
 
 bool world_run_agenda(struct world *w, const struct world_agenda *agenda, char *text, size_t text_size)
 {
     uint32_t running = 0;
     assert(w->options.agenda);
-    w->agenda = agenda;
-    w->program = NULL;
-    w->several = true;
+    w->agenda_ps = world_latest_ps(w);
+    agenda_set(w, agenda);
     network_uses_clear(w->network);
-    w->ranks_running = w->options.ranks; /* no wake is idle: another kernel may come */
     for (uint32_t r = 0; r < w->options.ranks; r++) w->rank[r].kernel = 0;
     agenda->begin(agenda->context);
-    w->idle = 0;
-    sim_run_down(w->sim, &w->idle, UINT64_MAX);
+    events_run(w);
     for (uint32_t r = 0; r < w->options.ranks; r++) running += w->rank[r].running;
     if (running) (void)stuck_describe(w, text, text_size);
-    w->agenda = NULL;
+    agenda_set(w, NULL);
     return running == 0;
 }

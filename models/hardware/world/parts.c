@@ -60,7 +60,6 @@ const char *parts_why_whole(const struct world *w)
     if (o->ranks <= w->network->graph->gpus) return "all ranks are of one node";
     if (w->cluster->host.cores) return "all ranks of a host share its cores";
     if (w->network->graph->gpus % o->ranks_per_node) return "an NVLink domain reaches into two nodes";
-    if (o->agenda) return "kernels of all ranks are launched together";
     if (buffers_full(w->network)) return "a full buffer holds back senders at once";
     if (w->transport.order == TRANSPORT_FENCE) return "a signal waits until the source knows of what was before it";
     return window_ps(w) >= WINDOW_LEAST_PS ? NULL : "what is sent is seen too soon";

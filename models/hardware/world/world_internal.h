@@ -245,6 +245,7 @@ struct world {
     uint64_t launch_ps;                  /* of a kernel, on top of its workers' time */
     const struct world_program *program; /* while it runs */
     const struct world_agenda *agenda;   /* while it runs, and there is no program; else NULL */
+    uint64_t agenda_ps;                  /* when the last one began */
     const struct loops *loops;
     struct loop loop[SITES]; /* of sites whose kernel gives nothing */
     bool several;            /* the last program had several kernels */
