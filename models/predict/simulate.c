@@ -38,14 +38,14 @@ struct run {
     struct transport transport;
     uint64_t *arrival_ps;
     uint32_t *slow;
-    uint32_t first_phase;    /* the first phase of the program that runs */
-    uint32_t program_phases; /* how many phases of it run, one after another */
+    uint32_t first_phase;     /* the first phase of the program that runs */
+    uint32_t program_phases;  /* how many phases of it run, one after another */
     uint32_t program_kernels; /* how many kernels these are */
-    uint32_t program_kernel; /* the kernel of the program that is recorded */
-    struct span *span;       /* [ranks] */
-    struct waits **waits;    /* [ranks]; NULL: not wanted */
-    double *waits_us;        /* [phases][ranks][ranks] how long a rank waits for each rank */
-    uint32_t *waits_phase;   /* [ranks] the phase to which its current waits belong, + 1; 0: none yet */
+    uint32_t program_kernel;  /* the kernel of the program that is recorded */
+    struct span *span;        /* [ranks] */
+    struct waits **waits;     /* [ranks]; NULL: not wanted */
+    double *waits_us;         /* [phases][ranks][ranks] how long a rank waits for each rank */
+    uint32_t *waits_phase;    /* [ranks] the phase to which its current waits belong, + 1; 0: none yet */
     bool waits_recorded;
     bool usage_recorded;
     bool host_waits; /* the host waits for counts before it launches the next kernel */
@@ -734,11 +734,12 @@ bool simulate_phases(const struct case_options *c, const struct cluster *cluster
     return simulate_load(c, cluster, load, &(struct simulate_wishes){ .phases = phases }, record, error);
 }
 
-bool simulate_case(const struct case_options *c, const struct cluster *cluster, struct record *record, GError **error)
+bool simulate_case(const struct case_options *c, const struct cluster *cluster, uint32_t threads, struct record *record,
+                   GError **error)
 {
     struct case_load load;
     bool good = case_load(c, &load, error);
-    if (good) good = simulate_load(c, cluster, &load, &(struct simulate_wishes){ 0 }, record, error);
+    if (good) good = simulate_load(c, cluster, &load, &(struct simulate_wishes){ .threads = threads }, record, error);
     case_load_free(&load);
     return good;
 }

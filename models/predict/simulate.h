@@ -39,6 +39,7 @@ bool simulate_phases(const struct case_options *c, const struct cluster *cluster
                      const char *const *phases, struct record *record, GError **error);
 
 /* Simulates with the load that the case describes; rows for all ranks only. */
-bool simulate_case(const struct case_options *c, const struct cluster *cluster, struct record *record, GError **error);
+bool simulate_case(const struct case_options *c, const struct cluster *cluster, uint32_t threads, struct record *record,
+                   GError **error);
 
 #endif

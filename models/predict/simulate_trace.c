@@ -21,6 +21,7 @@ struct batch {
     const struct case_options *c;
     const struct cluster *cluster;
     struct progress *progress;
+    uint32_t threads; /* of a job: its share of the cores, where there are more of these than jobs */
 };
 
 static void job_run(gpointer data, gpointer context)
@@ -32,7 +33,7 @@ static void job_run(gpointer data, gpointer context)
     c.step = job->step;
     c.layer = job->layer;
     job->record = record_new();
-    simulate_case(&c, batch->cluster, job->record, &job->error);
+    simulate_case(&c, batch->cluster, batch->threads, job->record, &job->error);
     case_clear(&c);
     progress_advance(batch->progress, 1);
 }
@@ -222,6 +223,7 @@ static bool jobs_run(struct batch *batch, struct job *jobs, uint32_t count, uint
 {
     estimate_say(batch, jobs, count, threads);
     batch->progress = progress_new("layers", count);
+    batch->threads = threads / count;
     GThreadPool *pool = g_thread_pool_new(job_run, batch, (gint)threads, TRUE, NULL);
     for (uint32_t i = 0; i < count; i++) g_thread_pool_push(pool, &jobs[i], NULL);
     g_thread_pool_free(pool, FALSE, TRUE);

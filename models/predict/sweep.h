@@ -20,12 +20,13 @@
 #include "models/case.h"
 #include "models/cluster.h"
 #include "models/predict/estimate.h"
+#include "models/predict/simulate.h"
 #include "models/step/step_options.h"
 #include "reports/sweep_results.h"
 #include "sim/error.h"
 
 #define SWEEP_ERROR (g_quark_from_static_string("eptwin-sweep"))
-enum sweep_error { SWEEP_ERROR_INPUT, SWEEP_ERROR_RUN = ERROR_RUN };
+enum sweep_error { SWEEP_ERROR_INPUT, SWEEP_ERROR_RUN = ERROR_RUN, SWEEP_ERROR_BUSY };
 
 enum { SWEEP_VALUES_MAX = 10000, SWEEP_POINTS_MAX = 10000000, SWEEP_FILE_BYTES_MAX = 1 << 30 };
 
@@ -119,19 +120,19 @@ struct sweep_run_options {
     bool quiet;
 };
 /* Runs the points that results lack, adds them, and leaves the file, sorted.  A point that is impossible has a problem
- * in its row.  False and *error when files fail. */
+ * in its row.  False and *error when files fail; SWEEP_ERROR_BUSY: another process is running them into this file. */
 bool sweep_run(const struct sweep_plan *plan, const struct sweep_run_options *options, struct sweep_results *results,
                GError **error);
 /* Runs these points (uint64_t) unless results have them; writes no file. */
 bool sweep_run_points(const struct sweep_plan *plan, const GArray *points, uint32_t jobs, struct sweep_results *results,
                       GError **error);
-/* One point's rows as text, from a case, its cluster and its load. */
+/* One point's rows as text, from a case, its cluster and its load (wishes: phases and threads). */
 char *sweep_point_text(const struct sweep_plan *plan, uint64_t point, const struct cluster *cluster,
                        const struct case_options *c, const struct case_load *load, const GError *problem,
-                       const char *const *phases);
+                       const struct simulate_wishes *wishes);
 
 /* Likewise for a point that is a step (sweep_step.c). */
-char *sweep_step_text(const struct sweep_plan *plan, uint64_t point, const struct cluster *cluster);
+char *sweep_step_text(const struct sweep_plan *plan, uint64_t point, const struct cluster *cluster, uint32_t threads);
 /* Adds what count points like this one will take. */
 void sweep_step_estimate(const struct sweep_plan *plan, uint64_t point, const struct cluster *cluster, uint32_t count,
                          struct estimate_many *many);

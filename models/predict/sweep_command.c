@@ -201,15 +201,55 @@ static bool html_write(const struct sweep_arguments *a, const char *path, GError
     return whole_file_write(a->html, page->str, page->len, error);
 }
 
-/* Rank 0 waits until the files of all ranks together have every point, and merges them. */
-static bool ranks_gather(const struct sweep_arguments *a, const struct share *share, const char *output,
-                         struct sweep_results *results, GError **error)
+static char *share_path(const char *output, uint32_t index, const struct share *share)
 {
+    return g_strdup_printf("%s.%uof%u", output, index + 1, share->count);
+}
+
+/* Runs the points of a rank's share that neither its file nor the common one has, unless another process does so. */
+static bool share_run(const struct sweep_arguments *a, const struct sweep_run_options *common, uint32_t index,
+                      const struct share *share, GError **error)
+{
+    g_autofree char *path = share_path(common->path, index, share);
+    struct sweep_run_options options = *common;
+    GError *problem = NULL;
+    bool done = true;
+    options.path = path;
+    options.shard = index;
+    options.quiet |= index != share->index;
+    struct sweep_results *results = sweep_results_new(&a->plan);
+    bool good = sweep_results_add_file(results, common->path, error) && sweep_results_add_file(results, path, error);
+    for (uint64_t i = index; good && done && i < sweep_plan_points(&a->plan); i += share->count)
+        done = sweep_results_have(results, &a->plan, i);
+    if (good && !done && !sweep_run(&a->plan, &options, results, &problem)) {
+        good = g_error_matches(problem, SWEEP_ERROR, SWEEP_ERROR_BUSY);
+        if (good) g_error_free(problem);
+        else g_propagate_error(error, problem);
+    }
+    sweep_results_free(results);
+    return good;
+}
+
+/* A rank's own share first, then those that no process is at work on: of ranks that have died or not begun. */
+static bool shares_run(const struct sweep_arguments *a, const struct sweep_run_options *common,
+                       const struct share *share, GError **error)
+{
+    for (uint32_t i = 0; i < share->count; i++)
+        if (!share_run(a, common, (share->index + i) % share->count, share, error)) return false;
+    return true;
+}
+
+/* Rank 0 goes on until the files of all ranks together have every point, and merges them. */
+static bool ranks_gather(const struct sweep_arguments *a, const struct sweep_run_options *common,
+                         const struct share *share, struct sweep_results *results, GError **error)
+{
+    const char *output = common->path;
     const uint64_t points = sweep_plan_points(&a->plan);
     for (;;) {
         bool all = true;
-        for (uint32_t r = 1; r < share->count; r++) {
-            g_autofree char *path = g_strdup_printf("%s.%uof%u", output, r + 1, share->count);
+        if (!shares_run(a, common, share, error)) return false;
+        for (uint32_t r = 0; r < share->count; r++) {
+            g_autofree char *path = share_path(output, r, share);
             if (!sweep_results_add_file(results, path, error)) return false;
         }
         for (uint64_t i = 0; all && i < points; i++) all = sweep_results_have(results, &a->plan, i);
@@ -218,13 +258,13 @@ static bool ranks_gather(const struct sweep_arguments *a, const struct share *sh
     }
     if (!sweep_results_write(results, &a->plan, output, error)) return false;
     for (uint32_t r = 0; r < share->count; r++) {
-        g_autofree char *path = g_strdup_printf("%s.%uof%u", output, r + 1, share->count);
+        g_autofree char *path = share_path(output, r, share);
         g_unlink(path);
     }
     return true;
 }
 
-/* Under MPI each rank has its own file; points that the common file has are not run again. */
+/* Under MPI each share of the points has a file; points that the common file has are not run again. */
 static bool run(struct sweep_arguments *a, GError **error)
 {
     const char *output = a->output ? a->output : "sweep.csv";
@@ -232,10 +272,8 @@ static bool run(struct sweep_arguments *a, GError **error)
     if (!plan_fill(a, error) || !share_find(a, &share, error) || !html_spares(a, output, error)) return false;
     if (strcmp(output, "-") == 0)
         return refuse(error, "--output: expected a file, because a sweep goes on from what it has");
-    g_autofree char *own =
-        share.mpi ? g_strdup_printf("%s.%uof%u", output, share.index + 1, share.count) : g_strdup(output);
     const struct sweep_run_options options = {
-        .path = own,
+        .path = output,
         .shard = share.index,
         .shards = share.count,
         .quiet = share.index > 0,
@@ -245,9 +283,10 @@ static bool run(struct sweep_arguments *a, GError **error)
     };
     struct sweep_results *results = sweep_results_new(&a->plan);
     bool good = !a->compare || sweep_compare_column(results, a->compare, error) > 0;
-    good = good && (!share.mpi || sweep_results_add_file(results, output, error));
-    good = good && sweep_run(&a->plan, &options, results, error);
-    if (good && share.mpi && share.index == 0) good = ranks_gather(a, &share, output, results, error);
+    if (good && !share.mpi) good = sweep_run(&a->plan, &options, results, error);
+    else if (good && share.index > 0) good = shares_run(a, &options, &share, error);
+    else if (good)
+        good = sweep_results_add_file(results, output, error) && ranks_gather(a, &options, &share, results, error);
     if (good && (!share.mpi || share.index == 0)) good = show(a, results, error) && html_write(a, output, error);
     sweep_results_free(results);
     return good;

@@ -27,7 +27,8 @@ struct sweep_threads {
     const struct sweep_plan *plan;
     const struct sweep_run_options *options;
     struct cluster **cluster;
-    GArray *todo; /* uint64_t: points */
+    GArray *todo;     /* uint64_t: points */
+    uint32_t threads; /* of a point: its share of the cores, where there are more of these than points */
     atomic_uint next;
     atomic_bool failed; /* error is set */
     struct progress *progress;
@@ -83,15 +84,12 @@ static char *phase_text(const struct sweep_plan *plan, uint64_t point, const str
 
 char *sweep_point_text(const struct sweep_plan *plan, uint64_t point, const struct cluster *cluster,
                        const struct case_options *c, const struct case_load *load, const GError *problem,
-                       const char *const *phases)
+                       const struct simulate_wishes *wishes)
 {
     GError *error = NULL;
     struct record *record = record_new();
     GString *text = g_string_new(NULL);
-    if (!problem) {
-        if (phases) simulate_phases(c, cluster, load, phases, record, &error);
-        else simulate_load(c, cluster, load, &(struct simulate_wishes){ 0 }, record, &error);
-    }
+    if (!problem) simulate_load(c, cluster, load, wishes, record, &error);
     if (problem || error) {
         g_string_free(text, TRUE);
         char *line = sweep_problem_text(plan, point, problem ? problem->message : error->message);
@@ -167,7 +165,8 @@ static char *case_text(struct sweep_threads *t, struct load_memory *memory, uint
     case_cluster_settle(&c, cluster);
     load_recall(memory, &c, &problem);
     assert(memory->filled == !problem);
-    char *text = sweep_point_text(t->plan, point, cluster, &c, &memory->load, problem, t->options->phases);
+    const struct simulate_wishes wishes = { .phases = t->options->phases, .threads = t->threads };
+    char *text = sweep_point_text(t->plan, point, cluster, &c, &memory->load, problem, &wishes);
     g_clear_error(&problem);
     case_clear(&c);
     return text;
@@ -183,7 +182,7 @@ static gpointer thread_main(gpointer data)
         const uint64_t point = g_array_index(t->todo, uint64_t, turn);
         assert(point < sweep_plan_points(t->plan));
         const struct cluster *cluster = t->cluster[sweep_plan_cluster_index(t->plan, point)];
-        g_autofree char *text = sweep_plan_of_steps(t->plan) ? sweep_step_text(t->plan, point, cluster)
+        g_autofree char *text = sweep_plan_of_steps(t->plan) ? sweep_step_text(t->plan, point, cluster, t->threads)
                                                              : case_text(t, &memory, point, cluster);
         point_keep(t, text);
         progress_advance(t->progress, 1);
@@ -220,7 +219,8 @@ static void estimate_say(const struct sweep_threads *t, uint32_t jobs)
 
 static void threads_run(struct sweep_threads *t)
 {
-    const uint32_t jobs = MIN(MAX(t->options->jobs, 1), MAX(t->todo->len, 1));
+    const uint32_t points = MAX(t->todo->len, 1), cores = MAX(t->options->jobs, 1), jobs = MIN(cores, points);
+    t->threads = cores / points;
     if (!t->options->quiet) estimate_say(t, jobs);
     t->progress = t->options->quiet ? NULL : progress_new("points", t->todo->len);
     g_autoptr(GPtrArray) threads = g_ptr_array_new();
@@ -270,11 +270,12 @@ static bool copy_write(const char *copy, const GString *text, GError **error)
 static bool part_open(struct sweep_threads *t, const char *part, GError **error)
 {
     t->part = open(part, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
-    if (t->part < 0 || flock(t->part, LOCK_EX | LOCK_NB) != 0) {
-        g_set_error(error, SWEEP_ERROR, SWEEP_ERROR_RUN, "%s: %s", part,
-                    t->part >= 0 && errno == EWOULDBLOCK ? "another sweep is writing it" : g_strerror(errno));
-        return false;
-    }
+    struct stat status;
+    const bool locked = t->part >= 0 && flock(t->part, LOCK_EX | LOCK_NB) == 0;
+    if ((!locked && t->part >= 0 && errno == EWOULDBLOCK) ||
+        (locked && fstat(t->part, &status) == 0 && !status.st_nlink)) /* it has just ended */
+        return error_false(error, SWEEP_ERROR, SWEEP_ERROR_BUSY, "%s: another sweep is writing it", part);
+    if (!locked) return error_false(error, SWEEP_ERROR, SWEEP_ERROR_RUN, "%s: %s", part, g_strerror(errno));
     if (!sweep_results_add_file(t->results, part, error)) return false;
     g_autoptr(GString) text = g_string_new(NULL);
     g_autofree char *begin = sweep_results_begin(t->results);

@@ -60,7 +60,7 @@ void sweep_step_estimate(const struct sweep_plan *plan, uint64_t point, const st
     case_clear(&c);
 }
 
-char *sweep_step_text(const struct sweep_plan *plan, uint64_t point, const struct cluster *cluster)
+char *sweep_step_text(const struct sweep_plan *plan, uint64_t point, const struct cluster *cluster, uint32_t threads)
 {
     struct case_options c;
     struct step_options o;
@@ -72,6 +72,7 @@ char *sweep_step_text(const struct sweep_plan *plan, uint64_t point, const struc
     const uint32_t draws = o.draws > 0 ? (uint32_t)o.draws : 1;
     g_autofree double *total_ms = g_new0(double, draws);
     if (step_plan_make(&step, &o, &c, cluster, &error)) {
+        step.run.threads = threads;
         struct step_answer *a = step_plan_answer(&step, NULL, total_ms, draws, &error);
         if (a) text = answer_text(plan, point, &step, a, total_ms, draws);
         step_answer_free(a);

@@ -70,6 +70,15 @@ mpirun -n 4 --oversubscribe --allow-run-as-root $EPTWIN sweep --cluster source/m
     --output mpi.csv --top 3 2>&1 | words | head -6
 cmp all.csv mpi.csv && echo same; ls mpi*
 
+echo '# ranks that are killed or never begin: others run their points; a share that somebody has is left alone'
+rank() { OMPI_COMM_WORLD_RANK=$1 OMPI_COMM_WORLD_SIZE=4 exec $EPTWIN sweep --cluster source/models/clusters/h800-cx7.ini \
+    $plan --output dead.csv -j 1 >/dev/null 2>&1; }
+rank 3 & killed=$!
+until [ -s dead.csv.4of4.part ] || [ -e dead.csv.4of4 ]; do sleep 0.01; done
+kill -9 $killed; wait $killed 2>/dev/null
+exec 9>>dead.csv.3of4.part; flock 9; (rank 1); echo "status $?"; ls dead*; exec 9>&-
+(rank 0); echo "status $?"; cmp all.csv dead.csv && echo same; ls dead*
+
 echo '# more values: only what is new is run'
 sweep --hidden 1024 --num-experts 48 --num-ranks 2,4 --num-tokens 8,16 --output grow.csv >/dev/null
 sed -i '0,/,dispatch,2,[0-9.]*/s//,dispatch,2,12345/' grow.csv
