@@ -182,7 +182,7 @@ static void mail_go(const struct nic *nic, struct mail *mail)
     const struct request *r = mail->request;
     if (w->ways_differ || w->transport.message_ps) (void)nic_qp_more(w, qp_at(w, r->qp));
     if (nic_mails(nic)) {
-        mailbox_send(w->box, w->rank[r->target].world->number, mail);
+        mailbox_send(w->box, r->target / w->part_ranks, mail);
         return;
     }
     nic_mail_take(w, mail);
@@ -322,7 +322,7 @@ void nic_mails_way(struct world *w, struct mailbox *const *box)
 
 void nic_mails_take(struct world *w)
 {
-    enum { MAIL_AHEAD = 8, REQUEST_AHEAD = 5, WORD_AHEAD = 2 };
+    enum { MAIL_AHEAD = 24, REQUEST_AHEAD = 12, WORD_AHEAD = 5 };
     const struct mailbox *box = w->box;
     const uint32_t count = box->in_count;
     for (uint32_t i = 0; i < count; i++) {
@@ -330,6 +330,7 @@ void nic_mails_take(struct world *w)
         if (i + REQUEST_AHEAD < count) __builtin_prefetch(box->in[i + REQUEST_AHEAD].mail->request);
         if (i + WORD_AHEAD < count) {
             const struct request *r = box->in[i + WORD_AHEAD].mail->request;
+            __builtin_prefetch(&w->rank[r->source].world);
             if (r->signal) world_word_look_far(&w->rank[r->target], r->word);
         }
         if (!w->ways_shared) mail_way(w, box->in[i].mail);
@@ -339,7 +340,14 @@ void nic_mails_take(struct world *w)
 
 void nic_mails_told(struct world *w)
 {
-    for (uint32_t i = 0; i < w->box->count; i++) nic_mail_told(w, &w->box->mail[i]);
+    enum { REQUEST_AHEAD = 16, QP_AHEAD = 8 };
+    const struct mail *const mail = w->box->mail;
+    const uint32_t count = w->box->count;
+    for (uint32_t i = 0; i < count; i++) {
+        if (i + REQUEST_AHEAD < count) __builtin_prefetch(mail[i + REQUEST_AHEAD].request, 1);
+        if (i + QP_AHEAD < count) arena_look_ahead(&w->arena, mail[i + QP_AHEAD].request->qp);
+        nic_mail_told(w, &mail[i]);
+    }
     mailbox_clear(w->box);
 }
 

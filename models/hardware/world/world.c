@@ -257,7 +257,7 @@ static void part_init(struct world *w, uint32_t events)
 static struct world *part_new(struct world *whole, uint32_t number, uint32_t nodes)
 {
     struct world *w = memory_new(1, sizeof *w);
-    const uint32_t ranks = nodes * whole->network->graph->gpus, ports = nodes * whole->network->ports_per_node;
+    const uint32_t ranks = whole->part_ranks, ports = nodes * whole->network->ports_per_node;
     *w = *whole;
     w->number = number;
     w->rank_first = number * ranks;
@@ -274,6 +274,7 @@ static void parts_make(struct world *w)
     const bool whole = parts_why_whole(w) != NULL;
     const uint32_t nodes = w->network->graph->nodes, of_a_part = (nodes + PARTS_MAX - 1) / PARTS_MAX;
     w->parts = whole ? 1 : (nodes + of_a_part - 1) / of_a_part;
+    w->part_ranks = of_a_part * w->network->graph->gpus;
     w->part = memory_new(w->parts, sizeof w->part[0]);
     w->rank_count = w->options.ranks;
     if (whole) {

@@ -233,9 +233,9 @@ struct work_rates {
 
 /* A world; or a part of one (parts.h), with what is its own under that heading and the rest as in the whole. */
 struct world {
-    struct world *whole; /* of a part: that it is of; else itself */
-    struct world **part; /* [parts] of the whole; itself alone where its nodes are no parts */
-    uint32_t parts;
+    struct world *whole;          /* of a part: that it is of; else itself */
+    struct world **part;          /* [parts] of the whole; itself alone where its nodes are no parts */
+    uint32_t parts, part_ranks;   /* ranks of each but the last, which may have fewer */
     struct mailbox **boxes;       /* [parts]; NULL: its nodes are no parts */
     bool ways_shared;             /* links that mail goes over, or what they keep, are not the peer's own */
     pthread_mutex_t launching;    /* a rank launches its next kernel */
