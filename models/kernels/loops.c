@@ -79,6 +79,7 @@ static const struct word {
     { "footprint", FIELD(footprint_bytes), U64, 0, 0, "bytes that the whole kernel reads this way; 0: little" },
     { "shared", FIELD(shared_bytes), U16, 0, 0, "bulk: bytes of static shared memory in front of its buffers" },
     { "source-line", FIELD(source_line), U8, 0, 0, "bulk: bytes from a 128-byte line to a row read" },
+    { "target-line", FIELD(target_line), U8, 0, 0, "from-shared: bytes from a 128-byte line to where a row goes" },
     { "packed", FIELD(packed), FLAG, 0, 0, "bulk: the target's rows lie one behind another, not in lines" },
     { "packed-source", FIELD(packed_source), FLAG, 0, 0, "bulk: so do the rows read" },
     { "lined", FIELD(lined), FLAG, 0, 0, "loads and stores: rows begin 128-byte lines" },

@@ -92,7 +92,7 @@ struct loop {
     uint8_t in_flight;     /* 0: 1 */
     uint8_t turns;         /* 0: 1 */
     uint8_t steps, places, lines, sources, kept, flagged;
-    uint8_t source_line;
+    uint8_t source_line, target_line;
     uint16_t shared_bytes, stride;
     uint32_t added_bytes;
     uint32_t number; /* of its site: keeps arrays apart */

@@ -133,7 +133,7 @@ static void warps_make(struct v2_rank *r)
     r->copy_warps = warps_of(dispatch, 0, 0);
     r->reduce_warps = warps_of(aligned(r->ht.combine_slot.row_bytes), 0, 0);
     for (uint32_t i = 0; i < sizeof r->stage[0] / sizeof r->stage[0][0]; i++)
-        r->stage[0][i] = r->stage[1][i] = (struct fabric_given){ .size = { i * V2_SHARED_ALIGN } };
+        r->stage[0][i] = r->stage[1][i] = r->store[i] = (struct fabric_given){ .size = { i * V2_SHARED_ALIGN } };
 }
 
 /* Of one kernel. */

@@ -150,6 +150,7 @@ struct v2_rank {
     uint32_t dispatch_warps, combine_warps, copy_warps, reduce_warps; /* warps of an SM; the first two in direct mode */
     uint32_t combine_buffer_bytes;                                    /* a warp's buffer in shared memory */
     struct fabric_given stage[2][128 / V2_SHARED_ALIGN]; /* for rows, for tokens; by their place in a line */
+    struct fabric_given store[128 / V2_SHARED_ALIGN];    /* by the place in a line where the slot lies at the peer */
     struct fabric_given copy, reduce, merge, gather[HT_TOPK_MAX];
     uint32_t *position; /* [tokens][targets] as in struct ht_layout, for these channels */
     uint32_t pass_max;

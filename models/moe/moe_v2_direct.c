@@ -11,6 +11,12 @@ static enum worker_step warp_stage(struct v2_warp *p, uint64_t read_bytes)
     return WORKER_MORE;
 }
 
+/* By the place in a line of a slot of an area at a peer. */
+static struct fabric_given *slot_given(struct v2_rank *r, uint64_t slot, uint32_t slot_bytes)
+{
+    return &r->store[slot * slot_bytes % 128 / V2_SHARED_ALIGN];
+}
+
 /* ---- dispatch ------------------------------------------------------------------------------------------ */
 
 static void token_fill(const void *context, uint8_t *slot)
@@ -24,15 +30,16 @@ static void token_fill(const void *context, uint8_t *slot)
 /* Stores the token to its next target, from its place in the warp's shared memory. */
 static bool token_store(struct v2_warp *p)
 {
-    const struct v2_rank *r = p->rank;
+    struct v2_rank *r = p->rank;
     const struct ht_slot *slot = &r->up_slot;
-    const uint32_t at = r->position[(size_t)p->item * r->ht.layout.targets + p->target];
+    const uint64_t at = v2_up_at(r, r->ht.g.self, 0) + r->position[(size_t)p->item * r->ht.layout.targets + p->target];
     const struct fabric_write write = {
-        .target_offset = r->map.up + (uint64_t)(v2_up_at(r, r->ht.g.self, 0) + at) * slot->stored,
+        .target_offset = r->map.up + at * slot->stored,
         .charge_bytes = slot->bytes,
         .peer = (uint16_t)p->target,
         .rows = 1,
         .site = SITE_V2_STORE_ALONE,
+        .given = slot_given(r, at, slot->bytes),
         .fill = slot->stored ? token_fill : NULL,
         .context = p,
         .fill_bytes = slot->stored,
@@ -102,6 +109,7 @@ static enum worker_step row_step(struct fabric_worker *w)
         .peer = (uint16_t)p->target,
         .rows = 1,
         .site = SITE_V2_STORE_ALONE,
+        .given = slot_given(p->rank, row, r->combine_buffer_bytes - V2_SHARED_ALIGN),
         .fill = slot->stored ? row_fill : NULL,
         .context = p,
         .fill_bytes = slot->stored,

@@ -183,8 +183,7 @@ void v2_copy_launch(struct v2_rank *r)
 void v2_reduce_launch(struct v2_rank *r)
 {
     const struct ht_rank *h = &r->ht;
-    const uint32_t most = v2_sends_all(h->base.options) ? h->g.topk : moe_min(h->layout.targets, h->g.topk);
-    const uint32_t biases = h->base.options->num_bias;
+    const uint32_t biases = h->base.options->num_bias, tokens = h->g.tokens ? h->g.tokens : 1;
     uint64_t rows = 0;
     bool several = biases > 0; /* else they are added in pairs without conversion */
     for (uint32_t t = 0; t < h->g.tokens; t++) {
@@ -192,7 +191,8 @@ void v2_reduce_launch(struct v2_rank *r)
         rows += back;
         several |= back > 2;
     }
-    const uint64_t row_bytes = h->combine_slot.row_bytes, summed = several ? (most + biases) * row_bytes : 0;
-    r->reduce = (struct fabric_given){ .size = { most, biases, rows * h->combine_slot.row_bytes, summed } };
+    const uint64_t row_bytes = h->combine_slot.row_bytes, each = (rows + tokens - 1) / tokens;
+    r->reduce =
+        (struct fabric_given){ .size = { each, biases, rows * row_bytes, several ? (each + biases) * row_bytes : 0 } };
     epilogue_launch(r, true, h->g.tokens, r->reduce_warps);
 }

@@ -111,32 +111,38 @@ uint64_t bulk_stage(struct world_rank *rank, const struct fabric_work *work, con
     return later(end, own_reserve(rank, &rank->hbm, now, rate_time(w->hbm_rows, size), size));
 }
 
-/* A row from a buffer off a 128-byte line goes as more packets, which both ends of the links take longer for. */
-static uint64_t sectors_ps(const struct world *w, uint32_t shared_bytes, uint64_t size_bytes)
+uint32_t bulk_off_line(struct world_worker *ww, const struct loop *p)
+{
+    return (p->target_line - worker_rest(ww)->shared_bytes) % BULK_LINE_BYTES;
+}
+
+/* A row whose lines at the peer are not those of its buffer goes as more packets, which both ends of the links take
+ * longer for. */
+static uint64_t sectors_ps(const struct world *w, uint32_t off_line, uint64_t size_bytes)
 {
     const uint64_t line_ps = rate_time(w->bulk_link, size_bytes), sector_ps = rate_time(w->bulk_sector, size_bytes);
-    return shared_bytes % BULK_LINE_BYTES && sector_ps > line_ps ? sector_ps - line_ps : 0;
+    return off_line && sector_ps > line_ps ? sector_ps - line_ps : 0;
 }
 
 /* Longer where flows cross those of other senders to other receivers. */
-uint64_t bulk_link_ps(const struct world_rank *from, const struct world_rank *to, uint32_t shared_bytes,
+uint64_t bulk_link_ps(const struct world_rank *from, const struct world_rank *to, uint32_t off_line,
                       uint64_t size_bytes)
 {
     const struct world *w = from->world;
     const uint64_t now = sim_now_ps(w->sim);
     const bool crossed = flows_others_busy(&from->egress_flows, to->fabric.rank, now) &&
                          flows_others_busy(&to->ingress_flows, from->fabric.rank, now);
-    const uint64_t alone_ps = rate_time(w->bulk_link, size_bytes) + sectors_ps(w, shared_bytes, size_bytes);
+    const uint64_t alone_ps = rate_time(w->bulk_link, size_bytes) + sectors_ps(w, off_line, size_bytes);
     return link_slowed_ps(from->egress_slow, alone_ps + (crossed ? rate_time(w->bulk_crossing, size_bytes) : 0));
 }
 
 uint64_t bulk_link_arrive(struct world_rank *from, struct world_rank *to, uint64_t now_ps, uint64_t sent_ps,
-                          uint32_t shared_bytes, uint64_t size_bytes)
+                          uint32_t off_line, uint64_t size_bytes)
 {
     struct world *w = from->world;
     const uint16_t source = from->fabric.rank, target = to->fabric.rank;
     const uint64_t take_ps =
-        link_slowed_ps(to->ingress_slow, rate_time(w->ingress, size_bytes) + sectors_ps(w, shared_bytes, size_bytes));
+        link_slowed_ps(to->ingress_slow, rate_time(w->ingress, size_bytes) + sectors_ps(w, off_line, size_bytes));
     uint64_t in_ps = port_reserve(&to->ingress, now_ps, take_ps, size_bytes);
     if (w->peer_way) in_ps = later(in_ps, peers_cross(from, to, now_ps, size_bytes));
     flows_note(&from->egress_flows, target, sent_ps);
@@ -151,7 +157,8 @@ uint64_t bulk_written_ps(const struct world *w, uint64_t left_ps, bool own)
 }
 
 /* The worker goes on when the engine has taken the bytes; they are written later. */
-uint64_t bulk_store(struct world_rank *rank, uint16_t peer, uint64_t size_bytes, uint64_t start_ps, uint64_t *linked_ps)
+uint64_t bulk_store(struct world_rank *rank, uint16_t peer, uint32_t off_line, uint64_t size_bytes, uint64_t start_ps,
+                    uint64_t *linked_ps)
 {
     struct world *w = rank->world;
     struct world_worker *ww = rank->now.worker;
@@ -166,9 +173,9 @@ uint64_t bulk_store(struct world_rank *rank, uint16_t peer, uint64_t size_bytes,
     if (own) end = later(end, own_reserve(rank, &rank->hbm, now, memory_ps, size_bytes));
     *linked_ps = 0;
     if (!own) {
-        const uint64_t out_ps = bulk_link_ps(rank, target, rest->shared_bytes, size_bytes);
+        const uint64_t out_ps = bulk_link_ps(rank, target, off_line, size_bytes);
         const uint64_t sent_ps = port_reserve(&rank->egress, now, out_ps, size_bytes);
-        *linked_ps = later(sent_ps, bulk_link_arrive(rank, target, now, sent_ps, rest->shared_bytes, size_bytes));
+        *linked_ps = later(sent_ps, bulk_link_arrive(rank, target, now, sent_ps, off_line, size_bytes));
         *linked_ps = later(*linked_ps, port_reserve(&target->hbm, now, memory_ps, size_bytes));
     }
     const uint64_t left_ps = later(start_ps + rank_slowed_ps(rank, end - start_ps), *linked_ps);

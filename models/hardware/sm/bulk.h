@@ -23,11 +23,13 @@ enum { BULK_LINE_BYTES = 128 };
 /* Rows come into shared memory from start_ps on, as soon as stores from there are written.  Returns when the worker may
  * go on. */
 uint64_t bulk_stage(struct world_rank *rank, const struct fabric_work *work, const struct loop *p, uint64_t start_ps);
-/* Bytes of shared memory are stored at a peer, or in their GPU's memory.  Returns when the engine has taken them: then
- * the worker may go on.  *linked_ps: when the links and the peer's memory have taken them, which a slowed GPU does not
- * delay; 0 for their GPU's memory. */
-uint64_t bulk_store(struct world_rank *rank, uint16_t peer, uint64_t size_bytes, uint64_t start_ps,
+/* Bytes of shared memory are stored at a peer, or in their GPU's memory.  off_line: bytes between their places in a
+ * 128-byte line, here and there.  Returns when the engine has taken them: then the worker may go on.  *linked_ps: when
+ * the links and the peer's memory have taken them, which a slowed GPU does not delay; 0 for their GPU's memory. */
+uint64_t bulk_store(struct world_rank *rank, uint16_t peer, uint32_t off_line, uint64_t size_bytes, uint64_t start_ps,
                     uint64_t *linked_ps);
+/* off_line of the stepped worker's buffer in shared memory and a loop's target. */
+uint32_t bulk_off_line(struct world_worker *ww, const struct loop *p);
 /* Moves rows of a loop that says its footprint.  `busy` warps do it, each with a buffer in shared memory.
  * They copy rows through the buffer, or sum loads into it.  Memory is asked for all rows at once, and the first row
  * waits for it.  Returns when the last row is moved. */
@@ -39,13 +41,13 @@ uint64_t bulk_passes_ps(const struct world *w, const struct loop *p, uint64_t si
 /* How many passes more these are, in eighths. */
 uint32_t bulk_in_passes_8(const struct world *w, const struct loop *p);
 uint32_t bulk_out_passes_8(const struct world *w, const struct loop *p);
-/* Of the links out of a GPU, for a store by the bulk engine from that place in shared memory.  The links into the peer
- * take as much more for the place as these. */
-uint64_t bulk_link_ps(const struct world_rank *from, const struct world_rank *to, uint32_t shared_bytes,
+/* Of the links out of a GPU, for a store by the bulk engine.  The links into the peer take as much more for off_line as
+ * these. */
+uint64_t bulk_link_ps(const struct world_rank *from, const struct world_rank *to, uint32_t off_line,
                       uint64_t size_bytes);
 /* Takes it into the target, and notes both ends' flows; returns when the last byte is in. */
 uint64_t bulk_link_arrive(struct world_rank *from, struct world_rank *to, uint64_t now_ps, uint64_t sent_ps,
-                          uint32_t shared_bytes, uint64_t size_bytes);
+                          uint32_t off_line, uint64_t size_bytes);
 /* When the warp knows that a store is written, which has left the SM at left_ps. */
 uint64_t bulk_written_ps(const struct world *w, uint64_t left_ps, bool own);
 
@@ -56,7 +58,7 @@ struct bulk_turn {
     struct bulk_turn *next;
     struct world_worker *ww;
     uint64_t size_bytes;
-    uint32_t shared_bytes; /* where its row lies in shared memory */
+    uint32_t off_line;
     uint16_t peer;
 };
 struct bulk_engine {
@@ -67,7 +69,7 @@ struct bulk_engine {
 };
 
 /* The stepped worker stores so, and nothing follows in its step. */
-void bulk_turn_take(struct world_worker *ww, uint16_t peer, uint64_t size_bytes);
+void bulk_turn_take(struct world_worker *ww, uint16_t peer, uint32_t off_line, uint64_t size_bytes);
 /* Whether the worker must not step yet; it steps when its last turn has ended. */
 bool bulk_turns_park(struct world_worker *ww);
 sim_handler bulk_engine_run; /* EVENT_STORED */

@@ -14,10 +14,10 @@ static uint64_t links_take(struct bulk_engine *e, const struct bulk_turn *turn, 
 {
     struct world_rank *from = e->rank, *to = &from->world->rank[turn->peer];
     const struct world_worker *ww = turn->ww;
-    const uint64_t out_ps = bulk_link_ps(from, to, turn->shared_bytes, turn->size_bytes);
+    const uint64_t out_ps = bulk_link_ps(from, to, turn->off_line, turn->size_bytes);
     e->mark = egress_ask(&from->shares, from->sm_cpc[ww->sm], now_ps, out_ps);
     const uint64_t sent_ps = port_reserve(&from->egress, now_ps, out_ps, turn->size_bytes);
-    return bulk_link_arrive(from, to, now_ps, sent_ps, turn->shared_bytes, turn->size_bytes);
+    return bulk_link_arrive(from, to, now_ps, sent_ps, turn->off_line, turn->size_bytes);
 }
 
 static void turn_begin(struct bulk_engine *e)
@@ -74,15 +74,13 @@ static void engines_new(struct world_rank *rank)
         rank->engine[i] = (struct bulk_engine){ .event.kind = EVENT_STORED, .rank = rank };
 }
 
-void bulk_turn_take(struct world_worker *ww, uint16_t peer, uint64_t size_bytes)
+void bulk_turn_take(struct world_worker *ww, uint16_t peer, uint32_t off_line, uint64_t size_bytes)
 {
     struct world_rank *rank = worker_rank(ww);
     if (!rank->engine) engines_new(rank);
     struct bulk_engine *e = &rank->engine[ww->sm];
     struct bulk_turn *turn = pool_get(&rank->world->turns);
-    *turn = (struct bulk_turn){
-        .ww = ww, .size_bytes = size_bytes, .peer = peer, .shared_bytes = worker_rest(ww)->shared_bytes
-    };
+    *turn = (struct bulk_turn){ .ww = ww, .size_bytes = size_bytes, .peer = peer, .off_line = off_line };
     worker_rest(ww)->turns++;
     if (e->first) e->last->next = turn;
     else e->first = turn;

@@ -145,11 +145,11 @@ static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struc
     const uint32_t rows = write->rows ? write->rows : 1, busy = gpu_warps_busy(rows, lanes);
     if (p && p->staged) {
         if (p->alone && rank->shares.cpcs) {
-            bulk_turn_take(ww, write->peer, size);
+            bulk_turn_take(ww, write->peer, bulk_off_line(ww, p), size);
             gpu_lane_end(ww, later(start, now + 1)); /* its turns keep it longer */
         } else {
             uint64_t linked_ps;
-            gpu_lane_end(ww, bulk_store(rank, write->peer, size, start, &linked_ps));
+            gpu_lane_end(ww, bulk_store(rank, write->peer, bulk_off_line(ww, p), size, start, &linked_ps));
             gpu_lane_reach(ww, linked_ps);
         }
         world_store_payload(rank, write);

@@ -178,7 +178,7 @@ uint64_t gpu_work_end(struct world_rank *rank, const struct fabric_work *work, c
                       uint32_t lanes)
 {
     if (work->kind == FABRIC_WORK_SCAN) return start + scan_ps(rank, work, p);
-    if (p && p->staged) return bulk_store(rank, rank->fabric.rank, work->write_bytes, start, &(uint64_t){ 0 });
+    if (p && p->staged) return bulk_store(rank, rank->fabric.rank, 0, work->write_bytes, start, &(uint64_t){ 0 });
     if (!gpu_priced(rank->world, p)) return plain_work(rank, work, start, lanes);
     if (p->program) return program_work(rank, work, p, start, lanes);
     if (p->footprint_bytes && (p->engine == LOOP_BULK || p->in_flight > 1))
