@@ -98,7 +98,6 @@ struct cluster_gpu {
     uint64_t release_ps;          /* an atomic on own memory that releases: until the warp goes on */
     uint64_t release_stores_ps;   /* likewise where warps of the SM have just stored rows; 0: as release_ps */
     uint64_t release_system_ps;   /* a release to the system where nothing was stored */
-    uint64_t fresh_rate_bps;      /* bytes read plus written, where fresh rows are read; 0: as hbm_rate_bps */
     uint64_t sum_far_sm_rate_bps; /* bytes that sums of rows read from memory and not from the L2, on one SM */
     uint64_t add_rate_bps;        /* bytes that a warp of such sums converts to single precision and adds */
     uint64_t peek_ps;             /* a load from a peer's memory, both ways */

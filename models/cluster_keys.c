@@ -142,8 +142,6 @@ static const struct cluster_key keys[] = {
         "As release, where warps of the SM have just stored rows.  Default: release."),
     KEY("gpu", "release-system", KIND_TIME, true, gpu.release_system_ps,
         "A release to peers where nothing was stored.  A fact of the host: two kinds of H100 hosts differ by 2.2."),
-    KEY("gpu", "fresh-rate", KIND_RATE, true, gpu.fresh_rate_bps,
-        "Bytes read plus written where rows just written are read.  Default: hbm-rate."),
     KEY("gpu", "sum-far-sm-rate", KIND_RATE, true, gpu.sum_far_sm_rate_bps,
         "Bytes that V2's sums of rows read out of memory, not the L2, one SM.  Default: no limit."),
     KEY("gpu", "add-rate", KIND_RATE, true, gpu.add_rate_bps,

@@ -81,8 +81,6 @@ static const struct gpu_key gpu_keys[] = {
     { "gpu", "l2", GPU_BYTES, "", "l2-bytes", NULL, NULL, 0 },
     { "gpu", "hbm-rows-rate", GPU_RATE, FRESH " 64MiB packed", "rate_gbs_7408", NULL, NULL, 2 },
     { "gpu", "l2-rate", GPU_RATE, FRESH " 16MiB packed", "rate_gbs_14352", NULL, NULL, 2 },
-    { "gpu", "fresh-rate", GPU_RATE, FRESH "-from-peer 16MiB packed", "rate_gbs_7408", NULL, NULL, 2 },
-    { "gpu", "fresh-rate", GPU_RATE, FRESH " 16MiB packed", "rate_gbs_7408", NULL, NULL, 2 },
     { "gpu", "store-row", GPU_LINE_FIXED, WARP_ROWS, "rate_gbs", NULL, NULL, 0 },
     { "gpu", "store-warp-rate", GPU_LINE_RATE, WARP_ROWS, "rate_gbs", NULL, NULL, 0 },
     { "gpu", "store-sm-rate", GPU_MOST, "copy_5 sms=1 warps=* to=peer", "rate_gbs_14336", NULL, NULL, 0 },

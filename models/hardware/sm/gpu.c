@@ -518,7 +518,6 @@ static void gpu_init(struct world *w)
     w->hbm = rate_make(c->gpu.hbm_rate_bps);
     w->hbm_rows = c->gpu.hbm_rows_rate_bps ? rate_make(c->gpu.hbm_rows_rate_bps) : w->hbm;
     w->l2 = rate_make(c->gpu.l2_bytes ? c->gpu.l2_rate_bps : 0);
-    w->fresh = rate_make(c->gpu.fresh_rate_bps ? c->gpu.fresh_rate_bps : c->gpu.hbm_rate_bps);
     w->reduce_made = rate_make(c->gpu.reduce_made_sm_rate_bps);
     w->sum_far = rate_make(c->gpu.sum_far_sm_rate_bps);
     w->add = rate_make(c->gpu.add_rate_bps);

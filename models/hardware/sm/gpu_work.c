@@ -89,8 +89,7 @@ static uint64_t program_work(struct world_rank *rank, const struct fabric_work *
     const struct gpu_rows r = gpu_program(rank, ww, p, work->given, row, false);
     const uint64_t served_ps = r.served_ps + pressure_store_ps(w, work->write_bytes);
     const uint64_t sm_ps = own_reserve(rank, &rank->sm[ww->sm], now, served_ps, work->read_bytes) - now;
-    const uint64_t hbm_ps =
-        own_reserve(rank, &rank->hbm, now, rate_time(p->fresh ? w->fresh : w->hbm, both), both) - now;
+    const uint64_t hbm_ps = own_reserve(rank, &rank->hbm, now, rate_time(w->hbm, both), both) - now;
     const uint64_t end = start + gpu_touch_ps(ww, p) + later(contended_ps(r.ps, hbm_ps), sm_ps);
     gpu_moved_note(ww, start, end);
     if (work->kind == FABRIC_WORK_COPY && p->engine == LOOP_LDST)
@@ -147,7 +146,7 @@ static uint64_t priced_work(struct world_rank *rank, const struct fabric_work *w
     if (several) service_ps += rate_time(w->bulk_out, work->write_bytes - work->read_bytes);
     end = later(end, lead_ps + own_reserve(rank, &rank->sm[ww->sm], now, service_ps, work->read_bytes));
     gpu_moved_note(ww, start, end);
-    end = later(end, lead_ps + own_reserve(rank, &rank->hbm, now, rate_time(p->fresh ? w->fresh : w->hbm, both), both));
+    end = later(end, lead_ps + own_reserve(rank, &rank->hbm, now, rate_time(w->hbm, both), both));
     if (work->kind == FABRIC_WORK_COPY && p->engine == LOOP_LDST)
         rank->copied_ps[ww->sm] = later(rank->copied_ps[ww->sm], end);
     return end;
