@@ -88,6 +88,7 @@ struct cuda_bench {
     double cycles_per_ns; /* clock of the SMs, measured at the start */
     bool quick;
     const char *kernel; /* launched last: messages name it */
+    size_t cublaslt;    /* version of the library that ran GEMMs; 0: none was found */
     uint32_t repeat, pass;
     uint32_t go_count; /* blocks that have counted themselves at GPU 0's first word so far */
     GArray *rows;      /* struct cuda_row */

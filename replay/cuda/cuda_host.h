@@ -7,5 +7,7 @@
 bool cuda_host_pass(struct cuda_bench *b, GError **error);
 /* The copies again, to the second GPU's memory. */
 bool cuda_host_to_pass(struct cuda_bench *b, GError **error);
+/* Dense GEMMs by cuBLASLt; none where it cannot be opened. */
+bool cuda_gemm_pass(struct cuda_bench *b, GError **error);
 
 #endif

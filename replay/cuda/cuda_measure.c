@@ -41,6 +41,7 @@ static void record_fill(struct cuda_bench *b, struct record *record)
     record_set(record, "l2-bytes", "%u", b->l2_bytes);
     record_set(record, "shared-bytes", "%u", b->shared_most);
     record_set(record, "driver", "CUDA %d.%d", version / 1000, version % 1000 / 10);
+    if (b->cublaslt) record_set(record, "cublaslt", "%zu", b->cublaslt);
     for (uint32_t i = 0; i < b->rows->len; i++) row_add(b, &g_array_index(b->rows, struct cuda_row, i), record);
 }
 

@@ -528,5 +528,6 @@ const struct cuda_part cuda_one_gpu_parts[] = {
     { "sum-staged", sums_staged },
     { "sum-shared", sums_shared },
     { "logs", logarithms },
+    { "gemm", cuda_gemm_pass },
     { NULL, NULL },
 };
