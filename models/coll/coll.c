@@ -60,11 +60,15 @@ static uint32_t own_phases(const struct coll_options *o)
     return count;
 }
 
+/* Whether an iteration begins with a barrier: not where links alone carry bytes and say which places are free. */
+static bool begins_with_sync(const struct coll_options *o) { return o->kernel != COLL_AG_RS; }
+
 /* The part of an iteration that phase belongs to; *own: the index among the kernel's own phases. */
 static enum part part_of(const struct coll_options *o, uint32_t phase, uint32_t *own)
 {
     const uint32_t count = own_phases(o);
     *own = 0;
+    if (!begins_with_sync(o)) return *own = phase, PART_KERNEL;
     if (phase == 0) return PART_SYNC;
     if (phase <= count) return *own = phase - 1, PART_KERNEL;
     if (phase == count + 1) return PART_COMPUTE;
@@ -75,7 +79,7 @@ static enum part part_of(const struct coll_options *o, uint32_t phase, uint32_t 
 static uint32_t job_phase_count(const struct kernel_job *job)
 {
     const struct coll_options *o = &job_of(job)->options;
-    return 1 + own_phases(o) + (o->compute_ps ? 2 + own_phases(o) : 0);
+    return begins_with_sync(o) + own_phases(o) + (o->compute_ps ? 2 + own_phases(o) : 0);
 }
 
 static const char *job_phase_name(const struct kernel_job *job, uint32_t phase)
@@ -188,7 +192,7 @@ static struct kernel_launch *rank_launch(struct kernel_rank *rank, uint32_t phas
     const enum part part = part_of(r->options, phase, &own);
     r->launch.phase = job_phase_name(rank->job, phase);
     r->launch.worker_count = 0;
-    if (part == PART_SYNC) r->iteration++;
+    if (phase == 0) r->iteration++;
     if (part == PART_KERNEL && own == 0 && r->fabric->payload) r->ops->fill(r);
     if ((part == PART_KERNEL || part == PART_OVERLAP) && own == 0) r->turn++;
     switch (part) {

@@ -16,7 +16,8 @@
  *   p2p         ranks i and i + ranks / 2: puts, gets and puts with a signal, one after another and as streams; or one
  *               put that a call of the host issues: as a kernel, to a copy engine (within a node), by NCCL.
  *
- * Phases: "sync" (a barrier: nobody writes where others still read), then the kernel's own; with compute_ps also
+ * Phases: "sync" (a barrier: nobody writes where others still read; not of ag_rs, whose bytes go through buffers that
+ * say which places are free), then the kernel's own; with compute_ps also
  * "compute" (that much arithmetic alone, on its SMs) and the kernel's once more, with the arithmetic beside it
  * ("..._overlap", behind a barrier "overlap_sync").  Needs libc and the seam, nothing else. */
 #ifndef MODELS_COLL_COLL_H
