@@ -4,6 +4,8 @@
 #include <csv.h>
 #include <math.h>
 #include <string.h>
+#include "models/step/step_gpu.h"
+#include "reports/record.h"
 #include "reports/whole_file.h"
 
 enum { FILE_BYTES_MAX = 1 << 26 };
@@ -150,11 +152,43 @@ struct compute_table *compute_table_parse(const char *source, const char *text, 
     return NULL;
 }
 
+/* The GEMMs of a record of `eptwin measure --fabric cuda`, as a table of the GPU that its header names. */
+static struct compute_table *record_table(const char *path, const char *text, size_t size_bytes, GError **error)
+{
+    g_autoptr(record) record = record_parse(path, text, size_bytes, error);
+    if (!record) return NULL;
+    const char *name = record_get(record, "gpu");
+    struct step_gpu *gpu = step_gpu_load(NULL, name ? name : "", NULL);
+    if (!gpu) {
+        g_set_error(error, COMPUTE_TABLE_ERROR, COMPUTE_TABLE_ERROR_CELL,
+                    "%s: gpu: expected the name of a GPU that --gpu knows, found \"%.40s\"", path, name ? name : "");
+        return NULL;
+    }
+    g_autoptr(GString) table = g_string_new("op,gpu,dtype,shape,tokens,context,us\n");
+    const gsize header = table->len;
+    for (uint32_t i = 0; i < record_row_count(record); i++) {
+        const struct record_row *row = record_row(record, i);
+        char dtype[16];
+        unsigned rows, k, n;
+        if (strcmp(row->metric, "time_us") == 0 &&
+            sscanf(row->phase, "gemm dtype=%15s rows=%u k=%u n=%u", dtype, &rows, &k, &n) == 4)
+            g_string_append_printf(table, "gemm,%s,%s,%ux%u,%u,1,%s\n", gpu->name, dtype, k, n, rows,
+                                   record_row_text(row));
+    }
+    step_gpu_free(gpu);
+    if (table->len > header) return compute_table_parse(path, table->str, table->len, error);
+    g_set_error(error, COMPUTE_TABLE_ERROR, COMPUTE_TABLE_ERROR_CELL,
+                "%s: expected rows of gemm, as eptwin measure --fabric cuda writes them where cuBLASLt is, found none",
+                path);
+    return NULL;
+}
+
 struct compute_table *compute_table_load(const char *path, GError **error)
 {
     size_t size_bytes;
     g_autofree char *text = whole_file_read(path, FILE_BYTES_MAX, &size_bytes, error);
-    return text ? compute_table_parse(path, text, size_bytes, error) : NULL;
+    if (!text) return NULL;
+    return (*text == '#' ? record_table : compute_table_parse)(path, text, size_bytes, error);
 }
 
 void compute_table_free(struct compute_table *table)

@@ -29,7 +29,8 @@ enum compute_table_error { COMPUTE_TABLE_ERROR_COLUMN, COMPUTE_TABLE_ERROR_CELL 
 
 struct compute_table;
 
-/* NULL and *error, "path:line: column: expected ..., found ...", on failure: a column or a value is missing, there are
+/* A table, or a record of `eptwin measure --fabric cuda`, whose GEMMs become one.
+ * NULL and *error, "path:line: column: expected ..., found ...", on failure: a column or a value is missing, there are
  * no rows, a number is not positive, or a point has two different times. */
 struct compute_table *compute_table_load(const char *path, GError **error);
 struct compute_table *compute_table_parse(const char *source, const char *text, size_t size_bytes, GError **error);

@@ -185,6 +185,14 @@ static double gemm_us(const struct costs_options *o, double rows, uint32_t k, ui
     return table_us(o, "gemm", o->fp8 ? "fp8" : "bf16", shape, rows, 1, source);
 }
 
+/* A feed-forward as its two GEMMs and the gate between them. */
+static double gemms_us(const struct costs_options *o, double tokens, uint32_t inter, char source[64])
+{
+    const struct work gated = { .read_bytes = 4 * tokens * inter, .write_bytes = 2 * tokens * inter };
+    return gemm_us(o, tokens, o->net->hidden, 2 * inter, source) + gemm_us(o, tokens, inter, o->net->hidden, source) +
+           bytes_us(o, &gated) + o->gpu->small_us;
+}
+
 static double attention_us(const struct costs_options *o, double tokens, char source[64])
 {
     const struct net *n = o->net;
@@ -249,8 +257,10 @@ static double op_table_us(const struct costs_options *o, enum step_op op, double
     case STEP_DOWN: return experts_us(o, op, fmax(rows, 1), experts, source);
     case STEP_SHARED: {
         g_autofree char *shape = g_strdup_printf("%ux%u", n->hidden, n->shared_inter);
-        return table_us(o, "shared_expert", o->fp8 ? "fp8" : "bf16", shape, tokens, 1, source);
+        const double us = table_us(o, "shared_expert", o->fp8 ? "fp8" : "bf16", shape, tokens, 1, source);
+        return isnan(us) ? gemms_us(o, tokens, n->shared_inter, source) : us;
     }
+    case STEP_DENSE: return gemms_us(o, tokens, n->inter, source);
     case STEP_HEAD: return gemm_us(o, head_rows(o, tokens), n->hidden, n->vocabulary, source);
     default: return NAN;
     }

@@ -46,7 +46,8 @@ static const struct field fields[] = {
       "Redundant experts besides the net's (default 0)" },
     { "gpu", FIELD_TEXT, false, AT(gpu), 0, 0, "NAME", "Whose compute times count (default: the cluster's GPU)" },
     { "table", FIELD_TEXT, false, AT(table), 0, 0, "FILE",
-      "Measured times of compute kernels, CSV: op,gpu,dtype,shape,tokens,context,us" },
+      "Measured times of compute kernels, CSV: op,gpu,dtype,shape,tokens,context,us; or a record of eptwin measure "
+      "--fabric cuda, for its GEMMs" },
     { "clock", FIELD_NUMBER, false, AT(clock_ghz), 0, 10, "GHZ",
       "Clock of arithmetic, GHz (default: the GPU's under sustained load)" },
     { "layers", FIELD_TEXT, false, AT(layers), 0, 0, "N",
