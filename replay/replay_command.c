@@ -186,8 +186,7 @@ static bool schedule_check(struct replay_plan *plan, int layers, GError **error)
     if (layers < 0 || layers > SCHEDULE_LAYERS_MAX)
         return schedule_refuse(error, "schedule-layers", "a whole number from 1 to 1000", "another");
     plan->schedule_layers = layers ? (uint32_t)layers : SCHEDULE_LAYERS_DEFAULT;
-    if (strcmp(kernel, "ll") != 0 && strcmp(kernel, "normal") != 0 && strcmp(kernel, "v2") != 0)
-        return schedule_refuse(error, "kernel", "ll, normal or v2 in a schedule", kernel);
+    if (!program_runs(kernel)) return schedule_refuse(error, "kernel", PROGRAM_KERNELS " in a schedule", kernel);
     if (plan->steps || plan->layers || plan->timeline || plan->waits || plan->metrics)
         return schedule_refuse(error, "schedule", "no --steps, --layers, --timeline, --waits or --metrics", "one");
     if (c->mask_timeout || c->fail) return schedule_refuse(error, "schedule", "no --mask-timeout or --fail", "one");

@@ -18,6 +18,12 @@ static struct schedule_phases phases_of(const struct kernel_job *job, const char
     return phases;
 }
 
+bool program_runs(const char *kernel)
+{
+    static const char *const kernels[] = { "ll", "normal", "v2", "one-sided", "ag-rs", NULL };
+    return g_strv_contains(kernels, kernel);
+}
+
 struct schedule *program_new(enum step_overlap overlap, const struct schedule_layers *layers,
                              const struct case_options *c, const struct kernel_job *job,
                              const struct kernel_job *backward, GError **error)

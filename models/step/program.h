@@ -15,6 +15,10 @@
 #define PROGRAM_ERROR (g_quark_from_static_string("eptwin-program"))
 enum program_error { PROGRAM_ERROR_WORK };
 
+/* Whether kernels of that name dispatch and combine, as a step wants them. */
+#define PROGRAM_KERNELS "ll, normal, v2, one-sided or ag-rs"
+bool program_runs(const char *kernel);
+
 /* The schedule of the job's phases; backward: training, with the job of its backward pass; NULL: none.  NULL and *error
  * where the kernels cannot overlap so. */
 struct schedule *program_new(enum step_overlap overlap, const struct schedule_layers *layers,

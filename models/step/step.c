@@ -55,6 +55,16 @@ static bool experts_divide(const struct case_options *c, GError **error)
     return refuse(error, "redundant", expected, found);
 }
 
+/* Numbers in a row of the kernels.  Normal kernels move 32 lanes of 16 bytes at a time, and low latency is compiled for
+ * multiples of as many BF16 numbers; engines round up to that (vLLM's maybe_roundup_layer_hidden_size; 2880 of gpt-oss
+ * are 3072 in DeepEP's launch.cuh).  NCCL sends any. */
+static uint32_t row_numbers(const struct case_options *c, uint32_t hidden)
+{
+    enum { LANES_NUMBERS = 256 };
+    if (strcmp(c->kernel, "ag-rs") == 0) return hidden;
+    return (hidden + LANES_NUMBERS - 1) / LANES_NUMBERS * LANES_NUMBERS;
+}
+
 /* Sizes of the kernels that the net alone says; where there is a trace, it says the experts and how many a token has.
  * */
 static bool net_says(struct step_plan *p, const struct step_options *o, const struct case_options *c, GError **error)
@@ -63,7 +73,7 @@ static bool net_says(struct step_plan *p, const struct step_options *o, const st
     for (size_t i = 0; i < G_N_ELEMENTS(sizes); i++)
         if (case_option_given(c, sizes[i]))
             return refuse(error, sizes[i], i < 3 ? "none: the net says it" : "none: --batch says it", "one");
-    p->c.hidden = p->net->hidden;
+    p->c.hidden = row_numbers(&p->c, p->net->hidden);
     if (p->c.trace) return true;
     p->c.num_topk = p->net->topk;
     p->c.num_experts = p->net->experts + (uint32_t)o->redundant;
@@ -73,7 +83,8 @@ static bool net_says(struct step_plan *p, const struct step_options *o, const st
 /* A backward pass has the layout of the forward one: its dispatch is a cached one. */
 static bool backward_make(struct step_plan *p, GError **error)
 {
-    if (strcmp(p->c.kernel, "ll") == 0) return refuse(error, "kernel", "normal or v2 in training", p->c.kernel);
+    if (strcmp(p->c.kernel, "normal") != 0 && strcmp(p->c.kernel, "v2") != 0)
+        return refuse(error, "kernel", "normal or v2 in training", p->c.kernel);
     if (p->c.cached) return refuse(error, "cached", "none in training: the backward pass has it", "it");
     case_copy(&p->backward, &p->c);
     p->backward.cached = true;
@@ -126,8 +137,7 @@ static bool case_make(struct step_plan *p, const struct step_options *o, const s
         if (others[i].given) return refuse(error, others[i].option, "none with a step", "one");
     case_copy(&p->c, c);
     if (!p->c.kernel) p->c.kernel = g_strdup(p->phase == STEP_DECODE ? "ll" : "normal");
-    if (strcmp(p->c.kernel, "ll") != 0 && strcmp(p->c.kernel, "normal") != 0 && strcmp(p->c.kernel, "v2") != 0)
-        return refuse(error, "kernel", "ll, normal or v2", p->c.kernel);
+    if (!program_runs(p->c.kernel)) return refuse(error, "kernel", PROGRAM_KERNELS, p->c.kernel);
     if (c->nvlink_disabled && strcmp(p->c.kernel, "normal") == 0)
         return refuse(error, "disable-nvlink", "other kernels than normal in a step", "it");
     if (!o->work && !net_says(p, o, c, error)) return false;

@@ -36,7 +36,8 @@ run --cluster source/models/clusters/h200.ini --num-ranks 16 --ranks-per-node 16
 run $here $ds --gpu a100
 run --cluster source/models/clusters/mi300x-cx7.ini --num-ranks 8 $ds
 run --cluster source/models/clusters/gh200-alps-host.ini --num-ranks 8 --gpu h100 $ds
-run $here --net gpt-oss-120b
+run $here $ds --kernel ag-rs --phase train
+run $here $ds --kernel ag-rs --schedule stages --batch 64
 printf 'op,gpu,dtype,shape,tokens,context,us\nmla_decode,h800,fp8,128,16,4096,\n' >own.csv
 run $here $ds --table own.csv
 table() { printf 'op,gpu,dtype,shape,tokens,context,us\n%b' "$1" >own.csv; run $here $ds --table own.csv; }
@@ -44,6 +45,9 @@ table ''
 table 'mla_decod,h800,fp8,128,16,4096,5\n'
 table 'mla_decode,h800,fp8,128,16,4096,5\nmla_decode,h800,fp8,128,16,4096,6\n'
 table 'mla_decode,h800,fp8,128,0,4096,5\n'
+record() { printf "# kind: measure\n$1phase,rank,metric,value,unit\n$2" >own.csv; run $here $ds --table own.csv; }
+record '# gpu: NVIDIA H100\n' 'clock,all,clock_ghz,1.98,GHz\n'
+record '# gpu: A100\n' 'gemm dtype=fp8 rows=64 k=7168 n=36864,all,time_us,100,us\n'
 run $here $ds --leave-sms 132
 run $here $ds --num-topk 4
 run $here $ds --num-tokens 64

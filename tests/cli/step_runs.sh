@@ -53,6 +53,16 @@ $step --batch 16 --layers 2 --spread 2 --jitter 1 --draws 3 --format text | sed 
 echo '# an own table counts first'
 printf 'op,gpu,dtype,shape,tokens,context,us\nmla_decode,h800,fp8,128,16,4096,1000\n' >own.csv
 $step --batch 16 --layers 2 --table own.csv --format text | grep '^attention'
+echo '# so do the GEMMs of a record: the feed-forward as two of them, and the gate between'
+gemm() { echo "gemm dtype=fp8 rows=16 k=$1 n=$2,all,time_us,$3,us"; }
+{ printf '# kind: measure\n# gpu: NVIDIA H800\nphase,rank,metric,value,unit\n' && gemm 7168 36864 1000 && gemm 18432 7168 500; } >own.csv
+$step --batch 16 --layers 2 --table own.csv --format text | grep '^dense'
+echo '# other kernels that dispatch and combine: NCCL, by NVLink alone; rows of 2880 are padded where kernels want it'
+node="--cluster source/models/clusters/h200.ini --num-ranks 8 --batch 16 --layers 2"
+for kernel in ag-rs one-sided; do
+    $EPTWIN step --net gpt-oss-120b $node --kernel $kernel --schedule two-batch -o other.csv
+    grep -E '^# hidden|^(step|dispatch|combine),all,(time_us|source),' other.csv
+done
 echo '# a timeline has every kernel'
 $step --batch 16 --layers 2 --timeline step.json -o timed.csv && grep -c '"name":"dispatch"' step.json
 
