@@ -94,7 +94,7 @@ static bool lt_check(const struct gemm *g, int status, const char *call, GError 
 #define LT(function, ...)   lt_check(g, lt->function(__VA_ARGS__), #function, error)
 #define CALL(function, ...) cuda_driver_check(&b->driver, b->driver.function(__VA_ARGS__), #function, error)
 
-/* cuBLASLt's matrices have columns in sequence: W is its A, transposed, and Y has n rows.  FP8 runs in no other form. */
+/* cuBLASLt's matrices have columns in sequence: W is its A, transposed, and Y has n rows.  FP8 runs so alone. */
 static bool gemm_describe(const struct lt *lt, struct gemm *g, GError **error)
 {
     const int transposed = 1;
