@@ -151,7 +151,7 @@ static const struct cluster_key keys[] = {
         "GPUs of one NVLink domain, which is also the default of --ranks-per-node.  1: GPUs do not reach each other."),
     CHOICE("nvlink", "over", nvlink.over, "nvlink|pcie|xgmi",
            "pcie: these GPUs have no NVLink and store over their node's PCIe, whose links [node] describes.  "
-           "xgmi: they are AMD's, whose own links this section describes."),
+           "xgmi: they are AMD's: each pair of GPUs has a link, with its share of what this section says of all."),
     KEY("nvlink", "line-rate", KIND_RATE, true, nvlink.line_rate_bps,
         "Nominal rate of all links of a GPU, one direction: V2 chooses its number of SMs by it.  Default: "
         "egress-rate."),

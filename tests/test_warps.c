@@ -130,6 +130,18 @@ static void test_rounds(void)
 }
 
 /* More of anything than the machine follows ends, too. */
+/* Where loads come behind stores, a turn waits until the one before is performed, and the last one's stores wait for
+ * nothing. */
+static void test_stores_awaited(void)
+{
+    struct warps_sm sm = sm_of();
+    sm.stored_ps = 500000;
+    CU_ASSERT_EQUAL(cost_of(&sm, "repeat 2 { load 100, store 100 }", 1, 1).first_ps, 710000); /* 200, 500, 10 */
+    CU_ASSERT_EQUAL(cost_of(&sm, "load 100, store 100", 1, 1).first_ps, 210000);
+    sm.stored_ps = 0;
+    CU_ASSERT_EQUAL(cost_of(&sm, "repeat 2 { load 100, store 100 }", 1, 1).first_ps, 420000);
+}
+
 static void test_ends(void)
 {
     const struct warps_sm sm = sm_of();
@@ -146,5 +158,6 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "waits", test_waits);
     CU_add_test(suite, "bytes", test_bytes);
     CU_add_test(suite, "rounds", test_rounds);
+    CU_add_test(suite, "stores before loads", test_stores_awaited);
     CU_add_test(suite, "ends", test_ends);
 }

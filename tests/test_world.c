@@ -296,6 +296,22 @@ static void test_store_over_pcie(void)
     CU_ASSERT_EQUAL(seen_ps[1], seen_ps[0] + 300 * PS_PER_NS);
 }
 
+/* xGMI: each of five GPUs has a quarter of its 100 GB/s to each other one. */
+static void test_store_over_pairs(void)
+{
+    for (uint16_t peers = 1; peers < 3; peers++) {
+        struct stage *s = stage_new(5, 5);
+        s->cluster.nvlink.over = CLUSTER_PEERS_BY_XGMI;
+        s->cluster.nvlink.gpus = 5;
+        for (int i = 0; i < 16; i++)
+            PLAY(s, 0, 16, { .verb = STORE, .peer = (uint16_t)(1 + i % peers), .rows = 16, .size_bytes = 10000 });
+        stage_run(s);
+        CU_ASSERT(took(s, 0, peers == 1 ? 7500000 : 4300000)); /* 16 or 8 * 400, row 100 */
+        CU_ASSERT_EQUAL(s->result[0].use[WORLD_NVLINK_EGRESS].busy_ps, 1600000);
+        free(s);
+    }
+}
+
 static void test_one_store(void)
 {
     struct stage *s = stage_new(2, 2);
@@ -1920,6 +1936,7 @@ void unit_tests(CU_pSuite suite)
 {
     CU_add_test(suite, "one store", test_one_store);
     CU_add_test(suite, "stores over PCIe", test_store_over_pcie);
+    CU_add_test(suite, "stores over a link for each pair", test_store_over_pairs);
     CU_add_test(suite, "rows and warps", test_rows_and_warps);
     CU_add_test(suite, "bulk copies", test_bulk_copies);
     CU_add_test(suite, "bulk halves", test_bulk_halves);

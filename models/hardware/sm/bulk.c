@@ -144,7 +144,7 @@ uint64_t bulk_link_arrive(struct world_rank *from, struct world_rank *to, uint64
     const uint64_t take_ps =
         link_slowed_ps(to->ingress_slow, rate_time(w->ingress, size_bytes) + sectors_ps(w, off_line, size_bytes));
     uint64_t in_ps = port_reserve(&to->ingress, now_ps, take_ps, size_bytes);
-    if (w->peer_way) in_ps = later(in_ps, peers_cross(from, to, now_ps, size_bytes));
+    if (w->peer_way || w->pair_link) in_ps = later(in_ps, peers_cross(from, to, now_ps, size_bytes));
     flows_note(&from->egress_flows, target, sent_ps);
     flows_note(&to->ingress_flows, source, in_ps);
     return in_ps;

@@ -30,7 +30,7 @@ static uint64_t nvlink_cross(struct world_rank *from, struct world_rank *to, uin
     if (from->egress.free_ps <= now_ps) from->egress_since_ps = now_ps;
     out_ps = port_reserve(&from->egress, now_ps, link_slowed_ps(from->egress_slow, out_ps), size_bytes);
     in_ps = port_reserve(&to->ingress, now_ps, link_slowed_ps(to->ingress_slow, in_ps), size_bytes);
-    if (w->peer_way) in_ps = later(in_ps, peers_cross(from, to, now_ps, size_bytes));
+    if (w->peer_way || w->pair_link) in_ps = later(in_ps, peers_cross(from, to, now_ps, size_bytes));
     flows_note(&from->egress_flows, target, out_ps);
     flows_note(&to->ingress_flows, source, in_ps);
     return later(out_ps, in_ps);
@@ -534,7 +534,7 @@ static void gpu_init(struct world *w)
     w->bulk_crossing = rate_make(c->nvlink.bulk_crossing_rate_bps);
     w->bulk_sector = c->nvlink.sector_rate_bps ? rate_make(c->nvlink.sector_rate_bps) : w->bulk_link;
     w->sm_count = c->gpu.sms;
-    w->gpu_number = gpu_number(&c->gpu);
+    w->gpu_number = gpu_number(&c->gpu) + c->nvlink.over;
     w->launch_ps = c->gpu.launch_ps;
     w->poll_ps = c->gpu.poll_ps;
     w->egress = rate_make(peers.built_out_bps);

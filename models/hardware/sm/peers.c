@@ -1,10 +1,15 @@
-/* peers.c - GPUs of a node that store to each other over PCIe, because they have no NVLink. */
+/* peers.c - GPUs of a node that store to each other over PCIe, because they have no NVLink, or by a link for each pair
+ * of them (xGMI). */
 #include "models/hardware/sm/peers.h"
 #include "models/hardware/world/world_internal.h"
 
 void peers_init(struct world *w)
 {
     const struct graph *g = w->network->graph;
+    if (g->cluster->nvlink.over == CLUSTER_PEERS_BY_XGMI && g->cluster->nvlink.gpus > 1) {
+        w->pair_link = memory_new((uint64_t)g->nodes * g->gpus * g->gpus, sizeof w->pair_link[0]);
+        w->pair = rate_make(graph_gpu_peer_rates(g, 0, 0).built_out_bps / (g->cluster->nvlink.gpus - 1));
+    }
     if (g->cluster->nvlink.over != CLUSTER_PEERS_BY_PCIE) return;
     w->peer_way = memory_new((uint64_t)g->nodes * g->gpus * g->gpus, sizeof w->peer_way[0]);
     for (uint32_t i = 0; i < g->nodes * g->gpus * g->gpus; i++)
@@ -16,6 +21,11 @@ uint64_t peers_cross(struct world_rank *from, struct world_rank *to, uint64_t no
     const struct world *w = from->world;
     const uint32_t gpus = w->network->graph->gpus, node = from->fabric.rank / gpus;
     if (to->fabric.rank / gpus != node) return now_ps;
+    if (w->pair_link) {
+        struct port *link = &w->pair_link[from->fabric.rank * gpus + to->fabric.rank % gpus];
+        return port_reserve(link, now_ps, link_slowed_ps(from->egress_slow, rate_time(w->pair, size_bytes)),
+                            size_bytes);
+    }
     const struct network_local *way = &w->peer_way[from->fabric.rank * gpus + to->fabric.rank % gpus];
     uint64_t end_ps = now_ps;
     for (uint32_t i = 0; i < way->out_count; i++) {

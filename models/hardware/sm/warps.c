@@ -16,6 +16,7 @@ struct line { /* what is awaited, in order */
 
 struct warp {
     uint64_t now_ps;
+    uint64_t stored_ps; /* its stores so far are performed, where loads wait for that */
     struct line load, out;
     uint32_t left; /* bytes of the store that it is in */
     uint32_t waited, round, number;
@@ -87,7 +88,8 @@ static void load_run(struct run *r, struct warp *v, const struct loop_op *o)
     for (uint32_t left = o->n, bytes; left; left -= bytes) {
         bytes = left < o->by ? left : o->by;
         if (line_full(&v->load)) v->now_ps = later_of(v->now_ps, line_take(&v->load));
-        line_add(&v->load, access_end_ps(r, v, o->place, r->sm->load, bytes) + r->sm->load_ps[o->place]);
+        const uint64_t come_ps = access_end_ps(r, v, o->place, r->sm->load, bytes) + r->sm->load_ps[o->place];
+        line_add(&v->load, later_of(come_ps, v->stored_ps));
         v->now_ps += r->sm->access_ps;
     }
 }
@@ -108,7 +110,8 @@ static bool store_run(struct run *r, struct warp *v, const struct loop_op *o)
             (void)line_take(&v->load);
         }
         if (!shared && v->now_ps < r->lead_ps) r->lead_ps = v->now_ps;
-        (void)access_end_ps(r, v, o->place, shared ? r->sm->load : r->sm->store, bytes);
+        const uint64_t end_ps = access_end_ps(r, v, o->place, shared ? r->sm->load : r->sm->store, bytes);
+        if (r->sm->stored_ps) v->stored_ps = end_ps + r->sm->stored_ps;
         v->now_ps += r->sm->access_ps;
     }
     return true;

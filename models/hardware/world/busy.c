@@ -14,7 +14,7 @@ enum { BUSY_BEGINS_MAX = 64, NOTES_FIRST = 16 };
 struct watched {
     const struct port *port;
     uint64_t rate_bps, bulk_bps; /* 0: its work has no one rate; of stores by bulk copy, 0: as others */
-    uint32_t owner;              /* a rank, a port of a NIC, a link or a core */
+    uint32_t owner;              /* a rank, a port of a NIC, a link, a core, or the number of a pair of GPUs */
     enum world_resource kind;
 };
 
@@ -65,11 +65,17 @@ static void rank_watch(struct busy *b, const struct world_rank *rank)
     const uint64_t bulk_bps = w->cluster->nvlink.bulk_rate_bps;
     watch(b, &rank->hbm, WORLD_HBM, number)->rate_bps =
         (uint64_t)((unsigned __int128)w->cluster->gpu.hbm_rate_bps * WORLD_SLOW_ONE / rank->slow);
+    for (uint32_t to = 0; to < g->gpus && w->pair_link; to++) { /* together these are what leaves the GPU */
+        const uint32_t pair = number * g->gpus + to;
+        watch(b, &w->pair_link[pair], WORLD_NVLINK_EGRESS, pair)->rate_bps =
+            rates.out_bps / (w->cluster->nvlink.gpus - 1);
+    }
+    watch(b, &rank->ingress, WORLD_NVLINK_INGRESS, number)->rate_bps = rates.in_bps;
+    if (w->pair_link) return;
     struct watched *egress = watch(b, &rank->egress, WORLD_NVLINK_EGRESS, number);
     egress->rate_bps = rates.out_bps;
     if (rates.built_out_bps)
         egress->bulk_bps = (uint64_t)((unsigned __int128)bulk_bps * rates.out_bps / rates.built_out_bps);
-    watch(b, &rank->ingress, WORLD_NVLINK_INGRESS, number)->rate_bps = rates.in_bps;
 }
 
 static void nic_watch(struct busy *b, uint32_t port)
@@ -322,7 +328,7 @@ static void part_name(const struct busy *b, const struct watched *p, char *text,
 {
     const struct world *w = b->world;
     const struct graph *g = w->network->graph;
-    const char *peers = w->cluster->nvlink.over == CLUSTER_PEERS_BY_PCIE ? "PCIe" : "NVLink";
+    const char *peers = w->cluster->nvlink.over == CLUSTER_PEERS_BY_PCIE ? "PCIe" : w->pair_link ? "xGMI" : "NVLink";
     char nic[96] = "";
     const bool of_nic =
         p->kind == WORLD_NIC_TX || p->kind == WORLD_NIC_RX || p->kind == WORLD_RECEIVING || p->kind == WORLD_ATOMICS;
@@ -330,7 +336,12 @@ static void part_name(const struct busy *b, const struct watched *p, char *text,
     switch (p->kind) {
     case WORLD_SM: snprintf(text, text_size, "busiest SM of rank %u", p->owner); return;
     case WORLD_HBM: snprintf(text, text_size, "GPU memory of rank %u", p->owner); return;
-    case WORLD_NVLINK_EGRESS: snprintf(text, text_size, "%s of rank %u, sending", peers, p->owner); return;
+    case WORLD_NVLINK_EGRESS:
+        if (w->pair_link)
+            snprintf(text, text_size, "xGMI from rank %u to rank %u", p->owner / g->gpus,
+                     p->owner / g->gpus / g->gpus * g->gpus + p->owner % g->gpus);
+        else snprintf(text, text_size, "%s of rank %u, sending", peers, p->owner);
+        return;
     case WORLD_NVLINK_INGRESS: snprintf(text, text_size, "%s of rank %u, receiving", peers, p->owner); return;
     case WORLD_POSTING: snprintf(text, text_size, "posting thread of rank %u", p->owner); return;
     case WORLD_NIC_TX: snprintf(text, text_size, "%s, sending", nic); return;

@@ -375,6 +375,7 @@ void world_free(struct world *w)
     free(w->nic);
     free(w->relay);
     free(w->peer_way);
+    free(w->pair_link);
     network_free(w->network);
     graph_free(w->graph);
     free(w->core);

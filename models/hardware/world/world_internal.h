@@ -260,6 +260,8 @@ struct world {
     struct dcqcn dcqcn;             /* parameters NULL: there is none */
     struct nic *nic;                /* [nic_count] ports of all nodes */
     struct network_local *peer_way; /* [nodes][GPUs][GPUs] where they store over PCIe; else NULL */
+    struct port *pair_link;         /* the same where each pair of GPUs has its link (xGMI) */
+    rate_q20 pair;                  /* of such a link, one direction */
     struct relay *relay;            /* [nic_count], where cross-rail traffic goes by NVLink; else NULL */
     bool ports_shared;              /* several ranks use one port of a NIC */
     bool ways_differ;               /* what is sent later may come earlier */
