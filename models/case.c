@@ -78,8 +78,9 @@ static const struct field processes_alias = {
 
 static const struct field field_table[] = {
     CHOICE(
-        "kernel", kernel, MAKES | ROUTES, "ll|normal|v2|one-sided|" COLL,
-        "Kernels: ll (low latency, the default), normal (high throughput), v2, one-sided (TensorRT-LLM's over NVLink); "
+        "kernel", kernel, MAKES | ROUTES, "ll|normal|v2|one-sided|mori|mori-ll|" COLL,
+        "Kernels: ll (low latency, the default), normal (high throughput), v2, one-sided (TensorRT-LLM's over NVLink), "
+        "mori, mori-ll (AMD's); "
         "or alltoallv, allgather, reducescatter, allreduce, ag-rs (NCCL's two), p2p"),
     { "matrix", FIELD_TEXT, WORK | MAKES | ROUTES | FILES, AT(matrix), 0, 0, 0, NULL, "SPEC",
       "Alltoallv: a file of messages, uniform:BYTES or lognormal:BYTES[:S] (default: what the routing sends)",
@@ -132,7 +133,7 @@ static const struct field field_table[] = {
     FLAG("hook", hook, MAKES, "Low latency: send and receive as kernels of their own"),
     FLAG("logfmt", logfmt, MAKES,
          "Low latency combine: rows return as logarithms of 10 bits where their values allow it"),
-    FLAG("zero-copy", zero_copy, MAKES, "Low latency, one-sided combine: rows already lie where they leave from"),
+    FLAG("zero-copy", zero_copy, MAKES, "Low latency, one-sided, mori combine: rows already lie where they leave from"),
     TEXT("mask-timeout", mask_timeout, MAKES, "TIME",
          "Low latency: mask ranks that keep others waiting longer than this (as 100us; default: wait for ever)"),
     TEXT("fail", fail, MAKES, "RANK@CALL|...",
@@ -151,7 +152,8 @@ static const struct field field_table[] = {
     FLAG("ue8m0", ue8m0, MAKES, "FP8 scales are stored as exponents (needs --round-scale)"),
     FLAG("worst-tokens", worst_tokens, MAKES, "Normal: outputs sized at the worst case, no wait of the host"),
     COUNT("num-sms", num_sms, MAKES, 1, 4096, 0,
-          "SMs that the kernels use (default 24; ll, one-sided: all of the GPU)"),
+          "SMs that the kernels use (default 24; mori: 80; ll, one-sided: all of the GPU)"),
+    COUNT("num-warps", num_warps, MAKES, 0, 16, 0, "Mori: warps of a thread block, one on each of num-sms (0: 8)"),
     COUNT("num-bias", num_bias, MAKES, 0, 2, 0, "Normal combine: bias tensors, 0 to 2"),
     COUNT("expert-alignment", expert_alignment, MAKES, 1, 65536, 1, "Normal: counts of experts are multiples of this"),
     COUNT("nvl-chunk", nvl_chunk, MAKES, 0, 65536, 0, "Dispatch: tokens in an NVLink chunk (0: as recommended)"),
@@ -437,7 +439,7 @@ static const struct {
     const char *title, *names;
 } case_topic_table[CASE_TOPICS] = {
     { "What runs", "kernel num-ranks ranks-per-node num-processes num-tokens tokens-per-rank hidden num-topk "
-                   "num-experts dtype round-scale ue8m0 num-sms disable-nvlink data seed" },
+                   "num-experts dtype round-scale ue8m0 num-sms num-warps disable-nvlink data seed" },
     { "On what machine", "cluster backend deepep loops fault launch arrival slow compute compute-sms" },
     { "Which expert each token goes to",
       "trace trace-weights step layer routing num-topk-groups masked-places traffic placement" },

@@ -38,7 +38,7 @@ struct case_options {
     bool expand, single_reduction, cpu_sync, overlap; /* v2 */
     char *api;                                        /* v2: "hybrid-ep", or NULL */
     bool nvlink_disabled, hook, logfmt, zero_copy, cached, weights, round_scale, ue8m0, worst_tokens;
-    uint32_t num_sms, num_bias, expert_alignment;
+    uint32_t num_sms, num_warps, num_bias, expert_alignment;
     uint32_t nvl_chunk, rdma_chunk, nvl_buffer, rdma_buffer; /* dispatch; 0: recommended */
     uint32_t combine_nvl_chunk, combine_rdma_chunk, combine_nvl_buffer, combine_rdma_buffer;
     char *mask_timeout;     /* "100us": low latency: a rank that keeps another waiting for longer is masked; NULL: none
@@ -111,6 +111,7 @@ uint32_t case_ranks(const struct case_options *c);                    /* 8 for a
                                                                        * known here */
 uint32_t case_tokens(const struct case_options *c);
 enum { CASE_SMS_DEFAULT = 24 }; /* of the public tests of the normal kernels; low latency uses the whole GPU */
+enum { CASE_SMS_MORI = 80 };    /* its configuration's block_num */
 
 /* A sentence for the user about the defaults that were chosen; NULL: none.  Free with g_free(). */
 char *case_note(const struct case_options *c);

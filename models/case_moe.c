@@ -34,6 +34,8 @@ static enum moe_kernel_family family_of(const struct case_options *c)
     return case_is(c->kernel, "ll")          ? MOE_LOW_LATENCY
            : case_is(c->kernel, "v2")        ? MOE_V2
            : case_is(c->kernel, "one-sided") ? MOE_ONE_SIDED
+           : case_is(c->kernel, "mori")      ? MOE_MORI
+           : case_is(c->kernel, "mori-ll")   ? MOE_MORI_LL
                                              : MOE_NORMAL;
 }
 
@@ -51,7 +53,10 @@ static void options_fill(const struct case_options *c, const struct routing *rou
 {
     const uint32_t sms_normal = device_sms ? MIN(CASE_SMS_DEFAULT, device_sms) : CASE_SMS_DEFAULT;
     const bool takes_all = case_is(c->kernel, "ll") || case_is(c->kernel, "one-sided");
-    const uint32_t sms_default = takes_all && device_sms ? device_sms : sms_normal;
+    const bool mori = g_str_has_prefix(c->kernel, "mori");
+    const uint32_t sms_default = takes_all && device_sms ? device_sms
+                                 : mori                  ? MIN(CASE_SMS_MORI, device_sms ? device_sms : CASE_SMS_MORI)
+                                                         : sms_normal;
     const struct transport *backend = c->backend ? transport_find(c->backend) : NULL;
     *o = (struct moe_options){
         .family = family_of(c),
@@ -81,6 +86,7 @@ static void options_fill(const struct case_options *c, const struct routing *rou
         .worst_tokens = c->worst_tokens,
         .num_bias = c->num_bias,
         .num_sms = c->num_sms ? c->num_sms : sms_default,
+        .num_warps = c->num_warps,
         .device_sms = device_sms,
         .deepep = c->deepep ? case_deepep_version(c->deepep) : 0,
     };
@@ -135,8 +141,9 @@ bool case_moe_options(const struct case_options *c, const struct routing *routin
         return case_refuse(error, "num-sms: expected at most the GPU's %u, found %u", device_sms, options->num_sms);
     if (c->nvlink_disabled && options->family != MOE_LOW_LATENCY && !device_sms)
         return case_refuse(error, "disable-nvlink: here only the low-latency kernels go by the NIC alone");
-    if (c->nvlink_disabled && options->family == MOE_ONE_SIDED)
-        return case_refuse(error, "disable-nvlink: the one-sided kernels reach peers by NVLink alone");
+    if (c->nvlink_disabled && options->family >= MOE_ONE_SIDED)
+        return case_refuse(error, "disable-nvlink: %s reach peers by NVLink alone",
+                           options->family == MOE_ONE_SIDED ? "the one-sided kernels" : "MoRI's kernels here");
     if (c->nvlink_disabled && options->family == MOE_V2) options->ranks_per_node = 1;
     char text[256];
     const char *refusal = moe_options_refuse(options, text, sizeof text);

@@ -307,6 +307,19 @@ static void test_one_sided(void)
     }
 }
 
+static void test_mori(void)
+{
+    for (uint32_t variant = 0; variant < 4; variant++) {
+        struct routing routing = sample(SAMPLE, variant / 2, 8, 48);
+        struct moe_options o = normal_options(&routing, 8);
+        o.family = variant & 1 ? MOE_MORI_LL : MOE_MORI;
+        o.dtype = variant & 1 ? MOE_BF16 : MOE_FP8;
+        o.zero_copy = variant & 2;
+        run_both(&o, &routing, false);
+        routing_free(&routing);
+    }
+}
+
 const char unit_suite[] = "two worlds, the same bytes";
 
 void unit_tests(CU_pSuite suite)
@@ -317,4 +330,5 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "normal, internode: 2 and 4 nodes of 2 and 4", test_internode);
     CU_add_test(suite, "V2, direct and hybrid", test_v2);
     CU_add_test(suite, "one-sided, 8 ranks", test_one_sided);
+    CU_add_test(suite, "MoRI, 8 ranks", test_mori);
 }

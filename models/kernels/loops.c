@@ -570,6 +570,7 @@ SHEET(deepep_v1);
 SHEET(deepep_v2);
 SHEET(nccl);
 SHEET(tensorrt_llm);
+SHEET(mori);
 #undef SHEET
 #define SHEET(name) \
     { \
@@ -578,7 +579,7 @@ SHEET(tensorrt_llm);
     }
 static const struct {
     const char *path, *begin, *end;
-} sheets[] = { SHEET(deepep_v1), SHEET(deepep_v2), SHEET(nccl), SHEET(tensorrt_llm) };
+} sheets[] = { SHEET(deepep_v1), SHEET(deepep_v2), SHEET(nccl), SHEET(tensorrt_llm), SHEET(mori) };
 #undef SHEET
 
 uint32_t loops_sheet_count(void) { return G_N_ELEMENTS(sheets); }

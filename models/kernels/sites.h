@@ -92,6 +92,16 @@
     X(ONE_SIDED_PLACES_READ) \
     X(ONE_SIDED_SUM)
 
+/* mori.loops */
+#define SITES_MORI(X) \
+    X(MORI_PAIRS_COUNT) \
+    X(MORI_SEND_ROW) \
+    X(MORI_CHOICES_READ) \
+    X(MORI_LL_ROW) \
+    X(MORI_LL_ROW_AGAIN) \
+    X(MORI_PULLED_SUM) \
+    X(MORI_CAME_SUM)
+
 /* nccl.loops */
 #define SITES_NCCL(X) \
     X(NCCL_STORE) \
@@ -101,7 +111,7 @@
     X(NCCL_FUNCTION) \
     X(COPY_ENGINE)
 
-#define SITES_ALL(X) SITES_DEEPEP_V1(X) SITES_DEEPEP_V2(X) SITES_NCCL(X) SITES_TENSORRT_LLM(X)
+#define SITES_ALL(X) SITES_DEEPEP_V1(X) SITES_DEEPEP_V2(X) SITES_NCCL(X) SITES_TENSORRT_LLM(X) SITES_MORI(X)
 
 /* SITE_NONE: no sheet describes it, and a row takes one access after another, wherever it is. */
 enum site {

@@ -18,6 +18,8 @@ enum moe_kernel_family {
     MOE_NORMAL,      /* 1.1 to 1.3: intranode up to ranks_per_node ranks, else internode */
     MOE_V2,          /* 1.7 */
     MOE_ONE_SIDED,   /* 1.12 */
+    MOE_MORI,        /* 1.14 */
+    MOE_MORI_LL,     /* the same with another dispatch */
 };
 
 enum moe_dtype { MOE_BF16, MOE_FP8 };
@@ -55,7 +57,7 @@ struct moe_options {
     struct moe_failure failure[MOE_FAILURES_MAX];
     uint32_t failure_count;
     bool logfmt;           /* low latency combine: rows return as LogFMT (formats.h) */
-    bool zero_copy;        /* combine (low latency, one-sided): the rows already lie where they leave from */
+    bool zero_copy;        /* combine (low latency, one-sided, MoRI): the rows already lie where they leave from */
     bool uccl;             /* normal, internode: as UCCL's port has it (PROTOCOLS.md 1.10) */
     bool cached;           /* normal: dispatch with a cached handle and no top-k (as the public tuning loop) */
     bool expand;           /* V2: a row for each expert that a token has on the rank, instead of one for each token */
@@ -66,6 +68,7 @@ struct moe_options {
     bool worst_tokens;         /* normal: outputs have the worst-case size, so the host does not wait */
     uint32_t num_bias;         /* normal combine: 0 to 2 bias tensors */
     uint32_t num_sms;          /* SMs that the kernels use */
+    uint32_t num_warps;        /* MoRI: warps of a block; 0: 8 */
     uint32_t device_sms;       /* SMs of the GPU, all of which some kernels use; 0: num_sms */
     struct moe_chunks dispatch, combine;
     uint32_t deepep; /* the version of the kernels (moe_deepep.h); 0: that of PROTOCOLS.md */

@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum os_phase { OS_DISPATCH_PREPARE, OS_DISPATCH, OS_DISPATCH_SANITIZE, OS_COMBINE_PREPARE, OS_COMBINE, OS_PHASES };
-
 static const char *const phase_names[OS_PHASES] = { "dispatch_prepare", "dispatch", "dispatch_sanitize",
                                                     "combine_prepare", "combine" };
 
@@ -35,7 +33,7 @@ static const char *os_refuse(const struct moe_options *o, char *text, size_t tex
 /* ---- geometry ---- */
 
 /* Rows, scales, experts and weights are separate arrays, without gaps. */
-static void slots_make(const struct moe_options *o, bool payload, struct ht_slot *dispatch, struct ht_slot *combine)
+void os_slots_make(const struct moe_options *o, bool payload, struct ht_slot *dispatch, struct ht_slot *combine)
 {
     ht_slot_dispatch(o, payload, true, dispatch);
     dispatch->meta_bytes = 0;
@@ -56,10 +54,10 @@ static uint32_t blocks_of(const struct moe_options *o)
     return o->tokens_max < most ? o->tokens_max : most;
 }
 
-static void map_make(const struct moe_options *o, bool payload, struct os_map *m)
+void os_map_make(const struct moe_options *o, bool payload, struct os_map *m)
 {
     struct ht_slot dispatch, combine;
-    slots_make(o, payload, &dispatch, &combine);
+    os_slots_make(o, payload, &dispatch, &combine);
     const uint64_t slots = (uint64_t)o->ranks * o->tokens_max;
     m->in = 0;
     m->out = moe_align(slots * dispatch.stored, 128);
@@ -69,72 +67,85 @@ static void map_make(const struct moe_options *o, bool payload, struct os_map *m
 }
 
 static uint32_t word_ready_from(const struct os_rank *r, uint32_t source) { return r->ht.g.ranks + source; }
-static uint32_t word_open(const struct os_rank *r) { return 2 * r->ht.g.ranks; }
-static uint32_t word_finished(const struct os_rank *r) { return 2 * r->ht.g.ranks + 1; }
 enum { OS_WORDS_PRIVATE = 2 };
+
+struct fabric_needs os_needs_of(const struct moe_options *o, const struct os_map *map)
+{
+    return (struct fabric_needs){
+        .heap_bytes = map->end, .word_count = 2 * o->ranks + OS_WORDS_PRIVATE, .queue_count = 1, .queue_depth = 1
+    };
+}
 
 static void os_needs(const struct kernel_job *job, bool payload, struct fabric_needs *needs)
 {
     struct os_map map;
-    map_make(moe_options_of(job), payload, &map);
-    *needs = (struct fabric_needs){ .heap_bytes = map.end,
-                                    .word_count = 2 * moe_options_of(job)->ranks + OS_WORDS_PRIVATE,
-                                    .queue_count = 1,
-                                    .queue_depth = 1 };
+    os_map_make(moe_options_of(job), payload, &map);
+    *needs = os_needs_of(moe_options_of(job), &map);
 }
 
-static bool goes_to(const struct os_rank *r, uint32_t token, uint32_t rank)
+bool os_goes_to(const struct os_rank *r, uint32_t token, uint32_t rank)
 {
     return r->ht.layout.bits[(size_t)token * r->ht.g.groups + rank / 8] >> rank % 8 & 1;
 }
 
 /* The first rank that needs the token, from `from` on; ranks: there is none. */
-static uint32_t target_next(const struct os_rank *r, uint32_t token, uint32_t from)
+uint32_t os_target_next(const struct os_rank *r, uint32_t token, uint32_t from)
 {
-    while (from < r->ht.g.ranks && !goes_to(r, token, from)) from++;
+    while (from < r->ht.g.ranks && !os_goes_to(r, token, from)) from++;
     return from;
 }
 
-static uint32_t targets_of(const struct os_rank *r, uint32_t token)
+uint32_t os_targets_of(const struct os_rank *r, uint32_t token)
 {
     uint32_t count = 0;
-    for (uint32_t to = 0; to < r->ht.g.ranks; to++) count += goes_to(r, token, to);
+    for (uint32_t to = 0; to < r->ht.g.ranks; to++) count += os_goes_to(r, token, to);
     return count;
 }
 
-static uint32_t slot_at(const struct os_rank *r, uint32_t token, uint32_t rank)
+uint32_t os_slot_at(const struct os_rank *r, uint32_t token, uint32_t rank)
 {
     return r->position[(size_t)token * r->ht.g.ranks + rank];
+}
+
+void os_rank_init(struct os_rank *r, const struct kernel_job *job, struct fabric *f, uint32_t workers)
+{
+    const struct moe_options *o = moe_options_of(job);
+    struct ht_rank *h = &r->ht;
+    r->sms = o->num_sms;
+    ht_rank_init(h, job, f, false, 1, workers);
+    ht_layout_make(h);
+    os_slots_make(o, f->payload, &h->dispatch_slot, &h->combine_slot);
+    os_map_make(o, f->payload, &r->map);
+    r->position = kernel_alloc((uint64_t)h->g.tokens * h->g.ranks, sizeof r->position[0]);
+    uint32_t count[OS_RANKS_MAX] = { 0 };
+    for (uint32_t t = 0; t < h->g.tokens; t++)
+        for (uint32_t to = os_target_next(r, t, 0); to < h->g.ranks; to = os_target_next(r, t, to + 1))
+            r->position[(size_t)t * h->g.ranks + to] = count[to]++;
+}
+
+void os_rank_clear(struct os_rank *r)
+{
+    free(r->position);
+    ht_rank_clear(&r->ht);
 }
 
 static struct kernel_rank *os_create(const struct kernel_job *job, struct fabric *f)
 {
     const struct moe_options *o = moe_options_of(job);
     struct os_rank *r = kernel_alloc(1, sizeof *r);
-    struct ht_rank *h = &r->ht;
-    r->sms = o->num_sms;
     r->blocks = blocks_of(o);
-    ht_rank_init(h, job, f, false, 1, r->blocks + r->sms + 1);
-    ht_layout_make(h);
-    slots_make(o, f->payload, &h->dispatch_slot, &h->combine_slot);
-    map_make(o, f->payload, &r->map);
-    r->position = kernel_alloc((uint64_t)h->g.tokens * h->g.ranks, sizeof r->position[0]);
-    uint32_t count[OS_RANKS_MAX] = { 0 };
-    for (uint32_t t = 0; t < h->g.tokens; t++)
-        for (uint32_t to = target_next(r, t, 0); to < h->g.ranks; to = target_next(r, t, to + 1))
-            r->position[(size_t)t * h->g.ranks + to] = count[to]++;
+    os_rank_init(r, job, f, r->blocks + o->num_sms + 1);
     r->block = kernel_alloc(r->blocks, sizeof r->block[0]);
     r->local = kernel_alloc(r->sms, sizeof r->local[0]);
-    return &h->base.kernel;
+    return &r->ht.base.kernel;
 }
 
 static void os_destroy(struct kernel_rank *rank)
 {
     struct os_rank *r = (struct os_rank *)rank;
-    free(r->position);
     free(r->block);
     free(r->local);
-    ht_rank_clear(&r->ht);
+    os_rank_clear(r);
     free(r);
 }
 
@@ -142,7 +153,7 @@ static void os_destroy(struct kernel_rank *rank)
 
 static enum worker_step block_finish(struct os_block *b)
 {
-    fabric_signal_add(&b->worker, word_finished(b->rank), 1, FABRIC_DEVICE);
+    fabric_signal_add(&b->worker, os_word_finished(b->rank), 1, FABRIC_DEVICE);
     return WORKER_DONE;
 }
 
@@ -160,23 +171,30 @@ static void token_fill(const void *context, uint8_t *slot)
     ht_slot_pack(&b->rank->ht, b->token, 0, slot, slot); /* it has no meta */
 }
 
-/* One load of a row feeds all its stores. */
-static bool token_store(struct os_block *b, bool first)
+struct fabric_write os_token_write(const struct os_block *b, uint8_t warps, uint8_t site)
 {
     const struct os_rank *r = b->rank;
     const struct ht_geometry *g = &r->ht.g;
     const struct ht_slot *slot = &r->ht.dispatch_slot;
-    const uint64_t at = (uint64_t)g->rank * r->ht.base.options->tokens_max + slot_at(r, b->token, b->target);
-    const struct fabric_write write = {
+    const uint64_t at = (uint64_t)g->rank * r->ht.base.options->tokens_max + os_slot_at(r, b->token, b->target);
+    return (struct fabric_write){
         .target_offset = r->map.in + at * slot->stored,
         .charge_bytes = slot->bytes,
         .peer = (uint16_t)b->target,
-        .rows = OS_WARPS, /* each warp moves a part of the row */
-        .site = first ? SITE_ONE_SIDED_ROW : SITE_ONE_SIDED_ROW_AGAIN,
+        .rows = warps,
+        .warps = warps,
+        .site = site,
         .fill = slot->stored ? token_fill : NULL,
         .context = b,
         .fill_bytes = slot->stored,
     };
+}
+
+/* One load of a row feeds all its stores. */
+static bool token_store(struct os_block *b, bool first)
+{
+    const struct fabric_write write =
+        os_token_write(b, OS_WARPS, first ? SITE_ONE_SIDED_ROW : SITE_ONE_SIDED_ROW_AGAIN);
     return fabric_store(&b->worker, &write) == 0;
 }
 
@@ -186,13 +204,13 @@ static enum worker_step push_step(struct fabric_worker *w)
     const struct os_rank *r = b->rank;
     if (b->token >= r->ht.g.tokens) return block_finish(b);
     if (!b->chosen) { /* chooses a slot at each of its ranks, one after another */
-        ht_scan_here(w, SITE_ONE_SIDED_PLACES_TAKE, targets_of(r, b->token), 4 * r->ht.g.topk);
+        ht_scan_here(w, SITE_ONE_SIDED_PLACES_TAKE, os_targets_of(r, b->token), 4 * r->ht.g.topk);
         b->chosen = true;
         return WORKER_MORE;
     }
-    const uint32_t first = target_next(r, b->token, 0);
+    const uint32_t first = os_target_next(r, b->token, 0);
     for (;; b->target++) {
-        b->target = target_next(r, b->token, b->target);
+        b->target = os_target_next(r, b->token, b->target);
         if (b->target == r->ht.g.ranks) break;
         if (!token_store(b, b->target == first)) return WORKER_WAIT;
     }
@@ -205,7 +223,8 @@ static uint8_t *gathered_at(const struct os_rank *r, const struct os_block *b, u
 {
     const struct fabric *f = r->ht.base.fabric;
     const uint64_t stored = r->ht.combine_slot.stored, most = r->ht.base.options->tokens_max;
-    if (target == r->ht.g.rank) return f->heap + r->map.out + (target * most + slot_at(r, b->token, target)) * stored;
+    if (target == r->ht.g.rank)
+        return f->heap + r->map.out + (target * most + os_slot_at(r, b->token, target)) * stored;
     return f->heap + r->map.gathered + ((uint64_t)b->number * r->ht.g.topk + number) * stored;
 }
 
@@ -216,7 +235,8 @@ static void sum_run(void *context, uint64_t argument)
     const uint8_t *row[HT_TOPK_MAX];
     uint32_t count = 0;
     (void)argument;
-    for (uint32_t to = target_next(r, b->token, 0); to < r->ht.g.ranks; to = target_next(r, b->token, to + 1), count++)
+    for (uint32_t to = os_target_next(r, b->token, 0); to < r->ht.g.ranks;
+         to = os_target_next(r, b->token, to + 1), count++)
         row[count] = gathered_at(r, b, to, count);
     ht_token_combine(&r->ht, b->token, row, count);
 }
@@ -241,9 +261,9 @@ static bool rows_pull(struct os_block *b)
     const struct ht_slot *slot = &r->ht.combine_slot;
     const uint64_t from = (uint64_t)b->pass * PASS_BYTES, size = pass_bytes(slot->bytes, b->pass);
     uint32_t count = 0;
-    for (uint32_t to = target_next(r, b->token, 0); to < r->ht.g.ranks;
-         to = target_next(r, b->token, to + 1), count++) {
-        const uint64_t at = (uint64_t)r->ht.g.rank * r->ht.base.options->tokens_max + slot_at(r, b->token, to);
+    for (uint32_t to = os_target_next(r, b->token, 0); to < r->ht.g.ranks;
+         to = os_target_next(r, b->token, to + 1), count++) {
+        const uint64_t at = (uint64_t)r->ht.g.rank * r->ht.base.options->tokens_max + os_slot_at(r, b->token, to);
         const struct fabric_read read = { .source_offset = r->map.out + at * slot->stored + (slot->stored ? from : 0),
                                           .target = gathered_at(r, b, to, count) + (slot->stored ? from : 0),
                                           .charge_bytes = size,
@@ -260,7 +280,7 @@ static enum worker_step pull_step(struct fabric_worker *w)
     struct os_block *b = fabric_container_of(w, struct os_block, worker);
     const struct os_rank *r = b->rank;
     const uint64_t row_bytes = r->ht.combine_slot.bytes;
-    if (fabric_load(w->fabric, word_open(r)) < r->opened) return WORKER_WAIT;
+    if (fabric_load(w->fabric, os_word_open(r)) < r->opened) return WORKER_WAIT;
     if (b->token >= r->ht.g.tokens) return WORKER_DONE;
     if (!b->chosen) {
         ht_scan_here(w, SITE_ONE_SIDED_PLACES_READ, 1, 8 * r->ht.g.topk);
@@ -285,7 +305,7 @@ static enum worker_step pull_step(struct fabric_worker *w)
 static void block_describe(const struct fabric_worker *w, char *text, size_t text_size)
 {
     const struct os_block *b = fabric_container_of(w, struct os_block, worker);
-    if (b->rank->launched == OS_COMBINE && fabric_load(w->fabric, word_open(b->rank)) < b->rank->opened)
+    if (b->rank->launched == OS_COMBINE && fabric_load(w->fabric, os_word_open(b->rank)) < b->rank->opened)
         snprintf(text, text_size, "one-sided block %u waits for the kernel to open", b->number);
     else snprintf(text, text_size, "one-sided block %u has no room to rank %u", b->number, b->target);
 }
@@ -299,7 +319,7 @@ static void blocks_launch(struct os_rank *r, const struct worker_role *role)
         struct os_block *b = &r->block[i];
         *b = (struct os_block){ .rank = r, .number = i, .token = i };
         ht_kernel_add(&r->ht, &b->worker, role, i % r->sms, OS_WARPS);
-        if (role == &pull_role) fabric_watch_least(&b->worker, word_open(r), r->opened);
+        if (role == &pull_role) fabric_watch_least(&b->worker, os_word_open(r), r->opened);
     }
 }
 
@@ -316,7 +336,7 @@ static bool gate_tell(struct os_gate *k)
         const struct fabric_signal signal = { .value = moe_word_make(r->ht.epoch, value),
                                               .word = k->combine ? word_ready_from(r, g->rank) : g->rank,
                                               .peer = (uint16_t)k->next,
-                                              .release = !k->combine && k->next == 0 };
+                                              .release = k->behind && k->next == 0 };
         if (fabric_signal(&k->worker, &signal)) return false;
     }
     return true;
@@ -336,28 +356,28 @@ static enum worker_step gate_step(struct fabric_worker *w)
 {
     struct os_gate *k = fabric_container_of(w, struct os_gate, worker);
     const struct os_rank *r = k->rank;
-    if (!k->combine && fabric_load(w->fabric, word_finished(r)) != r->finished) return WORKER_WAIT;
+    if (k->behind && fabric_load(w->fabric, os_word_finished(r)) != r->finished) return WORKER_WAIT;
     if (!gate_tell(k) || !gate_come(k)) return WORKER_WAIT;
-    if (k->combine) fabric_signal_add(w, word_open(r), 1, FABRIC_DEVICE);
+    if (k->combine) fabric_signal_add(w, os_word_open(r), 1, FABRIC_DEVICE);
     return WORKER_DONE;
 }
 
 static void gate_describe(const struct fabric_worker *w, char *text, size_t text_size)
 {
     const struct os_gate *k = fabric_container_of(w, struct os_gate, worker);
-    if (!k->combine && fabric_load(w->fabric, word_finished(k->rank)) != k->rank->finished)
-        snprintf(text, text_size, "the last block of one-sided dispatch waits for the others");
+    if (k->behind && fabric_load(w->fabric, os_word_finished(k->rank)) != k->rank->finished)
+        snprintf(text, text_size, "the one-sided barrier waits for the other blocks");
     else snprintf(text, text_size, "one-sided barrier waits for rank %u", k->come);
 }
 
 static const struct worker_role gate_role = { .step = gate_step, .describe = gate_describe };
 
-static void gate_launch(struct os_rank *r, bool combine)
+void os_gate_launch(struct os_rank *r, bool combine, bool behind)
 {
-    r->gate = (struct os_gate){ .rank = r, .combine = combine };
+    r->gate = (struct os_gate){ .rank = r, .combine = combine, .behind = behind };
     ht_kernel_add(&r->ht, &r->gate.worker, &gate_role, 0, 1);
     fabric_watch(&r->gate.worker, combine ? word_ready_from(r, 0) : 0, r->ht.g.ranks);
-    if (!combine) fabric_watch_least(&r->gate.worker, word_finished(r), r->finished);
+    if (behind) fabric_watch_least(&r->gate.worker, os_word_finished(r), r->finished);
 }
 
 /* ---- local kernels ---- */
@@ -433,14 +453,14 @@ static const char *os_phase_name(const struct kernel_job *job, uint32_t phase)
 static uint32_t count_from(const struct os_rank *r, uint32_t source) { return ht_word(&r->ht, source) - 1; }
 
 /* Called before the next kernel's words have another epoch. */
-static void counts_read(struct os_rank *r)
+void os_counts_read(struct os_rank *r)
 {
     for (uint32_t source = 0; source < r->ht.g.ranks; source++)
         r->ht.recv_before[source + 1] = r->ht.recv_before[source] + count_from(r, source);
 }
 
 /* Shows the experts what has come: a slot for each row, and how many rows each expert has. */
-static void rows_view(struct os_rank *r)
+void os_rows_view(struct os_rank *r)
 {
     struct ht_rank *h = &r->ht;
     const struct ht_geometry *g = &h->g;
@@ -461,7 +481,7 @@ static void rows_view(struct os_rank *r)
 }
 
 /* The experts leave what they give back in memory of theirs, or with zero-copy where combine reads it. */
-static void rows_give(struct os_rank *r)
+void os_rows_give(struct os_rank *r)
 {
     struct ht_rank *h = &r->ht;
     ht_tensors_combine(h);
@@ -477,7 +497,7 @@ static struct kernel_launch *os_launch(struct kernel_rank *rank, uint32_t phase)
     struct os_rank *r = (struct os_rank *)rank;
     struct ht_rank *h = &r->ht;
     const struct moe_options *o = h->base.options;
-    if (phase == OS_DISPATCH_SANITIZE) counts_read(r);
+    if (phase == OS_DISPATCH_SANITIZE) os_counts_read(r);
     r->launched = phase;
     h->epoch = ++h->base.fabric->launches;
     h->kernel = (struct kernel_launch){ .phase = phase_names[phase],
@@ -492,31 +512,30 @@ static struct kernel_launch *os_launch(struct kernel_rank *rank, uint32_t phase)
         if (h->base.fabric->payload) ht_inputs_make(h);
         r->finished += r->blocks;
         blocks_launch(r, &push_role);
-        gate_launch(r, false);
+        os_gate_launch(r, false, true);
         break;
     case OS_DISPATCH_SANITIZE:
-        if (h->base.fabric->payload) rows_view(r);
+        if (h->base.fabric->payload) os_rows_view(r);
         local_launch(r, r->sms, SITE_ONE_SIDED_SANITIZE,
                      ((uint64_t)o->tokens_max * h->g.ranks - ht_recv_rows(h)) * 4 * h->g.topk, OS_WARPS);
         break;
     case OS_COMBINE_PREPARE:
-        if (h->base.fabric->payload) rows_give(r);
+        if (h->base.fabric->payload) os_rows_give(r);
         if (o->zero_copy) local_launch(r, 1, SITE_ONE_SIDED_ZERO, 4, 1);
         else stage_launch(r);
         break;
     case OS_COMBINE:
         r->opened++;
         blocks_launch(r, &pull_role);
-        gate_launch(r, true);
+        os_gate_launch(r, true, false);
         break;
     case OS_PHASES: break;
     }
     return &h->kernel;
 }
 
-static void os_traffic(const struct kernel_rank *rank, uint32_t phase, struct kernel_traffic *traffic)
+void os_traffic_of(const struct os_rank *r, enum os_phase phase, struct kernel_traffic *traffic)
 {
-    const struct os_rank *r = (const struct os_rank *)rank;
     const struct ht_rank *h = &r->ht;
     if (phase != OS_DISPATCH && phase != OS_COMBINE) return;
     const struct ht_slot *s = phase == OS_DISPATCH ? &h->dispatch_slot : &h->combine_slot;
@@ -528,6 +547,11 @@ static void os_traffic(const struct kernel_rank *rank, uint32_t phase, struct ke
     traffic->tokens_sent = phase == OS_DISPATCH ? sent : rows;
     traffic->tokens_received = phase == OS_DISPATCH ? rows : sent;
     traffic->logical_nvl_bytes = sent * (s->row_bytes + s->scale_bytes);
+}
+
+static void os_traffic(const struct kernel_rank *rank, uint32_t phase, struct kernel_traffic *traffic)
+{
+    os_traffic_of((const struct os_rank *)rank, (enum os_phase)phase, traffic);
 }
 
 const struct moe_family moe_family_one_sided = {

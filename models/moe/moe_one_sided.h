@@ -1,4 +1,5 @@
-/* moe_one_sided.h - private to NVLink one-sided kernels (PROTOCOLS.md 1.12): memory map and state of a rank.
+/* moe_one_sided.h - private to NVLink one-sided kernels (PROTOCOLS.md 1.12) and MoRI's (1.14): memory map and state of
+ * a rank.
  *
  * A thread block takes a token.  Dispatch pushes it to each rank that needs it, into the part of that rank's area that
  * is this rank's alone; nobody forwards, and nobody copies what has come.  Experts leave their output in a second area,
@@ -22,6 +23,8 @@ enum {
     OS_BLOCKS = 8,     /* of an SM, by its 2048 threads */
 };
 
+enum os_phase { OS_DISPATCH_PREPARE, OS_DISPATCH, OS_DISPATCH_SANITIZE, OS_COMBINE_PREPARE, OS_COMBINE, OS_PHASES };
+
 struct os_rank;
 
 /* A thread block on an SM: it takes every stride-th token. */
@@ -33,12 +36,13 @@ struct os_block {
     bool chosen;                    /* the token's ranks, and its slots there, are known */
 };
 
-/* The last block of dispatch, which tells the peers, and the first block of combine. */
+/* The last block of dispatch, which tells the peers, and the first block of combine.  `behind`: it waits until all
+ * blocks have come. */
 struct os_gate {
     struct fabric_worker worker;
     struct os_rank *rank;
     uint32_t next, come; /* ranks told; ranks that have answered */
-    bool combine;
+    bool combine, behind;
 };
 
 /* Local work of a kernel that neither sends nor waits: an SM's.  Rows: of the experts, copied to where combine reads
@@ -66,5 +70,27 @@ struct os_rank {
     struct os_gate gate;
     uint64_t opened, finished; /* values of the private words when all launches so far have ended */
 };
+
+/* What MoRI's kernels share.  os_rank_init() fills a zeroed rank but for its map, blocks and local work. */
+void os_slots_make(const struct moe_options *o, bool payload, struct ht_slot *dispatch, struct ht_slot *combine);
+void os_map_make(const struct moe_options *o, bool payload, struct os_map *m);
+struct fabric_needs os_needs_of(const struct moe_options *o, const struct os_map *map);
+void os_rank_init(struct os_rank *r, const struct kernel_job *job, struct fabric *f, uint32_t workers);
+void os_rank_clear(struct os_rank *r);
+static inline uint32_t os_word_open(const struct os_rank *r) { return 2 * r->ht.g.ranks; }
+static inline uint32_t os_word_finished(const struct os_rank *r) { return 2 * r->ht.g.ranks + 1; }
+bool os_goes_to(const struct os_rank *r, uint32_t token, uint32_t rank);
+/* The first rank that needs the token, from `from` on; ranks: there is none. */
+uint32_t os_target_next(const struct os_rank *r, uint32_t token, uint32_t from);
+uint32_t os_targets_of(const struct os_rank *r, uint32_t token);
+uint32_t os_slot_at(const struct os_rank *r, uint32_t token, uint32_t rank);
+/* The store of b's token to its target, of which each of so many warps moves a part; b must outlive the store. */
+struct fabric_write os_token_write(const struct os_block *b, uint8_t warps, uint8_t site);
+void os_gate_launch(struct os_rank *r, bool combine, bool behind);
+/* Called before the next kernel's words have another epoch. */
+void os_counts_read(struct os_rank *r);
+void os_rows_view(struct os_rank *r);
+void os_rows_give(struct os_rank *r);
+void os_traffic_of(const struct os_rank *r, enum os_phase phase, struct kernel_traffic *traffic);
 
 #endif

@@ -29,6 +29,8 @@ static const struct which_backend table[] = {
     { "deepep-v2", "v2", WHICH_NVIDIA, NULL, 0 },
     { "nvlink-one-sided", "one-sided", WHICH_NVIDIA, NULL, 0 },
     { "nccl-ag-rs", "ag-rs", WHICH_BOTH, NULL, 0 },
+    { "mori-normal", "mori", WHICH_AMD, NULL, 0 },
+    { "mori-ll", "mori-ll", WHICH_AMD, NULL, 0 },
     { "uccl-ll", "ll", WHICH_AMD, NULL, 0 },
     { "uccl-normal", "normal", WHICH_AMD, NULL, 0 },
     { "deepep-ll", "ll", WHICH_NVIDIA, "ibgda", MLX5 },
@@ -127,10 +129,11 @@ bool which_begin(struct which *w, GError **error)
     for (uint32_t i = 0; good && i < w->backends; i++)
         if (backend_asked(w, &w->backend[i], w->ranks)) return true;
     if (good)
-        g_set_error(error, WHICH_ERROR, WHICH_ERROR_OPTION,
-                    "expected --kernel ll, normal, v2, ag-rs or (within a node) one-sided and a --backend that posts "
-                    "for it (ibgda, gdaki, gin-proxy, nixl, uccl or uccl-efa), found %s and %s",
-                    w->base.kernel ? w->base.kernel : "none", w->base.backend ? w->base.backend : "none");
+        g_set_error(
+            error, WHICH_ERROR, WHICH_ERROR_OPTION,
+            "expected --kernel ll, normal, v2, ag-rs or (within a node) one-sided, mori or mori-ll and a --backend "
+            "that posts for it (ibgda, gdaki, gin-proxy, nixl, uccl or uccl-efa), found %s and %s",
+            w->base.kernel ? w->base.kernel : "none", w->base.backend ? w->base.backend : "none");
     return false;
 }
 
