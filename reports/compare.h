@@ -97,6 +97,9 @@ void compare_spread_find(const double *error_pct, uint32_t count, struct compare
  * one record or in two.  Nothing if a record lacks it. */
 void compare_verdict_alone_append(const struct record *record, GString *out);
 void compare_verdict_append(const struct compare *compare, GString *out);
+/* What bounds the phases of that sentence: "dispatch is bound by NIC of rank 3, sending, 87 % busy, combine by ...".
+ * Nothing if the record does not tell it. */
+void compare_verdict_bound_append(const struct record *record, GString *out);
 /* The second sentence about two predictions: their differences. */
 void compare_difference_append(const struct compare *compare, GString *out);
 /* Of one record: a line for each phase with its time and bottleneck, at most count_max lines. */

@@ -129,6 +129,21 @@ void compare_verdict_alone_append(const struct record *record, GString *out)
     g_string_append_c(out, '\n');
 }
 
+void compare_verdict_bound_append(const struct record *record, GString *out)
+{
+    struct verdict v = { 0 };
+    verdict_phases(record, &v);
+    const gsize before = out->len;
+    for (int p = 0; p < v.phases; p++) {
+        struct compare_limit limit;
+        compare_limit_find(record, v.phase[p], &limit);
+        g_autofree char *text = compare_limit_text(&limit);
+        if (limit.resource && out->len > before) g_string_append_printf(out, ", %s by %s", v.phase[p], text);
+        else if (limit.resource) g_string_append_printf(out, "%s is bound by %s", v.phase[p], text);
+    }
+    if (out->len > before) g_string_append(out, ".\n");
+}
+
 void compare_verdict_append(const struct compare *compare, GString *out)
 {
     const struct record *const records[] = { compare->predicted, compare->measured };
@@ -165,7 +180,8 @@ void compare_alone_append(const struct record *record, guint count_max, GString 
         g_autofree char *slowest = compare_value_text(compare_slowest_us(record, phase), "us");
         g_autofree char *text = compare_value_text(mean->value, "us");
         const gsize before = out->len;
-        if (strcmp(slowest, "-") == 0) g_string_append_printf(out, "%s: %s (mean over ranks).  ", phase, text);
+        if (strcmp(slowest, text) == 0) g_string_append_printf(out, "%s: %s on all ranks.  ", phase, text);
+        else if (strcmp(slowest, "-") == 0) g_string_append_printf(out, "%s: %s (mean over ranks).  ", phase, text);
         else g_string_append_printf(out, "%s: %s (slowest rank), %s (mean over ranks).  ", phase, slowest, text);
         const gsize told = out->len;
         compare_limit_append(record, phase, out, "", "\n");

@@ -227,12 +227,25 @@ void report_html_verdict(GString *out, const char *text, bool titled)
     g_string_append(out, titled ? "</h2>\n" : "</p>\n");
 }
 
+/* Of two predictions it is the second whose bound says what to do next. */
+static void verdict_bound(const struct report_case *c, GString *verdict)
+{
+    const bool second = report_explaining(c) == 2;
+    g_autoptr(GString) bound = g_string_new(NULL);
+    compare_verdict_bound_append(c->series[second].record, bound);
+    if (!bound->len) return;
+    if (!second) bound->str[0] = g_ascii_toupper(bound->str[0]);
+    g_string_truncate(verdict, strlen(g_strchomp(verdict->str)));
+    g_string_append_printf(verdict, " %s%s", second ? "In the second, " : "", bound->str);
+}
+
 /* Before all else. */
 static void html_verdict(const struct report_case *c, bool titled, GString *out)
 {
     g_autoptr(GString) verdict = g_string_new(NULL);
     if (c->compare) compare_verdict_append(c->compare, verdict);
     else compare_verdict_alone_append(c->series[0].record, verdict);
+    if (verdict->len) verdict_bound(c, verdict);
     if (verdict->len) report_html_verdict(out, g_strchomp(verdict->str), titled);
     else if (titled) g_string_append(out, "<h2>Times and bandwidths</h2>\n"); /* no operation decides */
 }
@@ -311,8 +324,8 @@ static void html_case(const struct report_case *c, guint number, bool titled, co
         svg_escape_append(out, c->series[s].path);
     }
     g_string_append(out, "</p>\n");
-    html_words(c, out);
     report_plot_times(c, out);
+    html_words(c, out);
     report_plot_split(c, out);
     report_plot_streams(c, out);
     if (c->compare) html_errors(c, out);

@@ -6,6 +6,16 @@
 #include <math.h>
 #include <string.h>
 
+struct report_line {
+    GArray *points; /* struct point */
+    const char *class;
+};
+struct point {
+    double x, y, radius;
+    const char *class;
+    char *tip;
+};
+
 /* ---- figures ---- */
 
 static void figures_begin(GString *out, const char *heading, const char *note, const char *class)
@@ -47,6 +57,98 @@ void report_figure_end(GString *out)
 {
     svg_end(out);
     g_string_append(out, "</figure>\n");
+}
+
+const char *const report_colours[PLOT_COLOURS] = { "path c0", "path c1", "path c2", "path c3",
+                                                   "path c4", "path c5", "path c6", "path c7" };
+
+static void line_free(gpointer line)
+{
+    g_array_unref(((struct report_line *)line)->points);
+    g_free(line);
+}
+static void point_clear(gpointer point) { g_free(((struct point *)point)->tip); }
+
+struct report_line *report_line_add(struct report_figure *figure, const char *class)
+{
+    struct report_line *line = g_new(struct report_line, 1);
+    *line = (struct report_line){ g_array_new(FALSE, FALSE, sizeof(struct point)), class };
+    g_array_set_clear_func(line->points, point_clear);
+    if (!figure->lines) figure->lines = g_ptr_array_new_with_free_func(line_free);
+    g_ptr_array_add(figure->lines, line);
+    return line;
+}
+
+void report_point_add(struct report_line *line, double x, double y, double radius, const char *class, char *tip)
+{
+    const struct point point = { x, y, radius, class ? class : strrchr(line->class, ' ') + 1, tip };
+    g_array_append_val(line->points, point);
+}
+
+guint report_line_count(const struct report_line *line) { return line->points->len; }
+
+struct report_range report_figure_range(const struct report_figure *figure)
+{
+    struct report_range range = { INFINITY, -INFINITY, INFINITY, -INFINITY };
+    for (guint l = 0; figure->lines && l < figure->lines->len; l++) {
+        const struct report_line *line = g_ptr_array_index(figure->lines, l);
+        for (guint i = 0; i < line->points->len; i++) {
+            const struct point *point = &g_array_index(line->points, struct point, i);
+            range.x_least = fmin(range.x_least, point->x);
+            range.x_most = fmax(range.x_most, point->x);
+            range.y_least = fmin(range.y_least, point->y);
+            range.y_most = fmax(range.y_most, point->y);
+        }
+    }
+    return range;
+}
+
+void report_figure_axes(const struct report_figure *f, GString *out)
+{
+    const double bottom = PLOT_TOP + f->height;
+    report_figure_begin(out, f->caption, bottom + PLOT_AXIS, f->label);
+    svg_axis_left(out, &f->y, f->x.pixel_from - f->inset, PLOT_END, f->y_unit);
+    if (f->sizes) svg_axis_below_bytes(out, &f->x, PLOT_TOP, bottom);
+    else if (f->x_unit) svg_axis_below(out, &f->x, f->upright ? PLOT_TOP : bottom, bottom, f->x_unit);
+}
+
+static gint points_order(gconstpointer a, gconstpointer b)
+{
+    const struct point *p = a, *q = b;
+    return p->x < q->x ? -1 : p->x > q->x;
+}
+
+static void line_draw(const struct report_figure *f, const struct report_line *line, GString *out)
+{
+    GArray *points = line->points;
+    g_array_sort(points, points_order);
+    if (line->class) svg_path_begin(out);
+    for (guint i = 0; line->class && i < points->len; i++) {
+        const struct point *point = &g_array_index(points, struct point, i);
+        svg_path_add(out, svg_scale_pixel(&f->x, point->x), svg_scale_pixel(&f->y, point->y));
+    }
+    if (line->class) svg_path_end(out, line->class);
+    for (guint i = 0; i < points->len; i++) {
+        const struct point *point = &g_array_index(points, struct point, i);
+        if (point->radius > 0)
+            svg_dot(out, svg_scale_pixel(&f->x, point->x), svg_scale_pixel(&f->y, point->y), point->radius,
+                    point->class, point->tip);
+    }
+}
+
+void report_figure_clear(struct report_figure *f) { g_clear_pointer(&f->lines, g_ptr_array_unref); }
+
+void report_figure_lines(struct report_figure *f, GString *out)
+{
+    for (guint l = 0; f->lines && l < f->lines->len; l++) line_draw(f, g_ptr_array_index(f->lines, l), out);
+    report_figure_clear(f);
+    report_figure_end(out);
+}
+
+void report_figure_draw(struct report_figure *f, GString *out)
+{
+    report_figure_axes(f, out);
+    report_figure_lines(f, out);
 }
 
 const char *report_series_class(const struct report_series *series)
@@ -96,21 +198,28 @@ static char *bar_value_text(double value, const char *unit)
     return g_strconcat(number, " s", NULL);
 }
 
-void report_bar(GString *out, const struct svg_scale *scale, double y, const char *name, double value, const char *unit,
-                const char *class, const char *tip)
+enum { BAR_STEP = PLOT_BAR + 2, NAME_GAP = 3 };
+
+struct report_bars report_bars_begin(GString *out, const char *caption, const char *label, const char *unit,
+                                     guint names, guint together, double most)
 {
-    g_autofree char *text = bar_value_text(value, unit), *fit = report_name_fit(name, 15);
-    const double x = svg_scale_pixel(scale, 0);
-    if (*name) svg_text(out, PLOT_LEFT - 8, y + PLOT_BAR - 3, "small", "end", fit);
-    svg_rect(out, x, y, MAX(svg_scale_pixel(scale, value) - x, 1), PLOT_BAR, class, tip ? tip : text);
-    svg_text(out, PLOT_WIDTH, y + PLOT_BAR - 3, "small value", "end", text);
+    struct report_bars bars = { .together = together, .bottom = names * (together * BAR_STEP + NAME_GAP) + 4.0 };
+    svg_scale_set(&bars.scale, PLOT_LEFT, PLOT_RIGHT, most, PLOT_TICKS);
+    report_figure_begin(out, caption, bars.bottom + PLOT_AXIS, label);
+    svg_axis_below(out, &bars.scale, 0, bars.bottom, unit);
+    return bars;
 }
 
-/* A thin upright line in the bar at the mean. */
-static void bar_mean(GString *out, const struct svg_scale *scale, double y, double mean)
+double report_bar(GString *out, const struct report_bars *bars, guint index, guint which, const char *name,
+                  double value, const char *unit, const char *class, const char *tip)
 {
-    const double x = svg_scale_pixel(scale, mean);
-    svg_line(out, x, y + 1, x, y + PLOT_BAR - 1, "whisker", NULL);
+    g_autofree char *text = bar_value_text(value, unit), *fit = report_name_fit(name, 15);
+    const double y = 4 + index * (bars->together * BAR_STEP + NAME_GAP) + which * BAR_STEP;
+    const double x = svg_scale_pixel(&bars->scale, 0);
+    if (which == 0) svg_text(out, PLOT_LEFT - 8, y + PLOT_BAR - 3, "small", "end", fit);
+    svg_rect(out, x, y, MAX(svg_scale_pixel(&bars->scale, value) - x, 1), PLOT_BAR, class, tip ? tip : text);
+    svg_text(out, PLOT_WIDTH, y + PLOT_BAR - 3, "small value", "end", text);
+    return y;
 }
 
 /* Phases that have a metric and are not one layer of another phase: layers are drawn as lines. */
@@ -133,10 +242,12 @@ static double times_most(const struct report_case *c, const GPtrArray *phases)
     return most;
 }
 
-/* The slowest rank's time, which decides, with the mean in it; only the mean, if the record does not tell more. */
-static void times_bar(const struct report_series *series, const char *phase, const char *name,
-                      const struct svg_scale *scale, double y, GString *out)
+/* The slowest rank's time, which decides, with an upright line at the mean; only the mean, if the record does not tell
+ * more. */
+static void times_bar(const struct report_case *c, int s, const char *phase, const struct report_bars *bars,
+                      guint index, GString *out)
 {
+    const struct report_series *series = &c->series[s];
     const double mean = report_value(series->record, phase, "time_us");
     const double value = report_slowest_us(series->record, phase);
     const bool slowest = isfinite(compare_slowest_us(series->record, phase));
@@ -145,37 +256,31 @@ static void times_bar(const struct report_series *series, const char *phase, con
     g_autofree char *tip =
         slowest ? g_strdup_printf("%s, %s: slowest rank %s, mean over ranks %s", phase, series->name, last, text)
                 : g_strdup_printf("%s, %s: mean over ranks %s", phase, series->name, text);
-    report_bar(out, scale, y, name, value, "us", report_series_class(series), tip);
-    if (slowest && isfinite(mean) && mean < value) bar_mean(out, scale, y, mean);
+    const double y = report_bar(out, bars, index, (guint)s, phase, value, "us", report_series_class(series), tip);
+    const double x = svg_scale_pixel(&bars->scale, mean);
+    if (slowest && isfinite(mean) && mean < value) svg_line(out, x, y + 1, x, y + PLOT_BAR - 1, "whisker", NULL);
 }
 
 void report_plot_times(const struct report_case *c, GString *out)
 {
     g_autoptr(GPtrArray) phases = whole_phases(c, "time_us");
-    const char *kind = record_get(c->series[0].record, "kind");
     bool slowest = false;
     for (guint p = 0; p < phases->len; p++)
         for (int s = 0; s < c->series_count; s++)
             slowest |= isfinite(compare_slowest_us(c->series[s].record, g_ptr_array_index(phases, p)));
-    if (phases->len > 0 && g_strcmp0(kind, "measure") != 0) { /* a step and a time slice do not fit on one axis */
-        const double group = c->series_count * (PLOT_BAR + 2) + 8, bottom = phases->len * group;
-        struct svg_scale scale;
-        svg_scale_set(&scale, PLOT_LEFT, PLOT_RIGHT, times_most(c, phases), PLOT_TICKS);
-        report_figures_begin(out, "Time of each phase",
-                             slowest ? "Bars: the slowest rank, which all wait for. The line in a bar is the mean over "
-                                       "ranks; a bar without one is the mean."
-                                     : "Bars: the mean over ranks.");
-        report_figure_begin(out, NULL, bottom + PLOT_AXIS, "Bars: time of each phase");
-        svg_axis_below(out, &scale, 0, bottom, "us");
-        for (guint p = 0; p < phases->len; p++) {
-            const char *phase = g_ptr_array_index(phases, p);
-            for (int s = 0; s < c->series_count; s++)
-                times_bar(&c->series[s], phase, s ? "" : phase, &scale, p * group + 4 + s * (PLOT_BAR + 2), out);
-        }
-        report_figure_end(out);
-        report_figures_end(out);
-        report_legend(c, out);
-    }
+    /* a step and a time slice do not fit on one axis */
+    if (!phases->len || g_strcmp0(record_get(c->series[0].record, "kind"), "measure") == 0) return;
+    report_figures_begin(out, "Time of each phase",
+                         slowest ? "Bars: the slowest rank, which all wait for. The line in a bar is the mean over "
+                                   "ranks; a bar without one is the mean."
+                                 : "Bars: the mean over ranks.");
+    const struct report_bars bars = report_bars_begin(out, NULL, "Bars: time of each phase", "us", phases->len,
+                                                      (guint)c->series_count, times_most(c, phases));
+    for (guint p = 0; p < phases->len; p++)
+        for (int s = 0; s < c->series_count; s++) times_bar(c, s, g_ptr_array_index(phases, p), &bars, p, out);
+    report_figure_end(out);
+    report_figures_end(out);
+    report_legend(c, out);
 }
 
 /* ---- bounds, busy shares ---- */
@@ -198,28 +303,31 @@ static GPtrArray *explaining_metrics(const struct report_case *c, const char *ph
     return metrics;
 }
 
-/* The height of the bars of one metric together. */
-static double explaining_height(const struct report_case *c) { return report_explaining(c) * (PLOT_BAR + 2) + 3; }
-
-/* A bar for each metric and prediction, named by the part of the metric's name between prefix and suffix. */
-static void named_bars(const struct report_case *c, const char *phase, const GPtrArray *metrics, const char *prefix,
-                       const char *suffix, const struct svg_scale *scale, GString *out)
+/* A figure with a bar for each metric and prediction, named by the part of the metric's name between prefix and suffix. */
+static struct report_bars named_bars(const struct report_case *c, const char *phase, const char *prefix,
+                                     const char *suffix, const char *label, double most, GString *out)
 {
-    const bool share = strcmp(suffix, "_pct") == 0, two = report_explaining(c) == 2;
+    g_autoptr(GPtrArray) metrics = explaining_metrics(c, phase, prefix, suffix);
+    const bool share = strcmp(suffix, "_pct") == 0;
+    const int together = report_explaining(c);
+    for (int s = 0; s < together && !share; s++)
+        for (guint i = 0; i < metrics->len; i++)
+            most = fmax(most, report_value(c->series[s].record, phase, g_ptr_array_index(metrics, i)));
+    const struct report_bars bars =
+        report_bars_begin(out, phase, label, share ? "% of the time" : "us", metrics->len, (guint)together, most);
     for (guint i = 0; i < metrics->len; i++)
-        for (int s = 0; s < report_explaining(c); s++) {
+        for (int s = 0; s < together; s++) {
             const char *metric = g_ptr_array_index(metrics, i);
-            const struct record_row *row = record_find(c->series[s].record, phase, RECORD_ALL, metric);
+            const double found = report_value(c->series[s].record, phase, metric), value = found > 0 ? found : 0;
             const size_t length = strlen(metric) - strlen(prefix) - strlen(suffix);
             g_autofree char *name = g_strdelimit(g_strndup(metric + strlen(prefix), length), "_", ' ');
-            const double value = row && row->value > 0 ? row->value : 0;
-            report_bar(out, scale, 4 + i * explaining_height(c) + s * (PLOT_BAR + 2), s ? "" : name,
-                       share ? fmin(value, 100) : value, share ? "%" : "us",
-                       two     ? report_series_class(&c->series[s])
-                       : share ? "busy"
-                               : "bound",
+            report_bar(out, &bars, i, (guint)s, name, share ? fmin(value, 100) : value, share ? "%" : "us",
+                       together == 2 ? report_series_class(&c->series[s])
+                       : share       ? "busy"
+                                     : "bound",
                        NULL);
         }
+    return bars;
 }
 
 /* Upright lines at the phase's times. */
@@ -245,19 +353,11 @@ void report_plot_bounds(const struct report_case *c, GString *out)
                              "upright lines are the times of the slowest rank.");
     for (guint p = 0; p < phases->len; p++) {
         const char *phase = g_ptr_array_index(phases, p);
-        g_autoptr(GPtrArray) metrics = explaining_metrics(c, phase, "bound_", "_us");
         double most = 0;
-        for (int s = 0; s < report_explaining(c); s++)
-            for (guint i = 0; i < metrics->len; i++)
-                most = fmax(most, report_value(c->series[s].record, phase, g_ptr_array_index(metrics, i)));
         for (int s = 0; s < c->series_count; s++) most = fmax(most, report_slowest_us(c->series[s].record, phase));
-        struct svg_scale scale;
-        svg_scale_set(&scale, PLOT_LEFT, PLOT_RIGHT, most, PLOT_TICKS);
-        const double bottom = metrics->len * explaining_height(c) + 4;
-        report_figure_begin(out, phase, bottom + PLOT_AXIS, "Bars: bounds of a phase, lines: its times");
-        svg_axis_below(out, &scale, 0, bottom, "us");
-        named_bars(c, phase, metrics, "bound_", "_us", &scale, out);
-        report_time_lines(c, phase, &scale, bottom, out);
+        const struct report_bars bars =
+            named_bars(c, phase, "bound_", "_us", "Bars: bounds of a phase, lines: its times", most, out);
+        report_time_lines(c, phase, &bars.scale, bars.bottom, out);
         report_figure_end(out);
     }
     if (phases->len > 0) report_figures_end(out);
@@ -272,14 +372,7 @@ void report_plot_busy(const struct report_case *c, GString *out)
             out, "How busy each resource was",
             "Share of the phase's time, the mean over ranks. One part can be far busier: the sentences name it.");
     for (guint p = 0; p < phases->len; p++) {
-        const char *phase = g_ptr_array_index(phases, p);
-        g_autoptr(GPtrArray) metrics = explaining_metrics(c, phase, "busy_", "_pct");
-        struct svg_scale scale;
-        svg_scale_set(&scale, PLOT_LEFT, PLOT_RIGHT, 100, PLOT_TICKS);
-        const double bottom = metrics->len * explaining_height(c) + 4;
-        report_figure_begin(out, phase, bottom + PLOT_AXIS, "Bars: busy share of each resource");
-        svg_axis_below(out, &scale, 0, bottom, "% of the time");
-        named_bars(c, phase, metrics, "busy_", "_pct", &scale, out);
+        named_bars(c, g_ptr_array_index(phases, p), "busy_", "_pct", "Bars: busy share of each resource", 100, out);
         report_figure_end(out);
     }
     if (phases->len > 0) report_figures_end(out);

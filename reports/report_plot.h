@@ -32,19 +32,62 @@ enum {
 void report_figures_begin(GString *out, const char *heading, const char *note);
 void report_figures_begin_many(GString *out, const char *heading, const char *note);
 void report_figures_end(GString *out);
-/* One figure: the caption above it, a drawing of that height, a label for screen readers. */
+/* One figure: the caption above it (or NULL), a drawing of that height, a label for screen readers. */
 void report_figure_begin(GString *out, const char *caption, double height, const char *label);
 void report_figure_end(GString *out);
+
+/* ---- a figure of lines and dots ----
+ *
+ * Who draws one fills in texts and lines, asks for the range of the points, sets both scales and draws.  y goes from
+ * PLOT_TOP + height up to PLOT_TOP. */
+struct report_figure {
+    const char *caption, *label; /* caption may be NULL */
+    const char *x_unit, *y_unit; /* x_unit NULL: who draws the figure draws that axis */
+    double height;               /* of the plot between its axes */
+    double inset;                /* how far the scale of x begins right of the plot's edge */
+    bool upright;                /* grid lines stand at the values of x, too */
+    bool sizes;                  /* x counts bytes */
+    struct svg_scale x, y;
+    GPtrArray *lines; /* struct report_line *; NULL: none yet */
+};
+/* Begins a line of a figure.  class: of the line through its points, as report_colours[0]; NULL: dots alone. */
+extern const char *const report_colours[PLOT_COLOURS];
+struct report_line *report_line_add(struct report_figure *figure, const char *class);
+/* Adds a point; a line joins its points from left to right.  radius: of its dot; 0: none.  class: of the dot;
+ * NULL: the last word of the line's.  Takes tip, which may be NULL. */
+void report_point_add(struct report_line *line, double x, double y, double radius, const char *class, char *tip);
+guint report_line_count(const struct report_line *line); /* of its points */
+/* The least and most values of all points; from INFINITY to -INFINITY if there are none. */
+struct report_range {
+    double x_least, x_most, y_least, y_most;
+};
+struct report_range report_figure_range(const struct report_figure *figure);
+void report_figure_axes(const struct report_figure *figure, GString *out); /* begins it */
+void report_figure_lines(struct report_figure *figure, GString *out);      /* ends it, and frees its lines */
+void report_figure_draw(struct report_figure *figure, GString *out);       /* axes, then lines */
+void report_figure_clear(struct report_figure *figure); /* frees the lines of one that is not drawn */
+
+/* ---- a figure of bars ---- */
+
+struct report_bars {
+    struct svg_scale scale;
+    guint together; /* bars that have one name */
+    double bottom;
+};
+/* Begins a figure of so many names with `together` bars each, for values from 0 to most. */
+struct report_bars report_bars_begin(GString *out, const char *caption, const char *label, const char *unit,
+                                     guint names, guint together, double most);
+/* Draws bar `which` of the name with that index: the name left of the first one, the number right of each.  The number is
+ * also the tip if tip is NULL.  Returns the bar's top. */
+double report_bar(GString *out, const struct report_bars *bars, guint index, guint which, const char *name,
+                  double value, const char *unit, const char *class, const char *tip);
+
 /* A line with the colours of the case's series, if there are two. */
 void report_legend(const struct report_case *c, GString *out);
 /* Likewise for lines c0, c1, ... */
 void report_legend_names(const char *const *names, guint count, GString *out);
 /* The CSS class: "predicted" or "measured". */
 const char *report_series_class(const struct report_series *series);
-/* A row of a plot of bars: its name, its bar, and its number to the right; the number is also the tip if tip is
- * NULL. */
-void report_bar(GString *out, const struct svg_scale *scale, double y, const char *name, double value, const char *unit,
-                const char *class, const char *tip);
 /* A name that fits before bars: the text, or its beginning.  Free it. */
 char *report_name_fit(const char *name, glong letters);
 

@@ -19,49 +19,49 @@ static bool has_ranks(const struct record *record)
     return false;
 }
 
-/* A dot a rank, and a line at the median. */
+/* A dot a rank. */
 static void ranks_dots(const struct report_series *series, const char *phase, const GArray *samples,
-                       const struct svg_scale *x, const struct svg_scale *y, GString *out)
+                       struct report_figure *f)
 {
-    if (samples->len == 0) return;
-    const double median = svg_scale_pixel(y, report_samples_median(samples));
-    svg_line(out, PLOT_EDGE, median, PLOT_END, median, series->second ? "mid measured" : "mid predicted", series->name);
-    const guint step = samples->len / PLOT_DOTS_MAX + 1;
-    for (guint i = 0; i < samples->len; i += step) {
+    struct report_line *dots = report_line_add(f, NULL);
+    const guint stride = samples->len / PLOT_DOTS_MAX + 1;
+    for (guint i = 0; i < samples->len; i += stride) {
         /* if some are left out, the slowest ones, which come last, are kept */
         const struct report_sample *sample = &g_array_index(samples, struct report_sample, samples->len - 1 - i);
         g_autofree char *text = compare_value_text(sample->value, "us");
-        g_autofree char *tip = g_strdup_printf("%s, %s, rank %d: %s", phase, series->name, sample->rank, text);
-        svg_dot(out, svg_scale_pixel(x, sample->rank), svg_scale_pixel(y, sample->value), 3,
-                report_series_class(series), tip);
+        report_point_add(dots, sample->rank, sample->value, 3, report_series_class(series),
+                         g_strdup_printf("%s, %s, rank %d: %s", phase, series->name, sample->rank, text));
     }
 }
 
 static void ranks_phase(const struct report_case *c, const char *phase, GString *out)
 {
+    struct report_figure f = { phase, "Dots: time of each rank", "rank", "us", RANKS_HEIGHT, .inset = 6 };
     GArray *samples[2] = { NULL, NULL };
     double least = INFINITY, most = 0, last_rank = 1;
     for (int s = 0; s < c->series_count; s++) {
         samples[s] = report_samples(c->series[s].record, phase, "time_us");
-        for (guint i = 0; i < samples[s]->len; i++) {
-            const struct report_sample *sample = &g_array_index(samples[s], struct report_sample, i);
-            least = fmin(least, sample->value);
-            most = fmax(most, sample->value);
-            last_rank = fmax(last_rank, sample->rank);
+        ranks_dots(&c->series[s], phase, samples[s], &f);
+        if (!samples[s]->len) continue;
+        least = fmin(least, g_array_index(samples[s], struct report_sample, 0).value);
+        most = fmax(most, g_array_index(samples[s], struct report_sample, samples[s]->len - 1).value);
+        for (guint i = 0; i < samples[s]->len; i++)
+            last_rank = fmax(last_rank, g_array_index(samples[s], struct report_sample, i).rank);
+    }
+    svg_scale_count(&f.x, PLOT_EDGE + 6, PLOT_END - 6, last_rank, 8);
+    svg_scale_range(&f.y, PLOT_TOP + RANKS_HEIGHT, PLOT_TOP, least, most, PLOT_TICKS);
+    if (most > 0) report_figure_axes(&f, out);
+    for (int s = 0; s < c->series_count; s++) {
+        const struct report_series *series = &c->series[s];
+        if (most > 0 && samples[s]->len) {
+            const double median = svg_scale_pixel(&f.y, report_samples_median(samples[s]));
+            svg_line(out, PLOT_EDGE, median, PLOT_END, median, series->second ? "mid measured" : "mid predicted",
+                     series->name);
         }
+        g_array_unref(samples[s]);
     }
-    if (most > 0) {
-        struct svg_scale x, y;
-        const double bottom = PLOT_TOP + RANKS_HEIGHT;
-        svg_scale_count(&x, PLOT_EDGE + 6, PLOT_END - 6, last_rank, 8);
-        svg_scale_range(&y, bottom, PLOT_TOP, least, most, PLOT_TICKS);
-        report_figure_begin(out, phase, bottom + PLOT_AXIS, "Dots: time of each rank");
-        svg_axis_left(out, &y, PLOT_EDGE, PLOT_END, "us");
-        svg_axis_below(out, &x, bottom, bottom, "rank");
-        for (int s = 0; s < c->series_count; s++) ranks_dots(&c->series[s], phase, samples[s], &x, &y, out);
-        report_figure_end(out);
-    }
-    for (int s = 0; s < c->series_count; s++) g_array_free(samples[s], TRUE);
+    if (most > 0) report_figure_lines(&f, out);
+    else report_figure_clear(&f);
 }
 
 void report_plot_ranks(const struct report_case *c, GString *out)
@@ -89,17 +89,6 @@ void report_plot_ranks(const struct report_case *c, GString *out)
 
 static const char layer_mark[] = "_layer";
 
-struct layer_point {
-    uint32_t layer;
-    double mean, slowest;
-};
-
-static gint layer_order(gconstpointer a, gconstpointer b)
-{
-    const struct layer_point *x = a, *y = b;
-    return x->layer < y->layer ? -1 : x->layer > y->layer;
-}
-
 /* The number of the phase's layer, if the phase is a layer of whole. */
 static bool layer_of(const char *phase, const char *whole, uint32_t *layer)
 {
@@ -112,70 +101,34 @@ static bool layer_of(const char *phase, const char *whole, uint32_t *layer)
     return true;
 }
 
-static GArray *layer_points(const struct record *record, const char *whole)
+/* A line at the slowest rank, and a thin one at the mean. */
+static void layer_lines(const struct report_series *series, const char *whole, struct report_figure *f)
 {
-    GArray *points = g_array_new(FALSE, FALSE, sizeof(struct layer_point));
-    for (uint32_t i = 0; i < record_row_count(record); i++) {
-        const struct record_row *row = record_row(record, i);
-        struct layer_point point;
+    struct report_line *mean = report_line_add(f, series->second ? "path thin measured" : "path thin predicted");
+    struct report_line *slowest = report_line_add(f, series->second ? "path measured" : "path predicted");
+    for (uint32_t i = 0; i < record_row_count(series->record); i++) {
+        const struct record_row *row = record_row(series->record, i);
+        uint32_t layer;
         if (row->rank != RECORD_ALL || strcmp(row->metric, "time_us") != 0 || !(row->value > 0) ||
-            !layer_of(row->phase, whole, &point.layer))
+            !layer_of(row->phase, whole, &layer))
             continue;
-        point.mean = row->value;
-        point.slowest = report_slowest_us(record, row->phase);
-        g_array_append_val(points, point);
-    }
-    g_array_sort(points, layer_order);
-    return points;
-}
-
-static void layer_lines(const struct report_series *series, const char *whole, const GArray *points,
-                        const struct svg_scale *x, const struct svg_scale *y, GString *out)
-{
-    for (int slowest = 0; slowest < 2; slowest++) {
-        svg_path_begin(out);
-        for (guint i = 0; i < points->len; i++) {
-            const struct layer_point *point = &g_array_index(points, struct layer_point, i);
-            svg_path_add(out, svg_scale_pixel(x, point->layer),
-                         svg_scale_pixel(y, slowest ? point->slowest : point->mean));
-        }
-        g_autofree char *class = g_strconcat(slowest ? "path " : "path thin ", report_series_class(series), NULL);
-        svg_path_end(out, class);
-    }
-    for (guint i = 0; i < points->len && points->len <= PLOT_DOTS_MAX; i++) {
-        const struct layer_point *point = &g_array_index(points, struct layer_point, i);
-        g_autofree char *tip = g_strdup_printf("%s, %s, layer %u: slowest rank %.4g us, mean %.4g us", whole,
-                                               series->name, point->layer, point->slowest, point->mean);
-        svg_dot(out, svg_scale_pixel(x, point->layer), svg_scale_pixel(y, point->slowest), 3,
-                report_series_class(series), tip);
+        const double slowest_us = report_slowest_us(series->record, row->phase);
+        report_point_add(mean, layer, row->value, 0, NULL, NULL);
+        report_point_add(slowest, layer, slowest_us, 3, NULL,
+                         g_strdup_printf("%s, %s, layer %u: slowest rank %.4g us, mean %.4g us", whole, series->name,
+                                         layer, slowest_us, row->value));
     }
 }
 
 static void layers_phase(const struct report_case *c, const char *whole, GString *out)
 {
-    GArray *points[2] = { NULL, NULL };
-    double most = 0, least_layer = INFINITY, most_layer = 0;
-    for (int s = 0; s < c->series_count; s++) {
-        points[s] = layer_points(c->series[s].record, whole);
-        for (guint i = 0; i < points[s]->len; i++) {
-            const struct layer_point *point = &g_array_index(points[s], struct layer_point, i);
-            most = fmax(most, fmax(point->slowest, point->mean));
-            least_layer = fmin(least_layer, point->layer);
-            most_layer = fmax(most_layer, point->layer);
-        }
-    }
-    if (most > 0 && most_layer > least_layer) {
-        struct svg_scale x, y;
-        const double bottom = PLOT_TOP + RANKS_HEIGHT;
-        svg_scale_count(&x, PLOT_EDGE + 6, PLOT_END - 6, most_layer, 8);
-        svg_scale_set(&y, bottom, PLOT_TOP, most, PLOT_TICKS);
-        report_figure_begin(out, whole, bottom + PLOT_AXIS, "Lines: time of each layer");
-        svg_axis_left(out, &y, PLOT_EDGE, PLOT_END, "us");
-        svg_axis_below(out, &x, bottom, bottom, "layer");
-        for (int s = 0; s < c->series_count; s++) layer_lines(&c->series[s], whole, points[s], &x, &y, out);
-        report_figure_end(out);
-    }
-    for (int s = 0; s < c->series_count; s++) g_array_free(points[s], TRUE);
+    struct report_figure f = { whole, "Lines: time of each layer", "layer", "us", RANKS_HEIGHT, .inset = 6 };
+    for (int s = 0; s < c->series_count; s++) layer_lines(&c->series[s], whole, &f);
+    const struct report_range range = report_figure_range(&f);
+    svg_scale_count(&f.x, PLOT_EDGE + 6, PLOT_END - 6, range.x_most, 8);
+    svg_scale_set(&f.y, PLOT_TOP + RANKS_HEIGHT, PLOT_TOP, range.y_most, PLOT_TICKS);
+    if (range.x_most > range.x_least) report_figure_draw(&f, out);
+    else report_figure_clear(&f);
 }
 
 void report_plot_layers(const struct report_case *c, GString *out)

@@ -57,13 +57,14 @@ static double bar_sum(const struct split_bar *bar)
     return sum;
 }
 
-static void bar_draw(const struct split_bar *bar, const struct svg_scale *scale, double y, GString *out)
+static void bar_draw(const struct split_bar *bar, const struct report_bars *bars, guint index, GString *out)
 {
     double from = 0;
-    report_bar(out, scale, y, bar->name, bar_sum(bar) / 1e3, "ms", "busy", NULL);
+    const double y = report_bar(out, bars, index, 0, bar->name, bar_sum(bar) / 1e3, "ms", "busy", NULL);
     for (int p = 0; p < PARTS; p++) {
         if (!(bar->us[p] > 0)) continue;
-        const double x = svg_scale_pixel(scale, from / 1e3), end = svg_scale_pixel(scale, (from + bar->us[p]) / 1e3);
+        const double x = svg_scale_pixel(&bars->scale, from / 1e3);
+        const double end = svg_scale_pixel(&bars->scale, (from + bar->us[p]) / 1e3);
         g_autofree char *tip = g_strdup_printf("%s: %s %.2f ms, %.0f %%", bar->name, parts[p], bar->us[p] / 1e3,
                                                bar->us[p] / bar_sum(bar) * 100);
         g_autofree char *class = g_strdup_printf("c%d", p);
@@ -76,13 +77,9 @@ static void bars_figure(const GArray *bars, const char *caption, GString *out)
 {
     double most = 0;
     for (guint i = 0; i < bars->len; i++) most = MAX(most, bar_sum(&g_array_index(bars, struct split_bar, i)));
-    struct svg_scale scale;
-    svg_scale_set(&scale, PLOT_LEFT, PLOT_RIGHT, most / 1e3, PLOT_TICKS);
-    const double bottom = bars->len * (PLOT_BAR + 5) + 4;
-    report_figure_begin(out, caption, bottom + PLOT_AXIS, "Bars: time by what it went to");
-    svg_axis_below(out, &scale, 0, bottom, "ms");
-    for (guint i = 0; i < bars->len; i++)
-        bar_draw(&g_array_index(bars, struct split_bar, i), &scale, 4 + i * (PLOT_BAR + 5), out);
+    const struct report_bars figure =
+        report_bars_begin(out, caption, "Bars: time by what it went to", "ms", bars->len, 1, most / 1e3);
+    for (guint i = 0; i < bars->len; i++) bar_draw(&g_array_index(bars, struct split_bar, i), &figure, i, out);
     report_figure_end(out);
 }
 

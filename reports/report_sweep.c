@@ -92,46 +92,38 @@ static int lines_choose(const struct sweep_table *table, int along)
     return -1;
 }
 
-/* The point's values of the names that give neither the axis nor the lines. */
-static char *panel_caption(const struct sweep_table *table, const struct sweep_layout *l,
-                           const struct sweep_point *point)
-{
-    GString *caption = g_string_new(NULL);
-    for (int i = 0; i < (int)table->names->len; i++) {
-        if (i == l->along || i == l->lines || value_count(table, i) < 2) continue;
-        g_string_append_printf(caption, "%s%s %s", caption->len ? ", " : "",
-                               (const char *)g_ptr_array_index(table->names, i), point->value[i]);
-    }
-    return g_string_free(caption, FALSE);
-}
-
 static void points_unref(gpointer points) { g_ptr_array_unref(points); }
+
+/* Groups points by their values of the names that vary.  A caption has those: "num-tokens 128, hidden 7168". */
+static void points_group(const struct sweep_table *table, const bool *varies, GPtrArray **groups, GPtrArray **captions)
+{
+    g_autoptr(GHashTable) places = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    *groups = g_ptr_array_new_with_free_func(points_unref);
+    *captions = g_ptr_array_new_with_free_func(g_free);
+    for (guint i = 0; i < table->points->len; i++) {
+        struct sweep_point *point = g_ptr_array_index(table->points, i);
+        g_autoptr(GString) key = g_string_new(NULL);
+        for (guint n = 0; n < table->names->len; n++)
+            if (varies[n])
+                g_string_append_printf(key, "%s%s %s", key->len ? ", " : "",
+                                       (const char *)g_ptr_array_index(table->names, n), point->value[n]);
+        gpointer place;
+        if (!g_hash_table_lookup_extended(places, key->str, NULL, &place)) {
+            place = GUINT_TO_POINTER((*groups)->len);
+            g_hash_table_insert(places, g_strdup(key->str), place);
+            g_ptr_array_add(*groups, g_ptr_array_new());
+            g_ptr_array_add(*captions, g_strdup(key->str));
+        }
+        g_ptr_array_add(g_ptr_array_index(*groups, GPOINTER_TO_UINT(place)), point);
+    }
+}
 
 static void layout_panels(struct sweep_layout *l, const struct sweep_table *table)
 {
-    g_autoptr(GHashTable) places = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     g_autofree bool *varies = g_new0(bool, table->names->len + 1);
     for (int i = 0; i < (int)table->names->len; i++)
         varies[i] = i != l->along && i != l->lines && value_count(table, i) > 1;
-    l->panels = g_ptr_array_new_with_free_func(points_unref);
-    l->captions = g_ptr_array_new_with_free_func(g_free);
-    for (guint i = 0; i < table->points->len; i++) {
-        struct sweep_point *point = g_ptr_array_index(table->points, i);
-        GString *key = g_string_new(NULL);
-        for (guint n = 0; n < table->names->len; n++)
-            if (varies[n]) g_string_append_printf(key, "%s,", point->value[n]);
-        gpointer place;
-        if (g_hash_table_lookup_extended(places, key->str, NULL, &place)) {
-            g_string_free(key, TRUE);
-            g_ptr_array_add(g_ptr_array_index(l->panels, GPOINTER_TO_UINT(place)), point);
-            continue;
-        }
-        g_hash_table_insert(places, g_string_free(key, FALSE), GUINT_TO_POINTER(l->panels->len));
-        GPtrArray *points = g_ptr_array_new();
-        g_ptr_array_add(points, point);
-        g_ptr_array_add(l->panels, points);
-        g_ptr_array_add(l->captions, l->panels->len <= PANELS_MAX ? panel_caption(table, l, point) : g_strdup(""));
-    }
+    points_group(table, varies, &l->panels, &l->captions);
     l->panels_left_out = l->panels->len > PANELS_MAX ? l->panels->len - PANELS_MAX : 0;
 }
 
@@ -207,46 +199,21 @@ static void along_axis_draw(const struct sweep_layout *l, const struct sweep_tab
     svg_text(out, (PLOT_EDGE + PLOT_END) / 2.0, bottom + 32, "small", "middle", name);
 }
 
-struct curve_dot {
-    double x, y;
-    const struct sweep_point *point;
-};
-
-static gint curve_order(gconstpointer a, gconstpointer b)
+static void curve_add(const struct sweep_measure *m, const struct sweep_layout *l, const GPtrArray *points, guint line,
+                      struct report_figure *f)
 {
-    const struct curve_dot *p = a, *q = b;
-    return p->x < q->x ? -1 : p->x > q->x;
-}
-
-static void curve_draw(const struct sweep_measure *m, const struct sweep_layout *l, const GPtrArray *points, guint line,
-                       const struct svg_scale *x, const struct svg_scale *y, GString *out)
-{
-    g_autoptr(GArray) dots = g_array_new(FALSE, FALSE, sizeof(struct curve_dot));
+    struct report_line *curve = report_line_add(f, report_colours[line % PLOT_COLOURS]);
     const char *wanted = l->lines >= 0 ? g_ptr_array_index(l->line_values, line) : NULL;
     for (guint i = 0; i < points->len; i++) {
         const struct sweep_point *point = g_ptr_array_index(points, i);
-        if (wanted && strcmp(point->value[l->lines], wanted) != 0) continue;
-        const double value = measure_of(m, point);
-        if (!isfinite(value)) continue;
-        const double at = along_number(l, point->value[l->along]);
-        const struct curve_dot dot = { svg_scale_pixel(x, at), svg_scale_pixel(y, value), point };
-        g_array_append_val(dots, dot);
-    }
-    g_array_sort(dots, curve_order);
-    char class[16];
-    g_snprintf(class, sizeof class, "path c%u", line % PLOT_COLOURS);
-    svg_path_begin(out);
-    for (guint i = 0; i < dots->len; i++)
-        svg_path_add(out, g_array_index(dots, struct curve_dot, i).x, g_array_index(dots, struct curve_dot, i).y);
-    svg_path_end(out, class);
-    for (guint i = 0; i < dots->len; i++) {
-        const struct curve_dot *dot = &g_array_index(dots, struct curve_dot, i);
-        const char *name = g_ptr_array_index(m->table->names, l->along), *value = dot->point->value[l->along];
-        g_autofree char *tip = wanted ? g_strdup_printf("%s %s, %s %s: %.4g us", name, value,
-                                                        (const char *)g_ptr_array_index(m->table->names, l->lines),
-                                                        wanted, measure_of(m, dot->point))
-                                      : g_strdup_printf("%s %s: %.4g us", name, value, measure_of(m, dot->point));
-        svg_dot(out, dot->x, dot->y, 3, class + strlen("path "), tip);
+        const double time_us = measure_of(m, point);
+        if ((wanted && strcmp(point->value[l->lines], wanted) != 0) || !isfinite(time_us)) continue;
+        const char *name = g_ptr_array_index(m->table->names, l->along), *value = point->value[l->along];
+        char *tip = wanted
+                        ? g_strdup_printf("%s %s, %s %s: %.4g us", name, value,
+                                          (const char *)g_ptr_array_index(m->table->names, l->lines), wanted, time_us)
+                        : g_strdup_printf("%s %s: %.4g us", name, value, time_us);
+        report_point_add(curve, along_number(l, value), time_us, 3, NULL, tip);
     }
 }
 
@@ -270,18 +237,18 @@ static void legend_lines(const struct sweep_table *table, const struct sweep_lay
 
 static void curves_figures(const struct sweep_measure *m, const struct sweep_layout *l, bool named, GString *out)
 {
-    struct svg_scale x, y;
-    const double bottom = PLOT_TOP + PANEL_HEIGHT;
-    along_axis(l, &x);
-    svg_scale_set(&y, bottom, PLOT_TOP, measure_most(m), PLOT_TICKS);
     for (guint p = 0; p < MIN(l->panels->len, PANELS_MAX); p++) {
         const char *caption = named ? m->name : g_ptr_array_index(l->captions, p);
-        report_figure_begin(out, *caption ? caption : NULL, bottom + PLOT_AXIS, "Lines: time of each point");
-        svg_axis_left(out, &y, PLOT_EDGE, PLOT_END, "us");
-        along_axis_draw(l, m->table, &x, bottom, out);
+        struct report_figure f = {
+            *caption ? caption : NULL, "Lines: time of each point", NULL, "us", PANEL_HEIGHT, .inset = 8
+        };
+        along_axis(l, &f.x);
+        svg_scale_set(&f.y, PLOT_TOP + PANEL_HEIGHT, PLOT_TOP, measure_most(m), PLOT_TICKS);
         for (guint line = 0; line < MAX(l->line_values->len, 1); line++)
-            curve_draw(m, l, g_ptr_array_index(l->panels, p), line, &x, &y, out);
-        report_figure_end(out);
+            curve_add(m, l, g_ptr_array_index(l->panels, p), line, &f);
+        report_figure_axes(&f, out);
+        along_axis_draw(l, m->table, &f.x, PLOT_TOP + PANEL_HEIGHT, out);
+        report_figure_lines(&f, out);
     }
 }
 
@@ -313,7 +280,6 @@ static void curves(const struct sweep_measure *goal, const struct sweep_layout *
 struct front_dot {
     double sms, time_us;
     const struct sweep_point *point;
-    bool on_front;
 };
 
 static gint front_order(gconstpointer a, gconstpointer b)
@@ -323,22 +289,16 @@ static gint front_order(gconstpointer a, gconstpointer b)
     return p->time_us < q->time_us ? -1 : p->time_us > q->time_us;
 }
 
-/* The points of one combination of work, by SMs.  A point is on the front if no point with as few SMs beats it. */
+/* The points of one combination of work, by SMs. */
 static GArray *front_find(const struct sweep_measure *m, const GPtrArray *points, int sms)
 {
     GArray *dots = g_array_new(FALSE, FALSE, sizeof(struct front_dot));
     for (guint i = 0; i < points->len; i++) {
         const struct sweep_point *point = g_ptr_array_index(points, i);
-        const struct front_dot dot = { sweep_value_number(point->value[sms]), measure_of(m, point), point, false };
+        const struct front_dot dot = { sweep_value_number(point->value[sms]), measure_of(m, point), point };
         if (isfinite(dot.sms) && isfinite(dot.time_us)) g_array_append_val(dots, dot);
     }
     g_array_sort(dots, front_order);
-    double best = INFINITY;
-    for (guint i = 0; i < dots->len; i++) {
-        struct front_dot *dot = &g_array_index(dots, struct front_dot, i);
-        dot->on_front = dot->time_us < best;
-        best = fmin(best, dot->time_us);
-    }
     return dots;
 }
 
@@ -348,51 +308,24 @@ static bool is_launch(const char *name)
     return strcmp(name, "num-sms") == 0 || g_str_has_suffix(name, "-chunk") || g_str_has_suffix(name, "-buffer");
 }
 
-/* Groups points by their work; each group has a front. */
-static void works_gather(const struct sweep_table *table, GPtrArray *works, GPtrArray *captions)
+/* A point is on the front if no point with as few SMs beats it. */
+static void front_add(const struct sweep_measure *m, const GArray *dots, struct report_figure *f)
 {
-    g_autoptr(GHashTable) places = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
-    g_autofree bool *varies = g_new0(bool, table->names->len + 1);
-    for (guint n = 0; n < table->names->len; n++)
-        varies[n] = !is_launch(g_ptr_array_index(table->names, n)) && value_count(table, (int)n) > 1;
-    for (guint i = 0; i < table->points->len; i++) {
-        struct sweep_point *point = g_ptr_array_index(table->points, i);
-        g_autoptr(GString) key = g_string_new(NULL);
-        for (guint n = 0; n < table->names->len; n++)
-            if (varies[n])
-                g_string_append_printf(key, "%s%s %s", key->len ? ", " : "",
-                                       (const char *)g_ptr_array_index(table->names, n), point->value[n]);
-        gpointer place;
-        if (!g_hash_table_lookup_extended(places, key->str, NULL, &place)) {
-            place = GUINT_TO_POINTER(works->len);
-            g_hash_table_insert(places, g_strdup(key->str), place);
-            g_ptr_array_add(works, g_ptr_array_new());
-            g_ptr_array_add(captions, g_strdup(key->str));
-        }
-        g_ptr_array_add(g_ptr_array_index(works, GPOINTER_TO_UINT(place)), point);
-    }
-}
-
-static void front_draw(const struct sweep_measure *m, const GArray *dots, const struct svg_scale *x,
-                       const struct svg_scale *y, GString *out)
-{
-    const guint step = dots->len / FRONT_DOTS_MAX + 1;
-    svg_path_begin(out);
+    const guint stride = dots->len / FRONT_DOTS_MAX + 1;
+    struct report_line *above = report_line_add(f, NULL), *front = report_line_add(f, report_colours[1]);
+    double best = INFINITY;
     for (guint i = 0; i < dots->len; i++) {
         const struct front_dot *dot = &g_array_index(dots, struct front_dot, i);
-        if (dot->on_front) svg_path_add(out, svg_scale_pixel(x, dot->sms), svg_scale_pixel(y, dot->time_us));
-    }
-    svg_path_end(out, "path c1");
-    for (guint i = 0; i < dots->len; i++) {
-        const struct front_dot *dot = &g_array_index(dots, struct front_dot, i);
-        if (!dot->on_front && i % step) continue;
-        g_autoptr(GString) tip = g_string_new(NULL);
+        const bool on_front = dot->time_us < best;
+        if (!on_front && i % stride) continue;
+        best = fmin(best, dot->time_us);
+        GString *tip = g_string_new(NULL);
         for (guint n = 0; n < m->table->names->len; n++)
             g_string_append_printf(tip, "%s %s, ", (const char *)g_ptr_array_index(m->table->names, n),
                                    dot->point->value[n]);
         g_string_append_printf(tip, "%.4g us", dot->time_us);
-        svg_dot(out, svg_scale_pixel(x, dot->sms), svg_scale_pixel(y, dot->time_us), dot->on_front ? 4 : 2.5,
-                dot->on_front ? "c1" : "bound", tip->str);
+        report_point_add(on_front ? front : above, dot->sms, dot->time_us, on_front ? 4 : 2.5,
+                         on_front ? NULL : "bound", g_string_free(tip, FALSE));
     }
 }
 
@@ -400,9 +333,11 @@ static void fronts(const struct sweep_measure *m, GString *out)
 {
     const int sms = sweep_table_name(m->table, "num-sms");
     if (sms < 0 || value_count(m->table, sms) < 2 || !sweep_table_numeric(m->table, sms)) return;
-    g_autoptr(GPtrArray) works = g_ptr_array_new_with_free_func(points_unref);
-    g_autoptr(GPtrArray) captions = g_ptr_array_new_with_free_func(g_free);
-    works_gather(m->table, works, captions);
+    g_autoptr(GPtrArray) works = NULL, captions = NULL;
+    g_autofree bool *varies = g_new0(bool, m->table->names->len + 1);
+    for (guint n = 0; n < m->table->names->len; n++)
+        varies[n] = !is_launch(g_ptr_array_index(m->table->names, n)) && value_count(m->table, (int)n) > 1;
+    points_group(m->table, varies, &works, &captions);
     g_autofree char *heading = g_strdup_printf("SMs against time of %s", m->name);
     report_figures_begin_many(out, heading,
                               "Each dot is a point. No point on the line is beaten by one with as few SMs: what is "
@@ -411,19 +346,14 @@ static void fronts(const struct sweep_measure *m, GString *out)
     g_autoptr(GPtrArray) values = sweep_table_values(m->table, sms);
     for (guint i = 0; i < values->len; i++) most_sms = fmax(most_sms, sweep_value_number(g_ptr_array_index(values, i)));
     for (guint i = 0; i < MIN(works->len, FRONTS_MAX); i++) {
-        struct svg_scale x, y;
-        const double bottom = PLOT_TOP + PANEL_HEIGHT;
         const char *caption = g_ptr_array_index(captions, i);
+        struct report_figure f = { *caption ? caption : NULL, "Dots: SMs against time", "SMs", "us",
+                                   .height = PANEL_HEIGHT };
         g_autoptr(GArray) dots = front_find(m, g_ptr_array_index(works, i), sms);
-        double most = 0;
-        for (guint k = 0; k < dots->len; k++) most = fmax(most, g_array_index(dots, struct front_dot, k).time_us);
-        svg_scale_count(&x, PLOT_EDGE, PLOT_END - 8, most_sms, 8);
-        svg_scale_set(&y, bottom, PLOT_TOP, most, PLOT_TICKS);
-        report_figure_begin(out, *caption ? caption : NULL, bottom + PLOT_AXIS, "Dots: SMs against time");
-        svg_axis_left(out, &y, PLOT_EDGE, PLOT_END, "us");
-        svg_axis_below(out, &x, bottom, bottom, "SMs");
-        front_draw(m, dots, &x, &y, out);
-        report_figure_end(out);
+        front_add(m, dots, &f);
+        svg_scale_count(&f.x, PLOT_EDGE, PLOT_END - 8, most_sms, 8);
+        svg_scale_set(&f.y, PLOT_TOP + PANEL_HEIGHT, PLOT_TOP, report_figure_range(&f).y_most, PLOT_TICKS);
+        report_figure_draw(&f, out);
     }
     report_figures_end(out);
     if (works->len > FRONTS_MAX)
@@ -497,16 +427,22 @@ static double point_speedup(const struct sweep_measure *m, const struct sweep_po
     return base / measure_of(m, point);
 }
 
+/* The longer of the phases that are added: what bounds it bounds the point most. */
+static const char *point_bottleneck(const struct sweep_measure *m, const struct sweep_point *point)
+{
+    const int *phase = m->phase;
+    const bool second = m->phase_count == 2 && point->time_us[phase[1]] > point->time_us[phase[0]];
+    return point->bottleneck[phase[second]];
+}
+
 static void best_row(const struct sweep_measure *m, const struct sweep_point *point, GString *out)
 {
-    int longest = m->phase[0];
-    if (m->phase_count == 2 && point->time_us[m->phase[1]] > point->time_us[longest]) longest = m->phase[1];
     g_string_append(out, "<tr>");
     for (guint n = 0; n < m->table->names->len; n++)
         report_html_cell(out, sweep_table_numeric(m->table, (int)n) ? "n" : "", point->value[n]);
     report_html_number(out, compare_value_text(measure_of(m, point), "us"));
     if (*m->table->baseline) report_html_number(out, compare_speedup_text(point_speedup(m, point)));
-    report_html_cell(out, "", point->bottleneck[longest]);
+    report_html_cell(out, "", point_bottleneck(m, point));
     g_string_append(out, "</tr>\n");
 }
 
@@ -548,6 +484,9 @@ static void verdict(const struct sweep_measure *m, bool titled, GString *out)
         gain_most = fmax(gain_most, gain);
     }
     if (!count) return;
+    const char *bound = point_bottleneck(m, g_array_index(best, struct best_point, 0).point);
+    for (guint i = 1; i < count; i++)
+        if (strcmp(bound, point_bottleneck(m, g_array_index(best, struct best_point, i).point)) != 0) bound = "";
     g_autofree char *times = range_text(least, most, us_text);
     g_autoptr(GString) text = g_string_new(m->name);
     g_string_append_printf(text, "%s: %s", *settings ? " at best" : "", times);
@@ -557,6 +496,7 @@ static void verdict(const struct sweep_measure *m, bool titled, GString *out)
                                      : range_text(gain_least, gain_most, compare_speedup_text);
         g_string_append_printf(text, ", against the baseline %s", gains);
     }
+    if (*bound) g_string_append_printf(text, "; bound by %s", bound);
     g_string_append_c(text, '.');
     report_html_verdict(out, text->str, titled);
 }

@@ -15,6 +15,8 @@ static const struct {
     const char *key, *words;
     bool alone; /* is in the title of a single result as well */
 } spoken[] = {
+    { "net", "$", true },
+    { "phase", "$ step", true },
     { "kernel", "$ kernels", true },
     { "num-ranks", "$ ranks", true },
     { "num-tokens", "$ tokens", true },

@@ -22,19 +22,6 @@ static const struct record_row *usage_row(const struct record *record, const cha
     return record_find(record, phase, RECORD_ALL, kinds[kind][0]);
 }
 
-/* Draws steps: each interval at the height of its share. */
-static void usage_line(const double *share, uint32_t count, double interval_us, const struct svg_scale *x,
-                       const struct svg_scale *y, GString *out)
-{
-    svg_path_begin(out);
-    for (uint32_t i = 0; i < count; i++) {
-        const double at = svg_scale_pixel(y, CLAMP(share[i], 0.0, 100.0));
-        svg_path_add(out, svg_scale_pixel(x, i * interval_us), at);
-        svg_path_add(out, svg_scale_pixel(x, (i + 1) * interval_us), at);
-    }
-    svg_path_end(out, "predicted");
-}
-
 static double share_most(const double *share, uint32_t count)
 {
     double most = 0;
@@ -57,16 +44,14 @@ static void usage_figure(const struct record *record, const char *phase, size_t 
     uint32_t count = 0;
     g_autofree double *share = usage_shares(record, phase, kind, &count);
     if (!share) return;
-    struct svg_scale x, y;
-    const double bottom = PLOT_TOP + USAGE_HEIGHT;
-    svg_scale_set(&x, PLOT_EDGE, PLOT_END, interval_us * most, PLOT_TICKS);
-    svg_scale_set(&y, bottom, PLOT_TOP, 100, 2);
     g_autofree char *caption = g_strdup_printf("%s, %s", phase, kinds[kind][1]);
-    report_figure_begin(out, caption, bottom + PLOT_AXIS, "Line: busy share over time");
-    svg_axis_left(out, &y, PLOT_EDGE, PLOT_END, "% busy");
-    svg_axis_below(out, &x, PLOT_TOP, bottom, "us");
-    usage_line(share, count, interval_us, &x, &y, out);
-    report_figure_end(out);
+    struct report_figure f = { caption, "Line: busy share over time", "us", "% busy", USAGE_HEIGHT, .upright = true };
+    struct report_line *line = report_line_add(&f, "path predicted");
+    for (uint32_t i = 0; i < 2 * count; i++) /* steps: each interval at the height of its share */
+        report_point_add(line, (i + 1) / 2 * interval_us, CLAMP(share[i / 2], 0.0, 100.0), 0, NULL, NULL);
+    svg_scale_set(&f.x, PLOT_EDGE, PLOT_END, interval_us * most, PLOT_TICKS);
+    svg_scale_set(&f.y, PLOT_TOP + USAGE_HEIGHT, PLOT_TOP, 100, 2);
+    report_figure_draw(&f, out);
 }
 
 /* The length of a phase's longest list; 0: there is nothing to draw. */

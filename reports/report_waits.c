@@ -165,15 +165,12 @@ static void waited_draw(const struct wait_matrix *m, const char *caption, const 
     g_autoptr(GArray) list = waited_find(m);
     const guint count = MIN(list->len, WAITED_MAX);
     if (!count) return;
-    struct svg_scale scale;
-    const double bottom = count * (PLOT_BAR + 5) + 4;
-    svg_scale_set(&scale, PLOT_LEFT, PLOT_RIGHT, g_array_index(list, struct waited, 0).mean_us, PLOT_TICKS);
-    report_figure_begin(out, caption, bottom + PLOT_AXIS, "Bars: ranks that are waited for");
-    svg_axis_below(out, &scale, 0, bottom, "us");
+    const struct report_bars bars = report_bars_begin(out, caption, "Bars: ranks that are waited for", "us", count, 1,
+                                                      g_array_index(list, struct waited, 0).mean_us);
     for (guint i = 0; i < count; i++) {
         const struct waited *w = &g_array_index(list, struct waited, i);
         g_autofree char *name = g_strdup_printf("rank %u", w->rank);
-        report_bar(out, &scale, 4 + i * (PLOT_BAR + 5), name, w->mean_us, "us", class, NULL);
+        report_bar(out, &bars, i, 0, name, w->mean_us, "us", class, NULL);
     }
     report_figure_end(out);
 }
