@@ -8,13 +8,6 @@
 
 #include <string.h>
 
-static void count_copy(struct import_row *row, enum import_column column, const json_t *object, const char *key)
-{
-    const json_t *value = json_object_get(object, key);
-    if (json_is_integer(value) && json_integer_value(value) > 0)
-        import_row_count(row, column, (uint64_t)json_integer_value(value));
-}
-
 /* The kernels of eptwin that a backend runs, or NULL. */
 static const char *kernel_of(const json_t *factors)
 {
@@ -42,12 +35,12 @@ static void component_take(struct import_log *log, const json_t *root, const jso
     const char *dtype = json_string_value(json_object_get(measurement, "dispatch_dtype"));
     const char *kernel = kernel_of(factors), *sku = json_string_value(json_object_get(topology, "device_product"));
     import_row_word(row, IMPORT_KERNEL, kernel);
-    count_copy(row, IMPORT_NUM_RANKS, topology, "world_size");
-    count_copy(row, IMPORT_RANKS_PER_NODE, topology, "gpus_per_node");
-    count_copy(row, IMPORT_NUM_TOKENS, point, "tokens_per_rank");
-    count_copy(row, IMPORT_HIDDEN, factors, "hidden");
-    count_copy(row, IMPORT_NUM_TOPK, factors, "topk");
-    count_copy(row, IMPORT_NUM_EXPERTS, factors, "experts");
+    import_json_word(row, IMPORT_NUM_RANKS, topology, "world_size");
+    import_json_word(row, IMPORT_RANKS_PER_NODE, topology, "gpus_per_node");
+    import_json_word(row, IMPORT_NUM_TOKENS, point, "tokens_per_rank");
+    import_json_word(row, IMPORT_HIDDEN, factors, "hidden");
+    import_json_word(row, IMPORT_NUM_TOPK, factors, "topk");
+    import_json_word(row, IMPORT_NUM_EXPERTS, factors, "experts");
     if (dtype) import_row_word(row, IMPORT_DTYPE, g_str_has_prefix(dtype, "fp8") ? "fp8" : dtype);
     import_row_word(row, IMPORT_DEVICE, sku);
     import_row_number(row, IMPORT_US, json_number_value(p50));

@@ -183,7 +183,39 @@ char **import_words(const char *line, uint32_t blanks_least);
 /* A decimal number that is all of text. */
 bool import_number_read(const char *text, double *value);
 
+/* Whether a line begins with one of these; NULL ends them. */
+bool import_begins(const char *line, const char *const *known);
+/* The first word whose part text holds; NULL: none.  An entry without part ends the table. */
+struct import_part {
+    const char *part, *word;
+};
+const char *import_part_find(const struct import_part *known, const char *text);
+
+/* ---- logs that are tables: a line of titles, then lines with a value in each column ---- */
+
 enum { IMPORT_FIELDS_MAX = 40 }; /* words of a line, columns of a table */
+
+struct import_titles {
+    uint32_t count;
+    char *title[IMPORT_FIELDS_MAX];
+};
+/* Replaces the titles by these words; NULL: there are none. */
+void import_titles_set(struct import_titles *titles, char **words);
+/* What the values of a column are: those of the first entry whose title begins the column's and whose unit is in that.
+ * An entry without unit is for one title alone; one without title ends the table. */
+struct import_meaning {
+    const char *title, *unit;
+    enum import_number number;
+    double scale; /* from the column's unit to the number's */
+};
+const struct import_meaning *import_meaning_find(const struct import_meaning *known, const char *title);
+
+/* ---- logs in JSON ---- */
+
+/* A number, or a string that is one; else NAN. */
+double import_json_number(const json_t *object, const char *key);
+/* A string, or a whole number of at least 0; anything else leaves the word unstated. */
+void import_json_word(struct import_row *row, enum import_column column, const json_t *object, const char *key);
 
 struct import_reader {
     const char *name;

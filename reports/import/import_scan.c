@@ -154,3 +154,49 @@ bool import_number_read(const char *text, double *value)
     const char *end = decimal_scan(text, value);
     return end && *end == '\0';
 }
+
+bool import_begins(const char *line, const char *const *known)
+{
+    for (; *known; known++)
+        if (g_str_has_prefix(line, *known)) return true;
+    return false;
+}
+
+const char *import_part_find(const struct import_part *known, const char *text)
+{
+    for (; text && known->part; known++)
+        if (strstr(text, known->part)) return known->word;
+    return NULL;
+}
+
+void import_titles_set(struct import_titles *titles, char **words)
+{
+    for (uint32_t i = 0; i < titles->count; i++) g_free(titles->title[i]);
+    for (titles->count = 0; words && words[titles->count]; titles->count++)
+        titles->title[titles->count] = g_strdup(words[titles->count]);
+}
+
+const struct import_meaning *import_meaning_find(const struct import_meaning *known, const char *title)
+{
+    for (; known->title; known++)
+        if (known->unit ? g_str_has_prefix(title, known->title) && strstr(title, known->unit)
+                        : strcmp(title, known->title) == 0)
+            return known;
+    return NULL;
+}
+
+double import_json_number(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    double number;
+    if (json_is_number(value)) return json_number_value(value);
+    return json_is_string(value) && import_number_read(json_string_value(value), &number) ? number : NAN;
+}
+
+void import_json_word(struct import_row *row, enum import_column column, const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    if (json_is_string(value)) import_row_word(row, column, json_string_value(value));
+    else if (json_is_integer(value) && json_integer_value(value) >= 0)
+        import_row_count(row, column, (uint64_t)json_integer_value(value));
+}

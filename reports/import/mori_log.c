@@ -5,14 +5,6 @@
 
 #include <string.h>
 
-static void word_copy(struct import_row *row, enum import_column column, const json_t *object, const char *key)
-{
-    const json_t *value = json_object_get(object, key);
-    if (json_is_string(value)) import_row_word(row, column, json_string_value(value));
-    else if (json_is_integer(value) && json_integer_value(value) >= 0)
-        import_row_count(row, column, (uint64_t)json_integer_value(value));
-}
-
 static void rule_take(struct import_log *log, const json_t *root, const json_t *rule)
 {
     const char *phase = json_string_value(json_object_get(root, "phase"));
@@ -24,11 +16,11 @@ static void rule_take(struct import_log *log, const json_t *root, const json_t *
     }
     const char *kernel = json_string_value(json_object_get(root, "kernel_type"));
     struct import_row *row = import_row_add(log, "mori", kernel, phase);
-    word_copy(row, IMPORT_NUM_RANKS, root, "ep_size");
-    word_copy(row, IMPORT_DEVICE, root, "gpu_model");
-    word_copy(row, IMPORT_NUM_TOKENS, rule, "num_tokens");
-    word_copy(row, IMPORT_HIDDEN, rule, "hidden_dim");
-    word_copy(row, IMPORT_VALUE_TYPE, rule, "dtype");
+    import_json_word(row, IMPORT_NUM_RANKS, root, "ep_size");
+    import_json_word(row, IMPORT_DEVICE, root, "gpu_model");
+    import_json_word(row, IMPORT_NUM_TOKENS, rule, "num_tokens");
+    import_json_word(row, IMPORT_HIDDEN, rule, "hidden_dim");
+    import_json_word(row, IMPORT_VALUE_TYPE, rule, "dtype");
     g_autofree char *launch = g_strdup_printf("block_num=%d rdma_block_num=%d warp_per_block=%d",
                                               (int)json_integer_value(json_object_get(rule, "block_num")),
                                               (int)json_integer_value(json_object_get(rule, "rdma_block_num")),

@@ -10,15 +10,23 @@
 
 enum { HEADER_FIRST = 5 }; /* size, count, type, redop, root */
 
+/* The numbers of one operation in one place, as rows have them. */
 struct side {
-    double us, algorithm_gbs, bus_gbs, least_us, most_us;
+    double number[IMPORT_NUMBERS];
 };
+
+static const struct import_meaning meanings[] = { { "time", NULL, IMPORT_US, 1 },
+                                                  { "cputime", NULL, IMPORT_US, 1 },
+                                                  { "algbw", NULL, IMPORT_NATIVE_GBS, 1 },
+                                                  { "busbw", NULL, IMPORT_NATIVE_BUS_GBS, 1 },
+                                                  { "i_min", NULL, IMPORT_US_MIN, 1 },
+                                                  { "i_max", NULL, IMPORT_US_MAX, 1 },
+                                                  { NULL, NULL, 0, 0 } };
 
 struct nccl_state {
     char *test, *run, *hosts;
     uint32_t ranks, hosts_count;
-    uint32_t columns; /* of the header; 0: none so far */
-    char *column[IMPORT_FIELDS_MAX];
+    struct import_titles titles;
     bool cpu_time;
 };
 
@@ -42,7 +50,9 @@ static bool whole_buffer(const char *phase)
 static void ranks_set(struct import_row *row, struct import_log *log, const char *phase, uint32_t listed,
                       uint32_t hosts, const struct side *side)
 {
-    const uint32_t fits = whole_buffer(phase) ? import_bus_ranks(side->algorithm_gbs, side->bus_gbs) : 0;
+    const uint32_t fits = whole_buffer(phase)
+                              ? import_bus_ranks(side->number[IMPORT_NATIVE_GBS], side->number[IMPORT_NATIVE_BUS_GBS])
+                              : 0;
     if (fits && listed && fits != listed) {
         import_log_note(log, "nccl-tests: %u devices are listed, but busbw is that of %u ranks: the list is cut",
                         listed, fits);
@@ -55,7 +65,7 @@ static void ranks_set(struct import_row *row, struct import_log *log, const char
 
 static struct import_row *side_add(struct import_log *log, const char *test, const struct side *side, bool in_place)
 {
-    if (!(side->us > 0)) {
+    if (!(side->number[IMPORT_US] > 0)) {
         import_log_skip(log, "a time of 0 or no number: not measured");
         return NULL;
     }
@@ -63,11 +73,8 @@ static struct import_row *side_add(struct import_log *log, const char *test, con
     struct import_row *row = import_row_add(log, "nccl-tests", test ? test : "unnamed", phase);
     import_row_word(row, IMPORT_METRIC, "native_gbs");
     import_row_word(row, IMPORT_IN_PLACE, in_place ? "true" : "false");
-    import_row_number(row, IMPORT_US, side->us);
-    import_row_number(row, IMPORT_US_MIN, side->least_us);
-    import_row_number(row, IMPORT_US_MAX, side->most_us);
-    import_row_number(row, IMPORT_NATIVE_GBS, side->algorithm_gbs);
-    import_row_number(row, IMPORT_NATIVE_BUS_GBS, side->bus_gbs);
+    for (size_t i = 0; i < G_N_ELEMENTS(meanings) - 1; i++)
+        import_row_number(row, meanings[i].number, side->number[meanings[i].number]);
     import_row_word(row, IMPORT_COUNTED,
                     whole_buffer(phase) ? "algbw: a rank's whole buffer, own share included" : "algbw: the message");
     return row;
@@ -75,15 +82,9 @@ static struct import_row *side_add(struct import_log *log, const char *test, con
 
 /* ---- the console ---- */
 
-static void columns_clear(struct nccl_state *s)
-{
-    for (uint32_t i = 0; i < s->columns; i++) g_free(s->column[i]);
-    s->columns = 0;
-}
-
 static void state_clear(struct nccl_state *s)
 {
-    columns_clear(s);
+    import_titles_set(&s->titles, NULL);
     g_free(s->test);
     g_free(s->run);
     g_free(s->hosts);
@@ -116,9 +117,8 @@ static bool header_take(struct nccl_state *s, const char *line)
     if (count < HEADER_FIRST + 3) return false;
     for (int i = 0; i < HEADER_FIRST; i++)
         if (strcmp(words[i], first[i]) != 0) return false;
-    columns_clear(s);
-    for (; s->columns < count; s->columns++) s->column[s->columns] = g_strdup(words[s->columns]);
-    s->cpu_time = strcmp(s->column[HEADER_FIRST], "cputime") == 0;
+    import_titles_set(&s->titles, words);
+    s->cpu_time = strcmp(words[HEADER_FIRST], "cputime") == 0;
     return true;
 }
 
@@ -145,35 +145,37 @@ static bool comment_take(struct nccl_state *s, struct import_log *log, const cha
     if (device_take(s, line) || header_take(s, line)) return true;
     double wrong;
     if (import_scan(line, "# Out of bounds values : %f", &wrong)) {
-        columns_clear(s);
+        import_titles_set(&s->titles, NULL);
         if (wrong > 0) import_log_note(log, "nccl-tests: %.0f values were wrong: the data did not arrive whole", wrong);
         return true;
     }
     static const char *const known[] = {
-        "# Using devices",    "# Avg bus bandwidth", "# Collective test concluded",
-        "# Blocking Enabled", "# Parallel Init",     "# Per-Iteration Report",
-        "# GPU memory usage", "# Writing JSON",      "#        (B)",
+        "# Using devices",
+        "# Avg bus bandwidth",
+        "# Collective test concluded",
+        "# Blocking Enabled",
+        "# Parallel Init",
+        "# Per-Iteration Report",
+        "# GPU memory usage",
+        "# Writing JSON",
+        "#        (B)",
+        NULL,
     };
-    for (size_t i = 0; i < G_N_ELEMENTS(known); i++)
-        if (g_str_has_prefix(line, known[i])) return true;
-    return strcmp(line, "#") == 0 || (s->columns && strstr(line, "(B)")) || strstr(line, "out-of-place");
+    return import_begins(line, known) || strcmp(line, "#") == 0 || (s->titles.count && strstr(line, "(B)")) ||
+           strstr(line, "out-of-place");
 }
 
 /* A row may have fewer words than columns: it lacks the header's timestamp, or was cut. */
 static struct side side_read(const struct nccl_state *s, char **word, uint32_t count, uint32_t at, uint32_t *next)
 {
-    struct side side = { NAN, NAN, NAN, NAN, NAN };
+    struct side side;
+    for (int k = 0; k < IMPORT_NUMBERS; k++) side.number[k] = NAN;
     uint32_t i = at;
-    for (; i < s->columns; i++) {
-        const char *name = s->column[i];
-        if (i > at && (strcmp(name, "time") == 0 || strcmp(name, "cputime") == 0)) break;
+    for (; i < s->titles.count; i++) {
+        const struct import_meaning *meaning = import_meaning_find(meanings, s->titles.title[i]);
+        if (i > at && meaning && meaning->number == IMPORT_US) break;
         double value;
-        if (i >= count || !import_number_read(word[i], &value)) continue;
-        if (strcmp(name, "time") == 0 || strcmp(name, "cputime") == 0) side.us = value;
-        if (strcmp(name, "algbw") == 0) side.algorithm_gbs = value;
-        if (strcmp(name, "busbw") == 0) side.bus_gbs = value;
-        if (strcmp(name, "i_min") == 0) side.least_us = value;
-        if (strcmp(name, "i_max") == 0) side.most_us = value;
+        if (i < count && meaning && import_number_read(word[i], &value)) side.number[meaning->number] = value;
     }
     *next = i;
     return side;
@@ -181,7 +183,7 @@ static struct side side_read(const struct nccl_state *s, char **word, uint32_t c
 
 static bool row_take(struct nccl_state *s, struct import_log *log, const char *line)
 {
-    if (!s->columns || !g_ascii_isdigit(line[strspn(line, " ")])) return false;
+    if (!s->titles.count || !g_ascii_isdigit(line[strspn(line, " ")])) return false;
     g_auto(GStrv) word = import_words(line, 1);
     const uint32_t count = g_strv_length(word);
     double size, elements;
@@ -189,7 +191,7 @@ static bool row_take(struct nccl_state *s, struct import_log *log, const char *l
         g_ascii_isdigit(*word[2]))
         return false;
     uint32_t at = HEADER_FIRST;
-    for (int place = 0; place < 2 && at < s->columns; place++) {
+    for (int place = 0; place < 2 && at < s->titles.count; place++) {
         const uint32_t start = at;
         const struct side side = side_read(s, word, count, at, &at);
         if (count < start + 3) {
@@ -223,14 +225,6 @@ static void nccl_end(void *state, struct import_log *log)
 
 /* ---- the file of -J ---- */
 
-static double json_double(const json_t *object, const char *key)
-{
-    const json_t *value = json_object_get(object, key);
-    double number;
-    if (json_is_number(value)) return json_number_value(value);
-    return json_is_string(value) && import_number_read(json_string_value(value), &number) ? number : NAN;
-}
-
 static void json_side_add(struct import_log *log, const char *test, const json_t *result, bool in_place, uint32_t ranks,
                           uint32_t hosts)
 {
@@ -239,17 +233,17 @@ static void json_side_add(struct import_log *log, const char *test, const json_t
     if (!json_is_object(object)) return;
     const bool cpu = json_object_get(object, "cpu_time") != NULL;
     const struct side side = {
-        .us = json_double(object, cpu ? "cpu_time" : "time"),
-        .algorithm_gbs = json_double(object, "alg_bw"),
-        .bus_gbs = json_double(object, "bus_bw"),
-        .least_us = json_double(iterations, "min_us"),
-        .most_us = json_double(iterations, "max_us"),
+        .number = { [IMPORT_US] = import_json_number(object, cpu ? "cpu_time" : "time"),
+                    [IMPORT_US_MIN] = import_json_number(iterations, "min_us"),
+                    [IMPORT_US_MAX] = import_json_number(iterations, "max_us"),
+                    [IMPORT_NATIVE_GBS] = import_json_number(object, "alg_bw"),
+                    [IMPORT_NATIVE_BUS_GBS] = import_json_number(object, "bus_bw") },
     };
-    if (json_double(object, "nwrong") > 0)
+    if (import_json_number(object, "nwrong") > 0)
         import_log_note(log, "nccl-tests: values were wrong: the data did not arrive whole");
     struct import_row *row = side_add(log, test, &side, in_place);
     if (!row) return;
-    const double size = json_double(result, "size");
+    const double size = import_json_number(result, "size");
     ranks_set(row, log, row->cell[IMPORT_PHASE], ranks, hosts, &side);
     if (size >= 0) import_row_count(row, IMPORT_SIZE, (uint64_t)MIN(size, 1e18));
     import_row_word(row, IMPORT_VALUE_TYPE, json_string_value(json_object_get(result, "type")));

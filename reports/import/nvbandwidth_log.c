@@ -100,14 +100,10 @@ static bool nvbandwidth_line(void *state, struct import_log *log, const char *li
         "Driver Version:",
         "Waived:",
         "MPI version:",
+        NULL,
     };
-    for (size_t i = 0; i < G_N_ELEMENTS(known); i++)
-        if (g_str_has_prefix(line, known[i])) return true;
-    if (!s->test) return false;
-    static const char *const sums[] = { "SUM ", "MIN ", "MAX ", "AVG ", "&&&& PERF " };
-    for (size_t i = 0; i < G_N_ELEMENTS(sums); i++)
-        if (g_str_has_prefix(line, sums[i]) && strstr(line, s->test)) return true;
-    return false;
+    static const char *const sums[] = { "SUM ", "MIN ", "MAX ", "AVG ", "&&&& PERF ", NULL };
+    return import_begins(line, known) || (s->test && import_begins(line, sums) && strstr(line, s->test));
 }
 
 static void nvbandwidth_end(void *state, struct import_log *log)

@@ -11,50 +11,69 @@
 
 struct nvshmem_state {
     char *test, *run;
-    uint32_t columns;
-    char *column[IMPORT_FIELDS_MAX];
+    struct import_titles titles;
     GPtrArray *table; /* rows of the table that is being read; NULL: none */
     double size_last; /* to tell rows, whose sizes rise, from other programs' numbers */
-    double best_algorithm_gbs, best_bus_gbs;
-    bool bus_column;
 };
+
+static const struct import_part phases[] = { { "alltoall", "alltoall" },
+                                             { "fcollect", "all_gather" },
+                                             { "reducescatter", "reduce_scatter" },
+                                             { "reduction", "all_reduce" },
+                                             { "bcast", "broadcast" },
+                                             { "broadcast", "broadcast" },
+                                             { "put", "put" },
+                                             { "_p_", "put" },
+                                             { "_st_", "put" },
+                                             { "get", "get" },
+                                             { "_g_", "get" },
+                                             { "signal", "signal" },
+                                             { "atomic", "atomic" },
+                                             { "_at_", "atomic" },
+                                             { "barrier", "barrier" },
+                                             { "sync", "barrier" },
+                                             { NULL, NULL } };
 
 static const char *phase_of(const char *test)
 {
-    static const struct {
-        const char *part, *phase;
-    } known[] = {
-        { "alltoall", "alltoall" },
-        { "fcollect", "all_gather" },
-        { "reducescatter", "reduce_scatter" },
-        { "reduction", "all_reduce" },
-        { "bcast", "broadcast" },
-        { "broadcast", "broadcast" },
-        { "put", "put" },
-        { "_p_", "put" },
-        { "_st_", "put" },
-        { "get", "get" },
-        { "_g_", "get" },
-        { "signal", "signal" },
-        { "atomic", "atomic" },
-        { "_at_", "atomic" },
-        { "barrier", "barrier" },
-        { "sync", "barrier" },
-    };
-    for (size_t i = 0; test && i < G_N_ELEMENTS(known); i++)
-        if (strstr(test, known[i].part)) return known[i].phase;
-    return test ? "operation" : "collective";
+    const char *phase = import_part_find(phases, test);
+    return phase ? phase : test ? "operation" : "collective";
+}
+
+static const struct import_meaning meanings[] = { { "latency", "(us)", IMPORT_US, 1 },
+                                                  { "min_lat(us)", NULL, IMPORT_US_MIN, 1 },
+                                                  { "max_lat(us)", NULL, IMPORT_US_MAX, 1 },
+                                                  { "algbw(GB/s)", NULL, IMPORT_NATIVE_GBS, 1 },
+                                                  { "", "BW (GB/s", IMPORT_NATIVE_GBS, 1 },
+                                                  { "busbw(GB/s)", NULL, IMPORT_NATIVE_BUS_GBS, 1 },
+                                                  { NULL, NULL, 0, 0 } };
+
+/* The largest of a table's numbers; 0 if all are. */
+static double table_most(const struct nvshmem_state *s, enum import_number number)
+{
+    double most = 0;
+    for (guint i = 0; i < s->table->len; i++)
+        most = fmax(most, ((const struct import_row *)g_ptr_array_index(s->table, i))->number[number]);
+    return most;
+}
+
+static bool has_bus(const struct nvshmem_state *s)
+{
+    for (uint32_t i = 0; i < s->titles.count; i++)
+        if (strcmp(s->titles.title[i], "busbw(GB/s)") == 0) return true;
+    return false;
 }
 
 /* Ends a table: sets the number of PEs, or drops the rows if there was only one PE. */
 static void table_end(struct nvshmem_state *s, struct import_log *log)
 {
-    if (s->table && s->table->len && s->bus_column) {
+    if (s->table && s->table->len && has_bus(s)) {
         const char *phase = ((struct import_row *)g_ptr_array_index(s->table, 0))->cell[IMPORT_PHASE];
         const bool shared =
             strcmp(phase, "alltoall") == 0 || strcmp(phase, "all_gather") == 0 || strcmp(phase, "reduce_scatter") == 0;
-        const uint32_t ranks = import_bus_ranks(s->best_algorithm_gbs, s->best_bus_gbs);
-        if (s->best_bus_gbs == 0 && s->best_algorithm_gbs > 0)
+        const double algorithm_gbs = table_most(s, IMPORT_NATIVE_GBS), bus_gbs = table_most(s, IMPORT_NATIVE_BUS_GBS);
+        const uint32_t ranks = import_bus_ranks(algorithm_gbs, bus_gbs);
+        if (bus_gbs == 0 && algorithm_gbs > 0)
             import_log_note(log, "NVSHMEM, %s: busbw is 0 throughout: a run of one PE, nothing crossed a link",
                             s->test ? s->test : phase);
         for (guint i = 0; shared && ranks && i < s->table->len; i++)
@@ -62,10 +81,8 @@ static void table_end(struct nvshmem_state *s, struct import_log *log)
     }
     if (s->table) g_ptr_array_unref(s->table);
     s->table = NULL;
-    for (uint32_t i = 0; i < s->columns; i++) g_free(s->column[i]);
-    s->columns = 0;
-    s->best_algorithm_gbs = s->best_bus_gbs = s->size_last = 0;
-    s->bus_column = false;
+    import_titles_set(&s->titles, NULL);
+    s->size_last = 0;
 }
 
 /* "#alltoall_device" right before a table's header. */
@@ -73,11 +90,12 @@ static bool name_take(struct nvshmem_state *s, struct import_log *log, const cha
 {
     const char *at = line + 1 + strspn(line + 1, " ");
     if (*line != '#' || !g_ascii_isalpha(*at) || strpbrk(at, " \t")) return false;
-    static const char *const parts[] = { "shmem_", "_device",   "_on_stream",    "device_", "alltoall", "fcollect",
-                                         "bcast",  "reduction", "reducescatter", "barrier", "sync",     "broadcast" };
-    bool known = false;
-    for (size_t i = 0; i < G_N_ELEMENTS(parts); i++) known |= strstr(at, parts[i]) != NULL;
-    if (!known) return false;
+    static const struct import_part parts[] = { { "shmem_", "" },  { "_device", "" },   { "_on_stream", "" },
+                                                { "device_", "" }, { "alltoall", "" },  { "fcollect", "" },
+                                                { "bcast", "" },   { "reduction", "" }, { "reducescatter", "" },
+                                                { "barrier", "" }, { "sync", "" },      { "broadcast", "" },
+                                                { NULL, NULL } };
+    if (!import_part_find(parts, at)) return false;
     table_end(s, log);
     g_free(s->test);
     s->test = g_strdup(at);
@@ -89,7 +107,7 @@ static bool header_take(struct nvshmem_state *s, struct import_log *log, const c
     if (!g_str_has_prefix(line, "size(B)")) return false;
     table_end(s, log);
     g_auto(GStrv) words = import_words(line, 2);
-    for (; words[s->columns]; s->columns++) s->column[s->columns] = g_strdup(words[s->columns]);
+    import_titles_set(&s->titles, words);
     s->table = g_ptr_array_new();
     return true;
 }
@@ -102,26 +120,16 @@ static void options_set(struct import_row *row, const struct nvshmem_state *s, d
 }
 
 /* Puts one word where its column says; false if a number was expected and the word is none. */
-static bool word_take(struct nvshmem_state *s, struct import_row *row, const char *column, const char *word)
+static bool word_take(struct import_row *row, const char *title, const char *word)
 {
+    const struct import_meaning *meaning = import_meaning_find(meanings, title);
     double value;
-    if (strcmp(column, "type") == 0) import_row_word(row, IMPORT_VALUE_TYPE, word);
-    if (strcmp(column, "redop") == 0) import_row_word(row, IMPORT_OPERATOR, word);
-    if (strcmp(column, "scope") == 0) import_row_word(row, IMPORT_SCOPE, word);
-    if (!strchr(column, '(') || g_str_has_prefix(column, "size")) return true;
+    if (strcmp(title, "type") == 0) import_row_word(row, IMPORT_VALUE_TYPE, word);
+    if (strcmp(title, "redop") == 0) import_row_word(row, IMPORT_OPERATOR, word);
+    if (strcmp(title, "scope") == 0) import_row_word(row, IMPORT_SCOPE, word);
+    if (!strchr(title, '(') || g_str_has_prefix(title, "size")) return true;
     if (!import_number_read(word, &value)) return false;
-    if (g_str_has_prefix(column, "latency") && strstr(column, "(us)")) import_row_number(row, IMPORT_US, value);
-    if (strcmp(column, "min_lat(us)") == 0) import_row_number(row, IMPORT_US_MIN, value);
-    if (strcmp(column, "max_lat(us)") == 0) import_row_number(row, IMPORT_US_MAX, value);
-    if (strcmp(column, "algbw(GB/s)") == 0 || strstr(column, "BW (GB/s")) {
-        import_row_number(row, IMPORT_NATIVE_GBS, value);
-        if (*column == 'a' && value > s->best_algorithm_gbs) s->best_algorithm_gbs = value;
-    }
-    if (strcmp(column, "busbw(GB/s)") == 0) {
-        import_row_number(row, IMPORT_NATIVE_BUS_GBS, value);
-        s->best_bus_gbs = MAX(s->best_bus_gbs, value);
-        s->bus_column = true;
-    }
+    if (meaning) import_row_number(row, meaning->number, value * meaning->scale);
     return true;
 }
 
@@ -131,16 +139,16 @@ static bool row_take(struct nvshmem_state *s, struct import_log *log, const char
     g_auto(GStrv) words = import_words(line, 1);
     const uint32_t count = g_strv_length(words);
     double size;
-    if (!import_number_read(words[0], &size) || count > s->columns || size <= s->size_last) return false;
+    if (!import_number_read(words[0], &size) || count > s->titles.count || size <= s->size_last) return false;
     s->size_last = size;
-    if (count < s->columns) {
+    if (count < s->titles.count) {
         import_log_skip(log, "line cut short");
         return true;
     }
     struct import_row *row = import_row_add(log, "nvshmem", s->test ? s->test : "unnamed", phase_of(s->test));
     options_set(row, s, size);
     bool good = true;
-    for (uint32_t i = 1; i < count; i++) good = word_take(s, row, s->column[i], words[i]) && good;
+    for (uint32_t i = 1; i < count; i++) good = word_take(row, s->titles.title[i], words[i]) && good;
     const bool latency = row->number[IMPORT_US] > 0, rate = row->number[IMPORT_NATIVE_GBS] > 0;
     import_row_word(row, IMPORT_METRIC, rate && !latency ? "native_gbs" : "native_us");
     import_row_word(row, IMPORT_COUNTED, "size as printed");
@@ -186,11 +194,10 @@ static bool other_take(struct nvshmem_state *s, const char *line)
         s->run = g_strdup(line);
         return true;
     }
-    static const char *const known[] = { "Runtime options after parsing", "Note: Above is full list", "NVSHMEM v",
-                                         "mype: ", "Job Name " };
-    for (size_t i = 0; i < G_N_ELEMENTS(known); i++)
-        if (g_str_has_prefix(line, known[i])) return true;
-    return false;
+    static const char *const known[] = {
+        "Runtime options after parsing", "Note: Above is full list", "NVSHMEM v", "mype: ", "Job Name ", NULL
+    };
+    return import_begins(line, known);
 }
 
 static bool nvshmem_line(void *state, struct import_log *log, const char *line)

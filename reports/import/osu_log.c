@@ -8,56 +8,47 @@
 
 struct osu_state {
     char *test, *memory;
-    uint32_t columns;
-    char *column[IMPORT_FIELDS_MAX];
+    struct import_titles titles;
     double size_last; /* to tell rows, whose sizes rise, from other programs' numbers */
 };
 
-static void columns_clear(struct osu_state *s)
-{
-    for (uint32_t i = 0; i < s->columns; i++) g_free(s->column[i]);
-    s->columns = 0;
-}
+static const struct import_part phases[] = { { "All-to-All", "alltoall" },
+                                             { "Alltoall", "alltoall" },
+                                             { "Allgather", "all_gather" },
+                                             { "Allreduce", "all_reduce" },
+                                             { "Reduce_scatter", "reduce_scatter" },
+                                             { "Broadcast", "broadcast" },
+                                             { "Put", "put" },
+                                             { "Get", "get" },
+                                             { "Barrier", "barrier" },
+                                             { "Bandwidth", "send" },
+                                             { "Latency", "send" },
+                                             { "", "operation" },
+                                             { NULL, NULL } };
 
-static const char *phase_of(const char *test)
-{
-    static const struct {
-        const char *part, *phase;
-    } known[] = {
-        { "All-to-All", "alltoall" },
-        { "Alltoall", "alltoall" },
-        { "Allgather", "all_gather" },
-        { "Allreduce", "all_reduce" },
-        { "Reduce_scatter", "reduce_scatter" },
-        { "Broadcast", "broadcast" },
-        { "Put", "put" },
-        { "Get", "get" },
-        { "Barrier", "barrier" },
-        { "Bandwidth", "send" },
-        { "Latency", "send" },
-    };
-    for (size_t i = 0; i < G_N_ELEMENTS(known); i++)
-        if (strstr(test, known[i].part)) return known[i].phase;
-    return "operation";
-}
+static const struct import_meaning meanings[] = { { "Bandwidth (MB/s)", "", IMPORT_NATIVE_GBS, 1e-3 },
+                                                  { "MB/s", NULL, IMPORT_NATIVE_GBS, 1e-3 },
+                                                  { "Avg Lat", "(us)", IMPORT_US, 1 },
+                                                  { "Latency", "(us)", IMPORT_US, 1 },
+                                                  { "Overall", "(us)", IMPORT_US, 1 },
+                                                  { "Min Lat", "(us)", IMPORT_US_MIN, 1 },
+                                                  { "Max Lat", "(us)", IMPORT_US_MAX, 1 },
+                                                  { NULL, NULL, 0, 0 } };
 
 static bool header_take(struct osu_state *s, const char *line)
 {
-    if (!g_str_has_prefix(line, "# Size ") && !g_str_has_prefix(line, "# Avg Latency(us)") &&
-        !g_str_has_prefix(line, "# Overall(us)"))
-        return false;
-    if (!s->test) return false;
-    columns_clear(s);
+    static const char *const known[] = { "# Size ", "# Avg Latency(us)", "# Overall(us)", NULL };
+    if (!s->test || !import_begins(line, known)) return false;
     s->size_last = -1;
     g_auto(GStrv) words = import_words(line + 1, 2);
-    for (; words[s->columns]; s->columns++) s->column[s->columns] = g_strdup(words[s->columns]);
+    import_titles_set(&s->titles, words);
     return true;
 }
 
 static bool comment_take(struct osu_state *s, const char *line)
 {
     if (g_str_has_prefix(line, "# OSU ")) {
-        columns_clear(s);
+        import_titles_set(&s->titles, NULL);
         g_free(s->test);
         g_free(s->memory);
         s->memory = NULL;
@@ -71,54 +62,43 @@ static bool comment_take(struct osu_state *s, const char *line)
         s->memory = g_strdup(line + 1 + strspn(line + 1, " "));
         return true;
     }
-    static const char *const known[] = { "# Datatype:", "# Window creation:", "# Synchronization:", "# Overall =",
-                                         "# [ pairs:",  "# Using ",           "# MPI_Init",         "# Allocate" };
-    for (size_t i = 0; i < G_N_ELEMENTS(known); i++)
-        if (g_str_has_prefix(line, known[i])) return true;
-    return false;
-}
-
-/* Puts one value where its column says. */
-static void value_take(struct import_row *row, const char *column, double value)
-{
-    if (g_str_has_prefix(column, "Bandwidth (MB/s)") || strcmp(column, "MB/s") == 0)
-        import_row_number(row, IMPORT_NATIVE_GBS, value / 1000);
-    const bool time = strstr(column, "(us)") != NULL;
-    if (time && (g_str_has_prefix(column, "Avg Lat") || g_str_has_prefix(column, "Latency") ||
-                 g_str_has_prefix(column, "Overall")))
-        import_row_number(row, IMPORT_US, value);
-    if (time && g_str_has_prefix(column, "Min Lat")) import_row_number(row, IMPORT_US_MIN, value);
-    if (time && g_str_has_prefix(column, "Max Lat")) import_row_number(row, IMPORT_US_MAX, value);
-    if (strcmp(column, "Iterations") == 0) import_row_count(row, IMPORT_ITERATIONS, (uint64_t)MIN(value, 1e18));
+    static const char *const known[] = { "# Datatype:", "# Window creation:", "# Synchronization:",
+                                         "# Overall =", "# [ pairs:",         "# Using ",
+                                         "# MPI_Init",  "# Allocate",         NULL };
+    return import_begins(line, known);
 }
 
 static bool row_take(struct osu_state *s, struct import_log *log, const char *line)
 {
     const char *at = line + strspn(line, " ");
-    if (!s->columns || !g_ascii_isdigit(*at)) return false;
+    if (!s->titles.count || !g_ascii_isdigit(*at)) return false;
     g_auto(GStrv) word = import_words(line, 1);
     const uint32_t count = g_strv_length(word);
-    const bool sized = strcmp(s->column[0], "Size") == 0;
+    const bool sized = strcmp(s->titles.title[0], "Size") == 0;
     double first;
-    if (count > s->columns || !import_number_read(word[0], &first) || (sized && first <= s->size_last)) return false;
+    if (count > s->titles.count || !import_number_read(word[0], &first) || (sized && first <= s->size_last))
+        return false;
     s->size_last = first;
     if (count < (sized ? 2u : 1u)) {
         import_log_skip(log, "line cut short");
         return true;
     }
-    struct import_row *row = import_row_add(log, "osu", s->test, phase_of(s->test));
+    struct import_row *row = import_row_add(log, "osu", s->test, import_part_find(phases, s->test));
     import_row_word(row, IMPORT_MEMORY, s->memory);
     if (sized) {
         import_row_count(row, IMPORT_SIZE, (uint64_t)MIN(first, 1e18));
         import_row_number(row, IMPORT_COUNTED_BYTES, first);
-        const bool each = strcmp(phase_of(s->test), "alltoall") == 0;
+        const bool each = strcmp(import_part_find(phases, s->test), "alltoall") == 0;
         import_row_word(row, IMPORT_COUNTED, each ? "of a rank for each other" : "of a message");
     }
     bool bad_data = false;
     for (uint32_t i = sized; i < count; i++) {
         double value;
-        if (import_number_read(word[i], &value)) value_take(row, s->column[i], value);
-        else bad_data |= strcmp(word[i], "Fail") == 0;
+        const struct import_meaning *meaning = import_meaning_find(meanings, s->titles.title[i]);
+        if (!import_number_read(word[i], &value)) bad_data |= strcmp(word[i], "Fail") == 0;
+        else if (meaning) import_row_number(row, meaning->number, value * meaning->scale);
+        else if (strcmp(s->titles.title[i], "Iterations") == 0)
+            import_row_count(row, IMPORT_ITERATIONS, (uint64_t)MIN(value, 1e18));
     }
     if (bad_data) import_log_note(log, "OSU: validation failed: the data did not arrive whole");
     const bool rate = row->number[IMPORT_NATIVE_GBS] > 0;
@@ -139,7 +119,7 @@ static void osu_end(void *state, struct import_log *log)
 {
     (void)log;
     struct osu_state *s = state;
-    columns_clear(s);
+    import_titles_set(&s->titles, NULL);
     g_free(s->test);
     g_free(s->memory);
 }

@@ -15,19 +15,12 @@ struct perftest_state {
     bool gpu;  /* lines before the title said that the buffer is a GPU's */
     char *test;
     char *device, *qps, *connection, *depth, *mtu, *link;
-    uint32_t columns;
-    char *column[IMPORT_FIELDS_MAX];
+    struct import_titles titles;
 };
-
-static void columns_clear(struct perftest_state *s)
-{
-    for (uint32_t i = 0; i < s->columns; i++) g_free(s->column[i]);
-    s->columns = 0;
-}
 
 static void state_clear(struct perftest_state *s)
 {
-    columns_clear(s);
+    import_titles_set(&s->titles, NULL);
     g_free(s->test);
     g_free(s->device);
     g_free(s->qps);
@@ -38,25 +31,49 @@ static void state_clear(struct perftest_state *s)
     *s = (struct perftest_state){ 0 };
 }
 
+static const struct import_part phases[] = {
+    { "RDMA_Write", "put" }, { "RDMA Write", "put" }, { "RDMA_Read", "get" }, { "RDMA Read", "get" },
+    { "Atomic", "atomic" },  { "Send", "send" },      { NULL, NULL },
+};
+
 static const char *phase_of(const char *test)
 {
-    if (!test) return "message";
-    if (strstr(test, "RDMA_Write") || strstr(test, "RDMA Write")) return "put";
-    if (strstr(test, "RDMA_Read") || strstr(test, "RDMA Read")) return "get";
-    if (strstr(test, "Atomic")) return "atomic";
-    return strstr(test, "Send") ? "send" : "message";
+    const char *phase = import_part_find(phases, test);
+    return phase ? phase : "message";
 }
+
+/* Old versions write MB for 2^20 bytes, too.  The median of a latency comes before its mean. */
+static const struct import_meaning meanings[] = {
+    { "BW peak", "[Gb/sec]", IMPORT_NATIVE_PEAK_GBS, 0.125 },
+    { "BW peak", "[MiB/sec]", IMPORT_NATIVE_PEAK_GBS, 1048576 / 1e9 },
+    { "BW peak", "[MB/sec]", IMPORT_NATIVE_PEAK_GBS, 1048576 / 1e9 },
+    { "BW average", "[Gb/sec]", IMPORT_NATIVE_GBS, 0.125 },
+    { "BW average", "[MiB/sec]", IMPORT_NATIVE_GBS, 1048576 / 1e9 },
+    { "BW average", "[MB/sec]", IMPORT_NATIVE_GBS, 1048576 / 1e9 },
+    { "t_min", "[usec]", IMPORT_US_MIN, 1 },
+    { "t_max", "[usec]", IMPORT_US_MAX, 1 },
+    { "t_typical", "[usec]", IMPORT_US, 1 },
+    { "t_avg", "[usec]", IMPORT_US, 1 },
+    { NULL, NULL, 0, 0 },
+};
 
 /* The line that --use_cuda and similar options print before the title ("cuMemAlloc() of a 131072 bytes GPU buffer"). */
 static bool gpu_take(struct perftest_state *s, const char *line)
 {
-    static const char *const known[] = {
-        "initializing CUDA",       "Listing all CUDA devices",   "CUDA device ",      "Picking device No.",
-        "creating CUDA Ctx",       "making it the current CUDA", "cuMemAlloc() of a", "allocated GPU buffer",
-        "deallocating GPU buffer", "destroying current CUDA",    "Using ROCm Device", "hipMalloc() of a"
-    };
-    bool said = false;
-    for (size_t i = 0; i < G_N_ELEMENTS(known); i++) said |= g_str_has_prefix(line, known[i]);
+    static const char *const known[] = { "initializing CUDA",
+                                         "Listing all CUDA devices",
+                                         "CUDA device ",
+                                         "Picking device No.",
+                                         "creating CUDA Ctx",
+                                         "making it the current CUDA",
+                                         "cuMemAlloc() of a",
+                                         "allocated GPU buffer",
+                                         "deallocating GPU buffer",
+                                         "destroying current CUDA",
+                                         "Using ROCm Device",
+                                         "hipMalloc() of a",
+                                         NULL };
+    const bool said = import_begins(line, known);
     if (!said || g_str_has_prefix(line, "de")) return said; /* a line that ends a run says nothing about the next one */
     if (s->open) state_clear(s);
     s->gpu = true;
@@ -67,11 +84,10 @@ static bool gpu_take(struct perftest_state *s, const char *line)
 static bool title_take(struct perftest_state *s, const char *line)
 {
     const char *at = line + strspn(line, " ");
-    static const char *const verbs[] = { "RDMA_Write ", "RDMA_Read ",     "RDMA_Write_With_Imm ",
-                                         "Send ",       "Send_With_Imm ", "Atomic " };
-    bool verb = false;
-    for (size_t i = 0; i < G_N_ELEMENTS(verbs); i++) verb |= g_str_has_prefix(at, verbs[i]);
-    if (!verb || !g_str_has_suffix(at, "Test") || (!strstr(at, "BW") && !strstr(at, "Latency"))) return false;
+    static const char *const verbs[] = { "RDMA_Write ", "RDMA_Read ", "RDMA_Write_With_Imm ", "Send ", "Send_With_Imm ",
+                                         "Atomic ",     NULL };
+    if (!import_begins(at, verbs) || !g_str_has_suffix(at, "Test") || (!strstr(at, "BW") && !strstr(at, "Latency")))
+        return false;
     const bool gpu = s->gpu && !s->open;
     state_clear(s);
     s->open = true;
@@ -95,44 +111,41 @@ static bool pair_keep(struct perftest_state *s, const char *name, const char *va
         *kept[i].place = g_strdup(value);
     }
     if (g_str_has_prefix(name, "Use ") && g_str_has_suffix(name, " memory")) s->gpu |= strcmp(value, "OFF") != 0;
-    static const char *const known[] = {
-        "Dual-port",
-        "Device",
-        "Number of qps",
-        "Transport type",
-        "Connection type",
-        "Using SRQ",
-        "PCIe relax order",
-        "Lock-free",
-        "ibv_wr* API",
-        "Using Enhanced Reorder",
-        "TX depth",
-        "RX depth",
-        "Post List",
-        "Recv Post List",
-        "CQ Moderation",
-        "CQE Poll Batch",
-        "Mtu",
-        "Link type",
-        "GID index",
-        "GID index2",
-        "Max inline data",
-        "Outstand reads",
-        "rdma_cm QPs",
-        "Use ROCm memory",
-        "Use MUSA memory",
-        "Data ex. method",
-        "TOS",
-        "NUMA node",
-        "Buffer size",
-        "DCS num streams",
-        "DCS active num streams",
-        "Number of data encryption keys",
-        "Block Size",
-    };
-    for (size_t i = 0; i < G_N_ELEMENTS(known); i++)
-        if (strcmp(name, known[i]) == 0) return true;
-    return false;
+    static const char *const known[] = { "Dual-port",
+                                         "Device",
+                                         "Number of qps",
+                                         "Transport type",
+                                         "Connection type",
+                                         "Using SRQ",
+                                         "PCIe relax order",
+                                         "Lock-free",
+                                         "ibv_wr* API",
+                                         "Using Enhanced Reorder",
+                                         "TX depth",
+                                         "RX depth",
+                                         "Post List",
+                                         "Recv Post List",
+                                         "CQ Moderation",
+                                         "CQE Poll Batch",
+                                         "Mtu",
+                                         "Link type",
+                                         "GID index",
+                                         "GID index2",
+                                         "Max inline data",
+                                         "Outstand reads",
+                                         "rdma_cm QPs",
+                                         "Use ROCm memory",
+                                         "Use MUSA memory",
+                                         "Data ex. method",
+                                         "TOS",
+                                         "NUMA node",
+                                         "Buffer size",
+                                         "DCS num streams",
+                                         "DCS active num streams",
+                                         "Number of data encryption keys",
+                                         "Block Size",
+                                         NULL };
+    return g_strv_contains(known, name);
 }
 
 /* " Number of qps   : 1\t\tTransport type : IB": one pair or two. */
@@ -172,17 +185,8 @@ static bool header_take(struct perftest_state *s, const char *line)
         text = parted;
     }
     g_auto(GStrv) words = import_words(text, 2);
-    columns_clear(s);
-    for (; words[s->columns]; s->columns++) s->column[s->columns] = g_strdup(words[s->columns]);
+    import_titles_set(&s->titles, words);
     return true;
-}
-
-/* How many GB/s one of a column's unit is; 0 if the unit is not known. */
-static double unit_gbs(const char *column)
-{
-    if (strstr(column, "[Gb/sec]")) return 0.125;
-    if (strstr(column, "[MiB/sec]") || strstr(column, "[MB/sec]")) return 1048576 / 1e9;
-    return 0;
 }
 
 static void options_set(struct import_row *row, const struct perftest_state *s)
@@ -207,35 +211,26 @@ static void latency_set(struct import_row *row, const char *test)
 }
 
 /* Puts one value of a row where its column says; false if the column's unit is not known. */
-static bool value_take(struct import_row *row, const char *column, double value, const char *test, double *typical)
+static bool value_take(struct import_row *row, const char *title, double value, const char *test)
 {
-    if (g_str_has_prefix(column, "BW peak") || g_str_has_prefix(column, "BW average")) {
-        const double unit = unit_gbs(column);
-        const bool peak = g_str_has_prefix(column, "BW peak");
-        import_row_number(row, peak ? IMPORT_NATIVE_PEAK_GBS : IMPORT_NATIVE_GBS, value * unit);
-        return unit > 0;
-    }
-    if (g_str_has_prefix(column, "#iterations")) import_row_count(row, IMPORT_ITERATIONS, (uint64_t)MIN(value, 1e18));
-    if (!g_str_has_prefix(column, "t_")) return true;
-    latency_set(row, test);
-    if (!strstr(column, "[usec]")) return false;
-    if (g_str_has_prefix(column, "t_min")) import_row_number(row, IMPORT_US_MIN, value);
-    if (g_str_has_prefix(column, "t_max")) import_row_number(row, IMPORT_US_MAX, value);
-    if (g_str_has_prefix(column, "t_typical")) *typical = value;
-    if (g_str_has_prefix(column, "t_avg")) import_row_number(row, IMPORT_US, value);
-    return true;
+    static const char *const rate[] = { "BW peak", "BW average", NULL };
+    const struct import_meaning *meaning = import_meaning_find(meanings, title);
+    if (g_str_has_prefix(title, "#iterations")) import_row_count(row, IMPORT_ITERATIONS, (uint64_t)MIN(value, 1e18));
+    if (g_str_has_prefix(title, "t_")) latency_set(row, test);
+    if (meaning && isnan(row->number[meaning->number])) import_row_number(row, meaning->number, value * meaning->scale);
+    return meaning || (!import_begins(title, rate) && (!g_str_has_prefix(title, "t_") || strstr(title, "[usec]")));
 }
 
 static bool row_take(struct perftest_state *s, struct import_log *log, const char *line)
 {
-    if (!s->columns || !g_ascii_isdigit(line[strspn(line, " ")])) return false;
+    if (!s->titles.count || !g_ascii_isdigit(line[strspn(line, " ")])) return false;
     g_auto(GStrv) word = import_words(line, 1);
     const uint32_t count = g_strv_length(word);
-    double value[IMPORT_FIELDS_MAX], typical = NAN;
+    double value[IMPORT_FIELDS_MAX];
     for (uint32_t i = 0; i < count; i++)
         if (!import_number_read(word[i], &value[i])) return false;
-    if (count < 3 || count > s->columns) return false;
-    if (count < MIN(s->columns, 4)) {
+    if (count < 3 || count > s->titles.count) return false;
+    if (count < MIN(s->titles.count, 4)) {
         import_log_skip(log, "line cut short");
         return true;
     }
@@ -245,8 +240,7 @@ static bool row_take(struct perftest_state *s, struct import_log *log, const cha
     import_row_number(row, IMPORT_COUNTED_BYTES, value[0]);
     import_row_word(row, IMPORT_COUNTED, "bytes of messages, no headers");
     bool unit = true;
-    for (uint32_t i = 1; i < count; i++) unit = value_take(row, s->column[i], value[i], s->test, &typical) && unit;
-    if (!isnan(typical)) import_row_number(row, IMPORT_US, typical);
+    for (uint32_t i = 1; i < count; i++) unit = value_take(row, s->titles.title[i], value[i], s->test) && unit;
     if (unit && (row->number[IMPORT_NATIVE_GBS] > 0 || row->number[IMPORT_US] > 0)) return true;
     g_ptr_array_remove(log->rows, row);
     import_log_skip(log, unit ? "0.00: not measured" : "unit of a column not known");
@@ -261,18 +255,16 @@ static bool perftest_line(void *state, struct import_log *log, const char *line)
         import_log_note(log, "perftest: the CPU's frequency was not steady: times by its cycle counter may be off");
         return true;
     }
-    if (!s->open && !s->columns) return false;
+    if (!s->open && !s->titles.count) return false;
     if (row_take(s, log, line) || pairs_take(s, line)) return true;
     const char *at = line + strspn(line, " ");
     if (g_str_has_prefix(at, "-----")) {
-        columns_clear(s); /* this is the rule below a table */
+        import_titles_set(&s->titles, NULL); /* this is the rule below a table */
         return true;
     }
-    static const char *const known[] = { "local address:", "remote address:",      "GID:",
-                                         "*****",          "* Waiting for client", "WARNING:" };
-    for (size_t i = 0; i < G_N_ELEMENTS(known); i++)
-        if (g_str_has_prefix(at, known[i])) return true;
-    return false;
+    static const char *const known[] = { "local address:",       "remote address:", "GID:", "*****",
+                                         "* Waiting for client", "WARNING:",        NULL };
+    return import_begins(at, known);
 }
 
 static void perftest_end(void *state, struct import_log *log)
@@ -283,30 +275,16 @@ static void perftest_end(void *state, struct import_log *log)
 
 /* ---- --out_json ---- */
 
-static double json_double(const json_t *object, const char *key)
-{
-    const json_t *value = json_object_get(object, key);
-    return json_is_number(value) ? json_number_value(value) : NAN;
-}
-
-static void json_word(struct import_row *row, enum import_column column, const json_t *info, const char *key)
-{
-    const json_t *value = json_object_get(info, key);
-    if (json_is_string(value)) import_row_word(row, column, json_string_value(value));
-    else if (json_is_integer(value) && json_integer_value(value) >= 0)
-        import_row_count(row, column, (uint64_t)json_integer_value(value));
-}
-
 /* The message rate (millions a second) times the size is the bandwidth; of the two units, the bandwidth's is the one
  * that comes nearer to it. */
 static bool json_bandwidth(struct import_row *row, struct import_log *log, const json_t *results)
 {
-    const double average = json_double(results, "BW_average"), peak = json_double(results, "BW_peak");
-    const double gbs = json_double(results, "MsgRate") * json_double(results, "MsgSize") / 1e3;
+    const double average = import_json_number(results, "BW_average"), peak = import_json_number(results, "BW_peak");
+    const double gbs = import_json_number(results, "MsgRate") * import_json_number(results, "MsgSize") / 1e3;
     if (!(average > 0) || !(gbs > 0)) return false;
     const double units[] = { 0.125, 1048576 / 1e9 };
     for (int i = 0; i < 2; i++) {
-        const double digits = 0.01 / average + 1e-6 / json_double(results, "MsgRate");
+        const double digits = 0.01 / average + 1e-6 / import_json_number(results, "MsgRate");
         if (fabs(average * units[i] / gbs - 1) > 0.01 + digits) continue;
         import_row_number(row, IMPORT_NATIVE_GBS, average * units[i]);
         import_row_number(row, IMPORT_NATIVE_PEAK_GBS, peak * units[i]);
@@ -323,23 +301,23 @@ static bool perftest_json(struct import_log *log, const json_t *root)
     if (!test || !json_is_object(results)) return false;
     struct import_row *row = import_row_add(log, "perftest", test, phase_of(test));
     import_row_word(row, IMPORT_METRIC, "native_gbs");
-    json_word(row, IMPORT_DEVICE, info, "Device");
-    json_word(row, IMPORT_QPS, info, "Number_of_qps");
-    json_word(row, IMPORT_CONNECTION, info, "Connection_type");
-    json_word(row, IMPORT_TX_DEPTH, info, "TX_depth");
-    json_word(row, IMPORT_MTU, info, "Mtu");
-    json_word(row, IMPORT_LINK, info, "Link_type");
-    json_word(row, IMPORT_ITERATIONS, results, "n_iterations");
-    json_word(row, IMPORT_SIZE, results, "MsgSize");
-    import_row_number(row, IMPORT_COUNTED_BYTES, json_double(results, "MsgSize"));
+    import_json_word(row, IMPORT_DEVICE, info, "Device");
+    import_json_word(row, IMPORT_QPS, info, "Number_of_qps");
+    import_json_word(row, IMPORT_CONNECTION, info, "Connection_type");
+    import_json_word(row, IMPORT_TX_DEPTH, info, "TX_depth");
+    import_json_word(row, IMPORT_MTU, info, "Mtu");
+    import_json_word(row, IMPORT_LINK, info, "Link_type");
+    import_json_word(row, IMPORT_ITERATIONS, results, "n_iterations");
+    import_json_word(row, IMPORT_SIZE, results, "MsgSize");
+    import_row_number(row, IMPORT_COUNTED_BYTES, import_json_number(results, "MsgSize"));
     import_row_word(row, IMPORT_COUNTED, "bytes of messages, no headers");
     bool good = true;
     if (json_object_get(results, "t_avg")) {
-        const double typical = json_double(results, "t_typical");
+        const double typical = import_json_number(results, "t_typical");
         latency_set(row, test);
-        import_row_number(row, IMPORT_US, isnan(typical) ? json_double(results, "t_avg") : typical);
-        import_row_number(row, IMPORT_US_MIN, json_double(results, "t_min"));
-        import_row_number(row, IMPORT_US_MAX, json_double(results, "t_max"));
+        import_row_number(row, IMPORT_US, isnan(typical) ? import_json_number(results, "t_avg") : typical);
+        import_row_number(row, IMPORT_US_MIN, import_json_number(results, "t_min"));
+        import_row_number(row, IMPORT_US_MAX, import_json_number(results, "t_max"));
         good = row->number[IMPORT_US] > 0;
     } else {
         good = json_bandwidth(row, log, results);
