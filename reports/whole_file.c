@@ -11,6 +11,8 @@
 #include "sim/unzstd.h"
 
 enum { PART_BYTES = 16384, PLAIN_BYTES_FREE = 4 << 20, PLAIN_TIMES_MAX = 100 };
+/* A file may begin with what compresses better than the whole: so much is decompressed before that counts. */
+enum { PLAIN_BYTES_BEGIN = 64 << 20 };
 /* The number of JSON values that any file may hold, and how many each byte beyond that may add. */
 enum { VALUES_FREE = 1 << 20, VALUES_TIMES_MAX = 4 };
 
@@ -32,46 +34,55 @@ static bool size_refuse(const char *name, size_t size_max, GError **error)
 
 /* ---- zstd ---- */
 
+struct compressed {
+    const GByteArray *bytes;
+    size_t read; /* how many of them are decompressed, or soon will be */
+};
+
 static bool bytes_read(void *context, uint64_t offset, void *buffer, size_t size, size_t *got, GError **error)
 {
-    const GByteArray *bytes = context;
+    struct compressed *from = context;
     (void)error;
-    *got = offset < bytes->len ? MIN(size, bytes->len - (size_t)offset) : 0;
-    memcpy(buffer, bytes->data + offset, *got);
+    *got = offset < from->bytes->len ? MIN(size, from->bytes->len - (size_t)offset) : 0;
+    memcpy(buffer, from->bytes->data + offset, *got);
+    from->read = (size_t)offset + *got;
     return true;
 }
 
-/* The size to which a few compressed bytes may expand; more needs a larger file. */
-static size_t plain_max(const GByteArray *from, size_t size_max)
+/* The size to which the compressed bytes may have expanded so far; more needs a larger file. */
+static size_t plain_max(const struct compressed *from)
 {
-    return MIN(size_max, MAX((size_t)PLAIN_BYTES_FREE, (size_t)from->len * PLAIN_TIMES_MAX));
+    const bool all = from->read == from->bytes->len;
+    return MAX((size_t)(all ? PLAIN_BYTES_FREE : PLAIN_BYTES_BEGIN), from->read * PLAIN_TIMES_MAX);
 }
 
-static bool bomb_refuse(const char *name, const GByteArray *from, size_t plain_bytes, GError **error)
+static bool bomb_refuse(const char *name, const struct compressed *from, size_t plain_bytes, GError **error)
 {
     return error_false(error, WHOLE_FILE_ERROR, WHOLE_FILE_ERROR_SIZE,
-                       "%s: expected decompressed data of at most %d times the file's %u bytes, found %zu or more",
-                       name, PLAIN_TIMES_MAX, from->len, plain_bytes);
+                       "%s: expected at most %d times as many decompressed bytes as compressed ones, found %zu of %zu",
+                       name, PLAIN_TIMES_MAX, plain_bytes, from->read);
 }
 
 /* Appends decompressed bytes; false and *error if the data are damaged or too large. */
-static bool plain_append(const char *name, GByteArray *from, size_t size_max, GByteArray *to, GError **error)
+static bool plain_append(const char *name, const GByteArray *bytes, size_t size_max, GByteArray *to, GError **error)
 {
-    const size_t most = plain_max(from, size_max);
+    struct compressed from = { .bytes = bytes };
     const struct unzstd_source source = {
-        .read = bytes_read, .context = from, .name = name, .domain = WHOLE_FILE_ERROR, .code = WHOLE_FILE_ERROR_IO
+        .read = bytes_read, .context = &from, .name = name, .domain = WHOLE_FILE_ERROR, .code = WHOLE_FILE_ERROR_IO
     };
     struct unzstd *unzstd = unzstd_new(&source);
     guint8 part[PART_BYTES];
     size_t got = 1;
     bool good = true;
-    while (good && got && to->len <= most) {
+    while (good && got && to->len <= size_max && to->len <= plain_max(&from)) {
         good = unzstd_read(unzstd, part, sizeof part, &got, error);
         g_byte_array_append(to, part, (guint)got);
     }
     unzstd_free(unzstd);
-    if (!good || to->len <= most) return good;
-    return most < size_max ? bomb_refuse(name, from, to->len, error) : size_refuse(name, size_max, error);
+    if (!good) return false;
+    return to->len > plain_max(&from) ? bomb_refuse(name, &from, to->len, error)
+           : to->len > size_max       ? size_refuse(name, size_max, error)
+                                      : true;
 }
 
 /* A value takes many times the memory of its bytes. */
