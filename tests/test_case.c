@@ -48,7 +48,7 @@ static void test_every_option_reads_back(void)
     CU_ASSERT_PTR_NULL(case_option_name(count));
     case_copy(&copy, &c);
     case_clear(&c);
-    for (uint32_t i = 0; i < count; i++) { /* the copy owns what it says */
+    for (uint32_t i = 0; i < count; i++) { /* the copy keeps its values when the original is cleared */
         char *text = case_option_text(&copy, i);
         CU_ASSERT_PTR_NOT_NULL(text);
         g_free(text);

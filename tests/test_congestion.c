@@ -224,8 +224,9 @@ static void test_dcqcn_repeats(void)
     free(b);
 }
 
-/* Four nodes of a leaf into one port of another; a fifth of that leaf elsewhere, beside them only on the uplink, which
- * could carry all (as in test_network.c).  Returns its rate; *sum: that of the four. */
+/* Four nodes of one leaf send into one port of another leaf.  A fifth node of that leaf sends elsewhere and shares only
+ * the uplink with them, which could carry all (as in test_network.c).  Returns the fifth's rate; *sum: that of the
+ * four. */
 static double victim_gbs(struct traffic *t, double *sum)
 {
     t->options.needs.queue_depth = 32;

@@ -220,7 +220,7 @@ static void test_disturbed(void)
     CU_ASSERT_FALSE(contention_disturbed(effort, 4, 2, true));
     effort[3].cpu_us = 10;
     CU_ASSERT_TRUE(contention_disturbed(effort, 4, 2, true));
-    /* Wherever they run: 178 of 200. */
+    /* Ranks that are bound to no CPU used 179 of 200 us. */
     CU_ASSERT_TRUE(contention_disturbed(effort, 4, 2, false));
     effort[3].cpu_us = 25;
     CU_ASSERT_FALSE(contention_disturbed(effort, 4, 2, false));

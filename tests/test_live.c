@@ -367,7 +367,7 @@ static void test_nothing_left(void)
 
 /* ---- memory that is not the peer's ---- */
 
-/* Of what a rank tells about its memory: host[96], then process, descriptor, device, inode and size. */
+/* The fields of what a rank tells about its memory: host[96], then process, descriptor, device, inode and size. */
 enum { HELLO_FIELD = 96, FIELD_DEVICE = 2, FIELD_INODE = 3, FIELD_SIZE = 4 };
 
 struct liar {

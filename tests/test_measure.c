@@ -64,7 +64,7 @@ static void test_latency(void)
         least_us = fmin(least_us, rows->sample[i]);
     }
     CU_ASSERT(least_us < 1.7 * DELAY_US); /* others may have had the CPUs for most of the time, not for all */
-    CU_ASSERT_EQUAL(latencies, 7);        /* of puts of 6 sizes and of signals */
+    CU_ASSERT_EQUAL(latencies, 7);        /* six sizes of puts, and signals */
     g_free(rows);
     for (int r = 0; r < RANKS; r++) live_world_free(world[r]);
     support_bootstraps_free(b, RANKS);

@@ -90,7 +90,7 @@ static struct quiet_watch {
     bool notifies[WATCHED_RANKS];  /* the kernel that the rank runs is a notify */
     bool signalled[WATCHED_RANKS]; /* by that kernel */
     bool put[WATCHED_RANKS][WATCHED_RANKS][WATCHED_QUEUES], any[WATCHED_RANKS][WATCHED_RANKS][WATCHED_QUEUES];
-    uint32_t early, late; /* signals of notify before all was quiet: first ones; ones after its counts */
+    uint32_t early, late; /* how often notify signalled a rank too early: its first signal; the one after its counts */
     uint32_t seen;
 } quiet;
 

@@ -92,7 +92,7 @@ static int watch_signal(struct fabric *f, struct fabric_worker *w, const struct 
     return honest->signal(f, w, signal);
 }
 
-/* Rank after rank of a group. */
+/* Wraps the fabric of one rank of a group at each call, from rank 0 on. */
 static void fabric_wrap(struct fabric *f, struct kernel_rank **rank)
 {
     watched = rank;

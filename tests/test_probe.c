@@ -371,7 +371,8 @@ static void test_smi(void)
     CU_ASSERT_PTR_NULL(probe_smi_parse("\tGPU0\tNIC0\nGPU0\t X \tFAR\n", "t", &word));
     CU_ASSERT_STRING_EQUAL(word->message, "t:2: NIC0: expected X, NV#, PIX, PXB, PHB, NODE or SYS, found 'FAR'");
     CU_ASSERT_PTR_NULL(probe_smi_parse("hello GPU\n", "t", &nothing));
-    CU_ASSERT_PTR_NULL(probe_smi_parse("GPU0 Xylophone\n", "t", NULL)); /* once was read for ever */
+    CU_ASSERT_PTR_NULL(probe_smi_parse("GPU0 Xylophone\n", "t", NULL)); /* a line of no known form: the reader must
+                                                                         * end */
 }
 
 static void test_ibnet(void)
@@ -418,7 +419,7 @@ static void test_iblinkinfo(void)
     CU_ASSERT_EQUAL(net->sw->len, 2);
     CU_ASSERT_STRING_EQUAL(g_array_index(net->sw, struct probe_switch, 0).name, "leaf one");
     CU_ASSERT_EQUAL(g_array_index(net->sw, struct probe_switch, 0).ports, 5);
-    CU_ASSERT_EQUAL(net->cable->len, 4); /* those between switches once */
+    CU_ASSERT_EQUAL(net->cable->len, 4); /* a cable between switches counts once */
     CU_ASSERT_EQUAL(net->hosts, 2);
     CU_ASSERT_STRING_EQUAL(g_array_index(net->cable, struct probe_cable, 0).node, "n1");
     CU_ASSERT_TRUE(g_array_index(net->cable, struct probe_cable, 2).slow);

@@ -319,7 +319,8 @@ static void check_span(const struct bench *b, uint32_t kernel, double begin_us, 
     CU_ASSERT_DOUBLE_EQUAL(us(t->end_ps), end_us, 1e-3);
 }
 
-/* A meeting first takes 4 of 10 SMs; the time of a kernel that wants 10 on the other 6 depends on how it holds them. */
+/* A meeting takes 4 of 10 SMs at first.  A kernel that wants all 10 begins on the other 6; how it holds them decides
+ * when it ends. */
 static void beside_meeting(enum step_occupancy occupancy, double clock_share, double end_us)
 {
     static const uint8_t stream[] = { STREAM_COMM, STREAM_MAIN };

@@ -95,7 +95,8 @@ static void test_bottleneck(void)
     const struct validate_row *row = table->row;
     for (uint32_t i = 0; i < 4; i++) CU_ASSERT_PTR_NULL(row[i].problem);
     const uint32_t longest = row[1].predicted_us > row[0].predicted_us, shortest = !longest;
-    CU_ASSERT_STRING_NOT_EQUAL(row[longest].bottleneck, row[shortest].bottleneck); /* or the test says nothing */
+    CU_ASSERT_STRING_NOT_EQUAL(row[longest].bottleneck, row[shortest].bottleneck); /* else the test would prove
+                                                                                    * nothing */
     for (uint32_t i = 2; i < 4; i++) {
         CU_ASSERT_DOUBLE_EQUAL(row[i].predicted_us, row[0].predicted_us + row[1].predicted_us, 1e-6);
         CU_ASSERT_STRING_EQUAL(row[i].bottleneck, row[longest].bottleneck);

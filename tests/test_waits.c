@@ -160,7 +160,7 @@ static void test_turns(void)
     operations = 0;
     step_at(worker[0], 1000000, WORKER_WAIT);
     operations = 1;
-    step_at(worker[0], 9000000, WORKER_WAIT); /* asked; next from 10000000 on */
+    step_at(worker[0], 9000000, WORKER_WAIT); /* the worker is asked; it is asked next from 10000000 on */
     operations = 2;
     step_at(worker[0], 9500000, WORKER_WAIT); /* has turned, unseen */
     operations = 3;

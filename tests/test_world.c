@@ -794,7 +794,7 @@ static void test_nothing_added(void)
  * no later than it would with events. */
 static void test_counters(void)
 {
-    for (int i = 0; i < 4; i++) { /* by events or not; either word as the counter that the worker has for itself */
+    for (int i = 0; i < 4; i++) { /* with events or without; the worker's own counter is either word */
         struct stage *s = stage_new(1, 1);
         s->counts = i % 2;
         const uint32_t first = i / 2 ? 3 : 4, then = 7 - first;
@@ -1700,7 +1700,7 @@ static void test_host_cores(void)
         for (uint16_t r = 0; r < 2; r++) PLAY(s, r, 1, { .verb = COPY, .rows = 1, .size_bytes = 1000 });
         stage_run(s);
         CU_ASSERT(took(s, 0, 1110000)); /* step 10, row 100, 1000 B at 1 GB/s; no launch */
-        CU_ASSERT(took(s, 1, 1110000)); /* on one core after the other, but its clock starts with it */
+        CU_ASSERT(took(s, 1, 1110000)); /* on one core it runs after rank 0, but its clock starts when it begins */
         CU_ASSERT_EQUAL(s->result[0].use[WORLD_CORE].busy_ps, cores == 1 ? 2220000 : 1110000);
         free(s);
     }
