@@ -37,7 +37,8 @@ struct live_world {
     cpu_set_t cpus; /* CPUs that this rank and the others of its host may use */
     uint32_t cpu_count;
     struct fabric_worker **active;                   /* workers of the current run that are not done */
-    uint32_t active_max, active_count, worker_count; /* worker_count: that the run began with */
+    uint32_t active_max, active_count, worker_count; /* the array's size; workers that are not done; workers at the
+                                                      * run's begin */
     uint64_t wake_ps; /* the latest time at which a worker of this round wants to be woken; 0: none */
     uint64_t runs;    /* started so far */
     struct live_barrier barrier;

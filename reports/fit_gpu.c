@@ -33,8 +33,8 @@ enum gpu_kind {
     GPU_SUMS_RATE,  /* rates of sums by number of rows: the rate of each further row */
     GPU_SUMS_FIXED, /* from rows of two sizes: the time of a sum without that of its bytes and its rows */
     GPU_SUMS_MADE,  /* from rows of two sizes: the rate of the bytes written, without that of the rows read */
-    GPU_SHARE_READ, /* from rows of factor warps and of one: the rate at which all warps together read */
-    GPU_SHARE_MADE, /* from rows of factor warps and of one: the rate at which all warps together write */
+    GPU_SHARE_READ, /* from rows of one warp and of `factor` warps: the rate at which all of them together read */
+    GPU_SHARE_MADE, /* likewise: the rate at which they write */
 };
 
 /* In a phase, ALL stands for the number of all SMs.  Of several entries of a key, the first whose rows are there

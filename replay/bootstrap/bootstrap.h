@@ -121,7 +121,8 @@ struct bootstrap_tcp_options {
     const char *name;                              /* the name of this way to bootstrap; NULL: "tcp" */
     void (*listens)(void *context, uint16_t port); /* called on rank 0 when others may connect; NULL: nobody needs to
                                                     * know */
-    void (*end)(void);                             /* when all connections are closed, or if none came about; NULL */
+    void (*end)(void);                             /* called when all connections are closed, or when none could be
+                                                    * made; NULL: nobody needs to know */
     void *context;
 };
 /* Returns when all ranks have joined.  Processes without the secret are refused and change nothing.  If a flood of them

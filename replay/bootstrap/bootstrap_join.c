@@ -19,10 +19,11 @@
 
 enum {
     CALLERS_MAX = 64, /* callers that are served at a time; one more replaces the caller that has been there longest */
-    GREETING_MS = 5000, /* that a caller may take; less if that would be too large a share of the time for joining */
+    GREETING_MS = 5000, /* how long a caller may take to greet; less where that would be too much of the time for
+                         * joining */
     GREETING_SHARE = 4,
     CONNECT_RETRY_MS = 50,
-    CONNECT_SHARE_MS = 2000, /* for one address, where there are several */
+    CONNECT_SHARE_MS = 2000, /* how long one address is tried, where there are several */
     NAME_BYTES = NI_MAXHOST + 16,
 };
 

@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 
 enum {
-    COME_MS = 100,         /* after which a rank 0 that waits tells the ranks that have come that it is there */
+    COME_MS = 100,         /* how long rank 0 waits before it tells the ranks that have come that it is alive */
     ROOT_MARGIN_MS = 2000, /* extra time of the other ranks, so that rank 0 names the missing rank first */
 };
 
@@ -91,7 +91,7 @@ static bool root_hear(struct bootstrap_tcp *t, struct inquiry *q, uint32_t rank)
     return true;
 }
 
-/* Rank first hangs.  Asks all ranks for their waits, and ends the run with the culprit that the answers show. */
+/* The rank `first` hangs.  Asks all ranks for their waits, and ends the run with the culprit that the answers show. */
 static bool root_ask(struct bootstrap_tcp *t, uint32_t first, const struct bootstrap_wait *wait, GError **error)
 {
     const uint32_t rank_count = t->base.rank_count;

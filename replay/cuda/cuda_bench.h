@@ -71,7 +71,7 @@ struct cuda_outcome {
     double rows_per_ns;                       /* sum over warps of each warp's rate in its own time */
     double rows, cycles;                      /* sum; mean over warps that did something */
     uint32_t warps;                           /* warps that did something */
-    uint64_t target_to_ns[CUDA_TARGETS_MOST]; /* of the warps that have this target by their block, the last end */
+    uint64_t target_to_ns[CUDA_TARGETS_MOST]; /* when the last warp ended of those whose block gives them this target */
 };
 
 struct cuda_row {

@@ -19,8 +19,9 @@
     shfl.sync.bfly.b32 h, most, distance, 0x1f, 0xffffffff; \
     max.f32 most, most, h;
 
-/* Row n of the token, of count: its bytes in the team's column are loaded while those of the other rows are.  Kernels
- * that must find out which rows a token has keep the addresses in local memory, and read them there for each column. */
+/* The address of the token's row n.  SUM_LOAD loads the team's column of it if the token has more than n rows; the
+ * loads of all rows are in flight together.  Kernels that must find out which rows a token has keep the addresses in
+ * local memory, and read them there for each column. */
 #define SUM_PLACE(n) \
     and.b32 at, row, source_mask; \
     mad.wide.u32 s##n, at, source_stride, source; \

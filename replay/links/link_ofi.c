@@ -51,7 +51,7 @@ struct ofi_held {
 struct ofi_queue {
     uint64_t accepted, completed;
     uint64_t gets, gets_done;   /* posted; here */
-    uint64_t fenced, delivered; /* ordered: number of operations that the last fence covers; that are known to be
+    uint64_t fenced, delivered; /* ordered: how many operations the last fence covers; how many are known to be
                                  * delivered */
     /* not ordered: */
     uint64_t puts, puts_done; /* posted; delivered without a gap */

@@ -14,8 +14,8 @@ enum {
     VERBS_TIMEOUT_EXPONENT_SOFT = 24, /* 69 s; the limit for soft-RoCE */
     VERBS_READS_MAX = 16,             /* atomics in flight of one QP */
     VERBS_RNR_TIMER = 5,              /* 60 us until a sender asks again a receiver that has no receive request */
-    VERBS_RNR_RETRIES_FOREVER = 7,    /* a receiver without receive requests lives, and waiting for it has the world's
-                                       * own timeout */
+    VERBS_RNR_RETRIES_FOREVER = 7,    /* a receiver that has no receive request is alive, and the world's timeout limits
+                                       * the wait for it */
     VERBS_HOP_LIMIT = 64,
 };
 

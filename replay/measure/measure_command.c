@@ -52,7 +52,7 @@ static bool worlds_open(struct measure *m, GError **error)
     const bool shared = strcmp(m->command->live.fabric, "shm") == 0;
     if (!absent && !shared && m->bootstrap->rank_count == 2)
         m->atomic_world = world_open(m, true, LIVE_SIGNAL_ATOMIC, &absent);
-    /* a missing feature does not break an exchange: if one is broken, the next one reports it */
+    /* nobody looks at absent, which tells of missing features; a broken exchange is reported by the next one */
     return bootstrap_barrier(m->bootstrap, error);
 }
 

@@ -252,7 +252,8 @@ struct beside {
 
 enum {
     BESIDE_ROUNDS_ALONE = 1000,
-    LOAD_MANY = 4, /* as many operations as in this many other samples: longer than the scheduler's slices */
+    LOAD_MANY = 4, /* a sample has this many times the operations of others, so that it is longer than the scheduler's
+                    * slices */
 };
 
 static enum worker_step beside_step(struct fabric_worker *w)

@@ -102,7 +102,7 @@ static void message_append(struct chakra_rank *rank, const char *name, enum node
     node_end(rank, node);
 }
 
-/* Ends a phase of a rank with a node, if the rank has nodes in it. */
+/* Adds the node that ends a rank's phase, if the rank has nodes in that phase. */
 static void phase_end(struct chakra_rank *rank, const char *name)
 {
     if (!rank->phase->len) return;
