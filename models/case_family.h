@@ -20,7 +20,7 @@ struct case_family {
 extern const struct case_family case_family_moe;  /* case_kernel.c */
 extern const struct case_family case_family_coll; /* case_coll.c */
 
-/* Returns false, with *error as printf says. */
+/* Makes *error of a text in printf's form.  Always false. */
 static inline G_GNUC_PRINTF(2, 3) bool case_refuse(GError **error, const char *format, ...)
 {
     va_list arguments;

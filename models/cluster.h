@@ -57,13 +57,13 @@ struct cluster_gpu {
     uint64_t poll_ps;      /* from the change of a word until the spinning warp acts on it */
     uint64_t fence_ps;     /* st.release.sys after a worker's own stores: until they are performed */
     uint64_t fence_crowd_ps;   /* the most that other warp groups of the GPU, by storing to peers, add to fence_ps */
-    uint32_t fence_crowd_half; /* so many of them add half of it; 0: one adds all of it */
+    uint32_t fence_crowd_half; /* how many such groups add half of it; 0: a single one adds all of it */
     uint64_t flag_ps;          /* a flag from one block to another on one GPU */
     uint64_t hbm_rate_bps;     /* bytes read plus bytes written */
     uint64_t hbm_read_rate_bps, hbm_write_rate_bps; /* of reads alone; of writes alone; 0: hbm_rate */
-    uint64_t hbm_queue_ps, hbm_write_burst_ps;      /* how long loads wait in a busy memory (pressure.h); 0: not known;
-                                                     * 0: writes add nothing */
-    uint64_t hbm_rows_rate_bps;     /* likewise for rows that are apart, read and written alternately; 0: hbm_rate */
+    uint64_t hbm_queue_ps, hbm_write_burst_ps;      /* how long loads wait in a busy memory (pressure.h), 0: not known;
+                                                     * how much writes add to that, 0: nothing */
+    uint64_t hbm_rows_rate_bps;     /* likewise for rows that lie apart and are read and written in turn; 0: hbm_rate */
     uint64_t l2_bytes, l2_rate_bps; /* bytes of fresh rows that the L2 still holds, and its rate for them; 0: none */
     struct cluster_work store;      /* from own memory to a peer's over NVLink, or within the GPU, by loads and stores
                                      * of SMs */
@@ -129,8 +129,8 @@ struct cluster_calls {
     uint64_t copy_ps, copy_rate_bps;     /* the copy engine: until bytes flow; its rate; its rate to a peer */
     uint64_t nccl_ps;                    /* NCCL's send or receive of an empty message, with the launch of its kernel */
     uint64_t word_ps, await_ps;          /* a stream writes a word; finds that a word that it awaits is written */
-    uint64_t handed_ps, handed_peer_ps;  /* from a stream's write until another stream that waits goes on; on a peer's
-                                          * GPU */
+    uint64_t handed_ps, handed_peer_ps;  /* from a stream's write until the stream that waits for it goes on: one of the
+                                          * same GPU; one of a peer */
     uint64_t copy_call_ps, word_call_ps; /* CPU time of the call of a copy; of the call of either of these */
     uint64_t copy_peer_call_ps;          /* likewise of a copy to a peer; 0: as copy_call_ps */
     uint64_t launch_call_ps;             /* CPU time of a launch */
@@ -156,7 +156,7 @@ struct cluster_nic {
     uint64_t post_ps;       /* the poster's time for one request */
     uint64_t doorbell_ps;   /* the poster's time to ring the doorbell */
     uint64_t library_ps;    /* the poster's extra time where the library's own code posts and not the kernel's */
-    uint64_t proxy_ps;      /* PROXY: from the GPU to the proxy thread, and the thread's turn */
+    uint64_t proxy_ps;      /* PROXY: from the GPU's request until the proxy thread works on it */
     uint32_t proxy_threads; /* PROXY: threads of one GPU */
     uint32_t queue_depth;   /* requests in flight on one QP; 0: as the kernels ask */
     uint64_t window_bytes;  /* bytes in flight on one port; 0: no limit */
@@ -225,8 +225,8 @@ struct cluster_dcqcn {
     double gain;                      /* how far an update moves alpha */
     uint64_t raise_ps, raise_bytes;   /* the rate is raised each time this time, or this many bytes, have passed */
     uint32_t recovery;                /* so many raises only go back towards the rate before the cut */
-    uint64_t additive_bps, hyper_bps; /* later raises add the first to that rate; once both time and bytes have
-                                               * come so far, the second */
+    uint64_t additive_bps, hyper_bps; /* raises after these add additive; once time and bytes have each raised that
+                                       * often, hyper */
     uint64_t least_bps;               /* no cut goes below this rate */
     /* After each cut raises go back to the rate before it; else only after a cut that follows a raise by time. */
     bool clamp_target;

@@ -265,8 +265,8 @@ struct fabric {
     uint8_t *heap;   /* own heap */
     uint64_t heap_bytes;
     uint32_t word_count;
-    /* The kernels' own: how many were launched so far, and what private words that only grow are when those have ended.
-     * They stand here because states of several routings may be launched on one fabric in turns. */
+    /* Kept by the kernels: how many of them were launched, and what the private words that only grow will be once those
+     * have ended.  They stand here because states of several routings may be launched on one fabric in turns. */
     uint32_t launches;
     uint64_t grown[FABRIC_GROWN];
     uint16_t rank, rank_count;

@@ -38,8 +38,8 @@ struct kernel_launch {
     bool leaves;      /* it ends before its data have arrived; a later phase waits for them */
     bool follows;     /* launched as soon as all SMs of the previous kernel allow it (programmatic launch); it waits for
                        * the end of that kernel */
-    const char *span; /* the common name of the kernels since the last one that does not follow, from first start to
-                       * last end; NULL: none */
+    const char *span; /* the name of the span that ends here: from the start of the last kernel that follows none to
+                       * this kernel's end; NULL: none */
 };
 
 /* What a rank moved in a phase of its last iteration, in the units of the family's public tests. */

@@ -16,7 +16,8 @@ enum { PIECE_BYTES = 512 << 10 }; /* bytes of one put at most */
 
 struct putter { /* hybrid */
     struct fabric_worker worker;
-    uint32_t posted, arrived; /* numbers of pieces, of all nodes: piece after piece, in each node after node */
+    uint32_t posted, arrived; /* how many pieces are posted, have arrived: of all nodes, piece by piece, and within a
+                               * piece node by node */
 };
 
 struct copier { /* hybrid */

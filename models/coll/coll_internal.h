@@ -16,8 +16,8 @@ struct coll_kernel_ops {
     void (*needs)(const struct coll_job *job, bool payload, struct fabric_needs *needs);
     void (*init)(struct coll_rank *r);
     void (*clear)(struct coll_rank *r);
-    void (*fill)(struct coll_rank *r);                   /* makes the inputs of this iteration, while no rank reads or
-                                                          * writes them */
+    void (*fill)(struct coll_rank *r);                   /* makes this iteration's inputs; no rank reads or writes them
+                                                          * meanwhile */
     void (*launch)(struct coll_rank *r, uint32_t phase); /* adds the workers of a phase */
     void (*traffic)(const struct coll_rank *r, uint32_t phase, struct kernel_traffic *traffic);
     uint32_t (*outputs)(struct coll_rank *r, struct kernel_tensor *tensor, uint32_t max);
@@ -67,7 +67,8 @@ void coll_gather_fill(struct coll_rank *base);
 uint32_t coll_gather_outputs(struct coll_rank *base, struct kernel_tensor *tensor, uint32_t max);
 uint32_t coll_gather_check(const struct coll_rank *base, char *text, size_t text_size);
 
-/* Of both all-to-allvs: what a rank sends, in the order of its list, and behind that what it receives, by source. */
+/* Fills the heap for both all-to-allvs: what a rank sends, in the order of its list, and behind that room for what it
+ * receives, by source. */
 void coll_messages_fill(struct coll_rank *base);
 uint32_t coll_messages_outputs(struct coll_rank *base, struct kernel_tensor *tensor, uint32_t max);
 uint32_t coll_messages_check(const struct coll_rank *base, char *text, size_t text_size);

@@ -122,7 +122,7 @@ static uint64_t place_offset(const struct block *b, uint32_t link, uint64_t step
 
 /* ---- rings ---- */
 
-/* The rank that many places after this one in the channel's ring. */
+/* The rank that comes so many places after this one in the channel's ring. */
 static uint16_t ring_after(const struct block *b, uint32_t places)
 {
     const struct nccl_rank *r = b->rank;
@@ -149,7 +149,7 @@ static uint64_t round_bytes(const struct block *b)
     return coll_min(left, each ? p->chunk_bytes * o->ranks : p->chunk_bytes);
 }
 
-/* In a round of an all-reduce, where the chunk of the rank that many places after this one begins. */
+/* Where in a round of an all-reduce the chunk begins of the rank that comes so many places after this one. */
 static uint64_t chunk_begin(const struct block *b, uint32_t after, uint64_t *size_bytes)
 {
     const struct nccl_plan *p = &b->op->plan;
@@ -193,7 +193,7 @@ static struct primitive ring_primitive(const struct block *b)
 
 struct tree {
     uint16_t parent, child[CHILDREN]; /* ranks, or NOBODY */
-    uint16_t number;                  /* which child of its parent's it is */
+    uint16_t number;                  /* its number among its parent's children */
 };
 
 static uint16_t rank_at(const struct nccl_rank *r, uint32_t channel, uint32_t position, uint32_t link)

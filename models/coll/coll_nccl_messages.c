@@ -93,7 +93,7 @@ static uint32_t channel_of(const struct coll_options *o, uint32_t after, uint32_
     return (base + part) & (all - 1);
 }
 
-/* Whose bytes a work of a rank moves; 0: it has none. */
+/* How many bytes a rank sends to that one in this launch; 0: it has no work for it. */
 static uint64_t size_to(const struct coll_rank *r, uint32_t source, uint32_t target)
 {
     const struct edges *e = r->job->edges;

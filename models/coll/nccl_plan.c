@@ -24,7 +24,7 @@ static const struct mosts mosts[2] = {
     { { 282.0, 39.0, 20.4 }, 40.0, { 55.6, 31.67, 20.0 }, { 70.0, 42.8, 24.0 } },
 };
 
-/* By log2 of the bytes, from 64 B on. */
+/* The part of its rate that a tree reaches, by log2 of the bytes, from 64 B on. */
 static const double tree_part[PROTOCOLS][24] = {
     { 1.0, 1.0, 1.0, 1.0, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1.0, 1.0, 1.0, 1.0, 1.0 },
     { 1.0, 1.0, 1.0, 1.0, 1.0, .9, .8, .8, .8, .7, .6, .6, .6, .6, .6, .6, .8, .9, .9, .9, .9, 1.0, 1.0, 1.0 },

@@ -13,7 +13,7 @@ enum moe_deepep_change {
     MOE_DEEPEP_FIRST,
     MOE_DEEPEP_ZERO_COPY,     /* low latency gets zero-copy */
     MOE_DEEPEP_IBGDA,         /* between nodes the GPU posts for normal kernels, on one QP a channel */
-    MOE_DEEPEP_STARTS,        /* each node begins with another node */
+    MOE_DEEPEP_STARTS,        /* each node's coordinators begin with another node */
     MOE_DEEPEP_LL_NVLINK,     /* low latency reaches peers of its node by NVLink */
     MOE_DEEPEP_BULK,          /* within a node the bulk engine copies received rows and stores sums */
     MOE_DEEPEP_HEADS,         /* heads of rings between nodes have QPs of their own */

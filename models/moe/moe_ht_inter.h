@@ -21,8 +21,7 @@
 
 enum {
     INTER_SENDER_WARPS = 7,
-    INTER_WARPS = 24,       /* warps that combine's forwarders share, at least one for each node: so no more nodes than
-                             * that */
+    INTER_WARPS = 24,       /* warps that combine's forwarders share; each node needs one, so there are no more nodes */
     INTER_WARPS_FEWER = 16, /* in UCCL's port and in older versions */
     INTER_GROUPS = 24,      /* workers that the RDMA reducers of a channel are stepped as, at most */
     INTER_NOTIFY_WARPS = 16,
@@ -126,7 +125,7 @@ struct inter_merger {
     uint32_t count, done;            /* tokens of the node; tokens that this worker has summed */
     uint32_t chunk_end, told;        /* lead: the end of the open chunk; slots that the peer has been told of */
     uint32_t issued;                 /* lead: slots sent, but not yet told */
-    uint32_t upto;                   /* position counts the rows of the tokens before this one */
+    uint32_t upto;                   /* the token up to which position counts rows */
     uint32_t position[HT_LOCAL_MAX]; /* in each rank's ring */
     uint32_t tail[HT_LOCAL_MAX];     /* last seen */
     uint64_t reduced_base, opened_base;

@@ -37,8 +37,8 @@ static bool sender_announce(struct intra_sender *s)
     return true;
 }
 
-/* For how many of that many rows other warps have pushed a flag out of L1 between two reads: for all, if each of the
- * SM's groups sends as many; for fewer, if only some of its warps move rows. */
+/* Of so many rows, those for which other warps have pushed the flag out of L1 between two reads: all, if each of the
+ * SM's groups sends as many; fewer, if only some of its warps move rows. */
 static uint32_t rows_between(const struct intra_sender *s, uint32_t rows)
 {
     const uint32_t ranks = s->rank->ht.g.ranks;

@@ -382,7 +382,7 @@ void os_gate_launch(struct os_rank *r, bool combine, bool behind)
 
 /* ---- local kernels ---- */
 
-/* The SM's share of the rows: every so manyth slot. */
+/* Moves the SM's share of the rows: every stride-th slot. */
 static void stage_run(void *context, uint64_t argument)
 {
     const struct os_local *l = context;
@@ -422,7 +422,7 @@ static void local_launch(struct os_rank *r, uint32_t sms, uint8_t site, uint64_t
     }
 }
 
-/* A block for each slot, and nothing to do where none came. */
+/* One block for each slot; it has nothing to do if no row came there. */
 static void stage_launch(struct os_rank *r)
 {
     const uint64_t rows = r->ht.recv_before[r->ht.g.ranks], most = (rows + r->sms - 1) / r->sms;

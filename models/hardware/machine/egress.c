@@ -5,7 +5,7 @@
 
 static uint64_t left_ps(const struct egress *e, uint32_t cpc) { return e->cpc[cpc].asked_ps - e->cpc[cpc].sent_ps; }
 
-/* The least that any CPC with bytes to send has left, apart from one; UINT64_MAX: there is no other. */
+/* The least time that any CPC except `but` has left, of those with bytes to send; UINT64_MAX: there is no other. */
 static uint64_t least_left_ps(const struct egress *e, uint32_t but)
 {
     uint64_t least = UINT64_MAX;
@@ -45,7 +45,7 @@ uint64_t egress_ask(struct egress *e, uint32_t cpc, uint64_t now_ps, uint64_t li
     return e->cpc[cpc].asked_ps += link_ps;
 }
 
-enum { LOOKS = 8 }; /* the next look is at least this part of the remaining time away */
+enum { LOOKS = 8 }; /* the next look comes after at least 1/LOOKS of the time that is left */
 
 uint64_t egress_look(struct egress *e, uint32_t cpc, uint64_t mark, uint64_t now_ps)
 {

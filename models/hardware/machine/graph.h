@@ -103,8 +103,8 @@ uint32_t graph_port(const struct graph *graph, uint32_t node, uint32_t port);
 uint32_t graph_gpu_ports(const struct graph *graph, uint32_t gpu, uint32_t *count);
 /* The first GPU that uses a port of its node. */
 uint32_t graph_port_gpu(const struct graph *graph, uint32_t port);
-/* Where cross-rail traffic goes by NVLink: the port of a node through which it reaches a switch that port `own` is not
- * on.  UINT32_MAX: through `own`. */
+/* If cross-rail traffic goes by NVLink: the port of a node by which it reaches a switch that its own port is not on.
+ * UINT32_MAX: its own port reaches it. */
 uint32_t graph_relay_port(const struct graph *graph, uint32_t node, uint32_t own, uint32_t to_switch);
 /* The rates of a GPU's NVLinks; if it has none, those that the cluster's [nvlink] gives for stores over PCIe. */
 struct graph_peer_rates graph_gpu_peer_rates(const struct graph *graph, uint32_t node, uint32_t gpu);

@@ -28,7 +28,7 @@ struct network_ways {
 
 struct network {
     const struct graph *graph;
-    struct link_state *link;   /* of the graph's links */
+    struct link_state *link;   /* [links of the graph] the state of each */
     struct network_port *port; /* [nodes * ports of a node] */
     uint32_t ports_per_node;
     uint32_t *leaf; /* [leaf_count] the switches that have ports */

@@ -30,7 +30,7 @@ struct transport {
     uint32_t queues;        /* QPs of a peer; 0: as the kernels ask */
     uint64_t atomic_ps;     /* if NICs lack atomics: a receiver thread's time for a signal; 0: NICs have them */
     uint64_t message_ps;    /* if a signal is a message to a thread: the target thread's time for it; 0: NICs do it */
-    uint64_t answer_ps;     /* then: the asking thread's time for the answer */
+    uint64_t answer_ps;     /* if a signal is a message: the asking thread's time for the answer */
     uint64_t copy_rate_bps; /* rate at which a CPU at each end copies the bytes; 0: NICs fetch and deliver them */
     uint64_t receive_ps;    /* a CPU's time for a message that has arrived, without its copy; 0: NICs deliver it */
     enum transport_order order;

@@ -172,10 +172,10 @@ static uint64_t acks_take(struct nic *nic)
     return owed_bytes;
 }
 
-/* Whether what the port sends is mail. */
+/* Whether what the port sends goes as mail to another part of the world. */
 static bool nic_mails(const struct nic *nic) { return nic->world->box && nic_has_line(nic); }
 
-/* A quantum is sent.  What its QP keeps for the order at the peer is made here, where the QP is. */
+/* A quantum is sent as mail.  What its QP keeps for the order at the peer is noted here, where the QP is. */
 static void mail_go(const struct nic *nic, struct mail *mail)
 {
     struct world *w = nic->world;
@@ -297,7 +297,7 @@ void nic_send_next(struct sim *sim, struct sim_event *event)
 
 /* ---- mail ---- */
 
-/* Gives a quantum its way, as if now were when it was sent. */
+/* Plans the way of a quantum as of the time when it was sent. */
 static void mail_way(const struct world *w, struct mail *m)
 {
     const struct request *r = m->request;

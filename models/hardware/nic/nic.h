@@ -23,28 +23,29 @@ struct request {
     union {
         struct sim_event event; /* once it is sent */
         struct {
-            uint64_t ring_ps; /* of the last request of a doorbell: when it rings */
-            arena_name next;  /* on its QP's held or ready list; its own name on none */
-            uint32_t puts;    /* before it, of the train that it leads */
+            uint64_t ring_ps; /* the last request of a doorbell has it: when the doorbell rings */
+            arena_name next;  /* the next request on its QP's held or ready list; its own name if it is on neither */
+            uint32_t puts;    /* how many puts come before it in the train that it leads */
         };
     };
     uint64_t value; /* of a signal */
     union {
-        arena_name parcel;  /* 0: it needs none of that */
-        uint32_t put_bytes; /* it leads: of each put before it, on the wire */
+        arena_name parcel;  /* its struct parcel; 0: it needs none */
+        uint32_t put_bytes; /* if it leads a train: wire bytes of each put before it */
     };
-    arena_name qp; /* that it was posted on, or of an answer the peer's */
+    arena_name qp; /* the QP that it was posted on; an answer has the peer's */
     uint32_t wire_bytes;
     union {
         uint32_t word;         /* of a signal */
-        uint32_t answer_bytes; /* of a get: on the wire, back */
+        uint32_t answer_bytes; /* a get: wire bytes of its answer */
     };
     uint16_t source, target; /* ranks */
     uint16_t queue;
     uint8_t places;                    /* places that it takes on the queue */
     bool put : 1, signal : 1, add : 1; /* a put with a signal is one request that takes two places */
-    bool polled : 1;                   /* of these, one whose signal is the data themselves */
-    bool get : 1, answer : 1;          /* a get on its way there; the bytes on their way back, source being the peer */
+    bool polled : 1;                   /* a put with a signal that consists of the data themselves */
+    bool get : 1, answer : 1;          /* a get on its way to the peer; its answer on the way back, with the peer as
+                                        * source */
     bool message : 1;                  /* a put that the peer's library receives */
     bool leads : 1;                    /* it has a train, and no parcel yet */
 };
@@ -78,14 +79,16 @@ struct waiter {
 
 /* Large worlds have millions. */
 struct qp {
-    arena_name held_last;  /* request: posted, doorbell not rung yet; its next is the first of them */
-    arena_name ready_last; /* request: rung, not sent yet; the first of them stands among its port's turns */
-    arena_name more;       /* the last of its acks; or where it is rested its struct qp_rest, which has that instead */
+    arena_name held_last;  /* the last request that is posted and whose doorbell has not rung; its next is the first of
+                            * them */
+    arena_name ready_last; /* the last request that has rung and is not sent; the first of them stands among its port's
+                            * turns */
+    arena_name more;       /* the last of its acks; once it has a struct qp_rest, that, which then has the ack */
     uint32_t unknown : 31; /* requests posted whose completion is not known yet */
     uint32_t rested : 1;
-    uint32_t unacked;  /* these and requests whose ack is on its way; where limited */
-    uint32_t early_ps; /* qp_lock_ps() is so much before ring_ps, or more */
-    uint64_t ring_ps;  /* when the last doorbell rings, or that of the requests held would at the soonest */
+    uint32_t unacked;  /* as unknown, and those whose ack is on its way; kept where requests in flight are limited */
+    uint32_t early_ps; /* how long before ring_ps qp_lock_ps() is, at least */
+    uint64_t ring_ps;  /* when its last doorbell rings; if requests are held, when theirs rings at the soonest */
     uint64_t done_ps;  /* when all requests with a known completion time are complete */
 };
 _Static_assert(sizeof(struct qp) == 40, "large worlds have millions");
@@ -95,15 +98,16 @@ struct qp_rest {
     struct waiter *waiter;
     uint64_t in_ps;          /* where ways differ: when the last byte sent so far comes in */
     uint32_t sprayed;        /* quanta so far, where they go over all ways in turn */
-    uint32_t answers;        /* to gets of the peer that are to be sent on it */
+    uint32_t answers;        /* answers to the peer's gets that it has to send */
     struct dcqcn_flow *flow; /* its rate; NULL: there is no DCQCN, or it has not sent yet */
-    arena_name ack_last;     /* where requests are limited: completions on their way; its next is the soonest.  Where
-                              * they complete in order the last one is not listed: it comes at done_ps */
+    arena_name ack_last;     /* where requests in flight are limited: the last completion on its way; its next is the
+                              * soonest one. Where requests complete in order, the last one is not listed: it comes at
+                              * done_ps */
 };
 _Static_assert(sizeof(struct qp_rest) % ARENA_UNIT_BYTES == 0, "it has a name");
 
-/* Until then the warp that rings has the QP to itself.  Where that is more than 4 ms before ring_ps, a time that early:
- * it has passed for a warp that posts now. */
+/* Until then the warp that rings the doorbell has the QP to itself.  If that time is more than 4 ms before ring_ps, it
+ * has passed anyway for a warp that posts now, and a time 4 ms before is given. */
 static inline uint64_t qp_lock_ps(const struct qp *qp) { return qp->ring_ps - qp->early_ps; }
 static inline void qp_lock_set(struct qp *qp, uint64_t lock_ps)
 {
@@ -136,7 +140,7 @@ struct nic {
     arena_name *ring; /* ring buffer of doorbells to come: the last request that each covers, whose next is the first;
                        * the soonest is first */
     uint32_t ring_first, ring_count, ring_max;
-    struct port turned;         /* turns of what it turns round */
+    struct port turned;         /* serves messages that the NIC sends to itself */
     struct port atomic;         /* the NIC's own unit */
     struct port receiving;      /* the thread of the host that takes in what comes, where a transport has one */
     uint64_t owed_bytes;        /* acknowledgements to send */
@@ -210,7 +214,7 @@ void nic_mails_told(struct world *w);
 
 /* What events of a NIC run. */
 sim_handler nic_send_next, nic_request_received, nic_request_landed, nic_qp_resume;
-/* Prefetch what an event of a NIC will look at, which it need not be. */
+/* Prefetch what an event will look at.  The event may be of any kind; only those of a NIC matter. */
 void nic_look_far(const struct sim *sim, const struct sim_event *event);
 void nic_look_near(const struct sim *sim, const struct sim_event *event);
 void nic_init(struct world *w, uint32_t port);

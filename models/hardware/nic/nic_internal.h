@@ -30,7 +30,7 @@ static inline uint64_t qp_key(const struct request *r, uint32_t queue)
     return (uint64_t)r->source << 40 | (uint64_t)r->target << 16 | queue;
 }
 
-/* The number among the source's ports of the one that a request's QP uses. */
+/* Which of the source's ports a request's QP uses: its index among them. */
 static inline uint32_t port_choose(const struct world *w, const struct request *r)
 {
     const struct world_rank *source = &w->rank[r->source];
@@ -44,13 +44,13 @@ static inline uint32_t port_choose(const struct world *w, const struct request *
     return ((uint32_t)r->target * source->fabric.queue_count + queue) % source->nic_count;
 }
 
-/* That number among the target's ports. */
+/* Likewise for the target's ports. */
 static inline uint32_t peer_port_choose(const struct world *w, const struct request *r)
 {
     return port_choose(w, r) % w->rank[r->target].nic_count;
 }
 
-/* The number among all of the port that the source uses, and of the target's. */
+/* The number of the port that the source uses, among all ports; likewise the target's. */
 static inline uint32_t port_own(const struct world *w, const struct request *r)
 {
     return w->rank[r->source].nic[port_choose(w, r)];
@@ -120,7 +120,7 @@ static inline uint64_t back_ps(const struct world *w, const struct request *r)
     return network_back_ps(w->network, port_out(w, r), port_to(w, r));
 }
 
-/* What the way through a node takes.  A CPU that copies waits for that itself. */
+/* The time of the way through a node.  A CPU that copies waits for that itself. */
 static inline uint64_t inside_ps(const struct world *w, const struct network_local *local)
 {
     return w->transport.copy_rate_bps ? 0 : local->latency_ps;
@@ -166,8 +166,8 @@ static inline struct request *nic_ring_soonest(const struct nic *nic)
 
 /* ---- nic_receive.c ---- */
 
-/* At the peer, whose world w is: a quantum has been given its way, m->there_ps.  Sets m->acked_ps where that is known
- * now.  The source is told of it next, and forgets a request of which that was the last quantum. */
+/* Called in the peer's world w when a quantum has its way and arrives at m->there_ps.  Sets m->acked_ps if that is
+ * known now.  The source is told next; if it was the request's last quantum, the source forgets the request. */
 void nic_mail_take(struct world *w, struct mail *m);
 void nic_mail_told(struct world *w, const struct mail *m);
 

@@ -18,7 +18,7 @@ struct mail {
     uint64_t acked_ps;         /* when the source knows that it is there; 0: that is not known yet */
     struct request *request;   /* the source's, until it has been told */
     uint32_t size_bytes;
-    uint32_t next; /* to the same part: place + 1; 0: none */
+    uint32_t next; /* the next mail to that part: place + 1; 0: none */
     bool last;     /* of its request */
     bool lands;    /* the request itself is an event of the peer now */
 };
@@ -32,7 +32,7 @@ struct mail_due {
 struct mailbox {
     struct mail *mail; /* [count] as sent */
     uint32_t count, max;
-    uint32_t *first, *last;      /* [parts] of what goes to a part: place + 1; 0: none */
+    uint32_t *first, *last;      /* [parts] the first and last mail to each part: place + 1; 0: none */
     struct mail_due *in, *spare; /* [in_count] in the order in which it is read; room to sort */
     uint32_t in_count, in_max;
     uint32_t *run; /* [parts + 1] where sorted stretches of `in` begin */
@@ -43,7 +43,8 @@ struct mailbox *mailbox_new(uint32_t parts);
 void mailbox_free(struct mailbox *box);
 /* Leaves a copy of mail for a part. */
 void mailbox_send(struct mailbox *box, uint32_t to, const struct mail *mail);
-/* Fills box->in with what all boxes have for part number; or, of box not among them, with all that these have in. */
+/* Fills box->in with what all boxes have for the part with this number.  If box is not one of them, it gets all that
+ * they have. */
 void mailbox_collect(struct mailbox *box, struct mailbox *const *from, uint32_t number);
 void mailbox_collect_all(struct mailbox *box, struct mailbox *const *from);
 /* Forgets what was sent. */

@@ -170,7 +170,7 @@ static uint64_t taken_in_ps(const struct world *w, const struct request *r, uint
     return port_reserve(&w->nic[port_to(w, r)].receiving, in_ps, w->transport.receive_ps + copied_ps, r->wire_bytes);
 }
 
-/* When a request that is in at in_ps is in behind all that its QP has sent before it.  A message to a thread carries
+/* When all that its QP has sent before is in, for a request that itself is in at in_ps.  A message to a thread carries
  * its own bytes and is fetched sooner than those before it, so it must be held back; a NIC's atomic reads its word
  * first, which takes as long as that fetch. */
 static uint64_t in_turn_ps(const struct world *from, const struct request *r, uint64_t in_ps)
@@ -197,7 +197,7 @@ static uint64_t request_in_ps(struct world *w, const struct request *r, uint64_t
     return w->transport.order == TRANSPORT_WIRE || signal ? turn_ps : in_ps;
 }
 
-/* What the port takes for the last bytes of a request. */
+/* How long the port is busy with the last bytes of a request. */
 static uint64_t in_service_ps(const struct world *w, const struct mail *m)
 {
     if (turns_round(w, m->request)) return 0;

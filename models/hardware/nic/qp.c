@@ -78,7 +78,7 @@ struct parcel *world_request_parcel(struct world *w, struct request *r)
 {
     struct parcel *parcel = parcel_of(w, r);
     if (parcel) return parcel;
-    assert(!r->leads); /* it has the place of one */
+    assert(!r->leads); /* a put that leads no train takes one place */
     parcel = pool_get(&w->parcels);
     *parcel = (struct parcel){ .request = r };
     r->parcel = arena_name_of(&w->arena, parcel);

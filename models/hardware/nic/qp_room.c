@@ -98,7 +98,7 @@ void world_qp_complete(struct world *w, uint16_t poster, struct qp *qp, uint32_t
     if (qp->rested && qp_rest_of(w, qp)->waiter) world_space_wake(&w->rank[poster], qp, time_ps);
 }
 
-/* The soonest acknowledgement that has not been read; 0: its time is not known. */
+/* When the soonest acknowledgement that has not been read comes; 0: not known. */
 static uint64_t ack_next_ps(const struct world *w, struct qp *qp)
 {
     const struct ack *const last = arena_at(&w->arena, *qp_ack_last(w, qp));

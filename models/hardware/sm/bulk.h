@@ -38,14 +38,14 @@ uint64_t bulk_rows(struct world_rank *rank, const struct fabric_work *work, cons
 /* How much longer the engine takes for rows of a loop, in and out, because they do not begin lines: packed rows lie
  * at all distances. */
 uint64_t bulk_passes_ps(const struct world *w, const struct loop *p, uint64_t size_bytes);
-/* How many passes more these are, in eighths. */
+/* The number of these additional passes, in eighths. */
 uint32_t bulk_in_passes_8(const struct world *w, const struct loop *p);
 uint32_t bulk_out_passes_8(const struct world *w, const struct loop *p);
 /* Of the links out of a GPU, for a store by the bulk engine.  The links into the peer take as much more for off_line as
  * these. */
 uint64_t bulk_link_ps(const struct world_rank *from, const struct world_rank *to, uint32_t off_line,
                       uint64_t size_bytes);
-/* Takes it into the target, and notes both ends' flows; returns when the last byte is in. */
+/* Takes the store into the target GPU, and notes the flows of both ends; returns when the last byte is in. */
 uint64_t bulk_link_arrive(struct world_rank *from, struct world_rank *to, uint64_t now_ps, uint64_t sent_ps,
                           uint32_t off_line, uint64_t size_bytes);
 /* When the warp knows that a store is written, which has left the SM at left_ps. */
@@ -65,10 +65,10 @@ struct bulk_engine {
     struct sim_event event; /* the first store may have left the SM */
     struct world_rank *rank;
     struct bulk_turn *first, *last;
-    uint64_t mark; /* of the first one (egress.h) */
+    uint64_t mark; /* the first store's mark (egress.h) */
 };
 
-/* The stepped worker stores so, and nothing follows in its step. */
+/* The stepped worker makes such a store, as the last operation of its step. */
 void bulk_turn_take(struct world_worker *ww, uint16_t peer, uint32_t off_line, uint64_t size_bytes);
 /* Whether the worker must not step yet; it steps when its last turn has ended. */
 bool bulk_turns_park(struct world_worker *ww);

@@ -57,7 +57,7 @@ static inline void gpu_lane_reach(struct world_worker *ww, uint64_t end_ps)
  * moves rows, and so does this group if its warps look for their rows themselves (`sought`). */
 uint64_t gpu_share_ps(struct world_rank *rank, struct world_worker *ww, uint64_t service_ps);
 uint64_t gpu_mixed_ps(struct world_rank *rank, struct world_worker *ww, bool sought, uint64_t service_ps);
-/* The group moved rows in this time: others share its SM with it. */
+/* Notes that the group moves rows in this time, in which others share its SM with it. */
 void gpu_moved_note(struct world_worker *ww, uint64_t from_ps, uint64_t to_ps);
 
 /* gpu_rows.c.  The loop of an operation; NULL: it names no site. */
@@ -81,11 +81,12 @@ static inline bool gpu_priced(const struct world *w, const struct loop *p)
  * L2 has not. */
 uint64_t gpu_load_ps(const struct world *w, const struct loop *p);
 uint64_t gpu_far_ps(const struct world *w, const struct loop *p, uint64_t more_ps);
-/* The first wait for an array takes this longer; notes that the worker has waited for it. */
+/* How much longer the first wait for an array takes; notes that the worker has waited for it. */
 uint64_t gpu_touch_ps(struct world_worker *ww, const struct loop *p);
-/* What a warp takes for one row when nobody else is at work. */
+/* How long a warp takes for one row if nobody else is at work. */
 uint64_t gpu_row_ps(const struct world *w, const struct loop *p, uint64_t row_bytes);
-/* What rows take of an SM of that rate: the bytes that it sends, with the engine's passes where they lie off lines. */
+/* How long rows keep an SM of that rate busy: the bytes that it sends, with the engine's passes where they lie off
+ * lines. */
 uint64_t gpu_rows_share_ps(const struct world *w, const struct loop *p, rate_q20 sm, uint64_t rows, uint64_t row_bytes);
 /* What the loop reads and stores for so many bytes of data, flags included. */
 static inline uint64_t gpu_wire_bytes(const struct loop *p, uint64_t size_bytes)
@@ -93,7 +94,7 @@ static inline uint64_t gpu_wire_bytes(const struct loop *p, uint64_t size_bytes)
     return p->flagged ? size_bytes + gpu_ceiling(size_bytes, p->flagged) * GPU_FLAG_BYTES : size_bytes;
 }
 
-/* What reading more sources and keeping more copies of so many bytes takes an SM's ports. */
+/* How long an SM's ports take for so many bytes of further sources, read, and of further copies, stored. */
 uint64_t gpu_ports_ps(const struct world *w, const struct loop *p, uint64_t size_bytes);
 /* Rows that `busy` warps of a group take in rounds, on an SM of that rate.  The last round may not have a row for each;
  * in each the warps share their SM with those of other groups.  What is alike is kept, for kernels move millions of
@@ -101,9 +102,10 @@ uint64_t gpu_ports_ps(const struct world *w, const struct loop *p, uint64_t size
 const struct rounds *gpu_rounds(struct world_rank *rank, const struct loop *p, uint32_t rows, uint32_t busy,
                                 uint64_t row_bytes, rate_q20 sm);
 uint64_t gpu_rounds_ps(struct world_rank *rank, struct world_worker *ww, const struct rounds *r);
-/* A chain of waits and a share of what others use, too: the longer hides most of the shorter. */
+/* The time of waits one after another that share an SM with other groups' work: the longer of the two hides most of the
+ * shorter. */
 uint64_t gpu_shared_ps(uint64_t chain_ps, uint64_t share_ps);
-/* What plain rows take `busy` warps by themselves: their bytes; after them their latencies, one after another. */
+/* How long `busy` warps alone take for plain rows: the bytes first, then the latencies, one after another. */
 static inline uint64_t gpu_plain_ps(const struct work_rates *k, uint64_t size_bytes, uint32_t busy)
 {
     return rate_time(k->warp, size_bytes) / busy;
@@ -118,7 +120,7 @@ struct gpu_rows {
     uint64_t ps, lead_ps; /* until all are moved; until the first byte leaves the SM */
     uint64_t served_ps;   /* how long they keep the SM busy */
 };
-/* Differs where two GPUs do. */
+/* A number that differs if two GPUs' parameters do. */
 uint64_t gpu_number(const struct cluster_gpu *gpu);
 struct gpu_rows gpu_program(struct world_rank *rank, struct world_worker *ww, const struct loop *p,
                             const struct fabric_given *given, struct loop_row row, bool to_peer);

@@ -30,7 +30,8 @@ struct pressure {
 struct pressure_load {
     double read_bps, write_bps; /* bytes a second */
     double sms, flight_bytes;
-    bool bound; /* the memory bounds it, so that waits slow it; else only a memory that cannot keep up does */
+    bool bound; /* the memory bounds it, so that any waiting slows it; else only a memory that cannot keep up slows
+                 * it */
 };
 
 /* Whether the cluster says how its memory behaves under load. */

@@ -6,10 +6,10 @@
 #include <string.h>
 
 enum { SCHEDULERS = 4, CHAIN_CYCLES = 4, EIGHTHS = 8 };
-enum { FLIGHT = 32 };          /* loads of a warp, requests of a team or a warp: no more are on their way */
+enum { FLIGHT = 32 };          /* at most so many loads of a warp, or requests of a team or a warp, are on their way */
 enum { STEPS_MOST = 1 << 20 }; /* a longer program is cut */
 
-struct line { /* what is awaited, in order */
+struct line { /* a queue of times at which something that is awaited will be there */
     uint64_t ps[FLIGHT];
     uint32_t first, end;
 };
@@ -33,13 +33,13 @@ struct run {
     const struct warps_sm *sm;
     const struct loop_op *op;
     uint32_t op_count, team_warps, warp_count, rounds;
-    struct warp warp[WARPS_MOST]; /* only those that there are */
+    struct warp warp[WARPS_MOST]; /* only the first warp_count are used */
     struct team team[WARPS_MOST];
-    uint64_t port_ps, way_ps, scheduler_ps[SCHEDULERS]; /* until then each is busy */
-    uint64_t port_busy_ps, way_busy_ps, scheduled_ps;   /* and for so long altogether */
+    uint64_t port_ps, way_ps, scheduler_ps[SCHEDULERS]; /* until when each is busy */
+    uint64_t port_busy_ps, way_busy_ps, scheduled_ps;   /* how long each was busy altogether */
     uint64_t lead_ps, round_ps[WARPS_ROUNDS];
     uint8_t after[WARPS_MOST + 1],
-        before[WARPS_MOST + 1]; /* warps by how far they are; the last one stands for the ends */
+        before[WARPS_MOST + 1]; /* a list of warps in order of time; the last entry stands for both ends */
 };
 
 static uint64_t later_of(uint64_t a, uint64_t b) { return a > b ? a : b; }
@@ -94,7 +94,8 @@ static void load_run(struct run *r, struct warp *v, const struct loop_op *o)
     }
 }
 
-/* A store's too, each behind the load that brings its value; false: others go on until that has come. */
+/* A store's accesses are, too, each after the load that brings its value.  Returns false if other warps go on until
+ * that has come. */
 static bool store_run(struct run *r, struct warp *v, const struct loop_op *o)
 {
     const bool shared = o->place == LOOP_SHARED;
@@ -136,7 +137,7 @@ static void team_wake(struct run *r, uint32_t team, uint64_t now_ps)
     }
 }
 
-/* False: the warp must come again. */
+/* Returns false if the warp must try again. */
 static bool engine_step(struct run *r, struct warp *v, const struct loop_op *o)
 {
     const struct warps_sm *sm = r->sm;
@@ -167,7 +168,7 @@ static bool engine_step(struct run *r, struct warp *v, const struct loop_op *o)
     }
 }
 
-/* Where the warp goes on. */
+/* The index of the warp's next operation. */
 static uint32_t flow_step(struct run *r, struct warp *v, const struct loop_op *o)
 {
     switch (o->code) {
@@ -179,7 +180,7 @@ static uint32_t flow_step(struct run *r, struct warp *v, const struct loop_op *o
         if (v->number % r->team_warps >= o->n) return v->at + o->by + 1u;
         v->again[v->depth++] = 1;
         return v->at + 1u;
-    default: /* END; what it ends begins so many operations before */
+    default: /* END: its block begins so many operations before it */
         if (--v->again[v->depth - 1]) return v->at - o->by + 1u;
         v->depth--;
         return v->at + 1u;
@@ -221,7 +222,7 @@ static void warp_step(struct run *r, struct warp *v)
     }
 }
 
-/* Those that nobody is left to wake do not wait; false: there are none. */
+/* Lets blocked warps go on that nobody is left to wake; false: there are none. */
 static bool blocked_wake(struct run *r)
 {
     bool any = false;
@@ -236,7 +237,7 @@ static bool blocked_wake(struct run *r)
     return any;
 }
 
-/* Always the warp that has come least far in time. */
+/* Steps warps until all are done, always the one that has come least far in time. */
 static void warps_go(struct run *r)
 {
     for (uint32_t i = 0; i < r->warp_count; i++) order_add(r, i);

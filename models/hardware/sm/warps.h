@@ -22,22 +22,23 @@ struct warps_sm {
     uint64_t load_ps[WARPS_PLACES]; /* from an access until the value is there */
     uint64_t stored_ps; /* until a store is performed, where later loads of its warp wait for it; 0: they do not */
     uint64_t in_ps[WARPS_PLACES];   /* from a request to the engine until its bytes begin to come */
-    uint64_t turn_ps;               /* what a warp takes for such a request and for the wait that belongs to it */
+    uint64_t turn_ps;               /* how long a warp is busy with such a request and the wait that belongs to it */
     uint64_t fence_ps;              /* a fence of the SM */
     uint64_t read_ps;               /* from the last byte that the engine reads until the warp knows */
     rate_q20 load, store, put;      /* bytes into the SM, out of it, and out to the target by the engine */
-    rate_q20 skew;                  /* of the engine's further passes */
+    rate_q20 skew;                  /* rate of the engine's further passes */
     uint32_t in_passes, out_passes; /* how many of these, in eighths */
 };
 
 struct warps_cost {
     uint64_t first_ps; /* until all warps have gone through the program once */
-    uint64_t next_ps;  /* how much longer until they have once more; 0: in one round */
+    uint64_t next_ps;  /* how much longer until they have gone through it again; 0: they do so once */
     uint64_t lead_ps;  /* until the first byte leaves the SM */
-    uint64_t way_ps;   /* how long a team's bytes, once, keep the SM's way busy, or its instructions the schedulers */
+    uint64_t way_ps;   /* how long a team's bytes keep the SM's way busy in one round, or its instructions the
+                        * schedulers */
 };
 
-/* What a program takes so many teams of warps that begin together, and go through it in one or two rounds. */
+/* The cost of a program for so many teams of warps that begin together, and go through it in one or two rounds. */
 enum { WARPS_ROUNDS = 2 };
 struct warps_cost warps_run(const struct warps_sm *sm, const struct loop_op *op, uint32_t op_count, uint32_t team,
                             uint32_t teams, uint32_t rounds);

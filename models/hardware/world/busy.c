@@ -231,7 +231,7 @@ static void note_add(struct world *w, struct busy_note note)
     w->note[w->note_count++] = note;
 }
 
-/* At once, or where there are parts when the window ends. */
+/* Looks at the busy parts: at once, or in a world of parts when the window ends. */
 static void look(struct world *w, struct busy_note note)
 {
     if (w->box) note_add(w, note);
@@ -364,7 +364,7 @@ static int rate_order(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The rate that the middle one of all parts of a kind has; of links of a network each has its own. */
+/* The median rate of all parts of a kind; links of a network each have their own. */
 static uint64_t usual_rate(const struct busy *b, enum world_resource kind)
 {
     if (kind == WORLD_LINK) return 0;
@@ -378,7 +378,7 @@ static uint64_t usual_rate(const struct busy *b, enum world_resource kind)
     return usual;
 }
 
-/* Nothing moves bytes faster than its rate: what takes less than that went as fast as it went. */
+/* A rate at which the part could have moved its bytes in its busy time: nothing moves bytes faster than its rate. */
 static uint64_t rate_of(const struct watched *p, const struct done *done)
 {
     const uint64_t rates[] = { p->rate_bps, p->bulk_bps };

@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include "sim/sim.h"
 
-/* A rank has begun or ended a kernel: the parts are to be looked at. */
+/* A rank's begin or end of a kernel, at which busy parts are looked at. */
 struct busy_note {
     const struct world_rank *rank;
     uint64_t start_ps, begin_ps, end_ps; /* of the rank */

@@ -18,8 +18,8 @@ struct causes_place {
 struct causes *causes_new(const struct world *w);
 void causes_free(struct causes *causes);
 
-/* A rank launches a kernel: its waits begin anew.  Its watches were declared before, and hold until the first one for
- * the next. */
+/* A rank launches a kernel: its waits begin anew.  Watches that were declared before the launch are the kernel's, and
+ * hold until the first one is declared for the next kernel. */
 void causes_launch(struct causes *causes, uint32_t rank, uint32_t worker_count);
 void causes_watch(struct causes *causes, uint32_t rank, uint32_t worker, uint32_t word, uint32_t word_count);
 

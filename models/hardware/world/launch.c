@@ -309,7 +309,7 @@ static uint32_t stuck_describe(const struct world *w, char *text, size_t text_si
     return first;
 }
 
-/* All events; struct progress is told from time to time. */
+/* Runs all events, and tells struct progress from time to time. */
 static void events_run(struct world *w)
 {
     for (uint32_t p = 0; p < w->parts; p++) {

@@ -16,7 +16,7 @@ struct world;
 struct usage *usage_new(struct world *world);
 void usage_free(struct usage *usage);
 
-/* Of a program that begins now, and whose ranks are prepared; and one that has ended.  NULL: nobody wants to know. */
+/* A program begins, with its ranks prepared; a program has ended.  usage NULL: nobody wants to know. */
 void usage_begin(struct usage *usage);
 void usage_end(struct usage *usage);
 /* In a world of parts: its clock is at until_ps.  The looks that are due come then. */

@@ -146,8 +146,8 @@ bool world_counter_hold(struct world_rank *rank, uint32_t word, uint64_t value, 
     return true;
 }
 
-/* The addition that reaches the value, from the rank itself and done at time_ps, needs no event either: the worker
- * makes the sum when it looks then or later.  Nobody else looks at such a word. */
+/* An addition by the rank itself, done at time_ps, reaches the awaited value.  It needs no event either: the worker
+ * makes the sum when it looks at that time or later, and nobody else looks at such a word. */
 static bool counter_reach(struct world_rank *rank, uint32_t word, uint64_t value, uint64_t time_ps)
 {
     const struct world *w = rank->world;
@@ -271,7 +271,7 @@ void world_word_schedule(struct world_rank *target, uint32_t word, uint64_t valu
 
 /* ---- watches ---- */
 
-/* Returns the new entry's place + 1. */
+/* Adds a watch to the rank's list; returns its place + 1. */
 static uint32_t watch_add(struct world_rank *rank, uint32_t worker, uint64_t least, uint32_t next)
 {
     rank->watch = entries_grow(rank->watch, rank->watch_count, &rank->watch_max, sizeof rank->watch[0]);

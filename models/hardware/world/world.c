@@ -48,7 +48,7 @@ static void look_far(const struct sim *sim, const struct sim_event *event)
     }
 }
 
-/* What a kernel's own object has behind the worker's first two lines, which were prefetched before. */
+/* Prefetches the part of a kernel's object that follows the worker's first two lines, which were prefetched before. */
 static void rest_look_ahead(const struct fabric_worker *worker)
 {
     enum { LINES_BEFORE = 2, LINES = 5 };
@@ -253,7 +253,7 @@ static void part_init(struct world *w, uint32_t events)
     sim_look_ahead(w->sim, look_far, look_near);
 }
 
-/* So many nodes of the whole. */
+/* A part of the whole world: so many of its nodes. */
 static struct world *part_new(struct world *whole, uint32_t number, uint32_t nodes)
 {
     struct world *w = memory_new(1, sizeof *w);

@@ -31,20 +31,20 @@ struct world_rank;
 
 /* Kinds of events; world.c says what runs them. */
 enum {
-    EVENT_STEP,     /* of a worker */
-    EVENT_WAKE,     /* that a worker has asked for */
-    EVENT_CHANGE,   /* of words: a train */
-    EVENT_SEND,     /* of a port's next quantum */
-    EVENT_RECEIVED, /* a request, on a host */
-    EVENT_LANDED,   /* the last byte of a request */
-    EVENT_RESUME,   /* of a QP that had to wait */
-    EVENT_STORED,   /* by a bulk engine whose stores take turns */
-    EVENT_CORE,     /* of a host is free */
-    EVENT_BEGIN,    /* of a program */
-    EVENT_LAUNCH,   /* of a rank's next kernel */
-    EVENT_LOOK,     /* at how busy ports are */
-    EVENT_TIMER,    /* of a rank's, on an agenda */
-    EVENT_END,      /* of a rank's kernel: a look at busy ports, too (busy.h) */
+    EVENT_STEP,     /* a worker's next step */
+    EVENT_WAKE,     /* a wake that a worker has asked for */
+    EVENT_CHANGE,   /* a train of changes of words */
+    EVENT_SEND,     /* a port sends its next quantum */
+    EVENT_RECEIVED, /* a request has come in, on a host */
+    EVENT_LANDED,   /* a request's last byte has come in */
+    EVENT_RESUME,   /* a QP that had to wait goes on */
+    EVENT_STORED,   /* a bulk engine has made a store of those that take turns */
+    EVENT_CORE,     /* a core of a host is free */
+    EVENT_BEGIN,    /* a program begins */
+    EVENT_LAUNCH,   /* a rank's next kernel begins */
+    EVENT_LOOK,     /* a look at how busy ports are */
+    EVENT_TIMER,    /* the timer of a rank on an agenda */
+    EVENT_END,      /* a rank's kernel ends: a look at busy ports, too (busy.h) */
     EVENT_KINDS
 };
 _Static_assert((unsigned)EVENT_KINDS <= (unsigned)SIM_KINDS, "each has a handler");
@@ -62,7 +62,7 @@ struct world_worker {
     uint16_t sm;                  /* the SM whose port it uses */
     bool done : 1;
     bool unfenced : 1; /* it has stored since its last signal: the next one must wait for the stores */
-    bool drains : 1;   /* it has, by the bulk engine */
+    bool drains : 1;   /* likewise by the bulk engine */
     bool rested : 1;   /* its struct rest is in use */
     bool due : 1;      /* its counter has a sum that it has not read yet */
     bool puts : 1;     /* it stores rows to a peer by its own stores, and counts among its rank's `putting` */
@@ -71,13 +71,13 @@ struct world_worker {
 };
 _Static_assert(sizeof(struct world_worker) <= 48, "large worlds have millions");
 
-/* Of the worker that is being stepped. */
+/* A rank's notes on the worker that is being stepped. */
 struct stepping {
-    struct world_worker *worker; /* NULL: no worker of the rank is */
-    uint64_t lane_start_ps;      /* when the operations began that now run at one time */
+    struct world_worker *worker; /* NULL: none of the rank's is being stepped */
+    uint64_t lane_start_ps;      /* when the operations began that run at the same time now */
     uint64_t last_end_ps;        /* when the last one is done */
     uint64_t space_ps;           /* when the soonest place on a full QP is free, if known; 0: none */
-    uint64_t wake_ps;            /* the soonest time to come that its step has named; 0: none */
+    uint64_t wake_ps;            /* the soonest future time that its step has named; 0: none */
     uint16_t lane_warps;         /* warps that these operations have taken */
 };
 
@@ -95,7 +95,7 @@ enum { RANK_WORKERS_MAX = (1 << 22) - 1 };
 struct rest {
     uint64_t staged_ps;              /* when its stores from shared memory are written */
     uint64_t wake_ps;                /* its soonest scheduled wake, 0: none */
-    uint64_t wanted_ps;              /* when its wait wants one; 0: never */
+    uint64_t wanted_ps;              /* when its wait wants to be woken; 0: never */
     struct letter *mail, *mail_last; /* letters that it has not read yet, the soonest first */
     uint32_t shared_bytes;           /* where its buffer in shared memory begins */
     uint32_t turns;                  /* its stores that have not left the SM (bulk_turns.c) */
@@ -136,9 +136,9 @@ struct rounds {
     uint32_t rows, busy;
     uint32_t full, rest;        /* rounds that have a row for each warp; rows of the last one, if it has not */
     uint64_t load_ps, alone_ps; /* a wait for memory; a row of a warp alone */
-    uint64_t served_ps;         /* what all rows take of the SM */
-    uint64_t full_share_ps, rest_share_ps; /* and those of one round */
-    uint64_t sum_ps;                       /* of all rounds where nobody else is at work */
+    uint64_t served_ps;         /* how long all rows keep the SM busy */
+    uint64_t full_share_ps, rest_share_ps; /* likewise the rows of a full round; of the last one */
+    uint64_t sum_ps;                       /* the time of all rounds if nobody else is at work */
 };
 enum { RANK_ROUNDS = 8 };
 
@@ -150,27 +150,27 @@ struct world_rank {
     struct network_local *local;        /* [nic_count] the links between these ports and its GPU */
     uint32_t slow;                      /* how long its GPU takes for work that takes other GPUs WORLD_SLOW_ONE */
     uint32_t egress_slow, ingress_slow; /* how long a fault makes its NVLink take, on that scale */
-    uint64_t staging_bps;               /* of copies to the host and back; 0: they take no time */
+    uint64_t staging_bps;               /* rate of copies to the host and back; 0: they take no time */
     struct port *sm;                    /* [sms] */
-    struct port *far;                   /* [sms] its loads out of memory, for sums */
+    struct port *far;                   /* [sms] serves the SM's loads from memory for sums */
     uint8_t *sm_cpc;                    /* [sms] */
     struct bulk_engine *engine;         /* [sms]; NULL: no store has taken a turn yet */
     uint64_t *stored_ps;                /* [sms] when the stores of its warps so far are done */
-    uint64_t *put_ps;                   /* [sms] when those of them that go to peers are done */
+    uint64_t *put_ps;                   /* [sms] likewise of the stores to peers */
     uint64_t egress_since_ps;           /* the egress has been busy since then */
-    uint64_t beside_ps;                 /* what its kernel's duration has on top of its workers' time */
+    uint64_t beside_ps;                 /* the part of its kernel's duration that is not its workers' time */
     uint64_t *fenced_ps;                /* [sms] when the last fence of its warps is done */
     uint64_t *copied_ps;                /* [sms] when the copies are done that its warps make by loads and stores */
     uint32_t *sm_first;                 /* [sms] first mover of the SM: place + 1, 0: none */
-    struct loop *loop; /* [loop_count] of this launch, of operations for which the kernel gives sizes */
+    struct loop *loop; /* [loop_count] loops of this launch's operations for which the kernel gives sizes */
     uint32_t loop_count, loop_max;
-    struct rounds rounds[RANK_ROUNDS]; /* of this launch */
+    struct rounds rounds[RANK_ROUNDS]; /* rounds found in this launch */
     struct looks *looks;               /* NULL: no worker has looked yet */
     struct mover *mover;               /* [mover_count] */
     uint32_t mover_count, mover_max;
     struct port hbm, egress, ingress, posting, calls;
     struct flows egress_flows, ingress_flows;
-    struct egress shares;        /* of bulk stores, where the cluster names CPCs */
+    struct egress shares;        /* the egress as bulk stores share it, if the cluster names CPCs */
     struct port *proxy;          /* [threads] */
     arena_name *qp;              /* [ranks * queue_count], made when first used */
     struct world_worker *worker; /* [worker_count] */
@@ -180,25 +180,28 @@ struct world_rank {
     struct watch *watch;
     struct counter *counter;
     uint32_t watch_count, watch_max, counter_count, counter_max;
-    uint32_t counters_low;           /* of workers that still wait for the value */
+    uint32_t counters_low;           /* how many workers still wait for their counter's value */
     uint32_t watch_first, watch_end; /* the words that are watched lie in [first, end) */
     uint32_t worker_count, worker_max, running;
     uint32_t putting; /* workers that store rows to peers by their own stores and are not done */
     struct world_worker *ready_first, *ready_last; /* host: workers that are due to step when the rank gets its turn */
-    uint32_t ready_count, round_left;              /* number of these; steps left in this round of its loop */
-    uint64_t owed_ps, held_until_ps; /* host, slowed: what its step takes longer; until then it gets no turn */
-    uint64_t let_ps, counts_ps;      /* when the last worker except WORKER_CLOSES was done; the last WORKER_COUNTS */
+    uint32_t ready_count, round_left;              /* how many of these there are; steps left in this round of its
+                                                    * loop */
+    uint64_t owed_ps, held_until_ps; /* host, slowed: by how much longer its step takes; until when it gets no turn */
+    uint64_t let_ps, counts_ps;      /* when the last worker that is no WORKER_CLOSES was done; when the last
+                                      * WORKER_COUNTS was */
     struct sim_event launch_event;   /* its next kernel begins */
-    struct sim_event timer_event;    /* on an agenda */
+    struct sim_event timer_event;    /* its timer, if it runs an agenda */
     struct sim_event end_event;      /* its kernel has ended (busy.h) */
-    struct pressure pressure;        /* on its GPU, by other kernels */
-    uint32_t kernel;                 /* of the program */
-    uint32_t launch;                 /* number of its last one, in all programs */
+    struct pressure pressure;        /* what other kernels on its GPU make of the memory */
+    uint32_t kernel;                 /* index of its kernel in the program */
+    uint32_t launch;                 /* number of its last launch, over all programs */
     uint64_t start_ps, begin_ps, end_ps; /* of the launch: its begin, the first worker's step, the last worker's end */
     bool begun;
     bool cast; /* host: its last work on rows was a cast: what it stores lies in its caches */
     struct world_use before[WORLD_RESOURCE_COUNT]; /* what its ports had done before the launch */
-    uint64_t arrived_ps;                           /* when what came to it last was there, in this launch */
+    uint64_t arrived_ps;                           /* when the last data or change of a word came to it in this
+                                                    * launch */
     uint64_t *lanes_named; /* with a timeline: [lanes_named_count] of each worker, a bit for a lane */
     uint32_t lanes_named_count;
 };
@@ -216,13 +219,13 @@ struct world_machine {
     uint64_t (*link_ps)(const struct world *w, const struct request *r);
     uint64_t (*send)(struct world_rank *source, const struct request *r);
     uint64_t (*receive)(struct world_rank *target, uint64_t now_ps, const struct request *r);
-    uint64_t (*busy_ps)(const struct world_rank *rank); /* of its cores; NULL: it has none */
+    uint64_t (*busy_ps)(const struct world_rank *rank); /* how long the rank's cores were busy; NULL: it has none */
 };
 extern const struct world_machine gpu_machine, host_machine;
 
 /* A port as cross-rail traffic of other GPUs of its node uses it: by NVLink to its GPU first. */
 struct relay {
-    struct world_rank *rank; /* of that GPU; NULL: none runs there */
+    struct world_rank *rank; /* the rank on that GPU; NULL: none */
     struct network_local local;
 };
 
@@ -233,21 +236,21 @@ struct work_rates {
 
 /* A world; or a part of one (parts.h), with what is its own under that heading and the rest as in the whole. */
 struct world {
-    struct world *whole;          /* of a part: that it is of; else itself */
-    struct world **part;          /* [parts] of the whole; itself alone where its nodes are no parts */
-    uint32_t parts, part_ranks;   /* ranks of each but the last, which may have fewer */
+    struct world *whole;          /* the world that this is a part of; else itself */
+    struct world **part;          /* [parts] the whole's parts; the world itself alone if its nodes are no parts */
+    uint32_t parts, part_ranks;   /* ranks of each part but the last, which may have fewer */
     struct mailbox **boxes;       /* [parts]; NULL: its nodes are no parts */
-    bool ways_shared;             /* links that mail goes over, or what they keep, are not the peer's own */
-    pthread_mutex_t launching;    /* a rank launches its next kernel */
-    _Atomic uint64_t freed_bytes; /* of counters, since memory last went back to the system */
+    bool ways_shared;             /* mail goes over links that are not the peer's own, or these keep state for others */
+    pthread_mutex_t launching;    /* held while a rank launches its next kernel */
+    _Atomic uint64_t freed_bytes; /* bytes of counters freed since memory last went back to the system */
     const struct cluster *cluster;
     const struct world_machine *machine;
-    uint64_t launch_ps;                  /* of a kernel, on top of its workers' time */
+    uint64_t launch_ps;                  /* the part of a kernel's duration that is not its workers' time */
     const struct world_program *program; /* while it runs */
-    const struct world_agenda *agenda;   /* while it runs, and there is no program; else NULL */
+    const struct world_agenda *agenda;   /* while it runs; NULL while a program does */
     uint64_t agenda_ps;                  /* when the last one began */
     const struct loops *loops;
-    struct loop loop[SITES]; /* of sites whose kernel gives nothing */
+    struct loop loop[SITES]; /* loops of sites for which the kernel gives no sizes */
     bool several;            /* the last program had several kernels */
     struct world_options options;
     struct world_rank *rank;
@@ -255,7 +258,7 @@ struct world {
     struct usage *usage;   /* NULL: not wanted */
     struct busy *busy;
     struct transport transport;
-    struct graph *graph; /* its own, unless it was given one */
+    struct graph *graph; /* the world's own, unless it was given one */
     struct network *network;
     struct dcqcn dcqcn;             /* parameters NULL: there is none */
     struct nic *nic;                /* [nic_count] ports of all nodes */
@@ -282,20 +285,21 @@ struct world {
     uint32_t number, rank_first, rank_count;
     struct mailbox *box;    /* what it sends to other parts, and they to it; NULL: its nodes are no parts */
     uint64_t next_ps;       /* its next event; UINT64_MAX: nothing is left to do */
-    uint64_t seen_ps;       /* while it takes in mail: none of that may be seen sooner */
+    uint64_t seen_ps;       /* while it takes in mail: the soonest time at which that may be seen */
     struct busy_note *note; /* [note_count] looks at parts of all nodes, which wait for the window's end */
     uint32_t note_count, note_max;
     uint64_t looks; /* events that belong to no prediction (busy.h) */
     struct sim *sim;
-    struct sim_event begin_event;  /* its first workers step */
-    const struct pressure *beside; /* of the rank that is being stepped */
-    struct arena arena; /* of workers and pools, to which the engine may still look when they are no longer used */
+    struct sim_event begin_event;  /* its ranks' first workers step */
+    const struct pressure *beside; /* the pressure on the rank that is being stepped */
+    struct arena arena; /* memory of workers and pools, at which the engine may still look when they are no longer
+                         * used */
     struct pool requests, rows, parcels, letters, changes, wakes, acks, waiters, qps, qp_rests, turns;
     struct change_train train;
     bool letters_used; /* false: all words change by events */
     uint64_t mail_ps;  /* when the last letter arrives */
     uint32_t ranks_running;
-    uint32_t wakes_pending; /* wakes that are scheduled */
+    uint32_t wakes_pending; /* how many wakes are scheduled */
     uint32_t idle;          /* events that nobody needs: all wakes once all ranks are done, looks of usage.h */
 };
 
