@@ -107,9 +107,6 @@ void compare_alone_append(const struct record *record, guint count_max, GString 
 /* The table of a comparison, and the paragraph that names what limits each phase. */
 void compare_table_append(const struct compare *compare, GString *out);
 void compare_words_append(const struct compare *compare, GString *out);
-/* A line about other programs that used the machine during the measurement, and about the values that are therefore in
- * doubt; or nothing.  name: what the record is called, as "measured". */
-void compare_busy_append(const struct record *record, const char *name, GString *out);
 /* A sentence that says what limits a phase, with before and after around it; nothing if the record does not say. */
 void compare_limit_append(const struct record *record, const char *phase, GString *out, const char *before,
                           const char *after);

@@ -190,7 +190,9 @@ static void compare_contradiction_append(const struct compare *compare, const st
                                limit.bound);
 }
 
-void compare_busy_append(const struct record *record, const char *name, GString *out)
+/* A line about other programs that used the machine during the measurement, and about the values that are therefore in
+ * doubt; or nothing.  name: what the record is called, as "measured". */
+static void busy_append(const struct record *record, const char *name, GString *out)
 {
     const char *busy = record_get(record, "busy"), *disturbed = record_get(record, "disturbed");
     const bool phases = disturbed && strcmp(disturbed, "none") != 0;
@@ -294,10 +296,8 @@ void compare_words_append(const struct compare *compare, GString *out)
             compare_contradiction_append(compare, row, out);
         }
     }
-    if (!compare_record_predicted(compare->predicted))
-        compare_busy_append(compare->predicted, compare->predicted_name, out);
-    if (!compare_record_predicted(compare->measured))
-        compare_busy_append(compare->measured, compare->measured_name, out);
+    if (!compare_record_predicted(compare->predicted)) busy_append(compare->predicted, compare->predicted_name, out);
+    if (!compare_record_predicted(compare->measured)) busy_append(compare->measured, compare->measured_name, out);
     compare_diagnosis_append(compare, out);
     for (guint i = 0; i < compare->lonely->len; i++)
         g_string_append_printf(out, "%s: only in one of the records.\n",

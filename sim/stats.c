@@ -43,14 +43,6 @@ double stats_max(const double *values, size_t count)
     return most;
 }
 
-double stats_deviation(const double *values, size_t count)
-{
-    const double mean = stats_mean(values, count);
-    struct accumulator squares = { 0.0, 0.0 };
-    for (size_t i = 0; i < count; i++) accumulate(&squares, (values[i] - mean) * (values[i] - mean));
-    return count ? sqrt((squares.sum + squares.lost) / (double)count) : NAN;
-}
-
 static int compare_values(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;

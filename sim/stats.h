@@ -12,9 +12,6 @@ double stats_mean(const double *values, size_t count);
 double stats_min(const double *values, size_t count);
 double stats_max(const double *values, size_t count);
 
-/* Square root of the mean square distance from the mean (of a population: divided by count). */
-double stats_deviation(const double *values, size_t count);
-
 /* Linear between the two values around rank (count - 1) * percent / 100 of the sorted values, as numpy's
  * default; percent in [0, 100].  50 is the median. */
 double stats_percentile(const double *values, size_t count, double percent);

@@ -133,8 +133,6 @@ static bool fault_one(char *fault, const struct fault_target *t, GError **error)
     return table_fault(t, half[0] ? half[0] : "", half[0] && half[1] ? half[1] : "", fault, error);
 }
 
-bool fault_shares_nic(const char *text) { return text && strstr(text, "all-on=") != NULL; }
-
 bool fault_apply(const char *text, const struct fault_target *t, GError **error)
 {
     if (!text) return true;

@@ -27,7 +27,4 @@ struct fault_target {
  * NULL as text: none.  False and *error for a part that does not exist, or if no path remains. */
 bool fault_apply(const char *text, const struct fault_target *target, GError **error);
 
-/* Whether all GPUs of a node use one NIC: "nics: all-on=N" is among the faults. */
-bool fault_shares_nic(const char *text);
-
 #endif

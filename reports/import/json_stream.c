@@ -18,14 +18,12 @@ struct json_stream {
     GString *kept;
 };
 
-uint64_t json_stream_offset(const struct json_stream *s) { return s->before + s->at; }
-
 bool json_stream_refuse(const struct json_stream *s, const char *expected, const char *found, GError **error)
 {
     if (error && *error) return false; /* the bytes could not be read */
     return error_false(error, IMPORT_ERROR, IMPORT_ERROR_FORMAT,
-                       "%s: offset %" G_GUINT64_FORMAT ": expected %s, found %s", s->path, json_stream_offset(s),
-                       expected, found);
+                       "%s: offset %" G_GUINT64_FORMAT ": expected %s, found %s", s->path, s->before + s->at, expected,
+                       found);
 }
 
 struct json_stream *json_stream_open(const char *path, GError **error)

@@ -26,8 +26,6 @@ int json_stream_peek(struct json_stream *stream, GError **error);
 bool json_stream_take(struct json_stream *stream, char byte, GError **error);
 /* Scans one value.  keep: *text and *size are its bytes, valid until the next call. */
 bool json_stream_value(struct json_stream *stream, bool keep, const char **text, size_t *size, GError **error);
-/* Bytes read so far, of the unpacked document. */
-uint64_t json_stream_offset(const struct json_stream *stream);
 /* "path: offset N: expected ..., found ..."; returns false. */
 bool json_stream_refuse(const struct json_stream *stream, const char *expected, const char *found, GError **error);
 

@@ -101,8 +101,6 @@ struct profile_case profile_case_of(const struct profile *profile, const GArray 
  * hook (phases dispatch_send and dispatch_recv). */
 GArray *profile_calls(const struct profile *profile);
 
-/* Rows of all calls of a profile: phase, layer, rank, and the case as far as the names show it. */
-void profile_rows(const struct profile *profile, int32_t rank, struct import_log *log);
 /* A log of the profiles in a file; NULL and *error, also if no kernel communicates. */
 struct import_log *profile_log_read(const char *path, GError **error);
 

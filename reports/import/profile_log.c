@@ -26,7 +26,8 @@ static void case_words(const struct profile_case *c, const struct profile_call *
     if (c->sms) import_row_count(row, IMPORT_NUM_SMS, c->sms);
 }
 
-void profile_rows(const struct profile *profile, int32_t rank, struct import_log *log)
+/* Rows of all calls of a profile: phase, layer, rank, and the case as far as the names show it. */
+static void profile_rows(const struct profile *profile, int32_t rank, struct import_log *log)
 {
     static const char *const kernels[] = { "ll", "normal", "v2" };
     struct profile_case of_kernel[G_N_ELEMENTS(kernels)];
