@@ -303,7 +303,8 @@ static GPtrArray *explaining_metrics(const struct report_case *c, const char *ph
     return metrics;
 }
 
-/* A figure with a bar for each metric and prediction, named by the part of the metric's name between prefix and suffix. */
+/* A figure with a bar for each metric and prediction, named by the part of the metric's name between prefix and
+ * suffix. */
 static struct report_bars named_bars(const struct report_case *c, const char *phase, const char *prefix,
                                      const char *suffix, const char *label, double most, GString *out)
 {

@@ -77,8 +77,8 @@ struct report_bars {
 /* Begins a figure of so many names with `together` bars each, for values from 0 to most. */
 struct report_bars report_bars_begin(GString *out, const char *caption, const char *label, const char *unit,
                                      guint names, guint together, double most);
-/* Draws bar `which` of the name with that index: the name left of the first one, the number right of each.  The number is
- * also the tip if tip is NULL.  Returns the bar's top. */
+/* Draws bar `which` of the name with that index: the name left of the first one, the number right of each.  The number
+ * is also the tip if tip is NULL.  Returns the bar's top. */
 double report_bar(GString *out, const struct report_bars *bars, guint index, guint which, const char *name,
                   double value, const char *unit, const char *class, const char *tip);
 
