@@ -63,7 +63,7 @@ struct cluster_gpu {
     uint64_t hbm_read_rate_bps, hbm_write_rate_bps; /* of reads alone; of writes alone; 0: hbm_rate */
     uint64_t hbm_queue_ps, hbm_write_burst_ps;      /* how long loads wait in a busy memory (pressure.h), 0: not known;
                                                      * how much writes add to that, 0: nothing */
-    uint64_t hbm_rows_rate_bps;     /* likewise for rows that lie apart and are read and written in turn; 0: hbm_rate */
+    uint64_t hbm_rows_rate_bps;     /* of rows that lie apart and are read and written alternately; 0: hbm_rate */
     uint64_t l2_bytes, l2_rate_bps; /* bytes of fresh rows that the L2 still holds, and its rate for them; 0: none */
     struct cluster_work store;      /* from own memory to a peer's over NVLink, or within the GPU, by loads and stores
                                      * of SMs */
