@@ -1,9 +1,6 @@
 /* support_sim.c - see support_sim.h. */
 #include "tests/support_sim.h"
 
-#include <CUnit/CUnit.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include "sim/units.h"
 
 struct cluster support_cluster(uint32_t gpus_per_node)
@@ -43,59 +40,4 @@ struct cluster support_cluster(uint32_t gpus_per_node)
                  .proxy_threads = 1 },
         .network = { .latency_ps = PS_PER_US },
     };
-}
-
-void support_group_init(struct support_group *group, const struct cluster *cluster, const struct moe_options *options,
-                        const struct routing *routing, bool payload, bool nvlink_disabled)
-{
-    char text[256];
-    const char *refusal = moe_options_refuse(options, text, sizeof text);
-    if (refusal) puts(refusal);
-    CU_ASSERT_PTR_NULL_FATAL(refusal);
-    *group = (struct support_group){ 0 };
-    moe_job_init(&group->job, options, routing);
-    struct fabric_needs needs;
-    kernel_job_needs(&group->job.job, payload, &needs);
-    const struct world_options world = {
-        .ranks = options->ranks,
-        .ranks_per_node = options->ranks_per_node,
-        .nvlink_disabled = nvlink_disabled,
-        .payload = payload,
-        .needs = needs,
-    };
-    group->world = world_new(cluster, &world);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(group->world);
-    group->rank = calloc(options->ranks, sizeof group->rank[0]);
-    group->result = calloc(options->ranks, sizeof group->result[0]);
-    for (uint32_t r = 0; r < options->ranks; r++) {
-        group->rank[r] = kernel_rank_new(&group->job.job, world_fabric(group->world, r));
-        CU_ASSERT_PTR_NOT_NULL_FATAL(group->rank[r]);
-    }
-}
-
-void support_group_clear(struct support_group *group)
-{
-    for (uint32_t r = 0; r < group->job.options.ranks; r++) kernel_rank_free(group->rank[r]);
-    world_free(group->world);
-    free(group->rank);
-    free(group->result);
-}
-
-void support_group_run(struct support_group *group, uint32_t phase)
-{
-    const uint32_t ranks = group->job.options.ranks;
-    struct fabric_worker ***worker = calloc(ranks, sizeof *worker);
-    uint32_t *count = calloc(ranks, sizeof *count);
-    for (uint32_t r = 0; r < ranks; r++) {
-        const struct kernel_launch *kernel = kernel_rank_launch(group->rank[r], phase);
-        worker[r] = kernel->worker;
-        count[r] = kernel->worker_count;
-    }
-    char text[256] = "";
-    const bool ended =
-        world_run(group->world, (struct fabric_worker * *const *)worker, count, group->result, text, sizeof text);
-    if (!ended) printf("\n      %s\n", text);
-    CU_ASSERT_TRUE_FATAL(ended);
-    free(worker);
-    free(count);
 }

@@ -7,8 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 #include "models/moe/formats.h"
+#include "models/hardware/world/world.h"
 #include "models/moe/moe_ll.h"
 #include "sim/units.h"
+#include "tests/support_job.h"
 #include "tests/support_moe.h"
 #include "tests/support_sim.h"
 #include "tests/unit.h"
@@ -239,23 +241,22 @@ static void test_rank_late_to_some(void)
 /* ---- the public shrink test, in the simulated world ---- */
 
 /* After a phase of the first iteration every living rank has masked exactly the ranks that fail by options.failure. */
-static void masks_expect(const struct support_group *group, uint32_t phase)
+static void masks_expect(const struct job_sim *group, const struct moe_options *o, uint32_t phase)
 {
-    const struct moe_options *o = &group->job.options;
     const bool sends_only = o->hook && (phase == 0 || phase == 2); /* a rank that does not wait for a peer cannot notice
                                                                     * its failure */
     for (uint32_t r = 0; r < o->ranks; r++)
-        for (uint32_t peer = 0; !kernel_absent(&group->job.job, r, phase, 0) && peer < o->ranks; peer++) {
-            const bool expected = kernel_absent(&group->job.job, peer, phase, 0),
+        for (uint32_t peer = 0; !kernel_absent(group->job, r, phase, 0) && peer < o->ranks; peer++) {
+            const bool expected = kernel_absent(group->job, peer, phase, 0),
                        found = kernel_rank_masks(group->rank[r], peer);
             if (!sends_only) CU_ASSERT_EQUAL(found, expected);
             if (!sends_only && found != expected) printf("\n      phase %u: rank %u, peer %u\n", phase, r, peer);
         }
 }
 
-static void checks_expect_none(const struct support_group *group)
+static void checks_expect_none(const struct job_sim *group)
 {
-    for (uint32_t r = 0; r < group->job.options.ranks; r++) {
+    for (uint32_t r = 0; r < group->job->ranks; r++) {
         char text[256] = "";
         CU_ASSERT_EQUAL(kernel_rank_check(group->rank[r], text, sizeof text), 0);
         if (text[0]) printf("\n      rank %u: %s\n", r, text);
@@ -263,12 +264,12 @@ static void checks_expect_none(const struct support_group *group)
 }
 
 /* The longest that a rank took. */
-static uint64_t phase_run(struct support_group *group, uint32_t phase)
+static uint64_t phase_run(struct job_sim *group, uint32_t phase)
 {
     uint64_t most_ps = 0;
-    support_group_run(group, phase);
-    for (uint32_t r = 0; r < group->job.options.ranks; r++)
-        if (group->result[r].time_ps > most_ps) most_ps = group->result[r].time_ps;
+    job_sim_run(group, phase);
+    for (uint32_t r = 0; r < group->job->ranks; r++)
+        if (group->time_ps[r] > most_ps) most_ps = group->time_ps[r];
     return most_ps;
 }
 
@@ -280,9 +281,11 @@ static void shrink_run(struct moe_options o, uint32_t nodes_of, bool nvlink_disa
     if (o.ranks > 5) fail_plan(&o, 5, MOE_CALL_CLEAN, 0);
     const struct cluster cluster = support_cluster(nodes_of);
     struct routing routing = routing_of(&o);
-    struct support_group group;
-    support_group_init(&group, &cluster, &o, &routing, true, nvlink_disabled);
-    const uint32_t phases = kernel_phase_count(&group.job.job);
+    struct moe_job job;
+    struct job_sim group;
+    moe_job_init(&job, &o, &routing);
+    job_sim_init(&group, &job.job, &cluster, true, nvlink_disabled);
+    const uint32_t phases = kernel_phase_count(&job.job);
     for (uint32_t r = 0; r < o.ranks; r++) fabric_wrap(world_fabric(group.world, r), group.rank);
     for (uint32_t iteration = 0; iteration < 3; iteration++) {
         for (uint32_t phase = 0; phase < phases; phase++) {
@@ -291,12 +294,12 @@ static void shrink_run(struct moe_options o, uint32_t nodes_of, bool nvlink_disa
             const bool lost = iteration == 0 && meets && (!clean || o.ranks > 5);
             CU_ASSERT_EQUAL(took_ps >= timeout_ps, lost);
             CU_ASSERT_TRUE(took_ps < timeout_ps + timeout_ps / 2);
-            if (iteration == 0) masks_expect(&group, phase);
+            if (iteration == 0) masks_expect(&group, &o, phase);
         }
         checks_expect_none(&group);
     }
     CU_ASSERT_EQUAL(sent_to_masked, 0);
-    support_group_clear(&group);
+    job_sim_clear(&group);
     routing_free(&routing);
 }
 
@@ -322,23 +325,26 @@ static void test_masking_costs_nothing(void)
     const struct cluster cluster = support_cluster(8);
     struct moe_options o = options_of(1, 8);
     struct routing routing = routing_of(&o);
-    struct support_group with, without;
-    support_group_init(&with, &cluster, &o, &routing, true, false);
+    struct moe_job masking, plain;
+    struct job_sim with, without;
+    moe_job_init(&masking, &o, &routing);
     o.mask_timeout_ps = 0;
-    support_group_init(&without, &cluster, &o, &routing, true, false);
-    CU_ASSERT_EQUAL(kernel_phase_count(&with.job.job), kernel_phase_count(&without.job.job) + 1);
+    moe_job_init(&plain, &o, &routing);
+    job_sim_init(&with, &masking.job, &cluster, true, false);
+    job_sim_init(&without, &plain.job, &cluster, true, false);
+    CU_ASSERT_EQUAL(kernel_phase_count(with.job), kernel_phase_count(without.job) + 1);
     for (uint32_t phase = 0; phase < 2; phase++) {
-        support_group_run(&with, phase);
-        support_group_run(&without, phase);
-        for (uint32_t r = 0; r < o.ranks; r++) CU_ASSERT_EQUAL(with.result[r].time_ps, without.result[r].time_ps);
+        job_sim_run(&with, phase);
+        job_sim_run(&without, phase);
+        for (uint32_t r = 0; r < o.ranks; r++) CU_ASSERT_EQUAL(with.time_ps[r], without.time_ps[r]);
     }
-    support_group_run(&with, 2);
+    job_sim_run(&with, 2);
     for (uint32_t r = 0; r < o.ranks; r++) /* two barriers, each at least as long as a signal takes */
-        CU_ASSERT(with.result[r].time_ps >= cluster.gpu.launch_ps + 2 * cluster.nvlink.latency_ps);
+        CU_ASSERT(with.time_ps[r] >= cluster.gpu.launch_ps + 2 * cluster.nvlink.latency_ps);
     checks_expect_none(&with);
     checks_expect_none(&without);
-    support_group_clear(&with);
-    support_group_clear(&without);
+    job_sim_clear(&with);
+    job_sim_clear(&without);
     routing_free(&routing);
 }
 
@@ -349,14 +355,16 @@ static void test_no_patience(void)
     struct moe_options o = options_of(4, 2);
     o.mask_timeout_ps = 1;
     struct routing routing = routing_of(&o);
-    struct support_group group;
-    support_group_init(&group, &cluster, &o, &routing, true, false);
-    for (uint32_t phase = 0; phase < 3 * kernel_phase_count(&group.job.job); phase++)
-        support_group_run(&group, phase % kernel_phase_count(&group.job.job));
+    struct moe_job job;
+    struct job_sim group;
+    moe_job_init(&job, &o, &routing);
+    job_sim_init(&group, &job.job, &cluster, true, false);
+    for (uint32_t phase = 0; phase < 3 * kernel_phase_count(&job.job); phase++)
+        job_sim_run(&group, phase % kernel_phase_count(&job.job));
     for (uint32_t r = 0; r < o.ranks; r++)
         for (uint32_t peer = 0; peer < o.ranks; peer++)
             CU_ASSERT_EQUAL(kernel_rank_masks(group.rank[r], peer), peer != r);
-    support_group_clear(&group);
+    job_sim_clear(&group);
     routing_free(&routing);
     for (uint64_t seed = 1; seed <= 20; seed++) { /* where a rank's own signals are late too */
         routing = routing_of(&o);

@@ -5,160 +5,23 @@
  * Where a kernel leaves the order of rows to arrival, the family sorts them, as the public tests
  * compare. */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
+#include "models/moe/moe.h"
 #include "sim/units.h"
-#include "tests/support_live.h"
-#include "tests/support_sim.h"
+#include "tests/support_job.h"
 #include "traces/generate.h"
 #include "traces/trace.h"
 #include "tests/unit.h"
 
-enum { RANKS_MAX = 16, TENSORS_MAX = 16, ITERATIONS = 3 };
-
-struct live_group {
-    struct bootstrap **bootstrap;
-    struct live_world *world[RANKS_MAX];
-    struct kernel_rank *rank[RANKS_MAX];
-    struct fabric_ops ops;
-};
-
-/* A rank's clock is its thread's CPU time, so that other load on the machine makes no rank late. */
-static uint64_t thread_now_ps(const struct fabric *f)
-{
-    (void)f;
-    struct timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (uint64_t)now.tv_sec * PS_PER_S + (uint64_t)now.tv_nsec * PS_PER_NS;
-}
-
-static void live_group_init(struct live_group *g, const struct moe_job *job, bool nvlink_disabled)
-{
-    const struct moe_options *o = &job->options;
-    struct fabric_needs needs;
-    kernel_job_needs(&job->job, true, &needs);
-    struct live_options options;
-    live_options_init(&options);
-    options.fabric = "shm";
-    options.ranks_per_node = o->ranks_per_node;
-    options.nvlink_disabled = nvlink_disabled;
-    GError *error = NULL;
-    g->bootstrap = support_bootstraps_new(o->ranks);
-    CU_ASSERT_TRUE_FATAL(support_worlds_new(&options, &needs, g->bootstrap, o->ranks, g->world, &error));
-    for (uint32_t r = 0; r < o->ranks; r++) {
-        struct fabric *f = live_world_fabric(g->world[r]);
-        g->ops = *f->ops;
-        g->ops.now_ps = thread_now_ps;
-        f->ops = &g->ops;
-        g->rank[r] = kernel_rank_new(&job->job, f);
-        CU_ASSERT_PTR_NOT_NULL_FATAL(g->rank[r]);
-    }
-}
-
-static void live_group_clear(struct live_group *g, uint32_t ranks)
-{
-    for (uint32_t r = 0; r < ranks; r++) {
-        kernel_rank_free(g->rank[r]);
-        live_world_free(g->world[r]);
-    }
-    support_bootstraps_free(g->bootstrap, ranks);
-}
-
-static void live_group_run(struct live_group *g, uint32_t ranks, uint32_t phase)
-{
-    uint32_t count = 0;
-    struct fabric_worker **worker = NULL;
-    for (uint32_t r = 0; r < ranks; r++) {
-        const struct kernel_launch *kernel = kernel_rank_launch(g->rank[r], phase);
-        worker = realloc(worker, (count + kernel->worker_count + 1) * sizeof *worker);
-        memcpy(worker + count, kernel->worker, kernel->worker_count * sizeof *worker);
-        count += kernel->worker_count;
-    }
-    char why[256] = "";
-    const bool ended = support_worlds_run(g->world, ranks, worker, count, why, sizeof why);
-    if (!ended) printf("\n      %s\n", why);
-    CU_ASSERT_TRUE_FATAL(ended);
-    free(worker);
-}
-
-static void compare_outputs(struct kernel_rank *a, struct kernel_rank *b)
-{
-    struct kernel_tensor x[TENSORS_MAX], y[TENSORS_MAX];
-    const uint32_t count = kernel_rank_outputs(a, x, TENSORS_MAX);
-    CU_ASSERT_EQUAL_FATAL(kernel_rank_outputs(b, y, TENSORS_MAX), count);
-    CU_ASSERT(count > 0);
-    for (uint32_t i = 0; i < count; i++) {
-        CU_ASSERT_STRING_EQUAL(x[i].name, y[i].name);
-        CU_ASSERT_EQUAL_FATAL(x[i].size_bytes, y[i].size_bytes);
-        const bool same = !memcmp(x[i].data, y[i].data, x[i].size_bytes);
-        if (!same) printf("\n      %s differs between the worlds\n", x[i].name);
-        CU_ASSERT_TRUE(same);
-    }
-}
-
-static void check_rank(const struct kernel_rank *rank)
-{
-    char text[256] = "";
-    const uint32_t failures = kernel_rank_check(rank, text, sizeof text);
-    if (failures) printf("\n      %u checks failed, first: %s\n", failures, text);
-    CU_ASSERT_EQUAL(failures, 0);
-}
-
-/* Simulated times of all ranks and phases of three iterations. */
-static void simulate_times(const struct moe_options *o, const struct routing *routing, bool payload,
-                           bool nvlink_disabled, uint64_t *time)
-{
-    const struct cluster cluster = support_cluster(o->ranks_per_node);
-    struct support_group sim;
-    support_group_init(&sim, &cluster, o, routing, payload, nvlink_disabled);
-    for (uint32_t i = 0; i < ITERATIONS; i++) {
-        for (uint32_t phase = 0; phase < kernel_phase_count(&sim.job.job); phase++) {
-            support_group_run(&sim, phase);
-            for (uint32_t r = 0; r < o->ranks; r++) *time++ = sim.result[r].time_ps;
-        }
-    }
-    support_group_clear(&sim);
-}
-
-static void check_repeats(const struct moe_options *o, const struct routing *routing, bool nvlink_disabled)
-{
-    struct moe_job job;
-    moe_job_init(&job, o, routing);
-    const size_t count = (size_t)ITERATIONS * kernel_phase_count(&job.job) * o->ranks;
-    uint64_t *first = calloc(count, sizeof *first), *again = calloc(count, sizeof *again),
-             *sizes = calloc(count, sizeof *sizes);
-    simulate_times(o, routing, true, nvlink_disabled, first);
-    simulate_times(o, routing, true, nvlink_disabled, again);
-    simulate_times(o, routing, false, nvlink_disabled, sizes);
-    CU_ASSERT_EQUAL(memcmp(first, again, count * sizeof *first), 0);
-    CU_ASSERT_EQUAL(memcmp(first, sizes, count * sizeof *first), 0);
-    free(first);
-    free(again);
-    free(sizes);
-}
-
 static void run_both(const struct moe_options *o, const struct routing *routing, bool nvlink_disabled)
 {
-    const struct cluster cluster = support_cluster(o->ranks_per_node);
-    struct support_group sim;
-    struct live_group live;
-    support_group_init(&sim, &cluster, o, routing, true, nvlink_disabled);
-    live_group_init(&live, &sim.job, nvlink_disabled);
-    for (uint32_t i = 0; i < ITERATIONS; i++) {
-        for (uint32_t phase = 0; phase < kernel_phase_count(&sim.job.job); phase++) {
-            support_group_run(&sim, phase);
-            live_group_run(&live, o->ranks, phase);
-        }
-        for (uint32_t r = 0; r < o->ranks; r++) {
-            check_rank(sim.rank[r]);
-            check_rank(live.rank[r]);
-            compare_outputs(sim.rank[r], live.rank[r]);
-        }
-    }
-    support_group_clear(&sim);
-    live_group_clear(&live, o->ranks);
-    check_repeats(o, routing, nvlink_disabled);
+    enum { ITERATIONS = 3 };
+    char text[256];
+    struct moe_job job;
+    const char *refusal = moe_options_refuse(o, text, sizeof text);
+    if (refusal) puts(refusal);
+    CU_ASSERT_PTR_NULL_FATAL(refusal);
+    moe_job_init(&job, o, routing);
+    job_two_worlds(&job.job, ITERATIONS, nvlink_disabled);
 }
 
 /* The first tokens of one (step, layer) of a sample trace. */
