@@ -74,7 +74,7 @@ echo '# ranks that are killed or never begin: others run their points; a share t
 rank() { OMPI_COMM_WORLD_RANK=$1 OMPI_COMM_WORLD_SIZE=4 exec $EPTWIN sweep --cluster source/models/clusters/h800-cx7.ini \
     $plan --output dead.csv -j 1 >/dev/null 2>&1; }
 rank 3 & killed=$!
-until [ -s dead.csv.4of4.part ] || [ -e dead.csv.4of4 ]; do sleep 0.01; done
+until [ -s dead.csv.4of4.part ] || ! kill -0 $killed 2>/dev/null; do sleep 0.01; done
 kill -9 $killed; wait $killed 2>/dev/null
 exec 9>>dead.csv.3of4.part; flock 9; (rank 1); echo "status $?"; ls dead*; exec 9>&-
 (rank 0); echo "status $?"; cmp all.csv dead.csv && echo same; ls dead*
