@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <pthread.h>
 #include <string.h>
 #include "models/hardware/world/agenda.h"
 #include "models/hardware/sm/pressure.h"
@@ -42,7 +43,7 @@ struct step_run {
     struct graph *graph;
     struct transport transport;
     struct world *world;
-    GMutex launching;             /* a rank launches its next kernel */
+    pthread_mutex_t launching;    /* a rank launches its next kernel */
     struct kernel_launch *listed; /* the last launch whose workers' list the world has taken */
     struct schedule *schedule;
     struct device *device;
@@ -286,11 +287,11 @@ static void device_timer_set(void *context, uint32_t rank, uint64_t time_ps)
 static void device_begin(void *context, uint32_t rank, uint32_t kernel)
 {
     struct step_run *run = context;
-    g_mutex_lock(&run->launching);
+    pthread_mutex_lock(&run->launching);
     const struct kernel_launch *launch =
         phase_launch(run, comm_of(run, kernel), rank, schedule_kernel(run->schedule, kernel)->phase);
     world_kernel_begin(run->world, rank, launch->worker, launch->worker_count);
-    g_mutex_unlock(&run->launching);
+    pthread_mutex_unlock(&run->launching);
 }
 
 /* What a kernel asks of the memory, alone.  Half of what dispatch and combine move is read. */
@@ -425,6 +426,7 @@ struct step_run *step_run_new(const struct step_run_options *options, GError **e
 {
     struct step_run *run = g_new0(struct step_run, 1);
     run->options = options;
+    pthread_mutex_init(&run->launching, NULL);
     const bool timed = options->costs->work != NULL; /* times that no machine makes: a host will do */
     if (!options->cluster->gpu.sms && !timed) {
         g_set_error(error, STEP_RUN_ERROR, STEP_RUN_ERROR_INPUT, "%s: expected GPUs, found a host",
@@ -467,6 +469,7 @@ void step_run_free(struct step_run *run)
     g_free(run->speed);
     g_free(run->slowness);
     g_free(run->slow);
+    pthread_mutex_destroy(&run->launching);
     g_free(run);
 }
 
