@@ -76,7 +76,7 @@ static bool nic_parse(const char *text, struct plan *p, GError **error)
     if (length < 2 || g_ascii_toupper(rate[length - 1]) != 'G') return refuse(error, "nic", expected, text);
     rate[length - 1] = '\0';
     p->ports = 1;
-    if (!g_ascii_string_to_unsigned(part[0], 10, 1, 64, &p->nics, NULL) ||
+    if (!g_ascii_string_to_unsigned(part[0], 10, 1, 1024, &p->nics, NULL) ||
         (count == 3 && !g_ascii_string_to_unsigned(part[1], 10, 1, 8, &p->ports, NULL)) ||
         !g_ascii_string_to_unsigned(rate, 10, 100, 800, &p->gbit, NULL))
         return refuse(error, "nic", expected, text);
