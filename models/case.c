@@ -78,8 +78,8 @@ static const struct field processes_alias = {
 
 static const struct field field_table[] = {
     CHOICE(
-        "kernel", kernel, MAKES | ROUTES, "ll|normal|v2|one-sided|mori|mori-ll|" COLL,
-        "Kernels: ll (low latency, the default), normal (high throughput), v2, one-sided (TensorRT-LLM's over NVLink), "
+        "kernel", kernel, MAKES | ROUTES, "ll|normal|v2|one-sided|two-sided|mori|mori-ll|" COLL,
+        "Kernels: ll (low latency, the default), normal (high throughput), v2, one-sided, two-sided (TensorRT-LLM's), "
         "mori, mori-ll (AMD's); "
         "or alltoallv, allgather, reducescatter, allreduce, ag-rs (NCCL's two), p2p"),
     { "matrix", FIELD_TEXT, WORK | MAKES | ROUTES | FILES, AT(matrix), 0, 0, 0, NULL, "SPEC",
@@ -143,6 +143,8 @@ static const struct field field_table[] = {
     FLAG("expand", expand, MAKES, "V2: dispatch gives a token a row for each of its experts here"),
     FLAG("single-reduction", single_reduction, MAKES,
          "V2, one node: combine sums a token's rows only where it came from"),
+    FLAG("direct", direct, MAKES,
+         "V2, several nodes: each rank's copy of a token goes to it by itself (allow_hybrid_mode = 0)"),
     FLAG("cpu-sync", cpu_sync, MAKES, "V2: the host waits for the counts before it launches dispatch's second kernel"),
     FLAG("overlap", overlap, MAKES, "V2: choose as few SMs as the links need, not 64 at least"),
     { "api", FIELD_CHOICE, MAKES, AT(api), 0, 0, 0, "hybrid-ep", "NAME",
@@ -152,7 +154,7 @@ static const struct field field_table[] = {
     FLAG("ue8m0", ue8m0, MAKES, "FP8 scales are stored as exponents (needs --round-scale)"),
     FLAG("worst-tokens", worst_tokens, MAKES, "Normal: outputs sized at the worst case, no wait of the host"),
     COUNT("num-sms", num_sms, MAKES, 1, 4096, 0,
-          "SMs that the kernels use (default 24; mori: 80; ll, one-sided: all of the GPU)"),
+          "SMs that the kernels use (default 24; mori: 80; ll, one-sided, two-sided: all of the GPU)"),
     COUNT("num-warps", num_warps, MAKES, 0, 16, 0, "Mori: warps of a thread block, one on each of num-sms (0: 8)"),
     COUNT("num-bias", num_bias, MAKES, 0, 2, 0, "Normal combine: bias tensors, 0 to 2"),
     COUNT("expert-alignment", expert_alignment, MAKES, 1, 65536, 1, "Normal: counts of experts are multiples of this"),
@@ -446,7 +448,7 @@ static const struct {
     { "Low-latency kernels", "hook logfmt zero-copy mask-timeout fail" },
     { "Normal and V2 kernels", "cached weights num-bias worst-tokens expert-alignment nvl-chunk rdma-chunk nvl-buffer "
                                "rdma-buffer combine-nvl-chunk combine-rdma-chunk combine-nvl-buffer "
-                               "combine-rdma-buffer expand single-reduction cpu-sync overlap api" },
+                               "combine-rdma-buffer expand single-reduction direct cpu-sync overlap api" },
     { "All-to-allv, all-gather, point to point", "matrix size messages in-flight algorithm protocol nccl issue" },
 };
 

@@ -33,10 +33,10 @@ struct case_options {
     char *issue;                 /* p2p: "kernel", "host", "copy", "nccl" */
     char *compute, *compute_sms; /* time and SMs "A:B" of arithmetic that runs at the same time as a kernel */
     uint32_t num_tokens, hidden, num_topk, num_experts, num_topk_groups, num_ranks, ranks_per_node;
-    char *tokens_per_rank;                            /* "4096|2048|...": if ranks have different numbers */
-    char *dtype;                                      /* dispatch's: "bf16", "fp8" */
-    bool expand, single_reduction, cpu_sync, overlap; /* v2 */
-    char *api;                                        /* v2: "hybrid-ep", or NULL */
+    char *tokens_per_rank;                                    /* "4096|2048|...": if ranks have different numbers */
+    char *dtype;                                              /* dispatch's: "bf16", "fp8" */
+    bool expand, single_reduction, direct, cpu_sync, overlap; /* v2 */
+    char *api;                                                /* v2: "hybrid-ep", or NULL */
     bool nvlink_disabled, hook, logfmt, zero_copy, cached, weights, round_scale, ue8m0, worst_tokens;
     uint32_t num_sms, num_warps, num_bias, expert_alignment;
     uint32_t nvl_chunk, rdma_chunk, nvl_buffer, rdma_buffer; /* dispatch; 0: recommended */

@@ -34,6 +34,7 @@ static enum moe_kernel_family family_of(const struct case_options *c)
     return case_is(c->kernel, "ll")          ? MOE_LOW_LATENCY
            : case_is(c->kernel, "v2")        ? MOE_V2
            : case_is(c->kernel, "one-sided") ? MOE_ONE_SIDED
+           : case_is(c->kernel, "two-sided") ? MOE_TWO_SIDED
            : case_is(c->kernel, "mori")      ? MOE_MORI
            : case_is(c->kernel, "mori-ll")   ? MOE_MORI_LL
                                              : MOE_NORMAL;
@@ -52,7 +53,7 @@ static void options_fill(const struct case_options *c, const struct routing *rou
                          struct moe_options *o)
 {
     const uint32_t sms_normal = device_sms ? MIN(CASE_SMS_DEFAULT, device_sms) : CASE_SMS_DEFAULT;
-    const bool takes_all = case_is(c->kernel, "ll") || case_is(c->kernel, "one-sided");
+    const bool takes_all = case_is(c->kernel, "ll") || g_str_has_suffix(c->kernel, "-sided");
     const bool mori = g_str_has_prefix(c->kernel, "mori");
     const uint32_t sms_default = takes_all && device_sms ? device_sms
                                  : mori                  ? MIN(CASE_SMS_MORI, device_sms ? device_sms : CASE_SMS_MORI)
@@ -78,6 +79,7 @@ static void options_fill(const struct case_options *c, const struct routing *rou
         .zero_copy = c->zero_copy,
         .expand = c->expand,
         .single_reduction = c->single_reduction,
+        .direct = c->direct,
         .hybrid_ep = c->api != NULL,
         .uccl = backend && backend->host_words, /* the library has these settings for its normal kernels */
         .cached = c->cached,
@@ -143,7 +145,9 @@ bool case_moe_options(const struct case_options *c, const struct routing *routin
         return case_refuse(error, "disable-nvlink: here only the low-latency kernels go by the NIC alone");
     if (c->nvlink_disabled && options->family >= MOE_ONE_SIDED)
         return case_refuse(error, "disable-nvlink: %s reach peers by NVLink alone",
-                           options->family == MOE_ONE_SIDED ? "the one-sided kernels" : "MoRI's kernels here");
+                           options->family == MOE_ONE_SIDED   ? "the one-sided kernels"
+                           : options->family == MOE_TWO_SIDED ? "the two-sided kernels"
+                                                              : "MoRI's kernels here");
     if (c->nvlink_disabled && options->family == MOE_V2) options->ranks_per_node = 1;
     char text[256];
     const char *refusal = moe_options_refuse(options, text, sizeof text);

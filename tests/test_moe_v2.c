@@ -22,7 +22,8 @@ static struct moe_options options_draw(struct rng *rng)
     o.experts = o.ranks * (2 + (uint32_t)rng_below(rng, 8));
     moe_options_vary(&o, rng);
     o.expand = rng_below(rng, 3) == 0;
-    o.single_reduction = o.ranks <= o.ranks_per_node && rng_below(rng, 3) == 0;
+    o.direct = rng_below(rng, 3) == 0;
+    o.single_reduction = (o.direct || o.ranks <= o.ranks_per_node) && rng_below(rng, 3) == 0;
     if (o.expand && o.single_reduction) o.weights = false;
     o.num_sms = 1 + (o.ranks > o.ranks_per_node) + (uint32_t)rng_below(rng, 5);
     o.device_sms = rng_below(rng, 2) ? o.num_sms + (uint32_t)rng_below(rng, 4) : 0;
@@ -33,7 +34,7 @@ static void test_random_groups(void) { moe_test_random_groups(options_draw, 400)
 static void test_sizes_only_takes_the_same_steps(void) { moe_test_sizes_only(options_draw, 30); }
 static void test_routings_in_turns(void) { moe_test_routings_in_turns(options_draw, 20); }
 
-/* The wire carries slots padded to 32 bytes, one copy for each node and no credits. */
+/* The wire carries slots padded to 32 bytes and no credits: a copy for each node or, in direct mode, for each rank. */
 static void test_bytes_on_the_wire(void)
 {
     for (int fp8 = 0; fp8 < 2; fp8++) {
@@ -49,6 +50,13 @@ static void test_bytes_on_the_wire(void)
         const uint64_t dispatch = fp8 ? 7168 + 224 + 96 : 14336 + 96, combine = 14336 + 64;
         CU_ASSERT_EQUAL(loop_counts(group->loop)->put_bytes, copies.abroad * (dispatch + combine));
         CU_ASSERT_EQUAL(loop_counts(group->loop)->store_bytes, copies.to_ranks * (dispatch + combine));
+        moe_group_free(group);
+        o.direct = true;
+        group = moe_group_run_sizes(&o, DRAW_UNIFORM);
+        const struct moe_copies each = moe_routing_copies(&group->routing, &o);
+        const uint64_t put_bytes = loop_counts(group->loop)->put_bytes, rows_bytes = dispatch + combine;
+        CU_ASSERT_TRUE(put_bytes > each.abroad * rows_bytes && put_bytes % rows_bytes == 0);
+        CU_ASSERT_EQUAL(put_bytes + loop_counts(group->loop)->store_bytes, each.to_ranks * rows_bytes);
         moe_group_free(group);
     }
 }
@@ -75,17 +83,21 @@ static void test_refusals(void)
     CU_ASSERT_PTR_NULL(moe_options_refuse(&fine, text, sizeof text));
     struct moe_options o = fine;
     o.ranks = 130, o.ranks_per_node = 65, o.experts = 130;
-    moe_test_refused(&o, "ranks-per-node: v2 takes at most 64, found 65");
+    moe_test_refused(&o, "ranks-per-node: v2's hybrid kernels take at most 64 (--direct: as many as there are)");
+    o.direct = true;
+    CU_ASSERT_PTR_NULL(moe_options_refuse(&o, text, sizeof text));
     o = fine, o.ranks = 66, o.ranks_per_node = 2, o.experts = 132;
     moe_test_refused(&o, "num-ranks: v2 takes at most 32 nodes, found 33");
     o = fine, o.ranks = o.ranks_per_node = o.experts = 2049;
-    moe_test_refused(&o, "ranks-per-node: v2 takes at most 2048, found 2049");
+    moe_test_refused(&o, "num-ranks: v2 takes at most 2048, found 2049");
     o = fine, o.num_sms = 1;
     moe_test_refused(&o, "num-sms: v2 takes at least 2 over several nodes, found 1");
     o = fine, o.single_reduction = true;
     moe_test_refused(&o, "single-reduction: v2 has it within one node only");
     o = fine, o.ranks = 8, o.expand = o.single_reduction = o.weights = true;
     moe_test_refused(&o, "weights: v2 carries none back");
+    o = fine, o.family = MOE_NORMAL, o.direct = true;
+    moe_test_refused(&o, "direct: only the v2 kernels have it");
     o = fine, o.family = MOE_NORMAL, o.expand = true;
     moe_test_refused(&o, "expand: only the v2 kernels have it");
     o = fine, o.worst_tokens = true;

@@ -151,8 +151,10 @@ static void test_v2(void)
         run_both(&o, &routing, false);
         o.expand = true;
         run_both(&o, &routing, false);
-        o.single_reduction = shape[i][0] <= shape[i][1];
-        o.weights = !o.single_reduction;
+        o.direct = true;
+        run_both(&o, &routing, false);
+        o.single_reduction = true;
+        o.weights = false;
         run_both(&o, &routing, false);
         routing_free(&routing);
     }
@@ -165,6 +167,8 @@ static void test_one_sided(void)
         struct moe_options o = normal_options(&routing, 8);
         o.family = MOE_ONE_SIDED;
         o.dtype = variant ? MOE_BF16 : MOE_FP8;
+        run_both(&o, &routing, false);
+        o.family = MOE_TWO_SIDED;
         run_both(&o, &routing, false);
         routing_free(&routing);
     }
@@ -192,6 +196,6 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "normal, intranode: 2, 4, 8 ranks", test_intranode);
     CU_add_test(suite, "normal, internode: 2 and 4 nodes of 2 and 4", test_internode);
     CU_add_test(suite, "V2, direct and hybrid", test_v2);
-    CU_add_test(suite, "one-sided, 8 ranks", test_one_sided);
+    CU_add_test(suite, "one-sided and two-sided, 8 ranks", test_one_sided);
     CU_add_test(suite, "MoRI, 8 ranks", test_mori);
 }

@@ -90,7 +90,13 @@
     X(ONE_SIDED_SANITIZE) \
     X(ONE_SIDED_STAGE) \
     X(ONE_SIDED_PLACES_READ) \
-    X(ONE_SIDED_SUM)
+    X(ONE_SIDED_SUM) \
+    X(TWO_SIDED_COUNT) \
+    X(TWO_SIDED_PLACES) \
+    X(TWO_SIDED_SEND) \
+    X(TWO_SIDED_RECEIVE) \
+    X(TWO_SIDED_FILL) \
+    X(TWO_SIDED_SUM)
 
 /* mori.loops */
 #define SITES_MORI(X) \

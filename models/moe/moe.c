@@ -11,6 +11,7 @@ static const struct moe_family *family_of(const struct moe_options *o)
     case MOE_LOW_LATENCY: return &moe_family_ll;
     case MOE_V2: return &moe_family_v2;
     case MOE_ONE_SIDED: return &moe_family_one_sided;
+    case MOE_TWO_SIDED: return &moe_family_two_sided;
     case MOE_MORI:
     case MOE_MORI_LL: return &moe_family_mori;
     case MOE_NORMAL: break;
@@ -36,6 +37,7 @@ const char *moe_options_refuse(const struct moe_options *o, char *text, size_t t
     if (o->ue8m0 && !o->round_scale) KERNEL_REFUSE("ue8m0: needs round-scale");
     if (o->family != MOE_V2 && (o->expand || o->single_reduction))
         KERNEL_REFUSE("%s: only the v2 kernels have it", o->expand ? "expand" : "single-reduction");
+    if (o->family != MOE_V2 && o->direct) KERNEL_REFUSE("direct: only the v2 kernels have it");
     if (o->family != MOE_V2 && o->hybrid_ep) KERNEL_REFUSE("api: only the v2 kernels have it");
     if (o->family != MOE_LOW_LATENCY && (o->mask_timeout_ps || o->failure_count))
         KERNEL_REFUSE("%s: only the low-latency kernels mask ranks", o->mask_timeout_ps ? "mask-timeout" : "fail");

@@ -18,6 +18,7 @@ enum moe_kernel_family {
     MOE_NORMAL,      /* 1.1 to 1.3: intranode up to ranks_per_node ranks, else internode */
     MOE_V2,          /* 1.7 */
     MOE_ONE_SIDED,   /* 1.12 */
+    MOE_TWO_SIDED,   /* 1.15 */
     MOE_MORI,        /* 1.14 */
     MOE_MORI_LL,     /* the same with another dispatch */
 };
@@ -62,6 +63,7 @@ struct moe_options {
     bool cached;           /* normal: dispatch with a cached handle and no top-k (as the public tuning loop) */
     bool expand;           /* V2: a row for each expert that a token has on the rank, instead of one for each token */
     bool single_reduction; /* V2 combine: rows are summed only at the token's source */
+    bool direct;           /* V2 over several nodes: a token goes to each rank by itself (without hybrid mode) */
     bool hybrid_ep;        /* V2: include the work of Hybrid-EP's calls around these kernels */
     bool weights;          /* combine carries top-k weights */
     uint32_t expert_alignment; /* normal: per-expert counts are rounded up to this */

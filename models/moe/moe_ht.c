@@ -459,7 +459,8 @@ bool ht_word_send(struct fabric_worker *w, const struct ht_rank *h, uint32_t pee
     return fabric_signal(w, &(struct fabric_signal){ .value = moe_word_make(h->epoch, value),
                                                      .word = word,
                                                      .peer = (uint16_t)peer,
-                                                     .queue = (uint16_t)queue }) == 0;
+                                                     .queue = (uint16_t)queue,
+                                                     .warps = 1 }) == 0;
 }
 
 static void look_charge(struct fabric_worker *w, const struct ht_look *look, uint32_t words, bool polls)
@@ -511,6 +512,7 @@ bool ht_barrier_step(struct fabric_worker *w, struct ht_barrier *b, uint32_t epo
         const struct fabric_signal signal = { .value = moe_word_make(epoch, b->round),
                                               .word = b->word + b->number,
                                               .peer = (uint16_t)(b->first + b->sent * b->stride),
+                                              .warps = 1,
                                               .to_host = b->to_host && b->sent == (b->number == 0),
                                               .release = !first && b->sent == (b->number == 0) }; /* a thread a peer */
         if (fabric_signal(w, &signal)) return false;

@@ -38,6 +38,7 @@ extern const struct moe_family moe_family_intranode; /* moe_ht_intra.c */
 extern const struct moe_family moe_family_internode; /* moe_ht_inter.c */
 extern const struct moe_family moe_family_v2;        /* moe_v2.c */
 extern const struct moe_family moe_family_one_sided; /* moe_one_sided.c */
+extern const struct moe_family moe_family_two_sided; /* moe_two_sided.c */
 extern const struct moe_family moe_family_mori;      /* moe_mori.c */
 
 /* The steps of Hybrid-EP's call of that phase, if the options ask for them (moe_hybrid_ep.c). */

@@ -11,23 +11,30 @@
 static const char *const phase_names[OS_PHASES] = { "dispatch_prepare", "dispatch", "dispatch_sanitize",
                                                     "combine_prepare", "combine" };
 
+const char *os_limits_refuse(const struct moe_options *o, const char *name, char *text, size_t text_size)
+{
+    if (o->ranks > o->ranks_per_node)
+        KERNEL_REFUSE("num-ranks: %s kernels reach the %u ranks of one NVLink domain, found %u", name,
+                      o->ranks_per_node, o->ranks);
+    if (o->cached || o->weights || o->num_bias || o->worst_tokens)
+        KERNEL_REFUSE("%s: %s kernels have none",
+                      o->cached     ? "cached"
+                      : o->weights  ? "weights"
+                      : o->num_bias ? "num-bias"
+                                    : "worst-tokens",
+                      name);
+    return ht_refuse(o, text, text_size);
+}
+
 static const char *os_refuse(const struct moe_options *o, char *text, size_t text_size)
 {
     static const uint32_t topk[] = { 1, 2, 4, 6, 8, 10, 16 };
     bool known = false;
     for (size_t i = 0; i < sizeof topk / sizeof topk[0]; i++) known |= o->topk == topk[i];
-    if (o->ranks > o->ranks_per_node)
-        KERNEL_REFUSE("num-ranks: one-sided kernels reach the %u ranks of one NVLink domain, found %u",
-                      o->ranks_per_node, o->ranks);
     if (o->ranks > OS_RANKS_MAX)
         KERNEL_REFUSE("num-ranks: one-sided takes at most %d, found %u", OS_RANKS_MAX, o->ranks);
     if (!known) KERNEL_REFUSE("num-topk: one-sided takes 1, 2, 4, 6, 8, 10 or 16, found %u", o->topk);
-    if (o->cached || o->weights || o->num_bias || o->worst_tokens)
-        KERNEL_REFUSE("%s: one-sided kernels have none", o->cached     ? "cached"
-                                                         : o->weights  ? "weights"
-                                                         : o->num_bias ? "num-bias"
-                                                                       : "worst-tokens");
-    return ht_refuse(o, text, text_size);
+    return os_limits_refuse(o, "one-sided", text, text_size);
 }
 
 /* ---- geometry ---- */
@@ -459,25 +466,29 @@ void os_counts_read(struct os_rank *r)
         r->ht.recv_before[source + 1] = r->ht.recv_before[source] + count_from(r, source);
 }
 
+void os_experts_count(struct ht_rank *h)
+{
+    const struct ht_geometry *g = &h->g;
+    memset(h->expert_counts, 0, g->local_experts * sizeof h->expert_counts[0]);
+    for (uint64_t i = 0; i < (uint64_t)ht_recv_rows(h) * g->topk; i++)
+        if (h->t.recv_index[i] >= 0) h->expert_counts[h->t.recv_index[i]]++;
+    for (uint32_t e = 0; e < g->local_experts; e++)
+        h->expert_counts[e] = (uint32_t)moe_align(h->expert_counts[e], h->base.options->expert_alignment);
+}
+
 /* Shows the experts what has come: a slot for each row, and how many rows each expert has. */
 void os_rows_view(struct os_rank *r)
 {
     struct ht_rank *h = &r->ht;
     const struct ht_geometry *g = &h->g;
     ht_tensors_recv(h);
-    memset(h->expert_counts, 0, g->local_experts * sizeof h->expert_counts[0]);
     for (uint32_t source = 0; source < g->ranks; source++)
         for (uint32_t row = h->recv_before[source]; row < h->recv_before[source + 1]; row++) {
             const uint64_t at = (uint64_t)source * h->base.options->tokens_max + row - h->recv_before[source];
             ht_slot_unpack(h, h->base.fabric->heap + r->map.in + at * h->dispatch_slot.stored,
                            g->rank * g->local_experts, row);
-            for (uint32_t j = 0; j < g->topk; j++) {
-                const int64_t expert = h->t.recv_index[(size_t)row * g->topk + j];
-                if (expert >= 0) h->expert_counts[expert]++;
-            }
         }
-    for (uint32_t e = 0; e < g->local_experts; e++)
-        h->expert_counts[e] = (uint32_t)moe_align(h->expert_counts[e], h->base.options->expert_alignment);
+    os_experts_count(h);
 }
 
 /* The experts leave what they give back in memory of theirs, or with zero-copy where combine reads it. */

@@ -92,5 +92,8 @@ void os_counts_read(struct os_rank *r);
 void os_rows_view(struct os_rank *r);
 void os_rows_give(struct os_rank *r);
 void os_traffic_of(const struct os_rank *r, enum os_phase phase, struct kernel_traffic *traffic);
+/* For two-sided kernels, too: limits of both, told under that name; how many rows each expert has got. */
+const char *os_limits_refuse(const struct moe_options *o, const char *name, char *text, size_t text_size);
+void os_experts_count(struct ht_rank *h);
 
 #endif

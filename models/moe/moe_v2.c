@@ -9,13 +9,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool hybrid(const struct moe_options *o) { return o->ranks > o->ranks_per_node; }
+/* Ranks that the kernels take for one node: in direct mode all, whatever reaches them. */
+static uint32_t local_of(const struct moe_options *o)
+{
+    return o->direct ? o->ranks : moe_min(o->ranks, o->ranks_per_node);
+}
+static bool hybrid(const struct moe_options *o) { return o->ranks > local_of(o); }
+/* Direct mode with ranks that NVLink does not reach. */
+static bool direct_far(const struct moe_options *o) { return o->direct && o->ranks > o->ranks_per_node; }
 
 static const char *v2_refuse(const struct moe_options *o, char *text, size_t text_size)
 {
-    const uint32_t local = o->ranks < o->ranks_per_node ? o->ranks : o->ranks_per_node;
-    const uint32_t local_most = hybrid(o) ? V2_LOCAL_MAX : HT_RANKS_MAX;
-    if (local > local_most) KERNEL_REFUSE("ranks-per-node: v2 takes at most %u, found %u", local_most, local);
+    const uint32_t local = local_of(o);
+    if (hybrid(o) && local > V2_LOCAL_MAX)
+        KERNEL_REFUSE("ranks-per-node: v2's hybrid kernels take at most %d (--direct: as many as there are), found %u",
+                      V2_LOCAL_MAX, local);
+    if (local > HT_RANKS_MAX) KERNEL_REFUSE("num-ranks: v2 takes at most %d, found %u", HT_RANKS_MAX, local);
     if (o->ranks / local > HT_NODES_MAX)
         KERNEL_REFUSE("num-ranks: v2 takes at most %d nodes, found %u", HT_NODES_MAX, o->ranks / local);
     if (o->ranks % local)
@@ -36,7 +45,7 @@ static uint32_t aligned(uint32_t size_bytes) { return (uint32_t)moe_align(size_b
  * list of top-k places.  A cached dispatch carries it as well. */
 static void dispatch_slot(const struct moe_options *o, bool payload, struct ht_slot *s)
 {
-    const uint32_t local = moe_min(o->ranks, o->ranks_per_node);
+    const uint32_t local = local_of(o);
     ht_slot_dispatch(o, payload, true, s);
     s->meta_bytes = 4 + (uint32_t)moe_align(o->ranks / local * ((local + 7) / 8), 4);
     s->scale = aligned(s->row_bytes);
@@ -54,8 +63,8 @@ static void combine_slot(const struct moe_options *o, bool payload, struct ht_sl
     ht_slot_combine(o, payload, true, s);
     s->meta_bytes = 0;
     s->meta = s->index = s->weight = aligned(s->row_bytes);
-    /* Hybrid kernels send the slot from shared memory; direct ones send the row and, by stores, the weights. */
-    s->bytes = s->weight + (hybrid(o) ? aligned(8 * o->topk) : 4u * s->topk);
+    /* A slot goes whole from shared memory or by a put; otherwise the row goes and, by stores, the weights. */
+    s->bytes = s->weight + (hybrid(o) || direct_far(o) ? aligned(8 * o->topk) : 4u * s->topk);
     s->stored = payload ? s->bytes : 0;
 }
 
@@ -70,8 +79,7 @@ static uint64_t area_add(uint64_t *end, uint64_t slots, uint64_t stored)
 
 static void map_make(const struct moe_options *o, bool payload, struct v2_map *m)
 {
-    const uint32_t local = o->ranks < o->ranks_per_node ? o->ranks : o->ranks_per_node, nodes = o->ranks / local;
-    const uint32_t channels = channels_of(o);
+    const uint32_t local = local_of(o), nodes = o->ranks / local, channels = channels_of(o);
     struct ht_slot dispatch, combine;
     dispatch_slot(o, payload, &dispatch);
     combine_slot(o, payload, &combine);
@@ -80,9 +88,11 @@ static void map_make(const struct moe_options *o, bool payload, struct v2_map *m
     const uint64_t up = (uint64_t)local * channels * m->up_slots, out = (uint64_t)nodes * channels * m->out_slots;
     m->end = 0;
     m->up = area_add(&m->end, up, payload ? dispatch.stored : 0);
-    m->combine_up = area_add(&m->end, up * (v2_sends_all(o) ? o->topk : 1), combine.stored);
-    if (nodes == 1) return;
-    m->out_send = area_add(&m->end, o->tokens_max, dispatch.stored);
+    const uint64_t combine_up = up * (v2_sends_all(o) ? o->topk : 1);
+    m->combine_up = area_add(&m->end, combine_up, combine.stored);
+    if (hybrid(o) || direct_far(o)) m->out_send = area_add(&m->end, o->tokens_max, dispatch.stored);
+    if (direct_far(o)) m->combine_out_send = area_add(&m->end, combine_up, combine.stored);
+    if (!hybrid(o)) return;
     m->out = area_add(&m->end, out, dispatch.stored);
     m->combine_out_send = area_add(&m->end, out, combine.stored);
     m->combine_out = area_add(&m->end, out, combine.stored);
@@ -91,14 +101,15 @@ static void map_make(const struct moe_options *o, bool payload, struct v2_map *m
 static void v2_needs(const struct kernel_job *job, bool payload, struct fabric_needs *needs)
 {
     const struct moe_options *o = moe_options_of(job);
-    const uint32_t local = o->ranks < o->ranks_per_node ? o->ranks : o->ranks_per_node, nodes = o->ranks / local;
-    const uint32_t channels = channels_of(o);
+    const uint32_t local = local_of(o), nodes = o->ranks / local, channels = channels_of(o);
     struct v2_map map = { 0 };
     map_make(o, payload, &map);
     *needs = (struct fabric_needs){
         .heap_bytes = map.end,
         .word_count = 2 * (local + nodes) + 2 * channels * (local + nodes) + V2_PRIVATE_WORDS,
-        .queue_count = (uint16_t)(nodes == 1 ? 1 : moe_min(channels + 1, V2_QUEUES_MAX)),
+        .queue_count = (uint16_t)(direct_far(o) ? moe_min(o->num_sms, V2_DIRECT_QUEUES)
+                                  : nodes == 1  ? 1
+                                                : moe_min(channels + 1, V2_QUEUES_MAX)),
         .queue_depth = 1024,
     };
 }
@@ -164,7 +175,7 @@ static struct kernel_rank *v2_create(const struct kernel_job *job, struct fabric
     const struct moe_options *o = moe_options_of(job);
     struct v2_rank *r = kernel_alloc(1, sizeof *r);
     r->channels = channels_of(o);
-    ht_rank_init(&r->ht, job, f, o->ranks > o->ranks_per_node, 1, worker_most(o));
+    ht_rank_init(&r->ht, job, f, hybrid(o), 1, worker_most(o));
     ht_layout_make(&r->ht);
     r->epilogue_sms = o->device_sms ? o->device_sms : o->num_sms;
     dispatch_slot(o, f->payload, &r->ht.dispatch_slot);
@@ -266,8 +277,11 @@ static void v2_traffic(const struct kernel_rank *rank, uint32_t phase, struct ke
         sent += h->g.nodes > 1 ? h->layout.tokens_per_node[i] : h->layout.tokens_per_rank[i];
     traffic->tokens_sent = phase == 0 ? sent : rows;
     traffic->tokens_received = phase == 0 ? rows : sent;
-    traffic->logical_rdma_bytes = h->g.nodes > 1 ? sent * row : 0;
-    traffic->logical_nvl_bytes = rows * row;
+    uint64_t far = 0;
+    for (uint32_t i = 0; !v2_hybrid(r) && i < h->g.ranks; i++)
+        if (fabric_path(h->base.fabric, (uint16_t)i) == FABRIC_RDMA) far += h->layout.tokens_per_rank[i];
+    traffic->logical_rdma_bytes = (v2_hybrid(r) ? sent : far) * row;
+    traffic->logical_nvl_bytes = (far ? sent - far : rows) * row;
 }
 
 static double larger(double a, double b) { return a > b ? a : b; }
@@ -283,13 +297,14 @@ static double groups_expected(double experts, double groups, uint32_t k)
 uint32_t moe_v2_sms(const struct moe_options *o, double rdma_gbs, double nvl_gbs)
 {
     static const double sm_read_gbs = 200, sm_write_gbs = 50, slack = 1.25;
-    const double local = moe_min(o->ranks, o->ranks_per_node), nodes = o->ranks / local;
+    const double local = moe_min(o->ranks, o->ranks_per_node), nodes = o->ranks / (double)local_of(o);
     const double to_nodes = groups_expected(o->experts, nodes, o->topk);
     const double to_ranks = groups_expected(o->experts, o->ranks, o->topk);
-    const double rdma = to_nodes * (nodes - 1) / nodes, nvl = to_ranks * (local - 1) / local;
+    const double rdma = to_nodes * (nodes - 1) / nodes;
+    const double near = direct_far(o) ? to_ranks * local / o->ranks : to_ranks, nvl = near * (local - 1) / local;
     const double read = nodes > 1 ? 1 + to_nodes : 1;
-    const double write = nodes > 1 ? 1 + to_nodes / nodes + to_ranks : to_ranks; /* the send buffer, the own node, the
-                                                                                  * ranks */
+    /* The send buffer, the own node, the ranks. */
+    const double write = (hybrid(o) || direct_far(o)) + (nodes > 1 ? to_nodes / nodes : 0) + near;
     const bool by_rdma = nodes > 1 && rdma / rdma_gbs > nvl / nvl_gbs;
     const double tokens_gbs = by_rdma ? rdma_gbs / rdma : nvl_gbs / nvl;
     const double sms = slack * larger(tokens_gbs * read / sm_read_gbs, tokens_gbs * write / sm_write_gbs);

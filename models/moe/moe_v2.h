@@ -5,16 +5,17 @@
  * it from there, once for each target.
  *
  *   direct (one node)      any warp ──NVLink──► up[source number][its tokens]
+ *   direct (nodes)         the same, and ──RDMA──► to ranks beyond NVLink, from out_send
  *   hybrid (nodes)         sender c ──RDMA──► out[source node][c][..]; forwarder c ──NVLink──► up[number][c][..]
  *
  * Hybrid kernels have channels, a warp of each role: token t of a rank belongs to channel t mod C.
  * A kernel begins with a barrier: then its peers' areas are free.  It ends with one: then everything has come.  Beside
  * those that move rows, notify warps count how many will come.  The next kernel, the epilogue, copies what has come
  * into the output, sorted by source rank and token.  Combine takes the rows back to the same places in areas of its
- * own, and its epilogue sums them.
+ * own, and its epilogue sums them.  In direct mode all ranks are one node, whatever reaches them.
  *
  * Heap: up [local][C][up_slots], combine_up the same; hybrid: out_send [tokens], out [N][C][out_slots], and combine's
- * out_send and out [N][C][out_slots].  C is 1 in direct mode.
+ * out_send and out [N][C][out_slots]; direct, nodes: out_send and combine's.  C is 1 in direct mode.
  * Signal words: barrier_nvl[local], barrier_rdma[N]; counts_nvl[local], a count plus one; counts_rdma[N]; hybrid: up
  * and combine_up [C][local], out and combine_out [C][N], where a value is twice the number of slots written, plus one
  * when they are all; and the private open, notified and finished. */
@@ -35,6 +36,7 @@ enum {
     V2_LOCAL_MAX = 64, /* ranks of a node, hybrid */
     V2_META_MAX = 4 + HT_RANKS_MAX / 8,
     V2_QUEUES_MAX = 129,
+    V2_DIRECT_QUEUES = 9, /* in direct mode, with puts */
 };
 
 struct v2_rank;
@@ -106,7 +108,8 @@ struct v2_warp {
     uint32_t item, end, stride; /* dispatch: tokens; combine: rows, one after another */
     uint32_t target;            /* dispatch: the rank that gets the token next; combine: its source */
     uint32_t place;             /* combine that returns all expanded rows of a row: the next one */
-    bool staged;                /* the row is in shared memory */
+    bool staged, copied;        /* the row is in shared memory; in the send area */
+    uint16_t queue;             /* of its puts */
     uint8_t stage_site;         /* enum site */
     struct fabric_given *stage;
 };
@@ -123,9 +126,9 @@ struct v2_notify {
 struct v2_gate {
     struct fabric_worker worker;
     struct v2_rank *rank;
-    uint32_t kind, from_count; /* words that must say "finished" in the end; how many producers they have */
-    uint32_t stage, next;
-    bool told_self; /* it has signalled itself that its own workers' stores are done */
+    uint32_t kind, from_count;     /* words that must say "finished" in the end; how many producers they have */
+    uint32_t stage, next, flushed; /* flushed: QPs of peers */
+    bool told_self;                /* it has signalled itself that its own workers' stores are done */
     struct ht_barrier nvl, rdma;
 };
 

@@ -1,5 +1,6 @@
-/* moe_v2_direct.c - V2 dispatch and combine within one node (PROTOCOLS.md 1.7): any warp takes any token or row, brings
- * it into shared memory and stores it from there to every rank that needs it.  No channels, no tails. */
+/* moe_v2_direct.c - V2 dispatch and combine in direct mode (PROTOCOLS.md 1.7): any warp takes any token or row, brings
+ * it into shared memory and stores it from there to every rank that needs it.  Ranks that NVLink does not reach get it
+ * by puts, from a copy in the send area.  No channels, no tails. */
 #include "models/moe/moe_v2.h"
 
 #include <stdio.h>
@@ -17,6 +18,9 @@ static struct fabric_given *slot_given(struct v2_rank *r, uint64_t slot, uint32_
     return &r->store[slot * slot_bytes % 128 / V2_SHARED_ALIGN];
 }
 
+/* Whether some ranks are reached by puts. */
+static bool beyond_nvlink(const struct v2_rank *r) { return r->ht.g.ranks > r->ht.base.fabric->ranks_per_node; }
+
 /* ---- dispatch ------------------------------------------------------------------------------------------ */
 
 static void token_fill(const void *context, uint8_t *slot)
@@ -27,24 +31,62 @@ static void token_fill(const void *context, uint8_t *slot)
     ht_slot_pack(&p->rank->ht, p->item, 0, meta, slot);
 }
 
-/* Stores the token to its next target, from its place in the warp's shared memory. */
-static bool token_store(struct v2_warp *p)
+/* Sends a slot to the warp's target: a store from the warp's shared memory, or a put of the copy at `sent`. */
+static bool slot_send(struct v2_warp *p, struct fabric_write *write, uint64_t sent)
+{
+    const struct fabric *f = p->worker.fabric;
+    write->peer = (uint16_t)p->target;
+    write->rows = 1;
+    if (fabric_path(f, write->peer) == FABRIC_RDMA) {
+        write->queue = p->queue;
+        write->sge_count = 1;
+        write->sge[0] = (struct fabric_sge){ f->heap + sent, write->fill_bytes };
+        write->fill = NULL;
+        return fabric_put(&p->worker, write) == 0;
+    }
+    write->site = SITE_V2_STORE_ALONE;
+    write->context = p;
+    return fabric_store(&p->worker, write) == 0;
+}
+
+/* Copies the slot from shared memory to where puts take it from. */
+static void slot_copy(struct v2_warp *p, const struct ht_slot *slot, void (*run)(void *context, uint64_t argument))
+{
+    fabric_work(&p->worker, &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
+                                                   .rows = 1,
+                                                   .site = SITE_V2_STORE,
+                                                   .write_bytes = slot->bytes,
+                                                   .run = run,
+                                                   .context = p });
+    p->copied = true;
+}
+
+static uint64_t token_sent(const struct v2_warp *p)
+{
+    return p->rank->map.out_send + (uint64_t)p->item * p->rank->up_slot.stored;
+}
+
+static void token_run(void *context, uint64_t argument)
+{
+    const struct v2_warp *p = context;
+    (void)argument;
+    token_fill(p, p->worker.fabric->heap + token_sent(p));
+}
+
+/* Sends the token to its next target. */
+static bool token_send(struct v2_warp *p)
 {
     struct v2_rank *r = p->rank;
     const struct ht_slot *slot = &r->up_slot;
     const uint64_t at = v2_up_at(r, r->ht.g.self, 0) + r->position[(size_t)p->item * r->ht.layout.targets + p->target];
-    const struct fabric_write write = {
+    struct fabric_write write = {
         .target_offset = r->map.up + at * slot->stored,
         .charge_bytes = slot->bytes,
-        .peer = (uint16_t)p->target,
-        .rows = 1,
-        .site = SITE_V2_STORE_ALONE,
         .given = slot_given(r, at, slot->bytes),
         .fill = slot->stored ? token_fill : NULL,
-        .context = p,
         .fill_bytes = slot->stored,
     };
-    return fabric_store(&p->worker, &write) == 0;
+    return slot_send(p, &write, token_sent(p));
 }
 
 static enum worker_step token_step(struct fabric_worker *w)
@@ -54,14 +96,15 @@ static enum worker_step token_step(struct fabric_worker *w)
     if (!v2_is_open(r)) return WORKER_WAIT;
     if (p->item >= p->end) return v2_finish(w, r);
     if (!p->staged) return warp_stage(p, r->ht.dispatch_slot.row_bytes);
+    if (!p->copied && beyond_nvlink(r)) slot_copy(p, &r->up_slot, token_run);
     for (;; p->target++) {
         p->target = v2_target(r, p->item, p->target);
         if (p->target == r->ht.g.local) break;
-        if (!token_store(p)) return WORKER_WAIT;
+        if (!token_send(p)) return WORKER_WAIT;
     }
     p->item += p->stride;
     p->target = 0;
-    p->staged = false;
+    p->staged = p->copied = false;
     return WORKER_MORE;
 }
 
@@ -73,6 +116,28 @@ static void row_fill(const void *context, uint8_t *slot)
     const bool all = v2_sends_all(p->rank->ht.base.options);
     if (p->rank->expanded_at) v2_expanded_pack(p->rank, p->item, all ? p->place : UINT32_MAX, slot);
     else ht_slot_pack_combine(&p->rank->ht, p->item, slot);
+}
+
+/* Where the row, or the next of its expanded rows, lies among those for its source; there and in the send area. */
+static uint64_t row_at(const struct v2_warp *p)
+{
+    const struct v2_rank *r = p->rank;
+    const uint64_t places = v2_sends_all(r->ht.base.options) ? r->ht.g.topk : 1;
+    return (uint64_t)(p->item - r->ht.recv_before[p->target]) * places + p->place;
+}
+
+static uint64_t row_sent(const struct v2_warp *p)
+{
+    const struct v2_rank *r = p->rank;
+    const uint64_t places = v2_sends_all(r->ht.base.options) ? r->ht.g.topk : 1;
+    return r->map.combine_out_send + (v2_up_at(r, p->target, 0) * places + row_at(p)) * r->ht.combine_slot.stored;
+}
+
+static void row_run(void *context, uint64_t argument)
+{
+    const struct v2_warp *p = context;
+    (void)argument;
+    row_fill(p, p->worker.fabric->heap + row_sent(p));
 }
 
 /* If several rows of a token do not all go back, they are summed into shared memory; a single row is copied there. */
@@ -101,21 +166,18 @@ static enum worker_step row_step(struct fabric_worker *w)
     if (p->item >= p->end) return v2_finish(w, r);
     if (!p->staged) return row_stage(p);
     while (p->item >= r->ht.recv_before[p->target + 1]) p->target++;
+    if (!p->copied && fabric_path(w->fabric, (uint16_t)p->target) == FABRIC_RDMA) slot_copy(p, slot, row_run);
+    const uint64_t first = (uint64_t)v2_up_at(r, r->ht.g.self, 0) * (all ? r->ht.g.topk : 1);
     const uint32_t row = v2_up_at(r, r->ht.g.self, 0) + p->item - r->ht.recv_before[p->target];
-    const uint64_t at = all ? (uint64_t)row * r->ht.g.topk + p->place : row;
-    const struct fabric_write write = {
-        .target_offset = r->map.combine_up + at * slot->stored,
+    struct fabric_write write = {
+        .target_offset = r->map.combine_up + (first + row_at(p)) * slot->stored,
         .charge_bytes = slot->bytes,
-        .peer = (uint16_t)p->target,
-        .rows = 1,
-        .site = SITE_V2_STORE_ALONE,
         .given = slot_given(p->rank, row, r->combine_buffer_bytes - V2_SHARED_ALIGN),
         .fill = slot->stored ? row_fill : NULL,
-        .context = p,
         .fill_bytes = slot->stored,
     };
-    if (fabric_store(w, &write)) return WORKER_WAIT;
-    p->staged = false;
+    if (!slot_send(p, &write, row_sent(p))) return WORKER_WAIT;
+    p->staged = p->copied = false;
     if (all && ++p->place < v2_expanded_count(r, p->item)) return WORKER_MORE;
     p->place = 0;
     p->item++;
@@ -135,6 +197,16 @@ static const struct worker_role row_role = { .step = row_step, .describe = warp_
 
 static const struct worker_role token_role = { .step = token_step, .describe = warp_describe };
 
+/* The QP of a warp: the first is of the notify warps, if there are any; the others are shared by SMs or, if these are
+ * more, by warps. */
+static uint16_t queue_of(const struct v2_rank *r, uint32_t sm, uint32_t warp, uint32_t warps, uint32_t first)
+{
+    const uint32_t queues = r->ht.base.fabric->queue_count;
+    if (queues <= first) return 0;
+    const uint32_t number = r->ht.base.options->num_sms <= queues - first ? sm : sm * warps + warp;
+    return (uint16_t)(first + number % (queues - first));
+}
+
 /* The offset within a line at which a warp's buffer begins. */
 static uint32_t line_of(uint32_t warp, uint32_t buffer_bytes) { return warp * buffer_bytes % 128 / V2_SHARED_ALIGN; }
 
@@ -153,6 +225,7 @@ void v2_direct_dispatch_launch(struct v2_rank *r)
                                .item = i,
                                .end = r->ht.g.tokens,
                                .stride = sms * warps,
+                               .queue = queue_of(r, i % sms, i / sms, warps, !r->ht.base.options->cached),
                                .stage_site = stage,
                                .stage = &r->stage[1][line_of(i / sms, buffer_bytes)] };
         v2_worker_add(r, &p->worker, &token_role, i % sms, 1);
@@ -175,6 +248,7 @@ void v2_direct_combine_launch(struct v2_rank *r)
                                .item = first,
                                .end = moe_min(first + share, rows),
                                .stride = 1,
+                               .queue = queue_of(r, i % sms, warp, warps, 0),
                                .stage_site = SITE_V2_ROW_STAGE,
                                .stage = &r->stage[0][line_of(warp, r->combine_buffer_bytes)] };
         v2_worker_add(r, &p->worker, &row_role, i % sms, 1);

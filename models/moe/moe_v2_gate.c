@@ -36,9 +36,17 @@ bool v2_tell(struct fabric_worker *w, const struct v2_rank *r, uint32_t peer, ui
     return true;
 }
 
+/* A thread for each peer posts what all are told by the NIC, at the same time: each counts as a warp. */
+static uint32_t posting_warps(const struct v2_rank *r, uint32_t least)
+{
+    const struct fabric *f = r->ht.base.fabric;
+    const uint32_t peers = v2_hybrid(r) ? r->ht.g.nodes - 1 : r->ht.g.ranks - moe_min(r->ht.g.ranks, f->ranks_per_node);
+    return peers < least ? least : moe_min(peers, UINT8_MAX);
+}
+
 /* ---- gate ---------------------------------------------------------------------------------------------- */
 
-enum { GATE_PHASE, GATE_COME, GATE_OPEN, GATE_WORKERS, GATE_CLOSE, GATE_END };
+enum { GATE_PHASE, GATE_COME, GATE_OPEN, GATE_WORKERS, GATE_FLUSH, GATE_CLOSE, GATE_END };
 
 static bool gate_arrived(struct v2_gate *k)
 {
@@ -78,6 +86,18 @@ static bool gate_workers(struct v2_gate *k)
     return gate_phase(k);
 }
 
+/* In direct mode the puts to all ranks have arrived before the last barrier; hybrid kernels tell of them by words. */
+static bool gate_flush(struct v2_gate *k)
+{
+    const struct fabric *f = k->rank->ht.base.fabric;
+    const uint32_t all = v2_hybrid(k->rank) ? 0 : (uint32_t)f->rank_count * f->queue_count;
+    for (; k->flushed < all; k->flushed++) {
+        const uint16_t peer = (uint16_t)(k->flushed % f->rank_count), queue = (uint16_t)(k->flushed / f->rank_count);
+        if (fabric_path(f, peer) == FABRIC_RDMA && fabric_flush(&k->worker, peer, queue)) return false;
+    }
+    return true;
+}
+
 /* The rank's own stores to itself have arrived once its own word of the barrier has. */
 static bool gate_self(struct v2_gate *k)
 {
@@ -97,7 +117,7 @@ static bool gate_close(struct v2_gate *k)
 static enum worker_step gate_step(struct fabric_worker *w)
 {
     static bool (*const pass[GATE_END])(struct v2_gate * k) = {
-        gate_phase, gate_come, gate_open, gate_workers, gate_close,
+        gate_phase, gate_come, gate_open, gate_workers, gate_flush, gate_close,
     };
     struct v2_gate *k = fabric_container_of(w, struct v2_gate, worker);
     for (; k->stage != GATE_END; k->stage++)
@@ -114,6 +134,7 @@ static void gate_describe(const struct fabric_worker *w, char *text, size_t text
     const char *end = k->stage <= GATE_COME ? "begin" : "end";
     const uint32_t from = k->from_count ? k->next % k->from_count : 0;
     if (k->stage == GATE_WORKERS) snprintf(text, text_size, "the end of the kernel waits for its own workers");
+    else if (k->stage == GATE_FLUSH) snprintf(text, text_size, "the end of the kernel waits for its puts");
     else if (k->stage == GATE_CLOSE && (k->kind == V2_COMBINE_OUT || nvl < 0))
         snprintf(text, text_size, "the end of the kernel waits for channel %u of rank %u", k->next / k->from_count,
                  k->kind < V2_OUT ? v2_neighbour(r, from) : v2_rail(r, from));
@@ -146,7 +167,7 @@ void v2_gate_launch(struct v2_rank *r, enum v2_word kind, uint32_t from_count)
     ht_barrier_begin(&r->gate.nvl);
     ht_barrier_begin(&r->gate.rdma);
     ++*v2_grown(r, V2_OPEN);
-    ht_kernel_add(&r->ht, &r->gate.worker, &gate_role, 0, 1);
+    ht_kernel_add(&r->ht, &r->gate.worker, &gate_role, 0, posting_warps(r, 1));
     fabric_watch(&r->gate.worker, 0, g->local + g->nodes);
     fabric_watch(&r->gate.worker, v2_word_private(r, V2_FINISHED), 1);
     if (from_count) fabric_watch(&r->gate.worker, v2_word(r, kind, 0, 0), r->channels * from_count);
@@ -258,7 +279,7 @@ void v2_notify_launch(struct v2_rank *r)
     for (uint32_t sm = 0; sm < sms; sm++) {
         struct v2_notify *n = &r->notify[sm];
         *n = (struct v2_notify){ .rank = r };
-        v2_worker_add(r, &n->worker, &notify_role, sm, V2_NOTIFY_WARPS);
+        v2_worker_add(r, &n->worker, &notify_role, sm, sm ? V2_NOTIFY_WARPS : posting_warps(r, V2_NOTIFY_WARPS));
         if (sm) continue;
         n->worker.moment = WORKER_COUNTS;
         fabric_watch(&n->worker, v2_word_private(r, V2_NOTIFIED), 1);

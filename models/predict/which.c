@@ -28,6 +28,7 @@ static const struct which_backend table[] = {
     { "deepep-normal", "normal", WHICH_NVIDIA, NULL, 0 },
     { "deepep-v2", "v2", WHICH_NVIDIA, NULL, 0 },
     { "nvlink-one-sided", "one-sided", WHICH_NVIDIA, NULL, 0 },
+    { "nvlink-two-sided", "two-sided", WHICH_NVIDIA, NULL, 0 },
     { "nccl-ag-rs", "ag-rs", WHICH_BOTH, NULL, 0 },
     { "mori-normal", "mori", WHICH_AMD, NULL, 0 },
     { "mori-ll", "mori-ll", WHICH_AMD, NULL, 0 },
@@ -40,6 +41,7 @@ static const struct which_backend table[] = {
     { "deepep-normal", "normal", WHICH_NVIDIA, "gdaki", MLX5 },
     { "deepep-normal", "normal", WHICH_NVIDIA, "gin-proxy", MLX5 },
     { "deepep-v2", "v2", WHICH_NVIDIA, "gdaki", MLX5 },
+    { "deepep-v2-direct", "v2", WHICH_NVIDIA, "gdaki", MLX5 },
     { "deepep-v2", "v2", WHICH_NVIDIA, "gin-proxy", MLX5 },
     { "nixl-ep-ll", "ll", WHICH_NVIDIA, "nixl", MLX5 },
     { "nixl-ep-normal", "normal", WHICH_NVIDIA, "nixl", MLX5 },
@@ -84,6 +86,9 @@ static void work_settle(const struct which *w, uint32_t ranks, uint32_t tokens, 
     case_clear(&whole);
 }
 
+/* V2 without hybrid mode. */
+static bool backend_direct(const struct which_backend *b) { return g_str_has_suffix(b->name, "-direct"); }
+
 static void backend_settle(const struct which *w, const struct which_backend *backend, struct case_options *c)
 {
     g_free(c->kernel);
@@ -92,6 +97,7 @@ static void backend_settle(const struct which *w, const struct which_backend *ba
         g_free(c->backend);
         c->backend = g_strdup(backend->transport);
     }
+    c->direct |= backend_direct(backend);
     case_cluster_settle(c, w->cluster);
 }
 
@@ -107,6 +113,7 @@ static bool backend_asked(const struct which *w, const struct which_backend *b, 
     const bool one_node = ranks <= c->ranks_per_node && !c->nvlink_disabled;
     if (c->kernel && strcmp(c->kernel, b->kernel) != 0) return false;
     if (b->gpus == WHICH_AMD && gpus_of(w->cluster) != WHICH_AMD) return false;
+    if (c->direct && b->transport && strcmp(b->kernel, "v2") == 0 && !backend_direct(b)) return false;
     if (one_node) return !b->transport;
     return b->transport && (!c->backend || strcmp(c->backend, b->transport) == 0);
 }
@@ -129,11 +136,11 @@ bool which_begin(struct which *w, GError **error)
     for (uint32_t i = 0; good && i < w->backends; i++)
         if (backend_asked(w, &w->backend[i], w->ranks)) return true;
     if (good)
-        g_set_error(
-            error, WHICH_ERROR, WHICH_ERROR_OPTION,
-            "expected --kernel ll, normal, v2, ag-rs or (within a node) one-sided, mori or mori-ll and a --backend "
-            "that posts for it (ibgda, gdaki, gin-proxy, nixl, uccl or uccl-efa), found %s and %s",
-            w->base.kernel ? w->base.kernel : "none", w->base.backend ? w->base.backend : "none");
+        g_set_error(error, WHICH_ERROR, WHICH_ERROR_OPTION,
+                    "expected --kernel ll, normal, v2, ag-rs or (within a node) one-sided, two-sided, mori or mori-ll "
+                    "and a --backend "
+                    "that posts for it (ibgda, gdaki, gin-proxy, nixl, uccl or uccl-efa), found %s and %s",
+                    w->base.kernel ? w->base.kernel : "none", w->base.backend ? w->base.backend : "none");
     return false;
 }
 

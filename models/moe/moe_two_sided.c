@@ -1,0 +1,518 @@
+/* moe_two_sided.c - NVLink two-sided kernels, as TensorRT-LLM has them (PROTOCOLS.md 1.15).
+ *
+ * Rows for a rank are in the order of their tokens, where the library takes their places from an atomic.  Sums are made
+ * in single precision and rounded once. */
+#include "models/moe/moe_two_sided.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "models/moe/moe_one_sided.h"
+
+enum ts_phase {
+    TS_PREPARE,
+    TS_PREPARE_SUM,
+    TS_PREPARE_MOVE,
+    TS_DISPATCH,
+    TS_DISPATCH_SANITIZE,
+    TS_COMBINE_ZERO,
+    TS_COMBINE,
+    TS_COMBINE_SUM,
+    TS_PHASES
+};
+
+static const struct {
+    const char *name, *span;
+    bool follows;
+} phases[TS_PHASES] = {
+    { "prepare", NULL, false },
+    { "prepare_sum", NULL, true },
+    { "prepare_move", "prepare_span", true },
+    { "dispatch", NULL, false },
+    { "dispatch_sanitize", "dispatch_span", true },
+    { "combine_zero", NULL, false },
+    { "combine", NULL, true },
+    { "combine_sum", "combine_span", true },
+};
+
+static uint32_t ceiling(uint32_t n, uint32_t by) { return (n + by - 1) / by; }
+
+/* ---- geometry ---- */
+
+/* A slot has the row, scales, experts and weights, each in whole 16 bytes, all in whole lines. */
+static void slots_make(const struct moe_options *o, bool payload, struct ht_slot *dispatch, struct ht_slot *combine)
+{
+    ht_slot_dispatch(o, payload, true, dispatch);
+    dispatch->meta_bytes = 0;
+    dispatch->index = dispatch->meta = (uint32_t)moe_align(dispatch->row_bytes + dispatch->scale_bytes, 16);
+    dispatch->weight = dispatch->index + (uint32_t)moe_align(4 * dispatch->topk, 16);
+    dispatch->bytes = (uint32_t)moe_align(dispatch->weight + 4 * dispatch->topk, TS_LINE_BYTES);
+    ht_slot_combine(o, payload, true, combine);
+    combine->meta_bytes = 0;
+    combine->bytes = (uint32_t)moe_align(combine->row_bytes, TS_LINE_BYTES);
+    dispatch->stored = payload ? dispatch->bytes : 0;
+    combine->stored = payload ? combine->bytes : 0;
+}
+
+static uint32_t flagged_bytes(const struct ht_slot *slot)
+{
+    const uint32_t lines = slot->bytes / TS_LINE_BYTES;
+    return (lines + ceiling(lines, TS_LINES_FLAGGED)) * TS_LINE_BYTES;
+}
+
+/* As many peers a block as its shared memory has room for; channels that fill half of the SMs. */
+static void grid_make(const struct moe_options *o, struct ts_fifo *f)
+{
+    const uint32_t blocks = ceiling(o->ranks, TS_PEERS_MOST), most = o->num_sms / 2 / blocks;
+    const uint32_t room = moe_min(moe_min(o->ranks, TS_PEERS_MOST), TS_SHARED_BYTES / f->bytes);
+    const uint32_t a_channel = ceiling(o->ranks, room);
+    f->peers = ceiling(o->ranks, a_channel);
+    f->channels = moe_min(blocks * most / a_channel, most);
+    if (!f->channels) f->channels = 1;
+}
+
+/* Returns the size of the heap. */
+static uint64_t fifos_make(const struct moe_options *o, bool payload, struct ts_fifo fifo[2])
+{
+    struct ht_slot slot[2];
+    uint64_t end = 0;
+    slots_make(o, payload, &slot[0], &slot[1]);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct ts_fifo *f = &fifo[i];
+        *f = (struct ts_fifo){ .offset = end, .bytes = flagged_bytes(&slot[i]) };
+        f->entry_slots = TS_ENTRY_LINES * TS_LINE_BYTES / f->bytes;
+        grid_make(o, f);
+        end += (uint64_t)o->ranks * f->channels * TS_ENTRIES * f->entry_slots * slot[i].stored;
+    }
+    return end;
+}
+
+static const char *ts_refuse(const struct moe_options *o, char *text, size_t text_size)
+{
+    const uint32_t least = 2 * ceiling(o->ranks, TS_PEERS_MOST);
+    struct ht_slot dispatch, combine;
+    slots_make(o, true, &dispatch, &combine);
+    if (o->num_sms < least)
+        KERNEL_REFUSE("num-sms: two-sided takes at least %u for %u ranks, found %u", least, o->ranks, o->num_sms);
+    if (flagged_bytes(&dispatch) > TS_SHARED_BYTES || flagged_bytes(&combine) > TS_SHARED_BYTES)
+        KERNEL_REFUSE("hidden: a block of two-sided has %d bytes of shared memory for a row, found %u values",
+                      TS_SHARED_BYTES, o->hidden);
+    if (o->zero_copy) KERNEL_REFUSE("zero-copy: two-sided kernels have none");
+    return os_limits_refuse(o, "two-sided", text, text_size);
+}
+
+static uint32_t word_sent(const struct ts_rank *r, uint32_t kind, uint32_t peer, uint32_t channel)
+{
+    const uint32_t ranks = r->ht.g.ranks, before = kind ? 2 * ranks * r->fifo[0].channels : 0;
+    return 2 * ranks + before + peer * r->fifo[kind].channels + channel;
+}
+static uint32_t word_freed(const struct ts_rank *r, uint32_t kind, uint32_t peer, uint32_t channel)
+{
+    return word_sent(r, kind, peer, channel) + r->ht.g.ranks * r->fifo[kind].channels;
+}
+
+static void ts_needs(const struct kernel_job *job, bool payload, struct fabric_needs *needs)
+{
+    struct ts_fifo fifo[2];
+    const struct moe_options *o = moe_options_of(job);
+    const uint64_t heap_bytes = fifos_make(o, payload, fifo);
+    *needs = (struct fabric_needs){ .heap_bytes = heap_bytes,
+                                    .word_count = 2 * o->ranks * (1 + fifo[0].channels + fifo[1].channels),
+                                    .queue_count = 1,
+                                    .queue_depth = 1 };
+}
+
+static bool goes_to(const struct ts_rank *r, uint32_t token, uint32_t rank)
+{
+    return r->ht.layout.bits[(size_t)token * r->ht.g.groups + rank / 8] >> rank % 8 & 1;
+}
+
+static struct kernel_rank *ts_create(const struct kernel_job *job, struct fabric *f)
+{
+    const struct moe_options *o = moe_options_of(job);
+    struct ts_rank *r = kernel_alloc(1, sizeof *r);
+    struct ht_rank *h = &r->ht;
+    fifos_make(o, f->payload, r->fifo);
+    const uint32_t channels = r->fifo[r->fifo[1].channels > r->fifo[0].channels].channels;
+    const uint32_t warps = 2 * o->ranks * channels;
+    ht_rank_init(h, job, f, false, 1, warps > o->num_sms ? warps : o->num_sms);
+    ht_layout_make(h);
+    slots_make(o, f->payload, &h->dispatch_slot, &h->combine_slot);
+    r->token = kernel_alloc((uint64_t)h->g.ranks * h->g.tokens, sizeof r->token[0]);
+    for (uint32_t to = 0; to < h->g.ranks; to++)
+        for (uint32_t t = 0, n = 0; t < h->g.tokens; t++)
+            if (goes_to(r, t, to)) r->token[(size_t)to * h->g.tokens + n++] = t;
+    r->back = kernel_alloc(f->payload ? (uint64_t)h->g.tokens * h->g.topk : 0, h->combine_slot.bytes);
+    r->warp = kernel_alloc(warps, sizeof r->warp[0]);
+    r->count = kernel_alloc(2 * h->g.ranks, sizeof r->count[0]);
+    r->local = kernel_alloc(o->num_sms, sizeof r->local[0]);
+    return &h->base.kernel;
+}
+
+static void ts_destroy(struct kernel_rank *rank)
+{
+    struct ts_rank *r = (struct ts_rank *)rank;
+    free(r->token);
+    free(r->back);
+    free(r->warp);
+    free(r->count);
+    free(r->local);
+    ht_rank_clear(&r->ht);
+    free(r);
+}
+
+/* A word that tells a peer what it polls for: nobody releases. */
+static bool word_tell(struct fabric_worker *w, const struct ts_rank *r, uint16_t peer, uint32_t word, uint32_t value)
+{
+    return fabric_signal(
+               w, &(struct fabric_signal){
+                      .value = moe_word_make(r->ht.epoch, value), .word = word, .peer = peer, .polled = true }) == 0;
+}
+
+/* ---- prepare ---- */
+
+/* The launch in which the ranks last prepared, before this one; on a fabric, whatever routing that was for. */
+static uint64_t *prepared(const struct ts_rank *r) { return &r->ht.base.fabric->grown[0]; }
+
+static uint32_t word_heard(const struct ts_rank *r, uint32_t peer) { return r->ht.g.ranks + peer; }
+
+static enum worker_step count_step(struct fabric_worker *w)
+{
+    struct ts_count *c = fabric_container_of(w, struct ts_count, worker);
+    const struct ts_rank *r = c->rank;
+    const uint32_t tokens = r->ht.g.tokens;
+    if (!c->counted) {
+        ht_scan_here(w, SITE_TWO_SIDED_COUNT, ceiling(tokens, TS_COUNT_TOKENS) + 1, 4ull * tokens * r->ht.g.topk);
+        c->counted = true;
+        return WORKER_MORE;
+    }
+    if (fabric_load(w->fabric, word_heard(r, c->peer)) < c->before) return WORKER_WAIT;
+    const uint32_t count = r->ht.layout.tokens_per_rank[c->peer];
+    return word_tell(w, r, c->peer, r->ht.g.rank, count + 1) ? WORKER_DONE : WORKER_WAIT;
+}
+
+static enum worker_step hear_step(struct fabric_worker *w)
+{
+    struct ts_count *c = fabric_container_of(w, struct ts_count, worker);
+    const struct ts_rank *r = c->rank;
+    if (!c->counted) {
+        c->count = ht_word(&r->ht, c->peer);
+        if (!c->count) return WORKER_WAIT;
+        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_PEEK }); /* the count lies at its sender */
+        c->counted = true;
+        return WORKER_MORE;
+    }
+    if (!word_tell(w, r, c->peer, word_heard(r, r->ht.g.rank), 1)) return WORKER_WAIT;
+    ht_scan_here(w, SITE_TWO_SIDED_PLACES, 1, 4 * (c->count - 1)); /* writes the places of what will come */
+    return WORKER_DONE;
+}
+
+static void count_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    const struct ts_count *c = fabric_container_of(w, struct ts_count, worker);
+    snprintf(text, text_size, "two-sided prepare waits for the count of rank %u", c->peer);
+}
+
+static const struct worker_role count_role = { .step = count_step, .describe = count_describe };
+static const struct worker_role hear_role = { .step = hear_step, .describe = count_describe };
+
+/* A block for each peer that is told; then blocks that hear from four each. */
+static void prepare_launch(struct ts_rank *r)
+{
+    const uint32_t ranks = r->ht.g.ranks, sms = r->ht.base.options->num_sms;
+    for (uint32_t i = 0; i < 2 * ranks; i++) {
+        struct ts_count *c = &r->count[i];
+        *c = (struct ts_count){ .rank = r, .peer = (uint16_t)(i % ranks), .before = *prepared(r) };
+        const bool hears = i >= ranks;
+        const uint32_t block = hears ? ranks + c->peer / TS_HEARD_MOST : i;
+        ht_kernel_add(&r->ht, &c->worker, hears ? &hear_role : &count_role, block % sms,
+                      hears ? TS_COUNT_WARPS / TS_HEARD_MOST / 2 : TS_COUNT_WARPS);
+        fabric_watch(&c->worker, hears ? c->peer : word_heard(r, c->peer), 1);
+    }
+    *prepared(r) = moe_word_make(r->ht.epoch, 1);
+}
+
+/* ---- rows ---- */
+
+static uint64_t slot_at(const struct ts_warp *p, uint32_t source, uint32_t number)
+{
+    const struct ts_rank *r = p->rank;
+    const struct ts_fifo *f = &r->fifo[p->combine];
+    const uint64_t slots = (uint64_t)TS_ENTRIES * f->entry_slots, way = (uint64_t)source * f->channels + p->channel;
+    const uint32_t stored = p->combine ? r->ht.combine_slot.stored : r->ht.dispatch_slot.stored;
+    return f->offset + (way * slots + number % slots) * stored;
+}
+
+static const struct ht_slot *slot_of(const struct ts_warp *p)
+{
+    return p->combine ? &p->rank->ht.combine_slot : &p->rank->ht.dispatch_slot;
+}
+
+static void row_fill(const void *context, uint8_t *slot)
+{
+    const struct ts_warp *p = context;
+    const struct ht_rank *h = &p->rank->ht;
+    if (p->combine) ht_slot_pack_combine(h, h->recv_before[p->peer] + p->item, slot);
+    else ht_slot_pack(h, p->rank->token[(size_t)p->peer * h->g.tokens + p->item], 0, slot, slot); /* it has no meta */
+}
+
+static enum worker_step send_step(struct fabric_worker *w)
+{
+    struct ts_warp *p = fabric_container_of(w, struct ts_warp, worker);
+    struct ts_rank *r = p->rank;
+    const struct ht_slot *slot = slot_of(p);
+    if (p->item >= p->end) return WORKER_DONE;
+    const uint32_t freed = ht_word(&r->ht, word_freed(r, p->combine, p->peer, p->channel));
+    if (p->moved / r->fifo[p->combine].entry_slots >= freed + TS_ENTRIES) return WORKER_WAIT;
+    const struct fabric_write write = {
+        .target_offset = slot_at(p, r->ht.g.rank, p->moved),
+        .charge_bytes = slot->bytes,
+        .peer = p->peer,
+        .rows = 1,
+        .site = SITE_TWO_SIDED_SEND,
+        .fill = slot->stored ? row_fill : NULL,
+        .context = p,
+        .fill_bytes = slot->stored,
+    };
+    if (!p->stored && fabric_store(w, &write)) return WORKER_WAIT;
+    p->stored = true;
+    if (!word_tell(w, r, p->peer, word_sent(r, p->combine, r->ht.g.rank, p->channel), p->moved + 1)) return WORKER_WAIT;
+    p->moved++;
+    p->item += r->fifo[p->combine].channels;
+    p->stored = false;
+    return WORKER_MORE;
+}
+
+/* The place of a rank among those that a token goes to. */
+static uint32_t place_of(const struct ts_rank *r, uint32_t token, uint32_t rank)
+{
+    uint32_t place = 0;
+    for (uint32_t i = 0; i < rank; i++) place += goes_to(r, token, i);
+    return place;
+}
+
+static uint8_t *back_at(const struct ts_rank *r, uint32_t token, uint32_t place)
+{
+    return r->back + ((size_t)token * r->ht.g.topk + place) * r->ht.combine_slot.bytes;
+}
+
+static void receive_run(void *context, uint64_t argument)
+{
+    const struct ts_warp *p = context;
+    struct ht_rank *h = &p->rank->ht;
+    const uint8_t *slot = h->base.fabric->heap + slot_at(p, p->peer, p->moved);
+    (void)argument;
+    if (p->combine) {
+        const uint32_t token = p->rank->token[(size_t)p->peer * h->g.tokens + p->item];
+        memcpy(back_at(p->rank, token, place_of(p->rank, token, p->peer)), slot, h->combine_slot.bytes);
+    } else {
+        ht_slot_unpack(h, slot, h->g.rank * h->g.local_experts, h->recv_before[p->peer] + p->item);
+    }
+}
+
+static enum worker_step receive_step(struct fabric_worker *w)
+{
+    struct ts_warp *p = fabric_container_of(w, struct ts_warp, worker);
+    struct ts_rank *r = p->rank;
+    const struct ts_fifo *f = &r->fifo[p->combine];
+    const struct ht_slot *slot = slot_of(p);
+    const uint32_t freed = p->moved / f->entry_slots;
+    if (freed > p->freed && !word_tell(w, r, p->peer, word_freed(r, p->combine, r->ht.g.rank, p->channel), freed))
+        return WORKER_WAIT;
+    p->freed = freed;
+    if (p->item >= p->end) return WORKER_DONE;
+    if (ht_word(&r->ht, word_sent(r, p->combine, p->peer, p->channel)) <= p->moved) return WORKER_WAIT;
+    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
+                                          .rows = 1,
+                                          .site = SITE_TWO_SIDED_RECEIVE,
+                                          .read_bytes = slot->bytes,
+                                          .write_bytes = slot->bytes,
+                                          .run = receive_run,
+                                          .context = p });
+    p->moved++;
+    p->item += f->channels;
+    return WORKER_MORE;
+}
+
+static void warp_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    const struct ts_warp *p = fabric_container_of(w, struct ts_warp, worker);
+    snprintf(text, text_size, "two-sided channel %u waits for rank %u: row %u of %u", p->channel, p->peer, p->item,
+             p->end);
+}
+
+static const struct worker_role send_role = { .step = send_step, .describe = warp_describe };
+static const struct worker_role receive_role = { .step = receive_step, .describe = warp_describe };
+
+/* Blocks of all senders, then of all receivers; in each, channel after channel.  In combine rows go the other way. */
+static void rows_launch(struct ts_rank *r, bool combine)
+{
+    const struct ht_rank *h = &r->ht;
+    const struct ts_fifo *f = &r->fifo[combine];
+    const uint32_t ranks = h->g.ranks, a_channel = ceiling(ranks, f->peers), sms = h->base.options->num_sms;
+    for (uint32_t i = 0; i < 2 * ranks * f->channels; i++) {
+        struct ts_warp *p = &r->warp[i];
+        const bool receives = i >= ranks * f->channels;
+        const uint32_t peer = i % ranks, channel = i / ranks % f->channels;
+        const uint32_t block = peer / f->peers + a_channel * (i / ranks);
+        const uint32_t there = h->layout.tokens_per_rank[peer], here = h->recv_before[peer + 1] - h->recv_before[peer];
+        *p = (struct ts_warp){ .rank = r,
+                               .peer = (uint16_t)peer,
+                               .channel = (uint16_t)channel,
+                               .item = channel,
+                               .end = combine == receives ? there : here,
+                               .combine = combine };
+        ht_kernel_add(&r->ht, &p->worker, receives ? &receive_role : &send_role, block % sms, 1);
+        fabric_watch(&p->worker,
+                     receives ? word_sent(r, combine, peer, channel) : word_freed(r, combine, peer, channel), 1);
+    }
+}
+
+/* ---- local kernels ---- */
+
+static void sum_run(void *context, uint64_t argument)
+{
+    const struct ts_local *l = context;
+    struct ts_rank *r = l->rank;
+    (void)argument;
+    for (uint32_t token = l->worker.sm; token < r->ht.g.tokens; token += r->ht.base.options->num_sms) {
+        const uint8_t *row[HT_TOPK_MAX];
+        uint32_t count = 0;
+        for (uint32_t to = 0; to < r->ht.g.ranks; to++)
+            if (goes_to(r, token, to)) row[count] = back_at(r, token, count), count++;
+        ht_token_combine(&r->ht, token, row, count);
+    }
+}
+
+static enum worker_step local_step(struct fabric_worker *w)
+{
+    fabric_work(w, &fabric_container_of(w, struct ts_local, worker)->work);
+    return WORKER_DONE;
+}
+
+static void local_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    snprintf(text, text_size, "two-sided kernel on SM %u waits for nothing", w->sm);
+}
+
+static const struct worker_role local_role = { .step = local_step, .describe = local_describe };
+
+/* Each of these SMs has an equal share of the work. */
+static void local_launch(struct ts_rank *r, uint32_t sms, uint32_t warps, struct fabric_work work)
+{
+    work.read_bytes = (work.read_bytes + sms - 1) / sms;
+    work.write_bytes = (work.write_bytes + sms - 1) / sms;
+    for (uint32_t sm = 0; sm < sms; sm++) {
+        struct ts_local *l = &r->local[sm];
+        *l = (struct ts_local){ .rank = r, .work = work };
+        l->work.context = l;
+        ht_kernel_add(&r->ht, &l->worker, &local_role, sm, warps);
+    }
+}
+
+/* ---- phases ---- */
+
+static uint32_t ts_phase_count(const struct kernel_job *job)
+{
+    (void)job;
+    return TS_PHASES;
+}
+
+static const char *ts_phase_name(const struct kernel_job *job, uint32_t phase)
+{
+    (void)job;
+    return phases[phase].name;
+}
+
+static void counts_read(struct ts_rank *r)
+{
+    for (uint32_t source = 0; source < r->ht.g.ranks; source++)
+        r->ht.recv_before[source + 1] = r->ht.recv_before[source] + r->count[r->ht.g.ranks + source].count - 1;
+}
+
+static void local_phase(struct ts_rank *r, enum ts_phase phase)
+{
+    const struct ht_rank *h = &r->ht;
+    const struct moe_options *o = h->base.options;
+    const uint64_t row_bytes = h->combine_slot.row_bytes, places = (uint64_t)h->g.tokens * h->g.topk;
+    const uint32_t sms = o->num_sms, most = h->recv_before[h->g.ranks] / h->g.ranks;
+    const struct fabric_work scan = { .kind = FABRIC_WORK_SCAN, .site = SITE_TWO_SIDED_PLACES };
+    struct fabric_work work = { .kind = FABRIC_WORK_COPY, .site = SITE_TWO_SIDED_FILL, .rows = 4 * OS_WARPS };
+    if (phase == TS_PREPARE_SUM || phase == TS_PREPARE_MOVE) {
+        const uint32_t blocks = phase == TS_PREPARE_SUM ? 2 : moe_min(2 * h->g.ranks, sms);
+        work = scan;
+        work.rows = phase == TS_PREPARE_SUM ? 1 : 2 + ceiling(most, 32 * TS_MOVE_WARPS);
+        local_launch(r, blocks, TS_MOVE_WARPS, work);
+        return;
+    }
+    if (phase == TS_DISPATCH_SANITIZE)
+        work.write_bytes = ((uint64_t)o->tokens_max * h->g.ranks - ht_recv_rows(h)) * 4 * h->g.topk;
+    else work.write_bytes = (phase == TS_COMBINE_ZERO ? places : h->g.tokens) * row_bytes;
+    if (phase == TS_COMBINE_SUM) {
+        work.site = SITE_TWO_SIDED_SUM;
+        work.read_bytes = places * row_bytes;
+        work.run = sum_run;
+    }
+    local_launch(r, sms, 4 * OS_WARPS, work);
+}
+
+static struct kernel_launch *ts_launch(struct kernel_rank *rank, uint32_t phase)
+{
+    struct ts_rank *r = (struct ts_rank *)rank;
+    struct ht_rank *h = &r->ht;
+    const bool payload = h->base.fabric->payload;
+    if (phase == TS_PREPARE_SUM) counts_read(r);
+    r->launched = phase;
+    h->epoch = ++h->base.fabric->launches;
+    h->kernel = (struct kernel_launch){ .phase = phases[phase].name,
+                                        .worker = h->kernel.worker,
+                                        .follows = phases[phase].follows,
+                                        .span = phases[phase].span };
+    switch ((enum ts_phase)phase) {
+    case TS_PREPARE: prepare_launch(r); break;
+    case TS_DISPATCH:
+        if (payload) ht_inputs_make(h);
+        if (payload) ht_tensors_recv(h);
+        rows_launch(r, false);
+        break;
+    case TS_COMBINE:
+        if (payload) ht_tensors_combine(h);
+        rows_launch(r, true);
+        break;
+    case TS_DISPATCH_SANITIZE:
+        if (payload) os_experts_count(h);
+        /* fall through */
+    case TS_PREPARE_SUM:
+    case TS_PREPARE_MOVE:
+    case TS_COMBINE_ZERO:
+    case TS_COMBINE_SUM: local_phase(r, (enum ts_phase)phase); break;
+    case TS_PHASES: break;
+    }
+    return &h->kernel;
+}
+
+static void ts_traffic(const struct kernel_rank *rank, uint32_t phase, struct kernel_traffic *traffic)
+{
+    const struct ts_rank *r = (const struct ts_rank *)rank;
+    const struct ht_rank *h = &r->ht;
+    if (phase != TS_DISPATCH && phase != TS_COMBINE) return;
+    const struct ht_slot *s = phase == TS_DISPATCH ? &h->dispatch_slot : &h->combine_slot;
+    uint64_t sent = 0, rows = ht_recv_rows(h);
+    for (uint32_t i = 0; i < h->g.ranks; i++) sent += h->layout.tokens_per_rank[i];
+    traffic->tokens_sent = phase == TS_DISPATCH ? sent : rows;
+    traffic->tokens_received = phase == TS_DISPATCH ? rows : sent;
+    traffic->logical_nvl_bytes = sent * (s->row_bytes + s->scale_bytes);
+}
+
+const struct moe_family moe_family_two_sided = {
+    .kernels = { .needs = ts_needs,
+                 .phase_count = ts_phase_count,
+                 .phase_name = ts_phase_name,
+                 .rank_new = ts_create,
+                 .rank_free = ts_destroy,
+                 .launch = ts_launch,
+                 .traffic = ts_traffic,
+                 .outputs = ht_outputs,
+                 .check = ht_check },
+    .refuse = ts_refuse,
+};

@@ -1,0 +1,86 @@
+/* test_moe_two_sided.c - do the NVLink two-sided kernels deliver and sum every token, whatever the order of events?
+ *
+ * Aim: every output right (models/moe checks, bit for bit), no hang, no breach of the seam's contract, the same steps
+ * with and without payload; the bytes that PROTOCOLS.md 1.15 says, and each limit told.
+ * Method: random groups, routings and sizes over the adversarial fabrics of support_loop, several iterations in a
+ * row. */
+#include "tests/support_moe.h"
+#include "tests/unit.h"
+
+/* Long rows, few SMs and many tokens fill the FIFOs: of 64 KiB three fit in an entry, twelve in a FIFO. */
+static struct moe_options options_draw(struct rng *rng)
+{
+    static const uint32_t ranks[] = { 2, 3, 4, 8, 9, 20 };
+    const uint32_t count = ranks[rng_below(rng, sizeof ranks / sizeof ranks[0])];
+    const bool full = count <= 3 && rng_below(rng, 4) == 0;
+    struct moe_options o = moe_options_small(MOE_TWO_SIDED, count, count);
+    o.tokens_max = 1 + (uint32_t)rng_below(rng, full || rng_below(rng, 3) ? 40 : 150);
+    o.hidden = 128 * (full ? 250 : 1 + (uint32_t)rng_below(rng, 4));
+    o.topk = 1 + (uint32_t)rng_below(rng, 8);
+    o.experts = o.ranks * (8 + (uint32_t)rng_below(rng, 8));
+    moe_options_vary(&o, rng);
+    o.cached = o.weights = o.worst_tokens = false;
+    o.num_bias = 0;
+    o.num_sms = 2 * ((count + 7) / 8) + (full ? 0 : (uint32_t)rng_below(rng, 9));
+    return o;
+}
+
+static void test_random_groups(void) { moe_test_random_groups(options_draw, 200); }
+static void test_sizes_only_takes_the_same_steps(void) { moe_test_sizes_only(options_draw, 30); }
+
+/* A token goes once to each of its ranks, and comes back: whole lines of 128 bytes. */
+static void test_bytes_on_the_wire(void)
+{
+    for (int fp8 = 0; fp8 < 2; fp8++) {
+        struct moe_options o = moe_options_small(MOE_TWO_SIDED, 4, 4);
+        o.hidden = 7168;
+        o.topk = 8;
+        o.experts = 256;
+        o.tokens_max = 64;
+        o.num_sms = 20;
+        o.dtype = fp8 ? MOE_FP8 : MOE_BF16;
+        struct moe_group *group = moe_group_run_sizes(&o, DRAW_UNIFORM);
+        const struct moe_copies copies = moe_routing_copies(&group->routing, &o);
+        const uint64_t dispatch = fp8 ? 59 * 128 : 113 * 128; /* 7168, 224, 64; 14336, 64 */
+        CU_ASSERT_EQUAL(loop_counts(group->loop)->store_bytes, copies.to_ranks * (dispatch + 14336));
+        CU_ASSERT_EQUAL(loop_counts(group->loop)->put_bytes, 0);
+        moe_group_free(group);
+    }
+}
+
+static void test_runs_hash_alike(void)
+{
+    struct moe_options o = moe_options_small(MOE_TWO_SIDED, 4, 4);
+    moe_test_runs_hash_alike(&o, "combined_x");
+}
+
+static void test_refusals(void)
+{
+    const struct moe_options fine = moe_options_small(MOE_TWO_SIDED, 8, 8);
+    char text[256] = "";
+    CU_ASSERT_PTR_NULL(moe_options_refuse(&fine, text, sizeof text));
+    struct moe_options o = fine;
+    o.ranks_per_node = 4;
+    moe_test_refused(&o, "num-ranks: two-sided kernels reach the 4 ranks of one NVLink domain, found 8");
+    o = fine, o.ranks = o.ranks_per_node = o.experts = 65, o.num_sms = 17;
+    moe_test_refused(&o, "num-sms: two-sided takes at least 18 for 65 ranks, found 17");
+    o = fine, o.hidden = 128 * 1000;
+    moe_test_refused(&o, "hidden: a block of two-sided has 232192 bytes of shared memory for a row, found 128000");
+    o = fine, o.zero_copy = true;
+    moe_test_refused(&o, "zero-copy: ");
+    o = fine, o.cached = true;
+    moe_test_refused(&o, "cached: two-sided kernels have none");
+    o = fine, o.num_bias = 1;
+    moe_test_refused(&o, "num-bias: two-sided kernels have none");
+}
+
+const char unit_suite[] = "moe_two_sided";
+
+void unit_tests(CU_pSuite suite)
+{
+    CU_ADD_TEST(suite, test_random_groups);
+    CU_ADD_TEST(suite, test_sizes_only_takes_the_same_steps);
+    CU_ADD_TEST(suite, test_bytes_on_the_wire);
+    CU_ADD_TEST(suite, test_runs_hash_alike);
+    CU_ADD_TEST(suite, test_refusals);
+}
