@@ -13,8 +13,8 @@ static struct warps_sm sm_of(const struct world *w, const struct loop *p, bool t
 {
     const struct cluster_gpu *gpu = &w->cluster->gpu;
     const uint64_t in_l2_ps = gpu->engine.in_l2_ps, more_ps = gpu->engine.in_ps - in_l2_ps;
-    /* AMD's GPUs count a warp's loads and stores on their way together, in the order in which they were asked for
-     * (CDNA3 ISA, S_WAITCNT). */
+    /* AMD's GPUs before gfx10, CDNA among them, have one counter of a warp's loads and stores on their way
+     * (LLVM's SIInsertWaitcnts.cpp, VMEM_ACCESS), so that a warp awaits both in the order in which it asked. */
     const bool in_order = w->cluster->nvlink.over == CLUSTER_PEERS_BY_XGMI;
     return (struct warps_sm){
         .cycle_ps = gpu->cycle_ps,
