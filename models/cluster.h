@@ -33,7 +33,6 @@ struct cluster_bulk {
     uint64_t in_l2_ps;                                /* as in_ps, for a row that the L2 has */
     uint64_t turn_ps;    /* what a warp takes for a request and for the wait that belongs to it */
     uint64_t request_ps; /* the least time of a request, however small it is */
-    uint64_t drain_ps;   /* how long the engine stops for a warp's release of its rows */
 };
 
 /* Pairs of SMs (TPCs) in the order in which they get thread blocks, and the CPC of each pair.  pairs 0: not known. */
@@ -54,11 +53,11 @@ struct cluster_gpu {
     uint64_t call_ps;      /* if calls are measured: the time of a call of normal dispatch or combine without its
                                 * kernel */
     uint64_t step_ps;      /* one turn of a warp's loop: index arithmetic, shared memory, branches */
-    uint64_t poll_ps;      /* from the change of a word until the spinning warp acts on it */
+    uint64_t poll_ps;      /* from the change of a word until the spinning warp acts on it; also until one from another
+                            * block of its GPU is there */
     uint64_t fence_ps;     /* st.release.sys after a worker's own stores: until they are performed */
     uint64_t fence_crowd_ps;   /* the most that other warp groups of the GPU, by storing to peers, add to fence_ps */
     uint32_t fence_crowd_half; /* how many such groups add half of it; 0: a single one adds all of it */
-    uint64_t flag_ps;          /* a flag from one block to another on one GPU */
     uint64_t hbm_rate_bps;     /* bytes read plus bytes written */
     uint64_t hbm_read_rate_bps, hbm_write_rate_bps; /* of reads alone; of writes alone; 0: hbm_rate */
     uint64_t hbm_queue_ps, hbm_write_burst_ps;      /* how long loads wait in a busy memory (pressure.h), 0: not known;
@@ -67,13 +66,9 @@ struct cluster_gpu {
     uint64_t l2_bytes, l2_rate_bps; /* bytes of fresh rows that the L2 still holds, and its rate for them; 0: none */
     struct cluster_work store;      /* from own memory to a peer's over NVLink, or within the GPU, by loads and stores
                                      * of SMs */
-    uint64_t copy_sm_rate_bps;      /* of an SM that copies rows; also that of a single warp */
-    struct cluster_work bulk;       /* by the SM's bulk copy engine, in or out of shared memory; all 0: as store */
-    struct cluster_bulk engine;     /* that engine where one load feeds several stores */
+    struct cluster_bulk engine;     /* the SM's bulk copy engine, in and out of shared memory */
     uint64_t shared_align_bytes;    /* alignment of the kernels' dynamic shared memory, which follows the static one; 0:
                                      * a line */
-    uint64_t bulk_skew_rate_bps;    /* rate of the additional pass where source and target differ in their place in a
-                                     * line; 0: none */
     struct cluster_work reduce;     /* sums of rows: warp_rate counts bytes written, sm_rate bytes read */
     uint64_t reduce_made_sm_rate_bps; /* the SM's rate of writing them; 0: writing takes no time */
     uint64_t reduce_load_rate_bps;    /* in addition, of bytes read by a warp */
@@ -93,8 +88,6 @@ struct cluster_gpu {
     uint64_t host_fence_ps;  /* a release to the system after stores to the host's memory; 0: as after other stores */
     uint64_t host_look_ps;   /* a read of a word in the host's memory */
     uint64_t host_look_turn_ps;   /* for each of several reads of one 64-byte line there, which wait for one another */
-    uint64_t row_ps;              /* a row moved by loads and stores, without its waits and bytes */
-    uint64_t seek_ps;             /* in addition, where the warp finds its rows itself */
     uint64_t release_ps;          /* an atomic on own memory that releases: until the warp goes on */
     uint64_t release_stores_ps;   /* likewise where warps of the SM have just stored rows; 0: as release_ps */
     uint64_t release_system_ps;   /* a release to the system where nothing was stored */

@@ -59,7 +59,7 @@ static const char *const first[] = {
     "nvlink.unaligned-rate",
     "nvlink.split-rate",
     "nvlink.sector-rate",
-    "gpu.bulk-sm-rate",
+    "gpu.bulk-out-rate",
     "gpu.bulk-request",
     "gpu.store-sm-rate",
     "gpu.load",

@@ -18,7 +18,6 @@ enum gpu_kind {
     GPU_TIME_AND,   /* a row's time plus factor times another's: a block meets and looks, before and after its work */
     GPU_LAUNCH,     /* a row's time minus twice another's, which is in ns */
     GPU_EACH_TIME,  /* from a rate of operations: the time of factor of them */
-    GPU_SHORT_ROW,  /* from a rate: the time of a row of one turn minus another row's time */
     GPU_TURN,       /* rates by size: the time of each of a row's turns, without that of its bytes and of a row */
     GPU_FURTHER,    /* from rows loaded by eight accesses at a time, and by one: the time of each further access */
     GPU_RATE,       /* a row's rate times factor */
@@ -49,10 +48,7 @@ struct gpu_key {
 };
 
 #define WARP_ROWS   "copy_5 sms=1 warps=1 at=hbm"
-#define BULK_ONE    "bulk sms=1 warps=1 at=l2 way=both stages=1 ahead=0"
 #define BULK_ANY    "bulk sms=1 warps=* at=l2 way=both stages=? ahead=?"
-#define BULK_SKEWED "bulk sms=1 warps=24 at=l2 way=both stages=1 ahead=0 source=96"
-#define BULK_EVEN   "bulk sms=1 warps=24 at=l2 way=both stages=1 ahead=0"
 #define BULK_OUT    "bulk sms=1 warps=* at=l2 way=out stages=? ahead=?"
 #define BULK_PEER   "bulk sms=* warps=* to=peer"
 #define FRESH       "copy_8 sms=ALL warps=12 at=fresh"
@@ -75,8 +71,6 @@ static const struct gpu_key gpu_keys[] = {
     { "gpu", "fence", GPU_TIME, "after_st_release_sys sms=1 warps=24 by=block at=peer", "time_ns_14336", NULL, NULL,
       0 },
     { "gpu", "fence", GPU_TIME, "after_st_release_sys sms=1 warps=24 by=block at=own", "time_ns_14336", NULL, NULL, 0 },
-    { "gpu", "flag", GPU_TIME_LESS, "flag_relaxed_sys pairs=1 warps=1 at=own", "time_ns", "alone_ld_acquire_sys at=own",
-      "time_ns", 0 },
     { "gpu", "hbm-rate", GPU_MOST, "copy_5 sms=* warps=* at=hbm", "rate_gbs_14336", NULL, NULL, 2 },
     { "gpu", "l2", GPU_BYTES, "", "l2-bytes", NULL, NULL, 0 },
     { "gpu", "hbm-rows-rate", GPU_RATE, FRESH " 64MiB packed", "rate_gbs_7408", NULL, NULL, 2 },
@@ -85,10 +79,6 @@ static const struct gpu_key gpu_keys[] = {
     { "gpu", "store-warp-rate", GPU_LINE_RATE, WARP_ROWS, "rate_gbs", NULL, NULL, 0 },
     { "gpu", "store-sm-rate", GPU_MOST, "copy_5 sms=1 warps=* to=peer", "rate_gbs_14336", NULL, NULL, 0 },
     { "gpu", "store-sm-rate", GPU_MOST, "copy_5 sms=1 warps=* at=hbm", "rate_gbs_14336", NULL, NULL, 0 },
-    { "gpu", "copy-sm-rate", GPU_MOST, "copy_8 sms=1 warps=* at=hbm", "rate_gbs_14336", NULL, NULL, 0 },
-    { "gpu", "bulk-row", GPU_LINE_FIXED, BULK_ONE, "rate_gbs", NULL, NULL, 0 },
-    { "gpu", "bulk-warp-rate", GPU_LINE_RATE, BULK_ONE, "rate_gbs", NULL, NULL, 0 },
-    { "gpu", "bulk-sm-rate", GPU_MOST, BULK_ANY, "rate_gbs_7168", NULL, NULL, 0 },
     { "gpu", "bulk-in", GPU_ROW_LESS, "bulk sms=1 warps=1 at=hbm way=in stages=1 ahead=0", "rate_gbs_14336",
       "bulk sms=1 warps=* at=l2 way=in stages=? ahead=?", NULL, 0 },
     { "gpu", "bulk-in-l2", GPU_ROW_LESS, "bulk sms=1 warps=1 at=l2 way=in stages=1 ahead=0", "rate_gbs_14336",
@@ -100,7 +90,6 @@ static const struct gpu_key gpu_keys[] = {
     { "gpu", "bulk-in-rate", GPU_TURNS_RATE, BULK_ANY, "rate_gbs_7168", BULK_OUT, NULL, 0 },
     { "gpu", "bulk-out-rate", GPU_MOST, BULK_OUT, "rate_gbs_14336", NULL, NULL, 0 },
     { "gpu", "bulk-put-rate", GPU_MOST, "bulk sms=1 warps=* to=peer", "rate_gbs_14336", NULL, NULL, 0 },
-    { "gpu", "bulk-skew-rate", GPU_TURNS_RATE, BULK_SKEWED, "rate_gbs_7168", BULK_EVEN, NULL, 0 },
     { "gpu", "reduce-row", GPU_SUMS_FIXED, SUMS, "rate_gbs_4096", NULL, "rate_gbs_14336", 0 },
     { "gpu", "reduce-warp-rate", GPU_SUMS_MADE, SUMS, "rate_gbs_4096", NULL, "rate_gbs_14336", 0 },
     { "gpu", "reduce-load-rate", GPU_SUMS_RATE, SUMS, "rate_gbs_14336", NULL, NULL, 0 },
@@ -117,7 +106,6 @@ static const struct gpu_key gpu_keys[] = {
     { "gpu", "access", GPU_FURTHER, "load_8 sms=1 warps=1 at=l2", "rate_gbs_14336", "load_1 sms=1 warps=1 at=l2", NULL,
       0 },
     { "gpu", "cycle", GPU_EACH_TIME, "clock", "rate_ghz", NULL, NULL, 0 },
-    { "gpu", "row", GPU_SHORT_ROW, TURN_ROW, "rate_gbs_128", NEAR, "time_ns", 0 },
     { "gpu", "release", GPU_EACH_TIME, "atom_release_gpu to=words sms=1 warps=1 at=own", "rate_gops", NULL, NULL, 32 },
     { "gpu", "release-stores", GPU_TIME, "after_atom_release_gpu sms=1 warps=8 by=warp at=peer", "time_ns_14336", NULL,
       NULL, 0 },
@@ -148,12 +136,10 @@ static const struct {
     { "gpu", "beside", "how the profiler counts" },
     { "gpu", "host-sync", "the host's code around a kernel" },
     { "gpu", "shared-align", "how the kernels are linked" },
-    { "gpu", "row-seek", "of the kernels' own copies" },
     { "gpu", "reduce-look", "of the kernels' own sums" },
     { "gpu", "stretch", "of the kernels' own sums" },
     { "gpu", "stretch-row", "of the kernels' own sums" },
     { "gpu", "bulk-request", "of the kernels' own sums" },
-    { "gpu", "bulk-drain", "of the kernels' own copies" },
     { "gpu", "cpcs", "which SMs share with which" },
     { "gpu", "touch", "pages looked at for the first time in a kernel took no longer than others" },
     { "nvlink", "gpus", "a domain may have more than were measured" },
@@ -170,7 +156,7 @@ enum { GPU_SUMS_LEAST = 4 }; /* rows of a sum: one lies off the line, and the li
 static const struct {
     const char *name;
     uint32_t pct;
-} gpu_wide[] = { { "access", 79 }, { "flag", 42 }, { "latency", 31 }, { "release", 49 }, { "store-row", 65 } };
+} gpu_wide[] = { { "access", 79 }, { "latency", 31 }, { "release", 49 }, { "store-row", 65 } };
 
 struct gpu_work {
     const struct record *record;
@@ -447,11 +433,10 @@ static bool gpu_pair(const struct gpu_work *work, const char *phase, const struc
         g_string_append_printf(comment, ", less its bytes at the most of %s", other);
     } else {
         const struct gpu_value twice = { b.value / 500, b.low / 500, b.high / 500 }; /* in us */
-        const struct gpu_value row = gpu_time_of(gpu_metric_bytes(key->metric), &a);
         if (key->kind == GPU_LAUNCH) *value = gpu_less(&a, &twice);
         else if (key->kind == GPU_TIME_AND)
             *value = (struct gpu_value){ a.value + b.value, a.low + b.low, a.high + b.high };
-        else *value = gpu_less(key->kind == GPU_SHORT_ROW ? &row : &a, &b);
+        else *value = gpu_less(&a, &b);
         g_string_append_printf(comment, ", %s %s%s,all,%s", key->kind == GPU_TIME_AND ? "and" : "less",
                                key->kind == GPU_LAUNCH ? "twice " : "", other, other_metric);
     }
@@ -529,7 +514,6 @@ static bool gpu_value_of(const struct gpu_work *work, const struct gpu_key *key,
     case GPU_TURN: return gpu_turn(work, key, value, comment);
     case GPU_TIME_AND:
     case GPU_LAUNCH:
-    case GPU_SHORT_ROW:
     case GPU_TURNS_RATE:
     case GPU_ROW_LESS:
     case GPU_TIME_LESS: return gpu_pair(work, phase, key, value, comment);

@@ -16,7 +16,7 @@ static const struct cluster_gpu gpu = {
     .hbm_queue_ps = 100000,
     .hbm_write_burst_ps = 1000000,
     .l2_bytes = 50000000,
-    .copy_sm_rate_bps = UINT64_C(400000000000),
+    .store.sm_rate_bps = UINT64_C(400000000000),
 };
 static const struct pressure_load nothing;
 

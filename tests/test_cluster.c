@@ -17,10 +17,9 @@ static char folder[] = "/tmp/test_cluster.XXXXXX";
 
 static const char gpu_text[] =
     "[cluster]\nname = Two boards\n"
-    "[gpu]\nsms = 132\nlaunch = 1.73 us\nstep = 100 ns\npoll = 220 ns\nfence = 870 ns\nflag = 690 ns\n"
+    "[gpu]\nsms = 132\nlaunch = 1.73 us\nstep = 100 ns\npoll = 220 ns\nfence = 870 ns\n"
     "hbm-rate = 2800 GB/s\n"
     "store-row = 300 ns\nstore-warp-rate = 2.9 GB/s\nstore-sm-rate = 45 GB/s\n"
-    "copy-sm-rate = 49 GB/s\n"
     "reduce-row = 150 ns\nreduce-warp-rate = 0.65 GB/s\nreduce-load-rate = 5.5 GB/s\nreduce-sm-rate = 135 GB/s\n"
     "scan-rate = 30 GB/s\nscan-row = 100 ns\npeek = 870 ns\n"
     "[nvlink]\ngpus = 8\negress-rate = 160 GB/s\ningress-rate = 170 GB/s\nlatency = 550 ns\n";
@@ -106,11 +105,10 @@ static void test_gpu_cluster_in_full(void)
     g_autoptr(cluster) c = load(text);
     CU_ASSERT_STRING_EQUAL(c->name, "Two boards");
     CU_ASSERT(c->gpu.sms == 132 && c->gpu.launch_ps == 1730000 && c->gpu.step_ps == 100000);
-    CU_ASSERT(c->gpu.poll_ps == 220000 && c->gpu.fence_ps == 870000 && c->gpu.flag_ps == 690000);
+    CU_ASSERT(c->gpu.poll_ps == 220000 && c->gpu.fence_ps == 870000);
     CU_ASSERT(c->gpu.hbm_rate_bps == 22400000000000);
     CU_ASSERT(c->gpu.store.row_ps == 300000 && c->gpu.store.warp_rate_bps == 23200000000);
     CU_ASSERT(c->gpu.store.sm_rate_bps == 360000000000);
-    CU_ASSERT(c->gpu.copy_sm_rate_bps == 392000000000);
     CU_ASSERT(c->gpu.reduce.row_ps == 150000 && c->gpu.reduce.warp_rate_bps == 5200000000);
     CU_ASSERT(c->gpu.reduce_load_rate_bps == 44000000000 && c->gpu.scan_rate_bps == 240000000000);
     CU_ASSERT(c->gpu.scan_row_ps == 100000 && c->gpu.peek_ps == 870000);
@@ -254,7 +252,7 @@ static void test_missing_keys(void)
         }
         g_strfreev(line);
     }
-    CU_ASSERT_EQUAL(needed, 18 + 4 + 17);
+    CU_ASSERT_EQUAL(needed, 16 + 4 + 17);
     /* A message lists all keys that a section lacks. */
     CU_ASSERT(change_refused("[nvlink]\ngpus = 8\negress-rate = 160 GB/s\ningress-rate = 170 GB/s\n", "[nvlink]\n",
                              "FILE:LINE: [nvlink] lacks the keys gpus, egress-rate, ingress-rate"));

@@ -44,8 +44,8 @@ static void test_words(void)
     const struct loop a = made("LL_CAST_ROW load 5, of 8, wait 2, fresh, footprint 5000000000 @ a.cu:1\n", NULL);
     CU_ASSERT(a.engine == LOOP_LDST && a.in_flight == 5 && a.width_bytes == 8 && a.steps == 2 && a.fresh);
     CU_ASSERT(a.footprint_bytes == 5000000000 && !a.posted && a.again == LOOP_NOT_AGAIN);
-    const struct loop b = made("LL_CAST_ROW bulk 2, parts 7, shared 16, at-hand, fresh 0 @ a.cu:1", NULL);
-    CU_ASSERT(b.engine == LOOP_BULK && b.in_flight == 2 && b.turns == 7 && b.shared_bytes == 16);
+    const struct loop b = made("LL_CAST_ROW bulk 2, shared 16, at-hand, fresh 0 @ a.cu:1", NULL);
+    CU_ASSERT(b.engine == LOOP_BULK && b.in_flight == 2 && b.shared_bytes == 16);
     CU_ASSERT(b.again == LOOP_AT_HAND && !b.fresh);
     const struct loop c = made("LL_CAST_ROW bulk 0, copy-engine @ a.cu:1", NULL);
     CU_ASSERT(c.engine == LOOP_COPY && !c.in_flight);

@@ -7,7 +7,7 @@
 #include "tests/unit.h"
 
 static const struct cluster_gpu gpu = {
-    .launch_ps = 3 * PS_PER_US, .setup_ps = PS_PER_US / 2, .flag_ps = PS_PER_US, .host_sync_ps = 50 * PS_PER_US
+    .launch_ps = 3 * PS_PER_US, .setup_ps = PS_PER_US / 2, .poll_ps = PS_PER_US / 2, .host_sync_ps = 50 * PS_PER_US
 };
 
 /* The first kernel ends at 100 us, allows the next one at let_us, and has told the host at 20 us. */

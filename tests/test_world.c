@@ -360,7 +360,7 @@ static void test_rows_and_warps(void)
 }
 
 /* What an H200 was measured to move, GB/s by one SM, where rows read start at .line of a 128-byte line and the buffers
- * in shared memory at .shared: every kind of mismatch (the benchmark of bulk-skew-rate in models/clusters/h200.ini). */
+ * in shared memory at .shared: every kind of mismatch (rows `bulk ... source=` and `shared=` of `measure`). */
 static const struct {
     uint8_t line, shared;
     double gbs;
@@ -377,14 +377,15 @@ static void test_bulk_copies(void)
     enum { SIZE = 24 * 64 * 14336 };
     for (size_t i = 0; i < sizeof bulk_measured / sizeof bulk_measured[0]; i++) {
         struct stage *s = stage_new(1, 1);
-        s->cluster.gpu.bulk = (struct cluster_work){ .warp_rate_bps = 248000000000, .sm_rate_bps = 400800000000 };
-        s->cluster.gpu.load_ps = s->cluster.gpu.load_l2_ps = 1; /* no wait to speak of */
-        s->cluster.gpu.bulk_skew_rate_bps = 254 * 8000000000ull;
+        s->cluster.gpu.load_ps = s->cluster.gpu.load_l2_ps = s->cluster.gpu.cycle_ps = 1; /* no wait to speak of */
+        s->cluster.gpu.engine =
+            (struct cluster_bulk){ .in_rate_bps = 252 * 8000000000ull, .out_rate_bps = 631 * 800000000ull };
         s->cluster.gpu.shared_align_bytes = 16;
         s->cluster.gpu.hbm_rate_bps = 4050 * 8000000000ull;
-        char loop[60];
-        snprintf(loop, sizeof loop, "bulk 1, source-line %u, shared %u", bulk_measured[i].line,
-                 bulk_measured[i].shared);
+        char loop[120];
+        snprintf(loop, sizeof loop,
+                 "{ bulk-read 0, bulk-in bytes, bulk-wait, bulk-out bytes } source-line %u, shared %u",
+                 bulk_measured[i].line, bulk_measured[i].shared);
         PLAY(s, 0, 24, { .verb = COPY, .rows = 24, .size_bytes = SIZE, .loop = loop });
         stage_run(s);
         const double gbs = SIZE / ((double)(s->result[0].time_ps - 1010000) * 1e-3);
@@ -458,59 +459,6 @@ static void test_bulk_sectors(void)
     free(s);
 }
 
-/* A row moved by loads and stores waits for memory once a turn; rows just written are in the L2, as far as it holds
- * them. */
-static void test_patterns(void)
-{
-    static const struct {
-        const char *loop;
-        uint64_t ns;
-    } rows[] = {
-        { "load 2", 50 + 400 + 2000 }, /* 2000 B in two turns of 1024 */
-        { "load 4", 50 + 200 + 2000 }, /* in one */
-        { "load 4, wait 1", 50 + 400 + 2000 }, { "load 4, of 8", 50 + 400 + 2000 },
-        { "load 4, fresh", 50 + 80 + 2000 },   { "load 4, fresh, footprint 1001", 50 + 200 + 2000 },
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct stage *s = stage_new(2, 2);
-        s->cluster.gpu.load_ps = 200000;
-        s->cluster.gpu.load_l2_ps = 80000;
-        s->cluster.gpu.l2_bytes = 1000;
-        s->cluster.gpu.row_ps = 50000;
-        s->cluster.gpu.copy_sm_rate_bps = 8000000000;
-        s->cluster.gpu.store.sm_rate_bps = UINT64_C(8000000000000000); /* nobody shares the SM */
-        PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = 2000, .loop = rows[i].loop });
-        stage_run(s);
-        CU_ASSERT(took(s, 0, 1010000 + rows[i].ns * 1000));
-        free(s);
-    }
-}
-
-/* Warps take rows in rounds: one row more than there are warps takes a whole round more. */
-static void test_rounds(void)
-{
-    static const struct {
-        uint32_t rows;
-        uint64_t rounds;
-    } stores[] = { { 1, 1 }, { 3, 1 }, { 4, 1 }, { 5, 2 }, { 8, 2 }, { 9, 3 } };
-    for (size_t i = 0; i < sizeof stores / sizeof stores[0]; i++) {
-        struct stage *s = stage_new(2, 2);
-        s->cluster.gpu.load_ps = 200000;
-        s->cluster.gpu.row_ps = 50000;
-        s->cluster.gpu.copy_sm_rate_bps = 8000000000;
-        s->cluster.gpu.store.sm_rate_bps = UINT64_C(8000000000000000); /* nobody shares the SM */
-        PLAY(s, 0, 4,
-             { .verb = STORE,
-               .peer = 1,
-               .rows = stores[i].rows,
-               .size_bytes = 1000 * stores[i].rows,
-               .loop = "load 2" });
-        stage_run(s);
-        CU_ASSERT(took(s, 0, 1010000 + stores[i].rounds * (50 + 200 + 1000) * 1000));
-        free(s);
-    }
-}
-
 static bool about(uint64_t time_ps, uint64_t expected_ps)
 {
     const bool as_expected = time_ps + 2 * PS_PER_NS > expected_ps && time_ps < expected_ps + 2 * PS_PER_NS;
@@ -518,45 +466,49 @@ static bool about(uint64_t time_ps, uint64_t expected_ps)
     return as_expected;
 }
 
-/* Two workers each store a row from one SM.  Alone, a row takes 1000 for its bytes and 1 of waiting.  The SM also moves
- * it in 1000, so that a worker alone takes 1000 times the fourth root of 2, and one that shares the SM 1000 times that
- * of 1 + 16. */
-static void test_shared_sm(void)
+/* Rows just written are in the L2, as far as it holds them. */
+static void test_fresh(void)
 {
-    for (uint32_t workers = 1; workers <= 2; workers++) {
-        struct stage *s = stage_new(2, 2);
-        s->cluster.gpu.load_ps = PS_PER_NS;
-        s->cluster.gpu.copy_sm_rate_bps = 8000000000;
-        s->cluster.gpu.store.sm_rate_bps = 8000000000;
-        for (uint32_t i = 0; i < workers; i++) {
-            PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = 1000, .loop = "load 2" });
-            s->player[i].worker.sm = 0;
-        }
+    static const struct {
+        const char *loop;
+        uint64_t ns;
+    } rows[] = {
+        { "{ repeat 2 { load bytes by bytes, use } }", 400 },
+        { "{ load bytes by bytes, use } fresh", 80 },
+        { "{ load bytes by bytes, use } fresh, footprint 500", 80 + 60 },
+        { "{ load bytes by bytes, use } fresh, footprint 1001", 200 },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct stage *s = stage_new(1, 1);
+        s->cluster.gpu.load_ps = 200000;
+        s->cluster.gpu.load_l2_ps = 80000;
+        s->cluster.gpu.cycle_ps = 1;
+        s->cluster.gpu.l2_bytes = 1000;
+        PLAY(s, 0, 1, { .verb = COPY, .rows = 1, .size_bytes = 2000, .loop = rows[i].loop });
         stage_run(s);
-        CU_ASSERT(about(s->result[0].time_ps, (1010 + (workers == 1 ? 1190 : 2031)) * PS_PER_NS));
+        CU_ASSERT(about(s->result[0].time_ps, (1010 + rows[i].ns) * PS_PER_NS));
         free(s);
     }
 }
 
-/* Where warps find their rows themselves, a worker that stored for half of its last turn takes half of the SM: 1000
- * times the fourth root of 1 + 1/16.  Elsewhere it takes all of it. */
-static void test_sought(void)
+/* Warps take rows in rounds; of more rows than there are warps each takes its part of a round. */
+static void test_rounds(void)
 {
-    for (int sought = 0; sought <= 1; sought++) {
-        const struct operation store = {
-            .verb = STORE, .peer = 1, .size_bytes = 1000, .loop = sought ? "load 2, sought" : "load 2"
-        };
-        static const uint8_t byte;
-        struct stage *s = stage_new(2, 2);
-        s->cluster.gpu.load_ps = PS_PER_NS;
-        s->cluster.gpu.copy_sm_rate_bps = 8000000000;
-        s->cluster.gpu.store.sm_rate_bps = 8000000000;
-        s->watched = &byte;
-        for (uint32_t i = 1; i <= 2; i++)
-            s->alarm_ps[2 * i - 1] = i * 2 * 1190 * PS_PER_NS; /* of the kernel; then a step */
-        PLAY(s, 0, 1, store, { .verb = LOOK }, store, { .verb = LOOK }, store);
+    static const struct {
+        uint32_t rows;
+        uint64_t ns;
+    } copies[] = { { 1, 200 }, { 3, 200 }, { 4, 200 }, { 5, 250 }, { 8, 400 }, { 9, 450 } };
+    for (size_t i = 0; i < sizeof copies / sizeof copies[0]; i++) {
+        struct stage *s = stage_new(1, 1);
+        s->cluster.gpu.load_ps = 200000;
+        s->cluster.gpu.cycle_ps = 1;
+        PLAY(s, 0, 4,
+             { .verb = COPY,
+               .rows = copies[i].rows,
+               .size_bytes = 1000 * copies[i].rows,
+               .loop = "{ load bytes by bytes, use }" });
         stage_run(s);
-        CU_ASSERT(about(s->result[0].time_ps, (1010 + 4 * 1190 + (sought ? 1016 : 1190)) * PS_PER_NS));
+        CU_ASSERT(about(s->result[0].time_ps, (1010 + copies[i].ns) * PS_PER_NS));
         free(s);
     }
 }
@@ -614,12 +566,11 @@ static void test_release_apart(void)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const struct operation release = { .verb = SIGNAL, .word = 3, .apart = rows[i].apart };
         const struct operation store = {
-            .verb = STORE, .warps = 1, .rows = 1, .size_bytes = 1000, .first = 1, .loop = "load 2"
+            .verb = STORE, .warps = 1, .rows = 1, .size_bytes = 1000, .first = 1, .loop = "{ load bytes by bytes, use }"
         };
         struct stage *s = stage_new(1, 1);
-        s->cluster.gpu.load_ps = 200 * PS_PER_NS;
-        s->cluster.gpu.row_ps = 50 * PS_PER_NS;
-        s->cluster.gpu.copy_sm_rate_bps = 8000000000;
+        s->cluster.gpu.load_ps = 1250 * PS_PER_NS;
+        s->cluster.gpu.cycle_ps = 1;
         s->cluster.gpu.store.sm_rate_bps = UINT64_C(8000000000000000); /* nobody shares the SM */
         s->cluster.gpu.fence_ps = rows[i].fence_ns * PS_PER_NS;
         struct operation second = store;
@@ -638,12 +589,14 @@ static uint64_t crowded_ps(uint16_t peer, bool ended, uint64_t fence_ns, uint64_
     const struct operation rest = { .verb = REST }, release = { .verb = SIGNAL, .peer = 1, .word = 3 };
     struct stage *s = stage_new(2, 2);
     s->cluster.gpu.load_ps = 200 * PS_PER_NS;
-    s->cluster.gpu.copy_sm_rate_bps = 8000000000;
+    s->cluster.gpu.cycle_ps = 1;
     s->cluster.gpu.fence_ps = fence_ns * PS_PER_NS;
     s->cluster.gpu.fence_crowd_ps = crowd_ns * PS_PER_NS;
     s->cluster.gpu.fence_crowd_half = 1;
     for (uint32_t i = 0; i < 3; i++) {
-        const struct operation store = { .verb = STORE, .peer = i ? peer : 1, .size_bytes = 1000, .loop = "load 2" };
+        const struct operation store = {
+            .verb = STORE, .peer = i ? peer : 1, .size_bytes = 1000, .loop = "{ load bytes by bytes, store bytes }"
+        };
         if (i && ended) PLAY(s, 0, 1, store);
         else if (i) PLAY(s, 0, 1, store, rest, rest);
         else PLAY(s, 0, 1, store, rest, release);
@@ -751,14 +704,18 @@ static void test_posted(void)
         s->cluster.gpu.release_stores_ps = 700 * PS_PER_NS;
         s->cluster.nvlink.egress_rate_bps = 8000000000;
         s->cluster.gpu.store.sm_rate_bps = UINT64_C(8000000000000000);
-        s->cluster.gpu.copy_sm_rate_bps = 0; /* its bytes take no time */
+        s->cluster.gpu.cycle_ps = 1;
         for (uint32_t i = 0; i < senders; i++)
-            PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = 1000, .loop = "load 4, posted" }, { .verb = REST },
-                 { .verb = ADD, .word = 3 }, { .verb = REST },
-                 { .verb = COPY, .rows = i ? 0 : 1, .size_bytes = i ? 0 : 5000, .loop = "load 1" });
+            PLAY(s, 0, 1,
+                 { .verb = STORE, .peer = 1, .size_bytes = 1000, .loop = "{ load bytes by bytes, use } posted" },
+                 { .verb = REST }, { .verb = ADD, .word = 3 }, { .verb = REST },
+                 { .verb = COPY,
+                   .rows = i ? 0 : 1,
+                   .size_bytes = i ? 0 : 5000,
+                   .loop = "{ repeat 10 { load 500, use } }" });
         stage_run(s);
         /* 1000 + 10 + 1000 for each sender + 700, and then the first one's copy, ten turns of 100 */
-        CU_ASSERT(took(s, 0, (1010 + 1000 * senders + 700 + 1000) * PS_PER_NS));
+        CU_ASSERT(about(s->result[0].time_ps, (1010 + 1000 * senders + 700 + 1000) * PS_PER_NS));
         free(s);
     }
 }
@@ -772,7 +729,7 @@ static void test_scopes(void)
     PLAY(s, 0, 1, { .verb = ADD, .word = 3 });
     PLAY(s, 0, 1, { .verb = WAIT, .word = 3 });
     stage_run(s);
-    CU_ASSERT(took(s, 0, 1620000)); /* 1000 + 10 + release 300 + flag 200 + poll 100 + step 10 */
+    CU_ASSERT(took(s, 0, 1520000)); /* 1000 + 10 + release 300 + a word 100 + poll 100 + step 10 */
     free(s);
 }
 
@@ -784,7 +741,7 @@ static void test_nothing_added(void)
     PLAY(s, 0, 1, { .verb = WAIT, .word = 3 });
     PLAY(s, 0, 1, { .verb = WAIT, .word = 3 });
     stage_run(s);
-    CU_ASSERT(took(s, 0, 2420000)); /* 1000 + 10 + store 1100 + flag 200 + poll 100 + step 10 */
+    CU_ASSERT(took(s, 0, 2320000)); /* 1000 + 10 + store 1100 + a word 100 + poll 100 + step 10 */
     CU_ASSERT_EQUAL(s->player[1].steps, 2);
     CU_ASSERT_EQUAL(s->player[2].steps, 2);
     free(s);
@@ -802,7 +759,7 @@ static void test_counters(void)
         PLAY(s, 0, 1, { .verb = ADD, .word = 4 });
         PLAY(s, 0, 1, { .verb = WAIT, .word = first }, { .verb = WAIT, .word = then });
         stage_run(s);
-        CU_ASSERT(took(s, 0, 2420000)); /* as above; word 4 is there from 1210 on, and makes a step at 1310 */
+        CU_ASSERT(took(s, 0, 2320000)); /* as above; word 4 is there from 1110 on, and makes a step at 1210 */
         CU_ASSERT_EQUAL(s->player[2].steps, 3);
         free(s);
     }
@@ -832,12 +789,12 @@ static void test_signals(void)
     CU_ASSERT(took(s, 0, 1510000));
     CU_ASSERT(took(s, 1, 2120000)); /* 10 + 1000 + 100 + 10 */
     free(s);
-    s = stage_new(1, 1); /* within the GPU: flag 200 */
+    s = stage_new(1, 1); /* within the GPU: 100 */
     PLAY(s, 0, 1, { .verb = SIGNAL, .peer = 0, .word = 1 });
     PLAY(s, 0, 1, { .verb = ADD, .word = 2 });
     PLAY(s, 0, 1, { .verb = WAIT, .word = 1 }, { .verb = WAIT, .word = 2 });
     stage_run(s);
-    CU_ASSERT(took(s, 0, 1320000)); /* 10 + 200 + 100 + 10 */
+    CU_ASSERT(took(s, 0, 1220000)); /* 10 + 100 + 100 + 10 */
     free(s);
 }
 
@@ -889,7 +846,7 @@ static void test_signals_overtake(void)
     struct world *world = world_new(&s->cluster, &s->options);
     CU_ASSERT_PTR_NOT_NULL_FATAL(world);
     CU_ASSERT_TRUE_FATAL(stage_launch(s, world));
-    CU_ASSERT(took(s, 0, 1630000)); /* 10 + 200 + 100 + 10, 200 + 100 + 10 */
+    CU_ASSERT(took(s, 0, 1430000)); /* 10 + 100 + 100 + 10, 100 + 100 + 10 */
     CU_ASSERT_EQUAL(world_fabric(world, 0)->words[2], 1);
     CU_ASSERT_EQUAL(world_fabric(world, 0)->words[3], 1);
     world_free(world);
@@ -1153,7 +1110,13 @@ static void test_post_beside_copies(void)
         s->cluster.gpu.load_ps = 200 * PS_PER_NS;
         s->cluster.gpu.release_ps = 300 * PS_PER_NS;
         s->cluster.gpu.release_stores_ps = 650 * PS_PER_NS;
-        PLAY(s, 0, 1, { .verb = COPY, .rows = 1, .size_bytes = 100000, .places = 1, .loop = "load 1" });
+        s->cluster.gpu.cycle_ps = 1;
+        PLAY(s, 0, 1,
+             { .verb = COPY,
+               .rows = 1,
+               .size_bytes = 100000,
+               .places = 1,
+               .loop = "{ repeat bytes / 500 { load 500, use } }" });
         PLAY(s, 0, 1, { .verb = SIGNAL, .peer = 1, .word = 5 });
         s->player[0].worker.sm = 0;
         s->player[1].worker.sm = sm;
@@ -1941,13 +1904,11 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "bulk copies", test_bulk_copies);
     CU_add_test(suite, "bulk halves", test_bulk_halves);
     CU_add_test(suite, "bulk sectors", test_bulk_sectors);
-    CU_add_test(suite, "patterns", test_patterns);
+    CU_add_test(suite, "fresh rows", test_fresh);
     CU_add_test(suite, "rounds of warps", test_rounds);
     CU_add_test(suite, "a release apart", test_release_apart);
-    CU_add_test(suite, "an SM shared", test_shared_sm);
     CU_add_test(suite, "releases in a crowd", test_release_in_crowd);
     CU_add_test(suite, "releases of one SM", test_release_rounds);
-    CU_add_test(suite, "rows that warps look for", test_sought);
     CU_add_test(suite, "sums", test_sums);
     CU_add_test(suite, "programs", test_programs);
     CU_add_test(suite, "rows summed out of memory", test_summed_far);

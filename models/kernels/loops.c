@@ -19,7 +19,23 @@ enum {
 };
 
 /* An expression, as code of a stack machine. */
-enum operation { NUMBER, SIZE, ROWS, BYTES, WARPS, ADD, SUBTRACT, MULTIPLY, DIVIDE, REST, MORE, LEAST, MOST, CEILING };
+enum operation {
+    NUMBER,
+    SIZE,
+    ROWS,
+    BYTES,
+    MADE,
+    WARPS,
+    ADD,
+    SUBTRACT,
+    MULTIPLY,
+    DIVIDE,
+    REST,
+    MORE,
+    LEAST,
+    MOST,
+    CEILING
+};
 struct code {
     uint8_t operation;
     uint64_t value;
@@ -64,9 +80,8 @@ static const struct word {
 } loop_words[] = {
     { "load", FIELD(in_flight), U8, 0, 0, "loads that a lane has in flight, awaited together; then it goes on" },
     { "of", FIELD(width_bytes), U8, 0, 0, "bytes of a lane's access, if not 16" },
-    { "bulk", FIELD(in_flight), U8, LOOP_BULK + 1, 0, "the bulk copy engine brings it, a part at a time" },
+    { "bulk", FIELD(in_flight), U8, LOOP_BULK + 1, 0, "the bulk copy engine brings it" },
     { "copy-engine", FIELD(engine), U8, LOOP_COPY + 1, LOOP_COPY, "the GPU's copy engine moves it, and no warp" },
-    { "parts", FIELD(turns), U8, 0, 0, "bulk: parts in which a row moves" },
     { "wait", FIELD(steps), U8, 0, 0, "waits for memory before a row's bytes, one after another" },
     { "times", 0, TIMES, 0, 0, "scans: loads of a lane one after another, if not `rows`" },
     { "chase", FIELD(chase), FLAG, 0, 0, "scans: a load says where the next is; the bytes come meanwhile" },
@@ -87,9 +102,6 @@ static const struct word {
       "bulk: the row is in shared memory, and is stored from there" },
     { "alone", FIELD(alone), FLAG, 0, 0, "from-shared: a step does nothing but such stores, and is not the last" },
     { "sought", FIELD(sought), FLAG, 0, 0, "each warp looks for its rows itself, and begins when it has found one" },
-    { "rest-alone", FIELD(rest_alone), FLAG, 0, 0, "what whole turns of loads leave of a row is loaded one by one" },
-    { "sources", FIELD(sources), U8, 0, 0, "loads and stores: places whose bytes are read and added up, if not 1" },
-    { "kept", FIELD(kept), U8, 0, 0, "loads and stores: further places in the own memory that they are stored to" },
     { "flagged", FIELD(flagged), U8, 0, 0, "loads and stores: bytes of data that go with 8 B of flags each" },
     { "posted", FIELD(posted), FLAG, 0, 0, "stores: nobody waits for them but a release in a later step" },
     { "places", FIELD(places), U8, 0, 0, "sums: rows that the loop is compiled for, whichever of them there are" },
@@ -170,6 +182,7 @@ static uint64_t value_of(const struct line *line, const struct clause *clause, c
         else if (code->operation == SIZE) stack[depth++] = size ? size[code->value] : 0;
         else if (code->operation == ROWS) stack[depth++] = row->rows;
         else if (code->operation == BYTES) stack[depth++] = row->bytes;
+        else if (code->operation == MADE) stack[depth++] = row->made;
         else if (code->operation == WARPS) stack[depth++] = row->warps;
         else {
             depth--;
@@ -305,6 +318,7 @@ static bool named_read(struct reader *r)
         if (!strcmp(name, r->size[i])) return code_add(r, SIZE, i);
     if (!strcmp(name, "rows")) return code_add(r, ROWS, 0);
     if (r->program && !strcmp(name, "bytes")) return code_add(r, BYTES, 0);
+    if (r->program && !strcmp(name, "made")) return code_add(r, MADE, 0);
     if (r->program && !strcmp(name, "warps")) return code_add(r, WARPS, 0);
     r->at = begin;
     return refuse(r, "a size that the site names, rows, min, max or ceil");

@@ -18,7 +18,8 @@
  *
  * A line that begins with a blank goes on with the one before.  The sizes are what the kernel gives, by place (struct
  * fabric_given); `eptwin kernel words` explains words and operations.  A value is a number, a size, `rows` (of the
- * operation; behind `times` and in programs), in programs `bytes` (of a row) and `warps`, or an expression of them:
+ * operation; behind `times` and in programs), in programs `bytes` (read of a row), `made`
+ * (written) and `warps`, or an expression of them:
  * + - * / % > ( ), min(a, b), max(a, b), and ceil(a, b), which is a / b rounded up.  Numbers are whole; a difference
  * below 0 is 0, and so is a division by 0.  A word without a value has 1.
  *
@@ -39,8 +40,8 @@ enum loops_error { LOOPS_ERROR_SYNTAX, LOOPS_ERROR_NAME };
 enum loop_engine {
     LOOP_LDST, /* a lane issues in_flight loads of width_bytes, waits for them, stores the values, and starts again: a
                   row takes bytes / (32 lanes x width x in_flight) waits */
-    LOOP_BULK, /* the bulk copy engine: a row moves in `turns` parts, each from memory into shared memory and out again,
-                * and awaited both times */
+    LOOP_BULK, /* the bulk copy engine: a row moves from memory into shared memory and out again, and is awaited both
+                * times */
     LOOP_COPY, /* the GPU's copy engine, which the host has asked: no warps; one store() whatever its size */
 };
 
@@ -80,7 +81,7 @@ enum { LOOP_OPS = 32, LOOP_NESTED = 3 };
 
 /* What a program is run for. */
 struct loop_row {
-    uint64_t bytes;       /* of a row */
+    uint64_t bytes, made; /* read of a row, or of all rows of a sum; written of it, in all places */
     uint32_t rows, warps; /* of the operation, of the team */
 };
 
@@ -90,14 +91,12 @@ struct loop {
     uint8_t engine, again; /* enum loop_engine, enum loop_again */
     uint8_t width_bytes;   /* 0: 16 */
     uint8_t in_flight;     /* 0: 1 */
-    uint8_t turns;         /* 0: 1 */
-    uint8_t steps, places, lines, sources, kept, flagged;
+    uint8_t steps, places, lines, flagged;
     uint8_t source_line, target_line;
     uint16_t shared_bytes, stride;
     uint32_t added_bytes;
     uint32_t number; /* of its site: keeps arrays apart */
-    bool lined, sought, packed, packed_source, staged, alone, rest_alone, in_turn, fenced, ahead, chase, fresh, unseen,
-        posted;
+    bool lined, sought, packed, packed_source, staged, alone, in_turn, fenced, ahead, chase, fresh, unseen, posted;
     bool program; /* and nothing but what is said of its data; else `engine` and so on say what it does */
     bool team;    /* of the program: all warps of the operation move each row together, not each warp a row */
     uint64_t footprint_bytes; /* 0: little */

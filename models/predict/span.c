@@ -20,7 +20,7 @@ void span_add(struct span *span, struct world_result *result, bool follows, bool
         span->end_ps = span->let_ps = end_ps;
     } else {
         /* Before they allow the next kernel, the SMs meet, and read the barrier that ends the kernel. */
-        const uint64_t met_ps = MIN(result->let_ps + gpu->flag_ps + gpu->poll_ps + gpu->scan_row_ps, result->time_ps);
+        const uint64_t met_ps = MIN(result->let_ps + 2 * gpu->poll_ps + gpu->scan_row_ps, result->time_ps);
         *span = (struct span){ .end_ps = result->time_ps, .let_ps = met_ps, .counts_ps = result->counts_ps };
     }
 }

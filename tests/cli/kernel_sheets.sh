@@ -12,7 +12,8 @@ case='--cluster h200 --kernel normal --cached --num-ranks 4 --num-tokens 512'
 times() { $EPTWIN simulate $case "$@" | awk -F, '$3 == "time_us" && $2 == "all"'; }
 times >shipped
 $EPTWIN kernel show deepep-v1 >same.loops && times --loops same.loops | cmp - shipped && echo same
-printf '%s\n' 'INTRA_SEND_ROW (scales, choices, read) load 1, sought, fresh read @ mine.cu:7' >slow.loops
+printf '%s\n' 'INTRA_SEND_ROW (scales, choices, read) { repeat bytes / 512 { load 512, use, store 512 } }' \
+    '    sought, fresh read @ mine.cu:7' >slow.loops
 cat shipped
 times --loops slow.loops
 $EPTWIN simulate $case --loops slow.loops | grep '^# loops:'

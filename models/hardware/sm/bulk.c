@@ -47,11 +47,6 @@ uint32_t bulk_out_passes_8(const struct world *w, const struct loop *p)
     return p->packed ? OUT_PASSES_ALL : PLACES * out_passes(0, buffer_line(w, p));
 }
 
-uint64_t bulk_passes_ps(const struct world *w, const struct loop *p, uint64_t size_bytes)
-{
-    return (bulk_in_passes_8(w, p) + bulk_out_passes_8(w, p)) * rate_time(w->bulk_skew, size_bytes) / PLACES;
-}
-
 /* What memory takes for rows that are read and written in turn: of a fresh footprint the L2 still has as much as it
  * holds. */
 static uint64_t memory_ps(const struct world *w, const struct fabric_work *work, const struct loop *p)
@@ -102,7 +97,7 @@ uint64_t bulk_stage(struct world_rank *rank, const struct fabric_work *work, con
     const uint64_t now = sim_now_ps(w->sim), size = work->read_bytes;
     worker_rest(ww)->shared_bytes = p->shared_bytes;
     const uint32_t rows = work->rows ? work->rows : 1, passes = in_passes(p->source_line, p->shared_bytes);
-    const uint64_t service_ps = rate_time(w->bulk_in, size) + passes * rate_time(w->bulk_skew, size);
+    const uint64_t service_ps = rate_time(w->bulk_in, size) + passes * rate_time(w->bulk_in, size);
     uint64_t end = later(start_ps, worker_staged_ps(ww)) +
                    rows * (bulk->in_ps + pressure_load_ps(w, p->fresh, p->footprint_bytes) +
                            p->steps * w->cluster->gpu.scan_row_ps) +

@@ -35,10 +35,8 @@ uint32_t bulk_off_line(struct world_worker *ww, const struct loop *p);
  * waits for it.  Returns when the last row is moved. */
 uint64_t bulk_rows(struct world_rank *rank, const struct fabric_work *work, const struct loop *p, uint64_t start_ps,
                    uint32_t busy);
-/* How much longer the engine takes for rows of a loop, in and out, because they do not begin lines: packed rows lie
- * at all distances. */
-uint64_t bulk_passes_ps(const struct world *w, const struct loop *p, uint64_t size_bytes);
-/* The number of these additional passes, in eighths. */
+/* How many more passes the engine takes for rows of a loop, in eighths, because they do not begin lines: packed rows
+ * lie at all distances. */
 uint32_t bulk_in_passes_8(const struct world *w, const struct loop *p);
 uint32_t bulk_out_passes_8(const struct world *w, const struct loop *p);
 /* Of the links out of a GPU, for a store by the bulk engine.  The links into the peer take as much more for off_line as

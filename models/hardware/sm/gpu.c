@@ -36,16 +36,6 @@ static uint64_t nvlink_cross(struct world_rank *from, struct world_rank *to, uin
     return later(out_ps, in_ps);
 }
 
-static struct gpu_rows store_rows(struct world_rank *rank, const struct fabric_write *write, const struct loop *p,
-                                  struct loop_row row)
-{
-    struct world_worker *ww = rank->now.worker;
-    if (p->program) return gpu_program(rank, ww, p, write->given, row, write->peer != rank->fabric.rank);
-    const uint32_t busy = gpu_warps_busy(row.rows, row.warps);
-    const struct rounds *r = gpu_rounds(rank, p, row.rows, busy, row.bytes, rank->world->store.sm);
-    return (struct gpu_rows){ gpu_rounds_ps(rank, ww, r), (p->steps + 1) * r->load_ps, r->served_ps };
-}
-
 static int priced_store(struct world_rank *rank, const struct fabric_write *write, const struct loop *p)
 {
     struct world *w = rank->world;
@@ -56,7 +46,8 @@ static int priced_store(struct world_rank *rank, const struct fabric_write *writ
     const uint32_t rows = write->rows ? write->rows : 1;
     const uint64_t behind_ps = worker_behind_ps(ww);
     const bool bulk = p->engine == LOOP_BULK;
-    const struct gpu_rows r = store_rows(rank, write, p, (struct loop_row){ size / rows, rows, lanes });
+    const struct loop_row row = { size / rows, size / rows, rows, lanes };
+    const struct gpu_rows r = gpu_program(rank, ww, p, write->given, row, write->peer != rank->fabric.rank);
     const uint64_t lead_ps = r.lead_ps;
     uint64_t end = start + gpu_touch_ps(ww, p) + r.ps;
     end = later(end, lead_ps + own_reserve(rank, &rank->sm[ww->sm], now, r.served_ps, size));
@@ -77,7 +68,6 @@ static int priced_store(struct world_rank *rank, const struct fabric_write *writ
     rank->stored_ps[ww->sm] = later(rank->stored_ps[ww->sm], end);
     if (write->peer != rank->fabric.rank) rank->put_ps[ww->sm] = later(rank->put_ps[ww->sm], end);
     ww->unfenced = true;
-    ww->drains = bulk && !p->program;
     if (!bulk && write->peer != rank->fabric.rank && !ww->puts) {
         ww->puts = true;
         rank->putting++;
@@ -138,7 +128,7 @@ static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struc
     assert(ww && ww->worker->index == worker->index && fabric_path(f, write->peer) != FABRIC_RDMA);
     const struct loop *p = gpu_loop(rank, write->site, write->given);
     if (p && p->engine == LOOP_COPY) return copy_store(rank, write);
-    if (gpu_priced(w, p)) return priced_store(rank, write, p);
+    if (gpu_priced(w, p) && p->program) return priced_store(rank, write, p);
     const uint64_t now = sim_now_ps(w->sim), size = write->charge_bytes;
     uint32_t lanes;
     const uint64_t start = gpu_lane_begin(ww, write->warps, &lanes);
@@ -164,7 +154,6 @@ static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struc
     if (write->peer != f->rank) gpu_lane_reach(ww, nvlink_cross(rank, &w->rank[write->peer], now, size, 0) + last_ps);
     gpu_moved_note(ww, start, rank->now.last_end_ps);
     ww->unfenced = true;
-    ww->drains = false;
     world_store_payload(rank, write);
     return 0;
 }
@@ -317,7 +306,7 @@ static int gpu_get(struct fabric *f, struct fabric_worker *worker, const struct 
 static uint64_t fence_ps(const struct world_rank *rank, const struct world_worker *ww)
 {
     const struct cluster *c = rank->world->cluster;
-    const uint64_t others = ww->drains ? 0 : rank->putting - ww->puts, half = c->gpu.fence_crowd_half;
+    const uint64_t others = rank->putting - ww->puts, half = c->gpu.fence_crowd_half;
     const uint64_t alone_ps = later(c->gpu.fence_ps, c->gpu.release_system_ps);
     if (!others || !c->gpu.fence_crowd_ps) return alone_ps;
     return later(alone_ps, 2 * c->nvlink.latency_ps + c->gpu.fence_crowd_ps * others / (others + (half ? half : 1)));
@@ -333,13 +322,12 @@ static uint64_t fence_round_ps(struct world_rank *rank, uint16_t sm, uint64_t fr
     return *last_ps;
 }
 
-/* When the worker's stores are performed.  Two kinds of stores take no round: a group's own to peers, because
- * `fence-crowd` was clocked with several groups an SM and so has the rounds in it, and those for which the bulk engine
- * drains. */
+/* When the worker's stores are performed.  A group's own stores to peers take no round, because `fence-crowd` was
+ * clocked with several groups an SM and so has the rounds in it. */
 static uint64_t fence_end_ps(struct world_rank *rank, const struct world_worker *ww, uint64_t from_ps)
 {
     const uint64_t takes_ps = rank_slowed_ps(rank, fence_ps(rank, ww));
-    if (ww->puts || ww->drains) return from_ps + takes_ps;
+    if (ww->puts) return from_ps + takes_ps;
     return fence_round_ps(rank, ww->sm, from_ps, takes_ps);
 }
 
@@ -391,13 +379,11 @@ static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const stru
     const uint64_t fenced_ps = ww->unfenced ? fence_end_ps(rank, ww, sm_ps) : start;
     if (ww->unfenced && signal->apart) worker_rest(ww)->first_ps = fenced_ps;
     else if (ww->unfenced) gpu_lane_end_from(ww, fenced_ps, fenced_ps);
-    if (ww->unfenced && ww->drains)
-        (void)own_reserve(rank, &rank->sm[ww->sm], sim_now_ps(w->sim), gpu->engine.drain_ps, 0);
-    else if (signal->release) release_end(rank, ww, start);
+    if (signal->release) release_end(rank, ww, start);
     if (signal->to_host) gpu_lane_end_from(ww, start, start + gpu->host_fence_ps);
     ww->unfenced = false;
     const uint64_t done_ps = later(signal->apart ? fenced_ps : 0, ww->cursor_ps);
-    uint64_t visible_ps = done_ps + (path == FABRIC_SELF ? gpu->flag_ps : w->cluster->nvlink.latency_ps);
+    uint64_t visible_ps = done_ps + (path == FABRIC_SELF ? gpu->poll_ps : w->cluster->nvlink.latency_ps);
     if (w->peer_way && path != FABRIC_SELF) visible_ps += peers_latency_ps(rank, signal->peer);
     /* A kernel ends when its peers have what it stored there. */
     if (path == FABRIC_NVLINK) rank->end_ps = later(rank->end_ps, done_ps + gpu->peek_ps);
@@ -439,7 +425,7 @@ static void gpu_signal_add(struct fabric *f, struct fabric_worker *worker, uint3
     uint64_t seen_ps = later(step->last_end_ps, staged_ps);
     /* Shared memory has it at once, and a look there takes no poll. */
     if (gpu->load_ps && scope == FABRIC_BLOCK) seen_ps = later(now, seen_ps > w->poll_ps ? seen_ps - w->poll_ps : 0);
-    else seen_ps += gpu->flag_ps;
+    else seen_ps += gpu->poll_ps;
     world_word_schedule(rank, word, addend, true, seen_ps);
 }
 
@@ -508,13 +494,11 @@ static void gpu_init(struct world *w)
         const struct cluster_work *from;
     } kinds[] = {
         { &w->store, &c->gpu.store },
-        { &w->bulk, c->gpu.bulk.sm_rate_bps ? &c->gpu.bulk : &c->gpu.store },
         { &w->reduce, &c->gpu.reduce },
     };
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         *kinds[i].to = (struct work_rates){ kinds[i].from->row_ps, rate_make(kinds[i].from->warp_rate_bps),
                                             rate_make(kinds[i].from->sm_rate_bps) };
-    w->copy_sm = rate_make(c->gpu.copy_sm_rate_bps);
     w->hbm = rate_make(c->gpu.hbm_rate_bps);
     w->hbm_rows = c->gpu.hbm_rows_rate_bps ? rate_make(c->gpu.hbm_rows_rate_bps) : w->hbm;
     w->l2 = rate_make(c->gpu.l2_bytes ? c->gpu.l2_rate_bps : 0);
@@ -523,7 +507,6 @@ static void gpu_init(struct world *w)
     w->add = rate_make(c->gpu.add_rate_bps);
     w->egress_unaligned = rate_make(c->nvlink.unaligned_rate_bps);
     w->egress_split = rate_make(c->nvlink.split_rate_bps);
-    w->bulk_skew = rate_make(c->gpu.bulk_skew_rate_bps);
     w->reduce_load = rate_make(c->gpu.reduce_load_rate_bps);
     w->scan = rate_make(c->gpu.scan_rate_bps);
     const struct cluster_bulk *engine = &c->gpu.engine;

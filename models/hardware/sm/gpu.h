@@ -52,11 +52,11 @@ static inline void gpu_lane_reach(struct world_worker *ww, uint64_t end_ps)
     if (end_ps > worker_rank(ww)->now.last_end_ps) gpu_lane_end_from(ww, end_ps, end_ps);
 }
 
-/* gpu_lanes.c.  What an SM takes for rows that need it for service_ps, while other groups move rows.
- * Groups in step share it evenly.  With gpu_mixed_ps() each other group counts for the part of its turns in which it
- * moves rows, and so does this group if its warps look for their rows themselves (`sought`). */
+/* gpu_lanes.c.  What an SM takes for rows that need it for service_ps, while other groups move rows: groups in step
+ * share it evenly.  How many groups there are, this one among them, in 256ths: others count for the part of their turns
+ * in which they move rows, and so does this group if its warps look for their rows themselves (`sought`). */
 uint64_t gpu_share_ps(struct world_rank *rank, struct world_worker *ww, uint64_t service_ps);
-uint64_t gpu_mixed_ps(struct world_rank *rank, struct world_worker *ww, bool sought, uint64_t service_ps);
+uint64_t gpu_groups_256(const struct world_rank *rank, const struct world_worker *ww, bool sought);
 /* Notes that the group moves rows in this time, in which others share its SM with it. */
 void gpu_moved_note(struct world_worker *ww, uint64_t from_ps, uint64_t to_ps);
 
@@ -71,8 +71,8 @@ static inline const struct loop *gpu_loop(struct world_rank *rank, uint8_t site,
     return &rank->loop[given->slot];
 }
 
-/* Whether the operation has a loop and the cluster says what its waits take.  Then gpu_load_ps(), gpu_touch_ps(),
- * gpu_row_ps() and gpu_rounds_ps() tell the cost, else the rates of plain rows (gpu_plain_ps()). */
+/* Whether the operation has a loop and the cluster says what its waits take.  Else it is
+ * charged by the rates of plain rows (gpu_plain_ps()). */
 static inline bool gpu_priced(const struct world *w, const struct loop *p)
 {
     return p && w->cluster->gpu.load_ps && !p->staged && (!p->program || w->cluster->gpu.cycle_ps);
@@ -83,25 +83,12 @@ uint64_t gpu_load_ps(const struct world *w, const struct loop *p);
 uint64_t gpu_far_ps(const struct world *w, const struct loop *p, uint64_t more_ps);
 /* How much longer the first wait for an array takes; notes that the worker has waited for it. */
 uint64_t gpu_touch_ps(struct world_worker *ww, const struct loop *p);
-/* How long a warp takes for one row if nobody else is at work. */
-uint64_t gpu_row_ps(const struct world *w, const struct loop *p, uint64_t row_bytes);
-/* How long rows keep an SM of that rate busy: the bytes that it sends, with the engine's passes where they lie off
- * lines. */
-uint64_t gpu_rows_share_ps(const struct world *w, const struct loop *p, rate_q20 sm, uint64_t rows, uint64_t row_bytes);
 /* What the loop reads and stores for so many bytes of data, flags included. */
 static inline uint64_t gpu_wire_bytes(const struct loop *p, uint64_t size_bytes)
 {
     return p->flagged ? size_bytes + gpu_ceiling(size_bytes, p->flagged) * GPU_FLAG_BYTES : size_bytes;
 }
 
-/* How long an SM's ports take for so many bytes of further sources, read, and of further copies, stored. */
-uint64_t gpu_ports_ps(const struct world *w, const struct loop *p, uint64_t size_bytes);
-/* Rows that `busy` warps of a group take in rounds, on an SM of that rate.  The last round may not have a row for each;
- * in each the warps share their SM with those of other groups.  What is alike is kept, for kernels move millions of
- * rows; the answer holds until the next call. */
-const struct rounds *gpu_rounds(struct world_rank *rank, const struct loop *p, uint32_t rows, uint32_t busy,
-                                uint64_t row_bytes, rate_q20 sm);
-uint64_t gpu_rounds_ps(struct world_rank *rank, struct world_worker *ww, const struct rounds *r);
 /* The time of waits one after another that share an SM with other groups' work: the longer of the two hides most of the
  * shorter. */
 uint64_t gpu_shared_ps(uint64_t chain_ps, uint64_t share_ps);
@@ -122,7 +109,7 @@ struct gpu_rows {
 };
 /* A number that differs if two GPUs' parameters do. */
 uint64_t gpu_number(const struct cluster_gpu *gpu);
-struct gpu_rows gpu_program(struct world_rank *rank, struct world_worker *ww, const struct loop *p,
+struct gpu_rows gpu_program(struct world_rank *rank, const struct world_worker *ww, const struct loop *p,
                             const struct fabric_given *given, struct loop_row row, bool to_peer);
 
 /* gpu_work.c.  When a cast, copy, sum or scan by `lanes` warps is done that begins at `start`. */

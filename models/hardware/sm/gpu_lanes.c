@@ -23,7 +23,7 @@ uint64_t gpu_share_ps(struct world_rank *rank, struct world_worker *ww, uint64_t
 
 /* Groups that are not in step: each other group takes a share in proportion to the part of its turns in which it moves
  * rows.  So does this group, if each of its warps finds its rows itself and even its warps are not in step. */
-uint64_t gpu_mixed_ps(struct world_rank *rank, struct world_worker *ww, bool sought, uint64_t service_ps)
+uint64_t gpu_groups_256(const struct world_rank *rank, const struct world_worker *ww, bool sought)
 {
     const uint64_t since_ps = moved_since_ps(rank, ww);
     const uint32_t part = ww->mover ? rank->mover[ww->mover - 1].moving_256 : 0;
@@ -32,7 +32,7 @@ uint64_t gpu_mixed_ps(struct world_rank *rank, struct world_worker *ww, bool sou
         const struct mover *m = &rank->mover[i - 1];
         if (i != ww->mover && m->to_ps > since_ps) parts += m->moving_256 ? m->moving_256 : GPU_WHOLE;
     }
-    return service_ps * parts / GPU_WHOLE;
+    return parts;
 }
 
 /* The worker's entry among the SM's movers; made when it first moves rows. */

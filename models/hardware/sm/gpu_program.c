@@ -35,7 +35,7 @@ static struct warps_sm sm_of(const struct world *w, const struct loop *p, bool t
         .load = w->bulk_in,
         .store = to_peer ? without(w->store.sm, w->bulk_in) : w->bulk_out,
         .put = to_peer ? without(w->bulk_put, w->bulk_in) : w->bulk_out,
-        .skew = w->bulk_skew,
+        .skew = w->bulk_in,
         .in_passes = bulk_in_passes_8(w, p),
         .out_passes = bulk_out_passes_8(w, p),
     };
@@ -92,25 +92,30 @@ static const struct warps_cost *cost_of(const struct world *w, const struct ques
     return &known->cost;
 }
 
-struct gpu_rows gpu_program(struct world_rank *rank, struct world_worker *ww, const struct loop *p,
+/* Warps of other groups of the SM, which are not in step, go through the program beside these: then a round takes what
+ * it takes once warps have drifted apart.  Rows that the bulk engine moves stand in line at the SM's port, and nowhere
+ * else. */
+struct gpu_rows gpu_program(struct world_rank *rank, const struct world_worker *ww, const struct loop *p,
                             const struct fabric_given *given, struct loop_row row, bool to_peer)
 {
     const struct world *w = rank->world;
     const uint32_t busy = p->team ? 1 : gpu_warps_busy(row.rows ? row.rows : 1, row.warps);
     const uint32_t times = p->team ? 1 : row.rows;
-    const uint64_t others = gpu_mixed_ps(rank, ww, p->sought, GPU_WHOLE);
-    struct question q = {
-        .gpu = w->gpu_number,
-        .longer_ps = pressure_load_ps(w, p->fresh, p->footprint_bytes),
-        .row = { .bytes = row.bytes, .rows = p->team ? row.rows : 1, .warps = p->team ? row.warps : 1 },
-        .sheets = loops_number(w->loops),
-        .site = p->number,
-        .teams = (uint16_t)((busy * others + GPU_WHOLE / 2) / GPU_WHOLE),
-        .to_peer = to_peer,
-        .rounds = times > busy ? 2 : 1
-    };
+    const uint64_t groups_256 = p->engine == LOOP_BULK && !p->team ? GPU_WHOLE : gpu_groups_256(rank, ww, p->sought);
+    const bool apart = groups_256 != GPU_WHOLE && !p->team;
+    if (row.made > row.bytes && row.bytes)
+        row.made = (row.made + row.bytes / 2) / row.bytes * row.bytes; /* whole copies */
+    struct question q = { .gpu = w->gpu_number,
+                          .longer_ps = pressure_load_ps(w, p->fresh, p->footprint_bytes),
+                          .row = { row.bytes, row.made, p->team ? row.rows : 1, p->team ? row.warps : 1 },
+                          .sheets = loops_number(w->loops),
+                          .site = p->number,
+                          .teams = (uint16_t)later((busy * groups_256 + GPU_WHOLE / 2) / GPU_WHOLE, 1),
+                          .to_peer = to_peer,
+                          .rounds = times > busy || apart ? 2 : 1 };
     if (given) memcpy(q.size, given->size, sizeof q.size);
     const struct warps_cost *c = cost_of(w, &q, p);
-    const uint64_t further_ps = times > busy ? c->next_ps * (times - busy) / busy : 0;
-    return (struct gpu_rows){ c->first_ps + further_ps, c->lead_ps, times * c->way_ps };
+    const uint32_t further = times > busy ? times - busy : 0;
+    const uint64_t ps = (apart ? c->next_ps : c->first_ps) + c->next_ps * further / busy;
+    return (struct gpu_rows){ ps, c->lead_ps, times * c->way_ps };
 }

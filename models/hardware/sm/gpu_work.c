@@ -85,7 +85,7 @@ static uint64_t program_work(struct world_rank *rank, const struct fabric_work *
     const bool whole = work->kind == FABRIC_WORK_CAST; /* of one row each warp has a part */
     const uint32_t rows = whole || !work->rows ? 1 : work->rows;
     const uint64_t now = sim_now_ps(w->sim), both = work->read_bytes + work->write_bytes;
-    const struct loop_row row = { work->read_bytes / rows, rows, lanes };
+    const struct loop_row row = { work->read_bytes / rows, work->write_bytes / rows, rows, lanes };
     const struct gpu_rows r = gpu_program(rank, ww, p, work->given, row, false);
     const uint64_t served_ps = r.served_ps + pressure_store_ps(w, work->write_bytes);
     const uint64_t sm_ps = own_reserve(rank, &rank->sm[ww->sm], now, served_ps, work->read_bytes) - now;
@@ -97,59 +97,30 @@ static uint64_t program_work(struct world_rank *rank, const struct fabric_work *
     return end;
 }
 
-/* Rows of an operation with a loop.  A row that is read once and written to several places
- * leaves its SM as often. */
-static uint64_t priced_work(struct world_rank *rank, const struct fabric_work *work, const struct loop *p,
-                            uint64_t start, uint32_t lanes)
+/* A sum whose loop is not a program yet. */
+static uint64_t sum_work(struct world_rank *rank, const struct fabric_work *work, const struct loop *p, uint64_t start,
+                         uint32_t lanes)
 {
     struct world_worker *ww = rank->now.worker;
     struct world *w = rank->world;
     const struct cluster_gpu *gpu = &w->cluster->gpu;
-    const uint64_t read_bytes = gpu_wire_bytes(p, work->read_bytes);
-    const uint64_t now = sim_now_ps(w->sim), both = read_bytes + work->write_bytes, rows = work->rows;
-    const uint64_t row_bytes = rows ? read_bytes / rows : 0;
+    const uint64_t now = sim_now_ps(w->sim), both = work->read_bytes + work->write_bytes, rows = work->rows;
     const uint64_t touched_ps = gpu_touch_ps(ww, p), lead_ps = touched_ps + p->steps * gpu_load_ps(w, p);
-    const bool several = work->kind == FABRIC_WORK_COPY && work->write_bytes > work->read_bytes;
-    uint64_t end = start + touched_ps;
-    uint64_t service_ps = rate_time(w->copy_sm, read_bytes) + gpu_ports_ps(w, p, read_bytes);
-    switch (work->kind) {
-    case FABRIC_WORK_REDUCE:
-        if (p->engine == LOOP_LDST && p->ahead) { /* the engine takes requests in turn */
-            const uint64_t chain_ps =
-                gpu_ceiling(rows, gpu_warps_busy((uint32_t)rows, lanes)) * sum_ahead_ps(w, work, p);
-            const uint64_t requests = stretches(p, work->read_bytes) + stretches(p, work->write_bytes);
-            service_ps = requests * gpu->engine.request_ps;
-            const uint64_t turn_ps = own_reserve(rank, &rank->sm[ww->sm], now, service_ps, work->read_bytes) - now;
-            end += gpu_shared_ps(chain_ps, turn_ps);
-            service_ps = 0;
-            break;
-        }
+    const uint64_t rounds = gpu_ceiling(rows, gpu_warps_busy(work->rows, lanes));
+    uint64_t end = start + touched_ps, service_ps = 0;
+    if (p->ahead) { /* the engine takes requests in turn */
+        const uint64_t requests_ps =
+            (stretches(p, work->read_bytes) + stretches(p, work->write_bytes)) * gpu->engine.request_ps;
+        const uint64_t turn_ps = own_reserve(rank, &rank->sm[ww->sm], now, requests_ps, work->read_bytes) - now;
+        end += gpu_shared_ps(rounds * sum_ahead_ps(w, work, p), turn_ps);
+    } else {
         service_ps = sums_service_ps(w, work);
-        end += contended_ps(gpu_ceiling(rows, gpu_warps_busy((uint32_t)rows, lanes)) * sum_ps(w, work, p),
-                            gpu_share_ps(rank, ww, service_ps));
-        break;
-    case FABRIC_WORK_COPY:
-        if (p->engine == LOOP_BULK) {
-            const struct rounds *r =
-                gpu_rounds(rank, p, (uint32_t)rows, gpu_warps_busy((uint32_t)rows, lanes), row_bytes, w->bulk.sm);
-            service_ps = r->served_ps;
-            end += gpu_rounds_ps(rank, ww, r);
-            break;
-        }
-        /* fall through */
-    default: /* a warp stores the further copies of its rows, too */
-        end += gpu_ceiling(rows, gpu_warps_busy((uint32_t)rows, lanes)) * gpu_row_ps(w, p, row_bytes);
-        if (several)
-            end += rate_time(w->copy_sm, work->write_bytes - work->read_bytes) / gpu_warps_busy((uint32_t)rows, lanes);
+        end += contended_ps(rounds * sum_ps(w, work, p), gpu_share_ps(rank, ww, service_ps));
     }
     service_ps += pressure_store_ps(w, work->write_bytes);
-    if (several) service_ps += rate_time(w->bulk_out, work->write_bytes - work->read_bytes);
     end = later(end, lead_ps + own_reserve(rank, &rank->sm[ww->sm], now, service_ps, work->read_bytes));
     gpu_moved_note(ww, start, end);
-    end = later(end, lead_ps + own_reserve(rank, &rank->hbm, now, rate_time(w->hbm, both), both));
-    if (work->kind == FABRIC_WORK_COPY && p->engine == LOOP_LDST)
-        rank->copied_ps[ww->sm] = later(rank->copied_ps[ww->sm], end);
-    return end;
+    return later(end, lead_ps + own_reserve(rank, &rank->hbm, now, rate_time(w->hbm, both), both));
 }
 
 /* Waits for memory one after another.  Where they go along an array, one that finds its bytes brought with those of the
@@ -182,5 +153,6 @@ uint64_t gpu_work_end(struct world_rank *rank, const struct fabric_work *work, c
     if (p->program) return program_work(rank, work, p, start, lanes);
     if (p->footprint_bytes && (p->engine == LOOP_BULK || p->in_flight > 1))
         return bulk_rows(rank, work, p, start, gpu_warps_busy(work->rows, lanes));
-    return priced_work(rank, work, p, start, lanes);
+    if (work->kind == FABRIC_WORK_REDUCE) return sum_work(rank, work, p, start, lanes);
+    return plain_work(rank, work, start, lanes);
 }

@@ -69,7 +69,7 @@ static bool is_bound(const struct pressure_load *l) { return l->bound && l->sms 
 static double idle_turn_ps(const struct cluster_gpu *gpu, const struct memory *m, const struct pressure_load *l)
 {
     const double alone_ps = l->flight_bytes * l->sms / (l->read_bps + l->write_bps) * 1e12;
-    const double least_ps = l->flight_bytes / (2 * (double)gpu->copy_sm_rate_bps / 8) * 1e12;
+    const double least_ps = l->flight_bytes / (2 * (double)gpu->store.sm_rate_bps / 8) * 1e12;
     return fmax(alone_ps - turn_wait_ps(m, l, use_of(m, l->read_bps, l->write_bps)), least_ps);
 }
 

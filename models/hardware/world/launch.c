@@ -103,7 +103,6 @@ static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, 
     rank->ready_first = NULL;
     rank->owed_ps = rank->held_until_ps = 0;
     rank->loop_count = 0;
-    memset(rank->rounds, 0, sizeof rank->rounds);
     rank->ready_count = rank->round_left = 0;
     for (uint32_t i = 0; i < rank->world->sm_count; i++) {
         rank->sm[i].busy_ps = rank->sm[i].bytes = 0;

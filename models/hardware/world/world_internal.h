@@ -62,7 +62,6 @@ struct world_worker {
     uint16_t sm;                  /* the SM whose port it uses */
     bool done : 1;
     bool unfenced : 1; /* it has stored since its last signal: the next one must wait for the stores */
-    bool drains : 1;   /* likewise by the bulk engine */
     bool rested : 1;   /* its struct rest is in use */
     bool due : 1;      /* its counter has a sum that it has not read yet */
     bool puts : 1;     /* it stores rows to a peer by its own stores, and counts among its rank's `putting` */
@@ -128,20 +127,6 @@ static inline void flows_note(struct flows *f, uint16_t peer, uint64_t end_ps)
 
 _Static_assert((unsigned)RANK_WORKERS_MAX <= (unsigned)WATCH_NUMBER, "a head holds the number of a worker");
 
-/* Rows that warps take in rounds, and what that takes them (gpu_rows.c). */
-struct rounds {
-    const struct loop *loop;
-    uint64_t row_bytes;
-    rate_q20 sm;
-    uint32_t rows, busy;
-    uint32_t full, rest;        /* rounds that have a row for each warp; rows of the last one, if it has not */
-    uint64_t load_ps, alone_ps; /* a wait for memory; a row of a warp alone */
-    uint64_t served_ps;         /* how long all rows keep the SM busy */
-    uint64_t full_share_ps, rest_share_ps; /* likewise the rows of a full round; of the last one */
-    uint64_t sum_ps;                       /* the time of all rounds if nobody else is at work */
-};
-enum { RANK_ROUNDS = 8 };
-
 struct world_rank {
     struct fabric fabric;
     struct world *world;
@@ -164,9 +149,8 @@ struct world_rank {
     uint32_t *sm_first;                 /* [sms] first mover of the SM: place + 1, 0: none */
     struct loop *loop; /* [loop_count] loops of this launch's operations for which the kernel gives sizes */
     uint32_t loop_count, loop_max;
-    struct rounds rounds[RANK_ROUNDS]; /* rounds found in this launch */
-    struct looks *looks;               /* NULL: no worker has looked yet */
-    struct mover *mover;               /* [mover_count] */
+    struct looks *looks; /* NULL: no worker has looked yet */
+    struct mover *mover; /* [mover_count] */
     uint32_t mover_count, mover_max;
     struct port hbm, egress, ingress, posting, calls;
     struct flows egress_flows, ingress_flows;
@@ -272,12 +256,12 @@ struct world {
     uint32_t nic_count, sm_count;
     uint32_t queue_depth; /* requests outstanding on a QP, 0: no limit */
     struct core *core;    /* [cores] of a host cluster, for all ranks */
-    struct work_rates store, bulk, reduce;
+    struct work_rates store, reduce;
     struct work_rates copy, cast, sum; /* host */
     struct work_rates message;         /* host: a store of what the rank has just cast */
     uint64_t gpu_number;               /* gpu_program.c */
     rate_q20 bulk_in, bulk_out, bulk_put, bulk_link, bulk_sector, bulk_crossing, hbm_rows, l2;
-    rate_q20 copy_sm, bulk_skew, reduce_load, reduce_made, hbm, scan, egress, ingress;
+    rate_q20 reduce_load, reduce_made, hbm, scan, egress, ingress;
     rate_q20 sum_far, add, egress_unaligned, egress_split; /* 0: not known */
     uint64_t poll_ps;                                      /* from when a word changes until a waiting worker steps */
 
