@@ -65,18 +65,28 @@ struct question {
     uint16_t teams, to_peer;
     uint32_t rounds; /* 0: nothing was asked yet */
 };
-enum { MEMORY = 2048 };
+_Static_assert(sizeof(struct question) == (2 + LOOP_SIZES + 3 + 1 + 1) * sizeof(uint64_t),
+               "no padding: compared as bytes");
+enum { MEMORY = 4096, TRIES = 8 };
 struct answer {
     struct question question;
     struct warps_cost cost;
 };
 
+/* Where the answer is, or is to be.  Questions that fall on one place take the next ones; when these are taken by others,
+ * the first one is given up. */
 static struct answer *memory_of(const struct question *q)
 {
     static _Thread_local struct answer memory[MEMORY];
-    const uint64_t first = q->row.bytes << 24 ^ (uint64_t)q->site << 16 ^ (uint64_t)q->teams << 8 ^ q->row.rows;
-    const uint64_t second = q->gpu ^ q->longer_ps << 3 ^ q->size[0] << 1 ^ (uint64_t)q->to_peer << 1 ^ q->rounds;
-    return &memory[((first * mix ^ second) * mix ^ first) * mix >> 40 & (MEMORY - 1)];
+    uint64_t word[sizeof *q / sizeof(uint64_t)], place = 0;
+    memcpy(word, q, sizeof *q);
+    for (size_t i = 0; i < sizeof word / sizeof word[0]; i++) place = (place ^ word[i]) * mix;
+    place = place >> 32 & (MEMORY - 1);
+    for (uint32_t i = 0; i < TRIES; i++) {
+        struct answer *at = &memory[(place + i) & (MEMORY - 1)];
+        if (!at->question.rounds || memcmp(&at->question, q, sizeof *q) == 0) return at;
+    }
+    return &memory[place];
 }
 
 static const struct warps_cost *cost_of(const struct world *w, const struct question *q, const struct loop *p)
