@@ -2,10 +2,14 @@
 #include "models/hardware/world/parts.h"
 
 #include <assert.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include "models/hardware/nic/nic_mail.h"
 #include "models/hardware/world/usage.h"
 #include "models/hardware/world/world_internal.h"
@@ -72,6 +76,7 @@ struct crew {
     uint64_t window_ps, events; /* told to struct progress so far */
     atomic_uint threads;        /* 0: not known yet */
     atomic_uint arrived, meetings;
+    atomic_uint asleep; /* threads that the next meeting's last one must wake */
 };
 
 struct member {
@@ -80,7 +85,8 @@ struct member {
     pthread_t thread;
 };
 
-/* Waits until all threads are here.  Windows are short: a while without a look at the system. */
+/* Waits until all threads are here.  Windows are short, so a thread looks for a while before it sleeps; it sleeps so
+ * that threads which have no core of their own come to run. */
 static void crew_meet(struct crew *c)
 {
     enum { SPINS = 4096 };
@@ -89,10 +95,15 @@ static void crew_meet(struct crew *c)
     if (atomic_fetch_add(&c->arrived, 1) + 1 == threads) {
         atomic_store(&c->arrived, 0);
         atomic_store(&c->meetings, meeting + 1);
+        if (atomic_load(&c->asleep)) syscall(SYS_futex, &c->meetings, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
         return;
     }
-    for (uint32_t spins = 0; atomic_load(&c->meetings) == meeting; spins++)
-        if (spins >= SPINS) sched_yield();
+    for (uint32_t spins = 0; spins < SPINS; spins++)
+        if (atomic_load(&c->meetings) != meeting) return;
+    atomic_fetch_add(&c->asleep, 1);
+    while (atomic_load(&c->meetings) == meeting)
+        syscall(SYS_futex, &c->meetings, FUTEX_WAIT_PRIVATE, meeting, NULL, NULL, 0);
+    atomic_fetch_sub(&c->asleep, 1);
 }
 
 static uint64_t soonest_ps(const struct world *whole)
