@@ -64,7 +64,7 @@ static int priced_store(struct world_rank *rank, const struct fabric_write *writ
     /* The first warp comes later to its row, if it has one. */
     const uint32_t all = ww->worker->warps;
     if (behind_ps && (all - write->first % all) % all < rows) worker_rest(ww)->first_ps = ww->cursor_ps + behind_ps;
-    gpu_moved_note(ww, start, end);
+    gpu_moved_note(ww, bulk, start, end);
     rank->stored_ps[ww->sm] = later(rank->stored_ps[ww->sm], end);
     if (write->peer != rank->fabric.rank) rank->put_ps[ww->sm] = later(rank->put_ps[ww->sm], end);
     ww->unfenced = true;
@@ -152,7 +152,7 @@ static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struc
     const uint64_t last_ps = gpu_plain_latency_ps(&w->store, rows, busy);
     gpu_lane_end(ww, end + last_ps);
     if (write->peer != f->rank) gpu_lane_reach(ww, nvlink_cross(rank, &w->rank[write->peer], now, size, 0) + last_ps);
-    gpu_moved_note(ww, start, rank->now.last_end_ps);
+    gpu_moved_note(ww, false, start, rank->now.last_end_ps);
     ww->unfenced = true;
     world_store_payload(rank, write);
     return 0;
@@ -282,7 +282,7 @@ static int gpu_get_nvlink(struct world_rank *rank, struct world_worker *ww, cons
     const uint64_t peek_ps = w->cluster->gpu.peek_ps;
     gpu_lane_end(ww, end + peek_ps);
     gpu_lane_reach(ww, nvlink_cross(&w->rank[read->peer], rank, now, size, 0) + peek_ps);
-    gpu_moved_note(ww, start, rank->now.last_end_ps);
+    gpu_moved_note(ww, false, start, rank->now.last_end_ps);
     world_load_payload(rank, read);
     return 0;
 }

@@ -54,11 +54,12 @@ static inline void gpu_lane_reach(struct world_worker *ww, uint64_t end_ps)
 
 /* gpu_lanes.c.  What an SM takes for rows that need it for service_ps, while other groups move rows: groups in step
  * share it evenly.  How many groups there are, this one among them, in 256ths: others count for the part of their turns
- * in which they move rows, and so does this group if its warps look for their rows themselves (`sought`). */
+ * in which they move rows, and so does this group if its warps look for their rows themselves (`sought`).  Groups whose
+ * rows the bulk engine moves count for such rows alone. */
 uint64_t gpu_share_ps(struct world_rank *rank, struct world_worker *ww, uint64_t service_ps);
-uint64_t gpu_groups_256(const struct world_rank *rank, const struct world_worker *ww, bool sought);
-/* Notes that the group moves rows in this time, in which others share its SM with it. */
-void gpu_moved_note(struct world_worker *ww, uint64_t from_ps, uint64_t to_ps);
+uint64_t gpu_groups_256(const struct world_rank *rank, const struct world_worker *ww, const struct loop *p);
+/* Notes that the group, or the bulk engine for it, moves rows in this time, in which others share its SM with it. */
+void gpu_moved_note(struct world_worker *ww, bool bulk, uint64_t from_ps, uint64_t to_ps);
 
 /* gpu_rows.c.  The loop of an operation; NULL: it names no site. */
 void gpu_loop_make(struct world_rank *rank, uint8_t site, struct fabric_given *given);

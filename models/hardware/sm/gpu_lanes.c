@@ -22,15 +22,17 @@ uint64_t gpu_share_ps(struct world_rank *rank, struct world_worker *ww, uint64_t
 }
 
 /* Groups that are not in step: each other group takes a share in proportion to the part of its turns in which it moves
- * rows.  So does this group, if each of its warps finds its rows itself and even its warps are not in step. */
-uint64_t gpu_groups_256(const struct world_rank *rank, const struct world_worker *ww, bool sought)
+ * rows.  So does this group, if each of its warps finds its rows itself and even its warps are not in step.  Rows of the
+ * bulk engine are no part of what warps do: loads and stores meet them at the SM's port alone. */
+uint64_t gpu_groups_256(const struct world_rank *rank, const struct world_worker *ww, const struct loop *p)
 {
     const uint64_t since_ps = moved_since_ps(rank, ww);
     const uint32_t part = ww->mover ? rank->mover[ww->mover - 1].moving_256 : 0;
-    uint64_t parts = sought && part ? part : GPU_WHOLE;
+    uint64_t parts = p->sought && part ? part : GPU_WHOLE;
     for (uint32_t i = rank->sm_first[ww->sm]; i; i = rank->mover[i - 1].sm_next) {
         const struct mover *m = &rank->mover[i - 1];
-        if (i != ww->mover && m->to_ps > since_ps) parts += m->moving_256 ? m->moving_256 : GPU_WHOLE;
+        if (i == ww->mover || m->to_ps <= since_ps || (m->bulk && p->engine != LOOP_BULK)) continue;
+        parts += m->moving_256 ? m->moving_256 : GPU_WHOLE;
     }
     return parts;
 }
@@ -46,13 +48,14 @@ static struct mover *mover_of(struct world_worker *ww)
     return &rank->mover[ww->mover - 1];
 }
 
-void gpu_moved_note(struct world_worker *ww, uint64_t from_ps, uint64_t to_ps)
+void gpu_moved_note(struct world_worker *ww, bool bulk, uint64_t from_ps, uint64_t to_ps)
 {
     struct mover *m = mover_of(ww);
     if (m->from_ps && from_ps > m->from_ps && m->to_ps > m->from_ps) {
         const uint64_t part = 256 * (m->to_ps - m->from_ps) / (from_ps - m->from_ps);
         m->moving_256 = (uint32_t)(part < 1 ? 1 : part > 256 ? 256 : part) & 0x3ff;
     }
+    m->bulk = bulk;
     m->from_ps = from_ps;
     m->to_ps = to_ps;
 }

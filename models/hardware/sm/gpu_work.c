@@ -22,7 +22,7 @@ static uint64_t plain_work(struct world_rank *rank, const struct fabric_work *wo
     else end = later(end, start + gpu_share_ps(rank, ww, service_ps));
     end = later(end, own_reserve(rank, &rank->sm[ww->sm], now, service_ps, work->read_bytes));
     end = later(end, own_reserve(rank, &rank->hbm, now, rate_time(w->hbm, both), both));
-    if (!sum) gpu_moved_note(ww, start, end);
+    if (!sum) gpu_moved_note(ww, false, start, end);
     return end;
 }
 
@@ -91,7 +91,7 @@ static uint64_t program_work(struct world_rank *rank, const struct fabric_work *
     const uint64_t sm_ps = own_reserve(rank, &rank->sm[ww->sm], now, served_ps, work->read_bytes) - now;
     const uint64_t hbm_ps = own_reserve(rank, &rank->hbm, now, rate_time(w->hbm, both), both) - now;
     const uint64_t end = start + gpu_touch_ps(ww, p) + later(contended_ps(r.ps, hbm_ps), sm_ps);
-    gpu_moved_note(ww, start, end);
+    gpu_moved_note(ww, p->engine == LOOP_BULK, start, end);
     if (work->kind == FABRIC_WORK_COPY && p->engine == LOOP_LDST)
         rank->copied_ps[ww->sm] = later(rank->copied_ps[ww->sm], end);
     return end;
@@ -119,7 +119,7 @@ static uint64_t sum_work(struct world_rank *rank, const struct fabric_work *work
     }
     service_ps += pressure_store_ps(w, work->write_bytes);
     end = later(end, lead_ps + own_reserve(rank, &rank->sm[ww->sm], now, service_ps, work->read_bytes));
-    gpu_moved_note(ww, start, end);
+    gpu_moved_note(ww, false, start, end);
     return later(end, lead_ps + own_reserve(rank, &rank->hbm, now, rate_time(w->hbm, both), both));
 }
 
