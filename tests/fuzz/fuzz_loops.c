@@ -18,7 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
             loops_make(loops, site, sizes[i], &loop);
             if (loop.number != site || loop.engine > LOOP_COPY || loop.again > LOOP_AT_HAND) abort();
             (void)loops_times(loops, site, sizes[i], UINT32_MAX);
-            const struct loop_row row = { sizes[i][0], (uint32_t)sizes[i][1], (uint32_t)sizes[i][2] };
+            const struct loop_row row = { sizes[i][0], sizes[i][1], (uint32_t)sizes[i][2], (uint32_t)sizes[i][3] };
             struct loop_op op[LOOP_OPS];
             if (loops_program(loops, site, sizes[i], &row, op) > LOOP_OPS) abort();
         }
