@@ -22,8 +22,8 @@ uint64_t gpu_share_ps(struct world_rank *rank, struct world_worker *ww, uint64_t
 }
 
 /* Groups that are not in step: each other group takes a share in proportion to the part of its turns in which it moves
- * rows.  So does this group, if each of its warps finds its rows itself and even its warps are not in step.  Rows of the
- * bulk engine are no part of what warps do: loads and stores meet them at the SM's port alone. */
+ * rows.  So does this group, if each of its warps finds its rows itself and even its warps are not in step.  Rows of
+ * the bulk engine are no part of what warps do: loads and stores meet them at the SM's port alone. */
 uint64_t gpu_groups_256(const struct world_rank *rank, const struct world_worker *ww, const struct loop *p)
 {
     const uint64_t since_ps = moved_since_ps(rank, ww);

@@ -73,8 +73,8 @@ struct answer {
     struct warps_cost cost;
 };
 
-/* Where the answer is, or is to be.  Questions that fall on one place take the next ones; when these are taken by others,
- * the first one is given up. */
+/* Where the answer is, or is to be.  Questions that fall on one place take the next ones; when these are taken by
+ * others, the first one is given up. */
 static struct answer *memory_of(const struct question *q)
 {
     static _Thread_local struct answer memory[MEMORY];
