@@ -164,6 +164,9 @@ static void test_bad(void)
         { "LL_CAST_ROW { use, } @ a:1", "sheet:1: expected an operation of `eptwin kernel words`, found \"} @ a:1\"" },
         { "LL_CAST_ROW { load 1 from disk } @ a:1",
           "sheet:1: expected source, target, shared or l2, found \" disk } @ a:1\"" },
+        { "LL_CAST_ROW (bytes) { load bytes } @ a:1",
+          "sheet:1: expected another name for this size, since programs have bytes, made and warps, found \"bytes } @ "
+          "a:1\"" },
         { "LL_CAST_ROW { use @ a:1", "sheet:1: expected \",\" and an operation, or \"}\", found \"@ a:1\"" },
         { "LL_CAST_ROW { repeat 2 use } @ a:1", "sheet:1: expected \"{\", found \"use } @ a:1\"" },
         { "LL_CAST_ROW { repeat 2 { repeat 2 { repeat 2 { repeat 2 { use } } } } } @ a:1",

@@ -314,8 +314,13 @@ static bool named_read(struct reader *r)
     if (!name_read(r, "a number, a size, or \"(\"", name)) return false;
     for (uint32_t i = 0; i < G_N_ELEMENTS(functions); i++)
         if (!strcmp(name, functions[i])) return called_read(r, LEAST + i);
-    for (uint32_t i = 0; i < r->size_count; i++)
-        if (!strcmp(name, r->size[i])) return code_add(r, SIZE, i);
+    const bool own = r->program && g_strv_contains((const char *const[]){ "bytes", "made", "warps", NULL }, name);
+    for (uint32_t i = 0; i < r->size_count; i++) {
+        if (strcmp(name, r->size[i]) != 0) continue;
+        if (!own) return code_add(r, SIZE, i);
+        r->at = begin;
+        return refuse(r, "another name for this size, since programs have bytes, made and warps");
+    }
     if (!strcmp(name, "rows")) return code_add(r, ROWS, 0);
     if (r->program && !strcmp(name, "bytes")) return code_add(r, BYTES, 0);
     if (r->program && !strcmp(name, "made")) return code_add(r, MADE, 0);
