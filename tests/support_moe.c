@@ -386,3 +386,17 @@ void moe_test_refused(const struct moe_options *o, const char *begin)
     CU_ASSERT_EQUAL(strncmp(text, begin, strlen(begin)), 0);
     if (strncmp(text, begin, strlen(begin))) fprintf(stderr, "expected '%s...', found '%s'\n", begin, text);
 }
+
+void moe_test_stored_bytes(const struct moe_options *options, uint64_t bytes_a_copy)
+{
+    struct moe_options o = *options;
+    o.hidden = 7168;
+    o.topk = 8;
+    o.experts = 256;
+    o.tokens_max = 64;
+    struct moe_group *group = moe_group_run_sizes(&o, DRAW_UNIFORM);
+    const struct moe_copies copies = moe_routing_copies(&group->routing, &o);
+    CU_ASSERT_EQUAL(loop_counts(group->loop)->store_bytes, copies.to_ranks * bytes_a_copy);
+    CU_ASSERT_EQUAL(loop_counts(group->loop)->put_bytes, 0);
+    moe_group_free(group);
+}

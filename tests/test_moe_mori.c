@@ -35,18 +35,9 @@ static void test_bytes_on_the_wire(void)
     for (int variant = 0; variant < 4; variant++) {
         const bool ll = variant & 1, pulls = variant & 2;
         struct moe_options o = moe_options_small(ll ? MOE_MORI_LL : MOE_MORI, 4, 4);
-        o.hidden = 7168;
-        o.topk = 8;
-        o.experts = 256;
-        o.tokens_max = 64;
         o.dtype = MOE_FP8;
         o.zero_copy = pulls;
-        struct moe_group *group = moe_group_run_sizes(&o, DRAW_UNIFORM);
-        const struct moe_copies copies = moe_routing_copies(&group->routing, &o);
-        CU_ASSERT_EQUAL(loop_counts(group->loop)->store_bytes,
-                        copies.to_ranks * (7168 + 224 + 64 + (pulls ? 0 : 14336)));
-        CU_ASSERT_EQUAL(loop_counts(group->loop)->put_bytes, 0);
-        moe_group_free(group);
+        moe_test_stored_bytes(&o, 7168 + 224 + 64 + (pulls ? 0 : 14336));
     }
 }
 

@@ -31,16 +31,8 @@ static void test_bytes_on_the_wire(void)
 {
     for (int fp8 = 0; fp8 < 2; fp8++) {
         struct moe_options o = moe_options_small(MOE_ONE_SIDED, 4, 4);
-        o.hidden = 7168;
-        o.topk = 8;
-        o.experts = 256;
-        o.tokens_max = 64;
         o.dtype = fp8 ? MOE_FP8 : MOE_BF16;
-        struct moe_group *group = moe_group_run_sizes(&o, DRAW_UNIFORM);
-        const struct moe_copies copies = moe_routing_copies(&group->routing, &o);
-        CU_ASSERT_EQUAL(loop_counts(group->loop)->store_bytes, copies.to_ranks * ((fp8 ? 7168 + 224 : 14336) + 64));
-        CU_ASSERT_EQUAL(loop_counts(group->loop)->put_bytes, 0);
-        moe_group_free(group);
+        moe_test_stored_bytes(&o, (fp8 ? 7168 + 224 : 14336) + 64);
     }
 }
 

@@ -33,18 +33,10 @@ static void test_bytes_on_the_wire(void)
 {
     for (int fp8 = 0; fp8 < 2; fp8++) {
         struct moe_options o = moe_options_small(MOE_TWO_SIDED, 4, 4);
-        o.hidden = 7168;
-        o.topk = 8;
-        o.experts = 256;
-        o.tokens_max = 64;
         o.num_sms = 20;
         o.dtype = fp8 ? MOE_FP8 : MOE_BF16;
-        struct moe_group *group = moe_group_run_sizes(&o, DRAW_UNIFORM);
-        const struct moe_copies copies = moe_routing_copies(&group->routing, &o);
         const uint64_t dispatch = fp8 ? 59 * 128 : 113 * 128; /* 7168, 224, 64; 14336, 64 */
-        CU_ASSERT_EQUAL(loop_counts(group->loop)->store_bytes, copies.to_ranks * (dispatch + 14336));
-        CU_ASSERT_EQUAL(loop_counts(group->loop)->put_bytes, 0);
-        moe_group_free(group);
+        moe_test_stored_bytes(&o, dispatch + 14336);
     }
 }
 
