@@ -1,13 +1,20 @@
 # All of measuring GPUs but the GPUs: a library that answers as the driver does, and where it fails, one line.
 LD_LIBRARY_PATH=$PWD
 export LD_LIBRARY_PATH
-build() { ${CC:-cc} -std=c11 -D_GNU_SOURCE -Wall -Wextra -shared -fPIC "$@" -o libcuda.so.1 source/tests/cli/pretend_cuda.c; }
+library() { ${CC:-cc} -std=c11 -D_GNU_SOURCE -Wall -Wextra -shared -fPIC -o "$@"; }
+build() { library libcuda.so.1 source/tests/cli/pretend_cuda.c "$@"; }
+build_gemms() { library libcublasLt.so.13 source/tests/cli/pretend_cublaslt.c "$@"; }
 measure() { "$EPTWIN" measure --fabric cuda --quick --repeat 2 "$@"; echo "exit $?"; }
 build
+build_gemms
 PRETEND_GPUS=4 measure --output four.csv
 grep '^#' four.csv | grep -vE '^# (version|machine|cpus)'
 grep -v '^#' four.csv | grep -vE '_(min|max)[_,]' | cut -d' ' -f1 | sort | uniq -c
 grep -E '^(clock|copy_5 sms=1 warps=1 at=l2|incast copy_5 gpus=4 sms=4/flow|gpu_barrier|flag_release_sys pairs=8 .*peer)' four.csv
+grep -E '^gemm dtype=fp8 .*k=2048' four.csv
+PRETEND_FAIL='cuEventElapsedTime 4' measure --only gemm --output no.csv
+build_gemms -DPRETEND_UNABLE
+measure --only gemm | grep -v '^#'
 measure --only clock --format json | grep -A6 '"metric"' | head -4
 PRETEND_GPUS=4 measure --ranks 2 --only peer-barrier --output two.csv
 tail -1 two.csv
