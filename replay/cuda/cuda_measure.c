@@ -73,6 +73,16 @@ static bool parts_pass(struct cuda_bench *b, const struct cuda_measure_options *
     return true;
 }
 
+/* A part may have nothing to measure here, which matters where it is the one that was asked for. */
+static bool rows_check(const struct cuda_bench *b, const struct cuda_measure_options *options, GError **error)
+{
+    if (b->rows->len || !options->only) return true;
+    return error_false(error, CUDA_ERROR, CUDA_FAILED, "--only %s: nothing to measure here: %s", options->only,
+                       strcmp(options->only, "gemm") == 0 ? "no cuBLASLt that starts with this driver"
+                       : b->gpu_count == 1                ? "it needs more than one GPU"
+                                                          : "its kernels are for other machines");
+}
+
 static uint32_t parts_count(const struct cuda_part *part)
 {
     uint32_t count = 0;
@@ -96,8 +106,9 @@ bool cuda_measure_run(const struct cuda_measure_options *options, struct record 
                (!many || parts_pass(b, options, cuda_many_gpus_parts, error));
     }
     progress_free(b->progress);
+    if (!fine) g_prefix_error(error, "kernel %s: ", b->kernel);
+    fine = fine && rows_check(b, options, error);
     if (fine) record_fill(b, record);
-    else g_prefix_error(error, "kernel %s: ", b->kernel);
     cuda_bench_free(b);
     return fine;
 }

@@ -14,7 +14,8 @@ grep -E '^(clock|copy_5 sms=1 warps=1 at=l2|incast copy_5 gpus=4 sms=4/flow|gpu_
 grep -E '^gemm dtype=fp8 .*k=2048' four.csv
 PRETEND_FAIL='cuEventElapsedTime 4' measure --only gemm --output no.csv
 build_gemms -DPRETEND_UNABLE
-measure --only gemm | grep -v '^#'
+measure --only gemm --output no.csv
+measure --only peer-barrier --output no.csv
 measure --only clock --format json | grep -A6 '"metric"' | head -4
 PRETEND_GPUS=4 measure --ranks 2 --only peer-barrier --output two.csv
 tail -1 two.csv
