@@ -20,7 +20,8 @@ static uint32_t row_bytes(const struct case_options *c)
     return strcmp(c->dtype, "bf16") == 0 ? 2 * c->hidden : c->hidden;
 }
 
-/* The messages of a routing, if no matrix is given: dispatch's bytes, if each pair had one message. */
+/* The messages of a routing, used if no matrix is given: for each pair of ranks one message with all that its dispatch
+ * sends. */
 static bool edges_load(const struct case_options *c, struct edges *edges, GError **error)
 {
     if (c->matrix) return edges_make(c->matrix, c->num_ranks, row_bytes(c), c->seed, edges, error);
@@ -142,7 +143,7 @@ static bool calls_known(const struct cluster *cluster, const char *issue, GError
     return case_refuse(error, "issue: %s: expected a cluster file with [calls], found none", issue);
 }
 
-/* A call of the host issues one message. */
+/* Each call of the host issues one message. */
 static bool issue_parse(const struct case_options *c, const struct cluster *cluster, struct coll_options *o,
                         GError **error)
 {

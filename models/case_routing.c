@@ -34,7 +34,7 @@ static uint32_t *tokens_parse(const struct case_options *c, GError **error)
     return NULL;
 }
 
-/* Drops the tokens of each rank beyond its number: drawing more tokens does not change those before. */
+/* Drops each rank's tokens beyond its number.  Drawing more tokens does not change the earlier ones. */
 static void routing_shorten(struct routing *routing, const uint32_t *tokens)
 {
     for (uint32_t r = 0; r < routing->ranks; r++) routing->rank[r].tokens = MIN(routing->rank[r].tokens, tokens[r]);

@@ -223,7 +223,7 @@ static void nics_take_away(struct cluster *c)
     c->dcqcn = (struct cluster_dcqcn){ 0 };
 }
 
-/* The parts must fit together: GPUs with NVLink, or a host; the parts of RDMA all or none. */
+/* The parts must fit together.  A cluster has GPUs with NVLink, or a host.  It has all parts of RDMA, or none. */
 static bool check_parts(const struct key_file *file, struct cluster *c, GError **error)
 {
     const uint32_t gpu = key_file_line(file, "gpu", NULL), host = key_file_line(file, "host", NULL);
@@ -240,7 +240,7 @@ static bool check_parts(const struct key_file *file, struct cluster *c, GError *
     if (!check_node_written(file, c, error)) return false;
     if (!check_dcqcn(file, c, error) || !check_cross_rail(file, c, error) || !check_peers(file, c, error)) return false;
     nics_take_away(c);
-    if (2u * c->gpu.cpcs.pairs != c->gpu.sms) c->gpu.cpcs = (struct cluster_cpcs){ 0 }; /* of another product */
+    if (2u * c->gpu.cpcs.pairs != c->gpu.sms) c->gpu.cpcs = (struct cluster_cpcs){ 0 }; /* another product's */
     if (!c->nic.gpus_per_nic) c->nic.gpus_per_nic = 1;
     if (!c->nic.mtu_bytes) c->nic.mtu_bytes = 4096;
     if (!c->nic.proxy_threads) c->nic.proxy_threads = 1;

@@ -53,8 +53,8 @@ struct cluster_gpu {
     uint64_t call_ps;      /* if calls are measured: the time of a call of normal dispatch or combine without its
                                 * kernel */
     uint64_t step_ps;      /* one turn of a warp's loop: index arithmetic, shared memory, branches */
-    uint64_t poll_ps;      /* from the change of a word until the spinning warp acts on it; also until one from another
-                            * block of its GPU is there */
+    uint64_t poll_ps;      /* from the change of a word until the spinning warp acts on it; also, until a word from
+                            * another block of its GPU is there */
     uint64_t fence_ps;     /* st.release.sys after a worker's own stores: until they are performed */
     uint64_t fence_crowd_ps;   /* the most that other warp groups of the GPU, by storing to peers, add to fence_ps */
     uint32_t fence_crowd_half; /* how many such groups add half of it; 0: a single one adds all of it */
@@ -218,10 +218,11 @@ struct cluster_dcqcn {
     double gain;                      /* how far an update moves alpha */
     uint64_t raise_ps, raise_bytes;   /* the rate is raised each time this time, or this many bytes, have passed */
     uint32_t recovery;                /* so many raises only go back towards the rate before the cut */
-    uint64_t additive_bps, hyper_bps; /* raises after these add additive; once time and bytes have each raised that
-                                       * often, hyper */
+    uint64_t additive_bps, hyper_bps; /* later raises add additive_bps; once time and bytes have each raised the rate
+                                       * that often, raises add hyper_bps */
     uint64_t least_bps;               /* no cut goes below this rate */
-    /* After each cut raises go back to the rate before it; else only after a cut that follows a raise by time. */
+    /* True: after each cut, raises go back to the rate before it.  False: they do so only after a cut that follows a
+     * raise by time. */
     bool clamp_target;
 };
 
@@ -245,7 +246,7 @@ struct cluster_node {
     uint64_t pcie_rate_bps;   /* of a GPU's and a NIC's PCIe link, one direction; 0: never the limit */
     uint64_t root_rate_bps;   /* from a GPU to a NIC through a root complex; 0: as pcie_rate */
     uint64_t socket_rate_bps; /* across sockets, for all GPUs and NICs together; 0: as root_rate */
-    uint64_t root_latency_ps, socket_latency_ps; /* more, each way */
+    uint64_t root_latency_ps, socket_latency_ps; /* extra latency, each way */
     bool host_memory;                            /* messages are in the host's memory, not in a GPU's */
     uint32_t staging;          /* enum cluster_staging: NICs do not reach GPU memory, so bytes go through the host's */
     uint64_t staging_rate_bps; /* of copies from a GPU to the host, and back; 0: as pcie_rate */

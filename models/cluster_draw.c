@@ -52,7 +52,7 @@ static void links_place(struct sketch *s, uint32_t from)
 
 /* ---- network ---- */
 
-/* "32 links of 32 GB/s, 0.45 us", over the links from switches of a tier to switches of their own or a lower one. */
+/* "32 links of 32 GB/s, 0.45 us", over the links from switches of a tier to switches of that tier or a lower one. */
 static char *tier_words(const struct graph *g, uint32_t tier)
 {
     uint64_t least_bps = UINT64_MAX, most_bps = 0, latency_ps = 0;
@@ -294,7 +294,8 @@ static void node_place(struct sketch *s)
 
 /* ---- words ---- */
 
-/* A way with each number of links from the first GPU, with rate and latency, named as results name bounds. */
+/* For each number of links, one way from the first GPU that has so many, with its rate and latency.  Ways are named as
+ * results name bounds. */
 static void ways_describe(struct sketch *s)
 {
     const struct graph *g = s->graph;

@@ -71,7 +71,7 @@ bool replay_rank_main(struct bootstrap *b, void *context, GError **error);
  * difference. */
 bool replay_agree(const struct replay_plan *plan, struct bootstrap *b, GError **error);
 
-/* The header of the run alone. */
+/* Adds only the header of the run. */
 void replay_record_header(const struct replay_plan *plan, const struct bootstrap *b, struct record *record);
 /* Adds the header of the run, and the rows of result[item]; with several items also the rows over all. */
 void replay_record_fill(const struct replay_plan *plan, const struct bootstrap *b, const struct replay_result *result,

@@ -239,7 +239,7 @@ static void verdict_bound(const struct report_case *c, GString *verdict)
     g_string_append_printf(verdict, " %s%s", second ? "In the second, " : "", bound->str);
 }
 
-/* Before all else. */
+/* Writes the verdict, which comes before all else. */
 static void html_verdict(const struct report_case *c, bool titled, GString *out)
 {
     g_autoptr(GString) verdict = g_string_new(NULL);

@@ -289,7 +289,7 @@ static gint front_order(gconstpointer a, gconstpointer b)
     return p->time_us < q->time_us ? -1 : p->time_us > q->time_us;
 }
 
-/* The points of one combination of work, by SMs. */
+/* Makes the dots of one combination of work, ordered by SMs. */
 static GArray *front_find(const struct sweep_measure *m, const GPtrArray *points, int sms)
 {
     GArray *dots = g_array_new(FALSE, FALSE, sizeof(struct front_dot));

@@ -41,7 +41,7 @@ enum {
     FRONT_SIZE = FRONT_SPARE + FRONT_FILL_MAX,
     LINE_BYTES = 64,
     KIND_ROW = SIM_KINDS, /* of rows: the engine's own */
-    FAR = 6,              /* an event is prefetched this many places before it runs, and again */
+    FAR = 6,              /* an event is prefetched so many places before it runs, and again NEAR places before */
     NEAR = 3,
     ROW_FETCH = 12, /* of a slot: fetched this many events before it is needed */
 };
@@ -167,7 +167,7 @@ static sim_handler row_run;
 struct sim *sim_new(uint32_t event_count)
 {
     const size_t partial = event_count < SLOT_COUNT ? event_count : SLOT_COUNT;
-    const size_t chunk_count = event_count / CHUNK_ENTRIES + partial + 2; /* 2: of the slot dealt out */
+    const size_t chunk_count = event_count / CHUNK_ENTRIES + partial + 2; /* 2: for the slot that is dealt out */
     struct sim *const sim = memory_grow(NULL, 1, sizeof *sim);
     sim->chunk_count = (uint32_t)chunk_count;
     sim->block_first = block_new(sim->chunk_count);
@@ -208,7 +208,7 @@ void *sim_owner(const struct sim *sim) { return sim->owner; }
 
 /* ---- slots: lists of chunks ---- */
 
-/* Where an entry, or the end of one, lies. */
+/* The chunk of an entry; of a chunk's end, the chunk that follows in memory. */
 static struct chunk *chunk_of(const struct entry *entry)
 {
     return (struct chunk *)((uintptr_t)entry & ~(uintptr_t)(CHUNK_BYTES - 1));
@@ -353,8 +353,8 @@ static void front_append(struct sim *sim, struct entry entry)
     front[place] = entry;
 }
 
-/* The front is full: its events go to the trie, at the finer levels that open when now becomes the base.  It is
- * later where entries whose events had moved were passed over, and never goes back. */
+/* The front is full: its events go to the trie, at the finer levels that open when now becomes the base.  The base is
+ * later if entries whose events had moved were passed over; it never goes back. */
 static __attribute__((noinline)) void front_spill(struct sim *sim)
 {
     if (sim->base_ps < sim->clock.now_ps) sim->base_ps = sim->clock.now_ps;
@@ -389,7 +389,7 @@ static void slot_look_ahead(const struct slot *slot)
     for (uint32_t i = 0; i < fill; i++) entry_look_ahead(&entries[i]);
 }
 
-/* The first places of a front just filled, which event_run() comes to without having looked at them. */
+/* Prefetches the first events of a front that was just filled: event_run() reaches them without having looked ahead. */
 static void front_look_ahead(const struct sim *sim)
 {
     const struct entry *const first = &sim->front[sim->front_head];
@@ -415,7 +415,7 @@ static void front_take_slots(struct sim *sim, unsigned level, unsigned digit)
             break;
         }
     }
-    /* Nothing is later when the trie is empty: so it is whenever the shift would lose the top bit. */
+    /* If the trie is empty, nothing is later.  That is so whenever the shift would lose the top bit. */
     sim->front_end_ps = sim->level_mask == 0 ? UINT64_MAX : sim->front_end_ps << l->shift;
 }
 
@@ -531,8 +531,8 @@ void sim_schedule_row(struct sim *sim, struct sim_row *row, uint64_t time_ps)
     sim->pending_count += row->count;
 }
 
-/* Takes the next event that is pending out of the queue.  An entry whose event moved is passed over; should that be
- * back at the entry's time, then the entry stands for it, and the newer one is passed over. */
+/* Takes the next event that is pending out of the queue.  An entry whose event moved is passed over; if the event has
+ * moved back to the entry's time, the entry stands for it, and the newer entry is passed over. */
 static inline struct sim_event *event_take(struct sim *sim)
 {
     for (;;) {

@@ -90,7 +90,7 @@ bool sim_run_down(struct sim *sim, const uint32_t *idle, uint64_t event_count);
 /* Runs the events that are due before end_ps, until at most *idle are pending.  Afterwards events may be scheduled from
  * end_ps on. */
 void sim_run_before(struct sim *sim, uint64_t end_ps, const uint32_t *idle);
-/* No event is due before this time, where one that has moved since may have been due.  UINT64_MAX: at
+/* No event is due before this time.  None need be due at it: the event that was may have moved.  UINT64_MAX: at
  * most *idle are pending. */
 uint64_t sim_next_ps(const struct sim *sim, const uint32_t *idle);
 /* How often an event was scheduled or moved since sim_new(): between two equal answers none was. */

@@ -25,7 +25,7 @@ struct unzstd_source {
 bool unzstd_begins(const void *bytes, size_t size);
 
 struct unzstd;
-/* At the beginning. */
+/* Makes a reader at the beginning of the source. */
 struct unzstd *unzstd_new(const struct unzstd_source *source);
 void unzstd_free(struct unzstd *unzstd);
 

@@ -243,8 +243,8 @@ static uint64_t phase_ps(const struct coll_job *job, const struct cluster *clust
 static double us(uint64_t ps) { return (double)ps / (double)PS_PER_US; }
 
 /* Two ranks of one node.  The leader's host waits after its copy, after the barrier of leaders, after the gets and
- * after the copies to the other rank; the other rank's host waits once more at the end.  Copies in sequence: the own
- * block, the node's blocks, two to the output, two to the other rank, two by that rank. */
+ * after the copies to the other rank; the other rank's host waits once more at the end.  Copies in sequence: a rank's
+ * own block, the node's blocks, two to the output, two to the other rank, two by that rank. */
 static void test_leader_times(void)
 {
     struct cluster cluster = support_cluster(2);
@@ -260,7 +260,7 @@ static void test_leader_times(void)
     CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&job, &cluster, "allgather")), least + 5 * 3, 0.001);
     cluster.calls.copy_ps = 3 * PS_PER_US;
     CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&job, &cluster, "allgather")), least + 5 * 3 + 8, 0.001);
-    /* Calls delay copies: that of the own block to the leader, and two to the other rank, one of which waits. */
+    /* Calls delay copies: that of a rank's own block to the leader, and two to the other rank, one of which waits. */
     cluster.calls.copy_peer_call_ps = 5 * PS_PER_US;
     CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&job, &cluster, "allgather")), least + 5 * 3 + 8 + 5 + 2 * 5 - 3, 0.1);
 }

@@ -1,7 +1,7 @@
-/* test_loops.c - is a sheet read as it says, and refused where it says nothing?
+/* test_loops.c - is a sheet of loops read as it is written, and refused where it means nothing?
  *
  * Aim: models/kernels/loops.c.  Method: sheets of a line or two, whose loops are known; the shipped ones, in which each
- * site must stand; bad ones, each with the one line that it gets. */
+ * site must stand; bad ones, each with its error. */
 #include <stdio.h>
 #include <string.h>
 #include "models/kernels/loops.h"

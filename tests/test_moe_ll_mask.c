@@ -1,9 +1,9 @@
 /* test_moe_ll_mask.c - do the low-latency kernels outlive ranks that fail, and ranks that are only slow?
  *
- * Aim: ranks that live mask exactly those that failed (check 15 of PROTOCOLS.md section 4), what it receives and sums
- * is right without them, nobody waits for them twice, and nothing that a masked rank still writes is seen.  Method:
- * random groups and failures over the adversarial fabrics of support_loop, one rank that begins late, the public
- * shrink test call by call in the simulated world; then faults planted into right outputs. */
+ * Aim: ranks that live mask exactly those that failed (check 15 of PROTOCOLS.md section 4), what they receive and sum
+ * is right without the others, nobody waits for them twice, and nothing that a masked rank still writes is seen.
+ * Method: random groups and failures over the adversarial fabrics of support_loop, one rank that begins late, the
+ * public shrink test call by call in the simulated world; then faults planted into right outputs. */
 #include <stdio.h>
 #include <string.h>
 #include "models/moe/formats.h"
@@ -64,7 +64,7 @@ static struct routing routing_of(const struct moe_options *o)
     return routing;
 }
 
-/* ---- a fabric that watches: nothing goes to whom its rank has masked ---- */
+/* ---- a fabric that checks that nothing goes to ranks that its own rank has masked ---- */
 
 static struct kernel_rank **watched;
 static const struct fabric_ops *honest;
@@ -184,7 +184,8 @@ static struct moe_options late_options(uint64_t seed)
     return o;
 }
 
-/* The steps of an iteration: at most so much later than the first, the last of the others loses patience. */
+/* The time that the steps of an iteration take.  At most so much later than the first rank, the last of the others
+ * loses patience. */
 static uint64_t iteration_steps(const struct moe_options *o)
 {
     struct routing routing = routing_of(o);
@@ -408,7 +409,7 @@ static void test_masked_while_waiting(void)
 
 enum plant { PLANT_NONE, PLANT_FORGOTTEN, PLANT_HASTY, PLANT_ROWS, PLANT_SUM, PLANT_KINDS };
 
-/* Rank 0's; rank 1 failed at dispatch. */
+/* Plants a fault in rank 0, for which rank 1 failed at dispatch. */
 static void plant(struct ll_rank *r, enum plant fault)
 {
     switch (fault) {

@@ -1,7 +1,7 @@
 /* test_moe_two_sided.c - do the NVLink two-sided kernels deliver and sum every token, whatever the order of events?
  *
  * Aim: every output right (models/moe checks, bit for bit), no hang, no breach of the seam's contract, the same steps
- * with and without payload; the bytes that PROTOCOLS.md 1.15 says, and each limit told.
+ * with and without payload; the bytes that PROTOCOLS.md 1.15 gives, and an error for each limit.
  * Method: random groups, routings and sizes over the adversarial fabrics of support_loop, several iterations in a
  * row. */
 #include "tests/support_moe.h"

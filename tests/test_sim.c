@@ -195,7 +195,7 @@ static void test_order_is_that_of_the_reference(void)
     world_free(world);
 }
 
-/* From the outside events come and move only when a window has ended, from its end on. */
+/* Events from outside are scheduled and moved only when a window has ended, to times from its end on. */
 static void windows_run(struct world *world, uint64_t run_count)
 {
     static const uint32_t none = 0;

@@ -22,7 +22,7 @@ static struct span first(uint64_t let_us)
     return span;
 }
 
-/* Then a kernel follows whose workers take 10 us; checks its own duration and that of the span. */
+/* Adds a kernel whose workers take 10 us; checks its own duration and that of the span. */
 static void follow(uint64_t let_us, bool host_waits, uint64_t time_ps, uint64_t span_ps)
 {
     struct span span = first(let_us);

@@ -162,7 +162,7 @@ static void test_turns(void)
     operations = 1;
     step_at(worker[0], 9000000, WORKER_WAIT); /* the worker is asked; it is asked next from 10000000 on */
     operations = 2;
-    step_at(worker[0], 9500000, WORKER_WAIT); /* has turned, unseen */
+    step_at(worker[0], 9500000, WORKER_WAIT); /* now it waits for another rank, unseen */
     operations = 3;
     step_at(worker[0], 10000000, WORKER_WAIT);
     step_at(worker[0], 15000000, WORKER_DONE);

@@ -117,7 +117,7 @@ static void test_bytes(void)
     }
 }
 
-/* In the second round of a warp what it still has on its way stays there. */
+/* In a warp's second round, what the warp still has on its way stays on its way. */
 static void test_rounds(void)
 {
     const struct warps_sm sm = sm_of();

@@ -491,7 +491,7 @@ static void test_fresh(void)
     }
 }
 
-/* Warps take rows in rounds; of more rows than there are warps each takes its part of a round. */
+/* Warps take rows in rounds.  If there are more rows than warps, each warp takes its part of a round. */
 static void test_rounds(void)
 {
     static const struct {
@@ -550,8 +550,8 @@ static void test_sums(void)
     }
 }
 
-/* Two rows, each of 1250, by one of four warps, each then released.  While the first warp releases, another begins the
- * next row; the first warp's own next row waits for the release, and so does the next release. */
+/* Two rows of 1250 each, stored by one of four warps; each is then released.  While the first warp releases, another
+ * begins the next row; the first warp's own next row waits for the release, and so does the next release. */
 static void test_release_apart(void)
 {
     static const struct {
@@ -1439,7 +1439,8 @@ static void test_transports(void)
     CU_ASSERT_PTR_NULL(transport_find("carrier pigeon"));
 }
 
-/* Rank 1's time until it has seen the second of two puts with signals; rank 0's for a put that it awaits. */
+/* How long it takes until rank 1 has seen the second of two puts with signals, and until rank 0 knows that its own put
+ * is complete. */
 static uint64_t counted_ps(enum cluster_posting poster, enum transport_order order, bool flush, uint64_t counter_ps)
 {
     struct stage *s = stage_new(2, 1);

@@ -53,7 +53,8 @@ struct coll_options {
     uint32_t messages;      /* p2p: of each phase; 1 where a host issues them */
     enum coll_issue issue;  /* of a message of p2p; COLL_BY_COPY: allgather by streams; COLL_BY_NCCL: alltoallv, too */
     bool process;           /* alltoallv, p2p: instead of a kernel, a process of the host calls MPI */
-    bool own_part;          /* alltoallv of one size: a rank copies its own part; MPI, from GPU memory, first of all */
+    bool own_part;          /* alltoallv of one size: a rank also copies its own part; MPI does so first, if the
+                             * messages are in GPU memory */
     bool sockets;           /* allreduce: NCCL's network is its sockets */
     uint64_t compute_ps;    /* 0: none */
     uint32_t compute_sm_first, compute_sms;

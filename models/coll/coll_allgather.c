@@ -1,10 +1,10 @@
 /* coll_allgather.c - every rank's block to every rank.
  *
- *     heap, with payload: | block of rank 0 | of rank 1 | ... |     the own one is there from the start
+ *     heap, with payload: | block of rank 0 | of rank 1 | ... |     the rank's own block is there from the start
  *
- * hybrid: worker 0 puts the own block, a piece with a signal at a time, to the ranks of its place on the other nodes; a
- *       word a node counts the pieces that have come.  The others, each with its part of every block, store the own
- *       block and those that come to the peers of the node; a word a peer and worker counts blocks. */
+ * hybrid: worker 0 puts the rank's own block, a piece with a signal at a time, to the ranks of its place on the other
+ *       nodes; a word a node counts the pieces that have come.  The others, each with its part of every block, store
+ *       the rank's own block and those that come to the peers of the node; a word a peer and worker counts blocks. */
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -23,7 +23,8 @@ struct putter { /* hybrid */
 struct copier { /* hybrid */
     struct fabric_worker worker;
     struct gather_rank *rank;
-    uint32_t block, peer; /* blocks stored so far, node by node from the own node on; peers that have the next one */
+    uint32_t block, peer; /* blocks stored so far, node by node from the rank's own node on; peers that have the next
+                           * one */
     uint64_t stored;      /* of its part */
 };
 
@@ -127,7 +128,7 @@ static enum worker_step step_of(int rc)
 
 /* ---- hybrid: between nodes ---- */
 
-/* Whether that many pieces of the node's block have come in this launch; those of the own node are there. */
+/* Whether that many pieces of the node's block have come in this launch; those of the rank's own node are there. */
 static bool node_has(const struct gather_rank *r, uint32_t node, uint64_t pieces)
 {
     const uint64_t before = (uint64_t)(r->base.turn - 1) * pieces_of(r->base.options);

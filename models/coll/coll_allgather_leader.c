@@ -3,7 +3,7 @@
  * what comes from other nodes.
  *
  *     every rank                        the leader alone
- *     copy the own block to the leader
+ *     copy its own block to the leader
  *     barrier of the node
  *                                       copy the node's blocks to what the others get, host waits
  *                                       barrier of the leaders, host waits

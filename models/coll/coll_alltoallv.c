@@ -89,8 +89,8 @@ static bool stream_arrived(struct stream *s, const struct edges *e, uint32_t end
     return true;
 }
 
-/* Whether one more message may be in flight.  If not, one may once the earlier half has arrived.  If only some of that
- * half have, the rest of it is still awaited: else up to half as many more than allowed would be in flight. */
+/* Whether one more message may be in flight.  At the limit, none may until the whole earlier half has arrived.  If a
+ * part of that half were enough, up to half as many more than allowed would be in flight. */
 static bool stream_room(struct stream *s, const struct edges *e, uint32_t most)
 {
     const uint32_t half = most > 1 ? most / 2 : 1, number = s->posted / half;

@@ -1,14 +1,14 @@
 /* coll_nccl.c - NCCL's rings and trees: all-gather, reduce-scatter, all-reduce; ag-rs: the first two in turn.
  *
  * A channel is a block of warps on an SM, with its part of the bytes and a ring or a tree of its own.  Chunk after
- * chunk it runs a list of steps ("primitives"), each of which takes what others have sent, adds the own bytes to it,
+ * chunk it runs a list of steps ("primitives"), each of which takes what others have sent, adds its own bytes to it,
  * keeps the result, sends it on, or some of these at once (src/device/all_gather.h, reduce_scatter.h, all_reduce.h).
  * Between two ranks lies a buffer of 8 places in the receiver's memory (a link).  Two words go with it: how many places
  * the sender has filled, and how many the receiver has emptied.
  *
  *     heap, with payload: | own bytes | result | places by channel and link | places to send from, for NICs |
  *
- * all-gather: the own block lies among those of the result.  Protocols differ in the loop that moves bytes (the sheet
+ * all-gather: its own block lies among those of the result.  Protocols differ in the loop that moves bytes (the sheet
  * nccl), in what the link carries, and in how the receiver learns that bytes have come (src/device/prims_*.h): LL and
  * LL128 have flags among them; Simple has a release, made by a warp that moves nothing.
  *
@@ -17,7 +17,7 @@
  *       tree of the heads, which half of the channels use with the nodes in reverse order.  The root's warps take and
  *       send; those of others are parted into some that go up and some that go down (runTreeSplit).
  *
- * Bytes are added one by one, without carries: what comes out does not hang on the order, so worlds can be compared. */
+ * Bytes are added one by one, without carries: the result does not depend on the order, so worlds can be compared. */
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -31,8 +31,8 @@ enum { SLICE_BYTES_LEAST = 32 << 10, PACK_BYTES = 16 };
 enum { WORD_FILLED, WORD_EMPTIED, WORDS_A_LINK };
 enum { GIVEN_TWO = 1, GIVEN_KEPT = 2, GIVEN_CAME = 4, GIVENS = 8 };
 enum { LINKS_MOST = 3, CHILDREN = 3 };
-/* Links of a tree's channel.  From children, their numbers are those of the children; the link from the parent
- * follows. */
+/* The links of a tree's channel: first those from the children, by the children's numbers, then the link from the
+ * parent. */
 enum { LINK_UP = 0, LINK_DOWN = CHILDREN, TREE_LINKS };
 enum { BLOCKS_A_CHANNEL = 2 };
 enum { NOBODY = UINT16_MAX };
@@ -45,7 +45,7 @@ struct link {
 
 struct primitive {
     bool receive, send, own, keep; /* own: reads the rank's bytes; keep: stores the result */
-    uint64_t from, to, size_bytes; /* heap offsets: of the own bytes; of the result */
+    uint64_t from, to, size_bytes; /* heap offsets: of the rank's own bytes; of the result */
 };
 
 struct block {
@@ -149,7 +149,7 @@ static uint64_t round_bytes(const struct block *b)
     return coll_min(left, each ? p->chunk_bytes * o->ranks : p->chunk_bytes);
 }
 
-/* Where in a round of an all-reduce the chunk begins of the rank that comes so many places after this one. */
+/* Where, in a round of an all-reduce, the chunk begins that belongs to the rank so many places after this one. */
 static uint64_t chunk_begin(const struct block *b, uint32_t after, uint64_t *size_bytes)
 {
     const struct nccl_plan *p = &b->op->plan;
@@ -162,8 +162,8 @@ static uint64_t chunk_begin(const struct block *b, uint32_t after, uint64_t *siz
     return nccl_part_begin(p, b->number) + b->begin + begin;
 }
 
-/* First the own bytes are sent, then what has come is passed on, last it stays.  An all-reduce goes round twice, with
- * sums and then with results. */
+/* First the rank's own bytes are sent, then what has come is passed on, last it stays.  An all-reduce goes round twice,
+ * with sums and then with results. */
 static struct primitive ring_primitive(const struct block *b)
 {
     const struct coll_options *o = &b->op->options;
@@ -225,7 +225,7 @@ static struct tree tree_of(const struct nccl_rank *r, uint32_t channel)
 
 static bool is_root(const struct nccl_rank *r, uint32_t channel) { return tree_of(r, channel).parent == NOBODY; }
 
-/* Up: sums are sent.  At the root, and down: results stay. */
+/* On the way up, sums are sent.  At the root and on the way down, results are kept. */
 static struct primitive tree_primitive(const struct block *b)
 {
     const uint64_t at = nccl_part_begin(&b->op->plan, b->number) + b->begin;
@@ -335,7 +335,8 @@ static bool by_nic(const struct block *b, uint16_t peer)
     return fabric_path(b->rank->base.fabric, peer) == FABRIC_RDMA;
 }
 
-/* Whether the piece must be made in the own memory first: no warp stores it to a peer, or a NIC fetches it, too. */
+/* Whether the piece must first be made in the rank's own memory: no warp stores it to a peer, or a NIC fetches it,
+ * too. */
 static bool is_staged(const struct block *b)
 {
     if (!b->now.send) return true;
@@ -360,7 +361,7 @@ static int piece_store(struct block *b, const struct link *link, uint8_t rows)
     return fabric_store(&b->worker, &write);
 }
 
-/* Moves the next piece, to the places of other ranks, or within the own memory. */
+/* Moves the next piece, to the places of other ranks, or within its own memory. */
 static int piece_move(struct block *b)
 {
     const struct nccl_plan *p = &b->op->plan;
@@ -636,7 +637,8 @@ static void nccl_fill(struct coll_rank *base)
     }
 }
 
-/* Warps that a tree's half has: with LL and LL128 seven of ten go up; else half and two, one of which only signals. */
+/* How many warps one half of a tree's block has.  With LL and LL128 seven of ten go up.  With Simple half of them and
+ * two go up.  One warp of each half of Simple only signals. */
 static uint32_t warps_of(const struct nccl_rank *r, const struct nccl_plan *p, uint32_t channel, bool down)
 {
     const bool simple = p->protocol == COLL_SIMPLE;

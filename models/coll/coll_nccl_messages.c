@@ -1,11 +1,11 @@
 /* coll_nccl_messages.c - all-to-allv by NCCL's grouped sends and receives, within a node (src/device/sendrecv.h;
  * addP2pToPlan() of src/enqueue.cc).
  *
- * The rank that comes so many after this one is sent to, and the one as many before is received from, in one work.  A
- * work has channels of its own as far as there are enough, and on each of them a part of both messages: some warps of
- * the block send, the others receive.  The protocol is LL up to 16 KiB a channel, else Simple.  Between two ranks and
- * for each part lies a buffer of 8 places in the receiver's memory, with a word for those filled and one for those
- * emptied.
+ * One work sends to the rank that comes a number of places after this one, and receives from the rank that comes as
+ * many before.  A work has channels of its own as far as there are enough, and on each of them a part of both messages:
+ * some warps of the block send, the others receive.  The protocol is LL up to 16 KiB a channel, else Simple.  Between
+ * two ranks and for each part lies a buffer of 8 places in the receiver's memory, with a word for those filled and one
+ * for those emptied.
  *
  *     heap, with payload: as of coll_alltoallv.c, then | places by source and part | */
 #include <assert.h>
@@ -69,7 +69,8 @@ static uint32_t parts_of(const struct coll_options *o, uint64_t size_bytes, uint
     return parts;
 }
 
-/* LL by the channels that Simple would take; before 2.29.2 by all, and then on channels of its own number. */
+/* LL is chosen by the bytes of a channel: of those that Simple would take; before 2.29.2, of all.  Before 2.29.2, LL
+ * also has a number of channels of its own. */
 static uint32_t message_parts(const struct coll_options *o, uint64_t size_bytes, bool *ll)
 {
     const uint32_t simple = parts_of(o, size_bytes, SIMPLE_LEAST, SIMPLE_MOST);
@@ -84,7 +85,7 @@ static uint64_t part_begin(uint64_t size_bytes, uint32_t parts, uint32_t part)
     return coll_min(each * part, size_bytes);
 }
 
-/* The first channel of the work with the rank that comes so many behind: the number's bits from the other end. */
+/* The first channel of the work with the rank that comes `after` places later: that number with its bits reversed. */
 static uint32_t channel_of(const struct coll_options *o, uint32_t after, uint32_t part)
 {
     const uint32_t all = channels_of(o);
@@ -93,7 +94,7 @@ static uint32_t channel_of(const struct coll_options *o, uint32_t after, uint32_
     return (base + part) & (all - 1);
 }
 
-/* How many bytes a rank sends to that one in this launch; 0: it has no work for it. */
+/* How many bytes source sends to target in this launch; 0: it has no work for it. */
 static uint64_t size_to(const struct coll_rank *r, uint32_t source, uint32_t target)
 {
     const struct edges *e = r->job->edges;
@@ -178,7 +179,7 @@ static bool may_begin(const struct half *h)
     return h->way == COPIES || fabric_load(f, word_of(h, h->peer, WORD_FILLED)) > h->steps;
 }
 
-/* Simple's code comes from memory, as much as where a collective's kernel calls it. */
+/* Simple's code is loaded from memory: as much of it as when a collective's kernel calls it. */
 static bool function_fetch(struct half *h)
 {
     if (h->called || h->flagged || h->way == COPIES) return false;
@@ -293,8 +294,8 @@ static uint32_t after_of(const struct half *h)
     return h->way == RECEIVES ? (rank + n - h->peer) % n : (h->peer + n - rank) % n;
 }
 
-/* A block's warps are shared evenly by its works, and by the two halves of one.  A warp of a half that sends by Simple
- * only tells. */
+/* A block's warps are shared evenly by its works, and by the two halves of one.  In a half that sends by Simple, one
+ * warp only signals. */
 static void warps_share(struct messages_rank *r)
 {
     for (uint32_t i = 0; i < r->halves; i++) {

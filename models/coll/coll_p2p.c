@@ -81,7 +81,8 @@ static void p2p_fill(struct coll_rank *base)
 
 static bool p2p_absent(const struct coll_options *o, uint32_t rank, uint32_t phase)
 {
-    return rank >= o->ranks / 2 && phase != PHASE_PUT_SIGNAL; /* a barrier has the number of the only phase */
+    return rank >= o->ranks / 2 && phase != PHASE_PUT_SIGNAL; /* put_sync, a barrier, is the only phase of its kernel
+                                                               * and has the number of PHASE_PUT */
 }
 
 /* Whether the peer receives a window of messages and answers it. */

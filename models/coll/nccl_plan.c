@@ -14,7 +14,8 @@ static const double nvlink_us[2][PROTOCOLS] = { { 0.6, 1.9, 3.4 }, { 0.6, 1.25, 
 static const double net_us[2][PROTOCOLS] = { { 2.7, 4.0, 14.0 }, { 5.0, 8.5, 14.0 } };
 static const double net_post_us = 1.0;
 
-/* The most of Hopper's GPUs and of Blackwell's; of a channel of the search, but for LL's.  By one node, two, more. */
+/* The highest rates of Hopper's GPUs and of Blackwell's, for one node, two, and more: LL's altogether, the others' for
+ * each channel of the search. */
 struct mosts {
     double ll_gbs[3]; /* between nodes the processor counts, not the GPU: Intel's */
     double line_ring_gbs, line_tree_gbs[3], tree_gbs[3];
@@ -69,7 +70,7 @@ static double ring_gbs(const struct coll_options *o, const struct shape *s, uint
 
 static double tree_gbs(const struct coll_options *o, const struct shape *s, uint32_t protocol, uint64_t size_bytes)
 {
-    /* On two nodes the search gives a tree twice the bandwidth within them, and that counts. */
+    /* On two nodes the search gives a tree twice the bandwidth within the nodes, and NCCL uses that number. */
     const struct mosts *most = &mosts[o->nccl.blackwell];
     const uint32_t column = column_of(s);
     const double found = (double)o->nccl.bus_bps / 8e9 * (s->nodes == 2 ? 2 : 1), channels = found_channels(o);

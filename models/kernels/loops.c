@@ -401,7 +401,7 @@ static bool value_read(struct reader *r, struct clause *value)
     return true;
 }
 
-/* A word that may follow; what does not is left where it is. */
+/* Takes a word that may follow; leaves anything else where it is. */
 static bool word_taken(struct reader *r, const char *word)
 {
     const char *begin = r->at;

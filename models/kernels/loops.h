@@ -97,7 +97,8 @@ struct loop {
     uint32_t added_bytes;
     uint32_t number; /* of its site: keeps arrays apart */
     bool lined, sought, packed, packed_source, staged, alone, in_turn, fenced, ahead, chase, fresh, unseen, posted;
-    bool program; /* and nothing but what is said of its data; else `engine` and so on say what it does */
+    bool program; /* the program and what is said of its data are all; else `engine` and the fields after it say what
+                   * the loop does */
     bool team;    /* of the program: all warps of the operation move each row together, not each warp a row */
     uint64_t footprint_bytes; /* 0: little */
 };

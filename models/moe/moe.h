@@ -20,7 +20,7 @@ enum moe_kernel_family {
     MOE_ONE_SIDED,   /* 1.12 */
     MOE_TWO_SIDED,   /* 1.15 */
     MOE_MORI,        /* 1.14 */
-    MOE_MORI_LL,     /* the same with another dispatch */
+    MOE_MORI_LL,     /* likewise with another dispatch */
 };
 
 enum moe_dtype { MOE_BF16, MOE_FP8 };

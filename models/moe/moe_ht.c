@@ -502,7 +502,7 @@ int ht_barrier_missing(const struct fabric *f, const struct ht_barrier *b, uint3
 bool ht_barrier_step(struct fabric_worker *w, struct ht_barrier *b, uint32_t epoch)
 {
     const bool first = b->round == 1;
-    if (!b->sent && !b->entered) /* reads where the words are; then raises the own one, by an atomic */
+    if (!b->sent && !b->entered) /* reads where the words are; then raises its own word, by an atomic */
         fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN,
                                               .site = first ? SITE_HT_BARRIER_FIRST : SITE_HT_BARRIER_NEXT,
                                               .rows = 1 });

@@ -143,8 +143,8 @@ const char *ht_refuse(const struct moe_options *o, char *text, size_t text_size)
 void ht_slot_dispatch(const struct moe_options *o, bool payload, bool internode, struct ht_slot *slot);
 void ht_slot_combine(const struct moe_options *o, bool payload, bool internode, struct ht_slot *slot);
 
-/* Fills the shared part of a zeroed rank.  workers: the most workers of any kernel.  With a cached handle, the layout
- * and recv_before are computed here from the routing. */
+/* Fills the shared part of a zeroed rank.  workers: the largest number of workers that any kernel has.  With a cached
+ * handle, the layout and recv_before are computed here from the routing. */
 void ht_rank_init(struct ht_rank *h, const struct kernel_job *job, struct fabric *f, bool internode, uint32_t scan_max,
                   uint32_t worker_max);
 void ht_rank_clear(struct ht_rank *h);

@@ -196,7 +196,7 @@ static void rows_check(const struct ht_rank *h, struct check_report *report)
                        i, (long long)h->t.recv_index[i]);
 }
 
-/* How often the rank's row of the token is added there: in V2 with a row for each expert, once for each expert. */
+/* How often a token's row is added on a rank: once, or in V2 with a row for each expert, once for each expert. */
 static uint32_t copies_at(const struct ht_rank *h, uint32_t token, uint32_t rank)
 {
     const int32_t *expert = &h->base.routing->rank[h->g.rank].experts[(size_t)token * h->g.topk];

@@ -210,7 +210,7 @@ static const uint8_t notify_program[] = {
 static const uint8_t cached_notify_program[] = { NOTIFY_QUIET, NOTIFY_BARRIER, NOTIFY_ZERO, NOTIFY_BARRIER,
                                                  NOTIFY_END };
 
-/* Waits for all requests on the first `queues` QPs to every other node; a thread for each QP. */
+/* Waits for all requests on the first `queues` QPs to every other node; each QP has a thread. */
 static bool notify_quiet(struct inter_notify *n, uint32_t queues)
 {
     const struct ht_geometry *g = &n->rank->ht.g;
@@ -227,7 +227,8 @@ static bool notify_quiet(struct inter_notify *n, uint32_t queues)
     return true;
 }
 
-/* A row for each node, made by a warp: tokens for each of its ranks, for each of its experts, for the node. */
+/* Each node gets a row, which a warp makes: the tokens for each of its ranks, for each of its experts, and for the
+ * node. */
 static bool counts_rdma_send(struct inter_notify *n)
 {
     struct inter_rank *r = n->rank;

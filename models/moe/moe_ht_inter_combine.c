@@ -48,7 +48,7 @@ static uint32_t returner_next(const struct inter_returner *s)
     return (uint32_t)__builtin_ctz(behind ? behind : s->pending);
 }
 
-/* Waits for each row before the next: the warps of an SM take turns at its bulk engine. */
+/* The worker waits for each row before the next: the warps of an SM take turns at its bulk engine. */
 static bool returner_row_write(struct inter_returner *s)
 {
     const struct ht_slot *slot = &s->rank->ht.combine_slot;

@@ -1,7 +1,7 @@
 /* moe_ht_inter_dispatch.c - internode dispatch, the sending half (PROTOCOLS.md 1.3), on SM 2c + 1:
  *
  *   sender       seven warps, stepped as one worker: put the channel's tokens into a send ring for each node, a token
- *                a warp; the own node's go straight into its receive ring
+ *                a warp; tokens for the rank's own node go straight into its receive ring
  *   coordinator  one warp: sends off chunks of a ring with one write each, then the tail on the same QP
  *
  * A slot of the ring is free again when the peer's forwarders have all passed it. */
@@ -68,8 +68,8 @@ static bool ranges_tell(struct inter_sender *s, uint32_t node)
                              &signal) == 0;
 }
 
-/* The i-th node that warps take, in rounds of one node for each warp.  The own node, which takes no time, is the last
- * of its round.  If there are more nodes than warps, a round begins when the previous one has been posted. */
+/* The i-th node that warps take, in rounds of one node for each warp.  The rank's own node, which takes no time, is the
+ * last of its round.  If there are more nodes than warps, a round begins when the previous one has been posted. */
 static uint32_t announce_order(const struct ht_geometry *g, uint32_t i)
 {
     const uint32_t first = i - i % INTER_SENDER_WARPS, end = moe_min(first + INTER_SENDER_WARPS, g->nodes);

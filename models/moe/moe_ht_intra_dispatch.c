@@ -37,7 +37,7 @@ static bool sender_announce(struct intra_sender *s)
     return true;
 }
 
-/* Of so many rows, those for which other warps have pushed the flag out of L1 between two reads: all, if each of the
+/* How many of these rows have had their flag pushed out of L1 by other warps between two reads: all, if each of the
  * SM's groups sends as many; fewer, if only some of its warps move rows. */
 static uint32_t rows_between(const struct intra_sender *s, uint32_t rows)
 {

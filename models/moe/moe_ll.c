@@ -19,7 +19,8 @@ static struct ll_geometry geometry_of(const struct moe_options *o)
     g.groups = (o->experts + o->num_sms - 1) / o->num_sms;
     g.warps_per_group = g.groups < LL_WARPS_PER_SM ? LL_WARPS_PER_SM / g.groups : 1;
     g.grid = (o->experts + g.groups - 1) / g.groups;
-    /* Two groups of warps sum a token each: a warp for every 1 KB of the row, and one that loads (PROTOCOLS.md 1.4). */
+    /* Two groups of warps sum a token each.  A group has a warp for every 1 KB of the row, and one that loads
+     * (PROTOCOLS.md 1.4). */
     g.sum_warps = 2 * moe_align(o->hidden, o->hidden % 1024 ? 512 : 1024) / LL_SUM_WARP_BYTES;
     g.sum_groups = g.groups * g.warps_per_group / (g.sum_warps + 1) > 1 ? 2 : 1;
     g.sms = o->num_sms;
@@ -28,7 +29,7 @@ static struct ll_geometry geometry_of(const struct moe_options *o)
     g.message_bytes = LL_HEADER_BYTES + g.row_bytes + 4 * g.scale_count;
     g.combine_bytes = 2 * o->hidden;
     g.combine_stride = 2 * o->hidden + o->hidden / FORMATS_BLOCK * 4;
-    /* Random values fit LogFMT, all of them; the other data are alike or large, and none fits. */
+    /* All random values fit LogFMT.  The other data are equal or large, and none of them fits. */
     g.return_bytes = o->logfmt ? format_logs_bytes(o->hidden, o->data == MOE_DATA_RANDOM) : g.combine_bytes;
     const uint64_t slots = (uint64_t)o->experts * o->tokens_max;
     const uint64_t dispatch_send = (uint64_t)o->tokens_max * g.message_bytes;
@@ -80,8 +81,8 @@ static const char *ll_refuse(const struct moe_options *o, char *text, size_t tex
     return reason;
 }
 
-/* Tokens in and out, the messages made, and for each of a token's choices what comes in, is copied out, is made by an
- * expert and comes back: a rank receives as much as it sends, on average. */
+/* Tokens come in and go out, and messages are made.  For each of a token's choices, bytes come in, are copied out, are
+ * made by an expert, and come back: on average a rank receives as much as it sends. */
 static uint64_t touched_bytes(const struct moe_options *o, const struct ll_geometry *g)
 {
     const uint64_t choice = g->message_bytes + g->row_bytes + 2 * g->combine_bytes;
@@ -207,7 +208,7 @@ static struct kernel_launch *ll_launch(struct kernel_rank *rank, uint32_t phase)
     return combine ? ll_combine_launch(r, send, receive) : ll_dispatch_launch(r, send, receive);
 }
 
-/* Bytes as the public test counts them: every selection, whatever way it went (PROTOCOLS.md 3.1), but for those of
+/* Bytes as the public test counts them (PROTOCOLS.md 3.1): every selection, whichever way it went, except those of
  * ranks that are masked by now. */
 static void ll_traffic(const struct kernel_rank *rank, uint32_t phase, struct kernel_traffic *traffic)
 {

@@ -3,7 +3,7 @@
  *
  *   zeroer, SM 0           clears the flags of the next call
  *   returner, one an       a warp group: writes its rows back, then, the flags of the next call being clear, raises
- *   (expert, source)       the expert's flag at the source; waits for the own flag of another
+ *   (expert, source)       the expert's flag at the source; waits for the flag of another of its own
  *   reducer, two an SM     behind the grid barrier: out = sum over the top-k places, ascending, in FP32, to BF16; a
  *                          warp brings the rows, three of them on their way, the others take a stretch each
  *

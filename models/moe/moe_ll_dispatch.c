@@ -154,7 +154,7 @@ static const struct worker_role sender_role = { .step = sender_step,
                                                 .describe = sender_describe,
                                                 .ahead = sender_ahead };
 
-/* A lane an entry. */
+/* A lane takes one entry. */
 static void choices_read(struct fabric_worker *w, uint32_t entries)
 {
     const uint32_t rows = (entries + LL_LANES - 1) / LL_LANES;
@@ -317,7 +317,7 @@ static void receiver_ahead(const struct fabric_worker *w)
     fabric_queue_ahead(f, v->source, v->local_expert);
 }
 
-/* Likewise with masking: it takes nothing from a rank that is given up, even if it comes later. */
+/* Likewise with masking: nothing is taken from a rank that was given up, even if it comes later. */
 static enum worker_step receiver_masking_step(struct fabric_worker *w)
 {
     struct ll_receiver *v = fabric_container_of(w, struct ll_receiver, worker);

@@ -18,7 +18,7 @@ enum {
     CHUNK_BYTES = 64 * 16 /* what the lanes of a warp load at once */
 };
 
-/* A warp; of low-latency dispatch, a block. */
+/* A warp; in low-latency dispatch, a block. */
 struct mori_warp {
     struct fabric_worker worker;
     struct os_rank *rank;
@@ -377,7 +377,7 @@ static const char *mori_phase_name(const struct kernel_job *job, uint32_t phase)
     return phase_names[phase];
 }
 
-/* A row, its scales, and what a value takes. */
+/* Bytes for a row, its scales, and each of its values. */
 static void row_given(struct mori_rank *r, const struct ht_slot *slot)
 {
     r->row.size[0] = slot->row_bytes;

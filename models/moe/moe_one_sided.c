@@ -248,7 +248,8 @@ static void sum_run(void *context, uint64_t argument)
     ht_token_combine(&r->ht, b->token, row, count);
 }
 
-/* What all lanes of the block load of a row at once, the passes that a row takes, and what is left for one of them. */
+/* The bytes that all lanes of the block load of a row at once; how many passes a row takes; and how many bytes are left
+ * for a given pass. */
 enum { PASS_BYTES = OS_WARPS * 32 * 16 };
 static uint32_t passes_of(uint64_t row_bytes) { return (uint32_t)((row_bytes + PASS_BYTES - 1) / PASS_BYTES); }
 static uint64_t pass_bytes(uint64_t row_bytes, uint32_t pass)

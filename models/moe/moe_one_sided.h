@@ -8,10 +8,9 @@
  *   dispatch   token ──NVLink stores──► in[source][slot] of each target      a barrier at the end
  *   combine    out[source][slot] of each target ──NVLink loads──► sum        a barrier at the beginning
  *
- * Heap, only where payload is stored: in, out [ranks][tokens_max], made (the same: what experts leave elsewhere),
- * gathered [blocks][topk], where a block's loads end.
- * Signal words: counts[source], a count plus one, at dispatch's end; ready[source], at combine's beginning; and the
- * private open and finished. */
+ * Heap, only where payload is stored: in, out [ranks][tokens_max], made [ranks][tokens_max] (what experts leave
+ * elsewhere), gathered [blocks][topk], where a block's loads end.  Signal words: counts[source], a count plus one, at
+ * dispatch's end; ready[source], at combine's beginning; and the private open and finished. */
 #ifndef MODELS_MOE_MOE_ONE_SIDED_H
 #define MODELS_MOE_MOE_ONE_SIDED_H
 
@@ -45,8 +44,8 @@ struct os_gate {
     bool combine, behind;
 };
 
-/* Local work of a kernel that neither sends nor waits: an SM's.  Rows: of the experts, copied to where combine reads
- * them; each warp takes a part. */
+/* An SM's share of a kernel's local work, which neither sends nor waits.  For rows: the experts' rows are copied to
+ * where combine reads them, and each warp takes a part. */
 struct os_local {
     struct fabric_worker worker;
     struct os_rank *rank;
@@ -71,7 +70,7 @@ struct os_rank {
     uint64_t opened, finished; /* values of the private words when all launches so far have ended */
 };
 
-/* What MoRI's kernels share.  os_rank_init() fills a zeroed rank but for its map, blocks and local work. */
+/* What MoRI's kernels share.  os_rank_init() fills a zeroed rank, except its map, blocks and local work. */
 void os_slots_make(const struct moe_options *o, bool payload, struct ht_slot *dispatch, struct ht_slot *combine);
 void os_map_make(const struct moe_options *o, bool payload, struct os_map *m);
 struct fabric_needs os_needs_of(const struct moe_options *o, const struct os_map *map);
@@ -92,7 +91,8 @@ void os_counts_read(struct os_rank *r);
 void os_rows_view(struct os_rank *r);
 void os_rows_give(struct os_rank *r);
 void os_traffic_of(const struct os_rank *r, enum os_phase phase, struct kernel_traffic *traffic);
-/* For two-sided kernels, too: limits of both, told under that name; how many rows each expert has got. */
+/* Two-sided kernels use these, too: the limits of both, reported under the given name; and how many rows each expert
+ * has got. */
 const char *os_limits_refuse(const struct moe_options *o, const char *name, char *text, size_t text_size);
 void os_experts_count(struct ht_rank *h);
 

@@ -60,7 +60,7 @@ static uint32_t flagged_bytes(const struct ht_slot *slot)
     return (lines + ceiling(lines, TS_LINES_FLAGGED)) * TS_LINE_BYTES;
 }
 
-/* As many peers a block as its shared memory has room for; channels that fill half of the SMs. */
+/* A block has as many peers as its shared memory has room for; channels are as many as fill half of the SMs. */
 static void grid_make(const struct moe_options *o, struct ts_fifo *f)
 {
     const uint32_t blocks = ceiling(o->ranks, TS_PEERS_MOST), most = o->num_sms / 2 / blocks;
@@ -161,7 +161,7 @@ static void ts_destroy(struct kernel_rank *rank)
     free(r);
 }
 
-/* A word that tells a peer what it polls for: nobody releases. */
+/* Raises a word that tells a peer what it polls for; nothing is released. */
 static bool word_tell(struct fabric_worker *w, const struct ts_rank *r, uint16_t peer, uint32_t word, uint32_t value)
 {
     return fabric_signal(
@@ -216,7 +216,7 @@ static void count_describe(const struct fabric_worker *w, char *text, size_t tex
 static const struct worker_role count_role = { .step = count_step, .describe = count_describe };
 static const struct worker_role hear_role = { .step = hear_step, .describe = count_describe };
 
-/* A block for each peer that is told; then blocks that hear from four each. */
+/* First a block for each peer that is told, then blocks that each hear from four peers. */
 static void prepare_launch(struct ts_rank *r)
 {
     const uint32_t ranks = r->ht.g.ranks, sms = r->ht.base.options->num_sms;

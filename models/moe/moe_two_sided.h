@@ -51,7 +51,7 @@ struct ts_count {
     uint64_t before; /* what the peer says when it has heard the count before this one */
 };
 
-/* Local work of a kernel that neither sends nor waits: an SM's share. */
+/* An SM's share of a kernel's local work, which neither sends nor waits. */
 struct ts_local {
     struct fabric_worker worker;
     struct ts_rank *rank;

@@ -303,7 +303,7 @@ uint32_t moe_v2_sms(const struct moe_options *o, double rdma_gbs, double nvl_gbs
     const double rdma = to_nodes * (nodes - 1) / nodes;
     const double near = direct_far(o) ? to_ranks * local / o->ranks : to_ranks, nvl = near * (local - 1) / local;
     const double read = nodes > 1 ? 1 + to_nodes : 1;
-    /* The send buffer, the own node, the ranks. */
+    /* The send buffer, the rank's own node, the ranks. */
     const double write = (hybrid(o) || direct_far(o)) + (nodes > 1 ? to_nodes / nodes : 0) + near;
     const bool by_rdma = nodes > 1 && rdma / rdma_gbs > nvl / nvl_gbs;
     const double tokens_gbs = by_rdma ? rdma_gbs / rdma : nvl_gbs / nvl;

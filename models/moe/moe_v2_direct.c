@@ -12,7 +12,7 @@ static enum worker_step warp_stage(struct v2_warp *p, uint64_t read_bytes)
     return WORKER_MORE;
 }
 
-/* By the place in a line of a slot of an area at a peer. */
+/* Sizes of loops by where in a line a slot of an area begins at a peer. */
 static struct fabric_given *slot_given(struct v2_rank *r, uint64_t slot, uint32_t slot_bytes)
 {
     return &r->store[slot * slot_bytes % 128 / V2_SHARED_ALIGN];
@@ -118,7 +118,8 @@ static void row_fill(const void *context, uint8_t *slot)
     else ht_slot_pack_combine(&p->rank->ht, p->item, slot);
 }
 
-/* Where the row, or the next of its expanded rows, lies among those for its source; there and in the send area. */
+/* Where the row, or the next of its expanded rows, lies among the rows for its source: at that rank, and in the send
+ * area. */
 static uint64_t row_at(const struct v2_warp *p)
 {
     const struct v2_rank *r = p->rank;

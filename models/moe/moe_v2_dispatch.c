@@ -12,7 +12,7 @@ static uint8_t *send_slot(const struct v2_rank *r, uint32_t token)
     return r->ht.base.fabric->heap + r->map.out_send + (uint64_t)token * r->ht.dispatch_slot.stored;
 }
 
-/* A copy for the own node needs no network. */
+/* A copy for the rank's own node needs no network. */
 static uint8_t *home_slot(const struct v2_sender *s, uint32_t token)
 {
     const struct v2_rank *r = s->rank;
@@ -35,7 +35,7 @@ static void sender_run(void *context, uint64_t token)
         ht_slot_pack(&s->rank->ht, (uint32_t)token, 0, meta, home_slot(s, (uint32_t)token));
 }
 
-/* Copies the token through shared memory into the send area, if another node needs it, and to where the own node reads
+/* Copies the token through shared memory into the send area, if another node needs it, and to where its own node reads
  * it. */
 static void token_copy(struct v2_sender *s)
 {

@@ -72,7 +72,8 @@ static void copy_run(void *context, uint64_t argument)
     }
 }
 
-/* Where the sum (in direct mode the row) that target gave for the token is; if there are several, that of place. */
+/* Where the sum that target gave for the token is (in direct mode, the row; if there are several, the one for
+ * place). */
 static const uint8_t *back_slot(const struct v2_rank *r, uint32_t token, uint32_t target, uint32_t place)
 {
     const uint32_t at = r->position[(size_t)token * r->ht.layout.targets + target], channel = token % r->channels;

@@ -36,7 +36,8 @@ bool v2_tell(struct fabric_worker *w, const struct v2_rank *r, uint32_t peer, ui
     return true;
 }
 
-/* A thread for each peer posts what all are told by the NIC, at the same time: each counts as a warp. */
+/* What all peers are told by the NIC is posted by a thread for each peer, all at the same time; each counts as a
+ * warp. */
 static uint32_t posting_warps(const struct v2_rank *r, uint32_t least)
 {
     const struct fabric *f = r->ht.base.fabric;

@@ -44,7 +44,7 @@ enum row_evidence {
     KNOWN_HOST_MEMORY = 2, /* its bytes are in the host's memory: they pass no GPU */
     KNOWN_BACKEND = 4,     /* the poster of its requests */
     KNOWN_NVSHMEM = 8,     /* the library that sends them: NVSHMEM */
-    KNOWN_NCCL = 16,       /* or that one, */
+    KNOWN_NCCL = 16,       /* or the library is NCCL, */
     KNOWN_CPU_POSTS = 32,  /* or one for which a CPU always posts (verbs, UCX, MPI) */
     KNOWN_LAUNCHED = 64,   /* when its ranks launch */
 };
@@ -117,8 +117,8 @@ void diagnose_effects_spread(const struct validate_table *table, const uint32_t 
 struct cause_context {
     enum cause_topic topic;
     bool ethernet;
-    /* The rows are of the tuning loop of DeepEP's tests: only it times cached handles.  Its routing is uniform, and its
-     * calls follow one another, so no rank is late in all of them. */
+    /* The rows are of the tuning loop of DeepEP's tests: no other test times cached handles.  Its routing is uniform,
+     * and its calls follow one another, so no rank is late in all of them. */
     bool public_test;
     bool sms_stated; /* in all rows */
 };
@@ -136,12 +136,13 @@ double diagnose_residual(const struct validate_row *row);
 struct verdict {
     const struct cause *cause;
     uint32_t variant;             /* the likeliest */
-    double prior;                 /* in the units of rank_prior(); 1 where all are equally likely */
+    double prior;                 /* in the units of rank_prior(); 1 if all causes are equally likely */
     double probability;           /* given that one of the causes, or none of them, is the reason */
     double explains;              /* share of the squares, up to 1; below 0: it makes matters worse */
     double left;                  /* root mean square of the remaining residuals, as a factor: 1.1 is 10 % */
     double gives;                 /* share of their time that the rows would take without it: 0.5 is twice as fast */
-    double over;                  /* ln: by how much, in the mean, rows would take longer with it than was measured */
+    double over;                  /* ln of a factor: by how much, on average, rows would take longer with it than was
+                                   * measured */
     uint32_t contradicting;       /* rows whose residual it makes larger by more than a tenth */
     uint32_t applied;             /* rows to which it applies */
     uint32_t first_contradicting; /* the line of the first of these */

@@ -612,7 +612,7 @@ static void kernel_record(struct run *run, uint32_t phase, uint32_t kernel, stru
 }
 
 /* Lets each rank begin the next program as long after the first one as it has ended this kernel.  Returns whether these
- * times tell in a kernel of that result. */
+ * times matter to a kernel with that result. */
 static bool arrive_after(struct run *run, const struct world_result *before, const struct world_result *result)
 {
     enum { PARTS = 100 };
@@ -630,8 +630,8 @@ static bool arrive_after(struct run *run, const struct world_result *before, con
 
 static bool launches_loop(const struct case_options *c) { return c->launch && !strcmp(c->launch, "loop"); }
 
-/* In a loop's first round all ranks begin at once; its last is recorded.  But behind a barrier all that is left of how
- * ranks came there is when each leaves it: a long kernel there runs in the first round alone. */
+/* In a loop's first round all ranks begin at once; the last round is recorded.  But behind a barrier, ranks differ only
+ * in when each leaves it.  So a long kernel there runs in the first round alone. */
 static bool run_and_record(struct run *run, const struct case_options *c, uint32_t first, uint32_t count,
                            struct record *record, bool per_rank, GError **error)
 {

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The work of one kernel, or of a few in sequence. */
+/* The work of one kernel, or of a few kernels in sequence. */
 struct work {
     double flops, read_bytes, write_bytes;
     double kernels; /* how many kernels; each costs at least as much as an empty one */
@@ -66,7 +66,7 @@ static struct work ffn_work(const struct costs_options *o, double rows, double w
     return w;
 }
 
-/* Prefill asks for the last token's alone. */
+/* In prefill the head is computed for the last token alone. */
 static double head_rows(const struct costs_options *o, double tokens) { return o->prefill && !o->train ? 1 : tokens; }
 
 static struct work work_of(const struct costs_options *o, enum step_op op, double tokens, double rows, double experts)
@@ -130,7 +130,7 @@ static char *op_name(enum step_op op, enum step_pass pass)
     return g_strconcat(step_op_name(op), step_pass_suffix(pass), NULL);
 }
 
-/* Those of a backward pass in one word. */
+/* The names of ops for a message.  Those of a backward pass are told by their endings. */
 static char *known_ops(char **all)
 {
     g_autoptr(GString) text = g_string_new(NULL);
@@ -301,7 +301,7 @@ static bool leaves_sms(const struct costs_options *o, enum step_op op)
     return o->train ? occupancy_of(op) != OCCUPANCY_SHORT : op_is_gemm_of_experts(op);
 }
 
-/* Of a pass the user's table may have a time of its own; else the forward one stands. */
+/* The user's table may have a time of its own for a pass; if not, the forward time stands. */
 static struct step_cost cost_forward(const struct costs_options *o, enum step_op op, enum step_pass pass, double tokens,
                                      double rows, double experts)
 {

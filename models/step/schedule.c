@@ -167,7 +167,7 @@ static void layers_in_stages(struct maker *m, uint32_t first, uint32_t layers)
 
 enum { FORWARD, BACKWARD }; /* batches */
 
-/* Both GEMMs of the experts, the last one first; returns the last kernel. */
+/* Adds both GEMMs of the experts, the last one first; returns the last kernel. */
 static uint32_t experts_back(struct maker *m, uint32_t layer, uint32_t after)
 {
     add(m, STREAM_MAIN, STEP_ORDER, layer, BACKWARD, after, SCHEDULE_NONE);
@@ -184,7 +184,7 @@ static uint32_t back(struct maker *m, enum step_pass pass, enum step_op op, uint
     return kernel;
 }
 
-/* Phases [first, end) of the backward pass. */
+/* Adds phases [first, end) of the backward pass. */
 static uint32_t comm_back(struct maker *m, uint8_t stream, uint32_t layer, bool combines, uint32_t after)
 {
     const struct schedule_phases *phases = m->phases, *b = phases->backward;
@@ -197,9 +197,9 @@ static uint32_t comm_back(struct maker *m, uint8_t stream, uint32_t layer, bool 
     return last;
 }
 
-/* A layer of each batch, in DualPipe's order (deepseek-ai/profile-data, train.json): dispatch backward beside attention
- * forward, dispatch forward beside the experts' dgrad, combine backward beside their wgrad and the experts forward,
- * combine forward beside attention backward.  before[]: what the next layer of a batch waits for. */
+/* Adds a layer of each batch, in DualPipe's order (deepseek-ai/profile-data, train.json): dispatch backward beside
+ * attention forward, dispatch forward beside the experts' dgrad, combine backward beside their wgrad and the experts
+ * forward, combine forward beside attention backward.  before[]: what the next layer of a batch waits for. */
 static void layer_train(struct maker *m, uint8_t stream, uint32_t layer, uint32_t before[2])
 {
     const uint32_t gradients = comm_back(m, stream, layer, false, before[BACKWARD]);

@@ -31,7 +31,7 @@ static bool refuse(GError **error, const char *option, const char *expected, con
     return false;
 }
 
-/* Tables and GPU. */
+/* Loads the tables of compute times, and the GPU's description. */
 static bool sources_load(struct step_plan *p, const struct step_options *o, const struct cluster *cluster,
                          GError **error)
 {
@@ -44,7 +44,7 @@ static bool sources_load(struct step_plan *p, const struct step_options *o, cons
     return p->shipped && (!o->table || (p->own && costs_table_check(p->own, o->table, error)));
 }
 
-/* Each rank holds as many experts; placements see to it themselves. */
+/* Every rank holds equally many experts.  Placements ensure that themselves. */
 static bool experts_divide(const struct case_options *c, GError **error)
 {
     const uint32_t ranks = c->num_ranks ? c->num_ranks : 1, over = c->num_experts % ranks;
@@ -121,7 +121,7 @@ static bool loads_make(struct step_plan *p, GError **error)
     return true;
 }
 
-/* What the net and the deployment say to the kernels. */
+/* Sets the kernels' options that follow from the net and the deployment. */
 static bool case_make(struct step_plan *p, const struct step_options *o, const struct case_options *c,
                       const struct cluster *cluster, GError **error)
 {

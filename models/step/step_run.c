@@ -77,7 +77,7 @@ static bool routes(const struct step_run *run)
     return run->options->loads > 1 && first_comm(run)->job->family->route != NULL;
 }
 
-/* In the costs of its kernels. */
+/* The place of a kernel in the costs of a rank. */
 static uint32_t place_of(const struct step_run *run, uint32_t kernel)
 {
     const struct schedule_kernel *k = schedule_kernel(run->schedule, kernel);
@@ -389,7 +389,7 @@ static bool schedule_run(struct step_run *run, GError **error)
     return false;
 }
 
-/* That the communication kernels may use. */
+/* How many SMs the communication kernels may use. */
 static uint32_t sms_of(const struct step_run_options *o)
 {
     const uint32_t cores = o->cluster->host.cores;

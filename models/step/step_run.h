@@ -24,7 +24,8 @@ struct step_run_options {
     const struct case_options *c; /* the communication kernels, with the tokens of one batch */
     const struct cluster *cluster;
     const struct case_options *backward; /* those of a backward pass: training; NULL: none */
-    const struct case_load *load;        /* [loads] of layers with experts, from the first on and then again */
+    const struct case_load *load;        /* [loads] routings of layers with experts: layers take them in turns, from the
+                                          * first on */
     uint32_t loads;
     const struct costs_options *costs;
     struct schedule_layers layers;

@@ -94,7 +94,8 @@ static bool lt_check(const struct gemm *g, int status, const char *call, GError 
 #define LT(function, ...)   lt_check(g, lt->function(__VA_ARGS__), #function, error)
 #define CALL(function, ...) cuda_driver_check(&b->driver, b->driver.function(__VA_ARGS__), #function, error)
 
-/* cuBLASLt's matrices have columns in sequence: W is its A, transposed, and Y has n rows.  FP8 runs so alone. */
+/* cuBLASLt's matrices are column by column, so W is its A, transposed, and Y has n rows.  FP8 runs only in this
+ * form. */
 static bool gemm_describe(const struct lt *lt, struct gemm *g, GError **error)
 {
     const int transposed = 1;
@@ -186,7 +187,7 @@ bool cuda_gemm_pass(struct cuda_bench *b, GError **error)
     b->kernel = "gemm";
     if (!lt_find(lt)) return true;
     if (!CALL(context_set, b->gpu[0].context)) return false;
-    /* A library that does not start with this driver is of no use here, as none is. */
+    /* A library that does not start with this driver counts as none. */
     if (lt->create(&lt->handle) != 0) return true;
     b->cublaslt = lt->version();
     const bool fine = LT(preference_create, &lt->preference) &&

@@ -111,7 +111,7 @@ static bool pair_by_size(struct cuda_bench *b, GError **error)
     return true;
 }
 
-/* From memory that is not in L2, to memory that is not; and with rows that begin within a line. */
+/* Rows from memory that is not in L2 to memory that is not in L2, either; and rows that begin within a line. */
 static bool pair_by_place(struct cuda_bench *b, GError **error)
 {
     const uint32_t sms[] = { 1, 8, 24, b->sms };

@@ -98,7 +98,7 @@ uint64_t measure_loop_heap_bytes(uint32_t ranks);
 void measure_loop_free(struct measure_loop *l);
 /* The CPU time of puts and signals between all ranks. */
 bool measure_load_run(struct measure *m, const char *suffix, GError **error);
-/* Between all ranks. */
+/* The benchmarks between all ranks. */
 bool measure_crowd_run(struct measure *m, const char *suffix, GError **error);
 
 /* Makes the i-th sum of two rows, as kernels do in combine: from rows all over the area. */

@@ -238,8 +238,9 @@ static bool test_put_incast(struct measure *m, uint32_t size, uint32_t count, do
 /* ---- what puts and signals take from the CPUs ---- */
 
 /* Work at the same time as a stream, so that no rank ever waits.  It sums rows, which push the stream's data out of
- * caches and are pushed out by them, as in a kernel.  The stream's cost is the work that all ranks do less than in an
- * equal time without a stream, on whichever CPU: in calls, in interrupts and in the operating system's own threads. */
+ * caches and are pushed out by them, as in a kernel.  The stream's cost is the work that all ranks lose, compared with
+ * an equal time without a stream: to calls, to interrupts, and to the operating system's own threads, on whichever
+ * CPU. */
 struct beside {
     struct fabric_worker worker;
     struct measure *measure;

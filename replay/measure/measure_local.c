@@ -126,7 +126,8 @@ static double rows_work(struct fabric *f, enum fabric_work_kind kind, void (*run
     return took_us;
 }
 
-/* The rows of that size in from; for sums, as many rows of a fixed size as have that many bytes. */
+/* The work on rows of that size, which are read in `from`.  Sums have rows of a fixed size: as many as have `size`
+ * bytes together. */
 static struct row_work rows_of(enum fabric_work_kind kind, uint32_t size, uint8_t *from, uint8_t *to)
 {
     const bool reduce = kind == FABRIC_WORK_REDUCE;

@@ -2,7 +2,7 @@
  *
  * Written by tests/legacy/test_{intranode,internode,low_latency}.py of deepseek-ai/DeepEP and, in older words, by the
  * same files before April 2026.  What the numbers are:
- * - Normal kernels print logical bandwidths (PROTOCOLS.md 3.1): RDMA counts tokens for each node, the own one included,
+ * - Normal kernels print logical bandwidths (PROTOCOLS.md 3.1): RDMA counts tokens for each node, its own included,
  *   NVL all rows received, the own rank's included.  Their tuning loops run with a cached handle and without top-k.
  *   Internode times are kernel durations (notify apart); intranode times are events around the whole call.
  * - A tuning line does not say what it tunes; the next "Best" line does.  What follows no "Best" line is left out.

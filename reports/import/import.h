@@ -201,8 +201,8 @@ struct import_titles {
 };
 /* Replaces the titles by these words; NULL: there are none. */
 void import_titles_set(struct import_titles *titles, char **words);
-/* What the values of a column are: those of the first entry whose title begins the column's and whose unit is in that.
- * An entry without unit is for one title alone; one without title ends the table. */
+/* What the values of a column are.  The first entry counts whose title begins the column's title and whose unit is in
+ * that title.  An entry without unit is for one title alone; one without title ends the table. */
 struct import_meaning {
     const char *title, *unit;
     enum import_number number;

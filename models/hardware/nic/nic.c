@@ -64,7 +64,7 @@ static uint64_t line_latency_ps(const struct nic *nic) { return nic_has_line(nic
 /* The latency between the GPU's memory and this port. */
 static uint64_t nic_local(const struct world *w, const struct request *r) { return inside_ps(w, local_out(w, r)); }
 
-/* To the relay's GPU by NVLink.  Returns when the last byte is there. */
+/* Sends bytes to the relay's GPU by NVLink.  Returns when the last one is there. */
 static uint64_t relay_cross(const struct world *w, const struct request *r, const struct relay *relay, uint64_t now_ps,
                             uint64_t size_bytes)
 {
@@ -175,7 +175,7 @@ static uint64_t acks_take(struct nic *nic)
 /* Whether what the port sends goes as mail to another part of the world. */
 static bool nic_mails(const struct nic *nic) { return nic->world->box && nic_has_line(nic); }
 
-/* A quantum is sent as mail.  What its QP keeps for the order at the peer is noted here, where the QP is. */
+/* Sends a quantum as mail.  What its QP keeps about the order at the peer is noted here, because the QP is here. */
 static void mail_go(const struct nic *nic, struct mail *mail)
 {
     struct world *w = nic->world;
@@ -306,7 +306,7 @@ static void mail_way(const struct world *w, struct mail *m)
     passage_begin(from, &p, m->sent_ps);
     passage_find(nic_of(from, r), r, &p);
     passage_plan(from->network->link, &p, m->size_bytes, m->head_ps);
-    assert(!p.push_ps); /* where buffers can be full, nodes are no parts */
+    assert(!p.push_ps); /* worlds whose buffers can be full are not divided into parts */
     m->there_ps = passage_go(from, r, &p, m->size_bytes, m->head_ps, m->there_ps);
 }
 

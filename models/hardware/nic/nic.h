@@ -206,7 +206,8 @@ uint64_t nic_copied_ps(const struct world_rank *rank, uint64_t size_bytes);
 
 /* ---- nic.c, and nic_receive.c for two of the events ---- */
 
-/* Mail of a window that has ended, of a world of parts.  Where parts share ways, all boxes' mail gets its way first. */
+/* Delivers the mail of a window that has ended, in a world of parts.  Where parts share ways, first the mail of all
+ * boxes is given its ways. */
 void nic_mails_way(struct world *whole, struct mailbox *const *box);
 /* A part takes in what its box has collected; then, when all have, it learns what became of what it sent. */
 void nic_mails_take(struct world *w);

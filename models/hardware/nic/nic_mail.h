@@ -2,8 +2,8 @@
  *
  * The peer takes a quantum in as soon as it is sent; or, where the nodes of a world are parts that run at one time
  * (parts.h), when the window has ended in which it was sent.  Until then it is mail.  A node reads the mail that came
- * to it in the order of sending times; of one time, by the source's node; of one node, as it was sent.  What became of
- * a quantum is written into it, and its source reads that in turn. */
+ * to it in the order of sending times.  Mail with equal times is read by source node, and mail of one node in the order
+ * in which it was sent.  What became of a quantum is written into it, and its source reads that in turn. */
 #ifndef MODELS_HARDWARE_NIC_MAIL_H
 #define MODELS_HARDWARE_NIC_MAIL_H
 

@@ -33,8 +33,8 @@ void nic_request_landed(struct sim *sim, struct sim_event *event)
     if (signal) world_word_deliver(target, word, value, add);
 }
 
-/* What lands at the peer: the request; or between parts a copy, because the request is the source's.  So are its bytes,
- * which the source's clock, ahead of the peer's, may have back before they land. */
+/* What lands at the peer: the request; between parts, a copy of it and of its bytes.  Both belong to the source, whose
+ * clock may be ahead of the peer's, so that it may reuse the bytes before they land. */
 static struct request *landing_of(struct world *w, struct mail *m, const struct parcel *parcel)
 {
     m->lands = !w->box;
@@ -160,8 +160,8 @@ static uint64_t asked_ps(const struct world *w, const struct request *r)
     return asked ? 2 * back_ps(w, r) + w->cluster->nic.read_ps : 0;
 }
 
-/* A message has come in at in_ps for a CPU to take it in, one after another: the thread that posts, too, or where a CPU
- * copies one that serves the port. */
+/* A message has come in at in_ps.  A CPU takes messages in one after another: the thread that also posts, or, where a
+ * CPU copies bytes, one that serves the port. */
 static uint64_t taken_in_ps(const struct world *w, const struct request *r, uint64_t in_ps)
 {
     const uint64_t copied_ps = r->put || r->answer ? nic_copied_ps(&w->rank[r->target], r->wire_bytes) : 0;
@@ -170,16 +170,17 @@ static uint64_t taken_in_ps(const struct world *w, const struct request *r, uint
     return port_reserve(&w->nic[port_to(w, r)].receiving, in_ps, w->transport.receive_ps + copied_ps, r->wire_bytes);
 }
 
-/* When all that its QP has sent before is in, for a request that itself is in at in_ps.  A message to a thread carries
- * its own bytes and is fetched sooner than those before it, so it must be held back; a NIC's atomic reads its word
- * first, which takes as long as that fetch. */
+/* For a request that is in at in_ps: when everything that its QP has sent before is in, too.  A message to a thread
+ * carries its own bytes and is fetched sooner than those before it, so it must be held back; a NIC's atomic reads its
+ * word first, which takes as long as that fetch. */
 static uint64_t in_turn_ps(const struct world *from, const struct request *r, uint64_t in_ps)
 {
     struct qp_rest *rest = qp_rest_of(from, qp_at(from, r->qp));
     return rest->in_ps = later(in_ps, rest->in_ps);
 }
 
-/* When a request whose last byte is at the peer at in_ps is in: all of it, in its turn, and a signal applied. */
+/* For a request whose last byte is at the peer at in_ps: when all of it is in, in its turn, and its signal is
+ * applied. */
 static uint64_t request_in_ps(struct world *w, const struct request *r, uint64_t in_ps)
 {
     const struct world *const from = w->rank[r->source].world;

@@ -152,7 +152,7 @@ struct request *world_request_write_signal(struct world_rank *source, const stru
     return r;
 }
 
-/* The question has a signal's length.  The answer is a put of the bytes. */
+/* The request of a get is as long as a signal.  The answer is a put of the bytes. */
 struct request *world_request_read(struct world_rank *source, const struct fabric_read *read)
 {
     struct world *w = source->world;

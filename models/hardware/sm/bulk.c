@@ -47,8 +47,8 @@ uint32_t bulk_out_passes_8(const struct world *w, const struct loop *p)
     return p->packed ? OUT_PASSES_ALL : PLACES * out_passes(0, buffer_line(w, p));
 }
 
-/* What memory takes for rows that are read and written in turn: of a fresh footprint the L2 still has as much as it
- * holds. */
+/* How long memory takes for rows that are read and written in turn.  Of a footprint that has just been written, the L2
+ * has as much as it can hold. */
 static uint64_t memory_ps(const struct world *w, const struct fabric_work *work, const struct loop *p)
 {
     const uint64_t both = work->read_bytes + work->write_bytes, l2 = w->cluster->gpu.l2_bytes;
@@ -111,8 +111,8 @@ uint32_t bulk_off_line(struct world_worker *ww, const struct loop *p)
     return (p->target_line - worker_rest(ww)->shared_bytes) % BULK_LINE_BYTES;
 }
 
-/* A row whose lines at the peer are not those of its buffer goes as more packets, which both ends of the links take
- * longer for. */
+/* A row that lies differently in the peer's lines than in its buffer's takes more packets, and both ends of the links
+ * take longer for them. */
 static uint64_t sectors_ps(const struct world *w, uint32_t off_line, uint64_t size_bytes)
 {
     const uint64_t line_ps = rate_time(w->bulk_link, size_bytes), sector_ps = rate_time(w->bulk_sector, size_bytes);
@@ -145,7 +145,7 @@ uint64_t bulk_link_arrive(struct world_rank *from, struct world_rank *to, uint64
     return in_ps;
 }
 
-/* A store is written at the peer, and the warp knows, a way there and back after the engine has taken it. */
+/* The engine has taken a store: one way there and back later it is written at the peer, and the warp knows. */
 uint64_t bulk_written_ps(const struct world *w, uint64_t left_ps, bool own)
 {
     return left_ps + w->cluster->gpu.engine.out_ps + (own ? 0 : 2 * w->cluster->nvlink.latency_ps);

@@ -39,14 +39,14 @@ uint64_t bulk_rows(struct world_rank *rank, const struct fabric_work *work, cons
  * lie at all distances. */
 uint32_t bulk_in_passes_8(const struct world *w, const struct loop *p);
 uint32_t bulk_out_passes_8(const struct world *w, const struct loop *p);
-/* Of the links out of a GPU, for a store by the bulk engine.  The links into the peer take as much more for off_line as
- * these. */
+/* How long the links out of a GPU take for a store by the bulk engine.  The links into the peer take just as much
+ * longer for off_line. */
 uint64_t bulk_link_ps(const struct world_rank *from, const struct world_rank *to, uint32_t off_line,
                       uint64_t size_bytes);
 /* Takes the store into the target GPU, and notes the flows of both ends; returns when the last byte is in. */
 uint64_t bulk_link_arrive(struct world_rank *from, struct world_rank *to, uint64_t now_ps, uint64_t sent_ps,
                           uint32_t off_line, uint64_t size_bytes);
-/* When the warp knows that a store is written, which has left the SM at left_ps. */
+/* When the warp learns that a store is written that left the SM at left_ps. */
 uint64_t bulk_written_ps(const struct world *w, uint64_t left_ps, bool own);
 
 /* ---- bulk_turns.c ---- */

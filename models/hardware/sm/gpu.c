@@ -158,8 +158,8 @@ static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struc
     return 0;
 }
 
-/* What the releases of a warp that posts wait for what the SM's other warps are storing.  (DeepEP's code on an H100,
- * beside seven warps that copy rows: a put takes 0.8 to 1.0 us more, an atomic 0.65.) */
+/* How long the releases of a warp that posts wait for stores that the SM's other warps are making.  (DeepEP's code on
+ * an H100, beside seven warps that copy rows: a put takes 0.8 to 1.0 us more, an atomic 0.65.) */
 static uint64_t post_releases_ps(const struct world_rank *rank, const struct world_worker *ww, uint64_t start_ps)
 {
     const struct cluster_gpu *gpu = &rank->world->cluster->gpu;
@@ -197,8 +197,8 @@ static uint64_t post_by(struct world_rank *rank, uint64_t post_ps, uint32_t warp
     return world_thread_reserve(rank, queue, end + t->proxy_ps + looks_ps, t->doorbell_ps);
 }
 
-/* Where a signal is a message to the target's thread, that one answers.  When the answer comes is not followed: the
- * thread that posted the signal takes it in right behind. */
+/* Where a signal is a message to the target's thread, that thread answers.  The answer's arrival is not followed: the
+ * thread that posted the signal takes it in right after posting. */
 static void answer_charge(struct world_rank *rank, uint16_t queue)
 {
     const uint64_t answer_ps = rank->world->transport.answer_ps;
@@ -233,8 +233,8 @@ static int gpu_put(struct fabric *f, struct fabric_worker *worker, const struct 
     return 0;
 }
 
-/* A thread that orders by a fence posts the signal once the put is acknowledged, and serves nobody till then.  An idle
- * way is counted: what else its port has to send is not known here. */
+/* A thread that orders by a fence posts the signal once the put is acknowledged, and serves nobody until then.  The
+ * acknowledgement's way counts as idle, because what else the port has to send is not known here. */
 static void fence_wait(struct world_rank *rank, const struct fabric_write *write)
 {
     const struct world *w = rank->world;
@@ -298,11 +298,11 @@ static int gpu_get(struct fabric *f, struct fabric_worker *worker, const struct 
     return 0;
 }
 
-/* What a worker's stores take to be performed.  The way to a peer and back takes longer while other warp groups of the
- * GPU, on whichever SM, store to peers, too.  (2 to 8 groups on 1 to 48 SMs of two H200s, within 15 %:
- * tests/accuracy/measured.)  What the whole system answers is awaited meanwhile, and `fence` has that in it: where it
- * takes 1.54 us and not 0.58, a fence takes 0.6 us more on an idle GPU, and as long beside 132 SMs that store (h100-x2
- * and h200-x2: after_fence_sys at=peer). */
+/* How long it takes until a worker's stores are performed.  The way to a peer and back takes longer while other warp
+ * groups of the GPU, on whichever SM, store to peers, too.  (2 to 8 groups on 1 to 48 SMs of two H200s, within 15 %:
+ * tests/accuracy/measured.)  The whole system's answer is awaited meanwhile, and `fence` includes that: where it takes
+ * 1.54 us and not 0.58, a fence takes 0.6 us more on an idle GPU, and as long beside 132 SMs that store (h100-x2 and
+ * h200-x2: after_fence_sys at=peer). */
 static uint64_t fence_ps(const struct world_rank *rank, const struct world_worker *ww)
 {
     const struct cluster *c = rank->world->cluster;
@@ -331,7 +331,7 @@ static uint64_t fence_end_ps(struct world_rank *rank, const struct world_worker 
     return fence_round_ps(rank, ww->sm, from_ps, takes_ps);
 }
 
-/* A release by a worker that has stored nothing itself, behind what others of its SM have. */
+/* A release by a worker that has stored nothing itself: it waits for what others of its SM have stored. */
 static void release_end(struct world_rank *rank, struct world_worker *ww, uint64_t start_ps)
 {
     const struct cluster_gpu *gpu = &rank->world->cluster->gpu;

@@ -78,8 +78,8 @@ static inline bool gpu_priced(const struct world *w, const struct loop *p)
 {
     return p && w->cluster->gpu.load_ps && !p->staged && (!p->program || w->cluster->gpu.cycle_ps);
 }
-/* A wait for memory; how much longer than for the L2 it is for data of a loop, where that is more_ps for those that the
- * L2 has not. */
+/* How long a wait for memory takes; and how much longer than in the L2 a loop's waits take, if data outside the L2 take
+ * more_ps longer. */
 uint64_t gpu_load_ps(const struct world *w, const struct loop *p);
 uint64_t gpu_far_ps(const struct world *w, const struct loop *p, uint64_t more_ps);
 /* How much longer the first wait for an array takes; notes that the worker has waited for it. */

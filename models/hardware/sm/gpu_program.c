@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Of bytes that come out of the SM behind those that went in, without these. */
+/* A rate of bytes out of the SM alone, from the rate of bytes in and the rate of both, one after the other. */
 static rate_q20 without(rate_q20 both, rate_q20 in) { return both > in ? both - in : both; }
 
 static struct warps_sm sm_of(const struct world *w, const struct loop *p, bool to_peer)
@@ -54,11 +54,11 @@ uint64_t gpu_number(const struct cluster_gpu *gpu)
     return number;
 }
 
-/* What was asked before: kernels move millions of rows, of which few differ.  Each thread keeps its own for all worlds:
- * nothing but what is said here makes the answer. */
+/* Questions asked before, with their answers: kernels move millions of rows, of which few differ.  Each thread keeps
+ * its own for all worlds, because an answer depends on nothing but these fields. */
 struct question {
     uint64_t gpu;       /* what tells GPUs apart (gpu_number()) */
-    uint64_t longer_ps; /* a load for what others make of the memory */
+    uint64_t longer_ps; /* how much longer a load takes because others use the memory */
     uint64_t size[LOOP_SIZES];
     struct loop_row row;
     uint32_t sheets, site;

@@ -3,8 +3,8 @@
 
 #include <math.h>
 
-/* Rows just written are in the L2 but for those that others have driven out, more of them the nearer all together come
- * to what it holds. */
+/* Rows just written are in the L2, except those that others have driven out.  The closer all of them together come to
+ * the L2's size, the more are driven out. */
 uint64_t gpu_far_ps(const struct world *w, const struct loop *p, uint64_t more_ps)
 {
     const uint64_t l2_bytes = w->cluster->gpu.l2_bytes;
@@ -41,8 +41,8 @@ void gpu_loop_make(struct world_rank *rank, uint8_t site, struct fabric_given *g
     loops_make(rank->world->loops, (enum site)site, given->size, &rank->loop[given->slot]);
 }
 
-/* Warps that wait for memory in turn and then for their SM's share of it: the waits hide the shares of others but for a
- * part, most where both are alike.  (Copies by 1 to 32 warps of an SM: within 7 %, tests/accuracy/measured.) */
+/* Warps that wait for memory in turn and then for their SM's share of it: the waits hide most of the others' shares,
+ * and least where both are equally long.  (Copies by 1 to 32 warps of an SM: within 7 %, tests/accuracy/measured.) */
 uint64_t gpu_shared_ps(uint64_t chain_ps, uint64_t share_ps)
 {
     const double chain = (double)chain_ps * (double)chain_ps, share = (double)share_ps * (double)share_ps;

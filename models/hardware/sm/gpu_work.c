@@ -31,8 +31,8 @@ static uint64_t stretches(const struct loop *p, uint64_t bytes)
     return gpu_ceiling(bytes, GPU_WARP_LANES * (p->width_bytes ? p->width_bytes : 16u));
 }
 
-/* What a sum takes a warp alone.  It walks along the row: each stretch waits for that of all rows, and then the bulk
- * engine stores it after a fence, or the warp itself. */
+/* How long a warp alone takes for a sum.  It walks along the row: each stretch waits for that of all rows, and then the
+ * bulk engine stores it after a fence, or the warp itself. */
 static uint64_t sum_ps(const struct world *w, const struct fabric_work *work, const struct loop *p)
 {
     const struct cluster_gpu *gpu = &w->cluster->gpu;
@@ -47,7 +47,7 @@ static uint64_t sum_ps(const struct world *w, const struct fabric_work *work, co
     const uint64_t fences_ps = p->fenced ? 0 : turns * gpu->stage_ps;
     const uint64_t looks = p->places > 1 && work->rows ? stretches(p, work->read_bytes) * (p->places - 1u) : 0;
     const uint64_t looks_ps = looks && !p->in_turn ? looks * gpu->look_ps / work->rows : 0;
-    const uint64_t more = work->rows ? stretches(p, work->read_bytes) / work->rows : 0; /* of the rows but the first */
+    const uint64_t more = work->rows ? stretches(p, work->read_bytes) / work->rows : 0; /* for each row but the first */
     const uint64_t in_turn_ps = p->in_turn && more > turns ? (more - turns) * wait_ps : 0;
     return p->steps * wait_ps + far_ps + looks_ps + in_turn_ps + (alone_ps > fences_ps ? alone_ps - fences_ps : 0);
 }
@@ -82,7 +82,7 @@ static uint64_t program_work(struct world_rank *rank, const struct fabric_work *
 {
     struct world_worker *ww = rank->now.worker;
     struct world *w = rank->world;
-    const bool whole = work->kind == FABRIC_WORK_CAST; /* of one row each warp has a part */
+    const bool whole = work->kind == FABRIC_WORK_CAST; /* each warp has a part of one row */
     const uint32_t rows = whole || !work->rows ? 1 : work->rows;
     const uint64_t now = sim_now_ps(w->sim), both = work->read_bytes + work->write_bytes;
     const struct loop_row row = { work->read_bytes / rows, work->write_bytes / rows, rows, lanes };
@@ -123,8 +123,8 @@ static uint64_t sum_work(struct world_rank *rank, const struct fabric_work *work
     return later(end, lead_ps + own_reserve(rank, &rank->hbm, now, rate_time(w->hbm, both), both));
 }
 
-/* Waits for memory one after another.  Where they go along an array, one that finds its bytes brought with those of the
- * wait before is for the L2 alone. */
+/* Waits for memory, one after another.  Along an array, a wait whose bytes came with those of the wait before it is one
+ * for the L2 alone. */
 static uint64_t waits_ps(const struct world *w, const struct loop *p, uint64_t waits)
 {
     const uint64_t size_bytes = w->cluster->gpu.load_bytes;

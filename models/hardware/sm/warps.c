@@ -94,8 +94,8 @@ static void load_run(struct run *r, struct warp *v, const struct loop_op *o)
     }
 }
 
-/* A store's accesses are, too, each after the load that brings its value.  Returns false if other warps go on until
- * that has come. */
+/* A store's accesses are asked for one after another, too, each after the load that brings its value.  Returns false if
+ * other warps go on until that has come. */
 static bool store_run(struct run *r, struct warp *v, const struct loop_op *o)
 {
     const bool shared = o->place == LOOP_SHARED;

@@ -182,7 +182,7 @@ static bool slower_runs(const struct world *w, const struct busy_note *note)
     return false;
 }
 
-/* What a part has done since a look, less what may be of the time before the rank began. */
+/* What a part has done since a look, less what it may have done before the rank began. */
 static struct done done_since(const struct done *now, const struct done *then, uint64_t before_ps, uint64_t most_ps)
 {
     const uint64_t busy_ps = now->busy_ps > then->busy_ps ? now->busy_ps - then->busy_ps : 0;

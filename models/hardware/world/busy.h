@@ -27,7 +27,7 @@ struct world_result;
 
 struct busy *busy_new(struct world *world);
 void busy_free(struct busy *busy);
-/* What an EVENT_END runs, which belongs to no prediction. */
+/* What an EVENT_END runs.  No prediction depends on it. */
 sim_handler busy_event_run;
 
 /* A program of so many kernels begins at begin_ps; nothing else is under way. */
@@ -38,7 +38,7 @@ void busy_rank_end(struct world_rank *rank);
 /* In a world of parts: a window has ended, and with it what was noted in it can be looked at.  Ports are looked at as
  * they are now: what is asked of them is known up to the window's end, and what is later than a look is not done. */
 void busy_notes_take(struct world *whole);
-/* What it did is known. */
+/* The rank's kernel has ended, and its result is known. */
 void busy_rank_result(const struct world_rank *rank, const struct world_result *result);
 
 #endif

@@ -226,7 +226,7 @@ void launch_event_run(struct sim *sim, struct sim_event *event)
     first_steps_schedule(rank);
 }
 
-/* When nothing happens any more and the last operations of the previous launch are done, too. */
+/* When nothing happens any more and the last operations of the previous launch are also done. */
 static uint64_t launch_start_ps(const struct world *w)
 {
     uint64_t start_ps = world_latest_ps(w);
@@ -235,10 +235,10 @@ static uint64_t launch_start_ps(const struct world *w)
     return start_ps;
 }
 
-/* The first steps of all ranks of the part that are not late, in the order in which events would run. */
+/* Runs the first steps of all ranks of the part that are not late, in the order in which events would run. */
 void launch_begin_run(struct sim *sim, struct sim_event *event)
 {
-    enum { WORKERS_AHEAD = 4, SEEN_AHEAD = 12 }; /* a worker's own line is found by way of the world's */
+    enum { WORKERS_AHEAD = 4, SEEN_AHEAD = 12 }; /* a worker's own line is found through the world's line for it */
     const struct world *w = fabric_container_of(event, const struct world, begin_event);
     const uint64_t now = sim_now_ps(sim);
     const uint32_t ranks = w->rank_count;

@@ -24,7 +24,7 @@ uint64_t looks_take(struct world_worker *ww, const struct fabric_work *work, uin
 void looks_step_end(struct world_worker *ww, bool waits, uint64_t begin_ps);
 /* How long after the change of a word a worker in a line sees it. */
 uint64_t looks_seen_ps(struct world_worker *ww);
-/* NULL is let be. */
+/* looks may be NULL */
 void looks_free(struct looks *looks);
 
 #endif

@@ -42,8 +42,8 @@ static uint64_t applied_ps(const struct world *w)
     return t->message_ps ? t->message_ps : w->cluster->nic.read_ps;
 }
 
-/* The least time from a port's turn until what it sends is seen at the peer: a get, which is answered; a put; a
- * signal, which is fetched with its request. */
+/* The least time from a port's turn until the peer sees what it sends: a get, which is answered; a put; or a signal,
+ * which is fetched with its request. */
 static uint64_t window_ps(const struct world *w)
 {
     const struct cluster_nic *c = &w->cluster->nic;

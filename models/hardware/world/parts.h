@@ -18,9 +18,9 @@ struct world;
 
 enum { PARTS_MAX = 64 }; /* each looks at the box of each other one when a window ends */
 
-/* Why the nodes of a world whose network is made cannot be parts; NULL: they can. */
+/* Why the nodes of a world cannot be parts; NULL: they can.  The world's network must have been made. */
 const char *parts_why_whole(const struct world *w);
-/* Of a world of parts: until no part has anything left to do. */
+/* Runs a world of parts until no part has anything left to do. */
 void parts_run(struct world *whole);
 
 #endif

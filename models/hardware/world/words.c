@@ -71,7 +71,7 @@ static uint64_t seen_ps(const struct world *w, struct world_worker *ww, uint64_t
     return time_ps + (ww->looks ? looks_seen_ps(ww) : w->poll_ps);
 }
 
-/* Rows are of at least so many workers: fewer are events of their own. */
+/* A run of consecutive workers is one event if it has at least this many; fewer are events of their own. */
 enum { ROW_LEAST = 4 };
 
 static void row_done(struct sim *sim, struct sim_row *row)
@@ -80,8 +80,8 @@ static void row_done(struct sim *sim, struct sim_row *row)
     pool_put(&w->rows, row);
 }
 
-/* Lets those of a watch's workers step that poll their rank's memory, from number last down to the first, and that
- * nothing else lets step: as many as are in a row.  Returns how many. */
+/* Steps workers of a watch that poll their rank's memory and that nothing else lets step, from number last downwards,
+ * as long as they are consecutive.  Returns how many. */
 static uint32_t row_wake(struct world_rank *rank, uint32_t last, uint32_t most)
 {
     struct world *w = rank->world;
@@ -163,7 +163,7 @@ static bool counter_reach(struct world_rank *rank, uint32_t word, uint64_t value
     return true;
 }
 
-/* Memory that is freed between what stays goes back to the system where it is much: something else may need it. */
+/* Freed memory between memory in use goes back to the system if it is much, because something else may need it. */
 static void counters_free(struct world_rank *rank)
 {
     enum { MUCH_BYTES = 16 * 1024 * 1024 };

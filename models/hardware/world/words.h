@@ -80,7 +80,7 @@ void words_read(struct world_worker *ww, uint64_t now_ps);
 void words_wait(struct world_worker *ww);
 /* What an event that changes words runs. */
 sim_handler words_change_run;
-/* Prefetch what an event that changes a word will look at; other events are let be. */
+/* Prefetch what an event that changes a word will look at; they leave other events alone. */
 void words_look_far(const struct sim *sim, const struct sim_event *event);
 void words_look_near(const struct sim *sim, const struct sim_event *event);
 

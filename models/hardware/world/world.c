@@ -143,7 +143,7 @@ static bool network_init(struct world *w)
     if (!g) return false;
     assert(g->nodes == nodes && g->gpus == gpus);
     w->network = network_new(g);
-    /* Between leaves small messages get idle times of links in which those before them find no room. */
+    /* Between leaves, small messages use idle times of links that are too short for the messages before them. */
     w->ways_differ = w->network->leaf_count > 1 || c->routing == CLUSTER_ADAPTIVE || c->routing == CLUSTER_SPRAY ||
                      w->transport.order != TRANSPORT_WIRE;
     w->quantum_bytes = quantum_of(w);
@@ -156,7 +156,7 @@ static bool network_init(struct world *w)
     return true;
 }
 
-/* How long a link takes, against what it would without faults. */
+/* How long a link takes, relative to its time without faults. */
 static uint32_t slow_of(uint64_t built_bps, uint64_t rate_bps)
 {
     if (built_bps == rate_bps) return WORLD_SLOW_ONE;
@@ -233,7 +233,7 @@ static void handlers_set(struct sim *sim)
     for (uint32_t kind = 0; kind < EVENT_KINDS; kind++) sim_handler_set(sim, kind, handler[kind]);
 }
 
-/* The engine and the memory of a part, or of a world whose nodes are none. */
+/* Makes the engine and the memory of a part, or of a world that is not divided. */
 static void part_init(struct world *w, uint32_t events)
 {
     w->requests = (struct pool){ .arena = &w->arena, .item_bytes = sizeof(struct request) };
@@ -253,7 +253,7 @@ static void part_init(struct world *w, uint32_t events)
     sim_look_ahead(w->sim, look_far, look_near);
 }
 
-/* A part of the whole world: so many of its nodes. */
+/* Makes a part of the whole world, with so many of its nodes. */
 static struct world *part_new(struct world *whole, uint32_t number, uint32_t nodes)
 {
     struct world *w = memory_new(1, sizeof *w);

@@ -64,7 +64,8 @@ const char *world_resource_name(enum world_resource resource); /* "nvlink_egress
 struct world_use {
     uint64_t busy_ps; /* of the port; SMs: of the busiest one; cores: the mean over the node's */
     uint64_t bytes;   /* bytes that crossed it, headers included */
-    uint64_t late_ps; /* for how long after the kernel's end it is busy for it at most: what is sent goes on alone */
+    uint64_t late_ps; /* for how long after the kernel's end it is busy for it at most: what was sent goes on by
+                       * itself */
 };
 
 enum { WORLD_SLOW_ONE = 1024 };
@@ -127,7 +128,7 @@ struct world_part {
     uint64_t bytes;     /* that crossed it meanwhile, headers included; 0: it moves none */
     uint64_t rate_bps;  /* that they could cross it at, faults included; 0: its work has no one rate */
     uint64_t usual_bps; /* that of most parts of its kind; 0: says nothing here */
-    double over_mean;   /* its bytes over the mean of all parts of its kind, without bytes its time; 0: a link */
+    double over_mean;   /* its bytes (its time if it moves none) over the mean of all parts of its kind; 0: a link */
 };
 
 /* The busiest part of a kind.  False where none was busy. */

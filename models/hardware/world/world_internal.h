@@ -341,7 +341,7 @@ static inline struct parcel *parcel_of(const struct world *w, const struct reque
     return r->leads ? NULL : arena_at(&w->arena, r->parcel);
 }
 
-/* Room for one entry more: little is left over, because large worlds have millions. */
+/* Makes room for one entry more, with little to spare, because large worlds have millions of such arrays. */
 static inline void *entries_grow(void *entry, uint32_t count, uint32_t *max, size_t size_bytes)
 {
     if (count < *max) return entry;
@@ -349,7 +349,8 @@ static inline void *entries_grow(void *entry, uint32_t count, uint32_t *max, siz
     return memory_grow(entry, *max, size_bytes);
 }
 
-/* pressure.c: how much longer a load takes of the rank that is being stepped, and its SM for stores. */
+/* pressure.c: how much longer a load of the rank that is being stepped takes, and how much longer its SM takes for
+ * stores. */
 uint64_t pressure_load_ps(const struct world *w, bool fresh, uint64_t footprint_bytes);
 uint64_t pressure_store_ps(const struct world *w, uint64_t size_bytes);
 /* Something comes to the rank at time_ps. */
@@ -384,7 +385,7 @@ static inline uint64_t own_reserve(const struct world_rank *rank, struct port *p
     return rank->slow == WORLD_SLOW_ONE ? done_ps : from_ps + (done_ps - from_ps) * WORLD_SLOW_ONE / rank->slow;
 }
 
-/* The same of its NVLink. */
+/* Likewise for the rank's NVLink. */
 static inline uint64_t link_slowed_ps(uint32_t slow, uint64_t duration_ps)
 {
     return slow == WORLD_SLOW_ONE ? duration_ps : duration_ps * slow / WORLD_SLOW_ONE;
