@@ -167,13 +167,14 @@ static int live_flush(struct fabric *f, struct fabric_worker *w, uint16_t peer, 
     return live_broken(world, world->link->ops->flush(world->link, peer, queue));
 }
 
+/* Work without run does nothing here, and is no progress: a worker that polls may ask for it again and again. */
 static void live_work(struct fabric *f, struct fabric_worker *w, const struct fabric_work *work)
 {
     (void)w;
     if (work->run) work->run(work->context, work->argument);
     const uint64_t end_ps = work->kind == FABRIC_WORK_COMPUTE ? live_now_ps(f) + work->busy_ps : 0;
     while (end_ps && live_now_ps(f) < end_ps) continue;
-    live_world_of(f)->operations++;
+    if (work->run || end_ps) live_world_of(f)->operations++;
 }
 
 /* Every waiting worker is stepped in every round, so nothing is remembered. */

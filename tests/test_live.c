@@ -154,7 +154,10 @@ static enum worker_step waiter_step(struct fabric_worker *w)
 {
     struct waiter *waiter = fabric_container_of(w, struct waiter, worker);
     waiter->steps_done++;
-    if (!waiter->steps) return WORKER_WAIT;
+    if (!waiter->steps) {
+        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .rows = 1 }); /* as one that polls */
+        return WORKER_WAIT;
+    }
     return waiter->steps_done < waiter->steps ? WORKER_MORE : WORKER_DONE;
 }
 
@@ -165,7 +168,8 @@ static void waiter_describe(const struct fabric_worker *w, char *text, size_t te
 
 static const struct worker_role waiter_role = { .step = waiter_step, .describe = waiter_describe };
 
-/* Workers that are done are not stepped again; one that waits for ever ends the run with its own words. */
+/* Workers that are done are not stepped again; one that waits for ever, even if it reads meanwhile, ends the run with
+ * its own words. */
 static void test_hang(void)
 {
     const struct live_options options = options_make(NULL, 8);
