@@ -31,7 +31,7 @@ struct replay_rank {
     struct waits *waits;
     struct replay_timeline *timeline; /* NULL: not wanted */
     double *waits_us;                 /* [phase][rank] sum over the counted iterations so far; NULL: not wanted */
-    uint32_t waits_count;             /* these iterations */
+    uint32_t waits_count;             /* how many iterations are counted */
 };
 
 /* Collective.  False and *error if the world cannot be made. */

@@ -56,7 +56,8 @@ struct words {
 
 struct drawing {
     char *title, *description, *heading;
-    char *prefix; /* of parts that are alike, only one of which is drawn, with all that belongs to it; NULL: none */
+    char *prefix; /* names of parts that are alike begin with it: only one is drawn, with all that belongs to it; NULL:
+                   * there are none */
     uint32_t alike;
     GArray *rows, *parts, *links, *cuts, *words;
 };

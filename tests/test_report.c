@@ -662,7 +662,8 @@ static void test_sweep(void)
 {
     struct page page;
     GString *text = sweep_file(8, 3), *html = sweep_page(text->str, &page);
-    CU_ASSERT_EQUAL(page.svgs, 3 * 3 + 6);             /* panels of both together, dispatch, combine; fronts */
+    CU_ASSERT_EQUAL(page.svgs, 3 * 3 + 6);             /* panels of both phases together, of dispatch, of combine; and
+                                                        * the fronts */
     CU_ASSERT_EQUAL(page.dots, 3 * 3 * 2 * 8 + 6 * 8); /* every point in each */
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "<figcaption>num-tokens 300</figcaption>"));
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "num-sms 4, dtype bf16: 300 us"));

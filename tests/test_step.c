@@ -410,7 +410,7 @@ static void test_host_waits(void)
                                  { .us = 10, .occupancy = OCCUPANCY_TILES, .sms = 6, .clock_share = 1 },
                                  { .us = 10, .occupancy = OCCUPANCY_TILES, .sms = 6, .clock_share = 1 } } };
     g_array_index(s->kernels, struct schedule_kernel, 0).host_waits = true;
-    g_array_index(s->kernels, struct schedule_kernel, 2).num_waits = 1; /* for kernel 0, long since */
+    g_array_index(s->kernels, struct schedule_kernel, 2).num_waits = 1; /* for kernel 0, which has ended long before */
     bench_run(&b, s, 1000000);
     check_span(&b, 0, 1, 31);
     check_span(&b, 1, 32, 42);

@@ -69,7 +69,8 @@ enum loop_code {
     LOOP_FIRST,     /* only the first n warps of the team do what follows until its END */
     LOOP_END,
 };
-/* Where bytes come from or go to.  SOURCE and TARGET are the operation's; what is said of its data tells more. */
+/* Where bytes come from or go to.  SOURCE and TARGET are those of the operation; the words about its data say more of
+ * them. */
 enum loop_place { LOOP_SOURCE, LOOP_TARGET, LOOP_SHARED, LOOP_L2 };
 
 struct loop_op {

@@ -178,8 +178,8 @@ void v2_gate_launch(struct v2_rank *r, enum v2_word kind, uint32_t from_count)
 
 enum { NOTIFY_COUNT, NOTIFY_GATHER, NOTIFY_NODES, NOTIFY_NODES_CAME, NOTIFY_RANKS, NOTIFY_CAME, NOTIFY_END };
 
-/* The threads read the counts of all ranks and experts together and wait for them, then `more` times for each other's
- * sums. */
+/* The threads read the counts of all ranks and experts together and wait for them; then each waits `more` times for the
+ * sums of others. */
 static void counts_charge(struct v2_notify *n, uint32_t more)
 {
     const struct ht_geometry *g = &n->rank->ht.g;

@@ -40,7 +40,7 @@ double rank_unknown_density(const struct rank_rows *rows);
 double rank_prior(uint32_t threads, uint32_t elsewhere);
 /* The prior of an unknown cause, in these units: that many threads with numbers ended without a cause. */
 #define RANK_THREADS_UNKNOWN 6
-/* The prior of a sound machine, whose prediction has only its usual error: of those who ask, as many have one. */
+/* The prior of a sound machine, whose prediction has only its usual error: that many of those who ask have one. */
 #define RANK_THREADS_SOUND   6
 
 /* ln of the factor on a cause's density if it makes times longer than measured, by over (ln of a factor, in the mean).

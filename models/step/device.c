@@ -354,7 +354,7 @@ void device_ended(struct device *d, uint32_t r)
     while (place < rank->running_count && !(rank->running[place].meeting && rank->running[place].begun)) place++;
     assert(place < rank->running_count);
     const uint64_t now = d->options.now_ps(d->options.context, r);
-    work_done(d, rank, now); /* the others first: only kernels after those that end change their places */
+    work_done(d, rank, now); /* other kernels first: this changes the places only of kernels after those that end */
     for (place = 0; !(rank->running[place].meeting && rank->running[place].begun);) place++;
     kernel_end(d, rank, place, now);
     rank_go_on(d, r);

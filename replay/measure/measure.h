@@ -31,7 +31,7 @@ enum {
 /* The place of the i-th row in an area of that many rows; all rows are used in turn. */
 static inline uint64_t measure_place(uint64_t i, uint64_t rows) { return i % rows * MEASURE_STRIDE % rows; }
 
-/* Rows get from rank 0 to the process that writes the record in memory that both share. */
+/* Memory that rank 0 and the process that writes the record share: it brings rows from the one to the other. */
 struct measure_row {
     char phase[32], metric[24], unit[8];
     uint32_t size_bytes;

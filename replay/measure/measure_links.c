@@ -244,7 +244,7 @@ static bool test_put_incast(struct measure *m, uint32_t size, uint32_t count, do
 struct beside {
     struct fabric_worker worker;
     struct measure *measure;
-    const struct stream *stream; /* ends the work when it has ended; NULL: rounds_left does */
+    const struct stream *stream; /* the work ends when this has ended; NULL: it ends when rounds_left is 0 */
     const struct sink *sink;
     uint32_t rounds_left;
     double start_us, cpu_us;

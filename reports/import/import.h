@@ -185,7 +185,7 @@ bool import_number_read(const char *text, double *value);
 
 /* Whether a line begins with one of these; NULL ends them. */
 bool import_begins(const char *line, const char *const *known);
-/* The first word whose part text holds; NULL: none.  An entry without part ends the table. */
+/* The word of the first entry whose part stands in text; NULL: none does.  An entry without part ends the table. */
 struct import_part {
     const char *part, *word;
 };
