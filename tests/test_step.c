@@ -194,7 +194,7 @@ static void test_schedules_of_training(void)
 static void test_schedules(void)
 {
     const struct schedule_layers one = { .sparse = 1, .shared = true }, all = { .dense = 1, .sparse = 1, .head = true };
-    const struct schedule_layers ordered = { .sparse = 1, .ordered = true };
+    const struct schedule_layers ordered = { .sparse = 1, .ordered = true }, two = { .sparse = 2, .shared = true };
     static const struct {
         enum step_overlap overlap;
         const struct schedule_phases *phases;
@@ -206,6 +206,7 @@ static void test_schedules(void)
         { STEP_SHARED_ASIDE, &hook_phases, -1, " a0 g0 0/0 s0 1/0 e0 2/0 3/0" },
         { STEP_TWO_BATCH, &normal_phases, STREAM_COMM, " 0/0 1/0 2/0 0/1 1/1 2/1 3/0 4/0 3/1 4/1" },
         { STEP_TWO_BATCH, &normal_phases, STREAM_MAIN, " a0 g0 a1 g1 e0 e1 s0 s1" },
+        { STEP_TWO_BATCH, &normal_phases, -1, " a0 g0 a1 g1 0/0 1/0 2/0 e0 0/1 1/1 2/1 e1 s0 3/0 4/0 s1 3/1 4/1" },
         { STEP_STAGES, &hook_phases, -1, " p0 c0 g0 0/0 s0 p1 1/0 e0 2/0 c1 g1 3/0 0/1 s1 1/1 e1 2/1 3/1" },
     };
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
@@ -218,6 +219,10 @@ static void test_schedules(void)
     struct schedule *s = schedule_new(STEP_TWO_BATCH, &ordered, &normal_phases, NULL);
     g_autofree char *parts = order_of(s, STREAM_MAIN);
     CU_ASSERT_STRING_EQUAL(parts, " a0 g0 a1 g1 o0 u0 d0 r0 o1 u1 d1 r1");
+    schedule_free(s);
+    s = schedule_new(STEP_TWO_BATCH, &two, &normal_phases, NULL);
+    g_autofree char *next = order_of(s, STREAM_MAIN);
+    CU_ASSERT_STRING_EQUAL(next, " a0 g0 a1 g1 e0 e1 s0 a0 g0 s1 a1 g1 e0 e1 s0 s1");
     schedule_free(s);
     s = schedule_new(STEP_SEQUENTIAL, &all, &hook_phases, NULL);
     g_autofree char *order = order_of(s, -1);
@@ -345,12 +350,12 @@ static void test_occupancies(void)
     beside_meeting(OCCUPANCY_SHARES, 0, 30 + (60 - 30 / 0.6) + (60 - (60 - 30 / 0.6)) * 0.6);
 }
 
-/* A kernel that holds all SMs keeps a meeting from beginning, unless its blocks are short. */
-static void meeting_behind(enum step_occupancy occupancy, double begin_us, double end_us)
+/* A kernel that holds all SMs keeps a meeting from beginning, unless its blocks are short or it is several kernels. */
+static void meeting_behind(enum step_occupancy occupancy, uint32_t kernels, double begin_us, double end_us)
 {
     static const uint8_t stream[] = { STREAM_MAIN, STREAM_COMM };
     struct schedule *s = streams_make(stream, 2);
-    struct bench b = { .cost = { { .us = 60, .occupancy = occupancy, .sms = 10, .clock_share = 1 },
+    struct bench b = { .cost = { { .us = 60, .occupancy = occupancy, .sms = 10, .kernels = kernels, .clock_share = 1 },
                                  { .us = 30, .occupancy = OCCUPANCY_MEETING, .sms = 4 } } };
     s->kernels->len = 2;
     bench_run(&b, s, 10 * 1000000); /* the host launches one each 10 us */
@@ -362,8 +367,9 @@ static void meeting_behind(enum step_occupancy occupancy, double begin_us, doubl
 
 static void test_meeting_waits_for_sms(void)
 {
-    meeting_behind(OCCUPANCY_TILES, 70, 70);
-    meeting_behind(OCCUPANCY_SHORT, 20, 20 + 30 + (50 - 30 * 0.6));
+    meeting_behind(OCCUPANCY_TILES, 1, 70, 70);
+    meeting_behind(OCCUPANCY_SHORT, 1, 20, 20 + 30 + (50 - 30 * 0.6));
+    meeting_behind(OCCUPANCY_TILES, 3, 30, 30 + 30 + (40 - 30 * 0.6)); /* behind the first of three kernels */
 }
 
 /* Blocks that wait for SMs get those of a kernel that ends before the next kernel of its stream does. */

@@ -313,6 +313,7 @@ static struct step_cost cost_forward(const struct costs_options *o, enum step_op
     const double arithmetic_us = flops_us(o, op, &w, experts), memory_us = bytes_us(o, &w);
     cost.read_bytes = w.read_bytes;
     cost.write_bytes = w.write_bytes;
+    cost.kernels = (uint32_t)w.kernels;
     cost.us = named_us(o, op, pass, tokens, rows, experts, cost.source);
     if (isnan(cost.us) && pass != PASS_FORWARD)
         cost.us = named_us(o, op, PASS_FORWARD, tokens, rows, experts, cost.source);

@@ -23,6 +23,8 @@ struct group {
 struct running {
     uint32_t kernel, have, wanted; /* SMs that the kernel has; SMs that it still wants */
     double left_ps, rate, slow;    /* remaining work, as time at rate 1 */
+    double one_ps;                 /* OCCUPANCY_TILES: the work of each of its kernels */
+    uint32_t kernels_after;        /* those after the one that runs */
     struct group group[GROUPS_MAX];
     uint32_t groups;
     bool meeting, begun;
@@ -125,6 +127,13 @@ static void kernel_end(struct device *d, struct rank *rank, uint32_t place, uint
 
 static const double nothing_left_ps = 0.5;
 
+static void sms_return(struct rank *rank, struct running *run)
+{
+    rank->free_sms += run->have;
+    run->wanted += run->have;
+    run->have = 0;
+}
+
 /* Blocks whose shares are done give their SMs back. */
 static bool shares_work(struct rank *rank, struct running *run, double worked_ps)
 {
@@ -143,6 +152,16 @@ static bool shares_work(struct rank *rank, struct running *run, double worked_ps
     return left == 0 && run->wanted == 0;
 }
 
+static double before_next_ps(const struct running *run) { return run->left_ps - run->one_ps * run->kernels_after; }
+
+/* Between two kernels of an op whoever waits gets SMs. */
+static void sms_hand_on(struct rank *rank, struct running *run)
+{
+    if (!run->kernels_after || before_next_ps(run) > nothing_left_ps) return;
+    run->kernels_after--;
+    sms_return(rank, run);
+}
+
 static void work_done(struct device *d, struct rank *rank, uint64_t now)
 {
     const double passed_ps = (double)(now - rank->last_ps);
@@ -155,6 +174,7 @@ static void work_done(struct device *d, struct rank *rank, uint64_t now)
         } else if (!run->meeting && run->have) {
             run->left_ps -= passed_ps * run->rate;
             end = run->left_ps <= nothing_left_ps;
+            if (!end) sms_hand_on(rank, run);
         }
         if (end) kernel_end(d, rank, i, now);
         else i++;
@@ -204,6 +224,10 @@ static void kernel_start(struct device *d, uint32_t r, uint32_t kernel, uint64_t
                              .slow = 1,
                              .meeting = cost->occupancy == OCCUPANCY_MEETING };
     if (!run->meeting) run->left_ps = work_ps(d, r, kernel);
+    if (cost->occupancy == OCCUPANCY_TILES && cost->kernels > 1) {
+        run->kernels_after = cost->kernels - 1;
+        run->one_ps = run->left_ps / cost->kernels;
+    }
     rank->times[kernel] = (struct device_times){ .ready_ps = ready, .begin_ps = UINT64_MAX };
     rank->stream_busy[schedule_kernel(d->options.schedule, kernel)->stream] = true;
 }
@@ -253,9 +277,7 @@ static void sms_share(struct device *d, uint32_t r, uint64_t now)
     for (uint32_t i = 0; i < rank->running_count; i++) {
         struct running *run = &rank->running[i];
         if (run->meeting || cost_of(d, r, run->kernel)->occupancy != OCCUPANCY_SHORT) continue;
-        rank->free_sms += run->have;
-        run->wanted += run->have;
-        run->have = 0;
+        sms_return(rank, run);
     }
     for (int brief = 0; brief < 2; brief++)
         for (uint32_t priority = 0; priority < SCHEDULE_STREAMS_MAX; priority++)
@@ -310,7 +332,7 @@ static uint64_t next_end_ps(const struct rank *rank, uint64_t now)
     for (uint32_t i = 0; i < rank->running_count; i++) {
         const struct running *run = &rank->running[i];
         if (run->meeting || !run->have) continue;
-        double left_ps = run->left_ps;
+        double left_ps = before_next_ps(run);
         for (uint32_t g = 0; g < run->groups; g++)
             left_ps = g ? fmin(left_ps, run->group[g].left_ps) : run->group[g].left_ps;
         soonest_ps = fmin(soonest_ps, left_ps / run->rate);

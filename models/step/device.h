@@ -7,7 +7,8 @@
  *
  *   OCCUPANCY_SHORT    many short blocks: takes what is free, gives it back at once when a kernel of a stream with
  *                      priority wants it
- *   OCCUPANCY_TILES    persistent blocks that fetch tiles: blocks that come late find less work
+ *   OCCUPANCY_TILES    persistent blocks that fetch tiles: blocks that come late find less work; where an op is several
+ *                      kernels in sequence, each gives its SMs back at its end and kernels that wait take theirs first
  *   OCCUPANCY_SHARES   persistent blocks with equal shares: a block that comes late ends late
  *   OCCUPANCY_MEETING  a communication kernel: begins once it has all its SMs, and ends when its world says so
  *
@@ -32,6 +33,7 @@ struct step_cost {
     double us; /* alone, with all SMs that it wants; not used for a meeting */
     enum step_occupancy occupancy;
     uint32_t sms;
+    uint32_t kernels;               /* OCCUPANCY_TILES: kernels in sequence, taken to be equally long; 0 is 1 */
     double clock_share;             /* the share of its time that is longer at a lower clock */
     double read_bytes, write_bytes; /* of HBM */
     char source[64];                /* "table", "roofline", ... */

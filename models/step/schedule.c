@@ -112,23 +112,33 @@ static void layer_alone(struct maker *m, uint32_t layer, bool aside)
     (void)combine(m, STREAM_MAIN, layer, 0, apart && beside != SCHEDULE_NONE ? beside : last);
 }
 
-/* Both batches go through each stage, one after the other; between a batch's communication and what needs it is the
- * other batch's compute.  before[]: what a batch's attention waits for. */
-static void layer_two_batch(struct maker *m, uint32_t layer, uint32_t before[2])
+static void layers_alone(struct maker *m, uint32_t first, uint32_t layers, bool aside)
 {
-    uint32_t arrived[2], returned[2];
-    for (uint32_t b = 0; b < 2; b++) {
-        add(m, STREAM_MAIN, STEP_ATTENTION, layer, b, before[b], SCHEDULE_NONE);
-        const uint32_t gate = add(m, STREAM_MAIN, STEP_GATE, layer, b, SCHEDULE_NONE, SCHEDULE_NONE);
-        arrived[b] = dispatch(m, STREAM_COMM, layer, b, gate);
+    for (uint32_t l = first; l < first + layers; l++) layer_alone(m, l, aside);
+}
+
+/* What follows the experts of a batch: its shared expert runs beside its combine.  Returns the last of combine. */
+static uint32_t batch_return(struct maker *m, uint32_t layer, uint32_t batch, uint32_t experts_end)
+{
+    if (m->shared) add(m, STREAM_MAIN, STEP_SHARED, layer, batch, SCHEDULE_NONE, SCHEDULE_NONE);
+    return combine(m, STREAM_COMM, layer, batch, experts_end);
+}
+
+/* SGLang's prefill: three stages a layer, in which one batch follows the other.  The first holds what follows the
+ * experts of the layer before, attention and the gate; the second dispatch and the experts.  Between a batch's
+ * communication and what needs it is the other batch's compute.  returned[]: set to the last of each batch. */
+static void layers_two_batch(struct maker *m, uint32_t first, uint32_t layers, uint32_t returned[2])
+{
+    uint32_t gate[2], experts_end[2];
+    for (uint32_t l = first; l < first + layers; l++) {
+        for (uint32_t b = 0; b < 2; b++) {
+            if (l > first) returned[b] = batch_return(m, l - 1, b, experts_end[b]);
+            add(m, STREAM_MAIN, STEP_ATTENTION, l, b, returned[b], SCHEDULE_NONE);
+            gate[b] = add(m, STREAM_MAIN, STEP_GATE, l, b, SCHEDULE_NONE, SCHEDULE_NONE);
+        }
+        for (uint32_t b = 0; b < 2; b++) experts_end[b] = experts(m, l, b, dispatch(m, STREAM_COMM, l, b, gate[b]));
     }
-    for (uint32_t b = 0; b < 2; b++) {
-        returned[b] = combine(m, STREAM_COMM, layer, b, experts(m, layer, b, arrived[b]));
-    }
-    for (uint32_t b = 0; b < 2; b++) {
-        if (m->shared) add(m, STREAM_MAIN, STEP_SHARED, layer, b, SCHEDULE_NONE, SCHEDULE_NONE);
-        before[b] = returned[b];
-    }
+    for (uint32_t b = 0; b < 2; b++) returned[b] = batch_return(m, first + layers - 1, b, experts_end[b]);
 }
 
 /* DeepSeek's stages of decode: 0 before attention's core, 1 the core, 2 dispatch's send, 3 its receive, experts,
@@ -284,10 +294,8 @@ struct schedule *schedule_new(enum step_overlap overlap, const struct schedule_l
             add(&m, STREAM_MAIN, STEP_DENSE, l, b, SCHEDULE_NONE, SCHEDULE_NONE);
         }
     if (overlap == STEP_STAGES) layers_in_stages(&m, layers->dense, layers->sparse);
-    for (uint32_t l = layers->dense; overlap != STEP_STAGES && l < layers->dense + layers->sparse; l++) {
-        if (overlap == STEP_TWO_BATCH) layer_two_batch(&m, l, before);
-        else layer_alone(&m, l, overlap == STEP_SHARED_ASIDE);
-    }
+    else if (overlap == STEP_TWO_BATCH) layers_two_batch(&m, layers->dense, layers->sparse, before);
+    else layers_alone(&m, layers->dense, layers->sparse, overlap == STEP_SHARED_ASIDE);
     for (uint32_t b = 0; layers->head && b < s->batches; b++)
         add(&m, STREAM_MAIN, STEP_HEAD, layers->dense + layers->sparse, b, before[b], SCHEDULE_NONE);
     return s;

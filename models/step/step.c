@@ -216,7 +216,30 @@ static void costs_settle(struct step_plan *p, const struct step_options *o, cons
                                 .context = value_or(o->context, CONTEXT_DEFAULT),
                                 .read_gbs = gbs(gpu->hbm_read_rate_bps ? gpu->hbm_read_rate_bps : gpu->hbm_rate_bps),
                                 .write_gbs = gbs(gpu->hbm_write_rate_bps ? gpu->hbm_write_rate_bps : gpu->hbm_rate_bps),
-                                .clock_ghz = o->clock_ghz > 0 ? o->clock_ghz : p->gpu->sustained_clock_ghz };
+                                .clock_ghz = p->gpu->sustained_clock_ghz };
+}
+
+/* One clock of all GPUs, or of each: their mean counts, and how far each is from it. */
+static bool clocks_settle(struct step_plan *p, const char *text, GError **error)
+{
+    if (!text) return true;
+    g_auto(GStrv) each = g_strsplit(text, "|", -1);
+    const uint32_t count = g_strv_length(each), ranks = step_routing(p)->ranks;
+    g_autofree double *ghz = g_new(double, count);
+    g_autofree char *expected =
+        g_strdup_printf("GHz, above 0 and up to 10, of all GPUs, or of each of %u ranks' (a|b|...)", ranks);
+    double sum_ghz = 0;
+    if (count != 1 && count != ranks) return refuse(error, "clock", expected, text);
+    for (uint32_t i = 0; i < count; i++) {
+        char *end;
+        ghz[i] = g_ascii_strtod(each[i], &end);
+        if (end == each[i] || *end || !(ghz[i] > 0 && ghz[i] <= 10)) return refuse(error, "clock", expected, text);
+        sum_ghz += ghz[i];
+    }
+    p->costs.clock_ghz = sum_ghz / count;
+    for (uint32_t i = 0; i < count; i++) ghz[i] /= p->costs.clock_ghz;
+    if (count > 1) p->run.speed = p->speed = g_steal_pointer(&ghz);
+    return true;
 }
 
 static bool tp_refuse(const struct step_plan *p, GError **error)
@@ -241,7 +264,7 @@ static bool work_settle(struct step_plan *p, const struct step_options *o, const
         bool given;
     } others[] = {
         { "net", o->net != NULL },         { "gpu", o->gpu != NULL },         { "table", o->table != NULL },
-        { "phase", o->phase != NULL },     { "clock", o->clock_ghz > 0 },     { "batch", o->batch > 0 },
+        { "phase", o->phase != NULL },     { "clock", o->clock != NULL },     { "batch", o->batch > 0 },
         { "context", o->context > 0 },     { "redundant", o->redundant > 0 }, { "attention-tp", o->attention_tp > 0 },
         { "leave-sms", o->leave_sms >= 0 }
     };
@@ -288,6 +311,7 @@ bool step_plan_make(struct step_plan *p, const struct step_options *o, const str
     if (p->batch < p->batches) return refuse(error, "batch", "at least a token for each of two batches", "1");
     if (!case_make(p, o, c, cluster, error)) return false;
     costs_settle(p, o, c, &cluster->gpu);
+    if (!clocks_settle(p, o->clock, error)) return false;
     if (o->work) p->costs.work = &p->work;
     p->run.layers.ordered = p->costs.contiguous && !o->work;
     if (p->costs.attention_tp > p->net->heads || step_routing(p)->ranks % p->costs.attention_tp)
@@ -323,6 +347,7 @@ void step_plan_clear(struct step_plan *p)
     compute_table_free(p->shipped);
     for (uint32_t i = 0; i < p->run.loads; i++) case_load_free(&p->load[i]);
     g_free(p->load);
+    g_free(p->speed);
     g_free(p->work_text);
     case_clear(&p->c);
     case_clear(&p->backward);

@@ -29,6 +29,7 @@ struct step_plan {
     struct case_load *load;           /* [run.loads] routings of layers with experts */
     uint32_t batch, batches;          /* tokens of a rank in a step; into how many batches they are divided */
     uint32_t layers;                  /* with experts */
+    double *speed;                    /* [ranks] clock of a rank's GPU over the mean; NULL: all are equal */
     double weight_bytes, cache_bytes; /* on a GPU; 0: not known (training, timed work) */
 };
 

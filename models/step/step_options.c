@@ -48,8 +48,8 @@ static const struct field fields[] = {
     { "table", FIELD_TEXT, false, AT(table), 0, 0, "FILE",
       "Measured times of compute kernels, CSV: op,gpu,dtype,shape,tokens,context,us; or a record of eptwin measure "
       "--fabric cuda, for its GEMMs" },
-    { "clock", FIELD_NUMBER, false, AT(clock_ghz), 0, 10, "GHZ",
-      "Clock of arithmetic, GHz (default: the GPU's under sustained load)" },
+    { "clock", FIELD_TEXT, false, AT(clock), 0, 0, "GHZ",
+      "Clock of arithmetic, GHz (default: the GPU's under sustained load); or of each rank's GPU: 1.69|1.79" },
     { "layers", FIELD_TEXT, false, AT(layers), 0, 0, "N",
       "Layers with experts to simulate; further ones count as the last of them do (default: decode 12, else 4; all)" },
     { "launches", FIELD_FLAG, false, AT(launches), 0, 0, NULL, "The host launches each kernel (default: CUDA graphs)" },

@@ -13,10 +13,10 @@
 enum step_error { STEP_ERROR_OPTION, STEP_ERROR_MEMORY };
 
 struct step_options {
-    char *net, *work, *gpu, *table, *phase, *schedule, *layers; /* as given; NULL: the default */
-    int batch, context, attention_tp, redundant, draws;         /* 0: the default */
-    int leave_sms;                                              /* -1: the default */
-    double clock_ghz, spread_pct, jitter_pct;
+    char *net, *work, *gpu, *table, *phase, *schedule, *layers, *clock; /* as given; NULL: the default */
+    int batch, context, attention_tp, redundant, draws;                 /* 0: the default */
+    int leave_sms;                                                      /* -1: the default */
+    double spread_pct, jitter_pct;
     bool launches, no_contention;
 };
 

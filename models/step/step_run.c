@@ -121,6 +121,7 @@ static void speeds_draw(struct step_run *run)
         const double u = rng_uniform(&rng), v = rng_uniform(&rng);
         const double normal = sqrt(-2 * log1p(-u)) * cos(2 * G_PI * v);
         run->speed[r] = CLAMP(1 + run->options->spread * normal, 0.5, 1.5);
+        if (run->options->speed) run->speed[r] *= run->options->speed[r];
         run->slowness[r] = run->slow[r] ? (double)run->slow[r] / WORLD_SLOW_ONE : 1;
     }
 }

@@ -30,8 +30,9 @@ struct step_run_options {
     const struct costs_options *costs;
     struct schedule_layers layers;
     enum step_overlap overlap;
-    double spread; /* deviation of the GPUs' clocks, as a share; 0: all are equal */
-    double jitter; /* deviation of each compute kernel's time */
+    const double *speed; /* [ranks] clock of a rank's GPU over the mean; NULL: all are 1 */
+    double spread;       /* deviation of the GPUs' clocks, as a share of theirs; 0: none */
+    double jitter;       /* deviation of each compute kernel's time */
     uint64_t seed;
     uint32_t threads;        /* that run it, at most; 0: one.  It is the same for any number */
     const char **one_thread; /* NULL, or set to why one thread runs it, however many there are, or to NULL */

@@ -36,6 +36,15 @@ static void keys_add(struct record *record, const char *list, bool net, const ch
     record_set(record, list, "%s%s", text->str, more);
 }
 
+static void clocks_record(struct record *record, const struct step_plan *p)
+{
+    const double ghz = p->costs.clock_ghz > 0 ? p->costs.clock_ghz : p->gpu->clock_ghz;
+    g_autoptr(GString) text = g_string_new(NULL);
+    for (uint32_t r = 0; r < (p->speed ? step_routing(p)->ranks : 1); r++)
+        g_string_append_printf(text, "%s%g", r ? "|" : "", p->speed ? ghz * p->speed[r] : ghz);
+    record_set(record, "clock-ghz", "%s", text->str);
+}
+
 static void header_record(struct record *record, const struct step_plan *p, const struct step_answer *a)
 {
     static const char *const work[] = { "work", "net phase batch context" };
@@ -56,7 +65,7 @@ static void header_record(struct record *record, const struct step_plan *p, cons
     if (net) record_set(record, "attention-tp", "%u", p->costs.attention_tp);
     record_set(record, "spread", "%g", 100 * p->run.spread);
     record_set(record, "jitter", "%g", 100 * p->run.jitter);
-    if (net) record_set(record, "clock-ghz", "%g", p->costs.clock_ghz > 0 ? p->costs.clock_ghz : p->gpu->clock_ghz);
+    if (net) clocks_record(record, p);
     record_set(record, "layers-simulated", "%u of %u", a->simulated, a->layers);
 }
 
@@ -157,6 +166,20 @@ static void parts_append(GString *out, const struct step_answer *a, double step_
     text_table_free(table);
 }
 
+static void clock_append(GString *out, const struct step_plan *p)
+{
+    double least = 1, most = 1;
+    if (!(p->costs.clock_ghz > 0)) return;
+    for (uint32_t r = 0; p->speed && r < step_routing(p)->ranks; r++) {
+        least = fmin(least, p->speed[r]);
+        most = fmax(most, p->speed[r]);
+    }
+    g_string_append_printf(out, "Arithmetic runs at %.2f GHz", p->costs.clock_ghz);
+    if (p->speed)
+        g_string_append_printf(out, ", by GPU at %.2f to %.2f", p->costs.clock_ghz * least, p->costs.clock_ghz * most);
+    g_string_append_printf(out, "; tables were measured at %.2f.\n", p->gpu->clock_ghz);
+}
+
 static void explain_append(GString *out, const struct step_plan *p, const struct step_answer *a)
 {
     const double late_us = waited_us(a);
@@ -177,9 +200,7 @@ static void explain_append(GString *out, const struct step_plan *p, const struct
     if (p->weight_bytes > 0)
         g_string_append_printf(out, "A GPU holds %.1f GB of weights and %.1f GB of cache, of %g GB.\n",
                                p->weight_bytes / 1e9, p->cache_bytes / 1e9, p->gpu->memory_gb);
-    if (p->costs.clock_ghz > 0)
-        g_string_append_printf(out, "Arithmetic runs at %.2f GHz; tables were measured at %.2f.\n", p->costs.clock_ghz,
-                               p->gpu->clock_ghz);
+    clock_append(out, p);
     g_string_append(out, p->run.loads > 1 ? "Each layer has a routing of its own.\n"
                                           : "All layers have the routing of one.\n");
     if (p->costs.work) return;

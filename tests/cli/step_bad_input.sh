@@ -28,6 +28,9 @@ run $here $ds --layers some
 run $here $ds --attention-tp 3
 run $here $ds --redundant 3
 run $here $ds --spread 30
+run $here $ds --clock 1.7,1.8
+run $here $ds --clock '1.7|1.8'
+run $here $ds --clock 0
 run $here $ds --hidden 4096
 run $here $ds --arrival uniform:20us
 run $here $ds --compute copy:500GB/s

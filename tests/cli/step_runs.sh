@@ -50,6 +50,8 @@ echo '# a slow GPU is late by its clock'
 $step --batch 16 --layers 2 --slow 3:1.3x --explain | grep 'wait for'
 echo '# clocks that differ: a range'
 $step --batch 16 --layers 2 --spread 2 --jitter 1 --draws 3 --format text | sed -n 3p
+echo '# the clock of each GPU: the slow one is awaited'
+$step --phase prefill --batch 1024 --layers 2 --clock "1.5$(printf '|1.8%.0s' $(seq 15))" --explain | grep -E 'wait for|GHz'
 echo '# an own table counts first'
 printf 'op,gpu,dtype,shape,tokens,context,us\nmla_decode,h800,fp8,128,16,4096,1000\n' >own.csv
 $step --batch 16 --layers 2 --table own.csv --format text | grep '^attention'
