@@ -1,4 +1,4 @@
-/* simulate_trace.c - a prediction for each (step, layer) of a trace, on a pool of threads, and their summary.
+/* simulate_trace.c - a prediction for each (step, layer) of a trace, on all cores, and their summary.
  * A job is one (step, layer); jobs share nothing but the cluster, and results are summed in the order of the trace, so
  * that the number of threads changes no byte of the output. */
 #include "models/predict/simulate_trace.h"
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "models/predict/estimate.h"
-#include "sim/progress.h"
+#include "models/predict/on_cores.h"
 #include "sim/ranges.h"
 #include "sim/stats.h"
 #include "traces/trace.h"
@@ -20,22 +20,23 @@ struct job {
 struct batch {
     const struct case_options *c;
     const struct cluster *cluster;
-    struct progress *progress;
+    struct job *jobs;
     uint32_t threads; /* of a job: its share of the cores, where there are more of these than jobs */
 };
 
-static void job_run(gpointer data, gpointer context)
+static bool job_run(void *context, uint32_t index, void *memory)
 {
-    struct job *job = data;
     const struct batch *batch = context;
+    struct job *job = &batch->jobs[index];
     struct case_options c;
+    (void)memory;
     case_copy(&c, batch->c);
     c.step = job->step;
     c.layer = job->layer;
     job->record = record_new();
     simulate_case(&c, batch->cluster, batch->threads, job->record, &job->error);
     case_clear(&c);
-    progress_advance(batch->progress, 1);
+    return true;
 }
 
 /* text NULL: only. */
@@ -222,12 +223,9 @@ static void estimate_say(const struct batch *batch, const struct job *first, uin
 static bool jobs_run(struct batch *batch, struct job *jobs, uint32_t count, uint32_t threads, GError **error)
 {
     estimate_say(batch, jobs, count, threads);
-    batch->progress = progress_new("layers", count);
     batch->threads = threads / count;
-    GThreadPool *pool = g_thread_pool_new(job_run, batch, (gint)threads, TRUE, NULL);
-    for (uint32_t i = 0; i < count; i++) g_thread_pool_push(pool, &jobs[i], NULL);
-    g_thread_pool_free(pool, FALSE, TRUE);
-    progress_free(batch->progress);
+    batch->jobs = jobs;
+    on_cores_run(&(struct on_cores){ "layers", count, threads, job_run, .context = batch });
     for (uint32_t i = 0; i < count; i++) {
         if (!jobs[i].error) continue;
         g_propagate_prefixed_error(error, g_steal_pointer(&jobs[i].error), "step %u, layer %u: ", jobs[i].step,

@@ -1,25 +1,24 @@
 /* sweep_run.c - runs the points of a sweep on all cores of this process: each as soon as a core is free; its rows go to
  * the part file in one write.
  *
- * Points are simulated by threads that share the clusters.  A thread keeps the load of its last point, because
- * successive points mostly have equal routing.  Knows plan and results; knows no command line. */
+ * Threads (on_cores.h) share the clusters.  Each keeps the load of its last point, because successive points mostly
+ * have equal routing.  Knows plan and results; knows no command line. */
 #include "models/predict/sweep.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <glib/gstdio.h>
-#include <stdatomic.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "models/predict/estimate.h"
+#include "models/predict/on_cores.h"
 #include "models/predict/simulate.h"
 #include "reports/compare.h"
 #include "sim/new_file.h"
-#include "sim/progress.h"
 
 enum { TEMPORARY_CHARACTERS = 6 }; /* after the dot in the name of a temporary file */
 
@@ -29,11 +28,9 @@ struct sweep_threads {
     struct cluster **cluster;
     GArray *todo;     /* uint64_t: points */
     uint32_t threads; /* of a point: its share of the cores, where there are more of these than points */
-    atomic_uint next;
-    atomic_bool failed; /* error is set */
-    struct progress *progress;
-    GMutex lock; /* guards what follows */
-    int part;    /* the part file */
+    GMutex lock;      /* guards what follows */
+    bool failed;      /* error is set */
+    int part;         /* the part file */
     const char *part_path;
     struct sweep_results *results;
     GError *error;
@@ -106,7 +103,7 @@ char *sweep_point_text(const struct sweep_plan *plan, uint64_t point, const stru
     return g_string_free(text, FALSE);
 }
 
-/* ---- threads ---- */
+/* ---- points, each on a thread ---- */
 
 /* The load of the previous point. */
 struct load_memory {
@@ -115,13 +112,18 @@ struct load_memory {
     struct case_load load;
 };
 
+static void load_forget(void *data)
+{
+    struct load_memory *memory = data;
+    if (!memory->filled) return;
+    case_load_free(&memory->load);
+    case_clear(&memory->of);
+}
+
 static bool load_recall(struct load_memory *memory, const struct case_options *c, GError **error)
 {
     if (memory->filled && case_load_same(&memory->of, c)) return true;
-    if (memory->filled) {
-        case_load_free(&memory->load);
-        case_clear(&memory->of);
-    }
+    load_forget(memory);
     memory->filled = case_load(c, &memory->load, error);
     if (memory->filled) case_copy(&memory->of, c);
     return memory->filled;
@@ -144,15 +146,17 @@ static bool part_write(int part, const char *path, const char *text, size_t size
     return true;
 }
 
-/* Keeps a point's rows: first, complete, in the file, if there is one. */
-static void point_keep(struct sweep_threads *t, const char *text)
+/* Keeps a point's rows: first, complete, in the file, if there is one.  Returns false if that failed. */
+static bool point_keep(struct sweep_threads *t, const char *text)
 {
     g_mutex_lock(&t->lock);
     const size_t size_bytes = strlen(text);
     assert(size_bytes > 0 && text[size_bytes - 1] == '\n'); /* complete lines, so that a cut one can be told */
     if (!t->failed && t->part >= 0) t->failed = !part_write(t->part, t->part_path, text, size_bytes, &t->error);
-    if (!t->failed) sweep_results_add_text(t->results, text);
+    const bool good = !t->failed;
+    if (good) sweep_results_add_text(t->results, text);
     g_mutex_unlock(&t->lock);
+    return good;
 }
 
 /* The rows of a point that is a case. */
@@ -172,26 +176,15 @@ static char *case_text(struct sweep_threads *t, struct load_memory *memory, uint
     return text;
 }
 
-static gpointer thread_main(gpointer data)
+static bool point_run(void *context, uint32_t job, void *memory)
 {
-    struct sweep_threads *t = data;
-    struct load_memory memory = { 0 };
-    for (;;) {
-        const uint32_t turn = atomic_fetch_add(&t->next, 1);
-        if (turn >= t->todo->len || t->failed) break;
-        const uint64_t point = g_array_index(t->todo, uint64_t, turn);
-        assert(point < sweep_plan_points(t->plan));
-        const struct cluster *cluster = t->cluster[sweep_plan_cluster_index(t->plan, point)];
-        g_autofree char *text = sweep_plan_of_steps(t->plan) ? sweep_step_text(t->plan, point, cluster, t->threads)
-                                                             : case_text(t, &memory, point, cluster);
-        point_keep(t, text);
-        progress_advance(t->progress, 1);
-    }
-    if (memory.filled) {
-        case_load_free(&memory.load);
-        case_clear(&memory.of);
-    }
-    return NULL;
+    struct sweep_threads *t = context;
+    const uint64_t point = g_array_index(t->todo, uint64_t, job);
+    assert(point < sweep_plan_points(t->plan));
+    const struct cluster *cluster = t->cluster[sweep_plan_cluster_index(t->plan, point)];
+    g_autofree char *text = sweep_plan_of_steps(t->plan) ? sweep_step_text(t->plan, point, cluster, t->threads)
+                                                         : case_text(t, memory, point, cluster);
+    return point_keep(t, text);
 }
 
 static void point_estimate(const struct sweep_threads *t, uint64_t point, uint32_t count, struct estimate_many *many)
@@ -222,12 +215,13 @@ static void threads_run(struct sweep_threads *t)
     const uint32_t points = MAX(t->todo->len, 1), cores = MAX(t->options->jobs, 1), jobs = MIN(cores, points);
     t->threads = cores / points;
     if (!t->options->quiet) estimate_say(t, jobs);
-    t->progress = t->options->quiet ? NULL : progress_new("points", t->todo->len);
-    g_autoptr(GPtrArray) threads = g_ptr_array_new();
-    for (uint32_t i = 1; i < jobs; i++) g_ptr_array_add(threads, g_thread_new("sweep", thread_main, t));
-    thread_main(t);
-    for (guint i = 0; i < threads->len; i++) g_thread_join(g_ptr_array_index(threads, i));
-    progress_free(t->progress);
+    on_cores_run(&(struct on_cores){ .label = t->options->quiet ? NULL : "points",
+                                     .jobs = t->todo->len,
+                                     .cores = cores,
+                                     .run = point_run,
+                                     .context = t,
+                                     .memory_bytes = sizeof(struct load_memory),
+                                     .clear = load_forget });
 }
 
 /* ---- files ---- */

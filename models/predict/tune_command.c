@@ -5,17 +5,16 @@
  * removes SMs and ring slots as long as the time stays within the slack.  Knows no hardware and no protocol. */
 #include <glib.h>
 #include <math.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "models/predict/on_cores.h"
 #include "models/predict/simulate.h"
 #include "models/predict/tune.h"
 #include "reports/compare.h"
 #include "reports/text_table.h"
 #include "sim/command.h"
 #include "sim/command_line.h"
-#include "sim/progress.h"
 #include "sim/units.h"
 
 static const char tune_about[] =
@@ -63,8 +62,6 @@ struct tune {
     struct setting standard[PHASES]; /* the library's recommendation */
     double standard_us[PHASES];
     uint32_t trials;
-    atomic_uint next;
-    struct progress *progress;
 };
 
 static const char *const phase_names[PHASES] = { "dispatch", "combine" };
@@ -120,15 +117,13 @@ struct trials {
     GArray *list;
 };
 
-static gpointer trials_thread(gpointer data)
+static bool trials_job(void *context, uint32_t job, void *memory)
 {
-    const struct trials *trials = data;
-    for (uint32_t i; (i = atomic_fetch_add(&trials->tune->next, 1)) < trials->list->len;) {
-        struct trial *trial = &g_array_index(trials->list, struct trial, i);
-        trial_run(trials->tune, trial->setting, trial->us);
-        progress_advance(trials->tune->progress, 1);
-    }
-    return NULL;
+    const struct trials *trials = context;
+    struct trial *trial = &g_array_index(trials->list, struct trial, job);
+    (void)memory;
+    trial_run(trials->tune, trial->setting, trial->us);
+    return true;
 }
 
 /* Pairs settings of dispatch and combine with equal SMs in one trial; a single one is paired with the standard
@@ -169,14 +164,7 @@ static void trials_run(struct tune *t)
             }
     }
     struct trials trials = { t, list };
-    g_autoptr(GPtrArray) threads = g_ptr_array_new();
-    t->next = 0;
-    t->progress = progress_new("trials", list->len);
-    for (uint32_t i = 1; i < MIN(t->jobs, list->len); i++)
-        g_ptr_array_add(threads, g_thread_new("tune", trials_thread, &trials));
-    trials_thread(&trials);
-    for (guint i = 0; i < threads->len; i++) g_thread_join(g_ptr_array_index(threads, i));
-    progress_free(t->progress);
+    on_cores_run(&(struct on_cores){ "trials", list->len, t->jobs, trials_job, .context = &trials });
     for (guint i = 0; i < list->len; i++) {
         struct trial *trial = &g_array_index(list, struct trial, i);
         for (int p = 0; p < PHASES; p++) {

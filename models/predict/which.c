@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include "models/predict/estimate.h"
+#include "models/predict/on_cores.h"
 #include "models/predict/simulate.h"
 #include "reports/compare.h"
-#include "sim/progress.h"
 
 enum {
     MLX5 = 1 << CLUSTER_PROVIDER_MLX5,
@@ -219,26 +219,24 @@ struct task {
     const struct which *which;
     const struct case_options *work;
     const struct case_load *load;
-    struct progress *progress;
 };
 
-static void answer_run(gpointer data, gpointer context)
+static bool answer_run(void *context, uint32_t index, void *memory)
 {
     const struct task *task = context;
     const struct which *w = task->which;
-    const uint32_t index = GPOINTER_TO_UINT(data) - 1;
     const struct which_backend *b = &w->backend[index];
     struct which_answer *a = &((struct which_point *)w->points->pdata[w->points->len - 1])->answer[index];
     const uint32_t provider = w->cluster->nic.provider;
-    progress_advance(task->progress, 1);
-    if (a->absent) return;
+    (void)memory;
+    if (a->absent) return true;
     if (!(b->gpus & gpus_of(w->cluster))) {
         a->problem = g_strdup("its kernels are for NVIDIA's GPUs");
-        return;
+        return true;
     }
     if (b->transport && provider != CLUSTER_PROVIDER_UNKNOWN && !(b->providers >> provider & 1)) {
         a->problem = g_strdup_printf("it does not post to %s", cluster_provider_text(provider));
-        return;
+        return true;
     }
     GError *error = NULL;
     struct case_options c;
@@ -251,6 +249,7 @@ static void answer_run(gpointer data, gpointer context)
     g_clear_error(&error);
     record_free(record);
     case_clear(&c);
+    return true;
 }
 
 struct sorting {
@@ -294,11 +293,8 @@ bool which_point_add(struct which *w, uint32_t ranks, uint32_t tokens, GError **
     const bool good = case_load(&c, &load, error);
     if (good) {
         struct which_point *point = point_new(w, ranks, tokens);
-        struct task task = { w, &c, &load, progress_new("backends", w->backends) };
-        GThreadPool *pool = g_thread_pool_new(answer_run, &task, (gint)w->jobs, FALSE, NULL);
-        for (uint32_t i = 0; i < w->backends; i++) g_thread_pool_push(pool, GUINT_TO_POINTER(i + 1), NULL);
-        g_thread_pool_free(pool, FALSE, TRUE);
-        progress_free(task.progress);
+        struct task task = { w, &c, &load };
+        on_cores_run(&(struct on_cores){ "backends", w->backends, w->jobs, answer_run, .context = &task });
         for (uint32_t i = 0; i < w->backends; i++) point->good += !point->answer[i].absent && !point->answer[i].problem;
         struct sorting sorting = { w, point };
         g_qsort_with_data(point->order, (gint)w->backends, sizeof *point->order, answer_order, &sorting);
