@@ -156,6 +156,8 @@ static const struct field field_table[] = {
     COUNT("num-sms", num_sms, MAKES, 1, 4096, 0,
           "SMs that the kernels use (default 24; mori: 80; ll, one-sided, two-sided: all of the GPU)"),
     COUNT("num-warps", num_warps, MAKES, 0, 16, 0, "Mori: warps of a thread block, one on each of num-sms (0: 8)"),
+    COUNT("rdma-sms", rdma_sms, MAKES, 0, 4096, 0,
+          "Mori between nodes: of num-sms, those that serve other nodes (0: 2/3)"),
     COUNT("num-bias", num_bias, MAKES, 0, 2, 0, "Normal combine: bias tensors, 0 to 2"),
     COUNT("expert-alignment", expert_alignment, MAKES, 1, 65536, 1, "Normal: counts of experts are multiples of this"),
     COUNT("nvl-chunk", nvl_chunk, MAKES, 0, 65536, 0, "Dispatch: tokens in an NVLink chunk (0: as recommended)"),
@@ -441,7 +443,7 @@ static const struct {
     const char *title, *names;
 } case_topic_table[CASE_TOPICS] = {
     { "What runs", "kernel num-ranks ranks-per-node num-processes num-tokens tokens-per-rank hidden num-topk "
-                   "num-experts dtype round-scale ue8m0 num-sms num-warps disable-nvlink data seed" },
+                   "num-experts dtype round-scale ue8m0 num-sms num-warps rdma-sms disable-nvlink data seed" },
     { "On what machine", "cluster backend deepep loops fault launch arrival slow compute compute-sms" },
     { "Which expert each token goes to",
       "trace trace-weights step layer routing num-topk-groups masked-places traffic placement" },

@@ -80,6 +80,7 @@ static void moe_job_record(const struct kernel_job *job, struct record *record)
     record_set(record, "num-experts", "%u", o->experts);
     record_set(record, "num-sms", "%u", o->num_sms);
     if (o->num_warps) record_set(record, "num-warps", "%u", o->num_warps);
+    if (o->rdma_sms) record_set(record, "rdma-sms", "%u", o->rdma_sms);
     if (o->family == MOE_NORMAL) case_chunks_record(o, record);
 }
 

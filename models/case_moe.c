@@ -89,6 +89,7 @@ static void options_fill(const struct case_options *c, const struct routing *rou
         .num_bias = c->num_bias,
         .num_sms = c->num_sms ? c->num_sms : sms_default,
         .num_warps = c->num_warps,
+        .rdma_sms = c->rdma_sms,
         .device_sms = device_sms,
         .deepep = c->deepep ? case_deepep_version(c->deepep) : 0,
     };

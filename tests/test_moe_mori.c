@@ -1,7 +1,7 @@
-/* test_moe_mori.c - do MoRI's kernels within a node deliver and sum every token, whatever the order of events?
+/* test_moe_mori.c - do MoRI's kernels deliver and sum every token, whatever the order of events?
  *
  * Aim: every output right (models/moe checks, bit for bit), no hang, no breach of the seam's contract, the same steps
- * with and without payload; the bytes that PROTOCOLS.md 1.14 gives, and an error for each limit.
+ * with and without payload; the bytes that PROTOCOLS.md 1.14 and 1.16 give, and an error for each limit.
  * Method: random groups, routings and sizes over the adversarial fabrics of support_loop, several iterations in a
  * row. */
 #include "tests/support_moe.h"
@@ -25,8 +25,29 @@ static struct moe_options options_draw(struct rng *rng)
     return o;
 }
 
+static struct moe_options options_draw_nodes(struct rng *rng)
+{
+    static const uint32_t shape[][2] = { { 2, 1 }, { 4, 2 }, { 6, 2 }, { 8, 4 }, { 6, 3 }, { 4, 1 } };
+    const uint32_t *drawn = shape[rng_below(rng, sizeof shape / sizeof shape[0])];
+    struct moe_options o = options_draw(rng);
+    o.family = MOE_MORI_LL;
+    o.experts = drawn[0] * (o.experts / o.ranks);
+    o.ranks = drawn[0];
+    o.ranks_per_node = drawn[1];
+    o.zero_copy = false;
+    /* of equal values two roundings in a row may be off by as much each time */
+    if (o.data == MOE_DATA_PATTERN) o.data = MOE_DATA_RANDOM;
+    o.num_sms = 2 + (uint32_t)rng_below(rng, 4);
+    o.rdma_sms = (uint32_t)rng_below(rng, o.num_sms);
+    o.device_sms = o.num_sms + (uint32_t)rng_below(rng, 3);
+    o.num_warps = 1 + (uint32_t)rng_below(rng, 16);
+    return o;
+}
+
 static void test_random_groups(void) { moe_test_random_groups(options_draw, 300); }
 static void test_sizes_only_takes_the_same_steps(void) { moe_test_sizes_only(options_draw, 30); }
+static void test_random_nodes(void) { moe_test_random_groups(options_draw_nodes, 300); }
+static void test_nodes_take_the_same_steps(void) { moe_test_sizes_only(options_draw_nodes, 30); }
 
 /* A token goes once to each of its ranks: the row, its scales, eight experts and their weights.  It comes back by
  * stores, or by reads of what other ranks have. */
@@ -39,6 +60,23 @@ static void test_bytes_on_the_wire(void)
         o.zero_copy = pulls;
         moe_test_stored_bytes(&o, 7168 + 224 + 64 + (pulls ? 0 : 14336));
     }
+}
+
+/* Each token goes to the other node and comes back as one sum, whether anyone there needs it or not; a node's ranks get
+ * rows by stores, and what they have is read. */
+static void test_bytes_between_nodes(void)
+{
+    struct moe_options o = moe_options_small(MOE_MORI_LL, 8, 4);
+    o.num_warps = 4;
+    struct moe_group *group = moe_group_run_sizes(&o, DRAW_UNIFORM);
+    const struct moe_copies copies = moe_routing_copies(&group->routing, &o);
+    const uint64_t row = o.hidden * (o.dtype == MOE_FP8 ? 1 : 2) + (o.dtype == MOE_FP8 ? o.hidden / 128 * 4 : 0);
+    const uint64_t slot = row + 8 * o.topk + 4;
+    uint64_t tokens = 0;
+    for (uint32_t r = 0; r < o.ranks; r++) tokens += group->routing.rank[r].tokens;
+    CU_ASSERT_EQUAL(loop_counts(group->loop)->put_bytes, tokens * (slot + 2 * o.hidden));
+    CU_ASSERT_EQUAL(loop_counts(group->loop)->store_bytes, copies.to_ranks * slot);
+    moe_group_free(group);
 }
 
 static void test_runs_hash_alike(void)
@@ -54,7 +92,23 @@ static void test_refusals(void)
     CU_ASSERT_PTR_NULL(moe_options_refuse(&fine, text, sizeof text));
     struct moe_options o = fine;
     o.ranks_per_node = 4;
-    moe_test_refused(&o, "num-ranks: MoRI's kernels here reach the ranks of one node, at most 8; found 8 of 4 a node");
+    CU_ASSERT_PTR_NULL(moe_options_refuse(&o, text, sizeof text));
+    struct moe_options far = o;
+    far.num_sms = 8;
+    far.rdma_sms = 8;
+    moe_test_refused(&far, "rdma-sms: expected fewer than num-sms 8, found 8");
+    far.rdma_sms = 0, far.num_sms = 1;
+    moe_test_refused(&far, "num-sms: MoRI's kernels between nodes need 2, found 1");
+    far.num_sms = 8, far.num_warps = 17;
+    moe_test_refused(&far, "num-warps: expected 1 to 16, found 17");
+    far.num_warps = 0, far.zero_copy = true;
+    moe_test_refused(&far, "zero-copy: MoRI's kernels between nodes have none here");
+    far.zero_copy = false, far.ranks_per_node = 16, far.ranks = far.experts = 32;
+    moe_test_refused(&far, "num-ranks: MoRI's kernels reach 32 nodes of 8 ranks here, found 2 of 16");
+    o.family = MOE_MORI;
+    moe_test_refused(&o, "num-ranks: of MoRI's kernels, mori-ll goes between nodes here");
+    o = fine, o.rdma_sms = 2;
+    moe_test_refused(&o, "rdma-sms: MoRI's kernels within a node have none");
     o = fine, o.ranks = o.ranks_per_node = o.experts = 9;
     moe_test_refused(&o, "num-ranks: MoRI's kernels here reach the ranks of one node, at most 8; found 9 of 9 a node");
     o = fine, o.num_warps = 2;
@@ -79,7 +133,10 @@ void unit_tests(CU_pSuite suite)
 {
     CU_ADD_TEST(suite, test_random_groups);
     CU_ADD_TEST(suite, test_sizes_only_takes_the_same_steps);
+    CU_ADD_TEST(suite, test_random_nodes);
+    CU_ADD_TEST(suite, test_nodes_take_the_same_steps);
     CU_ADD_TEST(suite, test_bytes_on_the_wire);
+    CU_ADD_TEST(suite, test_bytes_between_nodes);
     CU_ADD_TEST(suite, test_runs_hash_alike);
     CU_ADD_TEST(suite, test_refusals);
 }

@@ -183,6 +183,12 @@ static void test_mori(void)
         o.dtype = variant & 1 ? MOE_BF16 : MOE_FP8;
         o.zero_copy = variant & 2;
         run_both(&o, &routing, false);
+        if (variant & 1) { /* 2 nodes of 4, 4 of 2 */
+            o.zero_copy = false;
+            o.ranks_per_node = variant & 2 ? 2 : 4;
+            o.dtype = variant & 2 ? MOE_BF16 : MOE_FP8;
+            run_both(&o, &routing, false);
+        }
         routing_free(&routing);
     }
 }
@@ -197,5 +203,5 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "normal, internode: 2 and 4 nodes of 2 and 4", test_internode);
     CU_add_test(suite, "V2, direct and hybrid", test_v2);
     CU_add_test(suite, "one-sided and two-sided, 8 ranks", test_one_sided);
-    CU_add_test(suite, "MoRI, 8 ranks", test_mori);
+    CU_add_test(suite, "MoRI, 8 ranks, within a node and between nodes", test_mori);
 }

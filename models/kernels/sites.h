@@ -106,7 +106,13 @@
     X(MORI_LL_ROW) \
     X(MORI_LL_ROW_AGAIN) \
     X(MORI_PULLED_SUM) \
-    X(MORI_CAME_SUM)
+    X(MORI_CAME_SUM) \
+    X(MORI_STAGE_ROW) \
+    X(MORI_CHUNK_READ) \
+    X(MORI_RELAY_READ) \
+    X(MORI_NEAR_ROW) \
+    X(MORI_RELAY_ROW) \
+    X(MORI_NODES_SUM)
 
 /* nccl.loops */
 #define SITES_NCCL(X) \

@@ -112,8 +112,8 @@ static void row_meta_expect(const struct ht_rank *h, uint32_t source, uint32_t t
     const uint32_t first = v2 ? 0 : h->g.node * h->g.local;
     meta[0] = v2 ? source * h->base.options->tokens_max + token : internode ? source / h->g.local : token;
     meta[1] = 0;
-    if (h->base.options->family >= MOE_ONE_SIDED) { /* a row's place alone says which token it is */
-        meta[0] = 0;
+    if (h->base.options->family >= MOE_ONE_SIDED) { /* within a node its place alone says which token a row is */
+        meta[0] = h->g.nodes > 1 ? source * h->base.options->tokens_max + token : 0;
         return;
     }
     /* V2: the first four bytes that say which ranks need the token */

@@ -33,13 +33,14 @@ struct moe_family {
     const struct kernel_family kernels;
     const char *(*refuse)(const struct moe_options *o, char *text, size_t text_size);
 };
-extern const struct moe_family moe_family_ll;        /* moe_ll.c */
-extern const struct moe_family moe_family_intranode; /* moe_ht_intra.c */
-extern const struct moe_family moe_family_internode; /* moe_ht_inter.c */
-extern const struct moe_family moe_family_v2;        /* moe_v2.c */
-extern const struct moe_family moe_family_one_sided; /* moe_one_sided.c */
-extern const struct moe_family moe_family_two_sided; /* moe_two_sided.c */
-extern const struct moe_family moe_family_mori;      /* moe_mori.c */
+extern const struct moe_family moe_family_ll;         /* moe_ll.c */
+extern const struct moe_family moe_family_intranode;  /* moe_ht_intra.c */
+extern const struct moe_family moe_family_internode;  /* moe_ht_inter.c */
+extern const struct moe_family moe_family_v2;         /* moe_v2.c */
+extern const struct moe_family moe_family_one_sided;  /* moe_one_sided.c */
+extern const struct moe_family moe_family_two_sided;  /* moe_two_sided.c */
+extern const struct moe_family moe_family_mori;       /* moe_mori.c */
+extern const struct moe_family moe_family_mori_inter; /* moe_mori_inter.c */
 
 /* The steps of Hybrid-EP's call of that phase, if the options ask for them (moe_hybrid_ep.c). */
 void moe_hybrid_ep_steps(const struct kernel_rank *rank, uint32_t phase, struct kernel_steps *steps);

@@ -44,9 +44,10 @@ static bool low_latency(const struct moe_options *o) { return o->family == MOE_M
 static const char *mori_refuse(const struct moe_options *o, char *text, size_t text_size)
 {
     const uint32_t least = low_latency(o) ? WARPS_APART + 1 : 1;
-    if (o->ranks > o->ranks_per_node || o->ranks > HT_LOCAL_MAX)
+    if (o->ranks > HT_LOCAL_MAX)
         KERNEL_REFUSE("num-ranks: MoRI's kernels here reach the ranks of one node, at most %d; found %u of %u a node",
                       HT_LOCAL_MAX, o->ranks, o->ranks_per_node);
+    if (o->rdma_sms) KERNEL_REFUSE("rdma-sms: MoRI's kernels within a node have none");
     if (block_warps(o) < least || block_warps(o) > WARPS_MAX)
         KERNEL_REFUSE("num-warps: expected %u to %d, found %u", least, WARPS_MAX, block_warps(o));
     if (o->cached || o->weights || o->num_bias || o->worst_tokens)

@@ -20,9 +20,9 @@ enum {
 };
 
 /* Posters by library: DeepEP's V1 by NVSHMEM's IBGDA or by NCCL's GIN (its pull request 521), V2 by GIN, UCCL by its
- * own threads, NIXL EP by UCX (PROTOCOLS.md 1.5, 1.7, 1.8, 1.10, 1.13).  NCCL's collectives reach any NIC by a thread
- * of the host, for which that of its GIN stands; on AMD's GPUs they are RCCL's.  Within a node UCCL's kernels are
- * DeepEP's, and listed for AMD's GPUs alone. */
+ * own threads, NIXL EP by UCX, MoRI by the GPU's threads as IBGDA does (PROTOCOLS.md 1.5, 1.7, 1.8, 1.10, 1.13, 1.16).
+ * NCCL's collectives reach any NIC by a thread of the host, for which that of its GIN stands; on AMD's GPUs they are
+ * RCCL's.  Within a node UCCL's kernels are DeepEP's, and listed for AMD's GPUs alone. */
 static const struct which_backend table[] = {
     { "deepep-ll", "ll", WHICH_NVIDIA, NULL, 0 },
     { "deepep-normal", "normal", WHICH_NVIDIA, NULL, 0 },
@@ -49,6 +49,7 @@ static const struct which_backend table[] = {
     { "uccl-ll", "ll", WHICH_BOTH, "uccl-efa", EFA },
     { "uccl-normal", "normal", WHICH_BOTH, "uccl", MLX5 | BNXT_RE | IONIC },
     { "uccl-normal", "normal", WHICH_BOTH, "uccl-efa", EFA },
+    { "mori-ll", "mori-ll", WHICH_AMD, "ibgda", MLX5 | BNXT_RE | IONIC },
     { "nccl-ag-rs", "ag-rs", WHICH_BOTH, "gin-proxy", MLX5 | EFA | CXI | BNXT_RE | IONIC },
 };
 
@@ -137,7 +138,7 @@ bool which_begin(struct which *w, GError **error)
         if (backend_asked(w, &w->backend[i], w->ranks)) return true;
     if (good)
         g_set_error(error, WHICH_ERROR, WHICH_ERROR_OPTION,
-                    "expected --kernel ll, normal, v2, ag-rs or (within a node) one-sided, two-sided, mori or mori-ll "
+                    "expected --kernel ll, normal, v2, ag-rs, mori-ll or (within a node) one-sided, two-sided or mori "
                     "and a --backend "
                     "that posts for it (ibgda, gdaki, gin-proxy, nixl, uccl or uccl-efa), found %s and %s",
                     w->base.kernel ? w->base.kernel : "none", w->base.backend ? w->base.backend : "none");

@@ -1,0 +1,927 @@
+/* moe_mori_inter.c - AMD's MoRI between nodes, low latency (PROTOCOLS.md 1.16).
+ *
+ * The library takes a row's place at a rank, and a chunk's at its proxy, from counters, in no order; here a token's
+ * number gives both. */
+#include "models/moe/moe_mori_inter.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "models/moe/formats.h"
+#include "models/moe/moe_one_sided.h"
+
+static const char *const phase_names[MI_PHASES] = { "dispatch_stage",  "dispatch", "combine_stage",
+                                                    "combine_barrier", "combine",  "combine_sum" };
+
+static struct mi_rank *rank_of(struct kernel_rank *rank) { return (struct mi_rank *)rank; }
+
+/* ---- geometry ---- */
+
+static uint32_t block_warps(const struct moe_options *o) { return o->num_warps ? o->num_warps : MI_WARPS_MAX / 2; }
+
+/* Two thirds, as in the library's test. */
+static uint32_t far_blocks(const struct moe_options *o) { return o->rdma_sms ? o->rdma_sms : o->num_sms * 2 / 3; }
+
+static const char *mi_refuse(const struct moe_options *o, char *text, size_t text_size)
+{
+    if (o->family != MOE_MORI_LL) KERNEL_REFUSE("num-ranks: of MoRI's kernels, mori-ll goes between nodes here");
+    if (o->ranks_per_node > HT_LOCAL_MAX || o->ranks / o->ranks_per_node > HT_NODES_MAX)
+        KERNEL_REFUSE("num-ranks: MoRI's kernels reach %d nodes of %d ranks here, found %u of %u", HT_NODES_MAX,
+                      HT_LOCAL_MAX, o->ranks / o->ranks_per_node, o->ranks_per_node);
+    if (block_warps(o) > MI_WARPS_MAX)
+        KERNEL_REFUSE("num-warps: expected 1 to %d, found %u", MI_WARPS_MAX, block_warps(o));
+    if (o->num_sms < 2) KERNEL_REFUSE("num-sms: MoRI's kernels between nodes need 2, found %u", o->num_sms);
+    if (o->rdma_sms >= o->num_sms)
+        KERNEL_REFUSE("rdma-sms: expected fewer than num-sms %u, found %u", o->num_sms, o->rdma_sms);
+    if (o->cached || o->weights || o->num_bias || o->worst_tokens || o->zero_copy)
+        KERNEL_REFUSE("%s: MoRI's kernels between nodes have none here", o->cached         ? "cached"
+                                                                         : o->weights      ? "weights"
+                                                                         : o->num_bias     ? "num-bias"
+                                                                         : o->worst_tokens ? "worst-tokens"
+                                                                                           : "zero-copy");
+    return ht_refuse(o, text, text_size);
+}
+
+/* Values, scales, source, choices and weights; without payload the choices alone are stored. */
+static void slots_make(const struct moe_options *o, bool payload, struct ht_slot *dispatch, struct ht_slot *combine)
+{
+    ht_slot_dispatch(o, payload, true, dispatch);
+    dispatch->meta_bytes = 4;
+    dispatch->scale = dispatch->row_bytes;
+    dispatch->meta = dispatch->scale + dispatch->scale_bytes;
+    dispatch->index = dispatch->meta + dispatch->meta_bytes;
+    dispatch->weight = dispatch->index + 4 * dispatch->topk;
+    dispatch->bytes = dispatch->weight + 4 * dispatch->topk;
+    dispatch->stored = payload ? dispatch->bytes : 4 * dispatch->topk;
+    if (!payload) dispatch->index = 0;
+    ht_slot_combine(o, payload, true, combine);
+    combine->meta_bytes = 0;
+    combine->bytes = combine->row_bytes;
+    combine->stored = payload ? combine->bytes : 0;
+}
+
+static uint64_t part_take(uint64_t *at, uint64_t size)
+{
+    const uint64_t from = *at;
+    *at = moe_align(*at + size, 128);
+    return from;
+}
+
+static void map_make(const struct moe_options *o, bool payload, struct mi_map *m)
+{
+    struct ht_slot dispatch, combine;
+    slots_make(o, payload, &dispatch, &combine);
+    const uint64_t nodes = o->ranks / o->ranks_per_node, most = o->tokens_max;
+    uint64_t at = 0;
+    m->staged = part_take(&at, most * dispatch.stored);
+    m->came = part_take(&at, nodes * most * dispatch.stored);
+    m->in = part_take(&at, payload ? o->ranks * most * dispatch.stored : 0);
+    m->made = part_take(&at, o->ranks * most * combine.stored);
+    m->out = part_take(&at, o->ranks * most * combine.stored);
+    m->partial = part_take(&at, nodes * most * combine.stored);
+    m->back = part_take(&at, nodes * most * combine.stored);
+    m->gathered = part_take(&at, (uint64_t)o->num_sms * block_warps(o) * o->ranks_per_node * combine.stored);
+    m->end = at;
+}
+
+static uint32_t chunks_of(const struct moe_options *o) { return (o->tokens_max + MI_CHUNK - 1) / MI_CHUNK; }
+
+/* Words: of the rank of the same number on a node, a chunk's tokens plus one, and all its chunks' plus one; of the
+ * ranks of this node, rows sent plus one, and that its output can be read; of a node, that its sums have come on a
+ * queue. */
+static uint32_t word_chunk(const struct mi_rank *r, uint32_t node, uint32_t chunk) { return node * r->chunks + chunk; }
+static uint32_t word_chunks(const struct mi_rank *r, uint32_t node) { return r->ht.g.nodes * r->chunks + node; }
+static uint32_t word_told(const struct mi_rank *r, uint32_t local) { return word_chunks(r, r->ht.g.nodes) + local; }
+static uint32_t word_ready(const struct mi_rank *r, uint32_t local) { return word_told(r, r->ht.g.local) + local; }
+static uint32_t word_back(const struct mi_rank *r, uint32_t node, uint32_t queue)
+{
+    return word_ready(r, r->ht.g.local) + node * MI_QUEUES + queue;
+}
+/* Private words: warps that have come to their kernel's end, and to a counter that nobody awaits. */
+static uint32_t word_finished(const struct mi_rank *r) { return word_back(r, r->ht.g.nodes, 0); }
+static uint32_t word_counted(const struct mi_rank *r) { return word_finished(r) + 1; }
+
+static void mi_needs(const struct kernel_job *job, bool payload, struct fabric_needs *needs)
+{
+    const struct moe_options *o = moe_options_of(job);
+    const uint32_t nodes = o->ranks / o->ranks_per_node;
+    struct mi_map map;
+    map_make(o, payload, &map);
+    *needs = (struct fabric_needs){ .heap_bytes = map.end,
+                                    .word_count = nodes * (chunks_of(o) + 1 + MI_QUEUES) + 2 * o->ranks_per_node + 2,
+                                    .queue_count = MI_QUEUES,
+                                    .queue_depth = MI_DEPTH };
+}
+
+static struct kernel_rank *mi_create(const struct kernel_job *job, struct fabric *f)
+{
+    const struct moe_options *o = moe_options_of(job);
+    struct mi_rank *r = kernel_alloc(1, sizeof *r);
+    struct ht_rank *h = &r->ht;
+    r->blocks = o->num_sms;
+    r->far_blocks = far_blocks(o);
+    r->warps = block_warps(o);
+    r->sms = o->device_sms ? o->device_sms : o->num_sms;
+    r->chunks = chunks_of(o);
+    ht_rank_init(h, job, f, true, 1, r->blocks * r->warps + r->sms + 1);
+    ht_layout_make(h);
+    slots_make(o, f->payload, &h->dispatch_slot, &h->combine_slot);
+    map_make(o, f->payload, &r->map);
+    r->chunk_tokens = kernel_alloc((uint64_t)h->g.nodes * r->chunks, sizeof r->chunk_tokens[0]);
+    r->chunk_done = kernel_alloc((uint64_t)h->g.nodes * r->chunks, sizeof r->chunk_done[0]);
+    r->warp = kernel_alloc((uint64_t)r->blocks * r->warps, sizeof r->warp[0]);
+    r->local = kernel_alloc(r->sms, sizeof r->local[0]);
+    const struct ht_slot *s = &h->dispatch_slot;
+    r->near = (struct fabric_given){ .size = { s->row_bytes, s->scale_bytes, s->row_bytes / h->g.hidden } };
+    r->relayed = r->near;
+    r->sum.size[0] = moe_min(o->topk, h->g.local);
+    r->nodes.size[0] = h->g.nodes;
+    return &h->base.kernel;
+}
+
+static void mi_destroy(struct kernel_rank *rank)
+{
+    struct mi_rank *r = rank_of(rank);
+    free(r->chunk_tokens);
+    free(r->chunk_done);
+    free(r->row_place);
+    free(r->warp);
+    free(r->local);
+    ht_rank_clear(&r->ht);
+    free(r);
+}
+
+static uint8_t *heap_at(const struct mi_rank *r, uint64_t part, uint64_t slot, uint64_t stored)
+{
+    return r->ht.base.fabric->heap + part + slot * stored;
+}
+
+static uint64_t place(const struct mi_rank *r, uint64_t area, uint32_t token)
+{
+    return area * r->ht.base.options->tokens_max + token;
+}
+
+/* The rank of the same number on another node. */
+static uint16_t proxy_of(const struct mi_rank *r, uint32_t node)
+{
+    return (uint16_t)(node * r->ht.g.local + r->ht.g.self);
+}
+static uint32_t node_after(const struct mi_rank *r, uint32_t n) { return (r->ht.g.node + 1 + n) % r->ht.g.nodes; }
+
+/* The choices of the token of the rank of the same number on that node: own ones from the model, others as they
+ * came. */
+static const int32_t *choices_of(const struct mi_rank *r, uint32_t node, uint32_t token)
+{
+    const struct ht_slot *s = &r->ht.dispatch_slot;
+    if (node == r->ht.g.node) return r->ht.base.routing->rank[r->ht.g.rank].experts + (size_t)token * r->ht.g.topk;
+    return (const int32_t *)(const void *)(heap_at(r, r->map.came, place(r, node, token), s->stored) + s->index);
+}
+
+/* The rank of this node, by its number there, of that choice; local: none, or an earlier choice has the same. */
+static uint32_t choice_local(const struct mi_rank *r, const int32_t *choice, uint32_t number)
+{
+    const struct ht_geometry *g = &r->ht.g;
+    if (choice[number] < 0) return g->local;
+    const uint32_t rank = (uint32_t)choice[number] / g->local_experts;
+    if (rank / g->local != g->node) return g->local;
+    for (uint32_t i = 0; i < number; i++)
+        if (choice[i] >= 0 && (uint32_t)choice[i] / g->local_experts == rank) return g->local;
+    return rank % g->local;
+}
+
+static uint8_t choices_bits(const struct mi_rank *r, const int32_t *choice)
+{
+    uint32_t bits = 0;
+    for (uint32_t i = 0; i < r->ht.g.topk; i++) bits |= 1u << choice_local(r, choice, i);
+    return (uint8_t)(bits & ((1u << r->ht.g.local) - 1));
+}
+
+/* ---- kernels in own memory ---- */
+
+static void tokens_stage(const struct mi_local *l)
+{
+    const struct mi_rank *r = l->rank;
+    const struct ht_rank *h = &r->ht;
+    const struct ht_slot *s = &h->dispatch_slot;
+    for (uint32_t token = l->first; token < l->first + l->count; token++) {
+        const uint32_t meta = (uint32_t)place(r, h->g.rank, token) + 1;
+        uint8_t *slot = heap_at(r, r->map.staged, token, s->stored);
+        if (h->base.fabric->payload) ht_slot_pack(h, token, 0, &meta, slot);
+        else memcpy(slot, choices_of(r, h->g.node, token), s->stored);
+    }
+}
+
+static void rows_stage(const struct mi_local *l)
+{
+    const struct mi_rank *r = l->rank;
+    const uint64_t stored = r->ht.combine_slot.stored;
+    for (uint32_t row = l->first; row < l->first + l->count; row++)
+        memcpy(heap_at(r, r->map.out, r->row_place[row], stored), heap_at(r, r->map.made, r->row_place[row], stored),
+               stored);
+}
+
+static void nodes_sum(struct mi_local *l)
+{
+    struct mi_rank *r = l->rank;
+    const struct ht_geometry *g = &r->ht.g;
+    const uint64_t stored = r->ht.combine_slot.stored;
+    for (uint32_t token = l->first; token < l->first + l->count; token++) {
+        const uint8_t *slot[HT_NODES_MAX];
+        uint32_t count = 0;
+        for (uint32_t n = 0; n < g->nodes; n++)
+            if (r->ht.layout.bits[(size_t)token * g->nodes + n])
+                slot[count++] = heap_at(r, n == g->node ? r->map.partial : r->map.back, place(r, n, token), stored);
+        ht_token_combine(&r->ht, token, slot, count);
+    }
+}
+
+static void local_run(void *context, uint64_t argument)
+{
+    struct mi_local *l = context;
+    (void)argument;
+    if (l->phase == MI_STAGE) tokens_stage(l);
+    else if (l->phase == MI_GIVE) rows_stage(l);
+    else nodes_sum(l);
+}
+
+/* Where warps outnumber rows, several share one, each a part of it. */
+static uint32_t shares_of(uint32_t warps, uint32_t rows) { return rows ? (warps + rows - 1) / rows : 1; }
+
+/* Parts of rows that the warps of a block take: those of a token are dealt to all warps in turn, a row of the experts
+ * goes to one of a block's. */
+static uint32_t parts_of(const struct mi_local *l, uint32_t shares)
+{
+    const struct mi_rank *r = l->rank;
+    if (l->phase == MI_GIVE) return l->count;
+    const uint32_t all = r->ht.g.tokens * shares, warps = r->sms * r->warps, before = l->worker.sm * r->warps;
+    const uint32_t left = all % warps > before ? all % warps - before : 0;
+    return all / warps * r->warps + moe_min(left, r->warps);
+}
+
+static enum worker_step local_step(struct fabric_worker *w)
+{
+    struct mi_local *l = fabric_container_of(w, struct mi_local, worker);
+    struct mi_rank *r = l->rank;
+    const struct ht_rank *h = &r->ht;
+    const bool stages = l->phase == MI_STAGE;
+    const uint32_t shares = l->phase == MI_GIVE ? 1 : shares_of(r->sms * r->warps, h->g.tokens);
+    const uint32_t parts = parts_of(l, shares);
+    const uint64_t bytes = (uint64_t)parts * (stages ? h->dispatch_slot.bytes : h->combine_slot.bytes) / shares;
+    if (parts || l->count)
+        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
+                                              .rows = parts,
+                                              .read_bytes = l->phase == MI_SUM ? bytes * h->g.nodes : bytes,
+                                              .write_bytes = bytes,
+                                              .site = l->phase == MI_SUM ? SITE_MORI_NODES_SUM : SITE_MORI_STAGE_ROW,
+                                              .given = l->phase == MI_SUM ? &r->nodes : NULL,
+                                              .run = local_run,
+                                              .context = l });
+    return WORKER_DONE;
+}
+
+static void local_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    snprintf(text, text_size, "MoRI's block %u waits for nothing", w->sm);
+}
+
+static const struct worker_role local_role = { .step = local_step, .describe = local_describe };
+
+/* Without payload a world does not call run(), but choices are control data. */
+static void locals_launch(struct mi_rank *r, enum mi_phase phase)
+{
+    const uint32_t all = phase == MI_GIVE ? ht_recv_rows(&r->ht) : r->ht.g.tokens;
+    for (uint32_t sm = 0; sm < r->sms; sm++) {
+        struct mi_local *l = &r->local[sm];
+        *l = (struct mi_local){ .rank = r, .phase = phase };
+        uint32_t end;
+        moe_channel_range(all, r->sms, sm, &l->first, &end);
+        l->count = end - l->first;
+        if (phase == MI_STAGE && !r->ht.base.fabric->payload) tokens_stage(l);
+        ht_kernel_add(&r->ht, &l->worker, &local_role, sm, r->warps);
+    }
+}
+
+/* ---- dispatch ---- */
+
+struct mi_row {
+    const struct mi_rank *rank;
+    uint32_t node, token;
+};
+
+static void row_fill(const void *context, uint8_t *target)
+{
+    const struct mi_row *x = context;
+    const struct mi_rank *r = x->rank;
+    const struct ht_slot *s = &r->ht.dispatch_slot;
+    const uint32_t meta = (uint32_t)place(r, r->ht.g.rank, x->token) + 1;
+    if (x->node == r->ht.g.node) ht_slot_pack(&r->ht, x->token, 0, &meta, target);
+    else memcpy(target, heap_at(r, r->map.came, place(r, x->node, x->token), s->stored), s->stored);
+}
+
+/* Stores a token of the rank of the same number on that node to a rank of this one. */
+static bool row_store(struct mi_warp *v, uint32_t node, uint32_t token, uint32_t local)
+{
+    struct mi_rank *r = v->rank;
+    const struct ht_slot *s = &r->ht.dispatch_slot;
+    const bool payload = r->ht.base.fabric->payload;
+    const struct mi_row row = { r, node, token };
+    const uint64_t at = payload ? place(r, proxy_of(r, node), token) * s->stored : 0;
+    const struct fabric_write write = { .target_offset = r->map.in + at,
+                                        .charge_bytes = s->bytes,
+                                        .peer = (uint16_t)(r->ht.g.node * r->ht.g.local + local),
+                                        .rows = 1,
+                                        .warps = 1,
+                                        .site = node == r->ht.g.node ? SITE_MORI_NEAR_ROW : SITE_MORI_RELAY_ROW,
+                                        .given = node == r->ht.g.node ? &r->near : &r->relayed,
+                                        .fill = payload ? row_fill : NULL,
+                                        .context = &row,
+                                        .fill_bytes = payload ? s->stored : 0 };
+    if (fabric_store(&v->worker, &write)) return false;
+    r->told[local]++;
+    return true;
+}
+
+static enum worker_step finish(struct mi_warp *v)
+{
+    fabric_signal_add(&v->worker, word_finished(v->rank), 1, FABRIC_DEVICE);
+    return WORKER_DONE;
+}
+
+/* A block has the pairs of a run of tokens and their choices, its warps take them in turn.  A slot is taken by an
+ * atomic at the target. */
+static enum worker_step near_step(struct fabric_worker *w)
+{
+    struct mi_warp *v = fabric_container_of(w, struct mi_warp, worker);
+    struct mi_rank *r = v->rank;
+    const struct ht_geometry *g = &r->ht.g;
+    const uint32_t block = v->number / r->warps - r->far_blocks;
+    uint32_t first, end, reads = 0;
+    moe_channel_range(g->tokens, r->blocks - r->far_blocks, block, &first, &end);
+    for (; v->item < (end - first) * g->topk; v->item += r->warps) {
+        const uint32_t token = first + v->item / g->topk;
+        const uint32_t local = choice_local(r, choices_of(r, g->node, token), v->item % g->topk);
+        reads += !v->looked;
+        if (local == g->local) continue;
+        if (!v->looked) {
+            ht_scan_here(w, SITE_MORI_CHOICES_READ, reads, 4 * (uint64_t)g->topk * reads);
+            fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_PEEK });
+            v->looked = true;
+            return WORKER_MORE;
+        }
+        if (!row_store(v, g->node, token, local)) return WORKER_WAIT;
+        v->looked = false;
+        v->item += r->warps;
+        return WORKER_MORE;
+    }
+    if (reads) ht_scan_here(w, SITE_MORI_CHOICES_READ, reads, 4 * (uint64_t)g->topk * reads);
+    return finish(v);
+}
+
+static bool chunk_put(struct mi_warp *v, uint32_t node, uint32_t chunk)
+{
+    const struct mi_rank *r = v->rank;
+    const struct ht_slot *s = &r->ht.dispatch_slot;
+    const uint32_t first = chunk * MI_CHUNK, count = moe_min(MI_CHUNK, r->ht.g.tokens - first);
+    const uint16_t queue = (uint16_t)(chunk % MI_QUEUES);
+    const struct fabric_write write = {
+        .target_offset = r->map.came + place(r, r->ht.g.node, first) * s->stored,
+        .charge_bytes = (uint64_t)count * s->bytes,
+        .peer = proxy_of(r, node),
+        .queue = queue,
+        .sge_count = 1,
+        .sge = { { heap_at(r, r->map.staged, first, s->stored), count * s->stored } },
+    };
+    const struct fabric_signal signal = { .value = moe_word_make(r->ht.epoch, count + 1),
+                                          .word = word_chunk(r, r->ht.g.node, chunk),
+                                          .peer = write.peer,
+                                          .queue = queue };
+    return fabric_put_signal(&v->worker, &write, &signal) == 0;
+}
+
+/* Chunks of tokens are dealt to blocks in runs; in a block each warp serves other nodes.  All tokens go, also those
+ * that have no choice there. */
+static enum worker_step chunks_send(struct mi_warp *v)
+{
+    const struct mi_rank *r = v->rank;
+    const struct ht_geometry *g = &r->ht.g;
+    uint32_t first, end;
+    moe_channel_range((g->tokens + MI_CHUNK - 1) / MI_CHUNK, r->far_blocks, v->number / r->warps, &first, &end);
+    for (; v->node < g->nodes; v->node += r->warps, v->item = 0) {
+        if (v->node == g->node || first + v->item >= end) continue;
+        if (!v->looked) {
+            ht_scan_here(&v->worker, SITE_MORI_CHUNK_READ, g->topk, 4 * (uint64_t)g->topk * MI_CHUNK);
+            v->looked = true;
+            return WORKER_MORE;
+        }
+        if (!chunk_put(v, v->node, first + v->item)) return WORKER_WAIT;
+        v->looked = false;
+        v->item++;
+        return WORKER_MORE;
+    }
+    fabric_signal_add(&v->worker, word_counted(r), 1, FABRIC_DEVICE);
+    v->state = MI_SENT;
+    return WORKER_MORE;
+}
+
+/* The last warp that has sent says how many chunks there are. */
+static bool chunks_announce(struct mi_warp *v)
+{
+    const struct mi_rank *r = v->rank;
+    const uint32_t chunks = (r->ht.g.tokens + MI_CHUNK - 1) / MI_CHUNK;
+    for (; v->node < r->ht.g.nodes; v->node++)
+        if (v->node != r->ht.g.node && !ht_word_send(&v->worker, &r->ht, proxy_of(r, v->node), 0,
+                                                     word_chunks(r, r->ht.g.node), chunks * MI_CHUNK + 1))
+            return false;
+    return true;
+}
+
+/* Whether the token has come; *unknown: that is still to be seen. */
+static bool token_came(const struct mi_rank *r, uint32_t node, uint32_t token, bool *unknown)
+{
+    const uint32_t first = token / MI_CHUNK * MI_CHUNK, count = ht_word(&r->ht, word_chunk(r, node, token / MI_CHUNK));
+    const uint32_t all = count ? 0 : ht_word(&r->ht, word_chunks(r, node));
+    *unknown = !count && (!all || first < all - 1);
+    return count && token - first < count - 1;
+}
+
+/* Triples of a node, a token and a choice are dealt to the warps of these blocks. */
+static enum worker_step relay(struct mi_warp *v)
+{
+    struct mi_rank *r = v->rank;
+    const struct ht_geometry *g = &r->ht.g;
+    const uint32_t most = r->ht.base.options->tokens_max, stride = r->far_blocks * r->warps;
+    uint32_t reads = 0;
+    for (; v->item < most * g->topk * (g->nodes - 1); v->item += stride) {
+        const uint32_t token = v->item / g->topk % most, node = node_after(r, v->item / g->topk / most);
+        bool unknown;
+        const bool came = token_came(r, node, token, &unknown);
+        const uint32_t local = came ? choice_local(r, choices_of(r, node, token), v->item % g->topk) : g->local;
+        if ((unknown && reads) || (local < g->local && !v->looked)) {
+            reads += local < g->local;
+            ht_scan_here(&v->worker, SITE_MORI_RELAY_READ, 2 * reads, 4 * (uint64_t)(g->topk + 1) * reads);
+            if (local < g->local) fabric_work(&v->worker, &(struct fabric_work){ .kind = FABRIC_WORK_PEEK });
+            v->looked = local < g->local;
+            return WORKER_MORE;
+        }
+        if (unknown) return WORKER_WAIT;
+        if (local < g->local) {
+            if (!row_store(v, node, token, local)) return WORKER_WAIT;
+            v->looked = false;
+            v->item += stride;
+            return WORKER_MORE;
+        }
+        reads++;
+    }
+    if (reads) ht_scan_here(&v->worker, SITE_MORI_RELAY_READ, 2 * reads, 4 * (uint64_t)(g->topk + 1) * reads);
+    return finish(v);
+}
+
+static enum worker_step far_step(struct fabric_worker *w)
+{
+    struct mi_warp *v = fabric_container_of(w, struct mi_warp, worker);
+    struct mi_rank *r = v->rank;
+    if (v->state == MI_BEGIN) {
+        v->node = v->number % r->warps;
+        v->state = MI_SEND;
+    }
+    if (v->state == MI_SEND) return chunks_send(v);
+    if (v->state == MI_SENT) {
+        v->state = ++r->sent == r->far_blocks * r->warps ? MI_ANNOUNCE : MI_RELAY;
+        v->item = v->number;
+        v->node = 0;
+    }
+    if (v->state == MI_ANNOUNCE) {
+        if (!chunks_announce(v)) return WORKER_WAIT;
+        v->state = MI_RELAY;
+    }
+    return relay(v);
+}
+
+/* ---- combine ---- */
+
+/* What a warp sums: a part of a row, a load of four bytes by each lane and of each row at a time, and then value by
+ * value. */
+enum { PASS_BYTES = 64 * 4, REST_BYTES = 64 * 2 };
+struct part {
+    uint32_t node, token, from, values;
+    uint32_t at, bytes; /* of this pass, in the part's bytes */
+    bool last;
+};
+
+static struct part part_of(const struct mi_warp *v, uint32_t node, uint32_t shares)
+{
+    const uint32_t hidden = v->rank->ht.g.hidden, wide = (hidden + shares - 1) / shares;
+    struct part p = { .node = node, .token = v->item / shares, .from = v->item % shares * wide };
+    p.values = p.from < hidden ? moe_min(wide, hidden - p.from) : 0;
+    const uint32_t all = 2 * p.values, whole = all / PASS_BYTES;
+    const bool rest = v->pass >= whole;
+    p.at = rest ? whole * PASS_BYTES + (v->pass - whole) * REST_BYTES : v->pass * PASS_BYTES;
+    p.bytes = moe_min(rest ? REST_BYTES : PASS_BYTES, all - p.at);
+    p.last = p.at + p.bytes == all;
+    return p;
+}
+
+/* Where the row that a rank of this node has for the token is in own memory, once it is read. */
+static uint64_t gathered_at(const struct mi_warp *v, const struct part *p, uint32_t local)
+{
+    const struct mi_rank *r = v->rank;
+    const uint64_t stored = r->ht.combine_slot.stored;
+    if (local == r->ht.g.self) return r->map.out + place(r, proxy_of(r, p->node), p->token) * stored;
+    return r->map.gathered + ((uint64_t)v->number * r->ht.g.local + local) * stored;
+}
+
+static bool rows_pull(struct mi_warp *v, const struct part *p)
+{
+    const struct mi_rank *r = v->rank;
+    const struct ht_slot *s = &r->ht.combine_slot;
+    const uint64_t in_row = s->stored ? 2 * (uint64_t)p->from + p->at : 0;
+    for (; v->target < r->ht.g.local; v->target++) {
+        if (v->target == r->ht.g.self || !(v->bits >> v->target & 1)) continue;
+        const struct fabric_read read = {
+            .source_offset = r->map.out + place(r, proxy_of(r, p->node), p->token) * s->stored + in_row,
+            .target = r->ht.base.fabric->heap + gathered_at(v, p, v->target) + in_row,
+            .charge_bytes = p->bytes,
+            .size_bytes = s->stored ? p->bytes : 0,
+            .peer = (uint16_t)(r->ht.g.node * r->ht.g.local + v->target),
+            .warps = 1
+        };
+        if (fabric_get(&v->worker, &read)) return false;
+    }
+    v->target = 0;
+    return true;
+}
+
+static void part_sum(void *context, uint64_t argument)
+{
+    const struct mi_warp *v = context;
+    const struct mi_rank *r = v->rank;
+    const struct part p = part_of(v, v->node, (uint32_t)argument);
+    const uint16_t *row[HT_LOCAL_MAX];
+    uint32_t count = 0;
+    for (uint32_t local = 0; local < r->ht.g.local; local++)
+        if (v->bits >> local & 1)
+            row[count++] =
+                (const uint16_t *)(const void *)(r->ht.base.fabric->heap + gathered_at(v, &p, local)) + p.from;
+    uint8_t *out = heap_at(r, r->map.partial, place(r, p.node, p.token), r->ht.combine_slot.stored);
+    format_rows_reduce(row, NULL, count, p.values, (uint16_t *)(void *)out + p.from);
+}
+
+/* One pass along a part of a token's row; *done after the last one. */
+static enum worker_step pass_step(struct mi_warp *v, uint32_t shares, bool *done)
+{
+    struct mi_rank *r = v->rank;
+    const struct part p = part_of(v, v->node, shares);
+    if (!v->looked) {
+        ht_scan_here(&v->worker, SITE_MORI_CHOICES_READ, 1, 4 * r->ht.g.topk);
+        v->bits = choices_bits(r, choices_of(r, v->node, p.token));
+        v->looked = true;
+        return WORKER_MORE;
+    }
+    if (p.bytes && !rows_pull(v, &p)) return WORKER_WAIT;
+    fabric_work(&v->worker, &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
+                                                   .rows = 1,
+                                                   .warps = 1,
+                                                   .read_bytes = p.bytes,
+                                                   .write_bytes = p.bytes,
+                                                   .site = SITE_MORI_PULLED_SUM,
+                                                   .given = &r->sum,
+                                                   .run = p.last && p.values && v->bits ? part_sum : NULL,
+                                                   .context = v,
+                                                   .argument = shares });
+    v->pass++;
+    *done = p.last;
+    if (p.last) {
+        v->pass = 0;
+        v->looked = false;
+    }
+    return WORKER_MORE;
+}
+
+/* Own tokens: the sum of what this node's ranks have. */
+static enum worker_step near_sum_step(struct fabric_worker *w)
+{
+    struct mi_warp *v = fabric_container_of(w, struct mi_warp, worker);
+    const struct mi_rank *r = v->rank;
+    const uint32_t stride = (r->blocks - r->far_blocks) * r->warps, shares = shares_of(stride, r->ht.g.tokens);
+    if (v->state == MI_BEGIN) {
+        v->item = v->number - r->far_blocks * r->warps;
+        v->node = r->ht.g.node;
+        v->state = MI_SEND;
+    }
+    if (v->item >= r->ht.g.tokens * shares) return WORKER_DONE;
+    bool done = false;
+    const enum worker_step next = pass_step(v, shares, &done);
+    if (done) v->item += stride;
+    return next;
+}
+
+static bool sums_put(struct mi_warp *v, uint32_t chunk)
+{
+    const struct mi_rank *r = v->rank;
+    const uint64_t stored = r->ht.combine_slot.stored;
+    const uint32_t count = r->chunk_tokens[word_chunk(r, v->node, chunk)], first = chunk * MI_CHUNK;
+    const struct fabric_write write = {
+        .target_offset = r->map.back + place(r, r->ht.g.node, first) * stored,
+        .charge_bytes = (uint64_t)count * r->ht.combine_slot.bytes,
+        .peer = proxy_of(r, v->node),
+        .queue = (uint16_t)(chunk % MI_QUEUES),
+        .sge_count = 1,
+        .sge = { { heap_at(r, r->map.partial, place(r, v->node, first), stored), (uint32_t)(count * stored) } },
+    };
+    return fabric_put(&v->worker, &write) == 0;
+}
+
+/* How many tokens' places came from that node: whole chunks. */
+static uint32_t places_of(const struct mi_rank *r, uint32_t node)
+{
+    uint32_t chunks = 0;
+    while (chunks < r->chunks && r->chunk_tokens[word_chunk(r, node, chunks)]) chunks++;
+    return chunks * MI_CHUNK;
+}
+
+/* Tokens of other nodes, by the rank of the same number there.  The warp that is the last to come with a part of a
+ * chunk sends the chunk's sums back. */
+static enum worker_step far_sum_step(struct fabric_worker *w)
+{
+    struct mi_warp *v = fabric_container_of(w, struct mi_warp, worker);
+    struct mi_rank *r = v->rank;
+    if (v->state == MI_BEGIN) {
+        v->node = node_after(r, 0);
+        v->item = v->number;
+        v->state = MI_SEND;
+    }
+    while (v->node != r->ht.g.node && v->item >= places_of(r, v->node) * MI_SHARES) {
+        v->node = (v->node + 1) % r->ht.g.nodes;
+        v->item = v->number;
+    }
+    if (v->node == r->ht.g.node) return finish(v);
+    const uint32_t token = v->item / MI_SHARES, chunk = token / MI_CHUNK, at = word_chunk(r, v->node, chunk);
+    if (v->state == MI_SEND && token % MI_CHUNK < r->chunk_tokens[at]) {
+        bool done = false;
+        const enum worker_step next = pass_step(v, MI_SHARES, &done);
+        if (done) v->state = MI_ADD;
+        return next;
+    }
+    if (v->state == MI_SEND || v->state == MI_ADD) {
+        fabric_signal_add(w, word_counted(r), 1, FABRIC_DEVICE);
+        v->state = MI_COUNT;
+        return WORKER_MORE;
+    }
+    if (v->state == MI_COUNT) v->state = ++r->chunk_done[at] == MI_SHARES * MI_CHUNK ? MI_POST : MI_SEND;
+    if (v->state == MI_POST && !sums_put(v, chunk)) return WORKER_WAIT;
+    v->state = MI_SEND;
+    v->item += r->far_blocks * r->warps;
+    return WORKER_MORE;
+}
+
+/* ---- the barriers ---- */
+
+static bool gate_tell_near(struct mi_gate *k)
+{
+    const struct mi_rank *r = k->rank;
+    const struct ht_geometry *g = &r->ht.g;
+    for (; k->next < g->local; k->next++) {
+        const bool meets = k->phase == MI_MEET;
+        const struct fabric_signal signal = { .value = moe_word_make(r->ht.epoch, meets ? 1 : r->told[k->next] + 1),
+                                              .word = meets ? word_ready(r, g->self) : word_told(r, g->self),
+                                              .peer = (uint16_t)(g->node * g->local + k->next),
+                                              .release = k->next == 0 };
+        if (fabric_signal(&k->worker, &signal)) return false;
+    }
+    return true;
+}
+
+static bool gate_tell_far(struct mi_gate *k)
+{
+    const struct mi_rank *r = k->rank;
+    for (; k->next < r->ht.g.nodes * MI_QUEUES; k->next++) {
+        const uint32_t node = k->next / MI_QUEUES, queue = k->next % MI_QUEUES;
+        if (node != r->ht.g.node &&
+            !ht_word_send(&k->worker, &r->ht, proxy_of(r, node), queue, word_back(r, r->ht.g.node, queue), 1))
+            return false;
+    }
+    return true;
+}
+
+static uint32_t gate_words(const struct mi_gate *k, uint32_t *first)
+{
+    const struct mi_rank *r = k->rank;
+    *first = k->phase == MI_DISPATCH ? word_chunks(r, 0) : k->phase == MI_MEET ? word_ready(r, 0) : word_back(r, 0, 0);
+    return k->phase == MI_DISPATCH ? r->ht.g.nodes + r->ht.g.local
+           : k->phase == MI_MEET   ? r->ht.g.local
+                                   : r->ht.g.nodes * MI_QUEUES;
+}
+
+/* A word of the node itself is never written. */
+static bool gate_come(struct mi_gate *k)
+{
+    const struct mi_rank *r = k->rank;
+    uint32_t first;
+    const uint32_t count = gate_words(k, &first);
+    for (; k->come < count; k->come++) {
+        const uint32_t node = k->phase == MI_DISPATCH ? k->come : k->come / MI_QUEUES;
+        if (k->phase != MI_MEET && node == r->ht.g.node) continue;
+        if (!ht_word(&r->ht, first + k->come)) return false;
+    }
+    return true;
+}
+
+/* Dispatch ends only when its puts are complete. */
+static bool gate_quiet(struct mi_gate *k)
+{
+    const struct mi_rank *r = k->rank;
+    for (uint32_t node = 0; k->phase == MI_DISPATCH && node < r->ht.g.nodes; node++)
+        for (uint16_t queue = 0; queue < MI_QUEUES && node != r->ht.g.node; queue++)
+            if (fabric_flush(&k->worker, proxy_of(r, node), queue)) return false;
+    return true;
+}
+
+static uint64_t *finished(const struct mi_rank *r) { return &r->ht.base.fabric->grown[0]; }
+
+static enum worker_step gate_step(struct fabric_worker *w)
+{
+    struct mi_gate *k = fabric_container_of(w, struct mi_gate, worker);
+    const struct mi_rank *r = k->rank;
+    if (k->phase != MI_MEET && fabric_load(w->fabric, word_finished(r)) != *finished(r)) return WORKER_WAIT;
+    if (!(k->phase == MI_COMBINE ? gate_tell_far(k) : gate_tell_near(k))) return WORKER_WAIT;
+    return gate_come(k) && gate_quiet(k) ? WORKER_DONE : WORKER_WAIT;
+}
+
+static void gate_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    const struct mi_gate *k = fabric_container_of(w, struct mi_gate, worker);
+    const struct mi_rank *r = k->rank;
+    if (k->phase != MI_MEET && fabric_load(w->fabric, word_finished(r)) != *finished(r))
+        snprintf(text, text_size, "MoRI's barrier waits for the other warps");
+    else
+        snprintf(text, text_size, "MoRI's barrier waits for rank %u",
+                 k->phase == MI_COMBINE                               ? proxy_of(r, k->come / MI_QUEUES)
+                 : k->phase == MI_DISPATCH && k->come < r->ht.g.nodes ? proxy_of(r, k->come)
+                 : k->phase == MI_DISPATCH ? r->ht.g.node * r->ht.g.local + k->come - r->ht.g.nodes
+                                           : r->ht.g.node * r->ht.g.local + k->come);
+}
+
+static const struct worker_role gate_role = { .step = gate_step, .describe = gate_describe };
+
+static void gate_launch(struct mi_rank *r, enum mi_phase phase, uint32_t behind)
+{
+    uint32_t first;
+    r->gate = (struct mi_gate){ .rank = r, .phase = phase };
+    *finished(r) += behind;
+    ht_kernel_add(&r->ht, &r->gate.worker, &gate_role, 0, 1);
+    const uint32_t count = gate_words(&r->gate, &first);
+    fabric_watch(&r->gate.worker, first, count);
+    if (behind) fabric_watch_least(&r->gate.worker, word_finished(r), *finished(r));
+}
+
+/* ---- phases ---- */
+
+static void warp_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    const struct mi_warp *v = fabric_container_of(w, struct mi_warp, worker);
+    const struct mi_rank *r = v->rank;
+    if (r->launched == MI_DISPATCH && v->state == MI_RELAY && !v->looked)
+        snprintf(text, text_size, "MoRI's warp %u waits for rank %u", v->number,
+                 proxy_of(r, node_after(r, v->item / r->ht.g.topk / r->ht.base.options->tokens_max)));
+    else snprintf(text, text_size, "MoRI's warp %u has no room", v->number);
+}
+
+static const struct worker_role near_role = { .step = near_step, .describe = warp_describe };
+static const struct worker_role far_role = { .step = far_step, .describe = warp_describe };
+static const struct worker_role near_sum_role = { .step = near_sum_step, .describe = warp_describe };
+static const struct worker_role far_sum_role = { .step = far_sum_step, .describe = warp_describe };
+
+/* A warp looks only at the chunks whose tokens it passes on. */
+static void relay_watch(struct mi_warp *v)
+{
+    const struct mi_rank *r = v->rank;
+    const uint32_t most = r->ht.base.options->tokens_max, topk = r->ht.g.topk;
+    uint32_t before = UINT32_MAX;
+    for (uint32_t i = v->number; i < most * topk * (r->ht.g.nodes - 1); i += r->far_blocks * r->warps) {
+        const uint32_t node = node_after(r, i / topk / most), word = word_chunk(r, node, i / topk % most / MI_CHUNK);
+        if (word != before) fabric_watch(&v->worker, word, 1);
+        if (before == UINT32_MAX || before / r->chunks != node) fabric_watch(&v->worker, word_chunks(r, node), 1);
+        before = word;
+    }
+}
+
+static void warps_launch(struct mi_rank *r, enum mi_phase phase)
+{
+    const bool dispatch = phase == MI_DISPATCH;
+    for (uint32_t i = 0; i < r->blocks * r->warps; i++) {
+        struct mi_warp *v = &r->warp[i];
+        const bool far = i / r->warps < r->far_blocks;
+        const struct worker_role *role =
+            dispatch ? (far ? &far_role : &near_role) : (far ? &far_sum_role : &near_sum_role);
+        *v = (struct mi_warp){ .rank = r, .number = i, .item = dispatch && !far ? i % r->warps : 0 };
+        ht_kernel_add(&r->ht, &v->worker, role, i / r->warps, dispatch ? 1 : r->ht.g.local);
+        if (dispatch && far) relay_watch(v);
+    }
+    gate_launch(r, phase, (dispatch ? r->blocks : r->far_blocks) * r->warps);
+}
+
+static uint32_t mi_phase_count(const struct kernel_job *job)
+{
+    (void)job;
+    return MI_PHASES;
+}
+
+static const char *mi_phase_name(const struct kernel_job *job, uint32_t phase)
+{
+    (void)job;
+    return phase_names[phase];
+}
+
+/* What has come in dispatch, whose words still count. */
+static void counts_read(struct mi_rank *r)
+{
+    struct ht_rank *h = &r->ht;
+    uint32_t rows = 0;
+    for (uint32_t local = 0; local < h->g.local; local++) rows += ht_word(h, word_told(r, local)) - 1;
+    h->recv_before[h->g.ranks] = rows;
+    for (uint32_t i = 0; i < h->g.nodes * r->chunks; i++) {
+        const uint32_t count = ht_word(h, i);
+        r->chunk_tokens[i] = count ? count - 1 : 0;
+        r->chunk_done[i] = 0;
+    }
+}
+
+/* Shows the experts the rows that have come, and takes what they give back. */
+static void rows_view(struct mi_rank *r)
+{
+    struct ht_rank *h = &r->ht;
+    const struct ht_slot *s = &h->dispatch_slot;
+    const uint32_t most = h->base.options->tokens_max, zero = 0;
+    uint32_t row = 0;
+    free(r->row_place);
+    r->row_place = kernel_alloc(ht_recv_rows(h), sizeof r->row_place[0]);
+    ht_tensors_recv(h);
+    for (uint32_t source = 0; source < h->g.ranks; source++) {
+        h->recv_before[source] = row;
+        for (uint32_t token = 0; token < most && row < ht_recv_rows(h); token++) {
+            uint8_t *slot = heap_at(r, r->map.in, place(r, source, token), s->stored);
+            if (memcmp(slot + s->meta, &zero, sizeof zero) == 0) continue;
+            ht_slot_unpack(h, slot, h->g.rank * h->g.local_experts, row);
+            h->t.recv_meta[2 * (size_t)row] -= 1;
+            memcpy(slot + s->meta, &zero, sizeof zero);
+            r->row_place[row++] = (uint32_t)place(r, source, token);
+        }
+    }
+    h->recv_before[h->g.ranks] = row;
+    os_experts_count(h);
+    ht_tensors_combine(h);
+    for (uint32_t i = 0; i < row; i++)
+        ht_slot_pack_combine(h, i, heap_at(r, r->map.made, r->row_place[i], h->combine_slot.stored));
+}
+
+static struct kernel_launch *mi_launch(struct kernel_rank *rank, uint32_t phase)
+{
+    struct mi_rank *r = rank_of(rank);
+    struct ht_rank *h = &r->ht;
+    const bool payload = h->base.fabric->payload;
+    if (phase == MI_GIVE) counts_read(r);
+    r->launched = (enum mi_phase)phase;
+    h->epoch = ++h->base.fabric->launches;
+    h->kernel = (struct kernel_launch){ .phase = phase_names[phase],
+                                        .worker = h->kernel.worker,
+                                        .follows = phase != MI_STAGE && phase != MI_GIVE,
+                                        .span = phase == MI_DISPATCH ? "dispatch_span"
+                                                : phase == MI_SUM    ? "combine_span"
+                                                                     : NULL };
+    if (phase == MI_STAGE && payload) ht_inputs_make(h);
+    if (phase == MI_GIVE && payload) rows_view(r);
+    r->sent = 0;
+    if (phase == MI_DISPATCH) memset(r->told, 0, sizeof r->told);
+    if (phase == MI_DISPATCH || phase == MI_COMBINE) warps_launch(r, (enum mi_phase)phase);
+    else if (phase == MI_MEET) gate_launch(r, MI_MEET, 0);
+    else locals_launch(r, (enum mi_phase)phase);
+    return &h->kernel;
+}
+
+static void mi_traffic(const struct kernel_rank *rank, uint32_t phase, struct kernel_traffic *traffic)
+{
+    const struct mi_rank *r = (const struct mi_rank *)rank;
+    const struct ht_rank *h = &r->ht;
+    if (phase != MI_DISPATCH && phase != MI_COMBINE) return;
+    const struct ht_slot *s = phase == MI_DISPATCH ? &h->dispatch_slot : &h->combine_slot;
+    uint64_t sent = 0, rows = r->launched == MI_DISPATCH ? 0 : ht_recv_rows(h);
+    for (uint32_t n = 0; n < h->g.nodes; n++) sent += h->layout.tokens_per_node[n];
+    for (uint32_t i = 0; r->launched == MI_DISPATCH && i < h->g.local; i++) rows += ht_word(h, word_told(r, i)) - 1;
+    traffic->tokens_sent = phase == MI_DISPATCH ? sent : rows;
+    traffic->tokens_received = phase == MI_DISPATCH ? rows : sent;
+    traffic->logical_rdma_bytes = sent * (s->row_bytes + s->scale_bytes);
+    traffic->logical_nvl_bytes = rows * (s->row_bytes + s->scale_bytes);
+}
+
+const struct moe_family moe_family_mori_inter = {
+    .kernels = { .needs = mi_needs,
+                 .phase_count = mi_phase_count,
+                 .phase_name = mi_phase_name,
+                 .rank_new = mi_create,
+                 .rank_free = mi_destroy,
+                 .launch = mi_launch,
+                 .traffic = mi_traffic,
+                 .outputs = ht_outputs,
+                 .check = ht_check },
+    .refuse = mi_refuse,
+};
