@@ -40,6 +40,24 @@ void moe_options_vary(struct moe_options *o, struct rng *rng)
     o->num_bias = (uint32_t)rng_below(rng, 3);
 }
 
+struct moe_options moe_options_in_node(enum moe_kernel_family family, uint32_t ranks_most, uint32_t hidden_long,
+                                       struct rng *rng)
+{
+    static const uint32_t ranks[] = { 2, 3, 4, 8, 9, 20 };
+    uint32_t count = 0;
+    while (!count || count > ranks_most) count = ranks[rng_below(rng, sizeof ranks / sizeof ranks[0])];
+    struct moe_options o = moe_options_small(family, count, count);
+    o.tokens_max = 1 + (uint32_t)rng_below(rng, rng_below(rng, 3) ? 40 : 150);
+    o.hidden = rng_below(rng, 8) ? 128 * (1 + (uint32_t)rng_below(rng, 4)) : hidden_long;
+    o.topk = 1 + (uint32_t)rng_below(rng, 8);
+    o.experts = o.ranks * (8 + (uint32_t)rng_below(rng, 8));
+    moe_options_vary(&o, rng);
+    o.cached = o.weights = o.worst_tokens = false;
+    o.num_bias = 0;
+    o.num_sms = 1 + (uint32_t)rng_below(rng, 5);
+    return o;
+}
+
 static int32_t expert_draw(const struct moe_options *o, enum moe_draw draw, uint32_t rank, struct rng *rng)
 {
     const uint32_t local = o->experts / o->ranks;
@@ -385,6 +403,21 @@ void moe_test_refused(const struct moe_options *o, const char *begin)
     CU_ASSERT_PTR_NOT_NULL(moe_options_refuse(o, text, sizeof text));
     CU_ASSERT_EQUAL(strncmp(text, begin, strlen(begin)), 0);
     if (strncmp(text, begin, strlen(begin))) fprintf(stderr, "expected '%s...', found '%s'\n", begin, text);
+}
+
+void moe_test_in_node_lack(const struct moe_options *fine, const char *whose)
+{
+    static const char *const names[] = { "cached", "weights", "worst-tokens", "num-bias" };
+    for (int i = 0; i < 4; i++) {
+        struct moe_options o = *fine;
+        char text[256];
+        o.cached = i == 0;
+        o.weights = i == 1;
+        o.worst_tokens = i == 2;
+        o.num_bias = i == 3;
+        snprintf(text, sizeof text, "%s: %s have none", names[i], whose);
+        moe_test_refused(&o, text);
+    }
 }
 
 void moe_test_stored_bytes(const struct moe_options *options, uint64_t bytes_a_copy)

@@ -23,6 +23,11 @@ struct moe_options moe_options_small(enum moe_kernel_family family, uint32_t ran
 /* Draws the options that high-throughput and V2 kernels both have: format of rows, a cached handle, weights, a
  * worst-case size (not V2), alignment of experts, biases.  Hidden has been drawn before. */
 void moe_options_vary(struct moe_options *options, struct rng *rng);
+/* Draws options of kernels within a node of at most ranks_most ranks, without what these lack: a cached handle, weights
+ * that come back, a worst-case size, biases.  One in eight has rows of hidden_long values, the others have short
+ * rows. */
+struct moe_options moe_options_in_node(enum moe_kernel_family family, uint32_t ranks_most, uint32_t hidden_long,
+                                       struct rng *rng);
 /* Draws up to options->tokens_max tokens for each rank (some ranks have fewer, some none), with experts as draw says,
  * and weights if asked. */
 void moe_routing_draw(struct routing *routing, const struct moe_options *options, enum moe_draw draw, bool uneven,
@@ -71,5 +76,7 @@ void moe_test_runs_hash_alike(const struct moe_options *options, const char *out
 void moe_test_stored_bytes(const struct moe_options *options, uint64_t bytes_a_copy);
 /* The options are refused with a reason that begins like this. */
 void moe_test_refused(const struct moe_options *options, const char *begin);
+/* Each of these is refused: "weights: WHOSE have none". */
+void moe_test_in_node_lack(const struct moe_options *fine, const char *whose);
 
 #endif

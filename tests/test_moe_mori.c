@@ -7,19 +7,10 @@
 #include "tests/support_moe.h"
 #include "tests/unit.h"
 
+/* Long rows take up to four passes of combine. */
 static struct moe_options options_draw(struct rng *rng)
 {
-    static const uint32_t ranks[] = { 2, 3, 4, 8 };
-    const uint32_t count = ranks[rng_below(rng, sizeof ranks / sizeof ranks[0])];
-    struct moe_options o = moe_options_small(rng_below(rng, 2) ? MOE_MORI : MOE_MORI_LL, count, count);
-    o.tokens_max = 1 + (uint32_t)rng_below(rng, rng_below(rng, 3) ? 40 : 150);
-    o.hidden = 128 * ((uint32_t)rng_below(rng, 4) + (rng_below(rng, 8) ? 1 : 30)); /* up to four passes of combine */
-    o.topk = 1 + (uint32_t)rng_below(rng, 8);
-    o.experts = o.ranks * (8 + (uint32_t)rng_below(rng, 8));
-    moe_options_vary(&o, rng);
-    o.cached = o.weights = o.worst_tokens = false;
-    o.num_bias = 0;
-    o.num_sms = 1 + (uint32_t)rng_below(rng, 5);
+    struct moe_options o = moe_options_in_node(rng_below(rng, 2) ? MOE_MORI : MOE_MORI_LL, 8, 4224, rng);
     o.num_warps = 3 + (uint32_t)rng_below(rng, 14);
     o.zero_copy = rng_below(rng, 2);
     return o;
@@ -117,14 +108,7 @@ static void test_refusals(void)
     moe_test_refused(&o, "num-warps: expected 1 to 16, found 17");
     o = fine, o.num_warps = 8, o.family = MOE_ONE_SIDED;
     moe_test_refused(&o, "num-warps: only MoRI's kernels have it");
-    o = fine, o.cached = true;
-    moe_test_refused(&o, "cached: MoRI's kernels here have none");
-    o = fine, o.weights = true;
-    moe_test_refused(&o, "weights: MoRI's kernels here have none");
-    o = fine, o.num_bias = 1;
-    moe_test_refused(&o, "num-bias: MoRI's kernels here have none");
-    o = fine, o.worst_tokens = true;
-    moe_test_refused(&o, "worst-tokens: MoRI's kernels here have none");
+    moe_test_in_node_lack(&fine, "MoRI's kernels here");
 }
 
 const char unit_suite[] = "moe_mori";

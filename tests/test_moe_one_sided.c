@@ -7,19 +7,12 @@
 #include "tests/support_moe.h"
 #include "tests/unit.h"
 
+/* Long rows take up to three passes of combine. */
 static struct moe_options options_draw(struct rng *rng)
 {
-    static const uint32_t ranks[] = { 2, 3, 4, 8, 9, 20 }, topk[] = { 1, 2, 4, 6, 8 };
-    const uint32_t count = ranks[rng_below(rng, sizeof ranks / sizeof ranks[0])];
-    struct moe_options o = moe_options_small(MOE_ONE_SIDED, count, count);
-    o.tokens_max = 1 + (uint32_t)rng_below(rng, rng_below(rng, 3) ? 40 : 150);
-    o.hidden = 128 * ((uint32_t)rng_below(rng, 4) + (rng_below(rng, 8) ? 1 : 30)); /* up to three passes of combine */
+    static const uint32_t topk[] = { 1, 2, 4, 6, 8 };
+    struct moe_options o = moe_options_in_node(MOE_ONE_SIDED, 20, 4224, rng);
     o.topk = topk[rng_below(rng, sizeof topk / sizeof topk[0])];
-    o.experts = o.ranks * (8 + (uint32_t)rng_below(rng, 8));
-    moe_options_vary(&o, rng);
-    o.cached = o.weights = o.worst_tokens = false;
-    o.num_bias = 0;
-    o.num_sms = 1 + (uint32_t)rng_below(rng, 5);
     return o;
 }
 
@@ -54,14 +47,7 @@ static void test_refusals(void)
     moe_test_refused(&o, "num-ranks: one-sided takes at most 64, found 65");
     o = fine, o.topk = 3;
     moe_test_refused(&o, "num-topk: one-sided takes 1, 2, 4, 6, 8, 10 or 16, found 3");
-    o = fine, o.cached = true;
-    moe_test_refused(&o, "cached: one-sided kernels have none");
-    o = fine, o.weights = true;
-    moe_test_refused(&o, "weights: one-sided kernels have none");
-    o = fine, o.num_bias = 1;
-    moe_test_refused(&o, "num-bias: one-sided kernels have none");
-    o = fine, o.worst_tokens = true;
-    moe_test_refused(&o, "worst-tokens: one-sided kernels have none");
+    moe_test_in_node_lack(&fine, "one-sided kernels");
     o = fine, o.expand = true;
     moe_test_refused(&o, "expand: only the v2 kernels have it");
 }

@@ -10,18 +10,10 @@
 /* Long rows, few SMs and many tokens fill the FIFOs: of 64 KiB three fit in an entry, twelve in a FIFO. */
 static struct moe_options options_draw(struct rng *rng)
 {
-    static const uint32_t ranks[] = { 2, 3, 4, 8, 9, 20 };
-    const uint32_t count = ranks[rng_below(rng, sizeof ranks / sizeof ranks[0])];
-    const bool full = count <= 3 && rng_below(rng, 4) == 0;
-    struct moe_options o = moe_options_small(MOE_TWO_SIDED, count, count);
-    o.tokens_max = 1 + (uint32_t)rng_below(rng, full || rng_below(rng, 3) ? 40 : 150);
-    o.hidden = 128 * (full ? 250 : 1 + (uint32_t)rng_below(rng, 4));
-    o.topk = 1 + (uint32_t)rng_below(rng, 8);
-    o.experts = o.ranks * (8 + (uint32_t)rng_below(rng, 8));
-    moe_options_vary(&o, rng);
-    o.cached = o.weights = o.worst_tokens = false;
-    o.num_bias = 0;
-    o.num_sms = 2 * ((count + 7) / 8) + (full ? 0 : (uint32_t)rng_below(rng, 9));
+    struct moe_options o = moe_options_in_node(MOE_TWO_SIDED, rng_below(rng, 4) ? 20 : 3, 32000, rng);
+    const bool full = o.hidden == 32000 && o.ranks <= 3 && o.tokens_max <= 40;
+    if (!full && o.hidden == 32000) o.hidden = 512;
+    o.num_sms = 2 * ((o.ranks + 7) / 8) + (full ? 0 : (uint32_t)rng_below(rng, 9));
     return o;
 }
 
@@ -60,10 +52,7 @@ static void test_refusals(void)
     moe_test_refused(&o, "hidden: a block of two-sided has 232192 bytes of shared memory for a row, found 128000");
     o = fine, o.zero_copy = true;
     moe_test_refused(&o, "zero-copy: ");
-    o = fine, o.cached = true;
-    moe_test_refused(&o, "cached: two-sided kernels have none");
-    o = fine, o.num_bias = 1;
-    moe_test_refused(&o, "num-bias: two-sided kernels have none");
+    moe_test_in_node_lack(&fine, "two-sided kernels");
 }
 
 const char unit_suite[] = "moe_two_sided";

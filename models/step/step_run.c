@@ -479,7 +479,6 @@ void step_run_free(struct step_run *run)
 uint32_t step_run_ranks(const struct step_run *run) { return run->ranks; }
 uint32_t step_run_loads(const struct step_run *run) { return run->options->loads; }
 const struct schedule *step_run_schedule(const struct step_run *run) { return run->schedule; }
-double step_run_rows(const struct step_run *run, uint32_t rank) { return first_comm(run)->rows[rank]; }
 
 uint32_t step_run_whats(const struct step_run *run)
 {
@@ -497,8 +496,6 @@ uint32_t step_run_what(const struct step_run *run, uint32_t kernel)
 
 const char *step_run_what_name(const struct step_run *run, uint32_t what) { return run->name[what]; }
 
-double step_run_speed(const struct step_run *run, uint32_t rank) { return run->speed[rank]; }
-uint64_t step_run_events(const struct step_run *run) { return world_event_count(run->world); }
 uint32_t step_run_meeting(const struct step_run *run, uint32_t kernel)
 {
     return program_meeting(run->schedule, comm_of(run, kernel)->job, kernel);

@@ -66,9 +66,5 @@ uint32_t step_run_meeting(const struct step_run *run, uint32_t kernel);
  * receive right after its send. */
 double step_run_alone_us(const struct step_run *run, uint32_t rank, uint32_t kernel);
 const struct step_cost *step_run_cost(const struct step_run *run, uint32_t rank, uint32_t kernel);
-/* Rows that come to the rank's experts from one batch in the first layer that has them. */
-double step_run_rows(const struct step_run *run, uint32_t rank);
-double step_run_speed(const struct step_run *run, uint32_t rank);
-uint64_t step_run_events(const struct step_run *run);
 
 #endif
