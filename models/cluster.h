@@ -97,6 +97,7 @@ struct cluster_gpu {
     /* Of programs (models/kernels/loops.h).  cycle_ps 0: they cost what plain rows cost. */
     uint64_t cycle_ps, access_ps; /* an instruction of a scheduler; from a warp's access to its next one */
     uint64_t load_shared_ps;      /* a wait for shared memory */
+    bool load_behind_stores;      /* a warp that waits for a load waits for its earlier stores, too */
     struct cluster_cpcs cpcs;     /* each CPC has an equal share of the links */
 };
 

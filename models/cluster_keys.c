@@ -98,6 +98,8 @@ static const struct cluster_key keys[] = {
     KEY("gpu", "load", KIND_TIME, true, gpu.load_ps,
         "A warp's wait for a load that misses the L2.  Without it kernels pay by the rates of rows above."),
     KEY("gpu", "load-l2", KIND_TIME, true, gpu.load_l2_ps, "A warp's wait for a load that the L2 has."),
+    KEY("gpu", "load-behind-stores", KIND_FLAG, true, gpu.load_behind_stores,
+        "Whether a warp that waits for a load waits for its earlier stores, too, in programs.  Default: no."),
     KEY("gpu", "load-size", KIND_FRAME, true, gpu.load_bytes,
         "Bytes that a load which misses the L2 brings into it.  Default: only what it asks for."),
     KEY("gpu", "load-again", KIND_TIME, true, gpu.load_again_ps,

@@ -517,7 +517,7 @@ static void gpu_init(struct world *w)
     w->bulk_crossing = rate_make(c->nvlink.bulk_crossing_rate_bps);
     w->bulk_sector = c->nvlink.sector_rate_bps ? rate_make(c->nvlink.sector_rate_bps) : w->bulk_link;
     w->sm_count = c->gpu.sms;
-    w->gpu_number = gpu_number(&c->gpu) + c->nvlink.over;
+    w->gpu_number = gpu_number(&c->gpu);
     w->launch_ps = c->gpu.launch_ps;
     w->poll_ps = c->gpu.poll_ps;
     w->egress = rate_make(peers.built_out_bps);

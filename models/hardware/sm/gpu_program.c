@@ -13,9 +13,6 @@ static struct warps_sm sm_of(const struct world *w, const struct loop *p, bool t
 {
     const struct cluster_gpu *gpu = &w->cluster->gpu;
     const uint64_t in_l2_ps = gpu->engine.in_l2_ps, more_ps = gpu->engine.in_ps - in_l2_ps;
-    /* AMD's GPUs before gfx10, CDNA among them, have one counter of a warp's loads and stores on their way
-     * (LLVM's SIInsertWaitcnts.cpp, VMEM_ACCESS), so that a warp awaits both in the order in which it asked. */
-    const bool in_order = w->cluster->nvlink.over == CLUSTER_PEERS_BY_XGMI;
     return (struct warps_sm){
         .cycle_ps = gpu->cycle_ps,
         .access_ps = gpu->access_ps,
@@ -26,9 +23,9 @@ static struct warps_sm sm_of(const struct world *w, const struct loop *p, bool t
         .in_ps = { [LOOP_SOURCE] = in_l2_ps + gpu_far_ps(w, p, gpu->engine.in_ps > in_l2_ps ? more_ps : 0),
                    [LOOP_TARGET] = in_l2_ps,
                    [LOOP_L2] = in_l2_ps },
-        .stored_ps = !in_order ? 0
-                     : to_peer ? gpu->peek_ps
-                               : gpu->load_l2_ps,
+        .stored_ps = !gpu->load_behind_stores ? 0
+                     : to_peer                ? gpu->peek_ps
+                                              : gpu->load_l2_ps,
         .turn_ps = gpu->engine.turn_ps,
         .fence_ps = gpu->stage_ps,
         .read_ps = gpu->engine.out_ps,
