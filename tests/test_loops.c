@@ -20,7 +20,7 @@ static struct loop made(const char *text, const uint64_t size[LOOP_SIZES])
 {
     struct loops *loops = sheet(text);
     struct loop loop;
-    loops_make(loops, SITE_LL_CAST_ROW, size, &loop);
+    loops_make(loops, SITE_HT_LAYOUT, size, &loop);
     loops_free(loops);
     return loop;
 }
@@ -41,15 +41,15 @@ static void test_shipped(void)
 
 static void test_words(void)
 {
-    const struct loop a = made("LL_CAST_ROW load 5, of 8, wait 2, fresh, footprint 5000000000 @ a.cu:1\n", NULL);
+    const struct loop a = made("HT_LAYOUT load 5, of 8, wait 2, fresh, footprint 5000000000 @ a.cu:1\n", NULL);
     CU_ASSERT(a.engine == LOOP_LDST && a.in_flight == 5 && a.width_bytes == 8 && a.steps == 2 && a.fresh);
     CU_ASSERT(a.footprint_bytes == 5000000000 && !a.posted && a.again == LOOP_NOT_AGAIN);
-    const struct loop b = made("LL_CAST_ROW bulk 2, shared 16, at-hand, fresh 0 @ a.cu:1", NULL);
+    const struct loop b = made("HT_LAYOUT bulk 2, shared 16, at-hand, fresh 0 @ a.cu:1", NULL);
     CU_ASSERT(b.engine == LOOP_BULK && b.in_flight == 2 && b.shared_bytes == 16);
     CU_ASSERT(b.again == LOOP_AT_HAND && !b.fresh);
-    const struct loop c = made("LL_CAST_ROW bulk 0, copy-engine @ a.cu:1", NULL);
+    const struct loop c = made("HT_LAYOUT bulk 0, copy-engine @ a.cu:1", NULL);
     CU_ASSERT(c.engine == LOOP_COPY && !c.in_flight);
-    const struct loop d = made("LL_CAST_ROW load 1000, shared 70000 @ a.cu:1", NULL); /* what a field holds */
+    const struct loop d = made("HT_LAYOUT load 1000, shared 70000 @ a.cu:1", NULL); /* what a field holds */
     CU_ASSERT(d.in_flight == UINT8_MAX && d.shared_bytes == UINT16_MAX);
 }
 
@@ -79,7 +79,7 @@ static void test_values(void)
     };
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
         char text[200];
-        snprintf(text, sizeof text, "LL_CAST_ROW (a, b) load 1,\n    footprint %s @ a.cu:1\n", values[i].text);
+        snprintf(text, sizeof text, "HT_LAYOUT (a, b) load 1,\n    footprint %s @ a.cu:1\n", values[i].text);
         const struct loop loop = made(text, (const uint64_t[LOOP_SIZES]){ 3, 0 });
         if (loop.footprint_bytes != values[i].value)
             printf("\n      %s: %lu\n", text, (unsigned long)loop.footprint_bytes);
@@ -89,10 +89,10 @@ static void test_values(void)
 
 static void test_times(void)
 {
-    struct loops *loops = sheet("LL_CAST_ROW (a) load 1, times a * rows + 1 @ a.cu:1\nLL_SUM_ROWS load 1 @ a.cu:2\n");
-    CU_ASSERT_EQUAL(loops_times(loops, SITE_LL_CAST_ROW, (const uint64_t[LOOP_SIZES]){ 3 }, 5), 16);
-    CU_ASSERT_EQUAL(loops_times(loops, SITE_LL_CAST_ROW, NULL, 5), 1);
-    CU_ASSERT_EQUAL(loops_times(loops, SITE_LL_SUM_ROWS, NULL, 5), 5);
+    struct loops *loops = sheet("HT_LAYOUT (a) load 1, times a * rows + 1 @ a.cu:1\nINTRA_GAPS load 1 @ a.cu:2\n");
+    CU_ASSERT_EQUAL(loops_times(loops, SITE_HT_LAYOUT, (const uint64_t[LOOP_SIZES]){ 3 }, 5), 16);
+    CU_ASSERT_EQUAL(loops_times(loops, SITE_HT_LAYOUT, NULL, 5), 1);
+    CU_ASSERT_EQUAL(loops_times(loops, SITE_INTRA_GAPS, NULL, 5), 5);
     loops_free(loops);
 }
 
@@ -127,9 +127,9 @@ static void test_programs(void)
 /* Sites that a sheet does not mention keep their shipped lines. */
 static void test_own_lines(void)
 {
-    struct loops *loops = sheet("# another build\n\nlibrary mine\nLL_CAST_ROW load 3 @ a.cu:1");
+    struct loops *loops = sheet("# another build\n\nlibrary mine\nHT_LAYOUT load 3 @ a.cu:1");
     struct loop mine, other, shipped;
-    loops_make(loops, SITE_LL_CAST_ROW, NULL, &mine);
+    loops_make(loops, SITE_HT_LAYOUT, NULL, &mine);
     loops_make(loops, SITE_LL_MESSAGE_ROW, NULL, &other);
     loops_make(loops_shipped(), SITE_LL_MESSAGE_ROW, NULL, &shipped);
     CU_ASSERT_EQUAL(mine.in_flight, 3);
@@ -173,6 +173,9 @@ static void test_bad(void)
           "sheet:1: expected fewer braces, found \" use } } } } } @ a:1\"" },
         { "LL_CAST_ROW load bytes @ a:1",
           "sheet:1: expected a size that the site names, rows, min, max or ceil, found \"bytes @ a:1\"" },
+        { "HT_LAYOUT load 1 @ a:1\nLL_CAST_ROW load 1 @ a:1",
+          "sheet:2: LL_CAST_ROW: expected a program, { ... }, found words" },
+        { "HT_LAYOUT { load 1 } @ a:1", "sheet:1: HT_LAYOUT: expected words, found a program" },
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         g_autoptr(GError) error = NULL;

@@ -625,16 +625,30 @@ const struct loops *loops_shipped(void)
     return shipped;
 }
 
+/* What stands in words is priced by these, a program by the machine, so that neither can take the other's place. */
+static bool forms_alike(const struct loops *loops, const struct loops *shipped, const char *path, GError **error)
+{
+    for (enum site site = SITE_NONE + 1; site < SITES; site++) {
+        const struct line *line = &loops->line[site];
+        const bool program = line->step_count > 0, wanted = shipped->line[site].step_count > 0;
+        if (line->number && program != wanted)
+            return error_false(error, LOOPS_ERROR, LOOPS_ERROR_SYNTAX, "%s:%u: %s: expected %s, found %s", path,
+                               line->number, loops_site_name(site), wanted ? "a program, { ... }" : "words",
+                               program ? "a program" : "words");
+    }
+    return true;
+}
+
 struct loops *loops_parse(const char *path, const char *text, size_t size_bytes, GError **error)
 {
     static gint parsed;
     struct loops *loops = g_new0(struct loops, 1);
     loops->number = (uint32_t)g_atomic_int_add(&parsed, 1) + 1;
-    if (!text_read(loops, path, text, size_bytes, error)) {
+    const struct loops *shipped = loops_shipped();
+    if (!text_read(loops, path, text, size_bytes, error) || !forms_alike(loops, shipped, path, error)) {
         g_free(loops);
         return NULL;
     }
-    const struct loops *shipped = loops_shipped();
     for (uint32_t i = 0; i < SITES; i++)
         if (!loops->line[i].number) loops->line[i] = shipped->line[i];
     return loops;

@@ -27,4 +27,6 @@ status $EPTWIN kernel show LL_SUM
 status $EPTWIN simulate $case --loops none.loops
 printf '%s\n' 'LL_MESSAGE_ROW wait 1, loads 8 @ mine.cu:7' >bad.loops
 status $EPTWIN simulate $case --loops bad.loops
+printf '%s\n' '# mine' 'LL_MESSAGE_ROW wait 1, load 8 @ mine.cu:7' >words.loops
+status $EPTWIN simulate $case --loops words.loops
 status $EPTWIN simulate $case --loops source
