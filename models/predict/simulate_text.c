@@ -103,7 +103,8 @@ static void title_append(const struct record *record, GString *out)
     const char *size = record_get(record, "size"), *matrix = record_get(record, "matrix");
     g_string_append_printf(out, "%s: %s kernels, %s ranks, ", record_get(record, "cluster"),
                            record_get(record, "kernel"), record_get(record, "num-ranks"));
-    if (matrix || size) g_string_append_printf(out, "%s", matrix ? matrix : size);
+    const bool bytes = !matrix && size && g_ascii_isdigit(size[strlen(size) - 1]); /* without a unit */
+    if (matrix || size) g_string_append_printf(out, "%s%s", matrix ? matrix : size, bytes ? " B" : "");
     else
         g_string_append_printf(out, "%s tokens of %s each, %s of %s experts", record_get(record, "num-tokens"),
                                record_get(record, "hidden"), record_get(record, "num-topk"),
