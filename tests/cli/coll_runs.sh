@@ -130,6 +130,7 @@ $EPTWIN replay --ranks 3 --kernel alltoallv --matrix rank.txt; echo "status $?"
 $EPTWIN replay --ranks 2 --kernel alltoallv --matrix small.txt; echo "status $?"
 # A size without a unit is bytes.
 $EPTWIN simulate --cluster h800-cx7 --kernel p2p --num-ranks 2 --size 4096 --output plain.csv
+$EPTWIN simulate --cluster h800-cx7 --kernel p2p --num-ranks 2 --size 4096 --format text | head -n 1
 $EPTWIN simulate --cluster h800-cx7 --kernel p2p --num-ranks 2 --size 4KiB --output unit.csv
 grep -c '_us,' plain.csv && cmp <(grep -v '^#' plain.csv) <(grep -v '^#' unit.csv) && echo "4096 is 4KiB"
 simulate alltoallv --matrix uniform:1 --protocol ll
