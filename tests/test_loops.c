@@ -20,7 +20,8 @@ static struct loop made(const char *text, const uint64_t size[LOOP_SIZES])
 {
     struct loops *loops = sheet(text);
     struct loop loop;
-    loops_make(loops, SITE_HT_LAYOUT, size, &loop);
+    g_autofree char *name = g_strndup(text, strcspn(text, " "));
+    loops_make(loops, loops_site_find(name), size, &loop);
     loops_free(loops);
     return loop;
 }
@@ -47,7 +48,7 @@ static void test_words(void)
     const struct loop b = made("HT_LAYOUT bulk 2, shared 16, at-hand, fresh 0 @ a.cu:1", NULL);
     CU_ASSERT(b.engine == LOOP_BULK && b.in_flight == 2 && b.shared_bytes == 16);
     CU_ASSERT(b.again == LOOP_AT_HAND && !b.fresh);
-    const struct loop c = made("HT_LAYOUT bulk 0, copy-engine @ a.cu:1", NULL);
+    const struct loop c = made("COPY_ENGINE bulk 0, copy-engine @ a.cu:1", NULL);
     CU_ASSERT(c.engine == LOOP_COPY && !c.in_flight);
     const struct loop d = made("HT_LAYOUT load 1000, shared 70000 @ a.cu:1", NULL); /* what a field holds */
     CU_ASSERT(d.in_flight == UINT8_MAX && d.shared_bytes == UINT16_MAX);
@@ -174,8 +175,11 @@ static void test_bad(void)
         { "LL_CAST_ROW load bytes @ a:1",
           "sheet:1: expected a size that the site names, rows, min, max or ceil, found \"bytes @ a:1\"" },
         { "HT_LAYOUT load 1 @ a:1\nLL_CAST_ROW load 1 @ a:1",
-          "sheet:2: LL_CAST_ROW: expected a program, { ... }, found words" },
-        { "HT_LAYOUT { load 1 } @ a:1", "sheet:1: HT_LAYOUT: expected words, found a program" },
+          "sheet:2: LL_CAST_ROW: expected a program, { ... }, found words such as load" },
+        { "HT_LAYOUT { load 1 } @ a:1", "sheet:1: HT_LAYOUT: expected words such as load, found a program, { ... }" },
+        { "V2_STORE load 1 @ a:1", "sheet:1: V2_STORE: expected from-shared, found words such as load" },
+        { "V2_COPY_ROW load 1, copy-engine @ a:1",
+          "sheet:1: V2_COPY_ROW: expected words such as load, found copy-engine" },
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         g_autoptr(GError) error = NULL;

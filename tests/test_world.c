@@ -214,12 +214,13 @@ static bool stage_launch(struct stage *s, struct world *world)
     return world_run(world, (struct fabric_worker * *const *)by_rank, count, s->result, s->text, sizeof s->text);
 }
 
-/* A sheet has a program where the shipped one has. */
+/* A sheet has lines of the form of the shipped ones. */
 static bool site_fits(uint32_t site, const char *loop)
 {
     struct loop shipped;
     loops_make(loops_shipped(), (enum site)site, NULL, &shipped);
-    return shipped.program == (strchr(loop, '{') != NULL);
+    return shipped.program == (strchr(loop, '{') != NULL) && shipped.engine != LOOP_COPY &&
+           shipped.staged == (strstr(loop, "from-shared") != NULL);
 }
 
 /* The sheet with the loops of all operations; free it after the world. */

@@ -625,16 +625,28 @@ const struct loops *loops_shipped(void)
     return shipped;
 }
 
-/* What stands in words is priced by these, a program by the machine, so that neither can take the other's place. */
+/* What prices a line: the machine a program, and of words the copy engine's, those of rows in shared memory, or others.
+ */
+static const char *line_form(const struct line *line)
+{
+    if (line->step_count) return "a program, { ... }";
+    for (uint32_t i = 0; i < line->clause_count; i++) {
+        const char *name = loop_words[line->clause[i].word].name;
+        if (!strcmp(name, "copy-engine") || !strcmp(name, "from-shared")) return name;
+    }
+    return "words such as load";
+}
+
+/* A loop of one form cannot take the place of one of another, for which the operation has no price. */
 static bool forms_alike(const struct loops *loops, const struct loops *shipped, const char *path, GError **error)
 {
     for (enum site site = SITE_NONE + 1; site < SITES; site++) {
         const struct line *line = &loops->line[site];
-        const bool program = line->step_count > 0, wanted = shipped->line[site].step_count > 0;
-        if (line->number && program != wanted)
+        if (!line->number) continue;
+        const char *wanted = line_form(&shipped->line[site]), *found = line_form(line);
+        if (strcmp(wanted, found) != 0)
             return error_false(error, LOOPS_ERROR, LOOPS_ERROR_SYNTAX, "%s:%u: %s: expected %s, found %s", path,
-                               line->number, loops_site_name(site), wanted ? "a program, { ... }" : "words",
-                               program ? "a program" : "words");
+                               line->number, loops_site_name(site), wanted, found);
     }
     return true;
 }

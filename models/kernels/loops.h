@@ -110,9 +110,9 @@ struct loops;
 
 /* The loops of the sheets that ship with the program. */
 const struct loops *loops_shipped(void);
-/* The shipped loops, with a sheet's lines in place of their own, each a program where the shipped one is a program and
- * words where that has words.  path is where text comes from, for messages.  NULL and *error, "path:line: ...", if it
- * is no such sheet.  loops_load() reads the file. */
+/* The shipped loops, with a sheet's lines in place of their own, each of the form of the shipped one: a program,
+ * `copy-engine`, `from-shared`, or other words.  path is where text comes from, for messages.  NULL and *error,
+ * "path:line: ...", if it is no such sheet.  loops_load() reads the file. */
 struct loops *loops_parse(const char *path, const char *text, size_t size_bytes, GError **error);
 /* Tells sheets apart; equal numbers have equal lines. */
 uint32_t loops_number(const struct loops *loops);
