@@ -30,7 +30,7 @@ uint64_t bulk_store(struct world_rank *rank, uint16_t peer, uint32_t off_line, u
                     uint64_t *linked_ps);
 /* off_line of the stepped worker's buffer in shared memory and a loop's target. */
 uint32_t bulk_off_line(struct world_worker *ww, const struct loop *p);
-/* Moves rows of a loop that says its footprint.  `busy` warps do it, each with a buffer in shared memory.
+/* Moves rows of a loop in words.  `busy` warps do it, each with a buffer in shared memory.
  * They copy rows through the buffer, or sum loads into it.  Memory is asked for all rows at once, and the first row
  * waits for it.  Returns when the last row is moved. */
 uint64_t bulk_rows(struct world_rank *rank, const struct fabric_work *work, const struct loop *p, uint64_t start_ps,

@@ -151,8 +151,7 @@ uint64_t gpu_work_end(struct world_rank *rank, const struct fabric_work *work, c
     if (p && p->staged) return bulk_store(rank, rank->fabric.rank, 0, work->write_bytes, start, &(uint64_t){ 0 });
     if (!gpu_priced(rank->world, p)) return plain_work(rank, work, start, lanes);
     if (p->program) return program_work(rank, work, p, start, lanes);
-    if (p->footprint_bytes && (p->engine == LOOP_BULK || p->in_flight > 1))
-        return bulk_rows(rank, work, p, start, gpu_warps_busy(work->rows, lanes));
-    if (work->kind == FABRIC_WORK_REDUCE) return sum_work(rank, work, p, start, lanes);
-    return plain_work(rank, work, start, lanes);
+    if (work->kind == FABRIC_WORK_REDUCE && p->engine == LOOP_LDST && p->in_flight <= 1)
+        return sum_work(rank, work, p, start, lanes);
+    return bulk_rows(rank, work, p, start, gpu_warps_busy(work->rows, lanes));
 }
