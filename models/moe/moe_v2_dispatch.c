@@ -46,6 +46,9 @@ static void token_copy(struct v2_sender *s)
     uint8_t meta[V2_META_MAX];
     s->copied = true;
     if (!mask) return;
+    for (uint32_t left = abroad; left; left &= left - 1)
+        fabric_queue_ahead(s->worker.fabric, (uint16_t)v2_rail(r, (uint32_t)__builtin_ctz(left)),
+                           v2_queue(r, s->channel));
     v2_meta_make(r, s->token, meta); /* the part that control flow needs */
     memcpy(send_slot(r, s->token) + slot->meta, meta, slot->meta_bytes);
     if (token_at_home(r, s->token)) memcpy(home_slot(s, s->token) + slot->meta, meta, slot->meta_bytes);

@@ -62,6 +62,7 @@ static void look_near(const struct sim *sim, const struct sim_event *event)
         const struct world_rank *rank = worker_rank(ww);
         __builtin_prefetch(&rank->sm[ww->sm], 1);
         if (ww->mover) __builtin_prefetch(&rank->mover[ww->mover - 1], 1);
+        if (ww->rested) __builtin_prefetch(&rank->rest[ww - rank->worker], 1);
         const struct worker_role *role = fabric_worker_role(ww->worker);
         if (role->ahead) role->ahead(ww->worker);
         else rest_look_ahead(ww->worker);
