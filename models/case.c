@@ -78,9 +78,9 @@ static const struct field processes_alias = {
 
 static const struct field field_table[] = {
     CHOICE(
-        "kernel", kernel, MAKES | ROUTES, "ll|normal|v2|one-sided|two-sided|mori|mori-ll|" COLL,
+        "kernel", kernel, MAKES | ROUTES, "ll|normal|v2|one-sided|two-sided|mori|mori-ll|mega-moe|" COLL,
         "Kernels: ll (low latency, the default), normal (high throughput), v2, one-sided, two-sided (TensorRT-LLM's), "
-        "mori, mori-ll (AMD's); "
+        "mori, mori-ll (AMD's), mega-moe (DeepGEMM's, with the experts); "
         "or alltoallv, allgather, reducescatter, allreduce, ag-rs (NCCL's two), p2p"),
     { "matrix", FIELD_TEXT, WORK | MAKES | ROUTES | FILES, AT(matrix), 0, 0, 0, NULL, "SPEC",
       "Alltoallv: a file of messages, uniform:BYTES or lognormal:BYTES[:S] (default: what the routing sends)",
@@ -154,10 +154,12 @@ static const struct field field_table[] = {
     FLAG("ue8m0", ue8m0, MAKES, "FP8 scales are stored as exponents (needs --round-scale)"),
     FLAG("worst-tokens", worst_tokens, MAKES, "Normal: outputs sized at the worst case, no wait of the host"),
     COUNT("num-sms", num_sms, MAKES, 1, 4096, 0,
-          "SMs that the kernels use (default 24; mori: 80; ll, one-sided, two-sided: all of the GPU)"),
+          "SMs that the kernels use (default 24; mori: 80; ll, one-sided, two-sided, mega-moe: all of the GPU)"),
     COUNT("num-warps", num_warps, MAKES, 0, 16, 0, "Mori: warps of a thread block, one on each of num-sms (0: 8)"),
     COUNT("rdma-sms", rdma_sms, MAKES, 0, 4096, 0,
           "Mori between nodes: of num-sms, those that serve other nodes (0: 2/3)"),
+    COUNT("intermediate", intermediate, MAKES, 0, 65536, 0,
+          "Mega-moe: values between the two layers of an expert (0: 2048)"),
     COUNT("num-bias", num_bias, MAKES, 0, 2, 0, "Normal combine: bias tensors, 0 to 2"),
     COUNT("expert-alignment", expert_alignment, MAKES, 1, 65536, 1, "Normal: counts of experts are multiples of this"),
     COUNT("nvl-chunk", nvl_chunk, MAKES, 0, 65536, 0, "Dispatch: tokens in an NVLink chunk (0: as recommended)"),
@@ -178,7 +180,7 @@ static const struct field field_table[] = {
            "What tokens hold (default: pattern for ll, random with --logfmt, else constant)"),
     TEXT("routing", routing, WORK | MAKES | ROUTES, "NAME[:VALUE]",
          "Draw it: uniform (the default), zipf:S, zipf-packed:S, lognormal:S, imbalance:F, hot-expert:P, hot-rank:P, "
-         "local, ring, round"),
+         "local, ring, round, strided"),
     COUNT("masked-places", masked_places, WORK | MAKES | ROUTES | DRAWS, 0, 1 << 24, 0,
           "Drawn routing: that many places of each rank go to no expert (public low-latency test: 10)"),
     TEXT("cluster", cluster, FILES, "FILE", "The cluster to predict for"),
@@ -442,8 +444,9 @@ static struct case_options *entries_case;
 static const struct {
     const char *title, *names;
 } case_topic_table[CASE_TOPICS] = {
-    { "What runs", "kernel num-ranks ranks-per-node num-processes num-tokens tokens-per-rank hidden num-topk "
-                   "num-experts dtype round-scale ue8m0 num-sms num-warps rdma-sms disable-nvlink data seed" },
+    { "What runs",
+      "kernel num-ranks ranks-per-node num-processes num-tokens tokens-per-rank hidden num-topk "
+      "num-experts intermediate dtype round-scale ue8m0 num-sms num-warps rdma-sms disable-nvlink data seed" },
     { "On what machine", "cluster backend deepep loops fault launch arrival slow compute compute-sms" },
     { "Which expert each token goes to",
       "trace trace-weights step layer routing num-topk-groups masked-places traffic placement" },

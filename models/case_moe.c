@@ -37,6 +37,7 @@ static enum moe_kernel_family family_of(const struct case_options *c)
            : case_is(c->kernel, "two-sided") ? MOE_TWO_SIDED
            : case_is(c->kernel, "mori")      ? MOE_MORI
            : case_is(c->kernel, "mori-ll")   ? MOE_MORI_LL
+           : case_is(c->kernel, "mega-moe")  ? MOE_MEGA
                                              : MOE_NORMAL;
 }
 
@@ -53,7 +54,8 @@ static void options_fill(const struct case_options *c, const struct routing *rou
                          struct moe_options *o)
 {
     const uint32_t sms_normal = device_sms ? MIN(CASE_SMS_DEFAULT, device_sms) : CASE_SMS_DEFAULT;
-    const bool takes_all = case_is(c->kernel, "ll") || g_str_has_suffix(c->kernel, "-sided");
+    const bool takes_all =
+        case_is(c->kernel, "ll") || g_str_has_suffix(c->kernel, "-sided") || case_is(c->kernel, "mega-moe");
     const bool mori = g_str_has_prefix(c->kernel, "mori");
     const uint32_t sms_default = takes_all && device_sms ? device_sms
                                  : mori                  ? MIN(CASE_SMS_MORI, device_sms ? device_sms : CASE_SMS_MORI)
@@ -90,6 +92,7 @@ static void options_fill(const struct case_options *c, const struct routing *rou
         .num_sms = c->num_sms ? c->num_sms : sms_default,
         .num_warps = c->num_warps,
         .rdma_sms = c->rdma_sms,
+        .intermediate = c->intermediate,
         .device_sms = device_sms,
         .deepep = c->deepep ? case_deepep_version(c->deepep) : 0,
     };
@@ -148,6 +151,7 @@ bool case_moe_options(const struct case_options *c, const struct routing *routin
         return case_refuse(error, "disable-nvlink: %s reach peers by NVLink alone",
                            options->family == MOE_ONE_SIDED   ? "the one-sided kernels"
                            : options->family == MOE_TWO_SIDED ? "the two-sided kernels"
+                           : options->family == MOE_MEGA      ? "MegaMoE's kernels"
                                                               : "MoRI's kernels here");
     if (c->nvlink_disabled && options->family == MOE_V2) options->ranks_per_node = 1;
     char text[256];

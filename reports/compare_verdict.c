@@ -20,7 +20,7 @@ static bool of_step(const struct record *record)
     return g_strcmp0(record_get(record, "kind"), "step") == 0 && record_find(record, "step", RECORD_ALL, "time_us");
 }
 
-/* The time of a whole step; else dispatch and combine, if a record has both; else its first phase with a time. */
+/* The time of a whole step; else dispatch and combine, if a record has both; else its longest phase. */
 static void verdict_phases(const struct record *record, struct verdict *v)
 {
     static const char *const both[] = { "dispatch", "combine" };
@@ -33,9 +33,14 @@ static void verdict_phases(const struct record *record, struct verdict *v)
     if (v->phases == 2) return;
     g_autoptr(GPtrArray) all = compare_phases(record);
     v->phases = 0;
-    for (guint i = 0; i < all->len && !v->phases; i++)
-        if (record_find(record, g_ptr_array_index(all, i), RECORD_ALL, "time_us"))
-            v->phase[v->phases++] = g_ptr_array_index(all, i);
+    double longest_us = -1;
+    for (guint i = 0; i < all->len; i++) {
+        const struct record_row *time = record_find(record, g_ptr_array_index(all, i), RECORD_ALL, "time_us");
+        if (!time || !(time->value > longest_us)) continue;
+        longest_us = time->value;
+        v->phase[0] = g_ptr_array_index(all, i);
+        v->phases = 1;
+    }
 }
 
 static void verdict_times(const struct record *const *records, int count, struct verdict *v)

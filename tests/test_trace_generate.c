@@ -37,7 +37,7 @@ static void test_every_distribution_is_sound(void)
 {
     static const char *const names[] = { NULL,          "uniform",       "zipf:1.2",       "zipf-packed:3",
                                          "lognormal:2", "imbalance:1.5", "hot-expert:0.3", "hot-rank:0.5",
-                                         "local",       "ring" };
+                                         "local",       "ring",          "round",          "strided" };
     for (size_t n = 0; n < G_N_ELEMENTS(names); n++) {
         for (uint32_t grouped = 0; grouped < 2; grouped++) {
             const struct routing_options options = { .ranks = 4,

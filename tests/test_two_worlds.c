@@ -193,6 +193,19 @@ static void test_mori(void)
     }
 }
 
+static void test_mega(void)
+{
+    for (uint32_t variant = 0; variant < 2; variant++) {
+        struct routing routing = sample(SAMPLE, variant, 8, 48);
+        struct moe_options o = normal_options(&routing, 8);
+        o.family = MOE_MEGA;
+        o.intermediate = 256;
+        o.ue8m0 = o.round_scale = variant;
+        run_both(&o, &routing, false);
+        routing_free(&routing);
+    }
+}
+
 const char unit_suite[] = "two worlds, the same bytes";
 
 void unit_tests(CU_pSuite suite)
@@ -204,4 +217,5 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "V2, direct and hybrid", test_v2);
     CU_add_test(suite, "one-sided and two-sided, 8 ranks", test_one_sided);
     CU_add_test(suite, "MoRI, 8 ranks, within a node and between nodes", test_mori);
+    CU_add_test(suite, "MegaMoE, 8 ranks", test_mega);
 }

@@ -21,7 +21,8 @@ enum shape {
     SHAPE_HOT_RANK,
     SHAPE_LOCAL,
     SHAPE_RING,
-    SHAPE_ROUND
+    SHAPE_ROUND,
+    SHAPE_STRIDED
 };
 
 static const struct shape_name {
@@ -40,6 +41,7 @@ static const struct shape_name {
     { "local", SHAPE_LOCAL, false, 0, 0 },
     { "ring", SHAPE_RING, false, 0, 0 },
     { "round", SHAPE_ROUND, false, 0, 0 },
+    { "strided", SHAPE_STRIDED, false, 0, 0 },
 };
 
 struct generator {
@@ -49,7 +51,7 @@ struct generator {
     uint32_t local_experts;
     double *popularity; /* [experts] or NULL */
     struct urn urn;
-    uint64_t places_taken; /* "round": how many places each rank's tokens have taken so far */
+    uint64_t places_taken; /* "round", "strided": how many places each rank's tokens have taken so far */
 };
 
 /* Seeds of independent streams: odd constants keep (step, layer, purpose) apart, splitmix64 mixes them. */
@@ -82,7 +84,7 @@ static bool shape_parse(struct generator *g, GError **error)
     }
     return error_false(error, GENERATE_ERROR, GENERATE_ERROR_OPTION,
                        "routing: expected uniform, zipf:S, zipf-packed:S, lognormal:S, imbalance:F, hot-expert:P, "
-                       "hot-rank:P, local, ring or round, found '%s'",
+                       "hot-rank:P, local, ring, round or strided, found '%s'",
                        text);
 }
 
@@ -231,6 +233,16 @@ static void token_round(struct generator *g, uint32_t rank, int32_t *experts)
     }
 }
 
+/* The tokens of all ranks, dealt out to these in turn, go along the experts; a token's experts are as far apart as can
+ * be.  Fewer tokens than lie between two of these are spread out, too.  (aiconfigurator's balanced_logits.) */
+static void token_strided(struct generator *g, uint32_t rank, int32_t *experts)
+{
+    const struct routing_options *const o = g->options;
+    const uint64_t stride = o->experts / o->topk, tokens = (uint64_t)o->tokens * o->ranks;
+    const uint64_t token = g->places_taken++ * o->ranks + rank, at = tokens < stride ? token * stride / tokens : token;
+    for (uint32_t k = 0; k < o->topk; k++) experts[k] = (int32_t)((at + k * stride) % o->experts);
+}
+
 /* Draws one token of a rank: first the experts that the distribution prescribes, then the urn's. */
 static void token_draw(struct generator *g, uint32_t rank, int32_t *experts)
 {
@@ -239,6 +251,10 @@ static void token_draw(struct generator *g, uint32_t rank, int32_t *experts)
     uint32_t k = 0, home = UINT32_MAX;
     if (g->shape == SHAPE_ROUND) {
         token_round(g, rank, experts);
+        return;
+    }
+    if (g->shape == SHAPE_STRIDED) {
+        token_strided(g, rank, experts);
         return;
     }
     urn_token_next(urn);

@@ -590,6 +590,7 @@ SHEET(deepep_v2);
 SHEET(nccl);
 SHEET(tensorrt_llm);
 SHEET(mori);
+SHEET(deepgemm);
 #undef SHEET
 #define SHEET(name) \
     { \
@@ -598,7 +599,7 @@ SHEET(mori);
     }
 static const struct {
     const char *path, *begin, *end;
-} sheets[] = { SHEET(deepep_v1), SHEET(deepep_v2), SHEET(nccl), SHEET(tensorrt_llm), SHEET(mori) };
+} sheets[] = { SHEET(deepep_v1), SHEET(deepep_v2), SHEET(nccl), SHEET(tensorrt_llm), SHEET(mori), SHEET(deepgemm) };
 #undef SHEET
 
 uint32_t loops_sheet_count(void) { return G_N_ELEMENTS(sheets); }

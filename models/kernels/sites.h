@@ -114,6 +114,22 @@
     X(MORI_RELAY_ROW) \
     X(MORI_NODES_SUM)
 
+/* deepgemm.loops */
+#define SITES_DEEPGEMM(X) \
+    X(MEGA_CAST) \
+    X(MEGA_COUNT) \
+    X(MEGA_PLACES) \
+    X(MEGA_LIST) \
+    X(MEGA_PULL) \
+    X(MEGA_WEIGHTS) \
+    X(MEGA_WEIGHTS_AGAIN) \
+    X(MEGA_ROWS) \
+    X(MEGA_ROWS_AWAITED) \
+    X(MEGA_MULTIPLY) \
+    X(MEGA_ACTIVATE) \
+    X(MEGA_RETURN) \
+    X(MEGA_SUM)
+
 /* nccl.loops */
 #define SITES_NCCL(X) \
     X(NCCL_STORE) \
@@ -123,7 +139,8 @@
     X(NCCL_FUNCTION) \
     X(COPY_ENGINE)
 
-#define SITES_ALL(X) SITES_DEEPEP_V1(X) SITES_DEEPEP_V2(X) SITES_NCCL(X) SITES_TENSORRT_LLM(X) SITES_MORI(X)
+#define SITES_ALL(X) SITES_DEEPEP_V1(X) SITES_DEEPEP_V2(X) SITES_NCCL(X) SITES_TENSORRT_LLM(X) SITES_MORI(X) \
+    SITES_DEEPGEMM(X)
 
 /* SITE_NONE: no sheet describes it, and a row takes one access after another, wherever it is. */
 enum site {

@@ -14,6 +14,7 @@ static const struct moe_family *family_of(const struct moe_options *o)
     case MOE_TWO_SIDED: return &moe_family_two_sided;
     case MOE_MORI:
     case MOE_MORI_LL: return o->ranks <= o->ranks_per_node ? &moe_family_mori : &moe_family_mori_inter;
+    case MOE_MEGA: return &moe_family_mega;
     case MOE_NORMAL: break;
     }
     return o->ranks <= o->ranks_per_node ? &moe_family_intranode : &moe_family_internode;
@@ -43,6 +44,7 @@ const char *moe_options_refuse(const struct moe_options *o, char *text, size_t t
         KERNEL_REFUSE("%s: only the low-latency kernels mask ranks", o->mask_timeout_ps ? "mask-timeout" : "fail");
     if (o->family != MOE_MORI && o->family != MOE_MORI_LL && (o->num_warps || o->rdma_sms))
         KERNEL_REFUSE("%s: only MoRI's kernels have it", o->num_warps ? "num-warps" : "rdma-sms");
+    if (o->family != MOE_MEGA && o->intermediate) KERNEL_REFUSE("intermediate: only mega-moe has it");
     if (o->family != MOE_LOW_LATENCY && o->logfmt) KERNEL_REFUSE("logfmt: only the low-latency kernels have it");
     const enum moe_deepep_change since = o->family == MOE_V2 ? MOE_DEEPEP_V2
                                          : o->logfmt         ? MOE_DEEPEP_LOGFMT

@@ -21,6 +21,7 @@ enum moe_kernel_family {
     MOE_TWO_SIDED,   /* 1.15 */
     MOE_MORI,        /* 1.14 */
     MOE_MORI_LL,     /* likewise with another dispatch; between nodes 1.16 */
+    MOE_MEGA,        /* 1.17: dispatch, the experts and combine in one kernel */
 };
 
 enum moe_dtype { MOE_BF16, MOE_FP8 };
@@ -72,6 +73,7 @@ struct moe_options {
     uint32_t num_sms;          /* SMs that the kernels use */
     uint32_t num_warps;        /* MoRI: warps of a block; 0: 8 */
     uint32_t rdma_sms;         /* MoRI between nodes: of num_sms, those that serve other nodes; 0: two thirds */
+    uint32_t intermediate;     /* MegaMoE: values between the two layers of an expert; 0: 2048 */
     uint32_t device_sms;       /* SMs of the GPU, all of which some kernels use; 0: num_sms */
     struct moe_chunks dispatch, combine;
     uint32_t deepep; /* the version of the kernels (moe_deepep.h); 0: that of PROTOCOLS.md */

@@ -30,6 +30,7 @@ static const struct which_backend table[] = {
     { "nvlink-one-sided", "one-sided", WHICH_NVIDIA, NULL, 0 },
     { "nvlink-two-sided", "two-sided", WHICH_NVIDIA, NULL, 0 },
     { "nccl-ag-rs", "ag-rs", WHICH_BOTH, NULL, 0 },
+    { "deepgemm-mega-moe", "mega-moe", WHICH_NVIDIA, NULL, 0 },
     { "mori-normal", "mori", WHICH_AMD, NULL, 0 },
     { "mori-ll", "mori-ll", WHICH_AMD, NULL, 0 },
     { "uccl-ll", "ll", WHICH_AMD, NULL, 0 },
@@ -234,6 +235,10 @@ static bool answer_run(void *context, uint32_t index, void *memory)
     if (!(b->gpus & gpus_of(w->cluster))) {
         a->problem = g_strdup("its kernels are for NVIDIA's GPUs");
         return true;
+    }
+    if (strcmp(b->kernel, "mega-moe") == 0) {
+        a->problem = g_strdup("its one kernel has the experts' layers in it, too");
+        return;
     }
     if (b->transport && provider != CLUSTER_PROVIDER_UNKNOWN && !(b->providers >> provider & 1)) {
         a->problem = g_strdup_printf("it does not post to %s", cluster_provider_text(provider));

@@ -22,6 +22,7 @@ static const struct command_help generate_help = {
     "  hot-rank:P      a share P of the tokens has all its experts on rank 0\n"
     "  local, ring     all experts on the token's own rank, on the next rank\n"
     "  round           places go round the ranks, and on each round its experts\n"
+    "  strided         tokens go along the experts, each to some that are equally far apart\n"
     "Popularity is drawn for each layer and stays over the steps; --correlation keeps that share of the tokens'\n"
     "experts from one step to the next, as decoding does.",
     "Examples:\n"

@@ -1,0 +1,678 @@
+/* moe_mega.c - MegaMoE, DeepGEMM's kernel of dispatch, two linear layers and combine (PROTOCOLS.md 1.17): the family,
+ * its memory, its dispatch and its barriers.
+ *
+ * Nothing is multiplied: an expert gives each row back, times its weight.  What the multiplication loads, and when, is
+ * the library's.  Places in lists, which there come from atomics, are in the order of tokens. */
+#include "models/moe/moe_mega.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "models/moe/checks.h"
+#include "models/moe/formats.h"
+#include "models/moe/moe_one_sided.h"
+
+enum mega_phase { MEGA_PREPARE, MEGA_KERNEL, MEGA_PHASES };
+
+static uint32_t ceiling(uint32_t n, uint32_t by) { return (n + by - 1) / by; }
+
+/* ---- geometry ---- */
+
+static uint32_t intermediate_of(const struct moe_options *o)
+{
+    return o->intermediate ? o->intermediate : MEGA_INTERMEDIATE;
+}
+
+/* A row, its scales, and the weights of all choices of its token. */
+static void slot_make(const struct moe_options *o, bool payload, struct ht_slot *slot)
+{
+    ht_slot_dispatch(o, payload, false, slot);
+    slot->weight = slot->scale + slot->scale_bytes;
+    slot->bytes = (uint32_t)moe_align(slot->weight + 4 * o->topk, 16);
+    slot->stored = payload ? slot->bytes : 0;
+}
+
+static uint64_t rows_most(const struct moe_options *o)
+{
+    return (uint64_t)o->tokens_max * moe_min(o->topk, o->experts / o->ranks);
+}
+
+static void map_make(const struct moe_options *o, bool payload, struct mega_map *m)
+{
+    struct ht_slot slot;
+    slot_make(o, payload, &slot);
+    m->in = 0;
+    m->pool = m->in + moe_align((uint64_t)o->tokens_max * slot.stored, 128);
+    m->back = m->pool + moe_align(rows_most(o) * o->ranks * slot.stored, 128);
+    m->back_rows = (uint64_t)o->tokens_max * o->topk;
+    m->list = m->back + (payload ? moe_align(m->back_rows * 2 * o->hidden, 128) : 0);
+    m->list_bytes = moe_align(4 * (1 + o->experts / o->ranks + (payload ? rows_most(o) : 0)), 16);
+    m->end = m->list + o->ranks * m->list_bytes;
+}
+
+/* Rows of a block, by the tokens that an expert may expect (get_block_config_for_mega_moe). */
+static uint32_t block_rows_of(const struct moe_options *o, uint32_t tokens)
+{
+    static const struct {
+        float tokens;
+        uint32_t rows;
+    } step[] = { { 8.5f, 16 }, { 16.5f, 32 }, { 32.5f, 64 }, { 64.5f, 96 }, { 96.5f, 128 } };
+    const float expected = (float)tokens * (float)o->ranks * (float)o->topk / (float)o->experts;
+    for (size_t i = 0; i < sizeof step / sizeof step[0]; i++)
+        if (expected <= step[i].tokens) return step[i].rows;
+    return 192;
+}
+
+/* Experts of a wave: as many as keep the SMs busy twice over, and then such that the last wave is nearly whole
+ * (get_num_experts_per_wave_for_mega_moe). */
+static uint32_t wave_of(const struct moe_options *o, uint32_t tokens, uint32_t block_rows)
+{
+    const uint32_t local = o->experts / o->ranks;
+    const float expected = (float)tokens * (float)o->topk / (float)local;
+    const uint32_t whole = (uint32_t)expected + ((float)(uint32_t)expected < expected);
+    const uint32_t blocks = ceiling(whole ? whole : 1, block_rows) * (2 * intermediate_of(o) / MEGA_COLUMNS);
+    const uint32_t least = ceiling(2 * o->num_sms, blocks);
+    uint32_t best = least, most = moe_min(local, 2 * least);
+    float best_ratio = -1;
+    if (expected < 1 || least >= local) return local;
+    if (blocks >= o->num_sms) return least;
+    for (uint32_t wave = least; wave <= most; wave++) {
+        const float ratio = local % wave ? (float)(local % wave) / (float)wave : 1;
+        if (ratio > best_ratio) best = wave, best_ratio = ratio;
+    }
+    return best;
+}
+
+static const char *mega_refuse(const struct moe_options *o, char *text, size_t text_size)
+{
+    const uint32_t intermediate = intermediate_of(o);
+    if (o->ranks > MEGA_RANKS_MAX)
+        KERNEL_REFUSE("num-ranks: mega-moe takes at most %d, found %u", MEGA_RANKS_MAX, o->ranks);
+    if (o->dtype != MOE_FP8) KERNEL_REFUSE("dtype: mega-moe takes fp8, found bf16");
+    if (o->hidden % (2 * MEGA_COLUMNS))
+        KERNEL_REFUSE("hidden: mega-moe needs a multiple of %d, found %u", 2 * MEGA_COLUMNS, o->hidden);
+    if (intermediate % MEGA_COLUMNS)
+        KERNEL_REFUSE("intermediate: expected a multiple of %d, found %u", MEGA_COLUMNS, intermediate);
+    if (o->num_sms % 2) KERNEL_REFUSE("num-sms: mega-moe takes SMs in pairs, found %u", o->num_sms);
+    if (o->zero_copy) KERNEL_REFUSE("zero-copy: mega-moe kernels have none");
+    return os_limits_refuse(o, "mega-moe", text, text_size);
+}
+
+static void mega_needs(const struct kernel_job *job, bool payload, struct fabric_needs *needs)
+{
+    const struct moe_options *o = moe_options_of(job);
+    struct mega_map map;
+    map_make(o, payload, &map);
+    *needs = (struct fabric_needs){
+        .heap_bytes = map.end, .word_count = o->ranks + 2 + 2 * o->num_sms, .queue_count = 1, .queue_depth = 1
+    };
+}
+
+/* ---- a rank ---- */
+
+static int32_t expert_of(const struct mega_rank *r, uint32_t rank, uint32_t choice)
+{
+    return r->ht.base.routing->rank[rank].experts[choice];
+}
+
+/* Sorts this rank's choices by expert. */
+static void choices_sort(struct mega_rank *r)
+{
+    const struct ht_geometry *g = &r->ht.g;
+    const uint32_t choices = g->tokens * g->topk;
+    uint32_t *const before = r->sent_before;
+    memset(before, 0, (g->experts + 1) * sizeof before[0]);
+    for (uint32_t i = 0; i < choices; i++)
+        if (expert_of(r, g->rank, i) >= 0) before[expert_of(r, g->rank, i) + 1]++;
+    for (uint32_t e = 0; e < g->experts; e++) before[e + 1] += before[e];
+    uint32_t *at = kernel_alloc(g->experts, sizeof at[0]);
+    memcpy(at, before, g->experts * sizeof at[0]);
+    for (uint32_t i = 0; i < choices; i++) {
+        const int32_t expert = expert_of(r, g->rank, i);
+        r->place[i] = expert < 0 ? UINT32_MAX : at[expert]++;
+        if (expert >= 0) r->sent[r->place[i]] = i;
+    }
+    free(at);
+}
+
+static struct kernel_rank *mega_create(const struct kernel_job *job, struct fabric *f)
+{
+    const struct moe_options *o = moe_options_of(job);
+    struct mega_rank *r = kernel_alloc(1, sizeof *r);
+    struct ht_rank *h = &r->ht;
+    ht_rank_init(h, job, f, false, 1, 3 * o->num_sms + 1);
+    slot_make(o, f->payload, &h->dispatch_slot);
+    map_make(o, f->payload, &r->map);
+    r->intermediate = intermediate_of(o);
+    r->block_rows = block_rows_of(o, h->g.tokens);
+    r->wave = wave_of(o, h->g.tokens, r->block_rows);
+    r->sent_before = kernel_alloc(h->g.experts + 1, sizeof r->sent_before[0]);
+    r->sent = kernel_alloc((uint64_t)h->g.tokens * h->g.topk, sizeof r->sent[0]);
+    r->place = kernel_alloc((uint64_t)h->g.tokens * h->g.topk, sizeof r->place[0]);
+    mega_given_make(r);
+    r->row_before = kernel_alloc(h->g.local_experts + 1, sizeof r->row_before[0]);
+    r->block_before = kernel_alloc(h->g.local_experts + 1, sizeof r->block_before[0]);
+    r->sm = kernel_alloc(o->num_sms, sizeof r->sm[0]);
+    r->combined = kernel_alloc(f->payload ? (uint64_t)h->g.tokens * h->g.hidden : 0, sizeof r->combined[0]);
+    choices_sort(r);
+    return &h->base.kernel;
+}
+
+static void rows_free(struct mega_rank *r)
+{
+    free(r->source);
+    free(r->choice);
+    free(r->come);
+    free(r->activated);
+    free(r->waiting);
+}
+
+static void mega_destroy(struct kernel_rank *rank)
+{
+    struct mega_rank *r = (struct mega_rank *)rank;
+    rows_free(r);
+    free(r->sent_before);
+    free(r->sent);
+    free(r->place);
+    free(r->row_before);
+    free(r->block_before);
+    free(r->sm);
+    free(r->combined);
+    ht_rank_clear(&r->ht);
+    free(r);
+}
+
+/* ---- what the lists say ---- */
+
+static const uint32_t *list_from(const struct mega_rank *r, uint32_t source)
+{
+    return (const uint32_t *)(const void *)(r->ht.base.fabric->heap + r->map.list + source * r->map.list_bytes);
+}
+static uint32_t count_from(const struct mega_rank *r, uint32_t source, uint32_t expert)
+{
+    return list_from(r, source)[1 + expert];
+}
+
+static void rows_make_room(struct mega_rank *r, uint32_t rows, uint32_t blocks)
+{
+    if (r->source && rows <= r->rows_room && blocks <= r->blocks_room) return;
+    rows_free(r);
+    r->rows_room = rows;
+    r->blocks_room = blocks;
+    r->source = kernel_alloc(rows, sizeof r->source[0]);
+    r->choice = kernel_alloc(rows, sizeof r->choice[0]);
+    r->come = kernel_alloc(blocks, sizeof r->come[0]);
+    r->activated = kernel_alloc(blocks, sizeof r->activated[0]);
+    r->waiting = kernel_alloc(blocks, sizeof r->waiting[0]);
+}
+
+/* One row from each rank in turn, as long as it has more. */
+static void rows_order(struct mega_rank *r)
+{
+    const struct ht_geometry *g = &r->ht.g;
+    uint32_t next[MEGA_RANKS_MAX];
+    for (uint32_t s = 0; s < g->ranks; s++) next[s] = list_from(r, s)[0];
+    for (uint32_t e = 0, row = 0; e < g->local_experts; e++) {
+        for (uint32_t turn = 0; row < r->row_before[e + 1]; turn++)
+            for (uint32_t s = 0; s < g->ranks; s++) {
+                if (turn >= count_from(r, s, e)) continue;
+                r->source[row] = (uint16_t)s;
+                r->choice[row++] = next[s]++;
+            }
+    }
+}
+
+static void lists_read(struct mega_rank *r)
+{
+    const struct ht_geometry *g = &r->ht.g;
+    for (uint32_t e = 0; e < g->local_experts; e++) {
+        uint32_t rows = 0;
+        for (uint32_t s = 0; s < g->ranks; s++) rows += count_from(r, s, e);
+        r->ht.expert_counts[e] = rows;
+        r->row_before[e + 1] = r->row_before[e] + rows;
+        r->block_before[e + 1] = r->block_before[e] + ceiling(rows, r->block_rows);
+    }
+    const uint32_t blocks = r->block_before[g->local_experts];
+    rows_make_room(r, r->row_before[g->local_experts], blocks);
+    memset(r->come, 0, blocks * sizeof r->come[0]);
+    memset(r->activated, 0, blocks * sizeof r->activated[0]);
+    memset(r->waiting, 0, blocks * sizeof r->waiting[0]);
+    rows_order(r);
+}
+
+/* ---- dispatch ---- */
+
+/* Of the choices for the rank that is told next. */
+static const uint32_t *sent_to(const struct mega_sm *s)
+{
+    return s->rank->sent_before + s->target * s->rank->ht.g.local_experts;
+}
+
+static void list_fill(const void *context, uint8_t *target)
+{
+    const struct mega_sm *s = context;
+    const struct mega_rank *r = s->rank;
+    const uint32_t local = r->ht.g.local_experts, *before = sent_to(s);
+    uint32_t *list = (uint32_t *)(void *)target;
+    *list++ = before[0];
+    for (uint32_t e = 0; e < local; e++) *list++ = before[e + 1] - before[e];
+    if (r->ht.base.fabric->payload) memcpy(list, r->sent + before[0], (before[local] - before[0]) * sizeof list[0]);
+}
+
+/* An SM tells ranks their lists, where the library's SMs tell all ranks of their own tokens' choices. */
+static bool list_send(struct mega_sm *s)
+{
+    const struct mega_rank *r = s->rank;
+    const struct ht_geometry *g = &r->ht.g;
+    const uint32_t *before = sent_to(s), head = 4 * (1 + g->local_experts),
+                   choices = before[g->local_experts] - before[0];
+    const struct fabric_write write = { .target_offset = r->map.list + g->rank * r->map.list_bytes,
+                                        .charge_bytes = head + 4ull * choices,
+                                        .peer = (uint16_t)s->target,
+                                        .rows = MEGA_DISPATCH_WARPS,
+                                        .site = SITE_MEGA_LIST,
+                                        .fill = list_fill,
+                                        .context = s,
+                                        .fill_bytes = head + (r->ht.base.fabric->payload ? 4 * choices : 0) };
+    return fabric_store(&s->dispatch, &write) == 0;
+}
+
+static void bell(struct fabric_worker *w, uint32_t word, enum fabric_scope scope)
+{
+    fabric_signal_add(w, word, 1, scope);
+}
+
+void mega_waiting_wake(struct mega_rank *r, struct fabric_worker *w, uint32_t block)
+{
+    enum fabric_scope scope = FABRIC_DEVICE;
+    for (uint32_t i = r->waiting[block]; i; scope = FABRIC_ALONG) {
+        struct mega_sm *s = &r->sm[i - 1];
+        i = s->waiting;
+        s->waiting = 0;
+        s->registered = false;
+        bell(w, mega_word_tensor(s), scope);
+    }
+    r->waiting[block] = 0;
+}
+
+static uint64_t pool_at(const struct mega_rank *r, uint32_t row)
+{
+    return r->map.pool + (uint64_t)row * r->ht.dispatch_slot.stored;
+}
+
+/* The choice of which a row is, at its source: token x topk + place. */
+static uint32_t choice_of(const struct mega_rank *r, uint32_t row)
+{
+    const uint32_t *list = list_from(r, r->source[row]);
+    return list[1 + r->ht.g.local_experts + r->choice[row] - list[0]];
+}
+
+uint32_t mega_place_of(const struct mega_rank *r, uint32_t row) { return choice_of(r, row) % r->ht.g.topk; }
+
+static uint64_t in_at(const struct mega_rank *r, uint32_t row)
+{
+    if (!r->ht.base.fabric->payload) return 0;
+    return r->map.in + (uint64_t)(choice_of(r, row) / r->ht.g.topk) * r->ht.dispatch_slot.stored;
+}
+
+static uint32_t rows_here(const struct mega_sm *s)
+{
+    const uint32_t all = s->rank->row_before[s->rank->ht.g.local_experts];
+    return s->row < all ? moe_min(all - s->row, MEGA_DISPATCH_WARPS) : 0;
+}
+
+/* A warp's half of a row: of its own rank's memory, or a peer's. */
+static bool half_pull(struct mega_sm *s, uint32_t row)
+{
+    const struct mega_rank *r = s->rank;
+    const struct ht_slot *slot = &r->ht.dispatch_slot;
+    const uint32_t half = slot->row_bytes / 2, from = s->pulled ? half : 0;
+    const uint32_t bytes = s->pulled ? slot->bytes - half : half;
+    if (r->source[row] == r->ht.g.rank) return true;
+    const struct fabric_read read = { .source_offset = in_at(r, row) + (slot->stored ? from : 0),
+                                      .target = r->ht.base.fabric->heap + pool_at(r, row) + (slot->stored ? from : 0),
+                                      .charge_bytes = bytes,
+                                      .size_bytes = slot->stored ? bytes : 0,
+                                      .peer = r->source[row],
+                                      .warps = 1 };
+    return fabric_get(&s->dispatch, &read) == 0;
+}
+
+static void own_run(void *context, uint64_t argument)
+{
+    const struct mega_sm *s = context;
+    const struct mega_rank *r = s->rank;
+    uint8_t *heap = r->ht.base.fabric->heap;
+    const uint32_t last = s->row + (uint32_t)argument;
+    for (uint32_t row = s->row; row < last; row++)
+        if (r->source[row] == r->ht.g.rank)
+            memcpy(heap + pool_at(r, row), heap + in_at(r, row), r->ht.dispatch_slot.stored);
+}
+
+/* The bulk engine stores a half before the warp asks for the next. */
+static void half_store(struct mega_sm *s, uint32_t rows)
+{
+    const struct ht_slot *slot = &s->rank->ht.dispatch_slot;
+    const uint32_t half = slot->row_bytes / 2, bytes = s->pulled ? slot->bytes - half : half;
+    fabric_work(&s->dispatch, &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
+                                                     .rows = rows,
+                                                     .site = SITE_MEGA_PULL,
+                                                     .read_bytes = (uint64_t)rows * bytes,
+                                                     .write_bytes = (uint64_t)rows * bytes,
+                                                     .run = s->pulled ? own_run : NULL,
+                                                     .context = s,
+                                                     .argument = rows });
+}
+
+/* Counts rows that lie in the pool; the last one of a block lets it be multiplied. */
+static void rows_come(struct mega_sm *s, uint32_t rows)
+{
+    struct mega_rank *r = s->rank;
+    for (uint32_t row = s->row; row < s->row + rows; row++) {
+        while (row >= r->row_before[s->expert + 1]) s->expert++;
+        const struct mega_block b = { .expert = s->expert, .rows = (row - r->row_before[s->expert]) / r->block_rows };
+        const uint32_t block = mega_block_number(r, &b);
+        if (++r->come[block] == mega_block_rows(r, &b)) mega_waiting_wake(r, &s->dispatch, block);
+    }
+}
+
+static enum worker_step pull_step(struct mega_sm *s)
+{
+    struct mega_rank *r = s->rank;
+    const uint32_t rows = rows_here(s);
+    if (!rows) return WORKER_DONE;
+    if (s->pulled == 2) {
+        rows_come(s, rows);
+        s->row += MEGA_DISPATCH_WARPS * r->ht.base.options->num_sms;
+        s->pulled = 0;
+        s->target = 0;
+        return WORKER_MORE;
+    }
+    for (; s->target < rows; s->target++)
+        if (!half_pull(s, s->row + s->target)) return WORKER_WAIT;
+    half_store(s, rows);
+    s->pulled++;
+    s->target = 0;
+    return WORKER_MORE;
+}
+
+static enum worker_step dispatch_step(struct fabric_worker *w)
+{
+    struct mega_sm *s = fabric_container_of(w, struct mega_sm, dispatch);
+    struct mega_rank *r = s->rank;
+    const struct ht_geometry *g = &r->ht.g;
+    if (!s->counted) {
+        const uint32_t warps = MEGA_DISPATCH_WARPS * r->ht.base.options->num_sms;
+        const uint32_t turns = ceiling(g->tokens, warps * (32 / g->topk));
+        ht_scan_here(w, SITE_MEGA_COUNT, turns, 0);
+        ht_scan_here(w, SITE_MEGA_PLACES, ceiling(g->experts, 32 * MEGA_DISPATCH_WARPS), 0);
+        s->counted = true;
+        return WORKER_MORE;
+    }
+    if (!s->listed) {
+        for (; s->target < g->ranks; s->target += r->ht.base.options->num_sms)
+            if (!list_send(s)) return WORKER_WAIT;
+        s->listed = true;
+        s->target = 0;
+        bell(w, mega_word_gate(r), FABRIC_DEVICE);
+    }
+    return mega_open(r, 1) ? pull_step(s) : WORKER_WAIT;
+}
+
+static void dispatch_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    const struct mega_sm *s = fabric_container_of(w, struct mega_sm, dispatch);
+    snprintf(text, text_size, "mega-moe dispatch on SM %u waits for the barrier, row %u", s->number, s->row);
+}
+
+/* ---- the barriers ---- */
+
+static enum worker_step gate_step(struct fabric_worker *w)
+{
+    struct mega_gate *k = fabric_container_of(w, struct mega_gate, worker);
+    struct mega_rank *r = k->rank;
+    const uint32_t sms = r->ht.base.options->num_sms;
+    const uint32_t rings = moe_min(k->opened + 1, 2);
+    if (fabric_load(w->fabric, mega_word_gate(r)) < r->rings + (uint64_t)rings * sms) return WORKER_WAIT;
+    if (k->barrier.round == k->opened) {
+        ht_barrier_begin(&k->barrier);
+        k->told = false;
+    }
+    if (k->opened == 0 && !k->counts_told) { /* reads the counters, adds them to the experts' */
+        ht_scan_here(w, SITE_MEGA_PLACES, 2 * ceiling(r->ht.g.experts, 32 * MEGA_DISPATCH_WARPS), 0);
+        k->counts_told = true;
+    }
+    k->told = k->told || ht_word_send(w, &r->ht, r->ht.g.rank, 0, r->ht.g.rank, k->barrier.round); /* itself, too */
+    if (!k->told || !ht_barrier_step(w, &k->barrier, r->ht.epoch)) return WORKER_WAIT;
+    if (ht_word(&r->ht, r->ht.g.rank) < k->barrier.round) return WORKER_WAIT;
+    if (++k->opened == 3) return WORKER_DONE;
+    if (k->opened == 1) lists_read(r);
+    bell(w, mega_word_open(r), FABRIC_DEVICE);
+    return WORKER_MORE;
+}
+
+static void gate_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    const struct mega_gate *k = fabric_container_of(w, struct mega_gate, worker);
+    const struct mega_rank *r = k->rank;
+    const int missing = k->barrier.round > k->opened ? ht_barrier_missing(w->fabric, &k->barrier, r->ht.epoch) : -1;
+    if (missing >= 0) snprintf(text, text_size, "mega-moe barrier %u waits for rank %d", k->opened + 1, missing);
+    else snprintf(text, text_size, "mega-moe barrier %u waits for the SMs", k->opened + 1);
+}
+
+static const struct worker_role dispatch_role = { .step = dispatch_step, .describe = dispatch_describe };
+static const struct worker_role gate_role = { .step = gate_step, .describe = gate_describe };
+
+static void kernel_launch(struct mega_rank *r)
+{
+    const struct ht_geometry *g = &r->ht.g;
+    const uint32_t sms = r->ht.base.options->num_sms;
+    uint64_t *grown = r->ht.base.fabric->grown;
+    r->opens = grown[0];
+    r->rings = grown[1];
+    grown[0] += 2;
+    grown[1] += 2ull * sms;
+    r->gate =
+        (struct mega_gate){ .rank = r,
+                            .barrier = { .count = (uint16_t)g->ranks, .number = (uint16_t)g->rank, .stride = 1 } };
+    ht_kernel_add(&r->ht, &r->gate.worker, &gate_role, 0, MEGA_DISPATCH_WARPS);
+    fabric_watch(&r->gate.worker, 0, g->ranks);
+    fabric_watch(&r->gate.worker, mega_word_gate(r), 1);
+    for (uint32_t i = 0; i < sms; i++) {
+        struct mega_sm *s = &r->sm[i];
+        *s = (struct mega_sm){ .rank = r, .number = i, .row = MEGA_DISPATCH_WARPS * i, .target = i };
+        s->token = MEGA_EPILOGUE_WARPS * i;
+        s->order.number = i;
+        ht_kernel_add(&r->ht, &s->dispatch, &dispatch_role, i, MEGA_DISPATCH_WARPS);
+        fabric_watch_least(&s->dispatch, mega_word_open(r), r->opens + 1);
+    }
+    for (uint32_t i = 0; i < sms; i++) mega_tensor_launch(r, &r->sm[i]);
+    for (uint32_t i = 0; i < sms; i++) mega_epilogue_launch(r, &r->sm[i]);
+}
+
+/* ---- before it: the engine's kernel that casts the tokens ---- */
+
+static void prepare_run(void *context, uint64_t argument)
+{
+    const struct mega_sm *s = context;
+    struct mega_rank *r = s->rank;
+    const struct ht_slot *slot = &r->ht.dispatch_slot;
+    (void)argument;
+    for (uint32_t t = s->number; t < r->ht.g.tokens; t += r->ht.base.options->num_sms) {
+        uint8_t *row = r->ht.base.fabric->heap + r->map.in + (uint64_t)t * slot->stored;
+        memcpy(row, r->ht.t.x + (size_t)t * slot->row_bytes, slot->row_bytes);
+        memcpy(row + slot->scale, r->ht.t.scales + (size_t)t * slot->scale_bytes, slot->scale_bytes);
+        memcpy(row + slot->weight, r->ht.t.weights + (size_t)t * r->ht.g.topk, r->ht.g.topk * sizeof(float));
+    }
+}
+
+static enum worker_step prepare_step(struct fabric_worker *w)
+{
+    struct mega_sm *s = fabric_container_of(w, struct mega_sm, dispatch);
+    const struct mega_rank *r = s->rank;
+    const uint32_t sms = r->ht.base.options->num_sms;
+    const uint32_t rows = s->number < r->ht.g.tokens ? ceiling(r->ht.g.tokens - s->number, sms) : 0;
+    fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_CAST,
+                                          .rows = rows,
+                                          .site = SITE_MEGA_CAST,
+                                          .read_bytes = 2ull * rows * r->ht.g.hidden,
+                                          .write_bytes = (uint64_t)rows * r->ht.dispatch_slot.bytes,
+                                          .run = prepare_run,
+                                          .context = s });
+    return WORKER_DONE;
+}
+
+static void prepare_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    snprintf(text, text_size, "mega-moe cast on SM %u waits for nothing", w->sm);
+}
+
+static const struct worker_role prepare_role = { .step = prepare_step, .describe = prepare_describe };
+
+static void prepare_launch(struct mega_rank *r)
+{
+    const uint32_t sms = r->ht.base.options->num_sms;
+    if (r->ht.base.fabric->payload) ht_inputs_make(&r->ht);
+    for (uint32_t i = 0; i < sms; i++) {
+        r->sm[i] = (struct mega_sm){ .rank = r, .number = i };
+        const uint32_t blocks = moe_min(ceiling(r->ht.g.tokens, sms), OS_BLOCKS);
+        ht_kernel_add(&r->ht, &r->sm[i].dispatch, &prepare_role, i, (blocks ? blocks : 1) * OS_WARPS);
+    }
+}
+
+/* ---- phases ---- */
+
+static uint32_t mega_phase_count(const struct kernel_job *job)
+{
+    (void)job;
+    return MEGA_PHASES;
+}
+
+static const char *mega_phase_name(const struct kernel_job *job, uint32_t phase)
+{
+    (void)job;
+    return phase == MEGA_PREPARE ? "mega_moe_cast" : "mega_moe";
+}
+
+static struct kernel_launch *mega_launch(struct kernel_rank *rank, uint32_t phase)
+{
+    struct mega_rank *r = (struct mega_rank *)rank;
+    struct ht_rank *h = &r->ht;
+    h->epoch = ++h->base.fabric->launches;
+    h->kernel = (struct kernel_launch){ .phase = mega_phase_name(NULL, phase),
+                                        .worker = h->kernel.worker,
+                                        .follows = phase == MEGA_KERNEL,
+                                        .span = phase == MEGA_KERNEL ? "mega_moe_span" : NULL };
+    if (phase == MEGA_PREPARE) prepare_launch(r);
+    else kernel_launch(r);
+    return &h->kernel;
+}
+
+static void mega_traffic(const struct kernel_rank *rank, uint32_t phase, struct kernel_traffic *traffic)
+{
+    const struct mega_rank *r = (const struct mega_rank *)rank;
+    const struct ht_geometry *g = &r->ht.g;
+    if (phase != MEGA_KERNEL) return;
+    traffic->tokens_sent = r->sent_before[g->experts];
+    traffic->tokens_received = r->row_before[g->local_experts];
+    traffic->logical_nvl_bytes =
+        traffic->tokens_received * (r->ht.dispatch_slot.row_bytes + r->ht.dispatch_slot.scale_bytes + 2ull * g->hidden);
+}
+
+static uint32_t mega_outputs(struct kernel_rank *rank, struct kernel_tensor *tensor, uint32_t max)
+{
+    const struct mega_rank *r = (const struct mega_rank *)rank;
+    const struct ht_rank *h = &r->ht;
+    const uint64_t rows = r->row_before[h->g.local_experts];
+    const struct kernel_tensor all[] = {
+        { "expert_counts", h->expert_counts, h->g.local_experts * sizeof h->expert_counts[0] },
+        { "recv_source", r->source, rows * sizeof r->source[0] },
+        { "recv_choice", r->choice, rows * sizeof r->choice[0] },
+        { "recv_x", h->base.fabric->heap + r->map.pool, rows * h->dispatch_slot.stored },
+        { "combined_x", r->combined, (uint64_t)h->g.tokens * h->g.hidden * sizeof r->combined[0] },
+    };
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < sizeof all / sizeof all[0] && count < max; i++)
+        if (all[i].size_bytes) tensor[count++] = all[i];
+    return count;
+}
+
+/* ---- checks ---- */
+
+/* What the expert gives back for a row. */
+static void row_expected(const struct mega_rank *r, uint32_t rank, uint32_t choice, uint16_t *out)
+{
+    const struct moe_options *o = r->ht.base.options;
+    const uint32_t topk = r->ht.g.topk;
+    uint8_t row[o->hidden], scales[r->ht.dispatch_slot.scale_bytes];
+    const float weight = ht_weight(&r->ht, rank, choice / topk, choice % topk);
+    ht_row_make(o, rank, choice / topk, row, scales);
+    ht_row_widen(o, row, scales, out);
+    for (uint32_t i = 0; i < o->hidden; i++) out[i] = format_bf16_from_f32(format_f32_from_bf16(out[i]) * weight);
+}
+
+static void combined_check(const struct mega_rank *r, struct check_report *report)
+{
+    const struct ht_geometry *g = &r->ht.g;
+    uint16_t *rows = kernel_alloc((uint64_t)(g->topk + 1) * g->hidden, sizeof rows[0]);
+    for (uint32_t t = 0; t < g->tokens; t++) {
+        const uint16_t *row[HT_TOPK_MAX];
+        uint32_t count = 0;
+        for (uint32_t j = 0; j < g->topk; j++) {
+            if (expert_of(r, g->rank, t * g->topk + j) < 0) continue;
+            row_expected(r, g->rank, t * g->topk + j, rows + (size_t)count * g->hidden);
+            row[count] = rows + (size_t)count * g->hidden, count++;
+        }
+        uint16_t *sum = rows + (size_t)g->topk * g->hidden;
+        format_rows_reduce(row, NULL, count, g->hidden, sum);
+        if (memcmp(sum, r->combined + (size_t)t * g->hidden, g->hidden * sizeof sum[0]) != 0)
+            check_fail(report, CHECK_COMBINE, "token %u is not the sum of its experts' rows", t);
+    }
+    free(rows);
+}
+
+/* The rows of an expert that came from a rank: that rank's tokens which chose it, in order. */
+static void rows_check(const struct mega_rank *r, uint32_t expert, uint32_t source, struct check_report *report)
+{
+    const struct ht_geometry *g = &r->ht.g;
+    const struct ht_slot *slot = &r->ht.dispatch_slot;
+    const uint32_t tokens = r->ht.base.routing->rank[source].tokens;
+    uint8_t expected[slot->row_bytes + slot->scale_bytes];
+    uint32_t row = r->row_before[expert], count = 0;
+    for (uint32_t i = 0; i < tokens * g->topk; i++) {
+        if (expert_of(r, source, i) != (int32_t)(g->rank * g->local_experts + expert)) continue;
+        while (row < r->row_before[expert + 1] && r->source[row] != source) row++;
+        if (row == r->row_before[expert + 1]) break;
+        ht_row_make(r->ht.base.options, source, i / g->topk, expected, expected + slot->scale);
+        if (memcmp(expected, r->ht.base.fabric->heap + pool_at(r, row++), sizeof expected) != 0)
+            check_fail(report, CHECK_RECV_ROWS, "expert %u: row %u is not rank %u's token %u", expert, row - 1, source,
+                       i / g->topk);
+        count++;
+    }
+    if (count != count_from(r, source, expert))
+        check_fail(report, CHECK_EXPERT_COUNTS, "expert %u: expected %u rows of rank %u, found %u", expert, count,
+                   source, count_from(r, source, expert));
+}
+
+static uint32_t mega_check(const struct kernel_rank *rank, char *text, size_t text_size)
+{
+    const struct mega_rank *r = (const struct mega_rank *)rank;
+    struct check_report report = { .text = text, .text_size = text_size };
+    for (uint32_t e = 0; e < r->ht.g.local_experts; e++)
+        for (uint32_t s = 0; s < r->ht.g.ranks; s++) rows_check(r, e, s, &report);
+    combined_check(r, &report);
+    return check_failures(&report);
+}
+
+const struct moe_family moe_family_mega = {
+    .kernels = { .needs = mega_needs,
+                 .phase_count = mega_phase_count,
+                 .phase_name = mega_phase_name,
+                 .rank_new = mega_create,
+                 .rank_free = mega_destroy,
+                 .launch = mega_launch,
+                 .traffic = mega_traffic,
+                 .outputs = mega_outputs,
+                 .check = mega_check },
+    .refuse = mega_refuse,
+};

@@ -1,0 +1,137 @@
+/* moe_mega.h - private to the fused kernel MegaMoE (PROTOCOLS.md 1.17): memory map and state of a rank.
+ *
+ * Every SM has warps of three kinds, which work at the same time on what is ready:
+ *
+ *   dispatch   lists of choices ──NVLink──► their experts' ranks; a barrier; then each rank pulls its tokens' rows
+ *   tensor     blocks of BLOCK_M rows by 128 columns: linear 1 once the rows have come, linear 2 once linear 1 is done
+ *   epilogue   activates what linear 1 makes; sends what linear 2 makes ──NVLink──► the token's rank; a barrier; sums
+ *
+ * A rank's rows are in the order of its experts; of an expert, one row from each rank in turn.
+ *
+ * Heap: in [tokens_max] rows to be pulled; pool [rows] pulled rows, and back [columns / 128][tokens_max x topk] what
+ * comes back (all three only where payload is stored); list [source], what a rank has for this one: the number of the
+ * first of these choices among its own, how many each expert here gets, and with payload the choices.
+ * Signal words: barrier[source]; and the private open, and a bell for each group of warps that waits. */
+#ifndef MODELS_MOE_MOE_MEGA_H
+#define MODELS_MOE_MOE_MEGA_H
+
+#include "models/moe/moe_ht.h"
+
+enum {
+    MEGA_RANKS_MAX = 72, /* of an NVLink domain */
+    MEGA_DISPATCH_WARPS = 4,
+    MEGA_TENSOR_WARPS = 4, /* two that load, one that multiplies, one that rests */
+    MEGA_EPILOGUE_WARPS = 8,
+    MEGA_COLUMNS = 128,       /* of a block */
+    MEGA_ACCUMULATORS = 2,    /* blocks that an epilogue may be behind */
+    MEGA_SIXTEENS = 192 / 16, /* rows of a block are multiplied by sixteens */
+    MEGA_SCALED = 32,         /* values that share a scale of a byte */
+    MEGA_INTERMEDIATE = 2048, /* the default */
+};
+
+struct mega_rank;
+
+/* The next block of an SM, in the library's order: of a wave of experts all blocks of linear 1, then all of linear 2.
+ */
+struct mega_block {
+    uint32_t expert, rows, column; /* rows: the number of the expert's block of rows, from 0 */
+    bool second;                   /* linear 2 */
+};
+struct mega_order {
+    uint32_t expert, number;
+    bool second;
+};
+
+/* An SM.  What its groups of warps tell each other lies in its shared memory. */
+struct mega_sm {
+    struct fabric_worker dispatch, tensor, epilogue;
+    struct mega_rank *rank;
+    struct mega_order order;
+    struct mega_block block, made[MEGA_ACCUMULATORS]; /* the tensor warps' next; those that the epilogue has to take */
+    uint32_t number, multiplied, taken;               /* blocks so far */
+    uint32_t row, expert;                             /* of dispatch: the next row that it pulls, and its expert */
+    uint32_t target, peer, token; /* the next rank that is told, or row that is pulled; rank sent to; token summed */
+    uint16_t waiting;             /* the next SM, plus one, whose tensor warps wait for the same rows */
+    uint8_t pulled;               /* halves of the rows, and that they lie in the pool */
+    bool counted, listed;         /* dispatch */
+    bool chosen, registered, waited, loaded, tensor_waits, ended;
+    bool moved, epilogue_waits, rung, summed;
+};
+
+/* What the sheet's lines are told of a linear layer: bytes of the weights, of the rows; rows and depth. */
+struct mega_given {
+    struct fabric_given again, rows, rows_awaited, multiply[MEGA_SIXTEENS];
+};
+
+struct mega_gate {
+    struct fabric_worker worker;
+    struct mega_rank *rank;
+    struct ht_barrier barrier;
+    uint32_t opened;
+    bool counts_told, told; /* the counts; that this rank has come, itself */
+};
+
+struct mega_map {
+    uint64_t in, pool, back, list, list_bytes, end;
+    uint64_t back_rows; /* choices of a rank */
+};
+
+struct mega_rank {
+    struct ht_rank ht;
+    struct mega_map map;
+    uint32_t intermediate, block_rows, wave; /* experts of a wave */
+    /* Of this rank's own choices: the number of the first for each expert, and the choices in that order. */
+    uint32_t *sent_before; /* [experts + 1] */
+    uint32_t *sent;        /* [tokens x topk] token x topk + place */
+    uint32_t *place;       /* [tokens x topk] the number of each choice in that order; UINT32_MAX: it is none */
+    /* Known once all lists have come; by expert here. */
+    uint32_t *row_before, *block_before; /* [local experts + 1] rows, blocks of rows */
+    uint32_t rows_room, blocks_room;
+    uint16_t *source;           /* [rows] whence it comes */
+    uint32_t *choice;           /* [rows] its number among the choices there */
+    uint32_t *come, *activated; /* [blocks] rows that have come; columns of linear 1 that are done */
+    uint16_t *waiting;          /* [blocks] the first SM, plus one, that waits for it */
+    uint64_t opens, rings;      /* open, and the gate's bell, when this launch began */
+    struct mega_given given[2];
+    struct fabric_given sum_given;
+    struct mega_sm *sm;
+    struct mega_gate gate;
+    uint16_t *combined; /* [tokens][hidden] */
+};
+
+/* moe_mega_tiles.c: the warps that multiply and those behind them. */
+void mega_tensor_launch(struct mega_rank *r, struct mega_sm *s);
+void mega_given_make(struct mega_rank *r);
+void mega_epilogue_launch(struct mega_rank *r, struct mega_sm *s);
+
+static inline uint32_t mega_word_open(const struct mega_rank *r) { return r->ht.g.ranks; }
+static inline uint32_t mega_word_gate(const struct mega_rank *r) { return r->ht.g.ranks + 1; }
+static inline uint32_t mega_word_tensor(const struct mega_sm *s) { return s->rank->ht.g.ranks + 2 + 2 * s->number; }
+static inline uint32_t mega_word_epilogue(const struct mega_sm *s) { return mega_word_tensor(s) + 1; }
+
+/* Which of its token's choices a row is. */
+uint32_t mega_place_of(const struct mega_rank *r, uint32_t row);
+
+/* Whether the barrier of that number, from 1, is behind all ranks. */
+static inline bool mega_open(const struct mega_rank *r, uint32_t number)
+{
+    return fabric_load(r->ht.base.fabric, mega_word_open(r)) >= r->opens + number;
+}
+
+/* Lets the tensor warps look again that wait for that block of rows. */
+void mega_waiting_wake(struct mega_rank *r, struct fabric_worker *w, uint32_t block);
+static inline uint32_t mega_block_number(const struct mega_rank *r, const struct mega_block *b)
+{
+    return r->block_before[b->expert] + b->rows;
+}
+static inline uint32_t mega_expert_rows(const struct mega_rank *r, uint32_t expert)
+{
+    return r->row_before[expert + 1] - r->row_before[expert];
+}
+/* The rows of a block that are tokens. */
+static inline uint32_t mega_block_rows(const struct mega_rank *r, const struct mega_block *b)
+{
+    return moe_min(mega_expert_rows(r, b->expert) - b->rows * r->block_rows, r->block_rows);
+}
+
+#endif

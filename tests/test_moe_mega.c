@@ -1,0 +1,103 @@
+/* test_moe_mega.c - does MegaMoE bring every token to its experts and sum what they give back, whatever the order of
+ * events?
+ *
+ * Aim: every output right (the family's checks, bit for bit), no hang, no breach of the seam's contract, the same steps
+ * with and without payload; the bytes that PROTOCOLS.md 1.17 says, and each limit told.
+ * Method: random groups, routings and sizes over the adversarial fabrics of support_loop, several iterations in a row. */
+#include "tests/support_moe.h"
+#include "tests/unit.h"
+
+/* Few experts and many tokens make blocks of more than 16 rows, and more of them than one an expert. */
+static struct moe_options options_draw(struct rng *rng)
+{
+    static const uint32_t ranks[] = { 2, 3, 4, 8, 12 };
+    const uint32_t count = ranks[rng_below(rng, sizeof ranks / sizeof ranks[0])];
+    struct moe_options o = moe_options_small(MOE_MEGA, count, count);
+    const bool few = rng_below(rng, 3) == 0;
+    o.tokens_max = 1 + (uint32_t)rng_below(rng, few ? 90 : 30);
+    o.hidden = 256 * (1 + (uint32_t)rng_below(rng, 3));
+    o.intermediate = 128 * (1 + (uint32_t)rng_below(rng, 3));
+    o.experts = o.ranks * (few ? 1 + (uint32_t)rng_below(rng, 2) : 3 + (uint32_t)rng_below(rng, 8));
+    o.topk = 1 + (uint32_t)rng_below(rng, o.experts < 8 ? o.experts : 8);
+    moe_options_vary(&o, rng);
+    o.dtype = MOE_FP8;
+    o.cached = o.weights = o.worst_tokens = false;
+    o.num_bias = 0;
+    o.expert_alignment = 1;
+    o.num_sms = 2 * (1 + (uint32_t)rng_below(rng, 8));
+    return o;
+}
+
+static void test_random_groups(void) { moe_test_random_groups(options_draw, 200); }
+static void test_sizes_only_takes_the_same_steps(void) { moe_test_sizes_only(options_draw, 30); }
+
+static void test_runs_hash_alike(void)
+{
+    struct moe_options o = moe_options_small(MOE_MEGA, 4, 4);
+    o.dtype = MOE_FP8;
+    o.hidden = 256;
+    moe_test_runs_hash_alike(&o, "combined_x");
+}
+
+/* A row in the pool, and a sum, of which one bit is another. */
+static void test_faults_are_found(void)
+{
+    struct rng rng;
+    rng_seed(&rng, 5);
+    struct routing routing;
+    struct moe_options o = moe_options_small(MOE_MEGA, 4, 4);
+    o.dtype = MOE_FP8;
+    o.hidden = 256;
+    moe_routing_draw(&routing, &o, DRAW_UNIFORM, false, true, &rng);
+    const struct loop_options loop = { .payload = true, .seed = 3, .deliver_percent = 50 };
+    struct moe_group *group = moe_group_new(&o, &routing, &loop);
+    CU_ASSERT_TRUE_FATAL(moe_group_run(group, 1, false));
+    moe_group_expect(group, 2, 0);
+    uint8_t *row = moe_group_output(group, 2, "recv_x", NULL), *sum = moe_group_output(group, 2, "combined_x", NULL);
+    CU_ASSERT_TRUE_FATAL(row && sum);
+    *row ^= 1;
+    moe_group_expect(group, 2, 2);
+    *row ^= 1;
+    *sum ^= 1;
+    moe_group_expect(group, 2, 9);
+    moe_group_free(group);
+}
+
+static void test_refusals(void)
+{
+    struct moe_options fine = moe_options_small(MOE_MEGA, 8, 8);
+    char text[256] = "";
+    fine.dtype = MOE_FP8;
+    fine.hidden = 256;
+    CU_ASSERT_PTR_NULL(moe_options_refuse(&fine, text, sizeof text));
+    struct moe_options o = fine;
+    o.ranks_per_node = 4;
+    moe_test_refused(&o, "num-ranks: mega-moe kernels reach the 4 ranks of one NVLink domain, found 8");
+    o = fine, o.ranks = o.ranks_per_node = o.experts = 73;
+    moe_test_refused(&o, "num-ranks: mega-moe takes at most 72, found 73");
+    o = fine, o.dtype = MOE_BF16;
+    moe_test_refused(&o, "dtype: mega-moe takes fp8, found bf16");
+    o = fine, o.hidden = 128;
+    moe_test_refused(&o, "hidden: mega-moe needs a multiple of 256, found 128");
+    o = fine, o.intermediate = 100;
+    moe_test_refused(&o, "intermediate: expected a multiple of 128, found 100");
+    o = fine, o.intermediate = 128, o.family = MOE_ONE_SIDED;
+    moe_test_refused(&o, "intermediate: only mega-moe has it");
+    o = fine, o.num_sms = 5;
+    moe_test_refused(&o, "num-sms: mega-moe takes SMs in pairs, found 5");
+    o = fine, o.zero_copy = true;
+    moe_test_refused(&o, "zero-copy: mega-moe kernels have none");
+    o = fine, o.cached = true;
+    moe_test_refused(&o, "cached: mega-moe kernels have none");
+}
+
+const char unit_suite[] = "moe_mega";
+
+void unit_tests(CU_pSuite suite)
+{
+    CU_ADD_TEST(suite, test_random_groups);
+    CU_ADD_TEST(suite, test_sizes_only_takes_the_same_steps);
+    CU_ADD_TEST(suite, test_runs_hash_alike);
+    CU_ADD_TEST(suite, test_faults_are_found);
+    CU_ADD_TEST(suite, test_refusals);
+}
