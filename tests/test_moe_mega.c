@@ -2,8 +2,9 @@
  * events?
  *
  * Aim: every output right (the family's checks, bit for bit), no hang, no breach of the seam's contract, the same steps
- * with and without payload; the bytes that PROTOCOLS.md 1.17 says, and each limit told.
- * Method: random groups, routings and sizes over the adversarial fabrics of support_loop, several iterations in a row. */
+ * with and without payload; faults in rows and sums are found, and each limit is told.
+ * Method: random groups, routings and sizes over the adversarial fabrics of support_loop, several iterations in a
+ * row. */
 #include "tests/support_moe.h"
 #include "tests/unit.h"
 

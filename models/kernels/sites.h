@@ -139,8 +139,8 @@
     X(NCCL_FUNCTION) \
     X(COPY_ENGINE)
 
-#define SITES_ALL(X) SITES_DEEPEP_V1(X) SITES_DEEPEP_V2(X) SITES_NCCL(X) SITES_TENSORRT_LLM(X) SITES_MORI(X) \
-    SITES_DEEPGEMM(X)
+#define SITES_ALL(X) \
+    SITES_DEEPEP_V1(X) SITES_DEEPEP_V2(X) SITES_NCCL(X) SITES_TENSORRT_LLM(X) SITES_MORI(X) SITES_DEEPGEMM(X)
 
 /* SITE_NONE: no sheet describes it, and a row takes one access after another, wherever it is. */
 enum site {

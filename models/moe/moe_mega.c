@@ -184,13 +184,9 @@ static void mega_destroy(struct kernel_rank *rank)
 
 /* ---- what the lists say ---- */
 
-static const uint32_t *list_from(const struct mega_rank *r, uint32_t source)
-{
-    return (const uint32_t *)(const void *)(r->ht.base.fabric->heap + r->map.list + source * r->map.list_bytes);
-}
 static uint32_t count_from(const struct mega_rank *r, uint32_t source, uint32_t expert)
 {
-    return list_from(r, source)[1 + expert];
+    return mega_list_from(r, source)[1 + expert];
 }
 
 static void rows_make_room(struct mega_rank *r, uint32_t rows, uint32_t blocks)
@@ -211,7 +207,7 @@ static void rows_order(struct mega_rank *r)
 {
     const struct ht_geometry *g = &r->ht.g;
     uint32_t next[MEGA_RANKS_MAX];
-    for (uint32_t s = 0; s < g->ranks; s++) next[s] = list_from(r, s)[0];
+    for (uint32_t s = 0; s < g->ranks; s++) next[s] = mega_list_from(r, s)[0];
     for (uint32_t e = 0, row = 0; e < g->local_experts; e++) {
         for (uint32_t turn = 0; row < r->row_before[e + 1]; turn++)
             for (uint32_t s = 0; s < g->ranks; s++) {
@@ -282,37 +278,15 @@ static void bell(struct fabric_worker *w, uint32_t word, enum fabric_scope scope
     fabric_signal_add(w, word, 1, scope);
 }
 
-void mega_waiting_wake(struct mega_rank *r, struct fabric_worker *w, uint32_t block)
-{
-    enum fabric_scope scope = FABRIC_DEVICE;
-    for (uint32_t i = r->waiting[block]; i; scope = FABRIC_ALONG) {
-        struct mega_sm *s = &r->sm[i - 1];
-        i = s->waiting;
-        s->waiting = 0;
-        s->registered = false;
-        bell(w, mega_word_tensor(s), scope);
-    }
-    r->waiting[block] = 0;
-}
-
 static uint64_t pool_at(const struct mega_rank *r, uint32_t row)
 {
     return r->map.pool + (uint64_t)row * r->ht.dispatch_slot.stored;
 }
 
-/* The choice of which a row is, at its source: token x topk + place. */
-static uint32_t choice_of(const struct mega_rank *r, uint32_t row)
-{
-    const uint32_t *list = list_from(r, r->source[row]);
-    return list[1 + r->ht.g.local_experts + r->choice[row] - list[0]];
-}
-
-uint32_t mega_place_of(const struct mega_rank *r, uint32_t row) { return choice_of(r, row) % r->ht.g.topk; }
-
 static uint64_t in_at(const struct mega_rank *r, uint32_t row)
 {
     if (!r->ht.base.fabric->payload) return 0;
-    return r->map.in + (uint64_t)(choice_of(r, row) / r->ht.g.topk) * r->ht.dispatch_slot.stored;
+    return r->map.in + (uint64_t)(mega_choice_of(r, row) / r->ht.g.topk) * r->ht.dispatch_slot.stored;
 }
 
 static uint32_t rows_here(const struct mega_sm *s)

@@ -109,8 +109,17 @@ static inline uint32_t mega_word_gate(const struct mega_rank *r) { return r->ht.
 static inline uint32_t mega_word_tensor(const struct mega_sm *s) { return s->rank->ht.g.ranks + 2 + 2 * s->number; }
 static inline uint32_t mega_word_epilogue(const struct mega_sm *s) { return mega_word_tensor(s) + 1; }
 
-/* Which of its token's choices a row is. */
-uint32_t mega_place_of(const struct mega_rank *r, uint32_t row);
+static inline const uint32_t *mega_list_from(const struct mega_rank *r, uint32_t source)
+{
+    return (const uint32_t *)(const void *)(r->ht.base.fabric->heap + r->map.list + source * r->map.list_bytes);
+}
+
+/* The choice of which a row is, at its source: token x topk + place. */
+static inline uint32_t mega_choice_of(const struct mega_rank *r, uint32_t row)
+{
+    const uint32_t *list = mega_list_from(r, r->source[row]);
+    return list[1 + r->ht.g.local_experts + r->choice[row] - list[0]];
+}
 
 /* Whether the barrier of that number, from 1, is behind all ranks. */
 static inline bool mega_open(const struct mega_rank *r, uint32_t number)
@@ -119,7 +128,19 @@ static inline bool mega_open(const struct mega_rank *r, uint32_t number)
 }
 
 /* Lets the tensor warps look again that wait for that block of rows. */
-void mega_waiting_wake(struct mega_rank *r, struct fabric_worker *w, uint32_t block);
+static inline void mega_waiting_wake(struct mega_rank *r, struct fabric_worker *w, uint32_t block)
+{
+    enum fabric_scope scope = FABRIC_DEVICE;
+    for (uint32_t i = r->waiting[block]; i; scope = FABRIC_ALONG) {
+        struct mega_sm *s = &r->sm[i - 1];
+        i = s->waiting;
+        s->waiting = 0;
+        s->registered = false;
+        fabric_signal_add(w, mega_word_tensor(s), 1, scope);
+    }
+    r->waiting[block] = 0;
+}
+
 static inline uint32_t mega_block_number(const struct mega_rank *r, const struct mega_block *b)
 {
     return r->block_before[b->expert] + b->rows;

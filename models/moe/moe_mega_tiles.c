@@ -217,7 +217,7 @@ static void part_make(const struct mega_rank *r, uint32_t row, uint32_t column, 
     float scale, weight;
     if (o->ue8m0) scale = format_f32_from_ue8m0(from[slot->scale + column]);
     else memcpy(&scale, from + slot->scale + column * sizeof scale, sizeof scale);
-    memcpy(&weight, from + slot->weight + mega_place_of(r, row) * sizeof weight, sizeof weight);
+    memcpy(&weight, from + slot->weight + mega_choice_of(r, row) % r->ht.g.topk * sizeof weight, sizeof weight);
     format_row_from_fp8(from + column * MEGA_COLUMNS, &scale, MEGA_COLUMNS, out);
     for (uint32_t i = 0; i < MEGA_COLUMNS; i++) out[i] = format_bf16_from_f32(format_f32_from_bf16(out[i]) * weight);
 }

@@ -238,7 +238,7 @@ static bool answer_run(void *context, uint32_t index, void *memory)
     }
     if (strcmp(b->kernel, "mega-moe") == 0) {
         a->problem = g_strdup("its one kernel has the experts' layers in it, too");
-        return;
+        return true;
     }
     if (b->transport && provider != CLUSTER_PROVIDER_UNKNOWN && !(b->providers >> provider & 1)) {
         a->problem = g_strdup_printf("it does not post to %s", cluster_provider_text(provider));
