@@ -183,8 +183,8 @@ static void test_refusals(void)
     CU_ASSERT_PTR_NULL(moe_options_refuse(&fine, text, sizeof text));
     struct moe_options o = fine;
     o.ranks = 40, o.experts = 80;
-    moe_test_refused(&o,
-                     "num-ranks: expected 2, 3, 4, 6, 8, 12, 16, 18 or 20 nodes of 8 ranks (v2: up to 32), found 40");
+    moe_test_refused(&o, "num-ranks: expected 2, 3, 4, 6, 8, 12, 16, 18 or 20 nodes of 8 ranks, for which DeepEP has "
+                         "normal kernels (v2: up to 32 nodes), found 5");
     o = fine, o.ranks_per_node = 1;
     moe_test_refused(&o, "ranks-per-node: the kernels for several nodes take 2, 4 or 8, found 1");
     o = fine, o.dispatch.rdma_recv = 130;

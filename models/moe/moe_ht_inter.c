@@ -51,8 +51,9 @@ static const char *inter_refuse(const struct moe_options *o, char *text, size_t 
     if (o->ranks_per_node != 2 && o->ranks_per_node != 4 && o->ranks_per_node != 8)
         KERNEL_REFUSE("ranks-per-node: the kernels for several nodes take 2, 4 or 8, found %u", o->ranks_per_node);
     if (nodes > HT_NODES_MAX || !memchr(counts, (int)nodes, sizeof counts))
-        KERNEL_REFUSE("num-ranks: expected 2, 3, 4, 6, 8, 12, 16, 18 or 20 nodes of %u ranks (v2: up to 32), found %u",
-                      o->ranks_per_node, o->ranks);
+        KERNEL_REFUSE("num-ranks: expected 2, 3, 4, 6, 8, 12, 16, 18 or 20 nodes of %u ranks, for which DeepEP has "
+                      "normal kernels (v2: up to 32 nodes), found %u",
+                      o->ranks_per_node, nodes);
     const char *reason = ht_refuse(o, text, text_size);
     if (!reason) reason = rdma_refuse("dispatch", &o->dispatch, text, text_size);
     if (!reason) reason = rdma_refuse("combine", &o->combine, text, text_size);
