@@ -313,12 +313,12 @@ static uint64_t fence_ps(const struct world_rank *rank, const struct world_worke
 }
 
 /* An SM serves fences for the whole system in rounds: a fence that comes in the middle of a round waits for the next.
- * */
+ * Of those that come at the same time one is the first, and the others come in the middle of its round. */
 static uint64_t fence_round_ps(struct world_rank *rank, uint16_t sm, uint64_t from_ps, uint64_t fence_ps)
 {
     uint64_t *last_ps = &rank->fenced_ps[sm]; /* the end of the last round so far */
     if (from_ps >= *last_ps) *last_ps = from_ps + fence_ps;
-    else if (from_ps + fence_ps > *last_ps) *last_ps += fence_ps;
+    else if (from_ps + fence_ps >= *last_ps) *last_ps += fence_ps;
     return *last_ps;
 }
 
