@@ -85,8 +85,8 @@ void intra_combine_launch(struct intra_rank *r);
 void intra_sender_init(struct intra_rank *r, struct intra_sender *s, uint32_t channel, uint32_t peer,
                        const struct moe_chunks *chunks);
 /* Charges what a warp reads before its first chunk, one load after another: where the rings are, their prefix, its
- * range of tokens. */
-void intra_prologue_charge(struct fabric_worker *w, uint32_t loads);
+ * range of tokens.  apart: the first warp alone reads it. */
+void intra_prologue_charge(struct fabric_worker *w, uint32_t loads, bool apart);
 /* Charges a read of the ring's head, once for each chunk. */
 void intra_sender_peek(struct intra_sender *s);
 

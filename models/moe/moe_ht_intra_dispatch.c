@@ -25,14 +25,21 @@ static void sender_fill(const struct fabric_worker *w, uint32_t sequence, uint8_
     ht_slot_pack(&s->rank->ht, token, s->ring.peer * s->rank->ht.g.local_experts, meta, slot);
 }
 
-/* Tells the receiver which of this rank's tokens for it are in the channel: start and end, plus one. */
+/* Tells the receiver which of this rank's tokens for it are in the channel: start and end, plus one.  The first warp
+ * looks them up and tells them, while the others begin to send. */
 static bool sender_announce(struct intra_sender *s)
 {
     const struct intra_rank *r = s->rank;
+    if (!s->announced) intra_prologue_charge(&s->worker, 1, true);
     for (; s->announced < 2; s->announced++) {
-        const uint32_t word = intra_word(r, s->announced ? INTRA_END : INTRA_START, s->channel, r->ht.g.rank);
         const uint32_t value = s->first + (s->announced ? s->count : 0) + 1;
-        if (!ht_word_send(&s->worker, &r->ht, s->ring.peer, 0, word, value)) return false;
+        const struct fabric_signal told = {
+            .value = moe_word_make(r->ht.epoch, value),
+            .word = intra_word(r, s->announced ? INTRA_END : INTRA_START, s->channel, r->ht.g.rank),
+            .peer = s->ring.peer,
+            .apart = true,
+        };
+        if (fabric_signal(&s->worker, &told)) return false;
     }
     return true;
 }
@@ -82,7 +89,6 @@ static enum worker_step sender_step(struct fabric_worker *w)
     struct intra_sender *s = fabric_container_of(w, struct intra_sender, worker);
     struct ht_rank *h = &s->rank->ht;
     struct ht_ring *ring = &s->ring;
-    if (!s->announced) intra_prologue_charge(w, 1);
     if (!sender_announce(s)) return WORKER_WAIT;
     if (!ring->pending && ring->published == ring->tail) {
         if (ring->tail < s->count) {

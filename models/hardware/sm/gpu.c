@@ -429,6 +429,14 @@ static void gpu_signal_add(struct fabric *f, struct fabric_worker *worker, uint3
     world_word_schedule(rank, word, addend, true, seen_ps);
 }
 
+/* Work of the first warp, behind what else it alone had to do. */
+static void first_work(struct world_rank *rank, struct world_worker *ww, const struct fabric_work *work)
+{
+    const uint64_t start = later(ww->cursor_ps, worker_first_ps(ww));
+    const uint64_t end = gpu_work_end(rank, work, gpu_loop(rank, work->site, work->given), start, 1);
+    worker_rest(ww)->first_ps = start + rank_slowed_ps(rank, end - start);
+}
+
 static void gpu_work(struct fabric *f, struct fabric_worker *worker, const struct fabric_work *work)
 {
     struct world_rank *rank = rank_of(f);
@@ -436,6 +444,10 @@ static void gpu_work(struct fabric *f, struct fabric_worker *worker, const struc
     const struct cluster_gpu *gpu = &w->cluster->gpu;
     struct world_worker *ww = rank->now.worker;
     assert(ww && ww->worker->index == worker->index);
+    if (work->apart) {
+        first_work(rank, ww, work);
+        return;
+    }
     uint32_t lanes;
     const uint64_t behind_ps = worker_behind_ps(ww);
     const uint64_t start = gpu_lane_begin(ww, work->warps, &lanes);
