@@ -21,7 +21,7 @@ static struct moe_options options_draw_nodes(struct rng *rng)
     static const uint32_t shape[][2] = { { 2, 1 }, { 4, 2 }, { 6, 2 }, { 8, 4 }, { 6, 3 }, { 4, 1 } };
     const uint32_t *drawn = shape[rng_below(rng, sizeof shape / sizeof shape[0])];
     struct moe_options o = options_draw(rng);
-    o.family = MOE_MORI_LL;
+    o.family = rng_below(rng, 2) ? MOE_MORI_LL : MOE_MORI;
     o.experts = drawn[0] * (o.experts / o.ranks);
     o.ranks = drawn[0];
     o.ranks_per_node = drawn[1];
@@ -53,21 +53,25 @@ static void test_bytes_on_the_wire(void)
     }
 }
 
-/* Each token goes to the other node and comes back as one sum, whether anyone there needs it or not; a node's ranks get
- * rows by stores, and what they have is read. */
+/* Low latency: each token goes to the other node and comes back as one sum, whether anyone there needs it or not; else
+ * those that are needed.  A node's ranks get rows by stores, and what they have is read. */
 static void test_bytes_between_nodes(void)
 {
-    struct moe_options o = moe_options_small(MOE_MORI_LL, 8, 4);
-    o.num_warps = 4;
-    struct moe_group *group = moe_group_run_sizes(&o, DRAW_UNIFORM);
-    const struct moe_copies copies = moe_routing_copies(&group->routing, &o);
-    const uint64_t row = o.hidden * (o.dtype == MOE_FP8 ? 1 : 2) + (o.dtype == MOE_FP8 ? o.hidden / 128 * 4 : 0);
-    const uint64_t slot = row + 8 * o.topk + 4;
-    uint64_t tokens = 0;
-    for (uint32_t r = 0; r < o.ranks; r++) tokens += group->routing.rank[r].tokens;
-    CU_ASSERT_EQUAL(loop_counts(group->loop)->put_bytes, tokens * (slot + 2 * o.hidden));
-    CU_ASSERT_EQUAL(loop_counts(group->loop)->store_bytes, copies.to_ranks * slot);
-    moe_group_free(group);
+    for (int ll = 0; ll < 2; ll++) {
+        struct moe_options o = moe_options_small(ll ? MOE_MORI_LL : MOE_MORI, 8, 4);
+        o.num_warps = 4;
+        o.topk = 2;
+        struct moe_group *group = moe_group_run_sizes(&o, DRAW_UNIFORM);
+        const struct moe_copies copies = moe_routing_copies(&group->routing, &o);
+        const uint64_t row = o.hidden * (o.dtype == MOE_FP8 ? 1 : 2) + (o.dtype == MOE_FP8 ? o.hidden / 128 * 4 : 0);
+        const uint64_t slot = row + 8 * o.topk + 4;
+        uint64_t tokens = 0;
+        for (uint32_t r = 0; r < o.ranks; r++) tokens += group->routing.rank[r].tokens;
+        CU_ASSERT_TRUE(copies.abroad < tokens);
+        CU_ASSERT_EQUAL(loop_counts(group->loop)->put_bytes, (ll ? tokens : copies.abroad) * (slot + 2 * o.hidden));
+        CU_ASSERT_EQUAL(loop_counts(group->loop)->store_bytes, copies.to_ranks * slot);
+        moe_group_free(group);
+    }
 }
 
 static void test_runs_hash_alike(void)
@@ -96,8 +100,7 @@ static void test_refusals(void)
     moe_test_refused(&far, "zero-copy: MoRI's kernels between nodes have none here");
     far.zero_copy = false, far.ranks_per_node = 16, far.ranks = far.experts = 32;
     moe_test_refused(&far, "num-ranks: MoRI's kernels reach 32 nodes of 8 ranks here, found 2 of 16");
-    o.family = MOE_MORI;
-    moe_test_refused(&o, "num-ranks: of MoRI's kernels, mori-ll goes between nodes here");
+
     o = fine, o.rdma_sms = 2;
     moe_test_refused(&o, "rdma-sms: MoRI's kernels within a node have none");
     o = fine, o.ranks = o.ranks_per_node = o.experts = 9;

@@ -19,8 +19,8 @@ enum moe_kernel_family {
     MOE_V2,          /* 1.7 */
     MOE_ONE_SIDED,   /* 1.12 */
     MOE_TWO_SIDED,   /* 1.15 */
-    MOE_MORI,        /* 1.14 */
-    MOE_MORI_LL,     /* likewise with another dispatch; between nodes 1.16 */
+    MOE_MORI,        /* 1.14, between nodes 1.16 */
+    MOE_MORI_LL,     /* likewise, dealt in smaller parts */
     MOE_MEGA,        /* 1.17: dispatch, the experts and combine in one kernel */
 };
 

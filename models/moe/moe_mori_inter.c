@@ -1,7 +1,7 @@
-/* moe_mori_inter.c - AMD's MoRI between nodes, low latency (PROTOCOLS.md 1.16).
+/* moe_mori_inter.c - AMD's MoRI between nodes (PROTOCOLS.md 1.16).
  *
  * The library takes a row's place at a rank, and a chunk's at its proxy, from counters, in no order; here a token's
- * number gives both. */
+ * number gives the first, and chunks lie in order. */
 #include "models/moe/moe_mori_inter.h"
 
 #include <stdio.h>
@@ -17,6 +17,7 @@ static struct mi_rank *rank_of(struct kernel_rank *rank) { return (struct mi_ran
 
 /* ---- geometry ---- */
 
+static bool low_latency(const struct mi_rank *r) { return r->ht.base.options->family == MOE_MORI_LL; }
 static uint32_t block_warps(const struct moe_options *o) { return o->num_warps ? o->num_warps : MI_WARPS_MAX / 2; }
 
 /* Two thirds, as in the library's test. */
@@ -24,7 +25,6 @@ static uint32_t far_blocks(const struct moe_options *o) { return o->rdma_sms ? o
 
 static const char *mi_refuse(const struct moe_options *o, char *text, size_t text_size)
 {
-    if (o->family != MOE_MORI_LL) KERNEL_REFUSE("num-ranks: of MoRI's kernels, mori-ll goes between nodes here");
     if (o->ranks_per_node > HT_LOCAL_MAX || o->ranks / o->ranks_per_node > HT_NODES_MAX)
         KERNEL_REFUSE("num-ranks: MoRI's kernels reach %d nodes of %d ranks here, found %u of %u", HT_NODES_MAX,
                       HT_LOCAL_MAX, o->ranks / o->ranks_per_node, o->ranks_per_node);
@@ -113,6 +113,21 @@ static void mi_needs(const struct kernel_job *job, bool payload, struct fabric_n
                                     .queue_depth = MI_DEPTH };
 }
 
+static uint32_t token_chunks(const struct mi_rank *r) { return (r->ht.g.tokens + MI_CHUNK - 1) / MI_CHUNK; }
+
+/* Low latency sends all tokens, else those go that a rank there needs, one behind the other in their chunk. */
+static void places_make(struct mi_rank *r, uint32_t node)
+{
+    const struct ht_geometry *g = &r->ht.g;
+    for (uint32_t token = 0, count = 0; token < g->tokens; token++) {
+        const bool goes = low_latency(r) || r->ht.layout.bits[(size_t)token * g->nodes + node];
+        r->send_place[(size_t)node * g->tokens + token] = goes ? r->send_chunks[node] * MI_CHUNK + count++ : UINT32_MAX;
+        if ((token + 1) % MI_CHUNK && token + 1 < g->tokens) continue;
+        r->send_chunks[node] += count > 0;
+        count = 0;
+    }
+}
+
 static struct kernel_rank *mi_create(const struct kernel_job *job, struct fabric *f)
 {
     const struct moe_options *o = moe_options_of(job);
@@ -127,6 +142,9 @@ static struct kernel_rank *mi_create(const struct kernel_job *job, struct fabric
     ht_layout_make(h);
     slots_make(o, f->payload, &h->dispatch_slot, &h->combine_slot);
     map_make(o, f->payload, &r->map);
+    r->send_chunks = kernel_alloc(h->g.nodes, sizeof r->send_chunks[0]);
+    r->send_place = kernel_alloc((uint64_t)h->g.nodes * h->g.tokens, sizeof r->send_place[0]);
+    for (uint32_t node = 0; node < h->g.nodes; node++) places_make(r, node);
     r->chunk_tokens = kernel_alloc((uint64_t)h->g.nodes * r->chunks, sizeof r->chunk_tokens[0]);
     r->chunk_done = kernel_alloc((uint64_t)h->g.nodes * r->chunks, sizeof r->chunk_done[0]);
     r->warp = kernel_alloc((uint64_t)r->blocks * r->warps, sizeof r->warp[0]);
@@ -142,6 +160,8 @@ static struct kernel_rank *mi_create(const struct kernel_job *job, struct fabric
 static void mi_destroy(struct kernel_rank *rank)
 {
     struct mi_rank *r = rank_of(rank);
+    free(r->send_chunks);
+    free(r->send_place);
     free(r->chunk_tokens);
     free(r->chunk_done);
     free(r->row_place);
@@ -156,9 +176,14 @@ static uint8_t *heap_at(const struct mi_rank *r, uint64_t part, uint64_t slot, u
     return r->ht.base.fabric->heap + part + slot * stored;
 }
 
-static uint64_t place(const struct mi_rank *r, uint64_t area, uint32_t token)
+static uint64_t place(const struct mi_rank *r, uint64_t area, uint32_t number)
 {
-    return area * r->ht.base.options->tokens_max + token;
+    return area * r->ht.base.options->tokens_max + number;
+}
+
+static uint32_t send_place(const struct mi_rank *r, uint32_t node, uint32_t token)
+{
+    return r->send_place[(size_t)node * r->ht.g.tokens + token];
 }
 
 /* The rank of the same number on another node. */
@@ -168,8 +193,18 @@ static uint16_t proxy_of(const struct mi_rank *r, uint32_t node)
 }
 static uint32_t node_after(const struct mi_rank *r, uint32_t n) { return (r->ht.g.node + 1 + n) % r->ht.g.nodes; }
 
-/* The choices of the token of the rank of the same number on that node: own ones from the model, others as they
- * came. */
+/* Which row of all ranks' tokens has come from there, by its number there; without payload nobody needs to know. */
+static uint64_t row_at(const struct mi_rank *r, uint32_t node, uint32_t number)
+{
+    const struct ht_slot *s = &r->ht.dispatch_slot;
+    uint32_t meta = 0;
+    if (!r->ht.base.fabric->payload) return 0;
+    if (node == r->ht.g.node) return place(r, r->ht.g.rank, number);
+    memcpy(&meta, heap_at(r, r->map.came, place(r, node, number), s->stored) + s->meta, sizeof meta);
+    return meta - 1;
+}
+
+/* The choices of a token of the rank of the same number on that node: own ones from the model, others as they came. */
 static const int32_t *choices_of(const struct mi_rank *r, uint32_t node, uint32_t token)
 {
     const struct ht_slot *s = &r->ht.dispatch_slot;
@@ -230,7 +265,8 @@ static void nodes_sum(struct mi_local *l)
         uint32_t count = 0;
         for (uint32_t n = 0; n < g->nodes; n++)
             if (r->ht.layout.bits[(size_t)token * g->nodes + n])
-                slot[count++] = heap_at(r, n == g->node ? r->map.partial : r->map.back, place(r, n, token), stored);
+                slot[count++] = n == g->node ? heap_at(r, r->map.partial, place(r, n, token), stored)
+                                             : heap_at(r, r->map.back, place(r, n, send_place(r, n, token)), stored);
         ht_token_combine(&r->ht, token, slot, count);
     }
 }
@@ -325,8 +361,7 @@ static bool row_store(struct mi_warp *v, uint32_t node, uint32_t token, uint32_t
     const struct ht_slot *s = &r->ht.dispatch_slot;
     const bool payload = r->ht.base.fabric->payload;
     const struct mi_row row = { r, node, token };
-    const uint64_t at = payload ? place(r, proxy_of(r, node), token) * s->stored : 0;
-    const struct fabric_write write = { .target_offset = r->map.in + at,
+    const struct fabric_write write = { .target_offset = r->map.in + row_at(r, node, token) * (payload ? s->stored : 0),
                                         .charge_bytes = s->bytes,
                                         .peer = (uint16_t)(r->ht.g.node * r->ht.g.local + local),
                                         .rows = 1,
@@ -377,35 +412,48 @@ static enum worker_step near_step(struct fabric_worker *w)
     return finish(v);
 }
 
+/* Each run of tokens that go is one put, and a signal follows the last. */
 static bool chunk_put(struct mi_warp *v, uint32_t node, uint32_t chunk)
 {
     const struct mi_rank *r = v->rank;
     const struct ht_slot *s = &r->ht.dispatch_slot;
-    const uint32_t first = chunk * MI_CHUNK, count = moe_min(MI_CHUNK, r->ht.g.tokens - first);
-    const uint16_t queue = (uint16_t)(chunk % MI_QUEUES);
-    const struct fabric_write write = {
-        .target_offset = r->map.came + place(r, r->ht.g.node, first) * s->stored,
-        .charge_bytes = (uint64_t)count * s->bytes,
-        .peer = proxy_of(r, node),
-        .queue = queue,
-        .sge_count = 1,
-        .sge = { { heap_at(r, r->map.staged, first, s->stored), count * s->stored } },
-    };
-    const struct fabric_signal signal = { .value = moe_word_make(r->ht.epoch, count + 1),
-                                          .word = word_chunk(r, r->ht.g.node, chunk),
-                                          .peer = write.peer,
-                                          .queue = queue };
-    return fabric_put_signal(&v->worker, &write, &signal) == 0;
+    const uint32_t first = chunk * MI_CHUNK, end = moe_min(first + MI_CHUNK, r->ht.g.tokens);
+    uint32_t from = first + v->target, all = 0;
+    for (uint32_t token = first; token < end; token++) all += send_place(r, node, token) != UINT32_MAX;
+    for (;;) {
+        while (from < end && send_place(r, node, from) == UINT32_MAX) from++;
+        if (from == end) break;
+        const uint32_t at = send_place(r, node, from);
+        uint32_t count = 1;
+        while (from + count < end && send_place(r, node, from + count) != UINT32_MAX) count++;
+        const struct fabric_write write = { .target_offset = r->map.came + place(r, r->ht.g.node, at) * s->stored,
+                                            .charge_bytes = (uint64_t)count * s->bytes,
+                                            .peer = proxy_of(r, node),
+                                            .queue = (uint16_t)(chunk % MI_QUEUES),
+                                            .flags = FABRIC_DEFER,
+                                            .sge_count = 1,
+                                            .sge = {
+                                                { heap_at(r, r->map.staged, from, s->stored), count * s->stored } } };
+        const struct fabric_signal signal = { .value = moe_word_make(r->ht.epoch, all + 1),
+                                              .word = word_chunk(r, r->ht.g.node, at / MI_CHUNK),
+                                              .peer = write.peer,
+                                              .queue = write.queue };
+        const bool last = at % MI_CHUNK + count == all;
+        if (last ? fabric_put_signal(&v->worker, &write, &signal) : fabric_put(&v->worker, &write)) return false;
+        from += count;
+        v->target = from - first;
+    }
+    v->target = 0;
+    return true;
 }
 
-/* Chunks of tokens are dealt to blocks in runs; in a block each warp serves other nodes.  All tokens go, also those
- * that have no choice there. */
+/* Chunks of tokens are dealt to blocks in runs; in a block each warp serves other nodes. */
 static enum worker_step chunks_send(struct mi_warp *v)
 {
     const struct mi_rank *r = v->rank;
     const struct ht_geometry *g = &r->ht.g;
     uint32_t first, end;
-    moe_channel_range((g->tokens + MI_CHUNK - 1) / MI_CHUNK, r->far_blocks, v->number / r->warps, &first, &end);
+    moe_channel_range(token_chunks(r), r->far_blocks, v->number / r->warps, &first, &end);
     for (; v->node < g->nodes; v->node += r->warps, v->item = 0) {
         if (v->node == g->node || first + v->item >= end) continue;
         if (!v->looked) {
@@ -427,12 +475,47 @@ static enum worker_step chunks_send(struct mi_warp *v)
 static bool chunks_announce(struct mi_warp *v)
 {
     const struct mi_rank *r = v->rank;
-    const uint32_t chunks = (r->ht.g.tokens + MI_CHUNK - 1) / MI_CHUNK;
     for (; v->node < r->ht.g.nodes; v->node++)
-        if (v->node != r->ht.g.node && !ht_word_send(&v->worker, &r->ht, proxy_of(r, v->node), 0,
-                                                     word_chunks(r, r->ht.g.node), chunks * MI_CHUNK + 1))
+        if (v->node != r->ht.g.node &&
+            !ht_word_send(&v->worker, &r->ht, proxy_of(r, v->node), 0, word_chunks(r, r->ht.g.node),
+                          r->send_chunks[v->node] * MI_CHUNK + 1))
             return false;
     return true;
+}
+
+/* Where a warp that serves other nodes is: a place at which one of their tokens may have come, and its choice. */
+struct far_item {
+    uint32_t node, place, choice;
+};
+
+/* Low latency deals triples of a node, a place and a choice to the warps.  Else eight blocks share a chunk, and each
+ * warp has whole tokens of it, one round after another.  False: there are no more. */
+static bool far_item(struct mi_warp *v, struct far_item *x)
+{
+    const struct mi_rank *r = v->rank;
+    const uint32_t most = r->ht.base.options->tokens_max, topk = r->ht.g.topk, others = r->ht.g.nodes - 1;
+    if (low_latency(r)) {
+        *x = (struct far_item){ node_after(r, v->item / topk / most), v->item / topk % most, v->item % topk };
+        return v->item < most * topk * others;
+    }
+    for (; v->item < MI_TEAMS * r->chunks * others; v->item += r->far_blocks, v->round = 0) {
+        const uint32_t at = (v->item % MI_TEAMS + v->round * MI_TEAMS) * r->warps + v->number % r->warps;
+        *x = (struct far_item){ node_after(r, v->item / MI_TEAMS % others),
+                                v->item / (MI_TEAMS * others) * MI_CHUNK + at, v->target };
+        if (at < MI_CHUNK) return true;
+    }
+    return false;
+}
+
+static void far_next(struct mi_warp *v)
+{
+    const struct mi_rank *r = v->rank;
+    if (low_latency(r)) v->item += r->far_blocks * r->warps;
+    else if (++v->target == r->ht.g.topk) {
+        v->target = 0;
+        v->round++;
+    }
+    v->looked = false;
 }
 
 /* Whether the token has come; *unknown: that is still to be seen. */
@@ -444,35 +527,38 @@ static bool token_came(const struct mi_rank *r, uint32_t node, uint32_t token, b
     return count && token - first < count - 1;
 }
 
-/* Triples of a node, a token and a choice are dealt to the warps of these blocks. */
+static void relay_look(struct mi_warp *v, uint32_t items)
+{
+    ht_scan_here(&v->worker, SITE_MORI_RELAY_READ, 2 * items, 4 * (uint64_t)(v->rank->ht.g.topk + 1) * items);
+}
+
+/* The choices are read for each item or, where a warp has all of a token's, once. */
 static enum worker_step relay(struct mi_warp *v)
 {
     struct mi_rank *r = v->rank;
     const struct ht_geometry *g = &r->ht.g;
-    const uint32_t most = r->ht.base.options->tokens_max, stride = r->far_blocks * r->warps;
+    struct far_item x;
     uint32_t reads = 0;
-    for (; v->item < most * g->topk * (g->nodes - 1); v->item += stride) {
-        const uint32_t token = v->item / g->topk % most, node = node_after(r, v->item / g->topk / most);
+    for (; far_item(v, &x); far_next(v)) {
         bool unknown;
-        const bool came = token_came(r, node, token, &unknown);
-        const uint32_t local = came ? choice_local(r, choices_of(r, node, token), v->item % g->topk) : g->local;
+        const bool came = token_came(r, x.node, x.place, &unknown), first = low_latency(r) || x.choice == 0;
+        const uint32_t local = came ? choice_local(r, choices_of(r, x.node, x.place), x.choice) : g->local;
         if ((unknown && reads) || (local < g->local && !v->looked)) {
-            reads += local < g->local;
-            ht_scan_here(&v->worker, SITE_MORI_RELAY_READ, 2 * reads, 4 * (uint64_t)(g->topk + 1) * reads);
+            reads += local < g->local && first;
+            if (reads) relay_look(v, reads);
             if (local < g->local) fabric_work(&v->worker, &(struct fabric_work){ .kind = FABRIC_WORK_PEEK });
             v->looked = local < g->local;
             return WORKER_MORE;
         }
         if (unknown) return WORKER_WAIT;
         if (local < g->local) {
-            if (!row_store(v, node, token, local)) return WORKER_WAIT;
-            v->looked = false;
-            v->item += stride;
+            if (!row_store(v, x.node, x.place, local)) return WORKER_WAIT;
+            far_next(v);
             return WORKER_MORE;
         }
-        reads++;
+        reads += first;
     }
-    if (reads) ht_scan_here(&v->worker, SITE_MORI_RELAY_READ, 2 * reads, 4 * (uint64_t)(g->topk + 1) * reads);
+    if (reads) relay_look(v, reads);
     return finish(v);
 }
 
@@ -487,7 +573,7 @@ static enum worker_step far_step(struct fabric_worker *w)
     if (v->state == MI_SEND) return chunks_send(v);
     if (v->state == MI_SENT) {
         v->state = ++r->sent == r->far_blocks * r->warps ? MI_ANNOUNCE : MI_RELAY;
-        v->item = v->number;
+        v->item = low_latency(r) ? v->number : v->number / r->warps;
         v->node = 0;
     }
     if (v->state == MI_ANNOUNCE) {
@@ -503,15 +589,15 @@ static enum worker_step far_step(struct fabric_worker *w)
  * value. */
 enum { PASS_BYTES = 64 * 4, REST_BYTES = 64 * 2 };
 struct part {
-    uint32_t node, token, from, values;
+    uint32_t from, values;
     uint32_t at, bytes; /* of this pass, in the part's bytes */
     bool last;
 };
 
-static struct part part_of(const struct mi_warp *v, uint32_t node, uint32_t shares)
+static struct part part_of(const struct mi_warp *v, uint32_t shares)
 {
     const uint32_t hidden = v->rank->ht.g.hidden, wide = (hidden + shares - 1) / shares;
-    struct part p = { .node = node, .token = v->item / shares, .from = v->item % shares * wide };
+    struct part p = { .from = v->share * wide };
     p.values = p.from < hidden ? moe_min(wide, hidden - p.from) : 0;
     const uint32_t all = 2 * p.values, whole = all / PASS_BYTES;
     const bool rest = v->pass >= whole;
@@ -522,11 +608,11 @@ static struct part part_of(const struct mi_warp *v, uint32_t node, uint32_t shar
 }
 
 /* Where the row that a rank of this node has for the token is in own memory, once it is read. */
-static uint64_t gathered_at(const struct mi_warp *v, const struct part *p, uint32_t local)
+static uint64_t gathered_at(const struct mi_warp *v, uint32_t local)
 {
     const struct mi_rank *r = v->rank;
     const uint64_t stored = r->ht.combine_slot.stored;
-    if (local == r->ht.g.self) return r->map.out + place(r, proxy_of(r, p->node), p->token) * stored;
+    if (local == r->ht.g.self) return r->map.out + row_at(r, v->node, v->place) * stored;
     return r->map.gathered + ((uint64_t)v->number * r->ht.g.local + local) * stored;
 }
 
@@ -537,14 +623,13 @@ static bool rows_pull(struct mi_warp *v, const struct part *p)
     const uint64_t in_row = s->stored ? 2 * (uint64_t)p->from + p->at : 0;
     for (; v->target < r->ht.g.local; v->target++) {
         if (v->target == r->ht.g.self || !(v->bits >> v->target & 1)) continue;
-        const struct fabric_read read = {
-            .source_offset = r->map.out + place(r, proxy_of(r, p->node), p->token) * s->stored + in_row,
-            .target = r->ht.base.fabric->heap + gathered_at(v, p, v->target) + in_row,
-            .charge_bytes = p->bytes,
-            .size_bytes = s->stored ? p->bytes : 0,
-            .peer = (uint16_t)(r->ht.g.node * r->ht.g.local + v->target),
-            .warps = 1
-        };
+        const struct fabric_read read = { .source_offset =
+                                              r->map.out + row_at(r, v->node, v->place) * s->stored + in_row,
+                                          .target = r->ht.base.fabric->heap + gathered_at(v, v->target) + in_row,
+                                          .charge_bytes = p->bytes,
+                                          .size_bytes = s->stored ? p->bytes : 0,
+                                          .peer = (uint16_t)(r->ht.g.node * r->ht.g.local + v->target),
+                                          .warps = 1 };
         if (fabric_get(&v->worker, &read)) return false;
     }
     v->target = 0;
@@ -555,14 +640,13 @@ static void part_sum(void *context, uint64_t argument)
 {
     const struct mi_warp *v = context;
     const struct mi_rank *r = v->rank;
-    const struct part p = part_of(v, v->node, (uint32_t)argument);
+    const struct part p = part_of(v, (uint32_t)argument);
     const uint16_t *row[HT_LOCAL_MAX];
     uint32_t count = 0;
     for (uint32_t local = 0; local < r->ht.g.local; local++)
         if (v->bits >> local & 1)
-            row[count++] =
-                (const uint16_t *)(const void *)(r->ht.base.fabric->heap + gathered_at(v, &p, local)) + p.from;
-    uint8_t *out = heap_at(r, r->map.partial, place(r, p.node, p.token), r->ht.combine_slot.stored);
+            row[count++] = (const uint16_t *)(const void *)(r->ht.base.fabric->heap + gathered_at(v, local)) + p.from;
+    uint8_t *out = heap_at(r, r->map.partial, place(r, v->node, v->place), r->ht.combine_slot.stored);
     format_rows_reduce(row, NULL, count, p.values, (uint16_t *)(void *)out + p.from);
 }
 
@@ -570,10 +654,10 @@ static void part_sum(void *context, uint64_t argument)
 static enum worker_step pass_step(struct mi_warp *v, uint32_t shares, bool *done)
 {
     struct mi_rank *r = v->rank;
-    const struct part p = part_of(v, v->node, shares);
+    const struct part p = part_of(v, shares);
     if (!v->looked) {
         ht_scan_here(&v->worker, SITE_MORI_CHOICES_READ, 1, 4 * r->ht.g.topk);
-        v->bits = choices_bits(r, choices_of(r, v->node, p.token));
+        v->bits = choices_bits(r, choices_of(r, v->node, v->place));
         v->looked = true;
         return WORKER_MORE;
     }
@@ -597,18 +681,25 @@ static enum worker_step pass_step(struct mi_warp *v, uint32_t shares, bool *done
     return WORKER_MORE;
 }
 
-/* Own tokens: the sum of what this node's ranks have. */
+/* Own tokens: the sum of what this node's ranks have.  Low latency deals tokens, or parts of them, to all warps; else a
+ * block has a run of tokens. */
 static enum worker_step near_sum_step(struct fabric_worker *w)
 {
     struct mi_warp *v = fabric_container_of(w, struct mi_warp, worker);
     const struct mi_rank *r = v->rank;
-    const uint32_t stride = (r->blocks - r->far_blocks) * r->warps, shares = shares_of(stride, r->ht.g.tokens);
+    const bool parts = low_latency(r);
+    const uint32_t blocks = r->blocks - r->far_blocks, block = v->number / r->warps - r->far_blocks;
+    const uint32_t stride = (parts ? blocks : 1) * r->warps, shares = parts ? shares_of(stride, r->ht.g.tokens) : 1;
+    uint32_t first = 0, end = r->ht.g.tokens;
+    if (!parts) moe_channel_range(r->ht.g.tokens, blocks, block, &first, &end);
     if (v->state == MI_BEGIN) {
-        v->item = v->number - r->far_blocks * r->warps;
+        v->item = parts ? v->number - r->far_blocks * r->warps : v->number % r->warps;
         v->node = r->ht.g.node;
         v->state = MI_SEND;
     }
-    if (v->item >= r->ht.g.tokens * shares) return WORKER_DONE;
+    if (v->item >= (end - first) * shares) return WORKER_DONE;
+    v->place = first + v->item / shares;
+    v->share = v->item % shares;
     bool done = false;
     const enum worker_step next = pass_step(v, shares, &done);
     if (done) v->item += stride;
@@ -639,6 +730,41 @@ static uint32_t places_of(const struct mi_rank *r, uint32_t node)
     return chunks * MI_CHUNK;
 }
 
+/* Parts of a chunk that come to its counter. */
+static uint32_t chunk_parts(const struct mi_rank *r)
+{
+    return low_latency(r) ? MI_SHARES * MI_CHUNK : MI_TEAMS * r->warps;
+}
+
+/* The next part of what came from other nodes, as the warp's place and share; *chunk is of its node.  Low latency deals
+ * quarters of all places; else eight blocks share a chunk, and *part is false once the warp has summed its tokens. */
+static bool part_find(struct mi_warp *v, uint32_t *chunk, bool *part)
+{
+    const struct mi_rank *r = v->rank;
+    const uint32_t others = r->ht.g.nodes - 1;
+    if (low_latency(r)) {
+        while (v->node != r->ht.g.node && v->item >= places_of(r, v->node) * MI_SHARES) {
+            v->node = (v->node + 1) % r->ht.g.nodes;
+            v->item = v->number;
+        }
+        if (v->node == r->ht.g.node) return false;
+        v->place = v->item / MI_SHARES;
+        v->share = v->item % MI_SHARES;
+        *chunk = v->place / MI_CHUNK;
+        *part = v->place % MI_CHUNK < r->chunk_tokens[word_chunk(r, v->node, *chunk)];
+        return true;
+    }
+    for (; v->item < MI_TEAMS * r->chunks * others; v->item += r->far_blocks, v->round = 0) {
+        const uint32_t at = (v->item % MI_TEAMS + v->round * MI_TEAMS) * r->warps + v->number % r->warps;
+        v->node = node_after(r, v->item / MI_TEAMS % others);
+        *chunk = v->item / (MI_TEAMS * others);
+        v->place = *chunk * MI_CHUNK + at;
+        *part = at < r->chunk_tokens[word_chunk(r, v->node, *chunk)];
+        if (r->chunk_tokens[word_chunk(r, v->node, *chunk)]) return true;
+    }
+    return false;
+}
+
 /* Tokens of other nodes, by the rank of the same number there.  The warp that is the last to come with a part of a
  * chunk sends the chunk's sums back. */
 static enum worker_step far_sum_step(struct fabric_worker *w)
@@ -647,19 +773,17 @@ static enum worker_step far_sum_step(struct fabric_worker *w)
     struct mi_rank *r = v->rank;
     if (v->state == MI_BEGIN) {
         v->node = node_after(r, 0);
-        v->item = v->number;
+        v->item = low_latency(r) ? v->number : v->number / r->warps;
         v->state = MI_SEND;
     }
-    while (v->node != r->ht.g.node && v->item >= places_of(r, v->node) * MI_SHARES) {
-        v->node = (v->node + 1) % r->ht.g.nodes;
-        v->item = v->number;
-    }
-    if (v->node == r->ht.g.node) return finish(v);
-    const uint32_t token = v->item / MI_SHARES, chunk = token / MI_CHUNK, at = word_chunk(r, v->node, chunk);
-    if (v->state == MI_SEND && token % MI_CHUNK < r->chunk_tokens[at]) {
+    uint32_t chunk;
+    bool part;
+    if (!part_find(v, &chunk, &part)) return finish(v);
+    if (v->state == MI_SEND && part) {
         bool done = false;
-        const enum worker_step next = pass_step(v, MI_SHARES, &done);
-        if (done) v->state = MI_ADD;
+        const enum worker_step next = pass_step(v, low_latency(r) ? MI_SHARES : 1, &done);
+        if (done && low_latency(r)) v->state = MI_ADD;
+        v->round += done && !low_latency(r);
         return next;
     }
     if (v->state == MI_SEND || v->state == MI_ADD) {
@@ -667,10 +791,12 @@ static enum worker_step far_sum_step(struct fabric_worker *w)
         v->state = MI_COUNT;
         return WORKER_MORE;
     }
-    if (v->state == MI_COUNT) v->state = ++r->chunk_done[at] == MI_SHARES * MI_CHUNK ? MI_POST : MI_SEND;
+    if (v->state == MI_COUNT)
+        v->state = ++r->chunk_done[word_chunk(r, v->node, chunk)] == chunk_parts(r) ? MI_POST : MI_SEND;
     if (v->state == MI_POST && !sums_put(v, chunk)) return WORKER_WAIT;
     v->state = MI_SEND;
-    v->item += r->far_blocks * r->warps;
+    v->round = 0;
+    v->item += low_latency(r) ? r->far_blocks * r->warps : r->far_blocks;
     return WORKER_MORE;
 }
 
@@ -780,9 +906,10 @@ static void warp_describe(const struct fabric_worker *w, char *text, size_t text
 {
     const struct mi_warp *v = fabric_container_of(w, struct mi_warp, worker);
     const struct mi_rank *r = v->rank;
-    if (r->launched == MI_DISPATCH && v->state == MI_RELAY && !v->looked)
-        snprintf(text, text_size, "MoRI's warp %u waits for rank %u", v->number,
-                 proxy_of(r, node_after(r, v->item / r->ht.g.topk / r->ht.base.options->tokens_max)));
+    struct mi_warp at = *v;
+    struct far_item x;
+    if (r->launched == MI_DISPATCH && v->state == MI_RELAY && !v->looked && far_item(&at, &x))
+        snprintf(text, text_size, "MoRI's warp %u waits for rank %u", v->number, proxy_of(r, x.node));
     else snprintf(text, text_size, "MoRI's warp %u has no room", v->number);
 }
 
@@ -795,12 +922,16 @@ static const struct worker_role far_sum_role = { .step = far_sum_step, .describe
 static void relay_watch(struct mi_warp *v)
 {
     const struct mi_rank *r = v->rank;
-    const uint32_t most = r->ht.base.options->tokens_max, topk = r->ht.g.topk;
+    struct mi_warp x = { .rank = v->rank, .number = v->number };
+    struct far_item item;
     uint32_t before = UINT32_MAX;
-    for (uint32_t i = v->number; i < most * topk * (r->ht.g.nodes - 1); i += r->far_blocks * r->warps) {
-        const uint32_t node = node_after(r, i / topk / most), word = word_chunk(r, node, i / topk % most / MI_CHUNK);
-        if (word != before) fabric_watch(&v->worker, word, 1);
-        if (before == UINT32_MAX || before / r->chunks != node) fabric_watch(&v->worker, word_chunks(r, node), 1);
+    x.item = low_latency(r) ? v->number : v->number / r->warps;
+    for (; far_item(&x, &item); far_next(&x)) {
+        const uint32_t word = word_chunk(r, item.node, item.place / MI_CHUNK);
+        if (word == before) continue;
+        fabric_watch(&v->worker, word, 1);
+        if (before == UINT32_MAX || before / r->chunks != item.node)
+            fabric_watch(&v->worker, word_chunks(r, item.node), 1);
         before = word;
     }
 }

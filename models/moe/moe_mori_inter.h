@@ -3,14 +3,15 @@
  *
  * A token goes to each other node once, to the rank of the same number there, its proxy, which passes it on.
  *
- *   dispatch   token ── copy ──► staged ── put of a chunk ──► came[node][token] of the proxy ── stores ──► in
- *   combine    made ── copy ──► out[source][token] ── loads of a node's ranks ──► partial[node][token] of the proxy
- *              ── put of a chunk ──► back[node][token] ── sum of nodes ──► combined
+ *   dispatch   token ── copy ──► staged ── put of a chunk ──► came[node][place] of the proxy ── stores ──► in
+ *   combine    made ── copy ──► out[source][token] ── loads of a node's ranks ──► partial[node][place] of the proxy
+ *              ── put of a chunk ──► back[node][place] ── sum of nodes ──► combined
  *
  * Heap: staged [tokens_max], came [nodes][tokens_max], without payload the choices alone; and only where payload is
  * stored: in, made, out [ranks][tokens_max], partial, back [nodes][tokens_max], gathered [warps][local], where loads
- * end.  A place in in, made and out is the token's number at its source.  A row there has come if its meta, which is
- * zeroed when it is read, is not 0. */
+ * end.  At a proxy a token's place is its number or, if only those go that are needed, its number among those of its
+ * chunk; empty chunks have none.  In in, made and out it is the token's number at its source.  A row there has come if
+ * its meta, which is zeroed when it is read, is not 0. */
 #ifndef MODELS_MOE_MOE_MORI_INTER_H
 #define MODELS_MOE_MOE_MORI_INTER_H
 
@@ -21,7 +22,8 @@ enum {
     MI_QUEUES = 2, /* QPs to a peer, as MoRI's tuning has them; its default is 1 */
     MI_DEPTH = 1024,
     MI_WARPS_MAX = 16, /* of a block */
-    MI_SHARES = 4      /* warps that share a row for another node */
+    MI_SHARES = 4,     /* low latency: warps that share a row for another node */
+    MI_TEAMS = 8,      /* else: blocks that share a chunk */
 };
 
 enum mi_phase { MI_STAGE, MI_DISPATCH, MI_GIVE, MI_MEET, MI_COMBINE, MI_SUM, MI_PHASES };
@@ -38,10 +40,11 @@ enum mi_state { MI_BEGIN, MI_SEND, MI_SENT, MI_ANNOUNCE, MI_RELAY, MI_ADD, MI_CO
 struct mi_warp {
     struct fabric_worker worker;
     struct mi_rank *rank;
-    uint32_t number, item, pass, target, node; /* number: in the grid */
-    uint8_t state;                             /* enum mi_state */
-    bool looked;                               /* what the item needs is read */
-    uint8_t bits;                              /* combine: the ranks of this node that have a row of the token */
+    uint32_t number, item, round, pass, target, node; /* number: in the grid */
+    uint32_t place, share;                            /* combine: of the row that it sums, and which part */
+    uint8_t state;                                    /* enum mi_state */
+    bool looked;                                      /* what the item needs is read */
+    uint8_t bits;                                     /* combine: the ranks of this node that have a row of the token */
 };
 
 /* A block of a kernel that works in own memory: warps take items, from first on. */
@@ -67,6 +70,8 @@ struct mi_rank {
     uint32_t sms, chunks;                /* of the GPU; of a rank's tokens, at most */
     uint32_t sent;                       /* far warps that have sent in this launch */
     uint32_t told[HT_LOCAL_MAX];         /* rows that this rank has moved to each rank of its node */
+    uint32_t *send_place;                /* [nodes][tokens] a token's place at the proxy; UINT32_MAX: it is not sent */
+    uint32_t *send_chunks;               /* [nodes] */
     uint32_t *chunk_tokens, *chunk_done; /* [nodes][chunks] tokens that have come; parts that are summed */
     uint32_t *row_place;                 /* with payload, [rows] where a row that came lies, in slots of the area */
     struct mi_warp *warp;

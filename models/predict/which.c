@@ -50,6 +50,7 @@ static const struct which_backend table[] = {
     { "uccl-ll", "ll", WHICH_BOTH, "uccl-efa", EFA },
     { "uccl-normal", "normal", WHICH_BOTH, "uccl", MLX5 | BNXT_RE | IONIC },
     { "uccl-normal", "normal", WHICH_BOTH, "uccl-efa", EFA },
+    { "mori-normal", "mori", WHICH_AMD, "ibgda", MLX5 | BNXT_RE | IONIC },
     { "mori-ll", "mori-ll", WHICH_AMD, "ibgda", MLX5 | BNXT_RE | IONIC },
     { "nccl-ag-rs", "ag-rs", WHICH_BOTH, "gin-proxy", MLX5 | EFA | CXI | BNXT_RE | IONIC },
 };
@@ -139,7 +140,7 @@ bool which_begin(struct which *w, GError **error)
         if (backend_asked(w, &w->backend[i], w->ranks)) return true;
     if (good)
         g_set_error(error, WHICH_ERROR, WHICH_ERROR_OPTION,
-                    "expected --kernel ll, normal, v2, ag-rs, mori-ll or (within a node) one-sided, two-sided or mori "
+                    "expected --kernel ll, normal, v2, ag-rs, mori, mori-ll or (within a node) one-sided or two-sided "
                     "and a --backend "
                     "that posts for it (ibgda, gdaki, gin-proxy, nixl, uccl or uccl-efa), found %s and %s",
                     w->base.kernel ? w->base.kernel : "none", w->base.backend ? w->base.backend : "none");
