@@ -180,7 +180,7 @@ static const struct field field_table[] = {
            "What tokens hold (default: pattern for ll, random with --logfmt, else constant)"),
     TEXT("routing", routing, WORK | MAKES | ROUTES, "NAME[:VALUE]",
          "Draw it: uniform (the default), zipf:S, zipf-packed:S, lognormal:S, imbalance:F, hot-expert:P, hot-rank:P, "
-         "local, ring, round, strided"),
+         "local, ring, round, strided, power-law:A"),
     COUNT("masked-places", masked_places, WORK | MAKES | ROUTES | DRAWS, 0, 1 << 24, 0,
           "Drawn routing: that many places of each rank go to no expert (public low-latency test: 10)"),
     TEXT("cluster", cluster, FILES, "FILE", "The cluster to predict for"),

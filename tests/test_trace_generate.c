@@ -37,7 +37,8 @@ static void test_every_distribution_is_sound(void)
 {
     static const char *const names[] = { NULL,          "uniform",       "zipf:1.2",       "zipf-packed:3",
                                          "lognormal:2", "imbalance:1.5", "hot-expert:0.3", "hot-rank:0.5",
-                                         "local",       "ring",          "round",          "strided" };
+                                         "local",       "ring",          "round",          "strided",
+                                         "power-law:0", "power-law:1",   "power-law:1.2",  "power-law:16" };
     for (size_t n = 0; n < G_N_ELEMENTS(names); n++) {
         for (uint32_t grouped = 0; grouped < 2; grouped++) {
             const struct routing_options options = { .ranks = 4,
@@ -238,6 +239,33 @@ static void test_skew_is_what_was_asked(void)
     routing_free(&routing);
 }
 
+/* What aiconfigurator's functions give with seed 0: rank 0's tokens of 4 ranks with 8 tokens each and 8 experts.  With
+ * 7 choices of 8 experts more tokens would choose the most popular ones than there are. */
+static void test_power_law_as_published(void)
+{
+    static const struct {
+        const char *distribution;
+        uint32_t topk;
+        int32_t expert[8 * 7];
+    } cases[] = {
+        { "power-law:1.2", 2, { 1, 5, 7, 3, 7, 4, 7, 2, 1, 6, 7, 2, 1, 5, 1, 5 } },
+        { "power-law:4", 2, { 1, 4, 0, 3, 5, 2, 5, 3, 7, 6, 5, 3, 1, 4, 1, 4 } },
+        { "power-law:0", 2, { 7, 0, 5, 2, 1, 4, 5, 3, 1, 6, 5, 3, 7, 0, 7, 0 } },
+        { "power-law:3", 7, { 1, 7, 0, 6, 5, 4, 3, 1, 7, 6, 5, 4, 2, 3, 1, 7, 0, 6, 5, 2, 3, 1, 7, 0, 6, 4, 2, 3,
+                              1, 7, 0, 6, 5, 4, 3, 1, 7, 0, 5, 4, 2, 3, 1, 7, 0, 6, 5, 4, 2, 1, 7, 0, 6, 5, 4, 2 } },
+    };
+    for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+        const struct routing_options options = {
+            .ranks = 4, .tokens = 8, .topk = cases[i].topk, .experts = 8, .distribution = cases[i].distribution
+        };
+        struct routing routing;
+        CU_ASSERT_FATAL(routing_generate(&options, &routing, NULL));
+        for (uint32_t k = 0; k < 8 * cases[i].topk; k++)
+            CU_ASSERT_EQUAL(routing.rank[0].experts[k], cases[i].expert[k]);
+        routing_free(&routing);
+    }
+}
+
 static void test_steps_are_correlated(void)
 {
     struct routing_options options = { .ranks = 2,
@@ -429,6 +457,7 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "popularity is drawn without replacement", test_popularity_is_drawn_without_replacement);
     CU_add_test(suite, "extreme popularity ends", test_extreme_popularity_ends);
     CU_add_test(suite, "skew is what was asked", test_skew_is_what_was_asked);
+    CU_add_test(suite, "a power law as published", test_power_law_as_published);
     CU_add_test(suite, "steps are correlated", test_steps_are_correlated);
     CU_add_test(suite, "options out of range are named", test_options_out_of_range_are_named);
     CU_add_test(suite, "traffic comes out exactly", test_traffic_comes_out_exactly);

@@ -9,6 +9,7 @@
 #include <string.h>
 #include "sim/error.h"
 #include "sim/rng.h"
+#include "traces/power_law.h"
 #include "traces/urn.h"
 
 enum shape {
@@ -22,7 +23,8 @@ enum shape {
     SHAPE_LOCAL,
     SHAPE_RING,
     SHAPE_ROUND,
-    SHAPE_STRIDED
+    SHAPE_STRIDED,
+    SHAPE_POWER_LAW
 };
 
 static const struct shape_name {
@@ -42,6 +44,7 @@ static const struct shape_name {
     { "ring", SHAPE_RING, false, 0, 0 },
     { "round", SHAPE_ROUND, false, 0, 0 },
     { "strided", SHAPE_STRIDED, false, 0, 0 },
+    { "power-law", SHAPE_POWER_LAW, true, 0, 16 },
 };
 
 struct generator {
@@ -51,7 +54,8 @@ struct generator {
     uint32_t local_experts;
     double *popularity; /* [experts] or NULL */
     struct urn urn;
-    uint64_t places_taken; /* "round", "strided": how many places each rank's tokens have taken so far */
+    uint64_t places_taken; /* how many places ("round") or tokens ("strided", "power-law") the rank has taken so far */
+    int32_t *dealt;        /* "power-law": the experts of all tokens, rank by rank */
 };
 
 /* Seeds of independent streams: odd constants keep (step, layer, purpose) apart, splitmix64 mixes them. */
@@ -84,7 +88,7 @@ static bool shape_parse(struct generator *g, GError **error)
     }
     return error_false(error, GENERATE_ERROR, GENERATE_ERROR_OPTION,
                        "routing: expected uniform, zipf:S, zipf-packed:S, lognormal:S, imbalance:F, hot-expert:P, "
-                       "hot-rank:P, local, ring, round or strided, found '%s'",
+                       "hot-rank:P, local, ring, round, strided or power-law:A, found '%s'",
                        text);
 }
 
@@ -111,6 +115,8 @@ static bool options_check(const struct generator *g, GError **error)
     if (!(o->correlation >= 0 && o->correlation <= 1))
         return error_false(error, GENERATE_ERROR, GENERATE_ERROR_OPTION, "correlation: expected 0 to 1, found %g",
                            o->correlation);
+    if (g->shape == SHAPE_POWER_LAW && (uint64_t)o->ranks * o->tokens > POWER_LAW_TOKENS_MAX)
+        return option_refuse(error, "tokens", "at most 2147483647 of all ranks with this routing", o->tokens);
     const bool one_rank = g->shape == SHAPE_HOT_RANK || g->shape == SHAPE_LOCAL || g->shape == SHAPE_RING;
     if (one_rank && g->local_experts < o->topk)
         return option_refuse(error, "topk", "no more than the experts of one rank with this routing", o->topk);
@@ -213,6 +219,16 @@ static bool generator_init(struct generator *g, const struct routing_options *op
         }
         if (g->shape != SHAPE_IMBALANCE) popularity_fill(g, g->value);
     }
+    if (g->shape == SHAPE_POWER_LAW) {
+        const struct power_law law = { .ranks = options->ranks,
+                                       .tokens = options->tokens,
+                                       .topk = options->topk,
+                                       .experts = options->experts,
+                                       .alpha = g->value,
+                                       .seed = (uint32_t)options->seed + options->layer,
+                                       .order_seed = (uint32_t)options->seed + options->layer + options->step };
+        g->dealt = power_law_deal(&law);
+    }
     urn_init(&g->urn, options->experts, options->groups, options->topk_groups, g->popularity);
     return true;
 }
@@ -221,6 +237,7 @@ static void generator_clear(struct generator *g)
 {
     urn_clear(&g->urn);
     g_free(g->popularity);
+    g_free(g->dealt);
 }
 
 /* Places go round the ranks, and on each rank round its experts: TensorRT-LLM's benchmarks call it a perfect router. */
@@ -255,6 +272,11 @@ static void token_draw(struct generator *g, uint32_t rank, int32_t *experts)
     }
     if (g->shape == SHAPE_STRIDED) {
         token_strided(g, rank, experts);
+        return;
+    }
+    if (g->shape == SHAPE_POWER_LAW) {
+        const size_t token = (size_t)rank * o->tokens + g->places_taken++;
+        memcpy(experts, g->dealt + token * o->topk, o->topk * sizeof *experts);
         return;
     }
     urn_token_next(urn);

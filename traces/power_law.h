@@ -1,0 +1,23 @@
+/* power_law.h - routing whose experts' loads follow a power law, as aiconfigurator's benchmarks of MoE kernels deal it
+ * out (collector/helper.py, power_law_logits_v3; collector/sglang/dsv4_megamoe_workload.py).
+ *
+ * Each expert's share is drawn from a density x^-alpha: from 1 to 0.8 of all tokens, or from 0.01 to 2 where there are
+ * no more places than experts.  No expert has more tokens than there are.  The most loaded rank is made rank 0.  The
+ * tokens are then dealt to the ranks in random order. */
+#ifndef TRACES_POWER_LAW_H
+#define TRACES_POWER_LAW_H
+
+#include <stdint.h>
+
+struct power_law {
+    uint32_t ranks, tokens, topk, experts; /* tokens of each rank */
+    double alpha;                          /* 0 and more */
+    uint32_t seed, order_seed;             /* of PyTorch's generator on a CPU, for the loads and for the order of
+                                            * tokens; the tables of aiconfigurator have 0 in both */
+};
+
+enum { POWER_LAW_TOKENS_MAX = INT32_MAX }; /* of all ranks */
+/* The experts of each token, [ranks * tokens * topk], rank by rank; the caller frees it with g_free(). */
+int32_t *power_law_deal(const struct power_law *law);
+
+#endif
