@@ -227,7 +227,7 @@ static bool clocks_settle(struct step_plan *p, const char *text, GError **error)
     const uint32_t count = g_strv_length(each), ranks = step_routing(p)->ranks;
     g_autofree double *ghz = g_new(double, count);
     g_autofree char *expected =
-        g_strdup_printf("GHz, above 0 and up to 10, of all GPUs, or of each of %u ranks' (a|b|...)", ranks);
+        g_strdup_printf("a clock in GHz, above 0 and at most 10, or one for each of %u ranks (1.69|1.79|...)", ranks);
     double sum_ghz = 0;
     if (count != 1 && count != ranks) return refuse(error, "clock", expected, text);
     for (uint32_t i = 0; i < count; i++) {

@@ -80,7 +80,7 @@ static bool rows_check(const struct cuda_bench *b, const struct cuda_measure_opt
     return error_false(error, CUDA_ERROR, CUDA_FAILED, "--only %s: nothing to measure here: %s", options->only,
                        strcmp(options->only, "gemm") == 0 ? "no cuBLASLt that starts with this driver"
                        : b->gpu_count == 1                ? "it needs more than one GPU"
-                                                          : "its kernels are for other machines");
+                                                          : "no row of it fits these GPUs");
 }
 
 static uint32_t parts_count(const struct cuda_part *part)
