@@ -88,8 +88,7 @@ static void test_refusals(void)
     moe_test_refused(&o, "num-sms: mega-moe takes SMs in pairs, found 5");
     o = fine, o.zero_copy = true;
     moe_test_refused(&o, "zero-copy: mega-moe kernels have none");
-    o = fine, o.cached = true;
-    moe_test_refused(&o, "cached: mega-moe kernels have none");
+    moe_test_in_node_lack(&fine, "mega-moe kernels");
 }
 
 const char unit_suite[] = "moe_mega";
