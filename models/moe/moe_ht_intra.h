@@ -84,9 +84,6 @@ void intra_combine_launch(struct intra_rank *r);
 /* moe_ht_intra_sender.c: prepares the producing end for a channel and a peer; chunk sizes give the ring's slots. */
 void intra_sender_init(struct intra_rank *r, struct intra_sender *s, uint32_t channel, uint32_t peer,
                        const struct moe_chunks *chunks);
-/* Charges what a warp reads before its first chunk, one load after another: where the rings are, their prefix, its
- * range of tokens.  apart: the first warp alone reads it. */
-void intra_prologue_charge(struct fabric_worker *w, uint32_t loads, bool apart);
 /* Charges a read of the ring's head, once for each chunk. */
 void intra_sender_peek(struct intra_sender *s);
 

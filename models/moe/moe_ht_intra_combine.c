@@ -22,7 +22,8 @@ static enum worker_step sender_step(struct fabric_worker *w)
     struct intra_sender *s = fabric_container_of(w, struct intra_sender, worker);
     struct ht_rank *h = &s->rank->ht;
     struct ht_ring *ring = &s->ring;
-    if (!ring->tail && !ring->pending) intra_prologue_charge(w, 3, false);
+    if (!ring->tail && !ring->pending)
+        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_INTRA_RETURN_RANGES_READ });
     if (!ring->pending && ring->published == ring->tail) {
         if (ht_ring_space(h, ring) < sender_chunk(s)) return WORKER_WAIT;
         ring->pending = sender_chunk(s);

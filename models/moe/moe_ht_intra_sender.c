@@ -15,12 +15,6 @@ void intra_sender_init(struct intra_rank *r, struct intra_sender *s, uint32_t ch
     };
 }
 
-void intra_prologue_charge(struct fabric_worker *w, uint32_t loads, bool apart)
-{
-    fabric_work(w, &(struct fabric_work){
-                       .kind = FABRIC_WORK_SCAN, .apart = apart, .site = SITE_INTRA_RANGES_READ, .rows = loads });
-}
-
 /* The head is with the ring, in the peer's memory, so the sender reads it across NVLink; its own ring's head is one
  * load. */
 void intra_sender_peek(struct intra_sender *s)
