@@ -3,6 +3,7 @@
 long='--cluster h100-cx7 --num-ranks 4096 --num-experts 4096'
 shape() { sed -E 's/about [0-9.]+ (s|min|h) and [0-9.]+ [MG]B of/about TIME and SIZE of/'; }
 said() { # COMMAND...: the first line on standard error
+    : >said
     $EPTWIN "$@" 2>said >out & pid=$!
     for turn in $(seq 1200); do [ "$(wc -l <said)" -gt 0 ] && break; sleep 0.1; done # whole lines
     kill -9 $pid; wait $pid 2>/dev/null
