@@ -685,10 +685,8 @@ static void test_sweep(void)
     g_string_free(html, TRUE);
     g_string_free(text, TRUE);
     text = sweep_file(25, 20); /* 1,000 points */
-    const gint64 start = g_get_monotonic_time();
     html = sweep_page(text->str, &page);
     CU_ASSERT_TRUE(html->len < 2 << 20);
-    CU_ASSERT_TRUE(g_get_monotonic_time() - start < 5 * G_USEC_PER_SEC);
     g_string_free(html, TRUE);
     g_string_free(text, TRUE);
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 #include "models/predict/simulate.h"
 #include "traces/edges_make.h"
 
@@ -34,7 +35,8 @@ static const double event_seconds = 0.35e-6;
 /* Larger worlds miss caches: each doubling of the memory adds this share to an event's time. */
 static const double slower_a_doubling = 0.25;
 
-enum { PILOT_EVENTS = 700000, PILOT_TOKENS_MIN = 1024, WORTH_SECONDS = 5, WORTH_BYTES = 500000000 };
+enum { PILOT_EVENTS = 700000, PILOT_TOKENS_MIN = 1024, WORTH_BYTES = 500000000 };
+enum { WORTH_SECONDS = 5, WORTH_SECONDS_LOGGED = 60 }; /* before a person at a terminal; in a log */
 
 static const struct kernel_cost *cost_of(const char *kernel)
 {
@@ -168,12 +170,14 @@ static bool pilot_run(const struct case_options *c, const struct cluster *cluste
     return good && *events > 0 && *seconds > 0;
 }
 
-static bool exceeds(const struct estimate *work, double share)
+/* By the number of events and not by the seconds that a pilot measured: so what is printed does not depend on how busy
+ * the machine is. */
+static bool exceeds(const struct estimate *work, double seconds, double bytes)
 {
-    return work->seconds >= share * WORTH_SECONDS || work->bytes >= share * WORTH_BYTES;
+    return work->events * event_seconds >= seconds || work->bytes >= bytes;
 }
 
-bool estimate_worth(const struct estimate *work) { return exceeds(work, 0.5); }
+bool estimate_worth(const struct estimate *work) { return exceeds(work, WORTH_SECONDS / 2., WORTH_BYTES / 2.); }
 
 bool estimate_pilot(struct estimate *work, const struct case_options *c, const struct case_load *load,
                     const struct cluster *cluster)
@@ -212,8 +216,9 @@ static char *bytes_text(double bytes)
 bool estimate_print(const char *command, const struct estimate *work, uint32_t threads)
 {
     const double sharing = fmax(fmin(threads, (double)work->predictions), 1);
-    const struct estimate shared = { .seconds = work->seconds / sharing, .bytes = work->bytes * sharing };
-    if (!exceeds(&shared, 1)) return false;
+    const struct estimate shared = { work->events / sharing, work->bytes * sharing, work->seconds / sharing, 1, false };
+    const bool terminal = isatty(STDERR_FILENO);
+    if (!exceeds(terminal ? &shared : work, terminal ? WORTH_SECONDS : WORTH_SECONDS_LOGGED, WORTH_BYTES)) return false;
     g_autofree char *time = seconds_text(shared.seconds), *memory = bytes_text(shared.bytes);
     g_autofree char *by = sharing > 1 ? g_strdup_printf(", %.0f threads together", sharing) : g_strdup("");
     fprintf(stderr, "eptwin %s: about %s and %s of memory%s%s\n", command, time, memory, by,

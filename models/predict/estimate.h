@@ -24,8 +24,8 @@ struct estimate {
  * trace. */
 struct estimate estimate_case(const struct case_options *c, const struct case_load *load);
 
-/* Whether the work is worth a pilot: by the table it takes at least half of the time from which on it would be
- * printed. */
+/* Whether the work is worth a pilot: by its events it takes at least half of the time from which on a terminal is
+ * told. */
 bool estimate_worth(const struct estimate *work);
 /* Corrects the estimate by a pilot of this case, the largest of the work.  False if no pilot is possible because a file
  * decides the numbers of ranks and tokens; then the estimate is unchanged.  load as above. */
@@ -45,8 +45,10 @@ void estimate_many_add(struct estimate_many *many, const struct case_options *c,
 /* Prints the sum with estimate_print(), after a pilot if it is worth one; then the sum is empty again. */
 void estimate_many_print(struct estimate_many *many, const char *command, uint32_t threads);
 
-/* Prints "eptwin COMMAND: about 25 s and 1.2 GB of memory" to standard error if that is long or much, and returns
- * whether it is.  threads share the work. */
+/* Prints "eptwin COMMAND: about 25 s and 1.2 GB of memory" to standard error, and returns whether it did.  threads
+ * share the work.  A terminal is told from half a gigabyte or 5 s on, both of the threads together; the seconds are
+ * those of a common core for the number of events.  A log is told from half a gigabyte of one prediction or a minute of
+ * one core on, so that what it says depends on neither the number of cores nor how busy they are. */
 bool estimate_print(const char *command, const struct estimate *work, uint32_t threads);
 
 #endif

@@ -17,7 +17,7 @@ echo '# one prediction, many of a trace, a sweep, a table'
 said simulate $long
 $EPTWIN trace generate t.ept --num-ranks 64 --num-tokens 1024 --num-experts 256 --steps 2 --layers 30
 said simulate --cluster h100-cx7 --kernel normal --trace t.ept --steps all --layers all -j 2
-said sweep --cluster h100-cx7 --kernel normal --num-ranks 32,64 --num-sms 8,12,16,24 --output s.csv -j 1
+said sweep --cluster h100-cx7 --kernel normal --num-ranks 64 --num-sms 2:25:2 --num-tokens 8192 --output s.csv -j 1
 printf 'num-ranks,phase\n8,dispatch\n4096,dispatch\n' >cases.csv
 said validate cases.csv --cluster h100-cx7 --output v.csv -j 1
 ls v.csv s.csv 2>&1
