@@ -156,6 +156,24 @@ static void test_waits(void)
     validate_table_free(table);
 }
 
+/* Densities of thousands of rows are less than any double.  The probabilities are of all that can be the reason. */
+static void test_many_rows(void)
+{
+    g_autoptr(GString) text =
+        g_string_new("kernel,num-ranks,ranks-per-node,num-tokens,hidden,num-experts,num-topk,phase,"
+                     "measured_us\n");
+    for (int i = 0; i < 3000; i++)
+        g_string_append_printf(text, "ll,8,4,64,2048,16,4,%s,%d\n", i % 2 ? "dispatch" : "combine", 100 + i % 40);
+    g_autoptr(validate_table) table = table_of(text->str);
+    g_autoptr(diagnosis) d = diagnose_run(table, &how, NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(d);
+    CU_ASSERT_EQUAL(d->rows, 3000);
+    double sum = d->none + d->fine;
+    for (uint32_t i = 0; i < d->verdict_count; i++) sum += d->verdict[i].probability;
+    CU_ASSERT_DOUBLE_EQUAL(sum, 1, 1e-9);
+    CU_ASSERT(d->verdict_count > 0);
+}
+
 /* A machine for which the prediction is wrong, by a different factor in each phase. */
 static void machine_differs(struct validate_table *table)
 {
@@ -379,6 +397,7 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "beside a baseline", test_baseline);
     CU_add_test(suite, "who waited for whom", test_waits);
     CU_add_test(suite, "rows of a baseline", test_baseline_rows);
+    CU_add_test(suite, "thousands of rows", test_many_rows);
     CU_add_test(suite, "how strong a cause is", test_strength);
     CU_add_test(suite, "nothing explains it", test_nothing_explains);
     CU_add_test(suite, "NICs of a host", test_host_nics);

@@ -109,10 +109,11 @@ bool diagnose_works_at_once(const struct validate_table *table, uint32_t hypothe
 uint32_t diagnose_few(const struct validate_table *table, uint32_t hypotheses, uint32_t *row_of);
 /* Predicts the rows of few without a cause; large cases from smaller ones. */
 bool diagnose_predict_few(struct validate_table *few, uint32_t workers, GError **error);
-/* Spreads h's effect on the few rows over all rows: sets applied, and sets residual to the change that h makes (0:
- * none).  before[few]. */
+/* Spreads each hypothesis's effect on the few rows over all rows: sets applied, and sets residual to the change that it
+ * makes (0: none).  before[few], h[hypotheses], all[hypotheses]. */
 void diagnose_effects_spread(const struct validate_table *table, const uint32_t *row_of, uint32_t few,
-                             const double *before, const struct hypothesis *h, struct hypothesis *all);
+                             const double *before, const struct hypothesis *h, struct hypothesis *all,
+                             uint32_t hypotheses);
 /* What is known of the rows before their numbers are read. */
 struct cause_context {
     enum cause_topic topic;

@@ -241,6 +241,14 @@ static void clusters_find(struct plan *p)
     }
 }
 
+/* Whether no row of the list is at the same distance from every other row as row i is. */
+static bool row_new(const struct validate_table *table, const GArray *rows, uint32_t i)
+{
+    for (guint k = 0; k < rows->len; k++)
+        if (row_distance(&table->row[i], &table->row[g_array_index(rows, uint32_t, k)]) == 0) return false;
+    return true;
+}
+
 /* Decides which rows are predicted, and from which cases. */
 static void stands_find(struct plan *p)
 {
@@ -248,9 +256,10 @@ static void stands_find(struct plan *p)
     const bool screen = p->effort == DIAGNOSE_SCREEN;
     g_autofree bool *picked = g_new0(bool, table->job_count + 1);
     cases_pick(table, p->effort, INFINITY, screen ? table->job_count : CASES_MAX, picked);
-    g_autoptr(GArray) rows = g_array_new(FALSE, FALSE, sizeof(uint32_t)); /* of the cases picked */
+    g_autoptr(GArray) rows = g_array_new(FALSE, FALSE, sizeof(uint32_t)); /* of the cases picked, without their like */
     for (uint32_t i = 0; i < table->row_count; i++)
-        if (!validate_row_idle(&table->row[i]) && picked[table->row[i].job]) g_array_append_val(rows, i);
+        if (!validate_row_idle(&table->row[i]) && picked[table->row[i].job] && row_new(table, rows, i))
+            g_array_append_val(rows, i);
     p->stand = g_new0(struct stand, table->row_count + 1);
     for (uint32_t i = 0; i < table->row_count; i++) {
         const struct validate_row *row = &table->row[i];
@@ -390,7 +399,8 @@ bool diagnose_predict_few(struct validate_table *few, uint32_t workers, GError *
 }
 
 void diagnose_effects_spread(const struct validate_table *table, const uint32_t *row_of, uint32_t few,
-                             const double *before, const struct hypothesis *h, struct hypothesis *all)
+                             const double *before, const struct hypothesis *h, struct hypothesis *all,
+                             uint32_t hypotheses)
 {
     for (uint32_t i = 0; i < table->row_count; i++) {
         uint32_t best = 0;
@@ -400,9 +410,11 @@ void diagnose_effects_spread(const struct validate_table *table, const uint32_t 
             if (distance < nearest) best = k;
             nearest = fmin(nearest, distance);
         }
-        const double effect = before[best] - h->residual[best];
-        all->applied[i] = h->applied[best];
-        all->residual[i] = isnan(effect) ? 0 : -effect;
+        for (uint32_t k = 0; k < hypotheses; k++) {
+            const double effect = before[best] - h[k].residual[best];
+            all[k].applied[i] = h[k].applied[best];
+            all[k].residual[i] = isnan(effect) ? 0 : -effect;
+        }
     }
 }
 

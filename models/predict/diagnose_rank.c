@@ -92,8 +92,7 @@ static uint32_t rows_weigh(const struct rank_rows *r, const struct errors *e, st
     return count;
 }
 
-/* ln of e^a + e^b: densities of some hundred rows are too small for doubles. */
-static double log_add(double a, double b) { return fmax(a, b) + log1p(exp(-fabs(a - b))); }
+double rank_ln_add(double a, double b) { return b == -INFINITY ? a : fmax(a, b) + log1p(exp(-fabs(a - b))); }
 
 static int error_fall(const void *a, const void *b)
 {
@@ -117,11 +116,11 @@ static double density(const struct rank_rows *r, const struct errors *e)
         struct sums but_one = all;
         count_row(&but_one, &row[i], -1);
         const double one = odds + spoilt(row[i].error);
-        total = log_add(total, one + student(&but_one, e));
+        total = rank_ln_add(total, one + student(&but_one, e));
         for (uint32_t j = 0; j < i && i < PAIRED_MOST; j++) {
             struct sums but_two = but_one;
             count_row(&but_two, &row[j], -1);
-            total = log_add(total, one + odds + spoilt(row[j].error) + student(&but_two, e));
+            total = rank_ln_add(total, one + odds + spoilt(row[j].error) + student(&but_two, e));
         }
     }
     free(row);

@@ -49,4 +49,7 @@ double rank_prior(uint32_t threads, uint32_t elsewhere);
  * something weaker. */
 double rank_excess_density(double over);
 
+/* ln of e^a + e^b: densities of some hundred rows are too small for doubles. */
+double rank_ln_add(double a, double b);
+
 #endif

@@ -82,8 +82,8 @@ static double hypothesis_density(const struct hypothesis *h, const struct compar
     return cause_density(c, h->residual) + rank_excess_density(form->over);
 }
 
-/* Verdicts of all causes from the hypotheses, which are sorted by cause; before are the residuals without them.  The
- * probabilities are not yet divided by their sum. */
+/* Verdicts of all causes from the hypotheses, which are sorted by cause; before are the residuals without them.  In
+ * place of a probability each has the ln of its share, which is not yet divided by the sum of all. */
 static GArray *verdicts_make(const struct hypothesis *h, uint32_t count, const struct compared *c, const double *before)
 {
     const struct validate_table *table = c->table;
@@ -91,14 +91,14 @@ static GArray *verdicts_make(const struct hypothesis *h, uint32_t count, const s
     g_array_set_clear_func(verdicts, verdict_clear);
     for (uint32_t k = 0; k < count;) {
         const struct cause *cause = h[k].cause;
-        double likelihood = 0, best = -INFINITY;
+        double likelihood = -INFINITY, best = -INFINITY;
         const double *residual = NULL;
         uint32_t strengths = 0;
         struct verdict v = { 0 }, form;
         for (; k < count && h[k].cause == cause; k++) {
             strengths += cause_variant_strengths(&cause->variant[h[k].variant]);
             const double density = hypothesis_density(&h[k], c, before, &form);
-            likelihood += exp(density);
+            likelihood = rank_ln_add(likelihood, density);
             if (density > best) {
                 v = form;
                 residual = h[k].residual;
@@ -106,7 +106,7 @@ static GArray *verdicts_make(const struct hypothesis *h, uint32_t count, const s
             best = fmax(best, density);
         }
         v.prior = prior(c, cause);
-        v.probability = v.prior * likelihood / strengths;
+        v.probability = log(v.prior / strengths) + likelihood;
         if (!v.cause) continue;
         v.residual = g_memdup2(residual, (table->row_count + 1) * sizeof *residual);
         g_array_append_val(verdicts, v);
@@ -125,16 +125,16 @@ static int double_fall(const void *a, const void *b)
 static void unlikely_skip(struct hypothesis *h, uint32_t count, const struct compared *c, const double *before)
 {
     g_autofree double *weight = g_new(double, count + 1), *order = g_new(double, count + 1);
-    double sum = prior(c, NULL) *
-                 exp(rank_unknown_density(&(struct rank_rows){ before, before, c->waits, c->table->row_count }));
+    double sum = log(prior(c, NULL)) +
+                 rank_unknown_density(&(struct rank_rows){ before, before, c->waits, c->table->row_count });
     for (uint32_t k = 0; k < count; k++) {
         struct verdict form;
-        weight[k] = order[k] = prior(c, h[k].cause) * exp(hypothesis_density(&h[k], c, before, &form));
-        sum += weight[k];
+        weight[k] = order[k] = log(prior(c, h[k].cause)) + hypothesis_density(&h[k], c, before, &form);
+        sum = rank_ln_add(sum, weight[k]);
     }
     qsort(order, count, sizeof *order, double_fall);
-    const double least = fmin(UNLIKELY * sum, order[MIN(count, LIKELY_LEAST) - 1]);
-    for (uint32_t k = 0; k < count; k++) h[k].skip = !(weight[k] > 0 && weight[k] >= least);
+    const double least = fmin(log(UNLIKELY) + sum, order[MIN(count, LIKELY_LEAST) - 1]);
+    for (uint32_t k = 0; k < count; k++) h[k].skip = !(weight[k] > -INFINITY && weight[k] >= least);
 }
 
 bool diagnose_alike(const struct verdict *a, const struct verdict *b, uint32_t rows)
@@ -144,13 +144,14 @@ bool diagnose_alike(const struct verdict *a, const struct verdict *b, uint32_t r
     return true;
 }
 
+/* Makes probabilities of the ln of shares. */
 static void probabilities_divide(struct diagnosis *d, double none, double fine)
 {
-    double sum = none + fine;
-    for (uint32_t i = 0; i < d->verdict_count; i++) sum += d->verdict[i].probability;
-    for (uint32_t i = 0; i < d->verdict_count; i++) d->verdict[i].probability /= sum;
-    d->none = none / sum;
-    d->fine = fine / sum;
+    double sum = rank_ln_add(none, fine);
+    for (uint32_t i = 0; i < d->verdict_count; i++) sum = rank_ln_add(sum, d->verdict[i].probability);
+    for (uint32_t i = 0; i < d->verdict_count; i++) d->verdict[i].probability = exp(d->verdict[i].probability - sum);
+    d->none = exp(none - sum);
+    d->fine = exp(fine - sum);
 }
 
 static void first_find(struct diagnosis *d, const struct compared *c, const struct hypothesis *h, uint32_t count)
@@ -161,8 +162,8 @@ static void first_find(struct diagnosis *d, const struct compared *c, const stru
     d->verdict = (struct verdict *)(void *)g_array_free(verdicts, FALSE);
     d->none_prior = prior(c, NULL);
     d->fine_prior = c->how->flat ? 1 : rank_prior(RANK_THREADS_SOUND, 0);
-    probabilities_divide(d, d->none_prior * exp(rank_unknown_density(&rows)),
-                         d->fine_prior * exp(cause_density(c, c->before)));
+    probabilities_divide(d, log(d->none_prior) + rank_unknown_density(&rows),
+                         log(d->fine_prior) + cause_density(c, c->before));
 }
 
 static const struct hypothesis *hypothesis_find(const struct hypothesis *h, uint32_t count, const struct cause *cause,
@@ -194,9 +195,9 @@ static bool second_find(struct diagnosis *d, const struct compared *c, const str
         g_autoptr(GArray) verdicts = verdicts_make(h, count, c, first->residual);
         double priors = 0; /* of all causes that could be the second */
         for (guint i = 0; i < verdicts->len; i++) priors += prior(c, g_array_index(verdicts, struct verdict, i).cause);
-        const double alone = exp(cause_density(c, first->residual));
+        const double alone = cause_density(c, first->residual);
         const struct verdict *best = verdicts->len ? &g_array_index(verdicts, struct verdict, 0) : NULL;
-        if (best && best->explains >= SECOND_WORTH && SECOND_PRIOR * best->probability / priors > alone)
+        if (best && best->explains >= SECOND_WORTH && log(SECOND_PRIOR / priors) + best->probability > alone)
             d->second = *best;
         d->second.residual = NULL; /* the array's */
     }
@@ -207,8 +208,16 @@ static bool second_find(struct diagnosis *d, const struct compared *c, const str
 /* RoCE's headers are three times as long as InfiniBand's, because Ethernet, IP and UDP are added. */
 enum { ETHERNET_HEADER_BYTES = 60 };
 
+static bool cluster_same(const struct validate_row *one, const struct validate_row *other)
+{
+    if (g_strcmp0(one->options.cluster, other->options.cluster) != 0) return false;
+    if (!one->settings || !other->settings) return one->settings == other->settings;
+    return g_strv_equal((const char *const *)one->settings, (const char *const *)other->settings);
+}
+
 static void context_find(struct compared *c)
 {
+    const struct validate_row *last = NULL; /* whose cluster has been looked at */
     c->context = (struct cause_context){ .topic = CAUSE_OF_MESSAGES, .public_test = true, .sms_stated = true };
     for (uint32_t i = 0; i < c->table->row_count; i++) {
         const struct validate_row *row = &c->table->row[i];
@@ -216,8 +225,10 @@ static void context_find(struct compared *c)
         if (case_kernel_in(&row->options, "ll|normal|v2")) c->context.topic = CAUSE_OF_KERNELS;
         c->context.public_test &= row->options.cached;
         c->context.sms_stated &= row->options.num_sms > 0;
+        if (c->context.ethernet || (last && cluster_same(row, last))) continue;
+        last = row;
         g_autoptr(cluster) cluster = cluster_load_set(row->options.cluster, (const char *const *)row->settings, NULL);
-        c->context.ethernet |= cluster && cluster->nic.header_bytes >= ETHERNET_HEADER_BYTES;
+        c->context.ethernet = cluster && cluster->nic.header_bytes >= ETHERNET_HEADER_BYTES;
     }
 }
 
@@ -289,8 +300,7 @@ static struct hypothesis *first_answer(struct validate_table *table, const struc
         context_find(&c);
         first_find(d, &c, h, count);
         if (how->first) how->first(d, &few, how->context);
-        for (uint32_t k = 0; k < count; k++)
-            diagnose_effects_spread(table, row_of, few.row_count, before, &h[k], &all[k]);
+        diagnose_effects_spread(table, row_of, few.row_count, before, h, all, count);
     }
     for (uint32_t i = 0; i < few.row_count && !how->baseline; i++) g_free(rows[i].problem);
     diagnosis_free(d);
