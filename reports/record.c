@@ -200,11 +200,32 @@ static const char *record_number_end(const char *c)
     return c;
 }
 
+/* The number between c and end.  Of few digits it is the quotient of two numbers without error, rounded once, as
+ * strtod() rounds it. */
+static double record_number_value(const char *c, const char *end)
+{
+    enum { DIGITS_EXACT = 15 };
+    const char *const begin = c;
+    const bool minus = *c == '-';
+    double digits = 0, divisor = 1;
+    bool point = false;
+    if (end - c > DIGITS_EXACT) return g_ascii_strtod(begin, NULL);
+    for (c += minus; c < end; c++) {
+        if (*c == '.') point = true;
+        else if (!g_ascii_isdigit(*c)) return g_ascii_strtod(begin, NULL);
+        else {
+            digits = digits * 10 + (*c - '0');
+            divisor *= point ? 10 : 1;
+        }
+    }
+    return (minus ? -digits : digits) / divisor;
+}
+
 bool record_number_parse(const char *text, double *value)
 {
     const char *end = record_number_end(text);
     if (!end || *end != '\0') return false;
-    *value = g_ascii_strtod(text, NULL);
+    *value = record_number_value(text, end);
     return isfinite(*value);
 }
 
@@ -246,13 +267,18 @@ void record_add_list(struct record *record, const char *phase, int32_t rank, con
 
 double *record_row_list(const struct record_row *row, uint32_t *count)
 {
-    g_auto(GStrv) word = g_strsplit(record_row_text(row), " ", 0);
-    double *values = g_new(double, g_strv_length(word) + 1);
-    for (*count = 0; word[*count]; (*count)++)
-        if (!record_number_parse(word[*count], &values[*count])) {
+    const char *at = record_row_text(row);
+    uint32_t spaces = 0;
+    for (const char *c = at; *c; c++) spaces += *c == ' ';
+    double *values = g_new(double, spaces + 1);
+    for (*count = 0; *at; (*count)++) {
+        const char *end = record_number_end(at);
+        if (!end || (*end && *end != ' ') || !isfinite(values[*count] = record_number_value(at, end))) {
             g_free(values);
             return NULL;
         }
+        at = end + (*end == ' ');
+    }
     return values;
 }
 

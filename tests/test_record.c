@@ -137,6 +137,31 @@ static void test_numbers(void)
     CU_ASSERT_STRING_EQUAL(text, "0.30000000000000004");
 }
 
+/* Short numbers are read without strtod(), and as it reads them. */
+static void test_lists(void)
+{
+    static const char *const wrong[] = { "1  2", "1,2", "1.", "- 1", "1 x", "1 1e999" };
+    g_autoptr(record) record = record_new();
+    struct rng rng;
+    uint32_t count;
+    rng_seed(&rng, 12);
+    for (uint32_t i = 0; i < 20000; i++) {
+        const uint64_t whole = rng_next(&rng) >> rng_below(&rng, 64), part = rng_next(&rng) >> rng_below(&rng, 64);
+        g_autofree char *text =
+            g_strdup_printf("%s%" G_GUINT64_FORMAT ".%" G_GUINT64_FORMAT " -0 7 1e-3", i & 1 ? "-" : "", whole, part);
+        record_add_text(record, "p", (int32_t)i, "m", text);
+        g_autofree double *value = record_row_list(record_row(record, i), &count);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(value);
+        CU_ASSERT_EQUAL_FATAL(count, 4);
+        CU_ASSERT_EQUAL(value[0], g_ascii_strtod(text, NULL));
+        CU_ASSERT(value[1] == 0 && signbit(value[1]) && value[2] == 7 && value[3] == 1e-3);
+    }
+    for (size_t i = 0; i < G_N_ELEMENTS(wrong); i++) {
+        record_add_text(record, "q", (int32_t)i, "m", wrong[i]);
+        CU_ASSERT_PTR_NULL(record_row_list(record_row(record, 20000 + (uint32_t)i), &count));
+    }
+}
+
 static void test_words(void)
 {
     static const char *const words[] = { "a,b",
@@ -364,6 +389,7 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "the bytes of both formats", test_layout);
     CU_add_test(suite, "find", test_find);
     CU_add_test(suite, "numbers round-trip exactly", test_numbers);
+    CU_add_test(suite, "lists of numbers", test_lists);
     CU_add_test(suite, "hostile words round-trip", test_words);
     CU_add_test(suite, "variants that other tools write", test_accepted_variants);
     CU_add_test(suite, "refusals name line and field", test_refusals);
