@@ -35,10 +35,23 @@ static bool routing_distinct(const struct routing *routing)
 
 static void test_every_distribution_is_sound(void)
 {
-    static const char *const names[] = { NULL,          "uniform",       "zipf:1.2",       "zipf-packed:3",
-                                         "lognormal:2", "imbalance:1.5", "hot-expert:0.3", "hot-rank:0.5",
-                                         "local",       "ring",          "round",          "strided",
-                                         "power-law:0", "power-law:1",   "power-law:1.2",  "power-law:16" };
+    static const char *const names[] = { NULL,
+                                         "uniform",
+                                         "zipf:1.2",
+                                         "zipf-packed:3",
+                                         "lognormal:2",
+                                         "imbalance:1.5",
+                                         "hot-expert:0.3",
+                                         "hot-rank:0.5",
+                                         "local",
+                                         "ring",
+                                         "round",
+                                         "strided",
+                                         "power-law:0",
+                                         "power-law:1",
+                                         "power-law:1.2",
+                                         "power-law:16",
+                                         "sampled-power-law:1.9" };
     for (size_t n = 0; n < G_N_ELEMENTS(names); n++) {
         for (uint32_t grouped = 0; grouped < 2; grouped++) {
             const struct routing_options options = { .ranks = 4,
@@ -266,6 +279,29 @@ static void test_power_law_as_published(void)
     }
 }
 
+/* The same of sampled tokens, by a program of its own after PyTorch's text (MT19937, doubles of 53 bits, exponentials,
+ * permutation): 4 ranks with 8 tokens each, of which rank 3 has most. */
+static void test_sampled_power_law_as_published(void)
+{
+    static const struct {
+        uint32_t seed;
+        int32_t expert[8 * 2];
+    } cases[] = { { 0, { 6, 1, 5, 0, 0, 1, 6, 2, 7, 1, 7, 1, 7, 1, 7, 5 } },
+                  { 3, { 7, 0, 7, 4, 2, 3, 7, 1, 0, 1, 0, 1, 3, 0, 2, 0 } } };
+    for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+        const struct routing_options options = { .ranks = 4,
+                                                 .tokens = 8,
+                                                 .topk = 2,
+                                                 .experts = 8,
+                                                 .seed = cases[i].seed,
+                                                 .distribution = "sampled-power-law:1.9" };
+        struct routing routing;
+        CU_ASSERT_FATAL(routing_generate(&options, &routing, NULL));
+        for (uint32_t k = 0; k < 8 * 2; k++) CU_ASSERT_EQUAL(routing.rank[0].experts[k], cases[i].expert[k]);
+        routing_free(&routing);
+    }
+}
+
 static void test_steps_are_correlated(void)
 {
     struct routing_options options = { .ranks = 2,
@@ -458,6 +494,7 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "extreme popularity ends", test_extreme_popularity_ends);
     CU_add_test(suite, "skew is what was asked", test_skew_is_what_was_asked);
     CU_add_test(suite, "a power law as published", test_power_law_as_published);
+    CU_add_test(suite, "a sampled power law as published", test_sampled_power_law_as_published);
     CU_add_test(suite, "steps are correlated", test_steps_are_correlated);
     CU_add_test(suite, "options out of range are named", test_options_out_of_range_are_named);
     CU_add_test(suite, "traffic comes out exactly", test_traffic_comes_out_exactly);

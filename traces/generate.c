@@ -24,7 +24,8 @@ enum shape {
     SHAPE_RING,
     SHAPE_ROUND,
     SHAPE_STRIDED,
-    SHAPE_POWER_LAW
+    SHAPE_POWER_LAW,
+    SHAPE_SAMPLED_POWER_LAW
 };
 
 static const struct shape_name {
@@ -45,6 +46,7 @@ static const struct shape_name {
     { "round", SHAPE_ROUND, false, 0, 0 },
     { "strided", SHAPE_STRIDED, false, 0, 0 },
     { "power-law", SHAPE_POWER_LAW, true, 0, 16 },
+    { "sampled-power-law", SHAPE_SAMPLED_POWER_LAW, true, 0, 16 },
 };
 
 struct generator {
@@ -54,9 +56,11 @@ struct generator {
     uint32_t local_experts;
     double *popularity; /* [experts] or NULL */
     struct urn urn;
-    uint64_t places_taken; /* how many places ("round") or tokens ("strided", "power-law") the rank has taken so far */
-    int32_t *dealt;        /* "power-law": the experts of all tokens, rank by rank */
+    uint64_t places_taken; /* how many places ("round") or tokens ("strided", power laws) the rank has taken so far */
+    int32_t *dealt;        /* power laws: the experts of all tokens, rank by rank */
 };
+
+static bool is_dealt(enum shape shape) { return shape == SHAPE_POWER_LAW || shape == SHAPE_SAMPLED_POWER_LAW; }
 
 /* Seeds of independent streams: odd constants keep (step, layer, purpose) apart, splitmix64 mixes them. */
 static uint64_t stream_seed(const struct routing_options *o, uint64_t purpose, uint64_t step)
@@ -88,7 +92,7 @@ static bool shape_parse(struct generator *g, GError **error)
     }
     return error_false(error, GENERATE_ERROR, GENERATE_ERROR_OPTION,
                        "routing: expected uniform, zipf:S, zipf-packed:S, lognormal:S, imbalance:F, hot-expert:P, "
-                       "hot-rank:P, local, ring, round, strided or power-law:A, found '%s'",
+                       "hot-rank:P, local, ring, round, strided, power-law:A or sampled-power-law:A, found '%s'",
                        text);
 }
 
@@ -115,7 +119,7 @@ static bool options_check(const struct generator *g, GError **error)
     if (!(o->correlation >= 0 && o->correlation <= 1))
         return error_false(error, GENERATE_ERROR, GENERATE_ERROR_OPTION, "correlation: expected 0 to 1, found %g",
                            o->correlation);
-    if (g->shape == SHAPE_POWER_LAW && (uint64_t)o->ranks * o->tokens > POWER_LAW_TOKENS_MAX)
+    if (is_dealt(g->shape) && (uint64_t)o->ranks * o->tokens > POWER_LAW_TOKENS_MAX)
         return option_refuse(error, "tokens", "at most 2147483647 of all ranks with this routing", o->tokens);
     const bool one_rank = g->shape == SHAPE_HOT_RANK || g->shape == SHAPE_LOCAL || g->shape == SHAPE_RING;
     if (one_rank && g->local_experts < o->topk)
@@ -219,12 +223,13 @@ static bool generator_init(struct generator *g, const struct routing_options *op
         }
         if (g->shape != SHAPE_IMBALANCE) popularity_fill(g, g->value);
     }
-    if (g->shape == SHAPE_POWER_LAW) {
+    if (is_dealt(g->shape)) {
         const struct power_law law = { .ranks = options->ranks,
                                        .tokens = options->tokens,
                                        .topk = options->topk,
                                        .experts = options->experts,
                                        .alpha = g->value,
+                                       .sampled = g->shape == SHAPE_SAMPLED_POWER_LAW,
                                        .seed = (uint32_t)options->seed + options->layer,
                                        .order_seed = (uint32_t)options->seed + options->layer + options->step };
         g->dealt = power_law_deal(&law);
@@ -274,7 +279,7 @@ static void token_draw(struct generator *g, uint32_t rank, int32_t *experts)
         token_strided(g, rank, experts);
         return;
     }
-    if (g->shape == SHAPE_POWER_LAW) {
+    if (is_dealt(g->shape)) {
         const size_t token = (size_t)rank * o->tokens + g->places_taken++;
         memcpy(experts, g->dealt + token * o->topk, o->topk * sizeof *experts);
         return;

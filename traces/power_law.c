@@ -3,25 +3,33 @@
 
 #include <glib.h>
 #include <math.h>
-#include <stdbool.h>
+#include <string.h>
+
+enum { SAMPLED_SHARE_MOST = 1024 };
 
 /* PyTorch makes floats of 24 bits of a number. */
 static float uniform_draw(GRand *rand) { return (float)(g_rand_int(rand) & 0xffffff) * 0x1p-24f; }
 
+/* And doubles of 53 bits of two, which it makes exponential. */
+static double exponential_draw(GRand *rand)
+{
+    const uint64_t high = g_rand_int(rand), bits = high << 32 | g_rand_int(rand);
+    return -log(1 - (double)(bits & ((UINT64_C(1) << 53) - 1)) * 0x1p-53);
+}
+
 /* Shares of experts, by the inverse of the distribution function, in floats as there. */
-static void shares_draw(const struct power_law *law, float *share)
+static void shares_draw(const struct power_law *law, GRand *rand, float *share)
 {
     const double tokens = (double)law->ranks * law->tokens;
-    const bool many = tokens * law->topk > law->experts;
-    const double least = many ? 1 : 0.01, most = many ? tokens * 0.8 : 2, power = 1 - law->alpha;
+    const bool many = law->sampled || tokens * law->topk > law->experts;
+    const double least = many ? 1 : 0.01, most = law->sampled ? SAMPLED_SHARE_MOST : many ? tokens * 0.8 : 2;
+    const double power = 1 - law->alpha;
     const float from = (float)pow(least, power), range = (float)(pow(most, power) - pow(least, power));
-    GRand *rand = g_rand_new_with_seed(law->seed);
     for (uint32_t e = 0; e < law->experts; e++) {
         const float u = uniform_draw(rand);
         share[e] =
             fabs(power) < 1e-9 ? (float)(least * pow(most / least, u)) : powf(range * u + from, (float)(1 / power));
     }
-    g_rand_free(rand);
 }
 
 /* Adds step to one expert of each rank in turn, `left` times: to its least loaded if step is 1, else to its most loaded
@@ -46,7 +54,7 @@ static void counts_adjust(const struct power_law *law, int64_t *count, int64_t l
     }
 }
 
-static void rank_make_first(const struct power_law *law, int64_t *count)
+static uint32_t rank_most_loaded(const struct power_law *law, const int64_t *count)
 {
     const uint32_t local = law->experts / law->ranks;
     int64_t most = -1;
@@ -58,6 +66,12 @@ static void rank_make_first(const struct power_law *law, int64_t *count)
         most = sum;
         first = r;
     }
+    return first;
+}
+
+static void rank_make_first(const struct power_law *law, int64_t *count)
+{
+    const uint32_t local = law->experts / law->ranks, first = rank_most_loaded(law, count);
     for (uint32_t e = 0; e < local; e++) {
         const int64_t kept = count[e];
         count[e] = count[(size_t)first * local + e];
@@ -72,7 +86,9 @@ static int64_t *counts_make(const struct power_law *law)
     g_autofree float *share = g_new(float, law->experts);
     int64_t *count = g_new(int64_t, law->experts), overflow = 0, sum = 0;
     double shares = 0;
-    shares_draw(law, share);
+    GRand *rand = g_rand_new_with_seed(law->seed);
+    shares_draw(law, rand, share);
+    g_rand_free(rand);
     for (uint32_t e = 0; e < law->experts; e++) shares += share[e];
     for (uint32_t e = 0; e < law->experts; e++) {
         const int64_t wanted = (int64_t)rintf(share[e] / (float)shares * (float)places);
@@ -109,7 +125,55 @@ static uint32_t *tokens_shuffle(uint32_t count, uint32_t seed)
     return order;
 }
 
-int32_t *power_law_deal(const struct power_law *law)
+/* The experts of one token, the rising numbers of those whose share over an exponential is among the largest. */
+static void token_draw(const struct power_law *law, const float *share, GRand *rand, double *best, int32_t *expert)
+{
+    uint32_t found = 0;
+    for (uint32_t e = 0; e < law->experts; e++) {
+        const double value = share[e] / exponential_draw(rand);
+        if (found == law->topk && value <= best[found - 1]) continue;
+        uint32_t at = found < law->topk ? found++ : found - 1;
+        for (; at > 0 && best[at - 1] < value; at--) {
+            best[at] = best[at - 1];
+            expert[at] = expert[at - 1];
+        }
+        best[at] = value;
+        expert[at] = (int32_t)e;
+    }
+    for (uint32_t i = 1; i < found; i++)
+        for (uint32_t j = i; j > 0 && expert[j - 1] > expert[j]; j--) {
+            const int32_t kept = expert[j];
+            expert[j] = expert[j - 1];
+            expert[j - 1] = kept;
+        }
+}
+
+static int32_t *tokens_sample(const struct power_law *law)
+{
+    const uint32_t all = law->ranks * law->tokens, local = law->experts / law->ranks;
+    const size_t places = (size_t)all * law->topk;
+    g_autofree uint32_t *order = tokens_shuffle(all, law->order_seed);
+    g_autofree float *share = g_new(float, law->experts);
+    g_autofree double *best = g_new(double, law->topk);
+    g_autofree int32_t *drawn = g_new(int32_t, places);
+    g_autofree int64_t *count = g_new0(int64_t, law->experts);
+    int32_t *out = g_new(int32_t, places);
+    GRand *rand = g_rand_new_with_seed(law->seed);
+    shares_draw(law, rand, share);
+    for (uint32_t t = 0; t < all; t++) token_draw(law, share, rand, best, drawn + (size_t)t * law->topk);
+    g_rand_free(rand);
+    for (size_t i = 0; i < places; i++) count[drawn[i]]++;
+    const int32_t begin = (int32_t)(rank_most_loaded(law, count) * local);
+    for (size_t i = 0; i < places && begin; i++) {
+        if (drawn[i] < (int32_t)local) drawn[i] += begin;
+        else if (drawn[i] >= begin && drawn[i] < begin + (int32_t)local) drawn[i] -= begin;
+    }
+    for (uint32_t i = 0; i < all; i++)
+        memcpy(out + (size_t)i * law->topk, drawn + (size_t)order[i] * law->topk, law->topk * sizeof *out);
+    return out;
+}
+
+static int32_t *counts_deal(const struct power_law *law)
 {
     const uint32_t all = law->ranks * law->tokens;
     g_autofree int64_t *count = counts_make(law);
@@ -127,3 +191,5 @@ int32_t *power_law_deal(const struct power_law *law)
     g_assert(at == (uint64_t)all * law->topk);
     return out;
 }
+
+int32_t *power_law_deal(const struct power_law *law) { return law->sampled ? tokens_sample(law) : counts_deal(law); }

@@ -3,15 +3,20 @@
  *
  * Each expert's share is drawn from a density x^-alpha: from 1 to 0.8 of all tokens, or from 0.01 to 2 where there are
  * no more places than experts.  No expert has more tokens than there are.  The most loaded rank is made rank 0.  The
- * tokens are then dealt to the ranks in random order. */
+ * tokens are then dealt to the ranks in random order.
+ *
+ * Sampled (sampled_power_law_logits): shares from 1 to 1024, by which each token draws its experts one after another,
+ * as PyTorch's multinomial() does on a CPU without MKL.  The same rank is made rank 0, and the same order follows. */
 #ifndef TRACES_POWER_LAW_H
 #define TRACES_POWER_LAW_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct power_law {
     uint32_t ranks, tokens, topk, experts; /* tokens of each rank */
     double alpha;                          /* 0 and more */
+    bool sampled;                          /* tokens draw their experts; not so: counts of tokens are dealt out */
     uint32_t seed, order_seed;             /* of PyTorch's generator on a CPU, for the loads and for the order of
                                             * tokens; the tables of aiconfigurator have 0 in both */
 };

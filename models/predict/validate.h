@@ -2,7 +2,7 @@
  * with predictions, summed up as distributions of the error.
  *
  * A column with the name of an option of a case (case.h) sets that option.  "phase", "measured_us", "measured_gbs",
- * "measured_pct", "outside_us" and "metric" say what was measured.  Every other column is a label, kept as it is.  No
+ * "measured_pct", "outside_us", "seeds" and "metric" say what was measured.  Every other column is a label, kept as it is.  No
  * two columns may name one option, in whatever spelling.  Private to the validate command. */
 #ifndef MODELS_VALIDATE_H
 #define MODELS_VALIDATE_H
@@ -30,6 +30,7 @@ struct validate_row {
     double measured_us, measured_gbs; /* NAN: not given */
     double measured_pct;              /* a share of the phase's time, as metric names it (wait_matrix.h); NAN: none */
     double outside_us;                /* time in the measurement in addition to its phases */
+    uint32_t seeds;                   /* the measurement is the mean over so many seeds, from the options' own on */
     char *problem;                    /* why there is no prediction; NULL: fine so far */
     uint32_t job;                     /* rows of one case have one job */
     unsigned known;                   /* facts that labels tell, as bits that the table's user defines; 0: none */

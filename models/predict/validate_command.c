@@ -26,6 +26,7 @@ static const char validate_details[] =
     "  measured_gbs    its bandwidth; rows with neither are predicted only\n"
     "  measured_pct    or how long ranks waited, in percent of its time: metric awaited_max_pct, waiting_min_pct, ...\n"
     "  outside_us      time that the measurement holds besides these phases, such as between events and kernels\n"
+    "  seeds           the measurement is the mean over that many draws, by --seed and the numbers after it\n"
     "  metric          the record's metric to compare with (default: time_us_median, over ranks; bandwidth:\n"
     "                  logical_rdma_gbs, within a node logical_nvl_gbs); of native_... rows, which are figures\n"
     "                  of other tools, nothing is predicted\n"

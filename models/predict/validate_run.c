@@ -131,15 +131,57 @@ static bool load_recall(struct load_memory *memory, const struct case_options *c
     return true;
 }
 
-static void job_run(const struct run *run, uint32_t job, struct load_memory *memory)
+/* Adds one draw's share to a row. */
+static void row_add(const struct validate_row *row, const struct record *record, struct shared_row *out)
+{
+    struct shared_row one = { 0 };
+    row_predict(row, record, &one);
+    out->time_us += one.time_us / row->seeds;
+    out->rate_gbs += one.rate_gbs / row->seeds;
+    out->share_pct += one.share_pct / row->seeds;
+    g_strlcpy(out->bottleneck, one.bottleneck, sizeof out->bottleneck);
+    g_strlcpy(out->problem, one.problem, TEXT_BYTES);
+}
+
+/* Simulates one draw of the job.  False: its rows have the reason. */
+static bool draw_run(const struct run *run, uint32_t job, const struct case_options *c,
+                     const struct simulate_wishes *wishes, struct load_memory *memory)
 {
     const uint32_t start = run->row_start[job], end = run->row_start[job + 1];
-    if (start == end) return; /* its rows have no cluster */
-    const struct case_options *c = &run->table->row[run->row_of[start]].options;
     g_autoptr(record) record = record_new();
     g_autoptr(GError) error = NULL;
     g_autofree char *key = cluster_key(&run->table->row[run->row_of[start]]);
     const struct cluster *cluster = g_hash_table_lookup(run->cluster, key);
+    const bool good =
+        load_recall(memory, c, &error) && simulate_load(c, cluster, &memory->load, wishes, record, &error);
+    for (uint32_t i = start; i < end; i++) {
+        struct shared_row *out = &run->shared->row[run->row_of[i]];
+        if (good) row_add(&run->table->row[run->row_of[i]], record, out);
+        else g_strlcpy(out->problem, error->message, TEXT_BYTES);
+    }
+    return good;
+}
+
+/* Later draws by a copy of the case, whose load nobody else has. */
+static void draws_run(const struct run *run, uint32_t job, const struct validate_row *row,
+                      const struct simulate_wishes *wishes)
+{
+    bool good = true;
+    for (uint32_t draw = 1; good && draw < row->seeds; draw++) {
+        g_auto(case_options) c;
+        struct load_memory memory = { 0 };
+        case_copy(&c, &row->options);
+        c.seed += draw;
+        good = draw_run(run, job, &c, wishes, &memory);
+        case_load_free(&memory.load);
+    }
+}
+
+static void job_run(const struct run *run, uint32_t job, struct load_memory *memory)
+{
+    const uint32_t start = run->row_start[job], end = run->row_start[job + 1];
+    if (start == end) return; /* its rows have no cluster */
+    const struct validate_row *first = &run->table->row[run->row_of[start]];
     g_autoptr(GPtrArray) phases = g_ptr_array_new();
     bool waits = false;
     for (uint32_t i = start; i < end; i++) waits |= validate_row_waits(&run->table->row[run->row_of[i]]);
@@ -149,13 +191,7 @@ static void job_run(const struct run *run, uint32_t job, struct load_memory *mem
     const struct simulate_wishes wishes = { .phases = (const char *const *)phases->pdata,
                                             .waits = waits,
                                             .threads = run->threads };
-    const bool good =
-        load_recall(memory, c, &error) && simulate_load(c, cluster, &memory->load, &wishes, record, &error);
-    for (uint32_t i = start; i < end; i++) {
-        struct shared_row *out = &run->shared->row[run->row_of[i]];
-        if (good) row_predict(&run->table->row[run->row_of[i]], record, out);
-        else g_strlcpy(out->problem, error->message, TEXT_BYTES);
-    }
+    if (draw_run(run, job, &first->options, &wishes, memory)) draws_run(run, job, first, &wishes);
 }
 
 static void worker_main(const struct run *run)
@@ -216,8 +252,8 @@ static void rows_group(struct run *run)
 static double job_weight(const struct run *run, uint32_t job)
 {
     if (run->row_start[job] == run->row_start[job + 1]) return 0;
-    const struct case_options *c = &run->table->row[run->row_of[run->row_start[job]]].options;
-    return (double)(c->num_ranks + 1) * (c->num_tokens + 1);
+    const struct validate_row *row = &run->table->row[run->row_of[run->row_start[job]]];
+    return (double)(row->options.num_ranks + 1) * (row->options.num_tokens + 1) * row->seeds;
 }
 
 static gint order_compare(gconstpointer a, gconstpointer b, gpointer context)

@@ -13,10 +13,10 @@
 #include "sim/nearest.h"
 #include "sim/text.h"
 
-enum { FILE_BYTES_MAX = 1 << 30 };
+enum { FILE_BYTES_MAX = 1 << 30, SEEDS_MAX = 1000 };
 
-static const char *const measured_names[] = { "phase",  "measured_us", "measured_gbs", "measured_pct", "outside_us",
-                                              "metric", NULL };
+static const char *const measured_names[] = { "phase",      "measured_us", "measured_gbs", "measured_pct",
+                                              "outside_us", "seeds",       "metric",       NULL };
 static const char *const result_names[] = { "predicted_us", "predicted_gbs", "error_pct", "bottleneck" };
 
 /* ---- reading ---- */
@@ -65,6 +65,15 @@ static bool share_parse(const char *text, double *value, char **problem)
     return false;
 }
 
+static bool seeds_parse(const char *text, uint32_t *seeds, char **problem)
+{
+    guint64 value = 0;
+    const bool good = g_ascii_string_to_unsigned(text, 10, 1, SEEDS_MAX, &value, NULL);
+    if (!good) *problem = g_strdup_printf("seeds: expected a whole number from 1 to %d, found '%s'", SEEDS_MAX, text);
+    *seeds = (uint32_t)value;
+    return good;
+}
+
 /* A row has exactly one measured value; a share needs a metric that names it. */
 static char *row_values_refuse(const struct validate_row *row)
 {
@@ -87,6 +96,7 @@ static bool row_cell_take(struct validate_row *row, const char *name, const char
     if (*text == '\0') return true; /* the default */
     if (column_is(name, "phase")) return row->phase = g_strsplit(text, "+", 0), true;
     if (column_is(name, "outside_us")) return measured_parse(name, text, &row->outside_us, &row->problem);
+    if (column_is(name, "seeds")) return seeds_parse(text, &row->seeds, &row->problem);
     if (column_is(name, "measured_us")) return measured_parse(name, text, &row->measured_us, &row->problem);
     if (column_is(name, "measured_gbs")) return measured_parse(name, text, &row->measured_gbs, &row->problem);
     if (column_is(name, "measured_pct")) return share_parse(text, &row->measured_pct, &row->problem);
@@ -184,6 +194,7 @@ static void reader_row(int end, void *context)
     struct validate_row row = {
         .line = reader->line,
         .cell = cells,
+        .seeds = 1,
         .measured_us = NAN,
         .measured_gbs = NAN,
         .measured_pct = NAN,
@@ -234,6 +245,7 @@ static bool reader_parse(struct reader *reader, const char *text, size_t size_by
 static char *row_key(const struct validate_row *row)
 {
     GString *key = g_string_new(NULL);
+    g_string_append_printf(key, "%u\n", row->seeds);
     for (uint32_t i = 0; case_option_name(i); i++) {
         g_autofree char *text = case_option_text(&row->options, i);
         g_string_append_printf(key, "%s\n", text ? text : "");
@@ -314,6 +326,7 @@ struct validate_row validate_row_copy(const struct validate_row *row)
         .measured_gbs = row->measured_gbs,
         .measured_pct = row->measured_pct,
         .outside_us = row->outside_us,
+        .seeds = row->seeds,
         .known = row->known,
         .problem = g_strdup(row->problem),
         .predicted_us = NAN,

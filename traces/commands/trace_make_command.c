@@ -24,6 +24,7 @@ static const struct command_help generate_help = {
     "  round           places go round the ranks, and on each round its experts\n"
     "  strided         tokens go along the experts, each to some that are equally far apart\n"
     "  power-law:A     loads of experts by x^-A, the most loaded rank first, as aiconfigurator's benchmarks have them\n"
+    "  sampled-power-law:A   the same, but each token draws its experts by the shares\n"
     "Popularity is drawn for each layer and stays over the steps; --correlation keeps that share of the tokens'\n"
     "experts from one step to the next, as decoding does.",
     "Examples:\n"
