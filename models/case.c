@@ -160,6 +160,8 @@ static const struct field field_table[] = {
           "Mori between nodes: of num-sms, those that serve other nodes (0: 2/3)"),
     COUNT("intermediate", intermediate, MAKES, 0, 65536, 0,
           "Mega-moe: values between the two layers of an expert (0: 2048)"),
+    { "deepgemm", FIELD_CHOICE, MAKES, AT(deepgemm), 0, 0, 0, "2026-06|2026-04", "DATE",
+      "Mega-moe: which DeepGEMM: 2026-06 (54e2261, the default) or 2026-04 (7f2a703, the first with it)", "mega-moe" },
     COUNT("num-bias", num_bias, MAKES, 0, 2, 0, "Normal combine: bias tensors, 0 to 2"),
     COUNT("expert-alignment", expert_alignment, MAKES, 1, 65536, 1, "Normal: counts of experts are multiples of this"),
     COUNT("nvl-chunk", nvl_chunk, MAKES, 0, 65536, 0, "Dispatch: tokens in an NVLink chunk (0: as recommended)"),
@@ -180,7 +182,7 @@ static const struct field field_table[] = {
            "What tokens hold (default: pattern for ll, random with --logfmt, else constant)"),
     TEXT("routing", routing, WORK | MAKES | ROUTES, "NAME[:VALUE]",
          "Draw it: uniform (the default), zipf:S, zipf-packed:S, lognormal:S, imbalance:F, hot-expert:P, hot-rank:P, "
-         "local, ring, round, strided, power-law:A"),
+         "local, ring, round, strided, power-law:A, sampled-power-law:A"),
     COUNT("masked-places", masked_places, WORK | MAKES | ROUTES | DRAWS, 0, 1 << 24, 0,
           "Drawn routing: that many places of each rank go to no expert (public low-latency test: 10)"),
     TEXT("cluster", cluster, FILES, "FILE", "The cluster to predict for"),
@@ -446,7 +448,7 @@ static const struct {
 } case_topic_table[CASE_TOPICS] = {
     { "What runs",
       "kernel num-ranks ranks-per-node num-processes num-tokens tokens-per-rank hidden num-topk "
-      "num-experts intermediate dtype round-scale ue8m0 num-sms num-warps rdma-sms disable-nvlink data seed" },
+      "num-experts intermediate deepgemm dtype round-scale ue8m0 num-sms num-warps rdma-sms disable-nvlink data seed" },
     { "On what machine", "cluster backend deepep loops fault launch arrival slow compute compute-sms" },
     { "Which expert each token goes to",
       "trace trace-weights step layer routing num-topk-groups masked-places traffic placement" },

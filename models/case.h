@@ -29,6 +29,7 @@ struct case_options {
     uint32_t messages, in_flight;
     char *algorithm;             /* allgather: "hybrid", "ring", "leader"; allreduce: "ring", "tree" */
     char *nccl;                  /* NCCL's version: "2.29", "2.28" */
+    char *deepgemm;              /* DeepGEMM's: "2026-06", "2026-04" */
     char *protocol;              /* NCCL's: "ll", "ll128", "simple" */
     char *issue;                 /* p2p: "kernel", "host", "copy", "nccl" */
     char *compute, *compute_sms; /* time and SMs "A:B" of arithmetic that runs at the same time as a kernel */

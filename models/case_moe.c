@@ -93,6 +93,7 @@ static void options_fill(const struct case_options *c, const struct routing *rou
         .num_warps = c->num_warps,
         .rdma_sms = c->rdma_sms,
         .intermediate = c->intermediate,
+        .mega_first = g_strcmp0(c->deepgemm, "2026-04") == 0,
         .device_sms = device_sms,
         .deepep = c->deepep ? case_deepep_version(c->deepep) : 0,
     };

@@ -29,8 +29,9 @@ static void set_all(struct case_options *c, const char *const *pairs)
 /* Every option takes a value of its kind and gives it back as text. */
 static void test_every_option_reads_back(void)
 {
-    static const char *const values[] = { "3",    "true", "0",         "ll", "bf16", "random",    "stream", "ring",
-                                          "host", "copy", "some text", "7",  "1",    "hybrid-ep", "ibgda",  "2.28" };
+    static const char *const values[] = { "3",      "true",      "0",     "ll",   "bf16",      "random",
+                                          "stream", "ring",      "host",  "copy", "some text", "7",
+                                          "1",      "hybrid-ep", "ibgda", "2.28", "2026-04" };
     struct case_options c, copy;
     case_init(&c);
     uint32_t count = 0;
@@ -67,9 +68,9 @@ static bool makes_no_case(const char *name)
 /* Sets the option to a valid value other than c's. */
 static void set_other(struct case_options *c, uint32_t option)
 {
-    static const char *const values[] = { "3",      "true",   "5",         "normal", "ll",   "bf16",
-                                          "random", "stream", "ring",      "host",   "copy", "some text",
-                                          "7",      "1",      "hybrid-ep", "ibgda",  "v2",   "2.28" };
+    static const char *const values[] = { "3",         "true",  "5",    "normal", "ll",        "bf16", "random",
+                                          "stream",    "ring",  "host", "copy",   "some text", "7",    "1",
+                                          "hybrid-ep", "ibgda", "v2",   "2.28",   "2026-04" };
     g_autofree char *before = case_option_text(c, option);
     for (uint32_t v = 0; v < G_N_ELEMENTS(values); v++) {
         if (g_strcmp0(before, values[v]) != 0 && case_set(c, case_option_name(option), values[v], NULL)) return;

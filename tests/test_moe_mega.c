@@ -18,6 +18,7 @@ static struct moe_options options_draw(struct rng *rng)
     o.tokens_max = 1 + (uint32_t)rng_below(rng, few ? 90 : 30);
     o.hidden = 256 * (1 + (uint32_t)rng_below(rng, 3));
     o.intermediate = 128 * (1 + (uint32_t)rng_below(rng, 3));
+    o.mega_first = rng_below(rng, 3) == 0;
     o.experts = o.ranks * (few ? 1 + (uint32_t)rng_below(rng, 2) : 3 + (uint32_t)rng_below(rng, 8));
     o.topk = 1 + (uint32_t)rng_below(rng, o.experts < 8 ? o.experts : 8);
     moe_options_vary(&o, rng);
@@ -84,6 +85,8 @@ static void test_refusals(void)
     moe_test_refused(&o, "intermediate: expected a multiple of 128, found 100");
     o = fine, o.intermediate = 128, o.family = MOE_ONE_SIDED;
     moe_test_refused(&o, "intermediate: only mega-moe has it");
+    o = fine, o.mega_first = true, o.family = MOE_ONE_SIDED;
+    moe_test_refused(&o, "deepgemm: only mega-moe has it");
     o = fine, o.num_sms = 5;
     moe_test_refused(&o, "num-sms: mega-moe takes SMs in pairs, found 5");
     o = fine, o.zero_copy = true;

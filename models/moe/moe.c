@@ -44,7 +44,8 @@ const char *moe_options_refuse(const struct moe_options *o, char *text, size_t t
         KERNEL_REFUSE("%s: only the low-latency kernels mask ranks", o->mask_timeout_ps ? "mask-timeout" : "fail");
     if (o->family != MOE_MORI && o->family != MOE_MORI_LL && (o->num_warps || o->rdma_sms))
         KERNEL_REFUSE("%s: only MoRI's kernels have it", o->num_warps ? "num-warps" : "rdma-sms");
-    if (o->family != MOE_MEGA && o->intermediate) KERNEL_REFUSE("intermediate: only mega-moe has it");
+    if (o->family != MOE_MEGA && (o->intermediate || o->mega_first))
+        KERNEL_REFUSE("%s: only mega-moe has it", o->intermediate ? "intermediate" : "deepgemm");
     if (o->family != MOE_LOW_LATENCY && o->logfmt) KERNEL_REFUSE("logfmt: only the low-latency kernels have it");
     const enum moe_deepep_change since = o->family == MOE_V2 ? MOE_DEEPEP_V2
                                          : o->logfmt         ? MOE_DEEPEP_LOGFMT

@@ -74,6 +74,7 @@ struct moe_options {
     uint32_t num_warps;        /* MoRI: warps of a block; 0: 8 */
     uint32_t rdma_sms;         /* MoRI between nodes: of num_sms, those that serve other nodes; 0: two thirds */
     uint32_t intermediate;     /* MegaMoE: values between the two layers of an expert; 0: 2048 */
+    bool mega_first;           /* MegaMoE: as in the first DeepGEMM that had it (7f2a703) */
     uint32_t device_sms;       /* SMs of the GPU, all of which some kernels use; 0: num_sms */
     struct moe_chunks dispatch, combine;
     uint32_t deepep; /* the version of the kernels (moe_deepep.h); 0: that of PROTOCOLS.md */

@@ -58,9 +58,22 @@ static uint32_t block_rows_of(const struct moe_options *o, uint32_t tokens)
         uint32_t rows;
     } step[] = { { 8.5f, 16 }, { 16.5f, 32 }, { 32.5f, 64 }, { 64.5f, 96 }, { 96.5f, 128 } };
     const float expected = (float)tokens * (float)o->ranks * (float)o->topk / (float)o->experts;
-    for (size_t i = 0; i < sizeof step / sizeof step[0]; i++)
+    for (size_t i = 0; !o->mega_first && i < sizeof step / sizeof step[0]; i++)
         if (expected <= step[i].tokens) return step[i].rows;
     return 192;
+}
+
+/* The first version takes blocks of half as many columns for those of linear 1, and a divisor of the experts. */
+static uint32_t first_wave_of(const struct moe_options *o, uint32_t tokens, uint32_t block_rows)
+{
+    enum { WAVE_MOST = 32 };
+    const uint32_t local = o->experts / o->ranks;
+    const uint32_t blocks = ceiling(tokens * o->topk / local + 1, block_rows) * (intermediate_of(o) / MEGA_COLUMNS);
+    uint32_t most = moe_min(WAVE_MOST, local);
+    while (local % most) most--;
+    uint32_t wave = moe_min(ceiling(2 * o->num_sms, blocks), most);
+    while (wave < most && local % wave) wave++;
+    return wave;
 }
 
 /* Experts of a wave: as many as keep the SMs busy twice over, and then such that the last wave is nearly whole
@@ -74,6 +87,7 @@ static uint32_t wave_of(const struct moe_options *o, uint32_t tokens, uint32_t b
     const uint32_t least = ceiling(2 * o->num_sms, blocks);
     uint32_t best = least, most = moe_min(local, 2 * least);
     float best_ratio = -1;
+    if (o->mega_first) return first_wave_of(o, tokens, block_rows);
     if (expected < 1 || least >= local) return local;
     if (blocks >= o->num_sms) return least;
     for (uint32_t wave = least; wave <= most; wave++) {
@@ -295,13 +309,22 @@ static uint32_t rows_here(const struct mega_sm *s)
     return s->row < all ? moe_min(all - s->row, MEGA_DISPATCH_WARPS) : 0;
 }
 
-/* A warp's half of a row: of its own rank's memory, or a peer's. */
-static bool half_pull(struct mega_sm *s, uint32_t row)
+/* A row is pulled in two halves; the first version pulls it whole. */
+static bool is_last_part(const struct mega_sm *s) { return s->rank->ht.base.options->mega_first || s->pulled; }
+
+static uint32_t part_bytes(const struct mega_sm *s)
+{
+    const struct ht_slot *slot = &s->rank->ht.dispatch_slot;
+    const uint32_t half = slot->row_bytes / 2;
+    return is_last_part(s) ? slot->bytes - s->pulled * half : half;
+}
+
+/* A warp's part of a row: of its own rank's memory, or a peer's. */
+static bool part_pull(struct mega_sm *s, uint32_t row)
 {
     const struct mega_rank *r = s->rank;
     const struct ht_slot *slot = &r->ht.dispatch_slot;
-    const uint32_t half = slot->row_bytes / 2, from = s->pulled ? half : 0;
-    const uint32_t bytes = s->pulled ? slot->bytes - half : half;
+    const uint32_t from = s->pulled * (slot->row_bytes / 2), bytes = part_bytes(s);
     if (r->source[row] == r->ht.g.rank) return true;
     const struct fabric_read read = { .source_offset = in_at(r, row) + (slot->stored ? from : 0),
                                       .target = r->ht.base.fabric->heap + pool_at(r, row) + (slot->stored ? from : 0),
@@ -323,17 +346,16 @@ static void own_run(void *context, uint64_t argument)
             memcpy(heap + pool_at(r, row), heap + in_at(r, row), r->ht.dispatch_slot.stored);
 }
 
-/* The bulk engine stores a half before the warp asks for the next. */
-static void half_store(struct mega_sm *s, uint32_t rows)
+/* The bulk engine stores a part before the warp asks for the next. */
+static void part_store(struct mega_sm *s, uint32_t rows)
 {
-    const struct ht_slot *slot = &s->rank->ht.dispatch_slot;
-    const uint32_t half = slot->row_bytes / 2, bytes = s->pulled ? slot->bytes - half : half;
+    const uint32_t bytes = part_bytes(s);
     fabric_work(&s->dispatch, &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
                                                      .rows = rows,
                                                      .site = SITE_MEGA_PULL,
                                                      .read_bytes = (uint64_t)rows * bytes,
                                                      .write_bytes = (uint64_t)rows * bytes,
-                                                     .run = s->pulled ? own_run : NULL,
+                                                     .run = is_last_part(s) ? own_run : NULL,
                                                      .context = s,
                                                      .argument = rows });
 }
@@ -355,16 +377,18 @@ static enum worker_step pull_step(struct mega_sm *s)
     struct mega_rank *r = s->rank;
     const uint32_t rows = rows_here(s);
     if (!rows) return WORKER_DONE;
-    if (s->pulled == 2) {
+    if (s->come) {
         rows_come(s, rows);
         s->row += MEGA_DISPATCH_WARPS * r->ht.base.options->num_sms;
         s->pulled = 0;
+        s->come = false;
         s->target = 0;
         return WORKER_MORE;
     }
     for (; s->target < rows; s->target++)
-        if (!half_pull(s, s->row + s->target)) return WORKER_WAIT;
-    half_store(s, rows);
+        if (!part_pull(s, s->row + s->target)) return WORKER_WAIT;
+    part_store(s, rows);
+    s->come = is_last_part(s);
     s->pulled++;
     s->target = 0;
     return WORKER_MORE;

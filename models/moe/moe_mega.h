@@ -52,7 +52,8 @@ struct mega_sm {
     uint32_t row, expert;                             /* of dispatch: the next row that it pulls, and its expert */
     uint32_t target, peer, token; /* the next rank that is told, or row that is pulled; rank sent to; token summed */
     uint16_t waiting;             /* the next SM, plus one, whose tensor warps wait for the same rows */
-    uint8_t pulled;               /* halves of the rows, and that they lie in the pool */
+    uint8_t pulled;               /* halves of the rows */
+    bool come;                    /* the rows lie in the pool */
     bool counted, listed;         /* dispatch */
     bool chosen, registered, waited, loaded, tensor_waits, ended;
     bool moved, epilogue_waits, rung, summed;

@@ -55,6 +55,14 @@ static uint64_t values_bytes(uint64_t rows, uint64_t depth, bool half, uint64_t 
     return rows * depth / (half ? 2 : 1) + scaled_rows * depth / MEGA_SCALED;
 }
 
+/* Bytes that come from memory: a pair loads half a block of rows from the first row on, and as many from the middle of
+ * the rows that there are.  What is behind these is of earlier calls, and weights have driven it out of the L2. */
+static uint64_t stale_bytes(const struct mega_rank *r, const struct mega_block *b, uint64_t depth)
+{
+    const uint64_t rows = moe_align(mega_block_rows(r, b), 16), scaled = moe_align(r->block_rows, MEGA_COLUMNS);
+    return b->column ? 0 : values_bytes((r->block_rows - rows) / 2, depth, false, scaled - rows);
+}
+
 /* A pair of SMs multiplies two blocks of columns by the same rows, of which each SM loads half, and all scales.  One
  * warp loads the weights, another one the rows, a third multiplies.  Weights that other blocks of rows have used lie in
  * the L2, and so do rows, which have just come. */
@@ -75,7 +83,8 @@ static void block_multiply(struct mega_sm *s)
                                                    .rows = 1,
                                                    .warps = 1,
                                                    .site = s->waited ? SITE_MEGA_ROWS_AWAITED : SITE_MEGA_ROWS,
-                                                   .given = s->waited ? &given->rows_awaited : &given->rows });
+                                                   .given = s->waited ? &given->rows_awaited : &given->rows,
+                                                   .read_bytes = stale_bytes(r, &s->block, depth) });
     const uint32_t sixteens = (mega_block_rows(r, &s->block) + 15) / 16;
     fabric_work(&s->tensor, &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
                                                    .rows = 1,
