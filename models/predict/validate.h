@@ -2,8 +2,8 @@
  * with predictions, summed up as distributions of the error.
  *
  * A column with the name of an option of a case (case.h) sets that option.  "phase", "measured_us", "measured_gbs",
- * "measured_pct", "outside_us", "seeds" and "metric" say what was measured.  Every other column is a label, kept as it is.  No
- * two columns may name one option, in whatever spelling.  Private to the validate command. */
+ * "measured_pct", "outside_us", "seeds" and "metric" say what was measured.  Every other column is a label, kept as it
+ * is.  No two columns may name one option, in whatever spelling.  Private to the validate command. */
 #ifndef MODELS_VALIDATE_H
 #define MODELS_VALIDATE_H
 
