@@ -1,6 +1,6 @@
 # A sweep's files: a full disk is a failed run (1) that goes on later; what stands in the place of its files and is none is
 # refused (2) and stays as it is; what killed runs left beside them goes.
-sweep() { timeout 20 $EPTWIN sweep --cluster source/models/clusters/h800-cx7.ini --hidden 1024 --num-experts 16 --num-topk 4 "$@"; }
+sweep() { timeout 200 $EPTWIN sweep --cluster source/models/clusters/h800-cx7.ini --hidden 1024 --num-experts 16 --num-topk 4 "$@"; }
 said() { "$@" >/dev/null 2>err; echo "status $?"; cat err; }
 points="--num-ranks 2 --num-tokens 4 --seed 0:40"
 echo '# a disk that is full, first for the copy, then for rows'
