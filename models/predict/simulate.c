@@ -687,13 +687,26 @@ static void record_slowed(struct record *record, const struct run *run)
     if (text->len) record_set(record, "slowed-ranks", "%s", text->str);
 }
 
+static struct kernel_job *job_make(const struct case_options *c, const struct cluster *cluster,
+                                   const struct case_load *load, GError **error)
+{
+    const uint32_t sms = cluster->host.cores ? case_host_sms(c, cluster->host.cores) : cluster->gpu.sms;
+    return case_job(c, load, cluster, sms, error);
+}
+
+bool simulate_takes(const struct case_options *c, const struct cluster *cluster, const struct case_load *load,
+                    GError **error)
+{
+    g_autofree struct kernel_job *job = job_make(c, cluster, load, error);
+    return job != NULL;
+}
+
 static bool simulate_beside(const struct case_options *c, const struct cluster *cluster, const struct case_load *load,
                             const struct simulate_wishes *wishes, struct beside *beside, struct record *record,
                             GError **error)
 {
     struct run run = { .cluster = cluster, .host_waits = c->cpu_sync, .beside = beside };
-    const uint32_t sms = cluster->host.cores ? case_host_sms(c, cluster->host.cores) : cluster->gpu.sms;
-    run.job = case_job(c, load, cluster, sms, error);
+    run.job = job_make(c, cluster, load, error);
     if (!run.job || !beside_parse(c, cluster, run.job->num_sms, beside, error)) {
         g_free(run.job);
         return false;

@@ -34,6 +34,10 @@ struct simulate_wishes {
 bool simulate_load(const struct case_options *c, const struct cluster *cluster, const struct case_load *load,
                    const struct simulate_wishes *wishes, struct record *record, GError **error);
 
+/* Whether the kernels take the case; false and *error if not.  Simulates nothing. */
+bool simulate_takes(const struct case_options *c, const struct cluster *cluster, const struct case_load *load,
+                    GError **error);
+
 /* Rows for all ranks.  If all of phases (NULL-terminated) exist, nothing after the last of them is simulated. */
 bool simulate_phases(const struct case_options *c, const struct cluster *cluster, const struct case_load *load,
                      const char *const *phases, struct record *record, GError **error);

@@ -113,6 +113,10 @@ static bool run(const struct case_options *c, const struct arguments *a, const s
     }
     struct case_load load;
     if (!case_load(c, &load, error)) return false;
+    if (!simulate_takes(c, cluster, &load, error)) {
+        case_load_free(&load);
+        return false;
+    }
     struct estimate work = estimate_case(c, &load);
     if (estimate_worth(&work)) estimate_pilot(&work, c, &load, cluster);
     const bool long_run = estimate_print("simulate", &work, 1);

@@ -12,6 +12,7 @@ said() { # COMMAND...: the first line on standard error
 
 echo '# what is short is silent'
 $EPTWIN simulate --cluster h100-cx7 --num-ranks 16 >/dev/null; echo "status $?"
+$EPTWIN simulate --cluster h100-cx7 --kernel normal --num-ranks 1024 --num-experts 1024 --num-tokens 512; echo "status $?"
 
 echo '# one prediction, many of a trace, a sweep, a table'
 said simulate $long
