@@ -8,7 +8,7 @@
 #include <zstd.h>
 #include "sim/new_file.h"
 
-enum { BUFFER_BYTES = 1 << 18 };
+enum { BUFFER_BYTES = 1 << 18, MUCH_BYTES = 1 << 15 }; /* much is written without a copy */
 
 struct output {
     char *path;
@@ -41,6 +41,7 @@ static bool buffer_flush(struct output *o, GError **error)
 
 static bool buffer_add(struct output *o, const void *data, size_t size, GError **error)
 {
+    if (size >= MUCH_BYTES) return buffer_flush(o, error) && new_file_write(o->file, data, size, error);
     for (const uint8_t *at = data; size;) {
         const size_t now = MIN(size, BUFFER_BYTES - o->used);
         memcpy(o->buffer + o->used, at, now);
