@@ -1,5 +1,6 @@
 /* test_step.c - whole steps: nets, tables of compute times, schedules, and how kernels share the SMs of a GPU. */
 #include "models/step/compute_table.h"
+#include "models/step/costs.h"
 #include "models/step/device.h"
 #include "models/step/net.h"
 #include "models/step/program.h"
@@ -109,6 +110,40 @@ static void test_table_between_points(void)
     CU_ASSERT_DOUBLE_EQUAL(compute_table_us(t, &p, &beyond), 31, 1e-9);
     p.shape = "y";
     CU_ASSERT_TRUE(isnan(compute_table_us(t, &p, &beyond)));
+    compute_table_free(t);
+}
+
+/* Rows in order: in prefill the table that was measured with the ordering, and a host's launches; in decode the GEMMs
+ * of the other layout, and where that table ends its time of as many rows an expert for fewer experts. */
+static void test_experts_of_decode(void)
+{
+    struct compute_table *t = table_of("gpu,op,dtype,shape,us,tokens,context\n"
+                                       "h,experts_masked,fp8,64x32,90,8,2\nh,experts_masked,fp8,64x32,120,1024,2\n"
+                                       "h,experts_masked,fp8,64x32,150,8,4\nh,experts_masked,fp8,64x32,150,1024,4\n"
+                                       "h,experts_contiguous,fp8,64x32,600,8,4\n"
+                                       "h,experts_contiguous,fp8,64x32,600,4096,4\n",
+                                       NULL);
+    struct step_gpu gpu = { .name = "h", .fp8_tflops = 1e3, .bf16_tflops = 1e3, .gemm_share = 1, .clock_ghz = 1 };
+    struct net net = { .hidden = 64, .expert_inter = 32, .experts = 4, .topk = 1 };
+    struct costs_options o = { .net = &net,
+                               .gpu = &gpu,
+                               .shipped = t,
+                               .fp8 = true,
+                               .attention_tp = 1,
+                               .sms = 100,
+                               .context = 1,
+                               .read_gbs = 1e6,
+                               .write_gbs = 1e6 };
+    CU_ASSERT_PTR_NOT_NULL_FATAL(t);
+    CU_ASSERT_DOUBLE_EQUAL(costs_of(&o, STEP_EXPERTS, PASS_FORWARD, 1, 1024, 4).us, 150, 1e-6);
+    CU_ASSERT_DOUBLE_EQUAL(costs_of(&o, STEP_EXPERTS, PASS_FORWARD, 1, 2048, 4).us, 2 * 120, 1e-6);
+    o.contiguous = true;
+    CU_ASSERT_DOUBLE_EQUAL(costs_of(&o, STEP_UP, PASS_FORWARD, 1, 1024, 4).us, 100, 1e-6);
+    CU_ASSERT_DOUBLE_EQUAL(costs_of(&o, STEP_DOWN, PASS_FORWARD, 1, 2048, 4).us, 80, 1e-6);
+    o.prefill = true;
+    CU_ASSERT_DOUBLE_EQUAL(costs_of(&o, STEP_UP, PASS_FORWARD, 1, 1024, 4).us, 400, 1);
+    o.prefill = false, o.own = t; /* the user's table counts first */
+    CU_ASSERT_DOUBLE_EQUAL(costs_of(&o, STEP_UP, PASS_FORWARD, 1, 1024, 4).us, 400, 1);
     compute_table_free(t);
 }
 
@@ -486,6 +521,7 @@ void unit_tests(CU_pSuite suite)
     CU_add_test(suite, "nets that cannot be are refused", test_nets_refused);
     CU_add_test(suite, "tables give times between their points", test_table_between_points);
     CU_add_test(suite, "tables with holes are refused", test_tables_refused);
+    CU_add_test(suite, "experts' rows in order, in decode and prefill", test_experts_of_decode);
     CU_add_test(suite, "schedules have their kernels in order", test_schedules);
     CU_add_test(suite, "training pairs a forward and a backward pass", test_schedules_of_training);
     CU_add_test(suite, "kernels hold SMs in their ways", test_occupancies);

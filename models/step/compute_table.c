@@ -237,10 +237,23 @@ static double along_tokens(const struct point *p, guint first, guint end, double
     return between(p[i - 1].tokens, p[i - 1].us, p[i].tokens, p[i].us, tokens);
 }
 
-double compute_table_us(const struct compute_table *table, const struct compute_point *at, bool *beyond)
+static const GArray *surface_of(const struct compute_table *table, const struct compute_point *at)
 {
     g_autofree char *key = g_strdup_printf("%s,%s,%s,%s", at->op, at->gpu, at->dtype, at->shape);
-    const GArray *points = g_hash_table_lookup(table->surfaces, key);
+    return g_hash_table_lookup(table->surfaces, key);
+}
+
+double compute_table_last(const struct compute_table *table, const struct compute_point *at)
+{
+    const GArray *points = surface_of(table, at);
+    double last = points ? 0 : NAN;
+    for (guint i = 0; points && i < points->len; i++) last = fmax(last, g_array_index(points, struct point, i).tokens);
+    return last;
+}
+
+double compute_table_us(const struct compute_table *table, const struct compute_point *at, bool *beyond)
+{
+    const GArray *points = surface_of(table, at);
     *beyond = false;
     if (!points) return NAN;
     const struct point *p = &g_array_index(points, struct point, 0);

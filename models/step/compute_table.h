@@ -48,5 +48,7 @@ struct compute_point {
  * grows with tokens as between the last two points, and in proportion to the context.  *beyond: whether it is outside
  * the measured points.  NAN: the table has no such surface. */
 double compute_table_us(const struct compute_table *table, const struct compute_point *point, bool *beyond);
+/* The most tokens measured of the surface; NAN: there is none. */
+double compute_table_last(const struct compute_table *table, const struct compute_point *point);
 
 #endif

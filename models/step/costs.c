@@ -160,23 +160,32 @@ bool costs_table_check(const struct compute_table *table, const char *source, GE
     return false;
 }
 
-/* The time by the first table and GPU that have the op; NAN: none has. */
-static double table_us(const struct costs_options *o, const char *op, const char *dtype, const char *shape,
-                       double tokens, double context, char source[64])
+/* The time by the first table and GPU that have the op; NAN: none has.  *last: the most tokens that it was
+ * measured at. */
+static double table_find(const struct costs_options *o, const char *op, const char *dtype, const char *shape,
+                         double tokens, double context, char source[64], double *last)
 {
     const struct compute_table *const tables[] = { o->own, o->shipped };
     const char *const gpus[] = { o->gpu->name, o->gpu->tables };
     for (size_t t = 0; t < G_N_ELEMENTS(tables); t++)
         for (size_t g = 0; tables[t] && g < G_N_ELEMENTS(gpus) && gpus[g]; g++) {
-            bool beyond;
             const struct compute_point at = { op, gpus[g], dtype, shape, tokens, context };
+            bool beyond;
             const double us = compute_table_us(tables[t], &at, &beyond);
             if (isnan(us)) continue;
+            *last = compute_table_last(tables[t], &at);
             snprintf(source, 64, "%s %s of %s%s", t == 0 ? "own table" : "table", op, gpus[g],
                      beyond ? ", beyond its points" : "");
             return us;
         }
     return NAN;
+}
+
+static double table_us(const struct costs_options *o, const char *op, const char *dtype, const char *shape,
+                       double tokens, double context, char source[64])
+{
+    double last;
+    return table_find(o, op, dtype, shape, tokens, context, source, &last);
 }
 
 static double gemm_us(const struct costs_options *o, double rows, uint32_t k, uint32_t n, char source[64])
@@ -208,7 +217,31 @@ static double attention_us(const struct costs_options *o, double tokens, char so
     return table_us(o, op, o->fp8 ? "fp8" : "bf16", shape, sequences, context, source);
 }
 
-/* Both GEMMs as one row of a table, which with rows in order also holds the ordering, or each as a row. */
+/* Both GEMMs of an inference engine's layer.  Those of rows without gaps were measured with the ordering (*ordering),
+ * and launched by a host: 0.4 to 0.8 ms for few rows, for one expert as for 32.  Decode is a graph: it takes the times
+ * of the other layout, which hold the GEMMs alone.  Where these end, as many rows of each of fewer experts take their
+ * part of the time. */
+static double layer_us(const struct costs_options *o, const char *shape, double rows, double experts, char source[64],
+                       bool *ordering)
+{
+    static const char ordered[] = "experts_contiguous", masked[] = "experts_masked";
+    const char *dtype = o->fp8 ? "fp8" : "bf16";
+    struct costs_options own = *o;
+    double last;
+    char part[64];
+    own.shipped = NULL;
+    *ordering = o->contiguous;
+    double us = o->contiguous ? table_us(&own, ordered, dtype, shape, rows, experts, source) : NAN;
+    if (!isnan(us)) return us;
+    if (o->contiguous && o->prefill) return table_us(o, ordered, dtype, shape, rows, experts, source);
+    *ordering = false;
+    us = table_find(o, masked, dtype, shape, rows, experts, source, &last);
+    if (isnan(us) || rows <= last) return us;
+    us = table_us(o, masked, dtype, shape, last, experts, part);
+    return fmax(us, table_us(o, masked, dtype, shape, last, experts * last / rows, part) * rows / last);
+}
+
+/* Both GEMMs as one row of a table, or each as a row. */
 static double experts_us(const struct costs_options *o, enum step_op op, double rows, double experts, char source[64])
 {
     const struct net *n = o->net;
@@ -216,16 +249,15 @@ static double experts_us(const struct costs_options *o, enum step_op op, double 
     g_autofree char *both = g_strdup_printf("%ux%u", n->hidden, n->expert_inter);
     g_autofree char *up = g_strdup_printf("%ux%u", n->hidden, 2 * n->expert_inter);
     g_autofree char *down = g_strdup_printf("%ux%u", n->expert_inter, n->hidden);
-    /* Those tables are of an inference engine's whole layer: training runs the GEMMs. */
-    const char *layer = o->contiguous ? "experts_contiguous" : "experts_masked";
-    double us = o->train ? NAN : table_us(o, layer, dtype, both, rows, experts, source);
+    bool ordering = false;
+    double us = o->train ? NAN : layer_us(o, both, rows, experts, source, &ordering); /* training runs the GEMMs */
     if (op == STEP_EXPERTS && !isnan(us)) return us;
-    if (!isnan(us)) {
+    if (!isnan(us) && ordering) {
         const struct work order = work_of(o, STEP_ORDER, 0, rows, experts),
                           restore = work_of(o, STEP_RESTORE, 0, rows, experts);
         us = fmax(us - bytes_us(o, &order) - bytes_us(o, &restore), us / 2);
-        return op == STEP_UP ? us * 2 / 3 : us / 3; /* as their weights */
     }
+    if (!isnan(us)) return op == STEP_UP ? us * 2 / 3 : us / 3; /* as their weights */
     const struct work gated = { .read_bytes = 4 * rows * n->expert_inter, .write_bytes = 2 * rows * n->expert_inter };
     const double up_us = op == STEP_DOWN ? 0 : table_us(o, "grouped", dtype, up, rows, experts, source);
     const double down_us = op == STEP_UP ? 0 : table_us(o, "grouped", dtype, down, rows, experts, source);
