@@ -120,6 +120,7 @@
     X(MEGA_CAST) \
     X(MEGA_COUNT) \
     X(MEGA_PLACES) \
+    X(MEGA_TOLD) \
     X(MEGA_LIST) \
     X(MEGA_PULL) \
     X(MEGA_WEIGHTS) \

@@ -437,7 +437,7 @@ static enum worker_step gate_step(struct fabric_worker *w)
         k->told = false;
     }
     if (k->opened == 0 && !k->counts_told) { /* reads the counters, adds them to the experts' */
-        ht_scan_here(w, SITE_MEGA_PLACES, 2 * ceiling(r->ht.g.experts, 32 * MEGA_DISPATCH_WARPS), 0);
+        ht_scan_here(w, SITE_MEGA_TOLD, 2 * ceiling(r->ht.g.experts, 32 * MEGA_DISPATCH_WARPS), 0);
         k->counts_told = true;
     }
     k->told = k->told || ht_word_send(w, &r->ht, r->ht.g.rank, 0, r->ht.g.rank, k->barrier.round); /* itself, too */
