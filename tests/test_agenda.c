@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-const char unit_suite[] = "agenda";
-
 enum { RANKS = 2, KERNELS = 2, LATE_US = 50 };
 #define US UINT64_C(1000000)
 
@@ -89,7 +87,7 @@ static bool bench_run(struct bench *b, char *text, size_t text_size)
     return good;
 }
 
-static void test_ranks_meet(void)
+TEST("ranks launch at their own times and meet")
 {
     struct bench b = { .most = { KERNELS, KERNELS } };
     char text[128] = "";
@@ -102,17 +100,11 @@ static void test_ranks_meet(void)
     for (uint32_t r = 0; r < RANKS; r++) CU_ASSERT_TRUE(b.result[r][1].time_ps < 10 * US);
 }
 
-static void test_hang(void)
+TEST("a kernel that hangs is named")
 {
     struct bench b = { .most = { KERNELS, 1 } }; /* rank 0's second kernel waits for one that never comes */
     char text[128] = "";
     CU_ASSERT_FALSE(bench_run(&b, text, sizeof text));
     CU_ASSERT_STRING_EQUAL(text, "rank 0: waits for rank 1");
     CU_ASSERT_EQUAL(b.ended[0], 1);
-}
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "ranks launch at their own times and meet", test_ranks_meet);
-    CU_add_test(suite, "a kernel that hangs is named", test_hang);
 }

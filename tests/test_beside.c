@@ -5,8 +5,6 @@
 
 #include <math.h>
 
-const char unit_suite[] = "beside";
-
 /* 1000 GB/s each way and mixed, S 100 ns, T 1000 ns, an L2 of 50 MB, SMs that move 100 GB/s at most. */
 static const struct cluster_gpu gpu = {
     .sms = 100,
@@ -20,7 +18,7 @@ static const struct cluster_gpu gpu = {
 };
 static const struct pressure_load nothing;
 
-static void test_steady_load(void)
+TEST("loads that ask for a steady rate")
 {
     double rate;
     /* Half of the rate, reads: S rho / (2 (1 - rho)) = 100 * 0.5 / 1 = 50 ns. */
@@ -41,7 +39,7 @@ static void test_steady_load(void)
     CU_ASSERT_DOUBLE_EQUAL((double)c.l2_bytes, 50e6 / 6, 100);
 }
 
-static void test_nothing(void)
+TEST("arithmetic takes nothing of the memory")
 {
     double rate = 0;
     const struct pressure_load arithmetic = { .sms = 100, .flight_bytes = 65536, .bound = true };
@@ -56,7 +54,7 @@ static void test_nothing(void)
 
 /* Loads ask for more than the memory gives: none gets its demand, and the one with the fewest bytes in flight is slowed
  * most. */
-static void test_saturation(void)
+TEST("loads that ask for more than there is")
 {
     double rate[2], less[2];
     const struct pressure_load steady[] = { { .read_bps = 800e9, .sms = 60 }, { .read_bps = 800e9, .sms = 60 } };
@@ -74,11 +72,4 @@ static void test_saturation(void)
     const struct pressure_load two[] = { bound, { .write_bps = 200e9, .sms = 20 } };
     (void)pressure_solve(&gpu, &own, two, 2, less);
     CU_ASSERT_TRUE(less[0] < rate[0]); /* the more there are, the less each gets */
-}
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "loads that ask for a steady rate", test_steady_load);
-    CU_add_test(suite, "arithmetic takes nothing of the memory", test_nothing);
-    CU_add_test(suite, "loads that ask for more than there is", test_saturation);
 }

@@ -36,7 +36,7 @@ static int rank_exchanges(struct bootstrap *b, void *context)
     return error ? report(error) : 9;
 }
 
-static void test_fork_exchanges(void)
+TEST("exchanges")
 {
     for (uint32_t n = 1; n <= 9; n += 4) CU_ASSERT_EQUAL(bootstrap_fork_run(n, TIMEOUT_MS, rank_exchanges, NULL), 0);
 }
@@ -49,7 +49,7 @@ static int rank_two_is_killed(struct bootstrap *b, void *context)
     return bootstrap_barrier(b, &error) ? 0 : report(error);
 }
 
-static void test_fork_killed(void)
+TEST("a rank is killed")
 {
     catch_start();
     const int status = bootstrap_fork_run(4, TIMEOUT_MS, rank_two_is_killed, NULL);
@@ -67,7 +67,7 @@ static int rank_one_exits(struct bootstrap *b, void *context)
     for (;;) pause();
 }
 
-static void test_fork_exit_ends_others(void)
+TEST("a rank's exit ends the others")
 {
     catch_start();
     const int status = bootstrap_fork_run(3, TIMEOUT_MS, rank_one_exits, NULL);
@@ -82,7 +82,7 @@ static int rank_stubborn(struct bootstrap *b, void *context)
     return rank_one_exits(b, context);
 }
 
-static void test_fork_ends_stubborn(void)
+TEST("ranks that ignore SIGTERM")
 {
     catch_start();
     const int status = bootstrap_fork_run(3, TIMEOUT_MS, rank_stubborn, NULL);
@@ -100,7 +100,7 @@ static int rank_ends_parent(struct bootstrap *b, void *context)
     return bootstrap_barrier(b, &error) && bootstrap_barrier(b, &error) && (pause(), true) ? 0 : report(error);
 }
 
-static void test_fork_parent_ended(void)
+TEST("the parent is ended")
 {
     struct sigaction after;
     catch_start();
@@ -122,7 +122,7 @@ static int ranks_one_and_three_stay_away(struct bootstrap *b, void *context)
     return bootstrap_barrier(b, &error) ? 0 : report(error);
 }
 
-static void test_fork_timeout(void)
+TEST("ranks that do not come are named")
 {
     catch_start();
     const int status = bootstrap_fork_run(4, SHORT_MS, ranks_one_and_three_stay_away, NULL);
@@ -146,7 +146,7 @@ static int rank_one_stays_away_others_come_again(struct bootstrap *b, void *cont
     return report(error);
 }
 
-static void test_fork_comes_again(void)
+TEST("ranks come again after a failure")
 {
     catch_start();
     const int status = bootstrap_fork_run(4, SHORT_MS, rank_one_stays_away_others_come_again, NULL);
@@ -163,7 +163,7 @@ static int rank_two_leaves_early(struct bootstrap *b, void *context)
     return bootstrap_barrier(b, &error) ? 0 : report(error);
 }
 
-static void test_fork_leaves_early(void)
+TEST("a rank leaves early")
 {
     catch_start();
     const int status = bootstrap_fork_run(3, TIMEOUT_MS, rank_two_leaves_early, NULL);
@@ -180,7 +180,7 @@ static int rank_two_brings_more(struct bootstrap *b, void *context)
     return bootstrap_allgather(b, in, b->rank == 2 ? 16 : 8, out, &error) ? 0 : report(error);
 }
 
-static void test_fork_sizes_differ(void)
+TEST("sizes differ")
 {
     catch_start();
     const int status = bootstrap_fork_run(4, TIMEOUT_MS, rank_two_brings_more, NULL);
@@ -200,7 +200,7 @@ static int rank_one_gives_up(struct bootstrap *b, void *context)
     return bootstrap_barrier(b, &error) ? 0 : report(error);
 }
 
-static void test_fork_gives_up(void)
+TEST("a rank gives up")
 {
     catch_start();
     const int status = bootstrap_fork_run(3, TIMEOUT_MS, rank_one_gives_up, NULL);
@@ -224,7 +224,7 @@ static int rank_serves(struct bootstrap *b, void *context)
     return bootstrap_barrier(b, &error) ? 0 : report(error);
 }
 
-static void test_fork_serves(void)
+TEST("who waits serves")
 {
     int pipe_ends[2];
     CU_ASSERT_EQUAL_FATAL(pipe(pipe_ends), 0);
@@ -274,7 +274,7 @@ static void hang_make(const struct hang *h, uint32_t rank, struct bootstrap_wait
     g_snprintf(wait->text, sizeof wait->text, "words of %u", rank);
 }
 
-static void test_hang_root(void)
+TEST("who holds up a run")
 {
     for (size_t k = 0; k < G_N_ELEMENTS(hangs); k++) {
         struct bootstrap_wait wait[HANG_RANKS];
@@ -293,7 +293,7 @@ static void test_hang_root(void)
 }
 
 /* A peer may send anything: ranks that do not exist, or more entries than fit. */
-static void test_hang_lies(void)
+TEST("lies about it")
 {
     struct bootstrap_wait wait[2] = { { .peer_count = UINT32_MAX, .peer = { 9999, 1 } }, { .peer_count = 1 } };
     const bool answered[2] = { true, true };
@@ -321,7 +321,7 @@ static int rank_hangs(struct bootstrap *b, void *context)
     return report(error);
 }
 
-static void test_fork_hangs(void)
+TEST("all are asked")
 {
     for (size_t k = 0; k < G_N_ELEMENTS(hangs); k += 3) {
         struct hang h = hangs[k];
@@ -345,7 +345,7 @@ static int rank_says_hello_and_stays(struct bootstrap *b, void *context)
     for (;;) pause();
 }
 
-static void test_fork_no_orphans(void)
+TEST("no orphans")
 {
     int pipe_ends[2];
     char byte;
@@ -360,31 +360,9 @@ static void test_fork_no_orphans(void)
     close(pipe_ends[0]);
 }
 
-const char unit_suite[] = "fork";
-
-bool unit_begin(int argc, char **argv)
+bool unit_begin(char **argv)
 {
-    (void)argc;
     (void)argv;
     alarm(300);
     return true;
-}
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "exchanges", test_fork_exchanges);
-    CU_add_test(suite, "a rank is killed", test_fork_killed);
-    CU_add_test(suite, "a rank's exit ends the others", test_fork_exit_ends_others);
-    CU_add_test(suite, "ranks that ignore SIGTERM", test_fork_ends_stubborn);
-    CU_add_test(suite, "the parent is ended", test_fork_parent_ended);
-    CU_add_test(suite, "ranks that do not come are named", test_fork_timeout);
-    CU_add_test(suite, "ranks come again after a failure", test_fork_comes_again);
-    CU_add_test(suite, "a rank leaves early", test_fork_leaves_early);
-    CU_add_test(suite, "sizes differ", test_fork_sizes_differ);
-    CU_add_test(suite, "a rank gives up", test_fork_gives_up);
-    CU_add_test(suite, "who waits serves", test_fork_serves);
-    CU_add_test(suite, "who holds up a run", test_hang_root);
-    CU_add_test(suite, "lies about it", test_hang_lies);
-    CU_add_test(suite, "all are asked", test_fork_hangs);
-    CU_add_test(suite, "no orphans", test_fork_no_orphans);
 }

@@ -126,7 +126,7 @@ static char *mpirun(const char *name, int *status)
     return text;
 }
 
-static void test_mpirun(void)
+TEST("under mpirun")
 {
     static const struct {
         const char *name, *message;
@@ -146,7 +146,7 @@ static void test_mpirun(void)
     if (!can_run()) fprintf(stderr, "no mpirun or no PMIx in this build: exchanges not tested\n");
 }
 
-static void test_refusal(void)
+TEST("refusal elsewhere")
 {
     GError *error = NULL;
     g_unsetenv("PMIX_RANK");
@@ -157,7 +157,7 @@ static void test_refusal(void)
     g_error_free(error);
 }
 
-static void test_detection(void)
+TEST("detection")
 {
     static const char *const names[] = { "PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_STEP_NUM_TASKS" };
     for (size_t i = 0; i < G_N_ELEMENTS(names); i++) g_unsetenv(names[i]);
@@ -172,20 +172,11 @@ static void test_detection(void)
     g_unsetenv("SLURM_STEP_NUM_TASKS");
 }
 
-const char unit_suite[] = "pmix";
-
 /* mpirun starts this program again, with the name of what a rank is to do. */
-bool unit_begin(int argc, char **argv)
+bool unit_begin(char **argv)
 {
     alarm(300);
-    if (argc > 1) exit(rank_main(argv[1]));
+    if (argv[1]) exit(rank_main(argv[1]));
     self_path = argv[0];
     return true;
-}
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "under mpirun", test_mpirun);
-    CU_add_test(suite, "refusal elsewhere", test_refusal);
-    CU_add_test(suite, "detection", test_detection);
 }

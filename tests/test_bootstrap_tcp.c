@@ -119,7 +119,7 @@ static bool has_ipv6(void)
     return has;
 }
 
-static void test_exchanges(void)
+TEST("exchanges, IPv4 and IPv6")
 {
     static const char *const formats[] = { "127.0.0.1:%u", ":%u", "[::1]:%u", "localhost:%u" };
     for (size_t k = 0; k < G_N_ELEMENTS(formats); k++) {
@@ -141,7 +141,7 @@ static int run_two_dies(struct bootstrap *b, void *context)
     return run_barrier(b, context);
 }
 
-static void test_dead_peer(void)
+TEST("a dead rank is named to all")
 {
     const struct bootstrap_tcp_options o = at_port(free_port(), 0, 4, TIMEOUT_MS);
     int statuses[RANKS_MAX];
@@ -160,7 +160,7 @@ static int run_root_dies(struct bootstrap *b, void *context)
     return run_barrier(b, context);
 }
 
-static void test_dead_root(void)
+TEST("a dead root is named")
 {
     const struct bootstrap_tcp_options o = at_port(free_port(), 0, 3, TIMEOUT_MS);
     int statuses[RANKS_MAX];
@@ -195,7 +195,7 @@ static int run_two_gives_up_unasked(struct bootstrap *b, void *context)
     return report(b->rank, error);
 }
 
-static void test_check(void)
+TEST("a dead rank is found between exchanges")
 {
     struct bootstrap_tcp_options o = at_port(free_port(), 0, 4, TIMEOUT_MS);
     int statuses[RANKS_MAX];
@@ -220,7 +220,7 @@ static int run_one_stays_away(struct bootstrap *b, void *context)
     return run_barrier(b, context);
 }
 
-static void test_timeout_names(void)
+TEST("who does not come is named to all")
 {
     const struct bootstrap_tcp_options o = at_port(free_port(), 0, 3, SHORT_MS);
     int statuses[RANKS_MAX];
@@ -242,7 +242,7 @@ static int run_root_stuck(struct bootstrap *b, void *context)
     return run_barrier(b, context);
 }
 
-static void test_root_stuck(void)
+TEST("a stuck root")
 {
     const struct bootstrap_tcp_options o = at_port(free_port(), 0, 2, SHORT_MS);
     int statuses[RANKS_MAX];
@@ -269,7 +269,7 @@ static int run_serves(struct bootstrap *b, void *context)
     return 0;
 }
 
-static void test_serves(void)
+TEST("who waits serves")
 {
     int pipe_ends[4];
     const struct bootstrap_tcp_options root = at_port(free_port(), 0, 2, TIMEOUT_MS);
@@ -292,7 +292,7 @@ static int run_gives_up(struct bootstrap *b, void *context)
     return run_barrier(b, context);
 }
 
-static void test_gives_up(void)
+TEST("a rank gives up")
 {
     const struct bootstrap_tcp_options o = at_port(free_port(), 0, 3, TIMEOUT_MS);
     int statuses[RANKS_MAX];
@@ -356,7 +356,7 @@ static void expect_root(uint32_t rank_count, rank_function *run, uint32_t told, 
     }
 }
 
-static void test_hangs(void)
+TEST("who holds up a run")
 {
     expect_root(4, run_hangs, 3, "rank 3 holds up the run: it does not answer (stopped or busy); rank 2: words");
     expect_root(3, run_root_hangs, 3,
@@ -371,7 +371,7 @@ static int run_two_brings_more(struct bootstrap *b, void *context)
     return bootstrap_allgather(b, in, b->rank == 2 ? 100000 : 8, out, &error) ? 0 : report(b->rank, error);
 }
 
-static void test_sizes_differ(void)
+TEST("sizes differ")
 {
     const struct bootstrap_tcp_options o = at_port(free_port(), 0, 3, TIMEOUT_MS);
     int statuses[RANKS_MAX];
@@ -393,7 +393,7 @@ static char *run_pair(const struct bootstrap_tcp_options *root, const struct boo
     return catch_end();
 }
 
-static void test_wrong_secret(void)
+TEST("wrong secret")
 {
     const struct bootstrap_tcp_options root = at_port(free_port(), 0, 2, 1000);
     struct bootstrap_tcp_options other = root;
@@ -412,7 +412,7 @@ static void test_wrong_secret(void)
 }
 
 /* All bytes of a secret count, even those after a NUL. */
-static void test_secret_with_nul(void)
+TEST("a secret with a NUL in it")
 {
     struct bootstrap_tcp_options root = at_port(free_port(), 0, 2, 1000), other;
     int statuses[2];
@@ -427,7 +427,7 @@ static void test_secret_with_nul(void)
     ASSERT_CONTAINS(text, "do not have the same secret]");
 }
 
-static void test_wrong_world(void)
+TEST("wrong world")
 {
     const struct bootstrap_tcp_options root = at_port(free_port(), 0, 2, TIMEOUT_MS);
     struct bootstrap_tcp_options other = root;
@@ -441,7 +441,7 @@ static void test_wrong_world(void)
     ASSERT_CONTAINS(text, "[1: rank 1 was started as one of 3 ranks, rank 0 at 127.0.0.1:");
 }
 
-static void test_rank_twice(void)
+TEST("a rank started twice")
 {
     const struct bootstrap_tcp_options root = at_port(free_port(), 0, 3, TIMEOUT_MS);
     struct bootstrap_tcp_options other = root;
@@ -460,7 +460,7 @@ static void test_rank_twice(void)
     ASSERT_CONTAINS(text, "[1: two processes say they are rank 1, the second at 127.0.0.1:");
 }
 
-static void test_bad_options(void)
+TEST("bad options")
 {
     static const struct {
         struct bootstrap_tcp_options options;
@@ -484,7 +484,7 @@ static void test_bad_options(void)
 }
 
 /* Rank 0 where nobody listens, an address that is taken. */
-static void test_addresses(void)
+TEST("nobody there, address taken")
 {
     struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     struct bootstrap_tcp_options o = at_port(free_port(), 1, 2, SHORT_MS);
@@ -543,7 +543,7 @@ static uint32_t liar_greet(struct liar *l)
 }
 
 /* Garbage, silence, a half hello and too many connections at the door of rank 0; then rank 1 joins. */
-static void test_strangers(void)
+TEST("strangers")
 {
     enum { SILENT = 80 };
     const uint16_t port = free_port();
@@ -576,7 +576,7 @@ static bool hung_up(int socket, int timeout_ms)
 }
 
 /* With one caller more than there is room for, the caller that has been there longest is dropped. */
-static void test_oldest_leaves(void)
+TEST("the oldest makes room")
 {
     enum { ROOM = 64 };
     const uint16_t port = free_port();
@@ -597,7 +597,7 @@ static void test_oldest_leaves(void)
 }
 
 /* A caller that says nothing is dropped after its share of the time; rank 0 goes on waiting. */
-static void test_silent_leaves(void)
+TEST("the silent are sent away")
 {
     const uint16_t port = free_port();
     const struct bootstrap_tcp_options root = at_port(port, 0, 2, 4000);
@@ -617,7 +617,7 @@ static void test_silent_leaves(void)
 
 /* A rank that was dropped before rank 0 read its hello tries again.  Here the first listener is not rank 0: it drops
  * every caller, then rank 0 takes its place. */
-static void test_pushed_out(void)
+TEST("who is pushed out comes again")
 {
     const uint16_t port = free_port();
     const struct bootstrap_tcp_options root = at_port(port, 0, 2, TIMEOUT_MS);
@@ -649,7 +649,7 @@ static double cpu_ms(int who)
 }
 
 /* Rank 0 has no descriptor left for a caller: it says so, and does not use its CPU meanwhile. */
-static void test_no_descriptors(void)
+TEST("no descriptors left")
 {
     const uint16_t port = free_port();
     const struct bootstrap_tcp_options root = at_port(port, 0, 3, 1000);
@@ -674,7 +674,7 @@ static void test_no_descriptors(void)
 }
 
 /* A MAC with any one byte wrong is refused. */
-static void test_marks_compared_whole(void)
+TEST("marks are compared whole")
 {
     uint8_t mark[WIRE_MAC_BYTES], other[WIRE_MAC_BYTES];
     for (int i = 0; i < WIRE_MAC_BYTES; i++) mark[i] = other[i] = (uint8_t)(7 * i);
@@ -687,7 +687,7 @@ static void test_marks_compared_whole(void)
 }
 
 /* A good hello, repeated on the next connection, is refused and disturbs no other rank. */
-static void test_replayed_hello(void)
+TEST("a recorded hello")
 {
     const uint16_t port = free_port();
     const struct bootstrap_tcp_options root = at_port(port, 0, 3, TIMEOUT_MS);
@@ -713,7 +713,7 @@ static void test_replayed_hello(void)
 }
 
 /* One field of a signed hello is changed in transit. */
-static void test_altered_hello(void)
+TEST("an altered hello")
 {
     const uint16_t port = free_port();
     const struct bootstrap_tcp_options root = at_port(port, 0, 3, 1000);
@@ -750,7 +750,7 @@ static void expect_refusal(const struct wire_hello *change, uint32_t verdict, co
     ASSERT_CONTAINS(text, message);
 }
 
-static void test_refusals(void)
+TEST("refusals by what differs")
 {
     expect_refusal(&(struct wire_hello){ .rank = 1, .rank_count = 3, .build = "ano\033[2Jther" }, WIRE_WRONG_BUILD,
                    " is eptwin ano?[2Jther, rank 0 is ");
@@ -816,7 +816,7 @@ static void lie_cut(struct wire_channel *c)
     shutdown(c->socket, SHUT_WR);
 }
 
-static void test_messages(void)
+TEST("messages repeated, reflected, forged, oversized, cut")
 {
     expect_message_fails(lie_repeat, "[0: exchange 1: rank 1 sent a message that is forged, altered or repeated]");
     expect_message_fails(lie_reflect, "[0: exchange 1: rank 1 sent a message that is forged, altered or repeated]");
@@ -852,7 +852,7 @@ static void expect_root_refused(const void *bytes, size_t size_bytes, bool welco
     ASSERT_CONTAINS(text, message);
 }
 
-static void test_false_roots(void)
+TEST("false roots")
 {
     const struct wire_challenge challenge = { .magic = WIRE_MAGIC, .nonce = { 7 } };
     char web[100] = "HTTP/1.1 400 Bad Request\r\n";
@@ -861,43 +861,9 @@ static void test_false_roots(void)
     expect_root_refused(&challenge, 10, false, " does not answer before it let this rank join]");
 }
 
-const char unit_suite[] = "tcp";
-
-bool unit_begin(int argc, char **argv)
+bool unit_begin(char **argv)
 {
-    (void)argc;
     (void)argv;
     alarm(600);
     return true;
-}
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "exchanges, IPv4 and IPv6", test_exchanges);
-    CU_add_test(suite, "a dead rank is named to all", test_dead_peer);
-    CU_add_test(suite, "a dead root is named", test_dead_root);
-    CU_add_test(suite, "who does not come is named to all", test_timeout_names);
-    CU_add_test(suite, "a dead rank is found between exchanges", test_check);
-    CU_add_test(suite, "a stuck root", test_root_stuck);
-    CU_add_test(suite, "who waits serves", test_serves);
-    CU_add_test(suite, "a rank gives up", test_gives_up);
-    CU_add_test(suite, "who holds up a run", test_hangs);
-    CU_add_test(suite, "sizes differ", test_sizes_differ);
-    CU_add_test(suite, "wrong secret", test_wrong_secret);
-    CU_add_test(suite, "a secret with a NUL in it", test_secret_with_nul);
-    CU_add_test(suite, "wrong world", test_wrong_world);
-    CU_add_test(suite, "a rank started twice", test_rank_twice);
-    CU_add_test(suite, "bad options", test_bad_options);
-    CU_add_test(suite, "nobody there, address taken", test_addresses);
-    CU_add_test(suite, "strangers", test_strangers);
-    CU_add_test(suite, "the oldest makes room", test_oldest_leaves);
-    CU_add_test(suite, "the silent are sent away", test_silent_leaves);
-    CU_add_test(suite, "who is pushed out comes again", test_pushed_out);
-    CU_add_test(suite, "no descriptors left", test_no_descriptors);
-    CU_add_test(suite, "marks are compared whole", test_marks_compared_whole);
-    CU_add_test(suite, "a recorded hello", test_replayed_hello);
-    CU_add_test(suite, "an altered hello", test_altered_hello);
-    CU_add_test(suite, "refusals by what differs", test_refusals);
-    CU_add_test(suite, "messages repeated, reflected, forged, oversized, cut", test_messages);
-    CU_add_test(suite, "false roots", test_false_roots);
 }

@@ -191,7 +191,7 @@ static void trouble_draw(struct rng *rng, GString *text)
     if (rng_below(rng, 4) == 0) g_string_append_printf(text, " slow=%s", PICK(rng, "3:2x", "0:8x"));
 }
 
-static void test_random(void)
+TEST("bounds, shares and sums of random cases")
 {
     struct rng rng;
     uint32_t ran = 0;
@@ -248,7 +248,7 @@ static uint32_t planted_is_named(const char *healthy, const char *fault, double 
     return counted;
 }
 
-static void test_planted(void)
+TEST("a part that was slowed is named")
 {
     struct rng rng;
     uint32_t named = 0;
@@ -273,12 +273,4 @@ static void test_planted(void)
     }
     if (named < PLANTED / 2) fprintf(stderr, "%u phases were slowed\n", named);
     CU_ASSERT_TRUE(named >= PLANTED / 2);
-}
-
-const char unit_suite[] = "bounds";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "bounds, shares and sums of random cases", test_random);
-    CU_add_test(suite, "a part that was slowed is named", test_planted);
 }

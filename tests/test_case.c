@@ -27,7 +27,7 @@ static void set_all(struct case_options *c, const char *const *pairs)
 }
 
 /* Every option takes a value of its kind and gives it back as text. */
-static void test_every_option_reads_back(void)
+TEST("every option reads back")
 {
     static const char *const values[] = { "3",      "true",      "0",     "ll",   "bf16",      "random",
                                           "stream", "ring",      "host",  "copy", "some text", "7",
@@ -101,7 +101,7 @@ static bool told_apart(const struct case_options *c, uint32_t option)
 }
 
 /* One table drives records and their comparison, so that no option can be forgotten. */
-static void test_each_option_makes_a_case(void)
+TEST("each option makes a case")
 {
     static const char *const kernels[] = { "ll", "normal", "v2", "alltoallv", "allgather", "p2p" };
     for (size_t k = 0; k < G_N_ELEMENTS(kernels); k++) {
@@ -118,7 +118,7 @@ static void test_each_option_makes_a_case(void)
 }
 
 /* With a trace nothing is drawn. */
-static void test_cases_of_a_trace(void)
+TEST("cases of a trace")
 {
     static const char *const drawn[] = { "seed", "masked-places", "num-topk-groups", NULL };
     g_auto(case_options) c;
@@ -132,7 +132,7 @@ static void test_cases_of_a_trace(void)
 }
 
 /* A value that the user leaves open is recorded as it was decided: giving it makes the same case. */
-static void test_resolved_values_are_recorded(void)
+TEST("resolved values are recorded")
 {
     struct case_options open, said;
     case_init(&open);
@@ -156,7 +156,7 @@ static void test_resolved_values_are_recorded(void)
 }
 
 /* Options of the load tell loads apart, others do not. */
-static void test_loads_told_apart(void)
+TEST("loads told apart")
 {
     static const char *const others[] = { "hidden",  "dtype", "disable-nvlink", "hook",         "cached", "num-sms",
                                           "cluster", "data",  "nvl-chunk",      "mask-timeout", "fail",   NULL };
@@ -176,7 +176,7 @@ static void test_loads_told_apart(void)
     case_clear(&c);
 }
 
-static void test_files_beside_a_table(void)
+TEST("files beside a table")
 {
     g_autofree char *folder = g_dir_make_tmp("test_case.XXXXXX", NULL);
     g_autofree char *file = g_build_filename(folder, "f", NULL);
@@ -201,7 +201,7 @@ static void test_files_beside_a_table(void)
     rmdir(folder);
 }
 
-static void test_names(void)
+TEST("names with and without dashes")
 {
     g_auto(case_options) c;
     case_init(&c);
@@ -217,7 +217,7 @@ static void test_names(void)
     CU_ASSERT(set_fails("num-token", "1", "num-token: there is no such option of a case"));
 }
 
-static void test_nodes(void)
+TEST("nodes")
 {
     struct case_options c;
     case_init(&c);
@@ -246,7 +246,7 @@ static void test_nodes(void)
     case_clear(&c);
 }
 
-static void test_bad_values(void)
+TEST("bad values are told")
 {
     CU_ASSERT(set_fails("num-tokens", "0", "num-tokens: expected a whole number from 1 to 1048576, found '0'"));
     CU_ASSERT(set_fails("hidden", "-7168", "hidden: expected a whole number from 1 to 1048576, found '-7168'"));
@@ -276,7 +276,7 @@ static bool entries_parse(struct case_options *c, const char *line, GError **err
     return parsed;
 }
 
-static void test_command_line(void)
+TEST("command line")
 {
     g_auto(case_options) c;
     case_init(&c);
@@ -291,7 +291,7 @@ static void test_command_line(void)
     CU_ASSERT_STRING_EQUAL(error->message, "--num-sms: expected a whole number from 1 to 4096, found 'none'");
 }
 
-static void test_defaults(void)
+TEST("defaults by kernel and source")
 {
     struct case_options c;
     case_init(&c);
@@ -340,7 +340,7 @@ static uint32_t experts_valid(const struct routing *routing, uint32_t rank)
 }
 
 /* Defaults that change with the ranks are noted, others are not. */
-static void test_note(void)
+TEST("notes about defaults")
 {
     static const struct {
         const char *name[3], *value[3], *note;
@@ -362,7 +362,7 @@ static void test_note(void)
     }
 }
 
-static void test_routing_generated(void)
+TEST("generated routing")
 {
     g_auto(case_options) c;
     struct routing routing = { 0 };
@@ -391,7 +391,7 @@ static void test_routing_generated(void)
 }
 
 /* Whatever a case draws, the next seed draws otherwise, and the same seed alike. */
-static void test_seeds(void)
+TEST("what is drawn follows the seed")
 {
     static const char *const cases[][6] = {
         { "num-ranks", "4", "num-experts", "64", NULL },
@@ -417,7 +417,7 @@ static void test_seeds(void)
     }
 }
 
-static void test_routing_same(void)
+TEST("same routing or not")
 {
     static const char *const matters[][2] = {
         { "kernel", "normal" },
@@ -473,7 +473,7 @@ static uint32_t traffic_count(const struct routing *routing, uint32_t s, uint32_
     return count;
 }
 
-static void test_routing_traffic(void)
+TEST("routing with exact traffic")
 {
     static const uint32_t wanted[2][2] = { { 90, 20 }, { 55, 100 } };
     g_auto(case_options) c;
@@ -511,7 +511,7 @@ static char *trace_write(void)
     return path;
 }
 
-static void test_routing_trace(void)
+TEST("routing of a trace")
 {
     g_autofree char *path = trace_write();
     struct case_options c;
@@ -538,7 +538,7 @@ static void test_routing_trace(void)
     unlink(path);
 }
 
-static void test_routing_placed(void)
+TEST("placed experts")
 {
     g_auto(case_options) c;
     struct routing routing = { 0 };
@@ -569,7 +569,7 @@ static bool options_refused(struct case_options *c, uint32_t sms, const char *me
     return said;
 }
 
-static void test_protocol_options(void)
+TEST("options of the protocol")
 {
     struct case_options c;
     struct routing routing = { 0 };
@@ -606,7 +606,7 @@ static void test_protocol_options(void)
     case_clear(&c);
 }
 
-static void test_record(void)
+TEST("record headers")
 {
     g_auto(case_options) c;
     case_init(&c);
@@ -632,7 +632,7 @@ static void test_record(void)
 }
 
 /* Hosts of 1, 3 or 5 CPUs: normal kernels want an even number of SMs, and get one by default. */
-static void test_host_sms(void)
+TEST("SMs of a host")
 {
     static const uint32_t cpus[] = { 1, 2, 3, 4, 5, 64, 127 }, sms[] = { 2, 2, 2, 4, 4, 64, 126 };
     static const char *const pairs[] = { "kernel", "normal",   "num-ranks", "2",      "num-tokens", "8", "num-experts",
@@ -656,7 +656,7 @@ static void test_host_sms(void)
 
 /* A commit, its date, and the name of a change that it made stand for one version; a version before the change is
  * older. */
-static void test_deepep(void)
+TEST("versions of DeepEP")
 {
     static const struct {
         const char *text;
@@ -696,32 +696,4 @@ static void test_deepep(void)
     o = (struct moe_options){ .ranks = 400, .ranks_per_node = 8 };
     moe_options_recommend(&o);
     CU_ASSERT_EQUAL(o.dispatch.nvl_send, 28);
-}
-
-const char unit_suite[] = "case";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "every option reads back", test_every_option_reads_back);
-    CU_add_test(suite, "names with and without dashes", test_names);
-    CU_add_test(suite, "each option makes a case", test_each_option_makes_a_case);
-    CU_add_test(suite, "cases of a trace", test_cases_of_a_trace);
-    CU_add_test(suite, "resolved values are recorded", test_resolved_values_are_recorded);
-    CU_add_test(suite, "loads told apart", test_loads_told_apart);
-    CU_add_test(suite, "files beside a table", test_files_beside_a_table);
-    CU_add_test(suite, "bad values are told", test_bad_values);
-    CU_add_test(suite, "nodes", test_nodes);
-    CU_add_test(suite, "command line", test_command_line);
-    CU_add_test(suite, "defaults by kernel and source", test_defaults);
-    CU_add_test(suite, "SMs of a host", test_host_sms);
-    CU_add_test(suite, "notes about defaults", test_note);
-    CU_add_test(suite, "generated routing", test_routing_generated);
-    CU_add_test(suite, "what is drawn follows the seed", test_seeds);
-    CU_add_test(suite, "same routing or not", test_routing_same);
-    CU_add_test(suite, "routing with exact traffic", test_routing_traffic);
-    CU_add_test(suite, "routing of a trace", test_routing_trace);
-    CU_add_test(suite, "placed experts", test_routing_placed);
-    CU_add_test(suite, "options of the protocol", test_protocol_options);
-    CU_add_test(suite, "versions of DeepEP", test_deepep);
-    CU_add_test(suite, "record headers", test_record);
 }

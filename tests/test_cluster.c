@@ -99,7 +99,7 @@ static struct cluster *load(const char *text)
     return c;
 }
 
-static void test_gpu_cluster_in_full(void)
+TEST("gpu cluster in full")
 {
     g_autofree char *text = g_strconcat(gpu_text, nic_text, NULL);
     g_autoptr(cluster) c = load(text);
@@ -125,7 +125,7 @@ static void test_gpu_cluster_in_full(void)
     cluster_free(NULL);
 }
 
-static void test_host_cluster_in_full(void)
+TEST("host cluster in full")
 {
     struct cluster *c = load(host_text);
     CU_ASSERT_STRING_EQUAL(c->name, "c.ini"); /* without a name of its own it has the file's */
@@ -149,7 +149,7 @@ static void test_host_cluster_in_full(void)
     cluster_free(c);
 }
 
-static void test_what_may_be_left_out(void)
+TEST("what may be left out")
 {
     struct cluster *c = load(gpu_text);
     CU_ASSERT(c->nic.rate_bps == 0 && c->nic.gpus_per_nic == 1 && c->nic.mtu_bytes == 4096);
@@ -162,7 +162,7 @@ static void test_what_may_be_left_out(void)
     cluster_free(c);
 }
 
-static void test_comments_after_values(void)
+TEST("comments after values")
 {
     static const char *const written[] = { "sms = 132# of 144", "sms = 132   # data sheet; 144 in full", "sms=132;x",
                                            "sms =\t132\t", "# above\nsms = 132" };
@@ -175,7 +175,7 @@ static void test_comments_after_values(void)
                              "FILE:LINE: [gpu] sms: expected a whole number from 1 to 65535, found \"\""));
 }
 
-static void test_files_that_are_none(void)
+TEST("files that are none")
 {
     GError *error = NULL;
     CU_ASSERT_PTR_NULL(cluster_load("no/such.ini", &error));
@@ -203,7 +203,7 @@ static void test_files_that_are_none(void)
     g_clear_error(&error);
 }
 
-static void test_unknown_words(void)
+TEST("unknown words")
 {
     CU_ASSERT(change_refused("[gpu]", "[gpus]", "FILE:LINE: [gpus]: unknown section; did you mean [gpu]?"));
     CU_ASSERT(change_refused("[network]", "[switch]\n[network]", "FILE:LINE: [switch]: unknown section"));
@@ -218,7 +218,7 @@ static void test_unknown_words(void)
 }
 
 /* GLib would join the sections and take the last value. */
-static void test_what_stands_twice(void)
+TEST("what stands twice")
 {
     CU_ASSERT(
         change_refused("poll = 220 ns\nfence", "sms = 1\nfence", "FILE:LINE: [gpu] sms: stands in line 4 already"));
@@ -231,7 +231,7 @@ static void test_what_stands_twice(void)
 }
 
 /* Every line of the GPU's and of the host's part is needed; of other parts, some are. */
-static void test_missing_keys(void)
+TEST("missing keys")
 {
     static const char *const texts[] = { gpu_text, host_text };
     uint32_t needed = 0;
@@ -262,7 +262,7 @@ static void test_missing_keys(void)
         change_refused("[network]\nlatency = 900 ns\n", "[network]\n", "FILE:LINE: [network] lacks the key latency"));
 }
 
-static void test_missing_sections(void)
+TEST("missing sections")
 {
     char *text = g_strdup(gpu_text);
     *strstr(text, "[nvlink]") = '\0';
@@ -289,7 +289,7 @@ static void test_missing_sections(void)
 #define SIZE  "a size up to 1000 GB such as \"64 KB\" (B, KB, KiB, MB, MiB, GB)"
 #define COUNT "a whole number from 1 to 65535"
 
-static void test_bad_values(void)
+TEST("bad values")
 {
     static const struct {
         const char *from, *key, *found, *expected;
@@ -340,7 +340,7 @@ static void test_bad_values(void)
     }
 }
 
-static void test_bad_curves(void)
+TEST("bad curves")
 {
     static const char *const bad[] = {
         "",
@@ -375,7 +375,7 @@ static void test_bad_curves(void)
     }
 }
 
-static void test_bad_cpcs(void)
+TEST("bad CPCs")
 {
     static const char *const bad[] = { "",    "|",  "| 0",  "0 |", "0 | | 1", "0-", "-1",
                                        "1-0", "32", "0-32", "x",   "0 x",     "0,1" };
@@ -392,7 +392,7 @@ static void test_bad_cpcs(void)
     CU_ASSERT(c && !c->gpu.cpcs.pairs);
 }
 
-static void test_values_at_the_limits(void)
+TEST("values at the limits")
 {
     static const struct {
         const char *from, *to;
@@ -414,7 +414,7 @@ static void test_values_at_the_limits(void)
     }
 }
 
-static void test_shipped_files(void)
+TEST("shipped files")
 {
     GDir *shipped = g_dir_open("models/clusters", 0, NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(shipped);
@@ -439,7 +439,7 @@ static void test_shipped_files(void)
 }
 
 /* A number in any unit becomes exactly its value in the smallest unit, rounded. */
-static void test_units_read_back(void)
+TEST("units read back")
 {
     static const struct {
         bool (*parse)(const char *, uint64_t *);
@@ -490,7 +490,7 @@ static void test_units_read_back(void)
 }
 
 /* Whatever stands in a file, loading ends with a cluster or an error, not both and not neither. */
-static void test_scrambled_files(void)
+TEST("scrambled files")
 {
     struct rng rng;
     rng_seed(&rng, 11);
@@ -510,7 +510,7 @@ static void test_scrambled_files(void)
 }
 
 /* Each key is listed once and explained in sentences. */
-static void test_keys_explained(void)
+TEST("keys explained")
 {
     g_autoptr(GHashTable) seen = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     const struct cluster_key *key;
@@ -522,11 +522,8 @@ static void test_keys_explained(void)
     CU_ASSERT(g_hash_table_size(seen) > 100);
 }
 
-const char unit_suite[] = "cluster";
-
-bool unit_begin(int argc, char **argv)
+bool unit_begin(char **argv)
 {
-    (void)argc;
     (void)argv;
     if (!g_mkdtemp(folder)) return false;
     g_snprintf(path, sizeof path, "%s/c.ini", folder);
@@ -537,25 +534,4 @@ void unit_end(void)
 {
     g_unlink(path);
     g_rmdir(folder);
-}
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "gpu cluster in full", test_gpu_cluster_in_full);
-    CU_add_test(suite, "host cluster in full", test_host_cluster_in_full);
-    CU_add_test(suite, "what may be left out", test_what_may_be_left_out);
-    CU_add_test(suite, "comments after values", test_comments_after_values);
-    CU_add_test(suite, "files that are none", test_files_that_are_none);
-    CU_add_test(suite, "unknown words", test_unknown_words);
-    CU_add_test(suite, "what stands twice", test_what_stands_twice);
-    CU_add_test(suite, "missing keys", test_missing_keys);
-    CU_add_test(suite, "missing sections", test_missing_sections);
-    CU_add_test(suite, "bad values", test_bad_values);
-    CU_add_test(suite, "bad curves", test_bad_curves);
-    CU_add_test(suite, "bad CPCs", test_bad_cpcs);
-    CU_add_test(suite, "values at the limits", test_values_at_the_limits);
-    CU_add_test(suite, "shipped files", test_shipped_files);
-    CU_add_test(suite, "keys explained", test_keys_explained);
-    CU_add_test(suite, "units read back", test_units_read_back);
-    CU_add_test(suite, "scrambled files", test_scrambled_files);
 }

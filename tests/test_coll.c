@@ -81,7 +81,7 @@ static void job_check(const struct coll_options *o, const struct edges *edges, b
     for (uint64_t seed = 0; seed < seeds; seed++) job_loop(&job.job, 1 + seed % 3, seed, nvlink_disabled);
 }
 
-static void test_alltoallv(void)
+TEST("alltoallv in all worlds")
 {
     for (uint32_t i = 0; i < 2 * SHAPES; i++) {
         struct coll_options o = options_of(COLL_ALLTOALLV, shape[i % SHAPES][0], shape[i % SHAPES][1]);
@@ -94,7 +94,7 @@ static void test_alltoallv(void)
     }
 }
 
-static void test_allgather(void)
+TEST("allgather in all worlds")
 {
     static const uint64_t sizes[] = { 1, 64, 5000, 700000 };
     for (uint32_t i = 0; i < 4 * SHAPES; i++) {
@@ -108,7 +108,7 @@ static void test_allgather(void)
     }
 }
 
-static void test_allreduce(void)
+TEST("allreduce in all worlds")
 {
     static const uint64_t sizes[] = { 1, 70, 40000, 700000 };
     for (uint32_t i = 0; i < 4 * SHAPES; i++) {
@@ -122,7 +122,7 @@ static void test_allreduce(void)
     }
 }
 
-static void test_reducescatter(void)
+TEST("reducescatter in all worlds")
 {
     static const uint64_t sizes[] = { 1, 70, 40000, 300000 };
     for (uint32_t i = 0; i < 4 * SHAPES; i++) {
@@ -135,7 +135,7 @@ static void test_reducescatter(void)
     }
 }
 
-static void test_ag_rs(void)
+TEST("ag-rs in all worlds")
 {
     static const uint64_t sizes[] = { 1, 5000, 90000 };
     for (uint32_t i = 0; i < 2 * SHAPES; i++) {
@@ -148,7 +148,7 @@ static void test_ag_rs(void)
 }
 
 /* Small messages go by LL and large ones by Simple, in chunks and in parts; some have no bytes. */
-static void test_nccl_messages(void)
+TEST("messages by NCCL in all worlds")
 {
     static const uint32_t most[] = { 1, 700, 30000, 700000 };
     for (uint32_t i = 0; i < 24; i++) {
@@ -164,7 +164,7 @@ static void test_nccl_messages(void)
     }
 }
 
-static void test_p2p(void)
+TEST("p2p in all worlds")
 {
     static const uint64_t sizes[] = { 1, 8, 4096, 150001 };
     for (uint32_t i = 0; i < 4 * SHAPES; i++) {
@@ -186,7 +186,7 @@ static void expect_refused(const struct coll_options *o, const struct edges *edg
     if (!strstr(refusal, what)) printf("\n      %s\n", refusal);
 }
 
-static void test_refused(void)
+TEST("what is refused")
 {
     struct coll_options o = options_of(COLL_P2P, 3, 3);
     expect_refused(&o, NULL, "num-ranks: expected pairs for p2p, found 3");
@@ -245,7 +245,7 @@ static double us(uint64_t ps) { return (double)ps / (double)PS_PER_US; }
 /* Two ranks of one node.  The leader's host waits after its copy, after the barrier of leaders, after the gets and
  * after the copies to the other rank; the other rank's host waits once more at the end.  Copies in sequence: a rank's
  * own block, the node's blocks, two to the output, two to the other rank, two by that rank. */
-static void test_leader_times(void)
+TEST("times of a leader's all-gather")
 {
     struct cluster cluster = support_cluster(2);
     struct coll_options o = options_of(COLL_ALLGATHER, 2, 2);
@@ -265,7 +265,7 @@ static void test_leader_times(void)
     CU_ASSERT_DOUBLE_EQUAL(us(phase_ps(&job, &cluster, "allgather")), least + 5 * 3 + 8 + 5 + 2 * 5 - 3, 0.1);
 }
 
-static void test_p2p_times(void)
+TEST("times of puts and gets")
 {
     const struct cluster cluster = support_cluster(1);
     struct coll_options o = options_of(COLL_P2P, 2, 1);
@@ -286,7 +286,7 @@ static void test_p2p_times(void)
 
 /* MPI's peer answers each window.  The answer travels like a signal, not like an acknowledgement, and the next window
  * is sent after it. */
-static void test_window_times(void)
+TEST("windows of MPI")
 {
     const struct cluster cluster = support_cluster(1);
     struct coll_options o = options_of(COLL_P2P, 2, 1);
@@ -306,7 +306,7 @@ static void test_window_times(void)
 }
 
 /* NCCL's sockets send a message of 4 B before each message; the queue serves it first. */
-static void test_socket_times(void)
+TEST("sockets and flags")
 {
     struct cluster cluster = support_cluster(1);
     struct coll_options o = options_of(COLL_ALLREDUCE, 2, 1);
@@ -327,7 +327,7 @@ static void test_socket_times(void)
 }
 
 /* Arithmetic on an SM that also stores takes time from the stores; on another SM it does not. */
-static void test_overlap_times(void)
+TEST("arithmetic beside")
 {
     const struct cluster cluster = support_cluster(4);
     struct coll_options o = options_of(COLL_ALLGATHER, 4, 4);
@@ -346,7 +346,7 @@ static void test_overlap_times(void)
 
 /* On one port of 50 GB/s an endpoint and 1 us between any two, no more than 2 % and a latency above what the busiest
  * receiver needs. */
-static void test_bounds(void)
+TEST("bounds of all-to-allv")
 {
     static const struct {
         const char *spec;
@@ -376,24 +376,4 @@ static void test_bounds(void)
         edges_free(&edges);
     }
     cluster_free(cluster);
-}
-
-const char unit_suite[] = "all-to-allv, all-gather, point-to-point";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "alltoallv in all worlds", test_alltoallv);
-    CU_add_test(suite, "allgather in all worlds", test_allgather);
-    CU_add_test(suite, "allreduce in all worlds", test_allreduce);
-    CU_add_test(suite, "reducescatter in all worlds", test_reducescatter);
-    CU_add_test(suite, "ag-rs in all worlds", test_ag_rs);
-    CU_add_test(suite, "messages by NCCL in all worlds", test_nccl_messages);
-    CU_add_test(suite, "p2p in all worlds", test_p2p);
-    CU_add_test(suite, "what is refused", test_refused);
-    CU_add_test(suite, "times of a leader's all-gather", test_leader_times);
-    CU_add_test(suite, "times of puts and gets", test_p2p_times);
-    CU_add_test(suite, "windows of MPI", test_window_times);
-    CU_add_test(suite, "sockets and flags", test_socket_times);
-    CU_add_test(suite, "arithmetic beside", test_overlap_times);
-    CU_add_test(suite, "bounds of all-to-allv", test_bounds);
 }

@@ -45,7 +45,7 @@ static struct compare *compared(const struct record *a, const struct record *b, 
     return compare;
 }
 
-static void test_errors(void)
+TEST("errors of phases")
 {
     struct record *p = record_of("simulate", 0.8), *m = record_of("replay", 1);
     struct compare *compare = compared(p, m, false);
@@ -67,7 +67,7 @@ static void test_errors(void)
 }
 
 /* The order of the arguments does not matter: the records say which is the prediction. */
-static void test_roles(void)
+TEST("which is the prediction")
 {
     struct record *p = record_of("simulate", 0.8), *m = record_of("replay", 1);
     struct compare *compare = compared(m, p, false);
@@ -86,7 +86,7 @@ static void test_roles(void)
     record_free(m);
 }
 
-static void test_ranks(void)
+TEST("the worst rank")
 {
     struct record *p = record_of("simulate", 1), *m = record_new();
     record_set(m, "kind", "replay");
@@ -108,7 +108,7 @@ static void test_ranks(void)
     record_free(m);
 }
 
-static void test_refusals(void)
+TEST("different cases are refused")
 {
     struct record *p = record_of("simulate", 1), *m = record_of("replay", 1);
     CU_ASSERT_PTR_NULL(compare_case_difference(p, m)); /* the trace's folder does not matter */
@@ -133,7 +133,7 @@ static void test_refusals(void)
 }
 
 /* Each record says which keys make its case.  A record that does not say so counts by the keys that it has. */
-static void test_case_keys(void)
+TEST("keys that count only sometimes")
 {
     struct record *p = record_of("simulate", 1), *m = record_of("replay", 1);
     record_set(p, "seed", "1");
@@ -170,7 +170,7 @@ static void test_case_keys(void)
 }
 
 /* Two predictions may differ in settings, not in work; redundant experts are a setting. */
-static void test_what_if(void)
+TEST("two predictions")
 {
     struct record *a = record_of("simulate", 2), *b = record_of("simulate", 1);
     record_set(a, "trace", "t.npy");
@@ -234,7 +234,7 @@ static void test_what_if(void)
 }
 
 /* Files may be in other folders on another machine: folders do not count; the text before and after the path does. */
-static void test_files_elsewhere(void)
+TEST("files elsewhere")
 {
     static const struct {
         const char *x, *y;
@@ -264,7 +264,7 @@ static void test_files_elsewhere(void)
 /* Runs over several layers may say layer or layers, one layer or a range; only plain times are compared.  _max is over
  * ranks in one record and over layers in the other.  The slowest rank of each layer is "slowest_us" in both records, or
  * the measurement has only means. */
-static void test_several(void)
+TEST("several layers")
 {
     struct record *p = record_of("simulate", 1), *m = record_of("replay", 1);
     record_set(p, "layer", "0");
@@ -309,7 +309,7 @@ static void test_several(void)
 
 /* Of one step and layer, the slowest rank's time is the largest of its ranks'; of several, only "slowest_us" gives
  * it. */
-static void test_slowest(void)
+TEST("the slowest rank")
 {
     struct record *p = record_of("simulate", 1), *m = record_of("replay", 1);
     CU_ASSERT_TRUE(isnan(compare_slowest_us(p, "dispatch")));
@@ -339,7 +339,7 @@ static void test_slowest(void)
 }
 
 /* A value that is not known, or a measured zero, is no error of any size. */
-static void test_unknown(void)
+TEST("unknown values")
 {
     struct record *p = record_new(), *m = record_new();
     record_add(p, "a", RECORD_ALL, "time_us", NAN, "us");
@@ -354,7 +354,7 @@ static void test_unknown(void)
     record_free(m);
 }
 
-static void test_limit(void)
+TEST("what limits a phase")
 {
     g_autoptr(record) p = record_of("simulate", 1);
     struct compare_limit limit;
@@ -391,7 +391,7 @@ static void test_limit(void)
     compare_free(compare);
 }
 
-static void test_spread(void)
+TEST("the spread of errors")
 {
     static const double errors[] = { -1, 2, -3, 4, -30 };
     struct compare_spread spread;
@@ -404,22 +404,4 @@ static void test_spread(void)
     CU_ASSERT_DOUBLE_EQUAL(spread.p90_pct, 4 + 0.6 * 26, 1e-9);
     compare_spread_find(errors, 0, &spread);
     CU_ASSERT_EQUAL(spread.count, 0);
-}
-
-const char unit_suite[] = "compare";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "errors of phases", test_errors);
-    CU_add_test(suite, "which is the prediction", test_roles);
-    CU_add_test(suite, "the worst rank", test_ranks);
-    CU_add_test(suite, "different cases are refused", test_refusals);
-    CU_add_test(suite, "keys that count only sometimes", test_case_keys);
-    CU_add_test(suite, "files elsewhere", test_files_elsewhere);
-    CU_add_test(suite, "two predictions", test_what_if);
-    CU_add_test(suite, "several layers", test_several);
-    CU_add_test(suite, "the slowest rank", test_slowest);
-    CU_add_test(suite, "unknown values", test_unknown);
-    CU_add_test(suite, "what limits a phase", test_limit);
-    CU_add_test(suite, "the spread of errors", test_spread);
 }

@@ -170,9 +170,9 @@ static void expect(const struct fabric_ops *ops, const char *name)
         expect(&ops, name); \
     } while (0)
 
-static void test_honest(void) { CU_ASSERT_EQUAL(run_with(NULL), 0); }
+TEST("nothing planted") { CU_ASSERT_EQUAL(run_with(NULL), 0); }
 
-static void test_order(void)
+TEST("order")
 {
     FAULT(signal, signal_overtaking, "signal after data");
     FAULT(signal, signal_falling, "signals in order");
@@ -180,7 +180,7 @@ static void test_order(void)
     FAULT(flush, flush_at_once, "ownership");
 }
 
-static void test_data(void)
+TEST("data")
 {
     FAULT(store, store_short, "all to all");
     FAULT(store, store_unfilled, "signal after data");
@@ -188,7 +188,7 @@ static void test_data(void)
     FAULT(put, put_never_full, "back-pressure");
 }
 
-static void test_together(void)
+TEST("puts with signals, gets")
 {
     FAULT(put_signal, put_signal_overtaking, "put with a signal");
     FAULT(put_signal, put_signal_set, "counters");
@@ -197,23 +197,11 @@ static void test_together(void)
     FAULT(flush, flush_at_once, "get");
 }
 
-static void test_local(void)
+TEST("local work")
 {
     FAULT(work, work_twice, "local work and adds");
     FAULT(now_ps, clock_backwards, "local work and adds");
 }
 
 /* Additions that make a word too large satisfy a wait for "at least"; the suite must check the sum itself. */
-static void test_add(void) { FAULT(signal_add, add_lossy, "local work and adds"); }
-
-const char unit_suite[] = "conformance suite against planted faults";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "nothing planted", test_honest);
-    CU_add_test(suite, "order", test_order);
-    CU_add_test(suite, "data", test_data);
-    CU_add_test(suite, "puts with signals, gets", test_together);
-    CU_add_test(suite, "local work", test_local);
-    CU_add_test(suite, "adds", test_add);
-}
+TEST("adds") { FAULT(signal_add, add_lossy, "local work and adds"); }

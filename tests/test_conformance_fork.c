@@ -82,7 +82,7 @@ static int process_main(struct bootstrap *b, void *context)
     return failed || !met ? 4 : 0;
 }
 
-static void test_processes(void)
+TEST("processes")
 {
     struct process_case c = { .traitor = -1 };
     for (c.seed = 1; c.seed <= 3; c.seed++) {
@@ -97,7 +97,7 @@ static void test_processes(void)
 }
 
 /* More ranks than CPUs, whatever machine this is. */
-static void test_crowd(void)
+TEST("crowd")
 {
     struct process_case c = { .traitor = -1, .seed = 4 };
     live_options_init(&c.options);
@@ -107,7 +107,7 @@ static void test_crowd(void)
 }
 
 /* One process that breaks a rule makes the whole run fail, so that the above can fail. */
-static void test_traitor(void)
+TEST("traitor")
 {
     struct process_case c = { .traitor = 1, .seed = 5 };
     live_options_init(&c.options);
@@ -118,13 +118,4 @@ static void test_traitor(void)
     fflush(stderr);
     dup2(standard_error, STDERR_FILENO);
     close(standard_error);
-}
-
-const char unit_suite[] = "conformance between processes";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "processes", test_processes);
-    CU_add_test(suite, "crowd", test_crowd);
-    CU_add_test(suite, "traitor", test_traitor);
 }

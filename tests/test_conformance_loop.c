@@ -94,29 +94,19 @@ static void run_suite(uint16_t rank_count, uint16_t ranks_per_node, bool nvlink_
     CU_ASSERT_EQUAL(run_suite_report(rank_count, ranks_per_node, nvlink_disabled, seed, false), 0);
 }
 
-static void test_one_node(void)
+TEST("one node")
 {
     run_suite(1, 8, false, 1);
     run_suite(8, 8, false, 2);
 }
 
-static void test_nodes(void)
+TEST("nodes")
 {
     for (uint64_t seed = 1; seed <= 3; seed++) run_suite(8, 2, false, seed);
     run_suite(3, 1, false, 6);
 }
 
-static void test_nvlink_disabled(void) { run_suite(5, 8, true, 1); }
+TEST("nvlink disabled") { run_suite(5, 8, true, 1); }
 
 /* A fabric on which time wakes nobody is found out, by the case that is about it. */
-static void test_deaf(void) { CU_ASSERT_EQUAL(run_suite_report(4, 2, false, 2, true), 1); }
-
-const char unit_suite[] = "conformance_loop";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_ADD_TEST(suite, test_one_node);
-    CU_ADD_TEST(suite, test_nodes);
-    CU_ADD_TEST(suite, test_nvlink_disabled);
-    CU_ADD_TEST(suite, test_deaf);
-}
+TEST("deaf") { CU_ASSERT_EQUAL(run_suite_report(4, 2, false, 2, true), 1); }

@@ -52,7 +52,7 @@ static void run_suite(uint32_t rank_count, const struct live_options *options, b
     support_bootstraps_free(b, rank_count);
 }
 
-static void test_nvlink(void)
+TEST("one NVLink domain")
 {
     struct live_options options;
     live_options_init(&options);
@@ -60,7 +60,7 @@ static void test_nvlink(void)
     run_suite(8, &options, false, 2);
 }
 
-static void test_nodes(void)
+TEST("nodes with a network")
 {
     struct live_options options;
     live_options_init(&options);
@@ -71,7 +71,7 @@ static void test_nodes(void)
     run_suite(3, &options, true, 6);
 }
 
-static void test_nvlink_disabled(void)
+TEST("NVLink disabled")
 {
     struct live_options options;
     live_options_init(&options);
@@ -81,20 +81,10 @@ static void test_nvlink_disabled(void)
 }
 
 /* Without a link, puts are stores: the data path of a world of one host, without a network. */
-static void test_without_link(void)
+TEST("no network at all")
 {
     struct live_options options;
     live_options_init(&options);
     options.ranks_per_node = 2;
     run_suite(4, &options, false, 3);
-}
-
-const char unit_suite[] = "conformance of shared memory";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "one NVLink domain", test_nvlink);
-    CU_add_test(suite, "nodes with a network", test_nodes);
-    CU_add_test(suite, "NVLink disabled", test_nvlink_disabled);
-    CU_add_test(suite, "no network at all", test_without_link);
 }

@@ -66,21 +66,21 @@ static void run_suite(const struct cluster *cluster, uint32_t rank_count, uint32
     world_free(sim.world);
 }
 
-static void test_nvlink(void)
+TEST("one NVLink domain")
 {
     const struct cluster cluster = support_cluster(8);
     run_suite(&cluster, 1, 8, false, 1);
     run_suite(&cluster, 8, 8, false, 2);
 }
 
-static void test_nodes(void)
+TEST("nodes with a network")
 {
     const struct cluster cluster = support_cluster(2);
     for (uint64_t seed = 1; seed <= 5; seed++) run_suite(&cluster, 8, 2, false, seed);
     run_suite(&cluster, 3, 1, false, 6);
 }
 
-static void test_nvlink_disabled(void)
+TEST("NVLink disabled, one NIC each and one for all")
 {
     struct cluster cluster = support_cluster(8);
     run_suite(&cluster, 5, 8, true, 1);
@@ -89,7 +89,7 @@ static void test_nvlink_disabled(void)
     run_suite(&cluster, 5, 8, true, 2);
 }
 
-static void test_proxy(void)
+TEST("posting by a proxy")
 {
     struct cluster cluster = support_cluster(1);
     cluster.nic.posting = CLUSTER_POST_PROXY;
@@ -98,7 +98,7 @@ static void test_proxy(void)
     run_suite(&cluster, 4, 1, false, 1);
 }
 
-static void test_host(void)
+TEST("ranks on the cores of a host")
 {
     struct cluster cluster = support_cluster(2);
     cluster.host = (struct cluster_host){
@@ -117,15 +117,4 @@ static void test_host(void)
     };
     run_suite(&cluster, 8, 2, false, 1);
     run_suite(&cluster, 4, 8, false, 2);
-}
-
-const char unit_suite[] = "conformance of the simulated world";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "one NVLink domain", test_nvlink);
-    CU_add_test(suite, "nodes with a network", test_nodes);
-    CU_add_test(suite, "NVLink disabled, one NIC each and one for all", test_nvlink_disabled);
-    CU_add_test(suite, "posting by a proxy", test_proxy);
-    CU_add_test(suite, "ranks on the cores of a host", test_host);
 }

@@ -33,7 +33,7 @@ static void part_load(const char *name, struct cluster_dcqcn *parameters)
     *parameters = c->dcqcn;
 }
 
-static void test_parts(void)
+TEST("parts that ship")
 {
     part_load("dcqcn-sigcomm15.ini", &paper);
     part_load("dcqcn-nvidia.ini", &nvidia);
@@ -49,7 +49,7 @@ static void test_parts(void)
 
 #define NEAR(a, b) CU_ASSERT(fabs((a) - (b)) < 1e-9 * fabs((double)(b)))
 
-static void test_marks(void)
+TEST("which packets are marked")
 {
     struct dcqcn d;
     dcqcn_init(&d, &paper, 80000000000, 1);
@@ -63,7 +63,7 @@ static void test_marks(void)
 }
 
 /* One flow, one notification: the rate is halved at once; every 55 us the timer brings back half of the difference. */
-static void test_cut_and_recovery(void)
+TEST("a cut and the way back")
 {
     struct dcqcn d;
     struct dcqcn_flow f;
@@ -100,7 +100,7 @@ static void test_cut_and_recovery(void)
 }
 
 /* Unending notifications cut as often as allowed, down to the least rate and no further. */
-static void test_cut_to_the_least(void)
+TEST("cuts down to the least rate")
 {
     struct cluster_dcqcn p = paper;
     struct dcqcn d;
@@ -133,7 +133,7 @@ static void test_cut_to_the_least(void)
 
 /* Raises by bytes, and the two later stages: additive once one of the two counts exceeds recovery, hyper once both
  * do. */
-static void test_stages(void)
+TEST("stages")
 {
     struct cluster_dcqcn p = paper;
     struct dcqcn d;
@@ -195,7 +195,7 @@ static struct traffic *shared_port(const struct cluster_dcqcn *parameters, uint3
 
 /* When all have come, each has its share, within 15 % in the mean of 40 ms, by the authors' parameters.  NVIDIA's raise
  * a rate by 5 Mbit/s in 300 us, so that shares need seconds to become equal: no flow starves, and the port is used. */
-static void test_dcqcn_shares(void)
+TEST("DCQCN shares")
 {
     struct cluster_dcqcn scaled = nvidia; /* of 400 Gb/s to the 80 of these ports */
     scaled.mark_from_bytes /= 5;
@@ -216,7 +216,7 @@ static void test_dcqcn_shares(void)
 }
 
 /* Runs repeat bit for bit, marks drawn or not. */
-static void test_dcqcn_repeats(void)
+TEST("DCQCN repeats")
 {
     struct traffic *a = shared_port(&paper, 4), *b = shared_port(&paper, 4);
     for (int i = 0; i < 4; i++) CU_ASSERT_EQUAL(a->flow[i].took_us, b->flow[i].took_us);
@@ -240,7 +240,7 @@ static double victim_gbs(struct traffic *t, double *sum)
 
 /* A full buffer holds back everything that comes over its link, so that the victim gets as much as each of the four.
  * With DCQCN buffers do not fill. */
-static void test_dcqcn_spares_victims(void)
+TEST("DCQCN spares victims")
 {
     for (int i = 0; i < 2; i++) {
         struct traffic *t = traffic_new(15);
@@ -258,7 +258,7 @@ static void test_dcqcn_spares_victims(void)
 }
 
 /* Slingshot: a dragonfly with adaptive routing, whose switches hold back the flows that are too many, and no others. */
-static void test_slingshot(void)
+TEST("Slingshot spares victims")
 {
     static const enum cluster_queues queues[] = { CLUSTER_QUEUE_PORT, CLUSTER_QUEUE_FLOW };
     for (int i = 0; i < 2; i++) {
@@ -289,7 +289,7 @@ static void test_slingshot(void)
 
 /* Two flows from leaf to leaf over two spines, with uplinks as fast as a NIC.  Sprayed, they never collide for long,
  * whatever their QPs; with ECMP some do (test_network.c). */
-static void test_spray(void)
+TEST("spraying")
 {
     for (uint16_t queue = 0; queue < QUEUES; queue++) {
         struct traffic *t = traffic_new(4);
@@ -318,7 +318,7 @@ static struct traffic *uneven_ways(const struct transport *transport, struct gra
 
 /* A QP has two requests in flight, the first over the slow spine.  If the transport keeps no order, the second
  * completes at once and a third may be posted; else both complete after 164 us. */
-static void test_out_of_order(void)
+TEST("out of order")
 {
     uint32_t posted[2][2] = { { 0 } }; /* by transport: how often two and three were posted within 100 us */
     for (int i = 0; i < 2; i++) {
@@ -344,7 +344,7 @@ static void test_out_of_order(void)
 
 /* Order where it is needed: a signal is seen only when the data before it have arrived, whatever ways they took and
  * whatever ensures it (the NIC, a fence, the receiver's software). */
-static void test_signal_waits(void)
+TEST("a signal waits")
 {
     static const enum transport_order order[] = { TRANSPORT_WIRE, TRANSPORT_FENCE, TRANSPORT_RECEIVER };
     for (size_t i = 0; i < G_N_ELEMENTS(order); i++) {
@@ -363,22 +363,4 @@ static void test_signal_waits(void)
             graph_free(g);
         }
     }
-}
-
-const char unit_suite[] = "congestion";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "parts that ship", test_parts);
-    CU_add_test(suite, "which packets are marked", test_marks);
-    CU_add_test(suite, "a cut and the way back", test_cut_and_recovery);
-    CU_add_test(suite, "cuts down to the least rate", test_cut_to_the_least);
-    CU_add_test(suite, "stages", test_stages);
-    CU_add_test(suite, "DCQCN shares", test_dcqcn_shares);
-    CU_add_test(suite, "DCQCN repeats", test_dcqcn_repeats);
-    CU_add_test(suite, "DCQCN spares victims", test_dcqcn_spares_victims);
-    CU_add_test(suite, "Slingshot spares victims", test_slingshot);
-    CU_add_test(suite, "spraying", test_spray);
-    CU_add_test(suite, "out of order", test_out_of_order);
-    CU_add_test(suite, "a signal waits", test_signal_waits);
 }

@@ -9,8 +9,6 @@
 #include "replay/contention.h"
 #include "tests/unit.h"
 
-const char unit_suite[] = "contention";
-
 static void file_write(const char *root, const char *path, const char *text)
 {
     g_autofree char *full = g_strconcat(root, path, NULL), *folder = g_path_get_dirname(full);
@@ -61,7 +59,7 @@ static void host_free(char *root)
     g_free(root);
 }
 
-static void test_counters(void)
+TEST("counters of a host")
 {
     char *root = host_new();
     struct contention_reading r;
@@ -93,7 +91,7 @@ static struct contention between(double busy_s, double steal_s)
     return contention_between(&from, &to, 1.5e6);
 }
 
-static void test_shares(void)
+TEST("shares between two readings")
 {
     const struct contention quiet = between(1.52, 0), others = between(1.9, 0), stolen = between(1.5, 0.1);
     CU_ASSERT_DOUBLE_EQUAL(quiet.others, 0.01, 1e-9);
@@ -110,7 +108,7 @@ static void test_shares(void)
 }
 
 /* A kernel without pressure and a host whose /proc is another system's: nothing is known, and nothing claimed. */
-static void test_absent(void)
+TEST("counters that are not there")
 {
     char *root = host_new();
     struct contention_reading from, to;
@@ -133,7 +131,7 @@ static void test_absent(void)
     host_free(root);
 }
 
-static void test_record(void)
+TEST("header lines")
 {
     const struct contention c = between(1.9, 0.02);
     g_autoptr(record) record = record_new();
@@ -147,7 +145,7 @@ static void test_record(void)
 }
 
 /* Only the CPUs asked for are read. */
-static void test_some_cpus(void)
+TEST("some of the CPUs")
 {
     char *root = host_new();
     cpu_set_t second;
@@ -184,7 +182,7 @@ static int rank_watches(struct bootstrap *b, void *context)
     return CPU_ISSET(cpu_of(whole, 0), &watch.cpus) && CPU_ISSET(cpu_of(whole, 1), &watch.cpus) ? 0 : 5;
 }
 
-static void test_bound_ranks(void)
+TEST("ranks bound to CPUs of their own")
 {
     cpu_set_t whole;
     CU_ASSERT_EQUAL_FATAL(sched_getaffinity(0, sizeof whole, &whole), 0);
@@ -192,7 +190,7 @@ static void test_bound_ranks(void)
 }
 
 /* This thread works, then sleeps: both show. */
-static void test_own_time(void)
+TEST("time of a thread")
 {
     const double before_us = contention_thread_us();
     volatile double sum = 0;
@@ -204,7 +202,7 @@ static void test_own_time(void)
 }
 
 /* Ranks that keep their CPUs busy; then one of them does not get its CPU. */
-static void test_disturbed(void)
+TEST("disturbed phases")
 {
     struct contention_effort effort[4];
     for (uint32_t r = 0; r < 4; r++) effort[r] = (struct contention_effort){ .wall_us = 100, .cpu_us = 99 };
@@ -224,16 +222,4 @@ static void test_disturbed(void)
     CU_ASSERT_TRUE(contention_disturbed(effort, 4, 2, false));
     effort[3].cpu_us = 25;
     CU_ASSERT_FALSE(contention_disturbed(effort, 4, 2, false));
-}
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "counters of a host", test_counters);
-    CU_add_test(suite, "shares between two readings", test_shares);
-    CU_add_test(suite, "counters that are not there", test_absent);
-    CU_add_test(suite, "header lines", test_record);
-    CU_add_test(suite, "some of the CPUs", test_some_cpus);
-    CU_add_test(suite, "ranks bound to CPUs of their own", test_bound_ranks);
-    CU_add_test(suite, "time of a thread", test_own_time);
-    CU_add_test(suite, "disturbed phases", test_disturbed);
 }

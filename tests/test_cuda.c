@@ -19,7 +19,7 @@ static bool kernel_is_there(const char *name)
     return false;
 }
 
-static void test_kernels(void)
+TEST("every kernel that is named is there")
 {
     static const char *const named[] = { "copy_1",
                                          "copy_5",
@@ -66,7 +66,7 @@ static char *ptxas_find(void)
     return found;
 }
 
-static void test_assembles(void)
+TEST("ptxas takes the kernels, without spilling registers")
 {
     g_autofree char *ptxas = ptxas_find();
     if (!ptxas) return; /* only the driver can tell then */
@@ -85,12 +85,4 @@ static void test_assembles(void)
         g_unlink(source);
     }
     g_rmdir(folder);
-}
-
-const char unit_suite[] = "cuda";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "every kernel that is named is there", test_kernels);
-    CU_add_test(suite, "ptxas takes the kernels, without spilling registers", test_assembles);
 }

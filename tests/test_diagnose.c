@@ -8,8 +8,6 @@
 #include "models/predict/diagnose_rank.h"
 #include "tests/unit.h"
 
-const char unit_suite[] = "diagnose";
-
 static const struct diagnose_how how = { .workers = 2 };
 
 /* Cases that differ in size, ranks and kernel, so that causes leave different marks. */
@@ -93,7 +91,7 @@ static void planted_is_first(const char *id)
 
 /* What one cause leaves may be noise: a second is named only where it explains most of it, and is likely enough.  Each
  * noise has a cause that lies near it. */
-static void test_second(void)
+TEST("no second cause without evidence")
 {
     static const double noise[][5] = { { 0.75, 0.75, 1.3, 1.3, 1.3 }, { 1.5, 1.5, 1.4, 0.7, 1.4 } };
     for (size_t n = 0; n < G_N_ELEMENTS(noise); n++) {
@@ -111,7 +109,7 @@ static void test_second(void)
     }
 }
 
-static void test_planted(void)
+TEST("a planted cause is named first")
 {
     planted_is_first("one-nic");
     planted_is_first("no-gdrcopy");
@@ -119,7 +117,7 @@ static void test_planted(void)
     planted_is_first("across-sockets");
 }
 
-static void test_nothing_wrong(void)
+TEST("nothing is wrong")
 {
     g_autoptr(validate_table) table = table_new();
     measure_with(table, NULL);
@@ -132,7 +130,7 @@ static void test_nothing_wrong(void)
 }
 
 /* Times that many causes explain equally well.  The waits between ranks tell them apart, whichever rank is slow. */
-static void test_waits(void)
+TEST("who waited for whom")
 {
     static const char *const metrics[] = { "awaited_max_pct", "awaited_min_pct", "waiting_max_pct", "waiting_min_pct" };
     g_autoptr(GString) text = g_string_new(
@@ -157,7 +155,7 @@ static void test_waits(void)
 }
 
 /* Densities of thousands of rows are less than any double.  The probabilities are of all that can be the reason. */
-static void test_many_rows(void)
+TEST("thousands of rows")
 {
     g_autoptr(GString) text =
         g_string_new("kernel,num-ranks,ranks-per-node,num-tokens,hidden,num-experts,num-topk,phase,"
@@ -182,7 +180,7 @@ static void machine_differs(struct validate_table *table)
 }
 
 /* Relative to what the sound machine measured, the cause explains everything; without the baseline, errors hide it. */
-static void test_baseline(void)
+TEST("beside a baseline")
 {
     struct validate_table *table = table_new(), *sound = table_new(), *broken = table_new();
     measure_with(sound, NULL);
@@ -211,7 +209,7 @@ static void test_baseline(void)
 }
 
 /* Rows that the baseline lacks are left out, and a message says so; if none is left, there is no diagnosis. */
-static void test_baseline_rows(void)
+TEST("rows of a baseline")
 {
     g_autoptr(validate_table) table = table_new();
     g_autoptr(validate_table) sound = table_of("kernel,num-ranks,ranks-per-node,num-tokens,hidden,num-experts,num-topk,"
@@ -237,7 +235,7 @@ static double cause_density(const double *residual, const double *before, uint32
 }
 
 /* A wrong row that the cause does not change is stronger evidence against it than a wrong row that it changes. */
-static void test_strength(void)
+TEST("how strong a cause is")
 {
     const double before[] = { 1.0, 1.0, 0 }, unreached[] = { 0, 0, 0.3 }, reached[] = { 0.15, 0.15, 0 };
     CU_ASSERT(cause_density(reached, before, 3, false) > cause_density(unreached, before, 3, false));
@@ -246,7 +244,7 @@ static void test_strength(void)
 }
 
 /* The rows are faster than the machine can be: no fault explains that. */
-static void test_nothing_explains(void)
+TEST("nothing explains it")
 {
     g_autoptr(validate_table) table = table_new();
     measure_with(table, NULL);
@@ -259,7 +257,7 @@ static void test_nothing_explains(void)
 }
 
 /* If ranks are processes of a host, whose file does not mention GPUs, all ranks of a node share the remaining NICs. */
-static void test_host_nics(void)
+TEST("NICs of a host")
 {
     struct validate_table *table = table_new();
     g_autoptr(cluster) cluster = cluster_load("h100-cx7", NULL);
@@ -277,7 +275,7 @@ static void test_host_nics(void)
 
 /* Smaller residuals are likelier; one common error is likelier than errors of the same size with both signs; what no
  * cause makes small has an unknown cause. */
-static void test_densities(void)
+TEST("densities and priors")
 {
     const double small[] = { 0.05, 0.02, 0.04 }, common[] = { 0.3, 0.28, 0.32 }, mixed[] = { 0.3, -0.28, 0.32 },
                  gap[] = { 0.05, NAN, 0.02, 0.04 }, large[] = { 1.2, 1.0, 1.1 };
@@ -313,7 +311,7 @@ static void test_densities(void)
 }
 
 /* Prior knowledge: a thread counts for more if its machine was of the same kind. */
-static void test_context(void)
+TEST("what is known before")
 {
     const struct cause_context plain = { .topic = CAUSE_OF_KERNELS }, roce = { .ethernet = true },
                                loop = { .public_test = true, .sms_stated = true };
@@ -327,7 +325,7 @@ static void test_context(void)
 
 /* A message on one QP is compared with all ports of its NIC.  Half a rate and a redirected path are then equal
  * causes. */
-static void test_messages(void)
+TEST("messages on several ports")
 {
     g_autoptr(GError) error = NULL;
     struct validate_table *table =
@@ -355,7 +353,7 @@ static void test_messages(void)
 }
 
 /* Staged bytes are copied and then sent: slower than either. */
-static void test_staged(void)
+TEST("staged")
 {
     struct validate_table *table = table_of("kernel,size,num-ranks,ranks-per-node,phase,measured_gbs\n"
                                             "p2p,4MiB,2,1,put_stream,20\n"
@@ -371,7 +369,7 @@ static void test_staged(void)
 }
 
 /* A large case predicted from small ones has the residuals of the large case itself. */
-static void test_small_for_large(void)
+TEST("small cases stand for large ones")
 {
     struct validate_table *table = table_of("kernel,num-ranks,dtype,cached,phase,measured_us\n"
                                             "normal,24,bf16,true,dispatch,1\n");
@@ -387,23 +385,4 @@ static void test_small_for_large(void)
     if (fabs(residual) > 0.08) fprintf(stderr, "left: %.3f\n", residual);
     CU_ASSERT_DOUBLE_EQUAL(residual, 0, 0.08);
     validate_table_free(table);
-}
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "a planted cause is named first", test_planted);
-    CU_add_test(suite, "no second cause without evidence", test_second);
-    CU_add_test(suite, "nothing is wrong", test_nothing_wrong);
-    CU_add_test(suite, "beside a baseline", test_baseline);
-    CU_add_test(suite, "who waited for whom", test_waits);
-    CU_add_test(suite, "rows of a baseline", test_baseline_rows);
-    CU_add_test(suite, "thousands of rows", test_many_rows);
-    CU_add_test(suite, "how strong a cause is", test_strength);
-    CU_add_test(suite, "nothing explains it", test_nothing_explains);
-    CU_add_test(suite, "NICs of a host", test_host_nics);
-    CU_add_test(suite, "densities and priors", test_densities);
-    CU_add_test(suite, "what is known before", test_context);
-    CU_add_test(suite, "messages on several ports", test_messages);
-    CU_add_test(suite, "staged", test_staged);
-    CU_add_test(suite, "small cases stand for large ones", test_small_for_large);
 }

@@ -66,7 +66,7 @@ static bool named(const struct seen *seen, const char *name)
 }
 
 /* 40 switches in a row: 15 at most are drawn, and those that a mark names. */
-static void test_long_row(void)
+TEST("a long row leaves parts out, but none that is marked")
 {
     g_autoptr(drawing) d = drawing_new("rack", "switches");
     const uint32_t row = drawing_row_add(d, "leaves", "", "switch");
@@ -92,7 +92,7 @@ static void test_long_row(void)
 }
 
 /* One node is drawn for all: the names of other nodes' parts are found on it, and no others. */
-static void test_alike(void)
+TEST("one for all that are alike")
 {
     g_autoptr(drawing) d = drawing_new("nodes", "one of them");
     const uint32_t row = drawing_row_add(d, "GPUs", "", "gpu"), below = drawing_row_add(d, "roots", "", "pcie");
@@ -108,7 +108,7 @@ static void test_alike(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(svg->str, "<g class=\"link m\" data-name=\"n2.g0-n2.root0\">"));
 }
 
-static void test_hostile_texts(void)
+TEST("hostile texts")
 {
     static const char evil[] = "</title><script>alert('&\"')</script>";
     g_autoptr(drawing) d = drawing_new(evil, evil);
@@ -128,7 +128,7 @@ static void test_hostile_texts(void)
 }
 
 /* Words of any length come out whole, in lines that fit. */
-static void test_long_words(void)
+TEST("long words")
 {
     g_autoptr(drawing) d = drawing_new("words", "");
     g_autoptr(GString) text = g_string_new("first");
@@ -147,7 +147,7 @@ static void test_long_words(void)
 }
 
 /* The drawing of every shipped cluster has all names that records give its parts. */
-static void test_shipped(void)
+TEST("shipped clusters")
 {
     g_auto(GStrv) names = share_names(SHARE_CLUSTERS);
     CU_ASSERT_TRUE_FATAL(*names != NULL);
@@ -173,15 +173,4 @@ static void test_shipped(void)
     g_autoptr(GError) error = NULL;
     CU_ASSERT_PTR_NULL(cluster_draw_file("no-such-cluster", 0, &error));
     CU_ASSERT_PTR_NOT_NULL(error);
-}
-
-const char unit_suite[] = "drawing";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "a long row leaves parts out, but none that is marked", test_long_row);
-    CU_add_test(suite, "one for all that are alike", test_alike);
-    CU_add_test(suite, "hostile texts", test_hostile_texts);
-    CU_add_test(suite, "long words", test_long_words);
-    CU_add_test(suite, "shipped clusters", test_shipped);
 }

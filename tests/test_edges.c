@@ -30,7 +30,7 @@ static void expect_error(const char *text, const char *expected)
     g_error_free(error);
 }
 
-static void test_read(void)
+TEST("files")
 {
     static const char text[] = "# what\n 3 5 # endpoints, messages\n\n2 0 7\r\n0 1 100\n0\t2 0\n\n 2 1 5\n0 1 1\n#end";
     g_autofree char *path = file_write(text);
@@ -54,7 +54,7 @@ static void test_read(void)
     edges_free(&e);
 }
 
-static void test_errors(void)
+TEST("wrong files")
 {
     expect_error("", ":1: endpoints: expected a number of endpoints and of messages, found the end of the file");
     expect_error("\n\n", ":3: endpoints: expected a number of endpoints and of messages, found the end of the file");
@@ -89,7 +89,7 @@ static void expect_spec_error(const char *spec, uint32_t ranks, const char *part
     g_error_free(error);
 }
 
-static void test_drawn(void)
+TEST("drawn")
 {
     struct edges e;
     CU_ASSERT_TRUE_FATAL(edges_make("uniform:1000", 5, 7, 0, &e, NULL));
@@ -127,7 +127,7 @@ static void test_drawn(void)
 }
 
 /* Four experts on two ranks; a token with both experts of a rank goes there once. */
-static void test_routing(void)
+TEST("of a routing")
 {
     const uint32_t tokens[2] = { 3, 1 };
     struct routing routing;
@@ -148,11 +148,8 @@ static void test_routing(void)
     routing_free(&routing);
 }
 
-const char unit_suite[] = "lists of messages";
-
-bool unit_begin(int argc, char **argv)
+bool unit_begin(char **argv)
 {
-    (void)argc;
     (void)argv;
     folder = g_dir_make_tmp("eptwin-edges-XXXXXX", NULL);
     return true;
@@ -164,12 +161,4 @@ void unit_end(void)
     g_remove(path);
     g_rmdir(folder);
     g_free(folder);
-}
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "files", test_read);
-    CU_add_test(suite, "wrong files", test_errors);
-    CU_add_test(suite, "drawn", test_drawn);
-    CU_add_test(suite, "of a routing", test_routing);
 }

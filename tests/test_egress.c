@@ -23,7 +23,7 @@ static uint64_t out_ps(struct egress *e, uint32_t cpc, uint64_t mark, uint64_t n
 static bool near(uint64_t a_ps, uint64_t b_ps) { return a_ps <= b_ps + 20 && b_ps <= a_ps + 20; }
 #define NEAR(a, b) CU_ASSERT(near(a, b))
 
-static void test_shares(void)
+TEST("shares")
 {
     struct egress e = { .cpcs = 3 };
     const uint64_t lone = egress_ask(&e, 1, 500, 1000);
@@ -40,7 +40,7 @@ static void test_shares(void)
 }
 
 /* Whatever is asked for and when: the links are never idle while bytes are left, and never exceed their rate. */
-static void test_shares_keep_the_links_busy(void)
+TEST("shares keep the links busy")
 {
     struct rng rng;
     rng_seed(&rng, 7);
@@ -60,7 +60,7 @@ static void test_shares_keep_the_links_busy(void)
     }
 }
 
-static void test_places(void)
+TEST("places")
 {
     struct cluster_cpcs cpcs;
     uint8_t at[12];
@@ -151,7 +151,7 @@ static struct cluster shared_cluster(void)
 
 #define WITHIN(us, expected) CU_ASSERT((us) > 0.97 * (expected) && (us) < 1.05 * (expected))
 
-static void test_crowded_cpcs_end_late(void)
+TEST("crowded CPCs end late")
 {
     const uint16_t peer[WARPS] = { 1, 1, 1, 1 };
     const double rows_us = WARPS * ROWS; /* of one SM, by all of the links */
@@ -170,22 +170,11 @@ static void test_crowded_cpcs_end_late(void)
 }
 
 /* Half of the warps store to their own GPU: their rows go between those that wait for the links. */
-static void test_own_stores_wait_behind_others(void)
+TEST("own stores wait behind others")
 {
     const uint16_t peer[WARPS] = { 0, 1, 0, 1 };
     struct cluster c = shared_cluster();
     double us[SMS];
     senders_run(&c, peer, us);
     WITHIN(us[2], WARPS / 2 * ROWS * (2 + 0.25)); /* a row to the peer by half of the links, one to itself */
-}
-
-const char unit_suite[] = "egress";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "shares", test_shares);
-    CU_add_test(suite, "shares keep the links busy", test_shares_keep_the_links_busy);
-    CU_add_test(suite, "places", test_places);
-    CU_add_test(suite, "crowded CPCs end late", test_crowded_cpcs_end_late);
-    CU_add_test(suite, "own stores wait behind others", test_own_stores_wait_behind_others);
 }

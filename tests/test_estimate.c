@@ -49,7 +49,7 @@ static void events_check(const char *cluster_name, const char *const *options, d
     case_clear(&c);
 }
 
-static void events_of_kernels(void)
+TEST("events of kernels")
 {
     static const char *const cases[][13] = {
         { "num-ranks", "128", "num-tokens", "64" },
@@ -67,7 +67,7 @@ static void events_of_kernels(void)
 }
 
 /* A pilot corrects estimates of cases to which the table was not fitted. */
-static void events_elsewhere(void)
+TEST("events elsewhere")
 {
     static const char *const cases[][13] = {
         { "kernel", "normal", "num-ranks", "8", "num-tokens", "16384" },
@@ -78,7 +78,7 @@ static void events_elsewhere(void)
 }
 
 /* Lists of ranks leave a pilot nothing to choose. */
-static void without_a_pilot(void)
+TEST("without a pilot")
 {
     g_autoptr(cluster) cluster = cluster_of("h100-cx7");
     struct case_options c;
@@ -91,7 +91,7 @@ static void without_a_pilot(void)
     case_clear(&c);
 }
 
-static void many(void)
+TEST("many")
 {
     g_autoptr(cluster) cluster = cluster_of("h100-cx7");
     struct case_options c;
@@ -106,14 +106,4 @@ static void many(void)
     estimate_many_print(&m, "test", 2); /* too little to be said */
     CU_ASSERT(m.sum.events == 0 && !m.largest.trace && !m.last.trace);
     case_clear(&c);
-}
-
-const char unit_suite[] = "estimate";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "events of kernels", events_of_kernels);
-    CU_add_test(suite, "events elsewhere", events_elsewhere);
-    CU_add_test(suite, "without a pilot", without_a_pilot);
-    CU_add_test(suite, "many", many);
 }

@@ -18,7 +18,7 @@ static void name_is(const char *name, const char *kernel, const char *phase, uin
     CU_ASSERT_EQUAL(is.cached, cached);
 }
 
-static void test_names(void)
+TEST("names")
 {
     name_is("void deep_ep::internode::dispatch<false, 2, true, 8192, 7, 2>(int4*)", "normal", "dispatch", 16, 0, true);
     name_is("void dpsk::ep::internode::dispatch<false, 8, false, 8>(int4*)", "normal", "dispatch", 64, 0, false);
@@ -82,7 +82,7 @@ static void order_is(const int *kernels, guint count, const char *const *phases)
     profile_free(profile);
 }
 
-static void test_order(void)
+TEST("order")
 {
     order_is((const int[]){ DISPATCH, COMBINE, DISPATCH, COMBINE }, 4,
              (const char *const[]){ "dispatch", "combine", "dispatch", "combine" });
@@ -114,7 +114,7 @@ static struct explain *pair_new(int64_t skew_us)
     return e;
 }
 
-static void test_late_ranks(void)
+TEST("late ranks")
 {
     g_autoptr(record) wire = record_new();
     record_add(wire, "dispatch", RECORD_ALL, "time_us", 100, "us");
@@ -140,7 +140,7 @@ static void test_late_ranks(void)
 }
 
 /* Whatever ran: no part is negative, and the parts add up to the calls and the gaps before them. */
-static void test_parts_add_up(void)
+TEST("parts add up")
 {
     struct rng rng;
     rng_seed(&rng, 4);
@@ -179,14 +179,4 @@ static void test_parts_add_up(void)
         CU_ASSERT_DOUBLE_EQUAL(sum, all, 1e-6);
         explain_free(e);
     }
-}
-
-const char unit_suite[] = "profiles";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "names", test_names);
-    CU_add_test(suite, "order", test_order);
-    CU_add_test(suite, "late ranks", test_late_ranks);
-    CU_add_test(suite, "parts add up", test_parts_add_up);
 }

@@ -49,7 +49,7 @@ static void expect_ports(const char *fault, uint32_t node, uint32_t first, uint3
     graph_free(sound);
 }
 
-static void test_ports(void)
+TEST("ports of a NIC, of a GPU")
 {
     struct graph *g = graph_with(NULL);
     CU_ASSERT_FATAL(g->nics == GPUS && g->ports >= 1);
@@ -67,7 +67,7 @@ static void test_ports(void)
     graph_free(g);
 }
 
-static void test_ranks(void)
+TEST("slow ranks")
 {
     graph_free(graph_with("rank:5 slow=2|rank:7 slow=3"));
     for (uint32_t r = 0; r < NODES * GPUS; r++)
@@ -75,20 +75,12 @@ static void test_ranks(void)
     CU_ASSERT(slow[7] > 0);
 }
 
-const char unit_suite[] = "fault";
-
-bool unit_begin(int argc, char **argv)
+bool unit_begin(char **argv)
 {
-    (void)argc, (void)argv;
+    (void)argv;
     machine = cluster_load("h100-cx7", NULL);
     transport = *transport_find("ibgda");
     return machine != NULL;
 }
 
 void unit_end(void) { cluster_free(machine); }
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "ports of a NIC, of a GPU", test_ports);
-    CU_add_test(suite, "slow ranks", test_ranks);
-}

@@ -33,7 +33,7 @@ static bool close_to(double value, double expected, double percent)
     return fabs(value - expected) <= fabs(expected) * percent / 100;
 }
 
-static void test_exact(void)
+TEST("planted lines")
 {
     struct rng rng;
     rng_seed(&rng, 5);
@@ -50,7 +50,7 @@ static void test_exact(void)
 }
 
 /* A fifth of the points are off by factors of 2 to 10: the others still decide. */
-static void test_noise_and_outliers(void)
+TEST("noise and outliers")
 {
     struct rng rng;
     rng_seed(&rng, 6);
@@ -74,7 +74,7 @@ static double cost_of(const struct fit_point *points, int count, double fixed, d
 }
 
 /* No similar line is much better, even if the points do not resemble a line: the best one may pass between them. */
-static void test_best(void)
+TEST("no better line")
 {
     struct rng rng;
     rng_seed(&rng, 7);
@@ -94,7 +94,7 @@ static void test_best(void)
     }
 }
 
-static void test_bounds(void)
+TEST("no negative cost")
 {
     static const struct fit_point falling[] = { { 1, 9 }, { 2, 8 }, { 3, 7 }, { 4, 6 } };
     static const struct fit_point steep[] = { { 10, 1 }, { 20, 5 }, { 30, 9 }, { 40, 13 } };
@@ -107,7 +107,7 @@ static void test_bounds(void)
     CU_ASSERT_TRUE(line.slope > 0);
 }
 
-static void test_refusals(void)
+TEST("refusals")
 {
     static const struct fit_point one[] = { { 1, 1 } }, same[] = { { 1, 1 }, { 1, 2 } };
     static const struct fit_point zero[] = { { 1, 0 }, { 2, 1 } };
@@ -120,7 +120,7 @@ static void test_refusals(void)
     CU_ASSERT_FALSE(fit_line_find(negative, 2, &line));
 }
 
-static void test_bent(void)
+TEST("bends")
 {
     struct rng rng;
     rng_seed(&rng, 8);
@@ -189,7 +189,7 @@ static struct record *record_plant(void)
 }
 
 /* Three measurements, the last of a slow moment. */
-static void test_records(void)
+TEST("several measurements")
 {
     static const double step_us[] = { 4, 3, 90 }, poll_us[] = { 1, 2, 2.5 };
     char *path[] = { "a.csv", "b.csv", "c.csv" };
@@ -241,7 +241,7 @@ static void assert_key(GKeyFile *file, const char *section, const char *name, co
     CU_ASSERT_TRUE(comment && strlen(comment) > 5);
 }
 
-static void test_cluster(void)
+TEST("a planted measurement's cluster file")
 {
     static const char *const expected[][3] = {
         { "host", "cores", "2" },
@@ -293,7 +293,7 @@ static void test_cluster(void)
 }
 
 /* Rows that pass between ranks are preferred to larger crowds of rows that do not, but only for their own keys. */
-static void test_cluster_handed(void)
+TEST("rows that pass between ranks")
 {
     static const char *const expected[][2] = {
         { "store", "70 ns" },        { "store-rate", "4 GB/s" }, { "copy-row", "90 ns" },
@@ -315,7 +315,7 @@ static void test_cluster_handed(void)
 }
 
 /* Times in a loop by bytes touched: of the largest crowd, in the order of the bytes, never falling. */
-static void test_cluster_loop(void)
+TEST("cluster file: a loop by bytes touched")
 {
     static const char *const metrics[] = { "cast_us", "message_us", "copy_us", "store_us", "reduce_us" };
     g_autoptr(record) record = record_plant();
@@ -386,7 +386,7 @@ static void assert_puts(const double (*rows)[5], uint32_t count, const char *int
 /* 16 ranks on 2 CPUs.  A burst that takes more than 6 times its CPU time waited for the link.  Its puts came one by
  * one, and each took its own time and an interrupt.  A doorbell takes the same time in every way of posting.  Costs
  * that fall with size are levelled. */
-static void test_cluster_puts(void)
+TEST("puts by size")
 {
     static const double waiting[][5] = {
         { 100, 40, 40, 90, 239 }, { 200, 60, 60, 112, 359 }, { 900, 300, 300, 310, 4000 }, { 500, 200, 200, 200, 1201 }
@@ -411,7 +411,7 @@ static void test_cluster_puts(void)
 
 /* Each rank has a CPU.  A link is slow if it takes longer than a CPU explains, also at sizes between those of
  * streams. */
-static void test_waits(void)
+TEST("puts that wait for the link")
 {
     struct fit_puts puts = {
         .burst = { { 100, 40 }, { 200, 40 }, { 400, 40 } },
@@ -430,7 +430,7 @@ static void test_waits(void)
 }
 
 /* Streams that the CPUs explain show only how fast the link is at least; short ones bound its cost of a put. */
-static void test_cluster_link(void)
+TEST("links behind CPUs")
 {
     static const struct {
         double fixed, slope, short_us;
@@ -454,7 +454,7 @@ static void test_cluster_link(void)
 }
 
 /* A link limited to 12.3 MB/s that lets 64 kB pass at once: the shorter a stream, the more of it passes unlimited. */
-static void test_cluster_bursts(void)
+TEST("links that let bursts pass")
 {
     static const struct {
         double size, stream;
@@ -486,7 +486,7 @@ static void assert_refused(struct record *record, const char *message)
     record_free(record);
 }
 
-static void test_cluster_refusals(void)
+TEST("measurements that do not suffice")
 {
     struct record *record = record_plant();
     record_set(record, "kind", "replay");
@@ -517,25 +517,4 @@ static void test_cluster_refusals(void)
     record = record_plant();
     record_add(record, "scan_x9", RECORD_ALL, "cpu_us_4096", NAN, "us");
     assert_refused(record, "m.csv: scan_x9,all,cpu_us_4096: expected a value of at least 0, found nan");
-}
-
-const char unit_suite[] = "fit";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "planted lines", test_exact);
-    CU_add_test(suite, "noise and outliers", test_noise_and_outliers);
-    CU_add_test(suite, "no better line", test_best);
-    CU_add_test(suite, "no negative cost", test_bounds);
-    CU_add_test(suite, "refusals", test_refusals);
-    CU_add_test(suite, "bends", test_bent);
-    CU_add_test(suite, "a planted measurement's cluster file", test_cluster);
-    CU_add_test(suite, "several measurements", test_records);
-    CU_add_test(suite, "cluster file: a loop by bytes touched", test_cluster_loop);
-    CU_add_test(suite, "rows that pass between ranks", test_cluster_handed);
-    CU_add_test(suite, "puts by size", test_cluster_puts);
-    CU_add_test(suite, "puts that wait for the link", test_waits);
-    CU_add_test(suite, "links behind CPUs", test_cluster_link);
-    CU_add_test(suite, "links that let bursts pass", test_cluster_bursts);
-    CU_add_test(suite, "measurements that do not suffice", test_cluster_refusals);
 }

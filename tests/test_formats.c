@@ -47,7 +47,7 @@ static uint8_t e4m3_search(float value)
     return (uint8_t)(best | (signbit(value) ? 0x80 : 0));
 }
 
-static void test_bf16_all_values_round_trip(void)
+TEST("every BF16 value comes back")
 {
     uint32_t wrong = 0;
     for (uint32_t bits = 0; bits < 65536; bits++) {
@@ -60,7 +60,7 @@ static void test_bf16_all_values_round_trip(void)
 }
 
 /* Around the middle between each BF16 value and the next, the nearer one is chosen, the even one at the tie. */
-static void test_bf16_halfway_cases(void)
+TEST("BF16 halfway cases go to even")
 {
     uint32_t wrong = 0;
     for (uint32_t bits = 0; bits < 65536; bits++) {
@@ -73,7 +73,7 @@ static void test_bf16_halfway_cases(void)
     CU_ASSERT_EQUAL(format_bf16_from_f32(make_f32(0x7f800001)) & 0x7fff, 0x7fc0); /* a NaN, not infinity */
 }
 
-static void test_bf16_golden(void)
+TEST("BF16 as PyTorch rounds")
 {
     struct npy from, to;
     npy_read(&from, "f32_bits");
@@ -92,7 +92,7 @@ static void test_bf16_golden(void)
     npy_clear(&to);
 }
 
-static void test_e4m3_all_codes(void)
+TEST("every E4M3 code")
 {
     struct npy golden;
     npy_read(&golden, "e4m3fn_all_to_f32_bits");
@@ -114,7 +114,7 @@ static void test_e4m3_all_codes(void)
 
 /* Every BF16 value, against the search and against PyTorch, which gives NaN where the kernels saturate: from
  * 464 on, the middle between 448 and the 480 that E4M3 does not have. */
-static void test_e4m3_from_all_bf16(void)
+TEST("E4M3 from every BF16 value")
 {
     struct npy golden;
     npy_read(&golden, "bf16_all_to_e4m3fn_torch");
@@ -138,7 +138,7 @@ static void test_e4m3_from_all_bf16(void)
     npy_clear(&golden);
 }
 
-static void test_e4m3_halfway_cases(void)
+TEST("E4M3 halfway cases go to even")
 {
     for (uint32_t code = 0; code < 0x7e; code++) {
         const float middle = (float)((e4m3_value(code) + e4m3_value(code + 1)) / 2); /* exact in FP32 */
@@ -154,7 +154,7 @@ static void test_e4m3_halfway_cases(void)
     CU_ASSERT_EQUAL(format_e4m3_from_f32(make_f32(0x80000001)), 0x80);
 }
 
-static void test_e4m3_golden_within_448(void)
+TEST("E4M3 as PyTorch rounds")
 {
     struct npy from, to;
     npy_read(&from, "f32_in448_bits");
@@ -169,7 +169,7 @@ static void test_e4m3_golden_within_448(void)
     npy_clear(&to);
 }
 
-static void test_ue8m0(void)
+TEST("UE8M0 scales")
 {
     for (uint32_t exponent = 1; exponent < 255; exponent++) {
         const float scale = (float)ldexp(1.0, (int)exponent - 127);
@@ -206,7 +206,7 @@ static uint32_t logs_back(const uint16_t *row, uint32_t hidden, float *back)
 
 /* Random values over few and over many powers of two, some of them 0.  Each comes back as the nearest number, except
  * those that are, within the accuracy of the logarithms, in the middle of two numbers. */
-static void test_logs_round_to_nearest(void)
+TEST("LogFMT rounds to the nearest number")
 {
     struct rng rng;
     rng_seed(&rng, 11);
@@ -240,7 +240,7 @@ static void test_logs_round_to_nearest(void)
 }
 
 /* Pieces of 1024 values, and of 512: one block that does not fit keeps its whole piece in BF16. */
-static void test_logs_pieces(void)
+TEST("LogFMT leaves pieces that do not fit")
 {
     static const struct {
         uint16_t bits;
@@ -265,7 +265,7 @@ static void test_logs_pieces(void)
 }
 
 /* The bits of a row that can be told by hand: amax 1/2 and amin 1/4, so that step is 1/510. */
-static void test_logs_layout(void)
+TEST("LogFMT's bits")
 {
     uint16_t row[512];
     uint8_t logs[4 * 512];
@@ -282,7 +282,7 @@ static void test_logs_layout(void)
     CU_ASSERT_EQUAL(number, 1 + 31 * 510 / 32);
 }
 
-static void test_rows_golden(void)
+TEST("rows to FP8 and back as PyTorch")
 {
     struct npy x, codes, scales, back;
     npy_read(&x, "x_bf16_bits");
@@ -314,7 +314,7 @@ static void test_rows_golden(void)
 
 /* A block of zeros has the least scale; NaN does not affect the scale; rounded scales are powers of two, at least the
  * exact scale and less than twice that. */
-static void test_row_scales(void)
+TEST("scales of blocks")
 {
     uint16_t row[2 * FORMATS_BLOCK] = { 0 }, back[2 * FORMATS_BLOCK];
     uint8_t codes[2 * FORMATS_BLOCK];
@@ -342,7 +342,7 @@ static void test_row_scales(void)
     CU_ASSERT_EQUAL(codes[5], 0xfe);
 }
 
-static void test_reduce_golden(void)
+TEST("weighted sums as PyTorch")
 {
     struct npy rows, weights, sums;
     npy_read(&rows, "combine_rows_bf16_bits");
@@ -372,7 +372,7 @@ static void test_reduce_golden(void)
 }
 
 /* Without weights: plain sums in the order of the rows; the order matters and is kept. */
-static void test_reduce_order(void)
+TEST("sums keep the order of rows")
 {
     enum { HIDDEN = 384 };
     uint16_t one[HIDDEN], big[HIDDEN], minus_big[HIDDEN], out[HIDDEN];
@@ -390,25 +390,4 @@ static void test_reduce_order(void)
     CU_ASSERT_EQUAL(format_f32_from_bf16(out[HIDDEN - 1]), 1.0f);
     format_rows_reduce(kept, NULL, 0, HIDDEN, out);
     CU_ASSERT_EQUAL(out[7], 0);
-}
-
-const char unit_suite[] = "formats";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "every BF16 value comes back", test_bf16_all_values_round_trip);
-    CU_add_test(suite, "BF16 halfway cases go to even", test_bf16_halfway_cases);
-    CU_add_test(suite, "BF16 as PyTorch rounds", test_bf16_golden);
-    CU_add_test(suite, "every E4M3 code", test_e4m3_all_codes);
-    CU_add_test(suite, "E4M3 from every BF16 value", test_e4m3_from_all_bf16);
-    CU_add_test(suite, "E4M3 halfway cases go to even", test_e4m3_halfway_cases);
-    CU_add_test(suite, "E4M3 as PyTorch rounds", test_e4m3_golden_within_448);
-    CU_add_test(suite, "UE8M0 scales", test_ue8m0);
-    CU_add_test(suite, "LogFMT rounds to the nearest number", test_logs_round_to_nearest);
-    CU_add_test(suite, "LogFMT leaves pieces that do not fit", test_logs_pieces);
-    CU_add_test(suite, "LogFMT's bits", test_logs_layout);
-    CU_add_test(suite, "rows to FP8 and back as PyTorch", test_rows_golden);
-    CU_add_test(suite, "scales of blocks", test_row_scales);
-    CU_add_test(suite, "weighted sums as PyTorch", test_reduce_golden);
-    CU_add_test(suite, "sums keep the order of rows", test_reduce_order);
 }

@@ -22,7 +22,7 @@ static const struct import_row *row_of(const struct import_log *log, guint index
     return g_ptr_array_index(log->rows, index);
 }
 
-static void scanning(void)
+TEST("scanning")
 {
     uint32_t whole;
     double number;
@@ -43,7 +43,7 @@ static void scanning(void)
     CU_ASSERT_STRING_EQUAL(words[1], "Bandwidth (MB/s)");
 }
 
-static void cleaning(void)
+TEST("cleaning")
 {
     static const struct {
         const char *raw, *clean;
@@ -74,7 +74,7 @@ static void cleaning(void)
 }
 
 /* (n - 1) / n of the printed digits gives n, or nothing where digits are too few. */
-static void ranks_from_bandwidths(void)
+TEST("ranks from bandwidths")
 {
     CU_ASSERT_EQUAL(import_bus_ranks(477.87, 358.40), 4);
     CU_ASSERT_EQUAL(import_bus_ranks(40.00, 35.00), 8);
@@ -84,7 +84,7 @@ static void ranks_from_bandwidths(void)
 }
 
 /* All formats in which DeepEP's normal tests have printed over the years. */
-static void tuning_dialects(void)
+TEST("tuning dialects")
 {
     static const struct {
         const char *line;
@@ -122,7 +122,7 @@ static void tuning_dialects(void)
     }
 }
 
-static void tuning_refused(void)
+TEST("tuning refused")
 {
     static const char *const lines[] = {
         "[tuning] Best dispatch (FP8): SMs 24, NVL chunk 30, 352.43 Gb/s (NVL), t: 453.49 us",
@@ -140,7 +140,7 @@ static void tuning_refused(void)
 }
 
 /* The median over ranks of each rank's median: one rank that printed often counts once. */
-static void merging(void)
+TEST("merging")
 {
     g_autoptr(import_log) log = log_of(
         "[rank 0] Dispatch bandwidth: 1.00 GB/s, avg_t=10.00 us | Combine bandwidth: 1.00 GB/s, avg_t=1.00 us\n"
@@ -159,7 +159,7 @@ static void merging(void)
 }
 
 /* Given options fill what the log leaves open and replace what it states, with a message; the kernel stays. */
-static void filling(void)
+TEST("filling")
 {
     struct import_log *log =
         log_of("[config] num_tokens=4096, hidden=7168, num_topk_groups=4, num_topk=8\n"
@@ -181,7 +181,7 @@ static void filling(void)
 }
 
 /* The unit of perftest's JSON follows from the message rate. */
-static void perftest_units(void)
+TEST("perftest units")
 {
     static const struct {
         const char *rate;
@@ -206,7 +206,7 @@ static void perftest_units(void)
 }
 
 /* A single PE: busbw is 0 in the whole table, and no collective was timed. */
-static void nvshmem_alone(void)
+TEST("nvshmem alone")
 {
     struct import_log *log =
         log_of("#alltoall_device\n"
@@ -217,19 +217,4 @@ static void nvshmem_alone(void)
     CU_ASSERT_EQUAL_FATAL(log->notes->len, 1);
     CU_ASSERT_PTR_NOT_NULL(strstr(g_ptr_array_index(log->notes, 0), "one PE"));
     import_log_free(log);
-}
-
-const char unit_suite[] = "import";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "scanning", scanning);
-    CU_add_test(suite, "cleaning", cleaning);
-    CU_add_test(suite, "ranks from bandwidths", ranks_from_bandwidths);
-    CU_add_test(suite, "tuning dialects", tuning_dialects);
-    CU_add_test(suite, "tuning refused", tuning_refused);
-    CU_add_test(suite, "merging", merging);
-    CU_add_test(suite, "filling", filling);
-    CU_add_test(suite, "perftest units", perftest_units);
-    CU_add_test(suite, "nvshmem alone", nvshmem_alone);
 }

@@ -27,7 +27,7 @@ static struct live_options options_make(const char *link, uint32_t ranks_per_nod
 
 /* ---- paths ---- */
 
-static void test_paths(void)
+TEST("paths")
 {
     const struct live_options options = options_make("shm", 2);
     struct bootstrap **b = support_bootstraps_new(RANKS);
@@ -48,7 +48,7 @@ static void test_paths(void)
 }
 
 /* Each index gets a CPU of the set, and begins again at the first after the last. */
-static void test_bind(void)
+TEST("bound to CPUs")
 {
     cpu_set_t all, one, seen;
     CU_ASSERT_FATAL(sched_getaffinity(0, sizeof all, &all) == 0);
@@ -82,7 +82,7 @@ static void expect_refused(const struct live_options *options, const struct fabr
     support_bootstraps_free(b, 2);
 }
 
-static void test_refused(void)
+TEST("options refused")
 {
     struct live_options options = options_make("pigeon", 1);
     expect_refused(&options, &small, "fabric: expected shm, verbs or ofi, found 'pigeon'");
@@ -109,7 +109,7 @@ static bool refuse_one(struct bootstrap *b, void *context)
     return world != NULL;
 }
 
-static void test_one_refused(void)
+TEST("one rank refused")
 {
     struct bootstrap **b = support_bootstraps_new(RANKS);
     GError *error[RANKS] = { NULL };
@@ -136,7 +136,7 @@ static bool refuse_shape(struct bootstrap *b, void *context)
     return named;
 }
 
-static void test_shapes_differ(void)
+TEST("shapes differ")
 {
     struct bootstrap **b = support_bootstraps_new(2);
     CU_ASSERT_EQUAL(support_bootstraps_run(b, 2, refuse_shape, NULL), 0);
@@ -170,7 +170,7 @@ static const struct worker_role waiter_role = { .step = waiter_step, .describe =
 
 /* Workers that are done are not stepped again; one that waits for ever, even if it reads meanwhile, ends the run with
  * its own words. */
-static void test_hang(void)
+TEST("hang")
 {
     const struct live_options options = options_make(NULL, 8);
     struct bootstrap **b = support_bootstraps_new(1);
@@ -231,7 +231,7 @@ static int barrier_child(struct bootstrap *b, void *context)
     return status;
 }
 
-static void test_barrier(void)
+TEST("barrier")
 {
     CU_ASSERT_EQUAL(bootstrap_fork_run(1, 20000, barrier_child, NULL), 0);
     CU_ASSERT_EQUAL(bootstrap_fork_run(5, 20000, barrier_child, NULL), 0);
@@ -240,7 +240,7 @@ static void test_barrier(void)
 }
 
 /* A barrier to which one rank never comes names that rank. */
-static void test_barrier_alone(void)
+TEST("barrier alone")
 {
     const struct live_options options = options_make(NULL, 8);
     struct bootstrap **b = support_bootstraps_new(2);
@@ -318,7 +318,7 @@ static int stuck_child(struct bootstrap *b, void *context)
     return heard ? 1 : 9;
 }
 
-static void test_root_of_hang(void)
+TEST("root of a hang")
 {
     for (size_t i = 0; i < G_N_ELEMENTS(stuck_cases); i++) {
         struct stuck_case c = stuck_cases[i];
@@ -353,7 +353,7 @@ static uint32_t mappings_count(void)
 }
 
 /* A world has no name in the file system; its descriptors and mappings go with it. */
-static void test_nothing_left(void)
+TEST("nothing left")
 {
     const struct live_options options = options_make("shm", 1);
     struct bootstrap **b = support_bootstraps_new(RANKS);
@@ -405,7 +405,7 @@ static bool liar_refused(struct bootstrap *b, void *context)
     return refused;
 }
 
-static void test_foreign_memory(void)
+TEST("memory of somebody else")
 {
     for (uint32_t field = FIELD_DEVICE; field <= FIELD_SIZE; field++) {
         struct bootstrap **b = support_bootstraps_new(2);
@@ -432,28 +432,10 @@ static int punctual_child(struct bootstrap *b, void *context)
     return fine ? 0 : 1;
 }
 
-static void test_punctual(void)
+TEST("a hang is told in time")
 {
     catch_start();
     CU_ASSERT_EQUAL(bootstrap_fork_run(2, 1700, punctual_child, NULL), 1);
     g_autofree char *text = catch_end();
     ASSERT_CONTAINS(text, "eptwin: rank 0 holds up the run: no progress for 1000 ms");
-}
-
-const char unit_suite[] = "live world";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "paths", test_paths);
-    CU_add_test(suite, "bound to CPUs", test_bind);
-    CU_add_test(suite, "options refused", test_refused);
-    CU_add_test(suite, "one rank refused", test_one_refused);
-    CU_add_test(suite, "shapes differ", test_shapes_differ);
-    CU_add_test(suite, "hang", test_hang);
-    CU_add_test(suite, "barrier", test_barrier);
-    CU_add_test(suite, "barrier alone", test_barrier_alone);
-    CU_add_test(suite, "root of a hang", test_root_of_hang);
-    CU_add_test(suite, "nothing left", test_nothing_left);
-    CU_add_test(suite, "memory of somebody else", test_foreign_memory);
-    CU_add_test(suite, "a hang is told in time", test_punctual);
 }

@@ -138,7 +138,7 @@ static struct world *world_begin(struct cluster *cluster)
 #define SEEN(looker, ns) CU_ASSERT_EQUAL((looker)->seen_ps, (uint64_t)(ns)*PS_PER_NS)
 
 /* A worker alone takes the time of one read; for several words in sequence, a turn each if that is longer. */
-static void test_alone(void)
+TEST("a look alone")
 {
     struct cluster cluster;
     struct world *world = world_begin(&cluster);
@@ -151,7 +151,7 @@ static void test_alone(void)
 
 /* A worker that polls is always in line, with all its warps.  A worker that reads another 64-byte line is not behind
  * it. */
-static void test_line(void)
+TEST("a line")
 {
     struct cluster cluster;
     struct world *world = world_begin(&cluster);
@@ -167,7 +167,7 @@ static void test_line(void)
 }
 
 /* A changed word is seen after half of the line, and not before one read's time; then the worker leaves the line. */
-static void test_in_vain(void)
+TEST("looks in vain")
 {
     struct cluster cluster;
     for (uint32_t pollers = 1; pollers <= 5; pollers += 4) {
@@ -184,13 +184,4 @@ static void test_in_vain(void)
         }
         world_free(world);
     }
-}
-
-const char unit_suite[] = "looks";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "a look alone", test_alone);
-    CU_add_test(suite, "a line", test_line);
-    CU_add_test(suite, "looks in vain", test_in_vain);
 }

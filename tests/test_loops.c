@@ -27,7 +27,7 @@ static struct loop made(const char *text, const uint64_t size[LOOP_SIZES])
 }
 
 /* Every site has a line, which moves something, waits for something, or asks the copy engine. */
-static void test_shipped(void)
+TEST("shipped sheets")
 {
     static const uint64_t some[LOOP_SIZES] = { 3, 3, 3, 3 };
     for (enum site site = SITE_NONE + 1; site < SITES; site++) {
@@ -40,7 +40,7 @@ static void test_shipped(void)
     CU_ASSERT_EQUAL(loops_site_find("LL_CAST"), SITE_NONE);
 }
 
-static void test_words(void)
+TEST("words")
 {
     const struct loop a = made("HT_LAYOUT load 5, of 8, wait 2, fresh, footprint 5000000000 @ a.cu:1\n", NULL);
     CU_ASSERT(a.engine == LOOP_LDST && a.in_flight == 5 && a.width_bytes == 8 && a.steps == 2 && a.fresh);
@@ -54,7 +54,7 @@ static void test_words(void)
     CU_ASSERT(d.in_flight == UINT8_MAX && d.shared_bytes == UINT16_MAX);
 }
 
-static void test_values(void)
+TEST("values")
 {
     static const struct {
         const char *text;
@@ -88,7 +88,7 @@ static void test_values(void)
     }
 }
 
-static void test_times(void)
+TEST("times")
 {
     struct loops *loops = sheet("HT_LAYOUT (a) load 1, times a * rows + 1 @ a.cu:1\nINTRA_GAPS load 1 @ a.cu:2\n");
     CU_ASSERT_EQUAL(loops_times(loops, SITE_HT_LAYOUT, (const uint64_t[LOOP_SIZES]){ 3 }, 5), 16);
@@ -97,7 +97,7 @@ static void test_times(void)
     loops_free(loops);
 }
 
-static void test_programs(void)
+TEST("programs")
 {
     struct loops *loops =
         sheet("LL_CAST_ROW (a) { load 2 * a by 128 from l2,\n"
@@ -126,7 +126,7 @@ static void test_programs(void)
 }
 
 /* Sites that a sheet does not mention keep their shipped lines. */
-static void test_own_lines(void)
+TEST("own lines")
 {
     struct loops *loops = sheet("# another build\n\nlibrary mine\nHT_LAYOUT load 3 @ a.cu:1");
     struct loop mine, other, shipped;
@@ -139,7 +139,7 @@ static void test_own_lines(void)
     loops_free(loops);
 }
 
-static void test_bad(void)
+TEST("bad sheets")
 {
     static const struct {
         const char *text, *message;
@@ -191,7 +191,7 @@ static void test_bad(void)
 }
 
 /* Words and expressions have a limit. */
-static void test_long(void)
+TEST("long lines")
 {
     g_autoptr(GString) text = g_string_new("LL_CAST_ROW load 1");
     GError *error = NULL;
@@ -209,18 +209,4 @@ static void test_long(void)
     CU_ASSERT_PTR_NULL(loops_parse("sheet", text->str, text->len, &error));
     CU_ASSERT(error && strstr(error->message, "expected a shorter program"));
     g_clear_error(&error);
-}
-
-const char unit_suite[] = "loops";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "shipped sheets", test_shipped);
-    CU_add_test(suite, "words", test_words);
-    CU_add_test(suite, "values", test_values);
-    CU_add_test(suite, "times", test_times);
-    CU_add_test(suite, "programs", test_programs);
-    CU_add_test(suite, "own lines", test_own_lines);
-    CU_add_test(suite, "bad sheets", test_bad);
-    CU_add_test(suite, "long lines", test_long);
 }

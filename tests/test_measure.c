@@ -37,7 +37,7 @@ static bool pair_run(struct bootstrap *b, void *context)
     return fine;
 }
 
-static void test_latency(void)
+TEST("latencies are one way")
 {
     const struct fabric_needs needs = { .heap_bytes = UINT64_C(2) * MEASURE_AREA_BYTES,
                                         .word_count = MEASURE_WORDS,
@@ -69,7 +69,3 @@ static void test_latency(void)
     for (int r = 0; r < RANKS; r++) live_world_free(world[r]);
     support_bootstraps_free(b, RANKS);
 }
-
-const char unit_suite[] = "measure";
-
-void unit_tests(CU_pSuite suite) { CU_add_test(suite, "latencies are one way", test_latency); }

@@ -41,12 +41,12 @@ static struct moe_options options_draw(struct rng *rng)
     return o;
 }
 
-static void test_random_groups(void) { moe_test_random_groups(options_draw, 400); }
-static void test_sizes_only_takes_the_same_steps(void) { moe_test_sizes_only(options_draw, 30); }
-static void test_routings_in_turns(void) { moe_test_routings_in_turns(options_draw, 60); }
+TEST("random groups") { moe_test_random_groups(options_draw, 400); }
+TEST("sizes only takes the same steps") { moe_test_sizes_only(options_draw, 30); }
+TEST("routings in turns") { moe_test_routings_in_turns(options_draw, 60); }
 
 /* The wire carries what PROTOCOLS.md gives: padded slots, one copy for each node, ranges and counts. */
-static void test_bytes_on_the_wire(void)
+TEST("bytes on the wire")
 {
     for (int cached = 0; cached < 2; cached++)
         for (int fp8 = 0; fp8 < 2; fp8++) {
@@ -148,7 +148,7 @@ static struct kernel_launch *quiet_next(void *context, uint32_t rank)
 
 /* Notify signals other ranks only after everything that its own rank had posted has arrived, and again only after its
  * counts have: the next kernel may zero words and fill buffers. */
-static void test_notify_is_quiet(void)
+TEST("notify is quiet")
 {
     for (uint64_t seed = 0; seed < 40; seed++) {
         struct rng rng;
@@ -176,7 +176,7 @@ static void test_notify_is_quiet(void)
     }
 }
 
-static void test_refusals(void)
+TEST("refusals")
 {
     const struct moe_options fine = moe_options_small(MOE_NORMAL, 16, 8);
     char text[256] = "";
@@ -213,15 +213,4 @@ static const struct plant_family family = {
     .hang = "rank 0 worker 0: notify waits for rank 2 in",
 };
 
-const char unit_suite[] = "moe_internode";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_ADD_TEST(suite, test_random_groups);
-    CU_ADD_TEST(suite, test_sizes_only_takes_the_same_steps);
-    CU_ADD_TEST(suite, test_routings_in_turns);
-    CU_ADD_TEST(suite, test_bytes_on_the_wire);
-    CU_ADD_TEST(suite, test_notify_is_quiet);
-    CU_ADD_TEST(suite, test_refusals);
-    plant_tests_add(suite, &family);
-}
+void unit_tests(CU_pSuite suite) { plant_tests_add(suite, &family); }

@@ -23,12 +23,12 @@ static struct moe_options options_draw(struct rng *rng)
     return o;
 }
 
-static void test_random_groups(void) { moe_test_random_groups(options_draw, 400); }
-static void test_sizes_only_takes_the_same_steps(void) { moe_test_sizes_only(options_draw, 30); }
-static void test_routings_in_turns(void) { moe_test_routings_in_turns(options_draw, 60); }
+TEST("random groups") { moe_test_random_groups(options_draw, 400); }
+TEST("sizes only takes the same steps") { moe_test_sizes_only(options_draw, 30); }
+TEST("routings in turns") { moe_test_routings_in_turns(options_draw, 60); }
 
 /* The wire carries what PROTOCOLS.md gives: slots of hidden, scales, source index and top-k. */
-static void test_bytes_on_the_wire(void)
+TEST("bytes on the wire")
 {
     struct moe_options o = moe_options_small(MOE_NORMAL, 2, 8);
     o.hidden = 7168;
@@ -53,7 +53,7 @@ static void test_bytes_on_the_wire(void)
     }
 }
 
-static void test_refusals(void)
+TEST("refusals")
 {
     const struct moe_options fine = moe_options_small(MOE_NORMAL, 4, 8);
     char text[256] = "";
@@ -89,14 +89,4 @@ static const struct plant_family family = {
     .hang = "rank 0 worker 0: notify waits for rank 2 in",
 };
 
-const char unit_suite[] = "moe_intranode";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_ADD_TEST(suite, test_random_groups);
-    CU_ADD_TEST(suite, test_sizes_only_takes_the_same_steps);
-    CU_ADD_TEST(suite, test_routings_in_turns);
-    CU_ADD_TEST(suite, test_bytes_on_the_wire);
-    CU_ADD_TEST(suite, test_refusals);
-    plant_tests_add(suite, &family);
-}
+void unit_tests(CU_pSuite suite) { plant_tests_add(suite, &family); }

@@ -35,9 +35,9 @@ static struct moe_options options_draw(struct rng *rng)
     return o;
 }
 
-static void test_random_groups(void) { moe_test_random_groups(options_draw, 300); }
-static void test_sizes_only_takes_the_same_steps(void) { moe_test_sizes_only(options_draw, 30); }
-static void test_routings_in_turns(void) { moe_test_routings_in_turns(options_draw, 60); }
+TEST("random groups over adversarial fabrics") { moe_test_random_groups(options_draw, 300); }
+TEST("sizes only: the same steps") { moe_test_sizes_only(options_draw, 30); }
+TEST("two routings in turns on one fabric") { moe_test_routings_in_turns(options_draw, 60); }
 
 static struct moe_options plain_options(void)
 {
@@ -49,7 +49,7 @@ static struct moe_options plain_options(void)
 
 /* The order of arrival differs from run to run, the result does not.  Received rows are sorted each time that they are
  * asked for, so the fault is planted in the sums. */
-static void test_runs_hash_alike(void)
+TEST("runs hash alike")
 {
     const struct moe_options o = plain_options();
     moe_test_runs_hash_alike(&o, "combined_x");
@@ -107,7 +107,7 @@ static void plant(struct ll_rank *r, enum plant fault)
     }
 }
 
-static void test_checks_catch_planted_faults(void)
+TEST("checks catch planted faults")
 {
     for (int fault = PLANT_NONE; fault < PLANT_KINDS; fault++) {
         const struct moe_options o = plain_options();
@@ -126,7 +126,7 @@ static void test_checks_catch_planted_faults(void)
 }
 
 /* What is refused, and with which option's name. */
-static void test_refusals(void)
+TEST("refusals")
 {
     const struct {
         const char *option;
@@ -149,16 +149,4 @@ static void test_refusals(void)
         o.tokens_max = wrong[i].tokens;
         moe_test_refused(&o, wrong[i].option);
     }
-}
-
-const char unit_suite[] = "low-latency kernels";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "random groups over adversarial fabrics", test_random_groups);
-    CU_add_test(suite, "sizes only: the same steps", test_sizes_only_takes_the_same_steps);
-    CU_add_test(suite, "two routings in turns on one fabric", test_routings_in_turns);
-    CU_add_test(suite, "runs hash alike", test_runs_hash_alike);
-    CU_add_test(suite, "checks catch planted faults", test_checks_catch_planted_faults);
-    CU_add_test(suite, "refusals", test_refusals);
 }

@@ -52,8 +52,8 @@ static struct moe_options options_draw(struct rng *rng)
     return o;
 }
 
-static void test_random_failures(void) { moe_test_random_groups(options_draw, 300); }
-static void test_sizes_only_takes_the_same_steps(void) { moe_test_sizes_only(options_draw, 30); }
+TEST("random failures over adversarial fabrics") { moe_test_random_groups(options_draw, 300); }
+TEST("sizes only: the same steps") { moe_test_sizes_only(options_draw, 30); }
 
 static struct routing routing_of(const struct moe_options *o)
 {
@@ -198,7 +198,7 @@ static uint64_t iteration_steps(const struct moe_options *o)
 }
 
 /* For the others a late rank must be as if it had failed, wherever it writes. */
-static void test_late_rank(void)
+TEST("a rank that is late, not dead")
 {
     uint32_t in_the_midst = 0;
     for (uint64_t seed = 1; seed <= 40; seed++) {
@@ -221,7 +221,7 @@ static void test_late_rank(void)
 
 /* A rank begins while the others lose patience: some mask it, some do not, and then these may mask each
  * other.  Whatever follows, no rank waits for ever, and no contract is broken. */
-static void test_rank_late_to_some(void)
+TEST("a rank that is late to some")
 {
     uint32_t in_the_midst = 0, mixed = 0;
     for (uint64_t seed = 1; seed <= 60; seed++) {
@@ -304,7 +304,7 @@ static void shrink_run(struct moe_options o, uint32_t nodes_of, bool nvlink_disa
     routing_free(&routing);
 }
 
-static void test_shrink(void)
+TEST("shrink: dispatch, combine, clean")
 {
     for (uint32_t hook = 0; hook < 2; hook++) {
         struct moe_options o = options_of(1, 8);
@@ -321,7 +321,7 @@ static void test_shrink(void)
 }
 
 /* If no rank fails, masking changes neither times nor outputs of dispatch and combine. */
-static void test_masking_costs_nothing(void)
+TEST("masking nobody costs nothing")
 {
     const struct cluster cluster = support_cluster(8);
     struct moe_options o = options_of(1, 8);
@@ -350,7 +350,7 @@ static void test_masking_costs_nothing(void)
 }
 
 /* Without any patience, ranks mask all others, but never themselves, and none waits for ever. */
-static void test_no_patience(void)
+TEST("no patience at all")
 {
     const struct cluster cluster = support_cluster(2);
     struct moe_options o = options_of(4, 2);
@@ -388,7 +388,7 @@ static struct kernel_launch *sudden_next(void *context, uint32_t rank)
 }
 
 /* Receivers that still wait for a rank when it is masked take nothing from it any more, even if it arrives in time. */
-static void test_masked_while_waiting(void)
+TEST("masked while receivers wait")
 {
     for (uint64_t seed = 1; seed <= 10; seed++) {
         struct moe_options o = options_of(2, 2);
@@ -435,7 +435,7 @@ static void plant(struct ll_rank *r, enum plant fault)
     }
 }
 
-static void test_checks_catch_planted_faults(void)
+TEST("checks catch planted faults")
 {
     static const int number[PLANT_KINDS] = { 0, 15, 15, 13, 14 };
     for (int fault = PLANT_NONE; fault < PLANT_KINDS; fault++) {
@@ -452,7 +452,7 @@ static void test_checks_catch_planted_faults(void)
 }
 
 /* Without a timeout the others wait for ever, and say so. */
-static void test_failure_without_masking_hangs(void)
+TEST("without masking a failure hangs")
 {
     struct moe_options o = options_of(1, 4);
     o.mask_timeout_ps = 0;
@@ -466,7 +466,7 @@ static void test_failure_without_masking_hangs(void)
 }
 
 /* What is refused, and with which option's name. */
-static void test_refusals(void)
+TEST("refusals")
 {
     static const struct {
         const char *option;
@@ -489,21 +489,4 @@ static void test_refusals(void)
         for (uint32_t j = 0; j < wrong[i].count; j++) fail_plan(&o, wrong[i].rank[j], MOE_CALL_COMBINE, 0);
         moe_test_refused(&o, wrong[i].option);
     }
-}
-
-const char unit_suite[] = "masking of ranks in the low-latency kernels";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "random failures over adversarial fabrics", test_random_failures);
-    CU_add_test(suite, "sizes only: the same steps", test_sizes_only_takes_the_same_steps);
-    CU_add_test(suite, "a rank that is late, not dead", test_late_rank);
-    CU_add_test(suite, "a rank that is late to some", test_rank_late_to_some);
-    CU_add_test(suite, "shrink: dispatch, combine, clean", test_shrink);
-    CU_add_test(suite, "masking nobody costs nothing", test_masking_costs_nothing);
-    CU_add_test(suite, "no patience at all", test_no_patience);
-    CU_add_test(suite, "masked while receivers wait", test_masked_while_waiting);
-    CU_add_test(suite, "checks catch planted faults", test_checks_catch_planted_faults);
-    CU_add_test(suite, "without masking a failure hangs", test_failure_without_masking_hangs);
-    CU_add_test(suite, "refusals", test_refusals);
 }

@@ -30,10 +30,10 @@ static struct moe_options options_draw(struct rng *rng)
     return o;
 }
 
-static void test_random_groups(void) { moe_test_random_groups(options_draw, 200); }
-static void test_sizes_only_takes_the_same_steps(void) { moe_test_sizes_only(options_draw, 30); }
+TEST("random groups") { moe_test_random_groups(options_draw, 200); }
+TEST("sizes only takes the same steps") { moe_test_sizes_only(options_draw, 30); }
 
-static void test_runs_hash_alike(void)
+TEST("runs hash alike")
 {
     struct moe_options o = moe_options_small(MOE_MEGA, 4, 4);
     o.dtype = MOE_FP8;
@@ -42,7 +42,7 @@ static void test_runs_hash_alike(void)
 }
 
 /* A row in the pool, and a sum, of which one bit is another. */
-static void test_faults_are_found(void)
+TEST("faults are found")
 {
     struct rng rng;
     rng_seed(&rng, 5);
@@ -65,7 +65,7 @@ static void test_faults_are_found(void)
     moe_group_free(group);
 }
 
-static void test_refusals(void)
+TEST("refusals")
 {
     struct moe_options fine = moe_options_small(MOE_MEGA, 8, 8);
     char text[256] = "";
@@ -92,15 +92,4 @@ static void test_refusals(void)
     o = fine, o.zero_copy = true;
     moe_test_refused(&o, "zero-copy: mega-moe kernels have none");
     moe_test_in_node_lack(&fine, "mega-moe kernels");
-}
-
-const char unit_suite[] = "moe_mega";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_ADD_TEST(suite, test_random_groups);
-    CU_ADD_TEST(suite, test_sizes_only_takes_the_same_steps);
-    CU_ADD_TEST(suite, test_runs_hash_alike);
-    CU_ADD_TEST(suite, test_faults_are_found);
-    CU_ADD_TEST(suite, test_refusals);
 }

@@ -35,14 +35,14 @@ static struct moe_options options_draw_nodes(struct rng *rng)
     return o;
 }
 
-static void test_random_groups(void) { moe_test_random_groups(options_draw, 300); }
-static void test_sizes_only_takes_the_same_steps(void) { moe_test_sizes_only(options_draw, 30); }
-static void test_random_nodes(void) { moe_test_random_groups(options_draw_nodes, 300); }
-static void test_nodes_take_the_same_steps(void) { moe_test_sizes_only(options_draw_nodes, 30); }
+TEST("random groups") { moe_test_random_groups(options_draw, 300); }
+TEST("sizes only takes the same steps") { moe_test_sizes_only(options_draw, 30); }
+TEST("random nodes") { moe_test_random_groups(options_draw_nodes, 300); }
+TEST("nodes take the same steps") { moe_test_sizes_only(options_draw_nodes, 30); }
 
 /* A token goes once to each of its ranks: the row, its scales, eight experts and their weights.  It comes back by
  * stores, or by reads of what other ranks have. */
-static void test_bytes_on_the_wire(void)
+TEST("bytes on the wire")
 {
     for (int variant = 0; variant < 4; variant++) {
         const bool ll = variant & 1, pulls = variant & 2;
@@ -55,7 +55,7 @@ static void test_bytes_on_the_wire(void)
 
 /* Low latency: each token goes to the other node and comes back as one sum, whether anyone there needs it or not; else
  * those that are needed.  A node's ranks get rows by stores, and what they have is read. */
-static void test_bytes_between_nodes(void)
+TEST("bytes between nodes")
 {
     for (int ll = 0; ll < 2; ll++) {
         struct moe_options o = moe_options_small(ll ? MOE_MORI_LL : MOE_MORI, 8, 4);
@@ -74,13 +74,13 @@ static void test_bytes_between_nodes(void)
     }
 }
 
-static void test_runs_hash_alike(void)
+TEST("runs hash alike")
 {
     struct moe_options o = moe_options_small(MOE_MORI, 4, 4);
     moe_test_runs_hash_alike(&o, "combined_x");
 }
 
-static void test_refusals(void)
+TEST("refusals")
 {
     const struct moe_options fine = moe_options_small(MOE_MORI_LL, 8, 8);
     char text[256] = "";
@@ -112,18 +112,4 @@ static void test_refusals(void)
     o = fine, o.num_warps = 8, o.family = MOE_ONE_SIDED;
     moe_test_refused(&o, "num-warps: only MoRI's kernels have it");
     moe_test_in_node_lack(&fine, "MoRI's kernels here");
-}
-
-const char unit_suite[] = "moe_mori";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_ADD_TEST(suite, test_random_groups);
-    CU_ADD_TEST(suite, test_sizes_only_takes_the_same_steps);
-    CU_ADD_TEST(suite, test_random_nodes);
-    CU_ADD_TEST(suite, test_nodes_take_the_same_steps);
-    CU_ADD_TEST(suite, test_bytes_on_the_wire);
-    CU_ADD_TEST(suite, test_bytes_between_nodes);
-    CU_ADD_TEST(suite, test_runs_hash_alike);
-    CU_ADD_TEST(suite, test_refusals);
 }

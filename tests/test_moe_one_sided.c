@@ -16,11 +16,11 @@ static struct moe_options options_draw(struct rng *rng)
     return o;
 }
 
-static void test_random_groups(void) { moe_test_random_groups(options_draw, 300); }
-static void test_sizes_only_takes_the_same_steps(void) { moe_test_sizes_only(options_draw, 30); }
+TEST("random groups") { moe_test_random_groups(options_draw, 300); }
+TEST("sizes only takes the same steps") { moe_test_sizes_only(options_draw, 30); }
 
 /* A token goes once to each of its ranks: the row, its scales, eight experts and their weights. */
-static void test_bytes_on_the_wire(void)
+TEST("bytes on the wire")
 {
     for (int fp8 = 0; fp8 < 2; fp8++) {
         struct moe_options o = moe_options_small(MOE_ONE_SIDED, 4, 4);
@@ -29,13 +29,13 @@ static void test_bytes_on_the_wire(void)
     }
 }
 
-static void test_runs_hash_alike(void)
+TEST("runs hash alike")
 {
     struct moe_options o = moe_options_small(MOE_ONE_SIDED, 4, 4);
     moe_test_runs_hash_alike(&o, "combined_x");
 }
 
-static void test_refusals(void)
+TEST("refusals")
 {
     const struct moe_options fine = moe_options_small(MOE_ONE_SIDED, 8, 8);
     char text[256] = "";
@@ -50,15 +50,4 @@ static void test_refusals(void)
     moe_test_in_node_lack(&fine, "one-sided kernels");
     o = fine, o.expand = true;
     moe_test_refused(&o, "expand: only the v2 kernels have it");
-}
-
-const char unit_suite[] = "moe_one_sided";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_ADD_TEST(suite, test_random_groups);
-    CU_ADD_TEST(suite, test_sizes_only_takes_the_same_steps);
-    CU_ADD_TEST(suite, test_bytes_on_the_wire);
-    CU_ADD_TEST(suite, test_runs_hash_alike);
-    CU_ADD_TEST(suite, test_refusals);
 }

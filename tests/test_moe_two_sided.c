@@ -17,11 +17,11 @@ static struct moe_options options_draw(struct rng *rng)
     return o;
 }
 
-static void test_random_groups(void) { moe_test_random_groups(options_draw, 200); }
-static void test_sizes_only_takes_the_same_steps(void) { moe_test_sizes_only(options_draw, 30); }
+TEST("random groups") { moe_test_random_groups(options_draw, 200); }
+TEST("sizes only takes the same steps") { moe_test_sizes_only(options_draw, 30); }
 
 /* A token goes once to each of its ranks, and comes back: whole lines of 128 bytes. */
-static void test_bytes_on_the_wire(void)
+TEST("bytes on the wire")
 {
     for (int fp8 = 0; fp8 < 2; fp8++) {
         struct moe_options o = moe_options_small(MOE_TWO_SIDED, 4, 4);
@@ -32,13 +32,13 @@ static void test_bytes_on_the_wire(void)
     }
 }
 
-static void test_runs_hash_alike(void)
+TEST("runs hash alike")
 {
     struct moe_options o = moe_options_small(MOE_TWO_SIDED, 4, 4);
     moe_test_runs_hash_alike(&o, "combined_x");
 }
 
-static void test_refusals(void)
+TEST("refusals")
 {
     const struct moe_options fine = moe_options_small(MOE_TWO_SIDED, 8, 8);
     char text[256] = "";
@@ -53,15 +53,4 @@ static void test_refusals(void)
     o = fine, o.zero_copy = true;
     moe_test_refused(&o, "zero-copy: ");
     moe_test_in_node_lack(&fine, "two-sided kernels");
-}
-
-const char unit_suite[] = "moe_two_sided";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_ADD_TEST(suite, test_random_groups);
-    CU_ADD_TEST(suite, test_sizes_only_takes_the_same_steps);
-    CU_ADD_TEST(suite, test_bytes_on_the_wire);
-    CU_ADD_TEST(suite, test_runs_hash_alike);
-    CU_ADD_TEST(suite, test_refusals);
 }

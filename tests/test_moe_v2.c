@@ -30,12 +30,12 @@ static struct moe_options options_draw(struct rng *rng)
     return o;
 }
 
-static void test_random_groups(void) { moe_test_random_groups(options_draw, 400); }
-static void test_sizes_only_takes_the_same_steps(void) { moe_test_sizes_only(options_draw, 30); }
-static void test_routings_in_turns(void) { moe_test_routings_in_turns(options_draw, 20); }
+TEST("random groups") { moe_test_random_groups(options_draw, 400); }
+TEST("sizes only takes the same steps") { moe_test_sizes_only(options_draw, 30); }
+TEST("routings in turns") { moe_test_routings_in_turns(options_draw, 20); }
 
 /* The wire carries slots padded to 32 bytes and no credits: a copy for each node or, in direct mode, for each rank. */
-static void test_bytes_on_the_wire(void)
+TEST("bytes on the wire")
 {
     for (int fp8 = 0; fp8 < 2; fp8++) {
         struct moe_options o = moe_options_small(MOE_V2, 4, 2);
@@ -62,7 +62,7 @@ static void test_bytes_on_the_wire(void)
 }
 
 /* More link bandwidth, or fewer bytes of a token on the link, needs more SMs; always an even number, at least four. */
-static void test_analytic_sms(void)
+TEST("analytic sms")
 {
     struct moe_options o = moe_options_small(MOE_V2, 8, 8);
     o.topk = 8;
@@ -76,7 +76,7 @@ static void test_analytic_sms(void)
     CU_ASSERT_TRUE(moe_v2_sms(&o, 50, 160) >= 4 && moe_v2_sms(&o, 25, 160) <= moe_v2_sms(&o, 50, 160));
 }
 
-static void test_refusals(void)
+TEST("refusals")
 {
     const struct moe_options fine = moe_options_small(MOE_V2, 16, 8);
     char text[256] = "";
@@ -113,15 +113,4 @@ static const struct plant_family family = {
     .hang = "the begin of the kernel waits for rank 2 in a barrier",
 };
 
-const char unit_suite[] = "moe_v2";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_ADD_TEST(suite, test_random_groups);
-    CU_ADD_TEST(suite, test_sizes_only_takes_the_same_steps);
-    CU_ADD_TEST(suite, test_routings_in_turns);
-    CU_ADD_TEST(suite, test_bytes_on_the_wire);
-    CU_ADD_TEST(suite, test_analytic_sms);
-    CU_ADD_TEST(suite, test_refusals);
-    plant_tests_add(suite, &family);
-}
+void unit_tests(CU_pSuite suite) { plant_tests_add(suite, &family); }

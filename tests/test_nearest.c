@@ -8,7 +8,7 @@
 #include "sim/rng.h"
 #include "tests/unit.h"
 
-static void test_distances_by_hand(void)
+TEST("distances by hand")
 {
     static const struct {
         const char *one, *other;
@@ -32,7 +32,7 @@ static void test_distances_by_hand(void)
 }
 
 /* Edits of letters that occur nowhere else cannot cancel each other: the distance is their number. */
-static void test_edits_count(void)
+TEST("edits count")
 {
     struct rng rng;
     rng_seed(&rng, 1);
@@ -47,7 +47,7 @@ static void test_edits_count(void)
     }
 }
 
-static void test_words_too_long(void)
+TEST("words too long")
 {
     char most[NEAREST_WORD_MAX + 1], more[NEAREST_WORD_MAX + 2];
     memset(most, 'a', NEAREST_WORD_MAX);
@@ -59,7 +59,7 @@ static void test_words_too_long(void)
     CU_ASSERT_EQUAL(nearest_distance(most, more), UINT32_MAX);
 }
 
-static void test_who_was_meant(void)
+TEST("who was meant")
 {
     static const char *const words[] = { "simulate", "validate", "replay", "report", "fit", NULL };
     CU_ASSERT_STRING_EQUAL(nearest_find("simulat", words), "simulate");
@@ -70,14 +70,4 @@ static void test_who_was_meant(void)
     CU_ASSERT_PTR_NULL(nearest_find("fat", (const char *const[]){ "sit", NULL })); /* two of three letters */
     CU_ASSERT_PTR_NULL(nearest_find("predict", words));
     CU_ASSERT_PTR_NULL(nearest_find("fit", (const char *const[]){ NULL }));
-}
-
-const char unit_suite[] = "nearest";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "distances by hand", test_distances_by_hand);
-    CU_add_test(suite, "edits count", test_edits_count);
-    CU_add_test(suite, "words too long", test_words_too_long);
-    CU_add_test(suite, "who was meant", test_who_was_meant);
 }

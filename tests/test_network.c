@@ -11,7 +11,7 @@
 #include "tests/unit.h"
 
 /* One flow is a message of 10 MB, the other many small ones: both get half. */
-static void test_two_flows(void)
+TEST("two flows")
 {
     struct traffic *t = traffic_new(3);
     struct flow *a = flow_add(t, 1, 0, 0, 10 * MB, 1), *b = flow_add(t, 2, 0, 0, 50000, 200);
@@ -30,7 +30,7 @@ static void test_two_flows(void)
     free(t);
 }
 
-static void test_incast(void)
+TEST("incast")
 {
     struct traffic *t = traffic_new(9);
     for (uint16_t r = 1; r <= 8; r++) flow_add(t, r, 0, 0, MB, 2);
@@ -41,7 +41,7 @@ static void test_incast(void)
 
 /* Four nodes of leaf 0 send to one of leaf 1; a fifth of leaf 0 sends to leaf 2 and shares nothing with them but leaf 0
  * and its uplink, which could carry all. */
-static void test_victim(void)
+TEST("victim")
 {
     double victim_us[3];
     for (int i = 0; i < 3; i++) {
@@ -62,7 +62,7 @@ static void test_victim(void)
 }
 
 /* Two flows from leaf to leaf, two spines, uplinks as fast as a NIC. */
-static void test_ecmp(void)
+TEST("ECMP")
 {
     bool apart = false, together = false;
     for (uint16_t queue = 0; queue < QUEUES; queue++) {
@@ -92,7 +92,7 @@ static void test_ecmp(void)
 }
 
 /* All of leaf 0 to all of leaf 1 and back, dealt out evenly over the uplinks by adaptive routing. */
-static void test_oversubscription(void)
+TEST("oversubscription")
 {
     for (int over = 1; over <= 2; over++) {
         struct traffic *t = traffic_new(8);
@@ -109,7 +109,7 @@ static void test_oversubscription(void)
 }
 
 /* A bond of two ports: one QP uses one of them, many QPs use both. */
-static void test_ports(void)
+TEST("ports")
 {
     static const enum cluster_port_map map[] = { CLUSTER_PORT_HASH, CLUSTER_PORT_ROUND_ROBIN, CLUSTER_PORT_QUEUE };
     for (int m = 0; m < 3; m++) {
@@ -131,7 +131,7 @@ static void test_ports(void)
 }
 
 /* Two GPUs on one NIC share it; two NICs of one GPU are no faster than its own PCIe link. */
-static void test_node(void)
+TEST("node")
 {
     struct traffic *t = traffic_new(4);
     t->cluster.node = (struct cluster_node){ .gpus = 2, .nics = 1 };
@@ -173,7 +173,7 @@ static void test_node(void)
 }
 
 /* A window of W bytes and a round trip of T never pass more than W / T, whatever the network does. */
-static void test_window(void)
+TEST("window")
 {
     struct traffic *t = traffic_new(9);
     t->cluster.nic.window_bytes = 100000;
@@ -188,7 +188,7 @@ static void test_window(void)
 }
 
 /* Likewise for messages larger than the window, which are sent in pieces: at most W / T, and not much less. */
-static void test_window_and_size(void)
+TEST("messages larger than the window")
 {
     enum { BYTES = 4 * MB, ROUND_TRIP_US = 4 };
     static const uint32_t window[] = { 3000, 10000, 20000, 40000 }, size[] = { 1000, 10000, 100000, BYTES };
@@ -206,7 +206,7 @@ static void test_window_and_size(void)
     }
 }
 
-static void test_acknowledgements_take_bandwidth(void)
+TEST("acknowledgements take bandwidth")
 {
     struct traffic *t = traffic_new(2);
     t->cluster.nic.ack_bytes = 1000;
@@ -231,7 +231,7 @@ static struct traffic *rails_new(enum cluster_cross_rail cross, double spine_gbs
     return t;
 }
 
-static void test_cross_rail(void)
+TEST("cross-rail")
 {
     for (int i = 0; i < 2; i++) {
         struct traffic *t = rails_new(i ? CLUSTER_CROSS_BY_NVLINK : CLUSTER_CROSS_BY_SPINE, 2);
@@ -257,7 +257,7 @@ static void test_cross_rail(void)
     }
 }
 
-static void test_routes(void)
+TEST("routes")
 {
     struct cluster c = support_cluster(1);
     struct route way[ROUTES_MAX];
@@ -283,22 +283,4 @@ static void test_routes(void)
         CU_ASSERT_EQUAL(route_latency_ps(g, &way[0]), PS_PER_US + (way[0].count - 2) * 500 * PS_PER_NS);
         graph_free(g);
     }
-}
-
-const char unit_suite[] = "network";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "two flows", test_two_flows);
-    CU_add_test(suite, "incast", test_incast);
-    CU_add_test(suite, "victim", test_victim);
-    CU_add_test(suite, "ECMP", test_ecmp);
-    CU_add_test(suite, "oversubscription", test_oversubscription);
-    CU_add_test(suite, "ports", test_ports);
-    CU_add_test(suite, "node", test_node);
-    CU_add_test(suite, "window", test_window);
-    CU_add_test(suite, "messages larger than the window", test_window_and_size);
-    CU_add_test(suite, "acknowledgements take bandwidth", test_acknowledgements_take_bandwidth);
-    CU_add_test(suite, "cross-rail", test_cross_rail);
-    CU_add_test(suite, "routes", test_routes);
 }

@@ -64,7 +64,7 @@ static bool refused(const char *path, const char *reason)
     return good;
 }
 
-static void test_new_and_replaced(void)
+TEST("new and replaced")
 {
     const char *path = path_of("a");
     const uint32_t before = file_count();
@@ -83,7 +83,7 @@ static void test_new_and_replaced(void)
 }
 
 /* A temporary file was once called FILE.part: a user's own FILE.part must survive. */
-static void test_neighbours_survive(void)
+TEST("neighbours survive")
 {
     static const char *const names[] = { "n.part", "n.XXXXXX", "n.000000", "n.000001", "n~" };
     for (size_t i = 0; i < G_N_ELEMENTS(names); i++) fill(path_of(names[i]), "mine");
@@ -96,7 +96,7 @@ static void test_neighbours_survive(void)
     CU_ASSERT_EQUAL(file_count(), 0);
 }
 
-static void test_permissions(void)
+TEST("permissions")
 {
     struct stat status;
     const mode_t mask = umask(027);
@@ -119,7 +119,7 @@ static bool is_link(const char *path)
     return lstat(path, &status) == 0 && S_ISLNK(status.st_mode);
 }
 
-static void test_links(void)
+TEST("links")
 {
     CU_ASSERT(g_mkdir(path_of("sub"), 0755) == 0);
     CU_ASSERT(symlink("sub/file", path_of("near")) == 0 && symlink("near", path_of("far")) == 0);
@@ -135,7 +135,7 @@ static void test_links(void)
     CU_ASSERT_EQUAL(file_count(), 0);
 }
 
-static void test_what_is_no_file(void)
+TEST("what is no file")
 {
     CU_ASSERT(refused(folder, ": cannot write: Is a directory"));
     CU_ASSERT(refused(path_of("none/x"), ": cannot write: No such file or directory"));
@@ -152,7 +152,7 @@ static void test_what_is_no_file(void)
 }
 
 /* "/dev/fd/N" is written from its current position, whatever it is: nothing is replaced or cut. */
-static void test_what_is_open_already(void)
+TEST("what is open already")
 {
     const int open_file = g_open(path_of("log"), O_CREAT | O_RDWR, 0644);
     CU_ASSERT_EQUAL(write(open_file, "first ", 6), 6);
@@ -162,7 +162,7 @@ static void test_what_is_open_already(void)
     g_unlink(path_of("log"));
 }
 
-static void test_pipes(void)
+TEST("pipes")
 {
     char text[10] = "";
     CU_ASSERT(mkfifo(path_of("pipe"), 0600) == 0);
@@ -175,7 +175,7 @@ static void test_pipes(void)
     g_unlink(path_of("pipe"));
 }
 
-static void test_full_disk(void)
+TEST("full disk")
 {
     struct rlimit limit, small;
     signal(SIGXFSZ, SIG_IGN);
@@ -195,7 +195,7 @@ static void test_full_disk(void)
     g_unlink(path_of("f"));
 }
 
-static void test_killed_writer(void)
+TEST("killed writer")
 {
     const pid_t child = fork();
     if (child == 0) {
@@ -208,7 +208,7 @@ static void test_killed_writer(void)
     CU_ASSERT_EQUAL(file_count(), 0);
 }
 
-static void test_inputs_spared(void)
+TEST("inputs spared")
 {
     fill(path_of("a"), "a");
     fill(path_of("b"), "b");
@@ -226,28 +226,11 @@ static void test_inputs_spared(void)
     for (size_t i = 0; i < G_N_ELEMENTS(names); i++) g_unlink(path_of(names[i]));
 }
 
-const char unit_suite[] = "new file";
-
-bool unit_begin(int argc, char **argv)
+bool unit_begin(char **argv)
 {
-    (void)argc;
     (void)argv;
     if (!g_mkdtemp(folder)) return false;
     return true;
 }
 
 void unit_end(void) { g_rmdir(folder); }
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "new and replaced", test_new_and_replaced);
-    CU_add_test(suite, "neighbours survive", test_neighbours_survive);
-    CU_add_test(suite, "permissions", test_permissions);
-    CU_add_test(suite, "links", test_links);
-    CU_add_test(suite, "what is no file", test_what_is_no_file);
-    CU_add_test(suite, "what is open already", test_what_is_open_already);
-    CU_add_test(suite, "pipes", test_pipes);
-    CU_add_test(suite, "full disk", test_full_disk);
-    CU_add_test(suite, "killed writer", test_killed_writer);
-    CU_add_test(suite, "inputs spared", test_inputs_spared);
-}

@@ -113,7 +113,7 @@ static bool provider_exists(const char *provider)
 }
 
 /* PSM's library catches them as soon as it is loaded, which is here, in the first test. */
-static void test_signals_stay(void)
+TEST("signals are handled as before")
 {
     static const int signals[] = { SIGHUP, SIGINT, SIGQUIT, SIGILL, SIGABRT, SIGBUS, SIGSEGV, SIGTERM };
     struct sigaction before[G_N_ELEMENTS(signals)], after;
@@ -142,14 +142,14 @@ static void run_provider(const char *provider, uint64_t seed)
     }
 }
 
-static void test_conformance_tcp(void)
+TEST("conformance over tcp")
 {
     CU_ASSERT_TRUE(provider_exists("tcp"));
     run_provider("tcp", 1);
 }
 
 /* Late and out of order, and completed early: libfabric may do that, and the providers here do not. */
-static void test_conformance_late(void)
+TEST("conformance of a late provider")
 {
     static const enum live_signalling ways[] = { LIVE_SIGNAL_WRITE, LIVE_SIGNAL_ATOMIC, LIVE_SIGNAL_IMM };
     for (uint64_t seed = 0; seed < 2; seed++)
@@ -164,12 +164,12 @@ static void test_conformance_late(void)
         }
 }
 
-static void test_conformance_shm(void) { run_provider("shm", 101); }
+TEST("conformance over shm") { run_provider("shm", 101); }
 
 /* The sockets provider is slow and kept by libfabric for tests only; it adds a progress thread.  Its process ends
  * before LeakSanitizer looks, because the provider never frees memory that it takes when the pool of receives is used
  * up (sock_rx_new_entry()). */
-static void test_conformance_sockets(void)
+TEST("conformance over sockets")
 {
     const struct live_options options = options_for("sockets", LIVE_SIGNAL_ATOMIC);
     if (!provider_exists("sockets")) return;
@@ -187,7 +187,7 @@ static void test_conformance_sockets(void)
     CU_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-static void test_conformance_others(void)
+TEST("conformance over others")
 {
     const char *const names = g_getenv("EPTWIN_TEST_PROVIDERS");
     g_auto(GStrv) name = g_strsplit(names ? names : "", ",", 0);
@@ -223,7 +223,7 @@ static int rank_conforms(struct bootstrap *b, void *context)
     return failed || !together || w.reported < 10;
 }
 
-static void test_conformance_processes(void)
+TEST("conformance across processes")
 {
     static const char *const providers[] = { "tcp", "shm" };
     for (size_t k = 0; k < G_N_ELEMENTS(providers); k++) {
@@ -297,7 +297,7 @@ static int rank_flushes(struct bootstrap *b, void *context)
     return 0;
 }
 
-static void test_flush_means_delivered(void)
+TEST("flush means delivered")
 {
     for (int way = LIVE_SIGNAL_WRITE; way <= LIVE_SIGNAL_IMM; way++) {
         struct stopped s = { .options = options_for("tcp", (enum live_signalling)way) };
@@ -330,7 +330,7 @@ static int rank_writes_to_dead(struct bootstrap *b, void *context)
     return again < 0 && again != -EAGAIN ? 5 : 6;
 }
 
-static void test_dead_peer(void)
+TEST("a dead peer is named")
 {
     for (int way = LIVE_SIGNAL_WRITE; way <= LIVE_SIGNAL_IMM; way++) {
         struct live_options options = options_for("tcp", (enum live_signalling)way);
@@ -366,7 +366,7 @@ static int rank_impatient(struct bootstrap *b, void *context)
 }
 
 /* A rank that fails alone ends all, at once and by its name. */
-static void test_one_cannot_connect(void)
+TEST("one that cannot connect")
 {
     const struct live_options options = options_for("tcp", LIVE_SIGNAL_WRITE);
     catch_start();
@@ -376,7 +376,7 @@ static void test_one_cannot_connect(void)
     ASSERT_CONTAINS(text, "rank 1 gave up: libfabric tcp;ofi_rxm: no connection with ranks 0 and 2 within 0 ms");
 }
 
-static void test_refusals(void)
+TEST("refusals")
 {
     struct live_options options = options_for("warp", LIVE_SIGNAL_WRITE);
     expect_no_world(options, "libfabric: expected provider warp with RMA, found ");
@@ -403,7 +403,7 @@ static int rank_never_connects(struct bootstrap *b, void *context)
 }
 
 /* Instead of an address it sends the name of another provider (none). */
-static void test_another_provider(void)
+TEST("another provider")
 {
     size_t size_bytes = 8;
     catch_start();
@@ -487,7 +487,7 @@ static uint32_t names_left(GHashTable *before)
     return left;
 }
 
-static void test_no_names_left(void)
+TEST("no names left behind")
 {
     enum { EXCHANGES = 4 }; /* those of place, addresses, connected, and the test's own */
     static const int signals[] = { SIGKILL, SIGSTOP };
@@ -629,7 +629,7 @@ static int rank_hears_strangers(struct bootstrap *b, void *context)
     return 0;
 }
 
-static void test_strangers(void)
+TEST("strangers at the port")
 {
     struct tapped t = { .base = { 0 } };
     CU_ASSERT_EQUAL_FATAL(pipe(t.to_stranger) || pipe(t.from_stranger), 0);
@@ -653,24 +653,6 @@ static void test_strangers(void)
     }
 }
 
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "signals are handled as before", test_signals_stay);
-    CU_add_test(suite, "conformance over tcp", test_conformance_tcp);
-    CU_add_test(suite, "conformance over shm", test_conformance_shm);
-    CU_add_test(suite, "conformance over sockets", test_conformance_sockets);
-    CU_add_test(suite, "conformance over others", test_conformance_others);
-    CU_add_test(suite, "conformance of a late provider", test_conformance_late);
-    CU_add_test(suite, "conformance across processes", test_conformance_processes);
-    CU_add_test(suite, "flush means delivered", test_flush_means_delivered);
-    CU_add_test(suite, "a dead peer is named", test_dead_peer);
-    CU_add_test(suite, "one that cannot connect", test_one_cannot_connect);
-    CU_add_test(suite, "refusals", test_refusals);
-    CU_add_test(suite, "another provider", test_another_provider);
-    CU_add_test(suite, "no names left behind", test_no_names_left);
-    CU_add_test(suite, "strangers at the port", test_strangers);
-}
-
 #else
 
 static void test_refusal(void)
@@ -687,11 +669,8 @@ void unit_tests(CU_pSuite suite) { CU_add_test(suite, "refused without libfabric
 
 #endif
 
-const char unit_suite[] = "ofi";
-
-bool unit_begin(int argc, char **argv)
+bool unit_begin(char **argv)
 {
-    (void)argc;
     (void)argv;
     alarm(600);
     g_setenv("FI_UNIVERSE_SIZE", "8", FALSE); /* the link says so too, but later than provider_exists() */

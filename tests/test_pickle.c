@@ -21,7 +21,7 @@ static void refused(const uint8_t *bytes, size_t size, const char *expected)
 }
 
 /* What runs code in Python is never looked up: by name, by opcode. */
-static void test_hostile_pickles_are_refused(void)
+TEST("hostile pickles are refused")
 {
     refused(BYTES("\x80\2cos\nsystem\nX\2\0\0\0id\x85R."),
             "offset 2, opcode 0x63: expected torch's tensors and nothing that "
@@ -41,7 +41,7 @@ static void test_hostile_pickles_are_refused(void)
     refused(BYTES("K\1)R."), "a call that makes a tensor");
 }
 
-static void test_damaged_pickles_are_refused(void)
+TEST("damaged pickles are refused")
 {
     refused(BYTES(""), "expected the opcode STOP, found the end");
     refused(BYTES("\x80"), "its argument");
@@ -60,7 +60,7 @@ static void test_damaged_pickles_are_refused(void)
     refused(BYTES("cos"), "a module and a name");
 }
 
-static void test_values_are_read(void)
+TEST("values are read")
 {
     static const char text[] =
         "\x80\2}q\0(X\1\0\0\0aK\7X\1\0\0\0b](J\xff\xff\xff\xffM\1\1\x8a\1\x80NG\x3f\xe8\0\0\0\0\0\0e"
@@ -155,7 +155,7 @@ static void tensor_bad(const char *key, const struct tensor *t, const char *orde
     CU_ASSERT_PTR_NOT_NULL(error ? strstr(error->message, expected) : NULL);
 }
 
-static void test_tensors_by_stride(void)
+TEST("tensors by stride")
 {
     tensor_good(NULL, &(struct tensor){ "LongStorage", 24, 0, 3, { 4, 3, 2 }, { 6, 2, 1 } });
     tensor_good("routed_experts", &(struct tensor){ "ByteStorage", 24, 0, 4, { 2, 2, 3, 2 }, { 12, 6, 2, 1 } });
@@ -171,7 +171,7 @@ static void test_tensors_by_stride(void)
 }
 
 /* If every token of the batch names one expert in all places, all tokens are padding and go nowhere. */
-static void test_padding_goes_nowhere(void)
+TEST("padding goes nowhere")
 {
     tensor_good(NULL, &(struct tensor){ "LongStorage", 24, 0, 4, { 2, 2, 3, 2 }, { 12, 6, 2, 0 } });
     g_autoptr(trace) trace = trace_open(temporary_path("t.pt"), NULL, NULL);
@@ -181,7 +181,7 @@ static void test_padding_goes_nowhere(void)
     routing_free(&routing);
 }
 
-static void test_tensors_of_other_kinds_are_refused(void)
+TEST("tensors of other kinds are refused")
 {
     const struct tensor good = { "IntStorage", 24, 0, 3, { 4, 3, 2 }, { 6, 2, 1 } };
     struct tensor t = good;
@@ -212,7 +212,7 @@ static void test_tensors_of_other_kinds_are_refused(void)
     tensor_bad("elsewhere", &t, "little", "SGLang's records or logical_count");
 }
 
-static void test_counts(void)
+TEST("counts")
 {
     tensor_good("logical_count", &(struct tensor){ "IntStorage", 24, 0, 3, { 2, 3, 4 }, { 12, 4, 1 } });
     g_autoptr(trace) trace = trace_open(temporary_path("t.pt"), NULL, NULL);
@@ -225,17 +225,4 @@ static void test_counts(void)
     routing_free(&routing);
 }
 
-const char unit_suite[] = "pickles";
-
 void unit_end(void) { temporary_clear(); }
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "hostile pickles are refused", test_hostile_pickles_are_refused);
-    CU_add_test(suite, "damaged pickles are refused", test_damaged_pickles_are_refused);
-    CU_add_test(suite, "values are read", test_values_are_read);
-    CU_add_test(suite, "tensors by stride", test_tensors_by_stride);
-    CU_add_test(suite, "tensors of other kinds are refused", test_tensors_of_other_kinds_are_refused);
-    CU_add_test(suite, "padding goes nowhere", test_padding_goes_nowhere);
-    CU_add_test(suite, "counts", test_counts);
-}

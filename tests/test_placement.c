@@ -34,7 +34,7 @@ static double load_most(const uint64_t *load, const uint32_t *expert_of, uint32_
     return most;
 }
 
-static void test_published_example(void)
+TEST("published example")
 {
     static const uint64_t loads[2][12] = { { 90, 132, 40, 61, 104, 165, 39, 4, 73, 56, 183, 86 },
                                            { 20, 107, 104, 64, 19, 197, 187, 157, 172, 86, 16, 27 } };
@@ -72,7 +72,7 @@ static bool placement_sound(const struct placement *p, bool grouped)
     return good;
 }
 
-static void test_what_always_holds(void)
+TEST("what always holds")
 {
     static const struct {
         const char *spec;
@@ -105,7 +105,7 @@ static void test_what_always_holds(void)
     CU_ASSERT(sum[1] < sum[0] && sum[3] < 0.9 * sum[1] && sum[3] < sum[4] && sum[4] < sum[1]);
 }
 
-static void test_choices_survive_placement(void)
+TEST("choices survive placement")
 {
     const struct routing_options options = { .ranks = 8,
                                              .tokens = 400,
@@ -159,7 +159,7 @@ static double rank_most(const struct routing *routing)
     return (double)most * routing->ranks / (double)all;
 }
 
-static void test_balancing_balances(void)
+TEST("balancing balances")
 {
     const struct routing_options options = {
         .ranks = 16, .tokens = 500, .topk = 8, .experts = 64, .seed = 3, .distribution = "zipf-packed:0.8"
@@ -176,7 +176,7 @@ static void test_balancing_balances(void)
     routing_free(&eplb);
 }
 
-static void test_files_hold_placements(void)
+TEST("files hold placements")
 {
     uint64_t load[8] = { 5, 1, 1, 9, 2, 2, 0, 30 };
     const struct placement_input input = { 8, 4, 8, load, 0 };
@@ -192,7 +192,7 @@ static void test_files_hold_placements(void)
     placement_clear(&made);
 }
 
-static void test_wrong_placements_are_named(void)
+TEST("wrong placements are named")
 {
     static const uint64_t load[8] = { 0 };
     const struct placement_input input = { 8, 4, 8, load, 0 };
@@ -228,8 +228,6 @@ static void test_wrong_placements_are_named(void)
     }
 }
 
-const char unit_suite[] = "placement";
-
 void unit_end(void) { temporary_clear(); }
 
 /* Layers of 8 experts in 12 slots on 4 ranks, by other loads each. */
@@ -253,7 +251,7 @@ static char *file_of(const char *text)
 }
 
 /* What is written for all layers is read back layer by layer, in every format. */
-static void test_json_round_trip(void)
+TEST("all layers as JSON and back")
 {
     enum { LAYERS = 3 };
     struct placement layer[LAYERS];
@@ -289,7 +287,7 @@ static void json_refused(const char *text, uint32_t layer, const char *expected)
     g_unlink(path);
 }
 
-static void test_json_bad(void)
+TEST("JSON that is none")
 {
     json_refused("{", 0, "expected JSON");
     json_refused("{\"logical_count\": [[1]]}", 0, "expected physical_to_logical_map, layer_list or a list, found none");
@@ -309,16 +307,4 @@ static void test_json_bad(void)
                  "as many experts as the devices before have, found 1");
     json_refused("{\"layer_list\": [{\"device_list\": [{\"device_expert\": [0,1]}, {}]}]}", 0,
                  "expected an array of experts, found nothing");
-}
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "published example", test_published_example);
-    CU_add_test(suite, "what always holds", test_what_always_holds);
-    CU_add_test(suite, "choices survive placement", test_choices_survive_placement);
-    CU_add_test(suite, "balancing balances", test_balancing_balances);
-    CU_add_test(suite, "files hold placements", test_files_hold_placements);
-    CU_add_test(suite, "wrong placements are named", test_wrong_placements_are_named);
-    CU_add_test(suite, "all layers as JSON and back", test_json_round_trip);
-    CU_add_test(suite, "JSON that is none", test_json_bad);
 }

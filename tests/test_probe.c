@@ -208,7 +208,7 @@ static void tell(void (*make)(void), const char *const *wanted)
     g_free(folder);
 }
 
-static void test_hgx(void)
+TEST("HGX H100: switches, ACS, narrow slot, one NIC for all ranks")
 {
     static const char *const wanted[] = {
         "2 GPUs, 2 NICs",
@@ -232,7 +232,7 @@ static void test_hgx(void)
     tell(put_hgx, wanted);
 }
 
-static void test_alps(void)
+TEST("GH200 with Cassini NICs")
 {
     static const char *const wanted[] = {
         "GH200", "cxi0", "Slingshot", "Cassini (Slingshot-11)", "FAIL     cxi        NVSHMEM_DISABLE_CUDA_VMM: not set",
@@ -241,7 +241,7 @@ static void test_alps(void)
     tell(put_alps, wanted);
 }
 
-static void test_pcie_only(void)
+TEST("GPUs on PCIe only, one across the socket")
 {
     static const char *const wanted[] = {
         "2 GPUs, 1 NICs",
@@ -256,7 +256,7 @@ static void test_pcie_only(void)
     tell(put_pcie_only, wanted);
 }
 
-static void test_vm(void)
+TEST("a virtual machine hides widths")
 {
     static const char *const wanted[] = {
         "VM         yes", "H100 SXM", "ConnectX virtual function", "!GT/s", "!x255", NULL,
@@ -266,7 +266,7 @@ static void test_vm(void)
 
 /* ---- hostile trees ---- */
 
-static void test_links_stay_inside(void)
+TEST("links do not lead out of a tree")
 {
     folder = g_dir_make_tmp("probe-XXXXXX", NULL);
     put("proc/cpuinfo", "processor : 0\n");
@@ -294,7 +294,7 @@ static void test_links_stay_inside(void)
     g_free(folder);
 }
 
-static void test_bad_sources(void)
+TEST("what is no tree")
 {
     g_autoptr(GError) missing = NULL, broken = NULL, empty = NULL;
     CU_ASSERT_PTR_NULL(probe_source_open("/nonexistent/tree", &missing));
@@ -317,7 +317,7 @@ static void test_bad_sources(void)
 
 /* ---- other tools' output ---- */
 
-static void test_nccl(void)
+TEST("NCCL's XML, whole and cut")
 {
     static const char xml[] =
         "<system version=\"1\"><cpu numaid=\"1\">\n"
@@ -350,7 +350,7 @@ static void test_nccl(void)
     CU_ASSERT_STRING_EQUAL(other->message, "t:1: expected <system>, found <html>");
 }
 
-static void test_smi(void)
+TEST("nvidia-smi topo -m")
 {
     static const char table[] =
         "\t\033[4mGPU0\tGPU1\tNIC0\tNIC1\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\033[0m\r\n"
@@ -375,7 +375,7 @@ static void test_smi(void)
                                                                          * end */
 }
 
-static void test_ibnet(void)
+TEST("ibnetdiscover")
 {
     static const char text[] =
         "Switch\t36 \"S-1\"\t# \"leaf 1\" base port 0\n[1]\t\"H-1\"[1](1)\t# \"n1 HCA-1\" lid 1 4xNDR\n"
@@ -398,7 +398,7 @@ static void test_ibnet(void)
     CU_ASSERT_EQUAL(probe_ib_rate("4xABC"), 0);
 }
 
-static void test_iblinkinfo(void)
+TEST("iblinkinfo")
 {
     static const char text[] =
         "CA: n1 HCA-1:\n"
@@ -435,20 +435,4 @@ static void test_iblinkinfo(void)
     CU_ASSERT_PTR_NOT_NULL_FATAL(net);
     CU_ASSERT_EQUAL(net->cable->len, 0);
     probe_ibnet_free(net);
-}
-
-const char unit_suite[] = "probe";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "HGX H100: switches, ACS, narrow slot, one NIC for all ranks", test_hgx);
-    CU_add_test(suite, "GH200 with Cassini NICs", test_alps);
-    CU_add_test(suite, "GPUs on PCIe only, one across the socket", test_pcie_only);
-    CU_add_test(suite, "a virtual machine hides widths", test_vm);
-    CU_add_test(suite, "links do not lead out of a tree", test_links_stay_inside);
-    CU_add_test(suite, "what is no tree", test_bad_sources);
-    CU_add_test(suite, "NCCL's XML, whole and cut", test_nccl);
-    CU_add_test(suite, "nvidia-smi topo -m", test_smi);
-    CU_add_test(suite, "ibnetdiscover", test_ibnet);
-    CU_add_test(suite, "iblinkinfo", test_iblinkinfo);
 }

@@ -18,7 +18,7 @@ static const char *text_of(uint64_t done, uint64_t total, double elapsed_s)
     return text;
 }
 
-static void test_text(void)
+TEST("text")
 {
     CU_ASSERT_STRING_EQUAL(text_of(0, 240, 0), "cases [..............................]   0 %  0/240  0.0/s  ? left");
     CU_ASSERT_STRING_EQUAL(text_of(120, 240, 15),
@@ -35,7 +35,7 @@ static void test_text(void)
     CU_ASSERT_STRING_EQUAL(text_of(0, 0, 1), "cases [##############################] 100 %  0/0  0.0/s  ? left");
 }
 
-static void test_long_labels_are_cut(void)
+TEST("long labels are cut")
 {
     char text[12];
     progress_format(text, sizeof text, &(struct progress_state){ "a long label of a bar", 1, 2, 1 });
@@ -57,7 +57,7 @@ static bool bar_shown_at(int fd)
     return shown;
 }
 
-static void test_redirected_stays_empty(void)
+TEST("redirected stays empty")
 {
     FILE *const file = tmpfile();
     CU_ASSERT_PTR_NOT_NULL_FATAL(file);
@@ -66,7 +66,7 @@ static void test_redirected_stays_empty(void)
     fclose(file);
 }
 
-static void test_terminal_sees_it(void)
+TEST("terminal sees it")
 {
     const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
     char text[1000] = "";
@@ -84,14 +84,4 @@ static void test_terminal_sees_it(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(text, "\rbar [###############...............]  50 %  1/2"));
     close(line);
     close(terminal);
-}
-
-const char unit_suite[] = "progress";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "text", test_text);
-    CU_add_test(suite, "long labels are cut", test_long_labels_are_cut);
-    CU_add_test(suite, "redirected stays empty", test_redirected_stays_empty);
-    CU_add_test(suite, "terminal sees it", test_terminal_sees_it);
 }

@@ -23,7 +23,7 @@ static const char *read_as(const char *text, uint32_t limit)
     return out;
 }
 
-static void test_forms(void)
+TEST("every form")
 {
     CU_ASSERT_STRING_EQUAL(read_as("3", 4), "3");
     CU_ASSERT_STRING_EQUAL(read_as("2,0", 4), "2 0");
@@ -40,7 +40,7 @@ static void test_forms(void)
     CU_ASSERT_STRING_EQUAL(read_as("0,4:6,7", 8), "0 4 5 7");
 }
 
-static void test_refused(void)
+TEST("what is refused")
 {
     static const char *const texts[] = {
         "",      ",",     "1,",    ",1",     "x",      "-1",   "4",          "0:5",
@@ -68,7 +68,7 @@ static const char *written_as(const char *text)
     return out;
 }
 
-static void test_text(void)
+TEST("the text of records")
 {
     CU_ASSERT_STRING_EQUAL(written_as("2,3,4"), "2:5");
     CU_ASSERT_STRING_EQUAL(written_as("7"), "7:8");
@@ -76,7 +76,7 @@ static void test_text(void)
     CU_ASSERT_STRING_EQUAL(written_as("3999999999,3999999997"), "3999999999,3999999997");
 }
 
-static void test_same(void)
+TEST("two texts")
 {
     CU_ASSERT(ranges_same("0,1,2", "0:3"));
     CU_ASSERT(ranges_same("1", "1:2"));
@@ -84,14 +84,4 @@ static void test_same(void)
     CU_ASSERT(!ranges_same("all", "0:3"));
     CU_ASSERT(!ranges_same("0:3", "0:4"));
     CU_ASSERT(!ranges_same("0,1", "1,0"));
-}
-
-const char unit_suite[] = "ranges";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "every form", test_forms);
-    CU_add_test(suite, "what is refused", test_refused);
-    CU_add_test(suite, "the text of records", test_text);
-    CU_add_test(suite, "two texts", test_same);
 }

@@ -71,7 +71,7 @@ static void assert_round_trips(const struct record *record)
     }
 }
 
-static void test_layout(void)
+TEST("the bytes of both formats")
 {
     g_autoptr(record) record = record_new();
     record_set(record, "kind", "simulate");
@@ -96,7 +96,7 @@ static void test_layout(void)
     g_free(json);
 }
 
-static void test_find(void)
+TEST("find")
 {
     g_autoptr(record) record = record_new();
     CU_ASSERT_PTR_NULL(record_get(record, "kind"));
@@ -110,7 +110,7 @@ static void test_find(void)
     CU_ASSERT_EQUAL(record_row_count(record), 3001);
 }
 
-static void test_numbers(void)
+TEST("numbers round-trip exactly")
 {
     static const double awkward[] = {
         0.0,    -0.0,     0.1,      1.0 / 3, 1e300, 5e-324, 1.7976931348623157e308, 1e15, 1e21, 123456789012345678.0,
@@ -138,7 +138,7 @@ static void test_numbers(void)
 }
 
 /* Short numbers are read without strtod(), and as it reads them. */
-static void test_lists(void)
+TEST("lists of numbers")
 {
     static const char *const wrong[] = { "1  2", "1,2", "1.", "- 1", "1 x", "1 1e999" };
     g_autoptr(record) record = record_new();
@@ -162,7 +162,7 @@ static void test_lists(void)
     }
 }
 
-static void test_words(void)
+TEST("hostile words round-trip")
 {
     static const char *const words[] = { "a,b",
                                          "\"",
@@ -197,7 +197,7 @@ static void test_words(void)
     assert_round_trips(record);
 }
 
-static void test_accepted_variants(void)
+TEST("variants that other tools write")
 {
     struct record *record = parsed("\xef\xbb\xbf# kind:measure\r\n#empty:\r\n\r\nphase,rank,metric,value,unit\r\n"
                                    "\"put\", all ,time_us,1.50,us\r\n\r\nput,0,bottleneck,cpu,");
@@ -265,7 +265,7 @@ static const struct bad {
     { "{\"header\":{},\"rows\":[{\"value\":1e400}]}", "test:1: expected JSON: real number overflow near '1e400'" },
 };
 
-static void test_refusals(void)
+TEST("refusals name line and field")
 {
     for (size_t i = 0; i < G_N_ELEMENTS(bad_texts); i++) {
         GError *error = NULL;
@@ -285,7 +285,7 @@ static void test_refusals(void)
 }
 
 /* JSON that nests without end is refused, not followed. */
-static void test_depth(void)
+TEST("endless nesting")
 {
     GError *error = NULL;
     g_autofree char *deep = g_strnfill(1000000, '[');
@@ -309,7 +309,7 @@ static void survive(const char *text, size_t size_bytes)
     g_free(copy);
 }
 
-static void test_damage(void)
+TEST("truncation and bit flips")
 {
     static const char *const texts[] = {
         "# kind: simulate\n# seed: "
@@ -331,7 +331,7 @@ static void test_damage(void)
     }
 }
 
-static void test_write_failures(void)
+TEST("failed writes leave nothing")
 {
     struct record *record = record_new();
     record_add(record, "d", 0, "m", 1, "us");
@@ -367,11 +367,8 @@ static void test_write_failures(void)
     g_free(kept);
 }
 
-const char unit_suite[] = "record";
-
-bool unit_begin(int argc, char **argv)
+bool unit_begin(char **argv)
 {
-    (void)argc;
     (void)argv;
     folder = g_dir_make_tmp("eptwin-record-XXXXXX", NULL);
     if (!folder) return false;
@@ -382,18 +379,4 @@ void unit_end(void)
 {
     g_rmdir(folder);
     g_free(folder);
-}
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "the bytes of both formats", test_layout);
-    CU_add_test(suite, "find", test_find);
-    CU_add_test(suite, "numbers round-trip exactly", test_numbers);
-    CU_add_test(suite, "lists of numbers", test_lists);
-    CU_add_test(suite, "hostile words round-trip", test_words);
-    CU_add_test(suite, "variants that other tools write", test_accepted_variants);
-    CU_add_test(suite, "refusals name line and field", test_refusals);
-    CU_add_test(suite, "endless nesting", test_depth);
-    CU_add_test(suite, "truncation and bit flips", test_damage);
-    CU_add_test(suite, "failed writes leave nothing", test_write_failures);
 }

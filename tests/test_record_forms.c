@@ -140,7 +140,7 @@ static json_t *schema_load(void)
     return schema;
 }
 
-static void test_json_follows_its_schema(void)
+TEST("JSON follows its schema")
 {
     static const char *const kinds[] = { "simulate", "replay", "measure", "import" };
     json_t *schema = schema_load();
@@ -154,7 +154,7 @@ static void test_json_follows_its_schema(void)
 }
 
 /* What is no record is refused by the schema, and by the reader. */
-static void test_schema_refuses(void)
+TEST("the schema refuses")
 {
     static const char *const bad[] = {
         "[]",
@@ -180,7 +180,7 @@ static void test_schema_refuses(void)
     json_decref(schema);
 }
 
-static void test_collectivex_goes_out_and_in(void)
+TEST("CollectiveX out and in")
 {
     g_autoptr(record) record = record_make("replay");
     g_autoptr(GError) error = NULL;
@@ -210,7 +210,7 @@ static void test_collectivex_goes_out_and_in(void)
 }
 
 /* A prediction says that it is none of a machine; a loop has a period and floors instead. */
-static void test_collectivex_says_what_it_is(void)
+TEST("CollectiveX says what it is")
 {
     g_autoptr(record) record = record_make("simulate");
     g_autoptr(GString) text = collectivex_text(record, NULL);
@@ -222,7 +222,7 @@ static void test_collectivex_says_what_it_is(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(loop->str, "\"components\": {\"dispatch\": {\"availability\": \"unavailable\""));
 }
 
-static void test_open_metrics(void)
+TEST("OpenMetrics")
 {
     struct record *record = record_make("replay"), *predicted = record_make("simulate");
     record_set(record, "fabric", "a\"b\\c");
@@ -245,15 +245,4 @@ static void test_open_metrics(void)
         if (g_str_has_prefix(*l, "# TYPE ")) CU_ASSERT_TRUE(g_hash_table_add(seen, g_strdup(*l)));
     record_free(record);
     record_free(predicted);
-}
-
-const char unit_suite[] = "records for others";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "JSON follows its schema", test_json_follows_its_schema);
-    CU_add_test(suite, "the schema refuses", test_schema_refuses);
-    CU_add_test(suite, "CollectiveX out and in", test_collectivex_goes_out_and_in);
-    CU_add_test(suite, "CollectiveX says what it is", test_collectivex_says_what_it_is);
-    CU_add_test(suite, "OpenMetrics", test_open_metrics);
 }

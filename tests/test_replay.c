@@ -83,7 +83,7 @@ static void plans_make(struct rank_plan *plans)
     for (uint32_t rank = 0; rank < RANKS; rank++) plan_make(&plans[rank]);
 }
 
-static void test_agree(void)
+TEST("ranks agree or not")
 {
     struct rank_plan plans[RANKS];
     plans_make(plans);
@@ -113,7 +113,7 @@ static void test_agree(void)
 }
 
 /* Long values may differ at their ends; text that follows them is compared, too. */
-static void test_agree_long(void)
+TEST("long options differ at their ends")
 {
     g_autoptr(GString) matrix = g_string_new("4");
     struct rank_plan plans[RANKS];
@@ -132,7 +132,7 @@ static void test_agree_long(void)
 }
 
 /* Every option of a case, except those that name files, with another value on one rank. */
-static void test_agree_every_option(void)
+TEST("every option is agreed on")
 {
     static const char *const values[] = {
         "true",  "3",     "16",        "512",  "1|1|1",  "1|1;1|1",    "random", "normal", "bf16",          "ring",
@@ -261,7 +261,7 @@ static bool stub_run(struct bootstrap *b, void *context)
 }
 
 /* Warm-ups do not count.  Outputs are checked after the first iteration, even a warm-up, and after the last. */
-static void test_iterations(void)
+TEST("iterations that count and that are checked")
 {
     struct rank_plan p;
     g_autofree char *path = g_build_filename(g_get_tmp_dir(), "eptwin-replay-XXXXXX", NULL);
@@ -309,7 +309,7 @@ static struct replay_result result_make(uint32_t item, uint32_t ranks, uint32_t 
     return result;
 }
 
-static void test_rows(void)
+TEST("rows")
 {
     struct rank_plan p;
     plan_make(&p);
@@ -357,15 +357,4 @@ static void test_rows(void)
         g_free(result[i].disturbed);
     }
     plan_clear(&p);
-}
-
-const char unit_suite[] = "replay";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "ranks agree or not", test_agree);
-    CU_add_test(suite, "every option is agreed on", test_agree_every_option);
-    CU_add_test(suite, "iterations that count and that are checked", test_iterations);
-    CU_add_test(suite, "long options differ at their ends", test_agree_long);
-    CU_add_test(suite, "rows", test_rows);
 }

@@ -150,7 +150,7 @@ static double number_in(const char *text, const char *word, const char *other, c
 
 /* Clocks that are hours apart: kernels that began at the same moment do so in the file, within the bounds that the file
  * states. */
-static void test_clocks(void)
+TEST("clocks that differ")
 {
     struct play p = { .works = 1 };
     play_run(&p);
@@ -171,7 +171,7 @@ static void test_clocks(void)
 
 /* What happens while recording is on is in the file, and nothing else; an arrow leads from the signal to the end of the
  * wait. */
-static void test_entries(void)
+TEST("entries")
 {
     struct play p = { .works = 1 };
     play_run(&p);
@@ -188,7 +188,7 @@ static void test_entries(void)
 }
 
 /* Each rank keeps its last entries, and the file says how many it lacks. */
-static void test_lost(void)
+TEST("entries that are lost")
 {
     struct play p = { .works = 20 };
     play_run(&p);
@@ -216,7 +216,7 @@ static void forge(bool one_clock, uint32_t message, uint32_t word)
     }
 }
 
-static void test_forged(void)
+TEST("a rank that says anything")
 {
     enum { SHARE, ENTRY_BLOCK, TEXT_BLOCK, SHARE_WORDS = 4, ENTRY_WORDS = 40, TEXT_WORDS = 4, CLOCK_MESSAGES = 4 };
     for (uint32_t word = 0; word < SHARE_WORDS; word++) forge(true, SHARE, word);
@@ -224,14 +224,4 @@ static void test_forged(void)
     for (uint32_t word = 0; word < TEXT_WORDS; word++) forge(true, TEXT_BLOCK, word);
     for (uint32_t message = 0; message < CLOCK_MESSAGES; message++)
         for (uint32_t word = 0; word < 2; word++) forge(false, message, word);
-}
-
-const char unit_suite[] = "timeline of a replay";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "clocks that differ", test_clocks);
-    CU_add_test(suite, "entries", test_entries);
-    CU_add_test(suite, "entries that are lost", test_lost);
-    CU_add_test(suite, "a rank that says anything", test_forged);
 }

@@ -107,7 +107,7 @@ static GString *page_of(struct record *const *records, const char *const *paths,
     return html;
 }
 
-static void test_pair(void)
+TEST("a pair's page")
 {
     struct record *records[] = { record_of("replay", 5, 110), record_of("simulate", 5, 100) };
     const char *const paths[] = { "m.csv", "p.csv" };
@@ -125,7 +125,7 @@ static void test_pair(void)
     for (int i = 0; i < 2; i++) record_free(records[i]);
 }
 
-static void test_hostile(void)
+TEST("hostile words stay words")
 {
     struct record *records[2];
     static const char *const kinds[] = { "simulate", "replay" };
@@ -157,7 +157,7 @@ static void test_hostile(void)
 }
 
 /* Numbers that would break a scale: zero, negative, huge, tiny, unknown, and many. */
-static void test_odd_numbers(void)
+TEST("odd numbers")
 {
     static const double odd[] = { 0, -5, 1e300, 5e-324, NAN, 1e-9 };
     for (size_t i = 0; i < G_N_ELEMENTS(odd); i++)
@@ -189,7 +189,7 @@ static void test_odd_numbers(void)
 }
 
 /* Each measurement is shown with its own prediction; a record without a partner is shown alone. */
-static void test_cases(void)
+TEST("who stands with whom")
 {
     struct record *records[4] = { record_of("simulate", 0, 1), record_of("replay", 0, 2), record_of("replay", 0, 3),
                                   record_of("simulate", 0, 4) };
@@ -211,7 +211,7 @@ static void test_cases(void)
 }
 
 /* A record of measure has a line for each operation, with a dot for each size, in order. */
-static void test_sizes(void)
+TEST("bandwidth by size")
 {
     struct record *record = record_new();
     record_set(record, "kind", "measure");
@@ -234,7 +234,7 @@ static void test_sizes(void)
     record_free(record);
 }
 
-static void test_scale(void)
+TEST("scales")
 {
     struct svg_scale scale;
     svg_scale_set(&scale, 100, 500, 163, 6);
@@ -253,7 +253,7 @@ static void test_scale(void)
 }
 
 /* Not from 0 where values are close together; whole numbers; powers of ten and of two. */
-static void test_other_scales(void)
+TEST("scales that do not begin at 0")
 {
     struct svg_scale scale;
     svg_scale_range(&scale, 0, 100, 161, 174, 4);
@@ -278,7 +278,7 @@ static void test_other_scales(void)
 }
 
 /* No two titles are equal, and each says in what its result differs. */
-static void test_titles(void)
+TEST("titles tell results apart")
 {
     struct record *records[5];
     const char *paths[] = { "a.csv", "b.csv", "c.csv", "x/d.csv", "y/d.csv" };
@@ -311,7 +311,7 @@ static void test_titles(void)
 
 /* Two predictions of the same work are shown together, with bars of both and the bounds of each; a third is shown with
  * the first. */
-static void test_two_predictions(void)
+TEST("two predictions")
 {
     static const char *const placements[] = { "identity", "greedy", "eplb:8" };
     const char *const paths[] = { "a.csv", "b.csv", "c.csv" };
@@ -348,7 +348,7 @@ static void test_two_predictions(void)
 }
 
 /* Layers are lines, not bars; the slowest rank comes from the rows of the layer. */
-static void test_layers(void)
+TEST("layers")
 {
     struct record *record = record_of("simulate", 0, 100);
     for (int layer = 0; layer < 12; layer++) {
@@ -477,7 +477,7 @@ static struct record *odd_record(struct rng *rng, const char *kind, uint32_t ran
 }
 
 /* Whatever the values are, the texts of each drawing stay apart. */
-static void test_texts(void)
+TEST("texts keep apart")
 {
     struct rng rng;
     rng_seed(&rng, 41);
@@ -499,7 +499,7 @@ static void test_texts(void)
     record_free(busy);
 }
 
-static void test_numbers(void)
+TEST("numbers without exponents")
 {
     static const struct {
         double value;
@@ -518,7 +518,7 @@ static void test_numbers(void)
 }
 
 /* Maps of both and of their ratio, in which each cell has its numbers; a row that is no list makes no map. */
-static void test_waits(void)
+TEST("maps of waits")
 {
     struct record *records[] = { waits_of("simulate", 0, 20), waits_of("replay", 1, 50) };
     const char *const paths[] = { "p.csv", "m.csv" };
@@ -542,7 +542,7 @@ static void test_waits(void)
 }
 
 /* 200 ranks share cells of 4 by 4: a map stays small, and the longest wait of a cell shows. */
-static void test_large_map(void)
+TEST("a map of many ranks")
 {
     enum { RANKS = 200 };
     struct record *record = record_of("simulate", 0, 100);
@@ -560,7 +560,7 @@ static void test_large_map(void)
 }
 
 /* A share of busy time is drawn and written as 100 % at most, whatever the record holds. */
-static void test_busy(void)
+TEST("busy shares")
 {
     struct record *record = record_of("simulate", 0, 100);
     record_add(record, "combine", RECORD_ALL, "busy_link_pct", 140, "%");
@@ -583,7 +583,7 @@ static struct drawing *machine_draw(void *context, const struct record *record)
 }
 
 /* The given drawing, with what bounds each phase marked; no drawing where none is known. */
-static void test_machine(void)
+TEST("the machine")
 {
     g_autoptr(record) record = record_of("simulate", 0, 100);
     const char *const path = "p.csv";
@@ -607,7 +607,7 @@ static void test_machine(void)
 }
 
 /* A thousand results: all in the table, a page of a few MB. */
-static void test_many(void)
+TEST("a thousand results")
 {
     enum { MANY = 1000 };
     struct record *records[MANY];
@@ -658,7 +658,7 @@ static GString *sweep_page(const char *text, struct page *page)
 
 /* SMs along the axis, formats as lines, tokens as panels; points with more SMs that are not faster are not on the
  * front. */
-static void test_sweep(void)
+TEST("a sweep")
 {
     struct page page;
     GString *text = sweep_file(8, 3), *html = sweep_page(text->str, &page);
@@ -692,7 +692,7 @@ static void test_sweep(void)
 }
 
 /* The best points show the bottleneck of their longest phase, whichever that is. */
-static void test_sweep_bottleneck(void)
+TEST("bottleneck of a sweep's points")
 {
     struct page page;
     GString *html = sweep_page("# kind: sweep\npoint,num-sms,phase,phases,slowest_us,speedup,bottleneck,problem\n"
@@ -704,7 +704,7 @@ static void test_sweep_bottleneck(void)
     g_string_free(html, TRUE);
 }
 
-static void test_bad_sweeps(void)
+TEST("what is no sweep")
 {
     static const char *const bad[] = { "# kind: sweep\n", "# kind: sweep\na,b\n1,2\n",
                                        "# kind: sweep\npoint,phase,slowest_us,speedup,bottleneck,problem\n",
@@ -717,30 +717,4 @@ static void test_bad_sweeps(void)
         CU_ASSERT_TRUE(error && g_str_has_prefix(error->message, "bad.csv: expected "));
     }
     CU_ASSERT_FALSE(sweep_results_told("# kind: simulate\n"));
-}
-
-const char unit_suite[] = "report";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "a pair's page", test_pair);
-    CU_add_test(suite, "hostile words stay words", test_hostile);
-    CU_add_test(suite, "odd numbers", test_odd_numbers);
-    CU_add_test(suite, "who stands with whom", test_cases);
-    CU_add_test(suite, "bandwidth by size", test_sizes);
-    CU_add_test(suite, "scales", test_scale);
-    CU_add_test(suite, "scales that do not begin at 0", test_other_scales);
-    CU_add_test(suite, "titles tell results apart", test_titles);
-    CU_add_test(suite, "layers", test_layers);
-    CU_add_test(suite, "two predictions", test_two_predictions);
-    CU_add_test(suite, "busy shares", test_busy);
-    CU_add_test(suite, "maps of waits", test_waits);
-    CU_add_test(suite, "a map of many ranks", test_large_map);
-    CU_add_test(suite, "texts keep apart", test_texts);
-    CU_add_test(suite, "numbers without exponents", test_numbers);
-    CU_add_test(suite, "the machine", test_machine);
-    CU_add_test(suite, "a thousand results", test_many);
-    CU_add_test(suite, "a sweep", test_sweep);
-    CU_add_test(suite, "bottleneck of a sweep's points", test_sweep_bottleneck);
-    CU_add_test(suite, "what is no sweep", test_bad_sweeps);
 }

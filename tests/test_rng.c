@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-static void test_published_outputs(void)
+TEST("published outputs")
 {
     static const uint64_t splitmix_1234567[] = {
         UINT64_C(6457827717110365317),
@@ -33,7 +33,7 @@ static void test_published_outputs(void)
         CU_ASSERT_EQUAL(rng_next(&rng), xoshiro_1234[i]);
 }
 
-static void test_seeds(void)
+TEST("seeds")
 {
     struct rng first, second, other;
     int equal = 0;
@@ -48,7 +48,7 @@ static void test_seeds(void)
     CU_ASSERT_EQUAL(equal, 0);
 }
 
-static void test_below_is_uniform(void)
+TEST("below is uniform")
 {
     enum { DRAWS = 120000 };
     struct rng rng;
@@ -66,7 +66,7 @@ static void test_below_is_uniform(void)
 }
 
 /* Limits just above 2^63 are where a plain remainder would draw the lower half twice as often. */
-static void test_below_is_unbiased_at_large_limits(void)
+TEST("below is unbiased at large limits")
 {
     const uint64_t limit = UINT64_C(3) << 62;
     uint32_t low = 0;
@@ -81,7 +81,7 @@ static void test_below_is_unbiased_at_large_limits(void)
     for (int i = 0; i < 1000; i++) CU_ASSERT_FATAL(rng_below(&rng, UINT64_MAX) < UINT64_MAX);
 }
 
-static void test_uniform(void)
+TEST("uniform")
 {
     enum { DRAWS = 100000 };
     double sum = 0, squares = 0;
@@ -97,7 +97,7 @@ static void test_uniform(void)
     CU_ASSERT_DOUBLE_EQUAL(squares / DRAWS, 1.0 / 3, 5 * sqrt(4.0 / 45 / DRAWS));
 }
 
-static void test_normal(void)
+TEST("normal")
 {
     enum { DRAWS = 100000 };
     double sum = 0, squares = 0, fourths = 0;
@@ -116,16 +116,4 @@ static void test_normal(void)
     CU_ASSERT_DOUBLE_EQUAL(squares / DRAWS, 1.0, 5 * sqrt(2.0 / DRAWS));
     CU_ASSERT_DOUBLE_EQUAL(fourths / DRAWS, 3.0, 5 * sqrt(96.0 / DRAWS));
     CU_ASSERT_DOUBLE_EQUAL((double)within_one / DRAWS, 0.682689, 5 * sqrt(0.2166 / DRAWS));
-}
-
-const char unit_suite[] = "rng";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "published outputs", test_published_outputs);
-    CU_add_test(suite, "seeds", test_seeds);
-    CU_add_test(suite, "below is uniform", test_below_is_uniform);
-    CU_add_test(suite, "below is unbiased at large limits", test_below_is_unbiased_at_large_limits);
-    CU_add_test(suite, "uniform", test_uniform);
-    CU_add_test(suite, "normal", test_normal);
 }

@@ -177,7 +177,7 @@ static void world_free(struct world *world)
     free(world);
 }
 
-static void test_order_is_that_of_the_reference(void)
+TEST("order is that of the reference")
 {
     static const int sizes[] = { 1, 3, 40, 70, 300, 2900 };
     struct world *const world = world_new();
@@ -219,7 +219,7 @@ static void windows_run(struct world *world, uint64_t run_count)
     sim_run(world->sim);
 }
 
-static void test_windows(void)
+TEST("windows")
 {
     struct world *const world = world_new();
     for (int plan = 1; plan < PLAN_COUNT; plan++) /* without delays no window would end */
@@ -241,7 +241,7 @@ static void test_windows(void)
     world_free(world);
 }
 
-static void test_same_seed_same_run(void)
+TEST("same seed, same run")
 {
     struct world *const first = world_new(), *const second = world_new();
     for (uint64_t seed = 0; seed < 20; seed++) {
@@ -302,10 +302,10 @@ static void full_engine_run(bool grows)
     }
 }
 
-static void test_full_engine(void) { full_engine_run(false); }
+TEST("full engine") { full_engine_run(false); }
 
 /* Many events in the same places, so that chunks run out while slots are emptied. */
-static void test_engine_grows(void)
+TEST("engine grows")
 {
     enum { COUNT = 40000 };
     struct sim_event *const events = calloc(COUNT, sizeof *events);
@@ -350,7 +350,7 @@ static void note_run(struct sim *sim, struct sim_event *event)
 
 /* Half of the events are moved to earlier times, and half of these back to later ones, onto times of other events, with
  * many ties.  Each runs once, at its last time; nothing is left when the last has run. */
-static void test_moved_events(void)
+TEST("moved events")
 {
     for (uint32_t count = 1; count <= 2000; count += count < 100 ? 9 : 431) {
         struct sim *const sim = engine_new(3 * count);
@@ -455,7 +455,7 @@ static uint64_t row_plan_run(struct row_plan *plan, bool by_row, uint64_t seed)
 }
 
 /* Events of a row run at the same times and in the same order as if they had been scheduled one by one. */
-static void test_rows(void)
+TEST("rows")
 {
     static struct row_plan by_row, by_event;
     for (uint64_t seed = 1; seed <= 40; seed++) {
@@ -469,7 +469,7 @@ static void test_rows(void)
     }
 }
 
-static void test_end_of_time(void)
+TEST("end of time")
 {
     static const uint64_t times_ps[] = { SIM_TIME_MAX_PS,         SIM_TIME_MAX_PS - 1,
                                          SIM_TIME_MAX_PS - 63,    SIM_TIME_MAX_PS - 64,
@@ -504,7 +504,7 @@ static void down_run(struct sim *sim, struct sim_event *event)
 }
 
 /* Events decide how many may stay pending; those run later, at their times and in their order. */
-static void test_run_down(void)
+TEST("run down")
 {
     struct sim *const sim = engine_new(10);
     struct sim_event events[10];
@@ -590,7 +590,7 @@ static bool aborts(void (*fail)(struct sim *sim), uint32_t event_count_max)
     return child > 0 && waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
 }
 
-static void test_programmer_errors_assert(void)
+TEST("programmer errors assert")
 {
     CU_ASSERT(aborts(fail_in_the_past, 2));
     CU_ASSERT(aborts(fail_after_the_end, 2));
@@ -601,20 +601,4 @@ static void test_programmer_errors_assert(void)
     CU_ASSERT(aborts(fail_without_rate, 1));
     CU_ASSERT(aborts(fail_beyond_the_clock, 1));
     CU_ASSERT(aborts(fail_with_empty_range, 1));
-}
-
-const char unit_suite[] = "sim";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "order is that of the reference", test_order_is_that_of_the_reference);
-    CU_add_test(suite, "windows", test_windows);
-    CU_add_test(suite, "same seed, same run", test_same_seed_same_run);
-    CU_add_test(suite, "full engine", test_full_engine);
-    CU_add_test(suite, "engine grows", test_engine_grows);
-    CU_add_test(suite, "moved events", test_moved_events);
-    CU_add_test(suite, "rows", test_rows);
-    CU_add_test(suite, "end of time", test_end_of_time);
-    CU_add_test(suite, "run down", test_run_down);
-    CU_add_test(suite, "programmer errors assert", test_programmer_errors_assert);
 }

@@ -32,14 +32,14 @@ static void follow(uint64_t let_us, bool host_waits, uint64_t time_ps, uint64_t 
     CU_ASSERT_EQUAL(span.end_ps, span_ps);
 }
 
-static void test_waits_for_the_end(void) { follow(90, false, 19 * PS_PER_US, 110 * PS_PER_US); } /* from 91 us on */
+TEST("waits for the end") { follow(90, false, 19 * PS_PER_US, 110 * PS_PER_US); } /* from 91 us on */
 
-static void test_is_set_up_behind_the_end(void)
+TEST("is set up behind the end")
 {
     follow(100, false, 10 * PS_PER_US + PS_PER_US / 2, 110 * PS_PER_US + PS_PER_US / 2);
 }
 
-static void test_host_launches_late(void)
+TEST("host launches late")
 {
     /* Launched at 70 us: the host has the counts at 20 us and needs 50 us more. */
     follow(60, true, 40 * PS_PER_US, 110 * PS_PER_US);
@@ -51,7 +51,7 @@ static void test_host_launches_late(void)
     CU_ASSERT_EQUAL(span.end_ps, 140 * PS_PER_US + PS_PER_US / 2);
 }
 
-static void test_record(void)
+TEST("record")
 {
     struct span span[2] = { first(90), first(90) };
     span[1].end_ps = 200 * PS_PER_US;
@@ -61,14 +61,4 @@ static void test_record(void)
     CU_ASSERT_DOUBLE_EQUAL(record_find(record, "both_span", RECORD_ALL, "time_us")->value, 150, 1e-9);
     CU_ASSERT_DOUBLE_EQUAL(record_find(record, "both_span", RECORD_ALL, "time_us_max")->value, 200, 1e-9);
     CU_ASSERT_DOUBLE_EQUAL(record_find(record, "both_span", RECORD_ALL, "logical_nvl_gbs")->value, 1000, 1e-6);
-}
-
-const char unit_suite[] = "span";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "waits for the end", test_waits_for_the_end);
-    CU_add_test(suite, "is set up behind the end", test_is_set_up_behind_the_end);
-    CU_add_test(suite, "host launches late", test_host_launches_late);
-    CU_add_test(suite, "record", test_record);
 }

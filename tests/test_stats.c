@@ -10,7 +10,7 @@
 
 #define CLOSE(a, b) CU_ASSERT_DOUBLE_EQUAL(a, b, 1e-12)
 
-static void test_small_sets_by_hand(void)
+TEST("small sets by hand")
 {
     const double values[] = { 4, 1, 3, 2 };
     CLOSE(stats_sum(values, 4), 10);
@@ -25,7 +25,7 @@ static void test_small_sets_by_hand(void)
     CU_ASSERT(values[0] == 4 && values[1] == 1 && values[2] == 3 && values[3] == 2);
 }
 
-static void test_percentiles_are_numpys(void)
+TEST("percentiles are numpy's")
 {
     const double values[] = { 15, 20, 35, 40, 50, 7 }; /* numpy.percentile(values, p) */
     CLOSE(stats_percentile(values, 6, 0), 7);
@@ -38,7 +38,7 @@ static void test_percentiles_are_numpys(void)
     CLOSE(stats_percentile(values, 1, 73), 15);
 }
 
-static void test_shares_at_their_ends(void)
+TEST("shares at their ends")
 {
     const double equal[] = { 3, 3, 3, 3, 3, 3, 3, 3 }, one[] = { 0, 0, 0, 0, 9, 0, 0, 0 };
     CLOSE(stats_gini(equal, 8), 0);
@@ -49,7 +49,7 @@ static void test_shares_at_their_ends(void)
     CLOSE(stats_imbalance(one, 8), 8);
 }
 
-static void test_gini_is_that_of_all_pairs(void)
+TEST("gini is that of all pairs")
 {
     double values[100], differences = 0;
     struct rng rng;
@@ -60,7 +60,7 @@ static void test_gini_is_that_of_all_pairs(void)
     CLOSE(stats_gini(values, 100), differences / (100.0 * 100.0) / (2 * stats_mean(values, 100)));
 }
 
-static void test_nothing_and_zero(void)
+TEST("nothing and zero")
 {
     const double zeros[] = { 0, 0 };
     CU_ASSERT(stats_sum(NULL, 0) == 0);
@@ -75,7 +75,7 @@ static void test_nothing_and_zero(void)
     CU_ASSERT(stats_mean(zeros, 2) == 0);
 }
 
-static void test_large_and_small_do_not_cancel(void)
+TEST("large and small do not cancel")
 {
     const double values[] = { 1, 1e100, 1, -1e100 }, ends[] = { -INFINITY, INFINITY, INFINITY };
     CU_ASSERT(stats_sum(values, 4) == 2);
@@ -85,7 +85,7 @@ static void test_large_and_small_do_not_cancel(void)
     CU_ASSERT(stats_percentile(ends, 3, 0) == -INFINITY);
 }
 
-static void test_between_points(void)
+TEST("between points and beyond")
 {
     const double xs[] = { 10, 20, 40 }, ys[] = { 5, 6, 10 };
     CLOSE(stats_interpolate(xs, ys, 3, 0), 5);
@@ -96,17 +96,4 @@ static void test_between_points(void)
     CLOSE(stats_interpolate(xs, ys, 3, 40), 10);
     CLOSE(stats_interpolate(xs, ys, 3, 100), 22);
     CLOSE(stats_interpolate(xs, ys, 1, 100), 5);
-}
-
-const char unit_suite[] = "stats";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "small sets by hand", test_small_sets_by_hand);
-    CU_add_test(suite, "percentiles are numpy's", test_percentiles_are_numpys);
-    CU_add_test(suite, "shares at their ends", test_shares_at_their_ends);
-    CU_add_test(suite, "gini is that of all pairs", test_gini_is_that_of_all_pairs);
-    CU_add_test(suite, "nothing and zero", test_nothing_and_zero);
-    CU_add_test(suite, "between points and beyond", test_between_points);
-    CU_add_test(suite, "large and small do not cancel", test_large_and_small_do_not_cancel);
 }

@@ -11,11 +11,9 @@
 #include <math.h>
 #include <string.h>
 
-const char unit_suite[] = "step";
-
 /* ---- nets ---- */
 
-static void test_nets_that_ship(void)
+TEST("nets that ship have the parameters that their makers say")
 {
     static const struct {
         const char *name;
@@ -53,7 +51,7 @@ static void net_refused(const char *text, const char *part)
     g_error_free(error);
 }
 
-static void test_nets_refused(void)
+TEST("nets that cannot be are refused")
 {
     static const char dense[] = "{\"num_hidden_layers\":2,\"hidden_size\":64,\"vocab_size\":10,\"intermediate_size\":8,"
                                 "\"num_attention_heads\":2";
@@ -81,7 +79,7 @@ static struct compute_table *table_of(const char *text, GError **error)
     return compute_table_parse("table", text, strlen(text), error);
 }
 
-static void test_table_between_points(void)
+TEST("tables give times between their points")
 {
     static const char text[] = "gpu,op,dtype,shape,us,tokens,context\n"
                                "h,a,fp8,x,10,1,100\nh,a,fp8,x,40,4,100\nh,a,fp8,x,160,4,1600\nh,a,fp8,x,40,1,1600\n"
@@ -115,7 +113,7 @@ static void test_table_between_points(void)
 
 /* Rows in order: in prefill the table that was measured with the ordering, and a host's launches; in decode the GEMMs
  * of the other layout, and where that table ends its time of as many rows an expert for fewer experts. */
-static void test_experts_of_decode(void)
+TEST("experts' rows in order, in decode and prefill")
 {
     struct compute_table *t = table_of("gpu,op,dtype,shape,us,tokens,context\n"
                                        "h,experts_masked,fp8,64x32,90,8,2\nh,experts_masked,fp8,64x32,120,1024,2\n"
@@ -157,7 +155,7 @@ static void table_refused(const char *text, const char *part)
     g_error_free(error);
 }
 
-static void test_tables_refused(void)
+TEST("tables with holes are refused")
 {
     static const char header[] = "op,gpu,dtype,shape,tokens,context,us\n";
     g_autofree char *hole = g_strconcat(header, "a,h,fp8,x,1,1,5\na,h,fp8,x,2,1,\n", NULL);
@@ -196,7 +194,7 @@ static char *order_of(const struct schedule *s, int stream)
 }
 
 /* Batch 0 goes forward, batch 1 backward; a stream has what its communication waits for, and nothing else. */
-static void test_schedules_of_training(void)
+TEST("training pairs a forward and a backward pass")
 {
     const struct schedule_layers two = { .dense = 1, .sparse = 2, .shared = true, .ordered = true, .head = true };
     struct schedule *s = schedule_new(STEP_TWO_BATCH, &two, &train_phases, NULL);
@@ -226,7 +224,7 @@ static void test_schedules_of_training(void)
     schedule_free(s);
 }
 
-static void test_schedules(void)
+TEST("schedules have their kernels in order")
 {
     const struct schedule_layers one = { .sparse = 1, .shared = true }, all = { .dense = 1, .sparse = 1, .head = true };
     const struct schedule_layers ordered = { .sparse = 1, .ordered = true }, two = { .sparse = 2, .shared = true };
@@ -374,7 +372,7 @@ static void beside_meeting(enum step_occupancy occupancy, double clock_share, do
     schedule_free(s);
 }
 
-static void test_occupancies(void)
+TEST("kernels hold SMs in their ways")
 {
     beside_meeting(OCCUPANCY_TILES, 1, 30 + (60 - 30 * 0.6)); /* at 0.6 of its rate, then at all of it */
     beside_meeting(OCCUPANCY_SHORT, 1, 30 + (60 - 30 * 0.6));
@@ -400,7 +398,7 @@ static void meeting_behind(enum step_occupancy occupancy, uint32_t kernels, doub
     schedule_free(s);
 }
 
-static void test_meeting_waits_for_sms(void)
+TEST("a meeting waits for SMs")
 {
     meeting_behind(OCCUPANCY_TILES, 1, 70, 70);
     meeting_behind(OCCUPANCY_SHORT, 1, 20, 20 + 30 + (50 - 30 * 0.6));
@@ -423,13 +421,13 @@ static void beside_two_meetings(uint64_t gap_ps, double second_us, double end_us
     schedule_free(s);
 }
 
-static void test_gap_lets_blocks_in(void)
+TEST("waiting blocks take SMs in the gap between kernels")
 {
     beside_two_meetings(0, 30, 100);
     beside_two_meetings(1000000, 60, 90);
 }
 
-static void test_contention_slows(void)
+TEST("kernels slow each other")
 {
     static const uint8_t stream[] = { STREAM_COMM, STREAM_MAIN };
     struct schedule *s = streams_make(stream, 2);
@@ -443,7 +441,7 @@ static void test_contention_slows(void)
 }
 
 /* The host launches nothing more before the awaited kernel has ended. */
-static void test_host_waits(void)
+TEST("the host waits")
 {
     static const uint8_t stream[] = { STREAM_COMM, STREAM_MAIN, STREAM_MAIN };
     struct schedule *s = streams_make(stream, 3);
@@ -460,7 +458,7 @@ static void test_host_waits(void)
     schedule_free(s);
 }
 
-static void test_timed_work(void)
+TEST("timed work is read")
 {
     static const char *const refused[] = {
         "", "experts", "experts=2", "experts=0us", "dense=1us", "gate=1us,gate=1us"
@@ -489,7 +487,7 @@ static const char *two_phases(const struct kernel_job *job, uint32_t phase)
 
 /* Two ranks, a send and its receive.  Rank 0 receives from 20 on, rank 1 sends from 50 on: rank 0 waits 30, and at most
  * as long as its receive. */
-static void test_live_sums(void)
+TEST("live spans are summed up")
 {
     static const struct kernel_family family = { .phase_name = two_phases };
     const struct kernel_job job = { .family = &family, .ranks = 2 };
@@ -513,22 +511,4 @@ static void test_live_sums(void)
     replay_step_sum_up(s, &job, span, 2, &sum);
     CU_ASSERT_DOUBLE_EQUAL(sum.waited_us, 10, 1e-9);
     schedule_free(s);
-}
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "nets that ship have the parameters that their makers say", test_nets_that_ship);
-    CU_add_test(suite, "nets that cannot be are refused", test_nets_refused);
-    CU_add_test(suite, "tables give times between their points", test_table_between_points);
-    CU_add_test(suite, "tables with holes are refused", test_tables_refused);
-    CU_add_test(suite, "experts' rows in order, in decode and prefill", test_experts_of_decode);
-    CU_add_test(suite, "schedules have their kernels in order", test_schedules);
-    CU_add_test(suite, "training pairs a forward and a backward pass", test_schedules_of_training);
-    CU_add_test(suite, "kernels hold SMs in their ways", test_occupancies);
-    CU_add_test(suite, "a meeting waits for SMs", test_meeting_waits_for_sms);
-    CU_add_test(suite, "waiting blocks take SMs in the gap between kernels", test_gap_lets_blocks_in);
-    CU_add_test(suite, "kernels slow each other", test_contention_slows);
-    CU_add_test(suite, "timed work is read", test_timed_work);
-    CU_add_test(suite, "live spans are summed up", test_live_sums);
-    CU_add_test(suite, "the host waits", test_host_waits);
 }

@@ -17,14 +17,14 @@ static const struct cluster machine = {
 };
 static const struct steps_in in = { .peers_bps = GB_S(100), .port_bps = GB_S(10) };
 
-static void test_copies(void)
+TEST("copies")
 {
     const struct kernel_steps steps = { .call = "c", .copied_bytes = 1000000, .copies = 3 };
     CU_ASSERT_EQUAL(steps_ps(&machine, &in, 8, 8, &steps), 3 * 2 * PS_PER_US + 2 * PS_PER_US); /* read and written */
     CU_ASSERT_EQUAL(steps_ps(&machine, &in, 8, 8, &(struct kernel_steps){ .call = "c" }), 0);
 }
 
-static void test_host(void)
+TEST("the host's wait")
 {
     const struct kernel_steps steps = { .call = "c", .host_waits = true };
     CU_ASSERT_EQUAL(steps_ps(&machine, &in, 2, 8, &steps), 50 * PS_PER_US);
@@ -32,7 +32,7 @@ static void test_host(void)
 
 /* One node: the others' parts come by NVLink.  Two nodes of 4: each NIC brings one part of the other node, at 10 MB a
  * ms; of the 8 parts a GPU gets 2 from its own rail and 6 by NVLink.  All parts are read. */
-static void test_gather(void)
+TEST("a gather in a node, and between nodes")
 {
     const struct kernel_steps steps = { .call = "c", .gathered_bytes = 1000000 };
     CU_ASSERT_EQUAL(steps_ps(&machine, &in, 8, 8, &steps), (20 + 70 + 8) * PS_PER_US);
@@ -78,7 +78,7 @@ static struct kernel_steps steps_of(uint32_t phase, uint32_t per_node, enum moe_
 }
 
 /* 300 rows of 1280 values, with 4 B for each of the node's 32 experts and, in FP8, for each 128 values. */
-static void test_one_node(void)
+TEST("Hybrid-EP in one node")
 {
     struct kernel_steps s = steps_of(0, 8, MOE_FP8, false);
     CU_ASSERT_STRING_EQUAL(s.call, "dispatch_call");
@@ -94,21 +94,10 @@ static void test_one_node(void)
 }
 
 /* Two nodes of 4 ranks: a row brings probabilities of 16 experts; 100 tokens send those of all 32. */
-static void test_two_nodes(void)
+TEST("Hybrid-EP in two nodes")
 {
     const struct kernel_steps s = steps_of(0, 4, MOE_BF16, false);
     CU_ASSERT_EQUAL(s.copied_bytes, 300 * (2560 + 64) + 100 * (2560 + 128));
     CU_ASSERT_EQUAL(s.copies, 4);
     CU_ASSERT_EQUAL(steps_of(2, 4, MOE_BF16, false).copied_bytes, 300 * (2560 + 64));
-}
-
-const char unit_suite[] = "steps";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "copies", test_copies);
-    CU_add_test(suite, "the host's wait", test_host);
-    CU_add_test(suite, "a gather in a node, and between nodes", test_gather);
-    CU_add_test(suite, "Hybrid-EP in one node", test_one_node);
-    CU_add_test(suite, "Hybrid-EP in two nodes", test_two_nodes);
 }

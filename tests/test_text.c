@@ -7,7 +7,7 @@
 #include <glib.h>
 #include <string.h>
 
-static void test_printable(void)
+TEST("what is printed")
 {
     static const struct {
         const char *text, *expected;
@@ -33,7 +33,7 @@ static void test_printable(void)
     CU_ASSERT_STRING_EQUAL(part, "abcd");
 }
 
-static void test_json_values(void)
+TEST("values of JSON")
 {
     static const struct {
         const char *text;
@@ -45,12 +45,4 @@ static void test_json_values(void)
     };
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++)
         CU_ASSERT_EQUAL(text_json_values(cases[i].text, strlen(cases[i].text)), cases[i].values);
-}
-
-const char unit_suite[] = "text";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "what is printed", test_printable);
-    CU_add_test(suite, "values of JSON", test_json_values);
 }

@@ -48,7 +48,7 @@ static void assert_text(struct timeline *timeline, struct text *text, const char
     free(text);
 }
 
-static void test_json_exactly(void)
+TEST("json exactly")
 {
     struct text *const text = text_new(TEXT_BYTES_MAX - 1);
     struct timeline *const timeline = timeline_into(text);
@@ -67,7 +67,7 @@ static void test_json_exactly(void)
                 "\"otherData\":{\"spans_lost\":\"0\"}}\n");
 }
 
-static void test_nothing_recorded(void)
+TEST("nothing recorded")
 {
     struct text *const text = text_new(TEXT_BYTES_MAX - 1);
     struct timeline *const timeline = timeline_into(text);
@@ -80,7 +80,7 @@ static void test_nothing_recorded(void)
 }
 
 /* Numbers of every length, as printf() writes them. */
-static void test_numbers(void)
+TEST("numbers")
 {
     uint64_t power = 1;
     for (int i = 0; i <= 39; i++) { /* 0, 1, 9, 10, 99, ... */
@@ -106,7 +106,7 @@ static void test_numbers(void)
 }
 
 /* More than the buffer takes, in one name and in many entries: all of it arrives, whole. */
-static void test_long(void)
+TEST("long")
 {
     enum { NAME_BYTES = 200000, SPANS = 4000 };
     struct text *const text = text_new(TEXT_BYTES_MAX - 1);
@@ -136,7 +136,7 @@ static void test_long(void)
 
 /* Spans and arrows come as they are recorded, counters last and by time; arrows have two ends of one number, counters
  * sums; changes of one moment are one. */
-static void test_arrows_and_counters(void)
+TEST("arrows and counters")
 {
     struct text *const text = text_new(TEXT_BYTES_MAX - 1);
     struct timeline *const timeline = timeline_into(text);
@@ -165,7 +165,7 @@ static void test_arrows_and_counters(void)
 }
 
 /* After a write that fails none is tried. */
-static void test_failed_sink(void)
+TEST("failed sink")
 {
     struct text *const text = text_new(100000);
     struct timeline *const timeline = timeline_into(text);
@@ -175,16 +175,4 @@ static void test_failed_sink(void)
     CU_ASSERT_EQUAL(text->failures, 1);
     timeline_free(timeline);
     free(text);
-}
-
-const char unit_suite[] = "timeline";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "json exactly", test_json_exactly);
-    CU_add_test(suite, "nothing recorded", test_nothing_recorded);
-    CU_add_test(suite, "numbers", test_numbers);
-    CU_add_test(suite, "long", test_long);
-    CU_add_test(suite, "arrows and counters", test_arrows_and_counters);
-    CU_add_test(suite, "failed sink", test_failed_sink);
 }

@@ -68,7 +68,7 @@ static uint8_t *sample_file(const struct file *file, gsize *size)
     return (uint8_t *)bytes;
 }
 
-static void test_files_cut_anywhere(void)
+TEST("files cut anywhere")
 {
     for (size_t f = 0; f < G_N_ELEMENTS(files); f++) {
         gsize size;
@@ -83,7 +83,7 @@ static void test_files_cut_anywhere(void)
     }
 }
 
-static void test_any_bit_flipped(void)
+TEST("any bit flipped")
 {
     for (size_t f = 0; f < G_N_ELEMENTS(files); f++) {
         gsize size;
@@ -114,7 +114,7 @@ static void expect_error(const char *path, const struct trace_options *options, 
 #define CSVW       "step,layer,rank,token,expert0,weight0\n"
 #define JSON(rest) "{\"step\": 1, \"layer\": 1, \"rank\": 0, " rest "}\n"
 
-static void test_wrong_text_is_named(void)
+TEST("wrong text is named")
 {
     static const struct {
         const char *text, *words;
@@ -164,7 +164,7 @@ static void test_wrong_text_is_named(void)
     }
 }
 
-static void test_wrong_prefixed_text_is_named(void)
+TEST("wrong prefixed text is named")
 {
     static const struct {
         const char *prefix, *text, *words;
@@ -203,7 +203,7 @@ static void npy_text(const char *header, uint16_t length, const char *words)
     expect_error(path, NULL, words);
 }
 
-static void test_wrong_numpy_headers_are_named(void)
+TEST("wrong numpy headers are named")
 {
     static const struct {
         const char *header, *words;
@@ -228,7 +228,7 @@ static void test_wrong_numpy_headers_are_named(void)
     npy_text("{}", 60000, "expected 60000 bytes of a .npy header, found 2");
 }
 
-static void test_experts_beyond_range_are_named(void)
+TEST("experts beyond range are named")
 {
     static const uint64_t shape[3] = { 2, 2, 2 };
     static const int64_t data[8] = { 0, 1, 2, 3, 4, 5, INT64_C(1) << 40, 7 };
@@ -260,7 +260,7 @@ static void bomb(const void *head, size_t head_size, char filler, const char *wo
     expect_error(path, NULL, words);
 }
 
-static void test_bombs_stay_small(void)
+TEST("bombs stay small")
 {
     const uint64_t shape[2] = { (72 << 20) / 8, 8 };
     g_autoptr(GByteArray) header = npy_header("|u1", shape, 2);
@@ -270,7 +270,7 @@ static void test_bombs_stay_small(void)
 }
 
 /* A header that asks for much is refused before memory is taken. */
-static void test_huge_claims_are_refused(void)
+TEST("huge claims are refused")
 {
     gsize size;
     uint8_t *const bytes = sample_file(&files[0], &size);
@@ -305,18 +305,4 @@ static void test_huge_claims_are_refused(void)
     expect_error("/", NULL, "/: cannot open: Is a directory");
 }
 
-const char unit_suite[] = "damage";
-
 void unit_end(void) { temporary_clear(); }
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "files cut anywhere", test_files_cut_anywhere);
-    CU_add_test(suite, "any bit flipped", test_any_bit_flipped);
-    CU_add_test(suite, "wrong text is named", test_wrong_text_is_named);
-    CU_add_test(suite, "wrong prefixed text is named", test_wrong_prefixed_text_is_named);
-    CU_add_test(suite, "wrong numpy headers are named", test_wrong_numpy_headers_are_named);
-    CU_add_test(suite, "experts beyond range are named", test_experts_beyond_range_are_named);
-    CU_add_test(suite, "bombs stay small", test_bombs_stay_small);
-    CU_add_test(suite, "huge claims are refused", test_huge_claims_are_refused);
-}

@@ -52,7 +52,7 @@ static void round_trip(const struct sample_options *o, const char *name, const s
     g_free(note);
 }
 
-static void test_every_format_round_trips(void)
+TEST("every format round-trips")
 {
     static const struct trace_write_options by_name;
     static const char *const names[] = { "a.ept", "a.csv", "a.csv.zst", "a.jsonl", "a.jsonl.zst" };
@@ -68,7 +68,7 @@ static void test_every_format_round_trips(void)
     }
 }
 
-static void test_numpy_round_trips(void)
+TEST("numpy round-trips")
 {
     struct sample_options o = ragged;
     o.ragged = o.weights = false;
@@ -83,7 +83,7 @@ static void test_numpy_round_trips(void)
     round_trip(&o, "n.npy", &(struct trace_write_options){ .weights_path = weights }, "", weights);
 }
 
-static void test_framework_formats_round_trip(void)
+TEST("framework formats round-trip")
 {
     const struct sample_options one = {
         .steps = 1, .layers = 5, .ranks = 1, .tokens = 7, .topk = 2, .experts = 40, .none = true, .seed = 4
@@ -95,7 +95,7 @@ static void test_framework_formats_round_trip(void)
 }
 
 /* .ept uses the narrowest type that holds experts and -1: file sizes show it. */
-static void test_ept_is_narrow(void)
+TEST("ept is narrow")
 {
     struct sample_options o = {
         .steps = 1, .layers = 1, .ranks = 2, .tokens = 4000, .topk = 8, .experts = 256, .seed = 5
@@ -145,7 +145,7 @@ static void expect_experts(const char *path, uint32_t layer, const int32_t *expe
     routing_free(&routing);
 }
 
-static void test_every_integer_type_is_read(void)
+TEST("every integer type is read")
 {
     static const int32_t expected[4] = { 7, 0, 255, 3 }, negative[4] = { 7, -1, 100, 3 };
     static const struct {
@@ -168,7 +168,7 @@ static void test_every_integer_type_is_read(void)
     }
 }
 
-static void test_leading_dimensions_may_be_missing(void)
+TEST("leading dimensions may be missing")
 {
     static const uint64_t shape[5] = { 1, 1, 2, 3, 2 };
     static const uint8_t data[12] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 };
@@ -183,7 +183,7 @@ static void test_leading_dimensions_may_be_missing(void)
 }
 
 /* int16 [a, b, c] may be vLLM's or numpy's: the reader does not guess. */
-static void test_vllm_is_told_apart(void)
+TEST("vLLM is told apart")
 {
     static const uint64_t shape[3] = { 2, 3, 2 };
     static const int16_t data[12] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 };
@@ -201,7 +201,7 @@ static void test_vllm_is_told_apart(void)
     g_free(vllm);
 }
 
-static void test_megatron_lines_are_read(void)
+TEST("Megatron lines are read")
 {
     static const char text[] = "{\"step\": 100, \"layer\": 3, \"rank\": 0, \"num_tokens\": 2, \"topk\": 2, "
                                "\"top_indices\": [[1, 2], [3, -1]]}\n"
@@ -222,7 +222,7 @@ static void test_megatron_lines_are_read(void)
     routing_free(&routing);
 }
 
-static void test_llama_steps_show_by_falling_layers(void)
+TEST("llama steps show by falling layers")
 {
     static const char text[] = "layer,expert\r\n1,5\r\n1,6\r\n1,7\r\n1,8\r\n4,1\r\n4,2\r\n1,9\r\n1,3\r\n";
     const char *const path = temporary_path("l.csv");
@@ -240,7 +240,7 @@ static void test_llama_steps_show_by_falling_layers(void)
     routing_free(&routing);
 }
 
-static void test_splits_become_tokens(void)
+TEST("splits become tokens")
 {
     static const char text[] = "# two steps of two ranks\n[256, 512]\n[0, 256]\n\n0 768\n256,0\n";
     const char *const path = temporary_path("s.txt");
@@ -255,7 +255,7 @@ static void test_splits_become_tokens(void)
     routing_free(&routing);
 }
 
-static void test_weights_of_some_layers(void)
+TEST("weights of some layers")
 {
     static const uint64_t shape[5] = { 1, 4, 1, 2, 2 }, half_shape[5] = { 1, 2, 1, 2, 2 };
     static const uint8_t experts[16] = { 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1 };
@@ -285,7 +285,7 @@ static void test_weights_of_some_layers(void)
     g_free(mapped);
 }
 
-static void test_weights_of_every_float_type(void)
+TEST("weights of every float type")
 {
     static const uint64_t shape[2] = { 1, 2 };
     static const uint8_t experts[2] = { 0, 1 };
@@ -315,7 +315,7 @@ static void test_weights_of_every_float_type(void)
     }
 }
 
-static void test_halves_are_exact(void)
+TEST("halves are exact")
 {
     for (uint32_t bits = 0; bits < 65536; bits++) {
         uint16_t back = 0;
@@ -330,7 +330,7 @@ static void test_halves_are_exact(void)
     CU_ASSERT_EQUAL(half_to_float(0x7bff), 65504);
 }
 
-static void test_fewer_ranks_share_the_experts(void)
+TEST("fewer ranks share the experts")
 {
     struct sample sample;
     struct sample_options o = ragged;
@@ -364,7 +364,7 @@ static void test_fewer_ranks_share_the_experts(void)
 }
 
 /* A pipe is copied first: it can be read out of order as well. */
-static void test_pipes_are_read(void)
+TEST("pipes are read")
 {
     static const uint64_t shape[2] = { 2, 2 };
     static const uint8_t data[4] = { 4, 5, 6, 7 };
@@ -391,7 +391,7 @@ static bool produce_failing(void *context, uint32_t step, uint32_t layer, struct
     return sample_produce(context, step, layer, out, error);
 }
 
-static void test_failed_writes_leave_nothing(void)
+TEST("failed writes leave nothing")
 {
     static const char *const names[] = { "gone.ept", "gone.csv", "gone.csv.zst", "gone.jsonl", "gone.npy" };
     struct sample sample;
@@ -416,26 +416,4 @@ static void test_failed_writes_leave_nothing(void)
     sample_clear(&sample);
 }
 
-const char unit_suite[] = "formats";
-
 void unit_end(void) { temporary_clear(); }
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "every format round-trips", test_every_format_round_trips);
-    CU_add_test(suite, "numpy round-trips", test_numpy_round_trips);
-    CU_add_test(suite, "framework formats round-trip", test_framework_formats_round_trip);
-    CU_add_test(suite, "ept is narrow", test_ept_is_narrow);
-    CU_add_test(suite, "every integer type is read", test_every_integer_type_is_read);
-    CU_add_test(suite, "leading dimensions may be missing", test_leading_dimensions_may_be_missing);
-    CU_add_test(suite, "vLLM is told apart", test_vllm_is_told_apart);
-    CU_add_test(suite, "Megatron lines are read", test_megatron_lines_are_read);
-    CU_add_test(suite, "llama steps show by falling layers", test_llama_steps_show_by_falling_layers);
-    CU_add_test(suite, "splits become tokens", test_splits_become_tokens);
-    CU_add_test(suite, "weights of some layers", test_weights_of_some_layers);
-    CU_add_test(suite, "weights of every float type", test_weights_of_every_float_type);
-    CU_add_test(suite, "halves are exact", test_halves_are_exact);
-    CU_add_test(suite, "fewer ranks share the experts", test_fewer_ranks_share_the_experts);
-    CU_add_test(suite, "pipes are read", test_pipes_are_read);
-    CU_add_test(suite, "failed writes leave nothing", test_failed_writes_leave_nothing);
-}

@@ -33,7 +33,7 @@ static bool routing_distinct(const struct routing *routing)
     return true;
 }
 
-static void test_every_distribution_is_sound(void)
+TEST("every distribution is sound")
 {
     static const char *const names[] = { NULL,
                                          "uniform",
@@ -137,7 +137,7 @@ static double chi_square_sigmas(const uint32_t *a, const uint32_t *b)
     return (chi - freedom) / sqrt(2 * freedom);
 }
 
-static void test_groups_are_distributed_as_scores(void)
+TEST("groups are distributed as scores")
 {
     static uint32_t scores[CELLS], drawn[CELLS], shortcut[CELLS];
     struct rng rng;
@@ -155,7 +155,7 @@ static void test_groups_are_distributed_as_scores(void)
     CU_ASSERT(chi_square_sigmas(scores, shortcut) > 100);
 }
 
-static void test_popularity_is_drawn_without_replacement(void)
+TEST("popularity is drawn without replacement")
 {
     static const double popularity[4] = { 8, 4, 2, 1 };
     uint32_t count[4][4] = { { 0 } };
@@ -180,7 +180,7 @@ static void test_popularity_is_drawn_without_replacement(void)
 }
 
 /* Draws beyond the retries, where the remaining experts are weighed one by one. */
-static void test_extreme_popularity_ends(void)
+TEST("extreme popularity ends")
 {
     static const double popularity[4] = { 1e12, 1, 1, 2 };
     uint32_t last[4] = { 0 };
@@ -217,7 +217,7 @@ static double rank_load(const struct routing *routing, uint32_t rank, uint32_t *
     return on_rank * routing->ranks / pairs;
 }
 
-static void test_skew_is_what_was_asked(void)
+TEST("skew is what was asked")
 {
     struct routing_options options = { .ranks = 8, .tokens = 4096, .topk = 8, .experts = 256, .seed = 7 };
     struct routing routing;
@@ -254,7 +254,7 @@ static void test_skew_is_what_was_asked(void)
 
 /* What aiconfigurator's functions give with seed 0: rank 0's tokens of 4 ranks with 8 tokens each and 8 experts.  With
  * 7 choices of 8 experts more tokens would choose the most popular ones than there are. */
-static void test_power_law_as_published(void)
+TEST("a power law as published")
 {
     static const struct {
         const char *distribution;
@@ -281,7 +281,7 @@ static void test_power_law_as_published(void)
 
 /* The same of sampled tokens, by a program of its own after PyTorch's text (MT19937, doubles of 53 bits, exponentials,
  * permutation): 4 ranks with 8 tokens each, of which rank 3 has most. */
-static void test_sampled_power_law_as_published(void)
+TEST("a sampled power law as published")
 {
     static const struct {
         uint32_t seed;
@@ -302,7 +302,7 @@ static void test_sampled_power_law_as_published(void)
     }
 }
 
-static void test_steps_are_correlated(void)
+TEST("steps are correlated")
 {
     struct routing_options options = { .ranks = 2,
                                        .tokens = 5000,
@@ -331,7 +331,7 @@ static void test_steps_are_correlated(void)
     routing_free(&second);
 }
 
-static void test_options_out_of_range_are_named(void)
+TEST("options out of range are named")
 {
     const struct routing_options good = { .ranks = 4, .tokens = 1, .topk = 4, .experts = 16 };
     struct {
@@ -382,7 +382,7 @@ static char *traffic_text(const struct routing *routing, bool pairs)
     return g_string_free(text, FALSE);
 }
 
-static void test_traffic_comes_out_exactly(void)
+TEST("traffic comes out exactly")
 {
     static const char *const names[] = { "uniform", "zipf:1.5", "hot-rank:0.9", "ring" };
     for (size_t n = 0; n < G_N_ELEMENTS(names); n++) {
@@ -411,7 +411,7 @@ static void test_traffic_comes_out_exactly(void)
 }
 
 /* With a column for each expert, each expert gets its tokens, and no token gets one twice. */
-static void test_traffic_by_experts(void)
+TEST("traffic by experts")
 {
     static const uint32_t wanted[2][4] = { { 5, 0, 1, 4 }, { 2, 5, 0, 1 } };
     const struct traffic_options traffic = {
@@ -439,7 +439,7 @@ static void test_traffic_by_experts(void)
 }
 
 /* If the chosen ranks have fewer experts than a token has places, the remaining places are -1. */
-static void test_traffic_with_few_experts(void)
+TEST("traffic with few experts")
 {
     const struct traffic_options traffic = { .matrix = "3|0;0|3", .tokens = 3, .topk = 3, .experts = 4 };
     struct routing routing;
@@ -452,7 +452,7 @@ static void test_traffic_with_few_experts(void)
     routing_free(&routing);
 }
 
-static void test_impossible_traffic_is_refused(void)
+TEST("impossible traffic is refused")
 {
     static const struct {
         const char *matrix;
@@ -482,23 +482,4 @@ static void test_impossible_traffic_is_refused(void)
         CU_ASSERT(strstr(error->message, cases[i].found) != NULL);
         g_error_free(error);
     }
-}
-
-const char unit_suite[] = "generate";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "every distribution is sound", test_every_distribution_is_sound);
-    CU_add_test(suite, "groups are distributed as scores", test_groups_are_distributed_as_scores);
-    CU_add_test(suite, "popularity is drawn without replacement", test_popularity_is_drawn_without_replacement);
-    CU_add_test(suite, "extreme popularity ends", test_extreme_popularity_ends);
-    CU_add_test(suite, "skew is what was asked", test_skew_is_what_was_asked);
-    CU_add_test(suite, "a power law as published", test_power_law_as_published);
-    CU_add_test(suite, "a sampled power law as published", test_sampled_power_law_as_published);
-    CU_add_test(suite, "steps are correlated", test_steps_are_correlated);
-    CU_add_test(suite, "options out of range are named", test_options_out_of_range_are_named);
-    CU_add_test(suite, "traffic comes out exactly", test_traffic_comes_out_exactly);
-    CU_add_test(suite, "traffic with few experts", test_traffic_with_few_experts);
-    CU_add_test(suite, "traffic by experts", test_traffic_by_experts);
-    CU_add_test(suite, "impossible traffic is refused", test_impossible_traffic_is_refused);
 }

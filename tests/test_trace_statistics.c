@@ -5,7 +5,7 @@
 #include "tests/unit.h"
 
 /* Four ranks of two experts, two ranks a node. */
-static void test_a_routing_by_hand(void)
+TEST("a routing by hand")
 {
     static const uint32_t tokens[4] = { 2, 1, 0, 1 };
     static const int32_t first[6] = { 0, 1, 7, /**/ 2, 2, ROUTING_NONE };
@@ -36,7 +36,7 @@ static void test_a_routing_by_hand(void)
     routing_free(&routing);
 }
 
-static void test_spreads_at_their_ends(void)
+TEST("spreads at their ends")
 {
     static const uint64_t even[4] = { 5, 5, 5, 5 }, one[4] = { 0, 8, 0, 0 }, none[4] = { 0 };
     const struct load_spread e = load_spread(even, 4), o = load_spread(one, 4), n = load_spread(none, 4);
@@ -50,19 +50,10 @@ static void test_spreads_at_their_ends(void)
 }
 
 /* Beyond this number of ranks there is no matrix of links, which would fill memory. */
-static void test_many_ranks_have_no_links(void)
+TEST("many ranks have no links")
 {
     struct routing_statistics s;
     routing_statistics_init(&s, ROUTING_LINKS_RANKS_MAX + 1, ROUTING_LINKS_RANKS_MAX + 1, 1, 8);
     CU_ASSERT_PTR_NULL(s.links);
     routing_statistics_clear(&s);
-}
-
-const char unit_suite[] = "statistics";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "a routing by hand", test_a_routing_by_hand);
-    CU_add_test(suite, "spreads at their ends", test_spreads_at_their_ends);
-    CU_add_test(suite, "many ranks have no links", test_many_ranks_have_no_links);
 }

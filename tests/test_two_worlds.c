@@ -58,7 +58,7 @@ static struct moe_options ll_options(const struct routing *routing, uint32_t ran
     };
 }
 
-static void test_low_latency(void)
+TEST("low latency, 8 ranks")
 {
     for (uint32_t variant = 0; variant < 6; variant++) {
         struct routing routing = sample(SAMPLE, variant % 3, 8, 48);
@@ -75,7 +75,7 @@ static void test_low_latency(void)
 }
 
 /* Ranks fail at each of the calls, in the first iteration or later; the others mask them in both worlds. */
-static void test_masking(void)
+TEST("low latency, ranks that fail")
 {
     for (uint32_t variant = 0; variant < 6; variant++) {
         const uint32_t ranks = variant % 2 ? 4 : 8;
@@ -126,14 +126,14 @@ static void run_normal(uint32_t ranks, uint32_t ranks_per_node)
     }
 }
 
-static void test_intranode(void)
+TEST("normal, intranode: 2, 4, 8 ranks")
 {
     run_normal(2, 8);
     run_normal(4, 8);
     run_normal(8, 8);
 }
 
-static void test_internode(void)
+TEST("normal, internode: 2 and 4 nodes of 2 and 4")
 {
     run_normal(4, 2);  /* 2 nodes of 2 */
     run_normal(8, 4);  /* 2 of 4 */
@@ -141,7 +141,7 @@ static void test_internode(void)
     run_normal(16, 4); /* 4 of 4 */
 }
 
-static void test_v2(void)
+TEST("V2, direct and hybrid")
 {
     static const uint32_t shape[][2] = { { 8, 8 }, { 4, 2 }, { 8, 4 } };
     for (size_t i = 0; i < sizeof shape / sizeof shape[0]; i++) {
@@ -160,7 +160,7 @@ static void test_v2(void)
     }
 }
 
-static void test_one_sided(void)
+TEST("one-sided and two-sided, 8 ranks")
 {
     for (uint32_t variant = 0; variant < 2; variant++) {
         struct routing routing = sample(SAMPLE, variant, 8, 48);
@@ -174,7 +174,7 @@ static void test_one_sided(void)
     }
 }
 
-static void test_mori(void)
+TEST("MoRI, 8 ranks, within a node and between nodes")
 {
     for (uint32_t variant = 0; variant < 4; variant++) {
         struct routing routing = sample(SAMPLE, variant / 2, 8, 48);
@@ -190,7 +190,7 @@ static void test_mori(void)
     }
 }
 
-static void test_mega(void)
+TEST("MegaMoE, 8 ranks")
 {
     for (uint32_t variant = 0; variant < 2; variant++) {
         struct routing routing = sample(SAMPLE, variant, 8, 48);
@@ -201,18 +201,4 @@ static void test_mega(void)
         run_both(&o, &routing, false);
         routing_free(&routing);
     }
-}
-
-const char unit_suite[] = "two worlds, the same bytes";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "low latency, 8 ranks", test_low_latency);
-    CU_add_test(suite, "low latency, ranks that fail", test_masking);
-    CU_add_test(suite, "normal, intranode: 2, 4, 8 ranks", test_intranode);
-    CU_add_test(suite, "normal, internode: 2 and 4 nodes of 2 and 4", test_internode);
-    CU_add_test(suite, "V2, direct and hybrid", test_v2);
-    CU_add_test(suite, "one-sided and two-sided, 8 ranks", test_one_sided);
-    CU_add_test(suite, "MoRI, 8 ranks, within a node and between nodes", test_mori);
-    CU_add_test(suite, "MegaMoE, 8 ranks", test_mega);
 }

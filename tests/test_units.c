@@ -15,7 +15,7 @@ static bool is_least_time(uint64_t size_bytes, uint64_t rate_bps, uint64_t time_
     return moved >= needed && (time_ps == 0 || moved - rate_bps < needed);
 }
 
-static void test_transfer_known(void)
+TEST("transfer, known")
 {
     CU_ASSERT_EQUAL(units_transfer_ps(1, UINT64_C(400000000000)), 20); /* 400 Gb/s: 20 ps a byte */
     CU_ASSERT_EQUAL(units_transfer_ps(4096, UINT64_C(400000000000)), 81920);
@@ -26,7 +26,7 @@ static void test_transfer_known(void)
     CU_ASSERT_EQUAL(units_transfer_ps(UINT64_MAX, UINT64_C(8) * PS_PER_S), UINT64_MAX);
 }
 
-static void test_transfer_by_property(void)
+TEST("transfer, by property")
 {
     static const uint64_t edges[] = { 1, 2, 1999998, 1999999, 2000000, 2000001, UINT64_C(1) << 40 };
     struct rng rng;
@@ -39,7 +39,7 @@ static void test_transfer_by_property(void)
     }
 }
 
-static void test_transfer_both_paths_meet(void)
+TEST("transfer, both paths meet")
 {
     for (uint64_t rate = 1; rate < PS_PER_S; rate = rate * 3 + 1) {
         const uint64_t narrow = units_transfer_ps(1999999, rate), wide = units_transfer_ps(2000000, rate);
@@ -48,7 +48,7 @@ static void test_transfer_both_paths_meet(void)
     }
 }
 
-static void test_rates_and_us(void)
+TEST("rates and us")
 {
     CU_ASSERT_DOUBLE_EQUAL(units_gbs(50000, PS_PER_US), 50.0, 1e-12);
     CU_ASSERT_EQUAL(units_gbs(50000, 0), 0.0);
@@ -56,14 +56,4 @@ static void test_rates_and_us(void)
     CU_ASSERT_DOUBLE_EQUAL(units_us(1500000), 1.5, 1e-12);
     CU_ASSERT_EQUAL(PS_PER_NS * 1000, PS_PER_US);
     CU_ASSERT_EQUAL(PS_PER_US * 1000000, PS_PER_S);
-}
-
-const char unit_suite[] = "units";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "transfer, known", test_transfer_known);
-    CU_add_test(suite, "transfer, by property", test_transfer_by_property);
-    CU_add_test(suite, "transfer, both paths meet", test_transfer_both_paths_meet);
-    CU_add_test(suite, "rates and us", test_rates_and_us);
 }

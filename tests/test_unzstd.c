@@ -74,7 +74,7 @@ static bool all_read(struct unzstd *u, size_t piece, size_t *got, GError **error
     }
 }
 
-static void test_read(void)
+TEST("as it was")
 {
     static const size_t piece[] = { 7, 4096, 100000, SIZE_MAX };
     for (uint32_t run = 0; run < 12; run++) {
@@ -93,7 +93,7 @@ static void test_read(void)
     }
 }
 
-static void test_damaged(void)
+TEST("damaged")
 {
     (void)frames_make(1);
     CU_ASSERT_TRUE(unzstd_begins(source.bytes, 4));
@@ -124,11 +124,9 @@ static void test_damaged(void)
     unzstd_free(NULL);
 }
 
-const char unit_suite[] = "unzstd";
-
-void unit_tests(CU_pSuite suite)
+bool unit_begin(char **argv)
 {
+    (void)argv;
     rng_seed(&rng, 5);
-    CU_add_test(suite, "as it was", test_read);
-    CU_add_test(suite, "damaged", test_damaged);
+    return true;
 }

@@ -25,7 +25,7 @@ static struct validate_table *table_of(const char *text, GError **error)
     return table;
 }
 
-static void test_columns_and_cells(void)
+TEST("columns and cells")
 {
     struct validate_table *table = table_of("\xef\xbb\xbf"
                                             "Colour,phase,num_ranks,measured_us,LABEL,outside_us\r\n"
@@ -47,7 +47,7 @@ static void test_columns_and_cells(void)
     validate_table_free(table);
 }
 
-static void test_lines(void)
+TEST("line numbers")
 {
     g_autoptr(validate_table) table = table_of("# a comment, \"not closed\n"
                                                "phase,note\n"
@@ -63,7 +63,7 @@ static void test_lines(void)
 }
 
 /* Rows that describe one case, in whatever words, are one job. */
-static void test_jobs(void)
+TEST("rows of one case")
 {
     g_autoptr(validate_table) table = table_of("phase,num-tokens,cached,label\n"
                                                "dispatch,8,true,a\n"
@@ -81,7 +81,7 @@ static void test_jobs(void)
 }
 
 /* The bottleneck of a row of several phases, in either order, is that of the longest phase; times add up. */
-static void test_bottleneck(void)
+TEST("bottleneck of the longest phase")
 {
     struct validate_table *table = table_of("kernel,num-ranks,num-tokens,hidden,num-experts,num-topk,phase\n"
                                             "ll,16,32,7168,288,8,dispatch\n"
@@ -112,7 +112,7 @@ static bool read_fails(const char *text, const char *message)
     return said;
 }
 
-static void test_bad_tables(void)
+TEST("bad tables")
 {
     CU_ASSERT(read_fails("", "expected a header line with the names of columns, found nothing"));
     CU_ASSERT(read_fails("# only\n# comments\n", "expected a header line with the names of columns, found nothing"));
@@ -123,7 +123,7 @@ static void test_bad_tables(void)
 }
 
 /* Of two columns for one thing, the last used to win unseen. */
-static void test_columns_twice(void)
+TEST("columns twice")
 {
     CU_ASSERT(read_fails("phase,num-ranks,num_ranks\ndispatch,4,8\n",
                          ":1: expected each column once, found 'num-ranks' and 'num_ranks'"));
@@ -136,7 +136,7 @@ static void test_columns_twice(void)
     CU_ASSERT_PTR_NOT_NULL(table);
 }
 
-static void test_measured_twice(void)
+TEST("measured twice")
 {
     struct validate_table *table =
         table_of("phase,measured_us,measured_gbs\ndispatch,4,\ndispatch,,3\ndispatch,4,3\n", NULL);
@@ -146,7 +146,7 @@ static void test_measured_twice(void)
     validate_table_free(table);
 }
 
-static void test_near_misses(void)
+TEST("near misses")
 {
     static const struct {
         const char *name, *meant;
@@ -192,7 +192,7 @@ static struct validate_table *table_with_errors(void)
     return table;
 }
 
-static void test_summary(void)
+TEST("distributions")
 {
     g_autoptr(validate_table) table = table_with_errors();
     char *by[] = { "set", "phase", "num-experts", NULL };
@@ -214,7 +214,7 @@ static void test_summary(void)
                                       "num-experts  288           1      10.0   10.0    +10.0   +10.0\n");
 }
 
-static void test_written_rows(void)
+TEST("rows written back")
 {
     g_autoptr(validate_table) table = table_of("phase,error_pct,label,predicted_us\n"
                                                "dispatch,99,\"a,b\",7\n"
@@ -229,20 +229,4 @@ static void test_written_rows(void)
     CU_ASSERT_STRING_EQUAL(text->str, "phase,label,predicted_us,predicted_gbs,error_pct,bottleneck\n"
                                       "dispatch,\"a,b\",12.346,1000000.000,,nic_tx\n"
                                       "combine,,,,,\n");
-}
-
-const char unit_suite[] = "validate";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "columns and cells", test_columns_and_cells);
-    CU_add_test(suite, "line numbers", test_lines);
-    CU_add_test(suite, "rows of one case", test_jobs);
-    CU_add_test(suite, "bottleneck of the longest phase", test_bottleneck);
-    CU_add_test(suite, "bad tables", test_bad_tables);
-    CU_add_test(suite, "columns twice", test_columns_twice);
-    CU_add_test(suite, "measured twice", test_measured_twice);
-    CU_add_test(suite, "near misses", test_near_misses);
-    CU_add_test(suite, "distributions", test_summary);
-    CU_add_test(suite, "rows written back", test_written_rows);
 }

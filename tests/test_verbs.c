@@ -504,5 +504,3 @@ void unit_tests(CU_pSuite suite)
     printf("no RDMA device on this machine: the verbs link cannot run here (see make check-verbs)\n");
     CU_add_test(suite, "refusal without a device", test_no_device);
 }
-
-const char unit_suite[] = "verbs";

@@ -182,7 +182,7 @@ static void run_case(const char *const *option)
 
 #define CASE(...) run_case((const char *const[]){ __VA_ARGS__, NULL })
 
-static void test_low_latency(void)
+TEST("low latency")
 {
     CASE("kernel", "ll", "num-ranks", "2", "disable-nvlink", "true", "num-tokens", "40", "hidden", "512", "num-experts",
          "16", "num-topk", "4", "data", "random", "num-sms", "4");
@@ -192,7 +192,7 @@ static void test_low_latency(void)
          "64", "num-topk", "8", "routing", "hot-rank:0.3", "data", "random", "num-sms", "4");
 }
 
-static void test_internode(void)
+TEST("internode")
 {
     CASE("kernel", "normal", "num-ranks", "4", "ranks-per-node", "2", "num-tokens", "64", "hidden", "512",
          "num-experts", "32", "num-topk", "4", "data", "random", "num-sms", "4", "weights", "true");
@@ -202,7 +202,7 @@ static void test_internode(void)
          "num-experts", "64", "num-topk", "8", "routing", "hot-rank:0.3", "num-sms", "4");
 }
 
-static void test_v2(void)
+TEST("v2")
 {
     CASE("kernel", "v2", "num-ranks", "4", "ranks-per-node", "1", "num-tokens", "48", "hidden", "512", "num-experts",
          "32", "num-topk", "4", "data", "random", "num-sms", "4");
@@ -210,19 +210,9 @@ static void test_v2(void)
          "64", "num-topk", "6", "data", "random", "num-sms", "4");
 }
 
-const char unit_suite[] = "two worlds";
-
-bool unit_begin(int argc, char **argv)
+bool unit_begin(char **argv)
 {
-    (void)argc;
     (void)argv;
     if (!verbs_here()) printf("no RDMA device on this machine: live worlds are over shared memory only\n");
     return true;
-}
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "low latency", test_low_latency);
-    CU_add_test(suite, "internode", test_internode);
-    CU_add_test(suite, "v2", test_v2);
 }

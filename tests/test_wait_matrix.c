@@ -5,8 +5,6 @@
 #include "reports/wait_matrix.h"
 #include "tests/unit.h"
 
-const char unit_suite[] = "wait matrix";
-
 /* Three ranks; a phase of 200 us on the median rank.  Waits for oneself do not count. */
 static struct record *record_of_three(void)
 {
@@ -26,7 +24,7 @@ static double share(const double *percent, const char *name)
     return percent[number];
 }
 
-static void test_shares(void)
+TEST("shares by hand")
 {
     g_autoptr(record) record = record_of_three();
     double percent[WAIT_SHARES];
@@ -43,7 +41,7 @@ static void test_shares(void)
     CU_ASSERT_EQUAL(wait_share_find("time_us_max"), WAIT_SHARES);
 }
 
-static void test_matrix(void)
+TEST("a matrix read")
 {
     g_autoptr(record) record = record_of_three();
     struct wait_matrix m;
@@ -58,7 +56,7 @@ static void test_matrix(void)
 }
 
 /* If few of many ranks have rows, the matrix takes memory for these only: for all ranks it would be 34 GB. */
-static void test_many_ranks(void)
+TEST("many ranks")
 {
     enum { RANKS = 65536, BYTES = 2 * RANKS };
     g_autoptr(record) record = record_new();
@@ -81,7 +79,7 @@ static void test_many_ranks(void)
 }
 
 /* A masked rank has no row; a list of another length is ignored; without a time there is no share. */
-static void test_gaps(void)
+TEST("rows that are missing")
 {
     const double us[3] = { 0, 30, 50 }, two[2] = { 1, 2 };
     double percent[WAIT_SHARES];
@@ -98,12 +96,4 @@ static void test_gaps(void)
     CU_ASSERT_TRUE_FATAL(wait_matrix_read(record, "combine", &m));
     CU_ASSERT_PTR_NULL(m.us[1]);
     wait_matrix_clear(&m);
-}
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "shares by hand", test_shares);
-    CU_add_test(suite, "a matrix read", test_matrix);
-    CU_add_test(suite, "many ranks", test_many_ranks);
-    CU_add_test(suite, "rows that are missing", test_gaps);
 }

@@ -79,7 +79,7 @@ static void step_at(struct fabric_worker *w, uint64_t at_ps, enum worker_step ex
     CU_ASSERT_EQUAL(fabric_worker_step(w), expected);
 }
 
-static void test_words(void)
+TEST("waits end where something else is waited for")
 {
     static const enum worker_step result[] = { WORKER_WAIT, WORKER_WAIT, WORKER_WAIT,
                                                WORKER_MORE, WORKER_WAIT, WORKER_DONE };
@@ -113,7 +113,7 @@ static void test_words(void)
 
 /* If two workers wait for a rank, the mean of both counts; a worker that never waits for it does not.  Polls do not end
  * a wait, whatever other workers do at the time, and an unended wait ends with the launch. */
-static void test_polls(void)
+TEST("polls, means, ends")
 {
     static const enum worker_step result[] = { WORKER_WAIT, WORKER_WAIT, WORKER_WAIT, WORKER_DONE };
     static const char *const words[] = { "waits for rank 1", "waits for rank 1", "waits for rank 1", "" };
@@ -148,7 +148,7 @@ static void test_polls(void)
 
 /* A worker begins to wait for another rank while others do operations: it is asked once its wait is an eighth
  * longer. */
-static void test_turns(void)
+TEST("a worker that turns to another rank")
 {
     static const enum worker_step result[] = { WORKER_WAIT, WORKER_WAIT, WORKER_WAIT, WORKER_WAIT, WORKER_DONE };
     static const char *const words[] = { "waits for rank 1", "waits for rank 1", "waits for rank 2", "waits for rank 2",
@@ -172,21 +172,11 @@ static void test_turns(void)
     waits_free(waits);
 }
 
-static void test_peer(void)
+TEST("whom words name")
 {
     CU_ASSERT_EQUAL(waits_peer("receiver of rank 2 waits for rank 5", 8), 5);
     CU_ASSERT_EQUAL(waits_peer("no room on the queue to rank 4", 8), 4);
     CU_ASSERT_EQUAL(waits_peer("waits for rank 9", 8), WAITS_NOBODY);
     CU_ASSERT_EQUAL(waits_peer("waits for rank -1", 8), WAITS_NOBODY);
     CU_ASSERT_EQUAL(waits_peer("", 8), WAITS_NOBODY);
-}
-
-const char unit_suite[] = "waits";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "waits end where something else is waited for", test_words);
-    CU_add_test(suite, "polls, means, ends", test_polls);
-    CU_add_test(suite, "a worker that turns to another rank", test_turns);
-    CU_add_test(suite, "whom words name", test_peer);
 }

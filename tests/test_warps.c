@@ -37,7 +37,7 @@ static struct warps_cost cost_of(const struct warps_sm *sm, const char *program,
 }
 
 /* One round of a program, in ns. */
-static void test_waits(void)
+TEST("waits")
 {
     static const struct {
         const char *program;
@@ -81,7 +81,7 @@ static void test_waits(void)
 }
 
 /* Bytes: 1 ns each into the SM, 2 out of it, 3 by the engine, and 8 for each further pass. */
-static void test_bytes(void)
+TEST("bytes")
 {
     static const struct {
         const char *program;
@@ -118,7 +118,7 @@ static void test_bytes(void)
 }
 
 /* In a warp's second round, what the warp still has on its way stays on its way. */
-static void test_rounds(void)
+TEST("rounds")
 {
     const struct warps_sm sm = sm_of();
     const struct warps_cost copy = cost_of(&sm, "load 512, store 512", 1, 1);
@@ -132,7 +132,7 @@ static void test_rounds(void)
 /* More of anything than the machine follows ends, too. */
 /* Where loads come behind stores, a turn waits until the one before is performed, and the last one's stores wait for
  * nothing. */
-static void test_stores_awaited(void)
+TEST("stores before loads")
 {
     struct warps_sm sm = sm_of();
     sm.stored_ps = 500000;
@@ -142,22 +142,11 @@ static void test_stores_awaited(void)
     CU_ASSERT_EQUAL(cost_of(&sm, "repeat 2 { load 100, store 100 }", 1, 1).first_ps, 420000);
 }
 
-static void test_ends(void)
+TEST("ends")
 {
     const struct warps_sm sm = sm_of();
     CU_ASSERT(cost_of(&sm, "repeat 4000000000 { repeat 4000000000 { alu 1 } }", 1, 1).first_ps == 0);
     CU_ASSERT(cost_of(&sm, "load 1000000, use", 1, 1).first_ps > 0);
     CU_ASSERT_EQUAL(cost_of(&sm, "alu 4", 1, 1000000).first_ps, 4000 * WARPS_MOST / 4);
     CU_ASSERT_EQUAL(cost_of(&sm, "alu 4", 1000, 1).first_ps, 4000 * WARPS_MOST / 4);
-}
-
-const char unit_suite[] = "warps";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "waits", test_waits);
-    CU_add_test(suite, "bytes", test_bytes);
-    CU_add_test(suite, "rounds", test_rounds);
-    CU_add_test(suite, "stores before loads", test_stores_awaited);
-    CU_add_test(suite, "ends", test_ends);
 }

@@ -273,7 +273,7 @@ static bool took(const struct stage *s, uint32_t rank, uint64_t time_ps)
 
 /* GPUs without NVLink store over the PCIe of their node, which others use too: four GPUs below two roots, 0.5 GB/s from
  * root to root. */
-static void test_store_over_pcie(void)
+TEST("stores over PCIe")
 {
     struct stage *s = stage_new(4, 4);
     s->cluster.nvlink.over = CLUSTER_PEERS_BY_PCIE;
@@ -306,7 +306,7 @@ static void test_store_over_pcie(void)
 }
 
 /* xGMI: each of five GPUs has a quarter of its 100 GB/s to each other one. */
-static void test_store_over_pairs(void)
+TEST("stores over a link for each pair")
 {
     for (uint16_t peers = 1; peers < 3; peers++) {
         struct stage *s = stage_new(5, 5);
@@ -321,7 +321,7 @@ static void test_store_over_pairs(void)
     }
 }
 
-static void test_one_store(void)
+TEST("one store")
 {
     struct stage *s = stage_new(2, 2);
     PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = 1000 });
@@ -345,7 +345,7 @@ static void test_one_store(void)
     free(s);
 }
 
-static void test_rows_and_warps(void)
+TEST("rows and warps")
 {
     struct stage *s = stage_new(1, 1);
     PLAY(s, 0, 4, { .verb = COPY, .rows = 8, .size_bytes = 8000 });
@@ -381,7 +381,7 @@ static const struct {
     { 0, 112, 25.2 }, { 112, 112, 31.4 },
 };
 
-static void test_bulk_copies(void)
+TEST("bulk copies")
 {
     enum { SIZE = 24 * 64 * 14336 };
     for (size_t i = 0; i < sizeof bulk_measured / sizeof bulk_measured[0]; i++) {
@@ -422,7 +422,7 @@ static void bulk_halves(struct stage *s)
 }
 
 /* One load feeds several stores: the engine takes 1000 B in for 100 ns, out for 200, to a peer for 250. */
-static void test_bulk_halves(void)
+TEST("bulk halves")
 {
     struct stage *s = stage_new(2, 2);
     bulk_halves(s);
@@ -451,7 +451,7 @@ static void test_bulk_halves(void)
 
 /* Links carry less for a buffer that is not at a 128-byte line in shared memory, both out of a GPU and into the
  * peer. */
-static void test_bulk_sectors(void)
+TEST("bulk sectors")
 {
     struct stage *s = stage_new(2, 2);
     bulk_halves(s);
@@ -476,7 +476,7 @@ static bool about(uint64_t time_ps, uint64_t expected_ps)
 }
 
 /* Rows just written are in the L2, as far as it holds them. */
-static void test_fresh(void)
+TEST("fresh rows")
 {
     static const struct {
         const char *loop;
@@ -501,7 +501,7 @@ static void test_fresh(void)
 }
 
 /* Warps take rows in rounds.  If there are more rows than warps, each warp takes its part of a round. */
-static void test_rounds(void)
+TEST("rounds of warps")
 {
     static const struct {
         uint32_t rows;
@@ -525,7 +525,7 @@ static void test_rounds(void)
 /* Two rows of 1024 B are summed into one.  By one warp this takes 1024 for the bytes written and 1024 for those read.
  * In loops compiled for three rows, each of the four stretches of 512 B takes two looks of 128.  The SM reads them in
  * 2048, or 4096 if two workers share it: in addition each waits for its stretches for share^2 / (share + alone). */
-static void test_sums(void)
+TEST("sums")
 {
     static const struct {
         uint8_t places, workers;
@@ -561,7 +561,7 @@ static void test_sums(void)
 
 /* Two rows of 1250 each, stored by one of four warps; each is then released.  While the first warp releases, another
  * begins the next row; the first warp's own next row waits for the release, and so does the next release. */
-static void test_release_apart(void)
+TEST("a release apart")
 {
     static const struct {
         bool apart;
@@ -619,7 +619,7 @@ static uint64_t crowded_ps(uint16_t peer, bool ended, uint64_t fence_ns, uint64_
 /* While two others store to peers, a release takes the way there and back (2 us) and two thirds of `fence-crowd`, half
  * of which one other adds; or its time alone, if that is longer.  Workers that store to their own memory, or that have
  * ended, do not count. */
-static void test_release_in_crowd(void)
+TEST("releases in a crowd")
 {
     CU_ASSERT_EQUAL(crowded_ps(1, false, 2000, 900), crowded_ps(1, false, 2000, 0) + 600 * PS_PER_NS);
     CU_ASSERT_EQUAL(crowded_ps(1, false, 2500, 900), crowded_ps(1, false, 2500, 0) + 100 * PS_PER_NS);
@@ -631,7 +631,7 @@ static void test_release_in_crowd(void)
 /* Loops that are programs.  Loads wait 200 ns, or 100 where the L2 has the bytes; of these 1 ns each comes into an SM,
  * and leaves it in 2, or to a peer in 3; the engine brings after 400, or 300.
  * Stores are asked of the SM when the step is due, 10 ns before it begins. */
-static void test_programs(void)
+TEST("programs")
 {
     static const char unseen[] = "{ load bytes by bytes, use } fresh, unseen",
                       mixed[] = "{ load 512, use, store bytes by bytes }",
@@ -680,7 +680,7 @@ static void test_programs(void)
 
 /* Sums of rows straight from memory: a wait of 200 ns before each row and one for each 512 B in flight.  Adding takes
  * time after these, and two such workers share their SM's loads, but not if the rows are in the L2. */
-static void test_summed_far(void)
+TEST("rows summed out of memory")
 {
     static const struct {
         uint32_t workers;
@@ -709,7 +709,7 @@ static void test_summed_far(void)
 }
 
 /* Only a release waits for these stores: also for those of the other SM, which began at the same time. */
-static void test_posted(void)
+TEST("posted stores")
 {
     for (uint32_t senders = 1; senders <= 2; senders++) {
         struct stage *s = stage_new(2, 2);
@@ -735,7 +735,7 @@ static void test_posted(void)
 }
 
 /* An addition for the whole GPU is seen after a release. */
-static void test_scopes(void)
+TEST("scopes")
 {
     struct stage *s = stage_new(1, 1);
     s->cluster.gpu.load_ps = 200000;
@@ -748,7 +748,7 @@ static void test_scopes(void)
 }
 
 /* An addition of 0 changes nothing: a worker that watches the word is not stepped. */
-static void test_nothing_added(void)
+TEST("nothing added")
 {
     struct stage *s = stage_new(1, 1);
     PLAY(s, 0, 1, { .verb = TOUCH, .word = 3 }, { .verb = STORE, .size_bytes = 1000 }, { .verb = ADD, .word = 3 });
@@ -763,7 +763,7 @@ static void test_nothing_added(void)
 
 /* A worker sums a counter that it alone watches: not before the additions are done, although it steps in between, and
  * no later than it would with events. */
-static void test_counters(void)
+TEST("counters")
 {
     for (int i = 0; i < 4; i++) { /* with events or without; the worker's own counter is either word */
         struct stage *s = stage_new(1, 1);
@@ -779,7 +779,7 @@ static void test_counters(void)
     }
 }
 
-static void test_signals(void)
+TEST("signals")
 {
     struct stage *s = stage_new(2, 2);
     PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = 1000 }, { .verb = SIGNAL, .peer = 1, .word = 3 });
@@ -814,7 +814,7 @@ static void test_signals(void)
 
 /* Where there are NICs, all that one step signals for one time is one event, whichever ranks get it.  What a later step
  * signals is another. */
-static void test_signals_of_one_step(void)
+TEST("signals of one step")
 {
     const struct operation one = { .verb = SIGNAL, .peer = 1, .word = 3 },
                            other = { .verb = SIGNAL, .peer = 2, .word = 3 };
@@ -841,7 +841,7 @@ static void test_signals_of_one_step(void)
 }
 
 /* If a later signal arrives before an earlier one, the worker that waits for both is woken at the right time. */
-static void test_signals_overtake(void)
+TEST("signals overtake")
 {
     struct stage *s = stage_new(3, 3);
     PLAY(s, 0, 1, { .verb = STORE, .peer = 2, .size_bytes = 10000 }, { .verb = SIGNAL, .peer = 2, .word = 3 });
@@ -868,7 +868,7 @@ static void test_signals_overtake(void)
 }
 
 /* 16 SMs at 10 GB/s each share an egress of 100 GB/s: the stores of 1000 ns leave one each 100 ns. */
-static void test_egress_is_shared(void)
+TEST("egress is shared")
 {
     struct stage *s = stage_new(2, 2);
     for (int i = 0; i < 16; i++) PLAY(s, 0, 16, { .verb = STORE, .peer = 1, .rows = 16, .size_bytes = 10000 });
@@ -885,7 +885,7 @@ static void test_egress_is_shared(void)
 }
 
 /* The same bytes from four senders, in turn by worker: rank r's last store is the (12 + r)th. */
-static void test_ingress_is_shared(void)
+TEST("ingress is shared")
 {
     struct stage *s = stage_new(5, 5);
     for (uint16_t r = 1; r <= 4; r++)
@@ -898,7 +898,7 @@ static void test_ingress_is_shared(void)
 }
 
 /* A second launch begins when the first is done, and takes as long. */
-static void test_launches_follow_each_other(void)
+TEST("launches follow each other")
 {
     struct stage *s = stage_new(2, 2);
     PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = 1000 });
@@ -943,7 +943,7 @@ static void two_kernels_launch(void *context, uint32_t rank, uint32_t kernel, st
 
 /* Rank 1 comes 3000 later.  Its second kernel waits for a kernel that rank 0 ran long before, and rank 0's for rank 1's
  * first.  No barrier is in between, and a word that rises while no worker watches it is seen by the next kernel. */
-static void test_kernels_follow_each_other(void)
+TEST("kernels follow each other")
 {
     for (int nics = 0; nics <= 1; nics++) {
         struct stage *s = stage_new(2, nics ? 1 : 2);
@@ -975,7 +975,7 @@ static void test_kernels_follow_each_other(void)
 }
 
 /* A slow GPU takes longer for its own work, but not for the links' work. */
-static void test_slow_rank(void)
+TEST("slow rank")
 {
     const uint32_t slow[2] = { 0, 2 * WORLD_SLOW_ONE };
     struct stage *s = stage_new(2, 2);
@@ -1007,14 +1007,14 @@ static uint64_t releases_ps(bool together)
 }
 
 /* The second and third come during the first's fence: both wait for the next round. */
-static void test_release_rounds(void)
+TEST("releases of one SM")
 {
     CU_ASSERT_EQUAL(releases_ps(false), 3410 * PS_PER_NS); /* 1000, 10 + store 1400 + fence 500, peek 500 */
     CU_ASSERT_EQUAL(releases_ps(true), 3610 * PS_PER_NS);  /* 1000, 10 + store 1100 + two fences, peek 500 */
 }
 
 /* Releases of one step wait for each other: a slowed GPU takes longer for each, but not for the waiting as well. */
-static void test_slow_releases(void)
+TEST("releases of a slow rank")
 {
     for (uint32_t factor = 1; factor <= 8; factor *= 8) {
         const uint32_t slow[1] = { factor * WORLD_SLOW_ONE };
@@ -1032,7 +1032,7 @@ static void test_slow_releases(void)
 
 /* If the link is the limit, a store from a slowed GPU takes as long as before, until the GPU is slower than the link. A
  * busy SM reports for how long it was busy. */
-static void test_slow_store(void)
+TEST("stores of a slow rank")
 {
     uint64_t time_ps[3], busy_ps[3];
     for (uint32_t i = 0; i < 3; i++) {
@@ -1057,7 +1057,7 @@ static void test_slow_store(void)
 
 /* ---- NIC ---- */
 
-static void test_one_put(void)
+TEST("one put")
 {
     struct stage *s = stage_new(2, 1);
     PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 10000 }, { .verb = SIGNAL, .peer = 1, .word = 5 });
@@ -1092,7 +1092,7 @@ static bool busiest_is(const struct world *w, enum world_resource kind, const ch
 
 /* The put above.  If rank 1 waits, all bytes count although rank 0's kernel ends at 410.  If no rank waits for what is
  * sent from 210 on, 200 of the 1003.2 fall into the slowest kernel. */
-static void test_busiest(void)
+TEST("busiest parts")
 {
     for (int waits = 0; waits < 2; waits++) {
         struct stage *s = stage_new(2, 1);
@@ -1116,7 +1116,7 @@ static void test_busiest(void)
 }
 
 /* A post waits three times for stores of other warps of its SM: 350 longer than for nothing. */
-static void test_post_beside_copies(void)
+TEST("a post beside copies")
 {
     uint64_t seen_ps[2];
     for (uint16_t sm = 0; sm < 2; sm++) {
@@ -1143,7 +1143,7 @@ static void test_post_beside_copies(void)
 }
 
 /* A put with its own flag is one request, and no atomic waits at the target. */
-static void test_polled_put(void)
+TEST("put that is its own flag")
 {
     for (uint8_t flags = 0; flags <= FABRIC_POLLED; flags = (uint8_t)(flags + FABRIC_POLLED)) {
         struct stage *s = stage_new(2, 1);
@@ -1160,7 +1160,7 @@ static void test_polled_put(void)
 }
 
 /* A signal has no payload to fetch; at its target the word is read first. */
-static void test_lone_signal(void)
+TEST("lone signal")
 {
     struct stage *s = stage_new(2, 1);
     s->cluster.nic.read_ps = 400 * PS_PER_NS;
@@ -1174,7 +1174,7 @@ static void test_lone_signal(void)
     free(s);
 }
 
-static void test_incast(void)
+TEST("incast")
 {
     struct stage *s = stage_new(3, 1);
     for (uint16_t r = 1; r <= 2; r++)
@@ -1194,7 +1194,7 @@ static void test_incast(void)
     free(s);
 }
 
-static void test_deferred_doorbells(void)
+TEST("deferred doorbells")
 {
     for (int defer = 0; defer <= 1; defer++) {
         struct stage *s = stage_new(2, 1);
@@ -1223,7 +1223,7 @@ static bool text_dropped(void *context, const void *text, size_t size_bytes)
 static struct timeline *timeline_nowhere(void) { return timeline_new(&(struct timeline_sink){ text_dropped, NULL }); }
 
 /* Puts that one request stands for take as long as separate puts, which a timeline makes of them. */
-static void test_trains(void)
+TEST("trains of puts")
 {
     struct timeline *timeline = timeline_nowhere();
     for (int odd = 0; odd <= 1; odd++) {
@@ -1252,7 +1252,7 @@ static void test_trains(void)
     timeline_free(timeline);
 }
 
-static void test_queue_depth(void)
+TEST("queue depth")
 {
     for (uint32_t depth = 1; depth <= 2; depth++) {
         struct stage *s = stage_new(2, 1);
@@ -1271,7 +1271,7 @@ static void test_queue_depth(void)
 
 /* Three puts of 1000 B and a signal of 32, with a round trip of 4100 ns from the first byte sent: an acknowledgement is
  * back 4100 later, and only then is there room. */
-static void test_window(void)
+TEST("window")
 {
     /* The window's size, and when the signal is seen.  Open: it goes at 810.  2500: the third put waits until 4310, the
      * signal goes behind it, at 4410.  1500: one at a time, at 210, 4310, 8410; the signal goes at 8510. */
@@ -1290,7 +1290,7 @@ static void test_window(void)
 }
 
 /* A window never passes more than its bytes in a round trip, to however many peers. */
-static void test_window_bounds_the_rate(void)
+TEST("window bounds the rate")
 {
     enum { PUTS = 7, ROUND_TRIP_NS = 4100 };
     for (uint64_t window = 1000; window <= 3000; window += 1000) {
@@ -1329,7 +1329,7 @@ static enum worker_step impatient_step(struct fabric_worker *w)
 static const struct worker_role impatient_role = { .step = impatient_step, .describe = player_describe };
 
 /* A worker that waits for room sees other events before there is some: a word, its alarm. */
-static void test_room_and_other_things(void)
+TEST("room and other things")
 {
     for (int alarm = 0; alarm <= 1; alarm++) {
         struct stage *s = stage_new(4, 2);
@@ -1357,7 +1357,7 @@ static void test_room_and_other_things(void)
 }
 
 /* All bytes of a put are at the peer when the last one is, not when the first one is. */
-static void test_bytes_come_last(void)
+TEST("bytes come last")
 {
     struct stage *s = stage_new(2, 1);
     s->options.payload = true;
@@ -1382,7 +1382,7 @@ static void test_bytes_come_last(void)
     free(s);
 }
 
-static void test_proxy(void)
+TEST("proxy")
 {
     for (uint32_t threads = 1; threads <= 2; threads++) {
         struct stage *s = stage_new(2, 1);
@@ -1403,7 +1403,7 @@ static void test_proxy(void)
 }
 
 /* Warps that ring for one QP do so one after another; warps of different QPs do not wait for each other. */
-static void test_warps_of_one_qp(void)
+TEST("warps of one QP")
 {
     for (uint16_t queue = 0; queue <= 1; queue++) {
         struct stage *s = stage_new(2, 1);
@@ -1416,7 +1416,7 @@ static void test_warps_of_one_qp(void)
 }
 
 /* What else a row of the table says: how many requests wait for a thread, what stays in order, what a signal adds. */
-static void test_transports(void)
+TEST("transports")
 {
     struct stage *s = stage_new(2, 1);
     struct transport t = transport_of(&s->cluster.nic);
@@ -1483,7 +1483,7 @@ static uint64_t thread_ps(enum cluster_posting poster, enum transport_order orde
 }
 
 /* What a host's thread does in addition to posting: it waits at fences, and tells the GPU of acknowledgements. */
-static void test_threads_wait(void)
+TEST("threads wait")
 {
     /* Until the first is acknowledged: fetch, 100 ns of bytes, there, deliver, back; the second's acknowledgement,
      * and its signal's fetch and way. */
@@ -1506,7 +1506,7 @@ static void test_threads_wait(void)
 }
 
 /* A NIC whose reads take 300 ns reads once after each put before it acknowledges the put. */
-static void test_flushed(void)
+TEST("flushed")
 {
     uint64_t took_ps[2][2];
     for (uint32_t flushed = 0; flushed < 2; flushed++) {
@@ -1555,7 +1555,7 @@ static struct world_result copied_play(uint32_t rank, bool staged, bool copied, 
 
 /* A CPU at each end copies at 1 byte a nanosecond; the receiver's takes 200 ns more for a message.  Staged, each copy
  * waits 5 us and moves 2 bytes a nanosecond, in place of the way through the node. */
-static void test_copied(void)
+TEST("copied")
 {
     for (uint32_t staged = 0; staged < 2; staged++) {
         const uint64_t copy_ps = staged ? 20000000 : 10000000;
@@ -1597,7 +1597,7 @@ static uint64_t message_ps(uint64_t size_bytes, bool busy, uint64_t receive_ps, 
 
 /* A message that a thread receives is one request.  No NIC works on its signal, and it waits for what the thread sends.
  * A larger message is asked for: its announcement arrives (1000 ns), the question comes back, the NIC reads. */
-static void test_two_sided(void)
+TEST("two-sided")
 {
     const uint64_t one_sided_ps = message_ps(1000, false, 0, 0), taken_ps = message_ps(1000, false, 1000, 0);
     CU_ASSERT(taken_ps + 5000000 < one_sided_ps); /* a request less for the thread, which takes 5 us each */
@@ -1620,7 +1620,7 @@ static void shared_nic_play(struct stage *s)
     stage_run(s);
 }
 
-static void test_shared_nic(void)
+TEST("shared NIC")
 {
     struct stage *s = stage_new(4, 1);
     shared_nic_play(s);
@@ -1636,7 +1636,7 @@ static void test_shared_nic(void)
 }
 
 /* QPs of one rank take turns, too, however much one of them has; each keeps its order. */
-static void test_turns_of_qps(void)
+TEST("turns of QPs")
 {
     struct stage *s = stage_new(4, 1);
     PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 10000 }, { .verb = PUT, .peer = 1, .size_bytes = 10000 },
@@ -1671,7 +1671,7 @@ static struct stage *host_stage_new(uint32_t cores)
     return s;
 }
 
-static void test_host_cores(void)
+TEST("host cores")
 {
     for (uint32_t cores = 1; cores <= 2; cores++) {
         struct stage *s = host_stage_new(cores);
@@ -1691,7 +1691,7 @@ static void test_host_cores(void)
 
 /* Rank 1 gets half as much of the core: after each step it pauses for as long as the step took (two workers stepped,
  * 20, row 100, 1000 B at 1 GB/s), and rank 0 may run meanwhile. */
-static void test_host_slow(void)
+TEST("a slow rank on a host")
 {
     const uint32_t slow[2] = { 0, 2 * WORLD_SLOW_ONE };
     for (int beside = 1; beside <= 2; beside++) {
@@ -1710,7 +1710,7 @@ static void test_host_slow(void)
 
 /* Ranks 0 and 1 share a core; rank 1 has two workers, which step in one round with a look at both (20) and at the link
  * (7).  If its slice lasts that long, the round is before rank 0's turn.  A change of ranks takes 50. */
-static void test_host_turns(void)
+TEST("host turns")
 {
     for (int lasts = 0; lasts <= 1; lasts++) {
         struct stage *s = host_stage_new(1);
@@ -1726,7 +1726,7 @@ static void test_host_turns(void)
     }
 }
 
-static void test_host_copies(void)
+TEST("host copies")
 {
     for (uint8_t places = 1; places <= 3; places++) {
         struct stage *s = host_stage_new(2);
@@ -1738,7 +1738,7 @@ static void test_host_copies(void)
 }
 
 /* Sums with weights and sums without have costs of their own, given for a row of 14336 bytes. */
-static void test_host_sums(void)
+TEST("host sums")
 {
     for (int weighted = 0; weighted <= 1; weighted++) {
         struct stage *s = host_stage_new(2);
@@ -1752,7 +1752,7 @@ static void test_host_sums(void)
 }
 
 /* One row, whether the kernel counts it whole or in the parts that the warps of a GPU take. */
-static void test_host_casts(void)
+TEST("host casts")
 {
     for (uint8_t parts = 1; parts <= 31; parts += 30) {
         struct stage *s = host_stage_new(2);
@@ -1765,7 +1765,7 @@ static void test_host_casts(void)
 }
 
 /* A word is seen a poll and a step after the store; ranks that take turns on one core pay for each change. */
-static void test_host_signals(void)
+TEST("host signals")
 {
     struct stage *s = host_stage_new(2);
     PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = 1000 }, { .verb = SIGNAL, .peer = 1, .word = 4 });
@@ -1802,7 +1802,7 @@ static struct stage *host_link_new(uint64_t nic_rate_bps)
 
 /* Both ends work for a put and for a signal; the sender works when its doorbell rings.  An arrival at an idle core
  * takes an interrupt. */
-static void test_host_puts(void)
+TEST("host puts")
 {
     for (uint8_t flags = 0; flags <= FABRIC_DEFER; flags += FABRIC_DEFER) {
         struct stage *s = host_link_new(8000000000);
@@ -1820,7 +1820,7 @@ static void test_host_puts(void)
 
 /* Packets are processed as they arrive: after a slow link that time is hidden, and until then the process does other
  * work. */
-static void test_host_slow_link(void)
+TEST("host behind a slow link")
 {
     struct stage *s = host_link_new(800000000);
     PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 1000 }, { .verb = SIGNAL, .peer = 1, .word = 1 },
@@ -1834,7 +1834,7 @@ static void test_host_slow_link(void)
     free(s);
 }
 
-static void test_kernel_that_never_ends(void)
+TEST("kernel that never ends")
 {
     struct stage *s = stage_new(3, 3);
     PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = 10 });
@@ -1850,7 +1850,7 @@ static void test_kernel_that_never_ends(void)
 }
 
 /* Recording changes no time, and every operation and port is in it. */
-static void test_timeline(void)
+TEST("timeline")
 {
     struct timeline *timeline = timeline_nowhere();
     struct stage *s = stage_new(4, 2);
@@ -1886,7 +1886,7 @@ static void test_timeline(void)
 }
 
 /* With too many workers the run ends with one line, before it reads any of them. */
-static void test_too_many_workers(void)
+TEST("too many workers")
 {
     struct stage *s = stage_new(1, 1);
     int status = 0;
@@ -1906,74 +1906,4 @@ static void test_too_many_workers(void)
         text, "eptwin: rank 0: expected at most 4194303 workers (warp groups) in a kernel, found 4194304\n");
     g_free(text);
     free(s);
-}
-
-const char unit_suite[] = "world";
-
-void unit_tests(CU_pSuite suite)
-{
-    CU_add_test(suite, "one store", test_one_store);
-    CU_add_test(suite, "stores over PCIe", test_store_over_pcie);
-    CU_add_test(suite, "stores over a link for each pair", test_store_over_pairs);
-    CU_add_test(suite, "rows and warps", test_rows_and_warps);
-    CU_add_test(suite, "bulk copies", test_bulk_copies);
-    CU_add_test(suite, "bulk halves", test_bulk_halves);
-    CU_add_test(suite, "bulk sectors", test_bulk_sectors);
-    CU_add_test(suite, "fresh rows", test_fresh);
-    CU_add_test(suite, "rounds of warps", test_rounds);
-    CU_add_test(suite, "a release apart", test_release_apart);
-    CU_add_test(suite, "releases in a crowd", test_release_in_crowd);
-    CU_add_test(suite, "releases of one SM", test_release_rounds);
-    CU_add_test(suite, "sums", test_sums);
-    CU_add_test(suite, "programs", test_programs);
-    CU_add_test(suite, "rows summed out of memory", test_summed_far);
-    CU_add_test(suite, "posted stores", test_posted);
-    CU_add_test(suite, "scopes", test_scopes);
-    CU_add_test(suite, "nothing added", test_nothing_added);
-    CU_add_test(suite, "counters", test_counters);
-    CU_add_test(suite, "signals", test_signals);
-    CU_add_test(suite, "signals of one step", test_signals_of_one_step);
-    CU_add_test(suite, "signals of one step", test_signals_of_one_step);
-    CU_add_test(suite, "signals overtake", test_signals_overtake);
-    CU_add_test(suite, "egress is shared", test_egress_is_shared);
-    CU_add_test(suite, "ingress is shared", test_ingress_is_shared);
-    CU_add_test(suite, "launches follow each other", test_launches_follow_each_other);
-    CU_add_test(suite, "kernels follow each other", test_kernels_follow_each_other);
-    CU_add_test(suite, "slow rank", test_slow_rank);
-    CU_add_test(suite, "releases of a slow rank", test_slow_releases);
-    CU_add_test(suite, "stores of a slow rank", test_slow_store);
-    CU_add_test(suite, "one put", test_one_put);
-    CU_add_test(suite, "busiest parts", test_busiest);
-    CU_add_test(suite, "a post beside copies", test_post_beside_copies);
-    CU_add_test(suite, "put that is its own flag", test_polled_put);
-    CU_add_test(suite, "lone signal", test_lone_signal);
-    CU_add_test(suite, "incast", test_incast);
-    CU_add_test(suite, "deferred doorbells", test_deferred_doorbells);
-    CU_add_test(suite, "trains of puts", test_trains);
-    CU_add_test(suite, "queue depth", test_queue_depth);
-    CU_add_test(suite, "window", test_window);
-    CU_add_test(suite, "window bounds the rate", test_window_bounds_the_rate);
-    CU_add_test(suite, "room and other things", test_room_and_other_things);
-    CU_add_test(suite, "bytes come last", test_bytes_come_last);
-    CU_add_test(suite, "proxy", test_proxy);
-    CU_add_test(suite, "warps of one QP", test_warps_of_one_qp);
-    CU_add_test(suite, "transports", test_transports);
-    CU_add_test(suite, "threads wait", test_threads_wait);
-    CU_add_test(suite, "flushed", test_flushed);
-    CU_add_test(suite, "copied", test_copied);
-    CU_add_test(suite, "two-sided", test_two_sided);
-    CU_add_test(suite, "shared NIC", test_shared_nic);
-    CU_add_test(suite, "turns of QPs", test_turns_of_qps);
-    CU_add_test(suite, "host cores", test_host_cores);
-    CU_add_test(suite, "a slow rank on a host", test_host_slow);
-    CU_add_test(suite, "host turns", test_host_turns);
-    CU_add_test(suite, "host copies", test_host_copies);
-    CU_add_test(suite, "host sums", test_host_sums);
-    CU_add_test(suite, "host casts", test_host_casts);
-    CU_add_test(suite, "host signals", test_host_signals);
-    CU_add_test(suite, "host puts", test_host_puts);
-    CU_add_test(suite, "host behind a slow link", test_host_slow_link);
-    CU_add_test(suite, "kernel that never ends", test_kernel_that_never_ends);
-    CU_add_test(suite, "too many workers", test_too_many_workers);
-    CU_add_test(suite, "timeline", test_timeline);
 }

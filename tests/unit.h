@@ -7,11 +7,19 @@
 #include <CUnit/Basic.h>
 #include <stdbool.h>
 
-extern const char unit_suite[];   /* the suite's name */
-void unit_tests(CU_pSuite suite); /* adds the tests */
+/* A test: TEST("what it shows") { its body }.  The tests of a program run in the order of its file. */
+#define TEST(name)          TEST_AT(name, __LINE__)
+#define TEST_AT(name, line) TEST_AT_LINE(name, line)
+#define TEST_AT_LINE(name, line) \
+    static void test_at_##line(void); \
+    __attribute__((constructor)) static void test_at_##line##_add(void) { unit_test_add(name, test_at_##line); } \
+    static void test_at_##line(void)
+void unit_test_add(const char *name, CU_TestFunc test);
 
-/* Before and after all tests, where a program needs it: unit_begin returns false when nothing can be tested. */
-bool unit_begin(int argc, char **argv) __attribute__((weak));
+/* Where a program needs it.  Before all tests: unit_begin returns false when nothing can be tested.  After TEST()s,
+ * unit_tests adds tests that depend on the machine or that programs share.  After all tests, unit_end. */
+bool unit_begin(char **argv) __attribute__((weak));
+void unit_tests(CU_pSuite suite) __attribute__((weak));
 void unit_end(void) __attribute__((weak));
 
 #endif
