@@ -475,11 +475,10 @@ TEST("bad options")
         { { .rank = 1, .rank_count = 2, .root = ":http", .secret = { "x", 1 } }, "--root :http: " },
     };
     for (size_t k = 0; k < G_N_ELEMENTS(cases); k++) {
-        GError *error = NULL;
+        g_autoptr(GError) error = NULL;
         CU_ASSERT_PTR_NULL(bootstrap_tcp_new(&cases[k].options, &error));
         CU_ASSERT_EQUAL(error->code, BOOTSTRAP_BAD_INPUT);
         ASSERT_CONTAINS(error->message, cases[k].message);
-        g_error_free(error);
     }
 }
 
@@ -488,7 +487,7 @@ TEST("nobody there, address taken")
 {
     struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     struct bootstrap_tcp_options o = at_port(free_port(), 1, 2, SHORT_MS);
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
     CU_ASSERT_PTR_NULL(bootstrap_tcp_new(&o, &error));
     ASSERT_CONTAINS(error->message, "rank 1 cannot connect to rank 0 at 127.0.0.1:");
     ASSERT_CONTAINS(error->message, "within 400 ms: Connection refused");
@@ -501,7 +500,6 @@ TEST("nobody there, address taken")
     CU_ASSERT_PTR_NULL(bootstrap_tcp_new(&o, &error));
     ASSERT_CONTAINS(error->message, "rank 0 cannot listen at 127.0.0.1:");
     ASSERT_CONTAINS(error->message, "Address already in use");
-    g_error_free(error);
     close(s);
 }
 

@@ -91,12 +91,11 @@ static bool told_apart(const struct case_options *c, uint32_t option)
     g_auto(case_options) other;
     case_copy(&other, c);
     set_other(&other, option);
-    struct record *a = record_of(c), *b = record_of(&other);
+    g_autoptr(record) a = record_of(c);
+    g_autoptr(record) b = record_of(&other);
     g_autofree char *difference = compare_case_difference(a, b);
     g_autofree char *said = g_strconcat(case_option_name(option), ": ", NULL);
     const bool apart = difference && strstr(difference, said) != NULL;
-    record_free(a);
-    record_free(b);
     return apart;
 }
 
@@ -144,13 +143,12 @@ TEST("resolved values are recorded")
                                    "dtype",      "fp8",    "routing",           "uniform", "nvl-chunk",          "6",
                                    "nvl-buffer", "256",    "combine-nvl-chunk", "4",       "combine-nvl-buffer", "256",
                                    NULL });
-    struct record *a = record_of(&open), *b = record_of(&said);
+    g_autoptr(record) a = record_of(&open);
+    g_autoptr(record) b = record_of(&said);
     CU_ASSERT_STRING_EQUAL(record_get(a, "nvl-chunk"), "6");
     CU_ASSERT_STRING_EQUAL(record_get(a, "combine-rdma-buffer"), "132"); /* a multiple of its chunk */
     g_autofree char *difference = compare_case_difference(a, b);
     CU_ASSERT_PTR_NULL(difference);
-    record_free(a);
-    record_free(b);
     case_clear(&open);
     case_clear(&said);
 }
@@ -181,7 +179,7 @@ TEST("files beside a table")
     g_autofree char *folder = g_dir_make_tmp("test_case.XXXXXX", NULL);
     g_autofree char *file = g_build_filename(folder, "f", NULL);
     CU_ASSERT_TRUE_FATAL(g_file_set_contents(file, "", 0, NULL));
-    struct case_options c;
+    g_auto(case_options) c;
     case_init(&c);
     set_all(&c, (const char *const[]){ "trace", "vllm:f", "trace-weights", "f@0,1", "placement", "file:f", "cluster",
                                        "f", "routing", "f", NULL });
@@ -196,7 +194,6 @@ TEST("files beside a table")
     set_all(&c, (const char *const[]){ "trace", "none", "placement", "greedy", "cluster", "h200", NULL });
     case_files_resolve(&c, folder);
     CU_ASSERT(!strcmp(c.trace, "none") && !strcmp(c.placement, "greedy") && !strcmp(c.cluster, "h200"));
-    case_clear(&c);
     unlink(file);
     rmdir(folder);
 }
@@ -514,12 +511,12 @@ static char *trace_write(void)
 TEST("routing of a trace")
 {
     g_autofree char *path = trace_write();
-    struct case_options c;
+    g_auto(case_options) c;
     struct routing routing = { 0 };
     case_init(&c);
     set_all(&c, (const char *const[]){ "layer", "1", "num-experts", "16", "num-tokens", "2", NULL });
     CU_ASSERT_FATAL(case_set(&c, "trace", path, NULL));
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
     const bool read = case_routing(&c, &routing, &error);
     CU_ASSERT(read);
     if (!read) fprintf(stderr, "%s\n", error->message);
@@ -533,8 +530,6 @@ TEST("routing of a trace")
     CU_ASSERT_FATAL(case_set(&c, "num-topk", "8", NULL));
     CU_ASSERT(!case_routing(&c, &routing, &error));
     CU_ASSERT_STRING_EQUAL(error->message, "num-topk: expected the trace's 2 or nothing, found 8");
-    g_clear_error(&error);
-    case_clear(&c);
     unlink(path);
 }
 
@@ -558,14 +553,13 @@ TEST("placed experts")
 
 static bool options_refused(struct case_options *c, uint32_t sms, const char *message)
 {
-    struct routing routing = { 0 };
+    g_auto(routing) routing = { 0 };
     struct moe_options options;
     g_autoptr(GError) error = NULL;
     CU_ASSERT_FATAL(case_routing(c, &routing, NULL));
     const bool refused = !case_moe_options(c, &routing, sms, &options, &error);
     const bool said = refused && strcmp(error->message, message) == 0;
     if (refused && !said) fprintf(stderr, "said: %s\n", error->message);
-    routing_free(&routing);
     return said;
 }
 
@@ -640,7 +634,7 @@ TEST("SMs of a host")
     g_auto(case_options) c;
     case_init(&c);
     set_all(&c, pairs);
-    struct routing routing;
+    g_auto(routing) routing;
     CU_ASSERT_FATAL(case_routing(&c, &routing, NULL));
     for (uint32_t i = 0; i < G_N_ELEMENTS(cpus); i++) {
         struct moe_options o;
@@ -651,7 +645,6 @@ TEST("SMs of a host")
     c.num_sms = 6;
     CU_ASSERT_EQUAL(case_host_sms(&c, 1), 6);
     CU_ASSERT_EQUAL(case_host_sms(&c, 8), 8);
-    routing_free(&routing);
 }
 
 /* A commit, its date, and the name of a change that it made stand for one version; a version before the change is

@@ -177,7 +177,7 @@ TEST("comments after values")
 
 TEST("files that are none")
 {
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
     CU_ASSERT_PTR_NULL(cluster_load("no/such.ini", &error));
     CU_ASSERT_STRING_EQUAL(error->message, "no/such.ini: cannot read: No such file or directory");
     g_clear_error(&error);
@@ -200,7 +200,6 @@ TEST("files that are none")
     CU_ASSERT_TRUE_FATAL(g_file_set_contents(path, "[gpu]\n\0\n", 8, NULL));
     CU_ASSERT_PTR_NULL(cluster_load(path, &error));
     CU_ASSERT(error && g_str_has_suffix(error->message, ": expected text, found a byte of 0"));
-    g_clear_error(&error);
 }
 
 TEST("unknown words")
@@ -422,7 +421,7 @@ TEST("shipped files")
     for (const char *name; (name = g_dir_read_name(shipped)) != NULL; count++) {
         if (strcmp(name, "parts") == 0 || strcmp(name, "README.md") == 0) continue;
         CU_ASSERT(g_str_has_suffix(name, ".ini"));
-        char *bare = g_strndup(name, strlen(name) - 4), *full = g_strconcat("models/clusters/", name, NULL);
+        g_autofree char *bare = g_strndup(name, strlen(name) - 4), *full = g_strconcat("models/clusters/", name, NULL);
         const char *const ways[] = { full, name, bare }; /* by path, by name, by name without ending */
         for (size_t i = 0; i < G_N_ELEMENTS(ways); i++) {
             g_autoptr(GError) error = NULL;
@@ -431,8 +430,6 @@ TEST("shipped files")
             CU_ASSERT_PTR_NULL(error);
             CU_ASSERT(c && strcmp(c->path, full) == 0 && c->name && (c->gpu.sms || c->host.cores));
         }
-        g_free(bare);
-        g_free(full);
     }
     g_dir_close(shipped);
     CU_ASSERT(count >= 2);

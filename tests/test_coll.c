@@ -85,12 +85,11 @@ TEST("alltoallv in all worlds")
 {
     for (uint32_t i = 0; i < 2 * SHAPES; i++) {
         struct coll_options o = options_of(COLL_ALLTOALLV, shape[i % SHAPES][0], shape[i % SHAPES][1]);
-        struct edges edges;
+        g_auto(edges) edges;
         o.in_flight = 1 + i % 5;
         if (i % 3 == 2) o.compute_ps = 5 * PS_PER_US, o.compute_sm_first = 2, o.compute_sms = 2;
         edges_draw(&edges, o.ranks, i % 2 ? 200000 : 3000, i);
         job_check(&o, &edges, i % 4 == 3, 6);
-        edges_free(&edges);
     }
 }
 
@@ -153,14 +152,13 @@ TEST("messages by NCCL in all worlds")
     static const uint32_t most[] = { 1, 700, 30000, 700000 };
     for (uint32_t i = 0; i < 24; i++) {
         struct coll_options o = options_of(COLL_ALLTOALLV, 2 + i % 5, 8);
-        struct edges edges;
+        g_auto(edges) edges;
         o.issue = COLL_BY_NCCL;
         o.own_part = i % 2;
         o.nccl.channels = 1 + i % 9;
         o.nccl.before_229 = i / 4 % 2;
         edges_pairs(&edges, o.ranks, most[i % 4], i);
         job_check(&o, &edges, false, 4);
-        edges_free(&edges);
     }
 }
 
@@ -214,11 +212,10 @@ TEST("what is refused")
     o.size_bytes = 0;
     expect_refused(&o, NULL, "size: expected a block of at least 1 byte");
     o = options_of(COLL_ALLTOALLV, 4, 4);
-    struct edges edges;
+    g_auto(edges) edges;
     edges_draw(&edges, 5, 10, 1);
     o.in_flight = 1;
     expect_refused(&o, &edges, "matrix: expected num-ranks 4 endpoints, found 5");
-    edges_free(&edges);
 }
 
 /* ---- times ---- */
@@ -358,10 +355,10 @@ TEST("bounds of all-to-allv")
         { "lognormal:65536:0.7", 1024, 0 },
     };
     GError *error = NULL;
-    struct cluster *cluster = cluster_load("tests/peers/port.ini", &error);
+    g_autoptr(cluster) cluster = cluster_load("tests/peers/port.ini", &error);
     CU_ASSERT_PTR_NOT_NULL_FATAL(cluster);
     for (size_t i = 0; i < sizeof loads / sizeof loads[0]; i++) {
-        struct edges edges;
+        g_auto(edges) edges;
         uint64_t most = 0;
         CU_ASSERT_TRUE_FATAL(edges_make(loads[i].spec, loads[i].ranks, 7168, 3, &edges, NULL));
         for (uint32_t r = 0; r < edges.ranks; r++) most = MAX(most, edges.received_bytes[r]);
@@ -373,7 +370,5 @@ TEST("bounds of all-to-allv")
         const double took_us = us(phase_ps(&job, cluster, "alltoallv"));
         if (took_us > 1.02 * bound_us + 1) printf("\n      %s: %g us, bound %g\n", loads[i].spec, took_us, bound_us);
         CU_ASSERT(took_us >= bound_us && took_us <= 1.02 * bound_us + 1);
-        edges_free(&edges);
     }
-    cluster_free(cluster);
 }

@@ -47,8 +47,9 @@ static struct compare *compared(const struct record *a, const struct record *b, 
 
 TEST("errors of phases")
 {
-    struct record *p = record_of("simulate", 0.8), *m = record_of("replay", 1);
-    struct compare *compare = compared(p, m, false);
+    g_autoptr(record) p = record_of("simulate", 0.8);
+    g_autoptr(record) m = record_of("replay", 1);
+    g_autoptr(compare) compare = compared(p, m, false);
     const struct compare_row *row = row_of(compare, "dispatch", RECORD_ALL, "time_us");
     CU_ASSERT_PTR_NOT_NULL_FATAL(row);
     CU_ASSERT_DOUBLE_EQUAL(row->error_pct, -20, 1e-9);
@@ -61,15 +62,13 @@ TEST("errors of phases")
     CU_ASSERT_PTR_NULL(row_of(compare, "dispatch", 0, "time_us"));
     CU_ASSERT_EQUAL(compare->lonely->len, 0);
     CU_ASSERT_STRING_EQUAL(compare->predicted_name, "predicted");
-    compare_free(compare);
-    record_free(p);
-    record_free(m);
 }
 
 /* The order of the arguments does not matter: the records say which is the prediction. */
 TEST("which is the prediction")
 {
-    struct record *p = record_of("simulate", 0.8), *m = record_of("replay", 1);
+    g_autoptr(record) p = record_of("simulate", 0.8);
+    g_autoptr(record) m = record_of("replay", 1);
     struct compare *compare = compared(m, p, false);
     CU_ASSERT_TRUE(compare->swapped);
     CU_ASSERT_PTR_EQUAL(compare->predicted, p);
@@ -82,13 +81,12 @@ TEST("which is the prediction")
     CU_ASSERT_STRING_EQUAL(compare->measured_name, "second");
     CU_ASSERT_DOUBLE_EQUAL(row_of(compare, "dispatch", RECORD_ALL, "time_us")->error_pct, 100, 1e-9);
     compare_free(compare);
-    record_free(p);
-    record_free(m);
 }
 
 TEST("the worst rank")
 {
-    struct record *p = record_of("simulate", 1), *m = record_new();
+    g_autoptr(record) p = record_of("simulate", 1);
+    g_autoptr(record) m = record_new();
     record_set(m, "kind", "replay");
     record_set(m, "kernel", "ll");
     record_set(m, "num-tokens", "128");
@@ -96,26 +94,24 @@ TEST("the worst rank")
     static const double times[] = { 100, 101, 51, 206 }; /* +0, +0, +100 and -50 % against 100 .. 103 */
     for (int rank = 0; rank < 4; rank++) record_add(m, "dispatch", rank, "time_us", times[rank], "us");
     record_add(m, "dispatch", RECORD_ALL, "time_us", 101.5, "us");
-    struct compare *compare = compared(p, m, true);
+    g_autoptr(compare) compare = compared(p, m, true);
     const struct compare_row *row = row_of(compare, "dispatch", RECORD_ALL, "time_us");
     CU_ASSERT_EQUAL(row->worst_rank, 2);
     CU_ASSERT_DOUBLE_EQUAL(row->worst_error_pct, 100, 1e-9);
     CU_ASSERT_DOUBLE_EQUAL(row_of(compare, "dispatch", 3, "time_us")->error_pct, -50, 1e-9);
     CU_ASSERT_EQUAL(compare->lonely->len, 1);
     CU_ASSERT_STRING_EQUAL(g_ptr_array_index(compare->lonely, 0), "combine");
-    compare_free(compare);
-    record_free(p);
-    record_free(m);
 }
 
 TEST("different cases are refused")
 {
-    struct record *p = record_of("simulate", 1), *m = record_of("replay", 1);
+    g_autoptr(record) p = record_of("simulate", 1);
+    g_autoptr(record) m = record_of("replay", 1);
     CU_ASSERT_PTR_NULL(compare_case_difference(p, m)); /* the trace's folder does not matter */
     record_set(m, "num-tokens", "64");
     record_set(m, "num-topk", "8");
     struct compare_options options = { 0 };
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
     CU_ASSERT_PTR_NULL(compare_new(p, m, &options, &error));
     CU_ASSERT_STRING_EQUAL(error->message, "the records are of different cases (num-tokens: 128 against 64; num-topk: "
                                            "none against 8); --force compares them nevertheless");
@@ -127,15 +123,13 @@ TEST("different cases are refused")
     g_autoptr(record) empty = record_new();
     CU_ASSERT_PTR_NULL(compare_new(p, empty, &options, &error));
     CU_ASSERT_STRING_EQUAL(error->message, "nothing to compare: no phase has a time or bandwidth in both records");
-    g_clear_error(&error);
-    record_free(p);
-    record_free(m);
 }
 
 /* Each record says which keys make its case.  A record that does not say so counts by the keys that it has. */
 TEST("keys that count only sometimes")
 {
-    struct record *p = record_of("simulate", 1), *m = record_of("replay", 1);
+    g_autoptr(record) p = record_of("simulate", 1);
+    g_autoptr(record) m = record_of("replay", 1);
     record_set(p, "seed", "1");
     record_set(m, "seed", "2");
     CU_ASSERT_PTR_NULL(compare_case_difference(p, m));
@@ -165,14 +159,13 @@ TEST("keys that count only sometimes")
     difference = compare_case_difference(p, plain);
     CU_ASSERT_STRING_EQUAL(difference, "kernel: ll against normal");
     g_free(difference);
-    record_free(p);
-    record_free(m);
 }
 
 /* Two predictions may differ in settings, not in work; redundant experts are a setting. */
 TEST("two predictions")
 {
-    struct record *a = record_of("simulate", 2), *b = record_of("simulate", 1);
+    g_autoptr(record) a = record_of("simulate", 2);
+    g_autoptr(record) b = record_of("simulate", 1);
     record_set(a, "trace", "t.npy");
     record_set(b, "trace", "t.npy");
     record_set(b, "placement", "eplb:64");
@@ -229,8 +222,6 @@ TEST("two predictions")
     difference = compare_case_difference(a, b);
     CU_ASSERT_STRING_EQUAL(difference, "num-experts: 64 against 128; placement: none against eplb:64");
     g_free(difference);
-    record_free(a);
-    record_free(b);
 }
 
 /* Files may be in other folders on another machine: folders do not count; the text before and after the path does. */
@@ -250,15 +241,14 @@ TEST("files elsewhere")
         { "a/w.npy@0,4", "b/w.npy@0,5", false },
         { "", "t.npy", false },
     };
-    struct record *p = record_of("simulate", 1), *m = record_of("replay", 1);
+    g_autoptr(record) p = record_of("simulate", 1);
+    g_autoptr(record) m = record_of("replay", 1);
     for (size_t i = 0; i < G_N_ELEMENTS(values); i++) {
         record_set(p, "trace", "%s", values[i].x);
         record_set(m, "trace", "%s", values[i].y);
         g_autofree char *difference = compare_case_difference(p, m);
         CU_ASSERT_EQUAL(!difference, values[i].same);
     }
-    record_free(p);
-    record_free(m);
 }
 
 /* Runs over several layers may say layer or layers, one layer or a range; only plain times are compared.  _max is over
@@ -266,7 +256,8 @@ TEST("files elsewhere")
  * the measurement has only means. */
 TEST("several layers")
 {
-    struct record *p = record_of("simulate", 1), *m = record_of("replay", 1);
+    g_autoptr(record) p = record_of("simulate", 1);
+    g_autoptr(record) m = record_of("replay", 1);
     record_set(p, "layer", "0");
     record_set(p, "layers", "0:3");
     record_set(p, "step", "0");
@@ -303,15 +294,14 @@ TEST("several layers")
         g_autofree char *difference = compare_case_difference(p, m);
         CU_ASSERT_PTR_NOT_NULL(difference);
     }
-    record_free(p);
-    record_free(m);
 }
 
 /* Of one step and layer, the slowest rank's time is the largest of its ranks'; of several, only "slowest_us" gives
  * it. */
 TEST("the slowest rank")
 {
-    struct record *p = record_of("simulate", 1), *m = record_of("replay", 1);
+    g_autoptr(record) p = record_of("simulate", 1);
+    g_autoptr(record) m = record_of("replay", 1);
     CU_ASSERT_TRUE(isnan(compare_slowest_us(p, "dispatch")));
     record_add(p, "dispatch", RECORD_ALL, "time_us_max", 120, "us");
     record_add(m, "dispatch", RECORD_ALL, "time_us_max", 150, "us");
@@ -334,24 +324,20 @@ TEST("the slowest rank")
     CU_ASSERT_TRUE(isnan(compare_slowest_us(p, "dispatch")));
     record_add(p, "dispatch", RECORD_ALL, "slowest_us", 300, "us");
     CU_ASSERT_EQUAL(compare_slowest_us(p, "dispatch"), 300);
-    record_free(p);
-    record_free(m);
 }
 
 /* A value that is not known, or a measured zero, is no error of any size. */
 TEST("unknown values")
 {
-    struct record *p = record_new(), *m = record_new();
+    g_autoptr(record) p = record_new();
+    g_autoptr(record) m = record_new();
     record_add(p, "a", RECORD_ALL, "time_us", NAN, "us");
     record_add(m, "a", RECORD_ALL, "time_us", 1, "us");
     record_add(p, "b", RECORD_ALL, "time_us", 1, "us");
     record_add(m, "b", RECORD_ALL, "time_us", 0, "us");
-    struct compare *compare = compared(p, m, false);
+    g_autoptr(compare) compare = compared(p, m, false);
     CU_ASSERT_PTR_NULL(row_of(compare, "a", RECORD_ALL, "time_us"));
     CU_ASSERT_TRUE(isnan(row_of(compare, "b", RECORD_ALL, "time_us")->error_pct));
-    compare_free(compare);
-    record_free(p);
-    record_free(m);
 }
 
 TEST("what limits a phase")
@@ -385,10 +371,9 @@ TEST("what limits a phase")
     CU_ASSERT_STRING_EQUAL(words->str, "");
     /* A measurement that beats the bound contradicts the cluster file. */
     g_autoptr(record) m = record_of("replay", 0.5);
-    struct compare *compare = compared(p, m, false);
+    g_autoptr(compare) compare = compared(p, m, false);
     compare_words_append(compare, words);
     CU_ASSERT_PTR_NOT_NULL(strstr(words->str, "faster than the bound send allows"));
-    compare_free(compare);
 }
 
 TEST("the spread of errors")

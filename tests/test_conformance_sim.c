@@ -18,16 +18,14 @@ static bool sim_world_run(void *context, struct fabric_worker **worker, uint32_t
 {
     struct sim_world *sim = context;
     struct fabric_worker ***by_rank = calloc(sim->rank_count, sizeof *by_rank);
-    uint32_t *count = calloc(sim->rank_count, sizeof *count);
-    struct world_result *result = calloc(sim->rank_count, sizeof *result);
+    g_autofree uint32_t *count = calloc(sim->rank_count, sizeof *count);
+    g_autofree struct world_result *result = calloc(sim->rank_count, sizeof *result);
     for (uint32_t r = 0; r < sim->rank_count; r++) by_rank[r] = calloc(worker_count + 1, sizeof *by_rank[r]);
     for (uint32_t i = 0; i < worker_count; i++) by_rank[worker[i]->fabric->rank][worker[i]->index] = worker[i];
     for (uint32_t i = 0; i < worker_count; i++) count[worker[i]->fabric->rank]++;
     const bool ended = world_run(sim->world, (struct fabric_worker * *const *)by_rank, count, result, why, why_size);
     for (uint32_t r = 0; r < sim->rank_count; r++) free(by_rank[r]);
     free(by_rank);
-    free(count);
-    free(result);
     return ended;
 }
 

@@ -202,7 +202,7 @@ TEST("DCQCN shares")
     scaled.mark_all_bytes /= 5;
     for (int i = 0; i < 2; i++) {
         for (uint32_t flows = 2; flows <= 8; flows *= 2) {
-            struct traffic *t = shared_port(i ? &scaled : &paper, flows);
+            g_autofree struct traffic *t = shared_port(i ? &scaled : &paper, flows);
             const double share = 10.0 / flows, least = i ? 0.35 : 0.85, most = i ? 2.5 : 1.15;
             double sum = 0;
             for (uint32_t k = 0; k < flows; k++) {
@@ -210,7 +210,6 @@ TEST("DCQCN shares")
                 CU_ASSERT(gbs(&t->flow[k]) > least * share && gbs(&t->flow[k]) < most * share);
             }
             CU_ASSERT(sum > (i ? 9.0 : 9.8) && sum < 10.05);
-            free(t);
         }
     }
 }
@@ -218,10 +217,8 @@ TEST("DCQCN shares")
 /* Runs repeat bit for bit, marks drawn or not. */
 TEST("DCQCN repeats")
 {
-    struct traffic *a = shared_port(&paper, 4), *b = shared_port(&paper, 4);
+    g_autofree struct traffic *a = shared_port(&paper, 4), *b = shared_port(&paper, 4);
     for (int i = 0; i < 4; i++) CU_ASSERT_EQUAL(a->flow[i].took_us, b->flow[i].took_us);
-    free(a);
-    free(b);
 }
 
 /* Four nodes of one leaf send into one port of another leaf.  A fifth node of that leaf sends elsewhere and shares only
@@ -243,7 +240,7 @@ static double victim_gbs(struct traffic *t, double *sum)
 TEST("DCQCN spares victims")
 {
     for (int i = 0; i < 2; i++) {
-        struct traffic *t = traffic_new(15);
+        g_autofree struct traffic *t = traffic_new(15);
         traffic_leaf_spine(t, 5, 1, 1);
         t->cluster.network.buffer_bytes = 500000;
         t->cluster.network.queues = CLUSTER_QUEUE_PORT;
@@ -253,7 +250,6 @@ TEST("DCQCN spares victims")
         CU_ASSERT(sum > 9.8 && sum < 10.05);
         if (i) CU_ASSERT(victim > 9);
         if (!i) CU_ASSERT(victim > 2.4 && victim < 2.6);
-        free(t);
     }
 }
 
@@ -262,7 +258,7 @@ TEST("Slingshot spares victims")
 {
     static const enum cluster_queues queues[] = { CLUSTER_QUEUE_PORT, CLUSTER_QUEUE_FLOW };
     for (int i = 0; i < 2; i++) {
-        struct traffic *t = traffic_new(15);
+        g_autofree struct traffic *t = traffic_new(15);
         t->cluster.network.topology = CLUSTER_DRAGONFLY;
         t->cluster.network.routing = CLUSTER_ADAPTIVE;
         t->cluster.network.nodes_per_leaf = 5;
@@ -281,7 +277,6 @@ TEST("Slingshot spares victims")
         CU_ASSERT(sum > 9.8 && sum < 10.05);
         if (queues[i] == CLUSTER_QUEUE_FLOW) CU_ASSERT(gbs(victim) > 9.9);
         if (queues[i] == CLUSTER_QUEUE_PORT) CU_ASSERT(gbs(victim) < 3);
-        free(t);
     }
 }
 
@@ -292,13 +287,12 @@ TEST("Slingshot spares victims")
 TEST("spraying")
 {
     for (uint16_t queue = 0; queue < QUEUES; queue++) {
-        struct traffic *t = traffic_new(4);
+        g_autofree struct traffic *t = traffic_new(4);
         traffic_leaf_spine(t, 2, 2, 1);
         t->cluster.network.routing = CLUSTER_SPRAY;
         const struct flow *a = flow_add(t, 0, 2, 0, MB, 4), *b = flow_add(t, 1, 3, queue, MB, 4);
         traffic_run(t);
         CU_ASSERT(took_about(a, 400, 2, 2) && took_about(b, 400, 2, 2));
-        free(t);
     }
 }
 
@@ -323,19 +317,17 @@ TEST("out of order")
     uint32_t posted[2][2] = { { 0 } }; /* by transport: how often two and three were posted within 100 us */
     for (int i = 0; i < 2; i++) {
         for (uint16_t queue = 0; queue < QUEUES; queue++) {
-            struct graph *g;
+            g_autoptr(graph) g = NULL;
             struct transport transport = *transport_find("verbs");
             transport.post_ps = transport.doorbell_ps = 0;
             transport.queue_depth = 2;
             transport.order = i ? TRANSPORT_RECEIVER : TRANSPORT_WIRE;
-            struct traffic *t = uneven_ways(&transport, &g);
+            g_autofree struct traffic *t = uneven_ways(&transport, &g);
             struct flow *f = flow_add(t, 0, 2, queue, 16384, 3);
             f->to_us = 100;
             traffic_run(t);
             CU_ASSERT(f->took_us > 164);
             posted[i][f->posted_within - 2]++;
-            free(t);
-            graph_free(g);
         }
     }
     CU_ASSERT(posted[0][0] > 0 && posted[0][1] > 0); /* by chance the first goes over either spine */
@@ -349,18 +341,16 @@ TEST("a signal waits")
     static const enum transport_order order[] = { TRANSPORT_WIRE, TRANSPORT_FENCE, TRANSPORT_RECEIVER };
     for (size_t i = 0; i < G_N_ELEMENTS(order); i++) {
         for (uint16_t queue = 0; queue < QUEUES; queue++) {
-            struct graph *g;
+            g_autoptr(graph) g = NULL;
             struct transport transport = *transport_find("verbs");
             transport.post_ps = transport.doorbell_ps = 0;
             transport.order = order[i];
-            struct traffic *t = uneven_ways(&transport, &g);
+            g_autofree struct traffic *t = uneven_ways(&transport, &g);
             struct flow *f = flow_add(t, 0, 2, queue, 32768, 1); /* one quantum over each spine */
             f->signals = true;
             const struct flow *seen = flow_wait(t, 2);
             traffic_run(t);
             CU_ASSERT(seen->took_us > 164 + 4 && seen->took_us < 164 + 4 + (order[i] == TRANSPORT_FENCE ? 10 : 4));
-            free(t);
-            graph_free(g);
         }
     }
 }

@@ -29,11 +29,10 @@ static struct validate_table *table_by(table_reader *read, const char *cluster, 
     const int fd = g_file_open_tmp(NULL, &path, NULL);
     CU_ASSERT_FATAL(fd >= 0 && g_file_set_contents(path, text, -1, NULL));
     g_close(fd, NULL);
-    struct case_options base;
+    g_auto(case_options) base;
     case_init(&base);
     case_set(&base, "cluster", cluster, NULL);
     struct validate_table *table = read(path, &base, &error);
-    case_clear(&base);
     g_unlink(path);
     CU_ASSERT_PTR_NOT_NULL_FATAL(table);
     return table;
@@ -141,7 +140,7 @@ TEST("who waited for whom")
         for (size_t i = 0; i < G_N_ELEMENTS(metrics); i++)
             g_string_append_printf(text, "8,4,64,2048,16,4,5:4x,%s,%s,,1\n", name, metrics[i]);
     }
-    struct validate_table *table = table_of(text->str);
+    g_autoptr(validate_table) table = table_of(text->str);
     measure_with(table, NULL);
     for (uint32_t i = 0; i < table->row_count; i++) case_set(&table->row[i].options, "slow", "0:1x", NULL);
     validate_jobs_number(table);
@@ -151,7 +150,6 @@ TEST("who waited for whom")
     CU_ASSERT_FATAL(d->verdict_count > 0);
     CU_ASSERT_STRING_EQUAL(d->verdict[0].cause->id, "slow-rank");
     CU_ASSERT(d->verdict[0].probability > 0.9);
-    validate_table_free(table);
 }
 
 /* Densities of thousands of rows are less than any double.  The probabilities are of all that can be the reason. */
@@ -182,14 +180,17 @@ static void machine_differs(struct validate_table *table)
 /* Relative to what the sound machine measured, the cause explains everything; without the baseline, errors hide it. */
 TEST("beside a baseline")
 {
-    struct validate_table *table = table_new(), *sound = table_new(), *broken = table_new();
+    g_autoptr(validate_table) table = table_new();
+    g_autoptr(validate_table) sound = table_new();
+    g_autoptr(validate_table) broken = table_new();
     measure_with(sound, NULL);
     measure_with(broken, cause_named("across-sockets"));
     machine_differs(sound);
     machine_differs(broken);
     for (uint32_t i = 0; i < table->row_count; i++) table->row[i].measured_us = broken->row[i].measured_us;
     const struct diagnose_how beside = { .workers = 2, .baseline = sound };
-    struct diagnosis *alone = diagnose_run(broken, &how, NULL), *d = diagnose_run(table, &beside, NULL);
+    struct diagnosis *alone = diagnose_run(broken, &how, NULL);
+    struct diagnosis *d = diagnose_run(table, &beside, NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(alone);
     CU_ASSERT_PTR_NOT_NULL_FATAL(d);
     CU_ASSERT_FATAL(d->verdict_count > 0 && alone->verdict_count > 0);
@@ -203,9 +204,6 @@ TEST("beside a baseline")
     CU_ASSERT_PTR_NOT_NULL_FATAL(d);
     CU_ASSERT_DOUBLE_EQUAL(d->before, 1, 1e-9);
     diagnosis_free(d);
-    validate_table_free(table);
-    validate_table_free(sound);
-    validate_table_free(broken);
 }
 
 /* Rows that the baseline lacks are left out, and a message says so; if none is left, there is no diagnosis. */
@@ -259,7 +257,7 @@ TEST("nothing explains it")
 /* If ranks are processes of a host, whose file does not mention GPUs, all ranks of a node share the remaining NICs. */
 TEST("NICs of a host")
 {
-    struct validate_table *table = table_new();
+    g_autoptr(validate_table) table = table_new();
     g_autoptr(cluster) cluster = cluster_load("h100-cx7", NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(cluster);
     cluster->host.cores = 2;
@@ -270,7 +268,6 @@ TEST("NICs of a host")
     CU_ASSERT(g_strv_contains((const char *const *)row.settings, "node.nics=1"));
     CU_ASSERT(g_strv_contains((const char *const *)row.settings, "node.gpus=4"));
     validate_row_clear(&row);
-    validate_table_free(table);
 }
 
 /* Smaller residuals are likelier; one common error is likelier than errors of the same size with both signs; what no
@@ -331,7 +328,7 @@ TEST("messages on several ports")
     struct validate_table *table =
         table_by(diagnose_table_read, "h100-cx7-bond",
                  "kernel,size,num-ranks,ranks-per-node,phase,measured_gbs\np2p,1MiB,2,1,put_stream,21\n");
-    struct diagnosis *d = diagnose_run(table, &how, &error);
+    g_autoptr(diagnosis) d = diagnose_run(table, &how, &error);
     CU_ASSERT_PTR_NOT_NULL_FATAL(d);
     CU_ASSERT(table->row[0].predicted_gbs > 40);
     CU_ASSERT_FATAL(d->verdict_count > 2);
@@ -348,16 +345,15 @@ TEST("messages on several ports")
     diagnosis_text(d, table, 3, text);
     CU_ASSERT_PTR_NOT_NULL(strstr(text->str, "all ports"));
     CU_ASSERT_PTR_NOT_NULL(strstr(text->str, "or:"));
-    diagnosis_free(d);
     validate_table_free(table);
 }
 
 /* Staged bytes are copied and then sent: slower than either. */
 TEST("staged")
 {
-    struct validate_table *table = table_of("kernel,size,num-ranks,ranks-per-node,phase,measured_gbs\n"
-                                            "p2p,4MiB,2,1,put_stream,20\n"
-                                            "p2p,4MiB,2,1,put_stream,20\n");
+    g_autoptr(validate_table) table = table_of("kernel,size,num-ranks,ranks-per-node,phase,measured_gbs\n"
+                                               "p2p,4MiB,2,1,put_stream,20\n"
+                                               "p2p,4MiB,2,1,put_stream,20\n");
     g_autoptr(cluster) cluster = cluster_load("h100-cx7", NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(cluster);
     CU_ASSERT_TRUE(cause_plant(cause_named("no-peer-path"), 1, cluster, 1, &table->row[1]));
@@ -365,14 +361,13 @@ TEST("staged")
     CU_ASSERT_TRUE_FATAL(validate_table_run(table, 1, NULL));
     const double straight = table->row[0].predicted_gbs, copied = (double)cluster->node.staging_rate_bps / 8e9;
     CU_ASSERT_DOUBLE_EQUAL(table->row[1].predicted_gbs, 1 / (1 / straight + 1 / copied), 0.5);
-    validate_table_free(table);
 }
 
 /* A large case predicted from small ones has the residuals of the large case itself. */
 TEST("small cases stand for large ones")
 {
-    struct validate_table *table = table_of("kernel,num-ranks,dtype,cached,phase,measured_us\n"
-                                            "normal,24,bf16,true,dispatch,1\n");
+    g_autoptr(validate_table) table = table_of("kernel,num-ranks,dtype,cached,phase,measured_us\n"
+                                               "normal,24,bf16,true,dispatch,1\n");
     measure_with(table, cause_named("half-rate"));
     CU_ASSERT_TRUE_FATAL(validate_table_run(table, 2, NULL));
     bool applied = false;
@@ -384,5 +379,4 @@ TEST("small cases stand for large ones")
     CU_ASSERT(diagnose_residual(&table->row[0]) > 0.5);
     if (fabs(residual) > 0.08) fprintf(stderr, "left: %.3f\n", residual);
     CU_ASSERT_DOUBLE_EQUAL(residual, 0, 0.08);
-    validate_table_free(table);
 }

@@ -21,13 +21,12 @@ static void expect_error(const char *text, const char *expected)
 {
     g_autofree char *path = file_write(text);
     struct edges e;
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
     CU_ASSERT_FALSE(edges_read(path, &e, &error));
     CU_ASSERT_PTR_NOT_NULL_FATAL(error);
     const char *found = g_str_has_prefix(error->message, path) ? error->message + strlen(path) : error->message;
     CU_ASSERT_STRING_EQUAL(found, expected);
     if (strcmp(found, expected)) printf("\n      expected %s\n      found    %s\n", expected, found);
-    g_error_free(error);
 }
 
 TEST("files")
@@ -81,12 +80,11 @@ TEST("wrong files")
 static void expect_spec_error(const char *spec, uint32_t ranks, const char *part)
 {
     struct edges e;
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
     CU_ASSERT_FALSE(edges_make(spec, ranks, 1, 0, &e, &error));
     CU_ASSERT_PTR_NOT_NULL_FATAL(error);
     CU_ASSERT_PTR_NOT_NULL(strstr(error->message, part));
     if (!strstr(error->message, part)) printf("\n      %s\n", error->message);
-    g_error_free(error);
 }
 
 TEST("drawn")
@@ -130,8 +128,8 @@ TEST("drawn")
 TEST("of a routing")
 {
     const uint32_t tokens[2] = { 3, 1 };
-    struct routing routing;
-    struct edges e;
+    g_auto(routing) routing;
+    g_auto(edges) e;
     routing_alloc(&routing, 2, 2, 4, tokens, 0);
     static const int32_t expert[] = { 0, 1, 2, 3, 0, 2 };
     memcpy(routing.rank[0].experts, expert, sizeof expert);
@@ -144,8 +142,6 @@ TEST("of a routing")
     CU_ASSERT_EQUAL(e.size_bytes[1], 200);
     CU_ASSERT_EQUAL(e.target[2], 0);
     CU_ASSERT_EQUAL(e.size_bytes[2], 100);
-    edges_free(&e);
-    routing_free(&routing);
 }
 
 bool unit_begin(char **argv)

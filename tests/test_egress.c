@@ -115,7 +115,7 @@ static const struct worker_role sender_role = { .step = sender_step, .describe =
 static void senders_run(const struct cluster *cluster, const uint16_t *peer, double *us)
 {
     const struct world_options options = { .ranks = 2, .ranks_per_node = 2, .needs = { .word_count = 1 } };
-    struct world *world = world_new(cluster, &options);
+    g_autoptr(world) world = world_new(cluster, &options);
     struct sender sender[SMS * WARPS];
     struct fabric_worker *worker[SMS * WARPS], **by_rank[2] = { worker, worker };
     uint32_t count[2] = { SMS * WARPS, 0 };
@@ -135,7 +135,6 @@ static void senders_run(const struct cluster *cluster, const uint16_t *peer, dou
         const double end_us = (double)sender[i].end_ps / (double)PS_PER_US;
         if (end_us > us[i % SMS]) us[i % SMS] = end_us;
     }
-    world_free(world);
 }
 
 static struct cluster shared_cluster(void)

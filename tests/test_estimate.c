@@ -29,7 +29,7 @@ static bool within(double estimated, double found, double factor)
 static void events_check(const char *cluster_name, const char *const *options, double table_factor)
 {
     g_autoptr(cluster) cluster = cluster_of(cluster_name);
-    struct case_options c;
+    g_auto(case_options) c;
     struct case_load load;
     g_autoptr(record) record = record_new();
     options_set(&c, options);
@@ -46,7 +46,6 @@ static void events_check(const char *cluster_name, const char *const *options, d
     CU_ASSERT(pilot.seconds > 0 && pilot.seconds < 1e-4 * events);
     CU_ASSERT(pilot.bytes > 8e6);
     case_load_free(&load);
-    case_clear(&c);
 }
 
 TEST("events of kernels")
@@ -81,20 +80,19 @@ TEST("events elsewhere")
 TEST("without a pilot")
 {
     g_autoptr(cluster) cluster = cluster_of("h100-cx7");
-    struct case_options c;
+    g_auto(case_options) c;
     options_set(&c, (const char *const[]){ "tokens-per-rank", "8|16", "num-experts", "16", NULL });
     case_node_settle(&c, cluster->nvlink.gpus);
     struct estimate work = estimate_case(&c, NULL);
     const double events = work.events;
     CU_ASSERT(!estimate_pilot(&work, &c, NULL, cluster));
     CU_ASSERT(work.events == events && !estimate_worth(&work));
-    case_clear(&c);
 }
 
 TEST("many")
 {
     g_autoptr(cluster) cluster = cluster_of("h100-cx7");
-    struct case_options c;
+    g_auto(case_options) c;
     struct estimate_many m = { 0 };
     options_set(&c, (const char *const[]){ "trace", "traces/samples/decode_ep64.ept", NULL });
     case_node_settle(&c, cluster->nvlink.gpus);
@@ -105,5 +103,4 @@ TEST("many")
     CU_ASSERT(events > 0 && m.sum.events == events / 3 * 4 && m.sum.bytes == bytes && m.sum.predictions == 4);
     estimate_many_print(&m, "test", 2); /* too little to be said */
     CU_ASSERT(m.sum.events == 0 && !m.largest.trace && !m.last.trace);
-    case_clear(&c);
 }

@@ -39,19 +39,18 @@ static uint64_t port_rate(const struct graph *g, uint32_t node, uint32_t port)
 /* Exactly the ports first to first + count - 1 of the node have the rate; all others keep theirs. */
 static void expect_ports(const char *fault, uint32_t node, uint32_t first, uint32_t count, double factor)
 {
-    struct graph *g = graph_with(fault), *sound = graph_with(NULL);
+    g_autoptr(graph) g = graph_with(fault);
+    g_autoptr(graph) sound = graph_with(NULL);
     for (uint32_t n = 0; n < NODES; n++)
         for (uint32_t p = 0; p < g->nics * g->ports; p++) {
             const bool hit = n == node && p >= first && p < first + count;
             CU_ASSERT_EQUAL(port_rate(g, n, p), (uint64_t)((double)port_rate(sound, n, p) * (hit ? factor : 1)));
         }
-    graph_free(g);
-    graph_free(sound);
 }
 
 TEST("ports of a NIC, of a GPU")
 {
-    struct graph *g = graph_with(NULL);
+    g_autoptr(graph) g = graph_with(NULL);
     CU_ASSERT_FATAL(g->nics == GPUS && g->ports >= 1);
     for (uint32_t node = 0; node < NODES; node++)
         for (uint32_t nic = 0; nic < g->nics; nic++) {
@@ -64,7 +63,6 @@ TEST("ports of a NIC, of a GPU")
             expect_ports(by_gpu, node, first, count, 0.25);
             expect_ports(down, node, nic * g->ports, g->ports, 0);
         }
-    graph_free(g);
 }
 
 TEST("slow ranks")

@@ -350,7 +350,8 @@ TEST("cluster file: a loop by bytes touched")
 /* All that is planted, without the rows of puts. */
 static struct record *record_plant_but_put(void)
 {
-    struct record *all = record_plant(), *record = record_new();
+    g_autoptr(record) all = record_plant();
+    struct record *record = record_new();
     record_set(record, "kind", "measure");
     record_set(record, "cpus", "2");
     record_set(record, "put-chain", "4");
@@ -359,7 +360,6 @@ static struct record *record_plant_but_put(void)
         if (strcmp(row->phase, "put") != 0)
             record_add(record, row->phase, row->rank, row->metric, row->value, row->unit);
     }
-    record_free(all);
     return record;
 }
 
@@ -477,12 +477,11 @@ TEST("links that let bursts pass")
 
 static void assert_refused(struct record *record, const char *message)
 {
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
     CU_ASSERT_PTR_NULL(fit_cluster_text(record, "m.csv", NULL, NULL, &error));
     CU_ASSERT_PTR_NOT_NULL_FATAL(error);
     if (strcmp(error->message, message) != 0) fprintf(stderr, "got: %s\n", error->message);
     CU_ASSERT_STRING_EQUAL(error->message, message);
-    g_error_free(error);
     record_free(record);
 }
 

@@ -94,7 +94,7 @@ TEST("BF16 as PyTorch rounds")
 
 TEST("every E4M3 code")
 {
-    struct npy golden;
+    g_auto(npy) golden;
     npy_read(&golden, "e4m3fn_all_to_f32_bits");
     CU_ASSERT_EQUAL_FATAL(golden.item_count, 256);
     const uint32_t *f32 = golden.data;
@@ -109,14 +109,13 @@ TEST("every E4M3 code")
         CU_ASSERT_EQUAL(fabs((double)value), e4m3_value(code & 0x7f));
         CU_ASSERT_EQUAL(format_e4m3_from_f32(value), code);
     }
-    npy_clear(&golden);
 }
 
 /* Every BF16 value, against the search and against PyTorch, which gives NaN where the kernels saturate: from
  * 464 on, the middle between 448 and the 480 that E4M3 does not have. */
 TEST("E4M3 from every BF16 value")
 {
-    struct npy golden;
+    g_auto(npy) golden;
     npy_read(&golden, "bf16_all_to_e4m3fn_torch");
     CU_ASSERT_EQUAL_FATAL(golden.item_count, 65536);
     const uint8_t *torch = golden.data;
@@ -135,7 +134,6 @@ TEST("E4M3 from every BF16 value")
     CU_ASSERT_EQUAL(wrong, 0);
     CU_ASSERT_EQUAL(wrong_torch, 0);
     CU_ASSERT(saturated > 30000);
-    npy_clear(&golden);
 }
 
 TEST("E4M3 halfway cases go to even")
@@ -291,9 +289,9 @@ TEST("rows to FP8 and back as PyTorch")
     npy_read(&back, "x_back_bf16_bits");
     const uint32_t rows = (uint32_t)x.dimension[0], hidden = (uint32_t)x.dimension[1];
     CU_ASSERT_EQUAL_FATAL(hidden, 7168);
-    uint8_t *got = malloc(hidden);
-    float *got_scales = malloc(hidden / FORMATS_BLOCK * sizeof *got_scales);
-    uint16_t *got_back = malloc(hidden * sizeof *got_back);
+    g_autofree uint8_t *got = malloc(hidden);
+    g_autofree float *got_scales = malloc(hidden / FORMATS_BLOCK * sizeof *got_scales);
+    g_autofree uint16_t *got_back = malloc(hidden * sizeof *got_back);
     for (uint32_t row = 0; row < rows; row++) {
         const float *golden_scales = (const float *)scales.data + (size_t)row * (hidden / FORMATS_BLOCK);
         format_row_to_fp8((uint16_t *)x.data + (size_t)row * hidden, hidden, false, got, got_scales);
@@ -303,9 +301,6 @@ TEST("rows to FP8 and back as PyTorch")
         CU_ASSERT_EQUAL(memcmp(got_back, (uint16_t *)back.data + (size_t)row * hidden, hidden * 2), 0);
     }
     CU_ASSERT(rows > 0);
-    free(got);
-    free(got_scales);
-    free(got_back);
     npy_clear(&x);
     npy_clear(&codes);
     npy_clear(&scales);
@@ -351,7 +346,7 @@ TEST("weighted sums as PyTorch")
     const uint32_t tokens = (uint32_t)rows.dimension[0], topk = (uint32_t)rows.dimension[1];
     const uint32_t hidden = (uint32_t)rows.dimension[2];
     CU_ASSERT_EQUAL_FATAL(topk, 8);
-    uint16_t *got = malloc(hidden * sizeof *got);
+    g_autofree uint16_t *got = malloc(hidden * sizeof *got);
     for (uint32_t token = 0; token < tokens; token++) {
         const uint16_t *row[8];
         for (uint32_t j = 0; j < topk; j++) row[j] = (uint16_t *)rows.data + ((size_t)token * topk + j) * hidden;
@@ -365,7 +360,6 @@ TEST("weighted sums as PyTorch")
         CU_ASSERT_EQUAL(got[hidden - 77], 0);
     }
     CU_ASSERT(tokens > 0);
-    free(got);
     npy_clear(&rows);
     npy_clear(&weights);
     npy_clear(&sums);

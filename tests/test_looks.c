@@ -141,12 +141,11 @@ static struct world *world_begin(struct cluster *cluster)
 TEST("a look alone")
 {
     struct cluster cluster;
-    struct world *world = world_begin(&cluster);
+    g_autoptr(world) world = world_begin(&cluster);
     const struct looker *one = looker_add(ONCE, 0, 1, 0), *two = looker_add(ONCE, 8, 2, 0);
     scene_launch(world);
     SEEN(one, STEP_NS + LOOK_NS);
     SEEN(two, STEP_NS + 2 * TURN_NS);
-    world_free(world);
 }
 
 /* A worker that polls is always in line, with all its warps.  A worker that reads another 64-byte line is not behind
@@ -154,7 +153,7 @@ TEST("a look alone")
 TEST("a line")
 {
     struct cluster cluster;
-    struct world *world = world_begin(&cluster);
+    g_autoptr(world) world = world_begin(&cluster);
     looker_add(POLLER, 16, 1, 0)->warps = 4;
     const struct looker *behind = looker_add(ONCE, 23, 1, 20000), *other = looker_add(ONCE, 24, 1, 20000);
     looker_add(RAISER, 0, 0, 90000);
@@ -163,7 +162,6 @@ TEST("a line")
         SEEN(behind, 20000 + STEP_NS + 5 * TURN_NS);
         SEEN(other, 20000 + STEP_NS + LOOK_NS);
     }
-    world_free(world);
 }
 
 /* A changed word is seen after half of the line, and not before one read's time; then the worker leaves the line. */
@@ -171,7 +169,7 @@ TEST("looks in vain")
 {
     struct cluster cluster;
     for (uint32_t pollers = 1; pollers <= 5; pollers += 4) {
-        struct world *world = world_begin(&cluster);
+        g_autoptr(world) world = world_begin(&cluster);
         const struct looker *watcher = looker_add(WATCHER, 0, 0, 0);
         for (uint32_t i = 0; i < pollers; i++) looker_add(POLLER, i, 1, 0);
         looker_add(RAISER, 0, 0, 30000);
@@ -182,6 +180,5 @@ TEST("looks in vain")
             CU_ASSERT_EQUAL(l->seen_ps - changed_ps, (half_ns > LOOK_NS ? half_ns : LOOK_NS) * PS_PER_NS);
             CU_ASSERT_EQUAL(l->again_ps, (STEP_NS + LOOK_NS) * PS_PER_NS);
         }
-        world_free(world);
     }
 }

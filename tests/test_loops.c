@@ -18,11 +18,10 @@ static struct loops *sheet(const char *text)
 
 static struct loop made(const char *text, const uint64_t size[LOOP_SIZES])
 {
-    struct loops *loops = sheet(text);
+    g_autoptr(loops) loops = sheet(text);
     struct loop loop;
     g_autofree char *name = g_strndup(text, strcspn(text, " "));
     loops_make(loops, loops_site_find(name), size, &loop);
-    loops_free(loops);
     return loop;
 }
 
@@ -90,11 +89,10 @@ TEST("values")
 
 TEST("times")
 {
-    struct loops *loops = sheet("HT_LAYOUT (a) load 1, times a * rows + 1 @ a.cu:1\nINTRA_GAPS load 1 @ a.cu:2\n");
+    g_autoptr(loops) loops = sheet("HT_LAYOUT (a) load 1, times a * rows + 1 @ a.cu:1\nINTRA_GAPS load 1 @ a.cu:2\n");
     CU_ASSERT_EQUAL(loops_times(loops, SITE_HT_LAYOUT, (const uint64_t[LOOP_SIZES]){ 3 }, 5), 16);
     CU_ASSERT_EQUAL(loops_times(loops, SITE_HT_LAYOUT, NULL, 5), 1);
     CU_ASSERT_EQUAL(loops_times(loops, SITE_INTRA_GAPS, NULL, 5), 5);
-    loops_free(loops);
 }
 
 TEST("programs")
@@ -128,7 +126,7 @@ TEST("programs")
 /* Sites that a sheet does not mention keep their shipped lines. */
 TEST("own lines")
 {
-    struct loops *loops = sheet("# another build\n\nlibrary mine\nHT_LAYOUT load 3 @ a.cu:1");
+    g_autoptr(loops) loops = sheet("# another build\n\nlibrary mine\nHT_LAYOUT load 3 @ a.cu:1");
     struct loop mine, other, shipped;
     loops_make(loops, SITE_HT_LAYOUT, NULL, &mine);
     loops_make(loops, SITE_LL_MESSAGE_ROW, NULL, &other);
@@ -136,7 +134,6 @@ TEST("own lines")
     CU_ASSERT_EQUAL(mine.in_flight, 3);
     CU_ASSERT(!mine.program && other.program && shipped.program && other.fresh && other.posted);
     CU_ASSERT(loops_number(loops) != loops_number(loops_shipped()));
-    loops_free(loops);
 }
 
 TEST("bad sheets")
@@ -194,7 +191,7 @@ TEST("bad sheets")
 TEST("long lines")
 {
     g_autoptr(GString) text = g_string_new("LL_CAST_ROW load 1");
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
     for (uint32_t i = 0; i < 200; i++) g_string_append(text, " + 1");
     CU_ASSERT_PTR_NULL(loops_parse("sheet", text->str, text->len, &error));
     CU_ASSERT(error && strstr(error->message, "expected a shorter line"));
@@ -208,5 +205,4 @@ TEST("long lines")
     for (uint32_t i = 0; i < LOOP_OPS; i++) g_string_append(text, ", use");
     CU_ASSERT_PTR_NULL(loops_parse("sheet", text->str, text->len, &error));
     CU_ASSERT(error && strstr(error->message, "expected a shorter program"));
-    g_clear_error(&error);
 }

@@ -58,7 +58,7 @@ TEST("bytes on the wire")
             o.dtype = fp8 ? MOE_FP8 : MOE_BF16;
             o.weights = !cached;
             o.cached = cached;
-            struct moe_group *group = moe_group_run_sizes(&o, DRAW_UNIFORM);
+            g_autoptr(moe_group) group = moe_group_run_sizes(&o, DRAW_UNIFORM);
             const struct moe_copies copies = moe_routing_copies(&group->routing, &o);
             const uint64_t dispatch = fp8 ? (cached ? 7408 : 7472) : (cached ? 14352 : 14416);
             const uint64_t combine = cached ? 14352 : 14384;
@@ -75,7 +75,6 @@ TEST("bytes on the wire")
             }
             CU_ASSERT_EQUAL(sum.logical_rdma_bytes, copies.to_nodes * (fp8 ? 7392 : 14336));
             CU_ASSERT_EQUAL(sum.logical_nvl_bytes, copies.to_ranks * (fp8 ? 7392 : 14336));
-            moe_group_free(group);
         }
 }
 
@@ -158,7 +157,7 @@ TEST("notify is quiet")
         struct routing routing;
         moe_routing_draw(&routing, &o, DRAW_UNIFORM, false, o.weights, &rng);
         const struct loop_options loop = { .seed = seed, .deliver_percent = 20, .refuse_percent = 5 };
-        struct moe_group *group = moe_group_new(&o, &routing, &loop);
+        g_autoptr(moe_group) group = moe_group_new(&o, &routing, &loop);
         quiet = (struct quiet_watch){ .below = loop_fabric(group->loop, 0)->ops };
         quiet.ops = *quiet.below;
         quiet.ops.put = quiet_put;
@@ -172,7 +171,6 @@ TEST("notify is quiet")
         CU_ASSERT(quiet.seen > 0);
         CU_ASSERT_EQUAL(quiet.early, 0);
         CU_ASSERT_EQUAL(quiet.late, 0);
-        moe_group_free(group);
     }
 }
 

@@ -38,7 +38,7 @@ TEST("bytes on the wire")
     o.dtype = MOE_FP8;
     for (int cached = 0; cached < 2; cached++) {
         o.cached = cached;
-        struct moe_group *group = moe_group_run_sizes(&o, DRAW_NEXT_RANK);
+        g_autoptr(moe_group) group = moe_group_run_sizes(&o, DRAW_NEXT_RANK);
         const uint64_t dispatch = 7168 + 224 + 4 + (cached ? 0 : 8 * (8 + 4)), combine = 14336 + 4;
         const uint64_t notify = cached ? 0 : 2 * (2 + 16) * 4;
         CU_ASSERT_EQUAL(loop_counts(group->loop)->store_bytes, 128 * (dispatch + combine) + notify);
@@ -49,7 +49,6 @@ TEST("bytes on the wire")
         CU_ASSERT_EQUAL(traffic.tokens_sent, 64);
         kernel_rank_traffic(group->rank[0], cached ? 3 : 4, &traffic);
         CU_ASSERT_EQUAL(traffic.logical_nvl_bytes, 64 * 14336);
-        moe_group_free(group);
     }
 }
 

@@ -205,7 +205,7 @@ TEST("a rank that is late, not dead")
         const struct moe_options o = late_options(seed);
         const uint32_t late = (uint32_t)seed % o.ranks;
         const uint64_t steps = iteration_steps(&o);
-        struct moe_group *group = late_run(&o, late, steps + steps * (seed % 8) / 8, seed, &in_the_midst);
+        g_autoptr(moe_group) group = late_run(&o, late, steps + steps * (seed % 8) / 8, seed, &in_the_midst);
         for (uint32_t r = 0; r < o.ranks; r++) CU_ASSERT_EQUAL(kernel_rank_masks(group->rank[late], r), r != late);
         fail_plan(&group->job.options, late, MOE_CALL_DISPATCH, 0);
         for (uint32_t r = 0; r < o.ranks; r++) {
@@ -214,7 +214,6 @@ TEST("a rank that is late, not dead")
             CU_ASSERT_EQUAL(failed, 0);
             if (failed) printf("\n      seed %llu, rank %u: %s\n", (unsigned long long)seed, r, text);
         }
-        moe_group_free(group);
     }
     CU_ASSERT(in_the_midst >= 20);
 }
@@ -228,12 +227,11 @@ TEST("a rank that is late to some")
         const struct moe_options o = late_options(seed);
         const uint32_t late = (uint32_t)seed % o.ranks;
         const uint64_t steps = iteration_steps(&o);
-        struct moe_group *group = late_run(&o, late, steps * (seed % 10) / 20, seed, &in_the_midst);
+        g_autoptr(moe_group) group = late_run(&o, late, steps * (seed % 10) / 20, seed, &in_the_midst);
         uint32_t masks = 0;
         for (uint32_t r = 0; r < o.ranks; r++)
             for (uint32_t peer = 0; peer < o.ranks; peer++) masks += kernel_rank_masks(group->rank[r], peer);
         mixed += masks > 0 && masks != 2 * (o.ranks - 1);
-        moe_group_free(group);
     }
     CU_ASSERT(in_the_midst >= 20);
     CU_ASSERT(mixed > 0);
@@ -281,7 +279,7 @@ static void shrink_run(struct moe_options o, uint32_t nodes_of, bool nvlink_disa
     fail_plan(&o, 3, MOE_CALL_COMBINE, 0);
     if (o.ranks > 5) fail_plan(&o, 5, MOE_CALL_CLEAN, 0);
     const struct cluster cluster = support_cluster(nodes_of);
-    struct routing routing = routing_of(&o);
+    g_auto(routing) routing = routing_of(&o);
     struct moe_job job;
     struct job_sim group;
     moe_job_init(&job, &o, &routing);
@@ -301,7 +299,6 @@ static void shrink_run(struct moe_options o, uint32_t nodes_of, bool nvlink_disa
     }
     CU_ASSERT_EQUAL(sent_to_masked, 0);
     job_sim_clear(&group);
-    routing_free(&routing);
 }
 
 TEST("shrink: dispatch, combine, clean")
@@ -325,7 +322,7 @@ TEST("masking nobody costs nothing")
 {
     const struct cluster cluster = support_cluster(8);
     struct moe_options o = options_of(1, 8);
-    struct routing routing = routing_of(&o);
+    g_auto(routing) routing = routing_of(&o);
     struct moe_job masking, plain;
     struct job_sim with, without;
     moe_job_init(&masking, &o, &routing);
@@ -346,7 +343,6 @@ TEST("masking nobody costs nothing")
     checks_expect_none(&without);
     job_sim_clear(&with);
     job_sim_clear(&without);
-    routing_free(&routing);
 }
 
 /* Without any patience, ranks mask all others, but never themselves, and none waits for ever. */

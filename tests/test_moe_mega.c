@@ -52,7 +52,7 @@ TEST("faults are found")
     o.hidden = 256;
     moe_routing_draw(&routing, &o, DRAW_UNIFORM, false, true, &rng);
     const struct loop_options loop = { .payload = true, .seed = 3, .deliver_percent = 50 };
-    struct moe_group *group = moe_group_new(&o, &routing, &loop);
+    g_autoptr(moe_group) group = moe_group_new(&o, &routing, &loop);
     CU_ASSERT_TRUE_FATAL(moe_group_run(group, 1, false));
     moe_group_expect(group, 2, 0);
     uint8_t *row = moe_group_output(group, 2, "recv_x", NULL), *sum = moe_group_output(group, 2, "combined_x", NULL);
@@ -62,7 +62,6 @@ TEST("faults are found")
     *row ^= 1;
     *sum ^= 1;
     moe_group_expect(group, 2, 9);
-    moe_group_free(group);
 }
 
 TEST("refusals")

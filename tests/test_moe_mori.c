@@ -61,7 +61,7 @@ TEST("bytes between nodes")
         struct moe_options o = moe_options_small(ll ? MOE_MORI_LL : MOE_MORI, 8, 4);
         o.num_warps = 4;
         o.topk = 2;
-        struct moe_group *group = moe_group_run_sizes(&o, DRAW_UNIFORM);
+        g_autoptr(moe_group) group = moe_group_run_sizes(&o, DRAW_UNIFORM);
         const struct moe_copies copies = moe_routing_copies(&group->routing, &o);
         const uint64_t row = o.hidden * (o.dtype == MOE_FP8 ? 1 : 2) + (o.dtype == MOE_FP8 ? o.hidden / 128 * 4 : 0);
         const uint64_t slot = row + 8 * o.topk + 4;
@@ -70,7 +70,6 @@ TEST("bytes between nodes")
         CU_ASSERT_TRUE(copies.abroad < tokens);
         CU_ASSERT_EQUAL(loop_counts(group->loop)->put_bytes, (ll ? tokens : copies.abroad) * (slot + 2 * o.hidden));
         CU_ASSERT_EQUAL(loop_counts(group->loop)->store_bytes, copies.to_ranks * slot);
-        moe_group_free(group);
     }
 }
 

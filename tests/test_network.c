@@ -32,11 +32,10 @@ TEST("two flows")
 
 TEST("incast")
 {
-    struct traffic *t = traffic_new(9);
+    g_autofree struct traffic *t = traffic_new(9);
     for (uint16_t r = 1; r <= 8; r++) flow_add(t, r, 0, 0, MB, 2);
     traffic_run(t);
     for (uint32_t i = 0; i < 8; i++) CU_ASSERT(took_about(&t->flow[i], 1600, 1, 0));
-    free(t);
 }
 
 /* Four nodes of leaf 0 send to one of leaf 1; a fifth of leaf 0 sends to leaf 2 and shares nothing with them but leaf 0
@@ -45,7 +44,7 @@ TEST("victim")
 {
     double victim_us[3];
     for (int i = 0; i < 3; i++) {
-        struct traffic *t = traffic_new(15);
+        g_autofree struct traffic *t = traffic_new(15);
         traffic_leaf_spine(t, 5, 1, 1);
         t->cluster.network.buffer_bytes = i ? 100000 : 0;
         t->cluster.network.queues = i == 1 ? CLUSTER_QUEUE_PORT : CLUSTER_QUEUE_FLOW;
@@ -54,7 +53,6 @@ TEST("victim")
         traffic_run(t);
         victim_us[i] = victim->took_us;
         for (uint32_t f = 0; f < 4; f++) CU_ASSERT(took_about(&t->flow[f], 1600, 2, 2));
-        free(t);
     }
     CU_ASSERT(victim_us[0] < 410);  /* with unlimited buffers: 400 alone, and 6 */
     CU_ASSERT(victim_us[1] > 1200); /* its leaf's uplink is blocked for most of the 1600 */
@@ -66,7 +64,7 @@ TEST("ECMP")
 {
     bool apart = false, together = false;
     for (uint16_t queue = 0; queue < QUEUES; queue++) {
-        struct traffic *t = traffic_new(4);
+        g_autofree struct traffic *t = traffic_new(4);
         traffic_leaf_spine(t, 2, 2, 1);
         struct flow *a = flow_add(t, 0, 2, 0, MB, 4), *b = flow_add(t, 1, 3, queue, MB, 4);
         traffic_run(t);
@@ -86,7 +84,6 @@ TEST("ECMP")
         t->flow[1].queue = 0;
         traffic_run(t);
         CU_ASSERT_EQUAL(a->took_us, first_us);
-        free(t);
     }
     CU_ASSERT(apart && together);
 }
@@ -95,7 +92,7 @@ TEST("ECMP")
 TEST("oversubscription")
 {
     for (int over = 1; over <= 2; over++) {
-        struct traffic *t = traffic_new(8);
+        g_autofree struct traffic *t = traffic_new(8);
         traffic_leaf_spine(t, 4, 4, over);
         t->cluster.network.routing = CLUSTER_ADAPTIVE;
         for (uint16_t from = 0; from < 8; from++)
@@ -104,7 +101,6 @@ TEST("oversubscription")
         double last_us = 0;
         for (uint32_t i = 0; i < t->count; i++) last_us = t->flow[i].took_us > last_us ? t->flow[i].took_us : last_us;
         CU_ASSERT(last_us > 400 * over && last_us < 400 * over * 1.05 + 6);
-        free(t);
     }
 }
 
@@ -113,7 +109,7 @@ TEST("ports")
 {
     static const enum cluster_port_map map[] = { CLUSTER_PORT_HASH, CLUSTER_PORT_ROUND_ROBIN, CLUSTER_PORT_QUEUE };
     for (int m = 0; m < 3; m++) {
-        struct traffic *t = traffic_new(2);
+        g_autofree struct traffic *t = traffic_new(2);
         t->cluster.nic.ports = 2;
         t->cluster.nic.port_map = map[m];
         struct flow *only = flow_add(t, 0, 1, 3, 2 * MB, 2);
@@ -126,7 +122,6 @@ TEST("ports")
         for (uint32_t i = 0; i < t->count; i++) last_us = t->flow[i].took_us > last_us ? t->flow[i].took_us : last_us;
         if (map[m] == CLUSTER_PORT_HASH) CU_ASSERT(last_us < 350); /* 4 MB; by chance not quite even */
         if (map[m] != CLUSTER_PORT_HASH) CU_ASSERT(last_us < 206);
-        free(t);
     }
 }
 
@@ -175,7 +170,7 @@ TEST("node")
 /* A window of W bytes and a round trip of T never pass more than W / T, whatever the network does. */
 TEST("window")
 {
-    struct traffic *t = traffic_new(9);
+    g_autofree struct traffic *t = traffic_new(9);
     t->cluster.nic.window_bytes = 100000;
     struct flow *a = flow_add(t, 0, 1, 0, 10000, 400);
     traffic_run(t);
@@ -184,7 +179,6 @@ TEST("window")
     for (uint16_t r = 2; r < 9; r++) flow_add(t, r, 1, 0, 10000, 400);
     traffic_run(t);
     for (uint32_t i = 0; i < 8; i++) CU_ASSERT(took_about(&t->flow[i], 3200, 2, 0));
-    free(t);
 }
 
 /* Likewise for messages larger than the window, which are sent in pieces: at most W / T, and not much less. */
@@ -194,26 +188,24 @@ TEST("messages larger than the window")
     static const uint32_t window[] = { 3000, 10000, 20000, 40000 }, size[] = { 1000, 10000, 100000, BYTES };
     for (size_t w = 0; w < sizeof window / sizeof window[0]; w++) {
         for (size_t i = 0; i < sizeof size / sizeof size[0]; i++) {
-            struct traffic *t = traffic_new(2);
+            g_autofree struct traffic *t = traffic_new(2);
             t->cluster.nic.window_bytes = window[w];
             const struct flow *a = flow_add(t, 0, 1, 0, size[i], BYTES / size[i]);
             traffic_run(t);
             const double least_us = (double)BYTES / window[w] * ROUND_TRIP_US;
             CU_ASSERT(a->took_us >= least_us);
             CU_ASSERT(a->took_us < 1.4 * least_us); /* whole packets leave up to one of them unused */
-            free(t);
         }
     }
 }
 
 TEST("acknowledgements take bandwidth")
 {
-    struct traffic *t = traffic_new(2);
+    g_autofree struct traffic *t = traffic_new(2);
     t->cluster.nic.ack_bytes = 1000;
     struct flow *a = flow_add(t, 0, 1, 0, 10000, 100), *b = flow_add(t, 1, 0, 0, 10000, 100);
     traffic_run(t);
     CU_ASSERT(took_about(a, 110, 2, 0) && took_about(b, 110, 2, 0)); /* a tenth more */
-    free(t);
 }
 
 /* Two nodes, each with two GPUs, a NIC and a rail for each, and spines of 2 GB/s.  To the other rail, bytes go through
@@ -275,12 +267,11 @@ TEST("routes")
     c.network.hop_ps = 500 * PS_PER_NS;
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
         c.network.topology = expected[i].topology;
-        struct graph *g = graph_new(&c, 16, 1, NULL);
+        g_autoptr(graph) g = graph_new(&c, 16, 1, NULL);
         CU_ASSERT_PTR_NOT_NULL_FATAL(g);
         const uint32_t ways = route_find(g, graph_port(g, 0, 0), graph_port(g, expected[i].far, 0), way, ROUTES_MAX);
         CU_ASSERT_EQUAL(ways, expected[i].ways);
         CU_ASSERT_EQUAL(way[0].count, expected[i].links);
         CU_ASSERT_EQUAL(route_latency_ps(g, &way[0]), PS_PER_US + (way[0].count - 2) * 500 * PS_PER_NS);
-        graph_free(g);
     }
 }

@@ -659,10 +659,9 @@ static void test_refusal(void)
 {
     const struct live_options options = options_for("tcp", LIVE_SIGNAL_WRITE);
     const struct fabric_needs needs = { 1 << 16, 8, 1, 4, 0 };
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
     CU_ASSERT_PTR_NULL(link_ofi_new(&options, &needs, NULL, NULL, NULL, &error));
     ASSERT_CONTAINS(error->message, "built without libfabric");
-    g_error_free(error);
 }
 
 void unit_tests(CU_pSuite suite) { CU_add_test(suite, "refused without libfabric", test_refusal); }

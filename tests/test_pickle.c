@@ -163,11 +163,10 @@ TEST("tensors by stride")
     /* Every second row of a transposed view: tokens 0 and 1 of layer 0 are (1, 3) and (13, 15). */
     tensor_good(NULL, &(struct tensor){ "IntStorage", 24, 1, 3, { 2, 3, 2 }, { 12, 4, 2 } });
     g_autoptr(trace) trace = trace_open(path, NULL, NULL);
-    struct routing routing;
+    g_auto(routing) routing;
     CU_ASSERT_FATAL(trace && trace_read(trace, 0, 0, 0, &routing, NULL));
     static const int32_t expected[4] = { 1, 3, 13, 15 };
     CU_ASSERT_EQUAL(memcmp(routing.rank[0].experts, expected, sizeof expected), 0);
-    routing_free(&routing);
 }
 
 /* If every token of the batch names one expert in all places, all tokens are padding and go nowhere. */
@@ -175,10 +174,9 @@ TEST("padding goes nowhere")
 {
     tensor_good(NULL, &(struct tensor){ "LongStorage", 24, 0, 4, { 2, 2, 3, 2 }, { 12, 6, 2, 0 } });
     g_autoptr(trace) trace = trace_open(temporary_path("t.pt"), NULL, NULL);
-    struct routing routing;
+    g_auto(routing) routing;
     CU_ASSERT_FATAL(trace && trace_read(trace, 0, 2, 0, &routing, NULL));
     for (uint32_t i = 0; i < 4 * 2; i++) CU_ASSERT_EQUAL(routing.rank[0].experts[i], ROUTING_NONE);
-    routing_free(&routing);
 }
 
 TEST("tensors of other kinds are refused")
@@ -216,13 +214,12 @@ TEST("counts")
 {
     tensor_good("logical_count", &(struct tensor){ "IntStorage", 24, 0, 3, { 2, 3, 4 }, { 12, 4, 1 } });
     g_autoptr(trace) trace = trace_open(temporary_path("t.pt"), NULL, NULL);
-    struct routing routing;
+    g_auto(routing) routing;
     CU_ASSERT_FATAL(trace && trace_read(trace, 0, 1, 0, &routing, NULL)); /* counts 4 5 6 7 */
     CU_ASSERT_EQUAL(routing.rank[0].tokens, 22);
     uint32_t of[4] = { 0 };
     for (uint32_t i = 0; i < 22; i++) of[routing.rank[0].experts[i]]++;
     CU_ASSERT(of[0] == 4 && of[1] == 5 && of[2] == 6 && of[3] == 7);
-    routing_free(&routing);
 }
 
 void unit_end(void) { temporary_clear(); }

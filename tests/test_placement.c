@@ -42,7 +42,7 @@ TEST("published example")
                                                { 7, 10, 6, 8, 6, 11, 8, 9, 2, 4, 5, 1, 5, 0, 3, 1 } };
     for (int layer = 0; layer < 2; layer++) {
         const struct placement_input input = { 12, 8, 4, loads[layer], 0 };
-        struct placement p;
+        g_auto(placement) p;
         CU_ASSERT_FATAL(placement_make("eplb:4:4", &input, &p, NULL));
         CU_ASSERT(load_most(loads[layer], p.expert_of, 16, 8) <=
                   load_most(loads[layer], published[layer], 16, 8) + 1e-9);
@@ -51,7 +51,6 @@ TEST("published example")
             for (int s = 0; s < 16; s++) theirs += published[layer][s] == e;
             CU_ASSERT_EQUAL(replica_count(&p, e), theirs);
         }
-        placement_clear(&p);
     }
 }
 
@@ -91,12 +90,11 @@ TEST("what always holds")
         const struct placement_input input = { 64, 16, 4, load, 0 };
         double most[G_N_ELEMENTS(specs)];
         for (size_t s = 0; s < G_N_ELEMENTS(specs); s++) {
-            struct placement p;
+            g_auto(placement) p;
             CU_ASSERT_FATAL(placement_make(specs[s].spec, &input, &p, NULL));
             CU_ASSERT_EQUAL(p.slots, specs[s].slots);
             CU_ASSERT(placement_sound(&p, specs[s].grouped));
             most[s] = load_most(load, p.expert_of, p.slots, 16);
-            placement_clear(&p);
         }
         CU_ASSERT_EQUAL(most[2], most[1]);
         for (size_t s = 0; s < G_N_ELEMENTS(specs); s++) sum[s] += most[s];
@@ -120,7 +118,7 @@ TEST("choices survive placement")
     g_autofree uint64_t *load = g_new0(uint64_t, 32);
     placement_load_add(&in, load);
     const struct placement_input input = { 32, 8, 8, load, 0 };
-    struct placement p;
+    g_auto(placement) p;
     CU_ASSERT_FATAL(placement_make("eplb:24", &input, &p, NULL));
     placement_apply(&p, &in, &out);
     CU_ASSERT(out.experts == 56 && out.ranks == 8 && out.topk == 4);
@@ -139,7 +137,6 @@ TEST("choices survive placement")
             for (uint32_t i = p.replicas_start[e]; i + 1 < p.replicas_start[e + 1]; i++)
                 CU_ASSERT(abs((int)used[p.replicas[i]] - (int)used[p.replicas[i + 1]]) <= 1);
     }
-    placement_clear(&p);
     routing_free(&out);
     routing_free(&in);
 }
@@ -215,7 +212,7 @@ TEST("wrong placements are named")
     };
     for (size_t c = 0; c < G_N_ELEMENTS(cases); c++) {
         struct placement p = { 0 };
-        GError *error = NULL;
+        g_autoptr(GError) error = NULL;
         const char *const path = temporary_path("wrong.txt");
         g_autofree char *spec = cases[c].spec ? g_strdup(cases[c].spec) : g_strconcat("file:", path, NULL);
         if (cases[c].file) temporary_write(path, cases[c].file, strlen(cases[c].file));
@@ -224,7 +221,6 @@ TEST("wrong placements are named")
         if (!strstr(error->message, cases[c].words)) printf("\n%s\n", error->message);
         CU_ASSERT(strstr(error->message, cases[c].words) != NULL);
         CU_ASSERT(p.expert_of == NULL);
-        g_error_free(error);
     }
 }
 
@@ -261,12 +257,11 @@ TEST("all layers as JSON and back")
         g_autofree char *path = file_of(text), *spec = g_strconcat("file:", path, NULL);
         for (uint32_t l = 0; l < LAYERS; l++) {
             const struct placement_input input = { 8, 4, 8, NULL, l };
-            struct placement p;
+            g_auto(placement) p;
             g_autoptr(GError) error = NULL;
             CU_ASSERT_FATAL(placement_make(spec, &input, &p, &error));
             CU_ASSERT_EQUAL(p.slots, 12);
             CU_ASSERT_EQUAL(memcmp(p.expert_of, layer[l].expert_of, 12 * sizeof(uint32_t)), 0);
-            placement_clear(&p);
         }
         g_unlink(path);
     }

@@ -22,12 +22,12 @@ static char *in_folder(const char *name) { return g_build_filename(folder, name,
 /* The text that record_write() makes. */
 static char *written(const struct record *record, enum record_format format)
 {
-    char *path = in_folder("written"), *text = NULL;
+    g_autofree char *path = in_folder("written");
+    char *text = NULL;
     GError *error = NULL;
     CU_ASSERT_TRUE(record_write(record, path, format, &error));
     CU_ASSERT_TRUE(g_file_get_contents(path, &text, NULL, NULL));
     g_unlink(path);
-    g_free(path);
     return text;
 }
 
@@ -80,7 +80,7 @@ TEST("the bytes of both formats")
     record_add(record, "dispatch", RECORD_ALL, "time_us", 163.25, "us");
     record_add(record, "dispatch", 7, "time_us", NAN, "us");
     record_add_text(record, "dispatch", RECORD_ALL, "bottleneck", "nic_tx, \"left\"");
-    char *csv = written(record, RECORD_CSV), *json = written(record, RECORD_JSON);
+    g_autofree char *csv = written(record, RECORD_CSV), *json = written(record, RECORD_JSON);
     CU_ASSERT_STRING_EQUAL(csv, "# kind: replay\n# seed: 3\nphase,rank,metric,value,unit\n"
                                 "dispatch,all,time_us,163.25,us\ndispatch,7,time_us,nan,us\n"
                                 "dispatch,all,bottleneck,\"nic_tx, \"\"left\"\"\",\n");
@@ -92,8 +92,6 @@ TEST("the bytes of both formats")
               "  {\"phase\": \"dispatch\", \"rank\": \"all\", \"metric\": \"bottleneck\", \"value\": \"nic_tx, "
               "\\\"left\\\"\", \"unit\": \"\"}\n]\n}\n");
     assert_round_trips(record);
-    g_free(csv);
-    g_free(json);
 }
 
 TEST("find")
@@ -268,45 +266,41 @@ static const struct bad {
 TEST("refusals name line and field")
 {
     for (size_t i = 0; i < G_N_ELEMENTS(bad_texts); i++) {
-        GError *error = NULL;
+        g_autoptr(GError) error = NULL;
         CU_ASSERT_PTR_NULL(record_parse("test", bad_texts[i].text, strlen(bad_texts[i].text), &error));
         CU_ASSERT_PTR_NOT_NULL_FATAL(error);
         CU_ASSERT_STRING_EQUAL(error->message, bad_texts[i].message);
         if (strcmp(error->message, bad_texts[i].message) != 0) fprintf(stderr, "got: %s\n", error->message);
-        g_error_free(error);
     }
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
     CU_ASSERT_PTR_NULL(record_parse("test", "# a: \0b\n", 8, &error));
     CU_ASSERT_STRING_EQUAL(error->message, "test:1: expected UTF-8 text, found byte 0x00");
     g_clear_error(&error);
     CU_ASSERT_PTR_NULL(record_read("/nonexistent/record.csv", &error));
     CU_ASSERT_STRING_EQUAL(error->message, "/nonexistent/record.csv: cannot open: No such file or directory");
-    g_clear_error(&error);
 }
 
 /* JSON that nests without end is refused, not followed. */
 TEST("endless nesting")
 {
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
     g_autofree char *deep = g_strnfill(1000000, '[');
     deep[0] = '{';
     memcpy(deep, "{\"rows\":", 8);
     CU_ASSERT_PTR_NULL(record_parse("test", deep, strlen(deep), &error));
     CU_ASSERT_TRUE(g_str_has_prefix(error->message, "test:1: expected JSON: maximum parsing depth reached"));
-    g_error_free(error);
 }
 
 /* Whatever is accepted must survive a round trip; nothing may crash (the sanitizers watch). */
 static void survive(const char *text, size_t size_bytes)
 {
-    char *copy = g_malloc(size_bytes + 1); /* its own block: reads beyond its end are noticed */
+    g_autofree char *copy = g_malloc(size_bytes + 1); /* its own block: reads beyond its end are noticed */
     memcpy(copy, text, size_bytes);
     copy[size_bytes] = '\0';
     g_autoptr(GError) error = NULL;
     g_autoptr(record) record = record_parse("test", copy, size_bytes, &error);
     CU_ASSERT_TRUE((record == NULL) == (error != NULL));
     if (record) assert_round_trips(record);
-    g_free(copy);
 }
 
 TEST("truncation and bit flips")
@@ -335,7 +329,7 @@ TEST("failed writes leave nothing")
 {
     struct record *record = record_new();
     record_add(record, "d", 0, "m", 1, "us");
-    char *missing = in_folder("no/such/place.csv"), *kept = in_folder("kept.csv");
+    g_autofree char *missing = in_folder("no/such/place.csv"), *kept = in_folder("kept.csv");
     GError *error = NULL;
     CU_ASSERT_FALSE(record_write(record, missing, RECORD_CSV, &error));
     CU_ASSERT_TRUE(g_str_has_prefix(error->message, missing) && strstr(error->message, "No such file"));
@@ -363,8 +357,6 @@ TEST("failed writes leave nothing")
     GDir *entries = g_dir_open(folder, 0, NULL);
     CU_ASSERT_PTR_NULL(g_dir_read_name(entries));
     g_dir_close(entries);
-    g_free(missing);
-    g_free(kept);
 }
 
 bool unit_begin(char **argv)

@@ -224,7 +224,8 @@ TEST("CollectiveX says what it is")
 
 TEST("OpenMetrics")
 {
-    struct record *record = record_make("replay"), *predicted = record_make("simulate");
+    g_autoptr(record) record = record_make("replay");
+    g_autoptr(record) predicted = record_make("simulate");
     record_set(record, "fabric", "a\"b\\c");
     g_autoptr(GString) text = open_metrics_text(record, predicted);
     CU_ASSERT_PTR_NOT_NULL(strstr(
@@ -243,6 +244,4 @@ TEST("OpenMetrics")
     g_autoptr(GHashTable) seen = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     for (char **l = line; *l; l++)
         if (g_str_has_prefix(*l, "# TYPE ")) CU_ASSERT_TRUE(g_hash_table_add(seen, g_strdup(*l)));
-    record_free(record);
-    record_free(predicted);
 }

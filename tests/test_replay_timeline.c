@@ -109,7 +109,7 @@ static bool rank_main(struct bootstrap *b, void *context)
     };
     struct replay_timeline *t = replay_timeline_new(&inner, ENTRIES);
     g_autoptr(GString) text = g_string_new(NULL);
-    struct timeline *all = b->rank == 0 ? timeline_new(&(struct timeline_sink){ text_take, text }) : NULL;
+    g_autoptr(timeline) all = b->rank == 0 ? timeline_new(&(struct timeline_sink){ text_take, text }) : NULL;
     rank_play(t, p, b->rank);
     if (p->forged && b->rank == 0) {
         p->forged->b = *b;
@@ -123,7 +123,6 @@ static bool rank_main(struct bootstrap *b, void *context)
         p->text = g_strdup(text->str);
         p->lost = timeline_lost_count(all);
     }
-    timeline_free(all);
     replay_timeline_free(t);
     return fine;
 }

@@ -180,12 +180,11 @@ TEST("odd numbers")
             g_string_free(html, TRUE);
             for (int r = 0; r < 2; r++) record_free(records[r]);
         }
-    struct record *many = record_of("simulate", 5000, 100);
+    g_autoptr(record) many = record_of("simulate", 5000, 100);
     const char *const path = "many";
     g_autoptr(GString) html = page_of(&many, &path, 1);
     const struct page page = parsed(html->str);
     CU_ASSERT_TRUE(page.dots >= 300 && page.dots <= 2 * 400); /* thinned out, not left out */
-    record_free(many);
 }
 
 /* Each measurement is shown with its own prediction; a record without a partner is shown alone. */
@@ -213,7 +212,7 @@ TEST("who stands with whom")
 /* A record of measure has a line for each operation, with a dot for each size, in order. */
 TEST("bandwidth by size")
 {
-    struct record *record = record_new();
+    g_autoptr(record) record = record_new();
     record_set(record, "kind", "measure");
     static const int sizes[] = { 65536, 8, 1024 };
     for (int i = 0; i < 3; i++) {
@@ -231,7 +230,6 @@ TEST("bandwidth by size")
     CU_ASSERT_EQUAL(page.dots, 6);
     const char *first = strstr(html->str, "put: 8 bytes"), *last = strstr(html->str, "put: 65536 bytes");
     CU_ASSERT_TRUE(first && last && first < last);
-    record_free(record);
 }
 
 TEST("scales")
@@ -350,7 +348,7 @@ TEST("two predictions")
 /* Layers are lines, not bars; the slowest rank comes from the rows of the layer. */
 TEST("layers")
 {
-    struct record *record = record_of("simulate", 0, 100);
+    g_autoptr(record) record = record_of("simulate", 0, 100);
     for (int layer = 0; layer < 12; layer++) {
         char phase[32];
         g_snprintf(phase, sizeof phase, "dispatch_layer%d", layer);
@@ -363,7 +361,6 @@ TEST("layers")
     CU_ASSERT_EQUAL(page.rects[0], 2);
     CU_ASSERT_EQUAL(page.dots, 12);
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "layer 11: slowest rank 166.5 us, mean 111 us"));
-    record_free(record);
 }
 
 static struct record *waits_of(const char *kind, double own, double other)
@@ -491,12 +488,11 @@ TEST("texts keep apart")
         for (int i = 0; i < 2; i++) record_free(records[i]);
     }
     /* the waits of a replay on a busy machine */
-    struct record *busy = waits_of("replay", 1380, 1040);
+    g_autoptr(record) busy = waits_of("replay", 1380, 1040);
     const char *const path = "m.csv";
     g_autoptr(GString) html = page_of(&busy, &path, 1);
     texts_check(html->str);
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, ">1380 us</text>"));
-    record_free(busy);
 }
 
 TEST("numbers without exponents")
@@ -530,7 +526,7 @@ TEST("maps of waits")
     CU_ASSERT_FALSE(strstr(html->str, "class=\"r8\"><title>0 for 0")); /* nothing over nothing */
     g_string_free(html, TRUE);
     for (int i = 0; i < 2; i++) record_free(records[i]);
-    struct record *odd = record_of("simulate", 0, 100);
+    g_autoptr(record) odd = record_of("simulate", 0, 100);
     record_add_text(odd, "dispatch", 0, "waits_us", "1 two 3");
     record_add_text(odd, "dispatch", 7, "waits_us", "1 2");
     record_add_text(odd, "combine", 0, "waits_us", "0 0");
@@ -538,14 +534,13 @@ TEST("maps of waits")
     parsed(html->str);
     CU_ASSERT_PTR_NULL(strstr(html->str, "class=\"heat\""));
     g_string_free(html, TRUE);
-    record_free(odd);
 }
 
 /* 200 ranks share cells of 4 by 4: a map stays small, and the longest wait of a cell shows. */
 TEST("a map of many ranks")
 {
     enum { RANKS = 200 };
-    struct record *record = record_of("simulate", 0, 100);
+    g_autoptr(record) record = record_of("simulate", 0, 100);
     for (int rank = 0; rank < RANKS; rank++) {
         double us[RANKS];
         for (int peer = 0; peer < RANKS; peer++) us[peer] = rank == 13 && peer == 199 ? 99 : 3;
@@ -556,19 +551,17 @@ TEST("a map of many ranks")
     parsed(html->str);
     CU_ASSERT_TRUE(html->len < 1 << 20);
     CU_ASSERT_TRUE(has_cell(html, "x=\"49\" y=\"3\"", "h7", "12 for 196: 99"));
-    record_free(record);
 }
 
 /* A share of busy time is drawn and written as 100 % at most, whatever the record holds. */
 TEST("busy shares")
 {
-    struct record *record = record_of("simulate", 0, 100);
+    g_autoptr(record) record = record_of("simulate", 0, 100);
     record_add(record, "combine", RECORD_ALL, "busy_link_pct", 140, "%");
     const char *const path = "busy.csv";
     g_autoptr(GString) html = page_of(&record, &path, 1);
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, ">100.0 %</text>"));
     CU_ASSERT_PTR_NULL(strstr(html->str, ">140.0 %</text>"));
-    record_free(record);
 }
 
 static struct drawing *machine_draw(void *context, const struct record *record)
@@ -695,13 +688,13 @@ TEST("a sweep")
 TEST("bottleneck of a sweep's points")
 {
     struct page page;
-    GString *html = sweep_page("# kind: sweep\npoint,num-sms,phase,phases,slowest_us,speedup,bottleneck,problem\n"
-                               "0,2,dispatch,2,10,,short,\n0,2,combine,2,30,,long,\n"
-                               "1,4,dispatch,2,20,,long,\n1,4,combine,2,10,,short,\n",
-                               &page);
+    g_autoptr(GString) html =
+        sweep_page("# kind: sweep\npoint,num-sms,phase,phases,slowest_us,speedup,bottleneck,problem\n"
+                   "0,2,dispatch,2,10,,short,\n0,2,combine,2,30,,long,\n"
+                   "1,4,dispatch,2,20,,long,\n1,4,combine,2,10,,short,\n",
+                   &page);
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, ">long<"));
     CU_ASSERT_PTR_NULL(strstr(html->str, ">short<"));
-    g_string_free(html, TRUE);
 }
 
 TEST("what is no sweep")

@@ -43,12 +43,11 @@ TEST("nets that ship have the parameters that their makers say")
 
 static void net_refused(const char *text, const char *part)
 {
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
     CU_ASSERT_PTR_NULL_FATAL(net_parse("net", text, strlen(text), &error));
     CU_ASSERT_PTR_NOT_NULL_FATAL(error);
     if (!strstr(error->message, part)) fprintf(stderr, "expected \"%s\", found \"%s\"\n", part, error->message);
     CU_ASSERT_PTR_NOT_NULL(strstr(error->message, part));
-    g_error_free(error);
 }
 
 TEST("nets that cannot be are refused")
@@ -147,12 +146,11 @@ TEST("experts' rows in order, in decode and prefill")
 
 static void table_refused(const char *text, const char *part)
 {
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
     CU_ASSERT_PTR_NULL_FATAL(table_of(text, &error));
     CU_ASSERT_PTR_NOT_NULL_FATAL(error);
     if (!strstr(error->message, part)) fprintf(stderr, "expected \"%s\", found \"%s\"\n", part, error->message);
     CU_ASSERT_PTR_NOT_NULL(strstr(error->message, part));
-    g_error_free(error);
 }
 
 TEST("tables with holes are refused")
@@ -362,14 +360,13 @@ static void check_span(const struct bench *b, uint32_t kernel, double begin_us, 
 static void beside_meeting(enum step_occupancy occupancy, double clock_share, double end_us)
 {
     static const uint8_t stream[] = { STREAM_COMM, STREAM_MAIN };
-    struct schedule *s = streams_make(stream, 2);
+    g_autoptr(schedule) s = streams_make(stream, 2);
     struct bench b = { .cost = { { .us = 30, .occupancy = OCCUPANCY_MEETING, .sms = 4 },
                                  { .us = 60, .occupancy = occupancy, .sms = 10, .clock_share = clock_share } } };
     bench_run(&b, s, 0);
     check_span(&b, 0, 0, 30);
     check_span(&b, 1, 0, end_us);
     device_free(b.device);
-    schedule_free(s);
 }
 
 TEST("kernels hold SMs in their ways")
@@ -387,7 +384,7 @@ TEST("kernels hold SMs in their ways")
 static void meeting_behind(enum step_occupancy occupancy, uint32_t kernels, double begin_us, double end_us)
 {
     static const uint8_t stream[] = { STREAM_MAIN, STREAM_COMM };
-    struct schedule *s = streams_make(stream, 2);
+    g_autoptr(schedule) s = streams_make(stream, 2);
     struct bench b = { .cost = { { .us = 60, .occupancy = occupancy, .sms = 10, .kernels = kernels, .clock_share = 1 },
                                  { .us = 30, .occupancy = OCCUPANCY_MEETING, .sms = 4 } } };
     s->kernels->len = 2;
@@ -395,7 +392,6 @@ static void meeting_behind(enum step_occupancy occupancy, uint32_t kernels, doub
     check_span(&b, 1, begin_us, begin_us + 30);
     check_span(&b, 0, 10, end_us);
     device_free(b.device);
-    schedule_free(s);
 }
 
 TEST("a meeting waits for SMs")
@@ -409,7 +405,7 @@ TEST("a meeting waits for SMs")
 static void beside_two_meetings(uint64_t gap_ps, double second_us, double end_us)
 {
     static const uint8_t stream[] = { STREAM_COMM, STREAM_MAIN, STREAM_COMM };
-    struct schedule *s = streams_make(stream, 3);
+    g_autoptr(schedule) s = streams_make(stream, 3);
     struct bench b = { .cost = { { .us = 30, .occupancy = OCCUPANCY_MEETING, .sms = 4 },
                                  { .us = 60, .occupancy = OCCUPANCY_SHARES, .sms = 10, .clock_share = 1 },
                                  { .us = 10, .occupancy = OCCUPANCY_MEETING, .sms = 4 } },
@@ -418,7 +414,6 @@ static void beside_two_meetings(uint64_t gap_ps, double second_us, double end_us
     check_span(&b, 1, 0, end_us);
     check_span(&b, 2, second_us, second_us + 10);
     device_free(b.device);
-    schedule_free(s);
 }
 
 TEST("waiting blocks take SMs in the gap between kernels")
@@ -430,21 +425,20 @@ TEST("waiting blocks take SMs in the gap between kernels")
 TEST("kernels slow each other")
 {
     static const uint8_t stream[] = { STREAM_COMM, STREAM_MAIN };
-    struct schedule *s = streams_make(stream, 2);
+    g_autoptr(schedule) s = streams_make(stream, 2);
     struct bench b = { .cost = { { .us = 30, .occupancy = OCCUPANCY_MEETING, .sms = 4 },
                                  { .us = 60, .occupancy = OCCUPANCY_TILES, .sms = 6, .clock_share = 1 } },
                        .slow = 1.5 };
     bench_run(&b, s, 0);
     check_span(&b, 1, 0, 30 + (60 - 30 / 1.5));
     device_free(b.device);
-    schedule_free(s);
 }
 
 /* The host launches nothing more before the awaited kernel has ended. */
 TEST("the host waits")
 {
     static const uint8_t stream[] = { STREAM_COMM, STREAM_MAIN, STREAM_MAIN };
-    struct schedule *s = streams_make(stream, 3);
+    g_autoptr(schedule) s = streams_make(stream, 3);
     struct bench b = { .cost = { { .us = 30, .occupancy = OCCUPANCY_MEETING, .sms = 4 },
                                  { .us = 10, .occupancy = OCCUPANCY_TILES, .sms = 6, .clock_share = 1 },
                                  { .us = 10, .occupancy = OCCUPANCY_TILES, .sms = 6, .clock_share = 1 } } };
@@ -455,7 +449,6 @@ TEST("the host waits")
     check_span(&b, 1, 32, 42);
     check_span(&b, 2, 42, 52);
     device_free(b.device);
-    schedule_free(s);
 }
 
 TEST("timed work is read")
@@ -471,11 +464,10 @@ TEST("timed work is read")
     const struct schedule_layers layers = program_work_layers(&work, 5);
     CU_ASSERT_TRUE(layers.sparse == 5 && layers.dense == 0 && layers.head && !layers.shared);
     for (size_t i = 0; i < G_N_ELEMENTS(refused); i++) {
-        GError *error = NULL;
+        g_autoptr(GError) error = NULL;
         CU_ASSERT_FALSE(program_work_parse(refused[i], &work, &error));
         CU_ASSERT_PTR_NOT_NULL_FATAL(error);
         CU_ASSERT_TRUE(g_str_has_prefix(error->message, "--work: expected OP=TIME"));
-        g_error_free(error);
     }
 }
 
@@ -492,7 +484,7 @@ TEST("live spans are summed up")
     static const struct kernel_family family = { .phase_name = two_phases };
     const struct kernel_job job = { .family = &family, .ranks = 2 };
     static const uint8_t stream[] = { STREAM_MAIN, STREAM_MAIN, STREAM_MAIN };
-    struct schedule *s = streams_make(stream, 3);
+    g_autoptr(schedule) s = streams_make(stream, 3);
     for (uint32_t k = 1; k < 3; k++) {
         g_array_index(s->kernels, struct schedule_kernel, k).op = STEP_COMM;
         g_array_index(s->kernels, struct schedule_kernel, k).phase = (uint8_t)(k - 1);
@@ -510,5 +502,4 @@ TEST("live spans are summed up")
     span[2].end_us = 40;
     replay_step_sum_up(s, &job, span, 2, &sum);
     CU_ASSERT_DOUBLE_EQUAL(sum.waited_us, 10, 1e-9);
-    schedule_free(s);
 }

@@ -55,16 +55,14 @@ static bool read_sum(const char *path, uint64_t *sum)
 
 static uint8_t *sample_file(const struct file *file, gsize *size)
 {
-    struct sample sample;
+    g_auto(sample) sample;
     gchar *bytes;
-    char *note = NULL;
+    g_autofree char *note = NULL;
     const char *const path = temporary_path(file->name);
     sample_make(&sample, &small);
     CU_ASSERT_FATAL(
         trace_write(path, &(struct trace_write_options){ 0 }, &sample.info, sample_produce, &sample, &note, NULL));
     CU_ASSERT_FATAL(g_file_get_contents(path, &bytes, size, NULL));
-    sample_clear(&sample);
-    g_free(note);
     return (uint8_t *)bytes;
 }
 

@@ -26,9 +26,9 @@ static const struct sample_options ragged = { .steps = 3,
 static void round_trip(const struct sample_options *o, const char *name, const struct trace_write_options *w,
                        const char *read_as, const char *weights)
 {
-    struct sample sample;
+    g_auto(sample) sample;
     GError *error = NULL;
-    char *note = NULL;
+    g_autofree char *note = NULL;
     struct rng rng;
     rng_seed(&rng, 9);
     sample_make(&sample, o);
@@ -41,15 +41,12 @@ static void round_trip(const struct sample_options *o, const char *name, const s
     CU_ASSERT_FATAL(trace != NULL);
     for (int i = 0; i < 40; i++) {
         const uint32_t step = (uint32_t)rng_below(&rng, o->steps), layer = (uint32_t)rng_below(&rng, o->layers);
-        struct routing routing;
+        g_auto(routing) routing;
         CU_ASSERT_FATAL(trace_read(trace, step, layer, 0, &routing, &error));
         CU_ASSERT(routings_same(&routing, &sample.blocks[step * o->layers + layer]));
-        routing_free(&routing);
     }
     CU_ASSERT_EQUAL(trace_info(trace)->tokens_max, sample.info.tokens_max);
     CU_ASSERT_EQUAL(trace_info(trace)->experts, o->experts);
-    sample_clear(&sample);
-    g_free(note);
 }
 
 TEST("every format round-trips")
@@ -106,8 +103,8 @@ TEST("ept is narrow")
         double bytes;
     } cases[] = { { 256, false, 1 }, { 254, true, 1 }, { 256, true, 2 }, { 65536, false, 2 }, { 65536, true, 4 } };
     for (size_t c = 0; c < G_N_ELEMENTS(cases); c++) {
-        struct sample sample;
-        gchar *bytes;
+        g_auto(sample) sample;
+        g_autofree gchar *bytes = NULL;
         gsize size;
         o.experts = cases[c].experts;
         o.none = cases[c].none;
@@ -117,8 +114,6 @@ TEST("ept is narrow")
             trace_write(path, &(struct trace_write_options){ 0 }, &sample.info, sample_produce, &sample, NULL, NULL));
         CU_ASSERT_FATAL(g_file_get_contents(path, &bytes, &size, NULL));
         CU_ASSERT((double)size < 64000 * cases[c].bytes + 400);
-        g_free(bytes);
-        sample_clear(&sample);
     }
 }
 
@@ -136,13 +131,12 @@ static const char *npy_make(const char *name, const char *descr, const uint64_t 
 static void expect_experts(const char *path, uint32_t layer, const int32_t *expected, uint32_t count)
 {
     GError *error = NULL;
-    struct routing routing;
+    g_auto(routing) routing;
     g_autoptr(trace) trace = trace_open(path, &(struct trace_options){ .experts = 300 }, &error);
     if (!trace) printf("\n%s\n", error->message);
     CU_ASSERT_FATAL(trace != NULL);
     CU_ASSERT_FATAL(trace_read(trace, 0, layer, 0, &routing, &error));
     for (uint32_t i = 0; i < count; i++) CU_ASSERT_EQUAL(routing.rank[0].experts[i], expected[i]);
-    routing_free(&routing);
 }
 
 TEST("every integer type is read")
@@ -215,11 +209,10 @@ TEST("Megatron lines are read")
     expect_experts(path, 0, (const int32_t[4]){ 1, 2, 3, -1 }, 4);
     expect_experts(path, 1, (const int32_t[2]){ 6, 7 }, 2);
     g_autoptr(trace) trace = trace_open(path, NULL, NULL);
-    struct routing routing;
+    g_auto(routing) routing;
     CU_ASSERT_FATAL(trace != NULL && trace_read(trace, 0, 1, 0, &routing, NULL));
     CU_ASSERT(trace_info(trace)->ranks == 2 && trace_info(trace)->layers == 2 && trace_info(trace)->weights);
     CU_ASSERT(routing.rank[1].weights[0] == 0.5f && routing.rank[1].experts[1] == 9 && routing.rank[0].weights[0] == 0);
-    routing_free(&routing);
 }
 
 TEST("llama steps show by falling layers")
@@ -247,12 +240,11 @@ TEST("splits become tokens")
     temporary_write(path, text, sizeof text - 1);
     g_autofree char *splits = g_strconcat("splits@256:", path, NULL);
     g_autoptr(trace) trace = trace_open(splits, NULL, NULL);
-    struct routing routing;
+    g_auto(routing) routing;
     CU_ASSERT_FATAL(trace != NULL && trace_read(trace, 0, 0, 0, &routing, NULL));
     CU_ASSERT(trace_info(trace)->steps == 2 && trace_info(trace)->ranks == 2 && trace_info(trace)->topk == 1);
     CU_ASSERT(routing.rank[0].tokens == 3 && routing.rank[0].experts[0] == 0 && routing.rank[0].experts[2] == 1);
     CU_ASSERT(routing.rank[1].tokens == 1 && routing.rank[1].experts[0] == 1);
-    routing_free(&routing);
 }
 
 TEST("weights of some layers")
@@ -332,7 +324,7 @@ TEST("halves are exact")
 
 TEST("fewer ranks share the experts")
 {
-    struct sample sample;
+    g_auto(sample) sample;
     struct sample_options o = ragged;
     o.ranks = 4;
     o.experts = 64;
@@ -341,7 +333,7 @@ TEST("fewer ranks share the experts")
     for (int n = 0; n < 3; n++) {
         const char *const path = temporary_path(names[n]);
         struct routing routing;
-        GError *error = NULL;
+        g_autoptr(GError) error = NULL;
         char *note = NULL;
         CU_ASSERT_FATAL(trace_write(path, &(struct trace_write_options){ .pad = true }, &sample.info, sample_produce,
                                     &sample, &note, NULL));
@@ -358,9 +350,7 @@ TEST("fewer ranks share the experts")
         g_clear_error(&error);
         CU_ASSERT_FALSE(trace_read(trace, 3, 0, 0, &routing, &error));
         CU_ASSERT(error && strstr(error->message, "step: expected 0 to 2, found 3") != NULL);
-        g_clear_error(&error);
     }
-    sample_clear(&sample);
 }
 
 /* A pipe is copied first: it can be read out of order as well. */
@@ -369,7 +359,7 @@ TEST("pipes are read")
     static const uint64_t shape[2] = { 2, 2 };
     static const uint8_t data[4] = { 4, 5, 6, 7 };
     int ends[2];
-    gchar *bytes;
+    g_autofree gchar *bytes = NULL;
     gsize size;
     CU_ASSERT_FATAL(g_file_get_contents(npy_make("p.npy", "|u1", shape, 2, data, 4), &bytes, &size, NULL));
     CU_ASSERT_FATAL(pipe(ends) == 0);
@@ -378,7 +368,6 @@ TEST("pipes are read")
     g_autofree char *path = g_strdup_printf("/dev/fd/%d", ends[0]);
     expect_experts(path, 0, (const int32_t[4]){ 4, 5, 6, 7 }, 4);
     close(ends[0]);
-    g_free(bytes);
 }
 
 /* A writer that fails in the middle leaves nothing behind. */
@@ -394,7 +383,7 @@ static bool produce_failing(void *context, uint32_t step, uint32_t layer, struct
 TEST("failed writes leave nothing")
 {
     static const char *const names[] = { "gone.ept", "gone.csv", "gone.csv.zst", "gone.jsonl", "gone.npy" };
-    struct sample sample;
+    g_auto(sample) sample;
     sample_make(&sample, &ragged);
     temporary_clear();
     for (size_t n = 0; n < G_N_ELEMENTS(names); n++) {
@@ -413,7 +402,6 @@ TEST("failed writes leave nothing")
     CU_ASSERT_FALSE(trace_write(temporary_path("uneven.npy"), &(struct trace_write_options){ 0 }, &sample.info,
                                 sample_produce, &sample, NULL, &error));
     CU_ASSERT(error && strstr(error->message, "--pad") != NULL);
-    sample_clear(&sample);
 }
 
 void unit_end(void) { temporary_clear(); }

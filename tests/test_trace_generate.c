@@ -271,11 +271,10 @@ TEST("a power law as published")
         const struct routing_options options = {
             .ranks = 4, .tokens = 8, .topk = cases[i].topk, .experts = 8, .distribution = cases[i].distribution
         };
-        struct routing routing;
+        g_auto(routing) routing;
         CU_ASSERT_FATAL(routing_generate(&options, &routing, NULL));
         for (uint32_t k = 0; k < 8 * cases[i].topk; k++)
             CU_ASSERT_EQUAL(routing.rank[0].experts[k], cases[i].expert[k]);
-        routing_free(&routing);
     }
 }
 
@@ -351,12 +350,11 @@ TEST("options out of range are named")
     cases[9].o.distribution = "ring", cases[9].o.topk = 5, cases[9].field = "topk";
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
         struct routing routing = { 0 };
-        GError *error = NULL;
+        g_autoptr(GError) error = NULL;
         CU_ASSERT_FALSE(routing_generate(&cases[i].o, &routing, &error));
         CU_ASSERT_FATAL(error != NULL);
         CU_ASSERT(strstr(error->message, cases[i].field) != NULL);
         CU_ASSERT(routing.rank == NULL);
-        g_error_free(error);
     }
 }
 
@@ -442,14 +440,13 @@ TEST("traffic by experts")
 TEST("traffic with few experts")
 {
     const struct traffic_options traffic = { .matrix = "3|0;0|3", .tokens = 3, .topk = 3, .experts = 4 };
-    struct routing routing;
+    g_auto(routing) routing;
     CU_ASSERT_FATAL(routing_from_traffic(&traffic, &routing, NULL));
     for (uint32_t t = 0; t < 3; t++) {
         uint32_t none = 0;
         for (uint32_t k = 0; k < 3; k++) none += routing.rank[1].experts[t * 3 + k] == ROUTING_NONE;
         CU_ASSERT_EQUAL(none, 1);
     }
-    routing_free(&routing);
 }
 
 TEST("impossible traffic is refused")
@@ -474,12 +471,11 @@ TEST("impossible traffic is refused")
             .matrix = cases[i].matrix, .tokens = 4, .topk = 2, .experts = 4, .pairs = cases[i].pairs
         };
         struct routing routing = { 0 };
-        GError *error = NULL;
+        g_autoptr(GError) error = NULL;
         const bool good = routing_from_traffic(&traffic, &routing, &error);
         CU_ASSERT_FALSE(good);
         CU_ASSERT_FATAL(error != NULL);
         if (!strstr(error->message, cases[i].found)) printf("\n%s\n", error->message);
         CU_ASSERT(strstr(error->message, cases[i].found) != NULL);
-        g_error_free(error);
     }
 }

@@ -13,7 +13,7 @@ TEST("a routing by hand")
     static const uint64_t pairs[8] = { 1, 1, 2, 0, 1, 1, 1, 1 }, rank_pairs[4] = { 2, 2, 2, 2 };
     static const uint64_t rank_tokens[4] = { 1, 1, 1, 2 }, node_tokens[2] = { 2, 2 };
     static const uint64_t ranks[4] = { 1, 1, 2, 0 }, nodes[4] = { 1, 2, 1, 0 };
-    struct routing routing;
+    g_auto(routing) routing;
     struct routing_statistics s;
     routing_alloc(&routing, 4, 3, 8, tokens, 1);
     memcpy(routing.rank[0].experts, first, sizeof first);
@@ -33,7 +33,6 @@ TEST("a routing by hand")
     CU_ASSERT(s.links[0] == 1 && s.links[1] == 1 && s.links[3] == 1 && s.links[4 + 2] == 1 && s.links[4 + 0] == 0);
     CU_ASSERT_DOUBLE_EQUAL(histogram_mean(s.distinct_ranks, 4), 1.25, 1e-12);
     routing_statistics_clear(&s);
-    routing_free(&routing);
 }
 
 TEST("spreads at their ends")

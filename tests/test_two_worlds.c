@@ -25,16 +25,15 @@ static void run_both(const struct moe_options *o, const struct routing *routing,
 }
 
 /* The first tokens of one (step, layer) of a sample trace. */
-static struct routing sample(const char *path, uint32_t layer, uint32_t ranks, uint32_t tokens)
+static struct routing sampled(const char *path, uint32_t layer, uint32_t ranks, uint32_t tokens)
 {
     GError *error = NULL;
-    struct trace *trace = trace_open(path, &(struct trace_options){ .experts = 64 }, &error);
+    g_autoptr(trace) trace = trace_open(path, &(struct trace_options){ .experts = 64 }, &error);
     if (!trace) puts(error->message);
     CU_ASSERT_PTR_NOT_NULL_FATAL(trace);
     struct routing routing = { 0 };
     CU_ASSERT_TRUE_FATAL(trace_read(trace, 0, layer, ranks, &routing, &error));
     for (uint32_t r = 0; r < routing.ranks; r++) routing.rank[r].tokens = MIN(routing.rank[r].tokens, tokens - r % 3);
-    trace_close(trace);
     return routing;
 }
 
@@ -61,7 +60,7 @@ static struct moe_options ll_options(const struct routing *routing, uint32_t ran
 TEST("low latency, 8 ranks")
 {
     for (uint32_t variant = 0; variant < 6; variant++) {
-        struct routing routing = sample(SAMPLE, variant % 3, 8, 48);
+        g_auto(routing) routing = sampled(SAMPLE, variant % 3, 8, 48);
         struct moe_options o = ll_options(&routing, variant % 2 ? 8 : 4);
         o.dtype = variant < 3 ? MOE_FP8 : MOE_BF16;
         o.hook = variant == 2 || variant == 4;
@@ -70,7 +69,6 @@ TEST("low latency, 8 ranks")
         o.round_scale = variant == 1;
         o.data = variant == 5 ? MOE_DATA_PATTERN : MOE_DATA_RANDOM;
         run_both(&o, &routing, variant >= 4);
-        routing_free(&routing);
     }
 }
 
@@ -79,7 +77,7 @@ TEST("low latency, ranks that fail")
 {
     for (uint32_t variant = 0; variant < 6; variant++) {
         const uint32_t ranks = variant % 2 ? 4 : 8;
-        struct routing routing = sample(SAMPLE, variant % 3, ranks, 48);
+        g_auto(routing) routing = sampled(SAMPLE, variant % 3, ranks, 48);
         struct moe_options o = ll_options(&routing, variant < 4 ? ranks : ranks / 2);
         o.hook = variant == 2 || variant == 3;
         o.mask_timeout_ps = 500000 * PS_PER_US; /* longer than a busy machine keeps a live rank from its turn */
@@ -88,7 +86,6 @@ TEST("low latency, ranks that fail")
         o.failure[1] = (struct moe_failure){ .rank = 3, .call = MOE_CALL_COMBINE };
         o.failure[2] = (struct moe_failure){ .rank = 5, .call = MOE_CALL_CLEAN };
         run_both(&o, &routing, variant >= 2);
-        routing_free(&routing);
     }
 }
 
@@ -105,7 +102,7 @@ static struct moe_options normal_options(const struct routing *routing, uint32_t
 static void run_normal(uint32_t ranks, uint32_t ranks_per_node)
 {
     for (uint32_t variant = 0; variant < 4; variant++) {
-        struct routing routing = sample(SAMPLE, variant % 3, ranks > 8 ? 8 : ranks, 48);
+        g_auto(routing) routing = sampled(SAMPLE, variant % 3, ranks > 8 ? 8 : ranks, 48);
         if (ranks > 8) { /* the samples have 8 ranks: each serves two */
             struct routing_rank *rank = g_new0(struct routing_rank, ranks);
             for (uint32_t r = 0; r < ranks; r++) rank[r] = routing.rank[r % 8];
@@ -122,7 +119,6 @@ static void run_normal(uint32_t ranks, uint32_t ranks_per_node)
             o.num_bias = variant == 1 ? 2 : 0;
             run_both(&o, &routing, false);
         }
-        routing_free(&routing);
     }
 }
 
@@ -145,7 +141,7 @@ TEST("V2, direct and hybrid")
 {
     static const uint32_t shape[][2] = { { 8, 8 }, { 4, 2 }, { 8, 4 } };
     for (size_t i = 0; i < sizeof shape / sizeof shape[0]; i++) {
-        struct routing routing = sample(SAMPLE, (uint32_t)i, shape[i][0], 48);
+        g_auto(routing) routing = sampled(SAMPLE, (uint32_t)i, shape[i][0], 48);
         struct moe_options o = normal_options(&routing, shape[i][1]);
         o.family = MOE_V2;
         run_both(&o, &routing, false);
@@ -156,28 +152,26 @@ TEST("V2, direct and hybrid")
         o.single_reduction = true;
         o.weights = false;
         run_both(&o, &routing, false);
-        routing_free(&routing);
     }
 }
 
 TEST("one-sided and two-sided, 8 ranks")
 {
     for (uint32_t variant = 0; variant < 2; variant++) {
-        struct routing routing = sample(SAMPLE, variant, 8, 48);
+        g_auto(routing) routing = sampled(SAMPLE, variant, 8, 48);
         struct moe_options o = normal_options(&routing, 8);
         o.family = MOE_ONE_SIDED;
         o.dtype = variant ? MOE_BF16 : MOE_FP8;
         run_both(&o, &routing, false);
         o.family = MOE_TWO_SIDED;
         run_both(&o, &routing, false);
-        routing_free(&routing);
     }
 }
 
 TEST("MoRI, 8 ranks, within a node and between nodes")
 {
     for (uint32_t variant = 0; variant < 4; variant++) {
-        struct routing routing = sample(SAMPLE, variant / 2, 8, 48);
+        g_auto(routing) routing = sampled(SAMPLE, variant / 2, 8, 48);
         struct moe_options o = normal_options(&routing, 8);
         o.family = variant & 1 ? MOE_MORI_LL : MOE_MORI;
         o.dtype = variant & 1 ? MOE_BF16 : MOE_FP8;
@@ -186,19 +180,17 @@ TEST("MoRI, 8 ranks, within a node and between nodes")
         o.zero_copy = false;
         o.ranks_per_node = variant & 2 ? 2 : 4; /* 4 nodes of 2, 2 of 4 */
         run_both(&o, &routing, false);
-        routing_free(&routing);
     }
 }
 
 TEST("MegaMoE, 8 ranks")
 {
     for (uint32_t variant = 0; variant < 2; variant++) {
-        struct routing routing = sample(SAMPLE, variant, 8, 48);
+        g_auto(routing) routing = sampled(SAMPLE, variant, 8, 48);
         struct moe_options o = normal_options(&routing, 8);
         o.family = MOE_MEGA;
         o.intermediate = 256;
         o.ue8m0 = o.round_scale = variant;
         run_both(&o, &routing, false);
-        routing_free(&routing);
     }
 }

@@ -100,7 +100,7 @@ TEST("damaged")
     CU_ASSERT_FALSE(unzstd_begins(source.bytes, 3));
     CU_ASSERT_FALSE(unzstd_begins("eptw", 4));
     size_t got;
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
     source.size -= 5; /* cut */
     struct unzstd *u = reader_new();
     CU_ASSERT_FALSE(all_read(u, 4096, &got, &error));
@@ -119,7 +119,6 @@ TEST("damaged")
     source.fails = true;
     CU_ASSERT_FALSE(all_read(u, 4096, &got, &error));
     CU_ASSERT_TRUE(g_error_matches(error, UNIT_ERROR, UNIT_ERROR_SOURCE)); /* the source's own */
-    g_clear_error(&error);
     unzstd_free(u);
     unzstd_free(NULL);
 }

@@ -12,25 +12,23 @@
 
 static struct validate_table *table_of(const char *text, GError **error)
 {
-    char *path = NULL;
+    g_autofree char *path = NULL;
     const int fd = g_file_open_tmp("eptwin-validate-XXXXXX.csv", &path, NULL);
     CU_ASSERT_FATAL(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
     close(fd);
-    struct case_options base;
+    g_auto(case_options) base;
     case_init(&base);
     struct validate_table *table = validate_table_read(path, &base, error);
-    case_clear(&base);
     unlink(path);
-    g_free(path);
     return table;
 }
 
 TEST("columns and cells")
 {
-    struct validate_table *table = table_of("\xef\xbb\xbf"
-                                            "Colour,phase,num_ranks,measured_us,LABEL,outside_us\r\n"
-                                            ",notify+dispatch,4,2.5, a b ,9.5\r\n",
-                                            NULL);
+    g_autoptr(validate_table) table = table_of("\xef\xbb\xbf"
+                                               "Colour,phase,num_ranks,measured_us,LABEL,outside_us\r\n"
+                                               ",notify+dispatch,4,2.5, a b ,9.5\r\n",
+                                               NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(table);
     CU_ASSERT(table->column_count == 6 && table->row_count == 1);
     CU_ASSERT_STRING_EQUAL(table->column[0], "Colour"); /* no option: a label */
@@ -44,7 +42,6 @@ TEST("columns and cells")
     CU_ASSERT_EQUAL(validate_column_find(table, "label"), 4);
     CU_ASSERT_EQUAL(validate_column_find(table, "labels"), -1);
     CU_ASSERT_PTR_NULL(table->warning);
-    validate_table_free(table);
 }
 
 TEST("line numbers")
@@ -83,12 +80,12 @@ TEST("rows of one case")
 /* The bottleneck of a row of several phases, in either order, is that of the longest phase; times add up. */
 TEST("bottleneck of the longest phase")
 {
-    struct validate_table *table = table_of("kernel,num-ranks,num-tokens,hidden,num-experts,num-topk,phase\n"
-                                            "ll,16,32,7168,288,8,dispatch\n"
-                                            "ll,16,32,7168,288,8,combine\n"
-                                            "ll,16,32,7168,288,8,dispatch+combine\n"
-                                            "ll,16,32,7168,288,8,combine+dispatch\n",
-                                            NULL);
+    g_autoptr(validate_table) table = table_of("kernel,num-ranks,num-tokens,hidden,num-experts,num-topk,phase\n"
+                                               "ll,16,32,7168,288,8,dispatch\n"
+                                               "ll,16,32,7168,288,8,combine\n"
+                                               "ll,16,32,7168,288,8,dispatch+combine\n"
+                                               "ll,16,32,7168,288,8,combine+dispatch\n",
+                                               NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(table);
     for (uint32_t i = 0; i < 4; i++) CU_ASSERT(case_set(&table->row[i].options, "cluster", "h100-cx7", NULL));
     CU_ASSERT_TRUE_FATAL(validate_table_run(table, 1, NULL));
@@ -101,7 +98,6 @@ TEST("bottleneck of the longest phase")
         CU_ASSERT_DOUBLE_EQUAL(row[i].predicted_us, row[0].predicted_us + row[1].predicted_us, 1e-6);
         CU_ASSERT_STRING_EQUAL(row[i].bottleneck, row[longest].bottleneck);
     }
-    validate_table_free(table);
 }
 
 static bool read_fails(const char *text, const char *message)

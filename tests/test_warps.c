@@ -25,14 +25,13 @@ static struct warps_cost cost_of(const struct warps_sm *sm, const char *program,
     char text[400];
     snprintf(text, sizeof text, "LL_CAST_ROW { %s } @ a.cu:1", program);
     GError *error = NULL;
-    struct loops *loops = loops_parse("sheet", text, strlen(text), &error);
+    g_autoptr(loops) loops = loops_parse("sheet", text, strlen(text), &error);
     if (error) printf("\n      %s\n", error->message);
     CU_ASSERT_PTR_NOT_NULL_FATAL(loops);
     struct loop_op op[LOOP_OPS];
     const struct loop_row row = { .bytes = 1000, .rows = 1, .warps = team };
     const uint32_t count = loops_program(loops, SITE_LL_CAST_ROW, NULL, &row, op);
     const struct warps_cost cost = warps_run(sm, op, count, team, teams, WARPS_ROUNDS);
-    loops_free(loops);
     return cost;
 }
 

@@ -246,17 +246,15 @@ static struct loops *stage_loops(struct stage *s)
 /* Runs the stage in a new world; frees nothing of it.  Returns how many events ran. */
 static uint64_t stage_run(struct stage *s)
 {
-    struct loops *loops = stage_loops(s);
+    g_autoptr(loops) loops = stage_loops(s);
     s->options.loops = loops;
-    struct world *world = world_new(&s->cluster, &s->options);
+    g_autoptr(world) world = world_new(&s->cluster, &s->options);
     s->options.loops = NULL;
     CU_ASSERT_PTR_NOT_NULL_FATAL(world);
     const bool ended = stage_launch(s, world);
     if (!ended) printf("\n      %s\n", s->text);
     CU_ASSERT_TRUE_FATAL(ended);
     const uint64_t events = world_event_count(world);
-    world_free(world);
-    loops_free(loops);
     return events;
 }
 
@@ -309,7 +307,7 @@ TEST("stores over PCIe")
 TEST("stores over a link for each pair")
 {
     for (uint16_t peers = 1; peers < 3; peers++) {
-        struct stage *s = stage_new(5, 5);
+        g_autofree struct stage *s = stage_new(5, 5);
         s->cluster.nvlink.over = CLUSTER_PEERS_BY_XGMI;
         s->cluster.nvlink.gpus = 5;
         for (int i = 0; i < 16; i++)
@@ -317,7 +315,6 @@ TEST("stores over a link for each pair")
         stage_run(s);
         CU_ASSERT(took(s, 0, peers == 1 ? 7500000 : 4300000)); /* 16 or 8 * 400, row 100 */
         CU_ASSERT_EQUAL(s->result[0].use[WORLD_NVLINK_EGRESS].busy_ps, 1600000);
-        free(s);
     }
 }
 
@@ -385,7 +382,7 @@ TEST("bulk copies")
 {
     enum { SIZE = 24 * 64 * 14336 };
     for (size_t i = 0; i < sizeof bulk_measured / sizeof bulk_measured[0]; i++) {
-        struct stage *s = stage_new(1, 1);
+        g_autofree struct stage *s = stage_new(1, 1);
         s->cluster.gpu.load_ps = s->cluster.gpu.load_l2_ps = s->cluster.gpu.cycle_ps = 1; /* no wait to speak of */
         s->cluster.gpu.engine =
             (struct cluster_bulk){ .in_rate_bps = 252 * 8000000000ull, .out_rate_bps = 631 * 800000000ull };
@@ -399,7 +396,6 @@ TEST("bulk copies")
         stage_run(s);
         const double gbs = SIZE / ((double)(s->result[0].time_ps - 1010000) * 1e-3);
         CU_ASSERT_DOUBLE_EQUAL(gbs / bulk_measured[i].gbs, 1, 0.02);
-        free(s);
     }
 }
 
@@ -453,7 +449,7 @@ TEST("bulk halves")
  * peer. */
 TEST("bulk sectors")
 {
-    struct stage *s = stage_new(2, 2);
+    g_autofree struct stage *s = stage_new(2, 2);
     bulk_halves(s);
     s->cluster.nvlink.bulk_rate_bps = 8000000000;
     s->cluster.nvlink.sector_rate_bps = 4000000000;
@@ -465,7 +461,6 @@ TEST("bulk sectors")
     CU_ASSERT(took(s, 1, 3000000)); /* at half of it */
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_NVLINK_INGRESS].busy_ps - s->result[1].use[WORLD_NVLINK_INGRESS].busy_ps,
                     1000000); /* as much longer in as out */
-    free(s);
 }
 
 static bool about(uint64_t time_ps, uint64_t expected_ps)
@@ -488,7 +483,7 @@ TEST("fresh rows")
         { "{ load bytes by bytes, use } fresh, footprint 1001", 200 },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct stage *s = stage_new(1, 1);
+        g_autofree struct stage *s = stage_new(1, 1);
         s->cluster.gpu.load_ps = 200000;
         s->cluster.gpu.load_l2_ps = 80000;
         s->cluster.gpu.cycle_ps = 1;
@@ -496,7 +491,6 @@ TEST("fresh rows")
         PLAY(s, 0, 1, { .verb = COPY, .rows = 1, .size_bytes = 2000, .loop = rows[i].loop });
         stage_run(s);
         CU_ASSERT(about(s->result[0].time_ps, (1010 + rows[i].ns) * PS_PER_NS));
-        free(s);
     }
 }
 
@@ -508,7 +502,7 @@ TEST("rounds of warps")
         uint64_t ns;
     } copies[] = { { 1, 200 }, { 3, 200 }, { 4, 200 }, { 5, 250 }, { 8, 400 }, { 9, 450 } };
     for (size_t i = 0; i < sizeof copies / sizeof copies[0]; i++) {
-        struct stage *s = stage_new(1, 1);
+        g_autofree struct stage *s = stage_new(1, 1);
         s->cluster.gpu.load_ps = 200000;
         s->cluster.gpu.cycle_ps = 1;
         PLAY(s, 0, 4,
@@ -518,7 +512,6 @@ TEST("rounds of warps")
                .loop = "{ load bytes by bytes, use }" });
         stage_run(s);
         CU_ASSERT(about(s->result[0].time_ps, (1010 + copies[i].ns) * PS_PER_NS));
-        free(s);
     }
 }
 
@@ -538,7 +531,7 @@ TEST("sums")
         { 3, 2, 3072 + 4096.0 * 4096 / (4096 + 3072) },
     };
     for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++) {
-        struct stage *s = stage_new(1, 1);
+        g_autofree struct stage *s = stage_new(1, 1);
         s->cluster.gpu.load_ps = s->cluster.gpu.load_l2_ps = 200 * PS_PER_NS;
         s->cluster.gpu.look_ps = 128 * PS_PER_NS;
         s->cluster.gpu.reduce = (struct cluster_work){ .warp_rate_bps = 8000000000, .sm_rate_bps = 8000000000 };
@@ -555,7 +548,6 @@ TEST("sums")
         }
         stage_run(s);
         CU_ASSERT(about(s->result[0].time_ps, (uint64_t)((1010 + sums[i].ns) * PS_PER_NS)));
-        free(s);
     }
 }
 
@@ -577,7 +569,7 @@ TEST("a release apart")
         const struct operation store = {
             .verb = STORE, .warps = 1, .rows = 1, .size_bytes = 1000, .first = 1, .loop = "{ load bytes by bytes, use }"
         };
-        struct stage *s = stage_new(1, 1);
+        g_autofree struct stage *s = stage_new(1, 1);
         s->cluster.gpu.load_ps = 1250 * PS_PER_NS;
         s->cluster.gpu.cycle_ps = 1;
         s->cluster.gpu.store.sm_rate_bps = UINT64_C(8000000000000000); /* nobody shares the SM */
@@ -587,7 +579,6 @@ TEST("a release apart")
         PLAY(s, 0, 4, store, release, second, release);
         stage_run(s);
         CU_ASSERT(took(s, 0, (1010 + rows[i].ns) * PS_PER_NS));
-        free(s);
     }
 }
 
@@ -596,7 +587,7 @@ TEST("a release apart")
 static uint64_t crowded_ps(uint16_t peer, bool ended, uint64_t fence_ns, uint64_t crowd_ns)
 {
     const struct operation rest = { .verb = REST }, release = { .verb = SIGNAL, .peer = 1, .word = 3 };
-    struct stage *s = stage_new(2, 2);
+    g_autofree struct stage *s = stage_new(2, 2);
     s->cluster.gpu.load_ps = 200 * PS_PER_NS;
     s->cluster.gpu.cycle_ps = 1;
     s->cluster.gpu.fence_ps = fence_ns * PS_PER_NS;
@@ -612,7 +603,6 @@ static uint64_t crowded_ps(uint16_t peer, bool ended, uint64_t fence_ns, uint64_
     }
     stage_run(s);
     const uint64_t time_ps = s->result[0].time_ps;
-    free(s);
     return time_ps;
 }
 
@@ -658,7 +648,7 @@ TEST("programs")
         { { .verb = STORE, .peer = 1, .rows = 1, .size_bytes = 1000, .loop = mixed }, 1, 200 + 512 + 3512 - 10 },
     };
     for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
-        struct stage *s = stage_new(2, 2);
+        g_autofree struct stage *s = stage_new(2, 2);
         s->cluster.gpu.load_ps = 200 * PS_PER_NS;
         s->cluster.gpu.load_l2_ps = 100 * PS_PER_NS;
         s->cluster.gpu.touch_ps = strstr(runs[i].operation.loop, "unseen") ? 700 * PS_PER_NS : 0;
@@ -674,7 +664,6 @@ TEST("programs")
         if (!about(s->result[0].time_ps, (1010 + runs[i].ns) * PS_PER_NS))
             printf("\n      %s: %g ns\n", runs[i].operation.loop, (double)s->result[0].time_ps / 1e3 - 1010);
         CU_ASSERT(about(s->result[0].time_ps, (1010 + runs[i].ns) * PS_PER_NS));
-        free(s);
     }
 }
 
@@ -693,7 +682,7 @@ TEST("rows summed out of memory")
         { 2, "wait 2, load 2, fresh, footprint 1", 600 },
     };
     for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++) {
-        struct stage *s = stage_new(1, 1);
+        g_autofree struct stage *s = stage_new(1, 1);
         s->cluster.gpu.scan_row_ps = s->cluster.gpu.load_ps = s->cluster.gpu.engine.in_ps = 200 * PS_PER_NS;
         s->cluster.gpu.sum_far_sm_rate_bps = s->cluster.gpu.add_rate_bps = 8000000000;
         const struct operation sum = { .verb = SUM, .rows = 1, .size_bytes = 1024, .loop = sums[i].loop };
@@ -704,7 +693,6 @@ TEST("rows summed out of memory")
         }
         stage_run(s);
         CU_ASSERT(about(s->result[0].time_ps, (1010 + sums[i].ns) * PS_PER_NS));
-        free(s);
     }
 }
 
@@ -712,7 +700,7 @@ TEST("rows summed out of memory")
 TEST("posted stores")
 {
     for (uint32_t senders = 1; senders <= 2; senders++) {
-        struct stage *s = stage_new(2, 2);
+        g_autofree struct stage *s = stage_new(2, 2);
         s->cluster.gpu.load_ps = s->cluster.gpu.load_l2_ps = 100 * PS_PER_NS;
         s->cluster.gpu.release_ps = 300 * PS_PER_NS;
         s->cluster.gpu.release_stores_ps = 700 * PS_PER_NS;
@@ -730,27 +718,25 @@ TEST("posted stores")
         stage_run(s);
         /* 1000 + 10 + 1000 for each sender + 700, and then the first one's copy, ten turns of 100 */
         CU_ASSERT(about(s->result[0].time_ps, (1010 + 1000 * senders + 700 + 1000) * PS_PER_NS));
-        free(s);
     }
 }
 
 /* An addition for the whole GPU is seen after a release. */
 TEST("scopes")
 {
-    struct stage *s = stage_new(1, 1);
+    g_autofree struct stage *s = stage_new(1, 1);
     s->cluster.gpu.load_ps = 200000;
     s->cluster.gpu.release_ps = 300000;
     PLAY(s, 0, 1, { .verb = ADD, .word = 3 });
     PLAY(s, 0, 1, { .verb = WAIT, .word = 3 });
     stage_run(s);
     CU_ASSERT(took(s, 0, 1520000)); /* 1000 + 10 + release 300 + a word 100 + poll 100 + step 10 */
-    free(s);
 }
 
 /* An addition of 0 changes nothing: a worker that watches the word is not stepped. */
 TEST("nothing added")
 {
-    struct stage *s = stage_new(1, 1);
+    g_autofree struct stage *s = stage_new(1, 1);
     PLAY(s, 0, 1, { .verb = TOUCH, .word = 3 }, { .verb = STORE, .size_bytes = 1000 }, { .verb = ADD, .word = 3 });
     PLAY(s, 0, 1, { .verb = WAIT, .word = 3 });
     PLAY(s, 0, 1, { .verb = WAIT, .word = 3 });
@@ -758,7 +744,6 @@ TEST("nothing added")
     CU_ASSERT(took(s, 0, 2320000)); /* 1000 + 10 + store 1100 + a word 100 + poll 100 + step 10 */
     CU_ASSERT_EQUAL(s->player[1].steps, 2);
     CU_ASSERT_EQUAL(s->player[2].steps, 2);
-    free(s);
 }
 
 /* A worker sums a counter that it alone watches: not before the additions are done, although it steps in between, and
@@ -766,7 +751,7 @@ TEST("nothing added")
 TEST("counters")
 {
     for (int i = 0; i < 4; i++) { /* with events or without; the worker's own counter is either word */
-        struct stage *s = stage_new(1, 1);
+        g_autofree struct stage *s = stage_new(1, 1);
         s->counts = i % 2;
         const uint32_t first = i / 2 ? 3 : 4, then = 7 - first;
         PLAY(s, 0, 1, { .verb = STORE, .size_bytes = 1000 }, { .verb = ADD, .word = 3 });
@@ -775,7 +760,6 @@ TEST("counters")
         stage_run(s);
         CU_ASSERT(took(s, 0, 2320000)); /* as above; word 4 is there from 1110 on, and makes a step at 1210 */
         CU_ASSERT_EQUAL(s->player[2].steps, 3);
-        free(s);
     }
 }
 
@@ -857,13 +841,12 @@ TEST("signals overtake")
     PLAY(s, 0, 1, { .verb = WAIT, .word = 2 });
     PLAY(s, 0, 1, { .verb = WAIT, .word = 2 }, { .verb = SIGNAL, .peer = 0, .word = 3 });
     PLAY(s, 0, 1, { .verb = WAIT, .word = 3 });
-    struct world *world = world_new(&s->cluster, &s->options);
+    g_autoptr(world) world = world_new(&s->cluster, &s->options);
     CU_ASSERT_PTR_NOT_NULL_FATAL(world);
     CU_ASSERT_TRUE_FATAL(stage_launch(s, world));
     CU_ASSERT(took(s, 0, 1430000)); /* 10 + 100 + 100 + 10, 100 + 100 + 10 */
     CU_ASSERT_EQUAL(world_fabric(world, 0)->words[2], 1);
     CU_ASSERT_EQUAL(world_fabric(world, 0)->words[3], 1);
-    world_free(world);
     free(s);
 }
 
@@ -887,23 +870,22 @@ TEST("egress is shared")
 /* The same bytes from four senders, in turn by worker: rank r's last store is the (12 + r)th. */
 TEST("ingress is shared")
 {
-    struct stage *s = stage_new(5, 5);
+    g_autofree struct stage *s = stage_new(5, 5);
     for (uint16_t r = 1; r <= 4; r++)
         for (int i = 0; i < 4; i++) PLAY(s, r, 16, { .verb = STORE, .peer = 0, .rows = 16, .size_bytes = 10000 });
     stage_run(s);
     for (uint32_t r = 1; r <= 4; r++) CU_ASSERT(took(s, r, 1000000 + (12 + r) * 100000 + 100000));
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_NVLINK_INGRESS].busy_ps, 1600000);
     CU_ASSERT_EQUAL(s->result[1].use[WORLD_NVLINK_EGRESS].busy_ps, 400000);
-    free(s);
 }
 
 /* A second launch begins when the first is done, and takes as long. */
 TEST("launches follow each other")
 {
-    struct stage *s = stage_new(2, 2);
+    g_autofree struct stage *s = stage_new(2, 2);
     PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = 1000 });
     PLAY(s, 1, 2, { .verb = COPY, .rows = 2, .size_bytes = 500 });
-    struct world *world = world_new(&s->cluster, &s->options);
+    g_autoptr(world) world = world_new(&s->cluster, &s->options);
     CU_ASSERT_PTR_NOT_NULL_FATAL(world);
     for (uint64_t i = 0; i < 3; i++) {
         CU_ASSERT_TRUE_FATAL(stage_launch(s, world));
@@ -911,8 +893,6 @@ TEST("launches follow each other")
         CU_ASSERT(took(s, 1, 1360000)); /* 500 B on two warps 250, row 100 */
         CU_ASSERT_EQUAL(s->result[0].use[WORLD_NVLINK_EGRESS].bytes, 1000);
     }
-    world_free(world);
-    free(s);
 }
 
 /* Which players of a stage a kernel has: those of its number, two a rank. */
@@ -946,7 +926,7 @@ static void two_kernels_launch(void *context, uint32_t rank, uint32_t kernel, st
 TEST("kernels follow each other")
 {
     for (int nics = 0; nics <= 1; nics++) {
-        struct stage *s = stage_new(2, nics ? 1 : 2);
+        g_autofree struct stage *s = stage_new(2, nics ? 1 : 2);
         struct two_kernels two = { .stage = s };
         PLAY(s, 0, 1, { .verb = SIGNAL, .peer = 1, .word = 3 });
         PLAY(s, 0, 1, { .verb = WAIT, .word = 4 });
@@ -970,7 +950,6 @@ TEST("kernels follow each other")
         CU_ASSERT_EQUAL(result[1][0].time_ps, 1000000 + seen_ps - first_ps);
         CU_ASSERT_EQUAL(result[1][1].time_ps, 1010000);
         world_free(two.world);
-        free(s);
     }
 }
 
@@ -978,7 +957,7 @@ TEST("kernels follow each other")
 TEST("slow rank")
 {
     const uint32_t slow[2] = { 0, 2 * WORLD_SLOW_ONE };
-    struct stage *s = stage_new(2, 2);
+    g_autofree struct stage *s = stage_new(2, 2);
     s->options.slow = slow;
     for (uint16_t r = 0; r < 2; r++)
         PLAY(s, r, 1, { .verb = COPY, .rows = 1, .size_bytes = 400 }, { .verb = SIGNAL, .peer = 0, .word = r });
@@ -986,14 +965,13 @@ TEST("slow rank")
     stage_run(s);
     CU_ASSERT(took(s, 1, 2520000)); /* twice 10, 100 and 400; 500 until the peer has the signal */
     CU_ASSERT(took(s, 0, 3130000)); /* 1020, 1000, 100, 10 */
-    free(s);
 }
 
 /* Three workers store rows, whose ends are 200 and 100 ns apart, and release them, on one SM or each on its own.  A
  * fence takes 500 ns. */
 static uint64_t releases_ps(bool together)
 {
-    struct stage *s = stage_new(2, 2);
+    g_autofree struct stage *s = stage_new(2, 2);
     for (uint32_t i = 0; i < 3; i++) {
         const uint32_t size_bytes = i ? 1100 + 100 * i : 1000;
         PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = size_bytes },
@@ -1002,7 +980,6 @@ static uint64_t releases_ps(bool together)
     for (uint32_t i = 0; together && i < s->player_count; i++) s->player[i].worker.sm = 0;
     stage_run(s);
     const uint64_t time_ps = s->result[0].time_ps;
-    free(s);
     return time_ps;
 }
 
@@ -1018,7 +995,7 @@ TEST("releases of a slow rank")
 {
     for (uint32_t factor = 1; factor <= 8; factor *= 8) {
         const uint32_t slow[1] = { factor * WORLD_SLOW_ONE };
-        struct stage *s = stage_new(1, 1);
+        g_autofree struct stage *s = stage_new(1, 1);
         s->options.slow = slow;
         s->cluster.gpu.load_ps = 200 * PS_PER_NS;
         s->cluster.gpu.release_ps = 300 * PS_PER_NS;
@@ -1026,7 +1003,6 @@ TEST("releases of a slow rank")
         PLAY(s, 0, 1, release, release, release, release);
         stage_run(s);
         CU_ASSERT(took(s, 0, (1000 + factor * (10 + 4 * 300)) * PS_PER_NS));
-        free(s);
     }
 }
 
@@ -1037,7 +1013,7 @@ TEST("stores of a slow rank")
     uint64_t time_ps[3], busy_ps[3];
     for (uint32_t i = 0; i < 3; i++) {
         const uint32_t slow[2] = { (i == 2 ? 1000 : i + 1) * WORLD_SLOW_ONE, 0 };
-        struct stage *s = stage_new(2, 2);
+        g_autofree struct stage *s = stage_new(2, 2);
         s->options.slow = slow;
         s->cluster.gpu.step_ps = 0;
         s->cluster.nvlink.egress_rate_bps = 80000000; /* 10 MB/s */
@@ -1046,7 +1022,6 @@ TEST("stores of a slow rank")
         stage_run(s);
         time_ps[i] = s->result[0].time_ps;
         busy_ps[i] = s->result[0].use[WORLD_SM].busy_ps;
-        free(s);
     }
     CU_ASSERT_EQUAL(time_ps[0], 101000 * PS_PER_NS); /* 1000 of launch; 1000 B at 10 MB/s */
     CU_ASSERT_EQUAL(time_ps[1], time_ps[0]);
@@ -1095,10 +1070,10 @@ static bool busiest_is(const struct world *w, enum world_resource kind, const ch
 TEST("busiest parts")
 {
     for (int waits = 0; waits < 2; waits++) {
-        struct stage *s = stage_new(2, 1);
+        g_autofree struct stage *s = stage_new(2, 1);
         PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 10000 }, { .verb = SIGNAL, .peer = 1, .word = 5 });
         if (waits) PLAY(s, 1, 1, { .verb = WAIT, .word = 5 });
-        struct world *w = world_new(&s->cluster, &s->options);
+        g_autoptr(world) w = world_new(&s->cluster, &s->options);
         CU_ASSERT_TRUE_FATAL(stage_launch(s, w));
         CU_ASSERT(
             busiest_is(w, WORLD_NIC_TX, "NIC of rank 0, sending", waits ? 1003200 : 200000, waits ? 10032 : 2000));
@@ -1110,8 +1085,6 @@ TEST("busiest parts")
         CU_ASSERT_TRUE(world_busiest(w, 0, WORLD_NIC_TX, &part));
         CU_ASSERT_EQUAL(part.rate_bps, UINT64_C(80000000000));
         CU_ASSERT_DOUBLE_EQUAL(part.over_mean, 2, 1e-9); /* of two NICs one sends */
-        world_free(w);
-        free(s);
     }
 }
 
@@ -1120,7 +1093,7 @@ TEST("a post beside copies")
 {
     uint64_t seen_ps[2];
     for (uint16_t sm = 0; sm < 2; sm++) {
-        struct stage *s = stage_new(2, 1);
+        g_autofree struct stage *s = stage_new(2, 1);
         s->cluster.gpu.load_ps = 200 * PS_PER_NS;
         s->cluster.gpu.release_ps = 300 * PS_PER_NS;
         s->cluster.gpu.release_stores_ps = 650 * PS_PER_NS;
@@ -1137,7 +1110,6 @@ TEST("a post beside copies")
         PLAY(s, 1, 1, { .verb = WAIT, .word = 5 });
         stage_run(s);
         seen_ps[sm] = s->result[1].time_ps;
-        free(s);
     }
     CU_ASSERT_EQUAL(seen_ps[0], seen_ps[1] + 3 * 350 * PS_PER_NS);
 }
@@ -1146,7 +1118,7 @@ TEST("a post beside copies")
 TEST("put that is its own flag")
 {
     for (uint8_t flags = 0; flags <= FABRIC_POLLED; flags = (uint8_t)(flags + FABRIC_POLLED)) {
-        struct stage *s = stage_new(2, 1);
+        g_autofree struct stage *s = stage_new(2, 1);
         s->cluster.nic.read_ps = 400 * PS_PER_NS;
         PLAY(s, 0, 1, { .verb = PUT_SIGNAL, .peer = 1, .size_bytes = 10000, .word = 5, .flags = flags });
         PLAY(s, 1, 1, { .verb = WAIT, .word = 5 });
@@ -1155,14 +1127,13 @@ TEST("put that is its own flag")
         /* Sent from then; fetch 1000, bytes 1000, network 1000; 32 B and the word read 400; delivered 1000, 100, 10. */
         CU_ASSERT(took(s, 1, flags ? 5320000 : 5420000 + 3200 + 400000));
         CU_ASSERT_EQUAL(s->result[0].use[WORLD_NIC_TX].bytes, flags ? 10000 : 10032);
-        free(s);
     }
 }
 
 /* A signal has no payload to fetch; at its target the word is read first. */
 TEST("lone signal")
 {
-    struct stage *s = stage_new(2, 1);
+    g_autofree struct stage *s = stage_new(2, 1);
     s->cluster.nic.read_ps = 400 * PS_PER_NS;
     s->cluster.nic.library_ps = 4 * PS_PER_US;
     PLAY(s, 0, 2, { .verb = SIGNAL, .peer = 1, .word = 5, .warps = 1, .library = true },
@@ -1171,12 +1142,11 @@ TEST("lone signal")
     stage_run(s);
     CU_ASSERT(took(s, 0, 5210000)); /* 10, the library's post 4100 and doorbell 100, beside it the kernel's 200 */
     CU_ASSERT(took(s, 1, 1210000 + 3003200 + 110000)); /* fetch 600, network 1000, read 400, delivered 1000; 3.2 */
-    free(s);
 }
 
 TEST("incast")
 {
-    struct stage *s = stage_new(3, 1);
+    g_autofree struct stage *s = stage_new(3, 1);
     for (uint16_t r = 1; r <= 2; r++)
         PLAY(s, r, 1, { .verb = PUT, .peer = 0, .size_bytes = 10000 }, { .verb = SIGNAL, .peer = 0, .word = r });
     PLAY(s, 0, 1, { .verb = WAIT, .word = 1 }, { .verb = WAIT, .word = 2 });
@@ -1191,7 +1161,6 @@ TEST("incast")
     s->cluster.network.rate_bps = 160000000000; /* faster ones: the NIC is the limit */
     stage_run(s);
     CU_ASSERT(took(s, 0, 6323200));
-    free(s);
 }
 
 TEST("deferred doorbells")
@@ -1225,7 +1194,7 @@ static struct timeline *timeline_nowhere(void) { return timeline_new(&(struct ti
 /* Puts that one request stands for take as long as separate puts, which a timeline makes of them. */
 TEST("trains of puts")
 {
-    struct timeline *timeline = timeline_nowhere();
+    g_autoptr(timeline) timeline = timeline_nowhere();
     for (int odd = 0; odd <= 1; odd++) {
         struct stage *s[2];
         for (int i = 0; i < 2; i++) {
@@ -1249,13 +1218,12 @@ TEST("trains of puts")
         free(s[0]);
         free(s[1]);
     }
-    timeline_free(timeline);
 }
 
 TEST("queue depth")
 {
     for (uint32_t depth = 1; depth <= 2; depth++) {
-        struct stage *s = stage_new(2, 1);
+        g_autofree struct stage *s = stage_new(2, 1);
         s->options.needs.queue_depth = depth;
         PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 1000 }, { .verb = PUT, .peer = 1, .size_bytes = 1000 });
         stage_run(s);
@@ -1265,7 +1233,6 @@ TEST("queue depth")
         s->cluster.nic.queue_depth = depth;
         stage_run(s);
         CU_ASSERT(took(s, 0, depth == 1 ? 5520000 : 1410000));
-        free(s);
     }
 }
 
@@ -1277,7 +1244,7 @@ TEST("window")
      * signal goes behind it, at 4410.  1500: one at a time, at 210, 4310, 8410; the signal goes at 8510. */
     static const uint64_t window[] = { 0, 2500, 1500 }, done_ps[] = { 4923200, 8523200, 12623200 };
     for (int i = 0; i < 3; i++) {
-        struct stage *s = stage_new(2, 1);
+        g_autofree struct stage *s = stage_new(2, 1);
         s->cluster.nic.window_bytes = window[i];
         PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 1000 }, { .verb = PUT, .peer = 1, .size_bytes = 1000 },
              { .verb = PUT, .peer = 1, .size_bytes = 1000 }, { .verb = SIGNAL, .peer = 1, .word = 5 });
@@ -1285,7 +1252,6 @@ TEST("window")
         stage_run(s);
         CU_ASSERT(took(s, 1, done_ps[i])); /* sent, 2000, 3.2 behind what comes before, 1000, 100, 10, 1000 */
         CU_ASSERT(took(s, 0, 1810000));
-        free(s);
     }
 }
 
@@ -1294,7 +1260,7 @@ TEST("window bounds the rate")
 {
     enum { PUTS = 7, ROUND_TRIP_NS = 4100 };
     for (uint64_t window = 1000; window <= 3000; window += 1000) {
-        struct stage *s = stage_new(8, 1);
+        g_autofree struct stage *s = stage_new(8, 1);
         s->cluster.nic.window_bytes = window;
         for (uint16_t peer = 1; peer < 8; peer++)
             PLAY(s, 0, 1, { .verb = PUT, .peer = peer, .size_bytes = 1000 },
@@ -1303,7 +1269,6 @@ TEST("window bounds the rate")
         const uint64_t bytes = PUTS * 2 * 1000, took_ns = (s->result[0].time_ps - 1210000) / PS_PER_NS;
         CU_ASSERT(bytes * ROUND_TRIP_NS <= window * took_ns + 10 * window); /* a step's 10 */
         CU_ASSERT(bytes * ROUND_TRIP_NS >= window * took_ns * 8 / 10);
-        free(s);
     }
 }
 
@@ -1332,9 +1297,9 @@ static const struct worker_role impatient_role = { .step = impatient_step, .desc
 TEST("room and other things")
 {
     for (int alarm = 0; alarm <= 1; alarm++) {
-        struct stage *s = stage_new(4, 2);
+        g_autofree struct stage *s = stage_new(4, 2);
         s->options.needs.queue_depth = 1;
-        struct world *world = world_new(&s->cluster, &s->options);
+        g_autoptr(world) world = world_new(&s->cluster, &s->options);
         CU_ASSERT_PTR_NOT_NULL_FATAL(world);
         struct impatient i = { .puts = 2, .word = 3, .alarm_ps = alarm ? 1500 * PS_PER_NS : 100 * PS_PER_US };
         i.worker = fabric_worker_of(world_fabric(world, 0), &impatient_role);
@@ -1351,19 +1316,17 @@ TEST("room and other things")
         CU_ASSERT_EQUAL(i.seen_ps, 3313200);
         CU_ASSERT_EQUAL(i.rang_ps, alarm ? 1500000 : 0);
         CU_ASSERT(took(s, 0, 5520000));
-        world_free(world);
-        free(s);
     }
 }
 
 /* All bytes of a put are at the peer when the last one is, not when the first one is. */
 TEST("bytes come last")
 {
-    struct stage *s = stage_new(2, 1);
+    g_autofree struct stage *s = stage_new(2, 1);
     s->options.payload = true;
     s->options.needs.heap_bytes = 20000;
     PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 10000, .flags = 0 });
-    struct world *world = world_new(&s->cluster, &s->options);
+    g_autoptr(world) world = world_new(&s->cluster, &s->options);
     CU_ASSERT_PTR_NOT_NULL_FATAL(world);
     uint8_t *from = world_fabric(world, 0)->heap, *to = world_fabric(world, 1)->heap;
     memset(from, 7, 10000);
@@ -1378,14 +1341,12 @@ TEST("bytes come last")
     PLAY(s, 1, 1, { .verb = LOOK }, { .verb = LOOK });
     CU_ASSERT_TRUE(stage_launch(s, world));
     for (int i = 0; i < 2; i++) CU_ASSERT_EQUAL(s->looked[i], glance[i].expected);
-    world_free(world);
-    free(s);
 }
 
 TEST("proxy")
 {
     for (uint32_t threads = 1; threads <= 2; threads++) {
-        struct stage *s = stage_new(2, 1);
+        g_autofree struct stage *s = stage_new(2, 1);
         s->cluster.nic.posting = CLUSTER_POST_PROXY;
         s->cluster.nic.proxy_ps = 500 * PS_PER_NS;
         s->cluster.nic.doorbell_ps = 300 * PS_PER_NS;
@@ -1398,7 +1359,6 @@ TEST("proxy")
          * 300 with each.  Then 2000 to the peer, 3.2, 1000, 100, 10. */
         CU_ASSERT(took(s, 1, threads == 1 ? 5323200 : 5123200));
         CU_ASSERT_EQUAL(s->result[0].use[WORLD_POSTING].busy_ps, 600000 / threads);
-        free(s);
     }
 }
 
@@ -1406,12 +1366,11 @@ TEST("proxy")
 TEST("warps of one QP")
 {
     for (uint16_t queue = 0; queue <= 1; queue++) {
-        struct stage *s = stage_new(2, 1);
+        g_autofree struct stage *s = stage_new(2, 1);
         PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 1000 });
         PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .queue = queue, .size_bytes = 1000 });
         stage_run(s);
         CU_ASSERT(took(s, 0, queue ? 1210000 : 1310000)); /* 10, post 100, doorbell 100, the other's 100 */
-        free(s);
     }
 }
 
@@ -1457,7 +1416,7 @@ TEST("transports")
  * is complete. */
 static uint64_t counted_ps(enum cluster_posting poster, enum transport_order order, bool flush, uint64_t counter_ps)
 {
-    struct stage *s = stage_new(2, 1);
+    g_autofree struct stage *s = stage_new(2, 1);
     struct transport t = transport_of(&s->cluster.nic);
     s->options.transport = &t;
     t.poster = poster;
@@ -1473,7 +1432,6 @@ static uint64_t counted_ps(enum cluster_posting poster, enum transport_order ord
     }
     stage_run(s);
     const uint64_t time_ps = s->result[!flush].time_ps;
-    free(s);
     return time_ps;
 }
 
@@ -1511,7 +1469,7 @@ TEST("flushed")
     uint64_t took_ps[2][2];
     for (uint32_t flushed = 0; flushed < 2; flushed++) {
         for (uint32_t fence = 0; fence < 2; fence++) {
-            struct stage *s = stage_new(2, 1);
+            g_autofree struct stage *s = stage_new(2, 1);
             s->cluster.nic.read_ps = 300 * PS_PER_NS;
             struct transport t = transport_of(&s->cluster.nic);
             s->options.transport = &t;
@@ -1524,7 +1482,6 @@ TEST("flushed")
             PLAY(s, 1, 1, { .verb = WAIT, .word = 2 });
             stage_run(s);
             took_ps[flushed][fence] = s->result[fence].time_ps;
-            free(s);
         }
     }
     CU_ASSERT_EQUAL(took_ps[1][0] - took_ps[0][0], 300000); /* what rank 0 awaits */
@@ -1533,7 +1490,7 @@ TEST("flushed")
 
 static struct world_result copied_play(uint32_t rank, bool staged, bool copied, bool signal)
 {
-    struct stage *s = stage_new(2, 1);
+    g_autofree struct stage *s = stage_new(2, 1);
     struct transport t = transport_of(&s->cluster.nic);
     s->cluster.node = (struct cluster_node){ .staging = staged ? CLUSTER_STAGING_YES : CLUSTER_STAGING_NO,
                                              .staging_rate_bps = 16000000000,
@@ -1549,7 +1506,6 @@ static struct world_result copied_play(uint32_t rank, bool staged, bool copied, 
     }
     stage_run(s);
     const struct world_result result = s->result[rank];
-    free(s);
     return result;
 }
 
@@ -1576,7 +1532,7 @@ TEST("copied")
 /* A put with a signal to rank 1, which at the same time sends one of its own if it is busy; rank 1's time. */
 static uint64_t message_ps(uint64_t size_bytes, bool busy, uint64_t receive_ps, uint64_t ask_bytes)
 {
-    struct stage *s = stage_new(2, 1);
+    g_autofree struct stage *s = stage_new(2, 1);
     struct transport t = transport_of(&s->cluster.nic);
     s->options.transport = &t;
     s->cluster.nic.read_ps = 70 * PS_PER_NS;
@@ -1591,7 +1547,6 @@ static uint64_t message_ps(uint64_t size_bytes, bool busy, uint64_t receive_ps, 
     else PLAY(s, 1, 1, { .verb = WAIT, .word = 1 });
     stage_run(s);
     const uint64_t time_ps = s->result[1].time_ps;
-    free(s);
     return time_ps;
 }
 
@@ -1638,7 +1593,7 @@ TEST("shared NIC")
 /* QPs of one rank take turns, too, however much one of them has; each keeps its order. */
 TEST("turns of QPs")
 {
-    struct stage *s = stage_new(4, 1);
+    g_autofree struct stage *s = stage_new(4, 1);
     PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 10000 }, { .verb = PUT, .peer = 1, .size_bytes = 10000 },
          { .verb = PUT, .peer = 1, .size_bytes = 10000 }, { .verb = SIGNAL, .peer = 1, .word = 1 },
          { .verb = PUT, .peer = 2, .size_bytes = 10000 }, { .verb = SIGNAL, .peer = 2, .word = 1 });
@@ -1648,7 +1603,6 @@ TEST("turns of QPs")
     /* The first at 210; by the end of it all are posted.  Then in turn 1, 2, 1, 2's signal, 1's signal. */
     CU_ASSERT(took(s, 2, 5323200 + 3 * 1000000));
     CU_ASSERT(took(s, 1, 5323200 + 3 * 1000000 + 3200));
-    free(s);
 }
 
 /* ---- host, hangs, timeline ---- */
@@ -1695,7 +1649,7 @@ TEST("a slow rank on a host")
 {
     const uint32_t slow[2] = { 0, 2 * WORLD_SLOW_ONE };
     for (int beside = 1; beside <= 2; beside++) {
-        struct stage *s = host_stage_new(1);
+        g_autofree struct stage *s = host_stage_new(1);
         s->options.slow = slow;
         const struct operation copy = { .verb = COPY, .rows = 1, .size_bytes = 1000 };
         for (int i = 0; i < beside; i++) PLAY(s, 0, 1, copy);
@@ -1704,7 +1658,6 @@ TEST("a slow rank on a host")
         CU_ASSERT(took(s, 0, beside == 1 ? 1110000 : 3320000)); /* rank 1's second between its own */
         CU_ASSERT(took(s, 1, 3340000));
         CU_ASSERT_EQUAL(s->result[1].use[WORLD_CORE].busy_ps, beside == 1 ? 3330000 : 3340000);
-        free(s);
     }
 }
 
@@ -1713,7 +1666,7 @@ TEST("a slow rank on a host")
 TEST("host turns")
 {
     for (int lasts = 0; lasts <= 1; lasts++) {
-        struct stage *s = host_stage_new(1);
+        g_autofree struct stage *s = host_stage_new(1);
         s->cluster.host.progress_ps = 7 * PS_PER_NS;
         s->cluster.host.switch_ps = 50 * PS_PER_NS;
         s->cluster.host.slice_ps = (lasts ? 1178 : 1177) * PS_PER_NS;
@@ -1722,18 +1675,16 @@ TEST("host turns")
         stage_run(s);
         CU_ASSERT(took(s, 1, lasts ? 2227000 : 3444000)); /* 27, 2 * 1100; between them 2 * 50, 17, 1100 */
         CU_ASSERT(took(s, 0, 1117000));
-        free(s);
     }
 }
 
 TEST("host copies")
 {
     for (uint8_t places = 1; places <= 3; places++) {
-        struct stage *s = host_stage_new(2);
+        g_autofree struct stage *s = host_stage_new(2);
         PLAY(s, 0, 1, { .verb = COPY, .rows = 1, .size_bytes = 1000, .places = places });
         stage_run(s);
         CU_ASSERT(took(s, 0, (10 + places * 1100) * PS_PER_NS)); /* 100 and 1000 for each place */
-        free(s);
     }
 }
 
@@ -1741,13 +1692,12 @@ TEST("host copies")
 TEST("host sums")
 {
     for (int weighted = 0; weighted <= 1; weighted++) {
-        struct stage *s = host_stage_new(2);
+        g_autofree struct stage *s = host_stage_new(2);
         s->cluster.host.reduce = (struct cluster_work){ .row_ps = 400 * PS_PER_NS, .warp_rate_bps = 800000000 };
         s->cluster.host.sum = (struct cluster_work){ .row_ps = 200 * PS_PER_NS, .warp_rate_bps = 8000000000 };
         PLAY(s, 0, 1, { .verb = SUM, .rows = 2, .size_bytes = 4 * 14336, .weighted = weighted });
         stage_run(s);
         CU_ASSERT(took(s, 0, weighted ? 574250000 : 57754000)); /* 10; 2 rows made; 57344 B read */
-        free(s);
     }
 }
 
@@ -1755,12 +1705,11 @@ TEST("host sums")
 TEST("host casts")
 {
     for (uint8_t parts = 1; parts <= 31; parts += 30) {
-        struct stage *s = host_stage_new(2);
+        g_autofree struct stage *s = host_stage_new(2);
         s->cluster.host.cast = (struct cluster_work){ .row_ps = 300 * PS_PER_NS, .warp_rate_bps = 8000000000 };
         PLAY(s, 0, 1, { .verb = CAST, .rows = parts, .size_bytes = 1000 });
         stage_run(s);
         CU_ASSERT(took(s, 0, 1310000)); /* step 10, row 300, 1000 B at 1 GB/s */
-        free(s);
     }
 }
 
@@ -1805,7 +1754,7 @@ static struct stage *host_link_new(uint64_t nic_rate_bps)
 TEST("host puts")
 {
     for (uint8_t flags = 0; flags <= FABRIC_DEFER; flags += FABRIC_DEFER) {
-        struct stage *s = host_link_new(8000000000);
+        g_autofree struct stage *s = host_link_new(8000000000);
         PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 1000, .flags = flags },
              { .verb = COPY, .rows = 1, .size_bytes = 1000 }, { .verb = SIGNAL, .peer = 1, .word = 1 });
         PLAY(s, 1, 1, { .verb = WAIT, .word = 1 });
@@ -1814,7 +1763,6 @@ TEST("host puts")
         /* The put leaves at 1210, or behind the copy at 2310, for 1000; it is there 500 later, and read from then on
          * in 50 and 1200; the signal comes meanwhile, is read in 30, seen in 100, stepped in 10. */
         CU_ASSERT(took(s, 1, flags ? 4200000 : 3100000));
-        free(s);
     }
 }
 
@@ -1822,7 +1770,7 @@ TEST("host puts")
  * work. */
 TEST("host behind a slow link")
 {
-    struct stage *s = host_link_new(800000000);
+    g_autofree struct stage *s = host_link_new(800000000);
     PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 1000 }, { .verb = SIGNAL, .peer = 1, .word = 1 },
          { .verb = WAIT, .word = 2 });
     PLAY(s, 1, 1, { .verb = COPY, .rows = 1, .size_bytes = 2000 }, { .verb = ADD, .word = 5 },
@@ -1831,29 +1779,26 @@ TEST("host behind a slow link")
     stage_run(s);
     CU_ASSERT(took(s, 1, 11900000)); /* 1210, 10000, 500, 50 not hidden, 30, 100, 10 */
     CU_ASSERT(took(s, 0, 2840000));  /* 2120, its word raised: 30, 500, 50, 30, 100, 10 */
-    free(s);
 }
 
 TEST("kernel that never ends")
 {
-    struct stage *s = stage_new(3, 3);
+    g_autofree struct stage *s = stage_new(3, 3);
     PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = 10 });
     PLAY(s, 1, 1, { .verb = STORE, .peer = 0, .size_bytes = 10 });
     PLAY(s, 1, 1, { .verb = WAIT, .word = 7 });
     PLAY(s, 2, 1, { .verb = WAIT, .word = 8 });
-    struct world *world = world_new(&s->cluster, &s->options);
+    g_autoptr(world) world = world_new(&s->cluster, &s->options);
     CU_ASSERT_PTR_NOT_NULL_FATAL(world);
     CU_ASSERT_FALSE(stage_launch(s, world));
     CU_ASSERT_STRING_EQUAL(s->text, "rank 1: player 1 waits for word 7");
-    world_free(world);
-    free(s);
 }
 
 /* Recording changes no time, and every operation and port is in it. */
 TEST("timeline")
 {
-    struct timeline *timeline = timeline_nowhere();
-    struct stage *s = stage_new(4, 2);
+    g_autoptr(timeline) timeline = timeline_nowhere();
+    g_autofree struct stage *s = stage_new(4, 2);
     PLAY(s, 0, 2, { .verb = STORE, .peer = 1, .size_bytes = 1000 }, { .verb = SIGNAL, .peer = 1, .word = 3 },
          { .verb = PUT, .peer = 2, .size_bytes = 1000 }, { .verb = SIGNAL, .peer = 2, .word = 3 });
     PLAY(s, 1, 1, { .verb = WAIT, .word = 3 });
@@ -1881,14 +1826,12 @@ TEST("timeline")
     CU_ASSERT_STRING_EQUAL(world_fabric(world, 0)->ops->name, "sim-gpu"); /* nothing stands in between */
     world_timeline_note(world, "kernel", s->result);
     world_free(world);
-    timeline_free(timeline);
-    free(s);
 }
 
 /* With too many workers the run ends with one line, before it reads any of them. */
 TEST("too many workers")
 {
-    struct stage *s = stage_new(1, 1);
+    g_autofree struct stage *s = stage_new(1, 1);
     int status = 0;
     fflush(NULL);
     catch_start();
@@ -1900,10 +1843,8 @@ TEST("too many workers")
         _exit(0);
     }
     CU_ASSERT_FATAL(child > 0 && waitpid(child, &status, 0) == child);
-    char *text = catch_end();
+    g_autofree char *text = catch_end();
     CU_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 1);
     CU_ASSERT_STRING_EQUAL(
         text, "eptwin: rank 0: expected at most 4194303 workers (warp groups) in a kernel, found 4194304\n");
-    g_free(text);
-    free(s);
 }

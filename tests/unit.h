@@ -5,6 +5,7 @@
 #define TESTS_UNIT_H
 
 #include <CUnit/Basic.h>
+#include <glib.h>
 #include <stdbool.h>
 
 /* A test: TEST("what it shows") { its body }.  The tests of a program run in the order of its file. */
@@ -15,6 +16,24 @@
     __attribute__((constructor)) static void test_at_##line##_add(void) { unit_test_add(name, test_at_##line); } \
     static void test_at_##line(void)
 void unit_test_add(const char *name, CU_TestFunc test);
+
+/* What tests free at the end of its scope: g_auto(type) a structure, g_autoptr(type) a pointer to one.  Headers that
+ * know GLib say so of their own types. */
+#define UNIT_AUTO(kind, type, end) \
+    typedef struct type type; \
+    void end(struct type *); \
+    G_DEFINE_##kind##_FUNC(type, end)
+UNIT_AUTO(AUTO_CLEANUP_CLEAR, edges, edges_free)
+UNIT_AUTO(AUTO_CLEANUP_CLEAR, npy, npy_clear)
+UNIT_AUTO(AUTO_CLEANUP_CLEAR, placement, placement_clear)
+UNIT_AUTO(AUTO_CLEANUP_CLEAR, routing, routing_free)
+UNIT_AUTO(AUTO_CLEANUP_CLEAR, sample, sample_clear)
+UNIT_AUTO(AUTOPTR_CLEANUP, compare, compare_free)
+UNIT_AUTO(AUTOPTR_CLEANUP, graph, graph_free)
+UNIT_AUTO(AUTOPTR_CLEANUP, loops, loops_free)
+UNIT_AUTO(AUTOPTR_CLEANUP, moe_group, moe_group_free)
+UNIT_AUTO(AUTOPTR_CLEANUP, schedule, schedule_free)
+UNIT_AUTO(AUTOPTR_CLEANUP, timeline, timeline_free)
 
 /* Where a program needs it.  Before all tests: unit_begin returns false when nothing can be tested.  After TEST()s,
  * unit_tests adds tests that depend on the machine or that programs share.  After all tests, unit_end. */
