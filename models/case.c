@@ -543,7 +543,7 @@ static uint32_t experts_default(bool low_latency, uint32_t ranks)
 
 char *case_note(const struct case_options *c)
 {
-    struct case_options whole;
+    g_auto(case_options) whole;
     case_copy(&whole, c);
     case_resolve(&whole);
     const bool routed = case_kernel_in(c, "ll|normal|v2");
@@ -551,7 +551,6 @@ char *case_note(const struct case_options *c)
     if (routed && !c->num_experts && !c->trace && whole.num_experts != 256 && whole.num_experts != 288)
         note = g_strdup_printf("num-experts is %u, because %u ranks do not divide %s", whole.num_experts,
                                whole.num_ranks, strcmp(whole.kernel, "ll") == 0 ? "288 or 256" : "256");
-    case_clear(&whole);
     return note;
 }
 

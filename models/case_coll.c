@@ -34,14 +34,12 @@ static bool edges_load(const struct case_options *c, struct edges *edges, GError
 
 static bool coll_load(const struct case_options *c, struct case_load *load, GError **error)
 {
-    struct case_options resolved;
+    g_auto(case_options) resolved;
     case_copy(&resolved, c);
     case_resolve(&resolved);
-    const bool good = is_ag_rs(c)       ? case_routing(&resolved, &load->routing, error)
-                      : is_alltoallv(c) ? edges_load(&resolved, &load->edges, error)
-                                        : true;
-    case_clear(&resolved);
-    return good;
+    return is_ag_rs(c)       ? case_routing(&resolved, &load->routing, error)
+           : is_alltoallv(c) ? edges_load(&resolved, &load->edges, error)
+                             : true;
 }
 
 static bool coll_load_same(const struct case_options *a, const struct case_options *b)

@@ -147,10 +147,8 @@ char *case_load_digest(const struct case_options *c, const struct case_load *loa
 
 const char *case_rate_metric(const struct case_options *c)
 {
-    struct case_options resolved;
+    g_auto(case_options) resolved;
     case_copy(&resolved, c);
     case_resolve(&resolved);
-    const char *metric = family_of(&resolved)->rate_metric(&resolved);
-    case_clear(&resolved);
-    return metric;
+    return family_of(&resolved)->rate_metric(&resolved);
 }

@@ -245,11 +245,10 @@ static bool text_check(const char *text, uint32_t nodes, GError **error)
     if (file < 0) return false;
     close(file);
     bool good = g_file_set_contents(path, text, -1, error);
-    struct cluster *cluster = good ? cluster_load(path, error) : NULL;
+    g_autoptr(cluster) cluster = good ? cluster_load(path, error) : NULL;
     struct graph *graph = cluster ? graph_new(cluster, nodes, 0, error) : NULL;
     good = graph != NULL;
     graph_free(graph);
-    cluster_free(cluster);
     g_unlink(path);
     return good;
 }

@@ -59,10 +59,8 @@ static bool item_make(const struct replay_plan *plan, struct replay_item *item, 
     c.step = item->step;
     c.layer = item->layer;
     const uint32_t sms = case_host_sms(&c, cpu_count());
-    const bool fine = case_load(&c, &item->load, error) &&
-                      (item->job = case_job(&c, &item->load, NULL, sms, error)) != NULL &&
-                      patience_check(plan, item->job, error);
-    return fine;
+    return case_load(&c, &item->load, error) && (item->job = case_job(&c, &item->load, NULL, sms, error)) != NULL &&
+           patience_check(plan, item->job, error);
 }
 
 /* Items are ordered by step, then layer. */
@@ -199,8 +197,7 @@ static bool metrics_check(const struct replay_plan *plan, GError **error)
     if (plan->predicted && !plan->metrics)
         return error_false(error, LIVE_ERROR, LIVE_BAD_INPUT, "--predicted: expected --metrics FILE too, found none");
     if (!plan->metrics || plan->command->rank > 0) return true;
-    struct record *predicted = plan->predicted ? record_read(plan->predicted, error) : NULL;
-    record_free(predicted);
+    g_autoptr(record) predicted = plan->predicted ? record_read(plan->predicted, error) : NULL;
     return (predicted || !plan->predicted) && new_file_possible(plan->metrics, error);
 }
 

@@ -212,14 +212,13 @@ static bool rank_show(struct replay_rank *r, GError **error)
     bool good = rank_iterate_once(r, UINT32_MAX, error);
     replay_timeline_on(r->timeline, false);
     if (!good) return false;
-    GError *unwritten = NULL; /* if rank 0 cannot open the file, it still joins all exchanges */
+    g_autoptr(GError) unwritten = NULL; /* if rank 0 cannot open the file, it still joins all exchanges */
     struct timeline_file *file = r->bootstrap->rank == 0 ? timeline_file_open(r->plan->timeline, &unwritten) : NULL;
     good = replay_timeline_gather(r->timeline, r->bootstrap, live_world_one_clock(r->world),
                                   timeline_file_timeline(file), error) &&
            timeline_file_end(file, r->plan->command->name, error);
     if (good && unwritten) g_propagate_error(error, g_steal_pointer(&unwritten));
     good = good && (file || r->bootstrap->rank > 0);
-    g_clear_error(&unwritten);
     return timeline_file_close(file, good, error);
 }
 

@@ -163,11 +163,9 @@ static void items_record(const struct replay_plan *plan, struct record *record)
         if (plan->item[i].layer == plan->item[0].layer) steps.number[steps.count++] = plan->item[i].step;
         if (plan->item[i].step == plan->item[0].step) layers.number[layers.count++] = plan->item[i].layer;
     }
-    char *step_text = ranges_text(&steps), *layer_text = ranges_text(&layers);
+    g_autofree char *step_text = ranges_text(&steps), *layer_text = ranges_text(&layers);
     record_set(record, "steps", "%s", step_text);
     record_set(record, "layers", "%s", layer_text);
-    free(step_text);
-    free(layer_text);
     ranges_free(&steps);
     ranges_free(&layers);
 }

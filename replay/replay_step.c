@@ -415,8 +415,7 @@ static bool record_make(struct replay_step *s, const struct replay_step_span *al
     contention_record(contention, record);
     rows_add(record, s, sum, (repeat + 1) / 2);
     const char *output = plan->command->output ? plan->command->output : "-";
-    const bool good = record_write(record, output, plan->command->record_format, error);
-    return good;
+    return record_write(record, output, plan->command->record_format, error);
 }
 
 bool replay_step_main(struct bootstrap *b, const struct replay_plan *plan, GError **error)
@@ -424,8 +423,8 @@ bool replay_step_main(struct bootstrap *b, const struct replay_plan *plan, GErro
     struct replay_step s = { .plan = plan, .bootstrap = b };
     struct contention_watch watch;
     struct contention contention = { 0 };
-    struct replay_step_span *all = NULL;
-    double *delay = NULL;
+    g_autofree struct replay_step_span *all = NULL;
+    g_autofree double *delay = NULL;
     bool good = step_open(&s, error) && contention_begin(b, &watch, error) && step_iterations(&s, error) &&
                 contention_end(b, &watch, &contention, error);
     if (good) {
@@ -436,8 +435,6 @@ bool replay_step_main(struct bootstrap *b, const struct replay_plan *plan, GErro
                bootstrap_allgather(b, s.delay_us, sizeof *delay * plan->repeat, delay, error);
     }
     if (good && b->rank == 0) good = record_make(&s, all, delay, &contention, error);
-    g_free(all);
-    g_free(delay);
     step_close(&s);
     return good;
 }

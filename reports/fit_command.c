@@ -43,7 +43,7 @@ static bool fit_run(char **paths, const char *output, const char *name, const ch
     g_autoptr(record) record = fit_read(paths, g_strv_length(paths), error);
     g_autofree char *source = g_strjoinv(", ", paths);
     g_autoptr(GString) doubts = g_string_new(NULL);
-    char *text = NULL;
+    g_autofree char *text = NULL;
     if (record && fit_gpu_record(record)) text = fit_gpu_text(record, source, name, include, doubts, error);
     else if (record && include)
         g_set_error(error, FIT_ERROR, FIT_ERROR_OPTION, "--include: expected a record of GPUs, found %s", source);
@@ -53,7 +53,6 @@ static bool fit_run(char **paths, const char *output, const char *name, const ch
         fprintf(stderr,
                 "eptwin fit: rows of %s lie on no line or far apart: was the machine busy with something else?\n",
                 doubts->str);
-    g_free(text);
     return done;
 }
 

@@ -176,8 +176,7 @@ static char *gpu_phase(const struct gpu_work *work, const char *phase)
 {
     const char *sms = record_get(work->record, "sms");
     g_auto(GStrv) parts = g_strsplit(phase, "ALL", 2);
-    char *text = g_strjoinv(sms ? sms : "", parts);
-    return text;
+    return g_strjoinv(sms ? sms : "", parts);
 }
 
 /* metric, metric_min and metric_max of the phase; in their names the size comes last. */

@@ -608,7 +608,7 @@ static bool record_json_read(struct record *record, const char *source, const ch
         return error_false(error, RECORD_ERROR, RECORD_ERROR_FORMAT, "%s:%d: expected JSON: %s", source, problem.line,
                            problem.text);
     const json_t *rows = json_object_get(root, "rows");
-    char *wrong = NULL;
+    g_autofree char *wrong = NULL;
     if (json_object_size(root) != 2 || !json_is_array(rows))
         wrong = g_strdup("expected an object of 'header' and an array 'rows'");
     if (!wrong) wrong = record_json_header_take(record, json_object_get(root, "header"));
@@ -618,7 +618,6 @@ static bool record_json_read(struct record *record, const char *source, const ch
         if (wrong) g_set_error(error, RECORD_ERROR, RECORD_ERROR_FORMAT, "%s: rows[%zu]: %s", source, i, wrong);
     }
     json_decref(root);
-    g_free(wrong);
     return wrong == NULL;
 }
 
@@ -661,6 +660,5 @@ struct record *record_read(const char *path, GError **error)
     size_t size_bytes;
     g_autofree char *text = whole_file_read(path, RECORD_FILE_BYTES_MAX, &size_bytes, error);
     if (!text) return NULL;
-    struct record *record = record_parse(strcmp(path, "-") == 0 ? "standard input" : path, text, size_bytes, error);
-    return record;
+    return record_parse(strcmp(path, "-") == 0 ? "standard input" : path, text, size_bytes, error);
 }

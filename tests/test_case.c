@@ -95,8 +95,7 @@ static bool told_apart(const struct case_options *c, uint32_t option)
     g_autoptr(record) b = record_of(&other);
     g_autofree char *difference = compare_case_difference(a, b);
     g_autofree char *said = g_strconcat(case_option_name(option), ": ", NULL);
-    const bool apart = difference && strstr(difference, said) != NULL;
-    return apart;
+    return difference && strstr(difference, said) != NULL;
 }
 
 /* One table drives records and their comparison, so that no option can be forgotten. */
@@ -269,8 +268,7 @@ static bool entries_parse(struct case_options *c, const char *line, GError **err
     struct command_topic topics[CASE_TOPICS + 1] = { 0 };
     const struct command_line command = { .name = "test", .about = "", .topics = topics };
     case_topics(c, topics);
-    const bool parsed = command_line_parse(&command, (int)g_strv_length(arguments), arguments, NULL, error);
-    return parsed;
+    return command_line_parse(&command, (int)g_strv_length(arguments), arguments, NULL, error);
 }
 
 TEST("command line")

@@ -73,8 +73,7 @@ static char *changed(const char *from, const char *to)
     g_autofree char *all = g_strconcat(gpu_text, nic_text, NULL);
     g_auto(GStrv) parts = g_strsplit(all, from, 2);
     CU_ASSERT_EQUAL_FATAL(g_strv_length(parts), 2);
-    char *text = g_strjoinv(to, parts);
-    return text;
+    return g_strjoinv(to, parts);
 }
 
 /* In the message, LINE stands for the first changed line. */
@@ -85,8 +84,7 @@ static bool change_refused(const char *from, const char *to, const char *message
     g_auto(GStrv) parts = g_strsplit(message, "LINE", 0);
     g_autofree char *numbered = g_strjoinv(number, parts);
     g_autofree char *text = changed(from, to);
-    const bool good = refused(text, numbered);
-    return good;
+    return refused(text, numbered);
 }
 
 static struct cluster *load(const char *text)

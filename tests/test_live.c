@@ -132,8 +132,7 @@ static bool refuse_shape(struct bootstrap *b, void *context)
     g_autoptr(GError) error = NULL;
     struct live_world *world = live_world_new(&options, &needs, b, &error);
     live_world_free(world);
-    const bool named = error && strstr(error->message, "shared memory of rank");
-    return named;
+    return error && strstr(error->message, "shared memory of rank");
 }
 
 TEST("shapes differ")
@@ -400,9 +399,8 @@ static bool liar_refused(struct bootstrap *b, void *context)
     g_autoptr(GError) error = NULL;
     struct live_world *world = live_world_new(&options, &small, &liar.base, &error);
     live_world_free(world);
-    const bool refused = !world && error && strstr(error->message, "rank 0: shared memory of rank 1") &&
-                         strstr(error->message, "Stale file handle");
-    return refused;
+    return !world && error && strstr(error->message, "rank 0: shared memory of rank 1") &&
+           strstr(error->message, "Stale file handle");
 }
 
 TEST("memory of somebody else")

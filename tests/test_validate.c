@@ -104,8 +104,7 @@ static bool read_fails(const char *text, const char *message)
 {
     g_autoptr(GError) error = NULL;
     g_autoptr(validate_table) table = table_of(text, &error);
-    const bool said = !table && g_str_has_suffix(error->message, message);
-    return said;
+    return !table && g_str_has_suffix(error->message, message);
 }
 
 TEST("bad tables")

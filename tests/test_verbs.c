@@ -107,8 +107,7 @@ static char *first_device(void)
 {
     struct live_options options = options_for(NULL, LIVE_SIGNAL_WRITE);
     g_auto(GStrv) names = verbs_nic_names(&options, 0, NULL);
-    char *name = g_strdup(names[0]);
-    return name;
+    return g_strdup(names[0]);
 }
 
 /* One device shared by all ranks, and every rank with all devices. */

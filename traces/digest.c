@@ -31,8 +31,7 @@ static bool stream_add(struct stream *stream, GChecksum *checksum)
 static bool ept_add(const char *path, GChecksum *checksum)
 {
     g_autoptr(trace) trace = trace_open(path, NULL, NULL);
-    const bool good = trace && ept_trace_digest(trace, checksum);
-    return good;
+    return trace && ept_trace_digest(trace, checksum);
 }
 
 static bool ept_told(struct stream *stream)

@@ -152,8 +152,7 @@ static bool compare_pair_diagnose(const struct compare_pair *pair, struct machin
         g_string_append_c(out, '\n');
         diagnosis_text(diagnosis, table, CAUSES_SHOWN, out);
     }
-    const bool done = diagnosis != NULL;
-    return done;
+    return diagnosis != NULL;
 }
 
 /* The errors of the mean times of one phase (NULL: of all phases) over the pairs; pair_of gets the pair of each. */

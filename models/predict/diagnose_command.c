@@ -94,8 +94,7 @@ static bool cluster_named(const struct diagnose_options *o, const struct validat
         return error_false(error, DIAGNOSE_ERROR, DIAGNOSE_ERROR_INPUT,
                            "--cluster: expected a cluster file, found none (nor a column 'cluster')");
     }
-    struct cluster *cluster = cluster_load(o->base.cluster, error);
-    cluster_free(cluster);
+    g_autoptr(cluster) cluster = cluster_load(o->base.cluster, error);
     return cluster != NULL;
 }
 

@@ -156,7 +156,7 @@ static void row_known(const struct validate_table *table, struct validate_row *r
 
 struct validate_table *diagnose_table_read(const char *path, const struct case_options *base, GError **error)
 {
-    char *warning = NULL;
+    g_autofree char *warning = NULL;
     g_autofree char *text = strcmp(path, "-") != 0 ? table_text(path, &warning) : NULL;
     struct validate_table *table =
         text ? validate_table_parse(path, text, strlen(text), base, error) : validate_table_read(path, base, error);
@@ -166,6 +166,5 @@ struct validate_table *diagnose_table_read(const char *path, const struct case_o
     }
     if (!text && table) validate_jobs_number(table);
     if (table && !table->warning) table->warning = g_steal_pointer(&warning);
-    g_free(warning);
     return table;
 }

@@ -189,7 +189,7 @@ static void case_words(struct record *record, const struct import_row *row)
 static bool record_case_write(const struct import_arguments *a, const GPtrArray *rows, GError **error)
 {
     const struct import_row *first = g_ptr_array_index(rows, 0);
-    struct case_options c;
+    g_auto(case_options) c;
     const bool good = case_of_row(first, &a->given, &c, error);
     bool written = false;
     if (good) {
@@ -206,7 +206,6 @@ static bool record_case_write(const struct import_arguments *a, const GPtrArray 
         layers_record(record, rows);
         written = record_write(record, a->record, a->record_format, error);
     }
-    case_clear(&c);
     return written;
 }
 

@@ -115,8 +115,7 @@ static bool report_run_write(const struct report_run *run, const struct report_i
                                                   (const char *const *)input->paths->pdata, input->records->len);
     g_autoptr(GString) page = run->text ? report_text(cases, REPORT_TEXT_WIDTH)
                                         : report_html(cases, input->sweeps, &machines, eptwin_version());
-    const bool done = whole_file_write(run->output ? run->output : "-", page->str, page->len, error);
-    return done;
+    return whole_file_write(run->output ? run->output : "-", page->str, page->len, error);
 }
 
 int command_report(int argc, char **argv)

@@ -28,14 +28,13 @@ static bool job_run(void *context, uint32_t index, void *memory)
 {
     const struct batch *batch = context;
     struct job *job = &batch->jobs[index];
-    struct case_options c;
+    g_auto(case_options) c;
     (void)memory;
     case_copy(&c, batch->c);
     c.step = job->step;
     c.layer = job->layer;
     job->record = record_new();
     simulate_case(&c, batch->cluster, batch->threads, job->record, &job->error);
-    case_clear(&c);
     return true;
 }
 
@@ -203,9 +202,8 @@ static void header_resolve(struct record *record, const struct record *job)
 
 static void numbers_record(struct record *record, const char *key, const struct ranges *numbers)
 {
-    char *text = ranges_text(numbers);
+    g_autofree char *text = ranges_text(numbers);
     record_set(record, key, "%s", text);
-    free(text);
 }
 
 /* Estimates all (step, layer)s as if each were the first. */

@@ -232,7 +232,7 @@ static void gains_append(const struct side_by_side *s, GString *out)
     for (guint v = 1; along >= 0 && v < s->values->len; v++) {
         g_autofree char *title = g_strdup_printf("gain of %s, %%", (char *)s->values->pdata[v]);
         const char *const titles[] = { s->results->column[1 + along], title, "" };
-        struct text_table *table = text_table_new("rrl", titles);
+        g_autoptr(text_table) table = text_table_new("rrl", titles);
         for (guint i = 0; i < s->combos->len; i++) {
             const double gain = gain_pct(s, s->combos->pdata[i], v);
             text_table_cell(table, "%s", along_value(s, i, along));
@@ -241,7 +241,6 @@ static void gains_append(const struct side_by_side *s, GString *out)
         }
         g_string_append_c(out, '\n');
         text_table_append(table, out);
-        text_table_free(table);
     }
     if (along >= 0) g_string_append_c(out, '\n');
     for (guint v = 1; along >= 0 && v < s->values->len; v++) verdict_append(s, v, along, out);

@@ -307,9 +307,8 @@ static void cluster_add(GPtrArray *inputs, const struct sweep_plan *plan, const 
     g_autoptr(GPtrArray) settings = g_ptr_array_copy(plan->settings, NULL, NULL);
     g_ptr_array_set_free_func(settings, NULL);
     g_ptr_array_add(settings, NULL);
-    struct cluster *cluster = cluster_load_set(path, (const char *const *)settings->pdata, NULL);
+    g_autoptr(cluster) cluster = cluster_load_set(path, (const char *const *)settings->pdata, NULL);
     input_add(inputs, "cluster", path, cluster ? cluster->digest : NULL);
-    cluster_free(cluster);
 }
 
 /* Adds the file that one value of an option names, if it names one. */

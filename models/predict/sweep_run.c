@@ -163,17 +163,14 @@ static bool point_keep(struct sweep_threads *t, const char *text)
 static char *case_text(struct sweep_threads *t, struct load_memory *memory, uint64_t point,
                        const struct cluster *cluster)
 {
-    struct case_options c;
-    GError *problem = NULL;
+    g_auto(case_options) c;
+    g_autoptr(GError) problem = NULL;
     sweep_plan_case(t->plan, point, &c);
     case_cluster_settle(&c, cluster);
     load_recall(memory, &c, &problem);
     assert(memory->filled == !problem);
     const struct simulate_wishes wishes = { .phases = t->options->phases, .threads = t->threads };
-    char *text = sweep_point_text(t->plan, point, cluster, &c, &memory->load, problem, &wishes);
-    g_clear_error(&problem);
-    case_clear(&c);
-    return text;
+    return sweep_point_text(t->plan, point, cluster, &c, &memory->load, problem, &wishes);
 }
 
 static bool point_run(void *context, uint32_t job, void *memory)
@@ -190,12 +187,11 @@ static bool point_run(void *context, uint32_t job, void *memory)
 static void point_estimate(const struct sweep_threads *t, uint64_t point, uint32_t count, struct estimate_many *many)
 {
     const struct cluster *cluster = t->cluster[sweep_plan_cluster_index(t->plan, point)];
-    struct case_options c;
+    g_auto(case_options) c;
     sweep_plan_case(t->plan, point, &c);
     case_node_settle(&c, cluster->nvlink.gpus);
     if (sweep_plan_of_steps(t->plan)) sweep_step_estimate(t->plan, point, cluster, count, many);
     else estimate_many_add(many, &c, cluster, count);
-    case_clear(&c);
 }
 
 /* Estimates many points from a number of them that stand for all; a step's schedule takes time to make. */

@@ -33,21 +33,19 @@ static const char *cell_of(const char *column, const struct record *record, cons
 static char *answer_text(const struct sweep_plan *plan, uint64_t point, const struct step_plan *step,
                          const struct step_answer *a, const double *total_ms, uint32_t draws)
 {
-    struct record *record = record_new();
+    g_autoptr(record) record = record_new();
     g_autoptr(GPtrArray) cells = g_ptr_array_new();
     step_record(record, step, a, total_ms, draws);
     for (const char *const *c = sweep_metric_columns(true); *c; c++)
         g_ptr_array_add(cells, (gpointer)cell_of(*c, record, a));
     g_ptr_array_add(cells, NULL);
-    char *line = sweep_line_text(plan, point, (const char *const *)cells->pdata);
-    record_free(record);
-    return line;
+    return sweep_line_text(plan, point, (const char *const *)cells->pdata);
 }
 
 void sweep_step_estimate(const struct sweep_plan *plan, uint64_t point, const struct cluster *cluster, uint32_t count,
                          struct estimate_many *many)
 {
-    struct case_options c;
+    g_auto(case_options) c;
     struct step_options o;
     struct step_plan step;
     g_autoptr(GError) error = NULL; /* its row will say it */
@@ -57,15 +55,14 @@ void sweep_step_estimate(const struct sweep_plan *plan, uint64_t point, const st
         estimate_many_add(many, &step.c, cluster, count * step_plan_rounds(&step) * (uint32_t)MAX(o.draws, 1));
     step_plan_clear(&step);
     step_options_clear(&o);
-    case_clear(&c);
 }
 
 char *sweep_step_text(const struct sweep_plan *plan, uint64_t point, const struct cluster *cluster, uint32_t threads)
 {
-    struct case_options c;
+    g_auto(case_options) c;
     struct step_options o;
     struct step_plan step;
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
     char *text = NULL;
     sweep_plan_case(plan, point, &c);
     sweep_plan_step(plan, point, &o);
@@ -78,9 +75,7 @@ char *sweep_step_text(const struct sweep_plan *plan, uint64_t point, const struc
         step_answer_free(a);
     }
     if (!text) text = sweep_problem_text(plan, point, error->message);
-    g_clear_error(&error);
     step_plan_clear(&step);
     step_options_clear(&o);
-    case_clear(&c);
     return text;
 }

@@ -143,8 +143,7 @@ static struct text_table *points_table(const struct sweep_results *results, cons
     }
     g_ptr_array_add(titles, (gpointer) "bound by");
     g_string_append_c(format, 'l');
-    struct text_table *table = text_table_new(format->str, (const char *const *)titles->pdata);
-    return table;
+    return text_table_new(format->str, (const char *const *)titles->pdata);
 }
 
 char *sweep_figure_text(double figure) { return g_strdup_printf(fabs(figure) < 1e5 ? "%.5g" : "%.0f", figure); }
@@ -197,11 +196,10 @@ static void front_append(const struct sweep_results *results, const GArray *list
         g_array_append_val(front, *point);
     }
     g_string_append_printf(out, "\nfewer SMs against time%s%s: nothing beats these\n", *work ? ", " : "", work);
-    struct text_table *table = points_table(results, goal);
+    g_autoptr(text_table) table = points_table(results, goal);
     for (guint i = front->len; i > 0; i--)
         point_cells(results, &g_array_index(front, struct sweep_ranked, i - 1), goal, table);
     text_table_append(table, out);
-    text_table_free(table);
 }
 
 static void fronts_append(const struct sweep_results *results, const GArray *list, const struct sweep_goal *goal,

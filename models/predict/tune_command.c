@@ -97,15 +97,13 @@ static void setting_apply(struct case_options *c, int phase, const struct settin
 static void trial_run(const struct tune *t, const struct setting setting[PHASES], double us[PHASES])
 {
     static const char *const both[] = { "dispatch", "combine", NULL };
-    struct case_options c;
-    struct record *record = record_new();
+    g_auto(case_options) c;
+    g_autoptr(record) record = record_new();
     case_copy(&c, &t->base);
     c.num_sms = setting[DISPATCH].sms;
     for (int p = 0; p < PHASES; p++) setting_apply(&c, p, &setting[p]);
     const bool good = simulate_phases(&c, t->cluster, &t->load, both, record, NULL);
     for (int p = 0; p < PHASES; p++) { us[p] = good ? compare_slowest_us(record, phase_names[p]) : NAN; }
-    record_free(record);
-    case_clear(&c);
 }
 
 struct trial {
@@ -339,11 +337,10 @@ static bool standard_find(struct tune *t, GError **error)
     for (int p = 0; p < PHASES; p++) t->standard_us[p] = tried_find(t, p, &t->standard[p])->us;
     if (isfinite(t->standard_us[DISPATCH]) && isfinite(t->standard_us[COMBINE])) return true;
     static const char *const both[] = { "dispatch", "combine", NULL };
-    struct record *record = record_new();
+    g_autoptr(record) record = record_new();
     if (simulate_phases(&t->base, t->cluster, &t->load, both, record, error))
         g_set_error(error, TUNE_ERROR, TUNE_ERROR_KERNEL,
                     "expected kernels with phases dispatch and combine, found others");
-    record_free(record);
     return false;
 }
 
@@ -390,19 +387,18 @@ static void table_print(const struct tune *t, const struct setting chosen[PHASES
 {
     static const char *const titles[] = { "phase",    "",          "SMs",        "NVL chunk",      "RDMA chunk",
                                           "NVL ring", "RDMA ring", "slowest us", "against default" };
-    struct text_table *table = text_table_new("llrrrrrrr", titles);
+    g_autoptr(text_table) table = text_table_new("llrrrrrrr", titles);
     for (int p = 0; p < PHASES; p++) {
         setting_cells(table, t, p, &t->standard[p], t->standard_us[p], "default");
         setting_cells(table, t, p, &chosen[p], tried_find(t, p, &chosen[p])->us, "tuned");
     }
     text_table_append(table, out);
-    text_table_free(table);
 }
 
 static void sms_print(const struct tune *t, uint32_t chosen, GString *out)
 {
     static const char *const titles[] = { "SMs", "dispatch us", "combine us", "together us", "" };
-    struct text_table *table = text_table_new("rrrrl", titles);
+    g_autoptr(text_table) table = text_table_new("rrrrl", titles);
     for (uint32_t sms = 2; sms <= t->max_sms; sms++) {
         if (isnan(both_us(t, sms))) continue;
         text_table_cell(table, "%u", sms);
@@ -412,7 +408,6 @@ static void sms_print(const struct tune *t, uint32_t chosen, GString *out)
     }
     g_string_append(out, "\n");
     text_table_append(table, out);
-    text_table_free(table);
 }
 
 static void paste_print(const struct tune *t, const struct setting chosen[PHASES], GString *out)

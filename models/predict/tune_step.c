@@ -171,7 +171,7 @@ static void names_append(const struct search *s, GString *out)
     }
     for (size_t i = 0; i < G_N_ELEMENTS(rest); i++) g_ptr_array_add(titles, (gpointer)rest[i]);
     g_string_append(format, "rrr");
-    struct text_table *table = text_table_new(format->str, (const char *const *)titles->pdata);
+    g_autoptr(text_table) table = text_table_new(format->str, (const char *const *)titles->pdata);
     for (int tuned = 0; tuned < 2; tuned++) {
         const uint64_t point = tuned ? s->best : 0;
         text_table_cell(table, "%s", tuned ? "tuned" : "first values");
@@ -180,14 +180,13 @@ static void names_append(const struct search *s, GString *out)
         point_cells(s, point, table);
     }
     text_table_append(table, out);
-    text_table_free(table);
 }
 
 /* The result of each value of a name, with the other names as tuned. */
 static void name_append(const struct search *s, uint32_t name, GString *out)
 {
     const char *const titles[] = { name_at(s, name)->name, "step ms", "tokens/s, GPU", "gain %", "" };
-    struct text_table *table = text_table_new("rrrrl", titles);
+    g_autoptr(text_table) table = text_table_new("rrrrl", titles);
     for (uint32_t v = 0; v < name_at(s, name)->count; v++) {
         const uint64_t point = point_with(s, s->best, name, v);
         const bool late = s->options->limit_us > 0 && metric_of(s, point, "slowest_us") > s->options->limit_us;
@@ -197,7 +196,6 @@ static void name_append(const struct search *s, uint32_t name, GString *out)
     }
     g_string_append_c(out, '\n');
     text_table_append(table, out);
-    text_table_free(table);
 }
 
 static bool words_append(struct search *s, GString *out, GError **error)

@@ -95,8 +95,7 @@ static bool options_check(const struct validate_options *o, const struct validat
         if (validate_column_find(table, "cluster") >= 0) return true;
         return options_refuse(error, "--cluster: expected a cluster file, found none (nor a column 'cluster')");
     }
-    struct cluster *cluster = cluster_load(o->base.cluster, error);
-    cluster_free(cluster);
+    g_autoptr(cluster) cluster = cluster_load(o->base.cluster, error);
     return cluster != NULL;
 }
 

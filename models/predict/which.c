@@ -73,7 +73,7 @@ static bool tokens_listed(const struct case_options *c) { return c->tokens_per_r
  * differ are those of the normal kernels. */
 static void work_settle(const struct which *w, uint32_t ranks, uint32_t tokens, struct case_options *c)
 {
-    struct case_options whole;
+    g_auto(case_options) whole;
     case_copy(c, &w->base);
     if (ranks) c->num_ranks = ranks;
     if (tokens && !tokens_listed(c)) c->num_tokens = tokens;
@@ -86,7 +86,6 @@ static void work_settle(const struct which *w, uint32_t ranks, uint32_t tokens, 
     c->num_experts = whole.num_experts;
     c->num_topk_groups = whole.num_topk_groups;
     c->ranks_per_node = whole.ranks_per_node;
-    case_clear(&whole);
 }
 
 /* V2 without hybrid mode. */
@@ -245,17 +244,14 @@ static bool answer_run(void *context, uint32_t index, void *memory)
         a->problem = g_strdup_printf("it does not post to %s", cluster_provider_text(provider));
         return true;
     }
-    GError *error = NULL;
-    struct case_options c;
-    struct record *record = record_new();
+    g_autoptr(GError) error = NULL;
+    g_auto(case_options) c;
+    g_autoptr(record) record = record_new();
     case_copy(&c, task->work);
     backend_settle(w, b, &c);
     if (simulate_load(&c, w->cluster, task->load, &(struct simulate_wishes){ 0 }, record, &error))
         answer_take(a, record);
     else a->problem = line_of(error->message);
-    g_clear_error(&error);
-    record_free(record);
-    case_clear(&c);
     return true;
 }
 
@@ -294,7 +290,7 @@ static struct which_point *point_new(struct which *w, uint32_t ranks, uint32_t t
 
 bool which_point_add(struct which *w, uint32_t ranks, uint32_t tokens, GError **error)
 {
-    struct case_options c;
+    g_auto(case_options) c;
     struct case_load load;
     work_settle(w, ranks, tokens, &c);
     const bool good = case_load(&c, &load, error);
@@ -307,7 +303,6 @@ bool which_point_add(struct which *w, uint32_t ranks, uint32_t tokens, GError **
         g_qsort_with_data(point->order, (gint)w->backends, sizeof *point->order, answer_order, &sorting);
     }
     case_load_free(&load);
-    case_clear(&c);
     return good;
 }
 

@@ -215,13 +215,11 @@ static bool which_write(const struct which *w, const struct which_arguments *a, 
         return whole_file_write("-", text->str, text->len, error);
     }
     enum record_format format = RECORD_CSV;
-    struct record *record = record_new();
+    g_autoptr(record) record = record_new();
     header_record(w, a, record);
     which_record(w, record);
-    const bool good = (!a->format || record_table_format_parse(a->format, &format, error)) &&
-                      record_write(record, a->output, format, error);
-    record_free(record);
-    return good;
+    return (!a->format || record_table_format_parse(a->format, &format, error)) &&
+           record_write(record, a->output, format, error);
 }
 
 static bool which_run(struct which *w, struct which_arguments *a, GError **error)

@@ -17,7 +17,7 @@ static void order_append(const struct which *w, const struct which_point *point,
 {
     static const char *const titles[] = { "",           "backend", "layer us", "dispatch us",
                                           "combine us", "slower",  "SMs",      "bound by" };
-    struct text_table *table = text_table_new("rlrrrrrl", titles);
+    g_autoptr(text_table) table = text_table_new("rlrrrrrl", titles);
     g_string_append_c(out, '\n');
     const double first_us = point->answer[point->order[0]].us[w->by];
     for (uint32_t i = 0; i < point->good; i++) {
@@ -32,7 +32,6 @@ static void order_append(const struct which *w, const struct which_point *point,
         text_table_cell(table, "%s: %s", a->phase[w->by], a->bound[w->by]);
     }
     text_table_append(table, out);
-    text_table_free(table);
 }
 
 static void refused_append(const struct which *w, const struct which_point *point, GString *out)
@@ -82,7 +81,7 @@ static void turns_append(const struct which *w, bool over_ranks, GString *out)
 {
     const char *const titles[] = { over_ranks ? "ranks" : "tokens", "first", "us", "second", "us", "slower" };
     g_autoptr(GPtrArray) points = points_over(w, over_ranks);
-    struct text_table *table = text_table_new("rlrlrr", titles);
+    g_autoptr(text_table) table = text_table_new("rlrlrr", titles);
     for (guint i = 0; points->len > 1 && i < points->len; i++) {
         const struct which_point *p = points->pdata[i];
         text_table_cell(table, "%u", over_ranks ? p->ranks : p->tokens);
@@ -103,7 +102,6 @@ static void turns_append(const struct which *w, bool over_ranks, GString *out)
         for (guint i = 1; i < points->len; i++) turn_append(w, points->pdata[i - 1], points->pdata[i], over_ranks, out);
         if (out->len == told) g_string_append(out, "The same backend is first at all of them.\n");
     }
-    text_table_free(table);
 }
 
 void which_text_append(const struct which *w, GString *out)

@@ -56,8 +56,7 @@ static char *verbs_devices_text(void)
     int list_errno;
     g_autoptr(GPtrArray) names = verbs_devices_list(false, &list_errno);
     g_ptr_array_add(names, NULL);
-    char *text = names->pdata[0] ? g_strjoinv(" ", (char **)names->pdata) : g_strdup("none");
-    return text;
+    return names->pdata[0] ? g_strjoinv(" ", (char **)names->pdata) : g_strdup("none");
 }
 
 static char **verbs_names_automatic(uint32_t local_rank, GError **error)

@@ -195,8 +195,7 @@ static bool record_make(const struct measure *m, uint32_t ranks, GError **error)
     record_set(record, "passes-repeated", "%u", m->rows->passes_repeated);
     for (uint32_t i = 0; i < m->rows->count; i++) record_row_add(m, i, record);
     const char *output = m->command->output ? m->command->output : "-";
-    const bool fine = record_write(record, output, m->command->record_format, error);
-    return fine;
+    return record_write(record, output, m->command->record_format, error);
 }
 
 struct measure_choice {
