@@ -5,7 +5,6 @@
 
 #include <assert.h>
 #include <string.h>
-#include "models/cluster.h"
 #include "sim/units.h"
 #include "traces/edges_make.h"
 #include "traces/generate.h"

@@ -1,7 +1,6 @@
 /* cluster_draw.c - rows and words of a cluster's drawing; reports/drawing.h lays them out. */
 #include "models/cluster_draw.h"
 
-#include <string.h>
 #include "models/cluster_show.h"
 #include "models/hardware/machine/route.h"
 #include "sim/units.h"

@@ -1,8 +1,6 @@
 /* cluster_notes.c - finds settings without effect, and figures of other hardware; see cluster_notes.h. */
 #include "models/cluster_notes.h"
 
-#include <string.h>
-
 /* Why a key changes nothing. */
 enum idle_reason { IDLE_NICS, IDLE_ONE_SWITCH, IDLE_BACKEND, IDLE_REASONS };
 

@@ -1,7 +1,6 @@
 /* cluster_show.c - prints a cluster: which part is attached to which, and what each way between two GPUs carries. */
 #include "models/cluster_show.h"
 
-#include <string.h>
 #include "models/hardware/machine/route.h"
 #include "sim/units.h"
 

@@ -9,7 +9,6 @@
 #define MODELS_KEY_FILE_H
 
 #include <glib.h>
-#include <stdbool.h>
 #include <stdint.h>
 
 #define KEY_FILE_ERROR (g_quark_from_static_string("eptwin-key-file"))

@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <glib/gstdio.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-#include "sim/command.h"
 #include "sim/command_line.h"
 #include "sim/new_file.h"
 #include "sim/ranges.h"

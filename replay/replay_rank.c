@@ -4,9 +4,7 @@
  * The kernels come from the case's family; the world steps them.  Knows no trace file and no record format. */
 #include "replay/replay.h"
 
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 #include "models/waits.h"
 #include "replay/agree.h"
 #include "replay/live.h"

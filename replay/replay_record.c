@@ -7,7 +7,6 @@
 #include "replay/replay.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include "sim/ranges.h"
 #include "sim/stats.h"

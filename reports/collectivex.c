@@ -2,7 +2,6 @@
 #include "reports/collectivex.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include "sim/error.h"
 

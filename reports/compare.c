@@ -4,9 +4,7 @@
 #include "sim/error.h"
 #include "sim/ranges.h"
 
-#include <assert.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 bool compare_record_predicted(const struct record *record)

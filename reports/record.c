@@ -13,7 +13,6 @@
 #include <jansson.h>
 #include <math.h>
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "reports/collectivex.h"

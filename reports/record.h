@@ -13,7 +13,6 @@
 #include <glib.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #define RECORD_ERROR (g_quark_from_static_string("eptwin-record"))
 enum record_error { RECORD_ERROR_OPTION, RECORD_ERROR_FORMAT };

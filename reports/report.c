@@ -3,7 +3,6 @@
 #include "reports/report.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 static void report_case_free(gpointer pointer)

@@ -3,7 +3,6 @@
 #include "reports/report_plot.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { RANKS_HEIGHT = 150 };

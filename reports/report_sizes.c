@@ -3,7 +3,6 @@
  * One line an operation, both axes logarithmic.  Knows nothing of the page around. */
 #include "reports/report_plot.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { SIZES_HEIGHT = 240 };

@@ -2,7 +2,6 @@
  * rows "split_PART_us", as `eptwin explain-trace` writes them.  Knows nothing of the page around. */
 #include "reports/report_plot.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { PARTS = 6 };

@@ -5,7 +5,6 @@
 #include "reports/report_plot.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "reports/sweep_table.h"

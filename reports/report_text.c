@@ -4,7 +4,6 @@
 #include "reports/report.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { TEXT_PHASES_MAX = 40 };
 

@@ -2,7 +2,6 @@
 #include "reports/report_plot.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { USAGE_HEIGHT = 90, USAGE_PHASES_MAX = 12, USAGE_LEAST_PCT = 2 /* constant shares make no figure */ };
 

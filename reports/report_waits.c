@@ -7,7 +7,6 @@
 #include "reports/report_plot.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include "reports/wait_matrix.h"
 

@@ -2,7 +2,6 @@
 #include "reports/sweep_table.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "reports/record.h"

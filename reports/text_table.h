@@ -3,7 +3,6 @@
 #define REPORTS_TEXT_TABLE_H
 
 #include <glib.h>
-#include <stdint.h>
 
 struct text_table;
 

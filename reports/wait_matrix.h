@@ -4,7 +4,6 @@
 #define REPORTS_WAIT_MATRIX_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include "reports/record.h"
 

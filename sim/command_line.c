@@ -2,7 +2,6 @@
 #include "sim/command_line.h"
 #include "sim/error.h"
 #include "sim/nearest.h"
-#include "sim/new_file.h"
 #include "sim/text.h"
 
 #include <stdio.h>

@@ -21,7 +21,6 @@
 #include "sim/sim.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "sim/memory.h"

@@ -8,7 +8,6 @@
  * bench_traces [GIGABYTES]: size of that trace on disk, default 1. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include "sim/rng.h"

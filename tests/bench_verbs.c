@@ -3,7 +3,6 @@
  *
  * Method: two processes on a device each (automatic, or argv[1] as --device), workers stepped by the live world
  * as a kernel's are.  Without a device it says so and measures nothing. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,6 @@
 #define TESTS_SUPPORT_SIM_H
 
 #include <glib.h>
-#include <stdbool.h>
 #include "models/cluster.h"
 #include "models/hardware/world/world.h"
 #include "models/moe/moe.h"

@@ -5,7 +5,6 @@
 #include "tests/unit.h"
 
 #include <stdio.h>
-#include <string.h>
 
 enum { RANKS = 2, KERNELS = 2, LATE_US = 50 };
 #define US UINT64_C(1000000)

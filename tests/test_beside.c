@@ -3,8 +3,6 @@
 #include "models/hardware/sm/pressure.h"
 #include "tests/unit.h"
 
-#include <math.h>
-
 /* 1000 GB/s each way and mixed, S 100 ns, T 1000 ns, an L2 of 50 MB, SMs that move 100 GB/s at most. */
 static const struct cluster_gpu gpu = {
     .sms = 100,

@@ -7,7 +7,6 @@
 #include "models/cluster_keys.h"
 
 #include <glib/gstdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "sim/rng.h"
 #include "sim/units.h"

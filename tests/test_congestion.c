@@ -5,13 +5,11 @@
 #include <glib/gstdio.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 #include "models/hardware/nic/dcqcn.h"
 #include "models/hardware/machine/graph.h"
 #include "models/hardware/machine/transport.h"
 #include "sim/units.h"
-#include "tests/support_sim.h"
 #include "tests/support_traffic.h"
 #include "tests/unit.h"
 

@@ -3,7 +3,6 @@
 #include <glib/gstdio.h>
 #include <math.h>
 #include <sched.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "replay/contention.h"

@@ -3,9 +3,7 @@
 #include <glib.h>
 #include <glib/gstdio.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include "replay/cuda/cuda_driver.h"
 #include "replay/cuda/cuda_ptx.h"
 #include "tests/unit.h"
 

@@ -7,7 +7,6 @@
 #include "tests/support_sim.h"
 #include "tests/unit.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- shares ---- */

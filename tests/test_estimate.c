@@ -2,7 +2,6 @@
  * a factor of 2.  Times are measured by bench_estimates, not here: others may use the machine. */
 #include "models/predict/estimate.h"
 
-#include <string.h>
 #include "models/predict/simulate.h"
 #include "tests/unit.h"
 

@@ -1,7 +1,4 @@
 /* test_explain.c - profiles: which kernels communicate, what their order tells, and splits that add up. */
-#include <glib/gstdio.h>
-#include <math.h>
-#include <string.h>
 #include "models/predict/explain.h"
 #include "sim/rng.h"
 #include "tests/unit.h"

@@ -3,7 +3,6 @@
  * Aim: sim/nearest.h.  Method: known pairs; words that are a known number of edits apart; the longest that count. */
 #include "sim/nearest.h"
 
-#include <stdio.h>
 #include <string.h>
 #include "sim/rng.h"
 #include "tests/unit.h"

@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "reports/whole_file.h"
 #include "reports/record.h"
 #include "sim/rng.h"
 #include "tests/unit.h"

@@ -4,7 +4,6 @@
  * record; plots hold every value.  Method: pages of records with hostile words in every place go through a strict
  * parser, which sees each element and attribute; marks are counted and placed where arithmetic says. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "reports/record.h"

@@ -5,7 +5,6 @@
 #include "tests/unit.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <string.h>
 
 TEST("published outputs")

@@ -6,7 +6,6 @@
 #include "tests/unit.h"
 
 #include <math.h>
-#include <stdbool.h>
 
 #define CLOSE(a, b) CU_ASSERT_DOUBLE_EQUAL(a, b, 1e-12)
 

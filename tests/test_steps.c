@@ -3,7 +3,6 @@
  *
  * Method: steps by hand on a machine of round numbers, one of them at a time; then the calls of a rank that received a
  * known number of rows, in one node and in two. */
-#include <string.h>
 #include "models/moe/moe_internal.h"
 #include "models/predict/steps.h"
 #include "sim/units.h"

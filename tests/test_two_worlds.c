@@ -8,7 +8,6 @@
 #include "models/moe/moe.h"
 #include "sim/units.h"
 #include "tests/support_job.h"
-#include "traces/generate.h"
 #include "traces/trace.h"
 #include "tests/unit.h"
 

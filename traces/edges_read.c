@@ -4,7 +4,6 @@
  * dealt out by source at the end. */
 #include "traces/edges_make.h"
 
-#include <string.h>
 #include "traces/stream.h"
 
 enum { BUFFER_BYTES = 1 << 20, FIELD_SHOWN = 24 };

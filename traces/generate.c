@@ -4,7 +4,6 @@
  * popularity of a layer depends on (seed, layer) alone, so that a hot expert stays hot from step to step. */
 #include "traces/generate.h"
 
-#include <errno.h>
 #include <math.h>
 #include <string.h>
 #include "sim/error.h"

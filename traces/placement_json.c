@@ -10,7 +10,6 @@
 #include "traces/placement_json.h"
 
 #include <jansson.h>
-#include <string.h>
 #include "sim/error.h"
 
 static bool refuse(GError **error, const char *path, const char *where, const char *expected, const char *found)

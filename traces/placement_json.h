@@ -4,7 +4,6 @@
 #define TRACES_PLACEMENT_JSON_H
 
 #include <glib.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "traces/placement.h"

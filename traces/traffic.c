@@ -12,11 +12,8 @@
 #include "traces/generate.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include "sim/error.h"
-#include "sim/rng.h"
 #include "traces/urn.h"
 
 struct row {

@@ -17,7 +17,6 @@
 
 #include <assert.h>
 #include <glib.h>
-#include <math.h>
 
 enum { RETRIES_MAX = 64 };
 

@@ -8,8 +8,6 @@
  * for those emptied.
  *
  *     heap, with payload: as of coll_alltoallv.c, then | places by source and part | */
-#include <assert.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include "models/coll/coll_internal.h"

@@ -30,7 +30,6 @@
 #include <glib.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 #include "models/kernels/sites.h"
 
 #define LOOPS_ERROR (g_quark_from_static_string("eptwin-loops"))

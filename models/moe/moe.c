@@ -1,6 +1,5 @@
 /* moe.c - chooses the kernel family of a job; limits, recommended chunk sizes and input data of all families.  Knows no
  * family's buffers or workers. */
-#include <stdio.h>
 #include "models/moe/formats.h"
 #include "models/moe/moe_deepep.h"
 #include "models/moe/moe_internal.h"

@@ -3,7 +3,6 @@
 #include "models/predict/diagnose.h"
 
 #include <math.h>
-#include <string.h>
 
 static bool strings_equal(char **a, char **b) { return g_strv_equal((const char *const *)a, (const char *const *)b); }
 

@@ -2,8 +2,6 @@
  * ranking. */
 #include "models/predict/diagnose.h"
 
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include "models/hardware/machine/graph.h"
 

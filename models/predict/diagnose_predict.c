@@ -10,7 +10,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* The cost of a run of the normal kernels is ranks squared times tokens: 2^20 takes 0.3 s (16 ranks, 4096 tokens). */
 #define WORK_UNIT         (1 << 20)

@@ -4,7 +4,6 @@
  * for which, a row is added for each share of wait_matrix.h.  Knows no causes. */
 #include "models/predict/diagnose.h"
 
-#include <math.h>
 #include <string.h>
 #include "models/case.h"
 #include "models/hardware/machine/graph.h"

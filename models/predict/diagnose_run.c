@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 #include "models/predict/diagnose_rank.h"
 
 #define SECOND_WORTH 0.5   /* the least share of the first cause's residual that a second one must explain */

@@ -3,7 +3,6 @@
 #define MODELS_PREDICT_MACHINES_H
 
 #include <glib.h>
-#include <stdbool.h>
 #include "reports/drawing.h"
 #include "reports/record.h"
 

@@ -3,7 +3,6 @@
  * Knows options and files, and finds the cluster file of a record's cluster: one given by --cluster, or one that ships
  * with eptwin. */
 #include <glib.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "models/predict/machines.h"

@@ -17,7 +17,6 @@
 #include <string.h>
 
 #include "models/hardware/machine/graph.h"
-#include "models/predict/fault.h"
 #include "reports/compare.h"
 #include "reports/text_table.h"
 

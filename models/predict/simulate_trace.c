@@ -3,7 +3,6 @@
  * that the number of threads changes no byte of the output. */
 #include "models/predict/simulate_trace.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include "models/predict/estimate.h"
 #include "models/predict/on_cores.h"

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "models/predict/sweep.h"
-#include "reports/record.h"
 #include "reports/report.h"
 #include "reports/whole_file.h"
 #include "sim/command.h"

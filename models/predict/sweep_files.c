@@ -3,12 +3,10 @@
 #include "models/predict/sweep.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "reports/record.h"
 #include "reports/whole_file.h"
-#include "sim/new_file.h"
 #include "sim/version.h"
 
 static const char *const kernel_columns[] = {

@@ -4,7 +4,6 @@
 #include <string.h>
 #include "models/step/step.h"
 #include "reports/record.h"
-#include "sim/stats.h"
 
 /* The part that takes most of the step. */
 static enum step_part part_most(const struct step_answer *a)

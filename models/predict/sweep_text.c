@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "reports/compare.h"
-#include "reports/record.h"
 #include "reports/text_table.h"
 
 enum { FRONTS_SHOWN = 8 };

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "models/step/step.h"
-#include "reports/compare.h"
 #include "reports/text_table.h"
 
 enum { ROUNDS_MAX = 8, SMS_LEAST = 4, SMS_STEP = 4 };

@@ -22,7 +22,6 @@
 
 #include <glib.h>
 #include <stdbool.h>
-#include <stdint.h>
 
 #define COMPUTE_TABLE_ERROR (g_quark_from_static_string("eptwin-compute-table"))
 enum compute_table_error { COMPUTE_TABLE_ERROR_COLUMN, COMPUTE_TABLE_ERROR_CELL };

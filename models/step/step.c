@@ -2,7 +2,6 @@
 #include "models/step/step.h"
 
 #include <assert.h>
-#include <math.h>
 #include <string.h>
 #include "models/hardware/sm/pressure.h"
 #include "sim/share.h"

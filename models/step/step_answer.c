@@ -3,9 +3,7 @@
 
 #include <assert.h>
 #include <math.h>
-#include <string.h>
 #include "models/kernel.h"
-#include "sim/stats.h"
 
 const char *step_part_name(enum step_part part)
 {

@@ -2,7 +2,6 @@
 #include "models/step/step_gpu.h"
 
 #include <math.h>
-#include <string.h>
 #include "models/key_file.h"
 #include "sim/share.h"
 

@@ -2,9 +2,7 @@
 #include "models/step/step_options.h"
 
 #include <assert.h>
-#include <math.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 #include "models/step/program.h"
 #include "sim/error.h"

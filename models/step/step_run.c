@@ -4,7 +4,6 @@
 #include <assert.h>
 #include <math.h>
 #include <pthread.h>
-#include <string.h>
 #include "models/hardware/world/agenda.h"
 #include "models/hardware/sm/pressure.h"
 #include "models/hardware/machine/graph.h"

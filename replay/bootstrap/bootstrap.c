@@ -1,7 +1,6 @@
 /* bootstrap.c - what the ways to bootstrap share.  It knows nothing of how processes are connected. */
 #include "replay/bootstrap/bootstrap_internal.h"
 
-#include <string.h>
 #include <time.h>
 
 uint64_t bootstrap_now_ms(void)

@@ -1,7 +1,6 @@
 /* cuda_bench.c - GPUs opened and filled, kernels compiled by the driver, launched together and read back. */
 #include "replay/cuda/cuda_bench.h"
 
-#include <math.h>
 #include <string.h>
 #include "replay/cuda/cuda_ptx.h"
 

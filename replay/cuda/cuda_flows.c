@@ -2,7 +2,6 @@
  * rate. */
 #include "replay/cuda/cuda_flows.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { LINE_BYTES = 128, SCALE_SHARE = 64, SUM_STAGES_BYTES = 8 * 512, LOGS_BYTES = 4096, EXPS_BYTES = 1024 };

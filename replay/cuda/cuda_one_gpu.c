@@ -5,8 +5,6 @@
 #include "replay/cuda/cuda_host.h"
 #include "replay/cuda/cuda_waits.h"
 
-#include <math.h>
-
 enum { ROW_BYTES = 14336, HALF_ROW_BYTES = 7168 }; /* 7168 channels in BF16; in FP8, or half a row */
 
 static const struct {

@@ -3,7 +3,6 @@
 #include "replay/cuda/cuda_waits.h"
 
 #include <math.h>
-#include <string.h>
 #include "replay/cuda/cuda_flows.h"
 
 #define EACH(i, list) \

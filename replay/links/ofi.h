@@ -5,7 +5,6 @@
 
 #include "replay/live.h"
 
-#include <pthread.h>
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>

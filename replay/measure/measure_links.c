@@ -4,7 +4,6 @@
  * is what a kernel gets.  A stream ends when everything is complete at the peers (flush). */
 #include "replay/measure/measure.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include "sim/stats.h"

@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <math.h>
 #include <sched.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include "models/cluster.h"

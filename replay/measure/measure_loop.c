@@ -7,7 +7,6 @@
  * summed.  Only this order is the protocol's: there are no words, no workers and no routing. */
 #include "replay/measure/measure.h"
 
-#include <assert.h>
 #include <string.h>
 #include "models/cluster.h"
 #include "models/moe/formats.h"

@@ -4,7 +4,6 @@
  * Each check reads one file or variable and reports its value.  A value that cannot be read is unknown, never met.  The
  * requirements are those of DeepEP's guide to NVSHMEM, of NVIDIA's GPUDirect RDMA documentation, and of the Alps guide
  * to NVSHMEM over libfabric. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "replay/probe/probe.h"

@@ -9,7 +9,6 @@
 #include "reports/whole_file.h"
 #include "sim/command.h"
 #include "sim/command_line.h"
-#include "sim/new_file.h"
 
 static const char probe_about[] =
     "Says what this host is: GPUs, NICs and ports, PCIe paths with widths and speeds, and who shares a root complex.\n"

@@ -3,7 +3,6 @@
  * Columns are separated by tabs or by runs of blanks, headers may be underlined by terminal codes, and three headings
  * hold a blank ("CPU Affinity").  Rows may be fewer than columns (an excerpt).  NICs are NICn with a legend, or named.
  * A cell is a word of probe_near_name(), NV# for a number of NVLinks, or X for the device itself. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "replay/probe/probe.h"

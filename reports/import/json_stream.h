@@ -8,7 +8,6 @@
 #include <glib.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 /* The largest value that may be kept, and the largest document from gzip or zstd: so many times the bytes of the file,
  * or a fixed number if that is more. */

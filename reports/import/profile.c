@@ -1,8 +1,6 @@
 /* profile.c - kernels by device and in order, with their launches.  Knows no format. */
 #include "reports/import/profile.h"
 
-#include <string.h>
-
 struct launch {
     uint32_t correlation;
     int64_t begin_ns;

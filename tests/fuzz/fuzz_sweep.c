@@ -3,7 +3,6 @@
 #include "models/predict/sweep.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -5,7 +5,6 @@
 #define TESTS_FUZZ_FUZZ_TRACE_H
 
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include "traces/trace.h"

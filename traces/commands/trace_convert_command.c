@@ -1,7 +1,6 @@
 /* trace_convert_command.c - `eptwin trace convert`, `slice` and `merge`: a routing written to another file. */
 #include <stdlib.h>
 #include <string.h>
-#include "traces/generate.h"
 #include "traces/commands/trace_command.h"
 
 static const struct command_help convert_help = {

@@ -2,8 +2,6 @@
 #include "traces/commands/trace_command.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 bool command_parse(const struct command_help *help, GOptionEntry *entries, int *argc, char ***argv, int files_min,
                    int files_max, GError **error)

@@ -2,7 +2,6 @@
  *
  * So SGLang's expert distribution recorder and load balancers keep it.  Counts name neither tokens nor sources: each is
  * read as a token of rank 0 with that one expert. */
-#include <string.h>
 #include "traces/formats/npy.h"
 #include "traces/trace_source.h"
 

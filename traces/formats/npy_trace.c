@@ -5,7 +5,6 @@
  * forwards, and anew when an earlier part is asked for. */
 #include "traces/formats/npy_trace.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include "traces/formats/npy.h"
 #include "traces/trace_source.h"

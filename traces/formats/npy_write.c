@@ -3,7 +3,6 @@
  *
  * Arrays have no ragged edges: every rank must have the same tokens, or be padded with tokens that go
  * nowhere. */
-#include <stdlib.h>
 #include <string.h>
 #include "traces/formats/npy.h"
 #include "traces/trace_writer.h"

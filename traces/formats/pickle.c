@@ -1,7 +1,6 @@
 /* pickle.c - a machine for the pickles of tensors; see pickle.h. */
 #include "traces/formats/pickle.h"
 
-#include <math.h>
 #include <string.h>
 #include "traces/trace.h"
 

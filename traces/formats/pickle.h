@@ -9,7 +9,6 @@
 #define TRACES_PICKLE_H
 
 #include <glib.h>
-#include <stdbool.h>
 #include <stdint.h>
 
 enum { PICKLE_DIMS_MAX = 8, PICKLE_BYTES_MAX = 64 << 20 };

@@ -1,7 +1,5 @@
 /* text_write.c - writes traces as text: .csv, Megatron-Core's JSON lines, llama.cpp's layer,expert lines. */
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "traces/trace_writer.h"
 

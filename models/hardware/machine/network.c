@@ -2,7 +2,6 @@
 #include "models/hardware/machine/network.h"
 
 #include <assert.h>
-#include <string.h>
 #include "sim/memory.h"
 
 /* What a node's own links add to a way is in its network_local. */

@@ -1,8 +1,6 @@
 /* route.c - finds all shortest ways by counting hops back from the end; see route.h. */
 #include "models/hardware/machine/route.h"
 
-#include <string.h>
-
 struct search {
     const struct graph *graph;
     uint8_t *far; /* hops to the end, + 1; 0: not reached */

@@ -3,7 +3,6 @@
 #include "models/hardware/nic/nic_internal.h"
 #include "models/hardware/world/world_timeline.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
 void nic_rings_take(struct nic *nic, uint64_t now_ps)

@@ -9,7 +9,6 @@
 #ifndef MODELS_HARDWARE_NIC_INTERNAL_H
 #define MODELS_HARDWARE_NIC_INTERNAL_H
 
-#include <assert.h>
 #include "models/hardware/nic/nic_mail.h"
 #include "models/hardware/world/world_internal.h"
 

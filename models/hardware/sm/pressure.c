@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <string.h>
 #include "models/hardware/world/world_internal.h"
 
 /* A byte waits at its SM, behind the SM's other bytes, once so many are in flight: the part of a turn that is spent in

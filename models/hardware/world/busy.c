@@ -6,7 +6,6 @@
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include "models/hardware/world/world_internal.h"
 
 enum { BUSY_BEGINS_MAX = 64, NOTES_FIRST = 16 };

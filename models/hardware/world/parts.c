@@ -1,7 +1,6 @@
 /* parts.c - windows, and the threads that run a world's parts in them; see parts.h. */
 #include "models/hardware/world/parts.h"
 
-#include <assert.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>

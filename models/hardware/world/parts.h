@@ -11,9 +11,6 @@
 #ifndef MODELS_HARDWARE_PARTS_H
 #define MODELS_HARDWARE_PARTS_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 struct world;
 
 enum { PARTS_MAX = 64 }; /* each looks at the box of each other one when a window ends */

@@ -13,10 +13,7 @@
 #include "models/hardware/world/world_timeline.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { EVENTS_AT_FIRST = 64 * 1024, EVENTS_OF_A_PART = 1024, WINDOW_PIECES = 16 };
 

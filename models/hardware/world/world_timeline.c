@@ -8,7 +8,6 @@
 #include "models/hardware/world/world_timeline.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include "sim/timeline.h"
 
 void world_timeline_rank_init(struct world_rank *rank)
