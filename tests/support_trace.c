@@ -127,6 +127,13 @@ void temporary_write(const char *path, const void *data, size_t size)
     (void)closed;
 }
 
+const char *temporary_text(const char *name, const char *text)
+{
+    const char *path = temporary_path(name);
+    temporary_write(path, text, strlen(text));
+    return path;
+}
+
 GError *trace_read_all(const char *path, const struct trace_options *options)
 {
     GError *error = NULL;

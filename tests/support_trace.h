@@ -30,10 +30,12 @@ bool routings_same(const struct routing *a, const struct routing *b);
 /* The path of a file of this name in the test's own folder, which is made when it is first needed.  Valid for three
  * more calls. */
 const char *temporary_path(const char *name);
-/* Removes the folder and what is in it. */
+/* Removes the folder and the files in it; main() of the CUnit programs does so in the end. */
 void temporary_clear(void);
 
 void temporary_write(const char *path, const void *data, size_t size);
+/* temporary_path() of a file with this text. */
+const char *temporary_text(const char *name, const char *text);
 
 /* Opens path and reads every (step, layer): NULL when all is well, else the error, to be freed. */
 GError *trace_read_all(const char *path, const struct trace_options *options);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "reports/compare.h"
+#include "tests/support_trace.h"
 #include "tests/unit.h"
 
 static bool set_fails(const char *name, const char *text, const char *message)
@@ -489,7 +490,7 @@ TEST("routing with exact traffic")
 
 /* A trace of 1 step, 2 layers, 2 ranks, 3 tokens, 2 places: the first expert is 6 * layer + 3 * rank + token, the
  * second the next one. */
-static char *trace_write(void)
+static const char *trace_file(void)
 {
     uint8_t file[128 + 24] = "\x93NUMPY\x01\x00\x76\x00"
                              "{'descr': '|u1', 'fortran_order': False, 'shape': (1, 2, 2, 3, 2), }";
@@ -499,16 +500,13 @@ static char *trace_write(void)
         file[128 + 2 * i] = (uint8_t)i;
         file[129 + 2 * i] = (uint8_t)(i + 1);
     }
-    char *path = NULL;
-    const int fd = g_file_open_tmp("eptwin-case-XXXXXX.npy", &path, NULL);
-    CU_ASSERT_FATAL(fd >= 0 && write(fd, file, sizeof file) == sizeof file);
-    close(fd);
-    return path;
+    temporary_write(temporary_path("trace.npy"), file, sizeof file);
+    return temporary_path("trace.npy");
 }
 
 TEST("routing of a trace")
 {
-    g_autofree char *path = trace_write();
+    const char *path = trace_file();
     g_auto(case_options) c;
     struct routing routing = { 0 };
     case_init(&c);
@@ -528,7 +526,6 @@ TEST("routing of a trace")
     CU_ASSERT_FATAL(case_set(&c, "num-topk", "8", NULL));
     CU_ASSERT(!case_routing(&c, &routing, &error));
     CU_ASSERT_STRING_EQUAL(error->message, "num-topk: expected the trace's 2 or nothing, found 8");
-    unlink(path);
 }
 
 TEST("placed experts")

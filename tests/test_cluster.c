@@ -6,13 +6,11 @@
 #include "models/cluster.h"
 #include "models/cluster_keys.h"
 
-#include <glib/gstdio.h>
 #include <string.h>
 #include "sim/rng.h"
 #include "sim/units.h"
+#include "tests/support_trace.h"
 #include "tests/unit.h"
-
-static char folder[] = "/tmp/test_cluster.XXXXXX";
 
 static const char gpu_text[] =
     "[cluster]\nname = Two boards\n"
@@ -36,14 +34,6 @@ static const char host_text[] =
     "cast-rate = 1 GB/s\nreduce-row = 0 ns\nreduce-rate = 2 GB/s\nsum-row = 0 ns\nsum-rate = 4 GB/s\n"
     "scan-rate = 3 GB/s\n";
 
-static char path[100];
-
-static const char *file_write(const char *text)
-{
-    CU_ASSERT_TRUE_FATAL(g_file_set_contents(path, text, -1, NULL));
-    return path;
-}
-
 /* The line of a text's first occurrence of what, from 1. */
 static uint32_t line_of(const char *text, const char *what)
 {
@@ -58,9 +48,9 @@ static uint32_t line_of(const char *text, const char *what)
 static bool refused(const char *text, const char *message)
 {
     g_autoptr(GError) error = NULL;
-    g_autoptr(cluster) c = cluster_load(file_write(text), &error);
+    g_autoptr(cluster) c = cluster_load(temporary_text("c.ini", text), &error);
     g_auto(GStrv) parts = g_strsplit(message, "FILE", 0);
-    g_autofree char *expected = g_strjoinv(path, parts);
+    g_autofree char *expected = g_strjoinv(temporary_path("c.ini"), parts);
     const bool good = !c && error && strcmp(error->message, expected) == 0;
     if (!good) printf("\n      said: %s\n", error ? error->message : "nothing");
     return good;
@@ -89,7 +79,7 @@ static bool change_refused(const char *from, const char *to, const char *message
 static struct cluster *load(const char *text)
 {
     GError *error = NULL;
-    struct cluster *c = cluster_load(file_write(text), &error);
+    struct cluster *c = cluster_load(temporary_text("c.ini", text), &error);
     if (error) printf("\n      said: %s\n", error->message);
     CU_ASSERT_PTR_NULL_FATAL(error);
     CU_ASSERT_PTR_NOT_NULL_FATAL(c);
@@ -182,10 +172,10 @@ TEST("files that are none")
     CU_ASSERT(g_str_has_prefix(error->message, "nowhere-cx9: expected a cluster file or one of b200, "));
     CU_ASSERT(g_str_has_suffix(error->message, ", p6-b200, found none of that name here or in models/clusters"));
     g_clear_error(&error);
-    CU_ASSERT_PTR_NULL(cluster_load(folder, &error));
-    CU_ASSERT(error && g_str_has_prefix(error->message, folder) && !strchr(error->message, '\n'));
+    CU_ASSERT_PTR_NULL(cluster_load(temporary_path(""), &error));
+    CU_ASSERT(error && g_str_has_prefix(error->message, temporary_path("")) && !strchr(error->message, '\n'));
     g_clear_error(&error);
-    CU_ASSERT_PTR_NULL(cluster_load(folder, NULL)); /* nobody asks why */
+    CU_ASSERT_PTR_NULL(cluster_load(temporary_path(""), NULL)); /* nobody asks why */
     CU_ASSERT(refused("", "FILE: lacks the section [gpu] or [host]"));
 #define NO_LINE "expected \"[section]\", \"key = value\" or \"# comment\", found "
     CU_ASSERT(refused("sms = 132\n", "FILE:1: expected a \"[section]\" first, found \"sms = 132\""));
@@ -194,8 +184,8 @@ TEST("files that are none")
     CU_ASSERT(refused("[gpu\nsms = 1\n", "FILE:1: " NO_LINE "\"[gpu\""));
     CU_ASSERT(refused("[]\n", "FILE:1: " NO_LINE "\"[]\""));
     CU_ASSERT(refused("[gpu]\r\n = 3\r\n", "FILE:2: " NO_LINE "\"= 3\""));
-    CU_ASSERT_TRUE_FATAL(g_file_set_contents(path, "[gpu]\n\0\n", 8, NULL));
-    CU_ASSERT_PTR_NULL(cluster_load(path, &error));
+    temporary_write(temporary_path("c.ini"), "[gpu]\n\0\n", 8);
+    CU_ASSERT_PTR_NULL(cluster_load(temporary_path("c.ini"), &error));
     CU_ASSERT(error && g_str_has_suffix(error->message, ": expected text, found a byte of 0"));
 }
 
@@ -496,7 +486,7 @@ TEST("scrambled files")
         for (uint64_t n = 1 + rng_below(&rng, 3); n; n--)
             text[rng_below(&rng, length)] = (char)(1 + rng_below(&rng, 255));
         g_autoptr(GError) error = NULL;
-        g_autoptr(cluster) c = cluster_load(file_write(text), &error);
+        g_autoptr(cluster) c = cluster_load(temporary_text("c.ini", text), &error);
         CU_ASSERT_FATAL(!c == (error != NULL));
         loaded += c != NULL;
     }
@@ -514,18 +504,4 @@ TEST("keys explained")
         CU_ASSERT(key->offset < sizeof(struct cluster));
     }
     CU_ASSERT(g_hash_table_size(seen) > 100);
-}
-
-bool unit_begin(char **argv)
-{
-    (void)argv;
-    if (!g_mkdtemp(folder)) return false;
-    g_snprintf(path, sizeof path, "%s/c.ini", folder);
-    return true;
-}
-
-void unit_end(void)
-{
-    g_unlink(path);
-    g_rmdir(folder);
 }

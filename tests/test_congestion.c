@@ -2,15 +2,14 @@
  *
  * Aim: [dcqcn], `queues = flow`, `routing = spray`, unordered transports.  Method: flows of puts (support_traffic.h),
  * whose NIC ports move 10 GB/s, against shares and times counted by hand; DCQCN's arithmetic by itself. */
-#include <glib/gstdio.h>
 #include <math.h>
 #include <stdio.h>
-#include <unistd.h>
 #include "models/hardware/nic/dcqcn.h"
 #include "models/hardware/machine/graph.h"
 #include "models/hardware/machine/transport.h"
 #include "sim/units.h"
 #include "tests/support_traffic.h"
+#include "tests/support_trace.h"
 #include "tests/unit.h"
 
 /* The parts that ship: their authors' parameters, and NVIDIA's defaults. */
@@ -19,13 +18,8 @@ static struct cluster_dcqcn paper, nvidia;
 static void part_load(const char *name, struct cluster_dcqcn *parameters)
 {
     GError *error = NULL;
-    g_autofree char *path = g_build_filename(g_get_tmp_dir(), "eptwin-congestion-XXXXXX", NULL);
     g_autofree char *text = g_strdup_printf("[cluster]\ninclude = h100-cx7|parts/%s\n", name);
-    const int descriptor = g_mkstemp(path);
-    CU_ASSERT_TRUE_FATAL(descriptor >= 0 && close(descriptor) == 0);
-    CU_ASSERT_TRUE_FATAL(g_file_set_contents(path, text, -1, NULL));
-    g_autoptr(cluster) c = cluster_load(path, &error);
-    g_unlink(path);
+    g_autoptr(cluster) c = cluster_load(temporary_text("c.ini", text), &error);
     if (error) puts(error->message);
     CU_ASSERT_PTR_NOT_NULL_FATAL(c);
     *parameters = c->dcqcn;

@@ -1,11 +1,11 @@
 /* test_diagnose.c - causes planted in predictions are named first; what nothing explains is said to be so. */
 #include <glib.h>
-#include <glib/gstdio.h>
 #include <math.h>
 #include <string.h>
 
 #include "models/predict/diagnose.h"
 #include "models/predict/diagnose_rank.h"
+#include "tests/support_trace.h"
 #include "tests/unit.h"
 
 static const struct diagnose_how how = { .workers = 2 };
@@ -24,16 +24,11 @@ typedef struct validate_table *table_reader(const char *path, const struct case_
 /* What a reader returns for a file with that text. */
 static struct validate_table *table_by(table_reader *read, const char *cluster, const char *text)
 {
-    g_autofree char *path = NULL;
     g_autoptr(GError) error = NULL;
-    const int fd = g_file_open_tmp(NULL, &path, NULL);
-    CU_ASSERT_FATAL(fd >= 0 && g_file_set_contents(path, text, -1, NULL));
-    g_close(fd, NULL);
     g_auto(case_options) base;
     case_init(&base);
     case_set(&base, "cluster", cluster, NULL);
-    struct validate_table *table = read(path, &base, &error);
-    g_unlink(path);
+    struct validate_table *table = read(temporary_text("table", text), &base, &error);
     CU_ASSERT_PTR_NOT_NULL_FATAL(table);
     return table;
 }

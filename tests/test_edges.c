@@ -2,24 +2,15 @@
  * a file can be wrong, with its line.
  *
  * Method: small files written on the spot; sums of what is drawn. */
-#include <glib/gstdio.h>
 #include <stdio.h>
 #include <string.h>
 #include "traces/edges_make.h"
+#include "tests/support_trace.h"
 #include "tests/unit.h"
-
-static char *folder;
-
-static char *file_write(const char *text)
-{
-    char *path = g_build_filename(folder, "edges.txt", NULL);
-    CU_ASSERT_TRUE_FATAL(g_file_set_contents(path, text, -1, NULL));
-    return path;
-}
 
 static void expect_error(const char *text, const char *expected)
 {
-    g_autofree char *path = file_write(text);
+    const char *path = temporary_text("edges.txt", text);
     struct edges e;
     g_autoptr(GError) error = NULL;
     CU_ASSERT_FALSE(edges_read(path, &e, &error));
@@ -32,7 +23,7 @@ static void expect_error(const char *text, const char *expected)
 TEST("files")
 {
     static const char text[] = "# what\n 3 5 # endpoints, messages\n\n2 0 7\r\n0 1 100\n0\t2 0\n\n 2 1 5\n0 1 1\n#end";
-    g_autofree char *path = file_write(text);
+    const char *path = temporary_text("edges.txt", text);
     struct edges e;
     CU_ASSERT_TRUE_FATAL(edges_read(path, &e, NULL));
     CU_ASSERT_EQUAL(e.ranks, 3);
@@ -120,7 +111,7 @@ TEST("drawn")
     expect_spec_error("lognormal:5:x", 4, "found 'lognormal:5:x'");
     expect_spec_error("lognormal:5:6", 4, "found 'lognormal:5:6'");
     expect_spec_error("uniform:5", 65535, "expected at most 268435456 messages");
-    g_autofree char *path = file_write("2 1\n0 1 5\n");
+    const char *path = temporary_text("edges.txt", "2 1\n0 1 5\n");
     expect_spec_error(path, 3, ":1: endpoints: expected num-ranks 3, found 2");
 }
 
@@ -142,19 +133,4 @@ TEST("of a routing")
     CU_ASSERT_EQUAL(e.size_bytes[1], 200);
     CU_ASSERT_EQUAL(e.target[2], 0);
     CU_ASSERT_EQUAL(e.size_bytes[2], 100);
-}
-
-bool unit_begin(char **argv)
-{
-    (void)argv;
-    folder = g_dir_make_tmp("eptwin-edges-XXXXXX", NULL);
-    return true;
-}
-
-void unit_end(void)
-{
-    g_autofree char *path = g_build_filename(folder, "edges.txt", NULL);
-    g_remove(path);
-    g_rmdir(folder);
-    g_free(folder);
 }

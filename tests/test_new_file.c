@@ -3,6 +3,7 @@
  * Aim: sim/new_file.h.  Method: names of every kind (new, taken, links, loops, devices, pipes, folders) in a folder
  * that is counted afterwards; a limit on file sizes stands in for a full disk; a child is killed while it writes. */
 #include "sim/new_file.h"
+#include "tests/support_trace.h"
 #include "tests/unit.h"
 
 #include <fcntl.h>
@@ -15,20 +16,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static char folder[] = "/tmp/test_new_file.XXXXXX";
-
-static const char *path_of(const char *name)
-{
-    static char path[4][200];
-    static int next;
-    next = (next + 1) % 4;
-    g_snprintf(path[next], sizeof path[next], "%s/%s", folder, name);
-    return path[next];
-}
-
 static uint32_t file_count(void)
 {
-    g_autoptr(GDir) files = g_dir_open(folder, 0, NULL);
+    g_autoptr(GDir) files = g_dir_open(temporary_path(""), 0, NULL);
     uint32_t count = 0;
     while (g_dir_read_name(files)) count++;
     return count;
@@ -66,7 +56,7 @@ static bool refused(const char *path, const char *reason)
 
 TEST("new and replaced")
 {
-    const char *path = path_of("a");
+    const char *path = temporary_path("a");
     const uint32_t before = file_count();
     struct new_file *file = new_file_open(path, NULL);
     CU_ASSERT(new_file_write(file, "one", 3, NULL));
@@ -77,7 +67,7 @@ TEST("new and replaced")
     new_file_discard(file);
     CU_ASSERT(holds(path, "one"));
     CU_ASSERT(write_whole(path, "", NULL) && holds(path, ""));
-    CU_ASSERT(new_file_possible(path, NULL) && new_file_possible(path_of("b"), NULL));
+    CU_ASSERT(new_file_possible(path, NULL) && new_file_possible(temporary_path("b"), NULL));
     CU_ASSERT_EQUAL(file_count(), before + 1);
     g_unlink(path);
 }
@@ -86,13 +76,13 @@ TEST("new and replaced")
 TEST("neighbours survive")
 {
     static const char *const names[] = { "n.part", "n.XXXXXX", "n.000000", "n.000001", "n~" };
-    for (size_t i = 0; i < G_N_ELEMENTS(names); i++) fill(path_of(names[i]), "mine");
-    CU_ASSERT(write_whole(path_of("n"), "new", NULL) && holds(path_of("n"), "new"));
+    for (size_t i = 0; i < G_N_ELEMENTS(names); i++) fill(temporary_path(names[i]), "mine");
+    CU_ASSERT(write_whole(temporary_path("n"), "new", NULL) && holds(temporary_path("n"), "new"));
     for (size_t i = 0; i < G_N_ELEMENTS(names); i++) {
-        CU_ASSERT(holds(path_of(names[i]), "mine"));
-        g_unlink(path_of(names[i]));
+        CU_ASSERT(holds(temporary_path(names[i]), "mine"));
+        g_unlink(temporary_path(names[i]));
     }
-    g_unlink(path_of("n"));
+    g_unlink(temporary_path("n"));
     CU_ASSERT_EQUAL(file_count(), 0);
 }
 
@@ -100,17 +90,17 @@ TEST("permissions")
 {
     struct stat status;
     const mode_t mask = umask(027);
-    CU_ASSERT(write_whole(path_of("p"), "new", NULL));
-    CU_ASSERT(stat(path_of("p"), &status) == 0 && (status.st_mode & 0777) == 0640);
-    CU_ASSERT(chmod(path_of("p"), 0604) == 0 && write_whole(path_of("p"), "newer", NULL));
-    CU_ASSERT(stat(path_of("p"), &status) == 0 && (status.st_mode & 0777) == 0604);
+    CU_ASSERT(write_whole(temporary_path("p"), "new", NULL));
+    CU_ASSERT(stat(temporary_path("p"), &status) == 0 && (status.st_mode & 0777) == 0640);
+    CU_ASSERT(chmod(temporary_path("p"), 0604) == 0 && write_whole(temporary_path("p"), "newer", NULL));
+    CU_ASSERT(stat(temporary_path("p"), &status) == 0 && (status.st_mode & 0777) == 0604);
     umask(mask);
     if (geteuid() != 0) {
-        CU_ASSERT(chmod(path_of("p"), 0444) == 0);
-        CU_ASSERT(refused(path_of("p"), ": cannot write: Permission denied"));
+        CU_ASSERT(chmod(temporary_path("p"), 0444) == 0);
+        CU_ASSERT(refused(temporary_path("p"), ": cannot write: Permission denied"));
     }
-    CU_ASSERT(holds(path_of("p"), "newer"));
-    g_unlink(path_of("p"));
+    CU_ASSERT(holds(temporary_path("p"), "newer"));
+    g_unlink(temporary_path("p"));
 }
 
 static bool is_link(const char *path)
@@ -121,24 +111,26 @@ static bool is_link(const char *path)
 
 TEST("links")
 {
-    CU_ASSERT(g_mkdir(path_of("sub"), 0755) == 0);
-    CU_ASSERT(symlink("sub/file", path_of("near")) == 0 && symlink("near", path_of("far")) == 0);
-    CU_ASSERT(write_whole(path_of("far"), "one", NULL) && holds(path_of("sub/file"), "one")); /* nothing was there */
-    CU_ASSERT(write_whole(path_of("far"), "two", NULL) && holds(path_of("sub/file"), "two"));
-    CU_ASSERT(is_link(path_of("near")) && is_link(path_of("far")) && !is_link(path_of("sub/file")));
-    CU_ASSERT(symlink("loop", path_of("loop")) == 0);
-    CU_ASSERT(refused(path_of("loop"), ": cannot write: Too many levels of symbolic links"));
-    CU_ASSERT(is_link(path_of("loop")));
+    CU_ASSERT(g_mkdir(temporary_path("sub"), 0755) == 0);
+    CU_ASSERT(symlink("sub/file", temporary_path("near")) == 0 && symlink("near", temporary_path("far")) == 0);
+    CU_ASSERT(write_whole(temporary_path("far"), "one", NULL) &&
+              holds(temporary_path("sub/file"), "one")); /* nothing was there */
+    CU_ASSERT(write_whole(temporary_path("far"), "two", NULL) && holds(temporary_path("sub/file"), "two"));
+    CU_ASSERT(is_link(temporary_path("near")) && is_link(temporary_path("far")) &&
+              !is_link(temporary_path("sub/file")));
+    CU_ASSERT(symlink("loop", temporary_path("loop")) == 0);
+    CU_ASSERT(refused(temporary_path("loop"), ": cannot write: Too many levels of symbolic links"));
+    CU_ASSERT(is_link(temporary_path("loop")));
     static const char *const names[] = { "far", "near", "loop", "sub/file" };
-    for (size_t i = 0; i < G_N_ELEMENTS(names); i++) g_unlink(path_of(names[i]));
-    g_rmdir(path_of("sub"));
+    for (size_t i = 0; i < G_N_ELEMENTS(names); i++) g_unlink(temporary_path(names[i]));
+    g_rmdir(temporary_path("sub"));
     CU_ASSERT_EQUAL(file_count(), 0);
 }
 
 TEST("what is no file")
 {
-    CU_ASSERT(refused(folder, ": cannot write: Is a directory"));
-    CU_ASSERT(refused(path_of("none/x"), ": cannot write: No such file or directory"));
+    CU_ASSERT(refused(temporary_path(""), ": cannot write: Is a directory"));
+    CU_ASSERT(refused(temporary_path("none/x"), ": cannot write: No such file or directory"));
     CU_ASSERT(refused("", ": cannot write: No such file or directory"));
     CU_ASSERT(refused("/dev/fd/99", ": cannot write: Bad file descriptor"));
     CU_ASSERT(write_whole("/dev/null", "gone", NULL));
@@ -154,25 +146,25 @@ TEST("what is no file")
 /* "/dev/fd/N" is written from its current position, whatever it is: nothing is replaced or cut. */
 TEST("what is open already")
 {
-    const int open_file = g_open(path_of("log"), O_CREAT | O_RDWR, 0644);
+    const int open_file = g_open(temporary_path("log"), O_CREAT | O_RDWR, 0644);
     CU_ASSERT_EQUAL(write(open_file, "first ", 6), 6);
     g_autofree char *name = g_strdup_printf("/dev/fd/%d", open_file);
-    CU_ASSERT(write_whole(name, "second", NULL) && holds(path_of("log"), "first second"));
+    CU_ASSERT(write_whole(name, "second", NULL) && holds(temporary_path("log"), "first second"));
     close(open_file);
-    g_unlink(path_of("log"));
+    g_unlink(temporary_path("log"));
 }
 
 TEST("pipes")
 {
     char text[10] = "";
-    CU_ASSERT(mkfifo(path_of("pipe"), 0600) == 0);
-    const int reader = g_open(path_of("pipe"), O_RDONLY | O_NONBLOCK, 0);
-    CU_ASSERT(new_file_possible(path_of("pipe"), NULL) && write_whole(path_of("pipe"), "through", NULL));
+    CU_ASSERT(mkfifo(temporary_path("pipe"), 0600) == 0);
+    const int reader = g_open(temporary_path("pipe"), O_RDONLY | O_NONBLOCK, 0);
+    CU_ASSERT(new_file_possible(temporary_path("pipe"), NULL) && write_whole(temporary_path("pipe"), "through", NULL));
     CU_ASSERT(read(reader, text, sizeof text) == 7 && !strcmp(text, "through"));
     close(reader);
     struct stat status;
-    CU_ASSERT(stat(path_of("pipe"), &status) == 0 && S_ISFIFO(status.st_mode));
-    g_unlink(path_of("pipe"));
+    CU_ASSERT(stat(temporary_path("pipe"), &status) == 0 && S_ISFIFO(status.st_mode));
+    g_unlink(temporary_path("pipe"));
 }
 
 TEST("full disk")
@@ -182,24 +174,24 @@ TEST("full disk")
     getrlimit(RLIMIT_FSIZE, &limit);
     small = limit;
     small.rlim_cur = 1000;
-    fill(path_of("f"), "former");
+    fill(temporary_path("f"), "former");
     setrlimit(RLIMIT_FSIZE, &small);
-    struct new_file *file = new_file_open(path_of("f"), NULL);
+    struct new_file *file = new_file_open(temporary_path("f"), NULL);
     char text[2000] = "";
     g_autoptr(GError) error = NULL;
     CU_ASSERT(!new_file_write(file, text, sizeof text, &error));
     new_file_discard(file);
     setrlimit(RLIMIT_FSIZE, &limit);
     CU_ASSERT(error && g_str_has_suffix(error->message, "/f: cannot write: File too large"));
-    CU_ASSERT(file_count() == 1 && holds(path_of("f"), "former"));
-    g_unlink(path_of("f"));
+    CU_ASSERT(file_count() == 1 && holds(temporary_path("f"), "former"));
+    g_unlink(temporary_path("f"));
 }
 
 TEST("killed writer")
 {
     const pid_t child = fork();
     if (child == 0) {
-        struct new_file *file = new_file_open(path_of("k"), NULL);
+        struct new_file *file = new_file_open(temporary_path("k"), NULL);
         (void)new_file_write(file, "half", 4, NULL);
         raise(SIGKILL);
     }
@@ -210,27 +202,20 @@ TEST("killed writer")
 
 TEST("inputs spared")
 {
-    fill(path_of("a"), "a");
-    fill(path_of("b"), "b");
-    CU_ASSERT(link(path_of("a"), path_of("hard")) == 0 && symlink("a", path_of("soft")) == 0);
-    g_autofree char *first = g_strdup(path_of("b")), *second = g_strdup(path_of("a"));
+    fill(temporary_path("a"), "a");
+    fill(temporary_path("b"), "b");
+    CU_ASSERT(link(temporary_path("a"), temporary_path("hard")) == 0 && symlink("a", temporary_path("soft")) == 0);
+    g_autofree char *first = g_strdup(temporary_path("b")), *second = g_strdup(temporary_path("a"));
     const char *const inputs[] = { first, second };
     g_autoptr(GError) error = NULL;
-    CU_ASSERT(!new_file_spares(path_of("soft"), inputs, 2, &error));
+    CU_ASSERT(!new_file_spares(temporary_path("soft"), inputs, 2, &error));
     CU_ASSERT(error && strstr(error->message, "/soft: expected an output that is none of the inputs, found "));
-    CU_ASSERT(!new_file_spares(path_of("hard"), inputs, 2, NULL) && !new_file_spares(path_of("a"), inputs, 2, NULL));
-    CU_ASSERT(new_file_spares(path_of("a"), inputs, 1, NULL) && new_file_spares(path_of("new"), inputs, 2, NULL));
+    CU_ASSERT(!new_file_spares(temporary_path("hard"), inputs, 2, NULL) &&
+              !new_file_spares(temporary_path("a"), inputs, 2, NULL));
+    CU_ASSERT(new_file_spares(temporary_path("a"), inputs, 1, NULL) &&
+              new_file_spares(temporary_path("new"), inputs, 2, NULL));
     CU_ASSERT(new_file_spares("-", (const char *const[]){ "-" }, 1, NULL));
     CU_ASSERT(new_file_spares("/dev/null", (const char *const[]){ "/dev/null" }, 1, NULL));
     static const char *const names[] = { "a", "b", "hard", "soft" };
-    for (size_t i = 0; i < G_N_ELEMENTS(names); i++) g_unlink(path_of(names[i]));
+    for (size_t i = 0; i < G_N_ELEMENTS(names); i++) g_unlink(temporary_path(names[i]));
 }
-
-bool unit_begin(char **argv)
-{
-    (void)argv;
-    if (!g_mkdtemp(folder)) return false;
-    return true;
-}
-
-void unit_end(void) { g_rmdir(folder); }

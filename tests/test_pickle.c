@@ -221,5 +221,3 @@ TEST("counts")
     for (uint32_t i = 0; i < 22; i++) of[routing.rank[0].experts[i]]++;
     CU_ASSERT(of[0] == 4 && of[1] == 5 && of[2] == 6 && of[3] == 7);
 }
-
-void unit_end(void) { temporary_clear(); }

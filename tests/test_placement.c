@@ -4,7 +4,6 @@
  * ranks) must come out at least as even as its own answer; random loads check what must always hold; placed
  * routings must keep every token's choices. */
 #include <stdbool.h>
-#include <glib/gstdio.h>
 #include <stdio.h>
 #include <string.h>
 #include "sim/rng.h"
@@ -224,8 +223,6 @@ TEST("wrong placements are named")
     }
 }
 
-void unit_end(void) { temporary_clear(); }
-
 /* Layers of 8 experts in 12 slots on 4 ranks, by other loads each. */
 static void layers_make(struct placement *layer, uint32_t layers)
 {
@@ -237,15 +234,6 @@ static void layers_make(struct placement *layer, uint32_t layers)
     }
 }
 
-static char *file_of(const char *text)
-{
-    char *path = NULL;
-    const int fd = g_file_open_tmp("placement-XXXXXX", &path, NULL);
-    CU_ASSERT_FATAL(fd >= 0 && g_file_set_contents(path, text, -1, NULL));
-    g_close(fd, NULL);
-    return path;
-}
-
 /* What is written for all layers is read back layer by layer, in every format. */
 TEST("all layers as JSON and back")
 {
@@ -254,7 +242,7 @@ TEST("all layers as JSON and back")
     layers_make(layer, LAYERS);
     for (enum placement_json form = PLACEMENT_JSON_SGLANG; form <= PLACEMENT_JSON_VLLM_ASCEND; form++) {
         g_autofree char *text = placement_json_text(layer, LAYERS, form);
-        g_autofree char *path = file_of(text), *spec = g_strconcat("file:", path, NULL);
+        g_autofree char *spec = g_strconcat("file:", temporary_text("placement.json", text), NULL);
         for (uint32_t l = 0; l < LAYERS; l++) {
             const struct placement_input input = { 8, 4, 8, NULL, l };
             g_auto(placement) p;
@@ -263,14 +251,13 @@ TEST("all layers as JSON and back")
             CU_ASSERT_EQUAL(p.slots, 12);
             CU_ASSERT_EQUAL(memcmp(p.expert_of, layer[l].expert_of, 12 * sizeof(uint32_t)), 0);
         }
-        g_unlink(path);
     }
     for (uint32_t l = 0; l < LAYERS; l++) placement_clear(&layer[l]);
 }
 
 static void json_refused(const char *text, uint32_t layer, const char *expected)
 {
-    g_autofree char *path = file_of(text), *spec = g_strconcat("file:", path, NULL);
+    g_autofree char *spec = g_strconcat("file:", temporary_text("placement.json", text), NULL);
     g_autoptr(GError) error = NULL;
     const struct placement_input input = { 4, 2, 8, NULL, layer };
     struct placement p;
@@ -279,7 +266,6 @@ static void json_refused(const char *text, uint32_t layer, const char *expected)
     if (made) placement_clear(&p);
     else if (!strstr(error->message, expected)) fprintf(stderr, "found: %s\n", error->message);
     CU_ASSERT_PTR_NOT_NULL(error && strstr(error->message, expected) ? expected : NULL);
-    g_unlink(path);
 }
 
 TEST("JSON that is none")

@@ -12,11 +12,10 @@
 
 #include "reports/record.h"
 #include "sim/rng.h"
+#include "tests/support_trace.h"
 #include "tests/unit.h"
 
-static char *folder;
-
-static char *in_folder(const char *name) { return g_build_filename(folder, name, NULL); }
+static char *in_folder(const char *name) { return g_strdup(temporary_path(name)); }
 
 /* The text that record_write() makes. */
 static char *written(const struct record *record, enum record_format format)
@@ -333,7 +332,7 @@ TEST("failed writes leave nothing")
     CU_ASSERT_FALSE(record_write(record, missing, RECORD_CSV, &error));
     CU_ASSERT_TRUE(g_str_has_prefix(error->message, missing) && strstr(error->message, "No such file"));
     g_clear_error(&error);
-    CU_ASSERT_FALSE(record_write(record, folder, RECORD_CSV, &error));
+    CU_ASSERT_FALSE(record_write(record, temporary_path(""), RECORD_CSV, &error));
     CU_ASSERT_TRUE(strstr(error->message, "Is a directory") != NULL);
     g_clear_error(&error);
     CU_ASSERT_FALSE(record_write(record, "/dev/full", RECORD_CSV, &error));
@@ -353,21 +352,7 @@ TEST("failed writes leave nothing")
     record_free(record);
     g_unlink(kept);
     g_unlink(link);
-    GDir *entries = g_dir_open(folder, 0, NULL);
+    GDir *entries = g_dir_open(temporary_path(""), 0, NULL);
     CU_ASSERT_PTR_NULL(g_dir_read_name(entries));
     g_dir_close(entries);
-}
-
-bool unit_begin(char **argv)
-{
-    (void)argv;
-    folder = g_dir_make_tmp("eptwin-record-XXXXXX", NULL);
-    if (!folder) return false;
-    return true;
-}
-
-void unit_end(void)
-{
-    g_rmdir(folder);
-    g_free(folder);
 }

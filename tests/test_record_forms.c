@@ -2,7 +2,6 @@
  * CollectiveX's document, OpenMetrics text.
  *
  * The validator here knows the words of JSON Schema that the schema uses, and ends the test where it meets another. */
-#include <glib/gstdio.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 #include "reports/import/import.h"
 #include "reports/open_metrics.h"
 #include "reports/record.h"
+#include "tests/support_trace.h"
 #include "tests/unit.h"
 
 /* ---- a validator ---- */
@@ -121,13 +121,9 @@ static struct record *record_make(const char *kind)
 
 static json_t *json_of(const struct record *record)
 {
-    char path[] = "/tmp/eptwin-record-XXXXXX";
-    const int file = g_mkstemp(path);
-    CU_ASSERT_FATAL(file >= 0);
+    const char *path = temporary_path("record");
     CU_ASSERT_FATAL(record_write(record, path, RECORD_JSON, NULL));
     json_t *root = json_load_file(path, JSON_REJECT_DUPLICATES, NULL);
-    remove(path);
-    g_close(file, NULL);
     CU_ASSERT_FATAL(root != NULL);
     return root;
 }

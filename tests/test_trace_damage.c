@@ -302,5 +302,3 @@ TEST("huge claims are refused")
     expect_error(temporary_path("missing.ept"), NULL, "cannot open: No such file");
     expect_error("/", NULL, "/: cannot open: Is a directory");
 }
-
-void unit_end(void) { temporary_clear(); }

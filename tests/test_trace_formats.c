@@ -403,5 +403,3 @@ TEST("failed writes leave nothing")
                                 sample_produce, &sample, NULL, &error));
     CU_ASSERT(error && strstr(error->message, "--pad") != NULL);
 }
-
-void unit_end(void) { temporary_clear(); }

@@ -4,23 +4,16 @@
  * command-line tests.  Method: small tables written to a temporary file; summaries of errors that are set here,
  * so that every figure is known. */
 #include "models/predict/validate.h"
+#include "tests/support_trace.h"
 #include "tests/unit.h"
 
 #include <math.h>
-#include <string.h>
-#include <unistd.h>
 
 static struct validate_table *table_of(const char *text, GError **error)
 {
-    g_autofree char *path = NULL;
-    const int fd = g_file_open_tmp("eptwin-validate-XXXXXX.csv", &path, NULL);
-    CU_ASSERT_FATAL(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
-    close(fd);
     g_auto(case_options) base;
     case_init(&base);
-    struct validate_table *table = validate_table_read(path, &base, error);
-    unlink(path);
-    return table;
+    return validate_table_read(temporary_text("table.csv", text), &base, error);
 }
 
 TEST("columns and cells")

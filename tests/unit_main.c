@@ -1,4 +1,5 @@
 /* unit_main.c - main() of the CUnit programs; see unit.h. */
+#include "tests/support_trace.h"
 #include "tests/unit.h"
 
 #include <assert.h>
@@ -39,5 +40,6 @@ int main(int argc, char **argv)
     const bool good = ran && CU_get_number_of_failures() == 0 && CU_get_number_of_tests_run() > 0;
     CU_cleanup_registry();
     if (unit_end) unit_end();
+    temporary_clear();
     return good ? 0 : 1;
 }

@@ -1,12 +1,7 @@
 /* fuzz_cases.c - libFuzzer target of what reads tables of cases: CSV, every option's value, traffic texts, and
  * what is written back.  Simulates nothing. */
 #include "models/predict/validate.h"
-
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
+#include "tests/fuzz/fuzz_trace.h"
 
 /* Small cases only: a large one is no fault, and its long run would hide faults of others. */
 static bool case_is_small(const struct case_options *c)
@@ -30,10 +25,7 @@ static void rows_draw(const struct validate_table *table)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
 {
-    const int fd = memfd_create("cases", 0);
-    if (fd < 0 || write(fd, data, size_bytes) != (ssize_t)size_bytes) abort();
-    char path[32];
-    g_snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    const char *path = fuzz_path(0, data, size_bytes);
     struct case_options base;
     case_init(&base);
     if (!case_set(&base, "num-tokens", "8", NULL) || !case_set(&base, "num-ranks", "2", NULL)) abort();
@@ -49,6 +41,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
     validate_table_free(table);
     g_clear_error(&error);
     case_clear(&base);
-    close(fd);
     return 0;
 }

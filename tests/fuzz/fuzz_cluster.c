@@ -2,15 +2,11 @@
  * signal take a time, however odd the numbers are. */
 #include <glib.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "models/cluster.h"
 #include "models/hardware/world/world.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
+#include "tests/fuzz/fuzz_trace.h"
 
 enum { RANKS = 4 };
 
@@ -71,10 +67,7 @@ static void world_play(const struct cluster *cluster)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
 {
-    const int fd = memfd_create("cluster", 0);
-    if (fd < 0 || write(fd, data, size_bytes) != (ssize_t)size_bytes) abort();
-    char path[40];
-    g_snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    const char *path = fuzz_path(0, data, size_bytes);
     GError *error = NULL;
     struct cluster *cluster = cluster_load(path, &error);
     if (!cluster != (error != NULL)) abort(); /* exactly one of both */
@@ -84,6 +77,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
         world_play(cluster);
     g_clear_error(&error);
     cluster_free(cluster);
-    close(fd);
     return 0;
 }

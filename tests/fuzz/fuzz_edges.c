@@ -2,8 +2,6 @@
 #include "tests/fuzz/fuzz_trace.h"
 #include "traces/edges_make.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 static void make(const char *spec)
 {
     struct edges e;

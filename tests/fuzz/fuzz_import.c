@@ -6,8 +6,6 @@
 
 #include "reports/import/import_table.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
-
 static void row_check(const struct import_row *row)
 {
     if (!row->cell[IMPORT_TOOL] || !row->cell[IMPORT_PHASE] || row->rank < IMPORT_NO_RANK) abort();

@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include "models/kernels/loops.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
 {
     static const uint64_t sizes[][LOOP_SIZES] = { { 0 }, { 1, 2, 3, 4 }, { UINT64_MAX, UINT64_MAX, 1, 0 } };

@@ -4,8 +4,6 @@
 
 #include "models/step/net.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
 {
     g_autoptr(GError) error = NULL;

@@ -2,8 +2,6 @@
 #include "tests/fuzz/fuzz_trace.h"
 #include "traces/placement.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 static void make(const char *spec)
 {
     static const uint64_t load[8] = { 5, 0, 3, 9, 9, 1, 2, 70 };

@@ -5,8 +5,6 @@
 #include "replay/probe/probe.h"
 #include "replay/probe/probe_ibnet.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
 {
     if (!size_bytes) return 0;

@@ -2,8 +2,6 @@
 #include "reports/import/profile.h"
 #include "tests/fuzz/fuzz_trace.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const char *path = fuzz_path(0, data, size);

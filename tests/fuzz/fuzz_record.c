@@ -12,8 +12,6 @@
 #include "reports/record.h"
 #include "reports/report.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
-
 static void written_and_read(const struct record *record, enum record_format format)
 {
     char *texts[2];

@@ -1,19 +1,11 @@
 /* fuzz_sweep.c - libFuzzer target of a sweep's files and words: results are read, shown and written back unchanged;
  * lists of values make plans.  Simulates nothing. */
 #include "models/predict/sweep.h"
-
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
+#include "tests/fuzz/fuzz_trace.h"
 
 static void results_read(const uint8_t *data, size_t size_bytes)
 {
-    const int fd = memfd_create("sweep", 0);
-    if (fd < 0 || write(fd, data, size_bytes) != (ssize_t)size_bytes) abort();
-    char path[32];
-    g_snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    const char *path = fuzz_path(0, data, size_bytes);
     GError *error = NULL;
     struct sweep_results *results = sweep_results_read(path, &error);
     if (!results != (error != NULL)) abort(); /* exactly one of both */
@@ -27,7 +19,7 @@ static void results_read(const uint8_t *data, size_t size_bytes)
             sweep_compare_append(results, &goal, results->column[1 + i], 3, text, NULL);
         g_string_free(text, TRUE);
         sweep_goal_clear(&goal);
-        if (ftruncate(fd, 0) != 0 || lseek(fd, 0, SEEK_SET) != 0) abort(); /* a file that is open is written in place */
+        path = fuzz_path(0, NULL, 0); /* a file that is open is written in place */
         if (!sweep_results_write(results, NULL, path, NULL)) abort();
         struct sweep_results *again = sweep_results_read(path, NULL);
         if (!again || sweep_results_points(again) != points) abort();
@@ -35,7 +27,6 @@ static void results_read(const uint8_t *data, size_t size_bytes)
     }
     sweep_results_free(results);
     g_clear_error(&error);
-    close(fd);
 }
 
 /* Each line is a name's values. */

@@ -6,8 +6,6 @@
 #include "tests/fuzz/fuzz_trace.h"
 #include "traces/formats/ept.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 static size_t pack(GByteArray *file, const uint8_t *bytes, size_t size)
 {
     const size_t bound = ZSTD_compressBound(size);

@@ -1,8 +1,6 @@
 /* fuzz_trace_weights.c - arrays of gate weights beside a sound trace. */
 #include "tests/fuzz/fuzz_trace.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const char trace[] = "step,layer,rank,token,expert0,expert1\n0,0,0,0,1,2\n0,1,0,0,3,4\n";

@@ -2,8 +2,6 @@
 #include "tests/fuzz/fuzz_trace.h"
 #include "tests/support_zip.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const uint8_t numbers[1024];

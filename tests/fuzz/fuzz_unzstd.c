@@ -5,8 +5,6 @@
 
 #include "sim/unzstd.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
-
 enum { PLAIN_MAX = 1 << 20 };
 
 struct source {

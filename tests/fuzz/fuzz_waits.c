@@ -6,8 +6,6 @@
 #include "models/waits.h"
 #include "replay/bootstrap/bootstrap_internal.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
-
 enum { RANKS_MAX = 8 };
 
 static void words_read(const uint8_t *data, size_t size_bytes)

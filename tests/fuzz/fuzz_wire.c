@@ -9,8 +9,6 @@
 #include "replay/bootstrap/bootstrap_internal.h"
 #include "replay/bootstrap/bootstrap_wire.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
-
 enum { BODY_MAX = 1024, STREAM_MAX = 32768 };
 
 static const struct bootstrap_secret secret = { "a secret of this test", 21 };
