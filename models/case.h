@@ -117,8 +117,9 @@ enum { CASE_SMS_MORI = 80 };    /* its configuration's block_num */
 /* A sentence for the user about the defaults that were chosen; NULL: none.  Free with g_free(). */
 char *case_note(const struct case_options *c);
 
-/* Sets the number of ranks a node, if the user gave none: gpus, or all ranks if gpus is 0.  If those are not known
- * either, case_resolve() sets 8. */
+/* The number of ranks a node: the user's, else gpus, or all ranks if gpus is 0; 0 if those are not known either, which
+ * case_resolve() makes 8.  The second sets it. */
+uint32_t case_node_ranks(const struct case_options *c, uint32_t gpus);
 void case_node_settle(struct case_options *c, uint32_t gpus);
 /* Sets the defaults of a simulated cluster.  If c names a version of DeepEP, its behaviour is the default (low
  * latency by the NIC alone, normal kernels posted by a thread of the host). */

@@ -162,7 +162,9 @@ static uint32_t ranks_of(const struct case_options *c)
     return ranks;
 }
 
-void case_node_settle(struct case_options *c, uint32_t gpus)
+uint32_t case_node_ranks(const struct case_options *c, uint32_t gpus)
 {
-    if (c->ranks_per_node == 0) c->ranks_per_node = gpus ? gpus : ranks_of(c);
+    return c->ranks_per_node ? c->ranks_per_node : gpus ? gpus : ranks_of(c);
 }
+
+void case_node_settle(struct case_options *c, uint32_t gpus) { c->ranks_per_node = case_node_ranks(c, gpus); }

@@ -9,8 +9,8 @@
 
 static uint32_t ranks_a_node(const struct validate_row *row, const struct cluster *cluster)
 {
-    const uint32_t given = row->options.ranks_per_node, gpus = cluster->nvlink.gpus ? cluster->nvlink.gpus : 8;
-    return MAX(MIN(given ? given : gpus, case_ranks(&row->options)), 1);
+    const uint32_t a_node = case_node_ranks(&row->options, cluster->nvlink.gpus), ranks = case_ranks(&row->options);
+    return a_node && a_node < ranks ? a_node : ranks;
 }
 
 static bool applies(const struct cause *cause, const struct cluster *cluster, const struct validate_row *row)
