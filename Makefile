@@ -46,7 +46,7 @@ tests    := $(patsubst tests/%.c,$(build)/tests/%,$(wildcard tests/test_*.c))
 benches  := $(patsubst tests/%.c,$(build)/tests/%,$(wildcard tests/bench_*.c))
 scripts  := $(sort $(wildcard tests/cli/*.sh))
 
-.PHONY: all demo check check-unit check-cli check-readme check-report check-verbs accuracy bench bench-peers fuzz tidy format
+.PHONY: all demo check check-unit check-cli check-readme check-report check-verbs kills accuracy bench bench-peers fuzz tidy format
 .PHONY: screenshot man install uninstall deb carry clean help
 .PRECIOUS: $(build)/%.o
 
@@ -113,6 +113,10 @@ check-readme: $(build)/eptwin
 ## check-verbs: conformance, two worlds and replays on real verbs (soft-RoCE) in a small virtual machine
 check-verbs: $(build)/eptwin $(tests) $(build)/tests/bench_verbs
 	@tests/vm/check-verbs $(build)
+
+## kills: COUNT (200) signals to ranks at random moments, over each fabric; each run ends soon, names the rank, leaves nothing
+kills: $(build)/eptwin
+	@EPTWIN=$(abspath $(build)/eptwin) tests/kills $(COUNT) $(SEED)
 
 ## check-report: pages in Chromium: nothing cut, crossed or too wide, readable on a telephone, nothing that axe-core finds
 check-report: $(build)/eptwin
