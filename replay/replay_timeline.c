@@ -29,7 +29,7 @@ enum entry_name {
     NAME_POST_GET,
     NAME_WORK, /* of a kind; kinds follow each other */
     NAME_WAIT = NAME_WORK + FABRIC_WORK_PEEK + 1,
-    NAME_PHASE, /* its name is its text */
+    NAME_PHASE, /* the entry's text names it */
     NAME_COUNT,
 };
 static const char *const names[NAME_COUNT] = {
@@ -503,7 +503,7 @@ static void merge_all(struct merge *m, const struct share *share)
     g_array_free(m->signals, TRUE);
 }
 
-/* The size of each rank's part; all ranks send as many bytes, those of the most entries that any rank may keep. */
+/* How many bytes of entries and of texts each rank has to send: as many as it counted, up to the limits. */
 static void shares_sizes(const struct share *share, uint32_t ranks, uint32_t entries_max, uint64_t *entries,
                          uint64_t *texts)
 {

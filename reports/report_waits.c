@@ -197,7 +197,7 @@ static void waits_phase(const struct report_case *c, const char *phase, GString 
     for (int s = 0; s < 2; s++) wait_matrix_clear(&m[s]);
 }
 
-/* The phases in which a rank has such a row. */
+/* The phases that have a row "waits_us" of a rank. */
 static GPtrArray *waits_phases(const struct report_case *c)
 {
     GPtrArray *phases = g_ptr_array_new();

@@ -13,7 +13,8 @@
 enum { PART_BYTES = 16384, PLAIN_BYTES_FREE = 4 << 20, PLAIN_TIMES_MAX = 100 };
 /* A file may begin with what compresses better than the whole: so much is decompressed before that counts. */
 enum { PLAIN_BYTES_BEGIN = 64 << 20 };
-/* The number of JSON values that any file may hold, and how many each byte beyond that may add. */
+/* A file that was decompressed may hold VALUES_FREE values of JSON, and as many more as it has compressed bytes, times
+ * VALUES_TIMES_MAX. */
 enum { VALUES_FREE = 1 << 20, VALUES_TIMES_MAX = 4 };
 
 bool whole_file_write(const char *path, const char *text, size_t size_bytes, GError **error)

@@ -42,7 +42,7 @@ enum {
     KIND_ROW = SIM_KINDS, /* of rows: the engine's own */
     FAR = 6,              /* an event is prefetched so many places before it runs, and again NEAR places before */
     NEAR = 3,
-    ROW_FETCH = 12, /* of a slot: fetched this many events before it is needed */
+    ROW_FETCH = 12, /* a slot's row is fetched so many events before it is needed */
 };
 
 #define DUE_MASK (SIM_TIME_MAX_PS + 1)

@@ -177,7 +177,7 @@ void timeline_arrow(struct timeline *t, const struct timeline_arrow *arrow)
 {
     assert(arrow->from_ps <= arrow->to_ps);
     t->entry_count++;
-    for (int end = 0; end < 2; end++) { /* the two are found together by their number */
+    for (int end = 0; end < 2; end++) { /* viewers draw an arrow between two events of one number */
         event_begin(t, arrow->name);
         if (end) WORDS(t, ",\"cat\":\"arrow\",\"ph\":\"f\",\"bp\":\"e\",\"id\":");
         else WORDS(t, ",\"cat\":\"arrow\",\"ph\":\"s\",\"id\":");

@@ -131,7 +131,7 @@ TEST("late ranks")
         CU_ASSERT_EQUAL(us[EXPLAIN_UNKNOWN], 60); /* what nothing explains stays unknown */
         g_autofree double *waited = explain_waited_for(e, why);
         CU_ASSERT_EQUAL(waited[1], 120);
-        CU_ASSERT_EQUAL(why[LATE_WORK], 80); /* the first call has none before it */
+        CU_ASSERT_EQUAL(why[LATE_WORK], 80); /* nobody worked before the first call */
         explain_free(e);
     }
 }

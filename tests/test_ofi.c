@@ -508,7 +508,7 @@ TEST("no names left behind")
 
 /* --- strangers at the port --- */
 
-enum { WORD = 3, LIES = 7, EMPTY = 255 }; /* EMPTY: so many that the last one arrives in signal 5's buffer */
+enum { WORD = 3, LIES = 7, EMPTY = 255 }; /* EMPTY messages: the last one arrives in signal 5's buffer */
 
 /* What the stranger knows: the address of rank 0 and, so that each lie has exactly one error, the token of rank 1. */
 struct known {

@@ -100,7 +100,7 @@ TEST("tables give times between their points")
     p = (struct compute_point){ "a", "h", "fp8", "x", 1, 3200 }; /* as the context grows */
     CU_ASSERT_DOUBLE_EQUAL(compute_table_us(t, &p, &beyond), 80, 1e-9);
     CU_ASSERT_TRUE(beyond);
-    p = (struct compute_point){ "a", "h", "fp8", "x", 0.5, 10 }; /* no less than the least */
+    p = (struct compute_point){ "a", "h", "fp8", "x", 0.5, 10 }; /* below the smallest point: that point's time */
     CU_ASSERT_DOUBLE_EQUAL(compute_table_us(t, &p, &beyond), 10, 1e-9);
     CU_ASSERT_TRUE(beyond);
     p = (struct compute_point){ "a", "h", "fp8", "z", 8, 1 }; /* 3 us more for each token, as from 1 to 4 */

@@ -41,7 +41,7 @@ struct alltoallv_rank {
     struct stream stream;
     struct storer *storer; /* [num_sms] */
     uint64_t expected[2];  /* in a launch: messages by RDMA; parts of other messages */
-    uint64_t bytes[2];     /* that go out */
+    uint64_t bytes[2];     /* sent by RDMA; within the node */
 };
 
 static struct alltoallv_rank *of(const struct coll_rank *r)

@@ -87,7 +87,7 @@ struct ht_scan {
     struct fabric_worker worker;
     struct ht_rank *rank;
     struct ht_scan_part part[HT_SCAN_PARTS];
-    bool layout; /* it also makes the layout */
+    bool layout; /* the scan also makes the layout */
 };
 
 struct ht_rank {

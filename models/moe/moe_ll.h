@@ -136,7 +136,7 @@ struct ll_rank {
     uint32_t *recv_source_token; /* [local experts][ranks * tokens_max] */
     uint16_t *expert_out;        /* [local experts][ranks * tokens_max][hidden]: combine's input */
     uint16_t *combined;          /* [own tokens][hidden] */
-    uint8_t *canonical[3];       /* ll_outputs() */
+    uint8_t *canonical[3];       /* made by ll_outputs() */
 
     union ll_pair pair[]; /* [experts] of dispatch or of combine */
 };

@@ -73,7 +73,7 @@ struct mi_rank {
     uint32_t *send_place;                /* [nodes][tokens] a token's place at the proxy; UINT32_MAX: it is not sent */
     uint32_t *send_chunks;               /* [nodes] */
     uint32_t *chunk_tokens, *chunk_done; /* [nodes][chunks] tokens that have come; parts that are summed */
-    uint32_t *row_place;                 /* with payload, [rows] where a row that came lies, in slots of the area */
+    uint32_t *row_place;                 /* with payload, [rows] the slot of the area that a received row lies in */
     struct mi_warp *warp;
     struct mi_local *local;
     struct mi_gate gate;

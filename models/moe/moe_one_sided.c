@@ -175,7 +175,7 @@ static void block_next(struct os_block *b)
 static void token_fill(const void *context, uint8_t *slot)
 {
     const struct os_block *b = context;
-    ht_slot_pack(&b->rank->ht, b->token, 0, slot, slot); /* it has no meta */
+    ht_slot_pack(&b->rank->ht, b->token, 0, slot, slot); /* its slots have no meta: nothing is copied from there */
 }
 
 struct fabric_write os_token_write(const struct os_block *b, uint8_t warps, uint8_t site)

@@ -259,7 +259,7 @@ static inline uint32_t v2_expanded_count(const struct v2_rank *r, uint32_t row)
     return r->expanded_at ? r->expanded_at[row + 1] - r->expanded_at[row] : 1;
 }
 void v2_expand_row(struct v2_rank *r, uint32_t row);
-/* Writes the experts' output for one place of row, or with place UINT32_MAX the sum over its places. */
+/* Writes to slot what an expert made of row: the one at that place, or with place UINT32_MAX the sum of all. */
 void v2_expanded_pack(const struct v2_rank *r, uint32_t row, uint32_t place, uint8_t *slot);
 uint32_t v2_outputs(struct kernel_rank *rank, struct kernel_tensor *tensor, uint32_t max);
 

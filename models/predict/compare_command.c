@@ -193,7 +193,7 @@ static void compare_about_row(const struct compare_pair *pairs, guint count, con
     }
 }
 
-/* Phases in order of first appearance over all pairs, then all together. */
+/* A line for each phase, in the order in which the pairs name them, and one for all phases together. */
 static void compare_about_append(const struct compare_pair *pairs, guint count, GString *out)
 {
     static const char *const titles[] = {

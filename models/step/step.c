@@ -255,7 +255,7 @@ static bool leave_refuse(int sms, uint32_t all, GError **error)
     return refuse(error, "leave-sms", expected, found);
 }
 
-/* Timed work stands for a net that has as many layers as are asked for, on whatever runs the communication. */
+/* Compute of given times needs no net and no GPU's tables: the number of layers is the user's. */
 static bool work_settle(struct step_plan *p, const struct step_options *o, const struct case_options *c, GError **error)
 {
     const struct {

@@ -26,7 +26,8 @@ static double waited_us(const struct step_answer *a)
     return us;
 }
 
-/* Adds names to a list of the header.  A net's step has --batch tokens, of which each of two batches has a part. */
+/* Appends more to a list of option names in the header.  num-tokens leaves the list of a net's step, where --batch says
+ * how many tokens there are. */
 static void keys_add(struct record *record, const char *list, bool net, const char *more)
 {
     g_auto(GStrv) keys = g_strsplit(record_get(record, list) ? record_get(record, list) : "", " ", -1);

@@ -457,8 +457,8 @@ unfit:
         @p bra next;
         FINISH(done)
     })
-    /* A warp turns 512 values of shared memory back, 16 a lane, and adds them with a weight, repeatedly: a row is one
-     * such piece for each of its 1024 bytes of BF16. */
+    /* A warp decodes 512 LogFMT values from shared memory, 16 a lane, and adds them with a weight, again and again.  A
+     * row is one such piece for each 1024 bytes that it has in BF16. */
     PTX(ENTRY(exps) {
         HEAD
         .reg .b32 row_bytes, rows, column, from, meta, x<5>, y, z, signs;

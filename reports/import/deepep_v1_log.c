@@ -459,8 +459,8 @@ static bool v1_line(void *state, struct import_log *log, const char *line)
            ll_take(s, log, line) || other_take(line);
 }
 
-/* Lines left without a "Best" line: after the BF16 dispatch they are of combine, after the FP8 dispatch of BF16;
- * otherwise their phase is not known. */
+/* The log ends after tuning lines without a "Best" line.  Its order tells their phase: after the BF16 dispatch comes
+ * combine, after the FP8 dispatch the BF16 one.  Without a dispatch before them, their phase is not known. */
 static void v1_end(void *state, struct import_log *log)
 {
     struct v1_state *s = state;

@@ -29,7 +29,7 @@ enum {
     OUT_PASSES_ALL = 0 + 3 + 0 + 3 + 0 + 3 + 0 + 3
 }; /* the tables' */
 
-/* Where the buffer in shared memory begins in its line. */
+/* How many bytes of a line of shared memory lie before the buffer. */
 static uint32_t buffer_line(const struct world *w, const struct loop *p)
 {
     const uint32_t given = (uint32_t)w->cluster->gpu.shared_align_bytes, align = given ? given : BULK_LINE_BYTES;
