@@ -280,14 +280,36 @@ static void live_slice_shorten(void)
 }
 
 /* A rank that waits in an exchange also moves what others sent to it, where links need the CPU for that. */
-static bool live_serve(void *context) { return live_world_progress(context) > 0; }
+static bool live_serve(void *context) { return live_worlds_progress(context); }
+
+struct live_world *live_worlds(const struct bootstrap *b) { return b->serve == live_serve ? b->serve_context : NULL; }
+
+static void live_list_add(struct live_world *world)
+{
+    struct bootstrap *b = world->bootstrap;
+    world->next = live_worlds(b);
+    b->serve = live_serve;
+    b->serve_context = world;
+}
+
+static void live_list_remove(struct live_world *world)
+{
+    struct bootstrap *b = world->bootstrap;
+    struct live_world *at = live_worlds(b);
+    if (at == world) {
+        b->serve_context = world->next;
+        if (!world->next) b->serve = NULL;
+        return;
+    }
+    for (; at; at = at->next)
+        if (at->next == world) at->next = world->next;
+}
 
 struct live_world *live_world_new(const struct live_options *options, const struct fabric_needs *needs,
                                   struct bootstrap *b, GError **error)
 {
     struct live_world *world = live_world_alloc(options, needs, b);
-    b->serve = live_serve;
-    b->serve_context = world;
+    live_list_add(world);
     if (!live_world_join(world, needs, error)) {
         live_world_free(world);
         return NULL;
@@ -301,7 +323,7 @@ struct live_world *live_world_new(const struct live_options *options, const stru
 void live_world_free(struct live_world *world)
 {
     if (!world) return;
-    if (world->bootstrap->serve_context == world) world->bootstrap->serve = NULL;
+    live_list_remove(world);
     if (world->link) world->link->ops->free(world->link);
     for (uint32_t peer = 0; peer < world->fabric.rank_count; peer++)
         if (world->peer_base[peer] && peer != world->fabric.rank)

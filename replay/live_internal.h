@@ -20,6 +20,7 @@ struct live_barrier {
 
 struct live_world {
     struct fabric fabric;
+    struct live_world *next; /* another world of this rank, polled together with this one; NULL: the last */
     struct live_options options;
     struct bootstrap *bootstrap;
     struct live_memory memory;
@@ -49,5 +50,10 @@ extern const struct fabric_ops live_ops;
 uint64_t live_now_ps(const struct fabric *f);
 /* Keeps the first error of the data path that is not -EAGAIN; returns rc. */
 int live_broken(struct live_world *world, int rc);
+
+/* live.c: the worlds of a rank, in a list; NULL if it has none. */
+struct live_world *live_worlds(const struct bootstrap *b);
+/* live_run.c: polls the links of a list of worlds; whether an operation completed. */
+bool live_worlds_progress(struct live_world *first);
 
 #endif

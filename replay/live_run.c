@@ -32,6 +32,13 @@ int live_world_progress(struct live_world *world)
     return rc;
 }
 
+bool live_worlds_progress(struct live_world *first)
+{
+    bool moved = false;
+    for (struct live_world *world = first; world; world = world->next) moved |= live_world_progress(world) > 0;
+    return moved;
+}
+
 void live_world_time_polls(struct live_world *world, bool on) { world->polls_timed = on; }
 uint64_t live_world_polled_ps(const struct live_world *world) { return world->polled_ps; }
 
@@ -55,7 +62,8 @@ static void live_wait(const struct live_world *world, uint64_t idle_rounds, uint
     }
 }
 
-/* Steps each active worker once and polls the link; keeps those that are not done, in order. */
+/* Steps each active worker once and polls the links of all worlds of this rank, since a link may hold what another
+ * rank's kernels wait for after the kernel that sent it has ended.  Keeps the workers that are not done, in order. */
 static bool live_round(struct live_world *world, uint32_t *active_count)
 {
     const uint64_t before = world->operations;
@@ -72,7 +80,7 @@ static bool live_round(struct live_world *world, uint32_t *active_count)
     }
     assert(kept <= *active_count);
     *active_count = kept;
-    moved |= live_world_progress(world) > 0;
+    moved |= live_worlds_progress(live_worlds(world->bootstrap));
     return moved || world->operations != before;
 }
 
@@ -120,9 +128,11 @@ static bool live_run_active(struct live_world *world, uint32_t active_count, GEr
     while (active_count) {
         const bool moved = live_round(world, &active_count);
         world->active_count = active_count;
-        if (world->broken)
+        const struct live_world *broken = live_worlds(world->bootstrap);
+        while (broken && !broken->broken) broken = broken->next;
+        if (broken)
             return error_false(error, LIVE_ERROR, LIVE_FAILED, "rank %u: %s", world->fabric.rank,
-                               live_world_failure(world));
+                               live_world_failure(broken));
         if (moved) {
             idle_rounds = 0;
             continue;

@@ -150,8 +150,6 @@ static bool kernel_ended(const struct replay_step *s, struct stream *stream, boo
         if (step != WORKER_DONE) stream->inner[kept++] = stream->inner[i];
     }
     stream->inner_count = kept;
-    if (k->batch > 0)
-        *moved |= live_world_progress(s->batch[k->batch].world) > 0; /* the loop itself polls the first batch's link */
     *moved |= live_world_operations(fabric) != before;
     return kept == 0;
 }
@@ -169,8 +167,6 @@ static enum worker_step stream_step(struct fabric_worker *w)
     struct stream *stream = fabric_container_of(w, struct stream, worker);
     struct replay_step *s = stream->step;
     bool moved = false;
-    for (uint32_t b = 0; b < s->schedule->batches; b++)
-        if (live_world_failure(s->batch[b].world)[0]) return WORKER_DONE; /* reported when the loop has ended */
     if (stream->at == kernel_count(s)) return WORKER_DONE;
     if (!stream->runs) {
         if (!kernel_ready(s, stream->at)) return WORKER_WAIT;
@@ -221,12 +217,7 @@ static bool step_iterate(struct replay_step *s, GError **error)
         comm_prepare(s, b);
     }
     if (!live_world_barrier(s->batch[0].world, error)) return false;
-    if (!live_world_run(s->batch[0].world, worker, SCHEDULE_STREAMS_MAX, error)) return false;
-    for (uint32_t b = 0; b < s->schedule->batches; b++)
-        if (live_world_failure(s->batch[b].world)[0])
-            return error_false(error, LIVE_ERROR, LIVE_FAILED, "rank %u: %s", s->bootstrap->rank,
-                               live_world_failure(s->batch[b].world));
-    return true;
+    return live_world_run(s->batch[0].world, worker, SCHEDULE_STREAMS_MAX, error);
 }
 
 static bool step_check(const struct replay_step *s, uint32_t iteration, GError **error)

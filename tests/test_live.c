@@ -254,6 +254,38 @@ TEST("barrier alone")
     support_bootstraps_free(b, 2);
 }
 
+/* A kernel of one world ends while its link still holds what a peer waits for, and only the rank's other world runs:
+ * the link is polled all the same, also from an exchange. */
+TEST("two worlds")
+{
+    const struct live_options options = options_make("shm", 1);
+    struct bootstrap **b = support_bootstraps_new(2);
+    struct live_world *first[2] = { NULL }, *second[2] = { NULL };
+    CU_ASSERT_TRUE_FATAL(support_worlds_new(&options, &small, b, 2, first, NULL));
+    CU_ASSERT_TRUE_FATAL(support_worlds_new(&options, &small, b, 2, second, NULL));
+    for (uint32_t turn = 0; turn < 2; turn++) {
+        struct live_world **sends = turn ? first : second, **runs = turn ? second : first;
+        struct fabric_worker sender = fabric_worker_of(live_world_fabric(sends[0]), &waiter_role);
+        struct waiter waiter = { fabric_worker_of(live_world_fabric(runs[0]), &waiter_role), 3, 0 };
+        struct fabric_worker *worker = &waiter.worker;
+        CU_ASSERT_EQUAL(fabric_signal(&sender, &(struct fabric_signal){ .value = 7, .word = 3, .peer = 1 }), 0);
+        CU_ASSERT_EQUAL(fabric_load(live_world_fabric(sends[1]), 3), 0);
+        CU_ASSERT_TRUE(live_world_run(runs[0], &worker, 1, NULL));
+        CU_ASSERT_EQUAL(fabric_load(live_world_fabric(sends[1]), 3), 7);
+        CU_ASSERT_EQUAL(fabric_signal(&sender, &(struct fabric_signal){ .value = 8, .word = 3, .peer = 1 }), 0);
+        while (b[0]->serve(b[0]->serve_context)) continue;
+        CU_ASSERT_EQUAL(fabric_load(live_world_fabric(sends[1]), 3), 8);
+    }
+    live_world_free(first[0]);
+    CU_ASSERT_PTR_EQUAL(b[0]->serve_context, second[0]);
+    live_world_free(second[0]);
+    CU_ASSERT_PTR_NULL(b[0]->serve);
+    live_world_free(second[1]);
+    CU_ASSERT_PTR_EQUAL(b[1]->serve_context, first[1]);
+    live_world_free(first[1]);
+    support_bootstraps_free(b, 2);
+}
+
 /* ---- the rank that holds up a run, between real processes ---- */
 
 struct stuck {
