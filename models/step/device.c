@@ -109,6 +109,11 @@ static double work_ps(const struct device *d, uint32_t rank, uint32_t kernel)
     return fmax(us, 1e-3) * (double)PS_PER_US;
 }
 
+double device_alone_us(const struct device *d, uint32_t rank, uint32_t kernel)
+{
+    return work_ps(d, rank, kernel) / (double)PS_PER_US;
+}
+
 /* ---- what has happened since the last event ---- */
 
 static void kernel_end(struct device *d, struct rank *rank, uint32_t place, uint64_t now)

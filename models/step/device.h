@@ -82,6 +82,8 @@ void device_start(struct device *device); /* all ranks, now */
 void device_timer(struct device *device, uint32_t rank);
 void device_ended(struct device *device, uint32_t rank); /* the rank's meeting has ended */
 
+/* The time of a compute kernel alone on that rank, at its clock. */
+double device_alone_us(const struct device *device, uint32_t rank, uint32_t kernel);
 /* Valid once that kernel has ended on that rank. */
 const struct device_times *device_times(const struct device *device, uint32_t rank, uint32_t kernel);
 /* Whether every rank has run everything; if not, text says which kernel of which rank has not ended. */

@@ -13,7 +13,8 @@ const char *step_part_name(enum step_part part)
 
 const char *step_late_name(enum step_late late)
 {
-    static const char *const name[STEP_LATES] = { "more tokens", "a slower GPU", "its own arrival" };
+    static const char *const name[STEP_LATES] = { "more tokens", "a slower GPU", "kernels beside its own",
+                                                  "its own arrival" };
     return name[late];
 }
 
@@ -119,27 +120,27 @@ static void rank_parts_count(const struct summing *s, uint32_t rank, double end_
 
 /* ---- whom ranks wait for, and why that one is late ---- */
 
-/* Why the rank was late: whether its experts' rows or its clock exceed the mean more, since the last communication. */
+/* Why the rank was late: what of its kernels since the last communication exceeds the mean most, their work, what its
+ * GPU adds to that, or what other kernels there add. */
 static enum step_late late_of(const struct summing *s, uint32_t kernel, uint32_t late)
 {
-    double tokens_us = 0, clock_us = 0;
+    double more_us[LATE_ARRIVAL] = { 0 };
     uint32_t k = step_run_meeting(s->run, kernel);
     while (k > 0 && is_comm(s, k - 1)) k--; /* a row of phases */
     while (k > 0 && !is_comm(s, k - 1)) {
         k--;
-        double mean_us = 0, mean_cost_us = 0;
         for (uint32_t r = 0; r < s->ranks; r++) {
             const struct step_span span = step_run_span(s->run, r, k);
-            mean_us += (span.end_us - span.begin_us) / s->ranks;
-            mean_cost_us += step_run_alone_us(s->run, r, k) / s->ranks;
+            const double share = (r == late) - 1.0 / s->ranks, own_us = step_run_own_us(s->run, r, k);
+            more_us[LATE_TOKENS] += share * step_run_alone_us(s->run, r, k);
+            more_us[LATE_CLOCK] += share * (own_us - step_run_alone_us(s->run, r, k));
+            more_us[LATE_BESIDE] += share * (span.end_us - span.begin_us - own_us);
         }
-        const struct step_span span = step_run_span(s->run, late, k);
-        const double cost_us = step_run_alone_us(s->run, late, k) - mean_cost_us;
-        tokens_us += cost_us;
-        clock_us += span.end_us - span.begin_us - mean_us - cost_us;
     }
-    if (fmax(tokens_us, clock_us) <= 0.1) return LATE_ARRIVAL;
-    return tokens_us >= clock_us ? LATE_TOKENS : LATE_CLOCK;
+    enum step_late most = LATE_TOKENS;
+    for (int i = 1; i < LATE_ARRIVAL; i++)
+        if (more_us[i] > more_us[most]) most = (enum step_late)i;
+    return more_us[most] > 0.1 ? most : LATE_ARRIVAL;
 }
 
 static void waits_count(const struct summing *s)

@@ -505,6 +505,11 @@ double step_run_alone_us(const struct step_run *run, uint32_t rank, uint32_t ker
     return step_run_cost(run, rank, kernel)->us;
 }
 
+double step_run_own_us(const struct step_run *run, uint32_t rank, uint32_t kernel)
+{
+    return device_alone_us(run->device, rank, kernel);
+}
+
 struct step_span step_run_span(const struct step_run *run, uint32_t rank, uint32_t kernel)
 {
     const struct device_times *t = device_times(run->device, rank, kernel);

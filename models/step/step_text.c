@@ -194,9 +194,13 @@ static void explain_append(GString *out, const struct step_plan *p, const struct
                            100 * part_share(a, a->hidden_us));
     if (late_us > 0)
         g_string_append_printf(out, "Ranks wait for rank %u in %.0f %% of all waiting.", a->awaited, a->awaited_pct);
-    for (int i = 0; i < STEP_LATES && late_us > 0; i++)
-        g_string_append_printf(out, "%s %.0f %% because of %s", i ? "," : " The awaited rank is late for",
-                               100 * a->late_us[i] / late_us, step_late_name((enum step_late)i));
+    const char *before = " The awaited rank is late for";
+    for (int i = 0; i < STEP_LATES && late_us > 0; i++) {
+        const double pct = 100 * a->late_us[i] / late_us;
+        if (pct < 0.5) continue;
+        g_string_append_printf(out, "%s %.0f %% because of %s", before, pct, step_late_name((enum step_late)i));
+        before = ",";
+    }
     if (late_us > 0) g_string_append(out, ".\n");
     if (p->weight_bytes > 0)
         g_string_append_printf(out, "A GPU holds %.1f GB of weights and %.1f GB of cache, of %g GB.\n",

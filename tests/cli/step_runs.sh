@@ -48,6 +48,8 @@ done
 $step --trace skewed.ept --batch 64 --layers 3 --explain --format text | grep routing
 echo '# a slow GPU is late by its clock'
 $step --batch 16 --layers 2 --slow 3:1.3x --explain | grep 'wait for'
+echo '# equal GPUs: where two batches run, kernels of one are late by those of the other'
+$step --phase prefill --batch 1024 --layers 2 --routing zipf:0.6 --schedule two-batch --explain | grep 'wait for'
 echo '# clocks that differ: a range'
 $step --batch 16 --layers 2 --spread 2 --jitter 1 --draws 3 --format text | sed -n 3p
 echo '# the clock of each GPU: the slow one is awaited'
