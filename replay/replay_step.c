@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,7 +124,9 @@ static bool work_ended(const struct replay_step *s, const struct stream *stream)
     if (now_ps >= stream->until_ps) return true;
     for (uint32_t i = 0; i < SCHEDULE_STREAMS_MAX; i++) {
         const struct stream *other = &s->stream[i];
-        if (other->runs && schedule_kernel(s->schedule, other->at)->op == STEP_COMM) return false;
+        if (!other->runs || schedule_kernel(s->schedule, other->at)->op != STEP_COMM) continue;
+        sched_yield(); /* work that passes time leaves the CPU to ranks that communicate */
+        return false;
     }
     const uint64_t left_ps = stream->until_ps - now_ps;
     if (left_ps <= WORK_SPIN_PS) return false;
