@@ -655,7 +655,7 @@ TEST("strangers at the port")
 
 #else
 
-static void test_refusal(void)
+TEST("refused without libfabric")
 {
     const struct live_options options = options_for("tcp", LIVE_SIGNAL_WRITE);
     const struct fabric_needs needs = { 1 << 16, 8, 1, 4, 0 };
@@ -663,8 +663,6 @@ static void test_refusal(void)
     CU_ASSERT_PTR_NULL(link_ofi_new(&options, &needs, NULL, NULL, NULL, &error));
     ASSERT_CONTAINS(error->message, "built without libfabric");
 }
-
-void unit_tests(CU_pSuite suite) { CU_add_test(suite, "refused without libfabric", test_refusal); }
 
 #endif
 
