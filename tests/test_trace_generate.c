@@ -278,6 +278,25 @@ TEST("a power law as published")
     }
 }
 
+/* 32 tokens of 2 choices go along 16 experts, 8 apart: each has 4, and a rank's tokens are not every fourth. */
+TEST("a strided routing is balanced")
+{
+    const struct routing_options options = {
+        .ranks = 4, .tokens = 8, .topk = 2, .experts = 16, .distribution = "strided"
+    };
+    struct routing routing;
+    uint32_t count[16] = { 0 }, alike = 0;
+    CU_ASSERT_FATAL(routing_generate(&options, &routing, NULL));
+    for (uint32_t r = 0; r < 4; r++)
+        for (uint32_t k = 0; k < 8 * 2; k++) {
+            count[routing.rank[r].experts[k]]++;
+            alike += (uint32_t)routing.rank[r].experts[k] % 4 == r;
+        }
+    for (uint32_t e = 0; e < 16; e++) CU_ASSERT_EQUAL(count[e], 4);
+    CU_ASSERT(alike < 4 * 8 * 2);
+    routing_free(&routing);
+}
+
 /* The same of sampled tokens, by a program of its own after PyTorch's text (MT19937, doubles of 53 bits, exponentials,
  * permutation): 4 ranks with 8 tokens each, of which rank 3 has most. */
 TEST("a sampled power law as published")

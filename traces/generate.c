@@ -57,6 +57,7 @@ struct generator {
     struct urn urn;
     uint64_t places_taken; /* how many places ("round") or tokens ("strided", power laws) the rank has taken so far */
     int32_t *dealt;        /* power laws: the experts of all tokens, rank by rank */
+    uint32_t *order;       /* "strided": the tokens of all ranks, rank by rank */
 };
 
 static bool is_dealt(enum shape shape) { return shape == SHAPE_POWER_LAW || shape == SHAPE_SAMPLED_POWER_LAW; }
@@ -118,7 +119,7 @@ static bool options_check(const struct generator *g, GError **error)
     if (!(o->correlation >= 0 && o->correlation <= 1))
         return error_false(error, GENERATE_ERROR, GENERATE_ERROR_OPTION, "correlation: expected 0 to 1, found %g",
                            o->correlation);
-    if (is_dealt(g->shape) && (uint64_t)o->ranks * o->tokens > POWER_LAW_TOKENS_MAX)
+    if ((is_dealt(g->shape) || g->shape == SHAPE_STRIDED) && (uint64_t)o->ranks * o->tokens > POWER_LAW_TOKENS_MAX)
         return option_refuse(error, "tokens", "at most 2147483647 of all ranks with this routing", o->tokens);
     const bool one_rank = g->shape == SHAPE_HOT_RANK || g->shape == SHAPE_LOCAL || g->shape == SHAPE_RING;
     if (one_rank && g->local_experts < o->topk)
@@ -233,6 +234,9 @@ static bool generator_init(struct generator *g, const struct routing_options *op
                                        .order_seed = (uint32_t)options->seed + options->layer + options->step };
         g->dealt = power_law_deal(&law);
     }
+    if (g->shape == SHAPE_STRIDED)
+        g->order =
+            power_law_order(options->ranks * options->tokens, (uint32_t)options->seed + options->layer + options->step);
     urn_init(&g->urn, options->experts, options->groups, options->topk_groups, g->popularity);
     return true;
 }
@@ -242,6 +246,7 @@ static void generator_clear(struct generator *g)
     urn_clear(&g->urn);
     g_free(g->popularity);
     g_free(g->dealt);
+    g_free(g->order);
 }
 
 /* Places go round the ranks, and on each rank round its experts: TensorRT-LLM's benchmarks call it a perfect router. */
@@ -254,13 +259,15 @@ static void token_round(struct generator *g, uint32_t rank, int32_t *experts)
     }
 }
 
-/* The tokens of all ranks, dealt out to these in turn, go along the experts; a token's experts are as far apart as can
- * be.  Fewer tokens than lie between two of these are spread out, too.  (aiconfigurator's balanced_logits.) */
+/* The tokens of all ranks go along the experts, and are dealt out in random order; a token's experts are as far apart as
+ * can be.  Fewer tokens than lie between two of these are spread out, too.  (aiconfigurator's balanced_logits and
+ * build_routing_plan.) */
 static void token_strided(struct generator *g, uint32_t rank, int32_t *experts)
 {
     const struct routing_options *const o = g->options;
     const uint64_t stride = o->experts / o->topk, tokens = (uint64_t)o->tokens * o->ranks;
-    const uint64_t token = g->places_taken++ * o->ranks + rank, at = tokens < stride ? token * stride / tokens : token;
+    const uint64_t token = g->order[(uint64_t)rank * o->tokens + g->places_taken++],
+                   at = tokens < stride ? token * stride / tokens : token;
     for (uint32_t k = 0; k < o->topk; k++) experts[k] = (int32_t)((at + k * stride) % o->experts);
 }
 

@@ -27,7 +27,7 @@ enum { ROUTING_RANKS_MAX = 1 << 20, ROUTING_EXPERTS_MAX = 1 << 20, ROUTING_TOPK_
  *   local           all experts on the token's own rank
  *   ring            all experts on the next rank
  *   round           places go round the ranks, from the token's own on, and on each of them round its experts
- *   strided         the tokens of all ranks go along the experts, each to top-k that are equally far apart
+ *   strided         the tokens of all ranks, in random order, go along the experts, each to top-k equally far apart
  *   power-law:A, sampled-power-law:A   power_law.h */
 struct routing_options {
     uint32_t ranks, tokens, topk, experts; /* tokens of each rank */

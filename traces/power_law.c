@@ -110,14 +110,13 @@ static gint by_count(gconstpointer a, gconstpointer b, gpointer counts)
     return x < y ? -1 : x > y;
 }
 
-/* PyTorch's randperm: which token comes to each place. */
-static uint32_t *tokens_shuffle(uint32_t count, uint32_t seed)
+uint32_t *power_law_order(uint32_t tokens, uint32_t seed)
 {
-    uint32_t *order = g_new(uint32_t, count);
+    uint32_t *order = g_new(uint32_t, tokens);
     GRand *rand = g_rand_new_with_seed(seed);
-    for (uint32_t i = 0; i < count; i++) order[i] = i;
-    for (uint32_t i = 0; i + 1 < count; i++) {
-        const uint32_t other = i + g_rand_int(rand) % (count - i), kept = order[i];
+    for (uint32_t i = 0; i < tokens; i++) order[i] = i;
+    for (uint32_t i = 0; i + 1 < tokens; i++) {
+        const uint32_t other = i + g_rand_int(rand) % (tokens - i), kept = order[i];
         order[i] = order[other];
         order[other] = kept;
     }
@@ -152,7 +151,7 @@ static int32_t *tokens_sample(const struct power_law *law)
 {
     const uint32_t all = law->ranks * law->tokens, local = law->experts / law->ranks;
     const size_t places = (size_t)all * law->topk;
-    g_autofree uint32_t *order = tokens_shuffle(all, law->order_seed);
+    g_autofree uint32_t *order = power_law_order(all, law->order_seed);
     g_autofree float *share = g_new(float, law->experts);
     g_autofree double *best = g_new(double, law->topk);
     g_autofree int32_t *drawn = g_new(int32_t, places);
@@ -178,7 +177,7 @@ static int32_t *counts_deal(const struct power_law *law)
     const uint32_t all = law->ranks * law->tokens;
     g_autofree int64_t *count = counts_make(law);
     g_autofree uint32_t *expert = g_new(uint32_t, law->experts), *place_of = g_new(uint32_t, all),
-                        *order = tokens_shuffle(all, law->order_seed);
+                        *order = power_law_order(all, law->order_seed);
     int32_t *out = g_new(int32_t, (gsize)all * law->topk);
     for (uint32_t e = 0; e < law->experts; e++) expert[e] = e;
     g_qsort_with_data(expert, (gint)law->experts, sizeof expert[0], by_count, count);

@@ -22,6 +22,8 @@ struct power_law {
 };
 
 enum { POWER_LAW_TOKENS_MAX = INT32_MAX }; /* of all ranks */
+/* Which token comes to each place, [tokens], as PyTorch's randperm() says; the caller frees it with g_free(). */
+uint32_t *power_law_order(uint32_t tokens, uint32_t seed);
 /* The experts of each token, [ranks * tokens * topk], rank by rank; the caller frees it with g_free(). */
 int32_t *power_law_deal(const struct power_law *law);
 
