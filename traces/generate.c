@@ -259,8 +259,8 @@ static void token_round(struct generator *g, uint32_t rank, int32_t *experts)
     }
 }
 
-/* The tokens of all ranks go along the experts, and are dealt out in random order; a token's experts are as far apart as
- * can be.  Fewer tokens than lie between two of these are spread out, too.  (aiconfigurator's balanced_logits and
+/* The tokens of all ranks go along the experts, and are dealt out in random order; a token's experts are as far apart
+ * as can be.  Fewer tokens than lie between two of these are spread out, too.  (aiconfigurator's balanced_logits and
  * build_routing_plan.) */
 static void token_strided(struct generator *g, uint32_t rank, int32_t *experts)
 {
