@@ -205,7 +205,7 @@ static void quantum_send(struct nic *nic, struct request *r, const struct passag
     turns->free_ps = sent_ps;
     nic->outstanding_bytes += size;
     if (w->dcqcn.parameters) dcqcn_sent(&w->dcqcn, flow_of(w, r), now, size);
-    if (w->options.timeline) world_timeline_nic_note(w, r, true, sent_ps - service_ps, sent_ps);
+    if (w->record) world_timeline_request(w->record, r, true, sent_ps - service_ps, sent_ps);
     const uint64_t tail_ps = now + line_ps(nic, size) + p->push_ps;
     const uint64_t there_ps = (tail_ps > read_ps ? tail_ps : read_ps) + fetch_ps + line_latency_ps(nic);
     const uint64_t held_ps = request_held_ps(w, r);

@@ -163,8 +163,8 @@ struct qp_rest *nic_qp_more(struct world *w, struct qp *qp);
 void nic_qp_give_back(struct world_rank *rank, uint16_t peer, uint16_t queue);
 /* Bytes of a message on the wire: its size, and headers for each packet of up to one MTU. */
 uint64_t nic_wire_bytes(const struct cluster_nic *nic, uint64_t size_bytes);
-/* Frees what a QP holds. */
-void nic_qp_clear(struct world *w, struct qp *qp);
+/* Frees what the QPs of a rank hold. */
+void nic_qps_clear(struct world_rank *rank);
 /* Prefetches the QP, which may not be there. */
 void nic_queue_ahead(const struct fabric *f, uint16_t peer, uint16_t queue);
 

@@ -1,6 +1,7 @@
 /* nic_doorbell.c - requests are posted on a QP, held back, and handed to its port when the doorbell rings.  Puts that
  * are alike are posted as a train.  Knows nothing of how a port sends. */
 #include "models/hardware/nic/nic_internal.h"
+#include "models/hardware/world/causes.h"
 #include "models/hardware/world/world_timeline.h"
 
 #include <stdlib.h>
@@ -110,6 +111,6 @@ void nic_post(struct world_rank *source, struct request *r, uint64_t ready_ps, b
         qp->held_last = name;
     }
     if (!w->machine->send) qp_ring_after(qp, ready_ps);
-    if (w->options.timeline) world_timeline_post_note(w, r);
+    if (w->record) causes_post(w->record->causes, r);
     if (!defer) nic_ring(source, qp);
 }

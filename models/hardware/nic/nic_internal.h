@@ -1,5 +1,5 @@
-/* nic_internal.h - private to the files of the NIC: by which ports a request goes, and what the rooms of the NIC ask of
- * one another.
+/* nic_internal.h - private to the files of the NIC: what names of requests and QPs stand for, by which ports a request
+ * goes, and what the rooms of the NIC ask of one another.
  *
  *   nic_doorbell.c   posts, doorbells, trains of puts
  *   nic_turns.c      whose turn it is at a port, and the window
@@ -13,6 +13,29 @@
 #include "models/hardware/world/world_internal.h"
 
 enum { NIC_QUEUE_FIRST = 16 }; /* a port's queues start with so many places; always a power of two */
+
+/* ---- names ---- */
+
+/* What names stand for; NULL for none. */
+static inline struct request *request_at(const struct world *w, arena_name name) { return arena_at(&w->arena, name); }
+static inline arena_name request_name(const struct world *w, const struct request *r)
+{
+    return arena_name_of(&w->arena, r);
+}
+static inline struct qp *qp_at(const struct world *w, arena_name name) { return arena_at(&w->arena, name); }
+static inline struct qp_rest *qp_rest_of(const struct world *w, const struct qp *qp)
+{
+    return qp->rested ? arena_at(&w->arena, qp->more) : NULL;
+}
+/* Where the name of the last of its acks stands. */
+static inline arena_name *qp_ack_last(const struct world *w, struct qp *qp)
+{
+    return qp->rested ? &qp_rest_of(w, qp)->ack_last : &qp->more;
+}
+static inline struct parcel *parcel_of(const struct world *w, const struct request *r)
+{
+    return r->leads ? NULL : arena_at(&w->arena, r->parcel);
+}
 
 /* ---- by which ports ---- */
 

@@ -1,6 +1,7 @@
 /* nic_receive.c - what comes in at a port: bytes and signals become visible, atomics are done, gets are answered, and
  * the source learns of it by an acknowledgement.  Knows nothing of turns and ways. */
 #include "models/hardware/nic/nic_internal.h"
+#include "models/hardware/world/causes.h"
 #include "models/hardware/world/world_timeline.h"
 
 #include <assert.h>
@@ -91,7 +92,7 @@ static void get_answer(struct world *w, struct mail *m, uint64_t in_ps)
     struct qp *const qp = nic_qp(&w->rank[r->source], r->target, r->queue);
     r->qp = arena_name_of(&w->arena, qp);
     nic_qp_more(w, qp)->answers++;
-    if (w->options.timeline) world_timeline_answer_note(w, get, r);
+    if (w->record) causes_answered(w->record->causes, get, r);
     r->next = request_name(w, r);
     r->get = false;
     r->answer = true;
@@ -216,7 +217,7 @@ void nic_mail_take(struct world *w, struct mail *m)
         return;
     }
     const uint64_t in_ps = request_in_ps(w, r, parcel ? parcel->in_ps : m->there_ps);
-    if (w->options.timeline) world_timeline_nic_note(w, r, false, in_ps - in_service_ps(w, m), in_ps);
+    if (w->record) world_timeline_request(w->record, r, false, in_ps - in_service_ps(w, m), in_ps);
     if (!w->machine->receive) {
         request_in(w, m, in_ps);
         return;

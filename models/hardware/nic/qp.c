@@ -1,6 +1,6 @@
 /* qp.c - makes QPs when they are first used, and requests.  What happens to a request is in nic_doorbell.c, nic.c and
  * nic_receive.c; when its QP has room again, in qp_room.c. */
-#include "models/hardware/world/world_internal.h"
+#include "models/hardware/nic/nic_internal.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -41,12 +41,16 @@ struct qp_rest *nic_qp_more(struct world *w, struct qp *qp)
     return rest;
 }
 
-void nic_qp_clear(struct world *w, struct qp *qp)
+void nic_qps_clear(struct world_rank *rank)
 {
-    struct qp_rest *const rest = qp_rest_of(w, qp);
-    if (!rest || !rest->flow) return;
-    dcqcn_flow_clear(rest->flow);
-    free(rest->flow);
+    const uint32_t count = (uint32_t)rank->fabric.rank_count * rank->fabric.queue_count;
+    for (uint32_t i = 0; rank->qp && i < count; i++) {
+        const struct qp *const qp = qp_at(rank->world, rank->qp[i]);
+        struct qp_rest *const rest = qp ? qp_rest_of(rank->world, qp) : NULL;
+        if (!rest || !rest->flow) continue;
+        dcqcn_flow_clear(rest->flow);
+        free(rest->flow);
+    }
 }
 
 void nic_qp_give_back(struct world_rank *rank, uint16_t peer, uint16_t queue)

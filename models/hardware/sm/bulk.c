@@ -6,8 +6,8 @@
  * to be written.  While one warp waits the engine serves others.
  */
 #include "models/hardware/sm/bulk.h"
+#include "models/hardware/sm/gpu.h"
 #include "models/hardware/sm/peers.h"
-#include "models/hardware/world/world_internal.h"
 
 /* Extra passes where data lies elsewhere in a 128-byte line than its place in shared memory, by the difference in units
  * of 16 bytes: measured on H200 (models/clusters/h200.ini), in and out apart. */
@@ -67,7 +67,7 @@ uint64_t bulk_rows(struct world_rank *rank, const struct fabric_work *work, cons
     const uint64_t row_bytes = work->read_bytes / work->rows, once = 32 * 16 * (uint64_t)p->in_flight;
     const bool sum = work->kind == FABRIC_WORK_REDUCE;
     const uint32_t waits = sum ? (uint32_t)((row_bytes + once - 1) / once) : 0;
-    const uint64_t longer_ps = pressure_load_ps(w, p->fresh, p->footprint_bytes);
+    const uint64_t longer_ps = pressure_load_ps(w->beside, &w->cluster->gpu, p->fresh, p->footprint_bytes);
     const uint64_t in_ps = gpu->engine.in_ps + longer_ps;
     const uint64_t wait_ps = p->fresh ? gpu->scan_row_ps + longer_ps : in_ps;
     const uint64_t out_ps = work->write_bytes ? gpu->engine.out_ps : 0; /* otherwise the row stays in shared memory */
@@ -99,7 +99,7 @@ uint64_t bulk_stage(struct world_rank *rank, const struct fabric_work *work, con
     const uint32_t rows = work->rows ? work->rows : 1, passes = in_passes(p->source_line, p->shared_bytes);
     const uint64_t service_ps = rate_time(w->bulk_in, size) + passes * rate_time(w->bulk_in, size);
     uint64_t end = later(start_ps, worker_staged_ps(ww)) +
-                   rows * (bulk->in_ps + pressure_load_ps(w, p->fresh, p->footprint_bytes) +
+                   rows * (bulk->in_ps + pressure_load_ps(w->beside, &w->cluster->gpu, p->fresh, p->footprint_bytes) +
                            p->steps * w->cluster->gpu.scan_row_ps) +
                    (rows - 1) * bulk->out_ps;
     end = later(end, own_reserve(rank, &rank->sm[ww->sm], now, service_ps, size));
@@ -162,7 +162,7 @@ uint64_t bulk_store(struct world_rank *rank, uint16_t peer, uint32_t off_line, u
     const bool own = target == rank;
     const uint64_t now = sim_now_ps(w->sim);
     const uint64_t engine_ps =
-        rate_time(own ? w->bulk_out : w->bulk_put, size_bytes) + (own ? pressure_store_ps(w, size_bytes) : 0);
+        rate_time(own ? w->bulk_out : w->bulk_put, size_bytes) + (own ? pressure_store_ps(w->beside, size_bytes) : 0);
     const uint64_t memory_ps = rate_time(w->hbm_rows, size_bytes);
     uint64_t end = later(start_ps, own_reserve(rank, &rank->sm[ww->sm], now, engine_ps, size_bytes));
     if (own) end = later(end, own_reserve(rank, &rank->hbm, now, memory_ps, size_bytes));

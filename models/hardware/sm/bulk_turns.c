@@ -5,7 +5,7 @@
  * waits behind another warp's store to a peer.  Loads do not wait for stores that the links hold up.
  */
 #include "models/hardware/sm/bulk.h"
-#include "models/hardware/world/world_internal.h"
+#include "models/hardware/sm/gpu.h"
 
 #include <assert.h>
 

@@ -460,7 +460,10 @@ static void gpu_work(struct fabric *f, struct fabric_worker *worker, const struc
         rank->calls.free_ps = later(rank->calls.free_ps, ww->cursor_ps);
         break;
     case FABRIC_WORK_PEEK: gpu_lane_end(ww, start + gpu->peek_ps); break;
-    case FABRIC_WORK_LOOK: gpu_lane_end(ww, looks_take(ww, work, start)); break;
+    case FABRIC_WORK_LOOK:
+        gpu_lane_end(ww, looks_take(&rank->looks, rank->worker_max, gpu, worker, work, start));
+        ww->looks |= work->polls;
+        break;
     case FABRIC_WORK_STAGE: gpu_lane_end(ww, bulk_stage(rank, work, p, start)); break;
     case FABRIC_WORK_COMPUTE:
         gpu_lane_end(ww, later(start + work->busy_ps,

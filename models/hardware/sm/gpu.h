@@ -1,4 +1,5 @@
-/* gpu.h - private to gpu*.c: warps of a group, the rows that they move, and what both cost.
+/* gpu.h - private to models/hardware/sm: the world as its files see it; warps of a group, the rows that they move, and
+ * what both cost.
  *
  * All times are picoseconds of the simulated clock.  A function named _ps that takes no port returns a duration and
  * changes nothing; the others say what they note.
@@ -13,6 +14,36 @@
 enum { GPU_WARP_LANES = 32, GPU_WHOLE = 256, GPU_FLAG_BYTES = 8 };
 
 static inline uint64_t gpu_ceiling(uint64_t n, uint64_t by) { return (n + by - 1) / by; }
+
+/* An SM or the memory of a GPU serves a request from from_ps on, for as long as a slowed GPU takes.  Returns when that
+ * is done as a GPU that is not slowed would count from from_ps on: gpu_lane_end() stretches what it is told. */
+static inline uint64_t own_reserve(const struct world_rank *rank, struct port *port, uint64_t from_ps,
+                                   uint64_t service_ps, uint64_t bytes)
+{
+    const uint64_t done_ps = port_reserve(port, from_ps, rank_slowed_ps(rank, service_ps), bytes);
+    return rank->slow == WORLD_SLOW_ONE ? done_ps : from_ps + (done_ps - from_ps) * WORLD_SLOW_ONE / rank->slow;
+}
+
+/* Likewise for the rank's NVLink. */
+static inline uint64_t link_slowed_ps(uint32_t slow, uint64_t duration_ps)
+{
+    return slow == WORLD_SLOW_ONE ? duration_ps : duration_ps * slow / WORLD_SLOW_ONE;
+}
+
+/* Whether the port is busy at now_ps for a peer other than this one. */
+static inline bool flows_others_busy(const struct flows *f, uint16_t peer, uint64_t now_ps)
+{
+    return (f->peer == peer ? f->others_end_ps : f->end_ps) > now_ps;
+}
+
+static inline void flows_note(struct flows *f, uint16_t peer, uint64_t end_ps)
+{
+    if (f->peer != peer) {
+        f->others_end_ps = later(f->others_end_ps, f->end_ps);
+        f->peer = peer;
+    }
+    f->end_ps = end_ps;
+}
 
 /* Rows are dealt out to warps, one warp a row: how many are busy. */
 static inline uint32_t gpu_warps_busy(uint32_t rows, uint32_t lanes) { return rows && rows < lanes ? rows : lanes; }
@@ -50,6 +81,13 @@ static inline void gpu_lane_end(struct world_worker *ww, uint64_t end_ps)
 static inline void gpu_lane_reach(struct world_worker *ww, uint64_t end_ps)
 {
     if (end_ps > worker_rank(ww)->now.last_end_ps) gpu_lane_end_from(ww, end_ps, end_ps);
+}
+
+/* How far the first warp is behind the others, by what it alone had to do. */
+static inline uint64_t worker_behind_ps(struct world_worker *ww)
+{
+    const uint64_t first_ps = worker_first_ps(ww);
+    return first_ps > ww->cursor_ps ? first_ps - ww->cursor_ps : 0;
 }
 
 /* gpu_lanes.c.  What an SM takes for rows that need it for service_ps, while other groups move rows: groups in step

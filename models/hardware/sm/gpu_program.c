@@ -116,7 +116,7 @@ struct gpu_rows gpu_program(struct world_rank *rank, const struct world_worker *
     if (row.made > row.bytes && row.bytes)
         row.made = (row.made + row.bytes / 2) / row.bytes * row.bytes; /* whole copies */
     struct question q = { .gpu = w->gpu_number,
-                          .longer_ps = pressure_load_ps(w, p->fresh, p->footprint_bytes),
+                          .longer_ps = pressure_load_ps(w->beside, &w->cluster->gpu, p->fresh, p->footprint_bytes),
                           .row = { row.bytes, row.made, p->team ? row.rows : 1, p->team ? row.warps : 1 },
                           .sheets = loops_number(w->loops),
                           .site = p->number,

@@ -8,7 +8,7 @@
 uint64_t gpu_far_ps(const struct world *w, const struct loop *p, uint64_t more_ps)
 {
     const uint64_t l2_bytes = w->cluster->gpu.l2_bytes;
-    const uint64_t longer_ps = pressure_load_ps(w, p->fresh, p->footprint_bytes);
+    const uint64_t longer_ps = pressure_load_ps(w->beside, &w->cluster->gpu, p->fresh, p->footprint_bytes);
     if (!p->fresh || (l2_bytes && p->footprint_bytes >= l2_bytes)) return more_ps + longer_ps;
     return longer_ps + (l2_bytes ? (uint64_t)((double)more_ps * (double)p->footprint_bytes / (double)l2_bytes) : 0);
 }

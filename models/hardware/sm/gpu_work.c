@@ -87,7 +87,7 @@ static uint64_t program_work(struct world_rank *rank, const struct fabric_work *
     const uint64_t now = sim_now_ps(w->sim), both = work->read_bytes + work->write_bytes;
     const struct loop_row row = { work->read_bytes / rows, work->write_bytes / rows, rows, lanes };
     const struct gpu_rows r = gpu_program(rank, ww, p, work->given, row, false);
-    const uint64_t served_ps = r.served_ps + pressure_store_ps(w, work->write_bytes);
+    const uint64_t served_ps = r.served_ps + pressure_store_ps(w->beside, work->write_bytes);
     const uint64_t sm_ps = own_reserve(rank, &rank->sm[ww->sm], now, served_ps, work->read_bytes) - now;
     const uint64_t hbm_ps = own_reserve(rank, &rank->hbm, now, rate_time(w->hbm, both), both) - now;
     const uint64_t end = start + gpu_touch_ps(ww, p) + later(contended_ps(r.ps, hbm_ps), sm_ps);
@@ -117,7 +117,7 @@ static uint64_t sum_work(struct world_rank *rank, const struct fabric_work *work
         service_ps = sums_service_ps(w, work);
         end += contended_ps(rounds * sum_ps(w, work, p), gpu_share_ps(rank, ww, service_ps));
     }
-    service_ps += pressure_store_ps(w, work->write_bytes);
+    service_ps += pressure_store_ps(w->beside, work->write_bytes);
     end = later(end, lead_ps + own_reserve(rank, &rank->sm[ww->sm], now, service_ps, work->read_bytes));
     gpu_moved_note(ww, false, start, end);
     return later(end, lead_ps + own_reserve(rank, &rank->hbm, now, rate_time(w->hbm, both), both));

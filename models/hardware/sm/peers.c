@@ -1,7 +1,7 @@
 /* peers.c - GPUs of a node that store to each other over PCIe, because they have no NVLink, or by a link for each pair
  * of them (xGMI). */
+#include "models/hardware/sm/gpu.h"
 #include "models/hardware/sm/peers.h"
-#include "models/hardware/world/world_internal.h"
 
 void peers_init(struct world *w)
 {

@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include "models/hardware/world/world_internal.h"
 
 /* A byte waits at its SM, behind the SM's other bytes, once so many are in flight: the part of a turn that is spent in
  * shared queues.  [K] a scan of five values over kernels that run with loads on H100, tests/accuracy/h100_loads.csv. */
@@ -138,17 +137,8 @@ struct pressure pressure_solve(const struct cluster_gpu *gpu, const struct press
     return c;
 }
 
-void world_pressure_set(struct world *w, uint32_t index, const struct pressure *pressure)
+uint64_t pressure_load_ps(const struct pressure *c, const struct cluster_gpu *gpu, bool fresh, uint64_t footprint_bytes)
 {
-    struct world_rank *rank = &w->rank[index];
-    assert(index < w->options.ranks);
-    rank->pressure = pressure ? *pressure : (struct pressure){ 0 };
-}
-
-uint64_t pressure_load_ps(const struct world *w, bool fresh, uint64_t footprint_bytes)
-{
-    const struct pressure *c = w->beside;
-    const struct cluster_gpu *gpu = &w->cluster->gpu;
     if (!c || !c->load_ps) return 0;
     if (!fresh || !gpu->l2_bytes) return c->load_ps;
     const double l2 = (double)gpu->l2_bytes, left = c->l2_bytes ? (double)c->l2_bytes : l2;
@@ -157,7 +147,7 @@ uint64_t pressure_load_ps(const struct world *w, bool fresh, uint64_t footprint_
     return (uint64_t)((now - idle) * more_ps + now * (double)c->load_ps);
 }
 
-uint64_t pressure_store_ps(const struct world *w, uint64_t size_bytes)
+uint64_t pressure_store_ps(const struct pressure *c, uint64_t size_bytes)
 {
-    return w->beside ? (uint64_t)((double)w->beside->store_ps * (double)size_bytes / SM_QUEUE_BYTES) : 0;
+    return c ? (uint64_t)((double)c->store_ps * (double)size_bytes / SM_QUEUE_BYTES) : 0;
 }

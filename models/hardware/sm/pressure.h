@@ -45,6 +45,12 @@ enum { PRESSURE_FLIGHT_BYTES = 65536 };
 struct pressure pressure_solve(const struct cluster_gpu *gpu, const struct pressure_load *own,
                                const struct pressure_load *load, uint32_t count, double *rate);
 
+/* How much longer under that pressure (NULL: none) a load takes, of rows that have just been written (fresh, so many
+ * bytes in all) or not; and how much longer an SM takes for stores. */
+uint64_t pressure_load_ps(const struct pressure *pressure, const struct cluster_gpu *gpu, bool fresh,
+                          uint64_t footprint_bytes);
+uint64_t pressure_store_ps(const struct pressure *pressure, uint64_t size_bytes);
+
 /* From now on, until the next call, the rank's kernels run under that pressure.  NULL: alone. */
 void world_pressure_set(struct world *world, uint32_t rank, const struct pressure *pressure);
 

@@ -56,7 +56,8 @@ struct causes {
     struct timeline *timeline;
     uint32_t ranks, path;
     struct rank_causes *rank;
-    const struct world *world;
+    const struct arena **arena;
+    uint32_t parts, part_ranks;
     struct flight ***page; /* [parts][PAGES_MAX], NULL until it is used */
     const struct request *pending[PENDING_MAX];
     uint32_t pending_count;
@@ -65,18 +66,19 @@ struct causes {
     GStringChunk *texts; /* of waits, each once */
 };
 
-struct causes *causes_new(const struct world *w)
+struct causes *causes_new(struct timeline *timeline, uint32_t ranks, uint32_t words, const struct arena **arena,
+                          uint32_t parts, uint32_t part_ranks)
 {
     struct causes *c = memory_new(1, sizeof *c);
-    c->timeline = w->options.timeline;
-    c->ranks = w->options.ranks;
-    c->rank = memory_new(c->ranks, sizeof c->rank[0]);
-    c->world = w;
-    c->page = memory_new(w->parts, sizeof c->page[0]);
-    for (uint32_t p = 0; p < w->parts; p++) c->page[p] = memory_new(PAGES_MAX, sizeof c->page[p][0]);
+    *c = (struct causes){
+        .timeline = timeline, .ranks = ranks, .arena = arena, .parts = parts, .part_ranks = part_ranks
+    };
+    c->rank = memory_new(ranks, sizeof c->rank[0]);
+    c->page = memory_new(parts, sizeof c->page[0]);
+    for (uint32_t p = 0; p < parts; p++) c->page[p] = memory_new(PAGES_MAX, sizeof c->page[p][0]);
     c->texts = g_string_chunk_new(4096);
     for (uint32_t r = 0; r < c->ranks; r++) {
-        c->rank[r].word = memory_new((uint64_t)w->options.needs.word_count + 1, sizeof c->rank[r].word[0]);
+        c->rank[r].word = memory_new((uint64_t)words + 1, sizeof c->rank[r].word[0]);
         c->rank[r].queue = timeline_counter(c->timeline, r, "NIC queue (requests)");
         c->rank[r].bytes = timeline_counter(c->timeline, r, "on the way (bytes)");
     }
@@ -94,11 +96,12 @@ void causes_free(struct causes *c)
         free(c->rank[r].last);
         free(c->rank[r].watches);
     }
-    for (uint32_t p = 0; p < c->world->parts; p++) {
+    for (uint32_t p = 0; p < c->parts; p++) {
         for (uint32_t i = 0; i < PAGES_MAX; i++) free(c->page[p][i]);
         free(c->page[p]);
     }
     free(c->page);
+    free(c->arena);
     g_string_chunk_free(c->texts);
     free(c->rank);
     free(c->wait);
@@ -140,9 +143,9 @@ void causes_watch(struct causes *c, uint32_t rank, uint32_t worker, uint32_t wor
 
 static struct flight *flight_of(struct causes *c, const struct request *r)
 {
-    const struct world *const from = c->world->rank[r->source].world;
-    const uint32_t number = request_name(from, r) / REQUEST_UNITS;
-    struct flight **const page = &c->page[from->number][number / PAGE_FLIGHTS];
+    const uint32_t part = c->parts > 1 ? r->source / c->part_ranks : 0;
+    const uint32_t number = arena_name_of(c->arena[part], r) / REQUEST_UNITS;
+    struct flight **const page = &c->page[part][number / PAGE_FLIGHTS];
     if (!*page) *page = memory_new(PAGE_FLIGHTS, sizeof **page);
     return &(*page)[number % PAGE_FLIGHTS];
 }

@@ -4,9 +4,12 @@
 #ifndef MODELS_HARDWARE_CAUSES_H
 #define MODELS_HARDWARE_CAUSES_H
 
-#include "models/hardware/world/world_internal.h"
+#include <stdint.h>
+#include "models/hardware/nic/nic.h"
+#include "models/hardware/world/arena.h"
 
 struct causes;
+struct timeline;
 
 /* The place where something was done: a span of this track begins or lies there, if it has a track. */
 #define CAUSES_NO_TRACK UINT32_MAX
@@ -15,7 +18,10 @@ struct causes_place {
     uint64_t time_ps;
 };
 
-struct causes *causes_new(const struct world *w);
+/* Of so many ranks with so many words each, where each part has part_ranks ranks (the last one perhaps fewer) and an
+ * arena for their requests; arena[parts] is the new object's to free. */
+struct causes *causes_new(struct timeline *timeline, uint32_t ranks, uint32_t words, const struct arena **arena,
+                          uint32_t parts, uint32_t part_ranks);
 void causes_free(struct causes *causes);
 
 /* A rank launches a kernel: its waits begin anew.  Watches that were declared before the launch are the kernel's, and

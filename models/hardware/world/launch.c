@@ -122,7 +122,7 @@ static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, 
     blocks_place(rank, worker, count);
     for (size_t i = 0; i < sizeof counted / sizeof counted[0]; i++)
         rank->before[counted[i]] = ports_use(rank, counted[i]);
-    if (rank->world->options.timeline) world_timeline_launch(rank, count);
+    if (rank->world->record) world_timeline_launch(rank->world->record, rank->fabric.rank, count);
 }
 
 static void rank_result(struct world_rank *rank, struct world_result *result)
@@ -328,13 +328,40 @@ static void events_run(struct world *w)
     }
 }
 
+static void rank_watch(const struct world_rank *rank)
+{
+    const struct world *w = rank->world;
+    struct usage *u = w->whole->usage;
+    const struct network *n = w->network;
+    for (uint32_t i = 0; i < rank->nic_count; i++) {
+        usage_watch(u, &n->link[n->port[rank->nic[i]].out].port, WORLD_USAGE_NIC_TX);
+        usage_watch(u, &n->link[n->port[rank->nic[i]].in].port, WORLD_USAGE_NIC_RX);
+    }
+    if (w->cluster->host.cores) return;
+    for (uint32_t i = 0; i < w->sm_count; i++) usage_watch(u, &rank->sm[i], WORLD_USAGE_SM);
+    usage_watch(u, &rank->hbm, WORLD_USAGE_HBM);
+    usage_watch(u, &rank->egress, WORLD_USAGE_NVLINK_EGRESS);
+    usage_watch(u, &rank->ingress, WORLD_USAGE_NVLINK_INGRESS);
+}
+
+/* A program begins in a world that keeps how busy its ports are. */
+static void usage_of_ports(struct world *w)
+{
+    const struct network *n = w->network;
+    usage_begin(w->usage, world_latest_ps(w), w->boxes ? NULL : w->sim); /* windows end soon enough */
+    for (uint32_t r = 0; r < w->options.ranks; r++) rank_watch(&w->rank[r]);
+    for (uint32_t i = 0; i < n->graph->link->len; i++)
+        if (network_link_inner(n, i)) usage_watch(w->usage, &n->link[i].port, WORLD_USAGE_LINK);
+    for (uint32_t i = 0; i < w->cluster->host.cores; i++) usage_watch(w->usage, &w->core[i].port, WORLD_USAGE_CORE);
+}
+
 bool world_run_program(struct world *w, const struct world_program *program, uint32_t *kernel, char *text,
                        size_t text_size)
 {
     program_begin(w, program);
-    usage_begin(w->usage);
+    if (w->usage) usage_of_ports(w);
     events_run(w);
-    usage_end(w->usage);
+    usage_end(w->usage, world_latest_ps(w));
     for (uint32_t r = 0; r < w->options.ranks; r++) {
         struct world_rank *rank = &w->rank[r];
         for (uint32_t i = 0; i < rank->worker_count; i++) world_mail_read(&rank->worker[i], UINT64_MAX);
@@ -346,6 +373,12 @@ bool world_run_program(struct world *w, const struct world_program *program, uin
     if (!running) return true;
     *kernel = stuck_describe(w, text, text_size);
     return false;
+}
+
+uint32_t world_usage(const struct world *w, enum world_usage_kind kind, double share[WORLD_USAGE_MAX + 1],
+                     uint64_t *interval_ps)
+{
+    return usage_shares(w->usage, kind, share, interval_ps);
 }
 
 struct one_kernel {

@@ -1,10 +1,11 @@
 /* looks.c - the lines in which reads of words in the host's memory wait; see looks.h. */
 #include "models/hardware/world/looks.h"
-#include "models/hardware/world/world_internal.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include "models/hardware/machine/link.h"
+#include "sim/memory.h"
 
 enum { LINE_WORDS = 64 / 8 }; /* words of 8 B in a 64-byte line of memory, whose reads wait for one another */
 
@@ -12,30 +13,27 @@ enum { LINE_WORDS = 64 / 8 }; /* words of 8 B in a 64-byte line of memory, whose
 struct look {
     uint64_t end_ps; /* when its last read is done */
     uint32_t line, words;
+    uint32_t warps; /* that wait in the line; 0: it stands in none */
 };
 
 struct looks {
     uint32_t *crowd; /* [lines] warps that wait there */
-    uint32_t lines, worker_max;
-    struct look look[]; /* [worker_max] */
+    uint32_t lines, workers;
+    struct look look[]; /* [workers] */
 };
 
-static struct looks *looks_new(const struct world_rank *rank)
-{
-    struct looks *looks = memory_new(1, sizeof *looks + rank->worker_max * sizeof looks->look[0]);
-    looks->worker_max = rank->worker_max;
-    return looks;
-}
-
 /* The rank's lines, with room for its workers and for this one. */
-static struct looks *looks_of(struct world_rank *rank, uint32_t line)
+static struct looks *looks_of(struct looks **of_rank, uint32_t workers, uint32_t line)
 {
-    if (rank->looks && rank->looks->worker_max < rank->worker_max) { /* a new launch: no worker reads yet */
-        looks_free(rank->looks);
-        rank->looks = NULL;
+    if (*of_rank && (*of_rank)->workers < workers) { /* a new launch: no worker reads yet */
+        looks_free(*of_rank);
+        *of_rank = NULL;
     }
-    if (!rank->looks) rank->looks = looks_new(rank);
-    struct looks *looks = rank->looks;
+    if (!*of_rank) {
+        *of_rank = memory_new(1, sizeof **of_rank + workers * sizeof(*of_rank)->look[0]);
+        (*of_rank)->workers = workers;
+    }
+    struct looks *looks = *of_rank;
     if (line >= looks->lines) {
         looks->crowd = memory_grow(looks->crowd, line + 1, sizeof looks->crowd[0]);
         memset(looks->crowd + looks->lines, 0, (line + 1 - looks->lines) * sizeof looks->crowd[0]);
@@ -44,44 +42,39 @@ static struct looks *looks_of(struct world_rank *rank, uint32_t line)
     return looks;
 }
 
-static uint64_t line_ps(const struct world_rank *rank, uint32_t warps, uint64_t words)
+static uint64_t line_ps(const struct cluster_gpu *gpu, uint32_t warps, uint64_t words)
 {
-    const struct cluster_gpu *gpu = &rank->world->cluster->gpu;
     return later(gpu->host_look_ps, words * warps * gpu->host_look_turn_ps);
 }
 
-uint64_t looks_take(struct world_worker *ww, const struct fabric_work *work, uint64_t start_ps)
+uint64_t looks_take(struct looks **of_rank, uint32_t workers, const struct cluster_gpu *gpu,
+                    const struct fabric_worker *worker, const struct fabric_work *work, uint64_t start_ps)
 {
-    struct world_rank *rank = worker_rank(ww);
-    const uint32_t line = work->place / LINE_WORDS, warps = ww->worker->warps;
-    struct looks *looks = looks_of(rank, line);
-    struct look *look = &looks->look[ww - rank->worker];
-    assert(!ww->looks || look->line == line); /* one at a time */
-    if (!work->polls) return start_ps + line_ps(rank, looks->crowd[line] + 1, work->rows);
-    if (!ww->looks) looks->crowd[line] += warps;
-    ww->looks = true;
-    *look = (struct look){ .line = line, .words = work->rows };
-    look->end_ps = start_ps + line_ps(rank, looks->crowd[line], work->rows);
+    const uint32_t line = work->place / LINE_WORDS;
+    struct looks *looks = looks_of(of_rank, workers, line);
+    struct look *look = &looks->look[worker->index];
+    assert(!look->warps || look->line == line); /* one at a time */
+    if (!work->polls) return start_ps + line_ps(gpu, looks->crowd[line] + 1, work->rows);
+    if (!look->warps) looks->crowd[line] += worker->warps;
+    *look = (struct look){ .line = line, .words = work->rows, .warps = worker->warps };
+    look->end_ps = start_ps + line_ps(gpu, looks->crowd[line], work->rows);
     return look->end_ps;
 }
 
-void looks_step_end(struct world_worker *ww, bool waits, uint64_t begin_ps)
+bool looks_goes_on(struct looks *looks, uint32_t worker, bool waits, uint64_t begin_ps, uint64_t end_ps)
 {
-    struct world_rank *rank = worker_rank(ww);
-    const struct look *look = &rank->looks->look[ww - rank->worker];
-    if (ww->cursor_ps == (waits ? begin_ps : look->end_ps)) return;
-    assert(rank->looks->crowd[look->line] >= ww->worker->warps);
-    rank->looks->crowd[look->line] -= ww->worker->warps;
-    ww->looks = false;
+    struct look *look = &looks->look[worker];
+    if (end_ps == (waits ? begin_ps : look->end_ps)) return true;
+    assert(looks->crowd[look->line] >= look->warps);
+    looks->crowd[look->line] -= look->warps;
+    look->warps = 0;
+    return false;
 }
 
-uint64_t looks_seen_ps(struct world_worker *ww)
+uint64_t looks_seen_ps(const struct looks *looks, const struct cluster_gpu *gpu, uint32_t worker)
 {
-    const struct world_rank *rank = worker_rank(ww);
-    const struct look *look = &rank->looks->look[ww - rank->worker];
-    const struct cluster_gpu *gpu = &rank->world->cluster->gpu;
-    const uint64_t round_ps = look->words * (uint64_t)rank->looks->crowd[look->line] * gpu->host_look_turn_ps;
-    return later(gpu->host_look_ps, round_ps / 2);
+    const struct look *look = &looks->look[worker];
+    return later(gpu->host_look_ps, look->words * (uint64_t)looks->crowd[look->line] * gpu->host_look_turn_ps / 2);
 }
 
 void looks_free(struct looks *looks)

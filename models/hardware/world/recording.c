@@ -1,6 +1,7 @@
 /* recording.c - a fabric around the fabric that costs: it notes each operation in a timeline.
  *
- * It is used only if a timeline is asked for, so a world without one pays nothing. */
+ * It is used only if a timeline is asked for, so a world without one pays nothing.  Waits and kernels, which are noted
+ * once a kernel has ended, stand here, too. */
 #include "models/hardware/world/causes.h"
 #include "models/hardware/world/stepping.h"
 #include "models/hardware/world/world_internal.h"
@@ -18,8 +19,8 @@ static struct causes_place operation_note(struct world_rank *rank, const char *n
     const uint32_t all = ww->worker->warps, taken = warps && warps < all ? warps : all;
     const uint32_t lane = host || rank->now.lane_warps < taken ? 0 : (rank->now.lane_warps - taken) % LANE_WAITS;
     const uint64_t begin_ps = host ? cursor_ps : rank->now.lane_start_ps;
-    const uint32_t track = world_timeline_lane(rank, ww->worker->index, lane);
-    timeline_span(rank->world->options.timeline,
+    const uint32_t track = world_timeline_lane(rank->world->record, rank->fabric.rank, ww->worker->index, lane);
+    timeline_span(rank->world->record->out,
                   &(struct timeline_span){
                       .name = name,
                       .begin_ps = begin_ps,
@@ -29,7 +30,7 @@ static struct causes_place operation_note(struct world_rank *rank, const char *n
                       .track = track,
                   });
     const struct causes_place place = { rank->fabric.rank, ww->worker->index, track, begin_ps };
-    causes_posted(rank->world->causes, &place);
+    causes_posted(rank->world->record->causes, &place);
     return place;
 }
 
@@ -38,14 +39,14 @@ static void port_note(const struct world_rank *rank, uint32_t track, const struc
                       uint64_t size_bytes)
 {
     if (now->busy_ps == before->busy_ps) return;
-    timeline_span(rank->world->options.timeline, &(struct timeline_span){
-                                                     .name = "store",
-                                                     .begin_ps = now->free_ps - (now->busy_ps - before->busy_ps),
-                                                     .end_ps = now->free_ps,
-                                                     .size_bytes = size_bytes,
-                                                     .process = rank->fabric.rank,
-                                                     .track = track,
-                                                 });
+    timeline_span(rank->world->record->out, &(struct timeline_span){
+                                                .name = "store",
+                                                .begin_ps = now->free_ps - (now->busy_ps - before->busy_ps),
+                                                .end_ps = now->free_ps,
+                                                .size_bytes = size_bytes,
+                                                .process = rank->fabric.rank,
+                                                .track = track,
+                                            });
 }
 
 static int recorded_store(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write)
@@ -78,7 +79,7 @@ static int recorded_signal(struct fabric *f, struct fabric_worker *worker, const
     const bool rdma = fabric_path(f, signal->peer) == FABRIC_RDMA;
     if (result) return result;
     const struct causes_place place = operation_note(rank, rdma ? "post signal" : "signal", 0, cursor_ps, 0);
-    if (!rdma) causes_raised(rank->world->causes, signal->peer, signal->word, &place);
+    if (!rdma) causes_raised(rank->world->record->causes, signal->peer, signal->word, &place);
     return 0;
 }
 
@@ -113,7 +114,7 @@ static void recorded_signal_add(struct fabric *f, struct fabric_worker *worker, 
     const struct causes_place place = { f->rank, rank->now.worker->worker->index, CAUSES_NO_TRACK,
                                         rank->now.worker->cursor_ps };
     rank->world->machine->ops->signal_add(f, worker, word, addend, scope);
-    causes_raised(rank->world->causes, f->rank, word, &place);
+    causes_raised(rank->world->record->causes, f->rank, word, &place);
 }
 
 static void recorded_work(struct fabric *f, struct fabric_worker *worker, const struct fabric_work *work)
@@ -133,7 +134,7 @@ static void recorded_work(struct fabric *f, struct fabric_worker *worker, const 
 static void recorded_watch(struct fabric *f, struct fabric_worker *worker, uint32_t word, uint32_t word_count,
                            uint64_t least)
 {
-    causes_watch(rank_of(f)->world->causes, f->rank, worker->index, word, word_count);
+    causes_watch(rank_of(f)->world->record->causes, f->rank, worker->index, word, word_count);
     world_watch(f, worker, word, word_count, least);
 }
 
@@ -151,3 +152,46 @@ const struct fabric_ops recording_ops = {
     .watch = recorded_watch,
     .wake_at = world_wake_at,
 };
+
+/* ---- waits and kernels ---- */
+
+void world_timeline_wait(const struct world *w, uint32_t rank, uint32_t worker, uint64_t begin_ps, uint64_t end_ps,
+                         const char *text)
+{
+    struct world_timeline *t = w->record;
+    const struct causes_place place = { rank, worker, world_timeline_lane(t, rank, worker, LANE_WAITS), begin_ps };
+    timeline_span(t->out, &(struct timeline_span){ .name = "wait",
+                                                   .begin_ps = begin_ps,
+                                                   .end_ps = end_ps,
+                                                   .process = rank,
+                                                   .track = place.track,
+                                                   .detail = text });
+    causes_waited(t->causes, &place, end_ps, text);
+}
+
+/* The critical path of the kernel that ran last: from its last worker of all ranks. */
+static void path_note(const struct world *w, const char *name, const struct world_result *result)
+{
+    const struct world_worker *last = NULL;
+    for (uint32_t r = 0; r < w->options.ranks; r++)
+        for (uint32_t i = 0; i < w->rank[r].worker_count; i++) {
+            const struct world_worker *ww = &w->rank[r].worker[i];
+            if (ww->cursor_ps <= result[r].end_ps && (!last || ww->cursor_ps > last->cursor_ps)) last = ww;
+        }
+    if (!last) return;
+    const uint32_t rank = last->worker->fabric->rank;
+    causes_path(w->record->causes, name, rank, last->worker->index, result[rank].begin_ps, last->cursor_ps);
+}
+
+void world_timeline_note(const struct world *w, const char *name, const struct world_result *result)
+{
+    for (uint32_t r = 0; w->record && r < w->options.ranks; r++)
+        timeline_span(w->record->out, &(struct timeline_span){
+                                          .name = name,
+                                          .begin_ps = result[r].begin_ps,
+                                          .end_ps = result[r].end_ps,
+                                          .process = r,
+                                          .track = TRACK_KERNEL,
+                                      });
+    if (w->record && !w->several) path_note(w, name, result);
+}

@@ -7,7 +7,9 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include "models/hardware/world/world_internal.h"
+#include "models/hardware/machine/link.h"
+#include "sim/memory.h"
+#include "sim/units.h"
 
 struct watched {
     const struct port *port;
@@ -18,7 +20,6 @@ struct watched {
 
 struct usage {
     struct sim_event event;
-    struct world *world;
     struct watched *watched;
     uint32_t watched_count, watched_max;
     uint64_t begin_ps, interval_ps, due_ps, last_ps, events; /* due_ps: of the next look */
@@ -31,28 +32,13 @@ struct usage {
 
 static const uint64_t FIRST_INTERVAL_PS = 100 * PS_PER_NS;
 
-static void port_watch(struct usage *u, const struct port *port, enum world_usage_kind kind)
+void usage_watch(struct usage *u, const struct port *port, enum world_usage_kind kind)
 {
     if (u->watched_count == u->watched_max) {
         u->watched_max = u->watched_max ? 2 * u->watched_max : 1024;
         u->watched = memory_grow(u->watched, u->watched_max, sizeof u->watched[0]);
     }
     u->watched[u->watched_count++] = (struct watched){ .port = port, .kind = kind };
-}
-
-static void rank_watch(struct usage *u, const struct world_rank *rank)
-{
-    const struct world *w = rank->world;
-    const struct network *n = w->network;
-    for (uint32_t i = 0; i < rank->nic_count; i++) {
-        port_watch(u, &n->link[n->port[rank->nic[i]].out].port, WORLD_USAGE_NIC_TX);
-        port_watch(u, &n->link[n->port[rank->nic[i]].in].port, WORLD_USAGE_NIC_RX);
-    }
-    if (w->cluster->host.cores) return;
-    for (uint32_t i = 0; i < w->sm_count; i++) port_watch(u, &rank->sm[i], WORLD_USAGE_SM);
-    port_watch(u, &rank->hbm, WORLD_USAGE_HBM);
-    port_watch(u, &rank->egress, WORLD_USAGE_NVLINK_EGRESS);
-    port_watch(u, &rank->ingress, WORLD_USAGE_NVLINK_INGRESS);
 }
 
 /* What a port has done since the last look. */
@@ -100,11 +86,10 @@ void usage_event_run(struct sim *sim, struct sim_event *event)
     sim_schedule_at(sim, event, u->due_ps);
 }
 
-struct usage *usage_new(struct world *world)
+struct usage *usage_new(uint8_t kind)
 {
     struct usage *u = memory_new(1, sizeof *u);
-    u->world = world;
-    u->event.kind = EVENT_LOOK;
+    u->event.kind = kind;
     return u;
 }
 
@@ -115,38 +100,30 @@ void usage_free(struct usage *u)
     free(u);
 }
 
-void usage_begin(struct usage *u)
+void usage_begin(struct usage *u, uint64_t now_ps, struct sim *sim)
 {
-    if (!u) return;
-    const struct world *w = u->world;
-    const struct network *n = w->network;
     u->watched_count = u->count = 0;
     memset(u->total_ps, 0, sizeof u->total_ps);
-    for (uint32_t r = 0; r < w->options.ranks; r++) rank_watch(u, &w->rank[r]);
-    for (uint32_t i = 0; i < n->graph->link->len; i++)
-        if (network_link_inner(n, i)) port_watch(u, &n->link[i].port, WORLD_USAGE_LINK);
-    for (uint32_t i = 0; i < w->cluster->host.cores; i++) port_watch(u, &w->core[i].port, WORLD_USAGE_CORE);
-    u->begin_ps = u->last_ps = world_latest_ps(w);
+    u->begin_ps = u->last_ps = now_ps;
     u->interval_ps = FIRST_INTERVAL_PS;
     u->due_ps = u->begin_ps + u->interval_ps;
-    if (w->boxes) return; /* windows end soon enough */
-    if (sim_event_pending(&u->event)) sim_reschedule_at(w->sim, &u->event, u->due_ps);
-    else sim_schedule_at(w->sim, &u->event, u->due_ps);
+    if (!sim) return;
+    if (sim_event_pending(&u->event)) sim_reschedule_at(sim, &u->event, u->due_ps);
+    else sim_schedule_at(sim, &u->event, u->due_ps);
 }
 
-void usage_end(struct usage *u)
+void usage_end(struct usage *u, uint64_t now_ps)
 {
-    if (u) look(u, world_latest_ps(u->world));
+    if (u) look(u, now_ps);
 }
 
 uint32_t usage_idle(const struct usage *u) { return u && sim_event_pending(&u->event); }
 
 uint64_t usage_events(const struct usage *u) { return u ? u->events : 0; }
 
-uint32_t world_usage(const struct world *w, enum world_usage_kind kind, double share[WORLD_USAGE_MAX + 1],
-                     uint64_t *interval_ps)
+uint32_t usage_shares(const struct usage *u, enum world_usage_kind kind, double share[WORLD_USAGE_MAX + 1],
+                      uint64_t *interval_ps)
 {
-    const struct usage *u = w->usage;
     uint64_t parts = 0, time_ps = u->begin_ps, total_ps = 0;
     for (uint32_t i = 0; i < u->watched_count; i++) parts += u->watched[i].worked && u->watched[i].kind == kind;
     *interval_ps = u->interval_ps;

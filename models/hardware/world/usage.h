@@ -8,23 +8,30 @@
 #define MODELS_HARDWARE_USAGE_H
 
 #include <stdint.h>
+#include "models/hardware/world/world.h"
 #include "sim/sim.h"
 
+struct port;
 struct usage;
-struct world;
 
-struct usage *usage_new(struct world *world);
+/* Its events are of that kind, and run usage_event_run(). */
+struct usage *usage_new(uint8_t kind);
 void usage_free(struct usage *usage);
+sim_handler usage_event_run;
 
-/* A program begins, with its ranks prepared; a program has ended.  usage NULL: nobody wants to know. */
-void usage_begin(struct usage *usage);
-void usage_end(struct usage *usage);
+/* A program begins, with its ranks prepared; then come the ports that are looked at.  sim NULL: nobody runs its events
+ * (a world of parts). */
+void usage_begin(struct usage *usage, uint64_t now_ps, struct sim *sim);
+void usage_watch(struct usage *usage, const struct port *port, enum world_usage_kind kind);
+/* The program has ended.  Here and below usage may be NULL: nobody wants to know. */
+void usage_end(struct usage *usage, uint64_t now_ps);
 /* In a world of parts: its clock is at until_ps.  The looks that are due come then. */
 void usage_look_until(struct usage *usage, uint64_t until_ps);
 /* How many of its events are pending, for which no kernel waits; and how many have run. */
 uint32_t usage_idle(const struct usage *usage);
 uint64_t usage_events(const struct usage *usage);
-/* What they run. */
-sim_handler usage_event_run;
+/* world_usage() */
+uint32_t usage_shares(const struct usage *usage, enum world_usage_kind kind, double share[WORLD_USAGE_MAX + 1],
+                      uint64_t *interval_ps);
 
 #endif

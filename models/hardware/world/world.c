@@ -286,6 +286,15 @@ static void parts_make(struct world *w)
     w->box = mailbox_new(w->parts); /* of all, where they share ways */
 }
 
+static struct world_timeline *record_new(const struct world *w)
+{
+    const struct world_options *o = &w->options;
+    const struct arena **arena = memory_new(w->parts, sizeof arena[0]);
+    for (uint32_t p = 0; p < w->parts; p++) arena[p] = &w->part[p]->arena;
+    return world_timeline_new(
+        o->timeline, causes_new(o->timeline, o->ranks, o->needs.word_count, arena, w->parts, w->part_ranks), o->ranks);
+}
+
 struct world *world_new(const struct cluster *cluster, const struct world_options *options)
 {
     struct world *w = memory_new(1, sizeof *w);
@@ -309,14 +318,13 @@ struct world *world_new(const struct cluster *cluster, const struct world_option
     parts_make(w);
     for (uint32_t p = 0; p < w->parts; p++)
         for (uint32_t i = 0; i < w->part[p]->rank_count; i++) rank_init(w->part[p], w->part[p]->rank_first + i);
-    if (options->timeline) w->causes = causes_new(w);
-    if (options->usage) w->usage = usage_new(w);
+    if (options->timeline) w->record = record_new(w);
+    if (options->usage) w->usage = usage_new(EVENT_LOOK);
     w->busy = busy_new(w);
     for (uint32_t p = 0; p < w->parts; p++) {
         w->part[p]->busy = w->busy;
-        w->part[p]->causes = w->causes;
+        w->part[p]->record = w->record;
     }
-    for (uint32_t i = 0; options->timeline && i < options->ranks; i++) world_timeline_rank_init(&w->rank[i]);
     return w;
 }
 
@@ -335,7 +343,7 @@ void world_free(struct world *w)
     if (!w) return;
     usage_free(w->usage);
     busy_free(w->busy);
-    causes_free(w->causes);
+    world_timeline_free(w->record);
     for (uint32_t i = 0; w->rank && i < w->options.ranks; i++) {
         struct world_rank *rank = &w->rank[i];
         free(rank->sm);
@@ -351,14 +359,11 @@ void world_free(struct world *w)
         free(rank->loop);
         looks_free(rank->looks);
         free(rank->proxy);
-        for (size_t q = 0; w->dcqcn.parameters && rank->qp && q < (size_t)w->options.ranks * rank->fabric.queue_count;
-             q++)
-            if (rank->qp[q]) nic_qp_clear(rank->world, qp_at(rank->world, rank->qp[q]));
+        if (w->dcqcn.parameters) nic_qps_clear(rank);
         free(rank->nic);
         free(rank->local);
         free(rank->watch);
         free(rank->counter);
-        free(rank->lanes_named);
         free(rank->fabric.heap);
     }
     for (uint32_t i = 0; w->nic && i < 2 * w->nic_count; i++) nic_clear(&w->nic[i]);
@@ -385,6 +390,12 @@ struct fabric *world_fabric(struct world *w, uint32_t rank)
 {
     assert(rank < w->options.ranks);
     return &w->rank[rank].fabric;
+}
+
+void world_pressure_set(struct world *w, uint32_t index, const struct pressure *pressure)
+{
+    assert(index < w->options.ranks);
+    w->rank[index].pressure = pressure ? *pressure : (struct pressure){ 0 };
 }
 
 const char *world_why_one_thread(const struct world *w)

@@ -27,7 +27,9 @@
 
 struct bulk_engine;
 struct mailbox;
+struct usage;
 struct world_rank;
+struct world_timeline;
 
 /* Kinds of events; world.c says what runs them. */
 enum {
@@ -111,21 +113,6 @@ struct flows {
     uint16_t peer;
 };
 
-/* Whether the port is busy at now_ps for a peer other than this one. */
-static inline bool flows_others_busy(const struct flows *f, uint16_t peer, uint64_t now_ps)
-{
-    return (f->peer == peer ? f->others_end_ps : f->end_ps) > now_ps;
-}
-
-static inline void flows_note(struct flows *f, uint16_t peer, uint64_t end_ps)
-{
-    if (f->peer != peer) {
-        f->others_end_ps = later(f->others_end_ps, f->end_ps);
-        f->peer = peer;
-    }
-    f->end_ps = end_ps;
-}
-
 _Static_assert((unsigned)RANK_WORKERS_MAX <= (unsigned)WATCH_NUMBER, "a head holds the number of a worker");
 
 struct world_rank {
@@ -187,8 +174,6 @@ struct world_rank {
     struct world_use before[WORLD_RESOURCE_COUNT]; /* what its ports had done before the launch */
     uint64_t arrived_ps;                           /* when the last data or change of a word came to it in this
                                                     * launch */
-    uint64_t *lanes_named; /* with a timeline: [lanes_named_count] of each worker, a bit for a lane */
-    uint32_t lanes_named_count;
 };
 
 /* The two machines that ranks run on, each one row: GPUs (gpu.c) or the cores of a host (host.c). */
@@ -239,8 +224,8 @@ struct world {
     bool several;            /* the last program had several kernels */
     struct world_options options;
     struct world_rank *rank;
-    struct causes *causes; /* with a timeline, else NULL */
-    struct usage *usage;   /* NULL: not wanted */
+    struct world_timeline *record; /* NULL: no timeline is wanted */
+    struct usage *usage;           /* NULL: not wanted */
     struct busy *busy;
     struct transport transport;
     struct graph *graph; /* the world's own, unless it was given one */
@@ -312,34 +297,8 @@ static inline struct rest *worker_rest(struct world_worker *ww)
 
 static inline uint64_t worker_staged_ps(struct world_worker *ww) { return ww->rested ? worker_rest(ww)->staged_ps : 0; }
 
-/* GPU: when the first warp has done what it alone had to do, and how far that puts it behind the others. */
+/* GPU: when the first warp has done what it alone had to do. */
 static inline uint64_t worker_first_ps(struct world_worker *ww) { return ww->rested ? worker_rest(ww)->first_ps : 0; }
-static inline uint64_t worker_behind_ps(struct world_worker *ww)
-{
-    const uint64_t first_ps = worker_first_ps(ww);
-    return first_ps > ww->cursor_ps ? first_ps - ww->cursor_ps : 0;
-}
-
-/* What names stand for; NULL for none. */
-static inline struct request *request_at(const struct world *w, arena_name name) { return arena_at(&w->arena, name); }
-static inline arena_name request_name(const struct world *w, const struct request *r)
-{
-    return arena_name_of(&w->arena, r);
-}
-static inline struct qp *qp_at(const struct world *w, arena_name name) { return arena_at(&w->arena, name); }
-static inline struct qp_rest *qp_rest_of(const struct world *w, const struct qp *qp)
-{
-    return qp->rested ? arena_at(&w->arena, qp->more) : NULL;
-}
-/* Where the name of the last of its acks stands. */
-static inline arena_name *qp_ack_last(const struct world *w, struct qp *qp)
-{
-    return qp->rested ? &qp_rest_of(w, qp)->ack_last : &qp->more;
-}
-static inline struct parcel *parcel_of(const struct world *w, const struct request *r)
-{
-    return r->leads ? NULL : arena_at(&w->arena, r->parcel);
-}
 
 /* Makes room for one entry more, with little to spare, because large worlds have millions of such arrays. */
 static inline void *entries_grow(void *entry, uint32_t count, uint32_t *max, size_t size_bytes)
@@ -349,10 +308,6 @@ static inline void *entries_grow(void *entry, uint32_t count, uint32_t *max, siz
     return memory_grow(entry, *max, size_bytes);
 }
 
-/* pressure.c: how much longer a load of the rank that is being stepped takes, and how much longer its SM takes for
- * stores. */
-uint64_t pressure_load_ps(const struct world *w, bool fresh, uint64_t footprint_bytes);
-uint64_t pressure_store_ps(const struct world *w, uint64_t size_bytes);
 /* Something comes to the rank at time_ps. */
 static inline void world_arrival_note(struct world_rank *rank, uint64_t time_ps)
 {
@@ -374,21 +329,6 @@ static inline void world_worker_wake(struct sim *sim, struct world_worker *ww, u
 static inline uint64_t rank_slowed_ps(const struct world_rank *rank, uint64_t duration_ps)
 {
     return rank->slow == WORLD_SLOW_ONE ? duration_ps : duration_ps * rank->slow / WORLD_SLOW_ONE;
-}
-
-/* An SM or the memory of a GPU serves a request from from_ps on, for as long as a slowed GPU takes.  Returns when that
- * is done as a GPU that is not slowed would count from from_ps on: gpu_lane_end() stretches what it is told. */
-static inline uint64_t own_reserve(const struct world_rank *rank, struct port *port, uint64_t from_ps,
-                                   uint64_t service_ps, uint64_t bytes)
-{
-    const uint64_t done_ps = port_reserve(port, from_ps, rank_slowed_ps(rank, service_ps), bytes);
-    return rank->slow == WORLD_SLOW_ONE ? done_ps : from_ps + (done_ps - from_ps) * WORLD_SLOW_ONE / rank->slow;
-}
-
-/* Likewise for the rank's NVLink. */
-static inline uint64_t link_slowed_ps(uint32_t slow, uint64_t duration_ps)
-{
-    return slow == WORLD_SLOW_ONE ? duration_ps : duration_ps * slow / WORLD_SLOW_ONE;
 }
 
 /* A rank's thread of the host serves a queue's request for service_ps, from from_ps on; returns when it is done. */

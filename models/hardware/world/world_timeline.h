@@ -1,5 +1,4 @@
-/* world_timeline.h - the timeline of a simulated run: spans of workers, requests and kernels.  Private to
- * models/hardware.  To be called only where the world has a timeline. */
+/* world_timeline.h - the timeline of a simulated run: its tracks, and spans of requests.  Private to models/hardware. */
 #ifndef MODELS_HARDWARE_WORLD_TIMELINE_H
 #define MODELS_HARDWARE_WORLD_TIMELINE_H
 
@@ -7,9 +6,9 @@
 #include <stdint.h>
 #include "models/fabric.h"
 
+struct causes;
 struct request;
-struct world;
-struct world_rank;
+struct timeline;
 
 enum {
     TRACK_KERNEL,
@@ -23,16 +22,25 @@ enum {
     LANE_WAITS = 63
 };
 
+struct world_timeline {
+    struct timeline *out;
+    struct causes *causes; /* its own */
+    struct lanes {
+        uint64_t *named; /* [count] of each worker, a bit for a lane that has its name */
+        uint32_t count;
+    } * rank; /* [ranks] */
+    uint32_t ranks;
+};
+
+struct world_timeline *world_timeline_new(struct timeline *out, struct causes *causes, uint32_t ranks);
+void world_timeline_free(struct world_timeline *t);
+/* A rank launches a kernel with so many workers. */
+void world_timeline_launch(struct world_timeline *t, uint32_t rank, uint32_t worker_count);
 /* The track of a worker's lane, named when it is first used: most workers use one. */
-uint32_t world_timeline_lane(struct world_rank *rank, uint32_t worker, uint32_t lane);
-void world_timeline_rank_init(struct world_rank *rank);
-void world_timeline_launch(struct world_rank *rank, uint32_t worker_count);
-/* The stepped worker posts the request. */
-void world_timeline_post_note(const struct world *w, const struct request *r);
+uint32_t world_timeline_lane(struct world_timeline *t, uint32_t rank, uint32_t worker, uint32_t lane);
 /* A port sends the request, or takes it in, from begin_ps to end_ps. */
-void world_timeline_nic_note(const struct world *w, const struct request *r, bool transmit, uint64_t begin_ps,
-                             uint64_t end_ps);
-void world_timeline_answer_note(const struct world *w, const struct request *get, const struct request *answer);
+void world_timeline_request(struct world_timeline *t, const struct request *r, bool transmit, uint64_t begin_ps,
+                            uint64_t end_ps);
 
 /* recording.c: with a timeline, these operations record, and call the machine's own operations. */
 extern const struct fabric_ops recording_ops;
