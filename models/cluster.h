@@ -44,6 +44,7 @@ struct cluster_cpcs {
                                        * gets a second one */
 };
 
+/* scan_row_ps, load_l1_ps and load_shared_ps have no keys: cluster_load() derives them from others. */
 struct cluster_gpu {
     uint32_t sms;
     uint64_t launch_ps;    /* the part of a kernel's duration that is not its workers' time */
@@ -86,9 +87,8 @@ struct cluster_gpu {
     uint64_t stretch_ps;     /* a stretch of a sum that the bulk engine loads ahead and stores, without its rows */
     uint64_t stretch_row_ps; /* each row of it */
     uint64_t host_fence_ps;  /* a release to the system after stores to the host's memory; 0: as after other stores */
-    uint64_t host_look_ps;   /* a read of a word in the host's memory */
-    uint64_t host_look_turn_ps;   /* for each of several reads of one 64-byte line there, which wait for one another */
-    uint64_t release_ps;          /* an atomic on own memory that releases: until the warp goes on */
+    uint64_t host_look_ps;   /* a read of a word in the host's memory; those of one 64-byte line wait for each other */
+    uint64_t release_ps;     /* an atomic on own memory that releases: until the warp goes on */
     uint64_t release_stores_ps;   /* likewise where warps of the SM have just stored rows; 0: as release_ps */
     uint64_t release_system_ps;   /* a release to the system where nothing was stored */
     uint64_t sum_far_sm_rate_bps; /* bytes that sums of rows read from memory and not from the L2, on one SM */

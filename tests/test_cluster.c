@@ -18,7 +18,7 @@ static const char gpu_text[] =
     "hbm-rate = 2800 GB/s\n"
     "store-row = 300 ns\nstore-warp-rate = 2.9 GB/s\nstore-sm-rate = 45 GB/s\n"
     "reduce-row = 150 ns\nreduce-warp-rate = 0.65 GB/s\nreduce-load-rate = 5.5 GB/s\nreduce-sm-rate = 135 GB/s\n"
-    "scan-rate = 30 GB/s\nscan-row = 100 ns\npeek = 870 ns\n"
+    "scan-rate = 30 GB/s\npeek = 870 ns\n"
     "[nvlink]\ngpus = 8\negress-rate = 160 GB/s\ningress-rate = 170 GB/s\nlatency = 550 ns\n";
 
 static const char nic_text[] =
@@ -88,7 +88,9 @@ static struct cluster *load(const char *text)
 
 TEST("gpu cluster in full")
 {
-    g_autofree char *text = g_strconcat(gpu_text, nic_text, NULL);
+    g_auto(GStrv) part = g_strsplit(gpu_text, "[nvlink]", 2);
+    g_autofree char *text =
+        g_strconcat(part[0], "load = 400 ns\naccess = 10 ns\ncycle = 500 ps\n[nvlink]", part[1], nic_text, NULL);
     g_autoptr(cluster) c = load(text);
     CU_ASSERT_STRING_EQUAL(c->name, "Two boards");
     CU_ASSERT(c->gpu.sms == 132 && c->gpu.launch_ps == 1730000 && c->gpu.step_ps == 100000);
@@ -98,7 +100,8 @@ TEST("gpu cluster in full")
     CU_ASSERT(c->gpu.store.sm_rate_bps == 360000000000);
     CU_ASSERT(c->gpu.reduce.row_ps == 150000 && c->gpu.reduce.warp_rate_bps == 5200000000);
     CU_ASSERT(c->gpu.reduce_load_rate_bps == 44000000000 && c->gpu.scan_rate_bps == 240000000000);
-    CU_ASSERT(c->gpu.scan_row_ps == 100000 && c->gpu.peek_ps == 870000);
+    CU_ASSERT(c->gpu.peek_ps == 870000 && c->gpu.scan_row_ps == 360000);
+    CU_ASSERT(c->gpu.load_l1_ps == 20500 && c->gpu.load_shared_ps == 14500);
     CU_ASSERT(c->nvlink.gpus == 8 && c->nvlink.egress_rate_bps == 1280000000000);
     CU_ASSERT(c->nvlink.ingress_rate_bps == 1360000000000 && c->nvlink.latency_ps == 550000);
     CU_ASSERT(c->nic.gpus_per_nic == 2 && c->nic.rate_bps == 373600000000 && c->nic.header_bytes == 26);
@@ -238,7 +241,7 @@ TEST("missing keys")
         }
         g_strfreev(line);
     }
-    CU_ASSERT_EQUAL(needed, 16 + 4 + 17);
+    CU_ASSERT_EQUAL(needed, 15 + 4 + 17);
     /* A message lists all keys that a section lacks. */
     CU_ASSERT(change_refused("[nvlink]\ngpus = 8\negress-rate = 160 GB/s\ningress-rate = 170 GB/s\n", "[nvlink]\n",
                              "FILE:LINE: [nvlink] lacks the keys gpus, egress-rate, ingress-rate"));

@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-enum { WORKERS_MAX = 8, WORD = 3, LOOK_NS = 1200, TURN_NS = 900, STEP_NS = 10, POLL_NS = 40 };
+enum { WORKERS_MAX = 8, WORD = 3, LOOK_NS = 1200, STEP_NS = 10, POLL_NS = 40 };
 
 enum role {
     ONCE,    /* looks once */
@@ -130,7 +130,6 @@ static struct world *world_begin(struct cluster *cluster)
     scene = (struct scene){ 0 };
     *cluster = support_cluster(1);
     cluster->gpu.host_look_ps = LOOK_NS * PS_PER_NS;
-    cluster->gpu.host_look_turn_ps = TURN_NS * PS_PER_NS;
     cluster->gpu.poll_ps = POLL_NS * PS_PER_NS;
     return world_new(cluster, &options);
 }
@@ -145,7 +144,7 @@ TEST("a look alone")
     const struct looker *one = looker_add(ONCE, 0, 1, 0), *two = looker_add(ONCE, 8, 2, 0);
     scene_launch(world);
     SEEN(one, STEP_NS + LOOK_NS);
-    SEEN(two, STEP_NS + 2 * TURN_NS);
+    SEEN(two, STEP_NS + 2 * LOOK_NS);
 }
 
 /* A worker that polls is always in line, with all its warps.  A worker that reads another 64-byte line is not behind
@@ -159,7 +158,7 @@ TEST("a line")
     looker_add(RAISER, 0, 0, 90000);
     for (uint32_t launch = 0; launch < 2; launch++) { /* nobody is left in line by the first */
         scene_launch(world);
-        SEEN(behind, 20000 + STEP_NS + 5 * TURN_NS);
+        SEEN(behind, 20000 + STEP_NS + 5 * LOOK_NS);
         SEEN(other, 20000 + STEP_NS + LOOK_NS);
     }
 }
@@ -174,7 +173,7 @@ TEST("looks in vain")
         for (uint32_t i = 0; i < pollers; i++) looker_add(POLLER, i, 1, 0);
         looker_add(RAISER, 0, 0, 30000);
         scene_launch(world);
-        const uint64_t half_ns = pollers * TURN_NS / 2, changed_ps = watcher->seen_ps - POLL_NS * PS_PER_NS;
+        const uint64_t half_ns = pollers * LOOK_NS / 2, changed_ps = watcher->seen_ps - POLL_NS * PS_PER_NS;
         for (uint32_t i = 0; i < pollers; i++) {
             const struct looker *l = &scene.looker[1 + i];
             CU_ASSERT_EQUAL(l->seen_ps - changed_ps, (half_ns > LOOK_NS ? half_ns : LOOK_NS) * PS_PER_NS);

@@ -42,22 +42,18 @@ static struct looks *looks_of(struct looks **of_rank, uint32_t workers, uint32_t
     return looks;
 }
 
-static uint64_t line_ps(const struct cluster_gpu *gpu, uint32_t warps, uint64_t words)
-{
-    return later(gpu->host_look_ps, words * warps * gpu->host_look_turn_ps);
-}
-
 uint64_t looks_take(struct looks **of_rank, uint32_t workers, const struct cluster_gpu *gpu,
                     const struct fabric_worker *worker, const struct fabric_work *work, uint64_t start_ps)
 {
     const uint32_t line = work->place / LINE_WORDS;
+    const uint64_t words_ps = work->rows * gpu->host_look_ps;
     struct looks *looks = looks_of(of_rank, workers, line);
     struct look *look = &looks->look[worker->index];
     assert(!look->warps || look->line == line); /* one at a time */
-    if (!work->polls) return start_ps + line_ps(gpu, looks->crowd[line] + 1, work->rows);
+    if (!work->polls) return start_ps + (looks->crowd[line] + 1) * words_ps;
     if (!look->warps) looks->crowd[line] += worker->warps;
     *look = (struct look){ .line = line, .words = work->rows, .warps = worker->warps };
-    look->end_ps = start_ps + line_ps(gpu, looks->crowd[line], work->rows);
+    look->end_ps = start_ps + looks->crowd[line] * words_ps;
     return look->end_ps;
 }
 
@@ -74,7 +70,7 @@ bool looks_goes_on(struct looks *looks, uint32_t worker, bool waits, uint64_t be
 uint64_t looks_seen_ps(const struct looks *looks, const struct cluster_gpu *gpu, uint32_t worker)
 {
     const struct look *look = &looks->look[worker];
-    return later(gpu->host_look_ps, look->words * (uint64_t)looks->crowd[look->line] * gpu->host_look_turn_ps / 2);
+    return later(gpu->host_look_ps, look->words * (uint64_t)looks->crowd[look->line] * gpu->host_look_ps / 2);
 }
 
 void looks_free(struct looks *looks)

@@ -1,8 +1,8 @@
 /* looks.h - words in the host's memory that a GPU's warps read.  Private to models/hardware.
  *
- * Reads of the same 64 B there are served one after another, each for `host-look-turn`.  A warp that polls such a word
+ * Reads of the same 64 B there are served one after another, each for `host-look`.  A warp that polls such a word
  * reads it again as soon as its last read is back, so it always stands in the line of those 64 B, and a read in a line
- * of N warps takes N turns, or `host-look` if that is longer.  A worker stands in line from a look that polls until a
+ * of N warps takes N turns.  A worker stands in line from a look that polls until a
  * step of it does anything else.  A step that waits instead goes on polling: a word that changes finds the worker's
  * next read in the middle of the line, on average. */
 #ifndef MODELS_HARDWARE_LOOKS_H

@@ -1,4 +1,4 @@
-/* world_timeline.h - the timeline of a simulated run: its tracks, and spans of requests.  Private to models/hardware. */
+/* world_timeline.h - the timeline of a simulated run: tracks, and spans of requests.  Private to models/hardware. */
 #ifndef MODELS_HARDWARE_WORLD_TIMELINE_H
 #define MODELS_HARDWARE_WORLD_TIMELINE_H
 
