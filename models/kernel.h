@@ -87,7 +87,9 @@ struct kernel_rank {
 
 struct kernel_family {
     void (*needs)(const struct kernel_job *job, bool payload, struct fabric_needs *needs);
-    /* The phases of one iteration, in launch order.  All ranks launch the same ones. */
+    /* The phases of one iteration, in launch order.  All ranks launch the same ones.  Their names, NULL at the end; or
+     * NULL, and these functions: they depend on the job. */
+    const char *const *phases;
     uint32_t (*phase_count)(const struct kernel_job *job);
     const char *(*phase_name)(const struct kernel_job *job, uint32_t phase);
     /* A rank's state on a connected fabric; job and fabric must outlive it. */
@@ -134,11 +136,18 @@ static inline void kernel_job_needs(const struct kernel_job *job, bool payload, 
     job->family->needs(job, payload, needs);
 }
 
-static inline uint32_t kernel_phase_count(const struct kernel_job *job) { return job->family->phase_count(job); }
+static inline uint32_t kernel_phase_count(const struct kernel_job *job)
+{
+    const char *const *phases = job->family->phases;
+    uint32_t count = 0;
+    if (!phases) return job->family->phase_count(job);
+    while (phases[count]) count++;
+    return count;
+}
 
 static inline const char *kernel_phase_name(const struct kernel_job *job, uint32_t phase)
 {
-    return job->family->phase_name(job, phase);
+    return job->family->phases ? job->family->phases[phase] : job->family->phase_name(job, phase);
 }
 
 static inline bool kernel_absent(const struct kernel_job *job, uint32_t rank, uint32_t phase, uint32_t iteration)

@@ -12,7 +12,8 @@
 #include "models/moe/formats.h"
 #include "models/moe/moe_one_sided.h"
 
-enum mega_phase { MEGA_PREPARE, MEGA_KERNEL, MEGA_PHASES };
+enum mega_phase { MEGA_PREPARE, MEGA_KERNEL };
+static const char *const phase_names[] = { "mega_moe_cast", "mega_moe", NULL };
 
 static uint32_t ceiling(uint32_t n, uint32_t by) { return (n + by - 1) / by; }
 
@@ -540,24 +541,12 @@ static void prepare_launch(struct mega_rank *r)
 
 /* ---- phases ---- */
 
-static uint32_t mega_phase_count(const struct kernel_job *job)
-{
-    (void)job;
-    return MEGA_PHASES;
-}
-
-static const char *mega_phase_name(const struct kernel_job *job, uint32_t phase)
-{
-    (void)job;
-    return phase == MEGA_PREPARE ? "mega_moe_cast" : "mega_moe";
-}
-
 static struct kernel_launch *mega_launch(struct kernel_rank *rank, uint32_t phase)
 {
     struct mega_rank *r = (struct mega_rank *)rank;
     struct ht_rank *h = &r->ht;
     h->epoch = ++h->base.fabric->launches;
-    h->kernel = (struct kernel_launch){ .phase = mega_phase_name(NULL, phase),
+    h->kernel = (struct kernel_launch){ .phase = phase_names[phase],
                                         .worker = h->kernel.worker,
                                         .follows = phase == MEGA_KERNEL,
                                         .span = phase == MEGA_KERNEL ? "mega_moe_span" : NULL };
@@ -664,8 +653,7 @@ static uint32_t mega_check(const struct kernel_rank *rank, char *text, size_t te
 
 const struct moe_family moe_family_mega = {
     .kernels = { .needs = mega_needs,
-                 .phase_count = mega_phase_count,
-                 .phase_name = mega_phase_name,
+                 .phases = phase_names,
                  .rank_new = mega_create,
                  .rank_free = mega_destroy,
                  .launch = mega_launch,

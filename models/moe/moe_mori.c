@@ -10,7 +10,7 @@
 #include "models/moe/moe_one_sided.h"
 
 enum mori_phase { MORI_DISPATCH, MORI_COMBINE, MORI_PHASES };
-static const char *const phase_names[MORI_PHASES] = { "dispatch", "combine" };
+static const char *const phase_names[MORI_PHASES + 1] = { "dispatch", "combine" };
 
 enum {
     WARPS_MAX = 16,       /* of a block: 1024 threads */
@@ -366,18 +366,6 @@ static const struct worker_role combine_role = { .step = combine_step, .describe
 
 /* ---- phases ---- */
 
-static uint32_t mori_phase_count(const struct kernel_job *job)
-{
-    (void)job;
-    return MORI_PHASES;
-}
-
-static const char *mori_phase_name(const struct kernel_job *job, uint32_t phase)
-{
-    (void)job;
-    return phase_names[phase];
-}
-
 /* Bytes for a row, its scales, and each of its values. */
 static void row_given(struct mori_rank *r, const struct ht_slot *slot)
 {
@@ -432,8 +420,7 @@ static void mori_traffic(const struct kernel_rank *rank, uint32_t phase, struct 
 
 const struct moe_family moe_family_mori = {
     .kernels = { .needs = mori_needs,
-                 .phase_count = mori_phase_count,
-                 .phase_name = mori_phase_name,
+                 .phases = phase_names,
                  .rank_new = mori_create,
                  .rank_free = mori_destroy,
                  .launch = mori_launch,

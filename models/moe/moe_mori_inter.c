@@ -10,8 +10,8 @@
 #include "models/moe/formats.h"
 #include "models/moe/moe_one_sided.h"
 
-static const char *const phase_names[MI_PHASES] = { "dispatch_stage",  "dispatch", "combine_stage",
-                                                    "combine_barrier", "combine",  "combine_sum" };
+static const char *const phase_names[MI_PHASES + 1] = { "dispatch_stage",  "dispatch", "combine_stage",
+                                                        "combine_barrier", "combine",  "combine_sum" };
 
 static struct mi_rank *rank_of(struct kernel_rank *rank) { return (struct mi_rank *)rank; }
 
@@ -951,18 +951,6 @@ static void warps_launch(struct mi_rank *r, enum mi_phase phase)
     gate_launch(r, phase, (dispatch ? r->blocks : r->far_blocks) * r->warps);
 }
 
-static uint32_t mi_phase_count(const struct kernel_job *job)
-{
-    (void)job;
-    return MI_PHASES;
-}
-
-static const char *mi_phase_name(const struct kernel_job *job, uint32_t phase)
-{
-    (void)job;
-    return phase_names[phase];
-}
-
 /* What has come in dispatch, whose words still count. */
 static void counts_read(struct mi_rank *r)
 {
@@ -1046,8 +1034,7 @@ static void mi_traffic(const struct kernel_rank *rank, uint32_t phase, struct ke
 
 const struct moe_family moe_family_mori_inter = {
     .kernels = { .needs = mi_needs,
-                 .phase_count = mi_phase_count,
-                 .phase_name = mi_phase_name,
+                 .phases = phase_names,
                  .rank_new = mi_create,
                  .rank_free = mi_destroy,
                  .launch = mi_launch,

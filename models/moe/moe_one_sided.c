@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const phase_names[OS_PHASES] = { "dispatch_prepare", "dispatch", "dispatch_sanitize",
-                                                    "combine_prepare", "combine" };
+static const char *const phase_names[OS_PHASES + 1] = { "dispatch_prepare", "dispatch", "dispatch_sanitize",
+                                                        "combine_prepare", "combine" };
 
 const char *os_limits_refuse(const struct moe_options *o, const char *name, char *text, size_t text_size)
 {
@@ -445,18 +445,6 @@ static void stage_launch(struct os_rank *r)
 
 /* ---- phases ---- */
 
-static uint32_t os_phase_count(const struct kernel_job *job)
-{
-    (void)job;
-    return OS_PHASES;
-}
-
-static const char *os_phase_name(const struct kernel_job *job, uint32_t phase)
-{
-    (void)job;
-    return phase_names[phase];
-}
-
 /* How many slots came from a rank in the dispatch before, which must be the last kernel. */
 static uint32_t count_from(const struct os_rank *r, uint32_t source) { return ht_word(&r->ht, source) - 1; }
 
@@ -568,8 +556,7 @@ static void os_traffic(const struct kernel_rank *rank, uint32_t phase, struct ke
 
 const struct moe_family moe_family_one_sided = {
     .kernels = { .needs = os_needs,
-                 .phase_count = os_phase_count,
-                 .phase_name = os_phase_name,
+                 .phases = phase_names,
                  .rank_new = os_create,
                  .rank_free = os_destroy,
                  .launch = os_launch,

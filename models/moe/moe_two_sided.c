@@ -21,18 +21,11 @@ enum ts_phase {
     TS_PHASES
 };
 
-static const struct {
-    const char *name, *span;
-    bool follows;
-} phases[TS_PHASES] = {
-    { "prepare", NULL, false },
-    { "prepare_sum", NULL, true },
-    { "prepare_move", "prepare_span", true },
-    { "dispatch", NULL, false },
-    { "dispatch_sanitize", "dispatch_span", true },
-    { "combine_zero", NULL, false },
-    { "combine", NULL, true },
-    { "combine_sum", "combine_span", true },
+static const char *const phase_names[TS_PHASES + 1] = { "prepare",  "prepare_sum",       "prepare_move",
+                                                        "dispatch", "dispatch_sanitize", "combine_zero",
+                                                        "combine",  "combine_sum" };
+static const char *const spans[TS_PHASES] = {
+    [TS_PREPARE_MOVE] = "prepare_span", [TS_DISPATCH_SANITIZE] = "dispatch_span", [TS_COMBINE_SUM] = "combine_span"
 };
 
 static uint32_t ceiling(uint32_t n, uint32_t by) { return (n + by - 1) / by; }
@@ -412,18 +405,6 @@ static void local_launch(struct ts_rank *r, uint32_t sms, uint32_t warps, struct
 
 /* ---- phases ---- */
 
-static uint32_t ts_phase_count(const struct kernel_job *job)
-{
-    (void)job;
-    return TS_PHASES;
-}
-
-static const char *ts_phase_name(const struct kernel_job *job, uint32_t phase)
-{
-    (void)job;
-    return phases[phase].name;
-}
-
 static void counts_read(struct ts_rank *r)
 {
     for (uint32_t source = 0; source < r->ht.g.ranks; source++)
@@ -464,10 +445,11 @@ static struct kernel_launch *ts_launch(struct kernel_rank *rank, uint32_t phase)
     if (phase == TS_PREPARE_SUM) counts_read(r);
     r->launched = phase;
     h->epoch = ++h->base.fabric->launches;
-    h->kernel = (struct kernel_launch){ .phase = phases[phase].name,
-                                        .worker = h->kernel.worker,
-                                        .follows = phases[phase].follows,
-                                        .span = phases[phase].span };
+    h->kernel =
+        (struct kernel_launch){ .phase = phase_names[phase],
+                                .worker = h->kernel.worker,
+                                .follows = phase != TS_PREPARE && phase != TS_DISPATCH && phase != TS_COMBINE_ZERO,
+                                .span = spans[phase] };
     switch ((enum ts_phase)phase) {
     case TS_PREPARE: prepare_launch(r); break;
     case TS_DISPATCH:
@@ -506,8 +488,7 @@ static void ts_traffic(const struct kernel_rank *rank, uint32_t phase, struct ke
 
 const struct moe_family moe_family_two_sided = {
     .kernels = { .needs = ts_needs,
-                 .phase_count = ts_phase_count,
-                 .phase_name = ts_phase_name,
+                 .phases = phase_names,
                  .rank_new = ts_create,
                  .rank_free = ts_destroy,
                  .launch = ts_launch,

@@ -211,19 +211,7 @@ static void v2_destroy(struct kernel_rank *rank)
 
 /* ---- phases -------------------------------------------------------------------------------------------- */
 
-static const char *const phase_names[] = { "dispatch", "dispatch_copy", "combine", "combine_reduce" };
-
-static uint32_t v2_phase_count(const struct kernel_job *job)
-{
-    (void)job;
-    return sizeof phase_names / sizeof phase_names[0];
-}
-
-static const char *v2_phase_name(const struct kernel_job *job, uint32_t phase)
-{
-    (void)job;
-    return phase_names[phase];
-}
+static const char *const phase_names[] = { "dispatch", "dispatch_copy", "combine", "combine_reduce", NULL };
 
 /* How many slots of a channel came from a rank of the node in the dispatch before, which must be the last kernel. */
 static uint32_t up_count(const struct v2_rank *r, uint32_t channel, uint32_t from)
@@ -313,8 +301,7 @@ uint32_t moe_v2_sms(const struct moe_options *o, double rdma_gbs, double nvl_gbs
 
 const struct moe_family moe_family_v2 = {
     .kernels = { .needs = v2_needs,
-                 .phase_count = v2_phase_count,
-                 .phase_name = v2_phase_name,
+                 .phases = phase_names,
                  .rank_new = v2_create,
                  .rank_free = v2_destroy,
                  .launch = v2_launch,
