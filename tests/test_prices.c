@@ -1,0 +1,114 @@
+/* test_prices.c - has each operation of an SM one price, whatever its site?
+ *
+ * Aim: models/hardware/sm.  Method: at each site of the shipped sheets one worker of an H200 does each operation that
+ * the form of the site's line permits.  The keys that belong to one way of pricing alone are made 1000 times dearer, one
+ * way after another: the operation takes longer by the keys of exactly one way, and never by those of plain rows.  A scan
+ * whose waits are loads takes longer by none of them. */
+#include "models/cluster.h"
+#include "models/hardware/world/world.h"
+#include "models/kernels/loops.h"
+#include "tests/unit.h"
+
+#include <stdio.h>
+
+enum way { PLAIN, SUMS, SCANS, WORDS, PROGRAMS, WAYS };
+enum { STORE = FABRIC_WORK_STAGE + 1, KINDS, DEAR = 1000 };
+
+struct one {
+    struct fabric_worker worker;
+    struct fabric_given given; /* all sizes that a line may name */
+    enum site site;
+    uint32_t kind; /* enum fabric_work_kind, or STORE: to a peer */
+    bool done;
+};
+
+static enum worker_step one_step(struct fabric_worker *w)
+{
+    struct one *one = fabric_container_of(w, struct one, worker);
+    enum { ROWS = 4, BYTES = 8192 };
+    const struct fabric_work work = { .kind = (enum fabric_work_kind)one->kind,
+                                      .site = (uint8_t)one->site,
+                                      .given = &one->given,
+                                      .rows = ROWS,
+                                      .read_bytes = ROWS * BYTES,
+                                      .write_bytes = ROWS * BYTES };
+    const struct fabric_write write = {
+        .site = (uint8_t)one->site, .given = &one->given, .peer = 1, .rows = ROWS, .charge_bytes = ROWS * BYTES
+    };
+    if (one->done) return WORKER_DONE;
+    one->done = true;
+    if (one->kind != STORE) fabric_work(w, &work);
+    else CU_ASSERT_EQUAL(fabric_store(w, &write), 0);
+    return WORKER_MORE;
+}
+
+static uint64_t time_of(const struct cluster *cluster, enum site site, uint32_t kind)
+{
+    static const struct worker_role role = { .step = one_step };
+    const struct world_options options = { .ranks = 2, .ranks_per_node = 2, .needs = { .word_count = 1 } };
+    struct world *world = world_new(cluster, &options);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(world);
+    struct fabric *f = world_fabric(world, 0);
+    struct one one = { .worker = fabric_worker_of(f, &role), .given.size = { 64, 64, 64, 64 }, .site = site, .kind = kind };
+    one.worker.warps = 4;
+    struct fabric_worker *worker = &one.worker, **const workers[2] = { &worker, NULL };
+    struct world_result result[2];
+    char text[100];
+    CU_ASSERT_TRUE_FATAL(world_run(world, workers, (const uint32_t[]){ 1, 0 }, result, text, sizeof text));
+    world_free(world);
+    return result[0].time_ps;
+}
+
+static void dearer(struct cluster_gpu *gpu, enum way way)
+{
+    uint64_t *const times[WAYS][3] = { [PLAIN] = { &gpu->store.row_ps },
+                                       [SUMS] = { &gpu->reduce.row_ps, &gpu->stretch_ps, &gpu->stretch_row_ps },
+                                       [PROGRAMS] = { &gpu->cycle_ps, &gpu->access_ps, &gpu->engine.turn_ps } };
+    uint64_t *const rates[WAYS][3] = { [PLAIN] = { &gpu->store.warp_rate_bps },
+                                       [SCANS] = { &gpu->scan_rate_bps },
+                                       [WORDS] = { &gpu->hbm_rows_rate_bps, &gpu->l2_rate_bps } };
+    for (int i = 0; i < 3; i++) {
+        if (times[way][i]) *times[way][i] *= DEAR;
+        if (rates[way][i]) *rates[way][i] /= DEAR;
+    }
+}
+
+/* The operations that a line of that form permits. */
+static bool permits(const struct loop *loop, uint32_t kind)
+{
+    if (loop->staged) return kind == STORE;
+    if (loop->program) return kind != FABRIC_WORK_SCAN && kind != FABRIC_WORK_STAGE;
+    return kind != STORE && kind != FABRIC_WORK_CAST && (kind != FABRIC_WORK_STAGE || loop->engine == LOOP_BULK);
+}
+
+static void test_one_way(void)
+{
+    g_autoptr(cluster) base = cluster_load("models/clusters/h200.ini", NULL);
+    uint32_t operations = 0;
+    CU_ASSERT_PTR_NOT_NULL_FATAL(base);
+    for (uint32_t site = SITE_NONE + 1; site < SITES; site++) {
+        struct loop loop;
+        loops_make(loops_shipped(), (enum site)site, NULL, &loop);
+        if (loop.engine == LOOP_COPY) continue; /* no SM's */
+        for (uint32_t kind = 0; kind < KINDS; kind++) {
+            if (kind == FABRIC_WORK_COMPUTE || !permits(&loop, kind)) continue;
+            const uint64_t usual_ps = time_of(base, (enum site)site, kind);
+            uint32_t ways = 0;
+            for (enum way way = PLAIN; way < WAYS; way++) {
+                struct cluster dear = *base;
+                dearer(&dear.gpu, way);
+                ways |= (uint32_t)(time_of(&dear, (enum site)site, kind) > usual_ps) << way;
+            }
+            const bool loads = kind == FABRIC_WORK_SCAN && !loop.chase;
+            const bool good = loads ? !ways : ways && !(ways & (ways - 1)) && ways != 1u << PLAIN;
+            if (!good) printf("\n      %s, operation %u: ways %x\n", loops_site_name((enum site)site), kind, ways);
+            CU_ASSERT(good);
+            operations++;
+        }
+    }
+    CU_ASSERT(operations >= SITES - SITE_NONE - 2);
+}
+
+const char unit_suite[] = "prices";
+
+void unit_tests(CU_pSuite suite) { CU_add_test(suite, "one way for each operation", test_one_way); }
