@@ -209,8 +209,6 @@ enum fabric_work_kind {
 
 struct fabric_work {
     enum fabric_work_kind kind;
-    bool weighted;  /* REDUCE: each row is multiplied by a weight */
-    bool apart;     /* SCAN: the worker's first warp does it alone; the others go on */
     uint16_t warps; /* how many of the worker's warps do it, at the same time as its next operations; 0: all */
     bool polls;     /* LOOK: the worker reads it again and again until one of its steps does something else */
     uint32_t place; /* LOOK: index of the first word there, in units of 8 B; reads of one 64-byte line wait for one

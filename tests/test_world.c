@@ -30,7 +30,6 @@ struct operation {
     uint8_t warps, rows, flags;
     const char *loop;            /* STORE, COPY, STAGE, SUM: as a sheet says it; NULL: no site */
     uint8_t places;              /* COPY: to so many */
-    bool weighted;               /* SUM, of two rows into one */
     bool library, apart, polled; /* SIGNAL */
     uint8_t first;               /* STORE */
 };
@@ -115,7 +114,6 @@ static bool operation_play(struct player *p, const struct operation *o)
         .read_bytes = o->size_bytes,
         .write_bytes = o->size_bytes / 2,
         .site = site,
-        .weighted = o->weighted,
     };
     const struct fabric_work cast = { .kind = FABRIC_WORK_CAST, .rows = o->rows, .read_bytes = o->size_bytes };
     const struct fabric_work stage = {
@@ -1695,7 +1693,7 @@ TEST("host sums")
         g_autofree struct stage *s = host_stage_new(2);
         s->cluster.host.reduce = (struct cluster_work){ .row_ps = 400 * PS_PER_NS, .warp_rate_bps = 800000000 };
         s->cluster.host.sum = (struct cluster_work){ .row_ps = 200 * PS_PER_NS, .warp_rate_bps = 8000000000 };
-        PLAY(s, 0, 1, { .verb = SUM, .rows = 2, .size_bytes = 4 * 14336, .weighted = weighted });
+        PLAY(s, 0, 1, { .verb = SUM, .rows = 2, .size_bytes = 4 * 14336, .loop = weighted ? "weighted" : NULL });
         stage_run(s);
         CU_ASSERT(took(s, 0, weighted ? 574250000 : 57754000)); /* 10; 2 rows made; 57344 B read */
     }

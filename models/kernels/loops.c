@@ -85,6 +85,7 @@ static const struct word {
     { "wait", FIELD(steps), U8, 0, 0, "waits for memory before a row's bytes, one after another" },
     { "times", 0, TIMES, 0, 0, "scans: loads of a lane one after another, if not `rows`" },
     { "chase", FIELD(chase), FLAG, 0, 0, "scans: a load says where the next is; the bytes come meanwhile" },
+    { "apart", FIELD(apart), FLAG, 0, 0, "scans: the group's first warp does it alone, and the others go on" },
     { "lines", FIELD(lines), U8, 0, 0, "lines of 128 B that a load of the 32 lanes touches, if not 1" },
     { "stride", FIELD(stride), U16, 0, 0, "scans: bytes from what one wait is for to the next; 0: they lie apart" },
     { "near", FIELD(again), U8, 0, LOOP_NEAR, "the SM has read the line before, and much else since" },
@@ -108,6 +109,7 @@ static const struct word {
     { "in-turn", FIELD(in_turn), FLAG, 0, 0, "sums: each row of a stretch is awaited before the next is asked for" },
     { "fenced", FIELD(fenced), FLAG, 0, 0, "sums: the bulk engine stores each stretch, after a fence of the SM" },
     { "ahead", FIELD(ahead), FLAG, 0, 0, "sums, fenced: it also brings them, the next while one is summed" },
+    { "weighted", FIELD(weighted), FLAG, 0, 0, "sums: each row is multiplied by a weight, which takes a CPU longer" },
     { "added", FIELD(added_bytes), U32, 0, 0, "sums: bytes of the rows of one sum that are added in single precision" },
 };
 #undef FIELD

@@ -31,8 +31,7 @@ static bool sender_announce(struct intra_sender *s)
 {
     const struct intra_rank *r = s->rank;
     if (!s->announced)
-        fabric_work(&s->worker,
-                    &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_INTRA_RANGES_READ, .apart = true });
+        fabric_work(&s->worker, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_INTRA_RANGES_READ });
     for (; s->announced < 2; s->announced++) {
         const uint32_t value = s->first + (s->announced ? s->count : 0) + 1;
         const struct fabric_signal told = {

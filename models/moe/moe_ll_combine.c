@@ -273,7 +273,6 @@ static enum worker_step reducer_step(struct fabric_worker *w)
     uint32_t rows = 0;
     for (uint32_t j = 0; j < r->g.topk; j++) rows += r->experts[(uint64_t)d->token * r->g.topk + j] != ROUTING_NONE;
     fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_REDUCE,
-                                          .weighted = true,
                                           .rows = rows,
                                           .site = r->base.options->logfmt ? SITE_LL_SUM_LOGS : SITE_LL_SUM_ROWS,
                                           .given = &r->sum_rows,

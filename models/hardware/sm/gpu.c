@@ -430,10 +430,11 @@ static void gpu_signal_add(struct fabric *f, struct fabric_worker *worker, uint3
 }
 
 /* Work of the first warp, behind what else it alone had to do. */
-static void first_work(struct world_rank *rank, struct world_worker *ww, const struct fabric_work *work)
+static void first_work(struct world_rank *rank, struct world_worker *ww, const struct fabric_work *work,
+                       const struct loop *p)
 {
     const uint64_t start = later(ww->cursor_ps, worker_first_ps(ww));
-    const uint64_t end = gpu_work_end(rank, work, gpu_loop(rank, work->site, work->given), start, 1);
+    const uint64_t end = gpu_work_end(rank, work, p, start, 1);
     worker_rest(ww)->first_ps = start + rank_slowed_ps(rank, end - start);
 }
 
@@ -444,14 +445,14 @@ static void gpu_work(struct fabric *f, struct fabric_worker *worker, const struc
     const struct cluster_gpu *gpu = &w->cluster->gpu;
     struct world_worker *ww = rank->now.worker;
     assert(ww && ww->worker->index == worker->index);
-    if (work->apart) {
-        first_work(rank, ww, work);
+    const struct loop *p = gpu_loop(rank, work->site, work->given);
+    if (p && p->apart) {
+        first_work(rank, ww, work, p);
         return;
     }
     uint32_t lanes;
     const uint64_t behind_ps = worker_behind_ps(ww);
     const uint64_t start = gpu_lane_begin(ww, work->warps, &lanes);
-    const struct loop *p = gpu_loop(rank, work->site, work->given);
     switch (work->kind) {
     case FABRIC_WORK_AWAIT: stream_work(rank, w->cluster->calls.word_call_ps, w->cluster->calls.await_ps); break;
     case FABRIC_WORK_LAUNCH: stream_work(rank, w->cluster->calls.launch_call_ps, gpu->launch_ps); break;

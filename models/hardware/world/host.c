@@ -241,7 +241,7 @@ static void host_work(struct fabric *f, struct fabric_worker *worker, const stru
     (void)worker;
     struct world_rank *rank = rank_of(f);
     struct world *w = rank->world;
-    const struct work_rates *reduce = work->weighted ? &w->reduce : &w->sum;
+    const struct work_rates *reduce = w->loop[work->site].weighted ? &w->reduce : &w->sum;
     uint64_t busy_ps = 0;
     switch (work->kind) {
     case FABRIC_WORK_STAGE:
