@@ -1,9 +1,9 @@
 /* test_prices.c - has each operation of an SM one price, whatever its site?
  *
  * Aim: models/hardware/sm.  Method: at each site of the shipped sheets one worker of an H200 does each operation that
- * the form of the site's line permits.  The keys that belong to one way of pricing alone are made 1000 times dearer, one
- * way after another: the operation takes longer by the keys of exactly one way, and never by those of plain rows.  A scan
- * whose waits are loads takes longer by none of them. */
+ * the form of the site's line permits.  The keys that belong to one way of pricing alone are made 1000 times dearer,
+ * one way after another: the operation takes longer by the keys of exactly one way, and never by those of plain rows.
+ * A scan whose waits are loads takes longer by none of them. */
 #include "models/cluster.h"
 #include "models/hardware/world/world.h"
 #include "models/kernels/loops.h"
@@ -49,7 +49,9 @@ static uint64_t time_of(const struct cluster *cluster, enum site site, uint32_t 
     struct world *world = world_new(cluster, &options);
     CU_ASSERT_PTR_NOT_NULL_FATAL(world);
     struct fabric *f = world_fabric(world, 0);
-    struct one one = { .worker = fabric_worker_of(f, &role), .given.size = { 64, 64, 64, 64 }, .site = site, .kind = kind };
+    struct one one = {
+        .worker = fabric_worker_of(f, &role), .given.size = { 64, 64, 64, 64 }, .site = site, .kind = kind
+    };
     one.worker.warps = 4;
     struct fabric_worker *worker = &one.worker, **const workers[2] = { &worker, NULL };
     struct world_result result[2];
@@ -81,7 +83,7 @@ static bool permits(const struct loop *loop, uint32_t kind)
     return kind != STORE && kind != FABRIC_WORK_CAST && (kind != FABRIC_WORK_STAGE || loop->engine == LOOP_BULK);
 }
 
-static void test_one_way(void)
+TEST("one way for each operation")
 {
     g_autoptr(cluster) base = cluster_load("models/clusters/h200.ini", NULL);
     uint32_t operations = 0;
@@ -108,7 +110,3 @@ static void test_one_way(void)
     }
     CU_ASSERT(operations >= SITES - SITE_NONE - 2);
 }
-
-const char unit_suite[] = "prices";
-
-void unit_tests(CU_pSuite suite) { CU_add_test(suite, "one way for each operation", test_one_way); }
