@@ -116,9 +116,8 @@ static const struct cluster_key keys[] = {
     KEY("gpu", "host-fence", KIND_TIME, true, gpu.host_fence_ps,
         "A release to the system after stores to the host's memory.  Default: as other releases."),
     KEY("gpu", "host-look", KIND_TIME, true, gpu.host_look_ps,
-        "A load of a word in the host's memory (UCCL's heads and tails).  The host serves loads of the same 64 B one "
-        "after "
-        "another."),
+        "A load of a word in the host's memory (UCCL's heads and tails); one after another where they are of one 64 B "
+        "line."),
     KEY("gpu", "release", KIND_TIME, true, gpu.release_ps, "An atomic on the GPU's own memory that releases."),
     KEY("gpu", "release-stores", KIND_TIME, true, gpu.release_stores_ps,
         "As release, where warps of the SM have just stored rows.  Default: release."),
