@@ -16,7 +16,8 @@ static inline const char *fuzz_path(int place, const uint8_t *data, size_t size)
     static char paths[2][64];
     if (files[place] < 0) files[place] = memfd_create("fuzz", 0);
     g_snprintf(paths[place], sizeof paths[place], "/proc/self/fd/%d", files[place]);
-    if (files[place] < 0 || ftruncate(files[place], 0) != 0 || pwrite(files[place], data, size, 0) != (ssize_t)size)
+    if (files[place] < 0 || ftruncate(files[place], 0) != 0 || pwrite(files[place], data, size, 0) != (ssize_t)size ||
+        lseek(files[place], 0, SEEK_SET) != 0) /* what is written in place goes on where the last write ended */
         abort();
     return paths[place];
 }
