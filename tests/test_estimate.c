@@ -85,7 +85,7 @@ TEST("without a pilot")
     struct estimate work = estimate_case(&c, NULL);
     const double events = work.events;
     CU_ASSERT(!estimate_pilot(&work, &c, NULL, cluster));
-    CU_ASSERT(work.events == events && !estimate_worth(&work));
+    CU_ASSERT(work.events == events && !estimate_long(&work));
 }
 
 TEST("many")

@@ -297,8 +297,8 @@ TEST("a strided routing is balanced")
     routing_free(&routing);
 }
 
-/* The same of sampled tokens, by a program of its own after PyTorch's text (MT19937, doubles of 53 bits, exponentials,
- * permutation): 4 ranks with 8 tokens each, of which rank 3 has most. */
+/* Each token samples its experts; 4 ranks have 8 tokens each, of which rank 3 has most.  The expected experts come from
+ * a separate program, written after PyTorch's text (MT19937, doubles of 53 bits, exponentials, permutation). */
 TEST("a sampled power law as published")
 {
     static const struct {

@@ -177,7 +177,10 @@ static bool exceeds(const struct estimate *work, double seconds, double bytes)
     return work->events * event_seconds >= seconds || work->bytes >= bytes;
 }
 
-bool estimate_worth(const struct estimate *work) { return exceeds(work, WORTH_SECONDS / 2., WORTH_BYTES / 2.); }
+static double told_seconds(void) { return isatty(STDERR_FILENO) ? WORTH_SECONDS : WORTH_SECONDS_LOGGED; }
+
+bool estimate_long(const struct estimate *work) { return exceeds(work, WORTH_SECONDS / 2., WORTH_BYTES / 2.); }
+bool estimate_worth(const struct estimate *work) { return exceeds(work, told_seconds() / 2, WORTH_BYTES / 2.); }
 
 bool estimate_pilot(struct estimate *work, const struct case_options *c, const struct case_load *load,
                     const struct cluster *cluster)
@@ -217,8 +220,7 @@ bool estimate_print(const char *command, const struct estimate *work, uint32_t t
 {
     const double sharing = fmax(fmin(threads, (double)work->predictions), 1);
     const struct estimate shared = { work->events / sharing, work->bytes * sharing, work->seconds / sharing, 1, false };
-    const bool terminal = isatty(STDERR_FILENO);
-    if (!exceeds(terminal ? &shared : work, terminal ? WORTH_SECONDS : WORTH_SECONDS_LOGGED, WORTH_BYTES)) return false;
+    if (!exceeds(isatty(STDERR_FILENO) ? &shared : work, told_seconds(), WORTH_BYTES)) return false;
     g_autofree char *time = seconds_text(shared.seconds), *memory = bytes_text(shared.bytes);
     g_autofree char *by = sharing > 1 ? g_strdup_printf(", %.0f threads together", sharing) : g_strdup("");
     fprintf(stderr, "eptwin %s: about %s and %s of memory%s%s\n", command, time, memory, by,

@@ -24,8 +24,9 @@ struct estimate {
  * trace. */
 struct estimate estimate_case(const struct case_options *c, const struct case_load *load);
 
-/* Whether the work is worth a pilot: by its events it takes at least half of the time from which on a terminal is
- * told. */
+/* Whether the work is long enough for all cores: by its events it takes at least half of 5 seconds. */
+bool estimate_long(const struct estimate *work);
+/* Whether the work is worth a pilot: by its events it takes at least half of the time from which on it is told. */
 bool estimate_worth(const struct estimate *work);
 /* Corrects the estimate by a pilot of this case, the largest of the work.  False if no pilot is possible because a file
  * decides the numbers of ranks and tokens; then the estimate is unchanged.  load as above. */

@@ -24,9 +24,8 @@ struct simulate_wishes {
     const char **one_thread;   /* NULL, or where to say why one thread ran it, whatever was wished; NULL: more could */
     struct timeline *timeline; /* gets the operations, if it is not NULL */
     struct progress *progress; /* a bar that events advance, or NULL */
-    const char *const
-        *phases; /* NULL-terminated: if the kernel has them all, the run ends after the last of them; NULL:
-                                * after the kernel's last */
+    /* NULL-terminated: if the kernel has them all, the run ends after the last of them.  NULL: after all phases. */
+    const char *const *phases;
 };
 
 /* Simulates the case (load from case_load()) with sizes only.  Adds the rows of every phase to record: time_us and

@@ -120,7 +120,7 @@ static bool run(const struct case_options *c, const struct arguments *a, const s
     struct estimate work = estimate_case(c, &load);
     if (estimate_worth(&work)) estimate_pilot(&work, c, &load, cluster);
     const bool long_run = estimate_print("simulate", &work, 1);
-    const uint32_t cores = estimate_worth(&work) ? g_get_num_processors() : 1;
+    const uint32_t cores = estimate_long(&work) ? g_get_num_processors() : 1;
     const char *one_thread = NULL;
     const struct simulate_wishes wishes = { .per_rank = a->per_rank || a->explain,
                                             .waits = a->waits,

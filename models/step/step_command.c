@@ -113,7 +113,7 @@ static bool run(const struct case_options *c, const struct arguments *a, const s
     if (good) {
         struct estimate_many many = { 0 };
         estimate_many_add(&many, &plan.c, cluster, step_plan_rounds(&plan) * draws);
-        const uint32_t cores = estimate_worth(&many.sum) ? g_get_num_processors() : 1;
+        const uint32_t cores = estimate_long(&many.sum) ? g_get_num_processors() : 1;
         plan.run.threads = a->jobs > 0 ? (uint32_t)a->jobs : cores;
         plan.run.one_thread = &one_thread;
         estimate_many_print(&many, "step", 1);
