@@ -399,9 +399,9 @@ static bool include_files(struct key_file *file, const struct key_file *from, ui
     return true;
 }
 
-/* What follows from other keys.  Hopper's shared memory answers in 29 cycles and its L1 in 41; `measure` finds 29.7 and
- * 44 on H100 and H200 (alone_ld_shared, alone_ld_weak at=own).  `load` waits for five accesses, and a load whose address
- * the one before it brings waits for one. */
+/* What follows from other keys.  Hopper's shared memory answers in 29 cycles and its L1 in 41; `measure` finds 29.7
+ * and 44 on H100 and H200 (alone_ld_shared, alone_ld_weak at=own).  `load` waits for five accesses, and a load whose
+ * address the one before it brings waits for one. */
 static void gpu_derive(struct cluster_gpu *gpu)
 {
     enum { SHARED_CYCLES = 29, L1_CYCLES = 41, FURTHER = 4 };
