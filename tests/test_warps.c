@@ -68,6 +68,10 @@ TEST("waits")
         { "bulk-out 512, bulk-out 512, bulk-read 1", 1, 1, 50 },
         { "bulk-out 512, bulk-out 512, bulk-read 0", 1, 1, 70 },
         { "first 1 { alu 7, bulk-in 512 }, bulk-wait", 4, 1, 307 }, /* the others wait for what the first asks for */
+        { "others 1 { alu 3 }", 4, 1, 3 },
+        { "others 1 { alu 3 }", 1, 1, 0 },
+        { "first 1 { bulk-in 512, bulk-left 1, bulk-in 512 }, others 1 { bulk-wait, alu 7, bulk-wait }", 2, 1, 320 },
+        { "first 1 { bulk-in 512, bulk-left 0, bulk-in 512 }, others 1 { bulk-wait, alu 7, bulk-wait }", 2, 1, 607 },
         { "bulk-wait, alu 5", 2, 1, 5 },                            /* nobody asks */
     };
     for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {

@@ -47,7 +47,7 @@ struct clause {
 
 /* An operation of a program, with its expressions in code: how much, and by how much. */
 struct step {
-    uint8_t code, place, end; /* enum loop_code, enum loop_place; REPEAT, FIRST: the step of its END */
+    uint8_t code, place, end; /* enum loop_code, enum loop_place; of a block: the step of its END */
     struct clause n, by;
 };
 
@@ -130,11 +130,14 @@ static const struct {
     [LOOP_BULK_IN] = { "bulk-in", MOVED, LOOP_SOURCE,
                        "{ }: asks the bulk copy engine to bring bytes to shared memory" },
     [LOOP_BULK_WAIT] = { "bulk-wait", ALONE, 0, "{ }: waits for the oldest of these" },
+    [LOOP_BULK_LEFT] = { "bulk-left", NUMBERED, 0,
+                         "{ }: waits until the team's other warps still need at most so many of these" },
     [LOOP_BULK_OUT] = { "bulk-out", MOVED, LOOP_TARGET, "{ }: asks it to store bytes" },
     [LOOP_BULK_READ] = { "bulk-read", NUMBERED, 0, "{ }: waits until it still reads at most so many of these" },
     [LOOP_FENCE] = { "fence", ALONE, 0, "{ }: orders stores to shared memory before what the engine reads there" },
     [LOOP_REPEAT] = { "repeat", BLOCK, 0, "{ }: so many times what stands in { } behind it" },
     [LOOP_FIRST] = { "first", BLOCK, 0, "{ }: only so many warps of the team do what stands in { } behind it" },
+    [LOOP_OTHERS] = { "others", BLOCK, 0, "{ }: all but so many warps of the team do what stands in { } behind it" },
 };
 static const char *const loop_places[] = {
     [LOOP_SOURCE] = "source", [LOOP_TARGET] = "target", [LOOP_SHARED] = "shared", [LOOP_L2] = "l2"
@@ -226,13 +229,15 @@ uint32_t loops_times(const struct loops *loops, enum site site, const uint64_t s
     return rows;
 }
 
+static bool is_block(uint8_t code) { return code < LOOP_END && loop_codes[code].form == BLOCK; }
+
 uint32_t loops_program(const struct loops *loops, enum site site, const uint64_t size[LOOP_SIZES],
                        const struct loop_row *row, struct loop_op op[LOOP_OPS])
 {
     const struct line *line = &loops->line[site];
     for (uint32_t i = 0; i < line->step_count; i++) {
         const struct step *step = &line->step[i];
-        const bool block = step->code == LOOP_REPEAT || step->code == LOOP_FIRST;
+        const bool block = is_block(step->code);
         const bool by = step->by.end > step->by.begin;
         const uint64_t n = value_of(line, &step->n, size, row);
         const uint64_t wide = by ? value_of(line, &step->by, size, row) : ACCESS_BYTES;
@@ -240,7 +245,7 @@ uint32_t loops_program(const struct loops *loops, enum site site, const uint64_t
         op[i].by = block ? (uint16_t)(step->end - i) : (uint16_t)CLAMP(wide, 1, UINT16_MAX);
     }
     for (uint32_t i = 0; i < line->step_count; i++)
-        if (op[i].code == LOOP_REPEAT || op[i].code == LOOP_FIRST) op[i + op[i].by].by = op[i].by;
+        if (is_block(op[i].code)) op[i + op[i].by].by = op[i].by;
     return line->step_count;
 }
 
@@ -464,7 +469,7 @@ static bool step_read(struct reader *r, uint32_t nested)
         return refuse(r, "an operation of `eptwin kernel words`");
     }
     *step = (struct step){ .code = code, .place = loop_codes[code].place };
-    r->line->team |= code == LOOP_FIRST;
+    r->line->team |= code == LOOP_FIRST || code == LOOP_OTHERS;
     r->line->bulk |= code == LOOP_BULK_OUT;
     if (!step_values_read(r, step, nested)) return false;
     step->end = (uint8_t)(r->line->step_count - 1);

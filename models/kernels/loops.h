@@ -61,11 +61,13 @@ enum loop_code {
     LOOP_CHAIN,   /* n that do */
     LOOP_BULK_IN, /* the bulk copy engine is asked to bring n bytes into shared memory */
     LOOP_BULK_WAIT, /* waits for the oldest of them, of its team, that the warp has not waited for */
+    LOOP_BULK_LEFT, /* waits until no other warp of the team still works on, or waits for, more than n of them */
     LOOP_BULK_OUT,  /* it is asked to store n bytes */
     LOOP_BULK_READ, /* waits until at most n of these are still read out of shared memory */
     LOOP_FENCE,     /* orders what the SM's warps have stored in shared memory before what the engine reads of it */
     LOOP_REPEAT,    /* what follows until its END, n times */
     LOOP_FIRST,     /* only the first n warps of the team do what follows until its END */
+    LOOP_OTHERS,    /* only the others do */
     LOOP_END,
 };
 /* Where bytes come from or go to.  SOURCE and TARGET are those of the operation; the words about its data say more of
@@ -75,7 +77,7 @@ enum loop_place { LOOP_SOURCE, LOOP_TARGET, LOOP_SHARED, LOOP_L2 };
 struct loop_op {
     uint8_t code, place;
     uint16_t by;
-    uint32_t n; /* REPEAT with n 0, FIRST: its END is `by` operations on; END: `by` operations back */
+    uint32_t n; /* REPEAT with n 0, FIRST, OTHERS: its END is `by` operations on; END: `by` operations back */
 };
 enum { LOOP_OPS = 32, LOOP_NESTED = 3 };
 

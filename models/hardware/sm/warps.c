@@ -19,7 +19,7 @@ struct warp {
     uint64_t stored_ps; /* its stores so far are performed, where loads wait for that */
     struct line load, out;
     uint32_t left; /* bytes of the store that it is in */
-    uint32_t waited, round, number;
+    uint32_t waited, through, round, number; /* of what the engine brings: how many it has waited for, is through with */
     uint32_t again[LOOP_NESTED + 1];
     uint8_t at, depth;
     bool done, blocked;
@@ -137,6 +137,15 @@ static void team_wake(struct run *r, uint32_t team, uint64_t now_ps)
     }
 }
 
+/* How many of what its team has asked for all warps but this one are through with. */
+static uint32_t least_through(const struct run *r, uint32_t team, const struct warp *but)
+{
+    uint32_t least = UINT32_MAX;
+    for (uint32_t i = team * r->team_warps; i < (team + 1) * r->team_warps; i++)
+        if (&r->warp[i] != but && r->warp[i].through < least) least = r->warp[i].through;
+    return least == UINT32_MAX ? r->team[team].in.end : least;
+}
+
 /* Returns false if the warp must try again. */
 static bool engine_step(struct run *r, struct warp *v, const struct loop_op *o)
 {
@@ -150,12 +159,17 @@ static bool engine_step(struct run *r, struct warp *v, const struct loop_op *o)
         v->now_ps += sm->turn_ps;
         return true;
     case LOOP_BULK_WAIT:
+        if (v->through != v->waited) team_wake(r, number, v->now_ps);
+        v->through = v->waited;
         if (v->waited == in->end) {
             v->blocked = true;
             return false;
         }
         v->now_ps = later_of(v->now_ps, in->ps[v->waited++ % FLIGHT]);
         return true;
+    case LOOP_BULK_LEFT:
+        v->blocked = in->end - least_through(r, number, v) > o->n;
+        return !v->blocked;
     case LOOP_BULK_OUT:
         if (line_full(&v->out)) v->now_ps = later_of(v->now_ps, line_take(&v->out));
         if (v->now_ps < r->lead_ps) r->lead_ps = v->now_ps;
@@ -177,7 +191,8 @@ static uint32_t flow_step(struct run *r, struct warp *v, const struct loop_op *o
         v->again[v->depth++] = o->n;
         return v->at + 1u;
     case LOOP_FIRST:
-        if (v->number % r->team_warps >= o->n) return v->at + o->by + 1u;
+    case LOOP_OTHERS:
+        if ((v->number % r->team_warps < o->n) != (o->code == LOOP_FIRST)) return v->at + o->by + 1u;
         v->again[v->depth++] = 1;
         return v->at + 1u;
     default: /* END: its block begins so many operations before it */
@@ -217,6 +232,7 @@ static void warp_step(struct run *r, struct warp *v)
         break;
     case LOOP_REPEAT:
     case LOOP_FIRST:
+    case LOOP_OTHERS:
     case LOOP_END: v->at = (uint8_t)flow_step(r, v, o); break;
     default: v->at = (uint8_t)(v->at + engine_step(r, v, o)); break;
     }
