@@ -133,6 +133,8 @@ static const struct field field_table[] = {
     FLAG("hook", hook, MAKES, "Low latency: send and receive as kernels of their own"),
     FLAG("logfmt", logfmt, MAKES,
          "Low latency combine: rows return as logarithms of 10 bits where their values allow it"),
+    CHOICE("flush", flush, MAKES, "warm|cold",
+           "Low latency: caches hold what the call before left (warm, the default), or were flushed (cold)"),
     FLAG("zero-copy", zero_copy, MAKES, "Low latency, one-sided, mori combine: rows already lie where they leave from"),
     TEXT("mask-timeout", mask_timeout, MAKES, "TIME",
          "Low latency: mask ranks that keep others waiting longer than this (as 100us; default: wait for ever)"),
@@ -452,7 +454,7 @@ static const struct {
     { "On what machine", "cluster backend deepep loops fault launch arrival slow compute compute-sms" },
     { "Which expert each token goes to",
       "trace trace-weights step layer routing num-topk-groups masked-places traffic placement" },
-    { "Low-latency kernels", "hook logfmt zero-copy mask-timeout fail" },
+    { "Low-latency kernels", "hook logfmt flush zero-copy mask-timeout fail" },
     { "Normal and V2 kernels", "cached weights num-bias worst-tokens expert-alignment nvl-chunk rdma-chunk nvl-buffer "
                                "rdma-buffer combine-nvl-chunk combine-rdma-chunk combine-nvl-buffer "
                                "combine-rdma-buffer expand single-reduction direct cpu-sync overlap api" },

@@ -79,6 +79,7 @@ static void options_fill(const struct case_options *c, const struct routing *rou
         .hook = c->hook,
         .logfmt = c->logfmt,
         .zero_copy = c->zero_copy,
+        .flushed = g_strcmp0(c->flush, "cold") == 0,
         .expand = c->expand,
         .single_reduction = c->single_reduction,
         .direct = c->direct,

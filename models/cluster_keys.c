@@ -56,7 +56,7 @@ static const struct cluster_key keys[] = {
     KEY("gpu", "hbm-rows-rate", KIND_RATE, true, gpu.hbm_rows_rate_bps,
         "As hbm-rate, for rows that lie apart and are read and written in turn.  Default: hbm-rate."),
     KEY("gpu", "l2", KIND_SIZE, true, gpu.l2_bytes,
-        "Bytes of rows just written that the L2 still holds.  Default: none."),
+        "What the L2 holds of what was just written, and, low latency, of the call before.  Default: nothing."),
     KEY("gpu", "l2-rate", KIND_RATE, true, gpu.l2_rate_bps, "How fast the L2 moves such rows."),
     KEY("gpu", "store-row", KIND_TIME, false, gpu.store.row_ps,
         "A warp's stores to a peer: latencies of a row that nothing hides."),

@@ -229,8 +229,8 @@ struct fabric_needs {
     uint32_t word_count;
     uint16_t queue_count;   /* QPs to each peer */
     uint32_t queue_depth;   /* work requests on one QP */
-    uint64_t touched_bytes; /* bytes that a rank reads and writes before it touches the same ones again, roughly; 0: not
-                             * known */
+    uint64_t touched_bytes; /* bytes that a rank reads and writes before it touches the same ones again, roughly;
+                             * UINT64_MAX: its caches are flushed in between; 0: not known */
 };
 
 /* What a world implements: eleven operations, and two hints. */

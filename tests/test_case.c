@@ -32,7 +32,7 @@ TEST("every option reads back")
 {
     static const char *const values[] = { "3",      "true",      "0",     "ll",   "bf16",      "random",
                                           "stream", "ring",      "host",  "copy", "some text", "7",
-                                          "1",      "hybrid-ep", "ibgda", "2.28", "2026-04" };
+                                          "1",      "hybrid-ep", "ibgda", "2.28", "2026-04",   "cold" };
     struct case_options c, copy;
     case_init(&c);
     uint32_t count = 0;
@@ -71,7 +71,7 @@ static void set_other(struct case_options *c, uint32_t option)
 {
     static const char *const values[] = { "3",         "true",  "5",    "normal", "ll",        "bf16", "random",
                                           "stream",    "ring",  "host", "copy",   "some text", "7",    "1",
-                                          "hybrid-ep", "ibgda", "v2",   "2.28",   "2026-04" };
+                                          "hybrid-ep", "ibgda", "v2",   "2.28",   "2026-04",   "cold" };
     g_autofree char *before = case_option_text(c, option);
     for (uint32_t v = 0; v < G_N_ELEMENTS(values); v++) {
         if (g_strcmp0(before, values[v]) != 0 && case_set(c, case_option_name(option), values[v], NULL)) return;

@@ -138,7 +138,7 @@ TEST("every option is agreed on")
         "true",  "3",     "16",        "512",  "1|1|1",  "1|1;1|1",    "random", "normal", "bf16",          "ring",
         "64KiB", "x",     "max",       "0:1",  "1ms",    "greedy",     "1",      "64",     "1000us",        "2",
         "copy",  "ibgda", "hybrid-ep", "8:16", "simple", "1@dispatch", "loop",   "alone",  "rank:1 slow=2", "1:2x",
-        "2.28",  "a",     "2026-04"
+        "2.28",  "a",     "2026-04",   "cold"
     };
     uint32_t checked = 0, paths = 0;
     for (uint32_t i = 0; case_option_name(i); i++) {

@@ -72,7 +72,7 @@ TEST("waits")
         { "others 1 { alu 3 }", 1, 1, 0 },
         { "first 1 { bulk-in 512, bulk-left 1, bulk-in 512 }, others 1 { bulk-wait, alu 7, bulk-wait }", 2, 1, 320 },
         { "first 1 { bulk-in 512, bulk-left 0, bulk-in 512 }, others 1 { bulk-wait, alu 7, bulk-wait }", 2, 1, 607 },
-        { "bulk-wait, alu 5", 2, 1, 5 },                            /* nobody asks */
+        { "bulk-wait, alu 5", 2, 1, 5 }, /* nobody asks */
     };
     for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
         const struct warps_sm sm = sm_of();

@@ -14,6 +14,8 @@
     X(LL_CHOICES_READ) \
     X(LL_CHOICES_REST) \
     X(LL_PEERS_READ) \
+    X(LL_PEERS_AGAIN) \
+    X(LL_WORD_FIRST) \
     X(LL_COUNT_LOOK) \
     X(LL_PLACE_TAKE) \
     X(LL_RECEIVE_ROW) \

@@ -59,6 +59,7 @@ struct moe_options {
     struct moe_failure failure[MOE_FAILURES_MAX];
     uint32_t failure_count;
     bool logfmt;           /* low latency combine: rows return as LogFMT (formats.h) */
+    bool flushed;          /* low latency: caches are flushed before each call */
     bool zero_copy;        /* combine (low latency, one-sided, MoRI): the rows already lie where they leave from */
     bool uccl;             /* normal, internode: as UCCL's port has it (PROTOCOLS.md 1.10) */
     bool cached;           /* normal: dispatch with a cached handle and no top-k (as the public tuning loop) */

@@ -85,6 +85,7 @@ static const char *ll_refuse(const struct moe_options *o, char *text, size_t tex
  * made by an expert, and come back: on average a rank receives as much as it sends. */
 static uint64_t touched_bytes(const struct moe_options *o, const struct ll_geometry *g)
 {
+    if (o->flushed) return UINT64_MAX;
     const uint64_t choice = g->message_bytes + g->row_bytes + 2 * g->combine_bytes;
     return (uint64_t)o->tokens_max * (4 * (uint64_t)o->hidden + g->message_bytes + o->topk * choice);
 }

@@ -176,7 +176,7 @@ static enum worker_step returner_step(struct fabric_worker *w)
     const bool came = moe_word_value(fabric_load(w->fabric, ll_word_flag(r, t->number)), r->call);
     if (!came && !ll_given_up(r, w, destination_of(t))) return WORKER_WAIT;
     if (!t->send)
-        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_LL_LAYOUT_READ, .rows = 1 });
+        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_LL_WORD_FIRST, .rows = 1 });
     fabric_signal_add(w, ll_word_gate(r), 1, FABRIC_DEVICE);
     return WORKER_DONE;
 }
@@ -360,11 +360,12 @@ struct kernel_launch *ll_combine_launch(struct ll_rank *r, bool send, bool recei
     ll_gate_add(r);
     ll_gate_watch(r);
     /* If no piece of a row fits, it has no logarithms. */
-    r->sum_rows = (struct fabric_given){ .size = { r->g.return_bytes < r->g.combine_bytes ? r->g.combine_bytes : 0 } };
+    r->sum_rows = (struct fabric_given){ .size = { ll_choices(r) * r->g.return_bytes,
+                                                   r->g.return_bytes < r->g.combine_bytes ? r->g.combine_bytes : 0 } };
     const uint32_t sms = sum_sms(r);
     for (uint32_t i = 0; i < sms * r->g.sum_groups && i < r->own->tokens; i++) {
         r->reducer[i] = (struct ll_reducer){ .rank = r, .token = i, .stride = sms * r->g.sum_groups };
-        ll_worker_add(r, &r->reducer[i].worker, &reducer_role, i % sms, r->g.sum_warps);
+        ll_worker_add(r, &r->reducer[i].worker, &reducer_role, i % sms, r->g.sum_warps + 1);
         fabric_watch(&r->reducer[i].worker, ll_word_open(r), 1);
     }
     return &r->kernel;

@@ -254,7 +254,7 @@ static bool receiver_tell(struct ll_receiver *v)
     };
     const bool near = fabric_path(w->fabric, signal.peer) != FABRIC_RDMA;
     if (near) /* where the peer's memory lies */
-        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_LL_PEERS_READ, .rows = 1 });
+        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_LL_PEERS_AGAIN, .rows = 1 });
     const int rc = masked ? 0 : fabric_signal(w, &signal);
     if (rc == -EAGAIN) return false;
     assert(rc == 0);
@@ -283,7 +283,7 @@ static enum worker_step receiver_step(struct fabric_worker *w)
     if (r->range_begin) r->range_begin[range_number(v)] = r->packed_count[v->local_expert];
     r->packed_count[v->local_expert] += count;
     assert(r->packed_count[v->local_expert] <= r->g.ranks * r->g.tokens_max);
-    const uint8_t look = v->alone ? SITE_LL_PEERS_READ : SITE_LL_COUNT_LOOK; /* alone: nothing has read it before */
+    const uint8_t look = v->alone ? SITE_LL_WORD_FIRST : SITE_LL_COUNT_LOOK;
     fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = look, .rows = 1 });
     fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_LL_PLACE_TAKE, .rows = 1 });
     if (count) {
@@ -391,8 +391,10 @@ struct kernel_launch *ll_dispatch_launch(struct ll_rank *r, bool send, bool rece
 {
     if (send) send_side_prepare(r);
     if (send && receive) ll_gate_add(r); /* both in one launch: the grid synchronises in between */
+    /* On average a rank receives as much as it sends. */
     r->receive_row =
-        (struct fabric_given){ .size = { r->g.scale_count, r->g.scale_count / (r->base.options->ue8m0 ? 4 : 1) } };
+        (struct fabric_given){ .size = { r->g.scale_count, r->g.scale_count / (r->base.options->ue8m0 ? 4 : 1),
+                                         ll_choices(r) * r->g.message_bytes } };
     if (receive) memset(r->packed_count, 0, r->g.local_experts * sizeof r->packed_count[0]);
     for (uint32_t e = 0; e < r->g.experts; e++) {
         const uint32_t rank = e / r->g.local_experts;

@@ -125,7 +125,8 @@ static void speeds_draw(struct step_run *run)
     }
 }
 
-/* All kernels share words and heap: the number of a launch tells whose a word is. */
+/* All kernels share words and heap: the number of a launch tells whose a word is.  Between two calls a GPU's L2 sees
+ * weights and more. */
 static struct fabric_needs needs_of(const struct step_run *run)
 {
     struct fabric_needs all = { 0 }, one;
@@ -135,7 +136,7 @@ static struct fabric_needs needs_of(const struct step_run *run)
         all.word_count = MAX(all.word_count, one.word_count);
         all.queue_count = MAX(all.queue_count, one.queue_count);
         all.queue_depth = MAX(all.queue_depth, one.queue_depth);
-        all.touched_bytes = MAX(all.touched_bytes, one.touched_bytes);
+        if (run->options->cluster->host.cores) all.touched_bytes = MAX(all.touched_bytes, one.touched_bytes);
     }
     return all;
 }

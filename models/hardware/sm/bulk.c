@@ -47,17 +47,6 @@ uint32_t bulk_out_passes_8(const struct world *w, const struct loop *p)
     return p->packed ? OUT_PASSES_ALL : PLACES * out_passes(0, buffer_line(w, p));
 }
 
-/* How long memory takes for rows that are read and written in turn.  Of a footprint that has just been written, the L2
- * has as much as it can hold. */
-static uint64_t memory_ps(const struct world *w, const struct fabric_work *work, const struct loop *p)
-{
-    const uint64_t both = work->read_bytes + work->write_bytes, l2 = w->cluster->gpu.l2_bytes;
-    const uint64_t kernel = p->footprint_bytes * both / (work->read_bytes ? work->read_bytes : 1);
-    if (!p->fresh || !w->l2) return rate_time(w->hbm_rows, both);
-    const uint64_t kept = kernel > l2 ? both * l2 / kernel : both;
-    return rate_time(w->l2, kept) + rate_time(w->hbm_rows, both - kept);
-}
-
 uint64_t bulk_rows(struct world_rank *rank, const struct fabric_work *work, const struct loop *p, uint64_t start_ps,
                    uint32_t busy)
 {
@@ -85,7 +74,8 @@ uint64_t bulk_rows(struct world_rank *rank, const struct fabric_work *work, cons
             later(end, own_reserve(rank, &rank->sm[rank->now.worker->sm], now,
                                    rate_time(w->bulk_in, work->read_bytes) + rate_time(w->bulk_out, work->write_bytes),
                                    work->read_bytes));
-    return later(end, first_ps + own_reserve(rank, &rank->hbm, now, memory_ps(w, work, p),
+    return later(end, first_ps + own_reserve(rank, &rank->hbm, now,
+                                             gpu_memory_ps(w, p, work->read_bytes, work->write_bytes, w->hbm_rows),
                                              work->read_bytes + work->write_bytes));
 }
 

@@ -51,7 +51,7 @@ static int priced_store(struct world_rank *rank, const struct fabric_write *writ
     const uint64_t lead_ps = r.lead_ps;
     uint64_t end = start + gpu_touch_ps(ww, p) + r.ps;
     end = later(end, lead_ps + own_reserve(rank, &rank->sm[ww->sm], now, r.served_ps, size));
-    end = later(end, lead_ps + own_reserve(rank, &rank->hbm, now, rate_time(w->hbm, size), size));
+    end = later(end, lead_ps + own_reserve(rank, &rank->hbm, now, gpu_memory_ps(w, p, size, 0, w->hbm), size));
     gpu_lane_end(ww, end);
     if (write->peer != rank->fabric.rank) {
         const uint64_t there_ps = nvlink_cross(rank, &w->rank[write->peer], now, size,
@@ -386,7 +386,10 @@ static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const stru
     uint64_t visible_ps = done_ps + (path == FABRIC_SELF ? gpu->poll_ps : w->cluster->nvlink.latency_ps);
     if (w->peer_way && path != FABRIC_SELF) visible_ps += peers_latency_ps(rank, signal->peer);
     /* A kernel ends when its peers have what it stored there. */
-    if (path == FABRIC_NVLINK) rank->end_ps = later(rank->end_ps, done_ps + gpu->peek_ps);
+    if (path == FABRIC_NVLINK) {
+        rank->told_ps[ww->sm] = later(rank->told_ps[ww->sm], done_ps + gpu->peek_ps);
+        rank->end_ps = later(rank->end_ps, done_ps + gpu->peek_ps);
+    }
     world_word_schedule(&w->rank[signal->peer], signal->word, signal->value, signal->add, visible_ps);
     return 0;
 }
@@ -419,6 +422,7 @@ static void gpu_signal_add(struct fabric *f, struct fabric_worker *worker, uint3
         const uint64_t busy_ps = rank_slowed_ps(rank, later(gpu->release_stores_ps, gpu->release_ps));
         if (scope == FABRIC_DEVICE) {
             gpu_lane_end_from(ww, step->last_end_ps, step->last_end_ps + gpu->release_ps);
+            gpu_lane_reach(ww, rank->told_ps[ww->sm]);
             if (stored_ps) gpu_lane_reach(ww, stored_ps + busy_ps);
         }
     }
@@ -533,7 +537,7 @@ static void gpu_init(struct world *w)
     w->bulk_crossing = rate_make(c->nvlink.bulk_crossing_rate_bps);
     w->bulk_sector = c->nvlink.sector_rate_bps ? rate_make(c->nvlink.sector_rate_bps) : w->bulk_link;
     w->sm_count = c->gpu.sms;
-    w->gpu_number = gpu_number(&c->gpu);
+    w->gpu_number = gpu_number(&c->gpu, w->options.needs.touched_bytes);
     w->launch_ps = c->gpu.launch_ps;
     w->poll_ps = c->gpu.poll_ps;
     w->egress = rate_make(peers.built_out_bps);

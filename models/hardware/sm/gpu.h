@@ -120,6 +120,10 @@ static inline bool gpu_priced(const struct world *w, const struct loop *p)
  * more_ps longer. */
 uint64_t gpu_load_ps(const struct world *w, const struct loop *p);
 uint64_t gpu_far_ps(const struct world *w, const struct loop *p, uint64_t more_ps);
+/* How long memory takes for rows that are read and written, outside the L2 at the rate `far`.  Of a footprint that has
+ * just been written, the L2 has as much as it can hold. */
+uint64_t gpu_memory_ps(const struct world *w, const struct loop *p, uint64_t read_bytes, uint64_t write_bytes,
+                       rate_q20 far);
 /* How much longer the first wait for an array takes; notes that the worker has waited for it. */
 uint64_t gpu_touch_ps(struct world_worker *ww, const struct loop *p);
 /* What the loop reads and stores for so many bytes of data, flags included. */
@@ -146,8 +150,8 @@ struct gpu_rows {
     uint64_t ps, lead_ps; /* until all are moved; until the first byte leaves the SM */
     uint64_t served_ps;   /* how long they keep the SM busy */
 };
-/* A number that differs if two GPUs' parameters do. */
-uint64_t gpu_number(const struct cluster_gpu *gpu);
+/* A number that differs if two GPUs' parameters do, or what calls leave in their L2 (fabric_needs). */
+uint64_t gpu_number(const struct cluster_gpu *gpu, uint64_t touched_bytes);
 struct gpu_rows gpu_program(struct world_rank *rank, const struct world_worker *ww, const struct loop *p,
                             const struct fabric_given *given, struct loop_row row, bool to_peer);
 

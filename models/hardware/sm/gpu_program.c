@@ -40,10 +40,10 @@ static struct warps_sm sm_of(const struct world *w, const struct loop *p, bool t
 
 static const uint64_t mix = UINT64_C(0x9e3779b97f4a7c15);
 
-uint64_t gpu_number(const struct cluster_gpu *gpu)
+uint64_t gpu_number(const struct cluster_gpu *gpu, uint64_t touched_bytes)
 {
     const unsigned char *byte = (const unsigned char *)gpu;
-    uint64_t number = 0;
+    uint64_t number = touched_bytes * mix;
     for (size_t i = 0; i < sizeof *gpu; i++) {
         number = (number ^ byte[i]) * mix;
         number ^= number >> 32;

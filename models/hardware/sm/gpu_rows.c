@@ -3,14 +3,32 @@
 
 #include <math.h>
 
-/* Rows just written are in the L2, except those that others have driven out.  The closer all of them together come to
- * the L2's size, the more are driven out. */
+/* How many bytes have gone through the L2 since what the loop reads was there: just written, or left by a call. */
+static uint64_t since_bytes(const struct world *w, const struct loop *p)
+{
+    const uint64_t touched_bytes = w->options.needs.touched_bytes;
+    if (p->fresh) return p->footprint_bytes;
+    return touched_bytes && w->cluster->gpu.l2_bytes ? touched_bytes : UINT64_MAX;
+}
+
+/* What was in the L2 still is, except what others have driven out.  The closer all of it together comes to the L2's
+ * size, the more is driven out. */
 uint64_t gpu_far_ps(const struct world *w, const struct loop *p, uint64_t more_ps)
 {
-    const uint64_t l2_bytes = w->cluster->gpu.l2_bytes;
+    const uint64_t l2_bytes = w->cluster->gpu.l2_bytes, since = since_bytes(w, p);
     const uint64_t longer_ps = pressure_load_ps(w->beside, &w->cluster->gpu, p->fresh, p->footprint_bytes);
-    if (!p->fresh || (l2_bytes && p->footprint_bytes >= l2_bytes)) return more_ps + longer_ps;
-    return longer_ps + (l2_bytes ? (uint64_t)((double)more_ps * (double)p->footprint_bytes / (double)l2_bytes) : 0);
+    if (since == UINT64_MAX || (l2_bytes && since >= l2_bytes)) return more_ps + longer_ps;
+    return longer_ps + (l2_bytes ? (uint64_t)((double)more_ps * (double)since / (double)l2_bytes) : 0);
+}
+
+uint64_t gpu_memory_ps(const struct world *w, const struct loop *p, uint64_t read_bytes, uint64_t write_bytes,
+                       rate_q20 far)
+{
+    const uint64_t both = read_bytes + write_bytes, l2 = w->cluster->gpu.l2_bytes;
+    const uint64_t kernel = p->footprint_bytes * both / (read_bytes ? read_bytes : 1);
+    if (!p->fresh || !w->l2) return rate_time(far, both);
+    const uint64_t kept = kernel > l2 ? both * l2 / kernel : both;
+    return rate_time(w->l2, kept) + rate_time(far, both - kept);
 }
 
 uint64_t gpu_load_ps(const struct world *w, const struct loop *p)

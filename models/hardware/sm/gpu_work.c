@@ -89,7 +89,9 @@ static uint64_t program_work(struct world_rank *rank, const struct fabric_work *
     const struct gpu_rows r = gpu_program(rank, ww, p, work->given, row, false);
     const uint64_t served_ps = r.served_ps + pressure_store_ps(w->beside, work->write_bytes);
     const uint64_t sm_ps = own_reserve(rank, &rank->sm[ww->sm], now, served_ps, work->read_bytes) - now;
-    const uint64_t hbm_ps = own_reserve(rank, &rank->hbm, now, rate_time(w->hbm, both), both) - now;
+    const uint64_t hbm_ps =
+        own_reserve(rank, &rank->hbm, now, gpu_memory_ps(w, p, work->read_bytes, work->write_bytes, w->hbm), both) -
+        now;
     const uint64_t end = start + gpu_touch_ps(ww, p) + later(contended_ps(r.ps, hbm_ps), sm_ps);
     gpu_moved_note(ww, p->engine == LOOP_BULK, start, end);
     if (work->kind == FABRIC_WORK_COPY && p->engine == LOOP_LDST)

@@ -18,8 +18,9 @@ struct warp {
     uint64_t now_ps;
     uint64_t stored_ps; /* its stores so far are performed, where loads wait for that */
     struct line load, out;
-    uint32_t left; /* bytes of the store that it is in */
-    uint32_t waited, through, round, number; /* of what the engine brings: how many it has waited for, is through with */
+    uint32_t left;            /* bytes of the store that it is in */
+    uint32_t waited, through; /* of what the engine brings: how many it has waited for, is through with */
+    uint32_t round, number;
     uint32_t again[LOOP_NESTED + 1];
     uint8_t at, depth;
     bool done, blocked;
@@ -167,9 +168,7 @@ static bool engine_step(struct run *r, struct warp *v, const struct loop_op *o)
         }
         v->now_ps = later_of(v->now_ps, in->ps[v->waited++ % FLIGHT]);
         return true;
-    case LOOP_BULK_LEFT:
-        v->blocked = in->end - least_through(r, number, v) > o->n;
-        return !v->blocked;
+    case LOOP_BULK_LEFT: v->blocked = in->end - least_through(r, number, v) > o->n; return !v->blocked;
     case LOOP_BULK_OUT:
         if (line_full(&v->out)) v->now_ps = later_of(v->now_ps, line_take(&v->out));
         if (v->now_ps < r->lead_ps) r->lead_ps = v->now_ps;

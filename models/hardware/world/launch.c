@@ -107,7 +107,7 @@ static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, 
     for (uint32_t i = 0; i < rank->world->sm_count; i++) {
         rank->sm[i].busy_ps = rank->sm[i].bytes = 0;
         rank->sm_first[i] = 0;
-        rank->stored_ps[i] = rank->put_ps[i] = rank->copied_ps[i] = 0;
+        rank->stored_ps[i] = rank->put_ps[i] = rank->copied_ps[i] = rank->told_ps[i] = 0;
     }
     const struct cluster_gpu *gpu = &rank->world->cluster->gpu;
     rank->beside_ps = count && worker[0]->whole && gpu->beside_ps ? gpu->beside_ps : rank->world->launch_ps;

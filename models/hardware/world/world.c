@@ -188,6 +188,7 @@ static void rank_init(struct world *w, uint32_t index)
     rank->put_ps = memory_new(w->sm_count, sizeof rank->put_ps[0]);
     rank->copied_ps = memory_new(w->sm_count, sizeof rank->copied_ps[0]);
     rank->fenced_ps = memory_new(w->sm_count, sizeof rank->fenced_ps[0]);
+    rank->told_ps = memory_new(w->sm_count, sizeof rank->told_ps[0]);
     rank->sm_first = memory_new(w->sm_count, sizeof rank->sm_first[0]);
     rank->proxy = memory_new(w->transport.threads, sizeof rank->proxy[0]);
     rank->qp = arena_take(&w->arena, ((size_t)o->ranks * o->needs.queue_count + 1) * sizeof rank->qp[0]);
@@ -354,6 +355,7 @@ void world_free(struct world *w)
         free(rank->put_ps);
         free(rank->copied_ps);
         free(rank->fenced_ps);
+        free(rank->told_ps);
         free(rank->sm_first);
         free(rank->mover);
         free(rank->loop);

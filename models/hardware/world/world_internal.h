@@ -133,6 +133,7 @@ struct world_rank {
     uint64_t egress_since_ps;           /* the egress has been busy since then */
     uint64_t beside_ps;                 /* the part of its kernel's duration that is not its workers' time */
     uint64_t *fenced_ps;                /* [sms] when the last fence of its warps is done */
+    uint64_t *told_ps;                  /* [sms] when peers have answered what its warps signalled to them so far */
     uint64_t *copied_ps;                /* [sms] when the copies are done that its warps make by loads and stores */
     uint32_t *sm_first;                 /* [sms] first mover of the SM: place + 1, 0: none */
     struct loop *loop; /* [loop_count] loops of this launch's operations for which the kernel gives sizes */
