@@ -280,7 +280,7 @@ static bool step_open(struct replay_step *s, GError **error)
     s->now = g_new0(struct replay_step_span, kernel_count(s));
     s->span = g_new0(struct replay_step_span, (gsize)plan->repeat * kernel_count(s));
     s->delay_us = g_new0(double, plan->repeat);
-    g_autofree double *rows = program_rows(&plan->item[0].load.routing);
+    g_autofree double *rows = program_rows(&plan->item[0].load.routing, 1);
     s->rows = rows[s->bootstrap->rank];
     for (uint32_t b = 0; b < s->schedule->batches; b++) {
         struct fabric_needs needs;

@@ -110,6 +110,12 @@ TEST("tables give times between their points")
     compute_table_free(t);
 }
 
+/* The time for rows of four experts, and as many with each expert's filled up to whole tiles. */
+static double rows_us(const struct costs_options *o, enum step_op op, double rows, double tiled)
+{
+    return costs_of(o, op, PASS_FORWARD, 1, (struct costs_rows){ rows, tiled }, 4).us;
+}
+
 /* Rows in order: in prefill the table that was measured with the ordering, and a host's launches; in decode the GEMMs
  * of the other layout, and where that table ends its time of as many rows an expert for fewer experts. */
 TEST("experts' rows in order, in decode and prefill")
@@ -132,16 +138,33 @@ TEST("experts' rows in order, in decode and prefill")
                                .read_gbs = 1e6,
                                .write_gbs = 1e6 };
     CU_ASSERT_PTR_NOT_NULL_FATAL(t);
-    CU_ASSERT_DOUBLE_EQUAL(costs_of(&o, STEP_EXPERTS, PASS_FORWARD, 1, 1024, 4).us, 150, 1e-6);
-    CU_ASSERT_DOUBLE_EQUAL(costs_of(&o, STEP_EXPERTS, PASS_FORWARD, 1, 2048, 4).us, 2 * 120, 1e-6);
+    CU_ASSERT_DOUBLE_EQUAL(rows_us(&o, STEP_EXPERTS, 1024, 1024), 150, 1e-6);
+    CU_ASSERT_DOUBLE_EQUAL(rows_us(&o, STEP_EXPERTS, 2048, 2048), 2 * 120, 1e-6);
+    CU_ASSERT_DOUBLE_EQUAL(rows_us(&o, STEP_EXPERTS, 1024, 1536), 1.5 * 150, 0.1); /* half as many tiles again */
+    CU_ASSERT_DOUBLE_EQUAL(rows_us(&o, STEP_EXPERTS, 128, 512), 150, 1e-6);        /* equal rows fill them no more */
+    const struct step_cost half = costs_of(&o, STEP_EXPERTS, PASS_FORWARD, 1, (struct costs_rows){ 1024, 2048 }, 4);
+    CU_ASSERT_DOUBLE_EQUAL(half.power, 0.74, 1e-3); /* zeros draw 0.48 of what rows draw */
     o.contiguous = true;
-    CU_ASSERT_DOUBLE_EQUAL(costs_of(&o, STEP_UP, PASS_FORWARD, 1, 1024, 4).us, 100, 1e-6);
-    CU_ASSERT_DOUBLE_EQUAL(costs_of(&o, STEP_DOWN, PASS_FORWARD, 1, 2048, 4).us, 80, 1e-6);
+    CU_ASSERT_DOUBLE_EQUAL(rows_us(&o, STEP_UP, 1024, 1024), 100, 1e-6);
+    CU_ASSERT_DOUBLE_EQUAL(rows_us(&o, STEP_DOWN, 2048, 2048), 80, 1e-6);
     o.prefill = true;
-    CU_ASSERT_DOUBLE_EQUAL(costs_of(&o, STEP_UP, PASS_FORWARD, 1, 1024, 4).us, 400, 1);
+    CU_ASSERT_DOUBLE_EQUAL(rows_us(&o, STEP_UP, 1024, 1024), 400, 1);
     o.prefill = false, o.own = t; /* the user's table counts first */
-    CU_ASSERT_DOUBLE_EQUAL(costs_of(&o, STEP_UP, PASS_FORWARD, 1, 1024, 4).us, 400, 1);
+    CU_ASSERT_DOUBLE_EQUAL(rows_us(&o, STEP_UP, 1024, 1024), 400, 1);
     compute_table_free(t);
+}
+
+TEST("rows of experts fill tiles")
+{
+    struct routing routing;
+    routing_alloc(&routing, 2, 1, 4, (uint32_t[]){ 3, 3 }, 0);
+    for (uint32_t i = 0; i < 5; i++) routing.rank[i / 3].experts[i % 3] = (int32_t)(i == 4 ? 3 : 0); /* one has none */
+    g_autofree double *rows = program_rows(&routing, 1), *tiled = program_rows(&routing, 3);
+    CU_ASSERT_DOUBLE_EQUAL(rows[0], 4, 0);
+    CU_ASSERT_DOUBLE_EQUAL(rows[1], 1, 0);
+    CU_ASSERT_DOUBLE_EQUAL(tiled[0], 6, 0);
+    CU_ASSERT_DOUBLE_EQUAL(tiled[1], 3, 0);
+    routing_free(&routing);
 }
 
 static void table_refused(const char *text, const char *part)
@@ -274,6 +297,7 @@ struct bench {
     struct step_cost cost[KERNELS_MAX];
     uint64_t now_ps, timer_ps, meeting_ps, gap_ps;
     double slow; /* of every kernel that runs at the same time as another */
+    double lift;
 };
 
 static const struct step_cost *bench_cost(void *context, uint32_t rank, uint32_t kernel)
@@ -316,6 +340,7 @@ static void bench_run(struct bench *b, const struct schedule *s, uint64_t launch
                                                      .begin = bench_begin,
                                                      .contend = b->slow > 0 ? bench_contend : NULL,
                                                      .context = b,
+                                                     .lift = b->lift,
                                                      .launch_ps = launch_ps,
                                                      .gap_ps = b->gap_ps });
     b->timer_ps = b->meeting_ps = UINT64_MAX;
@@ -378,6 +403,31 @@ TEST("kernels hold SMs in their ways")
     /* Bytes: the first six of ten blocks take 0.6 of the time, 36; then four blocks catch up.  From 30 to 36 all ten
      * are at their own rate, so 60 - 6 is left at the rate 1 / 0.6. */
     beside_meeting(OCCUPANCY_SHARES, 0, 30 + (60 - 30 / 0.6) + (60 - (60 - 30 / 0.6)) * 0.6);
+}
+
+/* Power goes with the cube of the clock: a kernel that draws 1 / 1.1^3 of full power runs at 1.1 times the clock, if
+ * the GPU can.  At half of the SMs' arithmetic, only that half is shorter. */
+static void clock_lifts(double lift, double power, double clock_share, double clock, double end_us)
+{
+    static const uint8_t stream[] = { STREAM_MAIN };
+    g_autoptr(schedule) s = streams_make(stream, 1);
+    struct bench b = {
+        .cost = { { .us = 66, .occupancy = OCCUPANCY_TILES, .sms = 10, .clock_share = clock_share, .power = power } },
+        .lift = lift
+    };
+    bench_run(&b, s, 0);
+    check_span(&b, 0, 0, end_us);
+    CU_ASSERT_DOUBLE_EQUAL(device_clock(b.device, 0), clock, 1e-4);
+    device_free(b.device);
+}
+
+TEST("a GPU that draws less power runs faster")
+{
+    clock_lifts(1.2, 1, 1, 1, 66);
+    clock_lifts(1.2, 1 / 1.331, 1, 1.1, 60);
+    clock_lifts(1.05, 1 / 1.331, 1, 1.05, 66 / 1.05);
+    clock_lifts(1.2, 1 / 1.331, 0.5, 1.1, 63);
+    clock_lifts(0, 1 / 1.331, 1, 1, 66); /* clocks are what they are said to be */
 }
 
 /* A kernel that holds all SMs keeps a meeting from beginning, unless its blocks are short or it is several kernels. */

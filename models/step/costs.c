@@ -333,23 +333,51 @@ static bool leaves_sms(const struct costs_options *o, enum step_op op)
     return o->train ? occupancy_of(op) != OCCUPANCY_SHORT : op_is_gemm_of_experts(op);
 }
 
+/* DeepGEMM aligns each expert's rows to 128 (get_m_alignment_for_contiguous_layout); PyTorch's grouped GEMM of BF16
+ * works by clusters of two tiles of 128 (GroupMM.cu). */
+uint32_t costs_tile_rows(const struct costs_options *o) { return o->fp8 ? 128 : 256; }
+
+/* What drawn rows make of a time of equal rows, which fill their tiles.  Bytes do not grow: rows that are none are not
+ * read. */
+static double tiles_factor(const struct costs_options *o, struct costs_rows rows, double experts, double clock_share)
+{
+    const double equal = fmax(rows.all, experts * costs_tile_rows(o));
+    return 1 + clock_share * fmax(rows.tiled / equal - 1, 0);
+}
+
+/* Less 120 W of an idle H200, at the tables' clock: tiles of random numbers draw 855 W (580 at 1.74 GHz, by the cube),
+ * tiles of zeros 0.48 of that (286 at 1.76), copies of HBM 0.40 (340).  tests/accuracy/measured, h200-gemm. */
+static double power_of(struct costs_rows rows, bool of_experts, double clock_share)
+{
+    const double zeros_power = 0.48, copies_power = 0.40;
+    const double real = of_experts && rows.tiled > 0 ? rows.all / rows.tiled : 1;
+    return clock_share * (real + (1 - real) * zeros_power) + (1 - clock_share) * copies_power;
+}
+
+double costs_clock_lift(const struct costs_options *o)
+{
+    return o->clock_ghz > 0 ? fmax(o->gpu->clock_ghz / o->clock_ghz, 1) : 1;
+}
+
 /* The user's table may have a time of its own for a pass; if not, the forward time stands. */
 static struct step_cost cost_forward(const struct costs_options *o, enum step_op op, enum step_pass pass, double tokens,
-                                     double rows, double experts)
+                                     struct costs_rows rows, double experts)
 {
     struct step_cost cost = { .occupancy = occupancy_of(op), .sms = o->sms };
-    assert(op < STEP_COMPUTE_OPS && tokens >= 0 && rows >= 0);
-    if (o->work) return (struct step_cost){ .us = program_work_us(o->work, op, rows), .sms = 1, .source = "--work" };
+    assert(op < STEP_COMPUTE_OPS && tokens >= 0 && rows.all >= 0);
+    if (o->work)
+        return (struct step_cost){ .us = program_work_us(o->work, op, rows.all), .sms = 1, .source = "--work" };
     tokens = fmax(tokens, 1); /* a rank without tokens launches its kernels, too */
-    const struct work w = work_of(o, op, tokens, rows, experts);
+    const struct work w = work_of(o, op, tokens, rows.all, experts);
     const double arithmetic_us = flops_us(o, op, &w, experts), memory_us = bytes_us(o, &w);
     cost.read_bytes = w.read_bytes;
     cost.write_bytes = w.write_bytes;
     cost.kernels = (uint32_t)w.kernels;
-    cost.us = named_us(o, op, pass, tokens, rows, experts, cost.source);
+    cost.us = named_us(o, op, pass, tokens, rows.all, experts, cost.source);
     if (isnan(cost.us) && pass != PASS_FORWARD)
-        cost.us = named_us(o, op, PASS_FORWARD, tokens, rows, experts, cost.source);
-    if (isnan(cost.us)) cost.us = op_table_us(o, op, tokens, rows, experts, cost.source);
+        cost.us = named_us(o, op, PASS_FORWARD, tokens, rows.all, experts, cost.source);
+    const bool named = !isnan(cost.us);
+    if (!named) cost.us = op_table_us(o, op, tokens, rows.all, experts, cost.source);
     const bool other_gpu = !isnan(cost.us) && o->gpu->tables && !strstr(cost.source, o->gpu->name);
     if (isnan(cost.us)) {
         cost.us = fmax(arithmetic_us, memory_us) + w.kernels * o->gpu->small_us;
@@ -362,6 +390,7 @@ static struct step_cost cost_forward(const struct costs_options *o, enum step_op
         cost.write_bytes *= share;
     }
     cost.clock_share = bound_share(arithmetic_us, memory_us);
+    if (op_is_gemm_of_experts(op) && !named) cost.us *= tiles_factor(o, rows, experts, cost.clock_share);
     if (other_gpu) /* the part that memory bounds scales with the memories' rates */
         cost.us *= cost.clock_share + (1 - cost.clock_share) * o->gpu->tables_memory_gbs / o->gpu->memory_gbs;
     if (o->clock_ghz > 0) cost.us *= 1 + cost.clock_share * (o->gpu->clock_ghz / o->clock_ghz - 1);
@@ -438,15 +467,18 @@ static struct work cast_work(const struct costs_options *o, enum step_op op, enu
 }
 
 struct step_cost costs_of(const struct costs_options *o, enum step_op op, enum step_pass pass, double tokens,
-                          double rows, double experts)
+                          struct costs_rows rows, double experts)
 {
     struct step_cost cost = cost_forward(o, op, pass, tokens, rows, experts);
-    if (o->work || pass == PASS_FORWARD) return cost;
+    if (o->work) return cost;
+    cost.power = power_of(rows, op_is_gemm_of_experts(op), cost.clock_share);
+    if (pass == PASS_FORWARD) return cost;
     const bool named = strstr(cost.source, step_pass_suffix(pass)) != NULL;
     const double factor = pass_factor(o, op, pass, fmax(tokens, 1)), us = named ? cost.us : cost.us * factor;
-    const struct work cast = cast_work(o, op, pass, tokens, rows);
+    const struct work cast = cast_work(o, op, pass, tokens, rows.all);
     cost.us = named ? us : us + bytes_us(o, &cast);
     cost.clock_share *= us / cost.us;
+    cost.power = power_of(rows, op_is_gemm_of_experts(op), cost.clock_share);
     cost.read_bytes = cost.read_bytes * factor + cast.read_bytes;
     cost.write_bytes = cost.write_bytes * factor + cast.write_bytes;
     return cost;

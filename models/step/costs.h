@@ -3,7 +3,8 @@
  * The user's own table counts before the shipped one, and the GPU's own surfaces before those of the GPU whose tables
  * it uses (tables/gpus.ini).  A roofline is the longer of two times, for arithmetic (at the share of the data sheet's
  * rate that large GEMMs reach) and for bytes (at the cluster file's rates of HBM), and a few empty kernels.  For times
- * of tables it also gives the share that depends on the clock, and the bytes. */
+ * of tables it also gives the share that depends on the clock, the power, and the bytes.  Tables are of experts with
+ * equally many rows; drawn ones begin more tiles. */
 #ifndef MODELS_STEP_COSTS_H
 #define MODELS_STEP_COSTS_H
 
@@ -28,7 +29,7 @@ struct costs_options {
     uint32_t attention_tp;      /* ranks that share attention's heads, and its sequences */
     double context;             /* tokens of a sequence */
     double read_gbs, write_gbs; /* of its memory */
-    double clock_ghz;           /* clock under the tensor cores' load; 0: that at which the tables were measured */
+    double clock_ghz;           /* clock under continuous load; 0: that at which the tables were measured */
     uint32_t sms, leave_sms;    /* of the GPU; that GEMMs leave (of experts; training: all) */
     const struct program_work *work; /* timed work in place of kernels: then the above is not used; NULL: none */
 };
@@ -36,11 +37,21 @@ struct costs_options {
 /* False and *error where a table has rows of an op that no step asks for. */
 bool costs_table_check(const struct compute_table *table, const char *source, GError **error);
 
+/* Rows that come to a rank's experts, and those with each expert's filled up to whole tiles: a grouped GEMM computes a
+ * tile that an expert's last rows begin. */
+struct costs_rows {
+    double all, tiled;
+};
+uint32_t costs_tile_rows(const struct costs_options *o);
+
+/* How much faster than under continuous load the clock can be: up to that of the tables. */
+double costs_clock_lift(const struct costs_options *o);
+
 /* The op of a layer for `tokens` of the rank, of which `rows` come to its `experts` (ops of experts alone).  In a
  * backward pass each GEMM has two as large as itself, dgrad and wgrad, and attention's core, in dgrad, five products
  * for two; what has no weights takes as long as forward. */
 struct step_cost costs_of(const struct costs_options *o, enum step_op op, enum step_pass pass, double tokens,
-                          double rows, double experts);
+                          struct costs_rows rows, double experts);
 
 /* Operations of GEMMs and attention that training the net on `tokens` asks for, in all layers: three times those of the
  * forward pass.  What a kernel computes again does not count. */

@@ -23,6 +23,7 @@ struct group {
 struct running {
     uint32_t kernel, have, wanted; /* SMs that the kernel has; SMs that it still wants */
     double left_ps, rate, slow;    /* remaining work, as time at rate 1 */
+    double power;                  /* as step_cost has it */
     double one_ps;                 /* OCCUPANCY_TILES: the work of each of its kernels */
     uint32_t kernels_after;        /* those after the one that runs */
     struct group group[GROUPS_MAX];
@@ -39,8 +40,9 @@ struct rank {
     uint64_t host_ps; /* when the host has launched all kernels before number `host` */
     bool host_blocked;
     uint64_t last_ps;
-    bool *done;        /* [kernels] */
-    uint64_t *told_ps; /* [kernels] launched by the host; UINT64_MAX: not yet */
+    double passed_ps, full_ps; /* time of this step and of one before it; as much power, as time at full power */
+    bool *done;                /* [kernels] */
+    uint64_t *told_ps;         /* [kernels] launched by the host; UINT64_MAX: not yet */
     struct device_times *times;
 };
 
@@ -171,9 +173,11 @@ static void work_done(struct device *d, struct rank *rank, uint64_t now)
 {
     const double passed_ps = (double)(now - rank->last_ps);
     rank->last_ps = now;
+    rank->passed_ps += passed_ps;
     for (uint32_t i = 0; i < rank->running_count;) {
         struct running *run = &rank->running[i];
         bool end = false;
+        if (!run->meeting) rank->full_ps += passed_ps * run->power * run->have / d->options.sms;
         if (!run->meeting && run->groups) {
             end = shares_work(rank, run, passed_ps * run->rate);
         } else if (!run->meeting && run->have) {
@@ -227,6 +231,7 @@ static void kernel_start(struct device *d, uint32_t r, uint32_t kernel, uint64_t
     *run = (struct running){ .kernel = kernel,
                              .wanted = cost->sms < d->options.sms ? cost->sms : d->options.sms,
                              .slow = 1,
+                             .power = cost->power,
                              .meeting = cost->occupancy == OCCUPANCY_MEETING };
     if (!run->meeting) run->left_ps = work_ps(d, r, kernel);
     if (cost->occupancy == OCCUPANCY_TILES && cost->kernels > 1) {
@@ -309,6 +314,18 @@ static double block_rate(const struct step_cost *cost, double share)
     return 1 / (cost->clock_share + (1 - cost->clock_share) * fmax(share, DEVICE_BYTES_SHARE));
 }
 
+/* By the power drawn so far. */
+static double lift_of(const struct device *d, uint32_t r)
+{
+    const struct rank *rank = &d->rank[r];
+    return rank->full_ps > 0 ? fmin(fmax(cbrt(rank->passed_ps / rank->full_ps), 1), fmax(d->options.lift, 1)) : 1;
+}
+
+double device_clock(const struct device *d, uint32_t rank)
+{
+    return (d->options.speed ? d->options.speed[rank] : 1) * lift_of(d, rank);
+}
+
 static void rates_set(struct device *d, uint32_t r)
 {
     struct rank *rank = &d->rank[r];
@@ -323,11 +340,13 @@ static void rates_set(struct device *d, uint32_t r)
         seen[count++] = (struct device_running){ .kernel = run->kernel, .sms_share = share, .slow = 1 };
     }
     if (d->options.contend) d->options.contend(d->options.context, r, seen, count);
+    const double clock = lift_of(d, r);
     for (uint32_t i = 0; i < count; i++) {
         struct running *run = &rank->running[place[i]];
         const struct step_cost *cost = cost_of(d, r, run->kernel);
         assert(seen[i].slow >= 1 && isfinite(seen[i].slow));
         run->rate = (run->groups ? block_rate : share_rate)(cost, seen[i].sms_share) / seen[i].slow;
+        run->rate /= 1 - cost->clock_share + cost->clock_share / clock;
     }
 }
 
@@ -365,10 +384,29 @@ static void rank_go_on(struct device *d, uint32_t r)
     if (next != UINT64_MAX) d->options.timer_set(d->options.context, r, next);
 }
 
+/* Power is averaged over more than a step (a tenth of a second), and steps follow each other: the rank begins as if
+ * behind a step like this one, in which nobody waited for others. */
+static void step_before(struct device *d, uint32_t r)
+{
+    struct rank *rank = &d->rank[r];
+    double stream_ps[SCHEDULE_STREAMS_MAX] = { 0 }, *end_ps = memory_new(d->kernels + 1, sizeof *end_ps);
+    for (uint32_t k = 0; k < d->kernels; k++) {
+        const struct schedule_kernel *kernel = schedule_kernel(d->options.schedule, k);
+        const struct step_cost *cost = cost_of(d, r, k);
+        double begin_ps = stream_ps[kernel->stream];
+        for (uint32_t i = 0; i < kernel->num_waits; i++) begin_ps = fmax(begin_ps, end_ps[kernel->wait[i]]);
+        stream_ps[kernel->stream] = end_ps[k] = begin_ps + cost->us * PS_PER_US;
+        rank->passed_ps = fmax(rank->passed_ps, end_ps[k]);
+        rank->full_ps += cost->us * PS_PER_US * cost->power * fmin(cost->sms, d->options.sms) / d->options.sms;
+    }
+    free(end_ps);
+}
+
 void device_start(struct device *d)
 {
     for (uint32_t r = 0; r < d->options.ranks; r++)
         d->rank[r].last_ps = d->rank[r].host_ps = d->options.now_ps(d->options.context, r);
+    for (uint32_t r = 0; r < d->options.ranks && d->options.lift > 1; r++) step_before(d, r);
     for (uint32_t r = 0; r < d->options.ranks; r++) rank_go_on(d, r);
 }
 

@@ -13,8 +13,12 @@
  *   OCCUPANCY_MEETING  a communication kernel: begins once it has all its SMs, and ends when its world says so
  *
  * The work of a kernel on fewer SMs than it wants takes longer in proportion; that of one bound by memory only below
- * DEVICE_BYTES_SHARE of them, and its late blocks, which have the memory to themselves, catch up likewise.  Knows no
- * protocol and no network. */
+ * DEVICE_BYTES_SHARE of them, and its late blocks, which have the memory to themselves, catch up likewise.
+ *
+ * The nominal clock is what the power limit allows while tensor cores work on all SMs without a pause: full power.
+ * Power goes with the cube of the clock (voltage goes with frequency), so where a rank drew a share of full power so
+ * far, its clock is higher by the cube root of that share, up to `lift`.  Meetings count as pauses.  Knows no protocol
+ * and no network. */
 #ifndef MODELS_STEP_DEVICE_H
 #define MODELS_STEP_DEVICE_H
 
@@ -35,6 +39,7 @@ struct step_cost {
     uint32_t sms;
     uint32_t kernels;               /* OCCUPANCY_TILES: kernels in sequence, taken to be equally long; 0 is 1 */
     double clock_share;             /* the share of its time that is longer at a lower clock */
+    double power;                   /* that it draws on all SMs at the nominal clock, as a share of full power */
     double read_bytes, write_bytes; /* of HBM */
     char source[64];                /* "table", "roofline", ... */
 };
@@ -67,6 +72,7 @@ struct device_options {
     void *context;
     const double *slow;  /* [ranks] factor on the time of all of a GPU's work; NULL: all 1 */
     const double *speed; /* [ranks] a GPU's clock over the nominal one; NULL: all 1 */
+    double lift;         /* how much faster than the nominal clock it can be while power allows it; 0 is 1 */
     double jitter;       /* deviation of each compute kernel's time, as a share of it; drawn from the seed */
     uint64_t seed;
     uint64_t launch_ps; /* the host's time to launch a kernel; 0: a graph */
@@ -82,6 +88,8 @@ void device_start(struct device *device); /* all ranks, now */
 void device_timer(struct device *device, uint32_t rank);
 void device_ended(struct device *device, uint32_t rank); /* the rank's meeting has ended */
 
+/* The rank's clock now, over the nominal one. */
+double device_clock(const struct device *device, uint32_t rank);
 /* The time of a compute kernel alone on that rank, at its clock. */
 double device_alone_us(const struct device *device, uint32_t rank, uint32_t kernel);
 /* Valid once that kernel has ended on that rank. */

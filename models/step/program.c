@@ -109,12 +109,14 @@ struct schedule_layers program_work_layers(const struct program_work *work, uint
                                      .head = work->us[STEP_HEAD] > 0 };
 }
 
-double *program_rows(const struct routing *routing)
+double *program_rows(const struct routing *routing, uint32_t tile)
 {
     const uint32_t local = routing->experts / routing->ranks;
     double *rows = g_new0(double, routing->ranks);
+    g_autofree uint32_t *of_expert = g_new0(uint32_t, routing->experts);
     for (uint32_t r = 0; r < routing->ranks; r++)
         for (size_t i = 0; i < (size_t)routing->rank[r].tokens * routing->topk; i++)
-            if (routing->rank[r].experts[i] != ROUTING_NONE) rows[(uint32_t)routing->rank[r].experts[i] / local]++;
+            if (routing->rank[r].experts[i] != ROUTING_NONE) of_expert[routing->rank[r].experts[i]]++;
+    for (uint32_t e = 0; e < routing->experts; e++) rows[e / local] += (of_expert[e] + tile - 1) / tile * (double)tile;
     return rows;
 }

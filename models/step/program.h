@@ -43,7 +43,8 @@ double program_work_us(const struct program_work *work, enum step_op op, double 
 /* Layers of timed work; they have a shared expert and a head if the work does. */
 struct schedule_layers program_work_layers(const struct program_work *work, uint32_t layers);
 
-/* [routing->ranks]: rows that come to each rank's experts. */
-double *program_rows(const struct routing *routing);
+/* [routing->ranks]: rows that come to each rank's experts, those of each expert filled up to whole tiles; a tile of one
+ * row: as they come. */
+double *program_rows(const struct routing *routing, uint32_t tile);
 
 #endif

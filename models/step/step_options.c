@@ -47,16 +47,16 @@ static const struct field fields[] = {
       "Measured times of compute kernels, CSV: op,gpu,dtype,shape,tokens,context,us; or a record of eptwin measure "
       "--fabric cuda, for its GEMMs" },
     { "clock", FIELD_TEXT, false, AT(clock), 0, 0, "GHZ",
-      "Clock of arithmetic, GHz (default: the GPU's under sustained load); or of each rank's GPU: 1.69|1.79" },
+      "Clock under continuous load, GHz (default: of the GPU, limited by power); or of each rank's GPU: 1.69|1.79" },
     { "layers", FIELD_TEXT, false, AT(layers), 0, 0, "N",
       "Layers with experts to simulate; further ones count as the later half do (default: decode 12, else 4; all)" },
     { "launches", FIELD_FLAG, false, AT(launches), 0, 0, NULL, "The host launches each kernel (default: CUDA graphs)" },
     { "no-contention", FIELD_FLAG, false, AT(no_contention), 0, 0, NULL,
       "Kernels on one GPU share its SMs, but take nothing of each other's memory" },
     { "spread", FIELD_NUMBER, false, AT(spread_pct), 0, 20, "PCT",
-      "Deviation of the clocks of GPUs, percent (default 0)" },
+      "Deviation of the clocks of GPUs, percent (default 0; several draws of GPUs whose clocks are not said: 2)" },
     { "jitter", FIELD_NUMBER, false, AT(jitter_pct), 0, 50, "PCT",
-      "Deviation of the times of compute kernels, percent (default 0)" },
+      "Deviation of the times of compute kernels, percent (default 0; several draws: 1)" },
     { "draws", FIELD_COUNT, false, AT(draws), 1, 1000, "N",
       "Draws of both: the answer is their median and range (default 1)" },
 };
@@ -65,7 +65,10 @@ enum { FIELDS = sizeof fields / sizeof fields[0] };
 static void *place(const struct step_options *o, const struct field *f) { return (char *)o + f->offset; }
 static char **text_at(const struct step_options *o, const struct field *f) { return place(o, f); }
 
-void step_options_init(struct step_options *o) { *o = (struct step_options){ .leave_sms = -1 }; }
+void step_options_init(struct step_options *o)
+{
+    *o = (struct step_options){ .leave_sms = -1, .spread_pct = -1, .jitter_pct = -1 };
+}
 
 void step_options_clear(struct step_options *o)
 {
@@ -165,7 +168,7 @@ char *step_option_text(const struct step_options *o, uint32_t index)
     }
     case FIELD_NUMBER: {
         const double value = *(const double *)place(o, f);
-        return value > 0 ? g_strdup_printf("%g", value) : NULL;
+        return value >= 0 ? g_strdup_printf("%g", value) : NULL;
     }
     case FIELD_FLAG: return *(const bool *)place(o, f) ? g_strdup("true") : NULL;
     }

@@ -30,7 +30,7 @@ struct comm {
     bool borrows;
     struct step_cost *cost;     /* [ranks][COMPUTE_WHATS + phases] */
     struct world_result *alone; /* [phases][ranks] */
-    double *rows;               /* [ranks] */
+    double *rows, *tiles;       /* [ranks] rows of experts; and with those of each expert filled up to whole tiles */
     uint32_t phases;
 };
 
@@ -197,13 +197,15 @@ static bool world_make(struct step_run *run, GError **error)
 static void costs_make(struct step_run *run, struct comm *comm)
 {
     const struct routing *routing = comm->routing;
-    comm->rows = program_rows(routing);
+    comm->rows = program_rows(routing, 1);
+    comm->tiles = program_rows(routing, costs_tile_rows(run->options->costs));
     comm->cost = g_new0(struct step_cost, (gsize)run->ranks * (COMPUTE_WHATS + comm->phases));
     for (uint32_t r = 0; r < run->ranks; r++)
         for (uint32_t what = 0; what < COMPUTE_WHATS; what++)
             *cost_at(run, comm, r, what) =
                 costs_of(run->options->costs, (enum step_op)(what / STEP_PASSES), (enum step_pass)(what % STEP_PASSES),
-                         routing->rank[r].tokens, comm->rows[r], (double)routing->experts / routing->ranks);
+                         routing->rank[r].tokens, (struct costs_rows){ comm->rows[r], comm->tiles[r] },
+                         (double)routing->experts / routing->ranks);
 }
 
 /* ---- kernels of the world ---- */
@@ -285,9 +287,17 @@ static void device_timer_set(void *context, uint32_t rank, uint64_t time_ps)
     world_timer_set(((const struct step_run *)context)->world, rank, time_ps);
 }
 
+/* Communication's own instructions and caches run at the clock that compute leaves, too. */
+static void clock_set(struct step_run *run, uint32_t rank)
+{
+    const double clock = device_clock(run->device, rank) / costs_clock_lift(run->options->costs);
+    world_slow_set(run->world, rank, (uint32_t)lround(fmax(run->slow[rank] / fmin(clock, 1), 1)));
+}
+
 static void device_begin(void *context, uint32_t rank, uint32_t kernel)
 {
     struct step_run *run = context;
+    clock_set(run, rank);
     pthread_mutex_lock(&run->launching);
     const struct kernel_launch *launch =
         phase_launch(run, comm_of(run, kernel), rank, schedule_kernel(run->schedule, kernel)->phase);
@@ -379,6 +389,7 @@ static bool schedule_run(struct step_run *run, GError **error)
                                                        .context = run,
                                                        .slow = run->slowness,
                                                        .speed = run->speed,
+                                                       .lift = costs_clock_lift(o->costs),
                                                        .jitter = o->jitter,
                                                        .seed = o->seed,
                                                        .launch_ps = o->launch_ps,
@@ -455,6 +466,7 @@ static void comm_clear(struct comm *comm, uint32_t ranks)
     g_free(comm->cost);
     g_free(comm->alone);
     g_free(comm->rows);
+    g_free(comm->tiles);
 }
 
 void step_run_free(struct step_run *run)

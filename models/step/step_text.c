@@ -175,10 +175,16 @@ static void clock_append(GString *out, const struct step_plan *p)
         least = fmin(least, p->speed[r]);
         most = fmax(most, p->speed[r]);
     }
-    g_string_append_printf(out, "Arithmetic runs at %.2f GHz", p->costs.clock_ghz);
+    const bool lifts = costs_clock_lift(&p->costs) > 1;
+    g_string_append_printf(out, "%s at %.2f GHz", lifts ? "Under continuous load arithmetic runs" : "Arithmetic runs",
+                           p->costs.clock_ghz);
     if (p->speed)
         g_string_append_printf(out, ", by GPU at %.2f to %.2f", p->costs.clock_ghz * least, p->costs.clock_ghz * most);
-    g_string_append_printf(out, "; tables were measured at %.2f.\n", p->gpu->clock_ghz);
+    g_string_append_printf(out,
+                           lifts
+                               ? "; a GPU that pauses draws less power and runs faster, up to %.2f as tables have it.\n"
+                               : "; tables were measured at %.2f.\n",
+                           p->gpu->clock_ghz);
 }
 
 static void explain_append(GString *out, const struct step_plan *p, const struct step_answer *a)
@@ -236,8 +242,9 @@ void step_text_append(GString *out, const struct step_plan *p, const struct step
                            step_overlap_name(p->run.overlap));
     g_string_append_printf(out, "  step            %10.2f ms", us / 1e3);
     if (draws > 1)
-        g_string_append_printf(out, "   (median of %u draws, %.2f to %.2f)", draws, stats_min(total_ms, draws),
-                               stats_max(total_ms, draws));
+        g_string_append_printf(
+            out, "   (median of %u draws, %.2f to %.2f: clocks of GPUs differ by %g %%, kernels by %g %%)", draws,
+            stats_min(total_ms, draws), stats_max(total_ms, draws), 100 * p->run.spread, 100 * p->run.jitter);
     g_string_append_printf(out, "\n  tokens/s, GPU   %10.0f\n  tokens/s, node  %10.0f   (%u GPUs)\n", tokens / ranks,
                            tokens / ranks * node, node);
     if (p->phase == STEP_TRAIN)

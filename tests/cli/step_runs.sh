@@ -51,7 +51,7 @@ $step --batch 16 --layers 2 --slow 3:1.3x --explain | grep 'wait for'
 echo '# equal GPUs: where two batches run, kernels of one are late by those of the other'
 $step --phase prefill --batch 1024 --layers 2 --routing zipf:0.6 --schedule two-batch --explain | grep 'wait for'
 echo '# clocks that differ: a range'
-$step --batch 16 --layers 2 --spread 2 --jitter 1 --draws 3 --format text | sed -n 3p
+$step --batch 16 --layers 2 --draws 3 --format text | sed -n 3p
 echo '# the clock of each GPU: the slow one is awaited'
 $step --phase prefill --batch 1024 --layers 2 --clock "1.5$(printf '|1.8%.0s' $(seq 15))" --explain | grep -E 'wait for|GHz'
 echo '# an own table counts first'

@@ -394,6 +394,12 @@ struct fabric *world_fabric(struct world *w, uint32_t rank)
     return &w->rank[rank].fabric;
 }
 
+void world_slow_set(struct world *w, uint32_t index, uint32_t slow)
+{
+    assert(index < w->options.ranks && slow > 0);
+    w->rank[index].slow = slow;
+}
+
 void world_pressure_set(struct world *w, uint32_t index, const struct pressure *pressure)
 {
     assert(index < w->options.ranks);

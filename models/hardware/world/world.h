@@ -89,6 +89,10 @@ void world_free(struct world *world);
 
 struct fabric *world_fabric(struct world *world, uint32_t rank);
 
+/* From now on the rank's GPU takes `slow` for work that takes other GPUs WORLD_SLOW_ONE, as world_options.slow says at
+ * first.  Called by the rank's own agenda while the world runs. */
+void world_slow_set(struct world *world, uint32_t rank, uint32_t slow);
+
 /* Why one thread runs the world, however many there are; NULL: each node can have its own. */
 const char *world_why_one_thread(const struct world *world);
 
