@@ -376,25 +376,33 @@ static const struct {
     { 0, 112, 25.2 }, { 112, 112, 31.4 },
 };
 
-TEST("bulk copies")
+static double bulk_gbs(uint64_t shared_align_bytes, const char *data)
 {
     enum { SIZE = 24 * 64 * 14336 };
+    g_autofree struct stage *s = stage_new(1, 1);
+    s->cluster.gpu.load_ps = s->cluster.gpu.load_l2_ps = s->cluster.gpu.cycle_ps = 1; /* no wait to speak of */
+    s->cluster.gpu.engine =
+        (struct cluster_bulk){ .in_rate_bps = 252 * 8000000000ull, .out_rate_bps = 631 * 800000000ull };
+    s->cluster.gpu.shared_align_bytes = shared_align_bytes;
+    s->cluster.gpu.hbm_rate_bps = 4050 * 8000000000ull;
+    char loop[120];
+    snprintf(loop, sizeof loop, "{ bulk-read 0, bulk-in bytes, bulk-wait, bulk-out bytes } %s", data);
+    PLAY(s, 0, 24, { .verb = COPY, .rows = 24, .size_bytes = SIZE, .loop = loop });
+    stage_run(s);
+    return SIZE / ((double)(s->result[0].time_ps - 1010000) * 1e-3);
+}
+
+TEST("bulk copies")
+{
+    double spread_s = 0; /* of eight bytes, each from another of the places of a line */
     for (size_t i = 0; i < sizeof bulk_measured / sizeof bulk_measured[0]; i++) {
-        g_autofree struct stage *s = stage_new(1, 1);
-        s->cluster.gpu.load_ps = s->cluster.gpu.load_l2_ps = s->cluster.gpu.cycle_ps = 1; /* no wait to speak of */
-        s->cluster.gpu.engine =
-            (struct cluster_bulk){ .in_rate_bps = 252 * 8000000000ull, .out_rate_bps = 631 * 800000000ull };
-        s->cluster.gpu.shared_align_bytes = 16;
-        s->cluster.gpu.hbm_rate_bps = 4050 * 8000000000ull;
-        char loop[120];
-        snprintf(loop, sizeof loop,
-                 "{ bulk-read 0, bulk-in bytes, bulk-wait, bulk-out bytes } source-line %u, shared %u",
-                 bulk_measured[i].line, bulk_measured[i].shared);
-        PLAY(s, 0, 24, { .verb = COPY, .rows = 24, .size_bytes = SIZE, .loop = loop });
-        stage_run(s);
-        const double gbs = SIZE / ((double)(s->result[0].time_ps - 1010000) * 1e-3);
-        CU_ASSERT_DOUBLE_EQUAL(gbs / bulk_measured[i].gbs, 1, 0.02);
+        char data[40];
+        snprintf(data, sizeof data, "source-line %u, shared %u", bulk_measured[i].line, bulk_measured[i].shared);
+        CU_ASSERT_DOUBLE_EQUAL(bulk_gbs(16, data) / bulk_measured[i].gbs, 1, 0.02);
+        if (bulk_measured[i].line == 0) spread_s += 1 / bulk_measured[i].gbs;
     }
+    CU_ASSERT_DOUBLE_EQUAL(bulk_gbs(16, "spread, shared 16") * spread_s / 8, 1, 0.02);
+    CU_ASSERT_DOUBLE_EQUAL(bulk_gbs(128, "spread, shared 16") / bulk_measured[0].gbs, 1, 0.02);
 }
 
 #define STAGE_ROW \

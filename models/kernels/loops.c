@@ -94,6 +94,7 @@ static const struct word {
     { "unseen", FIELD(unseen), FLAG, 0, 0, "fresh, and other SMs or a peer wrote it: this SM has not used its pages" },
     { "footprint", FIELD(footprint_bytes), U64, 0, 0, "bytes that the whole kernel reads this way; 0: little" },
     { "shared", FIELD(shared_bytes), U16, 0, 0, "bulk: bytes of static shared memory in front of its buffers" },
+    { "spread", FIELD(spread), FLAG, 0, 0, "bulk: its buffers begin at each distance from a line alike" },
     { "source-line", FIELD(source_line), U8, 0, 0, "bulk: bytes from a 128-byte line to a row read" },
     { "target-line", FIELD(target_line), U8, 0, 0, "from-shared: bytes from a 128-byte line to where a row goes" },
     { "packed", FIELD(packed), FLAG, 0, 0, "bulk: the target's rows lie one behind another, not in lines" },

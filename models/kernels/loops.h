@@ -98,8 +98,8 @@ struct loop {
     uint16_t shared_bytes, stride;
     uint32_t added_bytes;
     uint32_t number; /* of its site: keeps arrays apart */
-    bool lined, sought, packed, packed_source, staged, alone, in_turn, fenced, ahead, chase, fresh, unseen, posted,
-        apart, weighted;
+    bool lined, sought, packed, packed_source, spread, staged, alone, in_turn, fenced, ahead, chase, fresh, unseen,
+        posted, apart, weighted;
     bool program; /* the program and what is said of its data are all; else `engine` and the fields after it say what
                    * the loop does */
     bool team;    /* of the program: all warps of the operation move each row together, not each warp a row */

@@ -36,15 +36,18 @@ static uint32_t buffer_line(const struct world *w, const struct loop *p)
     return (p->shared_bytes + align - 1) / align * align % BULK_LINE_BYTES;
 }
 
-/* Packed rows lie at all distances alike, so that the place of the buffer does not matter to them. */
+/* Packed rows lie at all distances alike, so that the place of the buffer does not matter to them; nor does the place
+ * of the first of spread buffers, unless buffers begin lines wherever they lie. */
 uint32_t bulk_in_passes_8(const struct world *w, const struct loop *p)
 {
-    return p->packed_source ? IN_PASSES_ALL : PLACES * in_passes(p->source_line, buffer_line(w, p));
+    const uint32_t line = buffer_line(w, p);
+    return p->packed_source || (p->spread && line) ? IN_PASSES_ALL : PLACES * in_passes(p->source_line, line);
 }
 
 uint32_t bulk_out_passes_8(const struct world *w, const struct loop *p)
 {
-    return p->packed ? OUT_PASSES_ALL : PLACES * out_passes(0, buffer_line(w, p));
+    const uint32_t line = buffer_line(w, p);
+    return p->packed || (p->spread && line) ? OUT_PASSES_ALL : PLACES * out_passes(0, line);
 }
 
 uint64_t bulk_rows(struct world_rank *rank, const struct fabric_work *work, const struct loop *p, uint64_t start_ps,
