@@ -454,8 +454,7 @@ static void merge_names(const struct merge *m, uint32_t rank)
         const struct entry *e = merge_entry(m, rank, i);
         const uint32_t track = entry_track(e);
         if (track == TRACK_KERNEL || !g_hash_table_add(seen, GUINT_TO_POINTER(track))) continue;
-        snprintf(name, sizeof name, "worker %u%s", e->worker, e->name == NAME_WAIT ? ", waits" : "");
-        timeline_name_track(m->timeline, rank, track, name);
+        timeline_name_worker(m->timeline, rank, track, e->worker, e->name == NAME_WAIT ? ", waits" : "");
     }
 }
 

@@ -67,15 +67,41 @@ static char *character_write(char *at, char c)
     return at;
 }
 
+enum { WORD_BYTES = sizeof(uint64_t) };
+
+/* Whether the first eight characters of text, which it has, stand in JSON as they are. */
+static bool word_plain(const char *text)
+{
+    const uint64_t ones = UINT64_MAX / 255, high = ones * 0x80;
+    uint64_t word;
+    memcpy(&word, text, sizeof word);
+    const uint64_t quote = word ^ ones * '"', backslash = word ^ ones * '\\';
+    const uint64_t control = (word - ones * 0x20) & ~word;
+    return !((((quote - ones) & ~quote) | ((backslash - ones) & ~backslash) | control) & high);
+}
+
 static void string_put(struct timeline *t, const char *text)
 {
-    WORDS(t, "\"");
-    while (*text) {
-        char *const begin = piece(t, PIECE_BYTES_MAX), *at = begin;
-        while (*text && at <= begin + PIECE_BYTES_MAX - 6) at = character_write(at, *text++);
-        t->used += (size_t)(at - begin);
+    size_t left = strlen(text);
+    char *begin = piece(t, PIECE_BYTES_MAX), *at = begin;
+    *at++ = '"';
+    while (left) {
+        if (at > begin + PIECE_BYTES_MAX - WORD_BYTES - 1) {
+            t->used += (size_t)(at - begin);
+            begin = at = piece(t, PIECE_BYTES_MAX);
+        }
+        if (left >= WORD_BYTES && word_plain(text)) {
+            memcpy(at, text, WORD_BYTES);
+            at += WORD_BYTES;
+            text += WORD_BYTES;
+            left -= WORD_BYTES;
+        } else {
+            at = character_write(at, *text++);
+            left--;
+        }
     }
-    WORDS(t, "\"");
+    *at++ = '"';
+    t->used += (size_t)(at - begin);
 }
 
 static const char pairs[] =
@@ -146,6 +172,16 @@ void timeline_name_process(struct timeline *t, uint32_t process, const char *nam
 
 void timeline_name_track(struct timeline *t, uint32_t process, uint32_t track, const char *name)
 {
+    name_put(t, "thread_name", process, track, name);
+}
+
+void timeline_name_worker(struct timeline *t, uint32_t process, uint32_t track, uint32_t worker, const char *more)
+{
+    enum { MORE_MAX = 20 };
+    char name[sizeof "worker 4294967295" + MORE_MAX] = "worker ";
+    const size_t size_bytes = strlen(more) + 1;
+    assert(size_bytes <= MORE_MAX + 1);
+    memcpy(number_write(name + strlen(name), worker), more, size_bytes);
     name_put(t, "thread_name", process, track, name);
 }
 

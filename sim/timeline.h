@@ -44,6 +44,9 @@ void timeline_free(struct timeline *timeline);
 /* The name that a viewer shows for a process or a track, instead of its number.  Of several names the last counts. */
 void timeline_name_process(struct timeline *timeline, uint32_t process, const char *name);
 void timeline_name_track(struct timeline *timeline, uint32_t process, uint32_t track, const char *name);
+/* Names a track "worker 7", and more is appended: at most 20 characters. */
+void timeline_name_worker(struct timeline *timeline, uint32_t process, uint32_t track, uint32_t worker,
+                          const char *more);
 
 /* Makes a counter of a process, at 0; the name is kept as a pointer. */
 uint32_t timeline_counter(struct timeline *timeline, uint32_t process, const char *name);

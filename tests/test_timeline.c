@@ -67,6 +67,42 @@ TEST("json exactly")
                 "\"otherData\":{\"spans_lost\":\"0\"}}\n");
 }
 
+/* Eight characters are looked at together: each special one at each place, in names longer than a piece, too. */
+TEST("special characters at every place")
+{
+    static const struct {
+        char character;
+        const char *written;
+    } special[] = { { '"', "\\\"" }, { '\\', "\\\\" }, { '\x1f', "\\u001f" }, { ' ', " " }, { '\xc3', "\xc3" } };
+    enum { NAME_BYTES = 150 };
+    for (size_t i = 0; i < sizeof special / sizeof special[0]; i++)
+        for (uint32_t place = 0; place < NAME_BYTES; place++) {
+            char name[NAME_BYTES + 1], expected[2 * NAME_BYTES];
+            memset(name, 'a', NAME_BYTES);
+            name[NAME_BYTES] = '\0';
+            snprintf(expected, sizeof expected, "\"%.*s%s%s\"", (int)place, name, special[i].written, &name[place + 1]);
+            name[place] = special[i].character;
+            struct text *const text = text_new(TEXT_BYTES_MAX - 1);
+            struct timeline *const timeline = timeline_into(text);
+            timeline_name_process(timeline, 0, name);
+            CU_ASSERT_TRUE(timeline_end(timeline));
+            CU_ASSERT_PTR_NOT_NULL(strstr(text->bytes, expected));
+            timeline_free(timeline);
+            free(text);
+        }
+}
+
+TEST("tracks of workers")
+{
+    struct text *const text = text_new(TEXT_BYTES_MAX - 1);
+    struct timeline *const timeline = timeline_into(text);
+    timeline_name_worker(timeline, 3, 1, UINT32_MAX, ", twenty characters.");
+    CU_ASSERT_TRUE(timeline_end(timeline));
+    CU_ASSERT_PTR_NOT_NULL(strstr(text->bytes, "{\"name\":\"worker 4294967295, twenty characters.\"}"));
+    timeline_free(timeline);
+    free(text);
+}
+
 TEST("nothing recorded")
 {
     struct text *const text = text_new(TEXT_BYTES_MAX - 1);

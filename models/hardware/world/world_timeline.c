@@ -49,11 +49,9 @@ uint32_t world_timeline_lane(struct world_timeline *t, uint32_t rank, uint32_t w
     const uint32_t track = TRACKS_OF_PORTS + worker * TRACKS_A_WORKER + lane;
     uint64_t *named = &t->rank[rank].named[worker];
     if (*named >> lane & 1) return track;
-    char name[48];
-    if (lane == LANE_WAITS) snprintf(name, sizeof name, "worker %u, waits", worker);
-    else if (lane) snprintf(name, sizeof name, "worker %u, warp %u", worker, lane);
-    else snprintf(name, sizeof name, "worker %u", worker);
-    timeline_name_track(t->out, rank, track, name);
+    char warp[20] = "";
+    if (lane && lane != LANE_WAITS) snprintf(warp, sizeof warp, ", warp %u", lane);
+    timeline_name_worker(t->out, rank, track, worker, lane == LANE_WAITS ? ", waits" : warp);
     *named |= (uint64_t)1 << lane;
     return track;
 }
