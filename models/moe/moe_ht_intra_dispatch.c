@@ -57,19 +57,22 @@ static uint32_t rows_between(const struct intra_sender *s, uint32_t rows)
     return between < rows ? (uint32_t)between : rows;
 }
 
-/* Reads the flags of all tokens up to the chunk's last one, twice each, and notes its heads for combine. */
+static void flags_read(struct intra_sender *s, uint8_t site, uint32_t rows)
+{
+    if (rows) fabric_work(&s->worker, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = site, .rows = rows });
+}
+
+/* Reads the flags of all tokens up to the chunk's last one, and notes its heads for combine. */
 static void sender_scan(struct intra_sender *s)
 {
     const uint32_t last = s->ring.tail + s->ring.pending;
     const uint32_t to = last == s->count ? s->scan_end : sender_tokens(s)[last - 1] + 1;
     const uint32_t rows = to - s->scanned;
     assert(last <= s->count && s->scanned <= to && to <= s->scan_end);
-    const uint32_t sent = moe_min(s->ring.pending, rows), anew = sent + rows_between(s, sent);
-    const struct fabric_work read = { .kind = FABRIC_WORK_SCAN, .site = SITE_INTRA_FLAG_READ, .rows = anew };
-    const uint32_t rest = 2 * rows - anew;
-    const struct fabric_work again = { .kind = FABRIC_WORK_SCAN, .site = SITE_INTRA_FLAG_AGAIN, .rows = rest };
-    if (anew) fabric_work(&s->worker, &read);
-    if (rest) fabric_work(&s->worker, &again);
+    const uint32_t sent = moe_min(s->ring.pending, rows), again = sent - rows_between(s, sent);
+    flags_read(s, SITE_INTRA_FLAG_READ, 2 * sent - again);
+    flags_read(s, SITE_INTRA_FLAG_AGAIN, again);
+    flags_read(s, SITE_INTRA_FLAG_SKIP, rows - sent);
     s->scanned = to;
 }
 

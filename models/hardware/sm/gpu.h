@@ -96,6 +96,10 @@ static inline uint64_t worker_behind_ps(struct world_worker *ww)
  * rows the bulk engine moves count for such rows alone. */
 uint64_t gpu_share_ps(struct world_rank *rank, struct world_worker *ww, uint64_t service_ps);
 uint64_t gpu_groups_256(const struct world_rank *rank, const struct world_worker *ww, const struct loop *p);
+/* How many groups look through arrays at once, this one among them, in 256ths: others that move rows, too, count for
+ * the part of their turns in which they look. */
+uint64_t gpu_scanning_256(const struct world_rank *rank, const struct world_worker *ww);
+void gpu_scanned_note(struct world_worker *ww, uint64_t duration_ps);
 /* Notes that the group, or the bulk engine for it, moves rows in this time, in which others share its SM with it. */
 void gpu_moved_note(struct world_worker *ww, bool bulk, uint64_t from_ps, uint64_t to_ps);
 
@@ -154,6 +158,9 @@ struct gpu_rows {
 uint64_t gpu_number(const struct cluster_gpu *gpu, uint64_t touched_bytes);
 struct gpu_rows gpu_program(struct world_rank *rank, const struct world_worker *ww, const struct loop *p,
                             const struct fabric_given *given, struct loop_row row, bool to_peer);
+/* What it takes a group all of whose warps go through the program for each row of an array. */
+uint64_t gpu_program_scan_ps(struct world_rank *rank, const struct world_worker *ww, const struct loop *p,
+                             const struct fabric_given *given, uint32_t rows, uint32_t warps);
 
 /* gpu_work.c.  When a cast, copy, sum or scan by `lanes` warps is done that begins at `start`. */
 uint64_t gpu_work_end(struct world_rank *rank, const struct fabric_work *work, const struct loop *p, uint64_t start,

@@ -37,6 +37,17 @@ uint64_t gpu_groups_256(const struct world_rank *rank, const struct world_worker
     return parts;
 }
 
+uint64_t gpu_scanning_256(const struct world_rank *rank, const struct world_worker *ww)
+{
+    const uint64_t since_ps = moved_since_ps(rank, ww);
+    uint64_t parts = GPU_WHOLE;
+    for (uint32_t i = rank->sm_first[ww->sm]; i; i = rank->mover[i - 1].sm_next) {
+        const struct mover *m = &rank->mover[i - 1];
+        if (i != ww->mover && m->to_ps > since_ps) parts += m->scanning_256;
+    }
+    return parts;
+}
+
 /* The worker's entry among the SM's movers; made when it first moves rows. */
 static struct mover *mover_of(struct world_worker *ww)
 {
@@ -48,14 +59,29 @@ static struct mover *mover_of(struct world_worker *ww)
     return &rank->mover[ww->mover - 1];
 }
 
+static uint32_t part_256(uint64_t part_ps, uint64_t turn_ps)
+{
+    return part_ps < turn_ps ? (uint32_t)(GPU_WHOLE * part_ps / turn_ps) : GPU_WHOLE;
+}
+
 void gpu_moved_note(struct world_worker *ww, bool bulk, uint64_t from_ps, uint64_t to_ps)
 {
     struct mover *m = mover_of(ww);
     if (m->from_ps && from_ps > m->from_ps && m->to_ps > m->from_ps) {
-        const uint64_t part = 256 * (m->to_ps - m->from_ps) / (from_ps - m->from_ps);
-        m->moving_256 = (uint32_t)(part < 1 ? 1 : part > 256 ? 256 : part) & 0x3ff;
+        const uint32_t part = part_256(m->to_ps - m->from_ps, from_ps - m->from_ps);
+        m->moving_256 = (part ? part : 1) & 0x3ff;
+        m->scanning_256 = part_256((uint64_t)m->scanned * MOVER_SCAN_PS, from_ps - m->from_ps) & 0x1ff;
     }
+    m->scanned = 0;
     m->bulk = bulk;
     m->from_ps = from_ps;
     m->to_ps = to_ps;
+}
+
+void gpu_scanned_note(struct world_worker *ww, uint64_t duration_ps)
+{
+    if (!ww->mover) return;
+    struct mover *m = &worker_rank(ww)->mover[ww->mover - 1];
+    const uint64_t units = m->scanned + duration_ps / MOVER_SCAN_PS, most = (1u << 22) - 1;
+    m->scanned = (units < most ? units : most) & most;
 }

@@ -102,6 +102,21 @@ static const struct warps_cost *cost_of(const struct world *w, const struct ques
     return &known->cost;
 }
 
+static struct question question_of(const struct world *w, const struct loop *p, const struct fabric_given *given,
+                                   struct loop_row row, uint32_t teams, bool to_peer, uint32_t rounds)
+{
+    struct question q = { .gpu = w->gpu_number,
+                          .longer_ps = pressure_load_ps(w->beside, &w->cluster->gpu, p->fresh, p->footprint_bytes),
+                          .row = row,
+                          .sheets = loops_number(w->loops),
+                          .site = p->number,
+                          .teams = (uint16_t)later(teams, 1),
+                          .to_peer = to_peer,
+                          .rounds = rounds };
+    if (given) memcpy(q.size, given->size, sizeof q.size);
+    return q;
+}
+
 /* Warps of other groups of the SM, which are not in step, go through the program beside these: then a round takes what
  * it takes once warps have drifted apart.  Rows that the bulk engine moves stand in line at the SM's port, and nowhere
  * else. */
@@ -115,17 +130,20 @@ struct gpu_rows gpu_program(struct world_rank *rank, const struct world_worker *
     const bool apart = groups_256 != GPU_WHOLE && !p->team;
     if (row.made > row.bytes && row.bytes)
         row.made = (row.made + row.bytes / 2) / row.bytes * row.bytes; /* whole copies */
-    struct question q = { .gpu = w->gpu_number,
-                          .longer_ps = pressure_load_ps(w->beside, &w->cluster->gpu, p->fresh, p->footprint_bytes),
-                          .row = { row.bytes, row.made, p->team ? row.rows : 1, p->team ? row.warps : 1 },
-                          .sheets = loops_number(w->loops),
-                          .site = p->number,
-                          .teams = (uint16_t)later((busy * groups_256 + GPU_WHOLE / 2) / GPU_WHOLE, 1),
-                          .to_peer = to_peer,
-                          .rounds = times > busy || apart ? 2 : 1 };
-    if (given) memcpy(q.size, given->size, sizeof q.size);
+    const struct loop_row asked = { row.bytes, row.made, p->team ? row.rows : 1, p->team ? row.warps : 1 };
+    const uint32_t teams = (uint32_t)((busy * groups_256 + GPU_WHOLE / 2) / GPU_WHOLE);
+    const struct question q = question_of(w, p, given, asked, teams, to_peer, times > busy || apart ? 2 : 1);
     const struct warps_cost *c = cost_of(w, &q, p);
     const uint32_t further = times > busy ? times - busy : 0;
     const uint64_t ps = (apart ? c->next_ps : c->first_ps) + c->next_ps * further / busy;
     return (struct gpu_rows){ ps, c->lead_ps, times * c->way_ps };
+}
+
+uint64_t gpu_program_scan_ps(struct world_rank *rank, const struct world_worker *ww, const struct loop *p,
+                             const struct fabric_given *given, uint32_t rows, uint32_t warps)
+{
+    const uint32_t teams = (uint32_t)((warps * gpu_scanning_256(rank, ww) + GPU_WHOLE / 2) / GPU_WHOLE);
+    const struct question q =
+        question_of(rank->world, p, given, (struct loop_row){ .rows = 1, .warps = 1 }, teams, false, 2);
+    return rows * cost_of(rank->world, &q, p)->next_ps;
 }

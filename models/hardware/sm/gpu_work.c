@@ -135,9 +135,11 @@ static uint64_t waits_ps(const struct world *w, const struct loop *p, uint64_t w
     return far * gpu_load_ps(w, p) + (waits - far) * w->cluster->gpu.load_l2_ps;
 }
 
-static uint64_t scan_ps(struct world_rank *rank, const struct fabric_work *work, const struct loop *p)
+static uint64_t scan_ps(struct world_rank *rank, const struct fabric_work *work, const struct loop *p, uint32_t lanes)
 {
     const struct world *w = rank->world;
+    if (p && p->program && gpu_priced(w, p))
+        return gpu_program_scan_ps(rank, rank->now.worker, p, work->given, work->rows, lanes);
     const uint64_t *size = work->given ? work->given->size : NULL;
     const uint32_t loads = loops_times(w->loops, (enum site)work->site, size, work->rows);
     if (!gpu_priced(w, p) || p->chase)
@@ -149,7 +151,11 @@ static uint64_t scan_ps(struct world_rank *rank, const struct fabric_work *work,
 uint64_t gpu_work_end(struct world_rank *rank, const struct fabric_work *work, const struct loop *p, uint64_t start,
                       uint32_t lanes)
 {
-    if (work->kind == FABRIC_WORK_SCAN) return start + scan_ps(rank, work, p);
+    if (work->kind == FABRIC_WORK_SCAN) {
+        const uint64_t ps = scan_ps(rank, work, p, lanes);
+        gpu_scanned_note(rank->now.worker, ps);
+        return start + ps;
+    }
     if (p && p->staged) return bulk_store(rank, rank->fabric.rank, 0, work->write_bytes, start, &(uint64_t){ 0 });
     if (!gpu_priced(rank->world, p)) return plain_work(rank, work, start, lanes);
     if (p->program) return program_work(rank, work, p, start, lanes);

@@ -87,9 +87,12 @@ struct mover {
     uint64_t from_ps, to_ps;  /* when it last began to move rows, and when it had moved them */
     uint32_t sm_next : 22;    /* the next mover of its SM: place + 1, 0: none; so a rank has at most RANK_WORKERS_MAX */
     uint32_t moving_256 : 10; /* the part of its last turn in which it moved rows, in 256ths; 0: not known */
-    bool bulk;                /* the bulk engine moved them */
+    uint32_t bulk : 1;        /* the bulk engine moved them */
+    uint32_t scanning_256 : 9; /* the part of that turn in which it looked through arrays */
+    uint32_t scanned : 22;     /* how long it has done so since, in units of MOVER_SCAN_PS */
 };
 _Static_assert(sizeof(struct mover) == 24, "large worlds have millions");
+enum { MOVER_SCAN_PS = 4096 };
 
 enum { RANK_WORKERS_MAX = (1 << 22) - 1 };
 
