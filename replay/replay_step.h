@@ -9,7 +9,7 @@
 
 #include "replay/replay.h"
 
-/* Runs the plan's schedule; as rank 0 writes the record.  Collective. */
+/* Runs the plan's schedule.  Rank 0 also writes the record.  All ranks must call it. */
 bool replay_step_main(struct bootstrap *b, const struct replay_plan *plan, GError **error);
 
 /* When the kernels of one iteration began and ended, and when they could have begun, all in us of one clock. */

@@ -409,8 +409,8 @@ TEST("puts by size")
     assert_puts(free, 1, "0 ns", "20 us at 100 B");
 }
 
-/* Each rank has a CPU.  A link is slow if it takes longer than a CPU explains, also at sizes between those of
- * streams. */
+/* Each rank has a CPU.  A link is slow if a put takes longer than the CPU's time explains.  That also holds for sizes
+ * that the record has no stream of. */
 TEST("puts that wait for the link")
 {
     struct fit_puts puts = {

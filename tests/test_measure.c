@@ -63,7 +63,7 @@ TEST("latencies are one way")
         CU_ASSERT(rows->sample[i] >= DELAY_US);
         least_us = fmin(least_us, rows->sample[i]);
     }
-    CU_ASSERT(least_us < 1.7 * DELAY_US); /* others may have had the CPUs for most of the time, not for all */
+    CU_ASSERT(least_us < 1.7 * DELAY_US); /* other processes may slow most samples, but not all of them */
     CU_ASSERT_EQUAL(latencies, 7);        /* six sizes of puts, and signals */
     g_free(rows);
     for (int r = 0; r < RANKS; r++) live_world_free(world[r]);

@@ -223,7 +223,7 @@ TEST("wrong placements are named")
     }
 }
 
-/* Layers of 8 experts in 12 slots on 4 ranks, by other loads each. */
+/* Layers of 8 experts in 12 slots on 4 ranks.  Each layer has loads of its own. */
 static void layers_make(struct placement *layer, uint32_t layers)
 {
     uint64_t load[8];

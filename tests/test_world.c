@@ -752,8 +752,8 @@ TEST("nothing added")
     CU_ASSERT_EQUAL(s->player[2].steps, 2);
 }
 
-/* A worker sums a counter that it alone watches: not before the additions are done, although it steps in between, and
- * no later than it would with events. */
+/* A worker waits for a counter that it alone watches.  It goes on neither before the additions are done, though it
+ * takes a step in between, nor later than it would with events. */
 TEST("counters")
 {
     for (int i = 0; i < 4; i++) { /* with events or without; the worker's own counter is either word */

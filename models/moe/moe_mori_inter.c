@@ -322,7 +322,7 @@ static void local_describe(const struct fabric_worker *w, char *text, size_t tex
 
 static const struct worker_role local_role = { .step = local_step, .describe = local_describe };
 
-/* Without payload a world does not call run(), but choices are control data. */
+/* A world without payload does not call run().  The choices are needed all the same, so they are made here. */
 static void locals_launch(struct mi_rank *r, enum mi_phase phase)
 {
     const uint32_t all = phase == MI_GIVE ? ht_recv_rows(&r->ht) : r->ht.g.tokens;

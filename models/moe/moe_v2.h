@@ -253,7 +253,7 @@ static inline bool v2_sends_all(const struct moe_options *o) { return o->expand 
 void v2_expand_alloc(struct v2_rank *r);
 /* Computes where the expanded rows are, after the rows of a dispatch are known. */
 void v2_expand_make(struct v2_rank *r);
-/* How many expanded rows row has; 1 without expansion. */
+/* How many expanded rows this received row becomes; 1 without expansion. */
 static inline uint32_t v2_expanded_count(const struct v2_rank *r, uint32_t row)
 {
     return r->expanded_at ? r->expanded_at[row + 1] - r->expanded_at[row] : 1;

@@ -26,7 +26,7 @@ struct looked {
     struct done *begin[BUSY_BEGINS_MAX]; /* [watched_count] each */
     uint64_t begin_ps[BUSY_BEGINS_MAX];
     uint32_t begins;
-    uint64_t gap_ps;        /* no two of them are closer */
+    uint64_t gap_ps;        /* the least time between two entries of begin_ps */
     struct done *slowest;   /* [watched_count] while the slowest rank so far ran; NULL: no rank has ended */
     uint64_t slowest_ps;    /* for how long it ran */
     uint64_t sm_ps, sms_ps; /* of the rank's busiest SM; of the busiest SMs of all ranks */

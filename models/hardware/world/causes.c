@@ -20,7 +20,8 @@ struct flight {
     bool open;
 };
 
-/* Flights lie in pages of each part, by the names of their requests: no two requests are closer than one is large. */
+/* A flight lies in the pages of its part, at a place that follows from its request's name.  Names of two requests
+ * differ by at least the size of a request, so no two flights have one place. */
 enum { REQUEST_UNITS = sizeof(struct request) / ARENA_UNIT_BYTES };
 #define PAGES_MAX (UINT32_MAX / REQUEST_UNITS / PAGE_FLIGHTS + 1)
 
