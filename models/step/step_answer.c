@@ -26,8 +26,22 @@ struct summing {
                             * all ranks */
     uint32_t *last_rank;   /* [kernels] that one */
     struct step_answer *answer;
-    double *awaited_us; /* [ranks] */
+    double *awaited_us;               /* [ranks] */
+    double from_us, until_us, counts; /* the time of the layers for which the others count, and how often it counts */
 };
+
+/* How long a time of the simulated part is in the whole step. */
+static double whole_us(const struct summing *s, double from_us, double until_us)
+{
+    const double steady_us = fmin(until_us, s->until_us) - fmax(from_us, s->from_us);
+    return until_us - from_us + (s->counts - 1) * fmax(steady_us, 0);
+}
+
+/* How often what ends then happens in the whole step. */
+static double whole_counts(const struct summing *s, double end_us)
+{
+    return end_us > s->from_us && end_us <= s->until_us ? s->counts : 1;
+}
 
 static bool is_comm(const struct summing *s, uint32_t kernel)
 {
@@ -99,7 +113,8 @@ static void rank_parts_count(const struct summing *s, uint32_t rank, double end_
         const struct step_span span = step_run_span(s->run, rank, k);
         const uint32_t meeting = step_run_meeting(s->run, k);
         if (meeting != SCHEDULE_NONE && meeting != k) /* receive: the bytes that have come since its send */
-            a->hidden_us += fmax(step_run_alone_us(s->run, rank, k) - (span.end_us - span.begin_us), 0) / s->ranks;
+            a->hidden_us += whole_counts(s, span.end_us) *
+                            fmax(step_run_alone_us(s->run, rank, k) - (span.end_us - span.begin_us), 0) / s->ranks;
         if (is_comm(s, k)) comm_parts_add(s, edges, rank, k);
         else part_add(edges, span.begin_us, span.end_us, PART_COMPUTE);
     }
@@ -110,9 +125,9 @@ static void rank_parts_count(const struct summing *s, uint32_t rank, double end_
         enum step_part part = PART_HOST;
         for (int p = (int)G_N_ELEMENTS(order) - 1; p >= 0; p--)
             if (active[order[p]]) part = order[p];
-        a->part_us[part] += (until_us - at_us) / s->ranks;
-        if (part == PART_COMPUTE && active[PART_WIRE] + active[PART_CONTENTION] > 0)
-            a->hidden_us += (until_us - at_us) / s->ranks;
+        const double us = whole_us(s, at_us, until_us) / s->ranks;
+        a->part_us[part] += us;
+        if (part == PART_COMPUTE && active[PART_WIRE] + active[PART_CONTENTION] > 0) a->hidden_us += us;
         if (e) active[e->part] += e->change;
         at_us = until_us;
     }
@@ -150,7 +165,8 @@ static void waits_count(const struct summing *s)
     for (uint32_t k = 0; k < s->kernels; k++) {
         if (!is_comm(s, k)) continue;
         double us = 0;
-        for (uint32_t r = 0; r < s->ranks; r++) us += waited_us(s, r, k);
+        for (uint32_t r = 0; r < s->ranks; r++)
+            us += whole_counts(s, step_run_span(s->run, r, k).end_us) * waited_us(s, r, k);
         if (us <= 0) continue;
         a->late_us[late_of(s, k, s->last_rank[k])] += us / s->ranks;
         s->awaited_us[s->last_rank[k]] += us;
@@ -213,7 +229,6 @@ static uint32_t layer_ends(const struct summing *s, double *end_us, uint32_t mos
     return layers;
 }
 
-/* The later half of the layers is steady; its own halves show how certain that is. */
 /* The end of the last kernel before the layers with experts. */
 static double before_layers_us(const struct summing *s)
 {
@@ -224,20 +239,26 @@ static double before_layers_us(const struct summing *s)
     return end_us;
 }
 
-static void total_find(const struct summing *s, double end_us)
+/* Layers that are alike are steady in their later half, but for the last: nothing hides what another batch or the next
+ * layer would hide of it.  The steady ones' own halves show how certain that is. */
+static void total_find(struct summing *s, double end_us)
 {
     struct step_answer *a = s->answer;
     g_autofree double *layer_end_us = g_new0(double, s->kernels + 1);
-    const uint32_t n = layer_ends(s, layer_end_us, s->kernels + 1), half = n / 2, quarter = n / 4;
+    const uint32_t n = layer_ends(s, layer_end_us, s->kernels + 1), quarter = n / 4;
     const uint32_t rest = a->layers > n ? a->layers - n : 0;
+    const bool alike = n > 1 && step_run_loads(s->run) == 1; /* where layers differ all of them count */
+    const uint32_t steady = alike ? n / 2 : n, last = alike && n > 2 ? n - 2 : n - 1;
     a->simulated = n;
-    a->sim_us = end_us;
-    if (n > 1 && step_run_loads(s->run) == 1) a->layer_us = (layer_end_us[n - 1] - layer_end_us[n - 1 - half]) / half;
-    else a->layer_us = (layer_end_us[n - 1] - before_layers_us(s)) / n; /* layers differ: all of them count */
-    a->total_us = end_us + rest * a->layer_us;
+    a->steady = steady;
+    s->from_us = alike ? layer_end_us[last - steady] : before_layers_us(s);
+    s->until_us = layer_end_us[last];
+    s->counts = 1 + (double)rest / steady;
+    a->layer_us = (s->until_us - s->from_us) / steady;
+    a->total_us = whole_us(s, 0, end_us);
     if (!rest || !quarter) return;
-    const double later_us = (layer_end_us[n - 1] - layer_end_us[n - 1 - quarter]) / quarter;
-    const double before_us = (layer_end_us[n - 1 - quarter] - layer_end_us[n - 1 - 2 * quarter]) / quarter;
+    const double later_us = (layer_end_us[last] - layer_end_us[last - quarter]) / quarter;
+    const double before_us = (layer_end_us[last - quarter] - layer_end_us[last - 2 * quarter]) / quarter;
     a->steady_error_pct = 100 * rest * fabs(later_us - before_us) / 2 / a->total_us;
 }
 
@@ -306,10 +327,10 @@ struct step_answer *step_answer_new(const struct step_run *run, uint32_t layers)
     for (uint32_t k = 0; k < s.kernels; k++)
         for (uint32_t r = 0; r < s.ranks; r++) end_us = fmax(end_us, step_run_span(run, r, k).end_us);
     meetings_find(&s);
+    total_find(&s, end_us);
     for (uint32_t r = 0; r < s.ranks; r++) rank_parts_count(&s, r, end_us);
     waits_count(&s);
     for (uint32_t what = 0; what < step_run_whats(run); what++) line_add(&s, what);
-    total_find(&s, end_us);
     ranks_show(&s);
     g_free(s.last_begin_us);
     g_free(s.last_rank);

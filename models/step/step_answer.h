@@ -7,7 +7,10 @@
  *   wire        all ranks run it: as long as it takes alone
  *   contention  what is left: other kernels at work make it take longer
  *
- * Time in which nothing runs is the host's. */
+ * Time in which nothing runs is the host's.
+ *
+ * What is said of the whole step holds the layers that were not simulated, too: for each of them counts the mean of the
+ * layers that give its time. */
 #ifndef MODELS_STEP_STEP_ANSWER_H
 #define MODELS_STEP_STEP_ANSWER_H
 
@@ -40,13 +43,13 @@ struct step_shown {
 };
 
 struct step_answer {
-    double sim_us;              /* the simulated part, until the last rank's end */
     double layer_us;            /* a layer with experts, in the steady state */
     double total_us;            /* the whole step: layers that were not simulated count as steady ones */
     double steady_error_pct;    /* by how much the last two quarters of the simulated layers differ, as a share of the
                                  * total */
     uint32_t layers, simulated; /* with experts: of the net; of these, simulated */
-    double part_us[STEP_PARTS]; /* means over ranks, over the simulated part */
+    uint32_t steady;            /* of these, those whose mean layer_us is */
+    double part_us[STEP_PARTS]; /* means over ranks, of the whole step: their sum is its time */
     double hidden_us; /* likewise: communication while compute runs, and bytes that came between send and receive */
     double late_us[STEP_LATES]; /* waiting, by what made the awaited rank late: means over ranks, exposed or not */
     uint32_t awaited;           /* the rank that others wait for most; its share of all waiting */

@@ -49,7 +49,7 @@ static const struct field fields[] = {
     { "clock", FIELD_TEXT, false, AT(clock), 0, 0, "GHZ",
       "Clock under continuous load, GHz (default: of the GPU, limited by power); or of each rank's GPU: 1.69|1.79" },
     { "layers", FIELD_TEXT, false, AT(layers), 0, 0, "N",
-      "Layers with experts to simulate; further ones count as the later half do (default: decode 12, else 4; all)" },
+      "Layers with experts to simulate; further ones count as the later ones do (default: decode 12, else 4; all)" },
     { "launches", FIELD_FLAG, false, AT(launches), 0, 0, NULL, "The host launches each kernel (default: CUDA graphs)" },
     { "no-contention", FIELD_FLAG, false, AT(no_contention), 0, 0, NULL,
       "Kernels on one GPU share its SMs, but take nothing of each other's memory" },

@@ -9,8 +9,7 @@
 
 static double answer_us(const double *total_ms, uint32_t draws) { return 1e3 * stats_median(total_ms, draws); }
 
-/* Means over the simulated part, as shares of the whole step. */
-static double part_share(const struct step_answer *a, double part_us) { return part_us / a->sim_us; }
+static double part_share(const struct step_answer *a, double part_us) { return part_us / a->total_us; }
 
 /* Thousandths are enough. */
 static void add(struct record *record, const char *phase, const char *metric, double value, const char *unit)
@@ -18,7 +17,7 @@ static void add(struct record *record, const char *phase, const char *metric, do
     record_add(record, phase, RECORD_ALL, metric, round(1000 * value) / 1000, unit);
 }
 
-/* How long a rank waited in the simulated part, whether compute hides it or not. */
+/* How long a rank waits, whether compute hides it or not. */
 static double waited_us(const struct step_answer *a)
 {
     double us = 0;
@@ -191,10 +190,11 @@ static void explain_append(GString *out, const struct step_plan *p, const struct
 {
     const double late_us = waited_us(a);
     g_string_append_printf(
-        out, "\n%u of %u layers with experts were simulated; each further one counts %.1f us, the mean of %s.\n",
-        a->simulated, a->layers, a->layer_us, p->run.loads > 1 ? "these" : "the later half");
+        out,
+        "\n%u of %u layers with experts were simulated; each further one counts %.1f us, the mean of %u of these.\n",
+        a->simulated, a->layers, a->layer_us, a->steady);
     if (a->layers > a->simulated)
-        g_string_append_printf(out, "The last two quarters of them differ by as much as %.2f %% of the step.\n",
+        g_string_append_printf(out, "Their last two quarters differ by as much as %.2f %% of the step.\n",
                                a->steady_error_pct);
     g_string_append_printf(out, "Communication of %.1f %% of the step runs during compute.\n",
                            100 * part_share(a, a->hidden_us));

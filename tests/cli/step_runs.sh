@@ -12,6 +12,15 @@ echo '# repeated layers stand for all'
 $step --batch 16 --layers all -o all.csv
 awk -v a="$(value step,all,time_us all.csv)" -v b="$(value step,all,time_us one.csv)" \
     'BEGIN { e = 100 * (b / a - 1); print (e < 1 && e > -1 ? "within 1 %" : e " %") }'
+echo '# ... and their shares for its; what nothing hides of the last layer does not count for each further one'
+for schedule in sequential stages; do
+    $step --batch 64 --layers 8 --schedule $schedule -o some.csv && $step --batch 64 --layers all --schedule $schedule -o all.csv
+    for metric in time_us compute_pct wire_pct; do
+        awk -v a="$(value step,all,$metric all.csv)" -v b="$(value step,all,$metric some.csv)" -v m="$schedule, $metric" \
+            'BEGIN { e = m ~ /pct/ ? b - a : 100 * (b / a - 1)
+                     print m ": " (e < 1 && e > -1 ? "within 1 %" : e " %") }'
+    done
+done
 
 echo '# stages hide what send and receive leave between them'
 $step --batch 16 --layers 4 --schedule stages -o stages.csv
