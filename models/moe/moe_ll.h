@@ -195,8 +195,9 @@ static inline float ll_weight(const struct ll_rank *r, uint32_t token, uint32_t 
     return (float)((token * 7 + place * 13) % 16 + 1) / 64.0f;
 }
 
-/* How often the tokens of a rank go to an expert, at most. */
+/* The most choices of experts that the tokens of a rank make. */
 static inline uint64_t ll_choices(const struct ll_rank *r) { return (uint64_t)r->g.tokens_max * r->g.topk; }
+
 /* Kernels: dispatch and combine, sending (receive == false), receiving (send == false) or both in one launch. */
 struct kernel_launch *ll_dispatch_launch(struct ll_rank *r, bool send, bool receive);
 struct kernel_launch *ll_combine_launch(struct ll_rank *r, bool send, bool receive);

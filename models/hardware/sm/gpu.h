@@ -99,6 +99,7 @@ uint64_t gpu_groups_256(const struct world_rank *rank, const struct world_worker
 /* How many groups look through arrays at once, this one among them, in 256ths: others that move rows, too, count for
  * the part of their turns in which they look. */
 uint64_t gpu_scanning_256(const struct world_rank *rank, const struct world_worker *ww);
+/* Notes that the group has looked through an array for so long; its turn ends when it next moves rows. */
 void gpu_scanned_note(struct world_worker *ww, uint64_t duration_ps);
 /* Notes that the group, or the bulk engine for it, moves rows in this time, in which others share its SM with it. */
 void gpu_moved_note(struct world_worker *ww, bool bulk, uint64_t from_ps, uint64_t to_ps);
