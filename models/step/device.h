@@ -16,9 +16,9 @@
  * DEVICE_BYTES_SHARE of them, and its late blocks, which have the memory to themselves, catch up likewise.
  *
  * The nominal clock is what the power limit allows while tensor cores work on all SMs without a pause: full power.
- * Power goes with the cube of the clock (voltage goes with frequency), so where a rank drew a share of full power so
- * far, its clock is higher by the cube root of that share, up to `lift`.  Meetings count as pauses.  Knows no protocol
- * and no network. */
+ * Power goes with the cube of the clock (voltage goes with frequency), so a rank that drew a share of full power so far
+ * has the nominal clock over the cube root of that share, but at most `lift` times it.  Meetings count as pauses.
+ * Knows no protocol and no network. */
 #ifndef MODELS_STEP_DEVICE_H
 #define MODELS_STEP_DEVICE_H
 
