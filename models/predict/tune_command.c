@@ -35,7 +35,7 @@ static const char tune_details[] =
     "their\n"
     "number stays.";
 
-enum { SMS_MAX_DEFAULT = 24, NEIGHBOUR_ROUNDS = 4 };
+enum { SMS_MAX_DEFAULT = 24, SMS_OPEN = G_MININT, NEIGHBOUR_ROUNDS = 4 };
 static const double ring_slack = 0.005;
 
 enum { DISPATCH, COMBINE, PHASES };
@@ -55,7 +55,8 @@ struct tune {
     struct cluster *cluster;
     struct case_load load;
     bool internode, v2;
-    uint32_t max_sms, jobs;
+    uint32_t max_sms; /* 0: not known yet */
+    uint32_t jobs;
     double slack;
     GArray *tried[PHASES];           /* struct tried */
     GArray *wanted[PHASES];          /* struct setting: the next trials */
@@ -268,13 +269,16 @@ static double both_us(const struct tune *t, uint32_t sms)
 
 static void sms_scan(struct tune *t)
 {
-    for (uint32_t sms = 2; t->max_sms > sms; sms += t->max_sms > 32 && sms >= 16 ? 4 : 2)
+    const uint32_t wide = t->max_sms > 32 ? 4 : 2; /* its steps from 16 SMs on */
+    for (uint32_t next = 2, sms = 0; sms < t->max_sms; next = sms + (sms < 16 ? 2 : wide)) {
+        sms = MIN(next, t->max_sms);
         for (int p = 0; p < PHASES; p++) {
             const struct tried *best = best_find(t, p, t->max_sms);
             struct setting setting = best ? best->setting : t->standard[p];
             setting.sms = sms;
             want(t, p, &setting);
         }
+    }
     trials_run(t);
 }
 
@@ -314,16 +318,27 @@ static void ring_choose(struct tune *t, int phase, int ring, struct setting *cho
         }
 }
 
+/* The options with the library's defaults; of V2 its choice of SMs, too. */
+static bool options_find(const struct tune *t, struct moe_options *o, GError **error)
+{
+    g_auto(case_options) c;
+    g_autofree struct kernel_job *job = NULL;
+    case_copy(&c, &t->base);
+    if (!c.num_sms && !t->v2) c.num_sms = MIN(SMS_MAX_DEFAULT, MAX(t->cluster->gpu.sms, 2));
+    if (!case_moe_options(&c, &t->load.routing, t->cluster->gpu.sms, o, error)) return false;
+    if (!t->v2) return true;
+    if (!(job = case_job(&c, &t->load, t->cluster, t->cluster->gpu.sms, error))) return false;
+    o->num_sms = job->num_sms;
+    return true;
+}
+
 /* The library's defaults for both phases, with its SMs. */
 static bool standard_find(struct tune *t, GError **error)
 {
     struct moe_options o;
-    struct case_options c;
-    case_copy(&c, &t->base);
-    if (!c.num_sms && !t->v2) c.num_sms = MIN(SMS_MAX_DEFAULT, MAX(t->cluster->gpu.sms, 2));
-    const bool good = case_moe_options(&c, &t->load.routing, t->cluster->gpu.sms, &o, error);
-    case_clear(&c);
-    if (!good) return false;
+    if (!options_find(t, &o, error)) return false;
+    if (!t->max_sms) t->max_sms = t->v2 ? MAX(o.num_sms / 2 * 2, 2) : SMS_MAX_DEFAULT;
+    if (t->cluster->gpu.sms) t->max_sms = MIN(t->max_sms, t->cluster->gpu.sms / 2 * 2);
     const struct moe_chunks *chunks[PHASES] = { &o.dispatch, &o.combine };
     for (int p = 0; p < PHASES; p++) {
         t->standard[p] = (struct setting){
@@ -451,7 +466,8 @@ static bool refuse(GError **error, const char *option, const char *expected, dou
 static bool tune_parse(struct arguments *a, int argc, char **argv, GError **error)
 {
     GOptionEntry own[] = {
-        { "max-sms", 0, 0, G_OPTION_ARG_INT, &a->max_sms, "At most this many SMs (default 24)", "N" },
+        { "max-sms", 0, 0, G_OPTION_ARG_INT, &a->max_sms,
+          "At most this many SMs (default 24; for calls of V2: its own number)", "N" },
         { "slack", 0, 0, G_OPTION_ARG_DOUBLE, &a->slack, "How much longer it may take with fewer SMs (default 1)",
           "PERCENT" },
         { "limit", 0, 0, G_OPTION_ARG_STRING, &a->limit, "The longest that a step may take (default: any time)",
@@ -464,7 +480,8 @@ static bool tune_parse(struct arguments *a, int argc, char **argv, GError **erro
     sweep_entries_topics(&a->plan, a->given, topics + 1);
     if (!command_line_parse(&line, argc, argv, NULL, error) || !sweep_entries_add(&a->plan, a->given, error))
         return false;
-    if (a->max_sms < 2 || a->max_sms > 4096) return refuse(error, "max-sms", "2 to 4096", a->max_sms);
+    if (a->max_sms != SMS_OPEN && (a->max_sms < 2 || a->max_sms > 4096))
+        return refuse(error, "max-sms", "2 to 4096", a->max_sms);
     if (!(a->slack >= 0 && a->slack <= 100)) return refuse(error, "slack", "0 to 100", a->slack);
     return true;
 }
@@ -473,7 +490,7 @@ static bool tune_parse(struct arguments *a, int argc, char **argv, GError **erro
 static bool kernels_check(struct arguments *a, struct tune *t, GError **error)
 {
     const char *kernel = a->plan.base.kernel;
-    t->max_sms = (uint32_t)a->max_sms / 2 * 2;
+    t->max_sms = a->max_sms != SMS_OPEN ? (uint32_t)a->max_sms / 2 * 2 : 0;
     t->jobs = a->jobs > 0 ? (uint32_t)a->jobs : g_get_num_processors();
     t->slack = a->slack / 100;
     t->v2 = kernel && strcmp(kernel, "v2") == 0;
@@ -500,7 +517,6 @@ static bool tune_run(struct tune *t, GError **error)
     t->cluster = cluster_load(t->base.cluster, error);
     if (!t->cluster) return false;
     case_cluster_settle(&t->base, t->cluster);
-    if (t->cluster->gpu.sms) t->max_sms = MIN(t->max_sms, t->cluster->gpu.sms / 2 * 2);
     if (!case_load(&t->base, &t->load, error)) return false;
     bool good = standard_find(t, error);
     if (good) {
@@ -544,7 +560,8 @@ static bool steps_tune(struct arguments *a, GError **error)
                            a->limit);
     }
     const struct tune_step_options options = { .jobs = a->jobs > 0 ? (uint32_t)a->jobs : g_get_num_processors(),
-                                               .max_sms = (uint32_t)a->max_sms,
+                                               .max_sms =
+                                                   a->max_sms != SMS_OPEN ? (uint32_t)a->max_sms : SMS_MAX_DEFAULT,
                                                .slack = a->slack / 100,
                                                .limit_us = (double)limit_ps / (double)PS_PER_US };
     const bool good = tune_step(&a->plan, &options, text, error);
@@ -555,7 +572,7 @@ static bool steps_tune(struct arguments *a, GError **error)
 int command_tune(int argc, char **argv)
 {
     GError *error = NULL;
-    struct arguments a = { .max_sms = SMS_MAX_DEFAULT, .slack = 1, .given = g_ptr_array_new_with_free_func(g_free) };
+    struct arguments a = { .max_sms = SMS_OPEN, .slack = 1, .given = g_ptr_array_new_with_free_func(g_free) };
     sweep_plan_init(&a.plan);
     const bool good = tune_parse(&a, argc, argv, &error) &&
                       (sweep_plan_of_steps(&a.plan) ? steps_tune(&a, &error) : kernels_tune(&a, &error));

@@ -33,15 +33,26 @@ ratio = sum(mine[p] for p in best) / sum(best.values())
 print('within 3 %' if ratio <= 1.03 else ratio)
 P
 
-echo '# a fixed number of SMs, one node, V2'
+echo '# a fixed number of SMs, one node'
 $EPTWIN tune $case --num-sms 8 | awk '$2 == "tuned" { print $1, $3 }'
 $EPTWIN tune --cluster source/models/clusters/h200.ini --kernel normal --cached --num-ranks 4 --num-tokens 256 --hidden 1024 \
     --num-experts 16 --max-sms 8 | grep -c 'Config('
-$EPTWIN tune --cluster source/models/clusters/h200.ini --kernel v2 --num-ranks 4 --num-tokens 256 --hidden 1024 --num-experts 16 |
-    grep -A 2 paste | words
+
+v2="--cluster source/models/clusters/h200.ini --kernel v2 --num-ranks 4 --num-tokens 256 --hidden 1024 --num-experts 16"
+echo '# the default of V2 is its own choice of SMs, with the times of simulate; up to as many are tried'
+$EPTWIN simulate $v2 >own.csv
+own="$(sed -n 's/^# num-sms: //p' own.csv)"; echo "$own SMs"
+$EPTWIN tune $v2 >tuned.txt
+for phase in dispatch combine; do
+    awk -v p=$phase -v sms=$own -v us=$(us $phase <own.csv) \
+        '$1 == p && $2 == "default" { print p, ($3 == sms && ($8 - us)^2 < 0.01 ? "as simulated" : $0 " " us) }' tuned.txt
+done
+grep -A 2 paste tuned.txt | words
+awk '/together/ { table = 1 } table && NF >= 4 && $1 + 0 { most = $1 } END { print "at most", most }' tuned.txt
+$EPTWIN tune $v2 --max-sms 16 | awk '/together/ { table = 1 } table && NF >= 4 && $1 + 0 { most = $1 } END { print "at most", most }'
 
 echo '# refused'
-for bad in '--kernel ll' '--max-sms 1' '--slack -1' 'more' '--num-sms 7' '--num-topk 200'; do
+for bad in '--kernel ll' '--max-sms 1' '--max-sms 0' '--slack -1' 'more' '--num-sms 7' '--num-topk 200'; do
     $EPTWIN tune $case $bad; echo "status $?"
 done
 $EPTWIN tune --kernel normal; echo "status $?"
