@@ -8,6 +8,7 @@
 #include "sim/error.h"
 #include "sim/nearest.h"
 #include "sim/share.h"
+#include "sim/units.h"
 
 static bool parse_value(const struct cluster_key *k, const struct key_file *file, const char *text, struct cluster *c,
                         GError **error)
@@ -99,8 +100,23 @@ static bool refuse_section(const struct key_file *file, const char *section, GEr
     return refuse_name(file, section, NULL, bracketed, error);
 }
 
+/* Former keys of [gpu], and what they follow from (gpu_derive()). */
+static const struct {
+    const char *name, *from;
+} derived[] = { { "add-rate", "cycle" },
+                { "load-l1", "cycle" },
+                { "load-shared", "cycle" },
+                { "reduce-look", "cycle" },
+                { "scan-row", "load, access" } };
+
 static bool refuse_key(const struct key_file *file, const char *section, const char *name, GError **error)
 {
+    for (size_t i = 0; i < G_N_ELEMENTS(derived); i++) {
+        if (strcmp(section, "gpu") != 0 || strcmp(name, derived[i].name) != 0) continue;
+        g_autofree char *place = key_file_place(file, section, name);
+        return error_false(error, CLUSTER_ERROR, CLUSTER_ERROR_NAME, "%s: [gpu] %s: unknown key; it follows from %s",
+                           place, name, derived[i].from);
+    }
     g_autofree const char **names = key_names(section);
     const char *nearest = nearest_find(name, names), *elsewhere = section_of_key(name);
     g_autofree char *there = elsewhere ? g_strdup_printf("[%s] %s", elsewhere, name) : NULL;
@@ -401,12 +417,16 @@ static bool include_files(struct key_file *file, const struct key_file *from, ui
 
 /* What follows from other keys.  Hopper's shared memory answers in 29 cycles and its L1 in 41; `measure` finds 29.7
  * and 44 on H100 and H200 (alone_ld_shared, alone_ld_weak at=own).  `load` waits for five accesses, and a load whose
- * address the one before it brings waits for one. */
+ * address the one before it brings waits for one.  A sum's look at a row that is not there is 11 instructions of the
+ * compiled loop, and a lane's 16 bytes are converted and added in 24 (clocked on H200, measured/README.md: 5.6 ns and
+ * 42.2 GB/s). */
 static void gpu_derive(struct cluster_gpu *gpu)
 {
-    enum { SHARED_CYCLES = 29, L1_CYCLES = 41, FURTHER = 4 };
+    enum { SHARED_CYCLES = 29, L1_CYCLES = 41, FURTHER = 4, LOOK_CYCLES = 11, ADD_CYCLES = 24, WARP_BYTES = 512 };
     gpu->load_shared_ps = SHARED_CYCLES * gpu->cycle_ps;
     gpu->load_l1_ps = L1_CYCLES * gpu->cycle_ps;
+    gpu->look_ps = LOOK_CYCLES * gpu->cycle_ps;
+    gpu->add_rate_bps = gpu->cycle_ps ? 8 * WARP_BYTES * PS_PER_S / (ADD_CYCLES * gpu->cycle_ps) : 0;
     gpu->scan_row_ps = gpu->load_ps > FURTHER * gpu->access_ps ? gpu->load_ps - FURTHER * gpu->access_ps : 0;
 }
 

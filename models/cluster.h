@@ -44,22 +44,17 @@ struct cluster_cpcs {
                                        * gets a second one */
 };
 
-/* scan_row_ps, load_l1_ps and load_shared_ps have no keys: cluster_load() derives them from others. */
+/* scan_row_ps, load_l1_ps, load_shared_ps, look_ps and add_rate_bps have no keys: cluster_load() derives them from
+ * others. */
 struct cluster_gpu {
     uint32_t sms;
     uint64_t launch_ps;    /* the part of a kernel's duration that is not its workers' time */
     uint64_t beside_ps;    /* likewise for kernels whose sheets describe all that their warps do; 0: as launch */
     uint64_t setup_ps;     /* likewise for a kernel that is launched before the previous one has ended; 0: as launch */
-    uint64_t host_sync_ps; /* from when a count is in the host's memory to the start of the kernel that it triggers */
-    uint64_t call_ps;      /* if calls are measured: the time of a call of normal dispatch or combine without its
-                                * kernel */
     uint64_t step_ps;      /* one turn of a warp's loop: index arithmetic, shared memory, branches */
     uint64_t poll_ps;      /* from the change of a word until the spinning warp acts on it; also, until a word from
                             * another block of its GPU is there */
-    uint64_t fence_ps;     /* st.release.sys after a worker's own stores: until they are performed */
-    uint64_t fence_crowd_ps;   /* the most that other warp groups of the GPU, by storing to peers, add to fence_ps */
-    uint32_t fence_crowd_half; /* how many such groups add half of it; 0: a single one adds all of it */
-    uint64_t hbm_rate_bps;     /* bytes read plus bytes written */
+    uint64_t hbm_rate_bps; /* bytes read plus bytes written */
     uint64_t hbm_read_rate_bps, hbm_write_rate_bps; /* of reads alone; of writes alone; 0: hbm_rate */
     uint64_t hbm_queue_ps, hbm_write_burst_ps;      /* how long loads wait in a busy memory (pressure.h), 0: not known;
                                                      * how much writes add to that, 0: nothing */
@@ -84,16 +79,12 @@ struct cluster_gpu {
     uint64_t stage_ps;            /* the SM's fence before the bulk engine stores what a warp has made */
     /* for each 512 bytes of a summed row and each further row that the loop might have to sum */
     uint64_t look_ps;
-    uint64_t stretch_ps;     /* a stretch of a sum that the bulk engine loads ahead and stores, without its rows */
-    uint64_t stretch_row_ps; /* each row of it */
-    uint64_t host_fence_ps;  /* a release to the system after stores to the host's memory; 0: as after other stores */
-    uint64_t host_look_ps;   /* a read of a word in the host's memory; those of one 64-byte line wait for each other */
-    uint64_t release_ps;     /* an atomic on own memory that releases: until the warp goes on */
+    uint64_t stretch_ps;          /* a stretch of a sum that the bulk engine loads ahead and stores, without its rows */
+    uint64_t stretch_row_ps;      /* each row of it */
+    uint64_t release_ps;          /* an atomic on own memory that releases: until the warp goes on */
     uint64_t release_stores_ps;   /* likewise where warps of the SM have just stored rows; 0: as release_ps */
-    uint64_t release_system_ps;   /* a release to the system where nothing was stored */
     uint64_t sum_far_sm_rate_bps; /* bytes that sums of rows read from memory and not from the L2, on one SM */
     uint64_t add_rate_bps;        /* bytes that a warp of such sums converts to single precision and adds */
-    uint64_t peek_ps;             /* a load from a peer's memory, both ways */
     /* Of programs (models/kernels/loops.h).  cycle_ps 0: they cost what plain rows cost. */
     uint64_t cycle_ps, access_ps; /* an instruction of a scheduler; from a warp's access to its next one */
     uint64_t load_shared_ps;      /* a wait for shared memory */
@@ -112,8 +103,12 @@ struct cluster_nvlink {
     uint64_t bulk_crossing_rate_bps;            /* extra cost of bulk copies where flows cross, as a rate; 0: none */
     /* for bulk copies whose buffers begin at a 32-byte sector that is no line; 0: bulk_rate */
     uint64_t sector_rate_bps;
-    uint64_t latency_ps;  /* from a store until it is visible at the peer */
-    uint64_t crossing_ps; /* extra time of a store where flows of several senders and receivers cross */
+    uint64_t latency_ps;       /* from a store until it is visible at the peer */
+    uint64_t crossing_ps;      /* extra time of a store where flows of several senders and receivers cross */
+    uint64_t fence_ps;         /* st.release.sys after a worker's own stores: until they are performed */
+    uint64_t fence_crowd_ps;   /* the most that other warp groups of the GPU, by storing to peers, add to fence_ps */
+    uint32_t fence_crowd_half; /* how many such groups add half of it; 0: a single one adds all of it */
+    uint64_t peek_ps;          /* a load from a peer's memory, both ways */
 };
 
 /* The times that a host takes to drive a GPU.  wait_ps 0: not known. */
@@ -129,6 +124,8 @@ struct cluster_calls {
     uint64_t copy_peer_call_ps;          /* likewise of a copy to a peer; 0: as copy_call_ps */
     uint64_t launch_call_ps;             /* CPU time of a launch */
     uint64_t nccl_call_ps;               /* CPU time of a call of NCCL through PyTorch */
+    uint64_t host_sync_ps; /* from when a count is in the host's memory to the start of the kernel that it triggers */
+    uint64_t call_ps;      /* a call of normal dispatch or combine without its kernel, where such calls are measured */
 };
 
 /* Who posts work requests (PROTOCOLS.md 1.5 and 5.2). */
@@ -253,6 +250,10 @@ struct cluster_node {
     uint64_t staging_rate_bps; /* of copies from a GPU to the host, and back; 0: as pcie_rate */
     uint64_t staging_latency_ps;
     struct cluster_nics_of nic_of; /* the NIC of each GPU; count 0: dealt out in order */
+    /* The host, as its GPUs see it. */
+    uint64_t release_system_ps; /* a release to the system where nothing was stored */
+    uint64_t host_fence_ps;     /* likewise after stores to the host's memory; 0: as after other stores */
+    uint64_t host_look_ps; /* a read of a word in the host's memory; those of one 64-byte line wait for each other */
 };
 
 /* A link of an irregular network, or of the PCIe of an irregular node, in both directions, by names of parts. */

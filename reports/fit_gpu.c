@@ -68,9 +68,6 @@ static const struct gpu_key gpu_keys[] = {
     { "gpu", "setup", GPU_TIME, "launch early blocks=ALL", "gap_us", NULL, NULL, 0 },
     { "gpu", "step", GPU_TIME_AND, "block_barrier warps=24", "time_ns", "alone_ld_shared at=sm", "time_ns", 2 },
     { "gpu", "poll", GPU_TIME, "alone_ld_acquire_sys at=own", "time_ns", NULL, NULL, 0 },
-    { "gpu", "fence", GPU_TIME, "after_st_release_sys sms=1 warps=24 by=block at=peer", "time_ns_14336", NULL, NULL,
-      0 },
-    { "gpu", "fence", GPU_TIME, "after_st_release_sys sms=1 warps=24 by=block at=own", "time_ns_14336", NULL, NULL, 0 },
     { "gpu", "hbm-rate", GPU_MOST, "copy_5 sms=* warps=* at=hbm", "rate_gbs_14336", NULL, NULL, 2 },
     { "gpu", "l2", GPU_BYTES, "", "l2-bytes", NULL, NULL, 0 },
     { "gpu", "hbm-rows-rate", GPU_RATE, FRESH " 64MiB packed", "rate_gbs_7408", NULL, NULL, 2 },
@@ -108,9 +105,6 @@ static const struct gpu_key gpu_keys[] = {
       NULL, 0 },
     { "gpu", "release-stores", GPU_TIME, "after_atom_release_gpu sms=1 warps=8 by=warp at=own", "time_ns_14336", NULL,
       NULL, 0 },
-    { "gpu", "host-fence", GPU_TIME, "alone_store_fence_sys at=host", "time_ns", NULL, NULL, 0 },
-    { "gpu", "release-system", GPU_TIME, "alone_st_release_sys at=own", "time_ns", NULL, NULL, 0 },
-    { "gpu", "peek", GPU_TIME, "alone_ld_relaxed_sys at=peer", "time_ns", NULL, NULL, 0 },
     { "nvlink", "egress-rate", GPU_MEDIAN, WHOLE("copy_5 gpus=*"), "whole_gbs_14336", NULL, NULL, 0 },
     { "nvlink", "unaligned-rate", GPU_MEDIAN,
       "all-to-all copy_8 gpus=* sms=?"
@@ -123,17 +117,19 @@ static const struct gpu_key gpu_keys[] = {
     { "nvlink", "ingress-rate", GPU_MOST, "incast store_8 *", "total_gbs_14336", NULL, NULL, 0 },
     { "nvlink", "latency", GPU_TIME_LESS, "flag_relaxed_sys pairs=1 warps=1 at=peer", "time_ns",
       "alone_ld_acquire_sys at=own", "time_ns", 0 },
+    { "nvlink", "fence", GPU_TIME, "after_st_release_sys sms=1 warps=24 by=block at=peer", "time_ns_14336", NULL, NULL,
+      0 },
+    { "nvlink", "peek", GPU_TIME, "alone_ld_relaxed_sys at=peer", "time_ns", NULL, NULL, 0 },
+    { "node", "release-system", GPU_TIME, "alone_st_release_sys at=own", "time_ns", NULL, NULL, 0 },
+    { "node", "host-fence", GPU_TIME, "alone_store_fence_sys at=host", "time_ns", NULL, NULL, 0 },
 };
 
 /* Keys that no row of such a record gives. */
 static const struct {
     const char *section, *name, *why;
 } gpu_untold[] = {
-    { "gpu", "call", "the host's code around a kernel" },
     { "gpu", "beside", "how the profiler counts" },
-    { "gpu", "host-sync", "the host's code around a kernel" },
     { "gpu", "shared-align", "how the kernels are linked" },
-    { "gpu", "reduce-look", "of the kernels' own sums" },
     { "gpu", "stretch", "of the kernels' own sums" },
     { "gpu", "stretch-row", "of the kernels' own sums" },
     { "gpu", "bulk-request", "of the kernels' own sums" },
@@ -142,6 +138,9 @@ static const struct {
     { "nvlink", "gpus", "a domain may have more than were measured" },
     { "nvlink", "line-rate", "a data sheet's" },
     { "nvlink", "bulk-crossing-rate", "flows of 3 and 4 GPUs end no later than those of 2" },
+    { "nvlink", "fence-crowd", "no row has releases beside stores by other SMs" },
+    { "nvlink", "fence-crowd-half", "no row has releases beside stores by other SMs" },
+    { "node", "host-look", "no row has many warps that poll one line" },
     { "nvlink", "crossing", "flows of one kind cannot tell it from how a link is shared" },
 };
 
@@ -640,5 +639,6 @@ char *fit_gpu_text(const struct record *record, const char *path, const char *na
         g_string_append_printf(text, "# What these rows do not tell comes from there.\ninclude = %s\n", include);
     gpu_section_add(&work, "gpu", text, doubts);
     if (gpu_header(record, "gpus") > 1) gpu_section_add(&work, "nvlink", text, doubts);
+    gpu_section_add(&work, "node", text, doubts);
     return g_string_free(text, FALSE);
 }

@@ -1,4 +1,5 @@
-/* fit_gpu.h - makes the sections [gpu] and [nvlink] of a cluster file from a record of `eptwin measure --fabric cuda`.
+/* fit_gpu.h - makes the sections [gpu], [nvlink] and [node] of a cluster file from a record of `eptwin measure --fabric
+ * cuda`.
  *
  * One table says which rows become which key (fit_gpu.c).  Every key gets a comment: its rows, and an interval from the
  * smallest to the largest sample.  Of n passes the true median lies in it with the probability that is stated, 1 -

@@ -14,12 +14,13 @@
 
 static const char gpu_text[] =
     "[cluster]\nname = Two boards\n"
-    "[gpu]\nsms = 132\nlaunch = 1.73 us\nstep = 100 ns\npoll = 220 ns\nfence = 870 ns\n"
+    "[gpu]\nsms = 132\nlaunch = 1.73 us\nstep = 100 ns\npoll = 220 ns\n"
     "hbm-rate = 2800 GB/s\n"
     "store-row = 300 ns\nstore-warp-rate = 2.9 GB/s\nstore-sm-rate = 45 GB/s\n"
     "reduce-row = 150 ns\nreduce-warp-rate = 0.65 GB/s\nreduce-load-rate = 5.5 GB/s\nreduce-sm-rate = 135 GB/s\n"
-    "scan-rate = 30 GB/s\npeek = 870 ns\n"
-    "[nvlink]\ngpus = 8\negress-rate = 160 GB/s\ningress-rate = 170 GB/s\nlatency = 550 ns\n";
+    "scan-rate = 30 GB/s\n"
+    "[nvlink]\ngpus = 8\negress-rate = 160 GB/s\ningress-rate = 170 GB/s\nlatency = 550 ns\n"
+    "fence = 870 ns\npeek = 870 ns\n";
 
 static const char nic_text[] =
     "[nic]\ngpus-per-nic = 2\nrate = 46.7 GB/s\nheader = 26 B\nmtu = 4 KiB\nmessage = 3 ns\nsignal = 4 ns\n"
@@ -94,13 +95,13 @@ TEST("gpu cluster in full")
     g_autoptr(cluster) c = load(text);
     CU_ASSERT_STRING_EQUAL(c->name, "Two boards");
     CU_ASSERT(c->gpu.sms == 132 && c->gpu.launch_ps == 1730000 && c->gpu.step_ps == 100000);
-    CU_ASSERT(c->gpu.poll_ps == 220000 && c->gpu.fence_ps == 870000);
+    CU_ASSERT(c->gpu.poll_ps == 220000 && c->nvlink.fence_ps == 870000);
     CU_ASSERT(c->gpu.hbm_rate_bps == 22400000000000);
     CU_ASSERT(c->gpu.store.row_ps == 300000 && c->gpu.store.warp_rate_bps == 23200000000);
     CU_ASSERT(c->gpu.store.sm_rate_bps == 360000000000);
     CU_ASSERT(c->gpu.reduce.row_ps == 150000 && c->gpu.reduce.warp_rate_bps == 5200000000);
     CU_ASSERT(c->gpu.reduce_load_rate_bps == 44000000000 && c->gpu.scan_rate_bps == 240000000000);
-    CU_ASSERT(c->gpu.peek_ps == 870000 && c->gpu.scan_row_ps == 360000);
+    CU_ASSERT(c->nvlink.peek_ps == 870000 && c->gpu.scan_row_ps == 360000);
     CU_ASSERT(c->gpu.load_l1_ps == 20500 && c->gpu.load_shared_ps == 14500);
     CU_ASSERT(c->nvlink.gpus == 8 && c->nvlink.egress_rate_bps == 1280000000000);
     CU_ASSERT(c->nvlink.ingress_rate_bps == 1360000000000 && c->nvlink.latency_ps == 550000);
@@ -204,15 +205,18 @@ TEST("unknown words")
     /* A key of one part in another. */
     CU_ASSERT(change_refused("egress-rate = 160 GB/s", "sms = 3",
                              "FILE:LINE: [nvlink] sms: unknown key; did you mean [gpu] sms?"));
+    CU_ASSERT(change_refused("poll = 220 ns", "peek = 870 ns",
+                             "FILE:LINE: [gpu] peek: unknown key; did you mean [nvlink] peek?"));
+    CU_ASSERT(change_refused("poll = 220 ns", "reduce-look = 5.6 ns",
+                             "FILE:LINE: [gpu] reduce-look: unknown key; it follows from cycle"));
 }
 
 /* GLib would join the sections and take the last value. */
 TEST("what stands twice")
 {
+    CU_ASSERT(change_refused("poll = 220 ns\nhbm", "sms = 1\nhbm", "FILE:LINE: [gpu] sms: stands in line 4 already"));
     CU_ASSERT(
-        change_refused("poll = 220 ns\nfence", "sms = 1\nfence", "FILE:LINE: [gpu] sms: stands in line 4 already"));
-    CU_ASSERT(
-        change_refused("poll = 220 ns\nfence", "  sms= 132\nfence", "FILE:LINE: [gpu] sms: stands in line 4 already"));
+        change_refused("poll = 220 ns\nhbm", "  sms= 132\nhbm", "FILE:LINE: [gpu] sms: stands in line 4 already"));
     CU_ASSERT(change_refused("[nic]\n", "[gpu]\n", "FILE:LINE: [gpu]: stands in line 3 already"));
     /* Equal keys of two parts do not clash. */
     g_autofree char *text = g_strconcat(gpu_text, nic_text, NULL);

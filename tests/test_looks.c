@@ -129,7 +129,7 @@ static struct world *world_begin(struct cluster *cluster)
     const struct world_options options = { .ranks = 1, .ranks_per_node = 1, .needs = { .word_count = WORD + 1 } };
     scene = (struct scene){ 0 };
     *cluster = support_cluster(1);
-    cluster->gpu.host_look_ps = LOOK_NS * PS_PER_NS;
+    cluster->node.host_look_ps = LOOK_NS * PS_PER_NS;
     cluster->gpu.poll_ps = POLL_NS * PS_PER_NS;
     return world_new(cluster, &options);
 }

@@ -6,8 +6,9 @@
 #include "sim/units.h"
 #include "tests/unit.h"
 
-static const struct cluster_gpu gpu = {
-    .launch_ps = 3 * PS_PER_US, .setup_ps = PS_PER_US / 2, .poll_ps = PS_PER_US / 2, .host_sync_ps = 50 * PS_PER_US
+static const struct cluster machine = {
+    .gpu = { .launch_ps = 3 * PS_PER_US, .setup_ps = PS_PER_US / 2, .poll_ps = PS_PER_US / 2 },
+    .calls.host_sync_ps = 50 * PS_PER_US
 };
 
 /* The first kernel ends at 100 us, allows the next one at let_us, and has told the host at 20 us. */
@@ -17,7 +18,7 @@ static struct span first(uint64_t let_us)
     struct world_result result = { .time_ps = 100 * PS_PER_US,
                                    .let_ps = let_us * PS_PER_US,
                                    .counts_ps = 20 * PS_PER_US };
-    span_add(&span, &result, false, false, &gpu);
+    span_add(&span, &result, false, false, &machine);
     CU_ASSERT_EQUAL(result.time_ps, 100 * PS_PER_US);
     return span;
 }
@@ -27,7 +28,7 @@ static void follow(uint64_t let_us, bool host_waits, uint64_t time_ps, uint64_t 
 {
     struct span span = first(let_us);
     struct world_result result = { .time_ps = 13 * PS_PER_US };
-    span_add(&span, &result, true, host_waits, &gpu);
+    span_add(&span, &result, true, host_waits, &machine);
     CU_ASSERT_EQUAL(result.time_ps, time_ps);
     CU_ASSERT_EQUAL(span.end_ps, span_ps);
 }
@@ -46,7 +47,7 @@ TEST("host launches late")
     struct span span = first(90);
     span.counts_ps = 80 * PS_PER_US;
     struct world_result result = { .time_ps = 13 * PS_PER_US };
-    span_add(&span, &result, true, true, &gpu);
+    span_add(&span, &result, true, true, &machine);
     CU_ASSERT_EQUAL(result.time_ps, 10 * PS_PER_US + PS_PER_US / 2);
     CU_ASSERT_EQUAL(span.end_ps, 140 * PS_PER_US + PS_PER_US / 2);
 }

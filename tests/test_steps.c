@@ -11,8 +11,8 @@
 #define GB_S(n) (UINT64_C(8000000000) * (n))
 
 static const struct cluster machine = {
-    .gpu = { .hbm_rate_bps = GB_S(1000), .host_sync_ps = 50 * PS_PER_US },
-    .calls = { .copy_ps = 2 * PS_PER_US, .nccl_call_ps = 20 * PS_PER_US },
+    .gpu = { .hbm_rate_bps = GB_S(1000) },
+    .calls = { .copy_ps = 2 * PS_PER_US, .nccl_call_ps = 20 * PS_PER_US, .host_sync_ps = 50 * PS_PER_US },
 };
 static const struct steps_in in = { .peers_bps = GB_S(100), .port_bps = GB_S(10) };
 

@@ -579,7 +579,7 @@ TEST("a release apart")
         s->cluster.gpu.load_ps = 1250 * PS_PER_NS;
         s->cluster.gpu.cycle_ps = 1;
         s->cluster.gpu.store.sm_rate_bps = UINT64_C(8000000000000000); /* nobody shares the SM */
-        s->cluster.gpu.fence_ps = rows[i].fence_ns * PS_PER_NS;
+        s->cluster.nvlink.fence_ps = rows[i].fence_ns * PS_PER_NS;
         struct operation second = store;
         second.first = rows[i].first;
         PLAY(s, 0, 4, store, release, second, release);
@@ -596,9 +596,9 @@ static uint64_t crowded_ps(uint16_t peer, bool ended, uint64_t fence_ns, uint64_
     g_autofree struct stage *s = stage_new(2, 2);
     s->cluster.gpu.load_ps = 200 * PS_PER_NS;
     s->cluster.gpu.cycle_ps = 1;
-    s->cluster.gpu.fence_ps = fence_ns * PS_PER_NS;
-    s->cluster.gpu.fence_crowd_ps = crowd_ns * PS_PER_NS;
-    s->cluster.gpu.fence_crowd_half = 1;
+    s->cluster.nvlink.fence_ps = fence_ns * PS_PER_NS;
+    s->cluster.nvlink.fence_crowd_ps = crowd_ns * PS_PER_NS;
+    s->cluster.nvlink.fence_crowd_half = 1;
     for (uint32_t i = 0; i < 3; i++) {
         const struct operation store = {
             .verb = STORE, .peer = i ? peer : 1, .size_bytes = 1000, .loop = "{ load bytes by bytes, store bytes }"

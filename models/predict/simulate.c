@@ -219,7 +219,7 @@ static double latency_bound_us(const struct run *run, bool rdma)
     if (c->host.cores) return units_us(c->host.step_ps + c->host.poll_ps);
     const uint64_t path_ps =
         rdma ? c->nic.post_ps + c->nic.doorbell_ps + c->nic.fetch_ps + c->network.latency_ps + c->nic.deliver_ps
-             : c->gpu.fence_ps + c->nvlink.latency_ps;
+             : c->nvlink.fence_ps + c->nvlink.latency_ps;
     return units_us(c->gpu.launch_ps + path_ps + c->gpu.poll_ps);
 }
 
@@ -441,7 +441,7 @@ static uint64_t called_ps(const struct cluster *c, enum kernel_call call, uint64
     assert(call == KERNEL_BARE || call == KERNEL_CALLED || call == KERNEL_WAITED || time_ps >= c->gpu.launch_ps);
     switch (call) {
     case KERNEL_BARE: break;
-    case KERNEL_CALLED: return time_ps + c->gpu.call_ps;
+    case KERNEL_CALLED: return time_ps + c->calls.call_ps;
     case KERNEL_WAITED: return time_ps + c->calls.wait_ps;
     case KERNEL_COPIED: return time_ps - c->gpu.launch_ps + c->calls.wait_ps;
     case KERNEL_STREAMED:
@@ -465,7 +465,7 @@ static const char *spans_add(struct run *run, uint32_t phase)
 {
     const struct kernel_launch *launch = &run->launch[phase];
     for (uint32_t r = 0; r < run->job->ranks; r++) {
-        span_add(&run->span[r], &run->result[r], launch->follows, run->host_waits, &run->cluster->gpu);
+        span_add(&run->span[r], &run->result[r], launch->follows, run->host_waits, run->cluster);
         if (!launch->follows) kernel_rank_traffic(run->rank[r], phase, &run->span[r].traffic);
     }
     return launch->span;

@@ -7,12 +7,13 @@
 #include "sim/units.h"
 
 void span_add(struct span *span, struct world_result *result, bool follows, bool host_waits,
-              const struct cluster_gpu *gpu)
+              const struct cluster *cluster)
 {
+    const struct cluster_gpu *gpu = &cluster->gpu;
     if (follows) {
         const uint64_t setup_ps = gpu->setup_ps ? gpu->setup_ps : gpu->launch_ps;
         const uint64_t body_ps = result->time_ps - MIN(result->time_ps, gpu->launch_ps);
-        const uint64_t told_ps = host_waits && span->counts_ps ? span->counts_ps + gpu->host_sync_ps : 0;
+        const uint64_t told_ps = host_waits && span->counts_ps ? span->counts_ps + cluster->calls.host_sync_ps : 0;
         const uint64_t start_ps = MAX(span->let_ps, told_ps);
         const uint64_t end_ps = MAX(start_ps + setup_ps, span->end_ps) + body_ps;
         assert(span->let_ps <= span->end_ps && start_ps >= span->let_ps);

@@ -20,7 +20,7 @@ struct span {
 /* Adds a kernel with the world's result.  The duration of one that follows others is corrected: it counts from its own
  * start and includes the wait for their end.  host_waits: the host launches nothing before it knows the counts. */
 void span_add(struct span *span, struct world_result *result, bool follows, bool host_waits,
-              const struct cluster_gpu *gpu);
+              const struct cluster *cluster);
 /* Records the spans of all ranks under name. */
 void span_record(const struct span *span, uint32_t ranks, const char *name, struct record *record);
 

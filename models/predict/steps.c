@@ -23,5 +23,5 @@ uint64_t steps_ps(const struct cluster *c, const struct steps_in *in, uint32_t r
     if (steps->gathered_bytes)
         ps += gather_ps(c, in, ranks, per_node, steps->gathered_bytes) +
               units_transfer_ps(ranks * steps->gathered_bytes, c->gpu.hbm_rate_bps);
-    return ps + (steps->host_waits ? c->gpu.host_sync_ps : 0);
+    return ps + (steps->host_waits ? c->calls.host_sync_ps : 0);
 }

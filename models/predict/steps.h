@@ -13,7 +13,7 @@ struct steps_in {
  *   gather   NCCL's call through PyTorch ([calls] nccl-call), then all ranks' bytes into the GPU over NVLink, those of
  *            other nodes once into the node by all its NICs; both at once
  *   read     those bytes at [gpu] hbm-rate
- *   host     [gpu] host-sync
+ *   host     [calls] host-sync
  *   copies   [calls] copy each; their bytes read and written at [gpu] hbm-rate */
 uint64_t steps_ps(const struct cluster *cluster, const struct steps_in *in, uint32_t ranks, uint32_t per_node,
                   const struct kernel_steps *steps);

@@ -335,7 +335,7 @@ bool step_plan_make(struct step_plan *p, const struct step_options *o, const str
     p->run.costs = &p->costs;
     differ_settle(p, o);
     p->run.launch_ps = o->launches ? cluster->calls.launch_call_ps : 0;
-    p->run.sync_ps = cluster->gpu.host_sync_ps;
+    p->run.sync_ps = cluster->calls.host_sync_ps;
     p->run.gap_ps = (uint64_t)(p->gpu->gap_us * (double)PS_PER_US);
     p->run.contention = pressure_known(&cluster->gpu) && !o->no_contention;
     return memory_check(p, error);

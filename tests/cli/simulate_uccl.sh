@@ -4,7 +4,7 @@ run() { $EPTWIN simulate --cluster source/models/clusters/p5en.ini --output - --
 of() { awk -F, -v phase="$1" '$1 == phase && $3 == "time_us" { sum += $4 } END { print sum }'; }
 than() { awk -v a="$1" -v b="$2" 'BEGIN { print (b > 1.05 * a ? "slower" : b == a ? "the same" : "other") }'; }
 compare() {
-    apart=$(run --set gpu.host-look=10ns "$@" | of "$phase")
+    apart=$(run --set node.host-look=10ns "$@" | of "$phase")
     echo "$phase $*: $(than "$apart" "$(run "$@" | of "$phase")")"
 }
 normal='--kernel normal --num-topk 8 --num-experts 256 --cached --rdma-buffer 512 --combine-rdma-buffer 512'

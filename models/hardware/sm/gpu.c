@@ -279,7 +279,7 @@ static int gpu_get_nvlink(struct world_rank *rank, struct world_worker *ww, cons
     end = later(end, start + gpu_share_ps(rank, ww, service_ps));
     end = later(end, own_reserve(rank, &rank->sm[ww->sm], now, service_ps, size));
     end = later(end, own_reserve(rank, &rank->hbm, now, rate_time(w->hbm, size), size));
-    const uint64_t peek_ps = w->cluster->gpu.peek_ps;
+    const uint64_t peek_ps = w->cluster->nvlink.peek_ps;
     gpu_lane_end(ww, end + peek_ps);
     gpu_lane_reach(ww, nvlink_cross(&w->rank[read->peer], rank, now, size, 0) + peek_ps);
     gpu_moved_note(ww, false, start, rank->now.last_end_ps);
@@ -306,10 +306,10 @@ static int gpu_get(struct fabric *f, struct fabric_worker *worker, const struct 
 static uint64_t fence_ps(const struct world_rank *rank, const struct world_worker *ww)
 {
     const struct cluster *c = rank->world->cluster;
-    const uint64_t others = rank->putting - ww->puts, half = c->gpu.fence_crowd_half;
-    const uint64_t alone_ps = later(c->gpu.fence_ps, c->gpu.release_system_ps);
-    if (!others || !c->gpu.fence_crowd_ps) return alone_ps;
-    return later(alone_ps, 2 * c->nvlink.latency_ps + c->gpu.fence_crowd_ps * others / (others + (half ? half : 1)));
+    const uint64_t others = rank->putting - ww->puts, half = c->nvlink.fence_crowd_half;
+    const uint64_t alone_ps = later(c->nvlink.fence_ps, c->node.release_system_ps);
+    if (!others || !c->nvlink.fence_crowd_ps) return alone_ps;
+    return later(alone_ps, 2 * c->nvlink.latency_ps + c->nvlink.fence_crowd_ps * others / (others + (half ? half : 1)));
 }
 
 /* An SM serves fences for the whole system in rounds: a fence that comes in the middle of a round waits for the next.
@@ -334,10 +334,10 @@ static uint64_t fence_end_ps(struct world_rank *rank, const struct world_worker 
 /* A release by a worker that has stored nothing itself: it waits for what others of its SM have stored. */
 static void release_end(struct world_rank *rank, struct world_worker *ww, uint64_t start_ps)
 {
-    const struct cluster_gpu *gpu = &rank->world->cluster->gpu;
+    const struct cluster *c = rank->world->cluster;
     const uint64_t stored_ps = later(start_ps, rank->stored_ps[ww->sm]), put_ps = rank->put_ps[ww->sm];
-    gpu_lane_end_from(ww, stored_ps, stored_ps + gpu->release_system_ps);
-    if (put_ps) gpu_lane_reach(ww, put_ps + rank_slowed_ps(rank, gpu->fence_ps));
+    gpu_lane_end_from(ww, stored_ps, stored_ps + c->node.release_system_ps);
+    if (put_ps) gpu_lane_reach(ww, put_ps + rank_slowed_ps(rank, c->nvlink.fence_ps));
 }
 
 static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const struct fabric_signal *signal)
@@ -380,15 +380,15 @@ static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const stru
     if (ww->unfenced && signal->apart) worker_rest(ww)->first_ps = fenced_ps;
     else if (ww->unfenced) gpu_lane_end_from(ww, fenced_ps, fenced_ps);
     if (signal->release) release_end(rank, ww, start);
-    if (signal->to_host) gpu_lane_end_from(ww, start, start + gpu->host_fence_ps);
+    if (signal->to_host) gpu_lane_end_from(ww, start, start + w->cluster->node.host_fence_ps);
     ww->unfenced = false;
     const uint64_t done_ps = later(signal->apart ? fenced_ps : 0, ww->cursor_ps);
     uint64_t visible_ps = done_ps + (path == FABRIC_SELF ? gpu->poll_ps : w->cluster->nvlink.latency_ps);
     if (w->peer_way && path != FABRIC_SELF) visible_ps += peers_latency_ps(rank, signal->peer);
     /* A kernel ends when its peers have what it stored there. */
     if (path == FABRIC_NVLINK) {
-        rank->told_ps[ww->sm] = later(rank->told_ps[ww->sm], done_ps + gpu->peek_ps);
-        rank->end_ps = later(rank->end_ps, done_ps + gpu->peek_ps);
+        rank->told_ps[ww->sm] = later(rank->told_ps[ww->sm], done_ps + w->cluster->nvlink.peek_ps);
+        rank->end_ps = later(rank->end_ps, done_ps + w->cluster->nvlink.peek_ps);
     }
     world_word_schedule(&w->rank[signal->peer], signal->word, signal->value, signal->add, visible_ps);
     return 0;
@@ -464,9 +464,9 @@ static void gpu_work(struct fabric *f, struct fabric_worker *worker, const struc
         gpu_lane_reach(ww, start + w->cluster->calls.wait_ps);
         rank->calls.free_ps = later(rank->calls.free_ps, ww->cursor_ps);
         break;
-    case FABRIC_WORK_PEEK: gpu_lane_end(ww, start + gpu->peek_ps); break;
+    case FABRIC_WORK_PEEK: gpu_lane_end(ww, start + w->cluster->nvlink.peek_ps); break;
     case FABRIC_WORK_LOOK:
-        gpu_lane_end(ww, looks_take(&rank->looks, rank->worker_max, gpu, worker, work, start));
+        gpu_lane_end(ww, looks_take(&rank->looks, rank->worker_max, &w->cluster->node, worker, work, start));
         ww->looks |= work->polls;
         break;
     case FABRIC_WORK_STAGE: gpu_lane_end(ww, bulk_stage(rank, work, p, start)); break;
@@ -537,7 +537,7 @@ static void gpu_init(struct world *w)
     w->bulk_crossing = rate_make(c->nvlink.bulk_crossing_rate_bps);
     w->bulk_sector = c->nvlink.sector_rate_bps ? rate_make(c->nvlink.sector_rate_bps) : w->bulk_link;
     w->sm_count = c->gpu.sms;
-    w->gpu_number = gpu_number(&c->gpu, w->options.needs.touched_bytes);
+    w->gpu_number = gpu_number(c, w->options.needs.touched_bytes);
     w->launch_ps = c->gpu.launch_ps;
     w->poll_ps = c->gpu.poll_ps;
     w->egress = rate_make(peers.built_out_bps);

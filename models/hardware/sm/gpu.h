@@ -156,7 +156,7 @@ struct gpu_rows {
     uint64_t served_ps;   /* how long they keep the SM busy */
 };
 /* A number that differs if two GPUs' parameters do, or what calls leave in their L2 (fabric_needs). */
-uint64_t gpu_number(const struct cluster_gpu *gpu, uint64_t touched_bytes);
+uint64_t gpu_number(const struct cluster *c, uint64_t touched_bytes);
 struct gpu_rows gpu_program(struct world_rank *rank, const struct world_worker *ww, const struct loop *p,
                             const struct fabric_given *given, struct loop_row row, bool to_peer);
 /* What it takes a group all of whose warps go through the program for each row of an array. */

@@ -24,7 +24,7 @@ static struct warps_sm sm_of(const struct world *w, const struct loop *p, bool t
                    [LOOP_TARGET] = in_l2_ps,
                    [LOOP_L2] = in_l2_ps },
         .stored_ps = !gpu->load_behind_stores ? 0
-                     : to_peer                ? gpu->peek_ps
+                     : to_peer                ? w->cluster->nvlink.peek_ps
                                               : gpu->load_l2_ps,
         .turn_ps = gpu->engine.turn_ps,
         .fence_ps = gpu->stage_ps,
@@ -40,11 +40,11 @@ static struct warps_sm sm_of(const struct world *w, const struct loop *p, bool t
 
 static const uint64_t mix = UINT64_C(0x9e3779b97f4a7c15);
 
-uint64_t gpu_number(const struct cluster_gpu *gpu, uint64_t touched_bytes)
+uint64_t gpu_number(const struct cluster *c, uint64_t touched_bytes)
 {
-    const unsigned char *byte = (const unsigned char *)gpu;
-    uint64_t number = touched_bytes * mix;
-    for (size_t i = 0; i < sizeof *gpu; i++) {
+    const unsigned char *byte = (const unsigned char *)&c->gpu;
+    uint64_t number = (touched_bytes * mix ^ c->nvlink.peek_ps) * mix;
+    for (size_t i = 0; i < sizeof c->gpu; i++) {
         number = (number ^ byte[i]) * mix;
         number ^= number >> 32;
     }

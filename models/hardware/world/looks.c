@@ -42,11 +42,11 @@ static struct looks *looks_of(struct looks **of_rank, uint32_t workers, uint32_t
     return looks;
 }
 
-uint64_t looks_take(struct looks **of_rank, uint32_t workers, const struct cluster_gpu *gpu,
+uint64_t looks_take(struct looks **of_rank, uint32_t workers, const struct cluster_node *node,
                     const struct fabric_worker *worker, const struct fabric_work *work, uint64_t start_ps)
 {
     const uint32_t line = work->place / LINE_WORDS;
-    const uint64_t words_ps = work->rows * gpu->host_look_ps;
+    const uint64_t words_ps = work->rows * node->host_look_ps;
     struct looks *looks = looks_of(of_rank, workers, line);
     struct look *look = &looks->look[worker->index];
     assert(!look->warps || look->line == line); /* one at a time */
@@ -67,10 +67,10 @@ bool looks_goes_on(struct looks *looks, uint32_t worker, bool waits, uint64_t be
     return false;
 }
 
-uint64_t looks_seen_ps(const struct looks *looks, const struct cluster_gpu *gpu, uint32_t worker)
+uint64_t looks_seen_ps(const struct looks *looks, const struct cluster_node *node, uint32_t worker)
 {
     const struct look *look = &looks->look[worker];
-    return later(gpu->host_look_ps, look->words * (uint64_t)looks->crowd[look->line] * gpu->host_look_ps / 2);
+    return later(node->host_look_ps, look->words * (uint64_t)looks->crowd[look->line] * node->host_look_ps / 2);
 }
 
 void looks_free(struct looks *looks)

@@ -17,13 +17,13 @@
 struct looks;
 
 /* One of the rank's so many workers reads words (FABRIC_WORK_LOOK) from start_ps on.  Returns when it has read all. */
-uint64_t looks_take(struct looks **of_rank, uint32_t workers, const struct cluster_gpu *gpu,
+uint64_t looks_take(struct looks **of_rank, uint32_t workers, const struct cluster_node *node,
                     const struct fabric_worker *worker, const struct fabric_work *work, uint64_t start_ps);
 /* A worker that waits in a line has stepped.  The first operation of its step could begin at begin_ps, the last one
  * ended at end_ps.  Whether the worker is still in the line. */
 bool looks_goes_on(struct looks *looks, uint32_t worker, bool waits, uint64_t begin_ps, uint64_t end_ps);
 /* How long after the change of a word a worker in a line sees it. */
-uint64_t looks_seen_ps(const struct looks *looks, const struct cluster_gpu *gpu, uint32_t worker);
+uint64_t looks_seen_ps(const struct looks *looks, const struct cluster_node *node, uint32_t worker);
 void looks_free(struct looks *looks);
 
 #endif

@@ -69,7 +69,7 @@ static const struct watch *watch_next(const struct world_rank *rank, const struc
 static uint64_t seen_ps(const struct world *w, struct world_worker *ww, uint64_t time_ps)
 {
     if (!ww->looks) return time_ps + w->poll_ps;
-    return time_ps + looks_seen_ps(worker_rank(ww)->looks, &w->cluster->gpu, ww->worker->index);
+    return time_ps + looks_seen_ps(worker_rank(ww)->looks, &w->cluster->node, ww->worker->index);
 }
 
 /* A run of consecutive workers is one event if it has at least this many; fewer are events of their own. */
