@@ -14,7 +14,7 @@ enum {
 };
 static const uint64_t LIVE_SLEEP_AFTER_PS = 5000 * PS_PER_US;   /* idle for so long, the rank may sleep */
 static const uint64_t LIVE_SLEEP_MAX_PS = 1000 * PS_PER_US;     /* longest sleep at a time */
-static const uint64_t LIVE_CHECK_AFTER_PS = 200000 * PS_PER_US; /* idle for so long, a rank may have died */
+static const uint64_t LIVE_CHECK_AFTER_PS = 100000 * PS_PER_US; /* idle for so long, a rank may have died */
 
 const char *live_world_failure(const struct live_world *world)
 {

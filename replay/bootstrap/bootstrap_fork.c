@@ -169,6 +169,7 @@ struct fork_rank {
     bool running, judged; /* judged: its exit status has been looked at */
     bool came;            /* share holds its part of the current exchange */
     bool closed;          /* its end of the socket is gone */
+    bool stopped;         /* by a signal, so it neither answers nor leaves */
     bool answered;        /* wait says what it waits for */
     struct bootstrap_wait wait;
     GByteArray *in; /* bytes that do not yet make a message */
@@ -275,9 +276,14 @@ static void parent_take_state(struct fork_parent *p, uint32_t rank, const guint8
     g_assert(size_bytes == sizeof p->ranks[rank].wait);
     memcpy(&p->ranks[rank].wait, data, size_bytes);
     p->ranks[rank].answered = true;
-    bool all = true;
-    for (uint32_t i = 0; i < p->rank_count; i++) all &= p->ranks[i].answered || !p->ranks[i].running;
-    if (p->asking && all && !p->failure) parent_verdict(p);
+}
+
+/* Whether every rank has answered that can. */
+static bool parent_all_answered(const struct fork_parent *p)
+{
+    for (uint32_t i = 0; i < p->rank_count; i++)
+        if (!p->ranks[i].answered && p->ranks[i].running && !p->ranks[i].stopped) return false;
+    return true;
 }
 
 /* If several ranks report a hang, the answers to the first report serve all. */
@@ -369,17 +375,20 @@ static bool parent_any_ending(const struct fork_parent *p)
 }
 
 /* A killed rank is named before ranks that exited, because their errors follow from it.  So an exit is judged only when
- * no other rank is about to end, or after a while. */
+ * no other rank is about to end, or after a while.  After a failure, nobody waits for a stopped rank to leave. */
 static void parent_reap(struct fork_parent *p)
 {
     bool exits_wait = false;
     for (uint32_t i = 0; i < p->rank_count; i++) {
         struct fork_rank *const r = &p->ranks[i];
-        if (r->running && waitpid(r->pid, &r->wait_status, WNOHANG) == r->pid) {
+        while (r->running && waitpid(r->pid, &r->wait_status, WNOHANG | WUNTRACED | WCONTINUED) == r->pid) {
+            r->stopped = WIFSTOPPED(r->wait_status);
+            if (r->stopped || WIFCONTINUED(r->wait_status)) continue;
             r->running = false;
             p->running--;
             parent_read(p, i);
         }
+        if (p->failure && r->running && r->stopped) kill(r->pid, SIGKILL);
         exits_wait |= !r->running && !r->judged;
     }
     parent_judge(p, true);
@@ -441,6 +450,7 @@ static void parent_run(struct fork_parent *p)
             if (pollers[i].revents) parent_read(p, i);
         parent_reap(p);
         parent_check_absent(p);
+        if (p->asking && !p->failure && parent_all_answered(p)) parent_verdict(p);
         if ((p->failure || p->came_count || p->asking) && bootstrap_now_ms() >= p->deadline_ms) parent_timeout(p);
         for (uint32_t i = 0; i < p->rank_count; i++) parent_write(&p->ranks[i]);
     }

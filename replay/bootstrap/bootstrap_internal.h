@@ -17,8 +17,8 @@ uint64_t bootstrap_now_ms(void);
 int bootstrap_remaining_ms(uint64_t deadline_ms);
 /* Serves, then returns how long the caller may sleep before it must call this again: at most until deadline_ms. */
 int bootstrap_serve_ms(const struct bootstrap *b, uint64_t deadline_ms);
-/* How long ranks may take to say what they wait for: idle ranks check every 200 ms. */
-enum { BOOTSTRAP_ASK_MS = 1500 };
+/* How long ranks may take to say what they wait for: idle ranks check every 100 ms. */
+enum { BOOTSTRAP_ASK_MS = 400 };
 /* This rank's wait, as it is sent to other ranks. */
 struct bootstrap_wait bootstrap_wait_of(const struct bootstrap *b);
 /* Names the rank at the root of a hang, in words.  wait[rank] is known where answered[rank] is set.  first is the rank

@@ -12,8 +12,8 @@
 #include <sys/socket.h>
 
 enum {
-    COME_MS = 100,         /* how long rank 0 waits before it tells the ranks that have come that it is alive */
-    ROOT_MARGIN_MS = 2000, /* extra time of the other ranks, so that rank 0 names the missing rank first */
+    COME_MS = 100,        /* how long rank 0 waits before it tells the ranks that have come that it is alive */
+    ROOT_MARGIN_MS = 500, /* extra time of the other ranks, so that rank 0 names the missing rank first */
 };
 
 struct bootstrap_tcp {
@@ -114,7 +114,7 @@ static bool root_ask(struct bootstrap_tcp *t, uint32_t first, const struct boots
     return root_fail(t, bootstrap_hang_text(waits, answered, rank_count, first), error);
 }
 
-/* Takes the message of a rank that says that it hangs. */
+/* Takes the message of a rank that says that it hangs, and tells that rank that rank 0 is here. */
 static bool root_take_hang(struct bootstrap_tcp *t, uint32_t rank, GError **error)
 {
     struct wire_channel *const c = &t->channels[rank];
@@ -123,6 +123,7 @@ static bool root_take_hang(struct bootstrap_tcp *t, uint32_t rank, GError **erro
         return root_fail(t, g_strdup_printf("rank %u %s", rank, wire_describe(-EBADMSG)), error);
     memcpy(&wait, c->body, sizeof wait);
     wire_channel_next(c);
+    wire_channel_send(c, WIRE_COME, NULL, 0, bootstrap_now_ms() + BOOTSTRAP_ASK_MS);
     return root_ask(t, rank, &wait, error);
 }
 
@@ -318,18 +319,19 @@ static bool member_check(struct bootstrap_tcp *t, GError **error)
     return member_take_failure(t, error);
 }
 
-/* Rank 0 asks the others.  If rank 0 does not answer, rank 0 holds up the run. */
+/* Rank 0 says that it is here, and asks the others.  If rank 0 says nothing, rank 0 holds up the run. */
 static bool tcp_hang(struct bootstrap *b, const struct bootstrap_wait *wait, GError **error)
 {
     struct bootstrap_tcp *const t = (struct bootstrap_tcp *)b;
-    const uint64_t deadline_ms = bootstrap_now_ms() + BOOTSTRAP_ASK_MS + ROOT_MARGIN_MS;
+    uint64_t deadline_ms = bootstrap_now_ms() + BOOTSTRAP_ASK_MS;
     if (t->failure) return error_false(error, BOOTSTRAP_ERROR, BOOTSTRAP_FAILED, "%s", t->failure);
     if (b->rank == 0) return root_ask(t, 0, wait, error);
     struct wire_channel *const c = &t->channels[0];
     int rc = wire_channel_send(c, WIRE_HANG, wait, sizeof *wait, deadline_ms);
     while (!rc && (rc = member_receive(t, BOOTSTRAP_REASON_BYTES_MAX, deadline_ms)) == 0) {
         if (c->header.kind == WIRE_FAILED) return member_take_failure(t, error);
-        wire_channel_next(c); /* a question that was sent before the answer came */
+        wire_channel_next(c);
+        deadline_ms = bootstrap_now_ms() + BOOTSTRAP_ASK_MS + ROOT_MARGIN_MS;
     }
     return tcp_fail(
         t, g_strdup_printf("rank 0 holds up the run: it %s; rank %u: %s", wire_describe(rc), b->rank, wait->text),
