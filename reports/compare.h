@@ -77,6 +77,26 @@ bool compare_record_predicted(const struct record *record);
  * mean of their slowest ranks' times.  NAN where the record does not tell. */
 double compare_slowest_us(const struct record *record, const char *phase);
 
+/* A phase's time on all ranks: the slowest rank's, or the mean; NAN where the record does not tell. */
+double compare_phase_us(const struct record *record, const char *phase, bool slowest);
+
+/* What a layer costs: compare_layer.c.  Times are sums over kernels.  DISPATCH has the kernels up to dispatch (layout,
+ * notify), COMBINE the others.  Of kernels that overlap, only their span counts. */
+enum compare_half { COMPARE_DISPATCH, COMPARE_COMBINE, COMPARE_HALVES };
+struct compare_layer {
+    double us[COMPARE_HALVES], longest_us[COMPARE_HALVES];
+    const char *longest[COMPARE_HALVES]; /* the longest of these kernels or spans; NULL: there is none */
+};
+/* other: only kernels that this record has, too; NULL: all.  slowest: see compare_phase_us().  False, unless the record
+ * has kernels that dispatch and kernels that combine. */
+bool compare_layer_find(const struct record *record, const struct record *other, bool slowest,
+                        struct compare_layer *layer);
+/* What limits such a kernel or span.  A span has no limit of its own: then its first kernel's.  The kernel's name is
+ * freed by the caller. */
+char *compare_layer_limit(const struct record *record, const char *phase, struct compare_limit *limit);
+/* Adds the kernels of a layer (char *, of the record) besides dispatch and combine that others has not. */
+void compare_layer_others(const struct record *record, const struct record *other, GPtrArray *others);
+
 /* Whether a phase is one layer of another phase: dispatch_layer3 of dispatch. */
 bool compare_phase_of_layer(const char *phase);
 
@@ -93,11 +113,13 @@ struct compare_spread {
 };
 void compare_spread_find(const double *error_pct, uint32_t count, struct compare_spread *spread);
 
-/* The first sentence: the time of dispatch and combine together, or else of the first phase, on the slowest rank, in
- * one record or in two.  Nothing if a record lacks it. */
+/* The first sentence: the time of a layer's dispatch and combine, or else of the longest phase, on the slowest rank, in
+ * one record or in two.  Of two, unless both are predictions, it counts the kernels that both have.  Nothing if a record
+ * lacks the time. */
 void compare_verdict_alone_append(const struct record *record, GString *out);
 void compare_verdict_append(const struct compare *compare, GString *out);
-/* What bounds the phases of that sentence: "dispatch is bound by NIC of rank 3, sending, 87 % busy, combine by ...".
+/* What bounds the longest kernels of that sentence: "dispatch is bound by NIC of rank 3, sending, 87 % busy, combine by
+ * ...".
  * Nothing if the record does not tell it. */
 void compare_verdict_bound_append(const struct record *record, GString *out);
 /* The second sentence about two predictions: their differences. */

@@ -1,4 +1,5 @@
-/* compare_verdict.c - the first sentence about one record or two: the time of a layer's dispatch and combine.
+/* compare_verdict.c - the first sentence about one record or two: the time of a layer's dispatch and combine
+ * (compare_layer.c).
  *
  * A layer takes as long as its slowest rank.  Of several steps and layers the sentence gives the mean of their slowest
  * ranks' times.  Where a record does not tell the slowest rank's time, it gives the mean over ranks, and says so. */
@@ -7,12 +8,13 @@
 #include <math.h>
 #include <string.h>
 
-/* The phases that are added, and their times in each of two records. */
+/* The times that are compared, in each of two records. */
 struct verdict {
-    const char *phase[2];
-    double us[2][2], total_us[2]; /* [record][phase] */
-    int phases;
-    bool slowest;
+    const char *phase; /* NULL: a layer's dispatch and combine */
+    struct compare_layer layer[2];
+    double total_us[2];
+    bool slowest;      /* else means over ranks */
+    GPtrArray *others; /* char *: kernels of the layer that are no dispatch and no combine */
 };
 
 static bool of_step(const struct record *record)
@@ -20,40 +22,64 @@ static bool of_step(const struct record *record)
     return g_strcmp0(record_get(record, "kind"), "step") == 0 && record_find(record, "step", RECORD_ALL, "time_us");
 }
 
-/* The time of a whole step; else dispatch and combine, if a record has both; else its longest phase. */
-static void verdict_phases(const struct record *record, struct verdict *v)
+/* The longest phase that all records have; NULL: none has a time. */
+static const char *longest_phase(const struct record *const *records, int count)
 {
-    static const char *const both[] = { "dispatch", "combine" };
-    if (of_step(record)) {
-        v->phase[v->phases++] = "step";
-        return;
-    }
-    for (int i = 0; i < 2; i++)
-        if (record_find(record, both[i], RECORD_ALL, "time_us")) v->phase[v->phases++] = both[i];
-    if (v->phases == 2) return;
-    g_autoptr(GPtrArray) all = compare_phases(record);
-    v->phases = 0;
+    g_autoptr(GPtrArray) all = compare_phases(records[0]);
+    const char *longest = NULL;
     double longest_us = -1;
     for (guint i = 0; i < all->len; i++) {
-        const struct record_row *time = record_find(record, g_ptr_array_index(all, i), RECORD_ALL, "time_us");
-        if (!time || !(time->value > longest_us)) continue;
-        longest_us = time->value;
-        v->phase[0] = g_ptr_array_index(all, i);
-        v->phases = 1;
+        const double us = compare_phase_us(records[0], all->pdata[i], false);
+        if (!(us > longest_us) || (count == 2 && isnan(compare_phase_us(records[1], all->pdata[i], false)))) continue;
+        longest_us = us;
+        longest = all->pdata[i];
     }
+    return longest;
 }
 
-static void verdict_times(const struct record *const *records, int count, struct verdict *v)
+/* The layer's times in all records; false if one has none. */
+static bool verdict_layers(const struct record *const *records, int count, bool together, struct verdict *v)
 {
-    v->slowest = true;
+    bool good = true;
+    for (int r = 0; r < count; r++) {
+        good &= compare_layer_find(records[r], together ? records[1 - r] : NULL, v->slowest, &v->layer[r]);
+        v->total_us[r] = v->layer[r].us[COMPARE_DISPATCH] + v->layer[r].us[COMPARE_COMBINE];
+    }
+    return good;
+}
+
+static bool verdict_known(const struct verdict *v, int count)
+{
     for (int r = 0; r < count; r++)
-        for (int p = 0; p < v->phases; p++) v->slowest &= isfinite(compare_slowest_us(records[r], v->phase[p]));
-    for (int r = 0; r < count; r++)
-        for (int p = 0; p < v->phases; p++) {
-            const struct record_row *mean = record_find(records[r], v->phase[p], RECORD_ALL, "time_us");
-            v->us[r][p] = v->slowest ? compare_slowest_us(records[r], v->phase[p]) : mean ? mean->value : NAN;
-            v->total_us[r] += v->us[r][p];
-        }
+        if (!isfinite(v->total_us[r])) return false;
+    return true;
+}
+
+/* The time of a whole step; else of a layer's dispatch and combine, if the records have both; else of the longest
+ * phase.  together: count only kernels that both records have.  False if a record does not tell it. */
+static bool verdict_find(const struct record *const *records, int count, bool together, struct verdict *v)
+{
+    const bool step = of_step(records[0]);
+    *v = (struct verdict){ .slowest = true };
+    if (step || !verdict_layers(records, count, together, v)) {
+        v->phase = step ? "step" : longest_phase(records, count);
+        if (!v->phase) return false;
+    } else {
+        v->others = g_ptr_array_new();
+        for (int r = 0; r < count; r++) compare_layer_others(records[r], together ? records[1 - r] : NULL, v->others);
+    }
+    for (int slowest = 1; slowest >= 0; slowest--) {
+        v->slowest = slowest;
+        if (!v->phase) verdict_layers(records, count, together, v);
+        for (int r = 0; v->phase && r < count; r++) v->total_us[r] = compare_phase_us(records[r], v->phase, slowest);
+        if (verdict_known(v, count)) return true;
+    }
+    return false;
+}
+
+static void verdict_clear(struct verdict *v)
+{
+    if (v->others) g_ptr_array_unref(v->others);
 }
 
 void compare_difference_append(const struct compare *compare, GString *out)
@@ -64,6 +90,20 @@ void compare_difference_append(const struct compare *compare, GString *out)
     else g_string_append(out, "Nothing that was said of them differs.\n");
 }
 
+/* "; layout, notify and cached_notify_combine included" */
+static void verdict_others_append(const struct record *record, const struct verdict *v, GString *out)
+{
+    const guint count = v->others ? v->others->len : 0;
+    bool hidden = false;
+    for (guint i = 0; i < count; i++) {
+        const char *name = v->others->pdata[i];
+        g_string_append_printf(out, "%s%s", i == 0 ? "; " : i + 1 < count ? ", " : " and ", name);
+        hidden |= record_find(record, name, RECORD_ALL, "wire_us_max") != NULL;
+    }
+    if (count) g_string_append(out, " included");
+    if (hidden) g_string_append(out, ", not what is on its way between them");
+}
+
 /* Which ranks, steps and layers the time is of: " (slowest rank, mean over steps 0:2 and layers 0:3)". */
 static void verdict_whose_append(const struct record *record, const struct verdict *v, GString *out)
 {
@@ -71,23 +111,21 @@ static void verdict_whose_append(const struct record *record, const struct verdi
     g_string_append(out, v->slowest ? " (slowest rank" : " (mean over ranks");
     if (steps && layers)
         g_string_append_printf(out, "%s steps %s and layers %s", v->slowest ? ", mean over" : ",", steps, layers);
+    verdict_others_append(record, v, out);
     g_string_append_c(out, ')');
 }
 
 static char *verdict_names(const struct verdict *v)
 {
-    return v->phases == 2 ? g_strdup_printf("%s and %s take", v->phase[0], v->phase[1])
-                          : g_strdup_printf("%s takes", v->phase[0]);
+    return v->phase ? g_strdup_printf("%s takes", v->phase) : g_strdup("dispatch and combine take");
 }
 
 /* " All layers together take 5421 us.", where the record has them. */
 static void verdict_layers_append(const struct record *record, const struct verdict *v, GString *out)
 {
-    double us = 0;
-    for (int p = 0; p < v->phases; p++) {
-        const struct record_row *row = record_find(record, v->phase[p], RECORD_ALL, "layers_us");
-        us += row ? row->value : NAN;
-    }
+    const char *phase = v->phase ? v->phase : v->layer[0].longest[COMPARE_COMBINE];
+    const struct record_row *row = record_find(record, phase, RECORD_ALL, "layers_us");
+    const double us = row ? v->total_us[0] * row->value / compare_phase_us(record, phase, v->slowest) : NAN;
     if (!isfinite(us) || !(us > v->total_us[0])) return;
     g_autofree char *text = compare_value_text(us, "us");
     g_string_append_printf(out, "  All layers together take %s.", text);
@@ -114,51 +152,51 @@ static void verdict_step_append(const struct record *record, GString *out)
 
 void compare_verdict_alone_append(const struct record *record, GString *out)
 {
-    struct verdict v = { 0 };
+    struct verdict v;
     if (g_strcmp0(record_get(record, "kind"), "measure") == 0) return; /* it has operations, and none of them decides */
     if (of_step(record)) {
         verdict_step_append(record, out);
         return;
     }
-    verdict_phases(record, &v);
-    verdict_times(&record, 1, &v);
-    if (!v.phases || !isfinite(v.total_us[0])) return;
-    g_autofree char *names = verdict_names(&v), *total = compare_value_text(v.total_us[0], "us");
-    g_autofree char *first = compare_value_text(v.us[0][0], "us"), *second = compare_value_text(v.us[0][1], "us");
-    names[0] = g_ascii_toupper(names[0]);
-    g_string_append_printf(out, "%s %s", names, total);
-    if (v.phases == 2) g_string_append_printf(out, " together, %s and %s", first, second);
-    verdict_whose_append(record, &v, out);
-    g_string_append_c(out, '.');
-    verdict_layers_append(record, &v, out);
-    g_string_append_c(out, '\n');
+    if (verdict_find(&record, 1, false, &v)) {
+        g_autofree char *names = verdict_names(&v), *total = compare_value_text(v.total_us[0], "us");
+        names[0] = g_ascii_toupper(names[0]);
+        g_string_append_printf(out, "%s %s", names, total);
+        if (!v.phase) {
+            g_autofree char *first = compare_value_text(v.layer[0].us[COMPARE_DISPATCH], "us");
+            g_autofree char *second = compare_value_text(v.layer[0].us[COMPARE_COMBINE], "us");
+            g_string_append_printf(out, " together, %s and %s", first, second);
+        }
+        verdict_whose_append(record, &v, out);
+        g_string_append_c(out, '.');
+        verdict_layers_append(record, &v, out);
+        g_string_append_c(out, '\n');
+    }
+    verdict_clear(&v);
 }
 
 void compare_verdict_bound_append(const struct record *record, GString *out)
 {
-    struct verdict v = { 0 };
-    verdict_phases(record, &v);
+    struct verdict v;
     const gsize before = out->len;
-    for (int p = 0; p < v.phases; p++) {
+    const bool good = verdict_find(&record, 1, false, &v);
+    for (int half = 0; good && half < (v.phase ? 1 : COMPARE_HALVES); half++) {
         struct compare_limit limit;
-        compare_limit_find(record, v.phase[p], &limit);
+        g_autofree char *kernel = compare_layer_limit(record, v.phase ? v.phase : v.layer[0].longest[half], &limit);
         g_autofree char *text = compare_limit_text(&limit);
-        if (limit.resource && out->len > before) g_string_append_printf(out, ", %s by %s", v.phase[p], text);
-        else if (limit.resource) g_string_append_printf(out, "%s is bound by %s", v.phase[p], text);
+        if (limit.resource && out->len > before) g_string_append_printf(out, ", %s by %s", kernel, text);
+        else if (limit.resource) g_string_append_printf(out, "%s is bound by %s", kernel, text);
     }
     if (out->len > before) g_string_append(out, ".\n");
+    verdict_clear(&v);
 }
 
-void compare_verdict_append(const struct compare *compare, GString *out)
+static void verdict_pair_append(const struct compare *compare, const struct verdict *v, GString *out)
 {
-    const struct record *const records[] = { compare->predicted, compare->measured };
-    struct verdict v = { 0 };
-    verdict_phases(compare->predicted, &v);
-    verdict_times(records, 2, &v);
-    const double ratio = v.total_us[0] / v.total_us[1];
-    if (!v.phases || !isfinite(ratio) || ratio <= 0) return;
-    g_autofree char *names = verdict_names(&v);
-    g_autofree char *first = compare_value_text(v.total_us[0], "us"), *second = compare_value_text(v.total_us[1], "us");
+    const double ratio = v->total_us[0] / v->total_us[1];
+    g_autofree char *names = verdict_names(v);
+    g_autofree char *first = compare_value_text(v->total_us[0], "us");
+    g_autofree char *second = compare_value_text(v->total_us[1], "us");
     if (compare_what_if(compare)) {
         g_autofree char *change = compare_speedup_text(ratio);
         g_string_append_printf(out, "The second is %s: %s %s in the first and %s in the second", change, names, first,
@@ -171,8 +209,17 @@ void compare_verdict_append(const struct compare *compare, GString *out)
         if (fabs(error_pct) >= 0.05)
             g_string_append_printf(out, ", %.1f %% too %s", fabs(error_pct), error_pct < 0 ? "low" : "high");
     }
-    verdict_whose_append(compare->predicted, &v, out);
+    verdict_whose_append(compare->predicted, v, out);
     g_string_append(out, ".\n");
+}
+
+void compare_verdict_append(const struct compare *compare, GString *out)
+{
+    const struct record *const records[] = { compare->predicted, compare->measured };
+    struct verdict v;
+    if (verdict_find(records, 2, !compare_what_if(compare), &v) && v.total_us[0] / v.total_us[1] > 0)
+        verdict_pair_append(compare, &v, out);
+    verdict_clear(&v);
 }
 
 void compare_alone_append(const struct record *record, guint count_max, GString *out)

@@ -18,12 +18,11 @@ enum {
     CAPTION_VALUES = 20
 };
 
-/* The value of points that figures show: a phase's time, or the sum of several phases'. */
+/* What figures show of points: a phase's time. */
 struct sweep_measure {
     const struct sweep_table *table;
-    int phase[2];
-    int phase_count;
-    char *name;
+    int phase;
+    const char *name;
 };
 
 /* Which names give axis, lines and panels; -1: none. */
@@ -38,22 +37,19 @@ struct sweep_layout {
 
 static double measure_of(const struct sweep_measure *m, const struct sweep_point *point)
 {
-    double sum = 0;
-    for (int i = 0; i < m->phase_count; i++) sum += point->time_us[m->phase[i]];
-    return sum;
+    return point->time_us[m->phase];
 }
 
-/* The goal: dispatch and combine together, if there are both; else the first phase. */
-static void measure_goal(struct sweep_measure *m, const struct sweep_table *table)
+static struct sweep_measure measure_new(const struct sweep_table *table, int phase)
 {
-    const int dispatch = sweep_table_phase(table, "dispatch"), combine = sweep_table_phase(table, "combine");
-    *m = (struct sweep_measure){ .table = table, .phase_count = 1 };
-    if (dispatch >= 0 && combine >= 0) {
-        m->phase[0] = dispatch;
-        m->phase[1] = combine;
-        m->phase_count = 2;
-    }
-    m->name = g_strdup(m->phase_count == 2 ? "dispatch + combine" : g_ptr_array_index(table->phases, 0));
+    const char *name = g_ptr_array_index(table->phases, phase);
+    return (struct sweep_measure){ table, phase, strcmp(name, "layer") == 0 ? "dispatch + combine" : name };
+}
+
+/* The goal: the layer, if there is one; else the first phase. */
+static struct sweep_measure measure_goal(const struct sweep_table *table)
+{
+    return measure_new(table, MAX(sweep_table_phase(table, "layer"), 0));
 }
 
 /* ---- the layout ---- */
@@ -251,21 +247,27 @@ static void curves_figures(const struct sweep_measure *m, const struct sweep_lay
     }
 }
 
-/* Curves of the goal and, if that is two phases together, of each: a row of panels for each; one row if each has one
+static void curves_of(const struct sweep_measure *m, const struct sweep_layout *l, GString *out)
+{
+    report_figures_begin_many(out, m->name, NULL);
+    curves_figures(m, l, false, out);
+    report_figures_end(out);
+    legend_lines(m->table, l, out);
+}
+
+/* Curves of the goal and, of a layer, of dispatch and of combine: a row of panels for each; one row if each has one
  * panel. */
 static void curves(const struct sweep_measure *goal, const struct sweep_layout *l, GString *out)
 {
+    static const char *const halves[] = { "dispatch", "combine" };
     const bool one = l->panels->len == 1;
-    for (int i = -1; i < (goal->phase_count == 2 ? 2 : 0); i++) {
-        struct sweep_measure m = *goal;
-        if (i >= 0) {
-            m = (struct sweep_measure){ .table = goal->table, .phase = { goal->phase[i] }, .phase_count = 1 };
-            m.name = g_ptr_array_index(goal->table->phases, goal->phase[i]);
-        }
-        if (!one || i < 0) report_figures_begin_many(out, one ? "Time" : m.name, NULL);
-        curves_figures(&m, l, one, out);
-        if (!one) report_figures_end(out);
-        if (!one) legend_lines(m.table, l, out);
+    if (one) report_figures_begin_many(out, "Time", NULL);
+    for (int i = -1; i < 2; i++) {
+        const int phase = i < 0 ? goal->phase : sweep_table_phase(goal->table, halves[i]);
+        if (phase < 0 || (i >= 0 && phase == goal->phase)) continue;
+        const struct sweep_measure m = measure_new(goal->table, phase);
+        if (one) curves_figures(&m, l, true, out);
+        else curves_of(&m, l, out);
     }
     if (one) report_figures_end(out);
     if (one) legend_lines(goal->table, l, out);
@@ -418,20 +420,15 @@ static GArray *best_find(const struct sweep_measure *m)
     return best;
 }
 
-/* The baseline's time over the point's; NAN where there is no baseline. */
+/* How many times faster the point is than the baseline; NAN where there is none. */
 static double point_speedup(const struct sweep_measure *m, const struct sweep_point *point)
 {
-    double base = 0;
-    for (int i = 0; i < m->phase_count; i++) base += point->time_us[m->phase[i]] * point->speedup[m->phase[i]];
-    return base / measure_of(m, point);
+    return point->speedup[m->phase];
 }
 
-/* The longer of the phases that are added: what bounds it bounds the point most. */
 static const char *point_bottleneck(const struct sweep_measure *m, const struct sweep_point *point)
 {
-    const int *phase = m->phase;
-    const bool second = m->phase_count == 2 && point->time_us[phase[1]] > point->time_us[phase[0]];
-    return point->bottleneck[phase[second]];
+    return point->bottleneck[m->phase];
 }
 
 static void best_row(const struct sweep_measure *m, const struct sweep_point *point, GString *out)
@@ -512,7 +509,7 @@ static void best_table(const struct sweep_measure *m, GString *out)
         g_string_append_c(format, sweep_table_numeric(m->table, (int)n) ? 'r' : 'l');
     }
     g_string_append(format, *m->table->baseline ? "rrl" : "r l");
-    g_ptr_array_add(titles, m->name);
+    g_ptr_array_add(titles, (gpointer)m->name);
     g_ptr_array_add(titles, (gpointer) "against the baseline");
     g_ptr_array_add(titles, (gpointer) "bound by");
     g_autofree char *heading = each    ? g_strdup_printf("The best %s for each %s", settings, work)
@@ -592,15 +589,16 @@ char *report_sweep_title(const struct sweep_table *table)
 
 void report_sweep(const struct sweep_table *table, bool titled, GString *out)
 {
-    struct sweep_measure goal;
+    const struct sweep_measure goal = measure_goal(table);
     struct sweep_layout layout;
-    measure_goal(&goal, table);
     layout_set(&layout, table);
     verdict(&goal, titled, out);
     g_string_append(out, "<p class=\"path\">");
     svg_escape_append(out, table->source);
     g_string_append(out, "</p>\n");
     g_string_append_printf(out, "<p>%u points; times are the slowest rank's", table->points->len);
+    if (sweep_table_phase(table, "layer") == goal.phase)
+        g_string_append(out, ", those of dispatch + combine with a layer's other kernels");
     if (*table->baseline) {
         g_string_append(out, ", gains against the baseline ");
         g_auto(GStrv) part = g_strsplit(table->baseline, ",", -1);
@@ -618,5 +616,4 @@ void report_sweep(const struct sweep_table *table, bool titled, GString *out)
     fronts(&goal, out);
     options_list(table, out);
     layout_clear(&layout);
-    g_free(goal.name);
 }

@@ -621,6 +621,7 @@ TEST("a thousand results")
 /* The file of a sweep of SMs, tokens and formats; time falls with SMs down to a floor. */
 static GString *sweep_file(int sms, int tokens)
 {
+    static const char *const phase[] = { "dispatch", "combine", "layer" };
     GString *text =
         g_string_new("# kind: sweep\n# kernel: normal\n# work-keys: num-tokens\n# points: 1\n# baseline: num-sms=1\n"
                      "point,num-tokens,dtype,num-sms,phase,phases,slowest_us,speedup,bottleneck,problem\n");
@@ -628,9 +629,9 @@ static GString *sweep_file(int sms, int tokens)
     for (int t = 1; t <= tokens; t++)
         for (int f = 0; f < 2; f++)
             for (int s = 1; s <= sms; s++, point++)
-                for (int phase = 0; phase < 2; phase++)
-                    g_string_append_printf(text, "%d,%d,%s,%d,%s,2,%g,%g,nic_tx,\n", point, 100 * t, f ? "bf16" : "fp8",
-                                           s, phase ? "combine" : "dispatch", MAX(100.0 * (f + 1) * t / s, 20.0),
+                for (int p = 0; p < 3; p++)
+                    g_string_append_printf(text, "%d,%d,%s,%d,%s,3,%g,%g,nic_tx,\n", point, 100 * t, f ? "bf16" : "fp8",
+                                           s, phase[p], (p == 2 ? 2 : 1) * MAX(100.0 * (f + 1) * t / s, 20.0),
                                            MIN((double)s, 5.0));
     return text;
 }
@@ -654,8 +655,8 @@ TEST("a sweep")
 {
     struct page page;
     GString *text = sweep_file(8, 3), *html = sweep_page(text->str, &page);
-    CU_ASSERT_EQUAL(page.svgs, 3 * 3 + 6);             /* panels of both phases together, of dispatch, of combine; and
-                                                        * the fronts */
+    CU_ASSERT_EQUAL(page.svgs, 3 * 3 + 6);             /* panels of the layer, of dispatch, of combine; and the
+                                                        * fronts */
     CU_ASSERT_EQUAL(page.dots, 3 * 3 * 2 * 8 + 6 * 8); /* every point in each */
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "<figcaption>num-tokens 300</figcaption>"));
     CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "num-sms 4, dtype bf16: 300 us"));
@@ -683,16 +684,16 @@ TEST("a sweep")
     g_string_free(text, TRUE);
 }
 
-/* The best points show the bottleneck of their longest phase, whichever that is. */
-TEST("bottleneck of a sweep's points")
+/* The best point is that of the shortest layer, and shows the layer's bottleneck. */
+TEST("best of a sweep's layers")
 {
     struct page page;
-    g_autoptr(GString) html =
-        sweep_page("# kind: sweep\npoint,num-sms,phase,phases,slowest_us,speedup,bottleneck,problem\n"
-                   "0,2,dispatch,2,10,,short,\n0,2,combine,2,30,,long,\n"
-                   "1,4,dispatch,2,20,,long,\n1,4,combine,2,10,,short,\n",
-                   &page);
-    CU_ASSERT_PTR_NOT_NULL(strstr(html->str, ">long<"));
+    g_autoptr(GString) html = sweep_page(
+        "# kind: sweep\npoint,num-sms,phase,phases,slowest_us,speedup,bottleneck,problem\n"
+        "0,2,notify,4,50,,short,\n0,2,dispatch,4,10,,short,\n0,2,combine,4,20,,short,\n0,2,layer,4,80,,slow,\n"
+        "1,4,dispatch,3,20,,short,\n1,4,combine,3,20,,short,\n1,4,layer,3,40,,fast,\n",
+        &page);
+    CU_ASSERT_PTR_NOT_NULL(strstr(html->str, "dispatch + combine at best: 40.00 us; bound by fast"));
     CU_ASSERT_PTR_NULL(strstr(html->str, ">short<"));
 }
 

@@ -8,7 +8,8 @@
  *
  * A results file is CSV with header lines: the common values of all points, and digests of inputs.  Then come
  * columns point, one a swept name, phase, phases (how many rows the point has: a point with fewer was cut and is run
- * again), metrics (slowest_us: the slowest rank's time), speedup (of that), problem.  A step has one row, of phase
+ * again), metrics (slowest_us: the slowest rank's time), speedup (of that), problem.  The last row of a point that
+ * dispatches and combines is of phase "layer": the sum that compare_layer_find() makes.  A step has one row, of phase
  * "step", and metrics of its own.  Equal plans give equal bytes, however they were divided, interrupted or resumed.
  * Private to sweep and tune. */
 #ifndef MODELS_PREDICT_SWEEP_H

@@ -62,8 +62,8 @@ static bool sweep_parse(struct sweep_arguments *a, int argc, char **argv, GError
         { "baseline", 0, 0, G_OPTION_ARG_STRING, &a->baseline,
           "What speedups are against (default: the first value of each setting)", "NAME=V,NAME=V" },
         { "best", 0, 0, G_OPTION_ARG_STRING, &a->best,
-          "What the table is sorted by (default dispatch+combine.slowest_us, the slowest rank's time; of steps "
-          "step.slowest_us)",
+          "What the table is sorted by (default layer.slowest_us: all kernels of dispatch and combine, by their "
+          "slowest ranks; of steps step.slowest_us)",
           "PHASE.METRIC" },
         { "compare", 0, 0, G_OPTION_ARG_STRING, &a->compare,
           "Put the values of this swept name side by side, for each combination of the others", "NAME" },
@@ -164,7 +164,7 @@ static bool share_find(const struct sweep_arguments *a, struct share *share, GEr
 static bool show(const struct sweep_arguments *a, const struct sweep_results *results, GError **error)
 {
     struct sweep_goal goal;
-    const char *usual = sweep_results_of_steps(results) ? "step.slowest_us" : "dispatch+combine.slowest_us";
+    const char *usual = sweep_results_of_steps(results) ? "step.slowest_us" : "layer.slowest_us";
     if (!sweep_goal_parse(a->best ? a->best : usual, &goal, error)) return false;
     g_autoptr(GString) text = g_string_new(NULL);
     const bool good = a->compare ? sweep_compare_append(results, &goal, a->compare, (uint32_t)a->top, text, error)

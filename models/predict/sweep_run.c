@@ -79,6 +79,25 @@ static char *phase_text(const struct sweep_plan *plan, uint64_t point, const str
     return sweep_line_text(plan, point, (const char *const *)cells->pdata);
 }
 
+/* A layer's line: what its dispatch and combine cost together, and what limits the longest of its kernels. */
+static void layer_text(const struct sweep_plan *plan, uint64_t point, const struct record *record,
+                       const struct compare_layer *layer, guint phases, GString *text)
+{
+    struct compare_layer mean;
+    compare_layer_find(record, NULL, false, &mean);
+    const bool combines = layer->longest_us[COMPARE_COMBINE] > layer->longest_us[COMPARE_DISPATCH];
+    struct compare_limit limit;
+    g_autofree char *kernel = compare_layer_limit(record, layer->longest[combines], &limit);
+    g_autoptr(record) sums = record_new();
+    record_add(sums, "layer", RECORD_ALL, "time_us", mean.us[COMPARE_DISPATCH] + mean.us[COMPARE_COMBINE], "us");
+    record_add(sums, "layer", RECORD_ALL, "time_us_max", layer->us[COMPARE_DISPATCH] + layer->us[COMPARE_COMBINE],
+               "us");
+    if (limit.resource) record_add_text(sums, "layer", RECORD_ALL, "bottleneck", limit.resource);
+    if (limit.resource) record_add(sums, "layer", RECORD_ALL, "bottleneck_busy_pct", limit.busy_pct, "%");
+    g_autofree char *line = phase_text(plan, point, sums, "layer", phases);
+    g_string_append(text, line);
+}
+
 char *sweep_point_text(const struct sweep_plan *plan, uint64_t point, const struct cluster *cluster,
                        const struct case_options *c, const struct case_load *load, const GError *problem,
                        const struct simulate_wishes *wishes)
@@ -95,10 +114,13 @@ char *sweep_point_text(const struct sweep_plan *plan, uint64_t point, const stru
         return line;
     }
     g_autoptr(GPtrArray) names = compare_phases(record);
+    struct compare_layer layer;
+    const guint phases = names->len + compare_layer_find(record, NULL, true, &layer);
     for (guint i = 0; i < names->len; i++) {
-        g_autofree char *line = phase_text(plan, point, record, g_ptr_array_index(names, i), names->len);
+        g_autofree char *line = phase_text(plan, point, record, g_ptr_array_index(names, i), phases);
         g_string_append(text, line);
     }
+    if (phases > names->len) layer_text(plan, point, record, &layer, phases, text);
     record_free(record);
     return g_string_free(text, FALSE);
 }

@@ -3,7 +3,6 @@
 #include "models/predict/which.h"
 
 #include <assert.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "models/predict/estimate.h"
@@ -170,48 +169,31 @@ void which_clear(struct which *w)
 
 /* ---- answers ---- */
 
-/* Whether a phase is a kernel (or a whole call) of which a span in the record has the time already, or the barrier
- * between iterations, which no engine has. */
-static bool phase_left_out(const struct record *record, const char *phase)
-{
-    if (strcmp(phase, "sync") == 0) return true;
-    const size_t length = strcspn(phase, "_");
-    g_autofree char *span = g_strdup_printf("%.*s_span", (int)length, phase);
-    return g_str_has_suffix(phase, "_call") ||
-           (strcmp(phase, span) != 0 && record_find(record, span, RECORD_ALL, "time_us"));
-}
-
-static void longest_keep(struct which_answer *a, int time, const char *phase, const struct record *record)
+static void longest_keep(struct which_answer *a, enum which_time time, const char *phase, const struct record *record)
 {
     struct compare_limit limit;
-    g_autofree char *kernel = g_strndup(phase, strcspn(phase, "_"));
-    const bool span = g_str_has_suffix(phase, "_span"); /* a span has no bound of its own: that of its first kernel */
-    compare_limit_find(record, span ? kernel : phase, &limit);
+    a->phase[time] = compare_layer_limit(record, phase, &limit);
     g_autofree char *text = compare_limit_text(&limit), *work = compare_limit_work(&limit);
-    g_free(a->phase[time]);
-    g_free(a->bound[time]);
-    a->phase[time] = g_strdup(span ? kernel : phase);
     a->bound[time] = strcmp(text, "latency") == 0 && *work ? g_strdup_printf("latency (%s)", work) : g_strdup(text);
 }
 
 static void answer_take(struct which_answer *a, const struct record *record)
 {
-    g_autoptr(GPtrArray) phases = compare_phases(record);
-    double longest[WHICH_TIMES] = { 0 };
+    struct compare_layer layer;
     const char *sms = record_get(record, "num-sms");
     a->sms = sms ? (uint32_t)strtoul(sms, NULL, 10) : 0;
-    for (guint i = 0; i < phases->len; i++) {
-        const char *phase = phases->pdata[i];
-        const double us = compare_slowest_us(record, phase);
-        if (!isfinite(us) || phase_left_out(record, phase)) continue;
-        const int times[] = { WHICH_LAYER, strstr(phase, "combine") ? WHICH_COMBINE : WHICH_DISPATCH };
-        for (int t = 0; t < 2; t++) {
-            a->us[times[t]] += us;
-            if (us <= longest[times[t]]) continue;
-            longest[times[t]] = us;
-            longest_keep(a, times[t], phase, record);
-        }
+    if (!compare_layer_find(record, NULL, true, &layer)) {
+        a->problem = g_strdup("its kernels neither dispatch nor combine");
+        return;
     }
+    const enum compare_half longer =
+        layer.longest_us[COMPARE_COMBINE] > layer.longest_us[COMPARE_DISPATCH] ? COMPARE_COMBINE : COMPARE_DISPATCH;
+    a->us[WHICH_LAYER] = layer.us[COMPARE_DISPATCH] + layer.us[COMPARE_COMBINE];
+    a->us[WHICH_DISPATCH] = layer.us[COMPARE_DISPATCH];
+    a->us[WHICH_COMBINE] = layer.us[COMPARE_COMBINE];
+    longest_keep(a, WHICH_LAYER, layer.longest[longer], record);
+    longest_keep(a, WHICH_DISPATCH, layer.longest[COMPARE_DISPATCH], record);
+    longest_keep(a, WHICH_COMBINE, layer.longest[COMPARE_COMBINE], record);
 }
 
 /* The first line of a message. */

@@ -27,8 +27,7 @@ struct which_backend {
     uint32_t providers;    /* bits (1 << enum cluster_provider) of the NICs that it posts to */
 };
 
-/* A layer's time is the sum over its kernels of their slowest ranks' times.  DISPATCH has the kernels up to dispatch
- * (layout, notify), COMBINE the others. */
+/* Times of a layer and of its halves, as compare_layer_find() adds them up. */
 enum which_time { WHICH_LAYER, WHICH_DISPATCH, WHICH_COMBINE, WHICH_TIMES };
 const char *which_time_name(enum which_time time);
 

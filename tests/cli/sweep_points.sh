@@ -29,8 +29,10 @@ one = {(r['phase'], r['metric']): r['value'] for r in lines('one.csv') if r['ran
 point = [r for r in lines('all.csv') if all(r[k] == v for k, v in wanted.items())]
 metrics = ['time_us', 'time_us_median', 'logical_rdma_gbs', 'logical_nvl_gbs', 'physical_nic_gbs',
            'physical_nvl_gbs', 'bottleneck', 'bottleneck_busy_pct', 'efficiency_pct']
-print([r['phase'] for r in point], all(r[m] == one.get((r['phase'], m), '') for r in point for m in metrics),
-      all(r['slowest_us'] == one[r['phase'], 'time_us_max'] for r in point))
+kernels, layer = point[:-1], point[-1]
+print([r['phase'] for r in point], all(r[m] == one.get((r['phase'], m), '') for r in kernels for m in metrics),
+      all(r['slowest_us'] == one[r['phase'], 'time_us_max'] for r in kernels),
+      all(abs(sum(float(r[m]) for r in kernels) - float(layer[m])) < 1e-6 for m in ('time_us', 'slowest_us')))
 P
 rm one.csv
 sweep --num-ranks 16 --num-tokens 64 --output one.csv >table                # bound by: as its longest phase is
@@ -51,7 +53,7 @@ $EPTWIN sweep --cluster source/models/clusters/h800-cx7.ini $plan --output kille
 until grep -q '^20,.*,combine,' killed.csv.part 2>/dev/null; do sleep 0.01; done
 kill -9 $pid; wait $pid 2>/dev/null
 ls killed*
-sed -i '/^7,/s/,dispatch,2,[0-9.]*/,dispatch,2,12345/' killed.csv.part      # would come out right if it were run again
+sed -i '/^7,/s/,dispatch,3,[0-9.]*/,dispatch,3,12345/' killed.csv.part      # would come out right if it were run again
 printf '1039,8,64,8,bf16,12,disp' >>killed.csv.part
 sed -i '/^9,.*,combine,/d' killed.csv.part                                 # a point that lacks a row is run again
 sweep $plan --output killed.csv >/dev/null; ls killed*
@@ -79,7 +81,7 @@ exec 9>>dead.csv.3of4.part; flock 9; (rank 1); echo "status $?"; ls dead*; exec 
 
 echo '# more values: only what is new is run'
 sweep --hidden 1024 --num-experts 48 --num-ranks 2,4 --num-tokens 8,16 --output grow.csv >/dev/null
-sed -i '0,/,dispatch,2,[0-9.]*/s//,dispatch,2,12345/' grow.csv
+sed -i '0,/,dispatch,3,[0-9.]*/s//,dispatch,3,12345/' grow.csv
 sweep --hidden 1024 --num-experts 48 --num-ranks 2,4 --num-tokens 8,16,32 --output grow.csv >/dev/null
 grep -c ',dispatch,' grow.csv; grep -c ,12345, grow.csv
 
@@ -102,6 +104,7 @@ python3 - <<'P'
 import csv
 total = {}
 for r in csv.DictReader(l for l in open('side.csv') if l[0] != '#'):
+    if r['phase'] == 'layer': continue
     key = r['num-tokens'], r['dtype'], r['disable-nvlink']
     total[key] = total.get(key, 0) + float(r['slowest_us'])
 near = lambda text, value: abs(float(text.strip(',')) / value - 1) < 1e-4

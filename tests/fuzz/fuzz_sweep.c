@@ -13,7 +13,7 @@ static void results_read(const uint8_t *data, size_t size_bytes)
         struct sweep_goal goal;
         GString *text = g_string_new(NULL);
         const uint64_t points = sweep_results_points(results);
-        if (!sweep_goal_parse("dispatch+combine.slowest_us", &goal, NULL)) abort();
+        if (!sweep_goal_parse("layer.slowest_us", &goal, NULL)) abort();
         sweep_text_append(results, &goal, 3, text, NULL);
         for (uint32_t i = 0; i < results->names; i++)
             sweep_compare_append(results, &goal, results->column[1 + i], 3, text, NULL);
