@@ -114,8 +114,8 @@ struct compare_spread {
 void compare_spread_find(const double *error_pct, uint32_t count, struct compare_spread *spread);
 
 /* The first sentence: the time of a layer's dispatch and combine, or else of the longest phase, on the slowest rank, in
- * one record or in two.  Of two, unless both are predictions, it counts the kernels that both have.  Nothing if a record
- * lacks the time. */
+ * one record or in two.  Of two, unless both are predictions, it counts the kernels that both have.  Nothing if a
+ * record lacks the time. */
 void compare_verdict_alone_append(const struct record *record, GString *out);
 void compare_verdict_append(const struct compare *compare, GString *out);
 /* What bounds the longest kernels of that sentence: "dispatch is bound by NIC of rank 3, sending, 87 % busy, combine by

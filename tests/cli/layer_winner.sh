@@ -12,7 +12,8 @@ $EPTWIN which $case --at-tokens none --output which.csv
 awk -F, '$3 == "place" && $4 == 1 { print $1 }' which.csv
 $EPTWIN sweep $case --kernel ll,normal --output sweep.csv --html sweep.html | awk '$1 == "ll" || $1 == "normal" { print $1; exit }'
 $EPTWIN compare normal.csv ll.csv | grep 'The second is' | sed 's/[0-9.]* times/N times/; s/ take.*//'
-for kernel in ll normal; do $EPTWIN simulate $case --kernel $kernel --format text | sed -n 's/^Dispatch and combine take \(.*\) us together.*/\1/p'; done |
+said() { $EPTWIN simulate $case --kernel $1 --format text | sed -n 's/^Dispatch and combine take \(.*\) us together.*/\1/p'; }
+for kernel in ll normal; do said $kernel; done |
     awk '{ us[NR] = $1 } END { print us[1] < us[2] ? "ll" : "normal" }'
 $EPTWIN report --output page.html normal.csv ll.csv
 grep -o 'The second is [0-9.]* times [a-z]*' page.html | sed 's/[0-9.]* times/N times/'
@@ -20,7 +21,7 @@ grep -o 'The second is [0-9.]* times [a-z]*' page.html | sed 's/[0-9.]* times/N 
 echo '# the same times everywhere'
 layer() { awk -F, -v k=$1 '$2 == k && $3 == "layer" { printf "%.1f\n", $7 }' sweep.csv; }
 for kernel in ll normal; do
-    sentence=$($EPTWIN simulate $case --kernel $kernel --format text | sed -n 's/^Dispatch and combine take \(.*\) us together.*/\1/p')
-    awk -F, -v name="deepep-$kernel over ibgda" -v swept=$(layer $kernel) -v said=$sentence \
-        '$1 == name && $3 == "layer_us" { print sprintf("%.1f", $4) == swept && swept == said ? "as told" : $4 " " swept " " said }' which.csv
+    awk -F, -v name="deepep-$kernel over ibgda" -v swept=$(layer $kernel) -v said=$(said $kernel) '
+        $1 == name && $3 == "layer_us" { us = sprintf("%.1f", $4); print us == swept && swept == said ? "as told" : us " " swept " " said }
+    ' which.csv
 done
