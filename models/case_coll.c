@@ -199,22 +199,47 @@ static uint64_t links_bps(const struct cluster *cluster)
 }
 static bool links_fast(const struct cluster *cluster) { return links_bps(cluster) > 700 * GBS; }
 
+/* The rate that NCCL's search gives a ring between nodes: the highest of its list that the NIC has (search.cc). */
+static double ring_gbs(double nic_gbs, bool blackwell)
+{
+    static const double speeds_gbs[] = {
+        96, 86, 80, 48, 45, 42, 40, 30, 24, 22, 20, 17.5, 15, 12, 6, 3, 2.4, 1.2, 0.24
+    };
+    enum { HOPPER_FIRST = 3 };
+    uint32_t i = blackwell ? 0 : HOPPER_FIRST;
+    while (i + 1 < G_N_ELEMENTS(speeds_gbs) && speeds_gbs[i] > nic_gbs) i++;
+    return speeds_gbs[i];
+}
+
+/* A ring for each NIC of a node.  A fast ring is made two of half its rate, unless rings are many
+ * (ncclTopoDupChannels).  Each is used twice, and four times where few are fast (connect.cc). */
+static void nccl_find_between(const struct case_options *c, const struct cluster *cluster, struct coll_nccl *nccl)
+{
+    const uint32_t sharers = MAX(cluster->nic.gpus_per_nic, 1u), nics = (c->ranks_per_node + sharers - 1) / sharers;
+    const uint64_t nic_bps = graph_made_with(cluster).nic_line_bps * cluster->nic.ports;
+    const double gbs = ring_gbs((double)nic_bps / (double)GBS, nccl->blackwell);
+    const bool parted = gbs >= 25 && (gbs >= 50 || nics <= 4);
+    nccl->bus_bps = MIN(nccl->bus_bps, (uint64_t)(gbs * nics) * GBS);
+    nccl->found = parted ? 2 * nics : nics;
+    nccl->channels = 2 * nccl->found;
+    if (gbs / (parted ? 2 : 1) > 45 && nccl->channels < 16) nccl->channels *= 2;
+    nccl->split_lines = cluster->nic.provider == CLUSTER_PROVIDER_CXI || g_strcmp0(c->backend, "tcp") == 0;
+}
+
 /* What NCCL's search finds (src/graph/search.cc, topo.h, connect.cc).  It counts 20.6 of Hopper's 26.6 GB/s a link, and
- * 40.1 of Blackwell's 53.1, which gives 6 rings of 60 GB/s and 8 of 90, and doubles these twice.  Between nodes it has
- * a ring for each NIC of a node, with that NIC's rate, and doubles them once.  Where a GPU reaches its NIC through the
- * CPU, as Slingshot's in Alps, LL128 is off between nodes (ncclTopoTuneModel; issue 2053 says why); every NIC behind
- * sockets counts as such. */
+ * 40.1 of Blackwell's 53.1, which gives 6 rings of 60 GB/s and 8 of 90, and doubles these twice.  Where a GPU reaches
+ * its NIC through the CPU, as Slingshot's in Alps, LL128 is off between nodes (ncclTopoTuneModel; issue 2053 says why);
+ * every NIC behind sockets counts as such. */
 static void nccl_find(const struct case_options *c, const struct cluster *cluster, struct coll_options *o)
 {
-    o->nccl.channels = o->num_sms;
-    o->nccl.bus_bps = links_bps(cluster) / 4 * 3;
-    o->nccl.blackwell = links_fast(cluster);
-    o->nccl.before_229 = g_strcmp0(c->nccl, "2.28") == 0;
-    if (!cluster || o->ranks <= c->ranks_per_node) return;
-    const uint32_t sharers = MAX(cluster->nic.gpus_per_nic, 1u), nics = (c->ranks_per_node + sharers - 1) / sharers;
-    o->nccl.bus_bps = MIN(o->nccl.bus_bps, graph_made_with(cluster).nic_line_bps * nics);
-    o->nccl.split_lines = cluster->nic.provider == CLUSTER_PROVIDER_CXI || g_strcmp0(c->backend, "tcp") == 0;
-    if (!c->num_sms) o->nccl.channels = MIN(o->num_sms, 2 * nics);
+    struct coll_nccl *nccl = &o->nccl;
+    nccl->bus_bps = links_bps(cluster) / 4 * 3;
+    nccl->blackwell = links_fast(cluster);
+    nccl->before_229 = g_strcmp0(c->nccl, "2.28") == 0;
+    nccl->found = nccl->blackwell ? 16 : 12;
+    nccl->channels = 2 * nccl->found;
+    if (cluster && o->ranks > c->ranks_per_node) nccl_find_between(c, cluster, nccl);
+    nccl->channels = c->num_sms ? o->num_sms : MIN(o->num_sms, nccl->channels);
 }
 
 enum { SMS_FAST = 32 }; /* NCCL's channels on fast links */

@@ -55,7 +55,7 @@ static struct coll_options options_of(enum coll_kernel kernel, uint32_t ranks, u
                                   .ranks_per_node = ranks_per_node,
                                   .num_sms = 3,
                                   .in_flight = 4,
-                                  .nccl = { .channels = 3, .bus_bps = UINT64_C(2880000000000) },
+                                  .nccl = { .found = 2, .channels = 3, .bus_bps = UINT64_C(2880000000000) },
                                   .size_bytes = 5000,
                                   .messages = 9 };
 }

@@ -33,6 +33,7 @@ enum coll_issue { COLL_BY_KERNEL, COLL_BY_HOST, COLL_BY_COPY, COLL_BY_NCCL };
 
 /* What NCCL's search finds about a machine: channels, and their rates. */
 struct coll_nccl {
+    uint32_t found;    /* rings that the search finds */
     uint32_t channels; /* at most; no kernel has more SMs than channels */
     uint64_t bus_bps;  /* of all rings together */
     bool before_229;   /* NCCL is older than 2.29.2 */

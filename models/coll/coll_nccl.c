@@ -396,7 +396,11 @@ static uint32_t word_of(const struct block *b, uint32_t link, uint32_t what)
     return b->op->word_begin + (b->number * links_of(&b->op->plan) + link) * WORDS_A_LINK + what;
 }
 
-static uint16_t queue_of(const struct block *b) { return (uint16_t)(b->number % b->worker.fabric->queue_count); }
+/* Channels that leave a node by one NIC have queues of their own, so that they use all its ports. */
+static uint16_t queue_of(const struct block *b)
+{
+    return (uint16_t)(b->number / b->rank->peers % b->worker.fabric->queue_count);
+}
 
 /* Sends each message's size before it, as NCCL's sockets do. */
 static int size_send(struct block *b, uint16_t peer)

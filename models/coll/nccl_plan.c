@@ -50,9 +50,6 @@ static uint32_t log2_of(uint64_t n)
     return log;
 }
 
-/* The number of channels that the search finds; each is used twice. */
-static double found_channels(const struct coll_options *o) { return o->nccl.channels > 1 ? o->nccl.channels / 2 : 1; }
-
 static uint32_t column_of(const struct shape *s) { return s->nodes < 3 ? s->nodes - 1 : 2; }
 
 static double least_of(double a, double b) { return a < b ? a : b; }
@@ -64,7 +61,7 @@ static double ring_gbs(const struct coll_options *o, const struct shape *s, uint
     const uint32_t steps = s->sum_all ? 2 * (s->ranks - 1) : s->ranks - 1;
     double gbs = bus;
     if (protocol == 0) gbs = least_of(bus * .5, most->ll_gbs[column_of(s)]);
-    if (protocol == 1) gbs = least_of(bus * .92, found_channels(o) * most->line_ring_gbs);
+    if (protocol == 1) gbs = least_of(bus * .92, o->nccl.found * most->line_ring_gbs);
     return gbs * s->ranks / steps;
 }
 
@@ -73,7 +70,7 @@ static double tree_gbs(const struct coll_options *o, const struct shape *s, uint
     /* On two nodes the search gives a tree twice the bandwidth within the nodes, and NCCL uses that number. */
     const struct mosts *most = &mosts[o->nccl.blackwell];
     const uint32_t column = column_of(s);
-    const double found = (double)o->nccl.bus_bps / 8e9 * (s->nodes == 2 ? 2 : 1), channels = found_channels(o);
+    const double found = (double)o->nccl.bus_bps / 8e9 * (s->nodes == 2 ? 2 : 1), channels = o->nccl.found;
     const double bus = least_of(found * .92, channels * most->tree_gbs[column]);
     const uint32_t log = log2_of(size_bytes / 64);
     double gbs = bus;
