@@ -5,7 +5,7 @@
 
 static uint64_t left_ps(const struct egress *e, uint32_t cpc) { return e->cpc[cpc].asked_ps - e->cpc[cpc].sent_ps; }
 
-/* The least time that any CPC except `but` has left, of those with bytes to send; UINT64_MAX: there is no other. */
+/* The least time that any other CPC with bytes to send has left.  UINT64_MAX: no other CPC has bytes to send. */
 static uint64_t least_left_ps(const struct egress *e, uint32_t but)
 {
     uint64_t least = UINT64_MAX;
@@ -31,7 +31,7 @@ static void advance(struct egress *e, uint64_t now_ps)
 {
     while (e->active && e->done_ps < now_ps) {
         const uint64_t each_ps = (now_ps - e->done_ps) / e->active, least_ps = least_left_ps(e, UINT32_MAX);
-        if (!each_ps) return; /* less than a picosecond for each: counted next time */
+        if (!each_ps) return; /* less than a picosecond for each CPC: counted next time */
         send_each(e, each_ps < least_ps ? each_ps : least_ps);
     }
     if (!e->active) e->done_ps = now_ps;
@@ -45,7 +45,7 @@ uint64_t egress_ask(struct egress *e, uint32_t cpc, uint64_t now_ps, uint64_t li
     return e->cpc[cpc].asked_ps += link_ps;
 }
 
-enum { LOOKS = 8 }; /* the next look comes after at least 1/LOOKS of the time that is left */
+enum { LOOKS = 8 }; /* the next look comes after at least 1/LOOKS of the remaining time */
 
 uint64_t egress_look(struct egress *e, uint32_t cpc, uint64_t mark, uint64_t now_ps)
 {
@@ -57,7 +57,7 @@ uint64_t egress_look(struct egress *e, uint32_t cpc, uint64_t mark, uint64_t now
     return now_ps + 1 + (own_ps < until_ps ? own_ps : until_ps) * e->active;
 }
 
-/* Clusters take the pairs in order.  Without clusters all pairs of a round take one block, then each takes its
+/* Clusters take pairs of SMs in order.  Without clusters, each pair first takes one block, then each pair takes a
  * second. */
 void egress_place(const struct cluster_cpcs *cpcs, uint32_t sms, bool paired, uint8_t *sm_cpc)
 {
@@ -67,6 +67,6 @@ void egress_place(const struct cluster_cpcs *cpcs, uint32_t sms, bool paired, ui
         while (!paired && end < cpcs->pairs && cpcs->round[end] == cpcs->round[first]) end++;
         for (uint32_t block = 0; block < 2; block++)
             for (uint32_t pair = first; pair < end && sm < sms; pair++) sm_cpc[sm++] = cpcs->cpc[pair];
-        first = end % cpcs->pairs; /* if there are more blocks than SMs, they go round */
+        first = end % cpcs->pairs; /* blocks beyond the number of SMs start again at the first SM */
     }
 }

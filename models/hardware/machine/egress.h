@@ -1,12 +1,13 @@
 /* egress.h - a GPU's NVLink egress, which its CPCs share evenly.
  *
- * The SMs of a GPU send through CPCs of up to three pairs of SMs.  While more is asked for than the links carry, each
- * CPC with bytes to send gets an equal share, however many of its SMs send (bulk copies on H200s: 15 GB/s for a CPC of
- * three pairs, and for one of two).  So a kernel whose CPCs have different numbers of SMs at work ends late: the
- * crowded CPCs are left over, and they alone do not fill the links.
+ * The SMs of a GPU send through CPCs of up to three pairs of SMs.  While the SMs ask for more than the links carry,
+ * each CPC with bytes to send gets an equal share, however many of its SMs send.  (Bulk copies on H200s: 15 GB/s for
+ * a CPC of three pairs, and 15 GB/s for a CPC of two.)  So a kernel whose CPCs have different numbers of busy SMs
+ * ends late: the crowded CPCs finish last, and they alone do not fill the links.
  *
- * A share is a fluid, counted in picoseconds of the links' whole rate.  What is asked of a CPC goes out in the order of
- * asking.  When it is out depends on what others will ask for, so a store that waits looks again (egress_look). */
+ * A share is a fluid, counted in picoseconds of the links' whole rate.  Each CPC's bytes go out in the order in
+ * which they were asked for.  When they are out depends on later requests of other CPCs, so a store that waits asks
+ * again (egress_look). */
 #ifndef MODELS_HARDWARE_EGRESS_H
 #define MODELS_HARDWARE_EGRESS_H
 
@@ -17,18 +18,19 @@ struct egress {
     struct {
         uint64_t asked_ps, sent_ps;
     } cpc[CLUSTER_CPCS_MAX];
-    uint32_t cpcs, active; /* CPCs; those that have bytes to send */
+    uint32_t cpcs, active; /* all CPCs; the CPCs with bytes to send */
     uint64_t done_ps;      /* the time up to which sent_ps is computed */
 };
 
-/* Asks for so much time of the links for a CPC.  Returns a mark for egress_look(). */
+/* Asks for link_ps of the links' time for a CPC.  Returns a mark for egress_look(). */
 uint64_t egress_ask(struct egress *e, uint32_t cpc, uint64_t now_ps, uint64_t link_ps);
 
-/* 0: everything up to the mark has been sent.  Else when to look again, later than now: when it will have been sent if
- * no more is asked for, or earlier, when another CPC may have nothing left. */
+/* Returns 0 if everything up to the mark has been sent.  Otherwise returns a later time at which to ask again.  That
+ * is when the mark will be sent if nobody asks for more, or an earlier time at which another CPC may run out of
+ * bytes. */
 uint64_t egress_look(struct egress *e, uint32_t cpc, uint64_t mark, uint64_t now_ps);
 
-/* The CPC of each thread block [sms], in a kernel on so many SMs; paired: two blocks in a cluster. */
+/* Fills in the CPC of each thread block [sms] of a kernel on that many SMs.  paired: two blocks make a cluster. */
 void egress_place(const struct cluster_cpcs *cpcs, uint32_t sms, bool paired, uint8_t *sm_cpc);
 
 #endif

@@ -49,8 +49,9 @@ struct link {
 
 struct graph {
     const struct cluster *cluster;
-    uint32_t nodes, gpus, nics, ports; /* nodes; GPUs of a node; NICs of a node; ports of a NIC */
-    uint32_t only_nic;                 /* a fault: the NIC that all GPUs of a node use, + 1; 0: each its own */
+    uint32_t nodes, gpus, nics, ports; /* nodes in all; GPUs of a node; NICs of a node; ports of a NIC */
+    uint32_t only_nic;                 /* a fault: 1 + the NIC that all GPUs of a node use; 0: each GPU uses its own
+                                        * NIC */
     GArray *part, *link;               /* struct part, struct link */
     GHashTable *names;                 /* name -> part + 1 */
 };
@@ -61,24 +62,24 @@ struct graph_peer_rates {
     uint64_t built_out_bps, built_in_bps; /* before any fault */
 };
 
-/* The rates with which links are made, before a fault or a line of [links] changes them, in bits/s; 0 if the cluster
- * has no such links.  Those of a NIC's port, of PCIe, and of a GPU's stores to peers; and the nominal rates of the
- * first and the last, by which a library chooses the sizes of its kernels. */
+/* The rates with which links are made, in bits/s, before a fault or a line of [links] changes them.  0: the cluster
+ * has no such links.  There are rates of a NIC's port, of PCIe, and of a GPU's stores to peers.  The first and the
+ * last also have nominal rates, by which a library chooses the sizes of its kernels. */
 struct graph_made_with {
     uint64_t nic_bps, pcie_bps, peers_out_bps, peers_in_bps, nic_line_bps, nvlink_line_bps;
 };
 struct graph_made_with graph_made_with(const struct cluster *cluster);
-/* Copies a cluster whose GPUs then reach the peers of their node by PCIe instead of NVLink.  False: it gives no rate
- * for PCIe. */
+/* Copies a cluster and lets its GPUs reach the peers of their node by PCIe instead of NVLink.  Returns false if the
+ * cluster gives no rate for PCIe. */
 bool graph_peers_by_pcie(const struct cluster *from, struct cluster *to);
 
-/* How many GPUs of a node are used if it has ranks_per_node ranks; how many NICs a node has. */
+/* How many GPUs of a node are used when it has ranks_per_node ranks, and how many NICs a node has. */
 uint32_t graph_node_gpus(const struct cluster *cluster, uint32_t ranks_per_node);
 uint32_t graph_node_nics(const struct cluster *cluster, uint32_t gpus);
 
-/* The graph of a cluster with so many nodes, each of `gpus` GPUs (0: as the cluster says).  The cluster must outlive
- * it. Returns NULL and sets *error if a link has no end or is given twice, or if a NIC has no switch or no way to
- * another NIC.  The error names file and line if there are any. */
+/* Makes the graph of a cluster with that many nodes, each of `gpus` GPUs (0: as the cluster says).  The cluster must
+ * outlive it. Returns NULL and sets *error if a link has no end or is given twice, or if a NIC has no switch or
+ * cannot reach another NIC.  The error names file and line if there are any. */
 struct graph *graph_new(const struct cluster *cluster, uint32_t nodes, uint32_t gpus, GError **error);
 void graph_free(struct graph *graph);
 
@@ -95,27 +96,28 @@ uint32_t graph_find(const struct graph *graph, const char *name);
 /* The link from one part to another, if it is not down; else UINT32_MAX. */
 uint32_t graph_link_between(const struct graph *graph, uint32_t from, uint32_t to);
 
-/* Parts by number: a GPU of a node, a port (of all NICs of a node, NIC by NIC), a NIC. */
+/* Numbers of parts: of a GPU in a node, of a port (counted over all NICs of a node), of a NIC. */
 uint32_t graph_gpu(const struct graph *graph, uint32_t node, uint32_t gpu);
 uint32_t graph_nic(const struct graph *graph, uint32_t node, uint32_t nic);
 uint32_t graph_port(const struct graph *graph, uint32_t node, uint32_t port);
-/* The ports of its node that a GPU uses: *count of them, from the returned one on. */
+/* The ports that a GPU uses are *count ports of its node, beginning with the returned one. */
 uint32_t graph_gpu_ports(const struct graph *graph, uint32_t gpu, uint32_t *count);
 /* The first GPU that uses a port of its node. */
 uint32_t graph_port_gpu(const struct graph *graph, uint32_t port);
-/* If cross-rail traffic goes by NVLink: the port of a node by which it reaches a switch that its own port is not on.
- * UINT32_MAX: its own port reaches it. */
+/* For cross-rail traffic that goes by NVLink: the port of a node that is on the same switch as the peer's port.
+ * UINT32_MAX: the GPU's own port reaches that switch. */
 uint32_t graph_relay_port(const struct graph *graph, uint32_t node, uint32_t own, uint32_t to_switch);
-/* The rates of a GPU's NVLinks; if it has none, those that the cluster's [nvlink] gives for stores over PCIe. */
+/* The rates of a GPU's NVLinks.  If it has none: the rates that the cluster's [nvlink] gives for stores over PCIe. */
 struct graph_peer_rates graph_gpu_peer_rates(const struct graph *graph, uint32_t node, uint32_t gpu);
 /* The rates at which a port sends and receives, with faults, in bits/s; 0 if it is down. */
 uint64_t graph_port_out_bps(const struct graph *graph, uint32_t node, uint32_t port);
 uint64_t graph_port_in_bps(const struct graph *graph, uint32_t node, uint32_t port);
-/* The rate of the fastest port; 0: there is none.  And the slowest ways into GPUs, with faults: by stores of peers, and
- * by one port of a NIC. */
+/* The rate of the fastest port; 0: there is none.  Then, with faults, the slowest ways into GPUs: for stores of
+ * peers, and by one port of a NIC. */
 uint64_t graph_line_bps(const struct graph *graph);
 void graph_least_in(const struct graph *graph, uint64_t *peers_bps, uint64_t *port_bps);
-/* The rate of copies between a GPU's and the host's memory, where NICs do not reach GPU memory; 0: never the limit. */
+/* The rate of copies between a GPU's memory and the host's, where NICs do not reach GPU memory.  0: these copies are
+ * never the limit. */
 uint64_t graph_staging_bps(const struct graph *graph, uint32_t node, uint32_t gpu);
 /* The switch that a port is connected to; UINT32_MAX if its link is down. */
 uint32_t graph_port_switch(const struct graph *graph, uint32_t port_part);

@@ -1,4 +1,4 @@
-/* graph_check.c - whether the parts of a graph reach each other; says which do not. */
+/* graph_check.c - checks that the parts of a graph reach each other, and names those that do not. */
 #include "models/hardware/machine/graph.h"
 
 #include "models/hardware/machine/route.h"
@@ -29,7 +29,8 @@ static bool port_is_cut(const struct graph *g, uint32_t port)
     return false;
 }
 
-/* Finds the first port of a node that is up: *up.  Returns false if a port has no link at all, or if none is up. */
+/* Finds the first port of a node that is up, and returns it in *up.  Returns false if a port has no link at all, or
+ * if no port is up. */
 static bool node_check(const struct graph *g, uint32_t node, uint32_t *up, GError **error)
 {
     *up = UINT32_MAX;
@@ -49,7 +50,8 @@ static bool node_check(const struct graph *g, uint32_t node, uint32_t *up, GErro
     return false;
 }
 
-/* Whether a node has a way of at most the links that worlds keep.  A way to a port ends with a link without a rate. */
+/* Whether there is a way within the node that has no more links than worlds can keep.  A way to a port ends with a
+ * link without a rate. */
 static bool inside_way(const struct graph *g, uint32_t from, uint32_t to)
 {
     struct route way;

@@ -39,8 +39,8 @@ static uint32_t node_part(struct graph *g, enum part_kind kind, uint32_t node, c
     return part_add(g, kind, node, 0, name);
 }
 
-/* The rate of bytes that are first copied and then sent by one of several ports, not both at once.  Ports do not wait
- * for each other. */
+/* The rate of bytes that are first copied and then sent by one of several ports, when copying and sending do not
+ * overlap.  Ports do not wait for each other. */
 static uint64_t in_turn_bps(uint64_t copied_bps, uint64_t port_bps, uint32_t ports)
 {
     if (!copied_bps || !port_bps) return MAX(copied_bps, port_bps * ports);
@@ -62,8 +62,8 @@ static void node_stage(struct graph *g, uint32_t node, uint32_t root)
     link_add(g, memory, root, 0, 0, 0);
 }
 
-/* Makes a node's PCIe.  GPUs and NICs are dealt out in order over PCIe switches, and these over root complexes, one for
- * each socket. */
+/* Makes a node's PCIe.  GPUs and NICs are dealt out in order over PCIe switches, and the switches over root
+ * complexes.  Each socket has one root complex. */
 static void node_pcie(struct graph *g, uint32_t node)
 {
     const struct cluster_node *c = &g->cluster->node;
@@ -91,7 +91,7 @@ static void node_pcie(struct graph *g, uint32_t node)
     if (c->staging) node_stage(g, node, root[0]);
 }
 
-/* The part of this node that has a name without the node; UINT32_MAX: there is no such GPU or NIC. */
+/* Finds a part of this node by its name without the node.  UINT32_MAX: there is no such GPU or NIC. */
 static uint32_t inside_find(struct graph *g, uint32_t node, const char *name)
 {
     const char *kind = cluster_inside_kind(name);
@@ -102,7 +102,8 @@ static uint32_t inside_find(struct graph *g, uint32_t node, const char *name)
     return part_add(g, !strcmp(kind, "root") ? PART_ROOT : PART_PCIE_SWITCH, node, 0, full);
 }
 
-/* Whether it is a GPU that the cluster has and this run does not use, because it has fewer ranks a node. */
+/* Whether the name is of a GPU that the cluster has but this run leaves unused, because the run has fewer ranks a
+ * node. */
 static bool inside_unused(const struct graph *g, const char *name)
 {
     const uint64_t number = g_ascii_strtoull(name + strcspn(name, "0123456789"), NULL, 10);
@@ -195,7 +196,8 @@ static uint32_t switch_add(struct graph *g, const char *what, uint32_t number, u
     return part_add(g, PART_SWITCH, GRAPH_NO_NODE, tier, name);
 }
 
-/* Makes a port's cable.  The NIC sends at its own rate; the switch at its own, but no faster than the NIC receives. */
+/* Makes a port's cable.  The NIC sends at its own rate.  The switch sends at its own rate, but no faster than the
+ * NIC receives. */
 static void port_connect(struct graph *g, uint32_t port, uint32_t leaf, uint64_t rate_bps, const uint64_t latency_ps[2])
 {
     const struct cluster *c = g->cluster;
@@ -234,7 +236,7 @@ static void nodes_connect(struct graph *g, const uint32_t *leaf, uint32_t rails)
             port_connect_default(g, graph_port(g, node, p), leaf[node / per_leaf * rails + (rails > 1 ? p : 0)]);
 }
 
-/* Leaves below common spines.  With rails, the p-th ports of all nodes have a leaf of their own. */
+/* Leaves below common spines.  With rails, each leaf connects the ports of one index in all nodes. */
 static void leaf_spine_make(struct graph *g, bool rail)
 {
     const struct cluster_network *n = &g->cluster->network;
@@ -276,8 +278,8 @@ static void fat_tree_make(struct graph *g)
     nodes_connect(g, leaf, 1);
 }
 
-/* Groups of switches.  Each pair of switches in a group is joined, and each pair of groups is joined by one link.  The
- * switches of a group take these links one after another. */
+/* Groups of switches.  One link joins each pair of switches in a group, and one link joins each pair of groups.  The
+ * switches of a group take the links between groups in turn. */
 static void dragonfly_make(struct graph *g)
 {
     const struct cluster_network *n = &g->cluster->network;
@@ -300,7 +302,7 @@ static void dragonfly_make(struct graph *g)
 
 /* ---- written links ---- */
 
-/* A NIC with one port may be named instead of the port. */
+/* Where a NIC has one port, the NIC's name stands for the port. */
 static uint32_t end_find(struct graph *g, const char *name)
 {
     uint32_t part = graph_find(g, name);
@@ -342,7 +344,7 @@ static bool written_add(struct graph *g, const struct cluster_link *written, GEr
     return true;
 }
 
-/* At least as many links as any generator makes between switches. */
+/* An upper bound of the number of links that any generator makes between switches. */
 static uint64_t network_links(const struct graph *g)
 {
     const struct cluster_network *n = &g->cluster->network;

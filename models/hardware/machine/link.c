@@ -58,7 +58,8 @@ static uint64_t link_start(const struct link_state *s, uint64_t come_ps, uint64_
     return s->port.free_ps;
 }
 
-/* The link is busy from start_ps on.  blocked: what waits there blocks it for others until then. */
+/* Keeps the link busy from start_ps on.  blocked: bytes that wait for their next link block this link for others
+ * until then. */
 static void link_occupy(struct link_state *s, uint64_t now_ps, uint64_t start_ps, uint64_t service_ps, bool blocked)
 {
     struct idles *idles = s->idles;

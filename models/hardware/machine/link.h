@@ -17,7 +17,7 @@ struct port {
     uint64_t busy_ps, bytes; /* in this launch */
 };
 
-/* Asks, at now, for service_ps of its time; returns when that is done. */
+/* Asks at now_ps for service_ps of the server's time.  Returns when that work is done. */
 static inline uint64_t port_reserve(struct port *p, uint64_t now_ps, uint64_t service_ps, uint64_t size_bytes)
 {
     p->free_ps = later(p->free_ps, now_ps) + service_ps;
@@ -26,7 +26,7 @@ static inline uint64_t port_reserve(struct port *p, uint64_t now_ps, uint64_t se
     return p->free_ps;
 }
 
-/* A rate as picoseconds for a byte with 20 binary places: no division for each operation. */
+/* A rate in picoseconds a byte, with 20 binary places, so that operations need no division. */
 typedef uint64_t rate_q20;
 static inline rate_q20 rate_make(uint64_t rate_bps)
 {
@@ -37,8 +37,8 @@ static inline uint64_t rate_time(rate_q20 rate, uint64_t size_bytes)
     return (uint64_t)(((unsigned __int128)rate * size_bytes + ((1u << 20) - 1)) >> 20);
 }
 
-/* The times before free_ps at which a link will be idle, soonest first: between bytes that are planned but have not
- * arrived. Others that arrive sooner may still go there. */
+/* The times before free_ps at which a link will be idle, soonest first.  A link is idle between bytes that are
+ * planned but have not arrived.  Other bytes that arrive sooner may still use these times. */
 struct idle {
     uint64_t from_ps, to_ps;
 };
@@ -61,20 +61,22 @@ struct passage {
     uint32_t count;
     uint32_t link[PASSAGE_LINKS_MAX];
     uint64_t start_ps[PASSAGE_LINKS_MAX]; /* when each link takes the first byte */
-    uint64_t ready_ps[PASSAGE_LINKS_MAX]; /* when it could take it if there were always room after it */
+    uint64_t ready_ps[PASSAGE_LINKS_MAX]; /* when each link could take it if there were always room behind the link */
     uint64_t now_ps;                      /* of planning */
-    bool hold_alone;                      /* bytes without room wait at the sender and block no link for others */
-    uint64_t push_ps;                     /* for how long the sender before the first link must hold the bytes back */
-    uint64_t wait_ps;                     /* the longest time that they wait before one of the links */
+    bool hold_alone;                      /* bytes without room wait at the sender, where they block no link for
+                                           * others */
+    uint64_t push_ps;                     /* how long the sender before the first link must hold the bytes back */
+    uint64_t wait_ps;                     /* the longest time that bytes wait before one of the links */
 };
 
-/* Plans the passage of size_bytes, of which the first reaches the first link at head_ps.  If a buffer is full, the link
- * before it holds the bytes, and so on back to the sender. */
+/* Plans the passage of size_bytes.  The first byte reaches the first link at head_ps.  If a buffer is full, the link
+ * before it holds the bytes; if that link's buffer fills, the link before that one does; and so on back to the
+ * sender. */
 void passage_plan(const struct link_state *state, struct passage *p, uint64_t size_bytes, uint64_t head_ps);
-/* How many bytes wait before a planned link when those of the passage arrive there.  Its rate must be a limit. */
+/* How many bytes wait before a planned link when the passage arrives there.  The link must have a rate. */
 uint64_t passage_queue_bytes(const struct link_state *state, const struct passage *p, uint32_t place, uint64_t head_ps);
-/* Sends size_bytes over the planned links.  The last byte is at the first link at tail_ps.  Returns when it has passed
- * the last link. */
+/* Sends size_bytes over the planned links.  The last byte is at the first link at tail_ps.  Returns when the last
+ * byte has passed the last link. */
 uint64_t passage_take(struct link_state *state, const struct passage *p, uint64_t size_bytes, uint64_t tail_ps);
 
 void idles_free(struct idles *idles);

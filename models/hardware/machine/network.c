@@ -4,7 +4,7 @@
 #include <assert.h>
 #include "sim/memory.h"
 
-/* What a node's own links add to a way is in its network_local. */
+/* What a node's own links add to a way is kept in its network_local. */
 static void link_init(const struct graph *g, struct link_state *state, uint32_t number)
 {
     const struct link *link = graph_link(g, number);
@@ -16,7 +16,7 @@ static void link_init(const struct graph *g, struct link_state *state, uint32_t 
     if (link->buffer_bytes && link->rate_bps) state->wait_max_ps = rate_time(state->rate, link->buffer_bytes);
 }
 
-/* The number of a switch among those with ports; if it has none yet, it gets one. */
+/* The number of a switch among those with ports.  A switch without a number gets one. */
 static uint32_t leaf_number(struct network *n, uint32_t part, GHashTable *numbers)
 {
     const uint32_t known = GPOINTER_TO_UINT(g_hash_table_lookup(numbers, GUINT_TO_POINTER(part + 1)));
@@ -39,7 +39,7 @@ struct network *network_new(const struct graph *g)
     for (uint32_t i = 0; i < g->nodes * n->ports_per_node; i++) {
         const uint32_t part = graph_port(g, i / n->ports_per_node, i % n->ports_per_node);
         const uint32_t above = graph_port_switch(g, part);
-        if (above == UINT32_MAX) continue; /* the port is down, and its users have another */
+        if (above == UINT32_MAX) continue; /* the port is down, so its users have another port */
         n->port[i] = (struct network_port){ .out = graph_link_between(g, part, above),
                                             .in = graph_link_between(g, above, part),
                                             .leaf = leaf_number(n, above, numbers) };
@@ -101,7 +101,7 @@ static const struct network_ways *ways_between(struct network *n, uint32_t from,
     return ways;
 }
 
-/* The longest time that bytes sent now would wait in one of the way's queues. */
+/* The longest time that bytes sent now would wait in any queue of the way. */
 static uint64_t way_queue_ps(const struct network *n, const struct route *way)
 {
     uint64_t most_ps = 0;
@@ -151,7 +151,7 @@ void network_uses_clear(struct network *n)
     for (uint32_t i = 0; i < n->graph->link->len; i++) n->link[i].port.busy_ps = n->link[i].port.bytes = 0;
 }
 
-/* A port's own links are shown as nic_tx and nic_rx. */
+/* The links of a port itself are shown as nic_tx and nic_rx. */
 bool network_link_inner(const struct network *n, uint32_t i)
 {
     const struct link *link = graph_link(n->graph, i);

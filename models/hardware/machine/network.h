@@ -10,11 +10,11 @@
 #include "models/hardware/machine/route.h"
 
 struct network_port {
-    uint32_t out, in; /* its links: away from the NIC; to the NIC */
+    uint32_t out, in; /* its links: from the NIC to the network, and back */
     uint32_t leaf;    /* the number of its switch among those with ports */
 };
 
-/* The links between a GPU and a port that can be the limit. */
+/* Those links between a GPU and a port that can be the limit. */
 struct network_local {
     uint8_t out_count, in_count;
     uint32_t out[ROUTE_INSIDE_MAX], in[ROUTE_INSIDE_MAX];
@@ -28,7 +28,7 @@ struct network_ways {
 
 struct network {
     const struct graph *graph;
-    struct link_state *link;   /* [links of the graph] the state of each */
+    struct link_state *link;   /* [links of the graph] the state of each link */
     struct network_port *port; /* [nodes * ports of a node] */
     uint32_t ports_per_node;
     uint32_t *leaf; /* [leaf_count] the switches that have ports */
@@ -43,16 +43,16 @@ void network_free(struct network *network);
 void network_local(const struct network *network, uint32_t node, uint32_t gpu, uint32_t port,
                    struct network_local *local);
 
-/* The way from one GPU of a node to another: its latency and, in local->out, those of its links that can be the
- * limit. */
+/* Fills in the way from one GPU of a node to another: its latency and, in local->out, those of its links that can be
+ * the limit. */
 void network_peers(const struct network *network, uint32_t node, uint32_t from_gpu, uint32_t to_gpu,
                    struct network_local *local);
 
 /* Finds the links from one port to another for a flow, without the first port's own link.  Adaptive routing uses the
- * queues as they are now.  flow_key is a number that stays the same for a flow; where flows are sprayed, it grows by
- * one from quantum to quantum.  Fills passage->link and passage->count. */
+ * queues as they are now.  A flow keeps its flow_key, unless flows are sprayed: then the key grows by one from
+ * quantum to quantum.  Fills passage->link and passage->count. */
 void network_way(struct network *network, uint32_t from, uint32_t to, uint64_t flow_key, struct passage *passage);
-/* The least time that the answer to a message takes. */
+/* The shortest time that the answer to a message can take. */
 uint64_t network_back_ps(struct network *network, uint32_t from, uint32_t to);
 
 /* Clears the use counts of links.  Bytes in flight stay. */

@@ -3,7 +3,7 @@
 
 struct search {
     const struct graph *graph;
-    uint8_t *far; /* hops to the end, + 1; 0: not reached */
+    uint8_t *far; /* 1 + the hops to the end; 0: the end is not reached */
     struct route *route;
     uint32_t max, found, to;
     struct route way;

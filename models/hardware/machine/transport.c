@@ -1,11 +1,12 @@
-/* transport.c - the table of transports; see transport.h.  Sources: "5.2" etc. are the sections of
- * models/moe's specification on what parts cost; derived numbers show their arithmetic.
+/* transport.c - the table of transports; see transport.h.  Sources: "5.2" etc. are sections of the specification in
+ * models/moe that says what parts cost.  Derived numbers show their arithmetic.
  *
- * From a kernel to a thread of the host a word takes 1.212 us, half of the way there and back, on an H200's host
+ * A word takes 1.212 us from a kernel to a thread of the host.  That is half of the round trip on an H200's host
  * (tests/accuracy/measured/h200-thread: host_flag).
  *
- * A thread without GDRCopy has a copy made for each request.  The call of one takes 1.126 of a launch's, measured on
- * one host (tests/accuracy/measured/h200-x2-calls: host_copy, launch plain), and that 2.46 us on bare metal: 2.77. */
+ * A thread without GDRCopy has a copy made for each request.  A copy's call takes 1.126 times as long as a launch's,
+ * as measured on one host (tests/accuracy/measured/h200-x2-calls: host_copy, launch plain).  A launch takes 2.46 us
+ * on bare metal, so a copy takes 2.77 us. */
 #include "models/hardware/machine/transport.h"
 
 #include <string.h>
@@ -186,7 +187,7 @@ uint64_t transport_notice_ps(const struct transport *t)
     return t->counter_ps * TRANSPORT_COUNTERS / 2 + t->counter_ps / 2;
 }
 
-/* NVSHMEM's thread asks once for each peer, which also tells it that the counter has come as far as it should. */
+/* NVSHMEM's thread asks once for each peer.  The answer also tells it that the counter has come as far as it should. */
 uint64_t transport_quiet_ps(const struct transport *t, uint32_t peers)
 {
     return t->counter_ps ? transport_notice_ps(t) + (peers - 1) * t->counter_ps : 0;

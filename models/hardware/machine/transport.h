@@ -1,7 +1,8 @@
-/* transport.h - who posts requests to a NIC, at what cost, and what the transport keeps in order: one row each.
+/* transport.h - who posts requests to a NIC, at what cost, and which order the transport keeps: a table with one
+ * transport a line.
  *
- * A cluster's [nic] describes the cluster's own transport.  --backend names a row of the table; its numbers hold for
- * any machine that runs that library.  This module knows no fabric and no protocol. */
+ * A cluster's [nic] describes the cluster's own transport.  --backend names a transport of the table.  Its numbers
+ * hold for any machine that runs that library.  This module knows no fabric and no protocol. */
 #ifndef MODELS_HARDWARE_TRANSPORT_H
 #define MODELS_HARDWARE_TRANSPORT_H
 
@@ -11,17 +12,19 @@
 
 enum transport_order {
     TRANSPORT_WIRE,     /* the NIC keeps the order of a QP's requests */
-    TRANSPORT_FENCE,    /* a signal is sent when the requests before it are acknowledged */
+    TRANSPORT_FENCE,    /* a signal is sent once the requests before it are acknowledged */
     TRANSPORT_RECEIVER, /* requests arrive in any order; the receiver's software restores it */
 };
 
 struct transport {
     const char *name, *what, *source;
-    uint32_t provider; /* enum cluster_provider: of the NICs that its times were measured with; unknown: of no NIC */
+    uint32_t provider; /* enum cluster_provider: the NICs that its times were measured with; unknown: its times are
+                        * of no NIC */
     enum cluster_posting poster;
-    uint64_t post_ps;       /* the poster's time for one request: the warp's, even if it hands over to a thread */
-    uint64_t doorbell_ps;   /* the time to ring: of the warp, which locks the QP meanwhile, or of the thread */
-    uint64_t library_ps;    /* the poster's extra time where the library's own code posts and not the kernel's */
+    uint64_t post_ps;       /* the poster's time for one request; where a thread posts, the warp's time to hand the
+                             * request over */
+    uint64_t doorbell_ps;   /* time to ring: of the warp, which locks the QP meanwhile, or of the thread */
+    uint64_t library_ps;    /* extra time of the poster where the library's code posts, and not the kernel's */
     uint64_t proxy_ps;      /* from the GPU to a thread of the host */
     uint32_t threads;       /* of a GPU */
     uint32_t fifo_depth;    /* requests that may wait for a thread; 0: any number */
@@ -29,28 +32,31 @@ struct transport {
     uint64_t window_bytes;  /* bytes in flight on a port; 0: no limit */
     uint32_t queues;        /* QPs of a peer; 0: as the kernels ask */
     uint64_t atomic_ps;     /* if NICs lack atomics: a receiver thread's time for a signal; 0: NICs have them */
-    uint64_t message_ps;    /* if a signal is a message to a thread: the target thread's time for it; 0: NICs do it */
+    uint64_t message_ps;    /* if a signal is a message to a thread: the target thread's time for it; 0: NICs handle
+                             * signals */
     uint64_t answer_ps;     /* if a signal is a message: the asking thread's time for the answer */
     uint64_t copy_rate_bps; /* rate at which a CPU at each end copies the bytes; 0: NICs fetch and deliver them */
     uint64_t receive_ps;    /* a CPU's time for a message that has arrived, without its copy; 0: NICs deliver it */
     enum transport_order order;
     uint64_t mapped_ps;  /* a thread's extra time for a request if it reaches GPU memory without GDRCopy */
-    bool flushed;        /* a request is acknowledged once its bytes are in memory: the peer's NIC reads after them */
+    bool flushed;        /* a request is acknowledged once its bytes are in memory: the peer's NIC reads memory after
+                          * writing them */
     bool host_words;     /* the words of normal kernels between nodes are in the host's memory, where GPUs poll them */
     uint64_t counter_ps; /* a thread's time to ask the NIC for a counter; 0: the NIC writes completions to memory */
 };
 
-/* If a thread asks the NIC for counters, it asks for three in rotation: its own completions, and two of errors. */
+/* A thread that asks the NIC for counters asks for three in rotation: one of its completions and two of errors. */
 enum { TRANSPORT_COUNTERS = 3 };
 
-/* A warp that posts and rings releases its stores three times: by a fence after the request, by the store of the
- * queue's record, and by that of the doorbell (ibgda_submit_requests, ibgda_post_send: DeepEP's ibgda_device.cuh). */
+/* A warp that posts and rings releases its stores three times: by a fence after the request, by storing the queue's
+ * record, and by storing to the doorbell (ibgda_submit_requests, ibgda_post_send: DeepEP's ibgda_device.cuh). */
 enum { TRANSPORT_RELEASES = 3 };
 
-/* The mean time from a completion until the thread has noticed it: half a rotation of the counters until it asks for
- * the right one, and half of asking, because the NIC's answer is as of then.  0 if completions are in memory. */
+/* The mean time from a completion until the thread notices it.  The thread takes half a rotation of the counters
+ * until it asks for the right one.  Half of that question's time is added, because the NIC's answer shows its state
+ * halfway.  0 if completions are in memory. */
 uint64_t transport_notice_ps(const struct transport *transport);
-/* How long a thread takes, from the last completion on, to report that all requests to so many peers are complete. */
+/* How long a thread takes, from the last completion on, to report that all requests to that many peers are complete. */
 uint64_t transport_quiet_ps(const struct transport *transport, uint32_t peers);
 
 /* The transport that the cluster's [nic] describes. */

@@ -6,7 +6,7 @@
 #include "sim/memory.h"
 
 enum { CNPS_FIRST = 8 }; /* always a power of two */
-#define FULL_SHARE 0.999 /* share of the line's rate from which on a flow is not limited */
+#define FULL_SHARE 0.999 /* a flow with at least this share of the line's rate is not limited */
 
 static double rate_of(uint64_t rate_bps) { return (double)rate_bps / 8e12; }
 
@@ -66,7 +66,7 @@ void dcqcn_marked(const struct dcqcn *d, struct dcqcn_flow *f, uint64_t in_ps, u
 
 /* ---- the sender ---- */
 
-/* Raises the rate half of the way to the target; later stages first raise the target. */
+/* Raises the rate by half of its distance to the target.  Later stages raise the target first. */
 static void rate_raise(const struct dcqcn *d, struct dcqcn_flow *f)
 {
     const struct cluster_dcqcn *p = d->parameters;

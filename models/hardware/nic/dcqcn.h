@@ -1,12 +1,13 @@
 /* dcqcn.h - DCQCN: switches mark packets, receivers send notifications, senders set the rate of each QP.
  *
- *   sender ──packets──► switch: the longer its queue, the more it marks ──► receiver
- *      ▲                                                                        │
- *      └── rate cut on a notification (CNP), raised by time and bytes ◄── at most one CNP an interval and QP
+ *     sender ──packets──► switch: the longer its queue, the more it marks ──► receiver
+ *        ▲                                                                        │
+ *        └── rate cut on a notification (CNP), raised by time and bytes ◄── at most one CNP an interval and QP
  *
- * Source: Zhu et al., Congestion Control for Large-Scale RDMA Deployments, SIGCOMM 2015, section 3; NVIDIA's parameters
- * of the same algorithm ("DCQCN CC Parameters").  This file holds the three ends as arithmetic over times.  It knows no
- * NIC, no link and no event: the sender asks when the QP's rate lets it, and tells what became of the bytes. */
+ * Sources: Zhu et al., Congestion Control for Large-Scale RDMA Deployments, SIGCOMM 2015, section 3; NVIDIA's
+ * parameters of the algorithm ("DCQCN CC Parameters").  This file holds the three ends as arithmetic over times.  It
+ * knows no NIC, no link and no event.  The sender asks when the QP's rate lets it send, and reports what was sent
+ * and what was marked. */
 #ifndef MODELS_HARDWARE_DCQCN_H
 #define MODELS_HARDWARE_DCQCN_H
 
@@ -18,18 +19,17 @@
 /* The sender's end of one QP.  Rates are bytes a picosecond. */
 struct dcqcn_flow {
     double rate, target, alpha;
-    double debt_bytes; /* bytes sent that were not yet due at its rates, as of paid_ps */
+    double debt_bytes; /* bytes that were sent before its rates allowed them, as of paid_ps */
     uint64_t paid_ps;
     uint64_t cnp_sent_ps;              /* the receiver's last notification */
     uint64_t cut_ps;                   /* the last rate cut */
-    uint64_t alpha_ps, raise_ps;       /* when alpha is updated next; when the timer raises the rate next */
+    uint64_t alpha_ps, raise_ps;       /* when alpha is next updated; when the timer next raises the rate */
     uint64_t raise_bytes;              /* bytes sent since the byte counter last raised it */
     uint32_t raises_time, raises_byte; /* since the last cut */
-    bool slowed;                       /* it is below the line's rate; if not, all the above except cnp_sent_ps is
-                                        * unused */
+    bool slowed;                       /* it is below the line's rate; if not, no field above but cnp_sent_ps is used */
     bool cnp_in_period;                /* a notification has come since alpha was last updated */
-    bool cut;                          /* it has been cut since it last had the line's rate */
-    uint64_t *cnp;                     /* ring buffer: when notifications arrive, the soonest first */
+    bool cut;                          /* its rate has been cut since it last had the line's rate */
+    uint64_t *cnp;                     /* ring buffer of the times at which notifications arrive, the soonest first */
     uint32_t cnp_first, cnp_count, cnp_max;
 };
 
@@ -39,20 +39,20 @@ struct dcqcn {
     struct rng rng;
 };
 
-/* line_bps: the rate of a NIC's port.  The draws of marks repeat with the seed. */
+/* line_bps is the rate of a NIC's port.  The seed decides which packets are marked. */
 void dcqcn_init(struct dcqcn *dcqcn, const struct cluster_dcqcn *parameters, uint64_t line_bps, uint64_t seed);
 void dcqcn_flow_init(struct dcqcn_flow *flow, const struct dcqcn *dcqcn);
 void dcqcn_flow_clear(struct dcqcn_flow *flow);
 
-/* Whether a switch marks at least one of so many packets that arrive at a queue of so many bytes. */
+/* Whether a switch marks at least one of `packets` packets that arrive at a queue of queue_bytes bytes. */
 bool dcqcn_marks(struct dcqcn *dcqcn, uint64_t queue_bytes, uint32_t packets);
 
-/* now_ps if the QP may send now; else when to ask again: when its rate allows it, or when the rate rises.  now_ps never
- * decreases for a flow. */
+/* Returns now_ps if the QP may send now.  Otherwise returns when to ask again: when its rate allows it to send, or
+ * when the rate rises.  A flow's now_ps never decreases. */
 uint64_t dcqcn_allows_ps(const struct dcqcn *dcqcn, struct dcqcn_flow *flow, uint64_t now_ps);
 /* It sends size_bytes at now_ps. */
 void dcqcn_sent(const struct dcqcn *dcqcn, struct dcqcn_flow *flow, uint64_t now_ps, uint64_t size_bytes);
-/* Marked bytes arrive at the receiver at in_ps; a notification takes back_ps. */
+/* Marked bytes arrive at the receiver at in_ps.  A notification takes back_ps to return. */
 void dcqcn_marked(const struct dcqcn *dcqcn, struct dcqcn_flow *flow, uint64_t in_ps, uint64_t back_ps);
 
 #endif

@@ -1,15 +1,15 @@
 /* nic.c - the NIC's ports: each sends the requests of its QPs.
  *
- *   post > QP's held list > doorbell > QP's ready list > port > fetch > network > port of the peer > visible
- *                                                    QP, window < acknowledgement <-'
+ *     post > QP's held list > doorbell > QP's ready list > port > fetch > network > port of the peer > visible
+ *                                                      QP, window < acknowledgement <-'
  *
  * A QP has one port.  At a port, the QPs with pending requests take turns: the QP that has waited longest sends a
  * quantum of its first request.  A QP keeps its order because lists and links serve first come, first served.  Where
- * ways differ, a request also becomes visible only after the ones before it.  When a quantum is sent, its whole future
- * is known.  A doorbell is not an event: a port keeps the coming doorbells by time and looks at them when it is free.
- * What goes from a port to itself, between two ranks that share it, is turned round inside the NIC: it takes PCIe, but
- * neither the port's line nor the network, and its QPs take turns among themselves.  This file does not know what posts
- * (nic_doorbell.c), nor what becomes of what has come in (nic_receive.c). */
+ * ways differ, a request also becomes visible only after the requests before it.  When a quantum is sent, its whole
+ * future is known.  A doorbell is not an event: a port keeps the coming doorbells by time and reads them when it is
+ * free. Two ranks may share a port.  Their messages to each other are turned round inside the NIC: they use PCIe,
+ * but neither the port's line nor the network, and their QPs take turns among themselves.  This file does not know
+ * what posts (nic_doorbell.c), nor what becomes of what has come in (nic_receive.c). */
 #include "models/hardware/nic/nic_internal.h"
 #include "models/hardware/world/world_timeline.h"
 
@@ -18,8 +18,8 @@
 
 /* ---- the way of a quantum ---- */
 
-/* Doorbell until the first byte leaves, without the way through the node.  A signal's request holds all that is sent.
- * */
+/* The time from the doorbell until the first byte leaves, without the way through the node.  A signal's request
+ * contains all the bytes that it sends. */
 static uint64_t request_fetch_ps(const struct cluster_nic *c, const struct request *r)
 {
     return c->fetch_ps - (r->signal && !r->put ? c->read_ps : 0);
@@ -52,7 +52,7 @@ static void passage_find(struct nic *nic, const struct request *r, struct passag
     for (uint32_t i = 0; i < local->in_count; i++) p->link[p->count++] = local->in[i];
 }
 
-/* The time that bytes take on the port's line, and the latency of that line. */
+/* The time that bytes take on the port's line, and that line's latency. */
 static uint64_t line_ps(const struct nic *nic, uint64_t size_bytes)
 {
     return nic_has_line(nic) ? rate_time(nic_out(nic)->rate, size_bytes) : 0;
@@ -73,8 +73,8 @@ static uint64_t relay_cross(const struct world *w, const struct request *r, cons
     return later(out_ps, port_reserve(&relay->rank->ingress, now_ps, rate_time(w->ingress, size_bytes), size_bytes));
 }
 
-/* Reads size_bytes for the port from the GPU's memory.  Returns the time when the last byte is there.  The port reads
- * as it sends, so links at their limit hold it back. */
+/* The port reads size_bytes from the GPU's memory.  Returns the time when the last byte is there.  The port reads as
+ * it sends, so links at their limit hold it back. */
 static uint64_t source_read(struct nic *nic, const struct request *r, uint64_t now_ps, uint64_t size_bytes)
 {
     const struct world *w = nic->world;
@@ -101,7 +101,7 @@ static struct dcqcn_flow *flow_of(struct world *w, const struct request *r)
     return rest->flow;
 }
 
-/* Takes a message's bytes over its planned way.  Switches whose queues they find long may mark them. */
+/* Sends a message's bytes over the planned way.  Switches with long queues may mark them. */
 static uint64_t passage_go(struct world *w, const struct request *r, const struct passage *p, uint32_t size,
                            uint64_t head_ps, uint64_t tail_ps)
 {
@@ -128,7 +128,7 @@ void nic_qp_resume(struct sim *sim, struct sim_event *event)
     if (!nic->stalled) nic_turn_schedule(nic);
 }
 
-/* The QP whose turn it is, with r to send, has its next turn at go_ps at the soonest. */
+/* The QP whose turn it is has r to send.  Its next turn is at go_ps or later. */
 static void qp_wait(struct nic *nic, struct request *r, uint64_t go_ps)
 {
     struct world *w = nic->world;
@@ -139,7 +139,7 @@ static void qp_wait(struct nic *nic, struct request *r, uint64_t go_ps)
     nic_turn_schedule(nic);
 }
 
-/* The QP's next bytes have reserved their places on the way for later.  Until then the port's other QPs go on. */
+/* The QP's next bytes have reserved later places on the way.  Until then the port's other QPs go on. */
 static void qp_hold(struct nic *nic, struct request *r, const struct passage *p, uint32_t size, uint64_t head_ps)
 {
     struct world *w = nic->world;
@@ -155,7 +155,7 @@ static uint64_t request_held_ps(const struct world *w, const struct request *r)
     return parcel ? parcel->held_ps : 0;
 }
 
-/* The time that a request costs a port on top of its bytes.  Only the request's first quantum pays it. */
+/* The time that a request costs a port in addition to its bytes.  Only the request's first quantum pays it. */
 static uint64_t request_work_ps(const struct world *w, const struct request *r)
 {
     const struct cluster_nic *c = &w->cluster->nic;
@@ -163,7 +163,7 @@ static uint64_t request_work_ps(const struct world *w, const struct request *r)
     return (r->put || r->answer ? c->message_ps : 0) + ((r->signal && !r->polled) || r->get ? c->signal_ps : 0);
 }
 
-/* Takes the acknowledgements that a port owes, to send them with its next quantum. */
+/* Takes the acknowledgements that a port owes.  They go out with its next quantum. */
 static uint64_t acks_take(struct nic *nic)
 {
     const uint64_t owed_bytes = nic->owed_bytes;
@@ -171,10 +171,11 @@ static uint64_t acks_take(struct nic *nic)
     return owed_bytes;
 }
 
-/* Whether what the port sends goes as mail to another part of the world. */
+/* Whether the port's quanta go as mail to another part of the world. */
 static bool nic_mails(const struct nic *nic) { return nic->world->box && nic_has_line(nic); }
 
-/* Sends a quantum as mail.  What its QP keeps about the order at the peer is noted here, because the QP is here. */
+/* Sends a quantum as mail.  What its QP keeps about the order at the peer is updated here, because the QP belongs to
+ * this part. */
 static void mail_go(const struct nic *nic, struct mail *mail)
 {
     struct world *w = nic->world;
@@ -188,8 +189,8 @@ static void mail_go(const struct nic *nic, struct mail *mail)
     nic_mail_told(w, mail);
 }
 
-/* Sends the next quantum of the request r at the head of the QP whose turn it is, on its planned way, or as mail, which
- * is given its way later. */
+/* Sends the next quantum of r, the first request of the QP whose turn it is.  It goes over the planned way, or as
+ * mail, whose way is planned later. */
 static void quantum_send(struct nic *nic, struct request *r, const struct passage *p, uint32_t size, uint64_t head_ps)
 {
     struct world *w = nic->world;
@@ -225,8 +226,8 @@ static void quantum_send(struct nic *nic, struct request *r, const struct passag
     mail_go(nic, &mail);
 }
 
-/* Whether the QP whose turn it is must wait.  A signal waits where requests before it must first be acknowledged; any
- * request waits until the QP's rate allows it.  Until then the port's other QPs go on. */
+/* Whether the QP whose turn it is must wait.  A signal waits where requests before it must first be acknowledged.
+ * Any request waits until the QP's rate allows it.  Until then the port's other QPs go on. */
 static bool qp_must_wait(struct nic *nic, struct request *r)
 {
     struct world *w = nic->world;
@@ -240,7 +241,7 @@ static bool qp_must_wait(struct nic *nic, struct request *r)
     return true;
 }
 
-/* What the QP whose turn it is sends next: of a train its first put, which becomes a request of its own. */
+/* What the QP whose turn it is sends next.  A train gives its first put, which becomes a request of its own. */
 static struct request *next_take(struct nic *nic)
 {
     struct world *w = nic->world;
@@ -296,7 +297,7 @@ void nic_send_next(struct sim *sim, struct sim_event *event)
 
 /* ---- mail ---- */
 
-/* Plans the way of a quantum as of the time when it was sent. */
+/* Plans a quantum's way as of the time when it was sent. */
 static void mail_way(const struct world *w, struct mail *m)
 {
     const struct request *r = m->request;
@@ -315,7 +316,7 @@ void nic_mails_way(struct world *w, struct mailbox *const *box)
     for (uint32_t i = 0; i < w->box->in_count; i++) {
         struct mail *m = w->box->in[i].mail;
         mail_way(w, m);
-        (void)back_ps(w, m->request); /* ways are found when they are first asked for: now, by one thread */
+        (void)back_ps(w, m->request); /* a way is found when it is first asked for: ask now, on one thread */
     }
 }
 
@@ -360,7 +361,7 @@ static void landing_look(const struct sim *sim, const struct sim_event *event,
     if (r->signal) look(&w->rank[r->target], r->word);
 }
 
-/* A place in a ring buffer whose size is a power of two, which may be unused. */
+/* The place at index `at` of a ring buffer, which may be unused.  The buffer's size is a power of two. */
 static arena_name place_name(const arena_name *place, uint32_t first, uint32_t at, uint32_t max)
 {
     return place[(first + at) & (max - 1)];

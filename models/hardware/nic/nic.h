@@ -15,15 +15,15 @@ struct mailbox;
 struct world;
 struct world_rank;
 
-/* A work request on its way: posted, sent, arrived, visible.  Large worlds have millions on their way, so it is small:
- * others are named, not pointed to, and what it needs before it is sent lies where its event lies afterwards.  Puts of
- * one doorbell that store nothing and have one size are a train: the request behind them stands for them too, and each
- * becomes a request of its own when its turn comes. */
+/* A work request on its way: posted, sent, arrived, visible.  Large worlds have millions of them, so a request is
+ * small.  It refers to others by name, not by pointer.  What it needs only before it is sent lies where its event
+ * lies afterwards.  Puts of one doorbell that store nothing and have equal sizes form a train.  The request at the
+ * end of a train stands for its puts, and each put becomes a request of its own when its turn comes. */
 struct request {
     union {
         struct sim_event event; /* once it is sent */
         struct {
-            uint64_t ring_ps; /* the last request of a doorbell has it: when the doorbell rings */
+            uint64_t ring_ps; /* set in the last request of a doorbell: when the doorbell rings */
             arena_name next;  /* the next request on its QP's held or ready list; its own name if it is on neither */
             uint32_t puts;    /* how many puts come before it in the train that it leads */
         };
@@ -51,26 +51,27 @@ struct request {
 };
 _Static_assert(sizeof(struct request) == 48, "large worlds have millions");
 
-/* What only requests have that carry bytes to store, are sent in several quanta or held back, or go between hosts. */
+/* Members that only some requests need: those that carry bytes to store, are sent in several quanta, are held back,
+ * or go between hosts. */
 struct parcel {
     const void *payload; /* bytes of a put or an answered get.  They belong to the source until they have arrived */
     uint64_t target_offset;
     uint32_t payload_bytes;        /* 0: nothing is stored */
     uint32_t early_bytes;          /* wire bytes sent in quanta before the last */
     uint64_t in_ps;                /* when the last byte sent so far comes in */
-    uint64_t held_ps;              /* when the quantum comes in that has already reserved its way; 0: none has */
+    uint64_t held_ps;              /* when the quantum that has reserved its way comes in; 0: no quantum has */
     struct sim_event resume_event; /* of a request whose QP must wait */
     struct request *request;
 };
 _Static_assert(sizeof(struct parcel) % ARENA_UNIT_BYTES == 0, "it has a name");
 
-/* A completion on its way back to a QP, which then has room for one request more. */
+/* A completion on its way back to a QP.  When it arrives, the QP has room for one more request. */
 struct ack {
     struct ack *next;
     uint64_t time_ps;
 };
 
-/* A worker that found a QP full, or that flushes a QP with requests under way. */
+/* A worker that found a QP full, or that flushes a QP with unfinished requests. */
 struct waiter {
     struct waiter *next;
     uint32_t worker;
@@ -79,17 +80,17 @@ struct waiter {
 
 /* Large worlds have millions. */
 struct qp {
-    arena_name held_last;  /* the last request that is posted and whose doorbell has not rung; its next is the first of
-                            * them */
-    arena_name ready_last; /* the last request that has rung and is not sent; the first of them stands among its port's
-                            * turns */
-    arena_name more;       /* the last of its acks; once it has a struct qp_rest, that, which then has the ack */
+    arena_name held_last;  /* the last posted request whose doorbell has not rung; its next is the first of these */
+    arena_name ready_last; /* the last request that has rung and is not sent; the first such request stands among its
+                            * port's turns */
+    arena_name more;       /* the last of its acks; or its struct qp_rest, if it has one, which then has the ack */
     uint32_t unknown : 31; /* requests posted whose completion is not known yet */
     uint32_t rested : 1;
-    uint32_t unacked;  /* as unknown, and those whose ack is on its way; kept where requests in flight are limited */
-    uint32_t early_ps; /* how long before ring_ps qp_lock_ps() is, at least */
-    uint64_t ring_ps;  /* when its last doorbell rings; if requests are held, when theirs rings at the soonest */
-    uint64_t done_ps;  /* when all requests with a known completion time are complete */
+    uint32_t unacked;  /* unknown requests and those whose ack is on its way; kept where requests in flight are
+                        * limited */
+    uint32_t early_ps; /* the lock ends at least this long before ring_ps */
+    uint64_t ring_ps;  /* when its last doorbell rings; if requests are held, the soonest time at which theirs rings */
+    uint64_t done_ps;  /* when all requests whose completion time is known are complete */
 };
 _Static_assert(sizeof(struct qp) == 40, "large worlds have millions");
 
@@ -97,17 +98,17 @@ _Static_assert(sizeof(struct qp) == 40, "large worlds have millions");
 struct qp_rest {
     struct waiter *waiter;
     uint64_t in_ps;          /* where ways differ: when the last byte sent so far comes in */
-    uint32_t sprayed;        /* quanta so far, where they go over all ways in turn */
-    uint32_t answers;        /* answers to the peer's gets that it has to send */
-    struct dcqcn_flow *flow; /* its rate; NULL: there is no DCQCN, or it has not sent yet */
-    arena_name ack_last;     /* where requests in flight are limited: the last completion on its way; its next is the
-                              * soonest one. Where requests complete in order, the last one is not listed: it comes at
-                              * done_ps */
+    uint32_t sprayed;        /* quanta sent so far, where quanta take all ways in turn */
+    uint32_t answers;        /* answers to the peer's gets that it still has to send */
+    struct dcqcn_flow *flow; /* its rate; NULL: there is no DCQCN, or the QP has not sent yet */
+    arena_name ack_last;     /* where requests in flight are limited: the last completion on its way, whose next is
+                              * the soonest. Where requests complete in order, the last one is not listed: it comes
+                              * at done_ps */
 };
 _Static_assert(sizeof(struct qp_rest) % ARENA_UNIT_BYTES == 0, "it has a name");
 
-/* Until then the warp that rings the doorbell has the QP to itself.  If that time is more than 4 ms before ring_ps, it
- * has passed anyway for a warp that posts now, and a time 4 ms before is given. */
+/* Until this time the warp that rings the doorbell has the QP to itself.  early_ps holds at most 4 ms.  A time more
+ * than 4 ms before ring_ps has passed for any warp that posts now, so 4 ms does as well. */
 static inline uint64_t qp_lock_ps(const struct qp *qp) { return qp->ring_ps - qp->early_ps; }
 static inline void qp_lock_set(struct qp *qp, uint64_t lock_ps)
 {
@@ -129,26 +130,26 @@ struct credit {
     uint32_t size_bytes;
 };
 
-/* A port of a NIC.  A world has one for each port in the network, by its number, and behind those one more for each:
- * for what goes from the port to itself. */
+/* A port of a NIC.  A world has one for each port in the network, by its number.  Behind these it has one more for
+ * each port, for messages from the port to itself. */
 struct nic {
     struct sim_event event; /* sends the next quantum */
     struct world *world;
-    arena_name *active; /* ring buffer: the request that each QP with pending ones sends next; the QP that waited
-                         * longest is first */
+    arena_name *active; /* ring buffer with one request for each QP that has pending ones: the request that it sends
+                         * next; the QP that waited longest is first */
     uint32_t active_first, active_count, active_max;
-    arena_name *ring; /* ring buffer of doorbells to come: the last request that each covers, whose next is the first;
-                       * the soonest is first */
+    arena_name *ring; /* ring buffer of doorbells to come, soonest first: the last request that each covers, whose
+                       * next is the first that it covers */
     uint32_t ring_first, ring_count, ring_max;
     struct port turned;         /* serves messages that the NIC sends to itself */
     struct port atomic;         /* the NIC's own unit */
-    struct port receiving;      /* the thread of the host that takes in what comes, where a transport has one */
+    struct port receiving;      /* where a transport has one: the host thread that takes in messages */
     uint64_t owed_bytes;        /* acknowledgements to send */
-    uint64_t outstanding_bytes; /* sent, not acknowledged; where there is a window */
+    uint64_t outstanding_bytes; /* where there is a window: bytes sent and not acknowledged */
     struct credit *credit;      /* a heap, the soonest first */
     uint32_t credit_count, credit_max;
     bool used;    /* a rank uses it */
-    bool stalled; /* the window is full; nobody knows for how long */
+    bool stalled; /* the window is full, and nobody knows until when */
 };
 
 /* ---- qp.c: QPs and requests ---- */
@@ -171,7 +172,7 @@ void nic_queue_ahead(const struct fabric *f, uint16_t peer, uint16_t queue);
 /* Fills a request with a put or a signal. */
 struct request *world_request_write(struct world_rank *source, const struct fabric_write *write);
 struct request *world_request_signal(struct world_rank *source, const struct fabric_signal *signal);
-/* One request: the put with the signal behind it. */
+/* Makes one request of a put and the signal behind it. */
 struct request *world_request_write_signal(struct world_rank *source, const struct fabric_write *write,
                                            const struct fabric_signal *signal);
 struct request *world_request_read(struct world_rank *source, const struct fabric_read *read);
@@ -185,37 +186,39 @@ void world_request_free(struct world *w, struct request *r);
 bool world_queue_full(struct world_rank *rank, uint16_t peer, uint16_t queue, uint32_t places);
 /* fabric_flush() of both kinds of rank. */
 int world_flush(struct fabric *f, struct fabric_worker *w, uint16_t peer, uint16_t queue);
-/* Requests on so many places of the poster's QP complete at time_ps, or where they complete in order not before the
- * last one. */
+/* Requests complete at time_ps, and `places` places of the poster's QP with them.  Where requests complete in order,
+ * they complete no sooner than the last one. */
 void world_qp_complete(struct world *w, uint16_t poster, struct qp *qp, uint32_t places, uint64_t time_ps);
-/* A request of the QP completes at time_ps.  The workers that it lets go on step then. */
+/* A request of the QP completes at time_ps.  The workers that it lets go on are stepped then. */
 void world_space_wake(struct world_rank *rank, struct qp *qp, uint64_t time_ps);
 
 /* ---- nic_doorbell.c ---- */
 
-/* Hands a request to its QP.  With defer the QP holds it back.  Otherwise it and all held requests become ready. */
+/* Hands a request to its QP.  With defer, the QP holds it back.  Without, this request and all held ones become
+ * ready. */
 void nic_post(struct world_rank *source, struct request *r, uint64_t ready_ps, bool defer);
-/* Rings the doorbell for the requests that a QP holds back.  A host spends CPU time on each of them first. */
+/* Rings the doorbell for the requests that a QP holds back.  A host first spends CPU time on each of them. */
 void nic_ring(struct world_rank *source, struct qp *qp);
 
 /* ---- nic_receive.c ---- */
 
-/* How long a CPU at the rank's end copies that many bytes of a message, where a transport has that; else 0.  Where NICs
- * do not reach GPU memory, it waits for the copy between the GPU's memory and the host's, too. */
+/* How long a CPU at the rank's end copies size_bytes of a message, where a transport has CPUs copy; else 0.  Where
+ * NICs do not reach GPU memory, this includes the copy between the GPU's memory and the host's. */
 uint64_t nic_copied_ps(const struct world_rank *rank, uint64_t size_bytes);
 
 /* ---- nic.c, and nic_receive.c for two of the events ---- */
 
-/* Delivers the mail of a window that has ended, in a world of parts.  Where parts share ways, first the mail of all
- * boxes is given its ways. */
+/* Delivers the mail of a window that has ended, in a world of parts.  Where parts share ways, this first plans the
+ * ways of the mail in all boxes. */
 void nic_mails_way(struct world *whole, struct mailbox *const *box);
-/* A part takes in what its box has collected; then, when all have, it learns what became of what it sent. */
+/* A part takes in the mail that its box has collected.  When all parts have, it learns what became of the mail that
+ * it sent. */
 void nic_mails_take(struct world *w);
 void nic_mails_told(struct world *w);
 
 /* What events of a NIC run. */
 sim_handler nic_send_next, nic_request_received, nic_request_landed, nic_qp_resume;
-/* Prefetch what an event will look at.  The event may be of any kind; only those of a NIC matter. */
+/* Prefetches what an event will read.  Events of other parts than a NIC are ignored. */
 void nic_look_far(const struct sim *sim, const struct sim_event *event);
 void nic_look_near(const struct sim *sim, const struct sim_event *event);
 void nic_init(struct world *w, uint32_t port);

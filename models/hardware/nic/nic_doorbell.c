@@ -22,7 +22,7 @@ void nic_rings_take(struct nic *nic, uint64_t now_ps)
     }
 }
 
-/* Searched from the end, because most doorbells are posted in the order in which they ring. */
+/* Searches from the end, because most doorbells are posted in the order in which they ring. */
 void nic_ring_add(struct nic *nic, struct request *last, uint64_t time_ps)
 {
     const struct world *w = nic->world;
@@ -72,8 +72,8 @@ void nic_ring(struct world_rank *source, struct qp *qp)
     }
 }
 
-/* Lets the last posted request of a QP, if its doorbell has not rung, stand for this one, too, where possible.  It is
- * not possible with a timeline, which shows each request, nor on a host, which works for each. */
+/* Lets the QP's last posted request stand for this one, too, if that request's doorbell has not rung.  This is
+ * impossible with a timeline, which shows each request, and on a host, which spends time on each. */
 static bool train_join(struct world *w, struct request *last, struct request *r)
 {
     const uint32_t put_bytes = last->leads ? last->put_bytes : last->wire_bytes;

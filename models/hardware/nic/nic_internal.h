@@ -12,11 +12,11 @@
 #include "models/hardware/nic/nic_mail.h"
 #include "models/hardware/world/world_internal.h"
 
-enum { NIC_QUEUE_FIRST = 16 }; /* a port's queues start with so many places; always a power of two */
+enum { NIC_QUEUE_FIRST = 16 }; /* the first size of a port's queues; sizes are powers of two */
 
 /* ---- names ---- */
 
-/* What names stand for; NULL for none. */
+/* What a name stands for.  NULL: the name of nothing. */
 static inline struct request *request_at(const struct world *w, arena_name name) { return arena_at(&w->arena, name); }
 static inline arena_name request_name(const struct world *w, const struct request *r)
 {
@@ -27,7 +27,7 @@ static inline struct qp_rest *qp_rest_of(const struct world *w, const struct qp 
 {
     return qp->rested ? arena_at(&w->arena, qp->more) : NULL;
 }
-/* Where the name of the last of its acks stands. */
+/* The place that holds the name of the QP's last ack. */
 static inline arena_name *qp_ack_last(const struct world *w, struct qp *qp)
 {
     return qp->rested ? &qp_rest_of(w, qp)->ack_last : &qp->more;
@@ -52,7 +52,7 @@ static inline uint64_t qp_key(const struct request *r, uint32_t queue)
     return (uint64_t)r->source << 40 | (uint64_t)r->target << 16 | queue;
 }
 
-/* Which of the source's ports a request's QP uses: its index among them. */
+/* Which port of the source a request's QP uses: the index among the source's ports. */
 static inline uint32_t port_choose(const struct world *w, const struct request *r)
 {
     const struct world_rank *source = &w->rank[r->source];
@@ -72,7 +72,7 @@ static inline uint32_t peer_port_choose(const struct world *w, const struct requ
     return port_choose(w, r) % w->rank[r->target].nic_count;
 }
 
-/* The number of the port that the source uses, among all ports; likewise the target's. */
+/* The numbers, among all ports, of the port that the source uses and of the target's. */
 static inline uint32_t port_own(const struct world *w, const struct request *r)
 {
     return w->rank[r->source].nic[port_choose(w, r)];
@@ -100,14 +100,14 @@ static inline uint32_t port_out(const struct world *w, const struct request *r)
     return relay ? (uint32_t)(relay - w->relay) : port_own(w, r);
 }
 
-/* The links between that port and the memory that it reads. */
+/* The links between the source's port and the memory that it reads. */
 static inline const struct network_local *local_out(const struct world *w, const struct request *r)
 {
     const struct relay *relay = relay_of(w, r);
     return relay ? &relay->local : &w->rank[r->source].local[port_choose(w, r)];
 }
 
-/* Whether a request goes to the port that it comes from. */
+/* Whether a request's target port is the one that sends it. */
 static inline bool turns_round(const struct world *w, const struct request *r)
 {
     return w->ports_shared && port_out(w, r) == port_to(w, r);
@@ -126,15 +126,16 @@ static inline uint32_t nic_number(const struct nic *nic)
 
 static inline bool nic_has_line(const struct nic *nic) { return nic < nic->world->nic + nic->world->nic_count; }
 
-/* Wire bytes sent in quanta before the next one. */
+/* The wire bytes of the request's quanta that are already sent. */
 static inline uint32_t request_early_bytes(const struct world *w, const struct request *r)
 {
     const struct parcel *const parcel = parcel_of(w, r);
     return parcel ? parcel->early_bytes : 0;
 }
 
-/* The time that an acknowledgement takes back to the source.  What is turned round inside the NIC is known the instant
- * after it is there, not at once: its bytes are moved before their owner may write them again. */
+/* How long an acknowledgement takes back to the source.  A message that is turned round inside the NIC is
+ * acknowledged one instant after it arrives, not at once: its bytes are moved before their owner may write them
+ * again. */
 static inline uint64_t back_ps(const struct world *w, const struct request *r)
 {
     if (turns_round(w, r)) return 1;
@@ -142,13 +143,14 @@ static inline uint64_t back_ps(const struct world *w, const struct request *r)
     return network_back_ps(w->network, port_out(w, r), port_to(w, r));
 }
 
-/* The time of the way through a node.  A CPU that copies waits for that itself. */
+/* How long bytes take through a node.  A CPU that copies waits for its copy itself. */
 static inline uint64_t inside_ps(const struct world *w, const struct network_local *local)
 {
     return w->transport.copy_rate_bps ? 0 : local->latency_ps;
 }
 
-/* Bytes that have come in are acknowledged once the NIC has read behind them, where a transport wants that. */
+/* Where a transport wants it, bytes that have come in are acknowledged only after the NIC has read memory behind
+ * them. */
 static inline uint64_t flush_ps(const struct world *w) { return w->transport.flushed ? w->cluster->nic.read_ps : 0; }
 
 static inline struct link_state *nic_out(const struct nic *nic)
@@ -156,22 +158,23 @@ static inline struct link_state *nic_out(const struct nic *nic)
     return &nic->world->network->link[nic->world->network->port[nic_number(nic)].out];
 }
 
-/* The port whose turns the QPs take. */
+/* The server whose time the QPs share in turns. */
 static inline struct port *nic_turns(struct nic *nic) { return nic_has_line(nic) ? &nic_out(nic)->port : &nic->turned; }
 
 /* ---- nic_turns.c ---- */
 
 /* Bytes of the window come back at time_ps. */
 void nic_credit_return(struct nic *nic, uint32_t size_bytes, uint64_t time_ps);
-/* Schedules the port's next turn: once the port is free and a QP has pending requests, or the next doorbell rings. */
+/* Schedules the port's next turn.  It comes once the port is free and a QP has pending requests, or when the next
+ * doorbell rings. */
 void nic_turn_schedule(struct nic *nic);
-/* A QP has something to send, this request first. */
+/* Adds a QP to those that take turns; `first` is the request that it sends first. */
 void nic_active_add(struct nic *nic, const struct request *first);
 
-/* Takes out the QP whose turn it is.  If it has more requests, the caller adds it again at the end. */
+/* Removes the QP whose turn it is.  If it has more requests, the caller adds it again at the end. */
 void nic_active_take(struct nic *nic);
-/* Whether the window has room for so many bytes; no quantum is larger than the window.  If there is no room, the NIC
- * looks again when the next credit is due. */
+/* Whether the window has room for size_bytes.  No quantum is larger than the window.  If there is no room, the NIC
+ * tries again when the next credit is due. */
 bool nic_window_open(struct nic *nic, uint64_t size_bytes);
 
 /* ---- nic_doorbell.c ---- */
@@ -188,8 +191,8 @@ static inline struct request *nic_ring_soonest(const struct nic *nic)
 
 /* ---- nic_receive.c ---- */
 
-/* Called in the peer's world w when a quantum has its way and arrives at m->there_ps.  Sets m->acked_ps if that is
- * known now.  The source is told next; if it was the request's last quantum, the source forgets the request. */
+/* Called in the peer's world w when a quantum has its way and arrives at m->there_ps.  Sets m->acked_ps if that time
+ * is known now.  The source is told next.  After the request's last quantum, the source forgets the request. */
 void nic_mail_take(struct world *w, struct mail *m);
 void nic_mail_told(struct world *w, const struct mail *m);
 

@@ -58,8 +58,8 @@ static void in_add(struct mailbox *box, struct mail_due due)
     box->in[box->in_count++] = due;
 }
 
-/* Merges in[begin, middle) and in[middle, end) into the same places of spare.  Of two with equal times the one of the
- * first half goes first. */
+/* Merges in[begin, middle) and in[middle, end) into the same range of spare.  Of two entries with equal times, the
+ * one of the first half goes first. */
 static void pair_merge(struct mailbox *box, uint32_t begin, uint32_t middle, uint32_t end)
 {
     const struct mail_due *const in = box->in;

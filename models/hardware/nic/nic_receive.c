@@ -1,5 +1,5 @@
-/* nic_receive.c - what comes in at a port: bytes and signals become visible, atomics are done, gets are answered, and
- * the source learns of it by an acknowledgement.  Knows nothing of turns and ways. */
+/* nic_receive.c - what comes in at a port: bytes and signals become visible, atomics are done, gets are answered,
+ * and an acknowledgement tells the source.  Knows nothing of turns and ways. */
 #include "models/hardware/nic/nic_internal.h"
 #include "models/hardware/world/causes.h"
 #include "models/hardware/world/world_timeline.h"
@@ -34,8 +34,9 @@ void nic_request_landed(struct sim *sim, struct sim_event *event)
     if (signal) world_word_deliver(target, word, value, add);
 }
 
-/* What lands at the peer: the request; between parts, a copy of it and of its bytes.  Both belong to the source, whose
- * clock may be ahead of the peer's, so that it may reuse the bytes before they land. */
+/* What lands at the peer.  This is the request; or, between parts, a copy of the request and of its bytes.  The
+ * originals belong to the source.  The source's clock may be ahead of the peer's, so the source may reuse the bytes
+ * before they land. */
 static struct request *landing_of(struct world *w, struct mail *m, const struct parcel *parcel)
 {
     m->lands = !w->box;
@@ -52,8 +53,8 @@ static struct request *landing_of(struct world *w, struct mail *m, const struct 
     return own;
 }
 
-/* The request's time of arrival is known from now on.  The source learns of the arrival one way later: then its QP has
- * room, its window opens, and its flush may return. */
+/* The request's time of arrival is now known.  The acknowledgement reaches the source one way later.  Then the
+ * source's QP has room, its window opens, and its flush may return. */
 static void request_known(struct world *w, struct mail *m, uint64_t visible_ps)
 {
     const struct request *const r = m->request;
@@ -71,7 +72,8 @@ static void request_known(struct world *w, struct mail *m, uint64_t visible_ps)
     sim_schedule_at(w->sim, &landing->event, visible_ps);
 }
 
-/* A get has come in.  The peer's NIC answers it without help, as with a put the other way.  On a host the CPU does. */
+/* A get has come in.  The peer's NIC answers it without help, as if by a put in the opposite direction.  On a host
+ * the CPU answers. */
 static void get_answer(struct world *w, struct mail *m, uint64_t in_ps)
 {
     const struct request *const get = m->request;
@@ -119,7 +121,7 @@ void nic_mail_told(struct world *w, const struct mail *m)
     if (!m->lands) world_request_free(w, r);
 }
 
-/* A host works on packets as they come in.  If its CPU is free, it is done as soon as the last packet is in. */
+/* A host works on packets as they come in.  If its CPU is free, the work is done as soon as the last packet is in. */
 void nic_request_received(struct sim *sim, struct sim_event *event)
 {
     struct world *w = sim_owner(sim);
@@ -130,14 +132,14 @@ void nic_request_received(struct sim *sim, struct sim_event *event)
     nic_mail_told(w, &m);
 }
 
-/* When a signal that is in at in_ps has changed its word: the target's NIC reads the word first, or a thread there
- * adds it up. */
+/* The signal is in at in_ps.  Returns when it has changed its word: the target's NIC reads the word first, or a
+ * thread there adds it up. */
 static uint64_t signal_applied_ps(const struct world *w, const struct request *r, uint64_t in_ps)
 {
     const struct cluster_nic *c = &w->cluster->nic;
     struct nic *nic = &w->nic[port_to(w, r)];
     if (w->transport.atomic_ps) return port_reserve(&nic->receiving, in_ps, w->transport.atomic_ps, 0);
-    if (w->transport.message_ps) /* in turn with what that thread posts */
+    if (w->transport.message_ps) /* this takes turns with what that thread posts */
         return world_thread_reserve(&w->rank[r->target], 0, in_ps, w->transport.message_ps);
     in_ps += c->read_ps;
     return c->atomic_ps ? port_reserve(&nic->atomic, in_ps, c->atomic_ps, 0) : in_ps;
@@ -153,7 +155,8 @@ uint64_t nic_copied_ps(const struct world_rank *rank, uint64_t size_bytes)
     return units_transfer_ps(size_bytes, rate_bps) + (node->staging ? node->staging_latency_ps + staged_ps : 0);
 }
 
-/* A message that is fetched: its announcement goes there, the question comes back, and the NIC reads the bytes. */
+/* For a message that the target fetches: an announcement goes to the target, its question comes back, and the NIC
+ * reads the bytes. */
 static uint64_t asked_ps(const struct world *w, const struct request *r)
 {
     const uint64_t most_bytes = w->cluster->nic.ask_bytes;
@@ -161,8 +164,8 @@ static uint64_t asked_ps(const struct world *w, const struct request *r)
     return asked ? 2 * back_ps(w, r) + w->cluster->nic.read_ps : 0;
 }
 
-/* A message has come in at in_ps.  A CPU takes messages in one after another: the thread that also posts, or, where a
- * CPU copies bytes, one that serves the port. */
+/* A message has come in at in_ps.  A CPU takes messages in one after another.  It is the thread that also posts or,
+ * where a CPU copies bytes, one that serves the port. */
 static uint64_t taken_in_ps(const struct world *w, const struct request *r, uint64_t in_ps)
 {
     const uint64_t copied_ps = r->put || r->answer ? nic_copied_ps(&w->rank[r->target], r->wire_bytes) : 0;
@@ -171,16 +174,16 @@ static uint64_t taken_in_ps(const struct world *w, const struct request *r, uint
     return port_reserve(&w->nic[port_to(w, r)].receiving, in_ps, w->transport.receive_ps + copied_ps, r->wire_bytes);
 }
 
-/* For a request that is in at in_ps: when everything that its QP has sent before is in, too.  A message to a thread
- * carries its own bytes and is fetched sooner than those before it, so it must be held back; a NIC's atomic reads its
- * word first, which takes as long as that fetch. */
+/* The request is in at in_ps.  Returns when everything that its QP sent before is in, too.  A message to a thread
+ * carries its own bytes and is fetched sooner than the messages before it, so it must be held back.  A NIC's atomic
+ * reads its word first, which takes as long as that fetch. */
 static uint64_t in_turn_ps(const struct world *from, const struct request *r, uint64_t in_ps)
 {
     struct qp_rest *rest = qp_rest_of(from, qp_at(from, r->qp));
     return rest->in_ps = later(in_ps, rest->in_ps);
 }
 
-/* For a request whose last byte is at the peer at in_ps: when all of it is in, in its turn, and its signal is
+/* The request's last byte is at the peer at in_ps.  Returns when all of it is in, in its order, and its signal is
  * applied. */
 static uint64_t request_in_ps(struct world *w, const struct request *r, uint64_t in_ps)
 {

@@ -1,5 +1,5 @@
-/* qp.c - makes QPs when they are first used, and requests.  What happens to a request is in nic_doorbell.c, nic.c and
- * nic_receive.c; when its QP has room again, in qp_room.c. */
+/* qp.c - makes QPs when they are first used, and makes requests.  What happens to a request is in nic_doorbell.c,
+ * nic.c and nic_receive.c.  When its QP has room again is in qp_room.c. */
 #include "models/hardware/nic/nic_internal.h"
 
 #include <assert.h>
@@ -156,7 +156,7 @@ struct request *world_request_write_signal(struct world_rank *source, const stru
     return r;
 }
 
-/* The request of a get is as long as a signal.  The answer is a put of the bytes. */
+/* A get's request is as long as a signal.  Its answer is a put of the bytes. */
 struct request *world_request_read(struct world_rank *source, const struct fabric_read *read)
 {
     struct world *w = source->world;

@@ -1,11 +1,11 @@
-/* qp_room.c - lets workers wait for room on a QP, or for everything on it to complete. */
+/* qp_room.c - lets workers wait until a QP has room or everything on it is complete. */
 #include "models/hardware/nic/nic_internal.h"
 
 #include <assert.h>
 #include <errno.h>
 
-/* If requests complete in any order, a completion that becomes known later may come sooner.  So a worker that waits for
- * room also waits for that one. */
+/* Where requests complete in any order, a completion that becomes known later may come sooner.  So a worker that
+ * waits for room also waits for that completion. */
 void world_space_wake(struct world_rank *rank, struct qp *qp, uint64_t time_ps)
 {
     const bool sooner = qp->unknown && rank->world->transport.order != TRANSPORT_WIRE;
@@ -25,7 +25,7 @@ void world_space_wake(struct world_rank *rank, struct qp *qp, uint64_t time_ps)
     }
 }
 
-/* The worker that is being stepped has room, and waits no more. */
+/* The worker that is being stepped has room and no longer waits. */
 static void waiter_forget(struct world_rank *rank, struct qp *qp)
 {
     for (struct waiter **at = &qp_rest_of(rank->world, qp)->waiter; *at; at = &(*at)->next) {
@@ -37,8 +37,8 @@ static void waiter_forget(struct world_rank *rank, struct qp *qp)
     }
 }
 
-/* Steps the worker that is being stepped again when the QP can go on: at time_ps; if that is 0, as soon as the time is
- * known. */
+/* Has the worker that is being stepped stepped again when the QP can go on: at time_ps or, if that is 0, as soon as
+ * the time is known. */
 static void want_space(struct world_rank *rank, struct qp *qp, uint64_t time_ps, bool flush)
 {
     struct world_worker *ww = rank->now.worker;
@@ -56,7 +56,7 @@ static void want_space(struct world_rank *rank, struct qp *qp, uint64_t time_ps,
 
 /* ---- acks: when places of a QP become free, where their number is limited ---- */
 
-/* Removes those whose time has come. */
+/* Removes the acks whose time has come. */
 static void acks_clear(struct world *w, struct qp *qp)
 {
     arena_name *const last_name = qp_ack_last(w, qp);
@@ -66,7 +66,7 @@ static void acks_clear(struct world *w, struct qp *qp)
     qp->unacked = qp->unknown;
 }
 
-/* Inserts it after all that do not come later. */
+/* Inserts an ack after all that come no later. */
 static void ack_add(struct world *w, struct qp *qp, uint64_t time_ps)
 {
     arena_name *const last_name = qp_ack_last(w, qp);
@@ -78,7 +78,7 @@ static void ack_add(struct world *w, struct qp *qp, uint64_t time_ps)
     if (last) *last_name = arena_name_of(&w->arena, ack);
 }
 
-/* Later requests for room are for times from now on. */
+/* Requests for room never ask about times that have passed. */
 static void acks_add(struct world *w, struct qp *qp, uint32_t places, uint64_t time_ps)
 {
     assert(qp->unacked >= qp->unknown);
@@ -98,7 +98,7 @@ void world_qp_complete(struct world *w, uint16_t poster, struct qp *qp, uint32_t
     if (qp->rested && qp_rest_of(w, qp)->waiter) world_space_wake(&w->rank[poster], qp, time_ps);
 }
 
-/* When the soonest acknowledgement that has not been read comes; 0: not known. */
+/* When the soonest acknowledgement that has not been read comes.  0: this is not known. */
 static uint64_t ack_next_ps(const struct world *w, struct qp *qp)
 {
     const struct ack *const last = arena_at(&w->arena, *qp_ack_last(w, qp));
@@ -114,7 +114,7 @@ static void acks_read(struct world *w, struct qp *qp, uint64_t now_ps)
         struct ack *const ack = last->next;
         if (ack == last) *last_name = 0;
         else last->next = ack->next;
-        assert(qp->unacked > qp->unknown); /* an acknowledged request is also known */
+        assert(qp->unacked > qp->unknown); /* a request that is acknowledged is also known */
         qp->unacked--;
         pool_put(&w->acks, ack);
     }
@@ -146,7 +146,7 @@ int world_flush(struct fabric *f, struct fabric_worker *w, uint16_t peer, uint16
     struct qp *qp = nic_qp_find(rank, peer, queue);
     if (!qp) return 0;
     if (qp->held_last) nic_ring(rank, qp);
-    /* if a thread posts, the thread sees what is complete, and tells the GPU */
+    /* where a thread posts, the thread sees what is complete and tells the GPU */
     const struct transport *t = &rank->world->transport;
     const bool asked = t->poster == CLUSTER_POST_PROXY && qp->done_ps;
     const uint64_t told_ps = qp->done_ps + (asked ? t->proxy_ps + transport_quiet_ps(t, f->rank_count) : 0);
