@@ -1,16 +1,15 @@
-/* bulk.c - what it costs a warp to bring a row into its shared memory with the SM's bulk copy engine, and to store it
- * from there, once or several times.
+/* bulk.c - the time in which the SM's bulk copy engine brings a row into a warp's shared memory and stores it from
+ * there, once or several times.
  *
  * The engine of an SM serves all its warps one after the other: bytes in, and bytes out to own memory or to a peer,
- * each at its own rate.  A warp has one buffer: it waits for what it loads, and before the next load for what it stored
- * to be written.  While one warp waits the engine serves others.
- */
+ * each at its own rate.  A warp has one buffer.  It waits for what it loads, and before the next load it waits until
+ * its stores are written.  While one warp waits, the engine serves others. */
 #include "models/hardware/sm/bulk.h"
 #include "models/hardware/sm/gpu.h"
 #include "models/hardware/sm/peers.h"
 
-/* Extra passes where data lies elsewhere in a 128-byte line than its place in shared memory, by the difference in units
- * of 16 bytes: measured on H200 (models/clusters/h200.ini), in and out apart. */
+/* Extra passes for data whose place in a 128-byte line differs from its place in shared memory, by the difference in
+ * units of 16 bytes.  Measured on H200 (models/clusters/h200.ini), separately for loads and stores. */
 static const uint8_t in_table[8] = { 0, 2, 1, 3, 1, 3, 1, 2 }, out_table[8] = { 0, 3, 0, 3, 0, 3, 0, 3 };
 
 static uint32_t in_passes(uint32_t source_line, uint32_t shared_line)
@@ -29,15 +28,15 @@ enum {
     OUT_PASSES_ALL = 0 + 3 + 0 + 3 + 0 + 3 + 0 + 3
 }; /* the tables' */
 
-/* How many bytes of a line of shared memory lie before the buffer. */
+/* The offset of the buffer in its line of shared memory. */
 static uint32_t buffer_line(const struct world *w, const struct loop *p)
 {
     const uint32_t given = (uint32_t)w->cluster->gpu.shared_align_bytes, align = given ? given : BULK_LINE_BYTES;
     return (p->shared_bytes + align - 1) / align * align % BULK_LINE_BYTES;
 }
 
-/* Packed rows lie at all distances alike, so that the place of the buffer does not matter to them; nor does the place
- * of the first of spread buffers, unless buffers begin lines wherever they lie. */
+/* Packed rows lie at all distances equally often, so the place of the buffer does not matter to them.  Nor does the
+ * place of the first of spread buffers, unless buffers begin lines wherever they lie. */
 uint32_t bulk_in_passes_8(const struct world *w, const struct loop *p)
 {
     const uint32_t line = buffer_line(w, p);
@@ -62,10 +61,11 @@ uint64_t bulk_rows(struct world_rank *rank, const struct fabric_work *work, cons
     const uint64_t longer_ps = pressure_load_ps(w->beside, &w->cluster->gpu, p->fresh, p->footprint_bytes);
     const uint64_t in_ps = gpu->engine.in_ps + longer_ps;
     const uint64_t wait_ps = p->fresh ? gpu->scan_row_ps + longer_ps : in_ps;
-    const uint64_t out_ps = work->write_bytes ? gpu->engine.out_ps : 0; /* otherwise the row stays in shared memory */
+    const uint64_t out_ps = work->write_bytes ? gpu->engine.out_ps : 0; /* without bytes to write the row stays in
+                                                                         * shared memory */
     const uint64_t first_ps = out_ps + (sum ? (p->steps + 1) * wait_ps : in_ps);
     const uint64_t row_ps = out_ps + (sum ? (p->steps + waits) * wait_ps : in_ps);
-    /* A sum that stays in shared memory is written where the row before it lies, until that is stored. */
+    /* A sum that stays in shared memory overwrites the row before it, so it waits until that row is stored. */
     const uint64_t staged_ps = sum && !work->write_bytes ? worker_staged_ps(rank->now.worker) : 0;
     if (staged_ps > start_ps + wait_ps) start_ps = staged_ps - wait_ps;
     uint64_t end = start_ps + rounds * (row_ps + rate_time(w->add, p->added_bytes));
@@ -104,15 +104,15 @@ uint32_t bulk_off_line(struct world_worker *ww, const struct loop *p)
     return (p->target_line - worker_rest(ww)->shared_bytes) % BULK_LINE_BYTES;
 }
 
-/* A row that lies differently in the peer's lines than in its buffer's takes more packets, and both ends of the links
- * take longer for them. */
+/* A row whose place in the peer's lines differs from its place in the buffer's lines takes more packets, and both
+ * ends of the links take longer for them. */
 static uint64_t sectors_ps(const struct world *w, uint32_t off_line, uint64_t size_bytes)
 {
     const uint64_t line_ps = rate_time(w->bulk_link, size_bytes), sector_ps = rate_time(w->bulk_sector, size_bytes);
     return off_line && sector_ps > line_ps ? sector_ps - line_ps : 0;
 }
 
-/* Longer where flows cross those of other senders to other receivers. */
+/* The time is longer where flows cross those of other senders to other receivers. */
 uint64_t bulk_link_ps(const struct world_rank *from, const struct world_rank *to, uint32_t off_line,
                       uint64_t size_bytes)
 {
@@ -138,7 +138,7 @@ uint64_t bulk_link_arrive(struct world_rank *from, struct world_rank *to, uint64
     return in_ps;
 }
 
-/* The engine has taken a store: one way there and back later it is written at the peer, and the warp knows. */
+/* The engine has taken a store.  One round trip later the store is written at the peer and the warp knows it. */
 uint64_t bulk_written_ps(const struct world *w, uint64_t left_ps, bool own)
 {
     return left_ps + w->cluster->gpu.engine.out_ps + (own ? 0 : 2 * w->cluster->nvlink.latency_ps);

@@ -20,38 +20,39 @@ enum { BULK_LINE_BYTES = 128 };
 
 /* ---- bulk.c, for the stepped worker ---- */
 
-/* Rows come into shared memory from start_ps on, as soon as stores from there are written.  Returns when the worker may
- * go on. */
+/* Rows come into shared memory from start_ps on, as soon as the stores from there are written.  Returns when the
+ * worker may go on. */
 uint64_t bulk_stage(struct world_rank *rank, const struct fabric_work *work, const struct loop *p, uint64_t start_ps);
-/* Bytes of shared memory are stored at a peer, or in their GPU's memory.  off_line: bytes between their places in a
- * 128-byte line, here and there.  Returns when the engine has taken them: then the worker may go on.  *linked_ps: when
- * the links and the peer's memory have taken them, which a slowed GPU does not delay; 0 for their GPU's memory. */
+/* Stores bytes of shared memory at a peer or in the GPU's own memory.  off_line is how far the two places differ in
+ * their 128-byte lines.  Returns when the engine has taken the bytes: then the worker may go on.  *linked_ps is when
+ * the links and the peer's memory have taken them, which a slowed GPU does not delay; it is 0 for the GPU's own
+ * memory. */
 uint64_t bulk_store(struct world_rank *rank, uint16_t peer, uint32_t off_line, uint64_t size_bytes, uint64_t start_ps,
                     uint64_t *linked_ps);
-/* off_line of the stepped worker's buffer in shared memory and a loop's target. */
+/* off_line between the stepped worker's buffer in shared memory and a loop's target. */
 uint32_t bulk_off_line(struct world_worker *ww, const struct loop *p);
-/* Moves rows of a loop in words.  `busy` warps do it, each with a buffer in shared memory.
- * They copy rows through the buffer, or sum loads into it.  Memory is asked for all rows at once, and the first row
- * waits for it.  Returns when the last row is moved. */
+/* Moves rows of a loop in words.  `busy` warps do it, each with a buffer in shared memory. They copy rows through
+ * the buffer, or sum loads into it.  All rows are asked of memory at once, and the first row waits for it.  Returns
+ * when the last row is moved. */
 uint64_t bulk_rows(struct world_rank *rank, const struct fabric_work *work, const struct loop *p, uint64_t start_ps,
                    uint32_t busy);
-/* How many more passes the engine takes for rows of a loop, in eighths, because they do not begin lines: packed rows
- * lie at all distances. */
+/* How many extra passes, in eighths, the engine takes for rows of a loop because they do not begin lines.  Packed
+ * rows lie at all distances. */
 uint32_t bulk_in_passes_8(const struct world *w, const struct loop *p);
 uint32_t bulk_out_passes_8(const struct world *w, const struct loop *p);
-/* How long the links out of a GPU take for a store by the bulk engine.  The links into the peer take just as much
- * longer for off_line. */
+/* How long the links out of a GPU take for a store by the bulk engine.  off_line makes the links into the peer
+ * slower by an equal amount. */
 uint64_t bulk_link_ps(const struct world_rank *from, const struct world_rank *to, uint32_t off_line,
                       uint64_t size_bytes);
-/* Takes the store into the target GPU, and notes the flows of both ends; returns when the last byte is in. */
+/* Takes the store into the target GPU, and notes the flows of both ends.  Returns when the last byte is in. */
 uint64_t bulk_link_arrive(struct world_rank *from, struct world_rank *to, uint64_t now_ps, uint64_t sent_ps,
                           uint32_t off_line, uint64_t size_bytes);
-/* When the warp learns that a store is written that left the SM at left_ps. */
+/* The store left the SM at left_ps.  Returns when the warp learns that it is written. */
 uint64_t bulk_written_ps(const struct world *w, uint64_t left_ps, bool own);
 
 /* ---- bulk_turns.c ---- */
 
-/* A store to a peer that waits for its turn at its SM's engine. */
+/* A store to a peer that waits for its SM's engine. */
 struct bulk_turn {
     struct bulk_turn *next;
     struct world_worker *ww;
@@ -66,9 +67,9 @@ struct bulk_engine {
     uint64_t mark; /* the first store's mark (egress.h) */
 };
 
-/* The stepped worker makes such a store, as the last operation of its step. */
+/* The stepped worker makes a store to a peer, as the last operation of its step. */
 void bulk_turn_take(struct world_worker *ww, uint16_t peer, uint32_t off_line, uint64_t size_bytes);
-/* Whether the worker must not step yet; it steps when its last turn has ended. */
+/* Whether the worker must not step yet.  It steps when its last bulk_turn has ended. */
 bool bulk_turns_park(struct world_worker *ww);
 sim_handler bulk_engine_run; /* EVENT_STORED */
 

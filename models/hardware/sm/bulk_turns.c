@@ -1,9 +1,8 @@
 /* bulk_turns.c - stores from an SM's shared memory by its bulk copy engine, one after the other.
  *
- * The engine does not begin a store before the last one has left the SM.  A store to a peer leaves when the links,
- * which the GPU's CPCs share (egress.h), have taken it.  So while the links are full, a warp's store to its own memory
- * waits behind another warp's store to a peer.  Loads do not wait for stores that the links hold up.
- */
+ * The engine does not begin a store before the previous one has left the SM.  A store to a peer leaves when the
+ * links, which the GPU's CPCs share (egress.h), have taken it.  So while the links are full, a warp's store to its
+ * own memory waits behind another warp's store to a peer.  Loads do not wait for stores that the links hold up. */
 #include "models/hardware/sm/bulk.h"
 #include "models/hardware/sm/gpu.h"
 

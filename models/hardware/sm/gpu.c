@@ -1,10 +1,9 @@
 /* gpu.c - what the seam's operations cost a warp group on a GPU.
  *
- * An operation moves its bytes at the rate of its warps when they are alone, but not before the ports that it
- * crosses (SM, NVLink egress and ingress, HBM) have moved them too, each at its own rate and first come,
- * first served; then come the latencies of its rows, one after another on each warp.  Ports are asked at the
- * time of the step, so that requests of one step do not stand before those that other workers make meanwhile.
- */
+ * An operation moves its bytes at the rate that its warps have alone.  It ends no sooner than the ports that it
+ * crosses (SM, NVLink egress and ingress, HBM) have moved them too, each at its own rate, first come, first served.
+ * Then come the latencies of its rows, one after another on each warp.  Ports are asked at the time of the step, so
+ * that requests of one step do not stand before requests that other workers make meanwhile. */
 #include "models/hardware/sm/bulk.h"
 #include "models/hardware/sm/gpu.h"
 #include "models/hardware/sm/peers.h"
@@ -13,8 +12,8 @@
 #include <assert.h>
 #include <errno.h>
 
-/* Takes bytes through the sender's egress and the receiver's ingress.  Where flows cross, that is, the egress is busy
- * for other receivers too and the ingress for other senders too, packets wait for each other at the head of the line
+/* Takes bytes through the sender's egress and the receiver's ingress.  Flows cross where the egress is also busy for
+ * other receivers and the ingress for other senders.  Then packets wait for each other at the head of the line
  * before a store's bytes flow. */
 static uint64_t nvlink_cross(struct world_rank *from, struct world_rank *to, uint64_t now_ps, uint64_t size_bytes,
                              rate_q20 egress)
@@ -61,7 +60,7 @@ static int priced_store(struct world_rank *rank, const struct fabric_write *writ
         if (!p->posted || there_ps > rank->egress.free_ps) gpu_lane_reach(ww, lead_ps + there_ps);
     }
     end = rank->now.last_end_ps;
-    /* The first warp comes later to its row, if it has one. */
+    /* The first warp, if it has a row, comes to it later than the others. */
     const uint32_t all = ww->worker->warps;
     if (behind_ps && (all - write->first % all) % all < rows) worker_rest(ww)->first_ps = ww->cursor_ps + behind_ps;
     gpu_moved_note(ww, bulk, start, end);
@@ -76,7 +75,7 @@ static int priced_store(struct world_rank *rank, const struct fabric_write *writ
     return 0;
 }
 
-/* A stream's next operation: it begins once the host, in one thread for all streams, has asked for it. */
+/* Begins a stream's next operation, once the host has asked for it.  The host asks from one thread for all streams. */
 static uint64_t stream_begin(struct world_rank *rank, uint64_t call_ps)
 {
     uint32_t lanes;
@@ -100,7 +99,7 @@ static void copy_own(struct world_rank *rank, const struct fabric_work *work)
     gpu_lane_end_from(rank->now.worker, start, end + calls->copy_ps);
 }
 
-/* The copy engine begins when the worker has come here, and takes no SM. */
+/* The copy engine begins when the worker has come to this operation.  It takes no SM. */
 static int copy_store(struct world_rank *rank, const struct fabric_write *write)
 {
     struct world *w = rank->world;
@@ -158,8 +157,8 @@ static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struc
     return 0;
 }
 
-/* How long the releases of a warp that posts wait for stores that the SM's other warps are making.  (DeepEP's code on
- * an H100, beside seven warps that copy rows: a put takes 0.8 to 1.0 us more, an atomic 0.65.) */
+/* How long the releases of a posting warp wait for stores that the SM's other warps are making.  (DeepEP's code on
+ * an H100, with seven more warps that copy rows: a put takes 0.8 to 1.0 us more, an atomic 0.65.) */
 static uint64_t post_releases_ps(const struct world_rank *rank, const struct world_worker *ww, uint64_t start_ps)
 {
     const struct cluster_gpu *gpu = &rank->world->cluster->gpu;
@@ -167,8 +166,9 @@ static uint64_t post_releases_ps(const struct world_rank *rank, const struct wor
     return TRANSPORT_RELEASES * (gpu->release_stores_ps - gpu->release_ps);
 }
 
-/* When the NIC may see a request that the worker posts now; the worker is busy for the posting.  A warp that rings has
- * its QP to itself meanwhile; one that hands over to a thread waits where that has as many as it takes. */
+/* Returns when the NIC may see a request that the worker posts now.  Posting keeps the worker busy.  A warp that
+ * rings has its QP to itself meanwhile.  A warp that hands over to a thread waits while the thread has as many
+ * requests as it takes. */
 static uint64_t post_by(struct world_rank *rank, uint64_t post_ps, uint32_t warps, uint16_t peer, uint16_t queue,
                         bool defer)
 {
@@ -193,7 +193,7 @@ static uint64_t post_by(struct world_rank *rank, uint64_t post_ps, uint32_t warp
     if (t->fifo_depth && thread->free_ps > end + full_ps) end = thread->free_ps - full_ps;
     gpu_lane_end_from(ww, end, end);
     const uint64_t looks_ps =
-        t->counter_ps * (TRANSPORT_COUNTERS - 1) / 2; /* an idle thread asks for errors meanwhile */
+        t->counter_ps * (TRANSPORT_COUNTERS - 1) / 2; /* an idle thread reads the error counters meanwhile */
     return world_thread_reserve(rank, queue, end + t->proxy_ps + looks_ps, t->doorbell_ps);
 }
 
@@ -210,7 +210,7 @@ static uint64_t post(struct world_rank *rank, uint32_t warps, uint16_t peer, uin
     return post_by(rank, rank->world->transport.post_ps, warps, peer, queue, defer);
 }
 
-/* A CPU that copies what it sends is busy with it; a slowed GPU does not slow it. */
+/* Copying what it sends keeps a CPU busy.  A slowed GPU does not slow the CPU. */
 static void copy_charge(struct world_rank *rank, const struct fabric_write *write)
 {
     struct world_worker *ww = rank->now.worker;
@@ -234,7 +234,7 @@ static int gpu_put(struct fabric *f, struct fabric_worker *worker, const struct 
 }
 
 /* A thread that orders by a fence posts the signal once the put is acknowledged, and serves nobody until then.  The
- * acknowledgement's way counts as idle, because what else the port has to send is not known here. */
+ * time of the acknowledgement's way counts as idle, because the port's other work is not known here. */
 static void fence_wait(struct world_rank *rank, const struct fabric_write *write)
 {
     const struct world *w = rank->world;
@@ -248,7 +248,7 @@ static void fence_wait(struct world_rank *rank, const struct fabric_write *write
                        transport_notice_ps(t);
 }
 
-/* Two requests are written, or one where the peer polls the data or takes a message in; one doorbell rings. */
+/* Writes two requests, or one where the peer polls the data or takes a message in.  One doorbell rings for both. */
 static int gpu_put_signal(struct fabric *f, struct fabric_worker *worker, const struct fabric_write *write,
                           const struct fabric_signal *signal)
 {
@@ -268,7 +268,7 @@ static int gpu_put_signal(struct fabric *f, struct fabric_worker *worker, const 
     return 0;
 }
 
-/* Loads bring the bytes through the peer's egress and the loader's ingress, and wait for the first of them. */
+/* Loads bring the bytes through the peer's egress and the loader's ingress.  The worker waits for the first bytes. */
 static int gpu_get_nvlink(struct world_rank *rank, struct world_worker *ww, const struct fabric_read *read)
 {
     struct world *w = rank->world;
@@ -300,9 +300,9 @@ static int gpu_get(struct fabric *f, struct fabric_worker *worker, const struct 
 
 /* How long it takes until a worker's stores are performed.  The way to a peer and back takes longer while other warp
  * groups of the GPU, on whichever SM, store to peers, too.  (2 to 8 groups on 1 to 48 SMs of two H200s, within 15 %:
- * tests/accuracy/measured.)  The whole system's answer is awaited meanwhile, and `fence` includes that: where it takes
- * 1.54 us and not 0.58, a fence takes 0.6 us more on an idle GPU, and as long beside 132 SMs that store (h100-x2 and
- * h200-x2: after_fence_sys at=peer). */
+ * tests/accuracy/measured.)  The worker also waits for the whole system's answer, which `fence` includes.  Where
+ * that takes 1.54 us and not 0.58, a fence takes 0.6 us more on an idle GPU; with 132 SMs that store it takes
+ * equally long on both machines (h100-x2 and h200-x2: after_fence_sys at=peer). */
 static uint64_t fence_ps(const struct world_rank *rank, const struct world_worker *ww)
 {
     const struct cluster *c = rank->world->cluster;
@@ -312,8 +312,8 @@ static uint64_t fence_ps(const struct world_rank *rank, const struct world_worke
     return later(alone_ps, 2 * c->nvlink.latency_ps + c->nvlink.fence_crowd_ps * others / (others + (half ? half : 1)));
 }
 
-/* An SM serves fences for the whole system in rounds: a fence that comes in the middle of a round waits for the next.
- * Of those that come at the same time one is the first, and the others come in the middle of its round. */
+/* An SM serves fences for the whole system in rounds: a fence that comes in the middle of a round waits for the
+ * next. Of fences that come at one time, one begins the round, and the others come in the middle of it. */
 static uint64_t fence_round_ps(struct world_rank *rank, uint16_t sm, uint64_t from_ps, uint64_t fence_ps)
 {
     uint64_t *last_ps = &rank->fenced_ps[sm]; /* the end of the last round so far */
@@ -322,8 +322,8 @@ static uint64_t fence_round_ps(struct world_rank *rank, uint16_t sm, uint64_t fr
     return *last_ps;
 }
 
-/* When the worker's stores are performed.  A group's own stores to peers take no round, because `fence-crowd` was
- * clocked with several groups an SM and so has the rounds in it. */
+/* Returns when the worker's stores are performed.  A group's own stores to peers take no round: `fence-crowd` was
+ * clocked with several groups an SM, so it includes the rounds. */
 static uint64_t fence_end_ps(struct world_rank *rank, const struct world_worker *ww, uint64_t from_ps)
 {
     const uint64_t takes_ps = rank_slowed_ps(rank, fence_ps(rank, ww));
@@ -331,7 +331,7 @@ static uint64_t fence_end_ps(struct world_rank *rank, const struct world_worker 
     return fence_round_ps(rank, ww->sm, from_ps, takes_ps);
 }
 
-/* A release by a worker that has stored nothing itself: it waits for what others of its SM have stored. */
+/* Ends a release by a worker that has stored nothing itself.  It waits for what others of its SM have stored. */
 static void release_end(struct world_rank *rank, struct world_worker *ww, uint64_t start_ps)
 {
     const struct cluster *c = rank->world->cluster;
@@ -368,7 +368,7 @@ static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const stru
     }
     uint32_t lanes;
     const uint64_t start = later(gpu_lane_begin(ww, 0, &lanes), signal->apart ? worker_first_ps(ww) : 0);
-    /* A release waits for all stores of its SM that are on their way, its own and those of the other warps. */
+    /* A release waits for all stores of its SM that have not arrived, whichever warp made them. */
     const uint64_t staged_ps = later(start, worker_staged_ps(ww)), sm_ps = later(start, rank->sm[ww->sm].free_ps);
     if (!signal->apart || ww->unfenced) gpu_lane_end_from(ww, staged_ps, staged_ps);
     const struct cluster_gpu *gpu = &w->cluster->gpu;
@@ -385,7 +385,7 @@ static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const stru
     const uint64_t done_ps = later(signal->apart ? fenced_ps : 0, ww->cursor_ps);
     uint64_t visible_ps = done_ps + (path == FABRIC_SELF ? gpu->poll_ps : w->cluster->nvlink.latency_ps);
     if (w->peer_way && path != FABRIC_SELF) visible_ps += peers_latency_ps(rank, signal->peer);
-    /* A kernel ends when its peers have what it stored there. */
+    /* A kernel ends when its peers have received its stores. */
     if (path == FABRIC_NVLINK) {
         rank->told_ps[ww->sm] = later(rank->told_ps[ww->sm], done_ps + w->cluster->nvlink.peek_ps);
         rank->end_ps = later(rank->end_ps, done_ps + w->cluster->nvlink.peek_ps);
@@ -394,8 +394,8 @@ static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const stru
     return 0;
 }
 
-/* Packets of all SMs take turns on their way out.  So what they send at the same time is there at the same time, too,
- * and a warp that waits for its own stores waits for theirs. */
+/* Packets of all SMs take turns on their way out.  So what several SMs send at one time also arrives at one time,
+ * and a warp that waits for its own stores waits for all of them. */
 static uint64_t left_ps(const struct world_rank *rank, uint16_t sm)
 {
     return rank->put_ps[sm] > rank->egress_since_ps ? rank->egress.free_ps : 0;
@@ -416,7 +416,8 @@ static void gpu_signal_add(struct fabric *f, struct fabric_worker *worker, uint3
         uint32_t lanes;
         const bool behind = !step->lane_warps;
         if (behind) step->last_end_ps = gpu_lane_begin(ww, 0, &lanes);
-        /* A release waits for all stores of its SM that are on their way; in the step of a store its lane does. */
+        /* A release waits for all stores of its SM that have not arrived.  In the step of a store, the store's lane
+         * does the waiting. */
         const bool own = ww->unfenced && !behind;
         const uint64_t stored_ps = own ? 0 : later(rank->stored_ps[ww->sm], left_ps(rank, ww->sm));
         const uint64_t busy_ps = rank_slowed_ps(rank, later(gpu->release_stores_ps, gpu->release_ps));
@@ -427,13 +428,13 @@ static void gpu_signal_add(struct fabric *f, struct fabric_worker *worker, uint3
         }
     }
     uint64_t seen_ps = later(step->last_end_ps, staged_ps);
-    /* Shared memory has it at once, and a look there takes no poll. */
+    /* Shared memory has the value at once, and reading it there takes no poll. */
     if (gpu->load_ps && scope == FABRIC_BLOCK) seen_ps = later(now, seen_ps > w->poll_ps ? seen_ps - w->poll_ps : 0);
     else seen_ps += gpu->poll_ps;
     world_word_schedule(rank, word, addend, true, seen_ps);
 }
 
-/* Work of the first warp, behind what else it alone had to do. */
+/* Work that only the first warp does, after what it had to do before. */
 static void first_work(struct world_rank *rank, struct world_worker *ww, const struct fabric_work *work,
                        const struct loop *p)
 {

@@ -1,9 +1,8 @@
-/* gpu.h - private to models/hardware/sm: the world as its files see it; warps of a group, the rows that they move, and
- * what both cost.
+/* gpu.h - private to models/hardware/sm: the world as its files see it; the warps of a group, the rows that they
+ * move, and the cost of both.
  *
- * All times are picoseconds of the simulated clock.  A function named _ps that takes no port returns a duration and
- * changes nothing; the others say what they note.
- */
+ * All times are picoseconds of the simulated clock.  A function whose name ends in _ps and that takes no port
+ * returns a duration and changes nothing.  The others say what they note. */
 #ifndef MODELS_HARDWARE_GPU_H
 #define MODELS_HARDWARE_GPU_H
 
@@ -15,8 +14,8 @@ enum { GPU_WARP_LANES = 32, GPU_WHOLE = 256, GPU_FLAG_BYTES = 8 };
 
 static inline uint64_t gpu_ceiling(uint64_t n, uint64_t by) { return (n + by - 1) / by; }
 
-/* An SM or the memory of a GPU serves a request from from_ps on, for as long as a slowed GPU takes.  Returns when that
- * is done as a GPU that is not slowed would count from from_ps on: gpu_lane_end() stretches what it is told. */
+/* An SM or the memory of a GPU serves a request from from_ps on, for as long as a slowed GPU takes.  Returns the end
+ * as a GPU that is not slowed would count it from from_ps on, because gpu_lane_end() stretches what it is told. */
 static inline uint64_t own_reserve(const struct world_rank *rank, struct port *port, uint64_t from_ps,
                                    uint64_t service_ps, uint64_t bytes)
 {
@@ -45,14 +44,14 @@ static inline void flows_note(struct flows *f, uint16_t peer, uint64_t end_ps)
     f->end_ps = end_ps;
 }
 
-/* Rows are dealt out to warps, one warp a row: how many are busy. */
+/* Rows are dealt out to warps, one warp a row.  Returns how many warps are busy. */
 static inline uint32_t gpu_warps_busy(uint32_t rows, uint32_t lanes) { return rows && rows < lanes ? rows : lanes; }
 
-/* Operations of one step run side by side on warps of their own while there are warps, then behind those before.
- * gpu_lane_begin() returns when an operation on `warps` warps begins (0: all) and sets `lanes` to their number;
- * gpu_lane_end() says when it is done, on a GPU that is not slowed.  gpu_lane_end_from() says so of an operation whose
- * own work begins at from_ps: a slowed GPU waits no longer than others, for a link or for what was done before.
- * gpu_lane_reach(): the operation also waits until that time. */
+/* Operations of one step run at the same time on different warps while there are free warps, and then behind earlier
+ * operations. gpu_lane_begin() returns when an operation on `warps` warps begins (0: all) and sets `lanes` to their
+ * number. gpu_lane_end() returns when it is done on a GPU that is not slowed.  gpu_lane_end_from() does this for an
+ * operation whose own work begins at from_ps: a slowed GPU waits no longer than others for a link or for earlier
+ * work. gpu_lane_reach(): the operation also waits until that time. */
 static inline uint64_t gpu_lane_begin(struct world_worker *ww, uint32_t warps, uint32_t *lanes)
 {
     struct stepping *now = &worker_rank(ww)->now;
@@ -83,25 +82,25 @@ static inline void gpu_lane_reach(struct world_worker *ww, uint64_t end_ps)
     if (end_ps > worker_rank(ww)->now.last_end_ps) gpu_lane_end_from(ww, end_ps, end_ps);
 }
 
-/* How far the first warp is behind the others, by what it alone had to do. */
+/* How far the first warp is behind the others, because of work that it alone had to do. */
 static inline uint64_t worker_behind_ps(struct world_worker *ww)
 {
     const uint64_t first_ps = worker_first_ps(ww);
     return first_ps > ww->cursor_ps ? first_ps - ww->cursor_ps : 0;
 }
 
-/* gpu_lanes.c.  What an SM takes for rows that need it for service_ps, while other groups move rows: groups in step
- * share it evenly.  How many groups there are, this one among them, in 256ths: others count for the part of their turns
- * in which they move rows, and so does this group if its warps look for their rows themselves (`sought`).  Groups whose
- * rows the bulk engine moves count for such rows alone. */
+/* gpu_lanes.c.  How long an SM takes for rows that need it for service_ps while other groups move rows.  Groups that
+ * are in step share it evenly.  Returns also how many groups there are, this one included, in 256ths.  Another group
+ * counts for the fraction of its cycle in which it moves rows, and so does this group if its warps look for their
+ * rows themselves (`sought`).  Groups whose rows the bulk engine moves count only for such rows. */
 uint64_t gpu_share_ps(struct world_rank *rank, struct world_worker *ww, uint64_t service_ps);
 uint64_t gpu_groups_256(const struct world_rank *rank, const struct world_worker *ww, const struct loop *p);
-/* How many groups look through arrays at once, this one among them, in 256ths: others that move rows, too, count for
- * the part of their turns in which they look. */
+/* How many groups, in 256ths, scan arrays at once, this one included.  Another group that moves rows counts for the
+ * fraction of its cycle in which it scans. */
 uint64_t gpu_scanning_256(const struct world_rank *rank, const struct world_worker *ww);
-/* Notes that the group has looked through an array for so long; its turn ends when it next moves rows. */
+/* Notes that the group has scanned an array for duration_ps.  Its cycle ends when it next moves rows. */
 void gpu_scanned_note(struct world_worker *ww, uint64_t duration_ps);
-/* Notes that the group, or the bulk engine for it, moves rows in this time, in which others share its SM with it. */
+/* Notes that the group, or the bulk engine for it, moves rows in this time.  Others share its SM with it then. */
 void gpu_moved_note(struct world_worker *ww, bool bulk, uint64_t from_ps, uint64_t to_ps);
 
 /* gpu_rows.c.  The loop of an operation; NULL: it names no site. */
@@ -125,20 +124,20 @@ static inline bool gpu_priced(const struct world *w, const struct loop *p)
  * more_ps longer. */
 uint64_t gpu_load_ps(const struct world *w, const struct loop *p);
 uint64_t gpu_far_ps(const struct world *w, const struct loop *p, uint64_t more_ps);
-/* How long memory takes for rows that are read and written, outside the L2 at the rate `far`.  Of a footprint that has
- * just been written, the L2 has as much as it can hold. */
+/* How long memory takes for rows that are read and written, outside the L2 at the rate `far`.  The L2 holds as much
+ * as it can of a footprint that has just been written. */
 uint64_t gpu_memory_ps(const struct world *w, const struct loop *p, uint64_t read_bytes, uint64_t write_bytes,
                        rate_q20 far);
-/* How much longer the first wait for an array takes; notes that the worker has waited for it. */
+/* How much longer the first wait for an array takes.  Notes that the worker has waited for it. */
 uint64_t gpu_touch_ps(struct world_worker *ww, const struct loop *p);
-/* What the loop reads and stores for so many bytes of data, flags included. */
+/* The bytes, flags included, that the loop reads and stores for size_bytes of data. */
 static inline uint64_t gpu_wire_bytes(const struct loop *p, uint64_t size_bytes)
 {
     return p->flagged ? size_bytes + gpu_ceiling(size_bytes, p->flagged) * GPU_FLAG_BYTES : size_bytes;
 }
 
-/* The time of waits one after another that share an SM with other groups' work: the longer of the two hides most of the
- * shorter. */
+/* The time of waits, one after another, that share an SM with other groups' work.  The longer of the two hides most
+ * of the shorter. */
 uint64_t gpu_shared_ps(uint64_t chain_ps, uint64_t share_ps);
 /* How long `busy` warps alone take for plain rows: the bytes first, then the latencies, one after another. */
 static inline uint64_t gpu_plain_ps(const struct work_rates *k, uint64_t size_bytes, uint32_t busy)
@@ -150,20 +149,21 @@ static inline uint64_t gpu_plain_latency_ps(const struct work_rates *k, uint32_t
     return gpu_ceiling(rows, busy) * k->row_ps;
 }
 
-/* gpu_program.c.  Rows of an operation whose loop is a program, by row.warps warps of the worker. */
+/* gpu_program.c.  Rows of an operation whose loop is a program.  row.warps warps of the worker move them. */
 struct gpu_rows {
     uint64_t ps, lead_ps; /* until all are moved; until the first byte leaves the SM */
     uint64_t served_ps;   /* how long they keep the SM busy */
 };
-/* A number that differs if two GPUs' parameters do, or what calls leave in their L2 (fabric_needs). */
+/* A number by which GPUs are told apart: it depends on their parameters and on what calls leave in the L2
+ * (fabric_needs). */
 uint64_t gpu_number(const struct cluster *c, uint64_t touched_bytes);
 struct gpu_rows gpu_program(struct world_rank *rank, const struct world_worker *ww, const struct loop *p,
                             const struct fabric_given *given, struct loop_row row, bool to_peer);
-/* What it takes a group all of whose warps go through the program for each row of an array. */
+/* How long a group takes whose warps all go through the program for each row of an array. */
 uint64_t gpu_program_scan_ps(struct world_rank *rank, const struct world_worker *ww, const struct loop *p,
                              const struct fabric_given *given, uint32_t rows, uint32_t warps);
 
-/* gpu_work.c.  When a cast, copy, sum or scan by `lanes` warps is done that begins at `start`. */
+/* gpu_work.c.  A cast, copy, sum or scan by `lanes` warps begins at `start`.  Returns when it is done. */
 uint64_t gpu_work_end(struct world_rank *rank, const struct fabric_work *work, const struct loop *p, uint64_t start,
                       uint32_t lanes);
 

@@ -1,8 +1,8 @@
 /* gpu_lanes.c - when the operations of a warp group run, and which groups it shares its SM with. */
 #include "models/hardware/sm/gpu.h"
 
-/* Since when the worker's moves share the SM with those of other workers: since it last began to move rows, or from now
- * on. */
+/* Since when the worker's moves share the SM with those of other workers: since it last began to move rows or, if it
+ * has not, from now on. */
 static uint64_t moved_since_ps(const struct world_rank *rank, const struct world_worker *ww)
 {
     const uint64_t from_ps = ww->mover ? rank->mover[ww->mover - 1].from_ps : 0;
@@ -10,8 +10,8 @@ static uint64_t moved_since_ps(const struct world_rank *rank, const struct world
 }
 
 /* Warp groups of one SM move rows in lockstep phases (a chunk, a barrier, a release).  Measurements show that each
- * group then takes as long as if all of these shared the SM evenly, even while another is between two chunks.  A group
- * is one of these if it has moved rows since this one last began to. */
+ * group then takes as long as if all of them shared the SM evenly, even while another is between two chunks.  A
+ * group counts if it has moved rows since this one last began to. */
 uint64_t gpu_share_ps(struct world_rank *rank, struct world_worker *ww, uint64_t service_ps)
 {
     const uint64_t since_ps = moved_since_ps(rank, ww);
@@ -21,9 +21,9 @@ uint64_t gpu_share_ps(struct world_rank *rank, struct world_worker *ww, uint64_t
     return groups * service_ps;
 }
 
-/* Groups that are not in step: each other group takes a share in proportion to the part of its turns in which it moves
- * rows.  So does this group, if each of its warps finds its rows itself and even its warps are not in step.  Rows of
- * the bulk engine are no part of what warps do: loads and stores meet them at the SM's port alone. */
+/* How many groups share the SM where groups are not in step.  Another group counts for the fraction of its cycle in
+ * which it moves rows.  So does this group, if each of its warps finds its rows itself, because then even its warps
+ * are not in step.  Warps do not move the bulk engine's rows: loads and stores meet these only at the SM's port. */
 uint64_t gpu_groups_256(const struct world_rank *rank, const struct world_worker *ww, const struct loop *p)
 {
     const uint64_t since_ps = moved_since_ps(rank, ww);
@@ -48,7 +48,7 @@ uint64_t gpu_scanning_256(const struct world_rank *rank, const struct world_work
     return parts;
 }
 
-/* The worker's entry among the SM's movers; made when it first moves rows. */
+/* The worker's entry among the SM's movers.  It is made when the worker first moves rows. */
 static struct mover *mover_of(struct world_worker *ww)
 {
     struct world_rank *rank = worker_rank(ww);

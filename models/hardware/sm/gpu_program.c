@@ -1,12 +1,12 @@
-/* gpu_program.c - what rows cost warps whose loop is a program (models/kernels/loops.h): the SM machine of warps.h with
- * the cluster's times, and where the rows lie. */
+/* gpu_program.c - the cost of rows for warps whose loop is a program (models/kernels/loops.h): the SM machine of
+ * warps.h with the cluster's times and the places of the rows. */
 #include "models/hardware/sm/bulk.h"
 #include "models/hardware/sm/gpu.h"
 #include "models/hardware/sm/warps.h"
 
 #include <string.h>
 
-/* A rate of bytes out of the SM alone, from the rate of bytes in and the rate of both, one after the other. */
+/* The rate of bytes out of the SM alone, from the rate of bytes in and the rate of both, one after the other. */
 static rate_q20 without(rate_q20 both, rate_q20 in) { return both > in ? both - in : both; }
 
 static struct warps_sm sm_of(const struct world *w, const struct loop *p, bool to_peer)
@@ -51,8 +51,8 @@ uint64_t gpu_number(const struct cluster *c, uint64_t touched_bytes)
     return number;
 }
 
-/* Questions asked before, with their answers: kernels move millions of rows, of which few differ.  Each thread keeps
- * its own for all worlds, because an answer depends on nothing but these fields. */
+/* Questions that were asked before, with their answers: kernels move millions of rows, and few of them differ.  Each
+ * thread keeps its own questions for all worlds, because an answer depends only on these fields. */
 struct question {
     uint64_t gpu;       /* what tells GPUs apart (gpu_number()) */
     uint64_t longer_ps; /* how much longer a load takes because others use the memory */
@@ -70,8 +70,8 @@ struct answer {
     struct warps_cost cost;
 };
 
-/* Where the answer is, or is to be.  Questions that fall on one place take the next ones; when these are taken by
- * others, the first one is given up. */
+/* The place of the answer, whether it is known or not.  Questions that fall on one place take the next ones.  When
+ * other questions have taken these, the first one is given up. */
 static struct answer *memory_of(const struct question *q)
 {
     static _Thread_local struct answer memory[MEMORY];
@@ -88,7 +88,7 @@ static struct answer *memory_of(const struct question *q)
 
 static const struct warps_cost *cost_of(const struct world *w, const struct question *q, const struct loop *p)
 {
-    static _Thread_local struct answer *last[SITES]; /* most ask what was asked last at their site */
+    static _Thread_local struct answer *last[SITES]; /* most questions repeat the last one of their site */
     struct answer *known = last[q->site];
     if (known && memcmp(&known->question, q, sizeof *q) == 0) return &known->cost;
     known = last[q->site] = memory_of(q);
@@ -117,9 +117,9 @@ static struct question question_of(const struct world *w, const struct loop *p, 
     return q;
 }
 
-/* Warps of other groups of the SM, which are not in step, go through the program beside these: then a round takes what
- * it takes once warps have drifted apart.  Rows that the bulk engine moves stand in line at the SM's port, and nowhere
- * else. */
+/* Warps of the SM's other groups, which are not in step, go through the program at the same time.  So a round takes
+ * as long as it does once warps have drifted apart.  Rows that the bulk engine moves only stand in line at the SM's
+ * port. */
 struct gpu_rows gpu_program(struct world_rank *rank, const struct world_worker *ww, const struct loop *p,
                             const struct fabric_given *given, struct loop_row row, bool to_peer)
 {

@@ -1,9 +1,10 @@
-/* gpu_rows.c - the loop of an operation, and what its waits for memory cost. */
+/* gpu_rows.c - the loop of an operation, and the cost of its waits for memory. */
 #include "models/hardware/sm/gpu.h"
 
 #include <math.h>
 
-/* How many bytes have gone through the L2 since what the loop reads was there: just written, or left by a call. */
+/* How many bytes have gone through the L2 since the data that the loop reads came there, by a recent write or by a
+ * call. */
 static uint64_t since_bytes(const struct world *w, const struct loop *p)
 {
     const uint64_t touched_bytes = w->options.needs.touched_bytes;
@@ -11,8 +12,8 @@ static uint64_t since_bytes(const struct world *w, const struct loop *p)
     return touched_bytes && w->cluster->gpu.l2_bytes ? touched_bytes : UINT64_MAX;
 }
 
-/* What was in the L2 still is, except what others have driven out.  The closer all of it together comes to the L2's
- * size, the more is driven out. */
+/* What was in the L2 still is, except what others have driven out.  More is driven out the closer the total comes to
+ * the L2's size. */
 uint64_t gpu_far_ps(const struct world *w, const struct loop *p, uint64_t more_ps)
 {
     const uint64_t l2_bytes = w->cluster->gpu.l2_bytes, since = since_bytes(w, p);
@@ -39,8 +40,8 @@ uint64_t gpu_load_ps(const struct world *w, const struct loop *p)
     return gpu->load_l2_ps + gpu_far_ps(w, p, gpu->load_ps > gpu->load_l2_ps ? gpu->load_ps - gpu->load_l2_ps : 0);
 }
 
-/* The first wait of a worker for an array that nobody has just written: its pages are looked up, too.  Which site it is
- * tells arrays apart. */
+/* A worker's first wait for an array that nobody has just written includes the lookup of its pages.  The site tells
+ * arrays apart. */
 uint64_t gpu_touch_ps(struct world_worker *ww, const struct loop *p)
 {
     if (p->fresh && !p->unseen) return 0;
@@ -59,8 +60,8 @@ void gpu_loop_make(struct world_rank *rank, uint8_t site, struct fabric_given *g
     loops_make(rank->world->loops, (enum site)site, given->size, &rank->loop[given->slot]);
 }
 
-/* Warps that wait for memory in turn and then for their SM's share of it: the waits hide most of the others' shares,
- * and least where both are equally long.  (Copies by 1 to 32 warps of an SM: within 7 %, tests/accuracy/measured.) */
+/* Warps wait for memory and then for their share of the SM.  The waits hide most of the others' shares, and least
+ * where both are equally long.  (Copies by 1 to 32 warps of an SM: within 7 %, tests/accuracy/measured.) */
 uint64_t gpu_shared_ps(uint64_t chain_ps, uint64_t share_ps)
 {
     const double chain = (double)chain_ps * (double)chain_ps, share = (double)share_ps * (double)share_ps;

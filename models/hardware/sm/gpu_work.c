@@ -1,12 +1,12 @@
 /* gpu_work.c - what local work costs a warp group: casts, copies and sums of rows.
  *
- * An operation with a loop is charged for what that waits for, one without the rates of plain rows.
- */
+ * An operation with a loop is charged for the loop's waits.  An operation without one is charged at the rates of
+ * plain rows. */
 #include "models/hardware/sm/bulk.h"
 #include "models/hardware/sm/gpu.h"
 
-/* Rows of an operation without a loop.  A sum's time goes with the bytes that it writes, and only little with those
- * that it reads: each stretch waits for the loads of that stretch from all rows. */
+/* Rows of an operation without a loop.  A sum's time grows with the bytes that it writes, and only little with the
+ * bytes that it reads: each stretch waits for the loads of that stretch from all rows. */
 static uint64_t plain_work(struct world_rank *rank, const struct fabric_work *work, uint64_t start, uint32_t lanes)
 {
     struct world_worker *ww = rank->now.worker;
@@ -31,8 +31,8 @@ static uint64_t stretches(const struct loop *p, uint64_t bytes)
     return gpu_ceiling(bytes, GPU_WARP_LANES * (p->width_bytes ? p->width_bytes : 16u));
 }
 
-/* How long a warp alone takes for a sum.  It walks along the row: each stretch waits for that of all rows, and then the
- * bulk engine stores it after a fence, or the warp itself. */
+/* How long a warp alone takes for a sum.  It walks along the row.  Each stretch waits for the loads of that stretch
+ * from all rows.  Then the bulk engine stores it after a fence, or the warp stores it itself. */
 static uint64_t sum_ps(const struct world *w, const struct fabric_work *work, const struct loop *p)
 {
     const struct cluster_gpu *gpu = &w->cluster->gpu;
@@ -58,7 +58,8 @@ static uint64_t sums_service_ps(const struct world *w, const struct fabric_work 
            (w->reduce_made ? rate_time(w->reduce_made, work->write_bytes) : 0);
 }
 
-/* A warp alone whose rows the bulk engine brings, the next stretch while one is summed: it waits for its own turns. */
+/* How long a warp alone takes if the bulk engine brings the next stretch while one is summed.  The warp waits for
+ * its own requests. */
 static uint64_t sum_ahead_ps(const struct world *w, const struct fabric_work *work, const struct loop *p)
 {
     const struct cluster_gpu *gpu = &w->cluster->gpu;
@@ -68,15 +69,15 @@ static uint64_t sum_ahead_ps(const struct world *w, const struct fabric_work *wo
                rows;
 }
 
-/* Sums contend for their SM at each stretch: the more of the time they have it, the longer each waits for it.  (1 to 24
- * warps, 1 to 8 rows, in the L2 and not: within 8 %, tests/accuracy/measured.) */
+/* Sums contend for their SM at each stretch: the more of the time they use it, the longer each waits for it.  (1 to
+ * 24 warps, 1 to 8 rows, in the L2 and outside: within 8 %, tests/accuracy/measured.) */
 static uint64_t contended_ps(uint64_t chain_ps, uint64_t share_ps)
 {
     const double chain = (double)chain_ps, share = (double)share_ps;
     return share_ps ? (uint64_t)(chain + share * share / (share + chain)) : chain_ps;
 }
 
-/* Rows of a program: reads of memory by others make its warps wait, too. */
+/* Rows of a program.  Memory reads by others make its warps wait, too. */
 static uint64_t program_work(struct world_rank *rank, const struct fabric_work *work, const struct loop *p,
                              uint64_t start, uint32_t lanes)
 {
@@ -125,8 +126,8 @@ static uint64_t sum_work(struct world_rank *rank, const struct fabric_work *work
     return later(end, lead_ps + own_reserve(rank, &rank->hbm, now, rate_time(w->hbm, both), both));
 }
 
-/* Waits for memory, one after another.  Along an array, a wait whose bytes came with those of the wait before it is one
- * for the L2 alone. */
+/* The time of waits for memory, one after another.  Along an array, a wait costs only the L2's time if its bytes
+ * came with those of the wait before it. */
 static uint64_t waits_ps(const struct world *w, const struct loop *p, uint64_t waits)
 {
     const uint64_t size_bytes = w->cluster->gpu.load_bytes;

@@ -4,8 +4,9 @@
 #include <assert.h>
 #include <math.h>
 
-/* A byte waits at its SM, behind the SM's other bytes, once so many are in flight: the part of a turn that is spent in
- * shared queues.  [K] a scan of five values over kernels that run with loads on H100, tests/accuracy/h100_loads.csv. */
+/* Once an SM has this many bytes in flight, a byte waits there behind the SM's other bytes.  This is the part of a
+ * load's cycle that is spent in shared queues.  [K] a scan of five values over kernels that run with loads on H100,
+ * tests/accuracy/h100_loads.csv. */
 #define SM_QUEUE_BYTES 32768.0
 static const double use_most = 0.9999;
 
@@ -14,11 +15,11 @@ bool pressure_known(const struct cluster_gpu *gpu) { return gpu->hbm_queue_ps > 
 struct memory {
     double read, write, copy; /* bytes a second */
     double queue_ps, burst_ps;
-    double most_ps; /* the bytes that all SMs can have in flight, at the rate of reads: no wait is longer */
+    double most_ps; /* the bytes that all SMs can have in flight, at the rate of reads: an upper limit of every wait */
 };
 
 struct use {
-    double rho, writes; /* how busy the memory is; the share of writes in its bytes */
+    double rho, writes; /* how busy the memory is; the share of writes among its bytes */
 };
 
 static struct memory memory_of(const struct cluster_gpu *gpu)
@@ -52,7 +53,7 @@ static double load_wait_ps(const struct memory *m, struct use use)
     return queue_ps(m, use) + m->burst_ps * fmin(use.rho, 1) * use.writes;
 }
 
-/* How much longer an SM's bytes in flight wait than in an idle memory. */
+/* How much longer an SM's bytes in flight wait than they would in an idle memory. */
 static double turn_wait_ps(const struct memory *m, const struct pressure_load *l, struct use use)
 {
     const double reads = l->read_bps / (l->read_bps + l->write_bps);
@@ -62,7 +63,7 @@ static double turn_wait_ps(const struct memory *m, const struct pressure_load *l
 
 static bool is_bound(const struct pressure_load *l) { return l->bound && l->sms > 0 && l->read_bps + l->write_bps > 0; }
 
-/* How long a turn of a load takes in an idle memory: its time alone without the waits that it causes itself, and at
+/* How long a load's cycle takes in an idle memory: its time alone without the waits that it causes itself, and at
  * least the time that an SM takes to load and store. */
 static double idle_turn_ps(const struct cluster_gpu *gpu, const struct memory *m, const struct pressure_load *l)
 {
@@ -71,7 +72,7 @@ static double idle_turn_ps(const struct cluster_gpu *gpu, const struct memory *m
     return fmax(alone_ps - turn_wait_ps(m, l, use_of(m, l->read_bps, l->write_bps)), least_ps);
 }
 
-/* The speed of a load at that use of the memory, relative to its speed alone.  In an idle memory a turn takes
+/* The speed of a load at this use of the memory, relative to its speed alone.  In an idle memory its cycle takes
  * idle_ps. */
 static double speed_at(const struct memory *m, const struct pressure_load *l, double idle_ps, struct use use)
 {
@@ -80,8 +81,8 @@ static double speed_at(const struct memory *m, const struct pressure_load *l, do
     return all / (idle_ps + turn_wait_ps(m, l, use));
 }
 
-/* The use of the memory at which the loads, with the waits there, ask for exactly that use; speed[] of each load
- * then. */
+/* The use of the memory at which the loads, with the waits that this use causes, ask for exactly this use.  Sets the
+ * speed[] of each load. */
 static struct use settle(const struct memory *m, const struct pressure_load *own, const struct pressure_load *load,
                          uint32_t count, const double *idle_ps, double *speed)
 {

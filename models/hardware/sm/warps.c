@@ -6,20 +6,21 @@
 #include <string.h>
 
 enum { SCHEDULERS = 4, CHAIN_CYCLES = 4, EIGHTHS = 8 };
-enum { FLIGHT = 32 };          /* at most so many loads of a warp, or requests of a team or a warp, are on their way */
+enum { FLIGHT = 32 };          /* the most loads of a warp, or requests of a team or a warp, in flight */
 enum { STEPS_MOST = 1 << 20 }; /* a longer program is cut */
 
-struct line { /* a queue of times at which something that is awaited will be there */
+struct line { /* a queue of times at which an awaited value will be there */
     uint64_t ps[FLIGHT];
     uint32_t first, end;
 };
 
 struct warp {
     uint64_t now_ps;
-    uint64_t stored_ps; /* its stores so far are performed, where loads wait for that */
+    uint64_t stored_ps; /* when its stores so far are performed, where loads wait for that */
     struct line load, out;
     uint32_t left;            /* bytes of the store that it is in */
-    uint32_t waited, through; /* of what the engine brings: how many it has waited for, is through with */
+    uint32_t waited, through; /* of what the engine brings: how much it has waited for, and how much it is through
+                               * with */
     uint32_t round, number;
     uint32_t again[LOOP_NESTED + 1];
     uint8_t at, depth;
@@ -55,7 +56,7 @@ static void line_add(struct line *line, uint64_t ps) { line->ps[line->end++ % FL
 static uint64_t line_take(struct line *line) { return line->ps[line->first++ % FLIGHT]; }
 static bool line_full(const struct line *line) { return line->end - line->first == FLIGHT; }
 
-/* Warps come about as far as each other, so that the place of one is near the end. */
+/* Warps are about equally far, so a warp's place is near the end. */
 static void order_add(struct run *r, uint32_t i)
 {
     uint8_t place = r->before[WARPS_MOST];
@@ -65,7 +66,7 @@ static void order_add(struct run *r, uint32_t i)
     r->before[r->after[i]] = r->after[place] = (uint8_t)i;
 }
 
-/* The bytes of an access, which go through the port, and through the way unless they stay in the SM. */
+/* The bytes of an access go through the port.  They also go through the way, unless they stay in the SM. */
 static uint64_t access_end_ps(struct run *r, const struct warp *v, uint8_t place, rate_q20 rate, uint32_t bytes)
 {
     const uint64_t takes_ps = rate_time(rate, bytes);
@@ -95,8 +96,8 @@ static void load_run(struct run *r, struct warp *v, const struct loop_op *o)
     }
 }
 
-/* A store's accesses are asked for one after another, too, each after the load that brings its value.  Returns false if
- * other warps go on until that has come. */
+/* A store's accesses are also asked for one after another, each after the load that brings its value.  Returns false
+ * if other warps go on until that load has come. */
 static bool store_run(struct run *r, struct warp *v, const struct loop_op *o)
 {
     const bool shared = o->place == LOOP_SHARED;
@@ -138,7 +139,7 @@ static void team_wake(struct run *r, uint32_t team, uint64_t now_ps)
     }
 }
 
-/* How many of what its team has asked for all warps but this one are through with. */
+/* How much of what its team has asked for all warps but this one are through with. */
 static uint32_t least_through(const struct run *r, uint32_t team, const struct warp *but)
 {
     uint32_t least = UINT32_MAX;
@@ -194,7 +195,7 @@ static uint32_t flow_step(struct run *r, struct warp *v, const struct loop_op *o
         if ((v->number % r->team_warps < o->n) != (o->code == LOOP_FIRST)) return v->at + o->by + 1u;
         v->again[v->depth++] = 1;
         return v->at + 1u;
-    default: /* END: its block begins so many operations before it */
+    default: /* END: its block begins this many operations before it */
         if (--v->again[v->depth - 1]) return v->at - o->by + 1u;
         v->depth--;
         return v->at + 1u;
@@ -237,7 +238,7 @@ static void warp_step(struct run *r, struct warp *v)
     }
 }
 
-/* Lets blocked warps go on that nobody is left to wake; false: there are none. */
+/* Lets those blocked warps go on that no running warp will wake.  False: there are none. */
 static bool blocked_wake(struct run *r)
 {
     bool any = false;
@@ -252,7 +253,7 @@ static bool blocked_wake(struct run *r)
     return any;
 }
 
-/* Steps warps until all are done, always the one that has come least far in time. */
+/* Steps warps until all are done.  Always steps the one whose time is least. */
 static void warps_go(struct run *r)
 {
     for (uint32_t i = 0; i < r->warp_count; i++) order_add(r, i);

@@ -1,11 +1,12 @@
-/* warps.h - what a program of a sheet (models/kernels/loops.h) takes the warps of one SM.  Private to models/hardware.
+/* warps.h - how long the warps of one SM take for a program of a sheet (models/kernels/loops.h).  Private to
+ * models/hardware.
  *
- * The SM is a small machine.  Its warps go through the program in order, each as far as it need not wait: for a load,
- * for what the bulk engine brings or still reads, for instructions before it.  Four schedulers serve them by turns, an
- * instruction a cycle; an instruction that needs the one before waits four.  (NVIDIA's SMs since Volta: "Dissecting
- * the NVIDIA Volta GPU Architecture via Microbenchmarking", 2018, tables 4.1 and 2.1.)  The accesses of their lanes go
- * through one port, and all that leaves or enters the SM through one way, where the engine's bytes go, too.  What other
- * SMs do is not known here: memory and links are the world's ports. */
+ * The SM is a small machine.  Its warps go through the program in order.  A warp stops only where it must wait: for
+ * a load, for what the bulk engine brings or still reads, or for earlier instructions.  Four schedulers serve the
+ * warps in turns, one instruction a cycle.  An instruction that needs the previous one waits four cycles.  (NVIDIA's
+ * SMs since Volta: "Dissecting the NVIDIA Volta GPU Architecture via Microbenchmarking", 2018, tables 4.1 and 2.1.)
+ * The accesses of their lanes go through one port.  All bytes that leave or enter the SM go through one way, the
+ * engine's bytes, too.  What other SMs do is not known here: memory and links are the world's ports. */
 #ifndef MODELS_HARDWARE_WARPS_H
 #define MODELS_HARDWARE_WARPS_H
 
@@ -15,30 +16,31 @@
 
 enum { WARPS_MOST = 64, WARPS_PLACES = LOOP_L2 + 1 };
 
-/* An SM, and where the data of an operation lie. */
+/* An SM, and the places of an operation's data. */
 struct warps_sm {
     uint64_t cycle_ps;
     uint64_t access_ps;             /* from a warp's access to its next one */
     uint64_t load_ps[WARPS_PLACES]; /* from an access until the value is there */
-    uint64_t stored_ps; /* until a store is performed, where later loads of its warp wait for it; 0: they do not */
+    uint64_t stored_ps; /* until a store is performed, where later loads of its warp wait for that; 0: they do not
+                         * wait */
     uint64_t in_ps[WARPS_PLACES];   /* from a request to the engine until its bytes begin to come */
-    uint64_t turn_ps;               /* how long a warp is busy with such a request and the wait that belongs to it */
+    uint64_t turn_ps;               /* how long such a request and its wait keep a warp busy */
     uint64_t fence_ps;              /* a fence of the SM */
     uint64_t read_ps;               /* from the last byte that the engine reads until the warp knows */
-    rate_q20 load, store, put;      /* bytes into the SM, out of it, and out to the target by the engine */
-    rate_q20 skew;                  /* rate of the engine's further passes */
+    rate_q20 load, store, put;      /* bytes into the SM; out of it; out to the target by the engine */
+    rate_q20 skew;                  /* rate of the engine's extra passes */
     uint32_t in_passes, out_passes; /* how many of these, in eighths */
 };
 
 struct warps_cost {
     uint64_t first_ps; /* until all warps have gone through the program once */
-    uint64_t next_ps;  /* how much longer until they have gone through it again; 0: they do so once */
+    uint64_t next_ps;  /* how much longer until they have gone through it again; 0: they do it once */
     uint64_t lead_ps;  /* until the first byte leaves the SM */
-    uint64_t way_ps;   /* how long a team's bytes keep the SM's way busy in one round, or its instructions the
-                        * schedulers */
+    uint64_t way_ps;   /* how long a team's bytes keep the SM's way busy in one round, or its instructions keep the
+                        * schedulers busy */
 };
 
-/* The cost of a program for so many teams of warps that begin together, and go through it in one or two rounds. */
+/* The cost of a program for `teams` teams of warps that begin together and go through it in one or two rounds. */
 enum { WARPS_ROUNDS = 2 };
 struct warps_cost warps_run(const struct warps_sm *sm, const struct loop_op *op, uint32_t op_count, uint32_t team,
                             uint32_t teams, uint32_t rounds);

@@ -1,8 +1,8 @@
-/* agenda.h - a world whose kernels others launch (models/step): on each rank at its own time, together with work that
- * takes the rank's time but none of the world's parts (models/step).
+/* agenda.h - a world whose kernels others launch (models/step).  Each rank has its own launch times, and other work
+ * that takes the rank's time but none of the world's parts.
  *
- * A rank runs one kernel of the world at a time.  The agenda's functions are called at the world's clock, with no
- * worker stepping; they may launch kernels and set timers. */
+ * A rank runs one kernel of the world at a time.  The agenda's functions are called at the world's clock, while no
+ * worker steps.  They may launch kernels and set timers. */
 #ifndef MODELS_HARDWARE_AGENDA_H
 #define MODELS_HARDWARE_AGENDA_H
 
@@ -20,17 +20,17 @@ struct world_agenda {
     void *context;
 };
 
-/* Runs until nothing is left to happen.  Where the world has several threads, the functions are called for ranks of
- * several nodes at one time.  Returns false if a kernel hangs: workers still wait, but nothing will happen.
- * Then text says which rank's worker waits for what. */
+/* Runs until no event is left.  Where the world has several threads, the functions are called for ranks of several
+ * nodes at one time.  Returns false if a kernel hangs: workers still wait, but no event is left. Then text says
+ * which rank's worker waits, and for what. */
 bool world_run_agenda(struct world *world, const struct world_agenda *agenda, char *text, size_t text_size);
 
-/* For the agenda's functions, which are called for a rank: its own clock, its timer and its kernel.  A rank has one
- * timer: setting it again moves it. */
+/* For the agenda's functions, which are called for a rank: the rank's clock, its timer and its kernel.  A rank has
+ * one timer, so setting it again moves it. */
 uint64_t world_clock_ps(const struct world *world, uint32_t rank);
 void world_timer_set(struct world *world, uint32_t rank, uint64_t time_ps);
-/* Launches a kernel on a rank that runs none.  Its watches must have been declared after the end of the rank's last
- * kernel. The caller keeps the workers until the kernel has ended. */
+/* Launches a kernel on a rank that runs none.  Its watches must have been declared after the rank's last kernel
+ * ended. The caller keeps the workers until the kernel has ended. */
 void world_kernel_begin(struct world *world, uint32_t rank, struct fabric_worker **worker, uint32_t worker_count);
 
 #endif

@@ -4,7 +4,8 @@
 
 #include <sys/mman.h>
 
-/* A small world takes little memory, a large one takes few blocks.  Huge pages have 2 MB. */
+/* The first block is small, so that a small world takes little memory; later ones grow, so that a large world takes
+ * few.  Huge pages have 2 MB. */
 enum { HUGE_BYTES = 2 * 1024 * 1024, FIRST_BYTES = HUGE_BYTES, MOST_BYTES = 8 * HUGE_BYTES };
 
 /* At the start of each block's memory. */
@@ -28,7 +29,7 @@ static struct arena_block *block_new(struct arena *a, size_t size_bytes)
         mapped = MAP_FAILED;
     }
     struct arena_block *block = memory_checked(mapped == MAP_FAILED ? NULL : mapped, 1, size_bytes);
-    if (a->block) (void)madvise(mapped, size_bytes, MADV_HUGEPAGE); /* without huge pages everything is only slower */
+    if (a->block) (void)madvise(mapped, size_bytes, MADV_HUGEPAGE); /* without huge pages all is only slower */
     *block = (struct arena_block){ .before = a->block, .mapped_bytes = size_bytes };
     return block;
 }

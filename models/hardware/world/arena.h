@@ -14,7 +14,7 @@ struct arena_block;
 /* Zeroed memory is an empty arena. */
 struct arena {
     struct arena_block *block; /* the newest */
-    char *next;                /* free memory of that block begins here */
+    char *next;                /* where that block's free memory begins */
     size_t left_bytes, block_bytes;
     uintptr_t low; /* all blocks are within ARENA_MOST_BYTES from here */
 };
@@ -39,7 +39,7 @@ static inline void *arena_at(const struct arena *arena, arena_name name)
 {
     return name ? (void *)(arena->low + (uint64_t)name * ARENA_UNIT_BYTES) : NULL;
 }
-/* Prefetches what has that name, even if nothing has. */
+/* Prefetches the thing of that name.  Any name will do, even one of nothing. */
 static inline void arena_look_ahead(const struct arena *arena, arena_name name)
 {
     __builtin_prefetch((const void *)(arena->low + (uint64_t)name * ARENA_UNIT_BYTES), 1);

@@ -1,6 +1,7 @@
 /* busy.c - what parts do while the slowest rank's kernel runs; see busy.h.
  *
- * A port knows for how long it is busy in all, and until when.  What is later than a look is not done yet. */
+ * A port knows its total busy time and the time until which it is busy.  Work after the time of a look is not done
+ * yet. */
 #include "models/hardware/world/busy.h"
 
 #include <assert.h>
@@ -12,7 +13,8 @@ enum { BUSY_BEGINS_MAX = 64, NOTES_FIRST = 16 };
 
 struct watched {
     const struct port *port;
-    uint64_t rate_bps, bulk_bps; /* 0: its work has no one rate; of stores by bulk copy, 0: as others */
+    uint64_t rate_bps, bulk_bps; /* 0: its work has no single rate; the rate of stores by bulk copy, 0: that of other
+                                  * stores */
     uint32_t owner;              /* a rank, a port of a NIC, a link, a core, or the number of a pair of GPUs */
     enum world_resource kind;
 };
@@ -26,8 +28,9 @@ struct looked {
     struct done *begin[BUSY_BEGINS_MAX]; /* [watched_count] each */
     uint64_t begin_ps[BUSY_BEGINS_MAX];
     uint32_t begins;
-    uint64_t gap_ps;        /* the least time between two entries of begin_ps */
-    struct done *slowest;   /* [watched_count] while the slowest rank so far ran; NULL: no rank has ended */
+    uint64_t gap_ps;        /* the shortest time between two entries of begin_ps */
+    struct done *slowest;   /* [watched_count] what each did while the slowest rank so far ran; NULL: no rank has
+                             * ended */
     uint64_t slowest_ps;    /* for how long it ran */
     uint64_t sm_ps, sms_ps; /* of the rank's busiest SM; of the busiest SMs of all ranks */
     uint32_t sm_rank;
@@ -64,7 +67,7 @@ static void rank_watch(struct busy *b, const struct world_rank *rank)
     const uint64_t bulk_bps = w->cluster->nvlink.bulk_rate_bps;
     watch(b, &rank->hbm, WORLD_HBM, number)->rate_bps =
         (uint64_t)((unsigned __int128)w->cluster->gpu.hbm_rate_bps * WORLD_SLOW_ONE / rank->slow);
-    for (uint32_t to = 0; to < g->gpus && w->pair_link; to++) { /* together these are what leaves the GPU */
+    for (uint32_t to = 0; to < g->gpus && w->pair_link; to++) { /* together these carry what leaves the GPU */
         const uint32_t pair = number * g->gpus + to;
         watch(b, &w->pair_link[pair], WORLD_NVLINK_EGRESS, pair)->rate_bps =
             rates.out_bps / (w->cluster->nvlink.gpus - 1);
@@ -125,7 +128,7 @@ void busy_free(struct busy *b)
 
 /* ---- looks ---- */
 
-/* What a port has done until then, of its work that is known now. */
+/* What a port has done until time_ps, of its work that is known now. */
 static struct done port_done(const struct port *port, uint64_t time_ps)
 {
     const uint64_t ahead_ps = port->free_ps > time_ps ? port->free_ps - time_ps : 0;
@@ -142,7 +145,7 @@ static struct done *all_done(const struct busy *b, uint64_t time_ps)
     return done;
 }
 
-/* When there is no room for more, every other look is forgotten, and they come half as often. */
+/* When the looks have no room left, every other one is forgotten, and later ones come half as often. */
 static void begin_look(const struct busy *b, struct looked *k, uint64_t now_ps)
 {
     if (k->begins && now_ps - k->begin_ps[k->begins - 1] <= k->gap_ps) return;
@@ -172,7 +175,7 @@ static struct busy_note note_of(const struct world_rank *rank, bool ended)
     return (struct busy_note){ rank, rank->start_ps, rank->begin_ps, rank->end_ps, rank->kernel, ended };
 }
 
-/* Whether a rank that began the kernel no later still runs it, and so takes no less. */
+/* Whether a rank that began the kernel no later still runs it.  Such a rank takes no less time. */
 static bool slower_runs(const struct world *w, const struct busy_note *note)
 {
     for (uint32_t r = 0; r < w->options.ranks; r++)
@@ -181,7 +184,7 @@ static bool slower_runs(const struct world *w, const struct busy_note *note)
     return false;
 }
 
-/* What a part has done since a look, less what it may have done before the rank began. */
+/* What a part has done since a look, without what it may have done before the rank began. */
 static struct done done_since(const struct done *now, const struct done *then, uint64_t before_ps, uint64_t most_ps)
 {
     const uint64_t busy_ps = now->busy_ps > then->busy_ps ? now->busy_ps - then->busy_ps : 0;
@@ -191,7 +194,7 @@ static struct done done_since(const struct done *now, const struct done *then, u
     return (struct done){ kept_ps, busy_ps ? (uint64_t)((unsigned __int128)bytes * kept_ps / busy_ps) : bytes };
 }
 
-/* Whether the rank takes longer than any that is known. */
+/* Whether the rank takes longer than every rank whose time is known. */
 static bool slowest_yet(const struct busy *b, const struct busy_note *note)
 {
     const struct looked *k = &b->kernel[note->kernel];
@@ -204,7 +207,7 @@ static void end_look(const struct busy *b, const struct busy_note *note)
     struct looked *k = &b->kernel[note->kernel];
     const uint64_t time_ps = note->end_ps - note->begin_ps;
     if (!slowest_yet(b, note)) return;
-    uint32_t look = 0; /* the first since the rank began, or else the last one */
+    uint32_t look = 0; /* the first look since the rank began, or else the last one */
     while (look + 1 < k->begins && k->begin_ps[look] < note->start_ps) look++;
     const uint64_t early_ps = note->start_ps > k->begin_ps[look] ? note->start_ps - k->begin_ps[look] : 0;
     const uint64_t before_ps = early_ps + note->begin_ps - note->start_ps;
@@ -230,7 +233,7 @@ static void note_add(struct world *w, struct busy_note note)
     w->note[w->note_count++] = note;
 }
 
-/* Looks at the busy parts: at once, or in a world of parts when the window ends. */
+/* Notes what busy parts have done: at once, or in a world of parts when the window ends. */
 static void look(struct world *w, struct busy_note note)
 {
     if (w->box) note_add(w, note);
@@ -267,7 +270,7 @@ void busy_rank_end(struct world_rank *rank)
 {
     struct world *w = rank->world;
     const struct busy_note note = note_of(rank, true);
-    if (!w->box && !slowest_yet(w->busy, &note)) return; /* of ranks of other parts nothing is known before then */
+    if (!w->box && !slowest_yet(w->busy, &note)) return; /* nothing is known before then of ranks of other parts */
     rank->end_event = (struct sim_event){ .kind = EVENT_END };
     if (rank->end_ps > sim_now_ps(w->sim)) sim_schedule_at(w->sim, &rank->end_event, rank->end_ps);
     else look(w, note);
@@ -280,7 +283,7 @@ void busy_event_run(struct sim *sim, struct sim_event *event)
     look(w, note_of(fabric_container_of(event, struct world_rank, end_event), true));
 }
 
-/* SMs work for their own rank's kernel alone. */
+/* SMs work only for their own rank's kernel. */
 void busy_rank_result(const struct world_rank *rank, const struct world_result *result)
 {
     struct looked *k = &rank->world->busy->kernel[rank->kernel];
@@ -308,7 +311,7 @@ static void port_ranks(const struct world *w, uint32_t port, char *text, size_t 
     else snprintf(text, text_size, "%u ranks from %u to %u", count, first, last);
 }
 
-/* Ranks with one port say which it is; otherwise the graph's name says it. */
+/* Ranks with one port are named by it; for others the graph's name of the NIC is used. */
 static void nic_name(const struct world *w, uint32_t port, char *text, size_t text_size)
 {
     char ranks[48];
@@ -363,7 +366,7 @@ static int rate_order(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The median rate of all parts of a kind; links of a network each have their own. */
+/* The median rate of all parts of a kind.  Each link of a network has a rate of its own. */
 static uint64_t usual_rate(const struct busy *b, enum world_resource kind)
 {
     if (kind == WORLD_LINK) return 0;
@@ -377,7 +380,8 @@ static uint64_t usual_rate(const struct busy *b, enum world_resource kind)
     return usual;
 }
 
-/* A rate at which the part could have moved its bytes in its busy time: nothing moves bytes faster than its rate. */
+/* The rate at which the part could have moved its bytes in its busy time, because nothing moves bytes faster than
+ * its rate. */
 static uint64_t rate_of(const struct watched *p, const struct done *done)
 {
     const uint64_t rates[] = { p->rate_bps, p->bulk_bps };

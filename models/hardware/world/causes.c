@@ -1,9 +1,9 @@
 /* causes.c - which worker posted what arrives, what ended a wait, and the critical path.
  *
- * The path is found backwards: from the worker that ended last to its last wait, from there to the post of what
- * ended that wait, on the worker that posted it, and so on to the kernel's begin.  Of the words that a worker watches,
- * the one that changed last before the wait's end ended it.  Where nothing is known of a wait's cause, the path stays
- * on the worker.  Knows no costs and no protocol. */
+ * The path is found backwards.  It begins at the worker that ended last and goes to its last wait.  From there it
+ * goes to the post that ended this wait, on the worker that posted it, and so on to the kernel's begin.  A wait was
+ * ended by the word that changed last before its end, of those that the worker watches.  Where the cause of a wait
+ * is unknown, the path stays on the worker.  Knows no costs and no protocol. */
 #include "models/hardware/world/causes.h"
 
 #include <glib.h>
@@ -20,12 +20,12 @@ struct flight {
     bool open;
 };
 
-/* A flight lies in the pages of its part, at a place that follows from its request's name.  Names of two requests
- * differ by at least the size of a request, so no two flights have one place. */
+/* A flight's place in the pages of its part follows from its request's name.  Names of two requests differ by at
+ * least the size of a request, so no two flights share a place. */
 enum { REQUEST_UNITS = sizeof(struct request) / ARENA_UNIT_BYTES };
 #define PAGES_MAX (UINT32_MAX / REQUEST_UNITS / PAGE_FLIGHTS + 1)
 
-/* The last change of a word: by whom, and where it was seen last. */
+/* The last change of a word: who made it, and where it was last seen. */
 struct cause {
     struct causes_place by, seen;
     bool known;
@@ -47,7 +47,7 @@ struct rank_causes {
     struct cause *word; /* [word_count] */
     struct watched *watched;
     uint32_t *last;    /* [worker_max] wait, + 1 */
-    uint32_t *watches; /* [watcher_max] the worker's last in watched, + 1 */
+    uint32_t *watches; /* [watcher_max] 1 + the place of the worker's last watch in `watched` */
     uint32_t watched_count, watched_max, worker_max, watcher_max;
     uint32_t queue, bytes; /* counters */
     bool launched;         /* since the last watch */
@@ -123,7 +123,7 @@ void causes_launch(struct causes *c, uint32_t rank, uint32_t worker_count)
 void causes_watch(struct causes *c, uint32_t rank, uint32_t worker, uint32_t word, uint32_t word_count)
 {
     struct rank_causes *rc = &c->rank[rank];
-    if (rc->launched) { /* the first of the next launch: watches are declared before it */
+    if (rc->launched) { /* this is the first watch of the next launch: watches are declared before it */
         rc->watched_count = 0;
         for (uint32_t i = 0; i < rc->watcher_max; i++) rc->watches[i] = 0;
     }
@@ -205,13 +205,13 @@ void causes_raised(struct causes *c, uint32_t rank, uint32_t word, const struct 
 
 /* ---- waits ---- */
 
-/* What the worker watches that changed last before end_ps. */
+/* The cause of the last change before end_ps of anything that the worker watches. */
 static struct cause cause_find(const struct rank_causes *rc, uint32_t worker, uint64_t end_ps)
 {
     const struct cause *last = NULL;
     for (uint32_t i = worker < rc->watcher_max ? rc->watches[worker] : 0; i; i = rc->watched[i - 1].previous) {
         const struct watched *watched = &rc->watched[i - 1];
-        for (uint32_t word = watched->word_count; word-- > 0;) { /* the first declared counts of several */
+        for (uint32_t word = watched->word_count; word-- > 0;) { /* of several, the first declared counts */
             const struct cause *cause = &rc->word[watched->word + word];
             if (!cause->known || cause->seen.time_ps >= end_ps) continue;
             if (!last || cause->seen.time_ps >= last->seen.time_ps) last = cause;

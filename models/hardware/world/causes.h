@@ -1,5 +1,5 @@
-/* causes.h - with a timeline: which worker posted what arrives, what ended a wait, and the chain of causes that a
- * kernel's last moment hangs on.  Private to models/hardware; called by world_timeline.c alone, but for the post of a
+/* causes.h - with a timeline: which worker posted what arrives, what ended a wait, and the chain of causes that
+ * decides when a kernel ends.  Private to models/hardware.  Only world_timeline.c calls it, except for the post of a
  * request. */
 #ifndef MODELS_HARDWARE_CAUSES_H
 #define MODELS_HARDWARE_CAUSES_H
@@ -11,39 +11,41 @@
 struct causes;
 struct timeline;
 
-/* The place where something was done: a span of this track begins or lies there, if it has a track. */
+/* The place where something was done.  If it has a track, a span of that track begins or lies there. */
 #define CAUSES_NO_TRACK UINT32_MAX
 struct causes_place {
     uint32_t rank, worker, track;
     uint64_t time_ps;
 };
 
-/* Of so many ranks with so many words each, where each part has part_ranks ranks (the last one perhaps fewer) and an
- * arena for their requests; arena[parts] is the new object's to free. */
+/* For `ranks` ranks with `words` words each.  Each part has part_ranks ranks (the last perhaps fewer) and an arena
+ * for their requests.  The new object owns arena[parts] and frees it. */
 struct causes *causes_new(struct timeline *timeline, uint32_t ranks, uint32_t words, const struct arena **arena,
                           uint32_t parts, uint32_t part_ranks);
 void causes_free(struct causes *causes);
 
-/* A rank launches a kernel: its waits begin anew.  Watches that were declared before the launch are the kernel's, and
- * hold until the first one is declared for the next kernel. */
+/* A rank launches a kernel, so its waits begin anew.  Watches that were declared before the launch belong to this
+ * kernel, until the first one is declared for the next kernel. */
 void causes_launch(struct causes *causes, uint32_t rank, uint32_t worker_count);
 void causes_watch(struct causes *causes, uint32_t rank, uint32_t worker, uint32_t word, uint32_t word_count);
 
 /* A request is posted; the next causes_posted() says where. */
 void causes_post(struct causes *causes, const struct request *r);
 void causes_posted(struct causes *causes, const struct causes_place *place);
-/* The request leaves its port; and it comes in: an arrow leads there from its post, and it may change a word. */
+/* The request leaves its port (causes_sent) and comes in (causes_received).  An arrow leads from its post to where it
+ * comes in, and it may change a word there. */
 void causes_sent(struct causes *causes, const struct request *r, uint64_t begin_ps);
 void causes_received(struct causes *causes, const struct request *r, uint32_t track, uint64_t begin_ps,
                      uint64_t end_ps);
 /* A get has come in, and this request is its answer. */
 void causes_answered(struct causes *causes, const struct request *get, const struct request *answer);
-/* A word of a rank was raised from that place, without a request. */
+/* A word of a rank was raised at this place without a request. */
 void causes_raised(struct causes *causes, uint32_t rank, uint32_t word, const struct causes_place *from);
 
-/* A worker has waited: place is the wait's track and begin.  An arrow leads there from what ended the wait. */
+/* A worker has waited; place is the wait's track and begin.  An arrow leads there from the event that ended the
+ * wait. */
 void causes_waited(struct causes *causes, const struct causes_place *place, uint64_t end_ps, const char *text);
-/* Records the critical path of a kernel that ended last on this rank and worker. */
+/* Records the critical path of a kernel whose last worker ended on this rank. */
 void causes_path(struct causes *causes, const char *kernel, uint32_t rank, uint32_t worker, uint64_t begin_ps,
                  uint64_t end_ps);
 

@@ -1,28 +1,29 @@
-/* host.c - what the seam's operations cost a live rank, which is a process bound to a core of the host.  Several ranks
- * may share a core.
+/* host.c - what the seam's operations cost a live rank, which is a process bound to a core of the host.  Several
+ * ranks may share a core.
  *
- * Every operation is CPU time.  A process is one thread.  In rounds, it steps all its workers one after another, even
- * those that look and find nothing, and polls the links.  Processes of one core take turns.  A process keeps the core
- * while its workers have something to do, or for slice_ps if others wait.  Switching to another process costs
- * switch_ps.  A put that holds back its doorbell costs nothing until the doorbell rings.  Bytes that come in by a link
- * cost the receiver's core time, too, whichever process runs there: interrupts do that work.  Bytes that arrive while
- * an interrupt is being handled need no further one.
+ * Every operation is CPU time.  A process is one thread.  In rounds, it steps all its workers one after another,
+ * even those that have nothing to do, and polls the links.  Processes of one core take turns.  A process keeps the
+ * core while its workers have something to do, or for slice_ps if others wait.  Switching to another process costs
+ * switch_ps.  A put that holds back its doorbell costs nothing until the doorbell rings.  Bytes that come in by a
+ * link cost the receiver's core time, too, whichever process runs there: interrupts do that work.  Bytes that arrive
+ * while an interrupt is being handled need no further one.
  *
- * A slowed rank does as much in a moment of its core as any other, but gets fewer moments (cgroup's cpu.max, a signal
- * that stops it): after each step it gets no turn for as long as it has to be slower, and others run meanwhile. */
+ * A slowed rank works as fast as any other while it has its core, but it has the core less often (cgroup's cpu.max,
+ * or a signal that stops it).  After each step it does not get the core again for as long as it has to be slower,
+ * and others run meanwhile. */
 #include "models/hardware/world/stepping.h"
 #include "models/hardware/world/world_internal.h"
 
 #include <assert.h>
 #include <errno.h>
 
-/* Ranks are bound to cores in rotation, as replay binds them. */
+/* Ranks are bound to cores in rotation, as replay does it. */
 static struct core *rank_core(const struct world_rank *rank)
 {
     return &rank->world->core[rank->fabric.rank % rank->world->cluster->host.cores];
 }
 
-/* The time of the core that a rank's work of duration_ps takes; a slowed rank owes the difference. */
+/* The core's time for a rank's work of duration_ps.  A slowed rank owes the difference. */
 static uint64_t core_share(struct world_rank *rank, uint64_t duration_ps)
 {
     const uint64_t slowed_ps = rank_slowed_ps(rank, duration_ps);
@@ -47,7 +48,7 @@ static bool rank_runs(const struct world_rank *rank, uint64_t now_ps)
     return rank->ready_first && rank->held_until_ps <= now_ps;
 }
 
-/* When a rank of the core that wants to run may next do so; UINT64_MAX: none wants to. */
+/* When a rank of the core that wants to run may next run.  UINT64_MAX: no rank wants to. */
 static uint64_t core_held_until(const struct core *core)
 {
     const struct world *w = core->rank->world;
@@ -58,7 +59,7 @@ static uint64_t core_held_until(const struct core *core)
     return until_ps;
 }
 
-/* The rank that the core runs next: the one that has it, until its slice ends; then those after it. */
+/* The rank that the core runs next: the one that has the core, until its slice ends; then the ranks after it. */
 static struct world_rank *core_next(const struct core *core, uint64_t now_ps)
 {
     struct world *w = core->rank->world;
@@ -71,7 +72,7 @@ static struct world_rank *core_next(const struct core *core, uint64_t now_ps)
     return NULL;
 }
 
-/* Bytes that arrived meanwhile lengthened the step. */
+/* Bytes that arrived during the step made it longer. */
 void host_core_run(struct sim *sim, struct sim_event *event)
 {
     struct core *core = fabric_container_of(event, struct core, event);
@@ -228,7 +229,7 @@ static void host_signal_add(struct fabric *f, struct fabric_worker *worker, uint
     world_word_schedule(rank, word, addend, true, rank->now.worker->cursor_ps);
 }
 
-/* A CPU that copies a row to several places reads it for each of them. */
+/* A CPU that copies a row to several places reads the row once for each. */
 static uint64_t copy_ps(const struct work_rates *copy, const struct fabric_work *work)
 {
     const uint64_t once_ps = work->rows * copy->row_ps + rate_time(copy->warp, work->read_bytes);
@@ -253,7 +254,7 @@ static void host_work(struct fabric *f, struct fabric_worker *worker, const stru
     case FABRIC_WORK_COMPUTE: busy_ps = work->busy_ps; break;
     case FABRIC_WORK_SCAN: busy_ps = rate_time(w->scan, work->read_bytes); break;
     case FABRIC_WORK_COPY: busy_ps = copy_ps(&w->copy, work); break;
-    case FABRIC_WORK_CAST: /* a GPU's warps share one row; a core casts it as one row, whatever its parts */
+    case FABRIC_WORK_CAST: /* a GPU's warps share one row; a core casts it as one row, however it is divided */
         busy_ps = w->cast.row_ps + rate_time(w->cast.warp, work->read_bytes);
         break;
     case FABRIC_WORK_REDUCE:
@@ -286,8 +287,8 @@ static struct work_rates rates_of(const struct cluster_work *work)
     return (struct work_rates){ work->row_ps, rate_make(work->warp_rate_bps), 0 };
 }
 
-/* Rates of work on rows as measured in a loop that touches as many bytes as the kernels do; the cost of a row and of
- * its bytes keep their proportion.  Beyond the largest measured loop they stay the same. */
+/* Rates of work on rows, measured in a loop that touches as many bytes as the kernels do.  The cost of a row and the
+ * cost of its bytes keep their proportion.  Beyond the largest measured loop the rates stay constant. */
 static struct work_rates loop_rates(const struct world *w, struct work_rates rates, const struct cluster_curve *loop,
                                     double rows, uint64_t size_bytes)
 {
@@ -328,7 +329,7 @@ static void host_init(struct world *w)
         w->core[i] = (struct core){ .event.kind = EVENT_CORE, .rank = &w->rank[i] };
 }
 
-/* How long the port was busy until then: work booked for later does not count. */
+/* How long the port was busy until time_ps.  Work booked for later does not count. */
 static uint64_t busy_until(const struct port *port, uint64_t time_ps)
 {
     const uint64_t after_ps = port->free_ps > time_ps ? port->free_ps - time_ps : 0;

@@ -1,9 +1,9 @@
 /* launch.c - when kernels begin and end on a rank, and what its parts did meanwhile.
  *
- * A program gives every rank the same number of kernels, one after another.  Each rank begins its first kernel at its
- * own time.  It begins each further one as soon as the one before has ended, whatever the other ranks are doing.
- * Nothing here waits for another rank.  Where ranks must wait, their kernels do.  With an agenda (agenda.h) somebody
- * else says when a rank begins its next kernel. */
+ * A program gives every rank an equal number of kernels, one after another.  Each rank begins its first kernel at
+ * its own time.  It begins each further one as soon as the one before has ended, whatever the other ranks are doing.
+ * Nothing here waits for another rank.  Where ranks must wait, their kernels do.  With an agenda (agenda.h), the
+ * agenda says when a rank begins its next kernel. */
 #include "models/hardware/world/parts.h"
 #include "models/hardware/world/usage.h"
 #include "models/hardware/world/world_internal.h"
@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include "sim/progress.h"
 
-/* Makes room for count workers while none runs.  An array that was too small stays where it is until the end: the
- * engine may still pass over queue entries of its events. */
+/* Makes room for count workers while none runs.  An array that was too small stays in place until the world ends,
+ * because the engine may still pass over queue entries of its events. */
 static void workers_grow(struct world_rank *rank, uint32_t count)
 {
     struct arena *arena = &rank->world->arena;
@@ -29,11 +29,11 @@ static uint64_t late_of(const struct port *port, uint64_t end_ps)
     return port->free_ps > end_ps ? port->free_ps - end_ps : 0;
 }
 
-/* What is counted from a launch to its end, apart from the rank's SMs and cores. */
+/* Resources that are counted from a launch to its end, in addition to the rank's SMs and cores. */
 static const enum world_resource counted[] = { WORLD_HBM,    WORLD_NVLINK_EGRESS, WORLD_NVLINK_INGRESS, WORLD_NIC_TX,
                                                WORLD_NIC_RX, WORLD_POSTING,       WORLD_RECEIVING };
 
-/* The rank's own port of a resource, or one of those that its NIC has. */
+/* The rank's port of a resource; of a NIC's ports, one. */
 static const struct port *port_of(const struct world_rank *rank, enum world_resource resource, uint32_t i)
 {
     const struct world *w = rank->world;
@@ -71,7 +71,7 @@ static struct world_use use_since(const struct world_use *now, const struct worl
     return (struct world_use){ now->busy_ps - before->busy_ps, now->bytes - before->bytes, now->late_ps };
 }
 
-/* Too many workers end the process, as too little memory does. */
+/* Having too many workers ends the process, as running out of memory does. */
 static void workers_count_check(const struct world_rank *rank, uint32_t count)
 {
     if (count <= RANK_WORKERS_MAX) return;
@@ -150,7 +150,7 @@ static void rank_result(struct world_rank *rank, struct world_result *result)
     if (!w->agenda) busy_rank_result(rank, result);
 }
 
-/* What is on its way to a worker that has finished still reaches its rank. */
+/* A letter to a worker that has finished still reaches its rank. */
 static void mail_forward(struct world_worker *ww)
 {
     if (!ww->rested) return;
@@ -226,7 +226,7 @@ void launch_event_run(struct sim *sim, struct sim_event *event)
     first_steps_schedule(rank);
 }
 
-/* When nothing happens any more and the last operations of the previous launch are also done. */
+/* The time when no event is left and the last operations of the previous launch are also done. */
 static uint64_t launch_start_ps(const struct world *w)
 {
     uint64_t start_ps = world_latest_ps(w);
@@ -235,7 +235,7 @@ static uint64_t launch_start_ps(const struct world *w)
     return start_ps;
 }
 
-/* Runs the first steps of all ranks of the part that are not late, in the order in which events would run. */
+/* Runs the first steps of all ranks of the part that are not late, in the order in which their events would run. */
 void launch_begin_run(struct sim *sim, struct sim_event *event)
 {
     enum { WORKERS_AHEAD = 4, SEEN_AHEAD = 12 }; /* a worker's own line is found through the world's line for it */
@@ -275,7 +275,7 @@ static void program_begin(struct world *w, const struct world_program *program)
         rank_prepare(rank, start_ps + (program->arrival_ps ? program->arrival_ps[r] : 0));
         most = rank->worker_count > most ? rank->worker_count : most;
     }
-    /* Ranks that begin in the same instant take turns by worker, not by rank, so that no rank is first everywhere. */
+    /* Ranks that begin at the same instant take turns worker by worker, so that no rank is always first. */
     for (uint32_t i = 0; i < most; i++)
         for (uint32_t r = 0; r < w->options.ranks; r++)
             if (i < w->rank[r].worker_count && w->rank[r].start_ps != start_ps)
@@ -308,7 +308,7 @@ static uint32_t stuck_describe(const struct world *w, char *text, size_t text_si
     return first;
 }
 
-/* Runs all events, and tells struct progress from time to time. */
+/* Runs all events, and reports to struct progress from time to time. */
 static void events_run(struct world *w)
 {
     for (uint32_t p = 0; p < w->parts; p++) {
@@ -344,7 +344,7 @@ static void rank_watch(const struct world_rank *rank)
     usage_watch(u, &rank->ingress, WORLD_USAGE_NVLINK_INGRESS);
 }
 
-/* A program begins in a world that keeps how busy its ports are. */
+/* Begins a program in a world that records how busy its ports are. */
 static void usage_of_ports(struct world *w)
 {
     const struct network *n = w->network;
@@ -438,7 +438,7 @@ void world_kernel_begin(struct world *w, uint32_t index, struct fabric_worker **
     first_steps_schedule(rank);
 }
 
-/* Without one a world runs programs. */
+/* Without an agenda a world runs programs. */
 static void agenda_set(struct world *w, const struct world_agenda *agenda)
 {
     w->agenda = agenda;
@@ -447,7 +447,7 @@ static void agenda_set(struct world *w, const struct world_agenda *agenda)
         part->agenda = agenda;
         part->program = NULL;
         part->several = true;
-        part->ranks_running = part->rank_count; /* no wake is idle: another kernel may come */
+        part->ranks_running = part->rank_count; /* no wake is idle, because another kernel may come */
     }
 }
 

@@ -7,13 +7,13 @@
 #include "models/hardware/machine/link.h"
 #include "sim/memory.h"
 
-enum { LINE_WORDS = 64 / 8 }; /* words of 8 B in a 64-byte line of memory, whose reads wait for one another */
+enum { LINE_WORDS = 64 / 8 }; /* words of 8 B in a 64-byte line of memory; their reads wait for one another */
 
 /* What a worker reads. */
 struct look {
     uint64_t end_ps; /* when its last read is done */
     uint32_t line, words;
-    uint32_t warps; /* that wait in the line; 0: it stands in none */
+    uint32_t warps; /* how many warps wait in the line; 0: the worker stands in no line */
 };
 
 struct looks {
@@ -22,7 +22,7 @@ struct looks {
     struct look look[]; /* [workers] */
 };
 
-/* The rank's lines, with room for its workers and for this one. */
+/* The rank's lines.  They have room for its workers and for this line. */
 static struct looks *looks_of(struct looks **of_rank, uint32_t workers, uint32_t line)
 {
     if (*of_rank && (*of_rank)->workers < workers) { /* a new launch: no worker reads yet */

@@ -16,10 +16,10 @@
 
 /* ---- the window ---- */
 
-/* Threads meet when a window ends, which takes microseconds. */
+/* Threads meet when a window ends, and a meeting takes microseconds. */
 static const uint64_t WINDOW_LEAST_PS = 100 * PS_PER_NS;
 
-/* The least time that a port's own line and the one to a port take. */
+/* The shortest total time of one port's own line and another port's line. */
 static uint64_t lines_ps(const struct network *n)
 {
     uint64_t out_ps = UINT64_MAX, in_ps = UINT64_MAX;
@@ -32,7 +32,7 @@ static uint64_t lines_ps(const struct network *n)
     return out_ps == UINT64_MAX ? 0 : out_ps + in_ps;
 }
 
-/* The least time until a signal that is in has changed its word, as nic_receive.c has it. */
+/* The shortest time from the arrival of a signal until it has changed its word, as nic_receive.c computes it. */
 static uint64_t applied_ps(const struct world *w)
 {
     const struct transport *t = &w->transport;
@@ -41,8 +41,8 @@ static uint64_t applied_ps(const struct world *w)
     return t->message_ps ? t->message_ps : w->cluster->nic.read_ps;
 }
 
-/* The least time from a port's turn until the peer sees what it sends: a get, which is answered; a put; or a signal,
- * which is fetched with its request. */
+/* The shortest time from a port's turn until the peer sees what it sends: a get, which is answered; a put; or a
+ * signal, which is fetched with its request. */
 static uint64_t window_ps(const struct world *w)
 {
     const struct cluster_nic *c = &w->cluster->nic;
@@ -75,7 +75,7 @@ struct crew {
     uint64_t window_ps, events; /* told to struct progress so far */
     atomic_uint threads;        /* 0: not known yet */
     atomic_uint arrived, meetings;
-    atomic_uint asleep; /* threads that the next meeting's last one must wake */
+    atomic_uint asleep; /* sleeping threads that the last one at the next meeting must wake */
 };
 
 struct member {
@@ -84,8 +84,8 @@ struct member {
     pthread_t thread;
 };
 
-/* Waits until all threads are here.  Windows are short, so a thread looks for a while before it sleeps; it sleeps so
- * that threads which have no core of their own come to run. */
+/* Waits until all threads are here.  Windows are short, so a thread spins for a while before it sleeps.  It sleeps
+ * so that threads without a core of their own can run. */
 static void crew_meet(struct crew *c)
 {
     enum { SPINS = 4096 };
@@ -113,7 +113,7 @@ static uint64_t soonest_ps(const struct world *whole)
     return soonest;
 }
 
-/* What one thread does for all, after a window. */
+/* What one thread does for all after a window. */
 static void window_end(struct crew *c)
 {
     uint64_t events = 0;

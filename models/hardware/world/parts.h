@@ -1,21 +1,22 @@
-/* parts.h - the nodes of a world as parts that run at one time; of very many nodes, some together.  Private to
- * models/hardware.
+/* parts.h - the nodes of a world as parts that run at the same time.  Of very many nodes, several form one part.
+ * Private to models/hardware.
  *
- * Between nodes nothing is seen sooner than a while after it is sent: the window.  So each part runs by itself, from
- * the soonest event of all for one window, whatever the others do meanwhile.  Then each takes in the mail that came to
- * it (nic_mail.h), and then each learns what became of what it has sent.  A part is a struct world with an engine,
- * memory and counts of its own.  Ranks, ports and links stand in arrays that all parts share; a node's own are touched
- * by its part alone.  Links between switches are no node's: where there are some, one thread gives all mail its way.
+ * A node sees what another node sends only after a while: the window.  So each part runs by itself for one window,
+ * from the soonest event of all parts, whatever the others do meanwhile.  Then each part takes in the mail that came
+ * to it (nic_mail.h).  Then each learns what became of its own mail.  A part is a struct world with its own engine,
+ * memory and counts.  Ranks, ports and links stand in arrays that all parts share, but only a node's own part
+ * touches that node's entries.  Links between switches belong to no node: where there are some, one thread plans the
+ * way of all mail.
  *
- * Which part a thread runs changes nothing, so results have the same bytes for any number of threads. */
+ * Results have the same bytes for any number of threads, because it does not matter which thread runs a part. */
 #ifndef MODELS_HARDWARE_PARTS_H
 #define MODELS_HARDWARE_PARTS_H
 
 struct world;
 
-enum { PARTS_MAX = 64 }; /* each looks at the box of each other one when a window ends */
+enum { PARTS_MAX = 64 }; /* when a window ends, each part reads the box of every other part */
 
-/* Why the nodes of a world cannot be parts; NULL: they can.  The world's network must have been made. */
+/* Why the nodes of a world cannot be parts.  NULL: they can be.  The world's network must have been made. */
 const char *parts_why_whole(const struct world *w);
 /* Runs a world of parts until no part has anything left to do. */
 void parts_run(struct world *whole);

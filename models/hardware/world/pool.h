@@ -6,7 +6,7 @@
 
 struct arena;
 
-/* Its items are in an arena, and are freed with it. */
+/* The items are in an arena, and are freed with it. */
 struct pool {
     struct arena *arena;
     void *free; /* free items, linked by their first bytes */
@@ -23,7 +23,7 @@ static inline void *pool_get(struct pool *pool)
     __builtin_prefetch(pool->free, 1); /* the next one that is taken */
     return item;
 }
-/* Puts back a list of items, each of which has in its first bytes a pointer to the next. */
+/* Puts back a list of items.  The first bytes of each item are a pointer to the next. */
 static inline void pool_put_list(struct pool *pool, void *first, void *last)
 {
     *(void **)last = pool->free;

@@ -1,7 +1,7 @@
-/* recording.c - a fabric around the fabric that costs: it notes each operation in a timeline.
+/* recording.c - a fabric around the simulated fabric: it records each operation in a timeline.
  *
- * It is used only if a timeline is asked for, so a world without one pays nothing.  Waits and kernels, which are noted
- * once a kernel has ended, stand here, too. */
+ * It is used only where a timeline is asked for, so a world without one pays nothing.  Waits and kernels, which are
+ * recorded once a kernel has ended, stand here, too. */
 #include "models/hardware/world/causes.h"
 #include "models/hardware/world/stepping.h"
 #include "models/hardware/world/world_internal.h"
@@ -9,7 +9,7 @@
 
 #include "sim/timeline.h"
 
-/* Notes the operation that has just been charged to the stepped worker, on so many of its warps (0: all).  A host's
+/* Notes the operation that has just been charged to the stepped worker, on `warps` of its warps (0: all).  A host's
  * operation has no lane and began at cursor_ps. */
 static struct causes_place operation_note(struct world_rank *rank, const char *name, uint32_t warps, uint64_t cursor_ps,
                                           uint64_t size_bytes)
@@ -34,7 +34,7 @@ static struct causes_place operation_note(struct world_rank *rank, const char *n
     return place;
 }
 
-/* Notes a port that may have just served size_bytes: it was busy for as long as its total busy time has grown. */
+/* Notes a port that may have just served size_bytes.  It was busy for as long as its total busy time has grown. */
 static void port_note(const struct world_rank *rank, uint32_t track, const struct port *now, const struct port *before,
                       uint64_t size_bytes)
 {
@@ -169,7 +169,7 @@ void world_timeline_wait(const struct world *w, uint32_t rank, uint32_t worker, 
     causes_waited(t->causes, &place, end_ps, text);
 }
 
-/* The critical path of the kernel that ran last: from its last worker of all ranks. */
+/* Records the critical path of the kernel that ran last, from the worker that ended last on any rank. */
 static void path_note(const struct world *w, const char *name, const struct world_result *result)
 {
     const struct world_worker *last = NULL;

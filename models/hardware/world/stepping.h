@@ -12,7 +12,7 @@ struct world_worker;
 /* A wake that a worker has asked for; it is a separate event. */
 struct world_wake {
     struct sim_event event;
-    uint32_t launch; /* the rank's launch in which the worker asked */
+    uint32_t launch; /* the rank's launch in which the worker asked for it */
     uint32_t worker;
     uint16_t rank;
 };
@@ -21,7 +21,7 @@ struct world_wake {
 void world_worker_step(struct world_worker *ww);
 sim_handler stepping_wake_run; /* EVENT_WAKE */
 
-/* Of all kinds of rank: fabric_now_ps() and fabric_wake_at(). */
+/* fabric_now_ps() and fabric_wake_at() for all kinds of ranks. */
 uint64_t world_now_ps(const struct fabric *f);
 void world_wake_at(struct fabric *f, struct fabric_worker *w, uint64_t time_ps);
 

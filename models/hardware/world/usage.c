@@ -1,7 +1,7 @@
-/* usage.c - looks at ports, and what they have done between two looks.
+/* usage.c - looks at ports, and what ports have done between two looks.
  *
- * A port knows for how long it is busy in all, and until when.  What lies ahead of a look is not done yet; it counts in
- * the looks to come, never more than the time between two. */
+ * A port knows its total busy time and the time until which it is busy.  Work after the time of a look is not done
+ * yet.  It counts in later looks, in each at most the time since the look before. */
 #include "models/hardware/world/usage.h"
 
 #include <assert.h>
@@ -15,7 +15,7 @@ struct watched {
     const struct port *port;
     enum world_usage_kind kind;
     bool worked;
-    uint64_t seen_ps, done_ps; /* its busy time at the last look, and what of it was done */
+    uint64_t seen_ps, done_ps; /* its busy time at the last look; how much of that was done then */
 };
 
 struct usage {

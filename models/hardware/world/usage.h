@@ -1,9 +1,9 @@
-/* usage.h - how busy each kind of part is over the time of a program: ports are looked at from time to time.  Private
- * to models/hardware; what it finds is in world.h.
+/* usage.h - how busy each kind of part is over the time of a program: ports are looked at from time to time.
+ * Private to models/hardware; world.h gives the results.
  *
- * The looks are events that change nothing and keep no run going; where nodes are parts (parts.h), they come when a
- * window ends.  There are at most WORLD_USAGE_MAX of them: when there is no room for more, every other one is forgotten
- * and they come half as often. */
+ * The looks are events that change nothing and keep no run going.  Where nodes are parts (parts.h), looks come when
+ * a window ends.  There are at most WORLD_USAGE_MAX of them.  When there is no room for more, every other one is
+ * forgotten, and later ones come half as often. */
 #ifndef MODELS_HARDWARE_USAGE_H
 #define MODELS_HARDWARE_USAGE_H
 
@@ -14,20 +14,20 @@
 struct port;
 struct usage;
 
-/* Its events are of that kind, and run usage_event_run(). */
+/* Its events are of this kind, and usage_event_run() runs them. */
 struct usage *usage_new(uint8_t kind);
 void usage_free(struct usage *usage);
 sim_handler usage_event_run;
 
-/* A program begins, with its ranks prepared; then come the ports that are looked at.  sim NULL: nobody runs its events
- * (a world of parts). */
+/* A program begins, with its ranks prepared.  The ports to look at are given afterwards.  sim NULL: nobody runs its
+ * events (a world of parts). */
 void usage_begin(struct usage *usage, uint64_t now_ps, struct sim *sim);
 void usage_watch(struct usage *usage, const struct port *port, enum world_usage_kind kind);
-/* The program has ended.  Here and below usage may be NULL: nobody wants to know. */
+/* The program has ended.  Here and below usage may be NULL: then nothing happens. */
 void usage_end(struct usage *usage, uint64_t now_ps);
-/* In a world of parts: its clock is at until_ps.  The looks that are due come then. */
+/* In a world of parts whose clock is at until_ps, makes the looks that are due. */
 void usage_look_until(struct usage *usage, uint64_t until_ps);
-/* How many of its events are pending, for which no kernel waits; and how many have run. */
+/* How many of its events, for which no kernel waits, are pending; and how many have run. */
 uint32_t usage_idle(const struct usage *usage);
 uint64_t usage_events(const struct usage *usage);
 /* world_usage() */

@@ -1,12 +1,12 @@
-/* words.c - the signal words of ranks: which workers watch them, how values come to them, and which that wakes; see
- * words.h.
+/* words.c - the signal words of ranks: which workers watch them, how values come to them, and which workers that
+ * wakes; see words.h.
  *
- * A worker looks at words only while it steps.  So within one NVLink domain a value under way needs no event.  It is a
+ * A worker reads words only while it steps.  So within one NVLink domain a value under way needs no event.  It is a
  * letter to each worker that watches the word, and the letter carries its time of arrival.  A step begins by reading
- * the letters that have arrived.  Only the step that a letter causes is an event.  Each worker sees each value at the
- * same time as it would with events.  Only the order of steps at the same picosecond differs, and nothing promises that
- * order: they run in the order in which letters were sent, not in which they arrived.  Words that NICs write, and words
- * on hosts, change by events. */
+ * the letters that have arrived.  Only the step that a letter causes is an event.  Each worker sees each value at
+ * the time at which it would see it with events.  Only the order of steps at one picosecond differs, and nothing
+ * promises that order: they run in the order in which letters were sent, not in which they arrived.  Words that NICs
+ * write, and words on hosts, change by events. */
 #include "models/hardware/world/words.h"
 #include "models/hardware/world/world_internal.h"
 
@@ -24,7 +24,7 @@ void world_mail_read(struct world_worker *ww, uint64_t now_ps)
         struct letter *const next = l->next;
         uint64_t *place = &rank->fabric.words[l->word];
         if (l->add) *place += l->value;
-        else if (l->value > *place) *place = l->value; /* another letter may have been newer */
+        else if (l->value > *place) *place = l->value; /* else an earlier letter brought a newer value */
         pool_put(&rank->world->letters, l);
         l = next;
     }
@@ -47,7 +47,7 @@ static void mail_add(struct world_worker *ww, struct letter *letter)
     else rest->mail_last = letter;
 }
 
-/* The watches of a word, the newest first.  That of a lone worker is made in lone. */
+/* The watches of a word, the newest first.  The watch of a lone worker is made in *lone. */
 static const struct watch *watches_of(const struct world_rank *rank, uint32_t word, struct watch *lone)
 {
     const uint32_t head = rank->watch_head[word];
@@ -65,14 +65,14 @@ static const struct watch *watch_next(const struct world_rank *rank, const struc
     return watch->next ? &rank->watch[watch->next - 1] : NULL;
 }
 
-/* When a worker that waits sees what changes at time_ps. */
+/* When a waiting worker sees a change that happens at time_ps. */
 static uint64_t seen_ps(const struct world *w, struct world_worker *ww, uint64_t time_ps)
 {
     if (!ww->looks) return time_ps + w->poll_ps;
     return time_ps + looks_seen_ps(worker_rank(ww)->looks, &w->cluster->node, ww->worker->index);
 }
 
-/* A run of consecutive workers is one event if it has at least this many; fewer are events of their own. */
+/* Consecutive workers are woken by one event if there are at least this many; fewer get an event each. */
 enum { ROW_LEAST = 4 };
 
 static void row_done(struct sim *sim, struct sim_row *row)
@@ -81,8 +81,8 @@ static void row_done(struct sim *sim, struct sim_row *row)
     pool_put(&w->rows, row);
 }
 
-/* Steps workers of a watch that poll their rank's memory and that nothing else lets step, from number last downwards,
- * as long as they are consecutive.  Returns how many. */
+/* Steps workers of a watch, from number last downwards, as long as they are consecutive.  They poll their rank's
+ * memory, and nothing else lets them step.  Returns how many. */
 static uint32_t row_wake(struct world_rank *rank, uint32_t last, uint32_t most)
 {
     struct world *w = rank->world;
@@ -143,12 +143,12 @@ bool world_counter_hold(struct world_rank *rank, uint32_t word, uint64_t value, 
     if (*place >= counter->least) return false;
     counter->held_ps = *time_ps = later(counter->held_ps, *time_ps);
     if (*place + value >= counter->least) return false;
-    *place += value; /* too early, but nobody looks at it while it is below what its watcher waits for */
+    *place += value; /* too early, but nobody reads it while it is below what its watcher waits for */
     return true;
 }
 
-/* An addition by the rank itself, done at time_ps, reaches the awaited value.  It needs no event either: the worker
- * makes the sum when it looks at that time or later, and nobody else looks at such a word. */
+/* The rank itself adds to the word at time_ps, and the sum reaches the awaited value.  This needs no event either:
+ * the worker makes the sum when it reads the word at that time or later, and nobody else reads such a word. */
 static bool counter_reach(struct world_rank *rank, uint32_t word, uint64_t value, uint64_t time_ps)
 {
     const struct world *w = rank->world;
@@ -164,7 +164,8 @@ static bool counter_reach(struct world_rank *rank, uint32_t word, uint64_t value
     return true;
 }
 
-/* Freed memory between memory in use goes back to the system if it is much, because something else may need it. */
+/* Freed memory that lies between used memory goes back to the system if it is much, because other arrays may need
+ * it. */
 static void counters_free(struct world_rank *rank)
 {
     enum { MUCH_BYTES = 16 * 1024 * 1024 };
@@ -178,7 +179,7 @@ static void counters_free(struct world_rank *rank)
     (void)malloc_trim(0);
 }
 
-/* The counter has what its worker waits for, and from now on is a word as others are. */
+/* The counter has reached its worker's value.  From now on it is a word like others. */
 static void counter_end(struct world_rank *rank, struct world_worker *ww)
 {
     rank->watch_head[rank->counter[ww->counter - 1].word] = WATCH_LONE + ww->worker->index;
@@ -219,8 +220,8 @@ void words_change_run(struct sim *sim, struct sim_event *event)
     pool_put_list(&w->changes, first, last);
 }
 
-/* Returns false if no worker that still runs watches the word.  Also returns false if several workers watch a word that
- * is added to, because the sum must be made once. */
+/* Returns false if no running worker watches the word.  Also returns false if several workers watch a word that is
+ * added to, because the sum must be made once. */
 static bool letters_send(struct world_rank *target, uint32_t word, uint64_t value, bool add, uint64_t time_ps)
 {
     struct world *w = target->world;
@@ -360,7 +361,7 @@ void world_word_ahead(const struct fabric *f, uint32_t word)
     world_word_look_far(fabric_container_of(f, const struct world_rank, fabric), word);
 }
 
-/* Prefetches what the changes of a train will look at, for each of which `look` knows it. */
+/* Prefetches what the changes of a train will read.  For each of them, `look` knows what that is. */
 static void changes_look(const struct sim *sim, const struct sim_event *event,
                          void (*look)(const struct world_rank *rank, uint32_t word))
 {

@@ -1,8 +1,8 @@
 /* words.h - the signal words of a rank: watches, letters and counters.  Private to models/hardware.
  *
- * A worker declares which words it watches before its launch.  A value comes to a word in one of three ways: by
- * an event; within one NVLink domain by a letter to each worker that watches; and where one worker watches a counter,
- * by that worker, which makes the sum itself.  Whatever the way, the worker sees the value at the same time. */
+ * A worker declares which words it watches before its launch.  A value comes to a word in one of three ways: by an
+ * event; within one NVLink domain by a letter to each worker that watches; or, where one worker watches a counter,
+ * by that worker, which makes the sum itself.  The worker sees the value at the same time in all three ways. */
 #ifndef MODELS_HARDWARE_WORDS_H
 #define MODELS_HARDWARE_WORDS_H
 
@@ -14,8 +14,9 @@
 struct world_rank;
 struct world_worker;
 
-/* A value on its way to a word.  Those that one event sends for one time, and between which it schedules nothing else,
- * are a train: one event, that of the first, which brings them in the order in which they were sent. */
+/* A value on its way to a word.  The changes that one event sends for one time form a train, if the event schedules
+ * nothing else between them.  A train is one event, that of its first change, and brings its changes in the order in
+ * which they were sent. */
 struct change {
     struct change *next; /* of its train */
     struct sim_event event;
@@ -24,7 +25,7 @@ struct change {
     uint16_t target; /* rank */
     bool add;
 };
-/* The newest train.  It is open as long as both counts of the engine are what they were when it began. */
+/* The newest train.  It is open while both counts of the engine are as they were when it began. */
 struct change_train {
     struct change *last;
     uint64_t time_ps;
@@ -41,46 +42,47 @@ struct letter {
     bool add;
 };
 
-/* Workers with consecutive numbers that watch a word.  A lone worker needs none of these.  If it waits for no value,
- * the word's head is WATCH_LONE + its number; else WATCH_COUNTER + its place among the rank's struct counter. */
+/* Workers with consecutive numbers that watch a word.  A lone worker needs no struct watch.  If it waits for no
+ * particular value, the word's head is WATCH_LONE + its number.  Otherwise the head is WATCH_COUNTER + its place
+ * among the rank's struct counter. */
 struct watch {
     uint32_t worker, count; /* the first, and how many */
-    uint32_t next;          /* of the same word: place + 1, 0: none */
+    uint32_t next;          /* 1 + the place of the word's next watch; 0: none */
     uint64_t least;         /* the value that they wait for; 0: any */
 };
 struct counter {
     uint64_t held_ps; /* when the additions so far are all done */
     uint32_t word, worker, least;
-    uint32_t due; /* what the worker has to add to the word when it looks at held_ps or later; 0: nothing */
+    uint32_t due; /* what the worker has to add to the word when it reads it at held_ps or later; 0: nothing */
 };
 enum { WATCH_LONE = 1u << 31, WATCH_COUNTER = 1u << 30, WATCH_NUMBER = WATCH_COUNTER - 1 };
 
 /* Raises a rank's word, or adds to it, and wakes its watchers. */
 void world_word_deliver(struct world_rank *rank, uint32_t word, uint64_t value, bool add);
-/* Whether an addition at *time_ps needs no more care, because the one worker that watches the counter needs more.  If
- * the sum is enough, returns false; then *time_ps is when the last of all additions so far is done. */
+/* Whether an addition at *time_ps needs no event, because the one worker that watches the counter waits for a larger
+ * sum.  If the sum is large enough, returns false and sets *time_ps to when the last addition so far is done. */
 bool world_counter_hold(struct world_rank *rank, uint32_t word, uint64_t value, uint64_t *time_ps);
-/* Once the workers of a launch are known: they find their counters. */
+/* Once the workers of a launch are known, they find their counters. */
 void world_counters_launch(struct world_rank *rank);
 /* Forgets all watches of a launch. */
 void world_watches_clear(struct world_rank *rank);
 void world_watch(struct fabric *f, struct fabric_worker *w, uint32_t word, uint32_t word_count, uint64_t least);
-/* Prefetches what world_word_deliver() looks at first, and then whom it wakes. */
+/* Prefetches what world_word_deliver() reads first, and then the workers that it wakes. */
 void world_word_look_far(const struct world_rank *rank, uint32_t word);
 void world_word_look_near(const struct world_rank *rank, uint32_t word);
 void world_word_ahead(const struct fabric *f, uint32_t word);
-/* Both deliver a value to a word at time_ps.  world_word_event() always does it by an event. */
+/* Both deliver a value to a word at time_ps.  world_word_event() always does so by an event. */
 void world_word_event(struct world_rank *target, uint32_t word, uint64_t value, bool add, uint64_t time_ps);
 void world_word_schedule(struct world_rank *target, uint32_t word, uint64_t value, bool add, uint64_t time_ps);
 /* The worker reads the letters that have arrived by now_ps. */
 void world_mail_read(struct world_worker *ww, uint64_t now_ps);
 /* Begins a step of a worker that has letters or a counter that is due: it reads what has come by now_ps. */
 void words_read(struct world_worker *ww, uint64_t now_ps);
-/* The same worker waits after its step: it is woken for what is still on its way. */
+/* The worker of words_read() waits after its step, and is woken for what is still on its way. */
 void words_wait(struct world_worker *ww);
-/* What an event that changes words runs. */
+/* Runs an event that changes words. */
 sim_handler words_change_run;
-/* Prefetch what an event that changes a word will look at; they leave other events alone. */
+/* Prefetch what an event that changes a word will read.  They leave other events alone. */
 void words_look_far(const struct sim *sim, const struct sim_event *event);
 void words_look_near(const struct sim *sim, const struct sim_event *event);
 

@@ -45,7 +45,8 @@ static void look_far(const struct sim *sim, const struct sim_event *event)
     }
 }
 
-/* Prefetches the part of a kernel's object that follows the worker's first two lines, which were prefetched before. */
+/* Prefetches those cache lines of a kernel's object that follow the worker's first two, which were prefetched
+ * earlier. */
 static void rest_look_ahead(const struct fabric_worker *worker)
 {
     enum { LINES_BEFORE = 2, LINES = 5 };
@@ -77,7 +78,7 @@ uint32_t world_nodes(const struct cluster *cluster, uint32_t ranks, uint32_t ran
     return (ranks + *gpus - 1) / *gpus;
 }
 
-/* A rank uses its own ports that are up.  If none is, it uses the first port that is up after them. */
+/* A rank uses those of its own ports that are up.  If none is, it uses the next port after them that is up. */
 static void rank_ports_init(struct world_rank *rank)
 {
     struct world *w = rank->world;
@@ -99,8 +100,8 @@ static void rank_ports_init(struct world_rank *rank)
     }
 }
 
-/* What a NIC sends of a message at a time, 0: all of it.  A window is given back in pieces of that size, which are
- * small against the window: acknowledgements are of packets, not of messages. */
+/* How many bytes of a message a NIC sends at a time.  0: all.  A window is given back in pieces of this size, which
+ * are small compared with the window: acknowledgements are of packets, not of messages. */
 static uint32_t quantum_of(const struct world *w)
 {
     const uint64_t window_bytes = w->transport.window_bytes, mtu_bytes = w->cluster->nic.mtu_bytes;
@@ -129,7 +130,7 @@ static void relays_init(struct world *w)
     }
 }
 
-/* Makes the network and the NICs' ports.  False: no graph can be made of the cluster. */
+/* Makes the network and the NICs' ports.  False: the cluster has no valid graph. */
 static bool network_init(struct world *w)
 {
     const struct world_options *o = &w->options;
@@ -141,7 +142,7 @@ static bool network_init(struct world *w)
     if (!g) return false;
     assert(g->nodes == nodes && g->gpus == gpus);
     w->network = network_new(g);
-    /* Between leaves, small messages use idle times of links that are too short for the messages before them. */
+    /* Between leaves, small messages use idle times of links that are too short for earlier messages. */
     w->ways_differ = w->network->leaf_count > 1 || c->routing == CLUSTER_ADAPTIVE || c->routing == CLUSTER_SPRAY ||
                      w->transport.order != TRANSPORT_WIRE;
     w->quantum_bytes = quantum_of(w);
@@ -154,7 +155,7 @@ static bool network_init(struct world *w)
     return true;
 }
 
-/* How long a link takes, relative to its time without faults. */
+/* How long a link takes with its faults, relative to its time without them. */
 static uint32_t slow_of(uint64_t built_bps, uint64_t rate_bps)
 {
     if (built_bps == rate_bps) return WORLD_SLOW_ONE;
@@ -252,7 +253,7 @@ static void part_init(struct world *w, uint32_t events)
     sim_look_ahead(w->sim, look_far, look_near);
 }
 
-/* Makes a part of the whole world, with so many of its nodes. */
+/* Makes a part of the whole world, with `nodes` of its nodes. */
 static struct world *part_new(struct world *whole, uint32_t number, uint32_t nodes)
 {
     struct world *w = memory_new(1, sizeof *w);

@@ -31,7 +31,7 @@ struct usage;
 struct world_rank;
 struct world_timeline;
 
-/* Kinds of events; world.c says what runs them. */
+/* Kinds of events; world.c says which function runs each. */
 enum {
     EVENT_STEP,     /* a worker's next step */
     EVENT_WAKE,     /* a wake that a worker has asked for */
@@ -40,33 +40,33 @@ enum {
     EVENT_RECEIVED, /* a request has come in, on a host */
     EVENT_LANDED,   /* a request's last byte has come in */
     EVENT_RESUME,   /* a QP that had to wait goes on */
-    EVENT_STORED,   /* a bulk engine has made a store of those that take turns */
+    EVENT_STORED,   /* a bulk engine has made one of the stores that wait for it */
     EVENT_CORE,     /* a core of a host is free */
     EVENT_BEGIN,    /* a program begins */
     EVENT_LAUNCH,   /* a rank's next kernel begins */
     EVENT_LOOK,     /* a look at how busy ports are */
     EVENT_TIMER,    /* the timer of a rank on an agenda */
-    EVENT_END,      /* a rank's kernel ends: a look at busy ports, too (busy.h) */
+    EVENT_END,      /* a rank's kernel ends, and busy parts are looked at (busy.h) */
     EVENT_KINDS
 };
 _Static_assert((unsigned)EVENT_KINDS <= (unsigned)SIM_KINDS, "each has a handler");
 
-/* A worker while its kernel runs.  Large worlds have millions, and steps find them in no order: what each step needs
- * takes one cache line.  The rest stands in struct stepping, struct mover and struct rest. */
+/* A worker while its kernel runs.  Large worlds have millions, and steps reach them in no particular order: what
+ * each step needs fits one cache line.  The rest is in struct stepping, struct mover and struct rest. */
 struct world_worker {
     struct sim_event event;       /* its next step */
-    struct fabric_worker *worker; /* also says whose it is: worker_rank() */
+    struct fabric_worker *worker; /* also tells its rank: worker_rank() */
     uint64_t cursor_ps;           /* when all its operations so far are done */
-    uint64_t settled_ps;          /* from then on its next step is not moved any more; UINT64_MAX: not settled */
-    uint32_t counter;             /* place + 1 of a struct counter of its own, 0: none */
-    uint32_t mover;               /* place + 1 of its struct mover; 0: it has moved no rows */
-    uint32_t touched;             /* a bit for each site whose array the worker itself has read */
+    uint64_t settled_ps;          /* after this time its next step is not moved any more; UINT64_MAX: not settled */
+    uint32_t counter;             /* 1 + the place of its struct counter; 0: it has none */
+    uint32_t mover;               /* 1 + the place of its struct mover; 0: it has moved no rows */
+    uint32_t touched;             /* one bit for each site whose array the worker itself has read */
     uint16_t sm;                  /* the SM whose port it uses */
     bool done : 1;
-    bool unfenced : 1; /* it has stored since its last signal: the next one must wait for the stores */
+    bool unfenced : 1; /* it has stored since its last signal, so the next signal must wait for the stores */
     bool rested : 1;   /* its struct rest is in use */
     bool due : 1;      /* its counter has a sum that it has not read yet */
-    bool puts : 1;     /* it stores rows to a peer by its own stores, and counts among its rank's `putting` */
+    bool puts : 1;     /* it stores rows to a peer by its own stores, so it counts among its rank's `putting` */
     bool looks : 1;    /* it polls a word in the host's memory (looks.h) */
     bool parked : 1;   /* its next step is due when its bulk stores have left the SM */
 };
@@ -74,22 +74,23 @@ _Static_assert(sizeof(struct world_worker) <= 48, "large worlds have millions");
 
 /* A rank's notes on the worker that is being stepped. */
 struct stepping {
-    struct world_worker *worker; /* NULL: none of the rank's is being stepped */
-    uint64_t lane_start_ps;      /* when the operations began that run at the same time now */
+    struct world_worker *worker; /* NULL: none of the rank's workers is being stepped */
+    uint64_t lane_start_ps;      /* when the operations that now run at the same time began */
     uint64_t last_end_ps;        /* when the last one is done */
-    uint64_t space_ps;           /* when the soonest place on a full QP is free, if known; 0: none */
+    uint64_t space_ps;           /* when the next place on a full QP will be free, if known; 0: not wanted */
     uint64_t wake_ps;            /* the soonest future time that its step has named; 0: none */
     uint16_t lane_warps;         /* warps that these operations have taken */
 };
 
-/* What other workers of its SM read of a worker that has moved rows. */
+/* What other workers of its SM read about a worker that has moved rows. */
 struct mover {
-    uint64_t from_ps, to_ps;  /* when it last began to move rows, and when it had moved them */
-    uint32_t sm_next : 22;    /* the next mover of its SM: place + 1, 0: none; so a rank has at most RANK_WORKERS_MAX */
-    uint32_t moving_256 : 10; /* the part of its last turn in which it moved rows, in 256ths; 0: not known */
-    uint32_t bulk : 1;        /* the bulk engine moved them */
-    uint32_t scanning_256 : 9; /* the part of that turn in which it looked through arrays */
-    uint32_t scanned : 22;     /* how long it has done so since, in units of MOVER_SCAN_PS */
+    uint64_t from_ps, to_ps;   /* when it last began to move rows, and when it had moved them */
+    uint32_t sm_next : 22;     /* 1 + the place of the next mover of its SM, 0: none; so a rank has at most
+                               * RANK_WORKERS_MAX */
+    uint32_t moving_256 : 10;  /* the share of its last cycle in which it moved rows, in 256ths; 0: not known */
+    uint32_t bulk : 1;         /* the bulk engine moved them */
+    uint32_t scanning_256 : 9; /* the share of that cycle in which it scanned arrays */
+    uint32_t scanned : 22;     /* how long it has scanned since, in units of MOVER_SCAN_PS */
 };
 _Static_assert(sizeof(struct mover) == 24, "large worlds have millions");
 enum { MOVER_SCAN_PS = 4096 };
@@ -100,17 +101,17 @@ enum { RANK_WORKERS_MAX = (1 << 22) - 1 };
 struct rest {
     uint64_t staged_ps;              /* when its stores from shared memory are written */
     uint64_t wake_ps;                /* its soonest scheduled wake, 0: none */
-    uint64_t wanted_ps;              /* when its wait wants to be woken; 0: never */
+    uint64_t wanted_ps;              /* when its wait asks to be woken; 0: never */
     struct letter *mail, *mail_last; /* letters that it has not read yet, the soonest first */
     uint32_t shared_bytes;           /* where its buffer in shared memory begins */
-    uint32_t turns;                  /* its stores that have not left the SM (bulk_turns.c) */
+    uint32_t turns;                  /* how many of its stores have not left the SM (bulk_turns.c) */
     union {
-        struct world_worker *ready_next; /* host: the worker of its rank behind it in line for the core */
-        uint64_t first_ps;               /* GPU: when its first warp has done what it alone had to do */
+        struct world_worker *ready_next; /* host: the rank's worker behind it in line for the core */
+        uint64_t first_ps;               /* GPU: when its first warp has done the work that it alone had */
     };
 };
 
-/* Until when a port is busy for the last peer and for any other. */
+/* Until when a port is busy for its last peer, and until when for any other. */
 struct flows {
     uint64_t end_ps, others_end_ps;
     uint16_t peer;
@@ -124,22 +125,23 @@ struct world_rank {
     uint32_t *nic; /* [nic_count] ports that it uses */
     uint32_t nic_count;
     struct network_local *local;        /* [nic_count] the links between these ports and its GPU */
-    uint32_t slow;                      /* how long its GPU takes for work that takes other GPUs WORLD_SLOW_ONE */
-    uint32_t egress_slow, ingress_slow; /* how long a fault makes its NVLink take, on that scale */
+    uint32_t slow;                      /* how long its GPU takes for work for which other GPUs take WORLD_SLOW_ONE */
+    uint32_t egress_slow, ingress_slow; /* how long its NVLink takes because of a fault, on that scale */
     uint64_t staging_bps;               /* rate of copies to the host and back; 0: they take no time */
     struct port *sm;                    /* [sms] */
     struct port *far;                   /* [sms] serves the SM's loads from memory for sums */
     uint8_t *sm_cpc;                    /* [sms] */
-    struct bulk_engine *engine;         /* [sms]; NULL: no store has taken a turn yet */
-    uint64_t *stored_ps;                /* [sms] when the stores of its warps so far are done */
-    uint64_t *put_ps;                   /* [sms] likewise of the stores to peers */
-    uint64_t egress_since_ps;           /* the egress has been busy since then */
+    struct bulk_engine *engine;         /* [sms]; NULL: no store has waited for an engine yet */
+    uint64_t *stored_ps;                /* [sms] when the stores of the SM's warps so far are done */
+    uint64_t *put_ps;                   /* [sms] when their stores to peers so far are done */
+    uint64_t egress_since_ps;           /* since when the egress has been busy */
     uint64_t beside_ps;                 /* the part of its kernel's duration that is not its workers' time */
     uint64_t *fenced_ps;                /* [sms] when the last fence of its warps is done */
-    uint64_t *told_ps;                  /* [sms] when peers have answered what its warps signalled to them so far */
-    uint64_t *copied_ps;                /* [sms] when the copies are done that its warps make by loads and stores */
-    uint32_t *sm_first;                 /* [sms] first mover of the SM: place + 1, 0: none */
-    struct loop *loop; /* [loop_count] loops of this launch's operations for which the kernel gives sizes */
+    uint64_t *told_ps;                  /* [sms] when peers have answered all signals of the SM's warps so far */
+    uint64_t *copied_ps;                /* [sms] when the copies are done that the SM's warps make by loads and
+                                         * stores */
+    uint32_t *sm_first;                 /* [sms] 1 + the place of the SM's first mover; 0: none */
+    struct loop *loop; /* [loop_count] loops of those operations of this launch for which the kernel gives sizes */
     uint32_t loop_count, loop_max;
     struct looks *looks; /* NULL: no worker has looked yet */
     struct mover *mover; /* [mover_count] */
@@ -152,7 +154,7 @@ struct world_rank {
     struct world_worker *worker; /* [worker_count] */
     struct rest *rest;           /* [worker_count]; NULL: no worker has needed it yet */
     struct stepping now;
-    uint32_t *watch_head; /* [words], 0: none, else place in watch + 1, or a lone worker's */
+    uint32_t *watch_head; /* [words] 0: none; else 1 + a place in watch, or a lone worker's number */
     struct watch *watch;
     struct counter *counter;
     uint32_t watch_count, watch_max, counter_count, counter_max;
@@ -160,36 +162,37 @@ struct world_rank {
     uint32_t watch_first, watch_end; /* the words that are watched lie in [first, end) */
     uint32_t worker_count, worker_max, running;
     uint32_t putting; /* workers that store rows to peers by their own stores and are not done */
-    struct world_worker *ready_first, *ready_last; /* host: workers that are due to step when the rank gets its turn */
-    uint32_t ready_count, round_left;              /* how many of these there are; steps left in this round of its
-                                                    * loop */
-    uint64_t owed_ps, held_until_ps; /* host, slowed: by how much longer its step takes; until when it gets no turn */
-    uint64_t let_ps, counts_ps;      /* when the last worker that is no WORKER_CLOSES was done; when the last
-                                      * WORKER_COUNTS was */
-    struct sim_event launch_event;   /* its next kernel begins */
-    struct sim_event timer_event;    /* its timer, if it runs an agenda */
-    struct sim_event end_event;      /* its kernel has ended (busy.h) */
-    struct pressure pressure;        /* what other kernels on its GPU make of the memory */
-    uint32_t kernel;                 /* index of its kernel in the program */
-    uint32_t launch;                 /* number of its last launch, over all programs */
+    struct world_worker *ready_first, *ready_last; /* host: workers that will step when the rank gets the core */
+    uint32_t ready_count, round_left;              /* how many of these there are; how many steps are left in this
+                                                    * round of its loop */
+    uint64_t owed_ps, held_until_ps;     /* host, slowed: how much longer its step takes; until when it does not get the
+                                      * core */
+    uint64_t let_ps, counts_ps;          /* when the last worker without WORKER_CLOSES was done; when the last one with
+                                      * WORKER_COUNTS was done */
+    struct sim_event launch_event;       /* its next kernel begins */
+    struct sim_event timer_event;        /* its timer, if it runs an agenda */
+    struct sim_event end_event;          /* its kernel has ended (busy.h) */
+    struct pressure pressure;            /* how other kernels on its GPU slow the memory */
+    uint32_t kernel;                     /* index of its kernel in the program */
+    uint32_t launch;                     /* number of its last launch, over all programs */
     uint64_t start_ps, begin_ps, end_ps; /* of the launch: its begin, the first worker's step, the last worker's end */
     bool begun;
-    bool cast; /* host: its last work on rows was a cast: what it stores lies in its caches */
+    bool cast; /* host: its last work on rows was a cast, so the bytes that it stores lie in its caches */
     struct world_use before[WORLD_RESOURCE_COUNT]; /* what its ports had done before the launch */
-    uint64_t arrived_ps;                           /* when the last data or change of a word came to it in this
-                                                    * launch */
+    uint64_t arrived_ps;                           /* when the last data or change of a word in this launch came to
+                                                    * it */
 };
 
-/* The two machines that ranks run on, each one row: GPUs (gpu.c) or the cores of a host (host.c). */
+/* The two machines on which ranks run: GPUs (gpu.c) and the cores of a host (host.c). */
 struct world_machine {
     const struct fabric_ops *ops;                                     /* what operations cost */
     void (*init)(struct world *w);                                    /* rates, SMs, launch_ps, poll_ps */
     void (*step_due)(struct world_worker *ww);                        /* the worker would step */
     uint64_t (*step_begin)(struct world_rank *rank, uint64_t now_ps); /* returns when the worker may go on */
     void (*step_end)(struct world_rank *rank);                        /* NULL: nothing is to be done */
-    /* NULL unless links cost CPU time.  link_ps() is the CPU time of a request at each end.  send() charges the stepped
-     * worker for a request that it sends.  receive() charges the receiver's core for a request that comes in.  Both
-     * return when that work is done. */
+    /* NULL unless links cost CPU time.  link_ps() is the CPU time of a request at each end.  send() charges the
+     * stepped worker for a request that it sends.  receive() charges the receiver's core for a request that comes
+     * in.  send() and receive() return when that work is done. */
     uint64_t (*link_ps)(const struct world *w, const struct request *r);
     uint64_t (*send)(struct world_rank *source, const struct request *r);
     uint64_t (*receive)(struct world_rank *target, uint64_t now_ps, const struct request *r);
@@ -197,7 +200,7 @@ struct world_machine {
 };
 extern const struct world_machine gpu_machine, host_machine;
 
-/* A port as cross-rail traffic of other GPUs of its node uses it: by NVLink to its GPU first. */
+/* A port that cross-rail traffic of other GPUs of its node uses; the traffic first goes to the port's GPU by NVLink. */
 struct relay {
     struct world_rank *rank; /* the rank on that GPU; NULL: none */
     struct network_local local;
@@ -208,15 +211,17 @@ struct work_rates {
     rate_q20 warp, sm;
 };
 
-/* A world; or a part of one (parts.h), with what is its own under that heading and the rest as in the whole. */
+/* A world, or a part of one (parts.h).  In a part, the members under that heading are its own, and the rest equals
+ * the whole's. */
 struct world {
     struct world *whole;          /* the world that this is a part of; else itself */
-    struct world **part;          /* [parts] the whole's parts; the world itself alone if its nodes are no parts */
+    struct world **part;          /* [parts] the parts of the whole; if its nodes are no parts, only the world itself */
     uint32_t parts, part_ranks;   /* ranks of each part but the last, which may have fewer */
     struct mailbox **boxes;       /* [parts]; NULL: its nodes are no parts */
-    bool ways_shared;             /* mail goes over links that are not the peer's own, or these keep state for others */
+    bool ways_shared;             /* mail goes over links that do not belong to the peer, or these keep state for
+                                   * others */
     pthread_mutex_t launching;    /* held while a rank launches its next kernel */
-    _Atomic uint64_t freed_bytes; /* bytes of counters freed since memory last went back to the system */
+    _Atomic uint64_t freed_bytes; /* bytes of counters that were freed since memory last went back to the system */
     const struct cluster *cluster;
     const struct world_machine *machine;
     uint64_t launch_ps;                  /* the part of a kernel's duration that is not its workers' time */
@@ -236,19 +241,19 @@ struct world {
     struct network *network;
     struct dcqcn dcqcn;             /* parameters NULL: there is none */
     struct nic *nic;                /* [nic_count] ports of all nodes */
-    struct network_local *peer_way; /* [nodes][GPUs][GPUs] where they store over PCIe; else NULL */
-    struct port *pair_link;         /* the same where each pair of GPUs has its link (xGMI) */
+    struct network_local *peer_way; /* [nodes][GPUs][GPUs] where GPUs store over PCIe; else NULL */
+    struct port *pair_link;         /* likewise where each pair of GPUs has its link (xGMI) */
     rate_q20 pair;                  /* of such a link, one direction */
     struct relay *relay;            /* [nic_count], where cross-rail traffic goes by NVLink; else NULL */
     bool ports_shared;              /* several ranks use one port of a NIC */
-    bool ways_differ;               /* what is sent later may come earlier */
+    bool ways_differ;               /* what is sent later may arrive earlier */
     uint32_t quantum_bytes;         /* 0: whole messages */
     uint32_t nic_count, sm_count;
     uint32_t queue_depth; /* requests outstanding on a QP, 0: no limit */
     struct core *core;    /* [cores] of a host cluster, for all ranks */
     struct work_rates store, reduce;
     struct work_rates copy, cast, sum; /* host */
-    struct work_rates message;         /* host: a store of what the rank has just cast */
+    struct work_rates message;         /* host: the rates of a store of what the rank has just cast */
     uint64_t gpu_number;               /* gpu_program.c */
     rate_q20 bulk_in, bulk_out, bulk_put, bulk_link, bulk_sector, bulk_crossing, hbm_rows, l2;
     rate_q20 reduce_load, reduce_made, hbm, scan, egress, ingress;
@@ -257,27 +262,26 @@ struct world {
 
     /* ---- a part's own ---- */
     uint32_t number, rank_first, rank_count;
-    struct mailbox *box;    /* what it sends to other parts, and they to it; NULL: its nodes are no parts */
+    struct mailbox *box;    /* the mail between this part and the others; NULL: its nodes are no parts */
     uint64_t next_ps;       /* its next event; UINT64_MAX: nothing is left to do */
-    uint64_t seen_ps;       /* while it takes in mail: the soonest time at which that may be seen */
-    struct busy_note *note; /* [note_count] looks at parts of all nodes, which wait for the window's end */
+    uint64_t seen_ps;       /* while it takes in mail: the soonest time at which the mail may be seen */
+    struct busy_note *note; /* [note_count] looks at parts of all nodes that wait for the window's end */
     uint32_t note_count, note_max;
-    uint64_t looks; /* events that belong to no prediction (busy.h) */
+    uint64_t looks; /* events on which no prediction depends (busy.h) */
     struct sim *sim;
     struct sim_event begin_event;  /* its ranks' first workers step */
     const struct pressure *beside; /* the pressure on the rank that is being stepped */
-    struct arena arena; /* memory of workers and pools, at which the engine may still look when they are no longer
-                         * used */
+    struct arena arena; /* memory of workers and pools; the engine may still read it when they are no longer used */
     struct pool requests, rows, parcels, letters, changes, wakes, acks, waiters, qps, qp_rests, turns;
     struct change_train train;
     bool letters_used; /* false: all words change by events */
     uint64_t mail_ps;  /* when the last letter arrives */
     uint32_t ranks_running;
     uint32_t wakes_pending; /* how many wakes are scheduled */
-    uint32_t idle;          /* events that nobody needs: all wakes once all ranks are done, looks of usage.h */
+    uint32_t idle;          /* events that nobody needs: all wakes once all ranks are done, and the looks of usage.h */
 };
 
-/* The clock of a world, between programs: of the part that is furthest. */
+/* The clock of a world between programs, which is that of its furthest part. */
 static inline uint64_t world_latest_ps(const struct world *w)
 {
     uint64_t latest_ps = 0;
@@ -301,10 +305,10 @@ static inline struct rest *worker_rest(struct world_worker *ww)
 
 static inline uint64_t worker_staged_ps(struct world_worker *ww) { return ww->rested ? worker_rest(ww)->staged_ps : 0; }
 
-/* GPU: when the first warp has done what it alone had to do. */
+/* GPU: when the first warp has done the work that it alone had. */
 static inline uint64_t worker_first_ps(struct world_worker *ww) { return ww->rested ? worker_rest(ww)->first_ps : 0; }
 
-/* Makes room for one entry more, with little to spare, because large worlds have millions of such arrays. */
+/* Makes room for one more entry.  It leaves little to spare, because large worlds have millions of such arrays. */
 static inline void *entries_grow(void *entry, uint32_t count, uint32_t *max, size_t size_bytes)
 {
     if (count < *max) return entry;
@@ -318,7 +322,7 @@ static inline void world_arrival_note(struct world_rank *rank, uint64_t time_ps)
     rank->arrived_ps = later(rank->arrived_ps, time_ps);
 }
 
-/* An event at from_ps makes the worker step at time_ps, or later, when its earlier work is done.  Nothing changes if
+/* An event at from_ps makes the worker step at time_ps, or later if its earlier work ends later.  Nothing changes if
  * its next step was settled before from_ps. */
 static inline void world_worker_wake(struct sim *sim, struct world_worker *ww, uint64_t from_ps, uint64_t time_ps)
 {
@@ -335,7 +339,7 @@ static inline uint64_t rank_slowed_ps(const struct world_rank *rank, uint64_t du
     return rank->slow == WORLD_SLOW_ONE ? duration_ps : duration_ps * rank->slow / WORLD_SLOW_ONE;
 }
 
-/* A rank's thread of the host serves a queue's request for service_ps, from from_ps on; returns when it is done. */
+/* A rank's thread of the host serves a queue's request for service_ps from from_ps on.  Returns when it is done. */
 static inline uint64_t world_thread_reserve(struct world_rank *rank, uint16_t queue, uint64_t from_ps,
                                             uint64_t service_ps)
 {

@@ -26,7 +26,7 @@ struct world_timeline {
     struct timeline *out;
     struct causes *causes; /* its own */
     struct lanes {
-        uint64_t *named; /* [count] of each worker, a bit for a lane that has its name */
+        uint64_t *named; /* [count] for each worker, one bit for each lane that has its name */
         uint32_t count;
     } * rank; /* [ranks] */
     uint32_t ranks;
@@ -34,15 +34,15 @@ struct world_timeline {
 
 struct world_timeline *world_timeline_new(struct timeline *out, struct causes *causes, uint32_t ranks);
 void world_timeline_free(struct world_timeline *t);
-/* A rank launches a kernel with so many workers. */
+/* A rank launches a kernel with worker_count workers. */
 void world_timeline_launch(struct world_timeline *t, uint32_t rank, uint32_t worker_count);
-/* The track of a worker's lane, named when it is first used: most workers use one. */
+/* The track of a worker's lane.  It is named when it is first used, because most workers use one lane. */
 uint32_t world_timeline_lane(struct world_timeline *t, uint32_t rank, uint32_t worker, uint32_t lane);
 /* A port sends the request, or takes it in, from begin_ps to end_ps. */
 void world_timeline_request(struct world_timeline *t, const struct request *r, bool transmit, uint64_t begin_ps,
                             uint64_t end_ps);
 
-/* recording.c: with a timeline, these operations record, and call the machine's own operations. */
+/* recording.c: these operations are used with a timeline.  They record, and call the machine's own operations. */
 extern const struct fabric_ops recording_ops;
 
 #endif
