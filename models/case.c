@@ -10,16 +10,17 @@
 #include "sim/nearest.h"
 #include "traces/edges_make.h"
 
-/* Roles of an option; every list of options elsewhere follows from these. */
+/* Roles of an option.  Every list of options elsewhere follows from these. */
 enum field_flag {
-    /* makes the case: records that differ in it are of different cases (case_record).  Options of the machine and of
-     * when ranks begin do not: predictions vary them to explain one measurement. */
+    /* makes the case: records that differ in it are of different cases (case_record).  Options of the machine, and
+     * those that say when ranks begin, do not make the case, because predictions vary them to explain one
+     * measurement. */
     MAKES = 1,
     ROUTES = 2, /* the load depends on it (case_routing_same) */
-    DRAWS = 4,  /* counts only where routing is drawn: with a trace it makes no case */
+    DRAWS = 4,  /* counts only where routing is drawn; with a trace it does not make the case */
     FILES = 8,  /* names a file, perhaps as "WORD:FILE" or "FILE@LAYERS" (case_files.c) */
-    WORK = 16,  /* says what there is to do, not how it is done: results that differ in it are of different work, and
-                 * none of its values is best (case_option_is_work) */
+    WORK = 16,  /* says what there is to do, not how it is done.  Results that differ in it are of different work, so
+                 * no value of it is best (case_option_is_work) */
 };
 
 enum field_type { FIELD_COUNT, FIELD_SEED, FIELD_FLAG, FIELD_CHOICE, FIELD_TEXT };
@@ -29,9 +30,10 @@ struct field {
     enum field_type type;
     unsigned flags; /* enum field_flag */
     size_t offset;
-    uint32_t least, most; /* the least and most that a user may give (FIELD_COUNT) */
-    uint32_t initial;     /* the value before any is given; 0 may be below least: decided later */
-    const char *choices;  /* "a|b|c", the first is the default unless initial_text says so */
+    uint32_t least, most; /* the least and the greatest number that a user may give (FIELD_COUNT) */
+    uint32_t initial;     /* the value if no option gives one; 0 may be below `least` and means that the value is
+                           * decided later */
+    const char *choices;  /* "a|b|c"; the first is the default unless initial_text gives another */
     const char *argument; /* in --help */
     const char *help;
     const char *only; /* the kernels whose records have it; NULL: all */
@@ -267,7 +269,7 @@ void case_copy(struct case_options *to, const struct case_options *from)
     }
 }
 
-/* Whether a and b are equal but for '-' and '_', which scripts and spreadsheets mix. */
+/* Whether a and b are equal except for '-' and '_', which scripts and spreadsheets mix. */
 static bool name_matches(const char *a, const char *b)
 {
     for (;;) {
@@ -441,7 +443,8 @@ bool case_set(struct case_options *c, const char *name, const char *text, GError
     return error_false(error, CASE_ERROR, CASE_ERROR_NAME, "%s: there is no such option of a case", name);
 }
 
-/* GLib gives callbacks of a context's main entries no data of the caller, so the case that they fill is here. */
+/* The case that the options fill.  It is global because GLib passes no data of the caller to callbacks of a
+ * context's main entries. */
 static struct case_options *entries_case;
 
 /* The order of --help. */
@@ -523,7 +526,7 @@ bool case_routing_same(const struct case_options *a, const struct case_options *
     return same;
 }
 
-/* How many parts separator divides text into. */
+/* Into how many parts `separator` divides the text. */
 static uint32_t parts_count(const char *text, char separator)
 {
     uint32_t count = 1;
@@ -536,7 +539,7 @@ static void text_default(char **text, const char *value)
     if (!*text) *text = g_strdup(value);
 }
 
-/* The default of the public tests (288 for low latency: 256 and 32 redundant ones), if the ranks divide it. */
+/* The public tests' default (for low latency 288: 256 and 32 redundant ones), if the number of ranks divides it. */
 static uint32_t experts_default(bool low_latency, uint32_t ranks)
 {
     if (low_latency && 288 % ranks == 0) return 288;

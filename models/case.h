@@ -24,8 +24,8 @@ enum case_error { CASE_ERROR_NAME, CASE_ERROR_VALUE };
 /* Numbers that are 0 and texts that are NULL get their default when the case is used (case_resolve()). */
 struct case_options {
     char *kernel; /* "ll", "normal", "v2", "alltoallv", "allgather", "reducescatter", "allreduce", "ag-rs", "p2p" */
-    char *matrix; /* alltoallv: a file of messages, "uniform:65536", ...; NULL: the messages of the routing */
-    char *size;   /* bytes; allgather, reducescatter: of a block; allreduce: of a rank; p2p: of a message */
+    char *matrix; /* alltoallv: a file of messages, "uniform:65536", ...; NULL: the routing's messages */
+    char *size;   /* bytes; allgather, reducescatter: of one block; allreduce: of one rank; p2p: of one message */
     uint32_t messages, in_flight;
     char *algorithm;             /* allgather: "hybrid", "ring", "leader"; allreduce: "ring", "tree" */
     char *nccl;                  /* NCCL's version: "2.29", "2.28" */
@@ -34,7 +34,8 @@ struct case_options {
     char *issue;                 /* p2p: "kernel", "host", "copy", "nccl" */
     char *compute, *compute_sms; /* time and SMs "A:B" of arithmetic that runs at the same time as a kernel */
     uint32_t num_tokens, hidden, num_topk, num_experts, num_topk_groups, num_ranks, ranks_per_node;
-    char *tokens_per_rank;                                    /* "4096|2048|...": if ranks have different numbers */
+    char *tokens_per_rank;                                    /* "4096|2048|...", where ranks have different numbers
+                                                               * of tokens */
     char *dtype;                                              /* dispatch's: "bf16", "fp8" */
     bool expand, single_reduction, direct, cpu_sync, overlap; /* v2 */
     char *api;                                                /* v2: "hybrid-ep", or NULL */
@@ -43,28 +44,28 @@ struct case_options {
     uint32_t num_sms, num_warps, rdma_sms, intermediate, num_bias, expert_alignment;
     uint32_t nvl_chunk, rdma_chunk, nvl_buffer, rdma_buffer; /* dispatch; 0: recommended */
     uint32_t combine_nvl_chunk, combine_rdma_chunk, combine_nvl_buffer, combine_rdma_buffer;
-    char *mask_timeout;     /* "100us": low latency: a rank that keeps another waiting for longer is masked; NULL: none
-                             * is */
-    char *fail;             /* "1@dispatch|3@combine": ranks that fail at their first call of these */
-    uint32_t masked_places; /* top-k places of a rank that go to no expert */
+    char *mask_timeout;     /* low latency: "100us": masks a rank that keeps another waiting for longer; NULL: masks
+                             * none */
+    char *fail;             /* "1@dispatch|3@combine": ranks that fail in their first call of these kernels */
+    uint32_t masked_places; /* how many top-k places of a rank go to no expert */
     uint64_t seed;
     char *data;    /* "pattern", "constant", "random" */
     char *routing; /* how random routing is drawn: "uniform", "zipf:1.2", ... (traces/generate.h) */
     char *cluster; /* path of a cluster file */
-    char *launch;  /* "barrier" before each kernel (also NULL), or, for kernels that have them, "stream", "loop" */
-    char *backend; /* a row of models/hardware/machine/transport.c; NULL: what the cluster file says */
+    char *launch;  /* "barrier" before each kernel (also NULL); or "stream" or "loop", for kernels that have them */
+    char *backend; /* a transport of models/hardware/machine/transport.c; NULL: that of the cluster file */
     char *loops;   /* path of a sheet of loops (models/kernels/loops.h) that replaces shipped lines, or NULL */
     char *fault;   /* edits of the machine (models/predict/fault.h), or NULL */
     char *arrival, *slow; /* "uniform:20us", "3:2x" (models/predict/launches.h), or NULL */
     char *trace, *trace_weights;
     uint32_t step, layer;
-    char *traffic;     /* tokens from each source (;) to each rank or expert (|), or NULL */
+    char *traffic;     /* the tokens from each source (;) to each rank or expert (|), or NULL */
     char *placement;   /* expert placement, or NULL */
     char *deepep;      /* the version of DeepEP: "a84a248", "2025-04-16", "before-ibgda"; NULL: that of PROTOCOLS.md */
     uint64_t given[2]; /* bits of the options that case_set() has set: case_option_given() */
 };
 
-/* Sets all defaults; case_set() then sets each option given.  Clear with case_clear(). */
+/* Sets all defaults.  Then case_set() sets each option that is given.  Clear with case_clear(). */
 void case_init(struct case_options *c);
 void case_clear(struct case_options *c);
 typedef struct case_options case_options;
@@ -79,7 +80,8 @@ bool case_set(struct case_options *c, const char *name, const char *text, GError
 bool case_has(const char *name);
 /* The table's name of the option that case_set() finds by this name; NULL: there is none. */
 const char *case_option_find(const char *name);
-/* The option whose name a misspelt name resembles most; NULL: none.  "tokens" for "num-tokens" is a name, too. */
+/* The option whose name is most similar to a misspelt name; NULL: none is similar.  "tokens" counts as a name of
+ * "num-tokens". */
 const char *case_option_nearest(const char *name);
 
 /* The table's names in order ("num-tokens"), NULL after the last. */
@@ -88,42 +90,44 @@ const char *case_option_name(uint32_t index);
 bool case_option_given(const struct case_options *c, const char *name);
 /* Whether its value may name a file. */
 bool case_option_names_file(uint32_t index);
-/* Whether that option matters to a kernel, so that its records have it. */
+/* Whether the option at this index matters to a kernel.  If so, the kernel's records have it. */
 bool case_option_applies(uint32_t index, const char *kernel);
-/* Whether records that differ in that option are of different cases; c as case_resolve() leaves it. */
+/* Whether records that differ in the option at this index are of different cases.  c must be as case_resolve()
+ * leaves it. */
 bool case_option_makes_case(uint32_t index, const struct case_options *c);
-/* Whether the option of that name says what there is to do (tokens, experts, routing, a trace), not how and where it is
+/* Whether the named option says what there is to do (tokens, experts, routing, a trace), not how and where it is
  * done (kernels and their settings, placement, machine). */
 bool case_option_is_work(const char *name);
-/* The value of that option, as case_set() takes it; NULL: not set.  Free with g_free(). */
+/* The value of the option at this index, in the form that case_set() takes.  NULL: not set.  Free with g_free(). */
 char *case_option_text(const struct case_options *c, uint32_t index);
 
-/* The table as topics of command_line_parse(), which write into *c.  Valid as long as c, until the next call. */
+/* The table as topics of command_line_parse(), which write into *c.  They are valid as long as c and until the next
+ * call. */
 enum { CASE_TOPICS = 6 };
 void case_topics(struct case_options *c, struct command_topic topic[CASE_TOPICS]);
 
 /* Sets the defaults that depend on other options: tokens, experts and data by kernel, ranks and tokens by traffic
- * matrix. Values that a trace decides stay 0 (all of it).  The functions below do it on a copy. */
+ * matrix. Values that a trace decides stay 0.  The functions below resolve a copy. */
 void case_resolve(struct case_options *c);
 
-/* The values that case_resolve() gives to a case that leaves them open: for callers that need one of them. */
+/* The value that case_resolve() gives to an option that the case leaves open, for callers that need only this one. */
 const char *case_kernel(const struct case_options *c);
 bool case_kernel_in(const struct case_options *c, const char *names); /* names: "ll|normal|v2" */
-uint32_t case_ranks(const struct case_options *c);                    /* 8 for a trace or a matrix, whose number is not
-                                                                       * known here */
+uint32_t case_ranks(const struct case_options *c);                    /* 8 for a trace or a matrix, whose number of
+                                                                       * ranks is not known here */
 uint32_t case_tokens(const struct case_options *c);
-enum { CASE_SMS_DEFAULT = 24 }; /* of the public tests of the normal kernels; low latency uses the whole GPU */
+enum { CASE_SMS_DEFAULT = 24 }; /* default of the public tests of the normal kernels; low latency uses the whole GPU */
 enum { CASE_SMS_MORI = 80 };    /* its configuration's block_num */
 
-/* A sentence for the user about the defaults that were chosen; NULL: none.  Free with g_free(). */
+/* A sentence for the user about the chosen defaults.  NULL: there is none.  Free with g_free(). */
 char *case_note(const struct case_options *c);
 
-/* The number of ranks a node: the user's, else gpus, or all ranks if gpus is 0; 0 if those are not known either, which
- * case_resolve() makes 8.  The second sets it. */
+/* The number of ranks of a node: the user's number; else gpus; else all ranks, if gpus is 0; else 0, which
+ * case_resolve() makes 8.  case_node_settle() sets it. */
 uint32_t case_node_ranks(const struct case_options *c, uint32_t gpus);
 void case_node_settle(struct case_options *c, uint32_t gpus);
-/* Sets the defaults of a simulated cluster.  If c names a version of DeepEP, its behaviour is the default (low
- * latency by the NIC alone, normal kernels posted by a thread of the host). */
+/* Sets the defaults of a simulated cluster.  If c names a version of DeepEP, that version's behaviour is the default
+ * (low latency by the NIC alone, normal kernels with a host thread that posts). */
 void case_cluster_settle(struct case_options *c, const struct cluster *cluster);
 /* The version (models/moe/moe_deepep.h) that a commit, a date or a name stands for; 0: none. */
 uint32_t case_deepep_version(const char *text);
@@ -133,18 +137,20 @@ bool case_routing(const struct case_options *c, struct routing *routing, GError 
 /* Whether the routings of a and b are equal, so that one can be used for the other. */
 bool case_routing_same(const struct case_options *a, const struct case_options *b);
 
-/* The protocol's options, checked (moe_options_refuse).  device_sms: of the GPU, the default of low latency and
- * the limit of all; 0 where ranks are processes of a host, which have no SMs to count. */
+/* The protocol's options, checked (moe_options_refuse).  device_sms is the GPU's number of SMs: the default of low
+ * latency and the limit of all kernels.  It is 0 where ranks are processes of a host, which have no SMs to count. */
 bool case_moe_options(const struct case_options *c, const struct routing *routing, uint32_t device_sms,
                       struct moe_options *options, GError **error);
 
-/* How many SMs a rank has on a host of so many CPUs, for device_sms: as the case says; else one for each CPU, made even
- * because normal kernels need pairs, and at least 2 (CPUs take turns). */
+/* How many SMs a rank has on a host with `cpus` CPUs, for device_sms.  The case may say it.  Otherwise there is one
+ * for each CPU, rounded to an even number because normal kernels need pairs, and at least 2 (CPUs are shared in
+ * turns). */
 uint32_t case_host_sms(const struct case_options *c, uint32_t cpus);
 
-/* Sets chunks and rings of the normal kernels: those recommended for o's ranks, then those that the case gives. */
+/* Sets chunks and rings of the normal kernels: first those recommended for o's ranks, then those that the case
+ * gives. */
 void case_chunks_settle(const struct case_options *c, struct moe_options *o);
-/* Writes them into the record's header lines. */
+/* Writes these chunks and rings into the record's header lines. */
 void case_chunks_record(const struct moe_options *o, struct record *record);
 
 /* The load of a case's kernels, by their family (case_kernel.c). */
@@ -157,26 +163,27 @@ bool case_load(const struct case_options *c, struct case_load *load, GError **er
 void case_load_free(struct case_load *load);
 /* Whether the loads of a and b are equal, so that one can be used for the other. */
 bool case_load_same(const struct case_options *a, const struct case_options *b);
-/* The job of the case's kernels on load, which must outlive it.  cluster NULL: ranks are processes of this host.
- * device_sms: see case_moe_options().  NULL and *error if the kernels refuse the case.  Free with g_free(). */
+/* The job of the case's kernels on `load`, which must outlive it.  cluster NULL: ranks are processes of this host.
+ * device_sms: see case_moe_options().  Returns NULL and sets *error if the kernels refuse the case.  Free with
+ * g_free(). */
 struct kernel_job *case_job(const struct case_options *c, const struct case_load *load, const struct cluster *cluster,
                             uint32_t device_sms, GError **error);
-/* Adds to the header lines what load and job decided: numbers of ranks, tokens, experts, SMs, messages. */
+/* Adds header lines with what load and job decided: numbers of ranks, tokens, experts, SMs, messages. */
 void case_job_record(const struct case_options *c, const struct kernel_job *job, struct record *record);
 /* A text that is equal for equal loads.  Ranks compare it before they run.  Free with g_free(). */
 char *case_load_digest(const struct case_options *c, const struct case_load *load);
 /* The name of the bandwidth that the kernel's public tests print. */
 const char *case_rate_metric(const struct case_options *c);
 
-/* The ranks of a set ([ranks], 1: in it) as "1|3|5", or "none".  Free with g_free(). */
+/* The ranks of a set ([ranks], 1: in the set) as "1|3|5", or "none".  Free with g_free(). */
 char *case_ranks_text(const uint8_t *set, uint32_t ranks);
-/* Files named by options that do not exist in the current folder are sought in folder, that of the table. */
+/* Looks in `folder`, the folder of the table, for files that options name and that the current folder lacks. */
 void case_files_resolve(struct case_options *c, const char *folder);
-/* The digest (traces/digest.h) of the file that an option's value names; not of a cluster, which has its own.  NULL if
- * it names none, or one that can be read only once.  Free with g_free(). */
+/* The digest (traces/digest.h) of the file that an option's value names.  NULL if it names no file, a cluster (which
+ * has a digest of its own), or a file that can be read only once.  Free with g_free(). */
 char *case_file_digest(uint32_t index, const char *value);
-/* Writes into the record's header lines: every option, defaults resolved; which options make the case, and which the
- * work; the digests of files that options name, as "trace-digest". */
+/* Writes these into the record's header lines: every option, with defaults resolved; which options make the case,
+ * and which the work; the digests of files that options name, as "trace-digest". */
 void case_record(const struct case_options *c, struct record *record);
 
 #endif

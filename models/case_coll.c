@@ -14,14 +14,14 @@
 static bool is_alltoallv(const struct case_options *c) { return strcmp(c->kernel, "alltoallv") == 0; }
 static bool is_ag_rs(const struct case_options *c) { return strcmp(c->kernel, "ag-rs") == 0; }
 
-/* The bytes of a token's row in dispatch, without scales. */
+/* The bytes of a token's row in dispatch without scales. */
 static uint32_t row_bytes(const struct case_options *c)
 {
     return strcmp(c->dtype, "bf16") == 0 ? 2 * c->hidden : c->hidden;
 }
 
-/* The messages of a routing, used if no matrix is given: for each pair of ranks one message with all that its dispatch
- * sends. */
+/* The messages of a routing, used if no matrix is given: one message for each pair of ranks, with all that dispatch
+ * sends between them. */
 static bool edges_load(const struct case_options *c, struct edges *edges, GError **error)
 {
     if (c->matrix) return edges_make(c->matrix, c->num_ranks, row_bytes(c), c->seed, edges, error);
@@ -69,9 +69,9 @@ static void edges_record(const struct edges *e, struct record *record)
 
 /* ---- options ---- */
 
-/* Sizes as in vLLM's allgather_reducescatter.  Dispatch gathers tokens, their scales (FP8: one for 128 values), and the
- * weight and number of each choice, 4 B each, by one group of calls.  Combine scatters sums in BF16.  Only the numbers
- * of tokens and choices matter in the routing, because all tokens go to all ranks. */
+/* Sizes as in vLLM's allgather_reducescatter.  Dispatch gathers tokens, their scales (FP8: one for 128 values), and
+ * the weight and the number of each choice (4 B each), by one group of calls.  Combine scatters sums in BF16.  Only
+ * the numbers of tokens and choices matter in the routing, because all tokens go to all ranks. */
 static bool tokens_parse(const struct case_options *c, const struct routing *routing, struct coll_options *o,
                          GError **error)
 {
@@ -162,8 +162,8 @@ static bool issue_parse(const struct case_options *c, const struct cluster *clus
     return calls_known(cluster, c->issue, error);
 }
 
-/* MPI's messages are calls of a process.  With a matrix of one size, each rank also sends its own part to itself, as
- * MPI_Alltoall does. */
+/* MPI's messages are calls of a process.  If a matrix has messages of one size, each rank also sends its own part to
+ * itself, as MPI_Alltoall does. */
 static void process_find(const struct case_options *c, const struct cluster *cluster, struct coll_options *o)
 {
     const struct transport *backend = c->backend ? transport_find(c->backend) : NULL;
@@ -179,7 +179,7 @@ static const char *const kernels[] = { "alltoallv", "allgather", "reducescatter"
 static const char *const algorithms[] = { "", "hybrid", "ring", "tree", "leader", NULL };
 static const char *const protocols[] = { "", "ll", "ll128", "simple", NULL };
 
-/* The number of the word in that list; 0 if it is not set. */
+/* The index of the word in the list; 0 if word is NULL. */
 static uint32_t word_of(const char *word, const char *const *words)
 {
     uint32_t i = 0;
@@ -252,8 +252,8 @@ static uint32_t sms_default(const struct case_options *c, const struct cluster *
     return messages || (nccl && links_fast(cluster)) ? SMS_FAST : CASE_SMS_DEFAULT;
 }
 
-/* Whether the case asks for an algorithm or protocol of NCCL.  Each algorithm belongs to one or two kernels, protocols
- * to NCCL's rings and trees. */
+/* Whether the case asks for an algorithm or a protocol of NCCL.  Each algorithm belongs to one or two kernels.
+ * Protocols belong to NCCL's rings and trees. */
 static bool nccl_asked(const struct case_options *c, const struct coll_options *o, GError **error)
 {
     const bool gather = o->kernel == COLL_ALLGATHER, reduce = o->kernel == COLL_ALLREDUCE;

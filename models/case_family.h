@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include "models/case.h"
 
-/* Cases are resolved (case_resolve()), except where defaults depend on whether options were given. */
+/* Cases are resolved (case_resolve()), unless defaults depend on which options were given. */
 struct case_family {
     bool (*load)(const struct case_options *c, struct case_load *load, GError **error);
     /* Whether the loads of a and b, both resolved, are equal. */

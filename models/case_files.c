@@ -1,10 +1,11 @@
-/* case_files.c - the files that options of a case name: their places, and digests that tell apart two of one name. */
+/* case_files.c - the files that options of a case name: their places, and digests that tell apart two files of one
+ * name. */
 #include "models/case.h"
 
 #include <string.h>
 #include "traces/digest.h"
 
-/* The part of a value that is the file's name: in "WORD:FILE", "FILE@LAYERS" or "FILE". */
+/* The part of a value that is the file's name: FILE in "WORD:FILE", "FILE@LAYERS" or "FILE". */
 struct named {
     size_t before; /* bytes of the word */
     char *path;
@@ -20,7 +21,8 @@ static struct named named_find(const char *value)
     return (struct named){ (size_t)(start - value), g_strndup(start, (size_t)(behind - start)), behind };
 }
 
-/* The value with the path of its file in folder, if the file exists there and not in the current folder; else NULL. */
+/* The value with the path of its file in `folder`, if the file exists there and not in the current folder; else
+ * NULL. */
 static char *file_beside(const char *value, const char *folder)
 {
     const struct named named = named_find(value);
@@ -40,7 +42,7 @@ void case_files_resolve(struct case_options *c, const char *folder)
     }
 }
 
-/* Words before a number, not a file. */
+/* Words before a number do not name a file. */
 static bool value_drawn(const char *value)
 {
     static const char *const words[] = { "eplb:", "uniform:", "lognormal:", "exp:" };

@@ -9,7 +9,7 @@
 
 /* ---- dispatch and combine ---- */
 
-/* Refuses options of another family, which would otherwise be ignored silently. */
+/* Refuses options of other families, which would otherwise be ignored silently. */
 static bool moe_others_refuse(const struct case_options *c, GError **error)
 {
     const char *given = c->matrix      ? "matrix"
@@ -44,8 +44,8 @@ static void moe_load_digest(const struct case_load *load, GChecksum *checksum)
     }
 }
 
-/* The V2 library's choice: the SMs that the links need by their nominal rates, and at least 64 unless other kernels
- * need SMs. */
+/* The V2 library's choice: the SMs that the links need by their nominal rates.  It is at least 64 unless other
+ * kernels need SMs. */
 static void v2_sms_choose(struct moe_options *o, const struct cluster *cluster, bool overlap)
 {
     const struct graph_made_with with = graph_made_with(cluster);

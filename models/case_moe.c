@@ -84,7 +84,7 @@ static void options_fill(const struct case_options *c, const struct routing *rou
         .single_reduction = c->single_reduction,
         .direct = c->direct,
         .hybrid_ep = c->api != NULL,
-        .uccl = backend && backend->host_words, /* the library has these settings for its normal kernels */
+        .uccl = backend && backend->host_words, /* the library's normal kernels have these settings */
         .cached = c->cached,
         .weights = c->weights,
         .expert_alignment = c->expert_alignment,
@@ -101,7 +101,7 @@ static void options_fill(const struct case_options *c, const struct routing *rou
     case_chunks_settle(c, o);
 }
 
-/* "1@dispatch|3@combine|5@clean", or with commas. */
+/* "1@dispatch|3@combine|5@clean"; commas may stand for '|'. */
 static bool failures_parse(const char *text, struct moe_options *o, GError **error)
 {
     static const char *const call[] = { "dispatch", "combine", "clean" };

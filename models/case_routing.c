@@ -33,7 +33,7 @@ static uint32_t *tokens_parse(const struct case_options *c, GError **error)
     return NULL;
 }
 
-/* Drops each rank's tokens beyond its number.  Drawing more tokens does not change the earlier ones. */
+/* Drops each rank's tokens beyond its number.  Drawing more tokens does not change the first ones. */
 static void routing_shorten(struct routing *routing, const uint32_t *tokens)
 {
     for (uint32_t r = 0; r < routing->ranks; r++) routing->rank[r].tokens = MIN(routing->rank[r].tokens, tokens[r]);
@@ -109,7 +109,7 @@ static bool routing_of_trace(const struct case_options *c, struct routing *routi
     return good;
 }
 
-/* Moves experts to their places in the placement, which is made from this routing's own load. */
+/* Moves experts to their places in the placement, which is made from the load of this routing. */
 static bool routing_replace_placed(const struct case_options *c, struct routing *routing, GError **error)
 {
     struct routing placed;
@@ -139,8 +139,8 @@ bool case_routing(const struct case_options *c, struct routing *routing, GError 
     return good;
 }
 
-/* The case's number of ranks, or that of its trace if the case takes all; 0 if there is no trace, or one that can be
- * read only once. */
+/* The case's number of ranks, or its trace's if the case takes all.  0 if there is no trace, or one that can be read
+ * only once. */
 static uint32_t ranks_of(const struct case_options *c)
 {
     g_auto(case_options) resolved;

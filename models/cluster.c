@@ -22,7 +22,7 @@ static bool parse_value(const struct cluster_key *k, const struct key_file *file
                        k->section, k->name, k->choices ? one_of : cluster_value_expected(k->kind), text);
 }
 
-/* Lists all keys that a section lacks.  If the section is only in included files, the file that includes them is
+/* Lists all keys that a section lacks.  If only included files have the section, the file that includes them is
  * named. */
 static bool refuse_lack(const struct key_file *file, const char *section, GError **error)
 {
@@ -63,7 +63,7 @@ static bool refuse_name(const struct key_file *file, const char *section, const 
                        nearest ? nearest : "", nearest ? "?" : "");
 }
 
-/* The names of a section's keys; g_free() alone frees them. */
+/* The names of a section's keys.  The caller frees the array with g_free(), and not the names. */
 static const char **key_names(const char *section)
 {
     GPtrArray *names = g_ptr_array_new();
@@ -100,7 +100,7 @@ static bool refuse_section(const struct key_file *file, const char *section, GEr
     return refuse_name(file, section, NULL, bracketed, error);
 }
 
-/* Former keys of [gpu], and what they follow from (gpu_derive()). */
+/* Former keys of [gpu], and the keys from which they now follow (gpu_derive()). */
 static const struct {
     const char *name, *from;
 } derived[] = { { "add-rate", "cycle" },
@@ -266,8 +266,8 @@ static bool check_parts(const struct key_file *file, struct cluster *c, GError *
     return true;
 }
 
-/* "did you mean h100-cx6 or h100-cx7": the shipped names that begin with word, else the one that resembles it; or
- * "". */
+/* "did you mean h100-cx6 or h100-cx7": the shipped names that begin with word; if none does, the most similar name;
+ * or "". */
 static char *names_meant(const char *word, char **names)
 {
     g_autoptr(GPtrArray) meant = g_ptr_array_new();
@@ -285,7 +285,8 @@ static char *names_meant(const char *word, char **names)
     return g_string_free(text, FALSE);
 }
 
-/* The file itself, or a shipped file of that name; NULL and *error, with places and names, if there is neither. */
+/* The file at this path, or the shipped file of this name.  NULL and *error, with places and names, if there is
+ * neither. */
 static char *find_file(const char *path, GError **error)
 {
     if (g_file_test(path, G_FILE_TEST_EXISTS) || strchr(path, '/')) return g_strdup(path);
@@ -325,7 +326,7 @@ bool cluster_node_written(const struct cluster *c)
     return false;
 }
 
-/* "n1.nic0 - leaf3 = 400 Gbit/s, 300 ns": the link as the graph takes it, in both directions. */
+/* "n1.nic0 - leaf3 = 400 Gbit/s, 300 ns": a link as the graph takes it, in both directions. */
 static bool read_link(const struct key_file *file, struct cluster *c, const char *name, GError **error)
 {
     g_autofree char *text = key_file_text(file, "links", name), *place = key_file_place(file, "links", name);
@@ -375,7 +376,7 @@ static char *part_path(const char *name)
     return NULL;
 }
 
-/* Paths are relative to the folder of the file that includes.  A bare name, or a part, that does not exist there is a
+/* Paths are relative to the folder of the including file.  A bare name, or a part, that does not exist there is a
  * shipped one. */
 static char *include_path(const char *folder, const char *name)
 {
@@ -389,7 +390,8 @@ static char *include_path(const char *folder, const char *name)
     return shipped;
 }
 
-/* Reads the files that it includes, and those that they include: each gives only what the files before it did not. */
+/* Reads the files that this file includes, and those that they include.  Each gives only keys that the files before
+ * it lack. */
 static bool include_files(struct key_file *file, const struct key_file *from, uint32_t depth, GError **error)
 {
     assert(depth <= INCLUDES_DEEP);
@@ -415,11 +417,11 @@ static bool include_files(struct key_file *file, const struct key_file *from, ui
     return true;
 }
 
-/* What follows from other keys.  Hopper's shared memory answers in 29 cycles and its L1 in 41; `measure` finds 29.7
- * and 44 on H100 and H200 (alone_ld_shared, alone_ld_weak at=own).  `load` waits for five accesses, and a load whose
- * address the one before it brings waits for one.  A sum's look at a row that is not there is 11 instructions of the
- * compiled loop, and a lane's 16 bytes are converted and added in 24 (clocked on H200, measured/README.md: 5.6 ns and
- * 42.2 GB/s). */
+/* Values that follow from other keys.  Hopper's shared memory answers in 29 cycles and its L1 in 41; `measure` finds
+ * 29.7 and 44 on H100 and H200 (alone_ld_shared, alone_ld_weak at=own).  `load` waits for five accesses.  A load
+ * whose address comes from the load before it waits for one.  When a row is missing, a sum finds this out in 11
+ * instructions of the compiled loop.  It converts and adds a lane's 16 bytes in 24 instructions (clocked on H200,
+ * measured/README.md: 5.6 ns and 42.2 GB/s). */
 static void gpu_derive(struct cluster_gpu *gpu)
 {
     enum { SHARED_CYCLES = 29, L1_CYCLES = 41, FURTHER = 4, LOOK_CYCLES = 11, ADD_CYCLES = 24, WARP_BYTES = 512 };

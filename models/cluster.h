@@ -1,8 +1,8 @@
-/* cluster.h - the description of a cluster: its parts, their parameters, each with a unit and a source.
+/* cluster.h - the description of a cluster: its parts and their parameters, each with a unit and a source.
  *
- * A cluster file is a GLib key file with one section for each part.  Values carry units ("45 GB/s", "870 ns",
- * "4096 B").  A comment at each value names its source.  Parameters belong to parts (this GPU, this NIC), never to
- * a case.  This module knows no simulation. */
+ * A cluster file is a GLib key file with one section for each part.  Values carry units ("45 GB/s", "870 ns", "4096
+ * B").  A comment at each value names its source.  Parameters belong to parts (this GPU, this NIC), never to a case.
+ * This module knows no simulation. */
 #ifndef MODELS_CLUSTER_H
 #define MODELS_CLUSTER_H
 
@@ -12,80 +12,84 @@
 
 #define CLUSTER_ERROR (g_quark_from_static_string("eptwin-cluster"))
 enum cluster_error {
-    CLUSTER_ERROR_FILE,   /* no file has that name; files include one another too deeply */
+    CLUSTER_ERROR_FILE,   /* no file has that name, or files include one another too deeply */
     CLUSTER_ERROR_NAME,   /* an unknown section or key */
     CLUSTER_ERROR_LACKS,  /* a section or key */
     CLUSTER_ERROR_VALUE,  /* of a key */
     CLUSTER_ERROR_OPTION, /* an option of the command, or a setting */
 };
 
-/* How fast warps do one kind of work on rows (copy, cast, reduce, store to a peer).  A row takes one warp row_ps (waits
- * that nothing hides) plus the time of its bytes at warp_rate.  All warps of an SM share sm_rate. */
+/* How fast warps do one kind of work on rows (copy, cast, reduce, store to a peer).  A row takes one warp row_ps
+ * (waits that nothing hides) plus the time of its bytes at warp_rate.  All warps of an SM share sm_rate. */
 struct cluster_work {
     uint64_t row_ps;
     uint64_t warp_rate_bps, sm_rate_bps;
 };
 
-/* The SM's bulk copy engine, which has two halves; each moves one row of a warp at a time. */
+/* The SM's bulk copy engine.  It has two halves, and each half moves one row of a warp at a time. */
 struct cluster_bulk {
     uint64_t in_ps, out_ps; /* until a requested row is in shared memory; until a row from there has been written */
     uint64_t in_rate_bps, out_rate_bps, put_rate_bps; /* of all warps: in; out to own memory; out to a peer's memory */
-    uint64_t in_l2_ps;                                /* as in_ps, for a row that the L2 has */
-    uint64_t turn_ps;    /* what a warp takes for a request and for the wait that belongs to it */
-    uint64_t request_ps; /* the least time of a request, however small it is */
+    uint64_t in_l2_ps;                                /* like in_ps, for a row that is in the L2 */
+    uint64_t turn_ps;    /* how long a request and the wait that belongs to it keep a warp busy */
+    uint64_t request_ps; /* the shortest time of a request, however small it is */
 };
 
-/* Pairs of SMs (TPCs) in the order in which they get thread blocks, and the CPC of each pair.  pairs 0: not known. */
+/* Pairs of SMs (TPCs), in the order in which they get thread blocks, and the CPC of each pair.  pairs 0: not known. */
 enum { CLUSTER_PAIRS_MAX = 128, CLUSTER_CPCS_MAX = 32 };
 struct cluster_cpcs {
     uint8_t pairs, cpcs; /* cpcs: the largest number of a CPC, plus one */
     uint8_t cpc[CLUSTER_PAIRS_MAX];
-    uint8_t round[CLUSTER_PAIRS_MAX]; /* the round of each pair: all pairs of a round get a block before any of them
-                                       * gets a second one */
+    uint8_t round[CLUSTER_PAIRS_MAX]; /* the round of each pair: every pair of a round gets a block before any of
+                                       * them gets a second one */
 };
 
-/* scan_row_ps, load_l1_ps, load_shared_ps, look_ps and add_rate_bps have no keys: cluster_load() derives them from
- * others. */
+/* cluster_load() derives scan_row_ps, load_l1_ps, load_shared_ps, look_ps and add_rate_bps from other keys. */
 struct cluster_gpu {
     uint32_t sms;
     uint64_t launch_ps;    /* the part of a kernel's duration that is not its workers' time */
-    uint64_t beside_ps;    /* likewise for kernels whose sheets describe all that their warps do; 0: as launch */
-    uint64_t setup_ps;     /* likewise for a kernel that is launched before the previous one has ended; 0: as launch */
-    uint64_t step_ps;      /* one turn of a warp's loop: index arithmetic, shared memory, branches */
-    uint64_t poll_ps;      /* from the change of a word until the spinning warp acts on it; also, until a word from
-                            * another block of its GPU is there */
+    uint64_t beside_ps;    /* likewise for kernels whose sheets describe all that their warps do; 0: equal to launch */
+    uint64_t setup_ps;     /* likewise for a kernel that is launched before the previous one has ended; 0: equal to
+                            * launch */
+    uint64_t step_ps;      /* one pass of a warp's loop: index arithmetic, shared memory, branches */
+    uint64_t poll_ps;      /* from the change of a word until the spinning warp acts on it; also, how long a word
+                            * from another block of the GPU takes to arrive */
     uint64_t hbm_rate_bps; /* bytes read plus bytes written */
     uint64_t hbm_read_rate_bps, hbm_write_rate_bps; /* of reads alone; of writes alone; 0: hbm_rate */
-    uint64_t hbm_queue_ps, hbm_write_burst_ps;      /* how long loads wait in a busy memory (pressure.h), 0: not known;
-                                                     * how much writes add to that, 0: nothing */
-    uint64_t hbm_rows_rate_bps;     /* of rows that lie apart and are read and written alternately; 0: hbm_rate */
-    uint64_t l2_bytes, l2_rate_bps; /* bytes of fresh rows that the L2 still holds, and its rate for them; 0: none */
-    struct cluster_work store;      /* from own memory to a peer's over NVLink, or within the GPU, by loads and stores
-                                     * of SMs */
-    struct cluster_bulk engine;     /* the SM's bulk copy engine, in and out of shared memory */
-    uint64_t shared_align_bytes;    /* alignment of the kernels' dynamic shared memory, which follows the static one; 0:
-                                     * a line */
-    struct cluster_work reduce;     /* sums of rows: warp_rate counts bytes written, sm_rate bytes read */
-    uint64_t reduce_made_sm_rate_bps; /* the SM's rate of writing them; 0: writing takes no time */
-    uint64_t reduce_load_rate_bps;    /* in addition, of bytes read by a warp */
+    uint64_t hbm_queue_ps, hbm_write_burst_ps;      /* how long loads wait in a busy memory (pressure.h), 0: not
+                                                     * known; how much writes add to that, 0: nothing */
+    uint64_t hbm_rows_rate_bps;       /* of rows that lie apart and are read and written alternately; 0: hbm_rate */
+    uint64_t l2_bytes, l2_rate_bps;   /* how many bytes of fresh rows the L2 still holds, and its rate for them; 0:
+                                     * none */
+    struct cluster_work store;        /* of SMs' loads and stores, from own memory to a peer's over NVLink or within
+                                     * the GPU */
+    struct cluster_bulk engine;       /* the SM's bulk copy engine, in and out of shared memory */
+    uint64_t shared_align_bytes;      /* alignment of the kernels' dynamic shared memory, which follows the static one;
+                                     * 0: a 128-byte line */
+    struct cluster_work reduce;       /* sums of rows: warp_rate counts bytes written, sm_rate counts bytes read */
+    uint64_t reduce_made_sm_rate_bps; /* the SM's rate of writing the sums; 0: writing takes no time */
+    uint64_t reduce_load_rate_bps;    /* an additional limit: bytes that one warp reads */
     uint64_t scan_rate_bps;           /* of index arrays, on one SM */
     uint64_t scan_row_ps;             /* a warp's read of one token's entry, in a loop that waits for it */
-    /* Costs of kernels that say their patterns (fabric.h).  load_ps 0: they pay by the kinds of rows above. */
+    /* Costs of kernels that describe their access patterns (fabric.h).  load_ps 0: kinds of rows above give these
+     * costs. */
     uint64_t touch_ps;            /* extra time of a warp's first wait for an array, whose pages must be found */
-    uint64_t load_ps, load_l2_ps; /* a wait for a load of a row that misses the L2; that hits it */
-    uint64_t load_bytes;          /* bytes that a load that misses the L2 brings into it; 0: those asked for */
-    uint64_t load_again_ps;       /* likewise where the SM has just read from that line of the L2; 0: as load_l2_ps */
-    uint64_t load_l1_ps;          /* likewise where the load hits the SM's L1; 0: as load_again_ps */
+    uint64_t load_ps, load_l2_ps; /* a wait for a load of a row that misses the L2; of one that hits it */
+    uint64_t load_bytes;          /* bytes that a load which misses the L2 brings into it; 0: the bytes asked for */
+    uint64_t load_again_ps;       /* likewise where the SM has just read from that line of the L2; 0: equal to
+                                   * load_l2_ps */
+    uint64_t load_l1_ps;          /* likewise where the load hits the SM's L1; 0: equal to load_again_ps */
     uint64_t stage_ps;            /* the SM's fence before the bulk engine stores what a warp has made */
-    /* for each 512 bytes of a summed row and each further row that the loop might have to sum */
+    /* for each 512 bytes of a summed row, and for each further row that the loop might have to sum */
     uint64_t look_ps;
-    uint64_t stretch_ps;          /* a stretch of a sum that the bulk engine loads ahead and stores, without its rows */
+    uint64_t stretch_ps;          /* one stretch of a sum that the bulk engine loads ahead and stores, without the
+                                   * time of its rows */
     uint64_t stretch_row_ps;      /* each row of it */
-    uint64_t release_ps;          /* an atomic on own memory that releases: until the warp goes on */
-    uint64_t release_stores_ps;   /* likewise where warps of the SM have just stored rows; 0: as release_ps */
-    uint64_t sum_far_sm_rate_bps; /* bytes that sums of rows read from memory and not from the L2, on one SM */
-    uint64_t add_rate_bps;        /* bytes that a warp of such sums converts to single precision and adds */
-    /* Of programs (models/kernels/loops.h).  cycle_ps 0: they cost what plain rows cost. */
+    uint64_t release_ps;          /* an atomic on own memory that releases: the time until the warp goes on */
+    uint64_t release_stores_ps;   /* likewise where warps of the SM have just stored rows; 0: equal to release_ps */
+    uint64_t sum_far_sm_rate_bps; /* how fast sums on one SM read rows from memory instead of the L2 */
+    uint64_t add_rate_bps;        /* how fast a warp of such sums converts bytes to single precision and adds them */
+    /* Costs of programs (models/kernels/loops.h).  cycle_ps 0: they cost as much as plain rows. */
     uint64_t cycle_ps, access_ps; /* an instruction of a scheduler; from a warp's access to its next one */
     uint64_t load_shared_ps;      /* a wait for shared memory */
     bool load_behind_stores;      /* a warp that waits for a load waits for its earlier stores, too */
@@ -93,38 +97,41 @@ struct cluster_gpu {
 };
 
 struct cluster_nvlink {
-    uint32_t gpus; /* of one NVLink domain, which is one node, too */
-    uint32_t over; /* enum cluster_peers; PCIE: they have no NVLink, and store over PCIe; XGMI: they are AMD's */
+    uint32_t gpus;               /* the GPUs of one NVLink domain; a domain counts as one node */
+    uint32_t over;               /* enum cluster_peers; PCIE: GPUs without NVLink store over PCIe; XGMI: GPUs of AMD */
     uint64_t line_rate_bps;      /* nominal rate of a GPU's links, one direction; 0: egress_rate */
-    uint64_t unaligned_rate_bps; /* egress for rows that do not begin at a 128-byte line; 0: as for others */
+    uint64_t unaligned_rate_bps; /* egress for rows that do not begin at a 128-byte line; 0: equal to the rate of
+                                  * others */
     uint64_t split_rate_bps;     /* egress for bulk copies whose buffers in shared memory do not begin at a line */
     uint64_t egress_rate_bps, ingress_rate_bps; /* payload of one GPU, one direction */
     uint64_t bulk_rate_bps;                     /* likewise for bulk copies; 0: egress_rate */
-    uint64_t bulk_crossing_rate_bps;            /* extra cost of bulk copies where flows cross, as a rate; 0: none */
-    /* for bulk copies whose buffers begin at a 32-byte sector that is no line; 0: bulk_rate */
+    uint64_t bulk_crossing_rate_bps;            /* extra cost, as a rate, of bulk copies where flows cross; 0: none */
+    /* for bulk copies whose buffers begin at a 32-byte sector but not at a line; 0: bulk_rate */
     uint64_t sector_rate_bps;
     uint64_t latency_ps;       /* from a store until it is visible at the peer */
     uint64_t crossing_ps;      /* extra time of a store where flows of several senders and receivers cross */
-    uint64_t fence_ps;         /* st.release.sys after a worker's own stores: until they are performed */
-    uint64_t fence_crowd_ps;   /* the most that other warp groups of the GPU, by storing to peers, add to fence_ps */
-    uint32_t fence_crowd_half; /* how many such groups add half of it; 0: a single one adds all of it */
-    uint64_t peek_ps;          /* a load from a peer's memory, both ways */
+    uint64_t fence_ps;         /* st.release.sys after a worker's own stores: the time until they are performed */
+    uint64_t fence_crowd_ps;   /* the most that stores of the GPU's other warp groups to peers add to fence_ps */
+    uint32_t fence_crowd_half; /* how many such groups add half of that; 0: a single one adds all of it */
+    uint64_t peek_ps;          /* a load from a peer's memory, there and back */
 };
 
-/* The times that a host takes to drive a GPU.  wait_ps 0: not known. */
+/* How long a host takes to drive a GPU.  wait_ps 0: not known. */
 struct cluster_calls {
-    uint64_t wait_ps; /* a call that waits, without its kernel or copy: until that runs, and from its end until the host
-                       * sees it */
-    uint64_t copy_ps, copy_rate_bps;     /* the copy engine: until bytes flow; its rate; its rate to a peer */
-    uint64_t nccl_ps;                    /* NCCL's send or receive of an empty message, with the launch of its kernel */
-    uint64_t word_ps, await_ps;          /* a stream writes a word; finds that a word that it awaits is written */
-    uint64_t handed_ps, handed_peer_ps;  /* from a stream's write until the stream that waits for it goes on: one of the
-                                          * same GPU; one of a peer */
-    uint64_t copy_call_ps, word_call_ps; /* CPU time of the call of a copy; of the call of either of these */
-    uint64_t copy_peer_call_ps;          /* likewise of a copy to a peer; 0: as copy_call_ps */
+    uint64_t wait_ps; /* a call that waits, without its kernel or copy: the time until that runs, and from its end
+                       * until the host sees it */
+    uint64_t copy_ps, copy_rate_bps;     /* the copy engine: the time until bytes flow; its rate; its rate to a peer */
+    uint64_t nccl_ps;                    /* an empty message by NCCL's send or receive, with the launch of its kernel */
+    uint64_t word_ps, await_ps;          /* a stream's write of a word; a stream's check that finds an awaited word
+                                          * written */
+    uint64_t handed_ps, handed_peer_ps;  /* from a stream's write until the waiting stream goes on: a stream of the
+                                          * same GPU; a stream of a peer */
+    uint64_t copy_call_ps, word_call_ps; /* CPU time of a call for a copy; of a call for a write or wait of a word */
+    uint64_t copy_peer_call_ps;          /* likewise for a copy to a peer; 0: equal to copy_call_ps */
     uint64_t launch_call_ps;             /* CPU time of a launch */
     uint64_t nccl_call_ps;               /* CPU time of a call of NCCL through PyTorch */
-    uint64_t host_sync_ps; /* from when a count is in the host's memory to the start of the kernel that it triggers */
+    uint64_t host_sync_ps; /* from the arrival of a count in the host's memory to the start of the kernel that it
+                            * triggers */
     uint64_t call_ps;      /* a call of normal dispatch or combine without its kernel, where such calls are measured */
 };
 
@@ -135,27 +142,30 @@ struct cluster_nic {
     uint32_t gpus_per_nic;  /* GPUs that share one NIC */
     uint32_t provider;      /* enum cluster_provider */
     uint64_t line_rate_bps; /* nominal rate of its port; 0: rate */
-    uint64_t rate_bps;      /* bytes of payload and headers in one direction */
+    uint64_t rate_bps;      /* rate of payload and headers together, in one direction */
     uint64_t header_bytes, mtu_bytes;
     uint64_t message_ps;   /* the NIC's work on one request, without its bytes */
     uint64_t signal_ps;    /* the NIC's work on a signal (an atomic or an inline write) */
-    uint64_t signal_bytes; /* of a signal on the wire, headers included */
-    uint64_t fetch_ps;     /* doorbell until the first byte leaves: request and payload fetched over PCIe */
-    uint64_t read_ps;      /* the part of fetch_ps that reads the payload from a GPU's memory; signals have none */
+    uint64_t signal_bytes; /* bytes of a signal on the wire, headers included */
+    uint64_t fetch_ps;     /* from the doorbell until the first byte leaves: request and payload are fetched over
+                            * PCIe */
+    uint64_t read_ps;      /* the part of fetch_ps in which the payload is read from a GPU's memory; signals have no
+                            * payload */
     uint64_t deliver_ps;   /* from the last byte's arrival until it is visible in the peer's memory */
     enum cluster_posting posting;
     uint64_t post_ps;       /* the poster's time for one request */
     uint64_t doorbell_ps;   /* the poster's time to ring the doorbell */
-    uint64_t library_ps;    /* the poster's extra time where the library's own code posts and not the kernel's */
+    uint64_t library_ps;    /* the poster's extra time where the library's code posts, and not the kernel's */
     uint64_t proxy_ps;      /* PROXY: from the GPU's request until the proxy thread works on it */
     uint32_t proxy_threads; /* PROXY: threads of one GPU */
-    uint32_t queue_depth;   /* requests in flight on one QP; 0: as the kernels ask */
+    uint32_t queue_depth;   /* the most requests in flight on one QP; 0: as many as the kernels ask for */
     uint64_t window_bytes;  /* bytes in flight on one port; 0: no limit */
-    uint64_t ask_bytes;     /* larger messages are fetched by the receiver (rendezvous); 0: no message is */
-    uint32_t ports;         /* ports of one NIC, each with that rate */
+    uint64_t ask_bytes;     /* the receiver fetches larger messages (rendezvous); 0: it fetches none */
+    uint32_t ports;         /* ports of one NIC, each with this rate */
     uint32_t port_map;      /* enum cluster_port_map: the port that a QP uses */
-    uint64_t ack_bytes;     /* of an acknowledgement on the wire; 0: takes no time there */
-    uint64_t atomic_ps;     /* a signal's time in the receiving NIC's only unit for atomics; 0: there is no such unit */
+    uint64_t ack_bytes;     /* bytes of an acknowledgement on the wire; 0: it takes no time there */
+    uint64_t atomic_ps;     /* how long a signal takes in the receiving NIC's only unit for atomics; 0: there is no
+                             * such unit */
 };
 
 /* The NIC's driver, as RDMA's libraries name it. */
@@ -189,43 +199,47 @@ enum cluster_cross_rail { CLUSTER_CROSS_BY_SPINE, CLUSTER_CROSS_BY_NVLINK };
 /* What models/hardware/machine/graph.c makes parts and links from. */
 struct cluster_network {
     uint64_t latency_ps;                          /* from NIC to NIC through one switch */
-    uint64_t rate_bps;                            /* of a switch's output port; 0: as the NIC */
+    uint64_t rate_bps;                            /* rate of a switch's output port; 0: the NIC's */
     uint32_t topology, routing, flow_key, queues; /* of the enums above */
-    uint32_t cross_rail;                          /* from a GPU to a port on a leaf where another GPU of its node has a
-                                                   * port */
-    uint32_t nodes;           /* number of nodes that `eptwin cluster show` draws; 0: two leaves, or two nodes */
+    uint32_t cross_rail;                          /* for traffic from a GPU to a port whose leaf has a port of
+                                                   * another GPU of the node */
+    uint32_t nodes;           /* how many nodes `eptwin cluster show` draws; 0: two leaves, or two nodes */
     uint32_t nodes_per_leaf;  /* 0: 16 */
     uint32_t leaves_per_pod;  /* fat tree: leaves below one set of spines; dragonfly: switches of a group; 0: 4 */
-    uint32_t spines, cores;   /* switches above the leaves; above the pods; 0: 4 */
-    uint64_t uplink_rate_bps; /* of a link between switches; 0: follows from the oversubscription */
+    uint32_t spines, cores;   /* switches above a pod's leaves; switches above the pods; 0: 4 */
+    uint64_t uplink_rate_bps; /* rate of a link between switches; 0: it follows from the oversubscription */
     double oversubscription;  /* rate of all nodes below a leaf, divided by the rate of its uplinks; 0: 1 */
-    uint64_t hop_ps;          /* extra time for each further switch */
-    uint64_t buffer_bytes;    /* before a switch's output; lossless: the sender before it waits; 0: unlimited */
-    uint64_t quantum_bytes;   /* bytes of one message that a NIC sends before it is another QP's turn; 0: all */
+    uint64_t hop_ps;          /* extra time for each switch after the first */
+    uint64_t buffer_bytes;    /* bytes that wait before a switch's output; lossless: the sender before it waits; 0:
+                               * unlimited */
+    uint64_t quantum_bytes;   /* a NIC sends this many bytes of one message, then it is another QP's turn; 0: all
+                               * bytes */
 };
 
 /* DCQCN: how switches mark, receivers notify and senders set the rate of a QP (models/hardware/nic/dcqcn.h). */
 struct cluster_dcqcn {
-    uint64_t mark_from_bytes, mark_all_bytes; /* queue of a switch: no packet is marked up to the first, all beyond the
-                                               * second */
-    double mark_share;                /* share of packets marked at mark_all; it grows evenly from mark_from on */
-    uint64_t cnp_ps;                  /* a receiver notifies at most once in this time, for each QP; 0: there is
-                                               * no DCQCN */
+    uint64_t mark_from_bytes, mark_all_bytes; /* queue of a switch: up to the first size no packet is marked, above
+                                               * the second every packet */
+    double mark_share;                /* share of packets marked at mark_all; the share grows evenly from mark_from
+                                       * on */
+    uint64_t cnp_ps;                  /* for each QP, a receiver notifies at most once in this time; 0: there is no
+                                       * DCQCN */
     uint64_t cut_ps;                  /* a sender cuts a QP's rate at most once in this time */
-    uint64_t alpha_ps;                /* alpha is updated once in this time; a cut takes half of alpha */
+    uint64_t alpha_ps;                /* alpha is updated once in this time; a cut reduces the rate by half of alpha */
     double gain;                      /* how far an update moves alpha */
-    uint64_t raise_ps, raise_bytes;   /* the rate is raised each time this time, or this many bytes, have passed */
-    uint32_t recovery;                /* so many raises only go back towards the rate before the cut */
-    uint64_t additive_bps, hyper_bps; /* later raises add additive_bps; once time and bytes have each raised the rate
-                                       * that often, raises add hyper_bps */
+    uint64_t raise_ps, raise_bytes;   /* the rate is raised after each interval of this time, and after each interval
+                                       * of these bytes */
+    uint32_t recovery;                /* the first raises, this many, only go back towards the rate before the cut */
+    uint64_t additive_bps, hyper_bps; /* later raises add additive_bps; when both time and bytes have raised the rate
+                                       * `recovery` times, raises add hyper_bps */
     uint64_t least_bps;               /* no cut goes below this rate */
-    /* True: after each cut, raises go back to the rate before it.  False: they do so only after a cut that follows a
-     * raise by time. */
+    /* true: after each cut, raises go back to the rate before it.  false: they go back only after a cut that follows
+     * a raise by time */
     bool clamp_target;
 };
 
-/* How bytes go through the host's memory: not at all; copied while the NIC sends earlier ones; copied and sent in
- * turn. */
+/* How bytes go through the host's memory: not at all; copied while the NIC sends earlier ones; or copied first and
+ * then sent. */
 enum cluster_staging { CLUSTER_STAGING_NO, CLUSTER_STAGING_YES, CLUSTER_STAGING_IN_TURN };
 
 /* The parts of a node and the links between them. */
@@ -235,36 +249,37 @@ struct cluster_nics_of {
     uint16_t nic[CLUSTER_NICS_OF_MAX];
 };
 
-#define CLUSTER_NO_NICS UINT32_MAX /* the number of NICs while a file with "nics = 0" is read */
+#define CLUSTER_NO_NICS UINT32_MAX /* the number of NICs while a file with "nics = 0" is being read */
 struct cluster_node {
     uint32_t gpus;            /* 0: as many as an NVLink domain has */
     uint32_t nics;            /* 0: as follows from gpus-per-nic */
     uint32_t sockets;         /* 0: 1 */
-    uint32_t pcie_switches;   /* GPUs and NICs are dealt out over them in order; 0: all are at root complexes */
-    uint64_t pcie_rate_bps;   /* of a GPU's and a NIC's PCIe link, one direction; 0: never the limit */
-    uint64_t root_rate_bps;   /* from a GPU to a NIC through a root complex; 0: as pcie_rate */
-    uint64_t socket_rate_bps; /* across sockets, for all GPUs and NICs together; 0: as root_rate */
+    uint32_t pcie_switches;   /* GPUs and NICs are dealt out over these switches in order; 0: all are at root
+                               * complexes */
+    uint64_t pcie_rate_bps;   /* rate of the PCIe link of a GPU or NIC in one direction; 0: never the limit */
+    uint64_t root_rate_bps;   /* rate from a GPU to a NIC through a root complex; 0: equal to pcie_rate */
+    uint64_t socket_rate_bps; /* rate between sockets, for all GPUs and NICs together; 0: equal to root_rate */
     uint64_t root_latency_ps, socket_latency_ps; /* extra latency, each way */
     bool host_memory;                            /* messages are in the host's memory, not in a GPU's */
     uint32_t staging;          /* enum cluster_staging: NICs do not reach GPU memory, so bytes go through the host's */
-    uint64_t staging_rate_bps; /* of copies from a GPU to the host, and back; 0: as pcie_rate */
+    uint64_t staging_rate_bps; /* rate of copies from a GPU to the host, and of copies back; 0: equal to pcie_rate */
     uint64_t staging_latency_ps;
-    struct cluster_nics_of nic_of; /* the NIC of each GPU; count 0: dealt out in order */
+    struct cluster_nics_of nic_of; /* the NIC of each GPU; count 0: NICs are dealt out in order */
     /* The host, as its GPUs see it. */
-    uint64_t release_system_ps; /* a release to the system where nothing was stored */
-    uint64_t host_fence_ps;     /* likewise after stores to the host's memory; 0: as after other stores */
-    uint64_t host_look_ps; /* a read of a word in the host's memory; those of one 64-byte line wait for each other */
+    uint64_t release_system_ps; /* a release to the system when nothing was stored */
+    uint64_t host_fence_ps;     /* likewise after stores to the host's memory; 0: equal to that after other stores */
+    uint64_t host_look_ps; /* a read of a word in the host's memory; reads of one 64-byte line wait for each other */
 };
 
-/* A link of an irregular network, or of the PCIe of an irregular node, in both directions, by names of parts. */
+/* A link of an irregular network, or of an irregular node's PCIe, in both directions, between named parts. */
 struct cluster_link {
-    char *from, *to, *place; /* place: the file and line that give it */
+    char *from, *to, *place; /* place: the file and line of the link */
     uint64_t rate_bps, latency_ps;
-    bool inside; /* a link in every node, "g0", "nic1", "pcie2", "root0" without the node */
+    bool inside; /* the link is in every node; its ends are "g0", "nic1", "pcie2" or "root0", without the node */
 };
 
-/* A time by size, measured at some sizes.  It is linear between them and constant before the first.  After the last it
- * continues the line of the last two. */
+/* A time as a function of size, measured at some sizes.  It is linear between them and constant below the first.
+ * Beyond the last it continues the line through the last two. */
 enum { CLUSTER_CURVE_MAX = 32 };
 struct cluster_curve {
     uint32_t count;
@@ -275,28 +290,29 @@ uint64_t cluster_curve_ps(const struct cluster_curve *curve, uint64_t size_bytes
 /* The output row of the sum whose time `measure` gives as [host] reduce-row and sum-row: 7168 values of BF16. */
 enum { CLUSTER_REDUCE_ROW_BYTES = 14336 };
 
-/* The loop whose times `measure` gives by bytes touched: ranks that a token goes to, and the FP8 message of such a
- * row. */
+/* The loop whose times `measure` gives by the bytes that it touches: how many ranks a token goes to, and the FP8
+ * message of such a row. */
 enum { CLUSTER_LOOP_TOPK = 8, CLUSTER_LOOP_MESSAGE_BYTES = 7408 };
 
-/* A host for live ranks (replay/).  Ranks are processes on the cores of one host, whatever NVLink domains they stand
- * for. They run the protocol without a GPU. */
+/* A host for live ranks (replay/).  Ranks are processes on the cores of one host, whichever NVLink domains they
+ * stand for. They run the protocol without a GPU. */
 struct cluster_host {
     uint32_t cores;                              /* 0: the cluster has GPUs */
-    uint64_t step_ps, poll_ps;                   /* a worker's step; from a change to the step that sees it */
+    uint64_t step_ps, poll_ps;                   /* a worker's step; from a change until the step that sees it */
     uint64_t progress_ps;                        /* one poll of the links */
     uint64_t switch_ps;                          /* another process takes over a core */
     uint64_t slice_ps;                           /* how long a process keeps a core while others wait for it */
-    uint64_t store_ps, store_rate_bps;           /* a store to a peer's mapping: of each store; of its bytes */
+    uint64_t store_ps, store_rate_bps;           /* a store to a peer's mapping: time of each store; rate of its
+                                                  * bytes */
     uint64_t interrupt_ps;                       /* extra CPU time of an arrival if the core is not busy with an earlier
                                                   * one */
     struct cluster_curve put;                    /* CPU time of a put, at each end */
     uint64_t signal_ps;                          /* CPU time of a signal, at each end */
-    struct cluster_work copy, cast, reduce, sum; /* of one core; sm_rate is not used; sum: no weights */
+    struct cluster_work copy, cast, reduce, sum; /* times of one core; sm_rate is not used; sum: no weights */
     uint64_t scan_rate_bps;
-    /* Likewise in a loop, by how many bytes a rank touches before it touches them again.  In the loop, a row of
-     * CLUSTER_REDUCE_ROW_BYTES is cast to a message, the message is stored and copied out, the row is stored, and eight
-     * such rows are summed.  No points: as above, whatever is touched. */
+    /* The times in a loop, as a function of the bytes that a rank touches before it touches them again.  The loop
+     * casts a row of CLUSTER_REDUCE_ROW_BYTES to a message, stores the message, copies it out, stores the row, and
+     * sums eight such rows.  Without points the times above hold for any number of bytes. */
     struct {
         struct cluster_curve cast, message, copy, store, reduce;
     } loop;
@@ -304,7 +320,7 @@ struct cluster_host {
 
 struct cluster {
     char *name, *path;
-    char *digest; /* of file, included files and settings (key_file_digest()), without the name */
+    char *digest; /* digest of the file, included files and settings (key_file_digest()), without the name */
     struct cluster_gpu gpu;
     struct cluster_nvlink nvlink;
     struct cluster_calls calls;
@@ -315,11 +331,12 @@ struct cluster {
     struct cluster_host host;
     struct cluster_link *link; /* [link_count] */
     uint32_t link_count;
-    char **settings; /* "nic.rate=50 GB/s", NULL-terminated, as cluster_load_set() got them; NULL: none */
+    char **settings; /* settings such as "nic.rate=50 GB/s", as cluster_load_set() got them, NULL-terminated; NULL:
+                      * none */
 };
 
-/* Reads a cluster file.  path is a file, or the name of a shipped one (sim/share.h), with or without ".ini".
- * NULL and *error (file, section, key, expected, found) on failure. */
+/* Reads a cluster file.  path is a file, or the name of a shipped one (sim/share.h), with or without ".ini". Returns
+ * NULL and sets *error (file, section, key, expected, found) on failure. */
 struct cluster *cluster_load(const char *path, GError **error);
 /* Reads a cluster with settings such as "nic.rate=50 GB/s" (NULL-terminated), which replace or add to the file's
  * values. */
@@ -330,12 +347,14 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(cluster, cluster_free)
 
 /* Whether [links] describe the PCIe of every node. */
 bool cluster_node_written(const struct cluster *cluster);
-/* The kind prefix in the name of a part that every node has: "g", "nic", "pcie" or "root"; NULL: it is no such part. */
+/* The prefix that tells the kind of a part that every node has: "g", "nic", "pcie" or "root".  NULL: the name is of
+ * no such part. */
 const char *cluster_inside_kind(const char *name);
 
-/* "27 us at 1024 B, 130 us at 14336 B": sizes rise, times do not fall, at most CLUSTER_CURVE_MAX. */
+/* "27 us at 1024 B, 130 us at 14336 B".  Sizes rise, times do not fall, and there are at most CLUSTER_CURVE_MAX
+ * points. */
 bool cluster_parse_curve(const char *text, struct cluster_curve *curve);
-/* Numbers of CPCs and ranges of them, one for each pair of SMs in order; "|" divides rounds. */
+/* Numbers and ranges of CPCs, one CPC for each pair of SMs in order.  "|" divides rounds. */
 bool cluster_parse_cpcs(const char *text, struct cluster_cpcs *cpcs);
 /* "45 GB/s", "400 Gbit/s" -> bits per second; "1.46 us" -> picoseconds; "4096 B", "64 KB" -> bytes. */
 bool cluster_parse_rate(const char *text, uint64_t *rate_bps);

@@ -1,11 +1,11 @@
-/* cluster_draw.c - rows and words of a cluster's drawing; reports/drawing.h lays them out. */
+/* cluster_draw.c - the parts, links and words of a cluster's drawing; reports/drawing.h lays them out. */
 #include "models/cluster_draw.h"
 
 #include "models/cluster_show.h"
 #include "models/hardware/machine/route.h"
 #include "sim/units.h"
 
-/* [part] its number on the drawing, + 1; 0: it is not there. */
+/* [part] 1 + its number on the drawing; 0: it is not drawn */
 struct sketch {
     const struct cluster *cluster;
     const struct graph *graph;
@@ -35,7 +35,7 @@ static char *link_tip(const struct graph *g, const struct link *link)
                            units_us(link->latency_ps), down_text(link));
 }
 
-/* Draws all links between drawn parts of which at least one is in the node, each pair once. */
+/* Draws all links between drawn parts, each pair once, if at least one of the two parts is in the node. */
 static void links_place(struct sketch *s, uint32_t from)
 {
     const GArray *out = graph_part(s->graph, from)->out;
@@ -51,7 +51,7 @@ static void links_place(struct sketch *s, uint32_t from)
 
 /* ---- network ---- */
 
-/* "32 links of 32 GB/s, 0.45 us", over the links from switches of a tier to switches of that tier or a lower one. */
+/* "32 links of 32 GB/s, 0.45 us": the links from switches of a tier to switches of this tier or a lower one. */
 static char *tier_words(const struct graph *g, uint32_t tier)
 {
     uint64_t least_bps = UINT64_MAX, most_bps = 0, latency_ps = 0;
@@ -93,7 +93,7 @@ static void tier_place(struct sketch *s, uint32_t tier)
     }
 }
 
-/* Draws one line for all ports of a node on one switch; the line also has the ports' names. */
+/* Draws one line for all ports of a node on one switch.  The line is labelled with the ports' names. */
 static void node_join(struct sketch *s, uint32_t drawn, uint32_t node)
 {
     const struct graph *g = s->graph;
@@ -163,7 +163,7 @@ static bool in_node(const struct graph *g, uint32_t part, enum part_kind kind)
     return graph_part(g, part)->node == 0 && graph_part(g, part)->kind == kind;
 }
 
-/* The rate of the part's first link that has one, as a note. */
+/* A note with the rate of the part's first link that has a rate. */
 static char *first_rate(const struct graph *g, uint32_t part)
 {
     const GArray *out = graph_part(g, part)->out;
@@ -293,8 +293,8 @@ static void node_place(struct sketch *s)
 
 /* ---- words ---- */
 
-/* For each number of links, one way from the first GPU that has so many, with its rate and latency.  Ways are named as
- * results name bounds. */
+/* For each number of links, one way from the first GPU that has that many, with its rate and latency.  Ways are
+ * named as results name bounds. */
 static void ways_describe(struct sketch *s)
 {
     const struct graph *g = s->graph;
@@ -322,7 +322,7 @@ static void ways_describe(struct sketch *s)
     }
 }
 
-/* Names of bounds in results that are no names of parts. */
+/* Names of bounds in results that are not names of parts. */
 static void bounds_describe(struct sketch *s)
 {
     const bool nics = s->graph->nics, nvlink = s->cluster->nvlink.gpus > 1;

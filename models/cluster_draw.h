@@ -6,12 +6,12 @@
 #include "models/hardware/machine/graph.h"
 #include "reports/drawing.h"
 
-/* The drawing of a cluster whose graph has at least one node.  It shows every resource that a record may name, as a
- * bound, a busy share or a busiest link, under that name.  Free with drawing_free(). */
+/* Draws a cluster whose graph has at least one node.  The drawing shows every resource that a record may name (as a
+ * bound, a busy share or a busiest link) under that name.  Free with drawing_free(). */
 struct drawing *cluster_draw(const struct cluster *cluster, const struct graph *graph);
 
-/* Draws a file, or a shipped cluster by name (cluster.h), with that many nodes (0: as cluster_show_nodes()). NULL and
- * *error (file, line) on failure. */
+/* Draws a file, or a shipped cluster by name (cluster.h), with `nodes` nodes (0: as many as cluster_show_nodes()
+ * says). Returns NULL and sets *error (file, line) on failure. */
 struct drawing *cluster_draw_file(const char *path, uint32_t nodes, GError **error);
 
 #endif

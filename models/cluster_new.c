@@ -63,7 +63,7 @@ static bool refuse(GError **error, const char *option, const char *expected, con
                        found);
 }
 
-/* "8x400G"; "4x2x200G" if a NIC has two ports. */
+/* "8x400G"; or "4x2x200G" if a NIC has two ports. */
 static bool nic_parse(const char *text, struct plan *p, GError **error)
 {
     static const char expected[] =
@@ -92,8 +92,8 @@ static bool over_parse(const char *text, double *over, GError **error)
     return refuse(error, "oversubscription", "a ratio such as 2:1", text);
 }
 
-/* The shipped file of that name, if it can get another NIC and network: it has none, or a ConnectX port for each GPU on
- * one switch.  Else NULL. */
+/* The shipped file of this name, if it can get another NIC and network: it has none, or it has a ConnectX port for
+ * each GPU on one switch.  Otherwise NULL. */
 static struct cluster *gpu_load(const char *name)
 {
     g_autofree char *path = share_find(SHARE_CLUSTERS, name);
@@ -168,7 +168,7 @@ static void line(GString *out, const char *comment, const char *format, ...)
     g_string_append_printf(out, *comment ? "%-28s # %s\n" : "%s%s\n", text, comment);
 }
 
-/* As many nodes as a leaf of 64 ports holds in addition to its uplinks, and at most all nodes. */
+/* As many nodes as a leaf of 64 ports can hold with its uplinks, and at most all nodes. */
 static uint32_t nodes_a_leaf(const struct plan *p)
 {
     const double down = floor(SWITCH_PORTS * p->over / (1 + p->over));
@@ -237,7 +237,7 @@ static char *plan_text(const struct plan *p, const char *command)
     return g_string_free(out, FALSE);
 }
 
-/* Reads the text back as a cluster with that many nodes. */
+/* Reads the text back as a cluster with `nodes` nodes. */
 static bool text_check(const char *text, uint32_t nodes, GError **error)
 {
     g_autofree char *path = NULL;

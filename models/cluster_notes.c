@@ -1,4 +1,4 @@
-/* cluster_notes.c - finds settings without effect, and figures of other hardware; see cluster_notes.h. */
+/* cluster_notes.c - finds settings without effect, and figures that come from other hardware; see cluster_notes.h. */
 #include "models/cluster_notes.h"
 
 /* Why a key changes nothing. */
@@ -49,7 +49,7 @@ struct notes {
     GPtrArray *text;
 };
 
-/* The reason in words if it holds, else NULL.  Freed with g_free(). */
+/* The reason in words if it applies, else NULL.  Freed with g_free(). */
 static char *reason_text(const struct notes *n, enum idle_reason reason)
 {
     if (reason == IDLE_NICS) return n->nics_used ? NULL : g_strdup("all ranks are of one node");
@@ -82,8 +82,7 @@ static bool is_set(const struct graph *g, const char *head)
     return false;
 }
 
-/* Notes on a file that promises a slower network between leaves although no leaf has a neighbour, and on one without
- * hops. */
+/* Notes on a file that promises a slower network between leaves but has only one leaf, and on a file without hops. */
 static void network_note(const struct notes *n)
 {
     const struct cluster_network *network = &n->graph->cluster->network;

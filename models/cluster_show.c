@@ -6,7 +6,7 @@
 
 enum { LEAF_NODES = 16, POD_LEAVES = 4 };
 
-/* "50 GB/s"; "" if it is never the limit. */
+/* "50 GB/s"; or "" for a link that is never the limit. */
 static char *rate_text(uint64_t rate_bps)
 {
     return rate_bps ? g_strdup_printf("%.4g GB/s", (double)rate_bps / 8e9) : g_strdup("");
@@ -29,7 +29,7 @@ uint32_t cluster_show_nodes(const struct cluster *c)
 
 /* ---- node ---- */
 
-/* Prints the ends of a part's links of one kind: "n0.pcie0 57 GB/s". */
+/* Prints the far ends of a part's links of one kind: "n0.pcie0 57 GB/s". */
 static void towards_print(const struct graph *g, const struct route *way, FILE *out)
 {
     for (uint32_t i = 0; i < way->count; i++) {
@@ -72,7 +72,7 @@ static void node_print(const struct cluster *c, const struct graph *g, FILE *out
 
 /* ---- network ---- */
 
-/* Prints the ports and lower switches below a switch with their rates, then its other links with theirs. */
+/* Prints the ports and lower switches below a switch with their rates, and then its other links with theirs. */
 static void switch_print(const struct graph *g, uint32_t part, FILE *out)
 {
     const struct part *p = graph_part(g, part);
@@ -129,7 +129,7 @@ static void network_print(const struct cluster *c, const struct graph *g, FILE *
 
 /* ---- ways ---- */
 
-/* more_ps: the time of a way in addition to the latencies of its links. */
+/* more_ps is the time of a way beyond the latencies of its links. */
 static void way_print(const struct graph *g, const struct route *way, uint64_t more_ps, FILE *out)
 {
     const struct link *first = graph_link(g, way->link[0]);
@@ -153,7 +153,7 @@ static bool way_append(const struct graph *g, uint32_t from, uint32_t to, struct
     return true;
 }
 
-/* Prints the way by NVLink from the node's first GPU to another. */
+/* Finds the way by NVLink from the node's first GPU to another. */
 static bool way_by_nvlink(const struct graph *g, uint32_t to, struct route *way)
 {
     const uint32_t first = graph_gpu(g, 0, 0);
@@ -185,7 +185,7 @@ bool cluster_show_way(const struct graph *g, uint32_t node, uint32_t gpu, struct
            way_append(g, in, graph_gpu(g, node, gpu), way, ways);
 }
 
-/* Prints ways to GPUs of the same node: by NVLink; or over PCIe, one for each number of links. */
+/* Prints ways to GPUs of the same node: by NVLink, or over PCIe one way for each number of links. */
 static void ways_inside_print(const struct graph *g, FILE *out)
 {
     bool seen[ROUTE_LINKS_MAX + 1] = { false };
@@ -200,7 +200,7 @@ static void ways_inside_print(const struct graph *g, FILE *out)
     }
 }
 
-/* Prints one way for each number of links, to the nearest node first. */
+/* Prints one way for each number of links, the one to the nearest node first. */
 static void ways_print(const struct graph *g, FILE *out)
 {
     bool seen[ROUTE_LINKS_MAX + 1] = { false };

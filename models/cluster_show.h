@@ -7,14 +7,15 @@
 #include "models/hardware/machine/graph.h"
 #include "models/hardware/machine/route.h"
 
-/* One node, the switches, and each kind of way between two GPUs with the rate and latency of every link on it. */
+/* Prints one node, the switches, and each kind of way between two GPUs, with the rate and latency of every link of
+ * the way. */
 void cluster_show(const struct cluster *cluster, const struct graph *graph, FILE *out);
 
-/* How many nodes a drawing of the cluster needs to show every kind of way. */
+/* How many nodes a drawing needs to show every kind of way in the cluster. */
 uint32_t cluster_show_nodes(const struct cluster *cluster);
 
 /* The way from the first GPU of the first node, through its first port, to a GPU of another node through that GPU's
- * first port.  *ways: how many equally short ways there are between two of its switches.  False if there is none. */
+ * first port.  *ways is the number of equally short ways between two of its switches.  False: there is no way. */
 bool cluster_show_way(const struct graph *graph, uint32_t node, uint32_t gpu, struct route *way, uint32_t *ways);
 
 #endif

@@ -34,9 +34,9 @@ static const struct {
               "fit` write it." },
 };
 
-/* First the keys that describe a machine's shape, then those that change times most: half or twice the value changes
- * dispatch or combine on H100s (low latency on 8 and 32 ranks, normal on 8 and 16, V2 on 8) by 20 to 90 %, that of the
- * GPU's memory by 8 %. */
+/* First come the keys that describe a machine's shape.  Then come the keys that change times most: half or twice the
+ * value changes dispatch or combine on H100s (low latency on 8 and 32 ranks, normal on 8 and 16, V2 on 8) by 20 to
+ * 90 %; the rate of the GPU's memory, by 8 %. */
 static const char *const first[] = {
     "nvlink.gpus",
     "node.nics",
@@ -78,7 +78,7 @@ static const char *kind_text(const struct cluster_key *key)
     return key->kind == KIND_CHOICE ? key->choices : text[key->kind];
 }
 
-/* Appends words of text in lines of COLUMNS, indented by so many blanks. */
+/* Appends words of text in lines of COLUMNS characters, indented by `indent` blanks. */
 static void wrap_append(GString *out, const char *text, int indent)
 {
     g_auto(GStrv) word = g_strsplit(text, " ", -1);
@@ -116,7 +116,7 @@ static void section_append(size_t index, GString *out)
         if (!strcmp(key->section, sections[index].section)) key_append(key, false, out);
 }
 
-/* Whether word is the key as "section.key", or without its section. */
+/* Whether the word names the key, as "section.key" or without its section. */
 static bool key_is(const struct cluster_key *key, const char *word)
 {
     const size_t length = strlen(key->section);

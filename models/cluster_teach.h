@@ -5,7 +5,7 @@
 #include <glib.h>
 #include <stdbool.h>
 
-/* Appends the keys of a section ("nic"), those of one name ("rate", "nic.rate"), all keys ("all"), or the most
+/* Appends the keys of a section ("nic"), the keys of one name ("rate", "nic.rate"), all keys ("all"), or the most
  * important ones (NULL). False and *error (CLUSTER_ERROR, with the nearest name) for any other name. */
 bool cluster_teach(const char *what, GString *out, GError **error);
 

@@ -8,7 +8,7 @@
 #include "sim/stats.h"
 #include "sim/units.h"
 
-/* Limits that no machine exceeds; within them no sum of times and no product of sizes overflows. */
+/* Limits that no machine exceeds.  Within them no sum of times and no product of sizes overflows. */
 #define TIME_PS_MAX     (10 * PS_PER_S)
 #define CURVE_PS_MAX    1e16
 #define RATE_BPS_MIN    1000000ull
@@ -24,8 +24,8 @@ struct unit {
     double factor;
 };
 
-/* Parses "<number> <unit>", with a finite number that is not negative; rounds the result to a whole number below
- * 2^63. */
+/* Parses "<number> <unit>".  The number must be finite and not negative.  The result is rounded to a whole number
+ * below 2^63. */
 static bool parse_with_unit(const char *text, const struct unit *units, uint64_t *value)
 {
     char *end;
@@ -102,7 +102,7 @@ static bool parse_flag(const char *text, bool *flag)
     return *flag || !strcmp(text, "no");
 }
 
-/* Parses "2", "1.5" or "2:1", all of them factors, from 1 to 1000. */
+/* Parses "2", "1.5" or "2:1": a factor from 1 to 1000. */
 static bool parse_factor(const char *text, double *factor)
 {
     char *end;
@@ -173,7 +173,7 @@ uint64_t cluster_curve_ps(const struct cluster_curve *curve, uint64_t size_bytes
     return (uint64_t)fmin(time_ps + 0.5, CURVE_PS_MAX);
 }
 
-/* Appends the pairs that a word stands for: "8", or "0-7". */
+/* Appends the pairs of one word: "8", or "0-7". */
 static bool parse_pairs(const char *word, uint8_t round, struct cluster_cpcs *cpcs)
 {
     char *end;

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-/* Each kind has a type of field: uint64_t; uint32_t for counts, choices and the enum of who posts; double for factors
+/* Each kind has a type of field: uint64_t; uint32_t for counts, choices and the enum of posters; double for factors
  * and shares; bool for flags; for others the struct in cluster.h. */
 enum cluster_kind {
     KIND_TIME,
@@ -27,10 +27,10 @@ enum cluster_kind {
     KIND_NICS_OF
 };
 
-/* Reads text into a field of that kind.  False: the text has not that form, and the field may have changed. choices:
- * "a|b|c" for KIND_CHOICE, whose field gets the index of the choice; else NULL. */
+/* Reads text into a field of that kind.  False: the text does not have that form, and the field may have changed.
+ * choices is "a|b|c" for KIND_CHOICE, whose field gets the index of the choice; else it is NULL. */
 bool cluster_value_parse(enum cluster_kind kind, const char *choices, const char *text, void *field);
-/* The expected form, in the words of an error; NULL for KIND_CHOICE. */
+/* The expected form, in words for an error; NULL for KIND_CHOICE. */
 const char *cluster_value_expected(enum cluster_kind kind);
 
 #endif

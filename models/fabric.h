@@ -74,22 +74,23 @@ enum worker_step { WORKER_MORE, WORKER_WAIT, WORKER_DONE };
 
 enum worker_moment {
     WORKER_PLAIN,
-    WORKER_COUNTS, /* at its end the host knows how many rows will come */
-    WORKER_CLOSES, /* the next kernel may be launched before its end, once all other workers have ended */
+    WORKER_COUNTS, /* when it ends, the host knows how many rows will come */
+    WORKER_CLOSES, /* once all other workers have ended, the next kernel may be launched before this one's end */
 };
 
 /* A warp role: what is common to all workers that have it.  It never changes. */
 struct worker_role {
     enum worker_step (*step)(struct fabric_worker *w);
-    /* Writes what the worker waits for; the message about a hanging run shows it.  Live worlds read the awaited peer
-     * from it: the first "rank N" after the word "waits", or the first "rank N" if "waits" is not in the text. */
+    /* Writes what the worker waits for.  The message about a hanging run shows it.  Live worlds read the awaited
+     * peer from it: the first "rank N" after the word "waits", or the first "rank N" if "waits" is not in the text. */
     void (*describe)(const struct fabric_worker *w, char *text, size_t text_size);
-    /* Where many workers are stepped in no order, a world may call this for a worker that it will step soon. It
-     * prefetches what the step will read, and changes nothing.  NULL: nothing. */
+    /* Where many workers are stepped in no particular order, a world may call this for a worker that it will step
+     * soon. It prefetches what the step will read, and changes nothing.  NULL: nothing to prefetch. */
     void (*ahead)(const struct fabric_worker *w);
 };
 
-/* One warp group of a kernel.  The protocol object that it drives owns it: embed it there and use container_of. */
+/* One warp group of a kernel.  The protocol's object that the worker drives owns it: embed it there and use
+ * container_of. */
 struct fabric_worker {
     struct fabric *fabric;
     uint16_t sm;         /* the SM that it runs on */
@@ -99,8 +100,8 @@ struct fabric_worker {
     uint32_t moment : 2; /* enum worker_moment: what happens when it ends */
     bool whole : 1;      /* its operations are all that it does, from its first instruction to its last */
     bool paired : 1;     /* its thread block is one of a cluster of two, which run on a pair of SMs */
-    bool stream : 1;     /* it has no warps: it is a stream of the host, with copies by a copy engine, and words.  Its
-                          * owner clears this while a kernel runs on the stream: then its operations are that
+    bool stream : 1;     /* it is a stream of the host and has no warps; it has copies by a copy engine, and words.
+                          * Its owner clears this while a kernel runs on the stream: then its operations are that
                           * kernel's */
 };
 _Static_assert(sizeof(struct fabric_worker) <= 16, "large worlds have millions");
@@ -120,14 +121,14 @@ enum fabric_path { FABRIC_SELF, FABRIC_NVLINK, FABRIC_RDMA };
 enum { FABRIC_SIZES = 4 };
 struct fabric_given {
     uint64_t size[FABRIC_SIZES];
-    uint32_t launch, slot; /* for the world alone; 0 when it is made */
+    uint32_t launch, slot; /* only for the world; 0 when it is made */
 };
 
 /* Who must see a word to which a worker adds. */
 enum fabric_scope {
     FABRIC_BLOCK,  /* the warps of its SM: the word is in shared memory */
-    FABRIC_DEVICE, /* its whole GPU: an atomic that releases earlier stores */
-    FABRIC_ALONG,  /* as DEVICE, but another lane does it at the same time as the previous add */
+    FABRIC_DEVICE, /* its whole GPU: an atomic, which releases earlier stores */
+    FABRIC_ALONG,  /* like DEVICE, but another lane adds at the same time as the previous add */
 };
 
 enum { FABRIC_SGES_MAX = 3 };
@@ -149,20 +150,20 @@ struct fabric_write {
     uint8_t sge_count; /* put(): at most 1 */
     uint8_t flags;     /* for put() and put_signal(); FABRIC_POLLED for put_signal() only */
     uint8_t warps;     /* how many of the worker's warps do it, at the same time as its next operations; 0: all */
-    uint8_t rows;      /* rows of tokens in it, for costs of each row; 0 counts as 1 */
+    uint8_t rows;      /* how many rows of tokens it has, for costs of each row; 0 counts as 1 */
     struct fabric_sge sge[FABRIC_SGES_MAX];
-    /* For store(), instead of sge[].  It writes fill_bytes to target and reads none of them.  A store() that returns 0
-     * has called it once.  So bytes from many places go straight to the peer, as in a kernel's stores. */
+    /* For store(), instead of sge[].  It writes fill_bytes to target and reads none of them.  A store() that returns
+     * 0 has called it once.  So bytes from many places go straight to the peer, as a kernel's stores do. */
     void (*fill)(const void *context, uint8_t *target);
     const void *context;
     uint32_t fill_bytes;
-    uint8_t first; /* store(): the warp that takes the first row; the warps after it take the other rows, round and
-                    * round */
+    uint8_t first; /* store(): the warp that takes the first row; later warps take the other rows in rotation */
     uint8_t site;  /* enum site */
     struct fabric_given *given;
 };
 
-/* Reads one run of bytes of a peer into the rank's own heap.  charge_bytes is as in struct fabric_write. */
+/* Reads one run of bytes of a peer into the rank's own heap.  charge_bytes means what it means in struct
+ * fabric_write. */
 struct fabric_read {
     uint64_t source_offset; /* in the peer's heap */
     void *target;           /* in the rank's own heap */
@@ -173,22 +174,23 @@ struct fabric_read {
     uint8_t warps;  /* NVLink: how many of the worker's warps do it while the others go on; 0: all */
 };
 
-/* FABRIC_LIBRARY: the communication library's own code posts it, not the kernel's.  FABRIC_MESSAGE: a message that the
- * peer's library has asked to receive, as NCCL's network plugins send them; some NICs fetch large
- * ones.  FABRIC_FLAGGED: each word is sent with a flag (NCCL's LL), so that the link carries twice the bytes. */
+/* FABRIC_LIBRARY: the communication library's own code posts it, not the kernel's.  FABRIC_MESSAGE: a message that
+ * the peer's library has asked to receive, as NCCL's network plugins send them.  Some NICs fetch large ones.
+ * FABRIC_FLAGGED: each word is sent with a flag (NCCL's LL), so the link carries twice the bytes. */
 enum { FABRIC_DEFER = 1, FABRIC_POLLED = 2, FABRIC_LIBRARY = 4, FABRIC_MESSAGE = 8, FABRIC_FLAGGED = 16 };
 
 struct fabric_signal {
-    uint64_t value; /* the word's new value; with add, the amount that is added to it */
+    uint64_t value; /* the word's new value; with add: the amount to add to it */
     uint32_t word;  /* of the peer */
     uint16_t peer;
     uint16_t queue; /* RDMA: the QP; the signal stays behind the puts on it */
     uint16_t warps; /* RDMA: how many of the worker's warps post it, at the same time as its next operations; 0: all */
     bool add;       /* the word is a counter */
-    bool to_host;   /* the kernel has stored to the host's memory before it */
-    bool apart;     /* the worker's first warp does it once all warps have come here; the others go on */
-    bool release;   /* the kernel releases here even if this worker has stored nothing, because others may have */
-    bool library;   /* RDMA: the communication library's own code posts it, as its barriers do; not the kernel's */
+    bool to_host;   /* the kernel has stored to the host's memory before this signal */
+    bool apart;     /* the worker's first warp does it once all warps have come here; the other warps go on */
+    bool release;   /* the kernel releases here even if this worker has stored nothing, because others may have
+                     * stored */
+    bool library;   /* RDMA: the communication library's own code posts it, as its barriers do, and not the kernel's */
     bool polled;    /* NVLink: stored data carry flags, which the peer polls; the word stands for these flags */
 };
 
@@ -197,12 +199,12 @@ enum fabric_work_kind {
     FABRIC_WORK_COPY,    /* move rows within local memory */
     FABRIC_WORK_REDUCE,  /* sum rows in FP32 */
     FABRIC_WORK_SCAN,    /* read index arrays, count, prefix sums */
-    FABRIC_WORK_COMPUTE, /* arithmetic of another kernel; it takes busy_ps if it has the SM alone */
-    FABRIC_WORK_STAGE,   /* bring rows into the warp's shared memory with the bulk copy engine, once earlier stores from
-                          * there have been written; here, rows are read only when they are stored */
-    FABRIC_WORK_AWAIT,   /* a stream finds that a word which it awaits is already written */
+    FABRIC_WORK_COMPUTE, /* arithmetic of another kernel; it takes busy_ps if it has the SM to itself */
+    FABRIC_WORK_STAGE,   /* read rows into the warp's shared memory with the bulk copy engine, once earlier stores
+                          * from there are written; here, rows are read only when they are stored */
+    FABRIC_WORK_AWAIT,   /* a stream finds that the word that it awaits is already written */
     FABRIC_WORK_LAUNCH,  /* a stream begins a kernel */
-    FABRIC_WORK_HOST,    /* the host waits until the stream has come here, and only then asks for what follows */
+    FABRIC_WORK_HOST,    /* the host waits until the stream has come here, and only then asks for later operations */
     FABRIC_WORK_LOOK,    /* read words in the host's memory, one after another; here, these are the rank's own words */
     FABRIC_WORK_PEEK, /* read a word in a peer's memory; here, the rank reads its own copy, which the peer has raised */
 };
@@ -213,7 +215,7 @@ struct fabric_work {
     bool polls;     /* LOOK: the worker reads it again and again until one of its steps does something else */
     uint32_t place; /* LOOK: index of the first word there, in units of 8 B; reads of one 64-byte line wait for one
                      * another */
-    uint32_t rows;  /* rows of tokens, or parts of one; each warp takes one; SCAN: loads of each lane; LOOK: words */
+    uint32_t rows;  /* rows of tokens, or parts of rows; each warp takes one; SCAN: loads of each lane; LOOK: words */
     uint8_t site;   /* enum site */
     struct fabric_given *given;
     uint64_t read_bytes, write_bytes;
@@ -229,7 +231,7 @@ struct fabric_needs {
     uint32_t word_count;
     uint16_t queue_count;   /* QPs to each peer */
     uint32_t queue_depth;   /* work requests on one QP */
-    uint64_t touched_bytes; /* bytes that a rank reads and writes before it touches the same ones again, roughly;
+    uint64_t touched_bytes; /* about how many bytes a rank reads and writes before it touches the same ones again;
                              * UINT64_MAX: its caches are flushed in between; 0: not known */
 };
 
@@ -249,8 +251,8 @@ struct fabric_ops {
     void (*work)(struct fabric *f, struct fabric_worker *w, const struct fabric_work *work);
     void (*watch)(struct fabric *f, struct fabric_worker *w, uint32_t word, uint32_t word_count, uint64_t least);
     void (*wake_at)(struct fabric *f, struct fabric_worker *w, uint64_t time_ps);
-    /* Hints: a worker will soon post on that QP, or add to that word, so the world may prefetch their memory. NULL: of
-     * no use. */
+    /* Hints: a worker will soon post on that QP, or add to that word, so the world may prefetch their memory. NULL:
+     * the world does not prefetch. */
     void (*queue_ahead)(const struct fabric *f, uint16_t peer, uint16_t queue);
     void (*word_ahead)(const struct fabric *f, uint32_t word);
 };
@@ -264,8 +266,9 @@ struct fabric {
     uint8_t *heap;   /* own heap */
     uint64_t heap_bytes;
     uint32_t word_count;
-    /* Kept by the kernels: how many of them were launched, and what the private words that only grow will be once those
-     * have ended.  They stand here because states of several routings may be launched on one fabric in turns. */
+    /* Kept by the kernels: how many of them were launched, and the values that private words which only grow will
+     * have once those have ended.  They are here because states of several routings may be launched on one fabric in
+     * turns. */
     uint32_t launches;
     uint64_t grown[FABRIC_GROWN];
     uint16_t rank, rank_count;
@@ -302,7 +305,7 @@ static inline const struct worker_role *fabric_worker_role(const struct fabric_w
 
 static inline enum worker_step fabric_worker_step(struct fabric_worker *w) { return fabric_worker_role(w)->step(w); }
 
-/* Writes what the worker waits for; nothing if its role does not say. */
+/* Writes what the worker waits for; writes nothing if its role does not say. */
 static inline void fabric_worker_describe(const struct fabric_worker *w, char *text, size_t text_size)
 {
     if (fabric_worker_role(w)->describe) fabric_worker_role(w)->describe(w, text, text_size);
@@ -339,7 +342,7 @@ static inline uint64_t fabric_load(const struct fabric *f, uint32_t word)
     return __atomic_load_n(&f->words[word], __ATOMIC_ACQUIRE);
 }
 
-/* An own word will be read soon: prefetches its memory. */
+/* Prefetches an own word that will be read soon. */
 static inline void fabric_load_ahead(const struct fabric *f, uint32_t word) { __builtin_prefetch(&f->words[word]); }
 
 static inline uint64_t fabric_now_ps(const struct fabric *f) { return f->ops->now_ps(f); }
@@ -371,7 +374,7 @@ FABRIC_MUST_CHECK static inline int fabric_get(struct fabric_worker *w, const st
     return w->fabric->ops->get(w->fabric, w, read);
 }
 
-/* Adds to an own, private word, in order after this worker's earlier work. */
+/* Adds to an own, private word, ordered after this worker's earlier work. */
 static inline void fabric_signal_add(struct fabric_worker *w, uint32_t word, uint64_t addend, enum fabric_scope scope)
 {
     w->fabric->ops->signal_add(w->fabric, w, word, addend, scope);
@@ -405,13 +408,13 @@ static inline void fabric_watch(struct fabric_worker *w, uint32_t word, uint32_t
     w->fabric->ops->watch(w->fabric, w, word, word_count, 0);
 }
 
-/* Likewise for one word, where the worker does nothing while the word is below least. */
+/* Likewise for one word.  The worker does nothing while the word is below least. */
 static inline void fabric_watch_least(struct fabric_worker *w, uint32_t word, uint64_t least)
 {
     w->fabric->ops->watch(w->fabric, w, word, 1, least);
 }
 
-/* Called in a step: if that ends with WORKER_WAIT, the next step is due at time_ps at the latest. */
+/* Called in a step.  If the step ends with WORKER_WAIT, the next step is due at time_ps at the latest. */
 static inline void fabric_wake_at(struct fabric_worker *w, uint64_t time_ps)
 {
     w->fabric->ops->wake_at(w->fabric, w, time_ps);

@@ -1,8 +1,8 @@
 /* kernel.h - a kernel family (models/moe, models/coll), as commands and worlds see it.
  *
  * A job is one family's kernels with their options and their load, equal on all ranks.  A rank's share of it is a
- * struct kernel_rank on a connected fabric.  Its phases are kernels: sets of workers that a world steps to the
- * end.  Commands and worlds run every family through this table and know none by name. */
+ * struct kernel_rank on a connected fabric.  Its phases are kernels: sets of workers that a world steps to the end.
+ * Commands and worlds run every family through this table and know none by name. */
 #ifndef MODELS_KERNEL_H
 #define MODELS_KERNEL_H
 
@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include "models/fabric.h"
 
-/* Zeroed memory for count things of size_bytes, at least one byte.  If there is none, the process ends with one line,
- * as with sim/memory.h, which kernels do not include. */
+/* Zeroed memory for count things of size_bytes, at least one byte.  If memory runs out, the process ends with one
+ * line, as with sim/memory.h, which kernels do not include. */
 static inline void *kernel_alloc(uint64_t count, uint64_t size_bytes)
 {
     void *memory = calloc(count ? count : 1, size_bytes ? size_bytes : 1);
@@ -24,37 +24,39 @@ static inline void *kernel_alloc(uint64_t count, uint64_t size_bytes)
     _Exit(EXIT_FAILURE);
 }
 
-/* For a family's check of its options, which returns NULL or the reason for refusing: fills text and returns it. Uses
- * text and text_size of the caller. */
+/* For a family's check of its options, which returns NULL or the reason for refusing: fills text and returns it.
+ * Uses the caller's variables text and text_size. */
 #define KERNEL_REFUSE(...) return snprintf(text, text_size, __VA_ARGS__), text
 
 /* A launch: the workers of one kernel on one rank. */
 struct kernel_launch {
     const char *phase; /* "dispatch", "combine", "notify", ... */
     struct fabric_worker **worker;
-    struct fabric_worker ***remade; /* where the rank keeps the list of workers, if it makes it anew for each launch;
-                                     * else NULL */
+    struct fabric_worker ***remade; /* where the rank keeps the list of workers, if each launch makes it anew; else
+                                     * NULL */
     uint32_t worker_count;
-    bool leaves;      /* it ends before its data have arrived; a later phase waits for them */
-    bool follows;     /* launched as soon as all SMs of the previous kernel allow it (programmatic launch); it waits for
-                       * the end of that kernel */
-    const char *span; /* the name of the span that ends here: from the start of the last kernel that follows none to
-                       * this kernel's end; NULL: none */
+    bool leaves;      /* it ends before its data have arrived, and a later phase waits for them */
+    bool follows;     /* it is launched as soon as all SMs of the previous kernel allow it (programmatic launch), and
+                       * waits for that kernel's end */
+    const char *span; /* the name of the span that ends here; the span starts with the last kernel that follows none
+                       * and ends with this one; NULL: none */
 };
 
 /* What a rank moved in a phase of its last iteration, in the units of the family's public tests. */
 struct kernel_traffic {
     uint64_t logical_rdma_bytes, logical_nvl_bytes; /* of the phase; local traffic included */
     uint64_t tokens_sent, tokens_received;          /* rows; 0 if there are none */
-    uint64_t messages; /* the phase's time is divided by these; 0: the mean time of a message says nothing */
+    uint64_t messages; /* how many messages the phase's time is divided by; 0: the mean time of a message says
+                        * nothing */
 };
 
 /* The steps of a library's call around a kernel, on the same stream. */
 struct kernel_steps {
-    const char *call; /* the name of the kernel and these together ("dispatch_call"); NULL: there is no such call */
-    uint64_t gathered_bytes; /* of each rank, which all ranks gather before the kernel, and then read; 0: none */
+    const char *call; /* the name of the kernel together with these steps ("dispatch_call"); NULL: there is no such
+                       * call */
+    uint64_t gathered_bytes; /* bytes of each rank that all ranks gather before the kernel and then read; 0: none */
     bool host_waits;         /* the host waits for the gathered values before it launches the rest */
-    uint64_t copied_bytes;   /* within the GPU; before the kernel; after it */
+    uint64_t copied_bytes;   /* bytes copied within the GPU: before the kernel; after it */
     uint32_t copies;
 };
 
@@ -72,12 +74,12 @@ struct routing;
 enum kernel_call {
     KERNEL_BARE,           /* nothing */
     KERNEL_CALLED,         /* the call, on machines whose times are those of calls */
-    KERNEL_WAITED,         /* the call of a host that waits for the kernel's end */
+    KERNEL_WAITED,         /* the call of a host that then waits for the kernel's end */
     KERNEL_COPIED,         /* likewise with a copy engine in the kernel's place */
-    KERNEL_STREAMED,       /* streams filled by the host run it: nothing is launched, the host does not wait */
-    KERNEL_PROCESS,        /* a process of the host runs it by MPI's calls: nothing is launched */
-    KERNEL_PROCESS_COPIED, /* likewise; first the process copies its own part by a copy engine, and waits for it */
-    KERNEL_NCCL,           /* NCCL's own steps or, if that is longer, a call through PyTorch, which does not wait */
+    KERNEL_STREAMED,       /* the host fills streams, which run it: nothing is launched, and the host does not wait */
+    KERNEL_PROCESS,        /* a process of the host runs it by calls of MPI: nothing is launched */
+    KERNEL_PROCESS_COPIED, /* likewise; first the process copies its own part by a copy engine and waits for that */
+    KERNEL_NCCL,           /* NCCL's own steps or, if that takes longer, a call through PyTorch, which does not wait */
 };
 
 /* Embedded in each family's own rank struct. */
@@ -87,39 +89,40 @@ struct kernel_rank {
 
 struct kernel_family {
     void (*needs)(const struct kernel_job *job, bool payload, struct fabric_needs *needs);
-    /* The phases of one iteration, in launch order.  All ranks launch the same ones.  Their names, NULL at the end; or
-     * NULL, and these functions: they depend on the job. */
+    /* The phases of one iteration, in launch order.  All ranks launch the same phases.  Their names, with NULL at
+     * the end; or NULL where they depend on the job and the functions below give them. */
     const char *const *phases;
     uint32_t (*phase_count)(const struct kernel_job *job);
     const char *(*phase_name)(const struct kernel_job *job, uint32_t phase);
     /* A rank's state on a connected fabric; job and fabric must outlive it. */
     struct kernel_rank *(*rank_new)(const struct kernel_job *job, struct fabric *fabric);
     void (*rank_free)(struct kernel_rank *rank);
-    /* Prepares phase for its next launch and returns it; owned by the rank, valid until the next call.  Phases must be
-     * launched in order, iteration after iteration; a rank may be ahead of its peers.  Without payload the phases of a
-     * loop (begins_loop) may be launched several times before those that follow. */
+    /* Prepares phase for its next launch and returns it.  The rank owns it, and it is valid until the next call.
+     * Phases must be launched in order, iteration after iteration.  A rank may be ahead of its peers.  Without
+     * payload the phases of a loop (begins_loop) may be launched several times before the phases that follow. */
     struct kernel_launch *(*launch)(struct kernel_rank *rank, uint32_t phase);
     void (*traffic)(const struct kernel_rank *rank, uint32_t phase, struct kernel_traffic *traffic);
-    /* Writes the outputs of the last iteration in a canonical order, at most max; returns their number.  Only with
-     * payload. */
+    /* Writes the outputs of the last iteration in a canonical order, at most max, and returns their number.  Only
+     * with payload. */
     uint32_t (*outputs)(struct kernel_rank *rank, struct kernel_tensor *tensor, uint32_t max);
-    /* How many checks of the last iteration's outputs failed; text gets the first failure.  Only with payload. */
+    /* Returns how many checks of the last iteration's outputs failed.  text gets the first failure.  Only with
+     * payload. */
     uint32_t (*check)(const struct kernel_rank *rank, char *text, size_t text_size);
-    /* The steps of the call of phase in its last iteration; NULL: no call is asked for.  *steps is zero before. */
+    /* The steps of the call of a phase in its last iteration.  NULL: no call is wanted.  *steps is zero before. */
     void (*steps)(const struct kernel_rank *rank, uint32_t phase, struct kernel_steps *steps);
     /* NULL: KERNEL_BARE for all phases. */
     enum kernel_call (*called)(const struct kernel_job *job, uint32_t phase);
-    /* Whether phase begins a loop that public tests time; NULL: one loop has all phases. */
+    /* Whether a phase begins a loop that public tests time.  NULL: one loop has all phases. */
     bool (*begins_loop)(const struct kernel_job *job, uint32_t phase);
-    /* Whether the phase before it ends with a barrier of all ranks; NULL: never. */
+    /* Whether the previous phase ends with a barrier of all ranks.  NULL: no phase does. */
     bool (*behind_barrier)(const struct kernel_job *job, uint32_t phase);
-    /* Whether a rank has no part in phase of iteration (from 0), so that its time says nothing: it has failed, as
-     * planned, or has nothing to do in it.  NULL: all ranks have a part in all phases. */
+    /* Whether a rank has no part in a phase of an iteration (from 0), so that its time says nothing: it has failed,
+     * as planned, or has nothing to do in it.  NULL: all ranks have a part in all phases. */
     bool (*absent)(const struct kernel_job *job, uint32_t rank, uint32_t phase, uint32_t iteration);
-    /* Gives the rank another routing from its next iteration on, with as many tokens of each rank.  NULL: a rank keeps
-     * its own, but ranks of several routings may be made on one fabric and launched in turns. */
+    /* Gives the rank another routing from its next iteration on, with an equal number of tokens of each rank.  NULL:
+     * a rank keeps its routing, but ranks of several routings may be made on one fabric and launched in turns. */
     void (*route)(struct kernel_rank *rank, const struct routing *routing);
-    /* Whether the rank has masked peer, that is, neither sends to it nor waits for it; NULL: no rank ever does. */
+    /* Whether the rank has masked a peer: it neither sends to it nor waits for it.  NULL: no rank ever masks. */
     bool (*masks)(const struct kernel_rank *rank, uint32_t peer);
 };
 
@@ -182,7 +185,7 @@ static inline void kernel_rank_free(struct kernel_rank *rank)
     if (rank) rank->job->family->rank_free(rank);
 }
 
-/* Frees the list of a launch's workers for a world that knows them: large worlds have millions. */
+/* Frees the list of a launch's workers for a world that knows them, because large worlds have millions of workers. */
 static inline void kernel_launch_forget_list(struct kernel_launch *launch)
 {
     if (!launch->remade) return;

@@ -129,7 +129,7 @@ char *key_file_place(const struct key_file *file, const char *section, const cha
     return line ? g_strdup_printf("%s:%u", path ? path : file->path, line) : g_strdup(file->path);
 }
 
-/* The key or section comes from other. */
+/* The key or section comes from the file `other`. */
 static void place_take(struct key_file *file, const struct key_file *other, const char *section, const char *key)
 {
     char *name = key ? g_strdup_printf("%s\n%s", section, key) : g_strdup(section);

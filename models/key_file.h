@@ -1,10 +1,10 @@
 /* key_file.h - a GLib key file that knows the line of every section and key, and in which none may occur twice.
  *
- * GLib joins sections of one name and lets the last of several keys win, so that half of a file can silently have no
- * effect.  Here both are errors, and so is a line that is neither a section, nor "key = value", nor a comment.  A '#'
- * or ';' ends a value.  Knows no section and no key.
+ * GLib joins sections of one name and keeps only the last of several keys, so half of a file can silently have no
+ * effect.  Here both are errors, and so is a line that is neither a section, nor "key = value", nor a comment.  A
+ * '#' or ';' ends a value.  Knows no section and no key.
  *
- * Other files may complete a file.  Its own keys win, and each key knows which file it came from. */
+ * Other files may add keys that a file lacks.  The file's own keys win, and each key knows its file. */
 #ifndef MODELS_KEY_FILE_H
 #define MODELS_KEY_FILE_H
 
@@ -25,26 +25,26 @@ struct key_file {
 struct key_file *key_file_load(const char *path, GError **error);
 void key_file_free(struct key_file *file);
 
-/* The line of a section (key NULL) or a key, counted from 1; 0 if it is not there; KEY_FILE_SETTING if it was set. */
+/* The line of a section (key NULL) or a key, counted from 1.  0: it is not there.  KEY_FILE_SETTING: it was set. */
 #define KEY_FILE_SETTING UINT32_MAX
 uint32_t key_file_line(const struct key_file *file, const char *section, const char *key);
 
-/* "path:line" of it, in whichever file it is; the place given to key_file_set(); if it is nowhere, the file's path.
- * Freed with g_free(). */
+/* "path:line" of a section or key, in whichever file it is; for a set key, the place given to key_file_set(); if it
+ * is nowhere, the file's path. Freed with g_free(). */
 char *key_file_place(const struct key_file *file, const char *section, const char *key);
 
-/* Adds the keys of other that file lacks, except those of the section named except. */
+/* Adds the keys that `other` has and file lacks, except those of the section named `except`. */
 void key_file_complete(struct key_file *file, const struct key_file *other, const char *except);
 
-/* Sets a key of a section to text, whether or not the file has it.  place is how errors name it: "--set a.b=c". */
+/* Sets a key of a section to text, whether or not the file has it.  Errors name it by place: "--set a.b=c". */
 void key_file_set(struct key_file *file, const char *section, const char *key, const char *text, const char *place);
 
 /* The text after '=' without its comment; NULL if there is no such key.  Freed with g_free(). */
 char *key_file_text(const struct key_file *file, const char *section, const char *key);
 
-/* Digest (traces/digest.h) of sections and keys, except those of the section named except.  Comments, blanks in values,
- * and the order of sections and keys do not count; in the section named ordered, the order of keys does.  Freed with
- * g_free(). */
+/* The digest (traces/digest.h) of sections and keys, without the section named `except`.  Comments, blanks in
+ * values, and the order of sections and keys do not count; in the section named `ordered`, the order of keys counts.
+ * Freed with g_free(). */
 char *key_file_digest(const struct key_file *file, const char *except, const char *ordered);
 
 typedef struct key_file key_file;

@@ -1,8 +1,9 @@
-/* waits.c - workers around workers, which measure how long each waits for which rank.  Knows no world and no protocol.
+/* waits.c - workers around workers, which measure how long each waits for which rank.  Knows no world and no
+ * protocol.
  *
- * In a live world, measuring takes time from what is measured, and there are many more steps than waits.  So the clock
- * is read once a round, and after operations.  A worker that continues to wait, after others have done operations, is
- * asked what it waits for only when its wait has become an eighth longer.  So at most that part of it is attributed to
+ * In a live world, measuring slows what is measured, and there are many more steps than waits.  So the clock is read
+ * once a round, and after operations.  A worker may continue to wait after others have done operations.  It is asked
+ * what it waits for only when its wait has become an eighth longer.  So at most an eighth of a wait is attributed to
  * the wrong rank. */
 #include "models/waits.h"
 
@@ -27,8 +28,8 @@ struct waits {
     struct waiter *waiter;
     struct fabric_worker **pointer;
     uint32_t count, count_max;
-    uint64_t now_ps, operations; /* time and operations when the clock was read last */
-    uint32_t last;               /* index of the worker that was stepped last */
+    uint64_t now_ps, operations; /* time and operations when the clock was last read */
+    uint32_t last;               /* index of the worker that was last stepped */
     uint64_t *sum_ps;            /* [ranks] */
     uint32_t *waiters;           /* [ranks] how many workers have waited for the peer */
     uint8_t *met;                /* [count_max][(ranks + 7) / 8] a bit for each peer for which the worker has waited */
@@ -99,7 +100,7 @@ static void wait_finish(struct waiter *w, uint64_t end_ps)
                 .worker = w->inner, .begin_ps = w->since_ps, .end_ps = end_ps, .peer = w->peer, .text = w->text });
 }
 
-/* What the worker says that it waits for, up to a colon: counts follow, which change all the time. */
+/* What the worker says that it waits for, up to a colon.  After the colon come counts, which change all the time. */
 static void worker_say(const struct waiter *w, char text[WAITS_TEXT_BYTES])
 {
     text[0] = '\0';
@@ -122,7 +123,8 @@ static uint64_t clock_read(struct waits *waits, uint32_t worker, uint64_t operat
     return waits->now_ps;
 }
 
-/* Whether a worker that continues to wait certainly waits for the same event as before.  It has done nothing itself. */
+/* Whether a worker that continues to wait certainly waits for the same event as before, because it has done nothing
+ * itself. */
 static bool waits_on(const struct waiter *w, uint64_t now_ps, uint64_t operations)
 {
     return w->waiting && w->waits->options.operations && (operations == w->operations || now_ps < w->ask_ps);

@@ -1,8 +1,9 @@
 /* waits.h - which ranks the workers of a rank wait for, and how long: workers around workers, in any world.
  *
- * Each worker of a launch is wrapped in another worker, which steps it and looks at what it returns.  A wait begins
- * when a step returns WORKER_WAIT.  It ends with the next step that returns something else, does operations, or waits
- * for something else.  What a worker waits for is what describe() says.  A rank that is not watched pays nothing. */
+ * Each worker of a launch is wrapped in another worker, which steps it and reads what it returns.  A wait begins
+ * when a step returns WORKER_WAIT.  It ends with the next step that returns something else, does operations, or
+ * waits for something else.  What a worker waits for is what describe() says.  A rank that is not watched pays
+ * nothing. */
 #ifndef MODELS_WAITS_H
 #define MODELS_WAITS_H
 
@@ -16,12 +17,12 @@ enum { WAITS_NOBODY = -1, WAITS_TEXT_BYTES = 96 };
 struct waits_note {
     const struct fabric_worker *worker;
     uint64_t begin_ps, end_ps; /* begin < end */
-    int32_t peer;              /* the rank; WAITS_NOBODY if the words name none */
+    int32_t peer;              /* the rank; WAITS_NOBODY if the words name no rank */
     const char *text;          /* what it waited for, without counts: valid during the call */
 };
 
 struct waits_options {
-    /* When all operations of the worker that is being stepped will be done; NULL: by the fabric's clock. */
+    /* When all operations of the stepped worker will be done.  NULL: use the fabric's clock. */
     uint64_t (*busy_until_ps)(const struct fabric *f);
     /* How many operations the rank has done: if a worker that polls has done none, it has continued to wait.  NULL: its
      * words tell whether it still waits for the same event. */
@@ -36,17 +37,17 @@ struct waits;
 struct waits *waits_new(const struct fabric *fabric, const struct waits_options *options);
 void waits_free(struct waits *waits);
 
-/* Wraps the workers of a launch; run the result instead.  Valid until the next call, which must follow the launch's
- * end. Sums begin anew. */
+/* Wraps the workers of a launch.  Run the result instead.  It is valid until the next call, which must come after
+ * the launch's end. Sums begin anew. */
 struct fabric_worker **waits_wrap(struct waits *waits, struct fabric_worker *const *worker, uint32_t count);
 
-/* The launch is over: ends open waits.  Then the other gives, for each peer, the mean time in microseconds that a
- * worker which waited for it waited. */
+/* waits_end(): the launch is over, so open waits end.  After that waits_us() returns, for each peer, the
+ * mean wait in microseconds of the workers that waited for it. */
 void waits_end(struct waits *waits);
 double waits_us(const struct waits *waits, uint32_t peer);
 
-/* The rank for which a worker waits by describe()'s words, as its contract says: the first "rank N" after "waits", or
- * the first of all without that word; WAITS_NOBODY if none is below rank_count. */
+/* The rank for which a worker waits according to describe(): the first "rank N" after "waits"; without that word the
+ * first "rank N".  WAITS_NOBODY if none is below rank_count. */
 int32_t waits_peer(const char *text, uint32_t rank_count);
 /* Whether the words say that it waits for "any rank". */
 bool waits_anybody(const char *text);

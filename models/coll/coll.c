@@ -1,5 +1,5 @@
-/* coll.c - the family's table: which kernel, its phases, and arithmetic that runs with it.  Knows no kernel's memory or
- * workers. */
+/* coll.c - the family's table: which kernel runs, its phases, and arithmetic that runs with it.  Knows no kernel's
+ * memory or workers. */
 #include <stdio.h>
 #include <stdlib.h>
 #include "models/coll/coll_internal.h"
@@ -60,10 +60,11 @@ static uint32_t own_phases(const struct coll_options *o)
     return count;
 }
 
-/* Whether an iteration begins with a barrier: not where links alone carry bytes and say which places are free. */
+/* Whether an iteration begins with a barrier.  It does not where only links carry bytes, because they say which
+ * places are free. */
 static bool begins_with_sync(const struct coll_options *o) { return o->kernel != COLL_AG_RS; }
 
-/* The part of an iteration that phase belongs to; *own: the index among the kernel's own phases. */
+/* The part of an iteration that a phase belongs to.  *own is the index among the kernel's own phases. */
 static enum part part_of(const struct coll_options *o, uint32_t phase, uint32_t *own)
 {
     const uint32_t count = own_phases(o);
@@ -184,7 +185,7 @@ static struct kernel_rank *rank_new(const struct kernel_job *job, struct fabric 
     return &r->kernel;
 }
 
-/* Inputs change after the barrier: until then other ranks may read them. */
+/* Inputs change after the barrier, because until then other ranks may read them. */
 static struct kernel_launch *rank_launch(struct kernel_rank *rank, uint32_t phase)
 {
     struct coll_rank *r = rank_of(rank);

@@ -1,25 +1,25 @@
 /* coll.h - kernels other than dispatch and combine: all-to-allv, all-gather, reduce-scatter, all-reduce and
  * point-to-point, as a family of models/kernel.h.
  *
- *   alltoallv   every message of a list goes from its source to its target (traces/edges.h).  One worker a rank streams
- *               what goes by RDMA, in order, so many messages in flight, and one counter a rank says how many came:
- *               nothing is kept for a pair.  What goes by NVLink is stored by as many workers as the kernel has SMs.
- *               Or NCCL's sends and receives, within a node.
- *   allgather   every rank gets every rank's block.  hybrid: each rank puts its block to the ranks of its place on the
- *               other nodes, and stores what it has to the peers of its node.  ring: NCCL's, or, within a node, streams
- *               of the host that hand on to the next rank.  leader: one rank a node gets what the other nodes have, and
- *               copies all to its peers; streams of the host.
- *   reducescatter  every rank gets the sum of what all ranks have for it: NCCL's rings.
- *   allreduce   every rank gets the sum of all ranks' bytes: NCCL's rings; or trees, up and down, chunk after chunk.
- *   ag_rs       dispatch and combine of experts as engines have them without a kernel of their own: an all-gather of
- *               every rank's tokens, a reduce-scatter of what the experts made of them.
- *   p2p         ranks i and i + ranks / 2: puts, gets and puts with a signal, one after another and as streams; or one
- *               put that a call of the host issues: as a kernel, to a copy engine (within a node), by NCCL.
+ *     alltoallv   every message of a list goes from its source to its target (traces/edges.h).  On each rank one worker
+ *                sends by RDMA, in order, with a limited number of messages in flight.  One counter a rank tells how
+ *                many have come, so nothing is kept for a pair.  As many workers as the kernel has SMs store the
+ *                messages that go by NVLink.  Within a node it may be NCCL's sends and receives instead.
+ *    allgather   every rank gets every rank's block.  hybrid: each rank puts its block to the ranks with its place
+ *                on the other nodes, and stores the blocks that it has to the peers of its node.  ring: NCCL's; or,
+ *                within a node, streams of the host, each of which passes blocks on to the next rank.  leader: one
+ *                rank a node gets the blocks of the other nodes and copies all blocks to its peers, by streams.
+ *    reducescatter  every rank gets the sum of what all ranks have for it, by NCCL's rings.
+ *    allreduce   every rank gets the sum of all ranks' bytes, by NCCL's rings, or by trees, up and down, in chunks.
+ *    ag_rs       dispatch and combine of engines that have no kernel of their own for them: an all-gather of every
+ *                rank's tokens, and a reduce-scatter of what the experts made of them.
+ *    p2p         ranks i and i + ranks / 2: puts, gets and puts with a signal, one after another and as streams; or
+ *                one put that a call of the host issues: as a kernel, to a copy engine (within a node), or by NCCL.
  *
- * Phases: "sync" (a barrier: nobody writes where others still read; not of ag_rs, whose bytes go through buffers that
- * say which places are free), then the kernel's own; with compute_ps also
- * "compute" (that much arithmetic alone, on its SMs) and the kernel's once more, with the arithmetic beside it
- * ("..._overlap", behind a barrier "overlap_sync").  Needs libc and the seam, nothing else. */
+ * The first phase is "sync", a barrier after which nobody writes where others still read.  (ag_rs has none: its bytes
+ * go through buffers that say which places are free.)  Then come the kernel's own phases.  With compute_ps there is
+ * also "compute" (that much arithmetic alone, on its SMs), and the kernel's phases come once more, together with that
+ * arithmetic ("..._overlap", after a barrier "overlap_sync").  Needs libc and the seam, nothing else. */
 #ifndef MODELS_COLL_COLL_H
 #define MODELS_COLL_COLL_H
 
@@ -34,11 +34,12 @@ enum coll_issue { COLL_BY_KERNEL, COLL_BY_HOST, COLL_BY_COPY, COLL_BY_NCCL };
 /* What NCCL's search finds about a machine: channels, and their rates. */
 struct coll_nccl {
     uint32_t found;    /* rings that the search finds */
-    uint32_t channels; /* at most; no kernel has more SMs than channels */
+    uint32_t channels; /* the most channels; no kernel has more SMs than channels */
     uint64_t bus_bps;  /* of all rings together */
     bool before_229;   /* NCCL is older than 2.29.2 */
-    bool blackwell;    /* GPUs of that kind: its tuner has other numbers for them */
-    bool split_lines;  /* NICs are behind the CPU, which may write a line in two parts: no LL128 between nodes */
+    bool blackwell;    /* the GPUs are Blackwell's, for which NCCL's tuner has other numbers */
+    bool split_lines;  /* NICs are behind the CPU, which may write a line in two parts, so there is no LL128 between
+                        * nodes */
 };
 
 struct coll_options {
@@ -49,19 +50,21 @@ struct coll_options {
     enum coll_algorithm algorithm; /* allgather, allreduce */
     enum coll_protocol protocol;   /* of NCCL's rings and trees */
     struct coll_nccl nccl;
-    uint64_t size_bytes;    /* bytes of a block; allreduce, and dispatch of ag_rs: of a rank; p2p: of a message */
+    uint64_t size_bytes;    /* bytes of a block; allreduce, and dispatch of ag_rs: of one rank; p2p: of one message */
     uint64_t combine_bytes; /* ag_rs: of a rank's result */
-    uint32_t messages;      /* p2p: of each phase; 1 where a host issues them */
-    enum coll_issue issue;  /* of a message of p2p; COLL_BY_COPY: allgather by streams; COLL_BY_NCCL: alltoallv, too */
-    bool process;           /* alltoallv, p2p: instead of a kernel, a process of the host calls MPI */
-    bool own_part;          /* alltoallv of one size: a rank also copies its own part; MPI does so first, if the
+    uint32_t messages;      /* p2p: messages of each phase; 1 where a host issues them */
+    enum coll_issue issue;  /* who issues a message of p2p; COLL_BY_COPY: allgather by streams; COLL_BY_NCCL:
+                             * alltoallv, too */
+    bool process;           /* alltoallv, p2p: a process of the host calls MPI, and there is no kernel */
+    bool own_part;          /* alltoallv of one size: a rank also copies its own part; MPI does so first if the
                              * messages are in GPU memory */
     bool sockets;           /* allreduce: NCCL's network is its sockets */
     uint64_t compute_ps;    /* 0: none */
     uint32_t compute_sm_first, compute_sms;
 };
 
-/* NULL if the kernels can do this; else text: which option, expected, found. */
+/* NULL if the kernels can run these options; else text, which names the option, what was expected and what was
+ * found. */
 const char *coll_options_refuse(const struct coll_options *options, const struct edges *edges, char *text,
                                 size_t text_size);
 
@@ -70,7 +73,7 @@ struct coll_job {
     struct coll_options options;
     const struct edges *edges; /* alltoallv, else NULL */
 };
-/* options are copied, edges must outlive the job. */
+/* Copies options.  edges must outlive the job. */
 void coll_job_init(struct coll_job *job, const struct coll_options *options, const struct edges *edges);
 
 #endif

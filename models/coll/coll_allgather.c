@@ -2,9 +2,10 @@
  *
  *     heap, with payload: | block of rank 0 | of rank 1 | ... |     the rank's own block is there from the start
  *
- * hybrid: worker 0 puts the rank's own block, a piece with a signal at a time, to the ranks of its place on the other
- *       nodes; a word a node counts the pieces that have come.  The others, each with its part of every block, store
- *       the rank's own block and those that come to the peers of the node; a word a peer and worker counts blocks. */
+ * hybrid: worker 0 puts the rank's own block, one piece with a signal at a time, to the ranks with its place on the
+ * other nodes.  One word a node counts the pieces that have come.  The other workers each have a part of every
+ * block.  They store this part of the rank's own block, and of the blocks that come, to the peers of the node.  One
+ * word a peer and worker counts blocks. */
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -16,15 +17,15 @@ enum { PIECE_BYTES = 512 << 10 }; /* bytes of one put at most */
 
 struct putter { /* hybrid */
     struct fabric_worker worker;
-    uint32_t posted, arrived; /* how many pieces are posted, have arrived: of all nodes, piece by piece, and within a
-                               * piece node by node */
+    uint32_t posted, arrived; /* how many pieces are posted, and have arrived: piece by piece, and within a piece
+                               * node by node */
 };
 
 struct copier { /* hybrid */
     struct fabric_worker worker;
     struct gather_rank *rank;
-    uint32_t block, peer; /* blocks stored so far, node by node from the rank's own node on; peers that have the next
-                           * one */
+    uint32_t block, peer; /* how many blocks are stored, node by node from the rank's own node on; how many peers
+                           * have the next one */
     uint64_t stored;      /* of its part */
 };
 
@@ -32,7 +33,8 @@ struct gather_rank {
     struct coll_rank base;
     struct copier *copier;
     struct putter putter;
-    uint32_t nodes, node, place, peers; /* of the run; own node; place within it; ranks that this one stores to */
+    uint32_t nodes, node, place, peers; /* nodes of the run; own node; place within it; how many ranks this one
+                                         * stores to */
 };
 
 static struct gather_rank *of(const struct coll_rank *r) { return fabric_container_of(r, struct gather_rank, base); }
@@ -44,7 +46,7 @@ static uint32_t pieces_of(const struct coll_options *o)
 
 uint64_t coll_gather_offset(const struct coll_options *o, uint32_t rank) { return rank * coll_align(o->size_bytes); }
 
-/* Where a worker's part of a block begins; parts begin at whole lines. */
+/* Where a worker's part of a block begins.  Parts begin at whole lines. */
 static uint64_t part_begin(const struct coll_options *o, uint32_t part)
 {
     return coll_min(coll_align(o->size_bytes) / 64 * part / o->num_sms * 64, o->size_bytes);
@@ -128,15 +130,16 @@ static enum worker_step step_of(int rc)
 
 /* ---- hybrid: between nodes ---- */
 
-/* Whether that many pieces of the node's block have come in this launch; those of the rank's own node are there. */
+/* Whether `pieces` pieces of the node's block have come in this launch.  Those of the rank's own node are always
+ * there. */
 static bool node_has(const struct gather_rank *r, uint32_t node, uint64_t pieces)
 {
     const uint64_t before = (uint64_t)(r->base.turn - 1) * pieces_of(r->base.options);
     return node == r->node || fabric_load(r->base.fabric, word_node(node)) >= before + pieces;
 }
 
-/* The target of a put, by its number among all; and which piece of the block it is.  Targets begin with the next
- * node. */
+/* The target of a put by its number among all puts, and which piece of the block it carries.  Targets begin with the
+ * next node. */
 static uint16_t putter_target(const struct gather_rank *r, uint32_t number, uint32_t *piece)
 {
     const uint32_t others = r->nodes - 1;
@@ -207,7 +210,7 @@ static uint32_t copier_node(const struct copier *c)
     return (c->rank->node + c->rank->nodes - c->block) % c->rank->nodes;
 }
 
-/* Whether a worker's part of that block, which ends at end, is here. */
+/* Whether the worker's part of that block, which ends at `end`, is here. */
 static bool copier_has(const struct copier *c, uint64_t end)
 {
     return node_has(c->rank, copier_node(c), (end + PIECE_BYTES - 1) / PIECE_BYTES);

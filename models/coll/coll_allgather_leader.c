@@ -1,6 +1,6 @@
-/* coll_allgather_leader.c - the all-gather of a leader a node, as a host drives it (NVSHMEM-Tutorial's
- * csrc/internode.cu): copy engines do what can be done within a node, and kernels on the same stream the barriers and
- * what comes from other nodes.
+/* coll_allgather_leader.c - the all-gather with a leader for each node, as a host drives it (NVSHMEM-Tutorial's
+ * csrc/internode.cu): copy engines do what is possible within a node; kernels on the same stream do the barriers and
+ * fetch what comes from other nodes.
  *
  *     every rank                        the leader alone
  *     copy its own block to the leader
@@ -14,8 +14,8 @@
  *     barrier of the node
  *     copy all blocks to the output, host waits (the others alone)
  *
- * The blocks lie at their places in the heap from the start: copies within a rank's own memory are charged and move
- * nothing. */
+ * The blocks are at their places in the heap from the start, so copies within a rank's own memory are charged and
+ * move nothing. */
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ struct leader_rank {
     struct coll_rank base;
     struct fabric_worker worker;
     enum part part;
-    uint32_t done;  /* operations of the part that are done */
+    uint32_t done;  /* how many operations of the part are done */
     bool in_kernel; /* a kernel of the part runs */
     uint32_t nodes, node, peers;
     uint16_t leader; /* the first rank of its node */
@@ -38,7 +38,7 @@ struct leader_rank {
 
 static struct leader_rank *of(const struct coll_rank *r) { return fabric_container_of(r, struct leader_rank, base); }
 
-/* Bytes from the begin of a node's first block to the end of its last. */
+/* Bytes from the start of a node's first block to the end of its last. */
 static uint64_t span_bytes(const struct coll_options *o, uint32_t peers)
 {
     return coll_gather_offset(o, peers - 1) + o->size_bytes;
@@ -121,7 +121,7 @@ static int block_copy(struct leader_rank *r, uint32_t block, uint16_t peer)
     return fabric_store(&r->worker, &write);
 }
 
-/* A barrier by a kernel: it adds to a word of each of the other ranks, and waits for their additions. */
+/* A barrier by a kernel: it adds to a word of each other rank, and waits for their additions. */
 static int barrier(struct leader_rank *r, uint32_t word, uint32_t count, uint16_t first, uint32_t step)
 {
     const struct fabric *f = r->base.fabric;
@@ -138,7 +138,7 @@ static int barrier(struct leader_rank *r, uint32_t word, uint32_t count, uint16_
     return fabric_load(f, word) < (uint64_t)r->base.turn * (count - 1) ? -EAGAIN : 0;
 }
 
-/* One kernel for each node.  done counts two operations of each: the get, and the get's end. */
+/* One kernel for each node.  done counts two operations of each kernel: the get, and the end of the get. */
 static int fetch(struct leader_rank *r)
 {
     const struct fabric *f = r->base.fabric;
@@ -183,7 +183,7 @@ static int output_copy(struct leader_rank *r)
     return 0;
 }
 
-/* Runs a part.  0: it is over; -EINPROGRESS: it goes on; -EAGAIN: it waits. */
+/* Runs a part.  Returns 0 when it is over, -EINPROGRESS while it goes on, -EAGAIN while it waits. */
 static int part_run(struct leader_rank *r)
 {
     const struct fabric *f = r->base.fabric;

@@ -1,17 +1,17 @@
-/* coll_allgather_streams.c - the ring within a node as a host drives it, without a kernel: copies by copy engines, and
- * words that streams write and await.
+/* coll_allgather_streams.c - the ring within a node as a host drives it, without a kernel: copies by copy engines,
+ * and words that streams write and await.
  *
  *     first stream                          second stream
- *     write taken at the predecessor
- *     await the successor's taken
- *     write begin                      ---> await begin
+ *     write "taken" at the predecessor
+ *     await the successor's "taken"
+ *     write "begin"                    ---> await "begin"
  *     copy a block to the successor         copy the block to the output
- *     write come at the successor           write end
- *     await the predecessor's come
- *     await end                        <---
+ *     write "come" at the successor         write "end"
+ *     await the predecessor's "come"
+ *     await "end"                      <---
  *
- * So in each of (ranks - 1) steps.  The blocks lie at their places in the heap from the start: the copy to the output
- * is charged and moves nothing. */
+ * There are (ranks - 1) such steps.  The blocks are at their places in the heap from the start, so the copy to the
+ * output is charged and moves nothing. */
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>

@@ -1,10 +1,11 @@
 /* coll_alltoallv.c - all-to-allv of a list of messages.
  *
- * Worker 0 streams what goes by RDMA: a put with a signal for each message, in the order of the list, which adds 1 to
- * the target's counter.  Of what is on its way it knows where in the list it begins (done) and ends (next); once as
- * many are under way as may be, it waits until half of them have arrived.  The other workers store what stays in the
- * node, each a part of a message, and add to a second counter: atomics of NICs and of GPUs do not see each other.  When
- * worker 0 has nothing on its way any more and both counters say that all has come, it is done.
+ * Worker 0 sends the messages that go by RDMA: a put with a signal for each message, in the order of the list.  The
+ * signal adds 1 to the target's counter.  The worker knows where in the list its messages in flight begin (done) and
+ * end (next).  When the most that may be in flight are, it waits until half of them have arrived.  The other workers
+ * store the messages that stay in the node.  Each stores a part of a message and adds to a second counter, because
+ * atomics of NICs and of GPUs do not see each other.  Worker 0 is done when none of its messages is in flight and
+ * both counters say that all messages have come.
  *
  *     heap, with payload: | what the rank sends, in the order of its list | what it receives, by source | */
 #include <assert.h>
@@ -14,22 +15,22 @@
 #include "models/coll/coll_internal.h"
 
 enum { WORD_RDMA = COLL_WORDS, WORD_STORED, WORDS_END };
-enum { STREAM_POSTS = 16, STORE_WARPS = 16 }; /* messages that a step posts at most; warps of a storing worker */
+enum { STREAM_POSTS = 16, STORE_WARPS = 16 }; /* the most messages that one step posts; warps of a storing worker */
 enum { PART_BYTES_LEAST = 16 << 10 };
 
 struct stream {
     struct fabric_worker worker;
-    uint32_t next, end;       /* in the list: the message to be sent next; the end */
+    uint32_t next, end;       /* places in the list: of the next message to send; of the end */
     uint32_t done;            /* the first message that may be in flight */
-    uint32_t posted, arrived; /* messages sent; those of them that have surely arrived */
-    uint32_t mark[2];         /* in the list: where the last two halves of the messages in flight begin */
+    uint32_t posted, arrived; /* messages sent; how many of them have certainly arrived */
+    uint32_t mark[2];         /* places in the list where the last two halves of the messages in flight begin */
     uint64_t offset;          /* of message `next` among the bytes that the rank sends */
 };
 
 struct storer {
     struct fabric_worker worker;
     struct alltoallv_rank *rank;
-    uint32_t number; /* its number among the storing workers */
+    uint32_t number; /* its index among the storing workers */
     uint32_t next;   /* of the list */
     uint64_t stored; /* of its part */
     uint64_t offset; /* of message `next` among the bytes that the rank sends */
@@ -40,7 +41,7 @@ struct alltoallv_rank {
     const struct edges *edges;
     struct stream stream;
     struct storer *storer; /* [num_sms] */
-    uint64_t expected[2];  /* in a launch: messages by RDMA; parts of other messages */
+    uint64_t expected[2];  /* for this launch: how many messages come by RDMA; how many parts of other messages */
     uint64_t bytes[2];     /* sent by RDMA; within the node */
 };
 
@@ -72,8 +73,8 @@ static int stream_post(struct stream *s, const struct edges *e)
     return fabric_put_signal(&s->worker, &write, &signal);
 }
 
-/* Whether all messages sent before `end` of the list have arrived.  The last one is asked for first, so that one step
- * does for many. */
+/* Whether all messages sent before `end` of the list have arrived.  The last one is checked first, so that one step
+ * covers many. */
 static bool stream_arrived(struct stream *s, const struct edges *e, uint32_t end)
 {
     const struct fabric *f = s->worker.fabric;
@@ -89,8 +90,8 @@ static bool stream_arrived(struct stream *s, const struct edges *e, uint32_t end
     return true;
 }
 
-/* Whether one more message may be in flight.  At the limit, none may until the whole earlier half has arrived.  If a
- * part of that half were enough, up to half as many more than allowed would be in flight. */
+/* Whether one more message may be in flight.  At the limit no more may be, until the whole earlier half has arrived.
+ * If a part of that half were enough, up to half again the limit could be in flight. */
 static bool stream_room(struct stream *s, const struct edges *e, uint32_t most)
 {
     const uint32_t half = most > 1 ? most / 2 : 1, number = s->posted / half;
@@ -126,7 +127,7 @@ static enum worker_step stream_step(struct fabric_worker *w)
     return WORKER_DONE;
 }
 
-/* The first message of the list that may be in flight; if none is, the next to be sent. */
+/* The first message of the list that may be in flight; if none is, the next one to send. */
 static uint32_t stream_first_away(const struct stream *s, const struct edges *e)
 {
     uint32_t first = s->done;
@@ -155,7 +156,7 @@ static void stream_describe(const struct fabric_worker *w, char *text, size_t te
 
 static const struct worker_role stream_role = { .step = stream_step, .describe = stream_describe };
 
-/* ---- within the node: a message in parts, each stored by a worker that then adds 1 ---- */
+/* ---- within the node: a message in parts; a worker stores each part and then adds 1 ---- */
 
 static uint32_t parts_of(const struct coll_options *o, uint32_t size_bytes)
 {
@@ -163,7 +164,8 @@ static uint32_t parts_of(const struct coll_options *o, uint32_t size_bytes)
     return parts ? (uint32_t)parts : 1;
 }
 
-/* Which part of message `next` this worker stores; parts_of(): none.  Small messages' parts go round the workers. */
+/* Which part of message `next` this worker stores.  parts_of(): it stores none.  Parts of small messages go to the
+ * workers in rotation. */
 static uint32_t storer_part(const struct storer *s, const struct edges *e)
 {
     const struct coll_options *o = s->rank->base.options;
@@ -188,7 +190,7 @@ static int storer_message(struct storer *s, const struct edges *e)
     return fabric_signal(&s->worker, &signal);
 }
 
-/* A step stores a chunk, or moves to the next message that has a part for this worker. */
+/* A step stores a chunk, or moves on to the next message of which this worker stores a part. */
 static enum worker_step storer_step(struct fabric_worker *w)
 {
     struct storer *s = fabric_container_of(w, struct storer, worker);
@@ -251,7 +253,7 @@ static void alltoallv_init(struct coll_rank *base)
     for (uint32_t s = node; s < e->ranks && s < node + f->ranks_per_node; s++)
         for (uint32_t i = e->first[s]; i < e->first[s + 1] && !is_rdma(f, (uint16_t)s); i++) {
             if (e->target[i] != f->rank) continue;
-            assert(r->expected[0] > 0); /* all messages that will come are counted */
+            assert(r->expected[0] > 0); /* every message that will come is counted */
             r->expected[0]--;
             r->expected[1] += parts_of(base->options, e->size_bytes[i]);
         }

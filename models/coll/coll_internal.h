@@ -1,4 +1,4 @@
-/* coll_internal.h - private to models/coll: how a kernel plugs into coll.c, and the kernels' common parts
+/* coll_internal.h - private to models/coll: how a kernel plugs into coll.c, and the parts that kernels share
  * (coll_parts.c). */
 #ifndef MODELS_COLL_COLL_INTERNAL_H
 #define MODELS_COLL_COLL_INTERNAL_H
@@ -11,13 +11,13 @@ struct coll_kernel_ops {
     const char *const *phase;   /* names of its phases; NULL after the last */
     const char *const *overlap; /* their names while arithmetic runs; NULL: the kernel allows none */
     size_t rank_bytes;          /* size of its rank struct, which begins with a struct coll_rank */
-    uint32_t words;             /* number of words, which needs() puts after the family's own */
+    uint32_t words;             /* number of words; needs() puts them after the family's words */
     const char *(*refuse)(const struct coll_options *o, const struct edges *edges, char *text, size_t text_size);
     void (*needs)(const struct coll_job *job, bool payload, struct fabric_needs *needs);
     void (*init)(struct coll_rank *r);
     void (*clear)(struct coll_rank *r);
-    void (*fill)(struct coll_rank *r);                   /* makes this iteration's inputs; no rank reads or writes them
-                                                          * meanwhile */
+    void (*fill)(struct coll_rank *r);                   /* makes this iteration's inputs; no rank reads or writes
+                                                          * them meanwhile */
     void (*launch)(struct coll_rank *r, uint32_t phase); /* adds the workers of a phase */
     void (*traffic)(const struct coll_rank *r, uint32_t phase, struct kernel_traffic *traffic);
     uint32_t (*outputs)(struct coll_rank *r, struct kernel_tensor *tensor, uint32_t max);
@@ -50,25 +50,25 @@ struct coll_rank {
     const struct coll_job *job;
     struct fabric *fabric;
     uint32_t iteration; /* from 1 */
-    uint32_t turn; /* number of launches of the kernel's phases: twice an iteration where they overlap arithmetic */
+    uint32_t turn; /* how often the kernel's phases were launched: twice an iteration where arithmetic overlaps them */
     struct coll_sync sync;
     struct coll_compute *compute; /* [compute_sms] */
     struct kernel_launch launch;
     uint32_t worker_max;
 };
 
-/* Adds a worker to the launch that is being prepared. */
+/* Adds a worker to the launch in preparation. */
 void coll_worker_add(struct coll_rank *r, struct fabric_worker *w, const struct worker_role *role, uint32_t sm,
                      uint32_t warps);
 
-/* For both all-gathers: where a rank's block is in the heap; makes the rank's own block; checks the result. */
+/* For both all-gathers: returns where a rank's block is in the heap; makes the rank's own block; checks the result. */
 uint64_t coll_gather_offset(const struct coll_options *o, uint32_t rank);
 void coll_gather_fill(struct coll_rank *base);
 uint32_t coll_gather_outputs(struct coll_rank *base, struct kernel_tensor *tensor, uint32_t max);
 uint32_t coll_gather_check(const struct coll_rank *base, char *text, size_t text_size);
 
-/* Fills the heap for both all-to-allvs: what a rank sends, in the order of its list, and behind that room for what it
- * receives, by source. */
+/* For both all-to-allvs: fills the heap with what a rank sends, in the order of its list.  Behind that there is room
+ * for what it receives, by source. */
 void coll_messages_fill(struct coll_rank *base);
 uint32_t coll_messages_outputs(struct coll_rank *base, struct kernel_tensor *tensor, uint32_t max);
 uint32_t coll_messages_check(const struct coll_rank *base, char *text, size_t text_size);
@@ -76,17 +76,17 @@ uint32_t coll_messages_check(const struct coll_rank *base, char *text, size_t te
 /* Adds the barrier's worker. */
 void coll_sync_launch(struct coll_rank *r);
 
-/* Bytes that rank makes in this iteration for a place that the kernel numbers.  A reader computes them from these three
- * numbers.  check: how many bytes are wrong; *at is the first. */
+/* Fills in the bytes that a rank makes in this iteration for a place, which the kernel numbers.  A reader can
+ * compute them from these three numbers.  The check returns how many bytes are wrong; *at is the first of them. */
 void coll_pattern_fill(uint8_t *data, uint64_t size_bytes, uint32_t rank, uint32_t place, uint32_t iteration);
 uint64_t coll_pattern_check(const uint8_t *data, uint64_t size_bytes, uint32_t rank, uint32_t place, uint32_t iteration,
                             uint64_t *at);
 
-/* Where found first differs from the sum of all ranks' bytes for a place; size_bytes: nowhere. */
+/* The first byte at which `found` differs from the sum of all ranks' bytes for a place; size_bytes: none differs. */
 uint64_t coll_sum_check(const struct coll_rank *r, const uint8_t *found, uint64_t size_bytes, uint32_t place);
 
-/* Stores at most COLL_CHUNK_BYTES of size_bytes, from *done on, and advances *done.  source NULL: sizes only.  If all
- * bytes are stored it does nothing. */
+/* Stores at most COLL_CHUNK_BYTES of size_bytes, from *done on, and advances *done.  source NULL: only sizes matter.
+ * Does nothing if all bytes are stored. */
 int coll_store_some(struct fabric_worker *w, uint16_t peer, const uint8_t *source, uint64_t target_offset,
                     uint64_t size_bytes, uint64_t *done);
 

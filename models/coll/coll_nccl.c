@@ -1,23 +1,25 @@
 /* coll_nccl.c - NCCL's rings and trees: all-gather, reduce-scatter, all-reduce; ag-rs: the first two in turn.
  *
- * A channel is a block of warps on an SM, with its part of the bytes and a ring or a tree of its own.  Chunk after
- * chunk it runs a list of steps ("primitives"), each of which takes what others have sent, adds its own bytes to it,
- * keeps the result, sends it on, or some of these at once (src/device/all_gather.h, reduce_scatter.h, all_reduce.h).
- * Between two ranks lies a buffer of 8 places in the receiver's memory (a link).  Two words go with it: how many places
+ * A channel is a block of warps on an SM, with its part of the bytes and its own ring or tree.  Chunk by chunk it
+ * runs a list of steps ("primitives").  A primitive takes what others have sent, adds its own bytes, keeps the
+ * result or sends it on, or does several of these at once (src/device/all_gather.h, reduce_scatter.h, all_reduce.h).
+ * Between two ranks lies a buffer of 8 places in the receiver's memory (a link).  It has two words: how many places
  * the sender has filled, and how many the receiver has emptied.
  *
  *     heap, with payload: | own bytes | result | places by channel and link | places to send from, for NICs |
  *
- * all-gather: its own block lies among those of the result.  Protocols differ in the loop that moves bytes (the sheet
- * nccl), in what the link carries, and in how the receiver learns that bytes have come (src/device/prims_*.h): LL and
- * LL128 have flags among them; Simple has a release, made by a warp that moves nothing.
+ * all-gather: its own block lies among those of the result.  Protocols differ in the loop that moves bytes (the
+ * sheet nccl), in what the link carries, and in how the receiver learns that bytes have come (src/device/prims_*.h).
+ * LL and LL128 have flags among the bytes.  Simple has a release, made by a warp that moves nothing.
  *
- * ring: within a node channel c's begins with place c, so that rings leave it by different NICs.
- * tree: within a node a chain of its ranks, with another rank at the head in the next channel; between nodes a binary
- *       tree of the heads, which half of the channels use with the nodes in reverse order.  The root's warps take and
- *       send; those of others are parted into some that go up and some that go down (runTreeSplit).
+ * ring: within a node, channel c's ring begins with place c, so that rings leave the node by different NICs.
  *
- * Bytes are added one by one, without carries: the result does not depend on the order, so worlds can be compared. */
+ * tree: within a node it is a chain of the ranks, whose head is another rank in the next channel.  Between nodes it
+ * is a binary tree of the heads; half of the channels use it with the nodes in reverse order.  The root's warps take
+ * and send.  Other warps are divided into some that go up and some that go down (runTreeSplit).
+ *
+ * Bytes are added one by one, without carries.  So the result does not depend on the order, and worlds can be
+ * compared. */
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -25,21 +27,22 @@
 #include "models/coll/coll_internal.h"
 #include "models/coll/nccl_plan.h"
 
-/* What a step moves at most: a turn of the loop, 8 accesses of 16 B a lane of 16 warps; LL128: 1920 B a warp of 20. */
+/* The most that a step moves: one pass of the loop, 8 accesses of 16 B a lane of 16 warps; LL128: 1920 B a warp of
+ * 20. */
 enum { PIECE_BYTES = 64 << 10, LL128_PIECE_BYTES = 38400 };
 enum { SLICE_BYTES_LEAST = 32 << 10, PACK_BYTES = 16 };
 enum { WORD_FILLED, WORD_EMPTIED, WORDS_A_LINK };
 enum { GIVEN_TWO = 1, GIVEN_KEPT = 2, GIVEN_CAME = 4, GIVENS = 8 };
 enum { LINKS_MOST = 3, CHILDREN = 3 };
-/* The links of a tree's channel: first those from the children, by the children's numbers, then the link from the
- * parent. */
+/* The links of a tree's channel: first the links from the children, by their numbers, then the link from the parent. */
 enum { LINK_UP = 0, LINK_DOWN = CHILDREN, TREE_LINKS };
 enum { BLOCKS_A_CHANNEL = 2 };
 enum { NOBODY = UINT16_MAX };
 
-/* One end of a link: its number here, which gives this side's word and places, and its number there. */
+/* One end of a link: the peer, the link's number here, which gives this side's word and places, and its number
+ * there. */
 struct link {
-    uint64_t steps; /* places filled or emptied from here, over all launches */
+    uint64_t steps; /* how many places were filled or emptied from here, over all launches */
     uint16_t peer, here, there;
 };
 
@@ -56,19 +59,19 @@ struct block {
     uint32_t number, ins, outs; /* number: of the channel */
     uint32_t primitive, slice;
     bool down;              /* tree: hands sums down */
-    bool called;            /* the protocol's function has been called */
-    bool announced;         /* the size of the next message has been sent */
+    bool called;            /* the protocol's function has already been called */
+    bool announced;         /* the next message's size has already been sent */
     bool made;              /* the piece is where NICs fetch it */
-    uint32_t stored, told;  /* targets that have the piece; links whose other ends have been told of the slice */
-    uint64_t begin, sliced; /* where the chunk, or round of chunks, begins in the part; slices of the primitive that are
-                             * done */
-    uint64_t moved, piece;  /* bytes of the slice done so far; bytes that the current operation moves */
+    uint32_t stored, told;  /* how many targets have the piece; how many links' other ends know of the slice */
+    uint64_t begin, sliced; /* where the chunk, or round of chunks, begins in the part; how many slices of the
+                             * primitive are done */
+    uint64_t moved, piece;  /* bytes of the slice that are done; bytes that the current operation moves */
     struct primitive now;
 };
 
 /* One collective, which is a phase. */
 struct operation {
-    struct coll_options options; /* those of the run, with the operation's own kernel and size */
+    struct coll_options options; /* the run's options, with the operation's own kernel and size */
     struct nccl_plan plan;
     uint64_t heap_begin, place_bytes;
     uint32_t word_begin;
@@ -102,7 +105,7 @@ static uint64_t places_offset(const struct coll_options *o)
 
 static uint32_t slice_steps(const struct nccl_plan *p) { return p->chunk_steps / p->slices; }
 
-/* As many bytes of a place as the plan's parts can fill. */
+/* The most bytes of a place that the plan's parts can fill. */
 static uint64_t place_bytes(const struct nccl_plan *p)
 {
     const uint64_t hi = nccl_part_bytes(p, p->channels - 1), part = p->lo_bytes > hi ? p->lo_bytes : hi;
@@ -122,7 +125,7 @@ static uint64_t place_offset(const struct block *b, uint32_t link, uint64_t step
 
 /* ---- rings ---- */
 
-/* The rank that comes so many places after this one in the channel's ring. */
+/* The rank that comes `places` places after this one in the channel's ring. */
 static uint16_t ring_after(const struct block *b, uint32_t places)
 {
     const struct nccl_rank *r = b->rank;
@@ -139,7 +142,7 @@ static uint32_t primitives_of(const struct block *b)
     return o->kernel == COLL_ALLREDUCE ? 2 * o->ranks - 1 : o->ranks;
 }
 
-/* Bytes of the part, from b->begin on, in one round of primitives: a chunk, or one for each rank. */
+/* How many bytes of the part, from b->begin on, one round of primitives moves: a chunk, or a chunk for each rank. */
 static uint64_t round_bytes(const struct block *b)
 {
     const struct nccl_plan *p = &b->op->plan;
@@ -149,7 +152,7 @@ static uint64_t round_bytes(const struct block *b)
     return coll_min(left, each ? p->chunk_bytes * o->ranks : p->chunk_bytes);
 }
 
-/* Where, in a round of an all-reduce, the chunk begins that belongs to the rank so many places after this one. */
+/* Where, in a round of an all-reduce, the chunk of the rank begins that is `after` places behind this one. */
 static uint64_t chunk_begin(const struct block *b, uint32_t after, uint64_t *size_bytes)
 {
     const struct nccl_plan *p = &b->op->plan;
@@ -162,8 +165,8 @@ static uint64_t chunk_begin(const struct block *b, uint32_t after, uint64_t *siz
     return nccl_part_begin(p, b->number) + b->begin + begin;
 }
 
-/* First the rank's own bytes are sent, then what has come is passed on, last it stays.  An all-reduce goes round twice,
- * with sums and then with results. */
+/* First the rank sends its own bytes, then it passes on what has come, and the last bytes stay.  An all-reduce goes
+ * round twice, first with sums and then with results. */
 static struct primitive ring_primitive(const struct block *b)
 {
     const struct coll_options *o = &b->op->options;
@@ -193,7 +196,7 @@ static struct primitive ring_primitive(const struct block *b)
 
 struct tree {
     uint16_t parent, child[CHILDREN]; /* ranks, or NOBODY */
-    uint16_t number;                  /* its number among its parent's children */
+    uint16_t number;                  /* its index among its parent's children */
 };
 
 static uint16_t rank_at(const struct nccl_rank *r, uint32_t channel, uint32_t position, uint32_t link)
@@ -203,7 +206,7 @@ static uint16_t rank_at(const struct nccl_rank *r, uint32_t channel, uint32_t po
     return (uint16_t)(node * r->peers + (channel + link) % r->peers);
 }
 
-/* Position 0 is that of the root among the nodes, link 0 that of the chain's head. */
+/* Position 0 is the root's among the nodes.  Link 0 is that of the chain's head. */
 static struct tree tree_of(const struct nccl_rank *r, uint32_t channel)
 {
     const uint32_t nodes = r->nodes, peers = r->peers, rank = r->base.fabric->rank;
@@ -243,7 +246,7 @@ static struct primitive primitive_of(const struct block *b)
     return by_tree(&b->op->plan) ? tree_primitive(b) : ring_primitive(b);
 }
 
-/* Gives the block its end of a link; the link's counts of steps remain. */
+/* Gives the block its end of a link.  The link's counts of steps are kept. */
 static void link_set(struct link *link, uint32_t *count, uint16_t peer, uint32_t here, uint32_t there)
 {
     assert(*count < LINKS_MOST);
@@ -285,7 +288,7 @@ static uint64_t slice_bytes(const struct block *b)
     return coll_min(left, even > SLICE_BYTES_LEAST ? even : SLICE_BYTES_LEAST);
 }
 
-/* Makes the bytes of the current operation, into the result, and into target if there is one. */
+/* Makes the bytes of the current operation in the result, and in target if there is one. */
 static void piece_make(const struct block *b, uint8_t *target)
 {
     uint8_t *heap = b->worker.fabric->heap, *kept = heap + b->op->heap_begin + b->now.to;
@@ -335,8 +338,8 @@ static bool by_nic(const struct block *b, uint16_t peer)
     return fabric_path(b->rank->base.fabric, peer) == FABRIC_RDMA;
 }
 
-/* Whether the piece must first be made in the rank's own memory: no warp stores it to a peer, or a NIC fetches it,
- * too. */
+/* Whether the piece must first be made in the rank's own memory, because no warp stores it to a peer or a NIC
+ * fetches it, too. */
 static bool is_staged(const struct block *b)
 {
     if (!b->now.send) return true;
@@ -361,7 +364,7 @@ static int piece_store(struct block *b, const struct link *link, uint8_t rows)
     return fabric_store(&b->worker, &write);
 }
 
-/* Moves the next piece, to the places of other ranks, or within its own memory. */
+/* Moves the next piece to the places of other ranks, or within the rank's own memory. */
 static int piece_move(struct block *b)
 {
     const struct nccl_plan *p = &b->op->plan;
@@ -402,7 +405,7 @@ static uint16_t queue_of(const struct block *b)
     return (uint16_t)(b->number / b->rank->peers % b->worker.fabric->queue_count);
 }
 
-/* Sends each message's size before it, as NCCL's sockets do. */
+/* Sends a message's size before the message, as NCCL's sockets do. */
 static int size_send(struct block *b, uint16_t peer)
 {
     const struct fabric_write write = { .charge_bytes = sizeof(uint32_t), .peer = peer, .queue = queue_of(b) };
@@ -447,7 +450,7 @@ static int filled_tell(struct block *b, const struct link *link)
     return by_nic(b, link->peer) ? slice_put(b, link, &signal) : fabric_signal(&b->worker, &signal);
 }
 
-/* No stores are released with it, because the receiver has only read. */
+/* It releases no stores, because the receiver has only read. */
 static int emptied_tell(struct block *b, const struct link *link)
 {
     const struct fabric_signal signal = { .value = link->steps + slice_steps(&b->op->plan),
@@ -492,7 +495,7 @@ static void slice_next(struct block *b)
     if (b->begin < nccl_part_bytes(p, b->number)) b->now = primitive_of(b);
 }
 
-/* Whether everything given to NICs has arrived. */
+/* Whether everything that was given to NICs has arrived. */
 static bool all_arrived(struct block *b)
 {
     for (uint32_t l = 0; l < b->ins + b->outs; l++) {
@@ -505,7 +508,7 @@ static bool all_arrived(struct block *b)
     return true;
 }
 
-/* The kernel is compiled for LL and calls functions for other protocols (src/device/common.h). */
+/* The kernel is compiled for LL and calls functions for the other protocols (src/device/common.h). */
 static bool function_call(struct block *b)
 {
     if (b->called || b->op->plan.protocol == COLL_LL) return false;
@@ -570,7 +573,7 @@ static const char *nccl_refuse(const struct coll_options *o, const struct edges 
 
 static uint32_t operations_of(const struct coll_options *o) { return o->kernel == COLL_AG_RS ? OPERATIONS : 1; }
 
-/* Places the operations of a run one after another in the heap and among the words; gives the ends. */
+/* Places the run's operations one after another in the heap and among the words.  Returns where both end. */
 static void operations_make(const struct coll_options *o, struct operation op[OPERATIONS], uint64_t *heap_end,
                             uint32_t *word_end)
 {
@@ -641,8 +644,8 @@ static void nccl_fill(struct coll_rank *base)
     }
 }
 
-/* How many warps one half of a tree's block has.  With LL and LL128 seven of ten go up.  With Simple half of them and
- * two go up.  One warp of each half of Simple only signals. */
+/* How many warps one half of a tree's block has.  With LL and LL128 seven of ten warps go up.  With Simple half of
+ * the warps plus two go up.  One warp of each half of Simple only signals. */
 static uint32_t warps_of(const struct nccl_rank *r, const struct nccl_plan *p, uint32_t channel, bool down)
 {
     const bool simple = p->protocol == COLL_SIMPLE;

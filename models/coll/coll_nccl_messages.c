@@ -1,11 +1,11 @@
 /* coll_nccl_messages.c - all-to-allv by NCCL's grouped sends and receives, within a node (src/device/sendrecv.h;
  * addP2pToPlan() of src/enqueue.cc).
  *
- * One work sends to the rank that comes a number of places after this one, and receives from the rank that comes as
- * many before.  A work has channels of its own as far as there are enough, and on each of them a part of both messages:
- * some warps of the block send, the others receive.  The protocol is LL up to 16 KiB a channel, else Simple.  Between
- * two ranks and for each part lies a buffer of 8 places in the receiver's memory, with a word for those filled and one
- * for those emptied.
+ * A work sends to the rank a number of places after this one, and receives from the rank as many places before it.
+ * It has channels of its own while there are enough.  Each of its channels has a part of both messages: some warps
+ * of the block send, the others receive.  The protocol is LL up to 16 KiB a channel, else Simple.  For each part of
+ * a message between two ranks there is a buffer of 8 places in the receiver's memory.  Two words count its places:
+ * those filled and those emptied.
  *
  *     heap, with payload: as of coll_alltoallv.c, then | places by source and part | */
 #include <stdio.h>
@@ -13,14 +13,14 @@
 #include "models/coll/coll_internal.h"
 #include "models/coll/nccl_plan.h"
 
-enum { LL_LEAST = 8 << 10, LL_STEP = 32 << 10, LL_MOST = 16 << 10 }; /* of a part, of a place; of a channel */
+enum { LL_LEAST = 8 << 10, LL_STEP = 32 << 10, LL_MOST = 16 << 10 }; /* bytes: of a part, of a place, of a channel */
 enum { SIMPLE_STEP = 512 << 10, SIMPLE_LEAST = SIMPLE_STEP / 8, SIMPLE_MOST = SIMPLE_STEP * 32 };
 enum { PART_ALIGN = 4 << 10, PIECE_BYTES = 64 << 10, BLOCK_WARPS = 20 };
 enum { WORD_FILLED, WORD_EMPTIED, WORDS_A_LINK };
 
 enum way { SENDS, RECEIVES, COPIES };
 
-/* A block's warps for one part of a message; or of the bytes that a rank has for itself. */
+/* A block's warps for one part of a message, or for the bytes that a rank has for itself. */
 struct half {
     struct fabric_worker worker;
     struct messages_rank *rank;
@@ -28,9 +28,9 @@ struct half {
     bool flagged, called; /* by LL; Simple's code is there */
     uint16_t peer, sm, warps;
     uint32_t part;
-    uint64_t offset, size_bytes; /* of the part in the heap: its source, or where it goes */
-    uint64_t steps;              /* places filled or emptied, in all launches */
-    uint64_t done, moved;        /* bytes of chunks that are done; of the chunk under way */
+    uint64_t offset, size_bytes; /* the part in the heap: where it comes from, or where it goes */
+    uint64_t steps;              /* how many places were filled or emptied, in all launches */
+    uint64_t done, moved;        /* bytes of the chunks that are done; bytes of the current chunk */
 };
 
 struct messages_rank {
@@ -39,7 +39,7 @@ struct messages_rank {
     uint32_t halves;
     uint64_t places, place_bytes; /* offset of the first place */
     uint32_t parts_most;
-    struct fabric_given given[2][2]; /* by Simple, by LL: of own bytes, of bytes that have come */
+    struct fabric_given given[2][2]; /* by Simple, by LL: for own bytes, for bytes that have come */
     struct fabric_given given_function;
 };
 
@@ -67,8 +67,8 @@ static uint32_t parts_of(const struct coll_options *o, uint64_t size_bytes, uint
     return parts;
 }
 
-/* LL is chosen by the bytes of a channel: of those that Simple would take; before 2.29.2, of all.  Before 2.29.2, LL
- * also has a number of channels of its own. */
+/* LL is chosen by the bytes of a channel: those of Simple's number of channels; before 2.29.2, those of all
+ * channels.  Before 2.29.2, LL also has a number of channels of its own. */
 static uint32_t message_parts(const struct coll_options *o, uint64_t size_bytes, bool *ll)
 {
     const uint32_t simple = parts_of(o, size_bytes, SIMPLE_LEAST, SIMPLE_MOST);
@@ -83,7 +83,7 @@ static uint64_t part_begin(uint64_t size_bytes, uint32_t parts, uint32_t part)
     return coll_min(each * part, size_bytes);
 }
 
-/* The first channel of the work with the rank that comes `after` places later: that number with its bits reversed. */
+/* The first channel of the work with the rank `after` places later: that number with its bits reversed. */
 static uint32_t channel_of(const struct coll_options *o, uint32_t after, uint32_t part)
 {
     const uint32_t all = channels_of(o);
@@ -92,7 +92,7 @@ static uint32_t channel_of(const struct coll_options *o, uint32_t after, uint32_
     return (base + part) & (all - 1);
 }
 
-/* How many bytes source sends to target in this launch; 0: it has no work for it. */
+/* How many bytes source sends to target in this launch; 0: there is no work between them. */
 static uint64_t size_to(const struct coll_rank *r, uint32_t source, uint32_t target)
 {
     const struct edges *e = r->job->edges;
@@ -177,7 +177,7 @@ static bool may_begin(const struct half *h)
     return h->way == COPIES || fabric_load(f, word_of(h, h->peer, WORD_FILLED)) > h->steps;
 }
 
-/* Simple's code is loaded from memory: as much of it as when a collective's kernel calls it. */
+/* Simple's code is loaded from memory.  It is as much code as when a collective's kernel calls it. */
 static bool function_fetch(struct half *h)
 {
     if (h->called || h->flagged || h->way == COPIES) return false;
@@ -233,7 +233,7 @@ static const char *messages_refuse(const struct coll_options *o, const struct ed
     return NULL;
 }
 
-/* What all ranks agree on: where places begin, their size, and how many parts a message has at most. */
+/* What all ranks agree on: where places begin, their size, and the most parts of a message. */
 static void map_make(const struct coll_job *job, bool payload, struct messages_rank *r)
 {
     const struct edges *e = job->edges;
@@ -292,8 +292,8 @@ static uint32_t after_of(const struct half *h)
     return h->way == RECEIVES ? (rank + n - h->peer) % n : (h->peer + n - rank) % n;
 }
 
-/* A block's warps are shared evenly by its works, and by the two halves of one.  In a half that sends by Simple, one
- * warp only signals. */
+/* A block's warps are shared evenly by its works, and by the two halves of each work.  In a half that sends by
+ * Simple, one warp only signals. */
 static void warps_share(struct messages_rank *r)
 {
     for (uint32_t i = 0; i < r->halves; i++) {

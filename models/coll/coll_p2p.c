@@ -1,16 +1,16 @@
 /* coll_p2p.c - point to point: rank i < ranks / 2 works with rank i + ranks / 2, all pairs at once.
  *
- *   put          a put, then a wait until it is there; then the next
- *   put_signal   a put with a signal there, and the same back: half a round is a message
- *   get          a get, then a wait until the bytes are here; then the next
- *   put_stream   puts, so many in flight; as messages of MPI (osu_bw), the peer answers each such window
- *   get_stream   gets, so many in flight
+ *     put          a put, then a wait until it is there; then the next
+ *     put_signal   a put with a signal there, and another back: half a round is a message
+ *     get          a get, then a wait until the bytes are here; then the next
+ *     put_stream   puts, a number of them in flight; as messages of MPI (osu_bw), the peer answers each such window
+ *     get_stream   gets, a number of them in flight
  *
- * In the same node stores take the place of puts, and loads that of gets.  The second rank of a pair takes part in
- * put_signal alone: NICs and memory serve the others.
+ * Within a node, stores take the place of puts, and loads that of gets.  The second rank of a pair takes part only
+ * in put_signal: NICs and memory serve the other phases.
  *
- * Where calls of the host issue messages there is put alone, one message a launch, and a barrier (put_sync).  Within
- * the node a copy engine moves it whole, or NCCL's kernel does, each of its blocks a part.
+ * Where calls of the host issue messages there is only put, with one message a launch, and a barrier (put_sync).
+ * Within the node a copy engine moves the message whole, or NCCL's kernel does, of which each block moves a part.
  *
  *     heap, with payload: | own bytes | what a put left | what a get brought | what a put with a signal left | */
 #include <assert.h>
@@ -24,7 +24,7 @@ enum { BLOCK_OWN, BLOCK_PUT, BLOCK_GET, BLOCK_SIGNALLED, BLOCKS };
 enum { WORD_ROUND = COLL_WORDS, WORD_WINDOW, WORDS_END };
 enum { P2P_WARPS = 32, P2P_POSTS = 16, P2P_PLACE = 0 };
 
-/* NCCL: a block, with its part of a message. */
+/* NCCL: a block and its part of a message. */
 struct p2p_part {
     struct fabric_worker worker;
     struct p2p_rank *rank;
@@ -36,8 +36,8 @@ struct p2p_rank {
     struct fabric_worker worker;
     struct p2p_part *part; /* [num_sms] */
     uint32_t phase;
-    uint32_t begun, done; /* messages; put_signal: those sent, those received */
-    uint64_t stored;      /* stored bytes of the current message */
+    uint32_t begun, done; /* numbers of messages; put_signal: of those sent, of those received */
+    uint64_t stored;      /* how many bytes of the current message are stored */
     bool first;           /* of its pair */
     uint16_t peer;
 };
@@ -93,7 +93,7 @@ static bool is_answered(const struct coll_options *o, uint32_t phase)
 
 /* ---- one message ---- */
 
-/* Puts own bytes into a block of the peer's, with the signal if there is one. */
+/* Puts own bytes into a block of the peer, with the signal if there is one. */
 static int message_put(struct p2p_rank *r, uint32_t block, const struct fabric_signal *signal)
 {
     const struct coll_options *o = r->base.options;
@@ -206,7 +206,7 @@ static int window_put(struct p2p_rank *r, uint32_t in_flight)
     return message_put(r, BLOCK_PUT, &signal);
 }
 
-/* The peer's side of windows: waits for one, answers it. */
+/* The peer's side of windows: it waits for one and answers it. */
 static enum worker_step answer_step(struct fabric_worker *w)
 {
     struct p2p_rank *r = fabric_container_of(w, struct p2p_rank, worker);
@@ -223,8 +223,8 @@ static enum worker_step answer_step(struct fabric_worker *w)
     return WORKER_DONE;
 }
 
-/* Keeps in_flight messages in flight.  A queue completes in order for those that flush it, so a stream runs in bursts:
- * when in_flight messages are in flight, all must end before the next. */
+/* Keeps in_flight messages in flight.  Whoever flushes a queue sees it complete in order, so a stream runs in
+ * bursts: when in_flight messages are in flight, all must end before the next. */
 static enum worker_step stream_step(struct p2p_rank *r, bool get, uint32_t in_flight)
 {
     const uint32_t messages = r->base.options->messages;

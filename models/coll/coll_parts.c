@@ -72,7 +72,7 @@ void coll_sync_launch(struct coll_rank *r)
 
 enum { LINE_BYTES = 128 };
 
-/* Each warp takes a stretch of the chunk. */
+/* Each warp takes one stretch of the chunk. */
 int coll_store_some(struct fabric_worker *w, uint16_t peer, const uint8_t *source, uint64_t target_offset,
                     uint64_t size_bytes, uint64_t *done)
 {

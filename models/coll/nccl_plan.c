@@ -14,10 +14,10 @@ static const double nvlink_us[2][PROTOCOLS] = { { 0.6, 1.9, 3.4 }, { 0.6, 1.25, 
 static const double net_us[2][PROTOCOLS] = { { 2.7, 4.0, 14.0 }, { 5.0, 8.5, 14.0 } };
 static const double net_post_us = 1.0;
 
-/* The highest rates of Hopper's GPUs and of Blackwell's, for one node, two, and more: LL's altogether, the others' for
- * each channel of the search. */
+/* The highest rates of Hopper's GPUs and of Blackwell's, for one node, for two, and for more.  LL's is the total
+ * rate; the others' is the rate for each channel of the search. */
 struct mosts {
-    double ll_gbs[3]; /* between nodes the processor counts, not the GPU: Intel's */
+    double ll_gbs[3]; /* between nodes the processor counts, not the GPU; these are Intel's */
     double line_ring_gbs, line_tree_gbs[3], tree_gbs[3];
 };
 static const struct mosts mosts[2] = {
@@ -25,7 +25,7 @@ static const struct mosts mosts[2] = {
     { { 282.0, 39.0, 20.4 }, 40.0, { 55.6, 31.67, 20.0 }, { 70.0, 42.8, 24.0 } },
 };
 
-/* The part of its rate that a tree reaches, by log2 of the bytes, from 64 B on. */
+/* The share of its rate that a tree reaches, by log2 of the bytes, from 64 B on. */
 static const double tree_part[PROTOCOLS][24] = {
     { 1.0, 1.0, 1.0, 1.0, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1.0, 1.0, 1.0, 1.0, 1.0 },
     { 1.0, 1.0, 1.0, 1.0, 1.0, .9, .8, .8, .8, .7, .6, .6, .6, .6, .6, .6, .8, .9, .9, .9, .9, 1.0, 1.0, 1.0 },
@@ -67,7 +67,8 @@ static double ring_gbs(const struct coll_options *o, const struct shape *s, uint
 
 static double tree_gbs(const struct coll_options *o, const struct shape *s, uint32_t protocol, uint64_t size_bytes)
 {
-    /* On two nodes the search gives a tree twice the bandwidth within the nodes, and NCCL uses that number. */
+    /* On two nodes the search gives a tree twice the bandwidth that there is within the nodes, and NCCL uses that
+     * number. */
     const struct mosts *most = &mosts[o->nccl.blackwell];
     const uint32_t column = column_of(s);
     const double found = (double)o->nccl.bus_bps / 8e9 * (s->nodes == 2 ? 2 : 1), channels = o->nccl.found;
@@ -139,8 +140,8 @@ static void channels_choose(const struct coll_options *o, uint64_t size_bytes, s
 
 static uint64_t aligned(uint64_t n, uint64_t to) { return (n + to - 1) / to * to; }
 
-/* A channel gets whole cells, of at least 16 KiB of traffic: bytes times how often they are sent, four times with
- * LL. */
+/* A channel gets whole cells of at least 16 KiB of traffic.  Traffic is bytes times how often they are sent, and
+ * four times that with LL. */
 static void parts_make(const struct coll_options *o, struct nccl_plan *plan)
 {
     const uint64_t least = o->nccl.before_229 ? TRAFFIC_LEAST_BEFORE : TRAFFIC_LEAST;
@@ -158,7 +159,7 @@ static void parts_make(const struct coll_options *o, struct nccl_plan *plan)
     if (plan->channels == 1) plan->lo_bytes = size;
 }
 
-/* The longer the tree, the smaller its LL128 chunks; they are whole turns of the warps. */
+/* The longer the tree, the smaller its LL128 chunks.  They are whole passes of the warps. */
 static void line_tree_chunk(const struct coll_options *o, struct nccl_plan *plan)
 {
     enum { TURN_BYTES = 1920 };

@@ -1,9 +1,9 @@
 /* nccl_plan.h - what NCCL's host decides before its kernel runs: algorithm, protocol, channels, warps, chunks.
  *
- * As NCCL 2.29.2 does it, or 2.28.9: src/graph/tuning.cc (times of algorithms and protocols, in us and GB/s),
- * src/enqueue.cc (topoGetAlgoInfo: channels and threads; scheduleCollTasksToPlan: a channel's part; calcCollChunking:
- * chunks), src/include/device.h and collectives.h (steps and sizes of the buffers between two GPUs).  Only rings and
- * trees are here: NVLS, NVLS trees, collnet and PAT are not.  Knows no world and no memory. */
+ * It follows NCCL 2.29.2, or 2.28.9: src/graph/tuning.cc (times of algorithms and protocols, in us and GB/s),
+ * src/enqueue.cc (topoGetAlgoInfo: channels and threads; scheduleCollTasksToPlan: a channel's part;
+ * calcCollChunking: chunks), src/include/device.h and collectives.h (steps and sizes of the buffers between two
+ * GPUs).  Only rings and trees are here: NVLS, NVLS trees, collnet and PAT are not.  Knows no world and no memory. */
 #ifndef MODELS_COLL_NCCL_PLAN_H
 #define MODELS_COLL_NCCL_PLAN_H
 
@@ -15,8 +15,8 @@ struct nccl_plan {
     enum coll_algorithm algorithm; /* COLL_RING or COLL_TREE */
     enum coll_protocol protocol;
     uint32_t channels, warps;               /* channels; warps of a channel that move data */
-    uint32_t chunk_steps, slices;           /* places that a chunk takes; slices in which it is sent */
-    uint64_t chunk_bytes;                   /* data that a primitive moves at most */
+    uint32_t chunk_steps, slices;           /* places of a chunk; slices in which it is sent */
+    uint64_t chunk_bytes;                   /* the most data that a primitive moves */
     uint64_t step_bytes;                    /* data in one place */
     uint64_t lo_bytes, mid_bytes, hi_bytes; /* data of the first channel; of each other channel; of the last channel */
 };

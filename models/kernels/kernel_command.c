@@ -18,7 +18,7 @@ static const char help[] =
     "  eptwin kernel show LL_RECEIVE_ROW >mine.loops\n"
     "  eptwin simulate --cluster h200 --kernel ll --num-ranks 4 --loops mine.loops\n";
 
-/* Reads the sheet line by line: the next line begins at *at; false after the last. */
+/* Reads the sheet line by line.  The next line begins at *at.  False after the last. */
 static bool line_next(const char *text, size_t size_bytes, size_t *at, const char **line, int *length)
 {
     if (*at >= size_bytes) return false;
@@ -29,7 +29,7 @@ static bool line_next(const char *text, size_t size_bytes, size_t *at, const cha
     return true;
 }
 
-/* The text after the word with which a line begins; freed with g_free(). */
+/* The text after the word with which a line begins.  Freed with g_free(). */
 static char *head_text(uint32_t sheet, const char *head)
 {
     size_t size_bytes, at = 0, head_length = strlen(head);
@@ -68,7 +68,7 @@ static void sheets_list(void)
     }
 }
 
-/* Prints a site's line, the lines that continue it, and the comment right above. */
+/* Prints a site's line, the lines that continue it, and the comment above it. */
 static bool site_show(enum site site)
 {
     for (uint32_t sheet = 0; sheet < loops_sheet_count(); sheet++) {

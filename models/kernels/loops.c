@@ -18,7 +18,7 @@ enum {
     FILE_BYTES_MAX = 1 << 20
 };
 
-/* An expression, as code of a stack machine. */
+/* The code of an expression, for a stack machine. */
 enum operation {
     NUMBER,
     SIZE,
@@ -42,17 +42,17 @@ struct code {
 };
 
 struct clause {
-    uint8_t word, begin, end; /* word; where its expression's code begins and ends */
+    uint8_t word, begin, end; /* the word; where its expression's code begins and ends */
 };
 
-/* An operation of a program, with its expressions in code: how much, and by how much. */
+/* An operation of a program, with two expressions in code: how much it moves, and in steps of which size. */
 struct step {
-    uint8_t code, place, end; /* enum loop_code, enum loop_place; of a block: the step of its END */
+    uint8_t code, place, end; /* enum loop_code, enum loop_place; for a block: the step of its END */
     struct clause n, by;
 };
 
 struct line {
-    uint32_t number; /* line in its file; 0: the site has none */
+    uint32_t number; /* the line in its file; 0: the site has none */
     uint8_t clause_count, code_count, step_count;
     bool team, bulk;
     struct clause clause[CLAUSES];
@@ -75,7 +75,7 @@ static const struct word {
     uint16_t offset;
     uint8_t kind;
     uint8_t engine; /* + 1; 0: as it is */
-    uint8_t fixed;  /* the field's value if the expression is not 0; 0: the expression's own value */
+    uint8_t fixed;  /* the field's value if the expression is not 0; 0: use the expression's value */
     const char *help;
 } loop_words[] = {
     { "load", FIELD(in_flight), U8, 0, 0, "loads that a lane has in flight, awaited together; then it goes on" },
@@ -253,7 +253,7 @@ uint32_t loops_program(const struct loops *loops, enum site site, const uint64_t
 /* ---- text ---- */
 
 struct reader {
-    const char *path, *at, *end; /* path; where reading is; the end of the line */
+    const char *path, *at, *end; /* the path; the place that is being read; the end of the line */
     uint32_t number, nested, size_count;
     bool program; /* inside of one */
     char size[LOOP_SIZES][NAME_BYTES];
@@ -347,7 +347,7 @@ static bool primary_read(struct reader *r)
     return code_add(r, NUMBER, value);
 }
 
-/* Reads operands that signs of one rank join, from the left. */
+/* Reads operands joined by signs of equal precedence, from the left. */
 static bool operands_read(struct reader *r, const char *signs, const uint8_t *operators, bool (*read)(struct reader *))
 {
     if (!read(r)) return false;
@@ -409,7 +409,7 @@ static bool value_read(struct reader *r, struct clause *value)
     return true;
 }
 
-/* Takes a word that may follow; leaves anything else where it is. */
+/* Takes a word that may follow.  Leaves anything else in place. */
 static bool word_taken(struct reader *r, const char *word)
 {
     const char *begin = r->at;
@@ -477,7 +477,7 @@ static bool step_read(struct reader *r, uint32_t nested)
     return true;
 }
 
-/* What stands between "{" and "}", and an END where a block is closed. */
+/* Reads what stands between "{" and "}".  An END closes each block. */
 static bool steps_read(struct reader *r, uint32_t nested)
 {
     if (nested > LOOP_NESTED) return refuse(r, "fewer braces");
@@ -634,8 +634,8 @@ const struct loops *loops_shipped(void)
     return shipped;
 }
 
-/* What prices a line: the machine a program, and of words the copy engine's, those of rows in shared memory, or others.
- */
+/* What prices a line: the machine, if it is a program; the price of the copy engine, of rows in shared memory, or of
+ * other rows, if it has words. */
 static const char *line_form(const struct line *line)
 {
     if (line->step_count) return "a program, { ... }";
@@ -646,7 +646,7 @@ static const char *line_form(const struct line *line)
     return "words such as load";
 }
 
-/* A loop of one form cannot take the place of one of another, for which the operation has no price. */
+/* A loop cannot replace one of another form, because its operation has no price for it. */
 static bool forms_alike(const struct loops *loops, const struct loops *shipped, const char *path, GError **error)
 {
     for (enum site site = SITE_NONE + 1; site < SITES; site++) {

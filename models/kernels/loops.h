@@ -1,29 +1,28 @@
 /* loops.h - sheets: what the loops of a kernel library do, a line for each site (sites.h).
  *
- * A sheet is a text file.  '#' begins a comment, an empty line means nothing, and before the first site stand what was
- * read:
+ * A sheet is a text file.  '#' begins a comment, and an empty line means nothing.  Before the first site stand the
+ * sources:
  *
- *    library NAME             as `eptwin kernel list` shows it
- *    source  TEXT             where its code is published
- *    commit  TEXT             which of it
- *    compiler TEXT            by which the loops that were clocked or read in machine code were made
+ *     library NAME             as `eptwin kernel list` shows it
+ *     source  TEXT             where its code is published
+ *     commit  TEXT             which version of it
+ *     compiler TEXT            the compiler that made the loops that were clocked or read in machine code
  *
  * A site's line is
  *
- *    SITE (size, size, ...)  word value, word value, ...  @ file:line
+ *     SITE (size, size, ...)  word value, word value, ...  @ file:line
  *
- * or, where the loop is a program (below), with the words that say something of its data:
+ * or, where the loop is a program (below), with the words that describe its data:
  *
- *    SITE (size, size, ...)  { operation, operation, ... }  word value, ...  @ file:line
+ *     SITE (size, size, ...)  { operation, operation, ... }  word value, ...  @ file:line
  *
- * A line that begins with a blank goes on with the one before.  The sizes are what the kernel gives, by place (struct
- * fabric_given); `eptwin kernel words` explains words and operations.  A value is a number, a size, `rows` (of the
- * operation; behind `times` and in programs), in programs `bytes` (read of a row), `made`
- * (written) and `warps`, or an expression of them:
- * + - * / % > ( ), min(a, b), max(a, b), and ceil(a, b), which is a / b rounded up.  Numbers are whole; a difference
- * below 0 is 0, and so is a division by 0.  A word without a value has 1.
+ * A line that begins with a blank continues the line before.  The kernel gives the sizes, in this order (struct
+ * fabric_given).  `eptwin kernel words` explains words and operations.  A value is a number, a size, `rows` (of the
+ * operation; after `times` and in programs), in programs `bytes` (read of a row), `made` (written) and `warps`, or
+ * an expression of them: + - * / % > ( ), min(a, b), max(a, b), and ceil(a, b), which is a / b rounded up.  Numbers
+ * are whole.  A difference below 0 is 0, and a division by 0 gives 0.  A word without a value has 1.
  *
- * The shipped sheets are part of the program, so they are always there, and a test says that they are good. */
+ * The shipped sheets are part of the program, so they are always there.  A test checks that they can be read. */
 #ifndef MODELS_KERNELS_LOOPS_H
 #define MODELS_KERNELS_LOOPS_H
 
@@ -37,58 +36,60 @@ enum loops_error { LOOPS_ERROR_SYNTAX, LOOPS_ERROR_NAME };
 
 /* Which engine moves the bytes. */
 enum loop_engine {
-    LOOP_LDST, /* a lane issues in_flight loads of width_bytes, waits for them, stores the values, and starts again: a
-                  row takes bytes / (32 lanes x width x in_flight) waits */
-    LOOP_BULK, /* the bulk copy engine: a row moves from memory into shared memory and out again, and is awaited both
-                * times */
-    LOOP_COPY, /* the GPU's copy engine, which the host has asked: no warps; one store() whatever its size */
+    LOOP_LDST, /* a lane issues in_flight loads of width_bytes, waits for them, stores the values, and starts again,
+                * so a row takes bytes / (32 lanes x width x in_flight) waits */
+    LOOP_BULK, /* the bulk copy engine moves a row from memory into shared memory and out again; the warp waits for
+                * both */
+    LOOP_COPY, /* the GPU's copy engine, at the host's request: no warps; one store() of any size */
 };
 
-/* Where a repeatedly read entry of an index array is. */
+/* Where an entry of an index array is when it is read again. */
 enum loop_again {
     LOOP_NOT_AGAIN,
-    LOOP_NEAR,    /* the SM has read its line before, and much else since then */
+    LOOP_NEAR,    /* the SM has read its line before, and much else since */
     LOOP_AT_HAND, /* the SM has read its line just now */
 };
 
 /* ---- programs: what a warp does with a row, or a team of warps with all rows, one operation after another ---- */
 
 enum loop_code {
-    LOOP_LOAD,    /* asks for n bytes, `by` bytes of all lanes at a time; nobody waits yet */
-    LOOP_USE,     /* waits for all that was asked for */
-    LOOP_STORE,   /* so many bytes; each access waits for the oldest load on its way, if there is one, for its value */
-    LOOP_ALU,     /* n instructions that do not wait for each other */
-    LOOP_CHAIN,   /* n that do */
-    LOOP_BULK_IN, /* the bulk copy engine is asked to bring n bytes into shared memory */
-    LOOP_BULK_WAIT, /* waits for the oldest of them, of its team, that the warp has not waited for */
-    LOOP_BULK_LEFT, /* waits until no other warp of the team still works on, or waits for, more than n of them */
+    LOOP_LOAD,      /* asks for n bytes, `by` bytes of all lanes at a time; nobody waits yet */
+    LOOP_USE,       /* waits for all that was asked for */
+    LOOP_STORE,     /* stores n bytes; each access waits for the value of the oldest load on its way, if there is one */
+    LOOP_ALU,       /* n instructions that do not wait for each other */
+    LOOP_CHAIN,     /* n that do */
+    LOOP_BULK_IN,   /* asks the bulk copy engine to bring n bytes into shared memory */
+    LOOP_BULK_WAIT, /* waits for the oldest request of its team that the warp has not waited for */
+    LOOP_BULK_LEFT, /* waits until no other warp of the team still works on, or waits for, more than n of the
+                     * requests */
     LOOP_BULK_OUT,  /* it is asked to store n bytes */
-    LOOP_BULK_READ, /* waits until at most n of these are still read out of shared memory */
-    LOOP_FENCE,     /* orders what the SM's warps have stored in shared memory before what the engine reads of it */
-    LOOP_REPEAT,    /* what follows until its END, n times */
-    LOOP_FIRST,     /* only the first n warps of the team do what follows until its END */
+    LOOP_BULK_READ, /* waits until at most n of the stores are still being read out of shared memory */
+    LOOP_FENCE,     /* orders earlier stores of the SM's warps to shared memory before what the engine reads of them */
+    LOOP_REPEAT,    /* does everything until its END n times */
+    LOOP_FIRST,     /* only the first n warps of the team do everything until its END */
     LOOP_OTHERS,    /* only the others do */
     LOOP_END,
 };
-/* Where bytes come from or go to.  SOURCE and TARGET are those of the operation; the words about its data say more of
+/* Where bytes come from or go to.  SOURCE and TARGET are the operation's; the words about its data say more about
  * them. */
 enum loop_place { LOOP_SOURCE, LOOP_TARGET, LOOP_SHARED, LOOP_L2 };
 
 struct loop_op {
     uint8_t code, place;
     uint16_t by;
-    uint32_t n; /* REPEAT with n 0, FIRST, OTHERS: its END is `by` operations on; END: `by` operations back */
+    uint32_t n; /* REPEAT with n 0, FIRST, OTHERS: its END is `by` operations later; END: its block begins `by`
+                 * operations earlier */
 };
 enum { LOOP_OPS = 32, LOOP_NESTED = 3 };
 
 /* What a program is run for. */
 struct loop_row {
-    uint64_t bytes, made; /* read of a row, or of all rows of a sum; written of it, in all places */
+    uint64_t bytes, made; /* bytes read of a row, or of all rows of a sum; bytes written of it, in all places */
     uint32_t rows, warps; /* of the operation, of the team */
 };
 
-/* A site's loop for the sizes of a launch; the table of words in loops.c explains the fields.  In addition to moving
- * its bytes, a row waits for memory `steps` times, one wait after another. */
+/* A site's loop for the sizes of a launch.  The table of words in loops.c explains the fields.  In addition to
+ * moving its bytes, a row waits for memory `steps` times, one wait after another. */
 struct loop {
     uint8_t engine, again; /* enum loop_engine, enum loop_again */
     uint8_t width_bytes;   /* 0: 16 */
@@ -100,9 +101,10 @@ struct loop {
     uint32_t number; /* of its site: keeps arrays apart */
     bool lined, sought, packed, packed_source, spread, staged, alone, in_turn, fenced, ahead, chase, fresh, unseen,
         posted, apart, weighted;
-    bool program; /* the program and what is said of its data are all; else `engine` and the fields after it say what
-                   * the loop does */
-    bool team;    /* of the program: all warps of the operation move each row together, not each warp a row */
+    bool program; /* only the program and the description of its data count; else `engine` and the fields after it
+                   * say what the loop does */
+    bool team;    /* for a program: all warps of the operation move each row together; else each warp moves its own
+                   * row */
     uint64_t footprint_bytes; /* 0: little */
 };
 
@@ -112,24 +114,26 @@ struct loops;
 
 /* The loops of the sheets that ship with the program. */
 const struct loops *loops_shipped(void);
-/* The shipped loops, with a sheet's lines in place of their own, each of the form of the shipped one: a program,
- * `copy-engine`, `from-shared`, or other words.  path is where text comes from, for messages.  NULL and *error,
- * "path:line: ...", if it is no such sheet.  loops_load() reads the file. */
+/* The shipped loops, with a sheet's lines in place of the shipped ones.  Each line must have the form of the shipped
+ * line: a program, `copy-engine`, `from-shared`, or other words.  path is where text comes from, for messages.  NULL
+ * and *error, "path:line: ...", if the text is no such sheet.  loops_load() reads the file. */
 struct loops *loops_parse(const char *path, const char *text, size_t size_bytes, GError **error);
-/* Tells sheets apart; equal numbers have equal lines. */
+/* A number that tells sheets apart.  Sheets with equal numbers have equal lines. */
 uint32_t loops_number(const struct loops *loops);
 struct loops *loops_load(const char *path, GError **error);
 void loops_free(struct loops *loops);
 
 /* The site's loop for these sizes (NULL: all 0). */
 void loops_make(const struct loops *loops, enum site site, const uint64_t size[LOOP_SIZES], struct loop *loop);
-/* Writes the site's program for a row; returns the number of its operations, at most LOOP_OPS. */
+/* Writes the site's program for a row, and returns the number of its operations, at most LOOP_OPS. */
 uint32_t loops_program(const struct loops *loops, enum site site, const uint64_t size[LOOP_SIZES],
                        const struct loop_row *row, struct loop_op op[LOOP_OPS]);
-/* How many loads a lane makes in a scan of so many rows: as many as the site's line says with `times`, else rows. */
+/* How many loads a lane makes in a scan of `rows` rows: the number that the site's line gives with `times`, else
+ * rows. */
 uint32_t loops_times(const struct loops *loops, enum site site, const uint64_t size[LOOP_SIZES], uint32_t rows);
 
-/* For `eptwin kernel`: names of sites; the site of a name (SITE_NONE: none); the sheets as text; the words. */
+/* For `eptwin kernel`: the name of a site; the site of a name (SITE_NONE: there is none); the sheets as text; the
+ * words. */
 const char *loops_site_name(enum site site);
 enum site loops_site_find(const char *name);
 uint32_t loops_sheet_count(void);

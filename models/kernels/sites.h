@@ -6,7 +6,7 @@
 #ifndef MODELS_KERNELS_SITES_H
 #define MODELS_KERNELS_SITES_H
 
-/* deepep-v1.loops: low latency; then sites that the normal kernels share, within a node, between nodes. */
+/* deepep-v1.loops: sites of low latency; then sites that the normal kernels share, within a node and between nodes. */
 #define SITES_DEEPEP_V1(X) \
     X(LL_CAST_ROW) \
     X(LL_MESSAGE_ROW) \
@@ -147,7 +147,7 @@
 #define SITES_ALL(X) \
     SITES_DEEPEP_V1(X) SITES_DEEPEP_V2(X) SITES_NCCL(X) SITES_TENSORRT_LLM(X) SITES_MORI(X) SITES_DEEPGEMM(X)
 
-/* SITE_NONE: no sheet describes it, and a row takes one access after another, wherever it is. */
+/* SITE_NONE: no sheet describes it.  A row takes one access after another, wherever it is. */
 enum site {
     SITE_NONE,
 #define SITE(name) SITE_##name,
