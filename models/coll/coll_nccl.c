@@ -54,14 +54,14 @@ struct primitive {
 struct block {
     struct fabric_worker worker;
     struct nccl_rank *rank;
-    const struct operation *op;
+    struct operation *op;
     struct link in[LINKS_MOST], out[LINKS_MOST];
     uint32_t number, ins, outs; /* number: of the channel */
     uint32_t primitive, slice;
-    bool down;              /* tree: hands sums down */
-    bool called;            /* the protocol's function has already been called */
-    bool announced;         /* the next message's size has already been sent */
-    bool made;              /* the piece is where NICs fetch it */
+    bool down;      /* tree: hands sums down */
+    uint8_t begun;  /* how many reads before the first byte are done: the kernel's own; the protocol's function */
+    bool announced; /* the next message's size has already been sent */
+    bool made;      /* the piece is where NICs fetch it */
     uint32_t stored, told;  /* how many targets have the piece; how many links' other ends know of the slice */
     uint64_t begin, sliced; /* where the chunk, or round of chunks, begins in the part; how many slices of the
                              * primitive are done */
@@ -75,6 +75,7 @@ struct operation {
     struct nccl_plan plan;
     uint64_t heap_begin, place_bytes;
     uint32_t word_begin;
+    struct fabric_given given[GIVENS];
 };
 
 enum { OPERATIONS = 2 };
@@ -82,8 +83,8 @@ enum { OPERATIONS = 2 };
 struct nccl_rank {
     struct coll_rank base;
     struct operation op[OPERATIONS];
-    struct block *block[OPERATIONS];                      /* [BLOCKS_A_CHANNEL * channels] */
-    struct fabric_given given[GIVENS], given_function[2]; /* for protocols other than Simple; for Simple */
+    struct block *block[OPERATIONS];       /* [BLOCKS_A_CHANNEL * channels] */
+    struct fabric_given given_function[2]; /* for protocols other than Simple; for Simple */
     uint32_t peers, nodes;
 };
 
@@ -330,7 +331,7 @@ static uint64_t warp_bytes(const struct nccl_plan *p)
 static struct fabric_given *given_of(struct block *b)
 {
     const bool two = b->now.receive && b->now.own + b->ins > 1, kept = b->now.keep && b->now.send;
-    return &b->rank->given[(two ? GIVEN_TWO : 0) | (kept ? GIVEN_KEPT : 0) | (b->now.own ? 0 : GIVEN_CAME)];
+    return &b->op->given[(two ? GIVEN_TWO : 0) | (kept ? GIVEN_KEPT : 0) | (b->now.own ? 0 : GIVEN_CAME)];
 }
 
 static bool by_nic(const struct block *b, uint16_t peer)
@@ -509,15 +510,17 @@ static bool all_arrived(struct block *b)
 }
 
 /* The kernel is compiled for LL and calls functions for the other protocols (src/device/common.h). */
-static bool function_call(struct block *b)
+static bool kernel_begin(struct block *b)
 {
-    if (b->called || b->op->plan.protocol == COLL_LL) return false;
+    if (b->begun > (b->op->plan.protocol != COLL_LL)) return false;
+    struct fabric_given *function = &b->rank->given_function[b->op->plan.protocol == COLL_SIMPLE];
+    const bool first = !b->begun++;
     const struct fabric_work work = { .kind = FABRIC_WORK_SCAN,
-                                      .site = SITE_NCCL_FUNCTION,
-                                      .given = &b->rank->given_function[b->op->plan.protocol == COLL_SIMPLE],
+                                      .site = first ? SITE_NCCL_START : SITE_NCCL_FUNCTION,
+                                      .given = first ? NULL : function,
                                       .rows = 1 };
     fabric_work(&b->worker, &work);
-    return b->called = true;
+    return true;
 }
 
 static int slice_tell(struct block *b)
@@ -534,7 +537,7 @@ static enum worker_step block_step(struct fabric_worker *worker)
 {
     struct block *b = fabric_container_of(worker, struct block, worker);
     if (b->begin == nccl_part_bytes(&b->op->plan, b->number)) return all_arrived(b) ? WORKER_DONE : WORKER_WAIT;
-    if (function_call(b)) return WORKER_MORE;
+    if (kernel_begin(b)) return WORKER_MORE;
     if (!b->moved && !b->made && !b->told && awaited(b)) return WORKER_WAIT;
     const uint64_t size = slice_bytes(b);
     if (b->moved < size) {
@@ -586,6 +589,9 @@ static void operations_make(const struct coll_options *o, struct operation op[OP
         if (i) own->size_bytes = o->combine_bytes;
         nccl_plan_make(own, &op[i].plan);
         op[i].place_bytes = place_bytes(&op[i].plan);
+        for (uint32_t g = 0; g < GIVENS; g++)
+            op[i].given[g] = (struct fabric_given){ .size = { g & GIVEN_TWO ? 2 : 1, (g & GIVEN_KEPT) > 0,
+                                                              (g & GIVEN_CAME) > 0, places_offset(own) } };
         const uint64_t rows = 2 * (uint64_t)op[i].plan.channels * links_of(&op[i].plan);
         *heap_end += places_offset(own) + rows * NCCL_STEPS * op[i].place_bytes;
         *word_end += op[i].plan.channels * links_of(&op[i].plan) * WORDS_A_LINK;
@@ -616,11 +622,6 @@ static void nccl_init(struct coll_rank *base)
     for (uint32_t i = 0; i < operations_of(base->options); i++)
         r->block[i] = kernel_alloc(r->op[i].plan.channels, BLOCKS_A_CHANNEL * sizeof r->block[i][0]);
     r->given_function[1].size[0] = 1;
-    for (uint32_t i = 0; i < GIVENS; i++) {
-        r->given[i].size[0] = i & GIVEN_TWO ? 2 : 1;
-        r->given[i].size[1] = i & GIVEN_KEPT ? 1 : 0;
-        r->given[i].size[2] = i & GIVEN_CAME ? 1 : 0;
-    }
 }
 
 static void nccl_clear(struct coll_rank *base)

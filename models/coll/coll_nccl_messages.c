@@ -24,8 +24,9 @@ enum way { SENDS, RECEIVES, COPIES };
 struct half {
     struct fabric_worker worker;
     struct messages_rank *rank;
-    uint8_t way;          /* enum way */
-    bool flagged, called; /* by LL; Simple's code is there */
+    uint8_t way;   /* enum way */
+    bool flagged;  /* by LL */
+    uint8_t begun; /* reads before the first byte that are done: the kernel's own; Simple's code */
     uint16_t peer, sm, warps;
     uint32_t part;
     uint64_t offset, size_bytes; /* the part in the heap: where it comes from, or where it goes */
@@ -177,22 +178,23 @@ static bool may_begin(const struct half *h)
     return h->way == COPIES || fabric_load(f, word_of(h, h->peer, WORD_FILLED)) > h->steps;
 }
 
-/* Simple's code is loaded from memory.  It is as much code as when a collective's kernel calls it. */
-static bool function_fetch(struct half *h)
+/* Simple's code is loaded from memory: as much of it as when a collective's kernel calls it. */
+static bool kernel_begin(struct half *h)
 {
-    if (h->called || h->flagged || h->way == COPIES) return false;
+    if (h->begun > !h->flagged || h->way == COPIES) return false;
+    const bool first = !h->begun++;
     fabric_work(&h->worker, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN,
-                                                   .site = SITE_NCCL_FUNCTION,
-                                                   .given = &h->rank->given_function,
+                                                   .site = first ? SITE_NCCL_START : SITE_NCCL_FUNCTION,
+                                                   .given = first ? NULL : &h->rank->given_function,
                                                    .rows = 1 });
-    return h->called = true;
+    return true;
 }
 
 static enum worker_step half_step(struct fabric_worker *w)
 {
     struct half *h = fabric_container_of(w, struct half, worker);
     if (h->done == h->size_bytes) return WORKER_DONE;
-    if (function_fetch(h)) return WORKER_MORE;
+    if (kernel_begin(h)) return WORKER_MORE;
     if (!h->moved && !may_begin(h)) return WORKER_WAIT;
     const uint64_t chunk = chunk_bytes(h);
     if (h->moved < chunk) {
@@ -334,7 +336,8 @@ static void messages_init(struct coll_rank *base)
     halves_add(r, COPIES, rank, 0);
     warps_share(r);
     r->given_function.size[0] = 1;
-    for (uint32_t i = 0; i < 4; i++) r->given[i / 2][i % 2] = (struct fabric_given){ .size = { 1, 0, i % 2 } };
+    for (uint32_t i = 0; i < 4; i++)
+        r->given[i / 2][i % 2] = (struct fabric_given){ .size = { 1, 0, i % 2, r->places } };
 }
 
 static void messages_clear(struct coll_rank *base) { free(of(base)->half); }
@@ -346,7 +349,7 @@ static void messages_launch(struct coll_rank *base, uint32_t phase)
     for (uint32_t i = 0; i < r->halves; i++) {
         struct half *h = &r->half[i];
         h->done = h->moved = 0;
-        h->called = false;
+        h->begun = 0;
         coll_worker_add(base, &h->worker, &half_role, h->sm, h->warps);
         h->worker.whole = true;
         if (h->way == SENDS) fabric_watch(&h->worker, word_of(h, h->peer, WORD_EMPTIED), 1);

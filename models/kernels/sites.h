@@ -141,6 +141,7 @@
     X(NCCL_SIMPLE) \
     X(NCCL_LL) \
     X(NCCL_LL128) \
+    X(NCCL_START) \
     X(NCCL_FUNCTION) \
     X(COPY_ENGINE)
 
