@@ -1,15 +1,14 @@
 /* formats.c - BF16 and FP8 E4M3 conversions and the row operations that the kernels do with them: quantise in blocks
  * of 128, turn into logarithms and back, and sum rows in FP32.
  *
- * Every conversion is a straight line of integer operations on the bit pattern, so that compilers vectorise the
- * loops and the rounding does not depend on the rounding mode's library.  Knows nothing of tokens, ranks or
- * slots. */
+ * Every conversion is a straight line of integer operations on the bit pattern.  So compilers vectorise the loops,
+ * and rounding does not depend on a library's rounding mode.  Knows nothing of tokens, ranks or slots. */
 #include "models/moe/formats.h"
 
 #include <assert.h>
 #include <string.h>
 
-/* Bit patterns of FP32: the sign, infinity, the quiet NaN that conversions give. */
+/* Bit patterns of FP32: the sign, infinity, and the quiet NaN that conversions give. */
 #define F32_SIGN     UINT32_C(0x80000000)
 #define F32_INFINITY UINT32_C(0x7f800000)
 
@@ -32,8 +31,8 @@ static inline float f32_make(uint32_t bits)
     return value;
 }
 
-/* All ones where condition holds: selects without a branch.  Comparisons are signed, because narrow vector units have
- * no others. */
+/* All ones where the condition holds, to select without a branch.  Comparisons are signed, because narrow vector
+ * units have no others. */
 static inline uint32_t mask_greater(uint32_t a, uint32_t b) { return (uint32_t) - ((int32_t)a > (int32_t)b); }
 
 static inline uint32_t select(uint32_t mask, uint32_t yes, uint32_t no) { return (yes & mask) | (no & ~mask); }
@@ -52,9 +51,10 @@ static inline uint8_t e4m3_round(uint32_t bits)
     const uint32_t nan = mask_greater(magnitude, F32_INFINITY);
     const uint32_t limit = UINT32_C(0x43e00000); /* 448 */
     const uint32_t clamped = select(mask_greater(magnitude, limit), limit, magnitude);
-    /* Normal: rebias by 7 - 127, round the 20 bits that go to nearest even; a carry moves the exponent up. */
+    /* Normal: rebias by 7 - 127, and round the 20 bits that are dropped to nearest even.  A carry moves the exponent
+     * up. */
     const uint32_t normal = (clamped - (UINT32_C(120) << 23) + 0x7ffff + (clamped >> 20 & 1)) >> 20;
-    /* Subnormal: at 2^14 an FP32 unit is 2^-9, so the addition itself rounds to the multiple wanted. */
+    /* Subnormal: near 2^14 one unit of FP32 is 2^-9, so the addition itself rounds to the wanted multiple. */
     const uint32_t small = f32_bits(f32_make(clamped) + 16384.0f) - f32_bits(16384.0f);
     const uint32_t code = select(mask_greater(UINT32_C(121) << 23, clamped), small, normal);
     return (uint8_t)(sign | select(nan, E4M3_NAN, code));
@@ -87,8 +87,8 @@ uint8_t format_ue8m0_from_f32(float scale)
 
 float format_f32_from_ue8m0(uint8_t bits) { return f32_make((uint32_t)bits << 23); }
 
-/* The largest magnitude of a block, at least AMAX_MIN; NaN does not count, as with fmaxf().  Magnitudes of BF16 are in
- * the order of their bit patterns. */
+/* The largest magnitude of a block, at least AMAX_MIN.  NaN does not count, as with fmaxf().  Magnitudes of BF16 are
+ * ordered like their bit patterns. */
 static float block_amax(const uint16_t *block)
 {
     int16_t most = 0;
@@ -191,10 +191,10 @@ void format_rows_reduce(const uint16_t *const *rows, const float *weight, uint32
 /* ---- LogFMT ---- */
 
 enum { LOGS_GROUP = 16, LOGS_GROUP_BYTES = 20, LOGS_BITS = 9, LOGS_MOST = (1 << LOGS_BITS) - 1, LOGS_META_BYTES = 4 };
-#define LOGS_CLIP 32.0f /* the smallest value may be a factor of 2^32 below the largest: log2 of that */
+#define LOGS_CLIP 32.0f /* log2 of 2^32, the largest factor by which the smallest value may be below the largest */
 
-/* log2 by the series of atanh, accurate to 1e-9 before rounding.  log2 of 0 is minus infinity; of NaN and infinity,
- * infinity. */
+/* log2 by the series of atanh, accurate to 1e-9 before rounding.  log2 of 0 is minus infinity; log2 of NaN and of
+ * infinity is infinity. */
 static float log2_of(float value)
 {
     const uint32_t bits = f32_bits(value);
@@ -210,7 +210,7 @@ static float log2_of(float value)
     return (float)(series * 2.8853900817779268 + (exponent - shift)); /* 2 / ln 2 */
 }
 
-/* 2^x for x of at least -160, accurate to 1e-8 before rounding. */
+/* 2^x for x >= -160, accurate to 1e-8 before rounding. */
 static float exp2_of(float x)
 {
     assert(x > -1000.0f && x < 127.0f);
@@ -240,7 +240,8 @@ static struct logs_block logs_block_of(uint16_t amax, uint16_t amin)
                                 .fits = amax_log < 0 && amin_log < amax_log };
 }
 
-/* The range of the magnitudes that are numbers; those of BF16 are in the order of their bit patterns. */
+/* The smallest and largest magnitude in the block, without NaN.  Magnitudes of BF16 are ordered like their bit
+ * patterns. */
 static void block_range(const uint16_t *block, uint16_t *amax, uint16_t *amin)
 {
     *amax = 0;
@@ -268,7 +269,7 @@ static struct logs_block logs_meta_read(const uint8_t *row, uint32_t block)
 
 static uint32_t logs_piece(uint32_t hidden) { return hidden % 1024 ? FORMATS_LOGS_LEAST : 1024; }
 
-/* Whether all blocks of a piece can be logarithms. */
+/* Whether all blocks of a piece can be stored as logarithms. */
 static bool logs_piece_fits(const uint8_t *row, uint32_t first, uint32_t values)
 {
     bool fits = true;
@@ -277,7 +278,8 @@ static bool logs_piece_fits(const uint8_t *row, uint32_t first, uint32_t values)
     return fits;
 }
 
-/* Writes 16 values: numbers of 9 bits one after another, the lowest bits first, then the signs.  A NaN becomes 0. */
+/* Writes 16 values: numbers of 9 bits one after another, the lowest bits first, and then the signs.  A NaN becomes
+ * 0. */
 static void logs_group_write(const uint16_t *from, float inverse, float rounding, uint8_t *to)
 {
     uint64_t word = 0;

@@ -57,9 +57,10 @@ const char *moe_options_refuse(const struct moe_options *o, char *text, size_t t
     return family_of(o)->refuse(o, text, text_size);
 }
 
-/* Recommended ring and chunk sizes (PROTOCOLS.md 2), each from a version on (moe_deepep.h).  The newest row of the
- * smallest sufficient number of ranks counts.  Rows for several nodes are for nodes of eight ranks; their limits depend
- * on the number of nodes.  Commits that changed them: 1553fc4, c8dceba, e6d61fc, 06f417d, bdd119f, c939644, e02e4d2. */
+/* Recommended ring and chunk sizes (PROTOCOLS.md 2), each from a version on (moe_deepep.h).  Of the entries with
+ * enough ranks, those with the fewest ranks count, and of these the newest.  Entries for several nodes are for nodes
+ * of eight ranks, and their limits depend on the number of nodes.  Commits that changed them: 1553fc4, c8dceba,
+ * e6d61fc, 06f417d, bdd119f, c939644, e02e4d2. */
 static const struct {
     uint32_t ranks, since;
     struct moe_chunks dispatch, combine;
@@ -120,7 +121,7 @@ void moe_job_init(struct moe_job *job, const struct moe_options *options, const 
     };
 }
 
-/* A cheap counter-based hash (the finaliser of splitmix64), so that any element can be computed alone. */
+/* A cheap counter-based hash (the finaliser of splitmix64), so that any element can be computed by itself. */
 static uint64_t input_hash(uint64_t x)
 {
     x += UINT64_C(0x9e3779b97f4a7c15);
@@ -129,7 +130,7 @@ static uint64_t input_hash(uint64_t x)
     return x ^ x >> 31;
 }
 
-/* Near-normal deviate x 0.1: the sum of four uniforms, centred, scaled to deviation 0.1. */
+/* A nearly normal deviate times 0.1: the sum of four uniforms, centred and scaled to deviation 0.1. */
 static float input_random(uint64_t hash)
 {
     const float sum =
@@ -148,7 +149,7 @@ void moe_input_row(const struct moe_options *o, uint32_t rank, uint32_t token, u
     const uint16_t bits = format_bf16_from_f32(value);
     for (uint32_t i = 0; i < o->hidden; i++) row[i] = bits;
     if (o->data != MOE_DATA_PATTERN) return;
-    /* The public test has token indices below 256, which BF16 holds exactly; larger ones are split into digits. */
+    /* The public test has token indices below 256, which BF16 holds exactly.  Larger ones are split into digits. */
     for (uint32_t i = 0; i < FORMATS_BLOCK; i++) {
         const uint32_t digit = i % 2 ? token >> 8 : token & 0xff;
         row[o->hidden - FORMATS_BLOCK + i] = format_bf16_from_f32((float)digit);

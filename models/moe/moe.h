@@ -1,7 +1,7 @@
 /* moe.h - dispatch and combine as a kernel family (models/kernel.h): options, their limits, the job.
  *
  * A rank of an expert-parallel group keeps its state between calls.  Its phases (layout, notify, dispatch, combine)
- * are kernels.  What the families (moe_ll.c, moe_ht_intra.c, moe_ht_inter.c, moe_v2.c) do step by step follows
+ * are kernels.  What the families (moe_ll.c, moe_ht_intra.c, moe_ht_inter.c, moe_v2.c) do in detail follows
  * PROTOCOLS.md (DeepEP at dd758ca), sections 1.1 to 1.7.  Needs libc and the seam, nothing else. */
 #ifndef MODELS_MOE_MOE_H
 #define MODELS_MOE_MOE_H
@@ -27,7 +27,7 @@ enum moe_kernel_family {
 enum moe_dtype { MOE_BF16, MOE_FP8 };
 
 enum moe_data {
-    MOE_DATA_PATTERN,  /* x = rank - 128, last 128 columns the token index (public low-latency test) */
+    MOE_DATA_PATTERN,  /* x = rank - 128; the last 128 columns hold the token index (public low-latency test) */
     MOE_DATA_CONSTANT, /* x = rank (public normal test) */
     MOE_DATA_RANDOM,   /* normal deviates x 0.1, from the seed */
 };
@@ -37,7 +37,7 @@ struct moe_chunks {
     uint32_t nvl_send, nvl_recv, rdma_send, rdma_recv;
 };
 
-/* A planned failure: from its call of that iteration on, a rank launches nothing any more. */
+/* A planned failure: from its call of this iteration on, the rank launches nothing. */
 enum moe_call { MOE_CALL_DISPATCH, MOE_CALL_COMBINE, MOE_CALL_CLEAN };
 struct moe_failure {
     uint32_t rank, iteration;
@@ -48,24 +48,25 @@ enum { MOE_FAILURES_MAX = 16 };
 struct moe_options {
     enum moe_kernel_family family;
     uint32_t ranks, ranks_per_node;
-    uint32_t tokens_max; /* most tokens of any rank (num_max_dispatch_tokens_per_rank) */
+    uint32_t tokens_max; /* the most tokens of any rank (num_max_dispatch_tokens_per_rank) */
     uint32_t hidden, topk, experts;
     enum moe_dtype dtype; /* of dispatch; combine has BF16 */
     enum moe_data data;
     uint64_t seed;
-    bool round_scale, ue8m0;  /* FP8 scales as powers of two; stored as exponents */
+    bool round_scale, ue8m0;  /* FP8 scales are powers of two; they are stored as exponents */
     bool hook;                /* low latency: send and receive are separate kernels */
     uint64_t mask_timeout_ps; /* low latency: a rank that keeps another waiting for longer is masked; 0: none is */
     struct moe_failure failure[MOE_FAILURES_MAX];
     uint32_t failure_count;
     bool logfmt;           /* low latency combine: rows return as LogFMT (formats.h) */
     bool flushed;          /* low latency: caches are flushed before each call */
-    bool zero_copy;        /* combine (low latency, one-sided, MoRI): the rows already lie where they leave from */
-    bool uccl;             /* normal, internode: as UCCL's port has it (PROTOCOLS.md 1.10) */
-    bool cached;           /* normal: dispatch with a cached handle and no top-k (as the public tuning loop) */
-    bool expand;           /* V2: a row for each expert that a token has on the rank, instead of one for each token */
+    bool zero_copy;        /* combine (low latency, one-sided, MoRI): the rows are already where they are sent from */
+    bool uccl;             /* normal, internode: as in UCCL's port (PROTOCOLS.md 1.10) */
+    bool cached;           /* normal: dispatch has a cached handle and no top-k (like the public tuning loop) */
+    bool expand;           /* V2: one row for each of the token's experts on the rank, instead of one row for the
+                            * token */
     bool single_reduction; /* V2 combine: rows are summed only at the token's source */
-    bool direct;           /* V2 over several nodes: a token goes to each rank by itself (without hybrid mode) */
+    bool direct;           /* V2 over several nodes: a token goes to each rank separately (without hybrid mode) */
     bool hybrid_ep;        /* V2: include the work of Hybrid-EP's calls around these kernels */
     bool weights;          /* combine carries top-k weights */
     uint32_t expert_alignment; /* normal: per-expert counts are rounded up to this */
@@ -73,23 +74,23 @@ struct moe_options {
     uint32_t num_bias;         /* normal combine: 0 to 2 bias tensors */
     uint32_t num_sms;          /* SMs that the kernels use */
     uint32_t num_warps;        /* MoRI: warps of a block; 0: 8 */
-    uint32_t rdma_sms;         /* MoRI between nodes: of num_sms, those that serve other nodes; 0: two thirds */
+    uint32_t rdma_sms;         /* MoRI between nodes: how many of num_sms serve other nodes; 0: two thirds */
     uint32_t intermediate;     /* MegaMoE: values between the two layers of an expert; 0: 2048 */
-    bool mega_first;           /* MegaMoE: as in the first DeepGEMM that had it (7f2a703) */
-    uint32_t device_sms;       /* SMs of the GPU, all of which some kernels use; 0: num_sms */
+    bool mega_first;           /* MegaMoE: as in the first version of DeepGEMM that had it (7f2a703) */
+    uint32_t device_sms;       /* SMs of the GPU; some kernels use all of them; 0: num_sms */
     struct moe_chunks dispatch, combine;
     uint32_t deepep; /* the version of the kernels (moe_deepep.h); 0: that of PROTOCOLS.md */
 };
 
-/* Checks the options against the kernels' limits.  NULL if they are within them; else text, which names the option,
- * what was expected and what was found. */
+/* Checks the options against the kernels' limits.  Returns NULL if they are within them; else text, which names the
+ * option, what was expected and what was found. */
 const char *moe_options_refuse(const struct moe_options *options, char *text, size_t text_size);
 
 /* The recommended chunk sizes by number of ranks (PROTOCOLS.md 2); rdma_recv is rounded up to rdma_send. */
 void moe_options_recommend(struct moe_options *options);
 
-/* The V2 kernels' formula for the number of SMs (PROTOCOLS.md 1.7): enough to read and write what the slower of the
- * links, given in GB/s, carries; even, at least 4. */
+/* The V2 kernels' formula for the number of SMs (PROTOCOLS.md 1.7): enough to read and write what the slower kind of
+ * link (given in GB/s) carries; even, and at least 4. */
 uint32_t moe_v2_sms(const struct moe_options *options, double rdma_gbs, double nvl_gbs);
 
 /* Dispatch and combine as a job of models/kernel.h.  The rows that a rank moves are counted as in the public tests
@@ -100,7 +101,7 @@ struct moe_job {
     struct moe_options options;
     const struct routing *routing;
 };
-/* options are copied, routing must outlive the job. */
+/* Copies options.  routing must outlive the job. */
 void moe_job_init(struct moe_job *job, const struct moe_options *options, const struct routing *routing);
 
 #endif

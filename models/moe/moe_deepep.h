@@ -1,7 +1,7 @@
 /* moe_deepep.h - versions of DeepEP, and how they differ from the one in PROTOCOLS.md.
  *
- * The main branch is a line of commits, each with a date (commit date, UTC offset as committed).  A version is the date
- * of its commit as YYYYMMDD; 0 is the version of PROTOCOLS.md.  Knows no case and no transport. */
+ * The main branch is a line of commits, each with a date (commit date, UTC offset as committed).  A version is the
+ * date of its commit as YYYYMMDD.  0 is the version of PROTOCOLS.md.  Knows no case and no transport. */
 #ifndef MODELS_MOE_MOE_DEEPEP_H
 #define MODELS_MOE_MOE_DEEPEP_H
 
@@ -13,13 +13,13 @@ enum moe_deepep_change {
     MOE_DEEPEP_FIRST,
     MOE_DEEPEP_ZERO_COPY,     /* low latency gets zero-copy */
     MOE_DEEPEP_IBGDA,         /* between nodes the GPU posts for normal kernels, on one QP a channel */
-    MOE_DEEPEP_STARTS,        /* each node's coordinators begin with another node */
+    MOE_DEEPEP_STARTS,        /* each node's coordinators begin with a different node */
     MOE_DEEPEP_LL_NVLINK,     /* low latency reaches peers of its node by NVLink */
     MOE_DEEPEP_BULK,          /* within a node the bulk engine copies received rows and stores sums */
-    MOE_DEEPEP_HEADS,         /* heads of rings between nodes have QPs of their own */
+    MOE_DEEPEP_HEADS,         /* heads of rings between nodes have their own QPs */
     MOE_DEEPEP_BULK_DISPATCH, /* between nodes the bulk engine forwards and copies rows of dispatch, */
     MOE_DEEPEP_BULK_COMBINE,  /* returns rows of combine, */
-    MOE_DEEPEP_FORWARDERS,    /* and loads and stores what forwarders sum, by 24 warps instead of 16 */
+    MOE_DEEPEP_FORWARDERS,    /* and it loads and stores what forwarders sum, for 24 warps instead of 16 */
     MOE_DEEPEP_LOGFMT,        /* low latency gets LogFMT */
     MOE_DEEPEP_V2,            /* the V2 kernels appear */
     MOE_DEEPEP_CHANGES
@@ -33,7 +33,7 @@ struct moe_deepep {
 
 /* The table.  Recommended chunks changed as well: moe_options_recommend() has them by date. */
 const struct moe_deepep *moe_deepep_at(enum moe_deepep_change change);
-/* Whether that version is older than the change. */
+/* Whether the version is older than the change. */
 bool moe_deepep_before(uint32_t version, enum moe_deepep_change change);
 
 #endif

@@ -1,5 +1,5 @@
-/* moe_ht.c - what the intranode and internode kernels share: limits, phases, the layout of a rank's tokens, launches,
- * barriers and rings of slots.  Knows no kernel's workers; tensors are in moe_ht_tensor.c. */
+/* moe_ht.c - what the intranode and internode kernels share: limits, phases, the layout of a rank's tokens,
+ * launches, barriers and rings of slots.  Knows no kernel's workers.  Tensors are in moe_ht_tensor.c. */
 #include "models/moe/moe_ht.h"
 
 #include <assert.h>
@@ -207,7 +207,7 @@ static inline choices choices_read(const int32_t *expert)
 }
 
 /* tokens_count() for eight choices.  Processors compare signed numbers, so both sides are shifted to begin at the
- * smallest. */
+ * smallest number. */
 static uint32_t tokens_count_8(const struct routing_rank *row, uint32_t first, uint32_t count)
 {
     const uint32_t from = (uint32_t)INT32_MIN - first;
@@ -223,8 +223,8 @@ static uint32_t tokens_count_8(const struct routing_rank *row, uint32_t first, u
     return tokens;
 }
 
-/* How many tokens have one of count experts from first on.  Inlined for each common topk: a constant number of choices
- * is compared at once. */
+/* How many tokens have one of the `count` experts from `first` on.  Inlined for each common topk, so that a constant
+ * number of choices is compared at once. */
 static inline uint32_t tokens_count(const struct routing_rank *row, uint32_t topk, uint32_t first, uint32_t count)
 {
     const int32_t *expert = row->experts;
@@ -250,8 +250,8 @@ uint32_t ht_tokens_between(const struct ht_rank *h, uint32_t source, uint32_t ta
 
 /* ---- layout -------------------------------------------------------------------------------------------- */
 
-/* Sets which ranks of the only node need each token.  counts and bit_of have an extra place before the first, for
- * expert -1, which is none. */
+/* Finds which ranks of the only node need each token.  counts and bit_of have an extra place before the first, for
+ * expert -1, which means no expert. */
 static inline void bits_make(uint8_t *bits, const int32_t *expert, uint32_t tokens, uint32_t topk, uint32_t *counts,
                              const uint8_t *bit_of)
 {
@@ -300,8 +300,9 @@ static void bits_make_nodes(struct ht_layout *l, const struct ht_geometry *g, co
     }
 }
 
-/* Adds tokens [token, end), a channel, to the rings of their targets.  The end of a list is written for each token, and
- * is the place of the next write if the token is not for that target.  Inlined for each number of targets. */
+/* Adds the tokens [token, end) of a channel to the rings of their targets.  Every token is written at the end of
+ * each target's list.  If the token is not for that target, the next one overwrites it.  Inlined for each number of
+ * targets. */
 static inline void layout_add(const struct ht_layout *l, uint32_t tokens, uint32_t token, uint32_t end,
                               uint32_t targets)
 {
@@ -352,7 +353,7 @@ static void layout_token_add_nodes(const struct ht_layout *l, const struct ht_ge
     l->mask[token] = mask;
 }
 
-/* On one node of more than eight ranks: the ranks that need the token, and how many they are. */
+/* On one node of more than eight ranks: the ranks that need the token, and their number. */
 static void layout_token_add_wide(const struct ht_layout *l, const struct ht_geometry *g, uint32_t token)
 {
     uint32_t ranks = 0;
@@ -405,7 +406,7 @@ void ht_kernel_add(struct ht_rank *h, struct fabric_worker *w, const struct work
     w->index = h->kernel.worker_count;
     w->sm = (uint16_t)sm;
     w->warps = (uint8_t)warps;
-    w->paired = h->base.options->num_sms % 2 == 0; /* clusters of two, if their number is even */
+    w->paired = h->base.options->num_sms % 2 == 0; /* clusters of two SMs, if the number of SMs is even */
     h->kernel.worker[h->kernel.worker_count++] = w;
 }
 
@@ -438,7 +439,7 @@ struct ht_scan *ht_scan_add(struct ht_rank *h, uint32_t sm, uint32_t warps, stru
     return s;
 }
 
-/* An SM counts for 4 experts or 8 ranks, a thread for a token; each thread reads all choices. */
+/* One SM handles 4 experts or 8 ranks, and one thread a token.  Each thread reads all choices. */
 void ht_layout_launch(struct ht_rank *h)
 {
     enum { WARPS = 8, THREADS = 32 * WARPS };
@@ -502,7 +503,7 @@ int ht_barrier_missing(const struct fabric *f, const struct ht_barrier *b, uint3
 bool ht_barrier_step(struct fabric_worker *w, struct ht_barrier *b, uint32_t epoch)
 {
     const bool first = b->round == 1;
-    if (!b->sent && !b->entered) /* reads where the words are; then raises its own word, by an atomic */
+    if (!b->sent && !b->entered) /* reads where the words are, then raises its own word by an atomic */
         fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN,
                                               .site = first ? SITE_HT_BARRIER_FIRST : SITE_HT_BARRIER_NEXT,
                                               .rows = 1 });
@@ -545,12 +546,12 @@ int ht_sync_missing(const struct ht_barrier *b)
 uint32_t ht_ring_space(const struct ht_rank *h, const struct ht_ring *ring)
 {
     const uint32_t head = ht_word(h, ring->head_word);
-    assert(head <= ring->published); /* nothing is read before it was published */
+    assert(head <= ring->published); /* nothing is read before it is published */
     assert(ring->published <= ring->tail && ring->tail - head <= ring->slots);
     return ring->slots - (ring->tail - head);
 }
 
-/* A run of slots that are being written to a ring. */
+/* A run of slots that is being written to a ring. */
 struct ring_run {
     const struct fabric_worker *worker;
     ht_fill *fill;

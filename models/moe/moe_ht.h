@@ -1,14 +1,14 @@
 /* moe_ht.h - private to the high-throughput kernels (PROTOCOLS.md 1.1 to 1.3): the common parts of intranode and
  * internode.
  *
- * A rank's place in the group, the layout of its own tokens (who needs which), the form of a token on a link (a
- * slot), rings of slots, barriers, the tensors of a rank, and their checks.  Which workers move the slots, and over
- * what, is each family's own matter (moe_ht_intra.c, moe_ht_inter.c).
+ * These are a rank's place in the group, the layout of its own tokens (which ranks need which), the form of a token
+ * on a link (a slot), rings of slots, barriers, the tensors of a rank, and their checks.  Each family decides which
+ * workers move the slots, and over which links (moe_ht_intra.c, moe_ht_inter.c).
  *
  * Where payload is not stored, a slot in memory shrinks to what control flow needs (slot.stored bytes), while links
- * still carry slot.bytes; every worker takes the same steps either way.
+ * still carry slot.bytes.  Every worker takes the same steps either way.
  *
- * Memory that runs out ends the program with a message, as GLib does. */
+ * If memory runs out, the program ends with a message, as with GLib. */
 #ifndef MODELS_MOE_MOE_HT_H
 #define MODELS_MOE_MOE_HT_H
 
@@ -25,7 +25,7 @@ enum {
 struct ht_geometry {
     uint32_t ranks, nodes, local; /* local: ranks of one node */
     uint32_t groups;              /* groups of eight ranks in a node: ht_layout.bits has a byte for each */
-    uint32_t rank, node, self;    /* self: this rank's number within its node */
+    uint32_t rank, node, self;    /* self: this rank's index within its node */
     uint32_t channels, tokens;    /* tokens: of this rank */
     uint32_t hidden, topk, experts, local_experts;
 };
@@ -36,18 +36,18 @@ struct ht_layout {
     uint32_t *tokens_per_node;   /* [nodes] */
     uint32_t *tokens_per_expert; /* [experts] */
     uint8_t *bits;               /* [tokens][nodes][groups] bit i: rank i of the eight needs the token */
-    uint32_t *rank_prefix;       /* [ranks][channels + 1] tokens for the rank before channel c */
+    uint32_t *rank_prefix;       /* [ranks][channels + 1] how many tokens for the rank come before channel c */
     uint32_t *node_prefix;       /* [nodes][channels + 1] */
-    uint32_t targets;            /* rings that a token may enter: one for each rank of the only node, else one for each
-                                  * node */
-    uint32_t *mask;              /* [tokens] bit i: the token enters the ring of target i; not used with more groups on
-                                  * one node */
-    uint32_t *position;          /* [tokens][targets] slots of the target's ring used before the token, counted from the
-                                  * start of its channel (send_head, if the token enters) */
+    uint32_t targets;            /* how many rings a token may enter: one for each rank of the only node, else one
+                                  * for each node */
+    uint32_t *mask;              /* [tokens] bit i: the token enters the ring of target i; not used if one node has
+                                  * several groups */
+    uint32_t *position;          /* [tokens][targets] how many slots of the target's ring are used before the token,
+                                  * counted from the start of its channel (send_head, if the token enters) */
     uint32_t *list;              /* one node only: [ranks][tokens] the tokens for each rank, in order */
 };
 
-/* A token as it is sent.  Offsets are those of the parts after the row, which is at 0. */
+/* A token as it is sent.  The row is at 0, and offsets are those of the other parts. */
 struct ht_slot {
     uint32_t bytes;  /* on the wire */
     uint32_t stored; /* in memory */
@@ -55,7 +55,7 @@ struct ht_slot {
     uint32_t scale, meta, index, weight;
     uint32_t meta_bytes;
     uint32_t topk;        /* 0: it carries no top-k choices */
-    uint32_t index_bytes; /* bytes of one index; 0: none, only weights */
+    uint32_t index_bytes; /* bytes of one index; 0: there are no indices, only weights */
 };
 
 struct ht_tensors {
@@ -63,8 +63,8 @@ struct ht_tensors {
     float *weights;      /* [tokens][topk] */
     uint32_t recv_rows_max;
     uint8_t *recv_x, *recv_scales; /* [recv rows] */
-    uint32_t *recv_meta;           /* [recv rows][2] intranode: source token, 0; internode: node, bits;
-                                             * V2: rank and token in one, bits of the first four nodes */
+    uint32_t *recv_meta;           /* [recv rows][2] intranode: source token, 0; internode: node, bits; V2: rank and
+                                    * token in one number, bits of the first four nodes */
     int64_t *recv_index;           /* [recv rows][topk] local expert or -1 */
     float *recv_weights;           /* [recv rows][topk] 0 where the index is -1 */
     uint16_t *combine_x;           /* [recv rows][hidden] the experts' output */
@@ -78,7 +78,7 @@ struct ht_rank;
 /* A worker that only reads or writes index arrays, at one site after another. */
 enum { HT_SCAN_PARTS = 2 };
 struct ht_scan_part {
-    uint8_t site; /* enum site; SITE_NONE after the last */
+    uint8_t site; /* enum site; SITE_NONE ends the list */
     uint32_t rows;
     uint64_t read_bytes;
     struct fabric_given given;
@@ -95,19 +95,19 @@ struct ht_rank {
     struct ht_geometry g;
     struct ht_layout layout;
     struct ht_slot dispatch_slot, combine_slot;
-    struct fabric_given sum_row;            /* combine: rows out of the rings; set at its launch */
+    struct fabric_given sum_row;            /* combine: rows that leave the rings; set at its launch */
     uint8_t sum_site;                       /* enum site */
-    uint32_t epoch;                         /* the number of this launch, of all on the fabric */
-    uint32_t recv_before[HT_RANKS_MAX + 1]; /* rows received from lower ranks than this one; last: all */
-    uint32_t *expert_counts;                /* [local experts] rows for each, rounded up to the alignment */
+    uint32_t epoch;                         /* the number of this launch among all on the fabric */
+    uint32_t recv_before[HT_RANKS_MAX + 1]; /* rows received from lower ranks than this one; the last entry: all rows */
+    uint32_t *expert_counts;                /* [local experts] rows for each expert, rounded up to the alignment */
     struct ht_tensors t;
     struct ht_scan *scan;
     uint32_t scan_count, scan_max;
-    struct kernel_launch kernel; /* of the kernel that is being launched */
+    struct kernel_launch kernel; /* the kernel that is being launched */
     uint32_t worker_max;
 };
 
-/* The site of a loop that was another in versions of DeepEP before the change. */
+/* The site of a loop.  In versions of DeepEP before the change, the loop was at the other site. */
 static inline enum site ht_site(const struct ht_rank *h, enum moe_deepep_change since, enum site now, enum site before)
 {
     return moe_deepep_before(h->base.options->deepep, since) ? before : now;
@@ -120,7 +120,8 @@ static inline bool ht_word_reached(const struct fabric *f, uint32_t word, uint64
     return fabric_load(f, word) >= value;
 }
 
-/* The worker has nothing to do until the word has the value, in this launch.  Word 0: it does not wait like this. */
+/* The worker has nothing to do until the word has this value, in this launch.  Word 0: the worker does not wait in
+ * this way. */
 struct ht_awaited {
     uint32_t word, value;
 };
@@ -129,8 +130,8 @@ static inline bool ht_awaited_come(const struct ht_rank *h, const struct ht_awai
     return ht_word_reached(h->base.fabric, a->word, moe_word_make(h->epoch, a->value));
 }
 
-/* Prefetches the first size_bytes of a worker's object, which will be read soon; the world fetches the first two lines
- * itself. */
+/* Prefetches the first size_bytes of a worker's object, which will be read soon.  The world fetches the first two
+ * lines itself. */
 static inline void ht_lines_ahead(const void *object, size_t size_bytes)
 {
     enum { LINE_BYTES = 64, LINES_BEFORE = 2 };
@@ -138,18 +139,18 @@ static inline void ht_lines_ahead(const void *object, size_t size_bytes)
         __builtin_prefetch((const char *)object + at, 1);
 }
 
-/* Why both families refuse the options; NULL if they do not. */
+/* Returns why both families refuse the options; NULL if they do not. */
 const char *ht_refuse(const struct moe_options *o, char *text, size_t text_size);
 void ht_slot_dispatch(const struct moe_options *o, bool payload, bool internode, struct ht_slot *slot);
 void ht_slot_combine(const struct moe_options *o, bool payload, bool internode, struct ht_slot *slot);
 
-/* Fills the shared part of a zeroed rank.  workers: the largest number of workers that any kernel has.  With a cached
+/* Fills the shared part of a zeroed rank.  workers is the largest number of workers of any kernel.  With a cached
  * handle, the layout and recv_before are computed here from the routing. */
 void ht_rank_init(struct ht_rank *h, const struct kernel_job *job, struct fabric *f, bool internode, uint32_t scan_max,
                   uint32_t worker_max);
 void ht_rank_clear(struct ht_rank *h);
 void ht_layout_make(struct ht_rank *h);
-/* How many tokens of source have an expert on one of so many ranks from target on. */
+/* How many tokens of source have an expert on one of the `count` ranks from target on. */
 uint32_t ht_tokens_between(const struct ht_rank *h, uint32_t source, uint32_t target, uint32_t targets);
 
 /* Phases. */
@@ -169,69 +170,73 @@ void ht_kernel_add(struct ht_rank *h, struct fabric_worker *w, const struct work
                    uint32_t warps);
 struct ht_scan *ht_scan_add(struct ht_rank *h, uint32_t sm, uint32_t warps, struct ht_scan_part first);
 void ht_layout_launch(struct ht_rank *h);
-/* The worker reads index arrays at that site. */
+/* The worker reads index arrays at this site. */
 static inline void ht_scan_here(struct fabric_worker *w, uint8_t site, uint32_t rows, uint64_t read_bytes)
 {
     fabric_work(
         w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = site, .rows = rows, .read_bytes = read_bytes });
 }
 
-/* A barrier over count ranks: first, first + stride, ....  Each writes to word + its number at all others. */
+/* A barrier over count ranks: first, first + stride, ....  Each rank writes to word + its index at all others. */
 struct ht_barrier {
     uint32_t word;
     uint16_t first, stride, count, number; /* number: of this rank */
     uint16_t sent;
-    uint16_t shift; /* ht_sync: the distance to the ranks that it signals and awaits now */
+    uint16_t shift; /* ht_sync: the distance to the ranks that it now signals and awaits */
     bool entered;
-    bool to_host; /* stores to the host's memory came before */
+    bool to_host; /* it follows stores to the host's memory */
     uint32_t round;
 };
 void ht_barrier_begin(struct ht_barrier *b);
-/* True once all ranks have come.  Until then it is called again: nothing is sent twice. */
+/* True once all ranks have come.  Until then it is called again, and sends nothing twice. */
 bool ht_barrier_step(struct fabric_worker *w, struct ht_barrier *b, uint32_t epoch);
 /* The first rank that has not reached the round, or -1. */
 int ht_barrier_missing(const struct fabric *f, const struct ht_barrier *b, uint32_t epoch);
-/* The barrier as a library makes it between nodes, by dissemination.  In each round one warp signals the rank 1, 2, 4,
- * ... places further on and awaits the one as far back, so that twice as many have come after each round. */
+/* The barrier between nodes as the library makes it, by dissemination.  In each round one warp signals the rank that
+ * is 1, 2, 4, ... places after this one and awaits the rank as many places before it.  So each round doubles the
+ * number of ranks that have come. */
 bool ht_sync_step(struct fabric_worker *w, struct ht_barrier *b, uint32_t epoch);
 /* The rank that it awaits, or -1. */
 int ht_sync_missing(const struct ht_barrier *b);
 
-/* The producing end of a ring of slots at an NVLink peer (or in own memory).  fill() writes the slot with that sequence
+/* The producing end of a ring of slots at an NVLink peer, or in own memory.  fill() writes the slot of a sequence
  * number. */
 struct ht_ring {
     uint64_t offset; /* offset of the ring in the peer's heap */
     uint32_t slots;
-    uint32_t tail, published, pending; /* slots written; published to the peer; planned but not yet written */
+    uint32_t tail, published, pending; /* slots written; slots published to the peer; slots planned but not yet
+                                        * written */
     uint32_t tail_word, head_word;     /* of the peer; own */
     uint16_t peer;
     uint8_t site;               /* enum site of its stores */
     struct fabric_given *given; /* for it */
-    bool by_number;             /* a slot's number decides which warp fills it; the first warp tells the peer */
+    bool by_number;             /* the warp that fills a slot follows from the slot's number; the first warp tells
+                                 * the peer */
 };
 typedef void ht_fill(const struct fabric_worker *w, uint32_t sequence, uint8_t *slot);
 /* How many slots are free. */
 uint32_t ht_ring_space(const struct ht_rank *h, const struct ht_ring *ring);
-/* Writes planned slots; false: some are left, step again later. */
+/* Writes planned slots.  False: some are left, so step again later. */
 bool ht_ring_write(struct fabric_worker *w, struct ht_ring *ring, const struct ht_slot *slot, ht_fill *fill);
-/* Tells the peer how many slots are written; false: step again later. */
+/* Tells the peer how many slots are written.  False: step again later. */
 bool ht_ring_publish(struct fabric_worker *w, const struct ht_rank *h, struct ht_ring *ring);
 
 /* A worker's reads of words in the host's memory (UCCL's heads and tails). */
 struct ht_look {
-    bool host;      /* false: the words are in the GPU's memory, where a read costs nothing */
-    bool under_way; /* until the worker has found what it looks for, and says so */
+    bool host;      /* false: the words are in the GPU's memory, where a read costs nothing here */
+    bool under_way; /* true until the worker has found what it waits for, and says so */
     uint32_t place; /* of the first word */
 };
-/* Begins to read that many words.  False: the worker returns WORKER_MORE, and may read them in its next step. */
+/* Begins to read `words` words.  False: the worker returns WORKER_MORE, and may read them in its next step. */
 bool ht_look_begin(struct fabric_worker *w, struct ht_look *look, uint32_t words);
 /* Reads a word there once, or adds to it. */
 void ht_look_once(struct fabric_worker *w, const struct ht_look *look);
 
-/* The receiving end of combine (moe_ht_reduce.c).  Each warp takes every stride'th token of a channel, once its rows
- * have come from all targets, and sums them.  Warps are stepped in groups: a step reduces at most as many tokens as the
- * group has warps.  A warp has read a ring up to the row of its last token or, if that token has no row in it, up to
- * the next token that has.  So slots become free as the slowest warp advances. */
+/* The receiving end of combine (moe_ht_reduce.c).  Each warp takes every stride'th token of a channel, once the
+ * token's rows have come from all targets, and sums the rows.  Warps are stepped in groups: a step reduces at most
+ * as many tokens as the group has warps.  A warp has read a ring up to the row of its last token.  If that token has
+ * no row in the ring, the warp has read up to the next token that has one.  So slots become free as the slowest warp
+ * advances. */
 struct ht_reducer {
     struct fabric_worker worker;
     struct ht_rank *rank;
@@ -239,16 +244,17 @@ struct ht_reducer {
     uint32_t channel, group;
     uint32_t first_token, first_warp, stride;
     uint32_t done, count;             /* tokens, in the group's order */
-    uint32_t tail_word;               /* of target 0; those of other targets follow */
+    uint32_t tail_word;               /* of target 0; the words of other targets follow */
     uint32_t done_word;               /* private word: how many tokens are done */
     uint64_t done_base;               /* the word's value at the launch, because private words only grow */
-    uint64_t ring_offset, ring_bytes; /* of target 0; distance between targets' rings */
+    uint64_t ring_offset, ring_bytes; /* of target 0; distance between the rings of two targets */
     uint32_t slots;
     struct ht_look look;
     uint32_t tail[HT_NODES_MAX]; /* last seen */
 };
 
-/* One warp that tells each target how far the slowest warp has read its ring, in steps of at least `least` slots. */
+/* One warp that tells each target how far the slowest warp has read its ring.  It tells each advance of at least
+ * `least` slots. */
 struct ht_head_keeper {
     struct fabric_worker worker;
     struct ht_rank *rank;
@@ -258,14 +264,15 @@ struct ht_head_keeper {
     uint32_t published[HT_NODES_MAX];
 };
 
-/* How many groups the warps are stepped as.  With few tokens in a channel, each warp alone, because it matters that one
- * is free while another works; else a few groups, which cost fewer steps. */
+/* The number of groups in which the warps are stepped.  With few tokens in a channel each warp is stepped alone,
+ * because it matters that one is free while another works.  Otherwise there are a few groups, which need fewer
+ * steps. */
 uint32_t ht_reducer_groups(const struct ht_rank *h, uint32_t warps);
-/* Makes one group of `groups` over all warps.  The caller has set words and rings, and adds it. */
+/* Makes one of `groups` groups of the warps.  The caller has set words and rings, and adds the group. */
 void ht_reducer_launch(struct ht_rank *h, struct ht_reducer *d, uint32_t groups, uint32_t warps, uint32_t sm);
 void ht_head_keeper_launch(struct ht_rank *h, struct ht_head_keeper *k, uint32_t sm);
 
-/* Raises a word of this launch at a peer; false: step again later. */
+/* Raises a word of this launch at a peer.  False: step again later. */
 bool ht_word_send(struct fabric_worker *w, const struct ht_rank *h, uint32_t peer, uint32_t queue, uint32_t word,
                   uint32_t value);
 static inline uint32_t ht_word(const struct ht_rank *h, uint32_t word)
@@ -279,15 +286,16 @@ void ht_row_widen(const struct moe_options *o, const uint8_t *row, const uint8_t
 float ht_weight(const struct ht_rank *h, uint32_t rank, uint32_t token, uint32_t place);
 void ht_bias_row(const struct moe_options *o, uint32_t which, uint32_t rank, uint32_t token, uint16_t *row);
 void ht_inputs_make(struct ht_rank *h);     /* made once: rows, weights, bias */
-void ht_tensors_recv(struct ht_rank *h);    /* for the rows that will come; the top-k tail is -1 */
+void ht_tensors_recv(struct ht_rank *h);    /* for the rows that will come; the end of the top-k arrays is filled
+                                             * with -1 */
 void ht_tensors_combine(struct ht_rank *h); /* combine's input and output */
 void ht_slot_pack(const struct ht_rank *h, uint32_t token, uint32_t expert_first, const void *meta, uint8_t *slot);
 void ht_slot_unpack(struct ht_rank *h, const uint8_t *slot, uint32_t expert_first, uint32_t row);
 void ht_slot_pack_combine(const struct ht_rank *h, uint32_t row, uint8_t *slot);
-/* The combined row of a token: bias, then rows in the given order. */
+/* Makes the combined row of a token: bias, then rows in the given order. */
 void ht_token_combine(struct ht_rank *h, uint32_t token, const uint8_t *const *slot, uint32_t slot_count);
 
-/* Likewise into a slot that is sent on to another node: rounded to BF16, without bias. */
+/* Likewise for a slot that is sent on to another node: rounded to BF16, without bias. */
 void ht_slots_reduce(const struct ht_rank *h, const uint8_t *const *slot, uint32_t slot_count, uint8_t *out);
 
 void ht_traffic(const struct kernel_rank *rank, uint32_t phase, struct kernel_traffic *traffic);

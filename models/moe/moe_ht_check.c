@@ -1,6 +1,6 @@
-/* moe_ht_check.c - checks of what the high-throughput and V2 kernels leave behind: checks 1 to 10 of PROTOCOLS.md 4 (11
- * is this list for one node, 16 the rows and sums of V2).  Each is computed anew from the routing of all ranks. Knows
- * nothing of how the tensors were made.
+/* moe_ht_check.c - checks of what the high-throughput and V2 kernels leave behind: checks 1 to 10 of PROTOCOLS.md 4.
+ * (Check 11 is this list for one node, check 16 is the rows and sums of V2.)  The expected values are computed anew
+ * from the routing of all ranks. Knows nothing of how the tensors were made.
  *
  * The public internode test's assertion on combined rows never fires (PROTOCOLS.md 4, item 9); here it does.  In
  * addition to its tolerance, rows are compared bit for bit with sums made in the order that the kernels promise. */
@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-/* Whether the token has an expert on the rank: by definition, from each of its choices. */
+/* Whether the token has an expert on the rank.  This is computed by definition, from each of its choices. */
 static bool token_wants(const struct ht_rank *h, uint32_t source, uint32_t token, uint32_t rank)
 {
     const int32_t *expert = &h->base.routing->rank[source].experts[(size_t)token * h->g.topk];
@@ -99,7 +99,7 @@ static void expert_counts_check(const struct ht_rank *h, struct check_report *re
     }
 }
 
-/* V2's public test compares all that dispatch and combine give, bit for bit, as one check. */
+/* V2's public test compares all results of dispatch and combine, bit for bit, as one check. */
 static uint32_t exact_number(const struct ht_rank *h, uint32_t number)
 {
     return h->base.options->family == MOE_V2 ? CHECK_V2 : number;
@@ -112,7 +112,7 @@ static void row_meta_expect(const struct ht_rank *h, uint32_t source, uint32_t t
     const uint32_t first = v2 ? 0 : h->g.node * h->g.local;
     meta[0] = v2 ? source * h->base.options->tokens_max + token : internode ? source / h->g.local : token;
     meta[1] = 0;
-    if (h->base.options->family >= MOE_ONE_SIDED) { /* within a node its place alone says which token a row is */
+    if (h->base.options->family >= MOE_ONE_SIDED) { /* within a node, only its place tells which token a row is */
         meta[0] = h->g.nodes > 1 ? source * h->base.options->tokens_max + token : 0;
         return;
     }
@@ -123,7 +123,7 @@ static void row_meta_expect(const struct ht_rank *h, uint32_t source, uint32_t t
                        << (8 * byte + i % 8);
 }
 
-/* Check 4 (8 with a cached handle), on one row. */
+/* Check 4 (8 with a cached handle) on one row. */
 static void row_check(const struct ht_rank *h, struct check_report *report, uint32_t row, uint32_t source,
                       uint32_t token)
 {
@@ -196,7 +196,7 @@ static void rows_check(const struct ht_rank *h, struct check_report *report)
                        i, (long long)h->t.recv_index[i]);
 }
 
-/* How often a token's row is added on a rank: once, or in V2 with a row for each expert, once for each expert. */
+/* How often a token's row is added on a rank: once; or, in V2 with a row for each expert, once for each expert. */
 static uint32_t copies_at(const struct ht_rank *h, uint32_t token, uint32_t rank)
 {
     const int32_t *expert = &h->base.routing->rank[h->g.rank].experts[(size_t)token * h->g.topk];
@@ -207,8 +207,8 @@ static uint32_t copies_at(const struct ht_rank *h, uint32_t token, uint32_t rank
     return count;
 }
 
-/* The rows that are added on a node: one from each rank, which is the rounded sum of its rows if it has several; or all
- * rows. */
+/* How many rows are added on a node.  There is one from each rank, which is the rounded sum if the rank has several
+ * rows; or all rows are added. */
 static uint32_t node_rows(const struct ht_rank *h, uint32_t token, uint32_t node, const uint16_t *x,
                           uint16_t (*rank_sum)[h->g.hidden], const uint16_t **row)
 {
@@ -247,8 +247,8 @@ static void token_expect(const struct ht_rank *h, uint32_t token, const uint16_t
     format_rows_reduce(row, NULL, count, hidden, out);
 }
 
-/* Check 9.  The public tolerance is for two sums in sequence.  V2 may have three; its public test has no tolerance and
- * compares bit for bit, which is done here, too.  With bias, the sum is compared before the bias is subtracted, because
+/* Check 9.  The public tolerance is for two sums in sequence.  V2 may have three; its public test has no tolerance
+ * and compares bit for bit, which is done here, too.  With bias, the sum is compared before the bias is subtracted:
  * rounding the output to BF16 at the bias's magnitude is no error of the rows. */
 static void combine_check(const struct ht_rank *h, struct check_report *report)
 {

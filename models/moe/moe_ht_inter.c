@@ -1,5 +1,5 @@
 /* moe_ht_inter.c - the internode kernel family: limits, memory map, phases and notify (PROTOCOLS.md 1.3).  Dispatch
- * stands in moe_ht_inter_dispatch.c and moe_ht_inter_forward.c, combine in moe_ht_inter_combine.c. */
+ * is in moe_ht_inter_dispatch.c and moe_ht_inter_forward.c, combine in moe_ht_inter_combine.c. */
 #include "models/moe/moe_ht_inter.h"
 
 #include <assert.h>
@@ -143,7 +143,7 @@ static void workers_alloc(struct inter_rank *r)
     r->reduce_keeper = kernel_alloc(g->channels, sizeof r->reduce_keeper[0]);
 }
 
-/* With a cached handle: counts tokens of the rail's ranks that have an expert on this node. */
+/* With a cached handle: counts the tokens of the rail's ranks that have an expert on this node. */
 static void rail_before_make(struct inter_rank *r)
 {
     const struct ht_geometry *g = &r->ht.g;
@@ -211,7 +211,7 @@ static const uint8_t notify_program[] = {
 static const uint8_t cached_notify_program[] = { NOTIFY_QUIET, NOTIFY_BARRIER, NOTIFY_ZERO, NOTIFY_BARRIER,
                                                  NOTIFY_END };
 
-/* Waits for all requests on the first `queues` QPs to every other node; each QP has a thread. */
+/* Waits for all requests on the first `queues` QPs to every other node.  Each QP has a thread. */
 static bool notify_quiet(struct inter_notify *n, uint32_t queues)
 {
     const struct ht_geometry *g = &n->rank->ht.g;
@@ -228,8 +228,8 @@ static bool notify_quiet(struct inter_notify *n, uint32_t queues)
     return true;
 }
 
-/* Each node gets a row, which a warp makes: the tokens for each of its ranks, for each of its experts, and for the
- * node. */
+/* A warp makes a list of counts for each node: the tokens for each of its ranks, for each of its experts, and for
+ * the node. */
 static bool counts_rdma_send(struct inter_notify *n)
 {
     struct inter_rank *r = n->rank;
@@ -257,7 +257,7 @@ static bool counts_rdma_send(struct inter_notify *n)
     return true;
 }
 
-/* Tells each rank of the node how many tokens it gets from this rail's ranks, and how many each of its experts does. */
+/* Tells each rank of the node how many tokens it and each of its experts get from this rail's ranks. */
 static bool counts_nvl_send(struct inter_notify *n)
 {
     struct inter_rank *r = n->rank;
@@ -306,7 +306,7 @@ static void counts_sum(struct inter_notify *n)
             h->recv_before[source + 1] = h->recv_before[source] + row[node];
         }
     }
-    /* With the worst-case size no counts are awaited: the list stays empty */
+    /* With the worst-case size no counts are awaited, so the list stays empty */
     const uint32_t *experts = (const uint32_t *)(const void *)(heap + r->map.counts_nvl) + g->nodes;
     for (uint32_t e = 0; !o->worst_tokens && e < g->local_experts; e++) {
         for (uint32_t i = 0; i < g->local; i++) h->expert_counts[e] += experts[i * nvl_words + e];
@@ -377,12 +377,12 @@ static const struct worker_role notify_role = { .step = notify_step, .describe =
 /* The warps of a block of cached_notify: one for each channel. */
 static uint32_t cached_warps(const struct ht_geometry *g) { return g->channels < 4 ? 4 : moe_min(g->channels, 32); }
 
-/* Rows of NVLink heads, 32 B each, that fit the 8 KiB of a warp: they are loaded, filled and stored together, with two
+/* How many NVLink heads of 32 B fit the 8 KiB of a warp.  They are loaded, filled and stored together, with two
  * waits. */
 enum { GAP_BATCH = 255 };
 
-/* Bytes that a rank moves between two scans of its heads, which push the heads out of the L2: rows sent back, rows
- * received, and sums. */
+/* The bytes that a rank moves between two scans of its heads: rows sent back, rows received, and sums.  These push
+ * the heads out of the L2. */
 static uint64_t heads_footprint(const struct ht_rank *h)
 {
     return (2u * ht_recv_rows(h) + 2u * h->g.tokens) * (uint64_t)h->combine_slot.row_bytes;
@@ -398,8 +398,8 @@ static void rdma_heads_scan_add(struct inter_rank *r, uint32_t warps)
                                        .given.size = { h->g.nodes, heads_footprint(h) } });
 }
 
-/* Scans rows that came from a node, a warp for each channel: batches, each with a wait for shared memory for each
- * row. */
+/* Scans rows that came from a node, with one warp for each channel.  It does so in batches, and a batch waits once
+ * for each row's shared memory. */
 static void nvl_heads_scan_add(struct inter_rank *r, uint32_t warps, uint32_t sm, uint32_t sms)
 {
     struct ht_rank *h = &r->ht;
@@ -414,8 +414,8 @@ static void nvl_heads_scan_add(struct inter_rank *r, uint32_t warps, uint32_t sm
     s->part[1] = (struct ht_scan_part){ .site = SITE_INTER_NVL_HEADS, .rows = rows / g->channels };
 }
 
-/* Adds the scans on other SMs than the main one.  For combine, SM 1 fills the gaps of the RDMA heads, and SM 2 + n
- * those of the NVLink heads of rows from node n. */
+/* Adds the scans on the other SMs.  For combine, SM 1 fills the gaps of the RDMA heads, and SM 2 + n fills those of
+ * the NVLink heads of rows from node n. */
 static void notify_scans_add(struct inter_rank *r, enum ht_phase phase)
 {
     struct ht_rank *h = &r->ht;

@@ -4,13 +4,13 @@
  *        sender, coordinator               forwarder j                         receiver i
  *        reducer              ◄──RDMA──    forwarder n            ◄──NVLink──  sender i
  *
- * A token crosses the network once for each node that needs it, on the rail of its source, and is copied there to
- * the ranks that need it.  Combine goes the same way back: rows are summed on the node, rounded, sent, and summed
+ * A token crosses the network once for each node that needs it, on the rail of its source.  There it is copied to
+ * the ranks that need it.  Combine goes the opposite way: rows are summed on the node, rounded, sent, and summed
  * again.
  *
  * Heap, u32 counts first, then rings of slots (p: ranks of a node, N: nodes, C: channels):
- *     counts_send [N][p + experts of a node + 1]   counts_recv, the same by source node   counts_nvl [p][N + experts]
- *     meta_send, meta_recv [C][N][2p + 2]          rdma_send, rdma_recv [C][N][slots]      nvl [C][p][slots]
+ *     counts_send [N][p + experts of a node + 1]   counts_recv, alike by source node   counts_nvl [p][N + experts]
+ *     meta_send, meta_recv [C][N][2p + 2]          rdma_send, rdma_recv [C][N][slots]  nvl [C][p][slots]
  *
  * Signal words: barrier_nvl[p], barrier_rdma[N]; [C][N] each of meta, rdma_tail, rdma_head; [C][p][N] each of start,
  * end, nvl_tail, nvl_head; private: sent[C], forwarded[C][N][p], reduced[C][warps], opened[C][N], done[C][groups]. */
@@ -21,11 +21,12 @@
 
 enum {
     INTER_SENDER_WARPS = 7,
-    INTER_WARPS = 24,       /* warps that combine's forwarders share; each node needs one, so there are no more nodes */
+    INTER_WARPS = 24,       /* warps shared by combine's forwarders; each node needs one, so this is also the most
+                             * nodes */
     INTER_WARPS_FEWER = 16, /* in UCCL's port and in older versions */
-    INTER_GROUPS = 24,      /* workers that the RDMA reducers of a channel are stepped as, at most */
+    INTER_GROUPS = 24,      /* the most workers in which the RDMA reducers of a channel are stepped */
     INTER_NOTIFY_WARPS = 16,
-    INTER_TOPK_NODES = 8, /* nodes to which the kernels are compiled to send a token, at most */
+    INTER_TOPK_NODES = 8, /* the most nodes to which the kernels are compiled to send a token */
 };
 enum inter_rail_word { INTER_META, INTER_RDMA_TAIL, INTER_RDMA_HEAD, INTER_RAIL_WORDS };
 enum inter_nvl_word { INTER_START, INTER_END, INTER_NVL_TAIL, INTER_NVL_HEAD, INTER_NVL_WORDS };
@@ -37,8 +38,8 @@ struct inter_notify {
     struct inter_rank *rank;
     const uint8_t *program; /* the remaining work */
     struct ht_barrier nvl, rdma;
-    uint32_t next; /* the peer, or QP, that the stage has reached */
-    bool looked;   /* it has looked at the QPs that must become quiet */
+    uint32_t next; /* the peer or QP that the stage has reached */
+    bool looked;   /* it has read the state of the QPs that must become quiet */
 };
 
 /* Seven warps that put the channel's tokens into the send rings of the nodes that need them. */
@@ -46,7 +47,7 @@ struct inter_sender {
     struct fabric_worker worker;
     struct inter_rank *rank;
     uint32_t channel, token, first, end;
-    uint32_t announced; /* nodes that have been told the channel's ranges */
+    uint32_t announced; /* how many nodes have been told the channel's ranges */
     bool read;          /* the ranges are */
 };
 
@@ -58,22 +59,22 @@ struct inter_coordinator {
     uint32_t issued[HT_NODES_MAX], told[HT_NODES_MAX];
 };
 
-/* One warp that passes what has come by RDMA on to one rank of the node. */
+/* One warp that passes on what has come by RDMA to one rank of the node. */
 struct inter_forwarder {
     struct fabric_worker worker;
     struct inter_rank *rank;
-    uint32_t channel, target; /* number of the rank within the node */
-    uint32_t relayed;         /* words of the ranges that it has passed on */
+    uint32_t channel, target; /* channel; index of the rank within the node */
+    uint32_t relayed;         /* how many words of the ranges it has passed on */
     uint32_t node;            /* the last one served */
     uint32_t scanned;         /* tokens read in the current chunk */
     uint32_t pick_tail;       /* ring.tail when its tokens were picked */
-    uint32_t left;            /* tokens of all nodes that it has not passed on yet */
+    uint32_t left;            /* how many tokens of all nodes it has not passed on yet */
     struct ht_look look;      /* at the tails */
     struct ht_ring ring;
     struct {
-        uint32_t head, tail, count; /* tokens passed on; known to have come; in all */
+        uint32_t head, tail, count; /* numbers of tokens: passed on; known to have come; all */
     } from[HT_NODES_MAX];
-    uint8_t pick[UINT8_MAX]; /* tokens of the chunk for its rank, counted from the chunk's first */
+    uint8_t pick[UINT8_MAX]; /* the tokens of the chunk for its rank, counted from the chunk's first */
 };
 
 /* One warp that gives back slots of the RDMA rings once all forwarders have passed them. */
@@ -81,18 +82,18 @@ struct inter_head_keeper {
     struct fabric_worker worker;
     struct inter_rank *rank;
     uint32_t channel;
-    uint32_t ended;               /* bits: nodes whose tokens all forwarders have passed on */
-    uint8_t behind[HT_NODES_MAX]; /* the number of a forwarder that was behind at the last look */
-    uint64_t due[HT_NODES_MAX];   /* nothing is to be done for the node until its word has this value */
+    uint32_t ended;               /* one bit for each node whose tokens all forwarders have passed on */
+    uint8_t behind[HT_NODES_MAX]; /* a forwarder that was behind when the words were last read */
+    uint64_t due[HT_NODES_MAX];   /* the node needs nothing until its word has this value */
     uint32_t published[HT_NODES_MAX];
 };
 
 struct inter_receiver {
     struct fabric_worker worker;
     struct inter_rank *rank;
-    uint32_t channel, source; /* number of the forwarding rank within the node */
+    uint32_t channel, source; /* channel; index of the forwarding rank within the node */
     bool known;
-    uint32_t head, seen, published, count; /* rows copied; known to have come; told to the producer; in all */
+    uint32_t head, seen, published, count; /* numbers of rows: copied; known to have come; told to the producer; all */
     uint32_t row[HT_NODES_MAX];            /* the next row from each source node */
 };
 
@@ -101,31 +102,32 @@ struct inter_returner {
     struct fabric_worker worker;
     struct inter_rank *rank;
     uint32_t channel, target;
-    uint32_t filling;    /* the node to whose part of the ring it writes rows */
+    uint32_t filling;    /* the node whose part of the ring it writes rows to */
     bool read;           /* it has read where the buffer and the rows are */
-    uint32_t under_way;  /* bits: nodes with a chunk in progress, rows or their tail */
-    uint32_t pending;    /* bits: those of them with rows left */
+    uint32_t under_way;  /* one bit for each node with an unfinished chunk (rows or tail) */
+    uint32_t pending;    /* one bit for each of these nodes that has rows left */
     uint32_t left;       /* rows of all nodes */
-    struct ht_ring ring; /* the empty part of the first node; those of other nodes are like it */
+    struct ht_ring ring; /* the empty part of the first node; the parts of other nodes are like it */
     struct inter_part {
-        uint32_t tail, pending, count; /* rows written; rows left of the chunk; rows in all */
+        uint32_t tail, pending, count; /* numbers of rows: written; left in the chunk; all */
         uint32_t row;                  /* the first one */
     } part[HT_NODES_MAX];
 };
 
-/* Combine: the warps that sum the node's rows of tokens from one source node, and send the sums back.  They are stepped
- * as one worker or, with few tokens, each alone; then the last one, the lead, opens chunks and sends them. */
+/* Combine: the warps that sum the node's rows of tokens from one source node, and send the sums back.  They are
+ * stepped as one worker; with few tokens each is a worker, and the last of them, the lead, opens chunks and sends
+ * them. */
 struct inter_merger {
     struct fabric_worker worker;
     struct inter_rank *rank;
     struct ht_awaited awaited; /* a row without which it cannot sum */
     uint32_t channel, node;
-    uint32_t part, parts;            /* its number among the node's workers; their number */
+    uint32_t part, parts;            /* its index among the node's workers, and their number */
     const uint8_t *bits;             /* [count] the ranks of this node that have a row */
     uint32_t count, done;            /* tokens of the node; tokens that this worker has summed */
-    uint32_t chunk_end, told;        /* lead: the end of the open chunk; slots that the peer has been told of */
-    uint32_t issued;                 /* lead: slots sent, but not yet told */
-    uint32_t upto;                   /* the token up to which position counts rows */
+    uint32_t chunk_end, told;        /* lead: the end of the open chunk; how many slots the peer has been told of */
+    uint32_t issued;                 /* lead: slots that were sent but not yet told */
+    uint32_t upto;                   /* position counts the rows of the tokens before this one */
     uint32_t position[HT_LOCAL_MAX]; /* in each rank's ring */
     uint32_t tail[HT_LOCAL_MAX];     /* last seen */
     uint64_t reduced_base, opened_base;
@@ -136,8 +138,8 @@ struct inter_merge_keeper {
     struct fabric_worker worker;
     struct inter_rank *rank;
     uint32_t channel;
-    uint32_t ended;              /* bits: nodes whose mergers have ended */
-    uint32_t changed;            /* bits: nodes whose mergers have read more than was told */
+    uint32_t ended;              /* one bit for each node whose mergers have ended */
+    uint32_t changed;            /* one bit for each node whose mergers have read more than was told */
     uint8_t parts[HT_NODES_MAX]; /* mergers of each node */
     uint64_t seen[INTER_WARPS];  /* how far they were, by their words */
     uint32_t upto[HT_NODES_MAX]; /* tokens that head includes */
@@ -154,9 +156,10 @@ struct inter_rank {
     struct inter_map map;
     struct ht_slot nvl_slot; /* dispatch's slot as stored in the NVLink rings */
     struct fabric_given put_row, forward_row, receive_row, return_row;
-    uint32_t rail_before[HT_NODES_MAX + 1]; /* tokens that come from lower nodes of the rail; last: all */
-    uint32_t *counts;                       /* rows for NVLink peers, while they are counted */
-    uint8_t *bits;                          /* [rail tokens] the ranks of this node that need each */
+    uint32_t rail_before[HT_NODES_MAX + 1]; /* tokens that come from lower nodes of the rail; the last entry: all
+                                             * tokens */
+    uint32_t *counts;                       /* rows for NVLink peers, while they are being counted */
+    uint8_t *bits;                          /* [rail tokens] the ranks of this node that need each token */
     uint32_t bits_max;
     uint32_t *rail_first, *rail_count;    /* [channel][node] tokens that came, as places in bits */
     uint32_t *rows_first, *rows_count;    /* [rank][channel] where the rows are in recv_x */
@@ -223,7 +226,7 @@ static inline uint32_t inter_word_done(const struct inter_rank *r, uint32_t chan
     return inter_word_opened(r, r->ht.g.channels, 0) + channel * INTER_GROUPS + group;
 }
 
-/* Offsets of rings: a rail's by node, an NVLink ring's by the producer's number. */
+/* Offsets of rings: a rail's ring by node; an NVLink ring by the producer's index. */
 static inline uint64_t inter_rail_ring(const struct inter_rank *r, uint64_t rings, uint32_t channel, uint32_t node)
 {
     return rings + ((uint64_t)channel * r->ht.g.nodes + node) * r->map.rdma_bytes;
@@ -232,20 +235,21 @@ static inline uint64_t inter_nvl_ring(const struct inter_rank *r, uint32_t chann
 {
     return r->map.nvl + ((uint64_t)channel * r->ht.g.local + number) * r->map.nvl_bytes;
 }
-/* Words of a channel's ranges, as u32: a start for each rank of a node, an end for each, start and end for the node. */
+/* Words of a channel's ranges, as u32: a start for each rank of a node, an end for each, and a start and an end for
+ * the node. */
 static inline uint32_t inter_meta_words(const struct inter_rank *r) { return 2 * r->ht.g.local + 2; }
 static inline uint64_t inter_meta_offset(const struct inter_rank *r, uint64_t metas, uint32_t channel, uint32_t node)
 {
     return metas + ((uint64_t)channel * r->ht.g.nodes + node) * inter_meta_words(r) * sizeof(uint32_t);
 }
-/* The ranges that came from node; NULL before they came. */
+/* The ranges that came from the node; NULL until they come. */
 static inline const uint32_t *inter_meta(const struct inter_rank *r, uint32_t channel, uint32_t node)
 {
     if (!ht_word(&r->ht, inter_word_rail(r, INTER_META, channel, node))) return NULL;
     return (const void *)(r->ht.base.fabric->heap + inter_meta_offset(r, r->map.meta_recv, channel, node));
 }
 
-/* QPs to a peer: heads have their own, or in older versions those of the rows. */
+/* QPs to a peer: heads have their own QPs; in older versions they share the rows' QPs. */
 static inline uint32_t inter_queues(const struct moe_options *o)
 {
     return moe_deepep_before(o->deepep, MOE_DEEPEP_HEADS) ? o->num_sms / 2 : o->num_sms / 2 * 2;
@@ -270,7 +274,7 @@ static inline struct ht_look inter_look(const struct inter_rank *r, enum inter_r
     const uint32_t before = kind == INTER_RDMA_HEAD ? 0 : g->channels;
     return (struct ht_look){ .host = r->ht.base.options->uccl, .place = (before + channel) * g->nodes + node };
 }
-/* As how many workers it is stepped; the number of the first. */
+/* In how many workers it is stepped, and the index of the first. */
 static inline uint32_t inter_merger_first(const struct inter_rank *r, uint32_t node)
 {
     return node * inter_merge_warps(r->ht.base.options);

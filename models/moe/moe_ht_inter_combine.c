@@ -1,11 +1,12 @@
-/* moe_ht_inter_combine.c - internode combine (PROTOCOLS.md 1.3): rows go back the way they came and are summed twice.
+/* moe_ht_inter_combine.c - internode combine (PROTOCOLS.md 1.3): rows go back the way they came and are summed
+ * twice.
  *
- *   returner, SM 2c           one warp for each rank of the node: the channel's rows that it forwarded, into the
- *                             NVLink ring there, which is split evenly by the node that they came from
- *   merger, SM 2c + 1         some warps for each node: a token a warp, sums its rows from this node's ranks, rounds
- *                             and puts the sum into the send ring; a full chunk goes off with one write
- *   merge keeper, SM 2c + 1   one warp: gives NVLink slots back that the slowest warp of a merger has read
- *   reducers, keeper, SM 2c   sum what came from the nodes (moe_ht_reduce.c) */
+ *     returner, SM 2c           one warp for each rank of the node: writes the channel's rows that this rank forwarded
+ *                               into the NVLink ring there, which is divided evenly between the nodes of origin
+ *     merger, SM 2c + 1         some warps for each node: a warp takes a token, sums its rows from this node's ranks,
+ *                               rounds the sum and puts it into the send ring; one write sends a full chunk
+ *     merge keeper, SM 2c + 1   one warp: gives back NVLink slots that the slowest warp of a merger has read
+ *     reducers, keeper, SM 2c   sum what came from the nodes (moe_ht_reduce.c) */
 #include "models/moe/moe_ht_inter.h"
 
 #include <assert.h>
@@ -41,14 +42,14 @@ static void returner_begin(struct inter_returner *s)
     s->pending = s->under_way;
 }
 
-/* The first pending node, counted from the channel's first one. */
+/* The first pending node, counted from the channel's first node. */
 static uint32_t returner_next(const struct inter_returner *s)
 {
     const uint32_t first = (s->channel + 1) % s->rank->ht.g.nodes, behind = s->pending >> first << first;
     return (uint32_t)__builtin_ctz(behind ? behind : s->pending);
 }
 
-/* The worker waits for each row before the next: the warps of an SM take turns at its bulk engine. */
+/* The worker waits for each row before the next one, because the warps of an SM take turns at its bulk engine. */
 static bool returner_row_write(struct inter_returner *s)
 {
     const struct ht_slot *slot = &s->rank->ht.combine_slot;
@@ -65,8 +66,8 @@ static bool returner_row_write(struct inter_returner *s)
     return true;
 }
 
-/* Writes a chunk to each node's part of the ring that has room, then all tails.  Before that it reads where the peer's
- * buffer is, and which rows are its own. */
+/* Writes a chunk to each node's part of the ring that has room, then all tails.  Before that it reads where the
+ * peer's buffer is, and which rows it has to return. */
 static enum worker_step returner_step(struct fabric_worker *w)
 {
     struct inter_returner *s = fabric_container_of(w, struct inter_returner, worker);
@@ -101,7 +102,7 @@ static void returner_describe(const struct fabric_worker *w, char *text, size_t 
              ht_word(&s->rank->ht, s->ring.head_word + n));
 }
 
-/* Words are read only where a chunk begins or ends. */
+/* It reads words only where a chunk begins or ends. */
 static void returner_ahead(const struct fabric_worker *w)
 {
     const struct inter_returner *s = fabric_container_of(w, const struct inter_returner, worker);
@@ -142,7 +143,8 @@ static void returner_launch(struct inter_rank *r, uint32_t channel, uint32_t tar
 
 /* ---- merger -------------------------------------------------------------------------------------------- */
 
-/* The number of a token of the worker, which takes every parts'th of each chunk; count when it has no such token. */
+/* The index of a token of the worker, which takes every parts'th token of each chunk.  Returns count if there is no
+ * such token. */
 static uint32_t merger_token(const struct inter_merger *m, uint32_t number)
 {
     const uint32_t chunk = m->rank->ht.base.options->combine.rdma_send;
@@ -152,14 +154,14 @@ static uint32_t merger_token(const struct inter_merger *m, uint32_t number)
 
 static bool merger_leads(const struct inter_merger *m) { return m->part + 1 == m->parts; }
 
-/* Advances to token: counts the rows of the tokens before it. */
+/* Advances to token, and counts the rows of the tokens before it. */
 static void merger_advance(struct inter_merger *m, uint32_t token)
 {
     for (; m->upto < token; m->upto++)
         for (uint32_t left = m->bits[m->upto]; left; left &= left - 1) m->position[__builtin_ctz(left)]++;
 }
 
-/* How many of the next tokens, at most `most`, have all their rows; rows is the number of these rows. */
+/* How many of the next tokens, at most `most`, have all their rows.  *rows gets the number of these rows. */
 static uint32_t merger_ready(struct inter_merger *m, uint32_t most, uint32_t *rows)
 {
     const struct inter_rank *r = m->rank;
@@ -191,7 +193,7 @@ static uint64_t merger_slot(const struct inter_merger *m, uint32_t position)
            (uint64_t)(position % h->base.options->combine.rdma_recv) * h->combine_slot.stored;
 }
 
-/* Sums as many next tokens as argument says. */
+/* Sums the next `argument` tokens. */
 static void merger_run(void *context, uint64_t argument)
 {
     const struct inter_merger *m = context;
@@ -213,7 +215,7 @@ static void merger_run(void *context, uint64_t argument)
     }
 }
 
-/* How many tokens all of the node's workers have summed. */
+/* How many tokens the node's workers have summed in all. */
 static uint32_t merger_summed(const struct inter_merger *m)
 {
     const struct inter_rank *r = m->rank;
@@ -226,7 +228,7 @@ static uint32_t merger_summed(const struct inter_merger *m)
     return summed;
 }
 
-/* Sends the chunk if it is complete, by one write and the tail; false: no room. */
+/* Sends the chunk if it is complete, by one write and the tail.  False: there is no room. */
 static bool merger_send(struct inter_merger *m)
 {
     const struct inter_rank *r = m->rank;
@@ -283,7 +285,7 @@ static uint32_t merger_open(const struct inter_merger *m)
     return (uint32_t)(fabric_load(m->worker.fabric, word) - m->opened_base);
 }
 
-/* Sums the next tokens whose rows have come; false: there is none. */
+/* Sums the next tokens whose rows have come.  False: there is none. */
 static bool merger_sum(struct inter_merger *m, uint32_t most)
 {
     const struct inter_rank *r = m->rank;
@@ -385,7 +387,8 @@ static void merger_launch(struct inter_rank *r, uint32_t channel, uint32_t node,
     if (parts > 1) fabric_watch(&m->worker, inter_word_reduced(r, channel, number + 1 - parts), parts);
 }
 
-/* With few tokens it matters that one warp is free while another works; with many, fewer workers take fewer steps. */
+/* With few tokens it matters that one warp is free while another works.  With many tokens, fewer workers need fewer
+ * steps. */
 static void mergers_launch(struct inter_rank *r, uint32_t channel, uint32_t node)
 {
     enum { FEW_ROUNDS = 4 };
@@ -396,7 +399,7 @@ static void mergers_launch(struct inter_rank *r, uint32_t channel, uint32_t node
 
 /* ---- merge keeper -------------------------------------------------------------------------------------- */
 
-/* Counts the rows of each rank's ring that the slowest warp of the node's merger has read; false: the merger has
+/* Counts the rows of each rank's ring that the slowest warp of the node's merger has read.  False: the merger has
  * ended. */
 static bool merged_count(struct inter_merge_keeper *k, uint32_t node)
 {
@@ -416,7 +419,7 @@ static bool merged_count(struct inter_merge_keeper *k, uint32_t node)
     return true;
 }
 
-/* Notes which mergers have advanced since the last look. */
+/* Notes which mergers have advanced since the last call. */
 static void mergers_look(struct inter_merge_keeper *k)
 {
     const struct inter_rank *r = k->rank;
@@ -519,8 +522,8 @@ static void reducers_launch(struct inter_rank *r, uint32_t channel)
     ht_head_keeper_launch(h, &r->reduce_keeper[channel], 2 * channel);
 }
 
-/* The bulk engine returns whole rows, from whole lines to slots, which may start anywhere in a line.  A row's origin is
- * read once the row is there. */
+/* The bulk engine returns rows.  It reads them from whole lines and writes them to slots, which may start anywhere
+ * in a line.  A row's origin is read once the row is there. */
 static void return_give(struct inter_rank *r)
 {
     const struct ht_geometry *g = &r->ht.g;

@@ -1,8 +1,8 @@
 /* moe_ht_inter_dispatch.c - internode dispatch, the sending half (PROTOCOLS.md 1.3), on SM 2c + 1:
  *
- *   sender       seven warps, stepped as one worker: put the channel's tokens into a send ring for each node, a token
- *                a warp; tokens for the rank's own node go straight into its receive ring
- *   coordinator  one warp: sends off chunks of a ring with one write each, then the tail on the same QP
+ *     sender       seven warps, stepped as one worker: each warp puts a token of the channel into a send ring for each
+ *                  node; tokens for the rank's own node go straight into its receive ring
+ *     coordinator  one warp: sends chunks of a ring with one write each, then the tail on the same QP
  *
  * A slot of the ring is free again when the peer's forwarders have all passed it. */
 #include "models/moe/moe_ht_inter.h"
@@ -22,7 +22,7 @@ static uint8_t *sender_slot(const struct inter_sender *s, uint32_t node, uint32_
            (uint64_t)(position % h->base.options->dispatch.rdma_recv) * h->dispatch_slot.stored;
 }
 
-/* Writes the channel's ranges, start and end: for each rank of the node, and for the node. */
+/* Writes the channel's ranges (start and end) for each rank of the node, and for the node. */
 static void ranges_make(const struct inter_sender *s, uint32_t node, uint32_t *meta)
 {
     const struct ht_geometry *g = &s->rank->ht.g;
@@ -68,8 +68,8 @@ static bool ranges_tell(struct inter_sender *s, uint32_t node)
                              &signal) == 0;
 }
 
-/* The i-th node that warps take, in rounds of one node for each warp.  The rank's own node, which takes no time, is the
- * last of its round.  If there are more nodes than warps, a round begins when the previous one has been posted. */
+/* The i-th node that warps take, in rounds of one node for each warp.  The rank's own node, which takes no time, is
+ * the last of its round.  If there are more nodes than warps, a round begins when the previous one has been posted. */
 static uint32_t announce_order(const struct ht_geometry *g, uint32_t i)
 {
     const uint32_t first = i - i % INTER_SENDER_WARPS, end = moe_min(first + INTER_SENDER_WARPS, g->nodes);
@@ -77,7 +77,7 @@ static uint32_t announce_order(const struct ht_geometry *g, uint32_t i)
     return i + 1 < end ? i + 1 : g->node;
 }
 
-/* First each warp reads the ranges of its node. */
+/* First, each warp reads the ranges of its node. */
 static bool sender_announce(struct inter_sender *s)
 {
     const struct ht_geometry *g = &s->rank->ht.g;
@@ -104,7 +104,7 @@ static bool token_fits(const struct inter_sender *s, uint32_t token)
     return true;
 }
 
-/* argument: the first token; in the high half, how many. */
+/* argument has the first token, and in the high half the number of tokens. */
 static void sender_run(void *context, uint64_t argument)
 {
     const struct inter_sender *s = context;
@@ -192,7 +192,7 @@ static const struct worker_role sender_role = { .step = sender_step, .describe =
 
 /* ---- coordinator --------------------------------------------------------------------------------------- */
 
-/* How many slots of node's ring are written after so many of the channel's tokens. */
+/* How many slots of the node's ring are written after the first `tokens` of the channel's tokens. */
 static uint32_t ring_tail(const struct inter_coordinator *k, uint32_t node, uint32_t tokens)
 {
     const struct inter_sender *s = &k->rank->sender[k->channel];
@@ -202,7 +202,7 @@ static uint32_t ring_tail(const struct inter_coordinator *k, uint32_t node, uint
     return prefix[1] - prefix[0];
 }
 
-/* Sends the next slots of a node's ring; false: no room. */
+/* Sends the next slots of a node's ring.  False: there is no room. */
 static bool chunk_send(struct inter_coordinator *k, uint32_t node, uint32_t count)
 {
     const struct inter_rank *r = k->rank;
@@ -242,7 +242,8 @@ static bool chunk_tell(struct inter_coordinator *k, uint32_t node)
     return true;
 }
 
-/* Takes every node in turn.  Each rank and channel begins with another node, so that they do not all meet at one. */
+/* Takes the nodes in rotation.  Each rank and channel begins with a different node, so that they do not all meet at
+ * one. */
 static enum worker_step coordinator_step(struct fabric_worker *w)
 {
     struct inter_coordinator *k = fabric_container_of(w, struct inter_coordinator, worker);
@@ -312,8 +313,9 @@ static void senders_launch(struct inter_rank *r, uint32_t channel)
     fabric_watch(&k->worker, inter_word_sent(r, channel), 1);
 }
 
-/* Five loads in flight; then the end of the row, one load after another.  Scales come as a word for each lane, awaited
- * before the next; so do choices and weights.  Tokens are in the L2, except what a dispatch pushes out. */
+/* The loop has five loads in flight; at the end of the row it has one load at a time.  Scales come as one word for
+ * each lane, awaited before the next word; so do choices and weights.  Tokens are in the L2, except those that a
+ * dispatch pushes out. */
 static void put_give(struct inter_rank *r)
 {
     enum { LANES = 32 };

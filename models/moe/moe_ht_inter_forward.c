@@ -1,10 +1,10 @@
 /* moe_ht_inter_forward.c - internode dispatch, the receiving half (PROTOCOLS.md 1.3):
  *
- *   forwarder, SM 2c      one warp for each rank of the node: reads every token that came by RDMA, node by node in
- *                         turn, and copies those that its rank needs into the NVLink ring there, a chunk at a time
- *   head keeper, SM 2c    one warp: gives RDMA slots back, a chunk at least, once all forwarders have passed them
- *   receiver, SM 2c + 1   one warp for each forwarding rank of the node: from the NVLink ring into recv_x, behind the
- *                         rows of lower ranks and channels */
+ *     forwarder, SM 2c      one warp for each rank of the node: reads every token that came by RDMA, from node after
+ *                           another, and copies those that its rank needs into the NVLink ring there, in chunks
+ *     head keeper, SM 2c    one warp: gives RDMA slots back, at least a chunk, once all forwarders have passed them
+ *     receiver, SM 2c + 1   one warp for each forwarding rank of the node: copies from the NVLink ring into recv_x,
+ *                           behind the rows of lower ranks and channels */
 #include "models/moe/moe_ht_inter.h"
 
 #include <assert.h>
@@ -20,7 +20,7 @@ static const uint8_t *rail_slot(const struct inter_rank *r, uint32_t channel, ui
            (uint64_t)(position % h->base.options->dispatch.rdma_recv) * h->dispatch_slot.stored;
 }
 
-/* Passes the ranges on to the receiver as they come from each node: start and end, plus one. */
+/* Passes the ranges on to the receiver as they come from each node: 1 + start and 1 + end. */
 static bool forwarder_relay(struct inter_forwarder *d)
 {
     struct inter_rank *r = d->rank;
@@ -44,7 +44,7 @@ static bool forwarder_relay(struct inter_forwarder *d)
     return true;
 }
 
-/* The next node, in rotation, whose tokens have come; -1 if there is none. */
+/* The next node, in rotation, whose tokens have come.  -1: there is none. */
 static int forwarder_next(struct inter_forwarder *d)
 {
     const struct inter_rank *r = d->rank;
@@ -60,7 +60,7 @@ static int forwarder_next(struct inter_forwarder *d)
     return -1;
 }
 
-/* How many tails it reads until it reaches that of node: those of the nodes before it, in rotation, whose tokens are
+/* How many tails it reads before it comes to the node's: those of earlier nodes in the rotation whose tokens are
  * still to come. */
 static uint32_t forwarder_words(const struct inter_forwarder *d, int node)
 {
@@ -162,7 +162,7 @@ static void forwarder_describe(const struct fabric_worker *w, char *text, size_t
              d.channel, d.ring.peer, inter_rail(d.rank, node), d.from[node].head, d.from[node].count);
 }
 
-/* Words are read only where a chunk begins or ends. */
+/* It reads words only where a chunk begins or ends. */
 static void forwarder_ahead(const struct fabric_worker *w)
 {
     const struct inter_forwarder *d = fabric_container_of(w, const struct inter_forwarder, worker);
@@ -214,8 +214,8 @@ static uint32_t forwarded(const struct inter_head_keeper *k, uint32_t node, uint
     return (uint32_t)(now - r->forwarded_base[inter_forwarded_at(r, k->channel, node, target)]);
 }
 
-/* How far the slowest forwarder has read the node's ring; or how far one is that is below least.  The one that was
- * behind last is asked first. */
+/* How far the slowest forwarder has read the node's ring.  If a forwarder is below `least`, its place suffices.  The
+ * forwarder that was last behind is asked first. */
 static uint32_t forwarded_min(struct inter_head_keeper *k, uint32_t node, uint32_t least)
 {
     const uint32_t local = k->rank->ht.g.local, first = k->behind[node];
@@ -229,7 +229,7 @@ static uint32_t forwarded_min(struct inter_head_keeper *k, uint32_t node, uint32
     return min;
 }
 
-/* Returns a node's slots a chunk at a time.  False: no room to tell it. */
+/* Gives back a node's slots, a chunk at a time.  False: there is no room to tell the node. */
 static bool head_tell(struct inter_head_keeper *k, uint32_t node)
 {
     const struct inter_rank *r = k->rank;
@@ -358,7 +358,7 @@ static void receiver_copy(struct inter_receiver *v)
     v->head++;
 }
 
-/* Slots are returned once all rows seen at a look have been copied. */
+/* Slots are given back once all rows seen in one read of the tail have been copied. */
 static enum worker_step receiver_step(struct fabric_worker *w)
 {
     struct inter_receiver *v = fabric_container_of(w, struct inter_receiver, worker);
@@ -402,8 +402,8 @@ static void receiver_launch(struct inter_rank *r, uint32_t channel, uint32_t sou
     fabric_watch(&v->worker, inter_word_nvl(r, INTER_NVL_TAIL, channel, source, 0), 1);
 }
 
-/* Slots hold a row and its metadata, padded to 16 bytes, so they start anywhere in a line of memory.  Received rows go
- * from there to whole lines. */
+/* Slots hold a row and its metadata, padded to 16 bytes, so they start anywhere in a line of memory.  Received rows
+ * go from there to whole lines. */
 void inter_forward_give(struct inter_rank *r)
 {
     const struct ht_slot *slot = &r->ht.dispatch_slot;

@@ -1,5 +1,5 @@
 /* moe_ht_intra.c - the intranode kernel family: limits, memory map, phases and notify (PROTOCOLS.md 1.2).  Dispatch
- * and combine stand in moe_ht_intra_dispatch.c and moe_ht_intra_combine.c.  Knows NVLink peers only. */
+ * and combine are in moe_ht_intra_dispatch.c and moe_ht_intra_combine.c.  Knows only NVLink peers. */
 #include "models/moe/moe_ht_intra.h"
 
 #include <assert.h>
@@ -12,7 +12,7 @@ static const char *intra_refuse(const struct moe_options *o, char *text, size_t 
     if (o->ranks != 2 && o->ranks != 4 && o->ranks != 8)
         KERNEL_REFUSE("num-ranks: the kernels for one node take 2, 4 or 8 (v2: larger NVLink domains), found %u",
                       o->ranks);
-    /* Heads follow the slowest reducer warp; every other warp may hold a slot. */
+    /* Heads follow the slowest reducer warp, and every other warp may hold a slot. */
     const uint32_t least = o->combine.nvl_send + INTRA_REDUCER_WARPS - 1;
     if (o->combine.nvl_recv < least)
         KERNEL_REFUSE("combine nvl-buffer: expected at least nvl-chunk + %d = %u, found %u", INTRA_REDUCER_WARPS - 1,
@@ -82,7 +82,7 @@ static const uint8_t notify_program[] = { NOTIFY_BARRIER, NOTIFY_EXCHANGE, NOTIF
                                           NOTIFY_ZERO,    NOTIFY_BARRIER,  NOTIFY_END };
 static const uint8_t cached_notify_program[] = { NOTIFY_BARRIER, NOTIFY_ZERO, NOTIFY_BARRIER, NOTIFY_END };
 
-/* Each peer gets this rank's row: tokens for each rank, and for each of the peer's experts. */
+/* Each peer gets this rank's counts: tokens for each rank, and for each of the peer's experts. */
 static bool counts_send(struct intra_notify *n)
 {
     struct ht_rank *h = &n->rank->ht;
@@ -122,7 +122,7 @@ static void counts_sum(struct intra_notify *n)
         h->recv_before[source + 1] = h->recv_before[source] + row[g->rank];
         for (uint32_t e = 0; e < g->local_experts; e++) h->expert_counts[e] += row[g->ranks + e];
     }
-    /* With the worst-case size no counts are awaited: the list stays empty */
+    /* With the worst-case size no counts are awaited, so the list stays empty */
     for (uint32_t e = 0; e < g->local_experts; e++)
         h->expert_counts[e] = o->worst_tokens ? 0 : (uint32_t)moe_align(h->expert_counts[e], o->expert_alignment);
     fabric_work(&n->worker,
@@ -182,7 +182,7 @@ static void notify_launch(struct intra_rank *r, enum ht_phase phase)
         phase == HT_CACHED_NOTIFY_COMBINE && g->ranks > INTRA_NOTIFY_WARPS ? g->ranks : INTRA_NOTIFY_WARPS;
     ht_kernel_add(h, &r->notify.worker, &notify_role, 0, warps);
     fabric_watch(&r->notify.worker, 0, g->ranks);
-    if (phase == HT_NOTIFY) /* SM 1 + r counts channels' tokens for rank r, a warp a channel, a lane a token */
+    if (phase == HT_NOTIFY) /* SM 1 + r counts channels' tokens for rank r: one warp a channel, one lane a token */
         for (uint32_t peer = 0; peer < g->ranks; peer++)
             ht_scan_add(h, 1 + peer, warps,
                         (struct ht_scan_part){ .site = SITE_INTRA_CHANNEL_COUNT,

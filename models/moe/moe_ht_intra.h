@@ -1,10 +1,10 @@
 /* moe_ht_intra.h - private to the intranode kernels (PROTOCOLS.md 1.2): memory map and state of a rank.
  *
- * Heap:    | counts [source][ranks + local experts] u32 | ring [channel][producer][slots] |
- * A ring lies in the memory of its consumer.  Dispatch and combine use the same rings, one after the other.
+ * Heap:    | counts [source][ranks + local experts] u32 | ring [channel][producer][slots] | A ring lies in the
+ * memory of its consumer.  Dispatch and combine use the same rings, one after the other.
  *
- * Signal words: barrier[ranks], then [channel][peer] each of start, end, tail (raised by the producer) and head
- * (raised by the consumer at the producer), then the private done[channel][group] of combine's reducers. */
+ * Signal words: barrier[ranks]; then for each [channel][peer] start, end and tail (raised by the producer) and head
+ * (raised by the consumer at the producer); then the private done[channel][group] of combine's reducers. */
 #ifndef MODELS_MOE_MOE_HT_INTRA_H
 #define MODELS_MOE_MOE_HT_INTRA_H
 
@@ -13,7 +13,7 @@
 enum {
     INTRA_WARPS = 24,                      /* of an SM */
     INTRA_REDUCER_WARPS = INTRA_WARPS - 1, /* warp 0 publishes the heads */
-    INTRA_GROUPS = INTRA_REDUCER_WARPS,    /* workers that the reducers are stepped as, at most */
+    INTRA_GROUPS = INTRA_REDUCER_WARPS,    /* the most workers in which the reducers are stepped */
     INTRA_NOTIFY_WARPS = 4,
 };
 enum intra_word { INTRA_START, INTRA_END, INTRA_TAIL, INTRA_HEAD, INTRA_WORDS };
@@ -25,20 +25,20 @@ struct intra_notify {
     struct intra_rank *rank;
     const uint8_t *program; /* the remaining work */
     struct ht_barrier barrier;
-    uint32_t peer; /* the peer that gets the counts next */
+    uint32_t peer; /* the next peer that gets the counts */
     enum ht_phase phase;
 };
 
-/* The producing end of a ring.  Dispatch: tokens of a channel for a rank; combine: rows of a channel that go back to
- * their rank. */
+/* The producing end of a ring.  Dispatch: tokens of a channel for a rank.  Combine: rows of a channel that go back
+ * to their rank. */
 struct intra_sender {
     struct fabric_worker worker;
     struct intra_rank *rank;
     uint32_t channel;
     struct ht_ring ring;
-    uint32_t count, chunk, first; /* slots to send; how many at once; the first token's place, or row */
+    uint32_t count, chunk, first; /* slots to send; slots of a chunk; the first token's place, or the first row */
     uint32_t announced;           /* dispatch: how many of the words start and end have been sent */
-    uint32_t scanned, scan_end;   /* dispatch: tokens that it has gone through */
+    uint32_t scanned, scan_end;   /* dispatch: how many tokens it has scanned, and the end of the scan */
 };
 
 struct intra_receiver {
@@ -53,7 +53,7 @@ struct intra_rank {
     struct ht_rank ht;
     uint64_t ring_offset, ring_bytes;             /* of one ring */
     uint32_t *channel_row, *channel_count;        /* [source][channel] where the rows are in recv_x */
-    struct fabric_given send_row[2], receive_row; /* dispatch; send_row[1]: for rows that have been read before */
+    struct fabric_given send_row[2], receive_row; /* dispatch; send_row[1] is for rows that have been read before */
     struct fabric_given return_row;               /* combine */
     struct intra_notify notify;
     struct intra_sender *sender;     /* [channel][rank] */
@@ -81,7 +81,8 @@ static inline uint64_t intra_ring_offset(const struct intra_rank *r, uint32_t ch
 
 void intra_dispatch_launch(struct intra_rank *r);
 void intra_combine_launch(struct intra_rank *r);
-/* moe_ht_intra_sender.c: prepares the producing end for a channel and a peer; chunk sizes give the ring's slots. */
+/* moe_ht_intra_sender.c: prepares the producing end for a channel and a peer.  The chunk sizes also give the ring's
+ * slots. */
 void intra_sender_init(struct intra_rank *r, struct intra_sender *s, uint32_t channel, uint32_t peer,
                        const struct moe_chunks *chunks);
 /* Charges a read of the ring's head, once for each chunk. */

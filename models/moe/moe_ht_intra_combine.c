@@ -1,8 +1,8 @@
 /* moe_ht_intra_combine.c - intranode combine (PROTOCOLS.md 1.2): every received row goes back and is summed.
  *
- *   sender, SM 2c           for each rank: the channel's rows that came from it, in chunks, into the ring there
- *   reducers, SM 2c + 1     23 warps, each takes every 23rd token of the channel (moe_ht_reduce.c)
- *   keeper, SM 2c + 1       one warp: tells each rank how far its ring has been read */
+ *     sender, SM 2c           for each rank: sends the channel's rows that came from it, in chunks, to the ring there
+ *     reducers, SM 2c + 1     23 warps, each of which takes every 23rd token of the channel (moe_ht_reduce.c)
+ *     keeper, SM 2c + 1       one warp: tells each rank how far its ring has been read */
 #include "models/moe/moe_ht_intra.h"
 
 #include <stdio.h>
@@ -89,7 +89,7 @@ static void receivers_launch(struct intra_rank *r, uint32_t channel)
     ht_head_keeper_launch(h, &r->keeper[channel], 2 * channel + 1);
 }
 
-/* Bytes of the returning rows that the rings hold at most. */
+/* The most bytes of returning rows that the rings hold. */
 static uint64_t rings_bytes(const struct intra_rank *r)
 {
     const struct ht_rank *h = &r->ht;

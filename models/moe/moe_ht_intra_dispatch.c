@@ -1,9 +1,10 @@
 /* moe_ht_intra_dispatch.c - intranode dispatch (PROTOCOLS.md 1.2): every token once to each rank that needs it.
  *
- *   sender, SM 2c        for each destination rank: the channel's tokens for it, in chunks, into the ring there
- *   receiver, SM 2c + 1  for each source rank: from the ring into recv_x, behind those of lower ranks and channels
+ *     sender, SM 2c        for each destination rank: sends the channel's tokens for it, in chunks, to the ring there
+ *     receiver, SM 2c + 1  for each source rank: copies from the ring into recv_x, behind the rows of lower ranks and
+ *                          channels
  *
- * The warps of an SM are split evenly over the ranks; each copies tokens of its own. */
+ * The warps of an SM are split evenly over the ranks, and each copies its own tokens. */
 #include "models/moe/moe_ht_intra.h"
 
 #include <assert.h>
@@ -25,8 +26,8 @@ static void sender_fill(const struct fabric_worker *w, uint32_t sequence, uint8_
     ht_slot_pack(&s->rank->ht, token, s->ring.peer * s->rank->ht.g.local_experts, meta, slot);
 }
 
-/* Tells the receiver which of this rank's tokens for it are in the channel: start and end, plus one.  The first warp
- * looks them up and tells them, while the others begin to send. */
+/* Tells the receiver which of this rank's tokens for it are in the channel: 1 + start and 1 + end.  The first warp
+ * reads and tells them while the others begin to send. */
 static bool sender_announce(struct intra_sender *s)
 {
     const struct intra_rank *r = s->rank;
@@ -45,8 +46,8 @@ static bool sender_announce(struct intra_sender *s)
     return true;
 }
 
-/* How many of these rows have had their flag pushed out of L1 by other warps between two reads: all, if each of the
- * SM's groups sends as many; fewer, if only some of its warps move rows. */
+/* Between two reads of a row's flag, other warps may push the flag out of L1.  Returns for how many of these rows
+ * they do: for all, if each of the SM's groups sends as many rows; for fewer, if only some of its warps move rows. */
 static uint32_t rows_between(const struct intra_sender *s, uint32_t rows)
 {
     const uint32_t ranks = s->rank->ht.g.ranks;
@@ -62,7 +63,7 @@ static void flags_read(struct intra_sender *s, uint8_t site, uint32_t rows)
     if (rows) fabric_work(&s->worker, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = site, .rows = rows });
 }
 
-/* Reads the flags of all tokens up to the chunk's last one, and notes its heads for combine. */
+/* Reads the flags of all tokens up to the chunk's last one, and notes the heads for combine. */
 static void sender_scan(struct intra_sender *s)
 {
     const uint32_t last = s->ring.tail + s->ring.pending;
@@ -76,8 +77,8 @@ static void sender_scan(struct intra_sender *s)
     s->scanned = to;
 }
 
-/* Whether most rows of the chunk have been read before.  A row that also goes to this rank itself is in the L2 when it
- * is read for another: the sender to itself has its heads in own memory, so it reads a row first. */
+/* Whether most rows of the chunk have been read before.  A row that also goes to this rank itself is in the L2 when
+ * it is read for another rank: the sender to itself has its heads in own memory, so it reads a row first. */
 static bool sender_rows_read(const struct intra_sender *s)
 {
     const struct ht_rank *h = &s->rank->ht;
@@ -135,7 +136,7 @@ static void sender_launch(struct intra_rank *r, uint32_t channel, uint32_t peer)
 
 /* ---- receiver ------------------------------------------------------------------------------------------ */
 
-/* argument: the first slot's number; in the high half, how many. */
+/* argument has the first slot's number, and in the high half the number of slots. */
 static void receiver_run(void *context, uint64_t argument)
 {
     const struct intra_receiver *v = context;

@@ -15,8 +15,8 @@ void intra_sender_init(struct intra_rank *r, struct intra_sender *s, uint32_t ch
     };
 }
 
-/* The head is with the ring, in the peer's memory, so the sender reads it across NVLink; its own ring's head is one
- * load. */
+/* The head is with the ring, in the peer's memory, so the sender reads it across NVLink.  The head of a rank's own
+ * ring is one load away. */
 void intra_sender_peek(struct intra_sender *s)
 {
     const bool own = s->ring.peer == s->rank->ht.g.rank;

@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <stdio.h>
 
-/* The warps of group g of groups are [group_first_warp(g), group_first_warp(g + 1)). */
+/* Group g has the warps [group_first_warp(g), group_first_warp(g + 1)). */
 static uint32_t group_first_warp(uint32_t group, uint32_t groups, uint32_t warps) { return group * warps / groups; }
 
 /* The group's i-th token, in the order in which its warps take them. */
@@ -16,7 +16,7 @@ static uint32_t token_at(const struct ht_reducer *d, uint32_t i)
     return d->first_token + turn * d->stride + d->first_warp + (i - turn * warps);
 }
 
-/* The lowest target whose row of the token has not come, -1 if all have. */
+/* The lowest target whose row of the token has not come; -1 if all have. */
 static int token_missing(struct ht_reducer *d, uint32_t token)
 {
     const struct ht_layout *l = &d->rank->layout;
@@ -44,7 +44,8 @@ static bool token_seen(const struct ht_reducer *d, uint32_t token)
     return true;
 }
 
-/* Reads tails until the token's rows have come, then returns WORKER_DONE; else what the step returns. */
+/* Reads tails until the token's rows have come, then returns WORKER_DONE.  Until then returns what the step has to
+ * return. */
 static enum worker_step token_look(struct ht_reducer *d, uint32_t token)
 {
     if (!d->look.host || token_seen(d, token)) return WORKER_DONE;
@@ -55,7 +56,7 @@ static enum worker_step token_look(struct ht_reducer *d, uint32_t token)
     return WORKER_DONE;
 }
 
-/* argument: the first token's index in the group's order; in the high half, how many. */
+/* argument has the first token's index in the group's order, and in the high half the number of tokens. */
 static void reducer_run(void *context, uint64_t argument)
 {
     const struct ht_reducer *d = context;
@@ -168,7 +169,7 @@ void ht_reducer_launch(struct ht_rank *h, struct ht_reducer *d, uint32_t groups,
 
 /* ---- heads --------------------------------------------------------------------------------------------- */
 
-/* How far the slowest warp has read each ring; false: all warps have finished. */
+/* How far the slowest warp has read each ring.  False: all warps have finished. */
 static bool heads_min(const struct ht_head_keeper *k, uint32_t *head)
 {
     const struct ht_layout *l = &k->rank->layout;

@@ -49,7 +49,7 @@ void ht_row_widen(const struct moe_options *o, const uint8_t *row, const uint8_t
     format_row_from_fp8(row, scale, o->hidden, out);
 }
 
-/* The trace's weight; without one, that of the public test (the rank, or arbitrary values). */
+/* The trace's weight; without a trace the public test's (the rank, or arbitrary values). */
 float ht_weight(const struct ht_rank *h, uint32_t rank, uint32_t token, uint32_t place)
 {
     const struct routing_rank *row = &h->base.routing->rank[rank];
@@ -131,15 +131,15 @@ void ht_tensors_combine(struct ht_rank *h)
 
 /* ---- slots --------------------------------------------------------------------------------------------- */
 
-/* The index as numbered on the expert's rank. */
+/* The index of the expert on its rank. */
 static int64_t index_rebase(const struct ht_rank *h, int32_t expert, uint32_t expert_first)
 {
     const uint32_t local = (uint32_t)expert - expert_first;
     return expert >= 0 && local < h->g.local_experts ? (int64_t)local : -1;
 }
 
-/* Within a node the sender renumbers the indices for its target (expert_first); between nodes they are sent as they
- * are. */
+/* Within a node the sender renumbers the indices for its target (expert_first).  Between nodes they are sent
+ * unchanged. */
 void ht_slot_pack(const struct ht_rank *h, uint32_t token, uint32_t expert_first, const void *meta, uint8_t *slot)
 {
     const struct ht_slot *s = &h->dispatch_slot;

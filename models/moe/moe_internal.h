@@ -27,8 +27,7 @@ static inline struct moe_rank moe_rank_of(const struct kernel_job *job, struct f
     };
 }
 
-/* A family: its kernels, and a function that returns NULL, or text with the reason for which they refuse the
- * options. */
+/* A family: its kernels, and a function that returns NULL, or text with the reason why they refuse the options. */
 struct moe_family {
     const struct kernel_family kernels;
     const char *(*refuse)(const struct moe_options *o, char *text, size_t text_size);
@@ -43,15 +42,15 @@ extern const struct moe_family moe_family_mori;       /* moe_mori.c */
 extern const struct moe_family moe_family_mori_inter; /* moe_mori_inter.c */
 extern const struct moe_family moe_family_mega;       /* moe_mega.c */
 
-/* The steps of Hybrid-EP's call of that phase, if the options ask for them (moe_hybrid_ep.c). */
+/* The steps of Hybrid-EP's call of this phase, if the options ask for them (moe_hybrid_ep.c). */
 void moe_hybrid_ep_steps(const struct kernel_rank *rank, uint32_t phase, struct kernel_steps *steps);
 
-/* Row `token` of rank's input x as BF16, `hidden` values, from the options' data mode and seed: any rank can compute
- * any row. */
+/* Row `token` of the rank's input x as BF16, with `hidden` values, from the options' data mode and seed.  Any rank
+ * can compute any row. */
 void moe_input_row(const struct moe_options *o, uint32_t rank, uint32_t token, uint16_t *row);
 
-/* The work split over channels (get_channel_task_range, PROTOCOLS.md 1): items [*start, *end) of n for channel
- * c of channels. */
+/* How work is split over channels (get_channel_task_range, PROTOCOLS.md 1): channel c of channels gets the items
+ * [*start, *end) of n. */
 static inline void moe_channel_range(uint32_t n, uint32_t channels, uint32_t c, uint32_t *start, uint32_t *end)
 {
     const uint32_t per = (n + channels - 1) / channels;
@@ -59,8 +58,8 @@ static inline void moe_channel_range(uint32_t n, uint32_t channels, uint32_t c, 
     *end = *start + per < n ? *start + per : n;
 }
 
-/* Signal words have the number of the launch in their high half, so that they never need to be zeroed: a word of an
- * older launch reads as 0. */
+/* Signal words have the number of the launch in their high half: a word of an older launch reads as 0, so words
+ * never need to be zeroed. */
 static inline uint64_t moe_word_make(uint32_t epoch, uint32_t value) { return (uint64_t)epoch << 32 | value; }
 static inline uint32_t moe_word_value(uint64_t word, uint32_t epoch)
 {

@@ -1,6 +1,6 @@
-/* moe_ll.c - the low-latency kernel family: limits, memory map and phases.  The two kernels stand in moe_ll_dispatch.c
- * and moe_ll_combine.c, what both begin with in moe_ll_gate.c, what keeps them from waiting for dead ranks in
- * moe_ll_mask.c, their checks in moe_ll_check.c. */
+/* moe_ll.c - the low-latency kernel family: limits, memory map and phases.  The two kernels are in moe_ll_dispatch.c
+ * and moe_ll_combine.c, the start that they share in moe_ll_gate.c, their checks in moe_ll_check.c.  moe_ll_mask.c
+ * keeps them from waiting for dead ranks. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static struct ll_geometry geometry_of(const struct moe_options *o)
     g.groups = (o->experts + o->num_sms - 1) / o->num_sms;
     g.warps_per_group = g.groups < LL_WARPS_PER_SM ? LL_WARPS_PER_SM / g.groups : 1;
     g.grid = (o->experts + g.groups - 1) / g.groups;
-    /* Two groups of warps sum a token each.  A group has a warp for every 1 KB of the row, and one that loads
+    /* Two groups of warps sum a token each.  A group has one warp for every 1 KB of the row, and one warp that loads
      * (PROTOCOLS.md 1.4). */
     g.sum_warps = 2 * moe_align(o->hidden, o->hidden % 1024 ? 512 : 1024) / LL_SUM_WARP_BYTES;
     g.sum_groups = g.groups * g.warps_per_group / (g.sum_warps + 1) > 1 ? 2 : 1;
@@ -29,7 +29,7 @@ static struct ll_geometry geometry_of(const struct moe_options *o)
     g.message_bytes = LL_HEADER_BYTES + g.row_bytes + 4 * g.scale_count;
     g.combine_bytes = 2 * o->hidden;
     g.combine_stride = 2 * o->hidden + o->hidden / FORMATS_BLOCK * 4;
-    /* All random values fit LogFMT.  The other data are equal or large, and none of them fits. */
+    /* All random values fit LogFMT.  Other data are equal or large, so none of them fits. */
     g.return_bytes = o->logfmt ? format_logs_bytes(o->hidden, o->data == MOE_DATA_RANDOM) : g.combine_bytes;
     const uint64_t slots = (uint64_t)o->experts * o->tokens_max;
     const uint64_t dispatch_send = (uint64_t)o->tokens_max * g.message_bytes;
@@ -68,7 +68,7 @@ static const char *ll_refuse(const struct moe_options *o, char *text, size_t tex
         snprintf(text, text_size, "num-experts: the low-latency kernels take at most %d, found %u", LL_EXPERTS_MAX,
                  o->experts);
         reason = text;
-    } else if (g.groups > UINT8_MAX) { /* a warp each, of which one counts for the others */
+    } else if (g.groups > UINT8_MAX) { /* one warp for each group, of which one counts for the others */
         snprintf(text, text_size, "num-sms: expected at least %u for %u experts (%d a SM), found %u",
                  (o->experts + UINT8_MAX - 1) / UINT8_MAX, o->experts, UINT8_MAX, o->num_sms);
         reason = text;
@@ -81,8 +81,8 @@ static const char *ll_refuse(const struct moe_options *o, char *text, size_t tex
     return reason;
 }
 
-/* Tokens come in and go out, and messages are made.  For each of a token's choices, bytes come in, are copied out, are
- * made by an expert, and come back: on average a rank receives as much as it sends. */
+/* Tokens come in and go out, and messages are made.  For each of a token's choices, bytes come in, are copied out,
+ * are made by an expert, and come back.  On average a rank receives as much as it sends. */
 static uint64_t touched_bytes(const struct moe_options *o, const struct ll_geometry *g)
 {
     if (o->flushed) return UINT64_MAX;
@@ -135,7 +135,7 @@ static void ll_destroy(struct kernel_rank *rank)
     free(r);
 }
 
-/* Input, made once, and output tensors: fresh zeroed memory costs pages only where rows arrive. */
+/* The input, made once, and output tensors.  Fresh zeroed memory costs pages only where rows arrive. */
 static void tensors_alloc(struct ll_rank *r)
 {
     r->input = kernel_alloc((size_t)r->own->tokens * r->g.hidden, sizeof r->input[0]);
@@ -209,8 +209,8 @@ static struct kernel_launch *ll_launch(struct kernel_rank *rank, uint32_t phase)
     return combine ? ll_combine_launch(r, send, receive) : ll_dispatch_launch(r, send, receive);
 }
 
-/* Bytes as the public test counts them (PROTOCOLS.md 3.1): every selection, whichever way it went, except those of
- * ranks that are masked by now. */
+/* Bytes as the public test counts them (PROTOCOLS.md 3.1): every selection, whichever way it went, without those of
+ * ranks that are now masked. */
 static void ll_traffic(const struct kernel_rank *rank, uint32_t phase, struct kernel_traffic *traffic)
 {
     const struct ll_rank *r = (const struct ll_rank *)rank;

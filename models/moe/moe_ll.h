@@ -6,12 +6,12 @@
  *       send: dispatch  [token][message]                  combine  [local expert][destination][token][slot]
  *       recv: dispatch  [local expert][source][token][message]     combine  [expert][token][slot]
  *
- * A dispatch message is a 16-byte header (source token) and the row: H FP8 values and H/128 scales, or H BF16.
- * A combine slot holds a row of BF16 or LogFMT (formats.h), which is at most as long.
+ * A dispatch message is a 16-byte header (source token) and the row: H FP8 values and H/128 scales, or H BF16. A
+ * combine slot holds a row of BF16, or of LogFMT (formats.h), which is at most as long.
  *
  * Signal words: counts[local expert][source] of dispatch, flags[expert] of combine (raised by the peers),
- * finish[expert], gate, open, clean, block[SM] (private), and with masking sync[source] (raised by the peers).  What
- * the kernels zero between calls is here told apart by the call number in the high half. */
+ * finish[expert], gate, open, clean, block[SM] (private), and with masking sync[source] (raised by the peers).  The
+ * kernels zero words between calls; here the call number in the high half tells calls apart instead. */
 #ifndef MODELS_MOE_MOE_LL_H
 #define MODELS_MOE_MOE_LL_H
 
@@ -29,10 +29,11 @@ enum {
 struct ll_geometry {
     uint32_t experts, ranks, local_experts, tokens_max, topk, hidden;
     uint32_t groups, warps_per_group, grid; /* warp groups an SM; SMs in use */
-    uint32_t sum_warps, sum_groups, sms;    /* combine's sums: warps for a token; groups on an SM; SMs at most */
+    uint32_t sum_warps, sum_groups, sms;    /* combine's sums: warps for one token; groups on one SM; the most SMs */
     uint32_t message_bytes, row_bytes, scale_count; /* dispatch: bytes on the wire; bytes of values; number of scales */
     uint32_t combine_bytes, combine_stride;         /* of a BF16 row; of its slot */
-    uint32_t return_bytes;                          /* bytes of a returning row where none are stored: BF16 or LogFMT */
+    uint32_t return_bytes;                          /* bytes of a returning row (BF16 or LogFMT) where none are
+                                                     * stored */
     uint64_t send_bytes, recv_bytes;                /* of one half */
 };
 
@@ -53,9 +54,10 @@ struct ll_gate {
     struct fabric_worker worker;
     struct ll_rank *rank;
 };
-/* The warp group of an expert.  In dispatch it tells the expert's rank how many tokens come; for an expert of its own
- * rank it unpacks those that came from one source.  In combine it returns these, and waits for the flag of its expert.
- * Large worlds have millions: each is in its rank's pair[] at its number, from which its rank is found. */
+/* The warp group of an expert.  In dispatch it tells the expert's rank how many tokens come.  For an expert of its
+ * own rank it also unpacks the tokens that came from one source.  In combine it returns these, and waits for the
+ * flag of its expert. Large worlds have millions of them: each is in its rank's pair[] at its number, from which its
+ * rank is found. */
 struct ll_receiver {
     struct fabric_worker worker;
     uint32_t expert : 22; /* its number */
@@ -66,9 +68,9 @@ struct ll_receiver {
 struct ll_returner {
     struct fabric_worker worker;
     uint32_t number : 22; /* destination x local experts + local expert */
-    uint32_t ahead : 6;   /* rows packed before they are returned */
+    uint32_t ahead : 6;   /* how many rows are packed before they are returned */
     bool send : 1, receive : 1, opened : 1, flagged : 1;
-    uint16_t count, row; /* rows that it returns; rows returned so far */
+    uint16_t count, row; /* rows that it returns; rows that it has returned */
 };
 union ll_pair {
     struct ll_receiver receiver;
@@ -94,7 +96,7 @@ struct ll_reducer {
     bool chosen;
 };
 
-/* The rows that local expert le received from one source: packed at [begin, begin + count). */
+/* The rows that a local expert received from one source: packed at [begin, begin + count). */
 struct ll_range {
     uint32_t begin, count;
 };
@@ -103,19 +105,21 @@ struct ll_rank {
     struct moe_rank base;
     struct ll_geometry g;
     const struct routing_rank *own;
-    const int32_t *experts; /* [own tokens][topk] choices; those of masked ranks are removed */
-    int32_t *experts_left;  /* with masking, the memory of experts: the routing itself stays as it is */
-    uint8_t *mask;          /* [ranks] 1: masked; NULL: no rank ever is */
+    const int32_t *experts; /* [own tokens][topk] choices without those of masked ranks */
+    int32_t *experts_left;  /* with masking, the memory of experts, because the routing itself must not change */
+    uint8_t *mask;          /* [ranks] 1: masked; NULL: no rank ever is masked */
     bool failed;            /* as planned */
     uint32_t call;          /* number of this dispatch or combine, from 1; odd and even calls use different halves */
-    uint64_t gate_target, open_target, clean_target, block_target; /* target values, because private words only grow */
+    uint64_t gate_target, open_target, clean_target, block_target; /* target values of the private words, because
+                                                                    * these only grow */
     uint32_t *finish_target;                                       /* [experts] low halves of these words */
-    uint16_t *slot_counter;                                        /* [experts] tokens sent to it in this call */
+    uint16_t *slot_counter;                                        /* [experts] how many tokens were sent to each in
+                                                                    * this call */
     uint32_t *packed_count;                                        /* [local experts] rows received */
     uint16_t *range_count;                                         /* [local experts][ranks] of struct ll_range */
     uint32_t *range_begin;                                         /* of struct ll_range, too; only with payload */
 
-    void *groups;               /* workers of dispatch or of combine: no kernel has both */
+    void *groups;               /* the workers of dispatch or of combine, because no kernel has both */
     struct ll_sender *sender;   /* [grid], in groups */
     struct ll_counter *counter; /* [grid], after these in groups */
     struct ll_reducer *reducer; /* [SMs][groups of sums], in groups */
@@ -124,9 +128,9 @@ struct ll_rank {
     struct fabric_given return_row, sum_rows; /* combine */
     struct ll_gate gate;
     struct ll_cleaner *cleaner;    /* [ranks], with masking */
-    uint64_t *deadline_ps;         /* [workers at most], with masking: until when each waits for its peer; 0: it does
-                                    * not wait yet */
-    struct fabric_worker **worker; /* of the kernel that is being launched */
+    uint64_t *deadline_ps;         /* with masking: [most workers] until when each waits for its peer; 0: it does not
+                                    * wait yet */
+    struct fabric_worker **worker; /* the workers of the kernel that is being launched */
     struct kernel_launch kernel;
 
     /* Tensors, only with payload. */
@@ -138,7 +142,7 @@ struct ll_rank {
     uint16_t *combined;          /* [own tokens][hidden] */
     uint8_t *canonical[3];       /* made by ll_outputs() */
 
-    union ll_pair pair[]; /* [experts] of dispatch or of combine */
+    union ll_pair pair[]; /* [experts] pairs of dispatch or of combine */
 };
 
 static inline struct ll_rank *ll_receiver_rank(const struct ll_receiver *v)
@@ -188,7 +192,7 @@ static inline uint64_t ll_recv_offset(const struct ll_rank *r)
     return 2 * r->g.send_bytes + (r->call & 1) * r->g.recv_bytes;
 }
 
-/* The combine weight of a top-k place: the trace's; without one, a reproducible stand-in. */
+/* The combine weight of a top-k place: the trace's; without a trace a reproducible stand-in. */
 static inline float ll_weight(const struct ll_rank *r, uint32_t token, uint32_t place)
 {
     if (r->own->weights) return r->own->weights[(uint64_t)token * r->g.topk + place];
@@ -198,19 +202,19 @@ static inline float ll_weight(const struct ll_rank *r, uint32_t token, uint32_t 
 /* The most choices of experts that the tokens of a rank make. */
 static inline uint64_t ll_choices(const struct ll_rank *r) { return (uint64_t)r->g.tokens_max * r->g.topk; }
 
-/* Kernels: dispatch and combine, sending (receive == false), receiving (send == false) or both in one launch. */
+/* Kernels: dispatch and combine.  A launch sends (receive == false), receives (send == false) or does both. */
 struct kernel_launch *ll_dispatch_launch(struct ll_rank *r, bool send, bool receive);
 struct kernel_launch *ll_combine_launch(struct ll_rank *r, bool send, bool receive);
 /* moe_ll_mask.c: with masking, the kernel between iterations: a barrier of all living ranks. */
 struct kernel_launch *ll_clean_launch(struct ll_rank *r);
-/* Whether w, which has nothing from source, need not wait for it: source is masked, or is masked now because its time
- * is up. */
+/* Whether w, which has nothing from source, need not wait for it.  That is so if source is masked, or is masked now
+ * because its time is up. */
 bool ll_give_up(struct ll_rank *r, struct fabric_worker *w, uint32_t source);
 static inline bool ll_given_up(struct ll_rank *r, struct fabric_worker *w, uint32_t source)
 {
     return r->mask && ll_give_up(r, w, source);
 }
-/* Whether a rank has failed, as planned, before phase of iteration (from 0). */
+/* Whether a rank has failed, as planned, before this phase of this iteration (from 0). */
 bool ll_failed(const struct moe_options *o, uint32_t rank, uint32_t phase, uint32_t iteration);
 const char *ll_mask_refuse(const struct moe_options *o, char *text, size_t text_size);
 /* Fills combine's input with what dispatch received, dequantised: the experts are identities. */
@@ -220,12 +224,12 @@ uint32_t ll_check(const struct kernel_rank *rank, char *text, size_t text_size);
 
 /* Workers of a kernel, at most. */
 static inline uint32_t ll_workers_max(const struct ll_geometry *g) { return 2 * g->sms + g->experts + 2; }
-/* moe_ll_gate.c: the next worker of the kernel being launched gets its number, role, SM and warps. */
+/* moe_ll_gate.c: gives the next worker of the kernel that is being launched its number, role, SM and warps. */
 void ll_worker_add(struct ll_rank *r, struct fabric_worker *w, const struct worker_role *role, uint32_t sm,
                    uint32_t warps);
-/* The grid barrier: once all warp groups have come, it opens the receiving side. */
+/* Adds the grid barrier.  Once all warp groups have come, it opens the receiving side. */
 void ll_gate_add(struct ll_rank *r);
-/* Makes the gate wait for them, once all are added. */
+/* Makes the gate wait for the groups, once all are added. */
 void ll_gate_watch(struct ll_rank *r);
 
 #endif

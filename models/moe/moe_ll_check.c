@@ -1,6 +1,6 @@
-/* moe_ll_check.c - checks of what low-latency dispatch and combine leave behind (PROTOCOLS.md 4, checks 12 to 15),
- * computed anew from the routing of all ranks; and the outputs in canonical order.  Knows nothing of how they were
- * made. */
+/* moe_ll_check.c - checks of what low-latency dispatch and combine leave behind (PROTOCOLS.md 4, checks 12 to 15);
+ * and the outputs in canonical order.  Expected values are computed anew from the routing of all ranks.  Knows
+ * nothing of how the outputs were made. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static void __attribute__((format(printf, 2, 3))) fail(struct report *report, co
     va_end(arguments);
 }
 
-/* How many tokens of source chose expert; 0 if source had failed before. */
+/* How many tokens of source chose expert; 0 if source had already failed. */
 static uint32_t expected_count(const struct ll_rank *r, uint32_t source, uint32_t expert)
 {
     const struct routing_rank *from = &r->base.routing->rank[source];
@@ -42,7 +42,7 @@ static bool token_chose(const struct ll_rank *r, uint32_t source, uint32_t token
     return false;
 }
 
-/* Check 13, rows: each is bit for bit the quantised row of its source's token. */
+/* Check 13, rows: each row equals, bit for bit, the quantised row of its source's token. */
 static void check_row(const struct ll_rank *r, struct report *report, uint32_t expert, uint32_t source, uint64_t row)
 {
     const struct moe_options *o = r->base.options;
@@ -74,7 +74,7 @@ static int compare_u32(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Check 13, counts and ranges: the rows of each source are together, each token once. */
+/* Check 13, counts and ranges: the rows of each source are together, and each token comes once. */
 static void check_dispatch(const struct ll_rank *r, struct report *report)
 {
     uint32_t *tokens = kernel_alloc(r->g.tokens_max, sizeof *tokens);
@@ -105,7 +105,7 @@ static void check_dispatch(const struct ll_rank *r, struct report *report)
     free(tokens);
 }
 
-/* The factor with which token's row comes back: the sum of the weights of its valid places on ranks that combined. */
+/* The factor with which a token's row comes back: the sum of the weights of its valid places on ranks that combined. */
 static float weight_sum(const struct ll_rank *r, uint32_t token)
 {
     const struct moe_options *o = r->base.options;

@@ -1,14 +1,14 @@
-/* moe_ll_combine.c - low-latency combine (PROTOCOLS.md 1.4): every expert's rows return to where they came from
- * and are summed there with the token's weights.
+/* moe_ll_combine.c - low-latency combine (PROTOCOLS.md 1.4): every expert's rows return to their source ranks and
+ * are summed there with the token's weights.
  *
- *   zeroer, SM 0           clears the flags of the next call
- *   returner, one an       a warp group: writes its rows back, then, the flags of the next call being clear, raises
- *   (expert, source)       the expert's flag at the source; waits for the flag of another of its own
- *   reducer, two an SM     behind the grid barrier: out = sum over the top-k places, ascending, in FP32, to BF16; a
- *                          warp brings the rows, three of them on their way, the others take a stretch each
+ *     zeroer, SM 0           clears the flags of the next call
+ *     returner, one an       a warp group: writes its rows back.  Once the flags of the next call are clear, it raises
+ *     (expert, source)       the expert's flag at the source.  Then it waits for the flag of another expert here
+ *     reducer, two an SM     after the grid barrier: out = sum over the top-k places, ascending, in FP32, to BF16; one
+ *                            warp brings the rows, three at a time, and each other warp sums one stretch
  *
- * With LogFMT a returner's warps turn their rows into logarithms on the way, piece by piece, and a reducer's turn them
- * back; how many bytes to bring stands in front of each row. */
+ * With LogFMT a returner's warps turn their rows into logarithms on the way, piece by piece, and a reducer's warps
+ * turn them back.  The number of bytes to bring is at the front of each row. */
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -23,14 +23,14 @@ static uint32_t local_expert_of(const struct ll_returner *t)
 }
 static uint32_t destination_of(const struct ll_returner *t) { return t->number / ll_returner_rank(t)->g.local_experts; }
 
-/* Where these rows are among all that dispatch received. */
+/* The range of these rows among all that dispatch received. */
 static struct ll_range range_of(const struct ll_returner *t)
 {
     const struct ll_rank *r = ll_returner_rank(t);
     return ll_range_at(r, local_expert_of(t) * r->g.ranks + destination_of(t));
 }
 
-/* First row of (local expert, destination) among the packed rows. */
+/* The first row of (local expert, destination) among the packed rows. */
 static uint64_t packed_row(const struct ll_returner *t)
 {
     const struct ll_rank *r = ll_returner_rank(t);
@@ -66,7 +66,7 @@ static void pack_run(void *context, uint64_t count)
     for (uint32_t i = packed - (uint32_t)count; i < packed; i++) (void)slot_fill(t, i);
 }
 
-/* The bytes of a returning row, where they are.  Those of a zero-copy row are already in the send buffer. */
+/* The bytes of a returning row, at their place.  A zero-copy row is already in the send buffer. */
 static struct fabric_sge row_bytes(const struct ll_returner *t, enum fabric_path path)
 {
     const struct ll_rank *r = ll_returner_rank(t);
@@ -133,7 +133,7 @@ static enum worker_step returner_rows(struct ll_returner *t, enum fabric_path pa
     return WORKER_MORE;
 }
 
-/* Raises the expert's flag on the rank that its rows came from; false: not yet. */
+/* Raises the expert's flag on the rank that its rows came from.  False: not yet. */
 static bool returner_flag(struct ll_returner *t)
 {
     struct fabric_worker *w = &t->worker;
@@ -157,7 +157,7 @@ static bool returner_flag(struct ll_returner *t)
     return true;
 }
 
-/* Sends its rows, then waits for the flag of the expert with the group's number, which is on the same rank. */
+/* Sends its rows.  Then it waits for the flag of the expert with the group's number, which is on the same rank. */
 static enum worker_step returner_step(struct fabric_worker *w)
 {
     struct ll_returner *t = fabric_container_of(w, struct ll_returner, worker);
@@ -306,13 +306,13 @@ void ll_expert_run(struct ll_rank *r)
     }
 }
 
-/* The groups of a GPU work at the same time, but are stepped one after another, and the one stepped first is served
- * first.  In the order of their numbers, all ranks would send their first rows to rank 0, then to rank 1.  This stride
- * reaches each group once and spreads the destinations evenly. */
+/* The groups of a GPU work at the same time, but are stepped one after another, and the first one stepped is the
+ * first one served.  In the order of their numbers, all ranks would send their first rows to rank 0, then to rank 1.
+ * This stride reaches each group once and spreads the destinations evenly. */
 static uint32_t step_stride(uint32_t groups)
 {
-    for (uint32_t stride = groups * 89 / 144 + 1;; stride++) { /* the golden section, then the next number without a
-                                                                * common divisor */
+    for (uint32_t stride = groups * 89 / 144 + 1;; stride++) { /* the golden section, rounded up to a number without
+                                                                * a common divisor */
         uint32_t a = groups, b = stride;
         while (b) {
             const uint32_t rest = a % b;
@@ -345,7 +345,7 @@ static void returners_launch(struct ll_rank *r, bool send, bool receive)
     }
 }
 
-/* As many SMs as the sums need, two tokens on each, even if fewer SMs have experts. */
+/* The number of SMs that the sums need, with two tokens on each, even if fewer SMs have experts. */
 static uint32_t sum_sms(const struct ll_rank *r)
 {
     const uint32_t each = (r->own->tokens + r->g.sms - 1) / r->g.sms;

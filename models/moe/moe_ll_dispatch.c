@@ -1,13 +1,13 @@
 /* moe_ll_dispatch.c - low-latency dispatch (PROTOCOLS.md 1.4): every token goes once to each of its experts.
  *
- *   sender, one an SM     its warps cast a token together, then one warp a top-k place writes its message to the expert
- *   counter, one an SM    one warp: counts the selections of the SM's experts; that of SM 0 also clears the next call's
- *                         counts, and raises every expert's finish counter
- *   group, one an expert  once its SM's sender and counter are done and all messages of the expert written, tells its
- *                         rank how many there are; behind the grid barrier, waits for a count of its own rank's expert
- *                         and one source, and packs those messages behind those that came before
+ *     sender, one an SM     its warps cast a token together; then one warp for each top-k place writes its message
+ *     counter, one an SM    one warp: counts the selections of the SM's experts; that of SM 0 also clears the next
+ *                           call's counts and raises every expert's finish counter
+ *     group, one an expert  once its SM's sender and counter are done and all messages of the expert are written, it
+ *                           tells the expert's rank their number; after the grid barrier it waits for a count of its
+ *                           own rank's expert and one source, and packs those messages behind earlier ones
  *
- * No flow control: each (expert, source) has a slot for every token that the source may have. */
+ * There is no flow control, because each (expert, source) has a slot for every token of the source. */
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -33,7 +33,7 @@ static void cast_run(void *context, uint64_t token)
     memcpy(message + LL_HEADER_BYTES + r->g.row_bytes, scale, sizeof scale);
 }
 
-/* Sends the token's message to one expert; -EAGAIN changes nothing. */
+/* Sends the token's message to one expert.  -EAGAIN: nothing has changed. */
 static int message_send(struct ll_sender *s, uint32_t expert)
 {
     struct ll_rank *r = s->rank;
@@ -66,7 +66,7 @@ static int message_send(struct ll_sender *s, uint32_t expert)
     return 0;
 }
 
-/* Each warp that has stored its message adds to the expert's finish counter, after its SM's stores. */
+/* Each warp that has stored its message adds to the expert's finish counter, after the SM's stores. */
 static void stored_add(struct ll_sender *s)
 {
     struct ll_rank *r = s->rank;
@@ -97,7 +97,7 @@ static enum worker_step sender_step(struct fabric_worker *w)
                                                   .run = cast_run,
                                                   .context = r,
                                                   .argument = s->token });
-            if (s->token == w->sm) /* looks up once where the peers' memory is */
+            if (s->token == w->sm) /* finds once where the peers' memory is */
                 fabric_work(w,
                             &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_LL_PEERS_READ, .rows = 1 });
             s->cast = true;
@@ -163,7 +163,7 @@ static void choices_read(struct fabric_worker *w, uint32_t entries)
     fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_LL_CHOICES_REST, .rows = rows });
 }
 
-/* A round of 32 waits for the SM's stores so far, so a step does few rounds. */
+/* A round of 32 waits for the SM's stores so far, so a step does only a few rounds. */
 enum { RAISED_A_STEP = 2 * LL_LANES };
 
 static enum worker_step counter_step(struct fabric_worker *w)
@@ -173,7 +173,7 @@ static enum worker_step counter_step(struct fabric_worker *w)
     assert(c->raised <= r->g.experts && c->expert_end <= r->g.experts);
     if (w->sm == 0 && !c->raised) /* the next call's counts are cleared; the first release waits for that */
         fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_LL_COUNTS_ZERO, .rows = 1 });
-    if (w->sm == 0 && c->raised < r->g.experts) { /* one for each lane, 32 at a time, in an unrolled loop */
+    if (w->sm == 0 && c->raised < r->g.experts) { /* one expert for each lane, 32 at a time, in an unrolled loop */
         const uint32_t end = moe_min(c->raised + RAISED_A_STEP, r->g.experts);
         for (; c->raised < end; c->raised++)
             fabric_signal_add(w, ll_word_finish(r, c->raised), 1, c->raised % LL_LANES ? FABRIC_ALONG : FABRIC_DEVICE);
@@ -206,7 +206,7 @@ static uint32_t range_number(const struct ll_receiver *v)
     return v->local_expert * ll_receiver_rank(v)->g.ranks + v->source;
 }
 
-/* Unpacks one source's messages of one expert, after those packed before. */
+/* Unpacks one source's messages of one expert, behind those unpacked earlier. */
 static void receive_run(void *context, uint64_t argument)
 {
     (void)argument;
@@ -234,7 +234,7 @@ static bool finished(const struct ll_rank *r, uint32_t expert)
     return word - r->finish_target[expert] <= INT32_MAX;
 }
 
-/* Tells the expert's rank how many of this rank's tokens come; true once it knows. */
+/* Tells the expert's rank how many of this rank's tokens come.  Returns true once it knows. */
 static bool receiver_tell(struct ll_receiver *v)
 {
     struct fabric_worker *w = &v->worker;
@@ -390,7 +390,7 @@ static void receiver_launch(struct ll_rank *r, uint32_t expert, bool tell, bool 
 struct kernel_launch *ll_dispatch_launch(struct ll_rank *r, bool send, bool receive)
 {
     if (send) send_side_prepare(r);
-    if (send && receive) ll_gate_add(r); /* both in one launch: the grid synchronises in between */
+    if (send && receive) ll_gate_add(r); /* both in one launch: the grid synchronises between them */
     /* On average a rank receives as much as it sends. */
     r->receive_row =
         (struct fabric_given){ .size = { r->g.scale_count, r->g.scale_count / (r->base.options->ue8m0 ? 4 : 1),

@@ -1,4 +1,4 @@
-/* moe_ll_gate.c - how workers are added to a low-latency kernel, and the grid barrier between its two sides. */
+/* moe_ll_gate.c - adds workers to a low-latency kernel, and has the grid barrier between the kernel's two sides. */
 #include <assert.h>
 #include <stdio.h>
 #include "models/moe/moe_ll.h"

@@ -1,14 +1,15 @@
-/* moe_ll_mask.c - low-latency kernels that outlive ranks (PROTOCOLS.md 1.4, "shrink"):
- * giving ranks up, planned failures, and the clean kernel.
+/* moe_ll_mask.c - low-latency kernels that survive the failure of ranks (PROTOCOLS.md 1.4, "shrink"): giving ranks
+ * up, planned failures, and the clean kernel.
  *
- * Every rank keeps its own mask.  It waits for each peer's count (dispatch), flag (combine) or barrier signal (clean).
- * When that wait reaches the timeout, the rank masks the peer for good.  It sends nothing more to the peer, and treats
- * the peer's experts like -1 in the routing.  It ignores counts and rows that the peer brings later, even if the peer
- * was slow and not dead: they land among the peer's own rows and words, which nobody reads any more.
+ * Every rank keeps its own mask.  It waits for each peer's count (dispatch), flag (combine) or barrier signal
+ * (clean). When that wait reaches the timeout, the rank masks the peer for good.  It sends nothing more to the peer,
+ * and treats the peer's experts like -1 in the routing.  It ignores counts and rows that the peer brings later, even
+ * if the peer was slow and not dead: they land among the peer's own rows and words, which nobody reads any more.
  *
- * Data sent to a rank before it was masked may still be on its way two calls later, when their source is written again:
- * only the masked rank could tell that they had arrived.  A queue holds two calls.  The clean kernel's signals find
- * room because a NIC answers for a rank that launches nothing.  A peer whose NIC is gone breaks the link instead. */
+ * Data sent to a rank before it was masked may still be on its way two calls later, when their source is written
+ * again.  Only the masked rank could tell that they had arrived.  A queue holds two calls.  The clean kernel's
+ * signals find room because a NIC answers for a rank that launches nothing.  A peer whose NIC is gone breaks the
+ * link instead. */
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -73,7 +74,8 @@ bool ll_give_up(struct ll_rank *r, struct fabric_worker *w, uint32_t source)
 }
 
 /* ---- clean.  On GPUs the kernel zeroes its buffers, with one barrier before and one after.  Here old call numbers
- * expire by themselves, so only the barriers remain.  A thread for each peer meets that peer twice. ---- */
+ * expire by themselves, so only the barriers remain.  There is a thread for each peer, and it meets the peer twice.
+ * ---- */
 
 enum { CLEAN_ROUNDS = 2 };
 

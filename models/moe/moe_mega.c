@@ -1,8 +1,8 @@
-/* moe_mega.c - MegaMoE, DeepGEMM's kernel of dispatch, two linear layers and combine (PROTOCOLS.md 1.17): the family,
- * its memory, its dispatch and its barriers.
+/* moe_mega.c - MegaMoE, DeepGEMM's kernel of dispatch, two linear layers and combine (PROTOCOLS.md 1.17): the
+ * family, its memory, its dispatch and its barriers.
  *
- * Nothing is multiplied: an expert gives each row back, times its weight.  What the multiplication loads, and when, is
- * the library's.  Places in lists, which there come from atomics, are in the order of tokens. */
+ * Nothing is multiplied: an expert gives each row back, times its weight.  What the multiplication loads, and when,
+ * follows the library.  The library takes places in lists from atomics; here they are in the order of tokens. */
 #include "models/moe/moe_mega.h"
 
 #include <stdio.h>
@@ -24,7 +24,7 @@ static uint32_t intermediate_of(const struct moe_options *o)
     return o->intermediate ? o->intermediate : MEGA_INTERMEDIATE;
 }
 
-/* A row, its scales, and the weights of all choices of its token. */
+/* A row, its scales, and the weights of all its token's choices. */
 static void slot_make(const struct moe_options *o, bool payload, struct ht_slot *slot)
 {
     ht_slot_dispatch(o, payload, false, slot);
@@ -51,7 +51,7 @@ static void map_make(const struct moe_options *o, bool payload, struct mega_map 
     m->end = m->list + o->ranks * m->list_bytes;
 }
 
-/* Rows of a block, by the tokens that an expert may expect (get_block_config_for_mega_moe). */
+/* The rows of a block, by the number of tokens that an expert may expect (get_block_config_for_mega_moe). */
 static uint32_t block_rows_of(const struct moe_options *o, uint32_t tokens)
 {
     static const struct {
@@ -64,7 +64,8 @@ static uint32_t block_rows_of(const struct moe_options *o, uint32_t tokens)
     return 192;
 }
 
-/* The first version takes blocks of half as many columns for those of linear 1, and a divisor of the experts. */
+/* In the first version, linear 1 has blocks of half as many columns, and the number of experts of a wave divides all
+ * experts. */
 static uint32_t first_wave_of(const struct moe_options *o, uint32_t tokens, uint32_t block_rows)
 {
     enum { WAVE_MOST = 32 };
@@ -77,7 +78,7 @@ static uint32_t first_wave_of(const struct moe_options *o, uint32_t tokens, uint
     return wave;
 }
 
-/* Experts of a wave: as many as keep the SMs busy twice over, and then such that the last wave is nearly whole
+/* The experts of a wave: enough to keep the SMs busy twice over, and then so many that the last wave is nearly whole
  * (get_num_experts_per_wave_for_mega_moe). */
 static uint32_t wave_of(const struct moe_options *o, uint32_t tokens, uint32_t block_rows)
 {
@@ -217,7 +218,7 @@ static void rows_make_room(struct mega_rank *r, uint32_t rows, uint32_t blocks)
     r->waiting = kernel_alloc(blocks, sizeof r->waiting[0]);
 }
 
-/* One row from each rank in turn, as long as it has more. */
+/* Takes one row from each rank in rotation, as long as the rank has more. */
 static void rows_order(struct mega_rank *r)
 {
     const struct ht_geometry *g = &r->ht.g;
@@ -253,7 +254,7 @@ static void lists_read(struct mega_rank *r)
 
 /* ---- dispatch ---- */
 
-/* Of the choices for the rank that is told next. */
+/* The choices for the rank that is told next. */
 static const uint32_t *sent_to(const struct mega_sm *s)
 {
     return s->rank->sent_before + s->target * s->rank->ht.g.local_experts;
@@ -270,7 +271,7 @@ static void list_fill(const void *context, uint8_t *target)
     if (r->ht.base.fabric->payload) memcpy(list, r->sent + before[0], (before[local] - before[0]) * sizeof list[0]);
 }
 
-/* An SM tells ranks their lists, where the library's SMs tell all ranks of their own tokens' choices. */
+/* An SM tells ranks their lists.  (The library's SMs tell all ranks their own tokens' choices.) */
 static bool list_send(struct mega_sm *s)
 {
     const struct mega_rank *r = s->rank;
@@ -310,7 +311,7 @@ static uint32_t rows_here(const struct mega_sm *s)
     return s->row < all ? moe_min(all - s->row, MEGA_DISPATCH_WARPS) : 0;
 }
 
-/* A row is pulled in two halves; the first version pulls it whole. */
+/* A row is pulled in two halves.  The first version pulls it whole. */
 static bool is_last_part(const struct mega_sm *s) { return s->rank->ht.base.options->mega_first || s->pulled; }
 
 static uint32_t part_bytes(const struct mega_sm *s)
@@ -320,7 +321,7 @@ static uint32_t part_bytes(const struct mega_sm *s)
     return is_last_part(s) ? slot->bytes - s->pulled * half : half;
 }
 
-/* A warp's part of a row: of its own rank's memory, or a peer's. */
+/* Pulls a warp's part of a row, from own memory or a peer's. */
 static bool part_pull(struct mega_sm *s, uint32_t row)
 {
     const struct mega_rank *r = s->rank;
@@ -361,7 +362,7 @@ static void part_store(struct mega_sm *s, uint32_t rows)
                                                      .argument = rows });
 }
 
-/* Counts rows that lie in the pool; the last one of a block lets it be multiplied. */
+/* Counts rows that are in the pool.  The last row of a block lets the block be multiplied. */
 static void rows_come(struct mega_sm *s, uint32_t rows)
 {
     struct mega_rank *r = s->rank;
@@ -437,7 +438,7 @@ static enum worker_step gate_step(struct fabric_worker *w)
         ht_barrier_begin(&k->barrier);
         k->told = false;
     }
-    if (k->opened == 0 && !k->counts_told) { /* reads the counters, adds them to the experts' */
+    if (k->opened == 0 && !k->counts_told) { /* reads the counters and adds them to the experts' */
         ht_scan_here(w, SITE_MEGA_TOLD, 2 * ceiling(r->ht.g.experts, 32 * MEGA_DISPATCH_WARPS), 0);
         k->counts_told = true;
     }
@@ -586,7 +587,7 @@ static uint32_t mega_outputs(struct kernel_rank *rank, struct kernel_tensor *ten
 
 /* ---- checks ---- */
 
-/* What the expert gives back for a row. */
+/* The expert's result for a row. */
 static void row_expected(const struct mega_rank *r, uint32_t rank, uint32_t choice, uint16_t *out)
 {
     const struct moe_options *o = r->ht.base.options;
@@ -618,7 +619,7 @@ static void combined_check(const struct mega_rank *r, struct check_report *repor
     free(rows);
 }
 
-/* The rows of an expert that came from a rank: that rank's tokens which chose it, in order. */
+/* The rows of an expert that came from a rank must be the tokens of that rank that chose the expert, in order. */
 static void rows_check(const struct mega_rank *r, uint32_t expert, uint32_t source, struct check_report *report)
 {
     const struct ht_geometry *g = &r->ht.g;

@@ -2,16 +2,16 @@
  *
  * Every SM has warps of three kinds, which work at the same time on what is ready:
  *
- *   dispatch   lists of choices ──NVLink──► their experts' ranks; a barrier; then each rank pulls its tokens' rows
- *   tensor     blocks of BLOCK_M rows by 128 columns: linear 1 once the rows have come, linear 2 once linear 1 is done
- *   epilogue   activates what linear 1 makes; sends what linear 2 makes ──NVLink──► the token's rank; a barrier; sums
+ *     dispatch   lists of choices ──NVLink──► their experts' ranks; a barrier; then each rank pulls its tokens' rows
+ *     tensor     blocks of BLOCK_M rows by 128 columns: linear 1 once the rows are there, linear 2 after linear 1
+ *     epilogue   activates what linear 1 makes; sends what linear 2 makes ──NVLink──► the token's rank; barrier; sums
  *
- * A rank's rows are in the order of its experts; of an expert, one row from each rank in turn.
+ * A rank's rows are ordered by expert.  For each expert, one row from each rank is taken in rotation.
  *
- * Heap: in [tokens_max] rows to be pulled; pool [rows] pulled rows, and back [columns / 128][tokens_max x topk] what
- * comes back (all three only where payload is stored); list [source], what a rank has for this one: the number of the
- * first of these choices among its own, how many each expert here gets, and with payload the choices.
- * Signal words: barrier[source]; and the private open, and a bell for each group of warps that waits. */
+ * Heap: in [tokens_max] rows to be pulled; pool [rows] pulled rows; back [columns / 128][tokens_max x topk] results
+ * that come back (these three only where payload is stored).  list [source] is what a rank sends to this one: the
+ * number of its first choice for this rank among its own, how many each expert here gets, and with payload the
+ * choices. Signal words: barrier[source]; and the private open, and a bell for each group of warps that waits. */
 #ifndef MODELS_MOE_MOE_MEGA_H
 #define MODELS_MOE_MOE_MEGA_H
 
@@ -20,21 +20,21 @@
 enum {
     MEGA_RANKS_MAX = 72, /* of an NVLink domain */
     MEGA_DISPATCH_WARPS = 4,
-    MEGA_TENSOR_WARPS = 4, /* two that load, one that multiplies, one that rests */
+    MEGA_TENSOR_WARPS = 4, /* two that load, one that multiplies, one that has nothing to do */
     MEGA_EPILOGUE_WARPS = 8,
     MEGA_COLUMNS = 128,       /* of a block */
-    MEGA_ACCUMULATORS = 2,    /* blocks that an epilogue may be behind */
-    MEGA_SIXTEENS = 192 / 16, /* rows of a block are multiplied by sixteens */
-    MEGA_SCALED = 32,         /* values that share a scale of a byte */
+    MEGA_ACCUMULATORS = 2,    /* how many blocks an epilogue may be behind */
+    MEGA_SIXTEENS = 192 / 16, /* rows of a block are multiplied in groups of sixteen */
+    MEGA_SCALED = 32,         /* how many values share a scale of one byte */
     MEGA_INTERMEDIATE = 2048, /* the default */
 };
 
 struct mega_rank;
 
-/* The next block of an SM, in the library's order: of a wave of experts all blocks of linear 1, then all of linear 2.
- */
+/* The next block of an SM, in the library's order: of each wave of experts first all blocks of linear 1, then all of
+ * linear 2. */
 struct mega_block {
-    uint32_t expert, rows, column; /* rows: the number of the expert's block of rows, from 0 */
+    uint32_t expert, rows, column; /* rows: the index of the expert's block of rows */
     bool second;                   /* linear 2 */
 };
 struct mega_order {
@@ -42,16 +42,18 @@ struct mega_order {
     bool second;
 };
 
-/* An SM.  What its groups of warps tell each other lies in its shared memory. */
+/* An SM.  What its groups of warps tell each other is in its shared memory. */
 struct mega_sm {
     struct fabric_worker dispatch, tensor, epilogue;
     struct mega_rank *rank;
     struct mega_order order;
-    struct mega_block block, made[MEGA_ACCUMULATORS]; /* the tensor warps' next; those that the epilogue has to take */
+    struct mega_block block, made[MEGA_ACCUMULATORS]; /* the tensor warps' next block; the blocks that the epilogue
+                                                       * still has to take */
     uint32_t number, multiplied, taken;               /* blocks so far */
-    uint32_t row, expert;                             /* of dispatch: the next row that it pulls, and its expert */
-    uint32_t target, peer, token; /* the next rank that is told, or row that is pulled; rank sent to; token summed */
-    uint16_t waiting;             /* the next SM, plus one, whose tensor warps wait for the same rows */
+    uint32_t row, expert;                             /* dispatch: the next row that it pulls, and the row's expert */
+    uint32_t target, peer, token; /* the next rank that is told, or row that is pulled; the rank sent to; the token
+                                   * that is summed */
+    uint16_t waiting;             /* 1 + the next SM whose tensor warps wait for the same rows */
     uint8_t pulled;               /* halves of the rows */
     bool come;                    /* the rows lie in the pool */
     bool counted, listed;         /* dispatch */
@@ -59,7 +61,7 @@ struct mega_sm {
     bool moved, epilogue_waits, rung, summed;
 };
 
-/* What the sheet's lines are told of a linear layer: bytes of the weights, of the rows; rows and depth. */
+/* Sizes for the sheet's lines about a linear layer: bytes of the weights and of the rows; rows and depth. */
 struct mega_given {
     struct fabric_given again, rows, rows_awaited, multiply[MEGA_SIXTEENS];
 };
@@ -69,7 +71,7 @@ struct mega_gate {
     struct mega_rank *rank;
     struct ht_barrier barrier;
     uint32_t opened;
-    bool counts_told, told; /* the counts; that this rank has come, itself */
+    bool counts_told, told; /* the counts have been told; this rank has told that it has come */
 };
 
 struct mega_map {
@@ -81,18 +83,18 @@ struct mega_rank {
     struct ht_rank ht;
     struct mega_map map;
     uint32_t intermediate, block_rows, wave; /* experts of a wave */
-    /* Of this rank's own choices: the number of the first for each expert, and the choices in that order. */
+    /* This rank's own choices: the number of the first one for each expert, and the choices in that order. */
     uint32_t *sent_before; /* [experts + 1] */
     uint32_t *sent;        /* [tokens x topk] token x topk + place */
-    uint32_t *place;       /* [tokens x topk] the number of each choice in that order; UINT32_MAX: it is none */
-    /* Known once all lists have come; by expert here. */
+    uint32_t *place;       /* [tokens x topk] the number of each choice in that order; UINT32_MAX: there is no choice */
+    /* Known once all lists have come; by expert of this rank. */
     uint32_t *row_before, *block_before; /* [local experts + 1] rows, blocks of rows */
     uint32_t rows_room, blocks_room;
     uint16_t *source;           /* [rows] whence it comes */
-    uint32_t *choice;           /* [rows] its number among the choices there */
+    uint32_t *choice;           /* [rows] the row's number among the choices at its source */
     uint32_t *come, *activated; /* [blocks] rows that have come; columns of linear 1 that are done */
-    uint16_t *waiting;          /* [blocks] the first SM, plus one, that waits for it */
-    uint64_t opens, rings;      /* open, and the gate's bell, when this launch began */
+    uint16_t *waiting;          /* [blocks] 1 + the first SM that waits for the block */
+    uint64_t opens, rings;      /* `open`, and the gate's bell, when this launch began */
     struct mega_given given[2];
     struct fabric_given sum_given;
     struct mega_sm *sm;
@@ -100,7 +102,7 @@ struct mega_rank {
     uint16_t *combined; /* [tokens][hidden] */
 };
 
-/* moe_mega_tiles.c: the warps that multiply and those behind them. */
+/* moe_mega_tiles.c: the warps that multiply, and those that take their results. */
 void mega_tensor_launch(struct mega_rank *r, struct mega_sm *s);
 void mega_given_make(struct mega_rank *r);
 void mega_epilogue_launch(struct mega_rank *r, struct mega_sm *s);
@@ -115,20 +117,20 @@ static inline const uint32_t *mega_list_from(const struct mega_rank *r, uint32_t
     return (const uint32_t *)(const void *)(r->ht.base.fabric->heap + r->map.list + source * r->map.list_bytes);
 }
 
-/* The choice of which a row is, at its source: token x topk + place. */
+/* The choice at its source from which a row comes: token x topk + place. */
 static inline uint32_t mega_choice_of(const struct mega_rank *r, uint32_t row)
 {
     const uint32_t *list = mega_list_from(r, r->source[row]);
     return list[1 + r->ht.g.local_experts + r->choice[row] - list[0]];
 }
 
-/* Whether the barrier of that number, from 1, is behind all ranks. */
+/* Whether all ranks have passed the barrier of this number (from 1). */
 static inline bool mega_open(const struct mega_rank *r, uint32_t number)
 {
     return fabric_load(r->ht.base.fabric, mega_word_open(r)) >= r->opens + number;
 }
 
-/* Lets the tensor warps look again that wait for that block of rows. */
+/* Wakes the tensor warps that wait for this block of rows. */
 static inline void mega_waiting_wake(struct mega_rank *r, struct fabric_worker *w, uint32_t block)
 {
     enum fabric_scope scope = FABRIC_DEVICE;
@@ -150,7 +152,7 @@ static inline uint32_t mega_expert_rows(const struct mega_rank *r, uint32_t expe
 {
     return r->row_before[expert + 1] - r->row_before[expert];
 }
-/* The rows of a block that are tokens. */
+/* How many rows of a block are tokens. */
 static inline uint32_t mega_block_rows(const struct mega_rank *r, const struct mega_block *b)
 {
     return moe_min(mega_expert_rows(r, b->expert) - b->rows * r->block_rows, r->block_rows);

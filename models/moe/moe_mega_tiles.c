@@ -1,4 +1,4 @@
-/* moe_mega_tiles.c - MegaMoE: the warps that load and multiply blocks, and those that take what comes of them; see
+/* moe_mega_tiles.c - MegaMoE: the warps that load and multiply blocks, and those that take the results; see
  * moe_mega.h.  Knows no dispatch. */
 #include "models/moe/moe_mega.h"
 
@@ -23,7 +23,7 @@ static uint32_t expert_blocks(const struct mega_rank *r, uint32_t expert, bool s
     return (r->block_before[expert + 1] - r->block_before[expert]) * columns_of(r, second);
 }
 
-/* The SM's next block; false: it has had its last. */
+/* The SM's next block.  False: it has had its last. */
 static bool block_next(struct mega_sm *s)
 {
     const struct mega_rank *r = s->rank;
@@ -49,23 +49,23 @@ static bool block_next(struct mega_sm *s)
 
 /* ---- the tensor warps ---- */
 
-/* Bytes of so many values of FP8, or with half of FP4, with the scales of scaled values. */
+/* Bytes of rows x depth values of FP8, or of FP4 (`half`), together with the scales. */
 static uint64_t values_bytes(uint64_t rows, uint64_t depth, bool half, uint64_t scaled_rows)
 {
     return rows * depth / (half ? 2 : 1) + scaled_rows * depth / MEGA_SCALED;
 }
 
-/* Bytes that come from memory: a pair loads half a block of rows from the first row on, and as many from the middle of
- * the rows that there are.  What is behind these is of earlier calls, and weights have driven it out of the L2. */
+/* Bytes that come from memory: a pair loads half a block of rows from the first row on, and as many from the middle
+ * of the real rows.  Behind the real rows are rows of earlier calls, which weights have driven out of the L2. */
 static uint64_t stale_bytes(const struct mega_rank *r, const struct mega_block *b, uint64_t depth)
 {
     const uint64_t rows = moe_align(mega_block_rows(r, b), 16), scaled = moe_align(r->block_rows, MEGA_COLUMNS);
     return b->column ? 0 : values_bytes((r->block_rows - rows) / 2, depth, false, scaled - rows);
 }
 
-/* A pair of SMs multiplies two blocks of columns by the same rows, of which each SM loads half, and all scales.  One
- * warp loads the weights, another one the rows, a third multiplies.  Weights that other blocks of rows have used lie in
- * the L2, and so do rows, which have just come. */
+/* A pair of SMs multiplies two blocks of columns by the same rows.  Each SM loads half of the rows, and all scales.
+ * One warp loads the weights, another loads the rows, a third multiplies.  The L2 holds weights that other blocks of
+ * rows have used, and rows, because they have just come. */
 static void block_multiply(struct mega_sm *s)
 {
     struct mega_rank *r = s->rank;
@@ -110,7 +110,8 @@ void mega_given_make(struct mega_rank *r)
     r->sum_given.size[0] = r->ht.g.topk;
 }
 
-/* Rows that the block needs have come, or linear 1 is done with them.  If not, the SM is among those that wait. */
+/* Whether the rows that the block needs have come, or linear 1 is done with them.  If not, the SM joins those that
+ * wait. */
 static bool block_ready(struct mega_sm *s)
 {
     struct mega_rank *r = s->rank;
@@ -192,12 +193,12 @@ static void activate(struct mega_sm *s)
                                        .write_bytes = values_bytes(rows, MEGA_COLUMNS / 2, false, rows) });
 }
 
-/* Rows of a block from s->token on that go to the rank of that one: their choices follow one another there, because an
- * expert has a rank's choices in order. */
+/* Rows of a block, from s->token on, that go to the rank of that row.  Their choices follow one another at that
+ * rank, because an expert has a rank's choices in order. */
 struct mega_rows {
     const struct mega_rank *rank;
     const struct mega_block *block;
-    uint32_t first, count, choice; /* row of the block; how many; the number of the first choice */
+    uint32_t first, count, choice; /* the first row of the block; their number; the number of the first choice */
     uint16_t peer;
 };
 
@@ -243,7 +244,7 @@ static void rows_fill(const void *context, uint8_t *target)
     }
 }
 
-/* Sends the block's rows, rank after rank, two of them by a warp at a time; false: step again later. */
+/* Sends the block's rows, rank after rank.  A warp sends two of them at a time.  False: step again later. */
 static bool rows_return(struct mega_sm *s)
 {
     const struct mega_rank *r = s->rank;

@@ -1,7 +1,7 @@
 /* moe_mori_inter.c - AMD's MoRI between nodes (PROTOCOLS.md 1.16).
  *
- * The library takes a row's place at a rank, and a chunk's at its proxy, from counters, in no order; here a token's
- * number gives the first, and chunks lie in order. */
+ * The library takes a row's place at a rank, and a chunk's place at its proxy, from counters, in no particular
+ * order.  Here a row's place follows from its token's number, and chunks are in order. */
 #include "models/moe/moe_mori_inter.h"
 
 #include <stdio.h>
@@ -42,7 +42,7 @@ static const char *mi_refuse(const struct moe_options *o, char *text, size_t tex
     return ht_refuse(o, text, text_size);
 }
 
-/* Values, scales, source, choices and weights; without payload the choices alone are stored. */
+/* Values, scales, source, choices and weights.  Without payload only the choices are stored. */
 static void slots_make(const struct moe_options *o, bool payload, struct ht_slot *dispatch, struct ht_slot *combine)
 {
     ht_slot_dispatch(o, payload, true, dispatch);
@@ -86,9 +86,9 @@ static void map_make(const struct moe_options *o, bool payload, struct mi_map *m
 
 static uint32_t chunks_of(const struct moe_options *o) { return (o->tokens_max + MI_CHUNK - 1) / MI_CHUNK; }
 
-/* Words: of the rank of the same number on a node, a chunk's tokens plus one, and all its chunks' plus one; of the
- * ranks of this node, rows sent plus one, and that its output can be read; of a node, that its sums have come on a
- * queue. */
+/* Words.  From the rank with this number on another node: 1 + a chunk's tokens, and 1 + its number of chunks.  From
+ * the ranks of this node: 1 + the rows sent, and that the output can be read.  From a node: that its sums have come
+ * on a queue. */
 static uint32_t word_chunk(const struct mi_rank *r, uint32_t node, uint32_t chunk) { return node * r->chunks + chunk; }
 static uint32_t word_chunks(const struct mi_rank *r, uint32_t node) { return r->ht.g.nodes * r->chunks + node; }
 static uint32_t word_told(const struct mi_rank *r, uint32_t local) { return word_chunks(r, r->ht.g.nodes) + local; }
@@ -115,7 +115,8 @@ static void mi_needs(const struct kernel_job *job, bool payload, struct fabric_n
 
 static uint32_t token_chunks(const struct mi_rank *r) { return (r->ht.g.tokens + MI_CHUNK - 1) / MI_CHUNK; }
 
-/* Low latency sends all tokens, else those go that a rank there needs, one behind the other in their chunk. */
+/* Low latency sends all tokens.  Otherwise those tokens go that a rank there needs, one after another in their
+ * chunk. */
 static void places_make(struct mi_rank *r, uint32_t node)
 {
     const struct ht_geometry *g = &r->ht.g;
@@ -186,14 +187,14 @@ static uint32_t send_place(const struct mi_rank *r, uint32_t node, uint32_t toke
     return r->send_place[(size_t)node * r->ht.g.tokens + token];
 }
 
-/* The rank of the same number on another node. */
+/* The rank with this number on another node. */
 static uint16_t proxy_of(const struct mi_rank *r, uint32_t node)
 {
     return (uint16_t)(node * r->ht.g.local + r->ht.g.self);
 }
 static uint32_t node_after(const struct mi_rank *r, uint32_t n) { return (r->ht.g.node + 1 + n) % r->ht.g.nodes; }
 
-/* Which row of all ranks' tokens has come from there, by its number there; without payload nobody needs to know. */
+/* The row, among all ranks' tokens, that has come from there, by its number there.  Without payload nobody needs it. */
 static uint64_t row_at(const struct mi_rank *r, uint32_t node, uint32_t number)
 {
     const struct ht_slot *s = &r->ht.dispatch_slot;
@@ -204,7 +205,8 @@ static uint64_t row_at(const struct mi_rank *r, uint32_t node, uint32_t number)
     return meta - 1;
 }
 
-/* The choices of a token of the rank of the same number on that node: own ones from the model, others as they came. */
+/* The choices of a token of the rank with this number on that node.  Own choices come from the model, others as they
+ * were sent. */
 static const int32_t *choices_of(const struct mi_rank *r, uint32_t node, uint32_t token)
 {
     const struct ht_slot *s = &r->ht.dispatch_slot;
@@ -212,7 +214,7 @@ static const int32_t *choices_of(const struct mi_rank *r, uint32_t node, uint32_
     return (const int32_t *)(const void *)(heap_at(r, r->map.came, place(r, node, token), s->stored) + s->index);
 }
 
-/* The rank of this node, by its number there, of that choice; local: none, or an earlier choice has the same. */
+/* The index of the choice's rank on this node.  `local`: there is no such rank, or an earlier choice has the same. */
 static uint32_t choice_local(const struct mi_rank *r, const int32_t *choice, uint32_t number)
 {
     const struct ht_geometry *g = &r->ht.g;
@@ -280,11 +282,11 @@ static void local_run(void *context, uint64_t argument)
     else nodes_sum(l);
 }
 
-/* Where warps outnumber rows, several share one, each a part of it. */
+/* If there are more warps than rows, several share a row, and each takes a part. */
 static uint32_t shares_of(uint32_t warps, uint32_t rows) { return rows ? (warps + rows - 1) / rows : 1; }
 
-/* Parts of rows that the warps of a block take: those of a token are dealt to all warps in turn, a row of the experts
- * goes to one of a block's. */
+/* How many parts of rows the warps of a block take.  Parts of a token are dealt to all warps in turn.  A row of the
+ * experts goes to one warp of a block. */
 static uint32_t parts_of(const struct mi_local *l, uint32_t shares)
 {
     const struct mi_rank *r = l->rank;
@@ -322,7 +324,7 @@ static void local_describe(const struct fabric_worker *w, char *text, size_t tex
 
 static const struct worker_role local_role = { .step = local_step, .describe = local_describe };
 
-/* A world without payload does not call run().  The choices are needed all the same, so they are made here. */
+/* A world without payload does not call run().  The choices are needed there, too, so they are made here. */
 static void locals_launch(struct mi_rank *r, enum mi_phase phase)
 {
     const uint32_t all = phase == MI_GIVE ? ht_recv_rows(&r->ht) : r->ht.g.tokens;
@@ -354,7 +356,7 @@ static void row_fill(const void *context, uint8_t *target)
     else memcpy(target, heap_at(r, r->map.came, place(r, x->node, x->token), s->stored), s->stored);
 }
 
-/* Stores a token of the rank of the same number on that node to a rank of this one. */
+/* Stores a token of the rank with this number on that node to a rank of this node. */
 static bool row_store(struct mi_warp *v, uint32_t node, uint32_t token, uint32_t local)
 {
     struct mi_rank *r = v->rank;
@@ -382,8 +384,8 @@ static enum worker_step finish(struct mi_warp *v)
     return WORKER_DONE;
 }
 
-/* A block has the pairs of a run of tokens and their choices, its warps take them in turn.  A slot is taken by an
- * atomic at the target. */
+/* A block has the pairs of tokens and choices of a run of tokens, and its warps take these in turn.  A slot is taken
+ * by an atomic at the target. */
 static enum worker_step near_step(struct fabric_worker *w)
 {
     struct mi_warp *v = fabric_container_of(w, struct mi_warp, worker);
@@ -412,7 +414,7 @@ static enum worker_step near_step(struct fabric_worker *w)
     return finish(v);
 }
 
-/* Each run of tokens that go is one put, and a signal follows the last. */
+/* Each run of tokens is one put, and a signal follows the last. */
 static bool chunk_put(struct mi_warp *v, uint32_t node, uint32_t chunk)
 {
     const struct mi_rank *r = v->rank;
@@ -447,7 +449,7 @@ static bool chunk_put(struct mi_warp *v, uint32_t node, uint32_t chunk)
     return true;
 }
 
-/* Chunks of tokens are dealt to blocks in runs; in a block each warp serves other nodes. */
+/* Chunks of tokens are dealt to blocks in runs.  In a block each warp serves different nodes. */
 static enum worker_step chunks_send(struct mi_warp *v)
 {
     const struct mi_rank *r = v->rank;
@@ -471,7 +473,7 @@ static enum worker_step chunks_send(struct mi_warp *v)
     return WORKER_MORE;
 }
 
-/* The last warp that has sent says how many chunks there are. */
+/* The last warp to finish sending announces the number of chunks. */
 static bool chunks_announce(struct mi_warp *v)
 {
     const struct mi_rank *r = v->rank;
@@ -483,13 +485,14 @@ static bool chunks_announce(struct mi_warp *v)
     return true;
 }
 
-/* Where a warp that serves other nodes is: a place at which one of their tokens may have come, and its choice. */
+/* The progress of a warp that serves other nodes: a place at which one of their tokens may have come, and a choice
+ * of it. */
 struct far_item {
     uint32_t node, place, choice;
 };
 
-/* Low latency deals triples of a node, a place and a choice to the warps.  Else eight blocks share a chunk, and each
- * warp has whole tokens of it, one round after another.  False: there are no more. */
+/* Low latency deals triples of a node, a place and a choice to the warps.  Otherwise eight blocks share a chunk, and
+ * each warp has whole tokens of it, one round after another.  False: there are no more. */
 static bool far_item(struct mi_warp *v, struct far_item *x)
 {
     const struct mi_rank *r = v->rank;
@@ -518,7 +521,7 @@ static void far_next(struct mi_warp *v)
     v->looked = false;
 }
 
-/* Whether the token has come; *unknown: that is still to be seen. */
+/* Whether the token has come.  *unknown: this cannot be told yet. */
 static bool token_came(const struct mi_rank *r, uint32_t node, uint32_t token, bool *unknown)
 {
     const uint32_t first = token / MI_CHUNK * MI_CHUNK, count = ht_word(&r->ht, word_chunk(r, node, token / MI_CHUNK));
@@ -532,7 +535,7 @@ static void relay_look(struct mi_warp *v, uint32_t items)
     ht_scan_here(&v->worker, SITE_MORI_RELAY_READ, 2 * items, 4 * (uint64_t)(v->rank->ht.g.topk + 1) * items);
 }
 
-/* The choices are read for each item or, where a warp has all of a token's, once. */
+/* The choices are read for each item; where a warp has all choices of a token, they are read once. */
 static enum worker_step relay(struct mi_warp *v)
 {
     struct mi_rank *r = v->rank;
@@ -585,7 +588,7 @@ static enum worker_step far_step(struct fabric_worker *w)
 
 /* ---- combine ---- */
 
-/* What a warp sums: a part of a row, a load of four bytes by each lane and of each row at a time, and then value by
+/* A warp sums a part of a row.  Each lane loads four bytes of each row at a time; the remainder is summed value by
  * value. */
 enum { PASS_BYTES = 64 * 4, REST_BYTES = 64 * 2 };
 struct part {
@@ -607,7 +610,7 @@ static struct part part_of(const struct mi_warp *v, uint32_t shares)
     return p;
 }
 
-/* Where the row that a rank of this node has for the token is in own memory, once it is read. */
+/* Where in own memory the row is that a rank of this node has for the token, once it is read. */
 static uint64_t gathered_at(const struct mi_warp *v, uint32_t local)
 {
     const struct mi_rank *r = v->rank;
@@ -650,7 +653,7 @@ static void part_sum(void *context, uint64_t argument)
     format_rows_reduce(row, NULL, count, p.values, (uint16_t *)(void *)out + p.from);
 }
 
-/* One pass along a part of a token's row; *done after the last one. */
+/* Does one pass along a part of a token's row.  Sets *done after the last one. */
 static enum worker_step pass_step(struct mi_warp *v, uint32_t shares, bool *done)
 {
     struct mi_rank *r = v->rank;
@@ -681,8 +684,8 @@ static enum worker_step pass_step(struct mi_warp *v, uint32_t shares, bool *done
     return WORKER_MORE;
 }
 
-/* Own tokens: the sum of what this node's ranks have.  Low latency deals tokens, or parts of them, to all warps; else a
- * block has a run of tokens. */
+/* Own tokens: the sum of what this node's ranks have.  Low latency deals tokens, or parts of them, to all warps.
+ * Otherwise a block has a run of tokens. */
 static enum worker_step near_sum_step(struct fabric_worker *w)
 {
     struct mi_warp *v = fabric_container_of(w, struct mi_warp, worker);
@@ -722,7 +725,7 @@ static bool sums_put(struct mi_warp *v, uint32_t chunk)
     return fabric_put(&v->worker, &write) == 0;
 }
 
-/* How many tokens' places came from that node: whole chunks. */
+/* How many places of tokens came from that node, in whole chunks. */
 static uint32_t places_of(const struct mi_rank *r, uint32_t node)
 {
     uint32_t chunks = 0;
@@ -730,14 +733,15 @@ static uint32_t places_of(const struct mi_rank *r, uint32_t node)
     return chunks * MI_CHUNK;
 }
 
-/* Parts of a chunk that come to its counter. */
+/* The number of parts of a chunk that its counter counts. */
 static uint32_t chunk_parts(const struct mi_rank *r)
 {
     return low_latency(r) ? MI_SHARES * MI_CHUNK : MI_TEAMS * r->warps;
 }
 
-/* The next part of what came from other nodes, as the warp's place and share; *chunk is of its node.  Low latency deals
- * quarters of all places; else eight blocks share a chunk, and *part is false once the warp has summed its tokens. */
+/* The next part of what came from other nodes, as the warp's place and share.  *chunk is the part's chunk at its
+ * node.  Low latency deals quarters of all places.  Otherwise eight blocks share a chunk, and *part is false once
+ * the warp has summed its tokens. */
 static bool part_find(struct mi_warp *v, uint32_t *chunk, bool *part)
 {
     const struct mi_rank *r = v->rank;
@@ -765,8 +769,8 @@ static bool part_find(struct mi_warp *v, uint32_t *chunk, bool *part)
     return false;
 }
 
-/* Tokens of other nodes, by the rank of the same number there.  The warp that is the last to come with a part of a
- * chunk sends the chunk's sums back. */
+/* Sums tokens of other nodes for the rank with this number there.  The last warp to finish a part of a chunk sends
+ * the chunk's sums back. */
 static enum worker_step far_sum_step(struct fabric_worker *w)
 {
     struct mi_warp *v = fabric_container_of(w, struct mi_warp, worker);
@@ -918,7 +922,7 @@ static const struct worker_role far_role = { .step = far_step, .describe = warp_
 static const struct worker_role near_sum_role = { .step = near_sum_step, .describe = warp_describe };
 static const struct worker_role far_sum_role = { .step = far_sum_step, .describe = warp_describe };
 
-/* A warp looks only at the chunks whose tokens it passes on. */
+/* A warp reads only the words of chunks whose tokens it passes on. */
 static void relay_watch(struct mi_warp *v)
 {
     const struct mi_rank *r = v->rank;
@@ -951,7 +955,7 @@ static void warps_launch(struct mi_rank *r, enum mi_phase phase)
     gate_launch(r, phase, (dispatch ? r->blocks : r->far_blocks) * r->warps);
 }
 
-/* What has come in dispatch, whose words still count. */
+/* Reads what has come in dispatch, while its words still hold it. */
 static void counts_read(struct mi_rank *r)
 {
     struct ht_rank *h = &r->ht;
@@ -965,7 +969,7 @@ static void counts_read(struct mi_rank *r)
     }
 }
 
-/* Shows the experts the rows that have come, and takes what they give back. */
+/* Shows the experts the rows that have come, and takes their results. */
 static void rows_view(struct mi_rank *r)
 {
     struct ht_rank *h = &r->ht;

@@ -1,7 +1,7 @@
-/* moe_one_sided.c - NVLink one-sided kernels, as TensorRT-LLM and FlashInfer have them (PROTOCOLS.md 1.12).
+/* moe_one_sided.c - NVLink one-sided kernels of TensorRT-LLM and FlashInfer (PROTOCOLS.md 1.12).
  *
- * A token's slot at a rank is its number among the tokens for that rank; the library takes it from an atomic, in no
- * order.  Sums are made in single precision and rounded once, where the library adds pairs of BF16. */
+ * A token's slot at a rank is its number among the tokens for that rank.  The library takes it from an atomic, in no
+ * particular order.  Sums are made in single precision and rounded once, where the library adds pairs of BF16. */
 #include "models/moe/moe_one_sided.h"
 
 #include <stdio.h>
@@ -95,7 +95,7 @@ bool os_goes_to(const struct os_rank *r, uint32_t token, uint32_t rank)
     return r->ht.layout.bits[(size_t)token * r->ht.g.groups + rank / 8] >> rank % 8 & 1;
 }
 
-/* The first rank that needs the token, from `from` on; ranks: there is none. */
+/* The first rank, at or after `from`, that needs the token.  `ranks`: there is none. */
 uint32_t os_target_next(const struct os_rank *r, uint32_t token, uint32_t from)
 {
     while (from < r->ht.g.ranks && !os_goes_to(r, token, from)) from++;
@@ -175,7 +175,7 @@ static void block_next(struct os_block *b)
 static void token_fill(const void *context, uint8_t *slot)
 {
     const struct os_block *b = context;
-    ht_slot_pack(&b->rank->ht, b->token, 0, slot, slot); /* its slots have no meta: nothing is copied from there */
+    ht_slot_pack(&b->rank->ht, b->token, 0, slot, slot); /* its slots have no meta, so nothing is copied from there */
 }
 
 struct fabric_write os_token_write(const struct os_block *b, uint8_t warps, uint8_t site)
@@ -225,7 +225,7 @@ static enum worker_step push_step(struct fabric_worker *w)
     return WORKER_MORE;
 }
 
-/* Where the row that a rank gives for the token is, once it has come. */
+/* Where the row is that a rank gives for the token, once it has come. */
 static uint8_t *gathered_at(const struct os_rank *r, const struct os_block *b, uint32_t target, uint32_t number)
 {
     const struct fabric *f = r->ht.base.fabric;
@@ -248,8 +248,8 @@ static void sum_run(void *context, uint64_t argument)
     ht_token_combine(&r->ht, b->token, row, count);
 }
 
-/* The bytes that all lanes of the block load of a row at once; how many passes a row takes; and how many bytes are left
- * for a given pass. */
+/* The bytes of a row that all lanes of the block load at one time; how many passes a row takes; and how many bytes
+ * are left for a given pass. */
 enum { PASS_BYTES = OS_WARPS * 32 * 16 };
 static uint32_t passes_of(uint64_t row_bytes) { return (uint32_t)((row_bytes + PASS_BYTES - 1) / PASS_BYTES); }
 static uint64_t pass_bytes(uint64_t row_bytes, uint32_t pass)
@@ -258,8 +258,8 @@ static uint64_t pass_bytes(uint64_t row_bytes, uint32_t pass)
     return left < PASS_BYTES ? left : PASS_BYTES;
 }
 
-/* In a pass the compiled loop asks for two rows and awaits them, for two more, then for all others (PROTOCOLS.md 1.12).
- * Here the block's warps are shared among the rows that are under way together. */
+/* In a pass, the compiled loop asks for two rows and awaits them, then for two more, then for all others
+ * (PROTOCOLS.md 1.12). Here the block's warps are shared among the rows that are loaded together. */
 enum { ROWS_PAIRED = 4 };
 static uint8_t row_warps(uint32_t number) { return number < ROWS_PAIRED ? OS_WARPS / 2 : OS_WARPS / 4; }
 
@@ -333,8 +333,8 @@ static void blocks_launch(struct os_rank *r, const struct worker_role *role)
 
 /* ---- the barriers ---- */
 
-/* Each lane of a warp tells one rank, also its own: at dispatch's end, after a release, how many rows have been sent to
- * it; at combine's beginning, that this rank's output can be read. */
+/* Each lane of a warp tells one rank, its own rank, too.  At dispatch's end, after a release, it tells how many rows
+ * have been sent to that rank.  At combine's start, it tells that this rank's output can be read. */
 static bool gate_tell(struct os_gate *k)
 {
     const struct os_rank *r = k->rank;
@@ -430,7 +430,7 @@ static void local_launch(struct os_rank *r, uint32_t sms, uint8_t site, uint64_t
     }
 }
 
-/* One block for each slot; it has nothing to do if no row came there. */
+/* Launches one block for each slot.  A block without a row has nothing to do. */
 static void stage_launch(struct os_rank *r)
 {
     const uint64_t rows = r->ht.recv_before[r->ht.g.ranks], most = (rows + r->sms - 1) / r->sms;
@@ -445,7 +445,7 @@ static void stage_launch(struct os_rank *r)
 
 /* ---- phases ---- */
 
-/* How many slots came from a rank in the dispatch before, which must be the last kernel. */
+/* How many slots came from a rank in the preceding dispatch, which must be the last kernel. */
 static uint32_t count_from(const struct os_rank *r, uint32_t source) { return ht_word(&r->ht, source) - 1; }
 
 /* Called before the next kernel's words have another epoch. */
@@ -480,7 +480,7 @@ void os_rows_view(struct os_rank *r)
     os_experts_count(h);
 }
 
-/* The experts leave what they give back in memory of theirs, or with zero-copy where combine reads it. */
+/* The experts leave their results in their own memory or, with zero-copy, where combine reads them. */
 void os_rows_give(struct os_rank *r)
 {
     struct ht_rank *h = &r->ht;

@@ -1,23 +1,23 @@
-/* moe_one_sided.h - private to NVLink one-sided kernels (PROTOCOLS.md 1.12) and MoRI's (1.14): memory map and state of
- * a rank.
+/* moe_one_sided.h - private to NVLink one-sided kernels (PROTOCOLS.md 1.12) and MoRI's (1.14): memory map and state
+ * of a rank.
  *
- * A thread block takes a token.  Dispatch pushes it to each rank that needs it, into the part of that rank's area that
- * is this rank's alone; nobody forwards, and nobody copies what has come.  Experts leave their output in a second area,
- * at the same places.  Combine pulls it from there and sums it.
+ * A thread block takes a token.  Dispatch pushes it to each rank that needs it.  Of that rank's area, one part
+ * belongs to this rank alone, so nobody forwards or copies what has come.  Experts leave their output in a second
+ * area, at the same places.  Combine pulls it from there and sums it.
  *
- *   dispatch   token ──NVLink stores──► in[source][slot] of each target      a barrier at the end
- *   combine    out[source][slot] of each target ──NVLink loads──► sum        a barrier at the beginning
+ *     dispatch   token ──NVLink stores──► in[source][slot] of each target      a barrier at the end
+ *     combine    out[source][slot] of each target ──NVLink loads──► sum        a barrier at the start
  *
  * Heap, only where payload is stored: in, out [ranks][tokens_max], made [ranks][tokens_max] (what experts leave
- * elsewhere), gathered [blocks][topk], where a block's loads end.  Signal words: counts[source], a count plus one, at
- * dispatch's end; ready[source], at combine's beginning; and the private open and finished. */
+ * elsewhere), gathered [blocks][topk], where a block's loads end.  Signal words: counts[source], 1 + a count, at
+ * dispatch's end; ready[source], at combine's start; and the private open and finished. */
 #ifndef MODELS_MOE_MOE_ONE_SIDED_H
 #define MODELS_MOE_MOE_ONE_SIDED_H
 
 #include "models/moe/moe_ht.h"
 
 enum {
-    OS_RANKS_MAX = 64, /* bits of a number that a token's block keeps, one for each rank */
+    OS_RANKS_MAX = 64, /* a token's block keeps one bit of a number for each rank */
     OS_WARPS = 8,      /* of a block: 256 threads */
     OS_BLOCKS = 8,     /* of an SM, by its 2048 threads */
 };
@@ -30,22 +30,22 @@ struct os_rank;
 struct os_block {
     struct fabric_worker worker;
     struct os_rank *rank;
-    uint32_t number, token, target; /* its number among all blocks; its next token; the rank that gets it next */
+    uint32_t number, token, target; /* its index among all blocks; its next token; the next rank that gets the token */
     uint32_t pass;                  /* of combine along the row */
     bool chosen;                    /* the token's ranks, and its slots there, are known */
 };
 
-/* The last block of dispatch, which tells the peers, and the first block of combine.  `behind`: it waits until all
+/* The last block of dispatch, which tells the peers; and the first block of combine.  `behind`: it waits until all
  * blocks have come. */
 struct os_gate {
     struct fabric_worker worker;
     struct os_rank *rank;
-    uint32_t next, come; /* ranks told; ranks that have answered */
+    uint32_t next, come; /* how many ranks are told; how many have answered */
     bool combine, behind;
 };
 
-/* An SM's share of a kernel's local work, which neither sends nor waits.  For rows: the experts' rows are copied to
- * where combine reads them, and each warp takes a part. */
+/* An SM's share of a kernel's local work, which neither sends nor waits.  Where it moves rows, the experts' rows are
+ * copied to where combine reads them, and each warp takes a part. */
 struct os_local {
     struct fabric_worker worker;
     struct os_rank *rank;
@@ -61,16 +61,16 @@ struct os_map {
 struct os_rank {
     struct ht_rank ht;
     struct os_map map;
-    uint32_t *position; /* [tokens][ranks] the token's slot at a rank that it goes to */
+    uint32_t *position; /* [tokens][ranks] the token's slot at each rank that it goes to */
     uint32_t sms, blocks;
     uint32_t launched; /* the last phase */
     struct os_block *block;
     struct os_local *local; /* [sms] */
     struct os_gate gate;
-    uint64_t opened, finished; /* values of the private words when all launches so far have ended */
+    uint64_t opened, finished; /* the values that the private words have when all launches so far have ended */
 };
 
-/* What MoRI's kernels share.  os_rank_init() fills a zeroed rank, except its map, blocks and local work. */
+/* Shared with MoRI's kernels.  os_rank_init() fills a zeroed rank, except its map, blocks and local work. */
 void os_slots_make(const struct moe_options *o, bool payload, struct ht_slot *dispatch, struct ht_slot *combine);
 void os_map_make(const struct moe_options *o, bool payload, struct os_map *m);
 struct fabric_needs os_needs_of(const struct moe_options *o, const struct os_map *map);
@@ -79,11 +79,11 @@ void os_rank_clear(struct os_rank *r);
 static inline uint32_t os_word_open(const struct os_rank *r) { return 2 * r->ht.g.ranks; }
 static inline uint32_t os_word_finished(const struct os_rank *r) { return 2 * r->ht.g.ranks + 1; }
 bool os_goes_to(const struct os_rank *r, uint32_t token, uint32_t rank);
-/* The first rank that needs the token, from `from` on; ranks: there is none. */
+/* The first rank, at or after `from`, that needs the token.  `ranks`: there is none. */
 uint32_t os_target_next(const struct os_rank *r, uint32_t token, uint32_t from);
 uint32_t os_targets_of(const struct os_rank *r, uint32_t token);
 uint32_t os_slot_at(const struct os_rank *r, uint32_t token, uint32_t rank);
-/* The store of b's token to its target, of which each of so many warps moves a part; b must outlive the store. */
+/* The store of b's token to its target.  Each of `warps` warps moves a part.  b must outlive the store. */
 struct fabric_write os_token_write(const struct os_block *b, uint8_t warps, uint8_t site);
 void os_gate_launch(struct os_rank *r, bool combine, bool behind);
 /* Called before the next kernel's words have another epoch. */
@@ -91,7 +91,7 @@ void os_counts_read(struct os_rank *r);
 void os_rows_view(struct os_rank *r);
 void os_rows_give(struct os_rank *r);
 void os_traffic_of(const struct os_rank *r, enum os_phase phase, struct kernel_traffic *traffic);
-/* Two-sided kernels use these, too: the limits of both, reported under the given name; and how many rows each expert
+/* Also used by two-sided kernels: the limits of both, reported under the given name; and how many rows each expert
  * has got. */
 const char *os_limits_refuse(const struct moe_options *o, const char *name, char *text, size_t text_size);
 void os_experts_count(struct ht_rank *h);

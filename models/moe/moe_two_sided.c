@@ -1,6 +1,6 @@
-/* moe_two_sided.c - NVLink two-sided kernels, as TensorRT-LLM has them (PROTOCOLS.md 1.15).
+/* moe_two_sided.c - NVLink two-sided kernels of TensorRT-LLM (PROTOCOLS.md 1.15).
  *
- * Rows for a rank are in the order of their tokens, where the library takes their places from an atomic.  Sums are made
+ * Rows for a rank are in the order of their tokens.  (The library takes their places from an atomic.)  Sums are made
  * in single precision and rounded once. */
 #include "models/moe/moe_two_sided.h"
 
@@ -32,7 +32,8 @@ static uint32_t ceiling(uint32_t n, uint32_t by) { return (n + by - 1) / by; }
 
 /* ---- geometry ---- */
 
-/* A slot has the row, scales, experts and weights, each in whole 16 bytes, all in whole lines. */
+/* A slot has the row, scales, experts and weights.  Each takes a multiple of 16 bytes, and the slot takes whole
+ * lines. */
 static void slots_make(const struct moe_options *o, bool payload, struct ht_slot *dispatch, struct ht_slot *combine)
 {
     ht_slot_dispatch(o, payload, true, dispatch);
@@ -53,7 +54,7 @@ static uint32_t flagged_bytes(const struct ht_slot *slot)
     return (lines + ceiling(lines, TS_LINES_FLAGGED)) * TS_LINE_BYTES;
 }
 
-/* A block has as many peers as its shared memory has room for; channels are as many as fill half of the SMs. */
+/* A block has as many peers as its shared memory has room for.  There are as many channels as fill half of the SMs. */
 static void grid_make(const struct moe_options *o, struct ts_fifo *f)
 {
     const uint32_t blocks = ceiling(o->ranks, TS_PEERS_MOST), most = o->num_sms / 2 / blocks;
@@ -154,7 +155,7 @@ static void ts_destroy(struct kernel_rank *rank)
     free(r);
 }
 
-/* Raises a word that tells a peer what it polls for; nothing is released. */
+/* Raises a word that a peer polls.  Nothing is released. */
 static bool word_tell(struct fabric_worker *w, const struct ts_rank *r, uint16_t peer, uint32_t word, uint32_t value)
 {
     return fabric_signal(
@@ -164,7 +165,7 @@ static bool word_tell(struct fabric_worker *w, const struct ts_rank *r, uint16_t
 
 /* ---- prepare ---- */
 
-/* The launch in which the ranks last prepared, before this one; on a fabric, whatever routing that was for. */
+/* The previous launch in which the ranks prepared, on this fabric, whatever routing it was for. */
 static uint64_t *prepared(const struct ts_rank *r) { return &r->ht.base.fabric->grown[0]; }
 
 static uint32_t word_heard(const struct ts_rank *r, uint32_t peer) { return r->ht.g.ranks + peer; }
@@ -196,7 +197,7 @@ static enum worker_step hear_step(struct fabric_worker *w)
         return WORKER_MORE;
     }
     if (!word_tell(w, r, c->peer, word_heard(r, r->ht.g.rank), 1)) return WORKER_WAIT;
-    ht_scan_here(w, SITE_TWO_SIDED_PLACES, 1, 4 * (c->count - 1)); /* writes the places of what will come */
+    ht_scan_here(w, SITE_TWO_SIDED_PLACES, 1, 4 * (c->count - 1)); /* writes the places of the rows that will come */
     return WORKER_DONE;
 }
 
@@ -209,7 +210,7 @@ static void count_describe(const struct fabric_worker *w, char *text, size_t tex
 static const struct worker_role count_role = { .step = count_step, .describe = count_describe };
 static const struct worker_role hear_role = { .step = hear_step, .describe = count_describe };
 
-/* First a block for each peer that is told, then blocks that each hear from four peers. */
+/* First come blocks that each tell one peer, then blocks that each hear from four peers. */
 static void prepare_launch(struct ts_rank *r)
 {
     const uint32_t ranks = r->ht.g.ranks, sms = r->ht.base.options->num_sms;
@@ -276,7 +277,7 @@ static enum worker_step send_step(struct fabric_worker *w)
     return WORKER_MORE;
 }
 
-/* The place of a rank among those that a token goes to. */
+/* The place of a rank among the ranks that a token goes to. */
 static uint32_t place_of(const struct ts_rank *r, uint32_t token, uint32_t rank)
 {
     uint32_t place = 0;
@@ -337,7 +338,8 @@ static void warp_describe(const struct fabric_worker *w, char *text, size_t text
 static const struct worker_role send_role = { .step = send_step, .describe = warp_describe };
 static const struct worker_role receive_role = { .step = receive_step, .describe = warp_describe };
 
-/* Blocks of all senders, then of all receivers; in each, channel after channel.  In combine rows go the other way. */
+/* First come blocks of all senders, then of all receivers, in each case channel by channel.  In combine, rows go the
+ * opposite way. */
 static void rows_launch(struct ts_rank *r, bool combine)
 {
     const struct ht_rank *h = &r->ht;

@@ -1,20 +1,20 @@
-/* moe_v2.c - the V2 ("elastic") kernel family (PROTOCOLS.md 1.7): limits, memory map, warps, phases, how many SMs.
- * Dispatch and combine stand in moe_v2_direct.c, and for several nodes in moe_v2_dispatch.c and moe_v2_combine.c; what
- * begins and ends them in moe_v2_gate.c, what follows them in moe_v2_epilogue.c.
+/* moe_v2.c - the V2 ("elastic") kernel family (PROTOCOLS.md 1.7): limits, memory map, warps, phases, number of SMs.
+ * Dispatch and combine are in moe_v2_direct.c, and for several nodes in moe_v2_dispatch.c and moe_v2_combine.c.
+ * Their begin and end are in moe_v2_gate.c, the kernels after them in moe_v2_epilogue.c.
  *
- * Slots are in the order of tokens and rows are sorted by source, as in the deterministic variant. */
+ * Slots are in the order of tokens, and rows are sorted by source, as in the deterministic variant. */
 #include "models/moe/moe_v2.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Ranks that the kernels take for one node: in direct mode all, whatever reaches them. */
+/* How many ranks the kernels take for one node.  In direct mode these are all ranks, over whichever links. */
 static uint32_t local_of(const struct moe_options *o)
 {
     return o->direct ? o->ranks : moe_min(o->ranks, o->ranks_per_node);
 }
 static bool hybrid(const struct moe_options *o) { return o->ranks > local_of(o); }
-/* Direct mode with ranks that NVLink does not reach. */
+/* Direct mode with some ranks that NVLink does not reach. */
 static bool direct_far(const struct moe_options *o) { return o->direct && o->ranks > o->ranks_per_node; }
 
 static const char *v2_refuse(const struct moe_options *o, char *text, size_t text_size)
@@ -39,9 +39,9 @@ static const char *v2_refuse(const struct moe_options *o, char *text, size_t tex
 
 static uint32_t aligned(uint32_t size_bytes) { return (uint32_t)moe_align(size_bytes, V2_SHARED_ALIGN); }
 
-/* A slot has the row, the scales and the rest, each aligned.  The rest is top-k indices and weights, then meta: source
- * rank and token in one number, and for each node a byte of the ranks that need it, where the kernels keep a linked
- * list of top-k places.  A cached dispatch carries it as well. */
+/* A slot has the row, the scales and the rest, each aligned.  The rest is top-k indices and weights, then meta:
+ * source rank and token in one number, and for each node a byte with the ranks that need the token, where the
+ * kernels keep a linked list of top-k places.  A cached dispatch has the meta as well. */
 static void dispatch_slot(const struct moe_options *o, bool payload, struct ht_slot *s)
 {
     const uint32_t local = local_of(o);
@@ -62,7 +62,7 @@ static void combine_slot(const struct moe_options *o, bool payload, struct ht_sl
     ht_slot_combine(o, payload, true, s);
     s->meta_bytes = 0;
     s->meta = s->index = s->weight = aligned(s->row_bytes);
-    /* A slot goes whole from shared memory or by a put; otherwise the row goes and, by stores, the weights. */
+    /* A slot goes whole, from shared memory or by a put.  Otherwise the row goes, and the weights go by stores. */
     s->bytes = s->weight + (hybrid(o) || direct_far(o) ? aligned(8 * o->topk) : 4u * s->topk);
     s->stored = payload ? s->bytes : 0;
 }
@@ -213,7 +213,7 @@ static void v2_destroy(struct kernel_rank *rank)
 
 static const char *const phase_names[] = { "dispatch", "dispatch_copy", "combine", "combine_reduce", NULL };
 
-/* How many slots of a channel came from a rank of the node in the dispatch before, which must be the last kernel. */
+/* How many slots of a channel came from a rank of the node in the preceding dispatch, which must be the last kernel. */
 static uint32_t up_count(const struct v2_rank *r, uint32_t channel, uint32_t from)
 {
     const struct ht_rank *h = &r->ht;
@@ -256,7 +256,7 @@ static void v2_traffic(const struct kernel_rank *rank, uint32_t phase, struct ke
     if (phase != 0 && phase != 2) return;
     const struct ht_slot *s = phase == 0 ? &h->dispatch_slot : &h->combine_slot;
     const uint64_t row = s->row_bytes + s->scale_bytes + (uint64_t)s->topk * (phase == 0 ? 12 : 4);
-    const bool told = r->launched == 0; /* so far, only words say how many came */
+    const bool told = r->launched == 0; /* until then only the words tell how many came */
     uint64_t sent = 0, rows = told ? 0 : ht_recv_rows(h);
     for (uint32_t from = 0; told && from < h->g.local; from++)
         for (uint32_t c = 0; c < r->channels; c++) rows += up_count(r, c, from);
@@ -290,7 +290,7 @@ uint32_t moe_v2_sms(const struct moe_options *o, double rdma_gbs, double nvl_gbs
     const double rdma = to_nodes * (nodes - 1) / nodes;
     const double near = direct_far(o) ? to_ranks * local / o->ranks : to_ranks, nvl = near * (local - 1) / local;
     const double read = nodes > 1 ? 1 + to_nodes : 1;
-    /* The send buffer, the rank's own node, the ranks. */
+    /* writes: to the send buffer, to the rank's own node, to the ranks */
     const double write = (hybrid(o) || direct_far(o)) + (nodes > 1 ? to_nodes / nodes : 0) + near;
     const bool by_rdma = nodes > 1 && rdma / rdma_gbs > nvl / nvl_gbs;
     const double tokens_gbs = by_rdma ? rdma_gbs / rdma : nvl_gbs / nvl;

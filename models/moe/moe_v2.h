@@ -1,24 +1,25 @@
 /* moe_v2.h - private to the V2 kernels (PROTOCOLS.md 1.7): memory map and state of a rank.
  *
  * Every token has its slot before anything is sent, so there is no flow control: areas have room for all tokens that
- * can ever come.  A warp has one buffer in shared memory: it brings a token there with the bulk copy engine and stores
- * it from there, once for each target.
+ * can ever come.  A warp has one buffer in shared memory.  It brings a token there with the bulk copy engine, and
+ * stores it from there once for each target.
  *
- *   direct (one node)      any warp ──NVLink──► up[source number][its tokens]
- *   direct (nodes)         the same, and ──RDMA──► to ranks beyond NVLink, from out_send
- *   hybrid (nodes)         sender c ──RDMA──► out[source node][c][..]; forwarder c ──NVLink──► up[number][c][..]
+ *     direct (one node)      any warp ──NVLink──► up[source number][its tokens]
+ *     direct (nodes)         likewise, and ──RDMA──► to ranks beyond NVLink, from out_send
+ *     hybrid (nodes)         sender c ──RDMA──► out[source node][c][..]; forwarder c ──NVLink──► up[number][c][..]
  *
- * Hybrid kernels have channels, a warp of each role: token t of a rank belongs to channel t mod C.
- * A kernel begins with a barrier: then its peers' areas are free.  It ends with one: then everything has come.  Beside
- * those that move rows, notify warps count how many will come.  The next kernel, the epilogue, copies what has come
- * into the output, sorted by source rank and token.  Combine takes the rows back to the same places in areas of its
- * own, and its epilogue sums them.  In direct mode all ranks are one node, whatever reaches them.
+ * Hybrid kernels have channels, with one warp of each role: token t of a rank belongs to channel t mod C. A kernel
+ * begins with a barrier, after which its peers' areas are free.  It ends with a barrier, after which everything has
+ * come.  Other warps move rows, and meanwhile notify warps count how many will come.  The next kernel, the epilogue,
+ * copies what has come into the output, sorted by source rank and token.  Combine takes the rows back to the same
+ * places in its own areas, and its epilogue sums them.  In direct mode all ranks count as one node, over whichever
+ * links.
  *
- * Heap: up [local][C][up_slots], combine_up the same; hybrid: out_send [tokens], out [N][C][out_slots], and combine's
- * out_send and out [N][C][out_slots]; direct, nodes: out_send and combine's.  C is 1 in direct mode.
- * Signal words: barrier_nvl[local], barrier_rdma[N]; counts_nvl[local], a count plus one; counts_rdma[N]; hybrid: up
- * and combine_up [C][local], out and combine_out [C][N], where a value is twice the number of slots written, plus one
- * when they are all; and the private open, notified and finished. */
+ * Heap: up [local][C][up_slots], combine_up likewise; hybrid: out_send [tokens], out [N][C][out_slots], and
+ * combine's out_send and out [N][C][out_slots]; direct, nodes: out_send and combine's.  C is 1 in direct mode.
+ * Signal words: barrier_nvl[local], barrier_rdma[N]; counts_nvl[local], 1 + a count; counts_rdma[N]; hybrid: up and
+ * combine_up [C][local], out and combine_out [C][N], whose value is twice the number of slots written, plus 1 when
+ * all are; and the private open, notified and finished. */
 #ifndef MODELS_MOE_MOE_V2_H
 #define MODELS_MOE_MOE_V2_H
 
@@ -26,13 +27,13 @@
 #include "models/moe/moe_ht.h"
 
 enum {
-    V2_SHARED_BYTES = 232448, /* of an SM, all of which every kernel takes: 227 KB */
+    V2_SHARED_BYTES = 232448, /* shared memory of an SM, 227 KB, all of which every kernel takes */
     V2_SHARED_ALIGN = 32,     /* of a token's parts in memory */
     V2_NOTIFY_WARPS = 4,
     V2_WARPS_MAX = 32,
-    V2_CHANNELS = 4, /* on an SM, hybrid, if nothing else needs its registers */
+    V2_CHANNELS = 4, /* hybrid: channels of an SM, if nothing else needs its registers */
     V2_OUT_EVERY = 6,
-    V2_UP_EVERY = 3,   /* tokens between two tails, and in a forwarder's chunk */
+    V2_UP_EVERY = 3,   /* tokens between two tails; also tokens of a forwarder's chunk */
     V2_LOCAL_MAX = 64, /* ranks of a node, hybrid */
     V2_META_MAX = 4 + HT_RANKS_MAX / 8,
     V2_QUEUES_MAX = 129,
@@ -52,11 +53,11 @@ struct v2_pass {
 struct v2_way {
     struct ht_ring area;                    /* the area that is being written */
     uint32_t pick[V2_OUT_EVERY], pick_tail; /* of a forwarder: tokens of the chunk that go this way; the slot of the
-                                             * first */
+                                             * first of them */
     uint32_t told;
 };
 
-/* Hybrid combine: rows that a rank of the node returns to a merger: those that had come at the last look, and those
+/* Hybrid combine: how many rows a rank of the node has returned to a merger, as last read; and how many of them are
  * summed. */
 struct v2_returned {
     uint32_t come, summed;
@@ -76,7 +77,8 @@ struct v2_sender {
 struct v2_forwarder {
     struct fabric_worker worker;
     struct v2_rank *rank;
-    uint32_t channel, node, target; /* the channel; the node served last; the rank whose area is being written */
+    uint32_t channel, node, target; /* the channel; the node that was last served; the rank whose area is being
+                                     * written */
     uint32_t read[HT_NODES_MAX];
     uint32_t picked;    /* tokens of the current chunk */
     struct v2_way *way; /* [local] */
@@ -86,7 +88,7 @@ struct v2_forwarder {
 struct v2_returner {
     struct fabric_worker worker;
     struct v2_rank *rank;
-    uint32_t channel, target; /* the number of the rank whose rows are being returned */
+    uint32_t channel, target; /* the channel; the rank whose rows are being returned */
     struct v2_way *way;       /* [local] */
 };
 
@@ -94,7 +96,7 @@ struct v2_returner {
 struct v2_merger {
     struct fabric_worker worker;
     struct v2_rank *rank;
-    uint32_t channel, done;   /* tokens summed, in the order in which they were passed on */
+    uint32_t channel, done;   /* the channel; how many tokens are summed, in the order in which they were passed on */
     uint32_t flushed;         /* nodes */
     bool reduced;             /* the next token's sum is made but not sent */
     struct v2_returned *from; /* [local] */
@@ -105,16 +107,16 @@ struct v2_merger {
 struct v2_warp {
     struct fabric_worker worker;
     struct v2_rank *rank;
-    uint32_t item, end, stride; /* dispatch: tokens; combine: rows, one after another */
-    uint32_t target;            /* dispatch: the rank that gets the token next; combine: its source */
-    uint32_t place;             /* combine that returns all expanded rows of a row: the next one */
-    bool staged, copied;        /* the row is in shared memory; in the send area */
+    uint32_t item, end, stride; /* dispatch: tokens, one after another; combine: rows */
+    uint32_t target;            /* dispatch: the next rank that gets the token; combine: the token's source */
+    uint32_t place;             /* for a combine that returns all expanded rows of a row: the next of them */
+    bool staged, copied;        /* the row is in shared memory; the row is in the send area */
     uint16_t queue;             /* of its puts */
     uint8_t stage_site;         /* enum site */
     struct fabric_given *stage;
 };
 
-/* The notify warps of an SM: they count the SM's share of tokens, and on SM 0 tell the peers how many will come. */
+/* The notify warps of an SM.  They count the SM's share of tokens, and on SM 0 tell the peers how many will come. */
 struct v2_notify {
     struct fabric_worker worker;
     struct v2_rank *rank;
@@ -126,13 +128,13 @@ struct v2_notify {
 struct v2_gate {
     struct fabric_worker worker;
     struct v2_rank *rank;
-    uint32_t kind, from_count;     /* words that must say "finished" in the end; how many producers they have */
+    uint32_t kind, from_count;     /* the words that must say "finished" at the end; how many producers they have */
     uint32_t stage, next, flushed; /* flushed: QPs of peers */
-    bool told_self;                /* it has signalled itself that its own workers' stores are done */
+    bool told_self;                /* it has signalled to itself that its own workers' stores are done */
     struct ht_barrier nvl, rdma;
 };
 
-/* An SM's share of the rows (after dispatch) or tokens (after combine). */
+/* An SM's share of the rows (after dispatch) or of the tokens (after combine). */
 struct v2_epilogue {
     struct fabric_worker worker;
     struct v2_rank *rank;
@@ -150,17 +152,19 @@ struct v2_rank {
     struct v2_map map;
     struct ht_slot up_slot; /* dispatch's slot as stored in the up areas */
     uint32_t channels;
-    uint32_t dispatch_warps, combine_warps, copy_warps, reduce_warps; /* warps of an SM; the first two in direct mode */
+    uint32_t dispatch_warps, combine_warps, copy_warps, reduce_warps; /* warps of an SM; the first two are for direct
+                                                                       * mode */
     uint32_t combine_buffer_bytes;                                    /* a warp's buffer in shared memory */
     struct fabric_given stage[2][128 / V2_SHARED_ALIGN]; /* for rows, for tokens; by their place in a line */
-    struct fabric_given store[128 / V2_SHARED_ALIGN];    /* by the place in a line where the slot lies at the peer */
+    struct fabric_given store[128 / V2_SHARED_ALIGN];    /* by the place in a line at which the slot begins at the
+                                                          * peer */
     struct fabric_given copy, reduce, merge, gather[HT_TOPK_MAX];
     uint32_t *position; /* [tokens][targets] as in struct ht_layout, for these channels */
     uint32_t pass_max;
     struct v2_pass *pass;           /* [channel][pass_max] */
     uint32_t *pass_count;           /* [channel] */
     uint32_t *up_count;             /* [channel][local] slots that came from each rank of the node */
-    uint32_t *up_row;               /* [local][channel][up_slots] row of recv_x of each slot; payload only */
+    uint32_t *up_row;               /* [local][channel][up_slots] each slot's row of recv_x; only with payload */
     uint64_t *row_slot;             /* [rows] heap offset of each row's slot; payload only */
     struct v2_way *way;             /* [channel][local] */
     struct v2_returned *returned;   /* [channel][local] */
@@ -174,8 +178,8 @@ struct v2_rank {
     uint32_t epilogue_sms;
     struct v2_gate gate;
     uint32_t *expanded_at;    /* [rows + 1] expand: number of expanded rows of earlier rows */
-    uint32_t *expanded_index; /* [expanded rows] the place of each: by expert, then by row; payload only */
-    uint32_t expanded_rows;   /* rows of the output, including the gaps between experts; payload only */
+    uint32_t *expanded_index; /* [expanded rows] the place of each: by expert, then by row; only with payload */
+    uint32_t expanded_rows;   /* rows of the output, including the gaps between experts; only with payload */
     uint8_t *expanded_x, *expanded_scales;
     uint32_t launched; /* the last phase */
 };
@@ -202,7 +206,7 @@ static inline uint32_t v2_word(const struct v2_rank *r, enum v2_word kind, uint3
 }
 enum v2_private { V2_OPEN, V2_NOTIFIED, V2_FINISHED, V2_PRIVATE_WORDS };
 _Static_assert((int)V2_PRIVATE_WORDS <= (int)FABRIC_GROWN, "a place for each");
-/* What the word is when all launched so far has opened, notified, finished. */
+/* The value of the word when everything launched so far has opened, notified, or finished. */
 static inline uint64_t *v2_grown(const struct v2_rank *r, enum v2_private word)
 {
     return &r->ht.base.fabric->grown[word];
@@ -216,7 +220,7 @@ static inline bool v2_is_open(const struct v2_rank *r)
     return fabric_load(r->ht.base.fabric, v2_word_private(r, V2_OPEN)) >= *v2_grown(r, V2_OPEN);
 }
 
-/* Writes what a slot says of its token; V2_META_MAX bytes. */
+/* Writes the part of a slot that describes its token; V2_META_MAX bytes. */
 static inline void v2_meta_make(const struct v2_rank *r, uint32_t token, uint8_t *meta)
 {
     const struct ht_geometry *g = &r->ht.g;
@@ -227,7 +231,7 @@ static inline void v2_meta_make(const struct v2_rank *r, uint32_t token, uint8_t
     memcpy(meta + sizeof source_token, &r->ht.layout.bits[(size_t)token * bytes], bytes);
 }
 
-/* The first target (rank or node), from `from` on, of one of the rank's own tokens; targets: there is none. */
+/* The first target (rank or node), at or after `from`, of one of the rank's own tokens.  `targets`: there is none. */
 static inline uint32_t v2_target(const struct v2_rank *r, uint32_t token, uint32_t from)
 {
     const struct ht_layout *l = &r->ht.layout;
@@ -248,7 +252,7 @@ static inline uint64_t v2_out_at(const struct v2_rank *r, uint32_t node, uint32_
     return ((uint64_t)node * r->channels + channel) * r->map.out_slots + sequence;
 }
 
-/* moe_v2_expand.c: a row for each expert.  Whether combine sends them all, without summing them. */
+/* moe_v2_expand.c: a row for each expert.  Returns whether combine sends all of them without summing. */
 static inline bool v2_sends_all(const struct moe_options *o) { return o->expand && o->single_reduction; }
 void v2_expand_alloc(struct v2_rank *r);
 /* Computes where the expanded rows are, after the rows of a dispatch are known. */
@@ -259,22 +263,23 @@ static inline uint32_t v2_expanded_count(const struct v2_rank *r, uint32_t row)
     return r->expanded_at ? r->expanded_at[row + 1] - r->expanded_at[row] : 1;
 }
 void v2_expand_row(struct v2_rank *r, uint32_t row);
-/* Writes to slot what an expert made of row: the one at that place, or with place UINT32_MAX the sum of all. */
+/* Writes to slot what an expert made of the row: the expanded row at this place or, with place UINT32_MAX, the sum
+ * of all. */
 void v2_expanded_pack(const struct v2_rank *r, uint32_t row, uint32_t place, uint8_t *slot);
 uint32_t v2_outputs(struct kernel_rank *rank, struct kernel_tensor *tensor, uint32_t max);
 
-/* Loads rows, one after another, into the warp's shared memory (moe_v2_gate.c, as the next ones). */
+/* Loads rows, one after another, into the warp's shared memory (this and the next functions: moe_v2_gate.c). */
 void v2_stage_rows(struct fabric_worker *w, uint8_t site, struct fabric_given *given, uint32_t rows,
                    uint64_t read_bytes);
 static inline void v2_stage(struct fabric_worker *w, uint8_t site, struct fabric_given *given, uint64_t read_bytes)
 {
     v2_stage_rows(w, site, given, 1, read_bytes);
 }
-/* Tells a peer how many slots of an area are written and whether these are all, unless it knows. */
+/* Tells a peer how many slots of an area are written, and whether these are all.  Does nothing if the peer knows. */
 bool v2_tell(struct fabric_worker *w, const struct v2_rank *r, uint32_t peer, uint32_t channel, uint32_t word,
              uint32_t count, bool finished, uint32_t *told);
-/* Adds the kernel's first and last worker.  At the end, the words of kind from from_count producers must say that
- * everything has come; if these are on other nodes there is no barrier. */
+/* Adds the kernel's first and last worker.  At the end, the words of this kind from from_count producers must say
+ * that everything has come.  If the producers are on other nodes, there is no barrier. */
 void v2_gate_launch(struct v2_rank *r, enum v2_word kind, uint32_t from_count);
 void v2_notify_launch(struct v2_rank *r);
 /* Adds a worker that waits until the kernel is open. */
@@ -286,7 +291,7 @@ enum worker_step v2_finish(struct fabric_worker *w, const struct v2_rank *r);
 /* moe_v2_direct.c */
 void v2_direct_dispatch_launch(struct v2_rank *r);
 void v2_direct_combine_launch(struct v2_rank *r);
-/* moe_v2_dispatch.c and moe_v2_combine.c: hybrid. */
+/* moe_v2_dispatch.c and moe_v2_combine.c: hybrid mode. */
 void v2_dispatch_launch(struct v2_rank *r);
 void v2_combine_launch(struct v2_rank *r);
 /* moe_v2_epilogue.c */

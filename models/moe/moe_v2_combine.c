@@ -1,4 +1,4 @@
-/* moe_v2_combine.c - V2 combine over several nodes (PROTOCOLS.md 1.7): for each channel a warp that takes rows back
+/* moe_v2_combine.c - V2 combine over several nodes (PROTOCOLS.md 1.7).  Each channel has a warp that takes rows back
  * to the ranks that passed them on, and a warp there that sums them and sends the sum to the token's source. */
 #include "models/moe/moe_v2.h"
 
@@ -78,7 +78,7 @@ static const struct v2_pass *merger_pass(const struct v2_merger *m)
     return &m->rank->pass[(size_t)m->channel * m->rank->pass_max + m->done];
 }
 
-/* The lowest rank of the node whose row of the token has not come, -1 if all have. */
+/* The lowest rank of the node whose row of the token has not come; -1 if all have. */
 static int merger_missing(const struct v2_merger *m)
 {
     const struct v2_rank *r = m->rank;
@@ -135,7 +135,7 @@ static bool merger_put(struct v2_merger *m)
     return fabric_put(&m->worker, &write) == 0;
 }
 
-/* Waits for the puts on the channel's queue; then one word tells each node that it has all. */
+/* Waits for the puts on the channel's queue.  Then one word tells each node that it has everything. */
 static bool merger_end(struct v2_merger *m)
 {
     const struct v2_rank *r = m->rank;

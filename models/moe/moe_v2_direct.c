@@ -1,6 +1,6 @@
-/* moe_v2_direct.c - V2 dispatch and combine in direct mode (PROTOCOLS.md 1.7): any warp takes any token or row, brings
- * it into shared memory and stores it from there to every rank that needs it.  Ranks that NVLink does not reach get it
- * by puts, from a copy in the send area.  No channels, no tails. */
+/* moe_v2_direct.c - V2 dispatch and combine in direct mode (PROTOCOLS.md 1.7).  Any warp takes any token or row,
+ * brings it into shared memory and stores it from there to every rank that needs it.  Ranks that NVLink does not
+ * reach get it by puts, from a copy in the send area.  There are no channels and no tails. */
 #include "models/moe/moe_v2.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@ static enum worker_step warp_stage(struct v2_warp *p, uint64_t read_bytes)
     return WORKER_MORE;
 }
 
-/* Sizes of loops by where in a line a slot of an area begins at a peer. */
+/* The loop's sizes for a slot of an area, by the place in a line at which the slot begins at the peer. */
 static struct fabric_given *slot_given(struct v2_rank *r, uint64_t slot, uint32_t slot_bytes)
 {
     return &r->store[slot * slot_bytes % 128 / V2_SHARED_ALIGN];
@@ -118,8 +118,8 @@ static void row_fill(const void *context, uint8_t *slot)
     else ht_slot_pack_combine(&p->rank->ht, p->item, slot);
 }
 
-/* Where the row, or the next of its expanded rows, lies among the rows for its source: at that rank, and in the send
- * area. */
+/* The place of the row, or of the next of its expanded rows, among the rows for its source: at that rank, and in the
+ * send area. */
 static uint64_t row_at(const struct v2_warp *p)
 {
     const struct v2_rank *r = p->rank;
@@ -141,7 +141,7 @@ static void row_run(void *context, uint64_t argument)
     row_fill(p, p->worker.fabric->heap + row_sent(p));
 }
 
-/* If several rows of a token do not all go back, they are summed into shared memory; a single row is copied there. */
+/* Several rows of a token that do not all go back are summed into shared memory.  A single row is copied there. */
 static enum worker_step row_stage(struct v2_warp *p)
 {
     const struct v2_rank *r = p->rank;
@@ -198,8 +198,8 @@ static const struct worker_role row_role = { .step = row_step, .describe = warp_
 
 static const struct worker_role token_role = { .step = token_step, .describe = warp_describe };
 
-/* The QP of a warp: the first is of the notify warps, if there are any; the others are shared by SMs or, if these are
- * more, by warps. */
+/* The QP of a warp.  The first QP belongs to the notify warps, if there are any.  The others are dealt out to SMs
+ * or, if there are more SMs than QPs, to warps. */
 static uint16_t queue_of(const struct v2_rank *r, uint32_t sm, uint32_t warp, uint32_t warps, uint32_t first)
 {
     const uint32_t queues = r->ht.base.fabric->queue_count;

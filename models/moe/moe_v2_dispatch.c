@@ -1,5 +1,6 @@
-/* moe_v2_dispatch.c - V2 dispatch over several nodes (PROTOCOLS.md 1.7): for each channel a warp that sends its tokens
- * to the nodes that need them, and one that passes on what comes to its own node's ranks.  No slot is waited for. */
+/* moe_v2_dispatch.c - V2 dispatch over several nodes (PROTOCOLS.md 1.7).  Each channel has a warp that sends its
+ * tokens to the nodes that need them, and a warp that passes on what comes to its own node's ranks.  No warp waits
+ * for a slot. */
 #include "models/moe/moe_v2.h"
 
 #include <assert.h>
@@ -35,8 +36,8 @@ static void sender_run(void *context, uint64_t token)
         ht_slot_pack(&s->rank->ht, (uint32_t)token, 0, meta, home_slot(s, (uint32_t)token));
 }
 
-/* Copies the token through shared memory into the send area, if another node needs it, and to where its own node reads
- * it. */
+/* Copies the token through shared memory.  It goes to the send area, if another node needs it, and to where its own
+ * node reads it. */
 static void token_copy(struct v2_sender *s)
 {
     const struct v2_rank *r = s->rank;
@@ -62,7 +63,7 @@ static void token_copy(struct v2_sender *s)
                                                    .argument = s->token });
 }
 
-/* Tells a node about its tokens, after every few of them and at the end. */
+/* Tells a node about its tokens, at intervals of a few tokens and at the end. */
 static bool node_tell(struct v2_sender *s, uint32_t node, bool finished)
 {
     const struct v2_rank *r = s->rank;
@@ -132,7 +133,7 @@ static void sender_launch(struct v2_rank *r, uint32_t channel)
 
 /* ---- forwarder ----------------------------------------------------------------------------------------- */
 
-/* How many tokens of the channel came from node, and whether these are all. */
+/* How many tokens of the channel came from the node, and whether these are all. */
 static uint32_t came_from(const struct v2_forwarder *d, uint32_t node, bool *all)
 {
     const struct v2_rank *r = d->rank;
@@ -141,7 +142,7 @@ static uint32_t came_from(const struct v2_forwarder *d, uint32_t node, bool *all
     return tail >> 1;
 }
 
-/* The next node, in rotation, with a chunk to pass on; -1: none.  ended: there will never be one. */
+/* The next node, in rotation, with a chunk to pass on.  -1: there is none.  ended: there will never be one. */
 static int forwarder_next(const struct v2_forwarder *d, bool *ended)
 {
     const uint32_t nodes = d->rank->ht.g.nodes;
@@ -167,7 +168,7 @@ static const uint8_t *came_slot(const struct v2_forwarder *d, uint32_t sequence)
     return r->ht.base.fabric->heap + r->map.out + slot * r->ht.dispatch_slot.stored;
 }
 
-/* The ranks of this node that need the token: bytes as in struct ht_layout. */
+/* The ranks of this node that need the token, as bytes like those of struct ht_layout. */
 static uint64_t token_bits(const struct v2_forwarder *d, uint32_t sequence)
 {
     const struct ht_rank *h = &d->rank->ht;

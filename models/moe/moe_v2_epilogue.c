@@ -1,5 +1,5 @@
-/* moe_v2_epilogue.c - the second kernels of V2 dispatch and combine (PROTOCOLS.md 1.7), on all SMs of the GPU: they
- * copy what has come into the output, and sum what came back.  Each waits for the one before it alone. */
+/* moe_v2_epilogue.c - the second kernels of V2 dispatch and combine (PROTOCOLS.md 1.7), on all SMs of the GPU.  They
+ * copy what has come into the output, and sum what came back.  Each waits only for the kernel before it. */
 #include "models/moe/moe_v2.h"
 
 #include <stdio.h>
@@ -72,8 +72,7 @@ static void copy_run(void *context, uint64_t argument)
     }
 }
 
-/* Where the sum that target gave for the token is (in direct mode, the row; if there are several, the one for
- * place). */
+/* Where the target's sum for the token is (in direct mode: the row; if there are several, the one for this place). */
 static const uint8_t *back_slot(const struct v2_rank *r, uint32_t token, uint32_t target, uint32_t place)
 {
     const uint32_t at = r->position[(size_t)token * r->ht.layout.targets + target], channel = token % r->channels;
@@ -83,7 +82,7 @@ static const uint8_t *back_slot(const struct v2_rank *r, uint32_t token, uint32_
     return r->ht.base.fabric->heap + area + (slot * places + place) * r->ht.combine_slot.stored;
 }
 
-/* How many rows target gave for one of the rank's own tokens. */
+/* How many rows the target gave for one of the rank's own tokens. */
 static uint32_t back_count(const struct v2_rank *r, uint32_t token, uint32_t target)
 {
     const struct ht_rank *h = &r->ht;
