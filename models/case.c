@@ -80,9 +80,9 @@ static const struct field processes_alias = {
 
 static const struct field field_table[] = {
     CHOICE(
-        "kernel", kernel, MAKES | ROUTES, "ll|normal|v2|one-sided|two-sided|mori|mori-ll|mega-moe|" COLL,
+        "kernel", kernel, MAKES | ROUTES, "ll|normal|v2|one-sided|two-sided|mori|mori-ll|mega-moe|pplx|" COLL,
         "Kernels: ll (low latency, the default), normal (high throughput), v2, one-sided, two-sided (TensorRT-LLM's), "
-        "mori, mori-ll (AMD's), mega-moe (DeepGEMM's, with the experts); "
+        "mori, mori-ll (AMD's), mega-moe (DeepGEMM's, with the experts), pplx (pplx-garden's); "
         "or alltoallv, allgather, reducescatter, allreduce, ag-rs (NCCL's two), p2p"),
     { "matrix", FIELD_TEXT, WORK | MAKES | ROUTES | FILES, AT(matrix), 0, 0, 0, NULL, "SPEC",
       "Alltoallv: a file of messages, uniform:BYTES or lognormal:BYTES[:S] (default: what the routing sends)",
@@ -132,7 +132,7 @@ static const struct field field_table[] = {
           "GPUs that reach each other by NVLink (default: the cluster's; replay: all ranks of a host)"),
     CHOICE("dtype", dtype, MAKES, "fp8|bf16", "Format of dispatched tokens: fp8 (the default) or bf16"),
     FLAG("disable-nvlink", nvlink_disabled, MAKES, "Peers of the same node are reached by RDMA too; normal: by PCIe"),
-    FLAG("hook", hook, MAKES, "Low latency: send and receive as kernels of their own"),
+    FLAG("hook", hook, MAKES, "Low latency, pplx: send and receive as kernels of their own"),
     FLAG("logfmt", logfmt, MAKES,
          "Low latency combine: rows return as logarithms of 10 bits where their values allow it"),
     CHOICE("flush", flush, MAKES, "warm|cold",
@@ -158,7 +158,7 @@ static const struct field field_table[] = {
     FLAG("ue8m0", ue8m0, MAKES, "FP8 scales are stored as exponents (needs --round-scale)"),
     FLAG("worst-tokens", worst_tokens, MAKES, "Normal: outputs sized at the worst case, no wait of the host"),
     COUNT("num-sms", num_sms, MAKES, 1, 4096, 0,
-          "SMs that the kernels use (default 24; mori: 80; ll, one-sided, two-sided, mega-moe: all of the GPU)"),
+          "SMs that the kernels use (default 24; mori: 80; ll, one-sided, two-sided, mega-moe, pplx: all of the GPU)"),
     COUNT("num-warps", num_warps, MAKES, 0, 16, 0, "Mori: warps of a thread block, one on each of num-sms (0: 8)"),
     COUNT("rdma-sms", rdma_sms, MAKES, 0, 4096, 0,
           "Mori between nodes: of num-sms, those that serve other nodes (0: 2/3)"),

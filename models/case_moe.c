@@ -38,6 +38,7 @@ static enum moe_kernel_family family_of(const struct case_options *c)
            : case_is(c->kernel, "mori")      ? MOE_MORI
            : case_is(c->kernel, "mori-ll")   ? MOE_MORI_LL
            : case_is(c->kernel, "mega-moe")  ? MOE_MEGA
+           : case_is(c->kernel, "pplx")      ? MOE_PPLX
                                              : MOE_NORMAL;
 }
 
@@ -54,8 +55,8 @@ static void options_fill(const struct case_options *c, const struct routing *rou
                          struct moe_options *o)
 {
     const uint32_t sms_normal = device_sms ? MIN(CASE_SMS_DEFAULT, device_sms) : CASE_SMS_DEFAULT;
-    const bool takes_all =
-        case_is(c->kernel, "ll") || g_str_has_suffix(c->kernel, "-sided") || case_is(c->kernel, "mega-moe");
+    const bool takes_all = case_is(c->kernel, "ll") || g_str_has_suffix(c->kernel, "-sided") ||
+                           case_is(c->kernel, "mega-moe") || case_is(c->kernel, "pplx");
     const bool mori = g_str_has_prefix(c->kernel, "mori");
     const uint32_t sms_default = takes_all && device_sms ? device_sms
                                  : mori                  ? MIN(CASE_SMS_MORI, device_sms ? device_sms : CASE_SMS_MORI)
@@ -149,13 +150,13 @@ bool case_moe_options(const struct case_options *c, const struct routing *routin
         return case_refuse(error, "num-sms: expected at most the GPU's %u, found %u", device_sms, options->num_sms);
     if (c->nvlink_disabled && options->family != MOE_LOW_LATENCY && !device_sms)
         return case_refuse(error, "disable-nvlink: here only the low-latency kernels go by the NIC alone");
-    if (c->nvlink_disabled && options->family >= MOE_ONE_SIDED)
+    if (c->nvlink_disabled && options->family >= MOE_ONE_SIDED && options->family != MOE_PPLX)
         return case_refuse(error, "disable-nvlink: %s reach peers by NVLink alone",
                            options->family == MOE_ONE_SIDED   ? "the one-sided kernels"
                            : options->family == MOE_TWO_SIDED ? "the two-sided kernels"
                            : options->family == MOE_MEGA      ? "MegaMoE's kernels"
                                                               : "MoRI's kernels here");
-    if (c->nvlink_disabled && options->family == MOE_V2) options->ranks_per_node = 1;
+    if (c->nvlink_disabled && (options->family == MOE_V2 || options->family == MOE_PPLX)) options->ranks_per_node = 1;
     char text[256];
     const char *refusal = moe_options_refuse(options, text, sizeof text);
     return refusal ? case_refuse(error, "%s", refusal) : true;

@@ -11,10 +11,11 @@ static bool timed(const struct record *record, const char *phase)
     return !record || record_find(record, phase, RECORD_ALL, "time_us");
 }
 
-/* Neither the barrier between iterations, which no engine has, nor a whole call, nor several in one. */
+/* Neither a barrier between iterations or calls, which no engine has or other work hides, nor a whole call, nor several
+ * in one. */
 static bool is_kernel(const struct record *record, const struct record *other, const char *phase)
 {
-    return strcmp(phase, "sync") != 0 && !strchr(phase, '+') && !g_str_has_suffix(phase, "_call") &&
+    return !g_str_has_suffix(phase, "sync") && !strchr(phase, '+') && !g_str_has_suffix(phase, "_call") &&
            !compare_phase_of_layer(phase) && timed(record, phase) && timed(other, phase);
 }
 

@@ -182,6 +182,19 @@ TEST("MoRI, 8 ranks, within a node and between nodes")
     }
 }
 
+TEST("pplx, 8 ranks, in a node and between nodes")
+{
+    for (uint32_t variant = 0; variant < 4; variant++) {
+        g_auto(routing) routing = sampled(SAMPLE, variant % 3, 8, 48);
+        struct moe_options o = normal_options(&routing, 8u >> variant);
+        o.family = MOE_PPLX;
+        o.hook = variant >= 2;
+        o.dtype = variant % 2 ? MOE_BF16 : MOE_FP8;
+        o.num_sms = variant < 2 ? 4 : 64; /* fewer blocks than tokens, and more */
+        run_both(&o, &routing, false);
+    }
+}
+
 TEST("MegaMoE, 8 ranks")
 {
     for (uint32_t variant = 0; variant < 2; variant++) {

@@ -599,6 +599,7 @@ SHEET(nccl);
 SHEET(tensorrt_llm);
 SHEET(mori);
 SHEET(deepgemm);
+SHEET(pplx);
 #undef SHEET
 #define SHEET(name) \
     { \
@@ -607,7 +608,8 @@ SHEET(deepgemm);
     }
 static const struct {
     const char *path, *begin, *end;
-} sheets[] = { SHEET(deepep_v1), SHEET(deepep_v2), SHEET(nccl), SHEET(tensorrt_llm), SHEET(mori), SHEET(deepgemm) };
+} sheets[] = { SHEET(deepep_v1), SHEET(deepep_v2), SHEET(nccl), SHEET(tensorrt_llm),
+               SHEET(mori),      SHEET(deepgemm),  SHEET(pplx) };
 #undef SHEET
 
 uint32_t loops_sheet_count(void) { return G_N_ELEMENTS(sheets); }

@@ -135,6 +135,22 @@
     X(MEGA_RETURN) \
     X(MEGA_SUM)
 
+/* pplx.loops */
+#define SITES_PPLX(X) \
+    X(PPLX_CHOICES_COUNT) \
+    X(PPLX_CHOICES_SUM) \
+    X(PPLX_PLACES_READ) \
+    X(PPLX_STAGE_ROW) \
+    X(PPLX_LOAD_ROW) \
+    X(PPLX_STORE_ROW) \
+    X(PPLX_ROW_READ) \
+    X(PPLX_TAKE_ROW) \
+    X(PPLX_KEEP_ROW) \
+    X(PPLX_RETURN_ROWS) \
+    X(PPLX_SUM) \
+    X(PPLX_COUNTS_SUM) \
+    X(PPLX_ROWS_LIST)
+
 /* nccl.loops */
 #define SITES_NCCL(X) \
     X(NCCL_STORE) \
@@ -146,7 +162,8 @@
     X(COPY_ENGINE)
 
 #define SITES_ALL(X) \
-    SITES_DEEPEP_V1(X) SITES_DEEPEP_V2(X) SITES_NCCL(X) SITES_TENSORRT_LLM(X) SITES_MORI(X) SITES_DEEPGEMM(X)
+    SITES_DEEPEP_V1(X) \
+    SITES_DEEPEP_V2(X) SITES_NCCL(X) SITES_TENSORRT_LLM(X) SITES_MORI(X) SITES_DEEPGEMM(X) SITES_PPLX(X)
 
 /* SITE_NONE: no sheet describes it.  A row takes one access after another, wherever it is. */
 enum site {

@@ -22,6 +22,7 @@ enum moe_kernel_family {
     MOE_MORI,        /* 1.14, between nodes 1.16 */
     MOE_MORI_LL,     /* likewise, dealt in smaller parts */
     MOE_MEGA,        /* 1.17: dispatch, the experts and combine in one kernel */
+    MOE_PPLX,        /* 1.18 */
 };
 
 enum moe_dtype { MOE_BF16, MOE_FP8 };
@@ -54,7 +55,7 @@ struct moe_options {
     enum moe_data data;
     uint64_t seed;
     bool round_scale, ue8m0;  /* FP8 scales are powers of two; they are stored as exponents */
-    bool hook;                /* low latency: send and receive are separate kernels */
+    bool hook;                /* low latency, pplx: send and receive are separate kernels */
     uint64_t mask_timeout_ps; /* low latency: a rank that keeps another waiting for longer is masked; 0: none is */
     struct moe_failure failure[MOE_FAILURES_MAX];
     uint32_t failure_count;

@@ -30,6 +30,7 @@ static const struct which_backend table[] = {
     { "nvlink-two-sided", "two-sided", WHICH_NVIDIA, NULL, 0 },
     { "nccl-ag-rs", "ag-rs", WHICH_BOTH, NULL, 0 },
     { "deepgemm-mega-moe", "mega-moe", WHICH_NVIDIA, NULL, 0 },
+    { "pplx", "pplx", WHICH_NVIDIA, NULL, 0 },
     { "mori-normal", "mori", WHICH_AMD, NULL, 0 },
     { "mori-ll", "mori-ll", WHICH_AMD, NULL, 0 },
     { "uccl-ll", "ll", WHICH_AMD, NULL, 0 },
@@ -49,6 +50,8 @@ static const struct which_backend table[] = {
     { "uccl-ll", "ll", WHICH_BOTH, "uccl-efa", EFA },
     { "uccl-normal", "normal", WHICH_BOTH, "uccl", MLX5 | BNXT_RE | IONIC },
     { "uccl-normal", "normal", WHICH_BOTH, "uccl-efa", EFA },
+    { "pplx", "pplx", WHICH_NVIDIA, "fabric-lib", MLX5 },
+    { "pplx", "pplx", WHICH_NVIDIA, "fabric-lib-efa", EFA },
     { "mori-normal", "mori", WHICH_AMD, "ibgda", MLX5 | BNXT_RE | IONIC },
     { "mori-ll", "mori-ll", WHICH_AMD, "ibgda", MLX5 | BNXT_RE | IONIC },
     { "nccl-ag-rs", "ag-rs", WHICH_BOTH, "gin-proxy", MLX5 | EFA | CXI | BNXT_RE | IONIC },
@@ -138,9 +141,9 @@ bool which_begin(struct which *w, GError **error)
         if (backend_asked(w, &w->backend[i], w->ranks)) return true;
     if (good)
         g_set_error(error, WHICH_ERROR, WHICH_ERROR_OPTION,
-                    "expected --kernel ll, normal, v2, ag-rs, mori, mori-ll or (within a node) one-sided or two-sided "
-                    "and a --backend "
-                    "that posts for it (ibgda, gdaki, gin-proxy, nixl, uccl or uccl-efa), found %s and %s",
+                    "expected --kernel ll, normal, v2, ag-rs, mori, mori-ll, pplx or (within a node) one-sided or "
+                    "two-sided and a --backend that posts for it (ibgda, gdaki, gin-proxy, nixl, uccl, uccl-efa, "
+                    "fabric-lib or fabric-lib-efa), found %s and %s",
                     w->base.kernel ? w->base.kernel : "none", w->base.backend ? w->base.backend : "none");
     return false;
 }

@@ -1,0 +1,155 @@
+/* moe_pplx.h - private to pplx-garden's kernels (PROTOCOLS.md 1.18): memory map, words and state of a rank.
+ *
+ * A row is a choice: a token goes to each of its experts.  GPUs write rows to ranks of their node; for others they
+ * leave them in send, and a thread of the host has the NIC write them.
+ *
+ *   dispatch   token ──NVLink stores──► recv[source], the first PP_PRIVATE rows; others are read out of a peer's send
+ *              token ── copy ──► send ── put by the host ──► recv[source]; what is more, once counts are known
+ *              rows ── copy ──► out, in the order of experts
+ *   combine    made ── copy ──► send ── put by the host ──► recv[number of the choice], or NVLink stores; sums
+ *
+ * Heap: counts [source][experts], a source's rows for each expert; and only where payload is stored: send, recv (each
+ * holds dispatch's rows, then combine's), out and made [places].
+ * Signal words, all of a source: its counts, its first rows, the rest of them, and what it gives back have come; it has
+ * stored all that goes by NVLink; it has read what it needs of other ranks' send; and the barrier's.  Then the private
+ * ones. */
+#ifndef MODELS_MOE_MOE_PPLX_H
+#define MODELS_MOE_MOE_PPLX_H
+
+#include "models/moe/moe_ht.h"
+
+enum {
+    PP_LOCAL_MAX = 8,     /* ranks of a node */
+    PP_EXPERTS_MAX = 512, /* a thread of a block for each */
+    PP_WARPS = 16,        /* of a block, one on each SM */
+    PP_PRIVATE = 256,     /* rows that a rank may write to another before it knows how many come */
+    PP_STAGES = 8,        /* rows that a block of combine has under way */
+    PP_NICS = 2,          /* QPs to a peer, one on each NIC of a GPU */
+    PP_DEPTH = 16,
+};
+
+/* What a launch is: a kernel that sends, one that receives, both one after the other, or neither, but the host's
+ * barrier behind them. */
+struct pp_launch {
+    bool combine, sends, receives;
+};
+
+enum pp_word { PP_COUNTS, PP_FIRST, PP_REST, PP_BACK, PP_NEAR, PP_READ, PP_BARRIER, PP_SOURCE_WORDS };
+
+struct pp_map {
+    uint64_t counts, send, recv, out, made, end;
+};
+
+struct pp_rank;
+
+struct pp_block {
+    struct fabric_worker worker;
+    struct pp_rank *rank;
+    uint32_t number, item, target; /* item: the next token or row */
+    uint8_t state, synced;         /* barriers of the grid behind it */
+    bool receives, arrives, loaded;
+};
+
+/* The host's thread. */
+struct pp_host {
+    struct fabric_worker worker;
+    struct pp_rank *rank;
+    struct ht_barrier barrier;
+    uint32_t next; /* the next rank, in the order in which they are served */
+    uint8_t state;
+    bool stored; /* the next rank of this node has the counts */
+};
+
+/* A row that comes, in the order in which blocks take them. */
+struct pp_row {
+    uint32_t source, number; /* its number among the source's rows for this rank */
+    uint32_t expert, place;  /* of this rank; where it goes in out */
+};
+
+struct pp_rank {
+    struct ht_rank ht;
+    struct pp_map map;
+    uint32_t first_rows; /* PP_PRIVATE, or what a rank may have at most */
+    /* Of this rank's own choices: the number of the first for each expert, and the number of each in that order. */
+    uint32_t *sent_before; /* [experts + 1] */
+    uint32_t *position;    /* [tokens x topk] UINT32_MAX: it has no expert */
+    /* Known once all counts have come. */
+    bool learned;
+    uint32_t rows, far_rows, rows_room, places;
+    struct pp_row *row;               /* [rows] those of other nodes first */
+    uint32_t *come_before;            /* [ranks + 1] rows that come from lower ranks */
+    uint32_t *before_here;            /* [ranks] rows that a rank has for lower ranks than this one */
+    uint32_t *expert_place;           /* [local experts] the first place of an expert's rows */
+    uint64_t opened, to_host, to_gpu; /* private words when this launch began */
+    uint32_t arrived, staged;         /* blocks at the grid's barriers; blocks that have left their rows in send */
+    uint32_t blocks;
+    struct pp_block *block;
+    struct pp_host host;
+    struct fabric_given sum;
+    struct pp_launch launch;
+};
+
+static inline uint32_t pp_word(const struct pp_rank *r, enum pp_word word, uint32_t source)
+{
+    return (uint32_t)word * r->ht.g.ranks + source;
+}
+/* Private words: arrivals at the grid's barriers, which nobody awaits; barriers that are open; what the GPU tells the
+ * host, and the host the GPU. */
+static inline uint32_t pp_word_arrived(const struct pp_rank *r) { return pp_word(r, PP_SOURCE_WORDS, 0); }
+static inline uint32_t pp_word_open(const struct pp_rank *r) { return pp_word_arrived(r) + 1; }
+static inline uint32_t pp_word_to_host(const struct pp_rank *r) { return pp_word_arrived(r) + 2; }
+static inline uint32_t pp_word_to_gpu(const struct pp_rank *r) { return pp_word_arrived(r) + 3; }
+enum { PP_PRIVATE_WORDS = 4 };
+
+static inline bool pp_told(const struct pp_rank *r, uint32_t word, uint64_t before, uint32_t number)
+{
+    return fabric_load(r->ht.base.fabric, word) >= before + number;
+}
+/* Whether the word of that source has been written since this call began. */
+static inline bool pp_come(const struct pp_rank *r, enum pp_word word, uint32_t source)
+{
+    return ht_word(&r->ht, pp_word(r, word, source)) > 0;
+}
+
+static inline uint32_t pp_rank_first(const struct pp_rank *r) { return r->ht.g.node * r->ht.g.local; }
+static inline bool pp_is_near(const struct pp_rank *r, uint32_t rank) { return rank / r->ht.g.local == r->ht.g.node; }
+/* How many rows go from this rank to another, or come from there. */
+static inline uint32_t pp_rows_to(const struct pp_rank *r, uint32_t rank)
+{
+    const uint32_t first = rank * r->ht.g.local_experts;
+    return r->sent_before[first + r->ht.g.local_experts] - r->sent_before[first];
+}
+static inline uint32_t pp_rows_from(const struct pp_rank *r, uint32_t rank)
+{
+    return r->come_before[rank + 1] - r->come_before[rank];
+}
+static inline uint32_t *pp_counts(const struct pp_rank *r, uint32_t source)
+{
+    return (uint32_t *)(void *)(r->ht.base.fabric->heap + r->map.counts) + (size_t)source * r->ht.g.experts;
+}
+
+/* Offsets of rows in the heap, by number; 0 where no payload is stored. */
+static inline uint64_t pp_dispatched(const struct pp_rank *r, uint64_t part, uint64_t row)
+{
+    return part + row * r->ht.dispatch_slot.stored;
+}
+static inline uint64_t pp_returned(const struct pp_rank *r, uint64_t part, uint64_t row)
+{
+    return part + row * r->ht.combine_slot.stored;
+}
+/* Where rows of dispatch beyond the first begin in recv. */
+static inline uint64_t pp_rest_begin(const struct pp_rank *r) { return (uint64_t)r->first_rows * r->ht.g.ranks; }
+
+/* With a block for each token, a row stays in registers from one half of dispatch's sending kernel to the other. */
+static inline bool pp_quick(const struct pp_rank *r) { return r->ht.g.tokens <= r->blocks; }
+/* The barriers of the grid, of the kernel that sends; the other has one. */
+static inline uint32_t pp_barriers_sending(const struct pp_rank *r)
+{
+    return !r->launch.sends ? 0 : !r->launch.combine && pp_quick(r) ? 3 : 2;
+}
+
+/* They add the workers of r->launch. */
+void pp_blocks_launch(struct pp_rank *r); /* moe_pplx_blocks.c */
+void pp_host_launch(struct pp_rank *r);   /* moe_pplx_host.c */
+
+#endif

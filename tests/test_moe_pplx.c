@@ -1,0 +1,126 @@
+/* test_moe_pplx.c - does pplx bring every token to each of its experts and sum what they give back, whatever the order
+ * of events?
+ *
+ * Aim: every output right (the family's checks, bit for bit), no hang, no breach of the seam's contract, the same steps
+ * with and without payload, in a node and between nodes, with more rows for a rank than may come before counts are
+ * known; the bytes that PROTOCOLS.md 1.18 gives; faults in rows, counts and sums are found, and each limit is told.
+ * Method: random groups, routings and sizes over the adversarial fabrics of support_loop, several iterations in a
+ * row. */
+#include "tests/support_moe.h"
+#include "tests/unit.h"
+
+/* One in four sends more than 256 rows to a rank. */
+static struct moe_options options_draw(struct rng *rng)
+{
+    static const uint32_t shape[][2] = {
+        { 2, 2 }, { 3, 3 }, { 8, 8 }, { 2, 1 }, { 4, 2 }, { 6, 2 }, { 8, 4 }, { 6, 3 }
+    };
+    const uint32_t *drawn = shape[rng_below(rng, sizeof shape / sizeof shape[0])];
+    struct moe_options o = moe_options_small(MOE_PPLX, drawn[0], drawn[1]);
+    const bool many = rng_below(rng, 4) == 0;
+    o.tokens_max = 1 + (uint32_t)rng_below(rng, many ? 200 : 40);
+    o.hidden = 128 * (1 + (uint32_t)rng_below(rng, 3));
+    o.experts = o.ranks * (1 + (uint32_t)rng_below(rng, 8));
+    o.topk = 1 + (uint32_t)rng_below(rng, o.experts < 8 ? o.experts : 8);
+    moe_options_vary(&o, rng);
+    o.cached = o.weights = o.worst_tokens = o.ue8m0 = false;
+    o.num_bias = 0;
+    o.hook = rng_below(rng, 2);
+    o.num_sms = 1 + (uint32_t)rng_below(rng, many ? 8 : 50);
+    return o;
+}
+
+TEST("random groups") { moe_test_random_groups(options_draw, 300); }
+TEST("sizes only takes the same steps") { moe_test_sizes_only(options_draw, 30); }
+
+/* A hot rank gets more rows than the first 256 of each: by NVLink they are read, by the NIC they are put later. */
+TEST("more rows than a rank may have at first")
+{
+    for (uint32_t nodes = 1; nodes <= 2; nodes++) {
+        struct rng rng;
+        rng_seed(&rng, nodes);
+        struct routing routing;
+        struct moe_options o = moe_options_small(MOE_PPLX, 4, 4 / nodes);
+        o.tokens_max = 300;
+        moe_routing_draw(&routing, &o, DRAW_HOT_RANK, false, true, &rng);
+        const struct loop_options loop = { .payload = true, .seed = nodes, .deliver_percent = 50 };
+        g_autoptr(moe_group) group = moe_group_new(&o, &routing, &loop);
+        CU_ASSERT_TRUE_FATAL(moe_group_run(group, 2, false));
+        CU_ASSERT_EQUAL(moe_group_check(group), 0);
+        CU_ASSERT_TRUE(loop_counts(group->loop)->get_bytes > 0);
+    }
+}
+
+/* A row for each choice, that goes there with its scales and comes back in BF16; and counts for all ranks.  Puts carry
+ * 16 bytes more. */
+TEST("bytes on the wire")
+{
+    struct moe_options o = moe_options_small(MOE_PPLX, 8, 4);
+    o.dtype = MOE_FP8;
+    g_autoptr(moe_group) group = moe_group_run_sizes(&o, DRAW_UNIFORM);
+    uint64_t far = 0, near = 0, own = 0;
+    for (uint32_t r = 0; r < o.ranks; r++)
+        for (uint32_t i = 0; i < group->routing.rank[r].tokens * o.topk; i++) {
+            if (group->routing.rank[r].experts[i] < 0) continue;
+            const uint32_t to = (uint32_t)group->routing.rank[r].experts[i] / (o.experts / o.ranks);
+            far += to / 4 != r / 4;
+            near += to / 4 == r / 4;
+            own += to == r;
+        }
+    CU_ASSERT_TRUE(far > 0 && near > own);
+    const uint64_t row = o.hidden + o.hidden / 128 * 4, slot = (row + 15) / 16 * 16 + 16;
+    CU_ASSERT_EQUAL(loop_counts(group->loop)->put_bytes, far * (slot + 2 * o.hidden) + 8 * 4 * 4 * o.experts);
+    CU_ASSERT_EQUAL(loop_counts(group->loop)->store_bytes,
+                    (near - own) * row + near * 2 * o.hidden + 8 * 3 * 4 * o.experts);
+    CU_ASSERT_EQUAL(loop_counts(group->loop)->get_bytes, 0);
+}
+
+TEST("runs hash alike")
+{
+    const struct moe_options o = moe_options_small(MOE_PPLX, 4, 2);
+    moe_test_runs_hash_alike(&o, "combined_x");
+}
+
+/* A row, a count and a sum, of which one bit is another. */
+TEST("faults are found")
+{
+    static const struct {
+        const char *name;
+        int check;
+    } fault[] = { { "recv_x", 2 }, { "expert_counts", 3 }, { "combined_x", 9 } };
+    struct rng rng;
+    rng_seed(&rng, 5);
+    struct routing routing;
+    const struct moe_options o = moe_options_small(MOE_PPLX, 4, 2);
+    moe_routing_draw(&routing, &o, DRAW_UNIFORM, false, true, &rng);
+    const struct loop_options loop = { .payload = true, .seed = 3, .deliver_percent = 50 };
+    g_autoptr(moe_group) group = moe_group_new(&o, &routing, &loop);
+    CU_ASSERT_TRUE_FATAL(moe_group_run(group, 1, false));
+    moe_group_expect(group, 2, 0);
+    for (size_t i = 0; i < sizeof fault / sizeof fault[0]; i++) {
+        uint8_t *byte = moe_group_output(group, 2, fault[i].name, NULL);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(byte);
+        *byte += 1; /* a count too many: no row is missed */
+        moe_group_expect(group, 2, fault[i].check);
+        *byte -= 1;
+    }
+}
+
+TEST("refusals")
+{
+    const struct moe_options fine = moe_options_small(MOE_PPLX, 8, 8);
+    char text[256] = "";
+    CU_ASSERT_PTR_NULL(moe_options_refuse(&fine, text, sizeof text));
+    struct moe_options o = fine;
+    o.ranks = o.ranks_per_node = o.experts = 9;
+    moe_test_refused(&o, "num-ranks: pplx's kernels reach 32 nodes of 8 ranks here, found 1 of 9");
+    o.ranks = o.experts = 264, o.ranks_per_node = 8;
+    moe_test_refused(&o, "num-ranks: pplx's kernels reach 32 nodes of 8 ranks here, found 33 of 8");
+    o = fine, o.experts = 520;
+    moe_test_refused(&o, "num-experts: pplx's kernels take at most 512, found 520");
+    o = fine, o.zero_copy = true;
+    moe_test_refused(&o, "zero-copy: pplx's kernels have none");
+    o = fine, o.hidden = 512, o.round_scale = o.ue8m0 = true;
+    moe_test_refused(&o, "ue8m0: pplx's kernels have none");
+    moe_test_in_node_lack(&fine, "pplx's kernels");
+}
