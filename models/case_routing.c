@@ -58,6 +58,8 @@ static bool routing_of_generator(const struct case_options *c, struct routing *r
         .masked_places = c->masked_places,
         .weights = c->weights,
         .seed = c->seed,
+        .step = c->step,
+        .layer = c->layer,
         .distribution = c->routing,
     };
     const bool good = routing_generate(&options, routing, error);

@@ -227,6 +227,13 @@ static uint32_t rank_check(const struct kernel_rank *rank, char *text, size_t te
     return rank_of(rank)->ops->check(rank_of(rank), text, text_size);
 }
 
+/* Which experts tokens go to changes no message: edges that came of a routing are the job's. */
+static void rank_route(struct kernel_rank *rank, const struct routing *routing)
+{
+    (void)rank;
+    (void)routing;
+}
+
 static const struct kernel_family coll_family = {
     .needs = job_needs,
     .phase_count = job_phase_count,
@@ -239,6 +246,7 @@ static const struct kernel_family coll_family = {
     .check = rank_check,
     .called = job_called,
     .absent = job_absent,
+    .route = rank_route,
 };
 
 void coll_job_init(struct coll_job *job, const struct coll_options *options, const struct edges *edges)

@@ -510,7 +510,7 @@ static struct kernel_launch *os_launch(struct kernel_rank *rank, uint32_t phase)
     case OS_DISPATCH_PREPARE: local_launch(r, 1, SITE_ONE_SIDED_ZERO, 4 * h->g.ranks, (h->g.ranks + 31) / 32); break;
     case OS_DISPATCH:
         if (h->base.fabric->payload) ht_inputs_make(h);
-        r->finished += r->blocks;
+        r->finished = fabric_load(h->base.fabric, os_word_finished(r)) + r->blocks;
         blocks_launch(r, &push_role);
         os_gate_launch(r, false, true);
         break;
@@ -525,7 +525,7 @@ static struct kernel_launch *os_launch(struct kernel_rank *rank, uint32_t phase)
         else stage_launch(r);
         break;
     case OS_COMBINE:
-        r->opened++;
+        r->opened = fabric_load(h->base.fabric, os_word_open(r)) + 1;
         blocks_launch(r, &pull_role);
         os_gate_launch(r, true, false);
         break;

@@ -67,7 +67,7 @@ struct os_rank {
     struct os_block *block;
     struct os_local *local; /* [sms] */
     struct os_gate gate;
-    uint64_t opened, finished; /* the values that the private words have when all launches so far have ended */
+    uint64_t opened, finished; /* the values that the private words have when the kernel has ended */
 };
 
 /* Shared with MoRI's kernels.  os_rank_init() fills a zeroed rank, except its map, blocks and local work. */

@@ -92,13 +92,13 @@ static bool backward_make(struct step_plan *p, GError **error)
     return true;
 }
 
-/* How many routings the layers with experts have: those of a trace, or in training one drawn for each; else the routing
- * of one layer stands for all (--layer). */
+/* How many routings the layers with experts have: those of a trace, or one drawn for each, since which experts are hot
+ * differs from layer to layer.  --layer makes one stand for all. */
 static bool loads_count(const struct step_plan *p, uint32_t *loads, GError **error)
 {
     const uint32_t layers = p->run.layers.sparse;
-    *loads = p->phase == STEP_TRAIN && !p->c.trace && !p->c.traffic ? layers : 1;
-    if (!p->c.trace || p->work_text || case_option_given(&p->c, "layer")) return true;
+    *loads = p->work_text || p->c.traffic || case_option_given(&p->c, "layer") ? 1 : layers;
+    if (!p->c.trace || *loads == 1) return true;
     struct trace *trace = trace_open(p->c.trace, &(struct trace_options){ .experts = p->c.num_experts }, error);
     if (!trace) return false;
     *loads = MIN(MAX(trace_info(trace)->layers, 1u), layers);

@@ -239,19 +239,20 @@ static double before_layers_us(const struct summing *s)
     return end_us;
 }
 
-/* Layers that are alike are steady in their later half, but for the last: nothing hides what another batch or the next
- * layer would hide of it.  The steady ones' own halves show how certain that is. */
+/* The last layer does not count: nothing hides what another batch or the next layer would hide of it.  Layers that are
+ * alike are steady in their later half.  Where routings differ, all but the first and the last count; of two, the
+ * second.  The last quarters show how certain that is. */
 static void total_find(struct summing *s, double end_us)
 {
     struct step_answer *a = s->answer;
     g_autofree double *layer_end_us = g_new0(double, s->kernels + 1);
     const uint32_t n = layer_ends(s, layer_end_us, s->kernels + 1), quarter = n / 4;
     const uint32_t rest = a->layers > n ? a->layers - n : 0;
-    const bool alike = n > 1 && step_run_loads(s->run) == 1; /* where layers differ all of them count */
-    const uint32_t steady = alike ? n / 2 : n, last = alike && n > 2 ? n - 2 : n - 1;
+    const bool alike = step_run_loads(s->run) == 1;
+    const uint32_t last = n > 2 ? n - 2 : n - 1, steady = alike || n < 3 ? MAX(n / 2, 1) : n - 2;
     a->simulated = n;
     a->steady = steady;
-    s->from_us = alike ? layer_end_us[last - steady] : before_layers_us(s);
+    s->from_us = n > 1 ? layer_end_us[last - steady] : before_layers_us(s);
     s->until_us = layer_end_us[last];
     s->counts = 1 + (double)rest / steady;
     a->layer_us = (s->until_us - s->from_us) / steady;

@@ -189,13 +189,13 @@ static void clock_append(GString *out, const struct step_plan *p)
 static void explain_append(GString *out, const struct step_plan *p, const struct step_answer *a)
 {
     const double late_us = waited_us(a);
-    g_string_append_printf(
-        out,
-        "\n%u of %u layers with experts were simulated; each further one counts %.1f us, the mean of %u of these.\n",
-        a->simulated, a->layers, a->layer_us, a->steady);
     if (a->layers > a->simulated)
-        g_string_append_printf(out, "Their last two quarters differ by as much as %.2f %% of the step.\n",
-                               a->steady_error_pct);
+        g_string_append_printf(
+            out,
+            "\n%u of %u layers with experts were simulated; each further one counts %.1f us, the mean of %u of these.\n"
+            "Their last two quarters differ by as much as %.2f %% of the step.\n",
+            a->simulated, a->layers, a->layer_us, a->steady, a->steady_error_pct);
+    else g_string_append_printf(out, "\nAll %u layers with experts were simulated.\n", a->layers);
     g_string_append_printf(out, "Communication of %.1f %% of the step runs during compute.\n",
                            100 * part_share(a, a->hidden_us));
     if (late_us > 0)

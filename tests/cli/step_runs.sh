@@ -14,7 +14,8 @@ awk -v a="$(value step,all,time_us all.csv)" -v b="$(value step,all,time_us one.
     'BEGIN { e = 100 * (b / a - 1); print (e < 1 && e > -1 ? "within 1 %" : e " %") }'
 echo '# ... and their shares for its; what nothing hides of the last layer does not count for each further one'
 for schedule in sequential stages; do
-    $step --batch 64 --layers 8 --schedule $schedule -o some.csv && $step --batch 64 --layers all --schedule $schedule -o all.csv
+    $step --batch 64 --layer 0 --layers 8 --schedule $schedule -o some.csv &&
+        $step --batch 64 --layer 0 --layers all --schedule $schedule -o all.csv
     for metric in time_us compute_pct wire_pct; do
         awk -v a="$(value step,all,$metric all.csv)" -v b="$(value step,all,$metric some.csv)" -v m="$schedule, $metric" \
             'BEGIN { e = m ~ /pct/ ? b - a : 100 * (b / a - 1)
@@ -55,6 +56,10 @@ for kernel in ll normal; do
     done
 done
 $step --trace skewed.ept --batch 64 --layers 3 --explain --format text | grep routing
+echo '# drawn routing differs by layer, too'
+for layer in '' '--layer 0' '--layer 1'; do
+    $step --routing zipf:1.1 --batch 64 --layers 2 $layer --explain --format text | grep -E '^  step|routing'
+done
 echo '# a slow GPU is late by its clock'
 $step --batch 16 --layers 2 --slow 3:1.3x --explain | grep 'wait for'
 echo '# equal GPUs: where two batches run, kernels of one are late by those of the other'
