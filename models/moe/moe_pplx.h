@@ -57,7 +57,6 @@ struct pp_host {
     struct ht_barrier barrier;
     uint32_t next; /* the next rank, in the order in which they are served */
     uint8_t state;
-    bool stored; /* the next rank of this node has the counts */
 };
 
 /* A row that comes, in the order in which blocks take them. */

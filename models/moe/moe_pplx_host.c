@@ -39,26 +39,27 @@ static bool rows_put(struct pp_host *k, uint32_t peer, const struct ht_slot *slo
 
 /* ---- dispatch ---- */
 
-/* All ranks get all counts.  Those of this node get them by NVLink, where the library writes by the NIC. */
+/* All ranks get all counts.  Those of this node get them by NVLink, where the library writes by the NIC; they are told
+ * when all have been stored. */
 static bool counts_send(struct pp_host *k)
 {
     const struct pp_rank *r = k->rank;
     const struct ht_geometry *g = &r->ht.g;
     const struct ht_slot slot = { .bytes = 4 * g->experts, .stored = 4 * g->experts };
     const uint64_t at = r->map.counts + (uint64_t)g->rank * slot.bytes;
-    for (; k->next < g->ranks - 1; k->next++, k->stored = false) {
+    for (; k->next < g->ranks - 1; k->next++) {
         const uint32_t peer = (g->rank + 1 + k->next) % g->ranks;
-        if (!pp_is_near(r, peer)) {
-            if (!rows_put(k, peer, &slot, at, at, 1, PP_COUNTS)) return false;
-            continue;
-        }
         const struct fabric_write write = { .target_offset = at,
                                             .charge_bytes = slot.bytes,
                                             .peer = (uint16_t)peer,
                                             .sge_count = 1,
                                             .sge = { { r->ht.base.fabric->heap + at, slot.bytes } } };
-        if (!k->stored && fabric_store(&k->worker, &write)) return false;
-        k->stored = true;
+        if (pp_is_near(r, peer) ? fabric_store(&k->worker, &write) != 0
+                                : !rows_put(k, peer, &slot, at, at, 1, PP_COUNTS))
+            return false;
+    }
+    for (; k->next < g->ranks + g->local - 2; k->next++) {
+        const uint32_t peer = pp_rank_first(r) + (g->self + 2 + k->next - g->ranks) % g->local;
         if (!ht_word_send(&k->worker, &r->ht, peer, 0, pp_word(r, PP_COUNTS, g->rank), 1)) return false;
     }
     k->next = 0;
@@ -283,7 +284,13 @@ void pp_host_launch(struct pp_rank *r)
                                         .stride = 1 } };
     k->state = l->combine ? l->sends ? HOST_BACK : HOST_AWAIT : l->sends ? HOST_COUNTS : HOST_LEARN;
     ht_barrier_begin(&k->barrier);
-    ht_kernel_add(&r->ht, &k->worker, barrier ? &barrier_role : l->combine ? &combine_role : &dispatch_role, 0, 1);
+    /* The thread has no SM.  Its stores keep least waiting on that of the last block, which has nothing to release
+     * until they are done. */
+    ht_kernel_add(&r->ht, &k->worker,
+                  barrier      ? &barrier_role
+                  : l->combine ? &combine_role
+                               : &dispatch_role,
+                  r->blocks - 1, 1);
     fabric_watch(&k->worker, pp_word_to_host(r), 1);
     fabric_watch(&k->worker, pp_word_open(r), 1);
     fabric_watch(&k->worker, pp_word(r, PP_COUNTS, 0), PP_SOURCE_WORDS * r->ht.g.ranks);

@@ -24,7 +24,7 @@ static const struct kernel_cost {
     { "mori-ll", 0, 4, 5000, 0, 2e6, 0, 40 },      { "mega-moe", 0, 3, 25000, 0, 1e6, 0, 40 },
     { "alltoallv", 0, 0, 0, 1.2, 12e3, 30, 4 },    { "allgather", 0, 0, 0, 24, 20e3, 400, 0 },
     { "allreduce", 0, 0, 495, 0, 55e3, 0, 0 },     { "reducescatter", 0, 0, 0, 72, 55e3, 0, 0 },
-    { "ag-rs", 0, 0, 0, 159, 90e3, 0, 0 },         { "pplx", 0, 3, 3000, 20, 300e3, 2000, 150 },
+    { "ag-rs", 0, 0, 0, 159, 90e3, 0, 0 },         { "pplx", 0, 1.9, 5400, 10, 200e3, 1600, 28 },
 
     { "p2p", 0, 0, 8.2, 0, 20e3, 0, 0 }, /* all events are of messages */
     /* clang-format on */
