@@ -103,11 +103,8 @@ static bool refuse_section(const struct key_file *file, const char *section, GEr
 /* Former keys of [gpu], and the keys from which they now follow (gpu_derive()). */
 static const struct {
     const char *name, *from;
-} derived[] = { { "add-rate", "cycle" },
-                { "load-l1", "cycle" },
-                { "load-shared", "cycle" },
-                { "reduce-look", "cycle" },
-                { "scan-row", "load, access" } };
+} derived[] = { { "add-rate", "cycle" },    { "load-l1", "cycle" },          { "load-shared", "cycle" },
+                { "reduce-look", "cycle" }, { "scan-rate", "load, access" }, { "scan-row", "load, access" } };
 
 static bool refuse_key(const struct key_file *file, const char *section, const char *name, GError **error)
 {

@@ -26,6 +26,13 @@ struct cluster_work {
     uint64_t warp_rate_bps, sm_rate_bps;
 };
 
+/* How many times more the bulk copy engine takes bytes that lie elsewhere in a line of 128 B than in shared memory, by
+ * the distance in units of 16 B. */
+enum { CLUSTER_PLACES = 8 };
+struct cluster_passes {
+    uint8_t in[CLUSTER_PLACES], out[CLUSTER_PLACES];
+};
+
 /* The SM's bulk copy engine.  It has two halves, and each half moves one row of a warp at a time. */
 struct cluster_bulk {
     uint64_t in_ps, out_ps; /* until a requested row is in shared memory; until a row from there has been written */
@@ -33,6 +40,7 @@ struct cluster_bulk {
     uint64_t in_l2_ps;                                /* like in_ps, for a row that is in the L2 */
     uint64_t turn_ps;    /* how long a request and the wait that belongs to it keep a warp busy */
     uint64_t request_ps; /* the shortest time of a request, however small it is */
+    struct cluster_passes passes;
 };
 
 /* Pairs of SMs (TPCs), in the order in which they get thread blocks, and the CPC of each pair.  pairs 0: not known. */
@@ -69,7 +77,6 @@ struct cluster_gpu {
     struct cluster_work reduce;       /* sums of rows: warp_rate counts bytes written, sm_rate counts bytes read */
     uint64_t reduce_made_sm_rate_bps; /* the SM's rate of writing the sums; 0: writing takes no time */
     uint64_t reduce_load_rate_bps;    /* an additional limit: bytes that one warp reads */
-    uint64_t scan_rate_bps;           /* of index arrays, on one SM */
     uint64_t scan_row_ps;             /* a warp's read of one token's entry, in a loop that waits for it */
     /* Costs of kernels that describe their access patterns (fabric.h).  load_ps 0: kinds of rows above give these
      * costs. */

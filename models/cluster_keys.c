@@ -68,6 +68,10 @@ static const struct cluster_key keys[] = {
         "Bytes out to the GPU's own memory, all warps of an SM."),
     KEY("gpu", "bulk-put-rate", KIND_RATE, true, gpu.engine.put_rate_bps,
         "Bytes out to a peer's memory, all warps of an SM."),
+    KEY("gpu", "bulk-passes", KIND_PASSES, true, gpu.engine.passes,
+        "How many times more the engine takes a row's bytes that lie elsewhere in a line of 128 B than in shared "
+        "memory, "
+        "by the distance in units of 16 B: \"0 2 1 3 1 3 1 2 | 0 3 0 3 0 3 0 3\", in and out.  Default: none."),
     KEY("gpu", "bulk-request", KIND_TIME, true, gpu.engine.request_ps,
         "The least that a request to the engine takes, however small."),
     KEY("gpu", "reduce-row", KIND_TIME, false, gpu.reduce.row_ps,
@@ -80,7 +84,6 @@ static const struct cluster_key keys[] = {
         "nothing."),
     KEY("gpu", "reduce-load-rate", KIND_RATE, false, gpu.reduce_load_rate_bps,
         "The bytes that one such warp reads, on top of what it writes."),
-    KEY("gpu", "scan-rate", KIND_RATE, false, gpu.scan_rate_bps, "Index arrays read by one SM."),
     KEY("gpu", "touch", KIND_TIME, true, gpu.touch_ps,
         "Extra time of a warp's first wait for an array that nobody has just written."),
     KEY("gpu", "load", KIND_TIME, true, gpu.load_ps,

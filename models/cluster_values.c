@@ -90,6 +90,19 @@ static bool parse_nics_of(const char *text, struct cluster_nics_of *of)
     return of->count > 0;
 }
 
+/* Parses "0 2 1 3 1 3 1 2 | 0 3 0 3 0 3 0 3": digits with blanks between them. */
+static bool parse_passes(const char *text, struct cluster_passes *passes)
+{
+    for (uint32_t i = 0; i < 2 * CLUSTER_PLACES; i++, text++) {
+        text += strspn(text, " ");
+        if (i == CLUSTER_PLACES && *text++ != '|') return false;
+        text += strspn(text, " ");
+        if (!g_ascii_isdigit(*text)) return false;
+        (i < CLUSTER_PLACES ? passes->in : passes->out)[i % CLUSTER_PLACES] = (uint8_t)g_ascii_digit_value(*text);
+    }
+    return !*text;
+}
+
 static bool parse_posting(const char *text, enum cluster_posting *posting)
 {
     *posting = strcmp(text, "gpu") ? CLUSTER_POST_PROXY : CLUSTER_POST_GPU;
@@ -227,6 +240,7 @@ bool cluster_value_parse(enum cluster_kind kind, const char *choices, const char
     case KIND_PIECE: return parse_within(cluster_parse_size, text, PIECE_BYTES_MIN, SIZE_BYTES_MAX, field);
     case KIND_CPCS: return cluster_parse_cpcs(text, field);
     case KIND_NICS_OF: return parse_nics_of(text, field);
+    case KIND_PASSES: return parse_passes(text, field);
     }
     g_assert_not_reached();
 }
@@ -248,6 +262,7 @@ const char *cluster_value_expected(enum cluster_kind kind)
         [KIND_SHARE] = "a share above 0 and up to 1 such as \"0.01\" or \"1/256\"",
         [KIND_INTERVAL] = "a time from 100 ns to 10 s such as \"50 us\" (ns, us, ms)",
         [KIND_PIECE] = "a size from 1 KB to 1000 GB such as \"2 MB\" (KB, KiB, MB, MiB, GB)",
+        [KIND_PASSES] = "eight digits in and eight out, such as \"0 2 1 3 1 3 1 2 | 0 3 0 3 0 3 0 3\"",
         [KIND_NICS_OF] = "the number of each GPU's NIC, such as \"0 0 1 1\"",
         [KIND_CPCS] = "numbers of CPCs below 32, of at most 128 pairs of SMs, such as \"8 16 0-7 | 8-15\"",
     };

@@ -24,7 +24,8 @@ enum cluster_kind {
     KIND_INTERVAL,
     KIND_PIECE,
     KIND_CPCS,
-    KIND_NICS_OF
+    KIND_NICS_OF,
+    KIND_PASSES
 };
 
 /* Reads text into a field of that kind.  False: the text does not have that form, and the field may have changed.

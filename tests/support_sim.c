@@ -19,7 +19,6 @@ struct cluster support_cluster(uint32_t gpus_per_node)
                  .store = work,
                  .reduce = work,
                  .reduce_load_rate_bps = 80000000000,
-                 .scan_rate_bps = 80000000000,
                  .scan_row_ps = PS_PER_NS },
         .nvlink = { .gpus = gpus_per_node,
                     .egress_rate_bps = 800000000000,

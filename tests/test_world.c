@@ -382,7 +382,9 @@ static double bulk_gbs(uint64_t shared_align_bytes, const char *data)
     g_autofree struct stage *s = stage_new(1, 1);
     s->cluster.gpu.load_ps = s->cluster.gpu.load_l2_ps = s->cluster.gpu.cycle_ps = 1; /* no wait to speak of */
     s->cluster.gpu.engine =
-        (struct cluster_bulk){ .in_rate_bps = 252 * 8000000000ull, .out_rate_bps = 631 * 800000000ull };
+        (struct cluster_bulk){ .in_rate_bps = 252 * 8000000000ull,
+                               .out_rate_bps = 631 * 800000000ull,
+                               .passes = { { 0, 2, 1, 3, 1, 3, 1, 2 }, { 0, 3, 0, 3, 0, 3, 0, 3 } } };
     s->cluster.gpu.shared_align_bytes = shared_align_bytes;
     s->cluster.gpu.hbm_rate_bps = 4050 * 8000000000ull;
     char loop[120];

@@ -8,25 +8,18 @@
 #include "models/hardware/sm/gpu.h"
 #include "models/hardware/sm/peers.h"
 
-/* Extra passes for data whose place in a 128-byte line differs from its place in shared memory, by the difference in
- * units of 16 bytes.  Measured on H200 (models/clusters/h200.ini), separately for loads and stores. */
-static const uint8_t in_table[8] = { 0, 2, 1, 3, 1, 3, 1, 2 }, out_table[8] = { 0, 3, 0, 3, 0, 3, 0, 3 };
-
-static uint32_t in_passes(uint32_t source_line, uint32_t shared_line)
+/* Of a row that lies so many bytes behind its place in shared memory, in a line of 128 B. */
+static uint32_t passes_of(const uint8_t passes[CLUSTER_PLACES], uint32_t bytes)
 {
-    return in_table[(source_line - shared_line) % BULK_LINE_BYTES / 16];
+    return passes[bytes % BULK_LINE_BYTES / (BULK_LINE_BYTES / CLUSTER_PLACES)];
 }
 
-static uint32_t out_passes(uint32_t target_line, uint32_t shared_line)
+static uint32_t passes_8(const uint8_t passes[CLUSTER_PLACES], bool all, uint32_t bytes)
 {
-    return out_table[(target_line - shared_line) % BULK_LINE_BYTES / 16];
+    uint32_t sum = 0;
+    for (uint32_t i = 0; i < CLUSTER_PLACES; i++) sum += all ? passes[i] : passes_of(passes, bytes);
+    return sum;
 }
-
-enum { PLACES = BULK_LINE_BYTES / 16 };
-enum {
-    IN_PASSES_ALL = 0 + 2 + 1 + 3 + 1 + 3 + 1 + 2,
-    OUT_PASSES_ALL = 0 + 3 + 0 + 3 + 0 + 3 + 0 + 3
-}; /* the tables' */
 
 /* The offset of the buffer in its line of shared memory. */
 static uint32_t buffer_line(const struct world *w, const struct loop *p)
@@ -40,13 +33,13 @@ static uint32_t buffer_line(const struct world *w, const struct loop *p)
 uint32_t bulk_in_passes_8(const struct world *w, const struct loop *p)
 {
     const uint32_t line = buffer_line(w, p);
-    return p->packed_source || (p->spread && line) ? IN_PASSES_ALL : PLACES * in_passes(p->source_line, line);
+    return passes_8(w->cluster->gpu.engine.passes.in, p->packed_source || (p->spread && line), p->source_line - line);
 }
 
 uint32_t bulk_out_passes_8(const struct world *w, const struct loop *p)
 {
     const uint32_t line = buffer_line(w, p);
-    return p->packed || (p->spread && line) ? OUT_PASSES_ALL : PLACES * out_passes(0, line);
+    return passes_8(w->cluster->gpu.engine.passes.out, p->packed || (p->spread && line), -line);
 }
 
 uint64_t bulk_rows(struct world_rank *rank, const struct fabric_work *work, const struct loop *p, uint64_t start_ps,
@@ -89,7 +82,8 @@ uint64_t bulk_stage(struct world_rank *rank, const struct fabric_work *work, con
     struct world_worker *ww = rank->now.worker;
     const uint64_t now = sim_now_ps(w->sim), size = work->read_bytes;
     worker_rest(ww)->shared_bytes = p->shared_bytes;
-    const uint32_t rows = work->rows ? work->rows : 1, passes = in_passes(p->source_line, p->shared_bytes);
+    const uint32_t rows = work->rows ? work->rows : 1,
+                   passes = passes_of(bulk->passes.in, p->source_line - p->shared_bytes);
     const uint64_t service_ps = rate_time(w->bulk_in, size) + passes * rate_time(w->bulk_in, size);
     uint64_t end = later(start_ps, worker_staged_ps(ww)) +
                    rows * (bulk->in_ps + pressure_load_ps(w->beside, &w->cluster->gpu, p->fresh, p->footprint_bytes) +
