@@ -19,8 +19,8 @@ static bool refuse(GError **error, const char *option, const char *expected, con
 
 uint32_t beside_rounds(const struct beside *beside) { return beside->read && !beside->wanted ? 1 : ROUNDS; }
 
-/* "8192x7168x4096" or "32x256x7168x4096", with ":fp8" if it is not BF16.  Returns how many numbers the text has; 0: it
- * has no such form. */
+/* "8192x7168x4096" or "32x256x7168x4096", with ":fp8" if it is not BF16.  Returns how many numbers the text has.  0:
+ * the text does not have this form. */
 static uint32_t shape_parse(const char *text, uint32_t number[4], bool *fp8)
 {
     g_autofree char *shape = g_strdup(text);
@@ -36,8 +36,8 @@ static uint32_t shape_parse(const char *text, uint32_t number[4], bool *fp8)
     return words[count] ? 0 : count;
 }
 
-/* A GEMM that runs repeatedly, alone on its SMs: its bytes a second, whether these bound it, and the clock that its
- * arithmetic leaves to all kernels of the GPU. */
+/* A GEMM that runs repeatedly, alone on its SMs: its bytes a second, whether memory bounds it, and the clock that
+ * its arithmetic leaves to all kernels of the GPU. */
 static bool gemm_load(const char *text, bool grouped, const struct cluster *cluster, struct beside *beside,
                       GError **error)
 {

@@ -1,5 +1,5 @@
-/* beside.h - a load on the GPUs while dispatch and combine run, as --compute and --compute-sms describe it.
- * Private to models/predict. */
+/* beside.h - a load on the GPUs while dispatch and combine run, as --compute and --compute-sms describe it. Private
+ * to models/predict. */
 #ifndef MODELS_PREDICT_BESIDE_H
 #define MODELS_PREDICT_BESIDE_H
 
@@ -19,25 +19,25 @@ enum { BESIDE_PHASES_MAX = 16 };
 struct beside { /* all zero before it is read */
     bool read, wanted;
     struct pressure_load load;
-    double slow; /* factor on the GPU's own work, because the load lowers the clock; 0: none */
+    double slow; /* the load lowers the clock, so the GPU's own work takes this factor longer; 0: it does not */
     struct pressure_load own[BESIDE_PHASES_MAX]; /* each phase's demand on the memory, learnt in earlier rounds */
 };
 
-/* How many rounds a case with --compute runs, until its kernels' demand on the memory and their waits agree. */
+/* How many rounds a case with --compute runs until the memory demand of its kernels agrees with their waits. */
 uint32_t beside_rounds(const struct beside *beside);
 
 /* The load is one of:
  *
- * bytes of HBM a second that it moves when alone, "read:1900GB/s", "write:2700GB/s" or "copy:2600GB/s" (of a copy,
- * bytes read plus bytes written);
+ * bytes of HBM a second that it moves when alone: "read:1900GB/s", "write:2700GB/s" or "copy:2600GB/s" (a copy's
+ * bytes are those read plus those written);
  *
- * a GEMM that runs repeatedly, "gemm:8192x7168x4096" or "grouped:32x256x7168x4096", BF16 or with ":fp8": rows (of each
- * expert), k and n, by the shipped tables, else a roofline;
+ * a GEMM that runs repeatedly: "gemm:8192x7168x4096" or "grouped:32x256x7168x4096", BF16 or with ":fp8".  The
+ * numbers are rows (of each expert), k and n.  Times come from the shipped tables, else from a roofline;
  *
  * a time: arithmetic, which needs no memory.
  *
- * Its SMs are those of --compute-sms, else all that the kernels (kernel_sms) leave.  Only for dispatch and combine:
- * other kernels have arithmetic of their own.  A second call changes nothing. */
+ * Its SMs are those of --compute-sms, else all that the kernels (kernel_sms) leave.  A load is only for dispatch and
+ * combine, because other kernels have arithmetic of their own.  A second call changes nothing. */
 bool beside_parse(const struct case_options *c, const struct cluster *cluster, uint32_t kernel_sms,
                   struct beside *beside, GError **error);
 /* From now on the world's ranks run the given phase under this load. */

@@ -125,7 +125,7 @@ static void compare_pair_append(const struct compare_pair *pair, GString *out)
 
 enum { CAUSES_SHOWN = 3 };
 
-/* Causes that could explain a measurement that differs from its prediction. */
+/* Finds causes that could explain why a measurement differs from its prediction. */
 static bool compare_pair_diagnose(const struct compare_pair *pair, struct machines *machines, GString *out,
                                   GError **error)
 {
@@ -155,7 +155,8 @@ static bool compare_pair_diagnose(const struct compare_pair *pair, struct machin
     return diagnosis != NULL;
 }
 
-/* The errors of the mean times of one phase (NULL: of all phases) over the pairs; pair_of gets the pair of each. */
+/* The errors of the mean times of one phase (NULL: of all phases) over the pairs.  pair_of gets the pair of each
+ * error. */
 static GArray *compare_errors_gather(const struct compare_pair *pairs, guint count, const char *phase, GArray *pair_of)
 {
     GArray *errors = g_array_new(FALSE, FALSE, sizeof(double));

@@ -1,13 +1,13 @@
 /* diagnose.h - which single change of the cluster or of the run explains measurements that differ from their
  * prediction?
  *
- *   rows (validate.h) ──► predicted as they are ──► residual of each row: ln(measured time / predicted time)
- *   each variant of each cause: the rows predicted again with it planted ──► residuals that it leaves
+ *     rows (validate.h) ──► predicted as they are ──► residual of each row: ln(measured time / predicted time)
+ *     each variant of each cause: the rows predicted again with it planted ──► residuals that it leaves
  *
- * A cause's probability is its prior times the likelihood of the residuals that it leaves, over all causes and over
- * "none of these" (diagnose_rank.h).  It explains 1 - sum of squares left / sum of squares before, over all rows.  Rows
- * whose residual grows contradict it.  If the best cause leaves a residual, a second round seeks one more cause.
- * Private to diagnose. */
+ * A cause's probability is its prior times the likelihood of the residuals that it leaves, divided by the sum of
+ * these over all causes and "none of these" (diagnose_rank.h).  It explains 1 - (sum of squares after / sum of
+ * squares before), over all rows.  Rows whose residual grows contradict it.  If the best cause leaves a residual, a
+ * second round seeks one more cause. Private to diagnose. */
 #ifndef MODELS_PREDICT_DIAGNOSE_H
 #define MODELS_PREDICT_DIAGNOSE_H
 
@@ -31,36 +31,36 @@ enum cause_scope {
     CAUSE_PORTS = 32,       /* needs NICs of several ports */
     CAUSE_MOE = 64,         /* kernels that dispatch and combine tokens */
     CAUSE_SHARED = 128,     /* needs several ranks on a node */
-    CAUSE_ETHERNET = 256,   /* on RoCE, public threads ended with it far more often than on InfiniBand */
+    CAUSE_ETHERNET = 256,   /* on RoCE, more public threads ended with it than on InfiniBand, by far */
     CAUSE_WORK = 512,       /* needs other work between the calls */
     CAUSE_GPU_PATH = 1024,  /* needs data in GPU memory */
-    CAUSE_GPU_POSTS = 2048, /* needs a GPU that should post its requests itself */
-    CAUSE_COUNTED = 4096,   /* needs a bandwidth of which it is not known which bytes it counts */
+    CAUSE_GPU_POSTS = 2048, /* needs a GPU that can post its requests itself */
+    CAUSE_COUNTED = 4096,   /* needs a bandwidth of which nobody knows which bytes it counts */
 };
 
 /* Facts that a row states (diagnose_record.c): no cause overrules them. */
 enum row_evidence {
     KNOWN_COUNTED = 1,     /* which bytes its bandwidth counts */
-    KNOWN_HOST_MEMORY = 2, /* its bytes are in the host's memory: they pass no GPU */
+    KNOWN_HOST_MEMORY = 2, /* its bytes are in the host's memory, so they pass no GPU */
     KNOWN_BACKEND = 4,     /* the poster of its requests */
     KNOWN_NVSHMEM = 8,     /* the library that sends them: NVSHMEM */
     KNOWN_NCCL = 16,       /* or the library is NCCL, */
-    KNOWN_CPU_POSTS = 32,  /* or one for which a CPU always posts (verbs, UCX, MPI) */
+    KNOWN_CPU_POSTS = 32,  /* or a library for which a CPU always posts (verbs, UCX, MPI) */
     KNOWN_LAUNCHED = 64,   /* when its ranks launch */
 };
 
 /* The topic of public threads: kernels that dispatch and combine, or messages between two ends. */
 enum cause_topic { CAUSE_OF_KERNELS, CAUSE_OF_MESSAGES, CAUSE_TOPICS };
 
-/* One strength or form of a cause.  "N%" of a rate or count is that share of its value.  EXCESS in an option is a time:
- * the one by which the median row takes too long. */
+/* One strength or form of a cause.  "N%" of a rate or count is that share of its value.  EXCESS in an option stands
+ * for a time: how much too long the median row takes. */
 struct cause_variant {
     const char *text; /* its distinguishing mark, or NULL */
     const char *setting[CAUSE_SETTINGS_MAX], *option[CAUSE_OPTIONS_MAX];
-    int local; /* 1: the measured bandwidth leaves out tokens that stay on the node; -1: it counts them in */
+    int local; /* 1: the measured bandwidth leaves out tokens that stay on the node; -1: it counts them */
 };
 
-/* How many strengths a variant stands for: 8, from 0.05 to 10 ms, if its strength is taken from the rows; else 1. */
+/* How many strengths a variant stands for: 8 (from 0.05 to 10 ms) if the rows decide its strength; else 1. */
 uint32_t cause_variant_strengths(const struct cause_variant *variant);
 
 struct cause {
@@ -69,48 +69,48 @@ struct cause {
     const char *check;              /* how one finds out */
     const char *change;             /* the remedy */
     unsigned scope;                 /* bits of enum cause_scope */
-    uint32_t threads[CAUSE_TOPICS]; /* number of public threads that ended with it (tests/accuracy/threads/README.md),
-                                     * from which its prior follows */
+    uint32_t threads[CAUSE_TOPICS]; /* how many public threads ended with it (tests/accuracy/threads/README.md); its
+                                     * prior follows from this */
     struct cause_variant variant[CAUSE_VARIANTS_MAX]; /* strengths are equally likely; the last one changes nothing */
 };
 
 /* The table; the last entry has no id. */
 const struct cause *diagnose_causes(void);
 uint32_t cause_variants(const struct cause *cause);
-/* Plants a variant in a row that takes excess_us too long, for variants that say EXCESS.  False if it does not apply to
- * the row, which is then unchanged. */
+/* Plants a variant in a row.  For variants that say EXCESS, the row takes excess_us too long.  False if the variant
+ * does not apply to the row, which is then unchanged. */
 bool cause_plant(const struct cause *cause, uint32_t variant, const struct cluster *cluster, double excess_us,
                  struct validate_row *row);
 
-/* One variant with the residuals that it leaves: NAN for rows that cannot be compared. */
+/* One variant, with the residuals that it leaves.  NAN: the row cannot be compared. */
 struct hypothesis {
     const struct cause *cause; /* NULL: nothing is planted */
     uint32_t variant;
     bool *applied;    /* [rows] */
     double *residual; /* [rows] */
     bool fails;       /* it cannot be simulated */
-    bool skip;        /* it is not predicted: residual and applied stay as they are */
+    bool skip;        /* it is not predicted, so residual and applied stay as they are */
 };
 
 /* How thoroughly rows are predicted (diagnose_predict.c). */
 enum diagnose_effort {
     DIAGNOSE_SCREEN, /* from small cases of few nodes */
-    DIAGNOSE_WHOLE,  /* from a few dozen cases, which stand for all */
+    DIAGNOSE_WHOLE,  /* from a few dozen cases, which stand for all cases */
 };
-/* Predicts table's rows with each hypothesis planted in addition to first (NULL: none), on several worker processes,
- * and fills in residual and applied.  Large cases are predicted from smaller ones, and of many cases only
- * representative ones. */
+/* Predicts the table's rows with each hypothesis planted in addition to first (NULL: none), on several worker
+ * processes, and fills in residual and applied.  Large cases are predicted from smaller ones.  Of many cases only
+ * representative ones are predicted. */
 bool hypotheses_predict(const struct validate_table *table, const struct hypothesis *first, struct hypothesis *h,
                         uint32_t count, enum diagnose_effort effort, uint32_t workers, GError **error);
 
-/* Whether this many hypotheses of all rows cost no more than a first answer. */
+/* Whether predicting all rows with this many hypotheses costs no more than a first answer. */
 bool diagnose_works_at_once(const struct validate_table *table, uint32_t hypotheses);
-/* Chooses the rows of the few cases that the first answer is based on; returns how many, row_of[rows] gets them. */
+/* Chooses the rows of the few cases on which the first answer is based.  Returns how many; row_of[rows] gets them. */
 uint32_t diagnose_few(const struct validate_table *table, uint32_t hypotheses, uint32_t *row_of);
-/* Predicts the rows of few without a cause; large cases from smaller ones. */
+/* Predicts the rows of `few` without a cause.  Large cases are predicted from smaller ones. */
 bool diagnose_predict_few(struct validate_table *few, uint32_t workers, GError **error);
-/* Spreads each hypothesis's effect on the few rows over all rows: sets applied, and sets residual to the change that it
- * makes (0: none).  before[few], h[hypotheses], all[hypotheses]. */
+/* Spreads each hypothesis's effect on the few rows over all rows: sets applied, and sets residual to the change that
+ * the hypothesis makes (0: none).  before[few], h[hypotheses], all[hypotheses]. */
 void diagnose_effects_spread(const struct validate_table *table, const uint32_t *row_of, uint32_t few,
                              const double *before, const struct hypothesis *h, struct hypothesis *all,
                              uint32_t hypotheses);
@@ -118,14 +118,14 @@ void diagnose_effects_spread(const struct validate_table *table, const uint32_t 
 struct cause_context {
     enum cause_topic topic;
     bool ethernet;
-    /* The rows are of the tuning loop of DeepEP's tests: no other test times cached handles.  Its routing is uniform,
-     * and its calls follow one another, so no rank is late in all of them. */
+    /* The rows are from the tuning loop of DeepEP's tests, because no other test times cached handles.  Its routing
+     * is uniform.  Its calls follow one another, so no rank is late in all of them. */
     bool public_test;
     bool sms_stated; /* in all rows */
 };
 /* How likely a cause is before any row is read, in the units of rank_prior(). */
 double cause_prior(const struct cause *cause, const struct cause_context *context);
-/* Every variant of every cause but this one.  Free with hypotheses_free(). */
+/* Every variant of every cause except `but`.  Free with hypotheses_free(). */
 struct hypothesis *hypotheses_new(const struct cause *but, uint32_t rows, uint32_t *count);
 void hypotheses_free(struct hypothesis *h, uint32_t count);
 /* ln of measured over predicted time of a row that has been predicted; NAN where it cannot be compared. */
@@ -138,13 +138,14 @@ struct verdict {
     const struct cause *cause;
     uint32_t variant;             /* the likeliest */
     double prior;                 /* in the units of rank_prior(); 1 if all causes are equally likely */
-    double probability;           /* given that one of the causes, or none of them, is the reason */
-    double explains;              /* share of the squares, up to 1; below 0: it makes matters worse */
-    double left;                  /* root mean square of the remaining residuals, as a factor: 1.1 is 10 % */
-    double gives;                 /* share of their time that the rows would take without it: 0.5 is twice as fast */
-    double over;                  /* ln of a factor: by how much, on average, rows would take longer with it than was
-                                   * measured */
-    uint32_t contradicting;       /* rows whose residual it makes larger by more than a tenth */
+    double probability;           /* if one of the causes, or none of them, is the reason */
+    double explains;              /* share of the squares, up to 1; below 0: the cause makes the residuals larger */
+    double left;                  /* root mean square of the residuals that it leaves, as a factor: 1.1 is 10 % */
+    double gives;                 /* the share of their time that the rows would take without the cause: 0.5 is twice
+                                   * as fast */
+    double over;                  /* how much longer than measured the rows would take with the cause, on average: ln
+                                   * of a factor */
+    uint32_t contradicting;       /* how many rows get a residual that is larger by more than a tenth */
     uint32_t applied;             /* rows to which it applies */
     uint32_t first_contradicting; /* the line of the first of these */
     double *residual;             /* [rows of the table] the residuals that it leaves */
@@ -153,23 +154,22 @@ struct verdict {
 struct diagnosis {
     double *sound;       /* [rows of the table]: residuals of the baseline; NAN: it lacks the row; NULL: no baseline */
     uint32_t rows;       /* that were compared */
-    double before;       /* root mean square of the residuals as a factor: of times and bandwidths, */
-    double before_waits; /* and of shares of waiting; 1 where there are none */
+    double before;       /* root mean square of the residuals, as a factor: of times and bandwidths, */
+    double before_waits; /* and of shares of waiting; 1: there are none */
     double none, none_prior; /* probability and prior of an unknown cause */
-    double fine, fine_prior; /* probability and prior of no cause: the prediction is as wrong as it is for sound
-                              * machines */
-    struct verdict *verdict; /* [verdict_count], the likeliest first */
+    double fine, fine_prior; /* probability and prior of no cause: the prediction's error is usual for sound machines */
+    struct verdict *verdict; /* [verdict_count], the most probable first */
     uint32_t verdict_count;
     struct verdict second; /* a second cause, in addition to the first; cause NULL: none explains more */
 };
 
-/* Whether rows were measured as predicted: then no cause is sought. */
+/* Whether the measurements agree with the prediction.  Then no cause is sought. */
 bool diagnose_agrees(const struct diagnosis *diagnosis);
-/* Whether two causes affect the rows equally, so that the rows cannot tell them apart. */
+/* Whether two causes have equal effects on the rows, so that the rows cannot tell them apart. */
 bool diagnose_alike(const struct verdict *a, const struct verdict *b, uint32_t rows);
 
-/* Reads a table (validate.h), or a record of a replay, whose times of all ranks become rows.  Rows of p2p in a table
- * are expected to use all ports of a NIC, as programs with enough QPs do; p2p itself has one QP and would use one
+/* Reads a table (validate.h) or the record of a replay, whose times of all ranks become rows.  A table's rows of p2p
+ * are expected to use all ports of a NIC, as programs with enough QPs do.  p2p itself has one QP and would use one
  * port. */
 #define DIAGNOSE_PORTS_JOINED "nic.ports=1"
 struct validate_table *diagnose_table_read(const char *path, const struct case_options *base, GError **error);
@@ -179,31 +179,31 @@ struct diagnose_how {
     uint32_t workers;                /* processes */
     bool flat;                       /* all causes get equal priors */
     struct validate_table *baseline; /* measurements of this machine when it was sound, or NULL */
-    bool first_only;                 /* of a large table only the first answer */
+    bool first_only;                 /* of a large table, only the first answer is wanted */
     /* Called with a large table's first answer, which is based on the rows of few; or NULL. */
     void (*first)(const struct diagnosis *d, const struct validate_table *few, void *context);
     void *context;
 };
 
-/* Predicts baseline's rows.  sound[rows of table]: the residual of the nearest case in baseline with equal phase,
- * kernel and number of ranks; NAN if there is none. */
+/* Predicts the baseline's rows.  sound[rows of table] gets the residual of the nearest case in the baseline with
+ * equal phase, kernel and number of ranks; NAN: there is none. */
 bool diagnose_baseline(const struct validate_table *table, struct validate_table *baseline, uint32_t workers,
                        double *sound, GError **error);
 
-/* Compares table's rows (predicted or not) with every cause.  With a baseline, only rows that the baseline has are
- * compared, relative to it.  table keeps its own predictions.  If this takes long, a few rows are compared first, and
- * then all rows with the causes that are still likely.  NULL and *error if no row can be compared or no worker starts.
- * NULL alone if how asks only for the first answer. */
+/* Compares the table's rows (predicted or not) with every cause.  With a baseline, only rows that the baseline has
+ * are compared, relative to it.  The table keeps its own predictions.  If this takes long, a few rows are compared
+ * first, and then all rows with the causes that are still likely.  NULL and *error if no row can be compared or no
+ * worker starts. NULL without an error if `how` asks only for the first answer. */
 struct diagnosis *diagnose_run(struct validate_table *table, const struct diagnose_how *how, GError **error);
 void diagnosis_free(struct diagnosis *diagnosis);
 typedef struct diagnosis diagnosis;
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(diagnosis, diagnosis_free)
 
-/* All verdicts as CSV, the likeliest first, then "sound" (nothing is wrong) and "none" (an unknown cause). */
+/* All verdicts as CSV, the most probable first, then "sound" (nothing is wrong) and "none" (an unknown cause). */
 void diagnosis_table(const struct diagnosis *diagnosis, GString *out);
-/* One line without its end: the likeliest cause, "nothing is wrong", or "an unknown cause". */
+/* One line without its end: the most probable cause, "nothing is wrong", or "an unknown cause". */
 void diagnosis_line(const struct diagnosis *diagnosis, GString *out);
-/* Text for a terminal: verdicts, checks and remedies; most limits the number of verdicts. */
+/* Text for a terminal: verdicts, checks and remedies.  `most` limits the number of verdicts. */
 void diagnosis_text(const struct diagnosis *diagnosis, const struct validate_table *table, uint32_t most, GString *out);
 
 #endif

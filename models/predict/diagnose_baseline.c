@@ -1,4 +1,4 @@
-/* diagnose_baseline.c - sets a measurement against one of this machine when it was sound: the prediction's errors
+/* diagnose_baseline.c - compares a measurement with one of this machine when it was sound.  The prediction's errors
  * are in both and cancel.  Knows no causes. */
 #include "models/predict/diagnose.h"
 
@@ -6,7 +6,7 @@
 
 static bool strings_equal(char **a, char **b) { return g_strv_equal((const char *const *)a, (const char *const *)b); }
 
-/* How different the cases of two rows are, if they measure one quantity; else INFINITY. */
+/* How different the cases of two rows are; INFINITY if the rows do not measure the same quantity. */
 static double row_distance(const struct validate_row *row, const struct validate_row *sound)
 {
     const struct case_options *a = &row->options, *b = &sound->options;

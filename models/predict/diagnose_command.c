@@ -1,5 +1,5 @@
-/* diagnose_command.c - eptwin diagnose: measurements and the cluster that they should be of in, the likely cause out.
- */
+/* diagnose_command.c - eptwin diagnose: reads measurements and the cluster of which they should be, and prints the
+ * likely cause. */
 #include <glib.h>
 #include <stdio.h>
 #include <string.h>
@@ -127,7 +127,7 @@ static bool diagnosis_print(const struct diagnose_options *o, const struct diagn
     return true;
 }
 
-/* Tells the first answer: in full if only that was asked for, else in a line. */
+/* Prints the first answer: in full if only that was asked for, else in one line. */
 static void first_told(const struct diagnosis *d, const struct validate_table *few, void *context)
 {
     struct diagnose_options *o = context;

@@ -1,5 +1,5 @@
-/* diagnose_plant.c - facts of a row rule causes out; the remaining ones are planted in it.  Knows no prediction and no
- * ranking. */
+/* diagnose_plant.c - rules out causes that contradict facts of a row, and plants the others in the row.  Knows no
+ * prediction and no ranking. */
 #include "models/predict/diagnose.h"
 
 #include <string.h>
@@ -33,8 +33,8 @@ static bool applies(const struct cause *cause, const struct cluster *cluster, co
     return true;
 }
 
-/* Whether a row's requests could have been sent by that backend: not if another library sent them, or if its version of
- * DeepEP no longer has it. */
+/* Whether this backend could have sent a row's requests.  It could not if another library sent them, or if its
+ * version of DeepEP no longer has it. */
 static bool backend_possible(const struct validate_row *row, const char *backend)
 {
     const bool v2 = case_kernel_in(&row->options, "v2"), nccl = !strcmp(backend, "gin-proxy");
@@ -63,7 +63,7 @@ static char *setting_resolve(const char *setting, const struct cluster *cluster,
     return g_strdup_printf("%s=%.6g GB/s", key, (double)rate / 8e9 * share);
 }
 
-/* "rank:4": rank 0 has four times the tokens; "node:4": those of its node. */
+/* "rank:4": rank 0 has four times the tokens; "node:4": all ranks of its node do. */
 static char *tokens_list(const char *how, const struct validate_row *row, const struct cluster *cluster)
 {
     g_auto(case_options) whole;
@@ -78,7 +78,7 @@ static char *tokens_list(const char *how, const struct validate_row *row, const 
     return g_string_free(list, FALSE);
 }
 
-/* Where some of the ranks launch late, by up to a given time, the others wait for half of it; where one rank is late by
+/* If some of the ranks launch late, by up to a given time, the others wait for half of it.  If one rank is late by
  * that time, all others wait for all of it. */
 static char *arrival(const char *how, const struct validate_row *row, double excess_us)
 {
@@ -97,7 +97,7 @@ static char *sms_share(const char *share, const struct case_options *c)
     return g_strdup_printf("%u", MAX(sms * percent / 200 * 2, 2u));
 }
 
-/* In shorter delays, work between combine and dispatch cannot be told apart from other lateness. */
+/* With shorter delays, work between combine and dispatch cannot be told apart from other lateness. */
 #define LATE_US 1000
 
 static bool option_plant(const char *option, const struct cluster *cluster, double excess_us, struct validate_row *row)

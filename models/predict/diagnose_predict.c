@@ -1,9 +1,10 @@
 /* diagnose_predict.c - predicts rows with hypotheses planted, in one run on all cores, as cheaply as possible.
  *
- * Three things save work.  First, times of the normal kernels are linear in tokens once channels are full: a large case
- * is predicted from two small numbers of tokens, once with the cause and once without, and the line's error cancels in
- * the quotient.  Second, a cause affects two similar cases nearly equally, so a few of many cases stand for
- * all.  Third, a few cases of few nodes tell likely causes from unlikely ones: these cases are predicted first.
+ * Three things save work.  First, times of the normal kernels are linear in tokens once channels are full.  So a
+ * large case is predicted from two small numbers of tokens, once with the cause and once without, and the line's
+ * error cancels in the quotient.  Second, a cause affects two similar cases nearly equally, so a few of many cases
+ * stand for all.  Third, a few cases with few nodes tell likely causes from unlikely ones, so these cases are
+ * predicted first.
  *
  * Knows no ranking. */
 #include "models/predict/diagnose.h"
@@ -14,9 +15,9 @@
 /* The cost of a run of the normal kernels is ranks squared times tokens: 2^20 takes 0.3 s (16 ranks, 4096 tokens). */
 #define WORK_UNIT         (1 << 20)
 #define WORK_WHOLE        (1.5 * WORK_UNIT)  /* a case that costs at most this is predicted itself */
-#define WORK_SMALL        (0.3 * WORK_UNIT)  /* a larger one from a case of this cost, and one of half of it */
+#define WORK_SMALL        (0.3 * WORK_UNIT)  /* a larger one is predicted from one of this cost and one of half of it */
 #define WORK_SCREEN       (0.1 * WORK_UNIT)  /* the largest cost of a case in a first answer */
-#define WORK_FIRST_PLAIN  (2.0 * WORK_UNIT)  /* of all its predictions without a cause */
+#define WORK_FIRST_PLAIN  (2.0 * WORK_UNIT)  /* the largest cost of all its predictions without a cause */
 #define WORK_FIRST        (20.0 * WORK_UNIT) /* of the whole first answer */
 #define LOW_LATENCY_LIGHT 0.5                /* the cost of low-latency kernels, relative to normal ones */
 #define WORK_ROW_LEAST    (0.02 * WORK_UNIT)
@@ -31,7 +32,7 @@ static double ranks_square(const struct validate_row *row)
     return (double)ranks * ranks;
 }
 
-/* Whether a case of fewer tokens or ranks can stand for the row's. */
+/* Whether a case with fewer tokens or ranks can stand for the row's case. */
 static bool shrinks(const struct validate_row *row)
 {
     const struct case_options *c = &row->options;
@@ -40,7 +41,8 @@ static bool shrinks(const struct validate_row *row)
 
 /* ---- small cases instead of large ones ---- */
 
-/* The larger of the two numbers of tokens that stand for the row's, if the row costs more than whole; else 0. */
+/* If the row's case costs more than `whole`: the larger of the two numbers of tokens that stand for the row's
+ * number; else 0. */
 static uint32_t tokens_small(const struct validate_row *row, double whole, double small)
 {
     if (!case_kernel_in(&row->options, "normal|v2") || !shrinks(row) || ranks_square(row) * tokens_of(row) <= whole)
@@ -50,7 +52,7 @@ static uint32_t tokens_small(const struct validate_row *row, double whole, doubl
     return larger < tokens_of(row) ? larger : 0;
 }
 
-/* Cuts the number of nodes, with as many experts a rank as before. */
+/* Reduces the number of nodes, and keeps the number of experts a rank. */
 static void nodes_cut(struct validate_row *row, const struct cluster *cluster)
 {
     struct case_options *c = &row->options;
@@ -67,7 +69,7 @@ static void nodes_cut(struct validate_row *row, const struct cluster *cluster)
     case_clear(&whole);
 }
 
-/* ln of the row's time, by the line through predictions with tokens / 2 and tokens. */
+/* ln of the row's time, by the line through the predictions with tokens / 2 and tokens. */
 static double time_of_small(const struct validate_row *half, const struct validate_row *small, uint32_t tokens,
                             uint32_t all)
 {
@@ -86,7 +88,7 @@ double diagnose_residual(const struct validate_row *row)
 
 /* ---- which cases stand for all ---- */
 
-/* How much a cause's effects on two rows may differ: most if phases differ, less if numbers of ranks do. */
+/* How much a cause's effects on two rows may differ.  Different phases count most, different numbers of ranks less. */
 static double row_distance(const struct validate_row *one, const struct validate_row *other)
 {
     const struct case_options *a = &one->options, *b = &other->options;
@@ -123,8 +125,8 @@ bool diagnose_works_at_once(const struct validate_table *table, uint32_t hypothe
     return work * hypotheses <= WORK_FIRST;
 }
 
-/* Picks the cases that stand for others: first the case with the most rows, then the one least similar to those picked,
- * until there are most of them or they cost more than work. */
+/* Picks the cases that stand for others: first the case with the most rows, then repeatedly the one least similar to
+ * those picked.  Stops when it has `most` cases or they cost more than `work`. */
 static void cases_pick(const struct validate_table *table, enum diagnose_effort effort, double work, uint32_t most,
                        bool *picked)
 {
@@ -155,15 +157,15 @@ static void cases_pick(const struct validate_table *table, enum diagnose_effort 
 
 /* How a row of the table is predicted. */
 struct stand {
-    uint32_t row;    /* the row that is predicted in its place: itself, or the most similar one */
-    uint32_t tokens; /* the larger of two numbers of tokens; 0: the row's own number */
+    uint32_t row;    /* the row that is predicted in its place: the row itself, or the most similar one */
+    uint32_t tokens; /* the larger of the two numbers of tokens; 0: the row's own number */
     bool fewer;      /* nodes */
 };
 
 struct plan {
     const struct validate_table *table;
     enum diagnose_effort effort;
-    struct validate_table many; /* two rows for each hypothesis and row of table; the second may be unused */
+    struct validate_table many; /* two rows for each hypothesis and row of the table; the second may be unused */
     struct cluster **cluster;   /* [rows of table], NULL: none */
     GHashTable *clusters;
     struct stand *stand; /* [rows of table] */
@@ -176,7 +178,7 @@ static int double_compare(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
-/* By how much the median row takes longer than predicted, in the phase in which that is most; at least 1. */
+/* How much longer than predicted the median row takes, in the phase in which this is most; at least 1. */
 static double excess(const struct validate_table *table)
 {
     double most = 1;
@@ -203,7 +205,7 @@ static double excess(const struct validate_table *table)
     return most;
 }
 
-/* A copy of the row that stands for the row, with or without a cause, with that many tokens (0: its own number). */
+/* A copy, with or without a cause, of the row that stands for row i, with `tokens` tokens (0: its own number). */
 static struct validate_row planted_row(const struct plan *p, uint32_t i, uint32_t tokens,
                                        const struct hypothesis *first, struct hypothesis *h)
 {
@@ -240,7 +242,7 @@ static void clusters_find(struct plan *p)
     }
 }
 
-/* Whether no row of the list is at the same distance from every other row as row i is. */
+/* Whether no listed row has the same distances from the other rows as row i. */
 static bool row_new(const struct validate_table *table, const GArray *rows, uint32_t i)
 {
     for (guint k = 0; k < rows->len; k++)
@@ -255,7 +257,8 @@ static void stands_find(struct plan *p)
     const bool screen = p->effort == DIAGNOSE_SCREEN;
     g_autofree bool *picked = g_new0(bool, table->job_count + 1);
     cases_pick(table, p->effort, INFINITY, screen ? table->job_count : CASES_MAX, picked);
-    g_autoptr(GArray) rows = g_array_new(FALSE, FALSE, sizeof(uint32_t)); /* of the cases picked, without their like */
+    g_autoptr(GArray) rows = g_array_new(FALSE, FALSE, sizeof(uint32_t)); /* rows of the cases picked, without rows
+                                                                           * that equal others */
     for (uint32_t i = 0; i < table->row_count; i++)
         if (!validate_row_idle(&table->row[i]) && picked[table->row[i].job] && row_new(table, rows, i))
             g_array_append_val(rows, i);
@@ -299,7 +302,7 @@ static void plan_clear(struct plan *p)
     g_hash_table_destroy(p->clusters);
 }
 
-/* The residual of row i under one hypothesis; bare has the predictions without a cause. */
+/* The residual of row i under one hypothesis.  `bare` has the predictions without a cause. */
 static double residual_read(const struct plan *p, uint32_t i, const struct validate_row *planted,
                             const struct validate_row *bare)
 {
@@ -316,7 +319,7 @@ static double residual_read(const struct plan *p, uint32_t i, const struct valid
            counted;
 }
 
-/* Reads what one hypothesis makes of its rows; nothing[] has the rows without a cause. */
+/* Reads the effect of one hypothesis on its rows.  nothing[] has the rows without a cause. */
 static void hypothesis_read(const struct plan *p, const struct validate_row *rows, const struct validate_row *nothing,
                             bool first, struct hypothesis *h)
 {

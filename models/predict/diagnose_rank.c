@@ -21,13 +21,13 @@
 #define SPOILT_ROW     1.0
 
 /* How residuals arise: a common error, an error of each row, and an error in proportion to the effect, all around
- * mean. */
+ * `mean`. */
 struct errors {
     double mean, common, row, strength; /* strength: in the row with the largest effect */
 };
 
-/* Sums over the rows that are not spoilt: errors x, effects e, for times (tx, te) and for all rows, in units of a
- * time's own error. */
+/* Sums over the rows that are not spoilt, of errors x and effects e, for times (tx, te) and for all rows, in units
+ * of a time's own error. */
 struct sums {
     double tx, te, xx, ee, xe;
     uint32_t n, times;
@@ -36,12 +36,12 @@ struct sums {
 /* A row as it counts. */
 struct weighed {
     double error, effect;
-    bool time; /* the row is a time and has the common error */
+    bool time; /* the row is a time, so it has the common error */
 };
 
-/* ln of Student's density in n dimensions.  The matrix row^2 I + common^2 tt' + strength^2 ee', t being 1 for times and
- * 0 for shares of waiting, has its inverse and determinant in closed form: those of the 2 x 2 matrix I + U'U / row^2,
- * U = (common t, strength e). */
+/* ln of Student's density in n dimensions.  t is 1 for times and 0 for shares of waiting.  The matrix row^2 I +
+ * common^2 tt' + strength^2 ee' has its inverse and determinant in closed form: those of the 2 x 2 matrix I + U'U /
+ * row^2, U = (common t, strength e). */
 static double student(const struct sums *s, const struct errors *e)
 {
     if (!s->n) return 0;
@@ -74,7 +74,7 @@ static void count_row(struct sums *s, const struct weighed *row, int sign)
     s->times += (uint32_t)sign;
 }
 
-/* Gathers the rows that count, with their weights; returns how many. */
+/* Gathers the rows that count, with their weights, and returns their number. */
 static uint32_t rows_weigh(const struct rank_rows *r, const struct errors *e, struct weighed *row)
 {
     uint32_t count = 0;
@@ -100,8 +100,8 @@ static int error_fall(const void *a, const void *b)
     return left > right ? -1 : left < right;
 }
 
-/* ln of the sum over no, one and two spoilt rows: with more, it would be no measurement.  Of many rows only pairs of
- * the furthest off are summed, because other pairs add nothing. */
+/* ln of the sum over none, one and two spoilt rows.  With more it would be no measurement.  Of many rows only pairs
+ * of the most distant are summed, because other pairs add nothing. */
 static double density(const struct rank_rows *r, const struct errors *e)
 {
     struct sums all = { 0 };

@@ -1,26 +1,28 @@
 /* diagnose_rank.h - how likely residuals are if a given cause, or an unknown one, is the reason.
  *
- * Residuals of the rows of one machine are a common error and one of each row.  Predictions of sound machines (`make
- * accuracy`: 19 files, by file and number of ranks) have a common error of 0.14 and 0.09 of each row, but one row in
- * twenty-five is further off than these allow: spoilt, by any factor around 2.7.  Relative to a baseline of the machine
- * only the errors of a fault's effect are left: 0.12 and 0.06 (tests/accuracy/faults, rows with a sound figure).
+ * The residuals of one machine's rows are a common error and an error of each row.  For predictions of sound
+ * machines (`make accuracy`: 19 files, by file and number of ranks) the common error is 0.14 and each row's is 0.09.
+ * But one row in twenty-five is further off than these allow.  Such a row is spoilt, by any factor around 2.7.
+ * Relative to a baseline of the machine only the errors of a fault's effect are left: 0.12 and 0.06
+ * (tests/accuracy/faults, rows with a sound figure).
  *
- * A fault's strength is not known exactly.  This adds 0.2 to the error of the row that it changes most: the variants of
- * a cause stand for strengths a factor of two apart, and a strength in the middle is that far from both.  To other rows
- * it adds less, in proportion to the cause's effect on them.  Tails are Student's, with 4 degrees of freedom.
+ * A fault's strength is not known exactly.  This adds 0.2 to the error of the row that it changes most: the variants
+ * of a cause stand for strengths that are a factor of two apart, and a strength in the middle is that far from both.
+ * To other rows it adds less, in proportion to the cause's effect on them.  Tails are Student's, with 4 degrees of
+ * freedom.
  *
- * Shares of waiting do not have the common error, which is one of times.  Each has an error of 0.05: 0.02 to 0.08 by
- * kind of share on a sound machine, and as much in addition with causes of known strength (tests/vm/causes: one link at
- * a quarter and all at half of their rate, a shared device, a hot expert, uneven tokens; 96 shares). "None of these"
- * expects times longer by any factor around 2, and rows that differ by 30 %.  Knows no cluster. */
+ * Shares of waiting do not have the common error, which is an error of times.  Each has an error of 0.05: on a sound
+ * machine it is 0.02 to 0.08 by kind of share, and causes of known strength add as much (tests/vm/causes: one link
+ * at a quarter and all at half of their rate, a shared device, a hot expert, uneven tokens; 96 shares). "None of
+ * these" expects times that are longer by any factor around 2, and rows that differ by 30 %.  Knows no cluster. */
 #ifndef MODELS_PREDICT_DIAGNOSE_RANK_H
 #define MODELS_PREDICT_DIAGNOSE_RANK_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Residuals; NAN: not a row.  before[]: residuals without the cause; the difference is the cause's effect.  waits[]:
- * rows that are shares of waiting; NULL: all are times. */
+/* Residuals; NAN: not a row.  before[] are the residuals without the cause.  The difference is the cause's effect.
+ * waits[] marks rows that are shares of waiting; NULL: all rows are times. */
 struct rank_rows {
     const double *residual, *before;
     const bool *waits;
@@ -30,26 +32,26 @@ struct rank_rows {
 /* ln of the density if the planted cause is the reason.  baseline: residuals are relative to a sound run of the
  * machine. */
 double rank_cause_density(const struct rank_rows *rows, bool baseline);
-/* The density if an unknown cause is the reason: residual is without any cause; before is not read. */
+/* The density if an unknown cause is the reason.  residual is without any cause, and before is not read. */
 double rank_unknown_density(const struct rank_rows *rows);
 
-/* The prior of a cause.  threads: how many public threads on the topic ended with it.  elsewhere: how many on the other
- * topic did, where machines are alike but programs differ; these count a tenth.  Weights from 0.05 to 0.1 make the
- * counts of one topic likeliest, given the other's (tests/accuracy/threads/README.md).  One half is added, as
- * Krichevsky and Trofimov do for what has not been seen yet. */
+/* The prior of a cause.  threads: how many public threads on the topic ended with it.  elsewhere: how many on the
+ * other topic did.  There machines are alike but programs differ, so these count a tenth.  Weights from 0.05 to 0.1
+ * make the counts of one topic most likely, given the other's (tests/accuracy/threads/README.md).  One half is
+ * added, as Krichevsky and Trofimov do for what has not been seen yet. */
 double rank_prior(uint32_t threads, uint32_t elsewhere);
-/* The prior of an unknown cause, in these units: that many threads with numbers ended without a cause. */
+/* The prior of an unknown cause, in these units: how many threads with numbers ended without a cause. */
 #define RANK_THREADS_UNKNOWN 6
-/* The prior of a sound machine, whose prediction has only its usual error: that many of those who ask have one. */
+/* The prior of a sound machine, whose prediction has only its usual error: how many of those who ask have one. */
 #define RANK_THREADS_SOUND   6
 
-/* ln of the factor on a cause's density if it makes times longer than measured, by over (ln of a factor, in the mean).
- * Errors of predictions explain 15 %.  For more, the machine would have to be faster than predicted, which is as
- * unlikely as a large common error.  Beyond a factor of the square root of 2, half a step of strengths, the reason is
- * something weaker. */
+/* ln of a factor on a cause's density if the cause makes times longer than measured; `over` is the mean ln of how
+ * much longer. Errors of predictions explain 15 %.  For more, the machine would have to be faster than predicted,
+ * which is as unlikely as a large common error.  Beyond a factor of the square root of 2, half a step of strengths,
+ * a weaker cause is the reason. */
 double rank_excess_density(double over);
 
-/* ln of e^a + e^b: densities of some hundred rows are too small for doubles. */
+/* ln of e^a + e^b, because densities of some hundred rows are too small for doubles. */
 double rank_ln_add(double a, double b);
 
 #endif

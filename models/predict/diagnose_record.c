@@ -1,7 +1,7 @@
 /* diagnose_record.c - measurements to diagnose: a table, or the record of a replay.
  *
- * A record becomes a table with a row for each phase's slowest, median and fastest rank.  If it says which ranks waited
- * for which, a row is added for each share of wait_matrix.h.  Knows no causes. */
+ * A record becomes a table with a row for each phase's slowest, median and fastest rank.  If it says which ranks
+ * waited for which, each share of wait_matrix.h becomes a row, too.  Knows no causes. */
 #include "models/predict/diagnose.h"
 
 #include <string.h>
@@ -24,8 +24,8 @@ static void options_append(const struct record *record, bool names, GString *out
     }
 }
 
-/* Whether the ranks took turns on one host's CPUs, with no network to wait for.  Then chance decides which rank is done
- * first, and only the last rank's time is meaningful. */
+/* Whether the ranks shared one host's CPUs in turns, and had no network to wait for.  Then chance decides which rank
+ * finishes first, and only the last rank's time is meaningful. */
 static bool ranks_took_turns(const struct record *record)
 {
     const char *cpus = record_get(record, "cpus"), *ranks = record_get(record, "num-ranks");
@@ -86,7 +86,7 @@ static char *table_text(const char *path, char **warning)
     return text ? g_string_free(text, FALSE) : NULL;
 }
 
-/* A stream of puts has one QP, which uses one port: so the row's NIC gets one port with the rate of all. */
+/* A stream of puts has one QP, which uses one port.  So the row's NIC gets one port with the rate of all. */
 static void ports_join(struct validate_row *row)
 {
     g_autoptr(cluster) cluster =
@@ -137,7 +137,7 @@ static unsigned library_known(const struct validate_table *table, const struct v
     return 0;
 }
 
-/* Reads the labels: which bytes are counted, where they are, and which version of which library sent them. */
+/* Reads the labels, which say which bytes are counted, where they are, and which version of which library sent them. */
 static void row_known(const struct validate_table *table, struct validate_row *row)
 {
     static const char *const gpu[] = { "gpu", "cuda", "rocm", "device", "vram", "hbm", NULL }, *const host[] = {

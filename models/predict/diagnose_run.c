@@ -6,11 +6,11 @@
 #include "models/predict/diagnose_rank.h"
 
 #define SECOND_WORTH 0.5   /* the least share of the first cause's residual that a second one must explain */
-#define SECOND_LEFT  1.12  /* a factor: no second cause is sought for a smaller residual */
+#define SECOND_LEFT  1.12  /* no second cause is sought for a residual below this factor */
 #define SECOND_PRIOR 0.1   /* one public thread in ten found a second cause */
 #define ALIKE        0.08  /* ln of a factor: the error of a row in a prediction (diagnose_rank.c) */
-#define UNLIKELY     1e-3  /* of all probability: a less likely cause is not examined further */
-enum { LIKELY_LEAST = 8 }; /* forms of causes that are examined, however unlikely */
+#define UNLIKELY     1e-3  /* a cause with less than this probability is not examined further */
+enum { LIKELY_LEAST = 8 }; /* at least this many forms of causes are examined, however unlikely they are */
 
 /* A verdict about a hypothesis, without its probability. */
 static struct verdict verdict_make(const struct hypothesis *h, const struct validate_table *table, const double *before)
@@ -54,7 +54,7 @@ struct compared {
     struct validate_table *table;
     const struct diagnose_how *how;
     const double *before; /* residuals, [rows] */
-    const bool *waits;    /* [rows] the row is a share of waiting */
+    const bool *waits;    /* [rows] whether the row is a share of waiting */
     struct cause_context context;
 };
 
@@ -72,7 +72,7 @@ static double cause_density(const struct compared *c, const double *residual)
     return rank_cause_density(&rows, c->how->baseline != NULL);
 }
 
-/* The density of the rows under a hypothesis; -INFINITY if it is no explanation. */
+/* The density of the rows under a hypothesis; -INFINITY if the hypothesis explains nothing. */
 static double hypothesis_density(const struct hypothesis *h, const struct compared *c, const double *before,
                                  struct verdict *form)
 {
@@ -81,8 +81,8 @@ static double hypothesis_density(const struct hypothesis *h, const struct compar
     return cause_density(c, h->residual) + rank_excess_density(form->over);
 }
 
-/* Verdicts of all causes from the hypotheses, which are sorted by cause; before are the residuals without them.  In
- * place of a probability each has the ln of its share, which is not yet divided by the sum of all. */
+/* Verdicts of all causes from the hypotheses, which are sorted by cause; `before` are the residuals without them.
+ * As its probability each verdict has the ln of its share, not yet divided by the sum of all. */
 static GArray *verdicts_make(const struct hypothesis *h, uint32_t count, const struct compared *c, const double *before)
 {
     const struct validate_table *table = c->table;
@@ -120,7 +120,7 @@ static int double_fall(const void *a, const void *b)
     return left > right ? -1 : left < right;
 }
 
-/* Skips hypotheses that are unlikely by the residuals that they are assumed to leave. */
+/* Skips hypotheses that are unlikely, judged by the residuals that they are assumed to leave. */
 static void unlikely_skip(struct hypothesis *h, uint32_t count, const struct compared *c, const double *before)
 {
     g_autofree double *weight = g_new(double, count + 1), *order = g_new(double, count + 1);
@@ -173,8 +173,8 @@ static const struct hypothesis *hypothesis_find(const struct hypothesis *h, uint
     return NULL;
 }
 
-/* Finds a second cause, in addition to the first.  known: each cause's effect alone, which stands for its effect
- * together with the first until that is predicted. */
+/* Finds a second cause, in addition to the first.  known: each cause's effect alone.  It stands for its effect
+ * together with the first cause until that is predicted. */
 static bool second_find(struct diagnosis *d, const struct compared *c, const struct hypothesis *known,
                         uint32_t known_count, GError **error)
 {
@@ -192,7 +192,7 @@ static bool second_find(struct diagnosis *d, const struct compared *c, const str
     const bool good = hypotheses_predict(c->table, first, h, count, DIAGNOSE_WHOLE, c->how->workers, error);
     if (good) {
         g_autoptr(GArray) verdicts = verdicts_make(h, count, c, first->residual);
-        double priors = 0; /* of all causes that could be the second */
+        double priors = 0; /* sum over all causes that could be the second */
         for (guint i = 0; i < verdicts->len; i++) priors += prior(c, g_array_index(verdicts, struct verdict, i).cause);
         const double alone = cause_density(c, first->residual);
         const struct verdict *best = verdicts->len ? &g_array_index(verdicts, struct verdict, 0) : NULL;
@@ -231,7 +231,7 @@ static void context_find(struct compared *c)
     }
 }
 
-/* The rows, corrected by the error of the prediction for the sound machine.  They share table's pointers. */
+/* The rows, corrected by the error of the sound machine's prediction.  They share the table's pointers. */
 static struct validate_row *rows_relative(const struct validate_table *table, const double *sound)
 {
     struct validate_row *rows = g_memdup2(table->row, table->row_count * sizeof *rows);
@@ -244,7 +244,7 @@ static struct validate_row *rows_relative(const struct validate_table *table, co
     return rows;
 }
 
-/* The errors of the predicted rows; false if none can be compared. */
+/* The errors of the predicted rows.  False: no row can be compared. */
 static bool rows_compare(struct diagnosis *d, const struct validate_table *table, double *before, bool *waits)
 {
     double squares[2] = { 0 }; /* of times, of waits */
@@ -272,7 +272,7 @@ bool diagnose_agrees(const struct diagnosis *d)
 
 /* ---- a few rows first ---- */
 
-/* Compares the few rows with all causes.  how->first gets the answer; the result is the effects on all rows of a table
+/* Compares the few rows with all causes.  how->first gets the answer.  Returns the effects on all rows of a table
  * (diagnose_effects_spread), or NULL if there is no first answer. */
 static struct hypothesis *first_answer(struct validate_table *table, const struct diagnose_how *how,
                                        uint32_t *count_all, GError **error)

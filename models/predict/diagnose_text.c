@@ -6,7 +6,7 @@
 #include "reports/record.h"
 #include "reports/text_table.h"
 
-#define ALIKE_LEAST 0.02 /* causes of equal effect that are less probable are not named */
+#define ALIKE_LEAST 0.02 /* causes with equal effects are not named if they are less probable than this */
 
 static void rows_append(const struct diagnosis *d, const struct validate_table *table, GString *out)
 {
@@ -15,8 +15,8 @@ static void rows_append(const struct diagnosis *d, const struct validate_table *
     for (uint32_t i = 0; i < table->row_count; i++) {
         const struct validate_row *row = &table->row[i];
         if (row->problem || row->native || validate_row_waits(row) || (d->sound && isnan(d->sound[i]))) continue;
-        const double machine = d->sound ? exp(d->sound[i]) : 1; /* factor to the prediction at which the sound machine
-                                                                 * runs */
+        const double machine = d->sound ? exp(d->sound[i]) : 1; /* the sound machine's time, as a factor of the
+                                                                 * prediction */
         const bool time = isfinite(row->measured_us);
         const double measured = time ? row->measured_us : row->measured_gbs,
                      expected = time ? row->predicted_us * machine : row->predicted_gbs / machine,
@@ -62,14 +62,14 @@ static void name_append(const struct verdict *v, GString *out)
     if (v->cause->variant[v->variant].text) g_string_append_printf(out, ", %s", v->cause->variant[v->variant].text);
 }
 
-/* The remedy; with it the rows would take v->gives of their time. */
+/* The remedy.  With it the rows would take v->gives of their time. */
 static void remedy_append(const struct verdict *v, GString *out)
 {
     g_string_append_printf(out, "   check:  %s\n   change: %s\n", v->cause->check, v->cause->change);
     if (v->gives < 1 / 1.05) g_string_append_printf(out, "   gives:  %.2f times as fast\n", 1 / v->gives);
 }
 
-/* Names the causes whose effect equals that of the cause at i, which is the likeliest of them. */
+/* Names the causes whose effects equal those of cause i, which is the most probable of them. */
 static void alike_append(const struct diagnosis *d, uint32_t i, uint32_t rows, GString *out)
 {
     for (uint32_t j = i + 1; j < d->verdict_count; j++) {
@@ -82,7 +82,7 @@ static void alike_append(const struct diagnosis *d, uint32_t i, uint32_t rows, G
     }
 }
 
-/* Whether a likelier cause has an equal effect. */
+/* Whether a more probable cause has equal effects. */
 static bool told_before(const struct diagnosis *d, uint32_t i, uint32_t rows)
 {
     bool told = false;

@@ -9,9 +9,9 @@
 #include "models/predict/simulate.h"
 #include "traces/edges_make.h"
 
-/* How many events and bytes each thing makes, fitted to runs of this program on h100-cx7 (ll: 8 to 2048 ranks, normal
- * and v2: 8 to 128, others: 64 to 1024).  A pilot run corrects the events, not the bytes.  A pair is one of ranks; for
- * ll, one of a rank and an expert; for alltoallv, a message. */
+/* How many events and bytes each thing makes, fitted to runs of this program on h100-cx7 (ll: 8 to 2048 ranks,
+ * normal and v2: 8 to 128, others: 64 to 1024).  A pilot run corrects the events, not the bytes.  A pair is two
+ * ranks; for ll, a rank and an expert; for alltoallv, a message. */
 static const struct kernel_cost {
     const char *kernel;
     double token_node, token_rank, rank, pair; /* events of a token to another node, of a token to a rank, ... */
@@ -36,7 +36,7 @@ static const double event_seconds = 0.35e-6;
 static const double slower_a_doubling = 0.25;
 
 enum { PILOT_EVENTS = 700000, PILOT_TOKENS_MIN = 1024, WORTH_BYTES = 500000000 };
-enum { WORTH_SECONDS = 5, WORTH_SECONDS_LOGGED = 60 }; /* before a person at a terminal; in a log */
+enum { WORTH_SECONDS = 5, WORTH_SECONDS_LOGGED = 60 }; /* told from this time on: at a terminal; in a log */
 
 static const struct kernel_cost *cost_of(const char *kernel)
 {
@@ -122,8 +122,8 @@ static void trace_settle(struct case_options *c, const struct routing *routing)
     if (!c->placement) c->num_experts = routing->experts; /* with a placement these are slots */
 }
 
-/* The case with fewer ranks, in whole nodes, and then with fewer tokens.  The number of experts stays, so that messages
- * of all kinds become fewer alike.  Options that name ranks are removed. */
+/* The case with fewer ranks, in whole nodes, and then with fewer tokens.  The number of experts is kept, so that the
+ * numbers of all kinds of messages shrink in proportion.  Options that name ranks are removed. */
 static void pilot_shrink(struct case_options *c, const struct case_load *load)
 {
     case_resolve(c);
@@ -145,14 +145,14 @@ static void pilot_shrink(struct case_options *c, const struct case_load *load)
     if (events > PILOT_EVENTS) c->num_tokens = MIN(c->num_tokens, MAX(fewer, PILOT_TOKENS_MIN));
 }
 
-/* Whether options decide the number of ranks, and not a file. */
+/* Whether options, and not a file, decide the number of ranks. */
 static bool pilot_possible(const struct case_options *c)
 {
     const bool file = c->matrix && !edges_spec_drawn(c->matrix), listed = c->tokens_per_rank || c->traffic;
     return c->ranks_per_node && !file && !listed && g_strcmp0(c->trace, "-") != 0;
 }
 
-/* Runs the pilot; false if it cannot be simulated. */
+/* Runs the pilot.  False: it cannot be simulated. */
 static bool pilot_run(const struct case_options *c, const struct cluster *cluster, double *events, double *seconds,
                       struct estimate *expected)
 {
@@ -170,8 +170,8 @@ static bool pilot_run(const struct case_options *c, const struct cluster *cluste
     return good && *events > 0 && *seconds > 0;
 }
 
-/* By the number of events and not by the seconds that a pilot measured: so what is printed does not depend on how busy
- * the machine is. */
+/* Compares the number of events, and not the seconds that a pilot measured.  So what is printed does not depend on
+ * how busy the machine is. */
 static bool exceeds(const struct estimate *work, double seconds, double bytes)
 {
     return work->events * event_seconds >= seconds || work->bytes >= bytes;
@@ -230,7 +230,7 @@ bool estimate_print(const char *command, const struct estimate *work, uint32_t t
 
 /* ---- many ---- */
 
-/* The estimate of the last case, if this one has the same shape: predictions of a trace mostly do. */
+/* Returns the estimate of the last case if this one has the same shape, as most predictions of a trace do. */
 static bool last_recall(const struct estimate_many *many, const struct case_options *c)
 {
     return many->last.trace && g_strcmp0(many->last.trace, c->trace) == 0 &&

@@ -1,9 +1,9 @@
 /* estimate.h - how long predictions will take on this machine, and how much memory, before they run.
  *
- * A table (estimate.c), made from runs of this program, gives the events and bytes of a case's tokens, ranks and pairs
- * for each kernel.  A pilot corrects it: the same case with fewer ranks and tokens, simulated in a fraction of a
- * second, shows by how much the events are off and how long one takes here.  Only work of more than a few seconds gets
- * a pilot. */
+ * A table (estimate.c), made from runs of this program, gives the events and bytes of a case's tokens, ranks and
+ * pairs for each kernel.  A pilot corrects it: the same case with fewer ranks and tokens.  It takes a fraction of a
+ * second, and shows how far the number of events is off and how long an event takes here.  Only work of more than a
+ * few seconds gets a pilot. */
 #ifndef MODELS_PREDICT_ESTIMATE_H
 #define MODELS_PREDICT_ESTIMATE_H
 
@@ -11,7 +11,7 @@
 #include "models/case.h"
 #include "models/cluster.h"
 
-/* Of one prediction, or summed over many. */
+/* The cost of one prediction, or the sum over many. */
 struct estimate {
     double events;  /* events that the engine will run */
     double bytes;   /* bytes of memory; of several predictions, the largest number */
@@ -20,36 +20,37 @@ struct estimate {
     bool tried; /* a pilot has measured the seconds */
 };
 
-/* Of one prediction, by the table alone.  load NULL: its shape is taken from the options, which do not tell that of a
- * trace. */
+/* The cost of one prediction, only by the table.  load NULL: its shape follows from the options, which do not tell a
+ * trace's shape. */
 struct estimate estimate_case(const struct case_options *c, const struct case_load *load);
 
-/* Whether the work is long enough for all cores: by its events it takes at least half of 5 seconds. */
+/* Whether the work is long enough to use all cores: its events suggest at least half of 5 seconds. */
 bool estimate_long(const struct estimate *work);
-/* Whether the work is worth a pilot: by its events it takes at least half of the time from which on it is told. */
+/* Whether the work is worth a pilot: its events suggest at least half of the shortest time that is told. */
 bool estimate_worth(const struct estimate *work);
-/* Corrects the estimate by a pilot of this case, the largest of the work.  False if no pilot is possible because a file
- * decides the numbers of ranks and tokens; then the estimate is unchanged.  load as above. */
+/* Corrects the estimate by a pilot of this case, the largest of the work.  False if no pilot is possible because a
+ * file decides the numbers of ranks and tokens; then the estimate is unchanged.  load: see estimate_case(). */
 bool estimate_pilot(struct estimate *work, const struct case_options *c, const struct case_load *load,
                     const struct cluster *cluster);
 
-/* The sum over many predictions; the largest of them becomes the pilot.  Begins as { 0 }. */
+/* The sum over many predictions.  The largest of them becomes the pilot.  Begins as { 0 }. */
 struct estimate_many {
     struct estimate sum, most;
-    struct case_options largest, last; /* last: of a trace, so that its shape is read once */
+    struct case_options largest, last; /* last: the last case of a trace, so that the trace's shape is read once */
     struct estimate of_last;
     const struct cluster *cluster; /* of the largest, borrowed */
 };
 /* Adds count predictions of a case on a cluster. */
 void estimate_many_add(struct estimate_many *many, const struct case_options *c, const struct cluster *cluster,
                        uint32_t count);
-/* Prints the sum with estimate_print(), after a pilot if it is worth one; then the sum is empty again. */
+/* Prints the sum with estimate_print(), after a pilot if it is worth one.  Then the sum is empty again. */
 void estimate_many_print(struct estimate_many *many, const char *command, uint32_t threads);
 
-/* Prints "eptwin COMMAND: about 25 s and 1.2 GB of memory" to standard error, and returns whether it did.  threads
- * share the work.  A terminal is told from half a gigabyte or 5 s on, both of the threads together; the seconds are
- * those of a common core for the number of events.  A log is told from half a gigabyte of one prediction or a minute of
- * one core on, so that what it says depends on neither the number of cores nor how busy they are. */
+/* Prints "eptwin COMMAND: about 25 s and 1.2 GB of memory" to standard error, and returns whether it did.  `threads`
+ * threads share the work.  On a terminal it prints this from half a gigabyte or 5 s on, for all threads together.
+ * The seconds are those of a common core for the number of events.  In a log it prints this from half a gigabyte of
+ * one prediction, or a minute of one core, on.  So what a log says depends neither on the number of cores nor on how
+ * busy they are. */
 bool estimate_print(const char *command, const struct estimate *work, uint32_t threads);
 
 #endif

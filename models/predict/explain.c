@@ -18,9 +18,10 @@ const char *explain_beside_name(enum explain_beside beside)
     return names[beside];
 }
 
-/* The largest factors by which kernels took longer beside these, on two H100s and on one node.  Overlaps are more than
- * 0.6 of the kernel; dispatch and combine have 8 to 32 SMs; the others are a copy, a grouped GEMM of 32 experts and a
- * GEMM of 8192^3.  Other kernels (element by element) count as the grouped GEMM, because none was measured. */
+/* The largest factors by which kernels took longer while these ran, on two H100s and on one node.  Overlaps are more
+ * than 0.6 of the kernel.  Dispatch and combine have 8 to 32 SMs.  The others are a copy, a grouped GEMM of 32
+ * experts and a GEMM of 8192^3.  Other kernels (element by element) count as the grouped GEMM, because none was
+ * measured. */
 static const double slowdown[2][BESIDES] = { { 3.50, 1.52, 1.36, 1.52 }, { 2.74, 1.75, 1.42, 1.75 } };
 
 static enum explain_beside beside_of(const struct profile *profile, const struct profile_kernel *kernel)
@@ -56,7 +57,7 @@ static bool has_prefix_of(const char *phase, const char *const *prefixes)
     return false;
 }
 
-/* Barriers move almost no data: they end when the last rank comes. */
+/* Barriers move almost no data.  They end when the last rank comes. */
 static bool phase_is_barrier(const char *phase)
 {
     return has_prefix_of(phase, (const char *const[]){ "notify", "cached_notify", "barrier", NULL });
@@ -97,7 +98,7 @@ static void rank_clear(gpointer data)
     profile_free(r->profile);
 }
 
-/* The call of another rank that meets this one: of equal phase and number; NULL: none. */
+/* The call of another rank that meets this one, with equal phase and number.  NULL: there is none. */
 static const struct profile_call *call_matched(const struct explain_rank *other, const struct profile_call *call,
                                                uint32_t near)
 {
@@ -112,8 +113,8 @@ static const struct profile_call *call_matched(const struct explain_rank *other,
     return NULL;
 }
 
-/* Aligns ranks' clocks by the ends of kernels that meet: the offset is the median of how much later the first rank's
- * ended. */
+/* Aligns ranks' clocks by the ends of kernels that meet.  A rank's offset is the median of how much later the first
+ * rank's kernels ended. */
 static void clocks_align(struct explain *e)
 {
     const struct explain_rank *first = rank_of(e, 0);
@@ -137,7 +138,7 @@ static void clocks_align(struct explain *e)
         rank->offset_ns = (int64_t)stats_median((const double *)(const void *)apart->data, apart->len);
         longest = MAX(longest, (double)llabs(rank->offset_ns));
     }
-    /* If clocks agree within a kernel's time, they are right: the remaining differences are those of kernels. */
+    /* Clocks that agree within a kernel's time are right, and the remaining differences are those of kernels. */
     e->aligned = longest > typical;
     for (guint r = 0; r < e->ranks->len && !e->aligned; r++)
         g_array_index(e->ranks, struct explain_rank, r).offset_ns = 0;
@@ -189,7 +190,7 @@ void explain_free(struct explain *e)
 
 /* ---- one call ---- */
 
-/* The rank that came last to the same call, and how much later than this rank. */
+/* The rank that came last to the corresponding call, and how much later than this rank it came. */
 static double late_find(const struct explain *e, const struct explain_call *c, int32_t *late)
 {
     const struct explain_rank *own = rank_of(e, c->rank);
@@ -253,7 +254,7 @@ static enum explain_late late_why(const struct explain *e, const struct profile_
     return more_work <= 0 && more_idle <= 0 ? LATE_UNSEEN : more_work > more_idle ? LATE_WORK : LATE_IDLE;
 }
 
-/* For how long other kernels ran during this one, by kind; the sum is at most the kernel's time. */
+/* How long other kernels ran during this one, by kind.  The sum is at most the kernel's time. */
 static void overlap_sum(const struct explain_rank *r, const struct profile_call *call, double us[BESIDES])
 {
     const struct profile_kernel *own = kernel_of(r, call->index);
@@ -289,8 +290,8 @@ static double contention_most(const struct explain_rank *r, const struct profile
     return most;
 }
 
-/* The gap before the kernel in which the GPU was idle because the host launched it only after the previous kernel's
- * end. */
+/* The gap before the kernel in which the GPU was idle because the host launched the kernel only after the previous
+ * one's end. */
 static double launch_gap(const struct explain_rank *r, const struct profile_call *call)
 {
     const struct profile_kernel *kernel = kernel_of(r, call->index);
@@ -307,7 +308,7 @@ static double predicted_us(const struct record *record, const char *phase, int32
     return row ? row->value : -1;
 }
 
-/* Gives part as much of the remaining time as it may have. */
+/* Gives a part as much of the remaining time as it may have. */
 static void part_take(struct explain_call *c, enum explain_part part, double *rest, double most)
 {
     const double us = MIN(*rest, MAX(most, 0));
@@ -315,7 +316,7 @@ static void part_take(struct explain_call *c, enum explain_part part, double *re
     *rest -= us;
 }
 
-/* With so many calls of a kernel, the shortest one stands for the wire. */
+/* if a kernel has at least this many calls, the shortest one stands for the wire */
 enum { SHORTEST_CALLS = 4 };
 
 struct shortest {
@@ -323,7 +324,7 @@ struct shortest {
     uint32_t count;
 };
 
-/* The shortest call of each kernel that the twin does not predict, by name.  It stands for the wire, or for less,
+/* The shortest call, by name, of each kernel that the twin does not predict.  It stands for the wire, or for less,
  * because the calls' sizes are not read. */
 static GHashTable *shortest_calls(const struct explain *e)
 {
@@ -380,10 +381,10 @@ static void call_split(const struct explain *e, const struct explain_wire *w, GH
                   predicted_us(w->loaded[call->layer % w->layers], call->phase, own->rank) - wire_us);
     const double contention = contention_most(own, call, c);
     const bool unseen = e->ranks->len < e->world, low_latency = g_strcmp0(call->is.kernel, "ll") == 0;
-    /* What remains of a barrier is waiting, whatever ran at the same time. */
+    /* The remainder of a barrier is waiting, whatever ran at the same time. */
     if (unseen && phase_is_barrier(call->phase)) part_take(c, EXPLAIN_WAITING, &rest, rest);
     if (wire_us >= 0) part_take(c, EXPLAIN_CONTENTION, &rest, contention);
-    /* No barrier precedes low-latency kernels: a rank that was not recorded may have come late. */
+    /* No barrier precedes low-latency kernels, so a rank that was not recorded may have come late. */
     if (unseen && low_latency && wire_us >= 0 && phase_meets(call->phase)) part_take(c, EXPLAIN_WAITING, &rest, rest);
     c->us[EXPLAIN_UNKNOWN] = rest;
 }

@@ -1,12 +1,12 @@
 /* explain.h - splits the time of communication kernels in a profile into parts.
  *
- *   launch      the GPU was idle before the kernel because the host had not launched it (before its begin)
- *   wire        what the twin predicts for the kernel alone, with all ranks at its start; of a kernel that it does not
- *               predict (NCCL's), the shortest call in these profiles
- *   waiting     for a rank that came later: seen where that rank's profile is there, else inferred
- *   imbalance   time that the routing adds on this rank to the wire's time, by the twin (needs the routing)
- *   contention  with kernels that run at the time: at most as measured for such kernels
- *   unknown     the remainder
+ *     launch      the GPU was idle before the kernel because the host had not launched it (before its start)
+ *     wire        what the twin predicts for the kernel alone, when all ranks start it together; for a kernel that it
+ *                 does not predict (NCCL's), the shortest call in these profiles
+ *     waiting     for a rank that came later: seen if that rank's profile is there, else inferred
+ *     imbalance   time that the routing adds to the wire's time on this rank, by the twin (needs the routing)
+ *     contention  with kernels that run at the same time: at most as measured for such kernels
+ *     unknown     the remainder
  *
  * The parts of a call are never negative and add up to its time and the gap before it.  Private to explain-trace. */
 #ifndef MODELS_PREDICT_EXPLAIN_H
@@ -29,23 +29,23 @@ enum explain_part {
 };
 const char *explain_part_name(enum explain_part part);
 
-/* The kind of a kernel that runs with a communication kernel, by its name. */
+/* The kind of a kernel that runs at the same time as a communication kernel, by its name. */
 enum explain_beside { BESIDE_COPY, BESIDE_GROUPED_GEMM, BESIDE_GEMM, BESIDE_OTHER, BESIDES };
 const char *explain_beside_name(enum explain_beside beside);
 
-/* Why a rank was late: the work that it did in excess of others between the previous call and this one. */
+/* Why a rank was late: the extra work, compared with others, that it did between the previous call and this one. */
 enum explain_late { LATE_UNSEEN, LATE_WORK, LATE_IDLE, LATES };
 
 struct explain_rank {
     struct profile *profile; /* owned */
     GArray *calls;           /* struct profile_call */
-    int64_t *reach_ns;       /* [kernels]: the latest end of a kernel up to that one */
+    int64_t *reach_ns;       /* [kernels]: the latest end of any kernel up to this one */
     int32_t rank;
-    int64_t offset_ns; /* added to this rank's clock, gives that of the first rank */
+    int64_t offset_ns; /* added to this rank's clock, it gives the first rank's */
 };
 
 struct explain_call {
-    uint32_t rank, call; /* indexes of explain->rank, and of its calls */
+    uint32_t rank, call; /* an index of explain->rank, and an index of its calls */
     double us[EXPLAIN_PARTS];
     int32_t late_rank; /* the rank that it waited for longest; -1: none, or not known */
     enum explain_late why;
@@ -53,7 +53,7 @@ struct explain_call {
     double beside_us;
 };
 
-/* Predicted times of the case: rows "time_us" of phases; of each rank, too, if the routing is given. */
+/* Predicted times of the case: rows "time_us" of phases; if the routing is given, also those of each rank. */
 struct explain_wire {
     const struct record *plain, *cached; /* cached: for dispatches with a handle; may be NULL */
     struct record *const *loaded;        /* [layers] with the routing of each layer, or NULL */
@@ -63,23 +63,23 @@ struct explain_wire {
 struct explain {
     GArray *ranks;           /* struct explain_rank */
     GArray *calls;           /* struct explain_call, once split */
-    uint32_t world;          /* ranks of the case; if more than ranks->len, some were not recorded */
+    uint32_t world;          /* ranks of the case; if there are more than ranks->len, some were not recorded */
     uint32_t ranks_per_node; /* 0: not known, one node */
     bool aligned;            /* clocks were aligned by the ends of kernels */
 };
 
-/* Takes profiles (struct profile, one for each rank); *error if two are of one rank, or if none has communication
+/* Takes profiles (struct profile, one for each rank).  *error if two are of one rank, or if none has communication
  * kernels. */
 struct explain *explain_new(GPtrArray *profiles, GError **error);
 void explain_free(struct explain *e);
 /* Splits all calls. */
 void explain_split(struct explain *e, const struct explain_wire *wire);
 
-/* Sums over calls, [EXPLAIN_PARTS].  phase NULL, layer or rank -1: all. */
+/* Sums over calls, [EXPLAIN_PARTS].  phase NULL, or layer or rank -1: all. */
 double explain_sum(const struct explain *e, const char *phase, int64_t layer, int64_t rank, double us[EXPLAIN_PARTS]);
-/* The phases, in the order of their first calls; free the array, not the names. */
+/* The phases in the order of their first calls.  Free the array, not the names. */
 GPtrArray *explain_phases(const struct explain *e);
-/* How long calls waited for each of world ranks (free it), and for how long the ranks were late, by reason. */
+/* How long calls waited for each of world ranks (free it), and how long the ranks were late, by reason. */
 double *explain_waited_for(const struct explain *e, double why_us[LATES]);
 /* Rows of the split by phase, layer and rank. */
 void explain_record(const struct explain *e, struct record *record);

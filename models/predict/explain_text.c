@@ -6,7 +6,7 @@
 
 enum { LAYERS_SHOWN = 40, LAYER_ROWS_MAX = 4096 };
 
-/* Shares below this are not worth a sentence. */
+/* smaller shares are not worth a sentence */
 #define SAID_LEAST 0.05
 
 static uint32_t layers_count(const struct explain *e)
@@ -124,8 +124,8 @@ static void contention_say(const struct explain *e, double all, double contentio
                            explain_beside_name((enum explain_beside)most));
 }
 
-/* The rank whose share of a part is furthest above the median of its node's ranks, and both values.  (A delay by one
- * rank's NIC is equal for ranks of other nodes; on its own node it is conspicuous.) */
+/* The rank whose share of a part is furthest above the median of its node's ranks, and both values.  (Ranks of other
+ * nodes see a delay by one rank's NIC equally, but on its own node that rank is conspicuous.) */
 static uint32_t part_worst(const struct explain *e, enum explain_part part, double *worst, double *middle)
 {
     g_autofree double *share = g_new0(double, e->ranks->len), *node = g_new(double, e->ranks->len);

@@ -1,5 +1,5 @@
-/* explain_trace_command.c - eptwin explain-trace: in go profiles of ranks and the cluster that they ran on; out come
- * the parts of the time of communication kernels.  Knows options, files and cases. */
+/* explain_trace_command.c - eptwin explain-trace: reads profiles of ranks and the cluster that they ran on, and
+ * prints the parts of the time of communication kernels.  Knows options, files and cases. */
 #include <stdio.h>
 #include <string.h>
 
@@ -82,7 +82,7 @@ static GPtrArray *profiles_read(const struct explain_options *o, GError **error)
             g_ptr_array_unref(all);
             return NULL;
         }
-        /* devices of one process are ranks in the devices' order */
+        /* devices of one process are ranks in the order of the devices */
         for (guint i = 0; i < some->len && some->len > 1; i++)
             ((struct profile *)g_ptr_array_index(some, i))->rank = -1;
         g_ptr_array_set_free_func(some, NULL);
@@ -100,7 +100,7 @@ static bool count_set(struct case_options *c, const char *name, uint32_t count, 
     return !count || case_set(c, name, text, error);
 }
 
-/* Takes values from the profile where the user gave none. */
+/* Takes the values that the user did not give from the profile. */
 static bool case_complete(struct explain_options *o, const struct explain *e, const struct cluster *cluster,
                           GError **error)
 {
@@ -125,7 +125,7 @@ static bool case_complete(struct explain_options *o, const struct explain *e, co
     return good;
 }
 
-/* The case predicted; NULL and *error where that fails. */
+/* The predicted case.  NULL and *error if that fails. */
 static struct record *case_predict(const struct case_options *c, const struct cluster *cluster,
                                    const struct simulate_wishes *wishes, GError **error)
 {
@@ -220,7 +220,7 @@ static bool nic_bound(const struct record *record, const char *phase)
     return row && g_str_has_prefix(record_row_text(row), "nic");
 }
 
-/* A hint that few SMs make the wire itself longer, if the default number would be 15 % faster. */
+/* A hint that few SMs make the wire itself slower, if the default number would be 15 % faster. */
 static char *sms_hint(const struct explain_options *o, const struct cluster *cluster, const struct predictions *p)
 {
     struct case_options c;

@@ -13,7 +13,7 @@ static bool refuse(const char *fault, const char *expected, GError **error)
     return error_false(error, FAULT_ERROR, FAULT_ERROR_TEXT, "fault: expected %s, found \"%s\"", expected, fault);
 }
 
-/* "rate=0.5": at least a thousandth, and not more than `most`. */
+/* "rate=0.5": at least a thousandth, and at most `most`. */
 static bool factor_parse(const char *edit, const char *name, double most, double *factor)
 {
     if (!g_str_has_prefix(edit, name)) return false;
@@ -32,7 +32,7 @@ static bool link_edit(struct graph *g, uint32_t a, uint32_t b, const char *edit)
     return true;
 }
 
-/* Whether a link has a rate: some links of a node are never the limit. */
+/* Whether a link has a rate.  Some links of a node are never the limit. */
 static bool link_limits(const struct graph *g, uint32_t a, uint32_t b)
 {
     return graph_link(g, graph_link_between(g, a, b))->rate_bps > 0;

@@ -18,13 +18,13 @@ struct fault_target {
 };
 
 /* Faults divided by '|', each "WHAT:WHERE EDIT":
- *   nic:n1.g3 rate=0.5      the NICs that GPU 3 of node 1 uses, or nic:n1.nic3, at half their rate; or down
- *   link:leaf0-spine1 down  a link by its ends, both ways; or rate=0.5
- *   rank:5 slow=2           its GPU takes twice as long, on top of other slowdowns
- *   qp: one                 one QP to each peer
- *   nics: all-on=0          all GPUs of a node use its NIC 0
- *   gdrcopy: off            threads of the host read GPU memory without it
- * NULL as text: none.  False and *error for a part that does not exist, or if no path remains. */
+ *     nic:n1.g3 rate=0.5      the NICs that GPU 3 of node 1 uses, or nic:n1.nic3, at half their rate; or down
+ *     link:leaf0-spine1 down  a link by its ends, both ways; or rate=0.5
+ *     rank:5 slow=2           its GPU takes twice as long, in addition to other slowdowns
+ *     qp: one                 one QP to each peer
+ *     nics: all-on=0          all GPUs of a node use its NIC 0
+ *     gdrcopy: off            threads of the host read GPU memory without it
+ * text NULL: there are no faults.  False and *error for a part that does not exist, or if no path remains. */
 bool fault_apply(const char *text, const struct fault_target *target, GError **error);
 
 #endif

@@ -1,5 +1,5 @@
-/* import_command.c - eptwin import: logs of other programs in, a table of measured cases or a record out.
- * Knows options, files and what a case is; the readers stand in reports/import/. */
+/* import_command.c - eptwin import: reads logs of other programs, and writes a table of measured cases or a record.
+ * Knows options, files and what a case is.  The readers are in reports/import/. */
 #include <glib.h>
 #include <stdio.h>
 #include <string.h>
@@ -92,7 +92,7 @@ static GArray *given_options(const struct case_options *given)
 
 /* ---- the record of one case ---- */
 
-/* Times and bandwidths by phase and rank; several lines of a rank count by their mean. */
+/* Times and bandwidths by phase and rank.  Several lines of a rank count with their mean. */
 static void phase_record(struct record *record, const GPtrArray *rows, const char *phase)
 {
     static const struct {
@@ -132,7 +132,7 @@ static void phase_record(struct record *record, const GPtrArray *rows, const cha
     }
 }
 
-/* What the phase's times are of, and which bytes its bandwidths count. */
+/* Which times the phase has, and which bytes its bandwidths count. */
 static void phase_words(struct record *record, const struct import_row *row)
 {
     const char *phase = row->cell[IMPORT_PHASE];
@@ -140,7 +140,7 @@ static void phase_words(struct record *record, const struct import_row *row)
     if (row->cell[IMPORT_COUNTED]) record_add_text(record, phase, RECORD_ALL, "counted", row->cell[IMPORT_COUNTED]);
 }
 
-/* The case's options as the row states them, with the checks of simulate. */
+/* The case's options as the row gives them, with the checks of simulate. */
 static bool case_of_row(const struct import_row *row, const struct case_options *given, struct case_options *c,
                         GError **error)
 {

@@ -66,7 +66,7 @@ static bool times_file(const char *path, uint32_t ranks, uint64_t *time_ps, GErr
                        "%s: expected %u times, one for each rank, found %u", path, ranks, count);
 }
 
-/* Reads ranks' starts from a record, which has a row of each rank that lived to the end. */
+/* Reads ranks' starts from a record, which has a row for each rank that survived to the end. */
 static bool times_record(const char *path, const struct launches_kernel *kernel, uint64_t *time_ps, GError **error)
 {
     g_autoptr(record) record = record_read(path, error);

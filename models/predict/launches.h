@@ -11,10 +11,10 @@
 #define LAUNCHES_ERROR (g_quark_from_static_string("eptwin-launches"))
 enum launches_error { LAUNCHES_ERROR_TEXT, LAUNCHES_ERROR_COUNT, LAUNCHES_ERROR_FILE };
 
-/* text is one of: "uniform:20us" (each from 0 to 20 us), "exp:5us" (exponential, with that mean), "file:PATH" (a time
- * for each rank, one a line; '#' begins a comment), "record:PATH" (a replay's, which says when its ranks began that
- * phase), "0us|3us|..." (one for each rank), NULL (all 0).  time_ps[ranks] is after the common start.  Drawn times
- * differ by draw, and repeat with the seed. */
+/* text is one of: "uniform:20us" (each from 0 to 20 us), "exp:5us" (exponential, with this mean), "file:PATH" (a
+ * time for each rank, one a line; '#' begins a comment), "record:PATH" (a replay's record, which says when its ranks
+ * began this phase), "0us|3us|..." (one for each rank), NULL (all 0).  time_ps[ranks] counts from the common start.
+ * Drawn times differ by draw, and repeat with the seed. */
 struct launches_kernel {
     uint32_t ranks;
     uint64_t seed;

@@ -20,7 +20,7 @@ static bool machines_add(struct machines *m, const char *path, GError **error)
     return true;
 }
 
-/* A broken shipped file does not keep the page from being made: `eptwin cluster check` reports it. */
+/* Skips a broken shipped file, so that the page is made all the same: `eptwin cluster check` reports the file. */
 static void machines_add_shipped(struct machines *m)
 {
     g_auto(GStrv) names = m->shipped ? NULL : share_names(SHARE_CLUSTERS);

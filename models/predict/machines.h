@@ -8,14 +8,14 @@
 
 struct machines;
 
-/* Takes the files of paths (NULL-terminated, or NULL), then those that ship with eptwin.  NULL and *error (file, line)
- * if one of paths is no cluster file.  Free with machines_free(). */
+/* Takes the files of paths (NULL-terminated, or NULL), then those that ship with eptwin.  NULL and *error (file,
+ * line) if one of paths is not a cluster file.  Free with machines_free(). */
 struct machines *machines_new(char *const *paths, GError **error);
 void machines_free(struct machines *machines);
 
 /* The file of the cluster that the prediction names; NULL if none is known.  Owned by the machines. */
 const char *machines_path(struct machines *machines, const struct record *record);
-/* A drawing of that machine, with as many nodes as the prediction's ranks take.  NULL likewise. */
+/* A drawing of that machine, with as many nodes as the prediction's ranks take.  NULL if no file is known. */
 struct drawing *machines_draw(struct machines *machines, const struct record *record);
 
 #endif

@@ -1,7 +1,8 @@
 /* on_cores.h - runs jobs on the cores of this process.
  *
- * Whoever simulates several cases at a time does so by this function.  validate_run.c alone has processes in place of
- * threads, so that a simulation that ends its process spoils only its own rows.  Knows no case and no world. */
+ * All code that simulates several cases at a time does so by this function.  Only validate_run.c has processes in
+ * place of threads, so that a simulation that ends its process spoils only its own rows.  Knows no case and no
+ * world. */
 #ifndef MODELS_PREDICT_ON_CORES_H
 #define MODELS_PREDICT_ON_CORES_H
 
@@ -13,7 +14,7 @@ struct on_cores {
     const char *label; /* of the progress bar; NULL: none */
     uint32_t jobs, cores;
     /* Runs a job, by its number.  Jobs begin in the order of their numbers, each as soon as a core is free.  After a
-     * job that returns false no other begins.  memory belongs to the thread, from its first job to its last. */
+     * job that returns false no other job begins.  memory belongs to the thread, from its first job to its last. */
     bool (*run)(void *context, uint32_t job, void *memory);
     void *context;
     size_t memory_bytes;         /* zeroed at first */

@@ -1,7 +1,7 @@
-/* report_command.c - eptwin report: records in, one HTML page or text out.
+/* report_command.c - eptwin report: reads records, and writes one HTML page or text.
  *
- * Knows options and files, and finds the cluster file of a record's cluster: one given by --cluster, or one that ships
- * with eptwin. */
+ * Knows options and files, and finds the cluster file of a record's cluster: one given by --cluster, or one that
+ * ships with eptwin. */
 #include <glib.h>
 #include <string.h>
 

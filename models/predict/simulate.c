@@ -1,4 +1,4 @@
-/* simulate.c - one prediction: world, ranks, kernels one after another, and each one's bounds from the ports.
+/* simulate.c - one prediction: world, ranks, kernels one after another, and each kernel's bounds from the ports.
  * Knows the kernels only through kernel.h and the hardware only through world.h. */
 #include "models/predict/simulate.h"
 
@@ -20,7 +20,7 @@
 #include "sim/stats.h"
 #include "sim/units.h"
 
-enum { LATENCY_BOUND_PERCENT = 50 }; /* if no part is busier than this, waiting takes the time */
+enum { LATENCY_BOUND_PERCENT = 50 }; /* if every part is busy for less of the time, waiting takes the time */
 enum { LOOP_ROUNDS = 2 };
 
 struct run {
@@ -29,7 +29,7 @@ struct run {
     struct kernel_job *job;
     struct world *world;
     struct kernel_rank **rank;
-    struct world_result *result;  /* of the phase that is recorded, [ranks] */
+    struct world_result *result;  /* [ranks] results of the phase that is being recorded */
     struct world_result *results; /* [rounds][phases][ranks] */
     struct kernel_launch *launch; /* [phases] as rank 0 launched them, without their workers */
     struct kernel_launch *listed; /* the launch whose list of workers the world is still taking; NULL: none */
@@ -38,14 +38,14 @@ struct run {
     struct transport transport;
     uint64_t *arrival_ps;
     uint32_t *slow;
-    uint32_t first_phase;     /* the first phase of the program that runs */
-    uint32_t program_phases;  /* how many phases of it run, one after another */
+    uint32_t first_phase;     /* the first phase of the program that is running */
+    uint32_t program_phases;  /* how many phases the program runs, one after another */
     uint32_t program_kernels; /* how many kernels these are */
     uint32_t program_kernel;  /* the kernel of the program that is recorded */
     struct span *span;        /* [ranks] */
     struct waits **waits;     /* [ranks]; NULL: not wanted */
-    double *waits_us;         /* [phases][ranks][ranks] how long a rank waits for each rank */
-    uint32_t *waits_phase;    /* [ranks] the phase to which its current waits belong, + 1; 0: none yet */
+    double *waits_us;         /* [phases][ranks][ranks] how long each rank waits for each rank */
+    uint32_t *waits_phase;    /* [ranks] 1 + the phase that its current waits belong to; 0: none yet */
     bool waits_recorded;
     bool usage_recorded;
     bool host_waits; /* the host waits for counts before it launches the next kernel */
@@ -104,7 +104,7 @@ static void machine_record(const struct run *run, const struct case_options *c, 
     record_set(record, "notes", "%s", text);
 }
 
-/* Without NVLink, normal kernels still map their peers' memory, and CUDA maps it over PCIe; other kernels use the
+/* Without NVLink, normal kernels still map their peers' memory, and CUDA maps it over PCIe.  Other kernels use the
  * NIC. */
 static bool nvlink_disable(struct run *run, const struct case_options *c, GError **error)
 {
@@ -174,7 +174,7 @@ static bool rank_absent(const struct run *run, uint32_t rank, uint32_t phase)
     return kernel_absent(run->job, rank, phase, 0);
 }
 
-/* Marks in set the ranks that some living rank has masked by phase; returns how many. */
+/* Marks in `set` the ranks that some living rank has masked by this phase, and returns their number. */
 static uint32_t masked_count(const struct run *run, uint32_t phase, uint8_t *set)
 {
     const uint32_t ranks = run->job->ranks;
@@ -197,7 +197,7 @@ static void record_masked(struct record *record, const struct run *run, uint32_t
     record_set(record, "ranks-masked", "%s", text);
 }
 
-/* Traffic of a port may continue after the kernel: then the time until its end counts. */
+/* A port may continue after the kernel.  Then the time until the port's end counts. */
 static void record_rank(struct record *record, const char *phase, int32_t rank, const struct world_result *result,
                         const struct kernel_traffic *traffic)
 {
@@ -224,14 +224,14 @@ static double latency_bound_us(const struct run *run, bool rdma)
 }
 
 /* Lower bounds of the time, by kind of part: how long the busiest part of a kind is busy while the slowest rank
- * runs.  A link is one between switches or of a node's PCIe. */
+ * runs.  Links are those between switches and those of a node's PCIe. */
 enum bound {
     BOUND_SEND,
     BOUND_RECEIVE,
     BOUND_LINK,
     BOUND_POST,
     BOUND_WORK,
-    BOUND_MEMORY, /* of GPUs; that of a host belongs to its cores' work */
+    BOUND_MEMORY, /* memory of GPUs; a host's memory is part of its cores' work */
     BOUND_LATENCY,
     BOUND_COUNT
 };
@@ -246,8 +246,8 @@ static const enum bound bound_of[WORLD_RESOURCE_COUNT] = {
 struct bounds {
     double us[BOUND_COUNT];
     bool there[BOUND_COUNT];
-    struct world_part part[WORLD_RESOURCE_COUNT]; /* the busiest of each kind; busy_ps 0: none was busy */
-    enum world_resource busiest;                  /* of all kinds; WORLD_RESOURCE_COUNT: none */
+    struct world_part part[WORLD_RESOURCE_COUNT]; /* the busiest part of each kind; busy_ps 0: none was busy */
+    enum world_resource busiest;                  /* the busiest kind; WORLD_RESOURCE_COUNT: none */
     enum bound tightest;
 };
 
@@ -260,7 +260,7 @@ static void bounds_find(const struct run *run, double slowest_us, struct bounds 
     b->there[BOUND_MEMORY] = !host;
     for (uint32_t r = 0; r < run->job->ranks; r++) rdma |= run->result[r].use[WORLD_NIC_TX].bytes > 0;
     b->us[BOUND_LATENCY] = latency_bound_us(run, rdma);
-    if (b->us[BOUND_LATENCY] > slowest_us) /* if a kernel is launched early, less of it counts */
+    if (b->us[BOUND_LATENCY] > slowest_us) /* if a kernel is launched early, less of its latency counts */
         b->us[BOUND_LATENCY] =
             fmin(units_us(host ? run->cluster->host.step_ps : run->cluster->gpu.launch_ps), slowest_us);
     for (int i = 0; i < WORLD_RESOURCE_COUNT; i++) {
@@ -282,7 +282,7 @@ static double percent_of(uint64_t part_ps, uint64_t whole_ps)
     return whole_ps ? 100.0 * (double)part_ps / (double)whole_ps : 0;
 }
 
-/* Busy shares, means over ranks: of the ranks' time, or of the time until the part is done if that is later. */
+/* Busy shares, as means over ranks: of the ranks' time, or of the time until the part is done if that is later. */
 static void record_busy(struct record *record, uint32_t phase_index, const struct run *run, uint64_t total_ps)
 {
     const char *phase = kernel_phase_name(run->job, phase_index);
@@ -362,8 +362,8 @@ static void record_bounds(struct record *record, const char *phase, const struct
         record_add(record, phase, RECORD_ALL, "busy_link_pct", 100 * b->us[BOUND_LINK] / slowest_us, "%");
 }
 
-/* For how long data are still on their way to a rank after the kernel, if the kernel does not wait for them and no
- * other kernel follows at once. */
+/* How long after the kernel data are still on their way to a rank, if the kernel does not wait for them and no other
+ * kernel follows at once. */
 static void record_wire(struct record *record, const struct run *run, uint32_t phase_index)
 {
     const char *phase = kernel_phase_name(run->job, phase_index);
@@ -435,7 +435,7 @@ static void record_phase(struct record *record, const struct run *run, uint32_t 
     record_masked(record, run, phase_index);
 }
 
-/* The time of a kernel as measured: with that of the calls around it. */
+/* The time of a kernel as measured, which includes that of the calls around it. */
 static uint64_t called_ps(const struct cluster *c, enum kernel_call call, uint64_t time_ps)
 {
     assert(call == KERNEL_BARE || call == KERNEL_CALLED || call == KERNEL_WAITED || time_ps >= c->gpu.launch_ps);
@@ -459,8 +459,8 @@ static void call_add(struct run *run, uint32_t phase)
         run->result[r].time_ps = called_ps(run->cluster, call, run->result[r].time_ps);
 }
 
-/* Adds a kernel to the span of kernels that follow one another early.  Returns the name of the span that ends with it,
- * or NULL. */
+/* Adds a kernel to a span of kernels that follow one another early.  Returns the name of the span that ends with
+ * this kernel, or NULL. */
 static const char *spans_add(struct run *run, uint32_t phase)
 {
     const struct kernel_launch *launch = &run->launch[phase];
@@ -569,8 +569,8 @@ static void phase_launch(void *context, uint32_t rank, uint32_t kernel, struct f
     *worker_count = launch->worker_count;
 }
 
-/* Runs kernels, which are phases from first on, of which there are count, over and over.  On each rank one follows
- * another without waiting for other ranks.  The first begins on each rank at arrival_ps. */
+/* Runs kernels.  They are `count` phases from `first` on, over and over.  On each rank one follows another without
+ * waiting for other ranks.  The first begins on each rank at arrival_ps. */
 static bool run_kernels(struct run *run, uint32_t first, uint32_t count, uint32_t kernels, GError **error)
 {
     const uint32_t ranks = run->job->ranks;
@@ -611,8 +611,8 @@ static void kernel_record(struct run *run, uint32_t phase, uint32_t kernel, stru
     record_call(record, run, phase);
 }
 
-/* Lets each rank begin the next program as long after the first one as it has ended this kernel.  Returns whether these
- * times matter to a kernel with that result. */
+/* Lets each rank begin the next program with the delays, relative to the first rank, with which it ended this
+ * kernel.  Returns whether these delays matter to a kernel with this result. */
 static bool arrive_after(struct run *run, const struct world_result *before, const struct world_result *result)
 {
     enum { PARTS = 100 };
@@ -630,8 +630,8 @@ static bool arrive_after(struct run *run, const struct world_result *before, con
 
 static bool launches_loop(const struct case_options *c) { return c->launch && !strcmp(c->launch, "loop"); }
 
-/* In a loop's first round all ranks begin at once; the last round is recorded.  But behind a barrier, ranks differ only
- * in when each leaves it.  So a long kernel there runs in the first round alone. */
+/* In a loop's first round all ranks begin at once, and the last round is recorded.  But after a barrier, ranks
+ * differ only in when each leaves it.  So a long kernel there runs only in the first round. */
 static bool run_and_record(struct run *run, const struct case_options *c, uint32_t first, uint32_t count,
                            struct record *record, bool per_rank, GError **error)
 {
@@ -652,7 +652,7 @@ static bool run_and_record(struct run *run, const struct case_options *c, uint32
     return true;
 }
 
-/* How many of the phases from first on run together, among those that must run. */
+/* How many of the phases from `first` on run together, among those that must run. */
 static uint32_t phases_together(const struct kernel_job *job, const struct case_options *c, uint32_t first,
                                 uint32_t needed)
 {
@@ -677,7 +677,7 @@ static uint32_t phases_needed(const struct kernel_job *job, const char *const *p
     return needed && needed <= count ? needed : count;
 }
 
-/* "5:8x|7:2x": by how much these ranks' GPUs are slower, from --slow and faults together. */
+/* "5:8x|7:2x": how much slower these ranks' GPUs are, by --slow and faults together. */
 static void record_slowed(struct record *record, const struct run *run)
 {
     g_autoptr(GString) text = g_string_new(NULL);

@@ -17,28 +17,29 @@ enum simulate_error { SIMULATE_ERROR_INPUT, SIMULATE_ERROR_RUN = ERROR_RUN }; /*
 /* What a caller wants in addition to the rows for all ranks. */
 struct simulate_wishes {
     bool per_rank;             /* rows of each rank */
-    bool waits;                /* for each rank "waits_us": how long it waited for each rank (models/waits.h), a list */
-    bool usage;                /* for each phase "used_nic_tx" and so on: how busy parts were in the course of time, a
-                                * list */
-    uint32_t threads;          /* at most; 0: one.  The record is the same for any number */
-    const char **one_thread;   /* NULL, or where to say why one thread ran it, whatever was wished; NULL: more could */
-    struct timeline *timeline; /* gets the operations, if it is not NULL */
+    bool waits;                /* for each rank a list "waits_us": how long it waited for each rank (models/waits.h) */
+    bool usage;                /* for each phase lists "used_nic_tx" and so on: how busy parts were over time */
+    uint32_t threads;          /* the most threads; 0: one.  The number does not change the record */
+    const char **one_thread;   /* NULL, or where to say why only one thread ran it, whatever number was wished; NULL
+                                * there: more could */
+    struct timeline *timeline; /* NULL, or gets the operations */
     struct progress *progress; /* a bar that events advance, or NULL */
-    /* NULL-terminated: if the kernel has them all, the run ends after the last of them.  NULL: after all phases. */
+    /* NULL-terminated: if the kernel has all of these, the run ends after the last of them.  NULL: it ends after all
+     * phases. */
     const char *const *phases;
 };
 
-/* Simulates the case (load from case_load()) with sizes only.  Adds the rows of every phase to record: time_us and
- * bandwidths, bounds, busy shares, bottleneck.  False and *error when the case does not fit the cluster or the protocol
- * refuses it. */
+/* Simulates the case (with load from case_load()), with sizes only.  Adds the rows of every phase to record: time_us
+ * and bandwidths, bounds, busy shares, bottleneck.  False and *error if the case does not fit the cluster or the
+ * protocol refuses it. */
 bool simulate_load(const struct case_options *c, const struct cluster *cluster, const struct case_load *load,
                    const struct simulate_wishes *wishes, struct record *record, GError **error);
 
-/* Whether the kernels take the case; false and *error if not.  Simulates nothing. */
+/* Whether the kernels accept the case; else *error says why not.  Simulates nothing. */
 bool simulate_takes(const struct case_options *c, const struct cluster *cluster, const struct case_load *load,
                     GError **error);
 
-/* Rows for all ranks.  If all of phases (NULL-terminated) exist, nothing after the last of them is simulated. */
+/* Adds rows for all ranks.  If all of phases (NULL-terminated) exist, nothing after the last of them is simulated. */
 bool simulate_phases(const struct case_options *c, const struct cluster *cluster, const struct case_load *load,
                      const char *const *phases, struct record *record, GError **error);
 

@@ -1,16 +1,16 @@
 /* simulate_text.c - a prediction in words.  Knows the record's metrics; runs nothing.
  *
- * The sum of --explain, of the part that is busiest while the slowest rank runs:
+ * The sum of --explain, for the part that is busiest while the slowest rank runs:
  *
- *     even load   its bytes over the mean's excess, at the rate that most parts of its kind have
- *   + uneven      what it has more than the mean
- *   + its rate    the time by which it is slower than most
- *   + beside      work besides bytes: requests, messages, rows             (busy time less the above)
- *   + one way     launch, post, fetch, network, delivery, poll of one message     (bound_latency_us)
- *   + waiting     the rest: for credits, turns, doorbells and other ranks
- *   = slowest     the slowest rank's time
+ *       even load   the mean number of bytes, at the rate that most parts of its kind have
+ *     + uneven      its bytes beyond the mean
+ *     + its rate    how much longer it takes because it is slower than most
+ *     + beside      work in addition to bytes: requests, messages, rows    (busy time less the above)
+ *     + one way     launch, post, fetch, network, delivery, poll of one message     (bound_latency_us)
+ *     + waiting     the remainder: for credits, turns, doorbells and other ranks
+ *     = slowest     the slowest rank's time
  *
- * The way of one message may hide behind the part's work: then only the remaining time counts as such. */
+ * The way of one message may hide behind the part's work.  Then only the remaining time counts as such. */
 #include "models/predict/simulate_text.h"
 
 #include <math.h>
@@ -51,8 +51,8 @@ static gint wire_order(gconstpointer a, gconstpointer b)
     return x->us > y->us ? -1 : x->us < y->us ? 1 : x->rank - y->rank;
 }
 
-/* For kernels that do not wait for their data: for how long data are on their way after the kernel, by rank, the
- * slowest first. */
+/* For kernels that do not wait for their data: how long after the kernel data are on their way, by rank, the longest
+ * first. */
 static void wire_append(const struct record *record, const char *phase, GString *out)
 {
     enum { WIRE_RANKS = 4 };
@@ -79,7 +79,7 @@ static void wire_append(const struct record *record, const char *phase, GString 
 
 /* ---- the table ---- */
 
-/* The slowest rank's time, which decides, then the median rank's; of several steps and layers, then the mean. */
+/* The slowest rank's time, which decides, then the median rank's.  For several steps and layers the mean comes last. */
 static void phase_cells(const struct record *record, const char *phase, struct text_table *table)
 {
     static const char *const rates[] = { "logical_rdma_gbs", "logical_nvl_gbs", "physical_nic_gbs",
@@ -143,7 +143,7 @@ void simulate_table_append(const struct record *record, GString *out)
 
 /* ---- the explanation ---- */
 
-enum { WORTH_NAMING = 10 }; /* a part busy for a larger share of the time is named */
+enum { WORTH_NAMING = 10 }; /* a part is named if it is busy for a larger share of the time, in percent */
 
 struct part_facts {
     const char *name;
@@ -155,9 +155,9 @@ struct phase_facts {
     double median_us, slowest_us, latency_us;
     int32_t slowest_rank;      /* RECORD_ALL: not known */
     struct part_facts busiest; /* name NULL: none */
-    double usual_gbs;          /* the rate that most of its kind have; NAN: not higher than its own */
+    double usual_gbs;          /* the rate that most of its kind have; NAN: it is not higher than the part's own */
     double over_mean;          /* 1: its load is at most the mean */
-    GArray *parts;             /* struct part_facts: the busiest part of each kind; the busiest of all comes first */
+    GArray *parts;             /* struct part_facts: the busiest part of each kind, the busiest of all first */
 };
 
 static gint part_order(gconstpointer a, gconstpointer b)
@@ -228,7 +228,7 @@ static char *part_text(const struct part_facts *part)
     return *work ? g_strdup_printf("%s: %s", part->name, work) : g_strdup(part->name);
 }
 
-/* What makes up a part's busy time: even load at the rate that most of its kind have, then what exceeds that. */
+/* The components of a part's busy time: even load at the rate that most of its kind have, then what exceeds that. */
 static void part_append(const struct phase_facts *f, GString *out)
 {
     const struct part_facts *part = &f->busiest;
@@ -283,7 +283,7 @@ void simulate_explain_append(const struct record *record, GString *out)
     for (guint i = 0; i < phases->len; i++) {
         struct phase_facts f;
         facts_find(record, g_ptr_array_index(phases, i), &f);
-        if (f.slowest_us > 0 && isfinite(f.latency_us)) { /* not a span, and not many layers together */
+        if (f.slowest_us > 0 && isfinite(f.latency_us)) { /* neither a span nor several layers together */
             g_string_append_printf(out, "\n%s: %.2f us in the median, %.2f us for the slowest rank\n", f.phase,
                                    f.median_us, f.slowest_us);
             parts_append(&f, out);

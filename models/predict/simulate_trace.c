@@ -1,6 +1,6 @@
-/* simulate_trace.c - a prediction for each (step, layer) of a trace, on all cores, and their summary.
- * A job is one (step, layer); jobs share nothing but the cluster, and results are summed in the order of the trace, so
- * that the number of threads changes no byte of the output. */
+/* simulate_trace.c - a prediction for each (step, layer) of a trace, on all cores, and their summary. A job is one
+ * (step, layer).  Jobs share only the cluster, and results are summed in the order of the trace, so the number of
+ * threads changes no byte of the output. */
 #include "models/predict/simulate_trace.h"
 
 #include <string.h>
@@ -20,7 +20,7 @@ struct batch {
     const struct case_options *c;
     const struct cluster *cluster;
     struct job *jobs;
-    uint32_t threads; /* of a job: its share of the cores, where there are more of these than jobs */
+    uint32_t threads; /* threads of a job: its share of the cores, if there are more cores than jobs */
 };
 
 static bool job_run(void *context, uint32_t index, void *memory)
@@ -53,8 +53,8 @@ static bool numbers_parse(const char *text, const char *name, uint32_t only, uin
 
 static bool job_counts(const struct job *job, int64_t layer) { return layer < 0 || job->layer == (uint32_t)layer; }
 
-/* Whether a metric is averaged over jobs: times of the mean rank, bandwidths, busy shares, bounds.  A value that a job
- * lacks counts as 0. */
+/* Whether a metric is averaged over jobs: times of the mean rank, bandwidths, busy shares, bounds.  A value that a
+ * job lacks counts as 0. */
 static bool metric_averages(const char *metric)
 {
     static const char *const prefixes[] = { "logical_", "physical_", "busy_", "bound_", "efficiency_", "wire_" };
@@ -82,8 +82,8 @@ struct word {
     double sum;
 };
 
-/* The word that most jobs have (the first of several), and the mean of number over those jobs.  NULL: no job has
- * one. */
+/* The word that most jobs have (the first, if several have equally many), and the mean of `number` over those jobs.
+ * NULL: no job has a word. */
 static const char *word_commonest(const char *phase, const char *metric, const char *number, const struct job *jobs,
                                   uint32_t count, int64_t layer, double *mean)
 {
@@ -106,8 +106,7 @@ static const char *word_commonest(const char *phase, const char *metric, const c
     return best ? best->text : NULL;
 }
 
-/* Records the part that is busiest in most jobs, with the number of these jobs if it is not all, and means over
- * them. */
+/* Records the part that is busiest in most jobs, the number of these jobs if it is not all, and means over them. */
 static void part_summarise(struct record *record, const char *name, const char *phase, const struct job *jobs,
                            uint32_t count, int64_t layer)
 {
@@ -190,7 +189,7 @@ static void jobs_summarise(struct record *record, const struct job *jobs, uint32
     }
 }
 
-/* Puts the values into the header that the trace decides, from the first job. */
+/* Copies the values that the trace decides from the first job's header. */
 static void header_resolve(struct record *record, const struct record *job)
 {
     for (uint32_t i = 0; i < record_key_count(job); i++) {
@@ -205,7 +204,7 @@ static void numbers_record(struct record *record, const char *key, const struct 
     record_set(record, key, "%s", text);
 }
 
-/* Estimates all (step, layer)s as if each were the first. */
+/* Estimates all (step, layer) pairs as if each were the first. */
 static void estimate_say(const struct batch *batch, const struct job *first, uint32_t count, uint32_t threads)
 {
     struct estimate_many many = { 0 };

@@ -5,13 +5,14 @@
 #include "models/predict/simulate.h"
 
 struct simulate_trace_options {
-    const char *steps, *layers; /* sim/ranges.h; NULL: the case's step or layer alone */
+    const char *steps, *layers; /* sim/ranges.h; NULL: only the case's step or layer */
     uint32_t jobs;              /* threads; 0: one a core */
 };
 
-/* Adds to record, for each phase: "slowest_us", the mean over all (step, layer) of the slowest rank's time, its median,
- * p99 and worst; "layers_us", its sum over the layers, the mean over steps; "time_us", the mean over ranks too; and the
- * same rows of "dispatch_layer3" for each layer.  A progress bar on a terminal.  False and *error on failure. */
+/* Adds to record, for each phase: "slowest_us", the mean over all (step, layer) of the slowest rank's time, with its
+ * median, p99 and worst; "layers_us", the sum over the layers as a mean over steps; "time_us", the mean also over
+ * ranks; and the corresponding rows of "dispatch_layer3" for each layer.  Shows a progress bar on a terminal.  False
+ * and *error on failure. */
 bool simulate_trace(const struct case_options *c, const struct cluster *cluster,
                     const struct simulate_trace_options *options, struct record *record, GError **error);
 

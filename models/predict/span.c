@@ -1,4 +1,5 @@
-/* span.c - times of kernels that follow one another early, of each and of all together.  Knows no kernel by name. */
+/* span.c - times of kernels that follow one another early: of each kernel, and of all together.  Knows no kernel by
+ * name. */
 #include "models/predict/span.h"
 
 #include <assert.h>
@@ -20,7 +21,7 @@ void span_add(struct span *span, struct world_result *result, bool follows, bool
         result->time_ps = end_ps - start_ps;
         span->end_ps = span->let_ps = end_ps;
     } else {
-        /* Before they allow the next kernel, the SMs meet, and read the barrier that ends the kernel. */
+        /* Before they allow the next kernel, the SMs meet and read the barrier that ends the kernel. */
         const uint64_t met_ps = MIN(result->let_ps + 2 * gpu->poll_ps + gpu->scan_row_ps, result->time_ps);
         *span = (struct span){ .end_ps = result->time_ps, .let_ps = met_ps, .counts_ps = result->counts_ps };
     }

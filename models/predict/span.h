@@ -1,5 +1,5 @@
-/* span.h - kernels that follow one another early: one is launched while the one before it still runs (programmatic
- * launch), and the two together take less than the sum of their durations.  Private to models/predict. */
+/* span.h - kernels that follow one another early.  A kernel is launched while the one before it still runs
+ * (programmatic launch), and the two together take less than the sum of their durations.  Private to models/predict. */
 #ifndef MODELS_PREDICT_SPAN_H
 #define MODELS_PREDICT_SPAN_H
 
@@ -9,15 +9,15 @@
 #include "models/kernel.h"
 #include "reports/record.h"
 
-/* One rank's kernels since the last kernel that did not follow another, by the time from that kernel's start. */
+/* One rank's kernels since the last kernel that did not follow another.  Times count from that kernel's start. */
 struct span {
     uint64_t end_ps;
     uint64_t let_ps;               /* when the next kernel may be launched */
-    uint64_t counts_ps;            /* when the host knew the counts that it waits for; 0: it waits for none */
+    uint64_t counts_ps;            /* when the host knew the counts that it waits for; 0: it waits for no counts */
     struct kernel_traffic traffic; /* of the first kernel */
 };
 
-/* Adds a kernel with the world's result.  The duration of one that follows others is corrected: it counts from its own
+/* Adds a kernel with the world's result.  If it follows others, its duration is corrected: it counts from its own
  * start and includes the wait for their end.  host_waits: the host launches nothing before it knows the counts. */
 void span_add(struct span *span, struct world_result *result, bool follows, bool host_waits,
               const struct cluster *cluster);

@@ -1,4 +1,4 @@
-/* steps.h - what a library's call takes: a kernel and the steps around it.  Private to models/predict. */
+/* steps.h - the duration of a library's call: a kernel and the steps around it.  Private to models/predict. */
 #ifndef MODELS_PREDICT_STEPS_H
 #define MODELS_PREDICT_STEPS_H
 
@@ -9,12 +9,13 @@ struct steps_in {
     uint64_t peers_bps, port_bps; /* graph_least_in() */
 };
 
-/* The steps alone, in a job of ranks GPUs of which per_node share NVLink.  in: the slowest ways into any of them.
- *   gather   NCCL's call through PyTorch ([calls] nccl-call), then all ranks' bytes into the GPU over NVLink, those of
- *            other nodes once into the node by all its NICs; both at once
- *   read     those bytes at [gpu] hbm-rate
- *   host     [calls] host-sync
- *   copies   [calls] copy each; their bytes read and written at [gpu] hbm-rate */
+/* The time of the steps alone, in a job of `ranks` GPUs, of which per_node share NVLink.  in: the slowest ways into
+ * any of them.
+ *     gather   NCCL's call through PyTorch ([calls] nccl-call), then all ranks' bytes into the GPU over NVLink, and
+ *              those of other nodes once into the node by all its NICs; both at once
+ *     read     those bytes at [gpu] hbm-rate
+ *     host     [calls] host-sync
+ *     copies   [calls] copy each; their bytes read and written at [gpu] hbm-rate */
 uint64_t steps_ps(const struct cluster *cluster, const struct steps_in *in, uint32_t ranks, uint32_t per_node,
                   const struct kernel_steps *steps);
 

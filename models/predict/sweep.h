@@ -1,17 +1,17 @@
 /* sweep.h - predictions over all combinations of values: a plan of points, run on all cores and on several machines;
  * the rows of each point, kept as soon as they are there; tables of them.
  *
- *   plan (names, values) ──► points, numbered, the last name's values in the innermost loop
- *   run: points of this shard that no file has yet ──► FILE.part, a point's rows in one write ──► FILE, sorted
+ *     plan (names, values) ──► points, numbered, the last name's values in the innermost loop
+ *     run: points of this shard that no file has yet ──► FILE.part, a point's rows in one write ──► FILE, sorted
  *
- * A point is a case of dispatch and combine, or a whole step (models/step) where the plan has a net or timed work.
+ * A point is a case of dispatch and combine.  It is a whole step (models/step) if the plan has a net or timed work.
  *
- * A results file is CSV with header lines: the common values of all points, and digests of inputs.  Then come
- * columns point, one a swept name, phase, phases (how many rows the point has: a point with fewer was cut and is run
- * again), metrics (slowest_us: the slowest rank's time), speedup (of that), problem.  The last row of a point that
- * dispatches and combines is of phase "layer": the sum that compare_layer_find() makes.  A step has one row, of phase
- * "step", and metrics of its own.  Equal plans give equal bytes, however they were divided, interrupted or resumed.
- * Private to sweep and tune. */
+ * A results file is CSV with header lines: the common values of all points, and digests of inputs.  Then come the
+ * columns: point; one for each swept name; phase; phases; metrics; speedup; problem.  phases is how many rows the
+ * point has: a point with fewer was cut and is run again.  slowest_us is the slowest rank's time, and speedup is
+ * relative to it.  The last row of a point that dispatches and combines has phase "layer": the sum that
+ * compare_layer_find() makes.  A step has one row, of phase "step", and metrics of its own.  Equal plans give equal
+ * bytes, however they were divided, interrupted or resumed. Private to sweep and tune. */
 #ifndef MODELS_PREDICT_SWEEP_H
 #define MODELS_PREDICT_SWEEP_H
 
@@ -44,15 +44,15 @@ struct sweep_name {
 
 struct sweep_plan {
     struct case_options base; /* the values that all points share */
-    struct step_options step; /* likewise; if no net and no work is given or swept, points are no steps */
+    struct step_options step; /* likewise for steps; if no net and no work is given or swept, points are not steps */
     GPtrArray *settings;      /* char *: keys of the cluster file with one value, "nic.rate=25GB/s" */
-    GArray *names;            /* struct sweep_name: those that have several values */
+    GArray *names;            /* struct sweep_name: the names that have several values */
     char *baseline;           /* "num-sms=24,dtype=fp8"; NULL: the first value of each name */
 };
 
-/* The topics of a command line in which each option of a case or a step takes a list of values.  What the user gives
- * goes to `given` (char *: name, values, name, values, ...), from which sweep_entries_add() adds it to the plan.  False
- * and *error as sweep_plan_add(). */
+/* The topics of a command line in which each option of a case or a step takes a list of values.  The user's input
+ * goes to `given` (char *: name, values, name, values, ...), from which sweep_entries_add() adds it to the plan.
+ * False and *error as in sweep_plan_add(). */
 enum { SWEEP_TOPICS = 1 + CASE_TOPICS };
 void sweep_entries_topics(struct sweep_plan *plan, GPtrArray *given, struct command_topic topic[SWEEP_TOPICS]);
 bool sweep_entries_add(struct sweep_plan *plan, const GPtrArray *given, GError **error);
@@ -65,11 +65,11 @@ bool sweep_name_is_launch(const char *name);
 void sweep_plan_init(struct sweep_plan *plan);
 void sweep_plan_clear(struct sweep_plan *plan);
 /* Adds a name with its values, words or ranges (sim/ranges.h): "8,16,32", "4:33:4", "8:65:x2".  Timed work has one
- * value, because its grammar has commas.  False and *error (with the name) for an unknown name, a value that the option
- * refuses, a repeated value, or none. */
+ * value, because its grammar has commas.  False and *error (with the name) for an unknown name, a value that the
+ * option refuses, a repeated value, or no value. */
 bool sweep_plan_add(struct sweep_plan *plan, const char *name, bool key, const char *values, GError **error);
-/* Puts names in order (clusters and keys outside, SMs, chunks and buffers inside).  Checks the number of points and the
- * baseline, and that options of steps come with a net or timed work. */
+/* Puts names in order (clusters and keys outside, SMs, chunks and buffers inside).  Checks the number of points and
+ * the baseline, and that options of steps come with a net or timed work. */
 bool sweep_plan_settle(struct sweep_plan *plan, GError **error);
 
 /* Whether its points are steps. */
@@ -77,20 +77,19 @@ bool sweep_plan_of_steps(const struct sweep_plan *plan);
 uint64_t sweep_plan_points(const struct sweep_plan *plan);
 /* The value of a name at a point. */
 const char *sweep_plan_value(const struct sweep_plan *plan, uint64_t point, uint32_t name);
-/* The values that speedups are relative to, "num-sms=24,dtype=fp8"; for names that are not in it, a point keeps its own
- * value.  If the user names none: the first value of each setting, because a difference in work is no gain.  "" if no
- * setting is swept.  Freed by the caller. */
+/* The values that speedups are relative to: "num-sms=24,dtype=fp8".  For a name that is not in it, a point keeps its
+ * own value.  If the user gives no baseline, it is the first value of each setting, because a difference in work is
+ * no gain.  "" if no setting is swept.  Freed by the caller. */
 char *sweep_plan_baseline(const struct sweep_plan *plan);
 /* The case of a point; clear it. */
 void sweep_plan_case(const struct sweep_plan *plan, uint64_t point, struct case_options *c);
 /* The step options of a point; clear them. */
 void sweep_plan_step(const struct sweep_plan *plan, uint64_t point, struct step_options *o);
-/* The digests of all points' inputs, each as "cluster h800-cx7 0123456789abcdef": of clusters, with the keys that all
- * points share (points state swept keys), and of the files that options name.  The digest of a cluster that cannot be
- * read is "unreadable".  Free with g_strfreev(). */
+/* The digests of all points' inputs, each as "cluster h800-cx7 0123456789abcdef".  Inputs are clusters, with the
+ * keys that all points share (points state swept keys), and the files that options name.  The digest of a cluster
+ * that cannot be read is "unreadable".  Free with g_strfreev(). */
 char **sweep_plan_inputs(const struct sweep_plan *plan);
-/* The number of the cluster (a file and its keys) that a point is on; how many clusters there are; the cluster with a
- * number. */
+/* The number of a point's cluster (a file and its keys); how many clusters there are; the cluster with a number. */
 uint32_t sweep_plan_cluster_index(const struct sweep_plan *plan, uint64_t point);
 uint32_t sweep_plan_clusters(const struct sweep_plan *plan);
 struct cluster *sweep_plan_cluster(const struct sweep_plan *plan, uint32_t index, GError **error);
@@ -99,16 +98,17 @@ struct cluster *sweep_plan_cluster(const struct sweep_plan *plan, uint32_t index
 
 struct sweep_results *sweep_results_new(const struct sweep_plan *plan);
 /* Reads a file and adds its complete points that results lack.  A file that does not exist adds nothing.  False and
- * *error if it is another sweep's, or no sweep's. */
+ * *error if the file is of another sweep, or of no sweep. */
 bool sweep_results_add_file(struct sweep_results *results, const char *path, GError **error);
 /* The complete points of a file. */
 struct sweep_results *sweep_results_read(const char *path, GError **error);
 /* Whether a point's rows are there. */
 bool sweep_results_have(const struct sweep_results *results, const struct sweep_plan *plan, uint64_t point);
-/* Numbers points by the plan (NULL: keeps their numbers), sorts, computes speedups against the baseline, writes. */
+/* Numbers points by the plan (NULL: keeps their numbers), sorts them, computes speedups against the baseline, and
+ * writes. */
 bool sweep_results_write(struct sweep_results *results, const struct sweep_plan *plan, const char *path,
                          GError **error);
-/* The columns from "phase" on, NULL-terminated: those of kernels, or of steps. */
+/* The columns from "phase" on, NULL-terminated: for kernels, or for steps. */
 const char *const *sweep_metric_columns(bool of_steps);
 
 /* ---- running ---- */
@@ -116,15 +116,15 @@ const char *const *sweep_metric_columns(bool of_steps);
 struct sweep_run_options {
     const char *path; /* the results file */
     uint32_t jobs;
-    uint32_t shard, shards;    /* the points whose number is shard modulo shards */
+    uint32_t shard, shards;    /* runs the points with number % shards == shard */
     const char *const *phases; /* later phases are not simulated; NULL: all are */
     bool quiet;
 };
-/* Runs the points that results lack, adds them, and leaves the file, sorted.  A point that is impossible has a problem
- * in its row.  False and *error when files fail; SWEEP_ERROR_BUSY: another process is running them into this file. */
+/* Runs the points that results lack, adds them, and leaves the file, sorted.  An impossible point has a problem in
+ * its row.  False and *error if files fail.  SWEEP_ERROR_BUSY: another process is running the points into this file. */
 bool sweep_run(const struct sweep_plan *plan, const struct sweep_run_options *options, struct sweep_results *results,
                GError **error);
-/* Runs these points (uint64_t) unless results have them; writes no file. */
+/* Runs these points (uint64_t) unless results have them.  Writes no file. */
 bool sweep_run_points(const struct sweep_plan *plan, const GArray *points, uint32_t jobs, struct sweep_results *results,
                       GError **error);
 /* One point's rows as text, from a case, its cluster and its load (wishes: phases and threads). */
@@ -134,11 +134,11 @@ char *sweep_point_text(const struct sweep_plan *plan, uint64_t point, const stru
 
 /* Likewise for a point that is a step (sweep_step.c). */
 char *sweep_step_text(const struct sweep_plan *plan, uint64_t point, const struct cluster *cluster, uint32_t threads);
-/* Adds what count points like this one will take. */
+/* Adds the cost of `count` points like this one. */
 void sweep_step_estimate(const struct sweep_plan *plan, uint64_t point, const struct cluster *cluster, uint32_t count,
                          struct estimate_many *many);
-/* A line of a point: its number and values, then these cells, one for each column from "phase" on; commas and quotes in
- * a cell become ';'. */
+/* A line of a point: its number and values, then these cells, one for each column from "phase" on.  Commas and
+ * quotes in a cell become ';'. */
 char *sweep_line_text(const struct sweep_plan *plan, uint64_t point, const char *const *cell);
 /* The line of an impossible point. */
 char *sweep_problem_text(const struct sweep_plan *plan, uint64_t point, const char *problem);
@@ -148,7 +148,7 @@ char *sweep_problem_text(const struct sweep_plan *plan, uint64_t point, const ch
 /* Whether the points are steps. */
 bool sweep_results_of_steps(const struct sweep_results *results);
 
-/* "combine.time_us", "dispatch+combine.slowest_us", "dispatch.logical_rdma_gbs" -> phases and metric. */
+/* A goal has phases and a metric: "combine.time_us", "dispatch+combine.slowest_us", "dispatch.logical_rdma_gbs". */
 struct sweep_goal {
     char **phase;
     char *metric;
@@ -156,35 +156,36 @@ struct sweep_goal {
 };
 bool sweep_goal_parse(const char *text, struct sweep_goal *goal, GError **error);
 void sweep_goal_clear(struct sweep_goal *goal);
-/* A point's figure: the sum over phases for times, the last phase's value for other metrics; NAN if it has none. */
+/* A point's figure: for times the sum over phases, for other metrics the last phase's value.  NAN: the point has no
+ * figure. */
 double sweep_goal_value(const struct sweep_results *results, const GPtrArray *rows, const struct sweep_goal *goal);
 
 /* A point with its figure. */
 struct sweep_ranked {
     const GPtrArray *rows;
-    double value; /* by the goal, negated if more is better: less is always better */
+    double value; /* by the goal, negated if more is better, so that less is always better */
     double speedup;
     uint64_t number;
 };
-/* All points that have a figure, the best first (struct sweep_ranked); NULL and *error if there are none. */
+/* All points that have a figure (struct sweep_ranked), the best first.  NULL and *error if there are none. */
 GArray *sweep_points_rank(const struct sweep_results *results, const struct sweep_goal *goal, GError **error);
 /* Sorts points (struct sweep_ranked) by their number in the plan. */
 gint sweep_number_order(gconstpointer a, gconstpointer b);
-/* The row of the longest of the goal's phases. */
+/* The row of the longest phase of the goal. */
 char *const *sweep_longest_row(const struct sweep_results *results, const GPtrArray *rows,
                                const struct sweep_goal *goal);
-/* A figure in five digits, or more if it has more before the point.  Freed by the caller. */
+/* A figure with five digits, or more if more stand before the point.  Freed by the caller. */
 char *sweep_figure_text(double figure);
-/* Says how many points are impossible. */
+/* Appends how many points are impossible. */
 void sweep_impossible_append(const struct sweep_results *results, guint possible, GString *out);
 
-/* The best points first, at most limit of them.  If work was swept, the best of each combination of work, because
- * points of different work cannot be compared.  If SMs were swept, also the front of SMs against the goal, for each
- * combination of the other settings. */
+/* Appends the best points, at most `limit`, the best first.  If work was swept, the best of each combination of
+ * work, because points of different work cannot be compared.  If SMs were swept, also the front of SMs against the
+ * goal, for each combination of the other settings. */
 bool sweep_text_append(const struct sweep_results *results, const struct sweep_goal *goal, uint32_t limit, GString *out,
                        GError **error);
-/* The values of one swept name next to each other: a row for each combination of the other names, at most limit of
- * them; ratios are relative to the first value. */
+/* Appends the values of one swept name next to each other: a line for each combination of the other names, at most
+ * `limit`.  Ratios are relative to the first value. */
 bool sweep_compare_append(const struct sweep_results *results, const struct sweep_goal *goal, const char *name,
                           uint32_t limit, GString *out, GError **error);
 /* The column of a name that was swept; -1 and *error if it was not. */

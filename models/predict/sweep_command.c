@@ -1,6 +1,6 @@
 /* sweep_command.c - eptwin sweep: predictions over all combinations of values, in parts, resumed, merged, shown.
  *
- * Knows options, files and the processes that share the work; sweep_*.c do the work. */
+ * Knows options, files and the processes that share the work.  sweep_*.c do the work. */
 #include <glib.h>
 #include <glib/gstdio.h>
 #include <stdio.h>
@@ -174,7 +174,7 @@ static bool show(const struct sweep_arguments *a, const struct sweep_results *re
     return good;
 }
 
-/* The page must not have the name of the results, which it would replace. */
+/* The page must not have the name of the results, because it would replace them. */
 static bool html_spares(const struct sweep_arguments *a, const char *path, GError **error)
 {
     if (!a->html || new_file_spares(a->html, &path, 1, error)) return true;
@@ -184,7 +184,7 @@ static bool html_spares(const struct sweep_arguments *a, const char *path, GErro
 
 static void table_unref(gpointer table) { sweep_table_free(table); }
 
-/* Writes the page of the results, if one is wanted. */
+/* Writes the page of the results, if it is wanted. */
 static bool html_write(const struct sweep_arguments *a, const char *path, GError **error)
 {
     size_t size_bytes;
@@ -205,7 +205,8 @@ static char *share_path(const char *output, uint32_t index, const struct share *
     return g_strdup_printf("%s.%uof%u", output, index + 1, share->count);
 }
 
-/* Runs the points of a rank's share that neither its file nor the common one has, unless another process does so. */
+/* Runs the points of a rank's share that neither its file nor the common one has, unless another process is running
+ * them. */
 static bool share_run(const struct sweep_arguments *a, const struct sweep_run_options *common, uint32_t index,
                       const struct share *share, GError **error)
 {
@@ -229,7 +230,7 @@ static bool share_run(const struct sweep_arguments *a, const struct sweep_run_op
     return good;
 }
 
-/* A rank's own share first, then those that no process is at work on: of ranks that have died or not begun. */
+/* Runs a rank's own share first, then shares that no process is running: those of ranks that have died or not begun. */
 static bool shares_run(const struct sweep_arguments *a, const struct sweep_run_options *common,
                        const struct share *share, GError **error)
 {
@@ -263,7 +264,7 @@ static bool ranks_gather(const struct sweep_arguments *a, const struct sweep_run
     return true;
 }
 
-/* Under MPI each share of the points has a file; points that the common file has are not run again. */
+/* Under MPI each share of the points has a file.  Points that the common file has are not run again. */
 static bool run(struct sweep_arguments *a, GError **error)
 {
     const char *output = a->output ? a->output : "sweep.csv";

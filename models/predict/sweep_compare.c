@@ -96,7 +96,7 @@ static void figure_cell(const struct side_by_side *s, const struct sweep_ranked 
     else text_table_cell(table, "%s, %s", figure, change);
 }
 
-/* The bottleneck of the longest phase: once if all values have the same, else one for each value. */
+/* The bottleneck of the longest phase: once if it is equal for all values, else one for each value. */
 static void bound_cell(const struct side_by_side *s, const struct sweep_ranked *const *combo, struct text_table *table)
 {
     const int bottleneck = sweep_results_column(s->results, "bottleneck");
@@ -225,7 +225,7 @@ static double gain_most(const struct side_by_side *s)
     return most; /* fmax() ignores NAN */
 }
 
-/* The gain of each value over the first one, drawn along the only other name, and from where on it is a gain. */
+/* The gain of each value over the first one, drawn along the only other name, and where it becomes a gain. */
 static void gains_append(const struct side_by_side *s, GString *out)
 {
     const int along = along_find(s);

@@ -1,9 +1,10 @@
-/* sweep_entries.c - the options of cases and of steps on a command line on which each takes several values. */
+/* sweep_entries.c - the options of cases and of steps on a command line, each with several values. */
 #include "models/predict/sweep.h"
 
 #include <string.h>
 
-/* The array that entry_keep() fills: GLib gives callbacks of main entries no data of the caller. */
+/* The array that entry_keep() fills.  It is global because GLib passes no data of the caller to callbacks of main
+ * entries. */
 static GPtrArray *entries_of;
 
 static gboolean entry_keep(const gchar *option, const gchar *value, gpointer unused, GError **error)

@@ -1,5 +1,5 @@
-/* sweep_files.c - the files of a plan: complete points of several files merged, numbered, with speedups, written.
- * Knows columns; simulates nothing. */
+/* sweep_files.c - the files of a plan: merges complete points of several files, numbers them, adds speedups, and
+ * writes them. Knows columns; simulates nothing. */
 #include "models/predict/sweep.h"
 
 #include <math.h>
@@ -103,7 +103,7 @@ bool sweep_results_have(const struct sweep_results *results, const struct sweep_
 
 /* ---- files ---- */
 
-/* The first line in which two headers differ, for the message; freed by the caller. */
+/* The first line in which two headers differ, for the message.  Freed by the caller. */
 static char *header_difference(const char *own, const char *found)
 {
     g_auto(GStrv) a = g_strsplit(own, "\n", 0), b = g_strsplit(found, "\n", 0);
@@ -124,7 +124,7 @@ static bool point_whole(const GPtrArray *rows, int phases)
     return true;
 }
 
-/* Adds the complete points of source that results lack. */
+/* Adds the complete points of `source` that results lack. */
 static void whole_points_add(struct sweep_results *results, struct sweep_results *source)
 {
     const int phases = sweep_results_column(source, "phases");
@@ -154,7 +154,7 @@ static struct sweep_results *file_begin(const char *path, const char *text, cons
     return NULL;
 }
 
-/* The length of an input's name and value, which come before its digest. */
+/* The length of an input's name and value, which stand before its digest. */
 static size_t input_name_bytes(const char *input)
 {
     const char *digest = strrchr(input, ' ');
@@ -172,7 +172,7 @@ static const char *input_find(const GPtrArray *inputs, const char *input)
     return NULL;
 }
 
-/* Adds the inputs that results lack; false and *error if one has another digest, or if the file has no inputs. */
+/* Adds the inputs that results lack.  False and *error if one has another digest, or if the file has no inputs. */
 static bool inputs_add(struct sweep_results *results, const struct sweep_results *file, const char *path,
                        GError **error)
 {
@@ -219,7 +219,7 @@ bool sweep_results_add_file(struct sweep_results *results, const char *path, GEr
     if (!g_file_test(path, G_FILE_TEST_EXISTS)) return true;
     g_autofree char *text = whole_file_read(path, SWEEP_FILE_BYTES_MAX, &size_bytes, error);
     if (!text) return false;
-    /* The run was killed before it wrote the columns: the file has no rows to lose. */
+    /* The run was killed before it wrote the columns, so the file has no rows to lose. */
     if (size_bytes == 0 || (g_str_has_prefix(text, "# kind: sweep") && !strstr(text, "\npoint,"))) return true;
     return text_add(results, path, text, error);
 }
@@ -262,7 +262,8 @@ static void point_number(struct sweep_results *results, const struct sweep_plan 
         cell_set(g_ptr_array_index(rows, i), 0, g_strdup_printf("%" G_GUINT64_FORMAT, point));
 }
 
-/* The values of the point that a row is compared with: the baseline's; for names that are not in it, the row's own. */
+/* The values of the point that a row is compared with: the baseline's values; for names that are not in it, the
+ * row's own. */
 static char *baseline_key(const struct sweep_results *results, char *const *cell)
 {
     GString *key = g_string_new(NULL);
@@ -276,7 +277,7 @@ static char *baseline_key(const struct sweep_results *results, char *const *cell
     return g_string_free(key, FALSE);
 }
 
-/* How many times faster the phase is than at the baseline, on the slowest rank; empty if there is no baseline. */
+/* How many times faster the phase is than at the baseline, on the slowest rank.  Empty if there is no baseline. */
 static void row_speedup(struct sweep_results *results, char **cell)
 {
     const int phase = sweep_results_column(results, "phase"), time = sweep_results_column(results, "slowest_us");
@@ -294,7 +295,7 @@ static void row_speedup(struct sweep_results *results, char **cell)
     }
 }
 
-/* By number; points that the plan gave no number follow in the order in which they came. */
+/* Sorts by number.  Points without a number in the plan follow, in the order in which they came. */
 static gint row_order(gconstpointer a, gconstpointer b)
 {
     char *const *x = *(char *const *const *)a, *const *y = *(char *const *const *)b;

@@ -30,7 +30,7 @@ void sweep_plan_clear(struct sweep_plan *plan)
     step_options_clear(&plan->step);
 }
 
-/* Whether a word is a ratio, as oversubscription's "2:1", and no range: a range rises. */
+/* Whether a word is a ratio, such as oversubscription's "2:1", and not a range: a range rises. */
 static bool is_ratio(const char *word)
 {
     char *end, *rest;
@@ -40,7 +40,7 @@ static bool is_ratio(const char *word)
     return rest != end + 1 && !*rest && second > 0 && second <= first;
 }
 
-/* Expands a range to its numbers.  False if the word is no range, or (with *error) an impossible one. */
+/* Expands a range to its numbers.  False if the word is not a range, or (with *error) is an impossible one. */
 static bool range_expand(const char *word, bool key, GPtrArray *values, GError **error)
 {
     struct ranges numbers;
@@ -56,7 +56,7 @@ static bool range_expand(const char *word, bool key, GPtrArray *values, GError *
     return true;
 }
 
-/* The values in a list, for a key of the cluster file or for an option; NULL and *error. */
+/* The values in a list, for a key of the cluster file or for an option.  NULL and *error on failure. */
 static char **values_expand(const char *text, bool key, GError **error)
 {
     g_auto(GStrv) part = g_strsplit(text, ",", 0);
@@ -85,7 +85,7 @@ static char **values_expand(const char *text, bool key, GError **error)
     return (char **)g_ptr_array_free(values, FALSE);
 }
 
-/* Sets an option of the case or of the step; a key is no option. */
+/* Sets an option of the case or of the step.  A key is not an option. */
 static bool value_set(struct case_options *c, struct step_options *o, const struct sweep_name *name, const char *value,
                       GError **error)
 {
@@ -161,8 +161,8 @@ bool sweep_name_is_launch(const char *name)
     return strcmp(name, "num-sms") == 0 || g_str_has_suffix(name, "-chunk") || g_str_has_suffix(name, "-buffer");
 }
 
-/* Names that change the cluster are outside, names that leave the routing alone inside: so points that share cluster or
- * routing follow one another. */
+/* Names that change the cluster are outside, and names that do not change the routing are inside.  So points that
+ * share a cluster or routing follow one another. */
 static int name_class(const struct sweep_name *name)
 {
     if (name->kind == SWEEP_KEY || strcmp(name->name, "cluster") == 0) return 0;
@@ -311,7 +311,7 @@ static void cluster_add(GPtrArray *inputs, const struct sweep_plan *plan, const 
     input_add(inputs, "cluster", path, cluster ? cluster->digest : NULL);
 }
 
-/* Adds the file that one value of an option names, if it names one. */
+/* If an option's value names a file, adds that file. */
 static void value_add(GPtrArray *inputs, const struct sweep_plan *plan, uint32_t option, const char *value)
 {
     const char *name = case_option_name(option);

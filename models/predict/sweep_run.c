@@ -1,5 +1,5 @@
-/* sweep_run.c - runs the points of a sweep on all cores of this process: each as soon as a core is free; its rows go to
- * the part file in one write.
+/* sweep_run.c - runs the points of a sweep on all cores of this process.  Each point starts as soon as a core is
+ * free, and its rows go to the part file in one write.
  *
  * Threads (on_cores.h) share the clusters.  Each keeps the load of its last point, because successive points mostly
  * have equal routing.  Knows plan and results; knows no command line. */
@@ -20,14 +20,14 @@
 #include "reports/compare.h"
 #include "sim/new_file.h"
 
-enum { TEMPORARY_CHARACTERS = 6 }; /* after the dot in the name of a temporary file */
+enum { TEMPORARY_CHARACTERS = 6 }; /* characters after the dot in the name of a temporary file */
 
 struct sweep_threads {
     const struct sweep_plan *plan;
     const struct sweep_run_options *options;
     struct cluster **cluster;
     GArray *todo;     /* uint64_t: points */
-    uint32_t threads; /* of a point: its share of the cores, where there are more of these than points */
+    uint32_t threads; /* threads of a point: its share of the cores, if there are more cores than points */
     GMutex lock;      /* guards what follows */
     bool failed;      /* error is set */
     int part;         /* the part file */
@@ -61,7 +61,7 @@ char *sweep_problem_text(const struct sweep_plan *plan, uint64_t point, const ch
     return sweep_line_text(plan, point, (const char *const *)cells->pdata);
 }
 
-/* A phase's line.  Its slowest_us is time_us_max, the slowest rank's. */
+/* A phase's line.  Its slowest_us is the slowest rank's time_us_max. */
 static char *phase_text(const struct sweep_plan *plan, uint64_t point, const struct record *record, const char *phase,
                         guint phases)
 {
@@ -79,7 +79,7 @@ static char *phase_text(const struct sweep_plan *plan, uint64_t point, const str
     return sweep_line_text(plan, point, (const char *const *)cells->pdata);
 }
 
-/* A layer's line: what its dispatch and combine cost together, and what limits the longest of its kernels. */
+/* A layer's line: the cost of dispatch and combine together, and what limits the longest of the kernels. */
 static void layer_text(const struct sweep_plan *plan, uint64_t point, const struct record *record,
                        const struct compare_layer *layer, guint phases, GString *text)
 {
@@ -168,12 +168,13 @@ static bool part_write(int part, const char *path, const char *text, size_t size
     return true;
 }
 
-/* Keeps a point's rows: first, complete, in the file, if there is one.  Returns false if that failed. */
+/* Keeps a point's rows.  If there is a file, they first go there, completely.  Returns false if that failed. */
 static bool point_keep(struct sweep_threads *t, const char *text)
 {
     g_mutex_lock(&t->lock);
     const size_t size_bytes = strlen(text);
-    assert(size_bytes > 0 && text[size_bytes - 1] == '\n'); /* complete lines, so that a cut one can be told */
+    assert(size_bytes > 0 && text[size_bytes - 1] == '\n'); /* lines must be complete, so that a cut line can be
+                                                             * recognised */
     if (!t->failed && t->part >= 0) t->failed = !part_write(t->part, t->part_path, text, size_bytes, &t->error);
     const bool good = !t->failed;
     if (good) sweep_results_add_text(t->results, text);
@@ -216,7 +217,7 @@ static void point_estimate(const struct sweep_threads *t, uint64_t point, uint32
     else estimate_many_add(many, &c, cluster, count);
 }
 
-/* Estimates many points from a number of them that stand for all; a step's schedule takes time to make. */
+/* Estimates many points from a few that stand for all, because making a step's schedule takes time. */
 static void estimate_say(const struct sweep_threads *t, uint32_t jobs)
 {
     enum { POINTS_SEEN = 4096, STEPS_SEEN = 16 };
@@ -244,7 +245,7 @@ static void threads_run(struct sweep_threads *t)
 
 /* ---- files ---- */
 
-/* Whether a sweep may write and read this file: a link or a special file is somebody else's. */
+/* Whether a sweep may write and read this file.  A link or a special file belongs to somebody else. */
 static bool own_file(const char *path, bool links, GError **error)
 {
     struct stat status;
@@ -256,8 +257,8 @@ static bool own_file(const char *path, bool links, GError **error)
     return false;
 }
 
-/* Removes copies that killed sweeps left while they wrote them: the file with the copy's name, or the part file, has
- * their contents. */
+/* Removes copies that killed sweeps left behind.  Their contents are in the file with the copy's name, or in the
+ * part file. */
 static void copies_remove(const char *copy)
 {
     g_autofree char *folder = g_path_get_dirname(copy), *base = g_path_get_basename(copy);
@@ -278,7 +279,7 @@ static bool copy_write(const char *copy, const GString *text, GError **error)
     return false;
 }
 
-/* Opens the part file, for this process alone, with its complete lines; this run's header and rows follow. */
+/* Opens the part file with its complete lines, for this process alone.  This run's header and rows follow. */
 static bool part_open(struct sweep_threads *t, const char *part, GError **error)
 {
     t->part = open(part, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
@@ -296,8 +297,8 @@ static bool part_open(struct sweep_threads *t, const char *part, GError **error)
         g_autofree char *line = g_strjoinv(",", g_ptr_array_index(t->results->row, i));
         g_string_append_printf(text, "%s\n", line);
     }
-    /* Writes the file anew without the line that was cut.  A copy remains until that is done, so that a killed process
-     * loses no rows. */
+    /* Writes the file anew without the line that was cut.  A copy remains until that is done, so that a killed
+     * process loses no rows. */
     g_autofree char *copy = g_strconcat(part, ".copy", NULL);
     copies_remove(copy);
     const bool good = copy_write(copy, text, error) && ftruncate(t->part, 0) == 0 &&

@@ -14,7 +14,7 @@ static enum step_part part_most(const struct step_answer *a)
     return most;
 }
 
-/* The metric of a column as `eptwin step` records it; slowest_us is the median of the draws. */
+/* The metric of a column as `eptwin step` records it.  slowest_us is the median of the draws. */
 static const char *cell_of(const char *column, const struct record *record, const struct step_answer *a)
 {
     static const char *const renamed[][2] = { { "slowest_us", "time_us" },

@@ -59,7 +59,7 @@ static gint ranked_order(gconstpointer a, gconstpointer b)
     return x->number < y->number ? -1 : x->number > y->number;
 }
 
-/* How many times better the point is than its baseline, by the goal; NAN if there is no baseline. */
+/* How many times better than its baseline the point is, by the goal.  NAN: there is no baseline. */
 static double goal_speedup(const struct sweep_results *results, const GPtrArray *rows, const struct sweep_goal *goal)
 {
     const int phase = sweep_results_column(results, "phase"), time = sweep_results_column(results, "slowest_us");
@@ -168,7 +168,7 @@ static void point_cells(const struct sweep_results *results, const struct sweep_
 
 static bool beside_launch(const char *name) { return !sweep_name_is_launch(name); }
 
-/* The values of a point's names of one kind, "num-tokens 64, dtype fp8"; freed by the caller. */
+/* The values of a point's names of one kind, "num-tokens 64, dtype fp8".  Freed by the caller. */
 static char *values_of(const struct sweep_results *results, const GPtrArray *rows, bool (*kind)(const char *name))
 {
     char *const *cell = g_ptr_array_index(rows, 0);
@@ -179,7 +179,7 @@ static char *values_of(const struct sweep_results *results, const GPtrArray *row
     return g_string_free(text, FALSE);
 }
 
-/* For one combination of work, the points that no point with as few SMs beats, by number of SMs. */
+/* For one combination of work: the points that no other point with as few SMs beats, by number of SMs. */
 static void front_append(const struct sweep_results *results, const GArray *list, const char *work,
                          const struct sweep_goal *goal, GString *out)
 {
@@ -220,7 +220,7 @@ static void fronts_append(const struct sweep_results *results, const GArray *lis
     if (more) g_string_append_printf(out, "\n(%u more fronts: sweep less at a time, or read the file)\n", more);
 }
 
-/* The swept names that describe work, or those that do not: "num-ranks, num-tokens"; "" if there are none. */
+/* The swept names that describe work, or those that do not: "num-ranks, num-tokens".  "": there are none. */
 static char *names_of(const struct sweep_results *results, bool work)
 {
     GString *text = g_string_new(NULL);
@@ -236,7 +236,7 @@ gint sweep_number_order(gconstpointer a, gconstpointer b)
     return x->number < y->number ? -1 : x->number > y->number;
 }
 
-/* From points with the best first: the first of each combination of work, in the order of the plan. */
+/* Of points sorted with the best first: the first point of each combination of work, in the order of the plan. */
 static GArray *best_of_each(const struct sweep_results *results, const GArray *list)
 {
     GArray *best = g_array_new(FALSE, FALSE, sizeof(struct sweep_ranked));

@@ -1,4 +1,5 @@
-/* tune_command.c - eptwin tune: how many SMs, which chunks and rings suit a cluster and a routing, as lines to paste.
+/* tune_command.c - eptwin tune: how many SMs, which chunks and which rings suit a cluster and a routing, as lines to
+ * paste.
  *
  * A trial is one simulation of one setting of dispatch and one of combine, which do not depend on each other.  The
  * search starts on a coarse grid with all SMs allowed and moves to better neighbours until there are none.  Then it
@@ -125,7 +126,7 @@ static bool trials_job(void *context, uint32_t job, void *memory)
     return true;
 }
 
-/* Pairs settings of dispatch and combine with equal SMs in one trial; a single one is paired with the standard
+/* Pairs settings of dispatch and combine that have equal SMs in one trial.  A single one is paired with the standard
  * setting. */
 static GArray *trials_pair(struct tune *t)
 {
@@ -149,8 +150,8 @@ static GArray *trials_pair(struct tune *t)
     return list;
 }
 
-/* Simulates the wanted trials.  If a trial is refused because of one of its settings, each is tried alone to find out
- * which. */
+/* Simulates the wanted trials.  If a trial is refused because of one of its settings, each setting is tried alone to
+ * find out which. */
 static void trials_run(struct tune *t)
 {
     g_autoptr(GArray) list = trials_pair(t);
@@ -182,7 +183,7 @@ static void trials_run(struct tune *t)
     for (int p = 0; p < PHASES; p++) g_array_set_size(t->wanted[p], 0);
 }
 
-/* The best setting of a phase with that many SMs. */
+/* The best setting of a phase with `sms` SMs. */
 static const struct tried *best_find(const struct tune *t, int phase, uint32_t sms)
 {
     const struct tried *best = NULL;
@@ -209,7 +210,7 @@ static struct range range_of(const struct tune *t, int phase, int value)
     return value == NVL_CHUNK ? intra[phase] : (struct range){ 0, 0, 1 };
 }
 
-/* A few points of a range, with its ends, because the best one is often at an end. */
+/* A few points of a range, including its ends, because the best value is often at an end. */
 static uint32_t coarse(const struct range *range, uint32_t part, uint32_t parts)
 {
     const uint32_t steps = (range->most - range->least) / range->step;
@@ -231,7 +232,7 @@ static void grid_want(struct tune *t, uint32_t sms)
             }
 }
 
-/* Wants the neighbours of a setting: each chunk one value up and down. */
+/* Asks for the neighbours of a setting: each chunk one value up and down. */
 static void neighbours_want(struct tune *t, int phase, const struct setting *around)
 {
     for (int v = NVL_CHUNK; v <= (t->internode ? RDMA_CHUNK : NVL_CHUNK); v++) {
@@ -282,7 +283,7 @@ static void sms_scan(struct tune *t)
     trials_run(t);
 }
 
-/* The fewest SMs within the slack of the best. */
+/* The smallest number of SMs within the slack of the best. */
 static uint32_t sms_choose(const struct tune *t)
 {
     double best = INFINITY;
@@ -318,7 +319,7 @@ static void ring_choose(struct tune *t, int phase, int ring, struct setting *cho
         }
 }
 
-/* The options with the library's defaults; of V2 its choice of SMs, too. */
+/* The options with the library's defaults; for V2 also its choice of SMs. */
 static bool options_find(const struct tune *t, struct moe_options *o, GError **error)
 {
     g_auto(case_options) c;
@@ -486,7 +487,7 @@ static bool tune_parse(struct arguments *a, int argc, char **argv, GError **erro
     return true;
 }
 
-/* For dispatch and combine alone, no option may have several values. */
+/* For only dispatch and combine, no option may have several values. */
 static bool kernels_check(struct arguments *a, struct tune *t, GError **error)
 {
     const char *kernel = a->plan.base.kernel;

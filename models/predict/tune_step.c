@@ -1,8 +1,8 @@
-/* tune_step.c - finds the options of a step that give most tokens a second: see tune.h.  Points are those of a sweep's
- * plan.
+/* tune_step.c - finds the options of a step that give the most tokens a second: see tune.h.  Points are those of a
+ * sweep's plan.
  *
- * The search begins at each schedule, with the first values of the other names.  It changes one name at a time to its
- * best value, the schedule last, until nothing improves.  Then it takes fewer SMs, as far as the slack allows. */
+ * The search begins at each schedule, with the first values of the other names.  It changes one name at a time to
+ * its best value, the schedule last, until nothing improves.  Then it takes fewer SMs, as far as the slack allows. */
 #include "models/predict/tune.h"
 
 #include <math.h>
@@ -53,8 +53,8 @@ static double metric_of(const struct search *s, uint64_t point, const char *metr
     return row ? sweep_cell_number(row, sweep_results_column(s->results, metric)) : NAN;
 }
 
-/* The merit of a point, more is better: tokens a second.  Steps over the limit rank below all others, by their time;
- * impossible steps rank last. */
+/* The merit of a point: tokens a second, so more is better.  Steps over the limit rank below all others, by their
+ * time.  Impossible steps rank last. */
 static double merit_of(const struct search *s, uint64_t point)
 {
     const double us = metric_of(s, point, "slowest_us");
@@ -103,7 +103,7 @@ static int name_find(const struct search *s, const char *name)
     return -1;
 }
 
-/* Takes fewer SMs as long as the slack allows; a name's values are numbers in any order. */
+/* Takes fewer SMs as long as the slack allows.  A name's values are numbers in any order. */
 static void fewer_sms(struct search *s)
 {
     const int sms = name_find(s, "num-sms");
@@ -132,7 +132,7 @@ static bool search_run(struct search *s, GError **error)
         fewer_sms(s);
         return true;
     }
-    if (isinf(merit_of(s, s->best))) /* all points were refused: the first one's row says why */
+    if (isinf(merit_of(s, s->best))) /* all points were refused, and the first one's row says why */
         g_set_error(error, TUNE_ERROR, TUNE_ERROR_OPTION, "expected a step that can be, found none: %s",
                     row_of(s, s->best)[sweep_results_column(s->results, "problem")]);
     else
@@ -215,7 +215,7 @@ static bool words_append(struct search *s, GString *out, GError **error)
 
 /* ---- what is open ---- */
 
-/* The amount of work is a choice only if less work at a time, or on more GPUs, is the same work in the end. */
+/* The amount of work can be chosen only if less work at a time, or work on more GPUs, is the same work in the end. */
 static bool choices_check(const struct sweep_plan *plan, GError **error)
 {
     for (guint i = 0; i < plan->names->len; i++) {

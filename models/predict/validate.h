@@ -1,9 +1,9 @@
 /* validate.h - a table of measured cases, predicted row by row: read from CSV, simulated on all cores, written back
- * with predictions, summed up as distributions of the error.
+ * with predictions, and summed up as distributions of the error.
  *
  * A column with the name of an option of a case (case.h) sets that option.  "phase", "measured_us", "measured_gbs",
- * "measured_pct", "outside_us", "seeds" and "metric" say what was measured.  Every other column is a label, kept as it
- * is.  No two columns may name one option, in whatever spelling.  Private to the validate command. */
+ * "measured_pct", "outside_us", "seeds" and "metric" say what was measured.  Every other column is a label, kept
+ * unchanged.  No two columns may name one option, in whatever spelling.  Private to the validate command. */
 #ifndef MODELS_VALIDATE_H
 #define MODELS_VALIDATE_H
 
@@ -20,17 +20,17 @@ enum validate_error { VALIDATE_ERROR_OPTION, VALIDATE_ERROR_TABLE, VALIDATE_ERRO
 
 struct validate_row {
     uint32_t line; /* the line on which it begins */
-    char **cell;   /* one a column, as read; NULL-terminated */
+    char **cell;   /* one for each column, as read; NULL-terminated */
     struct case_options options;
     char **settings;    /* keys of the cluster file that differ in this row, "nic.rate=25 GB/s"; or NULL */
-    char **phase;       /* the phases whose times are added: "dispatch", or
-                                       * "cached_notify_dispatch+dispatch" */
+    char **phase;       /* the phases whose times are added: "dispatch", or "cached_notify_dispatch+dispatch" */
     const char *metric; /* points into a cell; NULL: the kernel decides */
-    bool native;        /* another tool's own figure (metric native_...): kept, not predicted */
+    bool native;        /* another tool's own figure (metric native_...), which is kept and not predicted */
     double measured_us, measured_gbs; /* NAN: not given */
-    double measured_pct;              /* a share of the phase's time, as metric names it (wait_matrix.h); NAN: none */
-    double outside_us;                /* time in the measurement in addition to its phases */
-    uint32_t seeds;                   /* the measurement is the mean over so many seeds, from the options' own on */
+    double measured_pct;              /* a share of the phase's time; metric names the share (wait_matrix.h); NAN:
+                                       * none */
+    double outside_us;                /* time in the measurement beyond that of its phases */
+    uint32_t seeds;                   /* the measurement is a mean over this many seeds, from the options' own on */
     char *problem;                    /* why there is no prediction; NULL: fine so far */
     uint32_t job;                     /* rows of one case have one job */
     unsigned known;                   /* facts that labels tell, as bits that the table's user defines; 0: none */
@@ -43,11 +43,11 @@ struct validate_table {
     char **column; /* names; NULL-terminated */
     uint32_t column_count, row_count, job_count;
     struct validate_row *row;
-    char *warning; /* lines about columns whose names resemble an option's; NULL: none */
+    char *warning; /* lines about columns whose names are similar to an option's; NULL: none */
 };
 
-/* Reads path ("-": standard input).  base holds the options of rows that do not say otherwise.  A bad row gets its
- * problem and stays; NULL and *error when the file as a whole cannot be used. */
+/* Reads path ("-": standard input).  base holds the options of rows that do not set them.  A bad row gets its
+ * problem and stays.  NULL and *error if the file as a whole cannot be used. */
 struct validate_table *validate_table_read(const char *path, const struct case_options *base, GError **error);
 /* Reads a text in memory; path names it in messages. */
 struct validate_table *validate_table_parse(const char *path, const char *text, size_t size_bytes,
@@ -59,28 +59,28 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(validate_table, validate_table_free)
 /* Whether nothing is simulated for a row: it has a problem, or is another tool's own figure. */
 static inline bool validate_row_idle(const struct validate_row *row) { return row->problem || row->native; }
 
-/* Whether the row says how long ranks wait for each other. */
+/* Whether the row's measurement is how long ranks wait for each other. */
 static inline bool validate_row_waits(const struct validate_row *row) { return isfinite(row->measured_pct); }
 
-/* A copy of a row's case and measurement, without results and cells; its metric points into row.  Freed with its table,
- * or by validate_row_clear(). */
+/* A copy of a row's case and measurement, without results and cells.  Its metric points into row.  Freed with its
+ * table, or by validate_row_clear(). */
 struct validate_row validate_row_copy(const struct validate_row *row);
 void validate_row_clear(struct validate_row *row);
-/* Numbers the jobs: rows of equal options and settings have one.  Reading a table does it, too. */
+/* Numbers the jobs: rows with equal options and settings share one.  Reading a table does this, too. */
 void validate_jobs_number(struct validate_table *table);
 
 /* Index of a column, or -1. */
 int validate_column_find(const struct validate_table *table, const char *name);
 
-/* Prints the problems of rows to standard error, one a line; returns how many rows have one. */
+/* Prints the problems of rows to standard error, one a line, and returns how many rows have one. */
 uint32_t validate_problems_print(const struct validate_table *table);
 
 /* The table as CSV with predicted_us, predicted_gbs, error_pct and bottleneck added (or replaced). */
 void validate_table_append(const struct validate_table *table, GString *out);
 
-/* Simulates every row without a problem, jobs shared out to worker processes, with a progress bar.  A case that
- * cannot be simulated, or whose worker dies, becomes a problem of its rows.  False and *error when no worker can
- * be started. */
+/* Simulates every row without a problem.  Jobs are shared out to worker processes, with a progress bar.  A case that
+ * cannot be simulated, or whose worker dies, becomes a problem of its rows.  False and *error if no worker can be
+ * started. */
 bool validate_table_run(struct validate_table *table, uint32_t workers, GError **error);
 
 /* The distribution of error_pct as text: all rows, then by phase, kernel, num-tokens and each column of by. */

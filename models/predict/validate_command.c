@@ -1,5 +1,5 @@
-/* validate_command.c - eptwin validate: measured cases in, the same rows with predictions and the distribution
- * of the error out.  Knows options, files and exit statuses; the work stands in validate_*.c. */
+/* validate_command.c - eptwin validate: reads measured cases, and writes the same rows with predictions and the
+ * distribution of the error.  Knows options, files and exit statuses.  The work is in validate_*.c. */
 #include <glib.h>
 #include <stdio.h>
 #include <string.h>
@@ -83,7 +83,7 @@ static void options_clear(struct validate_options *o)
     g_strfreev(o->paths);
 }
 
-/* Refuses a mistake in the command line, which would spoil all rows, before any is simulated. */
+/* Refuses a mistake in the command line, which would spoil all rows, before any row is simulated. */
 static bool options_check(const struct validate_options *o, const struct validate_table *table, GError **error)
 {
     for (char **by = o->by; by && *by; by++)
@@ -123,7 +123,7 @@ static bool results_write(const struct validate_options *o, const struct validat
     return good;
 }
 
-/* Rows of one job are one prediction.  Most tables have few clusters. */
+/* The rows of one job are one prediction.  Most tables have few clusters. */
 static void estimate_say(const struct validate_options *o, const struct validate_table *table)
 {
     struct estimate_many many = { 0 };

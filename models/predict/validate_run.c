@@ -1,7 +1,7 @@
 /* validate_run.c - simulates the cases of a table on all cores.
  *
- * Workers are forked processes that take the next job from memory shared with the parent.  So they need no locks, and a
- * simulation that ends its process spoils only its own rows.  Knows rows, jobs and records; knows no file. */
+ * Workers are forked processes that take the next job from memory shared with the parent.  So they need no locks,
+ * and a simulation that ends its process spoils only its own rows.  Knows rows, jobs and records; knows no file. */
 #include "models/predict/validate.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@
 
 enum { TEXT_BYTES = 400, POLL_US = 5000 };
 
-/* What a worker tells the parent of a row. */
+/* What a worker reports to the parent about a row. */
 struct shared_row {
     double time_us, rate_gbs, share_pct;
     char bottleneck[48];
@@ -39,11 +39,11 @@ struct run {
     struct validate_table *table;
     struct shared *shared;
     size_t shared_bytes;
-    GHashTable *cluster; /* path and settings, a line each -> struct cluster */
+    GHashTable *cluster; /* path and settings, one a line -> struct cluster */
     uint32_t *row_of;    /* indices of rows, grouped by job */
     uint32_t *row_start; /* [job_count + 1] into row_of */
     uint32_t *order;     /* jobs, the heaviest first */
-    uint32_t threads;    /* of a job: as many as its share of the workers, where there are more of these than jobs */
+    uint32_t threads;    /* threads of a job: its share of the workers, if there are more workers than jobs */
 };
 
 /* The key of a row's cluster in the table of clusters; freed by the caller. */
@@ -67,8 +67,8 @@ static void phases_list(const struct record *record, char *text, size_t text_siz
     }
 }
 
-/* Adds one phase of a row to out.  Times add up, the bandwidth is the last phase's bytes over the whole time, the
- * bottleneck is that of the longest phase. */
+/* Adds one phase of a row to out.  Times add up.  The bandwidth is the last phase's bytes over the whole time, and
+ * the bottleneck is that of the longest phase. */
 static bool phase_predict(const struct validate_row *row, const char *phase, const char *rate_metric,
                           const struct record *record, struct shared_row *out)
 {
@@ -115,7 +115,7 @@ static void row_predict(const struct validate_row *row, const struct record *rec
         if (!phase_predict(row, *phase, rate_metric, record, out)) return;
 }
 
-/* The load of the previous job: successive cases of a sweep of SMs or chunks share it. */
+/* The load of the previous job, because successive cases of a sweep of SMs or chunks share it. */
 struct load_memory {
     const struct case_options *of;
     struct case_load load;
@@ -143,7 +143,7 @@ static void row_add(const struct validate_row *row, const struct record *record,
     g_strlcpy(out->problem, one.problem, TEXT_BYTES);
 }
 
-/* Simulates one draw of the job.  False: its rows have the reason. */
+/* Simulates one draw of the job.  False: its rows get the reason. */
 static bool draw_run(const struct run *run, uint32_t job, const struct case_options *c,
                      const struct simulate_wishes *wishes, struct load_memory *memory)
 {
@@ -162,7 +162,7 @@ static bool draw_run(const struct run *run, uint32_t job, const struct case_opti
     return good;
 }
 
-/* Later draws by a copy of the case, whose load nobody else has. */
+/* Runs later draws with a copy of the case, whose load nobody else has. */
 static void draws_run(const struct run *run, uint32_t job, const struct validate_row *row,
                       const struct simulate_wishes *wishes)
 {
@@ -241,7 +241,7 @@ static void rows_group(struct run *run)
     const struct validate_table *table = run->table;
     run->row_start = g_new0(uint32_t, table->job_count + 2);
     run->row_of = g_new(uint32_t, table->row_count);
-    uint32_t *fill = run->row_start + 1; /* moves to the end of each job's rows, where the next job's begin */
+    uint32_t *fill = run->row_start + 1; /* moves to the end of each job's rows, where the next job's rows begin */
     for (uint32_t i = 0; i < table->row_count; i++)
         if (!validate_row_idle(&table->row[i])) fill[table->row[i].job + 1]++;
     for (uint32_t j = 1; j <= table->job_count; j++) fill[j] += fill[j - 1];
@@ -293,7 +293,7 @@ static void run_clear(struct run *run)
     g_hash_table_destroy(run->cluster);
 }
 
-/* A worker ended before its job did: its rows get the reason, and the job counts as done. */
+/* A worker ended before its job did.  The job's rows get the reason, and the job counts as done. */
 static void job_abandon(struct run *run, pid_t worker, int status)
 {
     for (uint32_t j = 0; j < run->table->job_count; j++) {
@@ -314,7 +314,7 @@ static pid_t worker_start(const struct run *run)
     return pid;
 }
 
-/* Keeps workers running until every job is done: a worker that dies in a job is replaced while jobs remain. */
+/* Keeps workers running until every job is done.  A worker that dies in a job is replaced while jobs remain. */
 static bool workers_run(struct run *run, uint32_t workers, GError **error)
 {
     const uint32_t jobs = run->table->job_count;

@@ -33,7 +33,7 @@ static struct group *group_find(GPtrArray *groups, GHashTable *named, const char
     return group;
 }
 
-/* Orders numbers by value, then words by letters. */
+/* Orders numbers by value, then words alphabetically. */
 static gint group_compare(gconstpointer a, gconstpointer b)
 {
     const struct group *one = *(struct group *const *)a, *other = *(struct group *const *)b;
@@ -65,7 +65,7 @@ static void group_row_append(struct text_table *table, const char *by, const str
     text_table_cell(table, "%+.1f", stats_mean(signed_error, count));
 }
 
-/* The group of a row under by: the cell of that column; if there is no such column, the option's value.  Free it. */
+/* The group of a row for `by`: the cell of that column or, if there is no such column, the option's value.  Free it. */
 static char *row_group_name(const struct validate_table *table, const struct validate_row *row, const char *by)
 {
     const int column = validate_column_find(table, by);

@@ -1,4 +1,4 @@
-/* validate_table.c - cases in CSV: read by libcsv into rows with options, written back with predictions.
+/* validate_table.c - cases in CSV: read by libcsv into rows with options, and written back with predictions.
  *
  * Knows columns and cells.  Knows no simulation and no statistics. */
 #include "models/predict/validate.h"
@@ -74,7 +74,7 @@ static bool seeds_parse(const char *text, uint32_t *seeds, char **problem)
     return good;
 }
 
-/* A row has exactly one measured value; a share needs a metric that names it. */
+/* A row has exactly one measured value.  A share needs a metric that names it. */
 static char *row_values_refuse(const struct validate_row *row)
 {
     const bool us = isfinite(row->measured_us), gbs = isfinite(row->measured_gbs), share = validate_row_waits(row);
@@ -88,7 +88,7 @@ static char *row_values_refuse(const struct validate_row *row)
     return NULL;
 }
 
-/* Puts one cell where its column says.  On failure returns false and sets row->problem. */
+/* Puts one cell where its column belongs.  On failure returns false and sets row->problem. */
 static bool row_cell_take(struct validate_row *row, const char *name, const char *text)
 {
     GError *error = NULL;
@@ -107,13 +107,13 @@ static bool row_cell_take(struct validate_row *row, const char *name, const char
     return false;
 }
 
-/* A '?' is a value that was unknown when the table was written; the command line may give it. */
+/* A '?' is a value that was unknown when the table was written.  The command line may give it. */
 static bool unknown_fill(struct validate_row *row, const char *name, char **cell)
 {
     if (strcmp(*cell, "?") != 0 || !case_has(name)) return true;
     for (uint32_t i = 0; case_option_name(i); i++) {
         if (strcmp(case_option_name(i), case_option_find(name)) != 0) continue;
-        if (!case_option_given(&row->options, name)) break; /* the row's options begin with those given */
+        if (!case_option_given(&row->options, name)) break; /* the row's options begin with the given ones */
         g_free(*cell);
         *cell = case_option_text(&row->options, i);
         return true;
@@ -139,14 +139,14 @@ static void row_fill(struct validate_row *row, const struct validate_table *tabl
     case_files_resolve(&row->options, folder);
 }
 
-/* What a column sets, in whatever spelling: the name of an option, or the column's own name. */
+/* What a column sets, however it is spelt: the name of an option, or the column's own name. */
 static const char *column_meaning(const char *name)
 {
     const char *option = case_option_find(name);
     return option ? option : name;
 }
 
-/* The known column that a label may be a misspelling of. */
+/* The known column of which a label may be a misspelling. */
 static const char *label_nearest(const char *name)
 {
     for (uint32_t i = 0; measured_names[i]; i++)
@@ -156,8 +156,8 @@ static const char *label_nearest(const char *name)
     return measured ? measured : case_option_nearest(name);
 }
 
-/* Refuses two columns for one option, of which the last would silently win; warns of misspelt ones, for which the
- * default would. */
+/* Refuses two columns for one option, because the last would silently win.  Warns of misspelt columns, because the
+ * default would silently be used. */
 static void header_check(struct reader *reader)
 {
     struct validate_table *table = reader->table;
@@ -216,7 +216,7 @@ static bool parse_refuse(const struct reader *reader, struct csv_parser *parser,
                        code == CSV_EPARSE ? "a quote within a field or one that is not closed" : csv_strerror(code));
 }
 
-/* Feeds libcsv line by line, because it does not count lines; a quoted field may span several. */
+/* Feeds libcsv line by line, because it does not count lines.  A quoted field may span several lines. */
 static bool reader_parse(struct reader *reader, const char *text, size_t size_bytes, GError **error)
 {
     struct csv_parser parser;
@@ -241,7 +241,7 @@ static bool reader_parse(struct reader *reader, const char *text, size_t size_by
     return false;
 }
 
-/* The text of all options: rows with equal text are one case and are simulated once. */
+/* The text of all options.  Rows with equal text are one case and are simulated once. */
 static char *row_key(const struct validate_row *row)
 {
     GString *key = g_string_new(NULL);

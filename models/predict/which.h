@@ -1,8 +1,8 @@
-/* which.h - every backend that could carry a layer's dispatch and combine, each predicted on the same routing.
+/* which.h - every backend that could carry a layer's dispatch and combine, each predicted with the same routing.
  *
  * A backend is a library's kernels and, if ranks are on several nodes, the transport that posts to NICs for them.  A
- * point is one number of ranks and tokens: there every backend has a time, or a reason why it has none.  Private to
- * which_*.c. */
+ * point is one number of ranks and tokens.  At each point every backend has a time, or a reason why it has none.
+ * Private to which_*.c. */
 #ifndef MODELS_PREDICT_WHICH_H
 #define MODELS_PREDICT_WHICH_H
 
@@ -16,7 +16,7 @@
 #define WHICH_ERROR (g_quark_from_static_string("eptwin-which"))
 enum which_error { WHICH_ERROR_OPTION, WHICH_ERROR_NONE };
 
-/* Whose GPUs a library's kernels are written for. */
+/* The maker of the GPUs for which a library's kernels are written. */
 enum which_gpus { WHICH_NVIDIA = 1, WHICH_AMD = 2, WHICH_BOTH = 3 };
 
 /* A library's kernels. */
@@ -24,7 +24,7 @@ struct which_backend {
     const char *name, *kernel; /* kernel: of --kernel */
     enum which_gpus gpus;
     const char *transport; /* as --backend names it; NULL: within a node, where no NIC is used */
-    uint32_t providers;    /* bits (1 << enum cluster_provider) of the NICs that it posts to */
+    uint32_t providers;    /* the NICs that it posts to, as bits (1 << enum cluster_provider) */
 };
 
 /* Times of a layer and of its halves, as compare_layer_find() adds them up. */
@@ -36,15 +36,15 @@ struct which_answer {
     uint32_t sms;             /* SMs of its kernels */
     char *phase[WHICH_TIMES]; /* the longest of these kernels */
     char *bound[WHICH_TIMES]; /* what bounds that kernel: "NIC of rank 0, sending, 97 % busy" */
-    char *problem;            /* NULL: none; else why there is no time, and the above is not set */
-    bool absent;              /* it is no candidate at this point, and the above is not set */
+    char *problem;            /* NULL: none; else why there is no time, and the fields above are not set */
+    bool absent;              /* it is no candidate at this point, and the fields above are not set */
 };
 
 struct which_point {
     uint32_t ranks, tokens;      /* of a rank at most */
     struct which_answer *answer; /* [backends] */
     uint32_t *order;      /* [backends] the fastest first, then those with a problem, then those that are absent */
-    uint32_t good, asked; /* how many have no problem; how many are not absent */
+    uint32_t good, asked; /* how many backends have no problem; how many are not absent */
 };
 
 struct which {
@@ -54,17 +54,17 @@ struct which {
     uint32_t backends;
     enum which_time by;
     uint32_t jobs;
-    uint32_t ranks, tokens; /* of the case; tokens: the most of any rank */
+    uint32_t ranks, tokens; /* the case's ranks; the most tokens of any rank */
     GPtrArray *points;      /* struct which_point *: the case's first, then others */
 };
 
-/* Makes which ready; only base, cluster, by and jobs are set before.  *error if the case's routing is impossible, or if
- * its --kernel and --backend leave no backend. */
+/* Makes `which` ready.  Before that only base, cluster, by and jobs are set.  *error if the case's routing is
+ * impossible, or if its --kernel and --backend leave no backend. */
 bool which_begin(struct which *which, GError **error);
 void which_clear(struct which *which);
 /* Predicts all backends at a point, and adds it.  *error if the point's routing is impossible. */
 bool which_point_add(struct which *which, uint32_t ranks, uint32_t tokens, GError **error);
-/* Says how long predicting these points takes, if that is long. */
+/* Prints how long the prediction of these points takes, if it takes long. */
 void which_estimate(const struct which *which, const uint32_t *ranks, const uint32_t *tokens, uint32_t count);
 /* The fastest backend at a point; NULL: none is possible. */
 const struct which_backend *which_first(const struct which *which, const struct which_point *point);

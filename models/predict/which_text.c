@@ -45,7 +45,8 @@ static void refused_append(const struct which *w, const struct which_point *poin
 
 /* ---- where it turns ---- */
 
-/* Sorts the points that differ from the case's own in one number, by that number; the case's own is among them. */
+/* Sorts the points that differ from the case's own point in one number, by that number.  The case's own point is
+ * among them. */
 static gint point_order(gconstpointer one, gconstpointer other)
 {
     const struct which_point *a = *(struct which_point *const *)one, *b = *(struct which_point *const *)other;

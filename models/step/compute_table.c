@@ -1,4 +1,5 @@
-/* compute_table.c - reads tables of compute times by libcsv and finds times between their points; see the header. */
+/* compute_table.c - reads tables of compute times by libcsv, and finds times between their points; see
+ * compute_table.h. */
 #include "models/step/compute_table.h"
 
 #include <csv.h>
@@ -217,8 +218,8 @@ static double between(double x0, double y0, double x1, double y1, double x)
     return exp(log(y0) + (log(y1) - log(y0)) * (log(x) - log(x0)) / (log(x1) - log(x0)));
 }
 
-/* Beyond the last point, each token adds as much as between the last two points; with a single point, time is
- * proportional. */
+/* Beyond the last point, each token adds as much as between the last two points.  With a single point, time is
+ * proportional to tokens. */
 static double further(const struct point *p, guint first, guint last, double tokens)
 {
     const double x = p[last].tokens, y = p[last].us;
@@ -226,7 +227,7 @@ static double further(const struct point *p, guint first, guint last, double tok
     return y + fmax((y - p[last - 1].us) / (x - p[last - 1].tokens), 0) * (tokens - x);
 }
 
-/* The time along tokens at one context: that of points [first, end). */
+/* The time along tokens at one context, from the points [first, end). */
 static double along_tokens(const struct point *p, guint first, guint end, double tokens, bool *beyond)
 {
     *beyond |= tokens < p[first].tokens || tokens > p[end - 1].tokens;

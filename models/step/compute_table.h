@@ -1,7 +1,7 @@
 /* compute_table.h - measured times of compute kernels by op, GPU, type, shape, tokens and context.
  *
  * A table is CSV with the columns op, gpu, dtype, shape, tokens, context, us, in any order; others are not read.  It
- * may be compressed by zstd.  What an op's columns mean:
+ * may be compressed by zstd.  The meaning of an op's columns:
  *
  *     op                    shape            tokens            context
  *     mla_decode            heads            sequences         tokens of each in the cache
@@ -14,7 +14,7 @@
  *     grouped               k x n            rows of the rank  its experts
  *     attention, gate, ...  hidden           tokens            1           (a step's ops by their names, schedule.h)
  *     up, down, order, ...  hidden           rows of the rank  its experts (a step's ops that see experts' rows)
- *     up_dgrad, up_wgrad, ...: the same of a backward pass, by the gradients of its input and of its weights
+ *     up_dgrad, up_wgrad, ...: likewise in a backward pass, by the gradients of its input and of its weights
  *
  * The times of an op, GPU, type and shape are a surface over tokens and context. */
 #ifndef MODELS_STEP_COMPUTE_TABLE_H
@@ -28,12 +28,12 @@ enum compute_table_error { COMPUTE_TABLE_ERROR_COLUMN, COMPUTE_TABLE_ERROR_CELL 
 
 struct compute_table;
 
-/* A table, or a record of `eptwin measure --fabric cuda`, whose GEMMs become one.
- * NULL and *error, "path:line: column: expected ..., found ...", on failure: a column or a value is missing, there are
- * no rows, a number is not positive, or a point has two different times. */
+/* Loads a table, or a record of `eptwin measure --fabric cuda`, whose GEMMs become a table. NULL and *error,
+ * "path:line: column: expected ..., found ...", on failure: a column or a value is missing, there are no rows, a
+ * number is not positive, or a point has two different times. */
 struct compute_table *compute_table_load(const char *path, GError **error);
 struct compute_table *compute_table_parse(const char *source, const char *text, size_t size_bytes, GError **error);
-/* The first op of the table, alphabetically, that is none of these; NULL: there is none.  Free with g_free(). */
+/* The alphabetically first op of the table that is not in `ops`.  NULL: there is none.  Free with g_free(). */
 char *compute_table_stranger(const struct compute_table *table, const char *const *ops);
 void compute_table_free(struct compute_table *table);
 
@@ -42,12 +42,12 @@ struct compute_point {
     double tokens, context;
 };
 
-/* The time in us, interpolated between the measured points around it in the logarithms of all three: along tokens at
- * the two nearest contexts, then between these.  Below the smallest point, that point's time.  Above the largest, time
- * grows with tokens as between the last two points, and in proportion to the context.  *beyond: whether it is outside
- * the measured points.  NAN: the table has no such surface. */
+/* The time in us.  It is interpolated between the measured points around it in the logarithms of all three: along
+ * tokens at the two nearest contexts, then between these.  Below the smallest point it is that point's time.  Above
+ * the largest, time grows with tokens as between the last two points, and in proportion to the context.  *beyond:
+ * whether it is outside the measured points.  NAN: the table has no such surface. */
 double compute_table_us(const struct compute_table *table, const struct compute_point *point, bool *beyond);
-/* The most tokens measured of the surface; NAN: there is none. */
+/* The largest number of tokens that was measured on the surface.  NAN: there is no such surface. */
 double compute_table_last(const struct compute_table *table, const struct compute_point *point);
 
 #endif

@@ -9,12 +9,12 @@
 /* The work of one kernel, or of a few kernels in sequence. */
 struct work {
     double flops, read_bytes, write_bytes;
-    double kernels; /* how many kernels; each costs at least as much as an empty one */
+    double kernels; /* number of kernels; each costs at least as much as an empty one */
 };
 
 static double bytes_of(const struct costs_options *o) { return o->fp8 ? 1 : 2; }
 
-/* A GEMM of `rows` rows with weights, which are read once. */
+/* A GEMM of `rows` rows with weights.  The weights are read once. */
 static struct work gemm_work(const struct costs_options *o, double rows, double weights, double in, double out)
 {
     return (struct work){ .flops = 2 * rows * weights,
@@ -23,7 +23,8 @@ static struct work gemm_work(const struct costs_options *o, double rows, double 
                           .kernels = 1 };
 }
 
-/* Numbers of a head that a token is compared by, and that it takes from another. */
+/* How many numbers of a head a token is compared by (score_size), and how many it takes from another token
+ * (value_size). */
 static double score_size(const struct costs_options *o)
 {
     const struct net *n = o->net;
@@ -66,7 +67,7 @@ static struct work ffn_work(const struct costs_options *o, double rows, double w
     return w;
 }
 
-/* In prefill the head is computed for the last token alone. */
+/* In prefill the head is computed only for the last token. */
 static double head_rows(const struct costs_options *o, double tokens) { return o->prefill && !o->train ? 1 : tokens; }
 
 static struct work work_of(const struct costs_options *o, enum step_op op, double tokens, double rows, double experts)
@@ -111,7 +112,7 @@ static struct work work_of(const struct costs_options *o, enum step_op op, doubl
 
 static bool op_is_gemm_of_experts(enum step_op op) { return op == STEP_EXPERTS || op == STEP_UP || op == STEP_DOWN; }
 
-/* FLOPs of an experts' GEMM are of its rows, not of all experts. */
+/* The FLOPs of an experts' GEMM follow from its rows, not from the number of experts. */
 static double flops_us(const struct costs_options *o, enum step_op op, const struct work *w, double experts)
 {
     const double rate = (o->fp8 ? o->gpu->fp8_tflops : o->gpu->bf16_tflops) * o->gpu->gemm_share * 1e6;
@@ -130,7 +131,7 @@ static char *op_name(enum step_op op, enum step_pass pass)
     return g_strconcat(step_op_name(op), step_pass_suffix(pass), NULL);
 }
 
-/* The names of ops for a message.  Those of a backward pass are told by their endings. */
+/* The names of ops for a message.  The endings of the others tell ops of a backward pass. */
 static char *known_ops(char **all)
 {
     g_autoptr(GString) text = g_string_new(NULL);
@@ -160,8 +161,8 @@ bool costs_table_check(const struct compute_table *table, const char *source, GE
     return false;
 }
 
-/* The time by the first table and GPU that have the op; NAN: none has.  *last: the most tokens that it was
- * measured at. */
+/* The time by the first table and GPU that have the op.  NAN: none has it.  *last: the largest number of tokens that
+ * was measured. */
 static double table_find(const struct costs_options *o, const char *op, const char *dtype, const char *shape,
                          double tokens, double context, char source[64], double *last)
 {
@@ -194,7 +195,7 @@ static double gemm_us(const struct costs_options *o, double rows, uint32_t k, ui
     return table_us(o, "gemm", o->fp8 ? "fp8" : "bf16", shape, rows, 1, source);
 }
 
-/* A feed-forward as its two GEMMs and the gate between them. */
+/* A feed-forward as its two GEMMs, and the gate between them. */
 static double gemms_us(const struct costs_options *o, double tokens, uint32_t inter, char source[64])
 {
     const struct work gated = { .read_bytes = 4 * tokens * inter, .write_bytes = 2 * tokens * inter };
@@ -217,10 +218,10 @@ static double attention_us(const struct costs_options *o, double tokens, char so
     return table_us(o, op, o->fp8 ? "fp8" : "bf16", shape, sequences, context, source);
 }
 
-/* Both GEMMs of an inference engine's layer.  Those of rows without gaps were measured with the ordering (*ordering),
- * and launched by a host: 0.4 to 0.8 ms for few rows, for one expert as for 32.  Decode is a graph: it takes the times
- * of the other layout, which hold the GEMMs alone.  Where these end, as many rows of each of fewer experts take their
- * part of the time. */
+/* Both GEMMs of an inference engine's layer.  The GEMMs of rows without gaps were measured with the ordering
+ * (*ordering) and launched by a host: 0.4 to 0.8 ms for few rows, for one expert as for 32.  Decode is a graph, so
+ * it takes the times of the other layout, which hold only the GEMMs.  Beyond the end of these, rows are split: an
+ * equal number of rows for each of fewer experts takes the corresponding share of the time. */
 static double layer_us(const struct costs_options *o, const char *shape, double rows, double experts, char source[64],
                        bool *ordering)
 {
@@ -241,7 +242,7 @@ static double layer_us(const struct costs_options *o, const char *shape, double 
     return fmax(us, table_us(o, masked, dtype, shape, last, experts * last / rows, part) * rows / last);
 }
 
-/* Both GEMMs as one row of a table, or each as a row. */
+/* Both GEMMs as one line of a table, or as a line each. */
 static double experts_us(const struct costs_options *o, enum step_op op, double rows, double experts, char source[64])
 {
     const struct net *n = o->net;
@@ -264,7 +265,8 @@ static double experts_us(const struct costs_options *o, enum step_op op, double 
     return up_us + down_us + (op == STEP_DOWN ? 0 : bytes_us(o, &gated) + o->gpu->small_us);
 }
 
-/* The time by the op's own name, which only the user's table has; it counts before the names that all tables have. */
+/* The time by the op's own name, which only the user's table has.  It takes precedence over the names that all
+ * tables have. */
 static double named_us(const struct costs_options *o, enum step_op op, enum step_pass pass, double tokens, double rows,
                        double experts, char source[64])
 {
@@ -302,12 +304,12 @@ static double op_table_us(const struct costs_options *o, enum step_op op, double
 
 static enum step_occupancy occupancy_of(enum step_op op)
 {
-    /* DeepGEMM's and CUTLASS's grouped GEMMs give each block an equal share; cuBLAS and attention give out tiles. */
+    /* DeepGEMM's and CUTLASS's grouped GEMMs give each block an equal share.  cuBLAS and attention deal out tiles. */
     if (op_is_gemm_of_experts(op)) return OCCUPANCY_SHARES;
     return op == STEP_GATE || op == STEP_ORDER || op == STEP_RESTORE ? OCCUPANCY_SHORT : OCCUPANCY_TILES;
 }
 
-/* The part of attention's time before its core, by the rooflines of the two. */
+/* The share of attention's time before its core, by the rooflines of the two. */
 static double project_share(const struct costs_options *o, double tokens, const struct work *all)
 {
     const struct net *n = o->net;
@@ -318,16 +320,16 @@ static double project_share(const struct costs_options *o, double tokens, const 
     return fmin(before_us / fmax(flops_us(o, STEP_PROJECT, all, 0), bytes_us(o, all)), 1);
 }
 
-/* A kernel takes the longer of the two times, so the clock matters as far as arithmetic is the longer.  If both are
- * about equal, each matters a little, as in GEMMs between few and many rows. */
+/* A kernel takes the longer of the two times, so the clock matters where arithmetic takes longer.  If both are about
+ * equal, each matters a little, as for GEMMs whose rows are neither few nor many. */
 static double bound_share(double arithmetic_us, double memory_us)
 {
     const double a = pow(arithmetic_us, 4), m = pow(memory_us, 4);
     return a + m > 0 ? a / (a + m) : 0;
 }
 
-/* Engines leave SMs to communication where the experts' GEMMs would keep them; training's GEMMs do, all of them
- * (DeepSeek's profile: grids of 112 blocks beside communication by 20 SMs). */
+/* Inference engines leave SMs to communication where the experts' GEMMs would keep them.  In training all GEMMs do
+ * (DeepSeek's profile: grids of 112 blocks while communication has 20 SMs). */
 static bool leaves_sms(const struct costs_options *o, enum step_op op)
 {
     return o->train ? occupancy_of(op) != OCCUPANCY_SHORT : op_is_gemm_of_experts(op);
@@ -337,16 +339,17 @@ static bool leaves_sms(const struct costs_options *o, enum step_op op)
  * works by clusters of two tiles of 128 (GroupMM.cu). */
 uint32_t costs_tile_rows(const struct costs_options *o) { return o->fp8 ? 128 : 256; }
 
-/* What drawn rows make of a time of equal rows, which fill their tiles.  Bytes do not grow: rows that are none are not
- * read. */
+/* By what factor drawn rows are slower than equal rows, which fill their tiles.  Bytes do not grow, because rows
+ * that do not exist are not read. */
 static double tiles_factor(const struct costs_options *o, struct costs_rows rows, double experts, double clock_share)
 {
     const double equal = fmax(rows.all, experts * costs_tile_rows(o));
     return 1 + clock_share * fmax(rows.tiled / equal - 1, 0);
 }
 
-/* Less 120 W of an idle H200, at the tables' clock: tiles of random numbers draw 855 W (580 at 1.74 GHz, by the cube),
- * tiles of zeros 0.48 of that (286 at 1.76), copies of HBM 0.40 (340).  tests/accuracy/measured, h200-gemm. */
+/* Power without the 120 W of an idle H200, at the tables' clock.  Tiles of random numbers draw 855 W (580 at 1.74
+ * GHz, by the cube), tiles of zeros 0.48 of that (286 at 1.76), copies of HBM 0.40 (340).  tests/accuracy/measured,
+ * h200-gemm. */
 static double power_of(struct costs_rows rows, bool of_experts, double clock_share)
 {
     const double zeros_power = 0.48, copies_power = 0.40;
@@ -359,7 +362,7 @@ double costs_clock_lift(const struct costs_options *o)
     return o->clock_ghz > 0 ? fmax(o->gpu->clock_ghz / o->clock_ghz, 1) : 1;
 }
 
-/* The user's table may have a time of its own for a pass; if not, the forward time stands. */
+/* The user's table may have times for a pass.  If it has not, the forward time is taken. */
 static struct step_cost cost_forward(const struct costs_options *o, enum step_op op, enum step_pass pass, double tokens,
                                      struct costs_rows rows, double experts)
 {
@@ -402,8 +405,8 @@ static struct step_cost cost_forward(const struct costs_options *o, enum step_op
     return cost;
 }
 
-/* How long the GEMMs and attention of a pass take, against the forward ones.  Attention's core is of BF16: it finds its
- * scores again, and the gradients of these, of queries, keys and values. */
+/* How long the GEMMs and attention of a pass take, relative to the forward ones.  Attention's core is in BF16: it
+ * finds its scores again, and the gradients of the scores, queries, keys and values. */
 static double pass_factor(const struct costs_options *o, enum step_op op, enum step_pass pass, double tokens)
 {
     if (pass == PASS_FORWARD || op != STEP_ATTENTION) return 1;
@@ -415,7 +418,7 @@ static double pass_factor(const struct costs_options *o, enum step_op op, enum s
     return 1 - share + (pass == PASS_DGRAD ? share * (3 * score + 2 * value) / (score + value) : 0);
 }
 
-/* Rows and the numbers in each that an op's GEMMs read and write. */
+/* The numbers that an op's GEMMs read and write: rows, and numbers in each. */
 static double gemm_numbers(const struct costs_options *o, enum step_op op, double tokens, double rows, double *out)
 {
     const struct net *n = o->net;
@@ -454,8 +457,8 @@ static double gemm_numbers(const struct costs_options *o, enum step_op op, doubl
     return in;
 }
 
-/* A backward GEMM of FP8 wants its operands cast: dgrad the gradients of its output (BF16), wgrad those again and its
- * input (kept in FP8), both along columns. */
+/* A backward GEMM of FP8 needs its operands cast along columns: for dgrad, the gradients of its output (BF16); for
+ * wgrad, these again and its input (kept in FP8). */
 static struct work cast_work(const struct costs_options *o, enum step_op op, enum step_pass pass, double tokens,
                              double rows)
 {

@@ -1,7 +1,8 @@
 /* device.c - runs a schedule on the SMs of GPUs, see device.h.
  *
- * Between two events of a rank each of its compute kernels works at a constant rate.  An event (a timer, the end of a
- * meeting) first accounts for the time since the last one, then ends, starts and shares anew. */
+ * Between two events of a rank each of its compute kernels works at a constant rate.  An event is a timer, or the
+ * end of a meeting.  It first accounts for the time since the last event, then ends and starts kernels and shares
+ * the SMs anew. */
 #include "models/step/device.h"
 
 #include <assert.h>
@@ -13,7 +14,7 @@
 #include "sim/rng.h"
 #include "sim/units.h"
 
-enum { GROUPS_MAX = 8 }; /* groups of blocks that came at different times; later blocks join the last group */
+enum { GROUPS_MAX = 8 }; /* the most groups of blocks that came at different times; later blocks join the last group */
 
 struct group {
     uint32_t sms;
@@ -21,7 +22,7 @@ struct group {
 };
 
 struct running {
-    uint32_t kernel, have, wanted; /* SMs that the kernel has; SMs that it still wants */
+    uint32_t kernel, have, wanted; /* the kernel; SMs that it has; SMs that it still wants */
     double left_ps, rate, slow;    /* remaining work, as time at rate 1 */
     double power;                  /* as step_cost has it */
     double one_ps;                 /* OCCUPANCY_TILES: the work of each of its kernels */
@@ -40,9 +41,10 @@ struct rank {
     uint64_t host_ps; /* when the host has launched all kernels before number `host` */
     bool host_blocked;
     uint64_t last_ps;
-    double passed_ps, full_ps; /* time of this step and of one before it; as much power, as time at full power */
+    double passed_ps, full_ps; /* time of this step and of the step before it; how long full power would take for the
+                                * same energy */
     bool *done;                /* [kernels] */
-    uint64_t *told_ps;         /* [kernels] launched by the host; UINT64_MAX: not yet */
+    uint64_t *told_ps;         /* [kernels] when the host launched each; UINT64_MAX: not yet */
     struct device_times *times;
 };
 
@@ -94,7 +96,7 @@ static const struct step_cost *cost_of(const struct device *d, uint32_t rank, ui
     return d->options.cost(d->options.context, rank, kernel);
 }
 
-/* The time that the kernel takes alone on this rank: the rank's clock affects the share that depends on it. */
+/* How long the kernel takes alone on this rank.  The rank's clock affects the share of the time that depends on it. */
 static double work_ps(const struct device *d, uint32_t rank, uint32_t kernel)
 {
     const struct step_cost *cost = cost_of(d, rank, kernel);
@@ -141,7 +143,7 @@ static void sms_return(struct rank *rank, struct running *run)
     run->have = 0;
 }
 
-/* Blocks whose shares are done give their SMs back. */
+/* Blocks whose shares are done give back their SMs. */
 static bool shares_work(struct rank *rank, struct running *run, double worked_ps)
 {
     uint32_t left = 0;
@@ -161,7 +163,7 @@ static bool shares_work(struct rank *rank, struct running *run, double worked_ps
 
 static double before_next_ps(const struct running *run) { return run->left_ps - run->one_ps * run->kernels_after; }
 
-/* Between two kernels of an op whoever waits gets SMs. */
+/* Between two kernels of an op, waiting kernels get its SMs. */
 static void sms_hand_on(struct rank *rank, struct running *run)
 {
     if (!run->kernels_after || before_next_ps(run) > nothing_left_ps) return;
@@ -242,7 +244,8 @@ static void kernel_start(struct device *d, uint32_t r, uint32_t kernel, uint64_t
     rank->stream_busy[schedule_kernel(d->options.schedule, kernel)->stream] = true;
 }
 
-/* Starts kernels.  Returns when the next kernel will be ready that waits only for the host; UINT64_MAX: none. */
+/* Starts kernels.  Returns when the next kernel will be ready that waits only for the host.  UINT64_MAX: there is
+ * none. */
 static uint64_t streams_start(struct device *d, uint32_t r, uint64_t now)
 {
     struct rank *rank = &d->rank[r];
@@ -280,7 +283,7 @@ static void sms_take(struct device *d, uint32_t r, struct running *run, uint64_t
     if (run->meeting ? run->wanted == 0 : *begin == UINT64_MAX) *begin = now;
 }
 
-/* Short blocks return their SMs.  Kernels that keep SMs take theirs first, short blocks take the others. */
+/* Short blocks return their SMs.  Kernels that keep SMs take theirs first, and short blocks take the others. */
 static void sms_share(struct device *d, uint32_t r, uint64_t now)
 {
     struct rank *rank = &d->rank[r];
@@ -307,8 +310,8 @@ static double share_rate(const struct step_cost *cost, double share)
     return 1 / (cost->clock_share / share + (1 - cost->clock_share) / bytes_rate);
 }
 
-/* Blocks with equal shares: each runs at its own rate, but blocks that memory bounds run faster when there are
- * fewer. */
+/* The rate of blocks with equal shares.  Each block has its own rate, but blocks that memory bounds run faster when
+ * there are fewer of them. */
 static double block_rate(const struct step_cost *cost, double share)
 {
     return 1 / (cost->clock_share + (1 - cost->clock_share) * fmax(share, DEVICE_BYTES_SHARE));
@@ -384,8 +387,8 @@ static void rank_go_on(struct device *d, uint32_t r)
     if (next != UINT64_MAX) d->options.timer_set(d->options.context, r, next);
 }
 
-/* Power is averaged over more than a step (a tenth of a second), and steps follow each other: the rank begins as if
- * behind a step like this one, in which nobody waited for others. */
+/* Power is averaged over more than a step (a tenth of a second), and steps follow each other.  So the rank begins as
+ * if after a step like this one in which nobody waited for others. */
 static void step_before(struct device *d, uint32_t r)
 {
     struct rank *rank = &d->rank[r];
@@ -419,7 +422,7 @@ void device_ended(struct device *d, uint32_t r)
     while (place < rank->running_count && !(rank->running[place].meeting && rank->running[place].begun)) place++;
     assert(place < rank->running_count);
     const uint64_t now = d->options.now_ps(d->options.context, r);
-    work_done(d, rank, now); /* other kernels first: this changes the places only of kernels after those that end */
+    work_done(d, rank, now); /* other kernels first, because this moves only kernels after those that end */
     for (place = 0; !(rank->running[place].meeting && rank->running[place].begun);) place++;
     kernel_end(d, rank, place, now);
     rank_go_on(d, r);

@@ -1,24 +1,25 @@
-/* device.h - GPUs that run a schedule: on each rank its host, its streams and its SMs, in a clock that somebody else
+/* device.h - GPUs that run a schedule: on each rank its host, its streams and its SMs, in a clock that the caller
  * owns.
  *
- * A host launches kernels in the schedule's order.  A kernel begins when it is launched, the kernel before it on its
- * stream and those that it waits for have ended, and SMs are free for it: blocks take SMs by the priority of their
- * stream.  How a kernel holds its SMs decides what it costs others:
+ * A host launches kernels in the schedule's order.  A kernel begins when four things are true: it is launched, the
+ * kernel before it on its stream has ended, the kernels that it waits for have ended, and SMs are free for it.
+ * Blocks take SMs by the priority of their stream.  How a kernel holds its SMs decides what it costs others:
  *
- *   OCCUPANCY_SHORT    many short blocks: takes what is free, gives it back at once when a kernel of a stream with
- *                      priority wants it
- *   OCCUPANCY_TILES    persistent blocks that fetch tiles: blocks that come late find less work; where an op is several
- *                      kernels in sequence, each gives its SMs back at its end and kernels that wait take theirs first
- *   OCCUPANCY_SHARES   persistent blocks with equal shares: a block that comes late ends late
- *   OCCUPANCY_MEETING  a communication kernel: begins once it has all its SMs, and ends when its world says so
+ *     OCCUPANCY_SHORT    many short blocks: it takes free SMs, and gives them back at once when a kernel of a stream
+ *                        with priority wants them
+ *     OCCUPANCY_TILES    persistent blocks that fetch tiles: blocks that come late find less work; if an op is several
+ *                        kernels in sequence, each gives its SMs back at its end, and waiting kernels take theirs first
+ *     OCCUPANCY_SHARES   persistent blocks with equal shares: a block that comes late ends late
+ *     OCCUPANCY_MEETING  a communication kernel: begins once it has all its SMs, and ends when its world says so
  *
- * The work of a kernel on fewer SMs than it wants takes longer in proportion; that of one bound by memory only below
- * DEVICE_BYTES_SHARE of them, and its late blocks, which have the memory to themselves, catch up likewise.
+ * A kernel on fewer SMs than it wants takes longer in proportion.  A kernel that memory bounds does so only below
+ * DEVICE_BYTES_SHARE of the SMs that it wants, and its late blocks, which have the memory to themselves, catch up
+ * likewise.
  *
- * The nominal clock is what the power limit allows while tensor cores work on all SMs without a pause: full power.
- * Power goes with the cube of the clock (voltage goes with frequency), so a rank that drew a share of full power so far
- * has the nominal clock over the cube root of that share, but at most `lift` times it.  Meetings count as pauses.
- * Knows no protocol and no network. */
+ * The nominal clock is the clock that the power limit allows at full power, when tensor cores work on all SMs
+ * without a pause. Power grows with the cube of the clock (voltage grows with frequency).  So a rank that has drawn
+ * a share of full power so far has the nominal clock divided by the cube root of that share, but at most `lift`
+ * times the nominal clock.  Meetings count as pauses. Knows no protocol and no network. */
 #ifndef MODELS_STEP_DEVICE_H
 #define MODELS_STEP_DEVICE_H
 
@@ -29,24 +30,25 @@
 
 enum step_occupancy { OCCUPANCY_SHORT, OCCUPANCY_TILES, OCCUPANCY_SHARES, OCCUPANCY_MEETING };
 
-/* With 78 of 132 SMs, copies of HBM are as fast as with all (measured while DeepEP's kernels ran on H100: 36 GB/s an SM
- * up to 2.83 TB/s). */
+/* With 78 of 132 SMs, copies of HBM are as fast as with all SMs (measured while DeepEP's kernels ran on H100: 36
+ * GB/s an SM up to 2.83 TB/s). */
 #define DEVICE_BYTES_SHARE 0.6
 
 struct step_cost {
-    double us; /* alone, with all SMs that it wants; not used for a meeting */
+    double us; /* time alone, with all SMs that it wants; not used for a meeting */
     enum step_occupancy occupancy;
     uint32_t sms;
-    uint32_t kernels;               /* OCCUPANCY_TILES: kernels in sequence, taken to be equally long; 0 is 1 */
-    double clock_share;             /* the share of its time that is longer at a lower clock */
-    double power;                   /* that it draws on all SMs at the nominal clock, as a share of full power */
+    uint32_t kernels;               /* OCCUPANCY_TILES: number of kernels in sequence, taken to be equally long; 0
+                                     * means 1 */
+    double clock_share;             /* the share of its time that grows at a lower clock */
+    double power;                   /* power that it draws on all SMs at the nominal clock, as a share of full power */
     double read_bytes, write_bytes; /* of HBM */
     char source[64];                /* "table", "roofline", ... */
 };
 
 struct device_times {
-    uint64_t ready_ps; /* it is launched, and everything that it waits for has ended */
-    uint64_t begin_ps; /* its first block has an SM; meeting: all blocks have */
+    uint64_t ready_ps; /* when it is launched and everything that it waits for has ended */
+    uint64_t begin_ps; /* when its first block has an SM; for a meeting: when all blocks have one */
     uint64_t end_ps;
 };
 
@@ -55,8 +57,8 @@ enum { DEVICE_RUNNING_MAX = SCHEDULE_STREAMS_MAX };
 /* A kernel that has SMs now. */
 struct device_running {
     uint32_t kernel;
-    double sms_share; /* of the SMs that it wants, the share that it has */
-    double slow;      /* factor by which it takes longer while the others run: set by contend(), 1 before */
+    double sms_share; /* which share of the SMs that it wants it has */
+    double slow;      /* the factor by which it takes longer while the others run: 1 before contend() sets it */
 };
 
 struct device_options {
@@ -70,10 +72,10 @@ struct device_options {
     /* Called with the kernels that share the rank's GPU from now on; count may be 0.  NULL: no kernel slows another. */
     void (*contend)(void *context, uint32_t rank, struct device_running *running, uint32_t count);
     void *context;
-    const double *slow;  /* [ranks] factor on the time of all of a GPU's work; NULL: all 1 */
+    const double *slow;  /* [ranks] factor on the time of a GPU's work; NULL: all 1 */
     const double *speed; /* [ranks] a GPU's clock over the nominal one; NULL: all 1 */
-    double lift;         /* how much faster than the nominal clock it can be while power allows it; 0 is 1 */
-    double jitter;       /* deviation of each compute kernel's time, as a share of it; drawn from the seed */
+    double lift;         /* how much faster than the nominal clock it can be while power allows it; 0 means 1 */
+    double jitter;       /* the deviation of each compute kernel's time, as a share of it; drawn from the seed */
     uint64_t seed;
     uint64_t launch_ps; /* the host's time to launch a kernel; 0: a graph */
     uint64_t sync_ps;   /* from the end of a kernel that the host awaits until the host goes on */
@@ -90,11 +92,11 @@ void device_ended(struct device *device, uint32_t rank); /* the rank's meeting h
 
 /* The rank's clock now, over the nominal one. */
 double device_clock(const struct device *device, uint32_t rank);
-/* The time of a compute kernel alone on that rank, at its clock. */
+/* The time of a compute kernel alone on this rank, at the rank's clock. */
 double device_alone_us(const struct device *device, uint32_t rank, uint32_t kernel);
-/* Valid once that kernel has ended on that rank. */
+/* Valid once the kernel has ended on the rank. */
 const struct device_times *device_times(const struct device *device, uint32_t rank, uint32_t kernel);
-/* Whether every rank has run everything; if not, text says which kernel of which rank has not ended. */
+/* Whether every rank has run everything.  If not, text says which kernel of which rank has not ended. */
 bool device_finished(const struct device *device, char *text, size_t text_size);
 
 #endif

@@ -1,4 +1,4 @@
-/* net.c - reads config.json by jansson into a struct net, see net.h.  Knows which names families give a size. */
+/* net.c - reads config.json by jansson into a struct net, see net.h.  Knows which name each family gives a size. */
 #include "models/step/net.h"
 
 #include <jansson.h>
@@ -57,8 +57,8 @@ static uint32_t size_or(struct reader *r, const char *names, uint32_t otherwise)
     return number(r, names, 0, SIZE_MAX_OF_NET, otherwise);
 }
 
-/* How many layers have no experts: they are counted (first_k_dense_replace), listed (mlp_only_layers), or marked
- * (moe_layer_freq). */
+/* How many layers have no experts.  Files count them (first_k_dense_replace), list them (mlp_only_layers), or mark
+ * them (moe_layer_freq). */
 static uint32_t dense_layers(struct reader *r, uint32_t layers)
 {
     const json_t *listed = json_object_get(r->config, "mlp_only_layers");
@@ -126,7 +126,7 @@ struct net *net_parse(const char *source, const char *text, size_t size_bytes, G
     return NULL;
 }
 
-/* The folder's name if the file is called config.json, as Hugging Face's is. */
+/* The folder's name if the file is called config.json, like Hugging Face's. */
 static char *name_of(const char *path)
 {
     g_autofree char *file = g_path_get_basename(path), *folder = g_path_get_dirname(path);

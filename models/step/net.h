@@ -1,7 +1,7 @@
 /* net.h - a mixture-of-experts network as its config.json describes it: layers and sizes, no weights.
  *
- * Keys are those of Hugging Face's config.json.  If families have different names for a size, the first name that the
- * file has counts (net.c lists them).  Knows no time and no hardware. */
+ * Keys are those of Hugging Face's config.json.  Where families have different names for a size, the first name that
+ * the file has counts (net.c lists them).  Knows no time and no hardware. */
 #ifndef MODELS_STEP_NET_H
 #define MODELS_STEP_NET_H
 
@@ -14,18 +14,18 @@ enum net_error { NET_ERROR_FILE, NET_ERROR_FIELD };
 
 struct net {
     char *name;                    /* of the file, without its ending */
-    uint32_t layers, dense_layers; /* all; the first ones, which have no experts */
+    uint32_t layers, dense_layers; /* all layers; the first layers, which have no experts */
     uint32_t hidden, vocabulary;
     uint32_t inter; /* size of a dense layer's feed-forward */
     uint32_t experts, topk, expert_inter;
-    uint32_t shared_inter; /* of all shared experts together; 0: none */
+    uint32_t shared_inter; /* total size of all shared experts; 0: none */
     uint32_t heads, kv_heads, head_size;
     bool latent; /* MLA: kv_heads and head_size are not used, but these are: */
     uint32_t q_rank, kv_rank, nope_size, rope_size, value_size;
 };
 
-/* Reads a config.json, or a shipped net by its name ("deepseek-v3").  Every size is from 1 to 2^24, and the experts are
- * at least as many as topk.  NULL and *error, "path: key: expected ..., found ...", on failure. */
+/* Reads a config.json, or a shipped net by its name ("deepseek-v3").  Every size is from 1 to 2^24, and there are at
+ * least topk experts.  NULL and *error, "path: key: expected ..., found ...", on failure. */
 struct net *net_load(const char *path_or_name, GError **error);
 /* Likewise from text; source names it in messages. */
 struct net *net_parse(const char *source, const char *text, size_t size_bytes, GError **error);

@@ -57,7 +57,7 @@ uint32_t program_meeting(const struct schedule *schedule, const struct kernel_jo
     return SCHEDULE_NONE;
 }
 
-/* The op of timed work that has the name; STEP_COMPUTE_OPS: none. */
+/* The op of timed work with this name.  STEP_COMPUTE_OPS: there is none. */
 static enum step_op op_find(const char *name)
 {
     static const enum step_op ops[] = { STEP_ATTENTION, STEP_PROJECT, STEP_CORE, STEP_GATE,

@@ -1,4 +1,4 @@
-/* program.h - what a schedule needs to know of a job's kernels, and times of compute that a user gives.
+/* program.h - what a schedule needs to know about a job's kernels, and times of compute that a user gives.
  *
  * The simulated step and the live one (`eptwin replay --schedule`) make their schedules here, so that both run one
  * program.  Knows no world. */
@@ -15,36 +15,36 @@
 #define PROGRAM_ERROR (g_quark_from_static_string("eptwin-program"))
 enum program_error { PROGRAM_ERROR_WORK };
 
-/* Whether kernels of that name dispatch and combine, as a step wants them. */
+/* Whether kernels with this name dispatch and combine in the way that a step needs. */
 #define PROGRAM_KERNELS "ll, normal, v2, one-sided or ag-rs"
 bool program_runs(const char *kernel);
 
-/* The schedule of the job's phases; backward: training, with the job of its backward pass; NULL: none.  NULL and *error
- * where the kernels cannot overlap so. */
+/* The schedule of the job's phases.  backward: in training, the job of the backward pass; NULL: no training.  NULL
+ * and *error if the kernels cannot overlap in this way. */
 struct schedule *program_new(enum step_overlap overlap, const struct schedule_layers *layers,
                              const struct case_options *c, const struct kernel_job *job,
                              const struct kernel_job *backward, GError **error);
 
 bool program_is_receive(const struct kernel_job *job, uint32_t phase);
-/* The kernel that must have begun on all ranks before a communication kernel can end: itself, or for a receive its
- * send; SCHEDULE_NONE if it needs no other rank. */
+/* The kernel that must have begun on all ranks before a communication kernel can end.  It is the kernel itself or,
+ * for a receive, its send.  SCHEDULE_NONE: the kernel needs no other rank. */
 uint32_t program_meeting(const struct schedule *schedule, const struct kernel_job *job, uint32_t kernel);
 
-/* What timed work takes: "attention=500us,experts=20us".  Experts take theirs for each row that comes to the rank.
- * Attention may be given as project and core, its parts in stages; other schedules run their sum. */
+/* The duration of timed work: "attention=500us,experts=20us".  Experts take theirs for each row that comes to the
+ * rank. Attention may be given in two parts, project and core, which stages use.  Other schedules use their sum. */
 struct program_work {
     double us[STEP_COMPUTE_OPS]; /* 0: next to nothing */
 };
 #define PROGRAM_WORK_GRAMMAR "OP=TIME,... (attention or project and core, gate, shared, experts a row, head)"
 bool program_work_parse(const char *text, struct program_work *work, GError **error);
-/* False and *error where the schedule wants parts that the work has not. */
+/* False and *error if the schedule needs parts that the work lacks. */
 bool program_work_fits(const struct program_work *work, enum step_overlap overlap, GError **error);
 double program_work_us(const struct program_work *work, enum step_op op, double rows);
-/* Layers of timed work; they have a shared expert and a head if the work does. */
+/* The layers of timed work.  They have a shared expert and a head if the work has. */
 struct schedule_layers program_work_layers(const struct program_work *work, uint32_t layers);
 
-/* [routing->ranks]: rows that come to each rank's experts, those of each expert filled up to whole tiles; a tile of one
- * row: as they come. */
+/* [routing->ranks]: rows that come to each rank's experts, with each expert's rows filled up to whole tiles.  With
+ * tiles of one row, the rows as they come. */
 double *program_rows(const struct routing *routing, uint32_t tile);
 
 #endif

@@ -85,7 +85,7 @@ static uint32_t combine(struct maker *m, uint8_t stream, uint32_t layer, uint32_
     return comm(m, stream, layer, batch, m->phases->combine, m->phases->count, after);
 }
 
-/* Adds the experts' kernels; returns the last. */
+/* Adds the experts' kernels, and returns the last of them. */
 static uint32_t experts(struct maker *m, uint32_t layer, uint32_t batch, uint32_t after)
 {
     if (!m->ordered) return add(m, STREAM_MAIN, STEP_EXPERTS, layer, batch, after, SCHEDULE_NONE);
@@ -117,16 +117,18 @@ static void layers_alone(struct maker *m, uint32_t first, uint32_t layers, bool 
     for (uint32_t l = first; l < first + layers; l++) layer_alone(m, l, aside);
 }
 
-/* What follows the experts of a batch: its shared expert runs beside its combine.  Returns the last of combine. */
+/* Adds what follows the experts of a batch: its shared expert runs during its combine.  Returns the last kernel of
+ * combine. */
 static uint32_t batch_return(struct maker *m, uint32_t layer, uint32_t batch, uint32_t experts_end)
 {
     if (m->shared) add(m, STREAM_MAIN, STEP_SHARED, layer, batch, SCHEDULE_NONE, SCHEDULE_NONE);
     return combine(m, STREAM_COMM, layer, batch, experts_end);
 }
 
-/* SGLang's prefill: three stages a layer, in which one batch follows the other.  The first holds what follows the
- * experts of the layer before, attention and the gate; the second dispatch and the experts.  Between a batch's
- * communication and what needs it is the other batch's compute.  returned[]: set to the last of each batch. */
+/* SGLang's prefill: three stages a layer, in which one batch follows the other.  The first stage has what follows
+ * the experts of the layer before, and attention and the gate.  The second has dispatch and the experts.  Between a
+ * batch's communication and what needs it there is the other batch's compute.  returned[] gets the last kernel of
+ * each batch. */
 static void layers_two_batch(struct maker *m, uint32_t first, uint32_t layers, uint32_t returned[2])
 {
     uint32_t gate[2], experts_end[2];
@@ -177,7 +179,7 @@ static void layers_in_stages(struct maker *m, uint32_t first, uint32_t layers)
 
 enum { FORWARD, BACKWARD }; /* batches */
 
-/* Adds both GEMMs of the experts, the last one first; returns the last kernel. */
+/* Adds both GEMMs of the experts, the last one first, and returns the last kernel. */
 static uint32_t experts_back(struct maker *m, uint32_t layer, uint32_t after)
 {
     add(m, STREAM_MAIN, STEP_ORDER, layer, BACKWARD, after, SCHEDULE_NONE);
@@ -207,9 +209,9 @@ static uint32_t comm_back(struct maker *m, uint8_t stream, uint32_t layer, bool 
     return last;
 }
 
-/* Adds a layer of each batch, in DualPipe's order (deepseek-ai/profile-data, train.json): dispatch backward beside
- * attention forward, dispatch forward beside the experts' dgrad, combine backward beside their wgrad and the experts
- * forward, combine forward beside attention backward.  before[]: what the next layer of a batch waits for. */
+/* Adds a layer of each batch, in DualPipe's order (deepseek-ai/profile-data, train.json): dispatch backward during
+ * attention forward; dispatch forward during the experts' dgrad; combine backward during their wgrad and the experts
+ * forward; combine forward during attention backward.  before[]: what the next layer of a batch waits for. */
 static void layer_train(struct maker *m, uint8_t stream, uint32_t layer, uint32_t before[2])
 {
     const uint32_t gradients = comm_back(m, stream, layer, false, before[BACKWARD]);
@@ -231,7 +233,7 @@ static void layer_train(struct maker *m, uint8_t stream, uint32_t layer, uint32_
     back(m, PASS_WGRAD, STEP_ATTENTION, layer, SCHEDULE_NONE);
 }
 
-/* What has no experts stands before and behind the layers that have: it meets no rank. */
+/* The layers without experts stand before and behind the layers with experts.  They meet no rank. */
 static void train(struct maker *m, const struct schedule_layers *layers, bool overlap)
 {
     uint32_t before[2] = { SCHEDULE_NONE, SCHEDULE_NONE };

@@ -1,7 +1,7 @@
 /* schedule.h - a step as a program of streams: which kernel follows which, equal on every rank.
  *
- * The kernels of a stream run one after another; a kernel also waits for the kernels that it names.  There is no
- * barrier between layers: ranks meet only in their communication kernels.  The times of kernels are no part of it. */
+ * The kernels of a stream run one after another.  A kernel also waits for the kernels that it names.  There is no
+ * barrier between layers: ranks meet only in their communication kernels.  A schedule has no times. */
 #ifndef MODELS_STEP_SCHEDULE_H
 #define MODELS_STEP_SCHEDULE_H
 
@@ -22,7 +22,7 @@ enum step_op {
     STEP_ORDER,
     STEP_UP, /* and the gate */
     STEP_DOWN,
-    STEP_RESTORE, /* puts rows back to where they came from, and sums those of a token */
+    STEP_RESTORE, /* returns rows to where they came from, and sums the rows of a token */
     STEP_DENSE,   /* the feed-forward of a layer without experts */
     STEP_HEAD,
     STEP_COMPUTE_OPS,
@@ -31,14 +31,14 @@ enum step_op {
 };
 const char *step_op_name(enum step_op op);
 
-/* Training: from the gradients of an op's output those of its input, then those of its weights.  Of communication
- * PASS_DGRAD is all of the backward pass: dispatch there is combine's transpose, and combine dispatch's. */
+/* Training: the gradients of an op's input from those of its output; then those of its weights.  For communication
+ * PASS_DGRAD is the whole backward pass: its dispatch is combine's transpose, and its combine is dispatch's. */
 enum step_pass { PASS_FORWARD, PASS_DGRAD, PASS_WGRAD, STEP_PASSES };
 const char *step_pass_suffix(enum step_pass pass); /* "", "_dgrad", "_wgrad" */
 
 enum step_overlap {
     STEP_SEQUENTIAL,   /* one stream, one batch */
-    STEP_SHARED_ASIDE, /* the shared expert during dispatch: on its own stream, or between send and receive */
+    STEP_SHARED_ASIDE, /* the shared expert runs during dispatch: on its own stream, or between send and receive */
     STEP_TWO_BATCH,    /* normal kernels: each batch communicates while the other computes; in training the forward
                         * pass of one batch and the backward pass of another, as DualPipe pairs them */
     STEP_STAGES,       /* low latency with hooks, two batches: DeepSeek's stages of decode */
@@ -61,17 +61,17 @@ struct schedule_kernel {
 struct schedule {
     GArray *kernels; /* struct schedule_kernel, in the order in which the host launches them */
     uint32_t batches;
-    uint8_t priority[SCHEDULE_STREAMS_MAX]; /* of streams: the lower number gets free SMs first */
+    uint8_t priority[SCHEDULE_STREAMS_MAX]; /* of streams: the stream with the lower number gets free SMs first */
 };
 
 /* What a schedule must know of a kernel family's phases. */
 struct schedule_phases {
     const char *const *name; /* [count] of one iteration */
     uint32_t count;
-    uint32_t combine;                       /* the first phase of combine; all before it belong to dispatch */
-    bool hooks;                             /* dispatch and combine each have a send and a receive */
+    uint32_t combine;                       /* the first phase of combine; all phases before it belong to dispatch */
+    bool hooks;                             /* dispatch and combine have a send and a receive each */
     bool host_waits;                        /* the host waits for the phase "notify" */
-    const struct schedule_phases *backward; /* training: those of the backward pass; NULL: no training */
+    const struct schedule_phases *backward; /* training: the phases of the backward pass; NULL: no training */
 };
 
 struct schedule_layers {
@@ -81,8 +81,8 @@ struct schedule_layers {
     bool head;
 };
 
-/* In training batch 0 goes forward and batch 1 backward, each through all layers: kernels of layer n are those of the
- * nth layer that their batch comes to.  NULL and *error where the kernels cannot overlap so. */
+/* In training batch 0 goes forward and batch 1 backward, each through all layers.  Kernels of layer n are those of
+ * the nth layer that their batch comes to.  NULL and *error if the kernels cannot overlap in this way. */
 struct schedule *schedule_new(enum step_overlap overlap, const struct schedule_layers *layers,
                               const struct schedule_phases *phases, GError **error);
 void schedule_free(struct schedule *schedule);

@@ -43,7 +43,7 @@ static bool sources_load(struct step_plan *p, const struct step_options *o, cons
     return p->shipped && (!o->table || (p->own && costs_table_check(p->own, o->table, error)));
 }
 
-/* Every rank holds equally many experts.  Placements ensure that themselves. */
+/* Every rank must hold equally many experts.  Placements ensure this themselves. */
 static bool experts_divide(const struct case_options *c, GError **error)
 {
     const uint32_t ranks = c->num_ranks ? c->num_ranks : 1, over = c->num_experts % ranks;
@@ -54,9 +54,9 @@ static bool experts_divide(const struct case_options *c, GError **error)
     return refuse(error, "redundant", expected, found);
 }
 
-/* Numbers in a row of the kernels.  Normal kernels move 32 lanes of 16 bytes at a time, and low latency is compiled for
- * multiples of as many BF16 numbers; engines round up to that (vLLM's maybe_roundup_layer_hidden_size; 2880 of gpt-oss
- * are 3072 in DeepEP's launch.cuh).  NCCL sends any. */
+/* How many numbers a row of the kernels has.  Normal kernels move 32 lanes of 16 bytes at a time, and low latency is
+ * compiled for multiples of as many BF16 numbers.  Engines round up to that (vLLM's maybe_roundup_layer_hidden_size;
+ * 2880 of gpt-oss are 3072 in DeepEP's launch.cuh).  NCCL sends any number. */
 static uint32_t row_numbers(const struct case_options *c, uint32_t hidden)
 {
     enum { LANES_NUMBERS = 256 };
@@ -64,8 +64,8 @@ static uint32_t row_numbers(const struct case_options *c, uint32_t hidden)
     return (hidden + LANES_NUMBERS - 1) / LANES_NUMBERS * LANES_NUMBERS;
 }
 
-/* Sizes of the kernels that the net alone says; where there is a trace, it says the experts and how many a token has.
- * */
+/* Sizes of the kernels that only the net gives.  A trace, where there is one, gives the experts and how many a token
+ * has. */
 static bool net_says(struct step_plan *p, const struct step_options *o, const struct case_options *c, GError **error)
 {
     static const char *const sizes[] = { "hidden", "num-topk", "num-experts", "num-tokens", "tokens-per-rank" };
@@ -79,7 +79,7 @@ static bool net_says(struct step_plan *p, const struct step_options *o, const st
     return p->c.placement || experts_divide(&p->c, error);
 }
 
-/* A backward pass has the layout of the forward one: its dispatch is a cached one. */
+/* A backward pass has the layout of the forward one, so its dispatch is cached. */
 static bool backward_make(struct step_plan *p, GError **error)
 {
     if (strcmp(p->c.kernel, "normal") != 0 && strcmp(p->c.kernel, "v2") != 0)
@@ -218,7 +218,7 @@ static void costs_settle(struct step_plan *p, const struct step_options *o, cons
                                 .clock_ghz = p->gpu->sustained_clock_ghz };
 }
 
-/* One clock of all GPUs, or of each: their mean counts, and how far each is from it. */
+/* One clock of all GPUs, or one of each.  The mean counts, and how far each GPU is from it. */
 static bool clocks_settle(struct step_plan *p, const char *text, GError **error)
 {
     if (!text) return true;
@@ -241,9 +241,9 @@ static bool clocks_settle(struct step_plan *p, const char *text, GError **error)
     return true;
 }
 
-/* What draws differ by where nothing is said.  GPUs: two H100s ran one GEMM 2.6 % apart at full clock (1.8 %
- * deviation), two H200s 5.6 % (tests/accuracy/measured, h100-x2-rows; tests/accuracy/steps).  Kernels: 1 % from layer
- * to layer there. */
+/* How much draws differ where the user does not say it.  GPUs: two H100s ran one GEMM 2.6 % apart at full clock (1.8
+ * % deviation), two H200s 5.6 % (tests/accuracy/measured, h100-x2-rows; tests/accuracy/steps).  Kernels: 1 % from
+ * layer to layer there. */
 static void differ_settle(struct step_plan *p, const struct step_options *o)
 {
     const double spread_pct = o->draws > 1 && !p->speed && !o->work ? 2 : 0, jitter_pct = o->draws > 1 ? 1 : 0;
@@ -265,7 +265,7 @@ static bool leave_refuse(int sms, uint32_t all, GError **error)
     return refuse(error, "leave-sms", expected, found);
 }
 
-/* Compute of given times needs no net and no GPU's tables: the number of layers is the user's. */
+/* Compute with given times needs neither a net nor a GPU's tables.  The user gives the number of layers. */
 static bool work_settle(struct step_plan *p, const struct step_options *o, const struct case_options *c, GError **error)
 {
     const struct {

@@ -22,12 +22,12 @@ struct summing {
     const struct step_run *run;
     const struct schedule *schedule;
     uint32_t ranks, kernels;
-    double *last_begin_us; /* [kernels] of communication: when the last rank began the kernel whose begin it needs on
-                            * all ranks */
+    double *last_begin_us; /* [kernels] of communication: when the last rank began the kernel that all ranks must
+                            * have begun */
     uint32_t *last_rank;   /* [kernels] that one */
     struct step_answer *answer;
     double *awaited_us;               /* [ranks] */
-    double from_us, until_us, counts; /* the time of the layers for which the others count, and how often it counts */
+    double from_us, until_us, counts; /* the time of the layers that the others equal; how often it counts */
 };
 
 /* How long a time of the simulated part is in the whole step. */
@@ -37,7 +37,7 @@ static double whole_us(const struct summing *s, double from_us, double until_us)
     return until_us - from_us + (s->counts - 1) * fmax(steady_us, 0);
 }
 
-/* How often what ends then happens in the whole step. */
+/* How often a kernel that ends at end_us happens in the whole step. */
 static double whole_counts(const struct summing *s, double end_us)
 {
     return end_us > s->from_us && end_us <= s->until_us ? s->counts : 1;
@@ -70,7 +70,7 @@ static double waited_us(const struct summing *s, uint32_t rank, uint32_t kernel)
 
 /* ---- exposed time ---- */
 
-/* From at_us on, one more (change 1) or one less (-1) kernel is in that part. */
+/* From at_us on, that part has one kernel more (change 1) or one less (-1). */
 struct edge {
     double at_us;
     int part, change;
@@ -88,8 +88,8 @@ static void part_add(GArray *edges, double from_us, double to_us, enum step_part
     if (to_us > from_us) g_array_append_vals(edges, both, 2);
 }
 
-/* A communication kernel waits for SMs, then for the last rank.  Then it moves bytes, for as long as it takes alone;
- * contention adds to that. */
+/* A communication kernel waits for SMs, then for the last rank.  Then it moves bytes for as long as it takes alone.
+ * Contention comes in addition. */
 static void comm_parts_add(const struct summing *s, GArray *edges, uint32_t rank, uint32_t kernel)
 {
     const struct step_span span = step_run_span(s->run, rank, kernel);
@@ -112,7 +112,7 @@ static void rank_parts_count(const struct summing *s, uint32_t rank, double end_
     for (uint32_t k = 0; k < s->kernels; k++) {
         const struct step_span span = step_run_span(s->run, rank, k);
         const uint32_t meeting = step_run_meeting(s->run, k);
-        if (meeting != SCHEDULE_NONE && meeting != k) /* receive: the bytes that have come since its send */
+        if (meeting != SCHEDULE_NONE && meeting != k) /* a receive: the bytes that have come since its send */
             a->hidden_us += whole_counts(s, span.end_us) *
                             fmax(step_run_alone_us(s->run, rank, k) - (span.end_us - span.begin_us), 0) / s->ranks;
         if (is_comm(s, k)) comm_parts_add(s, edges, rank, k);
@@ -133,10 +133,10 @@ static void rank_parts_count(const struct summing *s, uint32_t rank, double end_
     }
 }
 
-/* ---- whom ranks wait for, and why that one is late ---- */
+/* ---- which ranks are waited for, and why they are late ---- */
 
-/* Why the rank was late: what of its kernels since the last communication exceeds the mean most, their work, what its
- * GPU adds to that, or what other kernels there add. */
+/* Why the rank was late.  Compares its kernels since the last communication with the mean: their work, what its GPU
+ * adds to it, and what other kernels there add.  The largest excess is the reason. */
 static enum step_late late_of(const struct summing *s, uint32_t kernel, uint32_t late)
 {
     double more_us[LATE_ARRIVAL] = { 0 };

@@ -2,15 +2,15 @@
  *
  * On each rank, time in which a communication kernel runs or waits and no compute kernel runs is exposed:
  *
- *   sms         its blocks wait for SMs that another kernel holds
- *   waiting     it runs, but another rank has not begun the same kernel yet
- *   wire        all ranks run it: as long as it takes alone
- *   contention  what is left: other kernels at work make it take longer
+ *     sms         its blocks wait for SMs that another kernel holds
+ *     waiting     it runs, but another rank has not begun the corresponding kernel yet
+ *     wire        all ranks run it: as long as it takes alone
+ *     contention  the remainder: other kernels make it take longer
  *
  * Time in which nothing runs is the host's.
  *
- * What is said of the whole step holds the layers that were not simulated, too: for each of them counts the mean of the
- * layers that give its time. */
+ * Times of the whole step include layers that were not simulated.  Each of these counts as the mean of the layers
+ * that give its time. */
 #ifndef MODELS_STEP_STEP_ANSWER_H
 #define MODELS_STEP_STEP_ANSWER_H
 
@@ -24,7 +24,7 @@ const char *step_part_name(enum step_part part);
 enum step_late { LATE_TOKENS, LATE_CLOCK, LATE_BESIDE, LATE_ARRIVAL, STEP_LATES };
 const char *step_late_name(enum step_late late);
 
-/* One op, or one phase of communication, over its kernels on all ranks. */
+/* One op, or one phase of communication: its kernels on all ranks. */
 struct step_line {
     const char *name;
     uint32_t kernels;                            /* a rank */
@@ -33,8 +33,8 @@ struct step_line {
     char source[64];
 };
 
-/* A kernel of the last two simulated layers with experts, on one of a few ranks; in us from the first begin of these.
- * met_us: when the last rank began it; for compute, its own begin. */
+/* A kernel of the last two simulated layers with experts, on one of a few ranks, in us from the first begin of
+ * these. met_us: when the last rank began it; for compute: its own begin. */
 struct step_shown {
     uint32_t rank;
     const char *name;
@@ -44,21 +44,21 @@ struct step_shown {
 
 struct step_answer {
     double layer_us;            /* a layer with experts, in the steady state */
-    double total_us;            /* the whole step: layers that were not simulated count as steady ones */
-    double steady_error_pct;    /* by how much the last two quarters of the simulated layers differ, as a share of the
+    double total_us;            /* the whole step; layers that were not simulated count as steady ones */
+    double steady_error_pct;    /* how much the last two quarters of the simulated layers differ, as a share of the
                                  * total */
-    uint32_t layers, simulated; /* with experts: of the net; of these, simulated */
-    uint32_t steady;            /* of these, those whose mean layer_us is */
-    double part_us[STEP_PARTS]; /* means over ranks, of the whole step: their sum is its time */
-    double hidden_us; /* likewise: communication while compute runs, and bytes that came between send and receive */
-    double late_us[STEP_LATES]; /* waiting, by what made the awaited rank late: means over ranks, exposed or not */
+    uint32_t layers, simulated; /* layers with experts: all of the net's; those that were simulated */
+    uint32_t steady;            /* how many of these are averaged to layer_us */
+    double part_us[STEP_PARTS]; /* means over ranks, of the whole step; their sum is the step's time */
+    double hidden_us; /* likewise: communication during compute, and bytes that came between send and receive */
+    double late_us[STEP_LATES]; /* waiting, by what made the awaited rank late; means over ranks, exposed or not */
     uint32_t awaited;           /* the rank that others wait for most; its share of all waiting */
     double awaited_pct;
     GArray *lines; /* struct step_line, in the order of the layer */
     GArray *shown; /* struct step_shown, by rank: the awaited one and up to three others */
 };
 
-/* layers: all layers of the net with experts. */
+/* layers: the number of all layers of the net with experts. */
 struct step_answer *step_answer_new(const struct step_run *run, uint32_t layers);
 void step_answer_free(struct step_answer *answer);
 

@@ -1,4 +1,4 @@
-/* step_command.c - `eptwin step`: from kernels to the time of a step, tokens a second, and what of it is waiting. */
+/* step_command.c - `eptwin step`: from kernels to the time of a step, tokens a second, and the share of waiting. */
 #include <glib.h>
 #include <stdio.h>
 #include <string.h>
@@ -96,8 +96,8 @@ static bool results_write(const struct arguments *a, const struct step_plan *pla
     return whole_file_write(text && a->output ? a->output : "-", out->str, out->len, error);
 }
 
-/* The record is written first; the timeline gets its name last.  If the record cannot be written, no timeline
- * appears. */
+/* The record is written first, and the timeline gets its name last.  So no timeline appears if the record cannot be
+ * written. */
 static bool run(const struct case_options *c, const struct arguments *a, const struct cluster *cluster,
                 struct record *record, GError **error)
 {

@@ -22,7 +22,8 @@ static const struct key {
     { "sustained-clock-ghz", offsetof(struct step_gpu, sustained_clock_ghz) },
 };
 
-/* The value of a key in the GPU's own section, or else in that of the GPU that it is like. */
+/* The value of a key in the GPU's own section or, if it is not there, in the section of the similar GPU that it
+ * names. */
 static char *text_of(const struct key_file *file, const char *section, const char *key)
 {
     g_autofree char *at = g_strdup(section);

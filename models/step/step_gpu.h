@@ -1,4 +1,4 @@
-/* step_gpu.h - what compute kernels need to know of a GPU: tables/gpus.ini, by the words of the cluster's name. */
+/* step_gpu.h - what compute kernels need to know about a GPU: tables/gpus.ini, by the words of the cluster's name. */
 #ifndef MODELS_STEP_STEP_GPU_H
 #define MODELS_STEP_STEP_GPU_H
 
@@ -9,17 +9,20 @@
 enum step_gpu_error { STEP_GPU_ERROR_NAME, STEP_GPU_ERROR_KEY };
 
 struct step_gpu {
-    char *name, *tables; /* tables: the GPU whose surfaces count if it has none for an op; NULL: none */
+    char *name, *tables; /* tables: the GPU whose surfaces are used for ops without an own one; NULL: none */
     double bf16_tflops, fp8_tflops;
     double gemm_share; /* the share of these rates that large GEMMs reach */
     double small_us;   /* time of a kernel that does almost nothing */
     double gap_us;     /* from the end of a kernel to the begin of the next */
     double memory_gb;
-    double memory_gbs, tables_memory_gbs;  /* rates of reads: of its memory; of the memory of `tables`' GPU */
-    double clock_ghz, sustained_clock_ghz; /* clock at which tables were measured; under the load of whole layers */
+    double memory_gbs, tables_memory_gbs;  /* rates of reads: of its memory; of the memory of the GPU that `tables`
+                                            * names */
+    double clock_ghz, sustained_clock_ghz; /* clock at which tables were measured; clock under the load of whole
+                                            * layers */
 };
 
-/* The GPU of that name or, if name is NULL, of the cluster whose name is given.  NULL and *error if there is none. */
+/* The GPU with this name or, if name is NULL, that of the cluster with the given name.  NULL and *error if there is
+ * none. */
 struct step_gpu *step_gpu_load(const char *name, const char *cluster, GError **error);
 void step_gpu_free(struct step_gpu *gpu);
 

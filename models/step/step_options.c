@@ -184,7 +184,8 @@ char *step_option_digest(uint32_t index, const char *value)
     return digest_file("", shipped ? shipped : value);
 }
 
-/* GLib gives callbacks of a context's main entries no data of the caller, so the options that they fill are here. */
+/* The options that the command line fills.  They are global because GLib passes no data of the caller to callbacks
+ * of main entries. */
 static struct step_options *entries_of;
 
 static gboolean entry_set(const gchar *option, const gchar *value, gpointer unused, GError **error)

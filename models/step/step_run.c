@@ -16,21 +16,22 @@
 #include "sim/rng.h"
 #include "sim/units.h"
 
-/* Timed work holds no SMs: it only passes time. */
+/* Timed work holds no SMs; it only takes time. */
 enum { WORK_SMS = 1 << 16 };
 
-/* The ops of compute, by pass: phases come behind them. */
+/* The ops of compute, by pass.  Phases have the numbers after them. */
 enum { COMPUTE_WHATS = STEP_COMPUTE_OPS * STEP_PASSES };
 
 /* The kernels of one routing, forward or backward. */
 struct comm {
     struct kernel_job *job;
     const struct routing *routing;
-    struct kernel_rank **rank; /* [ranks]; one that borrows has those of the first, which are routed anew */
+    struct kernel_rank **rank; /* [ranks]; if borrowed, they are the first routing's, which are given another routing */
     bool borrows;
     struct step_cost *cost;     /* [ranks][COMPUTE_WHATS + phases] */
     struct world_result *alone; /* [phases][ranks] */
-    double *rows, *tiles;       /* [ranks] rows of experts; and with those of each expert filled up to whole tiles */
+    double *rows, *tiles;       /* [ranks] rows of experts; and their number with each expert's filled up to whole
+                                 * tiles */
     uint32_t phases;
 };
 
@@ -58,7 +59,7 @@ static struct comm *comm_at(const struct step_run *run, uint32_t load, bool back
     return &run->comm[load * run->passes + backward];
 }
 
-/* Layers have the routings one after another; a backward pass comes to them from the last on. */
+/* Layers have the routings one after another.  A backward pass begins with the last. */
 static const struct comm *comm_of(const struct step_run *run, uint32_t kernel)
 {
     const struct schedule_kernel *k = schedule_kernel(run->schedule, kernel);
@@ -70,7 +71,7 @@ static const struct comm *comm_of(const struct step_run *run, uint32_t kernel)
 
 static const struct comm *first_comm(const struct step_run *run) { return &run->comm[0]; }
 
-/* Whether one rank object has all routings, one after another. */
+/* Whether one rank object takes all routings, one after another. */
 static bool routes(const struct step_run *run)
 {
     return run->options->loads > 1 && first_comm(run)->job->family->route != NULL;
@@ -125,8 +126,8 @@ static void speeds_draw(struct step_run *run)
     }
 }
 
-/* All kernels share words and heap: the number of a launch tells whose a word is.  Between two calls a GPU's L2 sees
- * weights and more. */
+/* All kernels share words and heap.  The number of a launch tells which kernel a word belongs to.  Between two calls
+ * a GPU's L2 sees weights and other data. */
 static struct fabric_needs needs_of(const struct step_run *run)
 {
     struct fabric_needs all = { 0 }, one;
@@ -287,7 +288,7 @@ static void device_timer_set(void *context, uint32_t rank, uint64_t time_ps)
     world_timer_set(((const struct step_run *)context)->world, rank, time_ps);
 }
 
-/* Communication's own instructions and caches run at the clock that compute leaves, too. */
+/* Communication's own instructions and caches also run at the clock that compute leaves. */
 static void clock_set(struct step_run *run, uint32_t rank)
 {
     const double clock = device_clock(run->device, rank) / costs_clock_lift(run->options->costs);
@@ -305,7 +306,7 @@ static void device_begin(void *context, uint32_t rank, uint32_t kernel)
     pthread_mutex_unlock(&run->launching);
 }
 
-/* What a kernel asks of the memory, alone.  Half of what dispatch and combine move is read. */
+/* A kernel's demand on the memory when it runs alone.  Half of what dispatch and combine move is read. */
 static struct pressure_load load_of(const struct step_run *run, uint32_t rank, const struct device_running *k)
 {
     const struct step_cost *cost = step_run_cost(run, rank, k->kernel);
@@ -317,7 +318,7 @@ static struct pressure_load load_of(const struct step_run *run, uint32_t rank, c
         const double bps = (double)alone->use[WORLD_HBM].bytes / 2 / seconds;
         return (struct pressure_load){ .read_bps = bps, .write_bps = bps };
     }
-    /* Times of tables know better than the bytes counted here, but nobody moves more than the memory does. */
+    /* Times of tables are better than the bytes counted here, but no kernel moves more than the memory does. */
     const double most = (double)run->options->cluster->gpu.hbm_rate_bps / 8;
     const double bps = (cost->read_bytes + cost->write_bytes) / seconds, less = bps > most ? most / bps : 1;
     return (struct pressure_load){ .read_bps = less * cost->read_bytes / seconds,
@@ -439,7 +440,7 @@ struct step_run *step_run_new(const struct step_run_options *options, GError **e
     struct step_run *run = g_new0(struct step_run, 1);
     run->options = options;
     pthread_mutex_init(&run->launching, NULL);
-    const bool timed = options->costs->work != NULL; /* times that no machine makes: a host will do */
+    const bool timed = options->costs->work != NULL; /* no machine makes these times, so a host is enough */
     if (!options->cluster->gpu.sms && !timed) {
         g_set_error(error, STEP_RUN_ERROR, STEP_RUN_ERROR_INPUT, "%s: expected GPUs, found a host",
                     options->cluster->path);

@@ -1,9 +1,9 @@
-/* step_run.h - a step in the simulated world: compute kernels on the SMs of each rank's GPU (device.h) beside the
- * dispatch and combine kernels that `eptwin simulate` runs, launched one after another on ranks with clocks of their
- * own.
+/* step_run.h - a step in the simulated world: compute kernels on the SMs of each rank's GPU (device.h), together
+ * with the dispatch and combine kernels that `eptwin simulate` runs.  They are launched one after another, and each
+ * rank has its own clock.
  *
- * Before the step each phase runs once alone, all ranks together: what it takes then is what waiting and contention are
- * counted against. */
+ * Before the step each phase runs once alone, on all ranks together.  Waiting and contention are measured against
+ * that time. */
 #ifndef MODELS_STEP_STEP_RUN_H
 #define MODELS_STEP_STEP_RUN_H
 
@@ -24,18 +24,18 @@ struct step_run_options {
     const struct case_options *c; /* the communication kernels, with the tokens of one batch */
     const struct cluster *cluster;
     const struct case_options *backward; /* those of a backward pass: training; NULL: none */
-    const struct case_load *load;        /* [loads] routings of layers with experts: layers take them in turns, from the
-                                          * first on */
+    const struct case_load *load;        /* [loads] the routings of layers with experts; layers take them in
+                                          * rotation, from the first on */
     uint32_t loads;
     const struct costs_options *costs;
     struct schedule_layers layers;
     enum step_overlap overlap;
-    const double *speed; /* [ranks] clock of a rank's GPU over the mean; NULL: all are 1 */
-    double spread;       /* deviation of the GPUs' clocks, as a share of theirs; 0: none */
+    const double *speed; /* [ranks] the clock of a rank's GPU over the mean clock; NULL: all are 1 */
+    double spread;       /* deviation of the GPUs' clocks, as a share of the mean; 0: none */
     double jitter;       /* deviation of each compute kernel's time */
     uint64_t seed;
-    uint32_t threads;        /* that run it, at most; 0: one.  It is the same for any number */
-    const char **one_thread; /* NULL, or set to why one thread runs it, however many there are, or to NULL */
+    uint32_t threads;        /* the most threads that run it; 0: one.  The number does not change the result */
+    const char **one_thread; /* NULL, or set to why only one thread can run it; set to NULL: more can */
     uint64_t launch_ps, sync_ps, gap_ps; /* device.h */
     bool contention;                     /* kernels on one GPU also share its memory */
 };
@@ -51,19 +51,20 @@ struct step_run *step_run_new(const struct step_run_options *options, GError **e
 void step_run_free(struct step_run *run);
 
 uint32_t step_run_ranks(const struct step_run *run);
-uint32_t step_run_loads(const struct step_run *run); /* routings that layers have in turns */
+uint32_t step_run_loads(const struct step_run *run); /* the routings that layers have in rotation */
 const struct schedule *step_run_schedule(const struct step_run *run);
-/* What kernels are, by numbers below step_run_whats(): compute kernels by op and pass, then phases of communication,
- * forward and backward; and what they are called, "up_dgrad", "dispatch_backward", in texts that stay. */
+/* The kinds of kernels, numbered below step_run_whats(): compute kernels by op and pass, then phases of
+ * communication, forward and backward; and their names, such as "up_dgrad" and "dispatch_backward".  The texts of
+ * names stay valid. */
 uint32_t step_run_whats(const struct step_run *run);
 uint32_t step_run_what(const struct step_run *run, uint32_t kernel);
 const char *step_run_what_name(const struct step_run *run, uint32_t what);
 struct step_span step_run_span(const struct step_run *run, uint32_t rank, uint32_t kernel);
-/* The kernel that must have begun on all ranks before a communication kernel can end: itself, or for a receive its
- * send; SCHEDULE_NONE if it needs no other rank. */
+/* The kernel that must have begun on all ranks before a communication kernel can end.  It is the kernel itself or,
+ * for a receive, its send.  SCHEDULE_NONE: the kernel needs no other rank. */
 uint32_t step_run_meeting(const struct step_run *run, uint32_t kernel);
-/* The time of the kernel alone: a compute kernel at its GPU's nominal clock, a phase while no other kernel runs, a
- * receive right after its send. */
+/* The time of the kernel alone: of a compute kernel at its GPU's nominal clock; of a phase while no other kernel
+ * runs; of a receive right after its send. */
 double step_run_alone_us(const struct step_run *run, uint32_t rank, uint32_t kernel);
 /* The time of a compute kernel alone on the rank's own GPU, at its clock. */
 double step_run_own_us(const struct step_run *run, uint32_t rank, uint32_t kernel);

@@ -17,7 +17,7 @@ static void add(struct record *record, const char *phase, const char *metric, do
     record_add(record, phase, RECORD_ALL, metric, round(1000 * value) / 1000, unit);
 }
 
-/* How long a rank waits, whether compute hides it or not. */
+/* How long a rank waits, whether or not compute hides it. */
 static double waited_us(const struct step_answer *a)
 {
     double us = 0;
@@ -25,8 +25,8 @@ static double waited_us(const struct step_answer *a)
     return us;
 }
 
-/* Appends more to a list of option names in the header.  num-tokens leaves the list of a net's step, where --batch says
- * how many tokens there are. */
+/* Appends `more` to a list of option names in the header.  num-tokens leaves the list of a net's step, where --batch
+ * gives the number of tokens. */
 static void keys_add(struct record *record, const char *list, bool net, const char *more)
 {
     g_auto(GStrv) keys = g_strsplit(record_get(record, list) ? record_get(record, list) : "", " ", -1);
@@ -69,7 +69,7 @@ static void header_record(struct record *record, const struct step_plan *p, cons
     record_set(record, "layers-simulated", "%u of %u", a->simulated, a->layers);
 }
 
-/* Adds a row for each kernel of a rank, with all its runs. */
+/* Adds a row for each kernel of a rank, over all its runs. */
 static void shown_record(struct record *record, const struct step_answer *a)
 {
     for (guint i = 0; i < a->shown->len; i++) {
