@@ -1,5 +1,5 @@
-/* agree.c - compares the texts of all ranks.  Digests are compared first.  Where digests differ, the texts are
- * exchanged to find the line that differs.
+/* agree.c - compares the texts of all ranks.  Digests are compared first.  If they differ, the texts are exchanged
+ * to find the line that differs.
  *
  * Knows no command's options, only those of links. */
 #include "replay/agree.h"

@@ -7,14 +7,14 @@
 #include <stdbool.h>
 #include "replay/live_command.h"
 
-/* Adds what all ranks must have alike, a line "name value"; NULL: the default. */
+/* Adds a line "name value" that must be equal on all ranks.  NULL: the default. */
 void agree_add(GString *text, const char *name, const char *value);
 void agree_add_number(GString *text, const char *name, uint64_t value);
 /* Adds the program's version and those options of links that may not differ.  Devices, ports and GIDs may. */
 void agree_add_command(GString *text, const struct live_command *command);
 
-/* Collective.  False and *error, the same one on all ranks, where a rank's text differs from rank 0's: the rank, the
- * name, and both values. */
+/* Collective.  If a rank's text differs from rank 0's, returns false, and *error names the rank, the name and both
+ * values, equally on all ranks. */
 bool agree_run(struct bootstrap *b, const GString *text, GError **error);
 
 #endif

@@ -11,7 +11,7 @@
 
 #define OTHERS_BUSY 0.05
 #define STEAL_BUSY  0.02
-#define TAKEN_MOST  0.1 /* of a CPU during a phase; the kernel's own ticks take less than a hundredth */
+#define TAKEN_MOST  0.1 /* CPUs that others may use during a phase; the kernel's own ticks take less than 0.01 */
 
 /* The columns of a cpu line, in ticks. */
 enum { USER, NICE, SYSTEM, IDLE, IOWAIT, IRQ, SOFTIRQ, STEAL, STAT_COLUMNS };
@@ -135,7 +135,7 @@ void contention_record(const struct contention *c, struct record *record)
     else record_set(record, "cpu-mhz", "%.0f to %.0f", c->mhz_min, c->mhz_max);
 }
 
-/* Of the ranks first, first + step, ..., which share cpus CPUs. */
+/* Whether one of the ranks first, first + step, ..., which share `cpus` CPUs, was disturbed. */
 static bool group_disturbed(const struct contention_effort *effort, uint32_t ranks, uint32_t first, uint32_t step,
                             uint32_t cpus)
 {
@@ -157,8 +157,8 @@ bool contention_disturbed(const struct contention_effort *effort, uint32_t ranks
     return false;
 }
 
-/* What a rank tells the others of its host: it sees only the CPUs that it is bound to, but the CPU time of all ranks
- * was spent on all of them. */
+/* A rank's message to the others about its host.  It sees only the CPUs that it is bound to, but the CPU time of all
+ * ranks was spent on all CPUs. */
 struct rank_place {
     char host[HOST_NAME_MAX + 1];
     cpu_set_t cpus;

@@ -1,8 +1,9 @@
-/* contention.h - what else a host did while something was measured on it: time that others took from its CPUs, steal,
- * waiting for CPUs, lengths of run queues, frequency.
+/* contention.h - what else a host did while something was measured on it: CPU time that others took, steal, waiting
+ * for CPUs, lengths of run queues, frequency.
  *
- * Two readings of the kernel's counters and the CPU time of the ranks between them make a struct contention.  Counters
- * that a kernel does not have are NAN there, and say nothing about whether it was busy.  Knows no kernels, no links. */
+ * Two readings of the kernel's counters, and the CPU time of the ranks between them, make a struct contention.
+ * Counters that a kernel does not have are NAN, and say nothing about whether the host was busy.  Knows no kernels,
+ * no links. */
 #ifndef REPLAY_CONTENTION_H
 #define REPLAY_CONTENTION_H
 
@@ -17,30 +18,30 @@
 struct contention_reading {
     double wall_us;
     double busy_us, steal_us; /* of the CPUs asked for: /proc/stat */
-    double pressure_us;       /* for how long somebody waited for a CPU: /proc/pressure/cpu, line "some" */
-    double running;           /* processes that run or want to: procs_running of /proc/stat */
+    double pressure_us;       /* how long some process waited for a CPU: /proc/pressure/cpu, line "some" */
+    double running;           /* processes that run or could run: procs_running of /proc/stat */
     double mhz;               /* of the slowest CPU: cpufreq, else /proc/cpuinfo */
-    uint32_t cpus;            /* of the CPUs asked for, those that the host has */
+    uint32_t cpus;            /* how many of the CPUs asked for the host has */
 };
 
 /* Shares are of all CPU time of the CPUs, 0 to 1. */
 struct contention {
     double others;   /* used by processes other than the ranks */
     double steal;    /* given to others by the hypervisor */
-    double pressure; /* share of the time in which somebody waited for a CPU */
+    double pressure; /* share of the time in which some process waited for a CPU */
     double running;  /* the larger of the two readings */
     double mhz_min, mhz_max;
 };
 
-/* root: the folder that stands for "/", "" for this host; tests have their own.  cpus: those whose time is read; NULL:
- * all. */
+/* root is the folder that stands for "/": "" for this host; tests have their own.  cpus: the CPUs whose time is
+ * read; NULL: all. */
 void contention_read(const char *root, const cpu_set_t *cpus, struct contention_reading *reading);
 
 /* own_us: CPU time that all ranks of the host used between the readings on the CPUs that were read. */
 struct contention contention_between(const struct contention_reading *from, const struct contention_reading *to,
                                      double own_us);
 
-/* Whether what was measured between the readings is doubtful: others used a twentieth of the CPUs, or the hypervisor
+/* Whether measurements between the two readings are doubtful: others used a twentieth of the CPUs, or the hypervisor
  * took a fiftieth.  Waiting alone says nothing, because ranks that share a CPU wait for each other. */
 bool contention_busy(const struct contention *c);
 
@@ -50,20 +51,20 @@ void contention_record(const struct contention *c, struct record *record);
 /* The ranks' CPU use in one phase, from its barrier to the next, which lasts about equally long for all. */
 struct contention_effort {
     double wall_us, cpu_us;
-    bool slept; /* then the CPU may have been idle, or used by anybody */
+    bool slept; /* if so, the CPU may have been idle, or others may have used it */
 };
-/* Whether others used a tenth of a CPU of the ranks.  Ranks that do not sleep keep their CPUs busy, so CPU time that
- * they lack was used by others.  bound: rank r stays on CPU r modulo cpus; else all ranks share cpus. */
+/* Whether others used a tenth of a CPU of the ranks.  Ranks that do not sleep keep their CPUs busy, so others used
+ * the CPU time that they lack.  bound: rank r stays on CPU r modulo cpus; else all ranks share cpus. */
 bool contention_disturbed(const struct contention_effort *effort, uint32_t ranks, uint32_t cpus, bool bound);
 
-/* The CPUs that each rank watches: all that the ranks of its host may use, since each rank may be bound to one of
- * them. */
+/* The CPUs that each rank watches: all CPUs that the ranks of its host may use, because each rank may be bound to
+ * one of them. */
 struct contention_watch {
     cpu_set_t cpus;
     struct contention_reading from;
     double own_us; /* CPU time of this process at the beginning */
 };
-/* Both collective.  worst: of all hosts of the run, the one where others used most CPU since the beginning. */
+/* Both are collective.  worst: of all hosts of the run, the one where others used most CPU time since the start. */
 bool contention_begin(struct bootstrap *b, struct contention_watch *watch, GError **error);
 bool contention_end(struct bootstrap *b, const struct contention_watch *watch, struct contention *worst,
                     GError **error);
@@ -71,7 +72,7 @@ bool contention_end(struct bootstrap *b, const struct contention_watch *watch, s
 /* CPU time of this process; of this thread. */
 double contention_process_us(void);
 double contention_thread_us(void);
-/* How often this thread has slept, that is, given up its CPU by itself. */
+/* How often this thread has slept, which means that it gave up its CPU by itself. */
 uint64_t contention_thread_sleeps(void);
 
 #endif

@@ -1,6 +1,6 @@
 /* live.c - joins ranks into a live world: the rank's shared-memory object, the mappings of its peers' objects, the
- * link.  Knows memory, paths and processes.  Knows neither the workers' task, nor networks (links do), nor how ranks
- * are joined (bootstrap.h).  live_ops.c has the operations, live_run.c the loop. */
+ * link.  Knows memory, paths and processes.  Does not know the workers' task, networks (links do), or how ranks are
+ * joined (bootstrap.h).  live_ops.c has the operations, live_run.c the loop. */
 #include "replay/live_internal.h"
 
 #include <assert.h>
@@ -32,14 +32,15 @@ void live_options_init(struct live_options *options)
     *options = (struct live_options){ .ranks_per_node = 8, .gid_index = -1, .port = 1, .timeout_ms = 30000 };
 }
 
-/* What a rank tells the others when it has tried to set up. */
+/* A rank's message to the others after it has tried to set up. */
 struct live_verdict {
     char failure[240];                                            /* "": none */
     char nvlink[LIVE_CARRIER_BYTES], network[LIVE_CARRIER_BYTES]; /* "": does not use it */
 };
 
-/* All ranks say whether they failed.  The first failure becomes every rank's error; on other ranks it is that of a peer
- * (LIVE_PEER_FAILED).  Takes failure.  mine is filled; all[rank_count], unless NULL, gets every rank's. */
+/* All ranks say whether they failed.  The first failure becomes every rank's error; on other ranks it is a peer's
+ * (LIVE_PEER_FAILED).  Takes failure.  mine is filled in.  all[rank_count], unless it is NULL, gets every rank's
+ * verdict. */
 static bool live_agree(struct bootstrap *b, struct live_verdict *mine, struct live_verdict **all, GError *failure,
                        GError **error)
 {
@@ -221,7 +222,7 @@ static struct live_world *live_world_alloc(const struct live_options *o, const s
     return world;
 }
 
-/* The collective part of live_world_new(): after each step all ranks agree that none has failed. */
+/* The collective part of live_world_new().  After each stage all ranks agree that none has failed. */
 static bool live_world_join(struct live_world *world, const struct fabric_needs *needs, GError **error)
 {
     struct bootstrap *b = world->bootstrap;
@@ -260,9 +261,9 @@ static bool live_world_join(struct live_world *world, const struct fabric_needs 
     return true;
 }
 
-/* Ranks that outnumber the CPUs take turns, and so do ranks on a busy machine.  A yield then costs up to a time slice,
- * by default milliseconds.  So this thread asks for short slices (Linux 6.12; any process may).  A wish only: older
- * kernels ignore or refuse it. */
+/* Ranks that outnumber the CPUs share them in turns, and so do ranks on a busy machine.  A yield then costs up to a
+ * time slice, by default milliseconds.  So this thread asks for short slices (Linux 6.12; any process may).  This is
+ * only a wish: older kernels ignore or refuse it. */
 static void live_slice_shorten(void)
 {
     struct {
@@ -279,7 +280,7 @@ static void live_slice_shorten(void)
     (void)!syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 
-/* A rank that waits in an exchange also moves what others sent to it, where links need the CPU for that. */
+/* A rank that waits in an exchange also moves what others sent to it, for links that need the CPU for that. */
 static bool live_serve(void *context) { return live_worlds_progress(context); }
 
 struct live_world *live_worlds(const struct bootstrap *b) { return b->serve == live_serve ? b->serve_context : NULL; }

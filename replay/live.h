@@ -1,12 +1,13 @@
 /* live.h - the live world of one rank: real memory, real links, real time.
  *
  * A live world is a struct fabric (models/fabric.h) over
- *   - shared memory, for the peers of the same host that stand in for NVLink (and for all, with link NULL);
- *   - a link, for the others: verbs (link_verbs.c), libfabric (link_ofi.c) or shared memory again
- *     (link_shm.c: a "network" between groups of local processes, posted and completed like the others).
- * Heap and words of a rank are one shared-memory object (words first, then the heap), mapped by every rank of
- * the host and registered by the link; its name is gone from the file system before the run starts, so that
- * nothing is left behind however it ends. */
+ *     - shared memory, for the peers on the same host that stand in for NVLink (for all peers, if link is NULL);
+ *     - a link, for the others: verbs (link_verbs.c), libfabric (link_ofi.c), or shared memory again (link_shm.c: a
+ *       "network" between groups of local processes, posted and completed like the others).
+ *
+ * Heap and words of a rank are one shared-memory object (words first, then the heap).  Every rank of the host maps
+ * it, and the link registers it.  Its name is removed from the file system before the run starts, so nothing is left
+ * behind, however the run ends. */
 #ifndef REPLAY_LIVE_H
 #define REPLAY_LIVE_H
 
@@ -23,7 +24,7 @@
 enum live_error {
     LIVE_BAD_INPUT,          /* an option, a case or a file is wrong */
     LIVE_FAILED = ERROR_RUN, /* this rank is the first to know */
-    LIVE_PEER_FAILED,        /* another rank failed and has told all why: that rank reports it */
+    LIVE_PEER_FAILED,        /* another rank failed and has told all ranks why: that rank reports it */
     LIVE_UNAVAILABLE,        /* this build, machine or device does not have what was asked for */
 };
 
@@ -35,8 +36,8 @@ enum live_signalling {
 };
 
 struct live_options {
-    const char *fabric;   /* --fabric: which link connects nodes: "shm", "verbs", "ofi"; NULL: none, puts are
-                           * stores (one host) */
+    const char *fabric;   /* --fabric: the link between nodes: "shm", "verbs", "ofi"; NULL: there is none, and puts
+                           * are stores (one host) */
     const char *provider; /* ofi: "tcp", "shm", "verbs", ...; NULL: best found */
     const char *device;   /* verbs: a name, or a list "a,b" dealt out by local rank; NULL: automatic */
     uint32_t port, service_level, traffic_class;
@@ -44,25 +45,25 @@ struct live_options {
     enum live_signalling signalling;
     uint32_t ranks_per_node; /* local processes that form an NVLink domain */
     bool nvlink_disabled;
-    uint32_t timeout_ms; /* after this long without progress the run ends with a named cause */
-    bool gpu_memory;     /* heap in GPU memory through dma-buf: refused where not available */
-    uint64_t family;     /* ofi: a number of this run only, where a parent removes what its ranks leave; else 0 */
+    uint32_t timeout_ms; /* after this time without progress the run ends and names a cause */
+    bool gpu_memory;     /* heap in GPU memory through dma-buf; refused if not available */
+    uint64_t family;     /* ofi: a number of this run only, if a parent removes what its ranks leave; else 0 */
 };
 
-/* One network below the live fabric.  Offsets are into the shared object (words, then heap); the data path
- * returns 0, -EAGAIN (full) or another negative errno after link->failure was filled.
+/* One network below the live fabric.  Offsets are into the shared object (words, then heap).  The data path returns
+ * 0, -EAGAIN (full), or another negative errno after link->failure was filled in.
  *
- * What the live world guarantees to a link: remote[peer] holds for every peer it names; size_bytes > 0;
- * ranges lie inside both objects; queue < needs->queue_count; one thread.  What a link guarantees: a put or
- * signal that returns -EAGAIN has done nothing but ring the doorbell of what was deferred before it (else a
- * queue full of deferred puts would never drain); a signal takes a place of queue_depth like a put, and a put with a
- * signal takes two; flush rings too. */
+ * The live world guarantees to a link: remote[peer] is set for every peer that it names; size_bytes > 0; ranges lie
+ * inside both objects; queue < needs->queue_count; one thread.  A link guarantees: a put or signal that returns
+ * -EAGAIN has done nothing except ring the doorbell of deferred puts before it (else a queue full of deferred puts
+ * would never drain); a signal takes a place of queue_depth like a put, and a put with a signal takes two; flush
+ * rings too. */
 struct live_link;
 struct live_put_signal {
     uint64_t source, target; /* own offset; offset at the peer */
     uint32_t size_bytes;
     uint16_t peer, queue;
-    uint64_t word, value; /* offset of the word at the peer; what it gets */
+    uint64_t word, value; /* offset of the word at the peer; the word's value */
     bool add;
 };
 struct live_link_ops {
@@ -72,14 +73,14 @@ struct live_link_ops {
                uint32_t size_bytes, bool defer);
     /* Raises the peer's word at offset target to value, or adds value, after all earlier puts of (peer, queue). */
     int (*signal)(struct live_link *link, uint16_t peer, uint16_t queue, uint64_t target, uint64_t value, bool add);
-    /* Both, with the signal after the put, or neither. */
+    /* Posts both, with the signal after the put, or neither. */
     int (*put_signal)(struct live_link *link, const struct live_put_signal *both);
     /* Reads size_bytes from the peer's offset source to own offset target. */
     int (*get)(struct live_link *link, uint16_t peer, uint16_t queue, uint64_t source, uint64_t target,
                uint32_t size_bytes);
     int (*flush)(struct live_link *link, uint16_t peer, uint16_t queue);
-    /* Reads completions and does whatever else needs the CPU, a bounded amount.  Returns how many operations completed
-     * (0: nothing moved) or a negative errno. */
+    /* Reads completions and does whatever else needs the CPU, for a bounded time.  Returns how many operations
+     * completed (0: nothing moved) or a negative errno. */
     int (*progress)(struct live_link *link);
     void (*free)(struct live_link *link);
 };
@@ -104,8 +105,8 @@ struct live_memory {
     const struct live_dmabuf *dmabuf; /* NULL: host memory */
 };
 
-/* Make links: register memory and connect to every peer with remote[peer] set, which shared memory does not reach;
- * addresses are exchanged through b.  NULL and *error on failure. */
+/* These make links: they register memory and connect to every peer with remote[peer] set, which shared memory does
+ * not reach.  b exchanges the addresses.  NULL and *error on failure. */
 struct live_link *link_shm_new(const struct live_options *o, const struct fabric_needs *needs, struct bootstrap *b,
                                const struct live_memory *memory, const bool *remote, uint8_t *const *peer_base,
                                GError **error);
@@ -118,38 +119,38 @@ void link_ofi_clean(const struct live_options *o);
 
 struct live_world;
 
-/* Sets the defaults: shared memory only, 8 ranks a node, GID automatic, 30 s without progress. */
+/* Sets the defaults: only shared memory, 8 ranks a node, automatic GID, 30 s without progress. */
 void live_options_init(struct live_options *options);
 
-/* Collective over b, which must outlive the world.  NULL and *error on failure (every rank gets one). */
+/* Collective over b, which must outlive the world.  NULL and *error on failure (on every rank). */
 struct live_world *live_world_new(const struct live_options *options, const struct fabric_needs *needs,
                                   struct bootstrap *b, GError **error);
 void live_world_free(struct live_world *world);
 struct fabric *live_world_fabric(struct live_world *world);
-/* Whether all ranks are on one host, so that their fabrics' times are of one clock. */
+/* Whether all ranks are on one host, so that their fabrics have one clock. */
 bool live_world_one_clock(const struct live_world *world);
 
 /* Steps the workers one after another until all are done.  False and *error (which worker waits for what, or what
- * broke) after timeout_ms without progress or when the link failed. */
+ * broke) after timeout_ms without progress or if the link failed. */
 bool live_world_run(struct live_world *world, struct fabric_worker **workers, uint32_t worker_count, GError **error);
 /* How many operations the rank with this fabric has done so far. */
 uint64_t live_world_operations(const struct fabric *f);
-/* Polls the link once (between kernels, in measurements): how many operations completed, or negative
+/* Polls the link once (between kernels, in measurements).  Returns how many operations completed, or a negative
  * errno. */
 int live_world_progress(struct live_world *world);
-/* Time spent in polls that completed something, since polls have been timed: from now on, if on is set. */
+/* Time spent in polls that completed something, since timing began.  With `on` set, timing begins now. */
 void live_world_time_polls(struct live_world *world, bool on);
 uint64_t live_world_polled_ps(const struct live_world *world);
-/* Collective: returns when every rank has called it.  A dissemination barrier of signals over the fabric
- * itself, so that ranks leave it as closely together as the links allow.  Errors as live_world_run. */
+/* Collective: returns when every rank has called it.  It is a dissemination barrier of signals over the fabric
+ * itself, so that ranks leave it as closely together as the links allow.  Errors as in live_world_run(). */
 bool live_world_barrier(struct live_world *world, GError **error);
-/* Why a data-path call returned a negative errno other than -EAGAIN; "" if none did. */
+/* Why a data-path call returned a negative errno other than -EAGAIN; "" if no call did. */
 const char *live_world_failure(const struct live_world *world);
 /* What carries the bytes of all ranks: of stores to peers of the same node, and of operations that cross the network
- * ("verbs r0 port 1, verbs r1 port 1"); "none" where no rank has such a peer. */
+ * ("verbs r0 port 1, verbs r1 port 1").  "none": no rank has such a peer. */
 const char *live_world_nvlink_carrier(const struct live_world *world);
 const char *live_world_network_carrier(const struct live_world *world);
-/* How many ranks of the run share this host, and the CPUs that they may use together (each perhaps only one). */
+/* How many ranks of the run share this host, and the CPUs that they may use together (each rank perhaps only one). */
 uint32_t live_world_local_ranks(const struct live_world *world);
 uint32_t live_world_cpus(const struct live_world *world);
 const cpu_set_t *live_world_cpu_set(const struct live_world *world);

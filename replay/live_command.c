@@ -1,7 +1,7 @@
 /* live_command.c - options of live links, and the start of one process a rank.
  *
- * Bad options are found before any process starts, and before any minute of running: also an output that
- * cannot be written. */
+ * Bad options, and an output that cannot be written, are found before any process starts, and so before any long
+ * run. */
 #include "replay/live_command.h"
 
 #include <errno.h>
@@ -91,7 +91,7 @@ static bool joining_check(const struct live_command *c, GError **error)
            number_check("rank", c->rank, 0, c->world_size - 1, error);
 }
 
-/* The value's place in choices ("a|b|c"); -1 and *error when it is none of them. */
+/* The value's index in choices ("a|b|c").  -1 and *error if it is not one of them. */
 static int choice_find(const char *name, const char *choices, const char *value, GError **error)
 {
     g_auto(GStrv) choice = g_strsplit(choices, "|", 0);
@@ -214,15 +214,15 @@ static const char *reason_text(const struct bootstrap *b, const GError *error)
     return error->message + (g_str_has_prefix(error->message, own) ? strlen(own) : 0);
 }
 
-/* Schedulers move ranks that outnumber the CPUs, so times depend on which ranks share a CPU at the moment; bound ranks
- * take the same time in each run.  A wish only. */
+/* Schedulers move ranks that outnumber the CPUs, so times depend on which ranks share a CPU at the moment.  Bound
+ * ranks take equal times in each run.  This is only a wish. */
 static void rank_bind(uint32_t rank)
 {
     cpu_set_t cpus;
     if (sched_getaffinity(0, sizeof cpus, &cpus) == 0) (void)live_cpu_bind(&cpus, rank);
 }
 
-/* A forked rank's failure is told once, by the parent; a joined rank tells its own.  A rank that only learned of
+/* The parent reports a forked rank's failure, once.  A joined rank reports its own.  A rank that only learned of
  * another's failure says nothing and ends. */
 static int rank_call_run(struct bootstrap *b, void *context)
 {

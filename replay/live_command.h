@@ -1,6 +1,6 @@
-/* live_command.h - what the commands on live links share: the options that choose link and bootstrap, the start of one
- * process a rank, and what a record says of the machine.  Knows processes and options; knows no kernels and no
- * measurements. */
+/* live_command.h - what the commands on live links share: the options that choose link and bootstrap, the start of
+ * one process a rank, and what a record says about the machine.  Knows processes and options; knows no kernels and
+ * no measurements. */
 #ifndef REPLAY_LIVE_COMMAND_H
 #define REPLAY_LIVE_COMMAND_H
 
@@ -31,35 +31,35 @@ struct live_command {
     struct bootstrap *bootstrap; /* joined before the run (TCP, PMIx); NULL: ranks are forked */
 };
 
-/* Sets the defaults and returns the options that write into *c; free the array.  It is valid as long as *c. */
+/* Sets the defaults and returns the options that write into *c.  Free the array.  It is valid as long as *c. */
 GOptionEntry *live_command_entries(struct live_command *c);
 void live_command_clear(struct live_command *c);
 
-/* Checks values and fills live, except ranks_per_node and nvlink_disabled, which the case gives.  False and *error:
- * which option, expected, found. */
+/* Checks values and fills live, except ranks_per_node and nvlink_disabled, which the case gives.  False and *error
+ * (which option, expected, found). */
 bool live_command_check(struct live_command *c, GError **error);
 
 /* Checks only the numbers, the format and the output, for commands without a link. */
 bool live_command_output_check(struct live_command *c, GError **error);
 
-/* Joins the other processes if somebody else started them.  False and *error. */
+/* Joins the other processes if another program started them.  False and *error on failure. */
 bool live_command_join(struct live_command *c, GError **error);
 
 /* Runs rank_main in every rank: in this process if it has joined others, else in rank_count forked ones.  Unless the
- * command says otherwise, each forked rank is bound to one CPU; rank r to CPU r modulo their number. rank_main returns
- * false with *error set when its rank failed; the error is told once, by the rank that failed.  Returns the exit
+ * command says otherwise, each forked rank is bound to one CPU: rank r to CPU r modulo their number. rank_main
+ * returns false with *error set if its rank failed.  The rank that failed reports the error, once.  Returns the exit
  * status. */
 int live_command_run(struct live_command *c, uint32_t rank_count,
                      bool (*rank_main)(struct bootstrap *b, void *context, GError **error), void *context);
 
-/* Prints "eptwin replay: message" to stderr; frees the error; returns the exit status that its code says. */
+/* Prints "eptwin replay: message" to stderr and frees the error.  Returns the exit status for the error's code. */
 int live_command_fail(const struct live_command *c, GError *error);
 
-/* Keeps the names of what carries a world's bytes, for the record of this process. */
+/* Keeps the names of what carries a world's bytes, for this process's record. */
 void live_command_note(struct live_command *c, const struct live_world *world);
 /* Header lines: version, kind, machine. */
 void live_command_record_machine(const struct live_command *c, struct record *record);
-/* Header lines: the above, the checks and the link. */
+/* Adds header lines: those above, the checks and the link. */
 void live_command_record(const struct live_command *c, const struct bootstrap *b, struct record *record);
 
 #endif

@@ -20,7 +20,7 @@ struct live_barrier {
 
 struct live_world {
     struct fabric fabric;
-    struct live_world *next; /* another world of this rank, polled together with this one; NULL: the last */
+    struct live_world *next; /* another world of this rank, polled together with this one; NULL: there are no more */
     struct live_options options;
     struct bootstrap *bootstrap;
     struct live_memory memory;
@@ -30,7 +30,7 @@ struct live_world {
     bool *remote;           /* [rank]: reached through the link */
     struct live_link *link; /* NULL: none needed */
     char nvlink_carrier[LIVE_CARRIER_BYTES], network_carrier[LIVE_CARRIERS_BYTES];
-    uint64_t operations; /* operations done so far: a change means progress */
+    uint64_t operations; /* operations done so far; a change means progress */
     bool polls_timed;
     uint64_t polled_ps; /* time in polls that completed something */
     int broken;         /* first errno of the data path that was not -EAGAIN */
@@ -39,8 +39,8 @@ struct live_world {
     uint32_t cpu_count;
     struct fabric_worker **active;                   /* workers of the current run that are not done */
     uint32_t active_max, active_count, worker_count; /* the array's size; workers that are not done; workers at the
-                                                      * run's begin */
-    uint64_t wake_ps; /* the latest time at which a worker of this round wants to be woken; 0: none */
+                                                      * start of the run */
+    uint64_t wake_ps; /* the latest time at which a worker of this round asks to be woken; 0: none */
     uint64_t runs;    /* started so far */
     struct live_barrier barrier;
 };
@@ -53,7 +53,7 @@ int live_broken(struct live_world *world, int rc);
 
 /* live.c: the worlds of a rank, in a list; NULL if it has none. */
 struct live_world *live_worlds(const struct bootstrap *b);
-/* live_run.c: polls the links of a list of worlds; whether an operation completed. */
+/* live_run.c: polls the links of a list of worlds, and returns whether an operation completed. */
 bool live_worlds_progress(struct live_world *first);
 
 #endif

@@ -167,7 +167,8 @@ static int live_flush(struct fabric *f, struct fabric_worker *w, uint16_t peer, 
     return live_broken(world, world->link->ops->flush(world->link, peer, queue));
 }
 
-/* Work without run does nothing here, and is no progress: a worker that polls may ask for it again and again. */
+/* Work without run does nothing here.  It is not progress, because a worker that polls may ask for it again and
+ * again. */
 static void live_work(struct fabric *f, struct fabric_worker *w, const struct fabric_work *work)
 {
     (void)w;
@@ -184,7 +185,7 @@ static void live_watch(struct fabric *f, struct fabric_worker *w, uint32_t word,
     assert((uint64_t)word + word_count <= f->word_count);
 }
 
-/* Here only the time until which some worker waits is remembered. */
+/* Here only the latest time until which some worker waits is kept. */
 static void live_wake_at(struct fabric *f, struct fabric_worker *w, uint64_t time_ps)
 {
     (void)w;

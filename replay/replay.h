@@ -32,7 +32,8 @@ struct replay_plan {
     uint32_t timeline_spans;    /* of all ranks together */
     char *metrics;              /* the file for OpenMetrics text; NULL: not wanted */
     char *predicted;            /* a prediction of this run, or NULL */
-    char *schedule, *work_text; /* as given: run a whole step instead of single phases (replay_step.h); NULL: no */
+    char *schedule, *work_text; /* as given: runs a whole step instead of single phases (replay_step.h); NULL: runs
+                                 * phases */
     enum step_overlap overlap;
     struct program_work work;
     uint32_t schedule_layers;
@@ -43,11 +44,11 @@ struct replay_plan {
 struct replay_result {
     uint32_t ranks, phases, repeat;
     double *time_us;  /* [rank][phase][repeat] */
-    double *start_us; /* like the times: when the kernel began, by one clock; NULL if ranks have several clocks */
+    double *start_us; /* like the times: when the kernel began, by one clock; NULL: the ranks have several clocks */
     struct kernel_traffic *traffic; /* [rank][phase] */
-    double *waits_us;               /* [rank][phase][rank] how long each rank waited for each, mean of iterations; NULL:
-                                     * not wanted */
-    uint8_t *masked;                /* [rank][rank] the first masked the second; NULL: without masking */
+    double *waits_us;               /* [rank][phase][rank] how long each rank waited for each other, as the mean of
+                                     * iterations; NULL: not wanted */
+    uint8_t *masked;                /* [rank][rank] whether the first masked the second; NULL: without masking */
     bool *disturbed;                /* [phase][repeat]: other processes used CPUs of the ranks */
     uint32_t repeated;              /* iterations that were repeated */
 };
@@ -63,17 +64,17 @@ static inline double *replay_result_times(const struct replay_result *r, uint32_
     return &r->time_us[replay_result_place(r, rank, phase)];
 }
 
-/* A rank's main function: agrees with the others on the plan, runs every item, and as rank 0 writes the record.
+/* A rank's main function: agrees with the others on the plan, runs every item, and on rank 0 writes the record.
  * context is the plan. */
 bool replay_rank_main(struct bootstrap *b, void *context, GError **error);
 
-/* Checks that all ranks have one program, one set of options and one load.  False and *error with the rank and the
- * difference. */
+/* Checks that all ranks have one program, one set of options and one load.  Otherwise returns false, and *error
+ * names the rank and the difference. */
 bool replay_agree(const struct replay_plan *plan, struct bootstrap *b, GError **error);
 
 /* Adds only the header of the run. */
 void replay_record_header(const struct replay_plan *plan, const struct bootstrap *b, struct record *record);
-/* Adds the header of the run, and the rows of result[item]; with several items also the rows over all. */
+/* Adds the header of the run and the rows of result[item]; with several items also the rows over all of them. */
 void replay_record_fill(const struct replay_plan *plan, const struct bootstrap *b, const struct replay_result *result,
                         const struct contention *contention, struct record *record);
 

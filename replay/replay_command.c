@@ -1,5 +1,5 @@
-/* replay_command.c - `eptwin replay`: reads the options, decides what will run, starts the ranks.  Wrong input is found
- * here, before any rank starts. */
+/* replay_command.c - `eptwin replay`: reads the options, decides what will run, starts the ranks.  Wrong input is
+ * found here, before any rank starts. */
 #include "replay/replay.h"
 
 #include <limits.h>
@@ -40,7 +40,7 @@ static uint32_t cpu_count(void)
     return sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? (uint32_t)CPU_COUNT(&cpus) : 1;
 }
 
-/* Ranks wait in barriers for ranks that wait for dead ones; so the timeout of masking must be shorter than that of
+/* Ranks wait in barriers for ranks that wait for dead ones.  So the timeout of masking must be shorter than that of
  * barriers. */
 static bool patience_check(const struct replay_plan *plan, const struct kernel_job *job, GError **error)
 {
@@ -62,7 +62,7 @@ static bool item_make(const struct replay_plan *plan, struct replay_item *item, 
            patience_check(plan, item->job, error);
 }
 
-/* Items are ordered by step, then layer. */
+/* Items are ordered by step, then by layer. */
 static bool items_make(struct replay_plan *plan, const struct ranges *steps, const struct ranges *layers,
                        GError **error)
 {
@@ -200,7 +200,7 @@ static bool metrics_check(const struct replay_plan *plan, GError **error)
     return (predicted || !plan->predicted) && new_file_possible(plan->metrics, error);
 }
 
-/* Fills plan, command and case from the command line. */
+/* Fills the plan, the command and the case from the command line. */
 static bool options_parse(int argc, char **argv, struct replay_plan *plan, GError **error)
 {
     gint warmup = 3, repeat = 10, schedule_layers = 0, timeline_spans = TIMELINE_SPANS_DEFAULT;
@@ -267,8 +267,8 @@ static bool ranks_settle(struct replay_plan *plan, GError **error)
     return true;
 }
 
-/* How many ranks, from rank 0 on, share a host with rank 0; ranks of one host must have consecutive
- * numbers.  Collective. */
+/* How many ranks, from rank 0 on, share a host with rank 0.  Ranks of one host must have consecutive numbers.
+ * Collective. */
 static bool ranks_local_count(struct bootstrap *b, uint32_t *count, GError **error)
 {
     char name[HOST_NAME_MAX + 1] = "";
@@ -289,8 +289,8 @@ static bool node_settle(struct replay_plan *plan, GError **error)
     return true;
 }
 
-/* If a network is asked for but nothing would cross it, the user is told: the record would name a network that was not
- * used. */
+/* If a network is asked for but nothing would cross it, the run is refused: the record would name a network that was
+ * not used. */
 static bool network_check(const struct replay_plan *plan, GError **error)
 {
     const struct kernel_job *job = plan->item[0].job;

@@ -28,7 +28,7 @@ struct replay_rank {
     bool watched; /* ranks share memory only, so CPU time that they lack was used by other processes */
     struct waits *waits;
     struct replay_timeline *timeline; /* NULL: not wanted */
-    double *waits_us;                 /* [phase][rank] sum over the counted iterations so far; NULL: not wanted */
+    double *waits_us;                 /* [phase][rank] the sum over the counted iterations so far; NULL: not wanted */
     uint32_t waits_count;             /* how many iterations are counted */
 };
 
@@ -65,7 +65,7 @@ static void rank_close(struct replay_rank *r)
     live_world_free(r->world);
 }
 
-/* When and for how long a rank ran a phase. */
+/* When a rank ran a phase, and for how long. */
 struct rank_time {
     double start_us, time_us;
     struct contention_effort effort;
@@ -77,8 +77,8 @@ static void rank_phase_show(struct replay_rank *r, const char *phase, uint64_t s
     waits_end(r->waits);
 }
 
-/* Runs one kernel and reads the clock before and after.  All ranks start it together, as closely as a barrier allows.
- * Watched ranks also wait until all are done, so that they have their CPUs for equally long. */
+/* Runs one kernel and reads the clock before and after.  All ranks start it together, as closely as a barrier
+ * allows. Watched ranks also wait until all are done, so that all have their CPUs for equally long. */
 static bool rank_phase_run(struct replay_rank *r, uint32_t phase, struct rank_time *t, GError **error)
 {
     const struct kernel_launch *kernel = kernel_rank_launch(r->rank, phase);
@@ -123,7 +123,8 @@ static void rank_waits_add(struct replay_rank *r, uint32_t phase)
     for (uint32_t peer = 0; peer < ranks; peer++) r->waits_us[(size_t)phase * ranks + peer] += waits_us(r->waits, peer);
 }
 
-/* Runs all phases once; the times go to index place, or nowhere if place is beyond the counted iterations. */
+/* Runs all phases once.  The times go to index `place`, or nowhere if place is not below the number of counted
+ * iterations. */
 static bool rank_iterate_once(struct replay_rank *r, uint32_t place, GError **error)
 {
     const uint32_t phases = kernel_phase_count(r->item->job);
@@ -142,8 +143,8 @@ static bool rank_iterate_once(struct replay_rank *r, uint32_t place, GError **er
     return true;
 }
 
-/* Outputs are checked where mistakes would show: after the first iteration, and after the last, when every
- * buffer has been used again and again. */
+/* Outputs are checked when mistakes would show: after the first iteration, and after the last, when every buffer has
+ * been used again and again. */
 static bool rank_iterate(struct replay_rank *r, GError **error)
 {
     const struct replay_plan *plan = r->plan;
@@ -202,7 +203,7 @@ static bool rank_repeat(struct replay_rank *r, struct replay_result *result, GEr
     return rank_disturbed(r, result, error) && (!r->plan->check || rank_check(r, r->plan->warmup, error));
 }
 
-/* Runs one more iteration for the timeline, which counts for nothing else; rank 0 writes the file. */
+/* Runs one more iteration, only for the timeline.  Rank 0 writes the file. */
 static bool rank_show(struct replay_rank *r, GError **error)
 {
     if (!r->timeline) return true;
@@ -240,7 +241,7 @@ static bool rank_gather(struct replay_rank *r, struct replay_result *result, GEr
     return bootstrap_allgather(b, mask, result->ranks, result->masked, error);
 }
 
-/* r says what to run and with which ranks; its other members are used for this item only. */
+/* r says what to run and with which ranks.  Its other members are used only for this item. */
 static bool rank_item_run(struct replay_rank r, struct replay_result *result, GError **error)
 {
     *result = (struct replay_result){

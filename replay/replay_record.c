@@ -1,9 +1,9 @@
 /* replay_record.c - from the times of all ranks to the rows of a record (reports/record.h).
  *
  * A rank's rows: the median over the repetitions (for several steps or layers, the mean of their medians), the 90th
- * percentile and minimum of all, and how long after the first rank it began.  Rows for all ranks: the mean of the
- * ranks; _max, _min and _p90 over ranks; for several steps or layers, slowest_us is the mean of their slowest ranks'
- * times.  Bandwidths are the bytes that the public tests count, over that time. */
+ * percentile and minimum of all, and how long after the first rank it began.  Rows for all ranks: the mean over the
+ * ranks; _max, _min and _p90 over ranks; for several steps or layers slowest_us, the mean of their slowest ranks'
+ * times.  Bandwidths are the bytes that the public tests count, divided by that time. */
 #include "replay/replay.h"
 
 #include <math.h>
@@ -27,7 +27,7 @@ static void rows_of_rank(struct record *record, const char *phase, int32_t rank,
     if (sum->messages > 0) record_add(record, phase, rank, "message_us", time_us / sum->messages, "us");
 }
 
-/* How long after the first rank this one began, the median over repetitions. */
+/* How long after the first rank this one began: the median over repetitions. */
 static double arrival_us(const struct replay_result *result, uint32_t rank, uint32_t phase)
 {
     const double *mine = &result->start_us[replay_result_place(result, rank, phase)];
@@ -94,7 +94,7 @@ static void rows_of_slowest(struct record *record, const struct replay_plan *pla
         record_add(record, name, RECORD_ALL, "layers_us", sum / pick->len * layers, "us");
 }
 
-/* Rows of the ranks that live until the last iteration, and their means. */
+/* Rows of the ranks that survive until the last iteration, and their means. */
 static void rows_of_phase(struct record *record, const struct replay_plan *plan, const char *name,
                           const struct replay_result *result, const GArray *pick, uint32_t phase)
 {
@@ -122,7 +122,7 @@ static void rows_of_phase(struct record *record, const struct replay_plan *plan,
     if (plan->steps || plan->layers) rows_of_slowest(record, plan, name, result, pick, phase);
 }
 
-/* How long each rank waited for each, the mean over the items. */
+/* How long each rank waited for each other: the mean over the items. */
 static void rows_of_waits(struct record *record, const struct replay_plan *plan, const struct replay_result *result,
                           uint32_t phase)
 {
@@ -138,7 +138,7 @@ static void rows_of_waits(struct record *record, const struct replay_plan *plan,
     }
 }
 
-/* The rows of each layer by itself, named as the predictions are. */
+/* The rows of each layer, named as in predictions. */
 static void rows_of_layers(const struct replay_plan *plan, const char *name, const struct replay_result *result,
                            uint32_t phase, struct record *record)
 {
@@ -152,7 +152,7 @@ static void rows_of_layers(const struct replay_plan *plan, const char *name, con
     }
 }
 
-/* The steps and layers that ran, written as in predictions of several.  Items are sorted by step, then layer. */
+/* The steps and layers that ran, written as in predictions of several.  Items are sorted by step, then by layer. */
 static void items_record(const struct replay_plan *plan, struct record *record)
 {
     struct ranges steps = { 0 }, layers = { 0 };
@@ -180,7 +180,7 @@ void replay_record_header(const struct replay_plan *plan, const struct bootstrap
     record_set(record, "checks", "%s", plan->check ? "passed" : "not run");
 }
 
-/* Marks the ranks that any living rank has masked in the end, in any item. */
+/* Marks the ranks that any living rank has masked at the end of any item. */
 static void masked_fill(const struct replay_plan *plan, const struct replay_result *result, struct record *record)
 {
     const uint32_t ranks = result[0].ranks;

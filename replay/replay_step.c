@@ -16,20 +16,21 @@
 
 enum { BATCHES_MAX = 2, NAMES_MAX = STEP_COMPUTE_OPS + UINT8_MAX };
 
-static const uint64_t WORK_SPIN_PS = 100 * PS_PER_US;      /* by how much a sleep may exceed what was asked for */
+static const uint64_t WORK_SPIN_PS = 100 * PS_PER_US;      /* a sleep may last longer than asked for by this time */
 static const uint64_t WORK_SLEEP_MAX_PS = 500 * PS_PER_US; /* longest sleep at a time, because links must be polled */
 
 struct replay_step;
 
-/* A stream: its worker runs the stream's kernels one after another, each once the kernels that it waits for have
+/* A stream.  Its worker runs the stream's kernels one after another, each once the kernels that it waits for have
  * ended. */
 struct stream {
     struct fabric_worker worker;
     struct replay_step *step;
-    uint32_t at; /* the kernel that runs, or comes next */
+    uint32_t at; /* the kernel that runs now or next */
     bool runs;
     uint64_t until_ps;            /* of timed work */
-    struct fabric_worker **inner; /* of the current communication: workers that are not done; the array's size */
+    struct fabric_worker **inner; /* of the current communication: the workers that are not done, and the array's
+                                   * size */
     uint32_t inner_count, inner_max;
 };
 
@@ -37,8 +38,8 @@ struct stream {
 struct batch {
     struct live_world *world;
     struct kernel_rank *rank;
-    uint32_t next;                /* its communication kernel that runs, or comes next */
-    struct kernel_launch *launch; /* that kernel's launch, once prepared */
+    uint32_t next;                /* its communication kernel that runs now or next */
+    struct kernel_launch *launch; /* the launch of that kernel, once prepared */
 };
 
 struct replay_step {
@@ -48,9 +49,10 @@ struct replay_step {
     const struct schedule *schedule;
     double rows;
     struct stream stream[SCHEDULE_STREAMS_MAX];
-    uint32_t *gate; /* [kernels] the earlier kernel that the host awaits before it launches this one; SCHEDULE_NONE */
+    uint32_t *gate; /* [kernels] the earlier kernel that the host awaits before it launches this one; SCHEDULE_NONE:
+                     * none */
     struct replay_step_span *span; /* [repeat][kernels] */
-    double *delay_us;              /* [repeat]: for how long others used the CPU that this rank wanted */
+    double *delay_us;              /* [repeat] how long others used the CPU that this rank wanted */
     struct replay_step_span *now;  /* [kernels] of this iteration; end 0: not ended yet */
 };
 
@@ -75,7 +77,7 @@ static bool kernel_ready(const struct replay_step *s, uint32_t kernel)
     return true;
 }
 
-/* The batch's next communication kernel, from that one on; the number of kernels: none. */
+/* The batch's next communication kernel, beginning with kernel `from`.  The number of kernels: there is none. */
 static uint32_t comm_next(const struct replay_step *s, uint32_t batch, uint32_t from)
 {
     for (; from < kernel_count(s); from++) {
@@ -85,8 +87,8 @@ static uint32_t comm_next(const struct replay_step *s, uint32_t batch, uint32_t 
     return from;
 }
 
-/* Preparing a launch with payload computes the experts' output.  That is no communication, so it is done during timed
- * work. */
+/* Preparing a launch with payload computes the experts' output.  This is not communication, so it is done during
+ * timed work. */
 static void comm_prepare(struct replay_step *s, uint32_t batch)
 {
     struct batch *b = &s->batch[batch];
@@ -116,8 +118,8 @@ static void kernel_begin(struct replay_step *s, struct stream *stream)
     if (launch->worker_count) memcpy(stream->inner, launch->worker, sizeof *stream->inner * launch->worker_count);
 }
 
-/* Timed work passes time.  While no communication of this rank runs, the CPU sleeps until shortly before the end.  On a
- * busy machine, a process that has slept gets the CPU back at once, while one that has spun waits for its turn. */
+/* Timed work takes time.  While no communication of this rank runs, the CPU sleeps until shortly before the end.  On
+ * a busy machine, a process that has slept gets the CPU back at once, while one that has spun has to wait for it. */
 static bool work_ended(const struct replay_step *s, const struct stream *stream)
 {
     const uint64_t now_ps = fabric_now_ps(step_fabric(s));
@@ -125,7 +127,7 @@ static bool work_ended(const struct replay_step *s, const struct stream *stream)
     for (uint32_t i = 0; i < SCHEDULE_STREAMS_MAX; i++) {
         const struct stream *other = &s->stream[i];
         if (!other->runs || schedule_kernel(s->schedule, other->at)->op != STEP_COMM) continue;
-        sched_yield(); /* work that passes time leaves the CPU to ranks that communicate */
+        sched_yield(); /* timed work leaves the CPU to ranks that communicate */
         return false;
     }
     const uint64_t left_ps = stream->until_ps - now_ps;
@@ -136,7 +138,7 @@ static bool work_ended(const struct replay_step *s, const struct stream *stream)
     return false;
 }
 
-/* Steps the kernel that runs.  *moved: something happened. */
+/* Steps the running kernel.  *moved: something happened. */
 static bool kernel_ended(const struct replay_step *s, struct stream *stream, bool *moved)
 {
     const struct schedule_kernel *k = schedule_kernel(s->schedule, stream->at);
@@ -384,8 +386,8 @@ static int sums_compare(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* What ranks waited for while others used their CPUs says nothing about the schedule: the less disturbed half
- * counts. */
+/* Waiting during which others used the CPUs says nothing about the schedule, so only the less disturbed half of the
+ * iterations counts. */
 static bool record_make(struct replay_step *s, const struct replay_step_span *all, const double *delay,
                         const struct contention *contention, GError **error)
 {
@@ -425,7 +427,8 @@ bool replay_step_main(struct bootstrap *b, const struct replay_plan *plan, GErro
         const size_t bytes = sizeof *s.span * plan->repeat * kernel_count(&s);
         all = g_malloc(bytes * b->rank_count);
         delay = g_new(double, (gsize)b->rank_count * plan->repeat);
-        good = bootstrap_allgather(b, s.span, bytes, all, error) && /* and keeps all ranks' memory alive until then */
+        good = bootstrap_allgather(b, s.span, bytes, all, error) && /* this also keeps all ranks' memory alive until
+                                                                     * then */
                bootstrap_allgather(b, s.delay_us, sizeof *delay * plan->repeat, delay, error);
     }
     if (good && b->rank == 0) good = record_make(&s, all, delay, &contention, error);

@@ -1,9 +1,9 @@
-/* replay_step.h - `eptwin replay --schedule`: the streams of a step (models/step/schedule.h) on live links, with timed
- * work in place of compute.
+/* replay_step.h - `eptwin replay --schedule`: the streams of a step (models/step/schedule.h) on live links, with
+ * timed work in place of compute.
  *
- * One thread of each rank is its GPU: streams take turns there, and timed work passes time while the communication of
- * other streams goes on.  Ranks meet only in their communication kernels, so they drift apart as rows and links make
- * them.  Each of two batches has a world of its own, because kernels with payload keep the outputs of one. */
+ * One thread of each rank is its GPU.  Streams take turns there, and timed work takes time while the communication
+ * of other streams goes on.  Ranks meet only in their communication kernels, so they drift apart as rows and links
+ * make them.  Each of two batches has its own world, because kernels with payload keep the outputs of one. */
 #ifndef REPLAY_REPLAY_STEP_H
 #define REPLAY_REPLAY_STEP_H
 
@@ -12,18 +12,18 @@
 /* Runs the plan's schedule.  Rank 0 also writes the record.  All ranks must call it. */
 bool replay_step_main(struct bootstrap *b, const struct replay_plan *plan, GError **error);
 
-/* When the kernels of one iteration began and ended, and when they could have begun, all in us of one clock. */
+/* When the kernels of one iteration began and ended, and when they could have begun, in us of one clock. */
 struct replay_step_span {
     double begin_us, end_us;
 };
 
 /* Sums of one iteration: [rank][kernel] of the schedule. */
 struct replay_step_sum {
-    double step_us;   /* from the first begin to the last end */
-    double delay_us;  /* over all ranks: for how long others used the CPU that they wanted */
-    double waited_us; /* mean over ranks: the time in all communication kernels until the last rank began them */
+    double step_us;   /* from the first start to the last end */
+    double delay_us;  /* over all ranks: how long others used the CPUs that the ranks wanted */
+    double waited_us; /* mean over ranks: the time in all communication kernels until the last rank had begun them */
     double mean_us[STEP_COMPUTE_OPS + UINT8_MAX],
-        waiting_us[STEP_COMPUTE_OPS + UINT8_MAX]; /* of each kernel: by op, then by phase */
+        waiting_us[STEP_COMPUTE_OPS + UINT8_MAX]; /* waiting in each kernel: by op, then by phase */
     uint32_t kernels[STEP_COMPUTE_OPS + UINT8_MAX];
 };
 void replay_step_sum_up(const struct schedule *schedule, const struct kernel_job *job,

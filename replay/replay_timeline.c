@@ -60,8 +60,8 @@ struct entry {
     uint64_t begin_ps, end_ps;
     uint64_t size_bytes;
     uint32_t worker;
-    int32_t peer;  /* of signals: the word's rank; of waits: the awaited rank, or WAITS_NOBODY */
-    uint32_t text; /* of waits and phases: the index of the text */
+    int32_t peer;  /* signals: the word's rank; waits: the awaited rank, or WAITS_NOBODY */
+    uint32_t text; /* waits and phases: the index of the text */
     uint32_t name;
 };
 _Static_assert(sizeof(struct entry) == 40, "crosses the bootstrap");
@@ -73,7 +73,7 @@ struct replay_timeline {
     struct entry *entry; /* a ring */
     uint32_t entries_max;
     uint64_t entry_count; /* ever recorded */
-    GHashTable *numbers;  /* text -> index + 1, so that none is NULL */
+    GHashTable *numbers;  /* text -> index + 1, so that no index is NULL */
     GByteArray *texts;    /* TEXT_BYTES each */
 };
 
@@ -90,7 +90,7 @@ static void entry_add(struct replay_timeline *t, const struct entry *entry)
     t->entry[t->entry_count++ % t->entries_max] = *entry;
 }
 
-/* The index of a text, which is kept while there is room; beyond that, all texts have the last index. */
+/* The index of a text.  Texts are kept while there is room.  After that all new texts have the last index. */
 static uint32_t text_number(struct replay_timeline *t, const char *text)
 {
     const uint32_t known = GPOINTER_TO_UINT(g_hash_table_lookup(t->numbers, text));
@@ -264,15 +264,15 @@ void replay_timeline_wait(void *context, const struct waits_note *note)
 
 /* ---- clocks ---- */
 
-/* How far a rank's clock is ahead of rank 0's, and the largest possible error of that. */
+/* How far a rank's clock is ahead of rank 0's, and the largest possible error of this difference. */
 struct clock {
     int64_t ahead_ps;
     uint64_t bound_ps;
 };
 
 /* Each rank reports when it sent and when it had received from all.  A rank and rank 0 each received after the other
- * had sent, which gives two bounds of their clocks' difference; its estimate is their middle.  Of all rounds, the one
- * with the closest bounds counts. */
+ * had sent.  This gives two bounds of the difference between their clocks, and the middle is the estimate.  Of all
+ * rounds, the one with the closest bounds counts. */
 static bool clocks_compare(struct replay_timeline *t, struct bootstrap *b, struct clock *clock, GError **error)
 {
     g_autofree uint64_t *sent = g_new(uint64_t, b->rank_count), *heard = g_new(uint64_t, b->rank_count);
@@ -299,7 +299,7 @@ struct share {
     uint64_t entries, lost, texts;
 };
 
-/* Rank 0 gets size[rank] bytes from every rank, block by block; the others get NULLs. */
+/* Rank 0 gets size[rank] bytes from every rank, block by block.  The others get NULLs. */
 static bool bytes_gather(struct bootstrap *b, const uint8_t *mine, const uint64_t *size, GByteArray **all,
                          GError **error)
 {
@@ -371,7 +371,7 @@ static uint32_t entry_track(const struct entry *e)
     return TRACKS_OF_KERNEL + e->worker * TRACKS_A_WORKER + (e->name == NAME_WAIT);
 }
 
-/* The text, made fit for JSON because it comes from another process.  To be freed. */
+/* The text, made fit for JSON because it comes from another process.  The caller frees it. */
 static char *merge_text(const struct merge *m, uint32_t rank, uint32_t number)
 {
     if (((uint64_t)number + 1) * TEXT_BYTES > m->texts[rank]->len) return g_strdup("");
@@ -393,11 +393,11 @@ static int signal_order(const void *a, const void *b)
     return x->begin_ps < y->begin_ps ? -1 : x->begin_ps > y->begin_ps;
 }
 
-/* The last signal from a rank to another that had begun by then, or NULL. */
+/* The last signal from one rank to another that had begun by then, or NULL. */
 static const struct signal_sent *signal_before(const struct merge *m, uint32_t from, uint32_t to, uint64_t time_ps)
 {
     const struct signal_sent key = { .from = from, .to = to, .begin_ps = time_ps };
-    guint low = 0, high = m->signals->len; /* all signals before low are not after the key */
+    guint low = 0, high = m->signals->len; /* no signal before `low` is after the key */
     while (low < high) {
         const guint middle = (low + high) / 2;
         if (signal_order(&g_array_index(m->signals, struct signal_sent, middle), &key) <= 0) low = middle + 1;
@@ -414,7 +414,7 @@ static void merge_arrow(const struct merge *m, uint32_t rank, const struct entry
     if (e->name != NAME_WAIT || e->peer < 0 || (uint32_t)e->peer >= m->ranks || (uint32_t)e->peer == rank) return;
     const uint64_t end_ps = merge_time(m, rank, e->end_ps), begin_ps = merge_time(m, rank, e->begin_ps);
     const struct signal_sent *sent = signal_before(m, (uint32_t)e->peer, rank, end_ps);
-    if (!sent || sent->end_ps < begin_ps) return; /* the signal came before the wait: something else was awaited, too */
+    if (!sent || sent->end_ps < begin_ps) return; /* the signal came before the wait: more was awaited */
     timeline_arrow(m->timeline, &(struct timeline_arrow){ .name = "signal",
                                                           .from_ps = sent->begin_ps,
                                                           .to_ps = end_ps,

@@ -1,9 +1,9 @@
-/* replay_timeline.h - the course of one iteration of a replay, in the form of `simulate --timeline`: a fabric around
- * the live fabric reads the clock before and after each operation, on every rank; then the entries of all ranks are
- * merged.
+/* replay_timeline.h - the course of one iteration of a replay, in the form of `simulate --timeline`.  On every rank,
+ * a fabric around the live fabric reads the clock before and after each operation.  Then the entries of all ranks
+ * are merged.
  *
- * A rank is a process of the timeline.  Its tracks are the kernel, each worker's operations, and each worker's waits.
- * Of a put only the call that posts it is seen: what the network does is no part of this fabric. */
+ * A rank is a process of the timeline.  Its tracks are the kernel, each worker's operations, and each worker's
+ * waits. Of a put only the call that posts it is seen, because this fabric does not see what the network does. */
 #ifndef REPLAY_REPLAY_TIMELINE_H
 #define REPLAY_REPLAY_TIMELINE_H
 
@@ -17,7 +17,7 @@
 
 struct replay_timeline;
 
-/* inner must outlive it.  Keeps the last entries_max entries; memory for all of them is taken now. */
+/* inner must outlive it.  Keeps the last entries_max entries, and takes memory for all of them now. */
 struct replay_timeline *replay_timeline_new(struct fabric *inner, uint32_t entries_max);
 void replay_timeline_free(struct replay_timeline *t);
 
@@ -33,9 +33,9 @@ void replay_timeline_phase(struct replay_timeline *t, const char *phase, uint64_
 /* For struct waits_options; context is the timeline. */
 void replay_timeline_wait(void *context, const struct waits_note *note);
 
-/* Collective.  Rank 0's all, if it is not NULL, gets the entries of all ranks, by one clock that is 0 at the first
- * entry; on other ranks all is ignored.  one_clock: all ranks read one clock.  Else each clock is compared with rank
- * 0's by an exchange, and the process's name states the bounds of the error.  False and *error as
+/* Collective.  Rank 0's `all`, if it is not NULL, gets the entries of all ranks, by one clock that is 0 at the first
+ * entry.  On other ranks `all` is ignored.  one_clock: all ranks read one clock.  Otherwise an exchange compares
+ * each clock with rank 0's, and the process's name states the bounds of the error.  False and *error as in
  * bootstrap_allgather(). */
 bool replay_timeline_gather(struct replay_timeline *t, struct bootstrap *b, bool one_clock, struct timeline *all,
                             GError **error);

@@ -1,8 +1,8 @@
 /* bootstrap.h - how the processes of a live run find each other and exchange small things before and between
  * kernels: an all-gather and a barrier, with a timeout and a named culprit.
  *
- * Three ways to be connected: forked locally by one parent, by TCP with a shared secret, by PMIx (mpirun, srun).
- * Nothing here is on the data path. */
+ * There are three ways to be connected: forked locally by one parent, by TCP with a shared secret, by PMIx (mpirun,
+ * srun). Nothing here is on the data path. */
 #ifndef REPLAY_BOOTSTRAP_H
 #define REPLAY_BOOTSTRAP_H
 
@@ -27,7 +27,7 @@ enum { BOOTSTRAP_WAIT_PEERS = 24 };
 struct bootstrap_wait {
     uint64_t serial; /* number of its current run, from 1, equal on all ranks; 0: between runs */
     uint32_t peer_count;
-    uint16_t peer[BOOTSTRAP_WAIT_PEERS]; /* the ranks that it waits for, as many as there is room for */
+    uint16_t peer[BOOTSTRAP_WAIT_PEERS]; /* the ranks that it waits for, or as many of them as there is room for */
     uint32_t anybody;                    /* not 0: it knows how much is missing, but not from which rank */
     char text[144];
 };
@@ -48,12 +48,12 @@ struct bootstrap {
     const struct bootstrap_ops *ops;
     uint32_t rank, rank_count;
     uint32_t timeout_ms; /* limit of one call; the error names the ranks that did not come */
-    /* Called repeatedly while a call waits, so that a waiting rank still serves its links: other ranks may need them to
-     * get here.  Returns whether anything moved.  NULL: nothing to serve. */
+    /* Called repeatedly while a call waits, so that a waiting rank still serves its links: other ranks may need them
+     * before they can come here.  Returns whether anything moved.  NULL: there is nothing to serve. */
     bool (*serve)(void *context);
     void *serve_context;
-    /* Fills in the thing that this rank waits for now.  Called when a stalled rank has every rank asked.  NULL: for
-     * an exchange. */
+    /* Fills in what this rank waits for now.  Called when a stalled rank asks all ranks.  NULL: it waits for an
+     * exchange. */
     void (*tell)(void *context, struct bootstrap_wait *wait);
     void *tell_context;
 };
@@ -72,8 +72,8 @@ static inline bool bootstrap_barrier(struct bootstrap *b, GError **error)
     return b->ops->allgather(b, NULL, 0, NULL, error);
 }
 
-/* Between exchanges, without waiting: false when it is known that a rank died or gave up.  (Launched ranks need not
- * ask: the launcher ends them.) */
+/* Between exchanges, without waiting: returns false if it is known that a rank died or gave up.  (Launched ranks
+ * need not ask, because the launcher ends them.) */
 static inline bool bootstrap_check(struct bootstrap *b, GError **error)
 {
     return !b->ops->check || b->ops->check(b, error);
@@ -98,11 +98,11 @@ static inline void bootstrap_free(struct bootstrap *b)
     if (b) b->ops->free(b);
 }
 
-/* Forks rank_count children; each runs child(b, context) and exits with its return value.  The parent relays
- * their exchanges, watches them, and returns the run's exit status: 0 when all returned 0, else the first
- * failure, after it ended the others and reported which rank failed and how (exit status or signal).  No child
- * outlives the parent, which also ends them, with status 1, when SIGHUP, SIGINT or SIGTERM comes.  b belongs to
- * bootstrap_fork_run (freeing it is harmless). */
+/* Forks rank_count children; each runs child(b, context) and exits with its return value.  The parent relays their
+ * exchanges, watches them, and returns the run's exit status.  It is 0 if all returned 0.  Otherwise it is that of
+ * the first failure; the parent has then ended the others and reported which rank failed and how (exit status or
+ * signal).  No child outlives the parent.  When SIGHUP, SIGINT or SIGTERM comes, the parent ends its children and
+ * returns 1.  b belongs to bootstrap_fork_run (freeing it is harmless). */
 int bootstrap_fork_run(uint32_t rank_count, uint32_t timeout_ms, int (*child)(struct bootstrap *b, void *context),
                        void *context);
 
@@ -114,24 +114,25 @@ struct bootstrap_secret {
 
 struct bootstrap_tcp_options {
     uint32_t rank, rank_count;
-    const char *root; /* "host:port" of rank 0, which listens only there; ":port" is loopback.  Of several, divided by
-                       * spaces, rank 0 listens at the first that it can, and the others try all. */
+    const char *root; /* "host:port" of rank 0, which listens only there; ":port" is loopback.  There may be several,
+                       * divided by spaces: rank 0 listens at the first where it can, and the others try all. */
     struct bootstrap_secret secret; /* shared by all; every message is authenticated with it */
     uint32_t timeout_ms;
     const char *name;                              /* the name of this way to bootstrap; NULL: "tcp" */
-    void (*listens)(void *context, uint16_t port); /* called on rank 0 when others may connect; NULL: nobody needs to
-                                                    * know */
+    void (*listens)(void *context, uint16_t port); /* called on rank 0 when others may connect; NULL: no call is
+                                                    * needed */
     void (*end)(void);                             /* called when all connections are closed, or when none could be
-                                                    * made; NULL: nobody needs to know */
+                                                    * made; NULL: no call is needed */
     void *context;
 };
 /* Returns when all ranks have joined.  Processes without the secret are refused and change nothing.  If a flood of them
  * pushes out a rank, it tries again until timeout_ms have passed. */
 struct bootstrap *bootstrap_tcp_new(const struct bootstrap_tcp_options *options, GError **error);
 
-/* Under mpirun or srun.  Error when not started by them or built without PMIx (the message says which). */
+/* For ranks under mpirun or srun.  Error if they did not start this process, or if PMIx was left out of this build
+ * (the message says which). */
 struct bootstrap *bootstrap_pmix_new(uint32_t timeout_ms, GError **error);
-/* Whether this process looks started by mpirun or srun. */
+/* Whether mpirun or srun seems to have started this process. */
 bool bootstrap_pmix_detected(void);
 
 #endif

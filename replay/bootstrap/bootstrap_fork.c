@@ -166,7 +166,7 @@ static const struct bootstrap_ops child_ops = { "fork",      child_allgather, ch
 struct fork_rank {
     pid_t pid;
     int socket;
-    bool running, judged; /* judged: its exit status has been looked at */
+    bool running, judged; /* judged: its exit status has been examined */
     bool came;            /* share holds its part of the current exchange */
     bool closed;          /* its end of the socket is gone */
     bool stopped;         /* by a signal, so it neither answers nor leaves */
@@ -180,14 +180,14 @@ struct fork_rank {
 
 struct fork_parent {
     uint32_t rank_count, timeout_ms, running, came_count, exchange;
-    uint64_t deadline_ms; /* of the current exchange; after a failure, of the next step of ending all ranks */
+    uint64_t deadline_ms; /* of the current exchange; after a failure: of the current stage of ending all ranks */
     uint64_t ending_deadline_ms;
     struct fork_rank *ranks;
-    bool asking; /* a rank hangs, and until deadline_ms all ranks are asked what they wait for */
+    bool asking; /* a rank hangs, and until deadline_ms all ranks may say what they wait for */
     uint32_t hung_rank;
     char *failure;        /* what broke first; NULL while all is well */
     uint32_t failed_rank; /* the rank whose exit status becomes the run's; rank_count: none */
-    int next_signal;      /* the signal that processes get that still run at the deadline */
+    int next_signal;      /* the signal for processes that still run at the deadline */
     int exit_status;
     sigset_t mask; /* the signal mask during its sleep; at other times the ending signals are blocked */
     struct sigaction action[G_N_ELEMENTS(ending_signals)], child_action; /* as they were */
@@ -250,7 +250,7 @@ static void parent_finish_exchange(struct fork_parent *p)
 
 static void parent_take_share(struct fork_parent *p, struct fork_rank *r, const guint8 *data, size_t size_bytes)
 {
-    if (p->failure) return; /* a rank that does not know it yet may still send its share */
+    if (p->failure) return; /* a rank that does not know of the failure may still send its share */
     g_assert(!r->came && p->came_count < p->rank_count);
     r->came = true;
     if (size_bytes) g_byte_array_append(r->share, data, (guint)size_bytes);
@@ -258,7 +258,7 @@ static void parent_take_share(struct fork_parent *p, struct fork_rank *r, const 
     if (p->came_count == p->rank_count) parent_finish_exchange(p);
 }
 
-/* Ends the run with the rank that holds it up. */
+/* Ends the run and names the rank that holds it up. */
 static void parent_verdict(struct fork_parent *p)
 {
     g_autofree struct bootstrap_wait *wait = g_new(struct bootstrap_wait, p->rank_count);
@@ -278,7 +278,7 @@ static void parent_take_state(struct fork_parent *p, uint32_t rank, const guint8
     p->ranks[rank].answered = true;
 }
 
-/* Whether every rank has answered that can. */
+/* Whether every rank that can answer has answered. */
 static bool parent_all_answered(const struct fork_parent *p)
 {
     for (uint32_t i = 0; i < p->rank_count; i++)
@@ -286,7 +286,7 @@ static bool parent_all_answered(const struct fork_parent *p)
     return true;
 }
 
-/* If several ranks report a hang, the answers to the first report serve all. */
+/* If several ranks report a hang, one round of answers serves all reports. */
 static void parent_take_hang(struct fork_parent *p, uint32_t rank, const guint8 *data, size_t size_bytes)
 {
     if (p->failure) return;
@@ -425,7 +425,7 @@ static void parent_timeout(struct fork_parent *p)
                 g_strdup_printf("%s did not come to exchange %u within %u ms", ranks, p->exchange, p->timeout_ms));
 }
 
-/* -1, to wait for ever, while there is no deadline. */
+/* Returns -1, which means to wait for ever, while there is no deadline. */
 static int parent_poll_timeout_ms(const struct fork_parent *p)
 {
     if (parent_any_ending(p)) return REAP_TICK_MS;
@@ -495,7 +495,7 @@ static int child_main(const struct fork_parent *p, uint32_t rank, int socket, pi
     return status;
 }
 
-/* False if the system has no room for one more process; then the caller ends the processes that it started. */
+/* False: the system has no room for one more process.  Then the caller ends the processes that it started. */
 static bool parent_start_rank(struct fork_parent *p, uint32_t rank, int (*child)(struct bootstrap *b, void *context),
                               void *context)
 {

@@ -34,8 +34,8 @@ static void hang_follow(const struct bootstrap_wait *wait, const bool *answered,
     }
 }
 
-/* How likely the rank is the root.  Ranks that did not answer come first, then those that wait for nobody, then the
- * others; of equals the one that is furthest behind. */
+/* The smaller, the more likely the rank is the root.  Ranks that did not answer come first, then those that wait for
+ * nobody, then the others.  Of equals, the rank that is furthest behind comes first. */
 static uint64_t hang_distance(const struct bootstrap_wait *wait, bool answered)
 {
     if (!answered) return 0;

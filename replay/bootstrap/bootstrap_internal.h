@@ -4,7 +4,7 @@
 
 #include "replay/bootstrap/bootstrap.h"
 
-/* Of all shares of one exchange together; of the text that says why a rank gives up. */
+/* limits: of all shares of one exchange together; of the text that says why a rank gives up */
 enum { BOOTSTRAP_EXCHANGE_BYTES_MAX = 1 << 28, BOOTSTRAP_REASON_BYTES_MAX = 4096 };
 
 static inline bool bootstrap_size_allowed(uint64_t size_bytes, uint32_t rank_count)
@@ -24,7 +24,7 @@ struct bootstrap_wait bootstrap_wait_of(const struct bootstrap *b);
 /* Names the rank at the root of a hang, in words.  wait[rank] is known where answered[rank] is set.  first is the rank
  * that asked, whose wait is known.  Peers in the entries are checked.  Free with g_free(). */
 char *bootstrap_hang_text(const struct bootstrap_wait *wait, const bool *answered, uint32_t rank_count, uint32_t first);
-/* "rank 2", "ranks 2 and 3", "ranks 1, 2, 3 and 61 more": those with listed[rank] set.  Free with g_free(). */
+/* "rank 2", "ranks 2 and 3", "ranks 1, 2, 3 and 61 more": the ranks with listed[rank] set.  Free with g_free(). */
 char *bootstrap_ranks_text(const bool *listed, uint32_t rank_count);
 
 #endif

@@ -1,7 +1,7 @@
 /* bootstrap_join.c - the door of a TCP bootstrap: addresses, listening, greeting, refusing.
  *
- * A caller without the secret is refused and only counted.  A caller with it that was started differently ends
- * the run at once for all ranks, and the difference is named.  Knows nothing of later exchanges. */
+ * A caller without the secret is refused and only counted.  A caller that has the secret but was started differently
+ * ends the run at once for all ranks, and the difference is named.  Knows nothing of later exchanges. */
 #include "replay/bootstrap/bootstrap_join.h"
 
 #include "replay/bootstrap/bootstrap_internal.h"
@@ -19,7 +19,7 @@
 
 enum {
     CALLERS_MAX = 64, /* callers that are served at a time; one more replaces the caller that has been there longest */
-    GREETING_MS = 5000, /* how long a caller may take to greet; less where that would be too much of the time for
+    GREETING_MS = 5000, /* how long a caller may take to greet; less if this would be too much of the time for
                          * joining */
     GREETING_SHARE = 4,
     CONNECT_RETRY_MS = 50,
@@ -40,7 +40,7 @@ static bool fail(GError **error, enum bootstrap_error code, const char *format, 
     return false;
 }
 
-/* Of "host:port", "[::1]:port" or ":port", which is loopback. */
+/* The addresses of "host:port", "[::1]:port" or ":port", which is loopback. */
 static bool address_resolve(const char *root, struct addrinfo **addresses, GError **error)
 {
     const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV };
@@ -57,7 +57,7 @@ static bool address_resolve(const char *root, struct addrinfo **addresses, GErro
 
 static void address_free(void *address) { freeaddrinfo(address); }
 
-/* Chains of struct addrinfo, one for each address in root; NULL and *error if one of them is none. */
+/* Chains of struct addrinfo, one for each address in root.  NULL and *error if one of them is not an address. */
 static GPtrArray *root_resolve(const char *root, GError **error)
 {
     g_autoptr(GPtrArray) chains = g_ptr_array_new_with_free_func(address_free);
@@ -184,7 +184,7 @@ static struct caller *door_place(struct door *d)
 }
 
 /* No descriptor or no memory is left for one more caller.  The oldest caller makes room.  Nobody is accepted for a
- * while, because the listener stays ready and would be polled again at once. */
+ * while: the listener stays ready, so it would be polled again at once. */
 static void door_turn_away(struct door *d, int reason)
 {
     struct caller *const oldest = door_oldest(d);
@@ -211,7 +211,7 @@ static void door_accept(struct door *d)
     send_at_once(s);
     memcpy(c->challenge.magic, WIRE_MAGIC, sizeof c->challenge.magic);
     fill_nonce(c->challenge.nonce);
-    /* A new connection takes 40 bytes at once; one that does not is dropped. */
+    /* A new connection can take 40 bytes at once.  One that cannot is dropped. */
     if (wire_write(s, &c->challenge, sizeof c->challenge, 0) != 0) door_refuse(d, c);
 }
 
@@ -414,7 +414,7 @@ static bool member_explain(const struct bootstrap_tcp_options *o, const struct w
     }
 }
 
-/* *again: rank 0 closed the connection before it read this rank's hello, as it does when too many call. */
+/* *again: rank 0 closed the connection before it read this rank's hello.  It does so when too many callers come. */
 static bool member_greet(const struct bootstrap_tcp_options *o, int s, uint64_t deadline_ms,
                          struct wire_channel *channel, bool *again, GError **error)
 {

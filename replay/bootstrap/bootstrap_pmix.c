@@ -1,7 +1,7 @@
-/* bootstrap_pmix.c - ranks that mpirun or srun started: PMIx tells each its number, where rank 0 listens, and with what
- * secret to join; from then on they exchange by TCP.
+/* bootstrap_pmix.c - ranks that mpirun or srun started.  PMIx tells each rank its number, where rank 0 listens, and
+ * the secret to join with.  After that they exchange by TCP.
  *
- * PMIx could exchange too, but it cannot ask a waiting rank for its wait.  Does not know which launcher runs. */
+ * PMIx could exchange too, but it cannot ask a waiting rank what it waits for.  Does not know which launcher runs. */
 #include "replay/bootstrap/bootstrap_internal.h"
 
 #include <stdlib.h>
@@ -53,7 +53,7 @@ static void secret_make(char *secret)
     for (int i = 0; i < SECRET_BYTES; i++) g_snprintf(secret + (size_t)2 * i, 3, "%02x", bytes[i]);
 }
 
-/* Adds this host's addresses that other hosts may reach, of one family, with a space before each. */
+/* Adds those addresses of this host, of one family, that other hosts may reach.  A space precedes each. */
 static void addresses_add(const struct ifaddrs *all, int family, GString *text)
 {
     for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
@@ -100,7 +100,7 @@ static bool card_read(const char *card, char *secret, GString *root)
     return root->len > 0;
 }
 
-/* Asks repeatedly: before rank 0 has published its text, launchers answer at once that there is none. */
+/* Asks repeatedly: until rank 0 has published its text, launchers answer at once that there is none. */
 static bool root_find(const pmix_proc_t *self, uint32_t timeout_ms, char *secret, GString *root, GError **error)
 {
     const uint64_t deadline_ms = bootstrap_now_ms() + timeout_ms;

@@ -21,7 +21,7 @@ struct bootstrap_tcp {
     struct wire_channel *channels; /* rank 0: one for every rank, its own unused; others: only [0] */
     uint32_t channel_count;
     uint32_t exchange;
-    char *failure;            /* set once; every later call fails with it */
+    char *failure;            /* once set, every later call fails with it */
     struct bootstrap_ops ops; /* the operations of TCP, under the name of this way to bootstrap */
     void (*end)(void);
 };
@@ -75,7 +75,7 @@ struct inquiry {
     bool *answered;
 };
 
-/* Whether nothing more is to be heard from the rank. */
+/* Whether the rank will say nothing more. */
 static bool root_hear(struct bootstrap_tcp *t, struct inquiry *q, uint32_t rank)
 {
     struct wire_channel *const c = &t->channels[rank];
@@ -91,7 +91,8 @@ static bool root_hear(struct bootstrap_tcp *t, struct inquiry *q, uint32_t rank)
     return true;
 }
 
-/* The rank `first` hangs.  Asks all ranks for their waits, and ends the run with the culprit that the answers show. */
+/* The rank `first` hangs.  Asks all ranks what they wait for, and ends the run.  The answers show which rank is
+ * named. */
 static bool root_ask(struct bootstrap_tcp *t, uint32_t first, const struct bootstrap_wait *wait, GError **error)
 {
     const uint32_t rank_count = t->base.rank_count;
@@ -291,7 +292,7 @@ static bool tcp_allgather(struct bootstrap *b, const void *in, size_t size_bytes
     return ok;
 }
 
-/* Looks only at how a message begins: a share that came early stays in the channel. */
+/* Reads only how a message begins.  A share that came early stays in the channel. */
 static bool root_check_rank(struct bootstrap_tcp *t, uint32_t rank, GError **error)
 {
     struct wire_channel *const c = &t->channels[rank];
@@ -397,7 +398,7 @@ struct bootstrap *bootstrap_tcp_new(const struct bootstrap_tcp_options *o, GErro
     t->channel_count = o->rank == 0 ? o->rank_count : 1;
     t->channels = g_new0(struct wire_channel, t->channel_count);
     for (uint32_t r = 0; r < t->channel_count; r++) t->channels[r].socket = -1;
-    /* The barrier ends when all ranks have joined; on failure it tells every rank which ones did not. */
+    /* The barrier ends when all ranks have joined.  On failure it tells every rank which ranks did not join. */
     if (tcp_join(t, o, error) && bootstrap_barrier(&t->base, error)) return &t->base;
     bootstrap_free(&t->base);
     return NULL;

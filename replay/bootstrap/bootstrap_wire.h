@@ -30,7 +30,7 @@ struct wire_challenge {
 struct wire_hello {
     char magic[8];
     uint32_t rank, rank_count;
-    char build[WIRE_BUILD_BYTES]; /* versions that differ may place things differently */
+    char build[WIRE_BUILD_BYTES]; /* different versions may place things differently */
     uint8_t nonce[WIRE_NONCE_BYTES];
     uint8_t mac[WIRE_MAC_BYTES];
 };
@@ -66,7 +66,7 @@ void wire_hello_sign(const struct bootstrap_secret *secret, const struct wire_ch
                      const struct wire_hello *hello, uint8_t *mac);
 void wire_welcome_sign(const struct bootstrap_secret *secret, const struct wire_challenge *challenge,
                        const struct wire_hello *hello, const struct wire_welcome *welcome, uint8_t *mac);
-/* The time that it takes does not depend on where they differ. */
+/* The time does not depend on where the two differ. */
 bool wire_macs_equal(const uint8_t *a, const uint8_t *b);
 
 /* Writes or reads all of it; the socket does not block. */
@@ -90,9 +90,9 @@ void wire_channel_open(struct wire_channel *c, int socket, bool root, const stru
                        const struct wire_challenge *challenge, const struct wire_hello *hello);
 void wire_channel_close(struct wire_channel *c);
 int wire_channel_send(struct wire_channel *c, uint32_t kind, const void *body, size_t size_bytes, uint64_t deadline_ms);
-/* Takes in the bytes that have arrived and never waits.  Returns 0 when a whole message is there (its header.kind,
- * body and header.size_bytes hold until wire_channel_next()), -EAGAIN before.  -EMSGSIZE: larger than size_bytes_max;
- * -EBADMSG: not made by the other side for this place in the conversation. */
+/* Takes in the bytes that have arrived and never waits.  Returns 0 when a whole message is there; its header.kind,
+ * body and header.size_bytes hold until wire_channel_next().  Until then returns -EAGAIN.  -EMSGSIZE: the message is
+ * larger than size_bytes_max.  -EBADMSG: the other side did not make it for this place in the conversation. */
 int wire_channel_advance(struct wire_channel *c, size_t size_bytes_max);
 void wire_channel_next(struct wire_channel *c);
 

@@ -1,8 +1,8 @@
 /* cuda_args.h - the one parameter of every kernel in cuda_ptx_*.c: a struct by value, whose offsets the PTX names.
  *
- * Each field has its purpose as a comment; a kernel reads the fields that it needs.  Rows go round: row i lies at
- * source + (i & source_mask) * source_stride, so that a footprint is (mask + 1) * stride bytes; a warp has the rows
- * index + me, index + me + all, ... */
+ * Each field has its purpose as a comment.  A kernel reads the fields that it needs.  Rows repeat in a circle: row i
+ * lies at source + (i & source_mask) * source_stride, so a footprint is (mask + 1) * stride bytes.  A warp has the
+ * rows index + me, index + me + all, ... */
 #ifndef REPLAY_CUDA_ARGS_H
 #define REPLAY_CUDA_ARGS_H
 

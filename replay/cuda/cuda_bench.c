@@ -6,7 +6,7 @@
 
 _Static_assert(sizeof(struct cuda_args) == ARG_BYTES, "as the PTX has it");
 
-/* PTX reads the offsets from the text of these macros, where "a + 60" is a place in struct cuda_args. */
+/* PTX takes the offsets from the text of these macros, in which "a + 60" is a place in struct cuda_args. */
 enum { a = 0 };
 _Static_assert((ARG_OUT) == offsetof(struct cuda_args, out), "as the PTX has it");
 _Static_assert((ARG_CYCLES) == offsetof(struct cuda_args, cycles), "as the PTX has it");
@@ -44,7 +44,7 @@ static bool module_load(struct cuda_bench *b, const char *text, cuda_module *mod
     return error_false(error, CUDA_ERROR, CUDA_FAILED, "cuda: the driver compiles no kernels: %s", errors);
 }
 
-/* Numbers between 0.5 and 2 with random signs: data of zeros moves faster than real data. */
+/* Numbers between 0.5 and 2 with random signs, because zeros move faster than real data. */
 static bool source_fill(struct cuda_bench *b, const struct cuda_gpu *g, GError **error)
 {
     g_autofree uint16_t *numbers = g_malloc(FILL_BYTES);
@@ -177,7 +177,7 @@ void cuda_bench_free(struct cuda_bench *b)
 
 /* ---- runs ---- */
 
-/* Allows for as much shared memory as any kernel gets. */
+/* Allows each function as much shared memory as any kernel gets. */
 static bool function_find(struct cuda_bench *b, const struct cuda_run *run, cuda_function *function, GError **error)
 {
     struct cuda_gpu *g = &b->gpu[run->gpu];

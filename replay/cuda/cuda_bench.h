@@ -1,17 +1,16 @@
-/* cuda_bench.h - private to `eptwin measure --fabric cuda`: the GPUs with their memory and kernels, how a kernel runs
- * on
- * one or several of them at once, and where values go.
+/* cuda_bench.h - private to `eptwin measure --fabric cuda`: the GPUs with their memory and kernels, how a kernel
+ * runs on one or several of them at once, and where values go.
  *
- * Memory of each GPU, the same on all, so that places in a peer are those of one's own:
+ * Memory of each GPU, laid out equally on all, so that places in a peer's memory are those of one's own:
  *
  *     source   SOURCE_BYTES of BF16 numbers
  *     target   TARGET_BYTES for each GPU that may write to it
- *     zeros    ZEROS_BYTES, what chases read
+ *     zeros    ZEROS_BYTES, which chases read
  *     words    flags and counters, cleared before each run
- *     table    addresses of targets, of this GPU's run
+ *     table    addresses of targets, for this GPU's run
  *     results  RESULT_BYTES a warp
  *
- * Every function that returns bool sets *error where it returns false, and then the measurement ends. */
+ * Every function that returns bool sets *error when it returns false, and then the measurement ends. */
 #ifndef REPLAY_CUDA_BENCH_H
 #define REPLAY_CUDA_BENCH_H
 
@@ -30,7 +29,7 @@ enum { CUDA_WORDS_BYTES = 2 << 20, CUDA_WORDS_OWN_BYTES = 4096, CUDA_SHARED_BARS
 #define CUDA_TARGET_BYTES (UINT64_C(1) << 30)
 #define CUDA_ZEROS_BYTES  (UINT64_C(1) << 31)
 
-/* As kernels get it: cuda_args.h has the offsets. */
+/* The form in which kernels get it.  cuda_args.h has the offsets. */
 struct cuda_args {
     uint64_t out, source, targets, go, own, peer, cycles;
     uint32_t go_count, source_mask, target_mask, source_stride, target_stride, row_bytes, rows, target_count;
@@ -66,12 +65,13 @@ struct cuda_run {
 
 /* The results of a run's warps, combined. */
 struct cuda_outcome {
-    uint64_t from_ns, to_ns;                  /* begin of the first warp, end of the last one, by the GPU's timer */
+    uint64_t from_ns, to_ns;                  /* start of the first warp and end of the last one, by the GPU's timer */
     uint64_t last_from_ns;                    /* the last warp's begin */
     double rows_per_ns;                       /* sum over warps of each warp's rate in its own time */
     double rows, cycles;                      /* sum; mean over warps that did something */
     uint32_t warps;                           /* warps that did something */
-    uint64_t target_to_ns[CUDA_TARGETS_MOST]; /* when the last warp ended of those whose block gives them this target */
+    uint64_t target_to_ns[CUDA_TARGETS_MOST]; /* for each target: when the last warp whose block has this target
+                                               * ended */
 };
 
 struct cuda_row {
@@ -90,7 +90,7 @@ struct cuda_bench {
     const char *kernel; /* launched last: messages name it */
     size_t cublaslt;    /* version of the library that ran GEMMs; 0: none was found */
     uint32_t repeat, pass;
-    uint32_t go_count; /* blocks that have counted themselves at GPU 0's first word so far */
+    uint32_t go_count; /* how many blocks have so far counted themselves at GPU 0's first word */
     GArray *rows;      /* struct cuda_row */
     uint32_t row;      /* the row that gets the next value of this pass */
     struct rng rng;    /* draws where rows beyond L2 begin */
@@ -101,20 +101,21 @@ struct cuda_bench {
 struct cuda_bench *cuda_bench_new(uint32_t gpu_count, bool quick, GError **error);
 void cuda_bench_free(struct cuda_bench *b);
 
-/* Runs all at the same time.  If there are several, their blocks begin together.  outcome[count]. */
+/* Runs all at the same time.  If there are several, their blocks begin together.  Sets outcome[count]. */
 bool cuda_bench_run(struct cuda_bench *b, struct cuda_run *runs, uint32_t count, struct cuda_outcome *outcome,
                     GError **error);
-/* Launches one without waiting for its end; its results are not read. */
+/* Launches a kernel without waiting for its end.  Its results are not read. */
 bool cuda_bench_launch(struct cuda_bench *b, const struct cuda_run *run, GError **error);
-/* Keeps GPU 0 busy for us, so that kernels launched in that time then run without waiting for this process. */
+/* Keeps GPU 0 busy for `us` microseconds, so that kernels launched in that time then run without waiting for this
+ * process. */
 bool cuda_bench_delay(struct cuda_bench *b, double us, GError **error);
-/* Runs one kernel right after another and measures from the end of the first to the begin of the second. */
+/* Runs one kernel right after another, and measures from the end of the first to the start of the second. */
 bool cuda_bench_gap(struct cuda_bench *b, const struct cuda_run *before, const struct cuda_run *after, double *gap_us,
                     GError **error);
 bool cuda_bench_wait(struct cuda_bench *b, GError **error);
 bool cuda_bench_words_clear(struct cuda_bench *b, GError **error);
 
-/* Keeps a value of this pass.  In the first pass it makes a new row, whose phase is format.  NAN: not known. */
+/* Keeps a value of this pass.  In the first pass it makes a new row, whose phase is `format`.  NAN: not known. */
 void cuda_bench_keep(struct cuda_bench *b, const char *metric, const char *unit, uint32_t size_bytes, double value,
                      const char *format, ...) G_GNUC_PRINTF(6, 7);
 

@@ -23,8 +23,8 @@ static bool functions_find(struct cuda_driver *driver, GError **error)
             return error_false(error, CUDA_ERROR, CUDA_ABSENT,
                                "%s: expected a driver with %s (CUDA 12 or later), found none", cuda_library_name,
                                functions[i].symbol);
-        memcpy((char *)driver + functions[i].place, &found, sizeof found); /* ISO C does not convert function pointers
-                                                                            * to object pointers */
+        memcpy((char *)driver + functions[i].place, &found, sizeof found); /* ISO C does not convert function
+                                                                            * pointers to object pointers */
     }
     return true;
 }

@@ -1,8 +1,7 @@
-/* cuda_driver.h - NVIDIA's driver, opened at run time: what of its interface the benchmarks need, declared here, so
- * that
- * neither building nor running needs a CUDA toolkit.
+/* cuda_driver.h - NVIDIA's driver, opened at run time.  The parts of its interface that the benchmarks need are
+ * declared here, so that neither building nor running needs a CUDA toolkit.
  *
- * Types and numbers are those of the driver's public interface (CUDA 12 and later).  One driver a process. */
+ * Types and numbers are those of the driver's public interface (CUDA 12 and later).  There is one driver a process. */
 #ifndef REPLAY_CUDA_DRIVER_H
 #define REPLAY_CUDA_DRIVER_H
 
@@ -103,13 +102,13 @@ struct cuda_driver {
 #undef CUDA_MEMBER
 };
 
-/* Opens libcuda.so.1 and starts it.  False and *error (CUDA_ABSENT, one line) where it is not there, is too old or sees
- * no GPU; nothing to close then. */
+/* Opens libcuda.so.1 and starts it.  False and *error (CUDA_ABSENT, one line) if it is not there, is too old or sees
+ * no GPU.  Then there is nothing to close. */
 bool cuda_driver_open(struct cuda_driver *driver, GError **error);
 void cuda_driver_close(struct cuda_driver *driver);
 
-/* True for result 0; else *error says which call, by its name in struct cuda_driver, failed and how the driver names
- * that. */
+/* True for result 0.  Otherwise *error says which call failed, by its name in struct cuda_driver, and how the driver
+ * names the failure. */
 bool cuda_driver_check(const struct cuda_driver *driver, cuda_result result, const char *call, GError **error);
 
 #endif

@@ -10,7 +10,7 @@ static const double usual_us = 400, quick_us = 150;
 static uint32_t round_up(uint32_t bytes, uint32_t unit) { return (bytes + unit - 1) / unit * unit; }
 static uint32_t line_up(uint32_t bytes) { return round_up(bytes, LINE_BYTES); }
 
-/* A footprint is a power of 2 and holds places of stride bytes; the mask is their number less 1. */
+/* A footprint is a power of 2 and holds places of `stride` bytes.  The mask is their number minus 1. */
 static uint32_t places_mask(uint64_t footprint, uint32_t stride)
 {
     uint64_t places = 1;
@@ -68,7 +68,7 @@ struct cuda_run cuda_flow_run(struct cuda_bench *b, const struct cuda_flow *f)
     return run;
 }
 
-/* A small footprint is brought to L2 by a first run; a large one begins at another place in each run. */
+/* A first run brings a small footprint into L2.  A large one begins at a different place in each run. */
 bool cuda_flows_outcome(struct cuda_bench *b, const struct cuda_flow *flows, uint32_t count,
                         struct cuda_outcome *outcome, GError **error)
 {

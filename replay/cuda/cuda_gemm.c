@@ -1,7 +1,7 @@
-/* cuda_gemm.c - dense GEMMs by cuBLASLt, where this machine has it: opened at run time, as the driver is.
+/* cuda_gemm.c - dense GEMMs by cuBLASLt, if this machine has it.  Like the driver, it is opened at run time.
  *
  * Y = X W with X of rows x k and W of k x n, both of BF16 or FP8 (E4M3), Y of BF16.  Each GEMM reads its own part of
- * the source area as W, so that W comes from memory as in a step, unless all of it has room in L2. */
+ * the source area as W, so that W comes from memory as in a step, unless all of it fits in L2. */
 #include <dlfcn.h>
 #include <string.h>
 #include "replay/cuda/cuda_flows.h"
@@ -71,7 +71,8 @@ static const struct {
 #undef LT_ENTRY
 };
 
-/* Whether the library is there, with all functions.  It stays open: CUDA's own libraries do not bear being closed. */
+/* Whether the library is there, with all functions.  It stays open, because CUDA's own libraries do not tolerate
+ * being closed. */
 static bool lt_find(struct lt *lt)
 {
     static const char *const names[] = { "libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so" };
@@ -121,7 +122,7 @@ static void gemm_forget(const struct lt *lt, const struct gemm *g)
 
 static uint64_t weight_bytes(const struct gemm *g) { return g->k * g->n * (g->type == TYPE_FP8 ? 1 : 2); }
 
-/* Many in sequence, behind a kernel that runs until the host has launched them all. */
+/* Times many GEMMs in sequence, after a kernel that runs until the host has launched them all. */
 static bool gemm_time(struct cuda_bench *b, const struct lt *lt, const struct gemm *g, double *time_us, GError **error)
 {
     const struct cuda_gpu *gpu = &b->gpu[0];
@@ -129,7 +130,7 @@ static bool gemm_time(struct cuda_bench *b, const struct lt *lt, const struct ge
     const uint64_t places = CUDA_SOURCE_BYTES / weight_bytes(g),
                    in_bytes = g->rows * g->k * (g->type == TYPE_FP8 ? 1 : 2);
     float ms = 0;
-    /* The first may load its kernel, which waits for what runs. */
+    /* The first one may load its kernel, which waits for running kernels. */
     for (uint32_t i = 0; i <= MANY; i++) {
         const uint64_t weights = gpu->source + i % places * weight_bytes(g);
         if (i == 1 && (!CALL(stream_wait, gpu->stream[0]) || !cuda_bench_delay(b, MANY * CALL_US, error) ||
@@ -158,7 +159,7 @@ static bool gemm_keep(struct cuda_bench *b, const struct lt *lt, struct gemm *g,
     return fine;
 }
 
-/* DeepSeek-V3's shared expert and feed-forward, up and down, and a square one, which shows the peak. */
+/* DeepSeek-V3's shared expert and feed-forward, up and down, and a square GEMM, which shows the peak. */
 static bool gemms_keep(struct cuda_bench *b, const struct lt *lt, GError **error)
 {
     static const struct {

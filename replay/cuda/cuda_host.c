@@ -14,7 +14,7 @@
 
 enum { MANY = 32, FEW = 16, CALL_US = 20, LINE_BYTES = 128 };
 
-/* Many copies of one size in sequence, after a kernel that runs until the host has launched them all. */
+/* Times many copies of one size in sequence, after a kernel that runs until the host has launched them all. */
 static bool copies_time(struct cuda_bench *b, uint64_t target, uint64_t source, size_t size, double *time_us,
                         GError **error)
 {
@@ -47,7 +47,7 @@ static bool copies_wait(struct cuda_bench *b, uint64_t target, uint64_t source, 
     return true;
 }
 
-/* Offsets of source and target from the begin of a line: equal, or not. */
+/* Offsets of source and target from the start of a line: equal or different. */
 static const struct {
     uint32_t source, target;
 } shifts[] = { { 0, 0 }, { 16, 16 }, { 16, 0 } };
@@ -76,9 +76,9 @@ static bool copies_keep(struct cuda_bench *b, uint64_t target, const char *at, G
 
 /* ---- words that streams write and await ---- */
 
-/* A flag goes to and fro between two streams: the first writes a word and awaits the second's, the second awaits and
- * writes.  The second stream is on GPU to.  Each word is in the memory of the GPU that awaits it.  Both streams begin
- * after the delay. */
+/* A flag goes to and fro between two streams: the first writes a word and awaits the second's; the second awaits and
+ * then writes.  The second stream is on GPU `to`.  Each word is in the memory of the GPU that awaits it.  Both
+ * streams begin after the delay. */
 static bool handing(struct cuda_bench *b, uint32_t to, uint32_t *value, double *time_us, GError **error)
 {
     const struct cuda_gpu *g = &b->gpu[0], *other = &b->gpu[to];
@@ -101,7 +101,7 @@ static bool handing(struct cuda_bench *b, uint32_t to, uint32_t *value, double *
     return true;
 }
 
-/* Streams wait for words that are already set; also the time of the calls on the host. */
+/* Streams wait for words that are already set.  Also gives the time of the calls on the host. */
 static bool words_alone(struct cuda_bench *b, uint32_t *value, bool await, double *time_us, double *call_us,
                         GError **error)
 {
@@ -131,7 +131,7 @@ struct answerer {
     atomic_bool ended; /* the kernel has ended, or it failed */
 };
 
-/* Answers each number with the same number; does nothing else in that time. */
+/* Answers each number with the same number, and does nothing else meanwhile. */
 static void *answer_all(void *argument)
 {
     struct answerer *a = argument;

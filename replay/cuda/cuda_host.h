@@ -5,9 +5,9 @@
 #include "replay/cuda/cuda_bench.h"
 
 bool cuda_host_pass(struct cuda_bench *b, GError **error);
-/* The copies again, to the second GPU's memory. */
+/* Repeats the copies, to the second GPU's memory. */
 bool cuda_host_to_pass(struct cuda_bench *b, GError **error);
-/* Dense GEMMs by cuBLASLt; none where it cannot be opened. */
+/* Dense GEMMs by cuBLASLt; no values if it cannot be opened. */
 bool cuda_gemm_pass(struct cuda_bench *b, GError **error);
 
 #endif

@@ -1,5 +1,5 @@
 /* cuda_many_gpus.c - what GPUs do to each other: rows to one peer and to several, in both directions, between all
- * pairs; flags, loads, atomics and barriers, alone and during streams.  replay/README.md says what each row means. */
+ * pairs; flags, loads, atomics and barriers, alone and during streams.  replay/README.md explains each row. */
 #include "replay/cuda/cuda_bench.h"
 #include "replay/cuda/cuda_flows.h"
 #include "replay/cuda/cuda_host.h"
@@ -56,7 +56,7 @@ static void target_add(const struct cuda_bench *b, struct cuda_flow *flow, uint3
     flow->target[flow->target_count++] = place_at(b, peer, flow->gpu);
 }
 
-/* The mean rate of a sender, or all rates together. */
+/* Keeps the mean rate of a sender, or the sum of all rates. */
 static bool flows_keep(struct cuda_bench *b, const struct cuda_flow *flows, uint32_t count, bool together,
                        const char *phase, GError **error)
 {
@@ -111,7 +111,7 @@ static bool pair_by_size(struct cuda_bench *b, GError **error)
     return true;
 }
 
-/* Rows from memory that is not in L2 to memory that is not in L2, either; and rows that begin within a line. */
+/* Rows between two memories that are both not in L2; and rows that begin within a line. */
 static bool pair_by_place(struct cuda_bench *b, GError **error)
 {
     const uint32_t sms[] = { 1, 8, 24, b->sms };
@@ -133,7 +133,7 @@ static bool pair_by_place(struct cuda_bench *b, GError **error)
     return true;
 }
 
-/* The bandwidth that a link loses when a warp sends one message after another, and when stages begin within a line of
+/* The bandwidth that a link loses when a warp sends one message after another, or when stages begin within a line of
  * shared memory. */
 static bool pair_unaligned(struct cuda_bench *b, GError **error)
 {
@@ -163,7 +163,7 @@ static bool pair_unaligned(struct cuda_bench *b, GError **error)
     return true;
 }
 
-/* One load feeds stores to the GPU itself and to peers; or blocks and warps take turns between these targets. */
+/* One load feeds stores to the GPU itself and to peers; or blocks and warps serve these targets in rotation. */
 static const struct mix {
     const char *name;
     uint32_t warps, row_bytes;
@@ -173,7 +173,7 @@ static const struct mix {
     { "fan", 28, HALF_ROW_BYTES, false },
     { "blocks", 15, ROW_BYTES, false },
     { "warps", 15, ROW_BYTES, false },
-    /* As V2 dispatch does: packed tokens from memory, each stored completely before its stage is reused. */
+    /* Like V2 dispatch: packed tokens from memory, each stored completely before its stage is reused. */
     { "fan", 15, 14464, true },
     { "fan", 28, 7520, true },
     { "warps", 15, 14464, true },
@@ -247,7 +247,7 @@ static bool bulk_loads(struct cuda_bench *b, GError **error)
 enum pattern { ONE_WAY, BOTH_WAYS, RING, INCAST, OUTCAST, ALL_TO_ALL, PATTERNS };
 static const char *const pattern_names[] = { "one-way", "both-ways", "ring", "incast", "outcast", "all-to-all" };
 
-/* Whether the GPU sends to the peer when gpus GPUs take part. */
+/* Whether the GPU sends to the peer when `gpus` GPUs take part. */
 static bool sends(enum pattern pattern, uint32_t gpu, uint32_t peer, uint32_t gpus)
 {
     if (gpu == peer) return false;
@@ -305,8 +305,8 @@ static bool patterns(struct cuda_bench *b, GError **error)
     return true;
 }
 
-/* Flows of so many bytes each, until the last one has ended: this shows what links share unevenly, which rates do
- * not.  The rates of single flows are until each one's own end. */
+/* Flows of equal sizes, until the last one has ended.  This shows what links share unevenly; rates do not show it.
+ * The rate of a single flow counts until that flow's end. */
 static bool whole_flows_keep(struct cuda_bench *b, const struct mover *m, uint32_t gpus, uint32_t sms,
                              uint32_t row_bytes, bool packed, GError **error)
 {
@@ -438,7 +438,7 @@ static bool barriers(struct cuda_bench *b, GError **error)
     return true;
 }
 
-/* A wait during all-to-all streams; NAN if it outlasted them. */
+/* Keeps the time of a wait during all-to-all streams; NAN if the wait outlasted them. */
 static bool loaded_keep(struct cuda_bench *b, struct cuda_run *wait, uint32_t waits, double per, const char *what,
                         uint32_t sms, const struct mover *m, GError **error)
 {

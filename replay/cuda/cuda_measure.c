@@ -7,7 +7,7 @@
 #include "sim/progress.h"
 #include "sim/stats.h"
 
-/* Repeated measurements agree in fewer than five digits. */
+/* repeated measurements agree in fewer than five digits */
 static double rounded(double value)
 {
     char text[G_ASCII_DTOSTR_BUF_SIZE];
@@ -73,7 +73,7 @@ static bool parts_pass(struct cuda_bench *b, const struct cuda_measure_options *
     return true;
 }
 
-/* A part may have nothing to measure here, which matters where it is the one that was asked for. */
+/* A part may have nothing to measure here.  This matters only if the user asked for this part. */
 static bool rows_check(const struct cuda_bench *b, const struct cuda_measure_options *options, GError **error)
 {
     if (b->rows->len || !options->only) return true;

@@ -1,11 +1,11 @@
 /* cuda_one_gpu.c - what one GPU does alone: its clock, launches, loads, atomics, fences, flags, barriers, copies by
- * loads and stores and by the bulk engine, quantising, weighted sums.  replay/README.md says what each row means. */
+ * loads and stores and by the bulk engine, quantising, weighted sums.  replay/README.md explains each row. */
 #include "replay/cuda/cuda_bench.h"
 #include "replay/cuda/cuda_flows.h"
 #include "replay/cuda/cuda_host.h"
 #include "replay/cuda/cuda_waits.h"
 
-enum { ROW_BYTES = 14336, HALF_ROW_BYTES = 7168 }; /* 7168 channels in BF16; in FP8, or half a row */
+enum { ROW_BYTES = 14336, HALF_ROW_BYTES = 7168 }; /* 7168 channels in BF16; in FP8, or half such a row */
 
 static const struct {
     const char *name;
@@ -21,7 +21,7 @@ static const uint32_t warp_counts[] = { 1, 2, 4, 8, 16, 24, 32 };
     i < G_N_ELEMENTS(list); \
     i++
 
-/* Runs one flow on GPU 0 and keeps it as a row "KERNEL sms=.. warps=.. at=.." with more words after these. */
+/* Runs one flow on GPU 0 and keeps it as a row "KERNEL sms=.. warps=.. at=..", with more words after these. */
 static bool flow_keep(struct cuda_bench *b, const struct cuda_flow *flow, const char *at, const char *more,
                       GError **error)
 {
@@ -249,8 +249,8 @@ static bool bulk_by_size(struct cuda_bench *b, GError **error)
     return true;
 }
 
-/* First rows in pieces of 4 KiB, three in flight, as low-latency combine moves them.  Then whole tokens with scales and
- * indices, each stored completely before its stage is reused, as the V2 kernels move them. */
+/* First come rows in pieces of 4 KiB, three in flight, as low-latency combine moves them.  Then come whole tokens
+ * with scales and indices, each stored completely before its stage is reused, as the V2 kernels move them. */
 static bool bulk_tokens(struct cuda_bench *b, GError **error)
 {
     static const struct {
@@ -366,8 +366,8 @@ static bool fresh(struct cuda_bench *b, GError **error) { return cuda_fresh_from
 
 /* ---- code ---- */
 
-/* Time of code that an SM runs for the first time in its kernel.  Before it, the SM has run so much other code that it
- * no longer holds this code, and has read so much data that L2 does not hold it either. */
+/* The time of code that an SM runs for the first time in its kernel.  Before that, the SM has run so much other code
+ * that it no longer holds this code, and has read so much data that L2 does not hold it either. */
 static bool code_keep(struct cuda_bench *b, const char *kernel, uint32_t sms, uint32_t pass, GError **error)
 {
     static const char *const passes[] = { "again", "first", "after-code", "after-code+data" };
@@ -433,8 +433,8 @@ static bool sum_keep(struct cuda_bench *b, struct cuda_flow flow, uint32_t place
     return flow_keep(b, &flow, places[place].name, more, error);
 }
 
-/* Rates count the sums written; count times as many rows are read.  One row for each number of warps; for teams, all
- * warps of the largest block. */
+/* Rates count the sums that are written; `count` times as many rows are read.  There is one row for each number of
+ * warps; for teams, one for all warps of the largest block. */
 static bool sums_of(struct cuda_bench *b, const char *kernel, bool teams, GError **error)
 {
     static const uint32_t counts[] = { 1, 2, 3, 4, 6, 8 }, warps[] = { 1, 8, 24 }, sizes[] = { 4096, ROW_BYTES };
@@ -477,8 +477,8 @@ static bool sums_shared(struct cuda_bench *b, GError **error)
     return true;
 }
 
-/* Rates count the BF16 that is turned into logarithms, or that comes back.  The less shared memory blocks ask for, the
- * more L1 is left for the loops' local memory; the low-latency kernels use most of it as shared memory. */
+/* Rates count the BF16 that is turned into logarithms, or that comes back.  The less shared memory blocks ask for,
+ * the more L1 is left for the loops' local memory.  The low-latency kernels use most of it as shared memory. */
 static bool logarithms(struct cuda_bench *b, GError **error)
 {
     static const char *const kernels[] = { "logs", "exps" };

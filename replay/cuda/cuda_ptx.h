@@ -1,8 +1,8 @@
 /* cuda_ptx.h - how PTX is written in the cuda_ptx_*.c: as text between the brackets of PTX(...), in which the
- * preprocessor's comments and macros work.  The text has no newlines, and PTX needs none.
+ * preprocessor's comments and macros work.  The text has no newlines, because PTX needs none.
  *
- * Private to the cuda_ptx_*.c.  Registers have names; HEAD declares those that all kernels use.  A macro that has
- * labels opens a scope of its own with { }.  A wait that lasts longer than WAIT_CYCLES, some seconds, ends the kernel
+ * Private to the cuda_ptx_*.c.  Registers have names, and HEAD declares those that all kernels use.  A macro with
+ * labels opens its own scope with { }.  A wait that lasts longer than WAIT_CYCLES, some seconds, ends the kernel
  * with an error, so that a GPU whose peer failed fails too. */
 #ifndef REPLAY_CUDA_PTX_H
 #define REPLAY_CUDA_PTX_H
@@ -25,7 +25,7 @@
 
 #define WAIT_CYCLES 8000000000
 
-/* A thread's numbers: me is its warp in the grid, all the number of warps. */
+/* A thread's numbers: `me` is its warp in the grid, `all` the number of warps. */
 #define HEAD \
     .reg .pred p, q; \
     .reg .b32 tid, lane, warp, warps, block, blocks, me, all, done; \
@@ -43,7 +43,7 @@
     mov.u32 done, 0; \
     ld.param.u64 limit, [ARG_CYCLES];
 
-/* Begins when go_count blocks, of all GPUs, have arrived here; at once if there is no word that counts them. */
+/* Begins when go_count blocks of all GPUs have come here.  If no word counts them, it begins at once. */
 #define GO { \
     .reg .pred alone, other; \
     .reg .b32 seen, need; \
@@ -79,7 +79,7 @@ begin: \
     setp.lo.and.u32 p, done, rows, p; \
     vote.sync.all.pred p, p, 0xffffffff;
 
-/* Writes to out: this warp's begin and end (ns), its cycles, and its count of work. */
+/* Writes to `out` this warp's start and end (ns), its cycles, and how much work it did. */
 #define FINISH(done32) { \
     .reg .pred silent; \
     .reg .b64 place, done64; \

@@ -15,8 +15,9 @@
     xor.b32 folded, folded, x##n; xor.b32 folded, folded, y##n; \
     xor.b32 folded, folded, z##n; xor.b32 folded, folded, w##n;
 
-/* Loads and stores of the end of a row.  Lanes beyond its end store nothing, but do load: what all lanes do alike needs
- * no predicate, and a thread has only 7.  So up to 512 bytes after the source's last row are read. */
+/* Loads and stores of the end of a row.  Lanes beyond its end store nothing, but they do load, because an operation
+ * that all lanes do needs no predicate, and a thread has only 7.  So up to 512 bytes after the source's last row are
+ * read. */
 #define ALIKE(offset, ...)  { .reg .pred has; setp.gt.u32 has, left, offset; @has __VA_ARGS__ }
 #define WITHIN(offset, ...) { \
     .reg .pred has; \
@@ -34,10 +35,11 @@
 #define DO_5(does) DO_2(does) does(2, 1024) does(3, 1536) does(4, 2048)
 #define DO_8(does) DO_5(does) does(5, 2560) does(6, 3072) does(7, 3584)
 
-/* A warp moves rows as a warp of the public kernels does: pieces of as many bytes as loads are in flight, then the
- * row's last, shorter piece, whose loads are in flight together, too.  first and second say what is done with a piece,
- * first_rest and second_rest with the last one: LOAD and STORE, LOAD and FOLD, or STORE alone.  before and after stand
- * around each row.  Targets are taken from a table: block * by_block + warp * by_warp, modulo their number. */
+/* A warp moves rows like a warp of the public kernels.  It moves pieces of as many bytes as loads are in flight.
+ * Then comes the row's last, shorter piece, whose loads are in flight together, too.  first and second say what is
+ * done with a piece, first_rest and second_rest with the last one: LOAD and STORE, LOAD and FOLD, or only STORE.
+ * before and after stand around each row.  Targets come from a table: block * by_block + warp * by_warp, modulo
+ * their number. */
 #define ROWS_KERNEL(name, piece, first, second, first_rest, second_rest, before, after) \
 ENTRY(name) { \
     HEAD \
@@ -96,7 +98,7 @@ moved: \
     FINISH(done) \
 }
 
-/* Finds this warp's target in the table of targets; further: so many entries later. */
+/* Finds this warp's target in the table of targets.  `further` adds to the entry's index. */
 #define TARGET_FIND(address, further) { \
     .reg .b32 count, turn, by_block, by_warp; \
     .reg .b64 table; \
@@ -149,19 +151,18 @@ moved: \
     @!other atom.release.gpu.global.add.u32 old, [word + 64], 1; \
     }
 
-/* Words of 4 bytes, one a lane, with no other load in flight: how kernels read index arrays. */
+/* Words of 4 bytes, one a lane, with no other load in flight, as kernels read index arrays. */
 #define LOAD_4(n, offset) ld.global.nc.L1::no_allocate.L2::256B.u32 x##n, [s + offset];
 #define LOAD_4_REST(n, offset) ALIKE(offset, LOAD_4(n, offset))
 #define FOLD_4(n, offset) xor.b32 folded, folded, x##n;
 
 /* ---- bulk copies ---- */
 
-/* One lane of each warp brings rows to shared memory and, from there, to fan targets.  A warp has `stages` stages of
- * shared memory and loads rows up to `ahead` rows before the one that it stores.  stages - ahead - 1, which is 0 or 1,
- * is the number of stores that may still read their stage when the next load begins.
+/* One lane of each warp brings rows to shared memory and, from there, to `fan` targets.  A warp has `stages` stages
+ * of shared memory.  It loads rows up to `ahead` rows before the one that it stores.  stages - ahead - 1, which is 0
+ * or 1, is the number of stores that may still read their stage when the next load begins.
  *
- *     shared: | 32 warps x 4 mbarriers, 1024 B | shared_offset | warp 0: stage 0, stage 1, ... | warp 1: ...
- */
+ *     shared: | 32 warps x 4 mbarriers, 1024 B | shared_offset | warp 0: stage 0, stage 1, ... | warp 1: ... */
 #define BULK_IN { \
     .reg .b32 at, bar; \
     .reg .b64 s; \

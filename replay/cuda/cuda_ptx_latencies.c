@@ -1,5 +1,5 @@
-/* cuda_ptx_latencies.c - PTX of what one thread, one block or one grid waits for: loads, atomics, fences, flags,
- * barriers, launches.  See cuda_ptx.h for the language. */
+/* cuda_ptx_latencies.c - PTX of waits of one thread, one block or one grid: loads, atomics, fences, flags, barriers,
+ * launches.  See cuda_ptx.h for the language. */
 #include "replay/cuda/cuda_ptx.h"
 
 /* The text below is PTX, not C. */
@@ -7,7 +7,7 @@
 
 /* ---- one thread, one operation after another ---- */
 
-/* The word at own holds 0.  A result v is added to the address, so that the next operation waits for it. */
+/* The word at `own` holds 0.  A result v is added to the address, so that the next operation waits for it. */
 #define ALONE_KERNEL(name, times, ...) \
 ENTRY(name) { \
     HEAD \
@@ -39,8 +39,8 @@ next: \
 #define FOLLOW cvt.u64.u32 wide, v; add.u64 addr, addr, wide;
 #define FOLLOW_NEAR add.u32 near, near, v;
 
-/* Dependent loads.  Each address comes from the last load's value, which is 0, and from a sequence of numbers.  There
- * are 2^32 >> team lines, source_stride bytes apart; the sequence misses about as many of them as random draws
+/* Dependent loads.  Each address is made from the last load's value, which is 0, and a sequence of numbers.  There
+ * are 2^32 >> team lines, source_stride bytes apart.  The sequence misses about as many of them as random draws
  * would. */
 #define CHASE_KERNEL(name, ...) \
 ENTRY(name) { \
@@ -71,9 +71,9 @@ next: \
 
 /* ---- ends of stores ---- */
 
-/* Each warp stores row_bytes to its target, lane by lane, rounds times.  Then the operation that waits for these stores
- * is timed: of thread 0 after a barrier of the block, or of each warp alone.  Only these operations count for the
- * cycles. */
+/* Each warp stores row_bytes to its target, lane by lane, `rounds` times.  Then the operation that waits for these
+ * stores is timed: that of thread 0 after a barrier of the block, or that of each warp alone.  Cycles count only
+ * these operations. */
 #define AFTER_KERNEL(name, ...) \
 ENTRY(name) { \
     HEAD \
@@ -139,7 +139,7 @@ ended: \
 
 /* ---- flags ---- */
 
-/* Two blocks send each other the numbers 1, 2, ...: thread 0 stores a flag and waits for the other block's.  If
+/* Two blocks send each other the numbers 1, 2, ...: thread 0 stores a flag and waits for the other block's flag.  If
  * row_bytes is not 0, all threads first store that many bytes to the target.  Flags of blocks are 128 bytes apart. */
 #define FLAG_KERNEL(name, send, look) \
 ENTRY(name) { \
@@ -223,7 +223,7 @@ on: \
 over: \
     FINISH(done) \
 }
-/* The next value to send: the number of the round, or 1 where it is added. */
+/* The next value to send: the number of the round or, for a signal that adds, 1. */
 #define NEXT_VALUE(name) NEXT_##name
 #define NEXT_flag_release_gpu add.u32 value, i, 1;
 #define NEXT_flag_release_sys add.u32 value, i, 1;
@@ -376,7 +376,7 @@ met:
         FINISH(done)
     })
 
-    /* The barrier of all GPUs as the public kernels have it.  Thread t adds 1 to word t of its own GPU and subtracts 1
+    /* The barrier of all GPUs, as in the public kernels.  Thread t adds 1 to word t of its own GPU and subtracts 1
      * from its GPU's word in GPU t's memory.  Then it waits until its own word is at most 0. */
     PTX(ENTRY(gpu_barrier) {
         HEAD
@@ -456,8 +456,8 @@ next:
         mov.u64 c0, %clock64;
         FINISH(done)
     })
-    /* Two kernels: the next kernel may be launched while the first spins; the second waits for the end of the kernel
-     * before it. */
+    /* Two kernels.  The first spins, and meanwhile the next kernel may be launched.  The second waits for the end of
+     * the kernel before it. */
     PTX(ENTRY(early) {
         HEAD
         mov.u64 t0, %globaltimer;

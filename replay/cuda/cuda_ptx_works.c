@@ -19,7 +19,7 @@
     shfl.sync.bfly.b32 h, most, distance, 0x1f, 0xffffffff; \
     max.f32 most, most, h;
 
-/* The address of the token's row n.  SUM_LOAD loads the team's column of it if the token has more than n rows; the
+/* The address of the token's row n.  If the token has more than n rows, SUM_LOAD loads the team's column of it.  The
  * loads of all rows are in flight together.  Kernels that must find out which rows a token has keep the addresses in
  * local memory, and read them there for each column. */
 #define SUM_PLACE(n) \
@@ -69,7 +69,7 @@ loaded: \
     cvt.rn.bf16.f32 b, high; \
     mov.b32 word, {a, b}; \
     }
-/* A sum begins with zero.  (Kernels with biases begin with those; these have none.) */
+/* A sum begins with zero.  (Kernels with biases begin with the biases; these have none.) */
 #define NO_BIAS \
     mov.f32 f0, 0f00000000; mov.f32 f1, 0f00000000; mov.f32 f2, 0f00000000; mov.f32 f3, 0f00000000; \
     mov.f32 f4, 0f00000000; mov.f32 f5, 0f00000000; mov.f32 f6, 0f00000000; mov.f32 f7, 0f00000000;
@@ -104,8 +104,9 @@ loaded: \
     add.u64 wide, wide, d; \
     STORE_16 [wide], {x0, y0, z0, w0};
 #define TOKEN_DIRECT
-/* Stores a sum by the bulk engine from shared memory, where the warp has 8 places of 512 bytes; rows must be multiples
- * of 512 bytes.  Before a place is reused, its store must have ended; before the next token, all stores. */
+/* Stores a sum by the bulk engine from shared memory, where the warp has 8 places of 512 bytes.  Rows must be
+ * multiples of 512 bytes.  Before a place is reused, its store must have ended.  Before the next token, all stores
+ * must have ended. */
 #define KEEP_STAGED { \
     .reg .pred others; \
     .reg .b32 place, mine16, base; \
@@ -133,10 +134,10 @@ stored: \
     cp.async.bulk.wait_group 0; \
     bar.warp.sync 0xffffffff;
 
-/* A team (a warp or a whole block) sums count rows, at most eight, for each of its tokens.  All loads of a column are
- * in flight at once.  Rows follow one another in the footprint; their weight is 1/8.  where and load name the memory,
- * place and look how rows are found.  begin is done before a token; bias, adding, packing and keep are done with each
- * piece of its sum. */
+/* A team (a warp or a whole block) sums `count` rows, at most eight, for each of its tokens.  All loads of a column
+ * are in flight at once.  Rows follow one another in the footprint, and their weight is 1/8.  where and load name
+ * the memory.  place and look say how rows are found.  begin is done before a token.  bias, adding, packing and keep
+ * are done with each piece of its sum. */
 #define SUM_KERNEL(name, where, load, place, look, begin, bias, adding, packing, keep) \
 ENTRY_UP_TO(768, name) { \
     HEAD \
@@ -218,7 +219,7 @@ ended: \
     st.local.u32 [words + 4 * n], x; \
     max.bf16x2 most, most, x; \
     min.bf16x2 least, least, x;
-/* The largest or smallest of 128 values, which four lanes have. */
+/* The largest or smallest of 128 values, which are spread over four lanes. */
 #define LOGS_FOUR(op, result, pair) \
     UNPACK(low, high, pair) \
     op.f32 result, low, high; \
@@ -232,15 +233,15 @@ ended: \
     fma.rn.f32 h, h, inverse, rounding; \
     max.f32 h, h, 0f00000000; \
     cvt.rmi.u32.f32 code, h;
-/* Word n of the half that the loop has reached: numbers 2n and 2n + 1. */
+/* Word n of the half that the loop has reached, which has the numbers 2n and 2n + 1. */
 #define LOGS_NUMBERS(n, even, odd) \
     ld.local.u32 x, [place + 4 * n]; \
     UNPACK(low, high, x) \
     LOGS_NUMBER(e##even, low) LOGS_NUMBER(e##odd, high)
 #define LOGS_SHIFTED(way, n, bits) way.b32 y, e##n, bits; or.b32 x, x, y;
 
-/* Turns value n of a lane's 16 back, with its sign, and adds it with a weight.  code_of shifts its nine bits down.  A
- * jump skips the power where the value is 0, as compilers do it, so that one value waits for the other. */
+/* Turns value n of a lane's 16 back, with its sign, and adds it with a weight.  code_of shifts its nine bits down.
+ * Where the value is 0, a jump skips the power, as compilers do it, so that one value waits for the other. */
 #define EXPS_ADD(code_of, n) { \
     .reg .pred none; \
     code_of \
@@ -267,8 +268,8 @@ power_known: \
 const char cuda_ptx_works[] =
     HEADER
     PTX(.extern .shared .align 1024 .b8 shared_memory[];)
-    /* A block quantises one token after another: eight channels a lane, a scale for sixteen lanes, a barrier at the end
-     * of each token.  The scales follow the row. */
+    /* A block quantises one token after another: eight channels a lane, one scale for sixteen lanes, and a barrier
+     * at the end of each token.  The scales follow the row. */
     PTX(ENTRY(cast) {
         HEAD
         .reg .b32 token, at, source_mask, target_mask, source_stride, target_stride, row_bytes, rows, column, width;
@@ -347,7 +348,7 @@ cast_done:
         sub.u64 c1, c1, c0;
         setp.lo.u64 p, c1, limit;
         setp.lo.and.u32 p, done, rows, p;
-        bar.red.or.pred p, 0, p;                /* all threads of the block go on, or all end */
+        bar.red.or.pred p, 0, p;                /* either all threads of the block go on, or all end */
         @p bra next;
         setp.ne.u32 p, warp, 0;
         @p mov.u32 done, 0;
@@ -361,8 +362,8 @@ cast_done:
                    TWO_BIASES, PLAIN_ADD, PLAIN_PACK, KEEP_STAGED))
     PTX(SUM_KERNEL(sum_shared, FROM_SHARED, ld.shared.v4.u32, SUM_PLACE, AT_HAND, TOKEN_DIRECT, NO_BIAS, SUM_ADD,
                    WEIGHTED_PACK, KEEP_DIRECT))
-    /* A warp turns 1024 values of its part of shared memory into logarithms, 32 a lane, repeatedly: a row is one such
-     * piece for each of its 2048 bytes. */
+    /* A warp repeatedly turns 1024 values of its part of shared memory into logarithms, 32 a lane.  A row is one
+     * such piece for each of its 2048 bytes. */
     PTX(ENTRY(logs) {
         HEAD
         .local .align 8 .b8 words[64];
@@ -457,8 +458,8 @@ unfit:
         @p bra next;
         FINISH(done)
     })
-    /* A warp decodes 512 LogFMT values from shared memory, 16 a lane, and adds them with a weight, again and again.  A
-     * row is one such piece for each 1024 bytes that it has in BF16. */
+    /* A warp repeatedly decodes 512 LogFMT values from shared memory, 16 a lane, and adds them with a weight.  A row
+     * is one such piece for each 1024 bytes that it has in BF16. */
     PTX(ENTRY(exps) {
         HEAD
         .reg .b32 row_bytes, rows, column, from, meta, x<5>, y, z, signs;

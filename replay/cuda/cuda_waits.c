@@ -1,5 +1,5 @@
-/* cuda_waits.c - times of what kernels wait for: launches, loads, atomics, fences, flags, barriers, on one GPU or to
- * another. */
+/* cuda_waits.c - how long kernels wait for things: launches, loads, atomics, fences, flags, barriers, on one GPU or
+ * to another. */
 #include "replay/cuda/cuda_waits.h"
 
 #include <math.h>
@@ -47,7 +47,8 @@ static struct cuda_run launch_run(const struct launch_kind *kind, const char *ke
                               .shared_bytes = kind->shared_kb << 10 };
 }
 
-/* Time of each of many empty kernels one after another, by events; CPU time of the call; launch and wait. */
+/* The time of each of many empty kernels, one after another, by events; the CPU time of the call; the time of launch
+ * and wait. */
 static bool launches_time(struct cuda_bench *b, const struct launch_kind *kind, uint32_t blocks, GError **error)
 {
     enum { MANY = 64, FEW = 16, CALL_US = 20 };
@@ -76,7 +77,7 @@ static bool launches_time(struct cuda_bench *b, const struct launch_kind *kind, 
     return true;
 }
 
-/* Time of each of many kernels that look up an address, one of their parameters, and read what lies there. */
+/* The time of each of many kernels that look up an address in one of their parameters, and read what is there. */
 static bool launches_lookup(struct cuda_bench *b, const struct launch_kind *kind, uint32_t blocks, GError **error)
 {
     enum { MANY = 64, CALL_US = 20 };
@@ -97,7 +98,7 @@ static bool launches_lookup(struct cuda_bench *b, const struct launch_kind *kind
     return true;
 }
 
-/* Times from the first block's begin to the last block's begin, and from the end of one kernel to the begin of the
+/* Times from the first block's start to the last block's start, and from the end of one kernel to the start of the
  * next. */
 static bool launches_look(struct cuda_bench *b, const struct launch_kind *kind, uint32_t blocks, GError **error)
 {
@@ -113,7 +114,7 @@ static bool launches_look(struct cuda_bench *b, const struct launch_kind *kind, 
     return true;
 }
 
-/* A kernel that is launched while the one before it runs, and then waits for the end of that one. */
+/* A kernel that is launched while the previous one runs, and then waits for the end of that one. */
 static bool launches_early(struct cuda_bench *b, uint32_t blocks, GError **error)
 {
     const struct cuda_run before = {
@@ -214,14 +215,14 @@ static bool chase_keep(struct cuda_bench *b, const char *kernel, uint32_t gpu, u
                                       .source_stride = 128,
                                       .index = bits > 20 ? (uint32_t)rng_next(&b->rng) : 1 } };
     struct cuda_outcome o;
-    /* reads each place twice if all fit into L2, else other places each time */
+    /* reads each place twice if all fit into L2, else different places each time */
     const bool again = bits <= 20;
     if ((again && !cuda_bench_run(b, &run, 1, &o, error)) || !cuda_bench_run(b, &run, 1, &o, error)) return false;
     cuda_bench_keep(b, "time_ns", "ns", 0, per_row_ns(b, &o), "%s at=%s kib=%u", kernel, place, 1u << (bits - 3));
     return true;
 }
 
-/* Places 2 MiB apart, each read for the first time in this kernel: the time is that of the load and of finding the
+/* Places 2 MiB apart, each read for the first time in this kernel.  The time is that of the load and of finding the
  * page. */
 static bool pages_keep(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char *place, GError **error)
 {
@@ -251,7 +252,7 @@ bool cuda_chase_to(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char
     return pages_keep(b, gpu, peer, place, error);
 }
 
-/* Lines that GPU writer has just written, most of them read once. */
+/* Reads lines that GPU `writer` has just written, most of them once. */
 bool cuda_chase_fresh(struct cuda_bench *b, uint32_t writer, const char *place, GError **error)
 {
     struct cuda_run run = { .kernel = "chase_nc",

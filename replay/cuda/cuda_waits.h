@@ -13,13 +13,13 @@ bool cuda_flag_pass(struct cuda_bench *b, GError **error);
 bool cuda_adding_pass(struct cuda_bench *b, GError **error);
 bool cuda_barrier_pass(struct cuda_bench *b, GError **error);
 
-/* As above, to another GPU's memory, whose words are at a peer's address; place names it in the rows' phases. */
+/* Likewise to another GPU's memory, whose words are at a peer's address.  `place` names it in the rows' phases. */
 bool cuda_alone_to(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char *place, GError **error);
 bool cuda_chase_to(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char *place, GError **error);
 bool cuda_after_to(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char *place, GError **error);
 bool cuda_adding_to(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char *place, GError **error);
 
-/* Reads rows, and single lines, of GPU 0's memory that GPU writer has just written. */
+/* Reads rows, and single lines, of GPU 0's memory that GPU `writer` has just written. */
 bool cuda_fresh_from(struct cuda_bench *b, uint32_t writer, const char *place, GError **error);
 bool cuda_chase_fresh(struct cuda_bench *b, uint32_t writer, const char *place, GError **error);
 

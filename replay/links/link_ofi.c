@@ -1,20 +1,20 @@
-/* link_ofi.c - the link on libfabric: RMA writes between registered memory over one reliable-datagram endpoint
- * a rank (tcp, shm, verbs, efa, cxi and others).
+/* link_ofi.c - the link on libfabric: RMA writes between registered memory over one reliable-datagram endpoint a
+ * rank (tcp, shm, verbs, efa, cxi and others).
  *
  * Knows operations in flight, order and completions; knows nothing of providers (ofi_port.c).
  *
  * Order.  A signal must not be seen before the data of earlier puts on its queue.
- *   ordered provider:  signals are posted right after the puts; the network keeps them behind.
- *   others:            puts complete when they are delivered; a signal is held back until those before it are,
- *                      and the next signal of the queue until this one is.
- * A signal for which the provider has no room just after its put is held back in either case.
+ *     ordered provider:  signals are posted right after the puts, and the network keeps them behind.
+ *     others:            a put completes when it is delivered.  A signal is held back until the puts before it are
+ *                        delivered, and the queue's next signal until this one is.
+ * If the provider has no room for a signal just after its put, the signal is held back in either case.
  *
  * A queue's operations, by counters that only grow:
  *
- *      completed <= ... <= accepted <= completed + depth        held signals are accepted, not yet posted
+ *     completed <= ... <= accepted <= completed + depth        held signals are accepted, not yet posted
  *
- * Delivery.  flush() must know that all has arrived.  Ordered: one more write behind the others, whose completion
- * says "delivered", vouches for those before it.  Others: every completion says so. */
+ * Delivery.  flush() must know that everything has arrived.  Ordered: one more write follows the others; its
+ * completion says "delivered", which holds for those before it, too.  Others: every completion says so. */
 #include "replay/live.h"
 
 #ifdef HAVE_OFI
@@ -34,12 +34,12 @@ enum { OFI_POLL_MAX = 32 }; /* completions that one progress() reads */
 enum ofi_kind { OFI_PUT, OFI_SIGNAL, OFI_FENCE, OFI_GREETING, OFI_RECEIVE, OFI_GET };
 
 struct ofi_op {
-    struct fi_context2 context; /* belongs to the provider while the operation is in flight; first, so that a pointer to
-                                 * it is one to the op */
+    struct fi_context2 context; /* belongs to the provider while the operation is in flight; first, so that a pointer
+                                 * to it is also a pointer to the op */
     struct ofi_op *next;        /* in the list of free operations */
     uint32_t queue;             /* index of its ofi_queue */
     uint8_t kind;
-    uint64_t number; /* PUT: its number among the puts of its queue; FENCE: how many operations it vouches for */
+    uint64_t number; /* PUT: its number among the puts of its queue; FENCE: how many operations its completion covers */
 };
 
 struct ofi_held {
@@ -70,7 +70,7 @@ struct link_ofi {
     uint32_t rank, rank_count, queue_count, depth;
     uint32_t word_count; /* all before the heap */
     uint64_t dropped;    /* messages that no peer has sent */
-    int broken;          /* the negative errno that every call returns from then on */
+    int broken;          /* the negative errno that every later call returns */
     struct ofi_op *op;   /* [send_count + receive_count] */
     struct ofi_op *free_ops;
     struct ofi_queue *queue; /* [peer][queue] */
@@ -100,7 +100,7 @@ static struct ofi_message *ofi_message_of(const struct link_ofi *f, const struct
     return &f->port.arena[1 + (op - f->op)];
 }
 
-/* op NULL: the operation that failed is not known. */
+/* op NULL: it is not known which operation failed. */
 static int ofi_fail(struct link_ofi *f, const struct ofi_op *op, int rc, const char *detail)
 {
     static const char *const what[] = { "write", "signal", "flush", "first message", "receive", "read" };
@@ -246,7 +246,7 @@ static void ofi_hold(struct link_ofi *f, uint32_t index, uint64_t target, uint64
     q->listed = true;
 }
 
-/* Posts the first signal that the queue holds if nothing is in its way; 1 if it did. */
+/* Posts the first signal that the queue holds, if nothing stands in its way.  Returns 1 if it was posted. */
 static int ofi_release(struct link_ofi *f, uint32_t index)
 {
     struct ofi_queue *const q = &f->queue[index];
@@ -328,7 +328,7 @@ static int ofi_signal(struct live_link *link, uint16_t peer, uint16_t queue, uin
     return 0;
 }
 
-/* Once the put has been posted, the signal is accepted, even if it is posted later. */
+/* Once the put is posted, the signal is accepted, even if it is posted later. */
 static int ofi_put_signal(struct live_link *link, const struct live_put_signal *both)
 {
     struct link_ofi *const f = link_ofi_of(link);
@@ -417,7 +417,7 @@ static int ofi_receive_post(struct link_ofi *f, struct ofi_op *op)
     return rc == -FI_EAGAIN ? -EAGAIN : ofi_fail(f, op, (int)rc, "");
 }
 
-/* The time that it takes does not depend on where they differ. */
+/* The time does not depend on where the two differ. */
 static bool ofi_tokens_equal(const uint8_t *a, const uint8_t *b)
 {
     unsigned difference = 0;
@@ -425,7 +425,7 @@ static bool ofi_tokens_equal(const uint8_t *a, const uint8_t *b)
     return difference == 0;
 }
 
-/* Whether the message is one that a peer sends (ofi.h). */
+/* Whether a peer can have sent this message (ofi.h). */
 static bool ofi_message_genuine(const struct link_ofi *f, const struct ofi_message *message, size_t size_bytes)
 {
     return size_bytes == sizeof *message && message->rank < f->rank_count && f->remote[message->rank] &&
@@ -559,7 +559,7 @@ static bool *ofi_strangers(const struct link_ofi *f, const bool *said)
     return strangers;
 }
 
-/* Sends the peer its greeting, once.  Returns whether each has greeted the other. */
+/* Sends the peer its greeting, once.  Returns whether both have greeted each other. */
 static int ofi_greet(struct link_ofi *f, uint32_t rank, bool *said)
 {
     struct ofi_op *const op = *said ? NULL : ofi_op_take(f, rank * f->queue_count, OFI_GREETING, 0);
@@ -596,7 +596,7 @@ static int ofi_greet_all(struct link_ofi *f, bool *said, uint64_t deadline_ms, G
     }
 }
 
-/* A rank that cannot connect tells all ranks, so that those that wait for it stop waiting and name it. */
+/* A rank that cannot connect tells all ranks, so that ranks which wait for it stop waiting and name it. */
 static bool ofi_connect(struct link_ofi *f, const struct live_options *o, GError **error)
 {
     g_autofree bool *said = g_new0(bool, f->rank_count);
@@ -613,7 +613,7 @@ static bool ofi_connect(struct link_ofi *f, const struct live_options *o, GError
         g_set_error(&why, LIVE_ERROR, LIVE_FAILED, "%s",
                     f->link.failure[0] ? f->link.failure : f->port.library->strerror(-rc));
     }
-    ofi_port_hide(&f->port); /* a rank that gives up may be ended by the others before it closes the port */
+    ofi_port_hide(&f->port); /* the others may end a rank that gives up before it closes the port */
     bootstrap_abort(f->bootstrap, why->message);
     g_propagate_error(error, why);
     return false;
@@ -621,8 +621,8 @@ static bool ofi_connect(struct link_ofi *f, const struct live_options *o, GError
 
 static bool ofi_serve(void *context) { return ofi_progress(&((struct link_ofi *)context)->link) > 0; }
 
-/* Joins the exchange that ends the making, even if this rank has failed, because the next exchange must be the same one
- * on all ranks.  A connected rank serves its link meanwhile: its greeting may have completed here but not have left
+/* Joins the exchange that ends the making, even if this rank has failed, because all ranks' next exchange must be
+ * the same one.  A connected rank serves its link meanwhile: its greeting may be complete here but not have left
  * yet. */
 static bool ofi_meet(struct link_ofi *f, bool connected, GError **error)
 {

@@ -1,9 +1,9 @@
 /* link_shm.c - a network between groups of processes of one host, made of shared memory.
  *
- * Behaves as a NIC with RC queue pairs does, so that what runs over it is ready for one: puts and signals are
- * posted to a queue of limited depth per (peer, queue), nothing moves before the doorbell rang, and they
- * complete in later calls of progress(), in order within a queue and in an order drawn from a seed between
- * queues.  The poster's CPU does the copy.  Knows no processes and no mapping: it gets the peers' memory. */
+ * It behaves like a NIC with RC queue pairs, so that programs which run over it are ready for one.  Puts and signals
+ * are posted to a queue of limited depth for each (peer, queue).  Nothing moves before the doorbell has rung.  They
+ * complete in later calls of progress(): within a queue in order, between queues in an order drawn from a seed.  The
+ * poster's CPU does the copy.  Knows no processes and no mapping: it gets the peers' memory. */
 #include "replay/live.h"
 
 #include <assert.h>
@@ -12,14 +12,14 @@
 #include "sim/rng.h"
 
 enum {
-    SHM_PROGRESS_ENTRIES = 16,     /* operations of one progress() at most */
+    SHM_PROGRESS_ENTRIES = 16,     /* the most operations of one progress() */
     SHM_PROGRESS_BYTES = 64 << 10, /* bytes after which it stops */
     SHM_SEED = 0x51,
 };
 
 struct shm_entry {
-    uint64_t source;     /* own offset; signal: the value; get: offset at the peer */
-    uint64_t target;     /* offset at the peer; get: own offset */
+    uint64_t source;     /* own offset; for a signal: the value; for a get: the offset at the peer */
+    uint64_t target;     /* offset at the peer; for a get: own offset */
     uint32_t size_bytes; /* 0: a signal */
     bool add, get;
 };

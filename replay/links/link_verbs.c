@@ -1,24 +1,24 @@
-/* link_verbs.c - the link on libibverbs: one RC queue pair for each (peer, queue), RDMA writes from and to
- * the ranks' registered memory.
+/* link_verbs.c - the link on libibverbs: one RC queue pair for each (peer, queue), RDMA writes from and to the
+ * ranks' registered memory.
  *
- * Knows work requests, completions and signals; knows nothing of devices (verbs_nic.c) and of how queue pairs
- * are connected (verbs_qp.c).
+ * Knows work requests, completions and signals; knows nothing of devices (verbs_nic.c) and of how queue pairs are
+ * connected (verbs_qp.c).
  *
- * Signals, and what each needs for "visible after the data of earlier puts on this queue" to hold:
+ * The kinds of signals, and why each is visible only after the data of earlier puts on its queue:
  *
- *   WRITE    8 bytes inline with the absolute value, a plain RDMA write into the peer's word.  Fastest, and
- *            right only where writes of a QP are placed in the order posted: InfiniBand and RoCE without
- *            adaptive routing, memory registered without relaxed ordering (ours is).  With packets spread
- *            over paths (adaptive routing, multipath, out-of-order placement) the word may overtake the data.
- *   ATOMIC   FETCH_ADD of the difference to the last value sent: executed by the responder after the writes
- *            before it, whatever way the packets took.
- *   IMM      RDMA WRITE WITH IMMEDIATE of {value, word} into a ring; the peer's progress() raises the word
- *            when the completion says that everything before it has arrived.  Right everywhere, but the
- *            peer's CPU must poll.
+ *     WRITE    8 bytes inline with the absolute value: a plain RDMA write into the peer's word.  It is the fastest.
+ *              It is right only where writes of a QP are placed in the order posted: on InfiniBand and RoCE without
+ *              adaptive routing, with memory registered without relaxed ordering (ours is).  If packets are spread
+ *              over paths (adaptive routing, multipath, out-of-order placement), the word may overtake the data.
+ *     ATOMIC   FETCH_ADD of the difference to the last value sent.  The responder executes it after the writes before
+ *              it, whatever way the packets took.
+ *     IMM      RDMA WRITE WITH IMMEDIATE of {value, word} into a ring.  The peer's progress() raises the word when the
+ *              completion says that everything before it has arrived.  It is right everywhere, but the peer's CPU
+ *              must poll.
  *
- *   A ring has twice queue_depth slots, and queue_depth receive requests are posted for it: slot s is written
- *   again by signal s + 2 depth, for which signal s + depth must have been acknowledged, which took a receive
- *   request that was posted after s had been read.  So no slot is overwritten unread. */
+ *     A ring has twice queue_depth slots, and queue_depth receive requests are posted for it.  Signal s + 2 depth
+ *     writes slot s again.  Before that, signal s + depth must have been acknowledged, which took a receive request
+ *     that was posted after s had been read.  So no slot is overwritten unread. */
 #include "replay/live.h"
 
 #ifdef HAVE_VERBS
@@ -56,7 +56,7 @@ struct link_verbs {
     const struct live_memory *memory;
     uint32_t rank, rank_count, queue_count;
     uint32_t queue_depth;   /* from the options; equal on all ranks */
-    uint32_t send_depth;    /* work requests of a QP: one more than queue_depth, for the write that ends a flush */
+    uint32_t send_depth;    /* work requests of a QP: queue_depth, and one more for the write that ends a flush */
     uint32_t receive_depth; /* at most queue_depth; 0 unless signals are IMM */
     uint32_t signal_every;
     uint32_t word_count; /* all before the heap */
@@ -78,7 +78,7 @@ static struct link_verbs *link_verbs_of(struct live_link *link)
 
 static uint32_t verbs_index(const struct link_verbs *v, const struct verbs_qp *qp) { return (uint32_t)(qp - v->qp); }
 
-/* The slot of rank's rings that gets the n-th signal of the QP with this index. */
+/* The slot of rank's rings for the n-th signal of the QP with this index. */
 static uint64_t verbs_ring_slot(const struct link_verbs *v, uint32_t index, uint64_t signal)
 {
     const uint64_t ring_slots = 2 * (uint64_t)v->queue_depth;
@@ -95,7 +95,7 @@ static int verbs_fail(struct link_verbs *v, const char *text)
     return -EIO;
 }
 
-/* A flushed work request is a consequence: the request that broke the QP failed before it. */
+/* A flushed work request is only a consequence: the request that broke the QP failed before it. */
 static int verbs_completion_fail(struct link_verbs *v, const struct verbs_qp *qp, const struct ibv_wc *wc)
 {
     char text[sizeof v->link.failure], what[200], event[64] = "";
@@ -122,7 +122,7 @@ static uint64_t verbs_id(const struct link_verbs *v, const struct verbs_qp *qp, 
     return (uint64_t)verbs_index(v, qp) << 32 | (uint32_t)number;
 }
 
-/* How many requests completed.  Probes do not count, because they are no progress of the run. */
+/* Returns how many requests completed.  Probes do not count, because they are not progress of the run. */
 static int verbs_sends_poll(struct link_verbs *v, struct verbs_nic *nic)
 {
     struct ibv_wc wc[VERBS_POLL_MAX];
@@ -144,7 +144,7 @@ static int verbs_sends_poll(struct link_verbs *v, struct verbs_nic *nic)
     return count - probes;
 }
 
-/* Posts count receive requests behind one doorbell. */
+/* Posts `count` receive requests with one doorbell. */
 static int verbs_receives_post(struct link_verbs *v, struct verbs_qp *qp, uint32_t count)
 {
     struct ibv_recv_wr wr[VERBS_RECEIVES_POSTED_MAX], *bad;
@@ -195,7 +195,7 @@ static int verbs_signals_poll(struct link_verbs *v, const struct verbs_nic *nic)
 
 /* ---- posting ------------------------------------------------------------------------------------------- */
 
-/* Hands the chain to the NIC: one doorbell. */
+/* Hands the chain to the NIC with one doorbell. */
 static int verbs_ring(struct link_verbs *v, struct verbs_qp *qp)
 {
     if (!qp->chained) return 0;
@@ -207,7 +207,7 @@ static int verbs_ring(struct link_verbs *v, struct verbs_qp *qp)
     return rc ? verbs_post_fail(v, qp, rc) : 0;
 }
 
-/* Whether this many more work requests fit into the QP in addition to those in flight.  If not, *rc is 0 or an
+/* Whether the QP has room for this many more work requests in addition to those in flight.  If not, *rc is 0 or an
  * error. */
 static bool verbs_room(struct link_verbs *v, struct verbs_qp *qp, uint32_t count, uint32_t outstanding_max, int *rc)
 {
@@ -228,8 +228,8 @@ static void verbs_completion_ask(struct verbs_qp *qp, struct ibv_send_wr *wr)
     qp->nic->completions_free--;
 }
 
-/* The next work request of the chain.  It asks for a completion if enough requests before it did not, or if no other is
- * in flight, because then somebody probably waits for it. */
+/* The next work request of the chain.  It asks for a completion if enough requests before it did not.  It also asks
+ * if no other is in flight, because then its completion is probably awaited. */
 static struct ibv_send_wr *verbs_next(struct link_verbs *v, struct verbs_qp *qp, enum ibv_wr_opcode opcode)
 {
     const uint16_t at = qp->chained++;
@@ -279,7 +279,7 @@ static int verbs_put(struct live_link *link, uint16_t peer, uint16_t queue, uint
     return verbs_ring(v, qp);
 }
 
-/* The peer's NIC adds, whatever carries other signals; with IMM the peer's CPU adds and sets. */
+/* The peer's NIC adds, whatever carries other signals.  With IMM, the peer's CPU adds and sets. */
 static void verbs_signal_build(struct link_verbs *v, struct verbs_qp *qp, uint64_t target, uint64_t value, bool add)
 {
     static const enum ibv_wr_opcode opcodes[] = {
@@ -317,7 +317,7 @@ static void verbs_signal_build(struct link_verbs *v, struct verbs_qp *qp, uint64
     verbs_payload(qp, wr, &slot->value, sizeof slot->value, qp->nic->scratch_mr->lkey);
 }
 
-/* 0, or an error, which ends the run, if the peer cannot add. */
+/* Returns 0 or, if the peer cannot add, an error that ends the run. */
 static int verbs_adds_check(struct link_verbs *v, const struct verbs_qp *qp)
 {
     char text[sizeof v->link.failure];
@@ -373,7 +373,7 @@ static int verbs_get(struct live_link *link, uint16_t peer, uint16_t queue, uint
     return verbs_ring(v, qp);
 }
 
-/* A signalled write of no bytes: its completion tells that requests before it are done, or that the peer lives. */
+/* A signalled write of no bytes.  Its completion tells that requests before it are done, or that the peer is alive. */
 static void verbs_nothing_write(struct link_verbs *v, struct verbs_qp *qp)
 {
     struct ibv_send_wr *wr = verbs_next(v, qp, IBV_WR_RDMA_WRITE);
@@ -469,8 +469,8 @@ static const struct live_link_ops verbs_ops = {
 
 /* ---- construction -------------------------------------------------------------------------------------- */
 
-/* What a rank tells the others; the number of its QP for each [peer][queue] follows.  A rank that failed to prepare
- * gives the reason, so that all ranks end with one error. */
+/* A rank's message to the others.  The number of its QP for each [peer][queue] follows.  A rank that failed to
+ * prepare gives the reason, so that all ranks end with one error. */
 struct verbs_hello {
     char failure[240];
     uint64_t memory, memory_bytes, ring;
@@ -480,7 +480,7 @@ struct verbs_hello {
     uint32_t qp_number[];
 };
 
-/* This rank's number among the ranks of its host. */
+/* This rank's index among the ranks of its host. */
 static bool verbs_local_rank(struct bootstrap *b, uint32_t *local_rank, GError **error)
 {
     char mine[80] = "", *boot = NULL;
@@ -588,7 +588,7 @@ static bool verbs_prepare(struct link_verbs *v, const struct fabric_needs *needs
            verbs_queues_make(v, remote_count, error) && verbs_qps_make(v, remote, error);
 }
 
-/* Exchanges hellos; all_hello gets every rank's.  Takes failure, with which all ranks then fail. */
+/* Exchanges hellos, and all_hello gets every rank's.  Takes failure, with which all ranks then fail. */
 static bool verbs_hello_exchange(struct link_verbs *v, struct bootstrap *b, GError *failure, uint8_t **all_hello,
                                  size_t *hello_bytes, GError **error)
 {
@@ -695,7 +695,7 @@ struct live_link *link_verbs_new(const struct live_options *o, const struct fabr
     GError *failure = NULL;
     verbs_prepare(v, needs, local_rank, remote, &failure);
     bool fine = verbs_connect(v, b, remote, failure, error);
-    /* No rank posts before all ranks' queue pairs are ready to receive. */
+    /* No rank posts before the queue pairs of all ranks are ready to receive. */
     GError *late = NULL;
     if (!bootstrap_barrier(b, fine ? error : &late)) fine = false;
     g_clear_error(&late);

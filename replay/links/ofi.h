@@ -1,5 +1,5 @@
-/* ofi.h - one libfabric endpoint of a rank and what is registered with it: opened and connected by
- * ofi_port.c, used by link_ofi.c; and libfabric itself, loaded by ofi_library.c. */
+/* ofi.h - one libfabric endpoint of a rank and what is registered with it: ofi_port.c opens and connects it, and
+ * link_ofi.c uses it.  Also libfabric itself, which ofi_library.c loads. */
 #ifndef REPLAY_OFI_H
 #define REPLAY_OFI_H
 
@@ -11,7 +11,7 @@
 #include <rdma/fi_endpoint.h>
 #include <signal.h>
 
-/* The functions of libfabric that are looked up by name; the others are reached through its objects. */
+/* The functions of libfabric that are looked up by name.  The others are reached through its objects. */
 struct ofi_library {
     int (*getinfo)(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints,
                    struct fi_info **info);
@@ -20,11 +20,11 @@ struct ofi_library {
     int (*fabric)(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
     const char *(*strerror)(int code);
 };
-/* Loads it at the first call; any thread may call.  NULL and *error where it is not installed. */
+/* Loads it at the first call.  Any thread may call.  NULL and *error if it is not installed. */
 const struct ofi_library *ofi_library_load(GError **error);
 
-/* The signals of this process around a call that may load a library of libfabric.  They are blocked meanwhile, and then
- * get the handling back that they had before.  Threads take turns. */
+/* The signals of this process around a call that may load a library of libfabric.  They are blocked meanwhile, and
+ * then their earlier handling is restored.  Threads do this one after another. */
 struct ofi_signals {
     sigset_t mask;
     bool known[NSIG];
@@ -44,14 +44,15 @@ enum { OFI_TOKEN_BYTES = 16 };
 
 /* A buffer in registered memory: small operations send from it, and messages arrive in it.
  *
- * Anybody who reaches the port can send messages.  A receiver believes a message only if it has this size, names a
- * peer as its sender, carries the token that this peer told everyone through the bootstrap, and names a signal word;
- * others are dropped and counted.  What remains open: tokens cross the network in clear, so that whoever can read the
- * traffic can forge messages; and RMA writes are guarded by nothing but their key, which some providers (tcp, sockets,
- * shm) let this program choose or number in order. */
+ * Anybody who reaches the port can send messages.  A receiver believes a message only if four things are true: it
+ * has this size, it names a peer as its sender, it carries the token that this peer told everyone through the
+ * bootstrap, and it names a signal word.  Others are dropped and counted.  Two gaps remain.  Tokens cross the
+ * network in clear, so anybody who can read the traffic can forge messages.  RMA writes are guarded only by their
+ * key, which some providers (tcp, sockets, shm) let this program choose or number in order. */
 struct ofi_message {
     uint64_t value;
-    uint32_t word;                  /* OFI_HELLO: no word, the sender greets; with OFI_ADD in it, value is added */
+    uint32_t word;                  /* OFI_HELLO: no word, because the sender greets; with OFI_ADD in it, value is
+                                     * added */
     uint32_t rank;                  /* the sender */
     uint8_t token[OFI_TOKEN_BYTES]; /* the sender's */
 };
@@ -63,7 +64,7 @@ _Static_assert(sizeof(struct ofi_message) == 32, "crosses the link");
 struct ofi_target {
     fi_addr_t address;
     uint64_t memory_base, memory_key; /* words and heap */
-    uint64_t arena_base, arena_key;   /* its messages; the first of them takes the writes that nobody reads */
+    uint64_t arena_base, arena_key;   /* its messages; the first of them is the target of writes that nobody reads */
     uint8_t token[OFI_TOKEN_BYTES];   /* that its messages must carry */
 };
 
@@ -77,21 +78,21 @@ struct ofi_port {
     struct fid_ep *ep;
     struct fid_mr *memory_mr, *arena_mr;
     enum ofi_carrier carrier;
-    /* A write or message takes effect after earlier ones to the same peer.  If not, a later one must wait until the
-     * earlier ones are known to have been delivered. */
+    /* A write or message takes effect after earlier ones to the same peer.  Otherwise a later one must wait until
+     * the earlier ones are known to be delivered. */
     bool ordered;
     uint32_t send_count, receive_count; /* operations in flight */
     struct ofi_message *arena;          /* [1 + send_count + receive_count] */
     struct ofi_target *target;          /* [rank] */
     char *provider;                     /* as it calls itself */
-    char *names; /* the beginning of the names of all ranks' shared-memory objects; NULL: there are none */
+    char *names; /* how the names of all ranks' shared-memory objects begin; NULL: there are none */
 };
 
 /* This rank's place among the others, and the settings that all agreed on. */
 struct ofi_place {
     bool one_host;                     /* all ranks on this host */
     uint32_t local_rank;               /* among those of this host */
-    uint64_t run;                      /* a number of this run only: no secret */
+    uint64_t run;                      /* a number of this run only; it is not secret */
     uint8_t (*token)[OFI_TOKEN_BYTES]; /* [rank], secret; free with ofi_place_clear() */
 };
 /* Collective. */
@@ -109,18 +110,18 @@ struct ofi_card {
 };
 _Static_assert(sizeof(struct ofi_card) == 616, "crosses the bootstrap");
 
-/* *p is zero before; ofi_port_close() must follow, even after a failure.  o->device may be a list, which is dealt out
+/* *p must be zero.  ofi_port_close() must follow, even after a failure.  o->device may be a list, which is dealt out
  * by local rank.  Without a device, the ranks of one host use loopback if the provider can. */
 bool ofi_port_open(struct ofi_port *p, const struct live_options *o, const struct fabric_needs *needs,
                    const struct ofi_place *place, const struct bootstrap *b, const struct live_memory *memory,
                    GError **error);
-/* Collective: exchanges addresses and keys.  A rank that has failed before calls it with its failure, which it takes;
- * others with NULL.  Connections are made by the first messages. */
+/* Collective: exchanges addresses and keys.  A rank that has already failed calls it with its failure, which it
+ * takes; other ranks call it with NULL.  The first messages make connections. */
 bool ofi_port_exchange(struct ofi_port *p, struct bootstrap *b, const struct live_memory *memory, const bool *remote,
                        GError *failure, GError **error);
 /* Removes the names of this run's shared-memory objects, including those of ranks that have died.  Called when all
- * ranks have opened all objects; from then on no crash leaves one behind.  If a run fails before, closing removes
- * them. */
+ * ranks have opened all objects, so that no later crash leaves a name behind.  If a run fails before that, closing
+ * removes the names. */
 void ofi_port_hide(struct ofi_port *p);
 void ofi_port_close(struct ofi_port *p);
 

@@ -1,19 +1,20 @@
 /* ofi_library.c - libfabric itself, loaded when a link first needs it.
  *
- * Its providers have constructors that sleep (0.2 s with Debian's 1.17) and install signal handlers; a program that is
- * linked with it pays for that at every start, whatever it does.  All other calls go through the tables of functions
- * in its objects, so that these five symbols are all that is looked up.
+ * Its providers have constructors that sleep (0.2 s with Debian's 1.17) and install signal handlers.  A program that
+ * is linked with it pays for that at every start, whatever it does.  All other calls go through the tables of
+ * functions in its objects, so only these five symbols are looked up.
  *
- * PSM's handlers (libinfinipath) call exit(), which may wait for ever for a lock that the interrupted call holds, and
- * write a *.btr file.  So signals wait while a library may be loaded, and then meet the handling that they had before:
- * a rank that is killed looks killed. */
+ * PSM's handlers (libinfinipath) call exit(), which may wait for ever for a lock that the interrupted call holds,
+ * and write a *.btr file.  So signals wait while a library may be loaded, and then their earlier handling is
+ * restored: a rank that is killed looks killed. */
 #ifdef HAVE_OFI
 #    include "replay/links/ofi.h"
 
 #    include <dlfcn.h>
 
 static struct ofi_library library;
-static GMutex signals_lock; /* one thread at a time; else one would keep the handlers that another is about to undo */
+static GMutex signals_lock; /* one thread at a time; else one thread would keep the handlers that another is about to
+                             * undo */
 
 void ofi_signals_hold(struct ofi_signals *s)
 {

@@ -1,7 +1,7 @@
-/* ofi_port.c - choosing a libfabric provider, opening an endpoint, registering memory, exchanging addresses.
+/* ofi_port.c - chooses a libfabric provider, opens an endpoint, registers memory, exchanges addresses.
  *
- * Knows providers by the capabilities that they report.  Two facts are not reported and stand here: which providers
- * place an 8-byte word at once, and which endpoints have a name in the file system. */
+ * Knows providers by the capabilities that they report.  Two facts are not reported and are kept here: which
+ * providers place an 8-byte word at once, and which endpoints have a name in the file system. */
 #ifdef HAVE_OFI
 #    include "replay/links/ofi.h"
 
@@ -17,13 +17,13 @@ enum {
     OFI_SENDS_MAX = 4096,
     OFI_RECEIVES_MAX = 256,
     OFI_KEY_MEMORY = 1,
-    OFI_KEY_ARENA = 2, /* used where the provider lets us choose keys */
+    OFI_KEY_ARENA = 2, /* used if the provider lets us choose keys */
 };
 
-/* Write, and send, after write; send after send. */
+/* Writes, and sends, stay after writes; sends stay after sends. */
 static const uint64_t OFI_ORDER = FI_ORDER_WAW | FI_ORDER_SAW | FI_ORDER_SAS;
 
-/* If no provider is named, the first of these that this machine has. */
+/* If no provider is named, the first of these that this machine has is used. */
 static const char *const preferred[] = { "cxi", "efa", "verbs", "tcp" };
 
 static bool ofi_refuse(const struct ofi_port *p, const char *what, int rc, GError **error)
@@ -73,7 +73,7 @@ void ofi_place_clear(struct ofi_place *place) { g_clear_pointer(&place->token, g
 
 /* --- choosing --- */
 
-/* Providers that receive from a stream may show a word half written; with them a message carries signals. */
+/* Providers that receive from a stream may show a half-written word.  With them a message carries signals. */
 static bool places_words_at_once(const char *provider)
 {
     static const char *const known[] = { "verbs", "efa", "cxi", "shm", "psm" };
@@ -96,14 +96,14 @@ static struct fi_info *ofi_hints(const struct ofi_library *library, const char *
     return hints;
 }
 
-/* Providers that make datagrams reliable are for networks without anything better: used only if named, or if there is
- * no other. */
+/* Providers that make datagrams reliable are for networks without anything better.  They are used only if named, or
+ * if there is no other. */
 static bool is_second_choice(const char *asked, const char *found)
 {
     return strstr(found, "ofi_rxd") && !g_str_has_prefix(asked, "udp") && !strstr(asked, "ofi_rxd");
 }
 
-/* The first that fits, on the device asked for; freed with library->freeinfo(). */
+/* The first provider that fits, on the device asked for.  Freed with library->freeinfo(). */
 static struct fi_info *ofi_pick(const struct ofi_library *library, struct fi_info *list, const char *provider,
                                 const char *device)
 {
@@ -144,7 +144,7 @@ static bool ofi_is_ordered(const struct fi_info *info, uint64_t size_bytes_max)
            info->ep_attr->max_order_waw_size >= size_bytes_max;
 }
 
-/* Providers may drop order if it is not asked for, and speed if it is: so order is asked for first. */
+/* Providers may drop order if it is not asked for, and lose speed if it is.  So order is asked for first. */
 static bool ofi_choose_provider(struct ofi_port *p, const char *provider, const char *device,
                                 const struct live_options *o, uint64_t size_bytes_max)
 {
@@ -223,8 +223,8 @@ static char *ofi_family_names(const struct live_options *o)
     return g_strdup_printf("eptwin-%u-%016" G_GINT64_MODIFIER "x-", (unsigned)getuid(), o->family);
 }
 
-/* The names of the shm provider's objects contain the run, so that any rank can remove those of a rank that died early,
- * and the family, so that a parent can remove them when all ranks have died. */
+/* The names of the shm provider's objects contain the run, so that any rank can remove those of a rank that died
+ * early.  They also contain the family, so that a parent can remove them when all ranks have died. */
 static int ofi_name_endpoint(struct ofi_port *p, const struct live_options *o, const struct ofi_place *place,
                              uint32_t rank)
 {

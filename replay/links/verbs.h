@@ -1,7 +1,7 @@
-/* verbs.h - what link_verbs.c, verbs_nic.c and verbs_qp.c share: NICs opened for one rank and their QPs.
+/* verbs.h - what link_verbs.c, verbs_nic.c and verbs_qp.c share: NICs opened for one rank, and their QPs.
  *
- * A rank uses one to VERBS_NICS_MAX NICs; queue q of every peer goes over its NIC q modulo their number.  Two
- * ranks need not have the same number.  Nothing here is on the data path except the fields of struct
+ * A rank uses one to VERBS_NICS_MAX NICs.  Queue q of every peer goes over the NIC with index q modulo their number.
+ * Two ranks may have different numbers of NICs.  Nothing here is on the data path except the fields of struct
  * verbs_qp. */
 #ifndef REPLAY_VERBS_H
 #define REPLAY_VERBS_H
@@ -16,7 +16,7 @@ enum {
     VERBS_NICS_MAX = 4,
     VERBS_BATCH_MAX = 32,       /* work requests of one doorbell */
     VERBS_SOFT_ROCE = 0xffffff, /* the vendor ID of rdma_rxe */
-    VERBS_RETRIES = 6,          /* retries of a packet before its QP gives up; soft-RoCE takes 7 as "for ever" */
+    VERBS_RETRIES = 6,          /* retries of a packet before its QP gives up; soft-RoCE takes 7 to mean "for ever" */
 };
 
 /* An opened device with one of its ports and one of its GIDs, and all that belongs to it. */
@@ -46,12 +46,12 @@ struct verbs_address {
 };
 _Static_assert(sizeof(struct verbs_address) == 28, "crosses the bootstrap");
 
-/* completed <= posted - chained <= posted.  Requests after the last signalled one are seen to complete when a later one
- * is signalled. */
+/* completed <= posted - chained <= posted.  Requests after the last signalled one are seen to complete only when a
+ * later one is signalled. */
 struct verbs_qp {
     struct ibv_qp *qp; /* NULL: this peer is not reached by verbs */
     struct verbs_nic *nic;
-    uint64_t posted, completed;              /* work requests, as counters that only grow; chained ones included */
+    uint64_t posted, completed;              /* counters of work requests, chained ones included; they only grow */
     uint64_t signalled;                      /* the last one that asked for a completion */
     uint64_t probe;                          /* number of the last probe; 0: none so far */
     uint64_t signals_sent, signals_received; /* LIVE_SIGNAL_IMM */
@@ -59,7 +59,7 @@ struct verbs_qp {
     uint32_t peer_memory_key, peer_scratch_key;
     uint32_t inline_bytes;
     uint16_t peer, queue;
-    uint16_t chained;       /* built, but the doorbell has not been rung for them */
+    uint16_t chained;       /* requests that are built, but whose doorbell has not rung */
     uint16_t receives_owed; /* receive requests to post again */
     struct ibv_send_wr *wr; /* [VERBS_BATCH_MAX], a chain */
     struct ibv_sge *sge;    /* [VERBS_BATCH_MAX] */
@@ -67,14 +67,14 @@ struct verbs_qp {
 
 struct verbs_qp_limits {
     uint32_t send_depth, receive_depth;
-    uint32_t inline_bytes; /* as wished; then as the device grants */
+    uint32_t inline_bytes; /* the number wished for; then the number that the device grants */
 };
 
 /* ---- verbs_nic.c -------------------------------------------------------------------------------------- */
 
-/* The NICs of the rank with this number on its host.  o->device may be "a,b", dealt out by local rank, or "a+b", used
- * together; without it, one of the NICs with an active port.  names is NULL-terminated; free it with
- * g_strfreev().  NULL and *error when there is none. */
+/* The NICs of the rank with this index on its host.  o->device may be "a,b", dealt out by local rank, or "a+b", used
+ * together.  Without it, it is one of the NICs with an active port.  names is NULL-terminated; free it with
+ * g_strfreev().  NULL and *error if there is none. */
 char **verbs_nic_names(const struct live_options *o, uint32_t local_rank, GError **error);
 
 /* Opens the device and chooses port and GID.  Must be closed even after a failure. */
@@ -92,7 +92,7 @@ static inline bool verbs_nic_atomics(const struct verbs_nic *nic)
 }
 struct ibv_mr *verbs_memory_register(const struct verbs_nic *nic, void *base, uint64_t size_bytes, int access,
                                      const char *what, GError **error);
-/* Makes the completion queues.  send_entries is lowered to what the device has; receive_entries 0 makes no queue for
+/* Makes the completion queues.  send_entries is lowered to the device's limit.  receive_entries 0 makes no queue for
  * receives. */
 bool verbs_nic_queues_make(struct verbs_nic *nic, uint32_t send_entries, uint32_t receive_entries, GError **error);
 
@@ -105,8 +105,7 @@ bool verbs_nic_port_active(const struct verbs_nic *nic);
 
 /* ---- verbs_qp.c --------------------------------------------------------------------------------------- */
 
-/* Makes the QP, ready to receive posts of receive requests.  limits->inline_bytes becomes what was granted.
- * */
+/* Makes the QP, ready for receive requests to be posted.  limits->inline_bytes becomes the granted number. */
 bool verbs_qp_make(struct verbs_qp *qp, struct verbs_nic *nic, struct verbs_qp_limits *limits, GError **error);
 
 struct verbs_connection {
@@ -116,10 +115,10 @@ struct verbs_connection {
 bool verbs_qp_connect(struct verbs_qp *qp, const struct live_options *o, const struct verbs_connection *c,
                       GError **error);
 
-/* Exponent n of the time that a packet may stay unacknowledged, 4.096 us x 2^n, chosen so that a dead peer is named
- * well before o->timeout_ms.  It is longer for soft-RoCE, if o->timeout_ms allows it: soft-RoCE does not stop the timer
- * when everything is acknowledged (Linux 6.1, drivers/infiniband/sw/rxe/rxe_comp.c), and when it ends sends again what
- * is in flight, needlessly. */
+/* Exponent n of the time that a packet may stay unacknowledged, 4.096 us x 2^n.  It is chosen so that a dead peer is
+ * named well before o->timeout_ms.  It is longer for soft-RoCE, if o->timeout_ms allows it: soft-RoCE does not stop
+ * the timer when everything is acknowledged (Linux 6.1, drivers/infiniband/sw/rxe/rxe_comp.c), and when the timer
+ * ends, it needlessly sends again what is in flight. */
 uint8_t verbs_timeout_exponent(const struct verbs_nic *nic, const struct live_options *o);
 
 /* "QP 17 (queue 2) in state ERR: transport retry counter exceeded (...)" */

@@ -1,5 +1,5 @@
-/* verbs_nic.c - RDMA devices: which to use, their ports and GIDs, memory registration, and what to tell a
- * user when the machine does not allow it.
+/* verbs_nic.c - RDMA devices: which to use, their ports and GIDs, memory registration, and what to tell users whose
+ * machine does not allow it.
  *
  * Knows no peers and no queue pairs. */
 #ifdef HAVE_VERBS
@@ -143,7 +143,7 @@ static bool verbs_port_choose(struct verbs_nic *nic, const struct live_options *
                        nic->port, verbs_port_state_name(nic->port_attr.state));
 }
 
-/* RoCE v2 before v1, since only v2 is routed; IPv4 before IPv6 before link-local, which crosses no router. */
+/* RoCE v2 before v1, because only v2 is routed; IPv4 before IPv6 before link-local, which crosses no router. */
 static int verbs_gid_worth(const struct ibv_gid_entry *entry)
 {
     static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
@@ -242,7 +242,7 @@ struct ibv_mr *verbs_memory_register(const struct verbs_nic *nic, void *base, ui
     return mr;
 }
 
-/* How drivers are asked for dma-buf support: with an invalid descriptor, those that have it answer EBADF. */
+/* How to ask drivers for dma-buf support: given an invalid descriptor, drivers that have it answer EBADF. */
 static bool verbs_dmabuf_probe(const struct verbs_nic *nic, GError **error)
 {
     errno = 0;

@@ -9,13 +9,13 @@
 
 enum {
     VERBS_TIMEOUT_EXPONENT_MIN = 12,
-    /* 17 ms; with less, a busy host would be taken for a dead one */
+    /* 17 ms; with less time, a busy host would be taken for a dead one */
     VERBS_TIMEOUT_EXPONENT_MAX = 18,  /* 1.07 s; full queues of a slow link delay an answer less */
     VERBS_TIMEOUT_EXPONENT_SOFT = 24, /* 69 s; the limit for soft-RoCE */
     VERBS_READS_MAX = 16,             /* atomics in flight of one QP */
-    VERBS_RNR_TIMER = 5,              /* 60 us until a sender asks again a receiver that has no receive request */
-    VERBS_RNR_RETRIES_FOREVER = 7,    /* a receiver that has no receive request is alive, and the world's timeout limits
-                                       * the wait for it */
+    VERBS_RNR_TIMER = 5,              /* after 60 us a sender asks a receiver again that has no receive request */
+    VERBS_RNR_RETRIES_FOREVER = 7,    /* a receiver without a receive request is alive, and the world's timeout
+                                       * limits the wait for it */
     VERBS_HOP_LIMIT = 64,
 };
 
@@ -93,7 +93,7 @@ bool verbs_qp_make(struct verbs_qp *qp, struct verbs_nic *nic, struct verbs_qp_l
         errno = 0;
         qp->qp = ibv_create_qp(nic->pd, &init);
         if (qp->qp || errno != EINVAL || !limits->inline_bytes) break;
-        limits->inline_bytes /= 2; /* devices do not say how much they grant: most refuse what is too much */
+        limits->inline_bytes /= 2; /* devices do not say how much they grant: most refuse a number that is too large */
     } while (true);
     if (!qp->qp) {
         verbs_qp_refuse(qp, limits, errno ? errno : EIO, error);

@@ -1,8 +1,8 @@
 /* measure.h - private to `eptwin measure`: a table of micro-benchmarks, and the runner that takes samples of them on
  * all ranks.
  *
- * It makes several passes over all benchmarks, because a machine's speed drifts: so each benchmark has its share of
- * fast and slow times.  replay/README.md says what every row means. */
+ * It makes several passes over all benchmarks, because a machine's speed drifts.  So each benchmark has its share of
+ * fast and slow times.  replay/README.md explains every row. */
 #ifndef REPLAY_MEASURE_H
 #define REPLAY_MEASURE_H
 
@@ -18,27 +18,27 @@
 #include "reports/record.h"
 
 enum {
-    MEASURE_VALUES = 6,            /* metrics that one benchmark gives at once */
+    MEASURE_VALUES = 6,            /* the most metrics that one benchmark gives at once */
     MEASURE_QUEUES = 8,            /* queues to each peer; kernels have one for each channel or expert */
-    MEASURE_AREA_BYTES = 16 << 20, /* of the heap: so much for sources, and as much for targets */
+    MEASURE_AREA_BYTES = 16 << 20, /* bytes of the heap for sources, and again as many for targets */
     MEASURE_QUEUE_DEPTH = 128,
-    MEASURE_PUT_CHAIN = 4, /* puts behind one doorbell, as low-latency kernels have them */
+    MEASURE_PUT_CHAIN = 4, /* puts behind one doorbell, as in low-latency kernels */
     MEASURE_WORDS = 1024,  /* one a source rank */
     MEASURE_ROWS_MAX = 4096,
     MEASURE_STRIDE = 7919, /* prime: successive rows are far apart, as a kernel's slots are */
 };
 
-/* The place of the i-th row in an area of that many rows; all rows are used in turn. */
+/* The place of the i-th row in an area of `rows` rows.  All rows are used, one after another. */
 static inline uint64_t measure_place(uint64_t i, uint64_t rows) { return i % rows * MEASURE_STRIDE % rows; }
 
-/* Memory that rank 0 and the process that writes the record share: it brings rows from the one to the other. */
+/* Memory that rank 0 shares with the process that writes the record.  It takes rows from the former to the latter. */
 struct measure_row {
     char phase[32], metric[24], unit[8];
     uint32_t size_bytes;
 }; /* no size: 0 */
 struct measure_rows {
     char nvlink_carrier[LIVE_CARRIER_BYTES], network_carrier[LIVE_CARRIERS_BYTES];
-    struct contention contention; /* of the pass in which others used most CPU, among those whose samples count */
+    struct contention contention; /* of the pass in which others used most CPU time, among passes whose samples count */
     uint32_t passes_disturbed, passes_repeated;
     uint32_t count;
     struct measure_row row[MEASURE_ROWS_MAX];
@@ -54,9 +54,9 @@ struct measure {
     struct measure_rows *rows;
 
     /* NULL between runs */
-    struct live_world *store_world;  /* all ranks by shared memory; NULL: they are on several hosts */
+    struct live_world *store_world;  /* all ranks by shared memory; NULL: the ranks are on several hosts */
     struct live_world *link_world;   /* all ranks by the link */
-    struct live_world *atomic_world; /* the link with signals by fetch-and-add; NULL: not asked for, or not possible */
+    struct live_world *atomic_world; /* the link with signals by fetch-and-add; NULL: not asked for, or impossible */
     bool alone;                      /* this benchmark runs on rank 0 only */
     uint8_t *sums;                   /* the target of measure_sum(), MEASURE_AREA_BYTES; NULL before its first call */
     struct measure_loop *loop;       /* rows of measure_loop_run(); NULL before the first */
@@ -67,9 +67,9 @@ struct measure {
                                       * pass */
 };
 
-/* One benchmark: count operations of size_bytes, on every rank.  value[] gets what this rank found, NAN if it took no
- * part; ranks that did are averaged.  value[0] is the time of one operation in microseconds, from which the runner
- * chooses how many operations make a sample. */
+/* One benchmark: `count` operations of size_bytes, on every rank.  value[] gets what this rank found, or NAN if it
+ * took no part.  The ranks that took part are averaged.  value[0] is the time of one operation in microseconds, from
+ * which the runner chooses how many operations make a sample. */
 struct measure_test {
     const char *phase;
     const char *metric[MEASURE_VALUES], *unit[MEASURE_VALUES];
@@ -77,7 +77,7 @@ struct measure_test {
     const uint32_t *sizes; /* the last is 0; NULL: there are no sizes, and metrics have no suffix */
 };
 
-/* Takes a sample of test at each of its sizes; rank 0 keeps it.  suffix is added to the phase. */
+/* Takes a sample of `test` at each of its sizes, and rank 0 keeps it.  suffix is added to the phase. */
 bool measure_test_run(struct measure *m, const struct measure_test *test, const char *suffix, GError **error);
 
 /* Touches the memory of rows and stores in this process, because the first touch of a page takes microseconds
@@ -87,13 +87,13 @@ bool measure_pages_touch(struct measure *m, GError **error);
 bool measure_local_run(struct measure *m, GError **error);
 /* The benchmarks of work on all ranks at once, with the suffix _xN. */
 bool measure_local_crowd_run(struct measure *m, const char *suffix, GError **error);
-/* Copies by as many ranks at once as there are CPUs: the bandwidth of memory. */
+/* Copies by as many ranks at once as there are CPUs, for the bandwidth of memory. */
 bool measure_memory_run(struct measure *m, GError **error);
 /* Between two ranks: stores, puts, signals (measure_links.c). */
 bool measure_pair_run(struct measure *m, GError **error);
-/* Rows that all ranks pass round as low-latency kernels do, at several sizes of the loop (measure_loop.c). */
+/* Passes rows round all ranks, as low-latency kernels do, with several sizes of the loop (measure_loop.c). */
 bool measure_loop_run(struct measure *m, const char *suffix, GError **error);
-/* Bytes of the heap that it needs, after both areas. */
+/* How many bytes of the heap it needs after both areas. */
 uint64_t measure_loop_heap_bytes(uint32_t ranks);
 void measure_loop_free(struct measure_loop *l);
 /* The CPU time of puts and signals between all ranks. */
@@ -101,14 +101,14 @@ bool measure_load_run(struct measure *m, const char *suffix, GError **error);
 /* The benchmarks between all ranks. */
 bool measure_crowd_run(struct measure *m, const char *suffix, GError **error);
 
-/* Makes the i-th sum of two rows, as kernels do in combine: from rows all over the area. */
+/* Makes the i-th sum of two rows, as kernels do in combine, from rows all over the area. */
 void measure_sum(struct measure *m, uint64_t i);
 
 double measure_now_us(void);
-/* The factor by which CPU work takes longer because so many ranks take turns on the CPUs, if nothing else runs. */
+/* The factor by which CPU work takes longer because this many ranks share the CPUs in turns, if nothing else runs. */
 double measure_turns(const struct measure *m);
-/* Pins this process to the index-th CPU of those of this host's ranks, modulo their number.  *was gets its CPUs
- * before. */
+/* Binds this process to the index-th CPU, modulo their number, of those that this host's ranks may use.  *was gets
+ * its CPUs before. */
 bool measure_cpu_pin(const struct measure *m, uint32_t index, cpu_set_t *was, GError **error);
 /* CPU time of this thread, without the time of other processes. */
 double measure_cpu_us(void);

@@ -41,8 +41,8 @@ static struct live_world *world_open(const struct measure *m, bool link, enum li
     return live_world_new(&options, &needs, m->bootstrap, error);
 }
 
-/* If there is no store world, the ranks are on several hosts; if there is no atomic world, the device has no atomics.
- * Both are measured where possible; only the link itself is necessary. */
+/* Without a store world the ranks are on several hosts.  Without an atomic world the device has no atomics. Both are
+ * measured if possible.  Only the link itself is necessary. */
 static bool worlds_open(struct measure *m, GError **error)
 {
     g_autoptr(GError) absent = NULL;
@@ -52,7 +52,7 @@ static bool worlds_open(struct measure *m, GError **error)
     const bool shared = strcmp(m->command->live.fabric, "shm") == 0;
     if (!absent && !shared && m->bootstrap->rank_count == 2)
         m->atomic_world = world_open(m, true, LIVE_SIGNAL_ATOMIC, &absent);
-    /* nobody looks at absent, which tells of missing features; a broken exchange is reported by the next one */
+    /* `absent` is ignored, because it only tells of missing features; the next exchange reports a broken one */
     return bootstrap_barrier(m->bootstrap, error);
 }
 
@@ -87,9 +87,9 @@ static bool pass_watch(struct measure *m, uint32_t row_first, struct contention 
            contention_end(m->bootstrap, &watch, contention, error);
 }
 
-/* Runs passes.  A pass during which the machine was busy is repeated once.  If the machine was busy during the last
- * repetition, too, no pass is repeated any more: where others always work, repeating does not help.  All ranks decide
- * alike, and rank 0 keeps what the record says. */
+/* Runs passes.  A pass during which the machine was busy is repeated once.  If the machine was also busy during the
+ * last repetition, no further pass is repeated: where others always work, repeating does not help.  All ranks make
+ * the same decision, and rank 0 keeps what the record says. */
 static bool passes_run(struct measure *m, uint32_t row_first, struct progress *progress, GError **error)
 {
     bool hope = true;
@@ -127,7 +127,7 @@ static bool measure_rank_main(struct bootstrap *b, void *context, GError **error
     m.operations = g_new0(uint32_t, MEASURE_ROWS_MAX);
     bool fine = worlds_open(&m, error) && measure_pages_touch(&m, error);
     if (fine && b->rank == 0) carriers_keep(&m);
-    /* Launchers bind each process to some of the host's CPUs: then all of these count. */
+    /* Launchers bind each process to some of the host's CPUs.  Then all of these count. */
     if (fine && m.command->bootstrap) m.command->cpus = live_world_cpus(m.link_world);
     g_autofree char *what = g_strdup_printf("passes of %u ranks", b->rank_count);
     struct progress *progress = b->rank == 0 ? progress_new(what, m.repeat) : NULL;
@@ -143,7 +143,7 @@ static bool measure_rank_main(struct bootstrap *b, void *context, GError **error
     return fine;
 }
 
-/* Runs 2, 4, 8, ... ranks and then all of them; if ranks have joined, all of them only. */
+/* Runs 2, 4, 8, ... ranks and then all of them.  If ranks have joined, only all of them. */
 static int ranks_run(struct measure *m, uint32_t ranks)
 {
     m->memory = m->most = true;

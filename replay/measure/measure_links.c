@@ -1,7 +1,7 @@
 /* measure_links.c - benchmarks of links: streams of stores and puts, ping-pong, incast and all-to-all, by size.
  *
- * Senders and receivers are workers, stepped by the live world as the kernels' workers are: what is measured
- * is what a kernel gets.  A stream ends when everything is complete at the peers (flush). */
+ * Senders and receivers are workers, which the live world steps like the kernels' workers.  So what is measured is
+ * what a kernel gets.  A stream ends when everything is complete at the peers (flush). */
 #include "replay/measure/measure.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@
 #include "sim/units.h"
 
 enum {
-    BATCH = 64, /* operations of one step, so that the clock is read seldom */
+    BATCH = 64, /* operations of one step, so that the clock is rarely read */
 };
 
 /* ---- a stream of writes to one or more peers ---- */
@@ -21,9 +21,9 @@ struct stream {
     uint16_t first_peer, peer_count; /* peers first_peer, first_peer + 1, ... modulo ranks, without the rank itself */
     uint32_t posted;                 /* over all peers, in rotation */
     uint32_t queues;                 /* how many queues the writes to a peer use in rotation; 0: one */
-    uint32_t flushed, signalled;     /* queues flushed, over all peers; peers signalled */
-    uint32_t chain;                  /* puts to a peer behind one doorbell; 0: each put has its own */
-    uint32_t pause, paused;          /* steps between an operation and the next (0: bursts); steps so far */
+    uint32_t flushed, signalled;     /* how many queues are flushed, over all peers; how many peers are signalled */
+    uint32_t chain;                  /* puts to a peer behind one doorbell; 0: each put has its own doorbell */
+    uint32_t pause, paused;          /* steps between one operation and the next (0: bursts); steps so far */
     bool signals;                    /* signals, not writes */
     bool deliver;                    /* at the end, tell the peers that everything is delivered */
     uint64_t done_value;
@@ -124,7 +124,8 @@ static void sink_describe(const struct fabric_worker *w, char *text, size_t text
 
 static const struct worker_role sink_role = { .step = sink_step, .describe = sink_describe };
 
-/* The time of one write as this rank sees it, of posting it, and of the CPU; no values on ranks that only receive. */
+/* The time of one write as this rank sees it, of posting it, and of the CPU.  Ranks that only receive have no
+ * values. */
 static bool stream_run(struct live_world *world, struct stream *s, struct sink *k, double *value, GError **error)
 {
     struct fabric *f = live_world_fabric(world);
@@ -150,7 +151,7 @@ static bool stream_run(struct live_world *world, struct stream *s, struct sink *
     return true;
 }
 
-/* Rank 0 stores to rank 1, which sleeps in the bootstrap meanwhile, because stores need nothing from it. */
+/* Rank 0 stores to rank 1.  Rank 1 sleeps in the bootstrap meanwhile, because stores need nothing from it. */
 static bool test_store(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
     if (m->bootstrap->rank != 0) return true;
@@ -216,7 +217,7 @@ static bool test_put_to_all(struct measure *m, uint32_t size, uint32_t count, do
 static bool test_store_to_all(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
     if (!to_all(m->store_world, m, size, count, value, error)) return false;
-    value[2] = value[4]; /* nothing is polled, so the CPU does nothing but the calls */
+    value[2] = value[4]; /* nothing is polled, so the CPU does only the calls */
     value[0] = value[2] * measure_turns(m);
     value[1] = size / value[0] / 1e3;
     return true;
@@ -237,13 +238,13 @@ static bool test_put_incast(struct measure *m, uint32_t size, uint32_t count, do
 /* ---- what puts and signals take from the CPUs ---- */
 
 /* Work at the same time as a stream, so that no rank ever waits.  It sums rows, which push the stream's data out of
- * caches and are pushed out by them, as in a kernel.  The stream's cost is the work that all ranks lose, compared with
- * an equal time without a stream: to calls, to interrupts, and to the operating system's own threads, on whichever
- * CPU. */
+ * caches and are pushed out by them, as in a kernel.  The stream's cost is the work that all ranks lose, compared
+ * with an equal time without a stream.  They lose it to calls, to interrupts, and to the operating system's own
+ * threads, on whichever CPU. */
 struct beside {
     struct fabric_worker worker;
     struct measure *measure;
-    const struct stream *stream; /* the work ends when this has ended; NULL: it ends when rounds_left is 0 */
+    const struct stream *stream; /* the work ends when this stream has ended; NULL: it ends when rounds_left is 0 */
     const struct sink *sink;
     uint32_t rounds_left;
     double start_us, cpu_us;
@@ -252,8 +253,8 @@ struct beside {
 
 enum {
     BESIDE_ROUNDS_ALONE = 1000,
-    LOAD_MANY = 4, /* a sample has this many times the operations of others, so that it is longer than the scheduler's
-                    * slices */
+    LOAD_MANY = 4, /* a sample has this many times the operations of others, so that it is longer than the
+                    * scheduler's slices */
 };
 
 static enum worker_step beside_step(struct fabric_worker *w)
@@ -328,7 +329,7 @@ static bool beside_alone(struct measure *m, struct alone *alone, GError **error)
     return true;
 }
 
-/* The CPU time that one operation of an all-to-all stream takes away from the work. */
+/* How much CPU time one operation of an all-to-all stream takes from the work. */
 static bool stream_beside(struct measure *m, struct stream s, const struct alone *alone, double *lost_us,
                           GError **error)
 {
@@ -352,7 +353,7 @@ static bool stream_beside(struct measure *m, struct stream s, const struct alone
     return true;
 }
 
-/* Bursts: the value of streams_run() without other work; then the CPU time that one operation takes away from work. */
+/* Bursts: first the value of streams_run() without other work, then the CPU time that one operation takes from work. */
 static bool burst_load(struct measure *m, struct stream s, const struct alone *alone, double *value, double *lost_us,
                        GError **error)
 {
@@ -360,8 +361,8 @@ static bool burst_load(struct measure *m, struct stream s, const struct alone *a
     return streams_run(m->link_world, m, s, k, value, error) && stream_beside(m, s, alone, lost_us, error);
 }
 
-/* Puts in bursts, in bursts of chains, and each alone, as in kernels that work on rows before the next put: here for as
- * long as posting one takes.  Puts of a burst share interrupts, those of a chain also a doorbell. */
+/* Puts in bursts, in bursts of chains, and one by one, as in kernels that work on rows before the next put.  Here
+ * that work lasts as long as posting a put.  Puts of a burst share interrupts, and puts of a chain also a doorbell. */
 static bool test_put_load(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
     const struct stream s = stream_to_all(m, size, count * LOAD_MANY);
@@ -448,7 +449,7 @@ static void pong_describe(const struct fabric_worker *w, char *text, size_t text
 
 static const struct worker_role pong_role = { .step = pong_step, .describe = pong_describe };
 
-/* Half of the median round trip: a round trip that another process interrupted says nothing about the link. */
+/* Half of the median round trip, because a round trip that another process interrupted says nothing about the link. */
 static bool pong_run(struct measure *m, struct live_world *world, uint32_t size, uint32_t count, double *value,
                      GError **error)
 {
@@ -606,7 +607,7 @@ bool measure_pair_run(struct measure *m, GError **error)
     };
     static const uint8_t needs[G_N_ELEMENTS(tests)] = { [0] = NEEDS_STORE, [1] = NEEDS_STORE,  [2] = NEEDS_STORE,
                                                         [3] = NEEDS_STORE, [9] = NEEDS_ATOMIC, [10] = NEEDS_ATOMIC };
-    /* each of the two on its own CPU, if there are two, and not where the scheduler happens to put them */
+    /* each of the two gets its own CPU, if there are two, and not the one where the scheduler happens to put it */
     cpu_set_t was;
     const bool fine = measure_cpu_pin(m, m->bootstrap->rank, &was, error) &&
                       tests_run(m, tests, G_N_ELEMENTS(tests), needs, "", error);

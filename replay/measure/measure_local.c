@@ -1,6 +1,6 @@
-/* measure_local.c - the work of a rank's own CPU: copying, casting, reducing, summing and scanning rows as the kernels
- * do, stepping a waiting worker, polling an idle link, starting a kernel, handing the CPU to another process, keeping
- * it from others.
+/* measure_local.c - the work of a rank's own CPU: copying, casting, reducing, summing and scanning rows as the
+ * kernels do, stepping a waiting worker, polling an idle link, starting a kernel, handing the CPU to another
+ * process, keeping it from others.
  *
  * Rows are spread over an area larger than the caches of one core, as a kernel's rows are. */
 #include "replay/measure/measure.h"
@@ -105,7 +105,7 @@ static enum worker_step no_step(struct fabric_worker *w)
 
 static const struct worker_role no_role = { .step = no_step };
 
-/* Does the work on rows first .. last - 1 through the seam; returns its CPU time. */
+/* Does the work on rows first .. last - 1 through the seam, and returns its CPU time. */
 static double rows_work(struct fabric *f, enum fabric_work_kind kind, void (*run)(void *, uint64_t), struct row_work *r,
                         uint64_t first, uint64_t last)
 {
@@ -125,7 +125,7 @@ static double rows_work(struct fabric *f, enum fabric_work_kind kind, void (*run
     return took_us;
 }
 
-/* The work on rows of that size, which are read in `from`.  Sums have rows of a fixed size: as many as have `size`
+/* The work on rows of this size, which are read in `from`.  Sums have rows of a fixed size: as many as have `size`
  * bytes together. */
 static struct row_work rows_of(enum fabric_work_kind kind, uint32_t size, uint8_t *from, uint8_t *to)
 {
@@ -156,7 +156,7 @@ static void rows_time(struct measure *m, enum fabric_work_kind kind, void (*run)
 
 /* ---- rows that pass from rank to rank, as a kernel's do ---- */
 
-/* Stores rows first .. last - 1, each number to every peer in turn; returns the CPU time. */
+/* Stores rows first .. last - 1, each number to every peer in turn, and returns the CPU time. */
 static double rows_send(struct fabric *f, const struct row_work *r, uint64_t first, uint64_t last)
 {
     struct fabric_worker worker = fabric_worker_of(f, &no_role);
@@ -180,8 +180,8 @@ struct handed {
     double store_us, work_us; /* CPU time of one */
 };
 
-/* Rows are stored to peers and then read there, area by area: so each row read has just been written by a peer, and
- * each row written has just been read by one. */
+/* Rows are stored to peers and then read there, area by area.  So each row that is read has just been written by a
+ * peer, and each row that is written has just been read by one. */
 static bool rows_hand(struct measure *m, enum fabric_work_kind kind, void (*run)(void *, uint64_t), uint32_t size,
                       uint32_t count, struct handed *handed, GError **error)
 {
@@ -389,8 +389,8 @@ static bool test_switch(struct measure *m, uint32_t size, uint32_t count, double
     return rc == 0;
 }
 
-/* How long the scheduler lets a rank run while as many ranks want a CPU as it has: their CPU time over how often they
- * were interrupted. */
+/* How long the scheduler lets a rank run while as many ranks share one CPU as in the run: CPU time over the number
+ * of interruptions. */
 static bool test_slice(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
     enum { LOOK_US = 8000 };

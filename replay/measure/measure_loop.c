@@ -1,10 +1,10 @@
-/* measure_loop.c - the cost of work on rows in a loop of low-latency dispatch and combine, by the number of bytes that
- * the loop touches.
+/* measure_loop.c - the cost of work on rows in a loop of low-latency dispatch and combine, by the number of bytes
+ * that the loop touches.
  *
- * A row that is touched again after a while is in the L2, in the shared cache, or in memory; and what other machines'
- * cores do to a shared cache shows only in rows that stay as long as a kernel's rows do.  So the ranks pass rows round
- * as these kernels do: cast and stored to all ranks, copied, turned into the expert's output, stored back,
- * summed.  Only this order is the protocol's: there are no words, no workers and no routing. */
+ * A row that is touched again after a while is in the L2, in the shared cache, or in memory.  What other machines'
+ * cores do to a shared cache shows only in rows that stay as long as a kernel's rows do.  So the ranks pass rows
+ * round as these kernels do: the rows are cast and stored to all ranks, copied, turned into the expert's output,
+ * stored back, and summed.  Only this order is the protocol's: there are no words, no workers and no routing. */
 #include "replay/measure/measure.h"
 
 #include <string.h>
@@ -99,7 +99,7 @@ static void row_store(struct round *r, uint32_t peer, uint64_t target_offset, co
     g_assert(rc == 0); /* stores to memory never wait */
 }
 
-/* The rank that the i-th choice of rank goes to, and its place there. */
+/* The rank that the i-th choice of a rank goes to, and the choice's place there. */
 static uint32_t choice_peer(const struct round *r, uint32_t rank, uint32_t i) { return (rank + i) % r->ranks; }
 
 static uint32_t choice_place(const struct round *r, uint32_t rank, uint32_t i) { return rank * r->each + i / r->ranks; }
@@ -125,7 +125,7 @@ static void messages_store(struct round *r, uint32_t first, uint32_t last)
     r->message_us += measure_cpu_us() - start_us;
 }
 
-/* Whether a message has this place; which choice of which rank it is. */
+/* Whether a message has this place; if so, which choice of which rank it is. */
 static bool place_taken(const struct round *r, uint32_t place, uint32_t *source, uint32_t *choice)
 {
     *source = place / r->each;
@@ -212,8 +212,8 @@ static enum worker_step no_step(struct fabric_worker *w)
 
 static const struct worker_role no_role = { .step = no_step };
 
-/* Runs whole rounds for at least count tokens.  A first round, which does not count, brings the rows to where a loop
- * has them. */
+/* Runs whole rounds for at least `count` tokens.  A first round, which does not count, brings the rows to where a
+ * loop has them. */
 static bool test_loop(struct measure *m, uint32_t touched_bytes, uint32_t count, double *value, GError **error)
 {
     struct fabric *f = live_world_fabric(m->store_world);

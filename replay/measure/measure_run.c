@@ -1,6 +1,6 @@
 /* measure_run.c - takes a sample of a micro-benchmark on all ranks and keeps the values.  In the first pass, a short
- * sample warms everything up and tells how many operations fill sample_ms.  All ranks get the same mean, and so decide
- * alike. */
+ * sample warms everything up and tells how many operations fill sample_ms.  All ranks get the same mean, so they
+ * make the same decision. */
 #include "replay/measure/measure.h"
 
 #include <math.h>
@@ -29,7 +29,7 @@ double measure_turns(const struct measure *m)
     return m->alone || ranks <= cpus ? 1 : ranks / cpus;
 }
 
-/* Takes one sample: all ranks run, and all get the mean over those that took part. */
+/* Takes one sample: all ranks run, and all get the mean over the ranks that took part. */
 static bool sample_take(struct measure *m, const struct measure_test *test, uint32_t size, uint32_t count, double *mean,
                         GError **error)
 {
@@ -53,7 +53,7 @@ static bool sample_take(struct measure *m, const struct measure_test *test, uint
     return fine;
 }
 
-/* Puts a metric's sample into the next row, which the first pass adds. */
+/* Puts a metric's sample into the next row.  The first pass adds the row. */
 static void row_sample(struct measure *m, const struct measure_test *test, const char *phase, uint32_t which,
                        uint32_t size, double value)
 {

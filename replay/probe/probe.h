@@ -1,9 +1,9 @@
 /* probe.h - a description of a host: its GPUs, NICs and ports, their distances, and the features that it is prepared
  * for.
  *
- * One description is filled from any of these: sysfs and /proc (of this host or a captured one), NCCL's topology XML,
- * `nvidia-smi topo -m`, or, for its NICs only, `ibstat`.  A value that a source does not give stays unknown and is
- * never guessed.  ibnetdiscover's output becomes a network instead (probe_ibnet.h). */
+ * One description is filled from any of these: sysfs and /proc (of this host or a captured one), NCCL's topology
+ * XML, `nvidia-smi topo -m`, or, only for its NICs, `ibstat`.  A value that a source does not give stays unknown and
+ * is never guessed.  ibnetdiscover's output becomes a network instead (probe_ibnet.h). */
 #ifndef REPLAY_PROBE_PROBE_H
 #define REPLAY_PROBE_PROBE_H
 
@@ -43,7 +43,7 @@ struct probe_pci {
     uint32_t width, width_max;                  /* lanes; 0: unknown, as in many virtual machines */
     double gts, gts_max;                        /* GT/s of a lane; 0: unknown */
     enum probe_known relaxed_ordering, atomics; /* whether the device may use them */
-    enum probe_known acs_redirect; /* whether a bridge above it sends peer traffic up to the root complex */
+    enum probe_known acs_redirect; /* whether a bridge above it sends peers' traffic up to the root complex */
 };
 
 struct probe_gpu {
@@ -67,7 +67,7 @@ struct probe_nic {
     bool bond; /* its ports form a LAG; rate_bps is that of one port */
 };
 
-/* Something that a kind of communication needs, and the remedy if the host lacks it. */
+/* A need of some kind of communication, and the remedy if the host does not meet it. */
 struct probe_check {
     const char *topic; /* "gpudirect", "ibgda", "cxi", ... */
     const char *name;
@@ -88,7 +88,7 @@ struct probe_host {
     GArray *check;                           /* struct probe_check */
 };
 
-/* The readers.  source_name is how messages and the description call the source.  NULL and *error (file, line,
+/* The readers.  source_name is the source's name in messages and in the description.  NULL and *error (file, line,
  * expected, found) if the text is not of that kind, or is damaged. */
 struct probe_source;
 struct probe_host *probe_host_read(struct probe_source *source, const char *source_name, GError **error);
@@ -102,13 +102,14 @@ uint32_t probe_nics_complete(struct probe_host *host, const struct probe_host *f
 
 struct probe_host *probe_host_new(const char *source_name);
 void probe_pci_clear(struct probe_pci *pci);
-/* Both return a new, zeroed entry with numa unknown; NULL once there are PROBE_DEVICES_MAX. */
+/* Both return a new, zeroed entry with numa unknown, or NULL once there are PROBE_DEVICES_MAX. */
 struct probe_gpu *probe_gpu_add(struct probe_host *host);
 struct probe_nic *probe_nic_add(struct probe_host *host);
 /* Computes near[][] from the PCIe paths. */
 void probe_near_fill(struct probe_host *host);
 enum probe_near probe_host_near(const struct probe_host *host, uint32_t gpu, uint32_t nic);
-/* The NIC nearest to a GPU; of several equally near, the one that fewest earlier GPUs have taken.  UINT32_MAX: none. */
+/* The NIC nearest to a GPU.  Of several equally near ones, the NIC that the fewest earlier GPUs have taken.
+ * UINT32_MAX: there is none. */
 uint32_t probe_nearest_nic(const struct probe_host *host, uint32_t gpu);
 /* GB/s of a PCIe link in one direction, without overheads subtracted; 0: unknown. */
 double probe_pcie_gbs(uint32_t width, double gts);
@@ -126,9 +127,9 @@ struct probe_part {
 };
 const struct probe_part *probe_part_find(uint16_t vendor, uint16_t device);
 
-/* probe_cluster.c: appends a cluster file ([cluster], [node], [nic], and [network] if net is given) with what is known
- * of the host; net may be NULL.  An unknown value becomes a comment that names the measurement to make.  include names
- * the cluster file that describes the GPU; NULL: the one that eptwin ships for it. */
+/* probe_cluster.c: appends a cluster file with what is known of the host: [cluster], [node], [nic] and, unless net
+ * is NULL, [network].  An unknown value becomes a comment that names the measurement to make.  include names the
+ * cluster file that describes the GPU; NULL: the one that eptwin ships for it. */
 struct probe_ibnet;
 void probe_cluster_append(const struct probe_host *host, const struct probe_ibnet *net, const char *include,
                           GString *out);

@@ -1,9 +1,9 @@
-/* probe_checks.c - whether a host meets what GPUDirect RDMA, IBGDA, GDRCopy, libfabric/CXI and large registrations
- * need.
+/* probe_checks.c - whether a host meets the needs of GPUDirect RDMA, IBGDA, GDRCopy, libfabric/CXI and large
+ * registrations.
  *
- * Each check reads one file or variable and reports its value.  A value that cannot be read is unknown, never met.  The
- * requirements are those of DeepEP's guide to NVSHMEM, of NVIDIA's GPUDirect RDMA documentation, and of the Alps guide
- * to NVSHMEM over libfabric. */
+ * Each check reads one file or variable and reports its value.  A value that cannot be read is unknown, never met.
+ * The requirements are those of DeepEP's guide to NVSHMEM, of NVIDIA's GPUDirect RDMA documentation, and of the Alps
+ * guide to NVSHMEM over libfabric. */
 #include <string.h>
 
 #include "replay/probe/probe.h"
@@ -31,7 +31,7 @@ static void add(const struct list *l, const char *topic, const char *name, enum 
     g_array_append_val(l->host->check, check);
 }
 
-/* Loaded modules are listed in /proc/modules, those built in only in /sys/module. */
+/* /proc/modules lists loaded modules; only /sys/module lists built-in ones. */
 static bool module_loaded(const struct list *l, const char *name)
 {
     g_autofree char *folder = g_strdup_printf("/sys/module/%s", name), *line = g_strdup_printf("%s ", name);
@@ -60,7 +60,8 @@ static void environment_keep(struct probe_source *source)
     probe_source_keep(source, "/proc/self/environ", text->str, text->len);
 }
 
-/* An environment variable of this process, or of the process that saved the tree.  NULL: not set, or not known. */
+/* An environment variable of this process, or of the process that saved the tree.  NULL: it is not set, or not
+ * known. */
 static char *variable(const struct list *l, const char *name)
 {
     if (probe_source_live(l->source)) return g_strdup(g_getenv(name));

@@ -1,7 +1,7 @@
 /* probe_cluster.c - writes what probe found as a cluster file: the node, its NICs, and a network if one is known.
  *
- * Rates come from the negotiated PCIe link and from the port, each with its source.  What only a measurement can tell
- * (latencies, what a GPU's SMs do) comes from the included file.  Knows the keys, not the model. */
+ * Rates come from the negotiated PCIe link and from the port, each with its source.  Values that only a measurement
+ * can tell (latencies, the work of a GPU's SMs) come from the included file.  Knows the keys, not the model. */
 #include "replay/probe/probe.h"
 
 #include <string.h>
@@ -81,7 +81,7 @@ static void nic_append(const struct probe_host *host, GString *out)
                                nic->mtu_bytes >= 4200 ? 4096u : 1024u, nic->mtu_bytes);
 }
 
-/* The rate of all cables between two switches together, and their number; 0 if an earlier cable has counted them. */
+/* The total rate of all cables between two switches, and their number; 0 if an earlier cable has counted them. */
 static uint64_t bundle(const struct probe_ibnet *net, guint first, guint *cables)
 {
     const struct probe_cable *c = &g_array_index(net->cable, struct probe_cable, first);

@@ -1,4 +1,4 @@
-/* probe_command.c - eptwin probe: describes this host, or what a captured tree or a tool's output tells of one. */
+/* probe_command.c - eptwin probe: describes this host, or a host as a captured tree or a tool's output shows it. */
 #include <glib.h>
 #include <stdio.h>
 #include <string.h>
@@ -65,7 +65,7 @@ static void findings_clear(struct findings *f)
     if (f->net) probe_ibnet_free(f->net);
 }
 
-/* After a host with these NICs, it adds to that; else these NICs are all that is known. */
+/* Adds to the description of an earlier host with these NICs; else these NICs are all that is known. */
 static bool ibstat_tell(const char *text, const char *path, struct findings *f, GString *out, GError **error)
 {
     struct probe_host *nics = probe_ibstat_parse(text, path, error);
@@ -81,7 +81,7 @@ static bool ibstat_tell(const char *text, const char *path, struct findings *f, 
     return true;
 }
 
-/* Reads a tool's output, whose kind its contents tell.  Of several of a kind the last one counts. */
+/* Reads a tool's output; its contents tell its kind.  Of several outputs of a kind the last one counts. */
 static bool file_tell(const char *path, struct findings *f, GString *out, GError **error)
 {
     gsize size = 0;

@@ -8,8 +8,8 @@
  *       48    1[  ] ==( 4X       25.78125 Gbps Active/  LinkUp)==>      67    1[  ] "node018 HCA-1" ( )
  *       48    2[  ] ==(                Down/ Polling)==>             [  ] "" ( )
  *
- * Blocks of channel adapters (Ca, Rt, CA:) repeat the same cables from the other end and are skipped.  iblinkinfo says
- * of neither end what it is: a LID that has a line of its own outside such blocks is a switch's. */
+ * Blocks of channel adapters (Ca, Rt, CA:) repeat the cables from the other end and are skipped.  iblinkinfo does
+ * not say which kind its ends are.  A LID that begins a line outside such blocks is a switch's. */
 #include "replay/probe/probe_ibnet.h"
 
 #include <string.h>
@@ -41,7 +41,8 @@ uint64_t probe_ib_rate(const char *text)
     return 0;
 }
 
-/* The data rate of "4X 25.78125 Gbps", whose number is the signalling rate of a lane, in bits a second; 0: no rate. */
+/* The data rate of "4X 25.78125 Gbps" in bits a second.  The number is a lane's signalling rate.  0: it is not a
+ * rate. */
 static uint64_t signalled_rate(const char *text)
 {
     char *end;
@@ -101,7 +102,7 @@ static bool switch_read(struct probe_ibnet *net, const char *line, uint32_t numb
     return true;
 }
 
-/* Whether the cable has been added from its other end; remembers what was asked. */
+/* Whether the cable has already been added from its other end.  Remembers the cable. */
 static bool cable_known(struct probe_ibnet *net, const struct probe_cable *c)
 {
     g_autofree char *other = g_strdup_printf("%s[%u] %s", c->to, c->to_port, c->from);
@@ -109,8 +110,8 @@ static bool cable_known(struct probe_ibnet *net, const struct probe_cable *c)
     return g_hash_table_contains(net->between, other);
 }
 
-/* Adds a cable of the switch; one between switches only from the end that appears first.  The part of name from its
- * first blank on is dropped ("node018 HCA-1"). */
+/* Adds a cable of the switch.  A cable between switches is added only from the end that appears first.  The part of
+ * the name from its first blank on is dropped ("node018 HCA-1"). */
 static bool cable_add(struct probe_ibnet *net, struct probe_switch *sw, const struct probe_cable *c, const char *name)
 {
     const char *blank = name ? strchrnul(name, ' ') : NULL;
@@ -235,7 +236,7 @@ static char *header_name(const char *line)
     return g_strndup(name + 1, size && name[size] == ':' ? size - 1 : size);
 }
 
-/* Reads the lines outside blocks of adapters twice: first which LIDs are switches, then the cables. */
+/* Reads the lines outside blocks of adapters twice: first to find which LIDs are switches, then to read the cables. */
 static bool linkinfo_read(struct probe_ibnet *net, char **line, GError **error)
 {
     bool good = true;
@@ -270,7 +271,7 @@ static bool linkinfo_read(struct probe_ibnet *net, char **line, GError **error)
     return good;
 }
 
-/* The rate that most cables of a kind have; of two equally frequent ones, the higher. */
+/* The rate that most cables of a kind have; of two equally frequent rates, the higher. */
 static uint64_t usual_rate(const struct probe_ibnet *net, bool host)
 {
     g_autoptr(GHashTable) count = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL);

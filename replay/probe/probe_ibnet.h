@@ -11,7 +11,7 @@ struct probe_switch {
     char *name; /* its description, or "" */
     uint32_t ports;
     uint32_t host_ports, switch_ports;
-    uint64_t down_bps, up_bps; /* rates of its cables to hosts together, and to other switches together */
+    uint64_t down_bps, up_bps; /* total rate of its cables to hosts, and of its cables to other switches */
 };
 
 struct probe_cable {
@@ -26,7 +26,7 @@ struct probe_cable {
 struct probe_ibnet {
     char *source;
     GArray *sw;     /* struct probe_switch */
-    GArray *cable;  /* struct probe_cable; those between switches once, from the end that appears first */
+    GArray *cable;  /* struct probe_cable; cables between switches appear once, from the end that appears first */
     uint32_t hosts; /* host ports */
     uint64_t host_bps, switch_bps; /* the rate that most cables of each kind have; 0: none */
     GHashTable *between;           /* for the reader: "FROM[PORT] TO" of cables between switches, from both ends */
@@ -38,7 +38,7 @@ struct probe_ibnet *probe_ibnet_parse(const char *text, const char *source_name,
 void probe_ibnet_free(struct probe_ibnet *net);
 /* Data rate of "4xEDR" in bits a second, over all lanes; 0: no rate. */
 uint64_t probe_ib_rate(const char *text);
-/* The hosts' rate over that of the leaves' cables to other switches; 1 for a single switch. */
+/* The hosts' rate over the rate of the leaves' cables to other switches; 1 for a single switch. */
 double probe_ibnet_oversubscription(const struct probe_ibnet *net);
 void probe_ibnet_text(const struct probe_ibnet *net, GString *out);
 

@@ -8,8 +8,8 @@
  *                     Rate: 400
  *                     Link layer: InfiniBand
  *
- * The type's number is the PCI device of NVIDIA's NICs.  Of several ports the first active one tells rate and state;
- * of a bond the rate is one port's.  Knows no PCIe path: how near a NIC is to a GPU stays unknown. */
+ * The type's number is the PCI device of NVIDIA's NICs.  Of several ports the first active one gives rate and state;
+ * a bond's rate is that of one port.  Knows no PCIe path, so how near a NIC is to a GPU stays unknown. */
 #include "replay/probe/probe.h"
 
 #include <string.h>
@@ -48,7 +48,7 @@ static bool nic_read(struct ibstat *s, const char *start, uint32_t line, GError 
     return true;
 }
 
-/* "MT4129"; other makes leave it out or write something else. */
+/* "MT4129"; NICs of other makers leave it out or write something else. */
 static bool type_read(struct ibstat *s, const char *value, uint32_t line, GError **error)
 {
     uint64_t device;

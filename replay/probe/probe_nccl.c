@@ -1,8 +1,8 @@
-/* probe_nccl.c - reads NCCL's topology XML: what NCCL_TOPO_DUMP_FILE writes and NCCL_TOPO_FILE takes.
+/* probe_nccl.c - reads NCCL's topology XML, which NCCL_TOPO_DUMP_FILE writes and NCCL_TOPO_FILE takes.
  *
- * GLib's markup parser reads it; the files use nothing that it lacks.  Shipped files name PCI functions only, so a GPU
- * or NIC is told by its class where no <gpu> or <net> stands in it.  In virtual machines a width of 0 and a bridge of
- * 2.5 GT/s mean "not known".  <net speed> is in Mbit/s, of the port of this function. */
+ * GLib's markup parser reads it, because the files use nothing that it lacks.  Shipped files name only PCI
+ * functions, so the class tells a GPU or NIC if no <gpu> or <net> is inside it.  In virtual machines a width of 0
+ * and a bridge of 2.5 GT/s mean "not known".  <net speed> is in Mbit/s, for the port of this function. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -157,7 +157,7 @@ static void element_start(GMarkupParseContext *context, const char *element, con
     }
 }
 
-/* A function that no element inside it has named: its class tells what it is. */
+/* A function that no element inside it has named.  Its class tells its kind. */
 static void pci_end(struct reader *r, const struct level *level)
 {
     const uint32_t class = level->pci.class_code >> 8;

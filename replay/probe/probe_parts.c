@@ -1,5 +1,5 @@
-/* probe_parts.c - the GPUs and NICs that probe knows by name, and where two devices of a host meet.
- * PCI identifiers are public (the PCI ID repository, driver sources); rates and link counts come from data sheets. */
+/* probe_parts.c - the GPUs and NICs that probe knows by name, and where the paths of two devices of a host meet. PCI
+ * identifiers are public (the PCI ID repository, driver sources); rates and link counts come from data sheets. */
 #include <string.h>
 
 #include "replay/probe/probe.h"
@@ -122,7 +122,7 @@ static enum probe_near near_of(const struct probe_pci *a, const struct probe_pci
     uint32_t same = 0;
     while (same < a->bridge_count && same < b->bridge_count && !strcmp(a->bridge[same], b->bridge[same])) same++;
     if (!same) return PROBE_NEAR_PHB;
-    /* From the last common bridge down to each device: at most the two ports of one switch are "a single bridge". */
+    /* From the last common bridge down to each device: a "single bridge" means at most the two ports of one switch. */
     const uint32_t down = MAX(a->bridge_count, b->bridge_count) - same;
     return down <= 1 ? PROBE_NEAR_PIX : PROBE_NEAR_PXB;
 }
@@ -148,7 +148,7 @@ uint32_t probe_nearest_nic(const struct probe_host *host, uint32_t gpu)
     for (uint32_t n = 0; n < host->nic_count; n++) {
         const enum probe_near near = probe_host_near(host, gpu, n);
         if (near == PROBE_NEAR_UNKNOWN || near > best_near) continue;
-        uint32_t users = 0; /* earlier GPUs that are as near, and have taken it */
+        uint32_t users = 0; /* how many earlier GPUs are as near, and have taken it */
         for (uint32_t g = 0; g < gpu; g++) users += probe_host_near(host, g, n) == near;
         if (near == best_near && users >= best_users) continue;
         best = n;

@@ -1,8 +1,8 @@
 /* probe_pci.c - GPUs and NICs of a host from sysfs: PCIe paths, widths and speeds, access control, ports.
  *
- * A device's place in /sys/devices is its path from the root complex through bridges.  PCIe capabilities are read from
- * the configuration space (PCI Express Base Specification 5.0, sections 7.5.3 and 7.7.8), which only root sees whole.
- */
+ * A device's place in /sys/devices is its path from the root complex through bridges.  PCIe capabilities are read
+ * from the configuration space (PCI Express Base Specification 5.0, sections 7.5.3 and 7.7.8), which only root can
+ * read completely. */
 #include <stdio.h>
 #include <string.h>
 
@@ -193,8 +193,8 @@ static uint32_t mtu_read(struct probe_source *source, const char *device)
     return (uint32_t)number_read(source, folder, "mtu", 10);
 }
 
-/* Adds a NIC from its class folder ("infiniband", "cxi").  *folder gets where the NIC's files are, *device where those
- * of its PCI function are.  NULL once there are too many. */
+/* Adds a NIC from its class folder ("infiniband", "cxi").  *folder gets the folder of the NIC's files, *device that
+ * of its PCI function's files.  NULL once there are too many. */
 static struct probe_nic *class_nic_add(struct probe_host *host, struct probe_source *source, const char *class_name,
                                        const char *name, char **folder, char **device)
 {

@@ -32,7 +32,7 @@ static void terminal_codes_strip(char *line)
     *to = 0;
 }
 
-/* Cuts the next word off the line, in place; NULL at its end. */
+/* Cuts the next word off the line, in place.  NULL at the line's end. */
 static char *word_next(char **rest)
 {
     char *word = *rest + strspn(*rest, " \t\r");

@@ -1,8 +1,8 @@
-/* probe_source.c - reads the files of a host from where they are, or from a captured tree.
+/* probe_source.c - reads the files of a host, either in place or from a captured tree.
  *
- * A folder is opened once, and every path below it with openat2(RESOLVE_IN_ROOT), so that links stay inside.  An
- * archive is loaded whole (libarchive) into a table of paths, and links are followed in that table.  What was read is
- * kept in such a table too: it is what --save writes. */
+ * A folder is opened once, and every path below it is opened with openat2(RESOLVE_IN_ROOT), so that links stay
+ * inside.  An archive is loaded whole (libarchive) into a table of paths, and links are followed in that table.
+ * What was read is kept in such a table, too, and --save writes it. */
 #include "replay/probe/probe_source.h"
 
 #include <archive.h>
@@ -25,14 +25,15 @@ enum node_kind { NODE_FOLDER, NODE_FILE, NODE_LINK };
 
 struct node {
     enum node_kind kind;
-    char *data; /* of a file: its bytes and a NUL; of a link: its target */
+    char *data; /* a file's bytes and a NUL; a link's target */
     gsize size;
 };
 
 struct probe_source {
     int root; /* the folder; -1: it is an archive */
     bool live;
-    GHashTable *tree; /* path without the first '/' -> struct node: the archive's, or what has been read */
+    GHashTable *tree; /* path without the first '/' -> struct node: those of the archive, or those that have been
+                       * read */
 };
 
 static void node_free(void *data)
@@ -114,7 +115,7 @@ static bool archive_load(GHashTable *tree, const char *path, GError **error)
     return good;
 }
 
-/* The node at path after following links; NULL: none.  rest: how many links may still be followed. */
+/* The node at path after following links.  NULL: there is none.  rest: how many links may still be followed. */
 static const struct node *tree_find(GHashTable *tree, const char *path, bool follow_last, int rest)
 {
     g_auto(GStrv) part = g_strsplit(path, "/", -1);
@@ -185,7 +186,7 @@ static int open_inside(const struct probe_source *source, const char *path, uint
 
 /* ---- reading ---- */
 
-/* Some files of sysfs block or fail when read; only regular files are read, and never more than the limit. */
+/* Some files of sysfs block or fail when read, so only regular files are read, and never more than the limit. */
 static char *file_read(const struct probe_source *source, const char *path, gsize *size)
 {
     const int fd = open_inside(source, path, O_RDONLY | O_NONBLOCK);

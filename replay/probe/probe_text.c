@@ -1,4 +1,5 @@
-/* probe_text.c - a host's description for a terminal: devices, which are near to each other, which needs are met. */
+/* probe_text.c - a host's description for a terminal: devices, which of them are near each other, which needs are
+ * met. */
 #include "replay/probe/probe.h"
 
 #include <string.h>
@@ -24,7 +25,7 @@ static void sheet_cell(struct sheet *sheet, const char *format, ...)
     va_end(arguments);
 }
 
-/* Leaves out columns without a known value. */
+/* Omits columns without a known value. */
 static void sheet_append(struct sheet *sheet, GString *out)
 {
     const guint columns = (guint)strlen(sheet->format), rows = sheet->cell->len / columns;
