@@ -18,7 +18,7 @@ static bool phase_counts(const struct record *record, const char *phase, const c
     return !record_find(record, span, RECORD_ALL, "time_us") || strcmp(phase, span) == 0;
 }
 
-/* The sum of a metric, for all ranks, over the call's phases; NAN where one lacks it. */
+/* The sum of a metric for all ranks over the call's phases; NAN if a phase lacks it. */
 static double call_us(const struct record *record, const char *which, const char *metric)
 {
     double sum = 0;
@@ -88,7 +88,7 @@ static void row_append(GString *out, const struct record *record, double dispatc
     g_string_append(out, "}}");
 }
 
-/* "name": the header's value as a number, as text, or null. */
+/* Appends "name": and the header's value as a number, as text, or null. */
 static void header_append(GString *out, const struct record *record, const char *name, const char *key, bool number)
 {
     const char *value = record_get(record, key);

@@ -1,5 +1,5 @@
-/* compare.c - finds the rows that two records share and how far they are apart.
- * Knows nothing of files and of how the result is shown. */
+/* compare.c - finds the rows that two records share and how far they are apart. Knows nothing of files and of how
+ * the result is shown. */
 #include "reports/compare.h"
 #include "sim/error.h"
 #include "sim/ranges.h"
@@ -13,8 +13,8 @@ bool compare_record_predicted(const struct record *record)
     return g_strcmp0(kind, "simulate") == 0 || g_strcmp0(kind, "step") == 0;
 }
 
-/* The value of a header key; dashes and underscores are equal.  "" if it is absent, because an empty option is no
- * option. */
+/* The value of a header key.  Dashes and underscores are equal.  "" if the key is absent, because an empty option
+ * means none. */
 static const char *compare_header_value(const struct record *record, const char *key)
 {
     const char *value = record_get(record, key);
@@ -52,7 +52,7 @@ double compare_slowest_us(const struct record *record, const char *phase)
     const struct record_row *row = record_find(record, phase, RECORD_ALL, "slowest_us");
     if (!row && !compare_record_several(record)) row = record_find(record, phase, RECORD_ALL, "time_us_max");
     return row ? row->value
-               : NAN; /* of several layers, _max is the largest mean of a rank: not the mean of the slowest */
+               : NAN; /* of several layers, _max is the largest mean of a rank, and not the mean of the slowest ranks */
 }
 
 char *compare_value_plain(const char *key, const char *value)
@@ -71,8 +71,8 @@ static const char *compare_key_digest(const struct record *record, const char *k
     return compare_header_value(record, name);
 }
 
-/* If a record does not list its keys, a key that it lacks says nothing.  Files are compared by the digests of their
- * contents where both records give them. */
+/* If a record does not list its keys, a missing key says nothing.  Files are compared by the digests of their
+ * contents if both records give them. */
 static bool compare_key_same(const struct record *a, const struct record *b, const char *key)
 {
     const char *x = compare_key_value(a, key), *y = compare_key_value(b, key);
@@ -112,7 +112,7 @@ static char **compare_keys_join(const char *const *lists, size_t count)
     return (char **)g_ptr_array_free(keys, FALSE);
 }
 
-/* "routing.npy", followed by the digest of its contents if only that differs. */
+/* "routing.npy", followed by the digest of its contents if only the digest differs. */
 static char *compare_key_text(const struct record *record, const struct record *other, const char *key)
 {
     const char *value = compare_key_value(record, key), *digest = compare_key_digest(record, key);
@@ -121,14 +121,14 @@ static char *compare_key_text(const struct record *record, const struct record *
                            digests ? ")" : "");
 }
 
-/* Whether both are predictions that say which work there is to do: then their settings may differ. */
+/* Whether both are predictions that say which work there is to do.  Then their settings may differ. */
 static bool compare_settings_free(const struct record *a, const struct record *b)
 {
     return compare_record_predicted(a) && compare_record_predicted(b) && record_get(a, RECORD_WORK_KEYS) &&
            record_get(b, RECORD_WORK_KEYS);
 }
 
-/* The keys that make the case of either record, in order; of two predictions, only those of the work. */
+/* The keys that make the case of either record, in order.  For two predictions, only those of the work. */
 static char **compare_case_keys(const struct record *a, const struct record *b)
 {
     const char *which = compare_settings_free(a, b) ? RECORD_WORK_KEYS : RECORD_CASE_KEYS;
@@ -137,7 +137,7 @@ static char **compare_case_keys(const struct record *a, const struct record *b)
     return compare_keys_join(lists, G_N_ELEMENTS(lists));
 }
 
-/* Experts without the copies that "eplb:16" adds; NAN where a file places them. */
+/* The number of experts without the copies that "eplb:16" adds; NAN if a file places them. */
 static double compare_experts(const struct record *record)
 {
     const char *placement = compare_key_value(record, "placement");
@@ -146,8 +146,8 @@ static double compare_experts(const struct record *record)
     return g_ascii_strtod(compare_key_value(record, "num-experts"), NULL) - added;
 }
 
-/* Keys that follow from a setting, so that a difference in them is no difference in the work: how many times experts
- * are placed, and on how many nodes a token's experts may lie. */
+/* Keys that follow from a setting: how many times experts are placed, and on how many nodes a token's experts may
+ * lie.  A difference in them is not a difference in the work. */
 static bool compare_key_follows(const struct record *a, const struct record *b, const char *key)
 {
     if (!compare_settings_free(a, b)) return false;
@@ -204,12 +204,12 @@ GPtrArray *compare_phases(const struct record *record)
     return phases;
 }
 
-/* The times and bandwidths that are compared in addition to the slowest rank's; not the shares and bounds that explain
- * them.  Of several steps or layers together only the plain time is, because _median and the like may be over ranks in
- * one record and over layers in the other. */
+/* The times and bandwidths that are compared in addition to the slowest rank's, without the shares and bounds that
+ * explain them.  For several steps or layers together only the plain time is compared: _median and the like may be
+ * over ranks in one record and over layers in the other. */
 static bool compare_metric_comparable(const char *metric, bool several)
 {
-    /* rates of parts explain results, and are none */
+    /* rates of parts explain results, and are not results */
     if (g_str_has_prefix(metric, "bottleneck_") || g_str_has_prefix(metric, "busiest_")) return false;
     if (g_str_has_suffix(metric, "_gbs") || strcmp(metric, "time_us") == 0 || strcmp(metric, "layers_us") == 0)
         return true;
@@ -237,7 +237,7 @@ static void compare_worst_find(const struct record *measured, const GPtrArray *r
     }
 }
 
-/* The slowest rank's time, which decides what the phase costs. */
+/* Adds the slowest rank's time, which decides what the phase costs. */
 static void compare_slowest_add(struct compare *compare, const char *phase)
 {
     const double predicted = compare_slowest_us(compare->predicted, phase);

@@ -1,6 +1,7 @@
-/* compare_layer.c - what a layer's dispatch and combine cost: the sum over its kernels of their slowest ranks' times.
+/* compare_layer.c - what a layer's dispatch and combine cost: the sum over its kernels of their slowest ranks'
+ * times.
  *
- * Everything that calls a kernel, a setting or a machine faster than another compares this sum, so that all agree. */
+ * All code that calls a kernel, a setting or a machine faster than another compares this sum, so that all agree. */
 #include "reports/compare.h"
 
 #include <math.h>
@@ -11,15 +12,15 @@ static bool timed(const struct record *record, const char *phase)
     return !record || record_find(record, phase, RECORD_ALL, "time_us");
 }
 
-/* Neither a barrier between iterations or calls, which no engine has or other work hides, nor a whole call, nor several
- * in one. */
+/* Whether a phase is a kernel of the layer.  A barrier between iterations or calls is not: engines have none, or
+ * other work hides it.  Nor is a whole call, or several kernels in one. */
 static bool is_kernel(const struct record *record, const struct record *other, const char *phase)
 {
     return !g_str_has_suffix(phase, "sync") && !strchr(phase, '+') && !g_str_has_suffix(phase, "_call") &&
            !compare_phase_of_layer(phase) && timed(record, phase) && timed(other, phase);
 }
 
-/* Whether a span has the kernel's time already: the span of the name with which the phase begins. */
+/* Whether a span already contains the kernel's time: the span with whose name the phase begins. */
 static bool in_span(const struct record *record, const struct record *other, const char *phase)
 {
     g_autofree char *span = g_strdup_printf("%.*s_span", (int)strcspn(phase, "_"), phase);

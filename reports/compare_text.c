@@ -64,7 +64,7 @@ char *compare_speedup_text(double ratio)
     return g_strdup_printf("%.2f times %s", ratio > 1 ? ratio : 1 / ratio, ratio > 1 ? "faster" : "slower");
 }
 
-/* "1.80 times faster" of a second time against a first, "1.20 times" of a bandwidth; freed by the caller. */
+/* "1.80 times faster" for a second time relative to a first, "1.20 times" for a bandwidth.  Freed by the caller. */
 char *compare_change_text(const struct compare_row *row)
 {
     const bool time = strcmp(row->unit, "us") == 0;
@@ -189,8 +189,8 @@ static void compare_contradiction_append(const struct compare *compare, const st
                                limit.bound);
 }
 
-/* A line about other programs that used the machine during the measurement, and about the values that are therefore in
- * doubt; or nothing.  name: what the record is called, as "measured". */
+/* Appends a line about other programs that used the machine during the measurement, and about the values that are
+ * therefore in doubt; or nothing.  name: what the record is called, such as "measured". */
 static void busy_append(const struct record *record, const char *name, GString *out)
 {
     const char *busy = record_get(record, "busy"), *disturbed = record_get(record, "disturbed");
@@ -212,7 +212,8 @@ static void busy_append(const struct record *record, const char *name, GString *
     g_string_append_c(out, '\n');
 }
 
-/* Of the phases in which the measurement is slower, the largest factor between its time and the predicted one. */
+/* The largest factor between the measured and the predicted time, over the phases in which the measurement is
+ * slower. */
 static double compare_slower(const struct compare *compare)
 {
     double slower = 1;
@@ -224,7 +225,7 @@ static double compare_slower(const struct compare *compare)
     return slower;
 }
 
-/* On a sound machine only one prediction in twenty is off by more than this (README: How right it is). */
+/* On a sound machine only one prediction in twenty is off by more than this factor (README: How right it is). */
 #define WORTH_A_DIAGNOSIS 1.3
 
 static void compare_diagnosis_append(const struct compare *compare, GString *out)
@@ -237,14 +238,14 @@ static void compare_diagnosis_append(const struct compare *compare, GString *out
                            slower);
 }
 
-/* "20.0 % too low"; nothing if it is right. */
+/* Appends "20.0 % too low", or nothing if the prediction is right. */
 static void compare_error_append(double error_pct, const char *before, GString *out)
 {
     if (fabs(error_pct) >= 0.05)
         g_string_append_printf(out, "%s%.1f %% too %s", before, fabs(error_pct), error_pct < 0 ? "low" : "high");
 }
 
-/* A phase's time in both records, on the slowest rank if both tell it.  How the means differ is a detail. */
+/* A phase's time in both records, on the slowest rank if both have it.  How the means differ is a detail. */
 static void compare_phase_append(const struct compare *compare, const struct compare_row *row, GString *out)
 {
     const bool slowest = strcmp(row->metric, "slowest_us") == 0;

@@ -1,8 +1,9 @@
 /* compare_verdict.c - the first sentence about one record or two: the time of a layer's dispatch and combine
  * (compare_layer.c).
  *
- * A layer takes as long as its slowest rank.  Of several steps and layers the sentence gives the mean of their slowest
- * ranks' times.  Where a record does not tell the slowest rank's time, it gives the mean over ranks, and says so. */
+ * A layer takes as long as its slowest rank.  For several steps and layers the sentence gives the mean of their
+ * slowest ranks' times.  If a record does not have the slowest rank's time, the sentence gives the mean over ranks,
+ * and says so. */
 #include "reports/compare.h"
 
 #include <math.h>
@@ -14,7 +15,7 @@ struct verdict {
     struct compare_layer layer[2];
     double total_us[2];
     bool slowest;      /* else means over ranks */
-    GPtrArray *others; /* char *: kernels of the layer that are no dispatch and no combine */
+    GPtrArray *others; /* char *: kernels of the layer that are neither dispatch nor combine */
 };
 
 static bool of_step(const struct record *record)
@@ -22,7 +23,7 @@ static bool of_step(const struct record *record)
     return g_strcmp0(record_get(record, "kind"), "step") == 0 && record_find(record, "step", RECORD_ALL, "time_us");
 }
 
-/* The longest phase that all records have; NULL: none has a time. */
+/* The longest phase that all records have.  NULL: none has a time. */
 static const char *longest_phase(const struct record *const *records, int count)
 {
     g_autoptr(GPtrArray) all = compare_phases(records[0]);
@@ -37,7 +38,7 @@ static const char *longest_phase(const struct record *const *records, int count)
     return longest;
 }
 
-/* The layer's times in all records; false if one has none. */
+/* The layer's times in all records.  False: a record has none. */
 static bool verdict_layers(const struct record *const *records, int count, bool together, struct verdict *v)
 {
     bool good = true;
@@ -56,7 +57,7 @@ static bool verdict_known(const struct verdict *v, int count)
 }
 
 /* The time of a whole step; else of a layer's dispatch and combine, if the records have both; else of the longest
- * phase.  together: count only kernels that both records have.  False if a record does not tell it. */
+ * phase.  together: counts only kernels that both records have.  False: a record does not have it. */
 static bool verdict_find(const struct record *const *records, int count, bool together, struct verdict *v)
 {
     const bool step = of_step(records[0]);
@@ -104,7 +105,7 @@ static void verdict_others_append(const struct record *record, const struct verd
     if (hidden) g_string_append(out, ", not what is on its way between them");
 }
 
-/* Which ranks, steps and layers the time is of: " (slowest rank, mean over steps 0:2 and layers 0:3)". */
+/* Which ranks, steps and layers the time covers: " (slowest rank, mean over steps 0:2 and layers 0:3)". */
 static void verdict_whose_append(const struct record *record, const struct verdict *v, GString *out)
 {
     const char *steps = record_get(record, "steps"), *layers = record_get(record, "layers");
@@ -120,7 +121,7 @@ static char *verdict_names(const struct verdict *v)
     return v->phase ? g_strdup_printf("%s takes", v->phase) : g_strdup("dispatch and combine take");
 }
 
-/* " All layers together take 5421 us.", where the record has them. */
+/* " All layers together take 5421 us.", if the record has this time. */
 static void verdict_layers_append(const struct record *record, const struct verdict *v, GString *out)
 {
     const char *phase = v->phase ? v->phase : v->layer[0].longest[COMPARE_COMBINE];

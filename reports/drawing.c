@@ -17,8 +17,8 @@ enum {
     ROW_LINE = 15, /* of a caption */
     HEADING = 40,
     FOOT_LINE = 19,
-    ROW_PARTS_MAX = 16, /* of a longer row some parts are left out */
-    LINKS_MAX = 4000,   /* that are drawn: more would be a blot */
+    ROW_PARTS_MAX = 16, /* from a longer row some parts are omitted */
+    LINKS_MAX = 4000,   /* the most links that are drawn: more would be a blot */
     ARC_MAX = 44,       /* how far links within a row rise above it */
     FOOT_LEFT = 110,
     FOOT_LETTERS = 150, /* of a line of words */
@@ -56,8 +56,8 @@ struct words {
 
 struct drawing {
     char *title, *description, *heading;
-    char *prefix; /* names of parts that are alike begin with it: only one is drawn, with all that belongs to it; NULL:
-                   * there are none */
+    char *prefix; /* names of parts that are alike begin with it, and only one of these is drawn, with all that
+                   * belongs to it; NULL: there are none */
     uint32_t alike;
     GArray *rows, *parts, *links, *cuts, *words;
 };
@@ -317,7 +317,7 @@ static void row_choose(const struct drawing *d, const struct row *row, const cha
     }
 }
 
-/* How many places a row needs: one for each part, and one for each gap where parts are left out. */
+/* How many places a row needs: one for each part, and one for each gap where parts are omitted. */
 static uint32_t row_places(const struct drawing *d, const struct row *row)
 {
     uint32_t places = 0;
@@ -509,7 +509,7 @@ static void cut_draw(const struct drawing *d, const struct cut *cut, const char 
     if (cut->part + 1 >= row->parts->len) return;
     const struct drawn *before = part_at(d, g_array_index(row->parts, uint32_t, cut->part));
     const struct drawn *after = part_at(d, g_array_index(row->parts, uint32_t, cut->part + 1));
-    const bool gap = !before->shown && !after->shown; /* the number of parts left out stands there */
+    const bool gap = !before->shown && !after->shown; /* the number of parts omitted stands there */
     const double x = (before->x + after->x) / 2 + (gap ? after->width * 0.55 : 0);
     const double top = cut->row ? row_at(d, cut->row - 1)->y + BOX_HEIGHT : row->y - 14;
     const bool marked = word_marked(cut->name, marks);

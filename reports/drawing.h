@@ -1,14 +1,14 @@
 /* drawing.h - parts in rows and the links between them, drawn as one SVG: the picture of a machine for `eptwin
  * cluster show`.  It knows names, rows and words; it knows no cluster.
  *
- *   caption of a row   [ part ]   [ part ]   +12   [ part ]
- *      words between      |    \ /    |
- *   caption of the next [ part ]   [ part ]
+ *     caption of a row   [ part ]   [ part ]   +12   [ part ]
+ *        words between      |    \ /    |
+ *     caption of the next [ part ]   [ part ]
  *
- * A part or a link has a name and may have resources: words such as "nic_tx", which results use too.  A mark is
- * a name or a resource.  A marked part is drawn strongly and always shown; a long row leaves out others.  The SVG
- * stands alone or in an HTML page: it brings its style, for light and dark, within the class "machine", and says
- * what it shows in <title> and <desc>.  Every text may be hostile: it is escaped. */
+ * A part or a link has a name and may have resources: words such as "nic_tx", which results use too.  A mark is a
+ * name or a resource.  A marked part is drawn strongly and always shown, and a long row omits others.  The SVG
+ * stands alone or in an HTML page.  It brings its style, for light and dark, within the class "machine", and says
+ * what it shows in <title> and <desc>.  Every text may be hostile, so it is escaped. */
 #ifndef REPORTS_DRAWING_H
 #define REPORTS_DRAWING_H
 
@@ -25,23 +25,23 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(drawing, drawing_free)
 
 /* A heading above the next row. */
 void drawing_heading_add(struct drawing *drawing, const char *text);
-/* A row below the last one.  caption: its name.  words: more lines below that, divided by '\n', or NULL.  They stand at
- * the left.  class: how its parts look, of "switch", "node", "nic", "pcie", "gpu", "nvlink". */
+/* Adds a row below the last one.  caption: its name.  words: more lines below that, divided by '\n', or NULL.  Both
+ * are drawn at the left.  class: the style of its parts: "switch", "node", "nic", "pcie", "gpu" or "nvlink". */
 uint32_t drawing_row_add(struct drawing *drawing, const char *caption, const char *words, const char *class);
-/* A part at the end of a row.  note: a short second line, or NULL.  tip: a description.  resources: its names in
- * results, divided by blanks, or NULL.  Returns its number. */
+/* Adds a part at the end of a row.  note: a short second line, or NULL.  tip: a description.  resources: its names
+ * in results, divided by blanks, or NULL.  Returns its number. */
 uint32_t drawing_part_add(struct drawing *drawing, uint32_t row, const char *name, const char *note, const char *tip,
                           const char *resources);
-/* A link between two parts, and the words that it stands for. */
+/* Adds a link between two parts, and the resources that it stands for. */
 void drawing_link_add(struct drawing *drawing, uint32_t a, uint32_t b, const char *name, const char *tip,
                       const char *resources);
-/* A cut through a row and the row above it, after the row's part of that number: it divides all parts before it from
- * all parts after it. */
+/* Adds a cut through a row and the row above it, after the row's part with index `part`.  It divides all parts
+ * before it from all parts after it. */
 void drawing_cut_add(struct drawing *drawing, uint32_t row, uint32_t part, const char *name, const char *tip);
-/* A line of words below the picture, after the resource that it explains, or NULL. */
+/* Adds a line of words below the picture, after the resource that it explains, or NULL. */
 void drawing_words_add(struct drawing *drawing, const char *resource, const char *text);
 
-/* Of several parts that are alike, one is drawn with all that belongs to it, as "n0" of n0 to n15: a mark
+/* Of several parts that are alike, one is drawn with all that belongs to it, such as "n0" for n0 to n15.  A mark
  * "n7.g1-n7.root0" then stands for "n0.g1-n0.root0".  prefix: "n".  number: that of the part that is drawn. */
 void drawing_alike_set(struct drawing *drawing, const char *prefix, uint32_t number);
 

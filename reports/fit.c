@@ -1,5 +1,5 @@
-/* fit.c - lines of least absolute deviations of logarithms.  All lines through two of the points are tried, and all
- * lines through one point that touch a bound (no cost is negative).  Points are few. */
+/* fit.c - lines of least absolute deviations of logarithms.  It tries all lines through two of the points, and all
+ * lines through one point that touch a bound (no cost is negative).  There are only a few points. */
 #include "reports/fit.h"
 
 #include <assert.h>

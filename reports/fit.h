@@ -1,11 +1,12 @@
-/* fit.h - fits straight lines to measured times: t = fixed + n * slope, a cost of each operation and one of each byte.
+/* fit.h - fits straight lines to measured times: t = fixed + n * slope, a cost of each operation and a cost of each
+ * byte.
  *
- * The fit is robust.  Of the lines through two of the points (or one point, if a cost would be negative) it takes the
- * line with the least sum of |log(line / measured)|.  So a message of 4 us counts as much as one of 4 ms, a time that
- * is twice too long counts as much as one that is twice too short, and a few outliers change nothing.  Neither fixed
- * nor slope is ever negative.
+ * The fit is robust.  Of the lines through two of the points (or one point, if a cost would be negative) it takes
+ * the line with the least sum of |log(line / measured)|.  So a message of 4 us counts as much as one of 4 ms, a time
+ * that is twice too long counts as much as one that is twice too short, and a few outliers change nothing.  Neither
+ * fixed nor slope is ever negative.
  *
- * Numbers only: knows no records, units or cluster files. */
+ * Knows only numbers, not records, units or cluster files. */
 #ifndef REPORTS_FIT_H
 #define REPORTS_FIT_H
 
@@ -31,7 +32,7 @@ struct fit_bent {
     double knee; /* the largest n of the low line */
 };
 
-/* False if there are not 2 to FIT_POINTS_MAX points, all finite, with at least two different n. */
+/* False unless there are 2 to FIT_POINTS_MAX points, all finite, with at least two different n. */
 bool fit_line_find(const struct fit_point *points, uint32_t count, struct fit_line *line);
 
 /* False if there are fewer than 6 points, or if two lines are not clearly better than one: they must at least halve the

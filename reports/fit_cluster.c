@@ -1,12 +1,12 @@
-/* fit_cluster.c - a table that says which measured rows become which key of a cluster file, and the code that applies
- * it.
+/* fit_cluster.c - a table that says which measured rows become which key of a cluster file, and the code that
+ * applies it.
  *
  * A key is a header's count, a row's value, or one coefficient of a line through the rows METRIC_BYTES of one
- * operation.  What CPUs do is fitted from CPU times, and rows of the largest crowd (PHASE_xN: N ranks at once) come
- * first: it is as busy as the ranks of a replay, which take turns and drive each other's data out of caches.  Rows that
- * pass between ranks come before these, because a row that a peer has just written or read costs more than a rank's
- * own.  The speed of a link shows only in streams that wait for it; other streams tell how fast the CPU posts.  Knows
- * the names of keys and rows; knows no simulation and no file. */
+ * operation.  Costs of CPUs are fitted from CPU times, and rows of the largest crowd (PHASE_xN: N ranks at once) are
+ * preferred.  The crowd is as busy as the ranks of a replay, which share CPUs in turns and drive each other's data
+ * out of caches.  Rows that pass between ranks are preferred even to these, because a row that a peer has just
+ * written or read costs more than a rank's own.  The speed of a link shows only in streams that wait for it.  Other
+ * streams tell how fast the CPU posts.  Knows the names of keys and rows; knows no simulation and no file. */
 #include "reports/fit_cluster.h"
 
 #include <assert.h>
@@ -28,22 +28,22 @@ enum fit_kind {
     FIT_LATENCY,     /* one row: a signal's time over the link, without the CPUs' part of it */
     FIT_INTERRUPT,   /* rows by size: the extra cost of a put that is posted alone */
     FIT_PUT,         /* rows by size: the cost of a put without a doorbell, at each size */
-    FIT_LINK_FIXED,  /* rows by size: the time of streams that wait for the link, without that of their bytes */
+    FIT_LINK_FIXED,  /* rows by size: the time of streams that wait for the link, without the time of their bytes */
     FIT_LINK_RATE,   /* rows by size: the rate of the longest of these */
     FIT_LINK_SIGNAL, /* one row: the extra cost of a signal */
-    FIT_LOOP,        /* rows by bytes touched: the cost of an operation at each; older records lack these rows */
+    FIT_LOOP,        /* rows by bytes touched: the cost of an operation at each size; older records lack these rows */
 };
 
 struct fit_key {
     const char *section, *name;
     enum fit_kind kind;
-    const char *phase, *metric; /* of one rank or pair; the metric without _BYTES; FIT_COUNT: the header key */
-    const char *crowd_phase;    /* the phase of many ranks, without _xN; NULL: only that of one rank or pair */
-    const char *handed_phase;   /* the phase of rows that pass between ranks, preferred to both; NULL: none */
-    uint32_t ends;              /* how many ends share a crowd's time: both ends of a put work for it */
+    const char *phase, *metric; /* phase of one rank or pair; metric without _BYTES; FIT_COUNT: the header key */
+    const char *crowd_phase;    /* the phase of many ranks, without _xN; NULL: there is only that of one rank or pair */
+    const char *handed_phase;   /* the phase of rows that pass between ranks, preferred to both; NULL: there is none */
+    uint32_t ends;              /* how many ends share a crowd's time: both ends of a put spend time on it */
 };
 
-/* A section is written when its first key's rows are there; then all of its keys must be. */
+/* A section is written if its first key's rows are there.  Then the rows of all its keys must be. */
 static const struct fit_key fit_keys[] = {
     { "host", "cores", FIT_COUNT, "", "cpus", NULL, NULL, 1 },
     { "host", "step", FIT_TIME, "step", "time_us", NULL, NULL, 1 },
@@ -89,11 +89,11 @@ struct fit_work {
     GString *doubts;                      /* the keys whose rows lie far from their line, or NULL */
 };
 
-/* Where the rows of a key are: the phase's name, and how many ranks ran it at once. */
+/* The place of a key's rows: the phase's name, and how many ranks ran it at once. */
 struct fit_place {
     char phase[64];
     const char *metric;
-    uint32_t ranks; /* of a crowd; 0: the phase is of one rank or a pair */
+    uint32_t ranks; /* the size of the crowd; 0: the phase is of one rank or a pair */
 };
 
 static bool fit_by_size(enum fit_kind kind)
@@ -102,7 +102,7 @@ static bool fit_by_size(enum fit_kind kind)
            kind == FIT_LINK_FIXED || kind == FIT_LINK_RATE || kind == FIT_LOOP;
 }
 
-/* Whether the row's metric is metric, or METRIC_BYTES if key's rows are by size. */
+/* Whether the row's metric is metric or, if the key's rows are by size, METRIC_BYTES. */
 static bool fit_metric_matches(const struct record_row *row, const char *metric, bool by_size, double *size_bytes)
 {
     guint64 size;
@@ -129,8 +129,8 @@ static uint32_t fit_crowd_ranks(const char *phase, const char *base)
     return g_ascii_string_to_unsigned(phase + strlen(base) + 2, 10, 2, 65535, &ranks, NULL) ? (uint32_t)ranks : 0;
 }
 
-/* Finds the largest crowd that has key's rows in a phase named crowd; if there is none, the rows of one rank or
- * pair. */
+/* Finds the largest crowd with the key's rows in a phase named crowd.  If there is none, finds the rows of one rank
+ * or pair. */
 static bool fit_place_named(const struct record *record, const struct fit_key *key, const char *crowd,
                             const char *alone, struct fit_place *place)
 {
@@ -151,7 +151,7 @@ static bool fit_place_named(const struct record *record, const struct fit_key *k
     return found;
 }
 
-/* Rows that pass between ranks come first, because those of kernels do. */
+/* Rows that pass between ranks are preferred, because a kernel's rows do. */
 static bool fit_place_find(const struct record *record, const struct fit_key *key, struct fit_place *place)
 {
     if (key->handed_phase && fit_place_named(record, key, key->handed_phase, NULL, place)) return true;
@@ -217,7 +217,7 @@ static bool fit_points_gather(const struct fit_work *work, const struct fit_key 
     return true;
 }
 
-/* " PHASE,all,METRIC_BYTES: N sizes", and the share of the time where it is not all. */
+/* " PHASE,all,METRIC_BYTES: N sizes", and the share of the time if it is not the whole. */
 static GString *fit_comment_new(const struct fit_key *key, const struct fit_place *place, uint32_t count)
 {
     GString *text = g_string_new(NULL);
@@ -227,7 +227,8 @@ static GString *fit_comment_new(const struct fit_key *key, const struct fit_plac
     return text;
 }
 
-/* The value found for another key, which is before this one in the table; of several of that name, the first. */
+/* The value found for another key, which is before this one in the table.  If several have this name, the first
+ * one's. */
 static double fit_value_named(const struct fit_work *work, const char *name)
 {
     for (size_t i = 0; i < G_N_ELEMENTS(fit_keys); i++)
@@ -236,7 +237,7 @@ static double fit_value_named(const struct fit_work *work, const char *name)
     return NAN;
 }
 
-/* Fits a line to the points; the result is the cost without bytes, or the rate of the bytes. */
+/* Fits a line to the points.  The result is the cost without bytes, or the rate of the bytes. */
 static bool fit_coefficient(const struct fit_work *work, const struct fit_key *key, const struct fit_point *points,
                             uint32_t count, double *value, GString *comment)
 {
@@ -255,8 +256,8 @@ static bool fit_coefficient(const struct fit_work *work, const struct fit_key *k
     return true;
 }
 
-/* Gathers the CPU times of both ends together where they share them, and the streams of a pair, which tell of the
- * link. */
+/* Gathers the CPU times of puts (of both ends together, if they share them), and the streams of a pair, which tell
+ * about the link. */
 static bool fit_puts_gather(const struct fit_work *work, const struct fit_key *key, const struct fit_place *place,
                             struct fit_puts *puts, GError **error)
 {
@@ -303,7 +304,7 @@ static bool fit_put(const struct fit_work *work, const struct fit_key *key, cons
     return true;
 }
 
-/* The points in the order of their sizes, levelled: a loop that touches more bytes is never faster. */
+/* The points in the order of their sizes, levelled, because a loop that touches more bytes is never faster. */
 static bool fit_loop(const struct fit_point *points, uint32_t count, struct fit_curve *curve)
 {
     struct fit_point point[FIT_POINTS_MAX];
@@ -334,7 +335,7 @@ static bool fit_waits(const struct fit_work *work, const struct fit_point *point
 }
 
 /* A link that lets bursts pass carries short streams faster than its lasting rate.  So that rate is the slope, in us
- * for a byte, between the two longest streams; 0 if there are not two. */
+ * a byte, between the two longest streams.  0: there are fewer than two. */
 static double fit_link_slope(const struct fit_point *points, uint32_t count)
 {
     const struct fit_point *last = NULL, *before = NULL;
@@ -345,7 +346,7 @@ static double fit_link_slope(const struct fit_point *points, uint32_t count)
     return before ? (last->t - before->t) / (last->n - before->n) : 0;
 }
 
-/* The median time of streams without that of their bytes; 0 for links that let bursts pass. */
+/* The median time of streams without the time of their bytes; 0 for links that let bursts pass. */
 static double fit_link_fixed(const struct fit_point *points, uint32_t count, double slope)
 {
     double fixed[FIT_POINTS_MAX];
@@ -353,9 +354,9 @@ static double fit_link_fixed(const struct fit_point *points, uint32_t count, dou
     return fmax(stats_median(fixed, count), 0);
 }
 
-/* Fits the link to the streams that wait for it: those that take longer than the CPUs of both ends work for them, one
- * after the other.  Other streams are an upper bound of its cost without bytes.  If fewer than two streams wait, the
- * fit says only how fast the link is at least. */
+/* Fits the link to the streams that wait for it.  A stream waits if it takes longer than the CPUs of both ends work
+ * for it, one after the other.  Other streams give an upper bound of the link's cost without bytes.  If fewer than
+ * two streams wait, the fit only gives a lower bound of the link's speed. */
 static bool fit_link(const struct fit_work *work, const struct fit_key *key, const struct fit_point *points,
                      uint32_t count, double *value, GString *comment)
 {

@@ -1,4 +1,4 @@
-/* fit_command.c - eptwin fit: records of measure in, a cluster file out.  Knows options and files only. */
+/* fit_command.c - eptwin fit: reads records of measure, and writes a cluster file.  Knows only options and files. */
 #include <glib.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +26,7 @@ static const char fit_about[] =
     "\n"
     "  eptwin fit gpus.csv --include h200 --output gpus.ini";
 
-/* NULL and *error when one cannot be read or does not fit the others. */
+/* NULL and *error if one cannot be read or does not fit the others. */
 static struct record *fit_read(char **paths, uint32_t count, GError **error)
 {
     g_autofree struct record **records = g_new0(struct record *, count);

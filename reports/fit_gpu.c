@@ -18,17 +18,19 @@ enum gpu_kind {
     GPU_TIME_AND,   /* a row's time plus factor times another's: a block meets and looks, before and after its work */
     GPU_LAUNCH,     /* a row's time minus twice another's, which is in ns */
     GPU_EACH_TIME,  /* from a rate of operations: the time of factor of them */
-    GPU_TURN,       /* rates by size: the time of each of a row's turns, without that of its bytes and of a row */
-    GPU_FURTHER,    /* from rows loaded by eight accesses at a time, and by one: the time of each further access */
+    GPU_TURN,       /* rates by size: the time of each round of a row, without the time of its bytes and of the row
+                     * itself */
+    GPU_FURTHER,    /* from rows loaded by eight accesses at a time, and by one access: the time of each further
+                     * access */
     GPU_RATE,       /* a row's rate times factor */
-    GPU_MOST,       /* the largest rate of the rows whose phase fits the pattern, times factor */
-    GPU_MEDIAN,     /* the median of rates of rows whose phase fits the pattern */
-    GPU_SHARED,     /* a row's rate times a ratio: the median of flows that run to their end over the most of flows that
-                     * do not */
+    GPU_MOST,       /* the largest rate of the rows whose phase matches the pattern, times factor */
+    GPU_MEDIAN,     /* the median rate of the rows whose phase matches the pattern */
+    GPU_SHARED,     /* a row's rate times a ratio: the median of flows that run to their end over the most of flows
+                     * that do not */
     GPU_LINE_FIXED, /* rates by size: the time of a row without its bytes */
     GPU_LINE_RATE,  /* rates by size: the rate of its bytes, without the fixed time of a row */
     GPU_TURNS_RATE, /* the rate of the extra work: 1 / (1 / rate - 1 / other rate) */
-    GPU_ROW_LESS,   /* time of a row at one warp's rate, minus that at the largest rate of other rows */
+    GPU_ROW_LESS,   /* time of a row at one warp's rate, minus the time at the largest rate of other rows */
     GPU_SUMS_RATE,  /* rates of sums by number of rows: the rate of each further row */
     GPU_SUMS_FIXED, /* from rows of two sizes: the time of a sum without that of its bytes and its rows */
     GPU_SUMS_MADE,  /* from rows of two sizes: the rate of the bytes written, without that of the rows read */
@@ -36,13 +38,12 @@ enum gpu_kind {
     GPU_SHARE_MADE, /* likewise: the rate at which they write */
 };
 
-/* In a phase, ALL stands for the number of all SMs.  Of several entries of a key, the first whose rows are there
- * counts. */
+/* In a phase, ALL stands for the number of all SMs.  Of several entries of a key, the first whose rows exist counts. */
 struct gpu_key {
     const char *section, *name;
     enum gpu_kind kind;
     const char *phase, *metric; /* for kinds by size: without its size */
-    const char *other;          /* phase of the other rows; their metric, if other_metric is NULL, is this one */
+    const char *other;          /* phase of the other rows; if other_metric is NULL, their metric is this one */
     const char *other_metric;
     double factor; /* 0: 1 */
 };
@@ -144,11 +145,11 @@ static const struct {
     { "nvlink", "crossing", "flows of one kind cannot tell it from how a link is shared" },
 };
 
-/* GPU_LINE_LEAST: of shorter rows some lanes of a warp have no part */
+/* GPU_LINE_LEAST: in shorter rows some lanes of a warp have no part */
 enum { GPU_DOUBT_PCT = 25, GPU_SUMS_MOST = 16, GPU_LINE_LEAST_BYTES = 512 };
-enum { GPU_SUMS_LEAST = 4 }; /* rows of a sum: one lies off the line, and the line bends at few others */
+enum { GPU_SUMS_LEAST = 4 }; /* rows of a sum; one row lies off the line, and the line bends at a few others */
 
-/* Keys whose rows vary on idle machines, too: by how much in percent, the most of seven records of idle machines. */
+/* Keys whose rows vary even on idle machines: by how many percent, as the largest of seven records of idle machines. */
 static const struct {
     const char *name;
     uint32_t pct;
@@ -175,7 +176,7 @@ static char *gpu_phase(const struct gpu_work *work, const char *phase)
     return g_strjoinv(sms ? sms : "", parts);
 }
 
-/* metric, metric_min and metric_max of the phase; in their names the size comes last. */
+/* metric, metric_min and metric_max of the phase.  In their names the size comes last. */
 static bool gpu_row(const struct gpu_work *work, const char *phase, const char *metric, struct gpu_value *value)
 {
     static const char *const spread[] = { "", "_min", "_max" };
@@ -207,7 +208,7 @@ static bool gpu_most(const struct gpu_work *work, const char *pattern, const cha
     return found;
 }
 
-/* The medians of the values, of the smallest and of the largest samples, over rows whose phase fits the pattern. */
+/* The medians of the values, of the smallest samples and of the largest, over rows whose phase matches the pattern. */
 static bool gpu_median(const struct gpu_work *work, const char *pattern, const char *metric, struct gpu_value *median)
 {
     enum { ROWS_MOST = 256 };
@@ -228,7 +229,7 @@ static bool gpu_median(const struct gpu_work *work, const char *pattern, const c
     return true;
 }
 
-/* The time of a row of size bytes at a rate, in ns; the smallest rate gives the longest time. */
+/* The time in ns of a row of `bytes` bytes at a rate.  The smallest rate gives the longest time. */
 static struct gpu_value gpu_time_of(double bytes, const struct gpu_value *rate_gbs)
 {
     return (struct gpu_value){ bytes / rate_gbs->value, bytes / rate_gbs->high, bytes / rate_gbs->low };
@@ -296,8 +297,8 @@ static bool gpu_line(const struct gpu_work *work, const char *phase, const struc
 
 static double gpu_metric_bytes(const char *metric);
 
-/* From rows whose warps have five loads of 512 bytes in flight: the time of each turn, without that of its bytes, which
- * pass at the largest rate of an SM, and without what a short row takes in addition to its wait. */
+/* From rows whose warps have five loads of 512 bytes in flight: the time of each round.  It is without the time of
+ * the bytes, which pass at the largest rate of an SM, and without what a short row takes in addition to its wait. */
 static bool gpu_turn(const struct gpu_work *work, const struct gpu_key *key, struct gpu_value *value, GString *comment)
 {
     enum { TURN_BYTES = 5 * 512 };
@@ -332,7 +333,8 @@ static double gpu_metric_bytes(const char *metric)
     return g_ascii_strtod(metric + strcspn(metric, "0123456789"), NULL);
 }
 
-/* Two lines through times of sums by their number of rows: the time of each further row, and the time without rows. */
+/* Two lines through times of sums by their number of rows give the time of each further row and the time without
+ * rows. */
 static bool gpu_sums_lines(const struct gpu_work *work, const char *phase, const char *metric, struct fit_line line[3])
 {
     struct fit_point points[3][FIT_POINTS_MAX];
@@ -371,8 +373,8 @@ static bool gpu_sums(const struct gpu_work *work, const char *phase, const struc
     return true;
 }
 
-/* For how long all warps together keep their SM busy, if one warp alone takes alone_ns and each of them takes all_ns:
- * the inverse of contended_ps in models/hardware/sm/gpu.c. */
+/* How long all warps together keep their SM busy, if one warp alone takes alone_ns and each of them takes all_ns.
+ * This is the inverse of contended_ps in models/hardware/sm/gpu.c. */
 static double gpu_share_ns(double alone_ns, double all_ns)
 {
     const double more_ns = fmax(all_ns - alone_ns, 0);
@@ -438,8 +440,8 @@ static bool gpu_pair(const struct gpu_work *work, const char *phase, const struc
     return true;
 }
 
-/* A rate that was measured for a time, corrected to flows that run until the last has ended: reduced by the factor by
- * which other rows differ. */
+/* A rate that was measured for a given time, corrected to flows that run until the last has ended: it is reduced by
+ * the factor by which other rows differ. */
 static bool gpu_shared(const struct gpu_work *work, const char *phase, const struct gpu_key *key,
                        struct gpu_value *value, GString *comment)
 {
@@ -516,7 +518,7 @@ static bool gpu_value_of(const struct gpu_work *work, const struct gpu_key *key,
     }
 }
 
-/* Factor to ns: times of rows are in ns unless their unit says us. */
+/* The factor to ns.  Times of rows are in ns unless their unit is us. */
 static double gpu_scale(const struct gpu_key *key)
 {
     const bool warps = key->kind == GPU_SHARE_READ || key->kind == GPU_SHARE_MADE;

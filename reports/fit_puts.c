@@ -1,12 +1,12 @@
-/* fit_puts.c - separates the parts of the time that puts take: their own work, their doorbells, interrupts. */
+/* fit_puts.c - separates the parts of the CPU time of puts: their own work, their doorbells, interrupts. */
 #include "reports/fit_puts.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include "sim/stats.h"
 
-/* A burst waits for its link if it takes longer than CPUs can explain.  It may take a little less than many ranks that
- * share CPUs take for it, because their time includes what waiting costs. */
+/* A burst waits for its link if it takes longer than CPUs can explain.  It may take a little less than many ranks
+ * that share CPUs take for it, because their time includes the cost of waiting. */
 static const double FIT_LINK_SLOW = 1.25, FIT_LINK_BUSY = 0.75;
 
 static double fit_point_at(const struct fit_point *points, uint32_t count, double n)
@@ -16,7 +16,7 @@ static double fit_point_at(const struct fit_point *points, uint32_t count, doubl
     return NAN;
 }
 
-/* By how much one way of posting takes longer than another, at one size. */
+/* How much longer one way of posting takes than another, at one size. */
 struct fit_extra {
     double more, weight;
 };
@@ -27,7 +27,7 @@ static int fit_extra_order(const void *a, const void *b)
     return (x->more > y->more) - (x->more < y->more);
 }
 
-/* The weighted median.  The error of a difference is as large as the numbers that it is taken from. */
+/* The weighted median.  The error of a difference is as large as the numbers from which it is computed. */
 static double fit_extra_median(struct fit_extra *extra, uint32_t count)
 {
     double all = 0, passed = 0;
@@ -38,7 +38,7 @@ static double fit_extra_median(struct fit_extra *extra, uint32_t count)
     return extra[i].more;
 }
 
-/* Only one put of a chain rings a doorbell.  The saving is shared by all puts of the chain. */
+/* Only one put of a chain rings a doorbell.  All puts of the chain share the saving. */
 double fit_puts_doorbell(const struct fit_puts *puts)
 {
     struct fit_extra extra[FIT_POINTS_MAX];
@@ -52,7 +52,7 @@ double fit_puts_doorbell(const struct fit_puts *puts)
     return count ? fmax(fit_extra_median(extra, count), 0) : 0;
 }
 
-/* Whether the i-th burst waited for the link.  If it did, its puts came one by one and each took an interrupt. */
+/* Whether the i-th burst waited for the link.  If so, its puts came one by one, and each took an interrupt. */
 static bool fit_put_waits(const struct fit_puts *puts, uint32_t i)
 {
     double size_bytes[FIT_POINTS_MAX], us[FIT_POINTS_MAX];
@@ -65,8 +65,8 @@ static bool fit_put_waits(const struct fit_puts *puts, uint32_t i)
     return stream > fmax(FIT_LINK_SLOW, FIT_LINK_BUSY * puts->busy) * puts->burst[i].t;
 }
 
-/* By how much single puts cost more than puts without a doorbell, of bursts that waited for the link or did not, as
- * asked.  Also how many such bursts there are. */
+/* How much more single puts cost than puts without a doorbell.  `waited` selects bursts that waited for the link, or
+ * those that did not.  Returns the number of these bursts. */
 static uint32_t fit_extras(const struct fit_puts *puts, double doorbell, bool waited, struct fit_extra *extra)
 {
     uint32_t count = 0;
@@ -87,7 +87,7 @@ double fit_puts_interrupt(const struct fit_puts *puts, double doorbell, uint32_t
     return *count ? fmax(fit_extra_median(extra, *count), 0) : 0;
 }
 
-/* Costs do not fall with size.  Neighbours that do are replaced by their mean until none is left. */
+/* Costs do not fall with size.  Neighbours that fall are replaced by their mean until none is left. */
 static void fit_points_level(struct fit_point *points, uint32_t count)
 {
     uint32_t start[FIT_POINTS_MAX], runs = 0; /* of runs of equal values */

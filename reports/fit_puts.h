@@ -1,12 +1,13 @@
-/* fit_puts.h - fits the CPU time that a put takes.
+/* fit_puts.h - fits the CPU time of a put.
  *
  * The input is CPU times of puts by many ranks, measured in three ways:
- *    burst    puts in a burst, each with its own doorbell;
- *    chained  puts in a burst, several behind one doorbell;
- *    alone    single puts, with other work of the rank between them.
- * A put in a burst shares interrupts with its neighbours.  If the burst waits for the link, its puts come one by one,
- * like single puts, and share none.  Times are sums over both ends.  This module works on numbers alone: it knows no
- * records, units or files. */
+ *     burst    puts in a burst, each with its own doorbell;
+ *     chained  puts in a burst, several behind one doorbell;
+ *     alone    single puts, with other work of the rank between them.
+ *
+ * A put in a burst shares interrupts with its neighbours.  If the burst waits for the link, its puts come one by
+ * one, like single puts, and share none.  Times are sums over both ends.  This module works only on numbers: it
+ * knows no records, units or files. */
 #ifndef REPORTS_FIT_PUTS_H
 #define REPORTS_FIT_PUTS_H
 
@@ -20,7 +21,7 @@ struct fit_curve {
 };
 
 /* CPU times of puts by size.  chained and alone may lack some or all sizes of burst.  stream is the time of a put by
- * size where one rank has the link to itself.  Its sizes rise, may differ from those of burst, and may be absent. */
+ * size when one rank has the link to itself.  Its sizes rise, may differ from those of burst, and may be absent. */
 struct fit_puts {
     struct fit_point burst[FIT_POINTS_MAX], chained[FIT_POINTS_MAX], alone[FIT_POINTS_MAX], stream[FIT_POINTS_MAX];
     uint32_t burst_count, chained_count, alone_count, stream_count;

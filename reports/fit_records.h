@@ -6,10 +6,10 @@
 
 #include "reports/record.h"
 
-/* The median of each row over the records [count].  They must have the same rows in the same order and the same header,
- * except the keys that tell how long was measured (repeat, sample-ms).  A row that is no number in one of them (a word,
- * or not known) is none in the result.  path[count] names them.  Owned by the caller; NULL and *error (file, header or
- * row, expected, found) when they do not fit together.  count >= 1. */
+/* The median of each row over the records [count].  They must have the same rows in the same order and the same
+ * header, except for keys that tell how long was measured (repeat, sample-ms).  A row that is not a number in one
+ * record (a word, or not known) is not a number in the result.  path[count] names the records.  Owned by the caller.
+ * NULL and *error (file, header or row, expected, found) if they do not fit together.  count >= 1. */
 struct record *fit_records_median(struct record *const *records, char *const *path, uint32_t count, GError **error);
 
 #endif

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* A family of metrics: its samples are gathered row by row. */
+/* A family of metrics.  Its samples are gathered row by row. */
 struct family {
     char *name;
     const char *unit, *help;

@@ -1,11 +1,10 @@
 /* record.c - the result record in memory, and as CSV and JSON text.
  *
- * A number's text is the shortest that reads back as the same double, wherever it came from: a record that was
- * written here, read and written again is the same bytes.  A value that is
- * not finite is "not known": the word nan in CSV, null in JSON, NAN in memory.  Words are one line of UTF-8;
- * what would break the line is replaced when it is set.  CSV is read by libcsv, JSON by jansson; both are
- * written here, where the shortest numbers are.
- * Does not know the meaning of the metrics. */
+ * A number's text is the shortest that reads back as the same double, wherever it came from.  So a record that is
+ * written here, read and written again has the same bytes.  A value that is not finite is "not known": the word nan
+ * in CSV, null in JSON, NAN in memory.  Words are one line of UTF-8, and characters that would break the line are
+ * replaced when the word is set.  libcsv reads CSV, and jansson reads JSON.  Both are written here, because the
+ * shortest numbers are here. Does not know the meaning of the metrics. */
 #include "reports/record.h"
 
 #include <assert.h>
@@ -34,8 +33,8 @@ struct record_header {
 
 struct record {
     GArray *headers;     /* struct record_header, in the order of first setting */
-    GPtrArray *rows;     /* struct record_row, in the order added */
-    GHashTable *index;   /* (phase, rank, metric) -> first such row; looked up, never walked */
+    GPtrArray *rows;     /* struct record_row, in the order in which they were added */
+    GHashTable *index;   /* (phase, rank, metric) -> the first such row; only for lookups */
     GStringChunk *words; /* the rows' strings; names are stored once */
 };
 
@@ -147,7 +146,8 @@ const char *record_key(const struct record *record, uint32_t index)
     return g_array_index(record->headers, struct record_header, index).key;
 }
 
-/* Adds a row; word NULL: a number.  The strings must be clean: one line of UTF-8 without white space around them. */
+/* Adds a row.  word NULL: its value is a number.  The strings must be clean: one line of UTF-8 without white space
+ * around them. */
 static void record_row_append(struct record *record, const char *phase, int32_t rank, const char *metric,
                               const char *word, double value, const char *unit)
 {
@@ -199,7 +199,7 @@ static const char *record_number_end(const char *c)
     return c;
 }
 
-/* The number between c and end.  Of few digits it is the quotient of two numbers without error, rounded once, as
+/* The number between c and end.  If it has few digits, it is the quotient of two exact numbers, rounded once, as
  * strtod() rounds it. */
 static double record_number_value(const char *c, const char *end)
 {
@@ -436,8 +436,8 @@ static bool record_rank_parse(const char *text, int32_t *rank)
     return true;
 }
 
-/* A row with a unit must have a number, or a value that is not known; a row without one may have any word, but no
- * number that is too large. */
+/* A row with a unit must have a number, or a value that is not known.  A row without a unit may have any word, but
+ * no number that is too large. */
 static bool record_value_plausible(const char *text, const char *unit)
 {
     double value = 0;
@@ -445,7 +445,7 @@ static bool record_value_plausible(const char *text, const char *unit)
     return *unit == '\0' && isfinite(value);
 }
 
-/* Adds a row from outside.  NULL, or what is wrong with it (freed by the caller). */
+/* Adds a row from outside.  Returns NULL, or what is wrong with it (freed by the caller). */
 static char *record_row_take(struct record *record, char *const field[RECORD_FIELDS])
 {
     static const char *const names[RECORD_FIELDS] = { "phase", "rank", "metric", "value", "unit" };
@@ -494,7 +494,7 @@ static void record_csv_row(int terminator, void *context)
     g_ptr_array_set_size(csv->fields, 0);
 }
 
-/* Reads rows from text on; *line is the number of its first line.  NULL, or what is wrong in line *line. */
+/* Reads rows from text on.  *line is the number of the first line.  Returns NULL, or what is wrong in line *line. */
 static char *record_csv_rows_read(struct record *record, const char *text, uint32_t *line)
 {
     struct csv_parser parser;
@@ -515,7 +515,7 @@ static char *record_csv_rows_read(struct record *record, const char *text, uint3
     return csv.wrong;
 }
 
-/* Reads one "# key: value" (without its line end).  NULL, or what is wrong. */
+/* Reads one "# key: value" (without its line end).  Returns NULL, or what is wrong. */
 static char *record_header_take(struct record *record, char *line)
 {
     char *colon = strchr(line, ':');
@@ -529,7 +529,7 @@ static char *record_header_take(struct record *record, char *line)
     return NULL;
 }
 
-/* NULL, or what is wrong in line *line. */
+/* Returns NULL, or what is wrong in line *line. */
 static char *record_csv_read(struct record *record, const char *text, uint32_t *line)
 {
     bool columns = false;
@@ -550,7 +550,7 @@ static char *record_csv_read(struct record *record, const char *text, uint32_t *
     return record_csv_rows_read(record, text, line);
 }
 
-/* A member of a row as text: a string, a number, or null for a value that is not known. */
+/* A member of a row as text.  It may be a string, a number, or null for a value that is not known. */
 static char *record_json_text_of(const json_t *member)
 {
     char number[RECORD_NUMBER_MAX];
@@ -560,12 +560,12 @@ static char *record_json_text_of(const json_t *member)
     return g_strdup(number);
 }
 
-/* Adds one row.  NULL, or what is wrong with it. */
+/* Adds one row.  Returns NULL, or what is wrong with it. */
 static char *record_json_row_take(struct record *record, const json_t *row)
 {
     static const char *const names[RECORD_FIELDS] = { "phase", "rank", "metric", "value", "unit" };
     char *field[RECORD_FIELDS] = { NULL }, *wrong = NULL;
-    if (json_object_size(row) != RECORD_FIELDS) /* json_object_size() is 0 for a value that is no object */
+    if (json_object_size(row) != RECORD_FIELDS) /* json_object_size() is 0 for a value that is not an object */
         wrong = g_strdup_printf("expected an object of %s", record_columns);
     for (int i = 0; i < RECORD_FIELDS && !wrong; i++) {
         const json_t *member = json_object_get(row, names[i]);
@@ -581,7 +581,7 @@ static char *record_json_row_take(struct record *record, const json_t *row)
     return wrong;
 }
 
-/* NULL, or what is wrong with the header. */
+/* Returns NULL, or what is wrong with the header. */
 static char *record_json_header_take(struct record *record, json_t *header)
 {
     const char *key;
@@ -620,7 +620,7 @@ static bool record_json_read(struct record *record, const char *source, const ch
     return wrong == NULL;
 }
 
-/* Text must be UTF-8 without NUL; the error names the first line that is not. */
+/* Text must be UTF-8 without NUL.  The error names the first line that is not. */
 static bool record_text_check(const char *source, const char *text, size_t size_bytes, GError **error)
 {
     const char *bad;

@@ -1,12 +1,12 @@
 /* record.h - the result record that simulate, replay and measure write and that compare reads.
  *
  * A record is a list of "# key: value" lines (version, seed, every option, cluster, trace, machine) and rows
- * phase,rank,metric,value,unit.  As CSV it looks exactly so; as JSON it has equal content.  Kinds of bandwidths
- * never mix: see the metrics in reports/README.md.
+ * phase,rank,metric,value,unit.  CSV has exactly this form, and JSON has equal content.  Kinds of bandwidths never
+ * mix: see the metrics in reports/README.md.
  *
- * Keys, phases, metrics, words and units are one line of UTF-8 (control characters become spaces, white space
- * around them goes); phase and metric are not empty, an empty word becomes "-".  A value that is not finite
- * means "not known".  Rows stay where they are until record_free(). */
+ * Keys, phases, metrics, words and units are one line of UTF-8.  (Control characters become spaces, and white space
+ * around the text is removed.)  phase and metric are not empty, and an empty word becomes "-".  A value that is not
+ * finite means "not known".  Rows stay in place until record_free(). */
 #ifndef REPORTS_RECORD_H
 #define REPORTS_RECORD_H
 
@@ -17,14 +17,15 @@
 #define RECORD_ERROR (g_quark_from_static_string("eptwin-record"))
 enum record_error { RECORD_ERROR_OPTION, RECORD_ERROR_FORMAT };
 
-/* The header line with the names of the header lines that make the record's case, divided by spaces: records that
- * differ in one of them are of different cases.  A record without this line (one of measure) has no case. */
+/* The header line that lists the header lines which make the record's case, divided by spaces.  Records that differ
+ * in one of these are of different cases.  A record without this line (one of measure) has no case. */
 #define RECORD_CASE_KEYS "case-keys"
-/* Likewise those that describe the work: two predictions that differ only in other lines can be compared. */
+/* Likewise the header lines that describe the work.  Two predictions that differ only in other lines can be
+ * compared. */
 #define RECORD_WORK_KEYS "work-keys"
 
 enum { RECORD_NUMBER_MAX = 32 }; /* bytes of a number as text */
-enum { RECORD_ALL = -1 };        /* the rank of rows that stand for all ranks, mostly their mean */
+enum { RECORD_ALL = -1 };        /* the rank of rows for all ranks, whose value is mostly the mean */
 
 enum record_format { RECORD_CSV, RECORD_JSON, RECORD_COLLECTIVEX };
 
@@ -45,7 +46,7 @@ void record_free(struct record *record);
 typedef struct record record;
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(record, record_free)
 
-/* Sets a header key; a former value is replaced.  Keys stay in the order in which they were first set. */
+/* Sets a header key and replaces its former value.  Keys stay in the order in which they were first set. */
 void record_set(struct record *record, const char *key, const char *format, ...) G_GNUC_PRINTF(3, 4);
 const char *record_get(const struct record *record, const char *key); /* NULL when absent */
 uint32_t record_key_count(const struct record *record);
@@ -55,8 +56,8 @@ void record_add(struct record *record, const char *phase, int32_t rank, const ch
                 const char *unit);
 void record_add_text(struct record *record, const char *phase, int32_t rank, const char *metric, const char *text);
 
-/* Adds a row whose value is a list of numbers, in four digits, divided by blanks.  The other reads the numbers of such
- * a row (free them; *count gets how many), or returns NULL if it has none. */
+/* Adds a row whose value is a list of numbers with four digits, divided by blanks.  The other function reads the
+ * numbers of such a row (free them; *count gets their number), or returns NULL if the row has none. */
 void record_add_list(struct record *record, const char *phase, int32_t rank, const char *metric, const double *values,
                      uint32_t count);
 double *record_row_list(const struct record_row *row, uint32_t *count);
@@ -73,23 +74,23 @@ const struct record_row *record_find(const struct record *record, const char *ph
 void record_number_format(char text[RECORD_NUMBER_MAX], double value);
 /* Whether text is a decimal number with a finite value, which *value gets. */
 bool record_number_parse(const char *text, double *value);
-/* Whether the header has the kind of a record that eptwin writes (simulate, replay, measure, import, step), or no kind;
- * else *error, in which name is the file's. */
+/* Whether the header has the kind of a record that eptwin writes (simulate, replay, measure, import, step), or no
+ * kind.  Otherwise returns false, with the file's name in *error. */
 bool record_kind_check(const struct record *record, const char *name, GError **error);
 /* Appends a field of a CSV line, quoted if necessary. */
 void record_csv_field_append(GString *out, const char *field);
 /* Appends text as a JSON string with its quotes. */
 void record_json_string_append(GString *out, const char *text);
 
-/* "csv", "json" or "collectivex" (reports/collectivex.h), as --format names them. */
+/* "csv", "json" or "collectivex" (reports/collectivex.h), as --format takes them. */
 bool record_format_parse(const char *name, enum record_format *format, GError **error);
-/* Only "csv" and "json": for tables that are no case. */
+/* Only "csv" and "json", for tables that are not a case. */
 bool record_table_format_parse(const char *name, enum record_format *format, GError **error);
 
 /* Writes to path ("-": standard output): to a temporary file first, which is then renamed, so that a failure leaves
  * nothing. */
 bool record_write(const struct record *record, const char *path, enum record_format format, GError **error);
-/* Reads CSV or JSON; the first character tells which. "-": standard input. NULL and *error on failure. */
+/* Reads CSV or JSON; the first character tells which it is. "-": standard input. NULL and *error on failure. */
 struct record *record_read(const char *path, GError **error);
 /* Reads text in memory (a NUL stands at its end); source names it in messages. */
 struct record *record_parse(const char *source, const char *text, size_t size_bytes, GError **error);

@@ -1,5 +1,5 @@
-/* report.c - decides which records make a case, and finds the data of its plots and tables.  Knows nothing of HTML and
- * terminals. */
+/* report.c - decides which records make a case, and finds the data of its plots and tables.  Knows nothing of HTML
+ * and terminals. */
 #include "reports/report.h"
 
 #include <math.h>
@@ -28,7 +28,7 @@ static struct report_case *report_case_single(const struct record *record, const
     return c;
 }
 
-/* A case of two records, or NULL when they cannot be compared. */
+/* A case of two records, or NULL if they cannot be compared. */
 static struct report_case *report_case_pair(const struct record *predicted, const char *predicted_path,
                                             const struct record *measured, const char *measured_path)
 {
@@ -44,7 +44,7 @@ static struct report_case *report_case_pair(const struct record *predicted, cons
     return c;
 }
 
-/* Predictions without a measurement: each is paired with the first one of equal work. */
+/* Predictions without a measurement.  Each is paired with the first one of equal work. */
 static void report_cases_what_if(GPtrArray *cases, const struct record *const *records, const char *const *paths,
                                  bool *used, guint count)
 {

@@ -1,7 +1,7 @@
 /* report.h - records as something to look at: one HTML page that needs nothing else, or text for a terminal.
  *
- * A case is a prediction and its measurement, where both were given, or one record alone.
- * Pure: equal records give equal bytes. */
+ * A case is a prediction and its measurement, if both were given, or one record alone. Equal records give equal
+ * bytes. */
 #ifndef REPORTS_REPORT_H
 #define REPORTS_REPORT_H
 
@@ -16,7 +16,7 @@ struct report_series {
     const char *path;
     const struct record *record;
     bool predicted;
-    bool second; /* drawn in the second colour: measured, or the second prediction */
+    bool second; /* drawn in the second colour: a measurement, or the second prediction */
 };
 
 struct report_case {
@@ -24,12 +24,12 @@ struct report_case {
     struct report_series series[2];
     int series_count;
     struct compare *compare; /* of the two series; NULL for one */
-    bool title_differs;      /* the title says what two predictions differ in */
+    bool title_differs;      /* the title says in what two predictions differ */
 };
 
-/* Makes cases of the records.  Records and paths are borrowed.  Every measurement is paired with the first prediction
- * of its case; then each remaining prediction with the first one of equal work; each other record is a case alone. Free
- * with g_ptr_array_unref(). */
+/* Makes cases of the records.  Records and paths are borrowed.  Every measurement is paired with the first
+ * prediction of its case.  Then each remaining prediction is paired with the first one of equal work.  Each other
+ * record is a case alone. Free with g_ptr_array_unref(). */
 GPtrArray *report_cases_new(const struct record *const *records, const char *const *paths, guint count);
 
 /* Gives all cases their titles. */
@@ -37,10 +37,10 @@ void report_titles_set(GPtrArray *cases);
 /* The facts that several cases have in common, in words; "" for one case.  Free it. */
 char *report_common(const GPtrArray *cases);
 
-/* The phases of a case that have a metric of this name or, if the name ends in '_', one that begins with it; in order,
- * at most count_max.  Free the array. */
+/* The phases of a case that have a metric of this name or, if the name ends in '_', a metric whose name begins with
+ * it; in order, at most count_max.  Free the array. */
 GPtrArray *report_case_phases(const struct report_case *c, const char *metric, guint count_max);
-/* A metric's value on a rank; and those of all ranks of a phase, ascending.  Free the array. */
+/* A metric's value on a rank.  The function gives those of all ranks of a phase, ascending.  Free the array. */
 struct report_sample {
     double value;
     int32_t rank;
@@ -54,7 +54,7 @@ double report_slowest_us(const struct record *record, const char *phase);
 /* How many of a case's series show what explains their times: two, if both are predictions. */
 int report_explaining(const struct report_case *c);
 
-/* Makes a new drawing of a record's machine, or NULL.  Whoever makes a page supplies this function. */
+/* Makes a new drawing of a record's machine, or NULL.  The code that makes a page supplies this function. */
 struct report_machines {
     struct drawing *(*draw)(void *context, const struct record *record);
     void *context;
@@ -68,7 +68,7 @@ GString *report_text(const GPtrArray *cases, int width);
 
 extern const char report_style[]; /* of the page: CSS */
 
-/* The plots, each with its heading; nothing if the case has no rows for it. */
+/* The plots, each with its heading.  Nothing is appended if the case has no rows for it. */
 void report_plot_times(const struct report_case *c, GString *out);
 void report_plot_bounds(const struct report_case *c, GString *out);
 void report_plot_busy(const struct report_case *c, GString *out);
@@ -80,7 +80,7 @@ void report_plot_ranks(const struct report_case *c, GString *out);
 void report_plot_waits(const struct report_case *c, GString *out);
 void report_plot_layers(const struct report_case *c, GString *out);
 void report_plot_machine(const struct report_case *c, const struct report_machines *machines, GString *out);
-/* A sweep: its best points, curves and fronts (titled: below the page's own heading); its title (free it). */
+/* A sweep: its best points, curves and fronts (titled: below the page's own heading); and its title (free it). */
 void report_sweep(const struct sweep_table *table, bool titled, GString *out);
 char *report_sweep_title(const struct sweep_table *table);
 /* Predicted against measured times of all cases, with diagonals at 10 % off. */

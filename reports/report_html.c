@@ -1,13 +1,13 @@
 /* report_html.c - the report as one page: style inside, no scripts, nothing fetched, light and dark.
  *
- * Knows tables and headings; report_*.c make the plots.  All that comes from a record is escaped. */
+ * Knows tables and headings.  report_*.c make the plots.  Everything that comes from a record is escaped. */
 #include "reports/report_plot.h"
 
 #include <math.h>
 #include <string.h>
 
 enum {
-    HTML_ROWS_MAX = 2000,     /* of one table; the record itself holds the rest */
+    HTML_ROWS_MAX = 2000,     /* the most rows of one table; the record itself holds the others */
     HTML_RAW_ROWS_MAX = 400,  /* of the table with all rows */
     HTML_BYTES_MAX = 3 << 20, /* of results shown in full; the table at the top has all results */
     HTML_LETTERS_MAX = 160,   /* of a value in a table */
@@ -114,7 +114,7 @@ static const char *html_bandwidth_meaning(const char *metric)
     return "";
 }
 
-/* The bandwidths for all ranks that say something. */
+/* The bandwidths for all ranks that are not trivial. */
 static GPtrArray *bandwidth_rows(const struct record *record)
 {
     GPtrArray *rows = g_ptr_array_new();
@@ -184,7 +184,7 @@ static void html_text(GString *out, const char *text)
     svg_escape_append(out, joined);
 }
 
-/* Appends lines as paragraphs; the text before the first colon is strong.  An indented line belongs to the previous
+/* Appends lines as paragraphs.  The text before the first colon is strong.  An indented line belongs to the previous
  * one. */
 static void html_paragraphs(const char *words, GString *out)
 {
@@ -227,7 +227,7 @@ void report_html_verdict(GString *out, const char *text, bool titled)
     g_string_append(out, titled ? "</h2>\n" : "</p>\n");
 }
 
-/* Of two predictions it is the second whose bound says what to do next. */
+/* Of two predictions, the second one's bound says what to do next. */
 static void verdict_bound(const struct report_case *c, GString *verdict)
 {
     const bool second = report_explaining(c) == 2;
@@ -264,7 +264,7 @@ static void html_provenance(const struct report_case *c, GString *out)
         const struct record *record = c->series[s].record, *other = c->series[c->series_count - 1 - s].record;
         for (uint32_t i = 0; i < record_key_count(record); i++) {
             const char *key = record_key(record, i), *theirs = record_get(other, key);
-            if (s == 1 && theirs) continue; /* the first series' list has this key already */
+            if (s == 1 && theirs) continue; /* the first series' list already has this key */
             const char *ours = record_get(record, key);
             const char *cells[] = { s == 0 ? ours : "", s == 0 ? (theirs ? theirs : "") : ours };
             const bool differs = c->series_count == 2 && strcmp(cells[0], cells[1]) != 0;
@@ -374,7 +374,7 @@ struct results_columns {
     bool predicted, measured, second;
 };
 
-/* The deciding times of a phase: the prediction's, and that of the measurement or second prediction; NAN if there is
+/* The deciding times of a phase: the prediction's, and that of the measurement or second prediction; NAN: there is
  * none. */
 static void results_times(const struct report_case *c, const char *phase, double us[2])
 {
@@ -393,7 +393,7 @@ static void results_time(double value, GString *out)
     report_html_number(out, isfinite(value) ? compare_value_text(value, "us") : g_strdup("-"));
 }
 
-/* A case's rows: one for each phase; the first has the case's title. */
+/* A case's rows, one for each phase.  The first has the case's title. */
 static void results_case(const struct report_case *c, guint number, bool linked, const struct results_columns *columns,
                          GString *out)
 {

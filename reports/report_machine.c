@@ -1,6 +1,6 @@
-/* report_machine.c - the machine that a case's prediction is for, in which the parts that bound it are marked.
+/* report_machine.c - the machine that a case's prediction is for, with the parts that bound it marked.
  *
- * The caller supplies the drawing: this file knows the words of records, but no cluster. */
+ * The caller supplies the drawing.  This file knows the words of records, but no cluster. */
 #include "reports/report_plot.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ static const char *row_text(const struct record *record, const char *phase, cons
     return row ? record_row_text(row) : NULL;
 }
 
-/* Adds a mark if it is new and on the drawing; returns whether it is among the marks. */
+/* Adds a mark if it is new and on the drawing.  Returns whether it is among the marks. */
 static bool mark_add(GPtrArray *marks, const struct drawing *drawing, const char *name)
 {
     if (!name || !drawing_has(drawing, name)) return false;
@@ -20,7 +20,7 @@ static bool mark_add(GPtrArray *marks, const struct drawing *drawing, const char
 }
 
 /* What bounds a phase: its busiest resource (for links, the link itself); if none is busy for half of the time, the
- * part with its longest bound.  A latency is no part: it is named in words, not marked. */
+ * part with its longest bound.  A latency is not a part, so it is named in words and not marked. */
 static const char *phase_mark(const struct record *record, const char *phase, GPtrArray *marks,
                               const struct drawing *drawing)
 {

@@ -1,4 +1,4 @@
-/* report_plot.c - what all figures of the report share, and the bars: times of phases, bounds, busy shares.
+/* report_plot.c - what all figures of the report share; and the bars: times of phases, bounds, busy shares.
  *
  * Every mark shows its numbers as a tip.  Knows nothing of the page around it. */
 #include "reports/report_plot.h"
@@ -189,7 +189,7 @@ char *report_name_fit(const char *name, glong letters)
 
 /* ---- bars ---- */
 
-/* The value after a bar; there is room only for long times in seconds. */
+/* The value after a bar.  There is room only for long times in seconds. */
 static char *bar_value_text(double value, const char *unit)
 {
     char number[32];
@@ -242,8 +242,8 @@ static double times_most(const struct report_case *c, const GPtrArray *phases)
     return most;
 }
 
-/* The slowest rank's time, which decides, with an upright line at the mean; only the mean, if the record does not tell
- * more. */
+/* The slowest rank's time, which decides, with an upright line at the mean.  If the record does not have it, only
+ * the mean. */
 static void times_bar(const struct report_case *c, int s, const char *phase, const struct report_bars *bars,
                       guint index, GString *out)
 {
@@ -285,8 +285,8 @@ void report_plot_times(const struct report_case *c, GString *out)
 
 /* ---- bounds, busy shares ---- */
 
-/* The metrics prefix..suffix of a phase, for all ranks, that are above 0 in one of the explaining series: a metric of 0
- * explains nothing. */
+/* The metrics prefix..suffix of a phase, for all ranks, that are above 0 in one of the explaining series, because a
+ * metric of 0 explains nothing. */
 static GPtrArray *explaining_metrics(const struct report_case *c, const char *phase, const char *prefix,
                                      const char *suffix)
 {

@@ -1,11 +1,11 @@
-/* report_plot.h - private to the report: how its figures and tables are laid out, so that all look alike.
+/* report_plot.h - private to the report: how its figures and tables are laid out, so that all are alike.
  *
- * Every figure is as wide as a telephone shows with readable letters, and the page puts as many beside each other as
- * there is room for.  Numbers stand left, right and below of the plot's lines, never on them:
+ * Every figure is as wide as a telephone shows with readable letters, and the page puts as many next to each other
+ * as there is room for.  Numbers stand left of, right of and below the plot's lines, never on them:
  *
- *      |<- names ->|                          |<- values ->|
- *      0           LEFT                   RIGHT            WIDTH
- *           phase  |██████████████            |    170 us                                                        */
+ *        |<- names ->|                          |<- values ->|
+ *        0           LEFT                   RIGHT            WIDTH
+ *             phase  |██████████████            |    170 us */
 #ifndef REPORTS_REPORT_PLOT_H
 #define REPORTS_REPORT_PLOT_H
 
@@ -23,38 +23,38 @@ enum {
     PLOT_AXIS = 38, /* height of the numbers below */
     PLOT_TICKS = 4,
     PLOT_PHASES_MAX = 40, /* more would be too long to read: the tables have them */
-    PLOT_DOTS_MAX = 400,  /* dots of one line; if there are more values, evenly spaced ones */
+    PLOT_DOTS_MAX = 400,  /* the most dots of one line; if there are more values, evenly spaced ones are taken */
     PLOT_COLOURS = 8,     /* classes c0 to c7 */
 };
 
-/* Figures are put between these.  heading and note may be NULL; note must be the program's own text.  The second is for
- * many figures, three in a row. */
+/* Figures are put between these.  heading and note may be NULL.  note must be the program's own text.  The second
+ * function is for many figures, three in a row. */
 void report_figures_begin(GString *out, const char *heading, const char *note);
 void report_figures_begin_many(GString *out, const char *heading, const char *note);
 void report_figures_end(GString *out);
-/* One figure: the caption above it (or NULL), a drawing of that height, a label for screen readers. */
+/* One figure: the caption above it (or NULL), the drawing's height, and a label for screen readers. */
 void report_figure_begin(GString *out, const char *caption, double height, const char *label);
 void report_figure_end(GString *out);
 
 /* ---- a figure of lines and dots ----
  *
- * Who draws one fills in texts and lines, asks for the range of the points, sets both scales and draws.  y goes from
+ * The caller fills in texts and lines, asks for the range of the points, sets both scales and draws.  y goes from
  * PLOT_TOP + height up to PLOT_TOP. */
 struct report_figure {
     const char *caption, *label; /* caption may be NULL */
-    const char *x_unit, *y_unit; /* x_unit NULL: who draws the figure draws that axis */
+    const char *x_unit, *y_unit; /* x_unit NULL: the caller draws that axis */
     double height;               /* of the plot between its axes */
     double inset;                /* how far the scale of x begins right of the plot's edge */
-    bool upright;                /* grid lines stand at the values of x, too */
+    bool upright;                /* grid lines also stand at the values of x */
     bool sizes;                  /* x counts bytes */
     struct svg_scale x, y;
     GPtrArray *lines; /* struct report_line *; NULL: none yet */
 };
-/* Begins a line of a figure.  class: of the line through its points, as report_colours[0]; NULL: dots alone. */
+/* Begins a line of a figure.  class: of the line through its points, such as report_colours[0]; NULL: only dots. */
 extern const char *const report_colours[PLOT_COLOURS];
 struct report_line *report_line_add(struct report_figure *figure, const char *class);
-/* Adds a point; a line joins its points from left to right.  radius: of its dot; 0: none.  class: of the dot;
- * NULL: the last word of the line's.  Takes tip, which may be NULL. */
+/* Adds a point.  A line joins its points from left to right.  radius: of its dot; 0: there is no dot.  class: of the
+ * dot; NULL: the last word of the line's class.  Takes tip, which may be NULL. */
 void report_point_add(struct report_line *line, double x, double y, double radius, const char *class, char *tip);
 guint report_line_count(const struct report_line *line); /* of its points */
 /* The least and most values of all points; from INFINITY to -INFINITY if there are none. */
@@ -74,11 +74,11 @@ struct report_bars {
     guint together; /* bars that have one name */
     double bottom;
 };
-/* Begins a figure of so many names with `together` bars each, for values from 0 to most. */
+/* Begins a figure of `count` names with `together` bars each, for values from 0 to most. */
 struct report_bars report_bars_begin(GString *out, const char *caption, const char *label, const char *unit,
                                      guint names, guint together, double most);
-/* Draws bar `which` of the name with that index: the name left of the first one, the number right of each.  The number
- * is also the tip if tip is NULL.  Returns the bar's top. */
+/* Draws bar `which` of the name with this index.  The name stands left of its first bar, and the number right of
+ * each.  The number is also the tip if tip is NULL.  Returns the bar's top. */
 double report_bar(GString *out, const struct report_bars *bars, guint index, guint which, const char *name,
                   double value, const char *unit, const char *class, const char *tip);
 
@@ -93,7 +93,7 @@ char *report_name_fit(const char *name, glong letters);
 
 /* ---- tables of the page (report_html.c) ---- */
 
-/* The deciding number in a sentence.  It is the section's heading where the page's own heading is the title. */
+/* The sentence with the deciding number.  It is the section's heading if the page's own heading is the title. */
 void report_html_verdict(GString *out, const char *text, bool titled);
 void report_html_cell(GString *out, const char *class, const char *text);
 void report_html_number(GString *out, char *text); /* takes text */

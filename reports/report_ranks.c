@@ -1,5 +1,5 @@
 /* report_ranks.c - plots over ranks and over layers: which rank is slow, and where.  Knows nothing of the page
- * around. */
+ * around them. */
 #include "reports/report_plot.h"
 
 #include <math.h>
@@ -88,7 +88,7 @@ void report_plot_ranks(const struct report_case *c, GString *out)
 
 static const char layer_mark[] = "_layer";
 
-/* The number of the phase's layer, if the phase is a layer of whole. */
+/* The number of the phase's layer, if the phase is a layer of `whole`. */
 static bool layer_of(const char *phase, const char *whole, uint32_t *layer)
 {
     const size_t length = strlen(whole);

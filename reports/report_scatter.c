@@ -1,4 +1,4 @@
-/* report_scatter.c - predicted against measured times of all cases, both axes logarithmic and alike. */
+/* report_scatter.c - predicted against measured times of all cases, on two equal logarithmic axes. */
 #include "reports/report_plot.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@ static bool scatter_row(const struct compare_row *row)
     return row->rank == RECORD_ALL && strcmp(row->metric, "time_us") == 0 && row->predicted > 0 && row->measured > 0;
 }
 
-/* The line on which predicted is this many times measured. */
+/* The line on which predicted is `factor` times measured. */
 static void scatter_diagonal(const struct svg_scale *x, const struct svg_scale *y, double factor, const char *class,
                              GString *out)
 {

@@ -1,6 +1,6 @@
-/* report_sizes.c - the plot of bandwidths by size, which records of measure hold: METRIC_gbs_BYTES.
+/* report_sizes.c - the plot of bandwidths by size in records of measure: METRIC_gbs_BYTES.
  *
- * One line an operation, both axes logarithmic.  Knows nothing of the page around. */
+ * There is one line for each operation, and both axes are logarithmic.  Knows nothing of the page around it. */
 #include "reports/report_plot.h"
 
 #include <string.h>

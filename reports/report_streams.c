@@ -1,7 +1,7 @@
 /* report_streams.c - the streams of a few ranks in a step: which kernels run at the same time, and which wait.
  *
- * Drawn from rows "spans_us" of a step's record.  Such a row is of a kernel on a rank and has four numbers for each
- * time that it ran: stream, begin, when the last rank began it, end.  Knows nothing of the page around it. */
+ * Drawn from rows "spans_us" of a step's record.  Such a row is of a kernel on a rank.  It has four numbers for each
+ * time that the kernel ran: stream, begin, when the last rank began it, end.  Knows nothing of the page around it. */
 #include "reports/report_plot.h"
 
 #include <math.h>
@@ -42,7 +42,7 @@ static double lane_top(const struct streams *s, int stream)
     return PLOT_TOP + above * (LANE_HEIGHT + LANE_GAP);
 }
 
-/* span: SPAN_NUMBERS of them.  The time in which it waits is drawn half as high. */
+/* span has SPAN_NUMBERS numbers.  The time in which the kernel waits is drawn half as high. */
 static void span_draw(const struct streams *s, const double *span, const char *kernel, guint colour,
                       const struct svg_scale *x, GString *out)
 {

@@ -1,7 +1,7 @@
 /* report_sweep.c - a sweep as figures: curves in small multiples, the front of SMs against time, the best points.
  *
- * One swept name runs along the axis (SMs, else the one with the most numbers), one gives the lines, and the others
- * give panels with a common axis of time, so that they can be compared.  Knows nothing of the page around. */
+ * One swept name runs along the axis (SMs, else the name with the most numbers), one gives the lines, and the others
+ * give panels with a common axis of time, so that they can be compared.  Knows nothing of the page around it. */
 #include "reports/report_plot.h"
 
 #include <math.h>
@@ -25,7 +25,7 @@ struct sweep_measure {
     const char *name;
 };
 
-/* Which names give axis, lines and panels; -1: none. */
+/* Which names give axis, lines and panels; -1: none does. */
 struct sweep_layout {
     int along, lines;
     bool numeric, log;
@@ -76,7 +76,7 @@ static int along_choose(const struct sweep_table *table)
     return best;
 }
 
-/* The name for the lines: the one that is compared; else, of the names that have few values, the innermost. */
+/* The name for the lines: the one that is compared; else, of the names with few values, the innermost. */
 static int lines_choose(const struct sweep_table *table, int along)
 {
     if (table->compare >= 0 && value_count(table, table->compare) <= PLOT_COLOURS) return table->compare;
@@ -89,7 +89,8 @@ static int lines_choose(const struct sweep_table *table, int along)
 
 static void points_unref(gpointer points) { g_ptr_array_unref(points); }
 
-/* Groups points by their values of the names that vary.  A caption has those: "num-tokens 128, hidden 7168". */
+/* Groups points by their values of the names that vary.  These values become the caption: "num-tokens 128, hidden
+ * 7168". */
 static void points_group(const struct sweep_table *table, const bool *varies, GPtrArray **groups, GPtrArray **captions)
 {
     g_autoptr(GHashTable) places = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
@@ -147,7 +148,7 @@ static void layout_clear(struct sweep_layout *l)
 
 /* ---- curves ---- */
 
-/* Where a value lies on the axis: by its number, or by its index among the values. */
+/* The place of a value on the axis: by its number, or by its index among the values. */
 static double along_number(const struct sweep_layout *l, const char *value)
 {
     guint place = 0;
@@ -255,8 +256,8 @@ static void curves_of(const struct sweep_measure *m, const struct sweep_layout *
     legend_lines(m->table, l, out);
 }
 
-/* Curves of the goal and, of a layer, of dispatch and of combine: a row of panels for each; one row if each has one
- * panel. */
+/* Curves of the goal and, for a layer, of dispatch and of combine.  Each gets a row of panels; if each has one
+ * panel, all are in one row. */
 static void curves(const struct sweep_measure *goal, const struct sweep_layout *l, GString *out)
 {
     static const char *const halves[] = { "dispatch", "combine" };
@@ -303,7 +304,7 @@ static GArray *front_find(const struct sweep_measure *m, const GPtrArray *points
     return dots;
 }
 
-/* Settings of the kernels, which are no properties of their work. */
+/* Whether a name is a setting of the kernels, and not a property of their work. */
 static bool is_launch(const char *name)
 {
     return strcmp(name, "num-sms") == 0 || g_str_has_suffix(name, "-chunk") || g_str_has_suffix(name, "-buffer");
@@ -392,7 +393,7 @@ static char *names_of(const struct sweep_table *table, bool work)
     return g_string_free(text, FALSE);
 }
 
-/* From points with the best first: the first of each combination of work, in the order of the file. */
+/* Of points sorted with the best first: the first of each combination of work, in the order of the file. */
 static GArray *best_of_each(const struct sweep_table *table, const GArray *best)
 {
     GArray *each = g_array_new(FALSE, FALSE, sizeof(struct best_point));
@@ -420,7 +421,7 @@ static GArray *best_find(const struct sweep_measure *m)
     return best;
 }
 
-/* How many times faster the point is than the baseline; NAN where there is none. */
+/* How many times faster than the baseline the point is; NAN: there is no baseline. */
 static double point_speedup(const struct sweep_measure *m, const struct sweep_point *point)
 {
     return point->speedup[m->phase];
@@ -442,8 +443,8 @@ static void best_row(const struct sweep_measure *m, const struct sweep_point *po
     g_string_append(out, "</tr>\n");
 }
 
-/* The points to show: the best of each combination of work, or all with the best first; if no setting was swept, all in
- * the order of the file. */
+/* The points to show: the best of each combination of work, or all with the best first.  If no setting was swept,
+ * all in the order of the file. */
 static GArray *best_choose(const struct sweep_measure *m)
 {
     g_autofree char *work = names_of(m->table, true), *settings = names_of(m->table, false);

@@ -1,6 +1,6 @@
 /* report_text.c - the report for a terminal: bars of characters, then the table and words of compare.
  *
- * Writes no escape sequences, so that it reads equally well in a file. */
+ * Writes no escape sequences, so that a file shows it equally well. */
 #include "reports/report.h"
 
 #include <math.h>
@@ -47,7 +47,7 @@ static void text_times(const struct report_case *c, int width, GString *out)
     if (phases->len) g_string_append_c(out, '\n');
 }
 
-/* Least, median and most of the ranks, in words. */
+/* Least, median and most over the ranks, in words. */
 static void text_ranks(const struct report_case *c, GString *out)
 {
     g_autoptr(GPtrArray) phases = report_case_phases(c, "time_us", TEXT_PHASES_MAX);

@@ -1,16 +1,17 @@
 /* report_titles.c - the titles of a report's results, from their differences, and of the report, from their common
  * facts.
  *
- * One result is named by the options that people name a case by.  Of several, those that all have alike stand once on
- * top of the page; each is named by those in which it differs, whatever option or key that is.  Results that differ
- * in none get the name of their file, and a number if that is equal too. */
+ * A single result is named by the options by which people name a case.  Of several results, the options that all
+ * have alike stand once at the top of the page.  Each result is named by the options in which it differs, whatever
+ * option or key that is.  Results without differences get the name of their file, and a number if that name is equal
+ * too. */
 #include "reports/report.h"
 
 #include <string.h>
 
 enum { TITLE_KEYS_MAX = 8 };
 
-/* How people write the values of the options that they name a case by, in this order.  "$" is the value. */
+/* How people write the values of the options by which they name a case, in this order.  "$" is the value. */
 static const struct {
     const char *key, *words;
     bool alone; /* is in the title of a single result as well */

@@ -11,7 +11,7 @@
 #include "reports/wait_matrix.h"
 
 enum {
-    CELLS_MAX = 64, /* cells on a side; more ranks share cells */
+    CELLS_MAX = 64, /* the most cells on a side; more ranks share cells */
     HEAT_SIZE = 330,
     HEAT_SHADES = 8,   /* classes h0 to h7 */
     RATIO_SHADES = 9,  /* classes r0 to r8; r4: a ratio near 1 */

@@ -130,7 +130,7 @@ void svg_text_apart(GString *out, struct svg_texts *texts, double x, double y, c
 
 /* ---- scales ---- */
 
-/* Whether a value can be drawn; other values would break the arithmetic. */
+/* Whether a value can be drawn.  Other values would break the arithmetic. */
 static bool value_sane(double value) { return value > 1e-30 && value < 1e30; }
 
 /* The round number at or above a distance: 1, 2 or 5 times a power of ten. */

@@ -1,8 +1,8 @@
-/* svg.h - drawing in text: the few SVG shapes that the report's plots are made of, axes, and HTML escaping.
+/* svg.h - drawing as text: the few SVG shapes that the report's plots are made of, axes, and HTML escaping.
  *
- * Shapes name a CSS class for their colour, so that the page's style decides how they look in the dark.
- * Coordinates are pixels of the plot's own width; the page scales it.  Every text argument may be hostile: it is
- * escaped here; class names are the program's own. */
+ * Shapes name a CSS class for their colour, so that the page's style decides their colours, in the dark, too.
+ * Coordinates are pixels of the plot's own width, and the page scales it.  Every text argument may be hostile, so it
+ * is escaped here.  Class names are the program's own. */
 #ifndef REPORTS_SVG_H
 #define REPORTS_SVG_H
 
@@ -12,7 +12,7 @@
 
 enum { SVG_TICKS_MAX = 24 };
 
-/* An axis: values between `from` and `to` are drawn between two pixels, values beyond these at the ends. */
+/* An axis.  Values between `from` and `to` are drawn between two pixels, and values beyond these at the ends. */
 struct svg_scale {
     double pixel_from, pixel_to;
     double from, to;
@@ -51,7 +51,7 @@ struct svg_texts {
         double from, to;
     } taken[2 * SVG_TICKS_MAX];
 };
-/* svg_text() of class "small", unless it would lie on an earlier text of the line: so the most important ones come
+/* svg_text() of class "small", unless it would lie on an earlier text of the line.  So the most important texts come
  * first. */
 void svg_text_apart(GString *out, struct svg_texts *texts, double x, double y, const char *anchor, const char *text);
 
@@ -64,13 +64,13 @@ void svg_scale_count(struct svg_scale *scale, double pixel_from, double pixel_to
  * be drawn. */
 void svg_scale_range(struct svg_scale *scale, double pixel_from, double pixel_to, double least, double most,
                      int tick_count);
-/* Logarithmic, from a little below the least of two positive values to a little above the other.  Ticks at 1, 2 and 5
- * or at powers of ten; with base 2 at powers of two.  From 1 to 10 for values that cannot be drawn. */
+/* Logarithmic, from a little below the smaller of two positive values to a little above the larger.  Ticks at 1, 2
+ * and 5 or at powers of ten; with base 2 at powers of two.  From 1 to 10 for values that cannot be drawn. */
 void svg_scale_log(struct svg_scale *scale, double pixel_from, double pixel_to, double least, double most, int base);
 double svg_scale_pixel(const struct svg_scale *scale, double value);
 
-/* Grid lines at the ticks, and their values outside the plot: below it with the unit below them, or left of it with the
- * unit above.  A value that would lie on another is left out.  bytes: values are sizes. */
+/* Grid lines at the ticks, and their values outside the plot: below it with the unit below them, or left of it with
+ * the unit above.  A value that would lie on another is left out.  bytes: values are sizes. */
 void svg_axis_below(GString *out, const struct svg_scale *scale, double top, double bottom, const char *unit);
 void svg_axis_below_bytes(GString *out, const struct svg_scale *scale, double top, double bottom);
 void svg_axis_left(GString *out, const struct svg_scale *scale, double left, double right, const char *unit);

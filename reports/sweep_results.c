@@ -35,7 +35,7 @@ void sweep_results_free(struct sweep_results *results)
 
 bool sweep_results_told(const char *text) { return g_str_has_prefix(text, kind_line); }
 
-/* Searched from the end, because a swept name may have a metric's name ("phase"). */
+/* Searches from the end, because a swept name may be equal to a metric's name ("phase"). */
 int sweep_results_column(const struct sweep_results *results, const char *name)
 {
     for (int i = (int)g_strv_length(results->column) - 1; i >= 0; i--)
@@ -72,7 +72,7 @@ void sweep_results_add_row(struct sweep_results *results, char **cell)
     g_ptr_array_add(results->row, cell);
 }
 
-/* The cells of a line; NULL if it was cut. */
+/* The cells of a line; NULL if the line was cut. */
 static char **line_cells(const struct sweep_results *results, const char *line, size_t size_bytes)
 {
     g_autofree char *copy = g_strndup(line, size_bytes);
@@ -96,8 +96,8 @@ void sweep_results_add_text(struct sweep_results *results, const char *text)
 
 static const char input_line[] = "# input: ", points_line[] = "# points: ", baseline_line[] = "# baseline: ";
 
-/* Reads the header: the lines of values that all points share.  Inputs, the number of points and the baseline are kept
- * apart, because another run of the sweep may add to or change them. */
+/* Reads the header: the lines of values that all points share.  Inputs, the number of points and the baseline are
+ * kept apart, because another run of the sweep may add to them or change them. */
 static const char *header_take(const char *text, struct sweep_results *file)
 {
     g_autoptr(GString) header = g_string_new(NULL);

@@ -12,7 +12,7 @@ struct sweep_results {
     char *header;          /* lines "# key: value" that all points share; equal in two files of one sweep */
     GPtrArray *inputs;     /* char *: each input with its digest */
     uint64_t points;       /* in the whole plan, as the file says */
-    char *baseline;        /* what speedups are relative to, "num-sms=24"; NULL or "": nothing */
+    char *baseline;        /* what speedups are relative to, "num-sms=24"; NULL or "": there are none */
     char **column;         /* NULL-terminated */
     uint32_t names;        /* number of columns between "point" and "phase" */
     GPtrArray *row;        /* char **: cells, one a column */
@@ -26,7 +26,7 @@ void sweep_results_free(struct sweep_results *results);
 bool sweep_results_told(const char *text);
 /* Header and columns of a text, whose rows begin at *rows; NULL if it is not a sweep's. */
 struct sweep_results *sweep_results_parse(const char *text, const char **rows);
-/* Adds rows, lines as in the file; ignores lines that were cut. */
+/* Adds rows, given as lines of the file.  Ignores lines that were cut. */
 void sweep_results_add_text(struct sweep_results *results, const char *text);
 /* Takes the row. */
 void sweep_results_add_row(struct sweep_results *results, char **cell);

@@ -1,5 +1,5 @@
 /* sweep_table.h - the results of a sweep as the report needs them: points with their swept values and the times of
- * their phases, read from the file that `eptwin sweep` writes (models/predict/sweep.h describes it). */
+ * their phases.  They are read from the file that `eptwin sweep` writes (models/predict/sweep.h describes it). */
 #ifndef REPORTS_SWEEP_TABLE_H
 #define REPORTS_SWEEP_TABLE_H
 
@@ -20,9 +20,9 @@ struct sweep_table {
     GPtrArray *names;   /* char *: the swept names, from the outer loop to the inner */
     char **work;        /* NULL-terminated: the swept names that describe work */
     GPtrArray *phases;  /* char *, in their order */
-    GPtrArray *points;  /* struct sweep_point *: those that could be simulated */
+    GPtrArray *points;  /* struct sweep_point *: the points that could be simulated */
     guint impossible;   /* number of points that could not */
-    char *problem;      /* why the first of these could not; NULL: there is none */
+    char *problem;      /* why the first point that could not be simulated could not; NULL: there is none */
     int compare;        /* the name whose values are compared; -1: none was asked for */
 };
 
@@ -35,7 +35,7 @@ int sweep_table_name(const struct sweep_table *table, const char *name);
 int sweep_table_phase(const struct sweep_table *table, const char *phase);
 /* Whether a name describes work: points of different work cannot be compared. */
 bool sweep_table_is_work(const struct sweep_table *table, int name);
-/* The values of a name, each once: sorted if all are numbers, else in their order.  Free the array. */
+/* The values of a name, each once: sorted if all are numbers, else in their own order.  Free the array. */
 GPtrArray *sweep_table_values(const struct sweep_table *table, int name);
 /* The number with which a value begins, 25 for "25GB/s"; NAN if there is none. */
 double sweep_value_number(const char *value);

@@ -6,8 +6,8 @@
 
 struct text_table;
 
-/* format: a letter for each column, 'l' or 'r' for the alignment of its cells.  titles: as many strings, the first
- * row. */
+/* format: a letter for each column, 'l' or 'r' for the alignment of its cells.  titles: as many strings, which are
+ * the first row. */
 struct text_table *text_table_new(const char *format, const char *const *titles);
 void text_table_free(struct text_table *table);
 typedef struct text_table text_table;

@@ -1,5 +1,5 @@
-/* wait_matrix.h - how long the ranks of a record waited for each other in a phase: its rows "waits_us", a list for each
- * rank, as a matrix; and the shape of that matrix, which does not depend on which rank is late. */
+/* wait_matrix.h - how long the ranks of a record waited for each other in a phase: its rows "waits_us", a list for
+ * each rank, as a matrix; and the shape of that matrix, which does not depend on which rank is late. */
 #ifndef REPORTS_WAIT_MATRIX_H
 #define REPORTS_WAIT_MATRIX_H
 
@@ -7,28 +7,28 @@
 #include <stdint.h>
 #include "reports/record.h"
 
-/* us[rank][peer]: the mean time that a worker of rank waited for peer, over those that waited for it.  A record of many
- * ranks may have rows for a few of them only; the others are NULL. */
+/* us[rank][peer]: the mean time that a worker of the rank waited for the peer, over the workers that waited for it.
+ * A record of many ranks may have rows for only a few of them; the others are NULL. */
 struct wait_matrix {
     uint32_t ranks;
-    double **us; /* [rank][peer]; a rank's row is NULL where the record tells nothing of it */
+    double **us; /* [rank][peer]; NULL: the record says nothing about the rank */
 };
 
 /* False, and a matrix without ranks, if the record has no waits of the phase.  Free with wait_matrix_clear(). */
 bool wait_matrix_read(const struct record *record, const char *phase, struct wait_matrix *m);
 void wait_matrix_clear(struct wait_matrix *m);
 double wait_matrix_most_us(const struct wait_matrix *m); /* 0 of nothing */
-/* mean[peer]: the mean time of the other ranks that wait for the peer longer than above_us; NAN if none does. */
+/* mean[peer]: the mean time of the other ranks that wait for the peer for longer than above_us; NAN if none does. */
 void wait_matrix_awaited(const struct wait_matrix *m, double above_us, double *mean_us);
 
-/* The shape of a matrix.  "awaited" is how long the others wait for a rank in the mean, "waiting" how long a rank waits
- * for the others in the mean: of each the largest, median and smallest over ranks.  Further, the median over ranks of
- * each rank's longest and shortest wait.  All in percent of the phase's time on the median rank.  A rank's wait for
- * itself does not count. */
+/* The shape of a matrix.  "awaited" is how long the others wait for a rank on average.  "waiting" is how long a rank
+ * waits for the others on average.  There are the largest, median and smallest of each over ranks.  Then there are
+ * the medians over ranks of each rank's longest and shortest wait.  All are in percent of the phase's time on the
+ * median rank.  A rank's wait for itself does not count. */
 enum { WAIT_SHARES = 8 };
 /* "awaited_max_pct" and so on. */
 const char *wait_share_name(uint32_t share);
-/* The share of that name; WAIT_SHARES: there is none. */
+/* The share with this name; WAIT_SHARES: there is none. */
 uint32_t wait_share_find(const char *name);
 /* False if the record lacks the phase's waits or time, or has fewer than two ranks. */
 bool wait_shares_find(const struct record *record, const char *phase, double percent[WAIT_SHARES]);

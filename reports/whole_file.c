@@ -1,4 +1,4 @@
-/* whole_file.c - whole files, read with a limit, decompressed where zstd has compressed them, and written by
+/* whole_file.c - whole files: read with a limit, decompressed if zstd has compressed them, and written by
  * new_file.c.  Does not know their contents. */
 #include "reports/whole_file.h"
 
@@ -11,10 +11,11 @@
 #include "sim/unzstd.h"
 
 enum { PART_BYTES = 16384, PLAIN_BYTES_FREE = 4 << 20, PLAIN_TIMES_MAX = 100 };
-/* A file may begin with what compresses better than the whole: so much is decompressed before that counts. */
+/* This much is decompressed before the ratio is checked, because a file may begin with what compresses better than
+ * the whole. */
 enum { PLAIN_BYTES_BEGIN = 64 << 20 };
-/* A file that was decompressed may hold VALUES_FREE values of JSON, and as many more as it has compressed bytes, times
- * VALUES_TIMES_MAX. */
+/* A file that was decompressed may hold VALUES_FREE values of JSON, and VALUES_TIMES_MAX more for each compressed
+ * byte. */
 enum { VALUES_FREE = 1 << 20, VALUES_TIMES_MAX = 4 };
 
 bool whole_file_write(const char *path, const char *text, size_t size_bytes, GError **error)
@@ -50,7 +51,7 @@ static bool bytes_read(void *context, uint64_t offset, void *buffer, size_t size
     return true;
 }
 
-/* The size to which the compressed bytes may have expanded so far; more needs a larger file. */
+/* The size to which the compressed bytes may have expanded so far.  More needs a larger file. */
 static size_t plain_max(const struct compressed *from)
 {
     const bool all = from->read == from->bytes->len;
@@ -64,7 +65,7 @@ static bool bomb_refuse(const char *name, const struct compressed *from, size_t 
                        name, PLAIN_TIMES_MAX, plain_bytes, from->read);
 }
 
-/* Appends decompressed bytes; false and *error if the data are damaged or too large. */
+/* Appends decompressed bytes.  False and *error if the data are damaged or too large. */
 static bool plain_append(const char *name, const GByteArray *bytes, size_t size_max, GByteArray *to, GError **error)
 {
     struct compressed from = { .bytes = bytes };
@@ -98,7 +99,7 @@ static bool values_check(const char *name, const GByteArray *from, const GByteAr
                        name, most, from->len, values);
 }
 
-/* Takes the bytes and returns them decompressed; NULL and *error if that fails. */
+/* Takes the bytes and returns them decompressed.  NULL and *error if that fails. */
 static GByteArray *decompress(const char *name, GByteArray *bytes, size_t size_max, GError **error)
 {
     if (!unzstd_begins(bytes->data, bytes->len)) return bytes;

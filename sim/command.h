@@ -1,9 +1,9 @@
-/* command.h - what a subcommand of the eptwin program is.  The table of them stands in sim/main.c. */
+/* command.h - what a subcommand of the eptwin program is.  Their table is in sim/main.c. */
 #ifndef SIM_COMMAND_H
 #define SIM_COMMAND_H
 
-/* Of every command: EXIT_BAD_INPUT where an option, a file's content or an input that cannot be read is to blame;
- * EXIT_RUN_FAILED where the run or the writing of its output failed, or a check said no. */
+/* Exit statuses of every command.  EXIT_BAD_INPUT: an option, a file's content or an input that cannot be read is to
+ * blame.  EXIT_RUN_FAILED: the run or the writing of its output failed, or a check failed. */
 enum { EXIT_OK = 0, EXIT_RUN_FAILED = 1, EXIT_BAD_INPUT = 2 };
 
 /* Runs with argv[0] the command's own name ("simulate"); returns the exit status. */

@@ -12,7 +12,7 @@ enum { HELP_COLUMNS = 100, HELP_OPTION_COLUMNS = 30, OPTIONS_MAX = 256 };
 
 /* ---- help ---- */
 
-/* Appends words of text from column on.  Lines break at HELP_COLUMNS; further lines are indented by indent. */
+/* Appends words of text from `column` on.  Lines break at HELP_COLUMNS, and further lines are indented by `indent`. */
 static void wrapped_append(GString *out, const char *text, size_t column, size_t indent)
 {
     while (*text) {
@@ -120,7 +120,7 @@ static void help_print_and_end(const struct command_line *line, bool all)
 
 /* ---- errors ---- */
 
-/* The part of message between before and after; NULL if it has not that form. */
+/* The part of message between `before` and `after`; NULL if the message does not have that form. */
 static char *text_between(const char *message, const char *before, const char *after)
 {
     if (!g_str_has_prefix(message, before)) return NULL;
@@ -143,7 +143,7 @@ static char *unknown_text(const struct command_line *line, const char *option)
                            nearest ? "; did you mean --" : "", nearest ? nearest : "", nearest ? "?" : "");
 }
 
-/* Turns GLib's message about a value that is no number into the form of all others; NULL: the message is about
+/* Turns GLib's message about a value that is not a number into the form of all others.  NULL: the message is about
  * something else. */
 static char *number_text(const char *message)
 {
@@ -204,7 +204,7 @@ int command_line_unknown(const char *program, const char *what, const char *foun
 
 /* ---- parsing ---- */
 
-/* Allows "-j4", as make does: GLib knows only "-j 4". */
+/* Allows "-j4", as make does, because GLib knows only "-j 4". */
 static char *argument_spell_out(const struct command_line *line, const char *text)
 {
     for (const struct command_topic *t = line->topics; text[0] == '-' && g_ascii_isalpha(text[1]) && t->title; t++)

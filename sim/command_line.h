@@ -1,7 +1,7 @@
 /* command_line.h - how every command reads its options, explains them, and reports what it does not understand.
  *
- * Options are GLib's entries in topics, each with a title, so that --help shows them in groups.  Errors have one form,
- * "--top: expected a whole number, found 'x'", and a name that resembles a known one gets "did you mean". */
+ * Options are GLib's entries in topics, each with a title, so that --help shows them in groups.  Errors have one
+ * form, "--top: expected a whole number, found 'x'".  A name that is similar to a known one gets "did you mean". */
 #ifndef SIM_COMMAND_LINE_H
 #define SIM_COMMAND_LINE_H
 
@@ -11,11 +11,11 @@
 #define COMMAND_LINE_ERROR (g_quark_from_static_string("eptwin-command-line"))
 enum command_line_error { COMMAND_LINE_ERROR_OPTION };
 
-/* A title of --help with its options.  entries end with a zero entry; their callbacks get data. */
+/* A title of --help with its options.  entries end with a zero entry.  Their callbacks get data. */
 struct command_topic {
     const char *title;
     GOptionEntry *entries;
-    bool shared; /* with other commands: --help lists only the names, --help all explains them */
+    bool shared; /* several commands have it: --help lists only the names of its options, --help all explains them */
 };
 
 struct command_line {
@@ -27,16 +27,16 @@ struct command_line {
 };
 
 /* Reads argv, whose first word is the command's name, into the variables of the entries.  *words gets the words that
- * are no options, in order, NULL-terminated (free with g_strfreev()); if words is NULL, there must be none. With -h or
- * --help it prints the help to standard output and ends the process, with status 0, or 1 if that could not be
- * written.  After "--help all" the help explains shared topics, too. */
+ * are not options, in order, NULL-terminated (free with g_strfreev()).  If words is NULL, there must be none. With
+ * -h or --help it prints the help to standard output and ends the process, with status 0, or 1 if the help could not
+ * be written.  After "--help all" the help explains shared topics, too. */
 bool command_line_parse(const struct command_line *line, int argc, char **argv, char ***words, GError **error);
 
-/* Prints "eptwin NAME: MESSAGE" to standard error, frees error and returns the exit status that its code says. */
+/* Prints "eptwin NAME: MESSAGE" to standard error, frees error, and returns the exit status for the error's code. */
 int command_line_fail(const char *name, GError *error);
 
-/* Prints "PROGRAM: unknown WHAT 'FOUND', expected ..." to standard error, with the one of names (NULL-terminated) that
- * it resembles; returns EXIT_BAD_INPUT. */
+/* Prints "PROGRAM: unknown WHAT 'FOUND', expected ..." to standard error, with the most similar one of names
+ * (NULL-terminated).  Returns EXIT_BAD_INPUT. */
 int command_line_unknown(const char *program, const char *what, const char *found, const char *const *names);
 
 /* Entries that several commands have. */

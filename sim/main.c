@@ -102,8 +102,8 @@ static int flush_output(int status)
     return status;
 }
 
-/* Words on the command line are in the user's encoding; if the environment names none ("C"), in UTF-8.  Numbers,
- * sorting and messages are not localised. */
+/* Words on the command line are in the user's encoding.  If the environment names none ("C"), they are in UTF-8.
+ * Numbers, sorting and messages are not localised. */
 static void encoding_choose(void)
 {
     const char *const chosen = setlocale(LC_CTYPE, "");
@@ -111,7 +111,7 @@ static void encoding_choose(void)
     if (!chosen || !strcmp(chosen, "C") || !strcmp(chosen, "POSIX")) setlocale(LC_CTYPE, "C.UTF-8");
 }
 
-/* When memory runs out, GLib would end the process in its own way; here it ends as sim/memory.h says. */
+/* When memory runs out, GLib would end the process in its own way.  Here the process ends as sim/memory.h says. */
 static void log_handle(const char *domain, GLogLevelFlags level, const char *message, void *context)
 {
     const char *const what = strstr(message, "failed to allocate");

@@ -1,13 +1,13 @@
 /* memory.h - allocation that ends the process when memory runs out.
  *
- * This is the one policy of eptwin: without memory the process ends, with one line and exit status 1.  So no caller
+ * This is eptwin's one policy: without memory the process ends, with one line and exit status 1.  So no caller
  * checks, and no half-made object has to be taken apart on a path that never runs.  Output files have no name before
- * they are whole (new_file.h), so nothing half-written stays; processes that wait for this one (other ranks, the parent
- * of workers) see it end.  models/kernel.h does likewise for kernels, which include nothing of sim/, and main.c for
- * GLib.
+ * they are whole (new_file.h), so nothing half-written stays.  Processes that wait for this one (other ranks, the
+ * parent of workers) see it end.  models/kernel.h does likewise for kernels, which include nothing of sim/, and
+ * main.c for GLib.
  *
- * Sizes that users choose are no exception.  Other resources (shared memory, memory that a device must pin) are errors
- * of the world and reported as such. */
+ * Sizes that users choose are no exception.  A shortage of other resources (shared memory, memory that a device must
+ * pin) is an error of the world and reported as such. */
 #ifndef SIM_MEMORY_H
 #define SIM_MEMORY_H
 

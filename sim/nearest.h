@@ -1,4 +1,4 @@
-/* nearest.h - finds the known word that a misspelt one resembles most: "num-ranks" for "num-rnaks". */
+/* nearest.h - finds the known word that is most similar to a misspelt one: "num-ranks" for "num-rnaks". */
 #ifndef SIM_NEAREST_H
 #define SIM_NEAREST_H
 
@@ -6,12 +6,12 @@
 
 enum { NEAREST_WORD_MAX = 64 }; /* longer words are near nothing */
 
-/* How many letters must be inserted, removed, changed or swapped with their neighbour to turn one word into the other
- * (the "optimal string alignment" distance; case does not count).  UINT32_MAX: a word is longer than
+/* How many letters must be inserted, removed, changed or swapped with their neighbour to turn one word into the
+ * other (the "optimal string alignment" distance, without regard to case).  UINT32_MAX: a word is longer than
  * NEAREST_WORD_MAX. */
 uint32_t nearest_distance(const char *one, const char *other);
 
-/* The first of words (NULL-terminated) with the smallest distance to word; NULL if the distance is too large for a
+/* The first of words (NULL-terminated) with the smallest distance to word.  NULL if that distance is too large for a
  * misspelling: more than three letters, or more than one letter in three. */
 const char *nearest_find(const char *word, const char *const *words);
 

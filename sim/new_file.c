@@ -14,7 +14,7 @@ enum { LINKS_MAX = 40, NAMES_MAX = 1000000 };
 
 struct new_file {
     char *path;   /* as the user wrote it, for messages */
-    char *target; /* the file that path leads to; NULL: written in place */
+    char *target; /* the file to which path leads; NULL: written in place */
     char *beside; /* "target.XXXXXX"; NULL: written in place */
     int file;
     bool nameless; /* not even the temporary file has a name yet */
@@ -131,7 +131,7 @@ bool new_file_write(struct new_file *f, const void *data, size_t size_bytes, GEr
     return true;
 }
 
-/* Gives the nameless file a free name in its target's folder, because link() replaces nothing and rename() does. */
+/* Gives the nameless file a free name in its target's folder, because link() replaces nothing but rename() does. */
 static bool beside_link(struct new_file *f, GError **error)
 {
     char from[64];

@@ -1,10 +1,10 @@
-/* new_file.h - a file that appears whole or not at all; every file that eptwin writes is one.
+/* new_file.h - a file that appears whole or not at all.  Every file that eptwin writes is one.
  *
- * The bytes go to a file without a name (or, if the file system has no such files, with a temporary name), which gets
- * its name in the end.  So neither a failure nor a killed process leaves half a file, and a former file stays until
- * then.  "-" is standard output.  /dev/stdout, /dev/fd/N and similar names mean the open file; other devices and pipes
- * are written directly.  A symbolic link stays: the file that it leads to is replaced.  A replaced file keeps its
- * permissions; one that may not be written is refused.  Knows no format. */
+ * The bytes go to a file without a name (or, if the file system has no such files, with a temporary name).  It gets
+ * its name at the end.  So neither a failure nor a killed process leaves half a file, and a former file stays until
+ * then.  "-" is standard output.  /dev/stdout, /dev/fd/N and similar names mean the open file.  Other devices and
+ * pipes are written directly.  A symbolic link stays, and the file to which it leads is replaced.  A replaced file
+ * keeps its permissions.  A file that may not be written is refused.  Knows no format. */
 #ifndef SIM_NEW_FILE_H
 #define SIM_NEW_FILE_H
 
@@ -23,18 +23,19 @@ struct new_file;
 
 /* NULL and *error, "path: cannot ...: reason", on failure. */
 struct new_file *new_file_open(const char *path, GError **error);
-/* The descriptor to write to; it stays the file's. */
+/* The descriptor to write to.  The file keeps it. */
 int new_file_descriptor(const struct new_file *file);
-/* Writes all of data; false and *error when it cannot. */
+/* Writes all of data.  False and *error if it cannot. */
 bool new_file_write(struct new_file *file, const void *data, size_t size_bytes, GError **error);
-/* Gives the file its name.  False and *error, and nothing left behind, when that fails.  Frees it either way. */
+/* Gives the file its name.  If that fails, returns false with *error and leaves nothing behind.  Frees it either
+ * way. */
 bool new_file_commit(struct new_file *file, GError **error);
 /* Gives up: leaves nothing behind.  NULL is accepted. */
 void new_file_discard(struct new_file *file);
 
 /* Whether path could be written now, so that long work does not fail at its end. */
 bool new_file_possible(const char *path, GError **error);
-/* Whether path is none of count inputs, under whatever names; else *error.  "-" is never an input. */
+/* Whether path is different from all inputs, under whatever names; else *error.  "-" is never an input. */
 bool new_file_spares(const char *path, const char *const *inputs, size_t count, GError **error);
 
 #endif

@@ -87,7 +87,7 @@ static la_ssize_t gzip_taken(struct archive *a, void *context, const void *data,
     return -1;
 }
 
-/* Reports the result of libarchive; if the file itself failed, that error instead. */
+/* Reports libarchive's result or, if the file itself failed, the file's error. */
 static bool gzip_good(struct output *o, bool good, GError **error)
 {
     if (good) return true;

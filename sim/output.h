@@ -23,7 +23,7 @@ uint64_t output_offset(const struct output *output);
 
 /* Writes the remaining bytes, before other work and output_commit(): nothing can be written after it. */
 bool output_end(struct output *output, GError **error);
-/* Ends the file: it gets its name if good, else it disappears.  Frees the output in both cases. */
+/* Ends the file: if good, it gets its name; else it disappears.  Frees the output in both cases. */
 bool output_commit(struct output *output, GError **error);
 /* Gives up: leaves nothing behind.  NULL is accepted. */
 void output_discard(struct output *output);

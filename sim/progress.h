@@ -1,7 +1,7 @@
-/* progress.h - a progress bar on standard error: how much is done, how fast, how long it will still take.
+/* progress.h - a progress bar on standard error: how much is done, how fast, and how long it will still take.
  *
- * Only a terminal shows it: redirected output does not depend on time.  A bar that is off is
- * NULL, and every function takes NULL.  Any thread may advance it.  Needs libc only. */
+ * Only a terminal shows it, so redirected output does not depend on time.  A bar that is off is NULL, and every
+ * function accepts NULL.  Any thread may advance it.  Needs libc only. */
 #ifndef SIM_PROGRESS_H
 #define SIM_PROGRESS_H
 
@@ -10,8 +10,8 @@
 
 struct progress;
 
-/* Starts a bar of total units with the label what (kept as a pointer).  NULL, which is no error, if standard error is
- * no terminal, or one that cannot erase a line (TERM=dumb or unset). */
+/* Starts a bar of `total` units with a label (kept as a pointer).  Returns NULL, which is no error, if standard
+ * error is not a terminal, or is one that cannot erase a line (TERM=dumb or unset). */
 struct progress *progress_new(const char *what, uint64_t total);
 
 /* Counts finished units; draws at most ten times a second. */

@@ -15,7 +15,8 @@ struct word {
     bool factor; /* step multiplies */
 };
 
-/* Digits at *text, which moves behind them; false: there are none, or more than 32 bits hold. */
+/* Reads digits at *text and moves *text behind them.  False: there are no digits, or the number needs more than 32
+ * bits. */
 static bool number_read(const char **text, uint64_t *value)
 {
     char *end;

@@ -15,14 +15,14 @@ static uint64_t splitmix64(uint64_t *state)
     return z ^ (z >> 31);
 }
 
-/* Four successive outputs of splitmix64 are never all zero, the one state that xoshiro must not have. */
+/* Four successive outputs of splitmix64 are never all zero, which is the one state that xoshiro must not have. */
 void rng_seed(struct rng *rng, uint64_t seed)
 {
     for (int i = 0; i < 4; i++) rng->state[i] = splitmix64(&seed);
 }
 
-/* Lemire's multiplication: the high word of next * limit.  The 2^64 mod limit products whose low word is
- * smallest are drawn again, so that each of the limit results keeps equally many. */
+/* Lemire's multiplication: the high word of next * limit.  2^64 mod limit products, those with the smallest low
+ * words, are drawn again, so that equally many are left for each result. */
 uint64_t rng_below(struct rng *rng, uint64_t limit)
 {
     assert(limit > 0);
@@ -36,7 +36,7 @@ uint64_t rng_below(struct rng *rng, uint64_t limit)
 
 double rng_uniform(struct rng *rng) { return (double)(rng_next(rng) >> 11) * 0x1p-53; }
 
-/* One value a call: the sine half is thrown away so that the state stays four words and nothing more. */
+/* One value a call.  The sine half is thrown away, so that the state stays four words. */
 double rng_normal(struct rng *rng)
 {
     const double two_pi = 6.283185307179586476925286766559;

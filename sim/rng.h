@@ -1,5 +1,5 @@
-/* rng.h - the seeded generator (xoshiro256** seeded by splitmix64): the same seed gives the same numbers on
- * every machine, for ever.  Never seeded from time.  Not for secrets.  Needs libc and libm only. */
+/* rng.h - the seeded generator (xoshiro256** seeded by splitmix64).  A seed gives the same numbers on every machine,
+ * for ever.  It is never seeded from time.  Not for secrets.  Needs libc and libm only. */
 #ifndef SIM_RNG_H
 #define SIM_RNG_H
 

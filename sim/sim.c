@@ -1,9 +1,9 @@
 /* sim.c - the clock and the event queue behind sim.h.
  *
- * The queue is a radix trie over the 64 bits of time, six bits a level but for one, above a small sorted front:
+ * The queue is a radix trie over the 64 bits of time, six bits a level except for one, above a small sorted front:
  *
- *     level  9 |.|.|.|.| ...                          slot: where the highest digit of time that differs
- *       ...                                           from base says; a list of chunks, first in first out
+ *     level  9 |.|.|.|.| ...                          slot: the highest digit in which time differs from base
+ *       ...                                           selects it; a list of chunks, first in first out
  *     level  2 |.|#|.|#|.|#|.|.| ... 1024 slots, 4.2 us
  *     level  1 |.|#|.|#| ... 64 slots, 4096 ps
  *     level  0 |.|#|#|.| ... 64 slots,   64 ps
@@ -11,11 +11,11 @@
  *                 v  a slot of many is dealt out to the levels below
  *     run <== [ sooner, later, ... ] front            everything sooner than front_end_ps
  *
- * An event moves down at most once a level, in practice once or twice, always in streams; no step
- * depends on how times are distributed.  Ties: events of one instant differ from base alike, so they are
- * always in the same slot, each step keeps the order within a slot, and the sort is stable; so the order of
- * scheduling decides without ever comparing sequences.  Moving records instead of events leaves the memory
- * of events alone until they reach the front, where it is prefetched tens of events ahead.
+ * An event moves down at most once a level, in practice once or twice, and always in streams.  Nothing depends on
+ * how times are distributed.  Ties: events of one instant differ from base in the same digit, so they are always in
+ * the same slot.  Every move keeps the order within a slot, and the sort is stable.  So the order of scheduling
+ * decides, and no sequence numbers are compared.  Records are moved instead of events.  So the memory of an event is
+ * not touched until the event reaches the front, where it is prefetched tens of events ahead.
  *
  * Does not know what an event does.  Measurements of this and other queues: README.md. */
 #include "sim/sim.h"
@@ -28,21 +28,21 @@
 enum {
     WORD_BITS = 64, /* of slot masks */
     DIGIT_BITS = 6, /* of a level but the wide one */
-    WIDE_BITS = 10, /* most events are scheduled no further ahead than this level reaches: they move once */
+    WIDE_BITS = 10, /* most events are scheduled no further ahead than this level reaches, so they move once */
     WIDE_LEVEL = 2,
     WIDE_WORDS = (1 << WIDE_BITS) / WORD_BITS,
     LEVEL_COUNT = (64 - WIDE_BITS) / DIGIT_BITS + 1,
     SLOT_COUNT = ((LEVEL_COUNT - 1) << DIGIT_BITS) + (1 << WIDE_BITS),
-    CHUNK_BYTES = 512, /* eight cache lines; a power of two, at a multiple of which each chunk lies */
+    CHUNK_BYTES = 512, /* eight cache lines; a power of two; each chunk lies at a multiple of it */
     CHUNK_ENTRIES = 31,
-    FRONT_FILL_MAX = 32, /* taken from slots at once; the sort is quadratic */
-    FRONT_SPARE = 32,    /* below, for events that are scheduled into the front afterwards */
+    FRONT_FILL_MAX = 32, /* the most entries taken from slots at once, because the sort is quadratic */
+    FRONT_SPARE = 32,    /* places below, for events that are scheduled into the front afterwards */
     FRONT_SIZE = FRONT_SPARE + FRONT_FILL_MAX,
     LINE_BYTES = 64,
     KIND_ROW = SIM_KINDS, /* of rows: the engine's own */
-    FAR = 6,              /* an event is prefetched so many places before it runs, and again NEAR places before */
+    FAR = 6,              /* an event is prefetched this many places before it runs, and again NEAR places before */
     NEAR = 3,
-    ROW_FETCH = 12, /* a slot's row is fetched so many events before it is needed */
+    ROW_FETCH = 12, /* a slot's row is fetched this many events before it is needed */
 };
 
 #define DUE_MASK (SIM_TIME_MAX_PS + 1)
@@ -90,14 +90,14 @@ struct chunk {
 };
 _Static_assert(sizeof(struct chunk) == CHUNK_BYTES, "chunk_of() finds it");
 
-/* Chunks never move.  Used ones that are free again are a list. */
+/* Chunks never move.  Used chunks that are free again form a list. */
 struct block {
     struct block *next;
-    uint32_t chunk_count; /* that lie behind its first CHUNK_BYTES */
+    uint32_t chunk_count; /* chunks that lie behind its first CHUNK_BYTES */
 };
 
-/* All chunks but the last are full.  Of an empty slot the least time is UINT64_MAX, and end is END_EMPTY, which looks
- * like the end of a full chunk. */
+/* All chunks but the last are full.  In an empty slot the least time is UINT64_MAX and `end` is END_EMPTY, which is
+ * also what the end of a full chunk looks like. */
 struct slot {
     uint64_t time_ps_min;
     struct entry *end;   /* behind the last entry */
@@ -112,21 +112,22 @@ struct sim {
     void *owner;
     sim_handler *handler[SIM_KINDS + 1];
     uint32_t pending_count;
-    uint32_t left_count; /* entries that moved events left behind: their events are elsewhere, or not pending */
+    uint32_t left_count; /* entries that moved events left behind: their events are elsewhere, or are not pending */
 
-    /* Every time in the front is < front_end_ps and every time in the trie is not; but when the front is a
-     * part of a slot of one instant, both have that instant, which is front_end_ps. */
+    /* Every time in the front is < front_end_ps, and no time in the trie is.  There is one exception: if the front
+     * is a part of a slot of one instant, both have that instant, which is front_end_ps. */
     uint64_t front_end_ps;
-    uint32_t front_head, front_tail; /* it is front[front_head] ... front[front_tail - 1] */
+    uint32_t front_head, front_tail; /* the front is front[front_head] ... front[front_tail - 1] */
     struct entry front[FRONT_SIZE];
 
     uint64_t base_ps;    /* <= every time in the trie, and <= now while an event runs */
     uint32_t level_mask; /* levels that have a slot in use */
     struct chunk *chunk_free;
-    struct block *block_first, *block; /* all, and the one whose chunks from chunk_used on were never used */
+    struct block *block_first, *block; /* the list of all blocks; the block whose chunks from chunk_used on were
+                                        * never used */
     uint32_t chunk_used;
     uint32_t chunk_count;            /* of all blocks */
-    uint32_t word_mask[LEVEL_COUNT]; /* words of the slot mask that are not 0 */
+    uint32_t word_mask[LEVEL_COUNT]; /* which words of the slot mask are not 0 */
     uint64_t slot_mask[LEVEL_COUNT][WIDE_WORDS];
     struct slot slots[SLOT_COUNT]; /* of all levels */
 };
@@ -207,7 +208,7 @@ void *sim_owner(const struct sim *sim) { return sim->owner; }
 
 /* ---- slots: lists of chunks ---- */
 
-/* The chunk of an entry; of a chunk's end, the chunk that follows in memory. */
+/* The chunk of an entry.  For the end of a chunk it is the chunk that follows in memory. */
 static struct chunk *chunk_of(const struct entry *entry)
 {
     return (struct chunk *)((uintptr_t)entry & ~(uintptr_t)(CHUNK_BYTES - 1));
@@ -215,7 +216,7 @@ static struct chunk *chunk_of(const struct entry *entry)
 
 static bool chunk_full(const struct entry *end) { return (uintptr_t)end % CHUNK_BYTES == END_EMPTY; }
 
-/* The block's chunks are all used: goes on to the next one, which it makes if there is none. */
+/* All chunks of the block are used.  Goes on to the next block, and makes it if there is none. */
 static void block_leave(struct sim *sim)
 {
     struct block *const block = sim->block;
@@ -306,8 +307,8 @@ static unsigned trie_first(const struct sim *sim, unsigned level)
     return word * WORD_BITS + (unsigned)__builtin_ctzll(sim->slot_mask[level][word]);
 }
 
-/* Deals a slot out to the levels below.  Its smallest time as the base sends as many as possible as far down
- * as possible: ties go straight to level 0. */
+/* Deals a slot out to the levels below.  The slot's smallest time becomes the base, because this sends as many
+ * events as possible as far down as possible: ties go directly to level 0. */
 static void trie_deal_out(struct sim *sim, unsigned level, unsigned digit)
 {
     struct slot *const dealt = &sim->slots[levels[level].slot + digit];
@@ -325,7 +326,8 @@ static void trie_deal_out(struct sim *sim, unsigned level, unsigned digit)
 
 /* ---- the front ---- */
 
-/* Inserts after events of equal time, which were scheduled before.  Moves the sooner ones, which are few. */
+/* Inserts an event after events of equal time, which were scheduled earlier.  Moves the sooner events, which are
+ * few. */
 static void front_insert(struct sim *sim, struct entry entry)
 {
     struct entry *const front = sim->front;
@@ -339,8 +341,8 @@ static void front_insert(struct sim *sim, struct entry entry)
     front[place] = entry;
 }
 
-/* Inserts an event from the trie, the soonest slot first: moves the later ones.  The place before the front has
- * the time 0, so the search ends there. */
+/* Inserts an event from the trie, the soonest slot first, and moves the later events.  The place before the front
+ * has the time 0, so the search ends there. */
 static void front_append(struct sim *sim, struct entry entry)
 {
     struct entry *const front = sim->front;
@@ -352,8 +354,8 @@ static void front_append(struct sim *sim, struct entry entry)
     front[place] = entry;
 }
 
-/* The front is full: its events go to the trie, at the finer levels that open when now becomes the base.  The base is
- * later if entries whose events had moved were passed over; it never goes back. */
+/* The front is full, so its events go to the trie.  They go to the finer levels that open when now becomes the base.
+ * The base is later than now if entries whose events had moved were passed over.  It never goes back. */
 static __attribute__((noinline)) void front_spill(struct sim *sim)
 {
     if (sim->base_ps < sim->clock.now_ps) sim->base_ps = sim->clock.now_ps;
@@ -380,7 +382,7 @@ static void front_take_chunk(struct sim *sim, struct slot *slot)
     slot_drop_first(sim, slot);
 }
 
-/* Fetches what the first entries of a slot name, which is taken next. */
+/* Prefetches what the first entries of a slot name.  The slot is taken next. */
 static void slot_look_ahead(const struct slot *slot)
 {
     const struct entry *const entries = slot->first->entry;
@@ -388,7 +390,8 @@ static void slot_look_ahead(const struct slot *slot)
     for (uint32_t i = 0; i < fill; i++) entry_look_ahead(&entries[i]);
 }
 
-/* Prefetches the first events of a front that was just filled: event_run() reaches them without having looked ahead. */
+/* Prefetches the first events of a front that was just filled, because event_run() reaches them before it could
+ * prefetch them. */
 static void front_look_ahead(const struct sim *sim)
 {
     const struct entry *const first = &sim->front[sim->front_head];
@@ -414,7 +417,7 @@ static void front_take_slots(struct sim *sim, unsigned level, unsigned digit)
             break;
         }
     }
-    /* If the trie is empty, nothing is later.  That is so whenever the shift would lose the top bit. */
+    /* If the trie is empty, nothing is later.  It is always empty when the shift would lose the top bit. */
     sim->front_end_ps = sim->level_mask == 0 ? UINT64_MAX : sim->front_end_ps << l->shift;
 }
 
@@ -432,7 +435,7 @@ static __attribute__((noinline)) void front_fill(struct sim *sim)
             front_look_ahead(sim);
             return;
         }
-        if (level == 0) { /* one instant: a part of it, behind which the slot stays open */
+        if (level == 0) { /* one instant: takes a part of it, and the slot stays open behind that */
             sim->base_ps = sim->front_end_ps = slot->time_ps_min;
             front_take_chunk(sim, slot);
             return;
@@ -477,7 +480,7 @@ void sim_reschedule_at(struct sim *sim, struct sim_event *event, uint64_t time_p
 
 /* ---- rows ---- */
 
-/* Takes the row's next event that is pending, from place *next on; NULL: there is none. */
+/* Takes the row's next pending event, from index *next on.  NULL: there is none. */
 static struct sim_event *row_take(struct sim *sim, const struct sim_row *row, uint32_t *next, uint64_t time_ps)
 {
     while (*next < row->count) {
@@ -507,7 +510,7 @@ static void row_run(struct sim *sim, struct sim_event *event)
     struct sim_row *const row = (struct sim_row *)(void *)((char *)event - offsetof(struct sim_row, event));
     const uint64_t time_ps = sim->clock.now_ps;
     uint32_t next = 0;
-    sim->pending_count++; /* the row itself is no event that was pending, nor one that ran */
+    sim->pending_count++; /* the row itself is not an event that was pending, nor one that ran */
     sim->clock.event_count--;
     for (struct sim_event *member; (member = row_take(sim, row, &next, time_ps));) {
         row_look_ahead(sim, row, next);
@@ -530,8 +533,8 @@ void sim_schedule_row(struct sim *sim, struct sim_row *row, uint64_t time_ps)
     sim->pending_count += row->count;
 }
 
-/* Takes the next event that is pending out of the queue.  An entry whose event moved is passed over; if the event has
- * moved back to the entry's time, the entry stands for it, and the newer entry is passed over. */
+/* Takes the next pending event out of the queue.  An entry whose event moved is passed over.  If the event has moved
+ * back to the entry's time, the entry stands for it, and the newer entry is passed over. */
 static inline struct sim_event *event_take(struct sim *sim)
 {
     for (;;) {
@@ -545,7 +548,7 @@ static inline struct sim_event *event_take(struct sim *sim)
     }
 }
 
-/* Some event is pending: runs the next one. */
+/* Runs the next event.  Some event must be pending. */
 static inline void event_run(struct sim *sim)
 {
     struct sim_event *const event = event_take(sim);
@@ -585,7 +588,7 @@ bool sim_run_down(struct sim *sim, const uint32_t *idle, uint64_t event_count)
     return sim->pending_count > *idle;
 }
 
-/* The time of the first entry, whether its event has moved or not; UINT64_MAX: there is none. */
+/* The time of the first entry, whether or not its event has moved.  UINT64_MAX: there is no entry. */
 static uint64_t first_ps(const struct sim *sim)
 {
     if (sim->front_head != sim->front_tail) return sim->front[sim->front_head].time_ps;
@@ -594,7 +597,8 @@ static uint64_t first_ps(const struct sim *sim)
     return sim->slots[levels[level].slot + trie_first(sim, level)].time_ps_min;
 }
 
-/* Whether an event is due before end_ps.  What is later stays in the trie: others may be scheduled before it. */
+/* Whether an event is due before end_ps.  Later events stay in the trie, because others may be scheduled before
+ * them. */
 static bool due_before(struct sim *sim, uint64_t end_ps)
 {
     while (first_ps(sim) < end_ps) {

@@ -1,10 +1,10 @@
 /* sim.h - the discrete-event engine: a clock in integer picoseconds and a queue of events.
  *
- * Events are ordered by (time, sequence): events of the same instant run in the order in which they were
- * scheduled.  An event lives inside its owner's struct; its handler finds that struct with container_of.  The engine
- * allocates memory only when more events are pending than sim_new() made room for.  One thread at a time may use an
- * engine.  It includes no other header of this repository but units.h and memory.h, which says what happens when memory
- * is out. */
+ * Events are ordered by (time, sequence): events of one instant run in the order in which they were scheduled.  An
+ * event lives inside its owner's struct, and its handler finds that struct with container_of.  The engine allocates
+ * memory only when more events are pending than sim_new() made room for.  One thread at a time may use an engine.
+ * It includes no other header of this repository but units.h and memory.h, which says what happens when memory runs
+ * out. */
 #ifndef SIM_SIM_H
 #define SIM_SIM_H
 
@@ -22,7 +22,7 @@ struct sim_clock {
 };
 static inline const struct sim_clock *sim_clock(const struct sim *sim) { return (const void *)sim; }
 
-/* Owners have millions of events, which are of few kinds. */
+/* Small, because owners have millions of events, of few kinds. */
 struct sim_event {
     uint64_t due_ps : 60; /* set by the engine: its time + 1; 0: not pending */
     uint64_t kind : 4;    /* below SIM_KINDS: selects its handler */
@@ -37,20 +37,20 @@ enum { SIM_KINDS = 15 };
 struct sim *sim_new(uint32_t event_count);
 void sim_free(struct sim *sim);
 
-/* Sets the handler of a kind of events, before one is scheduled. */
+/* Sets the handler of a kind of events, before any of them is scheduled. */
 typedef void sim_handler(struct sim *sim, struct sim_event *event);
 void sim_handler_set(struct sim *sim, uint32_t kind, sim_handler *handler);
 
-/* Returns to time 0 with no events and keeps the memory.  It marks pending events as not pending, so they must not have
- * been freed before.  (sim_free() touches no event.) */
+/* Returns to time 0 with no events, and keeps the memory.  It marks pending events as not pending, so they must not
+ * have been freed before.  (sim_free() touches no event.) */
 void sim_reset(struct sim *sim);
 
-/* Has far() and later near() called with most events a few places before they run, so that far() can prefetch what they
- * will look at, and near() what is found from there.  They must change nothing. */
+/* Has far() and later near() called for most events, a few places before they run.  far() can prefetch what they
+ * will read, and near() what is found from there.  They must change nothing. */
 typedef void sim_look(const struct sim *sim, const struct sim_event *event);
 void sim_look_ahead(struct sim *sim, sim_look *far, sim_look *near);
 
-/* The context of all events: any pointer, at first NULL. */
+/* The context of all events: any pointer.  It is NULL at first. */
 void sim_owner_set(struct sim *sim, void *owner);
 void *sim_owner(const struct sim *sim);
 
@@ -64,36 +64,37 @@ static inline bool sim_event_pending(const struct sim_event *event) { return eve
 static inline uint64_t sim_event_time_ps(const struct sim_event *event) { return event->due_ps - 1; }
 
 /* Moves a pending event to time_ps >= now, behind the events already scheduled there.  The old queue entry counts
- * against capacity until its time passes or the queue empties; do not free the event before then, even if it has run.
- * If the event is moved back to the old time before that time comes, it runs at its old place in the order. */
+ * against capacity until its time passes or the queue empties.  Do not free the event before then, even if it has
+ * run. If the event is moved back to the old time before that time comes, it runs at its old place in the order. */
 void sim_reschedule_at(struct sim *sim, struct sim_event *event, uint64_t time_ps);
 
-/* Events in an array, due at one time: one entry of the queue stands for all of them. */
+/* Events in an array that are due at one time.  One entry of the queue stands for all of them. */
 struct sim_row {
     struct sim_event event; /* the engine's own */
     struct sim_event *first;
     int32_t stride_bytes; /* from one event to the next */
     uint32_t count;
-    void (*done)(struct sim *sim, struct sim_row *row); /* the last one has run: the row may be freed */
+    void (*done)(struct sim *sim, struct sim_row *row); /* called when the last one has run: the row may be freed */
 };
-/* Schedules the row's events, of which none is pending, one after another.  Each of them may then be moved as any other
- * event.  The row must stay in place until done().  If its events have all been moved, done() may never be called. */
+/* Schedules the row's events, of which none is pending, one after another.  Each of them may then be moved like any
+ * other event.  The row must stay in place until done().  If its events have all been moved, done() may never be
+ * called. */
 void sim_schedule_row(struct sim *sim, struct sim_row *row, uint64_t time_ps);
 
 /* Runs the next event.  Returns false when none is pending. */
 bool sim_step(struct sim *sim); /* a row runs in one step */
 /* Runs until no event is pending.  Returns the number of events that ran. */
 uint64_t sim_run(struct sim *sim);
-/* Runs until at most *idle events are pending, or about event_count have run (UINT64_MAX: all); true where some more
- * are pending.  Events may change *idle.  The events left stay pending. */
+/* Runs until at most *idle events are pending, or about event_count have run (UINT64_MAX: no limit).  Returns true
+ * if more are pending.  Events may change *idle.  Events that are left stay pending. */
 bool sim_run_down(struct sim *sim, const uint32_t *idle, uint64_t event_count);
 /* Runs the events that are due before end_ps, until at most *idle are pending.  Afterwards events may be scheduled from
  * end_ps on. */
 void sim_run_before(struct sim *sim, uint64_t end_ps, const uint32_t *idle);
-/* No event is due before this time.  None need be due at it: the event that was may have moved.  UINT64_MAX: at
+/* No event is due before this time.  Perhaps none is due at it, because the event may have moved.  UINT64_MAX: at
  * most *idle are pending. */
 uint64_t sim_next_ps(const struct sim *sim, const uint32_t *idle);
-/* How often an event was scheduled or moved since sim_new(): between two equal answers none was. */
+/* How often an event was scheduled or moved since sim_new().  If two answers are equal, none was between them. */
 static inline uint64_t sim_scheduled(const struct sim *sim) { return sim_clock(sim)->entry_count; }
 /* Events run since sim_new() or sim_reset(). */
 static inline uint64_t sim_event_count(const struct sim *sim) { return sim_clock(sim)->event_count; }

@@ -7,7 +7,7 @@
 #include <string.h>
 #include "sim/memory.h"
 
-/* Neumaier's sum: the rounding error of each addition is kept and added in the end. */
+/* Neumaier's sum: the rounding error of each addition is kept, and added at the end. */
 struct accumulator {
     double sum, lost;
 };
@@ -87,7 +87,7 @@ double stats_interpolate(const double *xs, const double *ys, size_t count, doubl
     return ys[i - 1] + (ys[i] - ys[i - 1]) * (x - xs[i - 1]) / (xs[i] - xs[i - 1]);
 }
 
-/* Of sorted values x_1 ... x_n: sum of (2 i - n - 1) x_i over n times their sum. */
+/* For sorted values x_1 ... x_n: the sum of (2 i - n - 1) x_i, over n times their sum. */
 double stats_gini(const double *values, size_t count)
 {
     const double sum = stats_sum(values, count);

@@ -1,7 +1,7 @@
-/* stats.h - descriptive statistics of doubles: the one definition of each that all of eptwin uses.
+/* stats.h - descriptive statistics of doubles: eptwin's one definition of each.
  *
- * Values may come in any order, are not changed and must not be NaN (asserted where it would matter: in what
- * sorts).  count == 0 gives NAN: there is no mean of nothing.  Needs libc and libm only. */
+ * Values may come in any order, are not changed, and must not be NaN (functions that sort assert this).  count == 0
+ * gives NAN, because nothing has no mean.  Needs libc and libm only. */
 #ifndef SIM_STATS_H
 #define SIM_STATS_H
 
@@ -12,21 +12,20 @@ double stats_mean(const double *values, size_t count);
 double stats_min(const double *values, size_t count);
 double stats_max(const double *values, size_t count);
 
-/* Linear between the two values around rank (count - 1) * percent / 100 of the sorted values, as numpy's
- * default; percent in [0, 100].  50 is the median. */
+/* Linear between the two values around rank (count - 1) * percent / 100 of the sorted values, like numpy's default.
+ * percent is in [0, 100]; 50 gives the median. */
 double stats_percentile(const double *values, size_t count, double percent);
 double stats_median(const double *values, size_t count);
 
-/* The value at x of the line through the points (xs[i], ys[i]), xs rising: straight between them, level before the
- * first, and after the last as between the last two.  count >= 1. */
+/* The value at x of the line through the points (xs[i], ys[i]), with xs rising.  It is straight between the points
+ * and level before the first.  After the last it continues the line through the last two.  count >= 1. */
 double stats_interpolate(const double *xs, const double *ys, size_t count, double x);
 
-/* How unequally values (>= 0, a load per expert or rank) share their sum; NAN when the sum is 0.
+/* How unequally values (>= 0, such as loads of experts or ranks) share their sum; NAN if the sum is 0.
  *
- * Gini: mean absolute difference of all pairs over twice the mean, 0 (all equal) to 1 - 1/count (one has
- * all).
- * Entropy: -sum p log2 p of the shares p, in bits, 0 (one has all) to log2(count) (all equal).
- * Imbalance: max over mean, 1 (all equal) to count (one has all). */
+ * Gini: mean absolute difference of all pairs over twice the mean, from 0 (all equal) to 1 - 1/count (one has all).
+ * Entropy: -sum p log2 p of the shares p, in bits, from 0 (one has all) to log2(count) (all equal). Imbalance: max
+ * over mean, from 1 (all equal) to count (one has all). */
 double stats_gini(const double *values, size_t count);
 double stats_entropy_bits(const double *values, size_t count);
 double stats_imbalance(const double *values, size_t count);

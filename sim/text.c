@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-enum { FIRST_NO_CONTROL = 0xa0 }; /* of the bytes above ASCII's, in encodings of single bytes */
+enum { FIRST_NO_CONTROL = 0xa0 }; /* above ASCII's bytes, in encodings of single bytes */
 
 char *text_printable(const char *text, size_t size_bytes)
 {

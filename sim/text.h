@@ -6,12 +6,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* text as it may be printed, up to its first NUL or size_bytes: every control character (escapes and line ends among
- * them) is replaced by '?'.  Bytes that are no UTF-8 stay, as names of files have them.  Free with g_free(). */
+/* Text that may be printed: `text` up to its first NUL or size_bytes, with every control character (escapes and line
+ * ends among them) replaced by '?'.  Bytes that are not UTF-8 stay, because names of files have them.  Free with
+ * g_free(). */
 char *text_printable(const char *text, size_t size_bytes);
 
-/* How many brackets open in text, and how many commas stand within them: if it is JSON, it has at most twice as many
- * values, and a parser takes some 100 bytes for each. */
+/* How many brackets open in text, plus how many commas stand within them.  If the text is JSON, it has at most twice
+ * as many values, and a parser takes some 100 bytes for each. */
 uint64_t text_json_values(const char *text, size_t size_bytes);
 
 #endif

@@ -1,8 +1,8 @@
 /* timeline.c - writes spans, arrows and counters as JSON while they are recorded; see timeline.h.
  *
- * Times are written in microseconds, as the format wants, with the six decimal places that picoseconds are:
- * nothing is rounded.  A long run has millions of entries, so numbers are written here and not by printf().
- * Does not know its callers. */
+ * Times are written in microseconds, as the format wants, with six decimal places for picoseconds: nothing is
+ * rounded.  A long run has millions of entries, so numbers are written here and not by printf(). Does not know its
+ * callers. */
 #include "sim/timeline.h"
 
 #include <assert.h>
@@ -41,7 +41,7 @@ static void buffer_flush(struct timeline *t)
     t->used = 0;
 }
 
-/* Room for a piece, which is added by adding to used. */
+/* Room for a piece.  The caller adds the piece's length to `used`. */
 static char *piece(struct timeline *t, size_t size_bytes)
 {
     assert(size_bytes <= PIECE_BYTES_MAX);
@@ -52,7 +52,7 @@ static char *piece(struct timeline *t, size_t size_bytes)
 /* A literal. */
 #define WORDS(t, words) (memcpy(piece(t, sizeof(words) - 1), words, sizeof(words) - 1), (t)->used += sizeof(words) - 1)
 
-/* The character as JSON has it, at most six bytes; returns what follows it. */
+/* Writes the character as JSON has it, at most six bytes, and returns the place behind it. */
 static char *character_write(char *at, char c)
 {
     static const char hex[] = "0123456789abcdef";
@@ -69,7 +69,7 @@ static char *character_write(char *at, char c)
 
 enum { WORD_BYTES = sizeof(uint64_t) };
 
-/* Whether the first eight characters of text, which it has, stand in JSON as they are. */
+/* Whether the first eight characters of text, which must exist, need no escapes in JSON. */
 static bool word_plain(const char *text)
 {
     const uint64_t ones = UINT64_MAX / 255, high = ones * 0x80;
@@ -108,7 +108,7 @@ static const char pairs[] =
     "000102030405060708091011121314151617181920212223242526272829303132333435363738394041424344454647484950515253545556"
     "57585960616263646566676869707172737475767778798081828384858687888990919293949596979899";
 
-/* The number, at most 20 bytes; returns what follows it. */
+/* Writes the number, at most 20 bytes, and returns the place behind it. */
 static char *number_write(char *at, uint64_t number)
 {
     uint32_t digits = 1;
@@ -213,7 +213,7 @@ void timeline_arrow(struct timeline *t, const struct timeline_arrow *arrow)
 {
     assert(arrow->from_ps <= arrow->to_ps);
     t->entry_count++;
-    for (int end = 0; end < 2; end++) { /* viewers draw an arrow between two events of one number */
+    for (int end = 0; end < 2; end++) { /* viewers draw an arrow between two events with one number */
         event_begin(t, arrow->name);
         if (end) WORDS(t, ",\"cat\":\"arrow\",\"ph\":\"f\",\"bp\":\"e\",\"id\":");
         else WORDS(t, ",\"cat\":\"arrow\",\"ph\":\"s\",\"id\":");
@@ -247,7 +247,7 @@ void timeline_count(struct timeline *t, uint32_t counter, uint64_t time_ps, int6
     t->entry_count++;
 }
 
-/* Sorts by time, by eleven bits more in each round: changes are noted in nearly, but not quite, the order of time. */
+/* Sorts by time, by eleven more bits in each round.  Changes are noted nearly, but not quite, in the order of time. */
 static void changes_sort(struct change *change, uint32_t count)
 {
     enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS, TIME_BITS = 64 };

@@ -1,11 +1,11 @@
-/* timeline.h - a recorder of events: named spans of time on tracks of processes, written as
- * Chrome trace events that Perfetto (ui.perfetto.dev) and chrome://tracing open.
+/* timeline.h - a recorder of events: named spans of time on tracks of processes, written as Chrome trace events that
+ * Perfetto (ui.perfetto.dev) and chrome://tracing open.
  *
- * A process is a rank, a track is a worker, a port or whatever else is busy with one thing at a time: spans
- * of one track follow each other or nest.  An arrow leads from one track to another, a counter is a number of a process
- * that changes.  Spans and arrows are written as they are recorded, in any order of time, which the format allows: none
- * is lost, and none is kept.  Changes of counters are kept, 16 bytes each, and written in the end.
- * A recorder that is off is NULL, and recording into it costs one comparison.  One thread.  Needs libc only. */
+ * A process is a rank.  A track is a worker, a port or any other thing that does one thing at a time: spans of one
+ * track follow each other or nest.  An arrow leads from one track to another.  A counter is a number of a process
+ * that changes.  Spans and arrows are written as they are recorded, in any order of time, which the format allows:
+ * none is lost, and none is kept.  Changes of counters are kept, 16 bytes each, and written at the end. A recorder
+ * that is off is NULL, and recording into it costs one comparison.  One thread.  Needs libc only. */
 #ifndef SIM_TIMELINE_H
 #define SIM_TIMELINE_H
 
@@ -15,7 +15,7 @@
 
 struct timeline;
 
-/* Where the text goes, in pieces.  After the first false nothing more is written. */
+/* Where the text goes, in pieces.  After it first returns false nothing more is written. */
 struct timeline_sink {
     bool (*write)(void *context, const void *text, size_t size_bytes);
     void *context;
@@ -29,7 +29,7 @@ struct timeline_span {
     const char *detail; /* shown as the span's subject, unless NULL */
 };
 
-/* From a moment on one track to a later one on another.  Each should lie in a span of its track. */
+/* From a moment on one track to a later moment on another.  Each should lie in a span of its track. */
 struct timeline_arrow {
     const char *name;
     uint64_t from_ps, to_ps;
@@ -37,22 +37,23 @@ struct timeline_arrow {
 };
 
 struct timeline *timeline_new(const struct timeline_sink *sink);
-/* Writes the remaining parts: counters, how much was lost, the end.  False: this or an earlier write has failed. */
+/* Writes the remaining parts: counters, how many entries were lost, the end.  False: this or an earlier write has
+ * failed. */
 bool timeline_end(struct timeline *timeline) __attribute__((warn_unused_result));
 void timeline_free(struct timeline *timeline);
 
 /* The name that a viewer shows for a process or a track, instead of its number.  Of several names the last counts. */
 void timeline_name_process(struct timeline *timeline, uint32_t process, const char *name);
 void timeline_name_track(struct timeline *timeline, uint32_t process, uint32_t track, const char *name);
-/* Names a track "worker 7", and more is appended: at most 20 characters. */
+/* Names a track "worker 7" plus `more`, which has at most 20 characters. */
 void timeline_name_worker(struct timeline *timeline, uint32_t process, uint32_t track, uint32_t worker,
                           const char *more);
 
 /* Makes a counter of a process, at 0; the name is kept as a pointer. */
 uint32_t timeline_counter(struct timeline *timeline, uint32_t process, const char *name);
 
-/* timeline is not NULL; begin_ps <= end_ps, from_ps <= to_ps.  Changes of a counter may come in any order; changes at
- * one moment become one. */
+/* timeline is not NULL; begin_ps <= end_ps, from_ps <= to_ps.  Changes of a counter may come in any order.  Changes
+ * at one moment become one. */
 void timeline_record(struct timeline *timeline, const struct timeline_span *span);
 void timeline_arrow(struct timeline *timeline, const struct timeline_arrow *arrow);
 void timeline_count(struct timeline *timeline, uint32_t counter, uint64_t time_ps, int64_t change);

@@ -1,5 +1,5 @@
-/* timeline_file.h - a timeline in a command's output file: whole or not at all, compressed if the name says so, with a
- * message about entries that were lost. */
+/* timeline_file.h - a timeline in a command's output file.  The file appears whole or not at all, and is compressed
+ * if its name says so.  A message tells of lost entries. */
 #ifndef SIM_TIMELINE_FILE_H
 #define SIM_TIMELINE_FILE_H
 
@@ -19,8 +19,8 @@ struct timeline *timeline_file_timeline(const struct timeline_file *file);
 /* Writes the end.  If entries were lost, a line "eptwin COMMAND: --timeline: ..." on standard error says so.  False and
  * *error if this or an earlier write failed.  NULL is accepted. */
 bool timeline_file_end(struct timeline_file *file, const char *command, GError **error);
-/* Gives the file its name if good, else removes it; frees it.  Returns whether both the caller and the file are good;
- * *error if the file is not. */
+/* If good, gives the file its name; else removes it.  Frees it.  Returns whether both the caller and the file are
+ * good; *error if the file is not. */
 bool timeline_file_close(struct timeline_file *file, bool good, GError **error);
 
 #endif

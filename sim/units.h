@@ -1,8 +1,8 @@
-/* units.h - integer time, bytes and rates, and the only place where one becomes another.
+/* units.h - integer time, bytes and rates, and the only place where one is converted to another.
  *
- * Time is picoseconds in uint64_t (213 days), sizes are bytes, rates are bits per second.  Conversions run
- * in 128 bits and round up, so that nothing ever takes less time than it should and nothing takes zero time
- * because its quotient was small. */
+ * Time is picoseconds in uint64_t (213 days), sizes are bytes, rates are bits per second.  Conversions run in 128
+ * bits and round up.  So nothing takes less time than it should, and nothing takes zero time because its quotient
+ * was small. */
 #ifndef SIM_UNITS_H
 #define SIM_UNITS_H
 
@@ -13,7 +13,7 @@
 #define PS_PER_US UINT64_C(1000000)
 #define PS_PER_S  UINT64_C(1000000000000)
 
-/* Time to move size_bytes at rate_bps (> 0), rounded up; must fit the clock. */
+/* The time to move size_bytes at rate_bps (> 0), rounded up.  It must fit the clock. */
 static inline uint64_t units_transfer_ps(uint64_t size_bytes, uint64_t rate_bps)
 {
     assert(rate_bps > 0);

@@ -1,4 +1,4 @@
-/* unzstd.c - what zstd has compressed, decompressed piece by piece; see unzstd.h. */
+/* unzstd.c - decompresses zstd's data piece by piece; see unzstd.h. */
 #include "sim/unzstd.h"
 
 #include <zstd.h>
@@ -55,7 +55,7 @@ static bool refuse(const struct unzstd *u, const char *expected, const char *fou
                        u->offset - u->in.size + u->in.pos, expected, found);
 }
 
-/* Loads the next compressed bytes; *ended where there are none. */
+/* Loads the next compressed bytes.  *ended: there are none. */
 static bool input_load(struct unzstd *u, bool *ended, GError **error)
 {
     size_t got;

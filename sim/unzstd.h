@@ -1,7 +1,7 @@
-/* unzstd.h - what zstd has compressed, decompressed piece by piece.
+/* unzstd.h - decompresses zstd's data piece by piece.
  *
- * The compressed bytes come from a source, which is read in order from its beginning.  Frames that follow one another
- * are one run of bytes.  Nothing is kept but one piece of each side, so the caller decides how much is too much.
+ * The compressed bytes come from a source, which is read in order from its beginning.  Frames that follow one
+ * another are one run of bytes.  Only one piece of each side is kept, so the caller decides how much is too much.
  * Knows no files and no formats. */
 #ifndef SIM_UNZSTD_H
 #define SIM_UNZSTD_H
@@ -29,7 +29,7 @@ struct unzstd;
 struct unzstd *unzstd_new(const struct unzstd_source *source);
 void unzstd_free(struct unzstd *unzstd);
 
-/* Decompresses up to size bytes; *got is less than size only at the end.  False and *error where the source cannot be
+/* Decompresses up to size bytes.  *got is less than size only at the end.  False and *error if the source cannot be
  * read or its bytes are damaged: "NAME: compressed offset N: expected ..., found ...". */
 bool unzstd_read(struct unzstd *unzstd, void *buffer, size_t size, size_t *got, GError **error);
 /* Back to the beginning. */

@@ -1,4 +1,4 @@
-/* version.c - the version that every output prints; the one file that is rebuilt when it changes. */
+/* version.c - the version that every output prints; only this file is rebuilt when the version changes. */
 #include "sim/version.h"
 
 #ifndef EPTWIN_VERSION

@@ -2,7 +2,7 @@
 #ifndef SIM_VERSION_H
 #define SIM_VERSION_H
 
-/* "0.2.0+1ed6046", "0.2.0+1ed6046-dirty", or "0.2.0" if the source is no clone. */
+/* "0.2.0+1ed6046", "0.2.0+1ed6046-dirty", or "0.2.0" if the source is not a clone. */
 const char *eptwin_version(void);
 
 #endif

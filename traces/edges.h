@@ -1,6 +1,6 @@
 /* edges.h - the load of an all-to-allv: a list of messages by source, each with its destination and bytes.
  *
- * Plain data, shared by the kernels (which read it) and those that make it (edges_make.h).  Needs nothing but libc. */
+ * Plain data.  The kernels read it, and the modules behind edges_make.h make it.  Needs nothing but libc. */
 #ifndef TRACES_EDGES_H
 #define TRACES_EDGES_H
 
@@ -13,7 +13,7 @@ struct edges {
     uint32_t *first;         /* [ranks + 1]: messages first[s] .. first[s + 1] - 1 are those of source s */
     uint16_t *target;        /* [message] */
     uint32_t *size_bytes;    /* [message] */
-    uint64_t *target_offset; /* [message]: its offset in what its target receives, where messages are in the order of
+    uint64_t *target_offset; /* [message]: its offset in what its target receives; there messages are in the order of
                               * their sources */
     uint64_t *sent_bytes, *received_bytes; /* [rank] */
     uint32_t *received;                    /* [rank] messages */
@@ -21,8 +21,8 @@ struct edges {
 
 static inline uint32_t edges_count(const struct edges *e) { return e->first[e->ranks]; }
 
-/* For code that makes edges.  The first allocates arrays for ranks and messages, with first[] 0.  The second, once
- * first, target and size_bytes are filled, computes the other fields. */
+/* For code that makes edges.  edges_alloc() allocates arrays for ranks and messages, with first[] 0.  Once first,
+ * target and size_bytes are filled in, edges_finish() computes the other fields. */
 void edges_alloc(struct edges *edges, uint32_t ranks, uint32_t count);
 void edges_finish(struct edges *edges);
 /* Frees and clears it; cleared edges are accepted. */

@@ -1,4 +1,4 @@
-/* edges_make.c - lists of messages that are drawn or follow from a routing, or that a file has. */
+/* edges_make.c - lists of messages that are drawn, follow from a routing, or come from a file. */
 #include "traces/edges_make.h"
 
 #include <math.h>
@@ -21,7 +21,7 @@ bool edges_spec_drawn(const char *spec)
     return g_str_has_prefix(spec, "uniform:") || g_str_has_prefix(spec, "lognormal:");
 }
 
-/* How much more than the mean each target gets. */
+/* How many times the mean each target gets. */
 static double *popularity_draw(uint32_t ranks, double deviation, struct rng *rng)
 {
     double *popularity = g_new(double, ranks), sum = 0;

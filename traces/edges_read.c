@@ -1,7 +1,7 @@
 /* edges_read.c - reads a list of messages from text.
  *
- * A million lines are nothing special, so numbers are read by hand from a buffer, and messages go into arrays that are
- * dealt out by source at the end. */
+ * A file often has a million lines.  So numbers are read by hand from a buffer, and messages go into arrays that are
+ * sorted by source at the end. */
 #include "traces/edges_make.h"
 
 #include "traces/stream.h"
@@ -117,7 +117,7 @@ static bool message_read(struct reader *r, uint32_t ranks, struct message *m)
     return true;
 }
 
-/* Sorts messages by source; those of one source stay in their order. */
+/* Sorts messages by source.  Messages of one source stay in their order. */
 static void messages_deal(const struct message *message, uint32_t count, uint32_t ranks, struct edges *e)
 {
     edges_alloc(e, ranks, count);

@@ -1,7 +1,7 @@
 /* generate.c - random routing, uniform and skewed.
  *
- * Decides how popular experts are and which ones a token prefers; urn.c draws distinct experts.  The
- * popularity of a layer depends on (seed, layer) alone, so that a hot expert stays hot from step to step. */
+ * Decides how popular experts are and which ones a token prefers.  urn.c draws distinct experts.  The popularity of
+ * a layer depends only on (seed, layer), so that a hot expert stays hot from step to step. */
 #include "traces/generate.h"
 
 #include <math.h>
@@ -62,7 +62,7 @@ struct generator {
 
 static bool is_dealt(enum shape shape) { return shape == SHAPE_POWER_LAW || shape == SHAPE_SAMPLED_POWER_LAW; }
 
-/* Seeds of independent streams: odd constants keep (step, layer, purpose) apart, splitmix64 mixes them. */
+/* Seeds of independent streams.  Odd constants keep (step, layer, purpose) apart, and splitmix64 mixes them. */
 static uint64_t stream_seed(const struct routing_options *o, uint64_t purpose, uint64_t step)
 {
     return o->seed + step * UINT64_C(0xc2b2ae3d27d4eb4f) + o->layer * UINT64_C(0xd1b54a32d192ed03) +
@@ -128,7 +128,7 @@ static bool options_check(const struct generator *g, GError **error)
 }
 
 /* The popularity of a distribution with one number: Zipf's exponent, or the deviation of the logarithm.  To reach a
- * wanted imbalance, the experts of a rank may also share a random factor of their rank, weighted by rank_weight. */
+ * wanted imbalance, the experts of a rank may also share a random factor of the rank, weighted by rank_weight. */
 static void popularity_fill(struct generator *g, double value)
 {
     const uint32_t n = g->options->experts;
@@ -153,7 +153,8 @@ static void popularity_fill(struct generator *g, double value)
     for (uint32_t e = 0; e < n; e++) g->popularity[order[e]] = pow(e + 1, -value);
 }
 
-/* The most loaded rank's load over the mean, in (token, expert) pairs of a sample drawn with the current popularity. */
+/* The most loaded rank's load over the mean load, in (token, expert) pairs of a sample drawn with the current
+ * popularity. */
 static double imbalance_sample(struct generator *g)
 {
     enum { SAMPLE_TOKENS = 16384 };
@@ -178,9 +179,10 @@ static double imbalance_at(struct generator *g, double deviation)
     return imbalance_sample(g);
 }
 
-/* Finds the smallest deviation that gives the wanted imbalance: grows it until the imbalance is reached, then bisects.
- * A larger deviation does not always give more imbalance: in the end all tokens choose the same topk experts, which may
- * be on different ranks.  If independent experts never reach the imbalance, whole ranks are made to differ. */
+/* Finds the smallest deviation that gives the wanted imbalance.  It raises the deviation until the imbalance is
+ * reached, then bisects. A larger deviation does not always give more imbalance: in the end all tokens choose the
+ * same topk experts, which may be on different ranks.  If independent experts never reach the imbalance, whole ranks
+ * are made to differ. */
 static bool imbalance_search(struct generator *g, GError **error)
 {
     static const double rank_weights[] = { 0, 1, 3, 10 };
@@ -249,7 +251,8 @@ static void generator_clear(struct generator *g)
     g_free(g->order);
 }
 
-/* Places go round the ranks, and on each rank round its experts: TensorRT-LLM's benchmarks call it a perfect router. */
+/* Places are dealt to the ranks in rotation, and on each rank to its experts in rotation.  TensorRT-LLM's benchmarks
+ * call this a perfect router. */
 static void token_round(struct generator *g, uint32_t rank, int32_t *experts)
 {
     const struct routing_options *const o = g->options;
@@ -259,9 +262,9 @@ static void token_round(struct generator *g, uint32_t rank, int32_t *experts)
     }
 }
 
-/* The tokens of all ranks go along the experts, and are dealt out in random order; a token's experts are as far apart
- * as can be.  Fewer tokens than lie between two of these are spread out, too.  (aiconfigurator's balanced_logits and
- * build_routing_plan.) */
+/* The tokens of all ranks are dealt along the experts, and given to the ranks in random order.  A token's experts
+ * are as far apart as possible.  If there are fewer tokens than experts between two of these, the tokens are spread
+ * out, too.  (aiconfigurator's balanced_logits and build_routing_plan.) */
 static void token_strided(struct generator *g, uint32_t rank, int32_t *experts)
 {
     const struct routing_options *const o = g->options;

@@ -1,5 +1,5 @@
-/* generate.h - synthetic routing: random top-k as the public test scripts draw it, skewed routing in the
- * shapes that captures show, and routing with an exact traffic matrix.
+/* generate.h - synthetic routing: random top-k like the public test scripts, skewed routing in the shapes that
+ * captures show, and routing with an exact traffic matrix.
  *
  * Knows routing only.  The same options give the same routing on every machine. */
 #ifndef TRACES_GENERATE_H
@@ -35,15 +35,15 @@ struct routing_options {
     uint32_t masked_places;                /* this many random places of each rank become ROUTING_NONE */
     bool weights;                          /* also draw gate weights (descending, sum 1 a token) */
     uint32_t step, layer;                  /* popularity depends on the layer, draws on both */
-    double correlation;                    /* share of tokens that keep their experts of the previous step */
+    double correlation;                    /* the share of tokens that keep their experts of the previous step */
     uint64_t seed;
     const char *distribution;
 };
 
-/* Draws a routing into *out; free with routing_free().  Error: an option out of range, named. */
+/* Draws a routing into *out; free with routing_free().  The error names an option that is out of range. */
 bool routing_generate(const struct routing_options *options, struct routing *out, GError **error);
 
-/* As above, but a share `correlation` of the tokens keeps its experts of previous (equal shape, or NULL). */
+/* Likewise, but a share `correlation` of the tokens keeps its experts of `previous` (of equal shape, or NULL). */
 bool routing_generate_after(const struct routing_options *options, const struct routing *previous, struct routing *out,
                             GError **error);
 
@@ -56,9 +56,10 @@ struct traffic_options {
     uint64_t seed;
 };
 
-/* Draws a routing with exactly this traffic.  By experts, each gets exactly its tokens.  By ranks with pairs false,
- * matrix[s][d] tokens of source s have at least one expert on rank d; their other places hold more experts of the same
- * ranks, or ROUTING_NONE when these have too few.  Error: the text is no such matrix, or no routing has it. */
+/* Draws a routing with exactly this traffic.  By experts, each expert gets exactly its tokens.  By ranks with pairs
+ * false, matrix[s][d] tokens of source s have at least one expert on rank d.  Their other places hold more experts
+ * of these ranks, or ROUTING_NONE if the ranks have too few.  Error: the text is not such a matrix, or no routing
+ * has this traffic. */
 bool routing_from_traffic(const struct traffic_options *options, struct routing *out, GError **error);
 
 #endif

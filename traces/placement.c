@@ -1,12 +1,11 @@
 /* placement.c - experts to ranks; see placement.h.
  *
- * The hierarchy of eplb:N:G, from the idea of DeepSeek's expert-parallel load balancer: group-limited routing
- * sends a token to few groups, so keeping a group's experts on one node keeps traffic between nodes low.
+ * eplb:N:G has a hierarchy, after the idea of DeepSeek's expert-parallel load balancer: group-limited routing sends
+ * a token to few groups, so keeping a group's experts on one node keeps traffic between nodes low.
  *
  *     groups  --pack-->  nodes      by load, equally many a node
- *     experts --replicate--> slots  within a node: one more each time for the expert with most load a replica
- *     slots   --pack-->  ranks      within a node: by load a replica, equally many a rank
- */
+ *     experts --replicate--> slots  within a node: each further slot goes to the expert with most load a replica
+ *     slots   --pack-->  ranks      within a node: by load a replica, equally many a rank */
 #include "traces/placement.h"
 
 #include <assert.h>
@@ -20,7 +19,8 @@ struct item {
     double load;
 };
 
-/* Heavier items first; equal ones by number, so that the outcome is the same everywhere. */
+/* Heavier items come first, and equal ones in the order of their numbers, so that the outcome is the same
+ * everywhere. */
 static int item_compare(const void *a, const void *b)
 {
     const struct item *const left = a, *const right = b;
@@ -28,8 +28,8 @@ static int item_compare(const void *a, const void *b)
     return left->id < right->id ? -1 : left->id > right->id;
 }
 
-/* Packs items into packs of equal count: the heaviest first, each into the lightest pack with room.  pack_of is indexed
- * by the item's place in items as given. */
+/* Packs items into packs of equal count: the heaviest item first, each into the lightest pack with room.  pack_of is
+ * indexed by the item's index in the given order. */
 static void items_pack(const double *loads, uint32_t count, uint32_t packs, uint32_t *pack_of)
 {
     g_autofree struct item *items = g_new(struct item, count);
@@ -106,7 +106,7 @@ static void node_fill(struct placement *p, const uint64_t *load, const uint32_t 
     }
 }
 
-/* Packs groups to nodes, then fills each node; one node and one group is the flat case. */
+/* Packs groups to nodes, then fills each node.  One node and one group is the flat case. */
 static void placement_balance(struct placement *p, const uint64_t *load, uint32_t groups, uint32_t nodes)
 {
     const uint32_t group_size = p->experts / groups, node_ranks = p->ranks / nodes;
@@ -177,7 +177,7 @@ static bool line_read(const char *path, uint32_t number, char *line, uint32_t ex
     return good;
 }
 
-/* The slots of a text that has a line for each rank; every rank has equally many. */
+/* The slots of a text that has one line a rank.  Every rank must have equally many. */
 static GArray *lines_read(const char *path, const char *text, const struct placement_input *in, GError **error)
 {
     char expected[64], found[64];

@@ -1,8 +1,8 @@
 /* placement.h - which rank holds which expert, and the routing after experts are moved or replicated.
  *
  * A routing knows only numbers: expert e is on rank e / (experts / ranks).  A placement renames logical experts to
- * slots ("physical experts"), which are numbered in that way; the placed routing has slots instead of experts, and runs
- * wherever the original does.
+ * slots ("physical experts"), which are numbered in that way.  The placed routing has slots instead of experts, and
+ * runs wherever the original does.
  *
  * Knows routing and loads, no time. */
 #ifndef TRACES_PLACEMENT_H
@@ -33,7 +33,7 @@ struct placement {
 
 struct placement_input {
     uint32_t experts, ranks, ranks_per_node;
-    const uint64_t *load; /* [experts] earlier tokens that chose each expert: what the placement is made from */
+    const uint64_t *load; /* [experts] how many earlier tokens chose each expert; the placement is made from this */
     uint32_t layer;       /* of a file that has several */
 };
 

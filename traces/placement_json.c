@@ -47,7 +47,7 @@ static bool experts_take(const char *path, const char *where, const json_t *list
     return true;
 }
 
-/* The list's element for a layer; a list of one element holds for all layers. */
+/* The list's element for a layer.  A list of one element holds for all layers. */
 static const json_t *layer_of(const json_t *list, uint32_t layer)
 {
     return json_array_get(list, json_array_size(list) == 1 ? 0 : layer);

@@ -1,5 +1,5 @@
 /* placement_json.h - placements of all layers as JSON of serving engines (placement_json.c describes the formats).
- * Opens no files; paths are for messages only. */
+ * Opens no files; paths are only for messages. */
 #ifndef TRACES_PLACEMENT_JSON_H
 #define TRACES_PLACEMENT_JSON_H
 
@@ -15,7 +15,7 @@ GArray *placement_json_read(const char *path, const char *text, size_t bytes, co
 
 enum placement_json { PLACEMENT_JSON_SGLANG, PLACEMENT_JSON_VLLM, PLACEMENT_JSON_VLLM_ASCEND };
 
-/* layer[layers] as one document.  Free with g_free(). */
+/* Writes layer[layers] as one document.  Free with g_free(). */
 char *placement_json_text(const struct placement *layer, uint32_t layers, enum placement_json form);
 
 #endif

@@ -1,4 +1,4 @@
-/* power_law.c - routing by a power law, see power_law.h.  PyTorch's generator on a CPU is MT19937, as GLib's is. */
+/* power_law.c - routing by a power law, see power_law.h.  PyTorch's generator on a CPU is MT19937, like GLib's. */
 #include "traces/power_law.h"
 
 #include <glib.h>
@@ -7,17 +7,17 @@
 
 enum { SAMPLED_SHARE_MOST = 1024 };
 
-/* PyTorch makes floats of 24 bits of a number. */
+/* PyTorch makes a float from 24 bits of a number. */
 static float uniform_draw(GRand *rand) { return (float)(g_rand_int(rand) & 0xffffff) * 0x1p-24f; }
 
-/* And doubles of 53 bits of two, which it makes exponential. */
+/* It makes a double from 53 bits of two numbers, and makes that exponential. */
 static double exponential_draw(GRand *rand)
 {
     const uint64_t high = g_rand_int(rand), bits = high << 32 | g_rand_int(rand);
     return -log(1 - (double)(bits & ((UINT64_C(1) << 53) - 1)) * 0x1p-53);
 }
 
-/* Shares of experts, by the inverse of the distribution function, in floats as there. */
+/* Shares of experts, by the inverse of the distribution function, in floats like PyTorch. */
 static void shares_draw(const struct power_law *law, GRand *rand, float *share)
 {
     const double tokens = (double)law->ranks * law->tokens;
@@ -32,8 +32,8 @@ static void shares_draw(const struct power_law *law, GRand *rand, float *share)
     }
 }
 
-/* Adds step to one expert of each rank in turn, `left` times: to its least loaded if step is 1, else to its most loaded
- * one, as long as they are within bounds. */
+/* Adds `step` `left` times, to one expert of each rank in turn: if step is 1, to its least loaded expert, else to
+ * its most loaded one, as long as they are within bounds. */
 static void counts_adjust(const struct power_law *law, int64_t *count, int64_t left, int step)
 {
     const int64_t all = (int64_t)law->ranks * law->tokens;
@@ -79,7 +79,7 @@ static void rank_make_first(const struct power_law *law, int64_t *count)
     }
 }
 
-/* Tokens of each expert, [experts]; together the places of all tokens. */
+/* Tokens of each expert, [experts].  Their sum is the number of places of all tokens. */
 static int64_t *counts_make(const struct power_law *law)
 {
     const int64_t all = (int64_t)law->ranks * law->tokens, places = all * law->topk;
@@ -124,7 +124,7 @@ uint32_t *power_law_order(uint32_t tokens, uint32_t seed)
     return order;
 }
 
-/* The experts of one token, the rising numbers of those whose share over an exponential is among the largest. */
+/* The experts of one token, in rising order: those whose share divided by an exponential draw is among the largest. */
 static void token_draw(const struct power_law *law, const float *share, GRand *rand, double *best, int32_t *expert)
 {
     uint32_t found = 0;
@@ -182,7 +182,8 @@ static int32_t *counts_deal(const struct power_law *law)
     for (uint32_t e = 0; e < law->experts; e++) expert[e] = e;
     g_qsort_with_data(expert, (gint)law->experts, sizeof expert[0], by_count, count);
     for (uint32_t i = 0; i < all; i++) place_of[order[i]] = i;
-    /* The experts, each as often as it is chosen, fill the first places of all tokens, then the second ones. */
+    /* The experts, each as often as it is chosen, fill first the first places of all tokens, then the second places,
+     * and so on. */
     uint64_t at = 0;
     for (uint32_t i = 0; i < law->experts; i++)
         for (int64_t n = 0; n < count[expert[i]]; n++, at++)

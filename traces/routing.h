@@ -20,8 +20,8 @@ struct routing {
     struct routing_rank *rank;     /* [ranks] */
 };
 
-/* Allocates rank[] and, for each rank, tokens[r] * topk experts set to ROUTING_NONE (and weights 0 when
- * asked).  Aborts when memory is out, as GLib does.  Free with routing_free(). */
+/* Allocates rank[] and, for each rank, tokens[r] * topk experts set to ROUTING_NONE (and weights set to 0, if asked
+ * for).  Aborts if memory runs out, like GLib.  Free with routing_free(). */
 void routing_alloc(struct routing *routing, uint32_t ranks, uint32_t topk, uint32_t experts, const uint32_t *tokens,
                    int with_weights);
 

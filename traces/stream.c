@@ -1,4 +1,4 @@
-/* stream.c - plain and zstd-compressed files behind one read call; see stream.h. */
+/* stream.c - plain and zstd-compressed files behind one function; see stream.h. */
 #include "traces/stream.h"
 
 #include <errno.h>

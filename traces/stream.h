@@ -1,6 +1,6 @@
-/* stream.h - the bytes of a trace file, decompressed on the way when they are zstd.
+/* stream.h - the bytes of a trace file, decompressed as they are read if they are zstd.
  *
- * A stream reads from any offset; going back in a compressed file starts it anew.  A file that is not regular
+ * A stream reads from any offset.  Going back in a compressed file starts it anew.  A file that is not regular
  * (standard input, a pipe) is first copied to an unnamed temporary file.  Knows no trace format. */
 #ifndef TRACES_STREAM_H
 #define TRACES_STREAM_H
@@ -10,33 +10,34 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Decompressed data may always have the first number of bytes; beyond that, at most the second number times the
- * compressed size, because a few bytes must not become many gigabytes.  Captured routing compresses 1 to 20 times. */
+/* Limits of decompressed data.  They may always have the first number of bytes.  Beyond that they may have at most
+ * the second number times the compressed size, because a few bytes must not become many gigabytes.  Captured routing
+ * compresses 1 to 20 times. */
 enum { STREAM_FREE_BYTES = 64 << 20, STREAM_RATIO_MAX = 1000 };
 
 struct stream;
 
-/* Opens path: a file, "-" for standard input, or the name of a shipped sample (sim/share.h) where no such file exists.
- * NULL and *error on failure. */
+/* Opens path: a file, "-" for standard input, or the name of a shipped sample (sim/share.h) if there is no such
+ * file. NULL and *error on failure. */
 struct stream *stream_open(const char *path, GError **error);
-/* Opens bytes in memory, which are copied; path names them in messages. */
+/* Opens bytes in memory, which are copied.  Messages name them by path. */
 struct stream *stream_of_bytes(const char *path, const void *bytes, size_t size, GError **error);
 void stream_close(struct stream *stream);
 
 const char *stream_path(const struct stream *stream);
 bool stream_is_compressed(const struct stream *stream);
-/* Bytes in the file, as it lies there. */
+/* The size of the file, as it is stored. */
 uint64_t stream_file_bytes(const struct stream *stream);
 /* Where the next read starts, in decompressed bytes. */
 uint64_t stream_offset(const struct stream *stream);
 
-/* Moves to a (decompressed) offset.  An offset beyond the end of a compressed stream is an error; in a plain file, the
- * next read finds nothing. */
+/* Moves to a (decompressed) offset.  An offset beyond the end of a compressed stream is an error.  In a plain file,
+ * the next read then finds nothing. */
 bool stream_seek(struct stream *stream, uint64_t offset, GError **error);
 
 /* Reads up to size bytes; *got is less than size only at the end. */
 bool stream_read(struct stream *stream, void *buffer, size_t size, size_t *got, GError **error);
-/* Reads exactly size bytes; an earlier end of the data is an error that names the part `what`. */
+/* Reads exactly size bytes.  If the data end earlier, the error names the part `what`. */
 bool stream_read_exactly(struct stream *stream, void *buffer, size_t size, const char *what, GError **error);
 
 /* Whether a compressed file of this size may hold this many bytes (see above); reading checks it as well. */

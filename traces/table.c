@@ -25,7 +25,7 @@ struct table {
     bool weights;
     GHashTable *by_number; /* (step << 32 | layer) -> block */
     GPtrArray *blocks;     /* owns them */
-    struct block *last;    /* the block of the last call: files give one block after another */
+    struct block *last;    /* the block of the last call, because files give one block after another */
     /* when served */
     uint32_t layers;
     struct block **at; /* [steps][layers], or NULL where nothing was read */

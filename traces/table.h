@@ -1,7 +1,7 @@
-/* table.h - a trace held in memory, filled token by token: what text formats become when they are opened.
+/* table.h - a trace held in memory, filled token by token.  Text formats become one when they are opened.
  *
- * Numbers of steps and layers may come in any order.  In the end the numbers found, sorted, become 0, 1, 2, ..., unless
- * the file says how many there are.
+ * Numbers of steps and layers may come in any order.  At the end the numbers found, sorted, become 0, 1, 2, ...,
+ * unless the file says how many there are.
  *
  * Internal to traces/. */
 #ifndef TRACES_TABLE_H
@@ -21,16 +21,18 @@ struct table *table_new(uint32_t topk);
 void table_free(struct table *table);
 uint32_t table_topk(const struct table *table);
 
-/* The rows of a rank; they are made if they are missing.  rank is below ROUTING_RANKS_MAX.  Valid until the next call.
- * NULL when the table has reached its limit: a few large numbers in a small file must not become gigabytes. */
+/* The rows of a rank.  They are made if they are missing.  rank is below ROUTING_RANKS_MAX.  Valid until the next
+ * call. NULL if the table has reached its limit, because a few large numbers in a small file must not become
+ * gigabytes. */
 #define TABLE_FULL "at most 4194304 (step, layer, rank)s in a text trace"
 struct table_rows *table_rows(struct table *table, uint32_t step, uint32_t layer, uint32_t rank);
 
-/* Makes room for one more token.  Returns its experts (set to ROUTING_NONE); *weights (if weights is not NULL) gets its
- * weights, set to 0. */
+/* Makes room for one more token.  Returns its experts (set to ROUTING_NONE).  *weights, unless weights is NULL, gets
+ * its weights, set to 0. */
 int32_t *table_row_add(struct table *table, struct table_rows *rows, float **weights);
 
-/* In a batch of sequences padded with zeros, a token whose places all name one expert is padding: it goes nowhere. */
+/* In a batch of sequences padded with zeros, a token whose places all name one expert is padding, which goes
+ * nowhere. */
 static inline void table_row_unpad(int32_t *experts, uint32_t topk)
 {
     for (uint32_t k = 1; k < topk; k++)
@@ -38,13 +40,13 @@ static inline void table_row_unpad(int32_t *experts, uint32_t topk)
     for (uint32_t k = 0; k < topk && topk > 1; k++) experts[k] = ROUTING_NONE;
 }
 
-/* Sizes that a file may state; 0 if it does not. */
+/* Sizes that a file may state; 0: it does not. */
 struct table_claims {
     uint32_t steps, layers, ranks, experts;
 };
 
-/* Makes the table the trace's source: fills info except format, and takes the table over, even on failure. Error: a
- * claim that the contents contradict. */
+/* Makes the table the trace's source: fills in info except format, and takes the table over, even on failure. Error:
+ * the contents contradict a claim. */
 bool table_serve(struct table *table, const struct table_claims *claims, struct trace *trace, GError **error);
 
 #endif

@@ -1,6 +1,6 @@
 /* trace.c - opens a trace of any format, and makes the checks that all formats share.
  *
- * A path's "FORMAT:" or the file's first bytes decide which reader a file gets; this file knows no format itself. */
+ * A path's "FORMAT:" or the file's first bytes decide which reader a file gets.  This file itself knows no format. */
 #include "traces/trace.h"
 
 #include <string.h>
@@ -54,7 +54,7 @@ static enum path_format path_split(const char *path, uint32_t *number, const cha
     return PATH_ANY;
 }
 
-/* A model's tokens choose at most so many experts, and a model has at most so many. */
+/* A model's token chooses at most this many experts, and a model has at most this many. */
 enum { TOPK_OF_MODELS_MAX = 64, EXPERTS_OF_MODELS_MAX = 2048 };
 
 /* Tells the format by the first bytes. */
@@ -99,7 +99,7 @@ refuse:
     return false;
 }
 
-/* Errors quote what was found; whatever that is, the message stays one line of text. */
+/* Errors quote what was found.  Whatever that is, the message stays one line of text. */
 static void error_clean(GError **error)
 {
     if (!error || !*error) return;
@@ -219,7 +219,8 @@ static bool experts_check(const struct trace *trace, uint32_t step, uint32_t lay
     return most[0] <= routing->experts || experts_refuse(trace, step, layer, routing, error);
 }
 
-/* The choices of a token are different experts; this does not hold for counts, numbers of slots and padding. */
+/* Checks that the choices of a token are different experts.  This need not hold for counts, numbers of slots and
+ * padding. */
 static bool places_check(const struct trace *trace, uint32_t step, uint32_t layer, const struct routing *routing,
                          GError **error)
 {

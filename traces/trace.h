@@ -1,7 +1,7 @@
-/* trace.h - open a captured routing trace, whatever its format, and read one (step, layer) at a time.
+/* trace.h - opens a captured routing trace of any format, and reads one (step, layer) at a time.
  *
- * Knows files and formats, not protocols, hardware or time.  All functions that take a GError
- * report file, line or offset, field, what was expected and what was found. */
+ * Knows files and formats, not protocols, hardware or time.  All functions that take a GError report file, line or
+ * offset, field, what was expected and what was found. */
 #ifndef TRACES_TRACE_H
 #define TRACES_TRACE_H
 
@@ -18,12 +18,12 @@ struct trace;
 
 struct trace_info {
     uint32_t steps, layers, ranks, topk;
-    uint32_t experts;    /* as the user says, else as the file says, else the least multiple of ranks above the highest
+    uint32_t experts;    /* the user's number; else the file's; else the least multiple of ranks above the highest
                           * expert found */
     uint32_t tokens_max; /* most tokens of a rank in any (step, layer) */
     bool weights;        /* some (step, layer) has gate weights */
-    /* The file tells how often each expert was chosen, not by which tokens.  It is read as that many tokens of rank 0,
-     * each with that one expert.  So loads are true, but sources and destinations are not. */
+    /* The file tells how often each expert was chosen, but not by which tokens.  It is read as that many tokens of
+     * rank 0, each with only that expert.  So loads are true, but sources and destinations are not. */
     bool counts;
     const char *format;             /* "npy", "npy.zst", "csv", "ept", ... */
     const char *model, *provenance; /* the file's own description of its contents and source; "" if there is none */
@@ -48,7 +48,7 @@ struct trace_options {
     const char *weights_path; /* an .npy[.zst] of equal shape, or of fewer layers, see above; or NULL */
 };
 
-/* One thread at a time may use a struct trace; several threads open the path several times. */
+/* One thread at a time may use a struct trace.  Several threads open the path several times. */
 
 /* Opens path ("-": standard input).  NULL and *error on failure.  Close with trace_close(). */
 struct trace *trace_open(const char *path, const struct trace_options *options, GError **error);
@@ -57,9 +57,9 @@ typedef struct trace trace;
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(trace, trace_close)
 const struct trace_info *trace_info(const struct trace *trace);
 
-/* Reads one (step, layer) into *out, which the caller frees with routing_free(); untouched on failure.
- * rank_count 0 means all ranks of the trace; otherwise the first rank_count of them (experts are then divided
- * over these). */
+/* Reads one (step, layer) into *out, which the caller frees with routing_free(); on failure *out is unchanged.
+ * rank_count 0 means all ranks of the trace; otherwise the first rank_count ranks (experts are then divided over
+ * these). */
 bool trace_read(struct trace *trace, uint32_t step, uint32_t layer, uint32_t rank_count, struct routing *out,
                 GError **error);
 

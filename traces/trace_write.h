@@ -1,7 +1,7 @@
 /* trace_write.h - writes a trace in any format that can hold it.
  *
  * The writer asks the producer for each (step, layer) in order.  For numpy's formats, whose header comes first and
- * depends on everything, it asks for all of them twice: a producer must give equal values both times. */
+ * depends on everything, it asks for all of them twice.  So a producer must give equal values both times. */
 #ifndef TRACES_TRACE_WRITE_H
 #define TRACES_TRACE_WRITE_H
 
@@ -19,8 +19,8 @@ struct trace_write_options {
     bool pad;                 /* numpy: pad ranks with fewer tokens with tokens that go nowhere */
 };
 
-/* Writes info's shape; path "-" is standard output.  On success *note (if note is not NULL) is NULL or a
- * sentence about what the format cannot hold, to be freed.  On failure nothing is left under path. */
+/* Writes info's shape; path "-" is standard output.  On success *note (unless note is NULL) is NULL or a sentence
+ * about what the format cannot hold, which the caller frees.  On failure nothing is left under path. */
 bool trace_write(const char *path, const struct trace_write_options *options, const struct trace_info *info,
                  trace_producer *produce, void *context, char **note, GError **error);
 

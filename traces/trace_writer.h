@@ -8,8 +8,8 @@
 /* What the first pass over the whole trace finds. */
 struct trace_summary {
     bool none;              /* some place is -1 */
-    bool ragged;            /* some rank has fewer tokens than the most */
-    bool weights_inexact;   /* some weight is no half-precision number */
+    bool ragged;            /* some rank has fewer tokens than the largest number */
+    bool weights_inexact;   /* some weight is not a half-precision number */
     uint32_t *weight_steps; /* [layers] steps in which the layer has weights */
     uint32_t weight_layers; /* layers with weights in every step */
 };

@@ -1,14 +1,14 @@
 /* traffic.c - routing with an exact traffic matrix.
  *
- * Knows numbers of tokens from ranks to ranks, or to experts, not their reasons.  Each source is drawn alone.  Its row
- * becomes a list of destinations, each as often as the matrix says, equal ones next to each other.  The list is dealt
- * to the source's tokens round and round:
+ * Knows numbers of tokens from ranks to ranks, or to experts, not their reasons.  Each source is drawn separately.
+ * Its line of the matrix becomes a list of destinations, each as often as the matrix says, with equal ones next to
+ * each other.  The list is dealt to the source's tokens in rotation:
  *
  *     destinations  2 2 2 2 0 0 0 1 1 1        tokens 5
  *     token         0 1 2 3 4 0 1 2 3 4        so token 0 goes to ranks 2 and 0
  *
- * A destination that occurs at most as often as there are tokens never gets one token twice, and the tokens' numbers of
- * experts differ by at most one.  So every matrix that is possible can be dealt like this. */
+ * A destination that occurs at most as often as there are tokens never gets one token twice, and the tokens' numbers
+ * of experts differ by at most one.  So every matrix that is possible can be dealt in this way. */
 #include "traces/generate.h"
 
 #include <assert.h>
@@ -18,8 +18,9 @@
 
 struct row {
     const struct traffic_options *options;
-    uint32_t columns, source, experts_each; /* experts_each: experts of each destination, a rank's or 1 */
-    bool pairs;                             /* the row counts (token, expert) pairs; else each token once */
+    uint32_t columns, source, experts_each; /* experts_each: how many experts each destination has: a rank's number,
+                                             * or 1 */
+    bool pairs;                             /* the matrix counts (token, expert) pairs; else each token once */
     const uint32_t *count;                  /* [columns] this source's row */
     uint32_t *token_at;                     /* [tokens] random order of the tokens */
     uint32_t *column_at;                    /* [columns] random order of the destinations */

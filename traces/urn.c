@@ -101,7 +101,7 @@ static inline uint32_t stream_bits(struct urn_stream *stream)
     return (uint32_t)stream->bits;
 }
 
-/* Lemire's multiplication; the few values that would make the draw uneven are rejected, as he does. */
+/* Lemire's multiplication.  The few values that would make the draw uneven are rejected, as in Lemire's method. */
 static inline uint32_t stream_limit(struct urn_stream *stream, uint32_t limit)
 {
     uint64_t product = (uint64_t)stream_bits(stream) * limit;
@@ -169,7 +169,7 @@ static uint32_t urn_draw_weighed(struct urn *urn)
         at -= urn->popularity ? urn->popularity[e] : 1;
         if (at < 0) break;
     }
-    assert(last < urn->experts); /* more experts were asked for than there are */
+    assert(last < urn->experts); /* fails if more experts are asked for than there are */
     urn_take(urn, last);
     return last;
 }

@@ -1,14 +1,17 @@
 /* deepep_v1_log.c - the console output of DeepEP's V1 tests: intranode, internode, low latency.
  *
- * Written by tests/legacy/test_{intranode,internode,low_latency}.py of deepseek-ai/DeepEP and, in older words, by the
- * same files before April 2026.  What the numbers are:
- * - Normal kernels print logical bandwidths (PROTOCOLS.md 3.1): RDMA counts tokens for each node, its own included,
- *   NVL all rows received, the own rank's included.  Their tuning loops run with a cached handle and without top-k.
- *   Internode times are kernel durations (notify apart); intranode times are events around the whole call.
- * - A tuning line does not say what it tunes; the next "Best" line does.  What follows no "Best" line is left out.
- * - Low latency counts hidden + scales + 16 bytes for each place of top-k in dispatch and two bytes a value in combine,
- *   in whatever format the tokens travel; ten places of each rank are masked.
- * - Where kernels are not timed (other profilers at work), the tests print a time of 1 s: left out. */
+ * The writers are tests/legacy/test_{intranode,internode,low_latency}.py of deepseek-ai/DeepEP and, in older words,
+ * the same files before April 2026.  The numbers mean:
+ *
+ *     - Normal kernels print logical bandwidths (PROTOCOLS.md 3.1): RDMA counts tokens for each node, the own node's
+ *       included; NVL counts all rows received, the own rank's included.  Their tuning loops run with a cached handle
+ *       and without top-k.  Internode times are kernel durations (notify apart); intranode times are events around the
+ *       whole call.
+ *     - A tuning line does not say what it tunes.  The next "Best" line does.  Lines without a later "Best" line are
+ *       left out.
+ *     - Low latency counts hidden + scales + 16 bytes for each place of top-k in dispatch, and two bytes a value in
+ *       combine, in whatever format the tokens travel.  Ten places of each rank are masked.
+ *     - If kernels are not timed (other profilers at work), the tests print a time of 1 s, which is left out. */
 #include "reports/import/import.h"
 
 #include <math.h>
@@ -31,9 +34,10 @@ struct v1_state {
     struct known said;
     bool command_goes_on;           /* the command's line ended in a backslash */
     GArray *tuning;                 /* struct tuning: lines whose phase is not known yet */
-    bool interleaved;               /* two consoles are mixed: it is not known which line belongs to which */
+    bool interleaved;               /* the output of two consoles is mixed, so it is not known which line belongs to
+                                     * which */
     struct import_row *dispatch[2]; /* the "Best" rows of FP8 and of BF16 */
-    uint32_t ranks_seen;            /* low latency: the highest rank seen, plus one */
+    uint32_t ranks_seen;            /* low latency: 1 + the highest rank seen */
     GHashTable *ranks;
     GPtrArray *ll_rows;
 };
@@ -129,7 +133,7 @@ static bool layout_take(struct v1_state *s, struct import_log *log, const char *
     return true;
 }
 
-/* Reads one piece of the text after the chunks; returns the text after it, or NULL. */
+/* Reads one piece of the text after the chunks.  Returns the text after it, or NULL. */
 static const char *tuning_piece(const char *at, struct tuning *t)
 {
     double a, b;
@@ -177,14 +181,14 @@ static void tuning_numbers(struct import_row *row, const struct tuning *t)
     if (isnan(t->us)) import_row_word(row, IMPORT_METRIC, t->internode ? "logical_rdma_gbs" : "logical_nvl_gbs");
 }
 
-/* The chunks and rings of the tests; rings are constants of the scripts. */
+/* The chunks and rings of the tests.  Rings are constants of the scripts. */
 static void tuning_options(struct import_row *row, const struct tuning *t, bool combine, uint32_t ranks)
 {
     const bool many = ranks == 24 || ranks == 48 || ranks == 96 || ranks == 144 || ranks == 160;
     const uint32_t nvl_buffer = !t->internode ? 256 : many ? 720 : 512;
     import_row_count(row, IMPORT_NUM_SMS, t->sms);
     import_row_word(row, IMPORT_CACHED, "true");
-    if (t->nvl_chunk) { /* with its default chunk, a test has the default rings, too */
+    if (t->nvl_chunk) { /* with its default chunk, a test also has the default rings */
         import_row_count(row, combine ? IMPORT_COMBINE_NVL_CHUNK : IMPORT_NVL_CHUNK, t->nvl_chunk);
         import_row_count(row, combine ? IMPORT_COMBINE_NVL_BUFFER : IMPORT_NVL_BUFFER, nvl_buffer);
     }
@@ -204,7 +208,7 @@ static struct import_row *tuning_row(struct v1_state *s, struct import_log *log,
     }
     struct import_row *row = row_new(s, log, t->internode ? "internode" : "intranode", "normal", phase);
     uint32_t ranks = 0;
-    if (t->internode) ranks = s->said.nodes * 8; /* the internode test asserts 8 processes a node */
+    if (t->internode) ranks = s->said.nodes * 8; /* the internode test requires 8 processes a node */
     else if (s->said.processes) ranks = s->said.processes;
     if (ranks) import_row_count(row, IMPORT_NUM_RANKS, ranks);
     else if (t->internode) import_row_word(row, IMPORT_NUM_RANKS, "?");
@@ -250,8 +254,7 @@ static void tuning_settle(struct v1_state *s, struct import_log *log, const char
     g_array_set_size(s->tuning, 0);
 }
 
-/* The combine of a run takes back what its first dispatch has sent (that of FP8, if there is one): both are one
- * case. */
+/* A run's combine returns what its first dispatch sent (that of FP8, if there is one), so both are one case. */
 static void best_combine_join(struct v1_state *s, const struct import_log *log, const struct import_row *combine)
 {
     const struct import_row *dispatch = s->dispatch[0] ? s->dispatch[0] : s->dispatch[1];
@@ -383,8 +386,8 @@ static bool ll_take(struct v1_state *s, struct import_log *log, const char *line
     return ll_hook_take(s, log, rank, at);
 }
 
-/* A console shows the ranks of its node.  If they are 0 to N-1, N is taken for the number of all, and a note says
- * so. */
+/* A console shows the ranks of its node.  If they are 0 to N-1, N is taken for the number of all ranks, and a note
+ * says so. */
 static void ll_ranks_settle(struct v1_state *s, struct import_log *log)
 {
     if (!s->ll_rows->len) return;
@@ -407,8 +410,8 @@ static void ll_ranks_settle(struct v1_state *s, struct import_log *log)
     s->ranks_seen = 0;
 }
 
-/* The bytes that a row counted tell how many places of top-k the run had; so they show when a run had another number of
- * tokens. */
+/* The bytes that a row counted tell how many places of top-k the run had.  So they show whether a run had another
+ * number of tokens. */
 static void ll_counted_check(struct import_log *log)
 {
     for (guint i = 0; i < log->rows->len; i++) {
@@ -434,7 +437,7 @@ static void ll_counted_check(struct import_log *log)
 
 /* ---- the reader ---- */
 
-/* Lines of these tests that hold no measurement. */
+/* Takes lines of these tests that hold no measurement. */
 static bool other_take(const char *line)
 {
     static const char *const begins[] = {
@@ -459,8 +462,8 @@ static bool v1_line(void *state, struct import_log *log, const char *line)
            ll_take(s, log, line) || other_take(line);
 }
 
-/* The log ends after tuning lines without a "Best" line.  Its order tells their phase: after the BF16 dispatch comes
- * combine, after the FP8 dispatch the BF16 one.  Without a dispatch before them, their phase is not known. */
+/* The log ends after tuning lines without a "Best" line.  The order tells their phase: after the BF16 dispatch comes
+ * combine, and after the FP8 dispatch comes the BF16 one.  Without an earlier dispatch their phase is not known. */
 static void v1_end(void *state, struct import_log *log)
 {
     struct v1_state *s = state;

@@ -1,9 +1,9 @@
 /* deepep_v2_log.c - the console output of DeepEP's V2 ("elastic") test, tests/elastic/test_ep.py.
  *
  * Every rank prints its line.  (SO) counts bytes sent to each node, the rank's own node included unless the test ran
- * with --ignore-local-traffic; (SU) counts bytes of all rows received.  Both count indices and weights with the rows.
- * The bytes printed are those of (SU).  Times are kernel durations after a barrier; "copy" and "reduce" are the
- * epilogues. */
+ * with --ignore-local-traffic.  (SU) counts bytes of all rows received.  Both count indices and weights with the
+ * rows. The printed bytes are those of (SU).  Times are kernel durations after a barrier.  "copy" and "reduce" are
+ * the epilogues. */
 #include "reports/import/import.h"
 
 #include <math.h>

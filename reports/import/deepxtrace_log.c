@@ -1,9 +1,9 @@
 /* deepxtrace_log.c - matrices of waiting that DeepXTrace's diagnosis logs (antgroup/DeepXTrace,
  * src/deepxtrace/diagnose.py).
  *
- * A header line names the phase, the EP size and what DeepXTrace found abnormal.  Then follows a line in brackets for
- * each rank, with or without "rank=N" before it, with one number for each peer.  Numbers are clock cycles of the GPU
- * (clock64 in the kernels), summed over calls: they can be compared with each other, but are no times. */
+ * A header line names the phase, the EP size and what DeepXTrace found abnormal.  Then there is a line in brackets
+ * for each rank, with or without "rank=N" before it, with one number for each peer.  Numbers are clock cycles of the
+ * GPU (clock64 in the kernels), summed over calls.  They can be compared with each other, but are not times. */
 #include "reports/import/import.h"
 
 #include <string.h>

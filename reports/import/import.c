@@ -1,5 +1,5 @@
-/* import.c - reads a log line by line, or document by document; offers each to the readers, and keeps those that none
- * knows. Knows no program's format; those are in *_log.c. */
+/* import.c - reads a log line by line, or document by document.  It offers each to the readers, and keeps those that
+ * no reader knows. Knows no program's format; the *_log.c do. */
 #include "reports/import/import.h"
 
 #include <string.h>
@@ -29,7 +29,8 @@ static void unknown_add(struct import_log *log, const char *line)
     g_array_append_val(log->unknown, unknown);
 }
 
-/* Offers a line to the reader that took the line before, then to all others; returns the reader that took it, or -1. */
+/* Offers a line first to the reader that took the previous line, then to all others.  Returns the reader that took
+ * it, or -1. */
 static int line_offer(void **state, struct import_log *log, const char *line, int last)
 {
     if (last >= 0 && readers[last]->line && readers[last]->line(state[last], log, line)) return last;
@@ -67,7 +68,7 @@ static void text_read(struct import_log *log, char *text, size_t size_bytes)
 
 /* ---- JSON ---- */
 
-/* perftest prints a key without quotes in its option for classes of service; that is no JSON. */
+/* perftest prints a key without quotes in its option for classes of service.  This is not JSON. */
 static char *json_repair(const char *text)
 {
     if (!strstr(text, "\nsl:")) return NULL;
@@ -133,7 +134,7 @@ struct import_log *import_log_parse(const char *source, char *text, size_t size_
     return NULL;
 }
 
-/* The eptwin command that reads this kind of file, if it describes a machine and no measurement; else "". */
+/* The eptwin command that reads this kind of file, if the file describes a machine and not a measurement; else "". */
 static const char *advice(const struct import_unknown *first)
 {
     static const char *const marks[] = { "<system", "<topology", "# Topology file", "vendid=", "CA '", "GPU0", "==(" };

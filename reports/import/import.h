@@ -1,9 +1,10 @@
 /* import.h - turns the logs of other programs into rows: each is one measurement with the options of its run.
  *
- * A reader knows the output of one program.  It is offered every line of a log and takes those that it knows, so a log
- * may hold the output of several programs.  Nothing is guessed: a line that no reader knows is counted and the first
- * ones are kept to be shown; an option that the log does not state stays empty, and one without which the row would
- * mislead (the number of ranks of a run over several nodes) is set to "?", which no reader of cases accepts.
+ * A reader knows the output of one program.  It is offered every line of a log and takes those that it knows, so a
+ * log may hold the output of several programs.  Nothing is guessed.  A line that no reader knows is counted, and the
+ * first such lines are kept to be shown.  An option that the log does not state stays empty.  If the row would
+ * mislead without it (such as the number of ranks of a run over several nodes), it is set to "?", which no reader of
+ * cases accepts.
  *
  * Units: times in microseconds, bandwidths in GB/s of 1e9 bytes, whatever the log printed. */
 #ifndef REPORTS_IMPORT_IMPORT_H
@@ -23,7 +24,7 @@ enum import_error {
     IMPORT_ERROR_SILENT,  /* the log does not state what a case needs */
 };
 
-/* Words of a row.  Those from KERNEL to MESSAGE are named as options of simulate. */
+/* Words of a row.  Those from KERNEL to MESSAGE have the names of simulate's options. */
 enum import_column {
     IMPORT_TOOL,
     IMPORT_TEST,
@@ -80,7 +81,7 @@ enum import_column {
 };
 enum { IMPORT_OPTION_FIRST = IMPORT_KERNEL, IMPORT_OPTION_LAST = IMPORT_MESSAGE };
 
-/* Numbers of a row; NAN if the log has none.  Bandwidths are kept apart by which bytes they count. */
+/* Numbers of a row; NAN: the log has none.  Bandwidths that count different bytes are kept apart. */
 enum import_number {
     IMPORT_US,
     IMPORT_US_MIN,
@@ -98,10 +99,10 @@ enum import_number {
 enum { IMPORT_NO_RANK = -1 };
 
 struct import_row {
-    const char *source; /* the log's name, which the log owns */
+    const char *source; /* the log's name; the log owns it */
     uint32_t line;
-    int32_t rank;               /* IMPORT_NO_RANK where the log does not tell ranks apart */
-    uint32_t ranks, lines;      /* how many this row stands for (import_rows_merge) */
+    int32_t rank;               /* IMPORT_NO_RANK: the log does not tell ranks apart */
+    uint32_t ranks, lines;      /* how many ranks and lines this row stands for (import_rows_merge) */
     char *cell[IMPORT_COLUMNS]; /* NULL: not stated */
     double number[IMPORT_NUMBERS];
 };
@@ -125,14 +126,14 @@ struct import_log {
     char *source;
     uint32_t line;    /* the line that is being read, from 1 */
     GPtrArray *rows;  /* struct import_row */
-    GArray *skips;    /* struct import_skip: measurements in the log that say nothing */
+    GArray *skips;    /* struct import_skip: measurements in the log that mean nothing */
     GPtrArray *notes; /* char *: notes for users of the rows */
     GArray *unknown;  /* struct import_unknown: the first ones */
     uint32_t unknown_count, line_count;
-    const char *counted; /* what line_count counts; NULL: lines */
+    const char *counted; /* the things that line_count counts; NULL: lines */
 };
 
-/* Reads path ("-": standard input).  NULL and *error where it cannot be read, is cut JSON, or holds no measurement that
+/* Reads path ("-": standard input).  NULL and *error if it cannot be read, is cut JSON, or holds no measurement that
  * a reader knows. */
 struct import_log *import_log_read(const char *path, GError **error);
 /* Reads text in memory (text[size_bytes] is NUL; the text is changed).  A log without rows is no error here. */
@@ -142,11 +143,11 @@ typedef struct import_log import_log;
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(import_log, import_log_free)
 
 /* One row for all ranks and repetitions of a case's phase: the median over ranks of each rank's median, the smallest
- * minimum, the largest maximum.  Rows of a matrix (with a peer) and sums over ranks stay as they are.  The result owns
- * its rows. */
+ * minimum, the largest maximum.  Rows of a matrix (with a peer) and sums over ranks stay as they are.  The result
+ * owns its rows. */
 GPtrArray *import_rows_merge(const GPtrArray *rows);
-/* Puts a row into the group with its key, or into a new group at the end of groups if group_of does not know the key.
- * Takes the key; group_of frees its keys; groups only borrow rows. */
+/* Puts a row into the group with its key, or into a new group at the end of groups if group_of does not have the
+ * key. Takes the key.  group_of frees its keys; groups only borrow rows. */
 void import_group_add(GHashTable *group_of, GPtrArray *groups, char *key, struct import_row *row);
 
 /* ---- for readers ---- */
@@ -174,18 +175,18 @@ void import_log_note(struct import_log *log, const char *format, ...) G_GNUC_PRI
 /* Removes ESC sequences, carriage returns, NULs and the marks of mpirun, srun and containers from a line, in place. */
 char *import_line_clean(char *line, size_t size_bytes);
 
-/* Matches the beginning of text against format and returns the text after it, or NULL.  In format %u is a whole number
- * (uint32_t *), %f a decimal number without sign (double *), a blank any number of blanks or none; every other
- * character stands for itself. */
+/* Matches the beginning of text against format and returns the text after it, or NULL.  In format %u is a whole
+ * number (uint32_t *), %f a decimal number without sign (double *), and a blank any number of blanks or none.  Every
+ * other character stands for itself. */
 const char *import_scan(const char *text, const char *format, ...);
-/* Splits at runs of at least blanks_least blanks; a tab counts as that many.  Free with g_strfreev(). */
+/* Splits at runs of at least blanks_least blanks.  A tab counts as that many.  Free with g_strfreev(). */
 char **import_words(const char *line, uint32_t blanks_least);
 /* A decimal number that is all of text. */
 bool import_number_read(const char *text, double *value);
 
 /* Whether a line begins with one of these; NULL ends them. */
 bool import_begins(const char *line, const char *const *known);
-/* The word of the first entry whose part stands in text; NULL: none does.  An entry without part ends the table. */
+/* The word of the first entry whose part occurs in text; NULL: none does.  An entry without part ends the table. */
 struct import_part {
     const char *part, *word;
 };
@@ -201,8 +202,8 @@ struct import_titles {
 };
 /* Replaces the titles by these words; NULL: there are none. */
 void import_titles_set(struct import_titles *titles, char **words);
-/* What the values of a column are.  The first entry counts whose title begins the column's title and whose unit is in
- * that title.  An entry without unit is for one title alone; one without title ends the table. */
+/* What the values of a column are.  The first entry counts whose title begins the column's title and whose unit is
+ * in that title.  An entry without unit is for exactly this title.  An entry without title ends the table. */
 struct import_meaning {
     const char *title, *unit;
     enum import_number number;
@@ -212,7 +213,7 @@ const struct import_meaning *import_meaning_find(const struct import_meaning *kn
 
 /* ---- logs in JSON ---- */
 
-/* A number, or a string that is one; else NAN. */
+/* A number, or a string that holds one; else NAN. */
 double import_json_number(const json_t *object, const char *key);
 /* A string, or a whole number of at least 0; anything else leaves the word unstated. */
 void import_json_word(struct import_row *row, enum import_column column, const json_t *object, const char *key);

@@ -1,4 +1,4 @@
-/* import_rows.c - a log's rows, skips and notes in memory, as readers fill them, and rows merged.  Knows no reader. */
+/* import_rows.c - a log's rows, skips and notes in memory, as readers fill them; and merged rows.  Knows no reader. */
 #include "reports/import/import.h"
 
 #include <math.h>
@@ -144,7 +144,7 @@ static gint row_order(gconstpointer a, gconstpointer b)
     return (*x)->line < (*y)->line ? -1 : (*x)->line > (*y)->line;
 }
 
-/* The median over ranks of each rank's median (rows are sorted by rank); NAN without any. */
+/* The median over ranks of each rank's median (rows are sorted by rank); NAN: there is none. */
 static double group_median(const GPtrArray *group, enum import_number number)
 {
     g_autofree double *of_rank = g_new(double, group->len), *value = g_new(double, group->len);
@@ -211,7 +211,7 @@ uint32_t import_bus_ranks(double algorithm_gbs, double bus_gbs)
 {
     if (!(algorithm_gbs >= 1) || !(bus_gbs < algorithm_gbs)) return 0; /* too few digits, or no such factor */
     const double ranks = algorithm_gbs / (algorithm_gbs - bus_gbs);
-    const double doubt = ranks * ranks * 0.01 / algorithm_gbs; /* from the two decimals that are printed */
+    const double doubt = ranks * ranks * 0.01 / algorithm_gbs; /* because only two decimals are printed */
     return doubt < 0.4 && fabs(ranks - round(ranks)) <= doubt + 0.01 ? (uint32_t)round(ranks) : 0;
 }
 

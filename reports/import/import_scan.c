@@ -42,14 +42,15 @@ static char *launcher_skip(char *line)
     return line;
 }
 
-/* Whether exactly two asterisks stand here, with which people stress numbers that they post; longer runs are rules. */
+/* Whether exactly two asterisks stand here, with which people emphasise numbers that they post.  Longer runs are
+ * rules. */
 static bool stress_at(const char *at, const char *line, const char *end)
 {
     if (end - at < 2 || at[0] != '*' || at[1] != '*') return false;
     return (end - at == 2 || at[2] != '*') && (at == line || at[-1] != '*');
 }
 
-/* The length of the stress that stands here, "**", "_**" or "**_"; 0: none. */
+/* The length of the emphasis that stands here, "**", "_**" or "**_"; 0: there is none. */
 static size_t stress_length(const char *at, const char *line, const char *end)
 {
     if (*at == '_') return at + 1 < end && stress_at(at + 1, line, end) ? 3 : 0;
@@ -57,8 +58,8 @@ static size_t stress_length(const char *at, const char *line, const char *end)
     return end - at > 2 && at[2] == '_' ? 3 : 2;
 }
 
-/* The character whose double-width form stands here, as keyboards of East Asia type it (U+FF01 to U+FF5E): ")" for "）".
- * 0: there is none. */
+/* The character whose double-width form stands here, as keyboards of East Asia type it (U+FF01 to U+FF5E): ")" for
+ * "）". 0: there is none. */
 static char wide_sign(const char *at, const char *end)
 {
     const unsigned char *byte = (const unsigned char *)at;

@@ -21,10 +21,10 @@ static const char *given_text(const struct import_given *given, uint32_t count, 
     return NULL;
 }
 
-/* In a stream of more messages than this, the first one's way does not matter. */
+/* in a stream of more messages than this, the way of the first one does not matter */
 enum { STREAM_MOST = 1000 };
 
-/* Whether it is a bandwidth of puts or gets; tools keep many of them in flight. */
+/* Whether it is a bandwidth of puts or gets, of which tools keep many in flight. */
 static bool stream_is(const struct import_row *row)
 {
     const char *phase = row->cell[IMPORT_PHASE];
@@ -48,7 +48,7 @@ static void stream_become(struct import_row *row)
     g_clear_pointer(&row->cell[IMPORT_METRIC], g_free);
 }
 
-/* Puts one option into its column.  Reports how often it did, and the text that it replaced the first time. */
+/* Puts one option into its column.  Reports how often it did, and which text it replaced the first time. */
 static void option_fill(const GPtrArray *rows, const struct import_given *given, int column, GString *said)
 {
     uint32_t count = 0;

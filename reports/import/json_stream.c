@@ -1,4 +1,4 @@
-/* json_stream.c - a JSON document value by value; see json_stream.h. */
+/* json_stream.c - reads a JSON document value by value; see json_stream.h. */
 #include "reports/import/json_stream.h"
 
 #include <archive.h>
@@ -103,7 +103,7 @@ struct scan {
     bool text, escape, begun, ended;
 };
 
-/* Scans one byte.  A scalar ends before a byte that cannot belong to it; that byte is not taken. */
+/* Scans one byte.  A scalar ends before a byte that cannot belong to it, and that byte is not taken. */
 static void scan_byte(struct scan *scan, uint8_t byte, bool *stays)
 {
     *stays = false;
@@ -127,7 +127,7 @@ static void scan_byte(struct scan *scan, uint8_t byte, bool *stays)
     if (closes && scan->depth) scan->ended = --scan->depth == 0;
 }
 
-/* Skips bytes that change nothing: letters of a text; inside brackets all bytes but quotes and brackets. */
+/* Skips bytes that change nothing: within a string its letters; within brackets all bytes but quotes and brackets. */
 static size_t bytes_skip(const uint8_t *block, size_t at, size_t end, const struct scan *scan)
 {
     if (scan->text && !scan->escape)

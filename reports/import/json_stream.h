@@ -1,6 +1,6 @@
-/* json_stream.h - a JSON document of any length, value by value, in bounded memory.
+/* json_stream.h - reads a JSON document of any length value by value, in bounded memory.
  *
- * Knows brackets and strings, so that it finds the end of a value; jansson checks the values that are kept.  The
+ * Knows brackets and strings, so that it finds the end of a value.  jansson checks the values that are kept.  The
  * bytes come through libarchive, which undoes gzip and zstd. */
 #ifndef REPORTS_IMPORT_JSON_STREAM_H
 #define REPORTS_IMPORT_JSON_STREAM_H
@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The largest value that may be kept, and the largest document from gzip or zstd: so many times the bytes of the file,
- * or a fixed number if that is more. */
+/* Limits: the largest value that may be kept; and the largest document from gzip or zstd, as a factor of the file's
+ * size, or a fixed number of bytes if that is more. */
 enum { JSON_STREAM_VALUE_MAX = 8 << 20, JSON_STREAM_RATIO_MAX = 1000, JSON_STREAM_FREE = 64 << 20 };
 
 struct json_stream;
@@ -19,7 +19,7 @@ struct json_stream;
 struct json_stream *json_stream_open(const char *path, GError **error);
 void json_stream_close(struct json_stream *stream);
 
-/* The next byte that is no blank, without taking it; -1 at the end, or with *error where it cannot be read. */
+/* The next byte that is not a blank, without taking it.  -1 at the end, or with *error if it cannot be read. */
 int json_stream_peek(struct json_stream *stream, GError **error);
 /* Takes the next byte if it is this one. */
 bool json_stream_take(struct json_stream *stream, char byte, GError **error);

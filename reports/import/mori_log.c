@@ -1,6 +1,6 @@
-/* mori_log.c - results of ROCm/mori's EP kernels: tuning rules (python/mori/ops/tuning_configs/), which give the best
- * launch of each shape and its result; and the summary of mori's profiler, "Kernel start end dur", in microseconds from
- * the start of a dispatch.  These are not eptwin's kernels, so the rows are not predicted. */
+/* mori_log.c - results of ROCm/mori's EP kernels: tuning rules (python/mori/ops/tuning_configs/), which give the
+ * best launch of each shape and its result; and the summary of mori's profiler, "Kernel start end dur", in
+ * microseconds from the start of a dispatch.  These are not eptwin's kernels, so the rows are not predicted. */
 #include "reports/import/import.h"
 
 #include <string.h>

@@ -1,8 +1,9 @@
 /* nccl_tests_log.c - nccl-tests (NVIDIA/nccl-tests, src/util.cu): the table on the console and the file of -J.
  *
- * time is of one operation in us; algbw is the size over it, busbw what each link would have to carry for that, by a
- * factor of the collective: 2(n-1)/n for all_reduce, (n-1)/n for all_gather, reduce_scatter and alltoall, else 1.  The
- * size of alltoall, all_gather and reduce_scatter is the whole buffer of a rank, its own share included. */
+ * time is that of one operation in us.  algbw is the size over it.  busbw is what each link would have to carry for
+ * that, by a factor of the collective: 2(n-1)/n for all_reduce, (n-1)/n for all_gather, reduce_scatter and alltoall,
+ * else 1.  The size of alltoall, all_gather and reduce_scatter is the whole buffer of a rank, its own share
+ * included. */
 #include "reports/import/import.h"
 
 #include <math.h>
@@ -10,7 +11,7 @@
 
 enum { HEADER_FIRST = 5 }; /* size, count, type, redop, root */
 
-/* The numbers of one operation in one place, as rows have them. */
+/* The numbers of one operation, in place or out of place, as rows have them. */
 struct side {
     double number[IMPORT_NUMBERS];
 };
@@ -46,7 +47,7 @@ static bool whole_buffer(const char *phase)
     return strcmp(phase, "alltoall") == 0 || strcmp(phase, "all_gather") == 0 || strcmp(phase, "reduce_scatter") == 0;
 }
 
-/* The number of ranks is that of the devices listed, unless the bandwidths give another one. */
+/* The number of ranks is the number of devices listed, unless the bandwidths give another one. */
 static void ranks_set(struct import_row *row, struct import_log *log, const char *phase, uint32_t listed,
                       uint32_t hosts, const struct side *side)
 {
@@ -122,7 +123,7 @@ static bool header_take(struct nccl_state *s, const char *line)
     return true;
 }
 
-/* Reads comments: the table's head, where ranks ran, and others, which are skipped. */
+/* Reads comments: the table's head, the hosts of ranks, and others, which are skipped. */
 static bool comment_take(struct nccl_state *s, struct import_log *log, const char *line)
 {
     const char *rest;

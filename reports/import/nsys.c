@@ -1,6 +1,6 @@
 /* nsys.c - the SQLite export of Nsight Systems (`nsys export --type sqlite`): kernels with their names, copies, and
- * launches by correlation.  The file is opened for reading only.  Only tables are read, by their names, so no code of
- * the database (views, triggers) runs. */
+ * launches by correlation.  The file is opened only for reading.  Only tables are read, by their names, so no code
+ * of the database (views, triggers) runs. */
 #include "reports/import/profile.h"
 
 #include <string.h>

@@ -1,9 +1,9 @@
 /* nvshmem_log.c - NVSHMEM's perftest (NVIDIA/nvshmem, perftest/common/utils.cu): tables, and the lines of
  * NVSHMEM_MACHINE_READABLE_OUTPUT.
  *
- * algbw is the size over the latency; busbw is algbw times the factor of nccl-tests.  If busbw is 0 in a whole table,
- * the run had one PE, and nothing crossed a link.  GB is 1e9 bytes.  The size of alltoall, fcollect and reducescatter
- * counts all PEs. */
+ * algbw is the size over the latency.  busbw is algbw times the factor of nccl-tests.  If busbw is 0 in a whole
+ * table, the run had one PE, and nothing crossed a link.  GB is 1e9 bytes.  The size of alltoall, fcollect and
+ * reducescatter counts all PEs. */
 #include "reports/import/import.h"
 
 #include <math.h>
@@ -48,7 +48,7 @@ static const struct import_meaning meanings[] = { { "latency", "(us)", IMPORT_US
                                                   { "busbw(GB/s)", NULL, IMPORT_NATIVE_BUS_GBS, 1 },
                                                   { NULL, NULL, 0, 0 } };
 
-/* The largest of a table's numbers; 0 if all are. */
+/* The largest of a table's numbers; 0 if all are 0. */
 static double table_most(const struct nvshmem_state *s, enum import_number number)
 {
     double most = 0;
@@ -119,7 +119,7 @@ static void options_set(struct import_row *row, const struct nvshmem_state *s, d
     import_row_word(row, IMPORT_RUN_OPTIONS, s->run);
 }
 
-/* Puts one word where its column says; false if a number was expected and the word is none. */
+/* Puts one word where its column belongs.  False: a number was expected, and the word is not one. */
 static bool word_take(struct import_row *row, const char *title, const char *word)
 {
     const struct import_meaning *meaning = import_meaning_find(meanings, title);

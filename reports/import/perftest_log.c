@@ -1,10 +1,10 @@
 /* perftest_log.c - perftest (linux-rdma/perftest): ib_write_bw, ib_read_lat and the like, console and --out_json.
  *
- * Bandwidths count the bytes of messages without headers.  The header line names the unit: Gb/sec is 1e9 bits, MiB/sec
- * is 2^20 bytes, and old versions write MB/sec for 2^20 bytes, too.  The file of --out_json does not name its unit; it
- * follows from the message rate.  A peak of 0.00 was not measured (-D, -N).  Latencies of write and send are half a
- * round trip, those of read and atomic a whole one; t_typical is the median.  If the buffers are a GPU's, a line before
- * the title says so; otherwise they are the host's. */
+ * Bandwidths count the bytes of messages without headers.  The header line names the unit: Gb/sec is 1e9 bits,
+ * MiB/sec is 2^20 bytes, and old versions write MB/sec for 2^20 bytes, too.  The file of --out_json does not name
+ * its unit, which follows from the message rate.  A peak of 0.00 was not measured (-D, -N).  Latencies of write and
+ * send are half a round trip, and those of read and atomic a whole one.  t_typical is the median.  If the buffers
+ * are a GPU's, a line before the title says so.  Otherwise they are the host's. */
 #include "reports/import/import.h"
 
 #include <math.h>
@@ -74,7 +74,7 @@ static bool gpu_take(struct perftest_state *s, const char *line)
                                          "hipMalloc() of a",
                                          NULL };
     const bool said = import_begins(line, known);
-    if (!said || g_str_has_prefix(line, "de")) return said; /* a line that ends a run says nothing about the next one */
+    if (!said || g_str_has_prefix(line, "de")) return said; /* a line that ends a run says nothing about the next run */
     if (s->open) state_clear(s);
     s->gpu = true;
     return true;
@@ -210,7 +210,7 @@ static void latency_set(struct import_row *row, const char *test)
     import_row_word(row, IMPORT_TIMED, whole ? "round trip" : "half a round trip");
 }
 
-/* Puts one value of a row where its column says; false if the column's unit is not known. */
+/* Puts one value of a row where its column belongs.  False: the column's unit is not known. */
 static bool value_take(struct import_row *row, const char *title, double value, const char *test)
 {
     static const char *const rate[] = { "BW peak", "BW average", NULL };
@@ -275,8 +275,8 @@ static void perftest_end(void *state, struct import_log *log)
 
 /* ---- --out_json ---- */
 
-/* The message rate (millions a second) times the size is the bandwidth; of the two units, the bandwidth's is the one
- * that comes nearer to it. */
+/* The message rate (millions a second) times the size is the bandwidth.  Of the two units, the bandwidth's is the
+ * one that comes closer to it. */
 static bool json_bandwidth(struct import_row *row, struct import_log *log, const json_t *results)
 {
     const double average = import_json_number(results, "BW_average"), peak = import_json_number(results, "BW_peak");

@@ -1,4 +1,4 @@
-/* profile.c - kernels by device and in order, with their launches.  Knows no format. */
+/* profile.c - keeps kernels by device and in order, with their launches.  Knows no format. */
 #include "reports/import/profile.h"
 
 struct launch {
@@ -78,7 +78,7 @@ static gint kernel_order(gconstpointer a, gconstpointer b)
     return x->end_ns < y->end_ns ? -1 : x->end_ns > y->end_ns;
 }
 
-/* Joins each kernel with the last launch of its correlation that is not after the kernel's begin. */
+/* Joins each kernel with the last launch of its correlation that is not after the kernel's start. */
 static void launches_join(struct profile_builder *b)
 {
     const struct launch *launch = (const void *)b->launches->data;

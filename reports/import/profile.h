@@ -1,10 +1,10 @@
 /* profile.h - the kernels and copies that a profiler recorded on a GPU, by stream.
  *
- * Read from the JSON of PyTorch's profiler (Kineto; plain, gzip or zstd; in bounded memory except 48 bytes for each
- * kernel) and, if eptwin is built with libsqlite3, from the SQLite export of Nsight Systems.  The names of kernels tell
- * which of them communicate (profile_phase.c).  Knows no cluster and no prediction.
+ * They are read from the JSON of PyTorch's profiler (Kineto; plain, gzip or zstd), in bounded memory except 48 bytes
+ * for each kernel.  If eptwin is built with libsqlite3, they are also read from the SQLite export of Nsight Systems.
+ * The names of kernels tell which of them communicate (profile_phase.c).  Knows no cluster and no prediction.
  *
- * Times are nanoseconds of the recording host's clock: those of several ranks can be compared only as far as their
+ * Times are nanoseconds of the recording host's clock.  Those of several ranks can be compared only as far as their
  * clocks agree. */
 #ifndef REPORTS_IMPORT_PROFILE_H
 #define REPORTS_IMPORT_PROFILE_H
@@ -39,11 +39,11 @@ struct profile {
     uint64_t events;     /* that the file has */
 };
 
-/* Whether a file begins as a profile: JSON whose first members are those of a trace, or a SQLite database.  Reads the
- * first bytes, unpacked; false if the file cannot be read. */
+/* Whether a file begins like a profile: JSON whose first members are a trace's, or a SQLite database.  Reads the
+ * first bytes, unpacked.  False if the file cannot be read. */
 bool profile_begins(const char *path);
-/* The profiles in a file, one a device that ran kernels; struct profile.  NULL and *error (file, offset, expected,
- * found) where it is damaged or holds no kernel. */
+/* The profiles in a file (struct profile), one for each device that ran kernels.  NULL and *error (file, offset,
+ * expected, found) if it is damaged or holds no kernel. */
 GPtrArray *profile_read(const char *path, GError **error);
 void profile_free(struct profile *profile);
 
@@ -54,7 +54,8 @@ struct profile_builder *profile_builder_new(const char *source, const char *tool
 uint32_t profile_builder_name(struct profile_builder *builder, const char *name);
 /* False where there are too many. */
 bool profile_builder_kernel(struct profile_builder *builder, const struct profile_kernel *kernel);
-/* Notes when the host launched kernels of this correlation; process keeps apart those of several processes. */
+/* Notes when the host launched kernels of this correlation.  `process` keeps the correlations of several processes
+ * apart. */
 bool profile_builder_launch(struct profile_builder *builder, uint32_t correlation, int64_t begin_ns);
 /* Ends the builder: a profile for each device, kernels sorted, launches joined. */
 GPtrArray *profile_builder_end(struct profile_builder *builder);
@@ -71,7 +72,7 @@ struct profile_phase {
     const char *library;           /* "DeepEP", "NCCL", ... ; NULL: it does not communicate */
     const char *kernel;            /* eptwin's kernel ("ll", "normal", "v2"), or NULL: not predicted */
     const char *phase;             /* "dispatch", "combine", "notify", ... */
-    uint32_t ranks, nodes, hidden; /* as far as the name says; 0: it does not */
+    uint32_t ranks, nodes, hidden; /* as far as the name says them; 0: it does not */
     bool cached;
 };
 
@@ -82,23 +83,23 @@ struct profile_phase profile_phase_of(const char *name);
 struct profile_call {
     uint32_t index; /* of profile->kernels */
     const char *phase;
-    uint32_t layer; /* number of the call among those of its phase, from 0 */
+    uint32_t layer; /* index of the call among those of its phase */
     struct profile_phase is;
 };
 
 /* What all calls of a kernel together say about a case. */
 struct profile_case {
-    const char *kernel;                 /* of eptwin; NULL: none of these calls */
+    const char *kernel;                 /* of eptwin; NULL: none of eptwin's */
     uint32_t ranks, nodes, hidden, sms; /* 0: not said */
     bool hook, cached;                  /* cached: every dispatch had a handle */
 };
 
-/* The case of the calls of that kernel; NULL: of the kernel with most calls. */
+/* The case of the calls of that kernel; NULL: of the kernel with the most calls. */
 struct profile_case profile_case_of(const struct profile *profile, const GArray *calls, const char *kernel);
 
-/* The calls of a profile in order (struct profile_call), with what only their order shows: which kernel a cached_notify
- * belongs to; that a dispatch after a cached notify has a handle; that low-latency kernels are launched twice for a
- * hook (phases dispatch_send and dispatch_recv). */
+/* The calls of a profile in order (struct profile_call), with what only their order shows: which kernel a
+ * cached_notify belongs to; that a dispatch after a cached notify has a handle; that low-latency kernels are
+ * launched twice for a hook (phases dispatch_send and dispatch_recv). */
 GArray *profile_calls(const struct profile *profile);
 
 /* A log of the profiles in a file; NULL and *error, also if no kernel communicates. */

@@ -1,7 +1,7 @@
 /* profile_log.c - the communication kernels of a profile as rows of an import: phase, layer, rank.
  *
- * The layer is the number of the phase's call.  Options that a profile does not give (tokens, hidden, dtype) are "?"
- * where a default would mislead. */
+ * The layer is the index of the phase's call.  Options that a profile does not give (tokens, hidden, dtype) are "?"
+ * if a default would mislead. */
 #include "reports/import/profile.h"
 
 #include <string.h>

@@ -1,8 +1,9 @@
-/* profile_phase.c - finds the kernels that communicate, by their names, and what only their order shows.
+/* profile_phase.c - finds the kernels that communicate by their names, and finds what only their order shows.
  *
- * Forks keep the names below their own namespace (dpsk::ep::internode::dispatch, uccl::internode_ll::combine), so the
- * ends of names are compared.  Template arguments of DeepEP's: internode::dispatch<low latency, nodes, cached, ...>,
- * intranode::dispatch<ranks, ...>, internode_ll::dispatch<flags, hidden>, internode_ll::combine<flags, hidden, ...>. */
+ * Forks keep the names below their own namespace (dpsk::ep::internode::dispatch, uccl::internode_ll::combine), so
+ * the ends of names are compared.  Template arguments of DeepEP's: internode::dispatch<low latency, nodes, cached,
+ * ...>, intranode::dispatch<ranks, ...>, internode_ll::dispatch<flags, hidden>, internode_ll::combine<flags, hidden,
+ * ...>. */
 #include <stdlib.h>
 #include <string.h>
 #include "reports/import/profile.h"
@@ -75,7 +76,7 @@ static char *name_split(const char *name, char **arguments)
     return g_strchomp(g_strndup(start, (size_t)(end - start)));
 }
 
-/* The template argument at a place as a number, "true" and "(bool)1" as 1; 0 where there is none. */
+/* The template argument with this index as a number; "true" and "(bool)1" are 1.  0: there is none. */
 static uint32_t argument_number(const char *arguments, int place)
 {
     int depth = 0;
@@ -93,7 +94,7 @@ static uint32_t argument_number(const char *arguments, int place)
     return value <= 1 << 24 ? (uint32_t)value : 0;
 }
 
-/* An end of a name is all of it, or what follows a "::". */
+/* An end of a name is the whole name, or what follows a "::". */
 static bool name_ends(const char *name, const char *end)
 {
     if (*end == '*') return strstr(name, end + 1) != NULL;
@@ -111,7 +112,7 @@ struct profile_phase profile_phase_of(const char *name)
         if (!name_ends(qualified, k->end)) continue;
         struct profile_phase phase = { .library = k->library, .kernel = k->kernel, .phase = k->phase };
         uint32_t says = k->says ? argument_number(arguments, k->place) : 0;
-        /* Versions differ in the flags before and after it: it is the first argument that can be a hidden size. */
+        /* Versions differ in the flags before and after it, so it is the first argument that can be a hidden size. */
         for (int place = 0; k->says == ARGUMENT_HIDDEN && says < 128 && place < 4; place++)
             says = argument_number(arguments, place);
         if (k->says == ARGUMENT_RANKS) phase.ranks = says;
@@ -130,7 +131,7 @@ struct profile_phase profile_phase_of(const char *name)
 
 static bool phase_is(const struct profile_call *call, const char *phase) { return strcmp(call->phase, phase) == 0; }
 
-/* A cached_notify belongs to the dispatch or combine after it; a dispatch after a cached one has a handle. */
+/* A cached_notify belongs to the dispatch or combine after it.  A dispatch after a cached one has a handle. */
 static void notifies_settle(GArray *calls)
 {
     struct profile_call *call = (void *)calls->data;
@@ -143,7 +144,7 @@ static void notifies_settle(GArray *calls)
     }
 }
 
-/* Low-latency kernels that all come in pairs of a phase are launched twice, for a hook. */
+/* Low-latency kernels that all come in pairs of a phase were launched twice, for a hook. */
 static void hooks_settle(GArray *calls)
 {
     struct profile_call *call = (void *)calls->data;

@@ -1,5 +1,5 @@
 /* trace_chakra_command.c - `eptwin trace chakra`: the messages of a trace's dispatch and combine, as Chakra
- * execution traces (a file a rank) for other simulators.
+ * execution traces (one file a rank) for other simulators.
  *
  * Chakra's schema (mlcommons/chakra, et_def.proto) has no all-to-all with uneven sizes.  It can express a send node
  * and a receive node for each pair of ranks, with their bytes:
@@ -9,7 +9,7 @@
  *            attr { comm_src, comm_dst, comm_size, comm_tag }
  *
  * A metadata node ends each phase: it waits for the phase's nodes, and those of the next phase wait for it.  Times,
- * kernels, chunks and routes are not said: they are the simulator's. */
+ * kernels, chunks and routes are left to the simulator. */
 #include <stdio.h>
 #include <string.h>
 #include "sim/new_file.h"
@@ -59,7 +59,7 @@ static void bytes_append(GByteArray *out, uint32_t field, const void *bytes, siz
     g_byte_array_append(out, bytes, (guint)size);
 }
 
-/* kind: the field of AttributeProto's value, 7 int32_val, 9 int64_val, 27 bool_val. */
+/* kind: the field number of AttributeProto's value: 7 int32_val, 9 int64_val, 27 bool_val. */
 static void attribute_append(GByteArray *node, const char *name, uint32_t kind, uint64_t value)
 {
     g_autoptr(GByteArray) attribute = g_byte_array_new();
@@ -83,7 +83,7 @@ static GByteArray *node_begin(struct chakra_rank *rank, const char *name, enum n
     return node;
 }
 
-/* tag: the phase's, equal on both sides. */
+/* tag: the phase's tag, equal on both sides. */
 static void message_append(struct chakra_rank *rank, const char *name, enum node_type type, const uint32_t ends[2],
                            uint64_t bytes, uint32_t tag)
 {
@@ -115,7 +115,7 @@ static void phase_end(struct chakra_rank *rank, const char *name)
     g_array_set_size(rank->phase, 0);
 }
 
-/* Appends a phase of all ranks.  back: from destinations to sources, as combine sends. */
+/* Appends a phase of all ranks.  back: it goes from destinations to sources, as combine does. */
 static void phase_append(struct chakra_rank *rank, const struct routing_statistics *s, uint64_t token_bytes, bool back,
                          uint32_t tag, const char *name)
 {

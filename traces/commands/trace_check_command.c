@@ -1,4 +1,5 @@
-/* trace_check_command.c - `eptwin trace check` and `diff`: whether a trace is sound, and whether two are equal. */
+/* trace_check_command.c - `eptwin trace check` and `diff`: whether a trace is sound, and whether two traces are
+ * equal. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -137,7 +138,7 @@ static double shares_distance(const uint64_t *a, const uint64_t *b, uint64_t cou
     return distance / 2;
 }
 
-/* Prints the dimensions that differ; true when none does. */
+/* Prints the dimensions that differ.  Returns true if none does. */
 static bool shapes_compare(const struct trace_info *a, const struct trace_info *b)
 {
     const struct {

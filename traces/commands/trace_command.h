@@ -17,8 +17,8 @@ struct command_help {
     const char *name, *usage, *summary, *examples;
 };
 
-/* Parses options; then checks that files_min to files_max words are left in argv[1..].  Prints help and exits
- * when asked to. */
+/* Parses options.  Then checks that files_min to files_max words are left in argv[1..].  Prints help and exits if
+ * asked to. */
 bool command_parse(const struct command_help *help, GOptionEntry *entries, int *argc, char ***argv, int files_min,
                    int files_max, GError **error);
 
@@ -63,14 +63,14 @@ struct command_output {
 
 void command_output_clear(struct command_output *output);
 
-/* Writes what produce makes; prints the writer's note on standard error. */
+/* Writes what produce makes, and prints the writer's note on standard error. */
 bool command_write(const struct command_help *help, const char *path, const struct command_output *output,
                    const struct trace_info *info, trace_producer *produce, void *context, GError **error);
 
 /* Finds tokens_max and weights by producing everything once. */
 bool command_measure_shape(struct trace_info *info, trace_producer *produce, void *context, GError **error);
 
-/* The numbers below limit that an option's text names (sim/ranges.h); NULL as text means all.  False and *error if the
+/* The numbers below limit that an option's text names (sim/ranges.h).  text NULL means all.  False and *error if the
  * text names none.  Free with ranges_free(). */
 bool command_range_parse(const char *field, const char *text, uint32_t limit, struct ranges *ranges, GError **error);
 

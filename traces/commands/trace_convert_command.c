@@ -157,7 +157,7 @@ static void routing_append(const struct routing *from, struct routing *to, uint3
     }
 }
 
-/* Reads a (step, layer) of all traces and puts their ranks behind each other. */
+/* Reads a (step, layer) of all traces and joins their ranks, one trace behind the other. */
 static bool merge_ranks(const struct merge *m, uint32_t step, uint32_t layer, struct routing *out, GError **error)
 {
     g_autofree struct routing *parts = g_new0(struct routing, m->count);
@@ -195,7 +195,7 @@ static bool merge_produce(void *context, uint32_t step, uint32_t layer, struct r
     return trace_read(m->traces[t], step, layer, 0, out, error);
 }
 
-/* The merged shape; all but the joined dimension must agree. */
+/* The merged shape.  All dimensions but the joined one must agree. */
 static bool merge_shape(const struct merge *m, char **paths, struct trace_info *info, GError **error)
 {
     *info = *trace_info(m->traces[0]);

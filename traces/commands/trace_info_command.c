@@ -147,7 +147,7 @@ static uint64_t most_of(const uint64_t *values, uint32_t count)
     return most;
 }
 
-/* Prints loads in order in at most 16 lines; neighbours that share a line are shown by their mean. */
+/* Prints loads in order, in at most 16 lines.  A line that stands for several loads shows their mean. */
 static void loads_print(const char *title, const char *unit, const uint64_t *load, uint32_t count)
 {
     enum { LINES_MAX = 16 };
@@ -189,7 +189,7 @@ static void distinct_print(const char *what, const uint64_t *histogram, uint32_t
     }
 }
 
-/* Counts are read as tokens of rank 0.  Their loads are summed over as many ranks as share the experts. */
+/* Counts are read as tokens of rank 0.  Their loads are summed for as many ranks as share the experts. */
 static void counts_add(struct info *info, uint32_t step, uint32_t layer, const struct routing *routing)
 {
     struct routing shared = *routing;
@@ -220,7 +220,7 @@ static bool blocks_read(struct info *info, const char *steps_text, const char *l
     return good;
 }
 
-/* A trace of choices has its own number of ranks, so --ranks is refused. */
+/* A trace of choices states its number of ranks, so --ranks is refused. */
 static bool ranks_check(const struct trace_info *i, int ranks, GError **error)
 {
     if (!ranks || (i->counts && ranks > 0 && i->experts % (uint32_t)ranks == 0)) return true;

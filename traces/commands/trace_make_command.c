@@ -123,8 +123,8 @@ static uint64_t size_estimate(const struct numbers *n, bool weights)
     return a_step * (uint64_t)n->steps * (uint64_t)n->layers * (index + (weights ? 4 : 0));
 }
 
-/* Says how large the output will be if that is much.  Refuses what the disk cannot hold, even if routing compresses as
- * well as it ever does. */
+/* Prints how large the output will be if it is large.  Refuses an output that the disk cannot hold even if routing
+ * compresses as well as it ever does. */
 static bool size_check(const struct numbers *n, bool weights, const char *path, GError **error)
 {
     enum { RATIO_MAX = 20 }; /* of captured routing, 1 to 20 */
@@ -223,7 +223,7 @@ struct remap {
     struct placement *placements; /* [layers], or NULL */
 };
 
-/* Deals the tokens of all ranks, in order, to ranks equal parts. */
+/* Deals the tokens of all ranks, in order, out to `ranks` equal parts. */
 static void routing_regroup(const struct routing *in, uint32_t ranks, struct routing *out)
 {
     uint64_t total = 0, done = 0;

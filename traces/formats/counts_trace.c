@@ -1,7 +1,8 @@
-/* counts_trace.c - how often each expert was chosen, in a numpy array: [steps, layers, experts] or [layers, experts].
+/* counts_trace.c - how often each expert was chosen, in a numpy array: [steps, layers, experts] or [layers,
+ * experts].
  *
- * So SGLang's expert distribution recorder and load balancers keep it.  Counts name neither tokens nor sources: each is
- * read as a token of rank 0 with that one expert. */
+ * SGLang's expert distribution recorder and load balancers keep it in this form.  Counts name neither tokens nor
+ * sources.  Each count is read as that many tokens of rank 0 with only that expert. */
 #include "traces/formats/npy.h"
 #include "traces/trace_source.h"
 

@@ -4,7 +4,7 @@
  *     step,layer,rank,token,expert0,expert1,weight0,weight1
  *     0,0,0,0,17,3,0.61,0.39
  *
- * The whole trace is held in memory (table.h): for long ones there is .ept. */
+ * The whole trace is held in memory (table.h).  For long traces there is .ept. */
 #include <math.h>
 #include <string.h>
 #include "traces/formats/text_read.h"

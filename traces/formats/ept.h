@@ -1,10 +1,10 @@
-/* ept.h - eptwin's own trace format: the layout of its bytes.  README.md in this folder describes it field
- * by field with an example.  All integers are little-endian.
+/* ept.h - eptwin's own trace format: the layout of its bytes.  README.md in this folder describes it field by field
+ * with an example.  All integers are little-endian.
  *
  *     header | model | provenance | frame | frame | ... | index | footer
  *
- * A frame is one (step, layer), a zstd frame with checksum; so is the index, which repeats the header before
- * its entries: no byte of the file is outside some checksum or comparison. */
+ * A frame is one (step, layer): a zstd frame with checksum.  The index is one, too, and repeats the header before
+ * its entries.  So every byte of the file is covered by a checksum or a comparison. */
 #ifndef TRACES_EPT_H
 #define TRACES_EPT_H
 
@@ -31,7 +31,7 @@ struct ept_header {
 };
 _Static_assert(sizeof(struct ept_header) == 48, "header on disk");
 
-/* One (step, layer); entries are in the order of steps, then layers.  stored_bytes 0: no rank has tokens. */
+/* One (step, layer).  Entries are in the order of steps, then layers.  stored_bytes 0: no rank has tokens. */
 struct ept_entry {
     uint64_t offset;       /* of the frame in the file */
     uint32_t stored_bytes; /* of the frame in the file */

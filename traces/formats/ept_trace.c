@@ -40,7 +40,7 @@ static bool frame_inflate(struct trace *trace, uint64_t offset, const uint8_t *s
                        trace->path, offset, ZSTD_getErrorName(size));
 }
 
-/* The limit on a decompressed part: see STREAM_RATIO_MAX. */
+/* Checks the limit on a decompressed part: see STREAM_RATIO_MAX. */
 static bool growth_check(const struct trace *trace, uint64_t offset, uint64_t stored, uint64_t raw, GError **error)
 {
     return raw <= STREAM_FREE_BYTES || raw / STREAM_RATIO_MAX <= stored ||
@@ -298,7 +298,7 @@ bool ept_trace_digest(struct trace *trace, GChecksum *checksum)
     for (uint64_t block = 0; block < (uint64_t)trace->info.steps * trace->info.layers; block++) {
         const struct ept_entry entry = entry_get(e, block);
         uint32_t said[4] = { entry.raw_bytes, entry.tokens, entry.index_type, 0 };
-        const uint64_t end = entry.offset + entry.stored_bytes; /* whose last 4 bytes are zstd's checksum */
+        const uint64_t end = entry.offset + entry.stored_bytes; /* the frame's last 4 bytes are zstd's checksum */
         if (entry.stored_bytes >= 4 && !stream_read_raw(e->stream, end - 4, &said[3], 4, "checksum", NULL))
             return false;
         g_checksum_update(checksum, (const guchar *)said, sizeof said);

@@ -14,13 +14,13 @@ struct json_lines {
     uint32_t topk; /* for lines that do not state it; 0: not given */
 };
 
-/* "path: line N: field: expected ..., found ..."; returns false. */
+/* Sets *error to "path: line N: field: expected ..., found ...".  Returns false. */
 bool json_lines_error(const struct json_lines *r, GError **error, const char *field, const char *expected,
                       const char *found);
-/* "an object", ...; NULL is "nothing". */
+/* "an object", ...; "nothing" for NULL. */
 const char *json_lines_type(const json_t *value);
 
-/* Adds the routed experts of a request, in base64 (routed_json.c).  False without *error where the object has none. */
+/* Adds the routed experts of a request, in base64 (routed_json.c).  False without *error: the object has none. */
 bool routed_json_add(struct json_lines *r, const json_t *object, GError **error);
 
 #endif

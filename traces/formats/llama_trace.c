@@ -1,6 +1,6 @@
-/* llama_trace.c - llama.cpp's expert log: "layer,expert" lines, each one selection.  K lines of a layer are a token.
+/* llama_trace.c - llama.cpp's expert log: lines "layer,expert", each one selection.  K lines of a layer are a token.
  *
- * The log has no steps: a layer whose number is lower than the last one's begins a new step.  One rank. */
+ * The log has no steps, so a layer with a lower number than the previous one begins a new step.  There is one rank. */
 #include <string.h>
 #include "traces/formats/text_read.h"
 

@@ -2,9 +2,9 @@
  *
  *     {"step": 10, "layer": 3, "rank": 0, "num_tokens": 2, "topk": 2, "top_indices": [[17, 3], [4, 60]]}
  *
- * top_indices may also be flat; "top_weights" of the same form is optional.  Megatron writes a file a rank:
- * their concatenation is a trace.  Lines without top_indices are offered to routed_json.c.  JSON is jansson's; the
- * trace is held in memory (table.h). */
+ * top_indices may also be flat.  "top_weights", in the same form, is optional.  Megatron writes one file a rank, and
+ * the concatenation of these files is a trace.  Lines without top_indices are offered to routed_json.c.  jansson
+ * reads the JSON, and the trace is held in memory (table.h). */
 #include <math.h>
 #include <string.h>
 #include "traces/formats/json_lines.h"
@@ -12,8 +12,8 @@
 #include "traces/generate.h"
 
 enum { CHUNK_BYTES = 1 << 18, LINE_BYTES_MAX = 1 << 28 };
-/* The number of values in a line: what a small file may hold, and how many more each byte of the file allows.  A value
- * takes many times the memory of its bytes. */
+/* Limits of the number of values in a line: what a small file may hold, and how many more each byte of the file
+ * allows.  A value takes many times the memory of its bytes. */
 enum { VALUES_FREE = 1 << 20, VALUES_TIMES_MAX = 4 };
 
 static bool number_get(const struct json_lines *r, const json_t *object, const char *field, uint32_t limit,
@@ -133,7 +133,7 @@ static bool line_parse(struct json_lines *r, const char *text, size_t size, GErr
     return good;
 }
 
-/* Feeds whole lines; a line is kept until its end has been read. */
+/* Reads whole lines.  A line is kept until its end has been read. */
 static bool lines_read(struct json_lines *r, GError **error)
 {
     g_autoptr(GString) kept = g_string_new(NULL);

@@ -1,8 +1,8 @@
 /* npy.c - numpy's array files.
  *
- * The header is a Python dictionary in a fixed form, e.g.
- *     {'descr': '<i8', 'fortran_order': False, 'shape': (8, 4096, 8), }
- * of which only this form is understood, keys in any order. */
+ * The header is a Python dictionary.  Only this form of it is understood, with keys in any order:
+ *
+ *     {'descr': '<i8', 'fortran_order': False, 'shape': (8, 4096, 8), } */
 #include "traces/formats/npy.h"
 
 #include <math.h>
@@ -75,7 +75,7 @@ static bool shape_parse(struct npy *npy, const char **at, GError **error)
     return true;
 }
 
-/* Arrays stored column by column are refused: numpy itself can convert them. */
+/* Refuses arrays stored column by column, because numpy itself can convert them. */
 static bool order_refuse(const struct npy *npy, GError **error)
 {
     const char *const path = stream_path(npy->stream);
@@ -156,7 +156,7 @@ bool npy_check_end(struct npy *npy, GError **error)
                        stream_path(npy->stream), end);
 }
 
-/* One element of any integer type; unsigned 64-bit values beyond INT64_MAX count as INT64_MAX. */
+/* One element of any integer type.  Unsigned 64-bit values beyond INT64_MAX count as INT64_MAX. */
 static inline int64_t element_integer(const struct npy *npy, const uint8_t *at)
 {
     uint64_t value = 0;
@@ -254,7 +254,7 @@ GByteArray *npy_header(const char *descr, const uint64_t *shape, uint32_t dims)
     for (uint32_t d = 0; d < dims; d++)
         g_string_append_printf(text, "%" G_GUINT64_FORMAT "%s", shape[d], d + 1 < dims ? ", " : "");
     g_string_append(text, dims == 1 ? ",), }" : "), }");
-    /* the first dimension gets room for 21 digits, as numpy gives it since 1.23 */
+    /* the first dimension gets room for 21 digits, as in numpy since 1.23 */
     char digits[24];
     const int digit_count = dims ? snprintf(digits, sizeof digits, "%" G_GUINT64_FORMAT, shape[0]) : 21;
     for (int i = digit_count; i < 21; i++) g_string_append_c(text, ' ');

@@ -27,8 +27,8 @@ bool npy_magic(const uint8_t *bytes, size_t size);
 /* Reads the header and, for a plain file, checks that the file is as long as it says. */
 bool npy_open(struct npy *npy, struct stream *stream, GError **error);
 
-/* Reads count elements from position first.  Integers must fit int32_t; floats are rounded to float and must
- * be finite.  Error: kind, or the element by its position. */
+/* Reads count elements from position `first` on.  Integers must fit int32_t.  Floats are rounded to float and must
+ * be finite.  The error names the kind, or the element by its position. */
 bool npy_read_integers(struct npy *npy, uint64_t first, uint64_t count, int32_t *out, GError **error);
 bool npy_read_floats(struct npy *npy, uint64_t first, uint64_t count, float *out, GError **error);
 
@@ -38,7 +38,7 @@ bool npy_check_end(struct npy *npy, GError **error);
 /* The header numpy itself would write, with its padding; free with g_byte_array_unref(). */
 GByteArray *npy_header(const char *descr, const uint64_t *shape, uint32_t dims);
 
-/* IEEE 754 half precision.  To half: exact, or false. */
+/* IEEE 754 half precision.  Conversion to half is exact, or returns false. */
 float half_to_float(uint16_t half);
 bool half_from_float(float value, uint16_t *half);
 

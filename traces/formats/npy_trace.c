@@ -1,8 +1,8 @@
 /* npy_trace.c - routing in numpy arrays: [steps, layers, ranks, tokens, topk], with its weights.
  *
- * Leading dimensions that are missing count as 1, so that one rank's topk_idx [tokens, topk] is a trace too.
- * Nothing is kept in memory: a plain file is read where the step and layer lie; a compressed one is read
- * forwards, and anew when an earlier part is asked for. */
+ * Leading dimensions that are missing count as 1, so one rank's topk_idx [tokens, topk] is a trace, too. Nothing is
+ * kept in memory.  A plain file is read at the place of the step and layer.  A compressed file is read forwards, and
+ * from its start again if an earlier part is asked for. */
 #include "traces/formats/npy_trace.h"
 
 #include <string.h>
@@ -54,7 +54,7 @@ static void npy_trace_close(struct trace *trace)
 
 static const struct trace_source_ops npy_trace_ops = { npy_trace_read, npy_trace_close };
 
-/* The highest expert of the whole array, read once from end to end. */
+/* The highest expert of the whole array, which is read once from start to end. */
 static bool npy_trace_highest(struct npy *npy, int32_t *highest, GError **error)
 {
     enum { CHUNK = 1 << 16 };
@@ -102,7 +102,7 @@ bool npy_trace_open(struct trace *trace, struct stream *stream, const struct tra
 struct trace_weights {
     struct stream *stream;
     struct npy npy;
-    uint32_t *layer_at; /* [trace's layers] layer in the file, or UINT32_MAX: no weights */
+    uint32_t *layer_at; /* [trace's layers] the layer in the file; UINT32_MAX: no weights */
     uint64_t shape[5];
 };
 

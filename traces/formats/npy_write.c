@@ -1,8 +1,7 @@
-/* npy_write.c - writes traces as numpy arrays: [steps, layers, ranks, tokens, topk], the weights in a file of
- * their own, and vLLM's int16 [tokens, layers, topk].
+/* npy_write.c - writes traces as numpy arrays: [steps, layers, ranks, tokens, topk], with weights in a separate
+ * file; and vLLM's int16 [tokens, layers, topk].
  *
- * Arrays have no ragged edges: every rank must have the same tokens, or be padded with tokens that go
- * nowhere. */
+ * Arrays cannot be ragged: every rank must have the same number of tokens, or be padded with tokens that go nowhere. */
 #include <string.h>
 #include "traces/formats/npy.h"
 #include "traces/trace_writer.h"
@@ -156,8 +155,8 @@ static bool npy_end(struct trace_writer *w, GError **error)
     return true;
 }
 
-/* vLLM's array: one step and one rank, with all layers of a token next to each other.  Layers arrive one after another,
- * so the array is kept in memory until all are there. */
+/* vLLM's array has one step and one rank, with all layers of a token next to each other.  Layers arrive one after
+ * another, so the array is kept in memory until all are there. */
 static bool vllm_begin(struct trace_writer *w, GError **error)
 {
     const struct trace_info *const info = w->info;

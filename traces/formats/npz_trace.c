@@ -6,7 +6,7 @@
 /* Names that engines give to the routing in a file of several arrays. */
 static const char *const known[] = { "routed_experts.npy", "topk_idx.npy", "topk_ids.npy", "topk_indices.npy" };
 
-/* The array that is routing: the one with a known name, or the only one. */
+/* The array that is routing: the one with a known name, or the only array. */
 static const struct zip_entry *array_choose(const GPtrArray *entries, const char *path, GError **error)
 {
     const struct zip_entry *only = NULL;

@@ -1,4 +1,4 @@
-/* pickle.c - a machine for the pickles of tensors; see pickle.h. */
+/* pickle.c - runs the pickles of tensors; see pickle.h. */
 #include "traces/formats/pickle.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ struct pickle {
     const uint8_t *bytes;
     size_t size, at, opcode_at;
     uint8_t opcode;
-    GPtrArray *slabs; /* arrays of SLAB_VALUES values; the last one is filled up to used */
+    GPtrArray *slabs; /* arrays of SLAB_VALUES values; in the last one, `used` are taken */
     size_t used;
     GPtrArray *stack;
     GHashTable *memo; /* number -> value */
@@ -54,7 +54,7 @@ static bool is_inside(const struct pickle_value *value, enum inside what)
     return value->type == PICKLE_INSIDE && value->inside == what;
 }
 
-/* The topmost value, or NULL with an error where there is none. */
+/* The topmost value, or NULL with an error if there is none. */
 static struct pickle_value *top(struct pickle *p)
 {
     struct pickle_value *const value = p->stack->len ? g_ptr_array_index(p->stack, p->stack->len - 1) : NULL;
@@ -70,7 +70,7 @@ static struct pickle_value *pop(struct pickle *p)
     return value;
 }
 
-/* Finds where the values above the last mark begin; false with an error where there is no mark. */
+/* Finds where the values above the last mark begin.  False with an error if there is no mark. */
 static bool mark_find(struct pickle *p, guint *first)
 {
     for (guint i = p->stack->len; i > 0; i--) {
@@ -116,7 +116,7 @@ static bool integer_push(struct pickle *p, size_t bytes, bool is_signed)
     return true;
 }
 
-/* LONG1: a number of up to 8 bytes; 0 of them are 0. */
+/* LONG1: a number of up to 8 bytes.  0 bytes mean 0. */
 static bool long_push(struct pickle *p)
 {
     uint64_t length;
@@ -176,7 +176,7 @@ static bool name_push(struct pickle *p)
     return true;
 }
 
-/* BINPERSID: ("storage", type, key, place, elements) becomes a storage: a tensor without shape. */
+/* BINPERSID: ("storage", type, key, place, elements) becomes a storage, which is a tensor without shape. */
 static bool storage_push(struct pickle *p)
 {
     const struct pickle_value *const id = pop(p);
@@ -268,7 +268,7 @@ static bool items_add(struct pickle *p, struct pickle_value *to, guint first, en
     return true;
 }
 
-/* APPEND takes 1 value, SETITEM 2; with 0, all values above the mark are taken. */
+/* APPEND takes 1 value, and SETITEM takes 2.  0: takes all values above the mark. */
 static bool container_extend(struct pickle *p, guint count, enum pickle_type type)
 {
     guint first = p->stack->len - count;
@@ -281,7 +281,7 @@ static bool container_extend(struct pickle *p, guint count, enum pickle_type typ
     return true;
 }
 
-/* TUPLE1 to TUPLE3; with count 0, all values above the mark. */
+/* TUPLE1 to TUPLE3.  count 0: takes all values above the mark. */
 static bool tuple_push(struct pickle *p, guint count)
 {
     guint first = p->stack->len - count;
@@ -324,7 +324,7 @@ static bool kept_put(struct pickle *p, size_t bytes)
     return number_take(p, bytes, &number) && memo_put(p, number);
 }
 
-/* PROTO and FRAME say nothing that matters here. */
+/* PROTO and FRAME hold nothing that matters here. */
 static bool skip(struct pickle *p, size_t bytes)
 {
     const uint8_t *ignored;

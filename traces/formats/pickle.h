@@ -26,7 +26,7 @@ enum pickle_type {
 };
 
 struct pickle_tensor {
-    const char *storage;            /* its bytes are the entry data/STORAGE of the file */
+    const char *storage;            /* the file's entry data/STORAGE has its bytes */
     char kind;                      /* 'i', 'u', 'f', or 'b' for truth values */
     uint32_t width;                 /* bytes of an element */
     uint64_t storage_count, offset; /* elements of the storage, and the tensor's first */
@@ -48,7 +48,7 @@ struct pickle_value {
 
 struct pickle;
 
-/* Runs bytes[size].  NULL and *error ("source: offset N: opcode ...: expected ..., found ...") where it holds any
+/* Runs bytes[size].  NULL and *error ("source: offset N: opcode ...: expected ..., found ...") if they hold any
  * other value.  Every tensor lies inside its storage.  Free with pickle_free(). */
 struct pickle *pickle_read(const char *source, const uint8_t *bytes, size_t size, GError **error);
 void pickle_free(struct pickle *pickle);

@@ -1,15 +1,15 @@
-/* pt_trace.c - routing that was kept by torch.save: a ZIP file with a pickle (data.pkl) and tensors' bytes (data/N).
+/* pt_trace.c - routing that torch.save wrote: a ZIP file with a pickle (data.pkl) and tensors' bytes (data/N).
  *
- *   {"records": [{"forward_pass_id", "topk_ids_of_layer": [layers, tokens, places], ...}, ...],
- *    "last_physical_to_logical_map": [layers, slots]}        SGLang's recorder, mode per_token: a rank's forward passes
- *   {"logical_count": [steps, layers, experts], ...}         SGLang's recorder, mode stat: how often each expert was
- * chosen
- *   [[tokens, topk], ...]                                    Megatron-Core's router replay: a tensor a layer
- *   {"routed_experts": tensor}, or a tensor alone            [tokens, layers, topk] (vLLM), or
+ *     {"records": [{"forward_pass_id", "topk_ids_of_layer": [layers, tokens, places], ...}, ...],
+ *      "last_physical_to_logical_map": [layers, slots]}      SGLang's recorder, mode per_token: a rank's passes
+ *     {"logical_count": [steps, layers, experts], ...}       SGLang's recorder, mode stat: counts of each expert
+ *     [[tokens, topk], ...]                                  Megatron-Core's router replay: a tensor a layer
+ *     {"routed_experts": tensor}, or a tensor alone          [tokens, layers, topk] (vLLM), or
  *                                                            [sequences, tokens, layers, topk] (verl)
  *
- * The recorder keeps slots ("physical experts"), which its map turns into logical experts; the map is the last one of
- * the recording.  Counts name neither tokens nor sources: each is read as a token of rank 0 with that one expert. */
+ * The recorder keeps slots ("physical experts"), which its map turns into logical experts.  The map is the last one
+ * of the recording.  Counts name neither tokens nor sources.  Each count is read as that many tokens of rank 0 with
+ * only that expert. */
 #include "traces/formats/pickle.h"
 
 #include <string.h>
@@ -76,14 +76,14 @@ static int64_t view_at(const struct view *v, uint64_t element)
     return (int64_t)(bits << shift) >> shift;
 }
 
-/* The element at which (a, b, 0, ...) lies. */
+/* The index of the element (a, b, 0, ...). */
 static uint64_t view_place(const struct view *v, uint64_t a, uint64_t b)
 {
     const struct pickle_tensor *const t = v->tensor;
     return t->offset + a * t->stride[0] + (t->dims > 1 ? b * t->stride[1] : 0);
 }
 
-/* Adds a token with its experts: the first at element, the others stride apart. */
+/* Adds a token with its experts.  The first is at `element`, the others follow at distance `stride`. */
 static bool token_add(struct pt *pt, const struct view *v, const char *where, uint32_t layer, uint32_t step,
                       uint64_t element, uint64_t stride, GError **error)
 {
@@ -108,7 +108,7 @@ static int32_t *row_last(struct pt *pt, uint32_t step, uint32_t layer)
     return rows->experts + (size_t)(rows->tokens - 1) * table_topk(pt->table);
 }
 
-/* Makes the table for the first tensor; later ones must have its top-k. */
+/* Makes the table for the first tensor.  Later tensors must have its top-k. */
 static bool table_fit(struct pt *pt, const char *where, uint64_t layers, uint64_t topk, GError **error)
 {
     char found[64];
@@ -142,7 +142,7 @@ static bool slots_rename(const struct pt *pt, const struct view *map, uint32_t l
     return true;
 }
 
-/* How many places of a token some record uses: the recorder's buffer may have more than the model. */
+/* How many places of a token are used by any record, because the recorder's buffer may have more than the model. */
 static uint32_t places_used(const struct view *v)
 {
     const struct pickle_tensor *const t = v->tensor;
@@ -203,7 +203,7 @@ static bool records_read(struct pt *pt, const struct pickle_value *records, cons
     return true;
 }
 
-/* ---- counts, read as they are asked for ---- */
+/* ---- counts, read when they are asked for ---- */
 
 static uint64_t counts_sum(const struct view *v, uint32_t step, uint32_t layer)
 {
@@ -250,7 +250,7 @@ static void counts_close(struct trace *trace)
 
 static const struct trace_source_ops counts_ops = { counts_read, counts_close };
 
-/* Serves counts; the trace takes over what *pt owns. */
+/* Serves counts.  The trace takes over what *pt owns. */
 static bool counts_serve(struct pt *pt, const struct view *v, const struct trace_options *options, GError **error)
 {
     struct trace *const trace = pt->trace;

@@ -1,7 +1,7 @@
-/* splits_trace.c - PyTorch's all-to-all split sizes, a line a rank.
+/* splits_trace.c - PyTorch's all-to-all split sizes, one line a rank.
  *
- * A matrix of split sizes has no experts and no tokens, only the count from each source to each destination.  It
- * is read as that many tokens with one expert each, the first (and only) one of the destination: this moves equal
+ * A matrix of split sizes has no experts and no tokens, only the count from each source to each destination.  It is
+ * read as that many tokens with one expert each, the first (and only) one of the destination.  This moves equal
  * bytes between equal ranks and invents nothing. */
 #include <string.h>
 #include "traces/table.h"

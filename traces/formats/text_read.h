@@ -25,7 +25,7 @@ struct text_format {
     void (*header_field)(struct text_reader *r, const char *text, size_t length);
     void (*header_end)(struct text_reader *r);
     void (*field)(struct text_reader *r, const char *text, size_t length);
-    void (*line)(struct text_reader *r); /* column: the number of the line's fields */
+    void (*line)(struct text_reader *r); /* called with the number of the line's fields in `column` */
     void (*end)(struct text_reader *r);  /* called at the file's end; may be NULL */
 };
 
@@ -34,10 +34,10 @@ void text_error(struct text_reader *r, const char *field, const char *expected, 
 
 /* Reads decimal digits, the usual case, without strtoul's locale and sign. */
 bool text_digits(const char *text, size_t length, uint32_t *value);
-/* An expert's number, or -1; else an error. */
+/* An expert's number, or -1; anything else is an error. */
 int32_t text_expert(struct text_reader *r, const char *field, const char *text, size_t length);
 
-/* Reads the stream to its end, closes it and serves the table as r->trace.  False and *error on failure. */
+/* Reads the stream to its end, closes it, and serves the table as r->trace.  False and *error on failure. */
 bool text_read(struct text_reader *r, const struct trace_options *options, GError **error);
 
 #endif

@@ -1,6 +1,6 @@
 /* vllm_trace.c - vLLM's array of routed experts, integers [tokens, layers, topk], as one step of one rank.  verl's
- * array is a batch, [sequences, tokens, layers, topk]: its sequences are read one after another, and padding is left
- * out. */
+ * array is a batch, [sequences, tokens, layers, topk].  Its sequences are read one after another, and padding is
+ * left out. */
 #include <string.h>
 #include "traces/formats/npy.h"
 #include "traces/generate.h"
