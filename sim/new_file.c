@@ -1,4 +1,4 @@
-/* new_file.c - writes without a name, then links; see new_file.h. */
+/* new_file.c - writes a file without a name, then links it to its name; see new_file.h. */
 #include "sim/new_file.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* cuda_host.h - private to `eptwin measure --fabric cuda`: passes over what the host gives to a GPU. */
+/* cuda_host.h - private to `eptwin measure --fabric cuda`: benchmarks of work that the host gives to a GPU. */
 #ifndef REPLAY_CUDA_HOST_H
 #define REPLAY_CUDA_HOST_H
 

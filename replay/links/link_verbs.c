@@ -588,7 +588,7 @@ static bool verbs_prepare(struct link_verbs *v, const struct fabric_needs *needs
            verbs_queues_make(v, remote_count, error) && verbs_qps_make(v, remote, error);
 }
 
-/* Exchanges hellos, and all_hello gets every rank's.  Takes failure, with which all ranks then fail. */
+/* Exchanges hellos, and all_hello gets every rank's.  If a rank brings a failure, all ranks fail with it. */
 static bool verbs_hello_exchange(struct link_verbs *v, struct bootstrap *b, GError *failure, uint8_t **all_hello,
                                  size_t *hello_bytes, GError **error)
 {

@@ -26,7 +26,7 @@ enum pickle_type {
 };
 
 struct pickle_tensor {
-    const char *storage;            /* the file's entry data/STORAGE has its bytes */
+    const char *storage;            /* its bytes are in the file's entry data/STORAGE */
     char kind;                      /* 'i', 'u', 'f', or 'b' for truth values */
     uint32_t width;                 /* bytes of an element */
     uint64_t storage_count, offset; /* elements of the storage, and the tensor's first */

@@ -23,7 +23,7 @@ struct transport {
     enum cluster_posting poster;
     uint64_t post_ps;       /* the poster's time for one request; where a thread posts, the warp's time to hand the
                              * request over */
-    uint64_t doorbell_ps;   /* time to ring: of the warp, which locks the QP meanwhile, or of the thread */
+    uint64_t doorbell_ps;   /* how long the thread takes to ring, or the warp, which locks the QP meanwhile */
     uint64_t library_ps;    /* extra time of the poster where the library's code posts, and not the kernel's */
     uint64_t proxy_ps;      /* from the GPU to a thread of the host */
     uint32_t threads;       /* of a GPU */
@@ -56,7 +56,7 @@ enum { TRANSPORT_RELEASES = 3 };
  * until it asks for the right one.  Half of that question's time is added, because the NIC's answer shows its state
  * halfway.  0 if completions are in memory. */
 uint64_t transport_notice_ps(const struct transport *transport);
-/* How long a thread takes, from the last completion on, to report that all requests to that many peers are complete. */
+/* How long a thread takes, from the last completion on, to report that all requests to `peers` peers are complete. */
 uint64_t transport_quiet_ps(const struct transport *transport, uint32_t peers);
 
 /* The transport that the cluster's [nic] describes. */

@@ -13,7 +13,7 @@
 #include "models/cluster.h"
 #include "models/fabric.h"
 
-/* The reads of a rank that has made any; else NULL. */
+/* The reads of a rank; NULL if it has made none. */
 struct looks;
 
 /* One of the rank's `workers` workers reads words (FABRIC_WORK_LOOK) from start_ps on.  Returns when it has read

@@ -124,7 +124,7 @@ struct world_rank {
     struct world *world;
     uint32_t *nic; /* [nic_count] ports that it uses */
     uint32_t nic_count;
-    struct network_local *local;        /* [nic_count] the links between these ports and its GPU */
+    struct network_local *local;        /* [nic_count] the links between the rank's ports and its GPU */
     uint32_t slow;                      /* how long its GPU takes for work for which other GPUs take WORLD_SLOW_ONE */
     uint32_t egress_slow, ingress_slow; /* how long its NVLink takes because of a fault, on that scale */
     uint64_t staging_bps;               /* rate of copies to the host and back; 0: they take no time */
