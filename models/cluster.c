@@ -253,7 +253,7 @@ static bool check_parts(const struct key_file *file, struct cluster *c, GError *
     if (!check_node_written(file, c, error)) return false;
     if (!check_dcqcn(file, c, error) || !check_cross_rail(file, c, error) || !check_peers(file, c, error)) return false;
     nics_take_away(c);
-    if (2u * c->gpu.cpcs.pairs != c->gpu.sms) c->gpu.cpcs = (struct cluster_cpcs){ 0 }; /* another product's */
+    if (2u * c->gpu.cpcs.kind[0].pairs != c->gpu.sms) c->gpu.cpcs = (struct cluster_dies){ 0 }; /* another product's */
     if (!c->nic.gpus_per_nic) c->nic.gpus_per_nic = 1;
     if (!c->nic.mtu_bytes) c->nic.mtu_bytes = 4096;
     if (!c->nic.proxy_threads) c->nic.proxy_threads = 1;

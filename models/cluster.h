@@ -43,13 +43,20 @@ struct cluster_bulk {
     struct cluster_passes passes;
 };
 
-/* Pairs of SMs (TPCs), in the order in which they get thread blocks, and the CPC of each pair.  pairs 0: not known. */
-enum { CLUSTER_PAIRS_MAX = 128, CLUSTER_CPCS_MAX = 32 };
+/* Pairs of SMs (TPCs), in the order in which they get thread blocks, and the CPC of each pair. */
+enum { CLUSTER_PAIRS_MAX = 128, CLUSTER_CPCS_MAX = 32, CLUSTER_DIES_MAX = 4 };
 struct cluster_cpcs {
     uint8_t pairs, cpcs; /* cpcs: the largest number of a CPC, plus one */
     uint8_t cpc[CLUSTER_PAIRS_MAX];
     uint8_t round[CLUSTER_PAIRS_MAX]; /* the round of each pair: every pair of a round gets a block before any of
                                        * them gets a second one */
+    uint8_t gpus;                     /* so many GPUs of a node are such, then as many of the next kind as that says */
+};
+
+/* GPUs of one product lack different SMs.  kinds 0: not known. */
+struct cluster_dies {
+    uint8_t kinds;
+    struct cluster_cpcs kind[CLUSTER_DIES_MAX];
 };
 
 /* cluster_load() derives scan_row_ps, load_l1_ps, load_shared_ps, look_ps and add_rate_bps from other keys. */
@@ -100,7 +107,7 @@ struct cluster_gpu {
     uint64_t cycle_ps, access_ps; /* an instruction of a scheduler; from a warp's access to its next one */
     uint64_t load_shared_ps;      /* a wait for shared memory */
     bool load_behind_stores;      /* a warp that waits for a load waits for its earlier stores, too */
-    struct cluster_cpcs cpcs;     /* each CPC has an equal share of the links */
+    struct cluster_dies cpcs;     /* each CPC has an equal share of the links */
 };
 
 struct cluster_nvlink {
@@ -361,8 +368,11 @@ const char *cluster_inside_kind(const char *name);
 /* "27 us at 1024 B, 130 us at 14336 B".  Sizes rise, times do not fall, and there are at most CLUSTER_CURVE_MAX
  * points. */
 bool cluster_parse_curve(const char *text, struct cluster_curve *curve);
-/* Numbers and ranges of CPCs, one CPC for each pair of SMs in order.  "|" divides rounds. */
-bool cluster_parse_cpcs(const char *text, struct cluster_cpcs *cpcs);
+/* Numbers of CPCs and ranges of them, one for each pair of SMs in order; "|" divides rounds, "/" kinds of GPUs.  All
+ * kinds have as many pairs. */
+bool cluster_parse_cpcs(const char *text, struct cluster_dies *dies);
+/* The CPCs of that GPU of a node; NULL: not known. */
+const struct cluster_cpcs *cluster_cpcs_of(const struct cluster_dies *dies, uint32_t gpu);
 /* "45 GB/s", "400 Gbit/s" -> bits per second; "1.46 us" -> picoseconds; "4096 B", "64 KB" -> bytes. */
 bool cluster_parse_rate(const char *text, uint64_t *rate_bps);
 bool cluster_parse_time(const char *text, uint64_t *time_ps);

@@ -18,8 +18,11 @@ static const struct cluster_key keys[] = {
     KEY("gpu", "sms", KIND_COUNT, false, gpu.sms, "Streaming multiprocessors."),
     KEY("gpu", "cpcs", KIND_CPCS, true, gpu.cpcs,
         "The CPC of each pair of SMs, in the order in which pairs take thread blocks: \"8 0-7 | 8-15\".  CPCs share "
-        "the links evenly.  Blocks that find no pair fill a round, up to the next \"|\", one SM a pair first.  Counts "
-        "only where sms is twice the number of pairs."),
+        "the links evenly.  Blocks that find no pair fill a round, up to the next \"|\", one SM a pair first.  GPUs "
+        "lack "
+        "different SMs: \"2x 0-7 / 0 0-6\" says how two GPUs of each three are, and after \"/\" the third.  Counts "
+        "only "
+        "where sms is twice the number of pairs."),
     KEY("gpu", "launch", KIND_TIME, false, gpu.launch_ps,
         "The part of a kernel's duration that is not its workers' time."),
     KEY("gpu", "beside", KIND_TIME, true, gpu.beside_ps,

@@ -204,13 +204,26 @@ static bool parse_pairs(const char *word, uint8_t round, struct cluster_cpcs *cp
     return true;
 }
 
-bool cluster_parse_cpcs(const char *text, struct cluster_cpcs *cpcs)
+/* How many GPUs a word such as "2x" stands for; 0: it is none. */
+static uint8_t parse_gpus(const char *word)
+{
+    char *end;
+    const uint64_t gpus = g_ascii_isdigit(*word) ? g_ascii_strtoull(word, &end, 10) : 0;
+    return gpus && gpus <= UINT8_MAX && g_str_equal(end, "x") ? (uint8_t)gpus : 0;
+}
+
+static bool parse_die(const char *text, struct cluster_cpcs *cpcs)
 {
     *cpcs = (struct cluster_cpcs){ 0 };
     uint8_t round = 0;
     g_auto(GStrv) word = g_strsplit_set(text, " \t", -1);
     for (char **w = word; *w; w++) {
         if (!**w) continue;
+        if (!cpcs->gpus) {
+            cpcs->gpus = parse_gpus(*w);
+            if (cpcs->gpus) continue;
+            cpcs->gpus = 1;
+        }
         if (strcmp(*w, "|")) {
             if (!parse_pairs(*w, round, cpcs)) return false;
         } else if (!cpcs->pairs || cpcs->round[cpcs->pairs - 1] != round++) {
@@ -218,6 +231,26 @@ bool cluster_parse_cpcs(const char *text, struct cluster_cpcs *cpcs)
         }
     }
     return cpcs->pairs > 0 && cpcs->round[cpcs->pairs - 1] == round;
+}
+
+bool cluster_parse_cpcs(const char *text, struct cluster_dies *dies)
+{
+    *dies = (struct cluster_dies){ 0 };
+    g_auto(GStrv) part = g_strsplit(text, "/", -1);
+    for (char **p = part; *p; p++) {
+        if (dies->kinds == CLUSTER_DIES_MAX || !parse_die(*p, &dies->kind[dies->kinds])) return false;
+        if (dies->kind[dies->kinds++].pairs != dies->kind[0].pairs) return false;
+    }
+    return dies->kinds > 0;
+}
+
+const struct cluster_cpcs *cluster_cpcs_of(const struct cluster_dies *dies, uint32_t gpu)
+{
+    uint32_t gpus = 0, kind = 0;
+    if (!dies->kinds) return NULL;
+    for (uint32_t i = 0; i < dies->kinds; i++) gpus += dies->kind[i].gpus;
+    for (gpu %= gpus; gpu >= dies->kind[kind].gpus; kind++) gpu -= dies->kind[kind].gpus;
+    return &dies->kind[kind];
 }
 
 bool cluster_value_parse(enum cluster_kind kind, const char *choices, const char *text, void *field)
@@ -264,7 +297,8 @@ const char *cluster_value_expected(enum cluster_kind kind)
         [KIND_PIECE] = "a size from 1 KB to 1000 GB such as \"2 MB\" (KB, KiB, MB, MiB, GB)",
         [KIND_PASSES] = "eight digits in and eight out, such as \"0 2 1 3 1 3 1 2 | 0 3 0 3 0 3 0 3\"",
         [KIND_NICS_OF] = "the number of each GPU's NIC, such as \"0 0 1 1\"",
-        [KIND_CPCS] = "numbers of CPCs below 32, of at most 128 pairs of SMs, such as \"8 16 0-7 | 8-15\"",
+        [KIND_CPCS] = "numbers of CPCs below 32, of at most 128 pairs of SMs, such as \"8 16 0-7 | 8-15\" "
+                      "or, two GPUs of three so, \"2x 0-7 / 0 0-6\"",
     };
     return expected[kind];
 }

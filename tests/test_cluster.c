@@ -382,19 +382,24 @@ TEST("bad curves")
 
 TEST("bad CPCs")
 {
-    static const char *const bad[] = { "",    "|",  "| 0",  "0 |", "0 | | 1", "0-", "-1",
-                                       "1-0", "32", "0-32", "x",   "0 x",     "0,1" };
-    struct cluster_cpcs cpcs;
-    for (size_t i = 0; i < G_N_ELEMENTS(bad); i++) CU_ASSERT_FALSE(cluster_parse_cpcs(bad[i], &cpcs));
-    CU_ASSERT(cluster_parse_cpcs("0-31 0-31 | 0-31 0-31", &cpcs) && cpcs.pairs == CLUSTER_PAIRS_MAX);
-    CU_ASSERT_FALSE(cluster_parse_cpcs("0-31 0-31 | 0-31 0-31 0", &cpcs));
-    CU_ASSERT(change_refused("sms = 132", "cpcs = 0 x\nsms = 132",
-                             "FILE:LINE: [gpu] cpcs: expected numbers of CPCs below 32, of at most 128 pairs of SMs, "
-                             "such as \"8 16 0-7 | 8-15\", found \"0 x\""));
+    static const char *const bad[] = { "",   "|",    "| 0",  "0 |",     "0 | | 1", "0-",       "-1",  "1-0",
+                                       "32", "0-32", "x",    "0 x",     "0,1",     "/",        "0 /", "0 / 0 1",
+                                       "2x", "0x 0", "0 2x", "2x 3x 0", "256x 0",  "0/0/0/0/0" };
+    struct cluster_dies dies;
+    for (size_t i = 0; i < G_N_ELEMENTS(bad); i++) CU_ASSERT_FALSE(cluster_parse_cpcs(bad[i], &dies));
+    CU_ASSERT(cluster_parse_cpcs("0-31 0-31 | 0-31 0-31", &dies) && dies.kind[0].pairs == CLUSTER_PAIRS_MAX);
+    CU_ASSERT_FALSE(cluster_parse_cpcs("0-31 0-31 | 0-31 0-31 0", &dies));
+    CU_ASSERT(cluster_parse_cpcs("2x 0 1 / 1 | 0/3 3", &dies) && dies.kinds == 3);
+    static const uint8_t kind[] = { 0, 0, 1, 2, 0, 0, 1, 2 };
+    for (uint32_t gpu = 0; gpu < 8; gpu++) CU_ASSERT_PTR_EQUAL(cluster_cpcs_of(&dies, gpu), &dies.kind[kind[gpu]]);
+    CU_ASSERT(
+        change_refused("sms = 132", "cpcs = 0 x\nsms = 132",
+                       "FILE:LINE: [gpu] cpcs: expected numbers of CPCs below 32, of at most 128 pairs of SMs, "
+                       "such as \"8 16 0-7 | 8-15\" or, two GPUs of three so, \"2x 0-7 / 0 0-6\", found \"0 x\""));
     g_autofree char *text =
         changed("sms = 132", "sms = 132\ncpcs = 0 1"); /* of another product, whose file is included */
     g_autoptr(cluster) c = load(text);
-    CU_ASSERT(c && !c->gpu.cpcs.pairs);
+    CU_ASSERT(c && !c->gpu.cpcs.kinds);
 }
 
 TEST("values at the limits")

@@ -61,13 +61,14 @@ TEST("shares keep the links busy")
 
 TEST("places")
 {
-    struct cluster_cpcs cpcs;
+    struct cluster_dies dies;
     uint8_t at[12];
-    CU_ASSERT_TRUE_FATAL(cluster_parse_cpcs("2 0-1 | 1 2", &cpcs));
-    CU_ASSERT(cpcs.pairs == 5 && cpcs.cpcs == 3);
-    egress_place(&cpcs, 12, true, at);
+    CU_ASSERT_TRUE_FATAL(cluster_parse_cpcs("2 0-1 | 1 2", &dies));
+    const struct cluster_cpcs *cpcs = cluster_cpcs_of(&dies, 3);
+    CU_ASSERT(dies.kinds == 1 && cpcs->pairs == 5 && cpcs->cpcs == 3);
+    egress_place(cpcs, 12, true, at);
     CU_ASSERT_EQUAL(memcmp(at, ((const uint8_t[]){ 2, 2, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2 }), 12), 0);
-    egress_place(&cpcs, 12, false, at);
+    egress_place(cpcs, 12, false, at);
     CU_ASSERT_EQUAL(memcmp(at, ((const uint8_t[]){ 2, 0, 1, 2, 0, 1, 1, 2, 1, 2, 2, 0 }), 12), 0);
 }
 

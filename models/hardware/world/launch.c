@@ -88,7 +88,7 @@ static void blocks_place(struct world_rank *rank, struct fabric_worker *const *w
     if (!rank->shares.cpcs || !count) return;
     for (uint32_t i = 0; i < count; i++)
         if (worker[i]->sm >= sms) sms = worker[i]->sm + 1u;
-    egress_place(&w->cluster->gpu.cpcs, sms < w->sm_count ? sms : w->sm_count, worker[0]->paired, rank->sm_cpc);
+    egress_place(rank->cpcs, sms < w->sm_count ? sms : w->sm_count, worker[0]->paired, rank->sm_cpc);
 }
 
 static void rank_launch(struct world_rank *rank, struct fabric_worker **worker, uint32_t count, uint64_t now_ps)

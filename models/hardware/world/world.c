@@ -184,7 +184,8 @@ static void rank_init(struct world *w, uint32_t index)
     rank->sm = memory_new(w->sm_count, sizeof rank->sm[0]);
     rank->far = memory_new(w->sm_count, sizeof rank->far[0]);
     rank->sm_cpc = memory_new(w->sm_count, sizeof rank->sm_cpc[0]);
-    rank->shares.cpcs = w->cluster->gpu.cpcs.cpcs;
+    rank->cpcs = cluster_cpcs_of(&w->cluster->gpu.cpcs, index % o->ranks_per_node);
+    rank->shares.cpcs = rank->cpcs ? rank->cpcs->cpcs : 0;
     rank->stored_ps = memory_new(w->sm_count, sizeof rank->stored_ps[0]);
     rank->put_ps = memory_new(w->sm_count, sizeof rank->put_ps[0]);
     rank->copied_ps = memory_new(w->sm_count, sizeof rank->copied_ps[0]);

@@ -130,6 +130,7 @@ struct world_rank {
     uint64_t staging_bps;               /* rate of copies to the host and back; 0: they take no time */
     struct port *sm;                    /* [sms] */
     struct port *far;                   /* [sms] serves the SM's loads from memory for sums */
+    const struct cluster_cpcs *cpcs;    /* NULL: not known */
     uint8_t *sm_cpc;                    /* [sms] */
     struct bulk_engine *engine;         /* [sms]; NULL: no store has waited for an engine yet */
     uint64_t *stored_ps;                /* [sms] when the stores of the SM's warps so far are done */
