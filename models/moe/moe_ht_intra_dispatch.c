@@ -77,16 +77,20 @@ static void sender_scan(struct intra_sender *s)
     s->scanned = to;
 }
 
-/* Whether most rows of the chunk have been read before.  A row that also goes to this rank itself is in the L2 when
- * it is read for another rank: the sender to itself has its heads in own memory, so it reads a row first. */
+/* Whether most rows of the chunk have been read before.  A row that goes to several ranks is in the L2 for all senders
+ * but the first: the one to this rank itself, which has its heads in own memory, else any of them.  With their first
+ * chunk the others begin at the same time, and all wait for memory. */
 static bool sender_rows_read(const struct intra_sender *s)
 {
     const struct ht_rank *h = &s->rank->ht;
     const uint32_t *token = sender_tokens(s) + s->ring.tail;
-    uint32_t read_before = 0;
-    if (s->ring.peer != h->g.rank)
-        for (uint32_t i = 0; i < s->ring.pending; i++) read_before += h->layout.mask[token[i]] >> h->g.rank & 1;
-    return 2 * read_before > s->ring.pending;
+    double first = 0; /* rows that this sender reads first, in the middle */
+    if (s->ring.peer == h->g.rank) return false;
+    for (uint32_t i = 0; i < s->ring.pending; i++) {
+        const uint32_t mask = h->layout.mask[token[i]];
+        if (!(mask >> h->g.rank & 1)) first += s->ring.tail ? 1.0 / __builtin_popcount(mask) : 1;
+    }
+    return 2 * first < s->ring.pending;
 }
 
 static enum worker_step sender_step(struct fabric_worker *w)
