@@ -73,6 +73,21 @@ TEST("cleaning")
     CU_ASSERT_STRING_EQUAL(import_line_clean(with_nul, 3), "a?b");
 }
 
+/* OSU's MB is 1e6 bytes, in the table of one pair and in that of several. */
+TEST("bandwidths of one pair and of several")
+{
+    static const char *const logs[] = {
+        "# OSU MPI Bandwidth Test v7.5\n# Size      Bandwidth (MB/s)\n65536  24310.50\n",
+        "# OSU MPI Multiple Bandwidth / Message Rate Test v7.5\n"
+        "# Size                  MB/s        Messages/s\n65536  24310.50  370949.0\n"
+    };
+    for (size_t i = 0; i < G_N_ELEMENTS(logs); i++) {
+        g_autoptr(import_log) log = log_of(logs[i]);
+        CU_ASSERT_EQUAL_FATAL(log->rows->len, 1);
+        CU_ASSERT_DOUBLE_EQUAL(row_of(log, 0)->number[IMPORT_NATIVE_GBS], 24.3105, 1e-9);
+    }
+}
+
 /* (n - 1) / n of the printed digits gives n, or nothing where digits are too few. */
 TEST("ranks from bandwidths")
 {
