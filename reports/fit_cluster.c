@@ -78,7 +78,7 @@ static const struct fit_key fit_keys[] = {
 
 /* A cost too small to be measured gives an infinite rate, but a file needs a finite number. */
 enum { FIT_RATE_GBS_MAX = 100000, FIT_DOUBT_PCT = 25 };
-static const double FIT_WAITS = 1.5; /* a stream that takes this many times its CPU time waits for the link */
+static const double FIT_WAITS = 1.5; /* a stream waits for the link if its time exceeds its CPU time by this factor */
 
 struct fit_work {
     const struct record *record;

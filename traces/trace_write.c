@@ -10,7 +10,7 @@ static const struct trace_format *const formats[] = {
     &trace_format_jsonl, &trace_format_jsonl_zst, &trace_format_vllm, &trace_format_llama,
 };
 
-/* The format with this name; else the one whose ending of the path fits and is longest. */
+/* The format with this name; without a name, the format with the longest ending that the path has. */
 static const struct trace_format *format_choose(const char *path, const char *word, GError **error)
 {
     for (size_t i = 0; i < G_N_ELEMENTS(formats); i++) {
