@@ -103,8 +103,8 @@ static bool refuse_section(const struct key_file *file, const char *section, GEr
 /* Former keys of [gpu], and the keys from which they now follow (gpu_derive()). */
 static const struct {
     const char *name, *from;
-} derived[] = { { "add-rate", "cycle" },    { "load-l1", "cycle" },          { "load-shared", "cycle" },
-                { "reduce-look", "cycle" }, { "scan-rate", "load, access" }, { "scan-row", "load, access" } };
+} derived[] = { { "add-rate", "cycle" },    { "load-l1", "cycle" },   { "load-shared", "cycle" },
+                { "reduce-look", "cycle" }, { "scan-rate", "cycle" }, { "scan-row", "load, access" } };
 
 static bool refuse_key(const struct key_file *file, const char *section, const char *name, GError **error)
 {
@@ -418,14 +418,24 @@ static bool include_files(struct key_file *file, const struct key_file *from, ui
  * 29.7 and 44 on H100 and H200 (alone_ld_shared, alone_ld_weak at=own).  `load` waits for five accesses.  A load
  * whose address comes from the load before it waits for one.  When a row is missing, a sum finds this out in 11
  * instructions of the compiled loop.  It converts and adds a lane's 16 bytes in 24 instructions (clocked on H200,
- * measured/README.md: 5.6 ns and 42.2 GB/s). */
+ * measured/README.md: 5.6 ns and 42.2 GB/s).  A warp's load of 4 bytes a lane keeps the SM for 8 cycles: 31.7 GB/s,
+ * measured 33.2 (load_words_8). */
 static void gpu_derive(struct cluster_gpu *gpu)
 {
-    enum { SHARED_CYCLES = 29, L1_CYCLES = 41, FURTHER = 4, LOOK_CYCLES = 11, ADD_CYCLES = 24, WARP_BYTES = 512 };
+    enum {
+        SHARED_CYCLES = 29,
+        L1_CYCLES = 41,
+        FURTHER = 4,
+        LOOK_CYCLES = 11,
+        ADD_CYCLES = 24,
+        SCAN_CYCLES = 8,
+        WARP_BYTES = 512
+    };
     gpu->load_shared_ps = SHARED_CYCLES * gpu->cycle_ps;
     gpu->load_l1_ps = L1_CYCLES * gpu->cycle_ps;
     gpu->look_ps = LOOK_CYCLES * gpu->cycle_ps;
     gpu->add_rate_bps = gpu->cycle_ps ? 8 * WARP_BYTES * PS_PER_S / (ADD_CYCLES * gpu->cycle_ps) : 0;
+    gpu->scan_rate_bps = gpu->cycle_ps ? 8 * WARP_BYTES / 4 * PS_PER_S / (SCAN_CYCLES * gpu->cycle_ps) : 0;
     gpu->scan_row_ps = gpu->load_ps > FURTHER * gpu->access_ps ? gpu->load_ps - FURTHER * gpu->access_ps : 0;
 }
 

@@ -59,7 +59,8 @@ struct cluster_dies {
     struct cluster_cpcs kind[CLUSTER_DIES_MAX];
 };
 
-/* cluster_load() derives scan_row_ps, load_l1_ps, load_shared_ps, look_ps and add_rate_bps from other keys. */
+/* cluster_load() derives scan_rate_bps, scan_row_ps, load_l1_ps, load_shared_ps, look_ps and add_rate_bps from other
+ * keys. */
 struct cluster_gpu {
     uint32_t sms;
     uint64_t launch_ps;    /* the part of a kernel's duration that is not its workers' time */
@@ -84,6 +85,7 @@ struct cluster_gpu {
     struct cluster_work reduce;       /* sums of rows: warp_rate counts bytes written, sm_rate counts bytes read */
     uint64_t reduce_made_sm_rate_bps; /* the SM's rate of writing the sums; 0: writing takes no time */
     uint64_t reduce_load_rate_bps;    /* an additional limit: bytes that one warp reads */
+    uint64_t scan_rate_bps;           /* of index arrays, on one SM */
     uint64_t scan_row_ps;             /* a warp's read of one token's entry, in a loop that waits for it */
     /* Costs of kernels that describe their access patterns (fabric.h).  load_ps 0: kinds of rows above give these
      * costs. */

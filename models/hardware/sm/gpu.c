@@ -529,6 +529,7 @@ static void gpu_init(struct world *w)
     w->egress_unaligned = rate_make(c->nvlink.unaligned_rate_bps);
     w->egress_split = rate_make(c->nvlink.split_rate_bps);
     w->reduce_load = rate_make(c->gpu.reduce_load_rate_bps);
+    w->scan = rate_make(c->gpu.scan_rate_bps);
     const struct cluster_bulk *engine = &c->gpu.engine;
     w->bulk_in = rate_make(engine->in_rate_bps);
     w->bulk_out = rate_make(engine->out_rate_bps ? engine->out_rate_bps : c->gpu.store.sm_rate_bps);
