@@ -206,7 +206,6 @@ enum fabric_work_kind {
     FABRIC_WORK_LAUNCH,  /* a stream begins a kernel */
     FABRIC_WORK_HOST,    /* the host waits until the stream has come here, and only then asks for later operations */
     FABRIC_WORK_LOOK,    /* read words in the host's memory, one after another; here, these are the rank's own words */
-    FABRIC_WORK_PEEK, /* read a word in a peer's memory; here, the rank reads its own copy, which the peer has raised */
 };
 
 struct fabric_work {

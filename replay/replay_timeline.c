@@ -28,7 +28,7 @@ enum entry_name {
     NAME_POST_PUT_SIGNAL,
     NAME_POST_GET,
     NAME_WORK, /* of a kind; kinds follow each other */
-    NAME_WAIT = NAME_WORK + FABRIC_WORK_PEEK + 1,
+    NAME_WAIT = NAME_WORK + FABRIC_WORK_LOOK + 1,
     NAME_PHASE, /* the entry's text names it */
     NAME_COUNT,
 };
@@ -50,7 +50,6 @@ static const char *const names[NAME_COUNT] = {
     [NAME_WORK + FABRIC_WORK_LAUNCH] = "launch",
     [NAME_WORK + FABRIC_WORK_HOST] = "host waits",
     [NAME_WORK + FABRIC_WORK_LOOK] = "look",
-    [NAME_WORK + FABRIC_WORK_PEEK] = "peek",
     [NAME_WAIT] = "wait",
     [NAME_PHASE] = "",
 };

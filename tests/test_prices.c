@@ -3,7 +3,7 @@
  * Aim: models/hardware/sm.  Method: at each site of the shipped sheets one worker of an H200 does each operation that
  * the form of the site's line permits.  The keys that belong to one way of pricing alone are made 1000 times dearer,
  * one way after another: the operation takes longer by the keys of exactly one way, and never by those of plain rows.
- * A scan without a program waits for loads alone, and takes longer by none of them. */
+ * A scan without a program waits for loads alone, and takes longer by none of them, or, at a peer, by its way alone. */
 #include "models/cluster.h"
 #include "models/hardware/world/world.h"
 #include "models/kernels/loops.h"
@@ -11,7 +11,7 @@
 
 #include <stdio.h>
 
-enum way { PLAIN, SUMS, WORDS, PROGRAMS, WAYS };
+enum way { PLAIN, SUMS, WORDS, PROGRAMS, PEERS, WAYS };
 enum { STORE = FABRIC_WORK_STAGE + 1, KINDS, DEAR = 1000 };
 
 struct one {
@@ -61,11 +61,13 @@ static uint64_t time_of(const struct cluster *cluster, enum site site, uint32_t 
     return result[0].time_ps;
 }
 
-static void dearer(struct cluster_gpu *gpu, enum way way)
+static void dearer(struct cluster *cluster, enum way way)
 {
+    struct cluster_gpu *gpu = &cluster->gpu;
     uint64_t *const times[WAYS][3] = { [PLAIN] = { &gpu->store.row_ps },
                                        [SUMS] = { &gpu->reduce.row_ps, &gpu->stretch_ps, &gpu->stretch_row_ps },
-                                       [PROGRAMS] = { &gpu->cycle_ps, &gpu->access_ps, &gpu->engine.turn_ps } };
+                                       [PROGRAMS] = { &gpu->cycle_ps, &gpu->access_ps, &gpu->engine.turn_ps },
+                                       [PEERS] = { &cluster->nvlink.peek_ps } };
     uint64_t *const rates[WAYS][3] = { [PLAIN] = { &gpu->store.warp_rate_bps }, [WORDS] = { &gpu->hbm_rows_rate_bps } };
     for (int i = 0; i < 3; i++) {
         if (times[way][i]) *times[way][i] *= DEAR;
@@ -97,10 +99,10 @@ TEST("one way for each operation")
             uint32_t ways = 0;
             for (enum way way = PLAIN; way < WAYS; way++) {
                 struct cluster dear = *base;
-                dearer(&dear.gpu, way);
+                dearer(&dear, way);
                 ways |= (uint32_t)(time_of(&dear, (enum site)site, kind) > usual_ps) << way;
             }
-            const bool loads = kind == FABRIC_WORK_SCAN && !loop.program;
+            const bool loads = kind == FABRIC_WORK_SCAN && !loop.program && !loop.peer;
             const bool good = loads ? !ways : ways && !(ways & (ways - 1)) && ways != 1u << PLAIN;
             if (!good) printf("\n      %s, operation %u: ways %x\n", loops_site_name((enum site)site), kind, ways);
             CU_ASSERT(good);

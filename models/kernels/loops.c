@@ -87,6 +87,7 @@ static const struct word {
     { "chase", FIELD(chase), FLAG, 0, 0, "scans: a load says where the next is; the bytes come meanwhile" },
     { "apart", FIELD(apart), FLAG, 0, 0, "scans: the group's first warp does it alone, and the others go on" },
     { "lines", FIELD(lines), U8, 0, 0, "lines of 128 B that a load of the 32 lanes touches, if not 1" },
+    { "peer", FIELD(peer), FLAG, 0, 0, "scans: what is read lies in the memory of a peer" },
     { "stride", FIELD(stride), U16, 0, 0, "scans: bytes from what one wait is for to the next; 0: they lie apart" },
     { "near", FIELD(again), U8, 0, LOOP_NEAR, "the SM has read the line before, and much else since" },
     { "at-hand", FIELD(again), U8, 0, LOOP_AT_HAND, "the SM has read the line just now" },

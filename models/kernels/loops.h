@@ -100,7 +100,7 @@ struct loop {
     uint32_t added_bytes;
     uint32_t number; /* of its site: keeps arrays apart */
     bool lined, sought, packed, packed_source, spread, staged, alone, in_turn, fenced, ahead, chase, fresh, unseen,
-        posted, apart, weighted;
+        posted, apart, weighted, peer;
     bool program; /* only the program and the description of its data count; else `engine` and the fields after it
                    * say what the loop does */
     bool team;    /* for a program: all warps of the operation move each row together; else each warp moves its own

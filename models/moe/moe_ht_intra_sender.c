@@ -20,7 +20,5 @@ void intra_sender_init(struct intra_rank *r, struct intra_sender *s, uint32_t ch
 void intra_sender_peek(struct intra_sender *s)
 {
     const bool own = s->ring.peer == s->rank->ht.g.rank;
-    fabric_work(&s->worker, &(struct fabric_work){ .kind = own ? FABRIC_WORK_SCAN : FABRIC_WORK_PEEK,
-                                                   .site = own ? SITE_INTRA_HEAD_READ : SITE_NONE,
-                                                   .rows = own });
+    ht_scan_here(&s->worker, own ? SITE_INTRA_HEAD_READ : SITE_INTRA_HEAD_PEEK, 1, 0);
 }

@@ -131,7 +131,7 @@ static enum worker_step pairs_begin(struct mori_warp *v, uint32_t pairs)
 {
     const uint32_t stride = mori_of(v)->warps, own = pairs > v->number ? (pairs - v->number - 1) / stride + 1 : 0;
     if (own) ht_scan_here(&v->worker, SITE_MORI_PAIRS_COUNT, own, 4 * (uint64_t)own);
-    fabric_work(&v->worker, &(struct fabric_work){ .kind = FABRIC_WORK_PEEK });
+    ht_scan_here(&v->worker, SITE_MORI_SLOTS_TAKE, 1, 0);
     v->begun = true;
     return WORKER_MORE;
 }
@@ -159,7 +159,7 @@ static enum worker_step block_step(struct fabric_worker *w)
     struct mori_warp *v = fabric_container_of(w, struct mori_warp, worker);
     const struct ht_geometry *g = &v->rank->ht.g;
     const uint32_t blocks = v->rank->ht.base.options->num_sms;
-    const struct fabric_work places = { .kind = FABRIC_WORK_PEEK, .warps = 1 };
+    const struct fabric_work places = { .kind = FABRIC_WORK_SCAN, .site = SITE_MORI_SLOTS_TAKE, .rows = 1, .warps = 1 };
     const bool more = v->item + (v->begun ? blocks : 0) < g->tokens;
     if (v->target == 0 && more) {
         ht_scan_here(w, SITE_MORI_CHOICES_READ, 1, 4 * g->topk);

@@ -401,7 +401,7 @@ static enum worker_step near_step(struct fabric_worker *w)
         if (local == g->local) continue;
         if (!v->looked) {
             ht_scan_here(w, SITE_MORI_CHOICES_READ, reads, 4 * (uint64_t)g->topk * reads);
-            fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_PEEK });
+            ht_scan_here(w, SITE_MORI_SLOTS_TAKE, 1, 0);
             v->looked = true;
             return WORKER_MORE;
         }
@@ -549,7 +549,7 @@ static enum worker_step relay(struct mi_warp *v)
         if ((unknown && reads) || (local < g->local && !v->looked)) {
             reads += local < g->local && first;
             if (reads) relay_look(v, reads);
-            if (local < g->local) fabric_work(&v->worker, &(struct fabric_work){ .kind = FABRIC_WORK_PEEK });
+            if (local < g->local) ht_scan_here(&v->worker, SITE_MORI_SLOTS_TAKE, 1, 0);
             v->looked = local < g->local;
             return WORKER_MORE;
         }

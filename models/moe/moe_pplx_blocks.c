@@ -376,7 +376,7 @@ static enum worker_step combine_send_step(struct fabric_worker *w)
     const struct pp_rank *r = b->rank;
     enum worker_step next;
     if (b->state == BACK_BEGIN) { /* looks at each peer of the node for whether this rank's rows have been read */
-        if (r->ht.g.local > 1) fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_PEEK });
+        if (r->ht.g.local > 1) ht_scan_here(w, SITE_PPLX_PEERS_PEEK, 1, 0);
         ht_scan_here(w, SITE_PPLX_ROW_READ, 1, 12);
         state_set(b, BACK_STAGE);
         return WORKER_MORE;

@@ -192,7 +192,7 @@ static enum worker_step hear_step(struct fabric_worker *w)
     if (!c->counted) {
         c->count = ht_word(&r->ht, c->peer);
         if (!c->count) return WORKER_WAIT;
-        fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_PEEK }); /* the count lies at its sender */
+        ht_scan_here(w, SITE_TWO_SIDED_COUNT_PEEK, 1, 0);
         c->counted = true;
         return WORKER_MORE;
     }

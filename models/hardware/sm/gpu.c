@@ -465,7 +465,6 @@ static void gpu_work(struct fabric *f, struct fabric_worker *worker, const struc
         gpu_lane_reach(ww, start + w->cluster->calls.wait_ps);
         rank->calls.free_ps = later(rank->calls.free_ps, ww->cursor_ps);
         break;
-    case FABRIC_WORK_PEEK: gpu_lane_end(ww, start + w->cluster->nvlink.peek_ps); break;
     case FABRIC_WORK_LOOK:
         gpu_lane_end(ww, looks_take(&rank->looks, rank->worker_max, &w->cluster->node, worker, work, start));
         ww->looks |= work->polls;

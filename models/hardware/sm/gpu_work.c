@@ -153,6 +153,7 @@ uint64_t gpu_work_end(struct world_rank *rank, const struct fabric_work *work, c
                       uint32_t lanes)
 {
     if (work->kind == FABRIC_WORK_SCAN) {
+        if (p && p->peer) return start + rank->world->cluster->nvlink.peek_ps;
         const uint64_t ps = scan_ps(rank, work, p, lanes);
         gpu_scanned_note(rank->now.worker, ps);
         return start + ps;

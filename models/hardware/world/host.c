@@ -249,8 +249,7 @@ static void host_work(struct fabric *f, struct fabric_worker *worker, const stru
     case FABRIC_WORK_AWAIT:
     case FABRIC_WORK_LAUNCH:
     case FABRIC_WORK_HOST:
-    case FABRIC_WORK_LOOK:
-    case FABRIC_WORK_PEEK: return;
+    case FABRIC_WORK_LOOK: return;
     case FABRIC_WORK_COMPUTE: busy_ps = work->busy_ps; break;
     case FABRIC_WORK_SCAN: busy_ps = rate_time(w->scan, work->read_bytes); break;
     case FABRIC_WORK_COPY: busy_ps = copy_ps(&w->copy, work); break;
