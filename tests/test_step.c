@@ -126,7 +126,13 @@ TEST("experts' rows in order, in decode and prefill")
                                        "h,experts_contiguous,fp8,64x32,600,8,4\n"
                                        "h,experts_contiguous,fp8,64x32,600,4096,4\n",
                                        NULL);
-    struct step_gpu gpu = { .name = "h", .fp8_tflops = 1e3, .bf16_tflops = 1e3, .gemm_share = 1, .clock_ghz = 1 };
+    struct step_gpu gpu = { .name = "h",
+                            .fp8_tflops = 1e3,
+                            .bf16_tflops = 1e3,
+                            .gemm_share = 1,
+                            .clock_ghz = 1,
+                            .zeros_power = 0.48,
+                            .copies_power = 0.4 };
     struct net net = { .hidden = 64, .expert_inter = 32, .experts = 4, .topk = 1 };
     struct costs_options o = { .net = &net,
                                .gpu = &gpu,

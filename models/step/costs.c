@@ -347,14 +347,11 @@ static double tiles_factor(const struct costs_options *o, struct costs_rows rows
     return 1 + clock_share * fmax(rows.tiled / equal - 1, 0);
 }
 
-/* Power without the 120 W of an idle H200, at the tables' clock.  Tiles of random numbers draw 855 W (580 at 1.74
- * GHz, by the cube), tiles of zeros 0.48 of that (286 at 1.76), copies of HBM 0.40 (340).  tests/accuracy/measured,
- * h200-gemm. */
-static double power_of(struct costs_rows rows, bool of_experts, double clock_share)
+/* As a share of the power that tiles of random numbers draw on all SMs. */
+static double power_of(const struct step_gpu *gpu, struct costs_rows rows, bool of_experts, double clock_share)
 {
-    const double zeros_power = 0.48, copies_power = 0.40;
     const double real = of_experts && rows.tiled > 0 ? rows.all / rows.tiled : 1;
-    return clock_share * (real + (1 - real) * zeros_power) + (1 - clock_share) * copies_power;
+    return clock_share * (real + (1 - real) * gpu->zeros_power) + (1 - clock_share) * gpu->copies_power;
 }
 
 double costs_clock_lift(const struct costs_options *o)
@@ -474,14 +471,14 @@ struct step_cost costs_of(const struct costs_options *o, enum step_op op, enum s
 {
     struct step_cost cost = cost_forward(o, op, pass, tokens, rows, experts);
     if (o->work) return cost;
-    cost.power = power_of(rows, op_is_gemm_of_experts(op), cost.clock_share);
+    cost.power = power_of(o->gpu, rows, op_is_gemm_of_experts(op), cost.clock_share);
     if (pass == PASS_FORWARD) return cost;
     const bool named = strstr(cost.source, step_pass_suffix(pass)) != NULL;
     const double factor = pass_factor(o, op, pass, fmax(tokens, 1)), us = named ? cost.us : cost.us * factor;
     const struct work cast = cast_work(o, op, pass, tokens, rows.all);
     cost.us = named ? us : us + bytes_us(o, &cast);
     cost.clock_share *= us / cost.us;
-    cost.power = power_of(rows, op_is_gemm_of_experts(op), cost.clock_share);
+    cost.power = power_of(o->gpu, rows, op_is_gemm_of_experts(op), cost.clock_share);
     cost.read_bytes = cost.read_bytes * factor + cast.read_bytes;
     cost.write_bytes = cost.write_bytes * factor + cast.write_bytes;
     return cost;

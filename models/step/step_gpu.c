@@ -20,6 +20,8 @@ static const struct key {
     { "memory-gbs", offsetof(struct step_gpu, memory_gbs) },
     { "clock-ghz", offsetof(struct step_gpu, clock_ghz) },
     { "sustained-clock-ghz", offsetof(struct step_gpu, sustained_clock_ghz) },
+    { "zeros-power", offsetof(struct step_gpu, zeros_power) },
+    { "copies-power", offsetof(struct step_gpu, copies_power) },
 };
 
 /* The value of a key in the GPU's own section or, if it is not there, in the section of the similar GPU that it
