@@ -17,7 +17,7 @@ enum gpu_kind {
     GPU_TIME_LESS,  /* a row's time minus another's */
     GPU_TIME_AND,   /* a row's time plus factor times another's: a block meets and looks, before and after its work */
     GPU_LAUNCH,     /* a row's time minus twice another's, which is in ns */
-    GPU_EACH_TIME,  /* from a rate of operations: the time of factor of them */
+    GPU_EACH_TIME,  /* from a rate of operations: the time of `factor` operations */
     GPU_TURN,       /* rates by size: the time of each round of a row, without the time of its bytes and of the row
                      * itself */
     GPU_FURTHER,    /* from rows loaded by eight accesses at a time, and by one access: the time of each further
@@ -518,7 +518,7 @@ static bool gpu_value_of(const struct gpu_work *work, const struct gpu_key *key,
     }
 }
 
-/* The factor to ns.  Times of rows are in ns unless their unit is us. */
+/* The factor that turns a time into ns.  Times of rows are in ns unless their unit is us. */
 static double gpu_scale(const struct gpu_key *key)
 {
     const bool warps = key->kind == GPU_SHARE_READ || key->kind == GPU_SHARE_MADE;

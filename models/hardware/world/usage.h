@@ -27,7 +27,7 @@ void usage_watch(struct usage *usage, const struct port *port, enum world_usage_
 void usage_end(struct usage *usage, uint64_t now_ps);
 /* In a world of parts whose clock is at until_ps, makes the looks that are due. */
 void usage_look_until(struct usage *usage, uint64_t until_ps);
-/* How many of its events, for which no kernel waits, are pending; and how many have run. */
+/* How many of its events are pending (no kernel waits for these), and how many have run. */
 uint32_t usage_idle(const struct usage *usage);
 uint64_t usage_events(const struct usage *usage);
 /* world_usage() */
