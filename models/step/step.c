@@ -156,10 +156,10 @@ static bool memory_check(struct step_plan *p, GError **error)
     const double most = p->gpu->memory_gb * 1e9;
     if (p->weight_bytes + p->cache_bytes <= most) return true;
     g_set_error(error, STEP_ERROR, STEP_ERROR_MEMORY,
-                "--batch: expected what %g GB of %s hold, found %.1f GB of weights and %.1f GB of cache (%u tokens, "
+                "--%s: expected what %g GB of %s hold, found %.1f GB of weights and %.1f GB of cache (%u tokens, "
                 "context %g, %u ranks)",
-                p->gpu->memory_gb, p->gpu->name, p->weight_bytes / 1e9, p->cache_bytes / 1e9, p->batch,
-                p->costs.context, routing->ranks);
+                p->weight_bytes > most ? "num-ranks" : "batch", p->gpu->memory_gb, p->gpu->name, p->weight_bytes / 1e9,
+                p->cache_bytes / 1e9, p->batch, p->costs.context, routing->ranks);
     return false;
 }
 

@@ -13,8 +13,8 @@ const char *step_part_name(enum step_part part)
 
 const char *step_late_name(enum step_late late)
 {
-    static const char *const name[STEP_LATES] = { "more tokens", "a slower GPU", "kernels beside its own",
-                                                  "its own arrival" };
+    static const char *const name[STEP_LATES] = { "more tokens", "a slower GPU", "kernels beside their own",
+                                                  "communication that ended late" };
     return name[late];
 }
 

@@ -196,24 +196,27 @@ static void explain_append(GString *out, const struct step_plan *p, const struct
             "Their last two quarters differ by as much as %.2f %% of the step.\n",
             a->simulated, a->layers, a->layer_us, a->steady, a->steady_error_pct);
     else g_string_append_printf(out, "\nAll %u layers with experts were simulated.\n", a->layers);
-    g_string_append_printf(out, "Communication of %.1f %% of the step runs during compute.\n",
+    g_string_append_printf(out, "Communication runs during compute for %.1f %% of the step.\n",
                            100 * part_share(a, a->hidden_us));
     if (late_us > 0)
-        g_string_append_printf(out, "Ranks wait for rank %u in %.0f %% of all waiting.", a->awaited, a->awaited_pct);
-    const char *before = " The awaited rank is late for";
+        g_string_append_printf(out, "Ranks wait most for rank %u, in %.0f %% of all waiting.", a->awaited,
+                               a->awaited_pct);
+    const char *before = " Of all waiting, ", *late = "is for ranks that are late ";
     for (int i = 0; i < STEP_LATES && late_us > 0; i++) {
         const double pct = 100 * a->late_us[i] / late_us;
         if (pct < 0.5) continue;
-        g_string_append_printf(out, "%s %.0f %% because of %s", before, pct, step_late_name((enum step_late)i));
-        before = ",";
+        g_string_append_printf(out, "%s%.0f %% %sbecause of %s", before, pct, late, step_late_name((enum step_late)i));
+        before = ", ";
+        late = "";
     }
     if (late_us > 0) g_string_append(out, ".\n");
     if (p->weight_bytes > 0)
         g_string_append_printf(out, "A GPU holds %.1f GB of weights and %.1f GB of cache, of %g GB.\n",
                                p->weight_bytes / 1e9, p->cache_bytes / 1e9, p->gpu->memory_gb);
     clock_append(out, p);
-    g_string_append(out, p->run.loads > 1 ? "Each layer has a routing of its own.\n"
-                                          : "All layers have the routing of one.\n");
+    if (p->run.loads == 1) g_string_append(out, "All layers have the routing of one.\n");
+    else if (p->run.loads == a->simulated) g_string_append(out, "Each layer has a routing of its own.\n");
+    else g_string_append_printf(out, "Layers have the %u routings of the trace in turns.\n", p->run.loads);
     if (p->costs.work) return;
     if (p->phase == STEP_TRAIN)
         g_string_append(out,

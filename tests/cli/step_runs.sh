@@ -55,19 +55,19 @@ for kernel in ll normal; do
         echo "$kernel $layer: $(value step,all,time_us skewed.csv)"
     done
 done
-$step --trace skewed.ept --batch 64 --layers 3 --explain --format text | grep routing
+for n in 3 4; do $step --trace skewed.ept --batch 64 --layers $n --explain --format text | grep routing; done
 echo '# drawn routing differs by layer, too'
 for layer in '' '--layer 0' '--layer 1'; do
     $step --routing zipf:1.1 --batch 64 --layers 2 $layer --explain --format text | grep -E '^  step|routing'
 done
 echo '# a slow GPU is late by its clock'
-$step --batch 16 --layers 2 --slow 3:1.3x --explain | grep 'wait for'
+$step --batch 16 --layers 2 --slow 3:1.3x --explain | grep 'wait most'
 echo '# equal GPUs: where two batches run, kernels of one are late by those of the other'
-$step --phase prefill --batch 1024 --layers 2 --routing zipf:0.6 --schedule two-batch --explain | grep 'wait for'
+$step --phase prefill --batch 1024 --layers 2 --routing zipf:0.6 --schedule two-batch --explain | grep 'wait most'
 echo '# clocks that differ: a range'
 $step --batch 16 --layers 2 --draws 3 --format text | sed -n 3p
 echo '# the clock of each GPU: the slow one is awaited'
-$step --phase prefill --batch 1024 --layers 2 --clock "1.5$(printf '|1.8%.0s' $(seq 15))" --explain | grep -E 'wait for|GHz'
+$step --phase prefill --batch 1024 --layers 2 --clock "1.5$(printf '|1.8%.0s' $(seq 15))" --explain | grep -E 'wait most|GHz'
 echo '# an own table counts first'
 printf 'op,gpu,dtype,shape,tokens,context,us\nmla_decode,h800,fp8,128,16,4096,1000\n' >own.csv
 $step --batch 16 --layers 2 --table own.csv --format text | grep '^attention'
