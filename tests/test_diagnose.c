@@ -249,6 +249,29 @@ TEST("nothing explains it")
     CU_ASSERT_PTR_NOT_NULL(strstr(text->str, "None of these explains it"));
 }
 
+/* Faults outside the list: whatever resembles them most, it is not believed. */
+TEST("causes that are not known")
+{
+    /* A latency makes all rows longer by one time, slow atomics some by many times and others by nothing. */
+    static const char *const faults[] = { "network.latency=12us", "nic.atomic=2us", "nic.fetch=20us",
+                                          "nvlink.latency=30us" };
+    for (size_t f = 0; f < G_N_ELEMENTS(faults); f++) {
+        g_autoptr(validate_table) table = table_new();
+        const struct cause unlisted = { .id = "unlisted", .variant = { { .setting = { faults[f] } } } };
+        measure_with(table, &unlisted);
+        g_autoptr(diagnosis) d = diagnose_run(table, &how, NULL);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(d);
+        CU_ASSERT_FALSE(diagnose_agrees(d));
+        CU_ASSERT_FATAL(d->verdict_count > 0);
+        const struct verdict *first = &d->verdict[0];
+        CU_ASSERT(d->none > 0.1);
+        CU_ASSERT(first->probability < 0.7);
+        if (!(d->none > 0.1 && first->probability < 0.7))
+            fprintf(stderr, "planted %s, found %s (%.3f, left %.2f), unknown %.3f\n", faults[f], first->cause->id,
+                    first->probability, first->left, d->none);
+    }
+}
+
 /* If ranks are processes of a host, whose file does not mention GPUs, all ranks of a node share the remaining NICs. */
 TEST("NICs of a host")
 {
@@ -275,8 +298,8 @@ TEST("densities and priors")
     CU_ASSERT(cause_density(common, common, 3, false) > cause_density(mixed, mixed, 3, false));
     CU_ASSERT_DOUBLE_EQUAL(cause_density(gap, gap, 4, false), cause_density(small, small, 3, false), 1e-12);
     CU_ASSERT(cause_density(small, small, 3, false) >
-              rank_unknown_density(&(struct rank_rows){ large, large, NULL, 3 }));
-    CU_ASSERT(rank_unknown_density(&(struct rank_rows){ large, large, NULL, 3 }) >
+              rank_factor_density(&(struct rank_rows){ large, large, NULL, 3 }, false));
+    CU_ASSERT(rank_factor_density(&(struct rank_rows){ large, large, NULL, 3 }, false) >
               cause_density(large, large, 3, false));
     /* A share of waiting has less of its own error and no part in the common one. */
     static const bool waits[] = { true, false, false };

@@ -125,6 +125,11 @@ struct cause_context {
 };
 /* How likely a cause is before any row is read, in the units of rank_prior(). */
 double cause_prior(const struct cause *cause, const struct cause_context *context);
+struct rank_rows;
+/* ln of the density of rows without a cause (before[] is residual[]) if the reason is none of the hypotheses h[count],
+ * which are predicted (diagnose_unknown.c). */
+double diagnose_unknown_density(const struct validate_table *table, const struct rank_rows *rows,
+                                const struct hypothesis *h, uint32_t count, bool baseline);
 /* Every variant of every cause except `but`.  Free with hypotheses_free(). */
 struct hypothesis *hypotheses_new(const struct cause *but, uint32_t rows, uint32_t *count);
 void hypotheses_free(struct hypothesis *h, uint32_t count);

@@ -12,7 +12,7 @@
 #define ROW_WAITS      0.05
 #define STRENGTH       0.2
 #define UNKNOWN_MEAN   0.69 /* twice as long */
-#define UNKNOWN_COMMON 1.0
+#define UNKNOWN_COMMON 1.0  /* also of a strength */
 #define UNKNOWN_ROW    0.3
 #define FREEDOM        4.0
 #define EXCESS_ALLOWED 1.15
@@ -127,17 +127,33 @@ static double density(const struct rank_rows *r, const struct errors *e)
     return total + all.n * log(1 - SPOILT_SHARE);
 }
 
-double rank_cause_density(const struct rank_rows *rows, bool baseline)
+static struct errors errors_of(bool baseline)
 {
-    return density(rows, &(struct errors){ .common = baseline ? COMMON_BESIDE : COMMON_SOUND,
-                                           .row = baseline ? ROW_BESIDE : ROW_SOUND,
-                                           .strength = STRENGTH });
+    return (struct errors){ .common = baseline ? COMMON_BESIDE : COMMON_SOUND,
+                            .row = baseline ? ROW_BESIDE : ROW_SOUND,
+                            .strength = STRENGTH };
 }
 
-double rank_unknown_density(const struct rank_rows *rows)
+double rank_cause_density(const struct rank_rows *rows, bool baseline)
+{
+    const struct errors e = errors_of(baseline);
+    return density(rows, &e);
+}
+
+double rank_near_density(const struct rank_rows *rows, bool baseline, double apart)
+{
+    struct errors e = errors_of(baseline);
+    e.row = hypot(e.row, apart);
+    e.strength = UNKNOWN_COMMON;
+    return density(rows, &e);
+}
+
+double rank_factor_density(const struct rank_rows *rows, bool each)
 {
     const struct rank_rows still = { rows->residual, rows->residual, rows->waits, rows->count };
-    return density(&still, &(struct errors){ .mean = UNKNOWN_MEAN, .common = UNKNOWN_COMMON, .row = UNKNOWN_ROW });
+    return density(
+        &still,
+        &(struct errors){ .mean = UNKNOWN_MEAN, .common = UNKNOWN_COMMON, .row = each ? UNKNOWN_COMMON : UNKNOWN_ROW });
 }
 
 double rank_prior(uint32_t threads, uint32_t elsewhere) { return threads + elsewhere / 10.0 + 0.5; }

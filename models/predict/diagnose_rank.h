@@ -13,8 +13,10 @@
  *
  * Shares of waiting do not have the common error, which is an error of times.  Each has an error of 0.05: on a sound
  * machine it is 0.02 to 0.08 by kind of share, and causes of known strength add as much (tests/vm/causes: one link
- * at a quarter and all at half of their rate, a shared device, a hot expert, uneven tokens; 96 shares). "None of
- * these" expects times that are longer by any factor around 2, and rows that differ by 30 %.  Knows no cluster. */
+ * at a quarter and all at half of their rate, a shared device, a hot expert, uneven tokens; 96 shares).
+ *
+ * "None of these" has four forms (diagnose_unknown.c).  Two of them expect times longer by any factor around 2, with
+ * rows that differ by 30 %, or by factors as wide as that.  Knows no cluster. */
 #ifndef MODELS_PREDICT_DIAGNOSE_RANK_H
 #define MODELS_PREDICT_DIAGNOSE_RANK_H
 
@@ -32,8 +34,12 @@ struct rank_rows {
 /* ln of the density if the planted cause is the reason.  baseline: residuals are relative to a sound run of the
  * machine. */
 double rank_cause_density(const struct rank_rows *rows, bool baseline);
-/* The density if an unknown cause is the reason.  residual is without any cause, and before is not read. */
-double rank_unknown_density(const struct rank_rows *rows);
+/* The density if it is a cause that resembles the planted one: its mark is that far (ln of a factor, in each row) from
+ * the planted one's, and of any strength. */
+double rank_near_density(const struct rank_rows *rows, bool baseline, double apart);
+/* The density if the reason makes all times longer by one factor, or each by one of its own: residual is without any
+ * cause; before is not read. */
+double rank_factor_density(const struct rank_rows *rows, bool each);
 
 /* The prior of a cause.  threads: how many public threads on the topic ended with it.  elsewhere: how many on the
  * other topic did.  There machines are alike but programs differ, so these count a tenth.  Weights from 0.05 to 0.1

@@ -125,7 +125,7 @@ static void unlikely_skip(struct hypothesis *h, uint32_t count, const struct com
 {
     g_autofree double *weight = g_new(double, count + 1), *order = g_new(double, count + 1);
     double sum = log(prior(c, NULL)) +
-                 rank_unknown_density(&(struct rank_rows){ before, before, c->waits, c->table->row_count });
+                 rank_factor_density(&(struct rank_rows){ before, before, c->waits, c->table->row_count }, false);
     for (uint32_t k = 0; k < count; k++) {
         struct verdict form;
         weight[k] = order[k] = log(prior(c, h[k].cause)) + hypothesis_density(&h[k], c, before, &form);
@@ -161,8 +161,9 @@ static void first_find(struct diagnosis *d, const struct compared *c, const stru
     d->verdict = (struct verdict *)(void *)g_array_free(verdicts, FALSE);
     d->none_prior = prior(c, NULL);
     d->fine_prior = c->how->flat ? 1 : rank_prior(RANK_THREADS_SOUND, 0);
-    probabilities_divide(d, log(d->none_prior) + rank_unknown_density(&rows),
-                         log(d->fine_prior) + cause_density(c, c->before));
+    probabilities_divide(
+        d, log(d->none_prior) + diagnose_unknown_density(c->table, &rows, h, count, c->how->baseline != NULL),
+        log(d->fine_prior) + cause_density(c, c->before));
 }
 
 static const struct hypothesis *hypothesis_find(const struct hypothesis *h, uint32_t count, const struct cause *cause,
