@@ -138,8 +138,10 @@ char *compare_limit_work(const struct compare_limit *limit)
 {
     enum { WORTH_NAMING_PERCENT = 10 };
     const double bytes = limit->bytes;
-    if (compare_limit_waits(limit) && limit->busy_pct >= WORTH_NAMING_PERCENT && limit->part != limit->resource)
-        return g_strdup_printf("busiest: %s, %.0f %%", limit->part, limit->busy_pct);
+    if (compare_limit_waits(limit) && limit->busy_pct >= WORTH_NAMING_PERCENT && limit->part != limit->resource) {
+        const size_t said = g_str_has_prefix(limit->part, "busiest ") ? strlen("busiest ") : 0; /* of an SM */
+        return g_strdup_printf("busiest: %s, %.0f %%", limit->part + said, limit->busy_pct);
+    }
     if (compare_limit_waits(limit) || !isfinite(bytes)) return g_strdup("");
     g_autofree char *size = bytes >= 1e6   ? g_strdup_printf("%.4g MB", bytes / 1e6)
                             : bytes >= 1e3 ? g_strdup_printf("%.4g kB", bytes / 1e3)

@@ -56,7 +56,7 @@ TEST("record")
 {
     struct span span[2] = { first(90), first(90) };
     span[1].end_ps = 200 * PS_PER_US;
-    span[0].traffic.logical_nvl_bytes = span[1].traffic.logical_nvl_bytes = 150000000;
+    span[0].nvl_bytes = span[1].nvl_bytes = 150000000;
     g_autoptr(record) record = record_new();
     span_record(span, 2, "both_span", record);
     CU_ASSERT_DOUBLE_EQUAL(record_find(record, "both_span", RECORD_ALL, "time_us")->value, 150, 1e-9);

@@ -466,7 +466,10 @@ static const char *spans_add(struct run *run, uint32_t phase)
     const struct kernel_launch *launch = &run->launch[phase];
     for (uint32_t r = 0; r < run->job->ranks; r++) {
         span_add(&run->span[r], &run->result[r], launch->follows, run->host_waits, run->cluster);
-        if (!launch->follows) kernel_rank_traffic(run->rank[r], phase, &run->span[r].traffic);
+        struct kernel_traffic own;
+        kernel_rank_traffic(run->rank[r], phase, &own);
+        run->span[r].rdma_bytes = (launch->follows ? run->span[r].rdma_bytes : 0) + own.logical_rdma_bytes;
+        run->span[r].nvl_bytes = (launch->follows ? run->span[r].nvl_bytes : 0) + own.logical_nvl_bytes;
     }
     return launch->span;
 }
@@ -484,7 +487,10 @@ static void record_call(struct record *record, const struct run *run, uint32_t p
         if (!steps.call) return;
         if (r == 0) graph_least_in(run->graph, &in.peers_bps, &in.port_bps);
         span[r].end_ps = run->result[r].time_ps + steps_ps(run->cluster, &in, ranks, run->job->ranks_per_node, &steps);
-        kernel_rank_traffic(run->rank[r], phase, &span[r].traffic);
+        struct kernel_traffic own;
+        kernel_rank_traffic(run->rank[r], phase, &own);
+        span[r].rdma_bytes = own.logical_rdma_bytes;
+        span[r].nvl_bytes = own.logical_nvl_bytes;
     }
     span_record(span, ranks, steps.call, record);
 }

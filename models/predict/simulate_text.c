@@ -7,7 +7,7 @@
  *     + its rate    how much longer it takes because it is slower than most
  *     + beside      work in addition to bytes: requests, messages, rows    (busy time less the above)
  *     + one way     launch, post, fetch, network, delivery, poll of one message     (bound_latency_us)
- *     + waiting     the remainder: for credits, turns, doorbells and other ranks
+ *     + the rest    its own steps, turns, and waiting for other ranks (their data, credits and signals)
  *     = slowest     the slowest rank's time
  *
  * The way of one message may hide behind the part's work.  Then only the remaining time counts as such. */
@@ -105,7 +105,8 @@ static void title_append(const struct record *record, GString *out)
     const bool bytes = !matrix && size && g_ascii_isdigit(size[strlen(size) - 1]); /* without a unit */
     if (matrix || size) g_string_append_printf(out, "%s%s", matrix ? matrix : size, bytes ? " B" : "");
     else
-        g_string_append_printf(out, "%s tokens of %s each, %s of %s experts", record_get(record, "num-tokens"),
+        g_string_append_printf(out, "%s token%s of %s each, %s of %s experts", record_get(record, "num-tokens"),
+                               g_strcmp0(record_get(record, "num-tokens"), "1") == 0 ? "" : "s",
                                record_get(record, "hidden"), record_get(record, "num-topk"),
                                record_get(record, "num-experts"));
     const char *trace = record_get(record, "trace"), *placement = record_get(record, "placement");
@@ -261,7 +262,7 @@ static void sum_append(const struct phase_facts *f, GString *out)
     const double way = MIN(MAX(left, 0), f->latency_us);
     us_line(out, way < f->latency_us ? "one message's way, as far as it is not hidden" : "one message's way", way,
             f->slowest_us);
-    us_line(out, "waiting: for credits, turns, doorbells and other ranks", left - way, f->slowest_us);
+    us_line(out, "the rest: its own steps, turns, waiting for other ranks", left - way, f->slowest_us);
     g_string_append_printf(out, "    %-62s %9.2f us\n", "the slowest rank", f->slowest_us);
 }
 

@@ -33,8 +33,8 @@ void span_record(const struct span *span, uint32_t ranks, const char *name, stru
     double rdma_bytes = 0, nvl_bytes = 0;
     for (uint32_t r = 0; r < ranks; r++) {
         time_us[r] = units_us(span[r].end_ps);
-        rdma_bytes += (double)span[r].traffic.logical_rdma_bytes / ranks;
-        nvl_bytes += (double)span[r].traffic.logical_nvl_bytes / ranks;
+        rdma_bytes += (double)span[r].rdma_bytes / ranks;
+        nvl_bytes += (double)span[r].nvl_bytes / ranks;
     }
     const double mean_us = stats_mean(time_us, ranks);
     assert(ranks > 0 && mean_us > 0);

@@ -6,15 +6,14 @@
 #include <stdbool.h>
 #include "models/cluster.h"
 #include "models/hardware/world/world.h"
-#include "models/kernel.h"
 #include "reports/record.h"
 
 /* One rank's kernels since the last kernel that did not follow another.  Times count from that kernel's start. */
 struct span {
     uint64_t end_ps;
-    uint64_t let_ps;               /* when the next kernel may be launched */
-    uint64_t counts_ps;            /* when the host knew the counts that it waits for; 0: it waits for no counts */
-    struct kernel_traffic traffic; /* of the first kernel */
+    uint64_t let_ps;                /* when the next kernel may be launched */
+    uint64_t counts_ps;             /* when the host knew the counts that it waits for; 0: it waits for no counts */
+    uint64_t rdma_bytes, nvl_bytes; /* logical, of all these kernels */
 };
 
 /* Adds a kernel with the world's result.  If it follows others, its duration is corrected: it counts from its own

@@ -108,8 +108,8 @@ static void turns_append(const struct which *w, bool over_ranks, GString *out)
 void which_text_append(const struct which *w, GString *out)
 {
     const struct which_point *own = own_point(w);
-    g_string_append_printf(out, "%s: %u ranks, %u tokens of %u each: %u of %u backends can run\n", w->cluster->name,
-                           own->ranks, own->tokens, w->base.hidden, own->good, own->asked);
+    g_string_append_printf(out, "%s: %u ranks, %u token%s of %u each: %u of %u backends can run\n", w->cluster->name,
+                           own->ranks, own->tokens, own->tokens == 1 ? "" : "s", w->base.hidden, own->good, own->asked);
     if (own->good) order_append(w, own, out);
     refused_append(w, own, out);
     if (!own->good) return;

@@ -63,3 +63,15 @@ $EPTWIN simulate $cluster $case --format xml; echo "status $?"
 $EPTWIN simulate $cluster --trace source/traces/samples/decode_ep64.ept --layers all --explain; echo "status $?"
 $EPTWIN simulate $cluster --trace source/traces/samples/decode_ep64.ept --num-ranks 8 --layers 0:2 --format text |
     tail -n +5 | cut -d' ' -f1 | head -4
+
+echo '# one token, an SM that is not full, and the bandwidth of a span: its kernels'"'"' bytes by its time'
+$EPTWIN simulate $cluster --num-ranks 16 --kernel normal --num-tokens 1 --format text >one.txt
+head -1 one.txt | grep -o ', 1 token of'; grep -c 'busiest: SM of rank' one.txt; grep -c 'busiest: busiest' one.txt
+for case in "one-sided --cluster source/models/clusters/gb200-nvl72.ini" "mori --cluster source/models/clusters/mi300x-cx7.ini"; do
+    $EPTWIN simulate --kernel $case --num-ranks 16 --num-tokens 128 --output spans.csv
+    for phase in dispatch combine; do
+        awk -F, -v p=$phase '$2 == "all" && $3 == "time_us" { us[$1] = $4 } $2 == "all" && $3 == "logical_nvl_gbs" { gbs[$1] = $4 }
+            END { ratio = us[p] * gbs[p] / us[p "_span"] / gbs[p "_span"]; print p, (ratio > 0.999 && ratio < 1.001 ? "as told" : ratio) }
+        ' spans.csv
+    done
+done
