@@ -19,9 +19,8 @@ struct step_gpu {
                                             * names */
     double clock_ghz, sustained_clock_ghz; /* clock at which tables were measured; clock under the load of whole
                                             * layers */
-    double zeros_power,
-        copies_power; /* what tiles of zeros and copies of memory draw, as shares of what tiles of random
-                                       * numbers draw */
+    /* What tiles of zeros and copies of memory draw, as shares of what tiles of random numbers draw. */
+    double zeros_power, copies_power;
 };
 
 /* The GPU with this name or, if name is NULL, that of the cluster with the given name.  NULL and *error if there is
