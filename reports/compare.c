@@ -159,7 +159,8 @@ static bool compare_key_follows(const struct record *a, const struct record *b, 
     return isnan(x) || isnan(y) || x == y;
 }
 
-/* "key: x against y; ..." of the keys in which they differ, or NULL. */
+/* "key: x against y; ..." for the keys in which a and b differ, without those that follow from other keys.  NULL:
+ * there are none. */
 static char *compare_difference_text(const struct record *a, const struct record *b, char *const *keys)
 {
     GString *text = NULL;

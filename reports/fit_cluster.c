@@ -304,7 +304,8 @@ static bool fit_put(const struct fit_work *work, const struct fit_key *key, cons
     return true;
 }
 
-/* The points in the order of their sizes, levelled, because a loop that touches more bytes is never faster. */
+/* Sorts the points by size, and raises each time to at least the one before: a loop that touches more bytes is never
+ * faster.  False if there are too many points, or none, or a time is not positive. */
 static bool fit_loop(const struct fit_point *points, uint32_t count, struct fit_curve *curve)
 {
     struct fit_point point[FIT_POINTS_MAX];

@@ -58,7 +58,7 @@ struct gpu_key {
 #define SUMS_SHARED "sum_staged sms=12 warps=24 at=fresh 16MiB by=warp rows="
 #define WHOLE(what) \
     "all-to-all " what " sms=?" \
-    "?/flow warps=* whole flows" /* two digits: at least 10 SMs */
+    "?/flow warps=* whole flows" /* sms has two digits, so it is at least 10; joined, "?" "?/" would be a trigraph */
 #define NEAR     "chase_nc at=own kib=8192"
 #define TURN_ROW "copy_5 sms=1 warps=1 at=l2"
 enum { SUM_WARPS = 24 };

@@ -65,7 +65,7 @@ double *record_row_list(const struct record_row *row, uint32_t *count);
 /* Rows, in the order in which they were added. */
 uint32_t record_row_count(const struct record *record);
 const struct record_row *record_row(const struct record *record, uint32_t index);
-/* The value as written: the shortest number, or a word. */
+/* The value as text: a word, or the shortest decimal that reads back as the number. */
 const char *record_row_text(const struct record_row *row);
 /* First row that matches, or NULL. */
 const struct record_row *record_find(const struct record *record, const char *phase, int32_t rank, const char *metric);

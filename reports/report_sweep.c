@@ -393,7 +393,7 @@ static char *names_of(const struct sweep_table *table, bool work)
     return g_string_free(text, FALSE);
 }
 
-/* Of points sorted with the best first: the first of each combination of work, in the order of the file. */
+/* The best point of each combination of work, in the order of the file.  `best` is sorted, best first. */
 static GArray *best_of_each(const struct sweep_table *table, const GArray *best)
 {
     GArray *each = g_array_new(FALSE, FALSE, sizeof(struct best_point));

@@ -74,7 +74,7 @@ uint32_t wait_share_find(const char *name)
     return share;
 }
 
-/* mean[rank]: the mean time that the rank waits for the others; NAN if it has no waits. */
+/* Sets mean_us[rank] to the mean time that the rank waits for another rank; NAN if it has no waits. */
 static void waiting_means(const struct wait_matrix *m, double *mean_us)
 {
     for (uint32_t rank = 0; rank < m->ranks; rank++) {

@@ -38,7 +38,7 @@ static bool size_refuse(const char *name, size_t size_max, GError **error)
 
 struct compressed {
     const GByteArray *bytes;
-    size_t read; /* how many of them are decompressed, or soon will be */
+    size_t read; /* how many of these bytes the decompressor has taken */
 };
 
 static bool bytes_read(void *context, uint64_t offset, void *buffer, size_t size, size_t *got, GError **error)

@@ -20,8 +20,8 @@ struct simulate_wishes {
     bool waits;                /* for each rank a list "waits_us": how long it waited for each rank (models/waits.h) */
     bool usage;                /* for each phase lists "used_nic_tx" and so on: how busy parts were over time */
     uint32_t threads;          /* the most threads; 0: one.  The number does not change the record */
-    const char **one_thread;   /* NULL, or where to say why only one thread ran it, whatever number was wished; NULL
-                                * there: more could */
+    const char **one_thread;   /* may be NULL; *one_thread gets why only one thread could run it, or NULL if more
+                                * could */
     struct timeline *timeline; /* NULL, or gets the operations */
     struct progress *progress; /* a bar that events advance, or NULL */
     /* NULL-terminated: if the kernel has all of these, the run ends after the last of them.  NULL: it ends after all

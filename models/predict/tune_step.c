@@ -103,7 +103,8 @@ static int name_find(const struct search *s, const char *name)
     return -1;
 }
 
-/* Takes fewer SMs as long as the slack allows.  A name's values are numbers in any order. */
+/* Takes the fewest SMs whose merit is within the slack of the best one's.  Looks at all values of num-sms, because
+ * they may be in any order. */
 static void fewer_sms(struct search *s)
 {
     const int sms = name_find(s, "num-sms");

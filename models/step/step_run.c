@@ -59,7 +59,8 @@ static struct comm *comm_at(const struct step_run *run, uint32_t load, bool back
     return &run->comm[load * run->passes + backward];
 }
 
-/* Layers have the routings one after another.  A backward pass begins with the last. */
+/* The communication of the kernel's layer.  The n-th layer with experts has routing n modulo loads.  k->layer counts
+ * layers as the pass comes to them, so a backward pass counts from the last. */
 static const struct comm *comm_of(const struct step_run *run, uint32_t kernel)
 {
     const struct schedule_kernel *k = schedule_kernel(run->schedule, kernel);

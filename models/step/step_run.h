@@ -35,7 +35,8 @@ struct step_run_options {
     double jitter;       /* deviation of each compute kernel's time */
     uint64_t seed;
     uint32_t threads;        /* the most threads that run it; 0: one.  The number does not change the result */
-    const char **one_thread; /* NULL, or set to why only one thread can run it; set to NULL: more can */
+    const char **one_thread; /* may be NULL; *one_thread gets why only one thread can run the step, or NULL if more
+                              * can */
     uint64_t launch_ps, sync_ps, gap_ps; /* device.h */
     bool contention;                     /* kernels on one GPU also share its memory */
 };
