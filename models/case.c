@@ -482,7 +482,7 @@ static GOptionEntry field_entry(const struct field *f)
     } callback = { .call = entry_set };
     return (GOptionEntry){
         .long_name = f->name,
-        /* FILENAME takes bytes: texts may name files, whose names have no encoding */
+        /* FILENAME: GLib passes raw bytes.  A value may contain a file name, which need not be valid UTF-8. */
         .flags = f->type == FIELD_FLAG ? G_OPTION_FLAG_NO_ARG : G_OPTION_FLAG_FILENAME,
         .arg = G_OPTION_ARG_CALLBACK,
         .arg_data = callback.data,

@@ -76,12 +76,12 @@ struct cluster_gpu {
                                                      * known; how much writes add to that, 0: nothing */
     uint64_t hbm_rows_rate_bps;       /* of rows that lie apart and are read and written alternately; 0: hbm_rate */
     uint64_t l2_bytes, l2_rate_bps;   /* how many bytes of fresh rows the L2 still holds, and its rate for them; 0:
-                                     * none */
-    struct cluster_work store;        /* of SMs' loads and stores, from own memory to a peer's over NVLink or within
-                                     * the GPU */
+                                       * none */
+    struct cluster_work store;        /* of SMs' loads and stores, from own memory to a peer's over NVLink or within the
+                                       * GPU */
     struct cluster_bulk engine;       /* the SM's bulk copy engine, in and out of shared memory */
     uint64_t shared_align_bytes;      /* alignment of the kernels' dynamic shared memory, which follows the static one;
-                                     * 0: a 128-byte line */
+                                       * 0: a 128-byte line */
     struct cluster_work reduce;       /* sums of rows: warp_rate counts bytes written, sm_rate counts bytes read */
     uint64_t reduce_made_sm_rate_bps; /* the SM's rate of writing the sums; 0: writing takes no time */
     uint64_t reduce_load_rate_bps;    /* an additional limit: bytes that one warp reads */
@@ -303,7 +303,7 @@ struct cluster_curve {
 };
 uint64_t cluster_curve_ps(const struct cluster_curve *curve, uint64_t size_bytes);
 
-/* The output row of the sum whose time `measure` gives as [host] reduce-row and sum-row: 7168 values of BF16. */
+/* Bytes of an output row in the sums that `measure` times as [host] reduce-row and sum-row: 7168 values of BF16. */
 enum { CLUSTER_REDUCE_ROW_BYTES = 14336 };
 
 /* The loop whose times `measure` gives by the bytes that it touches: how many ranks a token goes to, and the FP8

@@ -21,10 +21,10 @@
  *     signal_add().  Signals to one word arrive in the order posted.
  *     There is no order between queues, nor between the data of different puts.
  *  3. A signal word has one remote writer, which only raises it: signal() stores an absolute value.
- *     (So a live world may use an ordered inline write, a fetch-and-add of the difference or a write with
- *     immediate.)  A word written with signal_add() is private to its rank: any worker of that rank may add to it.
- *     Every rank may add to a counter, but only with signals that have add set.  Either all ranks reach the counter by
- *     RDMA or none does, because atomics of NICs and of processors do not see each other.
+ *     (So a live world may use an ordered inline write, a fetch-and-add of the difference, or a write with immediate.)
+ *     A word written with signal_add() is private to its rank: any worker of that rank may add to it.  Every rank may
+ *     add to a counter, but only with signals that have add set.  Either all ranks reach the counter by RDMA or none
+ *     does, because atomics of NICs and of processors do not see each other.
  *  4. store(): the source, and what fill() needs, may be reused when the call returns.
  *     put(): the source lies in the rank's own heap.  It belongs to the fabric until fabric_flush() of that
  *     (peer, queue) has returned 0, or until the peer's answer proves that the data have arrived.
@@ -35,16 +35,17 @@
  *  6. FABRIC_DEFER on a put lets the fabric hold back the doorbell.  It rings at the latest with the next get, signal,
  *     flush or put without FABRIC_DEFER on the same (peer, queue).  put_signal() posts a put and then a signal on the
  *     put's (peer, queue), with one doorbell.  It posts both or neither.  They take two places of the queue, so the
- *     queue must have at least two.  With FABRIC_POLLED on the put, the kernel's peer polls the data themselves.  The
- *     signal stands for what that poll finds, and where operations have costs it has none.
+ *     queue must have at least two.  FABRIC_POLLED on the put says that the real kernel's peer polls the data
+ *     themselves.  The signal then stands for what that poll finds, so a world in which operations have costs gives it
+ *     none.
  *  7. work() is local work (cast, copy, reduce, scan).  A live world does it at once; the simulated world charges
  *     the worker for it.  It never fails.
  *  8. Zero-sized writes and gets are legal and deliver nothing.  Peer == own rank is legal for store and signal.
  *  9. In the simulated world now_ps() does not move during a step.
  * 10. After a step that calls wake_at() and returns WORKER_WAIT, the worker is stepped once now_ps() has reached that
- *     time, whether or not anything else happens.  Of several times the soonest counts that is still to come when the
- *     step ends; those that have come by then count as delivered.  A time holds for this one wait: a later step that
- *     still waits for it names it again.
+ *     time, whether or not anything else happens.  If a step names several times, only the soonest one that is still to
+ *     come when the step ends counts.  Times that have come by then count as delivered.  A time holds for this one
+ *     wait: a later step that still waits for it must name it again.
  *
  * Workers.  A kernel is a set of workers.  Each is an explicit state machine that its world steps.  A step does a
  * bounded piece of work and returns what the worker wants next:
@@ -74,18 +75,18 @@ enum worker_step { WORKER_MORE, WORKER_WAIT, WORKER_DONE };
 
 enum worker_moment {
     WORKER_PLAIN,
-    WORKER_COUNTS, /* when it ends, the host knows how many rows will come */
+    WORKER_COUNTS, /* when this worker ends, the host knows how many rows will come */
     WORKER_CLOSES, /* once all other workers have ended, the next kernel may be launched before this one's end */
 };
 
 /* A warp role: what is common to all workers that have it.  It never changes. */
 struct worker_role {
     enum worker_step (*step)(struct fabric_worker *w);
-    /* Writes what the worker waits for.  The message about a hanging run shows it.  Live worlds read the awaited
-     * peer from it: the first "rank N" after the word "waits", or the first "rank N" if "waits" is not in the text. */
+    /* Writes what the worker waits for.  The message about a hanging run shows this text.  Live worlds find the awaited
+     * peer in it: the first "rank N" after the word "waits", or the first "rank N" if "waits" is not in the text. */
     void (*describe)(const struct fabric_worker *w, char *text, size_t text_size);
-    /* Where many workers are stepped in no particular order, a world may call this for a worker that it will step
-     * soon. It prefetches what the step will read, and changes nothing.  NULL: nothing to prefetch. */
+    /* Prefetches what the next step will read, and changes nothing.  A world that steps many workers in no particular
+     * order may call it for a worker that it will step soon.  NULL: nothing to prefetch. */
     void (*ahead)(const struct fabric_worker *w);
 };
 
@@ -98,11 +99,11 @@ struct fabric_worker {
     uint8_t role;        /* number of its role, from fabric_role() */
     uint32_t index : 27; /* its number among the workers of this rank, unique, from 0 */
     uint32_t moment : 2; /* enum worker_moment: what happens when it ends */
-    bool whole : 1;      /* its operations are all that it does, from its first instruction to its last */
+    bool whole : 1;      /* its operations describe all that its warps do, from the first instruction to the last */
     bool paired : 1;     /* its thread block is one of a cluster of two, which run on a pair of SMs */
-    bool stream : 1;     /* it is a stream of the host and has no warps; it has copies by a copy engine, and words.
-                          * Its owner clears this while a kernel runs on the stream: then its operations are that
-                          * kernel's */
+    bool stream : 1;     /* it is a stream of the host: it has no warps, and its operations are copies by a copy engine,
+                          * and words.  While a kernel runs on the stream, the owner clears this, and the operations are
+                          * the kernel's */
 };
 _Static_assert(sizeof(struct fabric_worker) <= 16, "large worlds have millions");
 
@@ -113,22 +114,22 @@ enum fabric_path { FABRIC_SELF, FABRIC_NVLINK, FABRIC_RDMA };
 
 /* A site is a place in a kernel's code that moves rows or reads an index array (models/kernels/sites.h).  The library's
  * sheet has a line for it, which describes its loop.  The world decides what the loop costs; a live world ignores it.
- * SITE_NONE: a row takes one access after another, wherever it is.
+ * At SITE_NONE a row takes one access after another, wherever it lies.
  *
  * The kernel gives the sizes that the sheet's line names in brackets, in that order: sizes of the launch and facts
- * about the data, such as how many bytes it reads altogether.  NULL: all 0.  Each struct is of one site and one rank,
- * must outlive the run, and must not change while a kernel runs. */
+ * about the data, such as how many bytes it reads altogether.  NULL means that all sizes are 0.  Each struct belongs to
+ * one site and one rank, must outlive the run, and must not change while a kernel runs. */
 enum { FABRIC_SIZES = 4 };
 struct fabric_given {
     uint64_t size[FABRIC_SIZES];
-    uint32_t launch, slot; /* only for the world; 0 when it is made */
+    uint32_t launch, slot; /* for the world alone; the kernel sets both to 0 */
 };
 
 /* Who must see a word to which a worker adds. */
 enum fabric_scope {
     FABRIC_BLOCK,  /* the warps of its SM: the word is in shared memory */
     FABRIC_DEVICE, /* its whole GPU: an atomic, which releases earlier stores */
-    FABRIC_ALONG,  /* like DEVICE, but another lane adds at the same time as the previous add */
+    FABRIC_ALONG,  /* like DEVICE, but another lane makes this addition at the same time as the previous one */
 };
 
 enum { FABRIC_SGES_MAX = 3 };
@@ -140,8 +141,8 @@ struct fabric_sge {
 };
 
 /* Writes one run of bytes at a peer.  The bytes are gathered from sge[], or fill() makes them in place.  The link
- * carries charge_bytes.  In a live world these are the bytes written; in a simulated world that stores only part of the
- * payload they are more. */
+ * carries charge_bytes.  In a live world this is the number of bytes written.  It is larger in a simulated world that
+ * stores only part of the payload. */
 struct fabric_write {
     uint64_t target_offset; /* in the peer's heap */
     uint64_t charge_bytes;
@@ -150,10 +151,10 @@ struct fabric_write {
     uint8_t sge_count; /* put(): at most 1 */
     uint8_t flags;     /* for put() and put_signal(); FABRIC_POLLED for put_signal() only */
     uint8_t warps;     /* how many of the worker's warps do it, at the same time as its next operations; 0: all */
-    uint8_t rows;      /* how many rows of tokens it has, for costs of each row; 0 counts as 1 */
+    uint8_t rows;      /* how many rows of tokens it has, because each row has a cost; 0 counts as 1 */
     struct fabric_sge sge[FABRIC_SGES_MAX];
-    /* For store(), instead of sge[].  It writes fill_bytes to target and reads none of them.  A store() that returns
-     * 0 has called it once.  So bytes from many places go straight to the peer, as a kernel's stores do. */
+    /* For store(), instead of sge[].  fill() writes fill_bytes to target and does not read target.  A store() that
+     * returns 0 has called fill() once.  So bytes from many places go straight to the peer, as a kernel's stores do. */
     void (*fill)(const void *context, uint8_t *target);
     const void *context;
     uint32_t fill_bytes;
@@ -187,9 +188,9 @@ struct fabric_signal {
     uint16_t warps; /* RDMA: how many of the worker's warps post it, at the same time as its next operations; 0: all */
     bool add;       /* the word is a counter */
     bool to_host;   /* the kernel has stored to the host's memory before this signal */
-    bool apart;     /* the worker's first warp does it once all warps have come here; the other warps go on */
-    bool release;   /* the kernel releases here even if this worker has stored nothing, because others may have
-                     * stored */
+    bool apart;     /* the worker's first warp posts it once all warps have reached this operation; the other warps go
+                     * on */
+    bool release;   /* the kernel releases even if this worker has stored nothing, because others may have stored */
     bool library;   /* RDMA: the communication library's own code posts it, as its barriers do, and not the kernel's */
     bool polled;    /* NVLink: stored data carry flags, which the peer polls; the word stands for these flags */
 };
@@ -199,27 +200,30 @@ enum fabric_work_kind {
     FABRIC_WORK_COPY,    /* move rows within local memory */
     FABRIC_WORK_REDUCE,  /* sum rows in FP32 */
     FABRIC_WORK_SCAN,    /* read index arrays, count, prefix sums */
-    FABRIC_WORK_COMPUTE, /* arithmetic of another kernel; it takes busy_ps if it has the SM to itself */
-    FABRIC_WORK_STAGE,   /* read rows into the warp's shared memory with the bulk copy engine, once earlier stores
-                          * from there are written; here, rows are read only when they are stored */
+    FABRIC_WORK_COMPUTE, /* arithmetic of another kernel; takes busy_ps if nothing else runs on the SM */
+    FABRIC_WORK_STAGE,   /* read rows into the warp's shared memory with the bulk copy engine, once earlier stores from
+                          * there are written; the model reads their bytes only when they are stored */
     FABRIC_WORK_AWAIT,   /* a stream finds that the word that it awaits is already written */
     FABRIC_WORK_LAUNCH,  /* a stream begins a kernel */
     FABRIC_WORK_HOST,    /* the host waits until the stream has come here, and only then asks for later operations */
-    FABRIC_WORK_LOOK,    /* read words in the host's memory, one after another; here, these are the rank's own words */
+    FABRIC_WORK_LOOK,    /* read words of the host's memory, one after another; the model keeps them among the rank's
+                          * own words */
 };
 
 struct fabric_work {
     enum fabric_work_kind kind;
     uint16_t warps; /* how many of the worker's warps do it, at the same time as its next operations; 0: all */
     bool polls;     /* LOOK: the worker reads it again and again until one of its steps does something else */
-    uint32_t place; /* LOOK: index of the first word there, in units of 8 B; reads of one 64-byte line wait for one
-                     * another */
-    uint32_t rows;  /* rows of tokens, or parts of rows; each warp takes one; SCAN: loads of each lane; LOOK: words */
+    uint32_t place; /* LOOK: index of the first word in the host's memory, in units of 8 B; reads of one 64-byte line
+                     * wait for one another */
+    uint32_t rows;  /* rows of tokens, or parts of rows, one for each warp at a time; SCAN: loads of each lane; LOOK:
+                     * words */
     uint8_t site;   /* enum site */
     struct fabric_given *given;
     uint64_t read_bytes, write_bytes;
     uint64_t busy_ps;                              /* COMPUTE */
-    void (*run)(void *context, uint64_t argument); /* does the work; not called where payload is not stored */
+    void (*run)(void *context, uint64_t argument); /* does the work in a world that stores payload; other worlds do not
+                                                    * call it */
     void *context;
     uint64_t argument;
 };
@@ -250,8 +254,8 @@ struct fabric_ops {
     void (*work)(struct fabric *f, struct fabric_worker *w, const struct fabric_work *work);
     void (*watch)(struct fabric *f, struct fabric_worker *w, uint32_t word, uint32_t word_count, uint64_t least);
     void (*wake_at)(struct fabric *f, struct fabric_worker *w, uint64_t time_ps);
-    /* Hints: a worker will soon post on that QP, or add to that word, so the world may prefetch their memory. NULL:
-     * the world does not prefetch. */
+    /* Hints: a worker will soon post on this QP, or add to this word, so the world may prefetch the memory of either.
+     * NULL: the world does not prefetch. */
     void (*queue_ahead)(const struct fabric *f, uint16_t peer, uint16_t queue);
     void (*word_ahead)(const struct fabric *f, uint32_t word);
 };
@@ -265,9 +269,9 @@ struct fabric {
     uint8_t *heap;   /* own heap */
     uint64_t heap_bytes;
     uint32_t word_count;
-    /* Kept by the kernels: how many of them were launched, and the values that private words which only grow will
-     * have once those have ended.  They are here because states of several routings may be launched on one fabric in
-     * turns. */
+    /* Kept by the kernels.  launches: how many kernels were launched.  grown: some private words only grow; the values
+     * that they will have once these kernels have ended.  A fabric has them because rank states of several routings may
+     * be launched on it in turns. */
     uint32_t launches;
     uint64_t grown[FABRIC_GROWN];
     uint16_t rank, rank_count;
@@ -279,7 +283,8 @@ struct fabric {
     const struct worker_role *role[FABRIC_ROLES_MAX]; /* by number; NULL: no role has it yet */
 };
 
-/* The number of a role on this rank; it never changes.  The role must outlive the fabric. */
+/* Returns the number of a role on this rank, and gives it one if it has none.  The number never changes.  The role must
+ * outlive the fabric. */
 static inline uint8_t fabric_role(struct fabric *f, const struct worker_role *role)
 {
     uint8_t number = 0;
@@ -291,7 +296,7 @@ static inline uint8_t fabric_role(struct fabric *f, const struct worker_role *ro
     return number;
 }
 
-/* A worker of that role on that rank, with one warp. */
+/* Returns a worker of this role on the fabric's rank, with one warp. */
 static inline struct fabric_worker fabric_worker_of(struct fabric *f, const struct worker_role *role)
 {
     return (struct fabric_worker){ .fabric = f, .role = fabric_role(f, role), .warps = 1 };
@@ -335,7 +340,8 @@ static inline void fabric_write_copy(const struct fabric_write *write, uint8_t *
     }
 }
 
-/* The current value of an own word.  Data written before the signal that raised it are visible after the call. */
+/* Returns the current value of a word of this rank.  Data written before the signal that raised the word are visible
+ * after the call. */
 static inline uint64_t fabric_load(const struct fabric *f, uint32_t word)
 {
     return __atomic_load_n(&f->words[word], __ATOMIC_ACQUIRE);
@@ -373,7 +379,7 @@ FABRIC_MUST_CHECK static inline int fabric_get(struct fabric_worker *w, const st
     return w->fabric->ops->get(w->fabric, w, read);
 }
 
-/* Adds to an own, private word, ordered after this worker's earlier work. */
+/* Adds to a private word of this rank.  The addition is ordered after this worker's earlier work. */
 static inline void fabric_signal_add(struct fabric_worker *w, uint32_t word, uint64_t addend, enum fabric_scope scope)
 {
     w->fabric->ops->signal_add(w->fabric, w, word, addend, scope);
@@ -389,7 +395,7 @@ static inline void fabric_word_ahead(const struct fabric *f, uint32_t word)
 }
 
 /* Returns 0 once all of this rank's requests on (peer, queue) are complete: puts and signals at the peer, gets here.
- * Before that it returns -EAGAIN. */
+ * Until then it returns -EAGAIN. */
 FABRIC_MUST_CHECK static inline int fabric_flush(struct fabric_worker *w, uint16_t peer, uint16_t queue)
 {
     return w->fabric->ops->flush(w->fabric, w, peer, queue);
@@ -407,7 +413,7 @@ static inline void fabric_watch(struct fabric_worker *w, uint32_t word, uint32_t
     w->fabric->ops->watch(w->fabric, w, word, word_count, 0);
 }
 
-/* Likewise for one word.  The worker does nothing while the word is below least. */
+/* Likewise for one word, where the worker has nothing to do while the word is below `least`. */
 static inline void fabric_watch_least(struct fabric_worker *w, uint32_t word, uint64_t least)
 {
     w->fabric->ops->watch(w->fabric, w, word, 1, least);

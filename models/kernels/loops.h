@@ -5,7 +5,7 @@
  *
  *     library NAME             as `eptwin kernel list` shows it
  *     source  TEXT             where its code is published
- *     commit  TEXT             which version of it
+ *     commit  TEXT             the version of that code
  *     compiler TEXT            the compiler that made the loops that were clocked or read in machine code
  *
  * A site's line is
@@ -17,10 +17,11 @@
  *     SITE (size, size, ...)  { operation, operation, ... }  word value, ...  @ file:line
  *
  * A line that begins with a blank continues the line before.  The kernel gives the sizes, in this order (struct
- * fabric_given).  `eptwin kernel words` explains words and operations.  A value is a number, a size, `rows` (of the
- * operation; after `times` and in programs), in programs `bytes` (read of a row), `made` (written) and `warps`, or
- * an expression of them: + - * / % > ( ), min(a, b), max(a, b), and ceil(a, b), which is a / b rounded up.  Numbers
- * are whole.  A difference below 0 is 0, and a division by 0 gives 0.  A word without a value has 1.
+ * fabric_given).  `eptwin kernel words` explains words and operations.  A value is a number, a size, or `rows`, the
+ * rows of the operation (only after `times` and in programs).  Programs also have `bytes` (read of a row), `made`
+ * (written of it) and `warps`.  Values may be combined by + - * / % > ( ), min(a, b), max(a, b), and ceil(a, b), which
+ * is a / b rounded up.  Numbers are whole.  A difference below 0 is 0, and a division by 0 gives 0.  A word without a
+ * value has 1.
  *
  * The shipped sheets are part of the program, so they are always there.  A test checks that they can be read. */
 #ifndef MODELS_KERNELS_LOOPS_H
@@ -54,37 +55,38 @@ enum loop_again {
 
 enum loop_code {
     LOOP_LOAD,      /* asks for n bytes, `by` bytes of all lanes at a time; nobody waits yet */
-    LOOP_USE,       /* waits for all that was asked for */
+    LOOP_USE,       /* waits for everything that LOAD has asked for */
     LOOP_STORE,     /* stores n bytes; each access waits for the value of the oldest load on its way, if there is one */
     LOOP_ALU,       /* n instructions that do not wait for each other */
-    LOOP_CHAIN,     /* n that do */
+    LOOP_CHAIN,     /* n instructions, each of which waits for the one before */
     LOOP_BULK_IN,   /* asks the bulk copy engine to bring n bytes into shared memory */
-    LOOP_BULK_WAIT, /* waits for the oldest request of its team that the warp has not waited for */
-    LOOP_BULK_LEFT, /* waits until no other warp of the team still works on, or waits for, more than n of the
-                     * requests */
-    LOOP_BULK_OUT,  /* it is asked to store n bytes */
-    LOOP_BULK_READ, /* waits until at most n of the stores are still being read out of shared memory */
+    LOOP_BULK_WAIT, /* waits for the oldest BULK_IN of the team for which this warp has not waited yet */
+    LOOP_BULK_LEFT, /* waits until every other warp of the team has at most n BULK_IN requests left that it works on or
+                     * waits for */
+    LOOP_BULK_OUT,  /* asks the bulk copy engine to store n bytes from shared memory */
+    LOOP_BULK_READ, /* waits until the engine still has to read shared memory for at most n of the BULK_OUT stores */
     LOOP_FENCE,     /* orders earlier stores of the SM's warps to shared memory before what the engine reads of them */
-    LOOP_REPEAT,    /* does everything until its END n times */
-    LOOP_FIRST,     /* only the first n warps of the team do everything until its END */
-    LOOP_OTHERS,    /* only the others do */
+    LOOP_REPEAT,    /* does the operations up to its END n times */
+    LOOP_FIRST,     /* only the first n warps of the team do the operations up to its END */
+    LOOP_OTHERS,    /* only the team's other warps do the operations up to its END */
     LOOP_END,
 };
-/* Where bytes come from or go to.  SOURCE and TARGET are the operation's; the words about its data say more about
- * them. */
+/* Where bytes come from or go to.  SOURCE and TARGET are those of the kernel's operation; the words about its data say
+ * more about them. */
 enum loop_place { LOOP_SOURCE, LOOP_TARGET, LOOP_SHARED, LOOP_L2 };
 
 struct loop_op {
     uint8_t code, place;
     uint16_t by;
-    uint32_t n; /* REPEAT with n 0, FIRST, OTHERS: its END is `by` operations later; END: its block begins `by`
+    uint32_t n; /* FIRST, OTHERS, and REPEAT with n 0: the END is `by` operations later.  END: its block begins `by`
                  * operations earlier */
 };
 enum { LOOP_OPS = 32, LOOP_NESTED = 3 };
 
-/* What a program is run for. */
+/* The rows for which a program runs. */
 struct loop_row {
-    uint64_t bytes, made; /* bytes read of a row, or of all rows of a sum; bytes written of it, in all places */
+    uint64_t bytes, made; /* bytes read of a row, or of all rows of a sum; bytes written for it, in all places
+                           * together */
     uint32_t rows, warps; /* of the operation, of the team */
 };
 
@@ -98,27 +100,27 @@ struct loop {
     uint8_t source_line, target_line;
     uint16_t shared_bytes, stride;
     uint32_t added_bytes;
-    uint32_t number; /* of its site: keeps arrays apart */
+    uint32_t number; /* the site's number, by which arrays are told apart */
     bool lined, sought, packed, packed_source, spread, staged, alone, in_turn, fenced, ahead, chase, fresh, unseen,
         posted, apart, weighted, peer;
-    bool program; /* only the program and the description of its data count; else `engine` and the fields after it
-                   * say what the loop does */
+    bool program; /* true: only the program and the description of its data count.  false: `engine` and the fields after
+                   * it say what the loop does */
     bool team;    /* for a program: all warps of the operation move each row together; else each warp moves its own
                    * row */
-    uint64_t footprint_bytes; /* 0: little */
+    uint64_t footprint_bytes; /* 0: so little that it does not matter */
 };
 
-enum { LOOP_SIZES = 4 }; /* that a site may name */
+enum { LOOP_SIZES = 4 }; /* the most sizes that a site may name */
 
 struct loops;
 
 /* The loops of the sheets that ship with the program. */
 const struct loops *loops_shipped(void);
 /* The shipped loops, with a sheet's lines in place of the shipped ones.  Each line must have the form of the shipped
- * line: a program, `copy-engine`, `from-shared`, or other words.  path is where text comes from, for messages.  NULL
- * and *error, "path:line: ...", if the text is no such sheet.  loops_load() reads the file. */
+ * line: a program, `copy-engine`, `from-shared`, or other words.  path is where text comes from, for messages.  Returns
+ * NULL and sets *error, "path:line: ...", if the text is no such sheet.  loops_load() reads the text from the file. */
 struct loops *loops_parse(const char *path, const char *text, size_t size_bytes, GError **error);
-/* A number that tells sheets apart.  Sheets with equal numbers have equal lines. */
+/* Returns a number that tells sheets apart: sheets with equal numbers have equal lines. */
 uint32_t loops_number(const struct loops *loops);
 struct loops *loops_load(const char *path, GError **error);
 void loops_free(struct loops *loops);

@@ -1,8 +1,8 @@
 /* sites.h - the places in the libraries' code where kernels move rows or read index arrays.
  *
  * An operation of models/fabric.h names a site.  The library's sheet (*.loops in this folder; loops.h reads them)
- * describes the site's loop.  Each site has one line and each line a site, which `make tidy` proves.  So the protocol
- * says what is moved and to whom, a sheet says how the code does it, and the world decides what that costs. */
+ * describes the site's loop.  Each site has one line, and each line has a site; `make tidy` checks this.  So the
+ * protocol says what is moved and to whom, a sheet says how the code does it, and the world decides what that costs. */
 #ifndef MODELS_KERNELS_SITES_H
 #define MODELS_KERNELS_SITES_H
 
@@ -169,7 +169,7 @@
     SITES_DEEPEP_V1(X) \
     SITES_DEEPEP_V2(X) SITES_NCCL(X) SITES_TENSORRT_LLM(X) SITES_MORI(X) SITES_DEEPGEMM(X) SITES_PPLX(X)
 
-/* SITE_NONE: no sheet describes it.  A row takes one access after another, wherever it is. */
+/* SITE_NONE: no sheet describes the loop.  A row takes one access after another, wherever it lies. */
 enum site {
     SITE_NONE,
 #define SITE(name) SITE_##name,

@@ -193,8 +193,8 @@ void format_rows_reduce(const uint16_t *const *rows, const float *weight, uint32
 enum { LOGS_GROUP = 16, LOGS_GROUP_BYTES = 20, LOGS_BITS = 9, LOGS_MOST = (1 << LOGS_BITS) - 1, LOGS_META_BYTES = 4 };
 #define LOGS_CLIP 32.0f /* log2 of 2^32, the largest factor by which the smallest value may be below the largest */
 
-/* log2 by the series of atanh, accurate to 1e-9 before rounding.  log2 of 0 is minus infinity; log2 of NaN and of
- * infinity is infinity. */
+/* log2 of a value that is not negative, by the series of atanh, accurate to 1e-9 before it is rounded to float.  log2
+ * of 0 is minus infinity; log2 of NaN and of infinity is infinity. */
 static float log2_of(float value)
 {
     const uint32_t bits = f32_bits(value);
@@ -210,7 +210,7 @@ static float log2_of(float value)
     return (float)(series * 2.8853900817779268 + (exponent - shift)); /* 2 / ln 2 */
 }
 
-/* 2^x for x >= -160, accurate to 1e-8 before rounding. */
+/* 2^x for -1000 < x < 127, with a relative error below 1e-8 before it is rounded to float. */
 static float exp2_of(float x)
 {
     assert(x > -1000.0f && x < 127.0f);

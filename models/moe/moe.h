@@ -19,8 +19,8 @@ enum moe_kernel_family {
     MOE_V2,          /* 1.7 */
     MOE_ONE_SIDED,   /* 1.12 */
     MOE_TWO_SIDED,   /* 1.15 */
-    MOE_MORI,        /* 1.14, between nodes 1.16 */
-    MOE_MORI_LL,     /* likewise, dealt in smaller parts */
+    MOE_MORI,        /* 1.14 within a node, 1.16 between nodes */
+    MOE_MORI_LL,     /* likewise, with work split into smaller parts */
     MOE_MEGA,        /* 1.17: dispatch, the experts and combine in one kernel */
     MOE_PPLX,        /* 1.18 */
 };
@@ -38,7 +38,7 @@ struct moe_chunks {
     uint32_t nvl_send, nvl_recv, rdma_send, rdma_recv;
 };
 
-/* A planned failure: from its call of this iteration on, the rank launches nothing. */
+/* A planned failure: from this call in this iteration on, the rank launches nothing. */
 enum moe_call { MOE_CALL_DISPATCH, MOE_CALL_COMBINE, MOE_CALL_CLEAN };
 struct moe_failure {
     uint32_t rank, iteration;
@@ -51,27 +51,31 @@ struct moe_options {
     uint32_t ranks, ranks_per_node;
     uint32_t tokens_max; /* the most tokens of any rank (num_max_dispatch_tokens_per_rank) */
     uint32_t hidden, topk, experts;
-    enum moe_dtype dtype; /* of dispatch; combine has BF16 */
+    enum moe_dtype dtype; /* of dispatch; combine always sends BF16 */
     enum moe_data data;
     uint64_t seed;
-    bool round_scale, ue8m0;  /* FP8 scales are powers of two; they are stored as exponents */
+    bool round_scale, ue8m0;  /* FP8: scales are powers of two; these are stored as exponents */
     bool hook;                /* low latency, pplx: send and receive are separate kernels */
     uint64_t mask_timeout_ps; /* low latency: a rank that keeps another waiting for longer is masked; 0: none is */
     struct moe_failure failure[MOE_FAILURES_MAX];
     uint32_t failure_count;
-    bool logfmt;           /* low latency combine: rows return as LogFMT (formats.h) */
-    bool flushed;          /* low latency: caches are flushed before each call */
-    bool zero_copy;        /* combine (low latency, one-sided, MoRI): the rows are already where they are sent from */
-    bool uccl;             /* normal, internode: as in UCCL's port (PROTOCOLS.md 1.10) */
-    bool cached;           /* normal: dispatch has a cached handle and no top-k (like the public tuning loop) */
-    bool expand;           /* V2: one row for each of the token's experts on the rank, instead of one row for the
-                            * token */
-    bool single_reduction; /* V2 combine: rows are summed only at the token's source */
-    bool direct;           /* V2 over several nodes: a token goes to each rank separately (without hybrid mode) */
-    bool hybrid_ep;        /* V2: include the work of Hybrid-EP's calls around these kernels */
-    bool weights;          /* combine carries top-k weights */
-    uint32_t expert_alignment; /* normal: per-expert counts are rounded up to this */
-    bool worst_tokens;         /* normal: outputs have the worst-case size, so the host does not wait */
+    bool logfmt;               /* low latency combine: rows return as LogFMT (formats.h) */
+    bool flushed;              /* low latency: caches are flushed before each call */
+    bool zero_copy;            /* combine (low latency, one-sided, MoRI): experts have left the rows where combine sends
+                                * them from */
+    bool uccl;                 /* normal, internode: as in UCCL's port (PROTOCOLS.md 1.10) */
+    bool cached;               /* normal: dispatch reuses an earlier handle and sends no top-k choices (like the public
+                                * tuning loop) */
+    bool expand;               /* V2: one row for each of the token's experts on the rank, instead of one row for the
+                                * token */
+    bool single_reduction;     /* V2 combine: rows are summed only at the token's source */
+    bool direct;               /* V2 over several nodes: a token goes to each rank separately (without hybrid mode) */
+    bool hybrid_ep;            /* V2: include the work of Hybrid-EP's calls around these kernels */
+    bool weights;              /* combine carries top-k weights */
+    uint32_t expert_alignment; /* an expert's count of rows is rounded up to a multiple of this (all but low latency and
+                                * MegaMoE) */
+    bool worst_tokens;         /* normal: outputs have room for the most rows possible, so the host does not wait for
+                                * counts */
     uint32_t num_bias;         /* normal combine: 0 to 2 bias tensors */
     uint32_t num_sms;          /* SMs that the kernels use */
     uint32_t num_warps;        /* MoRI: warps of a block; 0: 8 */
@@ -87,11 +91,12 @@ struct moe_options {
  * option, what was expected and what was found. */
 const char *moe_options_refuse(const struct moe_options *options, char *text, size_t text_size);
 
-/* The recommended chunk sizes by number of ranks (PROTOCOLS.md 2); rdma_recv is rounded up to rdma_send. */
+/* Sets the chunk sizes that are recommended for the number of ranks (PROTOCOLS.md 2).  rdma_recv is rounded up to a
+ * multiple of rdma_send. */
 void moe_options_recommend(struct moe_options *options);
 
-/* The V2 kernels' formula for the number of SMs (PROTOCOLS.md 1.7): enough to read and write what the slower kind of
- * link (given in GB/s) carries; even, and at least 4. */
+/* The V2 kernels' formula for the number of SMs (PROTOCOLS.md 1.7): so many that they can read and write what the
+ * slower kind of link carries.  The rates of links are in GB/s.  The number is even, and at least 4. */
 uint32_t moe_v2_sms(const struct moe_options *options, double rdma_gbs, double nvl_gbs);
 
 /* Dispatch and combine as a job of models/kernel.h.  The rows that a rank moves are counted as in the public tests

@@ -4,12 +4,12 @@
  *        sender, coordinator               forwarder j                         receiver i
  *        reducer              ◄──RDMA──    forwarder n            ◄──NVLink──  sender i
  *
- * A token crosses the network once for each node that needs it, on the rail of its source.  There it is copied to
- * the ranks that need it.  Combine goes the opposite way: rows are summed on the node, rounded, sent, and summed
+ * A token crosses the network once for each node that needs it, on the rail of its source.  On that node it is copied
+ * to the ranks that need it.  Combine goes the opposite way: rows are summed on the node, rounded, sent, and summed
  * again.
  *
  * Heap, u32 counts first, then rings of slots (p: ranks of a node, N: nodes, C: channels):
- *     counts_send [N][p + experts of a node + 1]   counts_recv, alike by source node   counts_nvl [p][N + experts]
+ *     counts_send [N][p + experts of a node + 1]   counts_recv, likewise, by source node counts_nvl [p][N + experts]
  *     meta_send, meta_recv [C][N][2p + 2]          rdma_send, rdma_recv [C][N][slots]  nvl [C][p][slots]
  *
  * Signal words: barrier_nvl[p], barrier_rdma[N]; [C][N] each of meta, rdma_tail, rdma_head; [C][p][N] each of start,
@@ -21,12 +21,12 @@
 
 enum {
     INTER_SENDER_WARPS = 7,
-    INTER_WARPS = 24,       /* warps shared by combine's forwarders; each node needs one, so this is also the most
+    INTER_WARPS = 24,       /* warps that combine's mergers share.  Each node needs one, so this is also the most
                              * nodes */
     INTER_WARPS_FEWER = 16, /* in UCCL's port and in older versions */
-    INTER_GROUPS = 24,      /* the most workers in which the RDMA reducers of a channel are stepped */
+    INTER_GROUPS = 24,      /* the most workers that step the RDMA reducers of a channel */
     INTER_NOTIFY_WARPS = 16,
-    INTER_TOPK_NODES = 8, /* the most nodes to which the kernels are compiled to send a token */
+    INTER_TOPK_NODES = 8, /* the kernels are compiled to send a token to at most this many nodes */
 };
 enum inter_rail_word { INTER_META, INTER_RDMA_TAIL, INTER_RDMA_HEAD, INTER_RAIL_WORDS };
 enum inter_nvl_word { INTER_START, INTER_END, INTER_NVL_TAIL, INTER_NVL_HEAD, INTER_NVL_WORDS };
@@ -48,10 +48,10 @@ struct inter_sender {
     struct inter_rank *rank;
     uint32_t channel, token, first, end;
     uint32_t announced; /* how many nodes have been told the channel's ranges */
-    bool read;          /* the ranges are */
+    bool read;          /* the ranges have been read */
 };
 
-/* One warp that sends the contents of the send rings. */
+/* One warp that sends by RDMA what the senders have put into a channel's send rings. */
 struct inter_coordinator {
     struct fabric_worker worker;
     struct inter_rank *rank;
@@ -65,11 +65,11 @@ struct inter_forwarder {
     struct inter_rank *rank;
     uint32_t channel, target; /* channel; index of the rank within the node */
     uint32_t relayed;         /* how many words of the ranges it has passed on */
-    uint32_t node;            /* the last one served */
+    uint32_t node;            /* the node that it has served last */
     uint32_t scanned;         /* tokens read in the current chunk */
-    uint32_t pick_tail;       /* ring.tail when its tokens were picked */
-    uint32_t left;            /* how many tokens of all nodes it has not passed on yet */
-    struct ht_look look;      /* at the tails */
+    uint32_t pick_tail;       /* ring.tail when the tokens in pick were picked */
+    uint32_t left;            /* how many tokens of all nodes together it has not passed on yet */
+    struct ht_look look;      /* its reads of the tails */
     struct ht_ring ring;
     struct {
         uint32_t head, tail, count; /* numbers of tokens: passed on; known to have come; all */
@@ -83,8 +83,9 @@ struct inter_head_keeper {
     struct inter_rank *rank;
     uint32_t channel;
     uint32_t ended;               /* one bit for each node whose tokens all forwarders have passed on */
-    uint8_t behind[HT_NODES_MAX]; /* a forwarder that was behind when the words were last read */
-    uint64_t due[HT_NODES_MAX];   /* the node needs nothing until its word has this value */
+    uint8_t behind[HT_NODES_MAX]; /* [node] a forwarder that was behind when the words were last read */
+    uint64_t due[HT_NODES_MAX];   /* [node] nothing can be given back to the node until the word of `behind` has this
+                                   * value */
     uint32_t published[HT_NODES_MAX];
 };
 
@@ -105,9 +106,10 @@ struct inter_returner {
     uint32_t filling;    /* the node whose part of the ring it writes rows to */
     bool read;           /* it has read where the buffer and the rows are */
     uint32_t under_way;  /* one bit for each node with an unfinished chunk (rows or tail) */
-    uint32_t pending;    /* one bit for each of these nodes that has rows left */
-    uint32_t left;       /* rows of all nodes */
-    struct ht_ring ring; /* the empty part of the first node; the parts of other nodes are like it */
+    uint32_t pending;    /* one bit for each node whose unfinished chunk has rows left */
+    uint32_t left;       /* rows that are left, of all nodes together */
+    struct ht_ring ring; /* template: the first node's part, with nothing written.  Part n begins n * slots further
+                          * on */
     struct inter_part {
         uint32_t tail, pending, count; /* numbers of rows: written; left in the chunk; all */
         uint32_t row;                  /* the first one */
@@ -120,14 +122,14 @@ struct inter_returner {
 struct inter_merger {
     struct fabric_worker worker;
     struct inter_rank *rank;
-    struct ht_awaited awaited; /* a row without which it cannot sum */
+    struct ht_awaited awaited; /* the row that it must have to go on summing */
     uint32_t channel, node;
     uint32_t part, parts;            /* its index among the node's workers, and their number */
     const uint8_t *bits;             /* [count] the ranks of this node that have a row */
     uint32_t count, done;            /* tokens of the node; tokens that this worker has summed */
     uint32_t chunk_end, told;        /* lead: the end of the open chunk; how many slots the peer has been told of */
-    uint32_t issued;                 /* lead: slots that were sent but not yet told */
-    uint32_t upto;                   /* position counts the rows of the tokens before this one */
+    uint32_t issued;                 /* lead: slots that were sent but of which the peer has not been told */
+    uint32_t upto;                   /* position includes the rows of all tokens before this one */
     uint32_t position[HT_LOCAL_MAX]; /* in each rank's ring */
     uint32_t tail[HT_LOCAL_MAX];     /* last seen */
     uint64_t reduced_base, opened_base;
@@ -141,8 +143,8 @@ struct inter_merge_keeper {
     uint32_t ended;              /* one bit for each node whose mergers have ended */
     uint32_t changed;            /* one bit for each node whose mergers have read more than was told */
     uint8_t parts[HT_NODES_MAX]; /* mergers of each node */
-    uint64_t seen[INTER_WARPS];  /* how far they were, by their words */
-    uint32_t upto[HT_NODES_MAX]; /* tokens that head includes */
+    uint64_t seen[INTER_WARPS];  /* how far the mergers had read, by their words */
+    uint32_t upto[HT_NODES_MAX]; /* how many tokens head includes */
     uint32_t head[HT_NODES_MAX][HT_LOCAL_MAX], published[HT_NODES_MAX][HT_LOCAL_MAX];
 };
 
@@ -242,7 +244,7 @@ static inline uint64_t inter_meta_offset(const struct inter_rank *r, uint64_t me
 {
     return metas + ((uint64_t)channel * r->ht.g.nodes + node) * inter_meta_words(r) * sizeof(uint32_t);
 }
-/* The ranges that came from the node; NULL until they come. */
+/* The ranges that came from the node; NULL if they have not come yet. */
 static inline const uint32_t *inter_meta(const struct inter_rank *r, uint32_t channel, uint32_t node)
 {
     if (!ht_word(&r->ht, inter_word_rail(r, INTER_META, channel, node))) return NULL;
@@ -259,14 +261,15 @@ static inline uint32_t inter_head_queue(const struct moe_options *o, uint32_t ch
     return (o->num_sms / 2 + channel) % inter_queues(o);
 }
 
-/* Warps that one node's merger has. */
+/* How many warps the mergers of one node have. */
 static inline uint32_t inter_merge_warps(const struct moe_options *o)
 {
     const bool fewer = o->uccl || moe_deepep_before(o->deepep, MOE_DEEPEP_FORWARDERS);
     const uint32_t nodes = o->ranks / o->ranks_per_node, warps = fewer ? INTER_WARPS_FEWER : INTER_WARPS;
     return nodes < warps ? warps / nodes : 1;
 }
-/* How words are read.  UCCL's are in the host's memory: all heads, then all tails, by channel and node. */
+/* How a worker reads this word.  UCCL's words are in the host's memory: all heads, then all tails, by channel and
+ * node. */
 static inline struct ht_look inter_look(const struct inter_rank *r, enum inter_rail_word kind, uint32_t channel,
                                         uint32_t node)
 {
@@ -274,7 +277,7 @@ static inline struct ht_look inter_look(const struct inter_rank *r, enum inter_r
     const uint32_t before = kind == INTER_RDMA_HEAD ? 0 : g->channels;
     return (struct ht_look){ .host = r->ht.base.options->uccl, .place = (before + channel) * g->nodes + node };
 }
-/* In how many workers it is stepped, and the index of the first. */
+/* The index of a node's first merger in r->merger. */
 static inline uint32_t inter_merger_first(const struct inter_rank *r, uint32_t node)
 {
     return node * inter_merge_warps(r->ht.base.options);

@@ -1,7 +1,8 @@
 /* moe_ht_intra.h - private to the intranode kernels (PROTOCOLS.md 1.2): memory map and state of a rank.
  *
- * Heap:    | counts [source][ranks + local experts] u32 | ring [channel][producer][slots] | A ring lies in the
- * memory of its consumer.  Dispatch and combine use the same rings, one after the other.
+ * Heap:    | counts [source][ranks + local experts] u32 | ring [channel][producer][slots] |
+ *
+ * A ring lies in the memory of its consumer.  Dispatch and combine use the same rings, one after the other.
  *
  * Signal words: barrier[ranks]; then for each [channel][peer] start, end and tail (raised by the producer) and head
  * (raised by the consumer at the producer); then the private done[channel][group] of combine's reducers. */
@@ -13,7 +14,7 @@
 enum {
     INTRA_WARPS = 24,                      /* of an SM */
     INTRA_REDUCER_WARPS = INTRA_WARPS - 1, /* warp 0 publishes the heads */
-    INTRA_GROUPS = INTRA_REDUCER_WARPS,    /* the most workers in which the reducers are stepped */
+    INTRA_GROUPS = INTRA_REDUCER_WARPS,    /* the most workers that step the reducers of a channel */
     INTRA_NOTIFY_WARPS = 4,
 };
 enum intra_word { INTRA_START, INTRA_END, INTRA_TAIL, INTRA_HEAD, INTRA_WORDS };
@@ -36,7 +37,8 @@ struct intra_sender {
     struct intra_rank *rank;
     uint32_t channel;
     struct ht_ring ring;
-    uint32_t count, chunk, first; /* slots to send; slots of a chunk; the first token's place, or the first row */
+    uint32_t count, chunk, first; /* slots to send; slots of a chunk; place of the first token (dispatch), or the first
+                                   * row (combine) */
     uint32_t announced;           /* dispatch: how many of the words start and end have been sent */
     uint32_t scanned, scan_end;   /* dispatch: how many tokens it has scanned, and the end of the scan */
 };
@@ -53,7 +55,8 @@ struct intra_rank {
     struct ht_rank ht;
     uint64_t ring_offset, ring_bytes;             /* of one ring */
     uint32_t *channel_row, *channel_count;        /* [source][channel] where the rows are in recv_x */
-    struct fabric_given send_row[2], receive_row; /* dispatch; send_row[1] is for rows that have been read before */
+    struct fabric_given send_row[2], receive_row; /* dispatch; send_row[1] is for rows that another sender has read
+                                                   * before */
     struct fabric_given return_row;               /* combine */
     struct intra_notify notify;
     struct intra_sender *sender;     /* [channel][rank] */
@@ -85,7 +88,7 @@ void intra_combine_launch(struct intra_rank *r);
  * slots. */
 void intra_sender_init(struct intra_rank *r, struct intra_sender *s, uint32_t channel, uint32_t peer,
                        const struct moe_chunks *chunks);
-/* Charges a read of the ring's head, once for each chunk. */
+/* Charges the worker for a read of the ring's head.  Called once for each chunk. */
 void intra_sender_peek(struct intra_sender *s);
 
 #endif

@@ -77,14 +77,15 @@ static void sender_scan(struct intra_sender *s)
     s->scanned = to;
 }
 
-/* Whether most rows of the chunk have been read before.  A row that goes to several ranks is in the L2 for all senders
- * but the first: the one to this rank itself, which has its heads in own memory, else any of them.  With their first
- * chunk the others begin at the same time, and all wait for memory. */
+/* Whether most rows of the chunk are in the L2, because another sender has read them.  A row that goes to several ranks
+ * is in the L2 for all its senders but the first one.  That is the sender to this rank itself, because its heads are in
+ * own memory; if the row does not go to this rank, any of its senders may be the first.  Senders to other ranks all
+ * start their first chunk at the same time, so there each of them waits for memory. */
 static bool sender_rows_read(const struct intra_sender *s)
 {
     const struct ht_rank *h = &s->rank->ht;
     const uint32_t *token = sender_tokens(s) + s->ring.tail;
-    double first = 0; /* rows that this sender reads first, in the middle */
+    double first = 0; /* expected number of rows that this sender is the first to read */
     if (s->ring.peer == h->g.rank) return false;
     for (uint32_t i = 0; i < s->ring.pending; i++) {
         const uint32_t mask = h->layout.mask[token[i]];

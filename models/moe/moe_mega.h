@@ -51,8 +51,8 @@ struct mega_sm {
                                                        * still has to take */
     uint32_t number, multiplied, taken;               /* blocks so far */
     uint32_t row, expert;                             /* dispatch: the next row that it pulls, and the row's expert */
-    uint32_t target, peer, token; /* the next rank that is told, or row that is pulled; the rank sent to; the token
-                                   * that is summed */
+    uint32_t target, peer, token; /* the next rank to be told, or row to be pulled; the rank sent to; the token to be
+                                   * summed */
     uint16_t waiting;             /* 1 + the next SM whose tensor warps wait for the same rows */
     uint8_t pulled;               /* halves of the rows */
     bool come;                    /* the rows lie in the pool */
@@ -83,14 +83,15 @@ struct mega_rank {
     struct ht_rank ht;
     struct mega_map map;
     uint32_t intermediate, block_rows, wave; /* experts of a wave */
-    /* This rank's own choices: the number of the first one for each expert, and the choices in that order. */
+    /* This rank's own choices in the order of their experts: the number of each expert's first one, and the choices. */
     uint32_t *sent_before; /* [experts + 1] */
     uint32_t *sent;        /* [tokens x topk] token x topk + place */
     uint32_t *place;       /* [tokens x topk] the number of each choice in that order; UINT32_MAX: there is no choice */
-    /* Known once all lists have come; by expert of this rank. */
+    /* Known once every rank's list of its choices has come (lists_read()).  Rows and blocks are in the order of this
+     * rank's experts. */
     uint32_t *row_before, *block_before; /* [local experts + 1] rows, blocks of rows */
     uint32_t rows_room, blocks_room;
-    uint16_t *source;           /* [rows] whence it comes */
+    uint16_t *source;           /* [rows] the rank that it comes from */
     uint32_t *choice;           /* [rows] the row's number among the choices at its source */
     uint32_t *come, *activated; /* [blocks] rows that have come; columns of linear 1 that are done */
     uint16_t *waiting;          /* [blocks] 1 + the first SM that waits for the block */

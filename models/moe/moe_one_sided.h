@@ -1,9 +1,9 @@
 /* moe_one_sided.h - private to NVLink one-sided kernels (PROTOCOLS.md 1.12) and MoRI's (1.14): memory map and state
  * of a rank.
  *
- * A thread block takes a token.  Dispatch pushes it to each rank that needs it.  Of that rank's area, one part
- * belongs to this rank alone, so nobody forwards or copies what has come.  Experts leave their output in a second
- * area, at the same places.  Combine pulls it from there and sums it.
+ * A thread block takes a token.  Dispatch pushes it to each rank that needs it.  Each source has a part of the target's
+ * area for itself, so nobody forwards or copies what has come.  Experts leave their output in a second area, at the
+ * same places.  Combine pulls it from there and sums it.
  *
  *     dispatch   token ──NVLink stores──► in[source][slot] of each target      a barrier at the end
  *     combine    out[source][slot] of each target ──NVLink loads──► sum        a barrier at the start
@@ -17,7 +17,7 @@
 #include "models/moe/moe_ht.h"
 
 enum {
-    OS_RANKS_MAX = 64, /* a token's block keeps one bit of a number for each rank */
+    OS_RANKS_MAX = 64, /* a token's block has a number with one bit for each rank */
     OS_WARPS = 8,      /* of a block: 256 threads */
     OS_BLOCKS = 8,     /* of an SM, by its 2048 threads */
 };
@@ -30,13 +30,14 @@ struct os_rank;
 struct os_block {
     struct fabric_worker worker;
     struct os_rank *rank;
-    uint32_t number, token, target; /* its index among all blocks; its next token; the next rank that gets the token */
-    uint32_t pass;                  /* of combine along the row */
-    bool chosen;                    /* the token's ranks, and its slots there, are known */
+    uint32_t number, token, target; /* the block's index among all blocks; its next token; the next rank that gets this
+                                     * token */
+    uint32_t pass;                  /* combine takes a row in several passes: the current one */
+    bool chosen;                    /* the ranks that the token goes to, and its slots there, are known */
 };
 
-/* The last block of dispatch, which tells the peers; and the first block of combine.  `behind`: it waits until all
- * blocks have come. */
+/* Stands for the last block of dispatch, which tells the peers, and for the first block of combine.  With `behind` it
+ * waits until all blocks have finished. */
 struct os_gate {
     struct fabric_worker worker;
     struct os_rank *rank;
@@ -44,8 +45,8 @@ struct os_gate {
     bool combine, behind;
 };
 
-/* An SM's share of a kernel's local work, which neither sends nor waits.  Where it moves rows, the experts' rows are
- * copied to where combine reads them, and each warp takes a part. */
+/* An SM's share of a kernel's local work, which neither sends nor waits.  Work that moves rows copies experts' rows to
+ * where combine reads them, and each warp takes a part. */
 struct os_local {
     struct fabric_worker worker;
     struct os_rank *rank;
@@ -70,7 +71,8 @@ struct os_rank {
     uint64_t opened, finished; /* the values that the private words have when the kernel has ended */
 };
 
-/* Shared with MoRI's kernels.  os_rank_init() fills a zeroed rank, except its map, blocks and local work. */
+/* Shared with MoRI's kernels.  os_rank_init() fills a zeroed rank.  The caller sets blocks, block and local; MoRI
+ * replaces the map. */
 void os_slots_make(const struct moe_options *o, bool payload, struct ht_slot *dispatch, struct ht_slot *combine);
 void os_map_make(const struct moe_options *o, bool payload, struct os_map *m);
 struct fabric_needs os_needs_of(const struct moe_options *o, const struct os_map *map);
@@ -83,16 +85,16 @@ bool os_goes_to(const struct os_rank *r, uint32_t token, uint32_t rank);
 uint32_t os_target_next(const struct os_rank *r, uint32_t token, uint32_t from);
 uint32_t os_targets_of(const struct os_rank *r, uint32_t token);
 uint32_t os_slot_at(const struct os_rank *r, uint32_t token, uint32_t rank);
-/* The store of b's token to its target.  Each of `warps` warps moves a part.  b must outlive the store. */
+/* Returns the store of b's token to b's target.  Each of `warps` warps moves a part.  b must outlive the store. */
 struct fabric_write os_token_write(const struct os_block *b, uint8_t warps, uint8_t site);
 void os_gate_launch(struct os_rank *r, bool combine, bool behind);
-/* Called before the next kernel's words have another epoch. */
+/* Must be called before the next kernel begins, because that changes the epoch of the words. */
 void os_counts_read(struct os_rank *r);
 void os_rows_view(struct os_rank *r);
 void os_rows_give(struct os_rank *r);
 void os_traffic_of(const struct os_rank *r, enum os_phase phase, struct kernel_traffic *traffic);
-/* Also used by two-sided kernels: the limits of both, reported under the given name; and how many rows each expert
- * has got. */
+/* Also used by two-sided kernels.  os_limits_refuse() checks the limits of both kinds, and text calls the kernels
+ * `name`.  os_experts_count() counts the rows that each expert has got. */
 const char *os_limits_refuse(const struct moe_options *o, const char *name, char *text, size_t text_size);
 void os_experts_count(struct ht_rank *h);
 

@@ -66,7 +66,7 @@ static bool counts_send(struct pp_host *k)
     return true;
 }
 
-/* What every rank has room for, whatever else comes there. */
+/* Puts the first rows: each peer has room for them that is this rank's alone, however much others send to it. */
 static bool first_put(struct pp_host *k)
 {
     const struct pp_rank *r = k->rank;

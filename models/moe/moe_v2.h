@@ -1,8 +1,8 @@
 /* moe_v2.h - private to the V2 kernels (PROTOCOLS.md 1.7): memory map and state of a rank.
  *
- * Every token has its slot before anything is sent, so there is no flow control: areas have room for all tokens that
- * can ever come.  A warp has one buffer in shared memory.  It brings a token there with the bulk copy engine, and
- * stores it from there once for each target.
+ * Areas have room for all tokens that can ever come.  Every token has its slot before anything is sent, so there is no
+ * flow control.  A warp has one buffer in shared memory.  It brings a token there with the bulk copy engine, and stores
+ * it from there once for each target.
  *
  *     direct (one node)      any warp ──NVLink──► up[source number][its tokens]
  *     direct (nodes)         likewise, and ──RDMA──► to ranks beyond NVLink, from out_send
@@ -12,8 +12,8 @@
  * begins with a barrier, after which its peers' areas are free.  It ends with a barrier, after which everything has
  * come.  Other warps move rows, and meanwhile notify warps count how many will come.  The next kernel, the epilogue,
  * copies what has come into the output, sorted by source rank and token.  Combine takes the rows back to the same
- * places in its own areas, and its epilogue sums them.  In direct mode all ranks count as one node, over whichever
- * links.
+ * places in its own areas, and its epilogue sums them.  In direct mode all ranks count as one node, whichever links
+ * connect them.
  *
  * Heap: up [local][C][up_slots], combine_up likewise; hybrid: out_send [tokens], out [N][C][out_slots], and
  * combine's out_send and out [N][C][out_slots]; direct, nodes: out_send and combine's.  C is 1 in direct mode.
@@ -28,12 +28,12 @@
 
 enum {
     V2_SHARED_BYTES = 232448, /* shared memory of an SM, 227 KB, all of which every kernel takes */
-    V2_SHARED_ALIGN = 32,     /* of a token's parts in memory */
+    V2_SHARED_ALIGN = 32,     /* alignment of a token's parts in memory */
     V2_NOTIFY_WARPS = 4,
     V2_WARPS_MAX = 32,
     V2_CHANNELS = 4, /* hybrid: channels of an SM, if nothing else needs its registers */
     V2_OUT_EVERY = 6,
-    V2_UP_EVERY = 3,   /* tokens between two tails; also tokens of a forwarder's chunk */
+    V2_UP_EVERY = 3,   /* tokens that are sent before the peer is told of them; also tokens of a forwarder's chunk */
     V2_LOCAL_MAX = 64, /* ranks of a node, hybrid */
     V2_META_MAX = 4 + HT_RANKS_MAX / 8,
     V2_QUEUES_MAX = 129,
@@ -52,7 +52,7 @@ struct v2_pass {
 /* Hybrid: the way from a channel to one rank of the node. */
 struct v2_way {
     struct ht_ring area;                    /* the area that is being written */
-    uint32_t pick[V2_OUT_EVERY], pick_tail; /* of a forwarder: tokens of the chunk that go this way; the slot of the
+    uint32_t pick[V2_OUT_EVERY], pick_tail; /* forwarder: the tokens of its chunk that go this way; the slot of the
                                              * first of them */
     uint32_t told;
 };
@@ -73,7 +73,7 @@ struct v2_sender {
     uint32_t sent[HT_NODES_MAX], told[HT_NODES_MAX];
 };
 
-/* Hybrid: one warp that passes what came for a channel on to its node's ranks. */
+/* Hybrid: one warp that passes on what came for a channel to the ranks of its node. */
 struct v2_forwarder {
     struct fabric_worker worker;
     struct v2_rank *rank;
@@ -109,7 +109,7 @@ struct v2_warp {
     struct v2_rank *rank;
     uint32_t item, end, stride; /* dispatch: tokens, one after another; combine: rows */
     uint32_t target;            /* dispatch: the next rank that gets the token; combine: the token's source */
-    uint32_t place;             /* for a combine that returns all expanded rows of a row: the next of them */
+    uint32_t place;             /* combine that returns all expanded rows of a row: the next of them */
     bool staged, copied;        /* the row is in shared memory; the row is in the send area */
     uint16_t queue;             /* of its puts */
     uint8_t stage_site;         /* enum site */
@@ -128,9 +128,10 @@ struct v2_notify {
 struct v2_gate {
     struct fabric_worker worker;
     struct v2_rank *rank;
-    uint32_t kind, from_count;     /* the words that must say "finished" at the end; how many producers they have */
-    uint32_t stage, next, flushed; /* flushed: QPs of peers */
-    bool told_self;                /* it has signalled to itself that its own workers' stores are done */
+    uint32_t kind, from_count;     /* the kind of words that must say "finished" at the end; how many producers raise
+                                    * them */
+    uint32_t stage, next, flushed; /* flushed: how many QPs of peers are flushed */
+    bool told_self;                /* the rank has signalled to itself that its own workers' stores are done */
     struct ht_barrier nvl, rdma;
 };
 
@@ -155,7 +156,8 @@ struct v2_rank {
     uint32_t dispatch_warps, combine_warps, copy_warps, reduce_warps; /* warps of an SM; the first two are for direct
                                                                        * mode */
     uint32_t combine_buffer_bytes;                                    /* a warp's buffer in shared memory */
-    struct fabric_given stage[2][128 / V2_SHARED_ALIGN]; /* for rows, for tokens; by their place in a line */
+    struct fabric_given stage[2][128 / V2_SHARED_ALIGN]; /* stage[0]: for rows; stage[1]: for tokens; each by their
+                                                          * place in a line */
     struct fabric_given store[128 / V2_SHARED_ALIGN];    /* by the place in a line at which the slot begins at the
                                                           * peer */
     struct fabric_given copy, reduce, merge, gather[HT_TOPK_MAX];
@@ -177,8 +179,9 @@ struct v2_rank {
     struct v2_epilogue *epilogue;   /* [epilogue_sms] */
     uint32_t epilogue_sms;
     struct v2_gate gate;
-    uint32_t *expanded_at;    /* [rows + 1] expand: number of expanded rows of earlier rows */
-    uint32_t *expanded_index; /* [expanded rows] the place of each: by expert, then by row; only with payload */
+    uint32_t *expanded_at;    /* [rows + 1] expand: how many expanded rows the rows before each row have */
+    uint32_t *expanded_index; /* [expanded rows] the place of each in the output, which is in order of experts, then
+                               * rows; only with payload */
     uint32_t expanded_rows;   /* rows of the output, including the gaps between experts; only with payload */
     uint8_t *expanded_x, *expanded_scales;
     uint32_t launched; /* the last phase */
@@ -206,7 +209,7 @@ static inline uint32_t v2_word(const struct v2_rank *r, enum v2_word kind, uint3
 }
 enum v2_private { V2_OPEN, V2_NOTIFIED, V2_FINISHED, V2_PRIVATE_WORDS };
 _Static_assert((int)V2_PRIVATE_WORDS <= (int)FABRIC_GROWN, "a place for each");
-/* The value of the word when everything launched so far has opened, notified, or finished. */
+/* The value that the word has once every kernel launched so far has opened, notified, or finished. */
 static inline uint64_t *v2_grown(const struct v2_rank *r, enum v2_private word)
 {
     return &r->ht.base.fabric->grown[word];
@@ -220,7 +223,7 @@ static inline bool v2_is_open(const struct v2_rank *r)
     return fabric_load(r->ht.base.fabric, v2_word_private(r, V2_OPEN)) >= *v2_grown(r, V2_OPEN);
 }
 
-/* Writes the part of a slot that describes its token; V2_META_MAX bytes. */
+/* Writes the part of a slot that describes its token.  meta has room for V2_META_MAX bytes. */
 static inline void v2_meta_make(const struct v2_rank *r, uint32_t token, uint8_t *meta)
 {
     const struct ht_geometry *g = &r->ht.g;
@@ -231,7 +234,8 @@ static inline void v2_meta_make(const struct v2_rank *r, uint32_t token, uint8_t
     memcpy(meta + sizeof source_token, &r->ht.layout.bits[(size_t)token * bytes], bytes);
 }
 
-/* The first target (rank or node), at or after `from`, of one of the rank's own tokens.  `targets`: there is none. */
+/* The first target (rank or node) of one of the rank's own tokens, at or after `from`.  Returns layout.targets if there
+ * is none. */
 static inline uint32_t v2_target(const struct v2_rank *r, uint32_t token, uint32_t from)
 {
     const struct ht_layout *l = &r->ht.layout;
@@ -255,7 +259,7 @@ static inline uint64_t v2_out_at(const struct v2_rank *r, uint32_t node, uint32_
 /* moe_v2_expand.c: a row for each expert.  Returns whether combine sends all of them without summing. */
 static inline bool v2_sends_all(const struct moe_options *o) { return o->expand && o->single_reduction; }
 void v2_expand_alloc(struct v2_rank *r);
-/* Computes where the expanded rows are, after the rows of a dispatch are known. */
+/* Computes where the expanded rows are.  Called once the rows of a dispatch are known. */
 void v2_expand_make(struct v2_rank *r);
 /* How many expanded rows this received row becomes; 1 without expansion. */
 static inline uint32_t v2_expanded_count(const struct v2_rank *r, uint32_t row)
@@ -263,8 +267,8 @@ static inline uint32_t v2_expanded_count(const struct v2_rank *r, uint32_t row)
     return r->expanded_at ? r->expanded_at[row + 1] - r->expanded_at[row] : 1;
 }
 void v2_expand_row(struct v2_rank *r, uint32_t row);
-/* Writes to slot what an expert made of the row: the expanded row at this place or, with place UINT32_MAX, the sum
- * of all. */
+/* Writes to slot what combine sends for a received row: its expanded row number `place`; with UINT32_MAX, the sum of
+ * its expanded rows. */
 void v2_expanded_pack(const struct v2_rank *r, uint32_t row, uint32_t place, uint8_t *slot);
 uint32_t v2_outputs(struct kernel_rank *rank, struct kernel_tensor *tensor, uint32_t max);
 
@@ -275,11 +279,12 @@ static inline void v2_stage(struct fabric_worker *w, uint8_t site, struct fabric
 {
     v2_stage_rows(w, site, given, 1, read_bytes);
 }
-/* Tells a peer how many slots of an area are written, and whether these are all.  Does nothing if the peer knows. */
+/* Tells a peer how many slots of an area are written, and whether these are all.  Does nothing if the peer has been
+ * told. */
 bool v2_tell(struct fabric_worker *w, const struct v2_rank *r, uint32_t peer, uint32_t channel, uint32_t word,
              uint32_t count, bool finished, uint32_t *told);
-/* Adds the kernel's first and last worker.  At the end, the words of this kind from from_count producers must say
- * that everything has come.  If the producers are on other nodes, there is no barrier. */
+/* Adds the kernel's first and last worker.  At the end, the words of this kind from from_count producers must say that
+ * everything has come.  If the producers are on other nodes, no barrier follows. */
 void v2_gate_launch(struct v2_rank *r, enum v2_word kind, uint32_t from_count);
 void v2_notify_launch(struct v2_rank *r);
 /* Adds a worker that waits until the kernel is open. */

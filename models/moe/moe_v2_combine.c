@@ -19,7 +19,7 @@ static uint32_t returner_total(const struct v2_returner *s, uint32_t target)
     return s->rank->up_count[s->channel * s->rank->ht.g.local + target];
 }
 
-/* Returns a few rows to the next rank in rotation, then that rank's tail. */
+/* Sends a few rows back to the rank whose turn it is, then tells that rank how many are written. */
 static enum worker_step returner_step(struct fabric_worker *w)
 {
     struct v2_returner *s = fabric_container_of(w, struct v2_returner, worker);
