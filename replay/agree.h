@@ -1,5 +1,5 @@
-/* agree.h - before anything runs, the ranks compare what they are about to run.  A run of ranks that differ would hang,
- * or measure nonsense. */
+/* agree.h - a comparison, before anything runs, of what the ranks are about to run.  Ranks that differ would hang, or
+ * measure nonsense. */
 #ifndef REPLAY_AGREE_H
 #define REPLAY_AGREE_H
 
@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include "replay/live_command.h"
 
-/* Adds a line "name value" that must be equal on all ranks.  NULL: the default. */
+/* Adds a line "name value" that must be equal on all ranks.  A value of NULL stands for the default. */
 void agree_add(GString *text, const char *name, const char *value);
 void agree_add_number(GString *text, const char *name, uint64_t value);
 /* Adds the program's version and those options of links that may not differ.  Devices, ports and GIDs may. */

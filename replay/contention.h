@@ -1,9 +1,9 @@
-/* contention.h - what else a host did while something was measured on it: CPU time that others took, steal, waiting
- * for CPUs, lengths of run queues, frequency.
+/* contention.h - what else a host did during a measurement: CPU time that others took, steal, waiting for CPUs,
+ * lengths of run queues, frequency.
  *
- * Two readings of the kernel's counters, and the CPU time of the ranks between them, make a struct contention.
- * Counters that a kernel does not have are NAN, and say nothing about whether the host was busy.  Knows no kernels,
- * no links. */
+ * Two readings of the operating system's counters, and the CPU time of the ranks between them, make a struct
+ * contention.  Counters that the operating system does not have are NAN, and say nothing about whether the host was
+ * busy.  Knows no communication kernels and no links. */
 #ifndef REPLAY_CONTENTION_H
 #define REPLAY_CONTENTION_H
 
@@ -14,14 +14,14 @@
 #include "replay/bootstrap/bootstrap.h"
 #include "reports/record.h"
 
-/* The values of the counters.  NAN: the host does not give them. */
+/* The values of the counters; NAN if the host does not give them. */
 struct contention_reading {
     double wall_us;
-    double busy_us, steal_us; /* of the CPUs asked for: /proc/stat */
+    double busy_us, steal_us; /* of the requested CPUs: /proc/stat */
     double pressure_us;       /* how long some process waited for a CPU: /proc/pressure/cpu, line "some" */
     double running;           /* processes that run or could run: procs_running of /proc/stat */
     double mhz;               /* of the slowest CPU: cpufreq, else /proc/cpuinfo */
-    uint32_t cpus;            /* how many of the CPUs asked for the host has */
+    uint32_t cpus;            /* how many of the requested CPUs the host has */
 };
 
 /* Shares are of all CPU time of the CPUs, 0 to 1. */
@@ -33,11 +33,12 @@ struct contention {
     double mhz_min, mhz_max;
 };
 
-/* root is the folder that stands for "/": "" for this host; tests have their own.  cpus: the CPUs whose time is
- * read; NULL: all. */
+/* Reads the counters of `cpus`, or of all CPUs if cpus is NULL.  root is the folder that stands for "/": "" for this
+ * host; tests have their own. */
 void contention_read(const char *root, const cpu_set_t *cpus, struct contention_reading *reading);
 
-/* own_us: CPU time that all ranks of the host used between the readings on the CPUs that were read. */
+/* What happened between two readings.  own_us is the CPU time that all ranks of the host used in this time on the CPUs
+ * that were read. */
 struct contention contention_between(const struct contention_reading *from, const struct contention_reading *to,
                                      double own_us);
 
@@ -51,10 +52,10 @@ void contention_record(const struct contention *c, struct record *record);
 /* The ranks' CPU use in one phase, from its barrier to the next, which lasts about equally long for all. */
 struct contention_effort {
     double wall_us, cpu_us;
-    bool slept; /* if so, the CPU may have been idle, or others may have used it */
+    bool slept; /* whether the rank slept: then the CPU may have been idle, or others may have used it */
 };
-/* Whether others used a tenth of a CPU of the ranks.  Ranks that do not sleep keep their CPUs busy, so others used
- * the CPU time that they lack.  bound: rank r stays on CPU r modulo cpus; else all ranks share cpus. */
+/* Whether others used a tenth of a CPU of the ranks.  Ranks that do not sleep keep their CPUs busy, so the CPU time
+ * that the ranks lack was used by others.  If `bound`, rank r stays on CPU r modulo cpus; else all ranks share cpus. */
 bool contention_disturbed(const struct contention_effort *effort, uint32_t ranks, uint32_t cpus, bool bound);
 
 /* The CPUs that each rank watches: all CPUs that the ranks of its host may use, because each rank may be bound to
@@ -64,7 +65,8 @@ struct contention_watch {
     struct contention_reading from;
     double own_us; /* CPU time of this process at the beginning */
 };
-/* Both are collective.  worst: of all hosts of the run, the one where others used most CPU time since the start. */
+/* Begin and end a watch; both are collective.  worst gets the contention of the host where others used most CPU time
+ * since contention_begin(). */
 bool contention_begin(struct bootstrap *b, struct contention_watch *watch, GError **error);
 bool contention_end(struct bootstrap *b, const struct contention_watch *watch, struct contention *worst,
                     GError **error);

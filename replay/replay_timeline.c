@@ -392,7 +392,7 @@ static int signal_order(const void *a, const void *b)
     return x->begin_ps < y->begin_ps ? -1 : x->begin_ps > y->begin_ps;
 }
 
-/* The last signal from one rank to another that had begun by then, or NULL. */
+/* The last signal from one rank to another that had begun by time_ps, or NULL. */
 static const struct signal_sent *signal_before(const struct merge *m, uint32_t from, uint32_t to, uint64_t time_ps)
 {
     const struct signal_sent key = { .from = from, .to = to, .begin_ps = time_ps };
@@ -407,13 +407,14 @@ static const struct signal_sent *signal_before(const struct merge *m, uint32_t f
     return last->from == from && last->to == to ? last : NULL;
 }
 
-/* A wait for a rank ends with the last signal of that rank. */
+/* If e is a wait for a rank, draws an arrow to its end from the last signal of that rank. */
 static void merge_arrow(const struct merge *m, uint32_t rank, const struct entry *e)
 {
     if (e->name != NAME_WAIT || e->peer < 0 || (uint32_t)e->peer >= m->ranks || (uint32_t)e->peer == rank) return;
     const uint64_t end_ps = merge_time(m, rank, e->end_ps), begin_ps = merge_time(m, rank, e->begin_ps);
     const struct signal_sent *sent = signal_before(m, (uint32_t)e->peer, rank, end_ps);
-    if (!sent || sent->end_ps < begin_ps) return; /* the signal came before the wait: more was awaited */
+    /* A signal that ended before the wait began did not end the wait. */
+    if (!sent || sent->end_ps < begin_ps) return;
     timeline_arrow(m->timeline, &(struct timeline_arrow){ .name = "signal",
                                                           .from_ps = sent->begin_ps,
                                                           .to_ps = end_ps,

@@ -71,7 +71,7 @@ static bool trace_detect(struct trace *trace, struct stream *stream, const struc
     const char *const text = (const char *)head;
     const char *const word = text + strspn(text, " \t\r\n");
     if (npy_magic(head, got)) {
-        /* The header of version 1 starts after 10 bytes: enough to see int16 and three dimensions. */
+        /* int16 in three dimensions can be [ranks, tokens, topk] or [tokens, layers, topk], so it is refused. */
         struct npy npy;
         if (!npy_open(&npy, stream, error)) goto refuse;
         if (npy.kind == 'i' && npy.width == 2 && npy.dims == 3) {

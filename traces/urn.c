@@ -1,18 +1,19 @@
 /* urn.c - distinct experts in score order without drawing scores.
  *
- * Why this is exact.  Scores |N(0,1)|+1 of all experts are independent and alike, so their descending order
- * is a uniformly random permutation of the experts, and top-k is its first k.  Drawing one expert after
- * another, uniformly out of those not drawn yet, walks along such a permutation.
+ * Why this is exact.  The experts' scores |N(0,1)|+1 are independent and identically distributed.  So their
+ * descending order is a uniformly random permutation of the experts, and top-k is its first k.  Drawing one expert
+ * after another, uniformly out of those not drawn yet, gives such a permutation.
  *
- * Group-limited top-k keeps the topk_groups groups with the best maxima and takes the best k of their
- * experts. Along the permutation the groups appear in the order of their maxima, so the kept groups are the
- * first topk_groups distinct groups met, and the answer is the first k experts of the walk that skips experts
- * of other groups.  Once all kept groups are known, what is left of the walk is again a uniformly random
- * order of their undrawn experts, so drawing can go on within them directly.
+ * Group-limited top-k keeps the topk_groups groups with the best maxima and takes the best k of their experts.
+ * Along the permutation, groups first appear in the order of their maxima.  So the kept groups are the first
+ * topk_groups distinct groups, and the result is the first k experts of the permutation without experts of other
+ * groups.  Once all kept groups are known, the rest of the permutation is a uniformly random order of the undrawn
+ * experts of the kept groups.  So only these need to be drawn from.
  *
- * With popularity the scores are log p + Gumbel noise, whose order is drawing without replacement with
- * probabilities proportional to p among those left; drawing with replacement and throwing repeats away
- * renormalises just so.  After RETRIES_MAX throws the rest is weighed one by one instead. */
+ * With popularity p, the scores are log p + Gumbel noise.  Their order has the distribution of draws without
+ * replacement, with probabilities proportional to p among the remaining experts.  Drawing with replacement and
+ * rejecting repeats gives the same distribution.  After RETRIES_MAX rejections, the draw weighs each remaining
+ * expert instead. */
 #include "traces/urn.h"
 
 #include <assert.h>
@@ -20,7 +21,7 @@
 
 enum { RETRIES_MAX = 64 };
 
-/* Walker's alias table: a draw of column i gives i with probability threshold[i] / 2^32, else alias[i]. */
+/* Builds Walker's alias table: a draw of column i gives i with probability threshold[i] / 2^32, else alias[i]. */
 static void urn_alias_build(struct urn *urn)
 {
     const uint32_t n = urn->experts;
@@ -101,7 +102,7 @@ static inline uint32_t stream_bits(struct urn_stream *stream)
     return (uint32_t)stream->bits;
 }
 
-/* Lemire's multiplication.  The few values that would make the draw uneven are rejected, as in Lemire's method. */
+/* A number in [0, limit), by Lemire's multiplication.  Rejects the few values that would make the draw uneven. */
 static inline uint32_t stream_limit(struct urn_stream *stream, uint32_t limit)
 {
     uint64_t product = (uint64_t)stream_bits(stream) * limit;
@@ -120,7 +121,7 @@ uint32_t urn_below(struct urn *urn, uint32_t limit)
 
 double urn_uniform(struct urn *urn) { return rng_uniform(&urn->stream.rng); }
 
-/* Whether the token may have this expert.  If so, marks the expert and its group. */
+/* Returns whether the token may have this expert.  If so, marks the expert and its group. */
 static inline bool urn_accept(struct urn *urn, uint32_t expert)
 {
     if (urn->drawn[expert] == urn->token) return false;
@@ -155,7 +156,7 @@ static bool urn_allowed(const struct urn *urn, uint32_t expert)
                                                 urn->group_drawn[expert / urn->group_size] == urn->token);
 }
 
-/* Draws by the weight of every expert that may still be drawn. */
+/* Draws one of the experts that may still be drawn, with a probability by its weight. */
 static uint32_t urn_draw_weighed(struct urn *urn)
 {
     double sum = 0;
@@ -183,7 +184,8 @@ uint32_t urn_draw(struct urn *urn)
     return urn_draw_weighed(urn);
 }
 
-/* For draws of any expert with equal probability: the stream stays in registers. */
+/* Draws `count` experts, all with equal probability and without a limit on groups.  A local copy of the stream stays in
+ * registers. */
 static void urn_draw_plain(struct urn *urn, uint32_t count, int32_t *experts)
 {
     const uint32_t limit = urn->experts, token = urn->token;

@@ -20,37 +20,38 @@ struct urn_stream {
 struct urn {
     struct urn_stream stream;
     uint32_t experts, group_size, groups_max; /* groups_max 0: no limit */
-    const double *popularity;                 /* [experts] > 0, or NULL: all are equal.  Borrowed */
+    const double *popularity;                 /* [experts] > 0, or NULL if all are equal; borrowed */
     uint32_t *alias, *threshold;              /* [experts] alias table of the popularity, or NULL */
-    uint32_t *drawn;                          /* [experts] the last token that drew it */
+    uint32_t *drawn;                          /* [experts] the last token that drew the expert */
     uint32_t *kept, kept_count;               /* [groups_max] groups of this token */
-    uint32_t *group_drawn;                    /* [groups] the last token that used it */
+    uint32_t *group_drawn;                    /* [groups] the last token that used the group */
     uint32_t token;                           /* counts tokens, from 1 */
 };
 
-/* groups and groups_max 0: there is no limit on groups.  The number of experts is a multiple of groups.  Aborts if
- * memory runs out. */
+/* Initialises an urn.  If groups or groups_max is 0, there is no limit on groups; else the number of experts is a
+ * multiple of groups.  Aborts if memory runs out. */
 void urn_init(struct urn *urn, uint32_t experts, uint32_t groups, uint32_t groups_max, const double *popularity);
 void urn_clear(struct urn *urn);
 
-/* Restarts the random numbers. */
+/* Restarts the random numbers from `seed`. */
 void urn_seed(struct urn *urn, uint64_t seed);
 
 /* Puts all experts back: the next draw is the first of another token. */
 void urn_token_next(struct urn *urn);
 
-/* The token's next expert.  For one token, at most all experts (of groups_max groups) may be drawn. */
+/* Draws the token's next expert.  A token can draw no more experts than there are in groups_max groups (or in all,
+ * without a limit). */
 uint32_t urn_draw(struct urn *urn);
-/* Its next count experts, equal to those of count calls of urn_draw(). */
+/* Draws the token's next `count` experts, the same as `count` calls of urn_draw(). */
 void urn_draw_many(struct urn *urn, uint32_t count, int32_t *experts);
-/* Works like urn_draw(), but only from first .. first+count-1, with equal probability and without the limit on
- * groups. */
+/* Draws one of the experts first .. first+count-1, with equal probability and without the limit on groups. */
 uint32_t urn_draw_within(struct urn *urn, uint32_t first, uint32_t count);
-/* Takes this expert, if the token does not have it yet. */
+/* Gives the token this expert, if the token may have it and does not have it yet. */
 void urn_take(struct urn *urn, uint32_t expert);
 
-/* Uniform in [0, limit), unbiased, with half a random number a call; and uniform in [0, 1). */
+/* A whole number, uniform in [0, limit) without bias.  A call uses half a random number of 64 bits. */
 uint32_t urn_below(struct urn *urn, uint32_t limit);
+/* A real number, uniform in [0, 1). */
 double urn_uniform(struct urn *urn);
 
 #endif

@@ -28,7 +28,7 @@ struct bootstrap_wait {
     uint64_t serial; /* number of its current run, from 1, equal on all ranks; 0: between runs */
     uint32_t peer_count;
     uint16_t peer[BOOTSTRAP_WAIT_PEERS]; /* the ranks that it waits for, or as many of them as there is room for */
-    uint32_t anybody;                    /* not 0: it knows how much is missing, but not from which rank */
+    uint32_t anybody;                    /* not 0 if it knows how much is missing, but not from which rank */
     char text[144];
 };
 _Static_assert(sizeof(struct bootstrap_wait) == 208, "crosses the bootstrap");
@@ -39,7 +39,7 @@ struct bootstrap_ops {
     const char *name;
     bool (*allgather)(struct bootstrap *b, const void *in, size_t size_bytes, void *out, GError **error);
     void (*abort)(struct bootstrap *b, const char *reason);
-    bool (*check)(struct bootstrap *b, GError **error); /* NULL: there is nothing to check */
+    bool (*check)(struct bootstrap *b, GError **error); /* NULL if there is nothing to check */
     void (*free)(struct bootstrap *b);
     bool (*hang)(struct bootstrap *b, const struct bootstrap_wait *wait, GError **error); /* NULL: cannot ask */
 };
@@ -48,40 +48,41 @@ struct bootstrap {
     const struct bootstrap_ops *ops;
     uint32_t rank, rank_count;
     uint32_t timeout_ms; /* limit of one call; the error names the ranks that did not come */
-    /* Called repeatedly while a call waits, so that a waiting rank still serves its links: other ranks may need them
-     * before they can come here.  Returns whether anything moved.  NULL: there is nothing to serve. */
+    /* Called repeatedly while an exchange waits, so that a waiting rank still serves its links: other ranks may need
+     * them before they can come to the exchange.  Returns whether anything moved.  NULL if there is nothing to
+     * serve. */
     bool (*serve)(void *context);
     void *serve_context;
-    /* Fills in what this rank waits for now.  Called when a stalled rank asks all ranks.  NULL: it waits for an
-     * exchange. */
+    /* Fills in what this rank waits for now.  Called when a stalled rank asks all ranks.  NULL if this rank can wait
+     * only for an exchange. */
     void (*tell)(void *context, struct bootstrap_wait *wait);
     void *tell_context;
 };
 
-/* out[rank_count][size_bytes] gets every rank's in.  All ranks call it with the same size.  If a rank has another size
- * or has died, the call fails on all ranks with an error that names that rank.  At most 256 MiB in all. */
+/* Copies every rank's `in` to out[rank_count][size_bytes], at most 256 MiB in all.  All ranks call it with the same
+ * size.  If a rank has another size or has died, the call fails on all ranks with an error that names that rank. */
 static inline bool bootstrap_allgather(struct bootstrap *b, const void *in, size_t size_bytes, void *out,
                                        GError **error)
 {
     return b->ops->allgather(b, in, size_bytes, out, error);
 }
 
-/* Returns when every rank has called it. */
+/* Returns when every rank has called bootstrap_barrier(). */
 static inline bool bootstrap_barrier(struct bootstrap *b, GError **error)
 {
     return b->ops->allgather(b, NULL, 0, NULL, error);
 }
 
-/* Between exchanges, without waiting: returns false if it is known that a rank died or gave up.  (Launched ranks
- * need not ask, because the launcher ends them.) */
+/* Returns false if it is known that a rank died or gave up.  Does not wait; for calls between exchanges.  (Ranks of
+ * mpirun or srun need not ask, because these programs end them.) */
 static inline bool bootstrap_check(struct bootstrap *b, GError **error)
 {
     return !b->ops->check || b->ops->check(b, error);
 }
 
-/* This rank has waited too long.  Asks every rank what it waits for, ends the run for all, and sets *error, which names
- * the rank at the root of the waiting.  That is a rank that does not answer; if all answer, a rank that waits for
- * nobody; if they wait in a circle, the rank that is furthest behind.  Always false.  Other ranks answer while they
+/* For a rank that has waited too long.  Asks every rank what it waits for, ends the run for all, and sets *error, which
+ * names the rank at the root of the waiting.  That is a rank that does not answer; if all answer, a rank that waits for
+ * nobody; if they wait in a circle, the rank that is furthest behind.  Returns false.  Other ranks answer while they
  * wait in an exchange, or when they call bootstrap_check(). */
 static inline bool bootstrap_hang(struct bootstrap *b, const struct bootstrap_wait *wait, GError **error)
 {
@@ -99,14 +100,14 @@ static inline void bootstrap_free(struct bootstrap *b)
 }
 
 /* Forks rank_count children; each runs child(b, context) and exits with its return value.  The parent relays their
- * exchanges, watches them, and returns the run's exit status.  It is 0 if all returned 0.  Otherwise it is that of
- * the first failure; the parent has then ended the others and reported which rank failed and how (exit status or
+ * exchanges and watches them.  Returns the run's exit status: 0 if all children returned 0, else that of the first
+ * failure.  After a failure the parent ends the other children, and reports which rank failed and how (exit status or
  * signal).  No child outlives the parent.  When SIGHUP, SIGINT or SIGTERM comes, the parent ends its children and
  * returns 1.  b belongs to bootstrap_fork_run (freeing it is harmless). */
 int bootstrap_fork_run(uint32_t rank_count, uint32_t timeout_ms, int (*child)(struct bootstrap *b, void *context),
                        void *context);
 
-/* Any bytes; NULs may be among them. */
+/* A secret of any bytes, NULs included. */
 struct bootstrap_secret {
     const void *bytes;
     size_t size_bytes;
@@ -114,23 +115,23 @@ struct bootstrap_secret {
 
 struct bootstrap_tcp_options {
     uint32_t rank, rank_count;
-    const char *root; /* "host:port" of rank 0, which listens only there; ":port" is loopback.  There may be several,
-                       * divided by spaces: rank 0 listens at the first where it can, and the others try all. */
+    const char *root; /* "host:port" of rank 0, which listens only at this address; ":port" is loopback.  May be several
+                       * addresses with spaces between them: rank 0 listens at the first where it can, and the others
+                       * try all. */
     struct bootstrap_secret secret; /* shared by all; every message is authenticated with it */
     uint32_t timeout_ms;
-    const char *name;                              /* the name of this way to bootstrap; NULL: "tcp" */
-    void (*listens)(void *context, uint16_t port); /* called on rank 0 when others may connect; NULL: no call is
-                                                    * needed */
+    const char *name;                              /* the name of this way to bootstrap; NULL means "tcp" */
+    void (*listens)(void *context, uint16_t port); /* called on rank 0 when others may connect; may be NULL */
     void (*end)(void);                             /* called when all connections are closed, or when none could be
-                                                    * made; NULL: no call is needed */
+                                                    * made; may be NULL */
     void *context;
 };
-/* Returns when all ranks have joined.  Processes without the secret are refused and change nothing.  If a flood of them
- * pushes out a rank, it tries again until timeout_ms have passed. */
+/* Connects the ranks; returns when all have joined.  Processes without the secret are refused and change nothing.  A
+ * rank that a flood of such processes pushes out tries again until timeout_ms have passed. */
 struct bootstrap *bootstrap_tcp_new(const struct bootstrap_tcp_options *options, GError **error);
 
-/* For ranks under mpirun or srun.  Error if they did not start this process, or if PMIx was left out of this build
- * (the message says which). */
+/* Connects ranks that mpirun or srun started.  NULL and *error if neither started this process, or if this build is
+ * without PMIx (the message says which). */
 struct bootstrap *bootstrap_pmix_new(uint32_t timeout_ms, GError **error);
 /* Whether mpirun or srun seems to have started this process. */
 bool bootstrap_pmix_detected(void);

@@ -4,7 +4,7 @@
 
 #include "replay/bootstrap/bootstrap.h"
 
-/* limits: of all shares of one exchange together; of the text that says why a rank gives up */
+/* The limits of all shares of one exchange together, and of the text that says why a rank gives up. */
 enum { BOOTSTRAP_EXCHANGE_BYTES_MAX = 1 << 28, BOOTSTRAP_REASON_BYTES_MAX = 4096 };
 
 static inline bool bootstrap_size_allowed(uint64_t size_bytes, uint32_t rank_count)
@@ -15,16 +15,18 @@ static inline bool bootstrap_size_allowed(uint64_t size_bytes, uint32_t rank_cou
 uint64_t bootstrap_now_ms(void);
 /* The time left until deadline_ms, as a timeout for poll(); 0 when it has passed. */
 int bootstrap_remaining_ms(uint64_t deadline_ms);
-/* Serves, then returns how long the caller may sleep before it must call this again: at most until deadline_ms. */
+/* Serves this rank's links.  Returns how long the caller may sleep before it must call bootstrap_serve_ms() again: at
+ * most until deadline_ms. */
 int bootstrap_serve_ms(const struct bootstrap *b, uint64_t deadline_ms);
 /* How long ranks may take to say what they wait for: idle ranks check every 100 ms. */
 enum { BOOTSTRAP_ASK_MS = 400 };
-/* This rank's wait, as it is sent to other ranks. */
+/* What this rank waits for, in the form that is sent to other ranks. */
 struct bootstrap_wait bootstrap_wait_of(const struct bootstrap *b);
-/* Names the rank at the root of a hang, in words.  wait[rank] is known where answered[rank] is set.  first is the rank
- * that asked, whose wait is known.  Peers in the entries are checked.  Free with g_free(). */
+/* A text that names the rank at the root of a hang.  wait[rank] is known if answered[rank] is set, and for `first`, the
+ * rank that asked.  Peers in wait[] need not be valid: they are checked.  Free with g_free(). */
 char *bootstrap_hang_text(const struct bootstrap_wait *wait, const bool *answered, uint32_t rank_count, uint32_t first);
-/* "rank 2", "ranks 2 and 3", "ranks 1, 2, 3 and 61 more": the ranks with listed[rank] set.  Free with g_free(). */
+/* The ranks with listed[rank] set, as text: "rank 2", "ranks 2 and 3", "ranks 1, 2, 3 and 61 more".  Free with
+ * g_free(). */
 char *bootstrap_ranks_text(const bool *listed, uint32_t rank_count);
 
 #endif

@@ -5,10 +5,10 @@
 #include "replay/bootstrap/bootstrap.h"
 #include "replay/bootstrap/bootstrap_wire.h"
 
-/* On rank 0: listens until all ranks have joined.  channels[1 .. rank_count-1] are opened as ranks come; those of
- * other ranks have socket -1.  On failure they stay open, so that ranks that have joined can be told the cause. */
+/* Listens, on rank 0, until all ranks have joined.  Opens channels[1 .. rank_count-1] as ranks come; a rank that has
+ * not come has socket -1.  On failure the channels stay open, so that ranks that have joined can be told the cause. */
 bool bootstrap_join_root(const struct bootstrap_tcp_options *o, struct wire_channel *channels, GError **error);
-/* Another rank: connects as soon as rank 0 listens. */
+/* Connects, on any other rank, as soon as rank 0 listens. */
 bool bootstrap_join_member(const struct bootstrap_tcp_options *o, struct wire_channel *channel, GError **error);
 
 #endif

@@ -2,14 +2,14 @@
  *
  *     root                                member
  *      ── challenge: a fresh nonce ───────►
- *      ◄─ hello: who I am, my nonce, MAC ──      the MAC covers both nonces: nobody else's hello, nor this one
- *      ── welcome: verdict, MAC ──────────►      sent a second time, is taken; the root proves itself likewise
+ *      ◄─ hello: who I am, my nonce, MAC ──      the MAC covers both nonces, so a forged or repeated hello is refused
+ *      ── welcome: verdict, MAC ──────────►      likewise, so the root proves that it has the secret
  *      ◄═ messages: header, body, MAC ════►      keyed for this connection, numbered in each direction
  *
  * MACs are HMAC-SHA256.  Contents are not secret and not encrypted.  All numbers are little-endian.
  *
- * Rules: nothing blocks longer than its deadline; nothing is allocated for a size above the limit that the
- * receiver states; results are 0 or a negative errno, put in words by wire_describe(). */
+ * Rules.  Nothing blocks longer than its deadline.  Nothing is allocated for a size above the limit that the receiver
+ * states.  Results are 0 or a negative errno; wire_describe() puts them in words. */
 #ifndef REPLAY_BOOTSTRAP_WIRE_H
 #define REPLAY_BOOTSTRAP_WIRE_H
 
@@ -30,7 +30,7 @@ struct wire_challenge {
 struct wire_hello {
     char magic[8];
     uint32_t rank, rank_count;
-    char build[WIRE_BUILD_BYTES]; /* different versions may place things differently */
+    char build[WIRE_BUILD_BYTES]; /* the version; another version may lay out messages differently */
     uint8_t nonce[WIRE_NONCE_BYTES];
     uint8_t mac[WIRE_MAC_BYTES];
 };
@@ -45,7 +45,7 @@ enum wire_verdict {
 };
 
 struct wire_welcome {
-    uint32_t verdict, rank_count; /* rank_count and build: the root's */
+    uint32_t verdict, rank_count; /* rank_count and build are the root's */
     char build[WIRE_BUILD_BYTES];
     uint8_t mac[WIRE_MAC_BYTES];
 };
@@ -66,19 +66,19 @@ void wire_hello_sign(const struct bootstrap_secret *secret, const struct wire_ch
                      const struct wire_hello *hello, uint8_t *mac);
 void wire_welcome_sign(const struct bootstrap_secret *secret, const struct wire_challenge *challenge,
                        const struct wire_hello *hello, const struct wire_welcome *welcome, uint8_t *mac);
-/* The time does not depend on where the two differ. */
+/* Compares two MACs, in a time that does not depend on where they differ. */
 bool wire_macs_equal(const uint8_t *a, const uint8_t *b);
 
-/* Writes or reads all of it; the socket does not block. */
+/* Write or read all size_bytes until deadline_ms.  The socket must be non-blocking. */
 int wire_write(int socket, const void *data, size_t size_bytes, uint64_t deadline_ms);
 int wire_read(int socket, void *data, size_t size_bytes, uint64_t deadline_ms);
 
 /* One side of a connection after the welcome. */
 struct wire_channel {
-    int socket; /* -1: none */
-    bool root;  /* this side is the root's */
+    int socket; /* -1 if the channel is not open */
+    bool root;  /* whether this side is the root's */
     uint8_t key[WIRE_MAC_BYTES];
-    uint64_t sent, received; /* messages */
+    uint64_t sent, received; /* numbers of messages */
     /* The message that is coming in. */
     struct wire_header header;
     uint8_t *body;
@@ -90,9 +90,9 @@ void wire_channel_open(struct wire_channel *c, int socket, bool root, const stru
                        const struct wire_challenge *challenge, const struct wire_hello *hello);
 void wire_channel_close(struct wire_channel *c);
 int wire_channel_send(struct wire_channel *c, uint32_t kind, const void *body, size_t size_bytes, uint64_t deadline_ms);
-/* Takes in the bytes that have arrived and never waits.  Returns 0 when a whole message is there; its header.kind,
- * body and header.size_bytes hold until wire_channel_next().  Until then returns -EAGAIN.  -EMSGSIZE: the message is
- * larger than size_bytes_max.  -EBADMSG: the other side did not make it for this place in the conversation. */
+/* Takes in the bytes that have arrived, without waiting.  Returns 0 once a whole message is there: header.kind,
+ * header.size_bytes and body hold until wire_channel_next().  Before that returns -EAGAIN.  Returns -EMSGSIZE if the
+ * message is larger than size_bytes_max, and -EBADMSG if its MAC is not that of the other side's next message. */
 int wire_channel_advance(struct wire_channel *c, size_t size_bytes_max);
 void wire_channel_next(struct wire_channel *c);
 

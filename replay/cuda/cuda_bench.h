@@ -59,19 +59,18 @@ struct cuda_run {
     bool early;  /* may be launched before the previous kernel has ended */
     bool beside; /* on the GPU's second stream */
     uint32_t target_count;
-    uint64_t target[CUDA_TARGETS_MOST]; /* addresses; none: the GPU's own target area */
-    struct cuda_args args;              /* all fields but out, targets, target_count and go */
+    uint64_t target[CUDA_TARGETS_MOST]; /* addresses; if target_count is 0, the GPU's own target area is used */
+    struct cuda_args args;              /* the caller sets all fields but out, targets, target_count, go, go_count */
 };
 
 /* The results of a run's warps, combined. */
 struct cuda_outcome {
     uint64_t from_ns, to_ns;                  /* start of the first warp and end of the last one, by the GPU's timer */
-    uint64_t last_from_ns;                    /* the last warp's begin */
-    double rows_per_ns;                       /* sum over warps of each warp's rate in its own time */
-    double rows, cycles;                      /* sum; mean over warps that did something */
+    uint64_t last_from_ns;                    /* start of the last warp */
+    double rows_per_ns;                       /* sum of the warps' rates, each over its warp's own time */
+    double rows, cycles;                      /* rows: the sum; cycles: the mean over warps that did something */
     uint32_t warps;                           /* warps that did something */
-    uint64_t target_to_ns[CUDA_TARGETS_MOST]; /* for each target: when the last warp whose block has this target
-                                               * ended */
+    uint64_t target_to_ns[CUDA_TARGETS_MOST]; /* for each target: the end of the last warp that has it */
 };
 
 struct cuda_row {
@@ -87,8 +86,8 @@ struct cuda_bench {
     uint32_t sms, shared_most, l2_bytes;
     double cycles_per_ns; /* clock of the SMs, measured at the start */
     bool quick;
-    const char *kernel; /* launched last: messages name it */
-    size_t cublaslt;    /* version of the library that ran GEMMs; 0: none was found */
+    const char *kernel; /* the kernel launched last; messages name it */
+    size_t cublaslt;    /* version of the library that ran GEMMs; 0: no library was found */
     uint32_t repeat, pass;
     uint32_t go_count; /* how many blocks have so far counted themselves at GPU 0's first word */
     GArray *rows;      /* struct cuda_row */
@@ -97,30 +96,31 @@ struct cuda_bench {
     struct progress *progress;
 };
 
-/* Opens the first gpu_count GPUs (0: all that can reach each other). */
+/* Opens the first gpu_count GPUs.  With 0, opens all that can reach each other. */
 struct cuda_bench *cuda_bench_new(uint32_t gpu_count, bool quick, GError **error);
 void cuda_bench_free(struct cuda_bench *b);
 
-/* Runs all at the same time.  If there are several, their blocks begin together.  Sets outcome[count]. */
+/* Runs runs[count] at the same time, and sets outcome[count].  The blocks of several runs begin together. */
 bool cuda_bench_run(struct cuda_bench *b, struct cuda_run *runs, uint32_t count, struct cuda_outcome *outcome,
                     GError **error);
 /* Launches a kernel without waiting for its end.  Its results are not read. */
 bool cuda_bench_launch(struct cuda_bench *b, const struct cuda_run *run, GError **error);
-/* Keeps GPU 0 busy for `us` microseconds, so that kernels launched in that time then run without waiting for this
- * process. */
+/* Keeps GPU 0 busy for `us` microseconds.  Kernels launched meanwhile then run one after another, without waiting for
+ * this process to launch them. */
 bool cuda_bench_delay(struct cuda_bench *b, double us, GError **error);
-/* Runs one kernel right after another, and measures from the end of the first to the start of the second. */
+/* Runs `before` and right after it `after`.  Sets *gap_us to the time from the end of the first to the start of the
+ * second. */
 bool cuda_bench_gap(struct cuda_bench *b, const struct cuda_run *before, const struct cuda_run *after, double *gap_us,
                     GError **error);
 bool cuda_bench_wait(struct cuda_bench *b, GError **error);
 bool cuda_bench_words_clear(struct cuda_bench *b, GError **error);
 
-/* Keeps a value of this pass.  In the first pass it makes a new row, whose phase is `format`.  NAN: not known. */
+/* Keeps a value of this pass; NAN if it is not known.  In the first pass, makes a new row, whose phase is `format`. */
 void cuda_bench_keep(struct cuda_bench *b, const char *metric, const char *unit, uint32_t size_bytes, double value,
                      const char *format, ...) G_GNUC_PRINTF(6, 7);
 
-/* Address of words that kernels use and that are not the bench's own.  It changes with each pass, because L2's slices
- * are nearer to some SMs than to others. */
+/* The address of words for kernels, beyond the bench's own words.  It changes with each pass, because a word's slice of
+ * L2 is nearer to some SMs than to others. */
 static inline uint64_t cuda_words(const struct cuda_bench *b, uint32_t gpu)
 {
     return b->gpu[gpu].words + CUDA_WORDS_OWN_BYTES + b->pass % 16 * 37 * 128;

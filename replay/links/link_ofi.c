@@ -76,8 +76,8 @@ struct link_ofi {
     struct ofi_queue *queue; /* [peer][queue] */
     uint32_t *holding;       /* indexes of the queues that hold a signal back */
     uint32_t holding_count;
-    uint64_t **sent;              /* [peer]: atomics: [word], the last value sent */
-    uint32_t *sent_words;         /* [peer]: its length */
+    uint64_t **sent;              /* [peer][word] for atomics: the last value sent to each word */
+    uint32_t *sent_words;         /* [peer] the length of sent[peer] */
     struct ofi_op *free_receives; /* receives that could not be posted again */
     bool *greeted;                /* [rank]: its greeting has come */
     uint32_t greetings;           /* own ones in flight */

@@ -95,7 +95,8 @@ static int verbs_fail(struct link_verbs *v, const char *text)
     return -EIO;
 }
 
-/* A flushed work request is only a consequence: the request that broke the QP failed before it. */
+/* Fails the link because of the failed completion wc.  The first failure is the cause, and the link keeps it; requests
+ * that are flushed after it are a consequence. */
 static int verbs_completion_fail(struct link_verbs *v, const struct verbs_qp *qp, const struct ibv_wc *wc)
 {
     char text[sizeof v->link.failure], what[200], event[64] = "";
@@ -122,7 +123,8 @@ static uint64_t verbs_id(const struct link_verbs *v, const struct verbs_qp *qp, 
     return (uint64_t)verbs_index(v, qp) << 32 | (uint32_t)number;
 }
 
-/* Returns how many requests completed.  Probes do not count, because they are not progress of the run. */
+/* Returns how many completions came, or the failure.  One may complete several requests.  Probes do not count, because
+ * they are not progress of the run. */
 static int verbs_sends_poll(struct link_verbs *v, struct verbs_nic *nic)
 {
     struct ibv_wc wc[VERBS_POLL_MAX];

@@ -16,11 +16,12 @@ enum {
     OFI_API = FI_VERSION(1, 15),
     OFI_SENDS_MAX = 4096,
     OFI_RECEIVES_MAX = 256,
+    /* Keys of registrations, used if the provider lets us choose them. */
     OFI_KEY_MEMORY = 1,
-    OFI_KEY_ARENA = 2, /* used if the provider lets us choose keys */
+    OFI_KEY_ARENA = 2,
 };
 
-/* Writes, and sends, stay after writes; sends stay after sends. */
+/* A write stays after earlier writes; a send stays after earlier writes and sends. */
 static const uint64_t OFI_ORDER = FI_ORDER_WAW | FI_ORDER_SAW | FI_ORDER_SAS;
 
 /* If no provider is named, the first of these that this machine has is used. */

@@ -34,7 +34,7 @@ const char *probe_near_name(enum probe_near near); /* "PIX", ... */
 /* A PCIe function and the path to it. */
 struct probe_pci {
     char *busid;                     /* "0000:18:00.0"; NULL: not known */
-    char *root;                      /* of its root complex: "pci0000:16" */
+    char *root;                      /* its root complex: "pci0000:16" */
     char *bridge[PROBE_BRIDGES_MAX]; /* from the root port to the bridge right above the device */
     uint32_t bridge_count;
     uint32_t class_code; /* 0x030200, ... */
@@ -67,13 +67,13 @@ struct probe_nic {
     bool bond; /* its ports form a LAG; rate_bps is that of one port */
 };
 
-/* A need of some kind of communication, and the remedy if the host does not meet it. */
+/* What a kind of communication needs of the host, whether the host has it, and otherwise the remedy. */
 struct probe_check {
     const char *topic; /* "gpudirect", "ibgda", "cxi", ... */
     const char *name;
     enum probe_known met;
     char *found;
-    const char *remedy; /* NULL where met */
+    const char *remedy; /* NULL if met */
 };
 
 struct probe_host {
@@ -88,8 +88,8 @@ struct probe_host {
     GArray *check;                           /* struct probe_check */
 };
 
-/* The readers.  source_name is the source's name in messages and in the description.  NULL and *error (file, line,
- * expected, found) if the text is not of that kind, or is damaged. */
+/* The readers, one per kind of source.  source_name is the source's name in messages and in the description.  Each
+ * returns NULL and sets *error (file, line, expected, found) if the text is not of the reader's kind, or is damaged. */
 struct probe_source;
 struct probe_host *probe_host_read(struct probe_source *source, const char *source_name, GError **error);
 struct probe_host *probe_nccl_parse(const char *text, gsize size, const char *source_name, GError **error);
@@ -97,7 +97,8 @@ struct probe_host *probe_smi_parse(const char *text, const char *source_name, GE
 struct probe_host *probe_ibstat_parse(const char *text, const char *source_name, GError **error);
 void probe_host_free(struct probe_host *host);
 
-/* Adds what is missing about the host's NICs from `ibstat`, matched by name.  Returns the number of matches. */
+/* Completes the host's NICs by what `from`, read from `ibstat`, tells of NICs with the same names.  Returns the number
+ * of matches. */
 uint32_t probe_nics_complete(struct probe_host *host, const struct probe_host *from);
 
 struct probe_host *probe_host_new(const char *source_name);
@@ -105,13 +106,13 @@ void probe_pci_clear(struct probe_pci *pci);
 /* Both return a new, zeroed entry with numa unknown, or NULL once there are PROBE_DEVICES_MAX. */
 struct probe_gpu *probe_gpu_add(struct probe_host *host);
 struct probe_nic *probe_nic_add(struct probe_host *host);
-/* Computes near[][] from the PCIe paths. */
+/* Fills host->near from the PCIe paths. */
 void probe_near_fill(struct probe_host *host);
 enum probe_near probe_host_near(const struct probe_host *host, uint32_t gpu, uint32_t nic);
-/* The NIC nearest to a GPU.  Of several equally near ones, the NIC that the fewest earlier GPUs have taken.
- * UINT32_MAX: there is none. */
+/* The index of the NIC nearest to a GPU, or UINT32_MAX if there is no NIC.  Of several equally near NICs, takes the one
+ * that is as near to the fewest earlier GPUs. */
 uint32_t probe_nearest_nic(const struct probe_host *host, uint32_t gpu);
-/* GB/s of a PCIe link in one direction, without overheads subtracted; 0: unknown. */
+/* GB/s of a PCIe link in one direction, before overheads; 0 if unknown. */
 double probe_pcie_gbs(uint32_t width, double gts);
 
 /* probe_checks.c: fills host->check. */

@@ -148,7 +148,7 @@ uint32_t probe_nearest_nic(const struct probe_host *host, uint32_t gpu)
     for (uint32_t n = 0; n < host->nic_count; n++) {
         const enum probe_near near = probe_host_near(host, gpu, n);
         if (near == PROBE_NEAR_UNKNOWN || near > best_near) continue;
-        uint32_t users = 0; /* how many earlier GPUs are as near, and have taken it */
+        uint32_t users = 0; /* how many earlier GPUs are as near to this NIC */
         for (uint32_t g = 0; g < gpu; g++) users += probe_host_near(host, g, n) == near;
         if (near == best_near && users >= best_users) continue;
         best = n;
