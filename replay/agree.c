@@ -7,7 +7,7 @@
 #include <string.h>
 #include "sim/version.h"
 
-/* The longest part of a value that is sent as text; the digest stands for the remainder. */
+/* At most this much of a value is sent as text; a digest stands for the remainder. */
 enum { VALUE_BYTES_MAX = 160 };
 /* Limits of one text and of all ranks' texts in an exchange.  A longer text is cut, and its digest still differs. */
 enum { TEXT_BYTES_MAX = 1 << 16, TEXTS_BYTES_MAX = 1 << 26 };
@@ -50,7 +50,7 @@ void agree_add_command(GString *text, const struct live_command *command)
     agree_add_number(text, "timeout", live->timeout_ms / 1000);
 }
 
-/* The first line in which the two differ becomes the error. */
+/* Sets *error to the first line in which the texts `first` (rank 0's) and `other` (rank's) differ. */
 static void agree_refuse(const char *first, const char *other, uint32_t rank, GError **error)
 {
     g_auto(GStrv) expected = g_strsplit(first, "\n", 0);
@@ -65,7 +65,8 @@ static void agree_refuse(const char *first, const char *other, uint32_t rank, GE
                 mine, value ? value : " nothing", other_value ? other_value : " something else", rank);
 }
 
-/* Exchanges all texts, each padded to the length of the longest. */
+/* Exchanges all texts, each padded to the length of the longest, and sets *error to how rank's differs from rank
+ * 0's. */
 static bool agree_compare(struct bootstrap *b, const GString *text, uint64_t size_bytes, uint32_t rank, GError **error)
 {
     g_autofree char *mine = g_malloc0(size_bytes);

@@ -1,4 +1,4 @@
-/* contention.c - reads the kernel's counters of CPU time, see contention.h. */
+/* contention.c - reads the operating system's counters of CPU time, see contention.h. */
 #include "replay/contention.h"
 
 #include <limits.h>
@@ -13,7 +13,7 @@
 #define STEAL_BUSY  0.02
 #define TAKEN_MOST  0.1 /* CPUs that others may use during a phase; the kernel's own ticks take less than 0.01 */
 
-/* The columns of a cpu line, in ticks. */
+/* The columns of a "cpu" line of /proc/stat, in ticks. */
 enum { USER, NICE, SYSTEM, IDLE, IOWAIT, IRQ, SOFTIRQ, STEAL, STAT_COLUMNS };
 
 static char *file_of(const char *root, const char *path)
@@ -57,7 +57,7 @@ static void stat_read(const char *root, const cpu_set_t *cpus, struct contention
     r->steal_us = steal_us;
 }
 
-/* "some avg10=0.00 avg60=0.00 avg300=0.00 total=1234" */
+/* Reads the total of a line like "some avg10=0.00 avg60=0.00 avg300=0.00 total=1234". */
 static void pressure_read(const char *root, struct contention_reading *r)
 {
     g_autofree char *text = file_of(root, "/proc/pressure/cpu");
@@ -157,8 +157,8 @@ bool contention_disturbed(const struct contention_effort *effort, uint32_t ranks
     return false;
 }
 
-/* A rank's message to the others about its host.  It sees only the CPUs that it is bound to, but the CPU time of all
- * ranks was spent on all CPUs. */
+/* What a rank tells the others about its host.  Each rank sees only the CPUs that it is bound to.  Together they
+ * give all CPUs that the ranks of a host use, and all CPU time of these ranks. */
 struct rank_place {
     char host[HOST_NAME_MAX + 1];
     cpu_set_t cpus;

@@ -36,9 +36,9 @@ enum live_signalling {
 };
 
 struct live_options {
-    const char *fabric;   /* --fabric: the link between nodes: "shm", "verbs", "ofi"; NULL: there is none, and puts
-                           * are stores (one host) */
-    const char *provider; /* ofi: "tcp", "shm", "verbs", ...; NULL: best found */
+    const char *fabric;   /* --fabric: the link between nodes, "shm", "verbs" or "ofi"; NULL: no link, so that puts are
+                           * stores (one host) */
+    const char *provider; /* ofi: "tcp", "shm", "verbs", ...; NULL: the best that is found */
     const char *device;   /* verbs: a name, or a list "a,b" dealt out by local rank; NULL: automatic */
     uint32_t port, service_level, traffic_class;
     int32_t gid_index; /* -1: automatic */
@@ -47,20 +47,22 @@ struct live_options {
     bool nvlink_disabled;
     uint32_t timeout_ms; /* after this time without progress the run ends and names a cause */
     bool gpu_memory;     /* heap in GPU memory through dma-buf; refused if not available */
-    uint64_t family;     /* ofi: a number of this run only, if a parent removes what its ranks leave; else 0 */
+    uint64_t family;     /* ofi: a number of this run only, by which a parent removes what its ranks leave; 0: no parent
+                          * does */
 };
 
 /* One network below the live fabric.  Offsets are into the shared object (words, then heap).  The data path returns
  * 0, -EAGAIN (full), or another negative errno after link->failure was filled in.
  *
  * The live world guarantees to a link: remote[peer] is set for every peer that it names; size_bytes > 0; ranges lie
- * inside both objects; queue < needs->queue_count; one thread.  A link guarantees: a put or signal that returns
- * -EAGAIN has done nothing except ring the doorbell of deferred puts before it (else a queue full of deferred puts
- * would never drain); a signal takes a place of queue_depth like a put, and a put with a signal takes two; flush
- * rings too. */
+ * inside both objects; queue < needs->queue_count; all calls come from one thread.
+ *
+ * A link guarantees: a put or signal that returns -EAGAIN has done nothing except ring the doorbell of earlier deferred
+ * puts (else a queue full of deferred puts would never drain); a signal takes a place of queue_depth like a put, and a
+ * put with a signal takes two; flush also rings the doorbell. */
 struct live_link;
 struct live_put_signal {
-    uint64_t source, target; /* own offset; offset at the peer */
+    uint64_t source, target; /* source: own offset; target: offset at the peer */
     uint32_t size_bytes;
     uint16_t peer, queue;
     uint64_t word, value; /* offset of the word at the peer; the word's value */
@@ -68,10 +70,11 @@ struct live_put_signal {
 };
 struct live_link_ops {
     const char *name;
-    /* Writes size_bytes from own offset source to the peer's offset target, on this peer's QP queue. */
+    /* Writes size_bytes from own offset source to the peer's offset target, on the peer's QP with index `queue`. */
     int (*put)(struct live_link *link, uint16_t peer, uint16_t queue, uint64_t source, uint64_t target,
                uint32_t size_bytes, bool defer);
-    /* Raises the peer's word at offset target to value, or adds value, after all earlier puts of (peer, queue). */
+    /* Sets the peer's word at offset target to value, or adds value if `add`, after all earlier puts of (peer,
+     * queue). */
     int (*signal)(struct live_link *link, uint16_t peer, uint16_t queue, uint64_t target, uint64_t value, bool add);
     /* Posts both, with the signal after the put, or neither. */
     int (*put_signal)(struct live_link *link, const struct live_put_signal *both);
@@ -89,8 +92,8 @@ enum { LIVE_CARRIER_BYTES = 80, LIVE_CARRIERS_BYTES = 512 };
 
 struct live_link {
     const struct live_link_ops *ops;
-    char carrier[LIVE_CARRIER_BYTES]; /* what carries its bytes: library or provider, device, port */
-    char failure[256];                /* the fault: peer, QP state, work completion status */
+    char carrier[LIVE_CARRIER_BYTES]; /* what carries the link's bytes: library or provider, device, port */
+    char failure[256];                /* what failed: peer, QP state, work completion status */
 };
 
 /* Where GPU memory is exported for NICs. */
@@ -105,8 +108,8 @@ struct live_memory {
     const struct live_dmabuf *dmabuf; /* NULL: host memory */
 };
 
-/* These make links: they register memory and connect to every peer with remote[peer] set, which shared memory does
- * not reach.  b exchanges the addresses.  NULL and *error on failure. */
+/* Make a link: register memory, and connect to every peer with remote[peer] set.  b exchanges the addresses.  NULL and
+ * *error on failure. */
 struct live_link *link_shm_new(const struct live_options *o, const struct fabric_needs *needs, struct bootstrap *b,
                                const struct live_memory *memory, const bool *remote, uint8_t *const *peer_base,
                                GError **error);
@@ -114,7 +117,8 @@ struct live_link *link_verbs_new(const struct live_options *o, const struct fabr
                                  const struct live_memory *memory, const bool *remote, GError **error);
 struct live_link *link_ofi_new(const struct live_options *o, const struct fabric_needs *needs, struct bootstrap *b,
                                const struct live_memory *memory, const bool *remote, GError **error);
-/* Removes the names of shared-memory objects that the ranks of o->family have left.  All of these ranks have ended. */
+/* Removes the names of shared-memory objects that the ranks of o->family have left.  All these ranks must have
+ * ended. */
 void link_ofi_clean(const struct live_options *o);
 
 struct live_world;
@@ -122,7 +126,8 @@ struct live_world;
 /* Sets the defaults: only shared memory, 8 ranks a node, automatic GID, 30 s without progress. */
 void live_options_init(struct live_options *options);
 
-/* Collective over b, which must outlive the world.  NULL and *error on failure (on every rank). */
+/* Makes the live world of this rank.  Collective over b, which must outlive the world.  NULL and *error on failure (on
+ * every rank). */
 struct live_world *live_world_new(const struct live_options *options, const struct fabric_needs *needs,
                                   struct bootstrap *b, GError **error);
 void live_world_free(struct live_world *world);
@@ -130,31 +135,34 @@ struct fabric *live_world_fabric(struct live_world *world);
 /* Whether all ranks are on one host, so that their fabrics have one clock. */
 bool live_world_one_clock(const struct live_world *world);
 
-/* Steps the workers one after another until all are done.  False and *error (which worker waits for what, or what
- * broke) after timeout_ms without progress or if the link failed. */
+/* Steps the workers in turns until all are done.  False and *error (which worker waits for what, or what broke) after
+ * timeout_ms without progress or if the link failed. */
 bool live_world_run(struct live_world *world, struct fabric_worker **workers, uint32_t worker_count, GError **error);
 /* How many operations the rank with this fabric has done so far. */
 uint64_t live_world_operations(const struct fabric *f);
-/* Polls the link once (between kernels, in measurements).  Returns how many operations completed, or a negative
- * errno. */
+/* Polls the link once, for callers between kernels and in measurements.  Returns how many operations completed, or a
+ * negative errno. */
 int live_world_progress(struct live_world *world);
-/* Time spent in polls that completed something, since timing began.  With `on` set, timing begins now. */
+/* Whether polls are timed from now on.  At first they are not. */
 void live_world_time_polls(struct live_world *world, bool on);
+/* The time spent so far in timed polls that completed something. */
 uint64_t live_world_polled_ps(const struct live_world *world);
-/* Collective: returns when every rank has called it.  It is a dissemination barrier of signals over the fabric
+/* Returns when every rank has called live_world_barrier().  It is a dissemination barrier of signals over the fabric
  * itself, so that ranks leave it as closely together as the links allow.  Errors as in live_world_run(). */
 bool live_world_barrier(struct live_world *world, GError **error);
 /* Why a data-path call returned a negative errno other than -EAGAIN; "" if no call did. */
 const char *live_world_failure(const struct live_world *world);
-/* What carries the bytes of all ranks: of stores to peers of the same node, and of operations that cross the network
- * ("verbs r0 port 1, verbs r1 port 1").  "none": no rank has such a peer. */
+/* What carries the stores of all ranks to peers of the same node, and their operations that cross the network
+ * ("verbs r0 port 1, verbs r1 port 1").  "none" if no rank has such a peer. */
 const char *live_world_nvlink_carrier(const struct live_world *world);
 const char *live_world_network_carrier(const struct live_world *world);
-/* How many ranks of the run share this host, and the CPUs that they may use together (each rank perhaps only one). */
+/* How many ranks of the run share this host, and how many and which CPUs they may use together (each rank perhaps only
+ * one). */
 uint32_t live_world_local_ranks(const struct live_world *world);
 uint32_t live_world_cpus(const struct live_world *world);
 const cpu_set_t *live_world_cpu_set(const struct live_world *world);
-/* Binds this thread to the index-th CPU, modulo their number, of a set that is not empty.  False and errno. */
+/* Binds this thread to CPU number index, modulo their count, of a set that is not empty.  False and errno on
+ * failure. */
 bool live_cpu_bind(const cpu_set_t *cpus, uint32_t index);
 
 #endif

@@ -12,26 +12,28 @@
 
 enum { LIVE_RANKS_NOT_GIVEN = G_MININT };
 
-/* Zero it, then call live_command_entries().  live_command_clear() frees its strings with g_free(). */
+/* The options.  The caller zeroes the struct, then calls live_command_entries().  live_command_clear() frees the
+ * strings with g_free(). */
 struct live_command {
-    const char *name; /* of the command, for messages */
+    const char *name; /* the command's name, for messages */
     char *fabric, *provider, *device, *signalling;
     gint port, gid_index, service_level, traffic_class;
     gboolean gpu_memory;
     gboolean unbound; /* forked ranks run on any CPU */
     gint timeout_s;
-    gint ranks;            /* --ranks: forked here, or LIVE_RANKS_NOT_GIVEN */
-    gint rank, world_size; /* --rank, --world-size: connected by TCP; -1: not given */
+    gint ranks;            /* --ranks: how many ranks to fork, or LIVE_RANKS_NOT_GIVEN */
+    gint rank, world_size; /* --rank, --world-size: for ranks connected by TCP; -1: not given */
     char *root, *secret_file;
     char *output, *format;
     enum record_format record_format;
     struct live_options live; /* derived from the options above by live_command_check() */
-    char nvlink_carrier[LIVE_CARRIER_BYTES], network_carrier[LIVE_CARRIERS_BYTES]; /* live_command_note() */
-    uint32_t cpus;               /* CPUs that the run may use (set by live_command_run() or its caller) */
-    struct bootstrap *bootstrap; /* joined before the run (TCP, PMIx); NULL: ranks are forked */
+    char nvlink_carrier[LIVE_CARRIER_BYTES], network_carrier[LIVE_CARRIERS_BYTES]; /* live_command_note() sets them */
+    uint32_t cpus;               /* number of CPUs that the run may use (set by live_command_run() or its caller) */
+    struct bootstrap *bootstrap; /* joined before the run (TCP, PMIx); NULL if ranks are forked */
 };
 
-/* Sets the defaults and returns the options that write into *c.  Free the array.  It is valid as long as *c. */
+/* Sets the defaults and returns the options that write into *c.  The caller frees the array.  It is valid as long as
+ * *c. */
 GOptionEntry *live_command_entries(struct live_command *c);
 void live_command_clear(struct live_command *c);
 
@@ -45,21 +47,20 @@ bool live_command_output_check(struct live_command *c, GError **error);
 /* Joins the other processes if another program started them.  False and *error on failure. */
 bool live_command_join(struct live_command *c, GError **error);
 
-/* Runs rank_main in every rank: in this process if it has joined others, else in rank_count forked ones.  Unless the
- * command says otherwise, each forked rank is bound to one CPU: rank r to CPU r modulo their number. rank_main
- * returns false with *error set if its rank failed.  The rank that failed reports the error, once.  Returns the exit
- * status. */
+/* Runs rank_main in every rank: in this process if it has joined others, else in rank_count forked processes.
+ * Unless c->unbound is set, forked rank r is bound to CPU r modulo the number of CPUs.  rank_main returns false with
+ * *error set if its rank failed.  The rank that failed reports the error, once.  Returns the exit status. */
 int live_command_run(struct live_command *c, uint32_t rank_count,
                      bool (*rank_main)(struct bootstrap *b, void *context, GError **error), void *context);
 
 /* Prints "eptwin replay: message" to stderr and frees the error.  Returns the exit status for the error's code. */
 int live_command_fail(const struct live_command *c, GError *error);
 
-/* Keeps the names of what carries a world's bytes, for this process's record. */
+/* Keeps in *c the names of what carries the world's bytes, for the record of this process. */
 void live_command_note(struct live_command *c, const struct live_world *world);
-/* Header lines: version, kind, machine. */
+/* Adds header lines: version, kind, machine. */
 void live_command_record_machine(const struct live_command *c, struct record *record);
-/* Adds header lines: those above, the checks and the link. */
+/* Adds header lines: those of live_command_record_machine(), the checks and the link. */
 void live_command_record(const struct live_command *c, const struct bootstrap *b, struct record *record);
 
 #endif

@@ -32,28 +32,27 @@ struct replay_plan {
     uint32_t timeline_spans;    /* of all ranks together */
     char *metrics;              /* the file for OpenMetrics text; NULL: not wanted */
     char *predicted;            /* a prediction of this run, or NULL */
-    char *schedule, *work_text; /* as given: runs a whole step instead of single phases (replay_step.h); NULL: runs
-                                 * phases */
+    char *schedule, *work_text; /* as given; if not NULL, a whole step runs instead of single phases (replay_step.h) */
     enum step_overlap overlap;
     struct program_work work;
     uint32_t schedule_layers;
-    struct schedule *program; /* what comes of them */
+    struct schedule *program; /* the kernels that the schedule, the work and the layers make */
 };
 
 /* The times of one item, of all ranks. */
 struct replay_result {
     uint32_t ranks, phases, repeat;
     double *time_us;  /* [rank][phase][repeat] */
-    double *start_us; /* like the times: when the kernel began, by one clock; NULL: the ranks have several clocks */
+    double *start_us; /* [rank][phase][repeat] when the kernel began, by one clock; NULL if ranks have several clocks */
     struct kernel_traffic *traffic; /* [rank][phase] */
-    double *waits_us;               /* [rank][phase][rank] how long each rank waited for each other, as the mean of
-                                     * iterations; NULL: not wanted */
-    uint8_t *masked;                /* [rank][rank] whether the first masked the second; NULL: without masking */
-    bool *disturbed;                /* [phase][repeat]: other processes used CPUs of the ranks */
-    uint32_t repeated;              /* iterations that were repeated */
+    double *waits_us;               /* [rank][phase][rank] how long the first rank waited for the second, as the mean
+                                     * of iterations; NULL if not wanted */
+    uint8_t *masked;                /* [rank][rank] whether the first masked the second; NULL without masking */
+    bool *disturbed;                /* [phase][repeat] whether other processes used CPUs of the ranks */
+    uint32_t repeated;              /* number of iterations that were repeated */
 };
 
-/* Where the numbers of a rank's phase begin in these arrays. */
+/* The index in time_us and start_us at which the numbers of a rank's phase begin. */
 static inline size_t replay_result_place(const struct replay_result *r, uint32_t rank, uint32_t phase)
 {
     return ((size_t)rank * r->phases + phase) * r->repeat;
@@ -64,8 +63,8 @@ static inline double *replay_result_times(const struct replay_result *r, uint32_
     return &r->time_us[replay_result_place(r, rank, phase)];
 }
 
-/* A rank's main function: agrees with the others on the plan, runs every item, and on rank 0 writes the record.
- * context is the plan. */
+/* Agrees with the other ranks on the plan, runs every item, and on rank 0 writes the record.  It is a rank's main
+ * function, and context is the plan. */
 bool replay_rank_main(struct bootstrap *b, void *context, GError **error);
 
 /* Checks that all ranks have one program, one set of options and one load.  Otherwise returns false, and *error

@@ -19,16 +19,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* After a failure: how long the other ranks may take to report it and leave, and then to obey SIGTERM. */
+/* How long the other ranks may take, after a failure, to report it and leave, and then to obey SIGTERM. */
 enum { GRACE_LEAVE_MS = 700, GRACE_TERMINATE_MS = 500 };
-/* How long a child may take to end after its socket, whose closing wakes the parent, has closed. */
+/* How long a child may take to end after its socket has closed (the closing wakes the parent). */
 enum { REAP_TICK_MS = 2, ENDING_MS = 300 };
-/* A child waits this much longer than the timeout, because the parent should name the missing rank. */
+/* A child waits this much longer than the timeout, so that the parent is first to time out and names the missing
+ * rank. */
 enum { PARENT_MARGIN_MS = 3000 };
 
-/* Signals that end the parent.  It ends its ranks first. */
+/* Signals on which the parent ends its ranks and then itself. */
 static const int ending_signals[] = { SIGHUP, SIGINT, SIGTERM };
-static volatile sig_atomic_t ended_by; /* 0: none of them came */
+static volatile sig_atomic_t ended_by; /* the signal that came; 0: none */
 
 static void ending_note(int number)
 {
@@ -115,7 +116,7 @@ static bool child_allgather(struct bootstrap *b, const void *in, size_t size_byt
     const uint64_t deadline_ms = bootstrap_now_ms() + b->timeout_ms + PARENT_MARGIN_MS;
     struct fork_header header;
     g_assert(bootstrap_size_allowed(size_bytes, b->rank_count));
-    /* If the parent has given up, the send may fail; then the parent's reason can be received. */
+    /* The result is not checked: if the parent has given up, the send may fail, but its reason can be received. */
     child_send(c, FORK_SHARE, in, size_bytes);
     if (!child_receive_header(c, &header, deadline_ms, error)) return false;
     if (header.kind == FORK_FAILED) return child_receive_failure(c, header.size_bytes, deadline_ms, error);
@@ -139,7 +140,8 @@ static bool child_check(struct bootstrap *b, GError **error)
     return true;
 }
 
-/* The parent asks the other ranks and ends the run with the culprit that their answers show. */
+/* Tells the parent that this rank hangs.  The parent asks the other ranks, and ends the run with the culprit that their
+ * answers show. */
 static bool child_hang(struct bootstrap *b, const struct bootstrap_wait *wait, GError **error)
 {
     struct fork_child *const c = (struct fork_child *)b;
@@ -167,10 +169,10 @@ struct fork_rank {
     pid_t pid;
     int socket;
     bool running, judged; /* judged: its exit status has been examined */
-    bool came;            /* share holds its part of the current exchange */
-    bool closed;          /* its end of the socket is gone */
-    bool stopped;         /* by a signal, so it neither answers nor leaves */
-    bool answered;        /* wait says what it waits for */
+    bool came;            /* `share` holds its share of the current exchange */
+    bool closed;          /* its end of the socket is closed */
+    bool stopped;         /* a signal has stopped it, so it neither answers nor leaves */
+    bool answered;        /* `wait` holds its answer to what it waits for */
     struct bootstrap_wait wait;
     GByteArray *in; /* bytes that do not yet make a message */
     GByteArray *share;
@@ -180,17 +182,17 @@ struct fork_rank {
 
 struct fork_parent {
     uint32_t rank_count, timeout_ms, running, came_count, exchange;
-    uint64_t deadline_ms; /* of the current exchange; after a failure: of the current stage of ending all ranks */
+    uint64_t deadline_ms; /* of the current exchange, or after a failure of the current stage of ending all ranks */
     uint64_t ending_deadline_ms;
     struct fork_rank *ranks;
-    bool asking; /* a rank hangs, and until deadline_ms all ranks may say what they wait for */
+    bool asking; /* a rank hangs, and the parent waits until deadline_ms for all ranks to say what they wait for */
     uint32_t hung_rank;
     char *failure;        /* what broke first; NULL while all is well */
-    uint32_t failed_rank; /* the rank whose exit status becomes the run's; rank_count: none */
+    uint32_t failed_rank; /* the rank whose exit status becomes the run's; rank_count if there is none */
     int next_signal;      /* the signal for processes that still run at the deadline */
     int exit_status;
-    sigset_t mask; /* the signal mask during its sleep; at other times the ending signals are blocked */
-    struct sigaction action[G_N_ELEMENTS(ending_signals)], child_action; /* as they were */
+    sigset_t mask; /* the signal mask while the parent sleeps; at other times the ending signals are blocked */
+    struct sigaction action[G_N_ELEMENTS(ending_signals)], child_action; /* the earlier ones */
 };
 
 static void parent_push(struct fork_rank *r, uint32_t kind, const void *data, size_t size_bytes)
@@ -200,7 +202,8 @@ static void parent_push(struct fork_rank *r, uint32_t kind, const void *data, si
     if (size_bytes) g_byte_array_append(r->out, data, (guint)size_bytes);
 }
 
-/* Only the first failure is reported; later ones follow from it. */
+/* Keeps the failure, which it owns, if it is the first.  Later failures follow from the first, so they are not
+ * reported. */
 static void parent_fail(struct fork_parent *p, uint32_t failed_rank, char *failure)
 {
     if (p->failure) {
@@ -258,7 +261,7 @@ static void parent_take_share(struct fork_parent *p, struct fork_rank *r, const 
     if (p->came_count == p->rank_count) parent_finish_exchange(p);
 }
 
-/* Ends the run and names the rank that holds it up. */
+/* Ends the run, and names the rank that holds it up according to the answers. */
 static void parent_verdict(struct fork_parent *p)
 {
     g_autofree struct bootstrap_wait *wait = g_new(struct bootstrap_wait, p->rank_count);
@@ -286,7 +289,7 @@ static bool parent_all_answered(const struct fork_parent *p)
     return true;
 }
 
-/* If several ranks report a hang, one round of answers serves all reports. */
+/* Takes a rank's report that it hangs, and asks all ranks what they wait for, unless they have already been asked. */
 static void parent_take_hang(struct fork_parent *p, uint32_t rank, const guint8 *data, size_t size_bytes)
 {
     if (p->failure) return;
@@ -341,7 +344,7 @@ static void parent_write(struct fork_rank *r)
         const ssize_t n = send(r->socket, r->out->data + sent, r->out->len - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0 && errno == EAGAIN) break;
-        if (n < 0) sent = r->out->len; /* nobody reads it any more */
+        if (n < 0) sent = r->out->len; /* the rank no longer reads: drop the rest */
         else sent += (guint)n;
     }
     if (sent) g_byte_array_remove_range(r->out, 0, sent);
@@ -374,8 +377,9 @@ static bool parent_any_ending(const struct fork_parent *p)
     return false;
 }
 
-/* A killed rank is named before ranks that exited, because their errors follow from it.  So an exit is judged only when
- * no other rank is about to end, or after a while.  After a failure, nobody waits for a stopped rank to leave. */
+/* Takes the exit statuses of ranks that have ended, and judges them.  A killed rank is named before ranks that exited,
+ * because their errors follow from its death.  So an exit is judged only when no other rank is about to end, or after a
+ * while.  After a failure, the parent does not wait for a stopped rank to leave. */
 static void parent_reap(struct fork_parent *p)
 {
     bool exits_wait = false;
@@ -396,7 +400,7 @@ static void parent_reap(struct fork_parent *p)
     if (!parent_any_ending(p) || bootstrap_now_ms() >= p->ending_deadline_ms) parent_judge(p, false);
 }
 
-/* A rank that has ended with status 0 will not come to this exchange. */
+/* Fails if a rank that has ended with status 0 is missing in the current exchange, because it will not come. */
 static void parent_check_absent(struct fork_parent *p)
 {
     for (uint32_t i = 0; i < p->rank_count && p->came_count && !p->failure; i++)
@@ -425,7 +429,7 @@ static void parent_timeout(struct fork_parent *p)
                 g_strdup_printf("%s did not come to exchange %u within %u ms", ranks, p->exchange, p->timeout_ms));
 }
 
-/* Returns -1, which means to wait for ever, while there is no deadline. */
+/* How long the parent may sleep in poll(); -1, which means for ever, while there is no deadline. */
 static int parent_poll_timeout_ms(const struct fork_parent *p)
 {
     if (parent_any_ending(p)) return REAP_TICK_MS;
@@ -458,7 +462,7 @@ static void parent_run(struct fork_parent *p)
 
 /* --- starting and ending --- */
 
-/* If SIGCHLD were ignored, exit statuses would be lost. */
+/* Installs the parent's signal handlers.  SIGCHLD gets its default, because exit statuses are lost if it is ignored. */
 static void parent_signals_take(struct fork_parent *p)
 {
     struct sigaction note = { .sa_handler = ending_note };
@@ -488,14 +492,15 @@ static int child_main(const struct fork_parent *p, uint32_t rank, int socket, pi
         .base = { .ops = &child_ops, .rank = rank, .rank_count = p->rank_count, .timeout_ms = p->timeout_ms },
         .socket = socket,
     };
-    /* The parent may have gone before the request was in force. */
+    /* The kernel ends this child with its parent.  If the parent has already ended, the child must see that itself. */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent_pid) return EXIT_RUN_FAILED;
     const int status = child(&c.base, context);
     close(socket);
     return status;
 }
 
-/* False: the system has no room for one more process.  Then the caller ends the processes that it started. */
+/* Forks the rank's process.  False if the system has no room for one more process; then the caller ends the processes
+ * that it has started. */
 static bool parent_start_rank(struct fork_parent *p, uint32_t rank, int (*child)(struct bootstrap *b, void *context),
                               void *context)
 {

@@ -10,7 +10,7 @@ struct bootstrap_wait bootstrap_wait_of(const struct bootstrap *b)
     return wait;
 }
 
-/* Marks the ranks that rank waits for, the ranks that those wait for, and so on. */
+/* Sets reached[] for the ranks that `rank` waits for, the ranks that those wait for, and so on. */
 static void hang_follow(const struct bootstrap_wait *wait, const bool *answered, uint32_t rank_count, uint32_t rank,
                         bool *reached)
 {
@@ -34,8 +34,8 @@ static void hang_follow(const struct bootstrap_wait *wait, const bool *answered,
     }
 }
 
-/* The smaller, the more likely the rank is the root.  Ranks that did not answer come first, then those that wait for
- * nobody, then the others.  Of equals, the rank that is furthest behind comes first. */
+/* A number that is smaller, the more likely the rank is the root of the hang.  Ranks that did not answer come first,
+ * then ranks that wait for nobody, then the others.  Among these, the rank that is furthest behind comes first. */
 static uint64_t hang_distance(const struct bootstrap_wait *wait, bool answered)
 {
     if (!answered) return 0;

@@ -1,4 +1,4 @@
-/* bootstrap_join.c - the door of a TCP bootstrap: addresses, listening, greeting, refusing.
+/* bootstrap_join.c - how ranks join a TCP bootstrap: addresses, listening, greeting, refusing.
  *
  * A caller without the secret is refused and only counted.  A caller that has the secret but was started differently
  * ends the run at once for all ranks, and the difference is named.  Knows nothing of later exchanges. */
@@ -19,11 +19,10 @@
 
 enum {
     CALLERS_MAX = 64, /* callers that are served at a time; one more replaces the caller that has been there longest */
-    GREETING_MS = 5000, /* how long a caller may take to greet; less if this would be too much of the time for
-                         * joining */
+    GREETING_MS = 5000, /* the longest time that a caller may take to greet; less if the time for joining is short */
     GREETING_SHARE = 4,
     CONNECT_RETRY_MS = 50,
-    CONNECT_SHARE_MS = 2000, /* how long one address is tried, where there are several */
+    CONNECT_SHARE_MS = 2000, /* how long each address is tried if there are several */
     NAME_BYTES = NI_MAXHOST + 16,
 };
 
@@ -89,7 +88,7 @@ static void send_at_once(int socket)
 /* --- rank 0 --- */
 
 struct caller {
-    int socket; /* -1: free */
+    int socket; /* -1: this entry is free */
     uint64_t deadline_ms;
     size_t arrived_bytes;
     struct wire_challenge challenge;
@@ -104,7 +103,7 @@ struct door {
     uint32_t joined;
     uint32_t turned_away; /* callers that could not be accepted */
     int turned_away_errno;
-    uint64_t accept_again_ms; /* nobody is accepted before this time */
+    uint64_t accept_again_ms; /* no caller is accepted before this time */
     uint32_t refused;
     char refused_last[NAME_BYTES];
     char address[NAME_BYTES];
@@ -124,7 +123,7 @@ static int listen_at(const struct addrinfo *a)
     return -1;
 }
 
-/* The port that a bound socket has; 0 if it has none. */
+/* The port in the address of a bound socket; 0 if the address has no port. */
 static uint16_t port_of(const struct sockaddr_storage *address)
 {
     if (address->ss_family == AF_INET6) return ntohs(((const struct sockaddr_in6 *)address)->sin6_port);
@@ -183,8 +182,8 @@ static struct caller *door_place(struct door *d)
     return oldest;
 }
 
-/* No descriptor or no memory is left for one more caller.  The oldest caller makes room.  Nobody is accepted for a
- * while: the listener stays ready, so it would be polled again at once. */
+/* Makes room when no descriptor or no memory is left for one more caller: drops the oldest caller, and accepts none for
+ * a while.  Without this pause the listener, which stays ready, would be polled again at once. */
 static void door_turn_away(struct door *d, int reason)
 {
     struct caller *const oldest = door_oldest(d);
@@ -223,7 +222,8 @@ static void door_answer(struct door *d, struct caller *c, uint32_t verdict)
     wire_write(c->socket, &welcome, sizeof welcome, bootstrap_now_ms() + CONNECT_RETRY_MS);
 }
 
-/* WIRE_JOINED, or in words what is wrong with a hello whose MAC shows that the sender knows the secret. */
+/* Judges a hello whose MAC shows that the sender knows the secret.  Returns WIRE_JOINED, or another verdict and *error,
+ * which says what is wrong with the hello. */
 static enum wire_verdict door_judge(const struct door *d, const struct caller *c, GError **error)
 {
     const struct wire_hello *const h = &c->hello;
@@ -282,7 +282,7 @@ static bool door_listen(struct door *d, struct caller *c, GError **error)
     return true;
 }
 
-/* The sockets that the door polls: the listener (unless no caller is accepted now), then the callers. */
+/* Lists the sockets to poll: the listener (unless no caller is accepted now), then the callers. */
 static nfds_t door_pollers(const struct door *d, struct pollfd *pollers, uint32_t *caller)
 {
     nfds_t count = 0;
@@ -349,7 +349,7 @@ bool bootstrap_join_root(const struct bootstrap_tcp_options *o, struct wire_chan
 
 /* --- the others --- */
 
-/* A connected socket, or a negative errno. */
+/* Connects to an address.  Returns the socket, or a negative errno. */
 static int connect_to(const struct addrinfo *a, uint64_t deadline_ms)
 {
     const int s = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -367,8 +367,8 @@ static int connect_to(const struct addrinfo *a, uint64_t deadline_ms)
     return -reason;
 }
 
-/* A connected socket, or the negative errno of the last address.  Where there are several addresses, each may take only
- * its share of the time. */
+/* Tries one address after another.  Returns a connected socket, or the negative errno of the last address.  If there
+ * are several addresses, each may take at most CONNECT_SHARE_MS. */
 static int connect_once(const GPtrArray *chains, uint64_t deadline_ms)
 {
     int s = -EADDRNOTAVAIL;
@@ -414,7 +414,8 @@ static bool member_explain(const struct bootstrap_tcp_options *o, const struct w
     }
 }
 
-/* *again: rank 0 closed the connection before it read this rank's hello.  It does so when too many callers come. */
+/* Greets rank 0 over the connected socket s, and opens the channel.  *again says that rank 0 closed the connection
+ * before it read this rank's hello, as it does when too many callers come: then the rank should try again. */
 static bool member_greet(const struct bootstrap_tcp_options *o, int s, uint64_t deadline_ms,
                          struct wire_channel *channel, bool *again, GError **error)
 {

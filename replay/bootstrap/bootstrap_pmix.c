@@ -1,7 +1,7 @@
 /* bootstrap_pmix.c - ranks that mpirun or srun started.  PMIx tells each rank its number, where rank 0 listens, and
  * the secret to join with.  After that they exchange by TCP.
  *
- * PMIx could exchange too, but it cannot ask a waiting rank what it waits for.  Does not know which launcher runs. */
+ * PMIx could exchange, too, but it cannot ask a waiting rank what it waits for.  Does not know which launcher runs. */
 #include "replay/bootstrap/bootstrap_internal.h"
 
 #include <stdlib.h>
@@ -31,7 +31,7 @@ enum { SECRET_BYTES = 32, SECRET_CHARACTERS = 2 * SECRET_BYTES, ASK_AGAIN_MS = 2
 
 struct meeting {
     char secret[SECRET_CHARACTERS + 1];
-    pmix_status_t status; /* the result of publishing it */
+    pmix_status_t status; /* the result of the publication */
 };
 
 static bool pmix_fail(GError **error, const char *what, pmix_status_t status)
@@ -53,7 +53,7 @@ static void secret_make(char *secret)
     for (int i = 0; i < SECRET_BYTES; i++) g_snprintf(secret + (size_t)2 * i, 3, "%02x", bytes[i]);
 }
 
-/* Adds those addresses of this host, of one family, that other hosts may reach.  A space precedes each. */
+/* Appends the addresses of this host in one family that other hosts may reach, each after a space. */
 static void addresses_add(const struct ifaddrs *all, int family, GString *text)
 {
     for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
@@ -100,7 +100,8 @@ static bool card_read(const char *card, char *secret, GString *root)
     return root->len > 0;
 }
 
-/* Asks repeatedly: until rank 0 has published its text, launchers answer at once that there is none. */
+/* Gets the text that rank 0 publishes.  Asks repeatedly, because until then launchers answer at once that there is no
+ * text. */
 static bool root_find(const pmix_proc_t *self, uint32_t timeout_ms, char *secret, GString *root, GError **error)
 {
     const uint64_t deadline_ms = bootstrap_now_ms() + timeout_ms;

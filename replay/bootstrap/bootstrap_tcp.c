@@ -1,7 +1,7 @@
 /* bootstrap_tcp.c - exchanges over a star of TCP connections with rank 0 in the middle.
  *
- * Rank 0 gathers while it is inside an exchange itself.  It knows the missing ranks and tells the others, which know
- * only rank 0.  bootstrap_join.c joins ranks, bootstrap_wire.c forms messages. */
+ * Rank 0 gathers while it is in an exchange itself.  It knows which ranks are missing and tells the other ranks, which
+ * are connected only to rank 0.  bootstrap_join.c joins ranks, bootstrap_wire.c forms messages. */
 #include "replay/bootstrap/bootstrap_internal.h"
 #include "replay/bootstrap/bootstrap_join.h"
 #include "replay/bootstrap/bootstrap_wire.h"
@@ -12,8 +12,8 @@
 #include <sys/socket.h>
 
 enum {
-    COME_MS = 100,        /* how long rank 0 waits before it tells the ranks that have come that it is alive */
-    ROOT_MARGIN_MS = 500, /* extra time of the other ranks, so that rank 0 names the missing rank first */
+    COME_MS = 100,        /* rank 0 waits this long before it tells the ranks that have come that it is alive */
+    ROOT_MARGIN_MS = 500, /* the other ranks wait this much longer, so that rank 0 names the missing rank first */
 };
 
 struct bootstrap_tcp {
@@ -75,7 +75,7 @@ struct inquiry {
     bool *answered;
 };
 
-/* Whether the rank will say nothing more. */
+/* Takes what the rank has sent after the question.  Returns whether it will send nothing more. */
 static bool root_hear(struct bootstrap_tcp *t, struct inquiry *q, uint32_t rank)
 {
     struct wire_channel *const c = &t->channels[rank];
@@ -91,8 +91,8 @@ static bool root_hear(struct bootstrap_tcp *t, struct inquiry *q, uint32_t rank)
     return true;
 }
 
-/* The rank `first` hangs.  Asks all ranks what they wait for, and ends the run.  The answers show which rank is
- * named. */
+/* Asks all ranks what they wait for, because the rank `first` hangs.  Ends the run, and sets *error, which names the
+ * rank that the answers show to be the culprit. */
 static bool root_ask(struct bootstrap_tcp *t, uint32_t first, const struct bootstrap_wait *wait, GError **error)
 {
     const uint32_t rank_count = t->base.rank_count;
@@ -115,7 +115,7 @@ static bool root_ask(struct bootstrap_tcp *t, uint32_t first, const struct boots
     return root_fail(t, bootstrap_hang_text(waits, answered, rank_count, first), error);
 }
 
-/* Takes the message of a rank that says that it hangs, and tells that rank that rank 0 is here. */
+/* Takes the message of a rank that says that it hangs, and tells that rank that rank 0 is alive. */
 static bool root_take_hang(struct bootstrap_tcp *t, uint32_t rank, GError **error)
 {
     struct wire_channel *const c = &t->channels[rank];
@@ -166,7 +166,7 @@ static bool root_fail_late(struct bootstrap_tcp *t, const struct gathering *g, G
     return false;
 }
 
-/* Tells each rank whose share has come that rank 0 is here, so that its timeout begins anew. */
+/* Tells each rank whose share has come that rank 0 is alive, so that the rank's timeout begins anew. */
 static void root_say_come(struct bootstrap_tcp *t, const struct gathering *g, uint64_t deadline_ms)
 {
     for (uint32_t r = 1; r < t->base.rank_count; r++)
@@ -274,7 +274,7 @@ static bool member_allgather(struct bootstrap_tcp *t, const void *in, size_t siz
 {
     const uint64_t deadline_ms = bootstrap_now_ms() + t->base.timeout_ms;
     const int rc = wire_channel_send(&t->channels[0], WIRE_SHARE, in, size_bytes, deadline_ms);
-    /* Rank 0 may have given up and left; then its reason waits to be read. */
+    /* If rank 0 has given up and left, the send fails, but its reason can be received. */
     if (rc && rc != -EPIPE && rc != -ECONNRESET) return member_fail(t, rc, error);
     return member_take_result(t, size_bytes * t->base.rank_count, out, error);
 }
@@ -292,7 +292,8 @@ static bool tcp_allgather(struct bootstrap *b, const void *in, size_t size_bytes
     return ok;
 }
 
-/* Reads only how a message begins.  A share that came early stays in the channel. */
+/* Looks, between exchanges, at the beginning of a message from the rank.  A share that came early stays in the
+ * channel. */
 static bool root_check_rank(struct bootstrap_tcp *t, uint32_t rank, GError **error)
 {
     struct wire_channel *const c = &t->channels[rank];
@@ -320,7 +321,8 @@ static bool member_check(struct bootstrap_tcp *t, GError **error)
     return member_take_failure(t, error);
 }
 
-/* Rank 0 says that it is here, and asks the others.  If rank 0 says nothing, rank 0 holds up the run. */
+/* Tells rank 0 that this rank hangs.  Rank 0 answers that it is alive, and asks the other ranks.  If rank 0 does not
+ * answer, it is the rank that holds up the run. */
 static bool tcp_hang(struct bootstrap *b, const struct bootstrap_wait *wait, GError **error)
 {
     struct bootstrap_tcp *const t = (struct bootstrap_tcp *)b;

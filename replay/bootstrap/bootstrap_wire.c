@@ -136,7 +136,7 @@ int wire_channel_send(struct wire_channel *c, uint32_t kind, const void *body, s
     return rc ? rc : wire_write(c->socket, mac, sizeof mac, deadline_ms);
 }
 
-/* Where the next bytes of the message go, and how many of them are still to come. */
+/* Returns where the next bytes of the message go.  Sets *missing_bytes to how many of this part are still to come. */
 static uint8_t *channel_target(struct wire_channel *c, size_t *missing_bytes)
 {
     const size_t head_bytes = sizeof c->header, body_end = head_bytes + c->header.size_bytes;

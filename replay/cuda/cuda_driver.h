@@ -13,9 +13,9 @@
 
 #define CUDA_ERROR (g_quark_from_static_string("eptwin-cuda"))
 enum cuda_error {
-    CUDA_BAD_INPUT,          /* an option */
-    CUDA_ABSENT = ERROR_RUN, /* no driver, no GPU, or none that these kernels run on */
-    CUDA_FAILED,             /* a call failed */
+    CUDA_BAD_INPUT,          /* an option is wrong */
+    CUDA_ABSENT = ERROR_RUN, /* no driver, no GPU, or no GPU that these kernels run on */
+    CUDA_FAILED,             /* a call of the driver failed */
 };
 
 typedef int cuda_result;
@@ -53,7 +53,8 @@ struct cuda_launch {
 _Static_assert(sizeof(struct cuda_launch_attribute) == 72, "the driver's layout");
 _Static_assert(offsetof(struct cuda_launch, stream) == 32 && sizeof(struct cuda_launch) == 56, "the driver's layout");
 
-/* name in the driver, name here, parameters.  Addresses in a GPU's memory are uint64_t. */
+/* The driver's functions: name in the driver, name in struct cuda_driver, parameters.  Addresses in a GPU's memory are
+ * uint64_t. */
 #define CUDA_FUNCTIONS(X) \
     X(cuInit, init, (unsigned flags)) \
     X(cuGetErrorName, error_name, (cuda_result result, const char **name)) \
@@ -102,13 +103,13 @@ struct cuda_driver {
 #undef CUDA_MEMBER
 };
 
-/* Opens libcuda.so.1 and starts it.  False and *error (CUDA_ABSENT, one line) if it is not there, is too old or sees
- * no GPU.  Then there is nothing to close. */
+/* Opens libcuda.so.1 and starts it.  False and *error (CUDA_ABSENT, one line) if the library is missing, is too old or
+ * sees no GPU.  After a failure there is nothing to close. */
 bool cuda_driver_open(struct cuda_driver *driver, GError **error);
 void cuda_driver_close(struct cuda_driver *driver);
 
-/* True for result 0.  Otherwise *error says which call failed, by its name in struct cuda_driver, and how the driver
- * names the failure. */
+/* Returns whether result is 0.  Otherwise sets *error, which has the call's name in struct cuda_driver and the driver's
+ * name of the failure. */
 bool cuda_driver_check(const struct cuda_driver *driver, cuda_result result, const char *call, GError **error);
 
 #endif

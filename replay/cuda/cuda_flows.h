@@ -5,8 +5,8 @@
 
 #include "replay/cuda/cuda_bench.h"
 
-/* Footprints of source and target.  The first fits well into L2 but not into the L1s of all SMs that share it; the
- * second does not fit into L2. */
+/* Footprints of source and target.  CUDA_IN_L2 fits well into L2, but not into the L1s of all SMs that share it.
+ * CUDA_BEYOND_L2 does not fit into L2. */
 #define CUDA_IN_L2     (UINT64_C(8) << 20)
 #define CUDA_BEYOND_L2 CUDA_SOURCE_BYTES
 
@@ -14,17 +14,18 @@ struct cuda_flow {
     const char *kernel; /* copy_5, load_8, store_8, bulk, cast, sum, ... */
     uint32_t gpu, blocks, warps, row_bytes;
     uint64_t footprint;                    /* bytes of rows at the source and at each target; 0: CUDA_IN_L2 */
-    uint64_t source;                       /* 0: the GPU's own */
+    uint64_t source;                       /* address; 0: the GPU's own source area */
     uint32_t source_offset, target_offset; /* how many bytes after the start of a 128-byte line rows begin */
-    uint32_t target_count;                 /* 0: the GPU's own */
+    uint32_t target_count;                 /* 0: the GPU's own target area */
     uint64_t target[CUDA_TARGETS_MOST];
     uint32_t by_block, by_warp; /* these choose a warp's target */
-    bool packed;                /* a row begins 16 bytes after the end of the previous one; else each row has its own
-                                 * lines */
+    bool packed;                /* rows begin 16 bytes after the end of the previous row; else each row has lines of
+                                 * its own */
     uint32_t rows;              /* rows of each warp; 0: as many as the time allows */
-    /* bulk copies: as in struct cuda_args; logs and exps: shared_offset is the least shared memory of a block */
+    /* As in struct cuda_args, for bulk copies.  For logs and exps, shared_offset is the least shared memory of a
+     * block. */
     uint32_t flags, fan, stages, ahead, shared_offset;
-    /* sums: the rows of each sum, and whether a whole block makes one sum */
+    /* For sums: the rows of each sum, and whether a whole block makes one sum. */
     uint32_t count, team;
     double time_us; /* 0: the default */
 };
@@ -32,9 +33,9 @@ struct cuda_flow {
 /* Whether the warps' stages have room in an SM's shared memory. */
 bool cuda_flow_fits(const struct cuda_bench *b, const struct cuda_flow *flow);
 
-/* Runs flows at the same time, each on its own GPU.  rate_gbs[count] gets the bytes of a flow's rows over the time
- * from the start of its first warp until the rows of its last warp were complete.  (A sum of the warps' own rates
- * would exceed what a link carries, because the warps that end last get the bandwidth of those that have ended.) */
+/* Runs flows at the same time, each on its own GPU.  Sets rate_gbs[count] to the bytes of each flow's rows over the
+ * time from the start of its first warp to the end of its last warp.  (A sum of the warps' own rates would exceed
+ * what a link carries, because the warps that end last get the bandwidth of those that have ended.) */
 bool cuda_flows_run(struct cuda_bench *b, const struct cuda_flow *flows, uint32_t count, double *rate_gbs,
                     GError **error);
 
@@ -42,18 +43,19 @@ bool cuda_flows_run(struct cuda_bench *b, const struct cuda_flow *flows, uint32_
 bool cuda_flows_outcome(struct cuda_bench *b, const struct cuda_flow *flows, uint32_t count,
                         struct cuda_outcome *outcome, GError **error);
 
-/* The rate at which the flow reads rows, each once, that GPU `writer` has just written.  The writer's stores leave
- * them in the L2 that they belong to, but not near each SM that reads them.  flow->source and ->target are not used. */
+/* Measures the rate at which the flow reads rows, each once, that GPU `writer` has just written.  The writer's stores
+ * leave the rows in the slices of L2 that they belong to, which are not near each SM that reads them.  flow->source and
+ * flow->target are not used. */
 bool cuda_flow_fresh(struct cuda_bench *b, const struct cuda_flow *flow, uint32_t writer, double *rate_gbs,
                      GError **error);
-/* GPU `writer` writes footprint bytes to GPU gpu's area for fresh rows.  Returns the address. */
+/* Makes GPU `writer` write footprint bytes to the area for fresh rows of GPU `gpu`.  Sets *place to their address. */
 bool cuda_fresh_write(struct cuda_bench *b, uint32_t writer, uint32_t gpu, uint32_t row_bytes, bool packed,
                       uint64_t footprint, uint64_t *place, GError **error);
 
-/* The run of a flow, for callers that run something at the same time. */
+/* Makes the run of a flow, for callers that run something else at the same time. */
 struct cuda_run cuda_flow_run(struct cuda_bench *b, const struct cuda_flow *flow);
 
-/* Whether a quick run skips this entry of a list: it skips two of three, but never the last. */
+/* Whether this run skips the entry with this index of a list.  A quick run skips two of three, but never the last. */
 bool cuda_quick_skips(const struct cuda_bench *b, uint32_t index, uint32_t count);
 
 #endif

@@ -5,9 +5,9 @@
 #include "replay/cuda/cuda_bench.h"
 
 bool cuda_host_pass(struct cuda_bench *b, GError **error);
-/* Repeats the copies, to the second GPU's memory. */
+/* Measures the copies again, now to the second GPU's memory. */
 bool cuda_host_to_pass(struct cuda_bench *b, GError **error);
-/* Dense GEMMs by cuBLASLt; no values if it cannot be opened. */
+/* Measures dense GEMMs of cuBLASLt.  Gives no values if cuBLASLt cannot be opened. */
 bool cuda_gemm_pass(struct cuda_bench *b, GError **error);
 
 #endif

@@ -8,14 +8,14 @@
 #include "reports/record.h"
 
 struct cuda_measure_options {
-    uint32_t gpus;    /* 0: all of this machine */
+    uint32_t gpus;    /* number of GPUs; 0: all of this machine */
     uint32_t repeat;  /* passes over all benchmarks; each gives one sample of each value */
     bool quick;       /* fewer rows, shorter samples */
-    const char *only; /* the one part that is measured; NULL: all */
+    const char *only; /* the name of the one part that is measured; NULL: all parts */
 };
 
-/* Adds header and rows to the record.  False and *error: CUDA_ABSENT (cuda_driver.h) if there is nothing to measure,
- * CUDA_FAILED if a call failed during the run. */
+/* Measures, and adds header and rows to the record.  False and *error: CUDA_ABSENT (cuda_driver.h) if there is nothing
+ * to measure, CUDA_FAILED if a call failed during the run. */
 bool cuda_measure_run(const struct cuda_measure_options *options, struct record *record, GError **error);
 
 #endif

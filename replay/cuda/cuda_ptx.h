@@ -1,5 +1,5 @@
-/* cuda_ptx.h - how PTX is written in the cuda_ptx_*.c: as text between the brackets of PTX(...), in which the
- * preprocessor's comments and macros work.  The text has no newlines, because PTX needs none.
+/* cuda_ptx.h - macros to write PTX in the cuda_ptx_*.c.  PTX stands between the brackets of PTX(...), where comments
+ * and macros of the C preprocessor work.  The resulting text has no newlines, because PTX needs none.
  *
  * Private to the cuda_ptx_*.c.  Registers have names, and HEAD declares those that all kernels use.  A macro with
  * labels opens its own scope with { }.  A wait that lasts longer than WAIT_CYCLES, some seconds, ends the kernel
@@ -15,7 +15,7 @@
 #define PTX(...)   PTX_TEXT(__VA_ARGS__)
 #define PTX_TEXT(...) #__VA_ARGS__ "\n"
 
-/* The beginning of each text. */
+/* The beginning of each text of PTX. */
 #define HEADER PTX(.version 8.0 .target sm_90 .address_size 64)
 
 /* A kernel whose blocks have up to 1024 threads; each thread may use as many registers as that allows. */
@@ -43,7 +43,8 @@
     mov.u32 done, 0; \
     ld.param.u64 limit, [ARG_CYCLES];
 
-/* Begins when go_count blocks of all GPUs have come here.  If no word counts them, it begins at once. */
+/* Waits until go_count blocks of all GPUs together have come to this point.  If the word that counts them is not given,
+ * goes on at once. */
 #define GO { \
     .reg .pred alone, other; \
     .reg .b32 seen, need; \
@@ -71,7 +72,7 @@ begin: \
     mov.u64 c0, %clock64; \
     }
 
-/* Sets p, equal in all lanes, while rows are left and there is time for them. */
+/* Sets p, in all lanes alike, to whether rows are left and there is time for them. */
 #define TIME_LEFT(rows) \
     mov.u64 c1, %clock64; \
     sub.u64 c1, c1, c0; \

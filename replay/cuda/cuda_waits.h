@@ -1,4 +1,4 @@
-/* cuda_waits.h - private to `eptwin measure --fabric cuda`: passes over what kernels wait for, on one GPU. */
+/* cuda_waits.h - private to `eptwin measure --fabric cuda`: passes that measure what kernels wait for, on one GPU. */
 #ifndef REPLAY_CUDA_WAITS_H
 #define REPLAY_CUDA_WAITS_H
 
@@ -13,17 +13,18 @@ bool cuda_flag_pass(struct cuda_bench *b, GError **error);
 bool cuda_adding_pass(struct cuda_bench *b, GError **error);
 bool cuda_barrier_pass(struct cuda_bench *b, GError **error);
 
-/* Likewise to another GPU's memory, whose words are at a peer's address.  `place` names it in the rows' phases. */
+/* The same measurements from GPU `gpu` to the memory of GPU `peer`.  `place` names that memory in the rows' phases. */
 bool cuda_alone_to(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char *place, GError **error);
 bool cuda_chase_to(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char *place, GError **error);
 bool cuda_after_to(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char *place, GError **error);
 bool cuda_adding_to(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char *place, GError **error);
 
-/* Reads rows, and single lines, of GPU 0's memory that GPU `writer` has just written. */
+/* Measure reads of rows, and of single lines, of GPU 0's memory that GPU `writer` has just written. */
 bool cuda_fresh_from(struct cuda_bench *b, uint32_t writer, const char *place, GError **error);
 bool cuda_chase_fresh(struct cuda_bench *b, uint32_t writer, const char *place, GError **error);
 
-/* The two runs of a flag that goes to and fro between two GPUs, for callers that run other work at the same time. */
+/* Makes the two runs of a flag that goes to and fro between two GPUs, for callers that run other work at the same
+ * time. */
 void cuda_flag_runs(struct cuda_bench *b, const char *kernel, uint32_t first, uint32_t second, uint32_t blocks,
                     uint32_t threads, uint32_t bytes, uint32_t rounds, struct cuda_run run[2]);
 

@@ -1,5 +1,5 @@
-/* ofi.h - one libfabric endpoint of a rank and what is registered with it: ofi_port.c opens and connects it, and
- * link_ofi.c uses it.  Also libfabric itself, which ofi_library.c loads. */
+/* ofi.h - one libfabric endpoint of a rank and the memory registered with it.  ofi_port.c opens and connects the
+ * endpoint, and link_ofi.c uses it.  ofi_library.c loads libfabric itself. */
 #ifndef REPLAY_OFI_H
 #define REPLAY_OFI_H
 
@@ -20,11 +20,12 @@ struct ofi_library {
     int (*fabric)(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
     const char *(*strerror)(int code);
 };
-/* Loads it at the first call.  Any thread may call.  NULL and *error if it is not installed. */
+/* Returns libfabric's functions; the first call loads the library.  Any thread may call.  NULL and *error if libfabric
+ * is not installed. */
 const struct ofi_library *ofi_library_load(GError **error);
 
-/* The signals of this process around a call that may load a library of libfabric.  They are blocked meanwhile, and
- * then their earlier handling is restored.  Threads do this one after another. */
+/* Block the signals of this process around a call that may load a library of libfabric, and then restore their earlier
+ * handling.  Only one thread at a time holds them; others wait. */
 struct ofi_signals {
     sigset_t mask;
     bool known[NSIG];
@@ -51,8 +52,8 @@ enum { OFI_TOKEN_BYTES = 16 };
  * key, which some providers (tcp, sockets, shm) let this program choose or number in order. */
 struct ofi_message {
     uint64_t value;
-    uint32_t word;                  /* OFI_HELLO: no word, because the sender greets; with OFI_ADD in it, value is
-                                     * added */
+    uint32_t word;                  /* the signal word; OFI_HELLO if the sender only greets; with bit OFI_ADD set, value
+                                     * is added to the word */
     uint32_t rank;                  /* the sender */
     uint8_t token[OFI_TOKEN_BYTES]; /* the sender's */
 };
@@ -65,7 +66,7 @@ struct ofi_target {
     fi_addr_t address;
     uint64_t memory_base, memory_key; /* words and heap */
     uint64_t arena_base, arena_key;   /* its messages; the first of them is the target of writes that nobody reads */
-    uint8_t token[OFI_TOKEN_BYTES];   /* that its messages must carry */
+    uint8_t token[OFI_TOKEN_BYTES];   /* the token that its messages must carry */
 };
 
 struct ofi_port {
@@ -78,31 +79,31 @@ struct ofi_port {
     struct fid_ep *ep;
     struct fid_mr *memory_mr, *arena_mr;
     enum ofi_carrier carrier;
-    /* A write or message takes effect after earlier ones to the same peer.  Otherwise a later one must wait until
-     * the earlier ones are known to be delivered. */
+    /* Whether a write or message takes effect after earlier ones to the same peer by itself.  Otherwise it must wait
+     * until the earlier ones are known to be delivered. */
     bool ordered;
     uint32_t send_count, receive_count; /* operations in flight */
     struct ofi_message *arena;          /* [1 + send_count + receive_count] */
     struct ofi_target *target;          /* [rank] */
-    char *provider;                     /* as it calls itself */
-    char *names; /* how the names of all ranks' shared-memory objects begin; NULL: there are none */
+    char *provider;                     /* the provider's name for itself */
+    char *names; /* how the names of all ranks' shared-memory objects begin; NULL if there are none */
 };
 
 /* This rank's place among the others, and the settings that all agreed on. */
 struct ofi_place {
-    bool one_host;                     /* all ranks on this host */
-    uint32_t local_rank;               /* among those of this host */
+    bool one_host;                     /* whether all ranks are on this host */
+    uint32_t local_rank;               /* index among the ranks of this host */
     uint64_t run;                      /* a number of this run only; it is not secret */
     uint8_t (*token)[OFI_TOKEN_BYTES]; /* [rank], secret; free with ofi_place_clear() */
 };
-/* Collective. */
+/* Fills in *place.  Collective. */
 bool ofi_place_find(struct ofi_place *place, struct bootstrap *b, GError **error);
 void ofi_place_clear(struct ofi_place *place);
 
 /* What a rank tells the others about its endpoint. */
 enum { OFI_NAME_BYTES = 256, OFI_PROVIDER_BYTES = 64, OFI_FAILURE_BYTES = 256 };
 struct ofi_card {
-    char failure[OFI_FAILURE_BYTES]; /* "": none */
+    char failure[OFI_FAILURE_BYTES]; /* why the rank has failed; "" if it has not */
     char provider[OFI_PROVIDER_BYTES];
     uint8_t name[OFI_NAME_BYTES]; /* its address */
     uint64_t memory_base, memory_key, arena_base, arena_key;
@@ -110,13 +111,14 @@ struct ofi_card {
 };
 _Static_assert(sizeof(struct ofi_card) == 616, "crosses the bootstrap");
 
-/* *p must be zero.  ofi_port_close() must follow, even after a failure.  o->device may be a list, which is dealt out
- * by local rank.  Without a device, the ranks of one host use loopback if the provider can. */
+/* Chooses a provider, opens an endpoint and registers the memory.  *p must be zero.  ofi_port_close() must follow,
+ * even after a failure.  If o->device is a list, each rank takes the entry of its local rank.  Without a device, the
+ * ranks of one host use loopback if the provider can. */
 bool ofi_port_open(struct ofi_port *p, const struct live_options *o, const struct fabric_needs *needs,
                    const struct ofi_place *place, const struct bootstrap *b, const struct live_memory *memory,
                    GError **error);
-/* Collective: exchanges addresses and keys.  A rank that has already failed calls it with its failure, which it
- * takes; other ranks call it with NULL.  The first messages make connections. */
+/* Exchanges addresses and keys.  Collective: a rank that has already failed calls ofi_port_exchange() with its failure,
+ * which becomes *error; other ranks pass NULL.  Connections are made later, by the first messages. */
 bool ofi_port_exchange(struct ofi_port *p, struct bootstrap *b, const struct live_memory *memory, const bool *remote,
                        GError *failure, GError **error);
 /* Removes the names of this run's shared-memory objects, including those of ranks that have died.  Called when all

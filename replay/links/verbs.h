@@ -16,15 +16,15 @@ enum {
     VERBS_NICS_MAX = 4,
     VERBS_BATCH_MAX = 32,       /* work requests of one doorbell */
     VERBS_SOFT_ROCE = 0xffffff, /* the vendor ID of rdma_rxe */
-    VERBS_RETRIES = 6,          /* retries of a packet before its QP gives up; soft-RoCE takes 7 to mean "for ever" */
+    VERBS_RETRIES = 6,          /* retries of a packet before its QP gives up; for soft-RoCE 7 means "for ever" */
 };
 
-/* An opened device with one of its ports and one of its GIDs, and all that belongs to it. */
+/* An opened device with one of its ports and one of its GIDs, and this rank's objects on the device. */
 struct verbs_nic {
     struct ibv_context *context;
     struct ibv_pd *pd;
     struct ibv_mr *mr;         /* the rank's memory: words and heap */
-    struct ibv_mr *scratch_mr; /* link_verbs.c's own */
+    struct ibv_mr *scratch_mr; /* the scratch memory of link_verbs.c */
     struct ibv_cq *send_cq;
     struct ibv_cq *receive_cq; /* LIVE_SIGNAL_IMM only, else NULL */
     uint32_t completions_free; /* entries of send_cq that no posted work request will use */
@@ -36,7 +36,7 @@ struct verbs_nic {
     char name[IBV_SYSFS_NAME_MAX];
 };
 
-/* How a NIC is reached by another. */
+/* What another NIC needs to reach this one. */
 struct verbs_address {
     uint8_t gid[16];
     uint32_t memory_key, scratch_key;
@@ -46,16 +46,16 @@ struct verbs_address {
 };
 _Static_assert(sizeof(struct verbs_address) == 28, "crosses the bootstrap");
 
-/* completed <= posted - chained <= posted.  Requests after the last signalled one are seen to complete only when a
- * later one is signalled. */
+/* A QP to one peer.  Always completed <= posted - chained <= posted.  Requests after the last signalled one are seen to
+ * complete only when a later one is signalled. */
 struct verbs_qp {
-    struct ibv_qp *qp; /* NULL: this peer is not reached by verbs */
+    struct ibv_qp *qp; /* NULL if verbs do not reach this peer */
     struct verbs_nic *nic;
     uint64_t posted, completed;              /* counters of work requests, chained ones included; they only grow */
-    uint64_t signalled;                      /* the last one that asked for a completion */
-    uint64_t probe;                          /* number of the last probe; 0: none so far */
+    uint64_t signalled;                      /* number of the last request that asked for a completion */
+    uint64_t probe;                          /* number of the last request that is a probe; 0: no probe so far */
     uint64_t signals_sent, signals_received; /* LIVE_SIGNAL_IMM */
-    uint64_t peer_memory, peer_ring;         /* its addresses */
+    uint64_t peer_memory, peer_ring;         /* addresses at the peer */
     uint32_t peer_memory_key, peer_scratch_key;
     uint32_t inline_bytes;
     uint16_t peer, queue;
@@ -67,40 +67,40 @@ struct verbs_qp {
 
 struct verbs_qp_limits {
     uint32_t send_depth, receive_depth;
-    uint32_t inline_bytes; /* the number wished for; then the number that the device grants */
+    uint32_t inline_bytes; /* the wish, which verbs_qp_make() replaces by what the device grants */
 };
 
 /* ---- verbs_nic.c -------------------------------------------------------------------------------------- */
 
-/* The NICs of the rank with this index on its host.  o->device may be "a,b", dealt out by local rank, or "a+b", used
- * together.  Without it, it is one of the NICs with an active port.  names is NULL-terminated; free it with
- * g_strfreev().  NULL and *error if there is none. */
+/* The names of the NICs for the rank with index local_rank on its host.  In o->device, "a,b" are NICs for one local
+ * rank after another, and "a+b" are NICs that a rank uses together.  Without o->device, the result is one of the
+ * NICs with an active port.  It is NULL-terminated; free it with g_strfreev().  NULL and *error if there is no NIC. */
 char **verbs_nic_names(const struct live_options *o, uint32_t local_rank, GError **error);
 
-/* Opens the device and chooses port and GID.  Must be closed even after a failure. */
+/* Opens the device and chooses port and GID.  Close it with verbs_nic_close(), even after a failure. */
 bool verbs_nic_open(struct verbs_nic *nic, const char *name, const struct live_options *o, GError **error);
 void verbs_nic_close(struct verbs_nic *nic);
 
 /* Registers the rank's memory for remote writes (and atomics where the signalling needs them). */
 bool verbs_nic_register(struct verbs_nic *nic, const struct live_options *o, const struct live_memory *memory,
                         GError **error);
-/* Registers any other memory.  *error names what it is. */
-/* Whether it adds to words of its rank's memory for others. */
+/* Whether the NIC carries out other ranks' atomic additions to words of its rank's memory. */
 static inline bool verbs_nic_atomics(const struct verbs_nic *nic)
 {
     return nic->device_attr.atomic_cap != IBV_ATOMIC_NONE;
 }
+/* Registers any other memory.  *error calls it `what`. */
 struct ibv_mr *verbs_memory_register(const struct verbs_nic *nic, void *base, uint64_t size_bytes, int access,
                                      const char *what, GError **error);
-/* Makes the completion queues.  send_entries is lowered to the device's limit.  receive_entries 0 makes no queue for
- * receives. */
+/* Makes the completion queues.  The queue for sends has send_entries, or as many as the device allows.  If
+ * receive_entries is 0, there is no queue for receives. */
 bool verbs_nic_queues_make(struct verbs_nic *nic, uint32_t send_entries, uint32_t receive_entries, GError **error);
 
 struct verbs_address verbs_nic_address(const struct verbs_nic *nic);
 
-/* Reads all asynchronous events.  False if one of them ends the run, which text then describes. */
+/* Reads all asynchronous events.  If one of them ends the run, returns false and describes the event in text. */
 bool verbs_nic_events_check(struct verbs_nic *nic, char *text, size_t text_size);
-/* Whether the port still is active. */
+/* Whether the port is still active. */
 bool verbs_nic_port_active(const struct verbs_nic *nic);
 
 /* ---- verbs_qp.c --------------------------------------------------------------------------------------- */
@@ -115,13 +115,13 @@ struct verbs_connection {
 bool verbs_qp_connect(struct verbs_qp *qp, const struct live_options *o, const struct verbs_connection *c,
                       GError **error);
 
-/* Exponent n of the time that a packet may stay unacknowledged, 4.096 us x 2^n.  It is chosen so that a dead peer is
- * named well before o->timeout_ms.  It is longer for soft-RoCE, if o->timeout_ms allows it: soft-RoCE does not stop
- * the timer when everything is acknowledged (Linux 6.1, drivers/infiniband/sw/rxe/rxe_comp.c), and when the timer
- * ends, it needlessly sends again what is in flight. */
+/* The exponent n of the time that a packet may stay unacknowledged, 4.096 us x 2^n.  It is chosen so that a dead
+ * peer is named well before o->timeout_ms.  For soft-RoCE it is larger, if o->timeout_ms allows it.  The reason is
+ * that soft-RoCE does not stop the timer when everything is acknowledged (Linux 6.1,
+ * drivers/infiniband/sw/rxe/rxe_comp.c).  When the timer ends, it needlessly sends again what is in flight. */
 uint8_t verbs_timeout_exponent(const struct verbs_nic *nic, const struct live_options *o);
 
-/* "QP 17 (queue 2) in state ERR: transport retry counter exceeded (...)" */
+/* Describes a failed completion in text: "QP 17 (queue 2) in state ERR: transport retry counter exceeded (...)". */
 void verbs_qp_describe(const struct verbs_qp *qp, const struct live_options *o, const struct ibv_wc *wc, char *text,
                        size_t text_size);
 

@@ -1,8 +1,8 @@
 /* measure.h - private to `eptwin measure`: a table of micro-benchmarks, and the runner that takes samples of them on
  * all ranks.
  *
- * It makes several passes over all benchmarks, because a machine's speed drifts.  So each benchmark has its share of
- * fast and slow times.  replay/README.md explains every row. */
+ * A machine's speed drifts.  So the runner makes several passes over all benchmarks, and each benchmark gets its share
+ * of fast and slow times.  replay/README.md explains every row. */
 #ifndef REPLAY_MEASURE_H
 #define REPLAY_MEASURE_H
 
@@ -19,11 +19,11 @@
 
 enum {
     MEASURE_VALUES = 6,            /* the most metrics that one benchmark gives at once */
-    MEASURE_QUEUES = 8,            /* queues to each peer; kernels have one for each channel or expert */
-    MEASURE_AREA_BYTES = 16 << 20, /* bytes of the heap for sources, and again as many for targets */
+    MEASURE_QUEUES = 8,            /* queues to each peer; kernels have a queue for each channel or expert */
+    MEASURE_AREA_BYTES = 16 << 20, /* size of the heap's area for sources, and of its area for targets */
     MEASURE_QUEUE_DEPTH = 128,
     MEASURE_PUT_CHAIN = 4, /* puts behind one doorbell, as in low-latency kernels */
-    MEASURE_WORDS = 1024,  /* one a source rank */
+    MEASURE_WORDS = 1024,  /* signal words: one for each source rank */
     MEASURE_ROWS_MAX = 4096,
     MEASURE_STRIDE = 7919, /* prime: successive rows are far apart, as a kernel's slots are */
 };
@@ -31,84 +31,85 @@ enum {
 /* The place of the i-th row in an area of `rows` rows.  All rows are used, one after another. */
 static inline uint64_t measure_place(uint64_t i, uint64_t rows) { return i % rows * MEASURE_STRIDE % rows; }
 
-/* Memory that rank 0 shares with the process that writes the record.  It takes rows from the former to the latter. */
 struct measure_row {
     char phase[32], metric[24], unit[8];
-    uint32_t size_bytes;
-}; /* no size: 0 */
+    uint32_t size_bytes; /* 0: the row has no size */
+};
+/* The rows, in memory that rank 0 shares with the process that writes the record: rank 0 fills it, the other process
+ * reads it. */
 struct measure_rows {
     char nvlink_carrier[LIVE_CARRIER_BYTES], network_carrier[LIVE_CARRIERS_BYTES];
-    struct contention contention; /* of the pass in which others used most CPU time, among passes whose samples count */
+    struct contention contention; /* of the pass, among those whose samples count, in which others used most CPU time */
     uint32_t passes_disturbed, passes_repeated;
     uint32_t count;
     struct measure_row row[MEASURE_ROWS_MAX];
-    double sample[]; /* [row][repeat]; NAN: no rank took part */
+    double sample[]; /* [row][repeat]; NAN if no rank took part */
 };
 
 struct measure {
     struct live_command *command;
     struct bootstrap *bootstrap;
     uint32_t repeat, sample_ms;
-    bool memory; /* this run's number of ranks is the number of CPUs, or nearest to it */
-    bool most;   /* this run has the most ranks */
+    bool memory; /* of all runs, this one is the first with a rank for every CPU, or else the last */
+    bool most;   /* of all runs, this one has the most ranks */
     struct measure_rows *rows;
 
-    /* NULL between runs */
-    struct live_world *store_world;  /* all ranks by shared memory; NULL: the ranks are on several hosts */
-    struct live_world *link_world;   /* all ranks by the link */
-    struct live_world *atomic_world; /* the link with signals by fetch-and-add; NULL: not asked for, or impossible */
+    /* Worlds; NULL between runs. */
+    struct live_world *store_world;  /* reaches all ranks by shared memory; NULL if the ranks are on several hosts */
+    struct live_world *link_world;   /* reaches all ranks by the link */
+    struct live_world *atomic_world; /* the link, with signals by fetch-and-add; NULL if not wanted or impossible */
     bool alone;                      /* this benchmark runs on rank 0 only */
     uint8_t *sums;                   /* the target of measure_sum(), MEASURE_AREA_BYTES; NULL before its first call */
     struct measure_loop *loop;       /* rows of measure_loop_run(); NULL before the first */
     uint64_t serial;                 /* the value that signal words get next; equal on all ranks */
-    uint32_t pass;                   /* over all benchmarks; each gives one sample */
+    uint32_t pass;                   /* the current pass over all benchmarks; each pass gives one sample */
     uint32_t row;                    /* the row of the next metric in this pass */
-    uint32_t *operations;            /* [row of a benchmark's first metric]: operations of a sample, found in the first
+    uint32_t *operations;            /* [row of a benchmark's first metric] operations of a sample, found in the first
                                       * pass */
 };
 
-/* One benchmark: `count` operations of size_bytes, on every rank.  value[] gets what this rank found, or NAN if it
- * took no part.  The ranks that took part are averaged.  value[0] is the time of one operation in microseconds, from
- * which the runner chooses how many operations make a sample. */
+/* One benchmark.  run() does `count` operations of size_bytes on every rank, and sets value[] to this rank's
+ * results, or to NAN if it took no part.  The runner takes the mean over the ranks that took part.  value[0] is the
+ * time of one operation in microseconds, from which the runner chooses how many operations make a sample. */
 struct measure_test {
     const char *phase;
     const char *metric[MEASURE_VALUES], *unit[MEASURE_VALUES];
     bool (*run)(struct measure *m, uint32_t size_bytes, uint32_t count, double *value, GError **error);
-    const uint32_t *sizes; /* the last is 0; NULL: there are no sizes, and metrics have no suffix */
+    const uint32_t *sizes; /* ends with 0; NULL: there are no sizes, and metrics have no suffix */
 };
 
-/* Takes a sample of `test` at each of its sizes, and rank 0 keeps it.  suffix is added to the phase. */
+/* Takes a sample of `test` at each of its sizes, which rank 0 keeps.  suffix is appended to the phase. */
 bool measure_test_run(struct measure *m, const struct measure_test *test, const char *suffix, GError **error);
 
 /* Touches the memory of rows and stores in this process, because the first touch of a page takes microseconds
  * (measure_local.c). */
 bool measure_pages_touch(struct measure *m, GError **error);
-/* Benchmarks of one process alone: work on rows, steps, polls (measure_local.c). */
+/* Runs the benchmarks of one process alone: work on rows, steps, polls (measure_local.c). */
 bool measure_local_run(struct measure *m, GError **error);
-/* The benchmarks of work on all ranks at once, with the suffix _xN. */
+/* Runs the benchmarks of work on all ranks at once, with the suffix _xN. */
 bool measure_local_crowd_run(struct measure *m, const char *suffix, GError **error);
-/* Copies by as many ranks at once as there are CPUs, for the bandwidth of memory. */
+/* Measures the bandwidth of memory, by copies of as many ranks at once as there are CPUs. */
 bool measure_memory_run(struct measure *m, GError **error);
-/* Between two ranks: stores, puts, signals (measure_links.c). */
+/* Runs the benchmarks between two ranks: stores, puts, signals (measure_links.c). */
 bool measure_pair_run(struct measure *m, GError **error);
 /* Passes rows round all ranks, as low-latency kernels do, with several sizes of the loop (measure_loop.c). */
 bool measure_loop_run(struct measure *m, const char *suffix, GError **error);
-/* How many bytes of the heap it needs after both areas. */
+/* How many bytes of the heap, after both areas, measure_loop_run() needs. */
 uint64_t measure_loop_heap_bytes(uint32_t ranks);
 void measure_loop_free(struct measure_loop *l);
-/* The CPU time of puts and signals between all ranks. */
+/* Measures the CPU time of puts and signals between all ranks. */
 bool measure_load_run(struct measure *m, const char *suffix, GError **error);
-/* The benchmarks between all ranks. */
+/* Runs the benchmarks between all ranks. */
 bool measure_crowd_run(struct measure *m, const char *suffix, GError **error);
 
-/* Makes the i-th sum of two rows, as kernels do in combine, from rows all over the area. */
+/* Adds two rows, as kernels do in combine.  Successive i take rows far apart in the area. */
 void measure_sum(struct measure *m, uint64_t i);
 
 double measure_now_us(void);
-/* The factor by which CPU work takes longer because this many ranks share the CPUs in turns, if nothing else runs. */
+/* The factor by which CPU work takes longer because the run's ranks take turns on the CPUs, if nothing else runs. */
 double measure_turns(const struct measure *m);
-/* Binds this process to the index-th CPU, modulo their number, of those that this host's ranks may use.  *was gets
- * its CPUs before. */
+/* Binds this process to CPU number index, modulo their count, of those that this host's ranks may use.  Sets *was to
+ * the CPUs that it could use before. */
 bool measure_cpu_pin(const struct measure *m, uint32_t index, cpu_set_t *was, GError **error);
 /* CPU time of this thread, without the time of other processes. */
 double measure_cpu_us(void);

@@ -15,12 +15,12 @@ struct probe_switch {
 };
 
 struct probe_cable {
-    char *from, *to; /* identities of the ends; from is a switch */
+    char *from, *to; /* the ids of the ends; `from` is a switch */
     uint32_t from_port, to_port;
     uint64_t rate_bps;
-    bool host;  /* to is a host's port */
-    char *node; /* if the end is a host's port: the name of its node, else NULL */
-    bool slow;  /* below the rate that most cables of its kind have */
+    bool host;  /* whether `to` is a host's port */
+    char *node; /* the name of the host if `to` is its port, else NULL */
+    bool slow;  /* whether the rate is below that of most cables of its kind */
 };
 
 struct probe_ibnet {
@@ -28,17 +28,17 @@ struct probe_ibnet {
     GArray *sw;     /* struct probe_switch */
     GArray *cable;  /* struct probe_cable; cables between switches appear once, from the end that appears first */
     uint32_t hosts; /* host ports */
-    uint64_t host_bps, switch_bps; /* the rate that most cables of each kind have; 0: none */
+    uint64_t host_bps, switch_bps; /* the rate of most cables to hosts, and of most between switches; 0: no cable */
     GHashTable *between;           /* for the reader: "FROM[PORT] TO" of cables between switches, from both ends */
     GHashTable *by_lid;            /* for the reader: LID to index in sw, if the text names switches by LID */
 };
 
-/* Reads the text; source_name is for messages.  NULL and *error (file, line, expected, found). */
+/* Reads the text; source_name is for messages.  NULL and *error (file, line, expected, found) on failure. */
 struct probe_ibnet *probe_ibnet_parse(const char *text, const char *source_name, GError **error);
 void probe_ibnet_free(struct probe_ibnet *net);
-/* Data rate of "4xEDR" in bits a second, over all lanes; 0: no rate. */
+/* The data rate that a text like "4xEDR" names, in bits a second over all lanes; 0 if the text names no rate. */
 uint64_t probe_ib_rate(const char *text);
-/* The hosts' rate over the rate of the leaves' cables to other switches; 1 for a single switch. */
+/* The total rate of the hosts' cables over that of the leaves' cables to other switches; 1 for a single switch. */
 double probe_ibnet_oversubscription(const struct probe_ibnet *net);
 void probe_ibnet_text(const struct probe_ibnet *net, GString *out);
 

@@ -20,7 +20,7 @@ void probe_source_free(struct probe_source *source);
 /* Whether this is the running host, so that its environment and process limits count. */
 bool probe_source_live(const struct probe_source *source);
 
-/* The file's bytes, NULL if there is none.  The result ends in a NUL that size does not count. */
+/* The file's bytes, or NULL if there is no such file.  The result ends in a NUL that *size does not count. */
 char *probe_source_read(struct probe_source *source, const char *path, gsize *size);
 /* The first line without blanks at its ends; NULL if there is no line. */
 char *probe_source_line(struct probe_source *source, const char *path);
@@ -29,13 +29,13 @@ char **probe_source_list(struct probe_source *source, const char *path);
 /* Where a symbolic link points, as it is written.  NULL: path is not a link. */
 char *probe_source_link(struct probe_source *source, const char *path);
 bool probe_source_has(struct probe_source *source, const char *path);
-/* Returns path or, if it is a symbolic link, where that leads.  Read below the result, because an archive knows
- * files by their real place. */
+/* Returns path or, if it is a symbolic link, the path that the link leads to.  An archive knows files by their real
+ * paths, so callers must read files below the result. */
 char *probe_source_real(struct probe_source *source, const char *path);
 
-/* Adds a file to those that will be saved. */
+/* Adds a file to those that probe_source_save() writes. */
 void probe_source_keep(struct probe_source *source, const char *path, const char *data, gsize size);
-/* Writes all that was read so far to a .tar.zst archive. */
+/* Writes all files that were read so far to a .tar.zst archive. */
 bool probe_source_save(const struct probe_source *source, const char *path, GError **error);
 
 #endif
