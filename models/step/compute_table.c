@@ -218,7 +218,7 @@ static double between(double x0, double y0, double x1, double y1, double x)
     return exp(log(y0) + (log(y1) - log(y0)) * (log(x) - log(x0)) / (log(x1) - log(x0)));
 }
 
-/* Beyond the last point, each token adds as much as between the last two points.  With a single point, time is
+/* The time beyond the last point: each token adds as much as between the last two points.  With a single point, time is
  * proportional to tokens. */
 static double further(const struct point *p, guint first, guint last, double tokens)
 {
@@ -271,7 +271,7 @@ double compute_table_us(const struct compute_table *table, const struct compute_
             continue;
         }
         const double us = along_tokens(p, first, end, at->tokens, beyond);
-        if (context < at->context) { /* the last one */
+        if (context < at->context) { /* the largest context, and still too small */
             *beyond = true;
             return us * at->context / context;
         }

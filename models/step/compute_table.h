@@ -6,7 +6,7 @@
  *     op                    shape            tokens            context
  *     mla_decode            heads            sequences         tokens of each in the cache
  *     mla_prefill           heads            sequences         new tokens of each
- *     gqa_decode, _prefill  heads/kv/size    sequences         likewise
+ *     gqa_decode, _prefill  heads/kv/size    sequences         as for mla
  *     experts_masked        hidden x inter   rows of the rank  its experts (both GEMMs, low latency's layout)
  *     experts_contiguous    hidden x inter   rows of the rank  its experts (both GEMMs, rows without gaps)
  *     shared_expert         hidden x inter   tokens            1
@@ -28,7 +28,7 @@ enum compute_table_error { COMPUTE_TABLE_ERROR_COLUMN, COMPUTE_TABLE_ERROR_CELL 
 
 struct compute_table;
 
-/* Loads a table, or a record of `eptwin measure --fabric cuda`, whose GEMMs become a table. NULL and *error,
+/* Loads a table, or makes one of the GEMMs in a record of `eptwin measure --fabric cuda`.  NULL and *error,
  * "path:line: column: expected ..., found ...", on failure: a column or a value is missing, there are no rows, a
  * number is not positive, or a point has two different times. */
 struct compute_table *compute_table_load(const char *path, GError **error);
@@ -42,10 +42,10 @@ struct compute_point {
     double tokens, context;
 };
 
-/* The time in us.  It is interpolated between the measured points around it in the logarithms of all three: along
- * tokens at the two nearest contexts, then between these.  Below the smallest point it is that point's time.  Above
- * the largest, time grows with tokens as between the last two points, and in proportion to the context.  *beyond:
- * whether it is outside the measured points.  NAN: the table has no such surface. */
+/* The time of the point in us.  It is interpolated in the logarithms of tokens, context and time: along tokens at the
+ * two nearest contexts, then between these.  Below the smallest point it is that point's time.  Above the largest, time
+ * grows with tokens as between the last two points, and in proportion to the context.  *beyond: whether the point is
+ * outside the measured ones.  NAN: the table has no such surface. */
 double compute_table_us(const struct compute_table *table, const struct compute_point *point, bool *beyond);
 /* The largest number of tokens that was measured on the surface.  NAN: there is no such surface. */
 double compute_table_last(const struct compute_table *table, const struct compute_point *point);

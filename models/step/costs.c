@@ -14,7 +14,7 @@ struct work {
 
 static double bytes_of(const struct costs_options *o) { return o->fp8 ? 1 : 2; }
 
-/* A GEMM of `rows` rows with weights.  The weights are read once. */
+/* A GEMM of `rows` rows with `weights` weights, which are read once.  A row has `in` numbers before and `out` after. */
 static struct work gemm_work(const struct costs_options *o, double rows, double weights, double in, double out)
 {
     return (struct work){ .flops = 2 * rows * weights,
@@ -23,8 +23,7 @@ static struct work gemm_work(const struct costs_options *o, double rows, double 
                           .kernels = 1 };
 }
 
-/* How many numbers of a head a token is compared by (score_size), and how many it takes from another token
- * (value_size). */
+/* The size of a head's query and key (score_size) and of its value (value_size), as the kernel computes with them. */
 static double score_size(const struct costs_options *o)
 {
     const struct net *n = o->net;
@@ -99,7 +98,7 @@ static struct work work_of(const struct costs_options *o, enum step_op op, doubl
         w.read_bytes = w.write_bytes = rows * n->hidden * bytes_of(o);
         w.kernels = 3;
         return w;
-    case STEP_RESTORE: /* a token has a row for each of its experts here */
+    case STEP_RESTORE: /* counts a row for each expert of a token */
         w.read_bytes = rows * n->hidden * 2;
         w.write_bytes = rows / n->topk * n->hidden * 2;
         return w;
@@ -112,7 +111,8 @@ static struct work work_of(const struct costs_options *o, enum step_op op, doubl
 
 static bool op_is_gemm_of_experts(enum step_op op) { return op == STEP_EXPERTS || op == STEP_UP || op == STEP_DOWN; }
 
-/* The FLOPs of an experts' GEMM follow from its rows, not from the number of experts. */
+/* The time for the arithmetic of the op's work.  work_of() multiplies all rows of experts' GEMMs by the weights of all
+ * experts, but each row meets only one expert, so these FLOPs are divided by the number of experts. */
 static double flops_us(const struct costs_options *o, enum step_op op, const struct work *w, double experts)
 {
     const double rate = (o->fp8 ? o->gpu->fp8_tflops : o->gpu->bf16_tflops) * o->gpu->gemm_share * 1e6;
@@ -131,7 +131,7 @@ static char *op_name(enum step_op op, enum step_pass pass)
     return g_strconcat(step_op_name(op), step_pass_suffix(pass), NULL);
 }
 
-/* The names of ops for a message.  The endings of the others tell ops of a backward pass. */
+/* The names of ops for a message.  Instead of the names of a backward pass it has the two endings. */
 static char *known_ops(char **all)
 {
     g_autoptr(GString) text = g_string_new(NULL);
@@ -161,8 +161,8 @@ bool costs_table_check(const struct compute_table *table, const char *source, GE
     return false;
 }
 
-/* The time by the first table and GPU that have the op.  NAN: none has it.  *last: the largest number of tokens that
- * was measured. */
+/* The time by the first table and GPU that have the op; source gets their names.  NAN: none has it.  *last gets the
+ * largest number of tokens that was measured. */
 static double table_find(const struct costs_options *o, const char *op, const char *dtype, const char *shape,
                          double tokens, double context, char source[64], double *last)
 {
@@ -195,7 +195,7 @@ static double gemm_us(const struct costs_options *o, double rows, uint32_t k, ui
     return table_us(o, "gemm", o->fp8 ? "fp8" : "bf16", shape, rows, 1, source);
 }
 
-/* A feed-forward as its two GEMMs, and the gate between them. */
+/* The time of a feed-forward: its two GEMMs, and the gate between them. */
 static double gemms_us(const struct costs_options *o, double tokens, uint32_t inter, char source[64])
 {
     const struct work gated = { .read_bytes = 4 * tokens * inter, .write_bytes = 2 * tokens * inter };
@@ -218,10 +218,11 @@ static double attention_us(const struct costs_options *o, double tokens, char so
     return table_us(o, op, o->fp8 ? "fp8" : "bf16", shape, sequences, context, source);
 }
 
-/* Both GEMMs of an inference engine's layer.  The GEMMs of rows without gaps were measured with the ordering
- * (*ordering) and launched by a host: 0.4 to 0.8 ms for few rows, for one expert as for 32.  Decode is a graph, so
- * it takes the times of the other layout, which hold only the GEMMs.  Beyond the end of these, rows are split: an
- * equal number of rows for each of fewer experts takes the corresponding share of the time. */
+/* The time of both GEMMs of an inference engine's layer; *ordering: whether it includes the ordering of rows.
+ * experts_contiguous was measured with the ordering and launched by a host: 0.4 to 0.8 ms for few rows, with one expert
+ * as with 32.  Decode is a graph, which a host does not slow, so it takes experts_masked, which has only the GEMMs.
+ * Beyond its most rows, these rows are taken with fewer experts, so that each expert has its true number of rows, and
+ * their time is scaled up. */
 static double layer_us(const struct costs_options *o, const char *shape, double rows, double experts, char source[64],
                        bool *ordering)
 {
@@ -242,7 +243,7 @@ static double layer_us(const struct costs_options *o, const char *shape, double 
     return fmax(us, table_us(o, masked, dtype, shape, last, experts * last / rows, part) * rows / last);
 }
 
-/* Both GEMMs as one line of a table, or as a line each. */
+/* The time of the experts' op: by a table's line for both GEMMs, or by a line for each. */
 static double experts_us(const struct costs_options *o, enum step_op op, double rows, double experts, char source[64])
 {
     const struct net *n = o->net;
@@ -251,22 +252,22 @@ static double experts_us(const struct costs_options *o, enum step_op op, double 
     g_autofree char *up = g_strdup_printf("%ux%u", n->hidden, 2 * n->expert_inter);
     g_autofree char *down = g_strdup_printf("%ux%u", n->expert_inter, n->hidden);
     bool ordering = false;
-    double us = o->train ? NAN : layer_us(o, both, rows, experts, source, &ordering); /* training runs the GEMMs */
+    double us = o->train ? NAN : layer_us(o, both, rows, experts, source, &ordering); /* training: each GEMM alone */
     if (op == STEP_EXPERTS && !isnan(us)) return us;
     if (!isnan(us) && ordering) {
         const struct work order = work_of(o, STEP_ORDER, 0, rows, experts),
                           restore = work_of(o, STEP_RESTORE, 0, rows, experts);
         us = fmax(us - bytes_us(o, &order) - bytes_us(o, &restore), us / 2);
     }
-    if (!isnan(us)) return op == STEP_UP ? us * 2 / 3 : us / 3; /* as their weights */
+    if (!isnan(us)) return op == STEP_UP ? us * 2 / 3 : us / 3; /* as the weights divide */
     const struct work gated = { .read_bytes = 4 * rows * n->expert_inter, .write_bytes = 2 * rows * n->expert_inter };
     const double up_us = op == STEP_DOWN ? 0 : table_us(o, "grouped", dtype, up, rows, experts, source);
     const double down_us = op == STEP_UP ? 0 : table_us(o, "grouped", dtype, down, rows, experts, source);
     return up_us + down_us + (op == STEP_DOWN ? 0 : bytes_us(o, &gated) + o->gpu->small_us);
 }
 
-/* The time by the op's own name, which only the user's table has.  It takes precedence over the names that all
- * tables have. */
+/* The time by the op's own name in the user's table, which takes precedence over the general names ("gemm", ...).
+ * NAN: the table does not have it. */
 static double named_us(const struct costs_options *o, enum step_op op, enum step_pass pass, double tokens, double rows,
                        double experts, char source[64])
 {
@@ -309,7 +310,7 @@ static enum step_occupancy occupancy_of(enum step_op op)
     return op == STEP_GATE || op == STEP_ORDER || op == STEP_RESTORE ? OCCUPANCY_SHORT : OCCUPANCY_TILES;
 }
 
-/* The share of attention's time before its core, by the rooflines of the two. */
+/* The share of attention's time that its projections before the core take, by rooflines. */
 static double project_share(const struct costs_options *o, double tokens, const struct work *all)
 {
     const struct net *n = o->net;
@@ -320,16 +321,16 @@ static double project_share(const struct costs_options *o, double tokens, const 
     return fmin(before_us / fmax(flops_us(o, STEP_PROJECT, all, 0), bytes_us(o, all)), 1);
 }
 
-/* A kernel takes the longer of the two times, so the clock matters where arithmetic takes longer.  If both are about
- * equal, each matters a little, as for GEMMs whose rows are neither few nor many. */
+/* The share of a kernel's time that depends on the clock: near 1 if arithmetic takes longer than memory, near 0 if
+ * memory does.  Between them it changes smoothly, as for GEMMs with neither few nor many rows. */
 static double bound_share(double arithmetic_us, double memory_us)
 {
     const double a = pow(arithmetic_us, 4), m = pow(memory_us, 4);
     return a + m > 0 ? a / (a + m) : 0;
 }
 
-/* Inference engines leave SMs to communication where the experts' GEMMs would keep them.  In training all GEMMs do
- * (DeepSeek's profile: grids of 112 blocks while communication has 20 SMs). */
+/* Whether the op leaves SMs to communication.  In inference engines only the experts' GEMMs do.  In training all GEMMs
+ * and attention do (DeepSeek's profile: grids of 112 blocks while communication has 20 SMs). */
 static bool leaves_sms(const struct costs_options *o, enum step_op op)
 {
     return o->train ? occupancy_of(op) != OCCUPANCY_SHORT : op_is_gemm_of_experts(op);
@@ -339,15 +340,16 @@ static bool leaves_sms(const struct costs_options *o, enum step_op op)
  * works by clusters of two tiles of 128 (GroupMM.cu). */
 uint32_t costs_tile_rows(const struct costs_options *o) { return o->fp8 ? 128 : 256; }
 
-/* By what factor drawn rows are slower than equal rows, which fill their tiles.  Bytes do not grow, because rows
- * that do not exist are not read. */
+/* By what factor drawn rows are slower than equal rows, which fill their tiles.  Only the share that arithmetic bounds
+ * grows: rows that do not exist are not read. */
 static double tiles_factor(const struct costs_options *o, struct costs_rows rows, double experts, double clock_share)
 {
     const double equal = fmax(rows.all, experts * costs_tile_rows(o));
     return 1 + clock_share * fmax(rows.tiled / equal - 1, 0);
 }
 
-/* As a share of the power that tiles of random numbers draw on all SMs. */
+/* The power that a kernel draws, as a share of what tiles of random numbers draw on all SMs.  Rows that only fill tiles
+ * are zeros. */
 static double power_of(const struct step_gpu *gpu, struct costs_rows rows, bool of_experts, double clock_share)
 {
     const double real = of_experts && rows.tiled > 0 ? rows.all / rows.tiled : 1;
@@ -359,7 +361,7 @@ double costs_clock_lift(const struct costs_options *o)
     return o->clock_ghz > 0 ? fmax(o->gpu->clock_ghz / o->clock_ghz, 1) : 1;
 }
 
-/* The user's table may have times for a pass.  If it has not, the forward time is taken. */
+/* The cost of the op in the pass if the user's table has it, else in a forward pass. */
 static struct step_cost cost_forward(const struct costs_options *o, enum step_op op, enum step_pass pass, double tokens,
                                      struct costs_rows rows, double experts)
 {
@@ -383,7 +385,8 @@ static struct step_cost cost_forward(const struct costs_options *o, enum step_op
         cost.us = fmax(arithmetic_us, memory_us) + w.kernels * o->gpu->small_us;
         snprintf(cost.source, sizeof cost.source, "roofline");
     }
-    if ((op == STEP_PROJECT || op == STEP_CORE) && !strstr(cost.source, step_op_name(op))) { /* of attention's time */
+    if ((op == STEP_PROJECT || op == STEP_CORE) &&
+        !strstr(cost.source, step_op_name(op))) { /* a part of attention's time */
         const double before = project_share(o, tokens, &w), share = op == STEP_PROJECT ? before : 1 - before;
         cost.us *= share;
         cost.read_bytes *= share;
@@ -402,8 +405,9 @@ static struct step_cost cost_forward(const struct costs_options *o, enum step_op
     return cost;
 }
 
-/* How long the GEMMs and attention of a pass take, relative to the forward ones.  Attention's core is in BF16: it
- * finds its scores again, and the gradients of the scores, queries, keys and values. */
+/* How long the op takes in the pass, relative to forward.  Only attention's core, which is in BF16, makes a
+ * difference.  wgrad has no core.  dgrad has five products instead of two: the scores again, and the gradients of
+ * scores, queries, keys and values. */
 static double pass_factor(const struct costs_options *o, enum step_op op, enum step_pass pass, double tokens)
 {
     if (pass == PASS_FORWARD || op != STEP_ATTENTION) return 1;
@@ -415,7 +419,7 @@ static double pass_factor(const struct costs_options *o, enum step_op op, enum s
     return 1 - share + (pass == PASS_DGRAD ? share * (3 * score + 2 * value) / (score + value) : 0);
 }
 
-/* The numbers that an op's GEMMs read and write: rows, and numbers in each. */
+/* How many numbers the op's GEMMs read as input, without weights; *out gets how many they write. */
 static double gemm_numbers(const struct costs_options *o, enum step_op op, double tokens, double rows, double *out)
 {
     const struct net *n = o->net;
@@ -454,8 +458,8 @@ static double gemm_numbers(const struct costs_options *o, enum step_op op, doubl
     return in;
 }
 
-/* A backward GEMM of FP8 needs its operands cast along columns: for dgrad, the gradients of its output (BF16); for
- * wgrad, these again and its input (kept in FP8). */
+/* The bytes that casts move.  A backward GEMM of FP8 needs its operands cast along columns: for dgrad, the gradients
+ * of its output (BF16); for wgrad, these again and its input (kept in FP8). */
 static struct work cast_work(const struct costs_options *o, enum step_op op, enum step_pass pass, double tokens,
                              double rows)
 {

@@ -1,10 +1,12 @@
 /* costs.h - the times of a step's compute kernels on a rank: from tables, else from a roofline.
  *
- * The user's own table takes precedence over the shipped one, and the GPU's own surfaces over those of the GPU whose
- * tables it uses (tables/gpus.ini).  A roofline is the longer of two times, for arithmetic (at the share of the data
- * sheet's rate that large GEMMs reach) and for bytes (at the cluster file's rates of HBM), plus a few empty kernels.
- * For times of tables it also gives the share that depends on the clock, the power, and the bytes.  Tables are for
- * experts with equally many rows; drawn rows begin more tiles. */
+ * The user's own table takes precedence over the shipped one.  In a table, the GPU's own surfaces take precedence over
+ * those of the GPU whose tables it uses (tables/gpus.ini).  A roofline is the longer of two times: for arithmetic (at
+ * the share of the data sheet's rate that large GEMMs reach) and for bytes (at the cluster file's rates of HBM), plus
+ * the time of an empty kernel for each kernel of the op.  The roofline also says, for times of tables, too, which share
+ * depends on the clock, and gives the power and the bytes.
+ *
+ * Tables are measured with equally many rows for each expert.  Drawn rows begin more tiles, so they take longer. */
 #ifndef MODELS_STEP_COSTS_H
 #define MODELS_STEP_COSTS_H
 
@@ -21,19 +23,19 @@ struct costs_options {
     const struct net *net;
     const struct step_gpu *gpu;
     const struct compute_table *own, *shipped; /* own: the user's table; NULL: none */
-    bool prefill;                              /* or training */
+    bool prefill;                              /* true in training, too */
     bool train;
     bool fp8;                   /* GEMMs are FP8; else BF16 */
-    bool contiguous;            /* experts' rows have no gaps (normal kernels); else rows are by expert and source
-                                 * (low latency) */
+    bool contiguous;            /* experts' rows have no gaps (normal kernels); false: each expert has room for the
+                                 * rows of each source (low latency) */
     uint32_t attention_tp;      /* how many ranks share attention's heads and its sequences */
     double context;             /* tokens of a sequence */
-    double read_gbs, write_gbs; /* of its memory */
+    double read_gbs, write_gbs; /* rates of the GPU's memory */
     double clock_ghz;           /* clock under continuous load; 0: the clock at which the tables were measured */
-    uint32_t sms, leave_sms;    /* SMs of the GPU; how many of them GEMMs leave (inference: experts' GEMMs; training:
-                                 * all GEMMs) */
-    const struct program_work *work; /* timed work in place of kernels, for which the fields above are not used;
-                                      * NULL: none */
+    uint32_t sms, leave_sms;    /* SMs of the GPU; how many of them are left to communication (in inference by experts'
+                                 * GEMMs, in training by all GEMMs and attention) */
+    const struct program_work *work; /* timed work in place of kernels; the fields above are then not used.  NULL: no
+                                      * timed work */
 };
 
 /* False and *error if a table has an op that no step asks for. */
@@ -46,24 +48,24 @@ struct costs_rows {
 };
 uint32_t costs_tile_rows(const struct costs_options *o);
 
-/* How much faster than under continuous load the clock can be, up to that of the tables. */
+/* The clock of the tables over the clock under continuous load, at least 1. */
 double costs_clock_lift(const struct costs_options *o);
 
-/* The op of a layer for `tokens` of the rank, of which `rows` come to its `experts` (only for ops of experts).  In a
- * backward pass each GEMM becomes two of its size, dgrad and wgrad.  Attention's core has, in dgrad, five products
- * instead of two.  What has no weights takes as long as forward. */
+/* The cost of a layer's op on a rank with `tokens` tokens and `experts` experts, to which `rows` rows come (rows and
+ * experts count only for ops of experts).  In a backward pass each GEMM becomes two of its size, dgrad and wgrad.
+ * Attention's core has five products in dgrad instead of two.  Ops without weights take as long as forward. */
 struct step_cost costs_of(const struct costs_options *o, enum step_op op, enum step_pass pass, double tokens,
                           struct costs_rows rows, double experts);
 
-/* How many operations of GEMMs and attention the training of the net on `tokens` needs, in all layers: three times
- * those of the forward pass.  What a kernel computes again does not count. */
+/* The floating-point operations of GEMMs and attention that training on `tokens` needs in all layers: three times those
+ * of the forward pass.  What a kernel computes again does not count. */
 double costs_train_flops(const struct costs_options *o, double tokens);
 
-/* The cost of a GEMM of rows by k by n on all SMs or, with experts > 0, of that many such GEMMs in one kernel.
- * Needs no net. */
+/* The cost of a GEMM of rows by k by n on all SMs.  With experts > 0, of that many such GEMMs in one kernel.  Needs no
+ * net. */
 struct step_cost costs_of_gemm(const struct costs_options *o, uint32_t experts, uint32_t rows, uint32_t k, uint32_t n);
 
-/* Bytes of weights on a GPU, and of the cache. */
+/* Bytes of weights on a GPU.  Bytes of the key-value cache for `tokens`: in decode for as many sequences. */
 double costs_weight_bytes(const struct costs_options *o, uint32_t ranks, uint32_t experts);
 double costs_cache_bytes(const struct costs_options *o, double tokens);
 

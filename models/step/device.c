@@ -1,8 +1,8 @@
 /* device.c - runs a schedule on the SMs of GPUs, see device.h.
  *
  * Between two events of a rank each of its compute kernels works at a constant rate.  An event is a timer, or the
- * end of a meeting.  It first accounts for the time since the last event, then ends and starts kernels and shares
- * the SMs anew. */
+ * end of a meeting.  At an event the rank accounts for the time since the last event and ends kernels that are done.
+ * Then it starts kernels and shares the SMs anew. */
 #include "models/step/device.h"
 
 #include <assert.h>
@@ -22,11 +22,11 @@ struct group {
 };
 
 struct running {
-    uint32_t kernel, have, wanted; /* the kernel; SMs that it has; SMs that it still wants */
+    uint32_t kernel, have, wanted; /* the kernel; SMs that it has; SMs that it wants in addition */
     double left_ps, rate, slow;    /* remaining work, as time at rate 1 */
-    double power;                  /* as step_cost has it */
-    double one_ps;                 /* OCCUPANCY_TILES: the work of each of its kernels */
-    uint32_t kernels_after;        /* those after the one that runs */
+    double power;                  /* as in step_cost */
+    double one_ps;                 /* the work of each of the op's kernels in sequence, if there are several */
+    uint32_t kernels_after;        /* kernels of the sequence after the one that runs */
     struct group group[GROUPS_MAX];
     uint32_t groups;
     bool meeting, begun;
@@ -38,13 +38,13 @@ struct rank {
     bool stream_busy[SCHEDULE_STREAMS_MAX];
     struct running running[DEVICE_RUNNING_MAX];
     uint32_t running_count, free_sms, host, ended;
-    uint64_t host_ps; /* when the host has launched all kernels before number `host` */
+    uint64_t host_ps; /* when the host has launched all kernels before kernel `host` */
     bool host_blocked;
     uint64_t last_ps;
-    double passed_ps, full_ps; /* time of this step and of the step before it; how long full power would take for the
-                                * same energy */
+    double passed_ps, full_ps; /* time of this step so far and of the step before it; how long full power would take
+                                * to draw the same energy */
     bool *done;                /* [kernels] */
-    uint64_t *told_ps;         /* [kernels] when the host launched each; UINT64_MAX: not yet */
+    uint64_t *told_ps;         /* [kernels] when the host launched each; UINT64_MAX: it has not yet */
     struct device_times *times;
 };
 
@@ -96,7 +96,8 @@ static const struct step_cost *cost_of(const struct device *d, uint32_t rank, ui
     return d->options.cost(d->options.context, rank, kernel);
 }
 
-/* How long the kernel takes alone on this rank.  The rank's clock affects the share of the time that depends on it. */
+/* How long the kernel takes alone on this rank, with jitter.  `speed` affects only the share that depends on the
+ * clock, `slow` the whole time. */
 static double work_ps(const struct device *d, uint32_t rank, uint32_t kernel)
 {
     const struct step_cost *cost = cost_of(d, rank, kernel);
@@ -143,7 +144,7 @@ static void sms_return(struct rank *rank, struct running *run)
     run->have = 0;
 }
 
-/* Blocks whose shares are done give back their SMs. */
+/* Takes worked_ps from the blocks' shares; blocks without rest give back their SMs.  True if no work remains. */
 static bool shares_work(struct rank *rank, struct running *run, double worked_ps)
 {
     uint32_t left = 0;
@@ -163,7 +164,7 @@ static bool shares_work(struct rank *rank, struct running *run, double worked_ps
 
 static double before_next_ps(const struct running *run) { return run->left_ps - run->one_ps * run->kernels_after; }
 
-/* Between two kernels of an op, waiting kernels get its SMs. */
+/* If one of the op's kernels has ended, returns its SMs, so that waiting kernels get them before the next. */
 static void sms_hand_on(struct rank *rank, struct running *run)
 {
     if (!run->kernels_after || before_next_ps(run) > nothing_left_ps) return;
@@ -211,7 +212,7 @@ static void host_go_on(struct device *d, struct rank *rank, uint64_t now)
     (void)now;
 }
 
-/* When everything that the kernel waits for has ended; UINT64_MAX: not yet known. */
+/* When the kernel is launched and all kernels that it names have ended; UINT64_MAX: not yet known. */
 static uint64_t ready_ps(const struct device *d, const struct rank *rank, uint32_t kernel)
 {
     const struct schedule_kernel *k = schedule_kernel(d->options.schedule, kernel);
@@ -244,8 +245,8 @@ static void kernel_start(struct device *d, uint32_t r, uint32_t kernel, uint64_t
     rank->stream_busy[schedule_kernel(d->options.schedule, kernel)->stream] = true;
 }
 
-/* Starts kernels.  Returns when the next kernel will be ready that waits only for the host.  UINT64_MAX: there is
- * none. */
+/* Starts each stream's next kernel if it is ready.  Returns the earliest time at which another becomes ready, as far
+ * as is known; UINT64_MAX: none. */
 static uint64_t streams_start(struct device *d, uint32_t r, uint64_t now)
 {
     struct rank *rank = &d->rank[r];
@@ -283,7 +284,8 @@ static void sms_take(struct device *d, uint32_t r, struct running *run, uint64_t
     if (run->meeting ? run->wanted == 0 : *begin == UINT64_MAX) *begin = now;
 }
 
-/* Short blocks return their SMs.  Kernels that keep SMs take theirs first, and short blocks take the others. */
+/* Shares the SMs anew: kernels of short blocks return theirs, then other kernels take what they want, and kernels of
+ * short blocks take the rest.  In both groups, streams take by priority. */
 static void sms_share(struct device *d, uint32_t r, uint64_t now)
 {
     struct rank *rank = &d->rank[r];
@@ -310,14 +312,14 @@ static double share_rate(const struct step_cost *cost, double share)
     return 1 / (cost->clock_share / share + (1 - cost->clock_share) / bytes_rate);
 }
 
-/* The rate of blocks with equal shares.  Each block has its own rate, but blocks that memory bounds run faster when
- * there are fewer of them. */
+/* The rate of each block of a kernel with equal shares.  Arithmetic does not depend on the other blocks; the memory's
+ * rate is divided among them, so fewer blocks run faster. */
 static double block_rate(const struct step_cost *cost, double share)
 {
     return 1 / (cost->clock_share + (1 - cost->clock_share) * fmax(share, DEVICE_BYTES_SHARE));
 }
 
-/* By the power drawn so far. */
+/* The clock over the nominal one that the power drawn so far allows (device.h). */
 static double lift_of(const struct device *d, uint32_t r)
 {
     const struct rank *rank = &d->rank[r];
@@ -387,8 +389,8 @@ static void rank_go_on(struct device *d, uint32_t r)
     if (next != UINT64_MAX) d->options.timer_set(d->options.context, r, next);
 }
 
-/* Power is averaged over more than a step (a tenth of a second), and steps follow each other.  So the rank begins as
- * if after a step like this one in which nobody waited for others. */
+/* Lets the rank begin with the power of a step before, which is like this one but has no waiting for other ranks.
+ * Steps follow each other, and the power limit averages over more than a step (a tenth of a second). */
 static void step_before(struct device *d, uint32_t r)
 {
     struct rank *rank = &d->rank[r];
@@ -422,7 +424,7 @@ void device_ended(struct device *d, uint32_t r)
     while (place < rank->running_count && !(rank->running[place].meeting && rank->running[place].begun)) place++;
     assert(place < rank->running_count);
     const uint64_t now = d->options.now_ps(d->options.context, r);
-    work_done(d, rank, now); /* other kernels first, because this moves only kernels after those that end */
+    work_done(d, rank, now); /* it may end kernels and so move the meeting, which is searched again */
     for (place = 0; !(rank->running[place].meeting && rank->running[place].begun);) place++;
     kernel_end(d, rank, place, now);
     rank_go_on(d, r);

@@ -1,25 +1,25 @@
-/* device.h - GPUs that run a schedule: on each rank its host, its streams and its SMs, in a clock that the caller
- * owns.
+/* device.h - GPUs that run a schedule: each rank has a host, streams and SMs.  The caller owns the clock.
  *
  * A host launches kernels in the schedule's order.  A kernel begins when four things are true: it is launched, the
  * kernel before it on its stream has ended, the kernels that it waits for have ended, and SMs are free for it.
- * Blocks take SMs by the priority of their stream.  How a kernel holds its SMs decides what it costs others:
+ * Blocks take SMs by the priority of their stream.  How long a kernel holds its SMs depends on its kind:
  *
  *     OCCUPANCY_SHORT    many short blocks: it takes free SMs, and gives them back at once when a kernel of a stream
  *                        with priority wants them
  *     OCCUPANCY_TILES    persistent blocks that fetch tiles: blocks that come late find less work; if an op is several
- *                        kernels in sequence, each gives its SMs back at its end, and waiting kernels take theirs first
+ *                        kernels in sequence, each gives its SMs back at its end, and waiting kernels take SMs before
+ *                        the next
  *     OCCUPANCY_SHARES   persistent blocks with equal shares: a block that comes late ends late
  *     OCCUPANCY_MEETING  a communication kernel: begins once it has all its SMs, and ends when its world says so
  *
- * A kernel on fewer SMs than it wants takes longer in proportion.  A kernel that memory bounds does so only below
- * DEVICE_BYTES_SHARE of the SMs that it wants, and its late blocks, which have the memory to themselves, catch up
- * likewise.
+ * A kernel on fewer SMs than it wants takes longer in proportion.  A kernel that memory bounds takes longer only below
+ * DEVICE_BYTES_SHARE of the SMs that it wants.  When fewer of its blocks are left, each gets more of the memory's rate,
+ * so late blocks catch up.
  *
- * The nominal clock is the clock that the power limit allows at full power, when tensor cores work on all SMs
- * without a pause. Power grows with the cube of the clock (voltage grows with frequency).  So a rank that has drawn
+ * Full power is drawn when tensor cores work on all SMs without a pause.  The nominal clock is the clock that the power
+ * limit then allows.  Power grows with the cube of the clock (voltage grows with frequency).  So a rank that has drawn
  * a share of full power so far has the nominal clock divided by the cube root of that share, but at most `lift`
- * times the nominal clock.  Meetings count as pauses. Knows no protocol and no network. */
+ * times the nominal clock.  Meetings count as pauses.  Knows no protocol and no network. */
 #ifndef MODELS_STEP_DEVICE_H
 #define MODELS_STEP_DEVICE_H
 
@@ -35,11 +35,10 @@ enum step_occupancy { OCCUPANCY_SHORT, OCCUPANCY_TILES, OCCUPANCY_SHARES, OCCUPA
 #define DEVICE_BYTES_SHARE 0.6
 
 struct step_cost {
-    double us; /* time alone, with all SMs that it wants; not used for a meeting */
+    double us; /* time while no other kernel runs, with all SMs that it wants; not used for a meeting */
     enum step_occupancy occupancy;
     uint32_t sms;
-    uint32_t kernels;               /* OCCUPANCY_TILES: number of kernels in sequence, taken to be equally long; 0
-                                     * means 1 */
+    uint32_t kernels;               /* OCCUPANCY_TILES: number of kernels in sequence, assumed equally long; 0: 1 */
     double clock_share;             /* the share of its time that grows at a lower clock */
     double power;                   /* power that it draws on all SMs at the nominal clock, as a share of full power */
     double read_bytes, write_bytes; /* of HBM */
@@ -57,8 +56,8 @@ enum { DEVICE_RUNNING_MAX = SCHEDULE_STREAMS_MAX };
 /* A kernel that has SMs now. */
 struct device_running {
     uint32_t kernel;
-    double sms_share; /* which share of the SMs that it wants it has */
-    double slow;      /* the factor by which it takes longer while the others run: 1 before contend() sets it */
+    double sms_share; /* the SMs that it has, as a share of those that it wants */
+    double slow;      /* by what factor it takes longer while the others run; 1 until contend() sets it */
 };
 
 struct device_options {
@@ -67,15 +66,16 @@ struct device_options {
     const struct step_cost *(*cost)(void *context, uint32_t rank, uint32_t kernel);
     uint64_t (*now_ps)(void *context, uint32_t rank);
     void (*timer_set)(void *context, uint32_t rank, uint64_t time_ps); /* device_timer() is called at that time */
-    void (*begin)(void *context, uint32_t rank, uint32_t kernel);      /* begins a meeting, at whose end device_ended()
-                                                                        * is called */
-    /* Called with the kernels that share the rank's GPU from now on; count may be 0.  NULL: no kernel slows another. */
+    void (*begin)(void *context, uint32_t rank, uint32_t kernel);      /* begins a meeting; the caller calls
+                                                                        * device_ended() at its end */
+    /* Sets `slow` of each kernel that runs on the rank's GPU from now on.  count may be 0.  NULL: no kernel slows
+     * another. */
     void (*contend)(void *context, uint32_t rank, struct device_running *running, uint32_t count);
     void *context;
     const double *slow;  /* [ranks] factor on the time of a GPU's work; NULL: all 1 */
     const double *speed; /* [ranks] a GPU's clock over the nominal one; NULL: all 1 */
-    double lift;         /* how much faster than the nominal clock it can be while power allows it; 0 means 1 */
-    double jitter;       /* the deviation of each compute kernel's time, as a share of it; drawn from the seed */
+    double lift;         /* the GPU's highest clock over the nominal one; 0: 1 */
+    double jitter; /* the standard deviation of the logarithm of each compute kernel's time; drawn from the seed */
     uint64_t seed;
     uint64_t launch_ps; /* the host's time to launch a kernel; 0: a graph */
     uint64_t sync_ps;   /* from the end of a kernel that the host awaits until the host goes on */
@@ -96,7 +96,7 @@ double device_clock(const struct device *device, uint32_t rank);
 double device_alone_us(const struct device *device, uint32_t rank, uint32_t kernel);
 /* Valid once the kernel has ended on the rank. */
 const struct device_times *device_times(const struct device *device, uint32_t rank, uint32_t kernel);
-/* Whether every rank has run everything.  If not, text says which kernel of which rank has not ended. */
+/* Whether every kernel has ended on every rank.  If not, text names a rank and the first kernel that has not. */
 bool device_finished(const struct device *device, char *text, size_t text_size);
 
 #endif

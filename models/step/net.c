@@ -23,7 +23,7 @@ static void reader_refuse(struct reader *r, const char *key, const char *expecte
     r->good = false;
 }
 
-/* The first of names (divided by '|') that the file has with a value that is not null. */
+/* The value of the first of `names` (divided by '|') that the file has and that is not null. */
 static const json_t *find(const struct reader *r, const char *names, char **name)
 {
     g_auto(GStrv) each = g_strsplit(names, "|", 0);
@@ -57,8 +57,8 @@ static uint32_t size_or(struct reader *r, const char *names, uint32_t otherwise)
     return number(r, names, 0, SIZE_MAX_OF_NET, otherwise);
 }
 
-/* How many layers have no experts.  Files count them (first_k_dense_replace), list them (mlp_only_layers), or mark
- * them (moe_layer_freq). */
+/* How many layers have no experts.  A file counts them (first_k_dense_replace), lists them (mlp_only_layers), or marks
+ * those that have experts (moe_layer_freq). */
 static uint32_t dense_layers(struct reader *r, uint32_t layers)
 {
     const json_t *listed = json_object_get(r->config, "mlp_only_layers");
@@ -126,7 +126,7 @@ struct net *net_parse(const char *source, const char *text, size_t size_bytes, G
     return NULL;
 }
 
-/* The folder's name if the file is called config.json, like Hugging Face's. */
+/* The net's name: the file's without its ending or, if it is config.json like Hugging Face's, the folder's. */
 static char *name_of(const char *path)
 {
     g_autofree char *file = g_path_get_basename(path), *folder = g_path_get_dirname(path);

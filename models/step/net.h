@@ -14,13 +14,13 @@ enum net_error { NET_ERROR_FILE, NET_ERROR_FIELD };
 
 struct net {
     char *name;                    /* of the file, without its ending */
-    uint32_t layers, dense_layers; /* all layers; the first layers, which have no experts */
+    uint32_t layers, dense_layers; /* all layers; those of them, the first ones, that have no experts */
     uint32_t hidden, vocabulary;
     uint32_t inter; /* size of a dense layer's feed-forward */
     uint32_t experts, topk, expert_inter;
     uint32_t shared_inter; /* total size of all shared experts; 0: none */
     uint32_t heads, kv_heads, head_size;
-    bool latent; /* MLA: kv_heads and head_size are not used, but these are: */
+    bool latent; /* MLA: the next sizes are used in place of kv_heads and head_size */
     uint32_t q_rank, kv_rank, nope_size, rope_size, value_size;
 };
 

@@ -19,8 +19,8 @@ enum program_error { PROGRAM_ERROR_WORK };
 #define PROGRAM_KERNELS "ll, normal, v2, one-sided or ag-rs"
 bool program_runs(const char *kernel);
 
-/* The schedule of the job's phases.  backward: in training, the job of the backward pass; NULL: no training.  NULL
- * and *error if the kernels cannot overlap in this way. */
+/* Makes the schedule of the job's phases.  backward: the job of the backward pass; NULL: no training.  Returns NULL and
+ * sets *error if the kernels cannot overlap in this way. */
 struct schedule *program_new(enum step_overlap overlap, const struct schedule_layers *layers,
                              const struct case_options *c, const struct kernel_job *job,
                              const struct kernel_job *backward, GError **error);
@@ -30,21 +30,22 @@ bool program_is_receive(const struct kernel_job *job, uint32_t phase);
  * for a receive, its send.  SCHEDULE_NONE: the kernel needs no other rank. */
 uint32_t program_meeting(const struct schedule *schedule, const struct kernel_job *job, uint32_t kernel);
 
-/* The duration of timed work: "attention=500us,experts=20us".  Experts take theirs for each row that comes to the
- * rank. Attention may be given in two parts, project and core, which stages use.  Other schedules use their sum. */
+/* Timed work: the duration of each op, such as "attention=500us,experts=20us".  The experts' is for each row that comes
+ * to the rank.  Attention may be given in two parts, project and core, which STEP_STAGES needs.  Other schedules use
+ * their sum. */
 struct program_work {
-    double us[STEP_COMPUTE_OPS]; /* 0: next to nothing */
+    double us[STEP_COMPUTE_OPS]; /* 0: the op takes next to no time */
 };
 #define PROGRAM_WORK_GRAMMAR "OP=TIME,... (attention or project and core, gate, shared, experts a row, head)"
 bool program_work_parse(const char *text, struct program_work *work, GError **error);
 /* False and *error if the schedule needs parts that the work lacks. */
 bool program_work_fits(const struct program_work *work, enum step_overlap overlap, GError **error);
 double program_work_us(const struct program_work *work, enum step_op op, double rows);
-/* The layers of timed work.  They have a shared expert and a head if the work has. */
+/* The layers of timed work, all with experts.  They have a shared expert, and the step a head, if the work has. */
 struct schedule_layers program_work_layers(const struct program_work *work, uint32_t layers);
 
-/* [routing->ranks]: rows that come to each rank's experts, with each expert's rows filled up to whole tiles.  With
- * tiles of one row, the rows as they come. */
+/* Returns [routing->ranks] how many rows come to each rank's experts, when each expert's rows are filled up to whole
+ * tiles of `tile` rows.  tile 1: without filling. */
 double *program_rows(const struct routing *routing, uint32_t tile);
 
 #endif

@@ -48,7 +48,7 @@ struct maker {
     uint8_t pass;
 };
 
-/* Waits that are SCHEDULE_NONE are left out. */
+/* Adds a kernel that waits for the kernels `first` and `second`, unless they are SCHEDULE_NONE.  Returns its index. */
 static uint32_t add(struct maker *m, uint8_t stream, enum step_op op, uint32_t layer, uint32_t batch, uint32_t first,
                     uint32_t second)
 {
@@ -117,18 +117,18 @@ static void layers_alone(struct maker *m, uint32_t first, uint32_t layers, bool 
     for (uint32_t l = first; l < first + layers; l++) layer_alone(m, l, aside);
 }
 
-/* Adds what follows the experts of a batch: its shared expert runs during its combine.  Returns the last kernel of
- * combine. */
+/* Adds what follows the experts of a batch: the shared expert, and combine, during which it runs.  Returns the last
+ * kernel of combine. */
 static uint32_t batch_return(struct maker *m, uint32_t layer, uint32_t batch, uint32_t experts_end)
 {
     if (m->shared) add(m, STREAM_MAIN, STEP_SHARED, layer, batch, SCHEDULE_NONE, SCHEDULE_NONE);
     return combine(m, STREAM_COMM, layer, batch, experts_end);
 }
 
-/* SGLang's prefill: three stages a layer, in which one batch follows the other.  The first stage has what follows
- * the experts of the layer before, and attention and the gate.  The second has dispatch and the experts.  Between a
- * batch's communication and what needs it there is the other batch's compute.  returned[] gets the last kernel of
- * each batch. */
+/* Adds layers in the order of SGLang's prefill: stage by stage, in each stage one batch after the other.  The first
+ * stage has what follows the experts of the layer before, and attention and the gate.  The second has dispatch and the
+ * experts.  So the other batch computes while a batch communicates.  returned[]: the kernels that the batches wait for
+ * first; then the last kernels of their combines. */
 static void layers_two_batch(struct maker *m, uint32_t first, uint32_t layers, uint32_t returned[2])
 {
     uint32_t gate[2], experts_end[2];
@@ -143,8 +143,9 @@ static void layers_two_batch(struct maker *m, uint32_t first, uint32_t layers, u
     for (uint32_t b = 0; b < 2; b++) returned[b] = batch_return(m, first + layers - 1, b, experts_end[b]);
 }
 
-/* DeepSeek's stages of decode: 0 before attention's core, 1 the core, 2 dispatch's send, 3 its receive, experts,
- * combine's send, 4 combine's receive.  The second batch is two stages behind, and everything is on one stream. */
+/* Adds one of DeepSeek's stages of decode: 0 what precedes attention's core; 1 the core and the gate; 2 dispatch's send
+ * and the shared expert; 3 dispatch's receive, the experts and combine's send; 4 combine's receive.  The second batch
+ * is two stages behind the first.  All is on one stream. */
 static void stage(struct maker *m, uint32_t stage, uint32_t layer, uint32_t batch)
 {
     switch (stage) {
@@ -179,7 +180,7 @@ static void layers_in_stages(struct maker *m, uint32_t first, uint32_t layers)
 
 enum { FORWARD, BACKWARD }; /* batches */
 
-/* Adds both GEMMs of the experts, the last one first, and returns the last kernel. */
+/* Adds the experts' kernels of a backward pass, with the second GEMM before the first.  Returns the last kernel. */
 static uint32_t experts_back(struct maker *m, uint32_t layer, uint32_t after)
 {
     add(m, STREAM_MAIN, STEP_ORDER, layer, BACKWARD, after, SCHEDULE_NONE);
@@ -196,7 +197,7 @@ static uint32_t back(struct maker *m, enum step_pass pass, enum step_op op, uint
     return kernel;
 }
 
-/* Adds phases [first, end) of the backward pass. */
+/* Adds combine (if `combines`) or dispatch of the backward pass.  Returns its last kernel. */
 static uint32_t comm_back(struct maker *m, uint8_t stream, uint32_t layer, bool combines, uint32_t after)
 {
     const struct schedule_phases *phases = m->phases, *b = phases->backward;
@@ -233,7 +234,8 @@ static void layer_train(struct maker *m, uint8_t stream, uint32_t layer, uint32_
     back(m, PASS_WGRAD, STEP_ATTENTION, layer, SCHEDULE_NONE);
 }
 
-/* The layers without experts stand before and behind the layers with experts.  They meet no rank. */
+/* Adds the layers without experts, forward and backward, then the layers with experts, then the head.  In truth the
+ * backward pass comes to the layers without experts last; their place does not matter, because they meet no rank. */
 static void train(struct maker *m, const struct schedule_layers *layers, bool overlap)
 {
     uint32_t before[2] = { SCHEDULE_NONE, SCHEDULE_NONE };

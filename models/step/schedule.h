@@ -14,13 +14,13 @@ enum schedule_error { SCHEDULE_ERROR_OVERLAP };
 
 enum step_op {
     STEP_ATTENTION,
-    STEP_PROJECT, /* if attention has two parts: what precedes its core */
+    STEP_PROJECT, /* schedules that divide attention: what precedes its core; STEP_CORE is the core */
     STEP_CORE,
     STEP_GATE,
     STEP_SHARED,
-    STEP_EXPERTS, /* both GEMMs; if rows are first put in order, these four instead: */
+    STEP_EXPERTS, /* both GEMMs; schedules that put rows in order have the next four ops instead */
     STEP_ORDER,
-    STEP_UP, /* and the gate */
+    STEP_UP, /* with the product with the gate */
     STEP_DOWN,
     STEP_RESTORE, /* returns rows to where they came from, and sums the rows of a token */
     STEP_DENSE,   /* the feed-forward of a layer without experts */
@@ -31,16 +31,17 @@ enum step_op {
 };
 const char *step_op_name(enum step_op op);
 
-/* Training: the gradients of an op's input from those of its output; then those of its weights.  For communication
- * PASS_DGRAD is the whole backward pass: its dispatch is combine's transpose, and its combine is dispatch's. */
+/* Training's backward pass has two parts: PASS_DGRAD makes the gradients of an op's input, and PASS_WGRAD those of its
+ * weights.  For communication PASS_DGRAD is the whole backward pass: its dispatch is the transpose of the forward
+ * combine, and its combine that of the forward dispatch. */
 enum step_pass { PASS_FORWARD, PASS_DGRAD, PASS_WGRAD, STEP_PASSES };
 const char *step_pass_suffix(enum step_pass pass); /* "", "_dgrad", "_wgrad" */
 
 enum step_overlap {
     STEP_SEQUENTIAL,   /* one stream, one batch */
     STEP_SHARED_ASIDE, /* the shared expert runs during dispatch: on its own stream, or between send and receive */
-    STEP_TWO_BATCH,    /* normal kernels: each batch communicates while the other computes; in training the forward
-                        * pass of one batch and the backward pass of another, as DualPipe pairs them */
+    STEP_TWO_BATCH,    /* normal kernels: each batch communicates while the other computes.  In training one batch
+                        * goes forward and the other backward, as DualPipe pairs them */
     STEP_STAGES,       /* low latency with hooks, two batches: DeepSeek's stages of decode */
 };
 bool step_overlap_parse(const char *text, enum step_overlap *overlap);
@@ -61,12 +62,12 @@ struct schedule_kernel {
 struct schedule {
     GArray *kernels; /* struct schedule_kernel, in the order in which the host launches them */
     uint32_t batches;
-    uint8_t priority[SCHEDULE_STREAMS_MAX]; /* of streams: the stream with the lower number gets free SMs first */
+    uint8_t priority[SCHEDULE_STREAMS_MAX]; /* of each stream; a lower number gets free SMs first */
 };
 
 /* What a schedule must know of a kernel family's phases. */
 struct schedule_phases {
-    const char *const *name; /* [count] of one iteration */
+    const char *const *name; /* [count] the phases of one iteration */
     uint32_t count;
     uint32_t combine;                       /* the first phase of combine; all phases before it belong to dispatch */
     bool hooks;                             /* dispatch and combine have a send and a receive each */
@@ -81,8 +82,9 @@ struct schedule_layers {
     bool head;
 };
 
-/* In training batch 0 goes forward and batch 1 backward, each through all layers.  Kernels of layer n are those of
- * the nth layer that their batch comes to.  NULL and *error if the kernels cannot overlap in this way. */
+/* Makes the schedule.  In training batch 0 goes forward and batch 1 backward, each through all layers.  A kernel's
+ * `layer` counts the layers in the order in which its batch comes to them.  NULL and *error if the kernels cannot
+ * overlap in this way. */
 struct schedule *schedule_new(enum step_overlap overlap, const struct schedule_layers *layers,
                               const struct schedule_phases *phases, GError **error);
 void schedule_free(struct schedule *schedule);

@@ -13,7 +13,7 @@ enum {
     BATCH_PREFILL = 4096, /* and of training */
     CONTEXT_DEFAULT = 4096,
     LAYERS_DECODE = 12,
-    LAYERS_PREFILL = 4, /* likewise */
+    LAYERS_PREFILL = 4, /* and of training */
     LAYERS_WORK = 4,
     LAYERS_MAX = 1000
 };
@@ -43,7 +43,8 @@ static bool sources_load(struct step_plan *p, const struct step_options *o, cons
     return p->shipped && (!o->table || (p->own && costs_table_check(p->own, o->table, error)));
 }
 
-/* Every rank must hold equally many experts.  Placements ensure this themselves. */
+/* Whether every rank holds equally many experts; else *error says how many more are needed.  Placements ensure it
+ * themselves. */
 static bool experts_divide(const struct case_options *c, GError **error)
 {
     const uint32_t ranks = c->num_ranks ? c->num_ranks : 1, over = c->num_experts % ranks;
@@ -54,9 +55,10 @@ static bool experts_divide(const struct case_options *c, GError **error)
     return refuse(error, "redundant", expected, found);
 }
 
-/* How many numbers a row of the kernels has.  Normal kernels move 32 lanes of 16 bytes at a time, and low latency is
- * compiled for multiples of as many BF16 numbers.  Engines round up to that (vLLM's maybe_roundup_layer_hidden_size;
- * 2880 of gpt-oss are 3072 in DeepEP's launch.cuh).  NCCL sends any number. */
+/* How many numbers a row of the kernels has: the net's `hidden`, rounded up to 256.  Normal kernels move 32 lanes of 16
+ * bytes at a time, which is 256 BF16 numbers, and low latency is compiled for multiples of 256.  Engines round up to
+ * that (vLLM's maybe_roundup_layer_hidden_size; 2880 of gpt-oss are 3072 in DeepEP's launch.cuh).  NCCL sends any
+ * number. */
 static uint32_t row_numbers(const struct case_options *c, uint32_t hidden)
 {
     enum { LANES_NUMBERS = 256 };
@@ -64,8 +66,8 @@ static uint32_t row_numbers(const struct case_options *c, uint32_t hidden)
     return (hidden + LANES_NUMBERS - 1) / LANES_NUMBERS * LANES_NUMBERS;
 }
 
-/* Sizes of the kernels that only the net gives.  A trace, where there is one, gives the experts and how many a token
- * has. */
+/* Sets the kernels' sizes from the net, and refuses them as options.  A trace, if there is one, gives the number of
+ * experts and how many each token has. */
 static bool net_says(struct step_plan *p, const struct step_options *o, const struct case_options *c, GError **error)
 {
     static const char *const sizes[] = { "hidden", "num-topk", "num-experts", "num-tokens", "tokens-per-rank" };
@@ -79,7 +81,7 @@ static bool net_says(struct step_plan *p, const struct step_options *o, const st
     return p->c.placement || experts_divide(&p->c, error);
 }
 
-/* A backward pass has the layout of the forward one, so its dispatch is cached. */
+/* Makes the kernels' options of the backward pass.  It has the forward pass's layout, so its dispatch is cached. */
 static bool backward_make(struct step_plan *p, GError **error)
 {
     if (strcmp(p->c.kernel, "normal") != 0 && strcmp(p->c.kernel, "v2") != 0)
@@ -92,8 +94,8 @@ static bool backward_make(struct step_plan *p, GError **error)
     return true;
 }
 
-/* How many routings the layers with experts have: those of a trace, or one drawn for each, since which experts are hot
- * differs from layer to layer.  --layer makes one stand for all. */
+/* Sets *loads to the number of routings that the layers with experts have: those of the trace, or one drawn for each
+ * layer, because each layer has other hot experts.  With --layer, traffic or timed work, all layers have one. */
 static bool loads_count(const struct step_plan *p, uint32_t *loads, GError **error)
 {
     const uint32_t layers = p->run.layers.sparse;
@@ -218,7 +220,8 @@ static void costs_settle(struct step_plan *p, const struct step_options *o, cons
                                 .clock_ghz = p->gpu->sustained_clock_ghz };
 }
 
-/* One clock of all GPUs, or one of each.  The mean counts, and how far each GPU is from it. */
+/* Reads one clock for all GPUs, or one for each.  The mean becomes the clock of costs, and each GPU's clock over it its
+ * speed. */
 static bool clocks_settle(struct step_plan *p, const char *text, GError **error)
 {
     if (!text) return true;
@@ -241,9 +244,9 @@ static bool clocks_settle(struct step_plan *p, const char *text, GError **error)
     return true;
 }
 
-/* How much draws differ where the user does not say it.  GPUs: two H100s ran one GEMM 2.6 % apart at full clock (1.8
- * % deviation), two H200s 5.6 % (tests/accuracy/measured, h100-x2-rows; tests/accuracy/steps).  Kernels: 1 % from
- * layer to layer there. */
+/* Sets how much GPUs and kernels differ: as the user says, else not at all in one draw and, in several, GPUs by 2 % and
+ * kernels by 1 %.  Two H100s ran one GEMM 2.6 % apart at full clock (1.8 % deviation), two H200s 5.6 %
+ * (tests/accuracy/measured, h100-x2-rows; tests/accuracy/steps).  There, kernels differ by 1 % from layer to layer. */
 static void differ_settle(struct step_plan *p, const struct step_options *o)
 {
     const double spread_pct = o->draws > 1 && !p->speed && !o->work ? 2 : 0, jitter_pct = o->draws > 1 ? 1 : 0;
@@ -265,7 +268,7 @@ static bool leave_refuse(int sms, uint32_t all, GError **error)
     return refuse(error, "leave-sms", expected, found);
 }
 
-/* Compute with given times needs neither a net nor a GPU's tables.  The user gives the number of layers. */
+/* Sets up timed work, which needs neither a net nor a GPU's tables.  The user gives the number of layers. */
 static bool work_settle(struct step_plan *p, const struct step_options *o, const struct case_options *c, GError **error)
 {
     const struct {

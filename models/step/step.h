@@ -15,32 +15,32 @@
 enum step_phase { STEP_DECODE, STEP_PREFILL, STEP_TRAIN };
 const char *step_phase_name(enum step_phase phase);
 
-/* What step_options are turned into. */
+/* What step_plan_make() makes of the options. */
 struct step_plan {
     enum step_phase phase;
     struct net *net;
     struct step_gpu *gpu;
     struct compute_table *own, *shipped;
     struct costs_options costs;
-    struct program_work work; /* costs.work, if it is given in place of a net; as the user gave it: */
-    char *work_text;
+    struct program_work work; /* what costs.work points to, if timed work is given in place of a net */
+    char *work_text;          /* timed work as the user gave it; NULL: none */
     struct step_run_options run;
-    struct case_options c, backward;  /* the kernels of one batch; in training also those of its backward pass */
+    struct case_options c, backward;  /* the kernels of one batch; those of its backward pass, in training */
     struct case_load *load;           /* [run.loads] the routings of layers with experts */
     uint32_t batch, batches;          /* how many tokens a rank has in a step; into how many batches they are divided */
-    uint32_t layers;                  /* with experts */
+    uint32_t layers;                  /* how many layers with experts the net has */
     double *speed;                    /* [ranks] the clock of a rank's GPU over the mean clock; NULL: all are equal */
     double weight_bytes, cache_bytes; /* bytes on a GPU; 0: not known (training, timed work) */
 };
 
-/* c: the kernels' options that the user gave.  False and *error if something does not fit.  Clear the plan in both
- * cases. */
+/* Makes the plan.  c: the kernels' options that the user gave.  False and *error if something does not fit.  Clear the
+ * plan in both cases. */
 bool step_plan_make(struct step_plan *plan, const struct step_options *o, const struct case_options *c,
                     const struct cluster *cluster, GError **error);
 void step_plan_clear(struct step_plan *plan);
 
-/* Runs all draws.  The answer is the first draw's.  total_ms[draws] gets the times of all.  timeline: gets the
- * kernels of the first draw; NULL: there is none.  NULL and *error on failure. */
+/* Runs all draws and returns the first draw's answer.  total_ms[draws] gets the times of all draws.  timeline gets the
+ * kernels of the first draw; it may be NULL.  NULL and *error on failure. */
 struct step_answer *step_plan_answer(struct step_plan *plan, struct timeline *timeline, double *total_ms,
                                      uint32_t draws, GError **error);
 
@@ -50,12 +50,12 @@ uint32_t step_plan_rounds(const struct step_plan *plan);
 /* Adds rows and header lines of the step.  total_ms: the times of all draws, sorted. */
 void step_record(struct record *record, const struct step_plan *plan, const struct step_answer *answer,
                  const double *total_ms, uint32_t draws);
-/* A table; with explain also sentences about where the time goes. */
+/* Appends a table and, with explain, sentences about where the time goes. */
 void step_text_append(GString *out, const struct step_plan *plan, const struct step_answer *answer,
                       const double *total_ms, uint32_t draws, bool explain);
-/* Tokens a second over all GPUs: tokens that are made (decode) or taken in. */
+/* Tokens a second over all GPUs: those that decode makes, or that prefill and training take in. */
 double step_tokens_per_s(const struct step_plan *plan, double step_us);
-/* TFLOP/s of a GPU that the net's own arithmetic makes in training. */
+/* TFLOP/s a GPU in training, of the arithmetic that the net needs (costs_train_flops()). */
 double step_train_tflops(const struct step_plan *plan, double step_us);
 static inline const struct routing *step_routing(const struct step_plan *plan) { return &plan->load[0].routing; }
 

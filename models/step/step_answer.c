@@ -22,22 +22,21 @@ struct summing {
     const struct step_run *run;
     const struct schedule *schedule;
     uint32_t ranks, kernels;
-    double *last_begin_us; /* [kernels] of communication: when the last rank began the kernel that all ranks must
-                            * have begun */
-    uint32_t *last_rank;   /* [kernels] that one */
+    double *last_begin_us; /* [kernels] for communication: when the last rank began step_run_meeting()'s kernel */
+    uint32_t *last_rank;   /* [kernels] which rank that was */
     struct step_answer *answer;
     double *awaited_us;               /* [ranks] */
-    double from_us, until_us, counts; /* the time of the layers that the others equal; how often it counts */
+    double from_us, until_us, counts; /* the time of the steady layers; how often it counts in the whole step */
 };
 
-/* How long a time of the simulated part is in the whole step. */
+/* How long the simulated time from from_us until until_us is in the whole step: steady layers count `counts` times. */
 static double whole_us(const struct summing *s, double from_us, double until_us)
 {
     const double steady_us = fmin(until_us, s->until_us) - fmax(from_us, s->from_us);
     return until_us - from_us + (s->counts - 1) * fmax(steady_us, 0);
 }
 
-/* How often a kernel that ends at end_us happens in the whole step. */
+/* How often a simulated kernel that ends at end_us occurs in the whole step. */
 static double whole_counts(const struct summing *s, double end_us)
 {
     return end_us > s->from_us && end_us <= s->until_us ? s->counts : 1;
@@ -48,7 +47,7 @@ static bool is_comm(const struct summing *s, uint32_t kernel)
     return schedule_kernel(s->schedule, kernel)->op == STEP_COMM;
 }
 
-/* A kernel that needs no other rank has no last rank. */
+/* Finds for each kernel which rank began its meeting last, and when.  A kernel that needs no other rank has none. */
 static void meetings_find(struct summing *s)
 {
     for (uint32_t k = 0; k < s->kernels; k++) {
@@ -70,7 +69,7 @@ static double waited_us(const struct summing *s, uint32_t rank, uint32_t kernel)
 
 /* ---- exposed time ---- */
 
-/* From at_us on, that part has one kernel more (change 1) or one less (-1). */
+/* From at_us on, the part has one kernel more (change 1) or one less (-1). */
 struct edge {
     double at_us;
     int part, change;
@@ -88,8 +87,8 @@ static void part_add(GArray *edges, double from_us, double to_us, enum step_part
     if (to_us > from_us) g_array_append_vals(edges, both, 2);
 }
 
-/* A communication kernel waits for SMs, then for the last rank.  Then it moves bytes for as long as it takes alone.
- * Contention comes in addition. */
+/* Divides a communication kernel's time: it waits for SMs, then for the last rank, then moves bytes for as long as it
+ * takes alone.  The rest is contention. */
 static void comm_parts_add(const struct summing *s, GArray *edges, uint32_t rank, uint32_t kernel)
 {
     const struct step_span span = step_run_span(s->run, rank, kernel);
@@ -101,7 +100,8 @@ static void comm_parts_add(const struct summing *s, GArray *edges, uint32_t rank
     part_add(edges, alone_us, span.end_us, PART_CONTENTION);
 }
 
-/* Compute hides communication.  Of several communication kernels, one that moves bytes hides one that waits. */
+/* Divides the rank's time, up to end_us, among the parts, and adds it to the answer.  Compute hides communication.  Of
+ * several communication kernels, one that moves bytes hides one that waits. */
 static void rank_parts_count(const struct summing *s, uint32_t rank, double end_us)
 {
     static const enum step_part order[] = { PART_COMPUTE, PART_WIRE, PART_CONTENTION, PART_WAITING, PART_SMS };
@@ -112,7 +112,7 @@ static void rank_parts_count(const struct summing *s, uint32_t rank, double end_
     for (uint32_t k = 0; k < s->kernels; k++) {
         const struct step_span span = step_run_span(s->run, rank, k);
         const uint32_t meeting = step_run_meeting(s->run, k);
-        if (meeting != SCHEDULE_NONE && meeting != k) /* a receive: the bytes that have come since its send */
+        if (meeting != SCHEDULE_NONE && meeting != k) /* a receive: bytes that came since its send were hidden */
             a->hidden_us += whole_counts(s, span.end_us) *
                             fmax(step_run_alone_us(s->run, rank, k) - (span.end_us - span.begin_us), 0) / s->ranks;
         if (is_comm(s, k)) comm_parts_add(s, edges, rank, k);
@@ -135,13 +135,14 @@ static void rank_parts_count(const struct summing *s, uint32_t rank, double end_
 
 /* ---- which ranks are waited for, and why they are late ---- */
 
-/* Why the rank was late.  Compares its kernels since the last communication with the mean: their work, what its GPU
- * adds to it, and what other kernels there add.  The largest excess is the reason. */
+/* Why rank `late` was late for the kernel.  Compares its compute kernels since the communication before with the mean
+ * of all ranks: their work, what the rank's GPU adds, and what other kernels on it add.  The largest excess is the
+ * reason. */
 static enum step_late late_of(const struct summing *s, uint32_t kernel, uint32_t late)
 {
     double more_us[LATE_ARRIVAL] = { 0 };
     uint32_t k = step_run_meeting(s->run, kernel);
-    while (k > 0 && is_comm(s, k - 1)) k--; /* a row of phases */
+    while (k > 0 && is_comm(s, k - 1)) k--; /* skips the phases right before it */
     while (k > 0 && !is_comm(s, k - 1)) {
         k--;
         for (uint32_t r = 0; r < s->ranks; r++) {
@@ -213,7 +214,8 @@ static uint32_t first_layer(const struct summing *s)
     return schedule_kernel(s->schedule, k)->layer;
 }
 
-/* When the last rank ended the last kernel of each layer with experts; [layers]. */
+/* Sets end_us[layer] to when the last rank ended the layer's last communication kernel, for layers with experts.
+ * Returns their number; `most` is the room. */
 static uint32_t layer_ends(const struct summing *s, double *end_us, uint32_t most)
 {
     const uint32_t first = first_layer(s);
@@ -229,7 +231,7 @@ static uint32_t layer_ends(const struct summing *s, double *end_us, uint32_t mos
     return layers;
 }
 
-/* The end of the last kernel before the layers with experts. */
+/* When the last rank ended the kernels before the layers with experts. */
 static double before_layers_us(const struct summing *s)
 {
     double end_us = 0;
@@ -239,9 +241,9 @@ static double before_layers_us(const struct summing *s)
     return end_us;
 }
 
-/* The last layer does not count: nothing hides what another batch or the next layer would hide of it.  Layers that are
- * alike are steady in their later half.  Where routings differ, all but the first and the last count; of two, the
- * second.  The last quarters show how certain that is. */
+/* Finds the steady layers and the step's time.  The last layer is not steady: no next layer or other batch hides any of
+ * it.  If all layers have the same routing, those of the later half are steady.  Where routings differ, all but the
+ * first and the last are; of two layers, the second.  The last two quarters show how certain the time is. */
 static void total_find(struct summing *s, double end_us)
 {
     struct step_answer *a = s->answer;
@@ -288,7 +290,7 @@ static void rank_show(struct summing *s, uint32_t rank, uint32_t first_layer, ui
     }
 }
 
-/* Shows the awaited rank, and others at even distances. */
+/* Adds the kernels to show: those of the awaited rank, and of ranks at even distances from it. */
 static void ranks_show(struct summing *s)
 {
     const struct step_answer *a = s->answer;

@@ -1,16 +1,16 @@
-/* step_answer.h - what a step's run shows: its time, and the cause of communication that no compute hides.
+/* step_answer.h - what a step's run shows: its time, and why communication that no compute hides takes its time.
  *
  * On each rank, time in which a communication kernel runs or waits and no compute kernel runs is exposed:
  *
  *     sms         its blocks wait for SMs that another kernel holds
  *     waiting     it runs, but another rank has not begun the corresponding kernel yet
- *     wire        all ranks run it: as long as it takes alone
- *     contention  the remainder: other kernels make it take longer
+ *     wire        all ranks have begun it; this part is as long as the kernel takes alone
+ *     contention  the rest, because other kernels make it take longer
  *
  * Time in which nothing runs is the host's.
  *
- * Times of the whole step include layers that were not simulated.  Each of these counts as the mean of the layers
- * that give its time. */
+ * Times of the whole step include layers that were not simulated.  Each of these counts as the mean of the steady
+ * layers. */
 #ifndef MODELS_STEP_STEP_ANSWER_H
 #define MODELS_STEP_STEP_ANSWER_H
 
@@ -24,17 +24,17 @@ const char *step_part_name(enum step_part part);
 enum step_late { LATE_TOKENS, LATE_CLOCK, LATE_BESIDE, LATE_ARRIVAL, STEP_LATES };
 const char *step_late_name(enum step_late late);
 
-/* One op, or one phase of communication: its kernels on all ranks. */
+/* The kernels of one op, or of one phase of communication, on all ranks. */
 struct step_line {
     const char *name;
-    uint32_t kernels;                            /* a rank */
-    double mean_us, alone_us, least_us, most_us; /* of a kernel, from begin to end */
-    double waiting_us;                           /* mean: from a kernel's begin until the last rank began it */
+    uint32_t kernels;                            /* on each rank */
+    double mean_us, alone_us, least_us, most_us; /* times of a kernel from begin to end; alone_us: mean time alone */
+    double waiting_us;                           /* mean time from a kernel's begin until the last rank began it */
     char source[64];
 };
 
-/* A kernel of the last two simulated layers with experts, on one of a few ranks, in us from the first begin of
- * these. met_us: when the last rank began it; for compute: its own begin. */
+/* A kernel of the last two simulated layers with experts, on one of a few ranks.  Times count from the first begin of
+ * these kernels.  met_us: when the last rank began it; for a compute kernel, its own begin. */
 struct step_shown {
     uint32_t rank;
     const char *name;
@@ -45,20 +45,22 @@ struct step_shown {
 struct step_answer {
     double layer_us;            /* a layer with experts, in the steady state */
     double total_us;            /* the whole step; layers that were not simulated count as steady ones */
-    double steady_error_pct;    /* how much the last two quarters of the simulated layers differ, as a share of the
-                                 * total */
+    double steady_error_pct;    /* uncertainty of total_us by the layers that were not simulated, as a share of it: half
+                                 * of how much the last two quarters of the simulated layers differ, for each such
+                                 * layer; 0: not known, or all layers were simulated */
     uint32_t layers, simulated; /* layers with experts: all of the net's; those that were simulated */
-    uint32_t steady;            /* how many of these are averaged to layer_us */
-    double part_us[STEP_PARTS]; /* means over ranks, of the whole step; their sum is the step's time */
-    double hidden_us; /* likewise: communication during compute, and bytes that came between send and receive */
-    double late_us[STEP_LATES]; /* waiting, by what made the awaited rank late; means over ranks, exposed or not */
-    uint32_t awaited;           /* the rank that others wait for most; its share of all waiting */
-    double awaited_pct;
-    GArray *lines; /* struct step_line, in the order of the layer */
-    GArray *shown; /* struct step_shown, by rank: the awaited one and up to three others */
+    uint32_t steady;            /* how many simulated layers are averaged to layer_us */
+    double part_us[STEP_PARTS]; /* parts of the whole step, means over ranks; their sum is the step's time */
+    double hidden_us; /* communication during compute, and bytes that came between send and receive; mean over ranks */
+    double late_us[STEP_LATES]; /* waiting by the reason why the awaited rank was late, whether or not compute hides
+                                 * it; means over ranks */
+    uint32_t awaited;           /* the rank that others wait for most */
+    double awaited_pct;         /* the share of all waiting that is for this rank */
+    GArray *lines;              /* struct step_line, in the order of the layer */
+    GArray *shown;              /* struct step_shown, by rank: the awaited one and up to three others */
 };
 
-/* layers: the number of all layers of the net with experts. */
+/* Sums up the run.  layers: how many layers with experts the net has. */
 struct step_answer *step_answer_new(const struct step_run *run, uint32_t layers);
 void step_answer_free(struct step_answer *answer);
 

@@ -96,8 +96,8 @@ static bool results_write(const struct arguments *a, const struct step_plan *pla
     return whole_file_write(text && a->output ? a->output : "-", out->str, out->len, error);
 }
 
-/* The record is written first, and the timeline gets its name last.  So no timeline appears if the record cannot be
- * written. */
+/* Runs the step and writes its results.  The timeline's file gets its name only after the record is written, so no
+ * timeline appears if the record cannot be written. */
 static bool run(const struct case_options *c, const struct arguments *a, const struct cluster *cluster,
                 struct record *record, GError **error)
 {

@@ -24,8 +24,8 @@ static const struct key {
     { "copies-power", offsetof(struct step_gpu, copies_power) },
 };
 
-/* The value of a key in the GPU's own section or, if it is not there, in the section of the similar GPU that it
- * names. */
+/* The value of a key in the GPU's own section or, if it is not there, in the section that the key `like` names, and so
+ * on.  NULL: none has it. */
 static char *text_of(const struct key_file *file, const char *section, const char *key)
 {
     g_autofree char *at = g_strdup(section);
@@ -62,7 +62,7 @@ static bool keys_read(const struct key_file *file, struct step_gpu *gpu, GError 
     return true;
 }
 
-/* The section whose name is one of the words in the cluster's name: "H800 CX7", "h800-cx7". */
+/* The section whose `clusters` has a word of the cluster's name: "h800" for "H800 CX7" and "h800-cx7".  NULL: none. */
 static char *section_of(const struct key_file *file, const char *cluster)
 {
     g_autofree char *lower = g_ascii_strdown(cluster, -1);

@@ -9,21 +9,20 @@
 enum step_gpu_error { STEP_GPU_ERROR_NAME, STEP_GPU_ERROR_KEY };
 
 struct step_gpu {
-    char *name, *tables; /* tables: the GPU whose surfaces are used for ops without an own one; NULL: none */
+    char *name, *tables; /* tables: the GPU whose surfaces are used for ops for which this GPU has none; NULL: no GPU */
     double bf16_tflops, fp8_tflops;
     double gemm_share; /* the share of these rates that large GEMMs reach */
     double small_us;   /* time of a kernel that does almost nothing */
     double gap_us;     /* from the end of a kernel to the begin of the next */
     double memory_gb;
-    double memory_gbs, tables_memory_gbs;  /* rates of reads: of its memory; of the memory of the GPU that `tables`
-                                            * names */
+    double memory_gbs, tables_memory_gbs;  /* rate of reads of its memory; that of the GPU that `tables` names */
     double clock_ghz, sustained_clock_ghz; /* clock at which tables were measured; clock under the load of whole
                                             * layers */
-    /* What tiles of zeros and copies of memory draw, as shares of what tiles of random numbers draw. */
+    /* The power that tiles of zeros draw, and copies of memory, as shares of the power of tiles of random numbers. */
     double zeros_power, copies_power;
 };
 
-/* The GPU with this name or, if name is NULL, that of the cluster with the given name.  NULL and *error if there is
+/* The GPU with this name or, if name is NULL, the GPU of the cluster with the given name.  NULL and *error if there is
  * none. */
 struct step_gpu *step_gpu_load(const char *name, const char *cluster, GError **error);
 void step_gpu_free(struct step_gpu *gpu);

@@ -14,7 +14,7 @@ enum field_type { FIELD_TEXT, FIELD_COUNT, FIELD_NUMBER, FIELD_FLAG };
 struct field {
     const char *name;
     enum field_type type;
-    bool work; /* says what there is to do */
+    bool work; /* the option says what work there is */
     size_t offset;
     int least, most;
     const char *argument; /* in --help */

@@ -26,12 +26,12 @@ enum { COMPUTE_WHATS = STEP_COMPUTE_OPS * STEP_PASSES };
 struct comm {
     struct kernel_job *job;
     const struct routing *routing;
-    struct kernel_rank **rank; /* [ranks]; if borrowed, they are the first routing's, which are given another routing */
-    bool borrows;
+    struct kernel_rank **rank;  /* [ranks] */
+    bool borrows;               /* rank is the first routing's; phase_launch() gives it this routing */
     struct step_cost *cost;     /* [ranks][COMPUTE_WHATS + phases] */
     struct world_result *alone; /* [phases][ranks] */
-    double *rows, *tiles;       /* [ranks] rows of experts; and their number with each expert's filled up to whole
-                                 * tiles */
+    double *rows, *tiles;       /* [ranks] rows that come to the rank's experts; their number when each expert's rows
+                                 * are filled up to whole tiles */
     uint32_t phases;
 };
 
@@ -43,8 +43,8 @@ struct step_run {
     struct graph *graph;
     struct transport transport;
     struct world *world;
-    pthread_mutex_t launching;    /* a rank launches its next kernel */
-    struct kernel_launch *listed; /* the last launch whose workers' list the world has taken */
+    pthread_mutex_t launching;    /* held while a rank launches a phase */
+    struct kernel_launch *listed; /* the latest launch: the next one frees its list of workers */
     struct schedule *schedule;
     struct device *device;
     double *speed, *slowness; /* [ranks] */
@@ -72,13 +72,13 @@ static const struct comm *comm_of(const struct step_run *run, uint32_t kernel)
 
 static const struct comm *first_comm(const struct step_run *run) { return &run->comm[0]; }
 
-/* Whether one rank object takes all routings, one after another. */
+/* Whether there are several routings, and one rank object can take them one after another. */
 static bool routes(const struct step_run *run)
 {
     return run->options->loads > 1 && first_comm(run)->job->family->route != NULL;
 }
 
-/* The place of a kernel in the costs of a rank. */
+/* The kernel's index in its rank's costs. */
 static uint32_t place_of(const struct step_run *run, uint32_t kernel)
 {
     const struct schedule_kernel *k = schedule_kernel(run->schedule, kernel);
@@ -127,8 +127,8 @@ static void speeds_draw(struct step_run *run)
     }
 }
 
-/* All kernels share words and heap.  The number of a launch tells which kernel a word belongs to.  Between two calls
- * a GPU's L2 sees weights and other data. */
+/* The largest needs of any job, because all jobs share words and heap.  The number of a launch tells which kernel a
+ * word belongs to.  touched_bytes stays 0 for GPUs: between two calls a GPU's L2 sees weights and other data. */
 static struct fabric_needs needs_of(const struct step_run *run)
 {
     struct fabric_needs all = { 0 }, one;
@@ -289,7 +289,7 @@ static void device_timer_set(void *context, uint32_t rank, uint64_t time_ps)
     world_timer_set(((const struct step_run *)context)->world, rank, time_ps);
 }
 
-/* Communication's own instructions and caches also run at the clock that compute leaves. */
+/* Slows the rank's communication by the clock that its compute kernels leave, because the clock is the whole GPU's. */
 static void clock_set(struct step_run *run, uint32_t rank)
 {
     const double clock = device_clock(run->device, rank) / costs_clock_lift(run->options->costs);
@@ -307,7 +307,7 @@ static void device_begin(void *context, uint32_t rank, uint32_t kernel)
     pthread_mutex_unlock(&run->launching);
 }
 
-/* A kernel's demand on the memory when it runs alone.  Half of what dispatch and combine move is read. */
+/* A kernel's demand on the memory when it runs alone.  Of the bytes that a phase moves, half count as read. */
 static struct pressure_load load_of(const struct step_run *run, uint32_t rank, const struct device_running *k)
 {
     const struct step_cost *cost = step_run_cost(run, rank, k->kernel);
@@ -319,7 +319,7 @@ static struct pressure_load load_of(const struct step_run *run, uint32_t rank, c
         const double bps = (double)alone->use[WORLD_HBM].bytes / 2 / seconds;
         return (struct pressure_load){ .read_bps = bps, .write_bps = bps };
     }
-    /* Times of tables are better than the bytes counted here, but no kernel moves more than the memory does. */
+    /* Bytes are an estimate, so bytes in the time of a table may exceed the memory's rate.  Then they are reduced. */
     const double most = (double)run->options->cluster->gpu.hbm_rate_bps / 8;
     const double bps = (cost->read_bytes + cost->write_bytes) / seconds, less = bps > most ? most / bps : 1;
     return (struct pressure_load){ .read_bps = less * cost->read_bytes / seconds,
@@ -403,7 +403,7 @@ static bool schedule_run(struct step_run *run, GError **error)
     return false;
 }
 
-/* How many SMs the communication kernels may use. */
+/* How many SMs the communication kernels may use, or how many workers on a host. */
 static uint32_t sms_of(const struct step_run_options *o)
 {
     const uint32_t cores = o->cluster->host.cores;
@@ -441,7 +441,7 @@ struct step_run *step_run_new(const struct step_run_options *options, GError **e
     struct step_run *run = g_new0(struct step_run, 1);
     run->options = options;
     pthread_mutex_init(&run->launching, NULL);
-    const bool timed = options->costs->work != NULL; /* no machine makes these times, so a host is enough */
+    const bool timed = options->costs->work != NULL; /* times are given, so the cluster needs no GPUs */
     if (!options->cluster->gpu.sms && !timed) {
         g_set_error(error, STEP_RUN_ERROR, STEP_RUN_ERROR_INPUT, "%s: expected GPUs, found a host",
                     options->cluster->path);

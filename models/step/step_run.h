@@ -1,9 +1,9 @@
 /* step_run.h - a step in the simulated world: compute kernels on the SMs of each rank's GPU (device.h), together
- * with the dispatch and combine kernels that `eptwin simulate` runs.  They are launched one after another, and each
- * rank has its own clock.
+ * with the dispatch and combine kernels that `eptwin simulate` runs.  A rank launches its kernels one after another,
+ * and has its own clock.
  *
- * Before the step each phase runs once alone, on all ranks together.  Waiting and contention are measured against
- * that time. */
+ * Before the step each phase runs once on all ranks with no other kernel.  Waiting and contention of the step are
+ * measured against the time of this run. */
 #ifndef MODELS_STEP_STEP_RUN_H
 #define MODELS_STEP_STEP_RUN_H
 
@@ -23,9 +23,8 @@ enum step_run_error { STEP_RUN_ERROR_INPUT, STEP_RUN_ERROR_STUCK = ERROR_RUN };
 struct step_run_options {
     const struct case_options *c; /* the communication kernels, with the tokens of one batch */
     const struct cluster *cluster;
-    const struct case_options *backward; /* those of a backward pass: training; NULL: none */
-    const struct case_load *load;        /* [loads] the routings of layers with experts; layers take them in
-                                          * rotation, from the first on */
+    const struct case_options *backward; /* the communication kernels of a backward pass; NULL: no training */
+    const struct case_load *load;        /* [loads] layer n of those with experts takes routing n modulo loads */
     uint32_t loads;
     const struct costs_options *costs;
     struct schedule_layers layers;
@@ -34,7 +33,7 @@ struct step_run_options {
     double spread;       /* deviation of the GPUs' clocks, as a share of the mean; 0: none */
     double jitter;       /* deviation of each compute kernel's time */
     uint64_t seed;
-    uint32_t threads;        /* the most threads that run it; 0: one.  The number does not change the result */
+    uint32_t threads;        /* the most threads that run the step; 0: one.  The number does not change the result */
     const char **one_thread; /* may be NULL; *one_thread gets why only one thread can run the step, or NULL if more
                               * can */
     uint64_t launch_ps, sync_ps, gap_ps; /* device.h */
@@ -54,9 +53,9 @@ void step_run_free(struct step_run *run);
 uint32_t step_run_ranks(const struct step_run *run);
 uint32_t step_run_loads(const struct step_run *run); /* the routings that layers have in rotation */
 const struct schedule *step_run_schedule(const struct step_run *run);
-/* The kinds of kernels, numbered below step_run_whats(): compute kernels by op and pass, then phases of
- * communication, forward and backward; and their names, such as "up_dgrad" and "dispatch_backward".  The texts of
- * names stay valid. */
+/* The kinds of kernels are numbered from 0 to below step_run_whats(): compute kernels by op and pass, then the phases
+ * of communication, forward and then backward.  step_run_what() returns the kind of a kernel, and step_run_what_name()
+ * its name, such as "up_dgrad" or "dispatch_backward", which is never freed. */
 uint32_t step_run_whats(const struct step_run *run);
 uint32_t step_run_what(const struct step_run *run, uint32_t kernel);
 const char *step_run_what_name(const struct step_run *run, uint32_t what);
@@ -64,8 +63,8 @@ struct step_span step_run_span(const struct step_run *run, uint32_t rank, uint32
 /* The kernel that must have begun on all ranks before a communication kernel can end.  It is the kernel itself or,
  * for a receive, its send.  SCHEDULE_NONE: the kernel needs no other rank. */
 uint32_t step_run_meeting(const struct step_run *run, uint32_t kernel);
-/* The time of the kernel alone: of a compute kernel at its GPU's nominal clock; of a phase while no other kernel
- * runs; of a receive right after its send. */
+/* The time of the kernel alone.  For a compute kernel it is the time at the GPU's nominal clock.  For a phase it is the
+ * time while no other kernel runs; a receive ran right after its send. */
 double step_run_alone_us(const struct step_run *run, uint32_t rank, uint32_t kernel);
 /* The time of a compute kernel alone on the rank's own GPU, at its clock. */
 double step_run_own_us(const struct step_run *run, uint32_t rank, uint32_t kernel);

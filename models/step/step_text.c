@@ -11,7 +11,7 @@ static double answer_us(const double *total_ms, uint32_t draws) { return 1e3 * s
 
 static double part_share(const struct step_answer *a, double part_us) { return part_us / a->total_us; }
 
-/* Thousandths are enough. */
+/* Adds a row for all ranks, rounded to thousandths. */
 static void add(struct record *record, const char *phase, const char *metric, double value, const char *unit)
 {
     record_add(record, phase, RECORD_ALL, metric, round(1000 * value) / 1000, unit);
@@ -25,8 +25,8 @@ static double waited_us(const struct step_answer *a)
     return us;
 }
 
-/* Appends `more` to a list of option names in the header.  num-tokens leaves the list of a net's step, where --batch
- * gives the number of tokens. */
+/* Appends `more` to a list of option names in the header.  Removes num-tokens for a net's step, where --batch gives
+ * the number of tokens. */
 static void keys_add(struct record *record, const char *list, bool net, const char *more)
 {
     g_auto(GStrv) keys = g_strsplit(record_get(record, list) ? record_get(record, list) : "", " ", -1);
