@@ -264,7 +264,7 @@ static void slot_drop_first(struct sim *sim, struct slot *slot)
 
 /* ---- the trie ---- */
 
-/* A slot's last chunk is full, or the slot is empty. */
+/* Adds a chunk to a slot that is empty or whose last chunk is full. */
 static __attribute__((noinline)) void slot_extend(struct sim *sim, struct slot *slot, unsigned level)
 {
     struct chunk *const chunk = chunk_take(sim);

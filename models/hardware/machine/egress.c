@@ -5,7 +5,8 @@
 
 static uint64_t left_ps(const struct egress *e, uint32_t cpc) { return e->cpc[cpc].asked_ps - e->cpc[cpc].sent_ps; }
 
-/* The least time that any other CPC with bytes to send has left.  UINT64_MAX: no other CPC has bytes to send. */
+/* The least time that a CPC with bytes to send has left, of all CPCs except `but`.  UINT64_MAX: no other has bytes to
+ * send. */
 static uint64_t least_left_ps(const struct egress *e, uint32_t but)
 {
     uint64_t least = UINT64_MAX;
@@ -14,7 +15,7 @@ static uint64_t least_left_ps(const struct egress *e, uint32_t but)
     return least;
 }
 
-/* Each active CPC sends this much. */
+/* Has each active CPC send for each_ps. */
 static void send_each(struct egress *e, uint64_t each_ps)
 {
     uint32_t active = 0;
@@ -57,7 +58,7 @@ uint64_t egress_look(struct egress *e, uint32_t cpc, uint64_t mark, uint64_t now
     return now_ps + 1 + (own_ps < until_ps ? own_ps : until_ps) * e->active;
 }
 
-/* Clusters take pairs of SMs in order.  Without clusters, each pair first takes one block, then each pair takes a
+/* Clusters take pairs of SMs in order.  Without clusters, each pair of a round takes one block, and then each takes a
  * second. */
 void egress_place(const struct cluster_cpcs *cpcs, uint32_t sms, bool paired, uint8_t *sm_cpc)
 {

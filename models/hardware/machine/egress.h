@@ -5,9 +5,9 @@
  * a CPC of three pairs, and 15 GB/s for a CPC of two.)  So a kernel whose CPCs have different numbers of busy SMs
  * ends late: the crowded CPCs finish last, and they alone do not fill the links.
  *
- * A share is a fluid, counted in picoseconds of the links' whole rate.  Each CPC's bytes go out in the order in
- * which they were asked for.  When they are out depends on later requests of other CPCs, so a store that waits asks
- * again (egress_look). */
+ * Bytes are modelled as a fluid and counted as the time that they take at the links' whole rate.  A CPC sends its bytes
+ * in the order of its requests.  Later requests of other CPCs can delay them, so a store that waits asks again
+ * (egress_look). */
 #ifndef MODELS_HARDWARE_EGRESS_H
 #define MODELS_HARDWARE_EGRESS_H
 
@@ -25,12 +25,11 @@ struct egress {
 /* Asks for link_ps of the links' time for a CPC.  Returns a mark for egress_look(). */
 uint64_t egress_ask(struct egress *e, uint32_t cpc, uint64_t now_ps, uint64_t link_ps);
 
-/* Returns 0 if everything up to the mark has been sent.  Otherwise returns a later time at which to ask again.  That
- * is when the mark will be sent if nobody asks for more, or an earlier time at which another CPC may run out of
- * bytes. */
+/* Returns 0 if everything up to the mark has been sent.  Otherwise returns a later time at which to ask again: when the
+ * mark will be sent if nobody asks for more, or earlier if another CPC may run out of bytes earlier. */
 uint64_t egress_look(struct egress *e, uint32_t cpc, uint64_t mark, uint64_t now_ps);
 
-/* Fills in the CPC of each thread block [sms] of a kernel on that many SMs.  paired: two blocks make a cluster. */
+/* Fills sm_cpc[sms] with the CPC of each thread block of a kernel on `sms` SMs.  paired: two blocks make a cluster. */
 void egress_place(const struct cluster_cpcs *cpcs, uint32_t sms, bool paired, uint8_t *sm_cpc);
 
 #endif

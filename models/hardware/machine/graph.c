@@ -58,7 +58,7 @@ uint32_t graph_node_nics(const struct cluster *c, uint32_t gpus)
     return c->node.nics ? c->node.nics : (gpus + share - 1) / share;
 }
 
-/* The parts of a node have a fixed order: GPUs, NICs, ports, then others.  Nodes follow one another. */
+/* The number of a node's first part, its GPU 0.  The node's other GPUs follow, then its NICs, ports and other parts. */
 static uint32_t node_first(const struct graph *g, uint32_t node)
 {
     char name[PART_NAME_BYTES];

@@ -36,13 +36,13 @@ struct part {
     enum part_kind kind;
     uint32_t node; /* GRAPH_NO_NODE: it belongs to the network */
     uint32_t tier; /* of a switch; tier 0 has nodes below it */
-    GArray *out;   /* uint32_t: the links that begin here */
+    GArray *out;   /* uint32_t: the links that begin at this part */
 };
 
 struct link {
     uint32_t from, to; /* parts */
     uint64_t rate_bps, latency_ps;
-    uint64_t buffer_bytes; /* size of the buffer before it, at from; 0: unlimited */
+    uint64_t buffer_bytes; /* size of the buffer at `from` in which bytes wait for it; 0: unlimited */
     bool down;
     uint64_t built_bps; /* its rate before any fault */
 };
@@ -62,9 +62,9 @@ struct graph_peer_rates {
     uint64_t built_out_bps, built_in_bps; /* before any fault */
 };
 
-/* The rates with which links are made, in bits/s, before a fault or a line of [links] changes them.  0: the cluster
- * has no such links.  There are rates of a NIC's port, of PCIe, and of a GPU's stores to peers.  The first and the
- * last also have nominal rates, by which a library chooses the sizes of its kernels. */
+/* The rates with which links are made, in bits/s, before a fault or a line of [links] changes them.  0: the cluster has
+ * no such links.  They are of a NIC's port, of PCIe, and of a GPU's stores to its peers and from them.  By the nominal
+ * rates (nic_line_bps, nvlink_line_bps) a library chooses the sizes of its kernels. */
 struct graph_made_with {
     uint64_t nic_bps, pcie_bps, peers_out_bps, peers_in_bps, nic_line_bps, nvlink_line_bps;
 };
@@ -96,25 +96,26 @@ uint32_t graph_find(const struct graph *graph, const char *name);
 /* The link from one part to another, if it is not down; else UINT32_MAX. */
 uint32_t graph_link_between(const struct graph *graph, uint32_t from, uint32_t to);
 
-/* Numbers of parts: of a GPU in a node, of a port (counted over all NICs of a node), of a NIC. */
+/* The part number of a node's GPU, of its NIC, and of its port (ports are counted over all NICs of the node). */
 uint32_t graph_gpu(const struct graph *graph, uint32_t node, uint32_t gpu);
 uint32_t graph_nic(const struct graph *graph, uint32_t node, uint32_t nic);
 uint32_t graph_port(const struct graph *graph, uint32_t node, uint32_t port);
-/* The ports that a GPU uses are *count ports of its node, beginning with the returned one. */
+/* Returns the first port of its node that a GPU uses.  It uses *count ports from there on. */
 uint32_t graph_gpu_ports(const struct graph *graph, uint32_t gpu, uint32_t *count);
-/* The first GPU that uses a port of its node. */
+/* The first GPU that uses a port of its node; 0 if none does. */
 uint32_t graph_port_gpu(const struct graph *graph, uint32_t port);
-/* For cross-rail traffic that goes by NVLink: the port of a node that is on the same switch as the peer's port.
- * UINT32_MAX: the GPU's own port reaches that switch. */
+/* The port of a node that is on to_switch, for cross-rail traffic that goes by NVLink.  UINT32_MAX: the traffic leaves
+ * by the GPU's own port, because it does not go by NVLink, or the port is on that switch, or no port of the node is. */
 uint32_t graph_relay_port(const struct graph *graph, uint32_t node, uint32_t own, uint32_t to_switch);
 /* The rates of a GPU's NVLinks.  If it has none: the rates that the cluster's [nvlink] gives for stores over PCIe. */
 struct graph_peer_rates graph_gpu_peer_rates(const struct graph *graph, uint32_t node, uint32_t gpu);
 /* The rates at which a port sends and receives, with faults, in bits/s; 0 if it is down. */
 uint64_t graph_port_out_bps(const struct graph *graph, uint32_t node, uint32_t port);
 uint64_t graph_port_in_bps(const struct graph *graph, uint32_t node, uint32_t port);
-/* The rate of the fastest port; 0: there is none.  Then, with faults, the slowest ways into GPUs: for stores of
- * peers, and by one port of a NIC. */
+/* The rate of the fastest port; 0: there is none. */
 uint64_t graph_line_bps(const struct graph *graph);
+/* The least rates with faults: of peers' stores into a GPU, and of a port in its slower direction.  0: there is no such
+ * limit. */
 void graph_least_in(const struct graph *graph, uint64_t *peers_bps, uint64_t *port_bps);
 /* The rate of copies between a GPU's memory and the host's, where NICs do not reach GPU memory.  0: these copies are
  * never the limit. */

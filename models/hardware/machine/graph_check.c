@@ -3,7 +3,7 @@
 
 #include "models/hardware/machine/route.h"
 
-/* Marks all switches that can be reached from one. */
+/* Marks in seen[] the switch `from` and all switches that it reaches. */
 static void reach(const struct graph *g, uint32_t from, uint8_t *seen)
 {
     g_autoptr(GArray) queue = g_array_new(FALSE, FALSE, sizeof(uint32_t));
@@ -20,7 +20,7 @@ static void reach(const struct graph *g, uint32_t from, uint8_t *seen)
     }
 }
 
-/* A port whose only link is down counts as connected: it was meant to have a link. */
+/* Whether a link of the port is down.  Such a port counts as connected: it was meant to have a link. */
 static bool port_is_cut(const struct graph *g, uint32_t port)
 {
     const GArray *out = graph_part(g, port)->out;
@@ -50,8 +50,8 @@ static bool node_check(const struct graph *g, uint32_t node, uint32_t *up, GErro
     return false;
 }
 
-/* Whether there is a way within the node that has no more links than worlds can keep.  A way to a port ends with a
- * link without a rate. */
+/* Whether a way within the node has at most ROUTE_INSIDE_MAX links, the room in struct network_local.  A way to a port
+ * may have one more: its last link has no rate and is not kept. */
 static bool inside_way(const struct graph *g, uint32_t from, uint32_t to)
 {
     struct route way;
@@ -80,7 +80,7 @@ bool graph_node_reaches(const struct graph *g, uint32_t node, GError **error)
     return true;
 }
 
-/* There is no way around NVLink. */
+/* Checks nodes with links that are down.  There is no way around NVLink, so its links must not be down. */
 static bool links_inside_check(const struct graph *g, GError **error)
 {
     for (uint32_t i = 0; i < g->link->len; i++) {

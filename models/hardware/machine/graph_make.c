@@ -48,7 +48,7 @@ static uint64_t in_turn_bps(uint64_t copied_bps, uint64_t port_bps, uint32_t por
     return MIN(both_bps * ports, copied_bps);
 }
 
-/* The limit between a GPU and a NIC in a node whose NICs do not reach GPU memory. */
+/* Connects GPUs to the first root complex through the host's memory, in a node whose NICs do not reach GPU memory. */
 static void node_stage(struct graph *g, uint32_t node, uint32_t root)
 {
     const struct cluster_node *c = &g->cluster->node;
@@ -91,7 +91,8 @@ static void node_pcie(struct graph *g, uint32_t node)
     if (c->staging) node_stage(g, node, root[0]);
 }
 
-/* Finds a part of this node by its name without the node.  UINT32_MAX: there is no such GPU or NIC. */
+/* Finds a part of the node by its name, which does not contain the node.  Adds a root complex or a PCIe switch that is
+ * not there yet.  UINT32_MAX: there is no such GPU or NIC, or the name is too long. */
 static uint32_t inside_find(struct graph *g, uint32_t node, const char *name)
 {
     const char *kind = cluster_inside_kind(name);
@@ -102,8 +103,7 @@ static uint32_t inside_find(struct graph *g, uint32_t node, const char *name)
     return part_add(g, !strcmp(kind, "root") ? PART_ROOT : PART_PCIE_SWITCH, node, 0, full);
 }
 
-/* Whether the name is of a GPU that the cluster has but this run leaves unused, because the run has fewer ranks a
- * node. */
+/* Whether the name is of a GPU or NIC that the cluster has but this run lacks, because it has fewer ranks a node. */
 static bool inside_unused(const struct graph *g, const char *name)
 {
     const uint64_t number = g_ascii_strtoull(name + strcspn(name, "0123456789"), NULL, 10);
@@ -236,7 +236,7 @@ static void nodes_connect(struct graph *g, const uint32_t *leaf, uint32_t rails)
             port_connect_default(g, graph_port(g, node, p), leaf[node / per_leaf * rails + (rails > 1 ? p : 0)]);
 }
 
-/* Leaves below common spines.  With rails, each leaf connects the ports of one index in all nodes. */
+/* Makes leaves below common spines.  With rails, each leaf connects the ports of one index in all nodes. */
 static void leaf_spine_make(struct graph *g, bool rail)
 {
     const struct cluster_network *n = &g->cluster->network;
@@ -253,7 +253,8 @@ static void leaf_spine_make(struct graph *g, bool rail)
     nodes_connect(g, leaf, rails);
 }
 
-/* Pods of leaves and spines.  The s-th spine of each pod is below cores s, s + spines, ... */
+/* Makes pods of leaves and spines, and cores above them.  The s-th spine of each pod is below the cores s, s + spines
+ * and so on. */
 static void fat_tree_make(struct graph *g)
 {
     const struct cluster_network *n = &g->cluster->network;
@@ -278,8 +279,8 @@ static void fat_tree_make(struct graph *g)
     nodes_connect(g, leaf, 1);
 }
 
-/* Groups of switches.  One link joins each pair of switches in a group, and one link joins each pair of groups.  The
- * switches of a group take the links between groups in turn. */
+/* Makes groups of switches.  One link joins each pair of switches in a group, and one link joins each pair of groups.
+ * The switches of a group take the links between groups in turn. */
 static void dragonfly_make(struct graph *g)
 {
     const struct cluster_network *n = &g->cluster->network;
@@ -302,7 +303,8 @@ static void dragonfly_make(struct graph *g)
 
 /* ---- written links ---- */
 
-/* Where a NIC has one port, the NIC's name stands for the port. */
+/* Finds a port or a switch by its name, and adds a switch that is not there yet.  Where a NIC has one port, the NIC's
+ * name stands for the port.  UINT32_MAX: the name is of a node's part that does not exist. */
 static uint32_t end_find(struct graph *g, const char *name)
 {
     uint32_t part = graph_find(g, name);

@@ -46,7 +46,7 @@ static void idle_remove(struct idles *idles, uint32_t place)
     idles->count--;
 }
 
-/* When a link begins to take bytes that arrive at come_ps and keep it busy for service_ps. */
+/* Returns when a link begins to take bytes that arrive at come_ps and keep it busy for service_ps. */
 static uint64_t link_start(const struct link_state *s, uint64_t come_ps, uint64_t service_ps)
 {
     if (!s->idles || come_ps >= s->port.free_ps) return later(come_ps, s->port.free_ps);
@@ -58,8 +58,8 @@ static uint64_t link_start(const struct link_state *s, uint64_t come_ps, uint64_
     return s->port.free_ps;
 }
 
-/* Keeps the link busy from start_ps on.  blocked: bytes that wait for their next link block this link for others
- * until then. */
+/* Keeps the link busy for service_ps from start_ps on.  blocked: until start_ps the bytes wait on this link for room
+ * behind it, so nothing else can use the link before. */
 static void link_occupy(struct link_state *s, uint64_t now_ps, uint64_t start_ps, uint64_t service_ps, bool blocked)
 {
     struct idles *idles = s->idles;

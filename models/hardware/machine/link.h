@@ -62,7 +62,7 @@ struct passage {
     uint32_t link[PASSAGE_LINKS_MAX];
     uint64_t start_ps[PASSAGE_LINKS_MAX]; /* when each link takes the first byte */
     uint64_t ready_ps[PASSAGE_LINKS_MAX]; /* when each link could take it if there were always room behind the link */
-    uint64_t now_ps;                      /* of planning */
+    uint64_t now_ps;                      /* when it is planned */
     bool hold_alone;                      /* bytes without room wait at the sender, where they block no link for
                                            * others */
     uint64_t push_ps;                     /* how long the sender before the first link must hold the bytes back */
@@ -73,7 +73,8 @@ struct passage {
  * before it holds the bytes; if that link's buffer fills, the link before that one does; and so on back to the
  * sender. */
 void passage_plan(const struct link_state *state, struct passage *p, uint64_t size_bytes, uint64_t head_ps);
-/* How many bytes wait before a planned link when the passage arrives there.  The link must have a rate. */
+/* How many bytes wait before the link at `place` of a planned passage when its first byte arrives there; 0 if the link
+ * has no rate. */
 uint64_t passage_queue_bytes(const struct link_state *state, const struct passage *p, uint32_t place, uint64_t head_ps);
 /* Sends size_bytes over the planned links.  The last byte is at the first link at tail_ps.  Returns when the last
  * byte has passed the last link. */

@@ -4,7 +4,7 @@
 #include <assert.h>
 #include "sim/memory.h"
 
-/* What a node's own links add to a way is kept in its network_local. */
+/* A link inside a node gets latency 0, because network_local has the latency of the way through the node. */
 static void link_init(const struct graph *g, struct link_state *state, uint32_t number)
 {
     const struct link *link = graph_link(g, number);
@@ -16,7 +16,7 @@ static void link_init(const struct graph *g, struct link_state *state, uint32_t 
     if (link->buffer_bytes && link->rate_bps) state->wait_max_ps = rate_time(state->rate, link->buffer_bytes);
 }
 
-/* The number of a switch among those with ports.  A switch without a number gets one. */
+/* The index of a switch in n->leaf.  Adds a switch that is not there yet. */
 static uint32_t leaf_number(struct network *n, uint32_t part, GHashTable *numbers)
 {
     const uint32_t known = GPOINTER_TO_UINT(g_hash_table_lookup(numbers, GUINT_TO_POINTER(part + 1)));
@@ -101,7 +101,7 @@ static const struct network_ways *ways_between(struct network *n, uint32_t from,
     return ways;
 }
 
-/* The longest time that bytes sent now would wait in any queue of the way. */
+/* When the last of the way's links will be free.  The earlier this is, the shorter bytes that are sent now wait. */
 static uint64_t way_queue_ps(const struct network *n, const struct route *way)
 {
     uint64_t most_ps = 0;

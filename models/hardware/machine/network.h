@@ -1,5 +1,5 @@
-/* network.h - a graph while a world runs: the state of its links, and the ways between NIC ports.
- * Ways are kept by pairs of switches that have ports, and found when they are first used. */
+/* network.h - a graph while a world runs: the state of its links, and the ways between NIC ports.  The ways between two
+ * switches that have ports are found when they are first used, and kept. */
 #ifndef MODELS_HARDWARE_NETWORK_H
 #define MODELS_HARDWARE_NETWORK_H
 
@@ -11,7 +11,7 @@
 
 struct network_port {
     uint32_t out, in; /* its links: from the NIC to the network, and back */
-    uint32_t leaf;    /* the number of its switch among those with ports */
+    uint32_t leaf;    /* index of its switch in the network's leaf[] */
 };
 
 /* Those links between a GPU and a port that can be the limit. */
@@ -22,7 +22,7 @@ struct network_local {
 };
 
 struct network_ways {
-    struct route *way; /* links between two switches */
+    struct route *way; /* [count] shortest ways between two switches, at most ROUTES_MAX */
     uint32_t count;    /* 0: not searched for yet */
 };
 
@@ -31,7 +31,7 @@ struct network {
     struct link_state *link;   /* [links of the graph] the state of each link */
     struct network_port *port; /* [nodes * ports of a node] */
     uint32_t ports_per_node;
-    uint32_t *leaf; /* [leaf_count] the switches that have ports */
+    uint32_t *leaf; /* [leaf_count] the switches that NICs' ports connect to */
     uint32_t leaf_count;
     struct network_ways *ways; /* [leaf_count * leaf_count] */
 };
@@ -40,6 +40,7 @@ struct network {
 struct network *network_new(const struct graph *graph);
 void network_free(struct network *network);
 
+/* Fills in the ways from a GPU of a node to one of the node's ports, and back. */
 void network_local(const struct network *network, uint32_t node, uint32_t gpu, uint32_t port,
                    struct network_local *local);
 
@@ -52,7 +53,7 @@ void network_peers(const struct network *network, uint32_t node, uint32_t from_g
  * queues as they are now.  A flow keeps its flow_key, unless flows are sprayed: then the key grows by one from
  * quantum to quantum.  Fills passage->link and passage->count. */
 void network_way(struct network *network, uint32_t from, uint32_t to, uint64_t flow_key, struct passage *passage);
-/* The shortest time that the answer to a message can take. */
+/* The latency of the way back, from port `to` to port `from`. */
 uint64_t network_back_ps(struct network *network, uint32_t from, uint32_t to);
 
 /* Clears the use counts of links.  Bytes in flight stay. */

@@ -23,24 +23,24 @@ struct transport {
     enum cluster_posting poster;
     uint64_t post_ps;       /* the poster's time for one request; where a thread posts, the warp's time to hand the
                              * request over */
-    uint64_t doorbell_ps;   /* how long the thread takes to ring, or the warp, which locks the QP meanwhile */
-    uint64_t library_ps;    /* extra time of the poster where the library's code posts, and not the kernel's */
-    uint64_t proxy_ps;      /* from the GPU to a thread of the host */
-    uint32_t threads;       /* of a GPU */
+    uint64_t doorbell_ps;   /* how long the thread or the warp takes to ring; a warp locks the QP meanwhile */
+    uint64_t library_ps;    /* the poster's extra time if the library's code posts instead of the kernel's */
+    uint64_t proxy_ps;      /* how long a word takes from the GPU to a thread of the host */
+    uint32_t threads;       /* threads that post for a GPU */
     uint32_t fifo_depth;    /* requests that may wait for a thread; 0: any number */
     uint32_t queue_depth;   /* requests in flight on a QP; 0: as the kernels ask */
     uint64_t window_bytes;  /* bytes in flight on a port; 0: no limit */
     uint32_t queues;        /* QPs of a peer; 0: as the kernels ask */
-    uint64_t atomic_ps;     /* if NICs lack atomics: a receiver thread's time for a signal; 0: NICs have them */
-    uint64_t message_ps;    /* if a signal is a message to a thread: the target thread's time for it; 0: NICs handle
+    uint64_t atomic_ps;     /* a receiver thread's time for a signal, if NICs lack atomics; 0: NICs have them */
+    uint64_t message_ps;    /* the target thread's time for a signal, if signals are messages to it; 0: NICs apply
                              * signals */
-    uint64_t answer_ps;     /* if a signal is a message: the asking thread's time for the answer */
+    uint64_t answer_ps;     /* the asking thread's time for the answer to such a message */
     uint64_t copy_rate_bps; /* rate at which a CPU at each end copies the bytes; 0: NICs fetch and deliver them */
     uint64_t receive_ps;    /* a CPU's time for a message that has arrived, without its copy; 0: NICs deliver it */
     enum transport_order order;
-    uint64_t mapped_ps;  /* a thread's extra time for a request if it reaches GPU memory without GDRCopy */
-    bool flushed;        /* a request is acknowledged once its bytes are in memory: the peer's NIC reads memory after
-                          * writing them */
+    uint64_t mapped_ps;  /* a thread's extra time for a request, if the thread reaches GPU memory without GDRCopy */
+    bool flushed;        /* a request is acknowledged only when its bytes are in memory, so the peer's NIC reads memory
+                          * after it has written them */
     bool host_words;     /* the words of normal kernels between nodes are in the host's memory, where GPUs poll them */
     uint64_t counter_ps; /* a thread's time to ask the NIC for a counter; 0: the NIC writes completions to memory */
 };
@@ -61,9 +61,9 @@ uint64_t transport_quiet_ps(const struct transport *transport, uint32_t peers);
 
 /* The transport that the cluster's [nic] describes. */
 struct transport transport_of(const struct cluster_nic *nic);
-/* The row of that name, NULL: none. */
+/* The row of that name; NULL: there is none. */
 const struct transport *transport_find(const char *name);
-/* By number, NULL after the last. */
+/* The row of that number; NULL after the last row. */
 const struct transport *transport_at(uint32_t index);
 
 #endif

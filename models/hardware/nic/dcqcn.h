@@ -26,7 +26,7 @@ struct dcqcn_flow {
     uint64_t alpha_ps, raise_ps;       /* when alpha is next updated; when the timer next raises the rate */
     uint64_t raise_bytes;              /* bytes sent since the byte counter last raised it */
     uint32_t raises_time, raises_byte; /* since the last cut */
-    bool slowed;                       /* it is below the line's rate; if not, no field above but cnp_sent_ps is used */
+    bool slowed;                       /* its rate is below the line's; only then does it limit the QP */
     bool cnp_in_period;                /* a notification has come since alpha was last updated */
     bool cut;                          /* its rate has been cut since it last had the line's rate */
     uint64_t *cnp;                     /* ring buffer of the times at which notifications arrive, the soonest first */
@@ -35,7 +35,7 @@ struct dcqcn_flow {
 
 struct dcqcn {
     const struct cluster_dcqcn *parameters;
-    double line; /* rate of a port */
+    double line; /* rate of a port, in bytes a picosecond */
     struct rng rng;
 };
 
@@ -50,9 +50,9 @@ bool dcqcn_marks(struct dcqcn *dcqcn, uint64_t queue_bytes, uint32_t packets);
 /* Returns now_ps if the QP may send now.  Otherwise returns when to ask again: when its rate allows it to send, or
  * when the rate rises.  A flow's now_ps never decreases. */
 uint64_t dcqcn_allows_ps(const struct dcqcn *dcqcn, struct dcqcn_flow *flow, uint64_t now_ps);
-/* It sends size_bytes at now_ps. */
+/* Notes that the QP sends size_bytes at now_ps. */
 void dcqcn_sent(const struct dcqcn *dcqcn, struct dcqcn_flow *flow, uint64_t now_ps, uint64_t size_bytes);
-/* Marked bytes arrive at the receiver at in_ps.  A notification takes back_ps to return. */
+/* Notes that marked bytes arrive at the receiver at in_ps.  Its notification takes back_ps to the sender. */
 void dcqcn_marked(const struct dcqcn *dcqcn, struct dcqcn_flow *flow, uint64_t in_ps, uint64_t back_ps);
 
 #endif

@@ -5,11 +5,12 @@
  *
  * A QP has one port.  At a port, the QPs with pending requests take turns: the QP that has waited longest sends a
  * quantum of its first request.  A QP keeps its order because lists and links serve first come, first served.  Where
- * ways differ, a request also becomes visible only after the requests before it.  When a quantum is sent, its whole
- * future is known.  A doorbell is not an event: a port keeps the coming doorbells by time and reads them when it is
- * free. Two ranks may share a port.  Their messages to each other are turned round inside the NIC: they use PCIe,
- * but neither the port's line nor the network, and their QPs take turns among themselves.  This file does not know
- * what posts (nic_doorbell.c), nor what becomes of what has come in (nic_receive.c). */
+ * ways differ, a signal becomes visible only after the requests before it, and so does a put if the NIC keeps the
+ * order.  A quantum's whole way is planned when it is sent, or, between parts of a world, when the window ends.  A
+ * doorbell is not an event: a port keeps the coming doorbells by time and reads them when it is free.  Two ranks may
+ * share a port.  Their messages to each other are turned round inside the NIC: they use PCIe, but neither the port's
+ * line nor the network, and their QPs take turns among themselves.  This file does not know what posts
+ * (nic_doorbell.c), nor what becomes of what has come in (nic_receive.c). */
 #include "models/hardware/nic/nic_internal.h"
 #include "models/hardware/world/world_timeline.h"
 
@@ -18,8 +19,8 @@
 
 /* ---- the way of a quantum ---- */
 
-/* The time from the doorbell until the first byte leaves, without the way through the node.  A signal's request
- * contains all the bytes that it sends. */
+/* The time from the doorbell until the first byte leaves, without the way through the node.  A signal without a put
+ * carries its bytes in the request, so read_ps, the read of a payload, is left out. */
 static uint64_t request_fetch_ps(const struct cluster_nic *c, const struct request *r)
 {
     return c->fetch_ps - (r->signal && !r->put ? c->read_ps : 0);
@@ -101,7 +102,8 @@ static struct dcqcn_flow *flow_of(struct world *w, const struct request *r)
     return rest->flow;
 }
 
-/* Sends a message's bytes over the planned way.  Switches with long queues may mark them. */
+/* Sends a quantum's bytes over the planned way.  Switches with long queues may mark them.  Returns when the last byte
+ * is at the peer. */
 static uint64_t passage_go(struct world *w, const struct request *r, const struct passage *p, uint32_t size,
                            uint64_t head_ps, uint64_t tail_ps)
 {
@@ -128,7 +130,7 @@ void nic_qp_resume(struct sim *sim, struct sim_event *event)
     if (!nic->stalled) nic_turn_schedule(nic);
 }
 
-/* The QP whose turn it is has r to send.  Its next turn is at go_ps or later. */
+/* Takes the QP whose turn it is out of the turns until go_ps.  r is the request that it sends next. */
 static void qp_wait(struct nic *nic, struct request *r, uint64_t go_ps)
 {
     struct world *w = nic->world;
@@ -139,7 +141,8 @@ static void qp_wait(struct nic *nic, struct request *r, uint64_t go_ps)
     nic_turn_schedule(nic);
 }
 
-/* The QP's next bytes have reserved later places on the way.  Until then the port's other QPs go on. */
+/* Reserves the way of the QP's next bytes from the time on when there is room.  Until then the port's other QPs go
+ * on. */
 static void qp_hold(struct nic *nic, struct request *r, const struct passage *p, uint32_t size, uint64_t head_ps)
 {
     struct world *w = nic->world;
@@ -174,8 +177,8 @@ static uint64_t acks_take(struct nic *nic)
 /* Whether the port's quanta go as mail to another part of the world. */
 static bool nic_mails(const struct nic *nic) { return nic->world->box && nic_has_line(nic); }
 
-/* Sends a quantum as mail.  What its QP keeps about the order at the peer is updated here, because the QP belongs to
- * this part. */
+/* Hands a quantum to the peer: by mail if the peer is in another part, else at once.  Makes the QP's struct qp_rest
+ * here, because the QP belongs to this part and the peer writes there what keeps the order. */
 static void mail_go(const struct nic *nic, struct mail *mail)
 {
     struct world *w = nic->world;
@@ -226,8 +229,8 @@ static void quantum_send(struct nic *nic, struct request *r, const struct passag
     mail_go(nic, &mail);
 }
 
-/* Whether the QP whose turn it is must wait.  A signal waits where requests before it must first be acknowledged.
- * Any request waits until the QP's rate allows it.  Until then the port's other QPs go on. */
+/* Whether the QP whose turn it is must wait.  A signal waits if the transport wants the requests before it to be
+ * acknowledged first.  Any request waits until the QP's rate allows it.  Until then the port's other QPs go on. */
 static bool qp_must_wait(struct nic *nic, struct request *r)
 {
     struct world *w = nic->world;
@@ -241,7 +244,8 @@ static bool qp_must_wait(struct nic *nic, struct request *r)
     return true;
 }
 
-/* What the QP whose turn it is sends next.  A train gives its first put, which becomes a request of its own. */
+/* Returns the request that the QP whose turn it is sends next.  If a train is next, that is its first put, which
+ * becomes a request of its own. */
 static struct request *next_take(struct nic *nic)
 {
     struct world *w = nic->world;
@@ -297,7 +301,7 @@ void nic_send_next(struct sim *sim, struct sim_event *event)
 
 /* ---- mail ---- */
 
-/* Plans a quantum's way as of the time when it was sent. */
+/* Plans the way of a quantum as of the time when it was sent, and sends it over that way. */
 static void mail_way(const struct world *w, struct mail *m)
 {
     const struct request *r = m->request;
@@ -316,7 +320,7 @@ void nic_mails_way(struct world *w, struct mailbox *const *box)
     for (uint32_t i = 0; i < w->box->in_count; i++) {
         struct mail *m = w->box->in[i].mail;
         mail_way(w, m);
-        (void)back_ps(w, m->request); /* a way is found when it is first asked for: ask now, on one thread */
+        (void)back_ps(w, m->request); /* a way is found when it is first asked for, so ask now, on one thread */
     }
 }
 

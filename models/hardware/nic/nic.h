@@ -16,9 +16,10 @@ struct world;
 struct world_rank;
 
 /* A work request on its way: posted, sent, arrived, visible.  Large worlds have millions of them, so a request is
- * small.  It refers to others by name, not by pointer.  What it needs only before it is sent lies where its event
- * lies afterwards.  Puts of one doorbell that store nothing and have equal sizes form a train.  The request at the
- * end of a train stands for its puts, and each put becomes a request of its own when its turn comes. */
+ * small.  It refers to other objects by arena name, not by pointer.  Its event lies where members lie that it needs
+ * only before it is sent.  Puts of one doorbell that store nothing and have equal sizes form a train.  The request at
+ * the end of a train leads it: it stands for the puts before it, and each put becomes a request of its own when its
+ * turn comes. */
 struct request {
     union {
         struct sim_event event; /* once it is sent */
@@ -30,7 +31,7 @@ struct request {
     };
     uint64_t value; /* of a signal */
     union {
-        arena_name parcel;  /* its struct parcel; 0: it needs none */
+        arena_name parcel;  /* its struct parcel; 0: it has none */
         uint32_t put_bytes; /* if it leads a train: wire bytes of each put before it */
     };
     arena_name qp; /* the QP that it was posted on; an answer has the peer's */
@@ -43,11 +44,12 @@ struct request {
     uint16_t queue;
     uint8_t places;                    /* places that it takes on the queue */
     bool put : 1, signal : 1, add : 1; /* a put with a signal is one request that takes two places */
-    bool polled : 1;                   /* a put with a signal that consists of the data themselves */
+    bool polled : 1;                   /* a put with a signal: the receiver polls the data, so the signal is no message
+                                        * of its own */
     bool get : 1, answer : 1;          /* a get on its way to the peer; its answer on the way back, with the peer as
                                         * source */
     bool message : 1;                  /* a put that the peer's library receives */
-    bool leads : 1;                    /* it has a train, and no parcel yet */
+    bool leads : 1;                    /* it leads a train, and has no parcel yet */
 };
 _Static_assert(sizeof(struct request) == 48, "large worlds have millions");
 
@@ -59,8 +61,8 @@ struct parcel {
     uint32_t payload_bytes;        /* 0: nothing is stored */
     uint32_t early_bytes;          /* wire bytes sent in quanta before the last */
     uint64_t in_ps;                /* when the last byte sent so far comes in */
-    uint64_t held_ps;              /* when the quantum that has reserved its way comes in; 0: no quantum has */
-    struct sim_event resume_event; /* of a request whose QP must wait */
+    uint64_t held_ps;              /* when the quantum that has reserved its way comes in; 0: none has reserved one */
+    struct sim_event resume_event; /* ends the wait of its QP */
     struct request *request;
 };
 _Static_assert(sizeof(struct parcel) % ARENA_UNIT_BYTES == 0, "it has a name");
@@ -80,16 +82,17 @@ struct waiter {
 
 /* Large worlds have millions. */
 struct qp {
-    arena_name held_last;  /* the last posted request whose doorbell has not rung; its next is the first of these */
-    arena_name ready_last; /* the last request that has rung and is not sent; the first such request stands among its
-                            * port's turns */
-    arena_name more;       /* the last of its acks; or its struct qp_rest, if it has one, which then has the ack */
-    uint32_t unknown : 31; /* requests posted whose completion is not known yet */
+    arena_name held_last;  /* of the posted requests whose doorbell has not rung: the last, whose `next` is the first */
+    arena_name ready_last; /* of the requests whose doorbell has rung and that are not sent: the last.  The first is in
+                            * its port's `active` */
+    arena_name more;       /* its last ack; if `rested`, its struct qp_rest, which then has the name of the ack */
+    uint32_t unknown : 31; /* places of posted requests whose time of completion is not known yet */
     uint32_t rested : 1;
-    uint32_t unacked;  /* unknown requests and those whose ack is on its way; kept where requests in flight are
-                        * limited */
+    uint32_t unacked;  /* places of unknown requests and of those whose ack is on its way; kept only if requests in
+                        * flight are limited */
     uint32_t early_ps; /* the lock ends at least this long before ring_ps */
-    uint64_t ring_ps;  /* when its last doorbell rings; if requests are held, the soonest time at which theirs rings */
+    uint64_t ring_ps;  /* when its last doorbell rings; if requests are held, the soonest time at which their doorbell
+                        * rings */
     uint64_t done_ps;  /* when all requests whose completion time is known are complete */
 };
 _Static_assert(sizeof(struct qp) == 40, "large worlds have millions");
@@ -97,25 +100,26 @@ _Static_assert(sizeof(struct qp) == 40, "large worlds have millions");
 /* What few QPs need. */
 struct qp_rest {
     struct waiter *waiter;
-    uint64_t in_ps;          /* where ways differ: when the last byte sent so far comes in */
-    uint32_t sprayed;        /* quanta sent so far, where quanta take all ways in turn */
+    uint64_t in_ps;          /* when everything sent so far is in; kept only if ways differ or signals are messages to a
+                              * thread */
+    uint32_t sprayed;        /* quanta sent so far; kept only if quanta take all ways in turn */
     uint32_t answers;        /* answers to the peer's gets that it still has to send */
     struct dcqcn_flow *flow; /* its rate; NULL: there is no DCQCN, or the QP has not sent yet */
-    arena_name ack_last;     /* where requests in flight are limited: the last completion on its way, whose next is
-                              * the soonest. Where requests complete in order, the last one is not listed: it comes
-                              * at done_ps */
+    arena_name ack_last;     /* the last completion on its way, whose `next` is the soonest; kept only if requests in
+                              * flight are limited.  Where requests complete in order, the very last is not listed: it
+                              * comes at done_ps */
 };
 _Static_assert(sizeof(struct qp_rest) % ARENA_UNIT_BYTES == 0, "it has a name");
 
-/* Until this time the warp that rings the doorbell has the QP to itself.  early_ps holds at most 4 ms.  A time more
- * than 4 ms before ring_ps has passed for any warp that posts now, so 4 ms does as well. */
+/* Until this time the warp that rings the doorbell has the QP to itself.  early_ps holds at most 4 ms.  If the lock
+ * ends more than 4 ms before ring_ps, it has ended for any warp that posts now, so 4 ms does as well. */
 static inline uint64_t qp_lock_ps(const struct qp *qp) { return qp->ring_ps - qp->early_ps; }
 static inline void qp_lock_set(struct qp *qp, uint64_t lock_ps)
 {
     const uint64_t early_ps = qp->ring_ps - lock_ps;
     qp->early_ps = early_ps < UINT32_MAX ? (uint32_t)early_ps : UINT32_MAX;
 }
-/* The doorbell does not ring before time_ps. */
+/* Lets the doorbell ring no sooner than time_ps.  The lock stays as it is. */
 static inline void qp_ring_after(struct qp *qp, uint64_t time_ps)
 {
     const uint64_t lock_ps = qp_lock_ps(qp);
@@ -124,7 +128,7 @@ static inline void qp_ring_after(struct qp *qp, uint64_t time_ps)
     qp_lock_set(qp, lock_ps);
 }
 
-/* Bytes that a window gets back at a time. */
+/* Bytes that a window gets back at time_ps. */
 struct credit {
     uint64_t time_ps;
     uint32_t size_bytes;
@@ -142,14 +146,14 @@ struct nic {
                        * next is the first that it covers */
     uint32_t ring_first, ring_count, ring_max;
     struct port turned;         /* serves messages that the NIC sends to itself */
-    struct port atomic;         /* the NIC's own unit */
-    struct port receiving;      /* where a transport has one: the host thread that takes in messages */
-    uint64_t owed_bytes;        /* acknowledgements to send */
-    uint64_t outstanding_bytes; /* where there is a window: bytes sent and not acknowledged */
+    struct port atomic;         /* the NIC's unit for atomics */
+    struct port receiving;      /* the host thread that takes in messages, if the transport has one */
+    uint64_t owed_bytes;        /* of acknowledgements to send */
+    uint64_t outstanding_bytes; /* bytes sent and not acknowledged; used only if there is a window */
     struct credit *credit;      /* a heap, the soonest first */
     uint32_t credit_count, credit_max;
     bool used;    /* a rank uses it */
-    bool stalled; /* the window is full, and nobody knows until when */
+    bool stalled; /* the window is full: the port waits for a credit */
 };
 
 /* ---- qp.c: QPs and requests ---- */
@@ -166,10 +170,10 @@ void nic_qp_give_back(struct world_rank *rank, uint16_t peer, uint16_t queue);
 uint64_t nic_wire_bytes(const struct cluster_nic *nic, uint64_t size_bytes);
 /* Frees what the QPs of a rank hold. */
 void nic_qps_clear(struct world_rank *rank);
-/* Prefetches the QP, which may not be there. */
+/* Prefetches the QP, if there is one. */
 void nic_queue_ahead(const struct fabric *f, uint16_t peer, uint16_t queue);
 
-/* Fills a request with a put or a signal. */
+/* Makes a request of a put or of a signal. */
 struct request *world_request_write(struct world_rank *source, const struct fabric_write *write);
 struct request *world_request_signal(struct world_rank *source, const struct fabric_signal *signal);
 /* Makes one request of a put and the signal behind it. */
@@ -186,10 +190,10 @@ void world_request_free(struct world *w, struct request *r);
 bool world_queue_full(struct world_rank *rank, uint16_t peer, uint16_t queue, uint32_t places);
 /* fabric_flush() of both kinds of rank. */
 int world_flush(struct fabric *f, struct fabric_worker *w, uint16_t peer, uint16_t queue);
-/* Requests complete at time_ps, and `places` places of the poster's QP with them.  Where requests complete in order,
- * they complete no sooner than the last one. */
+/* Completes requests that take `places` places of the poster's QP, at time_ps or, where requests complete in order, no
+ * sooner than the requests before them. */
 void world_qp_complete(struct world *w, uint16_t poster, struct qp *qp, uint32_t places, uint64_t time_ps);
-/* A request of the QP completes at time_ps.  The workers that it lets go on are stepped then. */
+/* Wakes the workers that can go on because a request of the QP completes at time_ps. */
 void world_space_wake(struct world_rank *rank, struct qp *qp, uint64_t time_ps);
 
 /* ---- nic_doorbell.c ---- */
@@ -208,11 +212,11 @@ uint64_t nic_copied_ps(const struct world_rank *rank, uint64_t size_bytes);
 
 /* ---- nic.c, and nic_receive.c for two of the events ---- */
 
-/* Delivers the mail of a window that has ended, in a world of parts.  Where parts share ways, this first plans the
- * ways of the mail in all boxes. */
+/* Plans the ways of all mail of a window that has ended, in a world whose parts share ways.  Otherwise nic_mails_take()
+ * plans them. */
 void nic_mails_way(struct world *whole, struct mailbox *const *box);
-/* A part takes in the mail that its box has collected.  When all parts have, it learns what became of the mail that
- * it sent. */
+/* Takes in the mail that a part's box has collected; then, when all parts have done so, tells the part what became of
+ * the mail that it sent. */
 void nic_mails_take(struct world *w);
 void nic_mails_told(struct world *w);
 

@@ -1,5 +1,5 @@
-/* nic_doorbell.c - requests are posted on a QP, held back, and handed to its port when the doorbell rings.  Puts that
- * are alike are posted as a train.  Knows nothing of how a port sends. */
+/* nic_doorbell.c - requests are posted on a QP, held back, and handed to its port when the doorbell rings.  Puts of
+ * equal sizes that store nothing are posted as a train.  Knows nothing of how a port sends. */
 #include "models/hardware/nic/nic_internal.h"
 #include "models/hardware/world/causes.h"
 #include "models/hardware/world/world_timeline.h"
@@ -48,7 +48,8 @@ void nic_ring_add(struct nic *nic, struct request *last, uint64_t time_ps)
     if (!nic->stalled) nic_turn_schedule(nic);
 }
 
-/* The doorbells of a QP ring in the order in which they were posted, even if a later poster was quicker. */
+/* Has the doorbell ring at ready_ps, but after the QP's earlier doorbells, even if its poster was quicker than
+ * theirs. */
 static void ring_schedule(const struct world *w, struct request *last, uint64_t ready_ps)
 {
     struct qp *qp = qp_at(w, last->qp);
@@ -72,8 +73,9 @@ void nic_ring(struct world_rank *source, struct qp *qp)
     }
 }
 
-/* Lets the QP's last posted request stand for this one, too, if that request's doorbell has not rung.  This is
- * impossible with a timeline, which shows each request, and on a host, which spends time on each. */
+/* Joins r to `last`, the QP's last posted request, whose doorbell has not rung.  That must be a put without payload or
+ * signal; r may end the train with a signal or another size.  There are no trains with a timeline, which shows each
+ * request, nor on a host, which spends time on each.  Returns false if r stays a request of its own. */
 static bool train_join(struct world *w, struct request *last, struct request *r)
 {
     const uint32_t put_bytes = last->leads ? last->put_bytes : last->wire_bytes;

@@ -1,5 +1,5 @@
 /* nic_internal.h - private to the files of the NIC: what names of requests and QPs stand for, by which ports a request
- * goes, and what the rooms of the NIC ask of one another.
+ * goes, and what the files of the NIC ask of one another.
  *
  *   nic_doorbell.c   posts, doorbells, trains of puts
  *   nic_turns.c      whose turn it is at a port, and the window
@@ -16,7 +16,7 @@ enum { NIC_QUEUE_FIRST = 16 }; /* the first size of a port's queues; sizes are p
 
 /* ---- names ---- */
 
-/* What a name stands for.  NULL: the name of nothing. */
+/* The request of that name; NULL: the name is 0. */
 static inline struct request *request_at(const struct world *w, arena_name name) { return arena_at(&w->arena, name); }
 static inline arena_name request_name(const struct world *w, const struct request *r)
 {
@@ -52,7 +52,7 @@ static inline uint64_t qp_key(const struct request *r, uint32_t queue)
     return (uint64_t)r->source << 40 | (uint64_t)r->target << 16 | queue;
 }
 
-/* Which port of the source a request's QP uses: the index among the source's ports. */
+/* The index, among the source's ports, of the port that a request's QP uses. */
 static inline uint32_t port_choose(const struct world *w, const struct request *r)
 {
     const struct world_rank *source = &w->rank[r->source];
@@ -66,13 +66,13 @@ static inline uint32_t port_choose(const struct world *w, const struct request *
     return ((uint32_t)r->target * source->fabric.queue_count + queue) % source->nic_count;
 }
 
-/* Likewise for the target's ports. */
+/* The index, among the target's ports, of the port that the request comes to. */
 static inline uint32_t peer_port_choose(const struct world *w, const struct request *r)
 {
     return port_choose(w, r) % w->rank[r->target].nic_count;
 }
 
-/* The numbers, among all ports, of the port that the source uses and of the target's. */
+/* The numbers, among all ports, of the source's port and of the target's. */
 static inline uint32_t port_own(const struct world *w, const struct request *r)
 {
     return w->rank[r->source].nic[port_choose(w, r)];
@@ -118,12 +118,13 @@ static inline struct nic *nic_of(const struct world *w, const struct request *r)
     return &w->nic[port_out(w, r) + (turns_round(w, r) ? w->nic_count : 0)];
 }
 
-/* The number of its port. */
+/* The number of the port.  Its struct nic for messages to itself has the same number. */
 static inline uint32_t nic_number(const struct nic *nic)
 {
     return (uint32_t)(nic - nic->world->nic) % nic->world->nic_count;
 }
 
+/* Whether it is a port's struct nic for the network, not the one for messages to itself. */
 static inline bool nic_has_line(const struct nic *nic) { return nic < nic->world->nic + nic->world->nic_count; }
 
 /* The wire bytes of the request's quanta that are already sent. */
@@ -143,14 +144,13 @@ static inline uint64_t back_ps(const struct world *w, const struct request *r)
     return network_back_ps(w->network, port_out(w, r), port_to(w, r));
 }
 
-/* How long bytes take through a node.  A CPU that copies waits for its copy itself. */
+/* The latency of bytes through a node; 0 if CPUs copy them, because a CPU waits until its copy is done. */
 static inline uint64_t inside_ps(const struct world *w, const struct network_local *local)
 {
     return w->transport.copy_rate_bps ? 0 : local->latency_ps;
 }
 
-/* Where a transport wants it, bytes that have come in are acknowledged only after the NIC has read memory behind
- * them. */
+/* How long an acknowledgement waits, if the transport wants that, until the NIC has read memory behind the bytes. */
 static inline uint64_t flush_ps(const struct world *w) { return w->transport.flushed ? w->cluster->nic.read_ps : 0; }
 
 static inline struct link_state *nic_out(const struct nic *nic)
@@ -163,7 +163,7 @@ static inline struct port *nic_turns(struct nic *nic) { return nic_has_line(nic)
 
 /* ---- nic_turns.c ---- */
 
-/* Bytes of the window come back at time_ps. */
+/* Gives bytes back to the window at time_ps. */
 void nic_credit_return(struct nic *nic, uint32_t size_bytes, uint64_t time_ps);
 /* Schedules the port's next turn.  It comes once the port is free and a QP has pending requests, or when the next
  * doorbell rings. */
@@ -179,7 +179,7 @@ bool nic_window_open(struct nic *nic, uint64_t size_bytes);
 
 /* ---- nic_doorbell.c ---- */
 
-/* The doorbell of a QP rings at time_ps; last is the last request that it covers. */
+/* Has the doorbell of a QP ring at time_ps; last is the last request that it covers. */
 void nic_ring_add(struct nic *nic, struct request *last, uint64_t time_ps);
 /* Makes ready the requests of all doorbells that have rung by now. */
 void nic_rings_take(struct nic *nic, uint64_t now_ps);
@@ -191,9 +191,11 @@ static inline struct request *nic_ring_soonest(const struct nic *nic)
 
 /* ---- nic_receive.c ---- */
 
-/* Called in the peer's world w when a quantum has its way and arrives at m->there_ps.  Sets m->acked_ps if that time
- * is known now.  The source is told next.  After the request's last quantum, the source forgets the request. */
+/* Takes in, in the peer's world w, a quantum whose way is planned and which arrives at m->there_ps.  Sets m->acked_ps
+ * if that time is known now. */
 void nic_mail_take(struct world *w, struct mail *m);
+/* Tells the source, whose world is w, what became of the quantum.  After the last quantum the source forgets the
+ * request. */
 void nic_mail_told(struct world *w, const struct mail *m);
 
 #endif

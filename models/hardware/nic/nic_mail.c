@@ -70,7 +70,7 @@ static void pair_merge(struct mailbox *box, uint32_t begin, uint32_t middle, uin
     }
 }
 
-/* Merges neighbouring stretches until one is left. */
+/* Merges the sorted stretches of box->in, of which there are `runs`, into one. */
 static void runs_merge(struct mailbox *box, uint32_t runs)
 {
     uint32_t *const run = box->run;

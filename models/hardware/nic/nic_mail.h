@@ -14,13 +14,13 @@
 struct request;
 
 struct mail {
-    uint64_t sent_ps, head_ps; /* when its port had its turn; when its first byte comes to the network */
+    uint64_t sent_ps, head_ps; /* when its port sent it; when its first byte comes to the network */
     uint64_t there_ps;         /* when its last byte comes to the network; once its way is planned: when it is at the
                                 * peer */
     uint64_t acked_ps;         /* when the source knows that it is there; 0: this is not known yet */
-    struct request *request;   /* the source's request, until the source has been told */
+    struct request *request;   /* the source's request; valid until nic_mail_told() has run */
     uint32_t size_bytes;
-    uint32_t next; /* the next mail to that part: place + 1; 0: none */
+    uint32_t next; /* the next mail to the same part: place + 1; 0: none */
     bool last;     /* of its request */
     bool lands;    /* the request itself has become an event of the peer */
 };
@@ -45,9 +45,9 @@ struct mailbox *mailbox_new(uint32_t parts);
 void mailbox_free(struct mailbox *box);
 /* Leaves a copy of mail for a part. */
 void mailbox_send(struct mailbox *box, uint32_t to, const struct mail *mail);
-/* Fills box->in with the mail that all boxes hold for the part with this number.  If box is not one of them, it gets
- * all their mail. */
+/* Fills box->in with the mail that all boxes hold for the part with this number. */
 void mailbox_collect(struct mailbox *box, struct mailbox *const *from, uint32_t number);
+/* Fills box->in with what all boxes have collected. */
 void mailbox_collect_all(struct mailbox *box, struct mailbox *const *from);
 /* Forgets what was sent. */
 void mailbox_clear(struct mailbox *box);

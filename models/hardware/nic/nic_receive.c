@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The peer's port sends the acknowledgement along with its next quantum. */
+/* Has the target's port send an acknowledgement along with its next quantum. */
 static void acks_owe(const struct world *w, const struct request *r)
 {
     if (!turns_round(w, r)) w->nic[port_to(w, r)].owed_bytes += w->cluster->nic.ack_bytes;
@@ -34,9 +34,8 @@ void nic_request_landed(struct sim *sim, struct sim_event *event)
     if (signal) world_word_deliver(target, word, value, add);
 }
 
-/* What lands at the peer.  This is the request; or, between parts, a copy of the request and of its bytes.  The
- * originals belong to the source.  The source's clock may be ahead of the peer's, so the source may reuse the bytes
- * before they land. */
+/* Returns what lands at the peer: the request or, between parts, a copy of the request and of its bytes.  The originals
+ * belong to the source, whose clock may be ahead of the peer's, so the source may reuse the bytes before they land. */
 static struct request *landing_of(struct world *w, struct mail *m, const struct parcel *parcel)
 {
     m->lands = !w->box;
@@ -53,7 +52,7 @@ static struct request *landing_of(struct world *w, struct mail *m, const struct 
     return own;
 }
 
-/* The request's time of arrival is now known.  The acknowledgement reaches the source one way later.  Then the
+/* Lets a request become visible at visible_ps.  Its acknowledgement reaches the source one way later.  Then the
  * source's QP has room, its window opens, and its flush may return. */
 static void request_known(struct world *w, struct mail *m, uint64_t visible_ps)
 {
@@ -72,8 +71,8 @@ static void request_known(struct world *w, struct mail *m, uint64_t visible_ps)
     sim_schedule_at(w->sim, &landing->event, visible_ps);
 }
 
-/* A get has come in.  The peer's NIC answers it without help, as if by a put in the opposite direction.  On a host
- * the CPU answers. */
+/* Answers a get that comes in at in_ps.  The peer's NIC answers it without help, as if by a put in the opposite
+ * direction.  On a host the CPU answers. */
 static void get_answer(struct world *w, struct mail *m, uint64_t in_ps)
 {
     const struct request *const get = m->request;
@@ -102,7 +101,7 @@ static void get_answer(struct world *w, struct mail *m, uint64_t in_ps)
     nic_ring_add(nic_of(w, r), r, in_ps);
 }
 
-/* The request's last byte has come in at in_ps. */
+/* Answers a get, or delivers any other request, when its last byte has come in at in_ps. */
 static void request_in(struct world *w, struct mail *m, uint64_t in_ps)
 {
     if (m->request->get) get_answer(w, m, in_ps);
@@ -121,7 +120,8 @@ void nic_mail_told(struct world *w, const struct mail *m)
     if (!m->lands) world_request_free(w, r);
 }
 
-/* A host works on packets as they come in.  If its CPU is free, the work is done as soon as the last packet is in. */
+/* Has the host work on a request.  It works on packets as they come in.  If its CPU is free, the work is done as soon
+ * as the last packet is in. */
 void nic_request_received(struct sim *sim, struct sim_event *event)
 {
     struct world *w = sim_owner(sim);
@@ -132,8 +132,8 @@ void nic_request_received(struct sim *sim, struct sim_event *event)
     nic_mail_told(w, &m);
 }
 
-/* The signal is in at in_ps.  Returns when it has changed its word: the target's NIC reads the word first, or a
- * thread there adds it up. */
+/* Returns when a signal that is in at in_ps has changed its word.  The target's NIC reads the word first, or a thread
+ * of the target applies the signal. */
 static uint64_t signal_applied_ps(const struct world *w, const struct request *r, uint64_t in_ps)
 {
     const struct cluster_nic *c = &w->cluster->nic;
@@ -155,8 +155,8 @@ uint64_t nic_copied_ps(const struct world_rank *rank, uint64_t size_bytes)
     return units_transfer_ps(size_bytes, rate_bps) + (node->staging ? node->staging_latency_ps + staged_ps : 0);
 }
 
-/* For a message that the target fetches: an announcement goes to the target, its question comes back, and the NIC
- * reads the bytes. */
+/* The extra time of a message that the target fetches: an announcement goes to the target, its question comes back, and
+ * the NIC reads the bytes.  0 for other requests. */
 static uint64_t asked_ps(const struct world *w, const struct request *r)
 {
     const uint64_t most_bytes = w->cluster->nic.ask_bytes;
@@ -164,8 +164,8 @@ static uint64_t asked_ps(const struct world *w, const struct request *r)
     return asked ? 2 * back_ps(w, r) + w->cluster->nic.read_ps : 0;
 }
 
-/* A message has come in at in_ps.  A CPU takes messages in one after another.  It is the thread that also posts or,
- * where a CPU copies bytes, one that serves the port. */
+/* Returns when a CPU has taken in a message that comes in at in_ps.  A CPU takes messages in one after another.  It is
+ * the thread that also posts or, where a CPU copies bytes, one that serves the port. */
 static uint64_t taken_in_ps(const struct world *w, const struct request *r, uint64_t in_ps)
 {
     const uint64_t copied_ps = r->put || r->answer ? nic_copied_ps(&w->rank[r->target], r->wire_bytes) : 0;
@@ -174,7 +174,7 @@ static uint64_t taken_in_ps(const struct world *w, const struct request *r, uint
     return port_reserve(&w->nic[port_to(w, r)].receiving, in_ps, w->transport.receive_ps + copied_ps, r->wire_bytes);
 }
 
-/* The request is in at in_ps.  Returns when everything that its QP sent before is in, too.  A message to a thread
+/* Returns when a request that is in at in_ps, and everything that its QP sent before, is in.  A message to a thread
  * carries its own bytes and is fetched sooner than the messages before it, so it must be held back.  A NIC's atomic
  * reads its word first, which takes as long as that fetch. */
 static uint64_t in_turn_ps(const struct world *from, const struct request *r, uint64_t in_ps)
@@ -183,8 +183,7 @@ static uint64_t in_turn_ps(const struct world *from, const struct request *r, ui
     return rest->in_ps = later(in_ps, rest->in_ps);
 }
 
-/* The request's last byte is at the peer at in_ps.  Returns when all of it is in, in its order, and its signal is
- * applied. */
+/* Returns when a request whose last byte is at the peer at in_ps is in, in its order, and its signal is applied. */
 static uint64_t request_in_ps(struct world *w, const struct request *r, uint64_t in_ps)
 {
     const struct world *const from = w->rank[r->source].world;

@@ -82,7 +82,7 @@ struct parcel *world_request_parcel(struct world *w, struct request *r)
 {
     struct parcel *parcel = parcel_of(w, r);
     if (parcel) return parcel;
-    assert(!r->leads); /* a put that leads no train takes one place */
+    assert(!r->leads); /* a request that leads a train has no parcel */
     parcel = pool_get(&w->parcels);
     *parcel = (struct parcel){ .request = r };
     r->parcel = arena_name_of(&w->arena, parcel);

@@ -25,7 +25,7 @@ void world_space_wake(struct world_rank *rank, struct qp *qp, uint64_t time_ps)
     }
 }
 
-/* The worker that is being stepped has room and no longer waits. */
+/* Removes the stepped worker, which has room now, from those that wait for room. */
 static void waiter_forget(struct world_rank *rank, struct qp *qp)
 {
     for (struct waiter **at = &qp_rest_of(rank->world, qp)->waiter; *at; at = &(*at)->next) {
@@ -37,8 +37,8 @@ static void waiter_forget(struct world_rank *rank, struct qp *qp)
     }
 }
 
-/* Has the worker that is being stepped stepped again when the QP can go on: at time_ps or, if that is 0, as soon as
- * the time is known. */
+/* Lets the stepped worker step again when the QP can go on: at time_ps or, if that is 0, as soon as the time is
+ * known. */
 static void want_space(struct world_rank *rank, struct qp *qp, uint64_t time_ps, bool flush)
 {
     struct world_worker *ww = rank->now.worker;
@@ -78,13 +78,14 @@ static void ack_add(struct world *w, struct qp *qp, uint64_t time_ps)
     if (last) *last_name = arena_name_of(&w->arena, ack);
 }
 
-/* Requests for room never ask about times that have passed. */
+/* Adds the acks of `places` places that complete at time_ps.  Acks that have come are removed first: nobody asks for
+ * room at a time that has passed. */
 static void acks_add(struct world *w, struct qp *qp, uint32_t places, uint64_t time_ps)
 {
     assert(qp->unacked >= qp->unknown);
     const bool in_order = w->transport.order == TRANSPORT_WIRE;
     if (qp->unacked > qp->unknown && qp->done_ps <= sim_now_ps(w->sim)) acks_clear(w, qp);
-    if (in_order && qp->unacked > qp->unknown) ack_add(w, qp, qp->done_ps); /* no longer the last */
+    if (in_order && qp->unacked > qp->unknown) ack_add(w, qp, qp->done_ps); /* this completion is no longer the last */
     for (uint32_t i = in_order ? 1 : 0; i < places; i++) ack_add(w, qp, time_ps);
 }
 

@@ -8,7 +8,8 @@
 #include "models/hardware/sm/gpu.h"
 #include "models/hardware/sm/peers.h"
 
-/* Of a row that lies so many bytes behind its place in shared memory, in a line of 128 B. */
+/* The extra passes of a row that lies `bytes` bytes behind its place in shared memory, counted within lines of 128
+ * B. */
 static uint32_t passes_of(const uint8_t passes[CLUSTER_PLACES], uint32_t bytes)
 {
     return passes[bytes % BULK_LINE_BYTES / (BULK_LINE_BYTES / CLUSTER_PLACES)];

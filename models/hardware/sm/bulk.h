@@ -1,8 +1,8 @@
 /* bulk.h - the bulk copy engine of an SM: rows into shared memory, out of it, and over the links.  Private to
  * models/hardware.
  *
- * bulk.c says what copies take.  bulk_turns.c lets stores wait for their CPC's share of the links, where the cluster
- * names CPCs (egress.h). */
+ * bulk.c says how long copies take.  bulk_turns.c lets stores wait for their CPC's share of the links, where the
+ * cluster names CPCs (egress.h). */
 #ifndef MODELS_HARDWARE_BULK_H
 #define MODELS_HARDWARE_BULK_H
 
@@ -20,8 +20,8 @@ enum { BULK_LINE_BYTES = 128 };
 
 /* ---- bulk.c, for the stepped worker ---- */
 
-/* Rows come into shared memory from start_ps on, as soon as the stores from there are written.  Returns when the
- * worker may go on. */
+/* Brings rows into shared memory from start_ps on, once the stores from there are written.  Returns when the worker may
+ * go on. */
 uint64_t bulk_stage(struct world_rank *rank, const struct fabric_work *work, const struct loop *p, uint64_t start_ps);
 /* Stores bytes of shared memory at a peer or in the GPU's own memory.  off_line is how far the two places differ in
  * their 128-byte lines.  Returns when the engine has taken the bytes: then the worker may go on.  *linked_ps is when
@@ -36,8 +36,8 @@ uint32_t bulk_off_line(struct world_worker *ww, const struct loop *p);
  * when the last row is moved. */
 uint64_t bulk_rows(struct world_rank *rank, const struct fabric_work *work, const struct loop *p, uint64_t start_ps,
                    uint32_t busy);
-/* How many extra passes, in eighths, the engine takes for rows of a loop because they do not begin lines.  Packed
- * rows lie at all distances. */
+/* How many extra passes, in eighths, the engine takes for rows of a loop because they do not begin at lines.  Packed
+ * rows lie at all distances from lines. */
 uint32_t bulk_in_passes_8(const struct world *w, const struct loop *p);
 uint32_t bulk_out_passes_8(const struct world *w, const struct loop *p);
 /* How long the links out of a GPU take for a store by the bulk engine.  off_line makes the links into the peer
@@ -47,12 +47,13 @@ uint64_t bulk_link_ps(const struct world_rank *from, const struct world_rank *to
 /* Takes the store into the target GPU, and notes the flows of both ends.  Returns when the last byte is in. */
 uint64_t bulk_link_arrive(struct world_rank *from, struct world_rank *to, uint64_t now_ps, uint64_t sent_ps,
                           uint32_t off_line, uint64_t size_bytes);
-/* The store left the SM at left_ps.  Returns when the warp learns that it is written. */
+/* Returns when the warp learns that its store, which left the SM at left_ps, is written.  own: into the GPU's own
+ * memory. */
 uint64_t bulk_written_ps(const struct world *w, uint64_t left_ps, bool own);
 
 /* ---- bulk_turns.c ---- */
 
-/* A store to a peer that waits for its SM's engine. */
+/* A store that waits for its SM's engine. */
 struct bulk_turn {
     struct bulk_turn *next;
     struct world_worker *ww;
@@ -67,7 +68,7 @@ struct bulk_engine {
     uint64_t mark; /* the first store's mark (egress.h) */
 };
 
-/* The stepped worker makes a store to a peer, as the last operation of its step. */
+/* Lines up a store of the stepped worker, the last operation of its step, at the SM's engine. */
 void bulk_turn_take(struct world_worker *ww, uint16_t peer, uint32_t off_line, uint64_t size_bytes);
 /* Whether the worker must not step yet.  It steps when its last bulk_turn has ended. */
 bool bulk_turns_park(struct world_worker *ww);

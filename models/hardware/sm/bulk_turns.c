@@ -8,7 +8,7 @@
 
 #include <assert.h>
 
-/* Takes time of the links at both ends. */
+/* Takes time of the links at both ends.  Returns when the last byte is in. */
 static uint64_t links_take(struct bulk_engine *e, const struct bulk_turn *turn, uint64_t now_ps)
 {
     struct world_rank *from = e->rank, *to = &from->world->rank[turn->peer];

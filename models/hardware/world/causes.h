@@ -39,7 +39,7 @@ void causes_received(struct causes *causes, const struct request *r, uint32_t tr
                      uint64_t end_ps);
 /* A get has come in, and this request is its answer. */
 void causes_answered(struct causes *causes, const struct request *get, const struct request *answer);
-/* A word of a rank was raised at this place without a request. */
+/* A word of a rank was raised from the place `from`, without a request. */
 void causes_raised(struct causes *causes, uint32_t rank, uint32_t word, const struct causes_place *from);
 
 /* A worker has waited; place is the wait's track and begin.  An arrow leads there from the event that ended the

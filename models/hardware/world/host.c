@@ -286,8 +286,9 @@ static struct work_rates rates_of(const struct cluster_work *work)
     return (struct work_rates){ work->row_ps, rate_make(work->warp_rate_bps), 0 };
 }
 
-/* Rates of work on rows, measured in a loop that touches as many bytes as the kernels do.  The cost of a row and the
- * cost of its bytes keep their proportion.  Beyond the largest measured loop the rates stay constant. */
+/* Scales rates to the measured time of a loop that touches as many bytes as the kernels do.  The costs of rows and of
+ * bytes scale by one factor, which stays constant beyond the largest loop.  Without a measured loop the rates stay as
+ * they are. */
 static struct work_rates loop_rates(const struct world *w, struct work_rates rates, const struct cluster_curve *loop,
                                     double rows, uint64_t size_bytes)
 {

@@ -37,7 +37,7 @@ enum {
     EVENT_WAKE,     /* a wake that a worker has asked for */
     EVENT_CHANGE,   /* a train of changes of words */
     EVENT_SEND,     /* a port sends its next quantum */
-    EVENT_RECEIVED, /* a request has come in, on a host */
+    EVENT_RECEIVED, /* on a host: it begins to work on a request that is still coming in */
     EVENT_LANDED,   /* a request's last byte has come in */
     EVENT_RESUME,   /* a QP that had to wait goes on */
     EVENT_STORED,   /* a bulk engine has made one of the stores that wait for it */
@@ -111,7 +111,7 @@ struct rest {
     };
 };
 
-/* Until when a port is busy for its last peer, and until when for any other. */
+/* When a port's flow to or from its latest peer ends, and when its last flow to or from any other peer ends. */
 struct flows {
     uint64_t end_ps, others_end_ps;
     uint16_t peer;
