@@ -19,8 +19,8 @@ static bool refuse(GError **error, const char *option, const char *expected, con
 
 uint32_t beside_rounds(const struct beside *beside) { return beside->read && !beside->wanted ? 1 : ROUNDS; }
 
-/* "8192x7168x4096" or "32x256x7168x4096", with ":fp8" if it is not BF16.  Returns how many numbers the text has.  0:
- * the text does not have this form. */
+/* Reads "8192x7168x4096" or "32x256x7168x4096", with ":fp8" if it is not BF16.  Returns how many numbers the text has;
+ * 0 if it does not have this form. */
 static uint32_t shape_parse(const char *text, uint32_t number[4], bool *fp8)
 {
     g_autofree char *shape = g_strdup(text);
@@ -36,8 +36,8 @@ static uint32_t shape_parse(const char *text, uint32_t number[4], bool *fp8)
     return words[count] ? 0 : count;
 }
 
-/* A GEMM that runs repeatedly, alone on its SMs: its bytes a second, whether memory bounds it, and the clock that
- * its arithmetic leaves to all kernels of the GPU. */
+/* Sets the load of a GEMM that runs repeatedly, alone on its SMs: its bytes a second, whether memory bounds it, and by
+ * how much its arithmetic lowers the clock of all kernels of the GPU. */
 static bool gemm_load(const char *text, bool grouped, const struct cluster *cluster, struct beside *beside,
                       GError **error)
 {
@@ -142,7 +142,8 @@ void beside_set(const struct beside *beside, const struct cluster *cluster, stru
     for (uint32_t r = 0; r < ranks; r++) world_pressure_set(world, r, &c);
 }
 
-/* Half of a kernel's bytes are reads.  The geometric mean of the last two rounds converges better than the last one. */
+/* Takes the mean demand of the ranks, half of it as reads.  The geometric mean with the round before converges better
+ * than the last round alone. */
 void beside_learn(struct beside *beside, uint32_t phase, const struct world_result *result, uint32_t ranks)
 {
     double bytes = 0, time_ps = 0;

@@ -19,14 +19,15 @@ enum { BESIDE_PHASES_MAX = 16 };
 struct beside { /* all zero before it is read */
     bool read, wanted;
     struct pressure_load load;
-    double slow; /* the load lowers the clock, so the GPU's own work takes this factor longer; 0: it does not */
-    struct pressure_load own[BESIDE_PHASES_MAX]; /* each phase's demand on the memory, learnt in earlier rounds */
+    double slow; /* by what factor the GPU's own work takes longer, because the load lowers the clock; 0: 1 */
+    struct pressure_load own[BESIDE_PHASES_MAX]; /* each phase's demand on the memory, as earlier rounds showed it */
 };
 
-/* How many rounds a case with --compute runs until the memory demand of its kernels agrees with their waits. */
+/* How many rounds the case runs: with --compute several, so that the kernels' demand on the memory comes to agree with
+ * the time that they take under the load. */
 uint32_t beside_rounds(const struct beside *beside);
 
-/* The load is one of:
+/* Reads the load of --compute.  It is one of:
  *
  * bytes of HBM a second that it moves when alone: "read:1900GB/s", "write:2700GB/s" or "copy:2600GB/s" (a copy's
  * bytes are those read plus those written);
@@ -36,14 +37,14 @@ uint32_t beside_rounds(const struct beside *beside);
  *
  * a time: arithmetic, which needs no memory.
  *
- * Its SMs are those of --compute-sms, else all that the kernels (kernel_sms) leave.  A load is only for dispatch and
- * combine, because other kernels have arithmetic of their own.  A second call changes nothing. */
+ * The load's SMs are those of --compute-sms, else all that the kernels (kernel_sms) leave.  A load is only for dispatch
+ * and combine, because other kernels have arithmetic of their own.  A second call changes nothing. */
 bool beside_parse(const struct case_options *c, const struct cluster *cluster, uint32_t kernel_sms,
                   struct beside *beside, GError **error);
 /* From now on the world's ranks run the given phase under this load. */
 void beside_set(const struct beside *beside, const struct cluster *cluster, struct world *world, uint32_t ranks,
                 uint32_t phase);
-/* Learns the phase's demand on the memory. */
+/* Sets own[phase] from the phase's results, for the next round. */
 void beside_learn(struct beside *beside, uint32_t phase, const struct world_result *result, uint32_t ranks);
 
 #endif

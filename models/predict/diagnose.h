@@ -1,5 +1,5 @@
-/* diagnose.h - which single change of the cluster or of the run explains measurements that differ from their
- * prediction?
+/* diagnose.h - finds the single change of the cluster or of the run that explains why measurements differ from their
+ * prediction.
  *
  *     rows (validate.h) ──► predicted as they are ──► residual of each row: ln(measured time / predicted time)
  *     each variant of each cause: the rows predicted again with it planted ──► residuals that it leaves
@@ -31,21 +31,21 @@ enum cause_scope {
     CAUSE_PORTS = 32,       /* needs NICs of several ports */
     CAUSE_MOE = 64,         /* kernels that dispatch and combine tokens */
     CAUSE_SHARED = 128,     /* needs several ranks on a node */
-    CAUSE_ETHERNET = 256,   /* on RoCE, more public threads ended with it than on InfiniBand, by far */
+    CAUSE_ETHERNET = 256,   /* far more public threads about RoCE ended with it than about InfiniBand */
     CAUSE_WORK = 512,       /* needs other work between the calls */
     CAUSE_GPU_PATH = 1024,  /* needs data in GPU memory */
     CAUSE_GPU_POSTS = 2048, /* needs a GPU that can post its requests itself */
-    CAUSE_COUNTED = 4096,   /* needs a bandwidth of which nobody knows which bytes it counts */
+    CAUSE_COUNTED = 4096,   /* needs a bandwidth that does not say which bytes it counts */
 };
 
 /* Facts that a row states (diagnose_record.c): no cause overrules them. */
 enum row_evidence {
     KNOWN_COUNTED = 1,     /* which bytes its bandwidth counts */
     KNOWN_HOST_MEMORY = 2, /* its bytes are in the host's memory, so they pass no GPU */
-    KNOWN_BACKEND = 4,     /* the poster of its requests */
-    KNOWN_NVSHMEM = 8,     /* the library that sends them: NVSHMEM */
-    KNOWN_NCCL = 16,       /* or the library is NCCL, */
-    KNOWN_CPU_POSTS = 32,  /* or a library for which a CPU always posts (verbs, UCX, MPI) */
+    KNOWN_BACKEND = 4,     /* who posts its requests */
+    KNOWN_NVSHMEM = 8,     /* NVSHMEM sends its requests */
+    KNOWN_NCCL = 16,       /* NCCL sends its requests */
+    KNOWN_CPU_POSTS = 32,  /* a library sends its requests for which a CPU always posts (verbs, UCX, MPI) */
     KNOWN_LAUNCHED = 64,   /* when its ranks launch */
 };
 
@@ -55,7 +55,7 @@ enum cause_topic { CAUSE_OF_KERNELS, CAUSE_OF_MESSAGES, CAUSE_TOPICS };
 /* One strength or form of a cause.  "N%" of a rate or count is that share of its value.  EXCESS in an option stands
  * for a time: how much too long the median row takes. */
 struct cause_variant {
-    const char *text; /* its distinguishing mark, or NULL */
+    const char *text; /* what distinguishes it from the cause's other variants, or NULL */
     const char *setting[CAUSE_SETTINGS_MAX], *option[CAUSE_OPTIONS_MAX];
     int local; /* 1: the measured bandwidth leaves out tokens that stay on the node; -1: it counts them */
 };
@@ -70,26 +70,26 @@ struct cause {
     const char *change;             /* the remedy */
     unsigned scope;                 /* bits of enum cause_scope */
     uint32_t threads[CAUSE_TOPICS]; /* how many public threads ended with it (tests/accuracy/threads/README.md); its
-                                     * prior follows from this */
-    struct cause_variant variant[CAUSE_VARIANTS_MAX]; /* strengths are equally likely; the last one changes nothing */
+                                     * prior follows from this number */
+    struct cause_variant variant[CAUSE_VARIANTS_MAX]; /* all are equally likely; ended by one that changes nothing */
 };
 
 /* The table; the last entry has no id. */
 const struct cause *diagnose_causes(void);
 uint32_t cause_variants(const struct cause *cause);
-/* Plants a variant in a row.  For variants that say EXCESS, the row takes excess_us too long.  False if the variant
- * does not apply to the row, which is then unchanged. */
+/* Plants a variant in a row.  excess_us takes the place of EXCESS.  False if the variant does not apply to the row,
+ * which is then unchanged. */
 bool cause_plant(const struct cause *cause, uint32_t variant, const struct cluster *cluster, double excess_us,
                  struct validate_row *row);
 
-/* One variant, with the residuals that it leaves.  NAN: the row cannot be compared. */
+/* One variant, with the residuals that it leaves. */
 struct hypothesis {
     const struct cause *cause; /* NULL: nothing is planted */
     uint32_t variant;
-    bool *applied;    /* [rows] */
-    double *residual; /* [rows] */
+    bool *applied;    /* [rows] whether the variant applies to the row */
+    double *residual; /* [rows]; NAN: the row cannot be compared */
     bool fails;       /* it cannot be simulated */
-    bool skip;        /* it is not predicted, so residual and applied stay as they are */
+    bool skip;        /* it is not to be predicted, so residual and applied stay as they are */
 };
 
 /* How thoroughly rows are predicted (diagnose_predict.c). */
@@ -97,13 +97,13 @@ enum diagnose_effort {
     DIAGNOSE_SCREEN, /* from small cases of few nodes */
     DIAGNOSE_WHOLE,  /* from a few dozen cases, which stand for all cases */
 };
-/* Predicts the table's rows with each hypothesis planted in addition to first (NULL: none), on several worker
- * processes, and fills in residual and applied.  Large cases are predicted from smaller ones.  Of many cases only
- * representative ones are predicted. */
+/* Predicts the table's rows with each hypothesis planted in addition to `first` (NULL: none), on several worker
+ * processes, and sets each hypothesis's residual and applied.  Large cases are predicted from smaller ones.  Of many
+ * cases only representative ones are predicted. */
 bool hypotheses_predict(const struct validate_table *table, const struct hypothesis *first, struct hypothesis *h,
                         uint32_t count, enum diagnose_effort effort, uint32_t workers, GError **error);
 
-/* Whether predicting all rows with this many hypotheses costs no more than a first answer. */
+/* Whether predicting all rows with this many hypotheses costs no more than a first answer would. */
 bool diagnose_works_at_once(const struct validate_table *table, uint32_t hypotheses);
 /* Chooses the rows of the few cases on which the first answer is based.  Returns how many; row_of[rows] gets them. */
 uint32_t diagnose_few(const struct validate_table *table, uint32_t hypotheses, uint32_t *row_of);
@@ -118,16 +118,16 @@ void diagnose_effects_spread(const struct validate_table *table, const uint32_t 
 struct cause_context {
     enum cause_topic topic;
     bool ethernet;
-    /* The rows are from the tuning loop of DeepEP's tests, because no other test times cached handles.  Its routing
-     * is uniform.  Its calls follow one another, so no rank is late in all of them. */
+    /* The rows are from the tuning loop of DeepEP's tests: no other test times cached handles.  The loop's routing is
+     * uniform.  Its calls follow one another, so no rank is late in all of them. */
     bool public_test;
-    bool sms_stated; /* in all rows */
+    bool sms_stated; /* all rows state their number of SMs */
 };
-/* How likely a cause is before any row is read, in the units of rank_prior(). */
+/* The weight of a cause before any row is read, in the units of rank_prior(). */
 double cause_prior(const struct cause *cause, const struct cause_context *context);
 struct rank_rows;
-/* ln of the density of rows without a cause (before[] is residual[]) if the reason is none of the hypotheses h[count],
- * which are predicted (diagnose_unknown.c). */
+/* ln of the density of the rows if the reason is none of the hypotheses h[count] (diagnose_unknown.c).  The rows have
+ * no cause planted (before[] is residual[]); the hypotheses are predicted. */
 double diagnose_unknown_density(const struct validate_table *table, const struct rank_rows *rows,
                                 const struct hypothesis *h, uint32_t count, bool baseline);
 /* Every variant of every cause except `but`.  Free with hypotheses_free(). */
@@ -136,33 +136,33 @@ void hypotheses_free(struct hypothesis *h, uint32_t count);
 /* ln of measured over predicted time of a row that has been predicted; NAN where it cannot be compared. */
 double diagnose_residual(const struct validate_row *row);
 
-/* A cause that explains a smaller share of the squares is no explanation. */
+/* A cause that explains a smaller share of the residuals' squares is no explanation. */
 #define CAUSE_EXPLAINS_LEAST 0.1
 
 struct verdict {
     const struct cause *cause;
     uint32_t variant;             /* the likeliest */
     double prior;                 /* in the units of rank_prior(); 1 if all causes are equally likely */
-    double probability;           /* if one of the causes, or none of them, is the reason */
-    double explains;              /* share of the squares, up to 1; below 0: the cause makes the residuals larger */
+    double probability;           /* all verdicts', none and fine of the diagnosis add up to 1 */
+    double explains;              /* share of the residuals' squares; below 0: the cause makes the residuals larger */
     double left;                  /* root mean square of the residuals that it leaves, as a factor: 1.1 is 10 % */
-    double gives;                 /* the share of their time that the rows would take without the cause: 0.5 is twice
-                                   * as fast */
-    double over;                  /* how much longer than measured the rows would take with the cause, on average: ln
-                                   * of a factor */
+    double gives;                 /* the share of their time that the rows would take without the cause; at 0.5 they
+                                   * would be twice as fast */
+    double over;                  /* mean ln of the factor by which the rows would take longer than measured with the
+                                   * cause */
     uint32_t contradicting;       /* how many rows get a residual that is larger by more than a tenth */
-    uint32_t applied;             /* rows to which it applies */
-    uint32_t first_contradicting; /* the line of the first of these */
+    uint32_t applied;             /* how many rows the cause applies to */
+    uint32_t first_contradicting; /* the line of the first contradicting row */
     double *residual;             /* [rows of the table] the residuals that it leaves */
 };
 
 struct diagnosis {
-    double *sound;       /* [rows of the table]: residuals of the baseline; NAN: it lacks the row; NULL: no baseline */
-    uint32_t rows;       /* that were compared */
-    double before;       /* root mean square of the residuals, as a factor: of times and bandwidths, */
-    double before_waits; /* and of shares of waiting; 1: there are none */
+    double *sound;       /* [rows of the table] residuals of the baseline; NAN: it lacks the row; NULL: no baseline */
+    uint32_t rows;       /* how many rows were compared */
+    double before;       /* root mean square of the residuals of times and bandwidths, as a factor */
+    double before_waits; /* that of shares of waiting; 1: there are none */
     double none, none_prior; /* probability and prior of an unknown cause */
-    double fine, fine_prior; /* probability and prior of no cause: the prediction's error is usual for sound machines */
+    double fine, fine_prior; /* probability and prior of no cause: the prediction has its usual error */
     struct verdict *verdict; /* [verdict_count], the most probable first */
     uint32_t verdict_count;
     struct verdict second; /* a second cause, in addition to the first; cause NULL: none explains more */
@@ -173,9 +173,9 @@ bool diagnose_agrees(const struct diagnosis *diagnosis);
 /* Whether two causes have equal effects on the rows, so that the rows cannot tell them apart. */
 bool diagnose_alike(const struct verdict *a, const struct verdict *b, uint32_t rows);
 
-/* Reads a table (validate.h) or the record of a replay, whose times of all ranks become rows.  A table's rows of p2p
- * are expected to use all ports of a NIC, as programs with enough QPs do.  p2p itself has one QP and would use one
- * port. */
+/* Reads a table (validate.h) or the record of a replay, whose times become rows (diagnose_record.c).  A table's rows of
+ * p2p are expected to use all ports of a NIC, as programs with enough QPs do, though p2p itself has one QP and would
+ * use one port. */
 #define DIAGNOSE_PORTS_JOINED "nic.ports=1"
 struct validate_table *diagnose_table_read(const char *path, const struct case_options *base, GError **error);
 
@@ -190,8 +190,8 @@ struct diagnose_how {
     void *context;
 };
 
-/* Predicts the baseline's rows.  sound[rows of table] gets the residual of the nearest case in the baseline with
- * equal phase, kernel and number of ranks; NAN: there is none. */
+/* Predicts the baseline's rows.  For each row of the table, sound[] gets the residual of the most similar case of the
+ * baseline with equal phase, kernel and number of ranks; NAN: there is none. */
 bool diagnose_baseline(const struct validate_table *table, struct validate_table *baseline, uint32_t workers,
                        double *sound, GError **error);
 

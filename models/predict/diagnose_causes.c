@@ -1,7 +1,7 @@
 /* diagnose_causes.c - the causes that diagnose knows: each cause's effect on a cluster file or a case, its check,
  * and its remedy.  They are the outcomes of public threads about these kernels (tests/accuracy/threads).
  *
- * Numbers are of parts, and have their source in PROTOCOLS.md.  A CPU proxy that reads GPU memory without GDRCopy
+ * Sources of numbers are in PROTOCOLS.md.  A CPU proxy that reads GPU memory without GDRCopy
  * takes 3.7 us a request (5.2).  Between sockets NCCL plans with 6, 10 and 22 GB/s by generation, and a NIC read 11
  * GB/s (5.3).  Copies through host memory move what PCIe moves, before and after the network (openucx/ucx issue
  * 11121: 65 Gb/s where 85 go directly).  Knows no simulation. */
@@ -190,8 +190,9 @@ uint32_t cause_variant_strengths(const struct cause_variant *variant)
     return variant->option[0] && strstr(variant->option[0], "EXCESS") ? 8 : 1;
 }
 
-/* Of the threads that the table counts, one in this many was about NICs with several ports (8 of 38, 4 of 26), or
- * about RoCE. So a cause that needs such a machine is that many times as likely on one. */
+/* Of the threads that the table counts, one in THREADS_ON_PORTS was about NICs with several ports (8 of 38, 4 of 26),
+ * and one in THREADS_ON_ETHERNET about RoCE.  So a cause that needs such a machine is that many times as likely on
+ * one. */
 #define THREADS_ON_PORTS    5
 #define THREADS_ON_ETHERNET 2
 

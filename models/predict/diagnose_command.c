@@ -1,5 +1,5 @@
-/* diagnose_command.c - eptwin diagnose: reads measurements and the cluster of which they should be, and prints the
- * likely cause. */
+/* diagnose_command.c - eptwin diagnose: reads measurements and the cluster that they should be of, and prints the
+ * likely cause of the difference. */
 #include <glib.h>
 #include <stdio.h>
 #include <string.h>
@@ -43,7 +43,7 @@ struct diagnose_options {
     gboolean list, flat, first;
     uint32_t rows; /* of the table that is diagnosed */
     GError *first_error;
-    bool told; /* the first answer has been told, and only that was asked for */
+    bool told; /* only the first answer was asked for, and it has been printed */
 };
 
 static bool options_parse(struct diagnose_options *o, int argc, char **argv, GError **error)

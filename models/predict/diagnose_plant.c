@@ -33,8 +33,8 @@ static bool applies(const struct cause *cause, const struct cluster *cluster, co
     return true;
 }
 
-/* Whether this backend could have sent a row's requests.  It could not if another library sent them, or if its
- * version of DeepEP no longer has it. */
+/* Whether this backend could have sent a row's requests.  It could not if another library sent them, or if the row's
+ * version of DeepEP no longer has the backend. */
 static bool backend_possible(const struct validate_row *row, const char *backend)
 {
     const bool v2 = case_kernel_in(&row->options, "v2"), nccl = !strcmp(backend, "gin-proxy");
@@ -45,7 +45,7 @@ static bool backend_possible(const struct validate_row *row, const char *backend
 
 /* ---- planting ---- */
 
-/* "node.nics=50%" becomes "node.nics=4" where there are 8. */
+/* The setting with its share as a value: "node.nics=50%" becomes "node.nics=4" where there are 8. */
 static char *setting_resolve(const char *setting, const struct cluster *cluster, const struct validate_row *row)
 {
     const char *equals = strchr(setting, '=');
@@ -63,7 +63,8 @@ static char *setting_resolve(const char *setting, const struct cluster *cluster,
     return g_strdup_printf("%s=%.6g GB/s", key, (double)rate / 8e9 * share);
 }
 
-/* "rank:4": rank 0 has four times the tokens; "node:4": all ranks of its node do. */
+/* The tokens of each rank, as --tokens-per-rank takes them.  "rank:4": rank 0 has four times the tokens; "node:4": all
+ * ranks of its node do. */
 static char *tokens_list(const char *how, const struct validate_row *row, const struct cluster *cluster)
 {
     g_auto(case_options) whole;
@@ -78,8 +79,8 @@ static char *tokens_list(const char *how, const struct validate_row *row, const 
     return g_string_free(list, FALSE);
 }
 
-/* If some of the ranks launch late, by up to a given time, the others wait for half of it.  If one rank is late by
- * that time, all others wait for all of it. */
+/* The text for --arrival that makes ranks wait for excess_us.  "uniform:": ranks launch late by up to twice this time,
+ * and wait for half of that.  Else rank 0 is late by this time, and all others wait for all of it. */
 static char *arrival(const char *how, const struct validate_row *row, double excess_us)
 {
     if (g_str_has_prefix(how, "uniform:")) return g_strdup_printf("uniform:%.0fus", 2 * excess_us);
@@ -89,7 +90,7 @@ static char *arrival(const char *how, const struct validate_row *row, double exc
     return g_string_free(list, FALSE);
 }
 
-/* "50%" of the SMs, rounded to an even number. */
+/* "50%" of the case's SMs as a number, rounded down to an even one. */
 static char *sms_share(const char *share, const struct case_options *c)
 {
     const uint32_t percent = (uint32_t)g_ascii_strtoull(share, NULL, 10),
@@ -97,7 +98,7 @@ static char *sms_share(const char *share, const struct case_options *c)
     return g_strdup_printf("%u", MAX(sms * percent / 200 * 2, 2u));
 }
 
-/* With shorter delays, work between combine and dispatch cannot be told apart from other lateness. */
+/* The least delay that work between combine and dispatch is taken to make: shorter ones look like other lateness. */
 #define LATE_US 1000
 
 static bool option_plant(const char *option, const struct cluster *cluster, double excess_us, struct validate_row *row)
@@ -133,7 +134,7 @@ bool cause_plant(const struct cause *cause, uint32_t variant, const struct clust
     for (char **s = row->settings; s && *s; s++) g_ptr_array_add(settings, g_strdup(*s));
     for (uint32_t i = 0; i < CAUSE_SETTINGS_MAX && v->setting[i]; i++) {
         g_ptr_array_add(settings, setting_resolve(v->setting[i], cluster, row));
-        /* a host's ranks stand for GPUs, and its file does not say how many of them share the NICs */
+        /* a host's file does not say how many ranks, which stand for GPUs, share the NICs */
         if (g_str_has_prefix(v->setting[i], "node.nics") && cluster->host.cores && !cluster->node.gpus)
             g_ptr_array_add(settings, g_strdup_printf("node.gpus=%u", ranks_a_node(row, cluster)));
     }

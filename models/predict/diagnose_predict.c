@@ -15,10 +15,10 @@
 /* The cost of a run of the normal kernels is ranks squared times tokens: 2^20 takes 0.3 s (16 ranks, 4096 tokens). */
 #define WORK_UNIT         (1 << 20)
 #define WORK_WHOLE        (1.5 * WORK_UNIT)  /* a case that costs at most this is predicted itself */
-#define WORK_SMALL        (0.3 * WORK_UNIT)  /* a larger one is predicted from one of this cost and one of half of it */
+#define WORK_SMALL        (0.3 * WORK_UNIT)  /* a larger case is predicted from two, of this cost and of half of it */
 #define WORK_SCREEN       (0.1 * WORK_UNIT)  /* the largest cost of a case in a first answer */
-#define WORK_FIRST_PLAIN  (2.0 * WORK_UNIT)  /* the largest cost of all its predictions without a cause */
-#define WORK_FIRST        (20.0 * WORK_UNIT) /* of the whole first answer */
+#define WORK_FIRST_PLAIN  (2.0 * WORK_UNIT)  /* the largest cost of a first answer's predictions without a cause */
+#define WORK_FIRST        (20.0 * WORK_UNIT) /* the largest cost of a whole first answer */
 #define LOW_LATENCY_LIGHT 0.5                /* the cost of low-latency kernels, relative to normal ones */
 #define WORK_ROW_LEAST    (0.02 * WORK_UNIT)
 
@@ -41,8 +41,8 @@ static bool shrinks(const struct validate_row *row)
 
 /* ---- small cases instead of large ones ---- */
 
-/* If the row's case costs more than `whole`: the larger of the two numbers of tokens that stand for the row's
- * number; else 0. */
+/* The larger of the two numbers of tokens from which the row's case is predicted.  0: it is predicted itself, because
+ * it costs at most `whole`, or because fewer tokens cannot stand for it. */
 static uint32_t tokens_small(const struct validate_row *row, double whole, double small)
 {
     if (!case_kernel_in(&row->options, "normal|v2") || !shrinks(row) || ranks_square(row) * tokens_of(row) <= whole)
@@ -88,7 +88,8 @@ double diagnose_residual(const struct validate_row *row)
 
 /* ---- which cases stand for all ---- */
 
-/* How much a cause's effects on two rows may differ.  Different phases count most, different numbers of ranks less. */
+/* How much a cause's effects on two rows may differ.  Different kernels count most, then phases, then numbers of
+ * ranks. */
 static double row_distance(const struct validate_row *one, const struct validate_row *other)
 {
     const struct case_options *a = &one->options, *b = &other->options;
@@ -119,7 +120,7 @@ bool diagnose_works_at_once(const struct validate_table *table, uint32_t hypothe
     uint32_t seen = 0;
     for (uint32_t i = 0; i < table->row_count; i++) {
         if (validate_row_idle(&table->row[i]) || table->row[i].job < seen) continue;
-        seen = table->row[i].job + 1; /* jobs have rising numbers */
+        seen = table->row[i].job + 1; /* the numbers of jobs rise from row to row, so each job counts once */
         work += case_work(&table->row[i], DIAGNOSE_WHOLE);
     }
     return work * hypotheses <= WORK_FIRST;
@@ -158,8 +159,8 @@ static void cases_pick(const struct validate_table *table, enum diagnose_effort 
 /* How a row of the table is predicted. */
 struct stand {
     uint32_t row;    /* the row that is predicted in its place: the row itself, or the most similar one */
-    uint32_t tokens; /* the larger of the two numbers of tokens; 0: the row's own number */
-    bool fewer;      /* nodes */
+    uint32_t tokens; /* tokens_small()'s number; 0: the row has its own number of tokens */
+    bool fewer;      /* it has fewer nodes */
 };
 
 struct plan {
@@ -178,7 +179,7 @@ static int double_compare(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
-/* How much longer than predicted the median row takes, in the phase in which this is most; at least 1. */
+/* By how many us the median row takes longer than predicted, in the phase in which this is most; at least 1. */
 static double excess(const struct validate_table *table)
 {
     double most = 1;
@@ -225,7 +226,7 @@ static void plan_add(struct plan *p, const struct hypothesis *first, struct hypo
     const bool bare = !first && !h, other = stand->row == i && !(h && h->skip);
     if (other) *copy = planted_row(p, i, stand->tokens, first, h);
     if (other && stand->tokens) *half = planted_row(p, i, stand->tokens / 2, first, h);
-    if (!other || (bare && !stand->tokens && !stand->fewer)) copy->native = true; /* the table has it */
+    if (!other || (bare && !stand->tokens && !stand->fewer)) copy->native = true; /* the table has its prediction */
     if (!other || !stand->tokens) half->native = true;
 }
 
@@ -257,8 +258,7 @@ static void stands_find(struct plan *p)
     const bool screen = p->effort == DIAGNOSE_SCREEN;
     g_autofree bool *picked = g_new0(bool, table->job_count + 1);
     cases_pick(table, p->effort, INFINITY, screen ? table->job_count : CASES_MAX, picked);
-    g_autoptr(GArray) rows = g_array_new(FALSE, FALSE, sizeof(uint32_t)); /* rows of the cases picked, without rows
-                                                                           * that equal others */
+    g_autoptr(GArray) rows = g_array_new(FALSE, FALSE, sizeof(uint32_t)); /* different rows of the cases picked */
     for (uint32_t i = 0; i < table->row_count; i++)
         if (!validate_row_idle(&table->row[i]) && picked[table->row[i].job] && row_new(table, rows, i))
             g_array_append_val(rows, i);
@@ -311,7 +311,7 @@ static double residual_read(const struct plan *p, uint32_t i, const struct valid
     const double before = diagnose_residual(row);
     if (!tokens && !p->stand[i].fewer) return diagnose_residual(planted);
     if (validate_row_waits(row)) return before - log((100 + planted->predicted_pct) / (100 + bare->predicted_pct));
-    /* both are times of the same bytes, though the measurement may count bytes in another way */
+    /* the cause may change which bytes the measured bandwidth counts, though the time is of the same bytes */
     const double counted = isfinite(row->measured_gbs) ? log(planted->measured_gbs / row->measured_gbs) : 0;
     if (planted->problem || bare->problem) return NAN;
     if (!tokens) return before - log(planted->predicted_us / bare->predicted_us) - counted;

@@ -7,12 +7,12 @@
 
 #define COMMON_SOUND   0.14
 #define ROW_SOUND      0.09
-#define COMMON_BESIDE  0.12 /* a baseline */
+#define COMMON_BESIDE  0.12 /* relative to a baseline, as ROW_BESIDE */
 #define ROW_BESIDE     0.06
 #define ROW_WAITS      0.05
 #define STRENGTH       0.2
-#define UNKNOWN_MEAN   0.69 /* twice as long */
-#define UNKNOWN_COMMON 1.0  /* also of a strength */
+#define UNKNOWN_MEAN   0.69 /* ln 2: twice as long */
+#define UNKNOWN_COMMON 1.0  /* also the error of a strength */
 #define UNKNOWN_ROW    0.3
 #define FREEDOM        4.0
 #define EXCESS_ALLOWED 1.15
@@ -26,14 +26,14 @@ struct errors {
     double mean, common, row, strength; /* strength: in the row with the largest effect */
 };
 
-/* Sums over the rows that are not spoilt, of errors x and effects e, for times (tx, te) and for all rows, in units
- * of a time's own error. */
+/* Sums of errors x and effects e, in units of a time's own error: over times (tx, te) and over all rows (xx, ee, xe).
+ * Spoilt rows are left out. */
 struct sums {
     double tx, te, xx, ee, xe;
     uint32_t n, times;
 };
 
-/* A row as it counts. */
+/* A row's error and effect, in units of a time's own error. */
 struct weighed {
     double error, effect;
     bool time; /* the row is a time, so it has the common error */
@@ -74,7 +74,7 @@ static void count_row(struct sums *s, const struct weighed *row, int sign)
     s->times += (uint32_t)sign;
 }
 
-/* Gathers the rows that count, with their weights, and returns their number. */
+/* Sets row[] to the rows that count, in the units of sums, and returns their number. */
 static uint32_t rows_weigh(const struct rank_rows *r, const struct errors *e, struct weighed *row)
 {
     uint32_t count = 0;
@@ -100,8 +100,9 @@ static int error_fall(const void *a, const void *b)
     return left > right ? -1 : left < right;
 }
 
-/* ln of the sum over none, one and two spoilt rows.  With more it would be no measurement.  Of many rows only pairs
- * of the most distant are summed, because other pairs add nothing. */
+/* ln of the density of the rows: the sum over none, each one, and each two of them being spoilt.  With more spoilt rows
+ * it would be no measurement.  Of many rows, pairs are summed only of those with the largest errors, because other
+ * pairs add nothing. */
 static double density(const struct rank_rows *r, const struct errors *e)
 {
     struct sums all = { 0 };

@@ -6,10 +6,9 @@
  * Relative to a baseline of the machine only the errors of a fault's effect are left: 0.12 and 0.06
  * (tests/accuracy/faults, rows with a sound figure).
  *
- * A fault's strength is not known exactly.  This adds 0.2 to the error of the row that it changes most: the variants
- * of a cause stand for strengths that are a factor of two apart, and a strength in the middle is that far from both.
- * To other rows it adds less, in proportion to the cause's effect on them.  Tails are Student's, with 4 degrees of
- * freedom.
+ * A fault's strength is not known exactly: the variants of a cause have strengths that are a factor of two apart, and
+ * the true strength lies between them.  This adds 0.2 to the error of the row that the cause changes most.  To other
+ * rows it adds less, in proportion to the cause's effect on them.  Tails are Student's, with 4 degrees of freedom.
  *
  * Shares of waiting do not have the common error, which is an error of times.  Each has an error of 0.05: on a sound
  * machine it is 0.02 to 0.08 by kind of share, and causes of known strength add as much (tests/vm/causes: one link
@@ -23,8 +22,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Residuals; NAN: not a row.  before[] are the residuals without the cause.  The difference is the cause's effect.
- * waits[] marks rows that are shares of waiting; NULL: all rows are times. */
+/* residual[]: what the cause leaves; NAN: the row does not count.  before[]: the residuals without the cause; the
+ * difference is the cause's effect.  waits[] marks rows that are shares of waiting; NULL: all rows are times. */
 struct rank_rows {
     const double *residual, *before;
     const bool *waits;
@@ -34,30 +33,31 @@ struct rank_rows {
 /* ln of the density if the planted cause is the reason.  baseline: residuals are relative to a sound run of the
  * machine. */
 double rank_cause_density(const struct rank_rows *rows, bool baseline);
-/* The density if it is a cause that resembles the planted one: its mark is that far (ln of a factor, in each row) from
- * the planted one's, and of any strength. */
+/* ln of the density if the reason is an unknown cause that resembles the planted one: its effect on each row is `apart`
+ * (ln of a factor) from the planted one's, and of any strength. */
 double rank_near_density(const struct rank_rows *rows, bool baseline, double apart);
-/* The density if the reason makes all times longer by one factor, or each by one of its own: residual is without any
- * cause; before is not read. */
+/* ln of the density if the reason makes all times longer by one factor or, with `each`, each by a factor of its own.
+ * residual[] is without any cause; before[] is not read. */
 double rank_factor_density(const struct rank_rows *rows, bool each);
 
-/* The prior of a cause.  threads: how many public threads on the topic ended with it.  elsewhere: how many on the
- * other topic did.  There machines are alike but programs differ, so these count a tenth.  Weights from 0.05 to 0.1
- * make the counts of one topic most likely, given the other's (tests/accuracy/threads/README.md).  One half is
- * added, as Krichevsky and Trofimov do for what has not been seen yet. */
+/* The prior of a cause, as a number of threads.  threads: how many public threads on the topic ended with the cause.
+ * elsewhere: how many on the other topic did.  The other topic has the same machines but other programs, so these count
+ * a tenth.  Weights from 0.05 to 0.1 make the counts of one topic most likely, given the other's
+ * (tests/accuracy/threads/README.md).  One half is added, as Krichevsky and Trofimov do for what has not been seen
+ * yet. */
 double rank_prior(uint32_t threads, uint32_t elsewhere);
-/* The prior of an unknown cause, in these units: how many threads with numbers ended without a cause. */
+/* The threads of an unknown cause: how many threads with numbers ended without a cause. */
 #define RANK_THREADS_UNKNOWN 6
-/* The prior of a sound machine, whose prediction has only its usual error: how many of those who ask have one. */
+/* The threads of a sound machine, whose prediction has only its usual error: how many of those who ask have one. */
 #define RANK_THREADS_SOUND   6
 
-/* ln of a factor on a cause's density if the cause makes times longer than measured; `over` is the mean ln of how
- * much longer. Errors of predictions explain 15 %.  For more, the machine would have to be faster than predicted,
- * which is as unlikely as a large common error.  Beyond a factor of the square root of 2, half a step of strengths,
- * a weaker cause is the reason. */
+/* ln of a factor on the density of a cause that makes times longer than measured; `over` is the mean ln of how much
+ * longer.  Up to 15 % are errors of predictions.  For more, the machine would have to be faster than predicted, which
+ * is as unlikely as a large common error.  Beyond a factor of the square root of 2, half a step of strengths, a weaker
+ * cause is the reason. */
 double rank_excess_density(double over);
 
-/* ln of e^a + e^b, because densities of some hundred rows are too small for doubles. */
+/* ln of e^a + e^b.  Densities of some hundred rows are too small for doubles, so only their ln is kept. */
 double rank_ln_add(double a, double b);
 
 #endif

@@ -11,7 +11,7 @@
 #include "reports/record.h"
 #include "reports/wait_matrix.h"
 
-/* The options of the case to which the record gives a value: their names, or their values. */
+/* Appends the names, or else the values, of the case's options to which the record gives a value. */
 static void options_append(const struct record *record, bool names, GString *out)
 {
     for (uint32_t i = 0; case_option_name(i); i++) {
@@ -60,7 +60,7 @@ static void rows_append(const struct record *record, GString *out)
     }
 }
 
-/* Reasons for long times that are not causes in the cluster. */
+/* A warning about reasons for long times that are not causes in the cluster, or NULL. */
 static char *busy_warning(const struct record *record, const char *path)
 {
     const char *others = record_get(record, "cpu-others-pct");
@@ -70,7 +70,7 @@ static char *busy_warning(const struct record *record, const char *path)
                            path, others ? others : "some");
 }
 
-/* NULL without an error: it is no record of a case. */
+/* The record as the text of a table.  NULL: the file is no record of a case, and is read as a table. */
 static char *table_text(const char *path, char **warning)
 {
     g_autoptr(record) record = record_read(path, NULL);
@@ -86,7 +86,8 @@ static char *table_text(const char *path, char **warning)
     return text ? g_string_free(text, FALSE) : NULL;
 }
 
-/* A stream of puts has one QP, which uses one port.  So the row's NIC gets one port with the rate of all. */
+/* Gives the row's NIC one port with the rate of all its ports.  p2p's stream of puts has one QP, which uses only one
+ * port, but the measured program uses all. */
 static void ports_join(struct validate_row *row)
 {
     g_autoptr(cluster) cluster =
@@ -137,7 +138,8 @@ static unsigned library_known(const struct validate_table *table, const struct v
     return 0;
 }
 
-/* Reads the labels, which say which bytes are counted, where they are, and which version of which library sent them. */
+/* Sets row->known from the labels, which say which bytes are counted, where they are, and which version of which
+ * library sent them. */
 static void row_known(const struct validate_table *table, struct validate_row *row)
 {
     static const char *const gpu[] = { "gpu", "cuda", "rocm", "device", "vram", "hbm", NULL }, *const host[] = {

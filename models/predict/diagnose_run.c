@@ -49,7 +49,7 @@ static int verdict_compare(const void *a, const void *b)
     return one->cause < other->cause ? -1 : one->cause > other->cause;
 }
 
-/* A measurement, and what is known before its numbers are read. */
+/* The measurements that are compared, and what is known before their numbers are read. */
 struct compared {
     struct validate_table *table;
     const struct diagnose_how *how;
@@ -72,7 +72,7 @@ static double cause_density(const struct compared *c, const double *residual)
     return rank_cause_density(&rows, c->how->baseline != NULL);
 }
 
-/* The density of the rows under a hypothesis; -INFINITY if the hypothesis explains nothing. */
+/* ln of the density of the rows under a hypothesis; -INFINITY if it explains nothing.  *form gets its verdict. */
 static double hypothesis_density(const struct hypothesis *h, const struct compared *c, const double *before,
                                  struct verdict *form)
 {
@@ -81,8 +81,8 @@ static double hypothesis_density(const struct hypothesis *h, const struct compar
     return cause_density(c, h->residual) + rank_excess_density(form->over);
 }
 
-/* Verdicts of all causes from the hypotheses, which are sorted by cause; `before` are the residuals without them.
- * As its probability each verdict has the ln of its share, not yet divided by the sum of all. */
+/* Makes a verdict for each cause from the hypotheses, which are sorted by cause; before[] are the residuals without
+ * them.  Each verdict's `probability` is still the ln of prior times likelihood (probabilities_divide()). */
 static GArray *verdicts_make(const struct hypothesis *h, uint32_t count, const struct compared *c, const double *before)
 {
     const struct validate_table *table = c->table;
@@ -120,7 +120,7 @@ static int double_fall(const void *a, const void *b)
     return left > right ? -1 : left < right;
 }
 
-/* Skips hypotheses that are unlikely, judged by the residuals that they are assumed to leave. */
+/* Sets `skip` of hypotheses that are unlikely by the residuals that the first answer expects of them. */
 static void unlikely_skip(struct hypothesis *h, uint32_t count, const struct compared *c, const double *before)
 {
     g_autofree double *weight = g_new(double, count + 1), *order = g_new(double, count + 1);
@@ -143,7 +143,8 @@ bool diagnose_alike(const struct verdict *a, const struct verdict *b, uint32_t r
     return true;
 }
 
-/* Makes probabilities of the ln of shares. */
+/* Turns the verdicts' ln of prior times likelihood, and those of no known cause and of a sound machine, into
+ * probabilities. */
 static void probabilities_divide(struct diagnosis *d, double none, double fine)
 {
     double sum = rank_ln_add(none, fine);
@@ -174,8 +175,8 @@ static const struct hypothesis *hypothesis_find(const struct hypothesis *h, uint
     return NULL;
 }
 
-/* Finds a second cause, in addition to the first.  known: each cause's effect alone.  It stands for its effect
- * together with the first cause until that is predicted. */
+/* Finds a second cause, in addition to the first.  known: the hypotheses, each with its effect alone, which is assumed
+ * to be its effect in addition to the first cause until that is predicted. */
 static bool second_find(struct diagnosis *d, const struct compared *c, const struct hypothesis *known,
                         uint32_t known_count, GError **error)
 {
@@ -217,7 +218,7 @@ static bool cluster_same(const struct validate_row *one, const struct validate_r
 
 static void context_find(struct compared *c)
 {
-    const struct validate_row *last = NULL; /* whose cluster has been looked at */
+    const struct validate_row *last = NULL; /* the last row whose cluster was read */
     c->context = (struct cause_context){ .topic = CAUSE_OF_MESSAGES, .public_test = true, .sms_stated = true };
     for (uint32_t i = 0; i < c->table->row_count; i++) {
         const struct validate_row *row = &c->table->row[i];
@@ -245,7 +246,8 @@ static struct validate_row *rows_relative(const struct validate_table *table, co
     return rows;
 }
 
-/* The errors of the predicted rows.  False: no row can be compared. */
+/* Sets before[] to the residuals of the predicted rows, and waits[] to whether each is a share of waiting.  False: no
+ * row can be compared. */
 static bool rows_compare(struct diagnosis *d, const struct validate_table *table, double *before, bool *waits)
 {
     double squares[2] = { 0 }; /* of times, of waits */
@@ -273,8 +275,8 @@ bool diagnose_agrees(const struct diagnosis *d)
 
 /* ---- a few rows first ---- */
 
-/* Compares the few rows with all causes.  how->first gets the answer.  Returns the effects on all rows of a table
- * (diagnose_effects_spread), or NULL if there is no first answer. */
+/* Compares a few rows of a large table with all causes, and calls how->first with the answer.  Returns all hypotheses
+ * with their effects on all rows (diagnose_effects_spread()), or NULL if there is no first answer. */
 static struct hypothesis *first_answer(struct validate_table *table, const struct diagnose_how *how,
                                        uint32_t *count_all, GError **error)
 {
@@ -313,7 +315,8 @@ static struct hypothesis *first_answer(struct validate_table *table, const struc
 
 /* ---- all rows ---- */
 
-/* guess: the first answer for each hypothesis, or NULL. */
+/* Compares all rows with all causes, except those that are unlikely by the guess.  guess: first_answer()'s hypotheses,
+ * or NULL. */
 static bool causes_find(struct diagnosis *d, struct compared *c, const struct hypothesis *guess, GError **error)
 {
     uint32_t count;

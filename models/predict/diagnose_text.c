@@ -15,8 +15,7 @@ static void rows_append(const struct diagnosis *d, const struct validate_table *
     for (uint32_t i = 0; i < table->row_count; i++) {
         const struct validate_row *row = &table->row[i];
         if (row->problem || row->native || validate_row_waits(row) || (d->sound && isnan(d->sound[i]))) continue;
-        const double machine = d->sound ? exp(d->sound[i]) : 1; /* the sound machine's time, as a factor of the
-                                                                 * prediction */
+        const double machine = d->sound ? exp(d->sound[i]) : 1; /* the sound machine's time over the prediction */
         const bool time = isfinite(row->measured_us);
         const double measured = time ? row->measured_us : row->measured_gbs,
                      expected = time ? row->predicted_us * machine : row->predicted_gbs / machine,
@@ -62,14 +61,14 @@ static void name_append(const struct verdict *v, GString *out)
     if (v->cause->variant[v->variant].text) g_string_append_printf(out, ", %s", v->cause->variant[v->variant].text);
 }
 
-/* The remedy.  With it the rows would take v->gives of their time. */
+/* Appends the check and the remedy, and how much less time the rows would take with it. */
 static void remedy_append(const struct verdict *v, GString *out)
 {
     g_string_append_printf(out, "   check:  %s\n   change: %s\n", v->cause->check, v->cause->change);
     if (v->gives < 1 / 1.05) g_string_append_printf(out, "   gives:  %.2f times as fast\n", 1 / v->gives);
 }
 
-/* Names the causes whose effects equal those of cause i, which is the most probable of them. */
+/* Names the causes whose effects equal those of verdict i, which is the most probable of these causes. */
 static void alike_append(const struct diagnosis *d, uint32_t i, uint32_t rows, GString *out)
 {
     for (uint32_t j = i + 1; j < d->verdict_count; j++) {

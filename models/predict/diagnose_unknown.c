@@ -1,13 +1,15 @@
 /* diagnose_unknown.c - how likely the rows are if the reason is none of the causes that diagnose knows.
  *
- * Such a reason has one of four marks, each as likely as the others before the rows are read:
+ * A mark is how a reason changes the rows' times.  An unknown one has one of four kinds, which are equally likely
+ * before the rows are read:
  *
- *   a factor   all times longer by one factor
- *   factors    each time longer by a factor of its own: a cause that leaves more than the rows' noise is less likely
- *   a time     all longer by one time: a latency, a wait, a launch.  Times from 1 us to 10 ms are equally likely by
- *              their ln
- *   a relative it resembles a known cause, and its mark is as far from that one's as the nearest mark of another cause.
- *              Where the rows hardly tell known causes apart, they do not tell an unknown one from these either.
+ *   a factor   all times are longer by one factor
+ *   factors    each time is longer by a factor of its own.  So a cause that leaves more than the rows' noise is less
+ *              likely than this
+ *   a time     all times are longer by one time: a latency, a wait, a launch.  The ln of this time is uniform from 1 us
+ *              to 10 ms
+ *   a relative the reason resembles a known cause: its mark is as far from that cause's as the nearest mark of another
+ *              cause.  Where the rows hardly tell known causes apart, they do not tell an unknown one from these either
  */
 #include "models/predict/diagnose.h"
 
@@ -16,7 +18,7 @@
 
 enum { FORMS = 4, TIMES = 28 };
 #define TIME_LEAST_US 1.0
-#define EFFECT_LEAST  0.02 /* a hypothesis that changes no row by so much leaves no mark */
+#define EFFECT_LEAST  0.02 /* a hypothesis that changes no row by more has no mark */
 
 static double time_density(const struct validate_table *table, const struct rank_rows *rows, bool baseline)
 {
@@ -54,7 +56,7 @@ static bool marks(const struct hypothesis *h, const struct rank_rows *rows)
     return changes;
 }
 
-/* How far a mark is from the nearest one of another cause. */
+/* How far mark k is from the nearest mark of another cause. */
 static double mark_apart(const struct hypothesis *const *mark, uint32_t count, uint32_t k, const struct rank_rows *rows)
 {
     double nearest = INFINITY;

@@ -14,7 +14,8 @@
  * ranks; for ll, a rank and an expert; for alltoallv, a message. */
 static const struct kernel_cost {
     const char *kernel;
-    double token_node, token_rank, rank, pair; /* events of a token to another node, of a token to a rank, ... */
+    double token_node, token_rank, rank,
+        pair; /* events of a token to another node, a token to a rank, a rank, a pair */
     double rank_bytes, pair_bytes, place_bytes;
 } costs[] = {
     /* clang-format off: a line a kernel */
@@ -36,7 +37,7 @@ static const double event_seconds = 0.35e-6;
 static const double slower_a_doubling = 0.25;
 
 enum { PILOT_EVENTS = 700000, PILOT_TOKENS_MIN = 1024, WORTH_BYTES = 500000000 };
-enum { WORTH_SECONDS = 5, WORTH_SECONDS_LOGGED = 60 }; /* told from this time on: at a terminal; in a log */
+enum { WORTH_SECONDS = 5, WORTH_SECONDS_LOGGED = 60 }; /* the least time that is told: at a terminal; in a log */
 
 static const struct kernel_cost *cost_of(const char *kernel)
 {
@@ -47,8 +48,8 @@ static const struct kernel_cost *cost_of(const char *kernel)
 
 /* The quantities that a case's cost depends on. */
 struct shape {
-    double ranks, ranks_per_node, tokens, topk, experts, groups; /* tokens: of all ranks; groups: nodes that a token
-                                                                  * goes to */
+    double ranks, ranks_per_node, tokens, topk, experts, groups; /* tokens: of all ranks; groups: the most nodes that
+                                                                  * a token goes to; 0: any number */
     double messages;                                             /* of an alltoallv; 0: one for each pair */
 };
 
@@ -119,11 +120,11 @@ static void trace_settle(struct case_options *c, const struct routing *routing)
     c->num_ranks = routing->ranks;
     c->num_tokens = most;
     c->num_topk = routing->topk;
-    if (!c->placement) c->num_experts = routing->experts; /* with a placement these are slots */
+    if (!c->placement) c->num_experts = routing->experts; /* with a placement routing->experts counts its slots */
 }
 
-/* The case with fewer ranks, in whole nodes, and then with fewer tokens.  The number of experts is kept, so that the
- * numbers of all kinds of messages shrink in proportion.  Options that name ranks are removed. */
+/* Reduces the case's ranks, by whole nodes, and then its tokens.  The number of experts is kept, so that the numbers of
+ * all kinds of messages shrink in proportion.  Options that name ranks are removed. */
 static void pilot_shrink(struct case_options *c, const struct case_load *load)
 {
     case_resolve(c);
@@ -152,7 +153,7 @@ static bool pilot_possible(const struct case_options *c)
     return c->ranks_per_node && !file && !listed && g_strcmp0(c->trace, "-") != 0;
 }
 
-/* Runs the pilot.  False: it cannot be simulated. */
+/* Runs the pilot of the case, and sets its events and seconds.  False: it cannot be simulated. */
 static bool pilot_run(const struct case_options *c, const struct cluster *cluster, double *events, double *seconds,
                       struct estimate *expected)
 {
@@ -170,8 +171,8 @@ static bool pilot_run(const struct case_options *c, const struct cluster *cluste
     return good && *events > 0 && *seconds > 0;
 }
 
-/* Compares the number of events, and not the seconds that a pilot measured.  So what is printed does not depend on
- * how busy the machine is. */
+/* Whether the work takes at least so many seconds or bytes.  Its seconds follow from the number of events, not from a
+ * pilot, so that what is printed does not depend on how busy the machine is. */
 static bool exceeds(const struct estimate *work, double seconds, double bytes)
 {
     return work->events * event_seconds >= seconds || work->bytes >= bytes;
@@ -230,7 +231,7 @@ bool estimate_print(const char *command, const struct estimate *work, uint32_t t
 
 /* ---- many ---- */
 
-/* Returns the estimate of the last case if this one has the same shape, as most predictions of a trace do. */
+/* Whether the case has the same ranks and tokens as the last case, as most predictions of a trace have. */
 static bool last_recall(const struct estimate_many *many, const struct case_options *c)
 {
     return many->last.trace && g_strcmp0(many->last.trace, c->trace) == 0 &&

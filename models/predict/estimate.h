@@ -1,9 +1,9 @@
 /* estimate.h - how long predictions will take on this machine, and how much memory, before they run.
  *
  * A table (estimate.c), made from runs of this program, gives the events and bytes of a case's tokens, ranks and
- * pairs for each kernel.  A pilot corrects it: the same case with fewer ranks and tokens.  It takes a fraction of a
- * second, and shows how far the number of events is off and how long an event takes here.  Only work of more than a
- * few seconds gets a pilot. */
+ * pairs for each kernel.  A pilot corrects the table: it is the same case with fewer ranks and tokens.  The pilot takes
+ * a fraction of a second, and shows how far the number of events is off and how long an event takes on this machine.
+ * Only work of more than a few seconds gets a pilot. */
 #ifndef MODELS_PREDICT_ESTIMATE_H
 #define MODELS_PREDICT_ESTIMATE_H
 
@@ -14,14 +14,14 @@
 /* The cost of one prediction, or the sum over many. */
 struct estimate {
     double events;  /* events that the engine will run */
-    double bytes;   /* bytes of memory; of several predictions, the largest number */
-    double seconds; /* of one core */
+    double bytes;   /* bytes of memory; the largest number of any of the predictions */
+    double seconds; /* time of one core */
     uint64_t predictions;
     bool tried; /* a pilot has measured the seconds */
 };
 
-/* The cost of one prediction, only by the table.  load NULL: its shape follows from the options, which do not tell a
- * trace's shape. */
+/* The cost of one prediction by the table, without a pilot.  load NULL: ranks and tokens follow from the options, which
+ * do not tell those of a trace. */
 struct estimate estimate_case(const struct case_options *c, const struct case_load *load);
 
 /* Whether the work is long enough to use all cores: its events suggest at least half of 5 seconds. */
@@ -43,14 +43,14 @@ struct estimate_many {
 /* Adds count predictions of a case on a cluster. */
 void estimate_many_add(struct estimate_many *many, const struct case_options *c, const struct cluster *cluster,
                        uint32_t count);
-/* Prints the sum with estimate_print(), after a pilot if it is worth one.  Then the sum is empty again. */
+/* Prints the sum with estimate_print(), after a pilot if the work is worth one.  Then `many` is empty again. */
 void estimate_many_print(struct estimate_many *many, const char *command, uint32_t threads);
 
-/* Prints "eptwin COMMAND: about 25 s and 1.2 GB of memory" to standard error, and returns whether it did.  `threads`
- * threads share the work.  On a terminal it prints this from half a gigabyte or 5 s on, for all threads together.
- * The seconds are those of a common core for the number of events.  In a log it prints this from half a gigabyte of
- * one prediction, or a minute of one core, on.  So what a log says depends neither on the number of cores nor on how
- * busy they are. */
+/* Prints "eptwin COMMAND: about 25 s and 1.2 GB of memory" to standard error if the work is long enough, and returns
+ * whether it did.  `threads` threads share the work.  On a terminal, half a gigabyte or 5 s of all threads together are
+ * enough.  In a log, half a gigabyte of one prediction or a minute of one core are.  These limits compare the seconds
+ * that a common core needs for the events, so what a log says depends neither on the number of cores nor on how busy
+ * they are. */
 bool estimate_print(const char *command, const struct estimate *work, uint32_t threads);
 
 #endif

@@ -18,10 +18,9 @@ const char *explain_beside_name(enum explain_beside beside)
     return names[beside];
 }
 
-/* The largest factors by which kernels took longer while these ran, on two H100s and on one node.  Overlaps are more
- * than 0.6 of the kernel.  Dispatch and combine have 8 to 32 SMs.  The others are a copy, a grouped GEMM of 32
- * experts and a GEMM of 8192^3.  Other kernels (element by element) count as the grouped GEMM, because none was
- * measured. */
+/* The largest factors by which dispatch and combine (8 to 32 SMs) took longer while another kernel ran for more than
+ * 0.6 of their time, on two H100s and on one node.  The other kernels are a copy, a grouped GEMM of 32 experts and a
+ * GEMM of 8192^3.  For any other kernel (element by element), of which none was measured, the grouped GEMM's counts. */
 static const double slowdown[2][BESIDES] = { { 3.50, 1.52, 1.36, 1.52 }, { 2.74, 1.75, 1.42, 1.75 } };
 
 static enum explain_beside beside_of(const struct profile *profile, const struct profile_kernel *kernel)
@@ -57,13 +56,13 @@ static bool has_prefix_of(const char *phase, const char *const *prefixes)
     return false;
 }
 
-/* Barriers move almost no data.  They end when the last rank comes. */
+/* Whether the phase is a barrier, which moves almost no data and ends when the last rank comes. */
 static bool phase_is_barrier(const char *phase)
 {
     return has_prefix_of(phase, (const char *const[]){ "notify", "cached_notify", "barrier", NULL });
 }
 
-/* Kernels that end only after other ranks have begun theirs. */
+/* Whether the phase's kernels end only after other ranks have begun theirs. */
 static bool phase_meets(const char *phase)
 {
     return !has_prefix_of(phase, (const char *const[]){ "layout", "clean", "dispatch_copy", "combine_reduce",
@@ -98,12 +97,13 @@ static void rank_clear(gpointer data)
     profile_free(r->profile);
 }
 
-/* The call of another rank that meets this one, with equal phase and number.  NULL: there is none. */
+/* The call of another rank that meets `call`: the one with equal phase and number.  near: about where it is among the
+ * other rank's calls.  NULL: there is none. */
 static const struct profile_call *call_matched(const struct explain_rank *other, const struct profile_call *call,
                                                uint32_t near)
 {
     const uint32_t count = other->calls->len;
-    for (uint32_t distance = 0; distance < count; distance++) /* the match is near that place */
+    for (uint32_t distance = 0; distance < count; distance++)
         for (int side = 0; side < 2; side++) {
             const uint32_t at = side ? near - distance : near + distance;
             if (at >= count || (side && !distance)) continue;
@@ -138,7 +138,7 @@ static void clocks_align(struct explain *e)
         rank->offset_ns = (int64_t)stats_median((const double *)(const void *)apart->data, apart->len);
         longest = MAX(longest, (double)llabs(rank->offset_ns));
     }
-    /* Clocks that agree within a kernel's time are right, and the remaining differences are those of kernels. */
+    /* Clocks that agree within a kernel's time are right: such differences are those of kernels' ends. */
     e->aligned = longest > typical;
     for (guint r = 0; r < e->ranks->len && !e->aligned; r++)
         g_array_index(e->ranks, struct explain_rank, r).offset_ns = 0;
@@ -190,7 +190,7 @@ void explain_free(struct explain *e)
 
 /* ---- one call ---- */
 
-/* The rank that came last to the corresponding call, and how much later than this rank it came. */
+/* Returns how much later than this rank the last rank came to the call; *late gets that rank. */
 static double late_find(const struct explain *e, const struct explain_call *c, int32_t *late)
 {
     const struct explain_rank *own = rank_of(e, c->rank);
@@ -210,7 +210,8 @@ static double late_find(const struct explain *e, const struct explain_call *c, i
     return (double)most / 1e3;
 }
 
-/* The time between the previous call and this one: with other kernels, and without any. */
+/* Divides the time between the previous call and this one into time with other kernels and time without any.  False:
+ * there is no previous call. */
 static bool before_call(const struct explain_rank *r, uint32_t index, double *work_us, double *idle_us)
 {
     if (index == 0) return false;
@@ -229,7 +230,7 @@ static bool before_call(const struct explain_rank *r, uint32_t index, double *wo
     return true;
 }
 
-/* Why the rank was late: the work that only it did before that call. */
+/* Why rank `late` was late for the call: whether it had more work or more idle time before it than the other ranks. */
 static enum explain_late late_why(const struct explain *e, const struct profile_call *call, uint32_t near,
                                   uint32_t late)
 {
@@ -254,7 +255,7 @@ static enum explain_late late_why(const struct explain *e, const struct profile_
     return more_work <= 0 && more_idle <= 0 ? LATE_UNSEEN : more_work > more_idle ? LATE_WORK : LATE_IDLE;
 }
 
-/* How long other kernels ran during this one, by kind.  The sum is at most the kernel's time. */
+/* Sets us[] to how long other kernels ran during this one, by kind.  The sum is at most this kernel's time. */
 static void overlap_sum(const struct explain_rank *r, const struct profile_call *call, double us[BESIDES])
 {
     const struct profile_kernel *own = kernel_of(r, call->index);
@@ -308,7 +309,7 @@ static double predicted_us(const struct record *record, const char *phase, int32
     return row ? row->value : -1;
 }
 
-/* Gives a part as much of the remaining time as it may have. */
+/* Gives the part `most` of the remaining time *rest, or all that remains. */
 static void part_take(struct explain_call *c, enum explain_part part, double *rest, double most)
 {
     const double us = MIN(*rest, MAX(most, 0));
@@ -324,8 +325,8 @@ struct shortest {
     uint32_t count;
 };
 
-/* The shortest call, by name, of each kernel that the twin does not predict.  It stands for the wire, or for less,
- * because the calls' sizes are not read. */
+/* The shortest call of each kernel that the twin does not predict, by the kernel's name.  It stands for the wire,
+ * though a longer call may have moved more: the calls' sizes are not read. */
 static GHashTable *shortest_calls(const struct explain *e)
 {
     GHashTable *of = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, g_free);
@@ -381,7 +382,7 @@ static void call_split(const struct explain *e, const struct explain_wire *w, GH
                   predicted_us(w->loaded[call->layer % w->layers], call->phase, own->rank) - wire_us);
     const double contention = contention_most(own, call, c);
     const bool unseen = e->ranks->len < e->world, low_latency = g_strcmp0(call->is.kernel, "ll") == 0;
-    /* The remainder of a barrier is waiting, whatever ran at the same time. */
+    /* The rest of a barrier's time is waiting, whatever ran at the same time. */
     if (unseen && phase_is_barrier(call->phase)) part_take(c, EXPLAIN_WAITING, &rest, rest);
     if (wire_us >= 0) part_take(c, EXPLAIN_CONTENTION, &rest, contention);
     /* No barrier precedes low-latency kernels, so a rank that was not recorded may have come late. */

@@ -1,12 +1,12 @@
 /* explain.h - splits the time of communication kernels in a profile into parts.
  *
- *     launch      the GPU was idle before the kernel because the host had not launched it (before its start)
+ *     launch      before the kernel's start the GPU was idle, because the host had not launched the kernel
  *     wire        what the twin predicts for the kernel alone, when all ranks start it together; for a kernel that it
  *                 does not predict (NCCL's), the shortest call in these profiles
  *     waiting     for a rank that came later: seen if that rank's profile is there, else inferred
  *     imbalance   time that the routing adds to the wire's time on this rank, by the twin (needs the routing)
- *     contention  with kernels that run at the same time: at most as measured for such kernels
- *     unknown     the remainder
+ *     contention  kernels that run at the same time make it longer: at most as measured for such kernels
+ *     unknown     the rest
  *
  * The parts of a call are never negative and add up to its time and the gap before it.  Private to explain-trace. */
 #ifndef MODELS_PREDICT_EXPLAIN_H
@@ -33,7 +33,8 @@ const char *explain_part_name(enum explain_part part);
 enum explain_beside { BESIDE_COPY, BESIDE_GROUPED_GEMM, BESIDE_GEMM, BESIDE_OTHER, BESIDES };
 const char *explain_beside_name(enum explain_beside beside);
 
-/* Why a rank was late: the extra work, compared with others, that it did between the previous call and this one. */
+/* Why a rank was late: between the previous call and this one it had more work or more idle time than others.
+ * LATE_UNSEEN: its profile is not there. */
 enum explain_late { LATE_UNSEEN, LATE_WORK, LATE_IDLE, LATES };
 
 struct explain_rank {
@@ -45,7 +46,7 @@ struct explain_rank {
 };
 
 struct explain_call {
-    uint32_t rank, call; /* an index of explain->rank, and an index of its calls */
+    uint32_t rank, call; /* an index of explain->ranks, and an index of that rank's calls */
     double us[EXPLAIN_PARTS];
     int32_t late_rank; /* the rank that it waited for longest; -1: none, or not known */
     enum explain_late why;
@@ -53,19 +54,19 @@ struct explain_call {
     double beside_us;
 };
 
-/* Predicted times of the case: rows "time_us" of phases; if the routing is given, also those of each rank. */
+/* Predicted times of the case, as rows "time_us" of phases. */
 struct explain_wire {
     const struct record *plain, *cached; /* cached: for dispatches with a handle; may be NULL */
-    struct record *const *loaded;        /* [layers] with the routing of each layer, or NULL */
+    struct record *const *loaded;        /* [layers] times of each rank with the layer's routing; NULL: no routing */
     uint32_t layers;
 };
 
 struct explain {
     GArray *ranks;           /* struct explain_rank */
-    GArray *calls;           /* struct explain_call, once split */
+    GArray *calls;           /* struct explain_call, once explain_split() has run */
     uint32_t world;          /* ranks of the case; if there are more than ranks->len, some were not recorded */
-    uint32_t ranks_per_node; /* 0: not known, one node */
-    bool aligned;            /* clocks were aligned by the ends of kernels */
+    uint32_t ranks_per_node; /* 0: not known, taken as one node */
+    bool aligned;            /* the ranks' clocks differed and were aligned by the ends of kernels */
 };
 
 /* Takes profiles (struct profile, one for each rank).  *error if two are of one rank, or if none has communication
@@ -75,15 +76,16 @@ void explain_free(struct explain *e);
 /* Splits all calls. */
 void explain_split(struct explain *e, const struct explain_wire *wire);
 
-/* Sums over calls, [EXPLAIN_PARTS].  phase NULL, or layer or rank -1: all. */
+/* Sums the parts over the calls of a phase, layer and rank; phase NULL, layer -1, rank -1: of all.  Returns the sum of
+ * all parts. */
 double explain_sum(const struct explain *e, const char *phase, int64_t layer, int64_t rank, double us[EXPLAIN_PARTS]);
 /* The phases in the order of their first calls.  Free the array, not the names. */
 GPtrArray *explain_phases(const struct explain *e);
-/* How long calls waited for each of world ranks (free it), and how long the ranks were late, by reason. */
+/* Returns [world] how long calls waited for each rank (free it).  why_us gets how long ranks were late, by reason. */
 double *explain_waited_for(const struct explain *e, double why_us[LATES]);
-/* Rows of the split by phase, layer and rank. */
+/* Adds rows of the split by phase, layer and rank. */
 void explain_record(const struct explain *e, struct record *record);
-/* In words. */
+/* Appends the split in words.  hint: a sentence to add, or NULL. */
 void explain_text(const struct explain *e, const char *hint, GString *out);
 
 #endif

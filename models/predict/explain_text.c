@@ -1,4 +1,4 @@
-/* explain_text.c - a split in words and as rows of a record.  Every sentence is about shares that the table shows. */
+/* explain_text.c - an explanation in words and as rows of a record.  Its sentences are about shares of the table. */
 #include <string.h>
 #include "models/predict/explain.h"
 #include "reports/text_table.h"
@@ -6,7 +6,7 @@
 
 enum { LAYERS_SHOWN = 40, LAYER_ROWS_MAX = 4096 };
 
-/* smaller shares are not worth a sentence */
+/* the least share that is worth a sentence */
 #define SAID_LEAST 0.05
 
 static uint32_t layers_count(const struct explain *e)
@@ -124,8 +124,9 @@ static void contention_say(const struct explain *e, double all, double contentio
                            explain_beside_name((enum explain_beside)most));
 }
 
-/* The rank whose share of a part is furthest above the median of its node's ranks, and both values.  (Ranks of other
- * nodes see a delay by one rank's NIC equally, but on its own node that rank is conspicuous.) */
+/* Returns the rank whose share of a part is furthest above the median of its node's ranks; *worst gets its share, and
+ * *middle the median.  (Ranks of other nodes see a delay by one rank's NIC equally, but on its own node that rank
+ * stands out.) */
 static uint32_t part_worst(const struct explain *e, enum explain_part part, double *worst, double *middle)
 {
     g_autofree double *share = g_new0(double, e->ranks->len), *node = g_new(double, e->ranks->len);
@@ -160,7 +161,7 @@ static void rank_say(const struct explain *e, enum explain_part part, const char
         g_string_append_printf(out, text, g_array_index(e->ranks, struct explain_rank, r).rank);
 }
 
-/* The time of kernels for which the twin predicts no wire, and the library that they belong to. */
+/* Returns the time of kernels for which the twin predicts no wire; *library gets the library that they belong to. */
 static double unpredicted_us(const struct explain *e, const char **library)
 {
     double us = 0;

@@ -100,7 +100,7 @@ static bool count_set(struct case_options *c, const char *name, uint32_t count, 
     return !count || case_set(c, name, text, error);
 }
 
-/* Takes the values that the user did not give from the profile. */
+/* Takes values of the case that the user did not give from the profiles. */
 static bool case_complete(struct explain_options *o, const struct explain *e, const struct cluster *cluster,
                           GError **error)
 {
@@ -196,7 +196,7 @@ static bool predict(const struct explain_options *o, const struct explain *e, co
     if (!o->names.kernel) return true; /* no kernel that can be predicted: waiting and launching are still reported */
     if (o->c.trace && !loads_predict(o, cluster, p, error)) return false;
     case_copy(&c, &o->c);
-    if (c.trace) { /* a drawn routing of equal size */
+    if (c.trace) { /* in its place, a drawn routing of equal size */
         g_clear_pointer(&c.trace, g_free);
         g_clear_pointer(&c.placement, g_free);
         c.layer = c.step = 0;
@@ -220,7 +220,8 @@ static bool nic_bound(const struct record *record, const char *phase)
     return row && g_str_has_prefix(record_row_text(row), "nic");
 }
 
-/* A hint that few SMs make the wire itself slower, if the default number would be 15 % faster. */
+/* A hint that the kernels have few SMs, if dispatch and combine would be 15 % faster with the default number; else
+ * NULL. */
 static char *sms_hint(const struct explain_options *o, const struct cluster *cluster, const struct predictions *p)
 {
     struct case_options c;

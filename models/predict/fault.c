@@ -13,7 +13,7 @@ static bool refuse(const char *fault, const char *expected, GError **error)
     return error_false(error, FAULT_ERROR, FAULT_ERROR_TEXT, "fault: expected %s, found \"%s\"", expected, fault);
 }
 
-/* "rate=0.5": at least a thousandth, and at most `most`. */
+/* Reads the factor of an edit such as "rate=0.5": from a thousandth to `most`. */
 static bool factor_parse(const char *edit, const char *name, double most, double *factor)
 {
     if (!g_str_has_prefix(edit, name)) return false;
@@ -32,7 +32,7 @@ static bool link_edit(struct graph *g, uint32_t a, uint32_t b, const char *edit)
     return true;
 }
 
-/* Whether a link has a rate.  Some links of a node are never the limit. */
+/* Whether the link has a rate.  Some links of a node have none, because they are never the limit. */
 static bool link_limits(const struct graph *g, uint32_t a, uint32_t b)
 {
     return graph_link(g, graph_link_between(g, a, b))->rate_bps > 0;
@@ -91,7 +91,7 @@ static bool rank_fault(const struct fault_target *t, const char *where, const ch
     return true;
 }
 
-/* A fault without a place: "qp: one". */
+/* Makes a fault that has no place, such as "qp: one". */
 static bool table_fault(const struct fault_target *t, const char *what, const char *edit, const char *fault,
                         GError **error)
 {

@@ -14,16 +14,16 @@ enum fault_error { FAULT_ERROR_TEXT, FAULT_ERROR_PLACE }; /* malformed; no such 
 struct fault_target {
     struct graph *graph;
     struct transport *transport;
-    uint32_t ranks, *slow; /* as of world_options */
+    uint32_t ranks, *slow; /* as in world_options */
 };
 
-/* Faults divided by '|', each "WHAT:WHERE EDIT":
+/* Makes the edits of a text of faults.  They are divided by '|', each "WHAT:WHERE EDIT":
  *     nic:n1.g3 rate=0.5      the NICs that GPU 3 of node 1 uses, or nic:n1.nic3, at half their rate; or down
  *     link:leaf0-spine1 down  a link by its ends, both ways; or rate=0.5
  *     rank:5 slow=2           its GPU takes twice as long, in addition to other slowdowns
  *     qp: one                 one QP to each peer
  *     nics: all-on=0          all GPUs of a node use its NIC 0
- *     gdrcopy: off            threads of the host read GPU memory without it
+ *     gdrcopy: off            threads of the host read GPU memory without GDRCopy
  * text NULL: there are no faults.  False and *error for a part that does not exist, or if no path remains. */
 bool fault_apply(const char *text, const struct fault_target *target, GError **error);
 

@@ -115,7 +115,7 @@ bool launches_arrival(const char *text, const struct launches_kernel *kernel, ui
     return true;
 }
 
-/* "3:2x", "3:1.5". */
+/* Reads one rank's word: "3:2x" or "3:1.5". */
 static bool slow_parse(const char *word, uint32_t ranks, uint32_t *slow)
 {
     g_auto(GStrv) part = g_strsplit(word, ":", 2);

@@ -11,19 +11,21 @@
 #define LAUNCHES_ERROR (g_quark_from_static_string("eptwin-launches"))
 enum launches_error { LAUNCHES_ERROR_TEXT, LAUNCHES_ERROR_COUNT, LAUNCHES_ERROR_FILE };
 
-/* text is one of: "uniform:20us" (each from 0 to 20 us), "exp:5us" (exponential, with this mean), "file:PATH" (a
- * time for each rank, one a line; '#' begins a comment), "record:PATH" (a replay's record, which says when its ranks
- * began this phase), "0us|3us|..." (one for each rank), NULL (all 0).  time_ps[ranks] counts from the common start.
- * Drawn times differ by draw, and repeat with the seed. */
+/* A kernel that ranks launch. */
 struct launches_kernel {
     uint32_t ranks;
     uint64_t seed;
-    uint32_t draw;     /* the number of the kernel */
-    const char *phase; /* its name */
+    uint32_t draw;     /* the number of the phase; drawn times differ by it, and repeat with the seed */
+    const char *phase; /* the phase's name */
 };
+/* Sets time_ps[ranks] to when each rank launches the kernel, from the common start.  text is one of: "uniform:20us"
+ * (each from 0 to 20 us), "exp:5us" (exponential, with this mean), "file:PATH" (a time for each rank, one a line; '#'
+ * begins a comment), "record:PATH" (a replay's record, which says when its ranks began this phase), "0us|3us|..." (one
+ * for each rank), NULL (all 0). */
 bool launches_arrival(const char *text, const struct launches_kernel *kernel, uint64_t *time_ps, GError **error);
 
-/* "3:2x|5:1.5x": the GPU's own work takes twice as long on rank 3.  slow[ranks] in 1024ths.  NULL: none. */
+/* Sets slow[ranks], in 1024ths, from a text such as "3:2x|5:1.5x": on rank 3 the GPU's own work takes twice as long.
+ * Text NULL: no rank is slow. */
 bool launches_slow(const char *text, uint32_t ranks, uint32_t *slow, GError **error);
 
 #endif

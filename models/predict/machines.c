@@ -8,7 +8,7 @@
 
 struct machines {
     GHashTable *path; /* [name] */
-    bool shipped;     /* those that ship are in it */
+    bool shipped;     /* the clusters that ship with eptwin are in `path` */
 };
 
 static bool machines_add(struct machines *m, const char *path, GError **error)
@@ -20,7 +20,8 @@ static bool machines_add(struct machines *m, const char *path, GError **error)
     return true;
 }
 
-/* Skips a broken shipped file, so that the page is made all the same: `eptwin cluster check` reports the file. */
+/* Adds the shipped clusters.  Skips a broken file, so that the page is made all the same: `eptwin cluster check`
+ * reports the file. */
 static void machines_add_shipped(struct machines *m)
 {
     g_auto(GStrv) names = m->shipped ? NULL : share_names(SHARE_CLUSTERS);

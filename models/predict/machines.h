@@ -15,7 +15,7 @@ void machines_free(struct machines *machines);
 
 /* The file of the cluster that the prediction names; NULL if none is known.  Owned by the machines. */
 const char *machines_path(struct machines *machines, const struct record *record);
-/* A drawing of that machine, with as many nodes as the prediction's ranks take.  NULL if no file is known. */
+/* A drawing of the prediction's machine, with as many nodes as its ranks take.  NULL if no file is known. */
 struct drawing *machines_draw(struct machines *machines, const struct record *record);
 
 #endif

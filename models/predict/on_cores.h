@@ -1,6 +1,6 @@
 /* on_cores.h - runs jobs on the cores of this process.
  *
- * All code that simulates several cases at a time does so by this function.  Only validate_run.c has processes in
+ * All code that simulates several cases at a time uses on_cores_run(), except validate_run.c.  That has processes in
  * place of threads, so that a simulation that ends its process spoils only its own rows.  Knows no case and no
  * world. */
 #ifndef MODELS_PREDICT_ON_CORES_H
@@ -11,17 +11,17 @@
 #include <stdint.h>
 
 struct on_cores {
-    const char *label; /* of the progress bar; NULL: none */
+    const char *label; /* of the progress bar; NULL: no bar */
     uint32_t jobs, cores;
     /* Runs a job, by its number.  Jobs begin in the order of their numbers, each as soon as a core is free.  After a
-     * job that returns false no other job begins.  memory belongs to the thread, from its first job to its last. */
+     * job that returns false no other job begins.  memory belongs to the thread, and stays from job to job. */
     bool (*run)(void *context, uint32_t job, void *memory);
     void *context;
-    size_t memory_bytes;         /* zeroed at first */
-    void (*clear)(void *memory); /* frees what memory holds; NULL: nothing */
+    size_t memory_bytes;         /* a thread's memory, zeroed before its first job */
+    void (*clear)(void *memory); /* frees what a thread's memory holds, after its last job; NULL: nothing */
 };
 
-/* Returns when all jobs that began have ended. */
+/* Runs the jobs, and returns when all that began have ended. */
 void on_cores_run(const struct on_cores *work);
 
 #endif
