@@ -12,15 +12,15 @@
 
 /* Roles of an option.  Every list of options elsewhere follows from these. */
 enum field_flag {
-    /* makes the case: records that differ in it are of different cases (case_record).  Options of the machine, and
-     * those that say when ranks begin, do not make the case, because predictions vary them to explain one
+    /* makes the case: records that differ in it are of different cases (case_record()).  Options of the machine do not
+     * make the case, and neither do those that say when ranks begin: predictions vary them to explain one
      * measurement. */
     MAKES = 1,
     ROUTES = 2, /* the load depends on it (case_routing_same) */
-    DRAWS = 4,  /* counts only where routing is drawn; with a trace it does not make the case */
+    DRAWS = 4,  /* matters only if routing is drawn: with a trace it does not make the case */
     FILES = 8,  /* names a file, perhaps as "WORD:FILE" or "FILE@LAYERS" (case_files.c) */
     WORK = 16,  /* says what there is to do, not how it is done.  Results that differ in it are of different work, so
-                 * no value of it is best (case_option_is_work) */
+                 * none of its values is best (case_option_is_work()) */
 };
 
 enum field_type { FIELD_COUNT, FIELD_SEED, FIELD_FLAG, FIELD_CHOICE, FIELD_TEXT };
@@ -31,12 +31,12 @@ struct field {
     unsigned flags; /* enum field_flag */
     size_t offset;
     uint32_t least, most; /* the least and the greatest number that a user may give (FIELD_COUNT) */
-    uint32_t initial;     /* the value if no option gives one; 0 may be below `least` and means that the value is
-                           * decided later */
+    uint32_t initial;     /* the value if the user gives none.  0 means that the value is decided later, even if `least`
+                           * is greater */
     const char *choices;  /* "a|b|c"; the first is the default unless initial_text gives another */
     const char *argument; /* in --help */
     const char *help;
-    const char *only; /* the kernels whose records have it; NULL: all */
+    const char *only; /* "a|b": the kernels whose records have it; NULL: all */
 };
 
 /* clang-format off: these are initialisers, not blocks */
@@ -328,11 +328,12 @@ bool case_option_applies(uint32_t index, const char *kernel)
     return g_strv_contains((const char *const *)word, kernel);
 }
 
-/* Low-latency kernels take all SMs and V2 kernels those that the links need, unless the user gives a number. */
+/* If the user gives no num-sms, it makes the case only for the normal kernels.  For others it may follow from the
+ * machine: low-latency kernels take all SMs, and V2 kernels those that the links need. */
 bool case_option_makes_case(uint32_t index, const struct case_options *c)
 {
     const struct field *f = &field_table[index];
-    if (f->offset == AT(data)) return c->logfmt; /* its bytes depend on the data */
+    if (f->offset == AT(data)) return c->logfmt; /* the size of LogFMT's rows depends on the data */
     if (!(f->flags & MAKES) || (f->flags & DRAWS && c->trace)) return false;
     return f->offset != AT(num_sms) || c->num_sms || strcmp(c->kernel, "normal") == 0;
 }
@@ -449,7 +450,7 @@ bool case_set(struct case_options *c, const char *name, const char *text, GError
  * context's main entries. */
 static struct case_options *entries_case;
 
-/* The order of --help. */
+/* The topics of --help and their options, in order. */
 static const struct {
     const char *title, *names;
 } case_topic_table[CASE_TOPICS] = {
@@ -528,7 +529,7 @@ bool case_routing_same(const struct case_options *a, const struct case_options *
     return same;
 }
 
-/* Into how many parts `separator` divides the text. */
+/* The number of parts into which `separator` divides the text. */
 static uint32_t parts_count(const char *text, char separator)
 {
     uint32_t count = 1;
@@ -541,7 +542,8 @@ static void text_default(char **text, const char *value)
     if (!*text) *text = g_strdup(value);
 }
 
-/* The public tests' default (for low latency 288: 256 and 32 redundant ones), if the number of ranks divides it. */
+/* The public tests' default: 256, or for low latency 288 (32 are redundant).  It is the next multiple of the number of
+ * ranks if that does not divide 256 (low latency: neither 288). */
 static uint32_t experts_default(bool low_latency, uint32_t ranks)
 {
     if (low_latency && 288 % ranks == 0) return 288;

@@ -23,29 +23,30 @@ enum case_error { CASE_ERROR_NAME, CASE_ERROR_VALUE };
 
 /* Numbers that are 0 and texts that are NULL get their default when the case is used (case_resolve()). */
 struct case_options {
-    char *kernel; /* "ll", "normal", "v2", "alltoallv", "allgather", "reducescatter", "allreduce", "ag-rs", "p2p" */
+    char *kernel; /* "ll", "normal", "alltoallv", ...: the table in case.c has all */
     char *matrix; /* alltoallv: a file of messages, "uniform:65536", ...; NULL: the routing's messages */
-    char *size;   /* bytes; allgather, reducescatter: of one block; allreduce: of one rank; p2p: of one message */
+    char *size;   /* bytes; allgather, reducescatter: of one block; allreduce: of what a rank has; p2p: of one
+                   * message */
     uint32_t messages, in_flight;
     char *algorithm;             /* allgather: "hybrid", "ring", "leader"; allreduce: "ring", "tree" */
     char *nccl;                  /* NCCL's version: "2.29", "2.28" */
-    char *deepgemm;              /* DeepGEMM's: "2026-06", "2026-04" */
-    char *protocol;              /* NCCL's: "ll", "ll128", "simple" */
+    char *deepgemm;              /* DeepGEMM's version: "2026-06", "2026-04" */
+    char *protocol;              /* NCCL's protocol: "ll", "ll128", "simple" */
     char *issue;                 /* p2p: "kernel", "host", "copy", "nccl" */
     char *compute, *compute_sms; /* time and SMs "A:B" of arithmetic that runs at the same time as a kernel */
     uint32_t num_tokens, hidden, num_topk, num_experts, num_topk_groups, num_ranks, ranks_per_node;
     char *tokens_per_rank;                                    /* "4096|2048|...", where ranks have different numbers
                                                                * of tokens */
-    char *dtype;                                              /* dispatch's: "bf16", "fp8" */
+    char *dtype;                                              /* number format of dispatch: "bf16", "fp8" */
     bool expand, single_reduction, direct, cpu_sync, overlap; /* v2 */
     char *api;                                                /* v2: "hybrid-ep", or NULL */
     bool nvlink_disabled, hook, logfmt, zero_copy, cached, weights, round_scale, ue8m0, worst_tokens;
-    char *flush; /* low latency: "warm" (also NULL), "cold" */
+    char *flush; /* low latency: caches before a call: "warm" (also NULL), "cold" */
     uint32_t num_sms, num_warps, rdma_sms, intermediate, num_bias, expert_alignment;
-    uint32_t nvl_chunk, rdma_chunk, nvl_buffer, rdma_buffer; /* dispatch; 0: recommended */
+    uint32_t nvl_chunk, rdma_chunk, nvl_buffer, rdma_buffer; /* of dispatch; 0: the recommended ones */
     uint32_t combine_nvl_chunk, combine_rdma_chunk, combine_nvl_buffer, combine_rdma_buffer;
-    char *mask_timeout;     /* low latency: "100us": masks a rank that keeps another waiting for longer; NULL: masks
-                             * none */
+    char *mask_timeout;     /* low latency: "100us": a rank that keeps another waiting for longer is masked; NULL: none
+                             * is */
     char *fail;             /* "1@dispatch|3@combine": ranks that fail in their first call of these kernels */
     uint32_t masked_places; /* how many top-k places of a rank go to no expert */
     uint64_t seed;
@@ -59,36 +60,37 @@ struct case_options {
     char *arrival, *slow; /* "uniform:20us", "3:2x" (models/predict/launches.h), or NULL */
     char *trace, *trace_weights;
     uint32_t step, layer;
-    char *traffic;     /* the tokens from each source (;) to each rank or expert (|), or NULL */
+    char *traffic;     /* "1|2;3|4": tokens from each source (between ;) to each rank or expert (between |), or NULL */
     char *placement;   /* expert placement, or NULL */
     char *deepep;      /* the version of DeepEP: "a84a248", "2025-04-16", "before-ibgda"; NULL: that of PROTOCOLS.md */
     uint64_t given[2]; /* bits of the options that case_set() has set: case_option_given() */
 };
 
-/* Sets all defaults.  Then case_set() sets each option that is given.  Clear with case_clear(). */
+/* Sets every option to its default.  The caller then sets each option that is given with case_set(), and clears c with
+ * case_clear(). */
 void case_init(struct case_options *c);
 void case_clear(struct case_options *c);
 typedef struct case_options case_options;
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(case_options, case_clear)
-/* Makes a copy; clear it as well. */
+/* Makes *to a copy, which must be cleared as well. */
 void case_copy(struct case_options *to, const struct case_options *from);
 
 /* Sets the option called name from text.  In the name, '_' may replace dashes, and dashes and "num-" may be left out.
- * "num-processes", the name in DeepEP's tests, sets ranks-per-node, and num-ranks if that is not set. Error: unknown
- * name, bad or out-of-range value. */
+ * "num-processes", the name in DeepEP's tests, sets ranks-per-node, and num-ranks if that is not set. False and *error:
+ * the name is unknown, or the value is malformed or out of range. */
 bool case_set(struct case_options *c, const char *name, const char *text, GError **error);
 bool case_has(const char *name);
-/* The table's name of the option that case_set() finds by this name; NULL: there is none. */
+/* The table's name of the option that case_set() finds by this name; NULL if there is none. */
 const char *case_option_find(const char *name);
-/* The option whose name is most similar to a misspelt name; NULL: none is similar.  "tokens" counts as a name of
- * "num-tokens". */
+/* The option whose name is most similar to a misspelt name; NULL if none is similar.  "num-" may be left out of names
+ * here, too. */
 const char *case_option_nearest(const char *name);
 
 /* The table's names in order ("num-tokens"), NULL after the last. */
 const char *case_option_name(uint32_t index);
 /* Whether the option has been set, even to its default. */
 bool case_option_given(const struct case_options *c, const char *name);
-/* Whether its value may name a file. */
+/* Whether the value of the option at this index may name a file. */
 bool case_option_names_file(uint32_t index);
 /* Whether the option at this index matters to a kernel.  If so, the kernel's records have it. */
 bool case_option_applies(uint32_t index, const char *kernel);
@@ -110,24 +112,25 @@ void case_topics(struct case_options *c, struct command_topic topic[CASE_TOPICS]
  * matrix. Values that a trace decides stay 0.  The functions below resolve a copy. */
 void case_resolve(struct case_options *c);
 
-/* The value that case_resolve() gives to an option that the case leaves open, for callers that need only this one. */
+/* For callers that need a single option: its value, or the one that case_resolve() gives it if the case leaves it
+ * open. */
 const char *case_kernel(const struct case_options *c);
 bool case_kernel_in(const struct case_options *c, const char *names); /* names: "ll|normal|v2" */
-uint32_t case_ranks(const struct case_options *c);                    /* 8 for a trace or a matrix, whose number of
-                                                                       * ranks is not known here */
+uint32_t case_ranks(const struct case_options *c);                    /* 8 for a trace or a matrix file, because it does
+                                                                       * not read these */
 uint32_t case_tokens(const struct case_options *c);
-enum { CASE_SMS_DEFAULT = 24 }; /* default of the public tests of the normal kernels; low latency uses the whole GPU */
-enum { CASE_SMS_MORI = 80 };    /* its configuration's block_num */
+enum { CASE_SMS_DEFAULT = 24 }; /* that of the normal kernels' public tests; many other kernels use the whole GPU */
+enum { CASE_SMS_MORI = 80 };    /* block_num in MoRI's configuration */
 
-/* A sentence for the user about the chosen defaults.  NULL: there is none.  Free with g_free(). */
+/* A sentence for the user about a default that may surprise.  NULL if there is none.  Free with g_free(). */
 char *case_note(const struct case_options *c);
 
-/* The number of ranks of a node: the user's number; else gpus; else all ranks, if gpus is 0; else 0, which
- * case_resolve() makes 8.  case_node_settle() sets it. */
+/* The number of ranks of a node: the user's; else gpus; or, if gpus is 0, the number of all ranks.  If that is not
+ * known, it is 0, which case_resolve() makes 8.  case_node_settle() sets the number in c. */
 uint32_t case_node_ranks(const struct case_options *c, uint32_t gpus);
 void case_node_settle(struct case_options *c, uint32_t gpus);
-/* Sets the defaults of a simulated cluster.  If c names a version of DeepEP, that version's behaviour is the default
- * (low latency by the NIC alone, normal kernels with a host thread that posts). */
+/* Sets the defaults that depend on the simulated cluster.  If c names an early version of DeepEP, its behaviour becomes
+ * the default: low latency by the NIC alone, normal kernels with a host thread that posts. */
 void case_cluster_settle(struct case_options *c, const struct cluster *cluster);
 /* The version (models/moe/moe_deepep.h) that a commit, a date or a name stands for; 0: none. */
 uint32_t case_deepep_version(const char *text);
@@ -137,18 +140,18 @@ bool case_routing(const struct case_options *c, struct routing *routing, GError 
 /* Whether the routings of a and b are equal, so that one can be used for the other. */
 bool case_routing_same(const struct case_options *a, const struct case_options *b);
 
-/* The protocol's options, checked (moe_options_refuse).  device_sms is the GPU's number of SMs: the default of low
- * latency and the limit of all kernels.  It is 0 where ranks are processes of a host, which have no SMs to count. */
+/* Fills the options of the protocol and checks them (moe_options_refuse()).  device_sms is the GPU's number of SMs: the
+ * limit of all kernels, and the default of those that use the whole GPU.  It is 0 if ranks are processes of a host,
+ * which have no SMs to count. */
 bool case_moe_options(const struct case_options *c, const struct routing *routing, uint32_t device_sms,
                       struct moe_options *options, GError **error);
 
-/* How many SMs a rank has on a host with `cpus` CPUs, for device_sms.  The case may say it.  Otherwise there is one
- * for each CPU, rounded to an even number because normal kernels need pairs, and at least 2 (CPUs are shared in
- * turns). */
+/* The device_sms of a rank on a host with `cpus` CPUs: one for each CPU, rounded down to an even number because normal
+ * kernels need pairs.  It is at least 2, and at least num-sms: SMs take turns on a CPU. */
 uint32_t case_host_sms(const struct case_options *c, uint32_t cpus);
 
-/* Sets chunks and rings of the normal kernels: first those recommended for o's ranks, then those that the case
- * gives. */
+/* Sets the chunks and rings of the normal kernels in o: those that the case gives, and for the others those that are
+ * recommended for o's number of ranks. */
 void case_chunks_settle(const struct case_options *c, struct moe_options *o);
 /* Writes these chunks and rings into the record's header lines. */
 void case_chunks_record(const struct moe_options *o, struct record *record);
@@ -168,7 +171,7 @@ bool case_load_same(const struct case_options *a, const struct case_options *b);
  * g_free(). */
 struct kernel_job *case_job(const struct case_options *c, const struct case_load *load, const struct cluster *cluster,
                             uint32_t device_sms, GError **error);
-/* Adds header lines with what load and job decided: numbers of ranks, tokens, experts, SMs, messages. */
+/* Adds header lines with the numbers that the load and the job have decided: ranks, tokens, experts, SMs, messages. */
 void case_job_record(const struct case_options *c, const struct kernel_job *job, struct record *record);
 /* A text that is equal for equal loads.  Ranks compare it before they run.  Free with g_free(). */
 char *case_load_digest(const struct case_options *c, const struct case_load *load);
@@ -177,13 +180,13 @@ const char *case_rate_metric(const struct case_options *c);
 
 /* The ranks of a set ([ranks], 1: in the set) as "1|3|5", or "none".  Free with g_free(). */
 char *case_ranks_text(const uint8_t *set, uint32_t ranks);
-/* Looks in `folder`, the folder of the table, for files that options name and that the current folder lacks. */
+/* Makes options name files in `folder`, the folder of the table, where the current folder lacks them. */
 void case_files_resolve(struct case_options *c, const char *folder);
 /* The digest (traces/digest.h) of the file that an option's value names.  NULL if it names no file, a cluster (which
  * has a digest of its own), or a file that can be read only once.  Free with g_free(). */
 char *case_file_digest(uint32_t index, const char *value);
-/* Writes these into the record's header lines: every option, with defaults resolved; which options make the case,
- * and which the work; the digests of files that options name, as "trace-digest". */
+/* Writes header lines of the record: every option, with defaults resolved; which options make the case, and which make
+ * the work; and digests of the files that options name, such as "trace-digest". */
 void case_record(const struct case_options *c, struct record *record);
 
 #endif

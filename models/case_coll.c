@@ -14,14 +14,14 @@
 static bool is_alltoallv(const struct case_options *c) { return strcmp(c->kernel, "alltoallv") == 0; }
 static bool is_ag_rs(const struct case_options *c) { return strcmp(c->kernel, "ag-rs") == 0; }
 
-/* The bytes of a token's row in dispatch without scales. */
+/* The bytes of a token's row in dispatch, without its scales. */
 static uint32_t row_bytes(const struct case_options *c)
 {
     return strcmp(c->dtype, "bf16") == 0 ? 2 * c->hidden : c->hidden;
 }
 
-/* The messages of a routing, used if no matrix is given: one message for each pair of ranks, with all that dispatch
- * sends between them. */
+/* Makes the messages: those of the matrix or, without one, those of the routing, which has one message for each pair of
+ * ranks, with all that dispatch sends between them. */
 static bool edges_load(const struct case_options *c, struct edges *edges, GError **error)
 {
     if (c->matrix) return edges_make(c->matrix, c->num_ranks, row_bytes(c), c->seed, edges, error);
@@ -69,9 +69,9 @@ static void edges_record(const struct edges *e, struct record *record)
 
 /* ---- options ---- */
 
-/* Sizes as in vLLM's allgather_reducescatter.  Dispatch gathers tokens, their scales (FP8: one for 128 values), and
- * the weight and the number of each choice (4 B each), by one group of calls.  Combine scatters sums in BF16.  Only
- * the numbers of tokens and choices matter in the routing, because all tokens go to all ranks. */
+/* Sets the sizes of ag-rs as in vLLM's allgather_reducescatter.  Dispatch gathers tokens, their scales (FP8: one for
+ * 128 values), and the weight and the number of each choice (4 B each), by one group of calls.  Combine scatters sums
+ * in BF16.  All tokens go to all ranks, so only the numbers of tokens and choices matter in the routing. */
 static bool tokens_parse(const struct case_options *c, const struct routing *routing, struct coll_options *o,
                          GError **error)
 {
@@ -141,7 +141,7 @@ static bool calls_known(const struct cluster *cluster, const char *issue, GError
     return case_refuse(error, "issue: %s: expected a cluster file with [calls], found none", issue);
 }
 
-/* Each call of the host issues one message. */
+/* Sets who issues messages.  A call of the host issues one message, so p2p then has one message a phase. */
 static bool issue_parse(const struct case_options *c, const struct cluster *cluster, struct coll_options *o,
                         GError **error)
 {
@@ -162,8 +162,8 @@ static bool issue_parse(const struct case_options *c, const struct cluster *clus
     return calls_known(cluster, c->issue, error);
 }
 
-/* MPI's messages are calls of a process.  If a matrix has messages of one size, each rank also sends its own part to
- * itself, as MPI_Alltoall does. */
+/* Finds out whether messages are MPI's, so that a process issues them, whether NCCL's network is sockets, and whether a
+ * rank also sends its own part to itself.  It does, as in MPI_Alltoall, if the matrix has messages of one size. */
 static void process_find(const struct case_options *c, const struct cluster *cluster, struct coll_options *o)
 {
     const struct transport *backend = c->backend ? transport_find(c->backend) : NULL;
@@ -190,7 +190,8 @@ static uint32_t word_of(const char *word, const char *const *words)
 
 static const uint64_t GBS = UINT64_C(8000000000);
 
-/* A process of this host stands for a Hopper GPU.  Links with more than 700 GB/s are Blackwell's. */
+/* The nominal rate of a GPU's links.  Without a cluster, ranks are processes of this host, which stand for Hopper GPUs.
+ * A rate above 700 GB/s is Blackwell's. */
 static uint64_t links_bps(const struct cluster *cluster)
 {
     static const uint64_t hopper_gbs = 478;
@@ -211,8 +212,9 @@ static double ring_gbs(double nic_gbs, bool blackwell)
     return speeds_gbs[i];
 }
 
-/* A ring for each NIC of a node.  A fast ring is made two of half its rate, unless rings are many
- * (ncclTopoDupChannels).  Each is used twice, and four times where few are fast (connect.cc). */
+/* Finds the rings between nodes: one for each NIC of a node.  A fast ring becomes two of half its rate, unless there
+ * are many rings (ncclTopoDupChannels).  Each ring has two channels, or four if rings are fast and channels few
+ * (connect.cc). */
 static void nccl_find_between(const struct case_options *c, const struct cluster *cluster, struct coll_nccl *nccl)
 {
     const uint32_t sharers = MAX(cluster->nic.gpus_per_nic, 1u), nics = (c->ranks_per_node + sharers - 1) / sharers;
@@ -226,10 +228,10 @@ static void nccl_find_between(const struct case_options *c, const struct cluster
     nccl->split_lines = cluster->nic.provider == CLUSTER_PROVIDER_CXI || g_strcmp0(c->backend, "tcp") == 0;
 }
 
-/* What NCCL's search finds (src/graph/search.cc, topo.h, connect.cc).  It counts 20.6 of Hopper's 26.6 GB/s a link, and
- * 40.1 of Blackwell's 53.1, which gives 6 rings of 60 GB/s and 8 of 90, and doubles these twice.  Where a GPU reaches
- * its NIC through the CPU, as Slingshot's in Alps, LL128 is off between nodes (ncclTopoTuneModel; issue 2053 says why);
- * every NIC behind sockets counts as such. */
+/* Fills in what NCCL's search finds (src/graph/search.cc, topo.h, connect.cc).  It counts 20.6 of a Hopper link's 26.6
+ * GB/s, and 40.1 of a Blackwell link's 53.1.  So it finds 6 rings of 60 GB/s, or 8 of 90, and doubles their number
+ * twice.  Where a GPU reaches its NIC through the CPU, as Slingshot's in Alps, LL128 is off between nodes
+ * (ncclTopoTuneModel; issue 2053 says why).  Every NIC behind sockets counts as such a NIC. */
 static void nccl_find(const struct case_options *c, const struct cluster *cluster, struct coll_options *o)
 {
     struct coll_nccl *nccl = &o->nccl;
@@ -248,11 +250,11 @@ static uint32_t sms_default(const struct case_options *c, const struct cluster *
 {
     const bool nccl = strcmp(c->kernel, "reducescatter") == 0 || is_ag_rs(c) || strcmp(c->kernel, "allreduce") == 0 ||
                       g_strcmp0(c->algorithm, "ring") == 0;
-    const bool messages = is_alltoallv(c) && g_strcmp0(c->issue, "nccl") == 0; /* on powers of two */
+    const bool messages = is_alltoallv(c) && g_strcmp0(c->issue, "nccl") == 0; /* these take a power of two */
     return messages || (nccl && links_fast(cluster)) ? SMS_FAST : CASE_SMS_DEFAULT;
 }
 
-/* Whether the case asks for an algorithm or a protocol of NCCL.  Each algorithm belongs to one or two kernels.
+/* Checks the algorithm and the protocol that the case asks for.  Each algorithm belongs to one or two kernels.
  * Protocols belong to NCCL's rings and trees. */
 static bool nccl_asked(const struct case_options *c, const struct coll_options *o, GError **error)
 {

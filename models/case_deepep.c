@@ -39,7 +39,7 @@ static const char commits[] =
     "723716f 5616959 bb29c6b a1b3af3 20260526 d4f41e4 20260615 af9a040 20260703 099d5f2 20260709 60d4403 20260714 "
     "dd758ca";
 
-/* "2025-04-16" */
+/* The version of a date such as "2025-04-16"; 0 if the text is none. */
 static uint32_t date_parse(const char *text)
 {
     static const uint64_t most[3] = { 9999, 12, 31 };
@@ -64,7 +64,8 @@ static uint32_t commit_date(const char *text)
     return 0;
 }
 
-/* "ibgda"; "before-ibgda" is the version before it. */
+/* The version of a name: "ibgda" is the change of this name, "before-ibgda" the day before it.  0 if no change has the
+ * name. */
 static uint32_t name_date(const char *text)
 {
     const bool before = g_str_has_prefix(text, "before-");

@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include "models/case.h"
 
-/* Cases are resolved (case_resolve()), unless defaults depend on which options were given. */
+/* Where no default depends on which options were given, the caller passes cases resolved (case_resolve()). */
 struct case_family {
     bool (*load)(const struct case_options *c, struct case_load *load, GError **error);
     /* Whether the loads of a and b, both resolved, are equal. */
@@ -20,7 +20,7 @@ struct case_family {
 extern const struct case_family case_family_moe;  /* case_kernel.c */
 extern const struct case_family case_family_coll; /* case_coll.c */
 
-/* Makes *error of a text in printf's form.  Always false. */
+/* Sets *error to a text in printf's form.  Returns false. */
 static inline G_GNUC_PRINTF(2, 3) bool case_refuse(GError **error, const char *format, ...)
 {
     va_list arguments;

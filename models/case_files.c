@@ -1,13 +1,13 @@
-/* case_files.c - the files that options of a case name: their places, and digests that tell apart two files of one
+/* case_files.c - the files that a case's options name: where they are, and digests that tell apart two files of one
  * name. */
 #include "models/case.h"
 
 #include <string.h>
 #include "traces/digest.h"
 
-/* The part of a value that is the file's name: FILE in "WORD:FILE", "FILE@LAYERS" or "FILE". */
+/* A value divided into the file's name and what is around it: "WORD:FILE", "FILE@LAYERS" or "FILE". */
 struct named {
-    size_t before; /* bytes of the word */
+    size_t before; /* bytes before the path: of "WORD:" */
     char *path;
     const char *behind; /* "@LAYERS", or "" */
 };
@@ -21,7 +21,7 @@ static struct named named_find(const char *value)
     return (struct named){ (size_t)(start - value), g_strndup(start, (size_t)(behind - start)), behind };
 }
 
-/* The value with the path of its file in `folder`, if the file exists there and not in the current folder; else
+/* Returns the value with the path of its file in `folder`, if the file exists there but not in the current folder; else
  * NULL. */
 static char *file_beside(const char *value, const char *folder)
 {
@@ -42,7 +42,7 @@ void case_files_resolve(struct case_options *c, const char *folder)
     }
 }
 
-/* Words before a number do not name a file. */
+/* Whether the value is a word with numbers, so that it names no file. */
 static bool value_drawn(const char *value)
 {
     static const char *const words[] = { "eplb:", "uniform:", "lognormal:", "exp:" };

@@ -13,7 +13,7 @@
 
 static bool case_is(const char *value, const char *word) { return strcmp(value, word) == 0; }
 
-/* "4096|2048": one count a rank, each at least 1. */
+/* Reads the numbers of tokens: "4096|2048", one for each rank and at least 1. */
 static uint32_t *tokens_parse(const struct case_options *c, GError **error)
 {
     g_auto(GStrv) part = g_strsplit(c->tokens_per_rank, "|", 0);
@@ -111,7 +111,8 @@ static bool routing_of_trace(const struct case_options *c, struct routing *routi
     return good;
 }
 
-/* Moves experts to their places in the placement, which is made from the load of this routing. */
+/* Replaces the routing by one in which experts have the places that the placement gives them.  The placement may depend
+ * on the load of this routing. */
 static bool routing_replace_placed(const struct case_options *c, struct routing *routing, GError **error)
 {
     struct routing placed;
@@ -141,7 +142,7 @@ bool case_routing(const struct case_options *c, struct routing *routing, GError 
     return good;
 }
 
-/* The case's number of ranks, or its trace's if the case takes all.  0 if there is no trace, or one that can be read
+/* The case's number of ranks; else that of its matrix or its trace.  0 if there is none, or if the trace can be read
  * only once. */
 static uint32_t ranks_of(const struct case_options *c)
 {

@@ -22,8 +22,8 @@ static bool parse_value(const struct cluster_key *k, const struct key_file *file
                        k->section, k->name, k->choices ? one_of : cluster_value_expected(k->kind), text);
 }
 
-/* Lists all keys that a section lacks.  If only included files have the section, the file that includes them is
- * named. */
+/* Refuses a section that lacks keys, and lists them all.  If only included files have the section, the error names the
+ * file that includes them. */
 static bool refuse_lack(const struct key_file *file, const char *section, GError **error)
 {
     g_autoptr(GString) names = g_string_new(NULL);
@@ -53,7 +53,7 @@ static bool read_keys(const struct key_file *file, struct cluster *c, GError **e
     return true;
 }
 
-/* Refuses a section, or a name in it, that no cluster file may have, and suggests the nearest one. */
+/* Refuses a section, or a name in a section, that no cluster file may have.  Suggests `nearest`. */
 static bool refuse_name(const struct key_file *file, const char *section, const char *name, const char *nearest,
                         GError **error)
 {
@@ -78,7 +78,7 @@ static const char **key_names(const char *section)
     return (const char **)g_ptr_array_free(names, FALSE);
 }
 
-/* The section that has a key of that name; NULL: none. */
+/* The section that has a key of that name; NULL if none has. */
 static const char *section_of_key(const char *name)
 {
     const struct cluster_key *k;
@@ -100,7 +100,7 @@ static bool refuse_section(const struct key_file *file, const char *section, GEr
     return refuse_name(file, section, NULL, bracketed, error);
 }
 
-/* Former keys of [gpu], and the keys from which they now follow (gpu_derive()). */
+/* Names that are no keys of [gpu], because their values follow from the keys `from` (gpu_derive()). */
 static const struct {
     const char *name, *from;
 } derived[] = { { "add-rate", "cycle" },    { "load-l1", "cycle" },   { "load-shared", "cycle" },
@@ -209,7 +209,8 @@ static bool check_no_nics(const struct key_file *file, const struct cluster *c, 
     return true;
 }
 
-/* A node's PCIe comes from links or from keys of this file, not from both.  Links replace keys of included files. */
+/* Refuses a node whose PCIe is given by links and by keys of this file, because only one of them can count.  Keys of
+ * included files are replaced by links. */
 static bool check_node_written(const struct key_file *file, const struct cluster *c, GError **error)
 {
     static const char *const keys[] = { "sockets",      "pcie-switches", "pcie-rate",      "root-rate",
@@ -236,7 +237,8 @@ static void nics_take_away(struct cluster *c)
     c->dcqcn = (struct cluster_dcqcn){ 0 };
 }
 
-/* The parts must fit together.  A cluster has GPUs with NVLink, or a host.  It has all parts of RDMA, or none. */
+/* Refuses parts that do not fit together, and fills in what they leave open.  A cluster has GPUs with NVLink, or a
+ * host.  It has all parts of RDMA, or none. */
 static bool check_parts(const struct key_file *file, struct cluster *c, GError **error)
 {
     const uint32_t gpu = key_file_line(file, "gpu", NULL), host = key_file_line(file, "host", NULL);
@@ -263,8 +265,8 @@ static bool check_parts(const struct key_file *file, struct cluster *c, GError *
     return true;
 }
 
-/* "did you mean h100-cx6 or h100-cx7": the shipped names that begin with word; if none does, the most similar name;
- * or "". */
+/* Returns words such as "did you mean h100-cx6 or h100-cx7", with the shipped names that begin with word or, if none
+ * does, the most similar name.  Returns "" if none is similar. */
 static char *names_meant(const char *word, char **names)
 {
     g_autoptr(GPtrArray) meant = g_ptr_array_new();
@@ -282,8 +284,8 @@ static char *names_meant(const char *word, char **names)
     return g_string_free(text, FALSE);
 }
 
-/* The file at this path, or the shipped file of this name.  NULL and *error, with places and names, if there is
- * neither. */
+/* Returns the path of a file, or of the shipped file of that name.  If there is neither, returns NULL and sets *error,
+ * which says where it looked and which names there are. */
 static char *find_file(const char *path, GError **error)
 {
     if (g_file_test(path, G_FILE_TEST_EXISTS) || strchr(path, '/')) return g_strdup(path);
@@ -323,7 +325,7 @@ bool cluster_node_written(const struct cluster *c)
     return false;
 }
 
-/* "n1.nic0 - leaf3 = 400 Gbit/s, 300 ns": a link as the graph takes it, in both directions. */
+/* Reads a link in the form that the graph takes, for both directions: "n1.nic0 - leaf3 = 400 Gbit/s, 300 ns". */
 static bool read_link(const struct key_file *file, struct cluster *c, const char *name, GError **error)
 {
     g_autofree char *text = key_file_text(file, "links", name), *place = key_file_place(file, "links", name);
@@ -360,7 +362,7 @@ static bool read_links(const struct key_file *file, struct cluster *c, GError **
 
 enum { INCLUDES_DEEP = 8 };
 
-/* A shipped part, as "parts/hopper.ini"; NULL: there is none. */
+/* The path of a shipped part such as "parts/hopper.ini"; NULL if there is none. */
 static char *part_path(const char *name)
 {
     g_auto(GStrv) folders = share_folders(SHARE_CLUSTERS);
@@ -373,8 +375,8 @@ static char *part_path(const char *name)
     return NULL;
 }
 
-/* Paths are relative to the folder of the including file.  A bare name, or a part, that does not exist there is a
- * shipped one. */
+/* Returns the path of an included file.  It is relative to the folder of the including file.  If that folder lacks a
+ * bare name or a part, the shipped one is included. */
 static char *include_path(const char *folder, const char *name)
 {
     if (g_path_is_absolute(name)) return g_strdup(name);
@@ -387,8 +389,8 @@ static char *include_path(const char *folder, const char *name)
     return shipped;
 }
 
-/* Reads the files that this file includes, and those that they include.  Each gives only keys that the files before
- * it lack. */
+/* Reads the files that `from` includes, and those that they include, into file.  Each gives only keys that the files
+ * before it lack. */
 static bool include_files(struct key_file *file, const struct key_file *from, uint32_t depth, GError **error)
 {
     assert(depth <= INCLUDES_DEEP);
@@ -414,12 +416,12 @@ static bool include_files(struct key_file *file, const struct key_file *from, ui
     return true;
 }
 
-/* Values that follow from other keys.  Hopper's shared memory answers in 29 cycles and its L1 in 41; `measure` finds
- * 29.7 and 44 on H100 and H200 (alone_ld_shared, alone_ld_weak at=own).  `load` waits for five accesses.  A load
- * whose address comes from the load before it waits for one.  When a row is missing, a sum finds this out in 11
- * instructions of the compiled loop.  It converts and adds a lane's 16 bytes in 24 instructions (clocked on H200,
- * measured/README.md: 5.6 ns and 42.2 GB/s).  A warp's load of 4 bytes a lane keeps the SM for 8 cycles: 31.7 GB/s,
- * measured 33.2 (load_words_8). */
+/* Fills in values that follow from other keys.  Hopper's shared memory answers in 29 cycles and its L1 in 41; `measure`
+ * finds 29.7 and 44 on H100 and H200 (alone_ld_shared, alone_ld_weak at=own).  `load` is a wait for five accesses.  A
+ * scan's load whose address comes from the load before it waits for one, so it takes four accesses less.  A sum takes
+ * 11 instructions of the compiled loop to see that a row is missing, and 24 to convert and add a lane's 16 bytes
+ * (clocked on H200, measured/README.md: 5.6 ns and 42.2 GB/s).  A warp's load of 4 bytes a lane keeps the SM busy for 8
+ * cycles: 31.7 GB/s, measured 33.2 (load_words_8). */
 static void gpu_derive(struct cluster_gpu *gpu)
 {
     enum {

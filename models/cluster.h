@@ -12,7 +12,7 @@
 
 #define CLUSTER_ERROR (g_quark_from_static_string("eptwin-cluster"))
 enum cluster_error {
-    CLUSTER_ERROR_FILE,   /* no file has that name, or files include one another too deeply */
+    CLUSTER_ERROR_FILE,   /* no file has that name, or includes are nested too deeply */
     CLUSTER_ERROR_NAME,   /* an unknown section or key */
     CLUSTER_ERROR_LACKS,  /* a section or key */
     CLUSTER_ERROR_VALUE,  /* of a key */
@@ -26,20 +26,22 @@ struct cluster_work {
     uint64_t warp_rate_bps, sm_rate_bps;
 };
 
-/* How many times more the bulk copy engine takes bytes that lie elsewhere in a line of 128 B than in shared memory, by
- * the distance in units of 16 B. */
+/* How many more times the bulk copy engine must move bytes whose place in a 128-byte line differs from their place in
+ * shared memory.  The index is the difference in units of 16 B. */
 enum { CLUSTER_PLACES = 8 };
 struct cluster_passes {
     uint8_t in[CLUSTER_PLACES], out[CLUSTER_PLACES];
 };
 
-/* The SM's bulk copy engine.  It has two halves, and each half moves one row of a warp at a time. */
+/* The SM's bulk copy engine.  One half moves rows in, the other moves rows out.  Each half moves one row of a warp at a
+ * time. */
 struct cluster_bulk {
     uint64_t in_ps, out_ps; /* until a requested row is in shared memory; until a row from there has been written */
-    uint64_t in_rate_bps, out_rate_bps, put_rate_bps; /* of all warps: in; out to own memory; out to a peer's memory */
+    uint64_t in_rate_bps, out_rate_bps, put_rate_bps; /* rates for all warps together: in; out to own memory; out to a
+                                                       * peer's memory */
     uint64_t in_l2_ps;                                /* like in_ps, for a row that is in the L2 */
-    uint64_t turn_ps;    /* how long a request and the wait that belongs to it keep a warp busy */
-    uint64_t request_ps; /* the shortest time of a request, however small it is */
+    uint64_t turn_ps;                                 /* how long a request and the wait for it keep a warp busy */
+    uint64_t request_ps;                              /* the shortest time of a request, however small it is */
     struct cluster_passes passes;
 };
 
@@ -50,7 +52,8 @@ struct cluster_cpcs {
     uint8_t cpc[CLUSTER_PAIRS_MAX];
     uint8_t round[CLUSTER_PAIRS_MAX]; /* the round of each pair: every pair of a round gets a block before any of
                                        * them gets a second one */
-    uint8_t gpus;                     /* so many GPUs of a node are such, then as many of the next kind as that says */
+    uint8_t gpus;                     /* how many GPUs of a node, one after another, are of this kind before the next
+                                       * kind follows */
 };
 
 /* GPUs of one product lack different SMs.  kinds 0: not known. */
@@ -68,17 +71,17 @@ struct cluster_gpu {
     uint64_t setup_ps;     /* likewise for a kernel that is launched before the previous one has ended; 0: equal to
                             * launch */
     uint64_t step_ps;      /* one pass of a warp's loop: index arithmetic, shared memory, branches */
-    uint64_t poll_ps;      /* from the change of a word until the spinning warp acts on it; also, how long a word
+    uint64_t poll_ps;      /* from the change of a word until the warp that polls it acts on it; also, how long a word
                             * from another block of the GPU takes to arrive */
     uint64_t hbm_rate_bps; /* bytes read plus bytes written */
     uint64_t hbm_read_rate_bps, hbm_write_rate_bps; /* of reads alone; of writes alone; 0: hbm_rate */
-    uint64_t hbm_queue_ps, hbm_write_burst_ps;      /* how long loads wait in a busy memory (pressure.h), 0: not
-                                                     * known; how much writes add to that, 0: nothing */
+    uint64_t hbm_queue_ps, hbm_write_burst_ps;      /* how long loads wait in a busy memory (pressure.h; 0: not known);
+                                                     * how much writes add to that */
     uint64_t hbm_rows_rate_bps;       /* of rows that lie apart and are read and written alternately; 0: hbm_rate */
-    uint64_t l2_bytes, l2_rate_bps;   /* how many bytes of fresh rows the L2 still holds, and its rate for them; 0:
-                                       * none */
-    struct cluster_work store;        /* of SMs' loads and stores, from own memory to a peer's over NVLink or within the
-                                       * GPU */
+    uint64_t l2_bytes, l2_rate_bps;   /* how many bytes of rows that were just written the L2 still holds, and its rate
+                                       * for them; 0: none */
+    struct cluster_work store;        /* copies by loads and stores of SMs, from own memory to a peer's over NVLink or
+                                       * within the GPU */
     struct cluster_bulk engine;       /* the SM's bulk copy engine, in and out of shared memory */
     uint64_t shared_align_bytes;      /* alignment of the kernels' dynamic shared memory, which follows the static one;
                                        * 0: a 128-byte line */
@@ -87,26 +90,29 @@ struct cluster_gpu {
     uint64_t reduce_load_rate_bps;    /* an additional limit: bytes that one warp reads */
     uint64_t scan_rate_bps;           /* of index arrays, on one SM */
     uint64_t scan_row_ps;             /* a warp's read of one token's entry, in a loop that waits for it */
-    /* Costs of kernels that describe their access patterns (fabric.h).  load_ps 0: kinds of rows above give these
-     * costs. */
-    uint64_t touch_ps;            /* extra time of a warp's first wait for an array, whose pages must be found */
+    /* Costs of kernels that describe their access patterns (fabric.h).  If load_ps is 0, these kernels cost as much as
+     * the work on rows above. */
+    uint64_t touch_ps;            /* extra time of a warp's first wait for an array, because the array's pages must be
+                                   * looked up */
     uint64_t load_ps, load_l2_ps; /* a wait for a load of a row that misses the L2; of one that hits it */
     uint64_t load_bytes;          /* bytes that a load which misses the L2 brings into it; 0: the bytes asked for */
-    uint64_t load_again_ps;       /* likewise where the SM has just read from that line of the L2; 0: equal to
+    uint64_t load_again_ps;       /* a wait for a load from a line of the L2 that the SM has just read; 0: equal to
                                    * load_l2_ps */
-    uint64_t load_l1_ps;          /* likewise where the load hits the SM's L1; 0: equal to load_again_ps */
+    uint64_t load_l1_ps;          /* a wait for a load that hits the SM's L1; 0: equal to load_again_ps */
     uint64_t stage_ps;            /* the SM's fence before the bulk engine stores what a warp has made */
-    /* for each 512 bytes of a summed row, and for each further row that the loop might have to sum */
+    /* the time to see whether there is a row, for each 512 bytes of a sum and each row beyond the first that it may
+     * have */
     uint64_t look_ps;
     uint64_t stretch_ps;          /* one stretch of a sum that the bulk engine loads ahead and stores, without the
                                    * time of its rows */
-    uint64_t stretch_row_ps;      /* each row of it */
+    uint64_t stretch_row_ps;      /* each row of such a stretch */
     uint64_t release_ps;          /* an atomic on own memory that releases: the time until the warp goes on */
     uint64_t release_stores_ps;   /* likewise where warps of the SM have just stored rows; 0: equal to release_ps */
-    uint64_t sum_far_sm_rate_bps; /* how fast sums on one SM read rows from memory instead of the L2 */
-    uint64_t add_rate_bps;        /* how fast a warp of such sums converts bytes to single precision and adds them */
+    uint64_t sum_far_sm_rate_bps; /* how fast sums on one SM read rows that come from memory and not from the L2 */
+    uint64_t add_rate_bps;        /* how fast a warp converts bytes to single precision and adds them */
     /* Costs of programs (models/kernels/loops.h).  cycle_ps 0: they cost as much as plain rows. */
-    uint64_t cycle_ps, access_ps; /* an instruction of a scheduler; from a warp's access to its next one */
+    uint64_t cycle_ps, access_ps; /* the time that a scheduler takes for an instruction; from a warp's access to its
+                                   * next one */
     uint64_t load_shared_ps;      /* a wait for shared memory */
     bool load_behind_stores;      /* a warp that waits for a load waits for its earlier stores, too */
     struct cluster_dies cpcs;     /* each CPC has an equal share of the links */
@@ -118,37 +124,40 @@ struct cluster_nvlink {
     uint64_t line_rate_bps;      /* nominal rate of a GPU's links, one direction; 0: egress_rate */
     uint64_t unaligned_rate_bps; /* egress for rows that do not begin at a 128-byte line; 0: equal to the rate of
                                   * others */
-    uint64_t split_rate_bps;     /* egress for bulk copies whose buffers in shared memory do not begin at a line */
+    uint64_t split_rate_bps;     /* egress for bulk copies whose buffers in shared memory do not begin at a 128-byte
+                                  * line */
     uint64_t egress_rate_bps, ingress_rate_bps; /* payload of one GPU, one direction */
     uint64_t bulk_rate_bps;                     /* likewise for bulk copies; 0: egress_rate */
-    uint64_t bulk_crossing_rate_bps;            /* extra cost, as a rate, of bulk copies where flows cross; 0: none */
-    /* for bulk copies whose buffers begin at a 32-byte sector but not at a line; 0: bulk_rate */
+    uint64_t bulk_crossing_rate_bps;            /* bulk copies where flows cross: bytes take this much longer, given as
+                                                 * a rate; 0: no longer */
+    /* egress for bulk copies whose buffers begin at a 32-byte sector but not at a line; 0: bulk_rate */
     uint64_t sector_rate_bps;
     uint64_t latency_ps;       /* from a store until it is visible at the peer */
     uint64_t crossing_ps;      /* extra time of a store where flows of several senders and receivers cross */
     uint64_t fence_ps;         /* st.release.sys after a worker's own stores: the time until they are performed */
-    uint64_t fence_crowd_ps;   /* the most that stores of the GPU's other warp groups to peers add to fence_ps */
-    uint32_t fence_crowd_half; /* how many such groups add half of that; 0: a single one adds all of it */
+    uint64_t fence_crowd_ps;   /* the most that fence_ps grows because other warp groups of the GPU store to peers */
+    uint32_t fence_crowd_half; /* how many such groups add half of fence_crowd_ps; 0: a single one adds all of it */
     uint64_t peek_ps;          /* a load from a peer's memory, there and back */
 };
 
 /* How long a host takes to drive a GPU.  wait_ps 0: not known. */
 struct cluster_calls {
-    uint64_t wait_ps; /* a call that waits, without its kernel or copy: the time until that runs, and from its end
+    uint64_t wait_ps; /* a call that waits for its kernel or copy: the time until that runs, plus the time from its end
                        * until the host sees it */
-    uint64_t copy_ps, copy_rate_bps;     /* the copy engine: the time until bytes flow; its rate; its rate to a peer */
+    uint64_t copy_ps, copy_rate_bps;     /* the copy engine: the time until bytes flow; its rate to a peer */
     uint64_t nccl_ps;                    /* an empty message by NCCL's send or receive, with the launch of its kernel */
-    uint64_t word_ps, await_ps;          /* a stream's write of a word; a stream's check that finds an awaited word
+    uint64_t word_ps, await_ps;          /* a stream's write of a word; a stream's wait for a word that is already
                                           * written */
-    uint64_t handed_ps, handed_peer_ps;  /* from a stream's write until the waiting stream goes on: a stream of the
-                                          * same GPU; a stream of a peer */
+    uint64_t handed_ps, handed_peer_ps;  /* from a stream's write of a word until the stream that waits for it goes on:
+                                          * on the same GPU; on a peer */
     uint64_t copy_call_ps, word_call_ps; /* CPU time of a call for a copy; of a call for a write or wait of a word */
     uint64_t copy_peer_call_ps;          /* likewise for a copy to a peer; 0: equal to copy_call_ps */
     uint64_t launch_call_ps;             /* CPU time of a launch */
     uint64_t nccl_call_ps;               /* CPU time of a call of NCCL through PyTorch */
     uint64_t host_sync_ps; /* from the arrival of a count in the host's memory to the start of the kernel that it
                             * triggers */
-    uint64_t call_ps;      /* a call of normal dispatch or combine without its kernel, where such calls are measured */
+    uint64_t call_ps;      /* a call of normal dispatch or combine, less its kernel, on machines whose measured times
+                            * are those of calls */
 };
 
 /* Who posts work requests (PROTOCOLS.md 1.5 and 5.2). */
@@ -165,8 +174,8 @@ struct cluster_nic {
     uint64_t signal_bytes; /* bytes of a signal on the wire, headers included */
     uint64_t fetch_ps;     /* from the doorbell until the first byte leaves: request and payload are fetched over
                             * PCIe */
-    uint64_t read_ps;      /* the part of fetch_ps in which the payload is read from a GPU's memory; signals have no
-                            * payload */
+    uint64_t read_ps;      /* the part of fetch_ps that reads the payload from a GPU's memory; signals, which have none,
+                            * do without it */
     uint64_t deliver_ps;   /* from the last byte's arrival until it is visible in the peer's memory */
     enum cluster_posting posting;
     uint64_t post_ps;       /* the poster's time for one request */
@@ -176,10 +185,10 @@ struct cluster_nic {
     uint32_t proxy_threads; /* PROXY: threads of one GPU */
     uint32_t queue_depth;   /* the most requests in flight on one QP; 0: as many as the kernels ask for */
     uint64_t window_bytes;  /* bytes in flight on one port; 0: no limit */
-    uint64_t ask_bytes;     /* the receiver fetches larger messages (rendezvous); 0: it fetches none */
+    uint64_t ask_bytes;     /* the receiver fetches messages larger than this (rendezvous); 0: it fetches none */
     uint32_t ports;         /* ports of one NIC, each with this rate */
     uint32_t port_map;      /* enum cluster_port_map: the port that a QP uses */
-    uint64_t ack_bytes;     /* bytes of an acknowledgement on the wire; 0: it takes no time there */
+    uint64_t ack_bytes;     /* bytes of an acknowledgement on the wire; 0: acknowledgements take no time there */
     uint64_t atomic_ps;     /* how long a signal takes in the receiving NIC's only unit for atomics; 0: there is no
                              * such unit */
 };
@@ -217,8 +226,8 @@ struct cluster_network {
     uint64_t latency_ps;                          /* from NIC to NIC through one switch */
     uint64_t rate_bps;                            /* rate of a switch's output port; 0: the NIC's */
     uint32_t topology, routing, flow_key, queues; /* of the enums above */
-    uint32_t cross_rail;                          /* for traffic from a GPU to a port whose leaf has a port of
-                                                   * another GPU of the node */
+    uint32_t cross_rail;                          /* how traffic goes from a GPU to a port on another rail, whose leaf
+                                                   * serves another GPU of the node */
     uint32_t nodes;           /* how many nodes `eptwin cluster show` draws; 0: two leaves, or two nodes */
     uint32_t nodes_per_leaf;  /* 0: 16 */
     uint32_t leaves_per_pod;  /* fat tree: leaves below one set of spines; dragonfly: switches of a group; 0: 4 */
@@ -226,16 +235,15 @@ struct cluster_network {
     uint64_t uplink_rate_bps; /* rate of a link between switches; 0: it follows from the oversubscription */
     double oversubscription;  /* rate of all nodes below a leaf, divided by the rate of its uplinks; 0: 1 */
     uint64_t hop_ps;          /* extra time for each switch after the first */
-    uint64_t buffer_bytes;    /* bytes that wait before a switch's output; lossless: the sender before it waits; 0:
-                               * unlimited */
-    uint64_t quantum_bytes;   /* a NIC sends this many bytes of one message, then it is another QP's turn; 0: all
-                               * bytes */
+    uint64_t buffer_bytes;    /* bytes that can wait before a switch's output; if more come, the part before it waits,
+                               * so none are lost; 0: unlimited */
+    uint64_t quantum_bytes;   /* bytes of one message that a NIC sends before it is another QP's turn; 0: all of them */
 };
 
 /* DCQCN: how switches mark, receivers notify and senders set the rate of a QP (models/hardware/nic/dcqcn.h). */
 struct cluster_dcqcn {
-    uint64_t mark_from_bytes, mark_all_bytes; /* queue of a switch: up to the first size no packet is marked, above
-                                               * the second every packet */
+    uint64_t mark_from_bytes, mark_all_bytes; /* sizes of a switch's queue: up to the first no packet is marked, above
+                                               * the second every packet is */
     double mark_share;                /* share of packets marked at mark_all; the share grows evenly from mark_from
                                        * on */
     uint64_t cnp_ps;                  /* for each QP, a receiver notifies at most once in this time; 0: there is no
@@ -245,8 +253,8 @@ struct cluster_dcqcn {
     double gain;                      /* how far an update moves alpha */
     uint64_t raise_ps, raise_bytes;   /* the rate is raised after each interval of this time, and after each interval
                                        * of these bytes */
-    uint32_t recovery;                /* the first raises, this many, only go back towards the rate before the cut */
-    uint64_t additive_bps, hyper_bps; /* later raises add additive_bps; when both time and bytes have raised the rate
+    uint32_t recovery;                /* how many raises after a cut only go back towards the rate before it */
+    uint64_t additive_bps, hyper_bps; /* later raises add additive_bps; once time and bytes have each raised the rate
                                        * `recovery` times, raises add hyper_bps */
     uint64_t least_bps;               /* no cut goes below this rate */
     /* true: after each cut, raises go back to the rate before it.  false: they go back only after a cut that follows
@@ -254,8 +262,8 @@ struct cluster_dcqcn {
     bool clamp_target;
 };
 
-/* How bytes go through the host's memory: not at all; copied while the NIC sends earlier ones; or copied first and
- * then sent. */
+/* How bytes go through the host's memory: not at all (NO); copied while the NIC sends earlier ones (YES); or all copied
+ * first and then sent (IN_TURN). */
 enum cluster_staging { CLUSTER_STAGING_NO, CLUSTER_STAGING_YES, CLUSTER_STAGING_IN_TURN };
 
 /* The parts of a node and the links between them. */
@@ -283,7 +291,8 @@ struct cluster_node {
     struct cluster_nics_of nic_of; /* the NIC of each GPU; count 0: NICs are dealt out in order */
     /* The host, as its GPUs see it. */
     uint64_t release_system_ps; /* a release to the system when nothing was stored */
-    uint64_t host_fence_ps;     /* likewise after stores to the host's memory; 0: equal to that after other stores */
+    uint64_t host_fence_ps;     /* a release to the system after stores to the host's memory; 0: as after other
+                                 * stores */
     uint64_t host_look_ps; /* a read of a word in the host's memory; reads of one 64-byte line wait for each other */
 };
 
@@ -306,29 +315,30 @@ uint64_t cluster_curve_ps(const struct cluster_curve *curve, uint64_t size_bytes
 /* Bytes of an output row in the sums that `measure` times as [host] reduce-row and sum-row: 7168 values of BF16. */
 enum { CLUSTER_REDUCE_ROW_BYTES = 14336 };
 
-/* The loop whose times `measure` gives by the bytes that it touches: how many ranks a token goes to, and the FP8
- * message of such a row. */
+/* The loop that `measure` times for different numbers of touched bytes: how many ranks a token goes to, and the bytes
+ * of a row's FP8 message. */
 enum { CLUSTER_LOOP_TOPK = 8, CLUSTER_LOOP_MESSAGE_BYTES = 7408 };
 
 /* A host for live ranks (replay/).  Ranks are processes on the cores of one host, whichever NVLink domains they
  * stand for. They run the protocol without a GPU. */
 struct cluster_host {
     uint32_t cores;                              /* 0: the cluster has GPUs */
-    uint64_t step_ps, poll_ps;                   /* a worker's step; from a change until the step that sees it */
+    uint64_t step_ps, poll_ps;                   /* a worker's step; from a word's change until the step that sees it */
     uint64_t progress_ps;                        /* one poll of the links */
     uint64_t switch_ps;                          /* another process takes over a core */
     uint64_t slice_ps;                           /* how long a process keeps a core while others wait for it */
     uint64_t store_ps, store_rate_bps;           /* a store to a peer's mapping: time of each store; rate of its
                                                   * bytes */
-    uint64_t interrupt_ps;                       /* extra CPU time of an arrival if the core is not busy with an earlier
-                                                  * one */
+    uint64_t interrupt_ps;                       /* CPU time that an arrival costs in addition, unless the core is still
+                                                  * busy with an earlier one */
     struct cluster_curve put;                    /* CPU time of a put, at each end */
     uint64_t signal_ps;                          /* CPU time of a signal, at each end */
-    struct cluster_work copy, cast, reduce, sum; /* times of one core; sm_rate is not used; sum: no weights */
+    struct cluster_work copy, cast, reduce, sum; /* times of one core; sm_rate is not used.  sum is like reduce, but
+                                                  * without weights */
     uint64_t scan_rate_bps;
-    /* The times in a loop, as a function of the bytes that a rank touches before it touches them again.  The loop
-     * casts a row of CLUSTER_REDUCE_ROW_BYTES to a message, stores the message, copies it out, stores the row, and
-     * sums eight such rows.  Without points the times above hold for any number of bytes. */
+    /* The times of work in a loop, as a function of how many bytes a rank touches before it touches the same ones
+     * again.  The loop casts a row of CLUSTER_REDUCE_ROW_BYTES to a message, stores the message, copies it out, stores
+     * the row, and sums eight such rows.  Without points the times above hold for any number of bytes. */
     struct {
         struct cluster_curve cast, message, copy, store, reduce;
     } loop;
@@ -363,19 +373,19 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(cluster, cluster_free)
 
 /* Whether [links] describe the PCIe of every node. */
 bool cluster_node_written(const struct cluster *cluster);
-/* The prefix that tells the kind of a part that every node has: "g", "nic", "pcie" or "root".  NULL: the name is of
- * no such part. */
+/* The prefix that tells the kind of a part that every node has: "g", "nic", "pcie" or "root".  NULL if the name is none
+ * of such a part. */
 const char *cluster_inside_kind(const char *name);
 
-/* "27 us at 1024 B, 130 us at 14336 B".  Sizes rise, times do not fall, and there are at most CLUSTER_CURVE_MAX
+/* Parses "27 us at 1024 B, 130 us at 14336 B".  Sizes must rise and times must not fall, in at most CLUSTER_CURVE_MAX
  * points. */
 bool cluster_parse_curve(const char *text, struct cluster_curve *curve);
-/* Numbers of CPCs and ranges of them, one for each pair of SMs in order; "|" divides rounds, "/" kinds of GPUs.  All
- * kinds have as many pairs. */
+/* Parses numbers of CPCs and ranges of them, one for each pair of SMs in order.  "|" divides rounds, and "/" divides
+ * kinds of GPUs, all of which have equally many pairs. */
 bool cluster_parse_cpcs(const char *text, struct cluster_dies *dies);
-/* The CPCs of that GPU of a node; NULL: not known. */
+/* The CPCs of a node's GPU with this number; NULL if not known. */
 const struct cluster_cpcs *cluster_cpcs_of(const struct cluster_dies *dies, uint32_t gpu);
-/* "45 GB/s", "400 Gbit/s" -> bits per second; "1.46 us" -> picoseconds; "4096 B", "64 KB" -> bytes. */
+/* Parse "45 GB/s" or "400 Gbit/s" as bits per second; "1.46 us" as picoseconds; "4096 B" or "64 KB" as bytes. */
 bool cluster_parse_rate(const char *text, uint64_t *rate_bps);
 bool cluster_parse_time(const char *text, uint64_t *time_ps);
 bool cluster_parse_size(const char *text, uint64_t *size_bytes);

@@ -22,7 +22,7 @@ static command_function list_run, show_run, check_run, backends_run, keys_run;
 static const struct subcommand {
     const char *name;
     command_function *run;
-    const char *arguments, *purpose, *details; /* details NULL: it explains itself */
+    const char *arguments, *purpose, *details; /* details NULL: the subcommand has a help of its own */
 } subcommands[] = {
     { "list", list_run, "", "name every cluster file that ships with eptwin",
       "One line each: the name that --cluster takes, the machine, and the file.  The files of the first folder that\n"
@@ -65,7 +65,7 @@ static void help_print(FILE *out)
           out);
 }
 
-/* Prints a broken file's error on standard error and continues with the other files. */
+/* Lists the shipped files.  If one is broken, prints its error on standard error and goes on with the others. */
 static int list_run(int argc, char **argv)
 {
     if (argc > 1) {

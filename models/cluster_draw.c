@@ -5,7 +5,7 @@
 #include "models/hardware/machine/route.h"
 #include "sim/units.h"
 
-/* [part] 1 + its number on the drawing; 0: it is not drawn */
+/* place is [part]: 1 + the part's number in the drawing; 0 if it is not drawn */
 struct sketch {
     const struct cluster *cluster;
     const struct graph *graph;
@@ -35,7 +35,7 @@ static char *link_tip(const struct graph *g, const struct link *link)
                            units_us(link->latency_ps), down_text(link));
 }
 
-/* Draws all links between drawn parts, each pair once, if at least one of the two parts is in the node. */
+/* Draws the links from a part to other drawn parts, one line for each pair of parts. */
 static void links_place(struct sketch *s, uint32_t from)
 {
     const GArray *out = graph_part(s->graph, from)->out;
@@ -51,7 +51,8 @@ static void links_place(struct sketch *s, uint32_t from)
 
 /* ---- network ---- */
 
-/* "32 links of 32 GB/s, 0.45 us": the links from switches of a tier to switches of this tier or a lower one. */
+/* Describes the links from switches of a tier to switches of this tier or a lower one: "32 links of 32 GB/s, 0.45
+ * us". */
 static char *tier_words(const struct graph *g, uint32_t tier)
 {
     uint64_t least_bps = UINT64_MAX, most_bps = 0, latency_ps = 0;
@@ -163,7 +164,7 @@ static bool in_node(const struct graph *g, uint32_t part, enum part_kind kind)
     return graph_part(g, part)->node == 0 && graph_part(g, part)->kind == kind;
 }
 
-/* A note with the rate of the part's first link that has a rate. */
+/* A note with the rate of the part's first PCIe link that has a rate; NULL if none has. */
 static char *first_rate(const struct graph *g, uint32_t part)
 {
     const GArray *out = graph_part(g, part)->out;
@@ -207,7 +208,8 @@ static void nics_place(struct sketch *s)
     }
 }
 
-/* A PCIe switch is drawn next to its root complex; the roots of several sockets are drawn between their switches. */
+/* Draws root complexes, PCIe switches and memories.  A PCIe switch is drawn next to its root complex, so the root
+ * complexes of several sockets are drawn between their switches. */
 static void pcie_place(struct sketch *s)
 {
     const struct graph *g = s->graph;
@@ -293,8 +295,8 @@ static void node_place(struct sketch *s)
 
 /* ---- words ---- */
 
-/* For each number of links, one way from the first GPU that has that many, with its rate and latency.  Ways are
- * named as results name bounds. */
+/* Describes one way from the first GPU for each number of links that ways have, with its rate and latency.  Ways have
+ * the names that results use for bounds. */
 static void ways_describe(struct sketch *s)
 {
     const struct graph *g = s->graph;
@@ -322,7 +324,7 @@ static void ways_describe(struct sketch *s)
     }
 }
 
-/* Names of bounds in results that are not names of parts. */
+/* Explains the names of bounds in results that are not names of parts. */
 static void bounds_describe(struct sketch *s)
 {
     const bool nics = s->graph->nics, nvlink = s->cluster->nvlink.gpus > 1;

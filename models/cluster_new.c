@@ -33,17 +33,17 @@ struct arguments {
     int nodes, gpus, nodes_per_leaf;
 };
 
-/* What the options mean. */
+/* The options, parsed. */
 struct plan {
     const struct arguments *a;
-    struct cluster *gpu; /* the shipped file's */
+    struct cluster *gpu; /* as the shipped file describes it */
     guint64 nics, ports, gbit;
     double over;
     bool roce;
     uint32_t topology; /* index of topologies */
 };
 
-/* For NICs of other rates: the rate of the NIC that has a part, and the share of the line that it uses with headers. */
+/* The ports of a switch; and, for NICs of other rates, the share of the line rate that payload and headers use. */
 enum { SWITCH_PORTS = 64 };
 #define LINE_SHARE 0.934
 
@@ -63,7 +63,7 @@ static bool refuse(GError **error, const char *option, const char *expected, con
                        found);
 }
 
-/* "8x400G"; or "4x2x200G" if a NIC has two ports. */
+/* Parses "8x400G" or, if a NIC has two ports, "4x2x200G". */
 static bool nic_parse(const char *text, struct plan *p, GError **error)
 {
     static const char expected[] =
@@ -92,8 +92,8 @@ static bool over_parse(const char *text, double *over, GError **error)
     return refuse(error, "oversubscription", "a ratio such as 2:1", text);
 }
 
-/* The shipped file of this name, if it can get another NIC and network: it has none, or it has a ConnectX port for
- * each GPU on one switch.  Otherwise NULL. */
+/* Loads the shipped file of this name, if its NIC and network can be replaced: it has none, or its NICs are ConnectX
+ * with one port each on one switch.  Otherwise returns NULL. */
 static struct cluster *gpu_load(const char *name)
 {
     g_autofree char *path = share_find(SHARE_CLUSTERS, name);
@@ -168,7 +168,7 @@ static void line(GString *out, const char *comment, const char *format, ...)
     g_string_append_printf(out, *comment ? "%-28s # %s\n" : "%s%s\n", text, comment);
 }
 
-/* As many nodes as a leaf of 64 ports can hold with its uplinks, and at most all nodes. */
+/* The number of nodes below a leaf: as many as its 64 ports can hold beside the uplinks, and at most all nodes. */
 static uint32_t nodes_a_leaf(const struct plan *p)
 {
     const double down = floor(SWITCH_PORTS * p->over / (1 + p->over));
@@ -201,7 +201,7 @@ static void nic_append(const struct plan *p, GString *out)
     if (p->ports > 1)
         line(out, "QPs are dealt out over the ports: hash, round-robin or queue", "port-map = round-robin");
     line(out, "of a port", "line-rate = %u Gbit/s", (guint)p->gbit);
-    if (p->gbit == 400 || p->gbit == 200) return; /* as the part has it */
+    if (p->gbit == 400 || p->gbit == 200) return; /* the part has this rate already */
     line(out, "[D] of the line what ConnectX-7 moves of 400 Gbit/s: measure yours", "rate = %.4g GB/s",
          LINE_SHARE * (double)p->gbit / 8);
 }
@@ -237,7 +237,7 @@ static char *plan_text(const struct plan *p, const char *command)
     return g_string_free(out, FALSE);
 }
 
-/* Reads the text back as a cluster with `nodes` nodes. */
+/* Checks the text: reads it back as a cluster with `nodes` nodes. */
 static bool text_check(const char *text, uint32_t nodes, GError **error)
 {
     g_autofree char *path = NULL;

@@ -49,7 +49,7 @@ struct notes {
     GPtrArray *text;
 };
 
-/* The reason in words if it applies, else NULL.  Freed with g_free(). */
+/* Returns the reason in words if it applies, else NULL.  Free with g_free(). */
 static char *reason_text(const struct notes *n, enum idle_reason reason)
 {
     if (reason == IDLE_NICS) return n->nics_used ? NULL : g_strdup("all ranks are of one node");
@@ -82,7 +82,8 @@ static bool is_set(const struct graph *g, const char *head)
     return false;
 }
 
-/* Notes on a file that promises a slower network between leaves but has only one leaf, and on a file without hops. */
+/* Notes that an oversubscription changes nothing because there is only one leaf, or that switches behind the first take
+ * no time because hop is 0. */
 static void network_note(const struct notes *n)
 {
     const struct cluster_network *network = &n->graph->cluster->network;

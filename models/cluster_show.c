@@ -6,7 +6,7 @@
 
 enum { LEAF_NODES = 16, POD_LEAVES = 4 };
 
-/* "50 GB/s"; or "" for a link that is never the limit. */
+/* A rate as "50 GB/s"; "" for a link that is never the limit. */
 static char *rate_text(uint64_t rate_bps)
 {
     return rate_bps ? g_strdup_printf("%.4g GB/s", (double)rate_bps / 8e9) : g_strdup("");
@@ -29,7 +29,7 @@ uint32_t cluster_show_nodes(const struct cluster *c)
 
 /* ---- node ---- */
 
-/* Prints the far ends of a part's links of one kind: "n0.pcie0 57 GB/s". */
+/* Prints the rate and the far end of each link of a way: " -57 GB/s- n0.pcie0". */
 static void towards_print(const struct graph *g, const struct route *way, FILE *out)
 {
     for (uint32_t i = 0; i < way->count; i++) {
@@ -129,7 +129,7 @@ static void network_print(const struct cluster *c, const struct graph *g, FILE *
 
 /* ---- ways ---- */
 
-/* more_ps is the time of a way beyond the latencies of its links. */
+/* Prints a way with the rates and latencies of its links.  more_ps is the way's time beyond these latencies. */
 static void way_print(const struct graph *g, const struct route *way, uint64_t more_ps, FILE *out)
 {
     const struct link *first = graph_link(g, way->link[0]);

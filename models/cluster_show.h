@@ -1,4 +1,4 @@
-/* cluster_show.h - draws a cluster's node and network as text (cluster_draw.h: as a picture). */
+/* cluster_show.h - prints a cluster's node and network as text; cluster_draw.h draws them as a picture. */
 #ifndef MODELS_CLUSTER_SHOW_H
 #define MODELS_CLUSTER_SHOW_H
 
@@ -14,8 +14,8 @@ void cluster_show(const struct cluster *cluster, const struct graph *graph, FILE
 /* How many nodes a drawing needs to show every kind of way in the cluster. */
 uint32_t cluster_show_nodes(const struct cluster *cluster);
 
-/* The way from the first GPU of the first node, through its first port, to a GPU of another node through that GPU's
- * first port.  *ways is the number of equally short ways between two of its switches.  False: there is no way. */
+/* Finds the way from the first GPU of the first node to a GPU of another node, through the first port of each.  *ways
+ * is the number of equally short ways between two of its switches.  False if there is no way. */
 bool cluster_show_way(const struct graph *graph, uint32_t node, uint32_t gpu, struct route *way, uint32_t *ways);
 
 #endif

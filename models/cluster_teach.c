@@ -34,9 +34,9 @@ static const struct {
               "fit` write it." },
 };
 
-/* First come the keys that describe a machine's shape.  Then come the keys that change times most: half or twice the
- * value changes dispatch or combine on H100s (low latency on 8 and 32 ranks, normal on 8 and 16, V2 on 8) by 20 to
- * 90 %; the rate of the GPU's memory, by 8 %. */
+/* The most important keys.  The first describe a machine's shape.  The others change times most: half or twice their
+ * value changes dispatch or combine on H100s by 20 to 90 %, that of the GPU's memory rate by 8 % (low latency on 8 and
+ * 32 ranks, normal on 8 and 16, V2 on 8). */
 static const char *const first[] = {
     "nvlink.gpus",
     "node.nics",
@@ -78,7 +78,7 @@ static const char *kind_text(const struct cluster_key *key)
     return key->kind == KIND_CHOICE ? key->choices : text[key->kind];
 }
 
-/* Appends words of text in lines of COLUMNS characters, indented by `indent` blanks. */
+/* Appends text in lines of at most COLUMNS characters, indented by `indent` blanks. */
 static void wrap_append(GString *out, const char *text, int indent)
 {
     g_auto(GStrv) word = g_strsplit(text, " ", -1);
@@ -186,7 +186,8 @@ bool cluster_teach(const char *what, GString *out, GError **error)
 
 /* ---- the manual page ---- */
 
-/* Appends text; escapes what roff would interpret: backslashes, and a dot or a quote at the begin of a line. */
+/* Appends text, with escapes for what roff would interpret: backslashes and dashes, and a dot or a quote at the
+ * start. */
 static void roff_append(GString *out, const char *text)
 {
     if (*text == '.' || *text == '\'') g_string_append(out, "\\&");

@@ -1,4 +1,4 @@
-/* cluster_teach.h - the keys of cluster files, explained: for a terminal, and as a manual page. */
+/* cluster_teach.h - explains the keys of cluster files, for a terminal and as a manual page. */
 #ifndef MODELS_CLUSTER_TEACH_H
 #define MODELS_CLUSTER_TEACH_H
 

@@ -14,7 +14,7 @@
 #define RATE_BPS_MIN    1000000ull
 #define RATE_BPS_MAX    8000000000000000ull
 #define SIZE_BYTES_MAX  1000000000000ull
-/* The simulation follows each tick of DCQCN's clocks. */
+/* The simulation follows each tick of DCQCN's clocks, so they must not tick too often. */
 #define INTERVAL_PS_MIN (100 * PS_PER_NS)
 #define PIECE_BYTES_MIN 1000ull
 enum { FRAME_BYTES_MAX = 4096, MTU_BYTES_MIN = 64, MTU_BYTES_MAX = 65536, COUNT_MAX = 65535 };
@@ -153,7 +153,7 @@ static bool parse_within(bool (*parse)(const char *, uint64_t *), const char *te
     return parse(text, value) && *value >= least && *value <= most;
 }
 
-/* "27 us at 1024 B". */
+/* Parses a point of a curve: "27 us at 1024 B". */
 static bool parse_point(const char *text, double *time_ps, double *size_bytes)
 {
     g_auto(GStrv) part = g_strsplit(text, " at ", 2);
@@ -204,7 +204,7 @@ static bool parse_pairs(const char *word, uint8_t round, struct cluster_cpcs *cp
     return true;
 }
 
-/* How many GPUs a word such as "2x" stands for; 0: it is none. */
+/* The number of GPUs that a word such as "2x" stands for; 0 if the word is not of this form. */
 static uint8_t parse_gpus(const char *word)
 {
     char *end;

@@ -5,8 +5,8 @@
 
 #include <stdbool.h>
 
-/* Each kind has a type of field: uint64_t; uint32_t for counts, choices and the enum of posters; double for factors
- * and shares; bool for flags; for others the struct in cluster.h. */
+/* The type of a kind's field is uint64_t, but uint32_t for counts, choices and the enum of posters, double for factors
+ * and shares, bool for flags, and a struct of cluster.h for curves, CPCs, passes and NICs of GPUs. */
 enum cluster_kind {
     KIND_TIME,
     KIND_RATE,
@@ -28,8 +28,8 @@ enum cluster_kind {
     KIND_PASSES
 };
 
-/* Reads text into a field of that kind.  False: the text does not have that form, and the field may have changed.
- * choices is "a|b|c" for KIND_CHOICE, whose field gets the index of the choice; else it is NULL. */
+/* Reads text into a field of this kind.  choices is "a|b|c" for KIND_CHOICE, whose field gets the index of the choice;
+ * for other kinds it is NULL.  False: the text does not have the kind's form, and the field may have changed. */
 bool cluster_value_parse(enum cluster_kind kind, const char *choices, const char *text, void *field);
 /* The expected form, in words for an error; NULL for KIND_CHOICE. */
 const char *cluster_value_expected(enum cluster_kind kind);

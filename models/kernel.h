@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include "models/fabric.h"
 
-/* Zeroed memory for count things of size_bytes, at least one byte.  If memory runs out, the process ends with one
- * line, as with sim/memory.h, which kernels do not include. */
+/* Returns zeroed memory for count things of size_bytes, at least one byte.  If memory runs out, the process ends with a
+ * message, as with sim/memory.h, which kernels do not include. */
 static inline void *kernel_alloc(uint64_t count, uint64_t size_bytes)
 {
     void *memory = calloc(count ? count : 1, size_bytes ? size_bytes : 1);
@@ -24,27 +24,27 @@ static inline void *kernel_alloc(uint64_t count, uint64_t size_bytes)
     _Exit(EXIT_FAILURE);
 }
 
-/* For a family's check of its options, which returns NULL or the reason for refusing: fills text and returns it.
- * Uses the caller's variables text and text_size. */
+/* Returns from the calling function with a reason for refusing options, in printf's form.  Uses the caller's variables
+ * text and text_size.  For a family's check, which otherwise returns NULL. */
 #define KERNEL_REFUSE(...) return snprintf(text, text_size, __VA_ARGS__), text
 
 /* A launch: the workers of one kernel on one rank. */
 struct kernel_launch {
     const char *phase; /* "dispatch", "combine", "notify", ... */
     struct fabric_worker **worker;
-    struct fabric_worker ***remade; /* where the rank keeps the list of workers, if each launch makes it anew; else
+    struct fabric_worker ***remade; /* the rank's pointer to the list of workers, if each launch makes a new list; else
                                      * NULL */
     uint32_t worker_count;
-    bool leaves;      /* it ends before its data have arrived, and a later phase waits for them */
-    bool follows;     /* it is launched as soon as all SMs of the previous kernel allow it (programmatic launch), and
-                       * waits for that kernel's end */
-    const char *span; /* the name of the span that ends here; the span starts with the last kernel that follows none
-                       * and ends with this one; NULL: none */
+    bool leaves;      /* the kernel ends before its data have arrived, and a later phase waits for them */
+    bool follows;     /* the kernel is launched as soon as all SMs of the previous kernel allow it (programmatic
+                       * launch), and waits for that kernel's end */
+    const char *span; /* the name of the span that ends with this kernel; NULL: none does.  The span starts with the
+                       * last kernel that has `follows` unset */
 };
 
 /* What a rank moved in a phase of its last iteration, in the units of the family's public tests. */
 struct kernel_traffic {
-    uint64_t logical_rdma_bytes, logical_nvl_bytes; /* of the phase; local traffic included */
+    uint64_t logical_rdma_bytes, logical_nvl_bytes; /* bytes of the phase, local traffic included */
     uint64_t tokens_sent, tokens_received;          /* rows; 0 if there are none */
     uint64_t messages; /* how many messages the phase's time is divided by; 0: the mean time of a message says
                         * nothing */
@@ -52,11 +52,11 @@ struct kernel_traffic {
 
 /* The steps of a library's call around a kernel, on the same stream. */
 struct kernel_steps {
-    const char *call; /* the name of the kernel together with these steps ("dispatch_call"); NULL: there is no such
-                       * call */
+    const char *call; /* the name of the call, which is the kernel with these steps ("dispatch_call"); NULL: there is no
+                       * such call */
     uint64_t gathered_bytes; /* bytes of each rank that all ranks gather before the kernel and then read; 0: none */
     bool host_waits;         /* the host waits for the gathered values before it launches the rest */
-    uint64_t copied_bytes;   /* bytes copied within the GPU: before the kernel; after it */
+    uint64_t copied_bytes;   /* bytes copied within the GPU before and after the kernel, in `copies` copies */
     uint32_t copies;
 };
 
@@ -73,13 +73,15 @@ struct routing;
 /* What the measured time of a phase contains in addition to its kernel. */
 enum kernel_call {
     KERNEL_BARE,           /* nothing */
-    KERNEL_CALLED,         /* the call, on machines whose times are those of calls */
-    KERNEL_WAITED,         /* the call of a host that then waits for the kernel's end */
-    KERNEL_COPIED,         /* likewise with a copy engine in the kernel's place */
-    KERNEL_STREAMED,       /* the host fills streams, which run it: nothing is launched, and the host does not wait */
-    KERNEL_PROCESS,        /* a process of the host runs it by calls of MPI: nothing is launched */
-    KERNEL_PROCESS_COPIED, /* likewise; first the process copies its own part by a copy engine and waits for that */
-    KERNEL_NCCL,           /* NCCL's own steps or, if that takes longer, a call through PyTorch, which does not wait */
+    KERNEL_CALLED,         /* the rest of the call, on machines whose measured times are those of calls */
+    KERNEL_WAITED,         /* the call of a host, which then waits for the kernel's end */
+    KERNEL_COPIED,         /* likewise, with a copy engine in the kernel's place */
+    KERNEL_STREAMED,       /* nothing: the host fills streams, which run the phase.  Nothing is launched, and the host
+                            * does not wait */
+    KERNEL_PROCESS,        /* nothing: a process of the host runs the phase by calls of MPI */
+    KERNEL_PROCESS_COPIED, /* a copy of the process's own part by a copy engine, for which it waits before its calls of
+                            * MPI */
+    KERNEL_NCCL,           /* NCCL's own steps or, if it takes longer, the call through PyTorch, which does not wait */
 };
 
 /* Embedded in each family's own rank struct. */
@@ -89,8 +91,8 @@ struct kernel_rank {
 
 struct kernel_family {
     void (*needs)(const struct kernel_job *job, bool payload, struct fabric_needs *needs);
-    /* The phases of one iteration, in launch order.  All ranks launch the same phases.  Their names, with NULL at
-     * the end; or NULL where they depend on the job and the functions below give them. */
+    /* The names of the phases of one iteration, in launch order, with NULL at the end.  phases is NULL if they depend
+     * on the job; then phase_count() and phase_name() give them.  All ranks launch the same phases. */
     const char *const *phases;
     uint32_t (*phase_count)(const struct kernel_job *job);
     const char *(*phase_name)(const struct kernel_job *job, uint32_t phase);
@@ -108,7 +110,8 @@ struct kernel_family {
     /* Returns how many checks of the last iteration's outputs failed.  text gets the first failure.  Only with
      * payload. */
     uint32_t (*check)(const struct kernel_rank *rank, char *text, size_t text_size);
-    /* The steps of the call of a phase in its last iteration.  NULL: no call is wanted.  *steps is zero before. */
+    /* Fills in the steps of a phase's call in the last iteration.  *steps is zero before.  NULL: no phase has a
+     * call. */
     void (*steps)(const struct kernel_rank *rank, uint32_t phase, struct kernel_steps *steps);
     /* NULL: KERNEL_BARE for all phases. */
     enum kernel_call (*called)(const struct kernel_job *job, uint32_t phase);
@@ -116,13 +119,14 @@ struct kernel_family {
     bool (*begins_loop)(const struct kernel_job *job, uint32_t phase);
     /* Whether the previous phase ends with a barrier of all ranks.  NULL: no phase does. */
     bool (*behind_barrier)(const struct kernel_job *job, uint32_t phase);
-    /* Whether a rank has no part in a phase of an iteration (from 0), so that its time says nothing: it has failed,
-     * as planned, or has nothing to do in it.  NULL: all ranks have a part in all phases. */
+    /* Whether a rank has no part in a phase of an iteration (from 0), because it has failed, as planned, or has nothing
+     * to do.  Its time then says nothing.  NULL: all ranks have a part in all phases. */
     bool (*absent)(const struct kernel_job *job, uint32_t rank, uint32_t phase, uint32_t iteration);
-    /* Gives the rank another routing from its next iteration on, with an equal number of tokens of each rank.  NULL:
+    /* Gives the rank another routing from its next iteration on.  Every rank must have as many tokens as before.  NULL:
      * a rank keeps its routing, but ranks of several routings may be made on one fabric and launched in turns. */
     void (*route)(struct kernel_rank *rank, const struct routing *routing);
-    /* Whether the rank has masked a peer: it neither sends to it nor waits for it.  NULL: no rank ever masks. */
+    /* Whether the rank has masked a peer, so that it neither sends to the peer nor waits for it.  NULL: no rank ever
+     * masks. */
     bool (*masks)(const struct kernel_rank *rank, uint32_t peer);
 };
 
@@ -130,8 +134,8 @@ struct kernel_family {
 struct kernel_job {
     const struct kernel_family *family;
     uint32_t ranks, ranks_per_node;
-    uint32_t num_sms;         /* that the kernels use */
-    uint64_t mask_timeout_ps; /* a rank that keeps another waiting for longer is masked; 0: none is */
+    uint32_t num_sms;         /* SMs that the kernels use */
+    uint64_t mask_timeout_ps; /* a rank that keeps another waiting for longer is masked; 0: no rank is */
 };
 
 static inline void kernel_job_needs(const struct kernel_job *job, bool payload, struct fabric_needs *needs)
@@ -185,7 +189,8 @@ static inline void kernel_rank_free(struct kernel_rank *rank)
     if (rank) rank->job->family->rank_free(rank);
 }
 
-/* Frees the list of a launch's workers for a world that knows them, because large worlds have millions of workers. */
+/* Frees the list of a launch's workers.  A world that has taken the workers calls it, because large worlds have
+ * millions of them. */
 static inline void kernel_launch_forget_list(struct kernel_launch *launch)
 {
     if (!launch->remade) return;

@@ -20,7 +20,7 @@ static bool syntax_error(const struct scan *scan, const char *found, GError **er
                        scan->file->path, scan->line, found);
 }
 
-/* Remembers the line; takes name. */
+/* Remembers the line of a section or key, and takes over name.  False and *error if it had one already. */
 static bool note_line(const struct scan *scan, char *name, GError **error)
 {
     const uint32_t first = GPOINTER_TO_UINT(g_hash_table_lookup(scan->file->lines, name));
@@ -33,7 +33,7 @@ static bool note_line(const struct scan *scan, char *name, GError **error)
     return false;
 }
 
-/* Scans one line without its end, with blanks at both sides removed. */
+/* Scans one line.  text has no line end and no blanks at either side. */
 static bool scan_line(struct scan *scan, char *text, GError **error)
 {
     char *equals = strchr(text, '=');
@@ -82,7 +82,7 @@ static bool file_read(struct key_file *file, GError **error)
     if (g_file_test(file->path, G_FILE_TEST_EXISTS) && !g_file_test(file->path, G_FILE_TEST_IS_REGULAR))
         return read_failed(file->path, "not a regular file", error);
     if (!g_file_get_contents(file->path, &text, &size, &cause)) {
-        /* GLib's sentence ends with the system's reason, after the file's name */
+        /* GLib's message ends with the system's reason, which follows the file's name and a colon */
         const char *words = strrchr(cause->message, ':');
         return read_failed(file->path, words ? words + 2 : cause->message, error);
     }
@@ -129,13 +129,13 @@ char *key_file_place(const struct key_file *file, const char *section, const cha
     return line ? g_strdup_printf("%s:%u", path ? path : file->path, line) : g_strdup(file->path);
 }
 
-/* The key or section comes from the file `other`. */
+/* Notes that the key or section comes from the file `other`. */
 static void place_take(struct key_file *file, const struct key_file *other, const char *section, const char *key)
 {
     char *name = key ? g_strdup_printf("%s\n%s", section, key) : g_strdup(section);
     const char *path = g_hash_table_lookup(other->paths, name);
     g_hash_table_insert(file->paths, g_strdup(name), g_strdup(path ? path : other->path));
-    assert(key_file_line(other, section, key) > 0); /* it stands there */
+    assert(key_file_line(other, section, key) > 0); /* `other` has it */
     g_hash_table_insert(file->lines, name, GUINT_TO_POINTER(key_file_line(other, section, key)));
 }
 
@@ -156,7 +156,7 @@ void key_file_complete(struct key_file *file, const struct key_file *other, cons
     }
 }
 
-/* The key or section comes from no file. */
+/* Notes that the key or section comes from a setting, not from a file. */
 static void setting_take(struct key_file *file, const char *place, const char *section, const char *key)
 {
     char *name = key ? g_strdup_printf("%s\n%s", section, key) : g_strdup(section);

@@ -4,7 +4,7 @@
  * effect.  Here both are errors, and so is a line that is neither a section, nor "key = value", nor a comment.  A
  * '#' or ';' ends a value.  Knows no section and no key.
  *
- * Other files may add keys that a file lacks.  The file's own keys win, and each key knows its file. */
+ * Other files may add keys that a file lacks.  The file's own keys win, and the file of each key is known. */
 #ifndef MODELS_KEY_FILE_H
 #define MODELS_KEY_FILE_H
 
@@ -17,20 +17,21 @@ enum key_file_error { KEY_FILE_ERROR_IO, KEY_FILE_ERROR_SYNTAX, KEY_FILE_ERROR_T
 struct key_file {
     char *path;
     GKeyFile *keys;
-    GHashTable *lines; /* "section" and "section\nkey" -> line */
-    GHashTable *paths; /* likewise of keys that came from other files -> path */
+    GHashTable *lines; /* from "section" or "section\nkey" to its line */
+    GHashTable *paths; /* from those that came from another file to its path */
 };
 
-/* NULL and *error, "path:line: ...", on failure. */
+/* Reads a file.  Returns NULL and sets *error, "path:line: ...", on failure. */
 struct key_file *key_file_load(const char *path, GError **error);
 void key_file_free(struct key_file *file);
 
-/* The line of a section (key NULL) or a key, counted from 1.  0: it is not there.  KEY_FILE_SETTING: it was set. */
+/* The line of a section (key NULL) or of a key, counted from 1.  0: it is not there.  KEY_FILE_SETTING: it came from
+ * key_file_set(). */
 #define KEY_FILE_SETTING UINT32_MAX
 uint32_t key_file_line(const struct key_file *file, const char *section, const char *key);
 
-/* "path:line" of a section or key, in whichever file it is; for a set key, the place given to key_file_set(); if it
- * is nowhere, the file's path. Freed with g_free(). */
+/* Returns "path:line" of a section or key, in whichever file it is.  For a key that was set, returns the place given to
+ * key_file_set(); if it is in no file, the file's path.  Free with g_free(). */
 char *key_file_place(const struct key_file *file, const char *section, const char *key);
 
 /* Adds the keys that `other` has and file lacks, except those of the section named `except`. */

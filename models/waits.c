@@ -2,9 +2,9 @@
  * protocol.
  *
  * In a live world, measuring slows what is measured, and there are many more steps than waits.  So the clock is read
- * once a round, and after operations.  A worker may continue to wait after others have done operations.  It is asked
- * what it waits for only when its wait has become an eighth longer.  So at most an eighth of a wait is attributed to
- * the wrong rank. */
+ * only once in a round of steps, and after operations.  When other workers have done operations, a worker that
+ * continues to wait is asked what it waits for only once its wait has become an eighth longer.  So at most an eighth of
+ * a wait is attributed to the wrong rank. */
 #include "models/waits.h"
 
 #include <assert.h>
@@ -113,7 +113,7 @@ static uint64_t operations_done(const struct waits *waits)
     return waits->options.operations ? waits->options.operations(waits->fabric) : 0;
 }
 
-/* The time at which a worker is stepped. */
+/* Returns the time at which a worker is stepped.  Reads the clock only in a new round or after operations. */
 static uint64_t clock_read(struct waits *waits, uint32_t worker, uint64_t operations)
 {
     if (!waits->options.operations || operations != waits->operations || worker <= waits->last)
@@ -123,8 +123,8 @@ static uint64_t clock_read(struct waits *waits, uint32_t worker, uint64_t operat
     return waits->now_ps;
 }
 
-/* Whether a worker that continues to wait certainly waits for the same event as before, because it has done nothing
- * itself. */
+/* Whether a worker that continues to wait counts as waiting for the same event as before, without being asked: the rank
+ * has done no operations since it was last asked, or it is too early to ask again (ask_ps). */
 static bool waits_on(const struct waiter *w, uint64_t now_ps, uint64_t operations)
 {
     return w->waiting && w->waits->options.operations && (operations == w->operations || now_ps < w->ask_ps);

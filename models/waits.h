@@ -1,4 +1,4 @@
-/* waits.h - which ranks the workers of a rank wait for, and how long: workers around workers, in any world.
+/* waits.h - finds out which ranks the workers of a rank wait for, and for how long, in any world.
  *
  * Each worker of a launch is wrapped in another worker, which steps it and reads what it returns.  A wait begins
  * when a step returns WORKER_WAIT.  It ends with the next step that returns something else, does operations, or
@@ -18,14 +18,14 @@ struct waits_note {
     const struct fabric_worker *worker;
     uint64_t begin_ps, end_ps; /* begin < end */
     int32_t peer;              /* the rank; WAITS_NOBODY if the words name no rank */
-    const char *text;          /* what it waited for, without counts: valid during the call */
+    const char *text;          /* what it waited for, without counts; valid during the call of note() */
 };
 
 struct waits_options {
     /* When all operations of the stepped worker will be done.  NULL: use the fabric's clock. */
     uint64_t (*busy_until_ps)(const struct fabric *f);
-    /* How many operations the rank has done: if a worker that polls has done none, it has continued to wait.  NULL: its
-     * words tell whether it still waits for the same event. */
+    /* How many operations the rank has done.  If it has done none, a worker that polls still waits for the same event.
+     * NULL: only the worker's words tell whether it does. */
     uint64_t (*operations)(const struct fabric *f);
     void (*note)(void *context, const struct waits_note *note); /* NULL: only sums are wanted */
     void *context;
@@ -33,23 +33,23 @@ struct waits_options {
 
 struct waits;
 
-/* The fabric must outlive it. */
+/* The fabric must outlive the result. */
 struct waits *waits_new(const struct fabric *fabric, const struct waits_options *options);
 void waits_free(struct waits *waits);
 
-/* Wraps the workers of a launch.  Run the result instead.  It is valid until the next call, which must come after
- * the launch's end. Sums begin anew. */
+/* Wraps the workers of a launch, and sets all sums to 0.  Run the returned workers instead.  They are valid until the
+ * next call, which must come after the launch's end. */
 struct fabric_worker **waits_wrap(struct waits *waits, struct fabric_worker *const *worker, uint32_t count);
 
-/* waits_end(): the launch is over, so open waits end.  After that waits_us() returns, for each peer, the
- * mean wait in microseconds of the workers that waited for it. */
+/* waits_end() ends all open waits; call it when the launch is over.  After that, waits_us() returns the mean wait in
+ * microseconds of the workers that waited for the peer. */
 void waits_end(struct waits *waits);
 double waits_us(const struct waits *waits, uint32_t peer);
 
 /* The rank for which a worker waits according to describe(): the first "rank N" after "waits"; without that word the
  * first "rank N".  WAITS_NOBODY if none is below rank_count. */
 int32_t waits_peer(const char *text, uint32_t rank_count);
-/* Whether the words say that it waits for "any rank". */
+/* Whether the text says that the worker waits for "any rank". */
 bool waits_anybody(const char *text);
 
 #endif
