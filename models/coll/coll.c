@@ -60,11 +60,11 @@ static uint32_t own_phases(const struct coll_options *o)
     return count;
 }
 
-/* Whether an iteration begins with a barrier.  It does not where only links carry bytes, because they say which
- * places are free. */
+/* Whether an iteration begins with a barrier.  That of ag_rs does not: all its bytes go through NCCL's links, whose
+ * words say which places are free. */
 static bool begins_with_sync(const struct coll_options *o) { return o->kernel != COLL_AG_RS; }
 
-/* The part of an iteration that a phase belongs to.  *own is the index among the kernel's own phases. */
+/* The part of an iteration that a phase belongs to.  *own gets the phase's index among the kernel's own phases. */
 static enum part part_of(const struct coll_options *o, uint32_t phase, uint32_t *own)
 {
     const uint32_t count = own_phases(o);
@@ -133,7 +133,7 @@ static bool job_absent(const struct kernel_job *job, uint32_t rank, uint32_t pha
 
 enum { COMPUTE_SLICE_PS = 5000000, COMPUTE_WARPS = 8 };
 
-/* Arithmetic in slices, so that other workers on the SM run between them. */
+/* Does a slice of the arithmetic, so that other workers on the SM run between slices. */
 static enum worker_step compute_step(struct fabric_worker *w)
 {
     struct coll_compute *c = fabric_container_of(w, struct coll_compute, worker);
@@ -185,7 +185,7 @@ static struct kernel_rank *rank_new(const struct kernel_job *job, struct fabric 
     return &r->kernel;
 }
 
-/* Inputs change after the barrier, because until then other ranks may read them. */
+/* Prepares a phase.  Inputs are made after the barrier, because until then other ranks may read them. */
 static struct kernel_launch *rank_launch(struct kernel_rank *rank, uint32_t phase)
 {
     struct coll_rank *r = rank_of(rank);
@@ -227,7 +227,7 @@ static uint32_t rank_check(const struct kernel_rank *rank, char *text, size_t te
     return rank_of(rank)->ops->check(rank_of(rank), text, text_size);
 }
 
-/* Which experts tokens go to changes no message: edges that came of a routing are the job's. */
+/* Does nothing: messages that were made from a routing belong to the job, so another routing changes none. */
 static void rank_route(struct kernel_rank *rank, const struct routing *routing)
 {
     (void)rank;

@@ -28,42 +28,42 @@
 
 enum coll_kernel { COLL_ALLTOALLV, COLL_ALLGATHER, COLL_REDUCESCATTER, COLL_ALLREDUCE, COLL_AG_RS, COLL_P2P };
 enum coll_algorithm { COLL_CHOSEN, COLL_HYBRID, COLL_RING, COLL_TREE, COLL_LEADER }; /* chosen: by NCCL's tuner */
-enum coll_protocol { COLL_ANY, COLL_LL, COLL_LL128, COLL_SIMPLE };                   /* any: as it chooses */
+enum coll_protocol { COLL_ANY, COLL_LL, COLL_LL128, COLL_SIMPLE };                   /* any: as NCCL's tuner chooses */
 enum coll_issue { COLL_BY_KERNEL, COLL_BY_HOST, COLL_BY_COPY, COLL_BY_NCCL };
 
-/* What NCCL's search finds about a machine: channels, and their rates. */
+/* What NCCL's search finds about a machine: its rings, their rate, and the channels. */
 struct coll_nccl {
     uint32_t found;    /* rings that the search finds */
-    uint32_t channels; /* the most channels; no kernel has more SMs than channels */
+    uint32_t channels; /* the most channels of a kernel; each has an SM */
     uint64_t bus_bps;  /* of all rings together */
     bool before_229;   /* NCCL is older than 2.29.2 */
     bool blackwell;    /* the GPUs are Blackwell's, for which NCCL's tuner has other numbers */
-    bool split_lines;  /* NICs are behind the CPU, which may write a line in two parts, so there is no LL128 between
-                        * nodes */
+    bool split_lines;  /* NICs are behind the CPU, which may write a line in two parts: no LL128 between nodes */
 };
 
 struct coll_options {
     enum coll_kernel kernel;
     uint32_t ranks, ranks_per_node;
     uint32_t num_sms;              /* SMs that the kernel uses, from SM 0 on */
-    uint32_t in_flight;            /* messages that a worker may have in flight by RDMA */
+    uint32_t in_flight;            /* the most messages that a worker has in flight by RDMA */
     enum coll_algorithm algorithm; /* allgather, allreduce */
     enum coll_protocol protocol;   /* of NCCL's rings and trees */
     struct coll_nccl nccl;
-    uint64_t size_bytes;    /* bytes of a block; allreduce, and dispatch of ag_rs: of one rank; p2p: of one message */
-    uint64_t combine_bytes; /* ag_rs: of a rank's result */
-    uint32_t messages;      /* p2p: messages of each phase; 1 where a host issues them */
+    uint64_t size_bytes;    /* bytes of a block; allreduce and the dispatch of ag_rs: of what a rank has; p2p: of one
+                             * message */
+    uint64_t combine_bytes; /* ag_rs: bytes of a rank's result */
+    uint32_t messages;      /* p2p: messages of each phase; 1 if a host issues them */
     enum coll_issue issue;  /* who issues a message of p2p; COLL_BY_COPY: allgather by streams; COLL_BY_NCCL:
                              * alltoallv, too */
     bool process;           /* alltoallv, p2p: a process of the host calls MPI, and there is no kernel */
-    bool own_part;          /* alltoallv of one size: a rank also copies its own part; MPI does so first if the
-                             * messages are in GPU memory */
+    bool own_part;          /* alltoallv whose messages have one size: a rank also copies its own part; MPI does so
+                             * first if the messages are in GPU memory */
     bool sockets;           /* allreduce: NCCL's network is its sockets */
     uint64_t compute_ps;    /* 0: none */
     uint32_t compute_sm_first, compute_sms;
 };
 
-/* NULL if the kernels can run these options; else text, which names the option, what was expected and what was
+/* Returns NULL if the kernels can run these options; else text, which names the option, what was expected and what was
  * found. */
 const char *coll_options_refuse(const struct coll_options *options, const struct edges *edges, char *text,
                                 size_t text_size);

@@ -17,16 +17,16 @@ enum { PIECE_BYTES = 512 << 10 }; /* bytes of one put at most */
 
 struct putter { /* hybrid */
     struct fabric_worker worker;
-    uint32_t posted, arrived; /* how many pieces are posted, and have arrived: piece by piece, and within a piece
-                               * node by node */
+    uint32_t posted, arrived; /* puts that are posted, and those that have arrived; each piece goes to every node before
+                               * the next one does */
 };
 
 struct copier { /* hybrid */
     struct fabric_worker worker;
     struct gather_rank *rank;
-    uint32_t block, peer; /* how many blocks are stored, node by node from the rank's own node on; how many peers
-                           * have the next one */
-    uint64_t stored;      /* of its part */
+    uint32_t block, peer; /* how many blocks are stored, beginning with the own node's; how many peers have the next
+                           * one */
+    uint64_t stored;      /* bytes of its part of the next block */
 };
 
 struct gather_rank {
@@ -77,7 +77,7 @@ static void gather_needs(const struct coll_job *job, bool payload, struct fabric
     needs->heap_bytes = payload ? coll_gather_offset(o, o->ranks) : 0;
 }
 
-/* With NVLink disabled every rank is a node. */
+/* Fills in the rank's place.  With NVLink disabled every rank is a node of its own. */
 static void gather_init(struct coll_rank *base)
 {
     struct gather_rank *r = of(base);
@@ -99,7 +99,7 @@ void coll_gather_fill(struct coll_rank *base)
                       base->iteration);
 }
 
-/* A write of bytes [begin, end) of a rank's block, whose offset is the same on every rank. */
+/* A write of the bytes [begin, end) of a rank's block to a peer.  The block has the same offset on every rank. */
 static struct fabric_write block_write(const struct coll_rank *base, uint16_t peer, uint32_t block, uint64_t begin,
                                        uint64_t end)
 {
@@ -130,7 +130,7 @@ static enum worker_step step_of(int rc)
 
 /* ---- hybrid: between nodes ---- */
 
-/* Whether `pieces` pieces of the node's block have come in this launch.  Those of the rank's own node are always
+/* Whether `pieces` pieces of the node's block have come in this launch.  The block of the rank's own node is always
  * there. */
 static bool node_has(const struct gather_rank *r, uint32_t node, uint64_t pieces)
 {
@@ -138,8 +138,8 @@ static bool node_has(const struct gather_rank *r, uint32_t node, uint64_t pieces
     return node == r->node || fabric_load(r->base.fabric, word_node(node)) >= before + pieces;
 }
 
-/* The target of a put by its number among all puts, and which piece of the block it carries.  Targets begin with the
- * next node. */
+/* The target of the put with this number.  *piece is the piece of the block that the put carries.  The first target is
+ * on the next node. */
 static uint16_t putter_target(const struct gather_rank *r, uint32_t number, uint32_t *piece)
 {
     const uint32_t others = r->nodes - 1;
@@ -210,13 +210,13 @@ static uint32_t copier_node(const struct copier *c)
     return (c->rank->node + c->rank->nodes - c->block) % c->rank->nodes;
 }
 
-/* Whether the worker's part of that block, which ends at `end`, is here. */
+/* Whether the worker's part of this node's block has come, as far as byte `end` of the block. */
 static bool copier_has(const struct copier *c, uint64_t end)
 {
     return node_has(c->rank, copier_node(c), (end + PIECE_BYTES - 1) / PIECE_BYTES);
 }
 
-/* Whether all blocks that another rank of the node stores here have come. */
+/* Whether all blocks that another rank of the node stores to this rank have come. */
 static bool copier_heard(const struct copier *c, uint32_t number, uint32_t peer)
 {
     const struct gather_rank *r = c->rank;

@@ -31,7 +31,7 @@ struct leader_rank {
     struct fabric_worker worker;
     enum part part;
     uint32_t done;  /* how many operations of the part are done */
-    bool in_kernel; /* a kernel of the part runs */
+    bool in_kernel; /* a kernel of the current part runs */
     uint32_t nodes, node, peers;
     uint16_t leader; /* the first rank of its node */
 };
@@ -64,7 +64,7 @@ static void leader_needs(const struct coll_job *job, bool payload, struct fabric
     needs->heap_bytes = payload ? coll_gather_offset(&job->options, job->options.ranks) : 0;
 }
 
-/* With NVLink disabled every rank is a node. */
+/* Fills in the rank's place.  With NVLink disabled every rank is a node of its own. */
 static void leader_init(struct coll_rank *base)
 {
     struct leader_rank *r = of(base);
@@ -121,7 +121,7 @@ static int block_copy(struct leader_rank *r, uint32_t block, uint16_t peer)
     return fabric_store(&r->worker, &write);
 }
 
-/* A barrier by a kernel: it adds to a word of each other rank, and waits for their additions. */
+/* A barrier of `count` ranks, by a kernel that adds to a word of each other rank and waits for their additions. */
 static int barrier(struct leader_rank *r, uint32_t word, uint32_t count, uint16_t first, uint32_t step)
 {
     const struct fabric *f = r->base.fabric;
@@ -138,7 +138,8 @@ static int barrier(struct leader_rank *r, uint32_t word, uint32_t count, uint16_
     return fabric_load(f, word) < (uint64_t)r->base.turn * (count - 1) ? -EAGAIN : 0;
 }
 
-/* One kernel for each node.  done counts two operations of each kernel: the get, and the end of the get. */
+/* Gets the blocks of the other nodes, by one kernel for each node.  done counts two operations of each kernel: the get,
+ * and the end of the get. */
 static int fetch(struct leader_rank *r)
 {
     const struct fabric *f = r->base.fabric;

@@ -25,8 +25,8 @@ enum second_part { AWAIT_BEGIN, COPY_OUT, WRITE_END, SECOND_PARTS };
 
 struct stream {
     struct fabric_worker worker;
-    uint32_t done; /* parts of all steps */
-    bool waited;   /* for the word that it awaits */
+    uint32_t done; /* how many parts of all steps together are done */
+    bool waited;   /* it has had to wait for the word that it awaits */
 };
 
 struct streams_rank {

@@ -1,11 +1,11 @@
 /* coll_alltoallv.c - all-to-allv of a list of messages.
  *
  * Worker 0 sends the messages that go by RDMA: a put with a signal for each message, in the order of the list.  The
- * signal adds 1 to the target's counter.  The worker knows where in the list its messages in flight begin (done) and
- * end (next).  When the most that may be in flight are, it waits until half of them have arrived.  The other workers
- * store the messages that stay in the node.  Each stores a part of a message and adds to a second counter, because
- * atomics of NICs and of GPUs do not see each other.  Worker 0 is done when none of its messages is in flight and
- * both counters say that all messages have come.
+ * signal adds 1 to the target's counter.  Its messages in flight lie between two places of the list, done and next.
+ * Once it has as many in flight as it may, it waits until half of them have arrived.  The other workers store the
+ * messages that stay in the node.  Each stores a part of a message and adds to a second counter: atomics of NICs and of
+ * GPUs do not see each other, so they need two.  Worker 0 is done when none of its messages is in flight and both
+ * counters say that all messages have come.
  *
  *     heap, with payload: | what the rank sends, in the order of its list | what it receives, by source | */
 #include <assert.h>
@@ -20,7 +20,7 @@ enum { PART_BYTES_LEAST = 16 << 10 };
 
 struct stream {
     struct fabric_worker worker;
-    uint32_t next, end;       /* places in the list: of the next message to send; of the end */
+    uint32_t next, end;       /* places in the list: the next message to send; the end */
     uint32_t done;            /* the first message that may be in flight */
     uint32_t posted, arrived; /* messages sent; how many of them have certainly arrived */
     uint32_t mark[2];         /* places in the list where the last two halves of the messages in flight begin */
@@ -41,7 +41,8 @@ struct alltoallv_rank {
     const struct edges *edges;
     struct stream stream;
     struct storer *storer; /* [num_sms] */
-    uint64_t expected[2];  /* for this launch: how many messages come by RDMA; how many parts of other messages */
+    uint64_t expected[2];  /* this launch: how many messages come by RDMA; how many parts of messages come within the
+                            * node */
     uint64_t bytes[2];     /* sent by RDMA; within the node */
 };
 
@@ -52,7 +53,7 @@ static struct alltoallv_rank *of(const struct coll_rank *r)
 
 static bool is_rdma(const struct fabric *f, uint16_t peer) { return fabric_path(f, peer) == FABRIC_RDMA; }
 
-/* Where a target keeps a message. */
+/* Where a target's messages begin in its heap. */
 static uint64_t received_offset(const struct edges *e, uint16_t target) { return coll_align(e->sent_bytes[target]); }
 
 /* ---- by RDMA ---- */
@@ -73,8 +74,8 @@ static int stream_post(struct stream *s, const struct edges *e)
     return fabric_put_signal(&s->worker, &write, &signal);
 }
 
-/* Whether all messages sent before `end` of the list have arrived.  The last one is checked first, so that one step
- * covers many. */
+/* Whether all messages before `end` of the list have arrived.  The last one is checked first, so that usually one step
+ * finds that all have arrived. */
 static bool stream_arrived(struct stream *s, const struct edges *e, uint32_t end)
 {
     const struct fabric *f = s->worker.fabric;
@@ -90,8 +91,8 @@ static bool stream_arrived(struct stream *s, const struct edges *e, uint32_t end
     return true;
 }
 
-/* Whether one more message may be in flight.  At the limit no more may be, until the whole earlier half has arrived.
- * If a part of that half were enough, up to half again the limit could be in flight. */
+/* Whether one more message may be in flight.  At the limit, the whole earlier half must arrive first.  If a part of it
+ * were enough, up to one and a half times the limit could be in flight. */
 static bool stream_room(struct stream *s, const struct edges *e, uint32_t most)
 {
     const uint32_t half = most > 1 ? most / 2 : 1, number = s->posted / half;
@@ -127,7 +128,7 @@ static enum worker_step stream_step(struct fabric_worker *w)
     return WORKER_DONE;
 }
 
-/* The first message of the list that may be in flight; if none is, the next one to send. */
+/* The first message of the list that goes by RDMA and may not have arrived. */
 static uint32_t stream_first_away(const struct stream *s, const struct edges *e)
 {
     uint32_t first = s->done;
@@ -164,8 +165,8 @@ static uint32_t parts_of(const struct coll_options *o, uint32_t size_bytes)
     return parts ? (uint32_t)parts : 1;
 }
 
-/* Which part of message `next` this worker stores.  parts_of(): it stores none.  Parts of small messages go to the
- * workers in rotation. */
+/* The part of message `next` that this worker stores, or parts_of() if it stores none.  Parts of small messages go to
+ * the workers in rotation. */
 static uint32_t storer_part(const struct storer *s, const struct edges *e)
 {
     const struct coll_options *o = s->rank->base.options;
@@ -190,7 +191,7 @@ static int storer_message(struct storer *s, const struct edges *e)
     return fabric_signal(&s->worker, &signal);
 }
 
-/* A step stores a chunk, or moves on to the next message of which this worker stores a part. */
+/* Stores a chunk, or moves on to the next message of which this worker stores a part. */
 static enum worker_step storer_step(struct fabric_worker *w)
 {
     struct storer *s = fabric_container_of(w, struct storer, worker);

@@ -27,8 +27,8 @@
 #include "models/coll/coll_internal.h"
 #include "models/coll/nccl_plan.h"
 
-/* The most that a step moves: one pass of the loop, 8 accesses of 16 B a lane of 16 warps; LL128: 1920 B a warp of
- * 20. */
+/* The most that a step moves is one pass of the loop: 8 accesses of 16 B by each lane of 16 warps; with LL128, 1920 B
+ * by each of 20 warps. */
 enum { PIECE_BYTES = 64 << 10, LL128_PIECE_BYTES = 38400 };
 enum { SLICE_BYTES_LEAST = 32 << 10, PACK_BYTES = 16 };
 enum { WORD_FILLED, WORD_EMPTIED, WORDS_A_LINK };
@@ -39,10 +39,10 @@ enum { LINK_UP = 0, LINK_DOWN = CHILDREN, TREE_LINKS };
 enum { BLOCKS_A_CHANNEL = 2 };
 enum { NOBODY = UINT16_MAX };
 
-/* One end of a link: the peer, the link's number here, which gives this side's word and places, and its number
- * there. */
+/* One end of a link.  `here` and `there` are the link's numbers at this rank and at the peer; a number gives the words
+ * and places of its side. */
 struct link {
-    uint64_t steps; /* how many places were filled or emptied from here, over all launches */
+    uint64_t steps; /* how many places this side has filled or emptied, in all launches */
     uint16_t peer, here, there;
 };
 
@@ -56,15 +56,16 @@ struct block {
     struct nccl_rank *rank;
     struct operation *op;
     struct link in[LINKS_MOST], out[LINKS_MOST];
-    uint32_t number, ins, outs; /* number: of the channel */
+    uint32_t number, ins, outs; /* number: the channel's */
     uint32_t primitive, slice;
-    bool down;      /* tree: hands sums down */
-    uint8_t begun;  /* how many reads before the first byte are done: the kernel's own; the protocol's function */
+    bool down;      /* tree: it hands results down */
+    uint8_t begun;  /* how many reads of code before the first byte are done: of the kernel's own; of the protocol's
+                     * function */
     bool announced; /* the next message's size has already been sent */
-    bool made;      /* the piece is where NICs fetch it */
-    uint32_t stored, told;  /* how many targets have the piece; how many links' other ends know of the slice */
-    uint64_t begin, sliced; /* where the chunk, or round of chunks, begins in the part; how many slices of the
-                             * primitive are done */
+    bool made;      /* the piece has been made in the rank's own memory */
+    uint32_t stored, told;  /* how many targets have the piece; how many peers have been told of the slice */
+    uint64_t begin, sliced; /* where the chunk, or round of chunks, begins in the part; how many bytes of the
+                             * primitive's slices are done */
     uint64_t moved, piece;  /* bytes of the slice that are done; bytes that the current operation moves */
     struct primitive now;
 };
@@ -106,7 +107,7 @@ static uint64_t places_offset(const struct coll_options *o)
 
 static uint32_t slice_steps(const struct nccl_plan *p) { return p->chunk_steps / p->slices; }
 
-/* The most bytes of a place that the plan's parts can fill. */
+/* The bytes of a place in memory: no more than the plan's parts can fill. */
 static uint64_t place_bytes(const struct nccl_plan *p)
 {
     const uint64_t hi = nccl_part_bytes(p, p->channels - 1), part = p->lo_bytes > hi ? p->lo_bytes : hi;
@@ -143,7 +144,8 @@ static uint32_t primitives_of(const struct block *b)
     return o->kernel == COLL_ALLREDUCE ? 2 * o->ranks - 1 : o->ranks;
 }
 
-/* How many bytes of the part, from b->begin on, one round of primitives moves: a chunk, or a chunk for each rank. */
+/* How many bytes of the part, from b->begin on, one round of primitives moves: a chunk or, in a ring's all-reduce, a
+ * chunk for each rank. */
 static uint64_t round_bytes(const struct block *b)
 {
     const struct nccl_plan *p = &b->op->plan;
@@ -153,7 +155,8 @@ static uint64_t round_bytes(const struct block *b)
     return coll_min(left, each ? p->chunk_bytes * o->ranks : p->chunk_bytes);
 }
 
-/* Where, in a round of an all-reduce, the chunk of the rank begins that is `after` places behind this one. */
+/* Where in a round of an all-reduce a rank's chunk begins: that of the rank `after` places after this one in the ring.
+ * *size_bytes gets the chunk's size. */
 static uint64_t chunk_begin(const struct block *b, uint32_t after, uint64_t *size_bytes)
 {
     const struct nccl_plan *p = &b->op->plan;
@@ -166,8 +169,8 @@ static uint64_t chunk_begin(const struct block *b, uint32_t after, uint64_t *siz
     return nccl_part_begin(p, b->number) + b->begin + begin;
 }
 
-/* First the rank sends its own bytes, then it passes on what has come, and the last bytes stay.  An all-reduce goes
- * round twice, first with sums and then with results. */
+/* The ring's current primitive.  First the rank sends its own bytes, then it passes on what has come, and the last
+ * bytes stay.  An all-reduce goes round twice, first with sums and then with results. */
 static struct primitive ring_primitive(const struct block *b)
 {
     const struct coll_options *o = &b->op->options;
@@ -207,7 +210,8 @@ static uint16_t rank_at(const struct nccl_rank *r, uint32_t channel, uint32_t po
     return (uint16_t)(node * r->peers + (channel + link) % r->peers);
 }
 
-/* Position 0 is the root's among the nodes.  Link 0 is that of the chain's head. */
+/* This rank's place in the channel's tree.  Nodes form the tree: position 0 is the root's.  The ranks of a node form a
+ * chain, whose head is link 0. */
 static struct tree tree_of(const struct nccl_rank *r, uint32_t channel)
 {
     const uint32_t nodes = r->nodes, peers = r->peers, rank = r->base.fabric->rank;
@@ -229,7 +233,7 @@ static struct tree tree_of(const struct nccl_rank *r, uint32_t channel)
 
 static bool is_root(const struct nccl_rank *r, uint32_t channel) { return tree_of(r, channel).parent == NOBODY; }
 
-/* On the way up, sums are sent.  At the root and on the way down, results are kept. */
+/* The tree's current primitive.  On the way up, sums are sent.  At the root and on the way down, results are kept. */
 static struct primitive tree_primitive(const struct block *b)
 {
     const uint64_t at = nccl_part_begin(&b->op->plan, b->number) + b->begin;
@@ -247,7 +251,7 @@ static struct primitive primitive_of(const struct block *b)
     return by_tree(&b->op->plan) ? tree_primitive(b) : ring_primitive(b);
 }
 
-/* Gives the block its end of a link.  The link's counts of steps are kept. */
+/* Gives the block its end of a link, and keeps the link's count of steps. */
 static void link_set(struct link *link, uint32_t *count, uint16_t peer, uint32_t here, uint32_t there)
 {
     assert(*count < LINKS_MOST);
@@ -289,7 +293,7 @@ static uint64_t slice_bytes(const struct block *b)
     return coll_min(left, even > SLICE_BYTES_LEAST ? even : SLICE_BYTES_LEAST);
 }
 
-/* Makes the bytes of the current operation in the result, and in target if there is one. */
+/* Makes the bytes of the current piece in the result, and in target if there is one. */
 static void piece_make(const struct block *b, uint8_t *target)
 {
     uint8_t *heap = b->worker.fabric->heap, *kept = heap + b->op->heap_begin + b->now.to;
@@ -339,8 +343,8 @@ static bool by_nic(const struct block *b, uint16_t peer)
     return fabric_path(b->rank->base.fabric, peer) == FABRIC_RDMA;
 }
 
-/* Whether the piece must first be made in the rank's own memory, because no warp stores it to a peer or a NIC
- * fetches it, too. */
+/* Whether the piece must first be made in the rank's own memory, because it is sent to nobody, or because a NIC fetches
+ * it. */
 static bool is_staged(const struct block *b)
 {
     if (!b->now.send) return true;
@@ -400,7 +404,7 @@ static uint32_t word_of(const struct block *b, uint32_t link, uint32_t what)
     return b->op->word_begin + (b->number * links_of(&b->op->plan) + link) * WORDS_A_LINK + what;
 }
 
-/* Channels that leave a node by one NIC have queues of their own, so that they use all its ports. */
+/* The QP of a channel.  Channels that leave a node by one NIC have different QPs, so that they use all its ports. */
 static uint16_t queue_of(const struct block *b)
 {
     return (uint16_t)(b->number / b->rank->peers % b->worker.fabric->queue_count);
@@ -451,7 +455,7 @@ static int filled_tell(struct block *b, const struct link *link)
     return by_nic(b, link->peer) ? slice_put(b, link, &signal) : fabric_signal(&b->worker, &signal);
 }
 
-/* It releases no stores, because the receiver has only read. */
+/* Tells the sender that places are empty.  This releases no stores, because the receiver has only read. */
 static int emptied_tell(struct block *b, const struct link *link)
 {
     const struct fabric_signal signal = { .value = link->steps + slice_steps(&b->op->plan),
@@ -462,7 +466,7 @@ static int emptied_tell(struct block *b, const struct link *link)
     return fabric_signal(&b->worker, &signal);
 }
 
-/* The link that the next slice waits for; NULL: none. */
+/* The link that the next slice waits for; NULL if it waits for none. */
 static const struct link *awaited(const struct block *b)
 {
     const struct fabric *f = b->worker.fabric;
@@ -509,7 +513,8 @@ static bool all_arrived(struct block *b)
     return true;
 }
 
-/* The kernel is compiled for LL and calls functions for the other protocols (src/device/common.h). */
+/* Reads the code before the first byte.  False if it has been read.  The kernel is compiled for LL and calls functions
+ * for the other protocols (src/device/common.h). */
 static bool kernel_begin(struct block *b)
 {
     if (b->begun > (b->op->plan.protocol != COLL_LL)) return false;
@@ -609,7 +614,7 @@ static void nccl_needs(const struct coll_job *job, bool payload, struct fabric_n
     needs->heap_bytes = payload ? heap_end : 0;
 }
 
-/* With NVLink disabled every rank is a node. */
+/* Fills in the rank.  With NVLink disabled every rank is a node of its own. */
 static void nccl_init(struct coll_rank *base)
 {
     struct nccl_rank *r = of(base);
@@ -645,8 +650,8 @@ static void nccl_fill(struct coll_rank *base)
     }
 }
 
-/* How many warps one half of a tree's block has.  With LL and LL128 seven of ten warps go up.  With Simple half of
- * the warps plus two go up.  One warp of each half of Simple only signals. */
+/* How many warps move bytes in a block or, in a tree, in one of its halves.  With LL and LL128 seven of ten warps go
+ * up.  With Simple half of the warps plus two go up, and one warp of each half only signals. */
 static uint32_t warps_of(const struct nccl_rank *r, const struct nccl_plan *p, uint32_t channel, bool down)
 {
     const bool simple = p->protocol == COLL_SIMPLE;
@@ -719,7 +724,7 @@ static uint32_t nccl_outputs(struct coll_rank *base, struct kernel_tensor *tenso
     return count;
 }
 
-/* Checks sums of what all ranks had for this one. */
+/* Checks that the rank has the sum of what all ranks had for it. */
 static uint32_t sum_check(const struct coll_rank *base, const struct operation *op, char *text, size_t text_size)
 {
     const struct coll_options *o = &op->options;

@@ -1,11 +1,11 @@
 /* coll_nccl_messages.c - all-to-allv by NCCL's grouped sends and receives, within a node (src/device/sendrecv.h;
  * addP2pToPlan() of src/enqueue.cc).
  *
- * A work sends to the rank a number of places after this one, and receives from the rank as many places before it.
- * It has channels of its own while there are enough.  Each of its channels has a part of both messages: some warps
- * of the block send, the others receive.  The protocol is LL up to 16 KiB a channel, else Simple.  For each part of
- * a message between two ranks there is a buffer of 8 places in the receiver's memory.  Two words count its places:
- * those filled and those emptied.
+ * A work sends to the rank some places after this one, and receives from the rank as many places before it.  Works have
+ * different channels while there are enough.  Each channel of a work has a part of both messages: some warps of the
+ * block send, the others receive.  The protocol is LL up to 16 KiB a channel, else Simple.  For each part of a message
+ * between two ranks there is a buffer of 8 places in the receiver's memory.  Two words count its places: those filled
+ * and those emptied.
  *
  *     heap, with payload: as of coll_alltoallv.c, then | places by source and part | */
 #include <stdio.h>
@@ -25,11 +25,11 @@ struct half {
     struct fabric_worker worker;
     struct messages_rank *rank;
     uint8_t way;   /* enum way */
-    bool flagged;  /* by LL */
-    uint8_t begun; /* reads before the first byte that are done: the kernel's own; Simple's code */
+    bool flagged;  /* the protocol is LL */
+    uint8_t begun; /* how many reads of code before the first byte are done: of the kernel's own; of Simple's */
     uint16_t peer, sm, warps;
     uint32_t part;
-    uint64_t offset, size_bytes; /* the part in the heap: where it comes from, or where it goes */
+    uint64_t offset, size_bytes; /* where the part lies in the heap, and its size */
     uint64_t steps;              /* how many places were filled or emptied, in all launches */
     uint64_t done, moved;        /* bytes of the chunks that are done; bytes of the current chunk */
 };
@@ -40,7 +40,7 @@ struct messages_rank {
     uint32_t halves;
     uint64_t places, place_bytes; /* offset of the first place */
     uint32_t parts_most;
-    struct fabric_given given[2][2]; /* by Simple, by LL: for own bytes, for bytes that have come */
+    struct fabric_given given[2][2]; /* [Simple, LL][own bytes, bytes that have come] */
     struct fabric_given given_function;
 };
 
@@ -68,8 +68,9 @@ static uint32_t parts_of(const struct coll_options *o, uint64_t size_bytes, uint
     return parts;
 }
 
-/* LL is chosen by the bytes of a channel: those of Simple's number of channels; before 2.29.2, those of all
- * channels.  Before 2.29.2, LL also has a number of channels of its own. */
+/* Into how many parts a message is divided, one for each channel, and whether its protocol is LL.  LL is for few bytes
+ * a channel, if Simple's number of channels shared them; before 2.29.2, if all channels did.  Before 2.29.2, LL has a
+ * number of parts of its own. */
 static uint32_t message_parts(const struct coll_options *o, uint64_t size_bytes, bool *ll)
 {
     const uint32_t simple = parts_of(o, size_bytes, SIMPLE_LEAST, SIMPLE_MOST);
@@ -84,7 +85,8 @@ static uint64_t part_begin(uint64_t size_bytes, uint32_t parts, uint32_t part)
     return coll_min(each * part, size_bytes);
 }
 
-/* The first channel of the work with the rank `after` places later: that number with its bits reversed. */
+/* The channel of a part in the work with the rank `after` places later.  The first part's channel is `after` with its
+ * bits reversed. */
 static uint32_t channel_of(const struct coll_options *o, uint32_t after, uint32_t part)
 {
     const uint32_t all = channels_of(o);
@@ -158,7 +160,7 @@ static int piece_move(struct half *h, uint64_t size_bytes)
     return fabric_store(&h->worker, &write);
 }
 
-/* The peer learns that a place is filled, or emptied. */
+/* Tells the peer that a place is filled, or emptied. */
 static int chunk_tell(struct half *h)
 {
     const bool sends = h->way == SENDS;
@@ -178,7 +180,8 @@ static bool may_begin(const struct half *h)
     return h->way == COPIES || fabric_load(f, word_of(h, h->peer, WORD_FILLED)) > h->steps;
 }
 
-/* Simple's code is loaded from memory: as much of it as when a collective's kernel calls it. */
+/* Reads the code before the first byte.  False if it has been read.  Simple's code comes from memory, as much of it as
+ * when a collective's kernel calls it. */
 static bool kernel_begin(struct half *h)
 {
     if (h->begun > !h->flagged || h->way == COPIES) return false;
@@ -235,7 +238,7 @@ static const char *messages_refuse(const struct coll_options *o, const struct ed
     return NULL;
 }
 
-/* What all ranks agree on: where places begin, their size, and the most parts of a message. */
+/* Computes what all ranks agree on: where places begin, their size, and the most parts of a message. */
 static void map_make(const struct coll_job *job, bool payload, struct messages_rank *r)
 {
     const struct edges *e = job->edges;
@@ -294,7 +297,7 @@ static uint32_t after_of(const struct half *h)
     return h->way == RECEIVES ? (rank + n - h->peer) % n : (h->peer + n - rank) % n;
 }
 
-/* A block's warps are shared evenly by its works, and by the two halves of each work.  In a half that sends by
+/* Divides a block's warps evenly among its works, and between the two halves of each work.  In a half that sends by
  * Simple, one warp only signals. */
 static void warps_share(struct messages_rank *r)
 {

@@ -24,7 +24,7 @@ enum { BLOCK_OWN, BLOCK_PUT, BLOCK_GET, BLOCK_SIGNALLED, BLOCKS };
 enum { WORD_ROUND = COLL_WORDS, WORD_WINDOW, WORDS_END };
 enum { P2P_WARPS = 32, P2P_POSTS = 16, P2P_PLACE = 0 };
 
-/* NCCL: a block and its part of a message. */
+/* NCCL: a thread block, which stores its part of a message. */
 struct p2p_part {
     struct fabric_worker worker;
     struct p2p_rank *rank;
@@ -36,9 +36,9 @@ struct p2p_rank {
     struct fabric_worker worker;
     struct p2p_part *part; /* [num_sms] */
     uint32_t phase;
-    uint32_t begun, done; /* numbers of messages; put_signal: of those sent, of those received */
+    uint32_t begun, done; /* messages that have begun, and that are done; put_signal: messages sent, and received */
     uint64_t stored;      /* how many bytes of the current message are stored */
-    bool first;           /* of its pair */
+    bool first;           /* it is the first rank of its pair */
     uint16_t peer;
 };
 
@@ -81,11 +81,11 @@ static void p2p_fill(struct coll_rank *base)
 
 static bool p2p_absent(const struct coll_options *o, uint32_t rank, uint32_t phase)
 {
-    return rank >= o->ranks / 2 && phase != PHASE_PUT_SIGNAL; /* put_sync, a barrier, is the only phase of its kernel
-                                                               * and has the number of PHASE_PUT */
+    return rank >= o->ranks / 2 && phase != PHASE_PUT_SIGNAL; /* the barrier put_sync, the only phase of its kernel, has
+                                                               * PHASE_PUT's number */
 }
 
-/* Whether the peer receives a window of messages and answers it. */
+/* Whether the peer answers each window of messages. */
 static bool is_answered(const struct coll_options *o, uint32_t phase)
 {
     return o->process && phase == PHASE_PUT_STREAM;
@@ -93,7 +93,7 @@ static bool is_answered(const struct coll_options *o, uint32_t phase)
 
 /* ---- one message ---- */
 
-/* Puts own bytes into a block of the peer, with the signal if there is one. */
+/* Puts a message into a block of the peer, with the signal if there is one. */
 static int message_put(struct p2p_rank *r, uint32_t block, const struct fabric_signal *signal)
 {
     const struct coll_options *o = r->base.options;
@@ -196,7 +196,7 @@ static enum worker_step round_step(struct p2p_rank *r)
     return rc ? step_of(rc) : WORKER_DONE;
 }
 
-/* The last message of a window tells the peer that the window is complete. */
+/* Puts the next message of a window.  The last one tells the peer that the window is complete. */
 static int window_put(struct p2p_rank *r, uint32_t in_flight)
 {
     const uint32_t messages = r->base.options->messages, next = r->begun + 1;
@@ -223,8 +223,8 @@ static enum worker_step answer_step(struct fabric_worker *w)
     return WORKER_DONE;
 }
 
-/* Keeps in_flight messages in flight.  Whoever flushes a queue sees it complete in order, so a stream runs in
- * bursts: when in_flight messages are in flight, all must end before the next. */
+/* Posts messages, at most in_flight at a time.  A flush ends only when the whole queue is complete, so a stream runs in
+ * bursts: all messages in flight must end before the next burst. */
 static enum worker_step stream_step(struct p2p_rank *r, bool get, uint32_t in_flight)
 {
     const uint32_t messages = r->base.options->messages;
@@ -313,7 +313,7 @@ static void p2p_traffic(const struct coll_rank *base, uint32_t phase, struct ker
 
 /* ---- what is left ---- */
 
-/* A host issues only puts. */
+/* The end of the blocks that the phases use: a host issues only puts. */
 static uint32_t blocks_end(const struct coll_options *o) { return o->issue == COLL_BY_KERNEL ? BLOCKS : BLOCK_PUT + 1; }
 
 static uint32_t p2p_outputs(struct coll_rank *base, struct kernel_tensor *tensor, uint32_t max)

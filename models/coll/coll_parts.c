@@ -72,7 +72,7 @@ void coll_sync_launch(struct coll_rank *r)
 
 enum { LINE_BYTES = 128 };
 
-/* Each warp takes one stretch of the chunk. */
+/* Each warp stores one stretch of the chunk. */
 int coll_store_some(struct fabric_worker *w, uint16_t peer, const uint8_t *source, uint64_t target_offset,
                     uint64_t size_bytes, uint64_t *done)
 {
@@ -93,7 +93,7 @@ int coll_store_some(struct fabric_worker *w, uint16_t peer, const uint8_t *sourc
     return rc;
 }
 
-/* The finaliser of splitmix64, applied to the three numbers and the index of a word of eight bytes. */
+/* The i-th word of eight bytes of a pattern: the finaliser of splitmix64, applied to the key and i. */
 static uint64_t pattern_word(uint64_t key, uint64_t i)
 {
     uint64_t x = key + i * UINT64_C(0x9e3779b97f4a7c15);

@@ -5,7 +5,7 @@
 
 enum { WARP_LANES = 32, THREADS_MOST = 640, RING_THREADS = 512, THREADS_LEAST = 96 };
 enum { PROTOCOLS = 3 };
-enum { TRAFFIC_LEAST = 32 << 10, TRAFFIC_LEAST_BEFORE = 16 << 10 }; /* of a channel; before 2.29.2 */
+enum { TRAFFIC_LEAST = 32 << 10, TRAFFIC_LEAST_BEFORE = 16 << 10 }; /* least traffic of a channel; before 2.29.2 */
 
 /* ---- the tuner (tuning.cc) ---- */
 
@@ -14,10 +14,10 @@ static const double nvlink_us[2][PROTOCOLS] = { { 0.6, 1.9, 3.4 }, { 0.6, 1.25, 
 static const double net_us[2][PROTOCOLS] = { { 2.7, 4.0, 14.0 }, { 5.0, 8.5, 14.0 } };
 static const double net_post_us = 1.0;
 
-/* The highest rates of Hopper's GPUs and of Blackwell's, for one node, for two, and for more.  LL's is the total
- * rate; the others' is the rate for each channel of the search. */
+/* The highest rates that the tuner allows, for Hopper's GPUs and for Blackwell's.  Arrays are by nodes: one, two, more.
+ * LL's rates are of all channels together; the others are for each channel of the search. */
 struct mosts {
-    double ll_gbs[3]; /* between nodes the processor counts, not the GPU; these are Intel's */
+    double ll_gbs[3]; /* between nodes they depend on the CPU, not on the GPU: these are for Intel's */
     double line_ring_gbs, line_tree_gbs[3], tree_gbs[3];
 };
 static const struct mosts mosts[2] = {
@@ -67,8 +67,7 @@ static double ring_gbs(const struct coll_options *o, const struct shape *s, uint
 
 static double tree_gbs(const struct coll_options *o, const struct shape *s, uint32_t protocol, uint64_t size_bytes)
 {
-    /* On two nodes the search gives a tree twice the bandwidth that there is within the nodes, and NCCL uses that
-     * number. */
+    /* On two nodes the search gives a tree twice the bandwidth that nodes have inside, and NCCL uses that number. */
     const struct mosts *most = &mosts[o->nccl.blackwell];
     const uint32_t column = column_of(s);
     const double found = (double)o->nccl.bus_bps / 8e9 * (s->nodes == 2 ? 2 : 1), channels = o->nccl.found;
@@ -140,8 +139,8 @@ static void channels_choose(const struct coll_options *o, uint64_t size_bytes, s
 
 static uint64_t aligned(uint64_t n, uint64_t to) { return (n + to - 1) / to * to; }
 
-/* A channel gets whole cells of at least 16 KiB of traffic.  Traffic is bytes times how often they are sent, and
- * four times that with LL. */
+/* Divides the bytes among channels.  A channel gets whole cells of at least 32 KiB of traffic (16 KiB before 2.29.2).
+ * Traffic is the bytes times how often they are sent; with LL it is four times that. */
 static void parts_make(const struct coll_options *o, struct nccl_plan *plan)
 {
     const uint64_t least = o->nccl.before_229 ? TRAFFIC_LEAST_BEFORE : TRAFFIC_LEAST;
@@ -159,7 +158,8 @@ static void parts_make(const struct coll_options *o, struct nccl_plan *plan)
     if (plan->channels == 1) plan->lo_bytes = size;
 }
 
-/* The longer the tree, the smaller its LL128 chunks.  They are whole passes of the warps. */
+/* Sets the chunk of a tree with LL128.  The longer the tree, the smaller its chunks.  A chunk is a whole number of
+ * passes of the warps. */
 static void line_tree_chunk(const struct coll_options *o, struct nccl_plan *plan)
 {
     enum { TURN_BYTES = 1920 };

@@ -15,17 +15,17 @@ struct nccl_plan {
     enum coll_algorithm algorithm; /* COLL_RING or COLL_TREE */
     enum coll_protocol protocol;
     uint32_t channels, warps;               /* channels; warps of a channel that move data */
-    uint32_t chunk_steps, slices;           /* places of a chunk; slices in which it is sent */
+    uint32_t chunk_steps, slices;           /* places that a chunk takes; slices in which it is sent */
     uint64_t chunk_bytes;                   /* the most data that a primitive moves */
     uint64_t step_bytes;                    /* data in one place */
     uint64_t lo_bytes, mid_bytes, hi_bytes; /* data of the first channel; of each other channel; of the last channel */
 };
 
-/* The plan of an all-gather, a reduce-scatter or an all-reduce.  o->algorithm and o->protocol may leave the choice to
- * NCCL. */
+/* Makes the plan of an all-gather, a reduce-scatter or an all-reduce.  o->algorithm and o->protocol may leave the
+ * choice to NCCL. */
 void nccl_plan_make(const struct coll_options *o, struct nccl_plan *plan);
 
-/* Where a channel's part of a block begins (all-reduce: of all bytes). */
+/* Where a channel's part of a block begins, and its bytes (all-reduce: its part of all bytes). */
 uint64_t nccl_part_begin(const struct nccl_plan *plan, uint32_t channel);
 uint64_t nccl_part_bytes(const struct nccl_plan *plan, uint32_t channel);
 

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Checks are numbered as in PROTOCOLS.md 4. */
+/* The numbers of checks in PROTOCOLS.md 4. */
 enum {
     CHECK_LAYOUT = 1,
     CHECK_RECV_ROWS = 2,
@@ -28,13 +28,14 @@ struct check_report {
     size_t text_size;
 };
 
-/* Notes that a check failed; the text describes the first failure: place, expected, found. */
+/* Notes that a check failed.  report->text keeps the first failure: place, expected, found. */
 void __attribute__((format(printf, 3, 4)))
 check_fail(struct check_report *report, uint32_t number, const char *format, ...);
 /* How many checks failed. */
 uint32_t check_failures(const struct check_report *report);
 
-/* calc_diff of the public tests: 1 - 2 sum((x+1)(y+1)) / sum((x+1)^2 + (y+1)^2), in double.  NaN if a value is NaN. */
+/* The measure calc_diff of the public tests: 1 - 2 sum((x+1)(y+1)) / sum((x+1)^2 + (y+1)^2), in double.  It is NaN if a
+ * value is NaN. */
 struct check_diff {
     double product, squares;
 };

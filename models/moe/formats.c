@@ -31,8 +31,8 @@ static inline float f32_make(uint32_t bits)
     return value;
 }
 
-/* All ones where the condition holds, to select without a branch.  Comparisons are signed, because narrow vector
- * units have no others. */
+/* All ones if a > b, else 0, to select without a branch.  The comparison is signed, because narrow vector units have no
+ * other. */
 static inline uint32_t mask_greater(uint32_t a, uint32_t b) { return (uint32_t) - ((int32_t)a > (int32_t)b); }
 
 static inline uint32_t select(uint32_t mask, uint32_t yes, uint32_t no) { return (yes & mask) | (no & ~mask); }
@@ -54,7 +54,7 @@ static inline uint8_t e4m3_round(uint32_t bits)
     /* Normal: rebias by 7 - 127, and round the 20 bits that are dropped to nearest even.  A carry moves the exponent
      * up. */
     const uint32_t normal = (clamped - (UINT32_C(120) << 23) + 0x7ffff + (clamped >> 20 & 1)) >> 20;
-    /* Subnormal: near 2^14 one unit of FP32 is 2^-9, so the addition itself rounds to the wanted multiple. */
+    /* Subnormal: near 2^14 FP32's last bit is worth 2^-9, so the addition itself rounds to a multiple of that. */
     const uint32_t small = f32_bits(f32_make(clamped) + 16384.0f) - f32_bits(16384.0f);
     const uint32_t code = select(mask_greater(UINT32_C(121) << 23, clamped), small, normal);
     return (uint8_t)(sign | select(nan, E4M3_NAN, code));
@@ -81,7 +81,7 @@ float format_f32_from_e4m3(uint8_t bits) { return f32_make(e4m3_widen(bits)); }
 uint8_t format_ue8m0_from_f32(float scale)
 {
     const uint32_t bits = f32_bits(scale);
-    assert((bits & ~F32_INFINITY) == 0); /* it is positive and a power of two */
+    assert((bits & ~F32_INFINITY) == 0); /* the scale is positive and a power of two */
     return (uint8_t)(bits >> 23);
 }
 
@@ -138,7 +138,7 @@ void format_row_from_fp8(const uint8_t *restrict row, const float *restrict scal
     }
 }
 
-enum { REDUCE_PIECE = 256 }; /* values whose sums stay in registers and the first cache level */
+enum { REDUCE_PIECE = 256 }; /* so many values that their sums stay in registers and the L1 cache */
 
 static void piece_add(float *restrict sum, const uint16_t *restrict row)
 {
@@ -200,7 +200,7 @@ static float log2_of(float value)
     const uint32_t bits = f32_bits(value);
     if (bits == 0) return f32_make(F32_SIGN | F32_INFINITY);
     if (bits >= F32_INFINITY) return f32_make(F32_INFINITY);
-    const float whole = bits >> 23 ? value : value * 0x1p24f; /* no subnormals */
+    const float whole = bits >> 23 ? value : value * 0x1p24f; /* makes subnormals normal */
     const int32_t shift = bits >> 23 ? 0 : 24;
     const uint32_t middle = f32_bits(whole) - UINT32_C(0x3f3504f3); /* from sqrt(1/2) */
     const int32_t exponent = (int32_t)middle >> 23;
@@ -224,7 +224,7 @@ static float exp2_of(float x)
     return (float)(series * scale);
 }
 
-/* How the numbers of a block of 128 are decoded. */
+/* How the numbers of a block of 128 values are decoded. */
 struct logs_block {
     float amax_log, amin_log, step;
     bool fits;

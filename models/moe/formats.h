@@ -6,13 +6,13 @@
  * PyTorch does on a GPU, bit for bit.  With rounded scales both factors are powers of two.  UE8M0 stores the scale's
  * biased exponent in a byte.
  *
- * A LogFMT row (PROTOCOLS.md 1.4) begins with amax and amin of each 128 values, in BF16.  Its pieces follow one
- * after another.  A piece has 1024 values, or 512 where the row is no multiple of 1024.  A piece is stored with 10
- * bits a value if each of its blocks of 128 stays below 1 and has values of different magnitude: 16 numbers of 9
- * bits, then their 16 signs.  0 stands for 0.  n stands for 2^(log2 amin + (n - 1) step).  amin is at least 2^-32
- * amax, and step is such that 511 stands for amax.  Rounding is to the nearest value, not to the nearest exponent.
- * Any other piece is BF16.  The logarithms here are right to 1e-7, and a GPU's to 2^-22, so a GPU may round a value
- * between two numbers to the other one.  Needs libc only. */
+ * A LogFMT row (PROTOCOLS.md 1.4) begins with amax and amin, in BF16, of each 128 values.  Pieces follow, one after
+ * another.  A piece has 1024 values, or 512 where the row is no multiple of 1024.  A piece is stored with 10 bits a
+ * value if each of its blocks of 128 stays below 1 and has values of different magnitude: 16 numbers of 9 bits, then
+ * their 16 signs.  The number 0 stands for the value 0, and the number n for 2^(log2 amin + (n - 1) step).  amin is at
+ * least 2^-32 amax, and 511 stands for amax, which determines step.  Rounding is to the nearest value, not to the
+ * nearest exponent.  Any other piece is BF16.  These logarithms are right to 1e-7 and a GPU's to 2^-22, so a GPU may
+ * round a value halfway between two numbers to the other one.  Needs libc only. */
 #ifndef MODELS_MOE_FORMATS_H
 #define MODELS_MOE_FORMATS_H
 
@@ -26,7 +26,7 @@ uint16_t format_bf16_from_f32(float value);
 float format_f32_from_bf16(uint16_t bits);
 uint8_t format_e4m3_from_f32(float value);
 float format_f32_from_e4m3(uint8_t bits);
-uint8_t format_ue8m0_from_f32(float scale); /* scale: a power of two */
+uint8_t format_ue8m0_from_f32(float scale); /* scale must be a power of two */
 float format_f32_from_ue8m0(uint8_t bits);
 
 /* Quantises `hidden` BF16 values (a multiple of 128).  scales gets hidden/128 floats. */
@@ -37,8 +37,8 @@ void format_row_from_fp8(const uint8_t *row, const float *scales, uint32_t hidde
 /* Writes a BF16 row of `hidden` values (a multiple of FORMATS_LOGS_LEAST) as LogFMT.  Returns its bytes, at most
  * format_logs_bytes(hidden, false). */
 uint32_t format_row_to_logs(const uint16_t *row, uint32_t hidden, uint8_t *out);
-/* The bytes of the LogFMT row that begins at `row`; then the bytes of a row whose pieces all have 10 bits a value,
- * or none. */
+/* format_logs_row_bytes() returns the bytes of the LogFMT row that begins at `row`; format_logs_bytes() those of a row
+ * of which all pieces have 10 bits a value, or none has. */
 uint32_t format_logs_row_bytes(const uint8_t *row, uint32_t hidden);
 uint32_t format_logs_bytes(uint32_t hidden, bool all);
 /* sum[i] += weight * value i of a LogFMT row, in FP32: first multiply, then add. */

@@ -58,10 +58,9 @@ const char *moe_options_refuse(const struct moe_options *o, char *text, size_t t
     return family_of(o)->refuse(o, text, text_size);
 }
 
-/* Recommended ring and chunk sizes (PROTOCOLS.md 2), each from a version on (moe_deepep.h).  Of the entries with
- * enough ranks, those with the fewest ranks count, and of these the newest.  Entries for several nodes are for nodes
- * of eight ranks, and their limits depend on the number of nodes.  Commits that changed them: 1553fc4, c8dceba,
- * e6d61fc, 06f417d, bdd119f, c939644, e02e4d2. */
+/* Recommended ring and chunk sizes (PROTOCOLS.md 2), each from the version `since` on (moe_deepep.h).  Of the entries
+ * with enough ranks, those with the fewest ranks count, and of these the newest.  Entries for several nodes assume
+ * nodes of eight ranks.  Commits that changed them: 1553fc4, c8dceba, e6d61fc, 06f417d, bdd119f, c939644, e02e4d2. */
 static const struct {
     uint32_t ranks, since;
     struct moe_chunks dispatch, combine;
@@ -122,7 +121,7 @@ void moe_job_init(struct moe_job *job, const struct moe_options *options, const 
     };
 }
 
-/* A cheap counter-based hash (the finaliser of splitmix64), so that any element can be computed by itself. */
+/* A cheap hash (the finaliser of splitmix64), so that any element can be computed by itself. */
 static uint64_t input_hash(uint64_t x)
 {
     x += UINT64_C(0x9e3779b97f4a7c15);

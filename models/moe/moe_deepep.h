@@ -1,7 +1,7 @@
 /* moe_deepep.h - versions of DeepEP, and how they differ from the one in PROTOCOLS.md.
  *
- * The main branch is a line of commits, each with a date (commit date, UTC offset as committed).  A version is the
- * date of its commit as YYYYMMDD.  0 is the version of PROTOCOLS.md.  Knows no case and no transport. */
+ * A version is the date of its commit on the main branch as YYYYMMDD (commit date, UTC offset as committed).  0 is the
+ * version of PROTOCOLS.md.  Knows no case and no transport. */
 #ifndef MODELS_MOE_MOE_DEEPEP_H
 #define MODELS_MOE_MOE_DEEPEP_H
 
@@ -31,7 +31,7 @@ struct moe_deepep {
     const char *what;
 };
 
-/* The table.  Recommended chunks changed as well: moe_options_recommend() has them by date. */
+/* The change's entry in the table.  Recommended chunks changed as well; moe_options_recommend() knows their dates. */
 const struct moe_deepep *moe_deepep_at(enum moe_deepep_change change);
 /* Whether the version is older than the change. */
 bool moe_deepep_before(uint32_t version, enum moe_deepep_change change);

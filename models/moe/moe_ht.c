@@ -31,7 +31,8 @@ const char *ht_refuse(const struct moe_options *o, char *text, size_t text_size)
     return reason ? reason : chunks_refuse("combine", &o->combine, text, text_size);
 }
 
-/* A slot's parts follow one another; internode slots are padded to 16 bytes. */
+/* Fills in the offsets of a slot's parts, which follow one another, and its bytes.  Internode slots are padded to 16
+ * bytes. */
 static void slot_finish(struct ht_slot *slot, uint32_t meta_bytes, uint32_t weight_bytes, bool payload, uint32_t align)
 {
     slot->scale = slot->row_bytes;
@@ -92,7 +93,7 @@ bool ht_begins_loop(const struct kernel_job *job, uint32_t phase)
 bool ht_behind_barrier(const struct kernel_job *job, uint32_t phase)
 {
     const enum ht_phase kind = ht_phase_of(moe_options_of(job), phase);
-    return kind == HT_DISPATCH || kind == HT_COMBINE; /* notify before it ends with one */
+    return kind == HT_DISPATCH || kind == HT_COMBINE; /* the notify before it ends with a barrier */
 }
 
 enum ht_phase ht_phase_of(const struct moe_options *o, uint32_t phase)
@@ -194,7 +195,7 @@ void ht_rank_clear(struct ht_rank *h)
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) free(owned[i]);
 }
 
-/* Four choices, which are compared at once. */
+/* Vectors, so that four choices are compared at once. */
 typedef uint32_t choices __attribute__((vector_size(4 * sizeof(uint32_t))));
 typedef int32_t choices_signed __attribute__((vector_size(4 * sizeof(int32_t))));
 typedef uint64_t choices_halves __attribute__((vector_size(2 * sizeof(uint64_t))));
@@ -206,7 +207,7 @@ static inline choices choices_read(const int32_t *expert)
     return c;
 }
 
-/* tokens_count() for eight choices.  Processors compare signed numbers, so both sides are shifted to begin at the
+/* tokens_count() for topk 8.  Vector units compare signed numbers only, so both sides are shifted: `first` becomes the
  * smallest number. */
 static uint32_t tokens_count_8(const struct routing_rank *row, uint32_t first, uint32_t count)
 {
@@ -223,8 +224,8 @@ static uint32_t tokens_count_8(const struct routing_rank *row, uint32_t first, u
     return tokens;
 }
 
-/* How many tokens have one of the `count` experts from `first` on.  Inlined for each common topk, so that a constant
- * number of choices is compared at once. */
+/* How many tokens have one of the `count` experts from `first` on.  It is inlined for each common topk, so that the
+ * number of choices is a constant. */
 static inline uint32_t tokens_count(const struct routing_rank *row, uint32_t topk, uint32_t first, uint32_t count)
 {
     const int32_t *expert = row->experts;
@@ -300,9 +301,9 @@ static void bits_make_nodes(struct ht_layout *l, const struct ht_geometry *g, co
     }
 }
 
-/* Adds the tokens [token, end) of a channel to the rings of their targets.  Every token is written at the end of
- * each target's list.  If the token is not for that target, the next one overwrites it.  Inlined for each number of
- * targets. */
+/* Adds the tokens [token, end) of a channel to the rings of their targets.  To avoid branches, every token is written
+ * at the end of each target's list; if it is not for that target, the next token overwrites it.  It is inlined for each
+ * number of targets. */
 static inline void layout_add(const struct ht_layout *l, uint32_t tokens, uint32_t token, uint32_t end,
                               uint32_t targets)
 {
@@ -333,7 +334,8 @@ static void layout_add_ranks(const struct ht_layout *l, uint32_t tokens, uint32_
     }
 }
 
-/* Adds one token to the rings of its targets, which held start[] when the channel began. */
+/* Adds a token to the rings of its target nodes.  start[]: how many tokens each node's ring had when the channel
+ * began. */
 static void layout_token_add_nodes(const struct ht_layout *l, const struct ht_geometry *g, uint32_t token,
                                    const uint32_t *start)
 {
@@ -353,7 +355,7 @@ static void layout_token_add_nodes(const struct ht_layout *l, const struct ht_ge
     l->mask[token] = mask;
 }
 
-/* On one node of more than eight ranks: the ranks that need the token, and their number. */
+/* On one node of more than eight ranks: counts the token for each rank that needs it. */
 static void layout_token_add_wide(const struct ht_layout *l, const struct ht_geometry *g, uint32_t token)
 {
     uint32_t ranks = 0;
@@ -406,7 +408,7 @@ void ht_kernel_add(struct ht_rank *h, struct fabric_worker *w, const struct work
     w->index = h->kernel.worker_count;
     w->sm = (uint16_t)sm;
     w->warps = (uint8_t)warps;
-    w->paired = h->base.options->num_sms % 2 == 0; /* clusters of two SMs, if the number of SMs is even */
+    w->paired = h->base.options->num_sms % 2 == 0; /* with an even number of SMs, thread blocks are clusters of two */
     h->kernel.worker[h->kernel.worker_count++] = w;
 }
 
@@ -439,7 +441,7 @@ struct ht_scan *ht_scan_add(struct ht_rank *h, uint32_t sm, uint32_t warps, stru
     return s;
 }
 
-/* One SM handles 4 experts or 8 ranks, and one thread a token.  Each thread reads all choices. */
+/* Each SM counts the tokens of 4 experts or of 8 ranks.  A thread reads all choices of a token. */
 void ht_layout_launch(struct ht_rank *h)
 {
     enum { WARPS = 8, THREADS = 32 * WARPS };
@@ -503,7 +505,7 @@ int ht_barrier_missing(const struct fabric *f, const struct ht_barrier *b, uint3
 bool ht_barrier_step(struct fabric_worker *w, struct ht_barrier *b, uint32_t epoch)
 {
     const bool first = b->round == 1;
-    if (!b->sent && !b->entered) /* reads where the words are, then raises its own word by an atomic */
+    if (!b->sent && !b->entered) /* finds out where the words are, then raises its own word by an atomic */
         fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN,
                                               .site = first ? SITE_HT_BARRIER_FIRST : SITE_HT_BARRIER_NEXT,
                                               .rows = 1 });
@@ -515,7 +517,8 @@ bool ht_barrier_step(struct fabric_worker *w, struct ht_barrier *b, uint32_t epo
                                               .peer = (uint16_t)(b->first + b->sent * b->stride),
                                               .warps = 1,
                                               .to_host = b->to_host && b->sent == (b->number == 0),
-                                              .release = !first && b->sent == (b->number == 0) }; /* a thread a peer */
+                                              .release =
+                                                  !first && b->sent == (b->number == 0) }; /* a peer has a thread */
         if (fabric_signal(w, &signal)) return false;
     }
     return ht_barrier_missing(w->fabric, b, epoch) < 0;
@@ -546,7 +549,7 @@ int ht_sync_missing(const struct ht_barrier *b)
 uint32_t ht_ring_space(const struct ht_rank *h, const struct ht_ring *ring)
 {
     const uint32_t head = ht_word(h, ring->head_word);
-    assert(head <= ring->published); /* nothing is read before it is published */
+    assert(head <= ring->published); /* the peer reads nothing before it is published */
     assert(ring->published <= ring->tail && ring->tail - head <= ring->slots);
     return ring->slots - (ring->tail - head);
 }

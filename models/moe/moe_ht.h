@@ -35,26 +35,26 @@ struct ht_layout {
     uint32_t *tokens_per_rank;   /* [ranks] tokens that have an expert there */
     uint32_t *tokens_per_node;   /* [nodes] */
     uint32_t *tokens_per_expert; /* [experts] */
-    uint8_t *bits;               /* [tokens][nodes][groups] bit i: rank i of the eight needs the token */
+    uint8_t *bits;               /* [tokens][nodes][groups] bit i: rank i of the group's eight needs the token */
     uint32_t *rank_prefix;       /* [ranks][channels + 1] how many tokens for the rank come before channel c */
     uint32_t *node_prefix;       /* [nodes][channels + 1] */
-    uint32_t targets;            /* how many rings a token may enter: one for each rank of the only node, else one
-                                  * for each node */
-    uint32_t *mask;              /* [tokens] bit i: the token enters the ring of target i; not used if one node has
+    uint32_t targets;            /* how many rings there are that a token may enter: one for each rank if there is one
+                                  * node, else one for each node */
+    uint32_t *mask;              /* [tokens] bit i: the token enters the ring of target i; unused on one node with
                                   * several groups */
-    uint32_t *position;          /* [tokens][targets] how many slots of the target's ring are used before the token,
-                                  * counted from the start of its channel (send_head, if the token enters) */
+    uint32_t *position;          /* [tokens][targets] how many earlier tokens of the channel enter the target's ring:
+                                  * the token's place there (send_head), if it enters */
     uint32_t *list;              /* one node only: [ranks][tokens] the tokens for each rank, in order */
 };
 
-/* A token as it is sent.  The row is at 0, and offsets are those of the other parts. */
+/* A token as it is sent.  The row is at offset 0.  scale, meta, index and weight are the offsets of the other parts. */
 struct ht_slot {
     uint32_t bytes;  /* on the wire */
     uint32_t stored; /* in memory */
     uint32_t row_bytes, scale_bytes;
     uint32_t scale, meta, index, weight;
     uint32_t meta_bytes;
-    uint32_t topk;        /* 0: it carries no top-k choices */
+    uint32_t topk;        /* 0: the slot carries no top-k choices */
     uint32_t index_bytes; /* bytes of one index; 0: there are no indices, only weights */
 };
 
@@ -95,7 +95,7 @@ struct ht_rank {
     struct ht_geometry g;
     struct ht_layout layout;
     struct ht_slot dispatch_slot, combine_slot;
-    struct fabric_given sum_row;            /* combine: rows that leave the rings; set at its launch */
+    struct fabric_given sum_row;            /* for combine's sums of rows in the rings; set at its launch */
     uint8_t sum_site;                       /* enum site */
     uint32_t epoch;                         /* the number of this launch among all on the fabric */
     uint32_t recv_before[HT_RANKS_MAX + 1]; /* rows received from lower ranks than this one; the last entry: all rows */
@@ -107,7 +107,7 @@ struct ht_rank {
     uint32_t worker_max;
 };
 
-/* The site of a loop.  In versions of DeepEP before the change, the loop was at the other site. */
+/* The site of a loop: `before` in versions of DeepEP older than the change, else `now`. */
 static inline enum site ht_site(const struct ht_rank *h, enum moe_deepep_change since, enum site now, enum site before)
 {
     return moe_deepep_before(h->base.options->deepep, since) ? before : now;
@@ -120,8 +120,8 @@ static inline bool ht_word_reached(const struct fabric *f, uint32_t word, uint64
     return fabric_load(f, word) >= value;
 }
 
-/* The worker has nothing to do until the word has this value, in this launch.  Word 0: the worker does not wait in
- * this way. */
+/* A word and the value that it must reach in this launch before the worker has anything to do.  Word 0: the worker
+ * waits for no such word. */
 struct ht_awaited {
     uint32_t word, value;
 };
@@ -130,8 +130,8 @@ static inline bool ht_awaited_come(const struct ht_rank *h, const struct ht_awai
     return ht_word_reached(h->base.fabric, a->word, moe_word_make(h->epoch, a->value));
 }
 
-/* Prefetches the first size_bytes of a worker's object, which will be read soon.  The world fetches the first two
- * lines itself. */
+/* Prefetches the first size_bytes of a worker's object, which will be read soon, except its first two lines, which the
+ * world fetches itself. */
 static inline void ht_lines_ahead(const void *object, size_t size_bytes)
 {
     enum { LINE_BYTES = 64, LINES_BEFORE = 2 };
@@ -144,19 +144,19 @@ const char *ht_refuse(const struct moe_options *o, char *text, size_t text_size)
 void ht_slot_dispatch(const struct moe_options *o, bool payload, bool internode, struct ht_slot *slot);
 void ht_slot_combine(const struct moe_options *o, bool payload, bool internode, struct ht_slot *slot);
 
-/* Fills the shared part of a zeroed rank.  workers is the largest number of workers of any kernel.  With a cached
- * handle, the layout and recv_before are computed here from the routing. */
+/* Fills the shared part of a zeroed rank.  worker_max is the largest number of workers of any kernel.  With a cached
+ * handle, also computes the layout and recv_before from the routing. */
 void ht_rank_init(struct ht_rank *h, const struct kernel_job *job, struct fabric *f, bool internode, uint32_t scan_max,
                   uint32_t worker_max);
 void ht_rank_clear(struct ht_rank *h);
 void ht_layout_make(struct ht_rank *h);
-/* How many tokens of source have an expert on one of the `count` ranks from target on. */
+/* How many tokens of source have an expert on one of the `targets` ranks from target on. */
 uint32_t ht_tokens_between(const struct ht_rank *h, uint32_t source, uint32_t target, uint32_t targets);
 
 /* Phases. */
 uint32_t ht_phase_count(const struct kernel_job *job);
 const char *ht_phase_name(const struct kernel_job *job, uint32_t phase);
-/* The measured time of phases that move rows is that of their call. */
+/* Phases that move rows are measured by the time of their call. */
 enum kernel_call ht_called(const struct kernel_job *job, uint32_t phase);
 /* The public tests time dispatch in a loop, then combine. */
 bool ht_begins_loop(const struct kernel_job *job, uint32_t phase);
@@ -164,13 +164,13 @@ bool ht_behind_barrier(const struct kernel_job *job, uint32_t phase);
 enum ht_phase { HT_LAYOUT, HT_NOTIFY, HT_CACHED_NOTIFY, HT_DISPATCH, HT_CACHED_NOTIFY_COMBINE, HT_COMBINE };
 enum ht_phase ht_phase_of(const struct moe_options *o, uint32_t phase);
 
-/* Begins a launch: empties the kernel and counts the epoch.  Workers are added next. */
+/* Begins a launch: empties the kernel's list of workers and starts a new epoch.  The caller then adds workers. */
 void ht_kernel_begin(struct ht_rank *h, uint32_t phase);
 void ht_kernel_add(struct ht_rank *h, struct fabric_worker *w, const struct worker_role *role, uint32_t sm,
                    uint32_t warps);
 struct ht_scan *ht_scan_add(struct ht_rank *h, uint32_t sm, uint32_t warps, struct ht_scan_part first);
 void ht_layout_launch(struct ht_rank *h);
-/* The worker reads index arrays at this site. */
+/* Charges the worker for reading index arrays at this site. */
 static inline void ht_scan_here(struct fabric_worker *w, uint8_t site, uint32_t rows, uint64_t read_bytes)
 {
     fabric_work(
@@ -182,13 +182,13 @@ struct ht_barrier {
     uint32_t word;
     uint16_t first, stride, count, number; /* number: of this rank */
     uint16_t sent;
-    uint16_t shift; /* ht_sync: the distance to the ranks that it now signals and awaits */
+    uint16_t shift; /* ht_sync: the distance to the rank that it signals now, and to the one that it awaits */
     bool entered;
-    bool to_host; /* it follows stores to the host's memory */
+    bool to_host; /* the barrier follows stores to the host's memory */
     uint32_t round;
 };
 void ht_barrier_begin(struct ht_barrier *b);
-/* True once all ranks have come.  Until then it is called again, and sends nothing twice. */
+/* Takes part in the barrier.  True once all ranks have come; until then call it again.  It sends nothing twice. */
 bool ht_barrier_step(struct fabric_worker *w, struct ht_barrier *b, uint32_t epoch);
 /* The first rank that has not reached the round, or -1. */
 int ht_barrier_missing(const struct fabric *f, const struct ht_barrier *b, uint32_t epoch);
@@ -196,7 +196,7 @@ int ht_barrier_missing(const struct fabric *f, const struct ht_barrier *b, uint3
  * is 1, 2, 4, ... places after this one and awaits the rank as many places before it.  So each round doubles the
  * number of ranks that have come. */
 bool ht_sync_step(struct fabric_worker *w, struct ht_barrier *b, uint32_t epoch);
-/* The rank that it awaits, or -1. */
+/* The rank that the barrier awaits, or -1. */
 int ht_sync_missing(const struct ht_barrier *b);
 
 /* The producing end of a ring of slots at an NVLink peer, or in own memory.  fill() writes the slot of a sequence
@@ -204,14 +204,13 @@ int ht_sync_missing(const struct ht_barrier *b);
 struct ht_ring {
     uint64_t offset; /* offset of the ring in the peer's heap */
     uint32_t slots;
-    uint32_t tail, published, pending; /* slots written; slots published to the peer; slots planned but not yet
-                                        * written */
+    uint32_t tail, published, pending; /* slots written; slots of which the peer has been told; slots planned but not
+                                        * yet written */
     uint32_t tail_word, head_word;     /* of the peer; own */
     uint16_t peer;
     uint8_t site;               /* enum site of its stores */
-    struct fabric_given *given; /* for it */
-    bool by_number;             /* the warp that fills a slot follows from the slot's number; the first warp tells
-                                 * the peer */
+    struct fabric_given *given; /* for its site */
+    bool by_number;             /* the slot's number tells which warp fills it; the first warp tells the peer */
 };
 typedef void ht_fill(const struct fabric_worker *w, uint32_t sequence, uint8_t *slot);
 /* How many slots are free. */
@@ -223,24 +222,23 @@ bool ht_ring_publish(struct fabric_worker *w, const struct ht_rank *h, struct ht
 
 /* A worker's reads of words in the host's memory (UCCL's heads and tails). */
 struct ht_look {
-    bool host;      /* false: the words are in the GPU's memory, where a read costs nothing here */
+    bool host;      /* false: the words are in the GPU's memory, so ht_look functions charge nothing */
     bool under_way; /* true until the worker has found what it waits for, and says so */
     uint32_t place; /* of the first word */
 };
 /* Begins to read `words` words.  False: the worker returns WORKER_MORE, and may read them in its next step. */
 bool ht_look_begin(struct fabric_worker *w, struct ht_look *look, uint32_t words);
-/* Reads a word there once, or adds to it. */
+/* Charges the worker for one read of a word in the host's memory, or one addition to it. */
 void ht_look_once(struct fabric_worker *w, const struct ht_look *look);
 
-/* The receiving end of combine (moe_ht_reduce.c).  Each warp takes every stride'th token of a channel, once the
- * token's rows have come from all targets, and sums the rows.  Warps are stepped in groups: a step reduces at most
- * as many tokens as the group has warps.  A warp has read a ring up to the row of its last token.  If that token has
- * no row in the ring, the warp has read up to the next token that has one.  So slots become free as the slowest warp
- * advances. */
+/* The receiving end of combine (moe_ht_reduce.c).  Each warp takes every stride'th token of a channel.  It sums the
+ * token's rows once they have come from all targets.  Warps are stepped in groups: a step reduces at most as many
+ * tokens as the group has warps.  A warp has read a ring up to the row of its last token or, if that token has no row
+ * in it, up to the row of the next token that has one.  The slowest warp decides which slots are free. */
 struct ht_reducer {
     struct fabric_worker worker;
     struct ht_rank *rank;
-    struct ht_awaited awaited; /* a row without which it cannot sum */
+    struct ht_awaited awaited; /* the row that it must have to go on summing */
     uint32_t channel, group;
     uint32_t first_token, first_warp, stride;
     uint32_t done, count;             /* tokens, in the group's order */
@@ -253,8 +251,8 @@ struct ht_reducer {
     uint32_t tail[HT_NODES_MAX]; /* last seen */
 };
 
-/* One warp that tells each target how far the slowest warp has read its ring.  It tells each advance of at least
- * `least` slots. */
+/* One warp that tells each target how far the slowest warp has read the target's ring, each time that this is at least
+ * `least` slots further. */
 struct ht_head_keeper {
     struct fabric_worker worker;
     struct ht_rank *rank;
@@ -265,10 +263,9 @@ struct ht_head_keeper {
 };
 
 /* The number of groups in which the warps are stepped.  With few tokens in a channel each warp is stepped alone,
- * because it matters that one is free while another works.  Otherwise there are a few groups, which need fewer
- * steps. */
+ * because a warp may be free while another works.  Otherwise there are only a few groups, which need fewer steps. */
 uint32_t ht_reducer_groups(const struct ht_rank *h, uint32_t warps);
-/* Makes one of `groups` groups of the warps.  The caller has set words and rings, and adds the group. */
+/* Launches d as one of `groups` groups of the warps.  The caller has set d's group, words and rings. */
 void ht_reducer_launch(struct ht_rank *h, struct ht_reducer *d, uint32_t groups, uint32_t warps, uint32_t sm);
 void ht_head_keeper_launch(struct ht_rank *h, struct ht_head_keeper *k, uint32_t sm);
 
@@ -286,8 +283,8 @@ void ht_row_widen(const struct moe_options *o, const uint8_t *row, const uint8_t
 float ht_weight(const struct ht_rank *h, uint32_t rank, uint32_t token, uint32_t place);
 void ht_bias_row(const struct moe_options *o, uint32_t which, uint32_t rank, uint32_t token, uint16_t *row);
 void ht_inputs_make(struct ht_rank *h);     /* made once: rows, weights, bias */
-void ht_tensors_recv(struct ht_rank *h);    /* for the rows that will come; the end of the top-k arrays is filled
-                                             * with -1 */
+void ht_tensors_recv(struct ht_rank *h);    /* outputs for the rows that will come; with worst_tokens, the rest of the
+                                             * top-k indices is -1 */
 void ht_tensors_combine(struct ht_rank *h); /* combine's input and output */
 void ht_slot_pack(const struct ht_rank *h, uint32_t token, uint32_t expert_first, const void *meta, uint8_t *slot);
 void ht_slot_unpack(struct ht_rank *h, const uint8_t *slot, uint32_t expert_first, uint32_t row);
@@ -295,7 +292,7 @@ void ht_slot_pack_combine(const struct ht_rank *h, uint32_t row, uint8_t *slot);
 /* Makes the combined row of a token: bias, then rows in the given order. */
 void ht_token_combine(struct ht_rank *h, uint32_t token, const uint8_t *const *slot, uint32_t slot_count);
 
-/* Likewise for a slot that is sent on to another node: rounded to BF16, without bias. */
+/* Sums rows into a slot that is sent on to another node: rounded to BF16, without bias. */
 void ht_slots_reduce(const struct ht_rank *h, const uint8_t *const *slot, uint32_t slot_count, uint8_t *out);
 
 void ht_traffic(const struct kernel_rank *rank, uint32_t phase, struct kernel_traffic *traffic);

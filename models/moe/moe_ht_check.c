@@ -2,15 +2,16 @@
  * (Check 11 is this list for one node, check 16 is the rows and sums of V2.)  The expected values are computed anew
  * from the routing of all ranks. Knows nothing of how the tensors were made.
  *
- * The public internode test's assertion on combined rows never fires (PROTOCOLS.md 4, item 9); here it does.  In
- * addition to its tolerance, rows are compared bit for bit with sums made in the order that the kernels promise. */
+ * The public internode test's assertion on combined rows never fires (PROTOCOLS.md 4, item 9); the check here can fail.
+ * In addition to the test's tolerance, it compares rows bit for bit with sums made in the order that the kernels
+ * promise. */
 #include "models/moe/checks.h"
 #include "models/moe/formats.h"
 #include "models/moe/moe_ht.h"
 
 #include <string.h>
 
-/* Whether the token has an expert on the rank.  This is computed by definition, from each of its choices. */
+/* Whether the token has an expert on the rank, from each of its choices and not from the layout. */
 static bool token_wants(const struct ht_rank *h, uint32_t source, uint32_t token, uint32_t rank)
 {
     const int32_t *expert = &h->base.routing->rank[source].experts[(size_t)token * h->g.topk];
@@ -99,20 +100,21 @@ static void expert_counts_check(const struct ht_rank *h, struct check_report *re
     }
 }
 
-/* V2's public test compares all results of dispatch and combine, bit for bit, as one check. */
+/* The number under which a failure counts.  V2's public test compares all results of dispatch and combine as one
+ * check. */
 static uint32_t exact_number(const struct ht_rank *h, uint32_t number)
 {
     return h->base.options->family == MOE_V2 ? CHECK_V2 : number;
 }
 
-/* The words that name a row's token. */
+/* Fills in the two words that name a row's token. */
 static void row_meta_expect(const struct ht_rank *h, uint32_t source, uint32_t token, uint32_t meta[2])
 {
     const bool v2 = h->base.options->family == MOE_V2, internode = h->dispatch_slot.index_bytes == sizeof(int32_t);
     const uint32_t first = v2 ? 0 : h->g.node * h->g.local;
     meta[0] = v2 ? source * h->base.options->tokens_max + token : internode ? source / h->g.local : token;
     meta[1] = 0;
-    if (h->base.options->family >= MOE_ONE_SIDED) { /* within a node, only its place tells which token a row is */
+    if (h->base.options->family >= MOE_ONE_SIDED) { /* within a node, only a row's place tells which token it is */
         meta[0] = h->g.nodes > 1 ? source * h->base.options->tokens_max + token : 0;
         return;
     }
@@ -173,7 +175,7 @@ static void rows_check(const struct ht_rank *h, struct check_report *report)
     for (uint32_t source = 0; source < h->g.ranks; source++)
         for (uint32_t t = 0; t < h->base.routing->rank[source].tokens; t++) {
             if (!token_wants(h, source, t, h->g.rank)) continue;
-            if (row == ht_recv_rows(h)) return; /* check 2 has said so */
+            if (row == ht_recv_rows(h)) return; /* check 2 has reported the missing rows */
             row_check(h, report, row, source, t);
             row_topk_check(h, report, row, source, t, counts);
             row++;
@@ -196,7 +198,7 @@ static void rows_check(const struct ht_rank *h, struct check_report *report)
                        i, (long long)h->t.recv_index[i]);
 }
 
-/* How often a token's row is added on a rank: once; or, in V2 with a row for each expert, once for each expert. */
+/* How many rows of a token are summed on a rank: one or, in V2 with expand, one for each of its experts there. */
 static uint32_t copies_at(const struct ht_rank *h, uint32_t token, uint32_t rank)
 {
     const int32_t *expert = &h->base.routing->rank[h->g.rank].experts[(size_t)token * h->g.topk];
@@ -207,8 +209,8 @@ static uint32_t copies_at(const struct ht_rank *h, uint32_t token, uint32_t rank
     return count;
 }
 
-/* How many rows are added on a node.  There is one from each rank, which is the rounded sum if the rank has several
- * rows; or all rows are added. */
+/* Collects the rows that are summed on a node, and returns their number.  Each rank gives one row, which is the rounded
+ * sum if the rank has several.  With single_reduction a rank gives all its rows. */
 static uint32_t node_rows(const struct ht_rank *h, uint32_t token, uint32_t node, const uint16_t *x,
                           uint16_t (*rank_sum)[h->g.hidden], const uint16_t **row)
 {
@@ -224,7 +226,7 @@ static uint32_t node_rows(const struct ht_rank *h, uint32_t token, uint32_t node
     return count;
 }
 
-/* The sum that combine promises: on each node in the order of ranks, rounded; then bias and nodes in order. */
+/* Makes the sum that combine promises: on each node in the order of ranks, rounded; then bias and nodes in order. */
 static void token_expect(const struct ht_rank *h, uint32_t token, const uint16_t *x, uint16_t *out)
 {
     const uint32_t hidden = h->g.hidden;
@@ -247,9 +249,9 @@ static void token_expect(const struct ht_rank *h, uint32_t token, const uint16_t
     format_rows_reduce(row, NULL, count, hidden, out);
 }
 
-/* Check 9.  The public tolerance is for two sums in sequence.  V2 may have three; its public test has no tolerance
- * and compares bit for bit, which is done here, too.  With bias, the sum is compared before the bias is subtracted:
- * rounding the output to BF16 at the bias's magnitude is no error of the rows. */
+/* Check 9.  The public tolerance is for two sums in sequence, but V2 may have three.  Its public test has no tolerance
+ * and compares bit for bit, as this check does in addition.  With bias, sums are compared with the bias in them: that
+ * the output is rounded to BF16 at the bias's magnitude is no error of the rows. */
 static void combine_check(const struct ht_rank *h, struct check_report *report)
 {
     const struct moe_options *o = h->base.options;
@@ -275,7 +277,7 @@ static void combine_check(const struct ht_rank *h, struct check_report *report)
         }
     }
     const double fp8_limit = o->round_scale ? 7e-3 : 5e-4;
-    /* FP8 holds whole numbers up to 16, and scales that are powers of two keep them */
+    /* FP8 holds whole numbers up to 16 exactly, and with scales that are powers of two they stay exact */
     const bool exact = o->data == MOE_DATA_CONSTANT && (!o->round_scale || h->g.rank <= 16);
     const double limit = o->dtype == MOE_FP8 && !exact ? fp8_limit : o->family == MOE_V2 ? 1e-5 : 5e-6;
     const double value = check_diff_value(&diff);

@@ -37,7 +37,7 @@ static const char *combine_refuse(const struct moe_options *o, uint32_t nodes, c
     if (c->rdma_send < warps)
         KERNEL_REFUSE("combine rdma-chunk: expected at least %u, a token for each warp of a forwarder, found %u", warps,
                       c->rdma_send);
-    /* Heads follow the slowest reducer warp, a chunk at a time. */
+    /* Heads advance by chunks with the slowest reducer warp, while every other warp may hold a slot. */
     if (c->rdma_recv + 2 < 2 * c->rdma_send + reducers)
         KERNEL_REFUSE("combine rdma-buffer: expected at least two chunks of %u and %u more, found %u", c->rdma_send,
                       reducers - 2, c->rdma_recv);
@@ -60,7 +60,7 @@ static const char *inter_refuse(const struct moe_options *o, char *text, size_t 
     return reason ? reason : combine_refuse(o, nodes, text, text_size);
 }
 
-/* Where payload is not stored, a slot still says where its token goes. */
+/* The slot of a ring between nodes.  Without payload, it still says where its token goes. */
 static void rail_slot(const struct moe_options *o, bool payload, struct ht_slot *slot)
 {
     ht_slot_dispatch(o, payload, true, slot);
@@ -211,7 +211,8 @@ static const uint8_t notify_program[] = {
 static const uint8_t cached_notify_program[] = { NOTIFY_QUIET, NOTIFY_BARRIER, NOTIFY_ZERO, NOTIFY_BARRIER,
                                                  NOTIFY_END };
 
-/* Waits for all requests on the first `queues` QPs to every other node.  Each QP has a thread. */
+/* Waits until all requests on the first `queues` QPs to every other node are complete.  A thread looks after each
+ * QP. */
 static bool notify_quiet(struct inter_notify *n, uint32_t queues)
 {
     const struct ht_geometry *g = &n->rank->ht.g;
@@ -228,8 +229,8 @@ static bool notify_quiet(struct inter_notify *n, uint32_t queues)
     return true;
 }
 
-/* A warp makes a list of counts for each node: the tokens for each of its ranks, for each of its experts, and for
- * the node. */
+/* Sends a list of counts to each node: the tokens for each of the node's ranks, for each of its experts, and for the
+ * node. */
 static bool counts_rdma_send(struct inter_notify *n)
 {
     struct inter_rank *r = n->rank;
@@ -306,7 +307,7 @@ static void counts_sum(struct inter_notify *n)
             h->recv_before[source + 1] = h->recv_before[source] + row[node];
         }
     }
-    /* With the worst-case size no counts are awaited, so the list stays empty */
+    /* With the worst-case size nobody waits for counts, so the list stays empty */
     const uint32_t *experts = (const uint32_t *)(const void *)(heap + r->map.counts_nvl) + g->nodes;
     for (uint32_t e = 0; !o->worst_tokens && e < g->local_experts; e++) {
         for (uint32_t i = 0; i < g->local; i++) h->expert_counts[e] += experts[i * nvl_words + e];
@@ -315,7 +316,7 @@ static void counts_sum(struct inter_notify *n)
     ht_scan_here(&n->worker, SITE_INTER_COUNTS_SUM, g->ranks, (uint64_t)g->local * nvl_words * 4);
 }
 
-/* Both barriers run at the same time. */
+/* Steps both barriers, which run at the same time. */
 static bool notify_barriers(struct inter_notify *n)
 {
     const uint32_t epoch = n->rank->ht.epoch;
@@ -332,7 +333,7 @@ static bool notify_stage(struct inter_notify *n)
     case NOTIFY_BARRIER: return notify_barriers(n);
     case NOTIFY_RDMA_BARRIER: return ht_sync_step(&n->worker, &n->rdma, r->ht.epoch);
     case NOTIFY_NVL_BARRIER: return ht_barrier_step(&n->worker, &n->nvl, r->ht.epoch);
-    case NOTIFY_ZERO: return true; /* only the next barrier waits for these stores */
+    case NOTIFY_ZERO: return true; /* no work here: only the next barrier waits for these stores */
     case NOTIFY_COUNTS_RDMA: return counts_rdma_send(n);
     case NOTIFY_COUNTS_NVL: return counts_nvl_send(n);
     case NOTIFY_SUM: counts_sum(n); return true;
@@ -374,21 +375,21 @@ static void notify_describe(const struct fabric_worker *w, char *text, size_t te
 
 static const struct worker_role notify_role = { .step = notify_step, .describe = notify_describe };
 
-/* The warps of a block of cached_notify: one for each channel. */
+/* The warps of a block of cached_notify: one for each channel, from 4 to 32. */
 static uint32_t cached_warps(const struct ht_geometry *g) { return g->channels < 4 ? 4 : moe_min(g->channels, 32); }
 
-/* How many NVLink heads of 32 B fit the 8 KiB of a warp.  They are loaded, filled and stored together, with two
- * waits. */
+/* How many NVLink heads of 32 B fit into a warp's 8 KiB of shared memory.  A warp loads, fills and stores so many
+ * together, with two waits. */
 enum { GAP_BATCH = 255 };
 
-/* The bytes that a rank moves between two scans of its heads: rows sent back, rows received, and sums.  These push
- * the heads out of the L2. */
+/* The bytes that a rank moves between two scans of its heads, which push the heads out of the L2: rows sent back, rows
+ * received, and sums. */
 static uint64_t heads_footprint(const struct ht_rank *h)
 {
     return (2u * ht_recv_rows(h) + 2u * h->g.tokens) * (uint64_t)h->combine_slot.row_bytes;
 }
 
-/* A warp a channel. */
+/* Adds the scan that fills the gaps of the RDMA heads.  Each channel has a warp. */
 static void rdma_heads_scan_add(struct inter_rank *r, uint32_t warps)
 {
     struct ht_rank *h = &r->ht;
@@ -398,8 +399,8 @@ static void rdma_heads_scan_add(struct inter_rank *r, uint32_t warps)
                                        .given.size = { h->g.nodes, heads_footprint(h) } });
 }
 
-/* Scans rows that came from a node, with one warp for each channel.  It does so in batches, and a batch waits once
- * for each row's shared memory. */
+/* Adds the scan of one of `sms` SMs, which fills the gaps of NVLink heads for rows from some of the nodes.  Each
+ * channel has a warp, which works in batches.  In a batch it waits for shared memory once for each row. */
 static void nvl_heads_scan_add(struct inter_rank *r, uint32_t warps, uint32_t sm, uint32_t sms)
 {
     struct ht_rank *h = &r->ht;
@@ -414,8 +415,8 @@ static void nvl_heads_scan_add(struct inter_rank *r, uint32_t warps, uint32_t sm
     s->part[1] = (struct ht_scan_part){ .site = SITE_INTER_NVL_HEADS, .rows = rows / g->channels };
 }
 
-/* Adds the scans on the other SMs.  For combine, SM 1 fills the gaps of the RDMA heads, and SM 2 + n fills those of
- * the NVLink heads of rows from node n. */
+/* Adds the scans of the SMs other than SM 0.  For combine, SM 1 fills the gaps of the RDMA heads, and SM 2 + n those of
+ * the NVLink heads for rows from node n. */
 static void notify_scans_add(struct inter_rank *r, enum ht_phase phase)
 {
     struct ht_rank *h = &r->ht;

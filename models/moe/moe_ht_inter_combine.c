@@ -42,14 +42,15 @@ static void returner_begin(struct inter_returner *s)
     s->pending = s->under_way;
 }
 
-/* The first pending node, counted from the channel's first node. */
+/* The next pending node in rotation.  Each channel begins with a different node. */
 static uint32_t returner_next(const struct inter_returner *s)
 {
     const uint32_t first = (s->channel + 1) % s->rank->ht.g.nodes, behind = s->pending >> first << first;
     return (uint32_t)__builtin_ctz(behind ? behind : s->pending);
 }
 
-/* The worker waits for each row before the next one, because the warps of an SM take turns at its bulk engine. */
+/* Writes one row.  The worker waits for each row before the next one, because the warps of an SM take turns at its bulk
+ * engine. */
 static bool returner_row_write(struct inter_returner *s)
 {
     const struct ht_slot *slot = &s->rank->ht.combine_slot;
@@ -66,8 +67,8 @@ static bool returner_row_write(struct inter_returner *s)
     return true;
 }
 
-/* Writes a chunk to each node's part of the ring that has room, then all tails.  Before that it reads where the
- * peer's buffer is, and which rows it has to return. */
+/* Writes a chunk to each node's part of the ring that has room, and then sends all tails.  The first step reads where
+ * the peer's buffer is, and which rows the worker has to return. */
 static enum worker_step returner_step(struct fabric_worker *w)
 {
     struct inter_returner *s = fabric_container_of(w, struct inter_returner, worker);
@@ -102,7 +103,7 @@ static void returner_describe(const struct fabric_worker *w, char *text, size_t 
              ht_word(&s->rank->ht, s->ring.head_word + n));
 }
 
-/* It reads words only where a chunk begins or ends. */
+/* Prefetches for the next step, which reads words only if a chunk begins or ends. */
 static void returner_ahead(const struct fabric_worker *w)
 {
     const struct inter_returner *s = fabric_container_of(w, const struct inter_returner, worker);
@@ -143,8 +144,8 @@ static void returner_launch(struct inter_rank *r, uint32_t channel, uint32_t tar
 
 /* ---- merger -------------------------------------------------------------------------------------------- */
 
-/* The index of a token of the worker, which takes every parts'th token of each chunk.  Returns count if there is no
- * such token. */
+/* The index of the worker's token with this number.  The worker takes every parts'th token of each chunk.  Returns
+ * count if there is no such token. */
 static uint32_t merger_token(const struct inter_merger *m, uint32_t number)
 {
     const uint32_t chunk = m->rank->ht.base.options->combine.rdma_send;
@@ -154,7 +155,7 @@ static uint32_t merger_token(const struct inter_merger *m, uint32_t number)
 
 static bool merger_leads(const struct inter_merger *m) { return m->part + 1 == m->parts; }
 
-/* Advances to token, and counts the rows of the tokens before it. */
+/* Advances to token, and adds the rows of the tokens before it to position. */
 static void merger_advance(struct inter_merger *m, uint32_t token)
 {
     for (; m->upto < token; m->upto++)
@@ -215,7 +216,7 @@ static void merger_run(void *context, uint64_t argument)
     }
 }
 
-/* How many tokens the node's workers have summed in all. */
+/* How many tokens the node's workers have summed altogether. */
 static uint32_t merger_summed(const struct inter_merger *m)
 {
     const struct inter_rank *r = m->rank;
@@ -228,7 +229,7 @@ static uint32_t merger_summed(const struct inter_merger *m)
     return summed;
 }
 
-/* Sends the chunk if it is complete, by one write and the tail.  False: there is no room. */
+/* Sends the open chunk if it is complete: one write, then the tail.  False: there is no room. */
 static bool merger_send(struct inter_merger *m)
 {
     const struct inter_rank *r = m->rank;
@@ -277,7 +278,7 @@ static bool merger_chunk_open(struct inter_merger *m)
     return true;
 }
 
-/* Opens a chunk if none is open; returns the end of the open one. */
+/* The end of the open chunk, as far as this worker knows. */
 static uint32_t merger_open(const struct inter_merger *m)
 {
     if (merger_leads(m)) return m->chunk_end;
@@ -285,7 +286,7 @@ static uint32_t merger_open(const struct inter_merger *m)
     return (uint32_t)(fabric_load(m->worker.fabric, word) - m->opened_base);
 }
 
-/* Sums the next tokens whose rows have come.  False: there is none. */
+/* Sums the next tokens whose rows have come, at most `most`.  False: there is none. */
 static bool merger_sum(struct inter_merger *m, uint32_t most)
 {
     const struct inter_rank *r = m->rank;
@@ -387,8 +388,8 @@ static void merger_launch(struct inter_rank *r, uint32_t channel, uint32_t node,
     if (parts > 1) fabric_watch(&m->worker, inter_word_reduced(r, channel, number + 1 - parts), parts);
 }
 
-/* With few tokens it matters that one warp is free while another works.  With many tokens, fewer workers need fewer
- * steps. */
+/* Launches a node's mergers.  With few tokens each warp is a worker, because a warp may be free while another works.
+ * With many tokens one worker has all warps, because fewer workers need fewer steps. */
 static void mergers_launch(struct inter_rank *r, uint32_t channel, uint32_t node)
 {
     enum { FEW_ROUNDS = 4 };
@@ -399,13 +400,13 @@ static void mergers_launch(struct inter_rank *r, uint32_t channel, uint32_t node
 
 /* ---- merge keeper -------------------------------------------------------------------------------------- */
 
-/* Counts the rows of each rank's ring that the slowest warp of the node's merger has read.  False: the merger has
+/* Counts the rows of each rank's ring that the slowest warp of the node's mergers has read.  False: the mergers have
  * ended. */
 static bool merged_count(struct inter_merge_keeper *k, uint32_t node)
 {
     const struct inter_rank *r = k->rank;
     const struct inter_merger *m = &r->merger[k->channel * INTER_WARPS + inter_merger_first(r, node)];
-    const uint32_t lag = m->worker.warps - 1u; /* other warps of the worker may have reached later tokens */
+    const uint32_t lag = m->worker.warps - 1u; /* the slowest warp may be so many tokens behind */
     uint32_t least = m->count;
     for (uint32_t i = 0; i < m->parts; i++) {
         const uint32_t word = inter_word_reduced(r, k->channel, inter_merger_first(r, node) + i);
@@ -522,8 +523,7 @@ static void reducers_launch(struct inter_rank *r, uint32_t channel)
     ht_head_keeper_launch(h, &r->reduce_keeper[channel], 2 * channel);
 }
 
-/* The bulk engine returns rows.  It reads them from whole lines and writes them to slots, which may start anywhere
- * in a line.  A row's origin is read once the row is there. */
+/* Sets the sizes for the loop that returns rows: warps of forwarders and of receivers, nodes, ranks of a node. */
 static void return_give(struct inter_rank *r)
 {
     const struct ht_geometry *g = &r->ht.g;

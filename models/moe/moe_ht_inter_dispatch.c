@@ -22,7 +22,7 @@ static uint8_t *sender_slot(const struct inter_sender *s, uint32_t node, uint32_
            (uint64_t)(position % h->base.options->dispatch.rdma_recv) * h->dispatch_slot.stored;
 }
 
-/* Writes the channel's ranges (start and end) for each rank of the node, and for the node. */
+/* Writes the channel's ranges to meta: a start for each rank of the node, an end for each, and both for the node. */
 static void ranges_make(const struct inter_sender *s, uint32_t node, uint32_t *meta)
 {
     const struct ht_geometry *g = &s->rank->ht.g;
@@ -38,7 +38,8 @@ static void ranges_make(const struct inter_sender *s, uint32_t node, uint32_t *m
     meta[2 * g->local + 1] = prefix[1];
 }
 
-/* Tells a node the ranges, by one warp.  The node's forwarders poll the data themselves, so no signal follows. */
+/* Tells a node the channel's ranges, by one warp.  The node's forwarders poll the data themselves, so the signal costs
+ * nothing. */
 static bool ranges_tell(struct inter_sender *s, uint32_t node)
 {
     const struct inter_rank *r = s->rank;
@@ -68,8 +69,8 @@ static bool ranges_tell(struct inter_sender *s, uint32_t node)
                              &signal) == 0;
 }
 
-/* The i-th node that warps take, in rounds of one node for each warp.  The rank's own node, which takes no time, is
- * the last of its round.  If there are more nodes than warps, a round begins when the previous one has been posted. */
+/* The i-th node that is told its ranges.  The warps work in rounds of one node each, and a round begins when the
+ * previous one has been posted.  The rank's own node, which takes no time, is the last of its round. */
 static uint32_t announce_order(const struct ht_geometry *g, uint32_t i)
 {
     const uint32_t first = i - i % INTER_SENDER_WARPS, end = moe_min(first + INTER_SENDER_WARPS, g->nodes);
@@ -77,7 +78,7 @@ static uint32_t announce_order(const struct ht_geometry *g, uint32_t i)
     return i + 1 < end ? i + 1 : g->node;
 }
 
-/* First, each warp reads the ranges of its node. */
+/* Tells all nodes the channel's ranges.  First each warp reads those of its node. */
 static bool sender_announce(struct inter_sender *s)
 {
     const struct ht_geometry *g = &s->rank->ht.g;
@@ -98,13 +99,13 @@ static bool token_fits(const struct inter_sender *s, uint32_t token)
     for (uint32_t left = l->mask[token]; left; left &= left - 1) {
         const uint32_t node = (uint32_t)__builtin_ctz(left);
         const uint32_t head = ht_word(&r->ht, inter_word_rail(r, INTER_RDMA_HEAD, s->channel, node));
-        assert(head <= l->position[(size_t)token * l->targets + node]); /* it has not been sent yet */
+        assert(head <= l->position[(size_t)token * l->targets + node]); /* the token has not been sent yet */
         if (l->position[(size_t)token * l->targets + node] - head >= slots) return false;
     }
     return true;
 }
 
-/* argument has the first token, and in the high half the number of tokens. */
+/* Writes tokens to the rings.  The low half of argument is the first token, the high half the number of tokens. */
 static void sender_run(void *context, uint64_t argument)
 {
     const struct inter_sender *s = context;
@@ -132,7 +133,7 @@ static void token_meta_write(const struct inter_sender *s, uint32_t token)
     }
 }
 
-/* Every warp goes through the nodes of each token, one after another. */
+/* Puts the next `count` tokens into the rings.  A warp writes a token to one node after another. */
 static void tokens_put(struct inter_sender *s, uint32_t count)
 {
     struct ht_rank *h = &s->rank->ht;
@@ -242,8 +243,8 @@ static bool chunk_tell(struct inter_coordinator *k, uint32_t node)
     return true;
 }
 
-/* Takes the nodes in rotation.  Each rank and channel begins with a different node, so that they do not all meet at
- * one. */
+/* Sends a chunk to each node that has one, in rotation.  Each rank and channel begins with a different node, so that
+ * not all send to the same one. */
 static enum worker_step coordinator_step(struct fabric_worker *w)
 {
     struct inter_coordinator *k = fabric_container_of(w, struct inter_coordinator, worker);
@@ -260,7 +261,7 @@ static enum worker_step coordinator_step(struct fabric_worker *w)
         if (!chunk_tell(k, node)) return WORKER_WAIT;
         const uint32_t total = ring_tail(k, node, s->end - s->first);
         const uint32_t ready = ring_tail(k, node, tokens) - k->issued[node];
-        assert(k->issued[node] + ready <= total && ready <= total); /* neither wraps */
+        assert(k->issued[node] + ready <= total && ready <= total); /* neither value has wrapped around */
         if (k->issued[node] == total) continue;
         all = false;
         if (ready == 0 || (ready < least && k->issued[node] + ready != total)) continue;
@@ -313,9 +314,8 @@ static void senders_launch(struct inter_rank *r, uint32_t channel)
     fabric_watch(&k->worker, inter_word_sent(r, channel), 1);
 }
 
-/* The loop has five loads in flight; at the end of the row it has one load at a time.  Scales come as one word for
- * each lane, awaited before the next word; so do choices and weights.  Tokens are in the L2, except those that a
- * dispatch pushes out. */
+/* Sets the sizes for the loop that puts rows into the rings: words of scales, choices and weights, and the bytes that a
+ * dispatch moves, which push tokens out of the L2. */
 static void put_give(struct inter_rank *r)
 {
     enum { LANES = 32 };

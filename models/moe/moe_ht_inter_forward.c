@@ -44,7 +44,7 @@ static bool forwarder_relay(struct inter_forwarder *d)
     return true;
 }
 
-/* The next node, in rotation, whose tokens have come.  -1: there is none. */
+/* The next node in rotation from which tokens have come; -1 if there is none. */
 static int forwarder_next(struct inter_forwarder *d)
 {
     const struct inter_rank *r = d->rank;
@@ -60,8 +60,8 @@ static int forwarder_next(struct inter_forwarder *d)
     return -1;
 }
 
-/* How many tails it reads before it comes to the node's: those of earlier nodes in the rotation whose tokens are
- * still to come. */
+/* How many tails the forwarder reads up to that of `node` in the rotation.  It reads those of nodes from which it still
+ * has tokens to pass on. */
 static uint32_t forwarder_words(const struct inter_forwarder *d, int node)
 {
     const uint32_t nodes = d->rank->ht.g.nodes;
@@ -74,7 +74,7 @@ static uint32_t forwarder_words(const struct inter_forwarder *d, int node)
     return words;
 }
 
-/* Reads the node's tokens until a chunk is found. */
+/* Reads the node's tokens until it has found a chunk for its rank. */
 static void forwarder_scan(struct inter_forwarder *d)
 {
     struct inter_rank *r = d->rank;
@@ -122,7 +122,7 @@ static enum worker_step forwarder_step(struct fabric_worker *w)
         d->node = (uint32_t)node;
         forwarder_scan(d);
     }
-    if (d->ring.pending) { /* each row is awaited */
+    if (d->ring.pending) { /* the worker waits for each row */
         const uint32_t left = d->ring.pending - 1;
         d->ring.pending = 1;
         const bool written = ht_ring_write(w, &d->ring, &r->nvl_slot, forwarder_fill);
@@ -162,7 +162,7 @@ static void forwarder_describe(const struct fabric_worker *w, char *text, size_t
              d.channel, d.ring.peer, inter_rail(d.rank, node), d.from[node].head, d.from[node].count);
 }
 
-/* It reads words only where a chunk begins or ends. */
+/* Prefetches for the next step, which reads words only if a chunk begins or ends. */
 static void forwarder_ahead(const struct fabric_worker *w)
 {
     const struct inter_forwarder *d = fabric_container_of(w, const struct inter_forwarder, worker);
@@ -214,8 +214,8 @@ static uint32_t forwarded(const struct inter_head_keeper *k, uint32_t node, uint
     return (uint32_t)(now - r->forwarded_base[inter_forwarded_at(r, k->channel, node, target)]);
 }
 
-/* How far the slowest forwarder has read the node's ring.  If a forwarder is below `least`, its place suffices.  The
- * forwarder that was last behind is asked first. */
+/* How far the slowest forwarder has read the node's ring or, if one is below `least`, how far that one has.  The
+ * forwarder that was last behind is looked at first. */
 static uint32_t forwarded_min(struct inter_head_keeper *k, uint32_t node, uint32_t least)
 {
     const uint32_t local = k->rank->ht.g.local, first = k->behind[node];
@@ -296,7 +296,7 @@ static void head_keeper_launch(struct inter_rank *r, uint32_t channel)
 
 /* ---- receiver ------------------------------------------------------------------------------------------ */
 
-/* argument: the slot's number. */
+/* Copies a slot to its row of recv_x.  argument is the slot's number. */
 static void receiver_run(void *context, uint64_t argument)
 {
     struct inter_receiver *v = context;
@@ -340,7 +340,7 @@ static bool receiver_publish(struct inter_receiver *v)
     return true;
 }
 
-/* Copies a row.  Its place depends on its source, which is read first. */
+/* Copies a row.  The row's place depends on its source, which is read first. */
 static void receiver_copy(struct inter_receiver *v)
 {
     const struct ht_rank *h = &v->rank->ht;
@@ -358,7 +358,7 @@ static void receiver_copy(struct inter_receiver *v)
     v->head++;
 }
 
-/* Slots are given back once all rows seen in one read of the tail have been copied. */
+/* Copies a row.  Gives slots back once all rows seen in one read of the tail have been copied. */
 static enum worker_step receiver_step(struct fabric_worker *w)
 {
     struct inter_receiver *v = fabric_container_of(w, struct inter_receiver, worker);
@@ -402,8 +402,7 @@ static void receiver_launch(struct inter_rank *r, uint32_t channel, uint32_t sou
     fabric_watch(&v->worker, inter_word_nvl(r, INTER_NVL_TAIL, channel, source, 0), 1);
 }
 
-/* Slots hold a row and its metadata, padded to 16 bytes, so they start anywhere in a line of memory.  Received rows
- * go from there to whole lines. */
+/* Sets the sizes for the loops that forward and receive rows: nodes, ranks of a node, words of scales, choices. */
 void inter_forward_give(struct inter_rank *r)
 {
     const struct ht_slot *slot = &r->ht.dispatch_slot;

@@ -12,7 +12,7 @@ static const char *intra_refuse(const struct moe_options *o, char *text, size_t 
     if (o->ranks != 2 && o->ranks != 4 && o->ranks != 8)
         KERNEL_REFUSE("num-ranks: the kernels for one node take 2, 4 or 8 (v2: larger NVLink domains), found %u",
                       o->ranks);
-    /* Heads follow the slowest reducer warp, and every other warp may hold a slot. */
+    /* Heads follow the slowest reducer warp, while every other warp may hold a slot. */
     const uint32_t least = o->combine.nvl_send + INTRA_REDUCER_WARPS - 1;
     if (o->combine.nvl_recv < least)
         KERNEL_REFUSE("combine nvl-buffer: expected at least nvl-chunk + %d = %u, found %u", INTRA_REDUCER_WARPS - 1,
@@ -82,7 +82,7 @@ static const uint8_t notify_program[] = { NOTIFY_BARRIER, NOTIFY_EXCHANGE, NOTIF
                                           NOTIFY_ZERO,    NOTIFY_BARRIER,  NOTIFY_END };
 static const uint8_t cached_notify_program[] = { NOTIFY_BARRIER, NOTIFY_ZERO, NOTIFY_BARRIER, NOTIFY_END };
 
-/* Each peer gets this rank's counts: tokens for each rank, and for each of the peer's experts. */
+/* Sends this rank's counts to each peer: tokens for each rank, and for each of the peer's experts. */
 static bool counts_send(struct intra_notify *n)
 {
     struct ht_rank *h = &n->rank->ht;
@@ -122,7 +122,7 @@ static void counts_sum(struct intra_notify *n)
         h->recv_before[source + 1] = h->recv_before[source] + row[g->rank];
         for (uint32_t e = 0; e < g->local_experts; e++) h->expert_counts[e] += row[g->ranks + e];
     }
-    /* With the worst-case size no counts are awaited, so the list stays empty */
+    /* With the worst-case size nobody waits for counts, so the list stays empty */
     for (uint32_t e = 0; e < g->local_experts; e++)
         h->expert_counts[e] = o->worst_tokens ? 0 : (uint32_t)moe_align(h->expert_counts[e], o->expert_alignment);
     fabric_work(&n->worker,
@@ -149,7 +149,7 @@ static enum worker_step notify_step(struct fabric_worker *w)
         case NOTIFY_ZERO:
             if (n->phase == HT_CACHED_NOTIFY)
                 fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_INTRA_MATRIX_READ });
-            else if (n->phase == HT_NOTIFY) n->barrier.to_host = true; /* the counts are there now */
+            else if (n->phase == HT_NOTIFY) n->barrier.to_host = true; /* the counts are in the host's memory now */
             break;
         default: assert(!"unknown stage");
         }

@@ -26,8 +26,8 @@ static void sender_fill(const struct fabric_worker *w, uint32_t sequence, uint8_
     ht_slot_pack(&s->rank->ht, token, s->ring.peer * s->rank->ht.g.local_experts, meta, slot);
 }
 
-/* Tells the receiver which of this rank's tokens for it are in the channel: 1 + start and 1 + end.  The first warp
- * reads and tells them while the others begin to send. */
+/* Tells the receiver which of this rank's tokens for it are in the channel, as 1 + start and 1 + end.  The first warp
+ * does this while the others begin to send. */
 static bool sender_announce(struct intra_sender *s)
 {
     const struct intra_rank *r = s->rank;
@@ -46,8 +46,8 @@ static bool sender_announce(struct intra_sender *s)
     return true;
 }
 
-/* Between two reads of a row's flag, other warps may push the flag out of L1.  Returns for how many of these rows
- * they do: for all, if each of the SM's groups sends as many rows; for fewer, if only some of its warps move rows. */
+/* For how many of these rows other warps push the row's flag out of the L1 between its two reads: for all, if each
+ * group of the SM sends as many rows as this one; for fewer, if other groups send fewer. */
 static uint32_t rows_between(const struct intra_sender *s, uint32_t rows)
 {
     const uint32_t ranks = s->rank->ht.g.ranks;
@@ -141,7 +141,7 @@ static void sender_launch(struct intra_rank *r, uint32_t channel, uint32_t peer)
 
 /* ---- receiver ------------------------------------------------------------------------------------------ */
 
-/* argument has the first slot's number, and in the high half the number of slots. */
+/* Copies slots to recv_x.  The low half of argument is the first slot's number, the high half the number of slots. */
 static void receiver_run(void *context, uint64_t argument)
 {
     const struct intra_receiver *v = context;

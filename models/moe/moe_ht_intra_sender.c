@@ -1,4 +1,4 @@
-/* moe_ht_intra_sender.c - the producing end of a ring, as dispatch and combine within a node have it. */
+/* moe_ht_intra_sender.c - the producing end of a ring, for dispatch and combine within a node. */
 #include "models/moe/moe_ht_intra.h"
 
 void intra_sender_init(struct intra_rank *r, struct intra_sender *s, uint32_t channel, uint32_t peer,
@@ -15,8 +15,8 @@ void intra_sender_init(struct intra_rank *r, struct intra_sender *s, uint32_t ch
     };
 }
 
-/* The head is with the ring, in the peer's memory, so the sender reads it across NVLink.  The head of a rank's own
- * ring is one load away. */
+/* The head lies with the ring in the peer's memory, so the sender reads it across NVLink.  For the rank's own ring this
+ * is a local load. */
 void intra_sender_peek(struct intra_sender *s)
 {
     const bool own = s->ring.peer == s->rank->ht.g.rank;

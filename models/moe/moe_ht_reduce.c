@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <stdio.h>
 
-/* Group g has the warps [group_first_warp(g), group_first_warp(g + 1)). */
+/* The first warp of a group.  The group's warps end where those of the next group begin. */
 static uint32_t group_first_warp(uint32_t group, uint32_t groups, uint32_t warps) { return group * warps / groups; }
 
 /* The group's i-th token, in the order in which its warps take them. */
@@ -44,8 +44,8 @@ static bool token_seen(const struct ht_reducer *d, uint32_t token)
     return true;
 }
 
-/* Reads tails until the token's rows have come, then returns WORKER_DONE.  Until then returns what the step has to
- * return. */
+/* Looks for the token's rows, if tails are in the host's memory.  Returns WORKER_DONE once the rows have come; until
+ * then what the step must return. */
 static enum worker_step token_look(struct ht_reducer *d, uint32_t token)
 {
     if (!d->look.host || token_seen(d, token)) return WORKER_DONE;
@@ -56,7 +56,8 @@ static enum worker_step token_look(struct ht_reducer *d, uint32_t token)
     return WORKER_DONE;
 }
 
-/* argument has the first token's index in the group's order, and in the high half the number of tokens. */
+/* Sums tokens.  The low half of argument is the first token's index in the group's order, the high half the number of
+ * tokens. */
 static void reducer_run(void *context, uint64_t argument)
 {
     const struct ht_reducer *d = context;
@@ -123,7 +124,7 @@ static void reducer_describe(const struct fabric_worker *w, char *text, size_t t
         return;
     }
     const uint32_t token = token_at(&d, d.done);
-    /* between nodes, the row comes from the rank with the same place in that node */
+    /* between nodes, the row comes from the rank with the same place in its node */
     const struct ht_geometry *g = &d.rank->g;
     const int missing = token_missing(&d, token);
     const int peer = g->nodes > 1 ? missing * (int)g->local + d.rank->base.fabric->rank % (int)g->local : missing;
@@ -169,7 +170,7 @@ void ht_reducer_launch(struct ht_rank *h, struct ht_reducer *d, uint32_t groups,
 
 /* ---- heads --------------------------------------------------------------------------------------------- */
 
-/* How far the slowest warp has read each ring.  False: all warps have finished. */
+/* Computes how far the slowest warp has read each ring.  False: all warps have finished. */
 static bool heads_min(const struct ht_head_keeper *k, uint32_t *head)
 {
     const struct ht_layout *l = &k->rank->layout;

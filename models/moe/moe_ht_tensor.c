@@ -49,7 +49,7 @@ void ht_row_widen(const struct moe_options *o, const uint8_t *row, const uint8_t
     format_row_from_fp8(row, scale, o->hidden, out);
 }
 
-/* The trace's weight; without a trace the public test's (the rank, or arbitrary values). */
+/* The weight of a choice: the trace's; without a trace, that of the public test (the rank, or arbitrary values). */
 float ht_weight(const struct ht_rank *h, uint32_t rank, uint32_t token, uint32_t place)
 {
     const struct routing_rank *row = &h->base.routing->rank[rank];
@@ -59,7 +59,7 @@ float ht_weight(const struct ht_rank *h, uint32_t rank, uint32_t token, uint32_t
     return (float)(hash >> 40) / (float)(1u << 24);
 }
 
-/* The first bias is all ones, the second arbitrary, as in the public tests. */
+/* Makes a row of a bias tensor.  As in the public tests, the first bias is all ones, and the second arbitrary. */
 void ht_bias_row(const struct moe_options *o, uint32_t which, uint32_t rank, uint32_t token, uint16_t *row)
 {
     const uint64_t base = ht_hash(o->seed + 1) ^ (uint64_t)rank << 52 ^ (uint64_t)token << 20;
@@ -131,15 +131,15 @@ void ht_tensors_combine(struct ht_rank *h)
 
 /* ---- slots --------------------------------------------------------------------------------------------- */
 
-/* The index of the expert on its rank. */
+/* The expert's index on the rank whose first expert is expert_first; -1 if it is not on that rank. */
 static int64_t index_rebase(const struct ht_rank *h, int32_t expert, uint32_t expert_first)
 {
     const uint32_t local = (uint32_t)expert - expert_first;
     return expert >= 0 && local < h->g.local_experts ? (int64_t)local : -1;
 }
 
-/* Within a node the sender renumbers the indices for its target (expert_first).  Between nodes they are sent
- * unchanged. */
+/* Writes a token into a slot.  Within a node the sender turns experts into indices on its target, whose first expert is
+ * expert_first.  Between nodes it sends them unchanged. */
 void ht_slot_pack(const struct ht_rank *h, uint32_t token, uint32_t expert_first, const void *meta, uint8_t *slot)
 {
     const struct ht_slot *s = &h->dispatch_slot;

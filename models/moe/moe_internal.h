@@ -27,7 +27,8 @@ static inline struct moe_rank moe_rank_of(const struct kernel_job *job, struct f
     };
 }
 
-/* A family: its kernels, and a function that returns NULL, or text with the reason why they refuse the options. */
+/* A family: its kernels, and a function that returns NULL, or text with the reason why the kernels refuse the
+ * options. */
 struct moe_family {
     const struct kernel_family kernels;
     const char *(*refuse)(const struct moe_options *o, char *text, size_t text_size);
@@ -46,12 +47,11 @@ extern const struct moe_family moe_family_pplx;       /* moe_pplx.c */
 /* The steps of Hybrid-EP's call of this phase, if the options ask for them (moe_hybrid_ep.c). */
 void moe_hybrid_ep_steps(const struct kernel_rank *rank, uint32_t phase, struct kernel_steps *steps);
 
-/* Row `token` of the rank's input x as BF16, with `hidden` values, from the options' data mode and seed.  Any rank
+/* Writes row `token` of the rank's input x: `hidden` values in BF16, from the options' data mode and seed.  Any rank
  * can compute any row. */
 void moe_input_row(const struct moe_options *o, uint32_t rank, uint32_t token, uint16_t *row);
 
-/* How work is split over channels (get_channel_task_range, PROTOCOLS.md 1): channel c of channels gets the items
- * [*start, *end) of n. */
+/* Splits n items over channels (get_channel_task_range, PROTOCOLS.md 1): channel c gets the items [*start, *end). */
 static inline void moe_channel_range(uint32_t n, uint32_t channels, uint32_t c, uint32_t *start, uint32_t *end)
 {
     const uint32_t per = (n + channels - 1) / channels;

@@ -19,8 +19,8 @@ static struct ll_geometry geometry_of(const struct moe_options *o)
     g.groups = (o->experts + o->num_sms - 1) / o->num_sms;
     g.warps_per_group = g.groups < LL_WARPS_PER_SM ? LL_WARPS_PER_SM / g.groups : 1;
     g.grid = (o->experts + g.groups - 1) / g.groups;
-    /* Two groups of warps sum a token each.  A group has one warp for every 1 KB of the row, and one warp that loads
-     * (PROTOCOLS.md 1.4). */
+    /* An SM has up to two groups that sum a token each.  A group has one warp for every 1 KB of the row, and one that
+     * loads (PROTOCOLS.md 1.4). */
     g.sum_warps = 2 * moe_align(o->hidden, o->hidden % 1024 ? 512 : 1024) / LL_SUM_WARP_BYTES;
     g.sum_groups = g.groups * g.warps_per_group / (g.sum_warps + 1) > 1 ? 2 : 1;
     g.sms = o->num_sms;
@@ -29,7 +29,7 @@ static struct ll_geometry geometry_of(const struct moe_options *o)
     g.message_bytes = LL_HEADER_BYTES + g.row_bytes + 4 * g.scale_count;
     g.combine_bytes = 2 * o->hidden;
     g.combine_stride = 2 * o->hidden + o->hidden / FORMATS_BLOCK * 4;
-    /* All random values fit LogFMT.  Other data are equal or large, so none of them fits. */
+    /* With random data all pieces fit LogFMT.  Other data are equal or large, so no piece fits. */
     g.return_bytes = o->logfmt ? format_logs_bytes(o->hidden, o->data == MOE_DATA_RANDOM) : g.combine_bytes;
     const uint64_t slots = (uint64_t)o->experts * o->tokens_max;
     const uint64_t dispatch_send = (uint64_t)o->tokens_max * g.message_bytes;
@@ -56,7 +56,7 @@ static const char *ll_refuse(const struct moe_options *o, char *text, size_t tex
         snprintf(text, text_size, "num-topk: %u warps on an SM cannot serve %u places and a counter",
                  g.groups * g.warps_per_group, o->topk);
         reason = text;
-    } else if (g.sum_warps > UINT8_MAX) { /* two for every 1 KB of a row */
+    } else if (g.sum_warps > UINT8_MAX) { /* one warp for every 1 KB of a row, of 2 B a value */
         snprintf(text, text_size, "hidden: the low-latency kernels take at most %d, found %u",
                  UINT8_MAX / 2 * LL_SUM_WARP_BYTES, o->hidden);
         reason = text;
@@ -68,7 +68,7 @@ static const char *ll_refuse(const struct moe_options *o, char *text, size_t tex
         snprintf(text, text_size, "num-experts: the low-latency kernels take at most %d, found %u", LL_EXPERTS_MAX,
                  o->experts);
         reason = text;
-    } else if (g.groups > UINT8_MAX) { /* one warp for each group, of which one counts for the others */
+    } else if (g.groups > UINT8_MAX) { /* each group has at least one warp */
         snprintf(text, text_size, "num-sms: expected at least %u for %u experts (%d a SM), found %u",
                  (o->experts + UINT8_MAX - 1) / UINT8_MAX, o->experts, UINT8_MAX, o->num_sms);
         reason = text;
@@ -81,8 +81,9 @@ static const char *ll_refuse(const struct moe_options *o, char *text, size_t tex
     return reason;
 }
 
-/* Tokens come in and go out, and messages are made.  For each of a token's choices, bytes come in, are copied out,
- * are made by an expert, and come back.  On average a rank receives as much as it sends. */
+/* About how many bytes a rank touches in a dispatch and a combine.  For each token: its input and output rows, and its
+ * message.  For each choice: bytes that come in, are copied out, are made by an expert, and come back.  On average a
+ * rank receives as much as it sends. */
 static uint64_t touched_bytes(const struct moe_options *o, const struct ll_geometry *g)
 {
     if (o->flushed) return UINT64_MAX;
@@ -135,7 +136,8 @@ static void ll_destroy(struct kernel_rank *rank)
     free(r);
 }
 
-/* The input, made once, and output tensors.  Fresh zeroed memory costs pages only where rows arrive. */
+/* Makes the input, which stays, and allocates the outputs.  Their zeroed memory takes up pages only where rows
+ * arrive. */
 static void tensors_alloc(struct ll_rank *r)
 {
     r->input = kernel_alloc((size_t)r->own->tokens * r->g.hidden, sizeof r->input[0]);
@@ -209,8 +211,8 @@ static struct kernel_launch *ll_launch(struct kernel_rank *rank, uint32_t phase)
     return combine ? ll_combine_launch(r, send, receive) : ll_dispatch_launch(r, send, receive);
 }
 
-/* Bytes as the public test counts them (PROTOCOLS.md 3.1): every selection, whichever way it went, without those of
- * ranks that are now masked. */
+/* Counts bytes as the public test does (PROTOCOLS.md 3.1): every choice counts, whichever way it went, except those of
+ * experts on ranks that are masked now. */
 static void ll_traffic(const struct kernel_rank *rank, uint32_t phase, struct kernel_traffic *traffic)
 {
     const struct ll_rank *r = (const struct ll_rank *)rank;

@@ -11,7 +11,7 @@
  *
  * Signal words: counts[local expert][source] of dispatch, flags[expert] of combine (raised by the peers),
  * finish[expert], gate, open, clean, block[SM] (private), and with masking sync[source] (raised by the peers).  The
- * kernels zero words between calls; here the call number in the high half tells calls apart instead. */
+ * real kernels zero words between calls.  In these words the call number in the high half tells calls apart instead. */
 #ifndef MODELS_MOE_MOE_LL_H
 #define MODELS_MOE_MOE_LL_H
 
@@ -28,8 +28,9 @@ enum {
 
 struct ll_geometry {
     uint32_t experts, ranks, local_experts, tokens_max, topk, hidden;
-    uint32_t groups, warps_per_group, grid; /* warp groups an SM; SMs in use */
-    uint32_t sum_warps, sum_groups, sms;    /* combine's sums: warps for one token; groups on one SM; the most SMs */
+    uint32_t groups, warps_per_group, grid; /* warp groups of an SM; warps of a group; SMs in use */
+    uint32_t sum_warps, sum_groups, sms;    /* combine's sums: warps that sum one token; groups of such warps on one SM;
+                                             * the most SMs */
     uint32_t message_bytes, row_bytes, scale_count; /* dispatch: bytes on the wire; bytes of values; number of scales */
     uint32_t combine_bytes, combine_stride;         /* of a BF16 row; of its slot */
     uint32_t return_bytes;                          /* bytes of a returning row (BF16 or LogFMT) where none are
@@ -43,7 +44,7 @@ struct ll_sender {
     struct fabric_worker worker;
     struct ll_rank *rank;
     uint32_t token, place;
-    bool cast, stored, adding; /* stored: messages whose experts' counters have not been raised yet */
+    bool cast, stored, adding; /* stored: there are stored messages whose experts' counters have not been raised yet */
 };
 struct ll_counter {
     struct fabric_worker worker;
@@ -54,10 +55,10 @@ struct ll_gate {
     struct fabric_worker worker;
     struct ll_rank *rank;
 };
-/* The warp group of an expert.  In dispatch it tells the expert's rank how many tokens come.  For an expert of its
- * own rank it also unpacks the tokens that came from one source.  In combine it returns these, and waits for the
- * flag of its expert. Large worlds have millions of them: each is in its rank's pair[] at its number, from which its
- * rank is found. */
+/* The warp group of an expert.  In dispatch (receiver) it tells the expert's rank how many tokens come, and unpacks the
+ * tokens that came from one source for one expert of its own rank.  In combine (returner) it returns the latter tokens'
+ * rows, and waits for the flag of its expert.  Large worlds have millions of groups, so a group does not point to its
+ * rank: its number is its place in the rank's pair[]. */
 struct ll_receiver {
     struct fabric_worker worker;
     uint32_t expert : 22; /* its number */
@@ -68,9 +69,9 @@ struct ll_receiver {
 struct ll_returner {
     struct fabric_worker worker;
     uint32_t number : 22; /* destination x local experts + local expert */
-    uint32_t ahead : 6;   /* how many rows are packed before they are returned */
+    uint32_t ahead : 6;   /* how many rows are packed but not yet returned */
     bool send : 1, receive : 1, opened : 1, flagged : 1;
-    uint16_t count, row; /* rows that it returns; rows that it has returned */
+    uint16_t count, row; /* how many rows it returns; how many it has returned */
 };
 union ll_pair {
     struct ll_receiver receiver;
@@ -105,31 +106,32 @@ struct ll_rank {
     struct moe_rank base;
     struct ll_geometry g;
     const struct routing_rank *own;
-    const int32_t *experts; /* [own tokens][topk] choices without those of masked ranks */
-    int32_t *experts_left;  /* with masking, the memory of experts, because the routing itself must not change */
+    const int32_t *experts; /* [own tokens][topk] choices, without those of experts on masked ranks */
+    int32_t *experts_left;  /* with masking: the array behind `experts`, because the routing itself must not change */
     uint8_t *mask;          /* [ranks] 1: masked; NULL: no rank ever is masked */
-    bool failed;            /* as planned */
+    bool failed;            /* it has failed, as planned */
     uint32_t call;          /* number of this dispatch or combine, from 1; odd and even calls use different halves */
-    uint64_t gate_target, open_target, clean_target, block_target; /* target values of the private words, because
-                                                                    * these only grow */
-    uint32_t *finish_target;                                       /* [experts] low halves of these words */
+    uint64_t gate_target, open_target, clean_target, block_target; /* the values that the private words must reach; they
+                                                                    * only grow */
+    uint32_t *finish_target;                                       /* [experts] low halves of the values that the finish
+                                                                    * words must reach */
     uint16_t *slot_counter;                                        /* [experts] how many tokens were sent to each in
                                                                     * this call */
     uint32_t *packed_count;                                        /* [local experts] rows received */
     uint16_t *range_count;                                         /* [local experts][ranks] of struct ll_range */
     uint32_t *range_begin;                                         /* of struct ll_range, too; only with payload */
 
-    void *groups;               /* the workers of dispatch or of combine, because no kernel has both */
+    void *groups;               /* memory for the workers of dispatch or of combine: no kernel has both */
     struct ll_sender *sender;   /* [grid], in groups */
-    struct ll_counter *counter; /* [grid], after these in groups */
+    struct ll_counter *counter; /* [grid], in groups, after the senders */
     struct ll_reducer *reducer; /* [SMs][groups of sums], in groups */
     struct ll_zeroer zeroer;
     struct fabric_given receive_row;          /* dispatch */
     struct fabric_given return_row, sum_rows; /* combine */
     struct ll_gate gate;
     struct ll_cleaner *cleaner;    /* [ranks], with masking */
-    uint64_t *deadline_ps;         /* with masking: [most workers] until when each waits for its peer; 0: it does not
-                                    * wait yet */
+    uint64_t *deadline_ps;         /* with masking: [ll_workers_max()] until when each worker waits for its peer; 0: it
+                                    * does not wait yet */
     struct fabric_worker **worker; /* the workers of the kernel that is being launched */
     struct kernel_launch kernel;
 
@@ -154,7 +156,7 @@ static inline struct ll_rank *ll_returner_rank(const struct ll_returner *t)
     return fabric_container_of((const union ll_pair *)(const void *)t - t->number, struct ll_rank, pair);
 }
 
-/* The n-th range of [local experts][ranks].  Without payload its begin is not known. */
+/* The n-th range of [local experts][ranks].  Without payload its begin is 0. */
 static inline struct ll_range ll_range_at(const struct ll_rank *r, uint32_t n)
 {
     return (struct ll_range){ .begin = r->range_begin ? r->range_begin[n] : 0, .count = r->range_count[n] };
@@ -192,14 +194,14 @@ static inline uint64_t ll_recv_offset(const struct ll_rank *r)
     return 2 * r->g.send_bytes + (r->call & 1) * r->g.recv_bytes;
 }
 
-/* The combine weight of a top-k place: the trace's; without a trace a reproducible stand-in. */
+/* The combine weight of a top-k place: the trace's or, without a trace, a reproducible one. */
 static inline float ll_weight(const struct ll_rank *r, uint32_t token, uint32_t place)
 {
     if (r->own->weights) return r->own->weights[(uint64_t)token * r->g.topk + place];
     return (float)((token * 7 + place * 13) % 16 + 1) / 64.0f;
 }
 
-/* The most choices of experts that the tokens of a rank make. */
+/* The most choices of experts that a rank's tokens can make. */
 static inline uint64_t ll_choices(const struct ll_rank *r) { return (uint64_t)r->g.tokens_max * r->g.topk; }
 
 /* Kernels: dispatch and combine.  A launch sends (receive == false), receives (send == false) or does both. */
@@ -207,8 +209,8 @@ struct kernel_launch *ll_dispatch_launch(struct ll_rank *r, bool send, bool rece
 struct kernel_launch *ll_combine_launch(struct ll_rank *r, bool send, bool receive);
 /* moe_ll_mask.c: with masking, the kernel between iterations: a barrier of all living ranks. */
 struct kernel_launch *ll_clean_launch(struct ll_rank *r);
-/* Whether w, which has nothing from source, need not wait for it.  That is so if source is masked, or is masked now
- * because its time is up. */
+/* Whether w, to which nothing has come from source, need not wait for it.  If the wait has reached the timeout, masks
+ * source.  True if source is masked. */
 bool ll_give_up(struct ll_rank *r, struct fabric_worker *w, uint32_t source);
 static inline bool ll_given_up(struct ll_rank *r, struct fabric_worker *w, uint32_t source)
 {
@@ -222,14 +224,14 @@ void ll_expert_run(struct ll_rank *r);
 uint32_t ll_outputs(struct kernel_rank *rank, struct kernel_tensor *tensor, uint32_t max);
 uint32_t ll_check(const struct kernel_rank *rank, char *text, size_t text_size);
 
-/* Workers of a kernel, at most. */
+/* The most workers of a kernel. */
 static inline uint32_t ll_workers_max(const struct ll_geometry *g) { return 2 * g->sms + g->experts + 2; }
 /* moe_ll_gate.c: gives the next worker of the kernel that is being launched its number, role, SM and warps. */
 void ll_worker_add(struct ll_rank *r, struct fabric_worker *w, const struct worker_role *role, uint32_t sm,
                    uint32_t warps);
 /* Adds the grid barrier.  Once all warp groups have come, it opens the receiving side. */
 void ll_gate_add(struct ll_rank *r);
-/* Makes the gate wait for the groups, once all are added. */
+/* Makes the gate wait for the groups.  Called once all are added. */
 void ll_gate_watch(struct ll_rank *r);
 
 #endif

@@ -42,7 +42,7 @@ static bool token_chose(const struct ll_rank *r, uint32_t source, uint32_t token
     return false;
 }
 
-/* Check 13, rows: each row equals, bit for bit, the quantised row of its source's token. */
+/* Check 13, rows: each row equals, bit for bit, the quantised row of its token at the source. */
 static void check_row(const struct ll_rank *r, struct report *report, uint32_t expert, uint32_t source, uint64_t row)
 {
     const struct moe_options *o = r->base.options;
@@ -105,7 +105,8 @@ static void check_dispatch(const struct ll_rank *r, struct report *report)
     free(tokens);
 }
 
-/* The factor with which a token's row comes back: the sum of the weights of its valid places on ranks that combined. */
+/* The factor with which a token's row comes back: the sum of the weights of its valid choices whose ranks have not
+ * failed. */
 static float weight_sum(const struct ll_rank *r, uint32_t token)
 {
     const struct moe_options *o = r->base.options;

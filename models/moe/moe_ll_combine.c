@@ -16,14 +16,14 @@
 #include "models/moe/formats.h"
 #include "models/moe/moe_ll.h"
 
-/* The local expert whose rows the group returns to the rank that they came from. */
+/* The local expert whose rows the group returns. */
 static uint32_t local_expert_of(const struct ll_returner *t)
 {
     return t->number % ll_returner_rank(t)->g.local_experts;
 }
 static uint32_t destination_of(const struct ll_returner *t) { return t->number / ll_returner_rank(t)->g.local_experts; }
 
-/* The range of these rows among all that dispatch received. */
+/* Where these rows lie among all that dispatch received. */
 static struct ll_range range_of(const struct ll_returner *t)
 {
     const struct ll_rank *r = ll_returner_rank(t);
@@ -46,7 +46,7 @@ static uint64_t send_slot_offset(const struct ll_returner *t, uint32_t row)
                r->g.combine_stride;
 }
 
-/* Puts a row into its slot of the send buffer.  Returns its bytes. */
+/* Puts a row into its slot of the send buffer.  Returns how many bytes it has there. */
 static uint32_t slot_fill(const struct ll_returner *t, uint32_t row)
 {
     const struct ll_rank *r = ll_returner_rank(t);
@@ -57,7 +57,7 @@ static uint32_t slot_fill(const struct ll_returner *t, uint32_t row)
     return r->g.combine_bytes;
 }
 
-/* Packs the last count rows into the send buffer, from which the NIC takes them. */
+/* Packs the latest `count` of the packed rows into the send buffer, from which the NIC takes them. */
 static void pack_run(void *context, uint64_t count)
 {
     const struct ll_returner *t = context;
@@ -66,7 +66,8 @@ static void pack_run(void *context, uint64_t count)
     for (uint32_t i = packed - (uint32_t)count; i < packed; i++) (void)slot_fill(t, i);
 }
 
-/* The bytes of a returning row, at their place.  A zero-copy row is already in the send buffer. */
+/* The bytes of the next row that returns.  For RDMA they lie in the send buffer, and with zero-copy they have been
+ * there from the start. */
 static struct fabric_sge row_bytes(const struct ll_returner *t, enum fabric_path path)
 {
     const struct ll_rank *r = ll_returner_rank(t);
@@ -105,7 +106,7 @@ static int row_return(struct ll_returner *t, enum fabric_path path)
     return path == FABRIC_RDMA ? fabric_put(&t->worker, &write) : fabric_store(&t->worker, &write);
 }
 
-/* Returns a batch: as many rows as the group has warps. */
+/* Returns a batch of rows to the source: as many as the group has warps. */
 static enum worker_step returner_rows(struct ll_returner *t, enum fabric_path path)
 {
     struct ll_rank *r = ll_returner_rank(t);
@@ -133,7 +134,7 @@ static enum worker_step returner_rows(struct ll_returner *t, enum fabric_path pa
     return WORKER_MORE;
 }
 
-/* Raises the expert's flag on the rank that its rows came from.  False: not yet. */
+/* Raises the expert's flag at the rank that its rows came from.  False: it cannot yet. */
 static bool returner_flag(struct ll_returner *t)
 {
     struct fabric_worker *w = &t->worker;
@@ -345,7 +346,8 @@ static void returners_launch(struct ll_rank *r, bool send, bool receive)
     }
 }
 
-/* The number of SMs that the sums need, with two tokens on each, even if fewer SMs have experts. */
+/* The number of SMs for the sums: the fewest with which no SM has more tokens than it would with all SMs, and at least
+ * those that have experts. */
 static uint32_t sum_sms(const struct ll_rank *r)
 {
     const uint32_t each = (r->own->tokens + r->g.sms - 1) / r->g.sms;
@@ -359,7 +361,7 @@ struct kernel_launch *ll_combine_launch(struct ll_rank *r, bool send, bool recei
     if (!receive) return &r->kernel;
     ll_gate_add(r);
     ll_gate_watch(r);
-    /* If no piece of a row fits, it has no logarithms. */
+    /* If no piece of a row fits LogFMT, the row has no logarithms. */
     r->sum_rows = (struct fabric_given){ .size = { ll_choices(r) * r->g.return_bytes,
                                                    r->g.return_bytes < r->g.combine_bytes ? r->g.combine_bytes : 0 } };
     const uint32_t sms = sum_sms(r);

@@ -66,7 +66,7 @@ static int message_send(struct ll_sender *s, uint32_t expert)
     return 0;
 }
 
-/* Each warp that has stored its message adds to the expert's finish counter, after the SM's stores. */
+/* Adds to the experts' finish counters.  Each warp that has stored a message does so, after the SM's stores. */
 static void stored_add(struct ll_sender *s)
 {
     struct ll_rank *r = s->rank;
@@ -97,7 +97,7 @@ static enum worker_step sender_step(struct fabric_worker *w)
                                                   .run = cast_run,
                                                   .context = r,
                                                   .argument = s->token });
-            if (s->token == w->sm) /* finds once where the peers' memory is */
+            if (s->token == w->sm) /* in its first round the SM finds out where the peers' memory is */
                 fabric_work(w,
                             &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_LL_PEERS_READ, .rows = 1 });
             s->cast = true;
@@ -154,7 +154,7 @@ static const struct worker_role sender_role = { .step = sender_step,
                                                 .describe = sender_describe,
                                                 .ahead = sender_ahead };
 
-/* A lane takes one entry. */
+/* Charges the worker for reading choices.  Each lane reads one entry. */
 static void choices_read(struct fabric_worker *w, uint32_t entries)
 {
     const uint32_t rows = (entries + LL_LANES - 1) / LL_LANES;
@@ -163,7 +163,7 @@ static void choices_read(struct fabric_worker *w, uint32_t entries)
     fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_LL_CHOICES_REST, .rows = rows });
 }
 
-/* A round of 32 waits for the SM's stores so far, so a step does only a few rounds. */
+/* A round of 32 additions waits for the stores that the SM has made by then, so a step does only a few rounds. */
 enum { RAISED_A_STEP = 2 * LL_LANES };
 
 static enum worker_step counter_step(struct fabric_worker *w)
@@ -173,7 +173,7 @@ static enum worker_step counter_step(struct fabric_worker *w)
     assert(c->raised <= r->g.experts && c->expert_end <= r->g.experts);
     if (w->sm == 0 && !c->raised) /* the next call's counts are cleared; the first release waits for that */
         fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_LL_COUNTS_ZERO, .rows = 1 });
-    if (w->sm == 0 && c->raised < r->g.experts) { /* one expert for each lane, 32 at a time, in an unrolled loop */
+    if (w->sm == 0 && c->raised < r->g.experts) { /* 32 experts at a time, one for each lane */
         const uint32_t end = moe_min(c->raised + RAISED_A_STEP, r->g.experts);
         for (; c->raised < end; c->raised++)
             fabric_signal_add(w, ll_word_finish(r, c->raised), 1, c->raised % LL_LANES ? FABRIC_ALONG : FABRIC_DEVICE);
@@ -226,15 +226,15 @@ static void receive_run(void *context, uint64_t argument)
     }
 }
 
-/* Whether all messages of the expert are written.  The low halves of the counters suffice, because counters only
- * grow. */
+/* Whether all messages of the expert are written.  Comparing the low halves of the counters suffices, because counters
+ * only grow. */
 static bool finished(const struct ll_rank *r, uint32_t expert)
 {
     const uint32_t word = (uint32_t)fabric_load(r->base.fabric, ll_word_finish(r, expert));
     return word - r->finish_target[expert] <= INT32_MAX;
 }
 
-/* Tells the expert's rank how many of this rank's tokens come.  Returns true once it knows. */
+/* Tells the expert's rank how many of this rank's tokens come.  True once this is done. */
 static bool receiver_tell(struct ll_receiver *v)
 {
     struct fabric_worker *w = &v->worker;
@@ -243,7 +243,7 @@ static bool receiver_tell(struct ll_receiver *v)
     if (!v->tell) return true;
     assert(r->slot_counter[e] <= r->g.tokens_max);
     if (fabric_load(w->fabric, ll_word_block(r, w->sm)) < r->block_target) return false;
-    const bool masked = ll_masks(r, v->source); /* it is told nothing */
+    const bool masked = ll_masks(r, v->source); /* a masked rank is told nothing */
     if (!masked && !finished(r, e)) return false;
     const struct fabric_signal signal = {
         .peer = v->source,
@@ -253,7 +253,7 @@ static bool receiver_tell(struct ll_receiver *v)
         .value = moe_word_make(r->call, r->slot_counter[e] + 1),
     };
     const bool near = fabric_path(w->fabric, signal.peer) != FABRIC_RDMA;
-    if (near) /* where the peer's memory lies */
+    if (near) /* finds out where the peer's memory lies */
         fabric_work(w, &(struct fabric_work){ .kind = FABRIC_WORK_SCAN, .site = SITE_LL_PEERS_AGAIN, .rows = 1 });
     const int rc = masked ? 0 : fabric_signal(w, &signal);
     if (rc == -EAGAIN) return false;
@@ -317,7 +317,7 @@ static void receiver_ahead(const struct fabric_worker *w)
     fabric_queue_ahead(f, v->source, v->local_expert);
 }
 
-/* Likewise with masking: nothing is taken from a rank that was given up, even if it comes later. */
+/* receiver_step() with masking: takes nothing from a rank that was given up, even if its tokens come later. */
 static enum worker_step receiver_masking_step(struct fabric_worker *w)
 {
     struct ll_receiver *v = fabric_container_of(w, struct ll_receiver, worker);
@@ -351,7 +351,7 @@ static void send_side_prepare(struct ll_rank *r)
     memset(r->slot_counter, 0, r->g.experts * sizeof r->slot_counter[0]);
     for (uint64_t i = 0; i < (uint64_t)r->own->tokens * r->g.topk; i++)
         if (r->experts[i] != ROUTING_NONE) r->finish_target[r->experts[i]]++;
-    for (uint32_t e = 0; e < r->g.experts; e++) r->finish_target[e] += 2; /* SM 0's counter and its own SM's */
+    for (uint32_t e = 0; e < r->g.experts; e++) r->finish_target[e] += 2; /* SM 0's counter and that of its own SM */
     r->block_target += 2;
     for (uint32_t i = 0; i < r->g.grid; i++) {
         r->sender[i] = (struct ll_sender){ .rank = r, .token = i };
@@ -363,7 +363,8 @@ static void send_side_prepare(struct ll_rank *r)
     }
 }
 
-/* As a receiver, the group of expert e serves local expert e % local experts and source e / local experts. */
+/* Launches an expert's group.  As a receiver, the group of expert e serves local expert e % local experts and source e
+ * / local experts. */
 static void receiver_launch(struct ll_rank *r, uint32_t expert, bool tell, bool receive)
 {
     struct ll_receiver *v = &r->pair[expert].receiver;
@@ -390,7 +391,7 @@ static void receiver_launch(struct ll_rank *r, uint32_t expert, bool tell, bool 
 struct kernel_launch *ll_dispatch_launch(struct ll_rank *r, bool send, bool receive)
 {
     if (send) send_side_prepare(r);
-    if (send && receive) ll_gate_add(r); /* both in one launch: the grid synchronises between them */
+    if (send && receive) ll_gate_add(r); /* one kernel does both, so its grid synchronises between them */
     /* On average a rank receives as much as it sends. */
     r->receive_row =
         (struct fabric_given){ .size = { r->g.scale_count, r->g.scale_count / (r->base.options->ue8m0 ? 4 : 1),

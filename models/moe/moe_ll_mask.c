@@ -60,7 +60,7 @@ static void rank_mask(struct ll_rank *r, uint32_t rank)
             r->experts_left[i] = ROUTING_NONE;
 }
 
-/* The deadline is set when the worker first has to wait. */
+/* The deadline is set when the worker has to wait for the first time. */
 bool ll_give_up(struct ll_rank *r, struct fabric_worker *w, uint32_t source)
 {
     if (r->mask[source]) return true;

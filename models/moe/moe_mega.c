@@ -24,7 +24,7 @@ static uint32_t intermediate_of(const struct moe_options *o)
     return o->intermediate ? o->intermediate : MEGA_INTERMEDIATE;
 }
 
-/* A row, its scales, and the weights of all its token's choices. */
+/* Makes the slot of a row: the row, its scales, and the weights of all its token's choices. */
 static void slot_make(const struct moe_options *o, bool payload, struct ht_slot *slot)
 {
     ht_slot_dispatch(o, payload, false, slot);
@@ -51,7 +51,7 @@ static void map_make(const struct moe_options *o, bool payload, struct mega_map 
     m->end = m->list + o->ranks * m->list_bytes;
 }
 
-/* The rows of a block, by the number of tokens that an expert may expect (get_block_config_for_mega_moe). */
+/* The rows of a block.  They depend on how many tokens an expert gets on average (get_block_config_for_mega_moe). */
 static uint32_t block_rows_of(const struct moe_options *o, uint32_t tokens)
 {
     static const struct {
@@ -64,8 +64,8 @@ static uint32_t block_rows_of(const struct moe_options *o, uint32_t tokens)
     return 192;
 }
 
-/* In the first version, linear 1 has blocks of half as many columns, and the number of experts of a wave divides all
- * experts. */
+/* The experts of a wave in the first version.  There linear 1 counts half as many blocks of columns, and the wave's
+ * experts must divide the rank's experts. */
 static uint32_t first_wave_of(const struct moe_options *o, uint32_t tokens, uint32_t block_rows)
 {
     enum { WAVE_MOST = 32 };
@@ -78,8 +78,8 @@ static uint32_t first_wave_of(const struct moe_options *o, uint32_t tokens, uint
     return wave;
 }
 
-/* The experts of a wave: enough to keep the SMs busy twice over, and then so many that the last wave is nearly whole
- * (get_num_experts_per_wave_for_mega_moe). */
+/* The experts of a wave: at least so many that each SM has two blocks, and then so many that the last wave is as full
+ * as possible (get_num_experts_per_wave_for_mega_moe). */
 static uint32_t wave_of(const struct moe_options *o, uint32_t tokens, uint32_t block_rows)
 {
     const uint32_t local = o->experts / o->ranks;
@@ -218,7 +218,7 @@ static void rows_make_room(struct mega_rank *r, uint32_t rows, uint32_t blocks)
     r->waiting = kernel_alloc(blocks, sizeof r->waiting[0]);
 }
 
-/* Takes one row from each rank in rotation, as long as the rank has more. */
+/* Orders each expert's rows: one from each rank in rotation, as long as the rank has more. */
 static void rows_order(struct mega_rank *r)
 {
     const struct ht_geometry *g = &r->ht.g;
@@ -254,7 +254,7 @@ static void lists_read(struct mega_rank *r)
 
 /* ---- dispatch ---- */
 
-/* The choices for the rank that is told next. */
+/* Where in sent_before the experts of the rank that is told next begin. */
 static const uint32_t *sent_to(const struct mega_sm *s)
 {
     return s->rank->sent_before + s->target * s->rank->ht.g.local_experts;
@@ -271,7 +271,8 @@ static void list_fill(const void *context, uint8_t *target)
     if (r->ht.base.fabric->payload) memcpy(list, r->sent + before[0], (before[local] - before[0]) * sizeof list[0]);
 }
 
-/* An SM tells ranks their lists.  (The library's SMs tell all ranks their own tokens' choices.) */
+/* Sends the list for the rank that is told next.  (In the library, each SM tells all ranks the choices of its own
+ * tokens.) */
 static bool list_send(struct mega_sm *s)
 {
     const struct mega_rank *r = s->rank;
@@ -311,7 +312,7 @@ static uint32_t rows_here(const struct mega_sm *s)
     return s->row < all ? moe_min(all - s->row, MEGA_DISPATCH_WARPS) : 0;
 }
 
-/* A row is pulled in two halves.  The first version pulls it whole. */
+/* Whether the part that is pulled is a row's last: rows are pulled in two halves, in the first version whole. */
 static bool is_last_part(const struct mega_sm *s) { return s->rank->ht.base.options->mega_first || s->pulled; }
 
 static uint32_t part_bytes(const struct mega_sm *s)
@@ -348,7 +349,7 @@ static void own_run(void *context, uint64_t argument)
             memcpy(heap + pool_at(r, row), heap + in_at(r, row), r->ht.dispatch_slot.stored);
 }
 
-/* The bulk engine stores a part before the warp asks for the next. */
+/* Stores a part by the bulk engine, before the warp asks for the next one. */
 static void part_store(struct mega_sm *s, uint32_t rows)
 {
     const uint32_t bytes = part_bytes(s);
@@ -362,7 +363,7 @@ static void part_store(struct mega_sm *s, uint32_t rows)
                                                      .argument = rows });
 }
 
-/* Counts rows that are in the pool.  The last row of a block lets the block be multiplied. */
+/* Counts rows that are in the pool now.  Once a block has its last row, it may be multiplied. */
 static void rows_come(struct mega_sm *s, uint32_t rows)
 {
     struct mega_rank *r = s->rank;
@@ -438,11 +439,12 @@ static enum worker_step gate_step(struct fabric_worker *w)
         ht_barrier_begin(&k->barrier);
         k->told = false;
     }
-    if (k->opened == 0 && !k->counts_told) { /* reads the counters and adds them to the experts' */
+    if (k->opened == 0 && !k->counts_told) { /* reads the counters and adds them to those of the experts */
         ht_scan_here(w, SITE_MEGA_TOLD, 2 * ceiling(r->ht.g.experts, 32 * MEGA_DISPATCH_WARPS), 0);
         k->counts_told = true;
     }
-    k->told = k->told || ht_word_send(w, &r->ht, r->ht.g.rank, 0, r->ht.g.rank, k->barrier.round); /* itself, too */
+    k->told = k->told || ht_word_send(w, &r->ht, r->ht.g.rank, 0, r->ht.g.rank, k->barrier.round); /* tells itself,
+                                                                                                    * too */
     if (!k->told || !ht_barrier_step(w, &k->barrier, r->ht.epoch)) return WORKER_WAIT;
     if (ht_word(&r->ht, r->ht.g.rank) < k->barrier.round) return WORKER_WAIT;
     if (++k->opened == 3) return WORKER_DONE;

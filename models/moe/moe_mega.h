@@ -6,7 +6,7 @@
  *     tensor     blocks of BLOCK_M rows by 128 columns: linear 1 once the rows are there, linear 2 after linear 1
  *     epilogue   activates what linear 1 makes; sends what linear 2 makes ──NVLink──► the token's rank; barrier; sums
  *
- * A rank's rows are ordered by expert.  For each expert, one row from each rank is taken in rotation.
+ * A rank's rows are ordered by expert.  The rows of an expert are taken from all ranks in rotation, one from each.
  *
  * Heap: in [tokens_max] rows to be pulled; pool [rows] pulled rows; back [columns / 128][tokens_max x topk] results
  * that come back (these three only where payload is stored).  list [source] is what a rank sends to this one: the
@@ -18,12 +18,12 @@
 #include "models/moe/moe_ht.h"
 
 enum {
-    MEGA_RANKS_MAX = 72, /* of an NVLink domain */
+    MEGA_RANKS_MAX = 72, /* the most ranks, those of an NVLink domain */
     MEGA_DISPATCH_WARPS = 4,
-    MEGA_TENSOR_WARPS = 4, /* two that load, one that multiplies, one that has nothing to do */
+    MEGA_TENSOR_WARPS = 4, /* two load, one multiplies, and one has nothing to do */
     MEGA_EPILOGUE_WARPS = 8,
     MEGA_COLUMNS = 128,       /* of a block */
-    MEGA_ACCUMULATORS = 2,    /* how many blocks an epilogue may be behind */
+    MEGA_ACCUMULATORS = 2,    /* how many multiplied blocks may wait for the epilogue */
     MEGA_SIXTEENS = 192 / 16, /* rows of a block are multiplied in groups of sixteen */
     MEGA_SCALED = 32,         /* how many values share a scale of one byte */
     MEGA_INTERMEDIATE = 2048, /* the default */
@@ -31,8 +31,8 @@ enum {
 
 struct mega_rank;
 
-/* The next block of an SM, in the library's order: of each wave of experts first all blocks of linear 1, then all of
- * linear 2. */
+/* A block.  An SM takes blocks in the library's order: of each wave of experts, first all blocks of linear 1, then all
+ * of linear 2. */
 struct mega_block {
     uint32_t expert, rows, column; /* rows: the index of the expert's block of rows */
     bool second;                   /* linear 2 */
@@ -42,20 +42,21 @@ struct mega_order {
     bool second;
 };
 
-/* An SM.  What its groups of warps tell each other is in its shared memory. */
+/* An SM with its three groups of warps.  They tell each other the blocks and counts below in shared memory. */
 struct mega_sm {
     struct fabric_worker dispatch, tensor, epilogue;
     struct mega_rank *rank;
     struct mega_order order;
     struct mega_block block, made[MEGA_ACCUMULATORS]; /* the tensor warps' next block; the blocks that the epilogue
                                                        * still has to take */
-    uint32_t number, multiplied, taken;               /* blocks so far */
+    uint32_t number, multiplied, taken;               /* number: the SM's; blocks so far that are multiplied, and that
+                                                       * the epilogue has taken */
     uint32_t row, expert;                             /* dispatch: the next row that it pulls, and the row's expert */
     uint32_t target, peer, token; /* the next rank to be told, or row to be pulled; the rank sent to; the token to be
                                    * summed */
-    uint16_t waiting;             /* 1 + the next SM whose tensor warps wait for the same rows */
-    uint8_t pulled;               /* halves of the rows */
-    bool come;                    /* the rows lie in the pool */
+    uint16_t waiting;             /* 1 + the next SM whose tensor warps wait for the same rows; 0: none */
+    uint8_t pulled;               /* how many halves of the rows are pulled */
+    bool come;                    /* the rows that it pulls lie in the pool */
     bool counted, listed;         /* dispatch */
     bool chosen, registered, waited, loaded, tensor_waits, ended;
     bool moved, epilogue_waits, rung, summed;
@@ -71,12 +72,12 @@ struct mega_gate {
     struct mega_rank *rank;
     struct ht_barrier barrier;
     uint32_t opened;
-    bool counts_told, told; /* the counts have been told; this rank has told that it has come */
+    bool counts_told, told; /* this rank has told the others its counts; it has told itself that it has come */
 };
 
 struct mega_map {
     uint64_t in, pool, back, list, list_bytes, end;
-    uint64_t back_rows; /* choices of a rank */
+    uint64_t back_rows; /* the most choices of a rank */
 };
 
 struct mega_rank {
@@ -86,7 +87,7 @@ struct mega_rank {
     /* This rank's own choices in the order of their experts: the number of each expert's first one, and the choices. */
     uint32_t *sent_before; /* [experts + 1] */
     uint32_t *sent;        /* [tokens x topk] token x topk + place */
-    uint32_t *place;       /* [tokens x topk] the number of each choice in that order; UINT32_MAX: there is no choice */
+    uint32_t *place;       /* [tokens x topk] the number of each choice in that order; UINT32_MAX: it is no choice */
     /* Known once every rank's list of its choices has come (lists_read()).  Rows and blocks are in the order of this
      * rank's experts. */
     uint32_t *row_before, *block_before; /* [local experts + 1] rows, blocks of rows */
@@ -118,7 +119,7 @@ static inline const uint32_t *mega_list_from(const struct mega_rank *r, uint32_t
     return (const uint32_t *)(const void *)(r->ht.base.fabric->heap + r->map.list + source * r->map.list_bytes);
 }
 
-/* The choice at its source from which a row comes: token x topk + place. */
+/* The choice from which a row comes, at its source: token x topk + place. */
 static inline uint32_t mega_choice_of(const struct mega_rank *r, uint32_t row)
 {
     const uint32_t *list = mega_list_from(r, r->source[row]);

@@ -23,7 +23,7 @@ static uint32_t expert_blocks(const struct mega_rank *r, uint32_t expert, bool s
     return (r->block_before[expert + 1] - r->block_before[expert]) * columns_of(r, second);
 }
 
-/* The SM's next block.  False: it has had its last. */
+/* Moves to the SM's next block.  False: there is none left. */
 static bool block_next(struct mega_sm *s)
 {
     const struct mega_rank *r = s->rank;
@@ -49,23 +49,24 @@ static bool block_next(struct mega_sm *s)
 
 /* ---- the tensor warps ---- */
 
-/* Bytes of rows x depth values of FP8, or of FP4 (`half`), together with the scales. */
+/* The bytes of rows x depth values in FP8, or in FP4 (`half`), with the scales of scaled_rows rows. */
 static uint64_t values_bytes(uint64_t rows, uint64_t depth, bool half, uint64_t scaled_rows)
 {
     return rows * depth / (half ? 2 : 1) + scaled_rows * depth / MEGA_SCALED;
 }
 
-/* Bytes that come from memory: a pair loads half a block of rows from the first row on, and as many from the middle
- * of the real rows.  Behind the real rows are rows of earlier calls, which weights have driven out of the L2. */
+/* How many bytes of rows come from memory and not from the L2.  Each SM of a pair loads half a block of rows: one from
+ * the first row on, the other from the middle of the real rows on.  So both also load rows behind the real ones.  These
+ * are of earlier calls, so weights have driven them out of the L2. */
 static uint64_t stale_bytes(const struct mega_rank *r, const struct mega_block *b, uint64_t depth)
 {
     const uint64_t rows = moe_align(mega_block_rows(r, b), 16), scaled = moe_align(r->block_rows, MEGA_COLUMNS);
     return b->column ? 0 : values_bytes((r->block_rows - rows) / 2, depth, false, scaled - rows);
 }
 
-/* A pair of SMs multiplies two blocks of columns by the same rows.  Each SM loads half of the rows, and all scales.
- * One warp loads the weights, another loads the rows, a third multiplies.  The L2 holds weights that other blocks of
- * rows have used, and rows, because they have just come. */
+/* Multiplies a block.  A pair of SMs multiplies two blocks of columns by the same rows, and each SM loads half of the
+ * rows, and all scales.  One warp loads the weights, another loads the rows, a third multiplies.  Weights that other
+ * blocks of rows have used are in the L2, and so are rows, which have just come. */
 static void block_multiply(struct mega_sm *s)
 {
     struct mega_rank *r = s->rank;
@@ -110,7 +111,7 @@ void mega_given_make(struct mega_rank *r)
     r->sum_given.size[0] = r->ht.g.topk;
 }
 
-/* Whether the rows that the block needs have come, or linear 1 is done with them.  If not, the SM joins those that
+/* Whether the block's rows have come or, for linear 2, linear 1 is done with them.  If not, the SM joins those that
  * wait. */
 static bool block_ready(struct mega_sm *s)
 {
@@ -181,7 +182,7 @@ void mega_tensor_launch(struct mega_rank *r, struct mega_sm *s)
 
 static const struct mega_block *block_made(const struct mega_sm *s) { return &s->made[s->taken % MEGA_ACCUMULATORS]; }
 
-/* Gate and up become half as many values of FP8. */
+/* Activates a block: gate and up become half as many values in FP8. */
 static void activate(struct mega_sm *s)
 {
     const struct mega_block *b = block_made(s);
@@ -193,12 +194,13 @@ static void activate(struct mega_sm *s)
                                        .write_bytes = values_bytes(rows, MEGA_COLUMNS / 2, false, rows) });
 }
 
-/* Rows of a block, from s->token on, that go to the rank of that row.  Their choices follow one another at that
- * rank, because an expert has a rank's choices in order. */
+/* The rows of a block that go back to one peer.  At the peer, their choices follow one another, because an expert has
+ * the choices of a rank in order. */
 struct mega_rows {
     const struct mega_rank *rank;
     const struct mega_block *block;
-    uint32_t first, count, choice; /* the first row of the block; their number; the number of the first choice */
+    uint32_t first, count, choice; /* the block's first row; how many rows go to the peer; the number of the first one's
+                                    * choice at the peer */
     uint16_t peer;
 };
 
@@ -218,7 +220,7 @@ static struct mega_rows rows_of(const struct mega_rank *r, const struct mega_blo
     return rows;
 }
 
-/* What the expert gives back of a row in the block's columns: the row's values, times its weight. */
+/* Makes what the expert gives back of a row in some columns: the row's values, times its weight. */
 static void part_make(const struct mega_rank *r, uint32_t row, uint32_t column, uint16_t *out)
 {
     const struct moe_options *o = r->ht.base.options;
@@ -244,7 +246,7 @@ static void rows_fill(const void *context, uint8_t *target)
     }
 }
 
-/* Sends the block's rows, rank after rank.  A warp sends two of them at a time.  False: step again later. */
+/* Sends the block's rows back, rank after rank.  A warp sends two rows at a time.  False: step again later. */
 static bool rows_return(struct mega_sm *s)
 {
     const struct mega_rank *r = s->rank;
