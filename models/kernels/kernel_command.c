@@ -18,7 +18,7 @@ static const char help[] =
     "  eptwin kernel show LL_RECEIVE_ROW >mine.loops\n"
     "  eptwin simulate --cluster h200 --kernel ll --num-ranks 4 --loops mine.loops\n";
 
-/* Reads the sheet line by line.  The next line begins at *at.  False after the last. */
+/* Reads the sheet's next line, which begins at *at.  False after the last. */
 static bool line_next(const char *text, size_t size_bytes, size_t *at, const char **line, int *length)
 {
     if (*at >= size_bytes) return false;
@@ -29,7 +29,7 @@ static bool line_next(const char *text, size_t size_bytes, size_t *at, const cha
     return true;
 }
 
-/* The text after the word with which a line begins.  Freed with g_free(). */
+/* The text after the word `head` in the first line that begins with it.  Free with g_free(). */
 static char *head_text(uint32_t sheet, const char *head)
 {
     size_t size_bytes, at = 0, head_length = strlen(head);
@@ -41,7 +41,7 @@ static char *head_text(uint32_t sheet, const char *head)
     return g_strdup("not said");
 }
 
-/* The site that a line describes; SITE_NONE: none. */
+/* The site that a line describes; SITE_NONE if it describes none. */
 static enum site line_site(const char *line, int length)
 {
     int end = 0;

@@ -45,14 +45,14 @@ struct clause {
     uint8_t word, begin, end; /* the word; where its expression's code begins and ends */
 };
 
-/* An operation of a program, with two expressions in code: how much it moves, and in steps of which size. */
+/* An operation of a program.  Two expressions in code give how much it moves (n), and how much at a time (by). */
 struct step {
     uint8_t code, place, end; /* enum loop_code, enum loop_place; for a block: the step of its END */
     struct clause n, by;
 };
 
 struct line {
-    uint32_t number; /* the line in its file; 0: the site has none */
+    uint32_t number; /* the number of the line in its file; 0: the site has no line */
     uint8_t clause_count, code_count, step_count;
     bool team, bulk;
     struct clause clause[CLAUSES];
@@ -74,7 +74,7 @@ static const struct word {
     const char *name;
     uint16_t offset;
     uint8_t kind;
-    uint8_t engine; /* + 1; 0: as it is */
+    uint8_t engine; /* 1 + the loop's engine; 0: the word leaves the engine as it is */
     uint8_t fixed;  /* the field's value if the expression is not 0; 0: use the expression's value */
     const char *help;
 } loop_words[] = {
@@ -254,9 +254,9 @@ uint32_t loops_program(const struct loops *loops, enum site site, const uint64_t
 /* ---- text ---- */
 
 struct reader {
-    const char *path, *at, *end; /* the path; the place that is being read; the end of the line */
+    const char *path, *at, *end; /* the file's path; the next character; the end of the line */
     uint32_t number, nested, size_count;
-    bool program; /* inside of one */
+    bool program; /* inside a program */
     char size[LOOP_SIZES][NAME_BYTES];
     struct line *line;
     GError **error;
@@ -348,7 +348,7 @@ static bool primary_read(struct reader *r)
     return code_add(r, NUMBER, value);
 }
 
-/* Reads operands joined by signs of equal precedence, from the left. */
+/* Reads operands joined by signs of equal precedence, which group from the left. */
 static bool operands_read(struct reader *r, const char *signs, const uint8_t *operators, bool (*read)(struct reader *))
 {
     if (!read(r)) return false;
@@ -410,7 +410,7 @@ static bool value_read(struct reader *r, struct clause *value)
     return true;
 }
 
-/* Takes a word that may follow.  Leaves anything else in place. */
+/* Whether this word follows.  If so, takes it; leaves anything else in place. */
 static bool word_taken(struct reader *r, const char *word)
 {
     const char *begin = r->at;
@@ -478,7 +478,7 @@ static bool step_read(struct reader *r, uint32_t nested)
     return true;
 }
 
-/* Reads what stands between "{" and "}".  An END closes each block. */
+/* Reads a block, up to its "}", and closes it with an END. */
 static bool steps_read(struct reader *r, uint32_t nested)
 {
     if (nested > LOOP_NESTED) return refuse(r, "fewer braces");
@@ -563,7 +563,8 @@ static bool line_read(struct reader *r, struct loops *loops)
     return refuse(r, "a site of `eptwin kernel show`, library, source, commit or compiler");
 }
 
-/* Where the next site's line begins: after the lines that begin with a blank, which continue this one. */
+/* Where the line that begins at `at` ends, with the lines that continue it because they begin with a blank.  *lines is
+ * how many lines these are. */
 static const char *line_end(const char *at, const char *end, uint32_t *lines)
 {
     *lines = 0;
@@ -637,8 +638,8 @@ const struct loops *loops_shipped(void)
     return shipped;
 }
 
-/* What prices a line: the machine, if it is a program; the price of the copy engine, of rows in shared memory, or of
- * other rows, if it has words. */
+/* The form of a line, which decides how a world finds its cost: a program, or words for the copy engine, for rows in
+ * shared memory, or for other rows. */
 static const char *line_form(const struct line *line)
 {
     if (line->step_count) return "a program, { ... }";
@@ -649,7 +650,8 @@ static const char *line_form(const struct line *line)
     return "words such as load";
 }
 
-/* A loop cannot replace one of another form, because its operation has no price for it. */
+/* Refuses loops whose form is not that of the shipped one, because the operations at that site have no cost for
+ * them. */
 static bool forms_alike(const struct loops *loops, const struct loops *shipped, const char *path, GError **error)
 {
     for (enum site site = SITE_NONE + 1; site < SITES; site++) {

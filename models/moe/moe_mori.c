@@ -1,8 +1,8 @@
 /* moe_mori.c - AMD's MoRI within a node (PROTOCOLS.md 1.14).
  *
  * Memory, words and barriers are those of the one-sided kernels (moe_one_sided.h).  The library's kernels differ in
- * which warps take what.  A row's slot at a rank is its number among the rows from here.  The library takes the slot
- * from a counter of that rank, in no particular order. */
+ * which warps do what.  A row's slot at a rank is its number among this rank's rows for that rank.  The library takes
+ * the slot from a counter at the target, in no particular order. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,12 +18,12 @@ enum {
     CHUNK_BYTES = 64 * 16 /* what the lanes of a warp load at one time */
 };
 
-/* A warp; in low-latency dispatch, a block. */
+/* A warp.  In low-latency dispatch it stands for a block. */
 struct mori_warp {
     struct fabric_worker worker;
     struct os_rank *rank;
     uint32_t number, item, target, pass;
-    bool begun, pushed; /* its indices are read; combine's rows have left */
+    bool begun, pushed; /* the warp has read its indices; combine: its rows have left */
 };
 
 struct mori_rank {
@@ -58,8 +58,8 @@ static const char *mori_refuse(const struct moe_options *o, char *text, size_t t
     return ht_refuse(o, text, text_size);
 }
 
-/* Pushed rows lie at the place that their token's rank and number give.  Otherwise each warp has room for the rows
- * of the token that it sums. */
+/* Makes the map.  Rows that combine pushes have room for each rank and slot.  With zero-copy, rows are pulled, and each
+ * warp has room for the rows of the token that it sums. */
 static void map_make(const struct moe_options *o, bool payload, struct os_map *m)
 {
     os_map_make(o, payload, m);
@@ -112,8 +112,8 @@ static enum worker_step finish(struct mori_warp *v)
     return WORKER_DONE;
 }
 
-/* The rank of the token's choice in this place.  Returns the number of ranks if there is no choice, or an earlier
- * one has the same rank. */
+/* The rank of a pair of a token and a choice.  Returns the number of ranks if there is no choice, or if an earlier
+ * choice of the token has the same rank. */
 static uint32_t pair_rank(const struct os_rank *r, uint32_t pair)
 {
     const struct ht_geometry *g = &r->ht.g;
@@ -126,7 +126,7 @@ static uint32_t pair_rank(const struct os_rank *r, uint32_t pair)
     return rank;
 }
 
-/* Its block counts the rows for each rank and takes that many slots there at once. */
+/* Begins dispatch: the warp's block counts the rows for each rank and takes as many slots there, all at once. */
 static enum worker_step pairs_begin(struct mori_warp *v, uint32_t pairs)
 {
     const uint32_t stride = mori_of(v)->warps, own = pairs > v->number ? (pairs - v->number - 1) / stride + 1 : 0;
@@ -152,8 +152,8 @@ static enum worker_step pairs_step(struct fabric_worker *w)
     return finish(v);
 }
 
-/* A block takes a token.  While its warps store the row to one rank after another, the first warp takes the slots of
- * the next. */
+/* Sends a block's next token.  While its warps store the row to one rank after another, the first warp takes the slots
+ * of the token after it. */
 static enum worker_step block_step(struct fabric_worker *w)
 {
     struct mori_warp *v = fabric_container_of(w, struct mori_warp, worker);
@@ -204,8 +204,8 @@ static void returned_fill(const void *context, uint8_t *target)
     memcpy(target, r->ht.base.fabric->heap + r->map.made + at * stored, stored);
 }
 
-/* The block's warps pull rows for one source after another, and each warp begins with a different source.  False:
- * there is no room, and the worker comes again. */
+/* Stores the warp's next row back to its source.  Warps take a row for one source after another, and each begins with a
+ * different source.  False: there is no room, so step again later.  *more: it has stored a row. */
 static bool rows_return(struct mori_warp *v, bool *more)
 {
     const struct os_rank *r = v->rank;
@@ -236,7 +236,7 @@ static bool rows_return(struct mori_warp *v, bool *more)
     return true;
 }
 
-/* Where in own memory the row is that a rank gives for a token, once it has come. */
+/* Where in own memory a rank's row for the token lies, once it has come. */
 static uint64_t gathered_at(const struct mori_warp *v, uint32_t token, uint32_t target)
 {
     const struct os_rank *r = v->rank;
@@ -246,12 +246,12 @@ static uint64_t gathered_at(const struct mori_warp *v, uint32_t token, uint32_t 
     return r->map.gathered + ((uint64_t)v->number * r->ht.g.ranks + target) * stored;
 }
 
-/* If there are more warps than tokens, several share a token, and each takes a part of the row.  A warp goes along
- * its part in passes of two chunks of all rows, and then value by value along the remainder. */
+/* The part of a row that a warp sums.  If there are more warps than tokens, several share a token.  A warp goes along
+ * its part in passes over two chunks of all rows, and then along the remainder, one value for each lane at a time. */
 enum { PASS_BYTES = 2 * CHUNK_BYTES, REST_BYTES = 64 * 2 };
 struct part {
     uint32_t token, from, values;
-    uint32_t at, bytes; /* of this pass, in the part's bytes */
+    uint32_t at, bytes; /* the bytes of this pass, counted from the part's first */
     bool last;
 };
 
@@ -311,7 +311,7 @@ static bool rows_pull(struct mori_warp *v, const struct part *p)
     return true;
 }
 
-/* Does one pass.  The last pass of a part has the part's values written. */
+/* Does one pass.  With the last pass of a part, the part's values are written. */
 static enum worker_step sum_step(struct mori_warp *v)
 {
     const bool pulls = v->rank->ht.base.options->zero_copy;
@@ -366,7 +366,7 @@ static const struct worker_role combine_role = { .step = combine_step, .describe
 
 /* ---- phases ---- */
 
-/* The sizes of a row: its bytes, its scales, and the bytes of a value. */
+/* Sets the sizes of a row for its loop: its bytes, the bytes of its scales, and the bytes of a value. */
 static void row_given(struct mori_rank *r, const struct ht_slot *slot)
 {
     r->row.size[0] = slot->row_bytes;
@@ -374,7 +374,7 @@ static void row_given(struct mori_rank *r, const struct ht_slot *slot)
     r->row.size[2] = slot->row_bytes / r->os.ht.g.hidden;
 }
 
-/* Warps of a block follow one another.  Each has lanes for the rows that it pulls together. */
+/* Launches `count` workers of `warps` warps each.  Those of a block have consecutive numbers. */
 static void warps_launch(struct mori_rank *r, const struct worker_role *role, uint32_t count, uint32_t warps)
 {
     const uint32_t sms = r->os.ht.base.options->num_sms;

@@ -20,7 +20,7 @@ static struct mi_rank *rank_of(struct kernel_rank *rank) { return (struct mi_ran
 static bool low_latency(const struct mi_rank *r) { return r->ht.base.options->family == MOE_MORI_LL; }
 static uint32_t block_warps(const struct moe_options *o) { return o->num_warps ? o->num_warps : MI_WARPS_MAX / 2; }
 
-/* Two thirds, as in the library's test. */
+/* How many blocks serve other nodes: two thirds, as in the library's test, unless the user says. */
 static uint32_t far_blocks(const struct moe_options *o) { return o->rdma_sms ? o->rdma_sms : o->num_sms * 2 / 3; }
 
 static const char *mi_refuse(const struct moe_options *o, char *text, size_t text_size)
@@ -42,7 +42,8 @@ static const char *mi_refuse(const struct moe_options *o, char *text, size_t tex
     return ht_refuse(o, text, text_size);
 }
 
-/* Values, scales, source, choices and weights.  Without payload only the choices are stored. */
+/* Makes the slots.  One of dispatch has values, scales, source, choices and weights.  Without payload only its choices
+ * are stored. */
 static void slots_make(const struct moe_options *o, bool payload, struct ht_slot *dispatch, struct ht_slot *combine)
 {
     ht_slot_dispatch(o, payload, true, dispatch);
@@ -86,9 +87,9 @@ static void map_make(const struct moe_options *o, bool payload, struct mi_map *m
 
 static uint32_t chunks_of(const struct moe_options *o) { return (o->tokens_max + MI_CHUNK - 1) / MI_CHUNK; }
 
-/* Words.  From the rank with this number on another node: 1 + a chunk's tokens, and 1 + its number of chunks.  From
- * the ranks of this node: 1 + the rows sent, and that the output can be read.  From a node: that its sums have come
- * on a queue. */
+/* Words that peers raise.  The rank with this rank's number on another node: 1 + a chunk's tokens (chunk), 1 + all
+ * places of its chunks (chunks), and that its sums have come on a queue (back).  The ranks of this node: 1 + the rows
+ * sent (told), and that their output can be read (ready). */
 static uint32_t word_chunk(const struct mi_rank *r, uint32_t node, uint32_t chunk) { return node * r->chunks + chunk; }
 static uint32_t word_chunks(const struct mi_rank *r, uint32_t node) { return r->ht.g.nodes * r->chunks + node; }
 static uint32_t word_told(const struct mi_rank *r, uint32_t local) { return word_chunks(r, r->ht.g.nodes) + local; }
@@ -97,7 +98,7 @@ static uint32_t word_back(const struct mi_rank *r, uint32_t node, uint32_t queue
 {
     return word_ready(r, r->ht.g.local) + node * MI_QUEUES + queue;
 }
-/* Private words: warps that have come to their kernel's end, and to a counter that nobody awaits. */
+/* Private words count warps: those that have come to their kernel's end, and those at a counter that nobody awaits. */
 static uint32_t word_finished(const struct mi_rank *r) { return word_back(r, r->ht.g.nodes, 0); }
 static uint32_t word_counted(const struct mi_rank *r) { return word_finished(r) + 1; }
 
@@ -115,8 +116,8 @@ static void mi_needs(const struct kernel_job *job, bool payload, struct fabric_n
 
 static uint32_t token_chunks(const struct mi_rank *r) { return (r->ht.g.tokens + MI_CHUNK - 1) / MI_CHUNK; }
 
-/* Low latency sends all tokens.  Otherwise those tokens go that a rank there needs, one after another in their
- * chunk. */
+/* Gives tokens their places at a node's proxy.  Low latency sends all tokens.  Otherwise only those are sent that a
+ * rank of the node needs, one after another within their chunk. */
 static void places_make(struct mi_rank *r, uint32_t node)
 {
     const struct ht_geometry *g = &r->ht.g;
@@ -187,14 +188,15 @@ static uint32_t send_place(const struct mi_rank *r, uint32_t node, uint32_t toke
     return r->send_place[(size_t)node * r->ht.g.tokens + token];
 }
 
-/* The rank with this number on another node. */
+/* The rank of another node with this rank's number. */
 static uint16_t proxy_of(const struct mi_rank *r, uint32_t node)
 {
     return (uint16_t)(node * r->ht.g.local + r->ht.g.self);
 }
 static uint32_t node_after(const struct mi_rank *r, uint32_t n) { return (r->ht.g.node + 1 + n) % r->ht.g.nodes; }
 
-/* The row, among all ranks' tokens, that has come from there, by its number there.  Without payload nobody needs it. */
+/* The place, among all ranks' tokens, of a token that came from a node with this number.  Without payload it is 0,
+ * because nobody needs it. */
 static uint64_t row_at(const struct mi_rank *r, uint32_t node, uint32_t number)
 {
     const struct ht_slot *s = &r->ht.dispatch_slot;
@@ -205,8 +207,8 @@ static uint64_t row_at(const struct mi_rank *r, uint32_t node, uint32_t number)
     return meta - 1;
 }
 
-/* The choices of a token of the rank with this number on that node.  Own choices come from the model, others as they
- * were sent. */
+/* The choices of a token of the node's rank with this rank's number.  Those of this rank come from the routing, others
+ * from what was sent. */
 static const int32_t *choices_of(const struct mi_rank *r, uint32_t node, uint32_t token)
 {
     const struct ht_slot *s = &r->ht.dispatch_slot;
@@ -214,7 +216,8 @@ static const int32_t *choices_of(const struct mi_rank *r, uint32_t node, uint32_
     return (const int32_t *)(const void *)(heap_at(r, r->map.came, place(r, node, token), s->stored) + s->index);
 }
 
-/* The index of the choice's rank on this node.  `local`: there is no such rank, or an earlier choice has the same. */
+/* The index within this node of the choice's rank.  Returns g.local if that rank is on another node, or if an earlier
+ * choice has the same rank. */
 static uint32_t choice_local(const struct mi_rank *r, const int32_t *choice, uint32_t number)
 {
     const struct ht_geometry *g = &r->ht.g;
@@ -282,11 +285,11 @@ static void local_run(void *context, uint64_t argument)
     else nodes_sum(l);
 }
 
-/* If there are more warps than rows, several share a row, and each takes a part. */
+/* How many warps share a row: several if there are more warps than rows. */
 static uint32_t shares_of(uint32_t warps, uint32_t rows) { return rows ? (warps + rows - 1) / rows : 1; }
 
-/* How many parts of rows the warps of a block take.  Parts of a token are dealt to all warps in turn.  A row of the
- * experts goes to one warp of a block. */
+/* How many parts of rows the SM's warps take.  Parts of tokens' rows go to all warps of the grid in turn.  A row from
+ * the experts goes whole to one warp. */
 static uint32_t parts_of(const struct mi_local *l, uint32_t shares)
 {
     const struct mi_rank *r = l->rank;
@@ -324,7 +327,8 @@ static void local_describe(const struct fabric_worker *w, char *text, size_t tex
 
 static const struct worker_role local_role = { .step = local_step, .describe = local_describe };
 
-/* A world without payload does not call run().  The choices are needed there, too, so they are made here. */
+/* Launches a kernel in own memory.  Without payload nothing calls run(), but the choices are needed, so they are made
+ * here. */
 static void locals_launch(struct mi_rank *r, enum mi_phase phase)
 {
     const uint32_t all = phase == MI_GIVE ? ht_recv_rows(&r->ht) : r->ht.g.tokens;
@@ -356,7 +360,7 @@ static void row_fill(const void *context, uint8_t *target)
     else memcpy(target, heap_at(r, r->map.came, place(r, x->node, x->token), s->stored), s->stored);
 }
 
-/* Stores a token of the rank with this number on that node to a rank of this node. */
+/* Stores a token of the node's rank with this rank's number to a rank of this node. */
 static bool row_store(struct mi_warp *v, uint32_t node, uint32_t token, uint32_t local)
 {
     struct mi_rank *r = v->rank;
@@ -384,8 +388,8 @@ static enum worker_step finish(struct mi_warp *v)
     return WORKER_DONE;
 }
 
-/* A block has the pairs of tokens and choices of a run of tokens, and its warps take these in turn.  A slot is taken
- * by an atomic at the target. */
+/* Stores own tokens to ranks of this node.  A block has a run of tokens, and its warps take the pairs of tokens and
+ * choices in turn.  Each pair takes a slot by an atomic at the target. */
 static enum worker_step near_step(struct fabric_worker *w)
 {
     struct mi_warp *v = fabric_container_of(w, struct mi_warp, worker);
@@ -414,7 +418,7 @@ static enum worker_step near_step(struct fabric_worker *w)
     return finish(v);
 }
 
-/* Each run of tokens is one put, and a signal follows the last. */
+/* Puts a chunk.  Each run of adjacent tokens is one put, and a signal follows the last put. */
 static bool chunk_put(struct mi_warp *v, uint32_t node, uint32_t chunk)
 {
     const struct mi_rank *r = v->rank;
@@ -449,7 +453,7 @@ static bool chunk_put(struct mi_warp *v, uint32_t node, uint32_t chunk)
     return true;
 }
 
-/* Chunks of tokens are dealt to blocks in runs.  In a block each warp serves different nodes. */
+/* Sends chunks to the other nodes.  A block has a run of chunks, and each of its warps serves different nodes. */
 static enum worker_step chunks_send(struct mi_warp *v)
 {
     const struct mi_rank *r = v->rank;
@@ -473,7 +477,7 @@ static enum worker_step chunks_send(struct mi_warp *v)
     return WORKER_MORE;
 }
 
-/* The last warp to finish sending announces the number of chunks. */
+/* Announces the number of chunks.  The last warp to finish sending does this. */
 static bool chunks_announce(struct mi_warp *v)
 {
     const struct mi_rank *r = v->rank;
@@ -485,14 +489,14 @@ static bool chunks_announce(struct mi_warp *v)
     return true;
 }
 
-/* The progress of a warp that serves other nodes: a place at which one of their tokens may have come, and a choice
- * of it. */
+/* What a warp that serves other nodes looks at: a place at which a token of a node may have come, and one of the
+ * token's choices. */
 struct far_item {
     uint32_t node, place, choice;
 };
 
-/* Low latency deals triples of a node, a place and a choice to the warps.  Otherwise eight blocks share a chunk, and
- * each warp has whole tokens of it, one round after another.  False: there are no more. */
+/* The warp's current item.  In low latency, warps take items in turn.  Otherwise MI_TEAMS blocks share a chunk, and a
+ * warp has all choices of some of its tokens, one round after another.  False: there are no more items. */
 static bool far_item(struct mi_warp *v, struct far_item *x)
 {
     const struct mi_rank *r = v->rank;
@@ -521,7 +525,7 @@ static void far_next(struct mi_warp *v)
     v->looked = false;
 }
 
-/* Whether the token has come.  *unknown: this cannot be told yet. */
+/* Whether the token has come.  *unknown: it may still come. */
 static bool token_came(const struct mi_rank *r, uint32_t node, uint32_t token, bool *unknown)
 {
     const uint32_t first = token / MI_CHUNK * MI_CHUNK, count = ht_word(&r->ht, word_chunk(r, node, token / MI_CHUNK));
@@ -535,7 +539,8 @@ static void relay_look(struct mi_warp *v, uint32_t items)
     ht_scan_here(&v->worker, SITE_MORI_RELAY_READ, 2 * items, 4 * (uint64_t)(v->rank->ht.g.topk + 1) * items);
 }
 
-/* The choices are read for each item; where a warp has all choices of a token, they are read once. */
+/* Passes tokens of other nodes on.  A token's choices are read for each item, or once if the warp has all choices of a
+ * token. */
 static enum worker_step relay(struct mi_warp *v)
 {
     struct mi_rank *r = v->rank;
@@ -588,12 +593,12 @@ static enum worker_step far_step(struct fabric_worker *w)
 
 /* ---- combine ---- */
 
-/* A warp sums a part of a row.  Each lane loads four bytes of each row at a time; the remainder is summed value by
- * value. */
+/* The part of a row that a warp sums, in passes.  In a pass each lane loads four bytes of each row; passes over the
+ * remainder take one value for each lane. */
 enum { PASS_BYTES = 64 * 4, REST_BYTES = 64 * 2 };
 struct part {
     uint32_t from, values;
-    uint32_t at, bytes; /* of this pass, in the part's bytes */
+    uint32_t at, bytes; /* the bytes of this pass, counted from the part's first */
     bool last;
 };
 
@@ -610,7 +615,7 @@ static struct part part_of(const struct mi_warp *v, uint32_t shares)
     return p;
 }
 
-/* Where in own memory the row is that a rank of this node has for the token, once it is read. */
+/* Where in own memory a rank's row for the token lies, once it has been read. */
 static uint64_t gathered_at(const struct mi_warp *v, uint32_t local)
 {
     const struct mi_rank *r = v->rank;
@@ -684,7 +689,7 @@ static enum worker_step pass_step(struct mi_warp *v, uint32_t shares, bool *done
     return WORKER_MORE;
 }
 
-/* Own tokens: the sum of what this node's ranks have.  Low latency deals tokens, or parts of them, to all warps.
+/* Sums what this node's ranks have for own tokens.  In low latency, all warps take tokens, or parts of them, in turn.
  * Otherwise a block has a run of tokens. */
 static enum worker_step near_sum_step(struct fabric_worker *w)
 {
@@ -725,7 +730,7 @@ static bool sums_put(struct mi_warp *v, uint32_t chunk)
     return fabric_put(&v->worker, &write) == 0;
 }
 
-/* How many places of tokens came from that node, in whole chunks. */
+/* How many places the chunks have that came from a node. */
 static uint32_t places_of(const struct mi_rank *r, uint32_t node)
 {
     uint32_t chunks = 0;
@@ -733,15 +738,15 @@ static uint32_t places_of(const struct mi_rank *r, uint32_t node)
     return chunks * MI_CHUNK;
 }
 
-/* The number of parts of a chunk that its counter counts. */
+/* Up to how many parts a chunk's counter counts. */
 static uint32_t chunk_parts(const struct mi_rank *r)
 {
     return low_latency(r) ? MI_SHARES * MI_CHUNK : MI_TEAMS * r->warps;
 }
 
-/* The next part of what came from other nodes, as the warp's place and share.  *chunk is the part's chunk at its
- * node.  Low latency deals quarters of all places.  Otherwise eight blocks share a chunk, and *part is false once
- * the warp has summed its tokens. */
+/* Sets the warp's place and share to its next part of what came from other nodes.  *chunk is the part's chunk.  In low
+ * latency, warps take quarters of rows in turn.  Otherwise MI_TEAMS blocks share a chunk, and *part is false once the
+ * warp has summed its tokens of the chunk. */
 static bool part_find(struct mi_warp *v, uint32_t *chunk, bool *part)
 {
     const struct mi_rank *r = v->rank;
@@ -769,7 +774,7 @@ static bool part_find(struct mi_warp *v, uint32_t *chunk, bool *part)
     return false;
 }
 
-/* Sums tokens of other nodes for the rank with this number there.  The last warp to finish a part of a chunk sends
+/* Sums tokens of other nodes for their ranks with this rank's number.  The last warp to finish a part of a chunk sends
  * the chunk's sums back. */
 static enum worker_step far_sum_step(struct fabric_worker *w)
 {
@@ -842,7 +847,7 @@ static uint32_t gate_words(const struct mi_gate *k, uint32_t *first)
                                    : r->ht.g.nodes * MI_QUEUES;
 }
 
-/* A word of the node itself is never written. */
+/* Whether all peers have told what the gate awaits.  In dispatch and combine no word comes from the rank's own node. */
 static bool gate_come(struct mi_gate *k)
 {
     const struct mi_rank *r = k->rank;
@@ -856,7 +861,7 @@ static bool gate_come(struct mi_gate *k)
     return true;
 }
 
-/* Dispatch ends only when its puts are complete. */
+/* Whether the puts are complete.  Dispatch does not end before. */
 static bool gate_quiet(struct mi_gate *k)
 {
     const struct mi_rank *r = k->rank;
@@ -922,7 +927,7 @@ static const struct worker_role far_role = { .step = far_step, .describe = warp_
 static const struct worker_role near_sum_role = { .step = near_sum_step, .describe = warp_describe };
 static const struct worker_role far_sum_role = { .step = far_sum_step, .describe = warp_describe };
 
-/* A warp reads only the words of chunks whose tokens it passes on. */
+/* Makes the warp watch the words of the chunks whose tokens it passes on.  It reads no others. */
 static void relay_watch(struct mi_warp *v)
 {
     const struct mi_rank *r = v->rank;
@@ -955,7 +960,7 @@ static void warps_launch(struct mi_rank *r, enum mi_phase phase)
     gate_launch(r, phase, (dispatch ? r->blocks : r->far_blocks) * r->warps);
 }
 
-/* Reads what has come in dispatch, while its words still hold it. */
+/* Reads how much has come in dispatch, while its words still say so. */
 static void counts_read(struct mi_rank *r)
 {
     struct ht_rank *h = &r->ht;

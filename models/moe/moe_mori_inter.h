@@ -1,18 +1,18 @@
 /* moe_mori_inter.h - private to MoRI's kernels between nodes (PROTOCOLS.md 1.16): memory map, words and state of a
  * rank.
  *
- * A token goes to each other node once.  There its proxy, the rank with the number of the token's rank, passes it
- * on.
+ * A token goes to each other node once.  On that node its proxy, the rank whose number within its node is that of the
+ * token's rank, passes it on.
  *
  *     dispatch   token ── copy ──► staged ── put of a chunk ──► came[node][place] of the proxy ── stores ──► in
  *     combine    made ── copy ──► out[source][token] ── loads of a node's ranks ──► partial[node][place] of the proxy
  *                ── put of a chunk ──► back[node][place] ── sum of nodes ──► combined
  *
- * Heap: staged [tokens_max], came [nodes][tokens_max], without payload only the choices.  Only where payload is
- * stored: in, made, out [ranks][tokens_max], partial, back [nodes][tokens_max], gathered [warps][local], where loads
- * end.  At a proxy a token's place is its number; if only needed tokens are sent, it is the token's number among
- * those of its chunk, and empty chunks have no places.  In in, made and out the place is the token's number at its
- * source.  A row there has come if its meta is not 0.  Reading the meta zeroes it. */
+ * Heap: staged [tokens_max], came [nodes][tokens_max], without payload only the choices.  Only where payload is stored:
+ * in, made, out [ranks][tokens_max], partial, back [nodes][tokens_max], gathered [warps][local], where loads end.  A
+ * token's place at a proxy is its number.  If only needed tokens are sent, tokens follow one another within their
+ * chunk, and empty chunks have no places.  In in, made and out the place is the token's number at its source.  A row
+ * has come if its meta is not 0, and reading the meta zeroes it. */
 #ifndef MODELS_MOE_MOE_MORI_INTER_H
 #define MODELS_MOE_MOE_MORI_INTER_H
 
@@ -23,8 +23,8 @@ enum {
     MI_QUEUES = 2, /* QPs to a peer, as in MoRI's tuning; its default is 1 */
     MI_DEPTH = 1024,
     MI_WARPS_MAX = 16, /* of a block */
-    MI_SHARES = 4,     /* low latency: how many warps share a row for another node */
-    MI_TEAMS = 8,      /* else: blocks that share a chunk */
+    MI_SHARES = 4,     /* low latency: how many warps share the sum of a row for another node */
+    MI_TEAMS = 8,      /* otherwise: how many blocks share a chunk */
 };
 
 enum mi_phase { MI_STAGE, MI_DISPATCH, MI_GIVE, MI_MEET, MI_COMBINE, MI_SUM, MI_PHASES };
@@ -41,15 +41,15 @@ enum mi_state { MI_BEGIN, MI_SEND, MI_SENT, MI_ANNOUNCE, MI_RELAY, MI_ADD, MI_CO
 struct mi_warp {
     struct fabric_worker worker;
     struct mi_rank *rank;
-    uint32_t number, item, round, pass, target, node; /* number: in the grid */
-    uint32_t place, share;                            /* combine: the place of the row that it sums, and its part of
-                                                       * the row */
+    uint32_t number, item, round, pass, target, node; /* number: the warp's in the grid */
+    uint32_t place, share;                            /* combine: the place of the row that the warp sums, and which
+                                                       * part of the row it sums */
     uint8_t state;                                    /* enum mi_state */
-    bool looked;                                      /* what the item needs is read */
-    uint8_t bits;                                     /* combine: the ranks of this node that have a row of the token */
+    bool looked;                                      /* what the item needs has been read */
+    uint8_t bits;                                     /* combine: bit i: rank i of this node has a row of the token */
 };
 
-/* A block of a kernel that works only in own memory.  Its warps take items, beginning with `first`. */
+/* An SM's share of a kernel that works only in own memory: `count` items from `first` on. */
 struct mi_local {
     struct fabric_worker worker;
     struct mi_rank *rank;
@@ -57,7 +57,7 @@ struct mi_local {
     enum mi_phase phase;
 };
 
-/* The warp that comes last, which tells the peers; and the barrier at combine's start. */
+/* Stands for the warp that comes to a kernel's end last and tells the peers, and for the barrier at combine's start. */
 struct mi_gate {
     struct fabric_worker worker;
     struct mi_rank *rank;
@@ -68,7 +68,7 @@ struct mi_gate {
 struct mi_rank {
     struct ht_rank ht;
     struct mi_map map;
-    uint32_t blocks, far_blocks, warps;  /* of the grid; of those, the blocks that serve other nodes; warps of a
+    uint32_t blocks, far_blocks, warps;  /* blocks of the grid; those of them that serve other nodes; warps of a
                                           * block */
     uint32_t sms, chunks;                /* SMs of the GPU; the most chunks of a rank's tokens */
     uint32_t sent;                       /* how many warps that serve other nodes have sent in this launch */
@@ -76,7 +76,7 @@ struct mi_rank {
     uint32_t *send_place;                /* [nodes][tokens] a token's place at the proxy; UINT32_MAX: the token is
                                           * not sent */
     uint32_t *send_chunks;               /* [nodes] */
-    uint32_t *chunk_tokens, *chunk_done; /* [nodes][chunks] tokens that have come; parts that are summed */
+    uint32_t *chunk_tokens, *chunk_done; /* [nodes][chunks] how many tokens have come; how many parts are summed */
     uint32_t *row_place;                 /* with payload: [rows] the slot of the area in which a received row lies */
     struct mi_warp *warp;
     struct mi_local *local;

@@ -1,7 +1,7 @@
 /* moe_one_sided.c - NVLink one-sided kernels of TensorRT-LLM and FlashInfer (PROTOCOLS.md 1.12).
  *
  * A token's slot at a rank is its number among the tokens for that rank.  The library takes it from an atomic, in no
- * particular order.  Sums are made in single precision and rounded once, where the library adds pairs of BF16. */
+ * particular order.  Sums are made in single precision and rounded once, while the library adds pairs of BF16. */
 #include "models/moe/moe_one_sided.h"
 
 #include <stdio.h>
@@ -39,7 +39,7 @@ static const char *os_refuse(const struct moe_options *o, char *text, size_t tex
 
 /* ---- geometry ---- */
 
-/* Rows, scales, experts and weights are separate arrays, without gaps. */
+/* Makes the slots.  Rows, scales, experts and weights are separate arrays in the library, so a slot has no gaps. */
 void os_slots_make(const struct moe_options *o, bool payload, struct ht_slot *dispatch, struct ht_slot *combine)
 {
     ht_slot_dispatch(o, payload, true, dispatch);
@@ -95,7 +95,7 @@ bool os_goes_to(const struct os_rank *r, uint32_t token, uint32_t rank)
     return r->ht.layout.bits[(size_t)token * r->ht.g.groups + rank / 8] >> rank % 8 & 1;
 }
 
-/* The first rank, at or after `from`, that needs the token.  `ranks`: there is none. */
+/* The first rank at or after `from` that needs the token; the number of ranks if there is none. */
 uint32_t os_target_next(const struct os_rank *r, uint32_t token, uint32_t from)
 {
     while (from < r->ht.g.ranks && !os_goes_to(r, token, from)) from++;
@@ -175,7 +175,7 @@ static void block_next(struct os_block *b)
 static void token_fill(const void *context, uint8_t *slot)
 {
     const struct os_block *b = context;
-    ht_slot_pack(&b->rank->ht, b->token, 0, slot, slot); /* its slots have no meta, so nothing is copied from there */
+    ht_slot_pack(&b->rank->ht, b->token, 0, slot, slot); /* slots have no meta to copy */
 }
 
 struct fabric_write os_token_write(const struct os_block *b, uint8_t warps, uint8_t site)
@@ -197,7 +197,7 @@ struct fabric_write os_token_write(const struct os_block *b, uint8_t warps, uint
     };
 }
 
-/* One load of a row feeds all its stores. */
+/* Stores the token to its next target.  The row is loaded once for all its stores. */
 static bool token_store(struct os_block *b, bool first)
 {
     const struct fabric_write write =
@@ -210,7 +210,7 @@ static enum worker_step push_step(struct fabric_worker *w)
     struct os_block *b = fabric_container_of(w, struct os_block, worker);
     const struct os_rank *r = b->rank;
     if (b->token >= r->ht.g.tokens) return block_finish(b);
-    if (!b->chosen) { /* chooses a slot at each of its ranks, one after another */
+    if (!b->chosen) { /* takes a slot at each of the token's ranks, one after another */
         ht_scan_here(w, SITE_ONE_SIDED_PLACES_TAKE, os_targets_of(r, b->token), 4 * r->ht.g.topk);
         b->chosen = true;
         return WORKER_MORE;
@@ -225,7 +225,7 @@ static enum worker_step push_step(struct fabric_worker *w)
     return WORKER_MORE;
 }
 
-/* Where the row is that a rank gives for the token, once it has come. */
+/* Where a rank's row for the token lies, once it has come. */
 static uint8_t *gathered_at(const struct os_rank *r, const struct os_block *b, uint32_t target, uint32_t number)
 {
     const struct fabric *f = r->ht.base.fabric;
@@ -248,8 +248,8 @@ static void sum_run(void *context, uint64_t argument)
     ht_token_combine(&r->ht, b->token, row, count);
 }
 
-/* The bytes of a row that all lanes of the block load at one time; how many passes a row takes; and how many bytes
- * are left for a given pass. */
+/* A pass covers the bytes of a row that all lanes of the block load at one time.  How many passes a row takes, and how
+ * many bytes the pass with this number has. */
 enum { PASS_BYTES = OS_WARPS * 32 * 16 };
 static uint32_t passes_of(uint64_t row_bytes) { return (uint32_t)((row_bytes + PASS_BYTES - 1) / PASS_BYTES); }
 static uint64_t pass_bytes(uint64_t row_bytes, uint32_t pass)
@@ -258,8 +258,9 @@ static uint64_t pass_bytes(uint64_t row_bytes, uint32_t pass)
     return left < PASS_BYTES ? left : PASS_BYTES;
 }
 
-/* In a pass, the compiled loop asks for two rows and awaits them, then for two more, then for all others
- * (PROTOCOLS.md 1.12). Here the block's warps are shared among the rows that are loaded together. */
+/* How many warps load the row with this number in a pass.  The compiled loop asks for two rows and awaits them, then
+ * for two more, then for all others (PROTOCOLS.md 1.12).  The model divides the block's warps among the rows that are
+ * loaded together. */
 enum { ROWS_PAIRED = 4 };
 static uint8_t row_warps(uint32_t number) { return number < ROWS_PAIRED ? OS_WARPS / 2 : OS_WARPS / 4; }
 
@@ -333,8 +334,8 @@ static void blocks_launch(struct os_rank *r, const struct worker_role *role)
 
 /* ---- the barriers ---- */
 
-/* Each lane of a warp tells one rank, its own rank, too.  At dispatch's end, after a release, it tells how many rows
- * have been sent to that rank.  At combine's start, it tells that this rank's output can be read. */
+/* Tells all ranks, this one included, each by a lane of a warp.  At dispatch's end, after a release, a rank is told how
+ * many rows have been sent to it.  At combine's start it is told that this rank's output can be read. */
 static bool gate_tell(struct os_gate *k)
 {
     const struct os_rank *r = k->rank;
@@ -430,7 +431,8 @@ static void local_launch(struct os_rank *r, uint32_t sms, uint8_t site, uint64_t
     }
 }
 
-/* Launches one block for each slot.  A block without a row has nothing to do. */
+/* Launches the kernel that copies the experts' rows.  It has a block for each slot, and blocks without a row have
+ * nothing to do. */
 static void stage_launch(struct os_rank *r)
 {
     const uint64_t rows = r->ht.recv_before[r->ht.g.ranks], most = (rows + r->sms - 1) / r->sms;
@@ -445,10 +447,10 @@ static void stage_launch(struct os_rank *r)
 
 /* ---- phases ---- */
 
-/* How many slots came from a rank in the preceding dispatch, which must be the last kernel. */
+/* How many rows came from a rank in the preceding dispatch.  No other kernel may have been launched since. */
 static uint32_t count_from(const struct os_rank *r, uint32_t source) { return ht_word(&r->ht, source) - 1; }
 
-/* Called before the next kernel's words have another epoch. */
+/* Must be called before the next kernel begins, because that changes the epoch of the words. */
 void os_counts_read(struct os_rank *r)
 {
     for (uint32_t source = 0; source < r->ht.g.ranks; source++)
@@ -465,7 +467,7 @@ void os_experts_count(struct ht_rank *h)
         h->expert_counts[e] = (uint32_t)moe_align(h->expert_counts[e], h->base.options->expert_alignment);
 }
 
-/* Shows the experts what has come: a slot for each row, and how many rows each expert has. */
+/* Gives the experts what has come: unpacks each row's slot, and counts the rows of each expert. */
 void os_rows_view(struct os_rank *r)
 {
     struct ht_rank *h = &r->ht;

@@ -1,6 +1,7 @@
 /* moe_pplx.c - pplx-garden's dispatch and combine (PROTOCOLS.md 1.18): the family, its memory and its checks.
  *
- * Rows of an expert are in the order of tokens, where the library's come from an atomic, in no order. */
+ * Rows of an expert are in the order of tokens.  The library takes their places from an atomic, in no particular
+ * order. */
 #include "models/moe/moe_pplx.h"
 
 #include <stdio.h>
@@ -9,7 +10,7 @@
 #include "models/moe/checks.h"
 #include "models/moe/formats.h"
 
-/* By whether sending and receiving are launched apart. */
+/* [0]: sending and receiving are one launch; [1]: they are launched separately (hook). */
 static const struct pp_phase {
     const char *name;
     struct pp_launch launch;
@@ -54,7 +55,7 @@ static const char *pp_refuse(const struct moe_options *o, char *text, size_t tex
     return ht_refuse(o, text, text_size);
 }
 
-/* Values, scales, and 16 B that nobody uses. */
+/* Makes the slots.  One of dispatch has values, scales, and 16 B that nobody uses. */
 static void slots_make(const struct moe_options *o, bool payload, struct ht_slot *dispatch, struct ht_slot *combine)
 {
     ht_slot_dispatch(o, payload, true, dispatch);
@@ -66,7 +67,7 @@ static void slots_make(const struct moe_options *o, bool payload, struct ht_slot
     combine->stored = payload ? combine->bytes : 0;
 }
 
-/* Rows that a rank may have for another. */
+/* The most rows that a rank may have for another. */
 static uint64_t rows_most(const struct moe_options *o)
 {
     return (uint64_t)o->tokens_max * moe_min(o->topk, o->experts / o->ranks);
@@ -168,7 +169,7 @@ static void pp_destroy(struct kernel_rank *rank)
 
 /* ---- phases ---- */
 
-/* The experts give each row back as it came. */
+/* Does the experts' work: each row goes back as it came. */
 static void rows_give(struct pp_rank *r)
 {
     struct ht_rank *h = &r->ht;
@@ -190,7 +191,8 @@ static void counts_make(struct pp_rank *r)
     r->learned = false;
 }
 
-/* What peers write between two barriers of all ranks has the number of the first launch after the barrier before. */
+/* Launches a phase.  Words that peers write between two barriers of all ranks carry the number of the first launch
+ * after the earlier barrier, so a launch that only receives keeps the epoch. */
 static struct kernel_launch *pp_launch(struct kernel_rank *rank, uint32_t phase)
 {
     struct pp_rank *r = rank_of(rank);
@@ -220,7 +222,7 @@ static struct kernel_launch *pp_launch(struct kernel_rank *rank, uint32_t phase)
     return &h->kernel;
 }
 
-/* Every choice is a row, wherever it goes. */
+/* Counts the rows' bytes.  Every choice is a row, wherever it goes. */
 static void pp_traffic(const struct kernel_rank *rank, uint32_t phase, struct kernel_traffic *traffic)
 {
     const struct pp_rank *r = (const struct pp_rank *)rank;
@@ -252,8 +254,8 @@ static uint32_t pp_outputs(struct kernel_rank *rank, struct kernel_tensor *tenso
 
 /* ---- checks ---- */
 
-/* The rows of an expert that came from a rank are those of its tokens which chose the expert, in order, from *place
- * on. */
+/* Checks an expert's rows that came from a rank, from *place on: they are the rank's tokens that chose the expert, in
+ * order. */
 static void rows_check(const struct pp_rank *r, uint32_t expert, uint32_t source, uint32_t *place,
                        struct check_report *report)
 {
@@ -272,7 +274,8 @@ static void rows_check(const struct pp_rank *r, uint32_t expert, uint32_t source
     }
 }
 
-/* Experts' rows begin at multiples of the alignment; sources follow one another as blocks take them. */
+/* Checks that each expert's rows begin at a multiple of the alignment, with the sources in the order in which blocks
+ * take them. */
 static void experts_check(const struct pp_rank *r, struct check_report *report)
 {
     const struct ht_geometry *g = &r->ht.g;

@@ -1,7 +1,7 @@
 /* moe_pplx.h - private to pplx-garden's kernels (PROTOCOLS.md 1.18): memory map, words and state of a rank.
  *
- * A row is a choice: a token goes to each of its experts.  GPUs write rows to ranks of their node; for others they
- * leave them in send, and a thread of the host has the NIC write them.
+ * A row is a choice: a token goes to each of its experts.  GPUs write rows to ranks of their node.  Rows for other
+ * ranks they leave in send, and a thread of the host has the NIC write these.
  *
  *   dispatch   token ──NVLink stores──► recv[source], the first PP_PRIVATE rows; others are read out of a peer's send
  *              token ── copy ──► send ── put by the host ──► recv[source]; what is more, once counts are known
@@ -10,9 +10,9 @@
  *
  * Heap: counts [source][experts], a source's rows for each expert; and only where payload is stored: send, recv (each
  * holds dispatch's rows, then combine's), out and made [places].
- * Signal words, all of a source: its counts, its first rows, the rest of them, and what it gives back have come; it has
- * stored all that goes by NVLink; it has read what it needs of other ranks' send; and the barrier's.  Then the private
- * ones. */
+ * Signal words, one of each kind for each source: its counts have come, its first rows, the rest of its rows, and what
+ * it gives back; it has stored all that goes by NVLink; it has read what it needs of other ranks' send; and the
+ * barrier's word.  The private words follow. */
 #ifndef MODELS_MOE_MOE_PPLX_H
 #define MODELS_MOE_MOE_PPLX_H
 
@@ -20,16 +20,16 @@
 
 enum {
     PP_LOCAL_MAX = 8,     /* ranks of a node */
-    PP_EXPERTS_MAX = 512, /* a thread of a block for each */
-    PP_WARPS = 16,        /* of a block, one on each SM */
-    PP_PRIVATE = 256,     /* rows that a rank may write to another before it knows how many come */
-    PP_STAGES = 8,        /* rows that a block of combine has under way */
+    PP_EXPERTS_MAX = 512, /* a block has a thread for each */
+    PP_WARPS = 16,        /* warps of a block; each SM has one block */
+    PP_PRIVATE = 256,     /* rows that a rank may write to another before it knows where more may go */
+    PP_STAGES = 8,        /* rows that a block of combine has under way at a time */
     PP_NICS = 2,          /* QPs to a peer, one on each NIC of a GPU */
     PP_DEPTH = 16,
 };
 
-/* What a launch is: a kernel that sends, one that receives, both one after the other, or neither, but the host's
- * barrier behind them. */
+/* What a launch is: a kernel that sends, a kernel that receives, both one after the other or, with neither, the host's
+ * barrier. */
 struct pp_launch {
     bool combine, sends, receives;
 };
@@ -45,8 +45,8 @@ struct pp_rank;
 struct pp_block {
     struct fabric_worker worker;
     struct pp_rank *rank;
-    uint32_t number, item, target; /* item: the next token or row */
-    uint8_t state, synced;         /* barriers of the grid behind it */
+    uint32_t number, item, target; /* item: the next token or row; target: the next peer, choice or row */
+    uint8_t state, synced;         /* synced: how many barriers of the grid the block has passed */
     bool receives, arrives, loaded;
 };
 
@@ -59,28 +59,30 @@ struct pp_host {
     uint8_t state;
 };
 
-/* A row that comes, in the order in which blocks take them. */
+/* A row that comes.  Rows are in the order in which blocks take them. */
 struct pp_row {
-    uint32_t source, number; /* its number among the source's rows for this rank */
-    uint32_t expert, place;  /* of this rank; where it goes in out */
+    uint32_t source, number; /* number: the row's among those of the source for this rank */
+    uint32_t expert, place;  /* the expert's index on this rank; the row's place in out */
 };
 
 struct pp_rank {
     struct ht_rank ht;
     struct pp_map map;
-    uint32_t first_rows; /* PP_PRIVATE, or what a rank may have at most */
-    /* Of this rank's own choices: the number of the first for each expert, and the number of each in that order. */
+    uint32_t first_rows; /* PP_PRIVATE or, if that is less, the most rows of a rank for another */
+    /* This rank's own choices in the order of their experts: the number of each expert's first one, and each choice's
+     * number. */
     uint32_t *sent_before; /* [experts + 1] */
-    uint32_t *position;    /* [tokens x topk] UINT32_MAX: it has no expert */
-    /* Known once all counts have come. */
+    uint32_t *position;    /* [tokens x topk] UINT32_MAX: it is no choice */
+    /* Known once all counts have come (learned). */
     bool learned;
     uint32_t rows, far_rows, rows_room, places;
-    struct pp_row *row;               /* [rows] those of other nodes first */
+    struct pp_row *row;               /* [rows] rows of other nodes come first */
     uint32_t *come_before;            /* [ranks + 1] rows that come from lower ranks */
     uint32_t *before_here;            /* [ranks] rows that a rank has for lower ranks than this one */
     uint32_t *expert_place;           /* [local experts] the first place of an expert's rows */
     uint64_t opened, to_host, to_gpu; /* private words when this launch began */
-    uint32_t arrived, staged;         /* blocks at the grid's barriers; blocks that have left their rows in send */
+    uint32_t arrived, staged;         /* how many blocks have come to the grid's barriers; how many have left their rows
+                                       * in send */
     uint32_t blocks;
     struct pp_block *block;
     struct pp_host host;
@@ -92,8 +94,8 @@ static inline uint32_t pp_word(const struct pp_rank *r, enum pp_word word, uint3
 {
     return (uint32_t)word * r->ht.g.ranks + source;
 }
-/* Private words: arrivals at the grid's barriers, which nobody awaits; barriers that are open; what the GPU tells the
- * host, and the host the GPU. */
+/* Private words count arrivals at the grid's barriers (which nobody awaits), barriers that are open, what the GPU tells
+ * the host, and what the host tells the GPU. */
 static inline uint32_t pp_word_arrived(const struct pp_rank *r) { return pp_word(r, PP_SOURCE_WORDS, 0); }
 static inline uint32_t pp_word_open(const struct pp_rank *r) { return pp_word_arrived(r) + 1; }
 static inline uint32_t pp_word_to_host(const struct pp_rank *r) { return pp_word_arrived(r) + 2; }
@@ -112,7 +114,7 @@ static inline bool pp_come(const struct pp_rank *r, enum pp_word word, uint32_t 
 
 static inline uint32_t pp_rank_first(const struct pp_rank *r) { return r->ht.g.node * r->ht.g.local; }
 static inline bool pp_is_near(const struct pp_rank *r, uint32_t rank) { return rank / r->ht.g.local == r->ht.g.node; }
-/* How many rows go from this rank to another, or come from there. */
+/* How many rows go from this rank to another, and how many come from it. */
 static inline uint32_t pp_rows_to(const struct pp_rank *r, uint32_t rank)
 {
     const uint32_t first = rank * r->ht.g.local_experts;
@@ -127,7 +129,7 @@ static inline uint32_t *pp_counts(const struct pp_rank *r, uint32_t source)
     return (uint32_t *)(void *)(r->ht.base.fabric->heap + r->map.counts) + (size_t)source * r->ht.g.experts;
 }
 
-/* Offsets of rows in the heap, by number; 0 where no payload is stored. */
+/* Offsets in the heap of the row with this number in a part; without payload, rows have 0 bytes. */
 static inline uint64_t pp_dispatched(const struct pp_rank *r, uint64_t part, uint64_t row)
 {
     return part + row * r->ht.dispatch_slot.stored;
@@ -136,18 +138,19 @@ static inline uint64_t pp_returned(const struct pp_rank *r, uint64_t part, uint6
 {
     return part + row * r->ht.combine_slot.stored;
 }
-/* Where rows of dispatch beyond the first begin in recv. */
+/* The number in recv of the first row that is not among the first rows of a source. */
 static inline uint64_t pp_rest_begin(const struct pp_rank *r) { return (uint64_t)r->first_rows * r->ht.g.ranks; }
 
-/* With a block for each token, a row stays in registers from one half of dispatch's sending kernel to the other. */
+/* Whether each token has a block, so that its row stays in registers from one half of dispatch's sending kernel to the
+ * other. */
 static inline bool pp_quick(const struct pp_rank *r) { return r->ht.g.tokens <= r->blocks; }
-/* The barriers of the grid, of the kernel that sends; the other has one. */
+/* How many barriers of the grid the kernel that sends has.  The kernel that receives has one. */
 static inline uint32_t pp_barriers_sending(const struct pp_rank *r)
 {
     return !r->launch.sends ? 0 : !r->launch.combine && pp_quick(r) ? 3 : 2;
 }
 
-/* They add the workers of r->launch. */
+/* Add the workers of r->launch. */
 void pp_blocks_launch(struct pp_rank *r); /* moe_pplx_blocks.c */
 void pp_host_launch(struct pp_rank *r);   /* moe_pplx_host.c */
 

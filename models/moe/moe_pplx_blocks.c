@@ -8,7 +8,8 @@
 
 /* ---- the grid's barrier, and what blocks tell ---- */
 
-/* True once all blocks have come to their barrier of that number, from 1; else *next is what the worker returns. */
+/* Takes part in the grid's barrier with this number (from 1).  True once all blocks have come; until then *next is what
+ * the worker must return. */
 static bool grid_sync(struct pp_block *b, uint32_t number, enum worker_step *next)
 {
     struct pp_rank *r = b->rank;
@@ -27,7 +28,7 @@ static bool grid_sync(struct pp_block *b, uint32_t number, enum worker_step *nex
     return pp_told(r, pp_word_open(r), r->opened, number);
 }
 
-/* The last block that has left its rows in send tells the host.  False: step again. */
+/* Counts a block that has left its rows in send.  The last one tells the host.  False: step again. */
 static bool staged_count(struct pp_block *b)
 {
     struct pp_rank *r = b->rank;
@@ -37,7 +38,7 @@ static bool staged_count(struct pp_block *b)
     return !b->arrives;
 }
 
-/* The first block tells the ranks of its node, also its own. */
+/* Tells the ranks of the node, this one included, by the first block. */
 static bool near_tell(struct pp_block *b, enum pp_word word, bool release)
 {
     const struct pp_rank *r = b->rank;
@@ -52,7 +53,7 @@ static bool near_tell(struct pp_block *b, enum pp_word word, bool release)
     return true;
 }
 
-/* The kernel that receives follows in the stream, or is launched another time. */
+/* Ends the kernel that sends.  The kernel that receives follows in the stream, unless it is launched separately. */
 static enum worker_step sending_end(struct pp_block *b)
 {
     if (!b->rank->launch.receives) return WORKER_DONE;
@@ -70,7 +71,7 @@ static bool near_come(const struct pp_rank *r)
     return true;
 }
 
-/* Work of the whole block: each warp has a part of each row. */
+/* Moves rows by the whole block: each warp has a part of each row. */
 static void rows_move(struct pp_block *b, uint8_t site, uint64_t read_bytes, uint64_t write_bytes,
                       void (*run)(void *context, uint64_t argument), uint64_t argument)
 {
@@ -93,8 +94,8 @@ static uint32_t row_bytes(const struct ht_slot *slot) { return slot->row_bytes +
 
 /* Where a choice's row goes. */
 struct way {
-    uint32_t rank, number; /* its number among the rows for that rank */
-    bool none, stores;     /* it has no expert; it goes by NVLink at once */
+    uint32_t rank, number; /* number: the row's among those for that rank */
+    bool none, stores;     /* there is no expert; the row goes by NVLink at once */
 };
 static struct way way_of(const struct pp_rank *r, uint32_t choice)
 {
@@ -134,7 +135,7 @@ static void row_fill(const void *context, uint8_t *target)
     row_make(b->rank, b->item, target);
 }
 
-/* Loads a token once and leaves it in send for all of its experts of other nodes, and of this rank. */
+/* Loads a token once, and leaves a row in send for each of its experts on other nodes and on this rank. */
 static void token_stage(struct pp_block *b)
 {
     const struct pp_rank *r = b->rank;
@@ -177,7 +178,7 @@ static bool token_store(struct pp_block *b)
     return true;
 }
 
-/* The first block counts all choices, then tells the host, then adds up. */
+/* Counts all choices, by the first block, which then tells the host and adds up. */
 static void choices_count(struct pp_block *b)
 {
     enum { THREADS = 32 * PP_WARPS };
@@ -244,7 +245,7 @@ static enum worker_step dispatch_send_step(struct fabric_worker *w)
 
 enum recv_state { RECV_KNOWN, RECV_NEAR, RECV_SYNC, RECV_TELL, RECV_FAR };
 
-/* Where a row lies that has come; in another rank's send, if *read. */
+/* Where a row that has come lies.  *read: it lies in another rank's send, from which it must be read. */
 static uint64_t row_at(const struct pp_rank *r, const struct pp_row *x, bool *read)
 {
     const uint32_t source = x->source;
@@ -266,7 +267,7 @@ static void take_run(void *context, uint64_t argument)
     memcpy(heap + pp_dispatched(r, r->map.out, x->place), heap + from, row_bytes(&r->ht.dispatch_slot));
 }
 
-/* Brings a row to its place among its expert's.  False: step again. */
+/* Brings a row to its place among the rows of its expert.  False: step again. */
 static bool row_take(struct pp_block *b)
 {
     const struct pp_rank *r = b->rank;
@@ -321,7 +322,7 @@ static enum worker_step dispatch_recv_step(struct fabric_worker *w)
 
 enum back_state { BACK_BEGIN, BACK_STAGE, BACK_STAGED, BACK_OPEN, BACK_NEAR, BACK_END, BACK_TELL };
 
-/* Of the rows that the block has under way at a time, from its next on and up to a limit, how many there are. */
+/* How many rows the block has under way together, from its next one on and before `end`. */
 static uint32_t rows_together(const struct pp_block *b, uint32_t end)
 {
     return moe_min((end - b->item + b->rank->blocks - 1) / b->rank->blocks, PP_STAGES);
@@ -375,7 +376,7 @@ static enum worker_step combine_send_step(struct fabric_worker *w)
     struct pp_block *b = fabric_container_of(w, struct pp_block, worker);
     const struct pp_rank *r = b->rank;
     enum worker_step next;
-    if (b->state == BACK_BEGIN) { /* looks at each peer of the node for whether this rank's rows have been read */
+    if (b->state == BACK_BEGIN) { /* looks whether each peer of the node has read this rank's rows */
         if (r->ht.g.local > 1) ht_scan_here(w, SITE_PPLX_PEERS_PEEK, 1, 0);
         ht_scan_here(w, SITE_PPLX_ROW_READ, 1, 12);
         state_set(b, BACK_STAGE);

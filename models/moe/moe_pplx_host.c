@@ -7,7 +7,7 @@
 
 enum host_state { HOST_COUNTS, HOST_FIRST, HOST_LEARN, HOST_REST, HOST_AWAIT, HOST_BACK };
 
-/* Ranks of other nodes, the next node's first. */
+/* How many ranks other nodes have, and the rank with this number among them.  The next node's ranks come first. */
 static uint32_t far_count(const struct pp_rank *r) { return r->ht.g.ranks - r->ht.g.local; }
 static uint32_t far_rank(const struct pp_rank *r, uint32_t number)
 {
@@ -16,7 +16,8 @@ static uint32_t far_rank(const struct pp_rank *r, uint32_t number)
 
 static void tell_gpu(struct pp_host *k) { fabric_signal_add(&k->worker, pp_word_to_gpu(k->rank), 1, FABRIC_DEVICE); }
 
-/* A write with an immediate, which a thread of the peer's library counts: that poll finds data and signal together. */
+/* Puts rows and a signal.  They stand for a write with an immediate, which a thread of the peer's library polls and
+ * counts, so data and signal are found together. */
 static bool rows_put(struct pp_host *k, uint32_t peer, const struct ht_slot *slot, uint64_t from, uint64_t to,
                      uint32_t rows, enum pp_word word)
 {
@@ -25,7 +26,7 @@ static bool rows_put(struct pp_host *k, uint32_t peer, const struct ht_slot *slo
         .target_offset = to,
         .charge_bytes = (uint64_t)rows * slot->bytes,
         .peer = (uint16_t)peer,
-        .queue = (uint16_t)((r->ht.g.rank + peer) % PP_NICS), /* both ends use all NICs alike */
+        .queue = (uint16_t)((r->ht.g.rank + peer) % PP_NICS), /* so that both ends use all NICs equally */
         .flags = FABRIC_POLLED,
         .sge_count = 1,
         .sge = { { r->ht.base.fabric->heap + from, rows * slot->stored } },
@@ -39,8 +40,8 @@ static bool rows_put(struct pp_host *k, uint32_t peer, const struct ht_slot *slo
 
 /* ---- dispatch ---- */
 
-/* All ranks get all counts.  Those of this node get them by NVLink, where the library writes by the NIC; they are told
- * when all have been stored. */
+/* Sends all counts to all ranks.  Those of this node get them by NVLink (the library's NIC writes them), and are told
+ * once all have been stored. */
 static bool counts_send(struct pp_host *k)
 {
     const struct pp_rank *r = k->rank;
@@ -112,7 +113,7 @@ static void counts_sum(struct pp_rank *r)
     r->ht.recv_before[g->ranks] = r->rows = r->come_before[g->ranks];
 }
 
-/* The rows of a source, its experts one after another. */
+/* Lists the rows of a source, expert after expert. */
 static void source_list(struct pp_rank *r, uint32_t source, uint32_t *row, uint32_t *taken)
 {
     const struct ht_geometry *g = &r->ht.g;
@@ -123,7 +124,8 @@ static void source_list(struct pp_rank *r, uint32_t source, uint32_t *row, uint3
             r->row[(*row)++] = (struct pp_row){ source, number++, e, r->expert_place[e] + taken[e]++ };
 }
 
-/* The order of what takes longest: rows of other nodes, of this one, own ones. */
+/* Lists the rows that come.  Those that take longest come first: rows of other nodes, then of this node, then own
+ * ones. */
 static void rows_list(struct pp_rank *r)
 {
     const struct ht_geometry *g = &r->ht.g;
@@ -140,7 +142,7 @@ static void rows_list(struct pp_rank *r)
     free(taken);
 }
 
-/* Adds up counts, says of each row that comes where it goes, and copies that to the GPU. */
+/* Adds up the counts, finds out where each row that comes goes, and copies this to the GPU. */
 static void learn(struct pp_host *k)
 {
     struct pp_rank *r = k->rank;
@@ -183,7 +185,8 @@ static bool far_come(struct pp_host *k)
     return true;
 }
 
-/* Where the kernel that receives is launched another time, what this thread learns meanwhile it need not learn then. */
+/* Does the host's part of dispatch.  In a launch that only sends, it learns what comes if counts come in time, so that
+ * the launch that receives need not. */
 static enum worker_step dispatch_step(struct fabric_worker *w)
 {
     struct pp_host *k = fabric_container_of(w, struct pp_host, worker);
@@ -247,7 +250,7 @@ static enum worker_step barrier_step(struct fabric_worker *w)
     return ht_barrier_step(w, &k->barrier, k->rank->ht.epoch) ? WORKER_DONE : WORKER_WAIT;
 }
 
-/* The rank that it waits for, or the number of ranks. */
+/* The rank that the thread waits for, or the number of ranks if it waits for none. */
 static uint32_t awaited(const struct pp_host *k)
 {
     const struct pp_rank *r = k->rank;
@@ -284,8 +287,8 @@ void pp_host_launch(struct pp_rank *r)
                                         .stride = 1 } };
     k->state = l->combine ? l->sends ? HOST_BACK : HOST_AWAIT : l->sends ? HOST_COUNTS : HOST_LEARN;
     ht_barrier_begin(&k->barrier);
-    /* The thread has no SM.  Its stores keep least waiting on that of the last block, which has nothing to release
-     * until they are done. */
+    /* The thread has no SM, but a worker needs one.  On the last block's SM the thread's stores keep the fewest others
+     * waiting, because this block has nothing to release until they are done. */
     ht_kernel_add(&r->ht, &k->worker,
                   barrier      ? &barrier_role
                   : l->combine ? &combine_role

@@ -32,8 +32,8 @@ static uint32_t ceiling(uint32_t n, uint32_t by) { return (n + by - 1) / by; }
 
 /* ---- geometry ---- */
 
-/* A slot has the row, scales, experts and weights.  Each takes a multiple of 16 bytes, and the slot takes whole
- * lines. */
+/* Makes the slots.  One of dispatch has the row, scales, experts and weights, each of which takes a multiple of 16
+ * bytes.  A slot takes whole lines. */
 static void slots_make(const struct moe_options *o, bool payload, struct ht_slot *dispatch, struct ht_slot *combine)
 {
     ht_slot_dispatch(o, payload, true, dispatch);
@@ -54,7 +54,8 @@ static uint32_t flagged_bytes(const struct ht_slot *slot)
     return (lines + ceiling(lines, TS_LINES_FLAGGED)) * TS_LINE_BYTES;
 }
 
-/* A block has as many peers as its shared memory has room for.  There are as many channels as fill half of the SMs. */
+/* Makes the grid.  A block has as many peers as its shared memory has room for, and the channels of all peers fill half
+ * of the SMs. */
 static void grid_make(const struct moe_options *o, struct ts_fifo *f)
 {
     const uint32_t blocks = ceiling(o->ranks, TS_PEERS_MOST), most = o->num_sms / 2 / blocks;
@@ -65,7 +66,7 @@ static void grid_make(const struct moe_options *o, struct ts_fifo *f)
     if (!f->channels) f->channels = 1;
 }
 
-/* Returns the size of the heap. */
+/* Makes the FIFOs of dispatch and combine.  Returns the size of the heap. */
 static uint64_t fifos_make(const struct moe_options *o, bool payload, struct ts_fifo fifo[2])
 {
     struct ht_slot slot[2];
@@ -155,7 +156,7 @@ static void ts_destroy(struct kernel_rank *rank)
     free(r);
 }
 
-/* Raises a word that a peer polls.  Nothing is released. */
+/* Raises a word that a peer polls, without a release. */
 static bool word_tell(struct fabric_worker *w, const struct ts_rank *r, uint16_t peer, uint32_t word, uint32_t value)
 {
     return fabric_signal(
@@ -165,7 +166,7 @@ static bool word_tell(struct fabric_worker *w, const struct ts_rank *r, uint16_t
 
 /* ---- prepare ---- */
 
-/* The previous launch in which the ranks prepared, on this fabric, whatever routing it was for. */
+/* The number of the last launch on this fabric that was a prepare, whatever routing it was for. */
 static uint64_t *prepared(const struct ts_rank *r) { return &r->ht.base.fabric->grown[0]; }
 
 static uint32_t word_heard(const struct ts_rank *r, uint32_t peer) { return r->ht.g.ranks + peer; }
@@ -197,7 +198,7 @@ static enum worker_step hear_step(struct fabric_worker *w)
         return WORKER_MORE;
     }
     if (!word_tell(w, r, c->peer, word_heard(r, r->ht.g.rank), 1)) return WORKER_WAIT;
-    ht_scan_here(w, SITE_TWO_SIDED_PLACES, 1, 4 * (c->count - 1)); /* writes the places of the rows that will come */
+    ht_scan_here(w, SITE_TWO_SIDED_PLACES, 1, 4 * (c->count - 1)); /* it writes the places of the rows that will come */
     return WORKER_DONE;
 }
 
@@ -210,7 +211,7 @@ static void count_describe(const struct fabric_worker *w, char *text, size_t tex
 static const struct worker_role count_role = { .step = count_step, .describe = count_describe };
 static const struct worker_role hear_role = { .step = hear_step, .describe = count_describe };
 
-/* First come blocks that each tell one peer, then blocks that each hear from four peers. */
+/* Launches prepare.  First come blocks that each tell one peer, then blocks that each hear from TS_HEARD_MOST peers. */
 static void prepare_launch(struct ts_rank *r)
 {
     const uint32_t ranks = r->ht.g.ranks, sms = r->ht.base.options->num_sms;
@@ -338,8 +339,8 @@ static void warp_describe(const struct fabric_worker *w, char *text, size_t text
 static const struct worker_role send_role = { .step = send_step, .describe = warp_describe };
 static const struct worker_role receive_role = { .step = receive_step, .describe = warp_describe };
 
-/* First come blocks of all senders, then of all receivers, in each case channel by channel.  In combine, rows go the
- * opposite way. */
+/* Launches senders and receivers.  The blocks of all senders come first, then those of all receivers, both channel by
+ * channel.  In combine, rows go the opposite way. */
 static void rows_launch(struct ts_rank *r, bool combine)
 {
     const struct ht_rank *h = &r->ht;
@@ -392,7 +393,7 @@ static void local_describe(const struct fabric_worker *w, char *text, size_t tex
 
 static const struct worker_role local_role = { .step = local_step, .describe = local_describe };
 
-/* Each of these SMs has an equal share of the work. */
+/* Launches local work, of which each of the SMs has an equal share. */
 static void local_launch(struct ts_rank *r, uint32_t sms, uint32_t warps, struct fabric_work work)
 {
     work.read_bytes = (work.read_bytes + sms - 1) / sms;

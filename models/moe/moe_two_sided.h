@@ -1,7 +1,7 @@
 /* moe_two_sided.h - private to NVLink two-sided kernels (PROTOCOLS.md 1.15): memory map and state of a rank.
  *
- * A warp sends one channel's rows to one rank.  A warp there takes them out of a FIFO, which lies at the receiver.
- * The bytes carry their own flags (LL128), so nobody releases, and the receiver polls the FIFO itself.
+ * A warp sends one channel's rows to one rank.  A warp of that rank takes them out of a FIFO, which lies in its memory.
+ * The bytes carry their own flags (LL128), so the sender need not release, and the receiver polls the FIFO itself.
  *
  *     prepare    each rank tells each other rank how many tokens will come
  *     dispatch   sender (peer, channel) ──NVLink──► fifo[source][channel]; receiver (peer, channel) ──► row
@@ -9,8 +9,9 @@
  *
  * Heap, only where payload is stored: the FIFOs of dispatch and of combine, [ranks][channels][slots]. Signal words:
  * counts[source], 1 + a count; heard[target]: the target has taken a count.  Dispatch and combine each have
- * sent[source][channel], slots written, and freed[target][channel], entries of the FIFO that the target has taken
- * out.  Between two uses of a FIFO there is a prepare, in which every rank hears from every other one. */
+ * sent[source][channel], how many slots are written, and freed[target][channel], how many entries of the FIFO the
+ * target has emptied.  Between two uses of a FIFO there is a prepare, in which every rank hears from every other
+ * one. */
 #ifndef MODELS_MOE_MOE_TWO_SIDED_H
 #define MODELS_MOE_MOE_TWO_SIDED_H
 
@@ -18,12 +19,12 @@
 
 enum {
     TS_LINE_BYTES = 128,
-    TS_LINES_FLAGGED = 15,          /* the flags of this many lines of data fill one more line */
+    TS_LINES_FLAGGED = 15,          /* so many lines of data need one more line for their flags */
     TS_ENTRIES = 4,                 /* of a FIFO */
     TS_ENTRY_LINES = 2048,          /* 256 KiB */
     TS_PEERS_MOST = 8,              /* of a block */
     TS_SHARED_BYTES = 232448 - 256, /* shared memory of a block, without its warps' barriers */
-    TS_COUNT_WARPS = 32,            /* warps of a block that counts tokens, with eight threads a token */
+    TS_COUNT_WARPS = 32,            /* warps of a block that counts tokens; a token has eight threads */
     TS_COUNT_TOKENS = 128,
     TS_HEARD_MOST = 4, /* the most peers that a block of prepare hears from, with 128 threads each */
     TS_MOVE_WARPS = 16,
@@ -36,7 +37,7 @@ struct ts_warp {
     struct fabric_worker worker;
     struct ts_rank *rank;
     uint16_t peer, channel;
-    uint32_t item, end;    /* the next row for the peer or from it, and the number of such rows */
+    uint32_t item, end;    /* the next row for the peer or from it; how many rows there are */
     uint32_t moved, freed; /* rows moved so far; entries that the peer knows are free */
     bool combine, stored;
 };
@@ -46,9 +47,9 @@ struct ts_count {
     struct fabric_worker worker;
     struct ts_rank *rank;
     uint16_t peer;
-    bool counted;    /* or heard */
-    uint32_t count;  /* heard, plus one */
-    uint64_t before; /* the peer's word when it had heard the count before this one */
+    bool counted;    /* it has counted, or heard */
+    uint32_t count;  /* the count that it has heard, plus one */
+    uint64_t before; /* what the peer's word was once the peer had heard the count before this one */
 };
 
 /* An SM's share of a kernel's local work, which neither sends nor waits. */
@@ -58,8 +59,7 @@ struct ts_local {
     struct fabric_work work;
 };
 
-/* The FIFOs of a kernel that moves rows, and its grid: the blocks for senders and for receivers, and how many peers
- * a block has. */
+/* The FIFOs of a kernel that moves rows, and its grid: channels, and how many peers a block has. */
 struct ts_fifo {
     uint64_t offset; /* in the heap */
     uint32_t bytes;  /* bytes of a slot in shared memory and in the FIFO, flags included */
@@ -70,7 +70,7 @@ struct ts_rank {
     struct ht_rank ht;
     struct ts_fifo fifo[2]; /* dispatch's, combine's */
     uint32_t *token;        /* [ranks][tokens] the tokens that go to each rank, in order */
-    uint8_t *back;          /* [tokens][topk] rows that have come back, by rank; only with payload */
+    uint8_t *back;          /* [tokens][topk] rows that have come back, in the order of ranks; only with payload */
     struct ts_warp *warp;   /* [2][ranks][channels] senders, receivers */
     struct ts_count *count; /* [2][ranks] */
     struct ts_local *local; /* [SMs] */

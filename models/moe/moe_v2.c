@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How many ranks the kernels take for one node.  In direct mode these are all ranks, over whichever links. */
+/* How many ranks the kernels count as one node.  In direct mode these are all ranks, whichever links connect them. */
 static uint32_t local_of(const struct moe_options *o)
 {
     return o->direct ? o->ranks : moe_min(o->ranks, o->ranks_per_node);
 }
 static bool hybrid(const struct moe_options *o) { return o->ranks > local_of(o); }
-/* Direct mode with some ranks that NVLink does not reach. */
+/* Whether the mode is direct and NVLink does not reach all ranks. */
 static bool direct_far(const struct moe_options *o) { return o->direct && o->ranks > o->ranks_per_node; }
 
 static const char *v2_refuse(const struct moe_options *o, char *text, size_t text_size)
@@ -39,9 +39,9 @@ static const char *v2_refuse(const struct moe_options *o, char *text, size_t tex
 
 static uint32_t aligned(uint32_t size_bytes) { return (uint32_t)moe_align(size_bytes, V2_SHARED_ALIGN); }
 
-/* A slot has the row, the scales and the rest, each aligned.  The rest is top-k indices and weights, then meta:
- * source rank and token in one number, and for each node a byte with the ranks that need the token, where the
- * kernels keep a linked list of top-k places.  A cached dispatch has the meta as well. */
+/* Makes dispatch's slot: the row, the scales and the rest, each aligned.  The rest is top-k indices and weights, then
+ * meta: source rank and token in one number, and for each node the ranks that need the token, a bit each.  In place of
+ * these bits the real kernels keep a linked list of top-k places.  A cached dispatch has the meta as well. */
 static void dispatch_slot(const struct moe_options *o, bool payload, struct ht_slot *s)
 {
     const uint32_t local = local_of(o);
@@ -62,7 +62,7 @@ static void combine_slot(const struct moe_options *o, bool payload, struct ht_sl
     ht_slot_combine(o, payload, true, s);
     s->meta_bytes = 0;
     s->meta = s->index = s->weight = aligned(s->row_bytes);
-    /* A slot goes whole, from shared memory or by a put.  Otherwise the row goes, and the weights go by stores. */
+    /* Hybrid kernels and puts send a slot whole.  Others send the row from shared memory, and the weights by stores. */
     s->bytes = s->weight + (hybrid(o) || direct_far(o) ? aligned(8 * o->topk) : 4u * s->topk);
     s->stored = payload ? s->bytes : 0;
 }
@@ -113,7 +113,7 @@ static void v2_needs(const struct kernel_job *job, bool payload, struct fabric_n
     };
 }
 
-/* Orders the tokens within their channels, for each node (on one node: for each rank). */
+/* Numbers the tokens of each channel for each target: each node or, on one node, each rank. */
 static void position_make(struct v2_rank *r)
 {
     const uint32_t targets = r->ht.layout.targets;
@@ -125,7 +125,7 @@ static void position_make(struct v2_rank *r)
     }
 }
 
-/* As many warps as have room for a token each, in addition to the counts of the notify warps. */
+/* How many warps have room for a token each in shared memory, beside other_bytes. */
 static uint32_t warps_of(uint32_t token_bytes, uint32_t other_bytes, uint32_t other_warps)
 {
     return moe_min((V2_SHARED_BYTES - other_bytes) / token_bytes, V2_WARPS_MAX - other_warps);
@@ -146,7 +146,7 @@ static void warps_make(struct v2_rank *r)
         r->stage[0][i] = r->stage[1][i] = r->store[i] = (struct fabric_given){ .size = { i * V2_SHARED_ALIGN } };
 }
 
-/* Of one kernel. */
+/* The most workers of a kernel. */
 static uint32_t worker_most(const struct moe_options *o)
 {
     const uint32_t rows = hybrid(o) ? 2 * channels_of(o) : o->num_sms * V2_WARPS_MAX;
@@ -213,7 +213,8 @@ static void v2_destroy(struct kernel_rank *rank)
 
 static const char *const phase_names[] = { "dispatch", "dispatch_copy", "combine", "combine_reduce", NULL };
 
-/* How many slots of a channel came from a rank of the node in the preceding dispatch, which must be the last kernel. */
+/* How many slots of a channel came from a rank of the node in the preceding dispatch.  No other kernel may have been
+ * launched since. */
 static uint32_t up_count(const struct v2_rank *r, uint32_t channel, uint32_t from)
 {
     const struct ht_rank *h = &r->ht;
@@ -222,7 +223,8 @@ static uint32_t up_count(const struct v2_rank *r, uint32_t channel, uint32_t fro
     return ht_word(h, v2_word_counts(r, false) + from) - 1;
 }
 
-/* Called before the next kernel's words replace them. */
+/* Reads the counts of slots.  Must be called before the next kernel begins, because that changes the epoch of the
+ * words. */
 static void up_counts_read(struct v2_rank *r)
 {
     const uint32_t local = r->ht.g.local;
@@ -256,7 +258,7 @@ static void v2_traffic(const struct kernel_rank *rank, uint32_t phase, struct ke
     if (phase != 0 && phase != 2) return;
     const struct ht_slot *s = phase == 0 ? &h->dispatch_slot : &h->combine_slot;
     const uint64_t row = s->row_bytes + s->scale_bytes + (uint64_t)s->topk * (phase == 0 ? 12 : 4);
-    const bool told = r->launched == 0; /* until then only the words tell how many came */
+    const bool told = r->launched == 0; /* until the copy, only the words tell how many rows came */
     uint64_t sent = 0, rows = told ? 0 : ht_recv_rows(h);
     for (uint32_t from = 0; told && from < h->g.local; from++)
         for (uint32_t c = 0; c < r->channels; c++) rows += up_count(r, c, from);
@@ -290,7 +292,7 @@ uint32_t moe_v2_sms(const struct moe_options *o, double rdma_gbs, double nvl_gbs
     const double rdma = to_nodes * (nodes - 1) / nodes;
     const double near = direct_far(o) ? to_ranks * local / o->ranks : to_ranks, nvl = near * (local - 1) / local;
     const double read = nodes > 1 ? 1 + to_nodes : 1;
-    /* writes: to the send buffer, to the rank's own node, to the ranks */
+    /* how often a token is written: to the send buffer, to the rank's own node, to ranks */
     const double write = (hybrid(o) || direct_far(o)) + (nodes > 1 ? to_nodes / nodes : 0) + near;
     const bool by_rdma = nodes > 1 && rdma / rdma_gbs > nvl / nvl_gbs;
     const double tokens_gbs = by_rdma ? rdma_gbs / rdma : nvl_gbs / nvl;

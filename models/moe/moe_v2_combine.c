@@ -1,5 +1,6 @@
-/* moe_v2_combine.c - V2 combine over several nodes (PROTOCOLS.md 1.7).  Each channel has a warp that takes rows back
- * to the ranks that passed them on, and a warp there that sums them and sends the sum to the token's source. */
+/* moe_v2_combine.c - V2 combine over several nodes (PROTOCOLS.md 1.7).  Each channel has a warp that takes rows back to
+ * the ranks that passed them on.  On those ranks, a warp sums the rows of a token and sends the sum to the token's
+ * source. */
 #include "models/moe/moe_v2.h"
 
 #include <stdio.h>
@@ -135,7 +136,7 @@ static bool merger_put(struct v2_merger *m)
     return fabric_put(&m->worker, &write) == 0;
 }
 
-/* Waits for the puts on the channel's queue.  Then one word tells each node that it has everything. */
+/* Waits for the puts on the channel's queue, then tells each node by one word that it has everything. */
 static bool merger_end(struct v2_merger *m)
 {
     const struct v2_rank *r = m->rank;

@@ -1,6 +1,6 @@
-/* moe_v2_direct.c - V2 dispatch and combine in direct mode (PROTOCOLS.md 1.7).  Any warp takes any token or row,
- * brings it into shared memory and stores it from there to every rank that needs it.  Ranks that NVLink does not
- * reach get it by puts, from a copy in the send area.  There are no channels and no tails. */
+/* moe_v2_direct.c - V2 dispatch and combine in direct mode (PROTOCOLS.md 1.7).  Any warp takes any token or row, brings
+ * it into shared memory and stores it from there to every rank that needs it.  Ranks that NVLink does not reach get the
+ * token or row by puts, from a copy in the send area.  There are no channels and no tails. */
 #include "models/moe/moe_v2.h"
 
 #include <stdio.h>
@@ -12,13 +12,13 @@ static enum worker_step warp_stage(struct v2_warp *p, uint64_t read_bytes)
     return WORKER_MORE;
 }
 
-/* The loop's sizes for a slot of an area, by the place in a line at which the slot begins at the peer. */
+/* The sizes for the loop that stores a slot.  They depend on where in a line the slot begins at the peer. */
 static struct fabric_given *slot_given(struct v2_rank *r, uint64_t slot, uint32_t slot_bytes)
 {
     return &r->store[slot * slot_bytes % 128 / V2_SHARED_ALIGN];
 }
 
-/* Whether some ranks are reached by puts. */
+/* Whether only puts reach some of the ranks. */
 static bool beyond_nvlink(const struct v2_rank *r) { return r->ht.g.ranks > r->ht.base.fabric->ranks_per_node; }
 
 /* ---- dispatch ------------------------------------------------------------------------------------------ */
@@ -118,8 +118,8 @@ static void row_fill(const void *context, uint8_t *slot)
     else ht_slot_pack_combine(&p->rank->ht, p->item, slot);
 }
 
-/* The place of the row, or of the next of its expanded rows, among the rows for its source: at that rank, and in the
- * send area. */
+/* The place of the row, or of the next of its expanded rows, among the rows for its source.  It is the same at the
+ * source and in the send area. */
 static uint64_t row_at(const struct v2_warp *p)
 {
     const struct v2_rank *r = p->rank;
@@ -141,7 +141,8 @@ static void row_run(void *context, uint64_t argument)
     row_fill(p, p->worker.fabric->heap + row_sent(p));
 }
 
-/* Several rows of a token that do not all go back are summed into shared memory.  A single row is copied there. */
+/* Brings the row into shared memory.  If a token has several rows and not all of them go back, their sum is made
+ * there. */
 static enum worker_step row_stage(struct v2_warp *p)
 {
     const struct v2_rank *r = p->rank;
@@ -208,7 +209,7 @@ static uint16_t queue_of(const struct v2_rank *r, uint32_t sm, uint32_t warp, ui
     return (uint16_t)(first + number % (queues - first));
 }
 
-/* The offset within a line at which a warp's buffer begins. */
+/* The offset within a line at which a warp's buffer begins, in units of V2_SHARED_ALIGN. */
 static uint32_t line_of(uint32_t warp, uint32_t buffer_bytes) { return warp * buffer_bytes % 128 / V2_SHARED_ALIGN; }
 
 void v2_direct_dispatch_launch(struct v2_rank *r)

@@ -13,7 +13,7 @@ static uint8_t *send_slot(const struct v2_rank *r, uint32_t token)
     return r->ht.base.fabric->heap + r->map.out_send + (uint64_t)token * r->ht.dispatch_slot.stored;
 }
 
-/* A copy for the rank's own node needs no network. */
+/* Where the token's copy for the rank's own node goes, which needs no network. */
 static uint8_t *home_slot(const struct v2_sender *s, uint32_t token)
 {
     const struct v2_rank *r = s->rank;
@@ -36,8 +36,8 @@ static void sender_run(void *context, uint64_t token)
         ht_slot_pack(&s->rank->ht, (uint32_t)token, 0, meta, home_slot(s, (uint32_t)token));
 }
 
-/* Copies the token through shared memory.  It goes to the send area, if another node needs it, and to where its own
- * node reads it. */
+/* Copies the token through shared memory: to the send area if another node needs it, and to where the own node reads it
+ * if this node needs it. */
 static void token_copy(struct v2_sender *s)
 {
     const struct v2_rank *r = s->rank;
@@ -63,7 +63,7 @@ static void token_copy(struct v2_sender *s)
                                                    .argument = s->token });
 }
 
-/* Tells a node about its tokens, at intervals of a few tokens and at the end. */
+/* Tells a node how many tokens it has got, every V2_OUT_EVERY tokens and at the end. */
 static bool node_tell(struct v2_sender *s, uint32_t node, bool finished)
 {
     const struct v2_rank *r = s->rank;
@@ -72,7 +72,7 @@ static bool node_tell(struct v2_sender *s, uint32_t node, bool finished)
     return v2_tell(&s->worker, r, v2_rail(r, node), s->channel, word, s->sent[node], finished, &s->told[node]);
 }
 
-/* Puts one node's copy of the token; the doorbell rings with every sixth. */
+/* Puts one node's copy of the token.  The doorbell rings with every V2_OUT_EVERY-th put. */
 static bool node_put(struct v2_sender *s, uint32_t node)
 {
     const struct v2_rank *r = s->rank;
@@ -142,7 +142,7 @@ static uint32_t came_from(const struct v2_forwarder *d, uint32_t node, bool *all
     return tail >> 1;
 }
 
-/* The next node, in rotation, with a chunk to pass on.  -1: there is none.  ended: there will never be one. */
+/* The next node in rotation with a chunk to pass on; -1 if there is none.  *ended: there will be none. */
 static int forwarder_next(const struct v2_forwarder *d, bool *ended)
 {
     const uint32_t nodes = d->rank->ht.g.nodes;
@@ -168,7 +168,7 @@ static const uint8_t *came_slot(const struct v2_forwarder *d, uint32_t sequence)
     return r->ht.base.fabric->heap + r->map.out + slot * r->ht.dispatch_slot.stored;
 }
 
-/* The ranks of this node that need the token, as bytes like those of struct ht_layout. */
+/* The ranks of this node that need the token: bit i stands for rank i. */
 static uint64_t token_bits(const struct v2_forwarder *d, uint32_t sequence)
 {
     const struct ht_rank *h = &d->rank->ht;

@@ -1,5 +1,5 @@
 /* moe_v2_epilogue.c - the second kernels of V2 dispatch and combine (PROTOCOLS.md 1.7), on all SMs of the GPU.  They
- * copy what has come into the output, and sum what came back.  Each waits only for the kernel before it. */
+ * copy what has come into the output, or sum what came back.  Each waits only for the kernel before it. */
 #include "models/moe/moe_v2.h"
 
 #include <stdio.h>
@@ -44,7 +44,7 @@ static void rows_sort(struct v2_rank *r)
     free(arrival);
 }
 
-/* Counts, from the rows themselves, how many each expert got. */
+/* Counts the rows that each expert got, from the choices in the rows. */
 static void experts_count(struct v2_rank *r)
 {
     struct ht_rank *h = &r->ht;
@@ -72,7 +72,8 @@ static void copy_run(void *context, uint64_t argument)
     }
 }
 
-/* Where the target's sum for the token is (in direct mode: the row; if there are several, the one for this place). */
+/* Where the target's sum for the token lies or, in direct mode, the target's row.  If the target gives several rows,
+ * `place` tells which. */
 static const uint8_t *back_slot(const struct v2_rank *r, uint32_t token, uint32_t target, uint32_t place)
 {
     const uint32_t at = r->position[(size_t)token * r->ht.layout.targets + target], channel = token % r->channels;
@@ -148,7 +149,7 @@ static void epilogue_describe(const struct fabric_worker *w, char *text, size_t 
 
 static const struct worker_role epilogue_role = { .step = epilogue_step, .describe = epilogue_describe };
 
-/* A warp takes one item at a time; items go round the SMs, so that numbers differ by at most one. */
+/* Launches an epilogue.  SMs have equal shares of the items, give or take one, and a warp takes one item at a time. */
 static void epilogue_launch(struct v2_rank *r, bool combine, uint32_t items, uint32_t warps)
 {
     const uint32_t sms = r->epilogue_sms, share = items / sms, more = items % sms;
@@ -160,7 +161,7 @@ static void epilogue_launch(struct v2_rank *r, bool combine, uint32_t items, uin
     }
 }
 
-/* The number of slots that came is in the words that announced them. */
+/* Launches dispatch's epilogue.  up_count says how many slots came. */
 void v2_copy_launch(struct v2_rank *r)
 {
     struct ht_rank *h = &r->ht;
@@ -185,7 +186,7 @@ void v2_reduce_launch(struct v2_rank *r)
     const struct ht_rank *h = &r->ht;
     const uint32_t biases = h->base.options->num_bias, tokens = h->g.tokens ? h->g.tokens : 1;
     uint64_t rows = 0;
-    bool several = biases > 0; /* else they are added in pairs without conversion */
+    bool several = biases > 0; /* without bias, at most two rows are added as they are, without conversion */
     for (uint32_t t = 0; t < h->g.tokens; t++) {
         const uint32_t back = back_rows(r, t);
         rows += back;

@@ -1,6 +1,6 @@
 /* moe_v2_expand.c - V2's expanded layout (PROTOCOLS.md 1.7).  Dispatch gives a token a row for each of its experts on a
- * rank; an expert's rows are together.  Combine sums a token's rows, there or at the token's source.  The routing tells
- * how many experts a row has here; the choices sent with it say the same. */
+ * rank, and an expert's rows are together.  Combine sums a token's rows on that rank or at the token's source.  How
+ * many experts of this rank a row has is read from the routing; the choices sent with the row say the same. */
 #include "models/moe/formats.h"
 #include "models/moe/moe_v2.h"
 
@@ -16,14 +16,14 @@ void v2_expand_alloc(struct v2_rank *r)
     if (h->base.fabric->payload) r->expanded_index = kernel_alloc(rows * h->g.topk, sizeof r->expanded_index[0]);
 }
 
-/* The local expert of a choice, or UINT32_MAX. */
+/* The local expert of a choice; UINT32_MAX if it is not on this rank. */
 static uint32_t local_expert(const struct ht_rank *h, int32_t expert)
 {
     const uint32_t local = (uint32_t)expert - h->g.rank * h->g.local_experts;
     return expert >= 0 && local < h->g.local_experts ? local : UINT32_MAX;
 }
 
-/* Where each expert's rows begin. */
+/* Computes where each expert's rows begin.  Returns the number of rows, gaps included. */
 static uint32_t experts_begin(const struct v2_rank *r, uint32_t *begin)
 {
     const struct ht_rank *h = &r->ht;

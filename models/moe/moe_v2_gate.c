@@ -1,5 +1,6 @@
-/* moe_v2_gate.c - what begins and ends a V2 kernel (PROTOCOLS.md 1.7): barriers over the node and over the nodes, and
- * the warps that count how many tokens will come; and what its workers share.  Knows no worker that moves rows. */
+/* moe_v2_gate.c - what begins and ends a V2 kernel (PROTOCOLS.md 1.7): barriers of the node and between nodes, and the
+ * warps that count how many tokens will come.  It also has what the kernel's workers share.  Knows no worker that moves
+ * rows. */
 #include "models/moe/moe_v2.h"
 
 #include <stdio.h>
@@ -36,8 +37,8 @@ bool v2_tell(struct fabric_worker *w, const struct v2_rank *r, uint32_t peer, ui
     return true;
 }
 
-/* What all peers are told by the NIC is posted by a thread for each peer, all at the same time; each counts as a
- * warp. */
+/* How many warps post what all peers are told.  A thread for each peer that is reached by the NIC posts, all at the
+ * same time, and each counts as a warp. */
 static uint32_t posting_warps(const struct v2_rank *r, uint32_t least)
 {
     const struct fabric *f = r->ht.base.fabric;
@@ -59,14 +60,14 @@ static bool gate_arrived(struct v2_gate *k)
     return true;
 }
 
-/* A barrier begins by reading which of its words is in use, and ends by counting it. */
+/* Charges for a barrier's begin, which reads which of its words is in use, or for its end, which counts that. */
 static bool gate_phase(struct v2_gate *k)
 {
     ht_scan_here(&k->worker, SITE_V2_BARRIER_LOOK, 1, 8);
     return true;
 }
 
-/* Whether all peers have reached this kernel, those of the node and those of the rail. */
+/* Whether all peers of the node and of the rail have reached this kernel. */
 static bool gate_come(struct v2_gate *k)
 {
     const bool nvl = ht_barrier_step(&k->worker, &k->nvl, k->rank->ht.epoch);
@@ -87,7 +88,8 @@ static bool gate_workers(struct v2_gate *k)
     return gate_phase(k);
 }
 
-/* In direct mode the puts to all ranks have arrived before the last barrier; hybrid kernels tell of them by words. */
+/* Whether puts have arrived.  In direct mode all must have, before the last barrier.  Hybrid kernels need not wait,
+ * because words follow their puts. */
 static bool gate_flush(struct v2_gate *k)
 {
     const struct fabric *f = k->rank->ht.base.fabric;
@@ -99,7 +101,7 @@ static bool gate_flush(struct v2_gate *k)
     return true;
 }
 
-/* The rank's own stores to itself have arrived once its own word of the barrier has. */
+/* Whether the rank's own stores to itself have arrived: they have once its own word of the barrier has. */
 static bool gate_self(struct v2_gate *k)
 {
     const struct ht_rank *h = &k->rank->ht;
@@ -178,8 +180,8 @@ void v2_gate_launch(struct v2_rank *r, enum v2_word kind, uint32_t from_count)
 
 enum { NOTIFY_COUNT, NOTIFY_GATHER, NOTIFY_NODES, NOTIFY_NODES_CAME, NOTIFY_RANKS, NOTIFY_CAME, NOTIFY_END };
 
-/* The threads read the counts of all ranks and experts together and wait for them; then each waits `more` times for the
- * sums of others. */
+/* Charges for counts.  The threads read the counts of all ranks and experts together and wait for them; then each
+ * thread waits `more` times for the sums of others. */
 static void counts_charge(struct v2_notify *n, uint32_t more)
 {
     const struct ht_geometry *g = &n->rank->ht.g;
@@ -187,7 +189,7 @@ static void counts_charge(struct v2_notify *n, uint32_t more)
     ht_scan_here(&n->worker, SITE_V2_COUNTS_SUM, (counts + threads - 1) / threads + more, (uint64_t)counts * 8);
 }
 
-/* Reads the top-k choices of the SM's share of tokens, waits for each, and counts them in shared memory. */
+/* Counts the SM's share of tokens: reads their top-k choices, waits for each, and counts in shared memory. */
 static bool notify_count(struct v2_notify *n)
 {
     const struct ht_rank *h = &n->rank->ht;
