@@ -58,7 +58,7 @@ uint64_t network_back_ps(struct network *network, uint32_t from, uint32_t to);
 
 /* Clears the use counts of links.  Bytes in flight stay. */
 void network_uses_clear(struct network *network);
-/* Whether a link is between switches or of a node's PCIe. */
+/* Whether a link is between switches or inside a node: no end of it is a NIC's port. */
 bool network_link_inner(const struct network *network, uint32_t link);
 
 #endif

@@ -13,8 +13,8 @@
 #include <errno.h>
 
 /* Takes bytes through the sender's egress and the receiver's ingress.  Flows cross where the egress is also busy for
- * other receivers and the ingress for other senders.  Then packets wait for each other at the head of the line
- * before a store's bytes flow. */
+ * other receivers and the ingress for other senders.  Then packets wait for each other at the head of the line before a
+ * store's bytes flow.  Returns when the last byte is in. */
 static uint64_t nvlink_cross(struct world_rank *from, struct world_rank *to, uint64_t now_ps, uint64_t size_bytes,
                              rate_q20 egress)
 {
@@ -75,7 +75,8 @@ static int priced_store(struct world_rank *rank, const struct fabric_write *writ
     return 0;
 }
 
-/* Begins a stream's next operation, once the host has asked for it.  The host asks from one thread for all streams. */
+/* Returns when a stream's next operation begins: once the host has asked for it.  The host asks from one thread for all
+ * streams. */
 static uint64_t stream_begin(struct world_rank *rank, uint64_t call_ps)
 {
     uint32_t lanes;
@@ -99,7 +100,7 @@ static void copy_own(struct world_rank *rank, const struct fabric_work *work)
     gpu_lane_end_from(rank->now.worker, start, end + calls->copy_ps);
 }
 
-/* The copy engine begins when the worker has come to this operation.  It takes no SM. */
+/* Stores by the copy engine, which begins when the worker has come to this operation.  It takes no SM. */
 static int copy_store(struct world_rank *rank, const struct fabric_write *write)
 {
     struct world *w = rank->world;
@@ -197,8 +198,8 @@ static uint64_t post_by(struct world_rank *rank, uint64_t post_ps, uint32_t warp
     return world_thread_reserve(rank, queue, end + t->proxy_ps + looks_ps, t->doorbell_ps);
 }
 
-/* Where a signal is a message to the target's thread, that thread answers.  The answer's arrival is not followed: the
- * thread that posted the signal takes it in right after posting. */
+/* Charges a thread for the answer to its signal, if signals are messages to the target's thread.  The answer's arrival
+ * is not followed: the thread takes the answer in right after posting. */
 static void answer_charge(struct world_rank *rank, uint16_t queue)
 {
     const uint64_t answer_ps = rank->world->transport.answer_ps;
@@ -210,7 +211,7 @@ static uint64_t post(struct world_rank *rank, uint32_t warps, uint16_t peer, uin
     return post_by(rank, rank->world->transport.post_ps, warps, peer, queue, defer);
 }
 
-/* Copying what it sends keeps a CPU busy.  A slowed GPU does not slow the CPU. */
+/* Keeps the worker busy while a CPU copies what it sends.  A slowed GPU does not slow the CPU. */
 static void copy_charge(struct world_rank *rank, const struct fabric_write *write)
 {
     struct world_worker *ww = rank->now.worker;
@@ -233,8 +234,8 @@ static int gpu_put(struct fabric *f, struct fabric_worker *worker, const struct 
     return 0;
 }
 
-/* A thread that orders by a fence posts the signal once the put is acknowledged, and serves nobody until then.  The
- * time of the acknowledgement's way counts as idle, because the port's other work is not known here. */
+/* Keeps a thread busy that orders by a fence: it posts the signal once the put is acknowledged, and serves nobody until
+ * then.  The time until the acknowledgement comes counts as idle, because the port's other work is not known here. */
 static void fence_wait(struct world_rank *rank, const struct fabric_write *write)
 {
     const struct world *w = rank->world;
@@ -300,9 +301,9 @@ static int gpu_get(struct fabric *f, struct fabric_worker *worker, const struct 
 
 /* How long it takes until a worker's stores are performed.  The way to a peer and back takes longer while other warp
  * groups of the GPU, on whichever SM, store to peers, too.  (2 to 8 groups on 1 to 48 SMs of two H200s, within 15 %:
- * tests/accuracy/measured.)  The worker also waits for the whole system's answer, which `fence` includes.  Where
- * that takes 1.54 us and not 0.58, a fence takes 0.6 us more on an idle GPU; with 132 SMs that store it takes
- * equally long on both machines (h100-x2 and h200-x2: after_fence_sys at=peer). */
+ * tests/accuracy/measured.)  The worker also waits for the whole system's answer, which `fence` includes.  Where that
+ * answer takes 1.54 us instead of 0.58, a fence takes 0.6 us more on an idle GPU; with 132 SMs that store, a fence
+ * takes equally long on both machines (h100-x2 and h200-x2: after_fence_sys at=peer). */
 static uint64_t fence_ps(const struct world_rank *rank, const struct world_worker *ww)
 {
     const struct cluster *c = rank->world->cluster;
@@ -312,8 +313,9 @@ static uint64_t fence_ps(const struct world_rank *rank, const struct world_worke
     return later(alone_ps, 2 * c->nvlink.latency_ps + c->nvlink.fence_crowd_ps * others / (others + (half ? half : 1)));
 }
 
-/* An SM serves fences for the whole system in rounds: a fence that comes in the middle of a round waits for the
- * next. Of fences that come at one time, one begins the round, and the others come in the middle of it. */
+/* Returns when a fence for the whole system, which begins at from_ps, ends.  An SM serves such fences in rounds: a
+ * fence that comes in the middle of a round waits for the next.  Of fences that come at one time, one begins the round,
+ * and the others come in the middle of it. */
 static uint64_t fence_round_ps(struct world_rank *rank, uint16_t sm, uint64_t from_ps, uint64_t fence_ps)
 {
     uint64_t *last_ps = &rank->fenced_ps[sm]; /* the end of the last round so far */
@@ -322,7 +324,7 @@ static uint64_t fence_round_ps(struct world_rank *rank, uint16_t sm, uint64_t fr
     return *last_ps;
 }
 
-/* Returns when the worker's stores are performed.  A group's own stores to peers take no round: `fence-crowd` was
+/* Returns when the worker's stores are performed.  A group that stores to peers takes no round: `fence-crowd` was
  * clocked with several groups an SM, so it includes the rounds. */
 static uint64_t fence_end_ps(struct world_rank *rank, const struct world_worker *ww, uint64_t from_ps)
 {
@@ -394,8 +396,9 @@ static int gpu_signal(struct fabric *f, struct fabric_worker *worker, const stru
     return 0;
 }
 
-/* Packets of all SMs take turns on their way out.  So what several SMs send at one time also arrives at one time,
- * and a warp that waits for its own stores waits for all of them. */
+/* When the SM's stores to peers have left the GPU; 0: they have.  Packets of all SMs take turns on their way out.  So
+ * what several SMs send at one time also arrives at one time, and a warp that waits for its own stores waits for all of
+ * them. */
 static uint64_t left_ps(const struct world_rank *rank, uint16_t sm)
 {
     return rank->put_ps[sm] > rank->egress_since_ps ? rank->egress.free_ps : 0;
@@ -434,7 +437,7 @@ static void gpu_signal_add(struct fabric *f, struct fabric_worker *worker, uint3
     world_word_schedule(rank, word, addend, true, seen_ps);
 }
 
-/* Work that only the first warp does, after what it had to do before. */
+/* Has the first warp alone do work, after what it had to do before. */
 static void first_work(struct world_rank *rank, struct world_worker *ww, const struct fabric_work *work,
                        const struct loop *p)
 {

@@ -14,8 +14,8 @@ enum { GPU_WARP_LANES = 32, GPU_WHOLE = 256, GPU_FLAG_BYTES = 8 };
 
 static inline uint64_t gpu_ceiling(uint64_t n, uint64_t by) { return (n + by - 1) / by; }
 
-/* An SM or the memory of a GPU serves a request from from_ps on, for as long as a slowed GPU takes.  Returns the end
- * as a GPU that is not slowed would count it from from_ps on, because gpu_lane_end() stretches what it is told. */
+/* Has an SM or the memory of a GPU, which may be slowed, serve a request from from_ps on.  Returns when a GPU that is
+ * not slowed would be done, because gpu_lane_end() stretches the time that it is told. */
 static inline uint64_t own_reserve(const struct world_rank *rank, struct port *port, uint64_t from_ps,
                                    uint64_t service_ps, uint64_t bytes)
 {
@@ -23,7 +23,7 @@ static inline uint64_t own_reserve(const struct world_rank *rank, struct port *p
     return rank->slow == WORLD_SLOW_ONE ? done_ps : from_ps + (done_ps - from_ps) * WORLD_SLOW_ONE / rank->slow;
 }
 
-/* Likewise for the rank's NVLink. */
+/* The time that work of duration_ps takes on a rank's NVLink.  slow: its egress_slow or ingress_slow. */
 static inline uint64_t link_slowed_ps(uint32_t slow, uint64_t duration_ps)
 {
     return slow == WORLD_SLOW_ONE ? duration_ps : duration_ps * slow / WORLD_SLOW_ONE;
@@ -44,14 +44,14 @@ static inline void flows_note(struct flows *f, uint16_t peer, uint64_t end_ps)
     f->end_ps = end_ps;
 }
 
-/* Rows are dealt out to warps, one warp a row.  Returns how many warps are busy. */
+/* How many of `lanes` warps are busy with rows, if each warp takes one row at a time. */
 static inline uint32_t gpu_warps_busy(uint32_t rows, uint32_t lanes) { return rows && rows < lanes ? rows : lanes; }
 
 /* Operations of one step run at the same time on different warps while there are free warps, and then behind earlier
- * operations. gpu_lane_begin() returns when an operation on `warps` warps begins (0: all) and sets `lanes` to their
- * number. gpu_lane_end() returns when it is done on a GPU that is not slowed.  gpu_lane_end_from() does this for an
- * operation whose own work begins at from_ps: a slowed GPU waits no longer than others for a link or for earlier
- * work. gpu_lane_reach(): the operation also waits until that time. */
+ * operations.  gpu_lane_begin() returns when an operation on `warps` warps begins (0: all) and sets `lanes` to their
+ * number.  gpu_lane_end() ends it at end_ps, as a GPU that is not slowed would.  gpu_lane_end_from() ends an operation
+ * whose own work begins at from_ps: a slowed GPU waits no longer than others for a link or for earlier work.
+ * gpu_lane_reach() makes the operation wait until end_ps as well. */
 static inline uint64_t gpu_lane_begin(struct world_worker *ww, uint32_t warps, uint32_t *lanes)
 {
     struct stepping *now = &worker_rank(ww)->now;
@@ -89,21 +89,24 @@ static inline uint64_t worker_behind_ps(struct world_worker *ww)
     return first_ps > ww->cursor_ps ? first_ps - ww->cursor_ps : 0;
 }
 
-/* gpu_lanes.c.  How long an SM takes for rows that need it for service_ps while other groups move rows.  Groups that
- * are in step share it evenly.  Returns also how many groups there are, this one included, in 256ths.  Another group
- * counts for the fraction of its cycle in which it moves rows, and so does this group if its warps look for their
- * rows themselves (`sought`).  Groups whose rows the bulk engine moves count only for such rows. */
+/* gpu_lanes.c.  How long an SM takes for rows that need it for service_ps, while groups that are in step share it
+ * evenly. */
 uint64_t gpu_share_ps(struct world_rank *rank, struct world_worker *ww, uint64_t service_ps);
+/* How many groups move rows on the SM, this one included, in 256ths.  Another group counts for the fraction of its
+ * cycle in which it moves rows, and so does this group if its warps look for their rows themselves (`sought`).  Groups
+ * whose rows the bulk engine moves count only for rows of the engine. */
 uint64_t gpu_groups_256(const struct world_rank *rank, const struct world_worker *ww, const struct loop *p);
-/* How many groups, in 256ths, scan arrays at once, this one included.  Another group that moves rows counts for the
+/* How many groups scan arrays at once, this one included, in 256ths.  Another group that moves rows counts for the
  * fraction of its cycle in which it scans. */
 uint64_t gpu_scanning_256(const struct world_rank *rank, const struct world_worker *ww);
 /* Notes that the group has scanned an array for duration_ps.  Its cycle ends when it next moves rows. */
 void gpu_scanned_note(struct world_worker *ww, uint64_t duration_ps);
-/* Notes that the group, or the bulk engine for it, moves rows in this time.  Others share its SM with it then. */
+/* Notes that the group, or the bulk engine for it, moves rows from from_ps to to_ps.  Others share its SM with it
+ * then. */
 void gpu_moved_note(struct world_worker *ww, bool bulk, uint64_t from_ps, uint64_t to_ps);
 
-/* gpu_rows.c.  The loop of an operation; NULL: it names no site. */
+/* gpu_rows.c.  gpu_loop() returns the loop of an operation; NULL: it names no site.  gpu_loop_make() makes the loop
+ * from given sizes. */
 void gpu_loop_make(struct world_rank *rank, uint8_t site, struct fabric_given *given);
 static inline const struct loop *gpu_loop(struct world_rank *rank, uint8_t site, struct fabric_given *given)
 {
@@ -114,15 +117,16 @@ static inline const struct loop *gpu_loop(struct world_rank *rank, uint8_t site,
     return &rank->loop[given->slot];
 }
 
-/* Whether the operation has a loop and the cluster says what its waits take.  Else it is
- * charged by the rates of plain rows (gpu_plain_ps()). */
+/* Whether the operation is charged for the waits of its loop.  It must have a loop that is not staged, and the cluster
+ * must say how long waits take.  Other operations, except staged ones, are charged by the rates of plain rows
+ * (gpu_plain_ps()). */
 static inline bool gpu_priced(const struct world *w, const struct loop *p)
 {
     return p && w->cluster->gpu.load_ps && !p->staged && (!p->program || w->cluster->gpu.cycle_ps);
 }
-/* How long a wait for memory takes; and how much longer than in the L2 a loop's waits take, if data outside the L2 take
- * more_ps longer. */
+/* How long a wait of the loop for memory takes. */
 uint64_t gpu_load_ps(const struct world *w, const struct loop *p);
+/* How much longer than in the L2 a wait of the loop takes, if data outside the L2 take more_ps longer. */
 uint64_t gpu_far_ps(const struct world *w, const struct loop *p, uint64_t more_ps);
 /* How long memory takes for rows that are read and written, outside the L2 at the rate `far`.  The L2 holds as much
  * as it can of a footprint that has just been written. */
@@ -136,8 +140,8 @@ static inline uint64_t gpu_wire_bytes(const struct loop *p, uint64_t size_bytes)
     return p->flagged ? size_bytes + gpu_ceiling(size_bytes, p->flagged) * GPU_FLAG_BYTES : size_bytes;
 }
 
-/* The time of waits, one after another, that share an SM with other groups' work.  The longer of the two hides most
- * of the shorter. */
+/* The time of waits that alone take chain_ps, one after another, and whose share of the SM takes share_ps.  The longer
+ * of the two hides most of the shorter. */
 uint64_t gpu_shared_ps(uint64_t chain_ps, uint64_t share_ps);
 /* How long `busy` warps alone take for plain rows: the bytes first, then the latencies, one after another. */
 static inline uint64_t gpu_plain_ps(const struct work_rates *k, uint64_t size_bytes, uint32_t busy)
@@ -149,13 +153,13 @@ static inline uint64_t gpu_plain_latency_ps(const struct work_rates *k, uint32_t
     return gpu_ceiling(rows, busy) * k->row_ps;
 }
 
-/* gpu_program.c.  Rows of an operation whose loop is a program.  row.warps warps of the worker move them. */
+/* gpu_program.c.  What rows of an operation cost whose loop is a program and which row.warps warps of the worker
+ * move. */
 struct gpu_rows {
     uint64_t ps, lead_ps; /* until all are moved; until the first byte leaves the SM */
     uint64_t served_ps;   /* how long they keep the SM busy */
 };
-/* A number by which GPUs are told apart: it depends on their parameters and on what calls leave in the L2
- * (fabric_needs). */
+/* A number that tells GPUs apart.  It depends on their parameters and on what calls leave in the L2 (fabric_needs). */
 uint64_t gpu_number(const struct cluster *c, uint64_t touched_bytes);
 struct gpu_rows gpu_program(struct world_rank *rank, const struct world_worker *ww, const struct loop *p,
                             const struct fabric_given *given, struct loop_row row, bool to_peer);
@@ -163,7 +167,7 @@ struct gpu_rows gpu_program(struct world_rank *rank, const struct world_worker *
 uint64_t gpu_program_scan_ps(struct world_rank *rank, const struct world_worker *ww, const struct loop *p,
                              const struct fabric_given *given, uint32_t rows, uint32_t warps);
 
-/* gpu_work.c.  A cast, copy, sum or scan by `lanes` warps begins at `start`.  Returns when it is done. */
+/* gpu_work.c.  Returns when a cast, copy, sum or scan is done that `lanes` warps begin at `start`. */
 uint64_t gpu_work_end(struct world_rank *rank, const struct fabric_work *work, const struct loop *p, uint64_t start,
                       uint32_t lanes);
 

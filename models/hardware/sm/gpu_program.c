@@ -70,8 +70,8 @@ struct answer {
     struct warps_cost cost;
 };
 
-/* The place of the answer, whether it is known or not.  Questions that fall on one place take the next ones.  When
- * other questions have taken these, the first one is given up. */
+/* The place of the answer, whether it is known or not.  A question whose place is taken tries the next ones.  If all
+ * TRIES are taken, the answer at the first place is given up. */
 static struct answer *memory_of(const struct question *q)
 {
     static _Thread_local struct answer memory[MEMORY];

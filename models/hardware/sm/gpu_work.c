@@ -5,8 +5,9 @@
 #include "models/hardware/sm/bulk.h"
 #include "models/hardware/sm/gpu.h"
 
-/* Rows of an operation without a loop.  A sum's time grows with the bytes that it writes, and only little with the
- * bytes that it reads: each stretch waits for the loads of that stretch from all rows. */
+/* Charges rows of an operation without a loop, and returns when they are done.  A sum's time grows with the bytes that
+ * it writes, and only little with the bytes that it reads: each stretch waits for the loads of that stretch from all
+ * rows. */
 static uint64_t plain_work(struct world_rank *rank, const struct fabric_work *work, uint64_t start, uint32_t lanes)
 {
     struct world_worker *ww = rank->now.worker;
@@ -77,7 +78,8 @@ static uint64_t contended_ps(uint64_t chain_ps, uint64_t share_ps)
     return share_ps ? (uint64_t)(chain + share * share / (share + chain)) : chain_ps;
 }
 
-/* Rows of a program.  Memory reads by others make its warps wait, too. */
+/* Charges rows of an operation whose loop is a program, and returns when they are done.  Memory reads by others make
+ * its warps wait, too. */
 static uint64_t program_work(struct world_rank *rank, const struct fabric_work *work, const struct loop *p,
                              uint64_t start, uint32_t lanes)
 {
@@ -100,7 +102,7 @@ static uint64_t program_work(struct world_rank *rank, const struct fabric_work *
     return end;
 }
 
-/* A sum whose loop is not a program yet. */
+/* Charges a sum whose loop is no program, and returns when it is done. */
 static uint64_t sum_work(struct world_rank *rank, const struct fabric_work *work, const struct loop *p, uint64_t start,
                          uint32_t lanes)
 {

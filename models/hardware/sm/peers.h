@@ -8,7 +8,7 @@
 struct world;
 struct world_rank;
 
-/* Finds the ways, where there are any. */
+/* Finds the ways over PCIe, or makes the links of pairs, if GPUs store by these. */
 void peers_init(struct world *w);
 /* Takes bytes over the PCIe, or the link, between two GPUs.  Returns when they have crossed; at once if the GPUs are
  * in different nodes. */

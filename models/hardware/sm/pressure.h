@@ -20,7 +20,7 @@
 
 struct world;
 
-/* Relative to an idle memory. */
+/* What a memory under load costs, relative to an idle one. */
 struct pressure {
     uint64_t load_ps, store_ps; /* how much longer a load that misses the L2 takes; how much longer a store takes in
                                  * the SM's queue */
@@ -47,10 +47,11 @@ enum { PRESSURE_FLIGHT_BYTES = 65536 };
 struct pressure pressure_solve(const struct cluster_gpu *gpu, const struct pressure_load *own,
                                const struct pressure_load *load, uint32_t count, double *rate);
 
-/* How much longer a load takes under this pressure (NULL: none), of rows that have just been written (`fresh`, with
- * their bytes in all) or of others; and how much longer an SM takes for stores. */
+/* How much longer a load takes under this pressure (NULL: none).  fresh: it loads rows that have just been written and
+ * have footprint_bytes in all. */
 uint64_t pressure_load_ps(const struct pressure *pressure, const struct cluster_gpu *gpu, bool fresh,
                           uint64_t footprint_bytes);
+/* How much longer an SM takes for stores of size_bytes. */
 uint64_t pressure_store_ps(const struct pressure *pressure, uint64_t size_bytes);
 
 /* From now on, until the next call, the rank's kernels run under this pressure.  NULL: they run alone. */

@@ -56,7 +56,7 @@ static void line_add(struct line *line, uint64_t ps) { line->ps[line->end++ % FL
 static uint64_t line_take(struct line *line) { return line->ps[line->first++ % FLIGHT]; }
 static bool line_full(const struct line *line) { return line->end - line->first == FLIGHT; }
 
-/* Warps are about equally far, so a warp's place is near the end. */
+/* Adds a warp to the list in order of time.  Warps are about equally far, so its place is near the end. */
 static void order_add(struct run *r, uint32_t i)
 {
     uint8_t place = r->before[WARPS_MOST];
@@ -66,7 +66,7 @@ static void order_add(struct run *r, uint32_t i)
     r->before[r->after[i]] = r->after[place] = (uint8_t)i;
 }
 
-/* The bytes of an access go through the port.  They also go through the way, unless they stay in the SM. */
+/* Returns when the bytes of an access are through the port and, unless they stay in the SM, through the way. */
 static uint64_t access_end_ps(struct run *r, const struct warp *v, uint8_t place, rate_q20 rate, uint32_t bytes)
 {
     const uint64_t takes_ps = rate_time(rate, bytes);
@@ -84,7 +84,7 @@ static uint64_t engine_end_ps(struct run *r, const struct warp *v, rate_q20 rate
     return serve(&r->way_ps, v->now_ps, takes_ps);
 }
 
-/* A load's accesses are asked for one after another. */
+/* Runs a load.  Its accesses are asked for one after another. */
 static void load_run(struct run *r, struct warp *v, const struct loop_op *o)
 {
     for (uint32_t left = o->n, bytes; left; left -= bytes) {
@@ -96,8 +96,8 @@ static void load_run(struct run *r, struct warp *v, const struct loop_op *o)
     }
 }
 
-/* A store's accesses are also asked for one after another, each after the load that brings its value.  Returns false
- * if other warps go on until that load has come. */
+/* Runs a store.  Its accesses are asked for one after another, each after the load that brings its value.  Returns
+ * false if other warps go on until that load has come. */
 static bool store_run(struct run *r, struct warp *v, const struct loop_op *o)
 {
     const bool shared = o->place == LOOP_SHARED;
@@ -139,7 +139,7 @@ static void team_wake(struct run *r, uint32_t team, uint64_t now_ps)
     }
 }
 
-/* How much of what its team has asked for all warps but this one are through with. */
+/* How much of what the team has asked of the engine every warp of the team, except `but`, is through with. */
 static uint32_t least_through(const struct run *r, uint32_t team, const struct warp *but)
 {
     uint32_t least = UINT32_MAX;
@@ -148,7 +148,8 @@ static uint32_t least_through(const struct run *r, uint32_t team, const struct w
     return least == UINT32_MAX ? r->team[team].in.end : least;
 }
 
-/* Returns false if the warp must try again. */
+/* Runs an operation that asks something of the bulk engine or waits for it.  Returns false if the warp must try
+ * again. */
 static bool engine_step(struct run *r, struct warp *v, const struct loop_op *o)
 {
     const struct warps_sm *sm = r->sm;
@@ -182,7 +183,7 @@ static bool engine_step(struct run *r, struct warp *v, const struct loop_op *o)
     }
 }
 
-/* The index of the warp's next operation. */
+/* Runs the begin or the end of a block.  Returns the index of the warp's next operation. */
 static uint32_t flow_step(struct run *r, struct warp *v, const struct loop_op *o)
 {
     switch (o->code) {

@@ -21,8 +21,8 @@ struct world_agenda {
 };
 
 /* Runs until no event is left.  Where the world has several threads, the functions are called for ranks of several
- * nodes at one time.  Returns false if a kernel hangs: workers still wait, but no event is left. Then text says
- * which rank's worker waits, and for what. */
+ * nodes at one time.  Returns false if a kernel hangs: workers still wait, but no event is left.  Then text says which
+ * rank's worker waits, and for what. */
 bool world_run_agenda(struct world *world, const struct world_agenda *agenda, char *text, size_t text_size);
 
 /* For the agenda's functions, which are called for a rank: the rank's clock, its timer and its kernel.  A rank has

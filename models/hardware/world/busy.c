@@ -145,7 +145,8 @@ static struct done *all_done(const struct busy *b, uint64_t time_ps)
     return done;
 }
 
-/* When the looks have no room left, every other one is forgotten, and later ones come half as often. */
+/* Looks at all parts as a rank begins the kernel.  When there is no room for more looks, every other one is forgotten,
+ * and later ones come half as often. */
 static void begin_look(const struct busy *b, struct looked *k, uint64_t now_ps)
 {
     if (k->begins && now_ps - k->begin_ps[k->begins - 1] <= k->gap_ps) return;
@@ -265,12 +266,12 @@ void busy_notes_take(struct world *whole)
 
 void busy_rank_begin(const struct world_rank *rank) { look(rank->world, note_of(rank, false)); }
 
-/* A worker's last step is done before the time that its operations take has passed. */
+/* Schedules the look for when the kernel ends, because a worker's last step comes before the end of its operations. */
 void busy_rank_end(struct world_rank *rank)
 {
     struct world *w = rank->world;
     const struct busy_note note = note_of(rank, true);
-    if (!w->box && !slowest_yet(w->busy, &note)) return; /* nothing is known before then of ranks of other parts */
+    if (!w->box && !slowest_yet(w->busy, &note)) return; /* with parts, ranks of other parts are known only later */
     rank->end_event = (struct sim_event){ .kind = EVENT_END };
     if (rank->end_ps > sim_now_ps(w->sim)) sim_schedule_at(w->sim, &rank->end_event, rank->end_ps);
     else look(w, note);
@@ -283,7 +284,7 @@ void busy_event_run(struct sim *sim, struct sim_event *event)
     look(w, note_of(fabric_container_of(event, struct world_rank, end_event), true));
 }
 
-/* SMs work only for their own rank's kernel. */
+/* Notes the rank's busiest SM.  That needs no look, because SMs work only for their own rank's kernel. */
 void busy_rank_result(const struct world_rank *rank, const struct world_result *result)
 {
     struct looked *k = &rank->world->busy->kernel[rank->kernel];
@@ -311,7 +312,7 @@ static void port_ranks(const struct world *w, uint32_t port, char *text, size_t 
     else snprintf(text, text_size, "%u ranks from %u to %u", count, first, last);
 }
 
-/* Ranks with one port are named by it; for others the graph's name of the NIC is used. */
+/* Names a port by its ranks.  If one of them has several ports, the graph's name of the port replaces "NIC". */
 static void nic_name(const struct world *w, uint32_t port, char *text, size_t text_size)
 {
     char ranks[48];
@@ -366,7 +367,7 @@ static int rate_order(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The median rate of all parts of a kind.  Each link of a network has a rate of its own. */
+/* The median rate of all parts of a kind.  0 for links, because each link of a network has a rate of its own. */
 static uint64_t usual_rate(const struct busy *b, enum world_resource kind)
 {
     if (kind == WORLD_LINK) return 0;
@@ -380,8 +381,8 @@ static uint64_t usual_rate(const struct busy *b, enum world_resource kind)
     return usual;
 }
 
-/* The rate at which the part could have moved its bytes in its busy time, because nothing moves bytes faster than
- * its rate. */
+/* The first of the part's rates at which its bytes take no longer than its busy time; if there is none, the mean rate
+ * of its busy time.  0: its work has no single rate. */
 static uint64_t rate_of(const struct watched *p, const struct done *done)
 {
     const uint64_t rates[] = { p->rate_bps, p->bulk_bps };

@@ -32,8 +32,9 @@ sim_handler busy_event_run;
 
 /* A program of `kernels` kernels begins at begin_ps, and no other is running. */
 void busy_program_begin(struct busy *busy, uint32_t kernels, uint64_t begin_ps);
-/* The rank now begins a kernel that is not the program's first.  Its last worker is done. */
+/* The rank now begins a kernel that is not the program's first. */
 void busy_rank_begin(const struct world_rank *rank);
+/* The last worker of the rank's kernel is done. */
 void busy_rank_end(struct world_rank *rank);
 /* In a world of parts, a window has ended, so the looks noted in it can be made.  They see ports as they are now.
  * All requests to a port until the window's end are known, and work after the time of a look counts as not done. */

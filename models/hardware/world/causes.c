@@ -33,12 +33,12 @@ struct cause {
 
 struct watched {
     uint32_t word, word_count;
-    uint32_t previous; /* of the same worker, + 1; 0: none */
+    uint32_t previous; /* 1 + the place of the same worker's watch before it; 0: none */
 };
 
 struct wait {
     uint64_t begin_ps, end_ps;
-    uint32_t previous; /* of the same worker, + 1; 0: none */
+    uint32_t previous; /* 1 + the place of the same worker's wait before it; 0: none */
     struct cause cause;
     const char *text;
 };
@@ -46,7 +46,7 @@ struct wait {
 struct rank_causes {
     struct cause *word; /* [word_count] */
     struct watched *watched;
-    uint32_t *last;    /* [worker_max] wait, + 1 */
+    uint32_t *last;    /* [worker_max] 1 + the place of the worker's last wait in `wait`; 0: none */
     uint32_t *watches; /* [watcher_max] 1 + the place of the worker's last watch in `watched` */
     uint32_t watched_count, watched_max, worker_max, watcher_max;
     uint32_t queue, bytes; /* counters */

@@ -17,13 +17,13 @@
 #include <assert.h>
 #include <errno.h>
 
-/* Ranks are bound to cores in rotation, as replay does it. */
+/* The core of a rank.  Ranks are bound to cores in rotation, as replay binds them. */
 static struct core *rank_core(const struct world_rank *rank)
 {
     return &rank->world->core[rank->fabric.rank % rank->world->cluster->host.cores];
 }
 
-/* The core's time for a rank's work of duration_ps.  A slowed rank owes the difference. */
+/* The core's time for a rank's work of duration_ps.  A slowed rank owes the time that it takes longer (owed_ps). */
 static uint64_t core_share(struct world_rank *rank, uint64_t duration_ps)
 {
     const uint64_t slowed_ps = rank_slowed_ps(rank, duration_ps);
@@ -72,7 +72,7 @@ static struct world_rank *core_next(const struct core *core, uint64_t now_ps)
     return NULL;
 }
 
-/* Bytes that arrived during the step made it longer. */
+/* Steps the core's next worker.  If bytes that arrived during the last step made it longer, waits for its end first. */
 void host_core_run(struct sim *sim, struct sim_event *event)
 {
     struct core *core = fabric_container_of(event, struct core, event);
@@ -229,7 +229,7 @@ static void host_signal_add(struct fabric *f, struct fabric_worker *worker, uint
     world_word_schedule(rank, word, addend, true, rank->now.worker->cursor_ps);
 }
 
-/* A CPU that copies a row to several places reads the row once for each. */
+/* The time of a copy.  A CPU that copies a row to several places reads the row once for each. */
 static uint64_t copy_ps(const struct work_rates *copy, const struct fabric_work *work)
 {
     const uint64_t once_ps = work->rows * copy->row_ps + rate_time(copy->warp, work->read_bytes);

@@ -33,7 +33,7 @@ static uint64_t late_of(const struct port *port, uint64_t end_ps)
 static const enum world_resource counted[] = { WORLD_HBM,    WORLD_NVLINK_EGRESS, WORLD_NVLINK_INGRESS, WORLD_NIC_TX,
                                                WORLD_NIC_RX, WORLD_POSTING,       WORLD_RECEIVING };
 
-/* The rank's port of a resource; of a NIC's ports, one. */
+/* The rank's port of a resource.  Of a resource of NICs: that of the rank's NIC port i. */
 static const struct port *port_of(const struct world_rank *rank, enum world_resource resource, uint32_t i)
 {
     const struct world *w = rank->world;
@@ -80,7 +80,7 @@ static void workers_count_check(const struct world_rank *rank, uint32_t count)
     _Exit(EXIT_FAILURE);
 }
 
-/* Which SMs a kernel's blocks get. */
+/* Finds the CPCs of a kernel's blocks, where the cluster names CPCs. */
 static void blocks_place(struct world_rank *rank, struct fabric_worker *const *worker, uint32_t count)
 {
     const struct world *w = rank->world;
@@ -150,7 +150,7 @@ static void rank_result(struct world_rank *rank, struct world_result *result)
     if (!w->agenda) busy_rank_result(rank, result);
 }
 
-/* A letter to a worker that has finished still reaches its rank. */
+/* Delivers the letters of a worker whose kernel has ended: at once if they have come, else by events. */
 static void mail_forward(struct world_worker *ww)
 {
     if (!ww->rested) return;
@@ -203,7 +203,8 @@ static void first_steps_schedule(struct world_rank *rank)
     if (!rank->worker_count) launch_rank_done(rank);
 }
 
-/* The rank's kernel has ended and the time of a launch has passed: the next kernel begins. */
+/* Ends the rank's kernel after the time of a launch.  Then begins the next kernel or, with an agenda, tells the
+ * agenda. */
 void launch_event_run(struct sim *sim, struct sim_event *event)
 {
     struct world_rank *rank = fabric_container_of(event, struct world_rank, launch_event);
@@ -238,7 +239,7 @@ static uint64_t launch_start_ps(const struct world *w)
 /* Runs the first steps of all ranks of the part that are not late, in the order in which their events would run. */
 void launch_begin_run(struct sim *sim, struct sim_event *event)
 {
-    enum { WORKERS_AHEAD = 4, SEEN_AHEAD = 12 }; /* a worker's own line is found through the world's line for it */
+    enum { WORKERS_AHEAD = 4, SEEN_AHEAD = 12 }; /* a worker's struct world_worker leads to its kernel's object */
     const struct world *w = fabric_container_of(event, const struct world, begin_event);
     const uint64_t now = sim_now_ps(sim);
     const uint32_t ranks = w->rank_count;
@@ -344,11 +345,11 @@ static void rank_watch(const struct world_rank *rank)
     usage_watch(u, &rank->ingress, WORLD_USAGE_NVLINK_INGRESS);
 }
 
-/* Begins a program in a world that records how busy its ports are. */
+/* Begins to record how busy ports are during a program. */
 static void usage_of_ports(struct world *w)
 {
     const struct network *n = w->network;
-    usage_begin(w->usage, world_latest_ps(w), w->boxes ? NULL : w->sim); /* windows end soon enough */
+    usage_begin(w->usage, world_latest_ps(w), w->boxes ? NULL : w->sim); /* with parts, looks come when windows end */
     for (uint32_t r = 0; r < w->options.ranks; r++) rank_watch(&w->rank[r]);
     for (uint32_t i = 0; i < n->graph->link->len; i++)
         if (network_link_inner(n, i)) usage_watch(w->usage, &n->link[i].port, WORLD_USAGE_LINK);
@@ -438,7 +439,7 @@ void world_kernel_begin(struct world *w, uint32_t index, struct fabric_worker **
     first_steps_schedule(rank);
 }
 
-/* Without an agenda a world runs programs. */
+/* Gives all parts an agenda.  NULL: the world runs programs. */
 static void agenda_set(struct world *w, const struct world_agenda *agenda)
 {
     w->agenda = agenda;

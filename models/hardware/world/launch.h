@@ -6,7 +6,7 @@
 
 struct world_rank;
 
-/* The last worker of the rank's kernel is done. */
+/* Schedules what comes after the rank's kernel, whose last worker is done. */
 void launch_rank_done(struct world_rank *rank);
 sim_handler launch_begin_run; /* EVENT_BEGIN */
 sim_handler launch_event_run; /* EVENT_LAUNCH */

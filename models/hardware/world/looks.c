@@ -17,12 +17,12 @@ struct look {
 };
 
 struct looks {
-    uint32_t *crowd; /* [lines] warps that wait there */
+    uint32_t *crowd; /* [lines] warps that wait in each line */
     uint32_t lines, workers;
     struct look look[]; /* [workers] */
 };
 
-/* The rank's lines.  They have room for its workers and for this line. */
+/* Returns the rank's struct looks, with room for its workers and for `line`. */
 static struct looks *looks_of(struct looks **of_rank, uint32_t workers, uint32_t line)
 {
     if (*of_rank && (*of_rank)->workers < workers) { /* a new launch: no worker reads yet */

@@ -16,7 +16,7 @@
 
 /* ---- the window ---- */
 
-/* Threads meet when a window ends, and a meeting takes microseconds. */
+/* Shorter windows do not pay: threads meet when a window ends, and a meeting takes microseconds. */
 static const uint64_t WINDOW_LEAST_PS = 100 * PS_PER_NS;
 
 /* The shortest total time of one port's own line and another port's line. */
@@ -84,8 +84,8 @@ struct member {
     pthread_t thread;
 };
 
-/* Waits until all threads are here.  Windows are short, so a thread spins for a while before it sleeps.  It sleeps
- * so that threads without a core of their own can run. */
+/* Waits until all threads have called this.  Windows are short, so a thread spins for a while before it sleeps.  It
+ * sleeps so that threads without a core of their own can run. */
 static void crew_meet(struct crew *c)
 {
     enum { SPINS = 4096 };

@@ -17,7 +17,7 @@ struct world_wake {
     uint16_t rank;
 };
 
-/* The worker steps now. */
+/* Steps the worker now. */
 void world_worker_step(struct world_worker *ww);
 sim_handler stepping_wake_run; /* EVENT_WAKE */
 

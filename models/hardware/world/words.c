@@ -81,8 +81,8 @@ static void row_done(struct sim *sim, struct sim_row *row)
     pool_put(&w->rows, row);
 }
 
-/* Steps workers of a watch, from number last downwards, as long as they are consecutive.  They poll their rank's
- * memory, and nothing else lets them step.  Returns how many. */
+/* Wakes workers of a watch by one event, from number `last` downwards, `most` at most, as long as each polls its rank's
+ * memory and has no step to come.  Returns how many; 0: fewer than ROW_LEAST. */
 static uint32_t row_wake(struct world_rank *rank, uint32_t last, uint32_t most)
 {
     struct world *w = rank->world;
@@ -147,8 +147,8 @@ bool world_counter_hold(struct world_rank *rank, uint32_t word, uint64_t value, 
     return true;
 }
 
-/* The rank itself adds to the word at time_ps, and the sum reaches the awaited value.  This needs no event either:
- * the worker makes the sum when it reads the word at that time or later, and nobody else reads such a word. */
+/* Whether the rank's own addition at time_ps, by which the sum reaches the awaited value, needs no event.  Then the
+ * worker makes the sum when it reads the word at that time or later, and nobody else reads such a word. */
 static bool counter_reach(struct world_rank *rank, uint32_t word, uint64_t value, uint64_t time_ps)
 {
     const struct world *w = rank->world;
@@ -164,7 +164,7 @@ static bool counter_reach(struct world_rank *rank, uint32_t word, uint64_t value
     return true;
 }
 
-/* Freed memory that lies between used memory goes back to the system if it is much, because other arrays may need
+/* Frees the rank's counters.  Freed memory goes back to the system when it is much, because other arrays may need
  * it. */
 static void counters_free(struct world_rank *rank)
 {
@@ -220,8 +220,8 @@ void words_change_run(struct sim *sim, struct sim_event *event)
     pool_put_list(&w->changes, first, last);
 }
 
-/* Returns false if no running worker watches the word.  Also returns false if several workers watch a word that is
- * added to, because the sum must be made once. */
+/* Sends a letter to each running worker that watches the word.  Returns false if there is none, or if several workers
+ * watch a word that is added to, because the sum must be made once. */
 static bool letters_send(struct world_rank *target, uint32_t word, uint64_t value, bool add, uint64_t time_ps)
 {
     struct world *w = target->world;

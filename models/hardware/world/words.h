@@ -62,7 +62,7 @@ void world_word_deliver(struct world_rank *rank, uint32_t word, uint64_t value, 
 /* Whether an addition at *time_ps needs no event, because the one worker that watches the counter waits for a larger
  * sum.  If the sum is large enough, returns false and sets *time_ps to when the last addition so far is done. */
 bool world_counter_hold(struct world_rank *rank, uint32_t word, uint64_t value, uint64_t *time_ps);
-/* Once the workers of a launch are known, they find their counters. */
+/* Tells the workers of a launch which counters are theirs. */
 void world_counters_launch(struct world_rank *rank);
 /* Forgets all watches of a launch. */
 void world_watches_clear(struct world_rank *rank);
@@ -78,7 +78,7 @@ void world_word_schedule(struct world_rank *target, uint32_t word, uint64_t valu
 void world_mail_read(struct world_worker *ww, uint64_t now_ps);
 /* Begins a step of a worker that has letters or a counter that is due: it reads what has come by now_ps. */
 void words_read(struct world_worker *ww, uint64_t now_ps);
-/* The worker of words_read() waits after its step, and is woken for what is still on its way. */
+/* Has the worker, which waits after its step, woken for letters and additions that are still on their way. */
 void words_wait(struct world_worker *ww);
 /* Runs an event that changes words. */
 sim_handler words_change_run;

@@ -115,7 +115,7 @@ static uint32_t quantum_of(const struct world *w)
     return (uint32_t)(quantum_bytes < UINT32_MAX ? quantum_bytes : UINT32_MAX);
 }
 
-/* What cross-rail traffic must know of the ports. */
+/* Makes the relays by which cross-rail traffic leaves its node, if it goes by NVLink. */
 static void relays_init(struct world *w)
 {
     const struct graph *g = w->network->graph;
@@ -286,7 +286,7 @@ static void parts_make(struct world *w)
     w->boxes = memory_new(w->parts, sizeof w->boxes[0]);
     w->ways_shared = w->network->leaf_count > 1 || w->dcqcn.parameters;
     for (uint32_t p = 0; p < w->parts; p++) w->part[p] = part_new(w, p, of_a_part);
-    w->box = mailbox_new(w->parts); /* of all, where they share ways */
+    w->box = mailbox_new(w->parts); /* for the mail of all parts, where they share ways */
 }
 
 static struct world_timeline *record_new(const struct world *w)

@@ -8,8 +8,8 @@
  *        └──put/signal──► QP ─► NIC transmit ─► network ─► NIC receive ─► peer's memory, word
  *                                (the worker is busy while it posts; a NIC event sends the next request)
  *
- * A store costs no event.  A put costs one (its sending), a signal by RDMA two, and a step of a worker one.  A
- * signal by NVLink costs one event where there are NICs, else none.  All signals that a step sends at one time are
+ * A store costs no event.  A put costs one (its sending), a signal by RDMA two, and a step of a worker one.  A signal
+ * by NVLink costs one event if the world has several nodes, else none.  All signals that a step sends at one time are
  * one event.
  *
  * The world knows the cluster's parameters and models/fabric.h.  It knows no protocol. */
@@ -36,8 +36,8 @@ struct world_options {
     struct fabric_needs needs;
     const uint32_t *slow;      /* [ranks] the time of a GPU's own work in 1024ths of the normal time; 0: normal; or
                                 * NULL */
-    const struct graph *graph; /* the cluster's graph with this number of nodes; must outlive the world.  NULL: built
-                                * here */
+    const struct graph *graph; /* the cluster's graph with this number of nodes; must outlive the world.  NULL: the
+                                * world builds it */
     const struct transport *transport; /* NULL: as the cluster's [nic] says */
     const struct loops *loops;         /* must outlive the world; NULL: loops_shipped() */
     struct timeline *timeline;         /* where to record operations (sim/timeline.h), or NULL */
@@ -79,7 +79,7 @@ struct world_result {          /* of one rank and kernel */
     uint64_t counts_ps;        /* from the kernel's begin until the host knows how many rows come; 0: equal to let_ps */
     uint64_t wait_ps;          /* wait before the kernel for the rank's first turn on a core of a host */
     uint64_t begin_ps, end_ps; /* the launch, and the end of its last worker, on the world's clock */
-    uint64_t arrived_ps;       /* when data or a change of a word last came to the rank, on that clock */
+    uint64_t arrived_ps;       /* when data or a change of a word last came to the rank, on the world's clock */
     struct world_use use[WORLD_RESOURCE_COUNT];
 };
 
@@ -139,7 +139,8 @@ struct world_part {
     uint64_t busy_ps;   /* never more than the slowest rank's kernel takes */
     uint64_t bytes;     /* bytes that crossed it meanwhile, headers included; 0: it moves none */
     uint64_t rate_bps;  /* the rate at which they could cross it, faults included; 0: its work has no single rate */
-    uint64_t usual_bps; /* the rate of most parts of its kind; 0: it tells nothing here */
+    uint64_t usual_bps; /* the median rate of the parts of its kind; 0: for a link, or if rate_bps is not the part's own
+                         * rate */
     double over_mean;   /* its bytes (or its time, if it moves none) over the mean of all parts of its kind; 0: a
                          * link */
 };

@@ -187,8 +187,8 @@ struct world_rank {
 /* The two machines on which ranks run: GPUs (gpu.c) and the cores of a host (host.c). */
 struct world_machine {
     const struct fabric_ops *ops;                                     /* what operations cost */
-    void (*init)(struct world *w);                                    /* rates, SMs, launch_ps, poll_ps */
-    void (*step_due)(struct world_worker *ww);                        /* the worker would step */
+    void (*init)(struct world *w);                                    /* sets rates, SMs, launch_ps, poll_ps */
+    void (*step_due)(struct world_worker *ww);                        /* the worker's next step is due */
     uint64_t (*step_begin)(struct world_rank *rank, uint64_t now_ps); /* returns when the worker may go on */
     void (*step_end)(struct world_rank *rank);                        /* NULL: nothing is to be done */
     /* NULL unless links cost CPU time.  link_ps() is the CPU time of a request at each end.  send() charges the
@@ -219,8 +219,8 @@ struct world {
     struct world **part;          /* [parts] the parts of the whole; if its nodes are no parts, only the world itself */
     uint32_t parts, part_ranks;   /* ranks of each part but the last, which may have fewer */
     struct mailbox **boxes;       /* [parts]; NULL: its nodes are no parts */
-    bool ways_shared;             /* mail goes over links that do not belong to the peer, or these keep state for
-                                   * others */
+    bool ways_shared;             /* one thread plans the ways of all mail, because it goes over links between switches,
+                                   * or DCQCN may mark it */
     pthread_mutex_t launching;    /* held while a rank launches its next kernel */
     _Atomic uint64_t freed_bytes; /* bytes of counters that were freed since memory last went back to the system */
     const struct cluster *cluster;
@@ -228,7 +228,7 @@ struct world {
     uint64_t launch_ps;                  /* the part of a kernel's duration that is not its workers' time */
     const struct world_program *program; /* while it runs */
     const struct world_agenda *agenda;   /* while it runs; NULL while a program does */
-    uint64_t agenda_ps;                  /* when the last one began */
+    uint64_t agenda_ps;                  /* when the last agenda began */
     const struct loops *loops;
     struct loop loop[SITES]; /* loops of sites for which the kernel gives no sizes */
     bool several;            /* the last program had several kernels */
@@ -244,7 +244,7 @@ struct world {
     struct nic *nic;                /* [nic_count] ports of all nodes */
     struct network_local *peer_way; /* [nodes][GPUs][GPUs] where GPUs store over PCIe; else NULL */
     struct port *pair_link;         /* likewise where each pair of GPUs has its link (xGMI) */
-    rate_q20 pair;                  /* of such a link, one direction */
+    rate_q20 pair;                  /* rate of such a link, one direction */
     struct relay *relay;            /* [nic_count], where cross-rail traffic goes by NVLink; else NULL */
     bool ports_shared;              /* several ranks use one port of a NIC */
     bool ways_differ;               /* what is sent later may arrive earlier */
@@ -255,7 +255,7 @@ struct world {
     struct work_rates store, reduce;
     struct work_rates copy, cast, sum; /* host */
     struct work_rates message;         /* host: the rates of a store of what the rank has just cast */
-    uint64_t gpu_number;               /* gpu_program.c */
+    uint64_t gpu_number;               /* what gpu_number() returns (gpu.h) */
     rate_q20 bulk_in, bulk_out, bulk_put, bulk_link, bulk_sector, bulk_crossing, hbm_rows, l2;
     rate_q20 reduce_load, reduce_made, hbm, scan, egress, ingress;
     rate_q20 sum_far, add, egress_unaligned, egress_split; /* 0: not known */
@@ -293,7 +293,7 @@ static inline uint64_t world_latest_ps(const struct world *w)
 static inline struct world_rank *rank_of(struct fabric *f) { return fabric_container_of(f, struct world_rank, fabric); }
 static inline struct world_rank *worker_rank(const struct world_worker *ww) { return rank_of(ww->worker->fabric); }
 
-/* A worker's struct rest is all zero when it is first asked for. */
+/* Returns a worker's struct rest, which is all zero at first. */
 static inline struct rest *worker_rest(struct world_worker *ww)
 {
     struct world_rank *rank = worker_rank(ww);
@@ -317,14 +317,14 @@ static inline void *entries_grow(void *entry, uint32_t count, uint32_t *max, siz
     return memory_grow(entry, *max, size_bytes);
 }
 
-/* Something comes to the rank at time_ps. */
+/* Notes that something comes to the rank at time_ps. */
 static inline void world_arrival_note(struct world_rank *rank, uint64_t time_ps)
 {
     rank->arrived_ps = later(rank->arrived_ps, time_ps);
 }
 
-/* An event at from_ps makes the worker step at time_ps, or later if its earlier work ends later.  Nothing changes if
- * its next step was settled before from_ps. */
+/* Has the worker step at time_ps because of an event at from_ps, or later if its earlier work ends later.  Nothing
+ * changes if its next step was settled before from_ps. */
 static inline void world_worker_wake(struct sim *sim, struct world_worker *ww, uint64_t from_ps, uint64_t time_ps)
 {
     if (ww->settled_ps <= from_ps) return;
@@ -340,7 +340,8 @@ static inline uint64_t rank_slowed_ps(const struct world_rank *rank, uint64_t du
     return rank->slow == WORLD_SLOW_ONE ? duration_ps : duration_ps * rank->slow / WORLD_SLOW_ONE;
 }
 
-/* A rank's thread of the host serves a queue's request for service_ps from from_ps on.  Returns when it is done. */
+/* Has the thread of the host that serves a rank's queue work for service_ps from from_ps on.  Returns when it is
+ * done. */
 static inline uint64_t world_thread_reserve(struct world_rank *rank, uint16_t queue, uint64_t from_ps,
                                             uint64_t service_ps)
 {

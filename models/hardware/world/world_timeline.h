@@ -34,11 +34,11 @@ struct world_timeline {
 
 struct world_timeline *world_timeline_new(struct timeline *out, struct causes *causes, uint32_t ranks);
 void world_timeline_free(struct world_timeline *t);
-/* A rank launches a kernel with worker_count workers. */
+/* Notes that a rank launches a kernel with worker_count workers. */
 void world_timeline_launch(struct world_timeline *t, uint32_t rank, uint32_t worker_count);
 /* The track of a worker's lane.  It is named when it is first used, because most workers use one lane. */
 uint32_t world_timeline_lane(struct world_timeline *t, uint32_t rank, uint32_t worker, uint32_t lane);
-/* A port sends the request, or takes it in, from begin_ps to end_ps. */
+/* Records that a port sends the request, or takes it in, from begin_ps to end_ps. */
 void world_timeline_request(struct world_timeline *t, const struct request *r, bool transmit, uint64_t begin_ps,
                             uint64_t end_ps);
 
