@@ -165,7 +165,8 @@ static char *number_text(const char *message)
     return NULL;
 }
 
-/* Takes GLib's error.  If a callback of the entries made it, it is passed on unchanged. */
+/* Sets *error from GLib's error, which it takes over.  An error that a callback of the entries made is passed on
+ * unchanged. */
 static void error_put(const struct command_line *line, GError *glib, GError **error)
 {
     g_autofree char *text = NULL;

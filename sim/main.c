@@ -90,7 +90,8 @@ static int command_unknown(const char *name)
     return command_line_unknown("eptwin", "command", name, names);
 }
 
-/* Output that cannot be written (a full disk, a closed pipe) must not look like success. */
+/* Returns the exit status of a command that ended with `status`.  Output that cannot be written (a full disk, a closed
+ * pipe) must not look like success. */
 static int flush_output(int status)
 {
     const bool failed = fflush(stdout) != 0 || ferror(stdout);
@@ -102,7 +103,7 @@ static int flush_output(int status)
     return status;
 }
 
-/* Words on the command line are in the user's encoding.  If the environment names none ("C"), they are in UTF-8.
+/* Chooses the user's encoding for words on the command line.  If the environment names none ("C"), that is UTF-8.
  * Numbers, sorting and messages are not localised. */
 static void encoding_choose(void)
 {
@@ -111,7 +112,8 @@ static void encoding_choose(void)
     if (!chosen || !strcmp(chosen, "C") || !strcmp(chosen, "POSIX")) setlocale(LC_CTYPE, "C.UTF-8");
 }
 
-/* When memory runs out, GLib would end the process in its own way.  Here the process ends as sim/memory.h says. */
+/* Handles GLib's messages.  When memory runs out, GLib would end the process in its own way, but here the process ends
+ * as sim/memory.h says. */
 static void log_handle(const char *domain, GLogLevelFlags level, const char *message, void *context)
 {
     const char *const what = strstr(message, "failed to allocate");

@@ -1,9 +1,9 @@
 /* new_file.h - a file that appears whole or not at all.  Every file that eptwin writes is one.
  *
- * The bytes go to a file without a name (or, if the file system has no such files, with a temporary name).  It gets
- * its name at the end.  So neither a failure nor a killed process leaves half a file, and a former file stays until
- * then.  "-" is standard output.  /dev/stdout, /dev/fd/N and similar names mean the open file.  Other devices and
- * pipes are written directly.  A symbolic link stays, and the file to which it leads is replaced.  A replaced file
+ * The bytes go to a file without a name (or, if the file system has no such files, with a temporary name).  It gets its
+ * name at the end.  So neither a failure nor a killed process leaves half a file, and a former file stays until the new
+ * one is whole.  "-" is standard output.  /dev/stdout, /dev/fd/N and similar names mean the open file.  Other devices
+ * and pipes are written directly.  A symbolic link stays, and the file to which it leads is replaced.  A replaced file
  * keeps its permissions.  A file that may not be written is refused.  Knows no format. */
 #ifndef SIM_NEW_FILE_H
 #define SIM_NEW_FILE_H
@@ -16,7 +16,7 @@
 #define NEW_FILE_ERROR (g_quark_from_static_string("eptwin-new-file"))
 enum new_file_error {
     NEW_FILE_ERROR_INPUT,          /* the path is also that of an input */
-    NEW_FILE_ERROR_IO = ERROR_RUN, /* it cannot be written */
+    NEW_FILE_ERROR_IO = ERROR_RUN, /* the file cannot be written */
 };
 
 struct new_file;
@@ -27,15 +27,15 @@ struct new_file *new_file_open(const char *path, GError **error);
 int new_file_descriptor(const struct new_file *file);
 /* Writes all of data.  False and *error if it cannot. */
 bool new_file_write(struct new_file *file, const void *data, size_t size_bytes, GError **error);
-/* Gives the file its name.  If that fails, returns false with *error and leaves nothing behind.  Frees it either
- * way. */
+/* Gives the file its name.  If that fails, returns false with *error and leaves nothing behind.  Frees the file in both
+ * cases. */
 bool new_file_commit(struct new_file *file, GError **error);
 /* Gives up: leaves nothing behind.  NULL is accepted. */
 void new_file_discard(struct new_file *file);
 
 /* Whether path could be written now, so that long work does not fail at its end. */
 bool new_file_possible(const char *path, GError **error);
-/* Whether path is different from all inputs, under whatever names; else *error.  "-" is never an input. */
+/* Whether path leads to another file than all inputs, whatever their names are; else *error.  "-" is never an input. */
 bool new_file_spares(const char *path, const char *const *inputs, size_t count, GError **error);
 
 #endif

@@ -21,7 +21,8 @@ bool output_write(struct output *output, const void *data, size_t size, GError *
 /* Bytes written so far, before compression. */
 uint64_t output_offset(const struct output *output);
 
-/* Writes the remaining bytes, before other work and output_commit(): nothing can be written after it. */
+/* Writes the remaining bytes; nothing can be written afterwards.  output_commit() does this, too, but then a failure
+ * shows only after all other work. */
 bool output_end(struct output *output, GError **error);
 /* Ends the file: if good, it gets its name; else it disappears.  Frees the output in both cases. */
 bool output_commit(struct output *output, GError **error);

@@ -1,7 +1,8 @@
 /* progress.c - the bar of progress.h.
  *
- * The count is atomic.  The first thread after a tenth of a second draws, and the others go on.  The rate is that of
- * the whole run.  It is steady, and wrong only if the remaining work differs from the work done. */
+ * The count is atomic.  A tenth of a second after the last drawing, the first thread that advances the bar draws, and
+ * the others go on.  The rate is that of the whole run.  It is steady, and wrong only if the remaining work differs
+ * from the work done. */
 #include "sim/progress.h"
 
 #include <inttypes.h>

@@ -12,7 +12,7 @@
 /* A word of the list. */
 struct word {
     uint64_t begin, end, step;
-    bool factor; /* step multiplies */
+    bool factor; /* each number is step times the one before */
 };
 
 /* Reads digits at *text and moves *text behind them.  False: there are no digits, or the number needs more than 32
@@ -32,7 +32,7 @@ static void blanks_skip(const char **text)
     while (**text == ' ') ++*text;
 }
 
-/* After the colon: the end of the range and its stride. */
+/* Reads what follows the colon: the end of the range and its step. */
 static bool end_read(const char **text, uint32_t limit, struct word *word)
 {
     word->end = limit;
@@ -82,7 +82,7 @@ static int number_compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* A number given twice would be counted twice. */
+/* Whether no number is given twice.  Such a number would be counted twice. */
 static bool numbers_differ(const struct ranges *ranges)
 {
     uint32_t *const sorted = memory_grow(NULL, ranges->count, sizeof *sorted);

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* In the order of the text.  Zero-initialised, it is empty. */
+/* Numbers in the order of the text.  Zeroed memory is an empty list. */
 struct ranges {
     uint32_t *number; /* [count] */
     uint32_t count;
@@ -14,20 +14,20 @@ struct ranges {
 /* The name of the grammar in help and errors. */
 #define RANGES_GRAMMAR "N, A:B (B excluded), A:B:STEP, all, or a list of these"
 
-/* Reads a comma-separated list.  A word is one of: a number; A:B, which excludes B as in Python, and where A
- * defaults to 0 and B to limit; A:B:STEP or A:B:xFACTOR, which leave out numbers; "all", which is "0:". The text
- * must name 1 to `most` numbers, each once and below limit.  Otherwise returns false and leaves *ranges empty. Free
- * *ranges with ranges_free(). */
+/* Reads a comma-separated list.  A word is one of: a number; A:B, which excludes B as in Python, and where A defaults
+ * to 0 and B to limit; A:B:STEP or A:B:xFACTOR, which leave out numbers; "all", which is "0:".  The text must name 1 to
+ * `most` numbers, each once and below limit.  Otherwise returns false and leaves *ranges empty.  Free *ranges with
+ * ranges_free(). */
 bool ranges_parse(const char *text, uint32_t limit, uint32_t most, struct ranges *ranges);
-/* The one number. */
+/* Makes a list of one number. */
 void ranges_one(uint32_t number, struct ranges *ranges);
 void ranges_free(struct ranges *ranges);
 
-/* The canonical text of these numbers, as in records: "2:5" for consecutive ones, else "4,2". Free with free(). */
+/* The canonical text of these numbers, as in records: "2:5" for consecutive ones, else "4,2".  Free with free(). */
 char *ranges_text(const struct ranges *ranges);
 
-/* Whether both texts name equal numbers in equal order.  Texts without an end ("all", "1:") are equal only if they
- * are spelt alike. */
+/* Whether both texts name equal numbers in equal order.  Texts without an end ("all", "1:") are equal only if they are
+ * spelt in the same way. */
 bool ranges_same(const char *one, const char *other);
 
 #endif

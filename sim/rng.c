@@ -15,7 +15,8 @@ static uint64_t splitmix64(uint64_t *state)
     return z ^ (z >> 31);
 }
 
-/* Four successive outputs of splitmix64 are never all zero, which is the one state that xoshiro must not have. */
+/* Seeds by four successive outputs of splitmix64.  They are never all zero, which is the one state that xoshiro must
+ * not have. */
 void rng_seed(struct rng *rng, uint64_t seed)
 {
     for (int i = 0; i < 4; i++) rng->state[i] = splitmix64(&seed);
@@ -36,7 +37,7 @@ uint64_t rng_below(struct rng *rng, uint64_t limit)
 
 double rng_uniform(struct rng *rng) { return (double)(rng_next(rng) >> 11) * 0x1p-53; }
 
-/* One value a call.  The sine half is thrown away, so that the state stays four words. */
+/* Returns one value a call.  The other one, by the sine, is not used, so the state stays four words. */
 double rng_normal(struct rng *rng)
 {
     const double two_pi = 6.283185307179586476925286766559;

@@ -14,7 +14,7 @@ uint64_t rng_below(struct rng *rng, uint64_t limit); /* uniform in [0, limit), u
 double rng_uniform(struct rng *rng);                 /* [0, 1), 53 bits */
 double rng_normal(struct rng *rng);                  /* mean 0, deviation 1 (Box-Muller) */
 
-/* The next 64 bits. Here so that loops that draw much keep the state in registers. */
+/* The next 64 bits.  This is inline, so loops that draw much keep the state in registers. */
 static inline uint64_t rng_next(struct rng *rng)
 {
     uint64_t *const s = rng->state;

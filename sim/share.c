@@ -32,7 +32,8 @@ static void folder_add(GPtrArray *folders, GHashTable *seen, char *folder)
     else g_free(folder);
 }
 
-/* Build folders lie one or two levels below a source tree: build/eptwin, build/tests/test_case. */
+/* All folders to search, whether or not they exist.  The executable may be one or two levels below a source tree:
+ * build/eptwin, build/tests/test_case. */
 static GPtrArray *folders_all(const struct kind *kind)
 {
     GPtrArray *folders = g_ptr_array_new_with_free_func(g_free);

@@ -11,11 +11,11 @@
  *                 v  a slot of many is dealt out to the levels below
  *     run <== [ sooner, later, ... ] front            everything sooner than front_end_ps
  *
- * An event moves down at most once a level, in practice once or twice, and always in streams.  Nothing depends on
- * how times are distributed.  Ties: events of one instant differ from base in the same digit, so they are always in
- * the same slot.  Every move keeps the order within a slot, and the sort is stable.  So the order of scheduling
- * decides, and no sequence numbers are compared.  Records are moved instead of events.  So the memory of an event is
- * not touched until the event reaches the front, where it is prefetched tens of events ahead.
+ * An event moves down at most once a level, in practice once or twice, and always in streams.  Nothing depends on how
+ * times are distributed.  Ties: events of one instant differ from base in the same digit, so they are always in the
+ * same slot.  Every move keeps the order within a slot, and the sort is stable.  So the order of scheduling decides,
+ * and no sequence numbers are compared.  Records are moved instead of events.  So the memory of an event is untouched
+ * until the event reaches the front, where it is prefetched tens of events ahead.
  *
  * Does not know what an event does.  Measurements of this and other queues: README.md. */
 #include "sim/sim.h"
@@ -101,7 +101,7 @@ struct block {
 struct slot {
     uint64_t time_ps_min;
     struct entry *end;   /* behind the last entry */
-    struct chunk *first; /* void when count is 0 */
+    struct chunk *first; /* not valid when count is 0 */
     uint32_t count;      /* of entries */
 };
 enum { END_EMPTY = CHUNK_ENTRIES * sizeof(struct entry) };
@@ -208,7 +208,7 @@ void *sim_owner(const struct sim *sim) { return sim->owner; }
 
 /* ---- slots: lists of chunks ---- */
 
-/* The chunk of an entry.  For the end of a chunk it is the chunk that follows in memory. */
+/* The chunk of an entry, or of the end behind its last entry. */
 static struct chunk *chunk_of(const struct entry *entry)
 {
     return (struct chunk *)((uintptr_t)entry & ~(uintptr_t)(CHUNK_BYTES - 1));
@@ -216,7 +216,7 @@ static struct chunk *chunk_of(const struct entry *entry)
 
 static bool chunk_full(const struct entry *end) { return (uintptr_t)end % CHUNK_BYTES == END_EMPTY; }
 
-/* All chunks of the block are used.  Goes on to the next block, and makes it if there is none. */
+/* Goes on to the next block, because all chunks of this one are used.  Makes the block if there is none. */
 static void block_leave(struct sim *sim)
 {
     struct block *const block = sim->block;
@@ -257,7 +257,7 @@ static void slot_drop_first(struct sim *sim, struct slot *slot)
 {
     struct chunk *const chunk = slot->first;
     slot->count -= slot_first_fill(slot);
-    slot->first = chunk->next; /* void after the last */
+    slot->first = chunk->next; /* not valid after the last */
     chunk_give(sim, chunk);
     if (slot->count == 0) slot_clear(slot);
 }
@@ -341,8 +341,8 @@ static void front_insert(struct sim *sim, struct entry entry)
     front[place] = entry;
 }
 
-/* Inserts an event from the trie, the soonest slot first, and moves the later events.  The place before the front
- * has the time 0, so the search ends there. */
+/* Inserts an event from the trie, of which the soonest slot comes first.  Moves the later events.  The place before the
+ * front has the time 0, so the search ends there. */
 static void front_append(struct sim *sim, struct entry entry)
 {
     struct entry *const front = sim->front;
@@ -354,8 +354,9 @@ static void front_append(struct sim *sim, struct entry entry)
     front[place] = entry;
 }
 
-/* The front is full, so its events go to the trie.  They go to the finer levels that open when now becomes the base.
- * The base is later than now if entries whose events had moved were passed over.  It never goes back. */
+/* Moves the events of a full front to the trie: to the finer levels that open when now becomes the base.  If the base
+ * is already later than now, it stays, because it never goes back.  That happens after entries whose events had moved
+ * were passed over. */
 static __attribute__((noinline)) void front_spill(struct sim *sim)
 {
     if (sim->base_ps < sim->clock.now_ps) sim->base_ps = sim->clock.now_ps;
@@ -382,7 +383,7 @@ static void front_take_chunk(struct sim *sim, struct slot *slot)
     slot_drop_first(sim, slot);
 }
 
-/* Prefetches what the first entries of a slot name.  The slot is taken next. */
+/* Prefetches the events in the first chunk of the slot that is taken next. */
 static void slot_look_ahead(const struct slot *slot)
 {
     const struct entry *const entries = slot->first->entry;
@@ -400,7 +401,7 @@ static void front_look_ahead(const struct sim *sim)
     for (uint32_t i = 0; sim->near && i < left && i <= NEAR; i++) sim->near(sim, first[i].event);
 }
 
-/* Takes the slots of a level from digit on, as many as fit, into the empty front. */
+/* Takes slots of a level into the empty front, from `digit` on, as many as fit. */
 static void front_take_slots(struct sim *sim, unsigned level, unsigned digit)
 {
     const struct level *const l = &levels[level];
@@ -421,7 +422,7 @@ static void front_take_slots(struct sim *sim, unsigned level, unsigned digit)
     sim->front_end_ps = sim->level_mask == 0 ? UINT64_MAX : sim->front_end_ps << l->shift;
 }
 
-/* The front is empty and the trie is not. */
+/* Fills the empty front from the trie, which is not empty. */
 static __attribute__((noinline)) void front_fill(struct sim *sim)
 {
     sim->front_head = sim->front_tail = FRONT_SPARE;

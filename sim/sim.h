@@ -14,11 +14,11 @@
 
 struct sim;
 
-/* The first members of an engine, read through the functions below. */
+/* The first members of an engine.  The inline functions below read them. */
 struct sim_clock {
     uint64_t now_ps;
-    uint64_t event_count; /* run */
-    uint64_t entry_count; /* that came into the queue */
+    uint64_t event_count; /* events that have run */
+    uint64_t entry_count; /* entries that came into the queue */
 };
 static inline const struct sim_clock *sim_clock(const struct sim *sim) { return (const void *)sim; }
 
@@ -45,8 +45,8 @@ void sim_handler_set(struct sim *sim, uint32_t kind, sim_handler *handler);
  * have been freed before.  (sim_free() touches no event.) */
 void sim_reset(struct sim *sim);
 
-/* Has far() and later near() called for most events, a few places before they run.  far() can prefetch what they
- * will read, and near() what is found from there.  They must change nothing. */
+/* Has far() and later near() called for most events, a few places before they run.  far() can prefetch what an event
+ * will read, and near() what can be found from there.  They must change nothing. */
 typedef void sim_look(const struct sim *sim, const struct sim_event *event);
 void sim_look_ahead(struct sim *sim, sim_look *far, sim_look *near);
 
@@ -64,8 +64,8 @@ static inline bool sim_event_pending(const struct sim_event *event) { return eve
 static inline uint64_t sim_event_time_ps(const struct sim_event *event) { return event->due_ps - 1; }
 
 /* Moves a pending event to time_ps >= now, behind the events already scheduled there.  The old queue entry counts
- * against capacity until its time passes or the queue empties.  Do not free the event before then, even if it has
- * run. If the event is moved back to the old time before that time comes, it runs at its old place in the order. */
+ * against capacity until its time passes or the queue empties.  Do not free the event before then, even if it has run.
+ * If the event is moved back to the old time before that time comes, it runs at its old place in the order. */
 void sim_reschedule_at(struct sim *sim, struct sim_event *event, uint64_t time_ps);
 
 /* Events in an array that are due at one time.  One entry of the queue stands for all of them. */
@@ -91,8 +91,8 @@ bool sim_run_down(struct sim *sim, const uint32_t *idle, uint64_t event_count);
 /* Runs the events that are due before end_ps, until at most *idle are pending.  Afterwards events may be scheduled from
  * end_ps on. */
 void sim_run_before(struct sim *sim, uint64_t end_ps, const uint32_t *idle);
-/* No event is due before this time.  Perhaps none is due at it, because the event may have moved.  UINT64_MAX: at
- * most *idle are pending. */
+/* A time before which no event is due.  Perhaps none is due at that time either, because its event may have moved.
+ * UINT64_MAX: at most *idle are pending. */
 uint64_t sim_next_ps(const struct sim *sim, const uint32_t *idle);
 /* How often an event was scheduled or moved since sim_new().  If two answers are equal, none was between them. */
 static inline uint64_t sim_scheduled(const struct sim *sim) { return sim_clock(sim)->entry_count; }

@@ -17,14 +17,14 @@ double stats_max(const double *values, size_t count);
 double stats_percentile(const double *values, size_t count, double percent);
 double stats_median(const double *values, size_t count);
 
-/* The value at x of the line through the points (xs[i], ys[i]), with xs rising.  It is straight between the points
- * and level before the first.  After the last it continues the line through the last two.  count >= 1. */
+/* The value at x of the line through the points (xs[i], ys[i]), with xs rising.  It is straight between the points and
+ * constant before the first.  After the last it continues the line through the last two.  count >= 1. */
 double stats_interpolate(const double *xs, const double *ys, size_t count, double x);
 
 /* How unequally values (>= 0, such as loads of experts or ranks) share their sum; NAN if the sum is 0.
  *
  * Gini: mean absolute difference of all pairs over twice the mean, from 0 (all equal) to 1 - 1/count (one has all).
- * Entropy: -sum p log2 p of the shares p, in bits, from 0 (one has all) to log2(count) (all equal). Imbalance: max
+ * Entropy: -sum p log2 p of the shares p, in bits, from 0 (one has all) to log2(count) (all equal).  Imbalance: max
  * over mean, from 1 (all equal) to count (one has all). */
 double stats_gini(const double *values, size_t count);
 double stats_entropy_bits(const double *values, size_t count);

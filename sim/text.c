@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-enum { FIRST_NO_CONTROL = 0xa0 }; /* above ASCII's bytes, in encodings of single bytes */
+enum { FIRST_NO_CONTROL = 0xa0 }; /* in single-byte encodings: bytes from 0x80 up to here are control characters */
 
 char *text_printable(const char *text, size_t size_bytes)
 {
@@ -23,7 +23,6 @@ char *text_printable(const char *text, size_t size_bytes)
     return g_string_free(clean, FALSE);
 }
 
-/* Those in strings count too. */
 uint64_t text_json_values(const char *text, size_t size_bytes)
 {
     uint64_t values = 0, depth = 0;

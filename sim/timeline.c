@@ -1,8 +1,7 @@
 /* timeline.c - writes spans, arrows and counters as JSON while they are recorded; see timeline.h.
  *
- * Times are written in microseconds, as the format wants, with six decimal places for picoseconds: nothing is
- * rounded.  A long run has millions of entries, so numbers are written here and not by printf(). Does not know its
- * callers. */
+ * Times are written in microseconds, as the format wants, with six decimal places for picoseconds: nothing is rounded.
+ * A long run has millions of entries, so numbers are written here and not by printf().  Does not know its callers. */
 #include "sim/timeline.h"
 
 #include <assert.h>
@@ -41,7 +40,7 @@ static void buffer_flush(struct timeline *t)
     t->used = 0;
 }
 
-/* Room for a piece.  The caller adds the piece's length to `used`. */
+/* Returns where a piece of size_bytes may be written.  The caller adds the piece's length to `used`. */
 static char *piece(struct timeline *t, size_t size_bytes)
 {
     assert(size_bytes <= PIECE_BYTES_MAX);
@@ -49,7 +48,7 @@ static char *piece(struct timeline *t, size_t size_bytes)
     return &t->buffer[t->used];
 }
 
-/* A literal. */
+/* Writes a string literal. */
 #define WORDS(t, words) (memcpy(piece(t, sizeof(words) - 1), words, sizeof(words) - 1), (t)->used += sizeof(words) - 1)
 
 /* Writes the character as JSON has it, at most six bytes, and returns the place behind it. */
@@ -247,7 +246,8 @@ void timeline_count(struct timeline *t, uint32_t counter, uint64_t time_ps, int6
     t->entry_count++;
 }
 
-/* Sorts by time, by eleven more bits in each round.  Changes are noted nearly, but not quite, in the order of time. */
+/* Sorts changes by time, by eleven more bits in each round.  They are noted nearly, but not quite, in the order of
+ * time. */
 static void changes_sort(struct change *change, uint32_t count)
 {
     enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS, TIME_BITS = 64 };

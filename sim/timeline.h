@@ -2,10 +2,10 @@
  * Perfetto (ui.perfetto.dev) and chrome://tracing open.
  *
  * A process is a rank.  A track is a worker, a port or any other thing that does one thing at a time: spans of one
- * track follow each other or nest.  An arrow leads from one track to another.  A counter is a number of a process
- * that changes.  Spans and arrows are written as they are recorded, in any order of time, which the format allows:
- * none is lost, and none is kept.  Changes of counters are kept, 16 bytes each, and written at the end. A recorder
- * that is off is NULL, and recording into it costs one comparison.  One thread.  Needs libc only. */
+ * track follow each other or nest.  An arrow leads from one track to another.  A counter is a number of a process that
+ * changes.  Spans and arrows are written as they are recorded, in any order of time, which the format allows: none is
+ * lost, and none is kept.  Changes of counters are kept, 16 bytes each, and written at the end.  A recorder that is off
+ * is NULL, and recording into it costs one comparison.  One thread.  Needs libc only. */
 #ifndef SIM_TIMELINE_H
 #define SIM_TIMELINE_H
 
@@ -29,7 +29,8 @@ struct timeline_span {
     const char *detail; /* shown as the span's subject, unless NULL */
 };
 
-/* From a moment on one track to a later moment on another.  Each should lie in a span of its track. */
+/* An arrow from a moment on one track to a moment on another that is no earlier.  Each moment should lie in a span of
+ * its track. */
 struct timeline_arrow {
     const char *name;
     uint64_t from_ps, to_ps;
@@ -66,7 +67,7 @@ static inline void timeline_span(struct timeline *timeline, const struct timelin
 
 uint64_t timeline_entry_count(const struct timeline *timeline); /* spans, arrows and changes so far */
 
-/* Adds the number of entries that another recorder lost, whose other entries came here. */
+/* Adds the number of entries that another recorder lost, if its other entries were recorded in this timeline. */
 void timeline_lose(struct timeline *timeline, uint64_t count);
 uint64_t timeline_lost_count(const struct timeline *timeline);
 

@@ -12,15 +12,15 @@
 
 struct timeline_file;
 
-/* NULL and *error as new_file_open(). */
+/* Returns NULL and sets *error as new_file_open() does. */
 struct timeline_file *timeline_file_open(const char *path, GError **error);
-/* The recorder of a file; NULL for NULL. */
+/* The recorder of a file; NULL if file is NULL. */
 struct timeline *timeline_file_timeline(const struct timeline_file *file);
 /* Writes the end.  If entries were lost, a line "eptwin COMMAND: --timeline: ..." on standard error says so.  False and
  * *error if this or an earlier write failed.  NULL is accepted. */
 bool timeline_file_end(struct timeline_file *file, const char *command, GError **error);
-/* If good, gives the file its name; else removes it.  Frees it.  Returns whether both the caller and the file are
- * good; *error if the file is not. */
+/* If good, gives the file its name; else removes it.  Frees it.  Returns true if `good` is true and nothing fails;
+ * *error if the file fails. */
 bool timeline_file_close(struct timeline_file *file, bool good, GError **error);
 
 #endif

@@ -1,7 +1,7 @@
 /* unzstd.h - decompresses zstd's data piece by piece.
  *
- * The compressed bytes come from a source, which is read in order from its beginning.  Frames that follow one
- * another are one run of bytes.  Only one piece of each side is kept, so the caller decides how much is too much.
+ * The compressed bytes come from a source, which is read in order from its beginning.  The contents of frames that
+ * follow one another are joined.  Only one piece of each side is kept, so the caller decides how much is too much.
  * Knows no files and no formats. */
 #ifndef SIM_UNZSTD_H
 #define SIM_UNZSTD_H
@@ -17,8 +17,8 @@ struct unzstd_source {
     bool (*read)(void *context, uint64_t offset, void *buffer, size_t size, size_t *got, GError **error);
     void *context;
     const char *name; /* in messages */
-    GQuark domain;    /* of errors in the data themselves, */
-    int code;         /* and their code */
+    GQuark domain;    /* domain of errors in the data themselves */
+    int code;         /* code of these errors */
 };
 
 /* Whether bytes begin as zstd's data do. */
@@ -32,7 +32,7 @@ void unzstd_free(struct unzstd *unzstd);
 /* Decompresses up to size bytes.  *got is less than size only at the end.  False and *error if the source cannot be
  * read or its bytes are damaged: "NAME: compressed offset N: expected ..., found ...". */
 bool unzstd_read(struct unzstd *unzstd, void *buffer, size_t size, size_t *got, GError **error);
-/* Back to the beginning. */
+/* Goes back to the beginning. */
 void unzstd_rewind(struct unzstd *unzstd);
 
 #endif
