@@ -36,13 +36,13 @@ enum {
     CHUNK_BYTES = 512, /* eight cache lines; a power of two; each chunk lies at a multiple of it */
     CHUNK_ENTRIES = 31,
     FRONT_FILL_MAX = 32, /* the most entries taken from slots at once, because the sort is quadratic */
-    FRONT_SPARE = 32,    /* places below, for events that are scheduled into the front afterwards */
+    FRONT_SPARE = 32,    /* places before those, for events that are scheduled into the front afterwards */
     FRONT_SIZE = FRONT_SPARE + FRONT_FILL_MAX,
     LINE_BYTES = 64,
     KIND_ROW = SIM_KINDS, /* of rows: the engine's own */
     FAR = 6,              /* an event is prefetched this many places before it runs, and again NEAR places before */
     NEAR = 3,
-    ROW_FETCH = 12, /* a slot's row is fetched this many events before it is needed */
+    ROW_FETCH = 12, /* an event of a struct sim_row is fetched this many places before it runs */
 };
 
 #define DUE_MASK (SIM_TIME_MAX_PS + 1)

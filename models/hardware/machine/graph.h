@@ -78,8 +78,8 @@ uint32_t graph_node_gpus(const struct cluster *cluster, uint32_t ranks_per_node)
 uint32_t graph_node_nics(const struct cluster *cluster, uint32_t gpus);
 
 /* Makes the graph of a cluster with that many nodes, each of `gpus` GPUs (0: as the cluster says).  The cluster must
- * outlive it. Returns NULL and sets *error if a link has no end or is given twice, or if a NIC has no switch or
- * cannot reach another NIC.  The error names file and line if there are any. */
+ * outlive it.  Returns NULL and sets *error if a link has no end or is given twice, or if a NIC has no switch or cannot
+ * reach another NIC.  The error names file and line if there are any. */
 struct graph *graph_new(const struct cluster *cluster, uint32_t nodes, uint32_t gpus, GError **error);
 void graph_free(struct graph *graph);
 

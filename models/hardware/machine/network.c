@@ -151,7 +151,7 @@ void network_uses_clear(struct network *n)
     for (uint32_t i = 0; i < n->graph->link->len; i++) n->link[i].port.busy_ps = n->link[i].port.bytes = 0;
 }
 
-/* The links of a port itself are shown as nic_tx and nic_rx. */
+/* Leaves out a port's own links, because these are shown as nic_tx and nic_rx. */
 bool network_link_inner(const struct network *n, uint32_t i)
 {
     const struct link *link = graph_link(n->graph, i);

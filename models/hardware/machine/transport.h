@@ -30,7 +30,7 @@ struct transport {
     uint32_t fifo_depth;    /* requests that may wait for a thread; 0: any number */
     uint32_t queue_depth;   /* requests in flight on a QP; 0: as the kernels ask */
     uint64_t window_bytes;  /* bytes in flight on a port; 0: no limit */
-    uint32_t queues;        /* QPs of a peer; 0: as the kernels ask */
+    uint32_t queues;        /* QPs to each peer; 0: as the kernels ask */
     uint64_t atomic_ps;     /* a receiver thread's time for a signal, if NICs lack atomics; 0: NICs have them */
     uint64_t message_ps;    /* the target thread's time for a signal, if signals are messages to it; 0: NICs apply
                              * signals */

@@ -38,7 +38,7 @@ struct request {
     uint32_t wire_bytes;
     union {
         uint32_t word;         /* of a signal */
-        uint32_t answer_bytes; /* a get: wire bytes of its answer */
+        uint32_t answer_bytes; /* of a get: wire bytes of its answer */
     };
     uint16_t source, target; /* ranks */
     uint16_t queue;

@@ -29,8 +29,8 @@ static uint32_t buffer_line(const struct world *w, const struct loop *p)
     return (p->shared_bytes + align - 1) / align * align % BULK_LINE_BYTES;
 }
 
-/* Packed rows lie at all distances equally often, so the place of the buffer does not matter to them.  Nor does the
- * place of the first of spread buffers, unless buffers begin lines wherever they lie. */
+/* Averages over all distances for packed rows, and for spread buffers unless all of these begin at lines: they lie at
+ * all distances equally often. */
 uint32_t bulk_in_passes_8(const struct world *w, const struct loop *p)
 {
     const uint32_t line = buffer_line(w, p);
@@ -99,8 +99,8 @@ uint32_t bulk_off_line(struct world_worker *ww, const struct loop *p)
     return (p->target_line - worker_rest(ww)->shared_bytes) % BULK_LINE_BYTES;
 }
 
-/* A row whose place in the peer's lines differs from its place in the buffer's lines takes more packets, and both
- * ends of the links take longer for them. */
+/* How much longer both ends of the links take for a row whose place in the peer's lines differs from its place in the
+ * buffer's lines: it takes more packets. */
 static uint64_t sectors_ps(const struct world *w, uint32_t off_line, uint64_t size_bytes)
 {
     const uint64_t line_ps = rate_time(w->bulk_link, size_bytes), sector_ps = rate_time(w->bulk_sector, size_bytes);

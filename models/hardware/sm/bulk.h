@@ -31,17 +31,17 @@ uint64_t bulk_store(struct world_rank *rank, uint16_t peer, uint32_t off_line, u
                     uint64_t *linked_ps);
 /* off_line between the stepped worker's buffer in shared memory and a loop's target. */
 uint32_t bulk_off_line(struct world_worker *ww, const struct loop *p);
-/* Moves rows of a loop in words.  `busy` warps do it, each with a buffer in shared memory. They copy rows through
- * the buffer, or sum loads into it.  All rows are asked of memory at once, and the first row waits for it.  Returns
- * when the last row is moved. */
+/* Moves rows of a loop in words.  `busy` warps do it, each with a buffer in shared memory.  They copy rows through the
+ * buffer, or sum loads into it.  All rows are asked of memory at once, and the first row waits for it.  Returns when
+ * the last row is moved. */
 uint64_t bulk_rows(struct world_rank *rank, const struct fabric_work *work, const struct loop *p, uint64_t start_ps,
                    uint32_t busy);
 /* How many extra passes, in eighths, the engine takes for rows of a loop because they do not begin at lines.  Packed
  * rows lie at all distances from lines. */
 uint32_t bulk_in_passes_8(const struct world *w, const struct loop *p);
 uint32_t bulk_out_passes_8(const struct world *w, const struct loop *p);
-/* How long the links out of a GPU take for a store by the bulk engine.  off_line makes the links into the peer
- * slower by an equal amount. */
+/* How long the links out of a GPU take for a store by the bulk engine.  A store with an off_line takes longer, and the
+ * links into the peer take longer by as much. */
 uint64_t bulk_link_ps(const struct world_rank *from, const struct world_rank *to, uint32_t off_line,
                       uint64_t size_bytes);
 /* Takes the store into the target GPU, and notes the flows of both ends.  Returns when the last byte is in. */

@@ -136,7 +136,7 @@ static int gpu_store(struct fabric *f, struct fabric_worker *worker, const struc
     if (p && p->staged) {
         if (p->alone && rank->shares.cpcs) {
             bulk_turn_take(ww, write->peer, bulk_off_line(ww, p), size);
-            gpu_lane_end(ww, later(start, now + 1)); /* its turns keep it longer */
+            gpu_lane_end(ww, later(start, now + 1)); /* it is parked until the store has left the SM */
         } else {
             uint64_t linked_ps;
             gpu_lane_end(ww, bulk_store(rank, write->peer, bulk_off_line(ww, p), size, start, &linked_ps));
@@ -269,7 +269,8 @@ static int gpu_put_signal(struct fabric *f, struct fabric_worker *worker, const 
     return 0;
 }
 
-/* Loads bring the bytes through the peer's egress and the loader's ingress.  The worker waits for the first bytes. */
+/* Loads from a peer by NVLink: the bytes come through the peer's egress and the loader's ingress.  The worker waits for
+ * the first bytes. */
 static int gpu_get_nvlink(struct world_rank *rank, struct world_worker *ww, const struct fabric_read *read)
 {
     struct world *w = rank->world;

@@ -42,7 +42,7 @@ enum { PRESSURE_LOADS_MAX = 8 };
 /* Bytes in flight on an SM whose kernel moves bytes: 1024 threads with four values of 16 bytes each. */
 enum { PRESSURE_FLIGHT_BYTES = 65536 };
 
-/* How the memory behaves under `loads` and `own` (the kernel itself, whose bytes a second do not change).
+/* Returns how the memory behaves under load[count] and `own` (the kernel itself, whose bytes a second do not change).
  * rate[count] gets, for each load, the share of its speed alone that it keeps. */
 struct pressure pressure_solve(const struct cluster_gpu *gpu, const struct pressure_load *own,
                                const struct pressure_load *load, uint32_t count, double *rate);

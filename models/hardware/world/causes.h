@@ -11,7 +11,7 @@
 struct causes;
 struct timeline;
 
-/* The place where something was done.  If it has a track, a span of that track begins or lies there. */
+/* The place where something was done.  If it has a track, a span of that track begins at time_ps or contains it. */
 #define CAUSES_NO_TRACK UINT32_MAX
 struct causes_place {
     uint32_t rank, worker, track;
@@ -32,8 +32,8 @@ void causes_watch(struct causes *causes, uint32_t rank, uint32_t worker, uint32_
 /* A request is posted; the next causes_posted() says where. */
 void causes_post(struct causes *causes, const struct request *r);
 void causes_posted(struct causes *causes, const struct causes_place *place);
-/* The request leaves its port (causes_sent) and comes in (causes_received).  An arrow leads from its post to where it
- * comes in, and it may change a word there. */
+/* The request leaves its port (causes_sent) and comes in (causes_received).  An arrow leads from the post to where the
+ * request comes in.  The request may change a word of its target. */
 void causes_sent(struct causes *causes, const struct request *r, uint64_t begin_ps);
 void causes_received(struct causes *causes, const struct request *r, uint32_t track, uint64_t begin_ps,
                      uint64_t end_ps);
@@ -42,8 +42,8 @@ void causes_answered(struct causes *causes, const struct request *get, const str
 /* A word of a rank was raised from the place `from`, without a request. */
 void causes_raised(struct causes *causes, uint32_t rank, uint32_t word, const struct causes_place *from);
 
-/* A worker has waited; place is the wait's track and begin.  An arrow leads there from the event that ended the
- * wait. */
+/* A worker has waited; place is the wait's track and begin.  An arrow leads to the wait from the event that ended
+ * it. */
 void causes_waited(struct causes *causes, const struct causes_place *place, uint64_t end_ps, const char *text);
 /* Records the critical path of a kernel whose last worker ended on this rank. */
 void causes_path(struct causes *causes, const char *kernel, uint32_t rank, uint32_t worker, uint64_t begin_ps,

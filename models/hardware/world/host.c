@@ -1,12 +1,12 @@
 /* host.c - what the seam's operations cost a live rank, which is a process bound to a core of the host.  Several
  * ranks may share a core.
  *
- * Every operation is CPU time.  A process is one thread.  In rounds, it steps all its workers one after another,
- * even those that have nothing to do, and polls the links.  Processes of one core take turns.  A process keeps the
- * core while its workers have something to do, or for slice_ps if others wait.  Switching to another process costs
- * switch_ps.  A put that holds back its doorbell costs nothing until the doorbell rings.  Bytes that come in by a
- * link cost the receiver's core time, too, whichever process runs there: interrupts do that work.  Bytes that arrive
- * while an interrupt is being handled need no further one.
+ * Every operation takes CPU time.  A process is one thread.  In rounds, it steps all its workers one after another,
+ * even those that have nothing to do, and polls the links.  Processes of one core take turns.  A process keeps the core
+ * while its workers have something to do, or for slice_ps if others wait.  Switching to another process costs
+ * switch_ps.  A put that holds back its doorbell costs nothing until the doorbell rings.  Bytes that come in by a link
+ * cost the receiver's core time, too, whichever process runs there: interrupts do that work.  Bytes that arrive while
+ * an interrupt is being handled need no further one.
  *
  * A slowed rank works as fast as any other while it has its core, but it has the core less often (cgroup's cpu.max,
  * or a signal that stops it).  After each step it does not get the core again for as long as it has to be slower,
@@ -192,7 +192,7 @@ static int host_put_signal(struct fabric *f, struct fabric_worker *worker, const
     return 0;
 }
 
-/* A core reads a peer's mapping as fast as it writes there. */
+/* Loads from a peer of the host take as long as stores: a core reads a peer's mapping as fast as it writes to it. */
 static int host_get(struct fabric *f, struct fabric_worker *worker, const struct fabric_read *read)
 {
     (void)worker;

@@ -1,7 +1,7 @@
 /* recording.c - a fabric around the simulated fabric: it records each operation in a timeline.
  *
- * It is used only where a timeline is asked for, so a world without one pays nothing.  Waits and kernels, which are
- * recorded once a kernel has ended, stand here, too. */
+ * It is used only if a timeline is asked for, so a world without one pays nothing.  Waits and kernels, which are
+ * recorded once a kernel has ended, are in this file, too. */
 #include "models/hardware/world/causes.h"
 #include "models/hardware/world/stepping.h"
 #include "models/hardware/world/world_internal.h"
