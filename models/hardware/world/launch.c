@@ -71,7 +71,7 @@ static struct world_use use_since(const struct world_use *now, const struct worl
     return (struct world_use){ now->busy_ps - before->busy_ps, now->bytes - before->bytes, now->late_ps };
 }
 
-/* Having too many workers ends the process, as running out of memory does. */
+/* Ends the process if there are too many workers, as it ends when memory runs out. */
 static void workers_count_check(const struct world_rank *rank, uint32_t count)
 {
     if (count <= RANK_WORKERS_MAX) return;

@@ -49,7 +49,7 @@ uint64_t looks_take(struct looks **of_rank, uint32_t workers, const struct clust
     const uint64_t words_ps = work->rows * node->host_look_ps;
     struct looks *looks = looks_of(of_rank, workers, line);
     struct look *look = &looks->look[worker->index];
-    assert(!look->warps || look->line == line); /* one at a time */
+    assert(!look->warps || look->line == line); /* a worker polls one line at a time */
     if (!work->polls) return start_ps + (looks->crowd[line] + 1) * words_ps;
     if (!look->warps) looks->crowd[line] += worker->warps;
     *look = (struct look){ .line = line, .words = work->rows, .warps = worker->warps };

@@ -72,7 +72,7 @@ const char *parts_why_whole(const struct world *w)
 
 struct crew {
     struct world *whole;
-    uint64_t window_ps, events; /* told to struct progress so far */
+    uint64_t window_ps, events; /* of a window; how many events struct progress has been told of */
     atomic_uint threads;        /* 0: not known yet */
     atomic_uint arrived, meetings;
     atomic_uint asleep; /* sleeping threads that the last one at the next meeting must wake */
@@ -113,7 +113,7 @@ static uint64_t soonest_ps(const struct world *whole)
     return soonest;
 }
 
-/* What one thread does for all after a window. */
+/* Does, on one thread, what comes after a window for all parts. */
 static void window_end(struct crew *c)
 {
     uint64_t events = 0;

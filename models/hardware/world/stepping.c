@@ -38,8 +38,8 @@ void world_wake_at(struct fabric *f, struct fabric_worker *w, uint64_t time_ps)
 
 static void wake_schedule(struct world_worker *ww);
 
-/* A wake does nothing if its launch is over.  It also does nothing if the worker has stepped since and wants no wake
- * or a later one. */
+/* Wakes a worker, unless the wake's launch is over, or the worker has stepped since and wants no wake or a later
+ * one. */
 void stepping_wake_run(struct sim *sim, struct sim_event *event)
 {
     struct world_wake *wake = fabric_container_of(event, struct world_wake, event);

@@ -27,7 +27,7 @@ struct usage {
     uint32_t count;
     struct {
         uint64_t time_ps, total_ps[WORLD_USAGE_KINDS];
-    } look[WORLD_USAGE_MAX + 1]; /* the end, too */
+    } look[WORLD_USAGE_MAX + 1]; /* of which one is at the program's end */
 };
 
 static const uint64_t FIRST_INTERVAL_PS = 100 * PS_PER_NS;

@@ -14,13 +14,13 @@
 struct port;
 struct usage;
 
-/* Its events are of this kind, and usage_event_run() runs them. */
+/* Makes a recorder whose events are of this kind.  usage_event_run() runs them. */
 struct usage *usage_new(uint8_t kind);
 void usage_free(struct usage *usage);
 sim_handler usage_event_run;
 
-/* A program begins, with its ranks prepared.  The ports to look at are given afterwards.  sim NULL: nobody runs its
- * events (a world of parts). */
+/* Begins to record a program whose ranks are prepared.  The ports to look at are given afterwards.  sim NULL: nobody
+ * runs its events (a world of parts). */
 void usage_begin(struct usage *usage, uint64_t now_ps, struct sim *sim);
 void usage_watch(struct usage *usage, const struct port *port, enum world_usage_kind kind);
 /* The program has ended.  Here and below usage may be NULL: then nothing happens. */

@@ -1,10 +1,10 @@
 /* words.c - the signal words of ranks: which workers watch them, how values come to them, and which workers that
  * wakes; see words.h.
  *
- * A worker reads words only while it steps.  So within one NVLink domain a value under way needs no event.  It is a
- * letter to each worker that watches the word, and the letter carries its time of arrival.  A step begins by reading
- * the letters that have arrived.  Only the step that a letter causes is an event.  Each worker sees each value at
- * the time at which it would see it with events.  Only the order of steps at one picosecond differs, and nothing
+ * A worker reads words only while it steps.  So in a world of one NVLink domain a value under way needs no event.  It
+ * is a letter to each worker that watches the word, and the letter carries its time of arrival.  A step begins by
+ * reading the letters that have arrived.  Only the step that a letter causes is an event.  Each worker sees each value
+ * at the time at which it would see it with events.  Only the order of steps at one picosecond differs, and nothing
  * promises that order: they run in the order in which letters were sent, not in which they arrived.  Words that NICs
  * write, and words on hosts, change by events. */
 #include "models/hardware/world/words.h"
@@ -33,7 +33,8 @@ void world_mail_read(struct world_worker *ww, uint64_t now_ps)
     else rest->mail_last = NULL;
 }
 
-/* Searches from the end, because most letters arrive in the order in which they are sent. */
+/* Adds a letter to a worker's mail, in order of arrival.  Searches from the end, because most letters arrive in the
+ * order in which they are sent. */
 static void mail_add(struct world_worker *ww, struct letter *letter)
 {
     struct rest *rest = worker_rest(ww);
@@ -179,7 +180,7 @@ static void counters_free(struct world_rank *rank)
     (void)malloc_trim(0);
 }
 
-/* The counter has reached its worker's value.  From now on it is a word like others. */
+/* Ends a counter that has reached its worker's value.  From now on its word is one like others. */
 static void counter_end(struct world_rank *rank, struct world_worker *ww)
 {
     rank->watch_head[rank->counter[ww->counter - 1].word] = WATCH_LONE + ww->worker->index;

@@ -1,8 +1,9 @@
 /* words.h - the signal words of a rank: watches, letters and counters.  Private to models/hardware.
  *
  * A worker declares which words it watches before its launch.  A value comes to a word in one of three ways: by an
- * event; within one NVLink domain by a letter to each worker that watches; or, where one worker watches a counter,
- * by that worker, which makes the sum itself.  The worker sees the value at the same time in all three ways. */
+ * event; in a world of one NVLink domain, by a letter to each worker that watches; or, where one worker watches a
+ * counter, by that worker, which makes the sum itself.  The worker sees the value at the same time in all three
+ * ways. */
 #ifndef MODELS_HARDWARE_WORDS_H
 #define MODELS_HARDWARE_WORDS_H
 
@@ -67,11 +68,12 @@ void world_counters_launch(struct world_rank *rank);
 /* Forgets all watches of a launch. */
 void world_watches_clear(struct world_rank *rank);
 void world_watch(struct fabric *f, struct fabric_worker *w, uint32_t word, uint32_t word_count, uint64_t least);
-/* Prefetches what world_word_deliver() reads first, and then the workers that it wakes. */
+/* Prefetches what world_word_deliver() reads first (far), and then the workers that it wakes (near). */
 void world_word_look_far(const struct world_rank *rank, uint32_t word);
 void world_word_look_near(const struct world_rank *rank, uint32_t word);
 void world_word_ahead(const struct fabric *f, uint32_t word);
-/* Both deliver a value to a word at time_ps.  world_word_event() always does so by an event. */
+/* Both deliver a value to a word at time_ps: world_word_event() by an event, world_word_schedule() without one if
+ * possible. */
 void world_word_event(struct world_rank *target, uint32_t word, uint64_t value, bool add, uint64_t time_ps);
 void world_word_schedule(struct world_rank *target, uint32_t word, uint64_t value, bool add, uint64_t time_ps);
 /* The worker reads the letters that have arrived by now_ps. */

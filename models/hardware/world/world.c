@@ -78,7 +78,8 @@ uint32_t world_nodes(const struct cluster *cluster, uint32_t ranks, uint32_t ran
     return (ranks + *gpus - 1) / *gpus;
 }
 
-/* A rank uses those of its own ports that are up.  If none is, it uses the next port after them that is up. */
+/* Finds the ports that a rank uses: those of its own ports that are up or, if none is, the next port after them that is
+ * up. */
 static void rank_ports_init(struct world_rank *rank)
 {
     struct world *w = rank->world;
@@ -142,7 +143,8 @@ static bool network_init(struct world *w)
     if (!g) return false;
     assert(g->nodes == nodes && g->gpus == gpus);
     w->network = network_new(g);
-    /* Between leaves, small messages use idle times of links that are too short for earlier messages. */
+    /* Between leaves, small messages may overtake: they use idle times of links that are too short for earlier
+     * messages. */
     w->ways_differ = w->network->leaf_count > 1 || c->routing == CLUSTER_ADAPTIVE || c->routing == CLUSTER_SPRAY ||
                      w->transport.order != TRANSPORT_WIRE;
     w->quantum_bytes = quantum_of(w);
