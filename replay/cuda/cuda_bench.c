@@ -6,7 +6,8 @@
 
 _Static_assert(sizeof(struct cuda_args) == ARG_BYTES, "as the PTX has it");
 
-/* PTX takes the offsets from the text of these macros, in which "a + 60" is a place in struct cuda_args. */
+/* With a = 0, a macro like ARG_OUT, "a + 60", is a number: an offset in struct cuda_args.  The PTX has the same
+ * text, in which `a` is the parameter. */
 enum { a = 0 };
 _Static_assert((ARG_OUT) == offsetof(struct cuda_args, out), "as the PTX has it");
 _Static_assert((ARG_CYCLES) == offsetof(struct cuda_args, cycles), "as the PTX has it");
@@ -20,7 +21,7 @@ enum {
     TABLE_BYTES = CUDA_TARGETS_MOST * 8,
     FILL_BYTES = 16 << 20,
     DELAY_US = 100,
-    SOURCE_SLACK_BYTES = 512, /* lanes beyond the end of the last row also load */
+    SOURCE_SLACK_BYTES = 512, /* room behind the last row, because lanes beyond a row's end load, too */
     HOST_MAPPED = 2
 };
 
@@ -44,7 +45,7 @@ static bool module_load(struct cuda_bench *b, const char *text, cuda_module *mod
     return error_false(error, CUDA_ERROR, CUDA_FAILED, "cuda: the driver compiles no kernels: %s", errors);
 }
 
-/* Numbers between 0.5 and 2 with random signs, because zeros move faster than real data. */
+/* Fills the source area with numbers between 0.5 and 2 of random sign, because zeros move faster than real data. */
 static bool source_fill(struct cuda_bench *b, const struct cuda_gpu *g, GError **error)
 {
     g_autofree uint16_t *numbers = g_malloc(FILL_BYTES);
@@ -177,7 +178,7 @@ void cuda_bench_free(struct cuda_bench *b)
 
 /* ---- runs ---- */
 
-/* Allows each function as much shared memory as any kernel gets. */
+/* Finds the run's kernel.  The kernel may then have as much shared memory as any kernel gets. */
 static bool function_find(struct cuda_bench *b, const struct cuda_run *run, cuda_function *function, GError **error)
 {
     struct cuda_gpu *g = &b->gpu[run->gpu];

@@ -71,8 +71,8 @@ static const struct {
 #undef LT_ENTRY
 };
 
-/* Whether the library is there, with all functions.  It stays open, because CUDA's own libraries do not tolerate
- * being closed. */
+/* Opens cuBLASLt and finds its functions.  Returns whether the library is there, with all functions.  It stays open,
+ * because CUDA's own libraries do not tolerate being closed. */
 static bool lt_find(struct lt *lt)
 {
     static const char *const names[] = { "libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so" };
@@ -95,8 +95,8 @@ static bool lt_check(const struct gemm *g, int status, const char *call, GError 
 #define LT(function, ...)   lt_check(g, lt->function(__VA_ARGS__), #function, error)
 #define CALL(function, ...) cuda_driver_check(&b->driver, b->driver.function(__VA_ARGS__), #function, error)
 
-/* cuBLASLt's matrices are column by column, so W is its A, transposed, and Y has n rows.  FP8 runs only in this
- * form. */
+/* Describes the GEMM to cuBLASLt.  Its matrices are stored column by column, so W is its transposed A, and Y has n
+ * rows.  FP8 runs only in this form. */
 static bool gemm_describe(const struct lt *lt, struct gemm *g, GError **error)
 {
     const int transposed = 1;
@@ -130,7 +130,7 @@ static bool gemm_time(struct cuda_bench *b, const struct lt *lt, const struct ge
     const uint64_t places = CUDA_SOURCE_BYTES / weight_bytes(g),
                    in_bytes = g->rows * g->k * (g->type == TYPE_FP8 ? 1 : 2);
     float ms = 0;
-    /* The first one may load its kernel, which waits for running kernels. */
+    /* GEMM 0 is not timed, because its launch may load the kernel, which waits for running kernels. */
     for (uint32_t i = 0; i <= MANY; i++) {
         const uint64_t weights = gpu->source + i % places * weight_bytes(g);
         if (i == 1 && (!CALL(stream_wait, gpu->stream[0]) || !cuda_bench_delay(b, MANY * CALL_US, error) ||
@@ -159,7 +159,8 @@ static bool gemm_keep(struct cuda_bench *b, const struct lt *lt, struct gemm *g,
     return fine;
 }
 
-/* DeepSeek-V3's shared expert and feed-forward, up and down, and a square GEMM, which shows the peak. */
+/* Measures the GEMMs of DeepSeek-V3's shared expert and feed-forward, up and down, and a square GEMM, which shows the
+ * peak rate. */
 static bool gemms_keep(struct cuda_bench *b, const struct lt *lt, GError **error)
 {
     static const struct {

@@ -1,6 +1,6 @@
 /* cuda_host.c - the cost of work that the host gives to a GPU: copies by the copy engines, and words that streams write
- * and await.  Each is timed on the host (the call, the wait for its end) and on the GPU (many in sequence).  Also words
- * that a kernel and a thread of the host send each other. */
+ * and await.  Each is timed on the host (the call, the wait for its end) and on the GPU (many in sequence).  It also
+ * times words that a kernel and a thread of the host send each other. */
 #include "replay/cuda/cuda_host.h"
 
 #include <stdatomic.h>
@@ -30,7 +30,7 @@ static bool copies_time(struct cuda_bench *b, uint64_t target, uint64_t source, 
     return true;
 }
 
-/* Waits for the end of each copy. */
+/* Times copies one by one on the host: the call alone, and the call with the wait for the copy's end. */
 static bool copies_wait(struct cuda_bench *b, uint64_t target, uint64_t source, size_t size, double *call_us,
                         double *wait_us, GError **error)
 {
@@ -47,7 +47,7 @@ static bool copies_wait(struct cuda_bench *b, uint64_t target, uint64_t source, 
     return true;
 }
 
-/* Offsets of source and target from the start of a line: equal or different. */
+/* Offsets of source and target from the start of a line: none, equal, and different. */
 static const struct {
     uint32_t source, target;
 } shifts[] = { { 0, 0 }, { 16, 16 }, { 16, 0 } };
@@ -76,9 +76,9 @@ static bool copies_keep(struct cuda_bench *b, uint64_t target, const char *at, G
 
 /* ---- words that streams write and await ---- */
 
-/* A flag goes to and fro between two streams: the first writes a word and awaits the second's; the second awaits and
- * then writes.  The second stream is on GPU `to`.  Each word is in the memory of the GPU that awaits it.  Both
- * streams begin after the delay. */
+/* Times a flag that goes to and fro between two streams: the first writes a word and awaits the second's; the second
+ * awaits and then writes.  The second stream is on GPU `to`.  Each word is in the memory of the GPU that awaits it.
+ * Both streams begin after the delay. */
 static bool handing(struct cuda_bench *b, uint32_t to, uint32_t *value, double *time_us, GError **error)
 {
     const struct cuda_gpu *g = &b->gpu[0], *other = &b->gpu[to];
@@ -101,7 +101,8 @@ static bool handing(struct cuda_bench *b, uint32_t to, uint32_t *value, double *
     return true;
 }
 
-/* Streams wait for words that are already set.  Also gives the time of the calls on the host. */
+/* Times writes of words by a stream or, with `await`, waits for words that are already set; and the calls on the
+ * host. */
 static bool words_alone(struct cuda_bench *b, uint32_t *value, bool await, double *time_us, double *call_us,
                         GError **error)
 {
@@ -143,7 +144,7 @@ static void *answer_all(void *argument)
     return NULL;
 }
 
-/* The median time of one way, which is half a round. */
+/* Measures how long a word takes between a kernel and a thread of the host: the median of half a round. */
 static bool flags_host(struct cuda_bench *b, double *time_us, GError **error)
 {
     const struct cuda_gpu *g = &b->gpu[0];

@@ -16,7 +16,7 @@ enum { ROW_BYTES = 14336, HALF_ROW_BYTES = 7168, LINK_US = 1000 };
     i < G_N_ELEMENTS(list); \
     i++
 
-/* Each GPU has a place of its own in the target area of every other. */
+/* The address of GPU source's own place in the target area of GPU target. */
 static uint64_t place_at(const struct cuda_bench *b, uint32_t target, uint32_t source)
 {
     return b->gpu[target].target + source * CUDA_TARGET_BYTES;
@@ -56,7 +56,7 @@ static void target_add(const struct cuda_bench *b, struct cuda_flow *flow, uint3
     flow->target[flow->target_count++] = place_at(b, peer, flow->gpu);
 }
 
-/* Keeps the mean rate of a sender, or the sum of all rates. */
+/* Runs the flows, and keeps the mean rate of a sender or, if `together`, the sum of all rates. */
 static bool flows_keep(struct cuda_bench *b, const struct cuda_flow *flows, uint32_t count, bool together,
                        const char *phase, GError **error)
 {
@@ -111,7 +111,7 @@ static bool pair_by_size(struct cuda_bench *b, GError **error)
     return true;
 }
 
-/* Rows between two memories that are both not in L2; and rows that begin within a line. */
+/* Measures rows whose source and target are both not in L2, and rows that begin within a line. */
 static bool pair_by_place(struct cuda_bench *b, GError **error)
 {
     const uint32_t sms[] = { 1, 8, 24, b->sms };
@@ -133,8 +133,8 @@ static bool pair_by_place(struct cuda_bench *b, GError **error)
     return true;
 }
 
-/* The bandwidth that a link loses when a warp sends one message after another, or when stages begin within a line of
- * shared memory. */
+/* Measures how much bandwidth a link loses when a warp sends one message after another, or when stages begin within a
+ * line of shared memory. */
 static bool pair_unaligned(struct cuda_bench *b, GError **error)
 {
     static const uint32_t sizes[] = { 2064, 7408, 14352, 14464 };
@@ -163,7 +163,8 @@ static bool pair_unaligned(struct cuda_bench *b, GError **error)
     return true;
 }
 
-/* One load feeds stores to the GPU itself and to peers; or blocks and warps serve these targets in rotation. */
+/* Ways to serve several targets, the GPU itself and peers: one load feeds stores to all of them, or blocks and warps
+ * take the targets in rotation. */
 static const struct mix {
     const char *name;
     uint32_t warps, row_bytes;
@@ -211,7 +212,7 @@ static bool mixed(struct cuda_bench *b, GError **error)
     return true;
 }
 
-/* Reads from a peer's memory. */
+/* Measures reads from a peer's memory by loads. */
 static bool loads(struct cuda_bench *b, GError **error)
 {
     static const char *const kernels[] = { "load_1", "load_5", "load_8" };
@@ -229,7 +230,7 @@ static bool loads(struct cuda_bench *b, GError **error)
     return true;
 }
 
-/* Bulk loads straight from a peer. */
+/* Measures bulk loads straight from a peer's memory. */
 static bool bulk_loads(struct cuda_bench *b, GError **error)
 {
     static const struct mover m = { "bulk", FLAG_IN };
@@ -271,7 +272,7 @@ static uint32_t pattern_flows(const struct cuda_bench *b, enum pattern pattern, 
         for (uint32_t i = 1; i < gpus; i++) /* each GPU begins with another peer */
             if (sends(pattern, g, (g + i) % gpus, gpus)) target_add(b, &f, (g + i) % gpus);
         if (!f.target_count) continue;
-        f.blocks = MIN(sms * f.target_count, b->sms); /* sms a flow */
+        f.blocks = MIN(sms * f.target_count, b->sms); /* `sms` SMs for each target */
         flow[count++] = f;
     }
     return count;
@@ -305,8 +306,8 @@ static bool patterns(struct cuda_bench *b, GError **error)
     return true;
 }
 
-/* Flows of equal sizes, until the last one has ended.  This shows what links share unevenly; rates do not show it.
- * The rate of a single flow counts until that flow's end. */
+/* Measures flows of equal sizes until the last one has ended.  This shows how unevenly links are shared, which the
+ * rates of a given time do not show.  The rate of a single flow counts until that flow's end. */
 static bool whole_flows_keep(struct cuda_bench *b, const struct mover *m, uint32_t gpus, uint32_t sms,
                              uint32_t row_bytes, bool packed, GError **error)
 {
@@ -353,7 +354,7 @@ static bool whole_flows(struct cuda_bench *b, GError **error)
     return true;
 }
 
-/* Small rows from all GPUs to all: the time of a row without that of its bytes. */
+/* Measures small rows from all GPUs to all, which show the time of a row apart from that of its bytes. */
 static bool small_rows(struct cuda_bench *b, GError **error)
 {
     static const uint32_t sizes[] = { 16, 128, 512, 2048, 4096, HALF_ROW_BYTES };
@@ -451,11 +452,11 @@ static bool loaded_keep(struct cuda_bench *b, struct cuda_run *wait, uint32_t wa
         run[count + i] = wait[i];
         run[count + i].beside = true;
     }
-    /* Brings the words of a chase into L2. */
+    /* The first run brings the words of a chase into L2. */
     if (!cuda_bench_run(b, wait, waits, o, error) || !cuda_bench_words_clear(b, error) ||
         !cuda_bench_run(b, run, count + waits, o, error))
         return false;
-    /* Both on GPU 0. */
+    /* Whether the wait ran while the streams did.  One timer counts both, because o[count] and o[0] are GPU 0's. */
     const bool within = o[count].from_ns + 1000 >= o[0].from_ns && o[count].to_ns <= o[0].to_ns;
     cuda_bench_keep(b, "time_ns", "ns", 0, within && o[count].warps ? o[count].cycles / b->cycles_per_ns / per : NAN,
                     "%s beside all-to-all %s gpus=%u sms=%u/flow", what, m->name, b->gpu_count, sms);

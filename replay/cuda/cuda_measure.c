@@ -7,14 +7,14 @@
 #include "sim/progress.h"
 #include "sim/stats.h"
 
-/* repeated measurements agree in fewer than five digits */
+/* The value rounded to five digits, because repeated measurements agree in fewer. */
 static double rounded(double value)
 {
     char text[G_ASCII_DTOSTR_BUF_SIZE];
     return g_ascii_strtod(g_ascii_formatd(text, sizeof text, "%.5g", value), NULL);
 }
 
-/* Median and spread of the passes in which the value was found. */
+/* Adds a record's row: median and spread over the passes in which the value was found. */
 static void row_add(const struct cuda_bench *b, const struct cuda_row *row, struct record *record)
 {
     static const char *const spread[] = { "", "_min", "_max" };
@@ -73,7 +73,8 @@ static bool parts_pass(struct cuda_bench *b, const struct cuda_measure_options *
     return true;
 }
 
-/* A part may have nothing to measure here.  This matters only if the user asked for this part. */
+/* Fails if nothing was measured although the user asked for one part: it may have nothing to measure on this
+ * machine. */
 static bool rows_check(const struct cuda_bench *b, const struct cuda_measure_options *options, GError **error)
 {
     if (b->rows->len || !options->only) return true;

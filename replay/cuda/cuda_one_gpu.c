@@ -5,7 +5,7 @@
 #include "replay/cuda/cuda_host.h"
 #include "replay/cuda/cuda_waits.h"
 
-enum { ROW_BYTES = 14336, HALF_ROW_BYTES = 7168 }; /* 7168 channels in BF16; in FP8, or half such a row */
+enum { ROW_BYTES = 14336, HALF_ROW_BYTES = 7168 }; /* a row of 7168 channels in BF16, and in FP8 */
 
 static const struct {
     const char *name;
@@ -21,7 +21,7 @@ static const uint32_t warp_counts[] = { 1, 2, 4, 8, 16, 24, 32 };
     i < G_N_ELEMENTS(list); \
     i++
 
-/* Runs one flow on GPU 0 and keeps it as a row "KERNEL sms=.. warps=.. at=..", with more words after these. */
+/* Runs one flow on GPU 0 and keeps its rate as a row "KERNEL sms=.. warps=.. at=..", followed by the words `more`. */
 static bool flow_keep(struct cuda_bench *b, const struct cuda_flow *flow, const char *at, const char *more,
                       GError **error)
 {
@@ -112,7 +112,7 @@ static bool rows_by_footprint(struct cuda_bench *b, GError **error)
     return true;
 }
 
-/* Rows that begin at different places within a 128-byte line. */
+/* Measures rows that begin at different places within a 128-byte line. */
 static bool rows_by_offset(struct cuda_bench *b, GError **error)
 {
     for (uint32_t side = 0; side < 2; side++)
@@ -154,7 +154,7 @@ static bool words_by_warps(struct cuda_bench *b, GError **error)
     return true;
 }
 
-/* Messages of the low-latency kernels in sequence: rows alone, and rows with their atomics. */
+/* Measures messages of the low-latency kernels in sequence: rows alone, and rows with their atomics. */
 static bool messages(struct cuda_bench *b, GError **error)
 {
     static const char *const kernels[] = { "copy_8", "message" };
@@ -249,7 +249,7 @@ static bool bulk_by_size(struct cuda_bench *b, GError **error)
     return true;
 }
 
-/* First come rows in pieces of 4 KiB, three in flight, as low-latency combine moves them.  Then come whole tokens
+/* Measures rows in pieces of 4 KiB, three in flight, as low-latency combine moves them.  Then measures whole tokens
  * with scales and indices, each stored completely before its stage is reused, as the V2 kernels move them. */
 static bool bulk_tokens(struct cuda_bench *b, GError **error)
 {
@@ -277,7 +277,8 @@ static bool bulk_tokens(struct cuda_bench *b, GError **error)
     return true;
 }
 
-/* Rows that begin at different places within a 128-byte line, in memory and in the stages of shared memory. */
+/* Measures bulk copies of rows that begin at different places within a 128-byte line, in memory and in the stages of
+ * shared memory. */
 static bool bulk_by_offset(struct cuda_bench *b, GError **error)
 {
     static const char *const sides[] = { "source", "target", "shared" };
@@ -317,7 +318,7 @@ static const struct {
       " way=both stages=3 ahead=1" },
 };
 
-/* Sums of rows that have just been written, each row read once, as receivers of combine find them. */
+/* Measures sums of rows that have just been written, each row read once, as receivers of combine find them. */
 static bool sums_fresh(struct cuda_bench *b, uint32_t writer, const char *place, GError **error)
 {
     static const uint32_t counts[] = { 1, 2, 4, 8 };
@@ -366,8 +367,9 @@ static bool fresh(struct cuda_bench *b, GError **error) { return cuda_fresh_from
 
 /* ---- code ---- */
 
-/* The time of code that an SM runs for the first time in its kernel.  Before that, the SM has run so much other code
- * that it no longer holds this code, and has read so much data that L2 does not hold it either. */
+/* Keeps the time of code that an SM runs for the first time in its kernel or, in the pass "again", the second time.
+ * In the passes "after-code", the SM has run so much other code before that it no longer holds this code.  In
+ * "after-code+data" it has also read so much data that L2 does not hold the code either. */
 static bool code_keep(struct cuda_bench *b, const char *kernel, uint32_t sms, uint32_t pass, GError **error)
 {
     static const char *const passes[] = { "again", "first", "after-code", "after-code+data" };
@@ -433,8 +435,8 @@ static bool sum_keep(struct cuda_bench *b, struct cuda_flow flow, uint32_t place
     return flow_keep(b, &flow, places[place].name, more, error);
 }
 
-/* Rates count the sums that are written; `count` times as many rows are read.  There is one row for each number of
- * warps; for teams, one for all warps of the largest block. */
+/* Measures sums.  Rates count the sums that are written; `count` times as many rows are read.  The record has a row for
+ * each number of warps and, with `teams`, one more in which all warps of the largest block make each sum together. */
 static bool sums_of(struct cuda_bench *b, const char *kernel, bool teams, GError **error)
 {
     static const uint32_t counts[] = { 1, 2, 3, 4, 6, 8 }, warps[] = { 1, 8, 24 }, sizes[] = { 4096, ROW_BYTES };
@@ -461,7 +463,7 @@ static bool sums_of(struct cuda_bench *b, const char *kernel, bool teams, GError
 static bool sums(struct cuda_bench *b, GError **error) { return sums_of(b, "sum", true, error); }
 static bool sums_staged(struct cuda_bench *b, GError **error) { return sums_of(b, "sum_staged", false, error); }
 
-/* Sums of rows that are already in the block's shared memory. */
+/* Measures sums of rows that are already in the block's shared memory. */
 static bool sums_shared(struct cuda_bench *b, GError **error)
 {
     static const uint32_t counts[] = { 1, 2, 4, 8 }, warps[] = { 1, 8, 24 };
@@ -477,8 +479,9 @@ static bool sums_shared(struct cuda_bench *b, GError **error)
     return true;
 }
 
-/* Rates count the BF16 that is turned into logarithms, or that comes back.  The less shared memory blocks ask for,
- * the more L1 is left for the loops' local memory.  The low-latency kernels use most of it as shared memory. */
+/* Measures LogFMT.  Rates count the bytes of BF16 that are turned into logarithms, or back.  Shared memory and L1
+ * are one memory: the less of it blocks ask for, the more L1 is left for the loops' local memory.  The low-latency
+ * kernels use most of it as shared memory. */
 static bool logarithms(struct cuda_bench *b, GError **error)
 {
     static const char *const kernels[] = { "logs", "exps" };

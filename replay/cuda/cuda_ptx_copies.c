@@ -15,9 +15,9 @@
     xor.b32 folded, folded, x##n; xor.b32 folded, folded, y##n; \
     xor.b32 folded, folded, z##n; xor.b32 folded, folded, w##n;
 
-/* Loads and stores of the end of a row.  Lanes beyond its end store nothing, but they do load, because an operation
- * that all lanes do needs no predicate, and a thread has only 7.  So up to 512 bytes after the source's last row are
- * read. */
+/* Loads and stores of the end of a row.  Lanes beyond its end store nothing.  But they do load, because an operation
+ * that all lanes do needs no predicate, and a thread has only 7 predicates.  So up to 512 bytes after the source's last
+ * row are read. */
 #define ALIKE(offset, ...)  { .reg .pred has; setp.gt.u32 has, left, offset; @has __VA_ARGS__ }
 #define WITHIN(offset, ...) { \
     .reg .pred has; \
@@ -35,11 +35,11 @@
 #define DO_5(does) DO_2(does) does(2, 1024) does(3, 1536) does(4, 2048)
 #define DO_8(does) DO_5(does) does(5, 2560) does(6, 3072) does(7, 3584)
 
-/* A warp moves rows like a warp of the public kernels.  It moves pieces of as many bytes as loads are in flight.
- * Then comes the row's last, shorter piece, whose loads are in flight together, too.  first and second say what is
- * done with a piece, first_rest and second_rest with the last one: LOAD and STORE, LOAD and FOLD, or only STORE.
- * before and after stand around each row.  Targets come from a table: block * by_block + warp * by_warp, modulo
- * their number. */
+/* A kernel whose warps move rows as those of the public kernels do.  All loads of a piece of a row are in flight
+ * together.  Each row ends with a shorter piece.  first and second say what is done with a piece, first_rest and
+ * second_rest with the shorter one: LOAD and STORE, LOAD and FOLD, or only STORE.  before and after stand around
+ * each row.  The index of a warp's target in the table of targets is block * by_block + warp * by_warp, modulo their
+ * number. */
 #define ROWS_KERNEL(name, piece, first, second, first_rest, second_rest, before, after) \
 ENTRY(name) { \
     HEAD \
@@ -98,7 +98,7 @@ moved: \
     FINISH(done) \
 }
 
-/* Finds this warp's target in the table of targets.  `further` adds to the entry's index. */
+/* Sets address to this warp's target in the table of targets.  `further` is added to the target's index. */
 #define TARGET_FIND(address, further) { \
     .reg .b32 count, turn, by_block, by_warp; \
     .reg .b64 table; \
@@ -127,8 +127,8 @@ moved: \
 #define STORE_KERNEL(n, piece) \
     ROWS_KERNEL(store_##n, piece, NOTHING, DO_##n(STORE), NOTHING, DO_##n(STORE_REST), NOTHING, NOTHING)
 
-/* A message as low-latency dispatch sends it.  An atomic, whose value is awaited, gives it a slot; after its stores one
- * lane adds to a counter, whose value nobody reads. */
+/* The parts of a message of low-latency dispatch before and after its row.  Before, an atomic, whose value is awaited,
+ * gives the message a slot.  After its stores, one lane adds to a counter, whose value nobody reads. */
 #define PLACE_TAKE { \
     .reg .pred other; \
     .reg .b32 old; \
@@ -151,7 +151,7 @@ moved: \
     @!other atom.release.gpu.global.add.u32 old, [word + 64], 1; \
     }
 
-/* Words of 4 bytes, one a lane, with no other load in flight, as kernels read index arrays. */
+/* Loads of words of 4 bytes, one for each lane, with no other load in flight, as kernels read index arrays. */
 #define LOAD_4(n, offset) ld.global.nc.L1::no_allocate.L2::256B.u32 x##n, [s + offset];
 #define LOAD_4_REST(n, offset) ALIKE(offset, LOAD_4(n, offset))
 #define FOLD_4(n, offset) xor.b32 folded, folded, x##n;
@@ -214,7 +214,8 @@ stored: \
 #define BULK_INIT(n) \
     mbarrier.init.shared::cta.b64 [bars + n], 1;
 
-/* Every thread adds to words at own, stride bytes apart; it reads the clock after every eighth addition. */
+/* A kernel whose threads each add to words from `own` on, stride bytes apart, and read the clock after every eighth
+ * addition. */
 #define ADDING_KERNEL(name, ...) \
 ENTRY(name) { \
     HEAD \
@@ -353,7 +354,7 @@ sent:
         setp.lo.and.u32 p, done, rows, p;
         @p bra next;
 
-        /* Loads in flight must end before their stages are given up. */
+        /* Waits for the loads in flight, because they must end before the kernel gives up their stages. */
 late:
         .pragma "nounroll";
         setp.eq.u32 p, asked, 0;

@@ -7,7 +7,8 @@
 
 /* ---- one thread, one operation after another ---- */
 
-/* The word at `own` holds 0.  A result v is added to the address, so that the next operation waits for it. */
+/* A kernel that times one operation after another on the word at `own`, which holds 0.  Each result v is added to the
+ * address, so that the next operation waits for it. */
 #define ALONE_KERNEL(name, times, ...) \
 ENTRY(name) { \
     HEAD \
@@ -39,9 +40,9 @@ next: \
 #define FOLLOW cvt.u64.u32 wide, v; add.u64 addr, addr, wide;
 #define FOLLOW_NEAR add.u32 near, near, v;
 
-/* Dependent loads.  Each address is made from the last load's value, which is 0, and a sequence of numbers.  There
- * are 2^32 >> team lines, source_stride bytes apart.  The sequence misses about as many of them as random draws
- * would. */
+/* A kernel of dependent loads.  Each address is made from the last load's value, which is 0, and a sequence of numbers.
+ * It is that of one of 2^32 >> team lines, source_stride bytes apart.  Like random draws, the sequence repeats some
+ * lines and leaves out others. */
 #define CHASE_KERNEL(name, ...) \
 ENTRY(name) { \
     HEAD \
@@ -71,9 +72,9 @@ next: \
 
 /* ---- ends of stores ---- */
 
-/* Each warp stores row_bytes to its target, lane by lane, `rounds` times.  Then the operation that waits for these
- * stores is timed: that of thread 0 after a barrier of the block, or that of each warp alone.  Cycles count only
- * these operations. */
+/* A kernel that times the wait for the end of stores.  In each round, each warp stores row_bytes to its target.  Then
+ * the operation that waits for these stores is timed: that of thread 0 after a barrier of the block, or that of each
+ * warp alone.  Cycles count only these operations. */
 #define AFTER_KERNEL(name, ...) \
 ENTRY(name) { \
     HEAD \
@@ -139,8 +140,9 @@ ended: \
 
 /* ---- flags ---- */
 
-/* Two blocks send each other the numbers 1, 2, ...: thread 0 stores a flag and waits for the other block's flag.  If
- * row_bytes is not 0, all threads first store that many bytes to the target.  Flags of blocks are 128 bytes apart. */
+/* A kernel of which two blocks send each other the numbers 1, 2, ...: thread 0 stores a flag and waits for the other
+ * block's flag.  If row_bytes is not 0, all threads first store that many bytes to the target.  The flags of different
+ * blocks are 128 bytes apart. */
 #define FLAG_KERNEL(name, send, look) \
 ENTRY(name) { \
     HEAD \
@@ -223,7 +225,7 @@ on: \
 over: \
     FINISH(done) \
 }
-/* The next value to send: the number of the round or, for a signal that adds, 1. */
+/* Sets `value`, which is sent next: the number of the round or, for a signal that adds, 1. */
 #define NEXT_VALUE(name) NEXT_##name
 #define NEXT_flag_release_gpu add.u32 value, i, 1;
 #define NEXT_flag_release_sys add.u32 value, i, 1;
@@ -238,7 +240,7 @@ over: \
 #define CODE_256  CODE_32 CODE_32 CODE_32 CODE_32 CODE_32 CODE_32 CODE_32 CODE_32
 #define CODE_2048 CODE_256 CODE_256 CODE_256 CODE_256 CODE_256 CODE_256 CODE_256 CODE_256
 
-/* 64 pieces of 20 instructions, run one after another, each far from the one before. */
+/* 64 pieces of 20 instructions, which run one after another, each far from the previous piece. */
 #define AT(n, next) \
     at_##n: \
     CODE_4 CODE_4 CODE_4 CODE_4 \
@@ -343,7 +345,7 @@ const char cuda_ptx_latencies[] =
     PTX(FLAG_KERNEL(flag_relaxed_sys, st.relaxed.sys.global.u32, ld.relaxed.sys.global.u32))
     PTX(FLAG_KERNEL(flag_add_sys, red.release.sys.global.add.u32, ld.acquire.sys.global.u32))
 
-    /* All blocks of a grid add to a word and wait until all have. */
+    /* A barrier of a grid: all blocks add to a word and wait until all have added. */
     PTX(ENTRY(grid_barrier) {
         HEAD
         .reg .b32 rows, seen, need;
@@ -456,8 +458,8 @@ next:
         mov.u64 c0, %clock64;
         FINISH(done)
     })
-    /* Two kernels.  The first spins, and meanwhile the next kernel may be launched.  The second waits for the end of
-     * the kernel before it. */
+    /* Two kernels, `early` and the next.  The first spins, and lets the next kernel be launched meanwhile.  The second
+     * waits for the end of the kernel before it. */
     PTX(ENTRY(early) {
         HEAD
         mov.u64 t0, %globaltimer;

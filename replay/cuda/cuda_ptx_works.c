@@ -1,6 +1,6 @@
-/* cuda_ptx_works.c - PTX of work on rows.  BF16 is quantised to FP8 with a scale for 128 channels; rows are summed with
- * weights in FP32; both as in the public low-latency and normal kernels.  BF16 in shared memory is turned into
- * logarithms of 10 bits (LogFMT, models/moe/formats.h) and back.  See cuda_ptx.h for the language. */
+/* cuda_ptx_works.c - PTX of work on rows.  BF16 is quantised to FP8 with a scale for 128 channels, and rows are
+ * summed with weights in FP32, as in the public low-latency and normal kernels.  BF16 in shared memory is turned
+ * into logarithms of 10 bits (LogFMT, models/moe/formats.h) and back.  See cuda_ptx.h for the language. */
 #include "replay/cuda/cuda_ptx.h"
 
 /* The text below is PTX, not C. */
@@ -9,7 +9,7 @@
 #define LOAD_16  ld.global.nc.L1::no_allocate.L2::256B.v4.u32
 #define STORE_16 st.global.L1::no_allocate.v4.u32
 
-/* The two BF16 of a word as FP32. */
+/* Sets low and high to the two BF16 of a word as FP32. */
 #define UNPACK(low, high, word) \
     shl.b32 low, word, 16; \
     and.b32 high, word, 0xffff0000;
@@ -19,9 +19,9 @@
     shfl.sync.bfly.b32 h, most, distance, 0x1f, 0xffffffff; \
     max.f32 most, most, h;
 
-/* The address of the token's row n.  If the token has more than n rows, SUM_LOAD loads the team's column of it.  The
- * loads of all rows are in flight together.  Kernels that must find out which rows a token has keep the addresses in
- * local memory, and read them there for each column. */
+/* SUM_PLACE makes the address of the token's row n.  If the token has more than n rows, SUM_LOAD loads the team's
+ * column of that row.  The loads of all rows are in flight together.  Kernels that must find out which rows a token
+ * has keep the addresses in local memory, and read them from it for each column. */
 #define SUM_PLACE(n) \
     and.b32 at, row, source_mask; \
     mad.wide.u32 s##n, at, source_stride, source; \
@@ -49,7 +49,7 @@ loaded: \
     UNPACK(low, high, y##n) fma.rn.f32 f2, low, weight, f2; fma.rn.f32 f3, high, weight, f3; \
     UNPACK(low, high, z##n) fma.rn.f32 f4, low, weight, f4; fma.rn.f32 f5, high, weight, f5; \
     UNPACK(low, high, w##n) fma.rn.f32 f6, low, weight, f6; fma.rn.f32 f7, high, weight, f7;
-/* Sums without a weight, value by value. */
+/* Adds a row without a weight, value by value. */
 #define PLAIN_WORD(low, high, word) { \
     .reg .b16 a, b; \
     mov.b32 {a, b}, word; \
@@ -69,7 +69,7 @@ loaded: \
     cvt.rn.bf16.f32 b, high; \
     mov.b32 word, {a, b}; \
     }
-/* A sum begins with zero.  (Kernels with biases begin with the biases; these have none.) */
+/* Begins a sum with zero.  (Kernels with biases would begin with the biases.) */
 #define NO_BIAS \
     mov.f32 f0, 0f00000000; mov.f32 f1, 0f00000000; mov.f32 f2, 0f00000000; mov.f32 f3, 0f00000000; \
     mov.f32 f4, 0f00000000; mov.f32 f5, 0f00000000; mov.f32 f6, 0f00000000; mov.f32 f7, 0f00000000;
@@ -104,9 +104,8 @@ loaded: \
     add.u64 wide, wide, d; \
     STORE_16 [wide], {x0, y0, z0, w0};
 #define TOKEN_DIRECT
-/* Stores a sum by the bulk engine from shared memory, where the warp has 8 places of 512 bytes.  Rows must be
- * multiples of 512 bytes.  Before a place is reused, its store must have ended.  Before the next token, all stores
- * must have ended. */
+/* Stores a sum by the bulk engine from shared memory, where the warp has 8 places of 512 bytes.  Rows must be multiples
+ * of 512 bytes.  Waits for a place's store before the place is reused, and for all stores before the next token. */
 #define KEEP_STAGED { \
     .reg .pred others; \
     .reg .b32 place, mine16, base; \
@@ -134,10 +133,10 @@ stored: \
     cp.async.bulk.wait_group 0; \
     bar.warp.sync 0xffffffff;
 
-/* A team (a warp or a whole block) sums `count` rows, at most eight, for each of its tokens.  All loads of a column
- * are in flight at once.  Rows follow one another in the footprint, and their weight is 1/8.  where and load name
- * the memory.  place and look say how rows are found.  begin is done before a token.  bias, adding, packing and keep
- * are done with each piece of its sum. */
+/* A kernel of sums: a team (a warp or a whole block) sums `count` rows, at most eight, for each of its tokens.  All
+ * loads of a column are in flight at once.  Rows follow one another in the footprint, and their weight is 1/8.
+ * where and load name the memory.  place and look say how rows are found.  begin is done before a token.  bias,
+ * adding, packing and keep are done with each piece of its sum. */
 #define SUM_KERNEL(name, where, load, place, look, begin, bias, adding, packing, keep) \
 ENTRY_UP_TO(768, name) { \
     HEAD \
@@ -209,8 +208,8 @@ ended: \
     FINISH(done) \
 }
 
-/* Word n of a lane's 16, which holds two BF16.  Signs go to bits 2n and 2n + 1, magnitudes to local memory, because the
- * loop that reads them is not unrolled. */
+/* Loads word n of a lane's 16, which holds two BF16.  Puts their signs into bits 2n and 2n + 1 of `signs`, and their
+ * magnitudes into local memory, because the loop that reads the magnitudes is not unrolled. */
 #define LOGS_LOOK(n) \
     ld.shared.u32 x, [from + 4 * n]; \
     shr.u32 y, x, 15; and.b32 y, y, 1; shl.b32 y, y, 2 * n; or.b32 signs, signs, y; \
@@ -219,7 +218,7 @@ ended: \
     st.local.u32 [words + 4 * n], x; \
     max.bf16x2 most, most, x; \
     min.bf16x2 least, least, x;
-/* The largest or smallest of 128 values, which are spread over four lanes. */
+/* Sets result to the largest or smallest of 128 values, which are spread over four lanes. */
 #define LOGS_FOUR(op, result, pair) \
     UNPACK(low, high, pair) \
     op.f32 result, low, high; \
@@ -240,8 +239,8 @@ ended: \
     LOGS_NUMBER(e##even, low) LOGS_NUMBER(e##odd, high)
 #define LOGS_SHIFTED(way, n, bits) way.b32 y, e##n, bits; or.b32 x, x, y;
 
-/* Turns value n of a lane's 16 back, with its sign, and adds it with a weight.  code_of shifts its nine bits down.
- * Where the value is 0, a jump skips the power, as compilers do it, so that one value waits for the other. */
+/* Decodes value n of a lane's 16, with its sign, and adds it with a weight.  code_of shifts the value's nine bits down.
+ * If the value is 0, a jump skips the power, as in compiled code, so each value waits for the previous one. */
 #define EXPS_ADD(code_of, n) { \
     .reg .pred none; \
     code_of \

@@ -47,8 +47,8 @@ static struct cuda_run launch_run(const struct launch_kind *kind, const char *ke
                               .shared_bytes = kind->shared_kb << 10 };
 }
 
-/* The time of each of many empty kernels, one after another, by events; the CPU time of the call; the time of launch
- * and wait. */
+/* Measures empty kernels: the time of each of many in sequence, by events; the time of the call on the host; and the
+ * time of a call with the wait for its kernel's end. */
 static bool launches_time(struct cuda_bench *b, const struct launch_kind *kind, uint32_t blocks, GError **error)
 {
     enum { MANY = 64, FEW = 16, CALL_US = 20 };
@@ -77,7 +77,8 @@ static bool launches_time(struct cuda_bench *b, const struct launch_kind *kind, 
     return true;
 }
 
-/* The time of each of many kernels that look up an address in one of their parameters, and read what is there. */
+/* Measures the time of each of many kernels that look up an address in one of their parameters and read the word at
+ * this address. */
 static bool launches_lookup(struct cuda_bench *b, const struct launch_kind *kind, uint32_t blocks, GError **error)
 {
     enum { MANY = 64, CALL_US = 20 };
@@ -98,8 +99,8 @@ static bool launches_lookup(struct cuda_bench *b, const struct launch_kind *kind
     return true;
 }
 
-/* Times from the first block's start to the last block's start, and from the end of one kernel to the start of the
- * next. */
+/* Measures the time from the first block's start to the last block's start, and from the end of one kernel to the start
+ * of the next. */
 static bool launches_look(struct cuda_bench *b, const struct launch_kind *kind, uint32_t blocks, GError **error)
 {
     struct cuda_run run = launch_run(kind, "stamp", blocks);
@@ -114,7 +115,7 @@ static bool launches_look(struct cuda_bench *b, const struct launch_kind *kind, 
     return true;
 }
 
-/* A kernel that is launched while the previous one runs, and then waits for the end of that one. */
+/* Measures a kernel that is launched while the previous one runs, and that then waits for the previous one's end. */
 static bool launches_early(struct cuda_bench *b, uint32_t blocks, GError **error)
 {
     const struct cuda_run before = {
@@ -180,7 +181,7 @@ bool cuda_alone_to(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char
     return true;
 }
 
-/* Reads and writes by the host. */
+/* Measures the GPU's reads and writes of a word in the host's memory. */
 static bool alone_at_host(struct cuda_bench *b, GError **error)
 {
     static const char *const kernels[] = { "alone_ld_acquire_sys", "alone_st_relaxed_sys", "alone_st_release_sys",
@@ -201,7 +202,7 @@ bool cuda_alone_pass(struct cuda_bench *b, GError **error)
     return cuda_alone_to(b, 0, 0, "own", error) && alone_at_host(b, error);
 }
 
-/* 2^bits places, 128 bytes apart as long as they fit into 1 GiB. */
+/* Measures dependent loads of 2^bits places, which are 128 bytes apart as long as they fit into 1 GiB. */
 static bool chase_keep(struct cuda_bench *b, const char *kernel, uint32_t gpu, uint64_t zeros, uint32_t bits,
                        const char *place, GError **error)
 {
@@ -215,15 +216,15 @@ static bool chase_keep(struct cuda_bench *b, const char *kernel, uint32_t gpu, u
                                       .source_stride = 128,
                                       .index = bits > 20 ? (uint32_t)rng_next(&b->rng) : 1 } };
     struct cuda_outcome o;
-    /* reads each place twice if all fit into L2, else different places each time */
+    /* If all places fit into L2, a first run brings them there.  Otherwise each run reads other places. */
     const bool again = bits <= 20;
     if ((again && !cuda_bench_run(b, &run, 1, &o, error)) || !cuda_bench_run(b, &run, 1, &o, error)) return false;
     cuda_bench_keep(b, "time_ns", "ns", 0, per_row_ns(b, &o), "%s at=%s kib=%u", kernel, place, 1u << (bits - 3));
     return true;
 }
 
-/* Places 2 MiB apart, each read for the first time in this kernel.  The time is that of the load and of finding the
- * page. */
+/* Measures loads of places 2 MiB apart, each read for the first time in its kernel.  The time is that of the load
+ * and of the search for the page. */
 static bool pages_keep(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char *place, GError **error)
 {
     struct cuda_run run = { .kernel = "chase_sys",
@@ -252,7 +253,7 @@ bool cuda_chase_to(struct cuda_bench *b, uint32_t gpu, uint32_t peer, const char
     return pages_keep(b, gpu, peer, place, error);
 }
 
-/* Reads lines that GPU `writer` has just written, most of them once. */
+/* Measures dependent loads of lines that GPU `writer` has just written, most of which are loaded once. */
 bool cuda_chase_fresh(struct cuda_bench *b, uint32_t writer, const char *place, GError **error)
 {
     struct cuda_run run = { .kernel = "chase_nc",
@@ -292,7 +293,7 @@ static bool after_keep(struct cuda_bench *b, const char *kernel, uint32_t gpu, u
     struct cuda_outcome o;
     if (!cuda_bench_words_clear(b, error)) return false;
     if (!cuda_bench_run(b, &run, 1, &o, error) || !cuda_bench_run(b, &run, 1, &o, error)) return false;
-    /* the cycles are those of one warp, because the other warps timed nothing */
+    /* o.cycles is a mean over warps.  By block, only one warp of each block timed anything. */
     const double ns = o.cycles * o.warps / b->cycles_per_ns / run.args.rows / (every ? o.warps : sms);
     cuda_bench_keep(b, "time_ns", "ns", bytes, ns, "%s sms=%u warps=%u by=%s at=%s", kernel, sms, warps,
                     every ? "warp" : "block", place);
