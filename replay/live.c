@@ -24,7 +24,7 @@ enum {
 struct live_hello {
     char host[96]; /* boot id and process namespace, equal for processes that can open each other's /proc/pid/fd */
     uint64_t pid, fd, device, inode, size_bytes;
-    cpu_set_t cpus; /* that it may use */
+    cpu_set_t cpus; /* the CPUs that the rank may use */
 };
 
 void live_options_init(struct live_options *options)
@@ -34,13 +34,12 @@ void live_options_init(struct live_options *options)
 
 /* A rank's message to the others after it has tried to set up. */
 struct live_verdict {
-    char failure[240];                                            /* "": none */
-    char nvlink[LIVE_CARRIER_BYTES], network[LIVE_CARRIER_BYTES]; /* "": does not use it */
+    char failure[240];                                            /* "" if it has not failed */
+    char nvlink[LIVE_CARRIER_BYTES], network[LIVE_CARRIER_BYTES]; /* what carries each; "" if it is not used */
 };
 
-/* All ranks say whether they failed.  The first failure becomes every rank's error; on other ranks it is a peer's
- * (LIVE_PEER_FAILED).  Takes failure.  mine is filled in.  all[rank_count], unless it is NULL, gets every rank's
- * verdict. */
+/* Exchanges whether each rank has failed.  The first failure becomes every rank's error; on other ranks it has the code
+ * LIVE_PEER_FAILED.  Takes failure, and writes it into *mine.  If `all` is not NULL, *all gets every rank's verdict. */
 static bool live_agree(struct bootstrap *b, struct live_verdict *mine, struct live_verdict **all, GError *failure,
                        GError **error)
 {
@@ -81,7 +80,7 @@ static void live_carriers_gather(struct live_world *world, const struct live_ver
     if (!world->network_carrier[0]) g_strlcpy(world->network_carrier, "none", sizeof world->network_carrier);
 }
 
-/* The transports that this rank uses. */
+/* Writes into *mine what carries this rank's stores and its operations over the network. */
 static void live_carriers_say(const struct live_world *world, struct live_verdict *mine)
 {
     for (uint16_t peer = 0; peer < world->fabric.rank_count; peer++)
@@ -104,7 +103,7 @@ static uint8_t *live_map(int fd, uint64_t size_bytes)
 {
     void *base = mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (base == MAP_FAILED) return NULL;
-    /* A wish only: without huge pages everything works, with more TLB misses. */
+    /* Only a wish: without huge pages everything works, with more TLB misses. */
     if (size_bytes >= LIVE_HUGE_BYTES) (void)!madvise(base, size_bytes, MADV_HUGEPAGE);
     return base;
 }
@@ -261,9 +260,9 @@ static bool live_world_join(struct live_world *world, const struct fabric_needs 
     return true;
 }
 
-/* Ranks that outnumber the CPUs share them in turns, and so do ranks on a busy machine.  A yield then costs up to a
- * time slice, by default milliseconds.  So this thread asks for short slices (Linux 6.12; any process may).  This is
- * only a wish: older kernels ignore or refuse it. */
+/* Asks for short time slices for this thread (Linux 6.12; any process may).  Ranks that outnumber the CPUs share
+ * them in turns, and so do ranks on a busy machine.  A yield then costs up to a time slice, by default milliseconds.
+ * This is only a wish: older kernels ignore or refuse it. */
 static void live_slice_shorten(void)
 {
     struct {
@@ -280,7 +279,8 @@ static void live_slice_shorten(void)
     (void)!syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 
-/* A rank that waits in an exchange also moves what others sent to it, for links that need the CPU for that. */
+/* Polls the links of a rank that waits in an exchange, because some links need its CPU to move what others sent to
+ * it. */
 static bool live_serve(void *context) { return live_worlds_progress(context); }
 
 struct live_world *live_worlds(const struct bootstrap *b) { return b->serve == live_serve ? b->serve_context : NULL; }

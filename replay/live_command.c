@@ -138,7 +138,7 @@ bool live_command_check(struct live_command *c, GError **error)
 
 enum { SECRET_BYTES_MAX = 4096, SECRET_BYTES_WISE = 16 };
 
-/* The whole file without the line ends at its end, at most SECRET_BYTES_MAX.  It may be a pipe. */
+/* Reads the whole file, at most SECRET_BYTES_MAX, without the line ends at its end.  The file may be a pipe. */
 static bool secret_read(const char *path, uint8_t *bytes, size_t *size_bytes, struct stat *status, GError **error)
 {
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -214,16 +214,16 @@ static const char *reason_text(const struct bootstrap *b, const GError *error)
     return error->message + (g_str_has_prefix(error->message, own) ? strlen(own) : 0);
 }
 
-/* Schedulers move ranks that outnumber the CPUs, so times depend on which ranks share a CPU at the moment.  Bound
- * ranks take equal times in each run.  This is only a wish. */
+/* Binds this process to CPU rank, modulo their number.  Schedulers move ranks that outnumber the CPUs, so that times
+ * depend on which ranks share a CPU at the moment.  Bound ranks take equal times in each run.  A failure is ignored. */
 static void rank_bind(uint32_t rank)
 {
     cpu_set_t cpus;
     if (sched_getaffinity(0, sizeof cpus, &cpus) == 0) (void)live_cpu_bind(&cpus, rank);
 }
 
-/* The parent reports a forked rank's failure, once.  A joined rank reports its own.  A rank that only learned of
- * another's failure says nothing and ends. */
+/* Runs a rank's main function, and returns its exit status.  If the rank failed, the parent of forked ranks reports it,
+ * once; a joined rank reports its own failure.  A rank that only learned of another's failure reports nothing. */
 static int rank_call_run(struct bootstrap *b, void *context)
 {
     const struct rank_call *call = context;

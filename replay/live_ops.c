@@ -57,7 +57,7 @@ static int live_put(struct fabric *f, struct fabric_worker *w, const struct fabr
     if (!write->sge_count || !write->sge[0].size_bytes) {
         if (defer) return 0;
         const int rc = live_broken(world, world->link->ops->flush(world->link, write->peer, write->queue));
-        return rc == -EAGAIN ? 0 : rc; /* it rang the doorbell, and an empty put does nothing else */
+        return rc == -EAGAIN ? 0 : rc; /* flush rang the doorbell, and an empty put does nothing else */
     }
     const struct fabric_sge *sge = &write->sge[0];
     const uint64_t source = (uint64_t)((const uint8_t *)sge->data - world->memory.base);
@@ -69,7 +69,7 @@ static int live_put(struct fabric *f, struct fabric_worker *w, const struct fabr
     return live_broken(world, rc);
 }
 
-/* Sets or adds to a word of a rank whose memory is mapped here. */
+/* Sets, or adds to, a word of a rank whose memory this process maps. */
 static void live_word_change(struct live_world *world, const struct fabric_signal *signal)
 {
     assert(world->peer_base[signal->peer]);
@@ -167,8 +167,8 @@ static int live_flush(struct fabric *f, struct fabric_worker *w, uint16_t peer, 
     return live_broken(world, world->link->ops->flush(world->link, peer, queue));
 }
 
-/* Work without run does nothing here.  It is not progress, because a worker that polls may ask for it again and
- * again. */
+/* Runs the work, or spins for the time of compute.  Other work without run does nothing in a live world.  It is not
+ * progress, because a worker that polls may ask for it again and again. */
 static void live_work(struct fabric *f, struct fabric_worker *w, const struct fabric_work *work)
 {
     (void)w;
@@ -178,14 +178,14 @@ static void live_work(struct fabric *f, struct fabric_worker *w, const struct fa
     if (work->run || end_ps) live_world_of(f)->operations++;
 }
 
-/* Every waiting worker is stepped in every round, so nothing is remembered. */
+/* Does nothing: every waiting worker is stepped in every round, whatever it watches. */
 static void live_watch(struct fabric *f, struct fabric_worker *w, uint32_t word, uint32_t word_count, uint64_t least)
 {
     (void)w, (void)least;
     assert((uint64_t)word + word_count <= f->word_count);
 }
 
-/* Here only the latest time until which some worker waits is kept. */
+/* Keeps the latest time until which some worker waits. */
 static void live_wake_at(struct fabric *f, struct fabric_worker *w, uint64_t time_ps)
 {
     (void)w;

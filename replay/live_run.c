@@ -10,11 +10,11 @@
 enum {
     LIVE_SPIN_ROUNDS = 300, /* empty rounds, some us, before the rank gives up a CPU that it has to itself */
     LIVE_CLOCK_ROUNDS = 64, /* empty rounds before the clock is read */
-    LIVE_SLEEP_SHARE = 16,  /* it sleeps for this share of the time that it has been idle */
+    LIVE_SLEEP_SHARE = 16,  /* the rank sleeps for 1/16 of the time that it has been idle */
 };
 static const uint64_t LIVE_SLEEP_AFTER_PS = 5000 * PS_PER_US;   /* after this idle time the rank may sleep */
 static const uint64_t LIVE_SLEEP_MAX_PS = 1000 * PS_PER_US;     /* longest sleep at a time */
-static const uint64_t LIVE_CHECK_AFTER_PS = 100000 * PS_PER_US; /* after this idle time a rank may have died */
+static const uint64_t LIVE_CHECK_AFTER_PS = 100000 * PS_PER_US; /* after this idle time it asks if a rank has died */
 
 const char *live_world_failure(const struct live_world *world)
 {
@@ -42,9 +42,10 @@ bool live_worlds_progress(struct live_world *first)
 void live_world_time_polls(struct live_world *world, bool on) { world->polls_timed = on; }
 uint64_t live_world_polled_ps(const struct live_world *world) { return world->polled_ps; }
 
-/* What a rank does when nothing moved.  While the answer may be a few hundred nanoseconds away and every rank has a
- * CPU, it spins.  Otherwise it yields to the ranks for which it waits.  After long idling it sleeps.  The longer it
- * has been idle, the longer it sleeps, because each waking takes a CPU from a rank that works. */
+/* Waits after a round in which nothing moved.  If every rank has a CPU, the rank spins at first, because what it
+ * waits for may come within a few hundred nanoseconds.  Otherwise it yields to the ranks for which it waits.  After
+ * long idling it sleeps.  The longer it has been idle, the longer it sleeps, because each waking takes a CPU from a
+ * rank that works. */
 static void live_wait(const struct live_world *world, uint64_t idle_rounds, uint64_t idle_ps)
 {
     if (world->local_ranks <= world->cpu_count && idle_rounds < LIVE_SPIN_ROUNDS) {
@@ -62,8 +63,8 @@ static void live_wait(const struct live_world *world, uint64_t idle_rounds, uint
     }
 }
 
-/* Steps each active worker once and polls the links of all worlds of this rank.  After a kernel has ended, its link
- * may still hold what another rank's kernels wait for.  Keeps the workers that are not done, in order. */
+/* Steps each active worker once, and polls the links of all worlds of this rank, because the link of a kernel that has
+ * ended may still hold what another rank's kernels wait for.  Keeps the workers that are not done, in order. */
 static bool live_round(struct live_world *world, uint32_t *active_count)
 {
     const uint64_t before = world->operations;
@@ -72,8 +73,7 @@ static bool live_round(struct live_world *world, uint32_t *active_count)
     world->wake_ps = 0;
     for (uint32_t i = 0; i < *active_count; i++) {
         struct fabric_worker *w = world->active[i];
-        assert(w->fabric->rank == world->fabric.rank); /* the worker's fabric may be one around this one, which
-                                                        * counts by itself */
+        assert(w->fabric->rank == world->fabric.rank); /* the worker's fabric may be another one around world->fabric */
         const enum worker_step step = fabric_worker_step(w);
         moved |= step != WORKER_WAIT;
         if (step != WORKER_DONE) world->active[kept++] = w;
@@ -91,8 +91,8 @@ static void live_peer_add(struct bootstrap_wait *wait, uint16_t peer)
     if (wait->peer_count < BOOTSTRAP_WAIT_PEERS) wait->peer[wait->peer_count++] = peer;
 }
 
-/* The peers that all workers wait for, and the description of the first worker that names a peer; if none does, that
- * of the first worker. */
+/* Fills in the peers that all workers wait for, and the description of the first worker that names a peer; if none
+ * does, that of the first worker. */
 static void live_tell(void *context, struct bootstrap_wait *wait)
 {
     const struct live_world *world = context;
@@ -143,7 +143,7 @@ static bool live_run_active(struct live_world *world, uint32_t active_count, GEr
             idle_since_ps = live_now_ps(&world->fabric);
         } else if (idle_rounds % LIVE_CLOCK_ROUNDS == 0 || idle_ps >= LIVE_SLEEP_AFTER_PS) {
             idle_ps = live_now_ps(&world->fabric) - idle_since_ps;
-            const bool wakes = world->wake_ps > live_now_ps(&world->fabric); /* a wait with a known end is not a hang */
+            const bool wakes = world->wake_ps > live_now_ps(&world->fabric); /* such a wait, with an end, is no hang */
             if (idle_ps > timeout_ps && !wakes) return live_hang(world, error);
             if (idle_ps > check_ps) {
                 if (!bootstrap_check(world->bootstrap, error)) return false;
@@ -174,7 +174,8 @@ bool live_world_run(struct live_world *world, struct fabric_worker **workers, ui
     return fine;
 }
 
-/* Round k signals rank + 2^k and waits for rank - 2^k.  Each word has one writer, which raises it once a barrier. */
+/* A worker that is a barrier.  Round k signals rank + 2^k and waits for rank - 2^k.  Each word has one writer, which
+ * raises it once in each barrier. */
 static enum worker_step live_barrier_step(struct fabric_worker *w)
 {
     struct live_barrier *barrier = fabric_container_of(w, struct live_barrier, worker);

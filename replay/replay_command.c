@@ -40,8 +40,8 @@ static uint32_t cpu_count(void)
     return sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? (uint32_t)CPU_COUNT(&cpus) : 1;
 }
 
-/* Ranks wait in barriers for ranks that wait for dead ones.  So the timeout of masking must be shorter than that of
- * barriers. */
+/* Checks that the timeout of masking is at most half that of barriers, because ranks wait in barriers for ranks that
+ * still wait for dead ones. */
 static bool patience_check(const struct replay_plan *plan, const struct kernel_job *job, GError **error)
 {
     const uint64_t most_ps = (uint64_t)plan->command->timeout_s * PS_PER_S / 2;
@@ -62,7 +62,7 @@ static bool item_make(const struct replay_plan *plan, struct replay_item *item, 
            patience_check(plan, item->job, error);
 }
 
-/* Items are ordered by step, then by layer. */
+/* Makes the plan's items, ordered by step, then by layer. */
 static bool items_make(struct replay_plan *plan, const struct ranges *steps, const struct ranges *layers,
                        GError **error)
 {
@@ -132,7 +132,7 @@ static void plan_clear(struct replay_plan *plan)
     g_free(plan->work_text);
 }
 
-/* A replay runs on this host, whatever cluster the case is predicted for. */
+/* Refuses --cluster, because a replay runs on this host, whatever cluster the case is predicted for. */
 static bool cluster_check(const struct replay_plan *plan, GError **error)
 {
     if (!plan->case_options->cluster) return true;
@@ -144,7 +144,7 @@ static bool cluster_check(const struct replay_plan *plan, GError **error)
 /* The limits of --timeline-spans and its default. */
 enum { TIMELINE_SPANS_MAX = 100000000, TIMELINE_SPANS_DEFAULT = 1000000 };
 
-/* A timeline shows one iteration of one layer; rank 0 writes its file. */
+/* Checks the options of the timeline, which shows one iteration of one layer. */
 static bool timeline_check(const struct replay_plan *plan, int spans, GError **error)
 {
     const char *output = plan->command->output;
@@ -254,7 +254,7 @@ static bool options_parse(int argc, char **argv, struct replay_plan *plan, GErro
     return fine && cluster_check(plan, error) && live_command_check(plan->command, error);
 }
 
-/* --ranks, --world-size, mpirun and --num-ranks must agree. */
+/* Checks that --ranks, --world-size, mpirun and --num-ranks agree on the number of ranks. */
 static bool ranks_settle(struct replay_plan *plan, GError **error)
 {
     const struct live_command *command = plan->command;
@@ -267,8 +267,8 @@ static bool ranks_settle(struct replay_plan *plan, GError **error)
     return true;
 }
 
-/* How many ranks, from rank 0 on, share a host with rank 0.  Ranks of one host must have consecutive numbers.
- * Collective. */
+/* Sets *count to how many ranks, from rank 0 on, share a host with rank 0.  Ranks of one host must have consecutive
+ * numbers.  Collective. */
 static bool ranks_local_count(struct bootstrap *b, uint32_t *count, GError **error)
 {
     char name[HOST_NAME_MAX + 1] = "";
@@ -280,7 +280,7 @@ static bool ranks_local_count(struct bootstrap *b, uint32_t *count, GError **err
     return fine;
 }
 
-/* The ranks of a host are a node, unless the user says otherwise. */
+/* Makes the ranks of a host a node, unless the user says otherwise. */
 static bool node_settle(struct replay_plan *plan, GError **error)
 {
     uint32_t local = 0;
@@ -289,8 +289,7 @@ static bool node_settle(struct replay_plan *plan, GError **error)
     return true;
 }
 
-/* If a network is asked for but nothing would cross it, the run is refused: the record would name a network that was
- * not used. */
+/* Refuses a run with a network that nothing would cross, because its record would name a network that was not used. */
 static bool network_check(const struct replay_plan *plan, GError **error)
 {
     const struct kernel_job *job = plan->item[0].job;

@@ -24,15 +24,15 @@ struct replay_rank {
     struct kernel_rank *rank;
     struct progress *progress;
     double *time_us, *start_us;       /* [phase][repeat] of this rank */
-    struct contention_effort *effort; /* [phase][repeat], likewise */
-    bool watched; /* ranks share memory only, so CPU time that they lack was used by other processes */
+    struct contention_effort *effort; /* [phase][repeat] of this rank */
+    bool watched; /* ranks only share memory, so that CPU time that they lack was used by other processes */
     struct waits *waits;
-    struct replay_timeline *timeline; /* NULL: not wanted */
-    double *waits_us;                 /* [phase][rank] the sum over the counted iterations so far; NULL: not wanted */
-    uint32_t waits_count;             /* how many iterations are counted */
+    struct replay_timeline *timeline; /* NULL if not wanted */
+    double *waits_us;                 /* [phase][rank] the sum over the iterations counted so far; NULL if not wanted */
+    uint32_t waits_count;             /* how many iterations are in these sums */
 };
 
-/* Collective.  False and *error if the world cannot be made. */
+/* Makes the rank's world and kernels for its item.  Collective.  False and *error if the world cannot be made. */
 static bool rank_open(struct replay_rank *r, GError **error)
 {
     struct fabric_needs needs;
@@ -77,8 +77,8 @@ static void rank_phase_show(struct replay_rank *r, const char *phase, uint64_t s
     waits_end(r->waits);
 }
 
-/* Runs one kernel and reads the clock before and after.  All ranks start it together, as closely as a barrier
- * allows. Watched ranks also wait until all are done, so that all have their CPUs for equally long. */
+/* Runs one kernel and reads the clock before and after.  All ranks start it together, as closely as a barrier allows.
+ * Watched ranks also wait until all are done, so that the time over which CPU use is counted is equal for all ranks. */
 static bool rank_phase_run(struct replay_rank *r, uint32_t phase, struct rank_time *t, GError **error)
 {
     const struct kernel_launch *kernel = kernel_rank_launch(r->rank, phase);
@@ -114,7 +114,7 @@ static bool rank_check(struct replay_rank *r, uint32_t iteration, GError **error
                        r->bootstrap->rank, r->item->step, r->item->layer, iteration, failed, text);
 }
 
-/* Adds how long the phase that has just ended waited for each rank. */
+/* Adds to waits_us how long this rank waited for each other in the phase that has just ended. */
 static void rank_waits_add(struct replay_rank *r, uint32_t phase)
 {
     const uint32_t ranks = r->bootstrap->rank_count;
@@ -123,8 +123,8 @@ static void rank_waits_add(struct replay_rank *r, uint32_t phase)
     for (uint32_t peer = 0; peer < ranks; peer++) r->waits_us[(size_t)phase * ranks + peer] += waits_us(r->waits, peer);
 }
 
-/* Runs all phases once.  The times go to index `place`, or nowhere if place is not below the number of counted
- * iterations. */
+/* Runs all phases once.  Keeps the times as those of counted iteration `place`, or drops them if place is not below the
+ * number of counted iterations. */
 static bool rank_iterate_once(struct replay_rank *r, uint32_t place, GError **error)
 {
     const uint32_t phases = kernel_phase_count(r->item->job);
@@ -143,8 +143,8 @@ static bool rank_iterate_once(struct replay_rank *r, uint32_t place, GError **er
     return true;
 }
 
-/* Outputs are checked when mistakes would show: after the first iteration, and after the last, when every buffer has
- * been used again and again. */
+/* Runs all iterations.  Checks the outputs when mistakes would show: after the first iteration, and after the last,
+ * when every buffer has been used again and again. */
 static bool rank_iterate(struct replay_rank *r, GError **error)
 {
     const struct replay_plan *plan = r->plan;
@@ -221,7 +221,7 @@ static bool rank_show(struct replay_rank *r, GError **error)
     return timeline_file_close(file, good, error);
 }
 
-/* Each rank gets all ranks' times, traffic, waits and masks. */
+/* Gives each rank all ranks' times, traffic, waits and masks. */
 static bool rank_gather(struct replay_rank *r, struct replay_result *result, GError **error)
 {
     struct bootstrap *b = r->bootstrap;
@@ -241,7 +241,7 @@ static bool rank_gather(struct replay_rank *r, struct replay_result *result, GEr
     return bootstrap_allgather(b, mask, result->ranks, result->masked, error);
 }
 
-/* r says what to run and with which ranks.  Its other members are used only for this item. */
+/* Runs an item.  r says what to run and with which ranks; its other members are filled in for this item only. */
 static bool rank_item_run(struct replay_rank r, struct replay_result *result, GError **error)
 {
     *result = (struct replay_result){
@@ -259,7 +259,7 @@ static bool rank_item_run(struct replay_rank r, struct replay_result *result, GE
         r.waits_us = g_new0(double, (gsize)result->phases * result->ranks);
         result->waits_us = g_new0(double, (gsize)result->ranks * result->phases * result->ranks);
     }
-    /* gathering also keeps every rank's memory alive until no rank writes to it any more */
+    /* The exchange in rank_gather() also keeps every rank's memory alive until no rank writes to it any more. */
     const bool fine = rank_open(&r, error) && rank_iterate(&r, error) && rank_repeat(&r, result, error) &&
                       rank_show(&r, error) && rank_gather(&r, result, error);
     rank_close(&r);
@@ -296,7 +296,7 @@ static bool items_run(struct replay_rank *r, struct replay_result *result, struc
     return contention_end(r->bootstrap, &watch, contention, error);
 }
 
-/* Options that may differ between hosts because they only name files. */
+/* Whether the option may differ between hosts because it only names a file. */
 static bool option_is_path(const char *name)
 {
     static const char *const paths[] = { "cluster", "trace", "trace-weights", NULL };

@@ -1,9 +1,9 @@
-/* replay_record.c - from the times of all ranks to the rows of a record (reports/record.h).
+/* replay_record.c - makes the rows of a record (reports/record.h) from the times of all ranks.
  *
- * A rank's rows: the median over the repetitions (for several steps or layers, the mean of their medians), the 90th
- * percentile and minimum of all, and how long after the first rank it began.  Rows for all ranks: the mean over the
- * ranks; _max, _min and _p90 over ranks; for several steps or layers slowest_us, the mean of their slowest ranks'
- * times.  Bandwidths are the bytes that the public tests count, divided by that time. */
+ * A rank's rows are the median time over the repetitions (for several steps or layers, the mean of their medians),
+ * the 90th percentile and minimum of all times, and how long after the first rank it began.  Rows for all ranks are
+ * the mean over the ranks, _max, _min and _p90 over ranks, and, for several steps or layers, slowest_us, the mean of
+ * their slowest ranks' times.  Bandwidths are the bytes that the public tests count, divided by the rank's time. */
 #include "replay/replay.h"
 
 #include <math.h>
@@ -27,7 +27,7 @@ static void rows_of_rank(struct record *record, const char *phase, int32_t rank,
     if (sum->messages > 0) record_add(record, phase, rank, "message_us", time_us / sum->messages, "us");
 }
 
-/* How long after the first rank this one began: the median over repetitions. */
+/* How long after the first rank this rank began the phase: the median over repetitions. */
 static double arrival_us(const struct replay_result *result, uint32_t rank, uint32_t phase)
 {
     const double *mine = &result->start_us[replay_result_place(result, rank, phase)];
@@ -67,7 +67,7 @@ static struct rank_summary rows_of_items(struct record *record, const char *name
     return sum;
 }
 
-/* The time of an item: its slowest rank's median over the repetitions. */
+/* The time of a phase of an item: its slowest rank's median over the repetitions. */
 static double slowest_us(const struct replay_plan *plan, const struct replay_result *item, uint32_t phase)
 {
     const uint32_t last = plan->warmup + plan->repeat - 1;
@@ -78,7 +78,7 @@ static double slowest_us(const struct replay_plan *plan, const struct replay_res
     return slowest;
 }
 
-/* Several items together: the mean of their times, and the sum over layers. */
+/* Adds the rows of several items together: the mean of their times and, over all layers, the sum. */
 static void rows_of_slowest(struct record *record, const struct replay_plan *plan, const char *name,
                             const struct replay_result *result, const GArray *pick, uint32_t phase)
 {
@@ -94,7 +94,7 @@ static void rows_of_slowest(struct record *record, const struct replay_plan *pla
         record_add(record, name, RECORD_ALL, "layers_us", sum / pick->len * layers, "us");
 }
 
-/* Rows of the ranks that survive until the last iteration, and their means. */
+/* Adds the rows of each rank that survives until the last iteration, and those over all these ranks. */
 static void rows_of_phase(struct record *record, const struct replay_plan *plan, const char *name,
                           const struct replay_result *result, const GArray *pick, uint32_t phase)
 {
@@ -122,7 +122,7 @@ static void rows_of_phase(struct record *record, const struct replay_plan *plan,
     if (plan->steps || plan->layers) rows_of_slowest(record, plan, name, result, pick, phase);
 }
 
-/* How long each rank waited for each other: the mean over the items. */
+/* Adds how long each rank waited for each other, as the mean over the items. */
 static void rows_of_waits(struct record *record, const struct replay_plan *plan, const struct replay_result *result,
                           uint32_t phase)
 {
@@ -138,7 +138,7 @@ static void rows_of_waits(struct record *record, const struct replay_plan *plan,
     }
 }
 
-/* The rows of each layer, named as in predictions. */
+/* Adds the rows of each layer, named as in predictions. */
 static void rows_of_layers(const struct replay_plan *plan, const char *name, const struct replay_result *result,
                            uint32_t phase, struct record *record)
 {
@@ -152,7 +152,8 @@ static void rows_of_layers(const struct replay_plan *plan, const char *name, con
     }
 }
 
-/* The steps and layers that ran, written as in predictions of several.  Items are sorted by step, then by layer. */
+/* Adds the steps and layers that ran to the header, written as in predictions of several steps or layers.  Items are
+ * sorted by step, then by layer. */
 static void items_record(const struct replay_plan *plan, struct record *record)
 {
     struct ranges steps = { 0 }, layers = { 0 };
@@ -195,8 +196,8 @@ static void masked_fill(const struct replay_plan *plan, const struct replay_resu
     if (result[0].masked) record_set(record, "ranks-masked", "%s", text);
 }
 
-/* "dispatch 3/10|combine 1/10": how many times of each phase were taken while other processes used CPUs of the
- * ranks. */
+/* Adds to the header how many times of each phase were taken while other processes used CPUs of the ranks, like
+ * "dispatch 3/10|combine 1/10". */
 static void disturbed_fill(const struct replay_plan *plan, const struct replay_result *result, struct record *record)
 {
     const uint32_t phases = result[0].phases, repeat = result[0].repeat;

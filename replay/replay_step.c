@@ -16,7 +16,7 @@
 
 enum { BATCHES_MAX = 2, NAMES_MAX = STEP_COMPUTE_OPS + UINT8_MAX };
 
-static const uint64_t WORK_SPIN_PS = 100 * PS_PER_US;      /* a sleep may last longer than asked for by this time */
+static const uint64_t WORK_SPIN_PS = 100 * PS_PER_US;      /* a sleep may last this much longer than requested */
 static const uint64_t WORK_SLEEP_MAX_PS = 500 * PS_PER_US; /* longest sleep at a time, because links must be polled */
 
 struct replay_step;
@@ -28,18 +28,18 @@ struct stream {
     struct replay_step *step;
     uint32_t at; /* the kernel that runs now or next */
     bool runs;
-    uint64_t until_ps;            /* of timed work */
-    struct fabric_worker **inner; /* of the current communication: the workers that are not done, and the array's
-                                   * size */
+    uint64_t until_ps;            /* when the current timed work ends */
+    struct fabric_worker **inner; /* the workers of the current communication that are not done; their number, and the
+                                   * array's size */
     uint32_t inner_count, inner_max;
 };
 
-/* The communication of a batch. */
+/* A batch, and its communication. */
 struct batch {
     struct live_world *world;
     struct kernel_rank *rank;
-    uint32_t next;                /* its communication kernel that runs now or next */
-    struct kernel_launch *launch; /* the launch of that kernel, once prepared */
+    uint32_t next;                /* the batch's communication kernel that runs now or next */
+    struct kernel_launch *launch; /* the launch of kernel `next`; NULL until it is prepared */
 };
 
 struct replay_step {
@@ -49,11 +49,11 @@ struct replay_step {
     const struct schedule *schedule;
     double rows;
     struct stream stream[SCHEDULE_STREAMS_MAX];
-    uint32_t *gate; /* [kernels] the earlier kernel that the host awaits before it launches this one; SCHEDULE_NONE:
-                     * none */
+    uint32_t *gate;                /* [kernels] the earlier kernel that the host awaits before it launches this one, or
+                     * SCHEDULE_NONE */
     struct replay_step_span *span; /* [repeat][kernels] */
     double *delay_us;              /* [repeat] how long others used the CPU that this rank wanted */
-    struct replay_step_span *now;  /* [kernels] of this iteration; end 0: not ended yet */
+    struct replay_step_span *now;  /* [kernels] of this iteration; the end is 0 until the kernel has ended */
 };
 
 static uint32_t kernel_count(const struct replay_step *s) { return s->schedule->kernels->len; }
@@ -77,7 +77,7 @@ static bool kernel_ready(const struct replay_step *s, uint32_t kernel)
     return true;
 }
 
-/* The batch's next communication kernel, beginning with kernel `from`.  The number of kernels: there is none. */
+/* The batch's next communication kernel, from kernel `from` on; the number of kernels if there is none. */
 static uint32_t comm_next(const struct replay_step *s, uint32_t batch, uint32_t from)
 {
     for (; from < kernel_count(s); from++) {
@@ -87,8 +87,8 @@ static uint32_t comm_next(const struct replay_step *s, uint32_t batch, uint32_t 
     return from;
 }
 
-/* Preparing a launch with payload computes the experts' output.  This is not communication, so it is done during
- * timed work. */
+/* Prepares the launch of the batch's next communication, which with payload computes the experts' output.  As this
+ * is not communication, it is done during timed work. */
 static void comm_prepare(struct replay_step *s, uint32_t batch)
 {
     struct batch *b = &s->batch[batch];
@@ -118,8 +118,9 @@ static void kernel_begin(struct replay_step *s, struct stream *stream)
     if (launch->worker_count) memcpy(stream->inner, launch->worker, sizeof *stream->inner * launch->worker_count);
 }
 
-/* Timed work takes time.  While no communication of this rank runs, the CPU sleeps until shortly before the end.  On
- * a busy machine, a process that has slept gets the CPU back at once, while one that has spun has to wait for it. */
+/* Returns whether the stream's timed work has ended.  If not, and no communication of this rank runs, sleeps until
+ * shortly before the end.  On a busy machine, a process that has slept gets the CPU back at once, while a process
+ * that has spun has to wait for it. */
 static bool work_ended(const struct replay_step *s, const struct stream *stream)
 {
     const uint64_t now_ps = fabric_now_ps(step_fabric(s));
@@ -138,12 +139,12 @@ static bool work_ended(const struct replay_step *s, const struct stream *stream)
     return false;
 }
 
-/* Steps the running kernel.  *moved: something happened. */
+/* Steps the stream's kernel, and returns whether it has ended.  Sets *moved if something happened. */
 static bool kernel_ended(const struct replay_step *s, struct stream *stream, bool *moved)
 {
     const struct schedule_kernel *k = schedule_kernel(s->schedule, stream->at);
     if (k->op != STEP_COMM) {
-        *moved = true; /* it ends without waiting for other ranks */
+        *moved = true; /* timed work never hangs, because it does not wait for other ranks */
         return work_ended(s, stream);
     }
     struct fabric *fabric = live_world_fabric(s->batch[k->batch].world);
@@ -237,7 +238,7 @@ static bool step_check(const struct replay_step *s, uint32_t iteration, GError *
     return true;
 }
 
-/* How long this thread has waited for a CPU so far; 0 if the kernel does not count it. */
+/* How long this thread has waited for a CPU so far; 0 if the operating system does not count it. */
 static double delay_us(void)
 {
     g_autofree char *text = NULL;
@@ -268,7 +269,7 @@ static bool step_iterations(struct replay_step *s, GError **error)
     return good;
 }
 
-/* Collective. */
+/* Makes the worlds, kernels and streams.  Collective. */
 static bool step_open(struct replay_step *s, GError **error)
 {
     const struct replay_plan *plan = s->plan;
@@ -386,8 +387,8 @@ static int sums_compare(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Waiting during which others used the CPUs says nothing about the schedule, so only the less disturbed half of the
- * iterations counts. */
+/* Makes the record.  Only the less disturbed half of the iterations counts, because waiting during which others used
+ * the CPUs says nothing about the schedule. */
 static bool record_make(struct replay_step *s, const struct replay_step_span *all, const double *delay,
                         const struct contention *contention, GError **error)
 {

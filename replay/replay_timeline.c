@@ -14,7 +14,7 @@ enum {
     TRACKS_A_WORKER = 2, /* operations, waits */
     TEXTS_MAX = 4096,
     TEXT_BYTES = WAITS_TEXT_BYTES,
-    BLOCK_BYTES = 1 << 18, /* that a rank sends in one exchange */
+    BLOCK_BYTES = 1 << 18, /* bytes that a rank sends in one exchange */
     CLOCK_ROUNDS = 16,
 };
 
@@ -27,7 +27,7 @@ enum entry_name {
     NAME_POST_SIGNAL,
     NAME_POST_PUT_SIGNAL,
     NAME_POST_GET,
-    NAME_WORK, /* of a kind; kinds follow each other */
+    NAME_WORK, /* the first kind of work; the others follow */
     NAME_WAIT = NAME_WORK + FABRIC_WORK_LOOK + 1,
     NAME_PHASE, /* the entry's text names it */
     NAME_COUNT,
@@ -59,19 +59,19 @@ struct entry {
     uint64_t begin_ps, end_ps;
     uint64_t size_bytes;
     uint32_t worker;
-    int32_t peer;  /* signals: the word's rank; waits: the awaited rank, or WAITS_NOBODY */
-    uint32_t text; /* waits and phases: the index of the text */
+    int32_t peer;  /* of a signal, the word's rank; of a wait, the awaited rank or WAITS_NOBODY */
+    uint32_t text; /* of a wait or phase, the index of its text */
     uint32_t name;
 };
 _Static_assert(sizeof(struct entry) == 40, "crosses the bootstrap");
 
 struct replay_timeline {
-    struct fabric fabric; /* that kernels see */
+    struct fabric fabric; /* the fabric that kernels see */
     struct fabric *inner;
     bool on;
     struct entry *entry; /* a ring */
     uint32_t entries_max;
-    uint64_t entry_count; /* ever recorded */
+    uint64_t entry_count; /* number of entries recorded so far */
     GHashTable *numbers;  /* text -> index + 1, so that no index is NULL */
     GByteArray *texts;    /* TEXT_BYTES each */
 };
@@ -89,7 +89,7 @@ static void entry_add(struct replay_timeline *t, const struct entry *entry)
     t->entry[t->entry_count++ % t->entries_max] = *entry;
 }
 
-/* The index of a text.  Texts are kept while there is room.  After that all new texts have the last index. */
+/* The index of a text.  Texts are kept while there is room; all later new texts have the last index. */
 static uint32_t text_number(struct replay_timeline *t, const char *text)
 {
     const uint32_t known = GPOINTER_TO_UINT(g_hash_table_lookup(t->numbers, text));
@@ -269,9 +269,9 @@ struct clock {
     uint64_t bound_ps;
 };
 
-/* Each rank reports when it sent and when it had received from all.  A rank and rank 0 each received after the other
- * had sent.  This gives two bounds of the difference between their clocks, and the middle is the estimate.  Of all
- * rounds, the one with the closest bounds counts. */
+/* Compares each rank's clock with rank 0's.  Each rank reports when it sent and when it had received from all.  A
+ * rank and rank 0 each received after the other had sent.  This gives two bounds of the difference between their
+ * clocks, and their middle is the estimate.  Of all rounds, the one with the closest bounds counts. */
 static bool clocks_compare(struct replay_timeline *t, struct bootstrap *b, struct clock *clock, GError **error)
 {
     g_autofree uint64_t *sent = g_new(uint64_t, b->rank_count), *heard = g_new(uint64_t, b->rank_count);
@@ -293,12 +293,12 @@ static bool clocks_compare(struct replay_timeline *t, struct bootstrap *b, struc
 
 /* ---- bringing all together ---- */
 
-/* The size of a rank's part. */
+/* The sizes of what a rank sends: its entries, how many it has lost, its texts. */
 struct share {
     uint64_t entries, lost, texts;
 };
 
-/* Rank 0 gets size[rank] bytes from every rank, block by block.  The others get NULLs. */
+/* Brings size[rank] bytes of every rank to rank 0's all[rank], block by block.  On other ranks all[] gets NULLs. */
 static bool bytes_gather(struct bootstrap *b, const uint8_t *mine, const uint64_t *size, GByteArray **all,
                          GError **error)
 {
@@ -370,7 +370,7 @@ static uint32_t entry_track(const struct entry *e)
     return TRACKS_OF_KERNEL + e->worker * TRACKS_A_WORKER + (e->name == NAME_WAIT);
 }
 
-/* The text, made fit for JSON because it comes from another process.  The caller frees it. */
+/* A rank's text by its number, made fit for JSON because it comes from another process.  The caller frees it. */
 static char *merge_text(const struct merge *m, uint32_t rank, uint32_t number)
 {
     if (((uint64_t)number + 1) * TEXT_BYTES > m->texts[rank]->len) return g_strdup("");
@@ -458,13 +458,13 @@ static void merge_names(const struct merge *m, uint32_t rank)
     }
 }
 
-/* Entries from another process are checked before use. */
+/* Whether an entry is valid.  Entries from another process are checked before use. */
 static bool entry_sound(const struct entry *e)
 {
     return e->name < NAME_COUNT && e->begin_ps <= e->end_ps && e->end_ps <= INT64_MAX && e->worker < UINT32_MAX / 4;
 }
 
-/* Finds the first time and all signals. */
+/* Fills in m's first time and signals. */
 static void merge_look(struct merge *m)
 {
     m->first_ps = INT64_MAX;

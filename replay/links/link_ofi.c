@@ -4,17 +4,17 @@
  * Knows operations in flight, order and completions; knows nothing of providers (ofi_port.c).
  *
  * Order.  A signal must not be seen before the data of earlier puts on its queue.
- *     ordered provider:  signals are posted right after the puts, and the network keeps them behind.
- *     others:            a put completes when it is delivered.  A signal is held back until the puts before it are
- *                        delivered, and the queue's next signal until this one is.
- * If the provider has no room for a signal just after its put, the signal is held back in either case.
+ *     ordered provider:  signals are posted right after the puts, and the network keeps them behind the puts.
+ *     other providers:   a put completes when it is delivered.  A signal is held back until the puts before it are
+ *                        delivered, and the queue's next signal until this signal is delivered.
+ * If any provider has no room for a signal just after its put, the signal is held back.
  *
  * A queue's operations, by counters that only grow:
  *
  *     completed <= ... <= accepted <= completed + depth        held signals are accepted, not yet posted
  *
- * Delivery.  flush() must know that everything has arrived.  Ordered: one more write follows the others; its
- * completion says "delivered", which holds for those before it, too.  Others: every completion says so. */
+ * Delivery.  flush() must know that everything has arrived.  With an ordered provider, one more write follows the
+ * others; when it is delivered, so are the others.  With other providers, every completion means "delivered". */
 #include "replay/live.h"
 
 #ifdef HAVE_OFI
@@ -34,8 +34,8 @@ enum { OFI_POLL_MAX = 32 }; /* completions that one progress() reads */
 enum ofi_kind { OFI_PUT, OFI_SIGNAL, OFI_FENCE, OFI_GREETING, OFI_RECEIVE, OFI_GET };
 
 struct ofi_op {
-    struct fi_context2 context; /* belongs to the provider while the operation is in flight; first, so that a pointer
-                                 * to it is also a pointer to the op */
+    struct fi_context2 context; /* belongs to the provider while the operation is in flight; the first member, so that a
+                                 * pointer to it is also a pointer to the op */
     struct ofi_op *next;        /* in the list of free operations */
     uint32_t queue;             /* index of its ofi_queue */
     uint8_t kind;
@@ -50,11 +50,11 @@ struct ofi_held {
 
 struct ofi_queue {
     uint64_t accepted, completed;
-    uint64_t gets, gets_done;   /* posted; here */
-    uint64_t fenced, delivered; /* ordered: how many operations the last fence covers; how many are known to be
-                                 * delivered */
-    /* not ordered: */
-    uint64_t puts, puts_done; /* posted; delivered without a gap */
+    uint64_t gets, gets_done;   /* gets posted; gets whose bytes have come */
+    uint64_t fenced, delivered; /* with an ordered provider: operations that the last fence covers; operations known to
+                                 * be delivered */
+    /* With other providers: */
+    uint64_t puts, puts_done; /* puts posted; how many of them, without a gap, are delivered */
     bool *put_done;           /* [depth], a ring from puts_done on */
     struct ofi_held *held;    /* [depth], a ring */
     uint64_t held_first, held_end;
@@ -66,10 +66,10 @@ struct link_ofi {
     struct ofi_port port;
     const struct live_memory *memory;
     struct bootstrap *bootstrap;
-    bool *remote; /* [rank] reached by this link */
+    bool *remote; /* [rank] whether this link reaches the rank */
     uint32_t rank, rank_count, queue_count, depth;
-    uint32_t word_count; /* all before the heap */
-    uint64_t dropped;    /* messages that no peer has sent */
+    uint32_t word_count; /* all words before the heap */
+    uint64_t dropped;    /* number of dropped messages, which no peer has sent */
     int broken;          /* the negative errno that every later call returns */
     struct ofi_op *op;   /* [send_count + receive_count] */
     struct ofi_op *free_ops;
@@ -79,13 +79,13 @@ struct link_ofi {
     uint64_t **sent;              /* [peer][word] for atomics: the last value sent to each word */
     uint32_t *sent_words;         /* [peer] the length of sent[peer] */
     struct ofi_op *free_receives; /* receives that could not be posted again */
-    bool *greeted;                /* [rank]: its greeting has come */
-    uint32_t greetings;           /* own ones in flight */
+    bool *greeted;                /* [rank] whether the rank's greeting has come */
+    uint32_t greetings;           /* this rank's own greetings in flight */
 };
 
 static struct link_ofi *link_ofi_of(struct live_link *link) { return fabric_container_of(link, struct link_ofi, link); }
 
-/* What holds between any two calls. */
+/* Asserts what holds between any two calls. */
 static void ofi_queue_check(const struct link_ofi *f, const struct ofi_queue *q)
 {
     assert(q->completed <= q->accepted && q->accepted - q->completed <= f->depth);
@@ -100,7 +100,7 @@ static struct ofi_message *ofi_message_of(const struct link_ofi *f, const struct
     return &f->port.arena[1 + (op - f->op)];
 }
 
-/* op NULL: it is not known which operation failed. */
+/* Fails the link because op failed with rc.  op is NULL if it is not known which operation failed. */
 static int ofi_fail(struct link_ofi *f, const struct ofi_op *op, int rc, const char *detail)
 {
     static const char *const what[] = { "write", "signal", "flush", "first message", "receive", "read" };
@@ -175,7 +175,7 @@ static int ofi_send(struct link_ofi *f, struct ofi_op *op, uint32_t word, uint64
     return ofi_posted(f, op, fi_sendmsg(f->port.ep, &msg, FI_COMPLETION | (delivered ? FI_DELIVERY_COMPLETE : 0)));
 }
 
-/* The last value sent to the peer's word. */
+/* Where the last value sent to the peer's word is kept. */
 static uint64_t *ofi_sent(struct link_ofi *f, uint32_t peer, uint32_t word)
 {
     if (word >= f->sent_words[peer]) {
@@ -187,7 +187,8 @@ static uint64_t *ofi_sent(struct link_ofi *f, uint32_t peer, uint32_t word)
     return &f->sent[peer][word];
 }
 
-/* Atomics add: the value itself, or the difference to the word's last value. */
+/* Posts an atomic sum to the peer's word: of the value itself if `add`, else of the difference to the last value
+ * sent. */
 static int ofi_sum(struct link_ofi *f, struct ofi_op *op, uint64_t target, uint64_t value, bool add, bool delivered)
 {
     const uint32_t peer = op->queue / f->queue_count;
@@ -220,7 +221,7 @@ static int ofi_post_signal(struct link_ofi *f, uint32_t index, uint64_t target, 
     const bool delivered = !f->port.ordered;
     if (!op) return -EAGAIN;
     const uint32_t word = (uint32_t)(target / sizeof(uint64_t)) | (add ? OFI_ADD : 0);
-    /* A write cannot add, so a message does. */
+    /* A write cannot add, so a message carries a value to add. */
     switch (add && f->port.carrier == OFI_CARRY_WRITE ? OFI_CARRY_MESSAGE : f->port.carrier) {
     case OFI_CARRY_ATOMIC: return ofi_sum(f, op, target, value, add, delivered);
     case OFI_CARRY_MESSAGE: return ofi_send(f, op, word, value, delivered);
@@ -246,7 +247,7 @@ static void ofi_hold(struct link_ofi *f, uint32_t index, uint64_t target, uint64
     q->listed = true;
 }
 
-/* Posts the first signal that the queue holds, if nothing stands in its way.  Returns 1 if it was posted. */
+/* Posts the first signal that the queue holds back, if nothing need delay it any more.  Returns 1 if it was posted. */
 static int ofi_release(struct link_ofi *f, uint32_t index)
 {
     struct ofi_queue *const q = &f->queue[index];
@@ -278,8 +279,8 @@ static int ofi_release_all(struct link_ofi *f)
 
 /* ---- the operations of a link ---- */
 
-/* Whether a put must wait because put_done has no place for it: puts before it have not been delivered, though later
- * ones have. */
+/* Whether a put must wait because put_done has no place for it.  This happens when a put is not delivered, but later
+ * puts are. */
 static bool ofi_puts_full(const struct link_ofi *f, const struct ofi_queue *q)
 {
     return !f->port.ordered && q->puts - q->puts_done == f->depth;
@@ -328,7 +329,7 @@ static int ofi_signal(struct live_link *link, uint16_t peer, uint16_t queue, uin
     return 0;
 }
 
-/* Once the put is posted, the signal is accepted, even if it is posted later. */
+/* Posts the put and accepts the signal.  If the signal cannot be posted at once, it is held back. */
 static int ofi_put_signal(struct live_link *link, const struct live_put_signal *both)
 {
     struct link_ofi *const f = link_ofi_of(link);
@@ -417,7 +418,7 @@ static int ofi_receive_post(struct link_ofi *f, struct ofi_op *op)
     return rc == -FI_EAGAIN ? -EAGAIN : ofi_fail(f, op, (int)rc, "");
 }
 
-/* The time does not depend on where the two differ. */
+/* Compares two tokens, in a time that does not depend on where they differ. */
 static bool ofi_tokens_equal(const uint8_t *a, const uint8_t *b)
 {
     unsigned difference = 0;
@@ -551,7 +552,7 @@ static int ofi_ops_make(struct link_ofi *f)
     return 0;
 }
 
-/* The ranks whose greeting has not come, or that could not be greeted yet. */
+/* Marks the ranks whose greeting has not come, or that could not be greeted yet. */
 static bool *ofi_strangers(const struct link_ofi *f, const bool *said)
 {
     bool *const strangers = g_new0(bool, f->rank_count);
@@ -572,8 +573,8 @@ static int ofi_greet(struct link_ofi *f, uint32_t rank, bool *said)
     return *said && f->greeted[rank];
 }
 
-/* Sends each peer a message and waits for one of each: then connections exist in both directions.  If a rank dies
- * meanwhile, returns -ECANCELED and *error. */
+/* Sends a greeting to each peer and waits for the greeting of each, so that connections exist in both directions.  If a
+ * rank dies meanwhile, returns -ECANCELED and *error. */
 static int ofi_greet_all(struct link_ofi *f, bool *said, uint64_t deadline_ms, GError **error)
 {
     enum { LOOK_MS = 20 };
@@ -596,7 +597,8 @@ static int ofi_greet_all(struct link_ofi *f, bool *said, uint64_t deadline_ms, G
     }
 }
 
-/* A rank that cannot connect tells all ranks, so that ranks which wait for it stop waiting and name it. */
+/* Connects this rank with all peers.  If it cannot, it tells all ranks, so that ranks which wait for it stop waiting
+ * and name it. */
 static bool ofi_connect(struct link_ofi *f, const struct live_options *o, GError **error)
 {
     g_autofree bool *said = g_new0(bool, f->rank_count);
@@ -613,7 +615,7 @@ static bool ofi_connect(struct link_ofi *f, const struct live_options *o, GError
         g_set_error(&why, LIVE_ERROR, LIVE_FAILED, "%s",
                     f->link.failure[0] ? f->link.failure : f->port.library->strerror(-rc));
     }
-    ofi_port_hide(&f->port); /* the others may end a rank that gives up before it closes the port */
+    ofi_port_hide(&f->port); /* now, because others may end this rank, which gives up, before it closes the port */
     bootstrap_abort(f->bootstrap, why->message);
     g_propagate_error(error, why);
     return false;
@@ -621,9 +623,9 @@ static bool ofi_connect(struct link_ofi *f, const struct live_options *o, GError
 
 static bool ofi_serve(void *context) { return ofi_progress(&((struct link_ofi *)context)->link) > 0; }
 
-/* Joins the exchange that ends the making, even if this rank has failed, because all ranks' next exchange must be
- * the same one.  A connected rank serves its link meanwhile: its greeting may be complete here but not have left
- * yet. */
+/* Joins the exchange that ends the making of links, even if this rank has failed, because all ranks' next exchange must
+ * be the same one.  A connected rank serves its link meanwhile, because its greeting may be complete for this rank but
+ * not have left yet. */
 static bool ofi_meet(struct link_ofi *f, bool connected, GError **error)
 {
     struct bootstrap *const b = f->bootstrap;

@@ -1,9 +1,9 @@
 /* link_shm.c - a network between groups of processes of one host, made of shared memory.
  *
- * It behaves like a NIC with RC queue pairs, so that programs which run over it are ready for one.  Puts and signals
- * are posted to a queue of limited depth for each (peer, queue).  Nothing moves before the doorbell has rung.  They
- * complete in later calls of progress(): within a queue in order, between queues in an order drawn from a seed.  The
- * poster's CPU does the copy.  Knows no processes and no mapping: it gets the peers' memory. */
+ * It behaves like a NIC with RC queue pairs, so that programs which run over it are ready for a NIC.  Puts and
+ * signals are posted to a queue of limited depth for each (peer, queue).  Nothing moves before the doorbell has
+ * rung.  Operations complete in later calls of progress(): within a queue in order, between queues in an order drawn
+ * from a seed.  The poster's CPU does the copy.  Knows no processes and no mapping: it gets the peers' memory. */
 #include "replay/live.h"
 
 #include <assert.h>
@@ -13,18 +13,18 @@
 
 enum {
     SHM_PROGRESS_ENTRIES = 16,     /* the most operations of one progress() */
-    SHM_PROGRESS_BYTES = 64 << 10, /* bytes after which it stops */
+    SHM_PROGRESS_BYTES = 64 << 10, /* bytes after which one progress() stops */
     SHM_SEED = 0x51,
 };
 
 struct shm_entry {
-    uint64_t source;     /* own offset; for a signal: the value; for a get: the offset at the peer */
-    uint64_t target;     /* offset at the peer; for a get: own offset */
-    uint32_t size_bytes; /* 0: a signal */
+    uint64_t source;     /* own offset; of a get, the offset at the peer; of a signal, its value */
+    uint64_t target;     /* offset at the peer; of a get, own offset */
+    uint32_t size_bytes; /* 0 for a signal */
     bool add, get;
 };
 
-/* completed <= rung <= posted <= completed + depth */
+/* Counters of a queue's operations, which only grow: completed <= rung <= posted <= completed + depth. */
 struct shm_queue {
     struct shm_entry *entry; /* [depth], a ring; made when first used */
     uint64_t posted, rung, completed;

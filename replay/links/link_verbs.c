@@ -10,15 +10,15 @@
  *              It is right only where writes of a QP are placed in the order posted: on InfiniBand and RoCE without
  *              adaptive routing, with memory registered without relaxed ordering (ours is).  If packets are spread
  *              over paths (adaptive routing, multipath, out-of-order placement), the word may overtake the data.
- *     ATOMIC   FETCH_ADD of the difference to the last value sent.  The responder executes it after the writes before
+ *     ATOMIC   FETCH_ADD of the difference to the last value sent.  The peer's NIC executes it after the writes before
  *              it, whatever way the packets took.
  *     IMM      RDMA WRITE WITH IMMEDIATE of {value, word} into a ring.  The peer's progress() raises the word when the
  *              completion says that everything before it has arrived.  It is right everywhere, but the peer's CPU
  *              must poll.
  *
- *     A ring has twice queue_depth slots, and queue_depth receive requests are posted for it.  Signal s + 2 depth
- *     writes slot s again.  Before that, signal s + depth must have been acknowledged, which took a receive request
- *     that was posted after s had been read.  So no slot is overwritten unread. */
+ *     A ring has twice queue_depth slots, and queue_depth receive requests are posted for it.  Signal s + 2
+ *     queue_depth writes slot s again.  Before that, signal s + queue_depth must have been acknowledged, which took a
+ *     receive request that was posted after s had been read.  So no slot is overwritten unread. */
 #include "replay/live.h"
 
 #ifdef HAVE_VERBS
@@ -33,13 +33,13 @@
 #    include "sim/memory.h"
 
 enum {
-    VERBS_SIGNAL_EVERY = 16,  /* work requests for each completion */
+    VERBS_SIGNAL_EVERY = 16,  /* at most this many work requests share a completion */
     VERBS_POLL_MAX = 32,      /* completions that one progress() reads from one NIC */
     VERBS_EVENT_POLLS = 1024, /* calls of progress() before events and the clock are read */
-    VERBS_PROBE_S = 1,        /* between probes of a peer to which no request is in flight */
-    VERBS_INLINE_BYTES = 256, /* wish */
+    VERBS_PROBE_S = 1,        /* time between probes of a peer to which no request is in flight */
+    VERBS_INLINE_BYTES = 256, /* wished for; the device may grant less */
     VERBS_SLOT_BYTES = 16,
-    VERBS_RECEIVES_POSTED_MAX = 32, /* by one doorbell */
+    VERBS_RECEIVES_POSTED_MAX = 32, /* receive requests of one doorbell */
 };
 
 /* The bytes that a signal leaves in a slot.  WRITE: the value, at the sender.  ATOMIC: the old value, at the
@@ -59,16 +59,16 @@ struct link_verbs {
     uint32_t send_depth;    /* work requests of a QP: queue_depth, and one more for the write that ends a flush */
     uint32_t receive_depth; /* at most queue_depth; 0 unless signals are IMM */
     uint32_t signal_every;
-    uint32_t word_count; /* all before the heap */
+    uint32_t word_count; /* all words before the heap */
     uint32_t polls;
     time_t probed_s;
     bool broken;
     struct verbs_nic nic[VERBS_NICS_MAX];
     uint32_t nic_count;
     struct verbs_qp *qp;     /* [peer][queue] */
-    uint64_t *shadow;        /* ATOMIC: [peer][word], the last value sent */
+    uint64_t *shadow;        /* [peer][word] for ATOMIC: the last value sent */
     struct verbs_slot *slot; /* [peer][queue][send_depth], then the rings */
-    struct verbs_slot *ring; /* IMM: [peer][queue][2 queue_depth] */
+    struct verbs_slot *ring; /* [peer][queue][2 queue_depth] for IMM */
 };
 
 static struct link_verbs *link_verbs_of(struct live_link *link)
@@ -78,7 +78,7 @@ static struct link_verbs *link_verbs_of(struct live_link *link)
 
 static uint32_t verbs_index(const struct link_verbs *v, const struct verbs_qp *qp) { return (uint32_t)(qp - v->qp); }
 
-/* The slot of rank's rings for the n-th signal of the QP with this index. */
+/* The index, in a receiver's rings, of the slot for signal number `signal` to the receiver's QP with this index. */
 static uint64_t verbs_ring_slot(const struct link_verbs *v, uint32_t index, uint64_t signal)
 {
     const uint64_t ring_slots = 2 * (uint64_t)v->queue_depth;
@@ -197,7 +197,7 @@ static int verbs_signals_poll(struct link_verbs *v, const struct verbs_nic *nic)
 
 /* ---- posting ------------------------------------------------------------------------------------------- */
 
-/* Hands the chain to the NIC with one doorbell. */
+/* Hands the QP's chain of work requests to the NIC with one doorbell. */
 static int verbs_ring(struct link_verbs *v, struct verbs_qp *qp)
 {
     if (!qp->chained) return 0;
@@ -209,8 +209,8 @@ static int verbs_ring(struct link_verbs *v, struct verbs_qp *qp)
     return rc ? verbs_post_fail(v, qp, rc) : 0;
 }
 
-/* Whether the QP has room for this many more work requests in addition to those in flight.  If not, *rc is 0 or an
- * error. */
+/* Whether the QP has room for `count` more work requests, so that at most outstanding_max are in flight.  If not,
+ * *rc is 0 or an error. */
 static bool verbs_room(struct link_verbs *v, struct verbs_qp *qp, uint32_t count, uint32_t outstanding_max, int *rc)
 {
     *rc = 0;
@@ -230,8 +230,8 @@ static void verbs_completion_ask(struct verbs_qp *qp, struct ibv_send_wr *wr)
     qp->nic->completions_free--;
 }
 
-/* The next work request of the chain.  It asks for a completion if enough requests before it did not.  It also asks
- * if no other is in flight, because then its completion is probably awaited. */
+/* Adds a work request to the QP's chain.  The request asks for a completion if enough requests before it did not.  It
+ * also asks if no other request is in flight, because then its completion is probably awaited. */
 static struct ibv_send_wr *verbs_next(struct link_verbs *v, struct verbs_qp *qp, enum ibv_wr_opcode opcode)
 {
     const uint16_t at = qp->chained++;
@@ -281,7 +281,8 @@ static int verbs_put(struct live_link *link, uint16_t peer, uint16_t queue, uint
     return verbs_ring(v, qp);
 }
 
-/* The peer's NIC adds, whatever carries other signals.  With IMM, the peer's CPU adds and sets. */
+/* Adds a signal to the QP's chain.  If signals are IMM, the peer's CPU sets the word or adds to it.  Otherwise the
+ * peer's NIC adds by an atomic, even if other signals are WRITE. */
 static void verbs_signal_build(struct link_verbs *v, struct verbs_qp *qp, uint64_t target, uint64_t value, bool add)
 {
     static const enum ibv_wr_opcode opcodes[] = {
@@ -298,7 +299,7 @@ static void verbs_signal_build(struct link_verbs *v, struct verbs_qp *qp, uint64
     struct verbs_slot *slot = &v->slot[first + qp->posted % v->send_depth];
     *slot = (struct verbs_slot){ .value = value, .word = word, .add = add };
     if (how == LIVE_SIGNAL_IMM) {
-        const uint32_t there = v->rank * v->queue_count + qp->queue; /* our index among its QPs */
+        const uint32_t there = v->rank * v->queue_count + qp->queue; /* index of this QP's other end at the peer */
         const uint64_t at = verbs_ring_slot(v, there, qp->signals_sent);
         wr->wr.rdma.remote_addr = qp->peer_ring + at * sizeof *slot;
         wr->wr.rdma.rkey = qp->peer_scratch_key;
@@ -319,7 +320,7 @@ static void verbs_signal_build(struct link_verbs *v, struct verbs_qp *qp, uint64
     verbs_payload(qp, wr, &slot->value, sizeof slot->value, qp->nic->scratch_mr->lkey);
 }
 
-/* Returns 0 or, if the peer cannot add, an error that ends the run. */
+/* Returns 0 or, if signals that add need atomics and this rank's device has none, an error that ends the run. */
 static int verbs_adds_check(struct link_verbs *v, const struct verbs_qp *qp)
 {
     char text[sizeof v->link.failure];
@@ -375,7 +376,8 @@ static int verbs_get(struct live_link *link, uint16_t peer, uint16_t queue, uint
     return verbs_ring(v, qp);
 }
 
-/* A signalled write of no bytes.  Its completion tells that requests before it are done, or that the peer is alive. */
+/* Adds a signalled write of no bytes to the QP's chain.  Its completion tells that requests before it are done, or that
+ * the peer is alive. */
 static void verbs_nothing_write(struct link_verbs *v, struct verbs_qp *qp)
 {
     struct ibv_send_wr *wr = verbs_next(v, qp, IBV_WR_RDMA_WRITE);
@@ -400,8 +402,9 @@ static int verbs_flush(struct live_link *link, uint16_t peer, uint16_t queue)
     return qp->completed == qp->posted ? 0 : -EAGAIN;
 }
 
-/* A rank that only waits has no request in flight that would fail when the peer dies.  So it probes: on the first queue
- * of each peer, unless a probe is in flight there.  (There is room, because puts and signals leave a place free.) */
+/* Sends a probe on the first queue of each peer, unless a probe is in flight on this queue.  A rank that only waits
+ * has no other request in flight that would fail when the peer dies.  (The queue has room, because puts and signals
+ * leave a place free.) */
 static int verbs_probe(struct link_verbs *v)
 {
     struct timespec now;
@@ -471,7 +474,7 @@ static const struct live_link_ops verbs_ops = {
 
 /* ---- construction -------------------------------------------------------------------------------------- */
 
-/* A rank's message to the others.  The number of its QP for each [peer][queue] follows.  A rank that failed to
+/* A rank's message to the others.  After this struct come the numbers of its QPs, [peer][queue].  A rank that failed to
  * prepare gives the reason, so that all ranks end with one error. */
 struct verbs_hello {
     char failure[240];
@@ -523,7 +526,7 @@ static bool verbs_nics_open(struct link_verbs *v, uint32_t local_rank, GError **
     return fine;
 }
 
-/* Sets the sizes of queues and slots to those asked for, or less if the devices allow no more. */
+/* Makes queues and slots of the requested sizes, or smaller ones if the devices allow no more. */
 static bool verbs_queues_make(struct link_verbs *v, uint32_t remote_count, GError **error)
 {
     const uint64_t all = (uint64_t)v->rank_count * v->queue_count;
@@ -590,7 +593,7 @@ static bool verbs_prepare(struct link_verbs *v, const struct fabric_needs *needs
            verbs_queues_make(v, remote_count, error) && verbs_qps_make(v, remote, error);
 }
 
-/* Exchanges hellos, and all_hello gets every rank's.  If a rank brings a failure, all ranks fail with it. */
+/* Exchanges hellos, and sets *all_hello to those of all ranks.  If a rank brings a failure, all ranks fail with it. */
 static bool verbs_hello_exchange(struct link_verbs *v, struct bootstrap *b, GError *failure, uint8_t **all_hello,
                                  size_t *hello_bytes, GError **error)
 {
@@ -668,7 +671,7 @@ static bool verbs_connect(struct link_verbs *v, struct bootstrap *b, const bool 
     return fine;
 }
 
-/* "verbs r0 port 1+r1 port 1" */
+/* Names what carries the link's bytes, as in "verbs r0 port 1+r1 port 1". */
 static void verbs_carrier_name(struct link_verbs *v)
 {
     g_strlcpy(v->link.carrier, "verbs ", sizeof v->link.carrier);

@@ -1,8 +1,8 @@
 /* ofi_library.c - libfabric itself, loaded when a link first needs it.
  *
- * Its providers have constructors that sleep (0.2 s with Debian's 1.17) and install signal handlers.  A program that
- * is linked with it pays for that at every start, whatever it does.  All other calls go through the tables of
- * functions in its objects, so only these five symbols are looked up.
+ * libfabric's providers have constructors that sleep (0.2 s with Debian's 1.17) and install signal handlers.  A program
+ * that is linked with it would pay for that at every start, whatever it does.  Only the five functions of struct
+ * ofi_library are looked up, because all other calls go through tables of functions in libfabric's objects.
  *
  * PSM's handlers (libinfinipath) call exit(), which may wait for ever for a lock that the interrupted call holds,
  * and write a *.btr file.  So signals wait while a library may be loaded, and then their earlier handling is
@@ -13,8 +13,8 @@
 #    include <dlfcn.h>
 
 static struct ofi_library library;
-static GMutex signals_lock; /* one thread at a time; else one thread would keep the handlers that another is about to
-                             * undo */
+static GMutex signals_lock; /* held by one thread at a time; else a thread might take as earlier handling what another
+                             * thread's library has just installed */
 
 void ofi_signals_hold(struct ofi_signals *s)
 {

@@ -74,7 +74,8 @@ void ofi_place_clear(struct ofi_place *place) { g_clear_pointer(&place->token, g
 
 /* --- choosing --- */
 
-/* Providers that receive from a stream may show a half-written word.  With them a message carries signals. */
+/* Whether the provider places an 8-byte word at once.  Providers that receive from a stream may show a half-written
+ * word, so with them a message carries signals. */
 static bool places_words_at_once(const char *provider)
 {
     static const char *const known[] = { "verbs", "efa", "cxi", "shm", "psm" };
@@ -97,14 +98,14 @@ static struct fi_info *ofi_hints(const struct ofi_library *library, const char *
     return hints;
 }
 
-/* Providers that make datagrams reliable are for networks without anything better.  They are used only if named, or
- * if there is no other. */
+/* Whether the provider `found` makes datagrams reliable and was not named in `asked`.  Such providers are for networks
+ * without anything better, so they are used only if named, or if there is no other. */
 static bool is_second_choice(const char *asked, const char *found)
 {
     return strstr(found, "ofi_rxd") && !g_str_has_prefix(asked, "udp") && !strstr(asked, "ofi_rxd");
 }
 
-/* The first provider that fits, on the device asked for.  Freed with library->freeinfo(). */
+/* The first provider that fits, on the requested device.  Free it with library->freeinfo(). */
 static struct fi_info *ofi_pick(const struct ofi_library *library, struct fi_info *list, const char *provider,
                                 const char *device)
 {
@@ -115,8 +116,8 @@ static struct fi_info *ofi_pick(const struct ofi_library *library, struct fi_inf
     return NULL;
 }
 
-/* Providers size their queues for this many ranks; their default is more than some devices have room for.  The library
- * reads the variable at its first call. */
+/* Tells libfabric, by an environment variable, for how many ranks providers must size their queues.  Their default
+ * is more than some devices have room for.  libfabric reads the variable at its first call. */
 static void ofi_tell_rank_count(uint32_t rank_count)
 {
     static gsize told;
@@ -145,7 +146,8 @@ static bool ofi_is_ordered(const struct fi_info *info, uint64_t size_bytes_max)
            info->ep_attr->max_order_waw_size >= size_bytes_max;
 }
 
-/* Providers may drop order if it is not asked for, and lose speed if it is.  So order is asked for first. */
+/* Chooses the provider.  A request for order may cost speed, but without it a provider may drop an order that it could
+ * keep.  So full order is requested first, then less. */
 static bool ofi_choose_provider(struct ofi_port *p, const char *provider, const char *device,
                                 const struct live_options *o, uint64_t size_bytes_max)
 {
@@ -224,8 +226,9 @@ static char *ofi_family_names(const struct live_options *o)
     return g_strdup_printf("eptwin-%u-%016" G_GINT64_MODIFIER "x-", (unsigned)getuid(), o->family);
 }
 
-/* The names of the shm provider's objects contain the run, so that any rank can remove those of a rank that died
- * early.  They also contain the family, so that a parent can remove them when all ranks have died. */
+/* Names the endpoint, if its provider gives its objects names in the file system.  The names contain the run, so that
+ * any rank can remove those of a rank that died early.  They also contain the family, so that a parent can remove them
+ * when all ranks have died. */
 static int ofi_name_endpoint(struct ofi_port *p, const struct live_options *o, const struct ofi_place *place,
                              uint32_t rank)
 {

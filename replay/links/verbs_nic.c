@@ -143,7 +143,8 @@ static bool verbs_port_choose(struct verbs_nic *nic, const struct live_options *
                        nic->port, verbs_port_state_name(nic->port_attr.state));
 }
 
-/* RoCE v2 before v1, because only v2 is routed; IPv4 before IPv6 before link-local, which crosses no router. */
+/* A number that is higher for a better GID: RoCE v2 before v1, because only v2 is routed; then IPv4 before IPv6 before
+ * link-local, which crosses no router. */
 static int verbs_gid_worth(const struct ibv_gid_entry *entry)
 {
     static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
@@ -242,7 +243,7 @@ struct ibv_mr *verbs_memory_register(const struct verbs_nic *nic, void *base, ui
     return mr;
 }
 
-/* How to ask drivers for dma-buf support: given an invalid descriptor, drivers that have it answer EBADF. */
+/* Checks whether the driver supports dma-buf: given an invalid descriptor, drivers that do answer EBADF. */
 static bool verbs_dmabuf_probe(const struct verbs_nic *nic, GError **error)
 {
     errno = 0;
@@ -327,7 +328,8 @@ static bool verbs_event_ends(const struct verbs_nic *nic, const struct ibv_async
     case IBV_EVENT_CQ_ERR:
     case IBV_EVENT_QP_FATAL: return true;
     default:
-        /* others, QP_REQ_ERR and QP_ACCESS_ERR among them: the work completion that follows says more */
+        /* Other events, like QP_REQ_ERR and QP_ACCESS_ERR, are not reported: the work completion that follows says
+         * more. */
         return false;
     }
 }

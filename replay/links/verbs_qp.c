@@ -11,8 +11,8 @@ enum {
     VERBS_TIMEOUT_EXPONENT_MIN = 12,
     /* 17 ms; with less time, a busy host would be taken for a dead one */
     VERBS_TIMEOUT_EXPONENT_MAX = 18,  /* 1.07 s; full queues of a slow link delay an answer less */
-    VERBS_TIMEOUT_EXPONENT_SOFT = 24, /* 69 s; the limit for soft-RoCE */
-    VERBS_READS_MAX = 16,             /* atomics in flight of one QP */
+    VERBS_TIMEOUT_EXPONENT_SOFT = 24, /* 69 s, the limit for soft-RoCE */
+    VERBS_READS_MAX = 16,             /* reads and atomics in flight of one QP */
     VERBS_RNR_TIMER = 5, /* 60 us: a sender waits so long before it asks again a receiver without a receive request */
     VERBS_RNR_RETRIES_FOREVER = 7, /* a receiver without a receive request is alive, and the world's timeout
                                        * limits the wait for it */

@@ -10,22 +10,22 @@
 #include "sim/units.h"
 
 enum {
-    BATCH = 64, /* operations of one step, so that the clock is rarely read */
+    BATCH = 64, /* operations of one step; the clock is read once a step */
 };
 
 /* ---- a stream of writes to one or more peers ---- */
 
 struct stream {
     struct fabric_worker worker;
-    uint32_t size_bytes, count;      /* count to each peer */
+    uint32_t size_bytes, count;      /* count: writes to each peer */
     uint16_t first_peer, peer_count; /* peers first_peer, first_peer + 1, ... modulo ranks, without the rank itself */
-    uint32_t posted;                 /* over all peers, in rotation */
+    uint32_t posted;                 /* writes posted so far, to all peers in rotation */
     uint32_t queues;                 /* how many queues the writes to a peer use in rotation; 0: one */
-    uint32_t flushed, signalled;     /* how many queues are flushed, over all peers; how many peers are signalled */
+    uint32_t flushed, signalled;     /* how many queues of all peers are flushed; how many peers are signalled */
     uint32_t chain;                  /* puts to a peer behind one doorbell; 0: each put has its own doorbell */
-    uint32_t pause, paused;          /* steps between one operation and the next (0: bursts); steps so far */
-    bool signals;                    /* signals, not writes */
-    bool deliver;                    /* at the end, tell the peers that everything is delivered */
+    uint32_t pause, paused;          /* steps between one operation and the next (0: bursts); those steps so far */
+    bool signals;                    /* whether it sends signals instead of writes */
+    bool deliver;                    /* whether it tells the peers at the end that everything is delivered */
     uint64_t done_value;
     double post_us; /* CPU time in the calls that post */
 };
@@ -101,7 +101,7 @@ static void stream_describe(const struct fabric_worker *w, char *text, size_t te
 
 static const struct worker_role stream_role = { .step = stream_step, .describe = stream_describe };
 
-/* Waits until ranks [first, last), except its own, have said that they have delivered. */
+/* A worker that waits until ranks [first, last), except its own, have told it that everything is delivered. */
 struct sink {
     struct fabric_worker worker;
     uint32_t first, last;
@@ -124,8 +124,8 @@ static void sink_describe(const struct fabric_worker *w, char *text, size_t text
 
 static const struct worker_role sink_role = { .step = sink_step, .describe = sink_describe };
 
-/* The time of one write as this rank sees it, of posting it, and of the CPU.  Ranks that only receive have no
- * values. */
+/* Runs the stream and the sink.  Sets value[] for one write: its time as this rank sees it, GB/s, writes per us, the
+ * time to post it, and CPU time.  Ranks that only receive have no values. */
 static bool stream_run(struct live_world *world, struct stream *s, struct sink *k, double *value, GError **error)
 {
     struct fabric *f = live_world_fabric(world);
@@ -151,7 +151,8 @@ static bool stream_run(struct live_world *world, struct stream *s, struct sink *
     return true;
 }
 
-/* Rank 0 stores to rank 1.  Rank 1 sleeps in the bootstrap meanwhile, because stores need nothing from it. */
+/* Measures stores of rank 0 to rank 1.  Rank 1 sleeps in the bootstrap meanwhile, because stores need nothing from
+ * it. */
 static bool test_store(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
     if (m->bootstrap->rank != 0) return true;
@@ -174,7 +175,7 @@ static bool streams_run(struct live_world *world, struct measure *m, struct stre
     return stream_run(world, &s, &k, value, error);
 }
 
-/* Rank 0 puts to rank 1, which polls, because some links need both ends. */
+/* Measures puts of rank 0 to rank 1, which polls, because some links need both ends. */
 static bool test_put(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
     const uint32_t rank = m->bootstrap->rank;
@@ -183,7 +184,7 @@ static bool test_put(struct measure *m, uint32_t size, uint32_t count, double *v
     return streams_run(m->link_world, m, s, k, value, error);
 }
 
-/* Ranks 0 and 1 put to each other at the same time. */
+/* Measures puts of ranks 0 and 1 to each other at the same time. */
 static bool test_put_bidir(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
     const uint32_t rank = m->bootstrap->rank;
@@ -217,13 +218,13 @@ static bool test_put_to_all(struct measure *m, uint32_t size, uint32_t count, do
 static bool test_store_to_all(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
     if (!to_all(m->store_world, m, size, count, value, error)) return false;
-    value[2] = value[4]; /* nothing is polled, so the CPU does only the calls */
+    value[2] = value[4]; /* the CPU time; nothing is polled, so it is that of the calls alone */
     value[0] = value[2] * measure_turns(m);
     value[1] = size / value[0] / 1e3;
     return true;
 }
 
-/* All other ranks write to rank 0.  The bandwidth counts the bytes that arrive there. */
+/* Measures puts of all other ranks to rank 0.  The bandwidth counts the bytes that arrive at rank 0. */
 static bool test_put_incast(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
     const struct bootstrap *b = m->bootstrap;
@@ -238,9 +239,9 @@ static bool test_put_incast(struct measure *m, uint32_t size, uint32_t count, do
 /* ---- what puts and signals take from the CPUs ---- */
 
 /* Work at the same time as a stream, so that no rank ever waits.  It sums rows, which push the stream's data out of
- * caches and are pushed out by them, as in a kernel.  The stream's cost is the work that all ranks lose, compared
- * with an equal time without a stream.  They lose it to calls, to interrupts, and to the operating system's own
- * threads, on whichever CPU. */
+ * caches and are pushed out by the stream's data, as in a kernel.  The stream's cost is the work that all ranks
+ * lose, compared with an equal time without a stream.  They lose it to calls, to interrupts, and to the operating
+ * system's own threads, on whichever CPU. */
 struct beside {
     struct fabric_worker worker;
     struct measure *measure;
@@ -253,8 +254,8 @@ struct beside {
 
 enum {
     BESIDE_ROUNDS_ALONE = 1000,
-    LOAD_MANY = 4, /* a sample has this many times the operations of others, so that it is longer than the
-                    * scheduler's slices */
+    LOAD_MANY = 4, /* a sample has this many times the operations of other benchmarks' samples, so that it is longer
+                    * than the scheduler's slices */
 };
 
 static enum worker_step beside_step(struct fabric_worker *w)
@@ -277,7 +278,7 @@ struct besides {
 static bool besides_gather(struct measure *m, const struct beside *b, struct besides *all, GError **error)
 {
     const uint32_t ranks = m->bootstrap->rank_count;
-    const double base_us = live_world_local_ranks(m->link_world) == ranks ? 0 : b->start_us; /* clocks of hosts */
+    const double base_us = live_world_local_ranks(m->link_world) == ranks ? 0 : b->start_us; /* hosts' clocks differ */
     const double last_us = g_array_index(b->round_us, double, b->round_us->len - 1);
     const double mine[2] = { b->start_us - base_us, last_us - base_us };
     double(*interval)[2] = g_malloc(sizeof mine * ranks), *rounds = g_new(double, ranks);
@@ -296,7 +297,7 @@ static bool besides_gather(struct measure *m, const struct beside *b, struct bes
     return fine;
 }
 
-/* Runs the workers, of which the last is b's, on all ranks at once. */
+/* Runs the workers, of which the last is b's, on all ranks at once.  Sets *all to the work that all ranks did. */
 static bool beside_run(struct measure *m, struct beside *b, struct fabric_worker **workers, uint32_t count,
                        struct besides *all, GError **error)
 {
@@ -329,7 +330,7 @@ static bool beside_alone(struct measure *m, struct alone *alone, GError **error)
     return true;
 }
 
-/* How much CPU time one operation of an all-to-all stream takes from the work. */
+/* Sets *lost_us to how much CPU time one operation of an all-to-all stream takes from the work. */
 static bool stream_beside(struct measure *m, struct stream s, const struct alone *alone, double *lost_us,
                           GError **error)
 {
@@ -353,7 +354,8 @@ static bool stream_beside(struct measure *m, struct stream s, const struct alone
     return true;
 }
 
-/* Bursts: first the value of streams_run() without other work, then the CPU time that one operation takes from work. */
+/* Measures bursts.  Sets value[] by streams_run(), without other work, and *lost_us to the CPU time that one operation
+ * takes from work. */
 static bool burst_load(struct measure *m, struct stream s, const struct alone *alone, double *value, double *lost_us,
                        GError **error)
 {
@@ -361,8 +363,9 @@ static bool burst_load(struct measure *m, struct stream s, const struct alone *a
     return streams_run(m->link_world, m, s, k, value, error) && stream_beside(m, s, alone, lost_us, error);
 }
 
-/* Puts in bursts, in bursts of chains, and one by one, as in kernels that work on rows before the next put.  Here
- * that work lasts as long as posting a put.  Puts of a burst share interrupts, and puts of a chain also a doorbell. */
+/* Measures puts in bursts, in bursts of chains, and one by one, as in kernels that work on rows before the next put.
+ * In this benchmark that work lasts as long as posting a put.  Puts of a burst share interrupts, and puts of a chain
+ * also share a doorbell. */
 static bool test_put_load(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
     const struct stream s = stream_to_all(m, size, count * LOAD_MANY);
@@ -379,7 +382,7 @@ static bool test_put_load(struct measure *m, uint32_t size, uint32_t count, doub
     return stream_beside(m, paced, &alone, &value[3], error);
 }
 
-/* Signals in bursts, as in kernels that signal all peers. */
+/* Measures signals in bursts, as in kernels that signal all peers. */
 static bool test_signal_load(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
     struct stream s = stream_to_all(m, size, count * LOAD_MANY);
@@ -395,7 +398,7 @@ static bool test_signal_load(struct measure *m, uint32_t size, uint32_t count, d
 
 struct pong {
     struct fabric_worker worker;
-    uint32_t size_bytes, count; /* 0 bytes: only the signal */
+    uint32_t size_bytes, count; /* with size_bytes 0, a message is only its signal */
     uint64_t base;
     uint32_t sent, seen;
     bool written;
@@ -430,7 +433,7 @@ static int pong_send(struct pong *p)
     return 0;
 }
 
-/* Rank 0 sends; rank 1 answers each message. */
+/* A step of rank 0, which sends, or of rank 1, which answers each message. */
 static enum worker_step pong_step(struct fabric_worker *w)
 {
     struct pong *p = fabric_container_of(w, struct pong, worker);
@@ -449,7 +452,8 @@ static void pong_describe(const struct fabric_worker *w, char *text, size_t text
 
 static const struct worker_role pong_role = { .step = pong_step, .describe = pong_describe };
 
-/* Half of the median round trip, because a round trip that another process interrupted says nothing about the link. */
+/* Sets value[0] to half of the median round trip.  It is the median, because a round trip that another process
+ * interrupted says nothing about the link. */
 static bool pong_run(struct measure *m, struct live_world *world, uint32_t size, uint32_t count, double *value,
                      GError **error)
 {
@@ -509,7 +513,7 @@ static enum worker_step signals_step(struct fabric_worker *w)
 
 static const struct worker_role signals_role = { .step = signals_step, .describe = sink_describe };
 
-/* Rank 0 signals rank 1 repeatedly; rank 1 waits for the last signal. */
+/* Measures signals: rank 0 signals rank 1 repeatedly, and rank 1 waits for the last signal. */
 static bool signals_run(struct measure *m, struct live_world *world, uint32_t count, double *value, GError **error)
 {
     struct signals s = { .count = count, .base = m->serial };
@@ -607,7 +611,7 @@ bool measure_pair_run(struct measure *m, GError **error)
     };
     static const uint8_t needs[G_N_ELEMENTS(tests)] = { [0] = NEEDS_STORE, [1] = NEEDS_STORE,  [2] = NEEDS_STORE,
                                                         [3] = NEEDS_STORE, [9] = NEEDS_ATOMIC, [10] = NEEDS_ATOMIC };
-    /* each of the two gets its own CPU, if there are two, and not the one where the scheduler happens to put it */
+    /* Each of the two ranks gets its own CPU, if there are two, instead of one that the scheduler happens to choose. */
     cpu_set_t was;
     const bool fine = measure_cpu_pin(m, m->bootstrap->rank, &was, error) &&
                       tests_run(m, tests, G_N_ELEMENTS(tests), needs, "", error);

@@ -21,7 +21,7 @@ static struct live_world *any_world(const struct measure *m) { return m->store_w
 
 struct row_work {
     uint8_t *from, *to;
-    uint32_t size_bytes; /* of a BF16 row */
+    uint32_t size_bytes; /* size of a BF16 row */
     uint32_t rows_in_area;
     uint32_t reduced; /* reduce: number of rows in a sum */
     uint64_t sum;
@@ -73,7 +73,7 @@ static void work_scan(void *context, uint64_t i)
 static void area_fill(struct fabric *f)
 {
     uint16_t *values = (uint16_t *)(void *)f->heap;
-    if (values[1]) return; /* done before */
+    if (values[1]) return; /* already filled */
     for (uint32_t i = 0; i < MEASURE_AREA_BYTES / sizeof *values; i++)
         values[i] = format_bf16_from_f32((float)(i % 251) / 64.0f - 1.5f);
 }
@@ -83,7 +83,7 @@ static void measure_sums_make(struct measure *m)
     if (!m->sums) m->sums = memset(g_malloc(MEASURE_AREA_BYTES), 1, MEASURE_AREA_BYTES);
 }
 
-/* Sums go to memory that only this rank writes; its pages are touched before the first sum. */
+/* The sums are written to memory that only this rank writes, whose pages are touched before the first sum. */
 void measure_sum(struct measure *m, uint64_t i)
 {
     struct fabric *f = live_world_fabric(m->link_world);
@@ -121,12 +121,12 @@ static double rows_work(struct fabric *f, enum fabric_work_kind kind, void (*run
         fabric_work(&worker, &work);
     }
     const double took_us = measure_cpu_us() - start_us;
-    __asm__ volatile("" : : "r"(r->sum)); /* the scan's result counts as used */
+    __asm__ volatile("" : : "r"(r->sum)); /* uses the scan's result, so that the compiler keeps the scan */
     return took_us;
 }
 
-/* The work on rows of this size, which are read in `from`.  Sums have rows of a fixed size: as many as have `size`
- * bytes together. */
+/* The work on rows of `size` bytes, which are read in `from`.  The rows of a sum have a fixed size instead; there
+ * are as many as have `size` bytes together. */
 static struct row_work rows_of(enum fabric_work_kind kind, uint32_t size, uint8_t *from, uint8_t *to)
 {
     const bool reduce = kind == FABRIC_WORK_REDUCE;
@@ -156,7 +156,7 @@ static void rows_time(struct measure *m, enum fabric_work_kind kind, void (*run)
 
 /* ---- rows that pass from rank to rank, as a kernel's do ---- */
 
-/* Stores rows first .. last - 1, each number to every peer in turn, and returns the CPU time. */
+/* Stores each of the rows first .. last - 1 to every peer in turn, and returns the CPU time. */
 static double rows_send(struct fabric *f, const struct row_work *r, uint64_t first, uint64_t last)
 {
     struct fabric_worker worker = fabric_worker_of(f, &no_role);
@@ -177,11 +177,11 @@ static double rows_send(struct fabric *f, const struct row_work *r, uint64_t fir
 }
 
 struct handed {
-    double store_us, work_us; /* CPU time of one */
+    double store_us, work_us; /* CPU time of a store, and of the work on a row */
 };
 
-/* Rows are stored to peers and then read there, area by area.  So each row that is read has just been written by a
- * peer, and each row that is written has just been read by one. */
+/* Measures rows that are stored to peers and then read by them, area by area.  So each row that is read has just been
+ * written by a peer, and each row that is written has just been read by a peer. */
 static bool rows_hand(struct measure *m, enum fabric_work_kind kind, void (*run)(void *, uint64_t), uint32_t size,
                       uint32_t count, struct handed *handed, GError **error)
 {
@@ -294,7 +294,7 @@ static enum worker_step counting_step(struct fabric_worker *w)
 
 static const struct worker_role waiting_role = { .step = waiting_step }, counting_role = { .step = counting_step };
 
-/* Many workers that wait, and one that runs the loop for count rounds. */
+/* Measures steps of waiting workers: many workers wait, and one keeps the loop running for `count` rounds. */
 static bool test_step(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
     enum { WORKERS = 64 };
@@ -363,7 +363,8 @@ bool measure_cpu_pin(const struct measure *m, uint32_t index, cpu_set_t *was, GE
     return fine;
 }
 
-/* Ranks 0 and 1 share one CPU: each yields until the other has answered. */
+/* Measures how long a change of processes takes: ranks 0 and 1 share one CPU, and each yields until the other has
+ * answered. */
 static bool test_switch(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
     (void)size;
@@ -389,8 +390,8 @@ static bool test_switch(struct measure *m, uint32_t size, uint32_t count, double
     return rc == 0;
 }
 
-/* How long the scheduler lets a rank run while as many ranks share one CPU as in the run: CPU time over the number
- * of interruptions. */
+/* Measures how long the scheduler lets a rank run at a time, while as many ranks share one CPU as in the run: CPU time
+ * over the number of interruptions. */
 static bool test_slice(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
     enum { LOOK_US = 8000 };
@@ -426,7 +427,7 @@ static const struct measure_test row_tests[] = {
     { "scan", { "time_us", "read_gbs", "cpu_us" }, { "us", "GB/s", "us" }, test_scan, scan_sizes },
 };
 
-/* On all ranks at once, where they share memory. */
+/* Benchmarks that run on all ranks at once, if the ranks share memory. */
 static const struct measure_test handed_tests[] = {
     { "store_read", { "time_us", "write_gbs", "cpu_us" }, { "us", "GB/s", "us" }, test_store_read, row_sizes },
     { "copy_written", { "time_us", "read_gbs", "cpu_us" }, { "us", "GB/s", "us" }, test_copy_written, row_sizes },
@@ -494,7 +495,8 @@ bool measure_local_run(struct measure *m, GError **error)
     return true;
 }
 
-/* The bandwidth of memory for all ranks together, read and written, from copies by as many ranks as there are CPUs. */
+/* Measures the bandwidth of memory for all ranks together, read and written, by copies of as many ranks as there are
+ * CPUs. */
 static bool test_memory(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
     (void)size;

@@ -1,9 +1,9 @@
 /* measure_loop.c - the cost of work on rows in a loop of low-latency dispatch and combine, by the number of bytes
  * that the loop touches.
  *
- * A row that is touched again after a while is in the L2, in the shared cache, or in memory.  What other machines'
- * cores do to a shared cache shows only in rows that stay as long as a kernel's rows do.  So the ranks pass rows
- * round as these kernels do: the rows are cast and stored to all ranks, copied, turned into the expert's output,
+ * A row that is touched again after a while is in the L2, in the shared cache, or in memory.  What the cores of other
+ * virtual machines do to a shared cache shows only in rows that stay as long as a kernel's rows do.  So the ranks pass
+ * rows round as these kernels do: the rows are cast and stored to all ranks, copied, turned into the expert's output,
  * stored back, and summed.  Only this order is the protocol's: there are no words, no workers and no routing. */
 #include "replay/measure/measure.h"
 
@@ -18,8 +18,8 @@ enum {
     MESSAGE_BYTES = CLUSTER_LOOP_MESSAGE_BYTES,
     HEADER_BYTES = MESSAGE_BYTES - HIDDEN - 4 * SCALES,
     ROW_BYTES = CLUSTER_REDUCE_ROW_BYTES,
-    SLOT_BYTES = ROW_BYTES + 4 * SCALES, /* of a row that is returned */
-    GROUP_TOKENS = 2, /* tokens that are cast and then stored: what a core has just made is in its L1 */
+    SLOT_BYTES = ROW_BYTES + 4 * SCALES, /* size of the slot of a row that is returned */
+    GROUP_TOKENS = 2, /* tokens that are cast and at once stored, so that a core's stores read its L1 */
     TOKEN_BYTES = 2 * ROW_BYTES + MESSAGE_BYTES + TOPK * (MESSAGE_BYTES + HIDDEN + 2 * ROW_BYTES),
     TOKENS_MAX = 256,
 };
@@ -35,7 +35,7 @@ struct round {
     struct fabric *fabric;
     struct fabric_worker worker;
     struct measure_loop *loop;
-    uint32_t tokens, ranks, each;                             /* each: the most messages from one rank to another */
+    uint32_t tokens, ranks, each;                             /* each: most messages from one rank to another */
     double cast_us, message_us, copy_us, store_us, reduce_us; /* CPU time of all loops so far */
 };
 
@@ -99,7 +99,7 @@ static void row_store(struct round *r, uint32_t peer, uint64_t target_offset, co
     g_assert(rc == 0); /* stores to memory never wait */
 }
 
-/* The rank that the i-th choice of a rank goes to, and the choice's place there. */
+/* The rank that a rank's i-th choice goes to, and the choice's place at that rank. */
 static uint32_t choice_peer(const struct round *r, uint32_t rank, uint32_t i) { return (rank + i) % r->ranks; }
 
 static uint32_t choice_place(const struct round *r, uint32_t rank, uint32_t i) { return rank * r->each + i / r->ranks; }
@@ -125,7 +125,8 @@ static void messages_store(struct round *r, uint32_t first, uint32_t last)
     r->message_us += measure_cpu_us() - start_us;
 }
 
-/* Whether a message has this place; if so, which choice of which rank it is. */
+/* Returns whether a message comes to this place.  If so, sets *source and *choice to the rank and choice that it is
+ * of. */
 static bool place_taken(const struct round *r, uint32_t place, uint32_t *source, uint32_t *choice)
 {
     *source = place / r->each;
@@ -157,7 +158,7 @@ static void experts_run(struct round *r)
                             HIDDEN, r->loop->expert + (size_t)place * HIDDEN);
 }
 
-/* A token's rows are as far apart as the slots of its experts. */
+/* The slot of a choice.  A token's rows are as far apart as the slots of its experts. */
 static uint32_t choice_slot(const struct round *r, uint32_t choice)
 {
     return choice % TOPK * r->tokens + choice / TOPK;
@@ -212,8 +213,8 @@ static enum worker_step no_step(struct fabric_worker *w)
 
 static const struct worker_role no_role = { .step = no_step };
 
-/* Runs whole rounds for at least `count` tokens.  A first round, which does not count, brings the rows to where a
- * loop has them. */
+/* Measures whole rounds for at least `count` tokens.  A first round, which does not count, brings the rows into the
+ * caches that hold them in a loop. */
 static bool test_loop(struct measure *m, uint32_t touched_bytes, uint32_t count, double *value, GError **error)
 {
     struct fabric *f = live_world_fabric(m->store_world);

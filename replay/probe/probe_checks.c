@@ -31,7 +31,7 @@ static void add(const struct list *l, const char *topic, const char *name, enum 
     g_array_append_val(l->host->check, check);
 }
 
-/* /proc/modules lists loaded modules; only /sys/module lists built-in ones. */
+/* Whether the kernel has the module.  /proc/modules lists loaded modules; only /sys/module lists built-in ones. */
 static bool module_loaded(const struct list *l, const char *name)
 {
     g_autofree char *folder = g_strdup_printf("/sys/module/%s", name), *line = g_strdup_printf("%s ", name);
@@ -60,8 +60,8 @@ static void environment_keep(struct probe_source *source)
     probe_source_keep(source, "/proc/self/environ", text->str, text->len);
 }
 
-/* An environment variable of this process, or of the process that saved the tree.  NULL: it is not set, or not
- * known. */
+/* The value of an environment variable of this process, or of the process that saved the tree; NULL if it is not set or
+ * not known. */
 static char *variable(const struct list *l, const char *name)
 {
     if (probe_source_live(l->source)) return g_strdup(g_getenv(name));
@@ -219,7 +219,7 @@ static void cxi_checks(const struct list *l)
     }
 }
 
-/* "Max locked memory         unlimited            unlimited            bytes" */
+/* Checks the limit in a line like "Max locked memory         unlimited            unlimited            bytes". */
 static void memory_checks(const struct list *l)
 {
     gsize size = 0;

@@ -8,12 +8,12 @@
 
 #include "replay/probe/probe_ibnet.h"
 
-/* TLPs of 256 bytes of payload carry 24 to 28 bytes more (PROTOCOLS.md 5.3). */
+/* The share of payload in PCIe's bytes: TLPs of 256 bytes of payload carry 24 to 28 bytes more (PROTOCOLS.md 5.3). */
 #define PCIE_PAYLOAD_SHARE 0.90
 /* The share of its data rate that a port reaches: 46.4 to 48.4 of 50 GB/s (PROTOCOLS.md 5.4). */
 #define PORT_SHARE         0.934
 
-/* How many different values the devices have; NULL is no value. */
+/* How many different values value() has over the devices.  NULL does not count. */
 static uint32_t count_distinct(const struct probe_host *host, const char *(*value)(const struct probe_pci *))
 {
     g_autoptr(GHashTable) seen = g_hash_table_new(g_str_hash, g_str_equal);
@@ -23,7 +23,8 @@ static uint32_t count_distinct(const struct probe_host *host, const char *(*valu
 }
 
 static const char *root_of(const struct probe_pci *pci) { return pci->root; }
-/* The bridge below the root port is the upstream port of a switch; without one the device is at the root complex. */
+/* The PCIe switch above the device: the bridge below the root port, which is the switch's upstream port.  NULL if the
+ * device is at the root complex. */
 static const char *switch_of(const struct probe_pci *pci) { return pci->bridge_count > 2 ? pci->bridge[1] : NULL; }
 
 static double pcie_gbs_least(const struct probe_host *host)
@@ -81,7 +82,8 @@ static void nic_append(const struct probe_host *host, GString *out)
                                nic->mtu_bytes >= 4200 ? 4096u : 1024u, nic->mtu_bytes);
 }
 
-/* The total rate of all cables between two switches, and their number; 0 if an earlier cable has counted them. */
+/* The total rate of all cables between the two switches of cable `first`, and in *cables their number; 0 if an earlier
+ * cable has counted them. */
 static uint64_t bundle(const struct probe_ibnet *net, guint first, guint *cables)
 {
     const struct probe_cable *c = &g_array_index(net->cable, struct probe_cable, first);
@@ -111,8 +113,8 @@ static void uplinks_append(const struct probe_ibnet *net, GString *out)
     }
 }
 
-/* Hosts are numbered by name in the order in which they appear, and their ports as NICs.  Returns how many hosts there
- * are; *nics_most becomes the most NICs of a host. */
+/* Appends a line for each cable to a host.  Hosts get numbers in the order in which their names appear, and a host's
+ * ports are numbered as its NICs.  Returns the number of hosts, and sets *nics_most to the most NICs of a host. */
 static guint hosts_append(const struct probe_ibnet *net, guint *nics_most, GString *out)
 {
     g_autoptr(GHashTable) nics = g_hash_table_new(g_str_hash, g_str_equal);

@@ -53,7 +53,7 @@ static bool options_parse(struct probe_options *options, int argc, char **argv, 
     return true;
 }
 
-/* What was found: a host, a network, or one after the other. */
+/* What was found: a host, a network, or both. */
 struct findings {
     struct probe_host *host;
     struct probe_ibnet *net;
@@ -65,7 +65,7 @@ static void findings_clear(struct findings *f)
     if (f->net) probe_ibnet_free(f->net);
 }
 
-/* Adds to the description of an earlier host with these NICs; else these NICs are all that is known. */
+/* Reads `ibstat`.  Completes the host found earlier, if it has these NICs; else describes these NICs alone. */
 static bool ibstat_tell(const char *text, const char *path, struct findings *f, GString *out, GError **error)
 {
     struct probe_host *nics = probe_ibstat_parse(text, path, error);
@@ -81,7 +81,7 @@ static bool ibstat_tell(const char *text, const char *path, struct findings *f, 
     return true;
 }
 
-/* Reads a tool's output; its contents tell its kind.  Of several outputs of a kind the last one counts. */
+/* Reads a tool's output, whose contents tell its kind.  Of several outputs of a kind the last one counts. */
 static bool file_tell(const char *path, struct findings *f, GString *out, GError **error)
 {
     gsize size = 0;

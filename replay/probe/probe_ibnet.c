@@ -9,7 +9,8 @@
  *       48    2[  ] ==(                Down/ Polling)==>             [  ] "" ( )
  *
  * Blocks of channel adapters (Ca, Rt, CA:) repeat the cables from the other end and are skipped.  iblinkinfo does
- * not say which kind its ends are.  A LID that begins a line outside such blocks is a switch's. */
+ * not say whether a cable's end is a switch or an adapter.  A LID that begins a line outside such blocks is a
+ * switch's. */
 #include "replay/probe/probe_ibnet.h"
 
 #include <string.h>
@@ -41,8 +42,8 @@ uint64_t probe_ib_rate(const char *text)
     return 0;
 }
 
-/* The data rate of "4X 25.78125 Gbps" in bits a second.  The number is a lane's signalling rate.  0: it is not a
- * rate. */
+/* The data rate of a text like "4X 25.78125 Gbps" in bits a second; 0 if it is not a rate.  The number in the text is a
+ * lane's signalling rate. */
 static uint64_t signalled_rate(const char *text)
 {
     char *end;
@@ -56,7 +57,7 @@ static uint64_t signalled_rate(const char *text)
     return 0;
 }
 
-/* The text between the next two quotes, and the text after them; NULL: none. */
+/* The text between the next two quotes, and in *rest the text after them; NULL if there are no two quotes. */
 static char *quoted(const char *text, const char **rest)
 {
     const char *from = strchr(text, '"'), *to = from ? strchr(from + 1, '"') : NULL;
@@ -188,13 +189,13 @@ struct linkinfo_line {
     char *peer;
 };
 
-/* Reads the line of a port; false and *error if it is none. */
+/* Reads the line of a port; false and *error if it is not such a line. */
 static bool linkinfo_line_read(const char *line, const char *source, uint32_t number, struct linkinfo_line *out,
                                GError **error)
 {
     static const char form[] = "LID PORT[ ] ==( 4X 25.78125 Gbps Active/ LinkUp)==> LID PORT[ ] \"NAME\"";
     const char *start = line + strspn(line, " \t"), *rest;
-    if (g_str_has_prefix(start, "0x")) start += strcspn(start, " \t"); /* of an adapter's port: its GUID */
+    if (g_str_has_prefix(start, "0x")) start += strcspn(start, " \t"); /* skips the GUID of an adapter's port */
     const char *state = strstr(line, "==("), *arrow = state ? strstr(state, ")==>") : NULL;
     if (!arrow || !end_read(start, &out->lid, &out->port, &rest)) return fail(error, source, number, form, start);
     state += strlen("==(");
@@ -208,7 +209,7 @@ static bool linkinfo_line_read(const char *line, const char *source, uint32_t nu
     return true;
 }
 
-/* The switch of that LID, or NULL. */
+/* The switch with this LID, or NULL. */
 static struct probe_switch *switch_by_lid(const struct probe_ibnet *net, uint32_t lid)
 {
     gpointer index;

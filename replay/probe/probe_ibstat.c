@@ -19,8 +19,8 @@ enum { VENDOR_MELLANOX = 0x15b3, NIC_PORTS_MAX = 16, RATE_GBPS_MAX = 10000 };
 struct ibstat {
     const char *source;
     struct probe_host *host;
-    struct probe_nic *nic; /* the last one named */
-    uint32_t port;         /* of it, from 1; 0: none yet */
+    struct probe_nic *nic; /* the NIC named last */
+    uint32_t port;         /* the port of this NIC named last, from 1; 0: none yet */
     bool active;           /* the lines that follow are of the port that counts */
 };
 
@@ -35,7 +35,7 @@ static bool count_parse(const char *text, uint64_t most, uint64_t *count)
     return g_ascii_string_to_unsigned(text, 10, 0, most, count, NULL);
 }
 
-/* "CA 'mlx5_0'" */
+/* Adds the NIC of a line like "CA 'mlx5_0'". */
 static bool nic_read(struct ibstat *s, const char *start, uint32_t line, GError **error)
 {
     const char *end = g_str_has_prefix(start, "CA '") ? strchr(start + 4, '\'') : NULL;
@@ -48,7 +48,7 @@ static bool nic_read(struct ibstat *s, const char *start, uint32_t line, GError 
     return true;
 }
 
-/* "MT4129"; NICs of other makers leave it out or write something else. */
+/* Reads a CA type like "MT4129".  NICs of other makers leave it out or write something else. */
 static bool type_read(struct ibstat *s, const char *value, uint32_t line, GError **error)
 {
     uint64_t device;

@@ -51,7 +51,7 @@ static void pci_place(struct probe_pci *pci, const struct reader *r)
     char *const *bridge = pci->bridge;
     const uint32_t bridges = pci->bridge_count;
     pci->busid = g_strdup(own->busid);
-    /* NCCL puts all devices of one root complex below one bridge; a CPU stands for other bridges */
+    /* The bridge stands for the root complex, because NCCL puts all devices of one root complex below one bridge. */
     pci->root = g_strdup(bridges ? bridge[0] : own->busid);
     pci->class_code = own->pci.class_code;
     pci->vendor = own->pci.vendor;
@@ -157,7 +157,7 @@ static void element_start(GMarkupParseContext *context, const char *element, con
     }
 }
 
-/* A function that no element inside it has named.  Its class tells its kind. */
+/* Ends a function.  If no element inside it has named it, its class tells whether it is a GPU or a NIC. */
 static void pci_end(struct reader *r, const struct level *level)
 {
     const uint32_t class = level->pci.class_code >> 8;

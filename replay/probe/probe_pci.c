@@ -52,7 +52,7 @@ static uint32_t word_at(const char *config, gsize size, uint32_t offset, uint32_
     return value;
 }
 
-/* Offset of the PCI Express capability; 0: it cannot be seen. */
+/* The offset of the PCI Express capability; 0 if it cannot be read. */
 static uint32_t express_find(const char *config, gsize size)
 {
     uint32_t at = word_at(config, size, CAPABILITY_LIST, 1) & 0xfc;
@@ -106,7 +106,8 @@ static bool busid_is(const char *text)
     return sscanf(text, "%x:%x:%x.%x%c", &domain, &bus, &device, &function, &rest) == 4;
 }
 
-/* folder: "/sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:18:00.0" */
+/* Reads the path to a device from the name of its folder, like
+ * "/sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:18:00.0". */
 static void path_read(struct probe_pci *pci, struct probe_source *source, const char *folder)
 {
     g_auto(GStrv) part = g_strsplit(folder, "/", -1);
@@ -118,7 +119,7 @@ static void path_read(struct probe_pci *pci, struct probe_source *source, const 
         if (!busid_is(*p) || !p[1] || pci->bridge_count == PROBE_BRIDGES_MAX) continue;
         pci->bridge[pci->bridge_count++] = g_strdup(*p);
         const enum probe_known acs = acs_read(source, at->str);
-        /* the root port's redirection concerns only what is above it */
+        /* Skips the root port, whose redirection concerns only what is above it. */
         if (pci->bridge_count == 1) continue;
         if (acs == PROBE_YES || pci->acs_redirect == PROBE_UNKNOWN) pci->acs_redirect = acs;
     }
@@ -193,8 +194,8 @@ static uint32_t mtu_read(struct probe_source *source, const char *device)
     return (uint32_t)number_read(source, folder, "mtu", 10);
 }
 
-/* Adds a NIC from its class folder ("infiniband", "cxi").  *folder gets the folder of the NIC's files, *device that
- * of its PCI function's files.  NULL once there are too many. */
+/* Adds a NIC from its class folder ("infiniband", "cxi").  Sets *folder to the folder of the NIC's files, and
+ * *device to that of its PCI function's files.  NULL once there are too many NICs. */
 static struct probe_nic *class_nic_add(struct probe_host *host, struct probe_source *source, const char *class_name,
                                        const char *name, char **folder, char **device)
 {
@@ -228,7 +229,7 @@ static void rdma_read(struct probe_host *host, struct probe_source *source, cons
     nic->mtu_bytes = mtu_read(source, device);
 }
 
-/* Cassini NICs have a class of their own. */
+/* Reads a Cassini NIC, which is in a class of its own. */
 static void cxi_read(struct probe_host *host, struct probe_source *source, const char *name)
 {
     g_autofree char *folder = NULL, *device = NULL;
@@ -246,7 +247,7 @@ static bool gpu_is(uint16_t vendor, uint32_t class_code)
     return vendor == VENDOR_AMD && (class == CLASS_ACCELERATOR || class == CLASS_3D || class >> 8 == CLASS_DISPLAY);
 }
 
-/* A NIC without an RDMA driver is a NIC, too. */
+/* Whether the PCI function is a known NIC that no RDMA driver has already shown. */
 static bool nic_is(const struct probe_host *host, const struct probe_pci *pci)
 {
     const uint32_t class = pci->class_code >> 8;
@@ -301,7 +302,8 @@ static void cpu_read(struct probe_host *host, struct probe_source *source)
     }
 }
 
-/* Groups exist only with an IOMMU; groups of type "identity" are not translated. */
+/* Finds whether an IOMMU translates DMA.  Groups exist only with an IOMMU; groups of type "identity" are not
+ * translated. */
 static void iommu_read(struct probe_host *host, struct probe_source *source)
 {
     g_auto(GStrv) group = probe_source_list(source, "/sys/kernel/iommu_groups");

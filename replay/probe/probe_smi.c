@@ -11,7 +11,7 @@ enum { COLUMNS_MAX = 2 * PROBE_DEVICES_MAX };
 
 struct matrix {
     const char *source;
-    char *column[COLUMNS_MAX]; /* headings up to the affinities */
+    char *column[COLUMNS_MAX]; /* the headings before the affinities */
     uint32_t column_count, gpu_columns;
     struct probe_host *host;
     uint32_t rows; /* rows of GPUs read so far */
@@ -66,8 +66,8 @@ static enum probe_near near_parse(const char *word)
     return PROBE_NEAR_UNKNOWN;
 }
 
-/* For a table without headings: the GPUs are the columns up to the last in which any row has an X or a number of
- * NVLinks. */
+/* Makes the headings of a table without any: the GPUs are the columns up to the last in which any row has an X or a
+ * number of NVLinks. */
 static void header_make(struct matrix *m, char **line)
 {
     uint32_t gpus = 0, columns = 0;
@@ -116,7 +116,7 @@ static bool row_read(struct matrix *m, uint32_t line_number, char *rest, GError 
     return true;
 }
 
-/* "  NIC0: mlx5_0" gives a column its device's name. */
+/* Reads a line of the legend: "  NIC0: mlx5_0" gives a column its device's name. */
 static void legend_read(struct matrix *m, const char *line)
 {
     while (*line == ' ' || *line == '\t') line++;

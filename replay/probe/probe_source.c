@@ -30,7 +30,7 @@ struct node {
 };
 
 struct probe_source {
-    int root; /* the folder; -1: it is an archive */
+    int root; /* descriptor of the folder; -1 for an archive */
     bool live;
     GHashTable *tree; /* path without the first '/' -> struct node: those of the archive, or those that have been
                        * read */
@@ -115,7 +115,7 @@ static bool archive_load(GHashTable *tree, const char *path, GError **error)
     return good;
 }
 
-/* The node at path after following links.  NULL: there is none.  rest: how many links may still be followed. */
+/* The node at path after following links, or NULL if there is none.  At most `rest` links are followed. */
 static const struct node *tree_find(GHashTable *tree, const char *path, bool follow_last, int rest)
 {
     g_auto(GStrv) part = g_strsplit(path, "/", -1);
@@ -186,7 +186,8 @@ static int open_inside(const struct probe_source *source, const char *path, uint
 
 /* ---- reading ---- */
 
-/* Some files of sysfs block or fail when read, so only regular files are read, and never more than the limit. */
+/* Reads a file, at most PROBE_TEXT_MAX bytes.  Returns NULL unless it is a regular file; the descriptor does not block,
+ * because some files of sysfs block or fail when read. */
 static char *file_read(const struct probe_source *source, const char *path, gsize *size)
 {
     const int fd = open_inside(source, path, O_RDONLY | O_NONBLOCK);

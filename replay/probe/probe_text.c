@@ -8,7 +8,7 @@
 
 enum { COLUMNS_MAX = 16 };
 
-/* A table under construction: cells row by row; "?" is what is not known. */
+/* A table under construction, with cells row by row; "?" stands for what is not known. */
 struct sheet {
     const char *const *titles;
     const char *format;
@@ -25,7 +25,7 @@ static void sheet_cell(struct sheet *sheet, const char *format, ...)
     va_end(arguments);
 }
 
-/* Omits columns without a known value. */
+/* Appends the table without the columns that have no known value. */
 static void sheet_append(struct sheet *sheet, GString *out)
 {
     const guint columns = (guint)strlen(sheet->format), rows = sheet->cell->len / columns;
@@ -122,7 +122,8 @@ static void checks_append(const struct probe_host *host, GString *out)
     }
 }
 
-/* GPUs of one NVLink domain should have equally many links; one without links is faulty or partitioned off. */
+/* Appends the GPUs' numbers of NVLinks, and which GPUs differ.  GPUs of one domain should have equally many links; a
+ * GPU with none is faulty or partitioned off. */
 static void nvlink_append(const struct probe_host *host, GString *out)
 {
     uint32_t most = 0;
