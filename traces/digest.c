@@ -27,7 +27,7 @@ static bool stream_add(struct stream *stream, GChecksum *checksum)
     return true;
 }
 
-/* An .ept has checksums of all its parts. */
+/* Adds an .ept by the checksums that it has of all its parts. */
 static bool ept_add(const char *path, GChecksum *checksum)
 {
     g_autoptr(trace) trace = trace_open(path, NULL, NULL);
@@ -48,7 +48,7 @@ char *digest_file(const char *words, const char *path)
     struct stream *const stream = readable && strcmp(path, "-") != 0 ? stream_open(path, NULL) : NULL;
     if (!stream) return NULL;
     GChecksum *const checksum = g_checksum_new(G_CHECKSUM_SHA256);
-    g_checksum_update(checksum, (const guchar *)words, (gssize)strlen(words) + 1); /* with its end */
+    g_checksum_update(checksum, (const guchar *)words, (gssize)strlen(words) + 1); /* with the NUL at its end */
     const bool added = ept_told(stream) ? ept_add(path, checksum) : stream_add(stream, checksum);
     char *const digest = added ? g_strndup(g_checksum_get_string(checksum), DIGEST_CHARS) : NULL;
     g_checksum_free(checksum);

@@ -1,4 +1,5 @@
-/* digest.h - tells apart two inputs of one name by a digest of their contents, and not of their place or date.
+/* digest.h - digests of inputs, which tell apart two inputs of one name.  A digest is that of the contents, not of
+ * their place or date.
  *
  * A digest is the first DIGEST_CHARS hexadecimal digits of a SHA-256: enough against chance, not against forgers. */
 #ifndef TRACES_DIGEST_H
@@ -12,9 +13,9 @@ enum { DIGEST_CHARS = 16 };
 char *digest_text(const char *text, size_t size_bytes);
 
 /* The digest of a file's bytes, decompressed if zstd has compressed them, so that a file and its compressed copy
- * have one digest.  Of an .ept only the checksums are read, so its size does not matter.  words say how the file is
- * read ("llama@8:"), and are part of the digest.  path may name a shipped sample.  NULL for a file that cannot be
- * read, or that is not regular (a pipe can be read only once).  Free with g_free(). */
+ * have one digest.  Of an .ept only the checksums are read, so large files take no longer.  `words`, which say how
+ * the file is read ("llama@8:"), are part of the digest.  path may name a shipped sample.  Returns NULL for a file
+ * that cannot be read, or that is not regular (a pipe can be read only once).  Free with g_free(). */
 char *digest_file(const char *words, const char *path);
 
 #endif

@@ -1,7 +1,7 @@
 /* edges_read.c - reads a list of messages from text.
  *
- * A file often has a million lines.  So numbers are read by hand from a buffer, and messages go into arrays that are
- * sorted by source at the end. */
+ * A file often has a million lines.  So numbers are read from a buffer without libc, and messages go into an array that
+ * is sorted by source at the end. */
 #include "traces/edges_make.h"
 
 #include "traces/stream.h"
@@ -13,8 +13,8 @@ struct reader {
     struct stream *stream;
     char *buffer;
     size_t used, at;
-    uint64_t line; /* of the next character */
-    bool failed;   /* *error is set */
+    uint64_t line; /* the line of the next character */
+    bool failed;   /* whether *error is set */
     GError **error;
 };
 
@@ -56,7 +56,7 @@ static bool line_find(struct reader *r)
     }
 }
 
-/* The text found in place of a number. */
+/* Copies, for a message, the text that was found in place of a number. */
 static void word_copy(struct reader *r, char *text)
 {
     size_t length = 0;
@@ -117,7 +117,7 @@ static bool message_read(struct reader *r, uint32_t ranks, struct message *m)
     return true;
 }
 
-/* Sorts messages by source.  Messages of one source stay in their order. */
+/* Puts messages into *e, sorted by source.  Messages of one source stay in their order. */
 static void messages_deal(const struct message *message, uint32_t count, uint32_t ranks, struct edges *e)
 {
     edges_alloc(e, ranks, count);

@@ -30,7 +30,7 @@ enum shape {
 static const struct shape_name {
     const char *name;
     enum shape shape;
-    bool value; /* "NAME:VALUE" */
+    bool value; /* whether the distribution has a number: "NAME:VALUE" */
     double low, high;
 } shape_names[] = {
     { "uniform", SHAPE_UNIFORM, false, 0, 0 },
@@ -56,13 +56,14 @@ struct generator {
     double *popularity; /* [experts] or NULL */
     struct urn urn;
     uint64_t places_taken; /* how many places ("round") or tokens ("strided", power laws) the rank has taken so far */
-    int32_t *dealt;        /* power laws: the experts of all tokens, rank by rank */
-    uint32_t *order;       /* "strided": the tokens of all ranks, rank by rank */
+    int32_t *dealt;        /* for power laws: the experts of all tokens, rank by rank */
+    uint32_t *order;       /* for "strided": the tokens of all ranks, rank by rank */
 };
 
 static bool is_dealt(enum shape shape) { return shape == SHAPE_POWER_LAW || shape == SHAPE_SAMPLED_POWER_LAW; }
 
-/* Seeds of independent streams.  Odd constants keep (step, layer, purpose) apart, and splitmix64 mixes them. */
+/* The seed of an independent stream for each (step, layer, purpose).  Odd constants keep these apart, and splitmix64
+ * mixes them. */
 static uint64_t stream_seed(const struct routing_options *o, uint64_t purpose, uint64_t step)
 {
     return o->seed + step * UINT64_C(0xc2b2ae3d27d4eb4f) + o->layer * UINT64_C(0xd1b54a32d192ed03) +
@@ -127,8 +128,9 @@ static bool options_check(const struct generator *g, GError **error)
     return true;
 }
 
-/* The popularity of a distribution with one number: Zipf's exponent, or the deviation of the logarithm.  To reach a
- * wanted imbalance, the experts of a rank may also share a random factor of the rank, weighted by rank_weight. */
+/* Fills in the popularity of a distribution with one number: Zipf's exponent, or the deviation of the logarithm.  To
+ * reach a wanted imbalance, the experts of a rank may also share a random factor of the rank, weighted by
+ * rank_weight. */
 static void popularity_fill(struct generator *g, double value)
 {
     const uint32_t n = g->options->experts;
@@ -179,10 +181,10 @@ static double imbalance_at(struct generator *g, double deviation)
     return imbalance_sample(g);
 }
 
-/* Finds the smallest deviation that gives the wanted imbalance.  It raises the deviation until the imbalance is
- * reached, then bisects. A larger deviation does not always give more imbalance: in the end all tokens choose the
- * same topk experts, which may be on different ranks.  If independent experts never reach the imbalance, whole ranks
- * are made to differ. */
+/* Finds the smallest deviation that gives the wanted imbalance: raises the deviation until the imbalance is reached,
+ * then bisects.  A larger deviation does not always give more imbalance: in the end all tokens choose the same topk
+ * experts, which may be on different ranks.  If independent experts never reach the imbalance, whole ranks are made
+ * to differ. */
 static bool imbalance_search(struct generator *g, GError **error)
 {
     static const double rank_weights[] = { 0, 1, 3, 10 };
@@ -251,8 +253,8 @@ static void generator_clear(struct generator *g)
     g_free(g->order);
 }
 
-/* Places are dealt to the ranks in rotation, and on each rank to its experts in rotation.  TensorRT-LLM's benchmarks
- * call this a perfect router. */
+/* Deals a token's places to the ranks in rotation, and on each rank to its experts in rotation.  TensorRT-LLM's
+ * benchmarks call this a perfect router. */
 static void token_round(struct generator *g, uint32_t rank, int32_t *experts)
 {
     const struct routing_options *const o = g->options;
@@ -262,9 +264,10 @@ static void token_round(struct generator *g, uint32_t rank, int32_t *experts)
     }
 }
 
-/* The tokens of all ranks are dealt along the experts, and given to the ranks in random order.  A token's experts
- * are as far apart as possible.  If there are fewer tokens than experts between two of these, the tokens are spread
- * out, too.  (aiconfigurator's balanced_logits and build_routing_plan.) */
+/* Gives a token of the rank its experts for "strided".  The tokens of all ranks take the experts in turn, and are
+ * given to the ranks in random order.  A token's experts are as far apart as possible.  If there are fewer tokens
+ * than experts between two of a token's experts, the tokens are spread out, too.  (aiconfigurator's balanced_logits
+ * and build_routing_plan.) */
 static void token_strided(struct generator *g, uint32_t rank, int32_t *experts)
 {
     const struct routing_options *const o = g->options;
@@ -306,7 +309,7 @@ static void token_draw(struct generator *g, uint32_t rank, int32_t *experts)
         for (; k < o->topk; k++) experts[k] = (int32_t)urn_draw_within(urn, home * g->local_experts, g->local_experts);
 }
 
-/* Gate weights as a softmax leaves them: positive, descending, sum 1. */
+/* Draws gate weights as a softmax makes them: positive, descending, with the sum 1. */
 static void token_weigh(struct rng *rng, uint32_t topk, float *weights)
 {
     double value[ROUTING_TOPK_MAX], sum = 0;

@@ -1,7 +1,7 @@
-/* placement.c - experts to ranks; see placement.h.
+/* placement.c - which experts go to which ranks; see placement.h.
  *
- * eplb:N:G has a hierarchy, after the idea of DeepSeek's expert-parallel load balancer: group-limited routing sends
- * a token to few groups, so keeping a group's experts on one node keeps traffic between nodes low.
+ * eplb:N:G has a hierarchy, like DeepSeek's expert-parallel load balancer.  Group-limited routing sends a token to few
+ * groups.  So keeping a group's experts on one node keeps traffic between nodes low.
  *
  *     groups  --pack-->  nodes      by load, equally many a node
  *     experts --replicate--> slots  within a node: each further slot goes to the expert with most load a replica
@@ -19,8 +19,7 @@ struct item {
     double load;
 };
 
-/* Heavier items come first, and equal ones in the order of their numbers, so that the outcome is the same
- * everywhere. */
+/* Orders heavier items first, and equal ones by their numbers, so that the result is the same on every machine. */
 static int item_compare(const void *a, const void *b)
 {
     const struct item *const left = a, *const right = b;
@@ -55,7 +54,7 @@ static void placement_alloc(struct placement *p, uint32_t experts, uint32_t rank
     p->replicas = g_new(uint32_t, slots);
 }
 
-/* Lists the slots of each expert, from expert_of. */
+/* Fills in the list of each expert's slots, from expert_of. */
 static void placement_index(struct placement *p)
 {
     for (uint32_t s = 0; s < p->slots; s++) p->replicas_start[p->expert_of[s] + 1]++;
@@ -75,7 +74,7 @@ void placement_clear(struct placement *p)
     *p = (struct placement){ 0 };
 }
 
-/* One node: replicates its experts into its slots, then packs the slots to its ranks. */
+/* Fills one node: replicates its experts into its slots, then packs the slots to its ranks. */
 static void node_fill(struct placement *p, const uint64_t *load, const uint32_t *experts, uint32_t expert_count,
                       uint32_t rank_first, uint32_t rank_count)
 {
@@ -106,7 +105,7 @@ static void node_fill(struct placement *p, const uint64_t *load, const uint32_t 
     }
 }
 
-/* Packs groups to nodes, then fills each node.  One node and one group is the flat case. */
+/* Packs groups to nodes, then fills each node.  Without a hierarchy there is one node and one group. */
 static void placement_balance(struct placement *p, const uint64_t *load, uint32_t groups, uint32_t nodes)
 {
     const uint32_t group_size = p->experts / groups, node_ranks = p->ranks / nodes;
@@ -129,7 +128,7 @@ static bool spec_error(GError **error, const char *expected, const char *found)
                        found);
 }
 
-/* "eplb:N" or "eplb:N:G". */
+/* Reads "eplb:N" or "eplb:N:G". */
 static bool eplb_parse(const char *spec, const struct placement_input *in, uint32_t *redundant, uint32_t *groups,
                        GError **error)
 {
@@ -177,7 +176,7 @@ static bool line_read(const char *path, uint32_t number, char *line, uint32_t ex
     return good;
 }
 
-/* The slots of a text that has one line a rank.  Every rank must have equally many. */
+/* The experts of the slots in a text that has one line for each rank.  Every rank must have equally many slots. */
 static GArray *lines_read(const char *path, const char *text, const struct placement_input *in, GError **error)
 {
     char expected[64], found[64];
@@ -203,7 +202,7 @@ static GArray *lines_read(const char *path, const char *text, const struct place
     return NULL;
 }
 
-/* The slots of a placement file, rank after rank. */
+/* The experts of the slots in a placement file, rank after rank. */
 static GArray *file_read(const char *path, const struct placement_input *in, GError **error)
 {
     enum { FILE_BYTES_MAX = 64 << 20 };
@@ -211,7 +210,7 @@ static GArray *file_read(const char *path, const struct placement_input *in, GEr
     gsize bytes = 0;
     g_autoptr(GError) cause = NULL;
     if (!g_file_get_contents(path, &text, &bytes, &cause)) {
-        const char *const reason = strrchr(cause->message, ':'); /* GLib puts the name before it */
+        const char *const reason = strrchr(cause->message, ':'); /* GLib puts the file's name before the reason */
         return error_null(error, PLACEMENT_ERROR, PLACEMENT_ERROR_FILE, "%s: cannot read%s", path,
                           reason ? reason : "");
     }
@@ -279,7 +278,7 @@ void placement_apply(const struct placement *p, const struct routing *in, struct
     routing_alloc(out, in->ranks, in->topk, p->slots, tokens, in->rank[0].weights != NULL);
     for (uint32_t r = 0; r < in->ranks; r++) {
         const size_t places = (size_t)tokens[r] * in->topk;
-        /* sources start at different replicas, so that even a few tokens of each source spread evenly */
+        /* Sources start at different replicas, so that even a few tokens of each source spread evenly. */
         for (uint32_t e = 0; e < p->experts; e++) turn[e] = r;
         for (size_t i = 0; i < places; i++) {
             const int32_t expert = in->rank[r].experts[i];

@@ -6,7 +6,8 @@
  *
  *   vLLM, a static expert map:                  [[slot 0's expert, ...], ...], a row a layer, or one row for all
  *
- * Slots are numbered rank after rank in all of them, as here; a file of one layer holds for all. */
+ * In all of these forms slots are numbered rank after rank, as in struct placement.  A file of one layer holds for all
+ * layers. */
 #include "traces/placement_json.h"
 
 #include <jansson.h>
@@ -61,7 +62,7 @@ static bool layers_refuse(const char *path, const char *where, const json_t *lis
     return refuse(error, path, where, expected, json_is_array(list) ? found : "none");
 }
 
-/* name: what messages call the map. */
+/* Reads a map: the experts of slots.  Messages call the map `name`. */
 static bool map_read(const char *path, const char *name, const json_t *map, const struct placement_input *in,
                      GArray *slots, GError **error)
 {

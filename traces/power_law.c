@@ -7,17 +7,17 @@
 
 enum { SAMPLED_SHARE_MOST = 1024 };
 
-/* PyTorch makes a float from 24 bits of a number. */
+/* A uniform float.  PyTorch makes it from 24 bits of a random number. */
 static float uniform_draw(GRand *rand) { return (float)(g_rand_int(rand) & 0xffffff) * 0x1p-24f; }
 
-/* It makes a double from 53 bits of two numbers, and makes that exponential. */
+/* An exponential double.  PyTorch makes it from a uniform double, which it makes from 53 bits of two random numbers. */
 static double exponential_draw(GRand *rand)
 {
     const uint64_t high = g_rand_int(rand), bits = high << 32 | g_rand_int(rand);
     return -log(1 - (double)(bits & ((UINT64_C(1) << 53) - 1)) * 0x1p-53);
 }
 
-/* Shares of experts, by the inverse of the distribution function, in floats like PyTorch. */
+/* Draws the experts' shares, by the inverse of the distribution function, in floats like PyTorch. */
 static void shares_draw(const struct power_law *law, GRand *rand, float *share)
 {
     const double tokens = (double)law->ranks * law->tokens;
@@ -32,8 +32,8 @@ static void shares_draw(const struct power_law *law, GRand *rand, float *share)
     }
 }
 
-/* Adds `step` `left` times, to one expert of each rank in turn: if step is 1, to its least loaded expert, else to
- * its most loaded one, as long as they are within bounds. */
+/* Adds `step`, in all `left` times, to counts, each time to an expert of the next rank in turn.  If step is 1, this
+ * is the rank's least loaded expert, else its most loaded one.  Counts stay within their bounds. */
 static void counts_adjust(const struct power_law *law, int64_t *count, int64_t left, int step)
 {
     const int64_t all = (int64_t)law->ranks * law->tokens;
@@ -79,7 +79,7 @@ static void rank_make_first(const struct power_law *law, int64_t *count)
     }
 }
 
-/* Tokens of each expert, [experts].  Their sum is the number of places of all tokens. */
+/* The number of tokens of each expert, [experts].  The sum is the number of places of all tokens. */
 static int64_t *counts_make(const struct power_law *law)
 {
     const int64_t all = (int64_t)law->ranks * law->tokens, places = all * law->topk;
@@ -124,7 +124,8 @@ uint32_t *power_law_order(uint32_t tokens, uint32_t seed)
     return order;
 }
 
-/* The experts of one token, in rising order: those whose share divided by an exponential draw is among the largest. */
+/* Draws the experts of one token, in rising order: those whose share divided by an exponential draw is among the topk
+ * largest. */
 static void token_draw(const struct power_law *law, const float *share, GRand *rand, double *best, int32_t *expert)
 {
     uint32_t found = 0;

@@ -1,7 +1,7 @@
 /* routing.c - memory of one routing: one allocation for the ranks, one for all experts, one for all weights.
  *
- * Knows only the shape.  The experts of all ranks lie behind each other, so that thousands of ranks cost three
- * allocations.  rank[0] owns them. */
+ * Knows only the shape.  The experts of all ranks follow one another in memory, so that thousands of ranks need only
+ * three allocations.  rank[0] owns experts and weights. */
 #include "traces/routing.h"
 
 #include <assert.h>

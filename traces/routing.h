@@ -12,7 +12,7 @@ enum { ROUTING_NONE = -1 }; /* an unused top-k place */
 struct routing_rank {
     uint32_t tokens;
     int32_t *experts; /* [tokens][topk], ROUTING_NONE or 0 .. experts-1 */
-    float *weights;   /* [tokens][topk], or NULL: the trace has none */
+    float *weights;   /* [tokens][topk], or NULL if the trace has none */
 };
 
 struct routing {

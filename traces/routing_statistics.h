@@ -13,29 +13,30 @@ enum { ROUTING_LINKS_RANKS_MAX = 4096 };
 struct routing_statistics {
     uint32_t ranks, nodes, experts, topk, ranks_per_node;
     uint64_t tokens;          /* of all ranks */
-    uint64_t places, unused;  /* top-k places; how many of them are ROUTING_NONE */
+    uint64_t places, unused;  /* top-k places, and how many of them are ROUTING_NONE */
     uint64_t repeated;        /* places that name an expert their token already has */
     uint64_t bad_weights;     /* weights that are negative, or that are not 0 at an unused place */
-    uint64_t *expert_pairs;   /* [experts] (token, expert) pairs */
+    uint64_t *expert_pairs;   /* [experts] (token, expert) pairs with the expert */
     uint64_t *rank_pairs;     /* [ranks] pairs that a rank receives */
     uint64_t *rank_tokens;    /* [ranks] tokens that a rank receives, each once */
     uint64_t *node_tokens;    /* [nodes] tokens that a node receives, each once */
     uint64_t *links;          /* [ranks][ranks] tokens from source to destination, each once; NULL for more than
                                * ROUTING_LINKS_RANKS_MAX ranks */
-    uint64_t *distinct_ranks; /* [topk + 1] tokens by the number of ranks they go to */
-    uint64_t *distinct_nodes; /* [topk + 1], for nodes */
+    uint64_t *distinct_ranks; /* [topk + 1] how many tokens go to 0, 1, ..., topk ranks */
+    uint64_t *distinct_nodes; /* [topk + 1] how many tokens go to 0, 1, ..., topk nodes */
 };
 
-/* Statistics of nothing yet.  ranks_per_node 0 means all ranks share one node. */
+/* Starts statistics, which have no routing yet.  If ranks_per_node is 0, all ranks share one node. */
 void routing_statistics_init(struct routing_statistics *statistics, uint32_t ranks, uint32_t experts, uint32_t topk,
                              uint32_t ranks_per_node);
 void routing_statistics_clear(struct routing_statistics *statistics);
 
-/* Adds a routing of equal ranks, experts and topk (asserted). */
+/* Adds a routing, which must have the ranks, experts and topk of the statistics (asserted). */
 void routing_statistics_add(struct routing_statistics *statistics, const struct routing *routing);
 
-/* Of `count` loads: the greatest and the least over the mean (0 if all are 0), Gini's coefficient (0: even, towards
- * 1: one has all) and the entropy over its maximum (1: even, 0: one has all). */
+/* How unequal `count` loads are: the greatest and the least over the mean (0 if all are 0); Gini's coefficient,
+ * which is 0 if all are equal and near 1 if one has all; the entropy over its maximum, which is 1 if all are equal
+ * and 0 if one has all. */
 struct load_spread {
     double max_over_mean, min_over_mean, gini, entropy;
 };

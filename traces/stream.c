@@ -17,8 +17,8 @@ struct stream {
     char *path;
     int file;
     uint64_t file_bytes;
-    uint64_t offset;       /* decompressed */
-    struct unzstd *unzstd; /* NULL: the file is not compressed */
+    uint64_t offset;       /* of the next read, in decompressed bytes */
+    struct unzstd *unzstd; /* NULL if the file is not compressed */
 };
 
 static bool system_error(GError **error, const char *path, const char *doing)
@@ -26,7 +26,7 @@ static bool system_error(GError **error, const char *path, const char *doing)
     return error_false(error, TRACE_ERROR, TRACE_ERROR_IO, "%s: cannot %s: %s", path, doing, g_strerror(errno));
 }
 
-/* An unnamed file, or -1. */
+/* Makes a file without a name.  Returns its descriptor, or -1. */
 static int file_unnamed(const char *path, GError **error)
 {
     FILE *const target = tmpfile();
@@ -69,7 +69,7 @@ static int spool(int source, const char *path, GError **error)
     return -1;
 }
 
-/* Reads at an offset of the file; fewer bytes only at its end. */
+/* Reads at an offset of the file as it is stored.  *got is less than size only at the file's end. */
 static bool file_read(const struct stream *s, uint64_t offset, void *buffer, size_t size, size_t *got, GError **error)
 {
     *got = 0;

@@ -10,9 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Limits of decompressed data.  They may always have the first number of bytes.  Beyond that they may have at most
- * the second number times the compressed size, because a few bytes must not become many gigabytes.  Captured routing
- * compresses 1 to 20 times. */
+/* Limits of decompressed data, so that a few bytes do not become many gigabytes.  STREAM_FREE_BYTES are always allowed;
+ * more only up to STREAM_RATIO_MAX times the compressed size.  Captured routing compresses 1 to 20 times. */
 enum { STREAM_FREE_BYTES = 64 << 20, STREAM_RATIO_MAX = 1000 };
 
 struct stream;
@@ -31,8 +30,8 @@ uint64_t stream_file_bytes(const struct stream *stream);
 /* Where the next read starts, in decompressed bytes. */
 uint64_t stream_offset(const struct stream *stream);
 
-/* Moves to a (decompressed) offset.  An offset beyond the end of a compressed stream is an error.  In a plain file,
- * the next read then finds nothing. */
+/* Moves to a (decompressed) offset.  An offset beyond the end is an error in a compressed stream.  In a plain file the
+ * next read then finds nothing. */
 bool stream_seek(struct stream *stream, uint64_t offset, GError **error);
 
 /* Reads up to size bytes; *got is less than size only at the end. */
@@ -40,7 +39,8 @@ bool stream_read(struct stream *stream, void *buffer, size_t size, size_t *got, 
 /* Reads exactly size bytes.  If the data end earlier, the error names the part `what`. */
 bool stream_read_exactly(struct stream *stream, void *buffer, size_t size, const char *what, GError **error);
 
-/* Whether a compressed file of this size may hold this many bytes (see above); reading checks it as well. */
+/* Whether a compressed file of this stream's size may hold this many decompressed bytes, by the limits above.  False
+ * and *error if not.  Reading checks this, too. */
 bool stream_check_growth(const struct stream *stream, uint64_t bytes, GError **error);
 
 /* Reads bytes as they are in the file, not decompressed, without moving the stream. */

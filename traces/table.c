@@ -9,11 +9,11 @@
 #include <string.h>
 #include "traces/generate.h"
 
-enum { TABLE_ROWS_MAX = 1 << 22 }; /* over all blocks; also steps x layers */
+enum { TABLE_ROWS_MAX = 1 << 22 }; /* most rows of all blocks together, and most steps x layers */
 
 struct block {
     uint32_t step, layer;
-    uint32_t ranks; /* rows made */
+    uint32_t ranks; /* how many rows are made */
     struct table_rows *rows;
     bool weights;
 };
@@ -24,9 +24,9 @@ struct table {
     int32_t highest;
     bool weights;
     GHashTable *by_number; /* (step << 32 | layer) -> block */
-    GPtrArray *blocks;     /* owns them */
+    GPtrArray *blocks;     /* owns the blocks */
     struct block *last;    /* the block of the last call, because files give one block after another */
-    /* when served */
+    /* Set by table_serve(): */
     uint32_t layers;
     struct block **at; /* [steps][layers], or NULL where nothing was read */
 };
@@ -148,7 +148,7 @@ static int number_compare(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
-/* The distinct numbers, sorted; *count of them. */
+/* The distinct numbers of steps or of layers, sorted.  Sets *count to how many there are. */
 static uint32_t *numbers_sort(const struct table *table, bool of_steps, uint32_t *count)
 {
     uint32_t *const numbers = g_new(uint32_t, table->blocks->len + 1);

@@ -1,7 +1,7 @@
 /* table.h - a trace held in memory, filled token by token.  Text formats become one when they are opened.
  *
- * Numbers of steps and layers may come in any order.  At the end the numbers found, sorted, become 0, 1, 2, ...,
- * unless the file says how many there are.
+ * Steps and layers may come in any order, with any numbers.  At the end, the numbers found, sorted, become 0, 1, 2,
+ * ..., unless the file says how many there are.
  *
  * Internal to traces/. */
 #ifndef TRACES_TABLE_H
@@ -21,18 +21,18 @@ struct table *table_new(uint32_t topk);
 void table_free(struct table *table);
 uint32_t table_topk(const struct table *table);
 
-/* The rows of a rank.  They are made if they are missing.  rank is below ROUTING_RANKS_MAX.  Valid until the next
- * call. NULL if the table has reached its limit, because a few large numbers in a small file must not become
- * gigabytes. */
 #define TABLE_FULL "at most 4194304 (step, layer, rank)s in a text trace"
+/* The rows of a rank, which are made if they are missing.  rank must be below ROUTING_RANKS_MAX.  The result is
+ * valid until the next call.  NULL if the table has reached its limit (TABLE_FULL), because a few large numbers in a
+ * small file must not become gigabytes. */
 struct table_rows *table_rows(struct table *table, uint32_t step, uint32_t layer, uint32_t rank);
 
-/* Makes room for one more token.  Returns its experts (set to ROUTING_NONE).  *weights, unless weights is NULL, gets
- * its weights, set to 0. */
+/* Adds one more token.  Returns its experts, set to ROUTING_NONE.  If weights is not NULL, sets *weights to its
+ * weights, set to 0. */
 int32_t *table_row_add(struct table *table, struct table_rows *rows, float **weights);
 
-/* In a batch of sequences padded with zeros, a token whose places all name one expert is padding, which goes
- * nowhere. */
+/* Sets all experts to ROUTING_NONE if they are all the same.  In a batch of sequences padded with zeros, such a
+ * token is padding, which goes nowhere. */
 static inline void table_row_unpad(int32_t *experts, uint32_t topk)
 {
     for (uint32_t k = 1; k < topk; k++)
@@ -40,13 +40,13 @@ static inline void table_row_unpad(int32_t *experts, uint32_t topk)
     for (uint32_t k = 0; k < topk && topk > 1; k++) experts[k] = ROUTING_NONE;
 }
 
-/* Sizes that a file may state; 0: it does not. */
+/* Sizes that a file may state; 0 if it does not. */
 struct table_claims {
     uint32_t steps, layers, ranks, experts;
 };
 
-/* Makes the table the trace's source: fills in info except format, and takes the table over, even on failure. Error:
- * the contents contradict a claim. */
+/* Makes the table the trace's source: fills in info except format, and takes the table over, even on failure.  False
+ * and *error if the contents contradict a claim. */
 bool table_serve(struct table *table, const struct table_claims *claims, struct trace *trace, GError **error);
 
 #endif

@@ -54,10 +54,10 @@ static enum path_format path_split(const char *path, uint32_t *number, const cha
     return PATH_ANY;
 }
 
-/* A model's token chooses at most this many experts, and a model has at most this many. */
+/* A model's token chooses at most TOPK_OF_MODELS_MAX experts, and a model has at most EXPERTS_OF_MODELS_MAX. */
 enum { TOPK_OF_MODELS_MAX = 64, EXPERTS_OF_MODELS_MAX = 2048 };
 
-/* Tells the format by the first bytes. */
+/* Opens a trace whose format is told by its first bytes. */
 static bool trace_detect(struct trace *trace, struct stream *stream, const struct trace_options *options,
                          GError **error)
 {
@@ -99,7 +99,7 @@ refuse:
     return false;
 }
 
-/* Errors quote what was found.  Whatever that is, the message stays one line of text. */
+/* Makes a message one line of text.  It may quote what was found, which can be any bytes. */
 static void error_clean(GError **error)
 {
     if (!error || !*error) return;
@@ -110,7 +110,7 @@ static void error_clean(GError **error)
     (*error)->message = message;
 }
 
-/* vLLM's order of dimensions, in an .npy or in an .npz. */
+/* Opens an .npy or .npz with vLLM's order of dimensions. */
 static bool vllm_path_open(struct trace *trace, struct stream *stream, const struct trace_options *options,
                            GError **error)
 {
@@ -183,7 +183,7 @@ void trace_close(struct trace *trace)
 
 const struct trace_info *trace_info(const struct trace *trace) { return &trace->info; }
 
-/* Reports the first expert that is out of range. */
+/* Fails, and reports the first expert that is out of range. */
 static bool experts_refuse(const struct trace *trace, uint32_t step, uint32_t layer, const struct routing *routing,
                            GError **error)
 {

@@ -21,21 +21,21 @@ struct trace_info {
     uint32_t experts;    /* the user's number; else the file's; else the least multiple of ranks above the highest
                           * expert found */
     uint32_t tokens_max; /* most tokens of a rank in any (step, layer) */
-    bool weights;        /* some (step, layer) has gate weights */
-    /* The file tells how often each expert was chosen, but not by which tokens.  It is read as that many tokens of
-     * rank 0, each with only that expert.  So loads are true, but sources and destinations are not. */
+    bool weights;        /* whether some (step, layer) has gate weights */
+    /* Whether the file tells only how often each expert was chosen, not by which tokens.  Each count is read as that
+     * many tokens of rank 0 with only that expert.  So loads are true, but sources and destinations are not. */
     bool counts;
     const char *format;             /* "npy", "npy.zst", "csv", "ept", ... */
     const char *model, *provenance; /* the file's own description of its contents and source; "" if there is none */
 };
 
-/* Which file a path means.  "FORMAT:FILE" says how to read FILE where its bytes do not tell:
+/* Which file a path means.  "FORMAT:FILE" says how to read FILE if its bytes do not tell:
  *   npy:FILE        [steps, layers, ranks, tokens, topk], leading dimensions of 1 left out (int16 with 3
  *                   dimensions needs this or the next)
  *   vllm:FILE       int16 [tokens, layers, topk], as vLLM returns routed experts: one step, one rank
  *   llama@K:FILE    "layer,expert" lines, K a token
- *   counts:FILE     [steps, layers, experts] or [layers, experts]: how often each expert was chosen; of three
- *                   dimensions told by their shape where there are 65 to 2048 experts
+ *   counts:FILE     [steps, layers, experts] or [layers, experts]: how often each expert was chosen; an array of three
+ *                   dimensions with 65 to 2048 experts needs no "counts:"
  *   routed@K:FILE   JSON lines of SGLang's routed experts, K a token
  *   splits@B:FILE   a matrix of all-to-all split sizes in units of B bytes a token (B 1: tokens)
  * Everything else (.npy, .csv, JSON lines of Megatron-Core and of routed experts, each plain or compressed by
@@ -48,18 +48,17 @@ struct trace_options {
     const char *weights_path; /* an .npy[.zst] of equal shape, or of fewer layers, see above; or NULL */
 };
 
-/* One thread at a time may use a struct trace.  Several threads open the path several times. */
-
-/* Opens path ("-": standard input).  NULL and *error on failure.  Close with trace_close(). */
+/* Opens path ("-" is standard input).  NULL and *error on failure.  Close with trace_close().  One thread at a time may
+ * use a struct trace; several threads open the path several times. */
 struct trace *trace_open(const char *path, const struct trace_options *options, GError **error);
 void trace_close(struct trace *trace);
 typedef struct trace trace;
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(trace, trace_close)
 const struct trace_info *trace_info(const struct trace *trace);
 
-/* Reads one (step, layer) into *out, which the caller frees with routing_free(); on failure *out is unchanged.
- * rank_count 0 means all ranks of the trace; otherwise the first rank_count ranks (experts are then divided over
- * these). */
+/* Reads one (step, layer) into *out, which the caller frees with routing_free(); on failure *out is unchanged.  If
+ * rank_count is 0, reads all ranks of the trace; else the first rank_count ranks, over which the experts are then
+ * divided. */
 bool trace_read(struct trace *trace, uint32_t step, uint32_t layer, uint32_t rank_count, struct routing *out,
                 GError **error);
 

@@ -1,7 +1,7 @@
 /* trace_source.h - what the reader of one format gives to trace.c.  Internal to traces/.
  *
  * An opener gets the stream, which it then owns, even if it fails.  It fills in trace->info, ->ops and ->state.  The
- * reader converts.  trace.c checks what was read: experts in range, weights finite. */
+ * reader only converts: trace.c checks what was read (experts in range, weights finite). */
 #ifndef TRACES_TRACE_SOURCE_H
 #define TRACES_TRACE_SOURCE_H
 
@@ -23,8 +23,8 @@ struct trace {
     const struct trace_source_ops *ops;
     void *state;
     struct trace_weights *weights;
-    bool array; /* only the array's shape suggests that these are choices; a token that names an expert twice refutes
-                 * it */
+    bool array; /* whether only the array's shape suggests that these are choices of experts; then a token that names
+                 * an expert twice shows that they are not */
 };
 
 bool npy_trace_open(struct trace *trace, struct stream *stream, const struct trace_options *options, GError **error);
@@ -33,24 +33,26 @@ bool counts_trace_open(struct trace *trace, struct stream *stream, const struct 
 bool csv_trace_open(struct trace *trace, struct stream *stream, const struct trace_options *options, GError **error);
 bool llama_trace_open(struct trace *trace, struct stream *stream, uint32_t topk, const struct trace_options *options,
                       GError **error);
-/* JSON lines.  topk is for SGLang's lines, which do not state it (0: not given). */
+/* Opens JSON lines.  topk is for SGLang's lines, which do not state it; 0 if not given. */
 bool jsonl_trace_open(struct trace *trace, struct stream *stream, uint32_t topk, const struct trace_options *options,
                       GError **error);
-/* ZIP files.  token_major: an array of three dimensions is [tokens, layers, topk], whatever its name. */
+/* Opens a ZIP file.  token_major says that an array of three dimensions is [tokens, layers, topk], whatever its
+ * name. */
 bool zip_trace_open(struct trace *trace, struct stream *stream, bool token_major, const struct trace_options *options,
                     GError **error);
-/* The opener owns entries (zip.h) as it owns the stream. */
+/* Opens a file of torch.save.  Owns entries (zip.h) as it owns the stream. */
 bool pt_trace_open(struct trace *trace, struct stream *stream, GPtrArray *entries, const struct trace_options *options,
                    GError **error);
 bool splits_trace_open(struct trace *trace, struct stream *stream, uint32_t token_bytes,
                        const struct trace_options *options, GError **error);
 bool ept_trace_open(struct trace *trace, struct stream *stream, const struct trace_options *options, GError **error);
 
-/* Adds header and frame checksums of an .ept to checksum.  No frame is read, and the level of compression does not
- * matter.  False if a checksum cannot be read. */
+/* Adds header and frame checksums of an .ept to checksum.  Reads no frame, so large files take no longer, and the
+ * level of compression does not matter.  False if a checksum cannot be read. */
 bool ept_trace_digest(struct trace *trace, GChecksum *checksum);
 
-/* Checks dimensions against the limits of traces and routing.  The error names the dimension that exceeds its limit. */
+/* Checks the trace's dimensions against the limits of traces and routing.  *error names the dimension that exceeds its
+ * limit. */
 bool trace_info_check(const struct trace *trace, GError **error);
 
 /* The number of experts of a trace that does not state it: the smallest multiple of ranks above the highest expert

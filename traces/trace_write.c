@@ -1,4 +1,5 @@
-/* trace_write.c - writes a trace: chooses the format, goes through the (step, layer)s, and makes files appear whole. */
+/* trace_write.c - writes a trace: chooses the format, goes through the (step, layer)s, and lets files appear only
+ * once they are complete. */
 #include "traces/trace_write.h"
 
 #include <string.h>
@@ -28,7 +29,7 @@ static const struct trace_format *format_choose(const char *path, const char *wo
                       word ? word : path);
 }
 
-/* Adds one block to the summary of the first pass. */
+/* Adds one (step, layer) to the summary of the first pass. */
 static void summary_add(struct trace_summary *s, const struct trace_info *info, uint32_t layer,
                         const struct routing *routing)
 {
@@ -77,7 +78,7 @@ static bool walk_run(const struct walk *walk, struct trace_summary *summary, con
     return true;
 }
 
-/* Both files appear, or none. */
+/* Lets both files appear, or none. */
 static bool outputs_commit(struct trace_writer *w, bool good, GError **error)
 {
     if (!good) {

@@ -1,7 +1,7 @@
 /* trace_write.h - writes a trace in any format that can hold it.
  *
  * The writer asks the producer for each (step, layer) in order.  For numpy's formats, whose header comes first and
- * depends on everything, it asks for all of them twice.  So a producer must give equal values both times. */
+ * depends on the whole trace, it asks for each of them twice.  So a producer must give equal values both times. */
 #ifndef TRACES_TRACE_WRITE_H
 #define TRACES_TRACE_WRITE_H
 
@@ -14,13 +14,14 @@ struct trace_write_options {
     const char *format;       /* "npy", "npy.zst", "csv", "csv.zst", "ept", "jsonl", "jsonl.zst", "vllm", "llama"; NULL:
                                * by the ending of the name */
     const char *dtype;        /* numpy's elements, "u1" to "i8"; NULL: the narrowest that holds the experts */
-    const char *weights_path; /* numpy: the file for the weights, or NULL: they are left out */
-    int level;                /* of zstd; 0: a fast level */
-    bool pad;                 /* numpy: pad ranks with fewer tokens with tokens that go nowhere */
+    const char *weights_path; /* numpy: the file for the weights; NULL: weights are left out */
+    int level;                /* zstd's level; 0: a fast level */
+    bool pad;                 /* numpy: fill up ranks that have fewer tokens with tokens that go nowhere */
 };
 
-/* Writes info's shape; path "-" is standard output.  On success *note (unless note is NULL) is NULL or a sentence
- * about what the format cannot hold, which the caller frees.  On failure nothing is left under path. */
+/* Writes a trace of info's shape; path "-" is standard output.  On success, if note is not NULL, sets *note to NULL
+ * or to a sentence about what the format cannot hold, which the caller frees.  On failure nothing is left under
+ * path. */
 bool trace_write(const char *path, const struct trace_write_options *options, const struct trace_info *info,
                  trace_producer *produce, void *context, char **note, GError **error);
 

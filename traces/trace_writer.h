@@ -7,18 +7,18 @@
 
 /* What the first pass over the whole trace finds. */
 struct trace_summary {
-    bool none;              /* some place is -1 */
-    bool ragged;            /* some rank has fewer tokens than the largest number */
-    bool weights_inexact;   /* some weight is not a half-precision number */
-    uint32_t *weight_steps; /* [layers] steps in which the layer has weights */
-    uint32_t weight_layers; /* layers with weights in every step */
+    bool none;              /* whether some place is -1 */
+    bool ragged;            /* whether some rank has fewer tokens than another */
+    bool weights_inexact;   /* whether some weight is not a half-precision number */
+    uint32_t *weight_steps; /* [layers] in how many steps the layer has weights */
+    uint32_t weight_layers; /* how many layers have weights in every step */
 };
 
 struct trace_writer {
     const struct trace_write_options *options;
     const struct trace_info *info;
     const char *path;
-    const struct trace_summary *summary; /* NULL unless the format asks for a first pass */
+    const struct trace_summary *summary; /* NULL unless the format has first_pass set */
     struct output *output, *weights_output;
     uint32_t element_bytes; /* numpy */
     GByteArray *scratch;
@@ -33,7 +33,7 @@ struct trace_format {
     bool (*block)(struct trace_writer *writer, uint32_t step, uint32_t layer, const struct routing *routing,
                   GError **error);
     bool (*end)(struct trace_writer *writer, GError **error);
-    void (*clear)(struct trace_writer *writer); /* or NULL */
+    void (*clear)(struct trace_writer *writer); /* may be NULL */
 };
 
 extern const struct trace_format trace_format_ept, trace_format_csv, trace_format_csv_zst, trace_format_jsonl,

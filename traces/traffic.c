@@ -7,8 +7,8 @@
  *     destinations  2 2 2 2 0 0 0 1 1 1        tokens 5
  *     token         0 1 2 3 4 0 1 2 3 4        so token 0 goes to ranks 2 and 0
  *
- * A destination that occurs at most as often as there are tokens never gets one token twice, and the tokens' numbers
- * of experts differ by at most one.  So every matrix that is possible can be dealt in this way. */
+ * A destination that occurs at most as often as there are tokens never gets one token twice.  The tokens' numbers of
+ * destinations differ by at most one.  So every possible matrix can be dealt in this way. */
 #include "traces/generate.h"
 
 #include <assert.h>
@@ -18,10 +18,10 @@
 
 struct row {
     const struct traffic_options *options;
-    uint32_t columns, source, experts_each; /* experts_each: how many experts each destination has: a rank's number,
-                                             * or 1 */
-    bool pairs;                             /* the matrix counts (token, expert) pairs; else each token once */
-    const uint32_t *count;                  /* [columns] this source's row */
+    uint32_t columns, source, experts_each; /* experts_each: the experts of a destination; 1 if destinations are
+                                             * experts */
+    bool pairs;                             /* whether the matrix counts (token, expert) pairs, not each token once */
+    const uint32_t *count;                  /* [columns] this source's row of the matrix */
     uint32_t *token_at;                     /* [tokens] random order of the tokens */
     uint32_t *column_at;                    /* [columns] random order of the destinations */
     uint32_t *given;                        /* [tokens] destinations dealt so far */
@@ -58,7 +58,8 @@ static bool row_parse(const char *text, uint32_t row, uint32_t ranks, uint32_t c
     return good;
 }
 
-/* A column for each rank; if the first row has as many cells as there are experts, a column for each expert. */
+/* Reads the matrix.  It has a column for each expert if the first row has as many cells as there are experts, else for
+ * each rank. */
 static uint32_t *matrix_parse(const struct traffic_options *o, uint32_t *ranks, uint32_t *columns, GError **error)
 {
     g_auto(GStrv) rows = g_strsplit(o->matrix ? o->matrix : "", ";", -1);
@@ -128,8 +129,8 @@ static void row_deal(struct row *row)
     }
 }
 
-/* Draws the experts of one token: one for each destination dealt to it; unless pairs are counted, then more on the same
- * ranks, as evenly as their experts allow. */
+/* Draws the experts of one token: one for each destination dealt to it.  If the matrix does not count pairs, the
+ * token's other places get more experts of the same ranks, as evenly as their numbers of experts allow. */
 static void token_draw(struct row *row, uint32_t token, int32_t *experts)
 {
     const struct traffic_options *const o = row->options;
@@ -183,7 +184,7 @@ bool routing_from_traffic(const struct traffic_options *options, struct routing 
     g_autofree uint32_t *tokens = g_new(uint32_t, ranks);
     for (uint32_t r = 0; r < ranks; r++) tokens[r] = options->tokens;
     row.token_at = g_new(uint32_t, options->tokens);
-    row.given = g_new(uint32_t, options->tokens + 1); /* never a null pointer */
+    row.given = g_new(uint32_t, options->tokens + 1); /* at least one element, so that it is no null pointer */
     row.destination = g_new(uint32_t, (size_t)options->tokens * options->topk);
     row.column_at = g_new(uint32_t, columns);
     urn_init(&row.urn, options->experts, 0, 0, NULL);

@@ -70,7 +70,7 @@ struct cuda_outcome {
     double rows_per_ns;                       /* sum of the warps' rates, each over its warp's own time */
     double rows, cycles;                      /* rows: the sum; cycles: the mean over warps that did something */
     uint32_t warps;                           /* warps that did something */
-    uint64_t target_to_ns[CUDA_TARGETS_MOST]; /* for each target: the end of the last warp that has it */
+    uint64_t target_to_ns[CUDA_TARGETS_MOST]; /* for each target: the end of the last warp in blocks with it */
 };
 
 struct cuda_row {

@@ -1,8 +1,8 @@
 /* trace_chakra_command.c - `eptwin trace chakra`: the messages of a trace's dispatch and combine, as Chakra
  * execution traces (one file a rank) for other simulators.
  *
- * Chakra's schema (mlcommons/chakra, et_def.proto) has no all-to-all with uneven sizes.  It can express a send node
- * and a receive node for each pair of ranks, with their bytes:
+ * Chakra's schema (mlcommons/chakra, et_def.proto) has no all-to-all with uneven sizes.  So each pair of ranks gets
+ * a send node and a receive node, with their bytes:
  *
  *     file:  length, GlobalMetadata { version }; length, Node; length, Node; ...          (lengths are varints)
  *     node:  id, name, type (5 send, 6 receive, 1 metadata), data_deps,
@@ -31,10 +31,10 @@ static const struct command_help chakra_help = {
     "  eptwin trace chakra prefill.ept prefill --dispatch-bytes 7392 --combine-bytes 14336 --steps 0 --layers 0:4",
 };
 
-/* One rank's file while it is made. */
+/* A rank's file under construction. */
 struct chakra_rank {
     GByteArray *bytes;
-    uint64_t next, barrier; /* the next id; the last phase's barrier, 0 in the first phase */
+    uint64_t next, barrier; /* the next node's id; the id of the node that ended the last phase, 0 in the first phase */
     GArray *phase;          /* uint64_t: ids of this phase's nodes */
 };
 
@@ -59,7 +59,7 @@ static void bytes_append(GByteArray *out, uint32_t field, const void *bytes, siz
     g_byte_array_append(out, bytes, (guint)size);
 }
 
-/* kind: the field number of AttributeProto's value: 7 int32_val, 9 int64_val, 27 bool_val. */
+/* Appends an attribute.  kind is the field number of AttributeProto's value: 7 int32_val, 9 int64_val, 27 bool_val. */
 static void attribute_append(GByteArray *node, const char *name, uint32_t kind, uint64_t value)
 {
     g_autoptr(GByteArray) attribute = g_byte_array_new();
@@ -83,7 +83,7 @@ static GByteArray *node_begin(struct chakra_rank *rank, const char *name, enum n
     return node;
 }
 
-/* tag: the phase's tag, equal on both sides. */
+/* Appends a send or receive node.  tag is the phase's, equal on both sides. */
 static void message_append(struct chakra_rank *rank, const char *name, enum node_type type, const uint32_t ends[2],
                            uint64_t bytes, uint32_t tag)
 {
@@ -115,7 +115,7 @@ static void phase_end(struct chakra_rank *rank, const char *name)
     g_array_set_size(rank->phase, 0);
 }
 
-/* Appends a phase of all ranks.  back: it goes from destinations to sources, as combine does. */
+/* Appends a phase of all ranks.  If `back`, it goes from destinations to sources, as combine does. */
 static void phase_append(struct chakra_rank *rank, const struct routing_statistics *s, uint64_t token_bytes, bool back,
                          uint32_t tag, const char *name)
 {
@@ -164,7 +164,7 @@ static bool chakra_make(struct chakra *c, GError **error)
     return true;
 }
 
-/* All files, or none. */
+/* Writes the files of all ranks, or none. */
 static bool chakra_write(const struct chakra *c, const char *prefix, GError **error)
 {
     const uint32_t ranks = trace_info(c->trace)->ranks;

@@ -23,7 +23,7 @@ static const struct command_help diff_help = {
     "Example:\n  eptwin trace diff captured.npy.zst captured.ept",
 };
 
-/* Reads all of a trace into statistics; *empty counts (step, layer)s without tokens. */
+/* Adds all of a trace to statistics.  *empty counts the (step, layer)s without tokens, *weighted those with weights. */
 static bool check_read(struct trace *trace, struct routing_statistics *s, uint64_t *empty, uint64_t *weighted,
                        GError **error)
 {
@@ -92,9 +92,9 @@ int trace_command_check(int argc, char **argv)
 }
 
 struct difference {
-    uint64_t experts, weights, tokens; /* places that differ; ranks whose number of tokens differs */
+    uint64_t experts, weights, tokens; /* places whose expert, or weight, differs; ranks whose number of tokens does */
     bool found;
-    uint32_t step, layer, rank; /* of the first */
+    uint32_t step, layer, rank; /* where the first difference is */
     size_t place;
 };
 
@@ -125,7 +125,7 @@ static void block_compare(struct difference *d, uint32_t step, uint32_t layer, c
     }
 }
 
-/* Half the sum of the differences of shares. */
+/* How far apart two distributions are: half the sum of the absolute differences of their shares. */
 static double shares_distance(const uint64_t *a, const uint64_t *b, uint64_t count)
 {
     double a_sum = 0, b_sum = 0, distance = 0;
@@ -138,7 +138,7 @@ static double shares_distance(const uint64_t *a, const uint64_t *b, uint64_t cou
     return distance / 2;
 }
 
-/* Prints the dimensions that differ.  Returns true if none does. */
+/* Prints the dimensions that differ.  Returns whether all are equal. */
 static bool shapes_compare(const struct trace_info *a, const struct trace_info *b)
 {
     const struct {

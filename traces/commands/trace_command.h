@@ -12,13 +12,14 @@
 command_function trace_command_info, trace_command_check, trace_command_convert, trace_command_slice,
     trace_command_merge, trace_command_generate, trace_command_remap, trace_command_diff, trace_command_chakra;
 
-/* The texts of --help: the line after "eptwin trace NAME [OPTION]", a paragraph, examples. */
+/* A subcommand's name and the texts of its --help: the line after "eptwin trace NAME [OPTION]", a paragraph,
+ * examples. */
 struct command_help {
     const char *name, *usage, *summary, *examples;
 };
 
-/* Parses options.  Then checks that files_min to files_max words are left in argv[1..].  Prints help and exits if
- * asked to. */
+/* Parses options, and checks that files_min to files_max words are left in argv[1..].  With --help, prints the help and
+ * exits. */
 bool command_parse(const struct command_help *help, GOptionEntry *entries, int *argc, char ***argv, int files_min,
                    int files_max, GError **error);
 
@@ -63,15 +64,15 @@ struct command_output {
 
 void command_output_clear(struct command_output *output);
 
-/* Writes what produce makes, and prints the writer's note on standard error. */
+/* Writes the trace that `produce` makes, and prints the writer's note on standard error. */
 bool command_write(const struct command_help *help, const char *path, const struct command_output *output,
                    const struct trace_info *info, trace_producer *produce, void *context, GError **error);
 
-/* Finds tokens_max and weights by producing everything once. */
+/* Fills in info->tokens_max and info->weights by producing everything once. */
 bool command_measure_shape(struct trace_info *info, trace_producer *produce, void *context, GError **error);
 
-/* The numbers below limit that an option's text names (sim/ranges.h).  text NULL means all.  False and *error if the
- * text names none.  Free with ranges_free(). */
+/* Sets *ranges to the numbers below limit that an option's text names (sim/ranges.h), or to all of them if text is
+ * NULL.  False and *error if the text names none.  Free with ranges_free(). */
 bool command_range_parse(const char *field, const char *text, uint32_t limit, struct ranges *ranges, GError **error);
 
 #endif

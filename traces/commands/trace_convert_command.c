@@ -1,4 +1,4 @@
-/* trace_convert_command.c - `eptwin trace convert`, `slice` and `merge`: a routing written to another file. */
+/* trace_convert_command.c - `eptwin trace convert`, `slice` and `merge`: write routing that exists to another file. */
 #include <stdlib.h>
 #include <string.h>
 #include "traces/commands/trace_command.h"
@@ -60,7 +60,7 @@ struct slice {
     struct ranges steps, layers, ranks, tokens;
 };
 
-/* Copies the chosen tokens of the chosen ranks. */
+/* Makes the routing of the chosen tokens of the chosen ranks. */
 static bool slice_produce(void *context, uint32_t step, uint32_t layer, struct routing *out, GError **error)
 {
     const struct slice *const s = context;
@@ -157,7 +157,7 @@ static void routing_append(const struct routing *from, struct routing *to, uint3
     }
 }
 
-/* Reads a (step, layer) of all traces and joins their ranks, one trace behind the other. */
+/* Reads a (step, layer) of all traces and joins their ranks, one trace after another. */
 static bool merge_ranks(const struct merge *m, uint32_t step, uint32_t layer, struct routing *out, GError **error)
 {
     g_autofree struct routing *parts = g_new0(struct routing, m->count);
@@ -195,7 +195,7 @@ static bool merge_produce(void *context, uint32_t step, uint32_t layer, struct r
     return trace_read(m->traces[t], step, layer, 0, out, error);
 }
 
-/* The merged shape.  All dimensions but the joined one must agree. */
+/* Sets *info to the merged shape.  All dimensions but the joined one must agree. */
 static bool merge_shape(const struct merge *m, char **paths, struct trace_info *info, GError **error)
 {
     *info = *trace_info(m->traces[0]);

@@ -28,7 +28,7 @@ static const char *const quantity_names[QUANTITY_COUNT] = {
 enum { EXPERT_BINS = 11 };
 static const double expert_bin_upper[EXPERT_BINS] = { 0.1, 0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 4, 8, 1e300 };
 
-/* Mean and worst over blocks. */
+/* Sums, for the mean, and the worst over (step, layer)s. */
 struct spread_sum {
     struct load_spread sum;
     double worst;
@@ -57,7 +57,7 @@ static void spread_add(struct spread_sum *s, const uint64_t *load, uint64_t coun
     }
 }
 
-/* Counts the experts of a layer by their load over the mean, over all (step, layer)s. */
+/* Adds the experts of a (step, layer) to the bins, by their load over the mean. */
 static void expert_bins_add(uint64_t bins[EXPERT_BINS], const struct routing_statistics *s)
 {
     uint64_t sum = 0;
@@ -119,7 +119,7 @@ static void spreads_print(const struct info *info)
                                               info->total.nodes, (uint64_t)info->total.ranks * info->total.ranks };
     printf("\n%-16s %6s %9s %9s %6s %8s   %s\n", "load", "of", "max/mean", "min/mean", "Gini", "entropy",
            "worst max/mean");
-    const int known = trace_info(info->trace)->counts ? RANK_PAIRS + 1 : QUANTITY_COUNT; /* counts tell no ways */
+    const int known = trace_info(info->trace)->counts ? RANK_PAIRS + 1 : QUANTITY_COUNT; /* counts have no paths */
     for (int q = 0; q < known; q++) {
         const struct spread_sum *const s = &info->spread[q];
         const double n = s->blocks;
@@ -189,7 +189,7 @@ static void distinct_print(const char *what, const uint64_t *histogram, uint32_t
     }
 }
 
-/* Counts are read as tokens of rank 0.  Their loads are summed for as many ranks as share the experts. */
+/* Adds counts, which are read as tokens of rank 0, to statistics for as many ranks as share the experts. */
 static void counts_add(struct info *info, uint32_t step, uint32_t layer, const struct routing *routing)
 {
     struct routing shared = *routing;
@@ -220,7 +220,7 @@ static bool blocks_read(struct info *info, const char *steps_text, const char *l
     return good;
 }
 
-/* A trace of choices states its number of ranks, so --ranks is refused. */
+/* Checks --ranks, which is only for counts: a trace of choices states its number of ranks. */
 static bool ranks_check(const struct trace_info *i, int ranks, GError **error)
 {
     if (!ranks || (i->counts && ranks > 0 && i->experts % (uint32_t)ranks == 0)) return true;

@@ -1,4 +1,4 @@
-/* trace_make_command.c - `eptwin trace generate` and `remap`: routing that nobody captured. */
+/* trace_make_command.c - `eptwin trace generate` and `remap`: make routing that nobody captured. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,7 +56,7 @@ static const struct command_help remap_help = {
 
 struct generation {
     struct routing_options options;
-    struct routing *previous; /* [layers], of the previous step */
+    struct routing *previous; /* [layers] the routing of the previous step */
     struct progress *progress;
 };
 
@@ -84,7 +84,7 @@ static bool generate_produce(void *context, uint32_t step, uint32_t layer, struc
     return true;
 }
 
-/* Command-line numbers and their ranges. */
+/* The numbers of the command line. */
 struct numbers {
     int ranks, tokens, topk, experts, groups, topk_groups, steps, layers, masked_places;
     gint64 seed;
@@ -115,7 +115,7 @@ static bool numbers_check(const struct numbers *n, GError **error)
         n->tokens, n->topk);
 }
 
-/* Bytes of the output before compression: an index of 1, 2 or 4 bytes a place, and a weight of 4. */
+/* The size of the output before compression: an index of 1, 2 or 4 bytes for each place, and a weight of 4 bytes. */
 static uint64_t size_estimate(const struct numbers *n, bool weights)
 {
     const uint64_t a_step = (uint64_t)n->ranks * (uint64_t)n->tokens * (uint64_t)n->topk;
@@ -123,11 +123,11 @@ static uint64_t size_estimate(const struct numbers *n, bool weights)
     return a_step * (uint64_t)n->steps * (uint64_t)n->layers * (index + (weights ? 4 : 0));
 }
 
-/* Prints how large the output will be if it is large.  Refuses an output that the disk cannot hold even if routing
- * compresses as well as it ever does. */
+/* Prints the output's size before compression if it is large.  Refuses an output that the disk cannot hold even at
+ * the best compression of routing. */
 static bool size_check(const struct numbers *n, bool weights, const char *path, GError **error)
 {
-    enum { RATIO_MAX = 20 }; /* of captured routing, 1 to 20 */
+    enum { RATIO_MAX = 20 }; /* captured routing compresses 1 to 20 times */
     const uint64_t bytes = size_estimate(n, weights);
     struct statvfs disk;
     g_autofree char *folder = g_path_get_dirname(path), *size = g_format_size(bytes);
@@ -219,11 +219,11 @@ int trace_command_generate(int argc, char **argv)
 
 struct remap {
     struct trace *trace;
-    uint32_t ranks;               /* of the output */
+    uint32_t ranks;               /* the output's number of ranks */
     struct placement *placements; /* [layers], or NULL */
 };
 
-/* Deals the tokens of all ranks, in order, out to `ranks` equal parts. */
+/* Divides the tokens of all ranks, in their order, into equal parts for `ranks` ranks. */
 static void routing_regroup(const struct routing *in, uint32_t ranks, struct routing *out)
 {
     uint64_t total = 0, done = 0;
@@ -266,7 +266,7 @@ static bool remap_produce(void *context, uint32_t step, uint32_t layer, struct r
     return true;
 }
 
-/* Places one layer by its load over the given steps. */
+/* Makes the placement of one layer from its load over the given steps. */
 static bool layer_place(struct remap *m, uint32_t layer, const struct ranges *steps, const char *spec,
                         uint32_t ranks_per_node, GError **error)
 {
@@ -290,7 +290,8 @@ struct remap_options {
     char *placement, *placement_steps, *placement_output, *placement_format;
 };
 
-/* "text", "sglang", "vllm" or "vllm-ascend"; without a format, a name that ends in .json means SGLang's. */
+/* Writes the placements as "text", "sglang", "vllm" or "vllm-ascend".  Without a format, a name that ends in .json
+ * means SGLang's. */
 static bool placements_write(const struct remap *m, const struct remap_options *o, uint32_t layers, GError **error)
 {
     const bool json = g_str_has_suffix(o->placement_output, ".json");

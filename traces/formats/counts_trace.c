@@ -9,7 +9,7 @@
 struct counts {
     struct stream *stream;
     struct npy npy;
-    int32_t *count; /* [experts], of the block read last */
+    int32_t *count; /* [experts] the counts of the block read last */
 };
 
 static bool count_refuse(const struct trace *trace, uint64_t block, const char *expected, const char *found,
@@ -20,7 +20,7 @@ static bool count_refuse(const struct trace *trace, uint64_t block, const char *
                        block / trace->info.layers, block % trace->info.layers, expected, found);
 }
 
-/* The counts of a (step, layer), and their sum. */
+/* Reads the counts of a (step, layer), and sets *sum to their sum. */
 static bool block_read(struct trace *trace, uint64_t block, uint64_t *sum, GError **error)
 {
     struct counts *const c = trace->state;

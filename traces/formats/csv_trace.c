@@ -14,11 +14,11 @@ enum { COLUMNS_FIXED = 4 };
 struct csv_reader {
     struct text_reader text;
     uint32_t topk;
-    bool weights;                   /* the header has weight columns */
+    bool weights;                   /* whether the header has weight columns */
     uint32_t number[COLUMNS_FIXED]; /* step, layer, rank, token of this line */
     int32_t experts[ROUTING_TOPK_MAX];
     float weight[ROUTING_TOPK_MAX];
-    uint32_t weight_count; /* weights of this line that are not empty */
+    uint32_t weight_count; /* how many weights of this line are not empty */
 };
 
 static const char *const fixed_names[COLUMNS_FIXED] = { "step", "layer", "rank", "token" };

@@ -3,8 +3,8 @@
  *
  *     header | model | provenance | frame | frame | ... | index | footer
  *
- * A frame is one (step, layer): a zstd frame with checksum.  The index is one, too, and repeats the header before
- * its entries.  So every byte of the file is covered by a checksum or a comparison. */
+ * A frame is one (step, layer), as a zstd frame with checksum.  The index is a zstd frame, too, and repeats the header
+ * before its entries.  So every byte of the file is covered by a checksum or a comparison. */
 #ifndef TRACES_EPT_H
 #define TRACES_EPT_H
 
@@ -17,7 +17,7 @@ static const uint8_t ept_magic_bytes[8] = { 0x89, 'E', 'P', 'T', '\r', '\n', 0x1
 
 enum {
     EPT_VERSION = 1,
-    EPT_TEXT_MAX = 1 << 16, /* bytes of model, and of provenance */
+    EPT_TEXT_MAX = 1 << 16, /* most bytes of model, and of provenance */
     EPT_FLAG_WEIGHTS = 1,   /* some frame has weights */
     EPT_TYPE_NONE = 0x80,   /* all bits set in an index means -1 */
 };
@@ -31,7 +31,7 @@ struct ept_header {
 };
 _Static_assert(sizeof(struct ept_header) == 48, "header on disk");
 
-/* One (step, layer).  Entries are in the order of steps, then layers.  stored_bytes 0: no rank has tokens. */
+/* One (step, layer).  Entries are in the order of steps, then layers.  If no rank has tokens, stored_bytes is 0. */
 struct ept_entry {
     uint64_t offset;       /* of the frame in the file */
     uint32_t stored_bytes; /* of the frame in the file */

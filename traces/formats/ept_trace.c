@@ -1,6 +1,7 @@
 /* ept_trace.c - reads .ept files: the index once, then any (step, layer) by one read and one decompression.
  *
- * Memory: the index (24 bytes a (step, layer)) and the largest frame asked for, whatever the file's size. */
+ * Whatever the file's size, memory holds only the index (24 bytes for each (step, layer)) and the largest frame
+ * read. */
 #include <math.h>
 #include <string.h>
 #include <zstd.h>
@@ -13,7 +14,7 @@ struct ept_trace {
     ZSTD_DCtx *context;
     struct ept_header header;
     uint64_t frames_start, frames_end;
-    uint8_t *index; /* header copy and entries, as decompressed */
+    uint8_t *index; /* the decompressed index: a copy of the header, then entries */
     const uint8_t *entries;
     uint8_t *stored, *raw; /* buffers, grown to the largest frame read */
     size_t stored_size, raw_size;
@@ -40,7 +41,7 @@ static bool frame_inflate(struct trace *trace, uint64_t offset, const uint8_t *s
                        trace->path, offset, ZSTD_getErrorName(size));
 }
 
-/* Checks the limit on a decompressed part: see STREAM_RATIO_MAX. */
+/* Checks the limits of a decompressed part (STREAM_FREE_BYTES, STREAM_RATIO_MAX). */
 static bool growth_check(const struct trace *trace, uint64_t offset, uint64_t stored, uint64_t raw, GError **error)
 {
     return raw <= STREAM_FREE_BYTES || raw / STREAM_RATIO_MAX <= stored ||
@@ -138,7 +139,7 @@ static bool index_read(struct trace *trace, GError **error)
     if (!growth_check(trace, footer_at, footer.index_stored_bytes, footer.index_raw_bytes, error)) return false;
     g_autofree uint8_t *stored = g_malloc(footer.index_stored_bytes + 1);
     e->index = g_malloc(footer.index_raw_bytes + e->frames_start + 1);
-    uint8_t *const head = e->index + footer.index_raw_bytes; /* the file's own header, to compare */
+    uint8_t *const head = e->index + footer.index_raw_bytes; /* the file's own header, to compare with the copy */
     bool good = stream_read_raw(e->stream, footer.index_offset, stored, footer.index_stored_bytes, "index", error) &&
                 frame_inflate(trace, footer.index_offset, stored, footer.index_stored_bytes, e->index,
                               footer.index_raw_bytes, error) &&
@@ -154,8 +155,8 @@ static bool index_read(struct trace *trace, GError **error)
     return good;
 }
 
-/* Widens count indices.  Compilers turn a call with a constant count into vector instructions at any optimisation
- * level. */
+/* Widens `count` indices to int32_t.  Compilers turn a call with a constant count into vector instructions at any
+ * optimisation level. */
 static inline void indices_widen_some(const uint8_t *bytes, unsigned type, size_t count, int32_t *out)
 {
     uint16_t pair;

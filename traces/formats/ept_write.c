@@ -5,9 +5,9 @@
 #include "traces/formats/npy.h"
 #include "traces/trace_writer.h"
 
-/* Routing compresses because some experts are chosen more often, not because of repeats, so level 1 gets nearly all
- * of the gain. If all experts are chosen equally often (random routing), a level that does not compress literals
- * loses a few percent and decodes several times faster. */
+/* Levels of zstd.  Routing compresses because some experts are chosen more often, not because of repeats, so level 1
+ * gets nearly all of the gain.  If all experts are chosen equally often (random routing), a level that does not
+ * compress literals loses a few percent and decodes several times faster. */
 enum { LEVEL_DEFAULT = 1, LEVEL_FLAT = -5, GAIN_LEAST_PERCENT = 8 };
 
 struct ept_writer {
@@ -73,7 +73,7 @@ static uint8_t index_type(const struct routing *routing, const struct routing_ra
 {
     bool none = type & EPT_TYPE_NONE;
     for (size_t i = 0; i < places && !none; i++) none = rank->experts[i] < 0;
-    /* -1 is stored with all bits set, so if there is any, the highest expert must be below that value. */
+    /* -1 is stored with all bits set.  So if any place is -1, the highest expert must be below that value. */
     const uint32_t above = routing->experts + none;
     return (uint8_t)((above <= 256 ? 1 : above <= 65536 ? 2 : 4) | (none ? EPT_TYPE_NONE : 0));
 }

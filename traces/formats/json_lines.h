@@ -1,4 +1,4 @@
-/* json_lines.h - what the readers of traces in JSON lines share: the line in hand and its errors.  Internal to
+/* json_lines.h - what the readers of traces in JSON lines share: the current line and its errors.  Internal to
  * traces/formats. */
 #ifndef TRACES_JSON_LINES_H
 #define TRACES_JSON_LINES_H
@@ -11,16 +11,17 @@ struct json_lines {
     struct stream *stream;
     struct table *table; /* made when the first line is read */
     uint64_t line;
-    uint32_t topk; /* for lines that do not state it; 0: not given */
+    uint32_t topk; /* the user's, for lines that do not state it; 0 if not given */
 };
 
 /* Sets *error to "path: line N: field: expected ..., found ...".  Returns false. */
 bool json_lines_error(const struct json_lines *r, GError **error, const char *field, const char *expected,
                       const char *found);
-/* "an object", ...; "nothing" for NULL. */
+/* The value's type in words: "an object", ...; "nothing" for NULL. */
 const char *json_lines_type(const json_t *value);
 
-/* Adds the routed experts of a request, in base64 (routed_json.c).  False without *error: the object has none. */
+/* Adds the routed experts of a request, which are in base64 (routed_json.c).  False if the object has none (without
+ * *error) or if they are wrong (with *error). */
 bool routed_json_add(struct json_lines *r, const json_t *object, GError **error);
 
 #endif

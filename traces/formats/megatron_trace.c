@@ -12,8 +12,8 @@
 #include "traces/generate.h"
 
 enum { CHUNK_BYTES = 1 << 18, LINE_BYTES_MAX = 1 << 28 };
-/* Limits of the number of values in a line: what a small file may hold, and how many more each byte of the file
- * allows.  A value takes many times the memory of its bytes. */
+/* A line may hold VALUES_FREE values, and VALUES_TIMES_MAX more for each byte of the file.  There are limits because a
+ * value takes many times the memory of its bytes. */
 enum { VALUES_FREE = 1 << 20, VALUES_TIMES_MAX = 4 };
 
 static bool number_get(const struct json_lines *r, const json_t *object, const char *field, uint32_t limit,
@@ -133,7 +133,7 @@ static bool line_parse(struct json_lines *r, const char *text, size_t size, GErr
     return good;
 }
 
-/* Reads whole lines.  A line is kept until its end has been read. */
+/* Reads all lines.  A chunk may end within a line, so a line is kept until its end has been read. */
 static bool lines_read(struct json_lines *r, GError **error)
 {
     g_autoptr(GString) kept = g_string_new(NULL);

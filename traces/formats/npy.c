@@ -28,7 +28,7 @@ static bool header_error(const struct npy *npy, GError **error, const char *fiel
 
 static const char *skip_space(const char *at) { return at + strspn(at, " \n\t"); }
 
-/* 'descr': the type of an element. */
+/* Reads the value of 'descr', the type of an element. */
 static bool descr_parse(struct npy *npy, const char **at, GError **error)
 {
     static const struct {
@@ -51,7 +51,7 @@ static bool descr_parse(struct npy *npy, const char **at, GError **error)
     return header_error(npy, error, "descr", "an integer or float type, little-endian", *at);
 }
 
-/* 'shape': (2, 3) or (2,) or (). */
+/* Reads the value of 'shape': (2, 3) or (2,) or (). */
 static bool shape_parse(struct npy *npy, const char **at, GError **error)
 {
     const char *const start = *at;
@@ -86,7 +86,7 @@ static bool order_refuse(const struct npy *npy, GError **error)
                        path, length, path);
 }
 
-/* The dictionary, key by key. */
+/* Reads the dictionary, key by key. */
 static bool header_parse(struct npy *npy, const char *text, GError **error)
 {
     bool descr = false, order = false, shape = false;
@@ -166,7 +166,8 @@ static inline int64_t element_integer(const struct npy *npy, const uint8_t *at)
     return (int64_t)(value << shift) >> shift;
 }
 
-/* Widens count elements; the common types in loops that become vector instructions at any optimisation. */
+/* Widens `count` elements to int32_t, and checks their range.  The common types have loops that become vector
+ * instructions at any optimisation level. */
 static bool chunk_integers(const struct npy *npy, const uint8_t *bytes, uint64_t first, size_t count, int32_t *out,
                            GError **error)
 {
@@ -217,7 +218,7 @@ static bool chunk_floats(const struct npy *npy, const uint8_t *bytes, uint64_t f
     return true;
 }
 
-/* Goes through count elements in chunks and hands each chunk to the right conversion. */
+/* Reads `count` elements in chunks, as integers or, if floats is not NULL, as floats. */
 static bool npy_read(struct npy *npy, uint64_t first, uint64_t count, int32_t *integers, float *floats, GError **error)
 {
     const bool wants_floats = floats != NULL;
@@ -246,7 +247,7 @@ bool npy_read_floats(struct npy *npy, uint64_t first, uint64_t count, float *out
     return npy_read(npy, first, count, NULL, out, error);
 }
 
-/* numpy pads the header with spaces so that the data starts at a multiple of 64 bytes. */
+/* numpy pads the header with spaces, so that the data starts at a multiple of 64 bytes. */
 GByteArray *npy_header(const char *descr, const uint64_t *shape, uint32_t dims)
 {
     g_autoptr(GString) text = g_string_new(NULL);
@@ -254,7 +255,7 @@ GByteArray *npy_header(const char *descr, const uint64_t *shape, uint32_t dims)
     for (uint32_t d = 0; d < dims; d++)
         g_string_append_printf(text, "%" G_GUINT64_FORMAT "%s", shape[d], d + 1 < dims ? ", " : "");
     g_string_append(text, dims == 1 ? ",), }" : "), }");
-    /* the first dimension gets room for 21 digits, as in numpy since 1.23 */
+    /* The first dimension gets room for 21 digits, as in numpy since 1.23. */
     char digits[24];
     const int digit_count = dims ? snprintf(digits, sizeof digits, "%" G_GUINT64_FORMAT, shape[0]) : 21;
     for (int i = digit_count; i < 21; i++) g_string_append_c(text, ' ');

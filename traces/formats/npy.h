@@ -35,10 +35,10 @@ bool npy_read_floats(struct npy *npy, uint64_t first, uint64_t count, float *out
 /* Checks that nothing follows the last element. */
 bool npy_check_end(struct npy *npy, GError **error);
 
-/* The header numpy itself would write, with its padding; free with g_byte_array_unref(). */
+/* The header that numpy itself would write, with its padding.  Free with g_byte_array_unref(). */
 GByteArray *npy_header(const char *descr, const uint64_t *shape, uint32_t dims);
 
-/* IEEE 754 half precision.  Conversion to half is exact, or returns false. */
+/* Convert from and to IEEE 754 half precision.  half_from_float() returns false if the value is not exactly a half. */
 float half_to_float(uint16_t half);
 bool half_from_float(float value, uint16_t *half);
 

@@ -102,7 +102,7 @@ bool npy_trace_open(struct trace *trace, struct stream *stream, const struct tra
 struct trace_weights {
     struct stream *stream;
     struct npy npy;
-    uint32_t *layer_at; /* [trace's layers] the layer in the file; UINT32_MAX: no weights */
+    uint32_t *layer_at; /* [trace's layers] the layer in the file; UINT32_MAX if it has no weights */
     uint64_t shape[5];
 };
 
@@ -114,7 +114,7 @@ void trace_weights_close(struct trace_weights *weights)
     g_free(weights);
 }
 
-/* "0,4,-": the trace's layer that each layer of the file belongs to. */
+/* Reads a list like "0,4,-": the trace's layer that each layer of the file belongs to, or "-" for none. */
 static bool weights_layers_parse(struct trace_weights *w, const struct trace_info *info, const char *list,
                                  GError **error)
 {

@@ -40,7 +40,7 @@ static bool header_write(struct output *output, const char *descr, const uint64_
     return output_write(output, header->data, header->len, error);
 }
 
-/* "0,4,7": the layers that have weights. */
+/* The layers that have weights, as text like "0,4,7". */
 static char *weight_layers_list(const struct trace_writer *w)
 {
     GString *const list = g_string_new(NULL);
@@ -155,8 +155,8 @@ static bool npy_end(struct trace_writer *w, GError **error)
     return true;
 }
 
-/* vLLM's array has one step and one rank, with all layers of a token next to each other.  Layers arrive one after
- * another, so the array is kept in memory until all are there. */
+/* Begins vLLM's array, which has one step and one rank, with all layers of a token next to each other.  Layers come one
+ * after another, so the array is kept in memory until all have come. */
 static bool vllm_begin(struct trace_writer *w, GError **error)
 {
     const struct trace_info *const info = w->info;

@@ -12,7 +12,7 @@ struct pickle {
     const uint8_t *bytes;
     size_t size, at, opcode_at;
     uint8_t opcode;
-    GPtrArray *slabs; /* arrays of SLAB_VALUES values; in the last one, `used` are taken */
+    GPtrArray *slabs; /* arrays of SLAB_VALUES values; `used` values of the last array are taken */
     size_t used;
     GPtrArray *stack;
     GHashTable *memo; /* number -> value */
@@ -116,7 +116,7 @@ static bool integer_push(struct pickle *p, size_t bytes, bool is_signed)
     return true;
 }
 
-/* LONG1: a number of up to 8 bytes.  0 bytes mean 0. */
+/* LONG1: pushes a number of up to 8 bytes.  0 bytes mean 0. */
 static bool long_push(struct pickle *p)
 {
     uint64_t length;
@@ -149,7 +149,7 @@ static const struct storage_type {
     { "DoubleStorage", 'f', 8 }, { "BFloat16Storage", 'f', 2 },
 };
 
-/* GLOBAL: "module\nname\n". */
+/* GLOBAL: pushes the name "module\nname\n". */
 static bool name_push(struct pickle *p)
 {
     const char *const text = (const char *)p->bytes + p->at;
@@ -176,7 +176,7 @@ static bool name_push(struct pickle *p)
     return true;
 }
 
-/* BINPERSID: ("storage", type, key, place, elements) becomes a storage, which is a tensor without shape. */
+/* BINPERSID: turns ("storage", type, key, place, elements) into a storage, which is a tensor without shape. */
 static bool storage_push(struct pickle *p)
 {
     const struct pickle_value *const id = pop(p);
@@ -223,7 +223,7 @@ static bool tensor_inside(const struct pickle_tensor *t)
     return last < t->storage_count;
 }
 
-/* _rebuild_tensor_v2(storage, offset, shape, strides, requires_grad, hooks[, metadata]). */
+/* Calls _rebuild_tensor_v2(storage, offset, shape, strides, requires_grad, hooks[, metadata]): pushes the tensor. */
 static bool tensor_push(struct pickle *p, const struct pickle_value *arguments)
 {
     const struct pickle_value *const storage = pickle_item(arguments, 0), *const offset = pickle_item(arguments, 1);
@@ -268,7 +268,8 @@ static bool items_add(struct pickle *p, struct pickle_value *to, guint first, en
     return true;
 }
 
-/* APPEND takes 1 value, and SETITEM takes 2.  0: takes all values above the mark. */
+/* Adds the topmost `count` values to the list or dictionary below them: 1 for APPEND, 2 for SETITEM.  If count is 0,
+ * adds all values above the mark. */
 static bool container_extend(struct pickle *p, guint count, enum pickle_type type)
 {
     guint first = p->stack->len - count;
@@ -281,7 +282,7 @@ static bool container_extend(struct pickle *p, guint count, enum pickle_type typ
     return true;
 }
 
-/* TUPLE1 to TUPLE3.  count 0: takes all values above the mark. */
+/* TUPLE1 to TUPLE3: makes a tuple of the topmost `count` values.  If count is 0, takes all values above the mark. */
 static bool tuple_push(struct pickle *p, guint count)
 {
     guint first = p->stack->len - count;
@@ -324,14 +325,14 @@ static bool kept_put(struct pickle *p, size_t bytes)
     return number_take(p, bytes, &number) && memo_put(p, number);
 }
 
-/* PROTO and FRAME hold nothing that matters here. */
+/* Skips the bytes of an opcode that does not matter: PROTO or FRAME. */
 static bool skip(struct pickle *p, size_t bytes)
 {
     const uint8_t *ignored;
     return argument(p, bytes, &ignored);
 }
 
-/* One opcode; *done after STOP. */
+/* Runs one opcode.  Sets *done after STOP. */
 static bool step(struct pickle *p, bool *done)
 {
     char found[8];

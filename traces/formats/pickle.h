@@ -29,7 +29,7 @@ struct pickle_tensor {
     const char *storage;            /* its bytes are in the file's entry data/STORAGE */
     char kind;                      /* 'i', 'u', 'f', or 'b' for truth values */
     uint32_t width;                 /* bytes of an element */
-    uint64_t storage_count, offset; /* elements of the storage, and the tensor's first */
+    uint64_t storage_count, offset; /* number of elements of the storage; index of the tensor's first element in it */
     uint32_t dims;
     uint64_t shape[PICKLE_DIMS_MAX], stride[PICKLE_DIMS_MAX]; /* strides in elements */
 };
@@ -41,15 +41,15 @@ struct pickle_value {
         int64_t integer;  /* INTEGER, BOOL */
         double number;    /* FLOAT */
         char *text;       /* TEXT; cut at its first NUL */
-        GPtrArray *items; /* LIST: struct pickle_value; DICT: a key, its value, ...; NULL: none */
+        GPtrArray *items; /* struct pickle_value of a LIST; of a DICT a key, its value, ...; NULL if empty */
         struct pickle_tensor *tensor;
     };
 };
 
 struct pickle;
 
-/* Runs bytes[size].  NULL and *error ("source: offset N: opcode ...: expected ..., found ...") if they hold any
- * other value.  Every tensor lies inside its storage.  Free with pickle_free(). */
+/* Runs the pickle bytes[size].  NULL and *error ("source: offset N: opcode ...: expected ..., found ...") if it makes a
+ * value of any other type.  Every tensor of the result lies inside its storage.  Free with pickle_free(). */
 struct pickle *pickle_read(const char *source, const uint8_t *bytes, size_t size, GError **error);
 void pickle_free(struct pickle *pickle);
 const struct pickle_value *pickle_root(const struct pickle *pickle);

@@ -7,9 +7,9 @@
  *     {"routed_experts": tensor}, or a tensor alone          [tokens, layers, topk] (vLLM), or
  *                                                            [sequences, tokens, layers, topk] (verl)
  *
- * The recorder keeps slots ("physical experts"), which its map turns into logical experts.  The map is the last one
- * of the recording.  Counts name neither tokens nor sources.  Each count is read as that many tokens of rank 0 with
- * only that expert. */
+ * SGLang's recorder keeps slots ("physical experts"), which its map turns into logical experts.  The file has only the
+ * last map of the recording.  Counts name neither tokens nor sources.  Each count is read as that many tokens of rank 0
+ * with only that expert. */
 #include "traces/formats/pickle.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@ struct pt {
     GPtrArray *entries;
     GHashTable *by_name; /* name -> bytes of an entry */
     struct pickle *pickle;
-    char *folder; /* of data.pkl in the file */
+    char *folder; /* the folder in the file that has data.pkl */
     struct table *table;
 };
 
@@ -142,7 +142,7 @@ static bool slots_rename(const struct pt *pt, const struct view *map, uint32_t l
     return true;
 }
 
-/* How many places of a token are used by any record, because the recorder's buffer may have more than the model. */
+/* How many places of a token are used anywhere in the tensor.  The recorder's buffer may have more than the model. */
 static uint32_t places_used(const struct view *v)
 {
     const struct pickle_tensor *const t = v->tensor;
@@ -284,7 +284,7 @@ static bool counts_serve(struct pt *pt, const struct view *v, const struct trace
 
 /* ---- replays ---- */
 
-/* A tensor a layer, [tokens, topk]. */
+/* Reads a list of tensors, one for each layer: [tokens, topk]. */
 static bool layers_read(struct pt *pt, const struct pickle_value *list, GError **error)
 {
     for (uint32_t l = 0; l < pickle_count(list); l++) {
@@ -299,7 +299,7 @@ static bool layers_read(struct pt *pt, const struct pickle_value *list, GError *
     return true;
 }
 
-/* [tokens, layers, topk], or sequences of these one after another. */
+/* Reads a tensor [tokens, layers, topk], or [sequences, tokens, layers, topk], one sequence after another. */
 static bool routed_read(struct pt *pt, const struct pickle_value *value, GError **error)
 {
     static const char where[] = "routed_experts";

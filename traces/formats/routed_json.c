@@ -13,8 +13,8 @@
 
 struct payload {
     const json_t *data;
-    uint64_t shape[3]; /* tokens, layers, topk; layers 0: not stated */
-    uint32_t width;    /* bytes of an integer; 0: not stated */
+    uint64_t shape[3]; /* tokens, layers, topk; layers is 0 if not stated */
+    uint32_t width;    /* bytes of an integer; 0 if not stated */
     bool is_signed;
 };
 
@@ -53,8 +53,8 @@ static bool shape_take(const struct json_lines *r, const json_t *shape, struct p
     return true;
 }
 
-/* SGLang's payload states the number of tokens.  The user gives topk, and the number of layers follows from the
- * bytes. */
+/* Takes what SGLang's meta_info states about a payload: the number of tokens.  The user gives topk, and the number of
+ * layers follows from the bytes. */
 static bool meta_take(const struct json_lines *r, const json_t *meta, struct payload *p, GError **error)
 {
     const json_int_t prompt = json_integer_value(json_object_get(meta, "prompt_tokens"));

@@ -1,8 +1,8 @@
 /* splits_trace.c - PyTorch's all-to-all split sizes, one line a rank.
  *
  * A matrix of split sizes has no experts and no tokens, only the count from each source to each destination.  It is
- * read as that many tokens with one expert each, the first (and only) one of the destination.  This moves equal
- * bytes between equal ranks and invents nothing. */
+ * read as that many tokens with one expert each, the first (and only) expert of the destination.  So the same bytes
+ * move between the same ranks, and nothing is invented. */
 #include <string.h>
 #include "traces/table.h"
 
@@ -13,7 +13,7 @@ struct splits_reader {
     struct stream *stream;
     struct table *table;
     uint32_t token_bytes, line;
-    uint32_t ranks, step, source; /* ranks: columns of the first line */
+    uint32_t ranks, step, source; /* ranks: the number of columns of the first line */
     uint64_t tokens;
 };
 
@@ -24,7 +24,7 @@ static bool splits_error(const struct splits_reader *r, GError **error, const ch
                        r->trace->path, r->line, field, expected, found);
 }
 
-/* One split: the tokens from this line's rank to destination. */
+/* Adds one split: the tokens from this line's rank to destination. */
 static bool split_add(struct splits_reader *r, uint32_t destination, const char *word, GError **error)
 {
     guint64 bytes;
@@ -36,7 +36,7 @@ static bool split_add(struct splits_reader *r, uint32_t destination, const char 
     const uint64_t tokens = bytes / r->token_bytes;
     if (tokens > SPLITS_TOKENS_MAX || (r->tokens += tokens) > SPLITS_TOKENS_MAX)
         return splits_error(r, error, "split size", "at most 2^26 tokens in all", word);
-    /* a few digits must not take much memory, just as a few compressed bytes must not */
+    /* A few digits must not take much memory, just as a few compressed bytes must not. */
     if (!stream_check_growth(r->stream, r->tokens * sizeof(int32_t), NULL))
         return splits_error(r, error, "split size", "at most 1000 tokens a byte of the file", word);
     struct table_rows *const rows = table_rows(r->table, r->step, 0, r->source);
@@ -45,7 +45,7 @@ static bool split_add(struct splits_reader *r, uint32_t destination, const char 
     return true;
 }
 
-/* One line: the splits of one rank.  A step has as many lines as columns. */
+/* Reads one line: the splits of one rank.  A step has as many lines as columns. */
 static bool splits_line(struct splits_reader *r, char *line, GError **error)
 {
     g_auto(GStrv) words = g_strsplit_set(line, ", \t\r[]", -1);

@@ -59,7 +59,7 @@ static void line_take(int end, void *context)
     r->line++;
 }
 
-/* "# key: value" before the header. */
+/* Reads a line "# key: value" before the header. */
 static void comment_parse(struct text_reader *r, const char *text)
 {
     const struct {

@@ -12,16 +12,16 @@ struct text_reader {
     const struct text_format *format;
     struct trace *trace;
     struct stream *stream;
-    struct table *table; /* made by header_end */
+    struct table *table; /* made by the format's header_end() */
     struct table_claims claims;
     uint64_t line;   /* from 1, comments included */
-    uint32_t column; /* the next field's */
+    uint32_t column; /* the column of the next field */
     bool header_seen;
     GError *error; /* the first error; everything after it is skipped */
 };
 
 struct text_format {
-    const char *header; /* as messages name it */
+    const char *header; /* what messages call the header */
     void (*header_field)(struct text_reader *r, const char *text, size_t length);
     void (*header_end)(struct text_reader *r);
     void (*field)(struct text_reader *r, const char *text, size_t length);
@@ -29,15 +29,15 @@ struct text_format {
     void (*end)(struct text_reader *r);  /* called at the file's end; may be NULL */
 };
 
-/* Keeps the first error: "path: line N: field: expected ..., found 'found'". */
+/* Sets r->error, unless it is already set: "path: line N: field: expected ..., found 'found'". */
 void text_error(struct text_reader *r, const char *field, const char *expected, const char *found, size_t length);
 
-/* Reads decimal digits, the usual case, without strtoul's locale and sign. */
+/* Reads a number of decimal digits.  Returns false for anything else, also for a sign. */
 bool text_digits(const char *text, size_t length, uint32_t *value);
-/* An expert's number, or -1; anything else is an error. */
+/* Reads an expert's number, or -1; anything else is an error. */
 int32_t text_expert(struct text_reader *r, const char *field, const char *text, size_t length);
 
-/* Reads the stream to its end, closes it, and serves the table as r->trace.  False and *error on failure. */
+/* Reads the stream to its end, closes it, and makes the table the source of r->trace.  False and *error on failure. */
 bool text_read(struct text_reader *r, const struct trace_options *options, GError **error);
 
 #endif

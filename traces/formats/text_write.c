@@ -21,7 +21,7 @@ static void integer_append(GByteArray *text, int64_t value, char after)
     g_byte_array_append(text, (const uint8_t *)digits + at, (guint)(sizeof digits - (size_t)at));
 }
 
-/* The shortest decimal that reads back as an equal float. */
+/* Appends the shortest decimal that reads back as an equal float, and the character `after`. */
 static void weight_append(GByteArray *text, float weight, char after)
 {
     char digits[G_ASCII_DTOSTR_BUF_SIZE], format[8];
@@ -107,7 +107,7 @@ static bool csv_block(struct trace_writer *w, uint32_t step, uint32_t layer, con
     return true;
 }
 
-/* "name": [[1, 2], [3, 4]] */
+/* Appends a rank's experts or weights as "name": [[1, 2], [3, 4]]. */
 static void rows_append(GByteArray *text, const char *name, const struct routing_rank *rank, uint32_t topk,
                         bool of_weights)
 {

@@ -17,9 +17,9 @@ struct zip_entry {
 /* Whether these first bytes of a file are those of a ZIP file. */
 bool zip_magic(const uint8_t *bytes, size_t size);
 
-/* The regular entries (struct zip_entry) of a file in the order of its directory; free with g_ptr_array_unref().
- * Together they may be as large as a stream may become (stream.h), and each is smaller than 2 GiB.  NULL and *error
- * if the file is damaged, encrypted, or itself compressed by zstd. */
+/* Reads the regular entries (struct zip_entry) of a file, in the order of its directory.  Together they may be as
+ * large as a stream may become (stream.h), and each must be smaller than 2 GiB.  NULL and *error if they are larger,
+ * or if the file is damaged, encrypted, or itself compressed by zstd.  Free with g_ptr_array_unref(). */
 GPtrArray *zip_read(struct stream *stream, GError **error);
 
 #endif
