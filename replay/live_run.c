@@ -143,7 +143,7 @@ static bool live_run_active(struct live_world *world, uint32_t active_count, GEr
             idle_since_ps = live_now_ps(&world->fabric);
         } else if (idle_rounds % LIVE_CLOCK_ROUNDS == 0 || idle_ps >= LIVE_SLEEP_AFTER_PS) {
             idle_ps = live_now_ps(&world->fabric) - idle_since_ps;
-            const bool wakes = world->wake_ps > live_now_ps(&world->fabric); /* such a wait, with an end, is no hang */
+            const bool wakes = world->wake_ps > live_now_ps(&world->fabric); /* a wait with a known end is not a hang */
             if (idle_ps > timeout_ps && !wakes) return live_hang(world, error);
             if (idle_ps > check_ps) {
                 if (!bootstrap_check(world->bootstrap, error)) return false;

@@ -72,7 +72,7 @@ begin: \
     mov.u64 c0, %clock64; \
     }
 
-/* Sets p, in all lanes alike, to whether rows are left and there is time for them. */
+/* Sets p, which is equal in all lanes, to whether rows are left and there is time for them. */
 #define TIME_LEFT(rows) \
     mov.u64 c1, %clock64; \
     sub.u64 c1, c1, c0; \

@@ -299,7 +299,7 @@ next:
         shl.b32 index, warp, 9;
 piece:
         .pragma "nounroll";
-        setp.ge.u32 p, index, row_bytes;        /* alike in all lanes */
+        setp.ge.u32 p, index, row_bytes;        /* equal in all lanes */
         @p bra cast_done;
         add.u32 column, index, lane16;
         cvt.u64.u32 wide, column;
@@ -361,8 +361,8 @@ cast_done:
                    TWO_BIASES, PLAIN_ADD, PLAIN_PACK, KEEP_STAGED))
     PTX(SUM_KERNEL(sum_shared, FROM_SHARED, ld.shared.v4.u32, SUM_PLACE, AT_HAND, TOKEN_DIRECT, NO_BIAS, SUM_ADD,
                    WEIGHTED_PACK, KEEP_DIRECT))
-    /* A warp repeatedly turns 1024 values of its part of shared memory into logarithms, 32 a lane.  A row is one
-     * such piece for each of its 2048 bytes. */
+    /* A warp repeatedly turns 1024 values of its part of shared memory into logarithms, 32 in each lane.  It does so
+     * once for each 2048 bytes of a row. */
     PTX(ENTRY(logs) {
         HEAD
         .local .align 8 .b8 words[64];
@@ -457,8 +457,8 @@ unfit:
         @p bra next;
         FINISH(done)
     })
-    /* A warp repeatedly decodes 512 LogFMT values from shared memory, 16 a lane, and adds them with a weight.  A row
-     * is one such piece for each 1024 bytes that it has in BF16. */
+    /* A warp repeatedly decodes 512 LogFMT values from shared memory, 16 in each lane, and adds them with a weight.
+     * It does so once for each 1024 bytes of a row in BF16. */
     PTX(ENTRY(exps) {
         HEAD
         .reg .b32 row_bytes, rows, column, from, meta, x<5>, y, z, signs;
