@@ -1,14 +1,14 @@
 /* cuda_bench.h - private to `eptwin measure --fabric cuda`: the GPUs with their memory and kernels, how a kernel
  * runs on one or several of them at once, and where values go.
  *
- * Memory of each GPU, laid out equally on all, so that places in a peer's memory are those of one's own:
+ * The memory of a GPU.  All GPUs have areas of the same sizes, and each can reach those of the others:
  *
- *     source   SOURCE_BYTES of BF16 numbers
- *     target   TARGET_BYTES for each GPU that may write to it
- *     zeros    ZEROS_BYTES, which chases read
- *     words    flags and counters, cleared before each run
- *     table    addresses of targets, for this GPU's run
- *     results  RESULT_BYTES a warp
+ *     source   CUDA_SOURCE_BYTES of BF16 numbers
+ *     target   CUDA_TARGET_BYTES for each GPU that may write to it
+ *     zeros    CUDA_ZEROS_BYTES, which chases read
+ *     words    flags and counters; cuda_bench_words_clear() clears those that are not the bench's own
+ *     table    addresses of targets, for this GPU's runs
+ *     results  RESULT_BYTES for each warp
  *
  * Every function that returns bool sets *error when it returns false, and then the measurement ends. */
 #ifndef REPLAY_CUDA_BENCH_H
@@ -29,7 +29,7 @@ enum { CUDA_WORDS_BYTES = 2 << 20, CUDA_WORDS_OWN_BYTES = 4096, CUDA_SHARED_BARS
 #define CUDA_TARGET_BYTES (UINT64_C(1) << 30)
 #define CUDA_ZEROS_BYTES  (UINT64_C(1) << 31)
 
-/* The form in which kernels get it.  cuda_args.h has the offsets. */
+/* The parameter of every kernel, as kernels get it.  cuda_args.h has the offsets. */
 struct cuda_args {
     uint64_t out, source, targets, go, own, peer, cycles;
     uint32_t go_count, source_mask, target_mask, source_stride, target_stride, row_bytes, rows, target_count;

@@ -60,7 +60,7 @@ struct measure {
     struct live_world *atomic_world; /* the link, with signals by fetch-and-add; NULL if not wanted or impossible */
     bool alone;                      /* this benchmark runs on rank 0 only */
     uint8_t *sums;                   /* the target of measure_sum(), MEASURE_AREA_BYTES; NULL before its first call */
-    struct measure_loop *loop;       /* rows of measure_loop_run(); NULL before the first */
+    struct measure_loop *loop;       /* rows of measure_loop_run(); NULL before its first call */
     uint64_t serial;                 /* the value that signal words get next; equal on all ranks */
     uint32_t pass;                   /* the current pass over all benchmarks; each pass gives one sample */
     uint32_t row;                    /* the row of the next metric in this pass */
