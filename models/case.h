@@ -1,4 +1,4 @@
-/* case.h - a case: all of a user's options for one run of dispatch and combine.
+/* case.h - a case: all of a user's options for one run of kernels.
  *
  * One table of options (name, type, default, help) serves the command lines of simulate and replay and the columns of
  * validate's CSV files, so that a word means the same everywhere.  Names follow the public test scripts.
@@ -132,7 +132,7 @@ void case_node_settle(struct case_options *c, uint32_t gpus);
 /* Sets the defaults that depend on the simulated cluster.  If c names an early version of DeepEP, its behaviour becomes
  * the default: low latency by the NIC alone, normal kernels with a host thread that posts. */
 void case_cluster_settle(struct case_options *c, const struct cluster *cluster);
-/* The version (models/moe/moe_deepep.h) that a commit, a date or a name stands for; 0: none. */
+/* The version (models/moe/moe_deepep.h) that a commit, a date or a name stands for; 0 if it stands for none. */
 uint32_t case_deepep_version(const char *text);
 
 /* The case's routing: from the trace, the traffic matrix or the generator.  Free with routing_free(). */

@@ -106,7 +106,7 @@ static bool size_parse(const struct case_options *c, const struct case_load *loa
     return case_refuse(error, "size: expected a size from 1 B to 1 GiB, such as 64KiB or 65536, found '%s'", c->size);
 }
 
-/* "A:B": SMs A to B - 1 of the device. */
+/* Parses "A:B": SMs A to B - 1 of the device. */
 static bool compute_sms_parse(const char *text, uint32_t device_sms, struct coll_options *o, GError **error)
 {
     struct ranges sms;

@@ -36,7 +36,8 @@ struct cluster_passes {
 /* The SM's bulk copy engine.  One half moves rows in, the other moves rows out.  Each half moves one row of a warp at a
  * time. */
 struct cluster_bulk {
-    uint64_t in_ps, out_ps; /* until a requested row is in shared memory; until a row from there has been written */
+    uint64_t in_ps, out_ps; /* the time until a requested row is in shared memory; until a row from shared memory has
+                             * been written */
     uint64_t in_rate_bps, out_rate_bps, put_rate_bps; /* rates for all warps together: in; out to own memory; out to a
                                                        * peer's memory */
     uint64_t in_l2_ps;                                /* like in_ps, for a row that is in the L2 */
@@ -56,7 +57,7 @@ struct cluster_cpcs {
                                        * kind follows */
 };
 
-/* GPUs of one product lack different SMs.  kinds 0: not known. */
+/* The kinds of a product's GPUs, which lack different SMs.  kinds 0: not known. */
 struct cluster_dies {
     uint8_t kinds;
     struct cluster_cpcs kind[CLUSTER_DIES_MAX];
@@ -74,10 +75,11 @@ struct cluster_gpu {
     uint64_t poll_ps;      /* from the change of a word until the warp that polls it acts on it; also, how long a word
                             * from another block of the GPU takes to arrive */
     uint64_t hbm_rate_bps; /* bytes read plus bytes written */
-    uint64_t hbm_read_rate_bps, hbm_write_rate_bps; /* of reads alone; of writes alone; 0: hbm_rate */
+    uint64_t hbm_read_rate_bps, hbm_write_rate_bps; /* the rate of reads alone; of writes alone; 0: hbm_rate */
     uint64_t hbm_queue_ps, hbm_write_burst_ps;      /* how long loads wait in a busy memory (pressure.h; 0: not known);
                                                      * how much writes add to that */
-    uint64_t hbm_rows_rate_bps;       /* of rows that lie apart and are read and written alternately; 0: hbm_rate */
+    uint64_t hbm_rows_rate_bps;       /* the rate of rows that lie apart and are read and written alternately; 0:
+                                       * hbm_rate */
     uint64_t l2_bytes, l2_rate_bps;   /* how many bytes of rows that were just written the L2 still holds, and its rate
                                        * for them; 0: none */
     struct cluster_work store;        /* copies by loads and stores of SMs, from own memory to a peer's over NVLink or
@@ -87,7 +89,7 @@ struct cluster_gpu {
                                        * 0: a 128-byte line */
     struct cluster_work reduce;       /* sums of rows: warp_rate counts bytes written, sm_rate counts bytes read */
     uint64_t reduce_made_sm_rate_bps; /* the SM's rate of writing the sums; 0: writing takes no time */
-    uint64_t reduce_load_rate_bps;    /* an additional limit: bytes that one warp reads */
+    uint64_t reduce_load_rate_bps;    /* the rate at which one warp reads, an additional limit */
     uint64_t scan_rate_bps;           /* of index arrays, on one SM */
     uint64_t scan_row_ps;             /* a warp's read of one token's entry, in a loop that waits for it */
     /* Costs of kernels that describe their access patterns (fabric.h).  If load_ps is 0, these kernels cost as much as
@@ -140,7 +142,7 @@ struct cluster_nvlink {
     uint64_t peek_ps;          /* a load from a peer's memory, there and back */
 };
 
-/* How long a host takes to drive a GPU.  wait_ps 0: not known. */
+/* How long a host takes to drive a GPU.  wait_ps 0: these times are not known. */
 struct cluster_calls {
     uint64_t wait_ps; /* a call that waits for its kernel or copy: the time until that runs, plus the time from its end
                        * until the host sees it */
@@ -221,7 +223,7 @@ enum cluster_queues { CLUSTER_QUEUE_PORT, CLUSTER_QUEUE_FLOW };
 enum cluster_peers { CLUSTER_PEERS_BY_NVLINK, CLUSTER_PEERS_BY_PCIE, CLUSTER_PEERS_BY_XGMI };
 enum cluster_cross_rail { CLUSTER_CROSS_BY_SPINE, CLUSTER_CROSS_BY_NVLINK };
 
-/* What models/hardware/machine/graph.c makes parts and links from. */
+/* The network, from which models/hardware/machine/graph.c makes parts and links. */
 struct cluster_network {
     uint64_t latency_ps;                          /* from NIC to NIC through one switch */
     uint64_t rate_bps;                            /* rate of a switch's output port; 0: the NIC's */

@@ -90,8 +90,7 @@ struct worker_role {
     void (*ahead)(const struct fabric_worker *w);
 };
 
-/* One warp group of a kernel.  The protocol's object that the worker drives owns it: embed it there and use
- * container_of. */
+/* One warp group of a kernel.  Embed it in the protocol's object that the worker drives, and use container_of. */
 struct fabric_worker {
     struct fabric *fabric;
     uint16_t sm;         /* the SM that it runs on */
@@ -172,19 +171,20 @@ struct fabric_read {
     uint32_t size_bytes;
     uint16_t peer;
     uint16_t queue; /* QP of this peer; ignored by NVLink */
-    uint8_t warps;  /* NVLink: how many of the worker's warps do it while the others go on; 0: all */
+    uint8_t warps;  /* NVLink: how many of the worker's warps read while the others go on; 0: all */
 };
 
-/* FABRIC_LIBRARY: the communication library's own code posts it, not the kernel's.  FABRIC_MESSAGE: a message that
- * the peer's library has asked to receive, as NCCL's network plugins send them.  Some NICs fetch large ones.
- * FABRIC_FLAGGED: each word is sent with a flag (NCCL's LL), so the link carries twice the bytes. */
+/* FABRIC_LIBRARY: the communication library's own code posts the put, not the kernel's.  FABRIC_MESSAGE: the put is a
+ * message that the peer's library has asked to receive, as NCCL's network plugins send them.  The receiving side of
+ * some NICs fetches large ones.  FABRIC_FLAGGED: each word is sent with a flag (NCCL's LL), so the link carries twice
+ * the bytes. */
 enum { FABRIC_DEFER = 1, FABRIC_POLLED = 2, FABRIC_LIBRARY = 4, FABRIC_MESSAGE = 8, FABRIC_FLAGGED = 16 };
 
 struct fabric_signal {
     uint64_t value; /* the word's new value; with add: the amount to add to it */
     uint32_t word;  /* of the peer */
     uint16_t peer;
-    uint16_t queue; /* RDMA: the QP; the signal stays behind the puts on it */
+    uint16_t queue; /* RDMA: the QP; the signal arrives after the puts on it */
     uint16_t warps; /* RDMA: how many of the worker's warps post it, at the same time as its next operations; 0: all */
     bool add;       /* the word is a counter */
     bool to_host;   /* the kernel has stored to the host's memory before this signal */
@@ -205,7 +205,8 @@ enum fabric_work_kind {
                           * there are written; the model reads their bytes only when they are stored */
     FABRIC_WORK_AWAIT,   /* a stream finds that the word that it awaits is already written */
     FABRIC_WORK_LAUNCH,  /* a stream begins a kernel */
-    FABRIC_WORK_HOST,    /* the host waits until the stream has come here, and only then asks for later operations */
+    FABRIC_WORK_HOST,    /* the host waits until the stream has come to this operation, and only then asks for later
+                          * ones */
     FABRIC_WORK_LOOK,    /* read words of the host's memory, one after another; the model keeps them among the rank's
                           * own words */
 };
@@ -213,7 +214,7 @@ enum fabric_work_kind {
 struct fabric_work {
     enum fabric_work_kind kind;
     uint16_t warps; /* how many of the worker's warps do it, at the same time as its next operations; 0: all */
-    bool polls;     /* LOOK: the worker reads it again and again until one of its steps does something else */
+    bool polls;     /* LOOK: the worker reads the words again and again until one of its steps does something else */
     uint32_t place; /* LOOK: index of the first word in the host's memory, in units of 8 B; reads of one 64-byte line
                      * wait for one another */
     uint32_t rows;  /* rows of tokens, or parts of rows, one for each warp at a time; SCAN: loads of each lane; LOOK:
@@ -322,7 +323,7 @@ static inline enum fabric_path fabric_path(const struct fabric *f, uint16_t peer
     return (uint16_t)(peer - f->node_first) < f->ranks_per_node ? FABRIC_NVLINK : FABRIC_RDMA;
 }
 
-/* For the worlds: the number of bytes that a write stores, and a function that stores them. */
+/* For the worlds: fabric_write_bytes() returns how many bytes a write stores, and fabric_write_copy() stores them. */
 static inline uint64_t fabric_write_bytes(const struct fabric_write *write)
 {
     uint64_t size_bytes = write->fill ? write->fill_bytes : 0;
@@ -347,7 +348,7 @@ static inline uint64_t fabric_load(const struct fabric *f, uint32_t word)
     return __atomic_load_n(&f->words[word], __ATOMIC_ACQUIRE);
 }
 
-/* Prefetches an own word that will be read soon. */
+/* Prefetches a word of this rank that will be read soon. */
 static inline void fabric_load_ahead(const struct fabric *f, uint32_t word) { __builtin_prefetch(&f->words[word]); }
 
 static inline uint64_t fabric_now_ps(const struct fabric *f) { return f->ops->now_ps(f); }
@@ -406,8 +407,8 @@ static inline void fabric_work(struct fabric_worker *w, const struct fabric_work
     w->fabric->ops->work(w->fabric, w, work);
 }
 
-/* Declares before the launch that this worker is to be stepped when these own words change.  A word may have several
- * watchers.  Watches hold until the end of the kernel. */
+/* Declares, before the launch, that this worker is to be stepped when these words of its rank change.  A word may have
+ * several watchers.  Watches hold until the end of the kernel. */
 static inline void fabric_watch(struct fabric_worker *w, uint32_t word, uint32_t word_count)
 {
     w->fabric->ops->watch(w->fabric, w, word, word_count, 0);
@@ -419,7 +420,7 @@ static inline void fabric_watch_least(struct fabric_worker *w, uint32_t word, ui
     w->fabric->ops->watch(w->fabric, w, word, 1, least);
 }
 
-/* Called in a step.  If the step ends with WORKER_WAIT, the next step is due at time_ps at the latest. */
+/* Asks for a step: if the current step ends with WORKER_WAIT, the next one is due at time_ps at the latest. */
 static inline void fabric_wake_at(struct fabric_worker *w, uint64_t time_ps)
 {
     w->fabric->ops->wake_at(w->fabric, w, time_ps);

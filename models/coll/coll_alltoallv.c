@@ -22,7 +22,7 @@ struct stream {
     struct fabric_worker worker;
     uint32_t next, end;       /* places in the list: the next message to send; the end */
     uint32_t done;            /* the first message that may be in flight */
-    uint32_t posted, arrived; /* messages sent; how many of them have certainly arrived */
+    uint32_t posted, arrived; /* messages sent; how many of them are known to have arrived */
     uint32_t mark[2];         /* places in the list where the last two halves of the messages in flight begin */
     uint64_t offset;          /* of message `next` among the bytes that the rank sends */
 };

@@ -13,7 +13,8 @@
 #include "models/coll/coll_internal.h"
 #include "models/coll/nccl_plan.h"
 
-enum { LL_LEAST = 8 << 10, LL_STEP = 32 << 10, LL_MOST = 16 << 10 }; /* bytes: of a part, of a place, of a channel */
+/* Bytes with LL: the least of a part, those of a place, and the most of a channel. */
+enum { LL_LEAST = 8 << 10, LL_STEP = 32 << 10, LL_MOST = 16 << 10 };
 enum { SIMPLE_STEP = 512 << 10, SIMPLE_LEAST = SIMPLE_STEP / 8, SIMPLE_MOST = SIMPLE_STEP * 32 };
 enum { PART_ALIGN = 4 << 10, PIECE_BYTES = 64 << 10, BLOCK_WARPS = 20 };
 enum { WORD_FILLED, WORD_EMPTIED, WORDS_A_LINK };
@@ -38,7 +39,7 @@ struct messages_rank {
     struct coll_rank base;
     struct half *half;
     uint32_t halves;
-    uint64_t places, place_bytes; /* offset of the first place */
+    uint64_t places, place_bytes; /* the heap offset of the first place; its bytes */
     uint32_t parts_most;
     struct fabric_given given[2][2]; /* [Simple, LL][own bytes, bytes that have come] */
     struct fabric_given given_function;

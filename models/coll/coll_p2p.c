@@ -206,7 +206,7 @@ static int window_put(struct p2p_rank *r, uint32_t in_flight)
     return message_put(r, BLOCK_PUT, &signal);
 }
 
-/* The peer's side of windows: it waits for one and answers it. */
+/* The peer's side of windows: waits for each window and answers it. */
 static enum worker_step answer_step(struct fabric_worker *w)
 {
     struct p2p_rank *r = fabric_container_of(w, struct p2p_rank, worker);

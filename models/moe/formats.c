@@ -1,8 +1,8 @@
 /* formats.c - BF16 and FP8 E4M3 conversions and the row operations that the kernels do with them: quantise in blocks
  * of 128, turn into logarithms and back, and sum rows in FP32.
  *
- * Every conversion is a straight line of integer operations on the bit pattern.  So compilers vectorise the loops,
- * and rounding does not depend on a library's rounding mode.  Knows nothing of tokens, ranks or slots. */
+ * Conversions of BF16 and FP8 are straight lines of integer operations on bit patterns.  So compilers vectorise the
+ * loops, and rounding does not depend on a library's rounding mode.  Knows nothing of tokens, ranks or slots. */
 #include "models/moe/formats.h"
 
 #include <assert.h>

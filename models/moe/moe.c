@@ -149,7 +149,8 @@ void moe_input_row(const struct moe_options *o, uint32_t rank, uint32_t token, u
     const uint16_t bits = format_bf16_from_f32(value);
     for (uint32_t i = 0; i < o->hidden; i++) row[i] = bits;
     if (o->data != MOE_DATA_PATTERN) return;
-    /* The public test has token indices below 256, which BF16 holds exactly.  Larger ones are split into digits. */
+    /* Columns alternate between the two digits of the token's index in base 256, because BF16 holds only these exactly.
+     * In the public test indices are below 256. */
     for (uint32_t i = 0; i < FORMATS_BLOCK; i++) {
         const uint32_t digit = i % 2 ? token >> 8 : token & 0xff;
         row[o->hidden - FORMATS_BLOCK + i] = format_bf16_from_f32((float)digit);

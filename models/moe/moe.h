@@ -1,8 +1,8 @@
 /* moe.h - dispatch and combine as a kernel family (models/kernel.h): options, their limits, the job.
  *
- * A rank of an expert-parallel group keeps its state between calls.  Its phases (layout, notify, dispatch, combine)
- * are kernels.  What the families (moe_ll.c, moe_ht_intra.c, moe_ht_inter.c, moe_v2.c) do in detail follows
- * PROTOCOLS.md (DeepEP at dd758ca), sections 1.1 to 1.7.  Needs libc and the seam, nothing else. */
+ * A rank of an expert-parallel group keeps its state between calls.  Its phases (layout, notify, dispatch, combine,
+ * ...) are kernels.  What each family does in detail follows its section of PROTOCOLS.md (DeepEP at dd758ca).  Needs
+ * libc and the seam, nothing else. */
 #ifndef MODELS_MOE_MOE_H
 #define MODELS_MOE_MOE_H
 
@@ -30,7 +30,7 @@ enum moe_dtype { MOE_BF16, MOE_FP8 };
 enum moe_data {
     MOE_DATA_PATTERN,  /* x = rank - 128; the last 128 columns hold the token index (public low-latency test) */
     MOE_DATA_CONSTANT, /* x = rank (public normal test) */
-    MOE_DATA_RANDOM,   /* normal deviates x 0.1, from the seed */
+    MOE_DATA_RANDOM,   /* nearly normal deviates x 0.1, from the seed */
 };
 
 /* Ring and chunk sizes of the normal kernels, in tokens (PROTOCOLS.md 2). */
@@ -66,8 +66,7 @@ struct moe_options {
     bool uccl;                 /* normal, internode: as in UCCL's port (PROTOCOLS.md 1.10) */
     bool cached;               /* normal: dispatch reuses an earlier handle and sends no top-k choices (like the public
                                 * tuning loop) */
-    bool expand;               /* V2: one row for each of the token's experts on the rank, instead of one row for the
-                                * token */
+    bool expand;               /* V2: a token has a row for each of its experts on a rank, instead of one row */
     bool single_reduction;     /* V2 combine: rows are summed only at the token's source */
     bool direct;               /* V2 over several nodes: a token goes to each rank separately (without hybrid mode) */
     bool hybrid_ep;            /* V2: include the work of Hybrid-EP's calls around these kernels */

@@ -1,9 +1,9 @@
-/* moe_ht.h - private to the high-throughput kernels (PROTOCOLS.md 1.1 to 1.3): the common parts of intranode and
- * internode.
+/* moe_ht.h - private to models/moe: the common parts of the intranode and internode kernels (PROTOCOLS.md 1.1 to 1.3),
+ * many of which later families use, too.
  *
  * These are a rank's place in the group, the layout of its own tokens (which ranks need which), the form of a token
  * on a link (a slot), rings of slots, barriers, the tensors of a rank, and their checks.  Each family decides which
- * workers move the slots, and over which links (moe_ht_intra.c, moe_ht_inter.c).
+ * workers move the slots, and over which links (moe_ht_intra.c, moe_ht_inter.c, ...).
  *
  * Where payload is not stored, a slot in memory shrinks to what control flow needs (slot.stored bytes), while links
  * still carry slot.bytes.  Every worker takes the same steps either way.
@@ -98,7 +98,7 @@ struct ht_rank {
     struct fabric_given sum_row;            /* for combine's sums of rows in the rings; set at its launch */
     uint8_t sum_site;                       /* enum site */
     uint32_t epoch;                         /* the number of this launch among all on the fabric */
-    uint32_t recv_before[HT_RANKS_MAX + 1]; /* rows received from lower ranks than this one; the last entry: all rows */
+    uint32_t recv_before[HT_RANKS_MAX + 1]; /* [rank] rows received from lower ranks; the last entry: all rows */
     uint32_t *expert_counts;                /* [local experts] rows for each expert, rounded up to the alignment */
     struct ht_tensors t;
     struct ht_scan *scan;

@@ -124,7 +124,7 @@ struct inter_merger {
     struct inter_rank *rank;
     struct ht_awaited awaited; /* the row that it must have to go on summing */
     uint32_t channel, node;
-    uint32_t part, parts;            /* its index among the node's workers, and their number */
+    uint32_t part, parts;            /* the worker's index among the node's mergers, and their number */
     const uint8_t *bits;             /* [count] the ranks of this node that have a row */
     uint32_t count, done;            /* tokens of the node; tokens that this worker has summed */
     uint32_t chunk_end, told;        /* lead: the end of the open chunk; how many slots the peer has been told of */
@@ -158,14 +158,15 @@ struct inter_rank {
     struct inter_map map;
     struct ht_slot nvl_slot; /* dispatch's slot as stored in the NVLink rings */
     struct fabric_given put_row, forward_row, receive_row, return_row;
-    uint32_t rail_before[HT_NODES_MAX + 1]; /* tokens that come from lower nodes of the rail; the last entry: all
+    uint32_t rail_before[HT_NODES_MAX + 1]; /* [node] tokens that come from lower nodes of the rail; the last entry: all
                                              * tokens */
-    uint32_t *counts;                       /* rows for NVLink peers, while they are being counted */
+    uint32_t *counts;                       /* counts for the peer that is sent to next */
     uint8_t *bits;                          /* [rail tokens] the ranks of this node that need each token */
     uint32_t bits_max;
-    uint32_t *rail_first, *rail_count;    /* [channel][node] tokens that came, as places in bits */
-    uint32_t *rows_first, *rows_count;    /* [rank][channel] where the rows are in recv_x */
-    uint64_t *forwarded_base, *sent_base; /* values at the launch, because private words only grow */
+    uint32_t *rail_first, *rail_count;    /* [channel][node] where in bits the node's tokens begin, and how many there
+                                           * are */
+    uint32_t *rows_first, *rows_count;    /* [rank][channel] where in recv_x the rows begin, and how many there are */
+    uint64_t *forwarded_base, *sent_base; /* values of private words at the launch, because these only grow */
     struct inter_notify notify;
     struct inter_sender *sender;             /* [channel] */
     struct inter_coordinator *coordinator;   /* [channel] */
@@ -228,7 +229,7 @@ static inline uint32_t inter_word_done(const struct inter_rank *r, uint32_t chan
     return inter_word_opened(r, r->ht.g.channels, 0) + channel * INTER_GROUPS + group;
 }
 
-/* Offsets of rings: a rail's ring by node; an NVLink ring by the producer's index. */
+/* Offsets of rings: of the rail's ring for a node; of the NVLink ring of the producer with this number. */
 static inline uint64_t inter_rail_ring(const struct inter_rank *r, uint64_t rings, uint32_t channel, uint32_t node)
 {
     return rings + ((uint64_t)channel * r->ht.g.nodes + node) * r->map.rdma_bytes;
@@ -251,7 +252,7 @@ static inline const uint32_t *inter_meta(const struct inter_rank *r, uint32_t ch
     return (const void *)(r->ht.base.fabric->heap + inter_meta_offset(r, r->map.meta_recv, channel, node));
 }
 
-/* QPs to a peer: heads have their own QPs; in older versions they share the rows' QPs. */
+/* The number of QPs to a peer.  Heads have QPs of their own; in older versions they share those of the rows. */
 static inline uint32_t inter_queues(const struct moe_options *o)
 {
     return moe_deepep_before(o->deepep, MOE_DEEPEP_HEADS) ? o->num_sms / 2 : o->num_sms / 2 * 2;

@@ -54,7 +54,8 @@ struct intra_receiver {
 struct intra_rank {
     struct ht_rank ht;
     uint64_t ring_offset, ring_bytes;             /* of one ring */
-    uint32_t *channel_row, *channel_count;        /* [source][channel] where the rows are in recv_x */
+    uint32_t *channel_row, *channel_count;        /* [source][channel] where in recv_x the rows begin, and how many
+                                                   * there are */
     struct fabric_given send_row[2], receive_row; /* dispatch; send_row[1] is for rows that another sender has read
                                                    * before */
     struct fabric_given return_row;               /* combine */

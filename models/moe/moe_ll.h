@@ -32,9 +32,8 @@ struct ll_geometry {
     uint32_t sum_warps, sum_groups, sms;    /* combine's sums: warps that sum one token; groups of such warps on one SM;
                                              * the most SMs */
     uint32_t message_bytes, row_bytes, scale_count; /* dispatch: bytes on the wire; bytes of values; number of scales */
-    uint32_t combine_bytes, combine_stride;         /* of a BF16 row; of its slot */
-    uint32_t return_bytes;                          /* bytes of a returning row (BF16 or LogFMT) where none are
-                                                     * stored */
+    uint32_t combine_bytes, combine_stride;         /* bytes of a BF16 row; of its slot */
+    uint32_t return_bytes;                          /* without payload: bytes of a returning row (BF16 or LogFMT) */
     uint64_t send_bytes, recv_bytes;                /* of one half */
 };
 
@@ -119,7 +118,8 @@ struct ll_rank {
                                                                     * this call */
     uint32_t *packed_count;                                        /* [local experts] rows received */
     uint16_t *range_count;                                         /* [local experts][ranks] of struct ll_range */
-    uint32_t *range_begin;                                         /* of struct ll_range, too; only with payload */
+    uint32_t *range_begin;                                         /* [local experts][ranks] of struct ll_range; only
+                                                                    * with payload */
 
     void *groups;               /* memory for the workers of dispatch or of combine: no kernel has both */
     struct ll_sender *sender;   /* [grid], in groups */

@@ -152,13 +152,13 @@ static bool returner_flag(struct ll_returner *t)
     const int rc = fabric_signal(w, &signal);
     if (rc == -EAGAIN) return false;
     assert(rc == 0);
-    fabric_signal_add(w, ll_word_clean(r), 0, FABRIC_DEVICE); /* takes back the flag that says that the next call's
+    fabric_signal_add(w, ll_word_clean(r), 0, FABRIC_DEVICE); /* stands for taking back the sign that the next call's
                                                                * flags are clear */
     t->flagged = true;
     return true;
 }
 
-/* Sends its rows.  Then it waits for the flag of the expert with the group's number, which is on the same rank. */
+/* Sends the group's rows.  Then waits for the flag of the expert that has the group's number. */
 static enum worker_step returner_step(struct fabric_worker *w)
 {
     struct ll_returner *t = fabric_container_of(w, struct ll_returner, worker);
@@ -307,9 +307,9 @@ void ll_expert_run(struct ll_rank *r)
     }
 }
 
-/* The groups of a GPU work at the same time, but are stepped one after another, and the first one stepped is the
- * first one served.  In the order of their numbers, all ranks would send their first rows to rank 0, then to rank 1.
- * This stride reaches each group once and spreads the destinations evenly. */
+/* The stride with which groups are added.  It reaches each group once and spreads their destinations evenly.  A GPU's
+ * groups work at the same time, but are stepped one after another, and the first one stepped is served first.  In the
+ * order of their numbers, all ranks would send their first rows to rank 0, then to rank 1. */
 static uint32_t step_stride(uint32_t groups)
 {
     for (uint32_t stride = groups * 89 / 144 + 1;; stride++) { /* the golden section, rounded up to a number without

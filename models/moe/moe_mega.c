@@ -2,7 +2,7 @@
  * family, its memory, its dispatch and its barriers.
  *
  * Nothing is multiplied: an expert gives each row back, times its weight.  What the multiplication loads, and when,
- * follows the library.  The library takes places in lists from atomics; here they are in the order of tokens. */
+ * follows the library.  Places in lists are in the order of tokens; the library takes them from atomics. */
 #include "models/moe/moe_mega.h"
 
 #include <stdio.h>
@@ -322,7 +322,7 @@ static uint32_t part_bytes(const struct mega_sm *s)
     return is_last_part(s) ? slot->bytes - s->pulled * half : half;
 }
 
-/* Pulls a warp's part of a row, from own memory or a peer's. */
+/* Pulls a part of a row from a peer.  A row from this rank needs no pull. */
 static bool part_pull(struct mega_sm *s, uint32_t row)
 {
     const struct mega_rank *r = s->rank;

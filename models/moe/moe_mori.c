@@ -13,9 +13,9 @@ enum mori_phase { MORI_DISPATCH, MORI_COMBINE, MORI_PHASES };
 static const char *const phase_names[MORI_PHASES + 1] = { "dispatch", "combine" };
 
 enum {
-    WARPS_MAX = 16,       /* of a block: 1024 threads */
+    WARPS_MAX = 16,       /* the most warps of a block: 1024 threads */
     WARPS_APART = 2,      /* low latency: the warps of a block that move no rows */
-    CHUNK_BYTES = 64 * 16 /* what the lanes of a warp load at one time */
+    CHUNK_BYTES = 64 * 16 /* bytes that the lanes of a warp load at one time */
 };
 
 /* A warp.  In low-latency dispatch it stands for a block. */

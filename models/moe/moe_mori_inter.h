@@ -19,7 +19,7 @@
 #include "models/moe/moe_ht.h"
 
 enum {
-    MI_CHUNK = 64, /* tokens of a put; one lane reads the word of each */
+    MI_CHUNK = 64, /* the most tokens of a put; each is looked at by a lane */
     MI_QUEUES = 2, /* QPs to a peer, as in MoRI's tuning; its default is 1 */
     MI_DEPTH = 1024,
     MI_WARPS_MAX = 16, /* of a block */

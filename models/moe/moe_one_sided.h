@@ -18,8 +18,8 @@
 
 enum {
     OS_RANKS_MAX = 64, /* a token's block has a number with one bit for each rank */
-    OS_WARPS = 8,      /* of a block: 256 threads */
-    OS_BLOCKS = 8,     /* of an SM, by its 2048 threads */
+    OS_WARPS = 8,      /* warps of a block: 256 threads */
+    OS_BLOCKS = 8,     /* blocks of an SM: it has 2048 threads */
 };
 
 enum os_phase { OS_DISPATCH_PREPARE, OS_DISPATCH, OS_DISPATCH_SANITIZE, OS_COMBINE_PREPARE, OS_COMBINE, OS_PHASES };
@@ -68,7 +68,7 @@ struct os_rank {
     struct os_block *block;
     struct os_local *local; /* [sms] */
     struct os_gate gate;
-    uint64_t opened, finished; /* the values that the private words have when the kernel has ended */
+    uint64_t opened, finished; /* the values that the private words will have when the launched kernel has ended */
 };
 
 /* Shared with MoRI's kernels.  os_rank_init() fills a zeroed rank.  The caller sets blocks, block and local; MoRI
@@ -81,7 +81,7 @@ void os_rank_clear(struct os_rank *r);
 static inline uint32_t os_word_open(const struct os_rank *r) { return 2 * r->ht.g.ranks; }
 static inline uint32_t os_word_finished(const struct os_rank *r) { return 2 * r->ht.g.ranks + 1; }
 bool os_goes_to(const struct os_rank *r, uint32_t token, uint32_t rank);
-/* The first rank, at or after `from`, that needs the token.  `ranks`: there is none. */
+/* The first rank at or after `from` that needs the token; the number of ranks if there is none. */
 uint32_t os_target_next(const struct os_rank *r, uint32_t token, uint32_t from);
 uint32_t os_targets_of(const struct os_rank *r, uint32_t token);
 uint32_t os_slot_at(const struct os_rank *r, uint32_t token, uint32_t rank);

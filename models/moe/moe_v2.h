@@ -34,10 +34,10 @@ enum {
     V2_CHANNELS = 4, /* hybrid: channels of an SM, if nothing else needs its registers */
     V2_OUT_EVERY = 6,
     V2_UP_EVERY = 3,   /* tokens that are sent before the peer is told of them; also tokens of a forwarder's chunk */
-    V2_LOCAL_MAX = 64, /* ranks of a node, hybrid */
+    V2_LOCAL_MAX = 64, /* hybrid: the most ranks of a node */
     V2_META_MAX = 4 + HT_RANKS_MAX / 8,
     V2_QUEUES_MAX = 129,
-    V2_DIRECT_QUEUES = 9, /* in direct mode, with puts */
+    V2_DIRECT_QUEUES = 9, /* QPs to a peer in direct mode with puts */
 };
 
 struct v2_rank;
@@ -256,12 +256,12 @@ static inline uint64_t v2_out_at(const struct v2_rank *r, uint32_t node, uint32_
     return ((uint64_t)node * r->channels + channel) * r->map.out_slots + sequence;
 }
 
-/* moe_v2_expand.c: a row for each expert.  Returns whether combine sends all of them without summing. */
+/* The expanded layout (moe_v2_expand.c).  Whether combine sends all expanded rows without summing any. */
 static inline bool v2_sends_all(const struct moe_options *o) { return o->expand && o->single_reduction; }
 void v2_expand_alloc(struct v2_rank *r);
 /* Computes where the expanded rows are.  Called once the rows of a dispatch are known. */
 void v2_expand_make(struct v2_rank *r);
-/* How many expanded rows this received row becomes; 1 without expansion. */
+/* How many expanded rows a received row becomes; 1 without expansion. */
 static inline uint32_t v2_expanded_count(const struct v2_rank *r, uint32_t row)
 {
     return r->expanded_at ? r->expanded_at[row + 1] - r->expanded_at[row] : 1;
