@@ -153,7 +153,7 @@ uint32_t case_host_sms(const struct case_options *c, uint32_t cpus);
 /* Sets the chunks and rings of the normal kernels in o: those that the case gives, and for the others those that are
  * recommended for o's number of ranks. */
 void case_chunks_settle(const struct case_options *c, struct moe_options *o);
-/* Writes these chunks and rings into the record's header lines. */
+/* Writes o's chunks and rings into header lines of the record. */
 void case_chunks_record(const struct moe_options *o, struct record *record);
 
 /* The load of a case's kernels, by their family (case_kernel.c). */

@@ -90,7 +90,7 @@ struct cluster_gpu {
     struct cluster_work reduce;       /* sums of rows: warp_rate counts bytes written, sm_rate counts bytes read */
     uint64_t reduce_made_sm_rate_bps; /* the SM's rate of writing the sums; 0: writing takes no time */
     uint64_t reduce_load_rate_bps;    /* the rate at which one warp reads, an additional limit */
-    uint64_t scan_rate_bps;           /* of index arrays, on one SM */
+    uint64_t scan_rate_bps;           /* the rate at which one SM reads index arrays */
     uint64_t scan_row_ps;             /* a warp's read of one token's entry, in a loop that waits for it */
     /* Costs of kernels that describe their access patterns (fabric.h).  If load_ps is 0, these kernels cost as much as
      * the work on rows above. */
@@ -124,8 +124,7 @@ struct cluster_nvlink {
     uint32_t gpus;               /* the GPUs of one NVLink domain; a domain counts as one node */
     uint32_t over;               /* enum cluster_peers; PCIE: GPUs without NVLink store over PCIe; XGMI: GPUs of AMD */
     uint64_t line_rate_bps;      /* nominal rate of a GPU's links, one direction; 0: egress_rate */
-    uint64_t unaligned_rate_bps; /* egress for rows that do not begin at a 128-byte line; 0: equal to the rate of
-                                  * others */
+    uint64_t unaligned_rate_bps; /* egress for rows that do not begin at a 128-byte line; 0: as for other rows */
     uint64_t split_rate_bps;     /* egress for bulk copies whose buffers in shared memory do not begin at a 128-byte
                                   * line */
     uint64_t egress_rate_bps, ingress_rate_bps; /* payload of one GPU, one direction */
@@ -168,7 +167,7 @@ enum cluster_posting { CLUSTER_POST_GPU, CLUSTER_POST_PROXY };
 struct cluster_nic {
     uint32_t gpus_per_nic;  /* GPUs that share one NIC */
     uint32_t provider;      /* enum cluster_provider */
-    uint64_t line_rate_bps; /* nominal rate of its port; 0: rate */
+    uint64_t line_rate_bps; /* nominal rate of a port; 0: rate */
     uint64_t rate_bps;      /* rate of payload and headers together, in one direction */
     uint64_t header_bytes, mtu_bytes;
     uint64_t message_ps;   /* the NIC's work on one request, without its bytes */
@@ -182,7 +181,7 @@ struct cluster_nic {
     enum cluster_posting posting;
     uint64_t post_ps;       /* the poster's time for one request */
     uint64_t doorbell_ps;   /* the poster's time to ring the doorbell */
-    uint64_t library_ps;    /* the poster's extra time where the library's code posts, and not the kernel's */
+    uint64_t library_ps;    /* the poster's extra time if the library's code posts, and not the kernel's */
     uint64_t proxy_ps;      /* PROXY: from the GPU's request until the proxy thread works on it */
     uint32_t proxy_threads; /* PROXY: threads of one GPU */
     uint32_t queue_depth;   /* the most requests in flight on one QP; 0: as many as the kernels ask for */
@@ -248,8 +247,7 @@ struct cluster_dcqcn {
                                                * the second every packet is */
     double mark_share;                /* share of packets marked at mark_all; the share grows evenly from mark_from
                                        * on */
-    uint64_t cnp_ps;                  /* for each QP, a receiver notifies at most once in this time; 0: there is no
-                                       * DCQCN */
+    uint64_t cnp_ps;                  /* a receiver notifies each QP at most once in this time; 0: there is no DCQCN */
     uint64_t cut_ps;                  /* a sender cuts a QP's rate at most once in this time */
     uint64_t alpha_ps;                /* alpha is updated once in this time; a cut reduces the rate by half of alpha */
     double gain;                      /* how far an update moves alpha */

@@ -62,7 +62,8 @@ struct coll_rank {
 void coll_worker_add(struct coll_rank *r, struct fabric_worker *w, const struct worker_role *role, uint32_t sm,
                      uint32_t warps);
 
-/* For all all-gathers: where a rank's block is in the heap; makes the rank's own block; the outputs; their check. */
+/* Shared by the all-gathers: where a rank's block is in the heap; the making of the rank's own block; the outputs;
+ * their check. */
 uint64_t coll_gather_offset(const struct coll_options *o, uint32_t rank);
 void coll_gather_fill(struct coll_rank *base);
 uint32_t coll_gather_outputs(struct coll_rank *base, struct kernel_tensor *tensor, uint32_t max);

@@ -66,7 +66,7 @@ struct block {
     uint32_t stored, told;  /* how many targets have the piece; how many peers have been told of the slice */
     uint64_t begin, sliced; /* where the chunk, or round of chunks, begins in the part; how many bytes of the
                              * primitive's slices are done */
-    uint64_t moved, piece;  /* bytes of the slice that are done; bytes that the current operation moves */
+    uint64_t moved, piece;  /* bytes of the slice that are done; bytes of the current piece */
     struct primitive now;
 };
 

@@ -51,7 +51,7 @@ struct moe_options {
     uint32_t ranks, ranks_per_node;
     uint32_t tokens_max; /* the most tokens of any rank (num_max_dispatch_tokens_per_rank) */
     uint32_t hidden, topk, experts;
-    enum moe_dtype dtype; /* of dispatch; combine always sends BF16 */
+    enum moe_dtype dtype; /* dispatch's; combine always sends BF16 */
     enum moe_data data;
     uint64_t seed;
     bool round_scale, ue8m0;  /* FP8: scales are powers of two; these are stored as exponents */

@@ -104,7 +104,7 @@ struct inter_returner {
     struct inter_rank *rank;
     uint32_t channel, target;
     uint32_t filling;    /* the node whose part of the ring it writes rows to */
-    bool read;           /* it has read where the buffer and the rows are */
+    bool read;           /* it has read where the peer's buffer is, and which rows it has to return */
     uint32_t under_way;  /* one bit for each node with an unfinished chunk (rows or tail) */
     uint32_t pending;    /* one bit for each node whose unfinished chunk has rows left */
     uint32_t left;       /* rows that are left, of all nodes together */
@@ -125,7 +125,7 @@ struct inter_merger {
     struct ht_awaited awaited; /* the row that it must have to go on summing */
     uint32_t channel, node;
     uint32_t part, parts;            /* the worker's index among the node's mergers, and their number */
-    const uint8_t *bits;             /* [count] the ranks of this node that have a row */
+    const uint8_t *bits;             /* [count] bit i: rank i of this node has a row of the token */
     uint32_t count, done;            /* tokens of the node; tokens that this worker has summed */
     uint32_t chunk_end, told;        /* lead: the end of the open chunk; how many slots the peer has been told of */
     uint32_t issued;                 /* lead: slots that were sent but of which the peer has not been told */
@@ -161,7 +161,7 @@ struct inter_rank {
     uint32_t rail_before[HT_NODES_MAX + 1]; /* [node] tokens that come from lower nodes of the rail; the last entry: all
                                              * tokens */
     uint32_t *counts;                       /* counts for the peer that is sent to next */
-    uint8_t *bits;                          /* [rail tokens] the ranks of this node that need each token */
+    uint8_t *bits;                          /* [rail tokens] bit i: rank i of this node needs the token */
     uint32_t bits_max;
     uint32_t *rail_first, *rail_count;    /* [channel][node] where in bits the node's tokens begin, and how many there
                                            * are */

@@ -42,7 +42,7 @@ static void returner_begin(struct inter_returner *s)
     s->pending = s->under_way;
 }
 
-/* The next pending node in rotation.  Each channel begins with a different node. */
+/* The first pending node from the channel's first node on, in rotation.  Channels have different first nodes. */
 static uint32_t returner_next(const struct inter_returner *s)
 {
     const uint32_t first = (s->channel + 1) % s->rank->ht.g.nodes, behind = s->pending >> first << first;

@@ -87,12 +87,12 @@ struct mega_rank {
     /* This rank's own choices in the order of their experts: the number of each expert's first one, and the choices. */
     uint32_t *sent_before; /* [experts + 1] */
     uint32_t *sent;        /* [tokens x topk] token x topk + place */
-    uint32_t *place;       /* [tokens x topk] the number of each choice in that order; UINT32_MAX: it is no choice */
+    uint32_t *place;       /* [tokens x topk] the number of each choice in that order; UINT32_MAX: it has no expert */
     /* Known once every rank's list of its choices has come (lists_read()).  Rows and blocks are in the order of this
      * rank's experts. */
     uint32_t *row_before, *block_before; /* [local experts + 1] rows, blocks of rows */
     uint32_t rows_room, blocks_room;
-    uint16_t *source;           /* [rows] the rank that it comes from */
+    uint16_t *source;           /* [rows] the rank that a row comes from */
     uint32_t *choice;           /* [rows] the row's number among the choices at its source */
     uint32_t *come, *activated; /* [blocks] rows that have come; columns of linear 1 that are done */
     uint16_t *waiting;          /* [blocks] 1 + the first SM that waits for the block */

@@ -974,7 +974,7 @@ static void counts_read(struct mi_rank *r)
     }
 }
 
-/* Shows the experts the rows that have come, and takes their results. */
+/* Gives the experts the rows that have come, and takes their results. */
 static void rows_view(struct mi_rank *r)
 {
     struct ht_rank *h = &r->ht;

@@ -482,7 +482,7 @@ void os_rows_view(struct os_rank *r)
     os_experts_count(h);
 }
 
-/* The experts leave their results in their own memory or, with zero-copy, where combine reads them. */
+/* Packs the experts' results into their own memory or, with zero-copy, where combine reads them. */
 void os_rows_give(struct os_rank *r)
 {
     struct ht_rank *h = &r->ht;

@@ -72,7 +72,7 @@ struct pp_rank {
     /* This rank's own choices in the order of their experts: the number of each expert's first one, and each choice's
      * number. */
     uint32_t *sent_before; /* [experts + 1] */
-    uint32_t *position;    /* [tokens x topk] UINT32_MAX: it is no choice */
+    uint32_t *position;    /* [tokens x topk] UINT32_MAX: the choice has no expert */
     /* Known once all counts have come (learned). */
     bool learned;
     uint32_t rows, far_rows, rows_room, places;

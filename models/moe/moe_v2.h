@@ -180,8 +180,8 @@ struct v2_rank {
     uint32_t epilogue_sms;
     struct v2_gate gate;
     uint32_t *expanded_at;    /* [rows + 1] expand: how many expanded rows the rows before each row have */
-    uint32_t *expanded_index; /* [expanded rows] the place of each in the output, which is in order of experts, then
-                               * rows; only with payload */
+    uint32_t *expanded_index; /* [expanded rows] the place of each in the output, which is ordered by expert, then by
+                               * row; only with payload */
     uint32_t expanded_rows;   /* rows of the output, including the gaps between experts; only with payload */
     uint8_t *expanded_x, *expanded_scales;
     uint32_t launched; /* the last phase */

@@ -227,7 +227,8 @@ static bool notify_nodes_came(struct v2_notify *n)
     return true;
 }
 
-/* Tells each rank of the node how many tokens this rank passes on to it; in direct mode, how many of its own. */
+/* Tells each rank of the node how many of this rank's tokens it gets.  In hybrid mode this is the number of tokens that
+ * this rank passes on to it; nothing in the model reads that, so it is told 0. */
 static bool notify_ranks(struct v2_notify *n)
 {
     const struct v2_rank *r = n->rank;
