@@ -125,7 +125,7 @@ static void compare_pair_append(const struct compare_pair *pair, GString *out)
 
 enum { CAUSES_SHOWN = 3 };
 
-/* Finds causes that could explain why a measurement differs from its prediction. */
+/* Appends the causes that could explain why the pair's measurement differs from its prediction. */
 static bool compare_pair_diagnose(const struct compare_pair *pair, struct machines *machines, GString *out,
                                   GError **error)
 {
@@ -194,7 +194,8 @@ static void compare_about_row(const struct compare_pair *pairs, guint count, con
     }
 }
 
-/* A line for each phase, in the order in which the pairs name them, and one for all phases together. */
+/* Appends how large the errors are: a line for each phase, in the order in which the pairs name them, and one for all
+ * phases together. */
 static void compare_about_append(const struct compare_pair *pairs, guint count, GString *out)
 {
     static const char *const titles[] = {

@@ -92,7 +92,7 @@ static GArray *given_options(const struct case_options *given)
 
 /* ---- the record of one case ---- */
 
-/* Times and bandwidths by phase and rank.  Several lines of a rank count with their mean. */
+/* Records a phase's times and bandwidths by rank.  Several lines of a rank count with their mean. */
 static void phase_record(struct record *record, const GPtrArray *rows, const char *phase)
 {
     static const struct {
@@ -132,7 +132,7 @@ static void phase_record(struct record *record, const GPtrArray *rows, const cha
     }
 }
 
-/* Which times the phase has, and which bytes its bandwidths count. */
+/* Notes in the record which times the phase has, and which bytes its bandwidths count. */
 static void phase_words(struct record *record, const struct import_row *row)
 {
     const char *phase = row->cell[IMPORT_PHASE];
@@ -140,7 +140,7 @@ static void phase_words(struct record *record, const struct import_row *row)
     if (row->cell[IMPORT_COUNTED]) record_add_text(record, phase, RECORD_ALL, "counted", row->cell[IMPORT_COUNTED]);
 }
 
-/* The case's options as the row gives them, with the checks of simulate. */
+/* Sets the case's options from the row and those that the user gave, with the checks of simulate. */
 static bool case_of_row(const struct import_row *row, const struct case_options *given, struct case_options *c,
                         GError **error)
 {

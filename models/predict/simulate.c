@@ -20,7 +20,7 @@
 #include "sim/stats.h"
 #include "sim/units.h"
 
-enum { LATENCY_BOUND_PERCENT = 50 }; /* if every part is busy for less of the time, waiting takes the time */
+enum { LATENCY_BOUND_PERCENT = 50 }; /* if every part is busy for a smaller share of the time, latency is the limit */
 enum { LOOP_ROUNDS = 2 };
 
 struct run {
@@ -30,7 +30,7 @@ struct run {
     struct world *world;
     struct kernel_rank **rank;
     struct world_result *result;  /* [ranks] results of the phase that is being recorded */
-    struct world_result *results; /* [rounds][phases][ranks] */
+    struct world_result *results; /* [rounds][phases][ranks] results of the program that runs */
     struct kernel_launch *launch; /* [phases] as rank 0 launched them, without their workers */
     struct kernel_launch *listed; /* the launch whose list of workers the world is still taking; NULL: none */
     struct graph *graph;
@@ -40,12 +40,12 @@ struct run {
     uint32_t *slow;
     uint32_t first_phase;     /* the first phase of the program that is running */
     uint32_t program_phases;  /* how many phases the program runs, one after another */
-    uint32_t program_kernels; /* how many kernels these are */
-    uint32_t program_kernel;  /* the kernel of the program that is recorded */
+    uint32_t program_kernels; /* how many kernels the program runs: its phases, once or several times */
+    uint32_t program_kernel;  /* which kernel of the program is being recorded */
     struct span *span;        /* [ranks] */
     struct waits **waits;     /* [ranks]; NULL: not wanted */
     double *waits_us;         /* [phases][ranks][ranks] how long each rank waits for each rank */
-    uint32_t *waits_phase;    /* [ranks] 1 + the phase that its current waits belong to; 0: none yet */
+    uint32_t *waits_phase;    /* [ranks] 1 + the phase whose waits are being counted; 0: none */
     bool waits_recorded;
     bool usage_recorded;
     bool host_waits; /* the host waits for counts before it launches the next kernel */
@@ -71,7 +71,7 @@ static void run_clear(struct run *run)
     g_free(run->job);
 }
 
-/* The cluster of this case, with the case's backend and faults. */
+/* Makes the transport and the graph of the case's machine, with its backend and faults. */
 static bool machine_make(struct run *run, const struct case_options *c, GError **error)
 {
     const struct kernel_job *o = run->job;
@@ -93,7 +93,7 @@ static bool machine_make(struct run *run, const struct case_options *c, GError *
     return fault_apply(c->fault, &target, error);
 }
 
-/* Facts about the machine that a reader needs, in the record's header. */
+/* Records notes about the machine in the header. */
 static void machine_record(const struct run *run, const struct case_options *c, struct record *record)
 {
     const bool nics_used = run->graph->nodes > 1 || c->nvlink_disabled || run->cluster->nvlink.gpus < run->graph->gpus;
@@ -104,8 +104,8 @@ static void machine_record(const struct run *run, const struct case_options *c, 
     record_set(record, "notes", "%s", text);
 }
 
-/* Without NVLink, normal kernels still map their peers' memory, and CUDA maps it over PCIe.  Other kernels use the
- * NIC. */
+/* Makes the machine without NVLink for normal kernels: they still map their peers' memory, and CUDA maps it over PCIe.
+ * Other kernels use the NIC. */
 static bool nvlink_disable(struct run *run, const struct case_options *c, GError **error)
 {
     if (!c->nvlink_disabled || g_strcmp0(c->kernel, "normal") != 0) return true;
@@ -168,7 +168,7 @@ static bool run_init(struct run *run, const struct case_options *c, const struct
 
 /* ---- what the record says of a phase ---- */
 
-/* A simulation is one iteration, iteration 0. */
+/* Whether the rank takes no part in the phase.  A simulation is one iteration, number 0. */
 static bool rank_absent(const struct run *run, uint32_t rank, uint32_t phase)
 {
     return kernel_absent(run->job, rank, phase, 0);
@@ -197,7 +197,8 @@ static void record_masked(struct record *record, const struct run *run, uint32_t
     record_set(record, "ranks-masked", "%s", text);
 }
 
-/* A port may continue after the kernel.  Then the time until the port's end counts. */
+/* Records a rank's time and bandwidths, or the mean rank's.  If a port continues after the kernel, its physical
+ * bandwidth counts the time until the port's end. */
 static void record_rank(struct record *record, const char *phase, int32_t rank, const struct world_result *result,
                         const struct kernel_traffic *traffic)
 {
@@ -223,7 +224,7 @@ static double latency_bound_us(const struct run *run, bool rdma)
     return units_us(c->gpu.launch_ps + path_ps + c->gpu.poll_ps);
 }
 
-/* Lower bounds of the time, by kind of part: how long the busiest part of a kind is busy while the slowest rank
+/* Lower bounds of the time: for a kind of part, how long the busiest part of this kind is busy while the slowest rank
  * runs.  Links are those between switches and those of a node's PCIe. */
 enum bound {
     BOUND_SEND,
@@ -260,7 +261,7 @@ static void bounds_find(const struct run *run, double slowest_us, struct bounds 
     b->there[BOUND_MEMORY] = !host;
     for (uint32_t r = 0; r < run->job->ranks; r++) rdma |= run->result[r].use[WORLD_NIC_TX].bytes > 0;
     b->us[BOUND_LATENCY] = latency_bound_us(run, rdma);
-    if (b->us[BOUND_LATENCY] > slowest_us) /* if a kernel is launched early, less of its latency counts */
+    if (b->us[BOUND_LATENCY] > slowest_us) /* the kernel was launched early, so less of its latency counts */
         b->us[BOUND_LATENCY] =
             fmin(units_us(host ? run->cluster->host.step_ps : run->cluster->gpu.launch_ps), slowest_us);
     for (int i = 0; i < WORLD_RESOURCE_COUNT; i++) {
@@ -282,7 +283,8 @@ static double percent_of(uint64_t part_ps, uint64_t whole_ps)
     return whole_ps ? 100.0 * (double)part_ps / (double)whole_ps : 0;
 }
 
-/* Busy shares, as means over ranks: of the ranks' time, or of the time until the part is done if that is later. */
+/* Records how busy parts are, as means over ranks.  A share is of the rank's time or, if the part is done later, of the
+ * time until then. */
 static void record_busy(struct record *record, uint32_t phase_index, const struct run *run, uint64_t total_ps)
 {
     const char *phase = kernel_phase_name(run->job, phase_index);
@@ -362,8 +364,8 @@ static void record_bounds(struct record *record, const char *phase, const struct
         record_add(record, phase, RECORD_ALL, "busy_link_pct", 100 * b->us[BOUND_LINK] / slowest_us, "%");
 }
 
-/* How long after the kernel data are still on their way to a rank, if the kernel does not wait for them and no other
- * kernel follows at once. */
+/* Records how long after the kernel data are still on their way to each rank, if the kernel does not wait for them and
+ * no other kernel follows at once. */
 static void record_wire(struct record *record, const struct run *run, uint32_t phase_index)
 {
     const char *phase = kernel_phase_name(run->job, phase_index);
@@ -388,7 +390,7 @@ static void use_add(struct world_result *sum, const struct world_result *result,
     sum->use[resource].late_ps += result->use[resource].late_ps;
 }
 
-/* Means are over living ranks. */
+/* Records a phase: with per_rank each rank's rows, then rows for all ranks.  Means are over ranks that take part. */
 static void record_phase(struct record *record, const struct run *run, uint32_t phase_index, bool per_rank)
 {
     const char *phase = kernel_phase_name(run->job, phase_index);
@@ -435,7 +437,7 @@ static void record_phase(struct record *record, const struct run *run, uint32_t 
     record_masked(record, run, phase_index);
 }
 
-/* The time of a kernel as measured, which includes that of the calls around it. */
+/* The time of a kernel as it is measured: with that of the calls around it. */
 static uint64_t called_ps(const struct cluster *c, enum kernel_call call, uint64_t time_ps)
 {
     assert(call == KERNEL_BARE || call == KERNEL_CALLED || call == KERNEL_WAITED || time_ps >= c->gpu.launch_ps);
@@ -459,8 +461,7 @@ static void call_add(struct run *run, uint32_t phase)
         run->result[r].time_ps = called_ps(run->cluster, call, run->result[r].time_ps);
 }
 
-/* Adds a kernel to a span of kernels that follow one another early.  Returns the name of the span that ends with
- * this kernel, or NULL. */
+/* Adds a kernel to each rank's span (span.h).  Returns the name of the span that ends with this kernel, or NULL. */
 static const char *spans_add(struct run *run, uint32_t phase)
 {
     const struct kernel_launch *launch = &run->launch[phase];
@@ -474,7 +475,7 @@ static const char *spans_add(struct run *run, uint32_t phase)
     return launch->span;
 }
 
-/* Records the phase as a call of the library, on GPUs. */
+/* Records the library's call that the phase belongs to, if the phase says its steps and the machine has GPUs. */
 static void record_call(struct record *record, const struct run *run, uint32_t phase)
 {
     const uint32_t ranks = run->job->ranks;
@@ -516,7 +517,7 @@ static void waits_init(struct run *run, bool timeline)
     for (uint32_t r = 0; r < ranks; r++) run->waits[r] = waits_new(world_fabric(run->world, r), &options);
 }
 
-/* Keeps the sums of the phase that the rank has just ended. */
+/* Keeps the rank's waits of the phase that it has just ended, in waits_us. */
 static void waits_keep(struct run *run, uint32_t rank)
 {
     const uint32_t ranks = run->job->ranks;
@@ -546,7 +547,7 @@ static void record_waits(struct record *record, const struct run *run, uint32_t 
                             &run->waits_us[((gsize)phase * ranks + r) * ranks], ranks);
 }
 
-/* How busy parts were over the time of the kernels that ran together, in percent. */
+/* Records how busy parts were over time, in percent, while the program's kernels ran. */
 static void record_usage(struct record *record, const struct run *run, const char *phase)
 {
     uint64_t interval_ps = 0;
@@ -575,7 +576,7 @@ static void phase_launch(void *context, uint32_t rank, uint32_t kernel, struct f
     *worker_count = launch->worker_count;
 }
 
-/* Runs kernels.  They are `count` phases from `first` on, over and over.  On each rank one follows another without
+/* Runs `kernels` kernels: the `count` phases from `first` on, over and over.  On each rank one follows another without
  * waiting for other ranks.  The first begins on each rank at arrival_ps. */
 static bool run_kernels(struct run *run, uint32_t first, uint32_t count, uint32_t kernels, GError **error)
 {
@@ -617,8 +618,9 @@ static void kernel_record(struct run *run, uint32_t phase, uint32_t kernel, stru
     record_call(record, run, phase);
 }
 
-/* Lets each rank begin the next program with the delays, relative to the first rank, with which it ended this
- * kernel.  Returns whether these delays matter to a kernel with this result. */
+/* Sets arrival_ps: each rank begins the next program as much later than the first rank as it ended the kernel of
+ * `before`.  Returns whether these delays matter to the kernel of `result`: whether they exceed a hundredth of its
+ * time. */
 static bool arrive_after(struct run *run, const struct world_result *before, const struct world_result *result)
 {
     enum { PARTS = 100 };
@@ -636,8 +638,10 @@ static bool arrive_after(struct run *run, const struct world_result *before, con
 
 static bool launches_loop(const struct case_options *c) { return c->launch && !strcmp(c->launch, "loop"); }
 
-/* In a loop's first round all ranks begin at once, and the last round is recorded.  But after a barrier, ranks
- * differ only in when each leaves it.  So a long kernel there runs only in the first round. */
+/* Runs `count` phases from `first` on together, and records them.  In a loop all ranks begin the first round at once,
+ * and the last round is recorded.  If the last phase follows a barrier, it is left out of the last round, because all
+ * that differs there is when each rank leaves the barrier.  If that matters, the phase runs once more with those
+ * delays; else its first round is recorded. */
 static bool run_and_record(struct run *run, const struct case_options *c, uint32_t first, uint32_t count,
                            struct record *record, bool per_rank, GError **error)
 {
@@ -669,7 +673,7 @@ static uint32_t phases_together(const struct kernel_job *job, const struct case_
     return count;
 }
 
-/* How many phases must run so that all named ones have run; all, if one is unknown or none is named. */
+/* How many phases must run so that all named ones have run.  All phases, if a name is unknown or none is given. */
 static uint32_t phases_needed(const struct kernel_job *job, const char *const *phases)
 {
     const uint32_t count = kernel_phase_count(job);
@@ -683,7 +687,7 @@ static uint32_t phases_needed(const struct kernel_job *job, const char *const *p
     return needed && needed <= count ? needed : count;
 }
 
-/* "5:8x|7:2x": how much slower these ranks' GPUs are, by --slow and faults together. */
+/* Records "5:8x|7:2x": how much slower these ranks' GPUs are, by --slow and faults together. */
 static void record_slowed(struct record *record, const struct run *run)
 {
     g_autoptr(GString) text = g_string_new(NULL);

@@ -18,20 +18,20 @@ enum simulate_error { SIMULATE_ERROR_INPUT, SIMULATE_ERROR_RUN = ERROR_RUN }; /*
 struct simulate_wishes {
     bool per_rank;             /* rows of each rank */
     bool waits;                /* for each rank a list "waits_us": how long it waited for each rank (models/waits.h) */
-    bool usage;                /* for each phase lists "used_nic_tx" and so on: how busy parts were over time */
+    bool usage;                /* for each phase lists such as "used_nic_tx": how busy parts were over time */
     uint32_t threads;          /* the most threads; 0: one.  The number does not change the record */
     const char **one_thread;   /* may be NULL; *one_thread gets why only one thread could run it, or NULL if more
                                 * could */
-    struct timeline *timeline; /* NULL, or gets the operations */
-    struct progress *progress; /* a bar that events advance, or NULL */
+    struct timeline *timeline; /* gets the operations; may be NULL */
+    struct progress *progress; /* a bar that events advance; may be NULL */
     /* NULL-terminated: if the kernel has all of these, the run ends after the last of them.  NULL: it ends after all
      * phases. */
     const char *const *phases;
 };
 
-/* Simulates the case (with load from case_load()), with sizes only.  Adds the rows of every phase to record: time_us
- * and bandwidths, bounds, busy shares, bottleneck.  False and *error if the case does not fit the cluster or the
- * protocol refuses it. */
+/* Simulates the case (with load from case_load()); messages have sizes but no contents.  Adds the rows of every phase
+ * to record: time_us and bandwidths, bounds, busy shares, bottleneck.  False and *error if the case does not fit the
+ * cluster or the protocol refuses it. */
 bool simulate_load(const struct case_options *c, const struct cluster *cluster, const struct case_load *load,
                    const struct simulate_wishes *wishes, struct record *record, GError **error);
 
@@ -39,11 +39,11 @@ bool simulate_load(const struct case_options *c, const struct cluster *cluster, 
 bool simulate_takes(const struct case_options *c, const struct cluster *cluster, const struct case_load *load,
                     GError **error);
 
-/* Adds rows for all ranks.  If all of phases (NULL-terminated) exist, nothing after the last of them is simulated. */
+/* Simulates the case and adds rows for all ranks.  phases: see simulate_wishes. */
 bool simulate_phases(const struct case_options *c, const struct cluster *cluster, const struct case_load *load,
                      const char *const *phases, struct record *record, GError **error);
 
-/* Simulates with the load that the case describes; rows for all ranks only. */
+/* Simulates the case with the load that it describes, and adds rows for all ranks. */
 bool simulate_case(const struct case_options *c, const struct cluster *cluster, uint32_t threads, struct record *record,
                    GError **error);
 

@@ -138,8 +138,8 @@ static bool run(const struct case_options *c, const struct arguments *a, const s
     return good;
 }
 
-/* Words go to standard output unless the record is asked for there.  Words are wanted on a terminal, with --format
- * text, and with --explain. */
+/* Whether words are wanted: on a terminal, with --format text, and with --explain.  They go to standard output, unless
+ * the record is asked for there. */
 static bool wants_words(const struct arguments *a)
 {
     const bool to_stdout = !a->output;
@@ -171,8 +171,8 @@ static bool results_write(const struct arguments *a, const struct record *record
     return good && (!words || words_write(a, record, error));
 }
 
-/* Runs, writes the record, and gives the timeline its name last.  So no timeline appears if the record cannot be
- * written. */
+/* Runs the case and writes its results.  The timeline's file gets its name only after the record is written, so no
+ * timeline appears if the record cannot be written. */
 static bool run_and_write(const struct case_options *c, const struct arguments *a, const struct cluster *cluster,
                           struct record *record, GError **error)
 {

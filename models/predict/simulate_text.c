@@ -1,6 +1,6 @@
 /* simulate_text.c - a prediction in words.  Knows the record's metrics; runs nothing.
  *
- * The sum of --explain, for the part that is busiest while the slowest rank runs:
+ * --explain adds up the slowest rank's time, from the part that is busiest while this rank runs:
  *
  *       even load   the mean number of bytes, at the rate that most parts of its kind have
  *     + uneven      its bytes beyond the mean
@@ -10,7 +10,8 @@
  *     + the rest    its own steps, turns, and waiting for other ranks (their data, credits and signals)
  *     = slowest     the slowest rank's time
  *
- * The way of one message may hide behind the part's work.  Then only the remaining time counts as such. */
+ * The way of one message may hide behind the part's work.  Then only what is left of the slowest rank's time counts as
+ * "one way". */
 #include "models/predict/simulate_text.h"
 
 #include <math.h>
@@ -51,8 +52,8 @@ static gint wire_order(gconstpointer a, gconstpointer b)
     return x->us > y->us ? -1 : x->us < y->us ? 1 : x->rank - y->rank;
 }
 
-/* For kernels that do not wait for their data: how long after the kernel data are on their way, by rank, the longest
- * first. */
+/* Appends how long after the kernel data are on their way, by rank, the longest first; for kernels that do not wait for
+ * their data. */
 static void wire_append(const struct record *record, const char *phase, GString *out)
 {
     enum { WIRE_RANKS = 4 };
@@ -79,7 +80,8 @@ static void wire_append(const struct record *record, const char *phase, GString 
 
 /* ---- the table ---- */
 
-/* The slowest rank's time, which decides, then the median rank's.  For several steps and layers the mean comes last. */
+/* Adds the cells of a phase's times and bandwidths: first the slowest rank's time, which decides, then the median
+ * rank's.  For several steps and layers the mean comes last. */
 static void phase_cells(const struct record *record, const char *phase, struct text_table *table)
 {
     static const char *const rates[] = { "logical_rdma_gbs", "logical_nvl_gbs", "physical_nic_gbs",
@@ -96,13 +98,13 @@ static void phase_cells(const struct record *record, const char *phase, struct t
     text_table_cell(table, "%s", work);
 }
 
-/* The title of the run.  Kernels that move blocks or messages of given sizes have no tokens and no experts. */
+/* Appends the title of the run.  Kernels that move blocks or messages of given sizes have no tokens and no experts. */
 static void title_append(const struct record *record, GString *out)
 {
     const char *size = record_get(record, "size"), *matrix = record_get(record, "matrix");
     g_string_append_printf(out, "%s: %s kernels, %s ranks, ", record_get(record, "cluster"),
                            record_get(record, "kernel"), record_get(record, "num-ranks"));
-    const bool bytes = !matrix && size && g_ascii_isdigit(size[strlen(size) - 1]); /* without a unit */
+    const bool bytes = !matrix && size && g_ascii_isdigit(size[strlen(size) - 1]); /* the size has no unit */
     if (matrix || size) g_string_append_printf(out, "%s%s", matrix ? matrix : size, bytes ? " B" : "");
     else
         g_string_append_printf(out, "%s token%s of %s each, %s of %s experts", record_get(record, "num-tokens"),
@@ -181,7 +183,8 @@ static struct part_facts part_find(const struct record *record, const char *phas
                                 .rate_gbs = part_number(record, phase, named, "rate_gbs") };
 }
 
-/* "busiest_nic_tx" is a name; "busiest_nic_tx_us" and so on are numbers. */
+/* Finds the busiest parts of the phase.  In the record "busiest_nic_tx" is a part's name, and "busiest_nic_tx_us" and
+ * so on are its numbers. */
 static void parts_find(const struct record *record, struct phase_facts *f)
 {
     const struct record_row *busiest = record_find(record, f->phase, RECORD_ALL, "bottleneck_part");
@@ -229,7 +232,8 @@ static char *part_text(const struct part_facts *part)
     return *work ? g_strdup_printf("%s: %s", part->name, work) : g_strdup(part->name);
 }
 
-/* The components of a part's busy time: even load at the rate that most of its kind have, then what exceeds that. */
+/* Appends what the busiest part's time consists of: even load at the rate that most of its kind have, then what exceeds
+ * that. */
 static void part_append(const struct phase_facts *f, GString *out)
 {
     const struct part_facts *part = &f->busiest;

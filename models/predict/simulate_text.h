@@ -5,13 +5,13 @@
 #include <glib.h>
 #include "reports/record.h"
 
-/* One line a phase: median and slowest rank, bandwidths (GB/s of 1e9 bytes), the part that bounds it, how busy that
- * part is, and its work.  Below that, for kernels that end before their data have arrived: how long data are still
- * on the wire. */
+/* Appends a line for each phase: median and slowest rank, bandwidths (GB/s of 1e9 bytes), the part that bounds it, how
+ * busy that part is, and its work.  Below that, for kernels that end before their data have arrived: how long data are
+ * still on the wire. */
 void simulate_table_append(const struct record *record, GString *out);
 
-/* For each phase: how long parts are busy, and a sum.  The sum goes from the busiest part's time at full rate and
- * even load to the slowest rank's time.  The record needs rows of every rank. */
+/* Appends for each phase how long parts are busy, and the sum from the busiest part's time at full rate and even load
+ * to the slowest rank's time (simulate_text.c).  The record needs rows of every rank. */
 void simulate_explain_append(const struct record *record, GString *out);
 
 /* The record without the rows of single ranks. */

@@ -37,7 +37,7 @@ static bool job_run(void *context, uint32_t index, void *memory)
     return true;
 }
 
-/* text NULL: only. */
+/* Reads ranges of steps or layers, each below `count`.  text NULL: the number `only`. */
 static bool numbers_parse(const char *text, const char *name, uint32_t only, uint32_t count, struct ranges *numbers,
                           GError **error)
 {
@@ -53,8 +53,8 @@ static bool numbers_parse(const char *text, const char *name, uint32_t only, uin
 
 static bool job_counts(const struct job *job, int64_t layer) { return layer < 0 || job->layer == (uint32_t)layer; }
 
-/* Whether a metric is averaged over jobs: times of the mean rank, bandwidths, busy shares, bounds.  A value that a
- * job lacks counts as 0. */
+/* Whether the summary has the metric's mean over jobs: times of the mean rank, bandwidths, busy shares, bounds.  A
+ * value that a job lacks counts as 0. */
 static bool metric_averages(const char *metric)
 {
     static const char *const prefixes[] = { "logical_", "physical_", "busy_", "bound_", "efficiency_", "wire_" };
@@ -157,7 +157,7 @@ static void limits_summarise(struct record *record, const char *name, const char
     if (word) record_add_text(record, name, RECORD_ALL, "bound_tightest", word);
 }
 
-/* Times of one phase over all jobs, or over those of one layer.  A job takes as long as its slowest rank. */
+/* Records times of one phase over all jobs, or over those of one layer.  A job takes as long as its slowest rank. */
 static void phase_summarise(struct record *record, const char *phase, const struct job *jobs, uint32_t count,
                             const struct ranges *layers, int64_t layer)
 {
@@ -204,7 +204,7 @@ static void numbers_record(struct record *record, const char *key, const struct 
     record_set(record, key, "%s", text);
 }
 
-/* Estimates all (step, layer) pairs as if each were the first. */
+/* Prints how long the jobs will take, as if each took as long as the first. */
 static void estimate_say(const struct batch *batch, const struct job *first, uint32_t count, uint32_t threads)
 {
     struct estimate_many many = { 0 };

@@ -1,5 +1,5 @@
-/* span.c - times of kernels that follow one another early: of each kernel, and of all together.  Knows no kernel by
- * name. */
+/* span.c - times of kernels that are launched before the kernel before them has ended: of each, and of all together.
+ * Knows no kernel by name. */
 #include "models/predict/span.h"
 
 #include <assert.h>

@@ -1,5 +1,5 @@
-/* span.h - kernels that follow one another early.  A kernel is launched while the one before it still runs
- * (programmatic launch), and the two together take less than the sum of their durations.  Private to models/predict. */
+/* span.h - the time of kernels of which each is launched while the one before it still runs (programmatic launch), so
+ * that together they take less than the sum of their durations.  Private to models/predict. */
 #ifndef MODELS_PREDICT_SPAN_H
 #define MODELS_PREDICT_SPAN_H
 
@@ -13,11 +13,12 @@ struct span {
     uint64_t end_ps;
     uint64_t let_ps;                /* when the next kernel may be launched */
     uint64_t counts_ps;             /* when the host knew the counts that it waits for; 0: it waits for no counts */
-    uint64_t rdma_bytes, nvl_bytes; /* logical, of all these kernels */
+    uint64_t rdma_bytes, nvl_bytes; /* logical bytes of all these kernels */
 };
 
-/* Adds a kernel with the world's result.  If it follows others, its duration is corrected: it counts from its own
- * start and includes the wait for their end.  host_waits: the host launches nothing before it knows the counts. */
+/* Adds a kernel with the world's result.  If the kernel follows others early, its time_ps is corrected: it counts from
+ * the kernel's own start, and includes the wait for the others' end.  host_waits: the host launches nothing before it
+ * knows the counts. */
 void span_add(struct span *span, struct world_result *result, bool follows, bool host_waits,
               const struct cluster *cluster);
 /* Records the spans of all ranks under name. */

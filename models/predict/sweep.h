@@ -36,15 +36,15 @@ enum { SWEEP_VALUES_MAX = 10000, SWEEP_POINTS_MAX = 10000000, SWEEP_FILE_BYTES_M
 enum sweep_kind { SWEEP_CASE, SWEEP_STEP, SWEEP_KEY };
 
 struct sweep_name {
-    char *name;           /* of an option ("num-sms", "batch"), or a key of the cluster file ("nic.rate") */
-    enum sweep_kind kind; /* of models/case.h, of models/step/step_options.h, of the cluster file */
+    char *name;           /* an option ("num-sms", "batch"), or a key of the cluster file ("nic.rate") */
+    enum sweep_kind kind; /* whether it is of models/case.h, of models/step/step_options.h, or of the cluster file */
     char **value;         /* NULL-terminated */
     uint32_t count;
 };
 
 struct sweep_plan {
     struct case_options base; /* the values that all points share */
-    struct step_options step; /* likewise for steps; if no net and no work is given or swept, points are not steps */
+    struct step_options step; /* those of steps; points are steps only if a net or timed work is given or swept */
     GPtrArray *settings;      /* char *: keys of the cluster file with one value, "nic.rate=25GB/s" */
     GArray *names;            /* struct sweep_name: the names that have several values */
     char *baseline;           /* "num-sms=24,dtype=fp8"; NULL: the first value of each name */
@@ -57,9 +57,9 @@ enum { SWEEP_TOPICS = 1 + CASE_TOPICS };
 void sweep_entries_topics(struct sweep_plan *plan, GPtrArray *given, struct command_topic topic[SWEEP_TOPICS]);
 bool sweep_entries_add(struct sweep_plan *plan, const GPtrArray *given, GError **error);
 
-/* Whether a swept name describes the work (tokens, routing), so that no value of it is best; and whether it is a
- * setting of a launch (SMs, chunks, buffers). */
+/* Whether a swept name describes the work (tokens, routing), so that no value of it is best. */
 bool sweep_name_is_work(const char *name);
+/* Whether a swept name is a setting of a launch (SMs, chunks, buffers). */
 bool sweep_name_is_launch(const char *name);
 
 void sweep_plan_init(struct sweep_plan *plan);
@@ -68,11 +68,11 @@ void sweep_plan_clear(struct sweep_plan *plan);
  * value, because its grammar has commas.  False and *error (with the name) for an unknown name, a value that the
  * option refuses, a repeated value, or no value. */
 bool sweep_plan_add(struct sweep_plan *plan, const char *name, bool key, const char *values, GError **error);
-/* Puts names in order (clusters and keys outside, SMs, chunks and buffers inside).  Checks the number of points and
- * the baseline, and that options of steps come with a net or timed work. */
+/* Completes the plan.  Puts names in order: clusters and keys in the outer loops; SMs, chunks and buffers in the inner
+ * ones.  Checks the number of points and the baseline, and that options of steps come with a net or timed work. */
 bool sweep_plan_settle(struct sweep_plan *plan, GError **error);
 
-/* Whether its points are steps. */
+/* Whether the plan's points are steps. */
 bool sweep_plan_of_steps(const struct sweep_plan *plan);
 uint64_t sweep_plan_points(const struct sweep_plan *plan);
 /* The value of a name at a point. */
@@ -97,18 +97,18 @@ struct cluster *sweep_plan_cluster(const struct sweep_plan *plan, uint32_t index
 /* ---- the results ---- */
 
 struct sweep_results *sweep_results_new(const struct sweep_plan *plan);
-/* Reads a file and adds its complete points that results lack.  A file that does not exist adds nothing.  False and
+/* Reads a file and adds its complete points that `results` lacks.  A file that does not exist adds nothing.  False and
  * *error if the file is of another sweep, or of no sweep. */
 bool sweep_results_add_file(struct sweep_results *results, const char *path, GError **error);
-/* The complete points of a file. */
+/* Reads the complete points of a file.  NULL and *error on failure. */
 struct sweep_results *sweep_results_read(const char *path, GError **error);
-/* Whether a point's rows are there. */
+/* Whether `results` has the point's rows. */
 bool sweep_results_have(const struct sweep_results *results, const struct sweep_plan *plan, uint64_t point);
-/* Numbers points by the plan (NULL: keeps their numbers), sorts them, computes speedups against the baseline, and
- * writes. */
+/* Numbers the points by the plan (NULL: keeps their numbers), sorts them, computes speedups against the baseline, and
+ * writes the file. */
 bool sweep_results_write(struct sweep_results *results, const struct sweep_plan *plan, const char *path,
                          GError **error);
-/* The columns from "phase" on, NULL-terminated: for kernels, or for steps. */
+/* The columns of a file from "phase" on, NULL-terminated: of kernels, or of steps. */
 const char *const *sweep_metric_columns(bool of_steps);
 
 /* ---- running ---- */
@@ -120,24 +120,25 @@ struct sweep_run_options {
     const char *const *phases; /* later phases are not simulated; NULL: all are */
     bool quiet;
 };
-/* Runs the points that results lack, adds them, and leaves the file, sorted.  An impossible point has a problem in
+/* Runs the points that `results` lacks, adds them, and writes the file, sorted.  An impossible point has a problem in
  * its row.  False and *error if files fail.  SWEEP_ERROR_BUSY: another process is running the points into this file. */
 bool sweep_run(const struct sweep_plan *plan, const struct sweep_run_options *options, struct sweep_results *results,
                GError **error);
-/* Runs these points (uint64_t) unless results have them.  Writes no file. */
+/* Runs those of `points` (uint64_t) that `results` lacks, and adds them.  Writes no file. */
 bool sweep_run_points(const struct sweep_plan *plan, const GArray *points, uint32_t jobs, struct sweep_results *results,
                       GError **error);
-/* One point's rows as text, from a case, its cluster and its load (wishes: phases and threads). */
+/* The rows of a point that is a case, as text.  problem: why the point is impossible; NULL: it is simulated.  Of wishes
+ * only phases and threads count. */
 char *sweep_point_text(const struct sweep_plan *plan, uint64_t point, const struct cluster *cluster,
                        const struct case_options *c, const struct case_load *load, const GError *problem,
                        const struct simulate_wishes *wishes);
 
-/* Likewise for a point that is a step (sweep_step.c). */
+/* The row of a point that is a step, as text (sweep_step.c). */
 char *sweep_step_text(const struct sweep_plan *plan, uint64_t point, const struct cluster *cluster, uint32_t threads);
-/* Adds the cost of `count` points like this one. */
+/* Adds the cost of `count` steps like this point to `many`. */
 void sweep_step_estimate(const struct sweep_plan *plan, uint64_t point, const struct cluster *cluster, uint32_t count,
                          struct estimate_many *many);
-/* A line of a point: its number and values, then these cells, one for each column from "phase" on.  Commas and
+/* A line of the file: the point's number and values, then the cells, one for each column from "phase" on.  Commas and
  * quotes in a cell become ';'. */
 char *sweep_line_text(const struct sweep_plan *plan, uint64_t point, const char *const *cell);
 /* The line of an impossible point. */
@@ -145,10 +146,10 @@ char *sweep_problem_text(const struct sweep_plan *plan, uint64_t point, const ch
 
 /* ---- looking ---- */
 
-/* Whether the points are steps. */
+/* Whether the results are of steps. */
 bool sweep_results_of_steps(const struct sweep_results *results);
 
-/* A goal has phases and a metric: "combine.time_us", "dispatch+combine.slowest_us", "dispatch.logical_rdma_gbs". */
+/* By what points are ranked: phases and a metric, such as "combine.time_us" or "dispatch+combine.slowest_us". */
 struct sweep_goal {
     char **phase;
     char *metric;
@@ -156,14 +157,14 @@ struct sweep_goal {
 };
 bool sweep_goal_parse(const char *text, struct sweep_goal *goal, GError **error);
 void sweep_goal_clear(struct sweep_goal *goal);
-/* A point's figure: for times the sum over phases, for other metrics the last phase's value.  NAN: the point has no
- * figure. */
+/* A point's figure by the goal: for times the sum over its phases, for other metrics the last phase's value.  NAN: the
+ * point has no figure. */
 double sweep_goal_value(const struct sweep_results *results, const GPtrArray *rows, const struct sweep_goal *goal);
 
 /* A point with its figure. */
 struct sweep_ranked {
     const GPtrArray *rows;
-    double value; /* by the goal, negated if more is better, so that less is always better */
+    double value; /* the figure, negated if more is better, so that less is always better */
     double speedup;
     uint64_t number;
 };
@@ -171,17 +172,17 @@ struct sweep_ranked {
 GArray *sweep_points_rank(const struct sweep_results *results, const struct sweep_goal *goal, GError **error);
 /* Sorts points (struct sweep_ranked) by their number in the plan. */
 gint sweep_number_order(gconstpointer a, gconstpointer b);
-/* The row of the longest phase of the goal. */
+/* The point's row of the longest of the goal's phases. */
 char *const *sweep_longest_row(const struct sweep_results *results, const GPtrArray *rows,
                                const struct sweep_goal *goal);
 /* A figure with five digits, or more if more stand before the point.  Freed by the caller. */
 char *sweep_figure_text(double figure);
-/* Appends how many points are impossible. */
+/* Appends how many points are impossible.  possible: how many are not. */
 void sweep_impossible_append(const struct sweep_results *results, guint possible, GString *out);
 
-/* Appends the best points, at most `limit`, the best first.  If work was swept, the best of each combination of
- * work, because points of different work cannot be compared.  If SMs were swept, also the front of SMs against the
- * goal, for each combination of the other settings. */
+/* Appends the best points, at most `limit`, the best first.  If work and settings were swept, appends the best point of
+ * each combination of work instead, because points of different work cannot be compared.  If SMs were swept, also
+ * appends the front of SMs against the goal, for each combination of the other settings. */
 bool sweep_text_append(const struct sweep_results *results, const struct sweep_goal *goal, uint32_t limit, GString *out,
                        GError **error);
 /* Appends the values of one swept name next to each other: a line for each combination of the other names, at most

@@ -230,7 +230,7 @@ static bool share_run(const struct sweep_arguments *a, const struct sweep_run_op
     return good;
 }
 
-/* Runs a rank's own share first, then shares that no process is running: those of ranks that have died or not begun. */
+/* Runs this rank's share first, then shares that no process is running: those of ranks that have died or not begun. */
 static bool shares_run(const struct sweep_arguments *a, const struct sweep_run_options *common,
                        const struct share *share, GError **error)
 {
@@ -239,7 +239,7 @@ static bool shares_run(const struct sweep_arguments *a, const struct sweep_run_o
     return true;
 }
 
-/* Rank 0 goes on until the files of all ranks together have every point, and merges them. */
+/* On rank 0, goes on until the files of all ranks together have every point, and merges them. */
 static bool ranks_gather(const struct sweep_arguments *a, const struct sweep_run_options *common,
                          const struct share *share, struct sweep_results *results, GError **error)
 {
@@ -264,7 +264,8 @@ static bool ranks_gather(const struct sweep_arguments *a, const struct sweep_run
     return true;
 }
 
-/* Under MPI each share of the points has a file.  Points that the common file has are not run again. */
+/* Runs the sweep.  Under MPI each share of the points has a file of its own, and points that the common file has are
+ * not run again. */
 static bool run(struct sweep_arguments *a, GError **error)
 {
     const char *output = a->output ? a->output : "sweep.csv";

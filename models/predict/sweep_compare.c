@@ -79,7 +79,7 @@ static double figure_of(const struct side_by_side *s, const struct sweep_ranked 
     return s->goal->more_is_better ? -point->value : point->value;
 }
 
-/* "175.1, 3.46 times faster": a value's figure, compared with the first value's. */
+/* Adds the cell of a value's figure, compared with the first value's: "175.1, 3.46 times faster". */
 static void figure_cell(const struct side_by_side *s, const struct sweep_ranked *const *combo, guint value,
                         struct text_table *table)
 {
@@ -96,7 +96,7 @@ static void figure_cell(const struct side_by_side *s, const struct sweep_ranked 
     else text_table_cell(table, "%s, %s", figure, change);
 }
 
-/* The bottleneck of the longest phase: once if it is equal for all values, else one for each value. */
+/* Adds the cell of the longest phase's bottleneck: once if it is equal for all values, else one for each value. */
 static void bound_cell(const struct side_by_side *s, const struct sweep_ranked *const *combo, struct text_table *table)
 {
     const int bottleneck = sweep_results_column(s->results, "bottleneck");
@@ -150,7 +150,7 @@ static void rows_append(const struct side_by_side *s, uint32_t limit, GString *o
 
 enum { BAR_COLUMNS = 20 };
 
-/* By how many percent a value's figure is better than the first value's; NAN if one of the points is impossible. */
+/* By how many percent a value's figure is better than the first value's; NAN if either point is impossible. */
 static double gain_pct(const struct side_by_side *s, const struct sweep_ranked *const *combo, guint value)
 {
     if (!combo[0] || !combo[value]) return NAN;
@@ -184,7 +184,7 @@ static const char *along_value(const struct side_by_side *s, guint combo, int al
     return cell[1 + along];
 }
 
-/* "schedule stages is better than sequential from batch 128 on", if the sign of the gain changes at most once. */
+/* Appends "schedule stages is better than sequential from batch 128 on", if the gain's sign changes at most once. */
 static void verdict_append(const struct side_by_side *s, guint value, int along, GString *out)
 {
     const char *name = s->results->column[1 + s->name], *other = s->results->column[1 + along];
@@ -209,7 +209,7 @@ static void verdict_append(const struct side_by_side *s, guint value, int along,
     else g_string_append_printf(out, "better than %s at %d of %d values of %s.\n", first, better, known, other);
 }
 
-/* A bar of the gain, to the right of '|', or of the loss, to the left. */
+/* Adds a cell with a bar: of a gain to the right of '|', of a loss to the left. */
 static void bar_cell(struct text_table *table, double gain, double most)
 {
     const int length = most > 0 && isfinite(gain) ? (int)lround(BAR_COLUMNS * fabs(gain) / most) : 0;
@@ -225,7 +225,7 @@ static double gain_most(const struct side_by_side *s)
     return most; /* fmax() ignores NAN */
 }
 
-/* The gain of each value over the first one, drawn along the only other name, and where it becomes a gain. */
+/* Appends the gain of each value over the first one, drawn along the only other name, and where it becomes a gain. */
 static void gains_append(const struct side_by_side *s, GString *out)
 {
     const int along = along_find(s);

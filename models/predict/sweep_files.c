@@ -26,7 +26,8 @@ static const char *const kernel_columns[] = {
     "problem",
     NULL,
 };
-/* least_us and most_us are over the draws.  slowest_us is the draws' median of the time until the last rank's end. */
+/* slowest_us is the time until the last rank's end, as the median of the draws; least_us and most_us are the least and
+ * the most of the draws. */
 static const char *const step_columns[] = {
     "phase",       "phases",     "slowest_us",  "least_us",       "most_us", "tokens_per_s_gpu",
     "compute_pct", "wire_pct",   "waiting_pct", "contention_pct", "sms_pct", "host_pct",
@@ -42,14 +43,14 @@ static bool swept(const struct sweep_plan *plan, const char *name)
     return false;
 }
 
-/* The values that all points share, each line "# key: value". */
+/* The header: the values that all points share, each a line "# key: value". */
 static char *plan_header(const struct sweep_plan *plan)
 {
     GString *text = g_string_new("# kind: sweep\n");
     g_string_append_printf(text, "# version: %s\n", eptwin_version());
     for (uint32_t i = 0; case_option_name(i); i++) {
         const char *name = case_option_name(i);
-        const bool said = !sweep_plan_of_steps(plan) || case_option_given(&plan->base, name); /* a net says the rest */
+        const bool said = !sweep_plan_of_steps(plan) || case_option_given(&plan->base, name); /* else the net says it */
         g_autofree char *value = said ? case_option_text(&plan->base, i) : NULL;
         if (value && !swept(plan, name)) g_string_append_printf(text, "# %s: %s\n", name, value);
     }
@@ -124,7 +125,7 @@ static bool point_whole(const GPtrArray *rows, int phases)
     return true;
 }
 
-/* Adds the complete points of `source` that results lack. */
+/* Adds the complete points of `source` that `results` lacks. */
 static void whole_points_add(struct sweep_results *results, struct sweep_results *source)
 {
     const int phases = sweep_results_column(source, "phases");
@@ -172,7 +173,8 @@ static const char *input_find(const GPtrArray *inputs, const char *input)
     return NULL;
 }
 
-/* Adds the inputs that results lack.  False and *error if one has another digest, or if the file has no inputs. */
+/* Adds the file's inputs that `results` lacks.  False and *error if an input has another digest, or if the file has no
+ * inputs. */
 static bool inputs_add(struct sweep_results *results, const struct sweep_results *file, const char *path,
                        GError **error)
 {
@@ -219,7 +221,7 @@ bool sweep_results_add_file(struct sweep_results *results, const char *path, GEr
     if (!g_file_test(path, G_FILE_TEST_EXISTS)) return true;
     g_autofree char *text = whole_file_read(path, SWEEP_FILE_BYTES_MAX, &size_bytes, error);
     if (!text) return false;
-    /* The run was killed before it wrote the columns, so the file has no rows to lose. */
+    /* If the run was killed before it wrote the columns, the file has no rows. */
     if (size_bytes == 0 || (g_str_has_prefix(text, "# kind: sweep") && !strstr(text, "\npoint,"))) return true;
     return text_add(results, path, text, error);
 }
@@ -295,7 +297,8 @@ static void row_speedup(struct sweep_results *results, char **cell)
     }
 }
 
-/* Sorts by number.  Points without a number in the plan follow, in the order in which they came. */
+/* Orders rows by the numbers of their points.  Points without a number in the plan follow, in the order in which they
+ * came. */
 static gint row_order(gconstpointer a, gconstpointer b)
 {
     char *const *x = *(char *const *const *)a, *const *y = *(char *const *const *)b;

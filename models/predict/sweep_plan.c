@@ -40,7 +40,8 @@ static bool is_ratio(const char *word)
     return rest != end + 1 && !*rest && second > 0 && second <= first;
 }
 
-/* Expands a range to its numbers.  False if the word is not a range, or (with *error) is an impossible one. */
+/* Adds the numbers of a range to values.  False if the word is not a range, or (with *error) if it is an impossible
+ * one. */
 static bool range_expand(const char *word, bool key, GPtrArray *values, GError **error)
 {
     struct ranges numbers;
@@ -85,7 +86,7 @@ static char **values_expand(const char *text, bool key, GError **error)
     return (char **)g_ptr_array_free(values, FALSE);
 }
 
-/* Sets an option of the case or of the step.  A key is not an option. */
+/* Sets the name's option of the case or of the step to the value.  Does nothing for a key of the cluster file. */
 static bool value_set(struct case_options *c, struct step_options *o, const struct sweep_name *name, const char *value,
                       GError **error)
 {
@@ -134,7 +135,7 @@ bool sweep_plan_add(struct sweep_plan *plan, const char *name, bool key, const c
         if (strcmp(name_at(plan, i)->name, option) == 0) {
             return error_false(error, SWEEP_ERROR, SWEEP_ERROR_INPUT, "%s: expected once, found twice", option);
         }
-    const bool whole = of_step && strcmp(of_step, "work") == 0; /* its grammar has commas */
+    const bool whole = of_step && strcmp(of_step, "work") == 0; /* one value, because its grammar has commas */
     struct sweep_name added = { .name = g_strdup(option),
                                 .kind = key       ? SWEEP_KEY
                                         : of_case ? SWEEP_CASE
@@ -161,8 +162,8 @@ bool sweep_name_is_launch(const char *name)
     return strcmp(name, "num-sms") == 0 || g_str_has_suffix(name, "-chunk") || g_str_has_suffix(name, "-buffer");
 }
 
-/* Names that change the cluster are outside, and names that do not change the routing are inside.  So points that
- * share a cluster or routing follow one another. */
+/* The name's place in the order of loops, 0 for the outermost.  Names that change the cluster come first, and names
+ * that do not change the routing last, so that points that share a cluster or a routing follow one another. */
 static int name_class(const struct sweep_name *name)
 {
     if (name->kind == SWEEP_KEY || strcmp(name->name, "cluster") == 0) return 0;
@@ -311,7 +312,7 @@ static void cluster_add(GPtrArray *inputs, const struct sweep_plan *plan, const 
     input_add(inputs, "cluster", path, cluster ? cluster->digest : NULL);
 }
 
-/* If an option's value names a file, adds that file. */
+/* If the option's value names a file, adds the file to the inputs. */
 static void value_add(GPtrArray *inputs, const struct sweep_plan *plan, uint32_t option, const char *value)
 {
     const char *name = case_option_name(option);

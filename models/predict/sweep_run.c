@@ -1,8 +1,8 @@
 /* sweep_run.c - runs the points of a sweep on all cores of this process.  Each point starts as soon as a core is
  * free, and its rows go to the part file in one write.
  *
- * Threads (on_cores.h) share the clusters.  Each keeps the load of its last point, because successive points mostly
- * have equal routing.  Knows plan and results; knows no command line. */
+ * Threads (on_cores.h) share the clusters.  Each keeps the load of its last point for the next one, because successive
+ * points mostly have equal routing.  Knows plan and results; knows no command line. */
 #include "models/predict/sweep.h"
 
 #include <assert.h>
@@ -127,7 +127,7 @@ char *sweep_point_text(const struct sweep_plan *plan, uint64_t point, const stru
 
 /* ---- points, each on a thread ---- */
 
-/* The load of the previous point. */
+/* A thread's load of its previous point. */
 struct load_memory {
     bool filled;
     struct case_options of;
@@ -168,7 +168,8 @@ static bool part_write(int part, const char *path, const char *text, size_t size
     return true;
 }
 
-/* Keeps a point's rows.  If there is a file, they first go there, completely.  Returns false if that failed. */
+/* Adds a point's rows to the results.  If there is a part file, first writes them there.  False if that failed, now or
+ * before. */
 static bool point_keep(struct sweep_threads *t, const char *text)
 {
     g_mutex_lock(&t->lock);
@@ -217,7 +218,8 @@ static void point_estimate(const struct sweep_threads *t, uint64_t point, uint32
     else estimate_many_add(many, &c, cluster, count);
 }
 
-/* Estimates many points from a few that stand for all, because making a step's schedule takes time. */
+/* Prints how long the points will take.  Of many points only some are looked at, because making a step's schedule takes
+ * time. */
 static void estimate_say(const struct sweep_threads *t, uint32_t jobs)
 {
     enum { POINTS_SEEN = 4096, STEPS_SEEN = 16 };
@@ -279,14 +281,15 @@ static bool copy_write(const char *copy, const GString *text, GError **error)
     return false;
 }
 
-/* Opens the part file with its complete lines, for this process alone.  This run's header and rows follow. */
+/* Opens the part file for this process alone, adds its points to the results, and removes a line that was cut.  This
+ * run's header and rows follow. */
 static bool part_open(struct sweep_threads *t, const char *part, GError **error)
 {
     t->part = open(part, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
     struct stat status;
     const bool locked = t->part >= 0 && flock(t->part, LOCK_EX | LOCK_NB) == 0;
     if ((!locked && t->part >= 0 && errno == EWOULDBLOCK) ||
-        (locked && fstat(t->part, &status) == 0 && !status.st_nlink)) /* it has just ended */
+        (locked && fstat(t->part, &status) == 0 && !status.st_nlink)) /* the other sweep has just ended */
         return error_false(error, SWEEP_ERROR, SWEEP_ERROR_BUSY, "%s: another sweep is writing it", part);
     if (!locked) return error_false(error, SWEEP_ERROR, SWEEP_ERROR_RUN, "%s: %s", part, g_strerror(errno));
     if (!sweep_results_add_file(t->results, part, error)) return false;

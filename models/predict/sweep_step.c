@@ -14,7 +14,7 @@ static enum step_part part_most(const struct step_answer *a)
     return most;
 }
 
-/* The metric of a column as `eptwin step` records it.  slowest_us is the median of the draws. */
+/* The text of a column's cell, from the metric that `eptwin step` records.  slowest_us is the median of the draws. */
 static const char *cell_of(const char *column, const struct record *record, const struct step_answer *a)
 {
     static const char *const renamed[][2] = { { "slowest_us", "time_us" },
@@ -47,7 +47,7 @@ void sweep_step_estimate(const struct sweep_plan *plan, uint64_t point, const st
     g_auto(case_options) c;
     struct step_options o;
     struct step_plan step;
-    g_autoptr(GError) error = NULL; /* its row will say it */
+    g_autoptr(GError) error = NULL; /* goes to the point's row */
     sweep_plan_case(plan, point, &c);
     sweep_plan_step(plan, point, &o);
     if (step_plan_make(&step, &o, &c, cluster, &error))

@@ -179,7 +179,8 @@ static char *values_of(const struct sweep_results *results, const GPtrArray *row
     return g_string_free(text, FALSE);
 }
 
-/* For one combination of work: the points that no other point with as few SMs beats, by number of SMs. */
+/* Appends the front for one combination of the names that are not settings of a launch: the points that no point with
+ * as few SMs beats, by number of SMs. */
 static void front_append(const struct sweep_results *results, const GArray *list, const char *work,
                          const struct sweep_goal *goal, GString *out)
 {
@@ -236,7 +237,7 @@ gint sweep_number_order(gconstpointer a, gconstpointer b)
     return x->number < y->number ? -1 : x->number > y->number;
 }
 
-/* Of points sorted with the best first: the first point of each combination of work, in the order of the plan. */
+/* The best point of each combination of work, in the order of the plan.  `list` is sorted, best first. */
 static GArray *best_of_each(const struct sweep_results *results, const GArray *list)
 {
     GArray *best = g_array_new(FALSE, FALSE, sizeof(struct sweep_ranked));

@@ -49,7 +49,7 @@ struct setting {
 struct tried {
     struct setting setting;
     double us;
-}; /* NAN: cannot be */
+}; /* us NAN: the kernels refuse the setting */
 
 struct tune {
     struct case_options base;
@@ -95,7 +95,7 @@ static void setting_apply(struct case_options *c, int phase, const struct settin
     for (int i = 0; i < VALUES; i++) *place[phase][i] = s->value[i];
 }
 
-/* The slowest rank's time in both phases; NAN if the kernels refuse the settings. */
+/* Sets us[] to the slowest rank's times of both phases; NAN if the kernels refuse the settings. */
 static void trial_run(const struct tune *t, const struct setting setting[PHASES], double us[PHASES])
 {
     static const char *const both[] = { "dispatch", "combine", NULL };
@@ -126,8 +126,8 @@ static bool trials_job(void *context, uint32_t job, void *memory)
     return true;
 }
 
-/* Pairs settings of dispatch and combine that have equal SMs in one trial.  A single one is paired with the standard
- * setting. */
+/* Makes trials of the wanted settings: each pairs a setting of dispatch with one of combine that has equal SMs.  A
+ * setting without a partner is paired with the standard one. */
 static GArray *trials_pair(struct tune *t)
 {
     GArray *list = g_array_new(FALSE, TRUE, sizeof(struct trial));
@@ -201,7 +201,7 @@ struct range {
     uint32_t least, most, step;
 };
 
-/* The ranges that the public tests try. */
+/* The range of a value that the library's public tests try. */
 static struct range range_of(const struct tune *t, int phase, int value)
 {
     static const struct range intra[PHASES] = { { 4, 32, 2 }, { 1, 16, 1 } };
@@ -210,7 +210,8 @@ static struct range range_of(const struct tune *t, int phase, int value)
     return value == NVL_CHUNK ? intra[phase] : (struct range){ 0, 0, 1 };
 }
 
-/* A few points of a range, including its ends, because the best value is often at an end. */
+/* The value number `part` of `parts` values spread over a range, with both ends, because the best value is often at an
+ * end. */
 static uint32_t coarse(const struct range *range, uint32_t part, uint32_t parts)
 {
     const uint32_t steps = (range->most - range->least) / range->step;
@@ -249,7 +250,7 @@ static void neighbours_want(struct tune *t, int phase, const struct setting *aro
     }
 }
 
-/* Moves to better neighbours until there are none. */
+/* Tries the neighbours of the best settings with `sms` SMs, until there are no untried ones, at most `rounds` times. */
 static void chunks_refine(struct tune *t, uint32_t sms, int rounds)
 {
     for (int round = 0; round < rounds; round++) {
@@ -270,7 +271,7 @@ static double both_us(const struct tune *t, uint32_t sms)
 
 static void sms_scan(struct tune *t)
 {
-    const uint32_t wide = t->max_sms > 32 ? 4 : 2; /* its steps from 16 SMs on */
+    const uint32_t wide = t->max_sms > 32 ? 4 : 2; /* the step from 16 SMs on */
     for (uint32_t next = 2, sms = 0; sms < t->max_sms; next = sms + (sms < 16 ? 2 : wide)) {
         sms = MIN(next, t->max_sms);
         for (int p = 0; p < PHASES; p++) {
@@ -283,7 +284,7 @@ static void sms_scan(struct tune *t)
     trials_run(t);
 }
 
-/* The smallest number of SMs within the slack of the best. */
+/* The smallest number of SMs with which dispatch and combine together take at most the slack more than the best. */
 static uint32_t sms_choose(const struct tune *t)
 {
     double best = INFINITY;

@@ -53,8 +53,8 @@ static double metric_of(const struct search *s, uint64_t point, const char *metr
     return row ? sweep_cell_number(row, sweep_results_column(s->results, metric)) : NAN;
 }
 
-/* The merit of a point: tokens a second, so more is better.  Steps over the limit rank below all others, by their
- * time.  Impossible steps rank last. */
+/* The merit of a point: tokens a second, so more is better.  Steps over the limit have negative merits, by their time.
+ * Impossible steps rank last. */
 static double merit_of(const struct search *s, uint64_t point)
 {
     const double us = metric_of(s, point, "slowest_us");
@@ -182,7 +182,7 @@ static void names_append(const struct search *s, GString *out)
     text_table_append(table, out);
 }
 
-/* The result of each value of a name, with the other names as tuned. */
+/* Appends the result of each value of a name, with the best values of the other names. */
 static void name_append(const struct search *s, uint32_t name, GString *out)
 {
     const char *const titles[] = { name_at(s, name)->name, "step ms", "tokens/s, GPU", "gain %", "" };
@@ -216,7 +216,8 @@ static bool words_append(struct search *s, GString *out, GError **error)
 
 /* ---- what is open ---- */
 
-/* The amount of work can be chosen only if less work at a time, or work on more GPUs, is the same work in the end. */
+/* Whether the swept names can be chosen.  A name that changes the amount of work can be only if less work at a time, or
+ * work on more GPUs, is the same work in the end. */
 static bool choices_check(const struct sweep_plan *plan, GError **error)
 {
     for (guint i = 0; i < plan->names->len; i++) {

@@ -22,17 +22,17 @@ struct validate_row {
     uint32_t line; /* the line on which it begins */
     char **cell;   /* one for each column, as read; NULL-terminated */
     struct case_options options;
-    char **settings;    /* keys of the cluster file that differ in this row, "nic.rate=25 GB/s"; or NULL */
+    char **settings;    /* keys of the cluster file that this row sets, "nic.rate=25 GB/s"; NULL: none */
     char **phase;       /* the phases whose times are added: "dispatch", or "cached_notify_dispatch+dispatch" */
     const char *metric; /* points into a cell; NULL: the kernel decides */
     bool native;        /* another tool's own figure (metric native_...), which is kept and not predicted */
     double measured_us, measured_gbs; /* NAN: not given */
     double measured_pct;              /* a share of the phase's time; metric names the share (wait_matrix.h); NAN:
                                        * none */
-    double outside_us;                /* time in the measurement beyond that of its phases */
-    uint32_t seeds;                   /* the measurement is a mean over this many seeds, from the options' own on */
-    char *problem;                    /* why there is no prediction; NULL: fine so far */
-    uint32_t job;                     /* rows of one case have one job */
+    double outside_us;                /* time that the measurement includes in addition to its phases */
+    uint32_t seeds;                   /* the prediction is a mean over this many seeds, from the options' own on */
+    char *problem;                    /* why there is no prediction; NULL: no problem so far */
+    uint32_t job;                     /* number of the row's job; rows of one case share it */
     unsigned known;                   /* facts that labels tell, as bits that the table's user defines; 0: none */
     double predicted_us, predicted_gbs, predicted_pct, error_pct; /* NAN: none */
     char *bottleneck;
@@ -62,8 +62,8 @@ static inline bool validate_row_idle(const struct validate_row *row) { return ro
 /* Whether the row's measurement is how long ranks wait for each other. */
 static inline bool validate_row_waits(const struct validate_row *row) { return isfinite(row->measured_pct); }
 
-/* A copy of a row's case and measurement, without results and cells.  Its metric points into row.  Freed with its
- * table, or by validate_row_clear(). */
+/* A copy of a row's case and measurement, without results and cells.  The copy's metric points into a cell of `row`.
+ * Freed with its table, or by validate_row_clear(). */
 struct validate_row validate_row_copy(const struct validate_row *row);
 void validate_row_clear(struct validate_row *row);
 /* Numbers the jobs: rows with equal options and settings share one.  Reading a table does this, too. */
@@ -83,7 +83,8 @@ void validate_table_append(const struct validate_table *table, GString *out);
  * started. */
 bool validate_table_run(struct validate_table *table, uint32_t workers, GError **error);
 
-/* The distribution of error_pct as text: all rows, then by phase, kernel, num-tokens and each column of by. */
+/* Appends the distribution of error_pct as text: of all rows, then by phase, kernel, num-tokens and each column of
+ * `by`. */
 void validate_summary_append(const struct validate_table *table, char **by, GString *out);
 
 #endif

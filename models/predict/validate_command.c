@@ -123,7 +123,7 @@ static bool results_write(const struct validate_options *o, const struct validat
     return good;
 }
 
-/* The rows of one job are one prediction.  Most tables have few clusters. */
+/* Prints how long the predictions will take.  The rows of one job are one prediction. */
 static void estimate_say(const struct validate_options *o, const struct validate_table *table)
 {
     struct estimate_many many = { 0 };

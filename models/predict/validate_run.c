@@ -28,7 +28,7 @@ struct shared_row {
 struct shared_job {
     pid_t worker;
     bool done;
-}; /* worker 0: no worker has taken it */
+}; /* worker 0: no worker has taken the job */
 struct shared {
     atomic_uint next, done;
     struct shared_row *row;
@@ -67,7 +67,7 @@ static void phases_list(const struct record *record, char *text, size_t text_siz
     }
 }
 
-/* Adds one phase of a row to out.  Times add up.  The bandwidth is the last phase's bytes over the whole time, and
+/* Adds one phase of a row to `out`.  Times add up.  The bandwidth is the last phase's bytes over the sum of times, and
  * the bottleneck is that of the longest phase. */
 static bool phase_predict(const struct validate_row *row, const char *phase, const char *rate_metric,
                           const struct record *record, struct shared_row *out)
@@ -131,7 +131,7 @@ static bool load_recall(struct load_memory *memory, const struct case_options *c
     return true;
 }
 
-/* Adds one draw's share to a row. */
+/* Adds one draw's prediction to the row's mean over draws. */
 static void row_add(const struct validate_row *row, const struct record *record, struct shared_row *out)
 {
     struct shared_row one = { 0 };
@@ -143,7 +143,7 @@ static void row_add(const struct validate_row *row, const struct record *record,
     g_strlcpy(out->problem, one.problem, TEXT_BYTES);
 }
 
-/* Simulates one draw of the job.  False: its rows get the reason. */
+/* Simulates one draw of the job.  False: it cannot be simulated, and the job's rows have got the reason. */
 static bool draw_run(const struct run *run, uint32_t job, const struct case_options *c,
                      const struct simulate_wishes *wishes, struct load_memory *memory)
 {
@@ -162,7 +162,7 @@ static bool draw_run(const struct run *run, uint32_t job, const struct case_opti
     return good;
 }
 
-/* Runs later draws with a copy of the case, whose load nobody else has. */
+/* Runs the draws after the first.  Each has a copy of the case with another seed, and so a load of its own. */
 static void draws_run(const struct run *run, uint32_t job, const struct validate_row *row,
                       const struct simulate_wishes *wishes)
 {
@@ -213,7 +213,7 @@ static void worker_main(const struct run *run)
 
 /* ---- the parent ---- */
 
-/* Loads inputs that several jobs share before the first job, so that workers share them. */
+/* Loads the clusters of all rows before workers are forked, so that these share them. */
 static void clusters_load(struct run *run)
 {
     for (uint32_t i = 0; i < run->table->row_count; i++) {
@@ -346,7 +346,7 @@ static bool workers_run(struct run *run, uint32_t workers, GError **error)
 static void row_finish(struct validate_row *row, const struct shared_row *out)
 {
     if (validate_row_idle(row)) return;
-    g_clear_pointer(&row->problem, g_free); /* of a run before */
+    g_clear_pointer(&row->problem, g_free); /* an earlier run may have set them */
     g_clear_pointer(&row->bottleneck, g_free);
     if (*out->problem) {
         row->problem = g_strdup(out->problem);

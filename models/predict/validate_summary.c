@@ -21,7 +21,7 @@ static void group_free(gpointer data)
     g_free(group);
 }
 
-/* named: groups by their names. */
+/* The group with this name, which is made if it does not exist.  named: the groups by their names. */
 static struct group *group_find(GPtrArray *groups, GHashTable *named, const char *name)
 {
     struct group *group = g_hash_table_lookup(named, name);
@@ -79,7 +79,7 @@ static char *row_group_name(const struct validate_table *table, const struct val
     return text ? text : g_strdup("");
 }
 
-/* by NULL: all rows in one group. */
+/* Appends a line for each group of rows by the column or option `by`.  NULL: all rows are one group. */
 static void groups_append(const struct validate_table *table, const char *by, struct text_table *out)
 {
     g_autoptr(GPtrArray) groups = g_ptr_array_new_with_free_func(group_free);

@@ -74,7 +74,8 @@ static bool seeds_parse(const char *text, uint32_t *seeds, char **problem)
     return good;
 }
 
-/* A row has exactly one measured value.  A share needs a metric that names it. */
+/* What is wrong with the row's values, or NULL.  A row has exactly one measured value, and a share needs a metric that
+ * names it. */
 static char *row_values_refuse(const struct validate_row *row)
 {
     const bool us = isfinite(row->measured_us), gbs = isfinite(row->measured_gbs), share = validate_row_waits(row);
@@ -88,12 +89,12 @@ static char *row_values_refuse(const struct validate_row *row)
     return NULL;
 }
 
-/* Puts one cell where its column belongs.  On failure returns false and sets row->problem. */
+/* Sets what the cell's column stands for.  On failure returns false and sets row->problem. */
 static bool row_cell_take(struct validate_row *row, const char *name, const char *text)
 {
     GError *error = NULL;
     if (column_is(name, "metric")) return row->metric = *text ? text : NULL, true;
-    if (*text == '\0') return true; /* the default */
+    if (*text == '\0') return true; /* the default stays */
     if (column_is(name, "phase")) return row->phase = g_strsplit(text, "+", 0), true;
     if (column_is(name, "outside_us")) return measured_parse(name, text, &row->outside_us, &row->problem);
     if (column_is(name, "seeds")) return seeds_parse(text, &row->seeds, &row->problem);
@@ -107,7 +108,8 @@ static bool row_cell_take(struct validate_row *row, const char *name, const char
     return false;
 }
 
-/* A '?' is a value that was unknown when the table was written.  The command line may give it. */
+/* Replaces a '?', a value that was unknown when the table was written, by the command line's.  False and a problem if
+ * that gives none. */
 static bool unknown_fill(struct validate_row *row, const char *name, char **cell)
 {
     if (strcmp(*cell, "?") != 0 || !case_has(name)) return true;
@@ -139,7 +141,7 @@ static void row_fill(struct validate_row *row, const struct validate_table *tabl
     case_files_resolve(&row->options, folder);
 }
 
-/* What a column sets, however it is spelt: the name of an option, or the column's own name. */
+/* The name of the option that the column sets, however the column is spelt; else the column's own name. */
 static const char *column_meaning(const char *name)
 {
     const char *option = case_option_find(name);
@@ -156,7 +158,7 @@ static const char *label_nearest(const char *name)
     return measured ? measured : case_option_nearest(name);
 }
 
-/* Refuses two columns for one option, because the last would silently win.  Warns of misspelt columns, because the
+/* Refuses two columns for one option, because the last would silently win.  Warns of misspelt columns, for which the
  * default would silently be used. */
 static void header_check(struct reader *reader)
 {
@@ -216,7 +218,8 @@ static bool parse_refuse(const struct reader *reader, struct csv_parser *parser,
                        code == CSV_EPARSE ? "a quote within a field or one that is not closed" : csv_strerror(code));
 }
 
-/* Feeds libcsv line by line, because it does not count lines.  A quoted field may span several lines. */
+/* Parses the text.  Feeds libcsv line by line, because libcsv does not count lines.  A quoted field may span several
+ * lines. */
 static bool reader_parse(struct reader *reader, const char *text, size_t size_bytes, GError **error)
 {
     struct csv_parser parser;

@@ -90,7 +90,7 @@ static void work_settle(const struct which *w, uint32_t ranks, uint32_t tokens, 
     c->ranks_per_node = whole.ranks_per_node;
 }
 
-/* V2 without hybrid mode. */
+/* Whether the backend is V2 without hybrid mode. */
 static bool backend_direct(const struct which_backend *b) { return g_str_has_suffix(b->name, "-direct"); }
 
 static void backend_settle(const struct which *w, const struct which_backend *backend, struct case_options *c)

@@ -19,11 +19,11 @@ enum which_error { WHICH_ERROR_OPTION, WHICH_ERROR_NONE };
 /* The maker of the GPUs for which a library's kernels are written. */
 enum which_gpus { WHICH_NVIDIA = 1, WHICH_AMD = 2, WHICH_BOTH = 3 };
 
-/* A library's kernels. */
+/* A library's kernels with a transport. */
 struct which_backend {
-    const char *name, *kernel; /* kernel: of --kernel */
+    const char *name, *kernel; /* kernel: as --kernel names it */
     enum which_gpus gpus;
-    const char *transport; /* as --backend names it; NULL: within a node, where no NIC is used */
+    const char *transport; /* as --backend names it; NULL: the backend is for one node, where no NIC is used */
     uint32_t providers;    /* the NICs that it posts to, as bits (1 << enum cluster_provider) */
 };
 
@@ -34,14 +34,14 @@ const char *which_time_name(enum which_time time);
 struct which_answer {
     double us[WHICH_TIMES];
     uint32_t sms;             /* SMs of its kernels */
-    char *phase[WHICH_TIMES]; /* the longest of these kernels */
+    char *phase[WHICH_TIMES]; /* the longest kernel of the layer, of dispatch, of combine */
     char *bound[WHICH_TIMES]; /* what bounds that kernel: "NIC of rank 0, sending, 97 % busy" */
-    char *problem;            /* NULL: none; else why there is no time, and the fields above are not set */
-    bool absent;              /* it is no candidate at this point, and the fields above are not set */
+    char *problem;            /* why there is no time, so that the fields above are not set; NULL: there is one */
+    bool absent;              /* the backend is no candidate at this point, and the fields above are not set */
 };
 
 struct which_point {
-    uint32_t ranks, tokens;      /* of a rank at most */
+    uint32_t ranks, tokens;      /* tokens: the most of any rank */
     struct which_answer *answer; /* [backends] */
     uint32_t *order;      /* [backends] the fastest first, then those with a problem, then those that are absent */
     uint32_t good, asked; /* how many backends have no problem; how many are not absent */
@@ -50,7 +50,7 @@ struct which_point {
 struct which {
     struct case_options base;
     const struct cluster *cluster;
-    const struct which_backend *backend; /* [backends] all that there are */
+    const struct which_backend *backend; /* [backends] every backend that eptwin knows */
     uint32_t backends;
     enum which_time by;
     uint32_t jobs;
@@ -58,11 +58,11 @@ struct which {
     GPtrArray *points;      /* struct which_point *: the case's first, then others */
 };
 
-/* Makes `which` ready.  Before that only base, cluster, by and jobs are set.  *error if the case's routing is
+/* Makes `which` ready; the caller has set base, cluster, by and jobs.  False and *error if the case's routing is
  * impossible, or if its --kernel and --backend leave no backend. */
 bool which_begin(struct which *which, GError **error);
 void which_clear(struct which *which);
-/* Predicts all backends at a point, and adds it.  *error if the point's routing is impossible. */
+/* Predicts all backends at a point, and adds the point.  False and *error if its routing is impossible. */
 bool which_point_add(struct which *which, uint32_t ranks, uint32_t tokens, GError **error);
 /* Prints how long the prediction of these points takes, if it takes long. */
 void which_estimate(const struct which *which, const uint32_t *ranks, const uint32_t *tokens, uint32_t count);

@@ -25,7 +25,7 @@ static const char which_details[] =
     "and\n"
     "--backend leave only theirs.  Every backend has its library's settings, but for those that are said.";
 
-/* Where the order of backends is examined if the user names no points: the batch times these factors, in 64ths. */
+/* The points at which backends are compared if the user names none: the batch times these factors, in 64ths. */
 static const uint32_t ladder[] = { 1, 4, 16, 256 };
 enum { LADDER_ONE = 64, LADDER_TOKENS_MAX = 4096, POINTS_MAX = 64, TOKENS_MAX = 1 << 20, RANKS_MAX = 65535 };
 /* A change of the order is narrowed down until the batches on its two sides differ by at most a third. */
@@ -114,12 +114,11 @@ static bool which_parse(struct which *w, struct which_arguments *a, int argc, ch
 
 static bool tokens_can_vary(const struct which *w) { return !w->base.tokens_per_rank && !w->base.traffic; }
 
-/* Adds batches if the user named none.  A trace allows only smaller ones. */
+/* Adds batches if the user named none.  With a trace, only smaller batches than its own are possible. */
 static void ladder_fill(const struct which *w, struct which_arguments *a)
 {
     if (a->at_tokens || !tokens_can_vary(w)) return;
-    a->tokens.number = g_new0(uint32_t, G_N_ELEMENTS(ladder)); /* allocated with GLib and freed by ranges_free(),
-                                                                * because g_free() is free() */
+    a->tokens.number = g_new0(uint32_t, G_N_ELEMENTS(ladder)); /* ranges_free() may free it: g_free() is free() */
     for (size_t i = 0; i < G_N_ELEMENTS(ladder); i++) {
         const uint64_t tokens = (uint64_t)w->tokens * ladder[i] / LADDER_ONE;
         const bool more = tokens > w->tokens;
@@ -155,7 +154,7 @@ static const struct which_point *point_above(const struct which *w, const struct
     return next;
 }
 
-/* Finds a wide interval in which the order changes.  *tokens is its middle. */
+/* Finds a wide interval of batches in which the fastest backend changes, and sets *tokens to a batch in its middle. */
 static bool turn_find(const struct which *w, uint32_t *tokens)
 {
     for (guint i = 0; i < w->points->len; i++) {
@@ -163,8 +162,7 @@ static bool turn_find(const struct which *w, uint32_t *tokens)
         if (!to || from->ranks != w->ranks || which_first(w, from) == which_first(w, to)) continue;
         const uint64_t low = from->tokens, high = to->tokens;
         if (NEAR_DENOMINATOR * high <= NEAR_NUMERATOR * low || high - low < 2) continue;
-        *tokens = (uint32_t)MAX(low + 1, 2 * low * high / (low + high)); /* the geometric mean, or nearer to the lower
-                                                                          * one */
+        *tokens = (uint32_t)MAX(low + 1, 2 * low * high / (low + high)); /* the harmonic mean */
         return true;
     }
     return false;

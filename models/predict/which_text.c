@@ -45,8 +45,7 @@ static void refused_append(const struct which *w, const struct which_point *poin
 
 /* ---- where it turns ---- */
 
-/* Sorts the points that differ from the case's own point in one number, by that number.  The case's own point is
- * among them. */
+/* Orders points by ranks, then tokens.  Those that are sorted differ from the case's own point in only one of them. */
 static gint point_order(gconstpointer one, gconstpointer other)
 {
     const struct which_point *a = *(struct which_point *const *)one, *b = *(struct which_point *const *)other;
@@ -71,7 +70,7 @@ static void turn_append(const struct which *w, const struct which_point *before,
 {
     const struct which_backend *x = which_first(w, before), *y = which_first(w, after);
     if (!x || !y || x == y) return;
-    if ((!x->transport || !y->transport) && strcmp(x->name, y->name) == 0) return; /* now a NIC is used */
+    if ((!x->transport || !y->transport) && strcmp(x->name, y->name) == 0) return; /* differs only by using a NIC */
     g_autofree char *one = backend_text(x), *other = backend_text(y);
     g_string_append_printf(out, "The order turns between %u and %u %s: from %s to %s.\n",
                            over_ranks ? before->ranks : before->tokens, over_ranks ? after->ranks : after->tokens,
@@ -149,7 +148,7 @@ static void answer_record(const struct which *w, const struct which_point *own, 
     record_add(record, name, RECORD_ALL, "num_sms", a->sms, "");
 }
 
-/* "layer_us_tokens_512", "layer_us_ranks_64" */
+/* Records a point's times, as metrics such as "layer_us_tokens_512" or "layer_us_ranks_64". */
 static void point_record(const struct which *w, const struct which_point *p, bool over_ranks, struct record *record)
 {
     g_autofree char *metric = g_strdup_printf("%s_us_%s_%u", which_time_name(w->by), over_ranks ? "ranks" : "tokens",
