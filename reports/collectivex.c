@@ -5,8 +5,8 @@
 #include <string.h>
 #include "sim/error.h"
 
-/* Whether a phase counts for the call (which: "dispatch" or "combine").  Of kernels that overlap, only their span
- * counts. */
+/* Whether the phase is part of the call `which` ("dispatch" or "combine").  If the record has the call's span, only the
+ * span is. */
 static bool phase_counts(const struct record *record, const char *phase, const char *which)
 {
     const bool combine = strstr(phase, "combine") != NULL;
@@ -88,7 +88,7 @@ static void row_append(GString *out, const struct record *record, double dispatc
     g_string_append(out, "}}");
 }
 
-/* Appends "name": and the header's value as a number, as text, or null. */
+/* Appends a member: the name, and the header's value as a number or as text; null if the header lacks the key. */
 static void header_append(GString *out, const struct record *record, const char *name, const char *key, bool number)
 {
     const char *value = record_get(record, key);

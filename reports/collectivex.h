@@ -12,7 +12,7 @@
 #include <glib.h>
 #include "reports/record.h"
 
-/* The document; free it.  NULL and *error if the record has no dispatch or combine, or no tokens. */
+/* The document as text; free it.  NULL and *error if the record has no dispatch or combine, or no tokens. */
 GString *collectivex_text(const struct record *record, GError **error);
 
 #endif

@@ -13,8 +13,7 @@ bool compare_record_predicted(const struct record *record)
     return g_strcmp0(kind, "simulate") == 0 || g_strcmp0(kind, "step") == 0;
 }
 
-/* The value of a header key.  Dashes and underscores are equal.  "" if the key is absent, because an empty option
- * means none. */
+/* The value of a header key, with dashes or underscores.  "" if the key is absent: an empty option means none, too. */
 static const char *compare_header_value(const struct record *record, const char *key)
 {
     const char *value = record_get(record, key);
@@ -52,7 +51,7 @@ double compare_slowest_us(const struct record *record, const char *phase)
     const struct record_row *row = record_find(record, phase, RECORD_ALL, "slowest_us");
     if (!row && !compare_record_several(record)) row = record_find(record, phase, RECORD_ALL, "time_us_max");
     return row ? row->value
-               : NAN; /* of several layers, _max is the largest mean of a rank, and not the mean of the slowest ranks */
+               : NAN; /* for several layers _max would be the largest mean of a rank, not the mean of slowest ranks */
 }
 
 char *compare_value_plain(const char *key, const char *value)
@@ -64,15 +63,15 @@ char *compare_value_plain(const char *key, const char *value)
     return g_strdup_printf("%.*s%s", colon ? (int)(colon + 1 - value) : 0, value, slash + 1);
 }
 
-/* The digest of the file that a key names, "" for none. */
+/* The digest of the file that a key names; "" if the record has none. */
 static const char *compare_key_digest(const struct record *record, const char *key)
 {
     g_autofree char *name = g_strconcat(key, "-digest", NULL);
     return compare_header_value(record, name);
 }
 
-/* If a record does not list its keys, a missing key says nothing.  Files are compared by the digests of their
- * contents if both records give them. */
+/* Whether the key has the same value in both records.  Files are compared by the digests of their contents if both
+ * records give them.  If a record does not list its keys, a missing key counts as the same. */
 static bool compare_key_same(const struct record *a, const struct record *b, const char *key)
 {
     const char *x = compare_key_value(a, key), *y = compare_key_value(b, key);
@@ -112,7 +111,7 @@ static char **compare_keys_join(const char *const *lists, size_t count)
     return (char **)g_ptr_array_free(keys, FALSE);
 }
 
-/* "routing.npy", followed by the digest of its contents if only the digest differs. */
+/* The key's value, such as "routing.npy", followed by the digest of its contents if only the digest differs. */
 static char *compare_key_text(const struct record *record, const struct record *other, const char *key)
 {
     const char *value = compare_key_value(record, key), *digest = compare_key_digest(record, key);
@@ -146,8 +145,8 @@ static double compare_experts(const struct record *record)
     return g_ascii_strtod(compare_key_value(record, "num-experts"), NULL) - added;
 }
 
-/* Keys that follow from a setting: how many times experts are placed, and on how many nodes a token's experts may
- * lie.  A difference in them is not a difference in the work. */
+/* Whether the key follows from a setting, so that a difference in it is not a difference in the work: how many experts
+ * there are with copies, and on how many nodes a token's experts may lie. */
 static bool compare_key_follows(const struct record *a, const struct record *b, const char *key)
 {
     if (!compare_settings_free(a, b)) return false;
@@ -205,12 +204,12 @@ GPtrArray *compare_phases(const struct record *record)
     return phases;
 }
 
-/* The times and bandwidths that are compared in addition to the slowest rank's, without the shares and bounds that
- * explain them.  For several steps or layers together only the plain time is compared: _median and the like may be
- * over ranks in one record and over layers in the other. */
+/* Whether the metric is compared in addition to the slowest rank's time: times and bandwidths are, but not the shares
+ * and bounds that explain them.  For several steps or layers together only the plain time is: _median and the like may
+ * be over ranks in one record and over layers in the other. */
 static bool compare_metric_comparable(const char *metric, bool several)
 {
-    /* rates of parts explain results, and are not results */
+    /* rates of parts explain results; they are not results */
     if (g_str_has_prefix(metric, "bottleneck_") || g_str_has_prefix(metric, "busiest_")) return false;
     if (g_str_has_suffix(metric, "_gbs") || strcmp(metric, "time_us") == 0 || strcmp(metric, "layers_us") == 0)
         return true;
@@ -222,7 +221,7 @@ static double compare_error_pct(double predicted, double measured)
     return measured != 0 ? (predicted - measured) / fabs(measured) * 100.0 : NAN;
 }
 
-/* Finds the rank with the largest error in the metric of an "all" row. */
+/* Sets the row's worst_rank: the rank with the largest error in the row's metric. */
 static void compare_worst_find(const struct record *measured, const GPtrArray *rank_rows, struct compare_row *row)
 {
     for (guint i = 0; i < rank_rows->len; i++) {
@@ -271,7 +270,7 @@ static void compare_row_add(struct compare *compare, const struct record_row *a,
     g_array_append_val(compare->rows, row);
 }
 
-/* The comparable rows of one phase of the prediction: those for all ranks, then those of each rank. */
+/* Adds the comparable rows of a phase of the prediction: those for all ranks, then with by_rank those of each rank. */
 static void compare_phase_add(struct compare *compare, const char *phase, const GPtrArray *all_rows,
                               const GPtrArray *rank_rows, bool by_rank)
 {

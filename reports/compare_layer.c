@@ -13,14 +13,14 @@ static bool timed(const struct record *record, const char *phase)
 }
 
 /* Whether a phase is a kernel of the layer.  A barrier between iterations or calls is not: engines have none, or
- * other work hides it.  Nor is a whole call, or several kernels in one. */
+ * other work hides it.  A whole call is not, nor is a phase of several kernels. */
 static bool is_kernel(const struct record *record, const struct record *other, const char *phase)
 {
     return !g_str_has_suffix(phase, "sync") && !strchr(phase, '+') && !g_str_has_suffix(phase, "_call") &&
            !compare_phase_of_layer(phase) && timed(record, phase) && timed(other, phase);
 }
 
-/* Whether a span already contains the kernel's time: the span with whose name the phase begins. */
+/* Whether the record has a span that contains the kernel: the one named after the beginning of the phase's name. */
 static bool in_span(const struct record *record, const struct record *other, const char *phase)
 {
     g_autofree char *span = g_strdup_printf("%.*s_span", (int)strcspn(phase, "_"), phase);

@@ -64,7 +64,6 @@ char *compare_speedup_text(double ratio)
     return g_strdup_printf("%.2f times %s", ratio > 1 ? ratio : 1 / ratio, ratio > 1 ? "faster" : "slower");
 }
 
-/* "1.80 times faster" for a second time relative to a first, "1.20 times" for a bandwidth.  Freed by the caller. */
 char *compare_change_text(const struct compare_row *row)
 {
     const bool time = strcmp(row->unit, "us") == 0;
@@ -177,7 +176,7 @@ void compare_limit_append(const struct record *record, const char *phase, GStrin
     g_string_append_printf(out, ".%s", after);
 }
 
-/* A sentence if the measurement contradicts the bound of the prediction. */
+/* Appends a sentence if the measurement contradicts the bound of the prediction. */
 static void compare_contradiction_append(const struct compare *compare, const struct compare_row *row, GString *out)
 {
     struct compare_limit limit;
@@ -191,8 +190,8 @@ static void compare_contradiction_append(const struct compare *compare, const st
                                limit.bound);
 }
 
-/* Appends a line about other programs that used the machine during the measurement, and about the values that are
- * therefore in doubt; or nothing.  name: what the record is called, such as "measured". */
+/* Appends a line if other programs used the machine during the measurement, with the values that are therefore in
+ * doubt.  name: what the record is called, such as "measured". */
 static void busy_append(const struct record *record, const char *name, GString *out)
 {
     const char *busy = record_get(record, "busy"), *disturbed = record_get(record, "disturbed");
@@ -247,7 +246,7 @@ static void compare_error_append(double error_pct, const char *before, GString *
         g_string_append_printf(out, "%s%.1f %% too %s", before, fabs(error_pct), error_pct < 0 ? "low" : "high");
 }
 
-/* A phase's time in both records, on the slowest rank if both have it.  How the means differ is a detail. */
+/* Appends a phase's time in both records, on the slowest rank if both have it. */
 static void compare_phase_append(const struct compare *compare, const struct compare_row *row, GString *out)
 {
     const bool slowest = strcmp(row->metric, "slowest_us") == 0;
@@ -267,7 +266,7 @@ static void compare_phase_append(const struct compare *compare, const struct com
     g_string_append(out, ".\n");
 }
 
-/* The bottlenecks of a phase in the first and the second prediction, and whether they are one part. */
+/* Appends the bottlenecks of a phase in the first and the second prediction, once if they are one part. */
 static void compare_bounds_append(const struct compare *compare, const char *phase, GString *out)
 {
     struct compare_limit first, second;

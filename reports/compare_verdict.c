@@ -91,7 +91,7 @@ void compare_difference_append(const struct compare *compare, GString *out)
     else g_string_append(out, "Nothing that was said of them differs.\n");
 }
 
-/* "; layout, notify and cached_notify_combine included" */
+/* Appends "; layout, notify and cached_notify_combine included", if there are such kernels. */
 static void verdict_others_append(const struct record *record, const struct verdict *v, GString *out)
 {
     const guint count = v->others ? v->others->len : 0;
@@ -105,7 +105,7 @@ static void verdict_others_append(const struct record *record, const struct verd
     if (hidden) g_string_append(out, ", not what is on its way between them");
 }
 
-/* Which ranks, steps and layers the time covers: " (slowest rank, mean over steps 0:2 and layers 0:3)". */
+/* Appends which ranks, steps and layers the time covers: " (slowest rank, mean over steps 0:2 and layers 0:3)". */
 static void verdict_whose_append(const struct record *record, const struct verdict *v, GString *out)
 {
     const char *steps = record_get(record, "steps"), *layers = record_get(record, "layers");
@@ -121,7 +121,7 @@ static char *verdict_names(const struct verdict *v)
     return v->phase ? g_strdup_printf("%s takes", v->phase) : g_strdup("dispatch and combine take");
 }
 
-/* " All layers together take 5421 us.", if the record has this time. */
+/* Appends " All layers together take 5421 us.", if the record has this time. */
 static void verdict_layers_append(const struct record *record, const struct verdict *v, GString *out)
 {
     const char *phase = v->phase ? v->phase : v->layer[0].longest[COMPARE_COMBINE];
@@ -132,7 +132,7 @@ static void verdict_layers_append(const struct record *record, const struct verd
     g_string_append_printf(out, "  All layers together take %s.", text);
 }
 
-/* "The step takes 36.3 ms, 882 tokens a second and GPU: compute 92.4 %, wire 6.4 %." */
+/* Appends "The step takes 36.3 ms, 882 tokens a second and GPU: compute 92.4 %, wire 6.4 %." */
 static void verdict_step_append(const struct record *record, GString *out)
 {
     static const char *const parts[] = { "compute", "wire", "waiting", "contention", "sms", "host" };
@@ -154,7 +154,7 @@ static void verdict_step_append(const struct record *record, GString *out)
 void compare_verdict_alone_append(const struct record *record, GString *out)
 {
     struct verdict v;
-    if (g_strcmp0(record_get(record, "kind"), "measure") == 0) return; /* it has operations, and none of them decides */
+    if (g_strcmp0(record_get(record, "kind"), "measure") == 0) return; /* none of its operations decides */
     if (of_step(record)) {
         verdict_step_append(record, out);
         return;

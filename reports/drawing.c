@@ -56,8 +56,7 @@ struct words {
 
 struct drawing {
     char *title, *description, *heading;
-    char *prefix; /* names of parts that are alike begin with it, and only one of these is drawn, with all that
-                   * belongs to it; NULL: there are none */
+    char *prefix; /* drawing_alike_set()'s; NULL: not set */
     uint32_t alike;
     GArray *rows, *parts, *links, *cuts, *words;
 };
@@ -192,7 +191,6 @@ void drawing_cut_add(struct drawing *d, uint32_t row, uint32_t part, const char 
     g_array_append_val(d->cuts, cut);
 }
 
-/* Long words continue in further lines. */
 void drawing_words_add(struct drawing *d, const char *resource, const char *text)
 {
     while (text) {
@@ -238,7 +236,7 @@ static char *name_alike(const struct drawing *d, const char *name)
     return g_strjoinv("-", end);
 }
 
-/* "a-b" is also "b-a". */
+/* Whether the link has this name: "a-b" is also "b-a". */
 static bool link_is(const struct drawing *d, const struct joint *link, const char *name)
 {
     const char *const a = part_at(d, link->a)->name, *const b = part_at(d, link->b)->name;
@@ -436,7 +434,7 @@ static void group_open(const char *class, bool marked, const char *name, const c
     g_string_append(out, "</title>");
 }
 
-/* A straight line between rows; an arc above the row between parts of one row. */
+/* Draws a link: a straight line between rows, or an arc above the row between parts of one row. */
 static void link_draw(const struct drawing *d, const struct joint *link, const char *const *marks, GString *out)
 {
     const struct drawn *a = part_at(d, link->a), *b = part_at(d, link->b);

@@ -38,14 +38,15 @@ void drawing_link_add(struct drawing *drawing, uint32_t a, uint32_t b, const cha
 /* Adds a cut through a row and the row above it, after the row's part with index `part`.  It divides all parts
  * before it from all parts after it. */
 void drawing_cut_add(struct drawing *drawing, uint32_t row, uint32_t part, const char *name, const char *tip);
-/* Adds a line of words below the picture, after the resource that it explains, or NULL. */
+/* Adds words below the picture, after the resource that they explain (NULL: none).  Long words continue in further
+ * lines. */
 void drawing_words_add(struct drawing *drawing, const char *resource, const char *text);
 
-/* Of several parts that are alike, one is drawn with all that belongs to it, such as "n0" for n0 to n15.  A mark
+/* Says that of several equal parts only one is drawn with all that belongs to it, such as n0 of n0 to n15.  A mark
  * "n7.g1-n7.root0" then stands for "n0.g1-n0.root0".  prefix: "n".  number: that of the part that is drawn. */
 void drawing_alike_set(struct drawing *drawing, const char *prefix, uint32_t number);
 
-/* Whether a name is on the drawing: that of a part, of a link (in either direction), or of a resource. */
+/* Whether the drawing has the name: of a part, of a link (in either direction), or of a resource. */
 bool drawing_has(const struct drawing *drawing, const char *name);
 
 /* Appends <svg>...</svg>.  marks: NULL-terminated, or NULL.  A mark that is not on the drawing marks nothing. */

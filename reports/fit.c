@@ -16,7 +16,7 @@ static double fit_cost(const struct fit_point *points, uint32_t count, double fi
     return cost;
 }
 
-/* Takes the candidate if it is allowed and better than the best so far. */
+/* Sets *line to the line fixed + n * slope if that has no negative cost and is better than the best so far. */
 static void fit_try(const struct fit_point *points, uint32_t count, double fixed, double slope, double *cost,
                     struct fit_line *line)
 {

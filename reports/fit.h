@@ -1,5 +1,5 @@
-/* fit.h - fits straight lines to measured times: t = fixed + n * slope, a cost of each operation and a cost of each
- * byte.
+/* fit.h - fits straight lines to measured times: t = fixed + n * slope, the cost of an operation plus the cost of its
+ * bytes.
  *
  * The fit is robust.  Of the lines through two of the points (or one point, if a cost would be negative) it takes
  * the line with the least sum of |log(line / measured)|.  So a message of 4 us counts as much as one of 4 ms, a time
@@ -32,11 +32,11 @@ struct fit_bent {
     double knee; /* the largest n of the low line */
 };
 
-/* False unless there are 2 to FIT_POINTS_MAX points, all finite, with at least two different n. */
+/* Finds the line.  False unless there are 2 to FIT_POINTS_MAX points, all finite, with at least two different n. */
 bool fit_line_find(const struct fit_point *points, uint32_t count, struct fit_line *line);
 
-/* False if there are fewer than 6 points, or if two lines are not clearly better than one: they must at least halve the
- * sum, and one line must have a mean error of more than 5 %. */
+/* Finds two lines.  False if there are fewer than 6 points, or if two lines are not clearly better than one: they must
+ * at least halve the sum, and one line must have a mean error of more than 5 %. */
 bool fit_bent_find(const struct fit_point *points, uint32_t count, struct fit_bent *bent);
 
 #endif

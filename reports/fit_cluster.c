@@ -2,8 +2,8 @@
  * applies it.
  *
  * A key is a header's count, a row's value, or one coefficient of a line through the rows METRIC_BYTES of one
- * operation.  Costs of CPUs are fitted from CPU times, and rows of the largest crowd (PHASE_xN: N ranks at once) are
- * preferred.  The crowd is as busy as the ranks of a replay, which share CPUs in turns and drive each other's data
+ * operation.  Costs of CPUs are fitted from CPU times.  Rows of the largest crowd (PHASE_xN: N ranks at once) are
+ * preferred, because a crowd is as busy as the ranks of a replay: they share CPUs in turns and drive each other's data
  * out of caches.  Rows that pass between ranks are preferred even to these, because a row that a peer has just
  * written or read costs more than a rank's own.  The speed of a link shows only in streams that wait for it.  Other
  * streams tell how fast the CPU posts.  Knows the names of keys and rows; knows no simulation and no file. */
@@ -29,7 +29,7 @@ enum fit_kind {
     FIT_INTERRUPT,   /* rows by size: the extra cost of a put that is posted alone */
     FIT_PUT,         /* rows by size: the cost of a put without a doorbell, at each size */
     FIT_LINK_FIXED,  /* rows by size: the time of streams that wait for the link, without the time of their bytes */
-    FIT_LINK_RATE,   /* rows by size: the rate of the longest of these */
+    FIT_LINK_RATE,   /* rows by size: the rate between the longest of these streams */
     FIT_LINK_SIGNAL, /* one row: the extra cost of a signal */
     FIT_LOOP,        /* rows by bytes touched: the cost of an operation at each size; older records lack these rows */
 };
@@ -38,12 +38,13 @@ struct fit_key {
     const char *section, *name;
     enum fit_kind kind;
     const char *phase, *metric; /* phase of one rank or pair; metric without _BYTES; FIT_COUNT: the header key */
-    const char *crowd_phase;    /* the phase of many ranks, without _xN; NULL: there is only that of one rank or pair */
-    const char *handed_phase;   /* the phase of rows that pass between ranks, preferred to both; NULL: there is none */
+    const char *crowd_phase;    /* the phase of many ranks, without _xN; NULL: only `phase` is measured */
+    const char *handed_phase;   /* the phase of rows that pass between ranks, which is preferred; NULL: there is none */
     uint32_t ends;              /* how many ends share a crowd's time: both ends of a put spend time on it */
 };
 
-/* A section is written if its first key's rows are there.  Then the rows of all its keys must be. */
+/* The keys in the order of the file.  A section is written if its first key's rows are in the record; then the rows of
+ * all its keys must be. */
 static const struct fit_key fit_keys[] = {
     { "host", "cores", FIT_COUNT, "", "cpus", NULL, NULL, 1 },
     { "host", "step", FIT_TIME, "step", "time_us", NULL, NULL, 1 },
@@ -76,7 +77,7 @@ static const struct fit_key fit_keys[] = {
     { "network", "latency", FIT_LATENCY, "signal", "latency_us", NULL, NULL, 1 },
 };
 
-/* A cost too small to be measured gives an infinite rate, but a file needs a finite number. */
+/* FIT_RATE_GBS_MAX: a cost too small to be measured gives an infinite rate, but a file needs a finite number. */
 enum { FIT_RATE_GBS_MAX = 100000, FIT_DOUBT_PCT = 25 };
 static const double FIT_WAITS = 1.5; /* a stream waits for the link if its time exceeds its CPU time by this factor */
 
@@ -85,7 +86,7 @@ struct fit_work {
     const char *path;
     GKeyFile *file;
     double value[G_N_ELEMENTS(fit_keys)]; /* us, GB/s, or a count */
-    struct fit_curve put, loop;           /* of one end; the last curve of each kind */
+    struct fit_curve put, loop;           /* the last curve of each kind; put: the CPU time of one end */
     GString *doubts;                      /* the keys whose rows lie far from their line, or NULL */
 };
 
@@ -151,7 +152,7 @@ static bool fit_place_named(const struct record *record, const struct fit_key *k
     return found;
 }
 
-/* Rows that pass between ranks are preferred, because a kernel's rows do. */
+/* Finds a key's rows.  Rows that pass between ranks are preferred, because a kernel's rows do. */
 static bool fit_place_find(const struct record *record, const struct fit_key *key, struct fit_place *place)
 {
     if (key->handed_phase && fit_place_named(record, key, key->handed_phase, NULL, place)) return true;
@@ -174,7 +175,7 @@ static bool fit_row_value(const struct fit_work *work, const struct record_row *
     for (size_t i = 0; i < G_N_ELEMENTS(units); i++) {
         if (strcmp(row->unit, units[i].unit) != 0) continue;
         *value = row->value * units[i].factor;
-        if (*value >= 0) return true; /* a value that is not known fails this */
+        if (*value >= 0) return true; /* false for NAN, too */
         return error_false(error, FIT_ERROR, FIT_ERROR_ROW, "%s: %s,all,%s: expected a value of at least 0, found %s",
                            work->path, row->phase, row->metric, record_row_text(row));
     }
@@ -217,7 +218,7 @@ static bool fit_points_gather(const struct fit_work *work, const struct fit_key 
     return true;
 }
 
-/* " PHASE,all,METRIC_BYTES: N sizes", and the share of the time if it is not the whole. */
+/* The key's comment: " PHASE,all,METRIC_BYTES: N sizes", and the share of the time if it is not the whole. */
 static GString *fit_comment_new(const struct fit_key *key, const struct fit_place *place, uint32_t count)
 {
     GString *text = g_string_new(NULL);
@@ -227,8 +228,7 @@ static GString *fit_comment_new(const struct fit_key *key, const struct fit_plac
     return text;
 }
 
-/* The value found for another key, which is before this one in the table.  If several have this name, the first
- * one's. */
+/* The value found for the first key with this name, which comes earlier in the table than the key that asks. */
 static double fit_value_named(const struct fit_work *work, const char *name)
 {
     for (size_t i = 0; i < G_N_ELEMENTS(fit_keys); i++)
@@ -335,8 +335,8 @@ static bool fit_waits(const struct fit_work *work, const struct fit_point *point
     return point->t > FIT_WAITS * fit_put_us(work, point->n);
 }
 
-/* A link that lets bursts pass carries short streams faster than its lasting rate.  So that rate is the slope, in us
- * a byte, between the two longest streams.  0: there are fewer than two. */
+/* The time of a byte, in us, at the link's lasting rate: the slope between the two longest streams, because a link that
+ * lets bursts pass carries short streams faster.  0: there are fewer than two. */
 static double fit_link_slope(const struct fit_point *points, uint32_t count)
 {
     const struct fit_point *last = NULL, *before = NULL;
@@ -413,11 +413,11 @@ static bool fit_by_size_of(struct fit_work *work, const struct fit_key *key, dou
     return done;
 }
 
-/* The one row of a key. */
+/* The single row of a key. */
 static const struct record_row *fit_row_find(const struct fit_work *work, const struct fit_key *key,
                                              struct fit_place *place)
 {
-    /* the least wait, because other processes' time is not part of the path */
+    /* of waits, the least one: in longer ones other processes ran */
     char least[64];
     g_snprintf(least, sizeof least, "%s_min", key->metric);
     const bool wait = key->kind == FIT_POLL || key->kind == FIT_LATENCY;
@@ -427,7 +427,7 @@ static const struct record_row *fit_row_find(const struct fit_work *work, const 
     return row ? row : record_find(work->record, place->phase, RECORD_ALL, place->metric);
 }
 
-/* The part of a single row's value that another key stands for, and that key's name. */
+/* Sets *less to the part of a single row's value that another key stands for, and returns that key's name. */
 static const char *fit_single_less(const struct fit_work *work, const struct fit_key *key, double *less)
 {
     const double step = fit_value_named(work, "step");
@@ -472,7 +472,7 @@ static bool fit_count_take(struct fit_work *work, const struct fit_key *key, dou
     return true;
 }
 
-/* "45 GB/s"; "870 ns" or "12.5 us". */
+/* The value as text: a rate as "45 GB/s", a time as "870 ns" or "12.5 us". */
 static char *fit_value_text(double value, bool rate)
 {
     const bool small = value < 10;
@@ -508,7 +508,7 @@ static bool fit_key_take(struct fit_work *work, size_t index, GError **error)
     return true;
 }
 
-/* Whether the section of fit_keys[index] is written: its first key's rows are there. */
+/* Whether the section of fit_keys[index] is written: whether its first key's rows are in the record. */
 static bool fit_section_wanted(const struct record *record, size_t index)
 {
     while (index > 0 && strcmp(fit_keys[index - 1].section, fit_keys[index].section) == 0) index--;

@@ -15,18 +15,18 @@ enum gpu_kind {
     GPU_BYTES,      /* the header's bytes */
     GPU_TIME,       /* a row's time */
     GPU_TIME_LESS,  /* a row's time minus another's */
-    GPU_TIME_AND,   /* a row's time plus factor times another's: a block meets and looks, before and after its work */
+    GPU_TIME_AND,   /* a row's time plus factor times another's */
     GPU_LAUNCH,     /* a row's time minus twice another's, which is in ns */
     GPU_EACH_TIME,  /* from a rate of operations: the time of `factor` operations */
-    GPU_TURN,       /* rates by size: the time of each round of a row, without the time of its bytes and of the row
-                     * itself */
-    GPU_FURTHER,    /* from rows loaded by eight accesses at a time, and by one access: the time of each further
-                     * access */
+    GPU_TURN,       /* rates by size: the time of each round of loads of a row, without the time of its bytes and of the
+                     * row itself */
+    GPU_FURTHER,    /* from rows that are loaded by eight accesses at a time, and by one: the time of each access after
+                     * the first of a round */
     GPU_RATE,       /* a row's rate times factor */
     GPU_MOST,       /* the largest rate of the rows whose phase matches the pattern, times factor */
     GPU_MEDIAN,     /* the median rate of the rows whose phase matches the pattern */
-    GPU_SHARED,     /* a row's rate times a ratio: the median of flows that run to their end over the most of flows
-                     * that do not */
+    GPU_SHARED,     /* a row's rate times a ratio: the median rate of flows that run to their end, over the largest rate
+                     * of flows that do not */
     GPU_LINE_FIXED, /* rates by size: the time of a row without its bytes */
     GPU_LINE_RATE,  /* rates by size: the rate of its bytes, without the fixed time of a row */
     GPU_TURNS_RATE, /* the rate of the extra work: 1 / (1 / rate - 1 / other rate) */
@@ -35,15 +35,16 @@ enum gpu_kind {
     GPU_SUMS_FIXED, /* from rows of two sizes: the time of a sum without that of its bytes and its rows */
     GPU_SUMS_MADE,  /* from rows of two sizes: the rate of the bytes written, without that of the rows read */
     GPU_SHARE_READ, /* from rows of one warp and of `factor` warps: the rate at which all of them together read */
-    GPU_SHARE_MADE, /* likewise: the rate at which they write */
+    GPU_SHARE_MADE, /* from the same rows: the rate at which all of them together write */
 };
 
-/* In a phase, ALL stands for the number of all SMs.  Of several entries of a key, the first whose rows exist counts. */
+/* How a key is made of rows.  In a phase, ALL stands for the number of all SMs.  Of several entries of a key, the first
+ * whose rows exist counts. */
 struct gpu_key {
     const char *section, *name;
     enum gpu_kind kind;
-    const char *phase, *metric; /* for kinds by size: without its size */
-    const char *other;          /* phase of the other rows; if other_metric is NULL, their metric is this one */
+    const char *phase, *metric; /* for kinds by size, metric lacks its size */
+    const char *other;          /* phase of the other rows; if other_metric is NULL, their metric is `metric`, too */
     const char *other_metric;
     double factor; /* 0: 1 */
 };
@@ -124,7 +125,7 @@ static const struct gpu_key gpu_keys[] = {
     { "node", "host-fence", GPU_TIME, "alone_store_fence_sys at=host", "time_ns", NULL, NULL, 0 },
 };
 
-/* Keys that no row of such a record gives. */
+/* Keys that no row of a record of GPUs gives, and why. */
 static const struct {
     const char *section, *name, *why;
 } gpu_untold[] = {
@@ -176,7 +177,7 @@ static char *gpu_phase(const struct gpu_work *work, const char *phase)
     return g_strjoinv(sms ? sms : "", parts);
 }
 
-/* metric, metric_min and metric_max of the phase.  In their names the size comes last. */
+/* Reads metric, metric_min and metric_max of the phase.  In their names a size comes last. */
 static bool gpu_row(const struct gpu_work *work, const char *phase, const char *metric, struct gpu_value *value)
 {
     static const char *const spread[] = { "", "_min", "_max" };
@@ -193,7 +194,7 @@ static bool gpu_row(const struct gpu_work *work, const char *phase, const char *
     return true;
 }
 
-/* The row with the largest value among those whose phase fits the pattern. */
+/* Reads the row with the largest value among those whose phase fits the pattern. */
 static bool gpu_most(const struct gpu_work *work, const char *pattern, const char *metric, struct gpu_value *most)
 {
     bool found = false;
@@ -208,7 +209,7 @@ static bool gpu_most(const struct gpu_work *work, const char *pattern, const cha
     return found;
 }
 
-/* The medians of the values, of the smallest samples and of the largest, over rows whose phase matches the pattern. */
+/* Takes the medians of values, smallest samples and largest samples over the rows whose phase fits the pattern. */
 static bool gpu_median(const struct gpu_work *work, const char *pattern, const char *metric, struct gpu_value *median)
 {
     enum { ROWS_MOST = 256 };
@@ -249,7 +250,7 @@ static struct gpu_value gpu_less(const struct gpu_value *a, const struct gpu_val
     return (struct gpu_value){ fmax(a->value - b->value, 0), fmax(a->low - b->high, 0), fmax(a->high - b->low, 0) };
 }
 
-/* Three lines: through the medians, through the shortest and through the longest times. */
+/* Fits three lines: through the medians, through the shortest and through the longest times. */
 static bool gpu_lines(struct fit_point points[3][FIT_POINTS_MAX], uint32_t count, struct fit_line line[3])
 {
     for (uint32_t i = 0; i < 3; i++)
@@ -297,8 +298,8 @@ static bool gpu_line(const struct gpu_work *work, const char *phase, const struc
 
 static double gpu_metric_bytes(const char *metric);
 
-/* From rows whose warps have five loads of 512 bytes in flight: the time of each round.  It is without the time of
- * the bytes, which pass at the largest rate of an SM, and without what a short row takes in addition to its wait. */
+/* Finds the time of a round of loads, from rows whose warps have five loads of 512 bytes in flight.  It leaves out the
+ * time of the bytes, which pass at the largest rate of an SM, and what a short row takes in addition to its wait. */
 static bool gpu_turn(const struct gpu_work *work, const struct gpu_key *key, struct gpu_value *value, GString *comment)
 {
     enum { TURN_BYTES = 5 * 512 };
@@ -333,8 +334,8 @@ static double gpu_metric_bytes(const char *metric)
     return g_ascii_strtod(metric + strcspn(metric, "0123456789"), NULL);
 }
 
-/* Two lines through times of sums by their number of rows give the time of each further row and the time without
- * rows. */
+/* Fits lines through the times of sums by their number of rows: they give the time of each further row and the time
+ * without rows. */
 static bool gpu_sums_lines(const struct gpu_work *work, const char *phase, const char *metric, struct fit_line line[3])
 {
     struct fit_point points[3][FIT_POINTS_MAX];
@@ -408,7 +409,7 @@ static bool gpu_shares(const struct gpu_work *work, const char *phase, const str
     return true;
 }
 
-/* The values of the key's two rows. */
+/* Finds the value of a key that is made of two rows' values. */
 static bool gpu_pair(const struct gpu_work *work, const char *phase, const struct gpu_key *key, struct gpu_value *value,
                      GString *comment)
 {
@@ -440,8 +441,8 @@ static bool gpu_pair(const struct gpu_work *work, const char *phase, const struc
     return true;
 }
 
-/* A rate that was measured for a given time, corrected to flows that run until the last has ended: it is reduced by
- * the factor by which other rows differ. */
+/* Corrects a rate that was measured for a given time to flows that run until the last has ended: multiplies it by the
+ * ratio of such flows' rates in other rows. */
 static bool gpu_shared(const struct gpu_work *work, const char *phase, const struct gpu_key *key,
                        struct gpu_value *value, GString *comment)
 {
@@ -537,7 +538,7 @@ static void gpu_text_add(GString *text, const struct gpu_key *key, const char *v
     g_string_append_printf(text, "#%s\n%s = %s\n", comment, key->name, value);
 }
 
-/* Whether the samples lie further apart than rows of this key do on idle machines. */
+/* Whether the value's samples lie further apart than those of this key do on idle machines. */
 static bool gpu_is_doubtful(const char *name, const struct gpu_value *v)
 {
     double pct = GPU_DOUBT_PCT;
@@ -546,7 +547,7 @@ static bool gpu_is_doubtful(const char *name, const struct gpu_value *v)
     return (v->high - v->low) * 100 > pct * v->value;
 }
 
-/* False if its rows are not in the record. */
+/* Writes the key by this entry.  False if the entry's rows are not in the record. */
 static bool gpu_key_add(const struct gpu_work *work, const struct gpu_key *key, GString *text, GString *doubts)
 {
     struct gpu_value v;
@@ -574,7 +575,7 @@ static bool gpu_key_add(const struct gpu_work *work, const struct gpu_key *key, 
     return true;
 }
 
-/* The index after the last entry of the key that begins at first. */
+/* The index after the last entry of the key whose first entry has index `first`. */
 static size_t gpu_key_end(size_t first)
 {
     size_t end = first;

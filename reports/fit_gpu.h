@@ -15,9 +15,9 @@
 bool fit_gpu_record(const struct record *record);
 
 /* The text of the cluster file, which the caller frees.  NULL and *error if a row is unusable.  path names the
- * record. name is the cluster's name (NULL: the GPU's).  include is the file that gives the keys that the record
+ * record.  name is the cluster's name (NULL: the GPU's).  include is the file that gives the keys that the record
  * does not give (NULL: none, so the file must be completed by hand).  doubts (or NULL) gets the names of keys whose
- * interval is wider than a quarter of the value. */
+ * interval is wider than a quarter of the value, or than more for keys that vary even on idle machines. */
 char *fit_gpu_text(const struct record *record, const char *path, const char *name, const char *include,
                    GString *doubts, GError **error);
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include "sim/stats.h"
 
-/* A burst waits for its link if it takes longer than CPUs can explain.  It may take a little less than many ranks
- * that share CPUs take for it, because their time includes the cost of waiting. */
+/* A burst waits for its link if a lone rank's put takes longer than FIT_LINK_SLOW times the burst's CPU time, and
+ * longer than FIT_LINK_BUSY times the wall time on ranks whose CPUs never idle (which includes the cost of waiting). */
 static const double FIT_LINK_SLOW = 1.25, FIT_LINK_BUSY = 0.75;
 
 static double fit_point_at(const struct fit_point *points, uint32_t count, double n)
@@ -27,7 +27,8 @@ static int fit_extra_order(const void *a, const void *b)
     return (x->more > y->more) - (x->more < y->more);
 }
 
-/* The weighted median.  The error of a difference is as large as the numbers from which it is computed. */
+/* The weighted median.  Weights fall with a put's time, because a difference has an error as large as the numbers from
+ * which it is computed. */
 static double fit_extra_median(struct fit_extra *extra, uint32_t count)
 {
     double all = 0, passed = 0;
@@ -65,8 +66,8 @@ static bool fit_put_waits(const struct fit_puts *puts, uint32_t i)
     return stream > fmax(FIT_LINK_SLOW, FIT_LINK_BUSY * puts->busy) * puts->burst[i].t;
 }
 
-/* How much more single puts cost than puts without a doorbell.  `waited` selects bursts that waited for the link, or
- * those that did not.  Returns the number of these bursts. */
+/* Sets extra[] to how much more a single put costs than a put of a burst without its doorbell, at each size whose burst
+ * waited for the link (`waited`) or did not.  Returns the number of these sizes. */
 static uint32_t fit_extras(const struct fit_puts *puts, double doorbell, bool waited, struct fit_extra *extra)
 {
     uint32_t count = 0;
@@ -87,7 +88,7 @@ double fit_puts_interrupt(const struct fit_puts *puts, double doorbell, uint32_t
     return *count ? fmax(fit_extra_median(extra, *count), 0) : 0;
 }
 
-/* Costs do not fall with size.  Neighbours that fall are replaced by their mean until none is left. */
+/* Makes costs not fall with size: neighbours that fall are replaced by their mean until there are none. */
 static void fit_points_level(struct fit_point *points, uint32_t count)
 {
     uint32_t start[FIT_POINTS_MAX], runs = 0; /* of runs of equal values */

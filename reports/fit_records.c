@@ -7,7 +7,7 @@
 #include "sim/error.h"
 #include "sim/stats.h"
 
-/* Keys that tell how long was measured, or what else the machine did, and not what was measured. */
+/* Whether the key tells how long was measured, or what else the machine did, and not what was measured. */
 static bool fit_key_may_differ(const char *key)
 {
     static const char *const keys[] = { "repeat",           "sample-ms",        "busy",      "cpu-others-pct",
@@ -47,7 +47,7 @@ static bool fit_rows_match(const struct record *first, const char *first_path, c
                        first_path, others);
 }
 
-/* The median of the i-th rows; or the text, if one of them is not a number. */
+/* Adds the median of the records' i-th rows or, if one of them is not a number, its text. */
 static void fit_row_add(struct record *all, struct record *const *records, uint32_t count, uint32_t i, double *values)
 {
     for (uint32_t r = 0; r < count; r++) {

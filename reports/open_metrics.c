@@ -64,7 +64,7 @@ static void sample_add(struct family *f, const char *phase, int32_t rank, double
     sample_end(f->samples, value);
 }
 
-/* The metric's name and value in base units: "time_us_max" is "eptwin_time_max_seconds". */
+/* Sets the metric's name and value in base units: "time_us_max" becomes "eptwin_time_max_seconds". */
 static bool metric_name(const struct record_row *row, char *name, size_t size, const char **unit, double *value)
 {
     static const struct {
@@ -102,7 +102,7 @@ static void waits_add(GPtrArray *families, const struct record_row *row)
     }
 }
 
-/* (predicted - measured) / measured, as in `eptwin compare`. */
+/* Adds the error of a row's time: (predicted - measured) / measured, as in `eptwin compare`. */
 static void error_add(GPtrArray *families, const struct record_row *row, const struct record *predicted)
 {
     const struct record_row *other = predicted ? record_find(predicted, row->phase, row->rank, "time_us") : NULL;

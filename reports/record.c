@@ -3,8 +3,8 @@
  * A number's text is the shortest that reads back as the same double, wherever it came from.  So a record that is
  * written here, read and written again has the same bytes.  A value that is not finite is "not known": the word nan
  * in CSV, null in JSON, NAN in memory.  Words are one line of UTF-8, and characters that would break the line are
- * replaced when the word is set.  libcsv reads CSV, and jansson reads JSON.  Both are written here, because the
- * shortest numbers are here. Does not know the meaning of the metrics. */
+ * replaced when the word is set.  libcsv reads CSV, and jansson reads JSON.  This file writes both, so that numbers get
+ * their shortest text.  Does not know the meaning of the metrics. */
 #include "reports/record.h"
 
 #include <assert.h>
@@ -34,7 +34,7 @@ struct record_header {
 struct record {
     GArray *headers;     /* struct record_header, in the order of first setting */
     GPtrArray *rows;     /* struct record_row, in the order in which they were added */
-    GHashTable *index;   /* (phase, rank, metric) -> the first such row; only for lookups */
+    GHashTable *index;   /* (phase, rank, metric) -> the first such row */
     GStringChunk *words; /* the rows' strings; names are stored once */
 };
 
@@ -74,7 +74,7 @@ void record_free(struct record *record)
     g_free(record);
 }
 
-/* Makes one line of UTF-8 without white space around it. */
+/* The text as one line of UTF-8 without white space around it. */
 static char *record_word_clean(const char *text)
 {
     char *word = g_utf8_make_valid(text, -1);
@@ -199,8 +199,8 @@ static const char *record_number_end(const char *c)
     return c;
 }
 
-/* The number between c and end.  If it has few digits, it is the quotient of two exact numbers, rounded once, as
- * strtod() rounds it. */
+/* The number between c and end.  A number of few digits is the quotient of two numbers that doubles hold exactly, so it
+ * is rounded only once, as strtod() rounds it. */
 static double record_number_value(const char *c, const char *end)
 {
     enum { DIGITS_EXACT = 15 };
@@ -436,8 +436,8 @@ static bool record_rank_parse(const char *text, int32_t *rank)
     return true;
 }
 
-/* A row with a unit must have a number, or a value that is not known.  A row without a unit may have any word, but
- * no number that is too large. */
+/* Whether a row may have this value.  A row with a unit must have a number, or a value that is not known.  A row
+ * without a unit may have any word, but no number that is too large. */
 static bool record_value_plausible(const char *text, const char *unit)
 {
     double value = 0;
@@ -529,7 +529,7 @@ static char *record_header_take(struct record *record, char *line)
     return NULL;
 }
 
-/* Returns NULL, or what is wrong in line *line. */
+/* Reads CSV.  Returns NULL, or what is wrong in line *line. */
 static char *record_csv_read(struct record *record, const char *text, uint32_t *line)
 {
     bool columns = false;
@@ -550,7 +550,7 @@ static char *record_csv_read(struct record *record, const char *text, uint32_t *
     return record_csv_rows_read(record, text, line);
 }
 
-/* A member of a row as text.  It may be a string, a number, or null for a value that is not known. */
+/* The text of a row's member, which may be a string, a number, or null for a value that is not known. */
 static char *record_json_text_of(const json_t *member)
 {
     char number[RECORD_NUMBER_MAX];
@@ -581,7 +581,7 @@ static char *record_json_row_take(struct record *record, const json_t *row)
     return wrong;
 }
 
-/* Returns NULL, or what is wrong with the header. */
+/* Sets the header's keys.  Returns NULL, or what is wrong with the header. */
 static char *record_json_header_take(struct record *record, json_t *header)
 {
     const char *key;
@@ -620,7 +620,7 @@ static bool record_json_read(struct record *record, const char *source, const ch
     return wrong == NULL;
 }
 
-/* Text must be UTF-8 without NUL.  The error names the first line that is not. */
+/* Whether the text is UTF-8 without NUL; else *error names the first line that is not. */
 static bool record_text_check(const char *source, const char *text, size_t size_bytes, GError **error)
 {
     const char *bad;

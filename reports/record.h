@@ -20,8 +20,8 @@ enum record_error { RECORD_ERROR_OPTION, RECORD_ERROR_FORMAT };
 /* The header line that lists the header lines which make the record's case, divided by spaces.  Records that differ
  * in one of these are of different cases.  A record without this line (one of measure) has no case. */
 #define RECORD_CASE_KEYS "case-keys"
-/* Likewise the header lines that describe the work.  Two predictions that differ only in other lines can be
- * compared. */
+/* The header line that lists those of the case's header lines that describe the work.  Two predictions that differ only
+ * in other lines can be compared. */
 #define RECORD_WORK_KEYS "work-keys"
 
 enum { RECORD_NUMBER_MAX = 32 }; /* bytes of a number as text */
@@ -34,8 +34,8 @@ struct record_row {
     int32_t rank; /* RECORD_ALL or a rank */
     char *metric;
     double value;                   /* the value as a number; NAN for a word */
-    char *word;                     /* a word; NULL where it is a number */
-    char *unit;                     /* "" for none */
+    char *word;                     /* the value as a word; NULL for a number */
+    char *unit;                     /* "": none */
     char number[RECORD_NUMBER_MAX]; /* for record_row_text() */
 };
 
@@ -56,10 +56,10 @@ void record_add(struct record *record, const char *phase, int32_t rank, const ch
                 const char *unit);
 void record_add_text(struct record *record, const char *phase, int32_t rank, const char *metric, const char *text);
 
-/* Adds a row whose value is a list of numbers with four digits, divided by blanks.  The other function reads the
- * numbers of such a row (free them; *count gets their number), or returns NULL if the row has none. */
+/* Adds a row whose value is a list of numbers with four digits, divided by blanks. */
 void record_add_list(struct record *record, const char *phase, int32_t rank, const char *metric, const double *values,
                      uint32_t count);
+/* The numbers of such a row (free them; *count gets their number); NULL if the row's value is no list. */
 double *record_row_list(const struct record_row *row, uint32_t *count);
 
 /* Rows, in the order in which they were added. */
@@ -84,13 +84,13 @@ void record_json_string_append(GString *out, const char *text);
 
 /* "csv", "json" or "collectivex" (reports/collectivex.h), as --format takes them. */
 bool record_format_parse(const char *name, enum record_format *format, GError **error);
-/* Only "csv" and "json", for tables that are not a case. */
+/* Takes only "csv" and "json", for tables that are not a case. */
 bool record_table_format_parse(const char *name, enum record_format *format, GError **error);
 
-/* Writes to path ("-": standard output): to a temporary file first, which is then renamed, so that a failure leaves
- * nothing. */
+/* Writes the record to path ("-": standard output).  Writes a temporary file, which is then renamed, so that a failure
+ * leaves nothing. */
 bool record_write(const struct record *record, const char *path, enum record_format format, GError **error);
-/* Reads CSV or JSON; the first character tells which it is. "-": standard input. NULL and *error on failure. */
+/* Reads CSV or JSON, which the first character tells apart.  "-": standard input.  NULL and *error on failure. */
 struct record *record_read(const char *path, GError **error);
 /* Reads text in memory (a NUL stands at its end); source names it in messages. */
 struct record *record_parse(const char *source, const char *text, size_t size_bytes, GError **error);

@@ -89,7 +89,8 @@ static void waiting_means(const struct wait_matrix *m, double *mean_us)
     }
 }
 
-/* Largest, median and smallest mean over ranks; false if there is none. */
+/* Sets us[] to the largest, median and smallest over ranks of how long a rank is awaited, or else waits; false if no
+ * rank has a mean. */
 static bool means_sum_up(const struct wait_matrix *m, bool awaited, double us[3])
 {
     g_autofree double *mean = g_new(double, m->ranks);
@@ -104,7 +105,7 @@ static bool means_sum_up(const struct wait_matrix *m, bool awaited, double us[3]
     return count > 0;
 }
 
-/* The median over ranks of each rank's longest wait, and of its shortest wait. */
+/* Sets us[] to the medians over ranks of each rank's longest wait and of its shortest wait. */
 static void extremes_sum_up(const struct wait_matrix *m, double us[2])
 {
     g_autofree double *most = g_new(double, m->ranks), *least = g_new(double, m->ranks);

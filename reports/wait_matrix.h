@@ -14,23 +14,25 @@ struct wait_matrix {
     double **us; /* [rank][peer]; NULL: the record says nothing about the rank */
 };
 
-/* False, and a matrix without ranks, if the record has no waits of the phase.  Free with wait_matrix_clear(). */
+/* Reads the waits of a phase.  False, and a matrix without ranks, if the record has none.  Free with
+ * wait_matrix_clear(). */
 bool wait_matrix_read(const struct record *record, const char *phase, struct wait_matrix *m);
 void wait_matrix_clear(struct wait_matrix *m);
-double wait_matrix_most_us(const struct wait_matrix *m); /* 0 of nothing */
-/* mean[peer]: the mean time of the other ranks that wait for the peer for longer than above_us; NAN if none does. */
+double wait_matrix_most_us(const struct wait_matrix *m); /* the longest wait; 0: there is none */
+/* Sets mean_us[peer] to the mean time for which other ranks wait for the peer, over those that wait longer than
+ * above_us; NAN if none does. */
 void wait_matrix_awaited(const struct wait_matrix *m, double above_us, double *mean_us);
 
-/* The shape of a matrix.  "awaited" is how long the others wait for a rank on average.  "waiting" is how long a rank
- * waits for the others on average.  There are the largest, median and smallest of each over ranks.  Then there are
- * the medians over ranks of each rank's longest and shortest wait.  All are in percent of the phase's time on the
- * median rank.  A rank's wait for itself does not count. */
+/* The shares that describe a matrix's shape.  Three are of "awaited", how long the others wait for a rank on average:
+ * its largest, median and smallest value over ranks.  Three are likewise of "waiting", how long a rank waits for the
+ * others on average.  The last two are the medians over ranks of each rank's longest and shortest wait.  All are in
+ * percent of the phase's time on the median rank.  A rank's wait for itself does not count. */
 enum { WAIT_SHARES = 8 };
 /* "awaited_max_pct" and so on. */
 const char *wait_share_name(uint32_t share);
 /* The share with this name; WAIT_SHARES: there is none. */
 uint32_t wait_share_find(const char *name);
-/* False if the record lacks the phase's waits or time, or has fewer than two ranks. */
+/* Finds the shares of a phase.  False if the record lacks its waits or time, or has fewer than two ranks. */
 bool wait_shares_find(const struct record *record, const char *phase, double percent[WAIT_SHARES]);
 
 #endif

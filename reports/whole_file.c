@@ -11,8 +11,8 @@
 #include "sim/unzstd.h"
 
 enum { PART_BYTES = 16384, PLAIN_BYTES_FREE = 4 << 20, PLAIN_TIMES_MAX = 100 };
-/* This much is decompressed before the ratio is checked, because a file may begin with what compresses better than
- * the whole. */
+/* How much is decompressed before the ratio is checked, because a file may begin with what compresses better than the
+ * whole. */
 enum { PLAIN_BYTES_BEGIN = 64 << 20 };
 /* A file that was decompressed may hold VALUES_FREE values of JSON, and VALUES_TIMES_MAX more for each compressed
  * byte. */
@@ -51,7 +51,7 @@ static bool bytes_read(void *context, uint64_t offset, void *buffer, size_t size
     return true;
 }
 
-/* The size to which the compressed bytes may have expanded so far.  More needs a larger file. */
+/* The most bytes that the compressed bytes taken so far may have become. */
 static size_t plain_max(const struct compressed *from)
 {
     const bool all = from->read == from->bytes->len;
@@ -87,7 +87,8 @@ static bool plain_append(const char *name, const GByteArray *bytes, size_t size_
                                       : true;
 }
 
-/* A value takes many times the memory of its bytes. */
+/* Whether the decompressed text has few enough values of JSON, each of which takes many times the memory of its
+ * bytes. */
 static bool values_check(const char *name, const GByteArray *from, const GByteArray *plain, GError **error)
 {
     const uint64_t values = text_json_values((const char *)plain->data, plain->len);
