@@ -246,7 +246,7 @@ static void compare_error_append(double error_pct, const char *before, GString *
         g_string_append_printf(out, "%s%.1f %% too %s", before, fabs(error_pct), error_pct < 0 ? "low" : "high");
 }
 
-/* Appends a phase's time in both records, on the slowest rank if both have it. */
+/* Appends a phase's time in both records, on the slowest rank if both have it, and how they differ. */
 static void compare_phase_append(const struct compare *compare, const struct compare_row *row, GString *out)
 {
     const bool slowest = strcmp(row->metric, "slowest_us") == 0;
@@ -266,7 +266,8 @@ static void compare_phase_append(const struct compare *compare, const struct com
     g_string_append(out, ".\n");
 }
 
-/* Appends the bottlenecks of a phase in the first and the second prediction, once if they are one part. */
+/* Appends what bounds a phase in the first and the second prediction and, if that differs, whether the bound has moved
+ * to another part. */
 static void compare_bounds_append(const struct compare *compare, const char *phase, GString *out)
 {
     struct compare_limit first, second;

@@ -15,7 +15,7 @@ enum gpu_kind {
     GPU_BYTES,      /* the header's bytes */
     GPU_TIME,       /* a row's time */
     GPU_TIME_LESS,  /* a row's time minus another's */
-    GPU_TIME_AND,   /* a row's time plus factor times another's */
+    GPU_TIME_AND,   /* a row's time plus factor times another's: a block meets, and looks before and after its work */
     GPU_LAUNCH,     /* a row's time minus twice another's, which is in ns */
     GPU_EACH_TIME,  /* from a rate of operations: the time of `factor` operations */
     GPU_TURN,       /* rates by size: the time of each round of loads of a row, without the time of its bytes and of the

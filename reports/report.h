@@ -1,7 +1,7 @@
 /* report.h - records as something to look at: one HTML page that needs nothing else, or text for a terminal.
  *
- * A case is a prediction and its measurement, if both were given, or one record alone. Equal records give equal
- * bytes. */
+ * A case is a prediction and its measurement, two predictions of equal work, or one record alone.  Equal records give
+ * equal bytes. */
 #ifndef REPORTS_REPORT_H
 #define REPORTS_REPORT_H
 
@@ -12,7 +12,7 @@
 #include "reports/sweep_table.h"
 
 struct report_series {
-    const char *name; /* "predicted", "measured", of two predictions "first" and "second", or the record's kind */
+    const char *name; /* "predicted" or "measured"; "first" or "second" of two predictions; else the record's kind */
     const char *path;
     const struct record *record;
     bool predicted;
@@ -23,13 +23,13 @@ struct report_case {
     char *title; /* unique in a report */
     struct report_series series[2];
     int series_count;
-    struct compare *compare; /* of the two series; NULL for one */
+    struct compare *compare; /* compares the two series; NULL: there is only one */
     bool title_differs;      /* the title says in what two predictions differ */
 };
 
 /* Makes cases of the records.  Records and paths are borrowed.  Every measurement is paired with the first
  * prediction of its case.  Then each remaining prediction is paired with the first one of equal work.  Each other
- * record is a case alone. Free with g_ptr_array_unref(). */
+ * record is a case alone.  Free with g_ptr_array_unref(). */
 GPtrArray *report_cases_new(const struct record *const *records, const char *const *paths, guint count);
 
 /* Gives all cases their titles. */
@@ -40,13 +40,13 @@ char *report_common(const GPtrArray *cases);
 /* The phases of a case that have a metric of this name or, if the name ends in '_', a metric whose name begins with
  * it; in order, at most count_max.  Free the array. */
 GPtrArray *report_case_phases(const struct report_case *c, const char *metric, guint count_max);
-/* A metric's value on a rank.  The function gives those of all ranks of a phase, ascending.  Free the array. */
+/* A metric's value on a rank.  report_samples() returns those of all ranks of a phase, ascending.  Free the array. */
 struct report_sample {
     double value;
     int32_t rank;
 };
 GArray *report_samples(const struct record *record, const char *phase, const char *metric);
-double report_samples_median(const GArray *samples); /* of at least one */
+double report_samples_median(const GArray *samples); /* there must be at least one sample */
 /* The metric's value for all ranks; NAN when absent. */
 double report_value(const struct record *record, const char *phase, const char *metric);
 /* The time of the slowest rank; if the record does not tell it, the mean. */
@@ -60,7 +60,7 @@ struct report_machines {
     void *context;
 };
 
-/* The whole page.  sweeps: struct sweep_table *, or NULL.  machines: NULL for none.  version: that of the program. */
+/* The whole page.  sweeps: struct sweep_table *, or NULL.  machines NULL: none is drawn.  version: the program's. */
 GString *report_html(const GPtrArray *cases, const GPtrArray *sweeps, const struct report_machines *machines,
                      const char *version);
 /* The report for a terminal, width columns wide. */

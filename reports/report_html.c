@@ -8,9 +8,9 @@
 
 enum {
     HTML_ROWS_MAX = 2000,     /* the most rows of one table; the record itself holds the others */
-    HTML_RAW_ROWS_MAX = 400,  /* of the table with all rows */
-    HTML_BYTES_MAX = 3 << 20, /* of results shown in full; the table at the top has all results */
-    HTML_LETTERS_MAX = 160,   /* of a value in a table */
+    HTML_RAW_ROWS_MAX = 400,  /* the most rows of the table with all rows of a record */
+    HTML_BYTES_MAX = 3 << 20, /* the most bytes of results shown in full; the table at the top has all results */
+    HTML_LETTERS_MAX = 160,   /* the most letters of a value in a table */
 };
 
 void report_html_cell(GString *out, const char *class, const char *text)
@@ -26,7 +26,7 @@ void report_html_number(GString *out, char *text)
     g_free(text);
 }
 
-/* A value that may be long is cut. */
+/* Appends a table's cell with a value, which is cut if it is long. */
 static void html_value(GString *out, const char *class, const char *text)
 {
     g_autofree char *valid = g_utf8_make_valid(text, -1);
@@ -153,7 +153,7 @@ static void html_bandwidths(const struct report_case *c, GString *out)
     report_html_table_end(out);
 }
 
-/* Times of the operations in a record of measure, with the least and the largest of its passes. */
+/* Appends the times of the operations in a record of measure, with the least and the largest of its passes. */
 static void html_operations(const struct report_case *c, GString *out)
 {
     const struct record *record = c->series[0].record;
@@ -227,7 +227,7 @@ void report_html_verdict(GString *out, const char *text, bool titled)
     g_string_append(out, titled ? "</h2>\n" : "</p>\n");
 }
 
-/* Of two predictions, the second one's bound says what to do next. */
+/* Appends the bound to the verdict.  Of two predictions it is the second one's, which says what to do next. */
 static void verdict_bound(const struct report_case *c, GString *verdict)
 {
     const bool second = report_explaining(c) == 2;
@@ -239,7 +239,7 @@ static void verdict_bound(const struct report_case *c, GString *verdict)
     g_string_append_printf(verdict, " %s%s", second ? "In the second, " : "", bound->str);
 }
 
-/* Writes the verdict, which comes before all else. */
+/* Appends the verdict, which comes before all else of the case. */
 static void html_verdict(const struct report_case *c, bool titled, GString *out)
 {
     g_autoptr(GString) verdict = g_string_new(NULL);
@@ -250,7 +250,7 @@ static void html_verdict(const struct report_case *c, bool titled, GString *out)
     else if (titled) g_string_append(out, "<h2>Times and bandwidths</h2>\n"); /* no operation decides */
 }
 
-/* All header keys, the series next to each other; differences are marked. */
+/* Appends all header keys, with the two series next to each other and differences marked. */
 static void html_provenance(const struct report_case *c, GString *out)
 {
     const struct report_series *last = &c->series[c->series_count - 1];
@@ -305,7 +305,7 @@ static void html_all_rows(const struct report_case *c, const struct report_serie
     g_string_append(out, "</details>\n");
 }
 
-/* titled: the page's own heading is the title of this case. */
+/* Appends a case in full.  titled: the page's own heading is the title of this case. */
 static void html_case(const struct report_case *c, guint number, bool titled, const struct report_machines *machines,
                       GString *out)
 {
@@ -346,7 +346,7 @@ static void html_case(const struct report_case *c, guint number, bool titled, co
 
 /* ---- all cases ---- */
 
-/* The errors of several predictions together. */
+/* Appends how large the errors of several predictions are together. */
 static void html_spread(const GPtrArray *cases, GString *out)
 {
     g_autoptr(GArray) errors = g_array_new(FALSE, FALSE, sizeof(double));
@@ -374,8 +374,8 @@ struct results_columns {
     bool predicted, measured, second;
 };
 
-/* The deciding times of a phase: the prediction's, and that of the measurement or second prediction; NAN: there is
- * none. */
+/* Sets us[] to the deciding times of a phase: the prediction's, and that of the measurement or second prediction.  NAN:
+ * there is none. */
 static void results_times(const struct report_case *c, const char *phase, double us[2])
 {
     const struct compare_row *row = c->compare ? compare_headline(c->compare, phase) : NULL;
@@ -393,7 +393,7 @@ static void results_time(double value, GString *out)
     report_html_number(out, isfinite(value) ? compare_value_text(value, "us") : g_strdup("-"));
 }
 
-/* A case's rows, one for each phase.  The first has the case's title. */
+/* Appends a case's rows of the table of results, one for each phase.  The first has the case's title. */
 static void results_case(const struct report_case *c, guint number, bool linked, const struct results_columns *columns,
                          GString *out)
 {
@@ -423,7 +423,8 @@ static void results_case(const struct report_case *c, guint number, bool linked,
     }
 }
 
-/* The table of results, which is also the table of contents.  Its first `linked` results are shown in full below it. */
+/* Appends the table of results, which is also the table of contents: its first `linked` results are shown in full
+ * below it. */
 static void html_results(const GPtrArray *cases, guint linked, GString *out)
 {
     struct results_columns columns = { false, false, false };
@@ -474,7 +475,7 @@ static void html_head(const char *title, GString *out)
     g_string_append_printf(out, "</title>\n<style>\n%s</style>\n</head>\n<body>\n<main>\n", report_style);
 }
 
-/* A list of what the page holds, if that is more than its heading says. */
+/* Appends a list of what the page holds, if that is more than its heading says. */
 static void html_contents(const GPtrArray *cases, const GPtrArray *sweeps, GString *out)
 {
     const guint count = sweeps ? sweeps->len : 0;

@@ -11,7 +11,7 @@ static const char *row_text(const struct record *record, const char *phase, cons
     return row ? record_row_text(row) : NULL;
 }
 
-/* Adds a mark if it is new and on the drawing.  Returns whether it is among the marks. */
+/* Adds the name to the marks if it is new and on the drawing.  Returns whether it is on the drawing. */
 static bool mark_add(GPtrArray *marks, const struct drawing *drawing, const char *name)
 {
     if (!name || !drawing_has(drawing, name)) return false;
@@ -19,8 +19,9 @@ static bool mark_add(GPtrArray *marks, const struct drawing *drawing, const char
     return true;
 }
 
-/* What bounds a phase: its busiest resource (for links, the link itself); if none is busy for half of the time, the
- * part with its longest bound.  A latency is not a part, so it is named in words and not marked. */
+/* Marks what bounds a phase, and returns its name: the busiest resource (for links, the link itself) or, if none is
+ * busy for half of the time, the part with the longest bound.  A latency is not a part: it is returned, but not
+ * marked. */
 static const char *phase_mark(const struct record *record, const char *phase, GPtrArray *marks,
                               const struct drawing *drawing)
 {

@@ -189,7 +189,7 @@ char *report_name_fit(const char *name, glong letters)
 
 /* ---- bars ---- */
 
-/* The value after a bar.  There is room only for long times in seconds. */
+/* The text of a bar's value.  A time of a second or more is in seconds: in us there is no room for it. */
 static char *bar_value_text(double value, const char *unit)
 {
     char number[32];
@@ -222,7 +222,7 @@ double report_bar(GString *out, const struct report_bars *bars, guint index, gui
     return y;
 }
 
-/* Phases that have a metric and are not one layer of another phase: layers are drawn as lines. */
+/* The phases that have the metric, without those that are one layer of another phase: layers are drawn as lines. */
 static GPtrArray *whole_phases(const struct report_case *c, const char *metric)
 {
     g_autoptr(GPtrArray) all = report_case_phases(c, metric, 10 * PLOT_PHASES_MAX);
@@ -242,8 +242,8 @@ static double times_most(const struct report_case *c, const GPtrArray *phases)
     return most;
 }
 
-/* The slowest rank's time, which decides, with an upright line at the mean.  If the record does not have it, only
- * the mean. */
+/* Draws the bar of a phase's slowest rank, which decides, with an upright line at the mean.  If the record does not
+ * have the slowest rank's time, draws the mean's bar. */
 static void times_bar(const struct report_case *c, int s, const char *phase, const struct report_bars *bars,
                       guint index, GString *out)
 {
@@ -285,8 +285,8 @@ void report_plot_times(const struct report_case *c, GString *out)
 
 /* ---- bounds, busy shares ---- */
 
-/* The metrics prefix..suffix of a phase, for all ranks, that are above 0 in one of the explaining series, because a
- * metric of 0 explains nothing. */
+/* The phase's metrics prefix..suffix for all ranks that are above 0 in one of the explaining series: a metric of 0
+ * explains nothing. */
 static GPtrArray *explaining_metrics(const struct report_case *c, const char *phase, const char *prefix,
                                      const char *suffix)
 {
@@ -303,8 +303,8 @@ static GPtrArray *explaining_metrics(const struct report_case *c, const char *ph
     return metrics;
 }
 
-/* A figure with a bar for each metric and prediction, named by the part of the metric's name between prefix and
- * suffix. */
+/* Begins a figure with a bar for each metric and prediction.  A bar's name is the part of the metric's name between
+ * prefix and suffix. */
 static struct report_bars named_bars(const struct report_case *c, const char *phase, const char *prefix,
                                      const char *suffix, const char *label, double most, GString *out)
 {
@@ -331,7 +331,7 @@ static struct report_bars named_bars(const struct report_case *c, const char *ph
     return bars;
 }
 
-/* Upright lines at the phase's times. */
+/* Draws upright lines at the phase's times. */
 static void report_time_lines(const struct report_case *c, const char *phase, const struct svg_scale *scale,
                               double bottom, GString *out)
 {

@@ -27,45 +27,46 @@ enum {
     PLOT_COLOURS = 8,     /* classes c0 to c7 */
 };
 
-/* Figures are put between these.  heading and note may be NULL.  note must be the program's own text.  The second
- * function is for many figures, three in a row. */
+/* Begins and ends a group of figures.  heading and note may be NULL.  note must be the program's own text.
+ * report_figures_begin_many() is for many figures, three in a row. */
 void report_figures_begin(GString *out, const char *heading, const char *note);
 void report_figures_begin_many(GString *out, const char *heading, const char *note);
 void report_figures_end(GString *out);
-/* One figure: the caption above it (or NULL), the drawing's height, and a label for screen readers. */
+/* Begins a figure: the caption above it (may be NULL), the drawing's height, and a label for screen readers. */
 void report_figure_begin(GString *out, const char *caption, double height, const char *label);
 void report_figure_end(GString *out);
 
 /* ---- a figure of lines and dots ----
  *
- * The caller fills in texts and lines, asks for the range of the points, sets both scales and draws.  y goes from
+ * The caller sets texts, adds lines, asks for the range of the points, sets both scales and draws.  y goes from
  * PLOT_TOP + height up to PLOT_TOP. */
 struct report_figure {
     const char *caption, *label; /* caption may be NULL */
     const char *x_unit, *y_unit; /* x_unit NULL: the caller draws that axis */
     double height;               /* of the plot between its axes */
     double inset;                /* how far the scale of x begins right of the plot's edge */
-    bool upright;                /* grid lines also stand at the values of x */
+    bool upright;                /* there are also grid lines at the values of x */
     bool sizes;                  /* x counts bytes */
     struct svg_scale x, y;
     GPtrArray *lines; /* struct report_line *; NULL: none yet */
 };
-/* Begins a line of a figure.  class: of the line through its points, such as report_colours[0]; NULL: only dots. */
+/* Adds a line to a figure.  class: the style of the line through its points, such as report_colours[0]; NULL: dots
+ * only. */
 extern const char *const report_colours[PLOT_COLOURS];
 struct report_line *report_line_add(struct report_figure *figure, const char *class);
-/* Adds a point.  A line joins its points from left to right.  radius: of its dot; 0: there is no dot.  class: of the
- * dot; NULL: the last word of the line's class.  Takes tip, which may be NULL. */
+/* Adds a point to a line, which joins its points from left to right.  radius: of the point's dot; 0: no dot.  class:
+ * the dot's; NULL: the last word of the line's class.  Takes tip, which may be NULL. */
 void report_point_add(struct report_line *line, double x, double y, double radius, const char *class, char *tip);
-guint report_line_count(const struct report_line *line); /* of its points */
+guint report_line_count(const struct report_line *line); /* how many points it has */
 /* The least and most values of all points; from INFINITY to -INFINITY if there are none. */
 struct report_range {
     double x_least, x_most, y_least, y_most;
 };
 struct report_range report_figure_range(const struct report_figure *figure);
-void report_figure_axes(const struct report_figure *figure, GString *out); /* begins it */
-void report_figure_lines(struct report_figure *figure, GString *out);      /* ends it, and frees its lines */
-void report_figure_draw(struct report_figure *figure, GString *out);       /* axes, then lines */
-void report_figure_clear(struct report_figure *figure); /* frees the lines of one that is not drawn */
+void report_figure_axes(const struct report_figure *figure, GString *out); /* begins the figure and draws its axes */
+void report_figure_lines(struct report_figure *figure, GString *out);      /* draws and frees the lines, and ends it */
+void report_figure_draw(struct report_figure *figure, GString *out);       /* both, one after the other */
+void report_figure_clear(struct report_figure *figure); /* frees the lines of a figure that is not drawn */
 
 /* ---- a figure of bars ---- */
 
@@ -77,28 +78,29 @@ struct report_bars {
 /* Begins a figure of `count` names with `together` bars each, for values from 0 to most. */
 struct report_bars report_bars_begin(GString *out, const char *caption, const char *label, const char *unit,
                                      guint names, guint together, double most);
-/* Draws bar `which` of the name with this index.  The name stands left of its first bar, and the number right of
- * each.  The number is also the tip if tip is NULL.  Returns the bar's top. */
+/* Draws bar `which` of the name with this index.  The name stands left of its first bar, and each bar's number right of
+ * the bar.  tip NULL: the number is also the tip.  Returns the bar's top. */
 double report_bar(GString *out, const struct report_bars *bars, guint index, guint which, const char *name,
                   double value, const char *unit, const char *class, const char *tip);
 
-/* A line with the colours of the case's series, if there are two. */
+/* Appends a legend with the colours of the case's series, if there are two. */
 void report_legend(const struct report_case *c, GString *out);
-/* Likewise for lines c0, c1, ... */
+/* Appends a legend of lines c0, c1, ..., with their names. */
 void report_legend_names(const char *const *names, guint count, GString *out);
-/* The CSS class: "predicted" or "measured". */
+/* The CSS class of the series' colour: "predicted", or "measured" for the second colour. */
 const char *report_series_class(const struct report_series *series);
 /* A name that fits before bars: the text, or its beginning.  Free it. */
 char *report_name_fit(const char *name, glong letters);
 
 /* ---- tables of the page (report_html.c) ---- */
 
-/* The sentence with the deciding number.  It is the section's heading if the page's own heading is the title. */
+/* Appends the sentence with the deciding number.  titled: the page's own heading is the section's title, so the
+ * sentence becomes the section's heading. */
 void report_html_verdict(GString *out, const char *text, bool titled);
 void report_html_cell(GString *out, const char *class, const char *text);
 void report_html_number(GString *out, char *text); /* takes text */
-/* A table that scrolls sideways if it is too wide.  name: its label for screen readers.  format: a letter for each
- * column, 'l' or 'r' for its alignment; a column with ' ' is left out. */
+/* Begins a table, which scrolls sideways if it is too wide.  name: its label for screen readers.  format: a letter for
+ * each column, 'l' or 'r' for its alignment; a column with ' ' is left out. */
 void report_html_table_begin(GString *out, const char *name, const char *format, const char *const *titles);
 void report_html_table_end(GString *out);
 

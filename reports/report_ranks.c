@@ -18,7 +18,7 @@ static bool has_ranks(const struct record *record)
     return false;
 }
 
-/* A dot a rank. */
+/* Adds a dot for each rank. */
 static void ranks_dots(const struct report_series *series, const char *phase, const GArray *samples,
                        struct report_figure *f)
 {
@@ -88,7 +88,7 @@ void report_plot_ranks(const struct report_case *c, GString *out)
 
 static const char layer_mark[] = "_layer";
 
-/* The number of the phase's layer, if the phase is a layer of `whole`. */
+/* Whether the phase is a layer of the phase `whole`; *layer gets the layer's number. */
 static bool layer_of(const char *phase, const char *whole, uint32_t *layer)
 {
     const size_t length = strlen(whole);
@@ -100,7 +100,7 @@ static bool layer_of(const char *phase, const char *whole, uint32_t *layer)
     return true;
 }
 
-/* A line at the slowest rank, and a thin one at the mean. */
+/* Adds a line of the slowest rank's time over layers, and a thin one of the mean. */
 static void layer_lines(const struct report_series *series, const char *whole, struct report_figure *f)
 {
     struct report_line *mean = report_line_add(f, series->second ? "path thin measured" : "path thin predicted");

@@ -6,13 +6,13 @@
 
 enum { SCATTER_SIZE = 330 };
 
-/* The rows that become dots: times for all ranks, above 0. */
+/* Whether the row becomes a dot: times for all ranks above 0 do. */
 static bool scatter_row(const struct compare_row *row)
 {
     return row->rank == RECORD_ALL && strcmp(row->metric, "time_us") == 0 && row->predicted > 0 && row->measured > 0;
 }
 
-/* The line on which predicted is `factor` times measured. */
+/* Draws the line on which predicted is `factor` times measured. */
 static void scatter_diagonal(const struct svg_scale *x, const struct svg_scale *y, double factor, const char *class,
                              GString *out)
 {

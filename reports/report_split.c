@@ -24,7 +24,7 @@ static struct split_bar *bar_find(GArray *bars, const char *name)
     return &g_array_index(bars, struct split_bar, bars->len - 1);
 }
 
-/* The part that a row is of, or -1. */
+/* The part whose time the row has, or -1. */
 static int part_of(const struct record_row *row)
 {
     if (row->rank != RECORD_ALL || !g_str_has_prefix(row->metric, "split_")) return -1;
@@ -33,7 +33,7 @@ static int part_of(const struct record_row *row)
     return -1;
 }
 
-/* by_layer: a bar for each layer, summed over phases; else a bar for each phase. */
+/* The bars: with by_layer one for each layer, summed over phases, else one for each phase. */
 static GArray *bars_new(const struct record *record, bool by_layer)
 {
     GArray *bars = g_array_new(FALSE, TRUE, sizeof(struct split_bar));

@@ -34,7 +34,7 @@ static void row_survey(struct streams *s, const struct record_row *row)
     }
 }
 
-/* The top of a stream's lane; streams without kernels have none. */
+/* Where a stream's lane begins at the top; streams without kernels have no lane. */
 static double lane_top(const struct streams *s, int stream)
 {
     int above = 0;
@@ -42,7 +42,8 @@ static double lane_top(const struct streams *s, int stream)
     return PLOT_TOP + above * (LANE_HEIGHT + LANE_GAP);
 }
 
-/* span has SPAN_NUMBERS numbers.  The time in which the kernel waits is drawn half as high. */
+/* Draws one run of a kernel.  span has SPAN_NUMBERS numbers.  The time in which the kernel waits is drawn half as
+ * high. */
 static void span_draw(const struct streams *s, const double *span, const char *kernel, guint colour,
                       const struct svg_scale *x, GString *out)
 {

@@ -18,7 +18,7 @@ enum {
     CAPTION_VALUES = 20
 };
 
-/* What figures show of points: a phase's time. */
+/* What figures show of points: the time of a phase. */
 struct sweep_measure {
     const struct sweep_table *table;
     int phase;
@@ -76,7 +76,7 @@ static int along_choose(const struct sweep_table *table)
     return best;
 }
 
-/* The name for the lines: the one that is compared; else, of the names with few values, the innermost. */
+/* The name that gives the lines: the one that is compared; else, of the names with few values, the innermost. */
 static int lines_choose(const struct sweep_table *table, int along)
 {
     if (table->compare >= 0 && value_count(table, table->compare) <= PLOT_COLOURS) return table->compare;
@@ -89,7 +89,7 @@ static int lines_choose(const struct sweep_table *table, int along)
 
 static void points_unref(gpointer points) { g_ptr_array_unref(points); }
 
-/* Groups points by their values of the names that vary.  These values become the caption: "num-tokens 128, hidden
+/* Groups points by their values of the names that vary.  A group's values become its caption: "num-tokens 128, hidden
  * 7168". */
 static void points_group(const struct sweep_table *table, const bool *varies, GPtrArray **groups, GPtrArray **captions)
 {
@@ -256,8 +256,8 @@ static void curves_of(const struct sweep_measure *m, const struct sweep_layout *
     legend_lines(m->table, l, out);
 }
 
-/* Curves of the goal and, for a layer, of dispatch and of combine.  Each gets a row of panels; if each has one
- * panel, all are in one row. */
+/* Draws curves of the goal and, if it is a layer, of dispatch and of combine.  Each of the three has a row of panels;
+ * if each has one panel, all are in one row. */
 static void curves(const struct sweep_measure *goal, const struct sweep_layout *l, GString *out)
 {
     static const char *const halves[] = { "dispatch", "combine" };
@@ -310,7 +310,7 @@ static bool is_launch(const char *name)
     return strcmp(name, "num-sms") == 0 || g_str_has_suffix(name, "-chunk") || g_str_has_suffix(name, "-buffer");
 }
 
-/* A point is on the front if no point with as few SMs beats it. */
+/* Adds the dots to the figure.  Those that no dot with as few SMs beats are on the front, and a line joins them. */
 static void front_add(const struct sweep_measure *m, const GArray *dots, struct report_figure *f)
 {
     const guint stride = dots->len / FRONT_DOTS_MAX + 1;
@@ -443,8 +443,8 @@ static void best_row(const struct sweep_measure *m, const struct sweep_point *po
     g_string_append(out, "</tr>\n");
 }
 
-/* The points to show: the best of each combination of work, or all with the best first.  If no setting was swept,
- * all in the order of the file. */
+/* The points to show.  If work and settings were swept, the best of each combination of work; if only settings were,
+ * all with the best first; if only work was, all in the order of the file. */
 static GArray *best_choose(const struct sweep_measure *m)
 {
     g_autofree char *work = names_of(m->table, true), *settings = names_of(m->table, false);
@@ -456,7 +456,7 @@ static GArray *best_choose(const struct sweep_measure *m)
     return each;
 }
 
-/* "519.9 us", or "497.4 us to 519.9 us". */
+/* A range in words: "519.9 us" if both ends read the same, else "497.4 us to 519.9 us". */
 static char *range_text(double least, double most, char *(*text)(double))
 {
     g_autofree char *from = text(least), *to = text(most);
@@ -465,7 +465,7 @@ static char *range_text(double least, double most, char *(*text)(double))
 
 static char *us_text(double us) { return compare_value_text(us, "us"); }
 
-/* The time of the best settings, and their gain over the baseline. */
+/* Appends the verdict: the time of the best settings, and their gain over the baseline. */
 static void verdict(const struct sweep_measure *m, bool titled, GString *out)
 {
     g_autofree char *work = names_of(m->table, true), *settings = names_of(m->table, false);
@@ -560,7 +560,8 @@ static const char *option_of(const struct sweep_table *table, const char *key)
     return NULL;
 }
 
-/* "; normal kernels, 16 ranks, routing.ept, on h800-cx7": what all points have in common, if the file says it. */
+/* Appends what all points have in common, if the file says it: "; normal kernels, 16 ranks, routing.ept, on
+ * h800-cx7". */
 static void title_options_append(const struct sweep_table *table, GString *title)
 {
     static const struct {

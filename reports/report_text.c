@@ -7,7 +7,7 @@
 
 enum { TEXT_PHASES_MAX = 40 };
 
-/* A bar made of eighths of characters, for a fraction (0 to 1) of width. */
+/* Appends a bar of eighths of characters, which fills a fraction (0 to 1) of width. */
 static void text_bar_append(GString *out, double fraction, int width)
 {
     static const char *const parts[] = { "", "▏", "▎", "▍", "▌", "▋", "▊", "▉" };
@@ -47,7 +47,7 @@ static void text_times(const struct report_case *c, int width, GString *out)
     if (phases->len) g_string_append_c(out, '\n');
 }
 
-/* Least, median and most over the ranks, in words. */
+/* Appends each phase's least, median and largest time over the ranks, in words. */
 static void text_ranks(const struct report_case *c, GString *out)
 {
     g_autoptr(GPtrArray) phases = report_case_phases(c, "time_us", TEXT_PHASES_MAX);

@@ -1,10 +1,9 @@
 /* report_titles.c - the titles of a report's results, from their differences, and of the report, from their common
  * facts.
  *
- * A single result is named by the options by which people name a case.  Of several results, the options that all
- * have alike stand once at the top of the page.  Each result is named by the options in which it differs, whatever
- * option or key that is.  Results without differences get the name of their file, and a number if that name is equal
- * too. */
+ * A single result is named by the options by which people name a case.  Of several results, the options that are equal
+ * in all stand once at the top of the page.  Each result is named by the options in which it differs, whatever option
+ * or key that is.  Results without differences get the name of their file, and a number if that name is equal, too. */
 #include "reports/report.h"
 
 #include <string.h>
@@ -14,7 +13,7 @@ enum { TITLE_KEYS_MAX = 8 };
 /* How people write the values of the options by which they name a case, in this order.  "$" is the value. */
 static const struct {
     const char *key, *words;
-    bool alone; /* is in the title of a single result as well */
+    bool alone; /* the option is also in the title of a single result */
 } spoken[] = {
     { "net", "$", true },
     { "phase", "$ step", true },
@@ -38,7 +37,7 @@ static const struct {
     { "num-sms", "$ SMs", false },
 };
 
-/* Where a record comes from, and the other load of its host, do not name a case. */
+/* Whether the key can name a case.  Where a record comes from, and the other load of its host, do not. */
 static bool key_names(const char *key)
 {
     static const char *const others[] = {
@@ -82,8 +81,9 @@ static const char *case_value(const struct report_case *c, const char *key)
     return "";
 }
 
-/* In a record of several steps or layers, "step" and "layer" are where these begin, and without a trace they mean
- * nothing. What two predictions differ in does not name both. */
+/* The value of a key that the title may say; "" if it may not.  In a record of several steps or layers, "step" and
+ * "layer" are where these begin, and without a trace they mean nothing.  What two predictions differ in does not name
+ * both. */
 static const char *case_value_said(const struct report_case *c, const char *key)
 {
     if (report_explaining(c) == 2 &&
@@ -95,7 +95,7 @@ static const char *case_value_said(const struct report_case *c, const char *key)
     return case_value(c, key);
 }
 
-/* Adds a value in words after a comma; nothing if it is not set. */
+/* Adds a value in words to the title, after a comma; nothing if it is not set. */
 static void title_add(GString *title, const char *key, const char *value)
 {
     if (!*value || strcmp(value, "false") == 0) return;
@@ -166,7 +166,7 @@ char *report_common(const GPtrArray *cases)
     return g_string_free(common, FALSE);
 }
 
-/* If a title is taken, adds the name of the file, and a number if that is not enough. */
+/* If another case has the title, adds the name of the file, and a number if that is not enough. */
 static void title_settle(struct report_case *c, GHashTable *taken)
 {
     if (g_hash_table_contains(taken, c->title)) {
@@ -182,7 +182,7 @@ static void title_settle(struct report_case *c, GHashTable *taken)
     g_hash_table_add(taken, c->title);
 }
 
-/* Among several results, a pair of predictions is named by their difference. */
+/* Names a pair of predictions among several results by their difference. */
 static void title_difference(struct report_case *c)
 {
     g_autofree char *difference = c->compare && compare_what_if(c->compare)

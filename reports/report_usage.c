@@ -36,7 +36,7 @@ static double *usage_shares(const struct record *record, const char *phase, size
     return share && share_most(share, *count) >= USAGE_LEAST_PCT ? g_steal_pointer(&share) : NULL;
 }
 
-/* interval_us > 0. */
+/* Draws the shares of one kind of part over time.  interval_us > 0. */
 static void usage_figure(const struct record *record, const char *phase, size_t kind, double interval_us, uint32_t most,
                          GString *out)
 {

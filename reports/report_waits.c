@@ -16,7 +16,7 @@ enum {
     HEAT_SHADES = 8,   /* classes h0 to h7 */
     RATIO_SHADES = 9,  /* classes r0 to r8; r4: a ratio near 1 */
     WAITED_MAX = 10,   /* how many of the ranks that others wait for longest are listed */
-    SCALE_HEIGHT = 46, /* of the colours below a map */
+    SCALE_HEIGHT = 46, /* height of the scale of colours below a map */
 };
 
 static const double ratio_limit[RATIO_SHADES - 1] = { 0.25, 0.5, 0.71, 0.9, 1.11, 1.41, 2, 4 };
@@ -36,7 +36,7 @@ static double cell_value(const struct wait_matrix *m, guint row, guint column, g
     return worst;
 }
 
-/* Measured over predicted, if both are long enough for a ratio. */
+/* The matrix of measured over predicted waits, where both are long enough for a ratio. */
 static struct wait_matrix matrix_ratio(const struct wait_matrix *predicted, const struct wait_matrix *measured)
 {
     struct wait_matrix m = { predicted->ranks, g_new0(double *, predicted->ranks) };
@@ -102,7 +102,7 @@ static void shades_draw(double most, bool ratio, double y, GString *out)
     const int count = ratio ? RATIO_SHADES : HEAT_SHADES;
     const double width = (double)HEAT_SIZE / count;
     struct svg_texts texts = { 0 };
-    if (!ratio) { /* the first scale has the unit */
+    if (!ratio) { /* the scale of times has the unit */
         char number[32];
         svg_number_text(number, sizeof number, most, 3);
         g_autofree char *text = g_strconcat(number, " us", NULL);
@@ -145,7 +145,7 @@ static gint waited_order(gconstpointer a, gconstpointer b)
     return x->rank < y->rank ? -1 : 1;
 }
 
-/* For each rank: the mean time that other ranks wait for it, over those that do. */
+/* Lists for each rank the mean time that other ranks wait for it, over those that do. */
 static GArray *waited_find(const struct wait_matrix *m)
 {
     GArray *list = g_array_new(FALSE, FALSE, sizeof(struct waited));

@@ -97,7 +97,7 @@ void svg_number_text(char *text, size_t text_size, double value, int digits)
     g_snprintf(text, text_size, "%s%.1s", number, power ? &unit[power] : "");
 }
 
-/* For the widest font in the page's list, DejaVu Sans. */
+/* The widths are those of the widest font in the page's list, DejaVu Sans. */
 double svg_text_width(const char *text)
 {
     double em = 0;
@@ -110,7 +110,7 @@ double svg_text_width(const char *text)
     return em * TEXT_SIZE;
 }
 
-/* Takes a place, if it is free. */
+/* Takes the place from `from` to `to`, if it is free. */
 static bool texts_take(struct svg_texts *texts, double from, double to)
 {
     for (int i = 0; i < texts->count; i++)

@@ -12,7 +12,7 @@
 
 enum { SVG_TICKS_MAX = 24 };
 
-/* An axis.  Values between `from` and `to` are drawn between two pixels, and values beyond these at the ends. */
+/* An axis.  Values from `from` to `to` are drawn from pixel_from to pixel_to, and values beyond them at the ends. */
 struct svg_scale {
     double pixel_from, pixel_to;
     double from, to;
@@ -23,11 +23,11 @@ struct svg_scale {
 
 void svg_escape_append(GString *out, const char *text);
 
-/* label describes the drawing for screen readers. */
+/* Begins a drawing.  label describes it for screen readers. */
 void svg_begin(GString *out, double width, double height, const char *label);
 void svg_end(GString *out);
 
-/* tip (or NULL) is shown under the pointer. */
+/* Shapes.  tip is shown under the pointer; it may be NULL. */
 void svg_rect(GString *out, double x, double y, double width, double height, const char *class, const char *tip);
 void svg_dot(GString *out, double x, double y, double radius, const char *class, const char *tip);
 void svg_line(GString *out, double x1, double y1, double x2, double y2, const char *class, const char *tip);
@@ -41,36 +41,37 @@ void svg_text(GString *out, double x, double y, const char *class, const char *a
 /* A number with 1 to 9 significant digits, never with an exponent: "1380", "0.05", "250k" from 100000 on.
  * "-" if it is not finite. */
 void svg_number_text(char *text, size_t text_size, double value, int digits);
-/* The width of a small text of the page is at most this, in any of its fonts. */
+/* The largest width that a small text has in any of the page's fonts. */
 double svg_text_width(const char *text);
 
-/* The texts of one line.  Zero it first. */
+/* Where the texts of one line are.  Zero it first. */
 struct svg_texts {
     int count;
     struct {
         double from, to;
     } taken[2 * SVG_TICKS_MAX];
 };
-/* svg_text() of class "small", unless it would lie on an earlier text of the line.  So the most important texts come
- * first. */
+/* Draws a text of class "small", unless it would lie on an earlier text of the line.  So the caller draws the most
+ * important texts first. */
 void svg_text_apart(GString *out, struct svg_texts *texts, double x, double y, const char *anchor, const char *text);
 
-/* From 0 to a round number that is at least value_max, with about tick_count ticks; to 1 if value_max is not between
- * 1e-30 and 1e30. */
+/* Sets a scale from 0 to a round number that is at least value_max, with about tick_count ticks.  It ends at 1 if
+ * value_max is not between 1e-30 and 1e30. */
 void svg_scale_set(struct svg_scale *scale, double pixel_from, double pixel_to, double value_max, int tick_count);
-/* From 0 to value_max, with ticks at whole numbers. */
+/* Sets a scale from 0 to value_max, with ticks at whole numbers. */
 void svg_scale_count(struct svg_scale *scale, double pixel_from, double pixel_to, double value_max, int tick_count);
-/* Between round numbers around two values; without 0, if they are close together.  From 0 to 1 for values that cannot
- * be drawn. */
+/* Sets a scale between round numbers around two values; without 0, if they are close together.  It is from 0 to 1 for
+ * values that cannot be drawn. */
 void svg_scale_range(struct svg_scale *scale, double pixel_from, double pixel_to, double least, double most,
                      int tick_count);
-/* Logarithmic, from a little below the smaller of two positive values to a little above the larger.  Ticks at 1, 2
- * and 5 or at powers of ten; with base 2 at powers of two.  From 1 to 10 for values that cannot be drawn. */
+/* Sets a logarithmic scale, from a little below the smaller of two positive values to a little above the larger.  Ticks
+ * are at 1, 2 and 5 or at powers of ten; with base 2 at powers of two.  It is from 1 to 10 for values that cannot be
+ * drawn. */
 void svg_scale_log(struct svg_scale *scale, double pixel_from, double pixel_to, double least, double most, int base);
 double svg_scale_pixel(const struct svg_scale *scale, double value);
 
-/* Grid lines at the ticks, and their values outside the plot: below it with the unit below them, or left of it with
- * the unit above.  A value that would lie on another is left out.  bytes: values are sizes. */
+/* Draw grid lines at the ticks, and their values outside the plot: below it with the unit below them, or left of it
+ * with the unit above.  A value that would lie on another is left out.  _bytes: values are sizes. */
 void svg_axis_below(GString *out, const struct svg_scale *scale, double top, double bottom, const char *unit);
 void svg_axis_below_bytes(GString *out, const struct svg_scale *scale, double top, double bottom);
 void svg_axis_left(GString *out, const struct svg_scale *scale, double left, double right, const char *unit);

@@ -6,7 +6,7 @@
 
 #include "reports/record.h"
 
-enum { COLUMNS_MAX = 1000 }; /* more than the number of options */
+enum { COLUMNS_MAX = 1000 }; /* more than all options and metrics make */
 static const char kind_line[] = "# kind: sweep\n";
 
 static void row_free(void *row) { g_strfreev(row); }

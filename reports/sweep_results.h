@@ -11,7 +11,7 @@
 struct sweep_results {
     char *header;          /* lines "# key: value" that all points share; equal in two files of one sweep */
     GPtrArray *inputs;     /* char *: each input with its digest */
-    uint64_t points;       /* in the whole plan, as the file says */
+    uint64_t points;       /* how many points the whole plan has, as the file says */
     char *baseline;        /* what speedups are relative to, "num-sms=24"; NULL or "": there are none */
     char **column;         /* NULL-terminated */
     uint32_t names;        /* number of columns between "point" and "phase" */
@@ -19,16 +19,16 @@ struct sweep_results {
     GHashTable *points_of; /* sweep_results_key() -> GPtrArray of the point's rows (borrowed) */
 };
 
-/* Without header, columns and rows. */
+/* Makes results without header, columns and rows. */
 struct sweep_results *sweep_results_alloc(void);
 void sweep_results_free(struct sweep_results *results);
 /* Whether a text begins like a sweep's file. */
 bool sweep_results_told(const char *text);
-/* Header and columns of a text, whose rows begin at *rows; NULL if it is not a sweep's. */
+/* Reads header and columns of a text; *rows gets where its rows begin.  NULL if it is not a sweep's. */
 struct sweep_results *sweep_results_parse(const char *text, const char **rows);
 /* Adds rows, given as lines of the file.  Ignores lines that were cut. */
 void sweep_results_add_text(struct sweep_results *results, const char *text);
-/* Takes the row. */
+/* Adds a row, and takes its cells. */
 void sweep_results_add_row(struct sweep_results *results, char **cell);
 /* The values of a row's point, each with a ','.  Free with g_free(). */
 char *sweep_results_key(const struct sweep_results *results, char *const *cell);
@@ -37,7 +37,7 @@ uint64_t sweep_results_points(const struct sweep_results *results);
 int sweep_results_column(const struct sweep_results *results, const char *name);
 /* A cell's number; NAN if it has none, or if column is -1. */
 double sweep_cell_number(char *const *cell, int column);
-/* Header and column lines, with which a file begins.  Free with g_free(). */
+/* The header and the line of columns, with which a file begins.  Free with g_free(). */
 char *sweep_results_begin(const struct sweep_results *results);
 
 #endif

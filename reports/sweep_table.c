@@ -132,7 +132,7 @@ static void rows_read(struct sweep_table *table, const struct sweep_results *fil
     }
 }
 
-/* Makes text fit for every reader of a page: UTF-8 without control characters. */
+/* The text as any page can show it: UTF-8 without control characters. */
 static char *text_clean(const char *text)
 {
     char *clean = g_utf8_make_valid(text, -1);

@@ -21,12 +21,13 @@ struct sweep_table {
     char **work;        /* NULL-terminated: the swept names that describe work */
     GPtrArray *phases;  /* char *, in their order */
     GPtrArray *points;  /* struct sweep_point *: the points that could be simulated */
-    guint impossible;   /* number of points that could not */
-    char *problem;      /* why the first point that could not be simulated could not; NULL: there is none */
+    guint impossible;   /* number of points that could not be simulated */
+    char *problem;      /* why the first of these could not be simulated; NULL: there are none */
     int compare;        /* the name whose values are compared; -1: none was asked for */
 };
 
-/* Ignores lines that were cut.  NULL and *error if the columns are not those of a sweep. */
+/* Reads a sweep's file from text.  Ignores lines that were cut.  NULL and *error if the columns are not those of a
+ * sweep. */
 struct sweep_table *sweep_table_parse(const char *source, const char *text, GError **error);
 void sweep_table_free(struct sweep_table *table);
 

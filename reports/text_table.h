@@ -6,8 +6,8 @@
 
 struct text_table;
 
-/* format: a letter for each column, 'l' or 'r' for the alignment of its cells.  titles: as many strings, which are
- * the first row. */
+/* Makes a table.  format: a letter for each column, 'l' or 'r' for the alignment of its cells.  titles: as many
+ * strings, which become the first row. */
 struct text_table *text_table_new(const char *format, const char *const *titles);
 void text_table_free(struct text_table *table);
 typedef struct text_table text_table;
@@ -15,7 +15,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(text_table, text_table_free)
 
 /* Adds the next cell, row by row. */
 void text_table_cell(struct text_table *table, const char *format, ...) G_GNUC_PRINTF(2, 3);
-/* The table as lines, two spaces between columns, a rule below the titles. */
+/* Appends the table as lines, with two spaces between columns and a rule below the titles. */
 void text_table_append(const struct text_table *table, GString *out);
 
 #endif

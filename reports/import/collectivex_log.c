@@ -3,7 +3,7 @@
  *
  * Its components are calls of dispatch and combine that begin when all earlier work is done, timed on the slowest
  * rank.  Its pair period is the time of one round of a loop of both calls.  Its floors are the kernels of the rank
- * that came last. The median of each is read. */
+ * that came last.  The median of each is read. */
 #include "reports/import/import.h"
 
 #include <string.h>

@@ -24,7 +24,7 @@ static const char counted_normal[] = "logical: local tokens included, metadata n
 static const char counted_ll[] = "all places of top-k, own rank included";
 static const char timed_kernel[] = "kernel", timed_call[] = "call between events";
 
-/* What the command line or the [config] line of a run says before its results.  0: not stated. */
+/* What the command line or the [config] line of a run states before its results.  0: not stated. */
 struct known {
     uint32_t processes, nodes, tokens, hidden, topk, experts, groups;
     bool groups_stated, nvlink_disabled;
@@ -34,8 +34,7 @@ struct v1_state {
     struct known said;
     bool command_goes_on;           /* the command's line ended in a backslash */
     GArray *tuning;                 /* struct tuning: lines whose phase is not known yet */
-    bool interleaved;               /* the output of two consoles is mixed, so it is not known which line belongs to
-                                     * which */
+    bool interleaved;               /* the output of two consoles is mixed, so a line's phase is not known */
     struct import_row *dispatch[2]; /* the "Best" rows of FP8 and of BF16 */
     uint32_t ranks_seen;            /* low latency: 1 + the highest rank seen */
     GHashTable *ranks;
@@ -98,7 +97,7 @@ static struct import_row *row_new(struct v1_state *s, struct import_log *log, co
 
 /* ---- normal kernels ---- */
 
-/* "[config] num_tokens=4096, hidden=7168, num_topk_groups=4, num_topk=8" */
+/* Reads "[config] num_tokens=4096, hidden=7168, num_topk_groups=4, num_topk=8". */
 static bool config_take(struct v1_state *s, const char *line)
 {
     struct known said = { 0 };
@@ -151,7 +150,8 @@ static const char *tuning_piece(const char *at, struct tuning *t)
     return NULL;
 }
 
-/* "SMs 24, NVL chunk 28, RDMA chunk 24: 44 + 1403 us, 38.19 GB/s (RDMA), 124.92 GB/s (NVL)" in all its dialects. */
+/* Reads "SMs 24, NVL chunk 28, RDMA chunk 24: 44 + 1403 us, 38.19 GB/s (RDMA), 124.92 GB/s (NVL)", in any version's
+ * words. */
 static bool tuning_parse(const char *at, struct tuning *t)
 {
     *t = (struct tuning){ .us = NAN, .notify_us = NAN, .rdma_gbs = NAN, .nvl_gbs = NAN };
@@ -181,7 +181,7 @@ static void tuning_numbers(struct import_row *row, const struct tuning *t)
     if (isnan(t->us)) import_row_word(row, IMPORT_METRIC, t->internode ? "logical_rdma_gbs" : "logical_nvl_gbs");
 }
 
-/* The chunks and rings of the tests.  Rings are constants of the scripts. */
+/* Sets the chunks and rings of a tuning line.  Rings are constants of the tests' scripts. */
 static void tuning_options(struct import_row *row, const struct tuning *t, bool combine, uint32_t ranks)
 {
     const bool many = ranks == 24 || ranks == 48 || ranks == 96 || ranks == 144 || ranks == 160;
@@ -235,7 +235,7 @@ static void word_share(struct import_row *to, const struct import_row *from, enu
         if (to != from && from->cell[i]) import_row_word(to, i, from->cell[i]);
 }
 
-/* The tuning lines so far are of this phase. */
+/* Makes rows of the tuning lines so far, whose phase is now known.  Leaves them out if two consoles are mixed. */
 static void tuning_settle(struct v1_state *s, struct import_log *log, const char *phase, const char *dtype)
 {
     for (guint i = 0; i < s->tuning->len; i++) {
@@ -254,7 +254,8 @@ static void tuning_settle(struct v1_state *s, struct import_log *log, const char
     g_array_set_size(s->tuning, 0);
 }
 
-/* A run's combine returns what its first dispatch sent (that of FP8, if there is one), so both are one case. */
+/* Joins the "Best" rows of dispatch and combine: a run's combine returns what its first dispatch sent (that of FP8, if
+ * there is one), so both are one case. */
 static void best_combine_join(struct v1_state *s, const struct import_log *log, const struct import_row *combine)
 {
     const struct import_row *dispatch = s->dispatch[0] ? s->dispatch[0] : s->dispatch[1];
@@ -328,7 +329,7 @@ static struct import_row *ll_row(struct v1_state *s, struct import_log *log, uin
     return row;
 }
 
-/* "12.30 + 20.10", "32.40 = 12.30 + 20.10", or in old versions only the sum. */
+/* Reads the times of send and receive: "12.30 + 20.10", "32.40 = 12.30 + 20.10", or in old versions only the sum. */
 static const char *send_recv_scan(const char *at, double *send, double *recv)
 {
     double first;
@@ -386,8 +387,8 @@ static bool ll_take(struct v1_state *s, struct import_log *log, const char *line
     return ll_hook_take(s, log, rank, at);
 }
 
-/* A console shows the ranks of its node.  If they are 0 to N-1, N is taken for the number of all ranks, and a note
- * says so. */
+/* Sets the number of ranks of low latency's rows: as the command says or, if the ranks seen are 0 to N-1, N, with a
+ * note, because a console shows only the ranks of its node; else "?". */
 static void ll_ranks_settle(struct v1_state *s, struct import_log *log)
 {
     if (!s->ll_rows->len) return;
@@ -410,8 +411,8 @@ static void ll_ranks_settle(struct v1_state *s, struct import_log *log)
     s->ranks_seen = 0;
 }
 
-/* The bytes that a row counted tell how many places of top-k the run had.  So they show whether a run had another
- * number of tokens. */
+/* Adds a note if a run had another number of tokens than its options say: the bytes that a row counted tell how many
+ * places of top-k the run had. */
 static void ll_counted_check(struct import_log *log)
 {
     for (guint i = 0; i < log->rows->len; i++) {
@@ -462,8 +463,8 @@ static bool v1_line(void *state, struct import_log *log, const char *line)
            ll_take(s, log, line) || other_take(line);
 }
 
-/* The log ends after tuning lines without a "Best" line.  The order tells their phase: after the BF16 dispatch comes
- * combine, and after the FP8 dispatch comes the BF16 one.  Without an earlier dispatch their phase is not known. */
+/* Ends the log.  If tuning lines have no "Best" line after them, the order tells their phase: after the BF16 dispatch
+ * comes combine, and after the FP8 dispatch comes the BF16 one.  Without an earlier dispatch it is not known. */
 static void v1_end(void *state, struct import_log *log)
 {
     struct v1_state *s = state;

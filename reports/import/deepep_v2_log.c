@@ -2,7 +2,7 @@
  *
  * Every rank prints its line.  (SO) counts bytes sent to each node, the rank's own node included unless the test ran
  * with --ignore-local-traffic.  (SU) counts bytes of all rows received.  Both count indices and weights with the
- * rows. The printed bytes are those of (SU).  Times are kernel durations after a barrier.  "copy" and "reduce" are
+ * rows.  The printed bytes are those of (SU).  Times are kernel durations after a barrier.  "copy" and "reduce" are
  * the epilogues. */
 #include "reports/import/import.h"
 
@@ -16,7 +16,8 @@ struct v2_state {
     char *variant;
 };
 
-/* "Config:", " > Ranks: 2 x 8", " > Experts: 8/256", " > Tokens: 8192 (max: 8192), hidden: 7168", " > #SM: 24, ..." */
+/* Reads a line of the configuration: "Config:", " > Ranks: 2 x 8", " > Experts: 8/256", " > Tokens: 8192 (max: 8192),
+ * hidden: 7168", " > #SM: 24, ...". */
 static bool config_take(struct v2_state *s, const char *line)
 {
     uint32_t a, b, c;
@@ -36,7 +37,7 @@ static uint32_t field_of(const char *line, const char *name)
     return value;
 }
 
-/* " > Testing with do_handle_copy=0, expert_alignment=1, use_fp8_dispatch=0, num_bias=2, ..." */
+/* Reads " > Testing with do_handle_copy=0, expert_alignment=1, use_fp8_dispatch=0, num_bias=2, ...". */
 static bool testing_take(struct v2_state *s, const char *line)
 {
     const char *at = import_scan(line, " > Testing with ");
@@ -96,7 +97,8 @@ static void mode_set(struct import_row *row, const struct operation *operation)
     if (operation->expand) import_row_word(row, IMPORT_EXPAND, "true");
 }
 
-/* "EP:   4/16 | combine: 115 GB/s (SO), 376 GB/s (SU), 1064.000 us, 400593024 bytes | reduce: 4791 GB/s, 187.879 us" */
+/* Reads "EP:   4/16 | combine: 115 GB/s (SO), 376 GB/s (SU), 1064.000 us, 400593024 bytes | reduce: 4791 GB/s, 187.879
+ * us". */
 static bool result_take(struct v2_state *s, struct import_log *log, const char *line)
 {
     uint32_t rank, ranks;

@@ -38,7 +38,7 @@ static bool header_take(struct matrix_state *s, struct import_log *log, const ch
     return true;
 }
 
-/* "[ 458 436 ...]", alone or after "rank=3 " and a date in brackets. */
+/* Reads a rank's line: "[ 458 436 ...]", alone or after "rank=3 " and a date in brackets. */
 static bool row_take(struct matrix_state *s, struct import_log *log, const char *line)
 {
     const char *at = strrchr(line, '['), *named = strstr(line, "rank=");

@@ -1,5 +1,5 @@
 /* import.c - reads a log line by line, or document by document.  It offers each to the readers, and keeps those that
- * no reader knows. Knows no program's format; the *_log.c do. */
+ * no reader knows.  Knows no program's format; the *_log.c do. */
 #include "reports/import/import.h"
 
 #include <string.h>
@@ -68,7 +68,8 @@ static void text_read(struct import_log *log, char *text, size_t size_bytes)
 
 /* ---- JSON ---- */
 
-/* perftest prints a key without quotes in its option for classes of service.  This is not JSON. */
+/* Returns perftest's text with quotes around the key `sl` (its option for classes of service), which it prints without.
+ * NULL: the text does not have it. */
 static char *json_repair(const char *text)
 {
     if (!strstr(text, "\nsl:")) return NULL;

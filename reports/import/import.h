@@ -24,7 +24,7 @@ enum import_error {
     IMPORT_ERROR_SILENT,  /* the log does not state what a case needs */
 };
 
-/* Words of a row.  Those from KERNEL to MESSAGE have the names of simulate's options. */
+/* The words of a row.  Those from KERNEL to MESSAGE have the names of simulate's options. */
 enum import_column {
     IMPORT_TOOL,
     IMPORT_TEST,
@@ -81,7 +81,7 @@ enum import_column {
 };
 enum { IMPORT_OPTION_FIRST = IMPORT_KERNEL, IMPORT_OPTION_LAST = IMPORT_MESSAGE };
 
-/* Numbers of a row; NAN: the log has none.  Bandwidths that count different bytes are kept apart. */
+/* The numbers of a row; NAN: the log does not have it.  Bandwidths that count different bytes are kept apart. */
 enum import_number {
     IMPORT_US,
     IMPORT_US_MIN,
@@ -126,50 +126,50 @@ struct import_log {
     char *source;
     uint32_t line;    /* the line that is being read, from 1 */
     GPtrArray *rows;  /* struct import_row */
-    GArray *skips;    /* struct import_skip: measurements in the log that mean nothing */
+    GArray *skips;    /* struct import_skip: measurements that were left out, by reason */
     GPtrArray *notes; /* char *: notes for users of the rows */
-    GArray *unknown;  /* struct import_unknown: the first ones */
+    GArray *unknown;  /* struct import_unknown: the first lines that no reader knew */
     uint32_t unknown_count, line_count;
-    const char *counted; /* the things that line_count counts; NULL: lines */
+    const char *counted; /* what line_count counts; NULL: lines */
 };
 
 /* Reads path ("-": standard input).  NULL and *error if it cannot be read, is cut JSON, or holds no measurement that
  * a reader knows. */
 struct import_log *import_log_read(const char *path, GError **error);
-/* Reads text in memory (text[size_bytes] is NUL; the text is changed).  A log without rows is no error here. */
+/* Reads text in memory (text[size_bytes] is NUL; the text is changed).  A log without rows is no error. */
 struct import_log *import_log_parse(const char *source, char *text, size_t size_bytes, GError **error);
 void import_log_free(struct import_log *log);
 typedef struct import_log import_log;
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(import_log, import_log_free)
 
-/* One row for all ranks and repetitions of a case's phase: the median over ranks of each rank's median, the smallest
- * minimum, the largest maximum.  Rows of a matrix (with a peer) and sums over ranks stay as they are.  The result
- * owns its rows. */
+/* Merges the rows of all ranks and repetitions of a case's phase into one: the median over ranks of each rank's median,
+ * the smallest minimum, the largest maximum.  Rows of a matrix (with a peer) and sums over ranks stay as they are.  The
+ * result owns its rows. */
 GPtrArray *import_rows_merge(const GPtrArray *rows);
 /* Puts a row into the group with its key, or into a new group at the end of groups if group_of does not have the
- * key. Takes the key.  group_of frees its keys; groups only borrow rows. */
+ * key.  Takes the key.  group_of frees its keys; groups only borrow rows. */
 void import_group_add(GHashTable *group_of, GPtrArray *groups, char *key, struct import_row *row);
 
 /* ---- for readers ---- */
 
-/* A log without rows; for files that are not read as text. */
+/* Makes a log without rows, for files that are not read as text. */
 struct import_log *import_log_new(const char *source);
 
-/* A new row of the log at its line. */
+/* Adds a row to the log, at the line that is being read. */
 struct import_row *import_row_add(struct import_log *log, const char *tool, const char *test, const char *phase);
 struct import_row *import_row_copy(const struct import_row *row);
 void import_row_free(struct import_row *row);
 /* Sets a word; NULL and "" leave it unstated. */
 void import_row_word(struct import_row *row, enum import_column column, const char *text);
 void import_row_count(struct import_row *row, enum import_column column, uint64_t count);
-/* A count of 0 stays unstated. */
+/* Sets a count; 0 leaves it unstated. */
 void import_row_count_unless_0(struct import_row *row, enum import_column column, uint64_t count);
-/* A positive number; anything else is "not measured" and stays NAN. */
+/* Sets a number if it is positive; anything else means "not measured", and the number stays NAN. */
 void import_row_number(struct import_row *row, enum import_number number, double value);
 
 /* Counts a measurement that is left out, with the reason. */
 void import_log_skip(struct import_log *log, const char *why);
-/* Keeps a note once, even if it is given several times. */
+/* Adds a note, unless the log has it. */
 void import_log_note(struct import_log *log, const char *format, ...) G_GNUC_PRINTF(2, 3);
 
 /* Removes ESC sequences, carriage returns, NULs and the marks of mpirun, srun and containers from a line, in place. */
@@ -181,12 +181,12 @@ char *import_line_clean(char *line, size_t size_bytes);
 const char *import_scan(const char *text, const char *format, ...);
 /* Splits at runs of at least blanks_least blanks.  A tab counts as that many.  Free with g_strfreev(). */
 char **import_words(const char *line, uint32_t blanks_least);
-/* A decimal number that is all of text. */
+/* Whether all of text is a decimal number, which *value gets. */
 bool import_number_read(const char *text, double *value);
 
 /* Whether a line begins with one of these; NULL ends them. */
 bool import_begins(const char *line, const char *const *known);
-/* The word of the first entry whose part occurs in text; NULL: none does.  An entry without part ends the table. */
+/* A table of words by the parts of a text that tell them.  An entry without part ends it. */
 struct import_part {
     const char *part, *word;
 };
@@ -202,8 +202,8 @@ struct import_titles {
 };
 /* Replaces the titles by these words; NULL: there are none. */
 void import_titles_set(struct import_titles *titles, char **words);
-/* What the values of a column are.  The first entry counts whose title begins the column's title and whose unit is
- * in that title.  An entry without unit is for exactly this title.  An entry without title ends the table. */
+/* What the values of a column are.  Of a table's entries the first counts whose title begins the column's title and
+ * whose unit is in it.  An entry without unit is for exactly this title.  An entry without title ends the table. */
 struct import_meaning {
     const char *title, *unit;
     enum import_number number;
@@ -213,9 +213,9 @@ const struct import_meaning *import_meaning_find(const struct import_meaning *kn
 
 /* ---- logs in JSON ---- */
 
-/* A number, or a string that holds one; else NAN. */
+/* A member that is a number, or a string that holds one; else NAN. */
 double import_json_number(const json_t *object, const char *key);
-/* A string, or a whole number of at least 0; anything else leaves the word unstated. */
+/* Sets a word from a member that is a string or a whole number of at least 0; anything else leaves it unstated. */
 void import_json_word(struct import_row *row, enum import_column column, const json_t *object, const char *key);
 
 struct import_reader {

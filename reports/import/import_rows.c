@@ -128,7 +128,7 @@ void import_row_number(struct import_row *row, enum import_number number, double
     row->number[number] = isfinite(value) && value > 0 ? value : NAN;
 }
 
-/* The fields that two rows of one case and phase have in common. */
+/* The fields that rows of one case and phase have in common, as text. */
 static char *row_key(const struct import_row *row)
 {
     GString *key = g_string_new(row->source);

@@ -42,7 +42,7 @@ static char *launcher_skip(char *line)
     return line;
 }
 
-/* Whether exactly two asterisks stand here, with which people emphasise numbers that they post.  Longer runs are
+/* Whether exactly two asterisks stand at `at`, with which people emphasise numbers that they post.  Longer runs are
  * rules. */
 static bool stress_at(const char *at, const char *line, const char *end)
 {
@@ -50,7 +50,7 @@ static bool stress_at(const char *at, const char *line, const char *end)
     return (end - at == 2 || at[2] != '*') && (at == line || at[-1] != '*');
 }
 
-/* The length of the emphasis that stands here, "**", "_**" or "**_"; 0: there is none. */
+/* The length of the emphasis that stands at `at`: "**", "_**" or "**_".  0: there is none. */
 static size_t stress_length(const char *at, const char *line, const char *end)
 {
     if (*at == '_') return at + 1 < end && stress_at(at + 1, line, end) ? 3 : 0;

@@ -21,10 +21,10 @@ static const char *given_text(const struct import_given *given, uint32_t count, 
     return NULL;
 }
 
-/* in a stream of more messages than this, the way of the first one does not matter */
+/* the most messages of a stream's row: with more, the way of the first one does not matter */
 enum { STREAM_MOST = 1000 };
 
-/* Whether it is a bandwidth of puts or gets, of which tools keep many in flight. */
+/* Whether the row is a bandwidth of puts or gets, of which tools keep many in flight. */
 static bool stream_is(const struct import_row *row)
 {
     const char *phase = row->cell[IMPORT_PHASE];
@@ -48,7 +48,7 @@ static void stream_become(struct import_row *row)
     g_clear_pointer(&row->cell[IMPORT_METRIC], g_free);
 }
 
-/* Puts one option into its column.  Reports how often it did, and which text it replaced the first time. */
+/* Puts one option into its column.  said gets how often it replaced another text, and which text the first time. */
 static void option_fill(const GPtrArray *rows, const struct import_given *given, int column, GString *said)
 {
     uint32_t count = 0;
@@ -217,7 +217,7 @@ void import_cases_append(const GPtrArray *cases, GString *out)
     }
 }
 
-/* How many rows of each tool and test. */
+/* Appends how many rows each tool and test has. */
 static void tools_append(const struct import_log *log, const GPtrArray *rows, GString *out)
 {
     for (guint i = 0; i < rows->len;) {
@@ -245,7 +245,7 @@ static void tools_append(const struct import_log *log, const GPtrArray *rows, GS
     }
 }
 
-/* Options that change a prediction and that no row of the log's kernels states. */
+/* Appends the options that change a prediction and that no row of the log's kernels states. */
 static void unstated_append(const struct import_log *log, const GPtrArray *rows, GString *out)
 {
     static const enum import_column wanted[] = { IMPORT_NUM_RANKS, IMPORT_NUM_TOKENS, IMPORT_HIDDEN, IMPORT_NUM_TOPK,

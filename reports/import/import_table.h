@@ -9,13 +9,13 @@ struct import_given {
     const char *name, *text;
 };
 
-/* Puts the given options into rows of eptwin's kernels, whatever the log states.  The kernel is an exception,
- * because a test's name tells it.  said gets a line for each option that replaces the log's.  If the given kernel is
- * p2p, the streams of puts and gets that perftest and NVSHMEM timed become rows of that kernel, between two nodes. */
+/* Puts the given options into rows of eptwin's kernels, whatever the log states, except the kernel: a test's name tells
+ * it.  said gets a line for each option that replaces the log's.  If the given kernel is p2p, the streams of puts and
+ * gets that perftest and NVSHMEM timed become rows of that kernel, between two nodes. */
 void import_rows_fill(const GPtrArray *rows, const struct import_given *given, uint32_t count, GString *said);
 
-/* The rows as CSV: first the place in the log, then a column for each word and number that any row has, then the
- * given options that no column has.  A row without a time has its bandwidth as measured_gbs, with the name of its
+/* Appends the rows as CSV: first the place in the log, then a column for each word and number that any row has, then
+ * the given options that no column has.  A row without a time has its bandwidth as measured_gbs, with the name of its
  * metric. */
 void import_table_append(const GPtrArray *rows, const struct import_given *given, uint32_t count, GString *out);
 
@@ -23,9 +23,9 @@ void import_table_append(const GPtrArray *rows, const struct import_given *given
  * tuner. They are arrays of rows, in the order of the log. */
 GPtrArray *import_cases(const GPtrArray *rows);
 
-/* A summary of the log: tools, rows, cases, missing facts, omitted and unknown lines. */
+/* Appends a summary of the log: tools, rows, cases, missing facts, omitted and unknown lines. */
 void import_summary_append(const struct import_log *log, const GPtrArray *rows, GString *out);
-/* A line for each case: its number, its place, its options and phases. */
+/* Appends a line for each case: its number, its place, its options and phases. */
 void import_cases_append(const GPtrArray *cases, GString *out);
 
 #endif

@@ -60,7 +60,7 @@ void json_stream_close(struct json_stream *s)
     g_free(s);
 }
 
-/* The next block; false at the end, or with *error. */
+/* Loads the next block.  False at the end, or with *error. */
 static bool block_load(struct json_stream *s, GError **error)
 {
     s->before += s->end;
@@ -103,7 +103,7 @@ struct scan {
     bool text, escape, begun, ended;
 };
 
-/* Scans one byte.  A scalar ends before a byte that cannot belong to it, and that byte is not taken. */
+/* Scans one byte.  *stays: the byte is not taken, because it ends a scalar and does not belong to it. */
 static void scan_byte(struct scan *scan, uint8_t byte, bool *stays)
 {
     *stays = false;
@@ -127,7 +127,8 @@ static void scan_byte(struct scan *scan, uint8_t byte, bool *stays)
     if (closes && scan->depth) scan->ended = --scan->depth == 0;
 }
 
-/* Skips bytes that change nothing: within a string its letters; within brackets all bytes but quotes and brackets. */
+/* Returns where the next byte is that changes the scan: skips a string's letters, and within brackets all bytes but
+ * quotes and brackets. */
 static size_t bytes_skip(const uint8_t *block, size_t at, size_t end, const struct scan *scan)
 {
     if (scan->text && !scan->escape)

@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Limits: the largest value that may be kept; and the largest document from gzip or zstd, as a factor of the file's
- * size, or a fixed number of bytes if that is more. */
+/* Limits.  VALUE_MAX: the largest value that may be kept.  A document from gzip or zstd may have RATIO_MAX times the
+ * file's size, or FREE bytes if that is more. */
 enum { JSON_STREAM_VALUE_MAX = 8 << 20, JSON_STREAM_RATIO_MAX = 1000, JSON_STREAM_FREE = 64 << 20 };
 
 struct json_stream;
@@ -23,9 +23,9 @@ void json_stream_close(struct json_stream *stream);
 int json_stream_peek(struct json_stream *stream, GError **error);
 /* Takes the next byte if it is this one. */
 bool json_stream_take(struct json_stream *stream, char byte, GError **error);
-/* Scans one value.  keep: *text and *size are its bytes, valid until the next call. */
+/* Scans one value.  With keep, *text and *size get its bytes, which are valid until the next call. */
 bool json_stream_value(struct json_stream *stream, bool keep, const char **text, size_t *size, GError **error);
-/* "path: offset N: expected ..., found ..."; returns false. */
+/* Sets *error to "path: offset N: expected ..., found ...", and returns false. */
 bool json_stream_refuse(const struct json_stream *stream, const char *expected, const char *found, GError **error);
 
 #endif

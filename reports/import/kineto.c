@@ -105,7 +105,7 @@ static bool events_read(struct kineto *k, GError **error)
     return json_stream_take(k->stream, ']', error);
 }
 
-/* Facts about the recording, from the other members. */
+/* Reads facts about the recording from a member other than the events. */
 static bool member_take(struct kineto *k, const char *key, const char *text, size_t size, GError **error)
 {
     json_error_t failure;

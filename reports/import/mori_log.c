@@ -45,7 +45,7 @@ struct mori_state {
     bool inside; /* the lines of a summary follow */
 };
 
-/* "dispatch_intra    0.00   180.00   180.00": a kernel, or the part of one that some of its blocks do. */
+/* Reads "dispatch_intra    0.00   180.00   180.00": a kernel, or the part of a kernel that some of its blocks do. */
 static bool mori_line(void *state, struct import_log *log, const char *line)
 {
     struct mori_state *s = state;

@@ -1,8 +1,8 @@
 /* nccl_tests_log.c - nccl-tests (NVIDIA/nccl-tests, src/util.cu): the table on the console and the file of -J.
  *
- * time is that of one operation in us.  algbw is the size over it.  busbw is what each link would have to carry for
- * that, by a factor of the collective: 2(n-1)/n for all_reduce, (n-1)/n for all_gather, reduce_scatter and alltoall,
- * else 1.  The size of alltoall, all_gather and reduce_scatter is the whole buffer of a rank, its own share
+ * time is that of one operation in us.  algbw is the size over the time.  busbw is what each link would have to carry
+ * for algbw, by a factor of the collective: 2(n-1)/n for all_reduce, (n-1)/n for all_gather, reduce_scatter and
+ * alltoall, else 1.  The size of alltoall, all_gather and reduce_scatter is the whole buffer of a rank, its own share
  * included. */
 #include "reports/import/import.h"
 
@@ -47,7 +47,8 @@ static bool whole_buffer(const char *phase)
     return strcmp(phase, "alltoall") == 0 || strcmp(phase, "all_gather") == 0 || strcmp(phase, "reduce_scatter") == 0;
 }
 
-/* The number of ranks is the number of devices listed, unless the bandwidths give another one. */
+/* Sets the number of ranks to the number of devices listed.  If the bandwidths give another number, the list was cut:
+ * then adds a note, and sets nothing. */
 static void ranks_set(struct import_row *row, struct import_log *log, const char *phase, uint32_t listed,
                       uint32_t hosts, const struct side *side)
 {
@@ -92,7 +93,7 @@ static void state_clear(struct nccl_state *s)
     *s = (struct nccl_state){ 0 };
 }
 
-/* "#  Rank  0 Group  0 Pid 2380613 on    Node1 device  0 [0000:4e:00] NVIDIA H100 80GB HBM3" */
+/* Reads "#  Rank  0 Group  0 Pid 2380613 on    Node1 device  0 [0000:4e:00] NVIDIA H100 80GB HBM3". */
 static bool device_take(struct nccl_state *s, const char *line)
 {
     uint32_t rank, group, pid;
@@ -166,7 +167,8 @@ static bool comment_take(struct nccl_state *s, struct import_log *log, const cha
            strstr(line, "out-of-place");
 }
 
-/* A row may have fewer words than columns: it lacks the header's timestamp, or was cut. */
+/* Reads the numbers of one side of a row from word `at` on.  A row may have fewer words than columns: it lacks the
+ * header's timestamp, or was cut. */
 static struct side side_read(const struct nccl_state *s, char **word, uint32_t count, uint32_t at, uint32_t *next)
 {
     struct side side;

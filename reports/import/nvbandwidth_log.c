@@ -10,8 +10,8 @@
 struct nvbandwidth_state {
     char *test, *description;
     uint32_t columns;                  /* of the matrix that is being read; 0: none */
-    int32_t column[IMPORT_FIELDS_MAX]; /* the device of each */
-    int64_t device_last;               /* to tell rows, whose numbers rise, from other programs' numbers */
+    int32_t column[IMPORT_FIELDS_MAX]; /* the device of each column */
+    int64_t device_last;               /* of the last row; rows' numbers rise, other programs' numbers may not */
 };
 
 static bool unit_known(const char *description)

@@ -13,7 +13,7 @@ struct nvshmem_state {
     char *test, *run;
     struct import_titles titles;
     GPtrArray *table; /* rows of the table that is being read; NULL: none */
-    double size_last; /* to tell rows, whose sizes rise, from other programs' numbers */
+    double size_last; /* of the last row; rows' sizes rise, other programs' numbers may not */
 };
 
 static const struct import_part phases[] = { { "alltoall", "alltoall" },
@@ -85,7 +85,7 @@ static void table_end(struct nvshmem_state *s, struct import_log *log)
     s->size_last = 0;
 }
 
-/* "#alltoall_device" right before a table's header. */
+/* Reads a test's name right before a table's header: "#alltoall_device". */
 static bool name_take(struct nvshmem_state *s, struct import_log *log, const char *line)
 {
     const char *at = line + 1 + strspn(line + 1, " ");
@@ -119,7 +119,7 @@ static void options_set(struct import_row *row, const struct nvshmem_state *s, d
     import_row_word(row, IMPORT_RUN_OPTIONS, s->run);
 }
 
-/* Puts one word where its column belongs.  False: a number was expected, and the word is not one. */
+/* Sets what the word's column stands for.  False: a number was expected, and the word is not one. */
 static bool word_take(struct import_row *row, const char *title, const char *word)
 {
     const struct import_meaning *meaning = import_meaning_find(meanings, title);
@@ -161,7 +161,7 @@ static bool row_take(struct nvshmem_state *s, struct import_log *log, const char
     return true;
 }
 
-/* "&&&& PERF shmem_put_latency___Thread___size__8___latency 1.234560 -us" */
+/* Reads "&&&& PERF shmem_put_latency___Thread___size__8___latency 1.234560 -us". */
 static bool perf_take(struct nvshmem_state *s, struct import_log *log, const char *line)
 {
     const char *at = import_scan(line, "&&&& PERF ");

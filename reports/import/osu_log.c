@@ -9,7 +9,7 @@
 struct osu_state {
     char *test, *memory;
     struct import_titles titles;
-    double size_last; /* to tell rows, whose sizes rise, from other programs' numbers */
+    double size_last; /* of the last row; rows' sizes rise, other programs' numbers may not */
 };
 
 static const struct import_part phases[] = { { "All-to-All", "alltoall" },

@@ -57,7 +57,8 @@ static const struct import_meaning meanings[] = {
     { NULL, NULL, 0, 0 },
 };
 
-/* The line that --use_cuda and similar options print before the title ("cuMemAlloc() of a 131072 bytes GPU buffer"). */
+/* Takes a line that --use_cuda and similar options print before the title: "cuMemAlloc() of a 131072 bytes GPU
+ * buffer". */
 static bool gpu_take(struct perftest_state *s, const char *line)
 {
     static const char *const known[] = { "initializing CUDA",
@@ -80,7 +81,7 @@ static bool gpu_take(struct perftest_state *s, const char *line)
     return true;
 }
 
-/* "RDMA_Write BW Test", "Send Latency Test", "RDMA_Read Bidirectional Post List BW Test" */
+/* Reads a title: "RDMA_Write BW Test", "Send Latency Test", "RDMA_Read Bidirectional Post List BW Test". */
 static bool title_take(struct perftest_state *s, const char *line)
 {
     const char *at = line + strspn(line, " ");
@@ -148,7 +149,7 @@ static bool pair_keep(struct perftest_state *s, const char *name, const char *va
     return g_strv_contains(known, name);
 }
 
-/* " Number of qps   : 1\t\tTransport type : IB": one pair or two. */
+/* Reads a line of one or two pairs of name and value: " Number of qps   : 1\t\tTransport type : IB". */
 static bool pairs_take(struct perftest_state *s, const char *line)
 {
     bool known = false;
@@ -166,7 +167,7 @@ static bool pairs_take(struct perftest_state *s, const char *line)
     return known;
 }
 
-/* Names of columns may hold single blanks: "BW peak[Gb/sec]", "99% percentile[usec]". */
+/* Reads the header of a table, whose names may hold single blanks: "BW peak[Gb/sec]", "99% percentile[usec]". */
 static bool header_take(struct perftest_state *s, const char *line)
 {
     const char *at = line + strspn(line, " ");
@@ -210,7 +211,7 @@ static void latency_set(struct import_row *row, const char *test)
     import_row_word(row, IMPORT_TIMED, whole ? "round trip" : "half a round trip");
 }
 
-/* Puts one value of a row where its column belongs.  False: the column's unit is not known. */
+/* Sets what the value's column stands for.  False: the column's unit is not known. */
 static bool value_take(struct import_row *row, const char *title, double value, const char *test)
 {
     static const char *const rate[] = { "BW peak", "BW average", NULL };
@@ -275,8 +276,8 @@ static void perftest_end(void *state, struct import_log *log)
 
 /* ---- --out_json ---- */
 
-/* The message rate (millions a second) times the size is the bandwidth.  Of the two units, the bandwidth's is the
- * one that comes closer to it. */
+/* Sets the bandwidths, whose unit the file does not name.  The message rate (millions a second) times the size is the
+ * bandwidth, so of the two units the one is taken that comes closer to this. */
 static bool json_bandwidth(struct import_row *row, struct import_log *log, const json_t *results)
 {
     const double average = import_json_number(results, "BW_average"), peak = import_json_number(results, "BW_peak");

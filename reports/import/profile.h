@@ -21,7 +21,7 @@ enum { PROFILE_NO_LAUNCH = -1, PROFILE_KERNELS_MAX = 1 << 26 };
 struct profile_kernel {
     int64_t begin_ns, end_ns;
     int64_t launch_ns; /* when the host began to launch it; PROFILE_NO_LAUNCH: not recorded */
-    uint32_t name;     /* of profile->names */
+    uint32_t name;     /* index in profile->names */
     uint32_t stream, blocks, correlation;
     uint16_t device;
     uint8_t kind;
@@ -36,7 +36,7 @@ struct profile {
     uint32_t gpu_sms;    /* 0: not recorded */
     GPtrArray *names;    /* char *: each once */
     GArray *kernels;     /* struct profile_kernel of one device, sorted by begin */
-    uint64_t events;     /* that the file has */
+    uint64_t events;     /* how many events the file has */
 };
 
 /* Whether a file begins like a profile: JSON whose first members are a trace's, or a SQLite database.  Reads the
@@ -52,15 +52,15 @@ void profile_free(struct profile *profile);
 struct profile_builder;
 struct profile_builder *profile_builder_new(const char *source, const char *tool);
 uint32_t profile_builder_name(struct profile_builder *builder, const char *name);
-/* False where there are too many. */
+/* Adds a kernel.  False where there are too many. */
 bool profile_builder_kernel(struct profile_builder *builder, const struct profile_kernel *kernel);
-/* Notes when the host launched kernels of this correlation.  `process` keeps the correlations of several processes
- * apart. */
+/* Notes when the host launched the kernels of this correlation.  False where there are too many. */
 bool profile_builder_launch(struct profile_builder *builder, uint32_t correlation, int64_t begin_ns);
 /* Ends the builder: a profile for each device, kernels sorted, launches joined. */
 GPtrArray *profile_builder_end(struct profile_builder *builder);
 void profile_builder_free(struct profile_builder *builder);
-struct profile *profile_builder_facts(struct profile_builder *builder); /* for rank, world, GPU and number of events */
+/* Where a reader sets rank, world_size, GPU and number of events. */
+struct profile *profile_builder_facts(struct profile_builder *builder);
 
 GPtrArray *kineto_read(const char *path, GError **error);
 bool nsys_begins(const uint8_t *bytes, size_t size);
@@ -69,10 +69,10 @@ GPtrArray *nsys_read(const char *path, GError **error);
 /* ---- what communicates ---- */
 
 struct profile_phase {
-    const char *library;           /* "DeepEP", "NCCL", ... ; NULL: it does not communicate */
-    const char *kernel;            /* eptwin's kernel ("ll", "normal", "v2"), or NULL: not predicted */
+    const char *library;           /* "DeepEP", "NCCL", ... ; NULL: the kernel does not communicate */
+    const char *kernel;            /* eptwin's kernel ("ll", "normal", "v2"); NULL: it is not predicted */
     const char *phase;             /* "dispatch", "combine", "notify", ... */
-    uint32_t ranks, nodes, hidden; /* as far as the name says them; 0: it does not */
+    uint32_t ranks, nodes, hidden; /* 0: the name does not say it */
     bool cached;
 };
 
@@ -81,7 +81,7 @@ struct profile_phase profile_phase_of(const char *name);
 
 /* One call of a communication kernel. */
 struct profile_call {
-    uint32_t index; /* of profile->kernels */
+    uint32_t index; /* in profile->kernels */
     const char *phase;
     uint32_t layer; /* index of the call among those of its phase */
     struct profile_phase is;
@@ -89,12 +89,12 @@ struct profile_call {
 
 /* What all calls of a kernel together say about a case. */
 struct profile_case {
-    const char *kernel;                 /* of eptwin; NULL: none of eptwin's */
+    const char *kernel;                 /* eptwin's kernel; NULL: none of eptwin's */
     uint32_t ranks, nodes, hidden, sms; /* 0: not said */
     bool hook, cached;                  /* cached: every dispatch had a handle */
 };
 
-/* The case of the calls of that kernel; NULL: of the kernel with the most calls. */
+/* The case of the calls of one of eptwin's kernels; kernel NULL: of the one with the most calls. */
 struct profile_case profile_case_of(const struct profile *profile, const GArray *calls, const char *kernel);
 
 /* The calls of a profile in order (struct profile_call), with what only their order shows: which kernel a

@@ -12,7 +12,7 @@ static void count_or_asked(struct import_row *row, enum import_column column, ui
     else import_row_word(row, column, "?");
 }
 
-/* The options that validate and simulate would need. */
+/* Sets the row's options that validate and simulate would need. */
 static void case_words(const struct profile_case *c, const struct profile_call *call, struct import_row *row)
 {
     import_row_word(row, IMPORT_KERNEL, c->kernel);
@@ -26,7 +26,7 @@ static void case_words(const struct profile_case *c, const struct profile_call *
     if (c->sms) import_row_count(row, IMPORT_NUM_SMS, c->sms);
 }
 
-/* Rows of all calls of a profile: phase, layer, rank, and the case as far as the names show it. */
+/* Adds a row for each call of a profile: phase, layer, rank, and the case as far as the names show it. */
 static void profile_rows(const struct profile *profile, int32_t rank, struct import_log *log)
 {
     static const char *const kernels[] = { "ll", "normal", "v2" };

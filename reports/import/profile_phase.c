@@ -10,12 +10,12 @@
 
 enum argument { ARGUMENT_NONE, ARGUMENT_RANKS, ARGUMENT_NODES, ARGUMENT_HIDDEN };
 
-/* The first entry that fits a name counts. */
+/* What names of kernels say.  The first entry that fits a name counts. */
 static const struct known {
     const char *end; /* end of the qualified name; with a '*', anywhere in it */
     const char *library, *kernel, *phase;
     enum argument says;
-    int place; /* the index of the template argument that tells it, from 0 */
+    int place; /* the index from 0 of the template argument that tells what `says` names */
 } known[] = {
     { "internode_ll::dispatch", "DeepEP", "ll", "dispatch", ARGUMENT_HIDDEN, 1 },
     { "internode_ll::combine", "DeepEP", "ll", "combine", ARGUMENT_HIDDEN, 1 },
@@ -59,7 +59,7 @@ static const struct known {
     { "*cross_device_reduce", "vLLM", NULL, "allreduce", ARGUMENT_NONE, 0 },
 };
 
-/* "void a::b::c<1, d<2>>(int)" is "a::b::c", and its template arguments are "1, d<2>". */
+/* The qualified name and the template arguments: of "void a::b::c<1, d<2>>(int)" they are "a::b::c" and "1, d<2>". */
 static char *name_split(const char *name, char **arguments)
 {
     const char *start = g_str_has_prefix(name, "void ") ? name + 5 : name;
@@ -94,7 +94,8 @@ static uint32_t argument_number(const char *arguments, int place)
     return value <= 1 << 24 ? (uint32_t)value : 0;
 }
 
-/* An end of a name is the whole name, or what follows a "::". */
+/* Whether `end` is an end of the name: the whole name, or what follows a "::".  With a '*', whether it is anywhere in
+ * the name. */
 static bool name_ends(const char *name, const char *end)
 {
     if (*end == '*') return strstr(name, end + 1) != NULL;
@@ -112,7 +113,7 @@ struct profile_phase profile_phase_of(const char *name)
         if (!name_ends(qualified, k->end)) continue;
         struct profile_phase phase = { .library = k->library, .kernel = k->kernel, .phase = k->phase };
         uint32_t says = k->says ? argument_number(arguments, k->place) : 0;
-        /* Versions differ in the flags before and after it, so it is the first argument that can be a hidden size. */
+        /* Versions differ in the flags around the hidden size, so the first argument that can be one is taken. */
         for (int place = 0; k->says == ARGUMENT_HIDDEN && says < 128 && place < 4; place++)
             says = argument_number(arguments, place);
         if (k->says == ARGUMENT_RANKS) phase.ranks = says;
@@ -131,7 +132,8 @@ struct profile_phase profile_phase_of(const char *name)
 
 static bool phase_is(const struct profile_call *call, const char *phase) { return strcmp(call->phase, phase) == 0; }
 
-/* A cached_notify belongs to the dispatch or combine after it.  A dispatch after a cached one has a handle. */
+/* Names each cached_notify after the dispatch or combine that follows it.  A dispatch after a cached notify has a
+ * handle. */
 static void notifies_settle(GArray *calls)
 {
     struct profile_call *call = (void *)calls->data;
@@ -144,7 +146,8 @@ static void notifies_settle(GArray *calls)
     }
 }
 
-/* Low-latency kernels that all come in pairs of a phase were launched twice, for a hook. */
+/* Names the low-latency kernels' sends and receives, if all come in pairs of a phase: then they were launched twice,
+ * for a hook. */
 static void hooks_settle(GArray *calls)
 {
     struct profile_call *call = (void *)calls->data;

@@ -19,7 +19,7 @@ bool profile_begins(const char *path)
     /* Members that may come before a trace's events, as PyTorch and others write them. */
     static const char *const members[] = { "\"traceEvents\"",     "\"schemaVersion\"",   "\"deviceProperties\"",
                                            "\"distributedInfo\"", "\"displayTimeUnit\"", "\"trace_id\"" };
-    if (strcmp(path, "-") == 0) return false; /* it could not be read twice */
+    if (strcmp(path, "-") == 0) return false; /* standard input cannot be read twice */
     if (database_is(path)) return true;
     struct json_stream *stream = json_stream_open(path, NULL);
     const char *text;
