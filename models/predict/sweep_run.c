@@ -87,7 +87,7 @@ static void layer_text(const struct sweep_plan *plan, uint64_t point, const stru
     compare_layer_find(record, NULL, false, &mean);
     const bool combines = layer->longest_us[COMPARE_COMBINE] > layer->longest_us[COMPARE_DISPATCH];
     struct compare_limit limit;
-    g_autofree char *kernel = compare_layer_limit(record, layer->longest[combines], &limit);
+    g_free(compare_layer_limit(record, layer->longest[combines], &limit));
     g_autoptr(record) sums = record_new();
     record_add(sums, "layer", RECORD_ALL, "time_us", mean.us[COMPARE_DISPATCH] + mean.us[COMPARE_COMBINE], "us");
     record_add(sums, "layer", RECORD_ALL, "time_us_max", layer->us[COMPARE_DISPATCH] + layer->us[COMPARE_COMBINE],
