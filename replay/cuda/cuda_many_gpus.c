@@ -190,8 +190,8 @@ static bool mixed_keep(struct cuda_bench *b, const struct mover *m, uint32_t x, 
     for (uint32_t g = 0; g < gpus; g++) {
         flow[g] = flow_of(m, g, sms, mixes[x].warps, mixes[x].row_bytes);
         flow[g].fan = fan ? MIN(gpus, 4) : 1;
-        flow[g].by_block = x == 2;
-        flow[g].by_warp = x == 3;
+        flow[g].by_block = strcmp(mixes[x].name, "blocks") == 0;
+        flow[g].by_warp = strcmp(mixes[x].name, "warps") == 0;
         for (uint32_t i = 0; i < gpus; i++) target_add(b, &flow[g], (g + i) % gpus);
     }
     g_snprintf(phase, sizeof phase, "%s sms=%u warps=%u to=own+peers by=%s gpus=%u%s", m->name, sms, mixes[x].warps,
