@@ -86,7 +86,7 @@ const char *case_option_find(const char *name);
  * here, too. */
 const char *case_option_nearest(const char *name);
 
-/* The table's names in order ("num-tokens"), NULL after the last. */
+/* The name at the index in the table, such as "num-tokens"; NULL after the last. */
 const char *case_option_name(uint32_t index);
 /* Whether the option has been set, even to its default. */
 bool case_option_given(const struct case_options *c, const char *name);

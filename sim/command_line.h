@@ -11,7 +11,7 @@
 #define COMMAND_LINE_ERROR (g_quark_from_static_string("eptwin-command-line"))
 enum command_line_error { COMMAND_LINE_ERROR_OPTION };
 
-/* A title of --help with its options.  entries end with a zero entry.  Their callbacks get data. */
+/* A title in --help and the options below it.  entries end with a zero entry; callbacks get NULL as data. */
 struct command_topic {
     const char *title;
     GOptionEntry *entries;

@@ -42,7 +42,7 @@ enum {
     KIND_ROW = SIM_KINDS, /* of rows: the engine's own */
     FAR = 6,              /* an event is prefetched this many places before it runs, and again NEAR places before */
     NEAR = 3,
-    ROW_FETCH = 12, /* an event of a struct sim_row is fetched this many places before it runs */
+    ROW_FETCH = 12, /* the engine itself prefetches an event of a struct sim_row this many places before it runs */
 };
 
 #define DUE_MASK (SIM_TIME_MAX_PS + 1)

@@ -53,8 +53,8 @@ struct coll_options {
                              * message */
     uint64_t combine_bytes; /* ag_rs: bytes of a rank's result */
     uint32_t messages;      /* p2p: messages of each phase; 1 if a host issues them */
-    enum coll_issue issue;  /* who issues a message of p2p; COLL_BY_COPY: allgather by streams; COLL_BY_NCCL:
-                             * alltoallv, too */
+    enum coll_issue issue;  /* who issues p2p's messages.  COLL_BY_COPY also makes allgather use streams, and
+                             * alltoallv may be COLL_BY_NCCL */
     bool process;           /* alltoallv, p2p: a process of the host calls MPI, and there is no kernel */
     bool own_part;          /* alltoallv whose messages have one size: a rank also copies its own part; MPI does so
                              * first if the messages are in GPU memory */

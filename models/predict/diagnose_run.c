@@ -8,7 +8,7 @@
 #define SECOND_WORTH 0.5   /* the least share of the first cause's residual that a second one must explain */
 #define SECOND_LEFT  1.12  /* no second cause is sought for a residual below this factor */
 #define SECOND_PRIOR 0.1   /* one public thread in ten found a second cause */
-#define ALIKE        0.08  /* ln of a factor: the error of a row in a prediction (diagnose_rank.c) */
+#define ALIKE        0.08  /* verdicts are alike if the residuals (ln) of no row differ by more: a row's own error */
 #define UNLIKELY     1e-3  /* a cause with less than this probability is not examined further */
 enum { LIKELY_LEAST = 8 }; /* at least this many forms of causes are examined, however unlikely they are */
 
@@ -25,7 +25,7 @@ static struct verdict verdict_make(const struct hypothesis *h, const struct vali
         had += before[i] * before[i];
         left += h->residual[i] * h->residual[i];
         if (!validate_row_waits(&table->row[i])) {
-            /* a row that h does not change does not count */
+            /* how much longer than measured the row is with h, at most what h adds; below 0: shorter */
             v.over += fmin(before[i] - h->residual[i], -h->residual[i]);
             gives += h->residual[i] - before[i];
             times++;

@@ -8,7 +8,8 @@
 #include "models/hardware/world/world.h"
 #include "reports/record.h"
 
-/* One rank's kernels since the last kernel that did not follow another.  Times count from that kernel's start. */
+/* A chain of one rank's kernels.  All but the first were launched before the kernel before them had ended.  Times
+ * count from the start of the first. */
 struct span {
     uint64_t end_ps;
     uint64_t let_ps;                /* when the next kernel may be launched */

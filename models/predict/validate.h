@@ -30,10 +30,10 @@ struct validate_row {
     double measured_pct;              /* a share of the phase's time; metric names the share (wait_matrix.h); NAN:
                                        * none */
     double outside_us;                /* time that the measurement includes in addition to its phases */
-    uint32_t seeds;                   /* the prediction is a mean over this many seeds, from the options' own on */
-    char *problem;                    /* why there is no prediction; NULL: no problem so far */
-    uint32_t job;                     /* number of the row's job; rows of one case share it */
-    unsigned known;                   /* facts that labels tell, as bits that the table's user defines; 0: none */
+    uint32_t seeds; /* the prediction is a mean over this many seeds; the first is the options' seed */
+    char *problem;  /* why there is no prediction; NULL: no problem so far */
+    uint32_t job;   /* number of the row's job; rows of one case share it */
+    unsigned known; /* facts that labels tell, as bits that the table's user defines; 0: none */
     double predicted_us, predicted_gbs, predicted_pct, error_pct; /* NAN: none */
     char *bottleneck;
 };

@@ -16,7 +16,7 @@
 #include "sim/rng.h"
 #include "sim/units.h"
 
-/* Timed work holds no SMs; it only takes time. */
+/* SMs of a device whose work is timed: so many that no kernel waits for one.  Timed work only takes time. */
 enum { WORK_SMS = 1 << 16 };
 
 /* The ops of compute, by pass.  Phases have the numbers after them. */

@@ -1,5 +1,5 @@
 /* cuda_ptx.h - macros to write PTX in the cuda_ptx_*.c.  PTX stands between the brackets of PTX(...), where comments
- * and macros of the C preprocessor work.  The resulting text has no newlines, because PTX needs none.
+ * and macros of the C preprocessor work.  Each PTX(...) becomes one line of text, as PTX needs no breaks in it.
  *
  * Private to the cuda_ptx_*.c.  Registers have names, and HEAD declares those that all kernels use.  A macro with
  * labels opens its own scope with { }.  A wait that lasts longer than WAIT_CYCLES, some seconds, ends the kernel

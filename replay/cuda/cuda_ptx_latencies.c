@@ -438,8 +438,8 @@ next:
     PTX(CODE_KERNEL(code_jumps, PATH))
     PTX(CODE_KERNEL(code_other, CODE_2048 CODE_2048 CODE_2048 CODE_2048 CODE_2048 CODE_2048))
 
-    /* Four kernels: the first does nothing, the second reads a word at an address that it looks up, the third reports
-     * its times, the fourth spins for a number of cycles. */
+    /* empty does nothing, lookup reads a word at an address that it looks up, stamp reports its times, and spin spins
+     * for a number of cycles. */
     PTX(ENTRY(empty) { ret; })
     PTX(ENTRY(lookup) {
         .reg .pred p;

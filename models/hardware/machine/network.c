@@ -101,7 +101,7 @@ static const struct network_ways *ways_between(struct network *n, uint32_t from,
     return ways;
 }
 
-/* When the last of the way's links will be free.  The earlier this is, the shorter bytes that are sent now wait. */
+/* When all links of the way will be free.  The earlier this is, the less time bytes sent now have to wait. */
 static uint64_t way_queue_ps(const struct network *n, const struct route *way)
 {
     uint64_t most_ps = 0;
