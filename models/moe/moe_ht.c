@@ -161,6 +161,23 @@ void ht_rank_init(struct ht_rank *h, const struct kernel_job *job, struct fabric
             (source == f->rank ? h->layout.tokens_per_rank[source] : ht_tokens_between(h, source, f->rank, 1));
 }
 
+void ht_choices_sort(const struct ht_rank *h, uint32_t *before, uint32_t *place)
+{
+    const struct ht_geometry *g = &h->g;
+    const uint32_t choices = g->tokens * g->topk;
+    memset(before, 0, (g->experts + 1) * sizeof before[0]);
+    for (uint32_t i = 0; i < choices; i++)
+        if (ht_expert(h, g->rank, i) >= 0) before[ht_expert(h, g->rank, i) + 1]++;
+    for (uint32_t e = 0; e < g->experts; e++) before[e + 1] += before[e];
+    uint32_t *at = kernel_alloc(g->experts, sizeof at[0]);
+    memcpy(at, before, g->experts * sizeof at[0]);
+    for (uint32_t i = 0; i < choices; i++) {
+        const int32_t expert = ht_expert(h, g->rank, i);
+        place[i] = expert < 0 ? UINT32_MAX : at[expert]++;
+    }
+    free(at);
+}
+
 void ht_rank_clear(struct ht_rank *h)
 {
     struct ht_layout *l = &h->layout;

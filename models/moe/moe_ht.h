@@ -150,6 +150,14 @@ void ht_rank_init(struct ht_rank *h, const struct kernel_job *job, struct fabric
                   uint32_t worker_max);
 void ht_rank_clear(struct ht_rank *h);
 void ht_layout_make(struct ht_rank *h);
+/* The expert of a rank's choice, which is a token's times topk, plus its number among the token's; negative: none. */
+static inline int32_t ht_expert(const struct ht_rank *h, uint32_t rank, uint32_t choice)
+{
+    return h->base.routing->rank[rank].experts[choice];
+}
+/* Numbers this rank's choices in the order of their experts.  before[experts + 1] gets the choices of smaller experts.
+ * place[tokens x topk] gets each choice's number; UINT32_MAX: it has no expert. */
+void ht_choices_sort(const struct ht_rank *h, uint32_t *before, uint32_t *place);
 /* How many tokens of source have an expert on one of the `targets` ranks from target on. */
 uint32_t ht_tokens_between(const struct ht_rank *h, uint32_t source, uint32_t target, uint32_t targets);
 

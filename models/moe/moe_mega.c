@@ -126,31 +126,6 @@ static void mega_needs(const struct kernel_job *job, bool payload, struct fabric
 
 /* ---- a rank ---- */
 
-static int32_t expert_of(const struct mega_rank *r, uint32_t rank, uint32_t choice)
-{
-    return r->ht.base.routing->rank[rank].experts[choice];
-}
-
-/* Sorts this rank's choices by expert. */
-static void choices_sort(struct mega_rank *r)
-{
-    const struct ht_geometry *g = &r->ht.g;
-    const uint32_t choices = g->tokens * g->topk;
-    uint32_t *const before = r->sent_before;
-    memset(before, 0, (g->experts + 1) * sizeof before[0]);
-    for (uint32_t i = 0; i < choices; i++)
-        if (expert_of(r, g->rank, i) >= 0) before[expert_of(r, g->rank, i) + 1]++;
-    for (uint32_t e = 0; e < g->experts; e++) before[e + 1] += before[e];
-    uint32_t *at = kernel_alloc(g->experts, sizeof at[0]);
-    memcpy(at, before, g->experts * sizeof at[0]);
-    for (uint32_t i = 0; i < choices; i++) {
-        const int32_t expert = expert_of(r, g->rank, i);
-        r->place[i] = expert < 0 ? UINT32_MAX : at[expert]++;
-        if (expert >= 0) r->sent[r->place[i]] = i;
-    }
-    free(at);
-}
-
 static struct kernel_rank *mega_create(const struct kernel_job *job, struct fabric *f)
 {
     const struct moe_options *o = moe_options_of(job);
@@ -170,7 +145,9 @@ static struct kernel_rank *mega_create(const struct kernel_job *job, struct fabr
     r->block_before = kernel_alloc(h->g.local_experts + 1, sizeof r->block_before[0]);
     r->sm = kernel_alloc(o->num_sms, sizeof r->sm[0]);
     r->combined = kernel_alloc(f->payload ? (uint64_t)h->g.tokens * h->g.hidden : 0, sizeof r->combined[0]);
-    choices_sort(r);
+    ht_choices_sort(h, r->sent_before, r->place);
+    for (uint32_t i = 0; i < h->g.tokens * h->g.topk; i++)
+        if (r->place[i] != UINT32_MAX) r->sent[r->place[i]] = i;
     return &h->base.kernel;
 }
 
@@ -609,7 +586,7 @@ static void combined_check(const struct mega_rank *r, struct check_report *repor
         const uint16_t *row[HT_TOPK_MAX];
         uint32_t count = 0;
         for (uint32_t j = 0; j < g->topk; j++) {
-            if (expert_of(r, g->rank, t * g->topk + j) < 0) continue;
+            if (ht_expert(&r->ht, g->rank, t * g->topk + j) < 0) continue;
             row_expected(r, g->rank, t * g->topk + j, rows + (size_t)count * g->hidden);
             row[count] = rows + (size_t)count * g->hidden, count++;
         }
@@ -630,7 +607,7 @@ static void rows_check(const struct mega_rank *r, uint32_t expert, uint32_t sour
     uint8_t expected[slot->row_bytes + slot->scale_bytes];
     uint32_t row = r->row_before[expert], count = 0;
     for (uint32_t i = 0; i < tokens * g->topk; i++) {
-        if (expert_of(r, source, i) != (int32_t)(g->rank * g->local_experts + expert)) continue;
+        if (ht_expert(&r->ht, source, i) != (int32_t)(g->rank * g->local_experts + expert)) continue;
         while (row < r->row_before[expert + 1] && r->source[row] != source) row++;
         if (row == r->row_before[expert + 1]) break;
         ht_row_make(r->ht.base.options, source, i / g->topk, expected, expected + slot->scale);

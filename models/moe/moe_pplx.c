@@ -109,29 +109,6 @@ static void pp_needs(const struct kernel_job *job, bool payload, struct fabric_n
 
 /* ---- a rank ---- */
 
-static int32_t expert_of(const struct pp_rank *r, uint32_t rank, uint32_t choice)
-{
-    return r->ht.base.routing->rank[rank].experts[choice];
-}
-
-/* Gives each of this rank's choices its number in the order of experts. */
-static void choices_sort(struct pp_rank *r)
-{
-    const struct ht_geometry *g = &r->ht.g;
-    const uint32_t choices = g->tokens * g->topk;
-    uint32_t *const before = r->sent_before;
-    for (uint32_t i = 0; i < choices; i++)
-        if (expert_of(r, g->rank, i) >= 0) before[expert_of(r, g->rank, i) + 1]++;
-    for (uint32_t e = 0; e < g->experts; e++) before[e + 1] += before[e];
-    uint32_t *at = kernel_alloc(g->experts, sizeof at[0]);
-    memcpy(at, before, g->experts * sizeof at[0]);
-    for (uint32_t i = 0; i < choices; i++) {
-        const int32_t expert = expert_of(r, g->rank, i);
-        r->position[i] = expert < 0 ? UINT32_MAX : at[expert]++;
-    }
-    free(at);
-}
-
 static struct kernel_rank *pp_create(const struct kernel_job *job, struct fabric *f)
 {
     const struct moe_options *o = moe_options_of(job);
@@ -149,7 +126,7 @@ static struct kernel_rank *pp_create(const struct kernel_job *job, struct fabric
     r->expert_place = kernel_alloc(h->g.local_experts, sizeof r->expert_place[0]);
     r->block = kernel_alloc(r->blocks, sizeof r->block[0]);
     r->sum.size[0] = h->g.topk;
-    choices_sort(r);
+    ht_choices_sort(h, r->sent_before, r->position);
     return &h->base.kernel;
 }
 
@@ -264,7 +241,7 @@ static void rows_check(const struct pp_rank *r, uint32_t expert, uint32_t source
     const uint32_t tokens = r->ht.base.routing->rank[source].tokens, end = *place + r->ht.expert_counts[expert];
     uint8_t expected[slot->row_bytes + slot->scale_bytes];
     for (uint32_t i = 0; i < tokens * g->topk; i++) {
-        if (expert_of(r, source, i) != (int32_t)(g->rank * g->local_experts + expert)) continue;
+        if (ht_expert(&r->ht, source, i) != (int32_t)(g->rank * g->local_experts + expert)) continue;
         ht_row_make(r->ht.base.options, source, i / g->topk, expected, expected + slot->scale);
         const uint8_t *found = r->ht.base.fabric->heap + pp_dispatched(r, r->map.out, *place);
         if (*place >= end || *place >= r->places || memcmp(expected, found, sizeof expected) != 0)
@@ -307,7 +284,7 @@ static void combined_check(const struct pp_rank *r, struct check_report *report)
         ht_row_make(r->ht.base.options, g->rank, t, packed, packed + slot->scale);
         ht_row_widen(r->ht.base.options, packed, packed + slot->scale, rows);
         for (uint32_t j = 0; j < g->topk; j++) {
-            if (expert_of(r, g->rank, t * g->topk + j) < 0) continue;
+            if (ht_expert(&r->ht, g->rank, t * g->topk + j) < 0) continue;
             row[count] = rows;
             weight[count++] = ht_weight(&r->ht, g->rank, t, j);
         }

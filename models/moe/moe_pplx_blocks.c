@@ -100,7 +100,7 @@ struct way {
 static struct way way_of(const struct pp_rank *r, uint32_t choice)
 {
     const struct ht_geometry *g = &r->ht.g;
-    const int32_t expert = r->ht.base.routing->rank[g->rank].experts[choice];
+    const int32_t expert = ht_expert(&r->ht, g->rank, choice);
     if (expert < 0) return (struct way){ .none = true };
     struct way way = { .rank = (uint32_t)expert / g->local_experts };
     way.number = r->position[choice] - r->sent_before[way.rank * g->local_experts];
