@@ -445,8 +445,8 @@ static bool record_value_plausible(const char *text, const char *unit)
     return *unit == '\0' && isfinite(value);
 }
 
-/* Adds a row from outside.  Returns NULL, or what is wrong with it (freed by the caller). */
-static char *record_row_take(struct record *record, char *const field[RECORD_FIELDS])
+/* Adds a row of clean words from outside.  Returns NULL, or what is wrong with it (freed by the caller). */
+static char *record_words_take(struct record *record, char *const field[RECORD_FIELDS])
 {
     static const char *const names[RECORD_FIELDS] = { "phase", "rank", "metric", "value", "unit" };
     int32_t rank;
@@ -457,11 +457,19 @@ static char *record_row_take(struct record *record, char *const field[RECORD_FIE
     if (!record_value_plausible(field[3], field[4]))
         return g_strdup_printf("value: expected a finite number%s, found '%.40s'", *field[4] ? "" : " or a word",
                                field[3]);
+    record_text_append(record, field[0], rank, field[2], field[3], field[4]);
+    return NULL;
+}
+
+/* Adds a row from outside.  The words are cleaned first: a field of control characters alone is an empty field.
+ * Returns NULL, or what is wrong with it (freed by the caller). */
+static char *record_row_take(struct record *record, char *const field[RECORD_FIELDS])
+{
     char *clean[RECORD_FIELDS];
     for (int i = 0; i < RECORD_FIELDS; i++) clean[i] = record_word_clean(field[i]);
-    record_text_append(record, clean[0], rank, clean[2], clean[3], clean[4]);
+    char *wrong = record_words_take(record, clean);
     for (int i = 0; i < RECORD_FIELDS; i++) g_free(clean[i]);
-    return NULL;
+    return wrong;
 }
 
 /* The state that libcsv's callbacks fill while the text is fed line by line. */

@@ -230,6 +230,7 @@ static const struct bad {
       "test:2: rank: expected a number or 'all', found '2147483648'" },
     { "phase,rank,metric,value,unit\n,0,m,1,us\n", "test:2: phase: expected a word, found nothing" },
     { "phase,rank,metric,value,unit\nd,0,m,,us\n", "test:2: value: expected a word, found nothing" },
+    { "phase,rank,metric,value,unit\nd,0,\001\t,1,us\n", "test:2: metric: expected a word, found nothing" },
     { "phase,rank,metric,value,unit\nd,0,m,fast,us\n", "test:2: value: expected a finite number, found 'fast'" },
     { "phase,rank,metric,value,unit\nd,0,m,1e999,\n",
       "test:2: value: expected a finite number or a word, found '1e999'" },
