@@ -54,7 +54,7 @@ struct case_options {
     char *routing; /* how random routing is drawn: "uniform", "zipf:1.2", ... (traces/generate.h) */
     char *cluster; /* path of a cluster file */
     char *launch;  /* "barrier" before each kernel (also NULL); or "stream" or "loop", for kernels that have them */
-    char *backend; /* a transport of models/hardware/machine/transport.c; NULL: that of the cluster file */
+    char *backend; /* of models/backends.ini; NULL: that of the cluster file */
     char *loops;   /* path of a sheet of loops (models/kernels/loops.h) that replaces shipped lines, or NULL */
     char *fault;   /* edits of the machine (models/predict/fault.h), or NULL */
     char *arrival, *slow; /* "uniform:20us", "3:2x" (models/predict/launches.h), or NULL */

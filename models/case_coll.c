@@ -3,10 +3,10 @@
 
 #include <assert.h>
 #include <string.h>
+#include "models/backends.h"
 #include "models/cluster.h"
 #include "models/coll/coll.h"
 #include "models/hardware/machine/graph.h"
-#include "models/hardware/machine/transport.h"
 #include "sim/ranges.h"
 #include "sim/units.h"
 #include "traces/edges_make.h"
@@ -166,7 +166,7 @@ static bool issue_parse(const struct case_options *c, const struct cluster *clus
  * rank also sends its own part to itself.  It does, as in MPI_Alltoall, if the matrix has messages of one size. */
 static void process_find(const struct case_options *c, const struct cluster *cluster, struct coll_options *o)
 {
-    const struct transport *backend = c->backend ? transport_find(c->backend) : NULL;
+    const struct transport *backend = c->backend ? backends_find(c->backend) : NULL;
     const bool two_sided = backend && backend->receive_ps, sockets = backend && backend->copy_rate_bps;
     const bool gpu = cluster && !cluster->host.cores && cluster->calls.wait_ps && !cluster->node.host_memory;
     o->process = two_sided && (o->kernel == COLL_ALLTOALLV || (o->kernel == COLL_P2P && o->issue == COLL_BY_KERNEL));

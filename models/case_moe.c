@@ -4,7 +4,7 @@
 
 #include <assert.h>
 #include <string.h>
-#include "models/hardware/machine/transport.h"
+#include "models/backends.h"
 #include "sim/units.h"
 
 static bool case_is(const char *value, const char *word) { return strcmp(value, word) == 0; }
@@ -61,7 +61,7 @@ static void options_fill(const struct case_options *c, const struct routing *rou
     const uint32_t sms_default = takes_all && device_sms ? device_sms
                                  : mori                  ? MIN(CASE_SMS_MORI, device_sms ? device_sms : CASE_SMS_MORI)
                                                          : sms_normal;
-    const struct transport *backend = c->backend ? transport_find(c->backend) : NULL;
+    const struct transport *backend = c->backend ? backends_find(c->backend) : NULL;
     *o = (struct moe_options){
         .family = family_of(c),
         .ranks = routing->ranks,

@@ -3,13 +3,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "models/backends.h"
 #include "models/cluster.h"
 #include "models/cluster_draw.h"
 #include "models/cluster_new.h"
 #include "models/cluster_notes.h"
 #include "models/cluster_show.h"
 #include "models/cluster_teach.h"
-#include "models/hardware/machine/transport.h"
 #include "reports/whole_file.h"
 #include "sim/command.h"
 #include "sim/command_line.h"
@@ -201,8 +201,8 @@ static int backends_run(int argc, char **argv)
         return command_line_fail("cluster backends", g_error_new(COMMAND_LINE_ERROR, COMMAND_LINE_ERROR_OPTION,
                                                                  "expected no argument, found '%s'", argv[1]));
     }
-    for (uint32_t i = 0; transport_at(i); i++) {
-        const struct transport *t = transport_at(i);
+    for (uint32_t i = 0; backends_at(i); i++) {
+        const struct transport *t = backends_at(i);
         printf("%-10s %s\n           request %.3g us, doorbell %.3g us", t->name, t->what, units_us(t->post_ps),
                units_us(t->doorbell_ps));
         if (t->poster == CLUSTER_POST_PROXY)

@@ -167,7 +167,7 @@ static const struct cluster_key keys[] = {
     KEY("calls", "call", KIND_TIME, true, calls.call_ps,
         "What a library call of normal dispatch or combine takes on top of its kernel, where such calls are measured."),
     KEY("nic", "gpus-per-nic", KIND_COUNT, true, nic.gpus_per_nic, "GPUs that share one NIC.  Default: 1."),
-    CHOICE("nic", "provider", nic.provider, "unknown|mlx5|efa|cxi|bnxt_re|ionic",
+    CHOICE("nic", "provider", nic.provider, CLUSTER_PROVIDERS,
            "The NIC's driver.  A --backend whose times are of another is noted in results."),
     KEY("nic", "line-rate", KIND_RATE, true, nic.line_rate_bps, "Nominal rate of a port.  Default: rate."),
     KEY("nic", "rate", KIND_RATE, false, nic.rate_bps, "Payload and headers that a port moves in one direction."),

@@ -17,6 +17,9 @@ struct cluster_key {
     const char *meaning; /* sentences */
 };
 
+/* The choices of enum cluster_provider. */
+#define CLUSTER_PROVIDERS "unknown|mlx5|efa|cxi|bnxt_re|ionic"
+
 /* The key with that index, in the order of sections; NULL after the last. */
 const struct cluster_key *cluster_key_at(size_t index);
 

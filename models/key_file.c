@@ -74,33 +74,48 @@ static bool read_failed(const char *path, const char *cause, GError **error)
     return error_false(error, KEY_FILE_ERROR, KEY_FILE_ERROR_IO, "%s: cannot read: %s", path, cause);
 }
 
-static bool file_read(struct key_file *file, GError **error)
+/* Reads the file's text, which ends with a byte of 0 that size does not count. */
+static bool text_read(struct key_file *file, const char *text, size_t size, GError **error)
 {
-    g_autofree char *text = NULL;
     g_autoptr(GError) cause = NULL;
-    size_t size = 0;
-    if (g_file_test(file->path, G_FILE_TEST_EXISTS) && !g_file_test(file->path, G_FILE_TEST_IS_REGULAR))
-        return read_failed(file->path, "not a regular file", error);
-    if (!g_file_get_contents(file->path, &text, &size, &cause)) {
-        /* GLib's message ends with the system's reason, which follows the file's name and a colon */
-        const char *words = strrchr(cause->message, ':');
-        return read_failed(file->path, words ? words + 2 : cause->message, error);
-    }
     if (!scan_text(file, text, size, error)) return false;
     if (g_key_file_load_from_data(file->keys, text, size, G_KEY_FILE_KEEP_TRANSLATIONS, &cause)) return true;
     return read_failed(file->path, cause->message, error);
 }
 
-struct key_file *key_file_load(const char *path, GError **error)
+static struct key_file *key_file_new(const char *path)
 {
-    assert(path);
     struct key_file *file = g_new0(struct key_file, 1);
     file->path = g_strdup(path);
     file->keys = g_key_file_new();
     file->lines = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     file->paths = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
-    if (file_read(file, error)) return file;
-    key_file_free(file);
+    return file;
+}
+
+struct key_file *key_file_parse(const char *path, const char *text, size_t size, GError **error)
+{
+    g_autofree char *copy = g_malloc(size + 1);
+    memcpy(copy, text, size);
+    copy[size] = '\0';
+    g_autoptr(key_file) file = key_file_new(path);
+    return text_read(file, copy, size, error) ? g_steal_pointer(&file) : NULL;
+}
+
+struct key_file *key_file_load(const char *path, GError **error)
+{
+    assert(path);
+    g_autoptr(key_file) file = key_file_new(path);
+    g_autofree char *text = NULL;
+    g_autoptr(GError) cause = NULL;
+    size_t size = 0;
+    if (g_file_test(path, G_FILE_TEST_EXISTS) && !g_file_test(path, G_FILE_TEST_IS_REGULAR))
+        read_failed(path, "not a regular file", error);
+    else if (!g_file_get_contents(path, &text, &size, &cause)) {
+        /* GLib's message ends with the system's reason, which follows the file's name and a colon */
+        const char *words = strrchr(cause->message, ':');
+        read_failed(path, words ? words + 2 : cause->message, error);
+    } else if (text_read(file, text, size, error)) return g_steal_pointer(&file);
     return NULL;
 }
 

@@ -23,6 +23,8 @@ struct key_file {
 
 /* Reads a file.  Returns NULL and sets *error, "path:line: ...", on failure. */
 struct key_file *key_file_load(const char *path, GError **error);
+/* Likewise a file's text.  path is where it comes from, for messages. */
+struct key_file *key_file_parse(const char *path, const char *text, size_t size, GError **error);
 void key_file_free(struct key_file *file);
 
 /* The line of a section (key NULL) or of a key, counted from 1.  0: it is not there.  KEY_FILE_SETTING: it came from

@@ -4,9 +4,9 @@
  * whose NIC ports move 10 GB/s, against shares and times counted by hand; DCQCN's arithmetic by itself. */
 #include <math.h>
 #include <stdio.h>
+#include "models/backends.h"
 #include "models/hardware/nic/dcqcn.h"
 #include "models/hardware/machine/graph.h"
-#include "models/hardware/machine/transport.h"
 #include "sim/units.h"
 #include "tests/support_traffic.h"
 #include "tests/support_trace.h"
@@ -310,7 +310,7 @@ TEST("out of order")
     for (int i = 0; i < 2; i++) {
         for (uint16_t queue = 0; queue < QUEUES; queue++) {
             g_autoptr(graph) g = NULL;
-            struct transport transport = *transport_find("verbs");
+            struct transport transport = *backends_find("verbs");
             transport.post_ps = transport.doorbell_ps = 0;
             transport.queue_depth = 2;
             transport.order = i ? TRANSPORT_RECEIVER : TRANSPORT_WIRE;
@@ -334,7 +334,7 @@ TEST("a signal waits")
     for (size_t i = 0; i < G_N_ELEMENTS(order); i++) {
         for (uint16_t queue = 0; queue < QUEUES; queue++) {
             g_autoptr(graph) g = NULL;
-            struct transport transport = *transport_find("verbs");
+            struct transport transport = *backends_find("verbs");
             transport.post_ps = transport.doorbell_ps = 0;
             transport.order = order[i];
             g_autofree struct traffic *t = uneven_ways(&transport, &g);

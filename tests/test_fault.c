@@ -1,6 +1,7 @@
 /* test_fault.c - does a fault edit the part that it names, and no other?
  *
  * Aim: models/predict/fault.h.  Method: every NIC and GPU of a small cluster in turn; then the rates of all links. */
+#include "models/backends.h"
 #include "models/predict/fault.h"
 #include "tests/unit.h"
 
@@ -77,7 +78,7 @@ bool unit_begin(char **argv)
 {
     (void)argv;
     machine = cluster_load("h100-cx7", NULL);
-    transport = *transport_find("ibgda");
+    transport = *backends_find("ibgda");
     return machine != NULL;
 }
 

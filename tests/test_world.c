@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "models/hardware/machine/transport.h"
+#include "models/backends.h"
 #include "models/hardware/world/world.h"
 #include "models/kernels/loops.h"
 #include "sim/timeline.h"
@@ -1413,11 +1413,15 @@ TEST("transports")
     stage_run(s);
     CU_ASSERT(took(s, 0, 1310000));
     free(s);
-    for (uint32_t i = 0; transport_at(i); i++) {
-        CU_ASSERT_PTR_EQUAL(transport_find(transport_at(i)->name), transport_at(i));
-        CU_ASSERT(transport_at(i)->threads > 0 && transport_at(i)->doorbell_ps > 0 && transport_at(i)->source);
+    for (uint32_t i = 0; backends_at(i); i++) {
+        CU_ASSERT_PTR_EQUAL(backends_find(backends_at(i)->name), backends_at(i));
+        CU_ASSERT(backends_at(i)->threads > 0 && backends_at(i)->doorbell_ps > 0 && backends_at(i)->source);
     }
-    CU_ASSERT_PTR_NULL(transport_find("carrier pigeon"));
+    CU_ASSERT_PTR_NULL(backends_find("carrier pigeon"));
+    CU_ASSERT(backends_find("ibrc")->message_ps == 1329 * PS_PER_NS && backends_find("ibrc")->queues == 1);
+    CU_ASSERT(backends_find("uccl-efa")->order == TRANSPORT_RECEIVER && backends_find("uccl-efa")->threads == 4);
+    CU_ASSERT(backends_find("uccl-efa")->provider == CLUSTER_PROVIDER_EFA && backends_find("uccl-efa")->host_words);
+    CU_ASSERT(backends_find("tcp")->provider == CLUSTER_PROVIDER_UNKNOWN && backends_find("libfabric")->flushed);
 }
 
 /* How long it takes until rank 1 has seen the second of two puts with signals, and until rank 0 knows that its own put

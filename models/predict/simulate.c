@@ -5,9 +5,9 @@
 #include <assert.h>
 #include <math.h>
 #include <string.h>
+#include "models/backends.h"
 #include "models/cluster_notes.h"
 #include "models/hardware/machine/graph.h"
-#include "models/hardware/machine/transport.h"
 #include "models/hardware/world/world.h"
 #include "models/kernel.h"
 #include "models/kernels/loops.h"
@@ -75,7 +75,7 @@ static void run_clear(struct run *run)
 static bool machine_make(struct run *run, const struct case_options *c, GError **error)
 {
     const struct kernel_job *o = run->job;
-    const struct transport *backend = c->backend ? transport_find(c->backend) : NULL;
+    const struct transport *backend = c->backend ? backends_find(c->backend) : NULL;
     if (c->backend && !backend)
         return error_false(error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
                            "backend: expected one that `eptwin cluster backends` lists, found \"%s\"", c->backend);

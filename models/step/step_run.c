@@ -4,10 +4,10 @@
 #include <assert.h>
 #include <math.h>
 #include <pthread.h>
+#include "models/backends.h"
 #include "models/hardware/world/agenda.h"
 #include "models/hardware/sm/pressure.h"
 #include "models/hardware/machine/graph.h"
-#include "models/hardware/machine/transport.h"
 #include "models/hardware/world/world.h"
 #include "models/kernel.h"
 #include "models/predict/fault.h"
@@ -148,7 +148,7 @@ static bool world_make(struct step_run *run, GError **error)
     const struct case_options *c = run->options->c;
     const struct cluster *cluster = run->options->cluster;
     const struct kernel_job *job = first_comm(run)->job;
-    const struct transport *backend = c->backend ? transport_find(c->backend) : NULL;
+    const struct transport *backend = c->backend ? backends_find(c->backend) : NULL;
     uint32_t gpus;
     if (c->backend && !backend) {
         g_set_error(error, STEP_RUN_ERROR, STEP_RUN_ERROR_INPUT,

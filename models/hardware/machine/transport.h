@@ -1,8 +1,7 @@
-/* transport.h - who posts requests to a NIC, at what cost, and which order the transport keeps: a table with one
- * transport a line.
+/* transport.h - who posts requests to a NIC, at what cost, and which order the transport keeps.
  *
- * A cluster's [nic] describes the cluster's own transport.  --backend names a transport of the table.  Its numbers
- * hold for any machine that runs that library.  This module knows no fabric and no protocol. */
+ * A cluster's [nic] describes the cluster's own transport.  models/backends.ini describes those that --backend names.
+ * This module knows no fabric and no protocol. */
 #ifndef MODELS_HARDWARE_TRANSPORT_H
 #define MODELS_HARDWARE_TRANSPORT_H
 
@@ -61,9 +60,4 @@ uint64_t transport_quiet_ps(const struct transport *transport, uint32_t peers);
 
 /* The transport that the cluster's [nic] describes. */
 struct transport transport_of(const struct cluster_nic *nic);
-/* The row of that name; NULL: there is none. */
-const struct transport *transport_find(const char *name);
-/* The row of that number; NULL after the last row. */
-const struct transport *transport_at(uint32_t index);
-
 #endif
