@@ -25,12 +25,6 @@ enum {
     HOST_MAPPED = 2
 };
 
-static bool check(const struct cuda_bench *b, cuda_result result, const char *call, GError **error)
-{
-    return cuda_driver_check(&b->driver, result, call, error);
-}
-#define CALL(function, ...) check(b, b->driver.function(__VA_ARGS__), #function, error)
-
 /* ---- GPUs ---- */
 
 static bool module_load(struct cuda_bench *b, const char *text, cuda_module *module, GError **error)
@@ -40,7 +34,7 @@ static bool module_load(struct cuda_bench *b, const char *text, cuda_module *mod
     void *value[] = { errors, (void *)(uintptr_t)sizeof errors };
     errors[0] = '\0';
     const cuda_result result = b->driver.module_load(module, text, G_N_ELEMENTS(option), option, value);
-    if (result == 0 || !errors[0]) return check(b, result, "module_load", error);
+    if (result == 0 || !errors[0]) return cuda_driver_check(&b->driver, result, "module_load", error);
     g_strdelimit(errors, "\n", ' ');
     return error_false(error, CUDA_ERROR, CUDA_FAILED, "cuda: the driver compiles no kernels: %s", errors);
 }
@@ -292,6 +286,22 @@ bool cuda_bench_delay(struct cuda_bench *b, double us, GError **error)
     struct cuda_run run = { .kernel = "spin", .blocks = 1, .threads = 32, .args = { .cycles = cuda_cycles(b, us) } };
     run.args.out = b->gpu[0].results + RESULTS_BYTES;
     return cuda_bench_launch(b, &run, error);
+}
+
+bool cuda_bench_time_begin(struct cuda_bench *b, double us, GError **error)
+{
+    return cuda_bench_delay(b, us, error) && CALL(event_record, b->gpu[0].event[0], b->gpu[0].stream[0]);
+}
+
+bool cuda_bench_time_end(struct cuda_bench *b, double *us, GError **error)
+{
+    const struct cuda_gpu *g = &b->gpu[0];
+    float ms = 0;
+    if (!CALL(event_record, g->event[1], g->stream[0]) || !CALL(stream_wait, g->stream[0]) ||
+        !CALL(event_elapsed, &ms, g->event[0], g->event[1]))
+        return false;
+    *us = ms * 1e3;
+    return true;
 }
 
 bool cuda_bench_gap(struct cuda_bench *b, const struct cuda_run *before, const struct cuda_run *after, double *gap_us,

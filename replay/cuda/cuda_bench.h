@@ -23,6 +23,15 @@
 #include "sim/progress.h"
 #include "sim/rng.h"
 
+/* The head of a loop over the indices of an array: for (EACH(i, list)). */
+#define EACH(i, list) \
+    uint32_t i = 0; \
+    i < G_N_ELEMENTS(list); \
+    i++
+
+/* Calls a function of the driver for the bench `b`.  False and *error if it fails. */
+#define CALL(function, ...) cuda_driver_check(&b->driver, b->driver.function(__VA_ARGS__), #function, error)
+
 enum { CUDA_GPUS_MOST = 8, CUDA_RUNS_MOST = 2 * CUDA_GPUS_MOST, CUDA_TARGETS_MOST = 16 };
 enum { CUDA_WORDS_BYTES = 2 << 20, CUDA_WORDS_OWN_BYTES = 4096, CUDA_SHARED_BARS = 1024, CUDA_SHARED_STATIC = 16 };
 #define CUDA_SOURCE_BYTES (UINT64_C(1) << 30)
@@ -108,6 +117,10 @@ bool cuda_bench_launch(struct cuda_bench *b, const struct cuda_run *run, GError 
 /* Keeps GPU 0 busy for `us` microseconds.  Kernels launched meanwhile then run one after another, without waiting for
  * this process to launch them. */
 bool cuda_bench_delay(struct cuda_bench *b, double us, GError **error);
+/* Times what GPU 0's first stream is given between the two calls.  `us` is how long the stream waits first, which is
+ * how long the caller may take to give it everything.  *us gets the time. */
+bool cuda_bench_time_begin(struct cuda_bench *b, double us, GError **error);
+bool cuda_bench_time_end(struct cuda_bench *b, double *us, GError **error);
 /* Runs `before` and right after it `after`.  Sets *gap_us to the time from the end of the first to the start of the
  * second. */
 bool cuda_bench_gap(struct cuda_bench *b, const struct cuda_run *before, const struct cuda_run *after, double *gap_us,

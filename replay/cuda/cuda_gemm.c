@@ -92,9 +92,7 @@ static bool lt_check(const struct gemm *g, int status, const char *call, GError 
     return error_false(error, CUDA_ERROR, CUDA_FAILED, "cuBLASLt: %s: status %d for %s, %u rows, k %u, n %u", call,
                        status, g->dtype, (unsigned)g->rows, (unsigned)g->k, (unsigned)g->n);
 }
-#define LT(function, ...)   lt_check(g, lt->function(__VA_ARGS__), #function, error)
-#define CALL(function, ...) cuda_driver_check(&b->driver, b->driver.function(__VA_ARGS__), #function, error)
-
+#define LT(function, ...) lt_check(g, lt->function(__VA_ARGS__), #function, error)
 /* Describes the GEMM to cuBLASLt.  Its matrices are stored column by column, so W is its transposed A, and Y has n
  * rows.  FP8 runs only in this form. */
 static bool gemm_describe(const struct lt *lt, struct gemm *g, GError **error)
@@ -129,22 +127,18 @@ static bool gemm_time(struct cuda_bench *b, const struct lt *lt, const struct ge
     const float one = 1, none = 0;
     const uint64_t places = CUDA_SOURCE_BYTES / weight_bytes(g),
                    in_bytes = g->rows * g->k * (g->type == TYPE_FP8 ? 1 : 2);
-    float ms = 0;
     /* GEMM 0 is not timed, because its launch may load the kernel, which waits for running kernels. */
     for (uint32_t i = 0; i <= MANY; i++) {
         const uint64_t weights = gpu->source + i % places * weight_bytes(g);
-        if (i == 1 && (!CALL(stream_wait, gpu->stream[0]) || !cuda_bench_delay(b, MANY * CALL_US, error) ||
-                       !CALL(event_record, gpu->event[0], gpu->stream[0])))
+        if (i == 1 && (!CALL(stream_wait, gpu->stream[0]) || !cuda_bench_time_begin(b, MANY * CALL_US, error)))
             return false;
         if (!LT(run, lt->handle, g->desc, &one, weights, g->weights, gpu->source + CUDA_SOURCE_BYTES - in_bytes, g->in,
                 &none, gpu->target, g->out, gpu->target, g->out, &g->choice.algorithm, gpu->target + target_room_bytes,
                 WORKSPACE_BYTES, gpu->stream[0]))
             return false;
     }
-    if (!CALL(event_record, gpu->event[1], gpu->stream[0]) || !CALL(stream_wait, gpu->stream[0]) ||
-        !CALL(event_elapsed, &ms, gpu->event[0], gpu->event[1]))
-        return false;
-    *time_us = ms * 1e3 / MANY;
+    if (!cuda_bench_time_end(b, time_us, error)) return false;
+    *time_us /= MANY;
     return true;
 }
 

@@ -6,12 +6,6 @@
 #include <stdatomic.h>
 #include "replay/cuda/cuda_flows.h"
 
-#define EACH(i, list) \
-    uint32_t i = 0; \
-    i < G_N_ELEMENTS(list); \
-    i++
-#define CALL(function, ...) cuda_driver_check(&b->driver, b->driver.function(__VA_ARGS__), #function, error)
-
 enum { MANY = 32, FEW = 16, CALL_US = 20, LINE_BYTES = 128 };
 
 /* Times many copies of one size in sequence, after a kernel that runs until the host has launched them all. */
@@ -19,14 +13,11 @@ static bool copies_time(struct cuda_bench *b, uint64_t target, uint64_t source, 
                         GError **error)
 {
     struct cuda_gpu *g = &b->gpu[0];
-    float ms = 0;
-    if (!cuda_bench_delay(b, MANY * CALL_US, error) || !CALL(event_record, g->event[0], g->stream[0])) return false;
+    if (!cuda_bench_time_begin(b, MANY * CALL_US, error)) return false;
     for (uint32_t i = 0; i < MANY; i++)
         if (!CALL(copy_stream, target, source, size, g->stream[0])) return false;
-    if (!CALL(event_record, g->event[1], g->stream[0]) || !CALL(stream_wait, g->stream[0]) ||
-        !CALL(event_elapsed, &ms, g->event[0], g->event[1]))
-        return false;
-    *time_us = ms * 1e3 / MANY;
+    if (!cuda_bench_time_end(b, time_us, error)) return false;
+    *time_us /= MANY;
     return true;
 }
 
@@ -84,8 +75,7 @@ static bool handing(struct cuda_bench *b, uint32_t to, uint32_t *value, double *
     const struct cuda_gpu *g = &b->gpu[0], *other = &b->gpu[to];
     void *const stream[] = { g->stream[0], other->stream[to ? 0 : 1] };
     const uint64_t there = cuda_words(b, to), back = cuda_words(b, 0) + LINE_BYTES;
-    float ms = 0;
-    if (!cuda_bench_delay(b, 4 * MANY * CALL_US, error) || !CALL(event_record, g->event[0], stream[0])) return false;
+    if (!cuda_bench_time_begin(b, 4 * MANY * CALL_US, error)) return false;
     for (uint32_t i = 0; i < MANY; i++) {
         ++*value;
         if (!CALL(context_set, g->context) || !CALL(stream_write, stream[0], there, *value, 0) ||
@@ -94,10 +84,8 @@ static bool handing(struct cuda_bench *b, uint32_t to, uint32_t *value, double *
             !CALL(stream_await, stream[0], back, *value, 0))
             return false;
     }
-    if (!CALL(event_record, g->event[1], stream[0]) || !CALL(stream_wait, stream[0]) ||
-        !CALL(event_elapsed, &ms, g->event[0], g->event[1]))
-        return false;
-    *time_us = ms * 1e3 / (2 * MANY);
+    if (!cuda_bench_time_end(b, time_us, error)) return false;
+    *time_us /= 2 * MANY;
     return true;
 }
 
@@ -108,18 +96,15 @@ static bool words_alone(struct cuda_bench *b, uint32_t *value, bool await, doubl
 {
     struct cuda_gpu *g = &b->gpu[0];
     const uint64_t word = cuda_words(b, 0);
-    float ms = 0;
-    if (!cuda_bench_delay(b, 2 * MANY * CALL_US, error) || !CALL(event_record, g->event[0], g->stream[0])) return false;
+    if (!cuda_bench_time_begin(b, 2 * MANY * CALL_US, error)) return false;
     const double start_us = cuda_now_us();
     for (uint32_t i = 0; i < MANY; i++)
         if (!(await ? CALL(stream_await, g->stream[0], word, *value, 0)
                     : CALL(stream_write, g->stream[0], word, ++*value, 0)))
             return false;
     *call_us = (cuda_now_us() - start_us) / MANY;
-    if (!CALL(event_record, g->event[1], g->stream[0]) || !CALL(stream_wait, g->stream[0]) ||
-        !CALL(event_elapsed, &ms, g->event[0], g->event[1]))
-        return false;
-    *time_us = ms * 1e3 / MANY;
+    if (!cuda_bench_time_end(b, time_us, error)) return false;
+    *time_us /= MANY;
     return true;
 }
 

@@ -11,11 +11,6 @@
 
 enum { ROW_BYTES = 14336, HALF_ROW_BYTES = 7168, LINK_US = 1000 };
 
-#define EACH(i, list) \
-    uint32_t i = 0; \
-    i < G_N_ELEMENTS(list); \
-    i++
-
 /* The address of GPU source's own place in the target area of GPU target. */
 static uint64_t place_at(const struct cuda_bench *b, uint32_t target, uint32_t source)
 {

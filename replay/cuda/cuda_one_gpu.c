@@ -16,10 +16,12 @@ static const struct {
 };
 static const uint32_t warp_counts[] = { 1, 2, 4, 8, 16, 24, 32 };
 
-#define EACH(i, list) \
-    uint32_t i = 0; \
-    i < G_N_ELEMENTS(list); \
-    i++
+static struct cuda_flow flow_of(const char *kernel, uint32_t sms, uint32_t warps, uint32_t row_bytes, uint32_t place)
+{
+    return (struct cuda_flow){
+        .kernel = kernel, .blocks = sms, .warps = warps, .row_bytes = row_bytes, .footprint = places[place].footprint
+    };
+}
 
 /* Runs one flow on GPU 0 and keeps its rate as a row "KERNEL sms=.. warps=.. at=..", followed by the words `more`. */
 static bool flow_keep(struct cuda_bench *b, const struct cuda_flow *flow, const char *at, const char *more,
@@ -42,11 +44,7 @@ static bool rows_by_warps(struct cuda_bench *b, GError **error)
     for (EACH(k, row_kernels))
         for (EACH(p, places))
             for (EACH(w, warp_counts)) {
-                const struct cuda_flow flow = { .kernel = row_kernels[k],
-                                                .blocks = 1,
-                                                .warps = warp_counts[w],
-                                                .row_bytes = ROW_BYTES,
-                                                .footprint = places[p].footprint };
+                const struct cuda_flow flow = flow_of(row_kernels[k], 1, warp_counts[w], ROW_BYTES, p);
                 if (cuda_quick_skips(b, w, G_N_ELEMENTS(warp_counts))) continue;
                 if (!flow_keep(b, &flow, places[p].name, "", error)) return false;
             }
@@ -62,11 +60,7 @@ static bool rows_by_sms(struct cuda_bench *b, GError **error)
         for (EACH(p, places))
             for (EACH(w, warps))
                 for (EACH(s, sms)) {
-                    const struct cuda_flow flow = { .kernel = kernels[k],
-                                                    .blocks = sms[s],
-                                                    .warps = warps[w],
-                                                    .row_bytes = ROW_BYTES,
-                                                    .footprint = places[p].footprint };
+                    const struct cuda_flow flow = flow_of(kernels[k], sms[s], warps[w], ROW_BYTES, p);
                     if (cuda_quick_skips(b, s, G_N_ELEMENTS(sms))) continue;
                     if (!flow_keep(b, &flow, places[p].name, "", error)) return false;
                 }
@@ -81,11 +75,7 @@ static bool rows_by_size(struct cuda_bench *b, GError **error)
         for (EACH(s, sms))
             for (EACH(w, warps))
                 for (EACH(i, sizes)) {
-                    const struct cuda_flow flow = { .kernel = "copy_5",
-                                                    .blocks = sms[s],
-                                                    .warps = warps[w],
-                                                    .row_bytes = sizes[i],
-                                                    .footprint = places[p].footprint };
+                    const struct cuda_flow flow = flow_of("copy_5", sms[s], warps[w], sizes[i], p);
                     if (cuda_quick_skips(b, i, G_N_ELEMENTS(sizes))) continue;
                     if (!flow_keep(b, &flow, places[p].name, "", error)) return false;
                 }
@@ -140,11 +130,7 @@ static bool words_by_warps(struct cuda_bench *b, GError **error)
         for (EACH(p, places))
             for (EACH(s, sms))
                 for (EACH(w, warps)) {
-                    const struct cuda_flow flow = { .kernel = kernels[k],
-                                                    .blocks = sms[s],
-                                                    .warps = warps[w],
-                                                    .row_bytes = ROW_BYTES,
-                                                    .footprint = places[p].footprint };
+                    const struct cuda_flow flow = flow_of(kernels[k], sms[s], warps[w], ROW_BYTES, p);
                     double rate_gbs;
                     if (!cuda_flows_run(b, &flow, 1, &rate_gbs, error)) return false;
                     /* a lane reads 4 of each 16 bytes */
@@ -167,12 +153,8 @@ static bool messages(struct cuda_bench *b, GError **error)
         for (EACH(p, places))
             for (EACH(i, sizes))
                 for (EACH(c, crowds)) {
-                    const struct cuda_flow flow = { .kernel = kernels[k],
-                                                    .blocks = crowds[c].sms,
-                                                    .warps = crowds[c].warps,
-                                                    .row_bytes = sizes[i],
-                                                    .footprint = places[p].footprint,
-                                                    .packed = true };
+                    struct cuda_flow flow = flow_of(kernels[k], crowds[c].sms, crowds[c].warps, sizes[i], p);
+                    flow.packed = true;
                     if (cuda_quick_skips(b, c, G_N_ELEMENTS(crowds)) || (k && p)) continue;
                     if (!flow_keep(b, &flow, places[p].name, " packed", error)) return false;
                 }
@@ -416,23 +398,11 @@ static bool casts(struct cuda_bench *b, GError **error)
         for (EACH(s, sms))
             for (EACH(w, warps))
                 for (EACH(i, sizes)) {
-                    const struct cuda_flow flow = { .kernel = "cast",
-                                                    .blocks = sms[s],
-                                                    .warps = warps[w],
-                                                    .row_bytes = sizes[i],
-                                                    .footprint = places[p].footprint };
+                    const struct cuda_flow flow = flow_of("cast", sms[s], warps[w], sizes[i], p);
                     if (cuda_quick_skips(b, w, G_N_ELEMENTS(warps))) continue;
                     if (!flow_keep(b, &flow, places[p].name, "", error)) return false;
                 }
     return true;
-}
-
-static bool sum_keep(struct cuda_bench *b, struct cuda_flow flow, uint32_t place, GError **error)
-{
-    char more[32];
-    flow.footprint = places[place].footprint;
-    g_snprintf(more, sizeof more, " by=%s rows=%u", flow.team ? "block" : "warp", flow.count);
-    return flow_keep(b, &flow, places[place].name, more, error);
 }
 
 /* Measures sums.  Rates count the sums that are written; `count` times as many rows are read.  The record has a row for
@@ -448,14 +418,13 @@ static bool sums_of(struct cuda_bench *b, const char *kernel, bool teams, GError
                     for (uint32_t w = 0; w < G_N_ELEMENTS(warps) + teams; w++) {
                         const bool team = w == G_N_ELEMENTS(warps);
                         const bool lined = !teams && s == 0 && w == 0; /* `eptwin fit` needs all counts of these */
-                        const struct cuda_flow flow = { .kernel = kernel,
-                                                        .blocks = sms[s],
-                                                        .warps = warps[team ? w - 1 : w],
-                                                        .row_bytes = sizes[i],
-                                                        .count = counts[c],
-                                                        .team = team };
+                        struct cuda_flow flow = flow_of(kernel, sms[s], warps[team ? w - 1 : w], sizes[i], p);
+                        char more[32];
                         if (!lined && cuda_quick_skips(b, c, G_N_ELEMENTS(counts))) continue;
-                        if (!sum_keep(b, flow, p, error)) return false;
+                        flow.count = counts[c];
+                        flow.team = team;
+                        g_snprintf(more, sizeof more, " by=%s rows=%u", team ? "block" : "warp", counts[c]);
+                        if (!flow_keep(b, &flow, places[p].name, more, error)) return false;
                     }
     return true;
 }

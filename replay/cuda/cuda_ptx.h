@@ -43,6 +43,52 @@
     mov.u32 done, 0; \
     ld.param.u64 limit, [ARG_CYCLES];
 
+/* What kernels that move rows read of their parameter. */
+#define ROWS_ARGS \
+    .reg .b32 source_mask, target_mask, source_stride, target_stride, row_bytes, rows; \
+    ld.param.u32 source_mask, [ARG_SOURCE_MASK]; \
+    ld.param.u32 target_mask, [ARG_TARGET_MASK]; \
+    ld.param.u32 source_stride, [ARG_SOURCE_STRIDE]; \
+    ld.param.u32 target_stride, [ARG_TARGET_STRIDE]; \
+    ld.param.u32 row_bytes, [ARG_ROW_BYTES]; \
+    ld.param.u32 rows, [ARG_ROWS];
+
+/* Loads and stores that leave nothing in L1.  Dispatch and combine move rows with them. */
+#define LOAD_16  ld.global.nc.L1::no_allocate.L2::256B.v4.u32
+#define STORE_16 st.global.L1::no_allocate.v4.u32
+
+/* Begins the thread's time. */
+#define START \
+    mov.u64 t0, %globaltimer; \
+    mov.u64 c0, %clock64;
+
+/* Ends a round that began at the label next: goes there again until `rows` rounds are done. */
+#define ROUND_END \
+    add.u32 done, done, 1; \
+    setp.lo.u32 p, done, rows; \
+    @p bra next;
+
+/* Reads a word with `look` until the comparison after it, which sets p, fails. */
+#define AWAIT(look, word, ...) \
+    mov.u64 from, %clock64; \
+again: \
+    mov.u64 now, %clock64; \
+    sub.u64 now, now, from; \
+    setp.gt.u64 p, now, WAIT_CYCLES; \
+    @p trap; \
+    look seen, [word]; \
+    __VA_ARGS__; \
+    @p bra again;
+
+/* Runs for the cycles that the parameter says. */
+#define SPIN \
+next: \
+    .pragma "nounroll"; \
+    mov.u64 c1, %clock64; \
+    sub.u64 c1, c1, c0; \
+    setp.lo.u64 p, c1, limit; \
+    @p bra next;
+
 /* Waits until go_count blocks of all GPUs together have come to this point.  If the word that counts them is not given,
  * goes on at once. */
 #define GO { \
@@ -68,8 +114,7 @@ again: \
 joined: \
     bar.sync 0; \
 begin: \
-    mov.u64 t0, %globaltimer; \
-    mov.u64 c0, %clock64; \
+    START \
     }
 
 /* Sets p, which is equal in all lanes, to whether rows are left and there is time for them. */

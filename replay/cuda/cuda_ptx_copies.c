@@ -5,10 +5,6 @@
 /* The text below is PTX, not C. */
 /* clang-format off */
 
-/* Loads and stores that leave nothing in L1.  Dispatch and combine move rows with them. */
-#define LOAD_16  ld.global.nc.L1::no_allocate.L2::256B.v4.u32
-#define STORE_16 st.global.L1::no_allocate.v4.u32
-
 #define LOAD(n, offset)  LOAD_16 {x##n, y##n, z##n, w##n}, [s + offset];
 #define STORE(n, offset) STORE_16 [d + offset], {x##n, y##n, z##n, w##n};
 #define FOLD(n, offset) \
@@ -43,15 +39,10 @@
 #define ROWS_KERNEL(name, piece, first, second, first_rest, second_rest, before, after) \
 ENTRY(name) { \
     HEAD \
-    .reg .b32 row, at, source_mask, target_mask, source_stride, target_stride, row_bytes, rows, step, left, mine; \
+    .reg .b32 row, at, step, left, mine; \
     .reg .b32 x<8>, y<8>, z<8>, w<8>, folded; \
     .reg .b64 s, d, source, target, table; \
-    ld.param.u32 source_mask, [ARG_SOURCE_MASK]; \
-    ld.param.u32 target_mask, [ARG_TARGET_MASK]; \
-    ld.param.u32 source_stride, [ARG_SOURCE_STRIDE]; \
-    ld.param.u32 target_stride, [ARG_TARGET_STRIDE]; \
-    ld.param.u32 row_bytes, [ARG_ROW_BYTES]; \
-    ld.param.u32 rows, [ARG_ROWS]; \
+    ROWS_ARGS \
     ld.param.u64 source, [ARG_SOURCE]; \
     TARGET_FIND(target, 0) \
     shl.b32 mine, lane, 4; \
@@ -263,15 +254,10 @@ const char cuda_ptx_copies[] =
     PTX(ENTRY(bulk) {
         HEAD
         .reg .pred in, outward, one_may_read, whole;
-        .reg .b32 row, out_row, source_mask, target_mask, source_stride, target_stride, row_bytes, rows, fan, flags;
+        .reg .b32 row, out_row, fan, flags;
         .reg .b32 stages, ahead, shared_stride, places, bars, in_stage, out_stage, parities, spare, asked;
         .reg .b64 source, target0, target1, target2, target3;
-        ld.param.u32 source_mask, [ARG_SOURCE_MASK];
-        ld.param.u32 target_mask, [ARG_TARGET_MASK];
-        ld.param.u32 source_stride, [ARG_SOURCE_STRIDE];
-        ld.param.u32 target_stride, [ARG_TARGET_STRIDE];
-        ld.param.u32 row_bytes, [ARG_ROW_BYTES];
-        ld.param.u32 rows, [ARG_ROWS];
+        ROWS_ARGS
         ld.param.u32 fan, [ARG_FAN];
         ld.param.u32 stages, [ARG_STAGES];
         ld.param.u32 ahead, [ARG_AHEAD];

@@ -21,8 +21,7 @@ ENTRY(name) { \
     mov.u32 near, near_word; \
     mov.u32 v, zero; \
     st.shared.u32 [near], v; \
-    mov.u64 t0, %globaltimer; \
-    mov.u64 c0, %clock64; \
+    START \
 next: \
     .pragma "nounroll"; \
     TIMES_##times(__VA_ARGS__) \
@@ -62,9 +61,7 @@ next: \
     shr.u32 place, state, shift; \
     mad.wide.u32 addr, place, stride, source; \
     __VA_ARGS__ \
-    add.u32 done, done, 1; \
-    setp.lo.u32 p, done, rows; \
-    @p bra next; \
+    ROUND_END \
     setp.eq.u32 p, state, 0x9e3779b9; \
     @p st.global.u32 [source], v; \
     FINISH(done) \
@@ -130,9 +127,7 @@ ended: \
     bar.warp.sync 0xffffffff; \
     bar.sync 0; \
     add.u32 row, row, all; \
-    add.u32 done, done, 1; \
-    setp.lo.u32 p, done, rows; \
-    @p bra next; \
+    ROUND_END \
     mov.u64 c0, %clock64; \
     sub.u64 c0, c0, sum; \
     FINISH(done) \
@@ -283,9 +278,7 @@ next: \
     mov.u32 i, 0; \
     __VA_ARGS__ \
 over: \
-    add.u32 done, done, 1; \
-    setp.lo.u32 p, done, rows; \
-    @p bra next; \
+    ROUND_END \
     add.u32 v, v, w; \
     add.u32 v, v, x; \
     add.u32 v, v, y; \
@@ -361,20 +354,10 @@ next:
         setp.ne.u32 p, tid, 0;
         @p bra met;
         red.release.gpu.global.add.u32 [word], 1;
-        mov.u64 from, %clock64;
-again:
-        mov.u64 now, %clock64;
-        sub.u64 now, now, from;
-        setp.gt.u64 p, now, WAIT_CYCLES;
-        @p trap;
-        ld.acquire.gpu.global.u32 seen, [word];
-        setp.lo.u32 p, seen, need;
-        @p bra again;
+        AWAIT(ld.acquire.gpu.global.u32, word, setp.lo.u32 p, seen, need)
 met:
         bar.sync 0;
-        add.u32 done, done, 1;
-        setp.lo.u32 p, done, rows;
-        @p bra next;
+        ROUND_END
         FINISH(done)
     })
 
@@ -402,21 +385,11 @@ next:
         @!taking bra met;
         red.relaxed.sys.global.add.u32 [own], 1;
         red.relaxed.sys.global.add.u32 [peer], 0xffffffff;
-        mov.u64 from, %clock64;
-again:
-        mov.u64 now, %clock64;
-        sub.u64 now, now, from;
-        setp.gt.u64 p, now, WAIT_CYCLES;
-        @p trap;
-        ld.acquire.sys.global.s32 seen, [own];
-        setp.gt.s32 p, seen, 0;
-        @p bra again;
+        AWAIT(ld.acquire.sys.global.s32, own, setp.gt.s32 p, seen, 0)
 met:
         bar.warp.sync 0xffffffff;
         bar.sync 0;
-        add.u32 done, done, 1;
-        setp.lo.u32 p, done, rows;
-        @p bra next;
+        ROUND_END
         FINISH(done)
     })
 
@@ -428,9 +401,7 @@ met:
 next:
         .pragma "nounroll";
         bar.sync 0;
-        add.u32 done, done, 1;
-        setp.lo.u32 p, done, rows;
-        @p bra next;
+        ROUND_END
         FINISH(done)
     })
 
@@ -454,41 +425,27 @@ next:
     })
     PTX(ENTRY(stamp) {
         HEAD
-        mov.u64 t0, %globaltimer;
-        mov.u64 c0, %clock64;
+        START
         FINISH(done)
     })
     /* Two kernels, `early` and the next.  The first spins, and lets the next kernel be launched meanwhile.  The second
      * waits for the end of the kernel before it. */
     PTX(ENTRY(early) {
         HEAD
-        mov.u64 t0, %globaltimer;
-        mov.u64 c0, %clock64;
+        START
         griddepcontrol.launch_dependents;
-next:
-        .pragma "nounroll";
-        mov.u64 c1, %clock64;
-        sub.u64 c1, c1, c0;
-        setp.lo.u64 p, c1, limit;
-        @p bra next;
+        SPIN
         FINISH(done)
     })
     PTX(ENTRY(late) {
         HEAD
         griddepcontrol.wait;
-        mov.u64 t0, %globaltimer;
-        mov.u64 c0, %clock64;
+        START
         FINISH(done)
     })
     PTX(ENTRY(spin) {
         HEAD
-        mov.u64 t0, %globaltimer;
-        mov.u64 c0, %clock64;
-next:
-        .pragma "nounroll";
-        mov.u64 c1, %clock64;
-        sub.u64 c1, c1, c0;
-        setp.lo.u64 p, c1, limit;
-        @p bra next;
+        START
+        SPIN
         FINISH(done)
     });

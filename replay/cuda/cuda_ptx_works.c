@@ -6,9 +6,6 @@
 /* The text below is PTX, not C. */
 /* clang-format off */
 
-#define LOAD_16  ld.global.nc.L1::no_allocate.L2::256B.v4.u32
-#define STORE_16 st.global.L1::no_allocate.v4.u32
-
 /* Sets low and high to the two BF16 of a word as FP32. */
 #define UNPACK(low, high, word) \
     shl.b32 low, word, 16; \
@@ -141,17 +138,12 @@ stored: \
 ENTRY_UP_TO(768, name) { \
     HEAD \
     .local .align 8 .b8 places[64]; \
-    .reg .b32 token, row, at, source_mask, target_mask, source_stride, target_stride, row_bytes, rows, column; \
+    .reg .b32 token, row, at, column; \
     .reg .b32 found, count, team, teams, mine, width, whole; \
     .reg .b32 x<8>, y<8>, z<8>, w<8>; \
     .reg .f32 f<8>, low, high, weight; \
     .reg .b64 source, target, table, s<8>, d, wide; \
-    ld.param.u32 source_mask, [ARG_SOURCE_MASK]; \
-    ld.param.u32 target_mask, [ARG_TARGET_MASK]; \
-    ld.param.u32 source_stride, [ARG_SOURCE_STRIDE]; \
-    ld.param.u32 target_stride, [ARG_TARGET_STRIDE]; \
-    ld.param.u32 row_bytes, [ARG_ROW_BYTES]; \
-    ld.param.u32 rows, [ARG_ROWS]; \
+    ROWS_ARGS \
     ld.param.u32 count, [ARG_COUNT]; \
     ld.param.u32 whole, [ARG_TEAM]; \
     where \
@@ -271,17 +263,12 @@ const char cuda_ptx_works[] =
      * at the end of each token.  The scales follow the row. */
     PTX(ENTRY(cast) {
         HEAD
-        .reg .b32 token, at, source_mask, target_mask, source_stride, target_stride, row_bytes, rows, column, width;
+        .reg .b32 token, at, column, width;
         .reg .b32 x, y, z, w, half, lane16, index;
         .reg .b16 pair0, pair1;
         .reg .f32 f<8>, h, most, scale, inverse;
         .reg .b64 source, target, table, s, d, wide;
-        ld.param.u32 source_mask, [ARG_SOURCE_MASK];
-        ld.param.u32 target_mask, [ARG_TARGET_MASK];
-        ld.param.u32 source_stride, [ARG_SOURCE_STRIDE];
-        ld.param.u32 target_stride, [ARG_TARGET_STRIDE];
-        ld.param.u32 row_bytes, [ARG_ROW_BYTES];
-        ld.param.u32 rows, [ARG_ROWS];
+        ROWS_ARGS
         ld.param.u64 source, [ARG_SOURCE];
         ld.param.u64 table, [ARG_TARGETS];
         ld.global.u64 target, [table];

@@ -5,12 +5,6 @@
 #include <math.h>
 #include "replay/cuda/cuda_flows.h"
 
-#define EACH(i, list) \
-    uint32_t i = 0; \
-    i < G_N_ELEMENTS(list); \
-    i++
-#define CALL(function, ...) cuda_driver_check(&b->driver, b->driver.function(__VA_ARGS__), #function, error)
-
 static double per_row_ns(const struct cuda_bench *b, const struct cuda_outcome *o)
 {
     return o->warps ? o->cycles / b->cycles_per_ns * o->warps / o->rows : NAN;
@@ -54,16 +48,13 @@ static bool launches_time(struct cuda_bench *b, const struct launch_kind *kind, 
     enum { MANY = 64, FEW = 16, CALL_US = 20 };
     const struct cuda_run run = launch_run(kind, "empty", blocks);
     struct cuda_gpu *g = &b->gpu[0];
-    float ms = 0;
-    if (!CALL(context_set, g->context) || !cuda_bench_launch(b, &run, error) || !CALL(stream_wait, g->stream[0]))
+    double call_us = 0, whole_us = 0, time_us;
+    if (!CALL(context_set, g->context) || !cuda_bench_launch(b, &run, error) || !CALL(stream_wait, g->stream[0]) ||
+        !cuda_bench_time_begin(b, MANY * CALL_US, error))
         return false;
-    if (!cuda_bench_delay(b, MANY * CALL_US, error) || !CALL(event_record, g->event[0], g->stream[0])) return false;
     for (uint32_t i = 0; i < MANY; i++)
         if (!cuda_bench_launch(b, &run, error)) return false;
-    if (!CALL(event_record, g->event[1], g->stream[0]) || !CALL(stream_wait, g->stream[0]) ||
-        !CALL(event_elapsed, &ms, g->event[0], g->event[1]))
-        return false;
-    double call_us = 0, whole_us = 0;
+    if (!cuda_bench_time_end(b, &time_us, error)) return false;
     for (uint32_t i = 0; i < FEW; i++) {
         const double start_us = cuda_now_us();
         if (!cuda_bench_launch(b, &run, error)) return false;
@@ -71,7 +62,7 @@ static bool launches_time(struct cuda_bench *b, const struct launch_kind *kind, 
         if (!CALL(stream_wait, g->stream[0])) return false;
         whole_us += (cuda_now_us() - start_us) / FEW;
     }
-    cuda_bench_keep(b, "time_us", "us", 0, ms * 1e3 / MANY, "launch %s blocks=%u", kind->name, blocks);
+    cuda_bench_keep(b, "time_us", "us", 0, time_us / MANY, "launch %s blocks=%u", kind->name, blocks);
     cuda_bench_keep(b, "call_us", "us", 0, call_us, "launch %s blocks=%u", kind->name, blocks);
     cuda_bench_keep(b, "wait_us", "us", 0, whole_us, "launch %s blocks=%u", kind->name, blocks);
     return true;
@@ -84,18 +75,16 @@ static bool launches_lookup(struct cuda_bench *b, const struct launch_kind *kind
     enum { MANY = 64, CALL_US = 20 };
     struct cuda_gpu *g = &b->gpu[0];
     struct cuda_run run = launch_run(kind, "lookup", blocks);
-    float ms = 0;
+    double time_us;
     run.args.own = g->table;
     if (!CALL(context_set, g->context) || !CALL(upload, g->table, &g->target, sizeof g->target) ||
         !cuda_bench_launch(b, &run, error) || !CALL(stream_wait, g->stream[0]) ||
-        !cuda_bench_delay(b, MANY * CALL_US, error) || !CALL(event_record, g->event[0], g->stream[0]))
+        !cuda_bench_time_begin(b, MANY * CALL_US, error))
         return false;
     for (uint32_t i = 0; i < MANY; i++)
         if (!cuda_bench_launch(b, &run, error)) return false;
-    if (!CALL(event_record, g->event[1], g->stream[0]) || !CALL(stream_wait, g->stream[0]) ||
-        !CALL(event_elapsed, &ms, g->event[0], g->event[1]))
-        return false;
-    cuda_bench_keep(b, "lookup_us", "us", 0, ms * 1e3 / MANY, "launch %s blocks=%u", kind->name, blocks);
+    if (!cuda_bench_time_end(b, &time_us, error)) return false;
+    cuda_bench_keep(b, "lookup_us", "us", 0, time_us / MANY, "launch %s blocks=%u", kind->name, blocks);
     return true;
 }
 
@@ -131,8 +120,7 @@ static bool launches_early(struct cuda_bench *b, uint32_t blocks, GError **error
 bool cuda_launch_pass(struct cuda_bench *b, GError **error)
 {
     const uint32_t blocks[] = { 2, 24, b->sms };
-    struct cuda_gpu *g = &b->gpu[0];
-    float ms = 0;
+    double time_us;
     for (EACH(k, launch_kinds))
         for (EACH(i, blocks))
             if (!launches_time(b, &launch_kinds[k], blocks[i], error) ||
@@ -141,11 +129,8 @@ bool cuda_launch_pass(struct cuda_bench *b, GError **error)
                 return false;
     for (EACH(i, blocks))
         if (!launches_early(b, blocks[i], error)) return false;
-    if (!cuda_bench_delay(b, 200, error) || !CALL(event_record, g->event[0], g->stream[0]) ||
-        !CALL(event_record, g->event[1], g->stream[0]) || !CALL(stream_wait, g->stream[0]) ||
-        !CALL(event_elapsed, &ms, g->event[0], g->event[1]))
-        return false;
-    cuda_bench_keep(b, "time_us", "us", 0, ms * 1e3, "events");
+    if (!cuda_bench_time_begin(b, 200, error) || !cuda_bench_time_end(b, &time_us, error)) return false;
+    cuda_bench_keep(b, "time_us", "us", 0, time_us, "events");
     return true;
 }
 
