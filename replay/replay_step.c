@@ -50,7 +50,7 @@ struct replay_step {
     double rows;
     struct stream stream[SCHEDULE_STREAMS_MAX];
     uint32_t *gate;                /* [kernels] the earlier kernel that the host awaits before it launches this one, or
-                     * SCHEDULE_NONE */
+                                    * SCHEDULE_NONE */
     struct replay_step_span *span; /* [repeat][kernels] */
     double *delay_us;              /* [repeat] how long others used the CPU that this rank wanted */
     struct replay_step_span *now;  /* [kernels] of this iteration; the end is 0 until the kernel has ended */

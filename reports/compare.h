@@ -30,7 +30,7 @@ struct compare_row {
 struct compare_limit {
     const char *resource;   /* the bottleneck: nic_tx, nvlink_egress, ... or "latency" */
     const char *part;       /* the part itself: "NIC of rank 0, sending", "leaf0-spine0"; for "latency" the busiest
-                           * part */
+                             * part */
     double busy_pct;        /* share of the slowest rank's time in which the part is busy */
     double bytes, rate_gbs; /* the bytes that cross the part in that time, and its rate; NAN: its work is not bytes */
     char bound[64];         /* name of the tightest bound; "" if there is none */

@@ -134,9 +134,8 @@ TEST("node")
     traffic_run(t);
     CU_ASSERT(took_about(a, 800, 1, 0) && took_about(b, 800, 1, 0));
     free(t);
-    t = traffic_new(
-        4); /* one sends to the other by PCIe alone; what leaves the node takes 10 of PCIe's 40 GB/s, and has the line
-             * to itself */
+    t = traffic_new(4); /* one sends to the other by PCIe alone; what leaves the node takes 10 of PCIe's 40 GB/s, and
+                         * has the line to itself */
     t->cluster.node = (struct cluster_node){ .gpus = 2, .nics = 1, .pcie_rate_bps = 40 * 8000000000ull };
     a = flow_add(t, 0, 1, 0, MB, 4), b = flow_add(t, 1, 2, 0, MB, 4);
     traffic_run(t);

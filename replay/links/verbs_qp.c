@@ -15,7 +15,7 @@ enum {
     VERBS_READS_MAX = 16,             /* reads and atomics in flight of one QP */
     VERBS_RNR_TIMER = 5, /* 60 us: a sender waits so long before it asks again a receiver without a receive request */
     VERBS_RNR_RETRIES_FOREVER = 7, /* a receiver without a receive request is alive, and the world's timeout
-                                       * limits the wait for it */
+                                    * limits the wait for it */
     VERBS_HOP_LIMIT = 64,
 };
 

@@ -86,7 +86,7 @@ struct stepping {
 struct mover {
     uint64_t from_ps, to_ps;   /* when it last began to move rows, and when it had moved them */
     uint32_t sm_next : 22;     /* 1 + the place of the next mover of its SM, 0: none; so a rank has at most
-                               * RANK_WORKERS_MAX */
+                                * RANK_WORKERS_MAX */
     uint32_t moving_256 : 10;  /* the share of its last cycle in which it moved rows, in 256ths; 0: not known */
     uint32_t bulk : 1;         /* the bulk engine moved them */
     uint32_t scanning_256 : 9; /* the share of that cycle in which it scanned arrays */
@@ -167,9 +167,9 @@ struct world_rank {
     uint32_t ready_count, round_left;              /* how many of these there are; how many steps are left in this
                                                     * round of its loop */
     uint64_t owed_ps, held_until_ps;     /* host, slowed: how much longer its step takes; until when it does not get the
-                                      * core */
+                                          * core */
     uint64_t let_ps, counts_ps;          /* when the last worker without WORKER_CLOSES was done; when the last one with
-                                      * WORKER_COUNTS was done */
+                                          * WORKER_COUNTS was done */
     struct sim_event launch_event;       /* its next kernel begins */
     struct sim_event timer_event;        /* its timer, if it runs an agenda */
     struct sim_event end_event;          /* its kernel has ended (busy.h) */
