@@ -27,6 +27,21 @@ static int report(GError *error)
     return status;
 }
 
+static int meet(struct bootstrap *b, void *context)
+{
+    GError *error = NULL;
+    (void)context;
+    return bootstrap_barrier(b, &error) ? 0 : report(error);
+}
+
+/* Runs ranks, which must end with this status.  Returns what they wrote to standard error; free it with g_free(). */
+static char *fork_text(uint32_t ranks, uint32_t timeout_ms, int (*run)(struct bootstrap *b, void *context), int status)
+{
+    catch_start();
+    CU_ASSERT_EQUAL(bootstrap_fork_run(ranks, timeout_ms, run, NULL), status);
+    return catch_end();
+}
+
 static int rank_exchanges(struct bootstrap *b, void *context)
 {
     GError *error = NULL;
@@ -42,18 +57,13 @@ TEST("exchanges")
 
 static int rank_two_is_killed(struct bootstrap *b, void *context)
 {
-    GError *error = NULL;
-    (void)context;
     if (b->rank == 2) kill(getpid(), SIGKILL);
-    return bootstrap_barrier(b, &error) ? 0 : report(error);
+    return meet(b, context);
 }
 
 TEST("a rank is killed")
 {
-    catch_start();
-    const int status = bootstrap_fork_run(4, TIMEOUT_MS, rank_two_is_killed, NULL);
-    g_autofree char *text = catch_end();
-    CU_ASSERT_EQUAL(status, 1);
+    g_autofree char *text = fork_text(4, TIMEOUT_MS, rank_two_is_killed, 1);
     ASSERT_CONTAINS(text, "eptwin: rank 2 was killed by signal 9 (Killed)\n");
     ASSERT_CONTAINS(text, "[rank 2 was killed by signal 9 (Killed)]");
 }
@@ -68,10 +78,7 @@ static int rank_one_exits(struct bootstrap *b, void *context)
 
 TEST("a rank's exit ends the others")
 {
-    catch_start();
-    const int status = bootstrap_fork_run(3, TIMEOUT_MS, rank_one_exits, NULL);
-    g_autofree char *text = catch_end();
-    CU_ASSERT_EQUAL(status, 7);
+    g_autofree char *text = fork_text(3, TIMEOUT_MS, rank_one_exits, 7);
     CU_ASSERT_STRING_EQUAL(text, "eptwin: rank 1 exited with status 7\n");
 }
 
@@ -81,13 +88,7 @@ static int rank_stubborn(struct bootstrap *b, void *context)
     return rank_one_exits(b, context);
 }
 
-TEST("ranks that ignore SIGTERM")
-{
-    catch_start();
-    const int status = bootstrap_fork_run(3, TIMEOUT_MS, rank_stubborn, NULL);
-    g_free(catch_end());
-    CU_ASSERT_EQUAL(status, 7);
-}
+TEST("ranks that ignore SIGTERM") { g_free(fork_text(3, TIMEOUT_MS, rank_stubborn, 7)); }
 
 /* Rank 2 has the parent ended, once it can be. */
 static int rank_ends_parent(struct bootstrap *b, void *context)
@@ -102,10 +103,7 @@ static int rank_ends_parent(struct bootstrap *b, void *context)
 TEST("the parent is ended")
 {
     struct sigaction after;
-    catch_start();
-    const int status = bootstrap_fork_run(3, TIMEOUT_MS, rank_ends_parent, NULL);
-    g_autofree char *text = catch_end();
-    CU_ASSERT_EQUAL(status, 1);
+    g_autofree char *text = fork_text(3, TIMEOUT_MS, rank_ends_parent, 1);
     ASSERT_CONTAINS(text, "eptwin: ended by signal 15 (Terminated)\n");
     CU_ASSERT_EQUAL(sigaction(SIGTERM, NULL, &after), 0);
     CU_ASSERT(after.sa_handler == SIG_DFL);
@@ -114,19 +112,14 @@ TEST("the parent is ended")
 
 static int ranks_one_and_three_stay_away(struct bootstrap *b, void *context)
 {
-    GError *error = NULL;
-    (void)context;
     if (b->rank % 2)
         for (;;) pause();
-    return bootstrap_barrier(b, &error) ? 0 : report(error);
+    return meet(b, context);
 }
 
 TEST("ranks that do not come are named")
 {
-    catch_start();
-    const int status = bootstrap_fork_run(4, SHORT_MS, ranks_one_and_three_stay_away, NULL);
-    g_autofree char *text = catch_end();
-    CU_ASSERT_EQUAL(status, 1);
+    g_autofree char *text = fork_text(4, SHORT_MS, ranks_one_and_three_stay_away, 1);
     ASSERT_CONTAINS(text, "eptwin: ranks 1 and 3 did not come to exchange 0 within 300 ms\n");
 }
 
@@ -147,19 +140,14 @@ static int rank_one_stays_away_others_come_again(struct bootstrap *b, void *cont
 
 TEST("ranks come again after a failure")
 {
-    catch_start();
-    const int status = bootstrap_fork_run(4, SHORT_MS, rank_one_stays_away_others_come_again, NULL);
-    g_autofree char *text = catch_end();
-    CU_ASSERT_EQUAL(status, 1);
+    g_autofree char *text = fork_text(4, SHORT_MS, rank_one_stays_away_others_come_again, 1);
     ASSERT_CONTAINS(text, "eptwin: rank 1 did not come to exchange 0 within 300 ms\n");
 }
 
 static int rank_two_leaves_early(struct bootstrap *b, void *context)
 {
-    GError *error = NULL;
-    (void)context;
     if (b->rank == 2) return 0;
-    return bootstrap_barrier(b, &error) ? 0 : report(error);
+    return meet(b, context);
 }
 
 TEST("a rank leaves early")
@@ -181,30 +169,22 @@ static int rank_two_brings_more(struct bootstrap *b, void *context)
 
 TEST("sizes differ")
 {
-    catch_start();
-    const int status = bootstrap_fork_run(4, TIMEOUT_MS, rank_two_brings_more, NULL);
-    g_autofree char *text = catch_end();
-    CU_ASSERT_EQUAL(status, 1);
+    g_autofree char *text = fork_text(4, TIMEOUT_MS, rank_two_brings_more, 1);
     ASSERT_CONTAINS(text, "eptwin: exchange 0: rank 2 brought 16 bytes, rank 0 8: the ranks do not do the same");
 }
 
 static int rank_one_gives_up(struct bootstrap *b, void *context)
 {
-    GError *error = NULL;
-    (void)context;
     if (b->rank == 1) {
         bootstrap_abort(b, "trace.npy: not here");
         return 2;
     }
-    return bootstrap_barrier(b, &error) ? 0 : report(error);
+    return meet(b, context);
 }
 
 TEST("a rank gives up")
 {
-    catch_start();
-    const int status = bootstrap_fork_run(3, TIMEOUT_MS, rank_one_gives_up, NULL);
-    g_autofree char *text = catch_end();
-    CU_ASSERT_EQUAL(status, 2);
+    g_autofree char *text = fork_text(3, TIMEOUT_MS, rank_one_gives_up, 2);
     ASSERT_CONTAINS(text, "eptwin: rank 1 gave up: trace.npy: not here\n");
     CU_ASSERT_PTR_NULL(strstr(text, "exited with status"));
 }
@@ -215,12 +195,11 @@ static bool serve_by_pipe(void *context) { return write(((int *)context)[1], "x"
 static int rank_serves(struct bootstrap *b, void *context)
 {
     int *const pipe_ends = context;
-    GError *error = NULL;
     char byte;
     b->serve = b->rank == 0 ? serve_by_pipe : NULL;
     b->serve_context = pipe_ends;
     if (b->rank == 1 && read(pipe_ends[0], &byte, 1) != 1) return 1;
-    return bootstrap_barrier(b, &error) ? 0 : report(error);
+    return meet(b, context);
 }
 
 TEST("who waits serves")

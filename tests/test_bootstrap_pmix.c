@@ -3,6 +3,7 @@
  * Method: the program runs itself under mpirun, once a case, and looks at what all ranks wrote and at the exit
  * status.  Where there is no mpirun, or no PMIx in this build, it checks that the refusal says so. */
 #include "replay/bootstrap/bootstrap.h"
+#include "tests/support_bootstrap.h"
 #include "tests/support_catch.h"
 #include "tests/unit.h"
 
@@ -28,19 +29,8 @@ static int report(const struct bootstrap *b, GError *error)
 
 static int run_exchanges(struct bootstrap *b)
 {
-    static const size_t sizes[] = { 8, 1, 0, 4096, 300001 };
     GError *error = NULL;
-    for (size_t k = 0; k < G_N_ELEMENTS(sizes); k++) {
-        const size_t n = sizes[k];
-        uint8_t *const in = g_malloc0(n + 1), *const out = g_malloc0(n * b->rank_count + 1);
-        for (size_t i = 0; i < n; i++) in[i] = (uint8_t)(b->rank * 31 + k * 7 + i);
-        if (!bootstrap_allgather(b, in, n, out, &error)) return report(b, error);
-        for (size_t i = 0; i < n * b->rank_count; i++)
-            if (out[i] != (uint8_t)(i / n * 31 + k * 7 + i % n)) return 9;
-        g_free(in);
-        g_free(out);
-        if (!bootstrap_barrier(b, &error)) return report(b, error);
-    }
+    if (!exchanges_run(b, 300001, &error)) return error ? report(b, error) : 9;
     fprintf(stderr, "[%u of %u: exchanged]\n", b->rank, b->rank_count);
     return 0;
 }

@@ -29,9 +29,25 @@ typedef int rank_function(struct bootstrap *b, void *context);
 
 /* --- worlds of forked ranks --- */
 
+static struct sockaddr_in loopback(uint16_t port)
+{
+    return (struct sockaddr_in){ .sin_family = AF_INET,
+                                 .sin_port = htons(port),
+                                 .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+}
+
+static int listen_at(uint16_t port)
+{
+    const struct sockaddr_in address = loopback(port);
+    const int s = socket(AF_INET, SOCK_STREAM, 0), on = 1;
+    setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    g_assert(bind(s, (const struct sockaddr *)&address, sizeof address) == 0 && listen(s, 1) == 0);
+    return s;
+}
+
 static uint16_t free_port(void)
 {
-    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    struct sockaddr_in address = loopback(0);
     socklen_t address_bytes = sizeof address;
     const int s = socket(AF_INET, SOCK_STREAM, 0);
     g_assert(bind(s, (struct sockaddr *)&address, sizeof address) == 0);
@@ -48,6 +64,12 @@ static struct bootstrap_tcp_options at_port(uint16_t port, uint32_t rank, uint32
     return (struct bootstrap_tcp_options){
         .rank = rank, .rank_count = rank_count, .root = root, .secret = SECRET, .timeout_ms = timeout_ms
     };
+}
+
+static struct bootstrap_tcp_options with_rank(struct bootstrap_tcp_options options, uint32_t rank)
+{
+    options.rank = rank;
+    return options;
 }
 
 static int report(uint32_t rank, GError *error)
@@ -99,6 +121,20 @@ static int run_barrier(struct bootstrap *b, void *context)
     return bootstrap_barrier(b, &error) ? 0 : report(b->rank, error);
 }
 
+/* Runs a world in which each rank that `told` names fails with the message. */
+static void expect_told(uint32_t rank_count, uint32_t timeout_ms, rank_function *run, const char *told,
+                        const char *message)
+{
+    const struct bootstrap_tcp_options o = at_port(free_port(), 0, rank_count, timeout_ms);
+    int statuses[RANKS_MAX];
+    g_autofree char *text = run_world(o.root, rank_count, timeout_ms, run, statuses);
+    for (; *told; told++) {
+        g_autofree char *line = g_strdup_printf("[%c: %s]", *told, message);
+        CU_ASSERT_EQUAL(statuses[*told - '0'], 1);
+        ASSERT_CONTAINS(text, line);
+    }
+}
+
 /* --- worlds that work, and ranks that fail in one --- */
 
 static int run_exchanges(struct bootstrap *b, void *context)
@@ -142,15 +178,7 @@ static int run_two_dies(struct bootstrap *b, void *context)
 
 TEST("a dead rank is named to all")
 {
-    const struct bootstrap_tcp_options o = at_port(free_port(), 0, 4, TIMEOUT_MS);
-    int statuses[RANKS_MAX];
-    g_autofree char *text = run_world(o.root, 4, TIMEOUT_MS, run_two_dies, statuses);
-    CU_ASSERT_EQUAL(statuses[2], 128 + SIGKILL);
-    for (uint32_t r = 0; r < 4; r++)
-        if (r != 2) CU_ASSERT_EQUAL(statuses[r], 1);
-    ASSERT_CONTAINS(text, "[0: exchange 1: rank 2 closed the connection]");
-    ASSERT_CONTAINS(text, "[1: exchange 1: rank 2 closed the connection]");
-    ASSERT_CONTAINS(text, "[3: exchange 1: rank 2 closed the connection]");
+    expect_told(4, TIMEOUT_MS, run_two_dies, "013", "exchange 1: rank 2 closed the connection");
 }
 
 static int run_root_dies(struct bootstrap *b, void *context)
@@ -161,13 +189,7 @@ static int run_root_dies(struct bootstrap *b, void *context)
 
 TEST("a dead root is named")
 {
-    const struct bootstrap_tcp_options o = at_port(free_port(), 0, 3, TIMEOUT_MS);
-    int statuses[RANKS_MAX];
-    g_autofree char *text = run_world(o.root, 3, TIMEOUT_MS, run_root_dies, statuses);
-    CU_ASSERT_EQUAL(statuses[1], 1);
-    CU_ASSERT_EQUAL(statuses[2], 1);
-    ASSERT_CONTAINS(text, "[1: exchange 1: rank 0 closed the connection]");
-    ASSERT_CONTAINS(text, "[2: exchange 1: rank 0 closed the connection]");
+    expect_told(3, TIMEOUT_MS, run_root_dies, "12", "exchange 1: rank 0 closed the connection");
 }
 
 /* Between exchanges: the root finds the dead rank, and tells the other members. */
@@ -196,20 +218,8 @@ static int run_two_gives_up_unasked(struct bootstrap *b, void *context)
 
 TEST("a dead rank is found between exchanges")
 {
-    struct bootstrap_tcp_options o = at_port(free_port(), 0, 4, TIMEOUT_MS);
-    int statuses[RANKS_MAX];
-    char *text = run_world(o.root, 4, TIMEOUT_MS, run_two_dies_unasked, statuses);
-    ASSERT_CONTAINS(text, "[0: rank 2 closed the connection]");
-    ASSERT_CONTAINS(text, "[1: rank 2 closed the connection]");
-    ASSERT_CONTAINS(text, "[3: rank 2 closed the connection]");
-    g_free(text);
-    o = at_port(free_port(), 0, 4, TIMEOUT_MS);
-    text = run_world(o.root, 4, TIMEOUT_MS, run_two_gives_up_unasked, statuses);
-    for (uint32_t r = 0; r < 4; r++) CU_ASSERT_EQUAL(statuses[r], 1);
-    ASSERT_CONTAINS(text, "[0: rank 2 gave up: no link]");
-    ASSERT_CONTAINS(text, "[1: rank 2 gave up: no link]");
-    ASSERT_CONTAINS(text, "[3: rank 2 gave up: no link]");
-    g_free(text);
+    expect_told(4, TIMEOUT_MS, run_two_dies_unasked, "013", "rank 2 closed the connection");
+    expect_told(4, TIMEOUT_MS, run_two_gives_up_unasked, "0123", "rank 2 gave up: no link");
 }
 
 /* Stays connected until its peers have ended: they hold the other end of its socket. */
@@ -221,15 +231,7 @@ static int run_one_stays_away(struct bootstrap *b, void *context)
 
 TEST("who does not come is named to all")
 {
-    const struct bootstrap_tcp_options o = at_port(free_port(), 0, 3, SHORT_MS);
-    int statuses[RANKS_MAX];
-    g_autofree char *text = run_world(o.root, 3, SHORT_MS, run_one_stays_away, statuses);
-    CU_ASSERT_EQUAL(statuses[0], 1);
-    CU_ASSERT_EQUAL(statuses[1], 1);
-    CU_ASSERT_EQUAL(statuses[2], 1);
-    ASSERT_CONTAINS(text, "[0: rank 1 did not come to exchange 1 within 400 ms]");
-    ASSERT_CONTAINS(text, "[1: rank 1 did not come to exchange 1 within 400 ms]");
-    ASSERT_CONTAINS(text, "[2: rank 1 did not come to exchange 1 within 400 ms]");
+    expect_told(3, SHORT_MS, run_one_stays_away, "012", "rank 1 did not come to exchange 1 within 400 ms");
 }
 
 static int run_root_stuck(struct bootstrap *b, void *context)
@@ -241,14 +243,7 @@ static int run_root_stuck(struct bootstrap *b, void *context)
     return run_barrier(b, context);
 }
 
-TEST("a stuck root")
-{
-    const struct bootstrap_tcp_options o = at_port(free_port(), 0, 2, SHORT_MS);
-    int statuses[RANKS_MAX];
-    g_autofree char *text = run_world(o.root, 2, SHORT_MS, run_root_stuck, statuses);
-    CU_ASSERT_EQUAL(statuses[1], 1);
-    ASSERT_CONTAINS(text, "[1: exchange 1: rank 0 does not answer]");
-}
+TEST("a stuck root") { expect_told(2, SHORT_MS, run_root_stuck, "1", "exchange 1: rank 0 does not answer"); }
 
 /* In the first exchange rank 0, in the second rank 1 comes only after the other, which waits for it, has served;
  * without serving, both would hang. */
@@ -272,8 +267,7 @@ TEST("who waits serves")
 {
     int pipe_ends[4];
     const struct bootstrap_tcp_options root = at_port(free_port(), 0, 2, TIMEOUT_MS);
-    struct bootstrap_tcp_options other = root;
-    other.rank = 1;
+    const struct bootstrap_tcp_options other = with_rank(root, 1);
     CU_ASSERT_EQUAL_FATAL(pipe(&pipe_ends[0]) || pipe(&pipe_ends[2]), 0);
     const pid_t pids[2] = { start_rank(&root, run_serves, pipe_ends), start_rank(&other, run_serves, pipe_ends) };
     CU_ASSERT_EQUAL(end_rank(pids[0]), 0);
@@ -283,11 +277,7 @@ TEST("who waits serves")
 
 static int run_gives_up(struct bootstrap *b, void *context)
 {
-    if (b->rank == 2) {
-        bootstrap_abort(b, "\033[31mtrace.npy: not here\n\302\233\377");
-        GError *error = NULL;
-        return bootstrap_barrier(b, &error) ? 0 : report(b->rank, error);
-    }
+    if (b->rank == 2) bootstrap_abort(b, "\033[31mtrace.npy: not here\n\302\233\377");
     return run_barrier(b, context);
 }
 
@@ -343,22 +333,11 @@ static int run_root_hangs(struct bootstrap *b, void *context)
     return report(b->rank, error);
 }
 
-static void expect_root(uint32_t rank_count, rank_function *run, uint32_t told, const char *expected)
-{
-    const struct bootstrap_tcp_options o = at_port(free_port(), 0, rank_count, TIMEOUT_MS);
-    int statuses[RANKS_MAX];
-    g_autofree char *text = run_world(o.root, rank_count, TIMEOUT_MS, run, statuses);
-    for (uint32_t r = 0; r < told; r++) {
-        g_autofree char *line = g_strdup_printf("[%u: %s]", r, expected);
-        CU_ASSERT_EQUAL(statuses[r], 1);
-        ASSERT_CONTAINS(text, line);
-    }
-}
-
 TEST("who holds up a run")
 {
-    expect_root(4, run_hangs, 3, "rank 3 holds up the run: it does not answer (stopped or busy); rank 2: words");
-    expect_root(3, run_root_hangs, 3,
+    expect_told(4, TIMEOUT_MS, run_hangs, "012",
+                "rank 3 holds up the run: it does not answer (stopped or busy); rank 2: words");
+    expect_told(3, TIMEOUT_MS, run_root_hangs, "012",
                 "rank 2 holds up the run: waits for the others in an exchange; rank 0: words of 0");
 }
 
@@ -372,11 +351,8 @@ static int run_two_brings_more(struct bootstrap *b, void *context)
 
 TEST("sizes differ")
 {
-    const struct bootstrap_tcp_options o = at_port(free_port(), 0, 3, TIMEOUT_MS);
-    int statuses[RANKS_MAX];
-    g_autofree char *text = run_world(o.root, 3, TIMEOUT_MS, run_two_brings_more, statuses);
-    ASSERT_CONTAINS(text, "[0: exchange 1: rank 2 announced 100000 bytes, rank 0 expects 8]");
-    ASSERT_CONTAINS(text, "[1: exchange 1: rank 2 announced 100000 bytes, rank 0 expects 8]");
+    expect_told(3, TIMEOUT_MS, run_two_brings_more, "01",
+                "exchange 1: rank 2 announced 100000 bytes, rank 0 expects 8");
 }
 
 /* --- ranks started wrongly --- */
@@ -395,9 +371,8 @@ static char *run_pair(const struct bootstrap_tcp_options *root, const struct boo
 TEST("wrong secret")
 {
     const struct bootstrap_tcp_options root = at_port(free_port(), 0, 2, 1000);
-    struct bootstrap_tcp_options other = root;
+    struct bootstrap_tcp_options other = with_rank(root, 1);
     int statuses[2];
-    other.rank = 1;
     other.secret = (struct bootstrap_secret){ "open barley", 11 };
     g_autofree char *text = run_pair(&root, &other, statuses);
     g_autofree char *expected = g_strdup_printf("[1: rank 1 and rank 0 at %s do not have the same secret]", root.root);
@@ -429,9 +404,8 @@ TEST("a secret with a NUL in it")
 TEST("wrong world")
 {
     const struct bootstrap_tcp_options root = at_port(free_port(), 0, 2, TIMEOUT_MS);
-    struct bootstrap_tcp_options other = root;
+    struct bootstrap_tcp_options other = with_rank(root, 1);
     int statuses[2];
-    other.rank = 1;
     other.rank_count = 3;
     g_autofree char *text = run_pair(&root, &other, statuses);
     CU_ASSERT_EQUAL(statuses[0], 2);
@@ -443,8 +417,7 @@ TEST("wrong world")
 TEST("a rank started twice")
 {
     const struct bootstrap_tcp_options root = at_port(free_port(), 0, 3, TIMEOUT_MS);
-    struct bootstrap_tcp_options other = root;
-    other.rank = 1;
+    const struct bootstrap_tcp_options other = with_rank(root, 1);
     catch_start();
     const pid_t pids[3] = { start_rank(&root, run_barrier, NULL), start_rank(&other, run_barrier, NULL),
                             start_rank(&other, run_barrier, NULL) };
@@ -484,7 +457,6 @@ TEST("bad options")
 /* Rank 0 where nobody listens, an address that is taken. */
 TEST("nobody there, address taken")
 {
-    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     struct bootstrap_tcp_options o = at_port(free_port(), 1, 2, SHORT_MS);
     g_autoptr(GError) error = NULL;
     CU_ASSERT_PTR_NULL(bootstrap_tcp_new(&o, &error));
@@ -492,9 +464,7 @@ TEST("nobody there, address taken")
     ASSERT_CONTAINS(error->message, "within 400 ms: Connection refused");
     g_clear_error(&error);
     const uint16_t port = free_port();
-    const int s = socket(AF_INET, SOCK_STREAM, 0);
-    address.sin_port = htons(port);
-    CU_ASSERT_EQUAL(bind(s, (struct sockaddr *)&address, sizeof address) || listen(s, 1), 0);
+    const int s = listen_at(port);
     o = at_port(port, 0, 2, SHORT_MS);
     CU_ASSERT_PTR_NULL(bootstrap_tcp_new(&o, &error));
     ASSERT_CONTAINS(error->message, "rank 0 cannot listen at 127.0.0.1:");
@@ -506,9 +476,7 @@ TEST("nobody there, address taken")
 
 static int dial(uint16_t port)
 {
-    const struct sockaddr_in address = { .sin_family = AF_INET,
-                                         .sin_port = htons(port),
-                                         .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    const struct sockaddr_in address = loopback(port);
     const int s = socket(AF_INET, SOCK_STREAM, 0);
     while (connect(s, (const struct sockaddr *)&address, sizeof address) != 0) g_usleep(2000);
     return s;
@@ -545,7 +513,7 @@ TEST("strangers")
     enum { SILENT = 80 };
     const uint16_t port = free_port();
     const struct bootstrap_tcp_options root = at_port(port, 0, 2, TIMEOUT_MS);
-    struct bootstrap_tcp_options other = root;
+    const struct bootstrap_tcp_options other = with_rank(root, 1);
     char garbage[1000];
     int sockets[SILENT];
     memset(garbage, 'G', sizeof garbage);
@@ -555,7 +523,6 @@ TEST("strangers")
     CU_ASSERT_EQUAL(wire_write(sockets[SILENT - 1], garbage, sizeof garbage, soon()), 0);
     CU_ASSERT_EQUAL(wire_write(sockets[SILENT - 2], WIRE_MAGIC, 8, soon()), 0);
     close(sockets[SILENT - 3]);
-    other.rank = 1;
     const pid_t other_pid = start_rank(&other, run_exchanges, NULL);
     CU_ASSERT_EQUAL(end_rank(root_pid), 0);
     CU_ASSERT_EQUAL(end_rank(other_pid), 0);
@@ -598,13 +565,12 @@ TEST("the silent are sent away")
 {
     const uint16_t port = free_port();
     const struct bootstrap_tcp_options root = at_port(port, 0, 2, 4000);
-    struct bootstrap_tcp_options other = root;
+    const struct bootstrap_tcp_options other = with_rank(root, 1);
     struct liar silent;
     catch_start();
     const pid_t root_pid = start_rank(&root, run_barrier, NULL);
     liar_dial(&silent, port, 1, 2);
     CU_ASSERT(hung_up(silent.socket, 60000));
-    other.rank = 1;
     const pid_t other_pid = start_rank(&other, run_barrier, NULL);
     CU_ASSERT_EQUAL(end_rank(root_pid), 0); /* so the connection was not closed by rank 0's end */
     CU_ASSERT_EQUAL(end_rank(other_pid), 0);
@@ -618,17 +584,10 @@ TEST("who is pushed out comes again")
 {
     const uint16_t port = free_port();
     const struct bootstrap_tcp_options root = at_port(port, 0, 2, TIMEOUT_MS);
-    struct bootstrap_tcp_options other = root;
-    struct sockaddr_in address = { .sin_family = AF_INET,
-                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-                                   .sin_port = htons(port) };
-    const int on = 1;
-    other.rank = 1;
+    const struct bootstrap_tcp_options other = with_rank(root, 1);
     catch_start();
     const pid_t other_pid = start_rank(&other, run_barrier, NULL);
-    const int listener = socket(AF_INET, SOCK_STREAM, 0);
-    setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    CU_ASSERT_EQUAL_FATAL(bind(listener, (struct sockaddr *)&address, sizeof address) || listen(listener, 1), 0);
+    const int listener = listen_at(port);
     for (int i = 0; i < 3; i++) close(accept(listener, NULL, NULL));
     close(listener);
     const pid_t root_pid = start_rank(&root, run_barrier, NULL);
@@ -688,7 +647,7 @@ TEST("a recorded hello")
 {
     const uint16_t port = free_port();
     const struct bootstrap_tcp_options root = at_port(port, 0, 3, TIMEOUT_MS);
-    struct bootstrap_tcp_options other = root;
+    const struct bootstrap_tcp_options other = with_rank(root, 2);
     struct liar first, second;
     catch_start();
     const pid_t root_pid = start_rank(&root, run_barrier, NULL);
@@ -698,7 +657,6 @@ TEST("a recorded hello")
     second.hello = first.hello;
     CU_ASSERT_EQUAL(liar_greet(&second), WIRE_WRONG_SECRET);
     close(second.socket);
-    other.rank = 2;
     const pid_t other_pid = start_rank(&other, run_barrier, NULL);
     struct wire_channel channel;
     wire_channel_open(&channel, first.socket, false, &SECRET, &first.challenge, &first.hello);
@@ -781,23 +739,25 @@ static void expect_message_fails(void (*lie)(struct wire_channel *c), const char
     ASSERT_CONTAINS(text, message);
 }
 
+static void lie_send(struct wire_channel *c) { CU_ASSERT_EQUAL(wire_channel_send(c, WIRE_SHARE, NULL, 0, soon()), 0); }
+
 /* The bytes of the first message again: made with the same key and number, they are equal. */
 static void lie_repeat(struct wire_channel *c)
 {
     c->sent = 0;
-    CU_ASSERT_EQUAL(wire_channel_send(c, WIRE_SHARE, NULL, 0, soon()), 0);
+    lie_send(c);
 }
 
 static void lie_reflect(struct wire_channel *c)
 {
     c->root = true;
-    CU_ASSERT_EQUAL(wire_channel_send(c, WIRE_SHARE, NULL, 0, soon()), 0);
+    lie_send(c);
 }
 
 static void lie_forge(struct wire_channel *c)
 {
     c->key[5] ^= 1;
-    CU_ASSERT_EQUAL(wire_channel_send(c, WIRE_SHARE, NULL, 0, soon()), 0);
+    lie_send(c);
 }
 
 static void lie_oversize(struct wire_channel *c)
@@ -826,14 +786,11 @@ TEST("messages repeated, reflected, forged, oversized, cut")
 
 static void expect_root_refused(const void *bytes, size_t size_bytes, bool welcome, const char *message)
 {
-    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     const uint16_t port = free_port();
     const struct bootstrap_tcp_options o = at_port(port, 1, 2, 1000);
-    const int listener = socket(AF_INET, SOCK_STREAM, 0);
+    const int listener = listen_at(port);
     const struct wire_welcome lie = { .verdict = WIRE_JOINED, .rank_count = 2 };
     struct wire_hello hello;
-    address.sin_port = htons(port);
-    CU_ASSERT_EQUAL_FATAL(bind(listener, (struct sockaddr *)&address, sizeof address) || listen(listener, 1), 0);
     catch_start();
     const pid_t pid = start_rank(&o, run_barrier, NULL);
     const int s = accept(listener, NULL, NULL);
