@@ -190,6 +190,17 @@ static void stage_add(struct stage *s, uint16_t rank, uint16_t warps, const stru
     memcpy(p->operation, operation, count * sizeof *operation);
 }
 
+#define STORES(to, ...) \
+    (struct operation) { .verb = STORE, .peer = (to), .size_bytes = __VA_ARGS__ }
+#define PUTS(to, ...) \
+    (struct operation) { .verb = PUT, .peer = (to), .size_bytes = __VA_ARGS__ }
+#define COPIES(n, ...) \
+    (struct operation) { .verb = COPY, .rows = (n), .size_bytes = __VA_ARGS__ }
+#define SIGNALS(to, ...) \
+    (struct operation) { .verb = SIGNAL, .peer = (to), .word = __VA_ARGS__ }
+#define WAITS(which) \
+    (struct operation) { .verb = WAIT, .word = (which) }
+
 #define PLAY(stage, rank, warps, ...) \
     stage_add(stage, rank, warps, (const struct operation[]){ __VA_ARGS__ }, \
               sizeof((const struct operation[]){ __VA_ARGS__ }) / sizeof(struct operation))
@@ -252,8 +263,7 @@ static uint64_t stage_run(struct stage *s)
     const bool ended = stage_launch(s, world);
     if (!ended) printf("\n      %s\n", s->text);
     CU_ASSERT_TRUE_FATAL(ended);
-    const uint64_t events = world_event_count(world);
-    return events;
+    return world_event_count(world);
 }
 
 static bool took(const struct stage *s, uint32_t rank, uint64_t time_ps)
@@ -276,13 +286,13 @@ TEST("stores over PCIe")
     s->cluster.node = (struct cluster_node){
         .gpus = 4, .nics = 1, .sockets = 2, .pcie_rate_bps = 32000000000, .socket_rate_bps = 4000000000
     };
-    PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = 4000 }); /* below one root: the warp's 1 GB/s */
+    PLAY(s, 0, 1, STORES(1, 4000)); /* below one root: the warp's 1 GB/s */
     stage_run(s);
     CU_ASSERT(took(s, 0, 5110000)); /* 1000 + 10 + 4000 B at 1 GB/s + row 100 */
     s->player[0].operation[0].peer = 2;
     stage_run(s);
     CU_ASSERT(took(s, 0, 9100000)); /* 1000 + 8000 from root to root, in which the step goes by, + row 100 */
-    PLAY(s, 1, 1, { .verb = STORE, .peer = 3, .size_bytes = 4000 });
+    PLAY(s, 1, 1, STORES(3, 4000));
     stage_run(s); /* both cross, one after the other */
     CU_ASSERT(took(s, 0, 9100000) && took(s, 1, 17100000));
     free(s);
@@ -292,8 +302,8 @@ TEST("stores over PCIe")
         s->cluster.nvlink.over = CLUSTER_PEERS_BY_PCIE;
         s->cluster.node =
             (struct cluster_node){ .gpus = 4, .nics = 1, .sockets = 2, .socket_latency_ps = 300 * PS_PER_NS };
-        PLAY(s, 0, 1, { .verb = SIGNAL, .peer = peer, .word = 1 });
-        PLAY(s, peer, 1, { .verb = WAIT, .word = 1 });
+        PLAY(s, 0, 1, SIGNALS(peer, 1));
+        PLAY(s, peer, 1, WAITS(1));
         stage_run(s);
         seen_ps[peer - 1] = s->result[peer].time_ps;
         free(s);
@@ -308,8 +318,7 @@ TEST("stores over a link for each pair")
         g_autofree struct stage *s = stage_new(5, 5);
         s->cluster.nvlink.over = CLUSTER_PEERS_BY_XGMI;
         s->cluster.nvlink.gpus = 5;
-        for (int i = 0; i < 16; i++)
-            PLAY(s, 0, 16, { .verb = STORE, .peer = (uint16_t)(1 + i % peers), .rows = 16, .size_bytes = 10000 });
+        for (int i = 0; i < 16; i++) PLAY(s, 0, 16, STORES((uint16_t)(1 + i % peers), 10000, .rows = 16));
         stage_run(s);
         CU_ASSERT(took(s, 0, peers == 1 ? 7500000 : 4300000)); /* 16 or 8 * 400, row 100 */
         CU_ASSERT_EQUAL(s->result[0].use[WORLD_NVLINK_EGRESS].busy_ps, 1600000);
@@ -319,7 +328,7 @@ TEST("stores over a link for each pair")
 TEST("one store")
 {
     struct stage *s = stage_new(2, 2);
-    PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = 1000 });
+    PLAY(s, 0, 1, STORES(1, 1000));
     stage_run(s);
     CU_ASSERT(took(s, 0, 2110000)); /* 1000 + 10 + 1000 B at 1 GB/s + row 100 */
     CU_ASSERT(took(s, 1, 1000000)); /* nothing but a launch */
@@ -331,8 +340,8 @@ TEST("one store")
     CU_ASSERT_EQUAL(s->result[1].use[WORLD_NVLINK_EGRESS].bytes, 0);
     free(s);
     s = stage_new(2, 2);
-    PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = 0 });
-    PLAY(s, 1, 1, { .verb = STORE, .peer = 1, .size_bytes = 1000 });
+    PLAY(s, 0, 1, STORES(1, 0));
+    PLAY(s, 1, 1, STORES(1, 1000));
     stage_run(s);
     CU_ASSERT(took(s, 0, 1110000)); /* a row without bytes */
     CU_ASSERT(took(s, 1, 2110000)); /* to itself: over no link */
@@ -343,21 +352,18 @@ TEST("one store")
 TEST("rows and warps")
 {
     struct stage *s = stage_new(1, 1);
-    PLAY(s, 0, 4, { .verb = COPY, .rows = 8, .size_bytes = 8000 });
+    PLAY(s, 0, 4, COPIES(8, 8000));
     stage_run(s);
     CU_ASSERT(took(s, 0, 3210000)); /* 8000 B on 4 warps 2000, two rows a warp 200 */
     free(s);
     s = stage_new(1, 1);
-    PLAY(s, 0, 4, { .verb = COPY, .warps = 1, .rows = 1, .size_bytes = 1000 },
-         { .verb = COPY, .warps = 1, .rows = 1, .size_bytes = 1000 },
-         { .verb = COPY, .warps = 1, .rows = 1, .size_bytes = 1000 },
-         { .verb = COPY, .warps = 1, .rows = 1, .size_bytes = 1000 });
+    PLAY(s, 0, 4, COPIES(1, 1000, .warps = 1), COPIES(1, 1000, .warps = 1), COPIES(1, 1000, .warps = 1),
+         COPIES(1, 1000, .warps = 1));
     stage_run(s);
     CU_ASSERT(took(s, 0, 2110000)); /* side by side, each on a warp */
     free(s);
     s = stage_new(1, 1);
-    PLAY(s, 0, 1, { .verb = COPY, .warps = 1, .rows = 1, .size_bytes = 1000 },
-         { .verb = COPY, .warps = 1, .rows = 1, .size_bytes = 1000 });
+    PLAY(s, 0, 1, COPIES(1, 1000, .warps = 1), COPIES(1, 1000, .warps = 1));
     stage_run(s);
     CU_ASSERT(took(s, 0, 3210000)); /* one warp: one after the other */
     free(s);
@@ -389,7 +395,7 @@ static double bulk_gbs(uint64_t shared_align_bytes, const char *data)
     s->cluster.gpu.hbm_rate_bps = 4050 * 8000000000ull;
     char loop[120];
     snprintf(loop, sizeof loop, "{ bulk-read 0, bulk-in bytes, bulk-wait, bulk-out bytes } %s", data);
-    PLAY(s, 0, 24, { .verb = COPY, .rows = 24, .size_bytes = SIZE, .loop = loop });
+    PLAY(s, 0, 24, COPIES(24, SIZE, .loop = loop));
     stage_run(s);
     return SIZE / ((double)(s->result[0].time_ps - 1010000) * 1e-3);
 }
@@ -496,7 +502,7 @@ TEST("fresh rows")
         s->cluster.gpu.load_l2_ps = 80000;
         s->cluster.gpu.cycle_ps = 1;
         s->cluster.gpu.l2_bytes = 1000;
-        PLAY(s, 0, 1, { .verb = COPY, .rows = 1, .size_bytes = 2000, .loop = rows[i].loop });
+        PLAY(s, 0, 1, COPIES(1, 2000, .loop = rows[i].loop));
         stage_run(s);
         CU_ASSERT(about(s->result[0].time_ps, (1010 + rows[i].ns) * PS_PER_NS));
     }
@@ -513,11 +519,7 @@ TEST("rounds of warps")
         g_autofree struct stage *s = stage_new(1, 1);
         s->cluster.gpu.load_ps = 200000;
         s->cluster.gpu.cycle_ps = 1;
-        PLAY(s, 0, 4,
-             { .verb = COPY,
-               .rows = copies[i].rows,
-               .size_bytes = 1000 * copies[i].rows,
-               .loop = "{ load bytes by bytes, use }" });
+        PLAY(s, 0, 4, COPIES(copies[i].rows, 1000 * copies[i].rows, .loop = "{ load bytes by bytes, use }"));
         stage_run(s);
         CU_ASSERT(about(s->result[0].time_ps, (1010 + copies[i].ns) * PS_PER_NS));
     }
@@ -573,10 +575,9 @@ TEST("a release apart")
         { true, 3, 300, 1250 + 1250 + 300 },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        const struct operation release = { .verb = SIGNAL, .word = 3, .apart = rows[i].apart };
-        const struct operation store = {
-            .verb = STORE, .warps = 1, .rows = 1, .size_bytes = 1000, .first = 1, .loop = "{ load bytes by bytes, use }"
-        };
+        const struct operation release = SIGNALS(0, 3, .apart = rows[i].apart);
+        const struct operation store =
+            STORES(0, 1000, .warps = 1, .rows = 1, .first = 1, .loop = "{ load bytes by bytes, use }");
         g_autofree struct stage *s = stage_new(1, 1);
         s->cluster.gpu.load_ps = 1250 * PS_PER_NS;
         s->cluster.gpu.cycle_ps = 1;
@@ -594,7 +595,7 @@ TEST("a release apart")
  * and rest, too, or have ended.  Alone the release takes fence_ns. */
 static uint64_t crowded_ps(uint16_t peer, bool ended, uint64_t fence_ns, uint64_t crowd_ns)
 {
-    const struct operation rest = { .verb = REST }, release = { .verb = SIGNAL, .peer = 1, .word = 3 };
+    const struct operation rest = { .verb = REST }, release = SIGNALS(1, 3);
     g_autofree struct stage *s = stage_new(2, 2);
     s->cluster.gpu.load_ps = 200 * PS_PER_NS;
     s->cluster.gpu.cycle_ps = 1;
@@ -602,16 +603,13 @@ static uint64_t crowded_ps(uint16_t peer, bool ended, uint64_t fence_ns, uint64_
     s->cluster.nvlink.fence_crowd_ps = crowd_ns * PS_PER_NS;
     s->cluster.nvlink.fence_crowd_half = 1;
     for (uint32_t i = 0; i < 3; i++) {
-        const struct operation store = {
-            .verb = STORE, .peer = i ? peer : 1, .size_bytes = 1000, .loop = "{ load bytes by bytes, store bytes }"
-        };
+        const struct operation store = STORES(i ? peer : 1, 1000, .loop = "{ load bytes by bytes, store bytes }");
         if (i && ended) PLAY(s, 0, 1, store);
         else if (i) PLAY(s, 0, 1, store, rest, rest);
         else PLAY(s, 0, 1, store, rest, release);
     }
     stage_run(s);
-    const uint64_t time_ps = s->result[0].time_ps;
-    return time_ps;
+    return s->result[0].time_ps;
 }
 
 /* While two others store to peers, a release takes the way there and back (2 us) and two thirds of `fence-crowd`, half
@@ -640,20 +638,20 @@ TEST("programs")
         uint32_t warps;
         uint64_t ns;
     } runs[] = {
-        { { .verb = COPY, .rows = 1, .size_bytes = 1000, .loop = back }, 2, 2001 },
-        { { .verb = COPY, .rows = 1, .size_bytes = 1000, .loop = behind }, 2, 2100 }, /* loads wait for stores */
-        { { .verb = COPY, .rows = 1, .size_bytes = 1000, .loop = "{ load bytes by bytes, use }" }, 2, 1200 },
-        { { .verb = COPY, .rows = 2, .size_bytes = 2000, .loop = "{ load bytes by bytes, use }" }, 2, 2200 },
-        { { .verb = COPY, .rows = 3, .size_bytes = 3000, .loop = "{ load bytes by bytes, use }" }, 2, 3200 },
-        { { .verb = COPY, .rows = 1, .size_bytes = 1000, .loop = "{ load bytes by bytes, use } fresh" }, 2, 1100 },
-        { { .verb = COPY, .rows = 1, .size_bytes = 1000, .loop = unseen }, 2, 1800 },
-        { { .verb = COPY, .rows = 1, .size_bytes = 1000, .loop = "{ bulk-in bytes, bulk-wait }" }, 2, 1400 },
-        { { .verb = COPY, .rows = 1, .size_bytes = 1000, .loop = "{ bulk-in bytes, bulk-wait } fresh" }, 2, 1300 },
+        { COPIES(1, 1000, .loop = back), 2, 2001 },
+        { COPIES(1, 1000, .loop = behind), 2, 2100 }, /* loads wait for stores */
+        { COPIES(1, 1000, .loop = "{ load bytes by bytes, use }"), 2, 1200 },
+        { COPIES(2, 2000, .loop = "{ load bytes by bytes, use }"), 2, 2200 },
+        { COPIES(3, 3000, .loop = "{ load bytes by bytes, use }"), 2, 3200 },
+        { COPIES(1, 1000, .loop = "{ load bytes by bytes, use } fresh"), 2, 1100 },
+        { COPIES(1, 1000, .loop = unseen), 2, 1800 },
+        { COPIES(1, 1000, .loop = "{ bulk-in bytes, bulk-wait }"), 2, 1400 },
+        { COPIES(1, 1000, .loop = "{ bulk-in bytes, bulk-wait } fresh"), 2, 1300 },
         { { .verb = SUM, .rows = 3, .size_bytes = 3000, .loop = "{ first 1 { alu rows * bytes } }" }, 2, 3000 },
         { { .verb = SUM, .rows = 3, .size_bytes = 3000, .loop = "{ first warps { alu 1000 } }" }, 2, 1000 },
-        { { .verb = STORE, .rows = 1, .size_bytes = 1000, .loop = "{ store bytes by bytes }" }, 1, 1990 },
-        { { .verb = STORE, .peer = 1, .rows = 1, .size_bytes = 1000, .loop = "{ store bytes by bytes }" }, 1, 2990 },
-        { { .verb = STORE, .peer = 1, .rows = 1, .size_bytes = 1000, .loop = mixed }, 1, 200 + 512 + 3512 - 10 },
+        { STORES(0, 1000, .rows = 1, .loop = "{ store bytes by bytes }"), 1, 1990 },
+        { STORES(1, 1000, .rows = 1, .loop = "{ store bytes by bytes }"), 1, 2990 },
+        { STORES(1, 1000, .rows = 1, .loop = mixed), 1, 200 + 512 + 3512 - 10 },
     };
     for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
         g_autofree struct stage *s = stage_new(2, 2);
@@ -716,13 +714,9 @@ TEST("posted stores")
         s->cluster.gpu.store.sm_rate_bps = UINT64_C(8000000000000000);
         s->cluster.gpu.cycle_ps = 1;
         for (uint32_t i = 0; i < senders; i++)
-            PLAY(s, 0, 1,
-                 { .verb = STORE, .peer = 1, .size_bytes = 1000, .loop = "{ load bytes by bytes, use } posted" },
-                 { .verb = REST }, { .verb = ADD, .word = 3 }, { .verb = REST },
-                 { .verb = COPY,
-                   .rows = i ? 0 : 1,
-                   .size_bytes = i ? 0 : 5000,
-                   .loop = "{ repeat 10 { load 500, use } }" });
+            PLAY(s, 0, 1, STORES(1, 1000, .loop = "{ load bytes by bytes, use } posted"), { .verb = REST },
+                 { .verb = ADD, .word = 3 }, { .verb = REST },
+                 COPIES(i ? 0 : 1, i ? 0 : 5000, .loop = "{ repeat 10 { load 500, use } }"));
         stage_run(s);
         /* 1000 + 10 + 1000 for each sender + 700, and then the first one's copy, ten turns of 100 */
         CU_ASSERT(about(s->result[0].time_ps, (1010 + 1000 * senders + 700 + 1000) * PS_PER_NS));
@@ -736,7 +730,7 @@ TEST("scopes")
     s->cluster.gpu.load_ps = 200000;
     s->cluster.gpu.release_ps = 300000;
     PLAY(s, 0, 1, { .verb = ADD, .word = 3 });
-    PLAY(s, 0, 1, { .verb = WAIT, .word = 3 });
+    PLAY(s, 0, 1, WAITS(3));
     stage_run(s);
     CU_ASSERT(took(s, 0, 1520000)); /* 1000 + 10 + release 300 + a word 100 + poll 100 + step 10 */
 }
@@ -745,9 +739,9 @@ TEST("scopes")
 TEST("nothing added")
 {
     g_autofree struct stage *s = stage_new(1, 1);
-    PLAY(s, 0, 1, { .verb = TOUCH, .word = 3 }, { .verb = STORE, .size_bytes = 1000 }, { .verb = ADD, .word = 3 });
-    PLAY(s, 0, 1, { .verb = WAIT, .word = 3 });
-    PLAY(s, 0, 1, { .verb = WAIT, .word = 3 });
+    PLAY(s, 0, 1, { .verb = TOUCH, .word = 3 }, STORES(0, 1000), { .verb = ADD, .word = 3 });
+    PLAY(s, 0, 1, WAITS(3));
+    PLAY(s, 0, 1, WAITS(3));
     stage_run(s);
     CU_ASSERT(took(s, 0, 2320000)); /* 1000 + 10 + store 1100 + a word 100 + poll 100 + step 10 */
     CU_ASSERT_EQUAL(s->player[1].steps, 2);
@@ -762,9 +756,9 @@ TEST("counters")
         g_autofree struct stage *s = stage_new(1, 1);
         s->counts = i % 2;
         const uint32_t first = i / 2 ? 3 : 4, then = 7 - first;
-        PLAY(s, 0, 1, { .verb = STORE, .size_bytes = 1000 }, { .verb = ADD, .word = 3 });
+        PLAY(s, 0, 1, STORES(0, 1000), { .verb = ADD, .word = 3 });
         PLAY(s, 0, 1, { .verb = ADD, .word = 4 });
-        PLAY(s, 0, 1, { .verb = WAIT, .word = first }, { .verb = WAIT, .word = then });
+        PLAY(s, 0, 1, WAITS(first), WAITS(then));
         stage_run(s);
         CU_ASSERT(took(s, 0, 2320000)); /* as above; word 4 is there from 1110 on, and makes a step at 1210 */
         CU_ASSERT_EQUAL(s->player[2].steps, 3);
@@ -774,31 +768,30 @@ TEST("counters")
 TEST("signals")
 {
     struct stage *s = stage_new(2, 2);
-    PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = 1000 }, { .verb = SIGNAL, .peer = 1, .word = 3 });
-    PLAY(s, 1, 1, { .verb = WAIT, .word = 3 });
+    PLAY(s, 0, 1, STORES(1, 1000), SIGNALS(1, 3));
+    PLAY(s, 1, 1, WAITS(3));
     stage_run(s);
     CU_ASSERT(took(s, 0, 3110000)); /* 1000 + 10 + store 1100 + fence 500, and 500 until the peer has the signal */
     CU_ASSERT(took(s, 1, 3720000)); /* 1610 + NVLink 1000 + poll 100 + step 10 */
     free(s);
     s = stage_new(2, 2); /* the data carry flags: no fence */
-    PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = 1000 },
-         { .verb = SIGNAL, .peer = 1, .word = 3, .polled = true });
-    PLAY(s, 1, 1, { .verb = WAIT, .word = 3 });
+    PLAY(s, 0, 1, STORES(1, 1000), SIGNALS(1, 3, .polled = true));
+    PLAY(s, 1, 1, WAITS(3));
     stage_run(s);
     CU_ASSERT(took(s, 0, 2610000));
     CU_ASSERT(took(s, 1, 3220000)); /* 1110 + NVLink 1000 + poll 100 + step 10 */
     free(s);
     s = stage_new(2, 2); /* nothing stored: no fence */
-    PLAY(s, 0, 1, { .verb = SIGNAL, .peer = 1, .word = 3 });
-    PLAY(s, 1, 1, { .verb = WAIT, .word = 3 });
+    PLAY(s, 0, 1, SIGNALS(1, 3));
+    PLAY(s, 1, 1, WAITS(3));
     stage_run(s);
     CU_ASSERT(took(s, 0, 1510000));
     CU_ASSERT(took(s, 1, 2120000)); /* 10 + 1000 + 100 + 10 */
     free(s);
     s = stage_new(1, 1); /* within the GPU: 100 */
-    PLAY(s, 0, 1, { .verb = SIGNAL, .peer = 0, .word = 1 });
+    PLAY(s, 0, 1, SIGNALS(0, 1));
     PLAY(s, 0, 1, { .verb = ADD, .word = 2 });
-    PLAY(s, 0, 1, { .verb = WAIT, .word = 1 }, { .verb = WAIT, .word = 2 });
+    PLAY(s, 0, 1, WAITS(1), WAITS(2));
     stage_run(s);
     CU_ASSERT(took(s, 0, 1220000)); /* 10 + 100 + 100 + 10 */
     free(s);
@@ -808,25 +801,24 @@ TEST("signals")
  * signals is another. */
 TEST("signals of one step")
 {
-    const struct operation one = { .verb = SIGNAL, .peer = 1, .word = 3 },
-                           other = { .verb = SIGNAL, .peer = 2, .word = 3 };
-    const struct operation two = { .verb = SIGNAL, .peer = 1, .word = 4 }, rest = { .verb = REST };
+    const struct operation one = SIGNALS(1, 3), other = SIGNALS(2, 3);
+    const struct operation two = SIGNALS(1, 4), rest = { .verb = REST };
     struct stage *s = stage_new(6, 3);
     PLAY(s, 0, 1, one);
-    PLAY(s, 1, 1, { .verb = WAIT, .word = 3 });
+    PLAY(s, 1, 1, WAITS(3));
     const uint64_t alone = stage_run(s);
     CU_ASSERT(took(s, 1, 2120000)); /* 10 + 1000 + 100 + 10 */
     free(s);
     s = stage_new(6, 3);
     PLAY(s, 0, 1, one, other, two);
-    PLAY(s, 1, 1, { .verb = WAIT, .word = 3 }, { .verb = WAIT, .word = 4 });
-    PLAY(s, 2, 1, { .verb = WAIT, .word = 3 });
+    PLAY(s, 1, 1, WAITS(3), WAITS(4));
+    PLAY(s, 2, 1, WAITS(3));
     CU_ASSERT_EQUAL(stage_run(s), alone + 1); /* the step of rank 2 */
     CU_ASSERT(took(s, 1, 2120000) && took(s, 2, 2120000));
     free(s);
     s = stage_new(6, 3);
     PLAY(s, 0, 1, one, rest, two);
-    PLAY(s, 1, 1, { .verb = WAIT, .word = 3 }, { .verb = WAIT, .word = 4 });
+    PLAY(s, 1, 1, WAITS(3), WAITS(4));
     CU_ASSERT_EQUAL(stage_run(s), alone + 2); /* that step, and its signal, which comes before rank 1 looks */
     CU_ASSERT(took(s, 1, 2120000));
     free(s);
@@ -836,19 +828,19 @@ TEST("signals of one step")
 TEST("signals overtake")
 {
     struct stage *s = stage_new(3, 3);
-    PLAY(s, 0, 1, { .verb = STORE, .peer = 2, .size_bytes = 10000 }, { .verb = SIGNAL, .peer = 2, .word = 3 });
-    PLAY(s, 1, 1, { .verb = SIGNAL, .peer = 2, .word = 4 });
-    PLAY(s, 1, 1, { .verb = WAIT, .word = 5 });
-    PLAY(s, 2, 1, { .verb = WAIT, .word = 4 }, { .verb = SIGNAL, .peer = 1, .word = 5 }, { .verb = WAIT, .word = 3 });
+    PLAY(s, 0, 1, STORES(2, 10000), SIGNALS(2, 3));
+    PLAY(s, 1, 1, SIGNALS(2, 4));
+    PLAY(s, 1, 1, WAITS(5));
+    PLAY(s, 2, 1, WAITS(4), SIGNALS(1, 5), WAITS(3));
     stage_run(s);
     CU_ASSERT(took(s, 1, 3230000));  /* 10 + 1000 + 100 + 10 there, 1000 + 100 + 10 back */
     CU_ASSERT(took(s, 2, 12720000)); /* 10 + store 10100 + fence 500 + 1000 + 100 + 10 */
     free(s);
     s = stage_new(1, 1); /* one sum for two that wait for it, one of them already done */
     PLAY(s, 0, 1, { .verb = ADD, .word = 2 });
-    PLAY(s, 0, 1, { .verb = WAIT, .word = 2 });
-    PLAY(s, 0, 1, { .verb = WAIT, .word = 2 }, { .verb = SIGNAL, .peer = 0, .word = 3 });
-    PLAY(s, 0, 1, { .verb = WAIT, .word = 3 });
+    PLAY(s, 0, 1, WAITS(2));
+    PLAY(s, 0, 1, WAITS(2), SIGNALS(0, 3));
+    PLAY(s, 0, 1, WAITS(3));
     g_autoptr(world) world = world_new(&s->cluster, &s->options);
     CU_ASSERT_PTR_NOT_NULL_FATAL(world);
     CU_ASSERT_TRUE_FATAL(stage_launch(s, world));
@@ -862,14 +854,14 @@ TEST("signals overtake")
 TEST("egress is shared")
 {
     struct stage *s = stage_new(2, 2);
-    for (int i = 0; i < 16; i++) PLAY(s, 0, 16, { .verb = STORE, .peer = 1, .rows = 16, .size_bytes = 10000 });
+    for (int i = 0; i < 16; i++) PLAY(s, 0, 16, STORES(1, 10000, .rows = 16));
     stage_run(s);
     CU_ASSERT(took(s, 0, 2700000)); /* 16 * 100, row 100 */
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_NVLINK_EGRESS].busy_ps, 1600000);
     CU_ASSERT_EQUAL(s->result[1].use[WORLD_NVLINK_INGRESS].bytes, 160000);
     free(s);
     s = stage_new(2, 2); /* four of them do not fill it: the SM is the limit */
-    for (int i = 0; i < 4; i++) PLAY(s, 0, 16, { .verb = STORE, .peer = 1, .rows = 16, .size_bytes = 10000 });
+    for (int i = 0; i < 4; i++) PLAY(s, 0, 16, STORES(1, 10000, .rows = 16));
     stage_run(s);
     CU_ASSERT(took(s, 0, 2110000)); /* 10 + 1000 + row 100 */
     free(s);
@@ -880,7 +872,7 @@ TEST("ingress is shared")
 {
     g_autofree struct stage *s = stage_new(5, 5);
     for (uint16_t r = 1; r <= 4; r++)
-        for (int i = 0; i < 4; i++) PLAY(s, r, 16, { .verb = STORE, .peer = 0, .rows = 16, .size_bytes = 10000 });
+        for (int i = 0; i < 4; i++) PLAY(s, r, 16, STORES(0, 10000, .rows = 16));
     stage_run(s);
     for (uint32_t r = 1; r <= 4; r++) CU_ASSERT(took(s, r, 1000000 + (12 + r) * 100000 + 100000));
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_NVLINK_INGRESS].busy_ps, 1600000);
@@ -891,8 +883,8 @@ TEST("ingress is shared")
 TEST("launches follow each other")
 {
     g_autofree struct stage *s = stage_new(2, 2);
-    PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = 1000 });
-    PLAY(s, 1, 2, { .verb = COPY, .rows = 2, .size_bytes = 500 });
+    PLAY(s, 0, 1, STORES(1, 1000));
+    PLAY(s, 1, 2, COPIES(2, 500));
     g_autoptr(world) world = world_new(&s->cluster, &s->options);
     CU_ASSERT_PTR_NOT_NULL_FATAL(world);
     for (uint64_t i = 0; i < 3; i++) {
@@ -936,10 +928,10 @@ TEST("kernels follow each other")
     for (int nics = 0; nics <= 1; nics++) {
         g_autofree struct stage *s = stage_new(2, nics ? 1 : 2);
         struct two_kernels two = { .stage = s };
-        PLAY(s, 0, 1, { .verb = SIGNAL, .peer = 1, .word = 3 });
-        PLAY(s, 0, 1, { .verb = WAIT, .word = 4 });
-        PLAY(s, 1, 1, { .verb = COPY, .rows = 1, .size_bytes = 400 }, { .verb = SIGNAL, .peer = 0, .word = 4 });
-        PLAY(s, 1, 1, { .verb = WAIT, .word = 3 });
+        PLAY(s, 0, 1, SIGNALS(1, 3));
+        PLAY(s, 0, 1, WAITS(4));
+        PLAY(s, 1, 1, COPIES(1, 400), SIGNALS(0, 4));
+        PLAY(s, 1, 1, WAITS(3));
         two.world = world_new(&s->cluster, &s->options);
         CU_ASSERT_PTR_NOT_NULL_FATAL(two.world);
         const uint64_t arrival_ps[2] = { 0, 3000000 };
@@ -967,9 +959,8 @@ TEST("slow rank")
     const uint32_t slow[2] = { 0, 2 * WORLD_SLOW_ONE };
     g_autofree struct stage *s = stage_new(2, 2);
     s->options.slow = slow;
-    for (uint16_t r = 0; r < 2; r++)
-        PLAY(s, r, 1, { .verb = COPY, .rows = 1, .size_bytes = 400 }, { .verb = SIGNAL, .peer = 0, .word = r });
-    PLAY(s, 0, 1, { .verb = WAIT, .word = 1 });
+    for (uint16_t r = 0; r < 2; r++) PLAY(s, r, 1, COPIES(1, 400), SIGNALS(0, r));
+    PLAY(s, 0, 1, WAITS(1));
     stage_run(s);
     CU_ASSERT(took(s, 1, 2520000)); /* twice 10, 100 and 400; 500 until the peer has the signal */
     CU_ASSERT(took(s, 0, 3130000)); /* 1020, 1000, 100, 10 */
@@ -982,13 +973,11 @@ static uint64_t releases_ps(bool together)
     g_autofree struct stage *s = stage_new(2, 2);
     for (uint32_t i = 0; i < 3; i++) {
         const uint32_t size_bytes = i ? 1100 + 100 * i : 1000;
-        PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = size_bytes },
-             { .verb = SIGNAL, .peer = 1, .word = 3 + i });
+        PLAY(s, 0, 1, STORES(1, size_bytes), SIGNALS(1, 3 + i));
     }
     for (uint32_t i = 0; together && i < s->player_count; i++) s->player[i].worker.sm = 0;
     stage_run(s);
-    const uint64_t time_ps = s->result[0].time_ps;
-    return time_ps;
+    return s->result[0].time_ps;
 }
 
 /* The second and third come during the first's fence: both wait for the next round. */
@@ -1026,7 +1015,7 @@ TEST("stores of a slow rank")
         s->cluster.gpu.step_ps = 0;
         s->cluster.nvlink.egress_rate_bps = 80000000; /* 10 MB/s */
         s->cluster.gpu.store = (struct cluster_work){ .warp_rate_bps = 8000000000, .sm_rate_bps = 8000000000 };
-        PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .rows = 1, .size_bytes = 1000 });
+        PLAY(s, 0, 1, STORES(1, 1000, .rows = 1));
         stage_run(s);
         time_ps[i] = s->result[0].time_ps;
         busy_ps[i] = s->result[0].use[WORLD_SM].busy_ps;
@@ -1043,8 +1032,8 @@ TEST("stores of a slow rank")
 TEST("one put")
 {
     struct stage *s = stage_new(2, 1);
-    PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 10000 }, { .verb = SIGNAL, .peer = 1, .word = 5 });
-    PLAY(s, 1, 1, { .verb = WAIT, .word = 5 });
+    PLAY(s, 0, 1, PUTS(1, 10000), SIGNALS(1, 5));
+    PLAY(s, 1, 1, WAITS(5));
     stage_run(s);
     CU_ASSERT(took(s, 0, 1410000)); /* 10, twice post 100 and doorbell 100 */
     /* Sent 210 to 1210; in from 2210 (fetch 1000, network 1000) to 3210; the signal's 32 B behind it until
@@ -1057,7 +1046,7 @@ TEST("one put")
     s = stage_new(2, 1); /* headers of 100 B on each of three packets; 5 a request */
     s->cluster.nic.header_bytes = 100;
     s->cluster.nic.message_ps = 5000;
-    PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 10000 });
+    PLAY(s, 0, 1, PUTS(1, 10000));
     stage_run(s);
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_NIC_TX].bytes, 10300);
     CU_ASSERT_EQUAL(s->result[0].use[WORLD_NIC_TX].busy_ps, 1035000);
@@ -1079,8 +1068,8 @@ TEST("busiest parts")
 {
     for (int waits = 0; waits < 2; waits++) {
         g_autofree struct stage *s = stage_new(2, 1);
-        PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 10000 }, { .verb = SIGNAL, .peer = 1, .word = 5 });
-        if (waits) PLAY(s, 1, 1, { .verb = WAIT, .word = 5 });
+        PLAY(s, 0, 1, PUTS(1, 10000), SIGNALS(1, 5));
+        if (waits) PLAY(s, 1, 1, WAITS(5));
         g_autoptr(world) w = world_new(&s->cluster, &s->options);
         CU_ASSERT_TRUE_FATAL(stage_launch(s, w));
         CU_ASSERT(
@@ -1106,16 +1095,11 @@ TEST("a post beside copies")
         s->cluster.gpu.release_ps = 300 * PS_PER_NS;
         s->cluster.gpu.release_stores_ps = 650 * PS_PER_NS;
         s->cluster.gpu.cycle_ps = 1;
-        PLAY(s, 0, 1,
-             { .verb = COPY,
-               .rows = 1,
-               .size_bytes = 100000,
-               .places = 1,
-               .loop = "{ repeat bytes / 500 { load 500, use } }" });
-        PLAY(s, 0, 1, { .verb = SIGNAL, .peer = 1, .word = 5 });
+        PLAY(s, 0, 1, COPIES(1, 100000, .places = 1, .loop = "{ repeat bytes / 500 { load 500, use } }"));
+        PLAY(s, 0, 1, SIGNALS(1, 5));
         s->player[0].worker.sm = 0;
         s->player[1].worker.sm = sm;
-        PLAY(s, 1, 1, { .verb = WAIT, .word = 5 });
+        PLAY(s, 1, 1, WAITS(5));
         stage_run(s);
         seen_ps[sm] = s->result[1].time_ps;
     }
@@ -1129,7 +1113,7 @@ TEST("put that is its own flag")
         g_autofree struct stage *s = stage_new(2, 1);
         s->cluster.nic.read_ps = 400 * PS_PER_NS;
         PLAY(s, 0, 1, { .verb = PUT_SIGNAL, .peer = 1, .size_bytes = 10000, .word = 5, .flags = flags });
-        PLAY(s, 1, 1, { .verb = WAIT, .word = 5 });
+        PLAY(s, 1, 1, WAITS(5));
         stage_run(s);
         CU_ASSERT(took(s, 0, flags ? 1210000 : 1310000)); /* 10, post 100 for each request, one doorbell 100 */
         /* Sent from then; fetch 1000, bytes 1000, network 1000; 32 B and the word read 400; delivered 1000, 100, 10. */
@@ -1144,9 +1128,8 @@ TEST("lone signal")
     g_autofree struct stage *s = stage_new(2, 1);
     s->cluster.nic.read_ps = 400 * PS_PER_NS;
     s->cluster.nic.library_ps = 4 * PS_PER_US;
-    PLAY(s, 0, 2, { .verb = SIGNAL, .peer = 1, .word = 5, .warps = 1, .library = true },
-         { .verb = SIGNAL, .peer = 1, .queue = 1, .word = 6, .warps = 1 });
-    PLAY(s, 1, 1, { .verb = WAIT, .word = 6 });
+    PLAY(s, 0, 2, SIGNALS(1, 5, .warps = 1, .library = true), SIGNALS(1, 6, .queue = 1, .warps = 1));
+    PLAY(s, 1, 1, WAITS(6));
     stage_run(s);
     CU_ASSERT(took(s, 0, 5210000)); /* 10, the library's post 4100 and doorbell 100, beside it the kernel's 200 */
     CU_ASSERT(took(s, 1, 1210000 + 3003200 + 110000)); /* fetch 600, network 1000, read 400, delivered 1000; 3.2 */
@@ -1155,9 +1138,8 @@ TEST("lone signal")
 TEST("incast")
 {
     g_autofree struct stage *s = stage_new(3, 1);
-    for (uint16_t r = 1; r <= 2; r++)
-        PLAY(s, r, 1, { .verb = PUT, .peer = 0, .size_bytes = 10000 }, { .verb = SIGNAL, .peer = 0, .word = r });
-    PLAY(s, 0, 1, { .verb = WAIT, .word = 1 }, { .verb = WAIT, .word = 2 });
+    for (uint16_t r = 1; r <= 2; r++) PLAY(s, r, 1, PUTS(0, 10000), SIGNALS(0, r));
+    PLAY(s, 0, 1, WAITS(1), WAITS(2));
     stage_run(s);
     /* Both begin to come in at 2210 and are in at 4210, their signals at 4213.2 and 4216.4.  The poll
      * that sees the first, 100 after 5213.2, sees the second as well. */
@@ -1175,9 +1157,8 @@ TEST("deferred doorbells")
 {
     for (int defer = 0; defer <= 1; defer++) {
         struct stage *s = stage_new(2, 1);
-        PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 4000, .flags = defer ? FABRIC_DEFER : 0 },
-             { .verb = SIGNAL, .peer = 1, .word = 5 });
-        PLAY(s, 1, 1, { .verb = WAIT, .word = 5 });
+        PLAY(s, 0, 1, PUTS(1, 4000, .flags = defer ? FABRIC_DEFER : 0), SIGNALS(1, 5));
+        PLAY(s, 1, 1, WAITS(5));
         stage_run(s);
         /* Held back: one doorbell less, but the put is sent at 310, with the signal's, instead of 210. */
         CU_ASSERT(took(s, 0, defer ? 1310000 : 1410000));
@@ -1185,7 +1166,7 @@ TEST("deferred doorbells")
         free(s);
     }
     struct stage *s = stage_new(2, 1); /* a flush rings too: sent 110, in 2210, delivered 3210, known 4210 */
-    PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 1000, .flags = FABRIC_DEFER }, { .verb = FLUSH, .peer = 1 });
+    PLAY(s, 0, 1, PUTS(1, 1000, .flags = FABRIC_DEFER), { .verb = FLUSH, .peer = 1 });
     stage_run(s);
     CU_ASSERT(took(s, 0, 5220000));
     free(s);
@@ -1210,14 +1191,11 @@ TEST("trains of puts")
             s[i]->options.timeline = i ? timeline : NULL;
             s[i]->cluster.nic.window_bytes = odd ? 5000 : 0;
             for (uint16_t r = 0; r < 2; r++)
-                PLAY(s[i], r, 1, { .verb = PUT, .peer = 2, .size_bytes = 4000, .flags = FABRIC_DEFER },
-                     { .verb = PUT, .peer = 2, .size_bytes = 4000, .flags = FABRIC_DEFER },
-                     { .verb = PUT, .peer = 2, .size_bytes = odd ? 9000 : 4000, .flags = FABRIC_DEFER },
-                     { .verb = PUT, .peer = 2, .queue = 1, .size_bytes = 700 },
-                     { .verb = PUT, .peer = 2, .size_bytes = 4000, .flags = FABRIC_DEFER },
-                     { .verb = SIGNAL, .peer = 2, .word = 5u + r }, { .verb = FLUSH, .peer = 2 });
-            PLAY(s[i], 2, 1, { .verb = WAIT, .word = 5 });
-            PLAY(s[i], 2, 1, { .verb = WAIT, .word = 6 });
+                PLAY(s[i], r, 1, PUTS(2, 4000, .flags = FABRIC_DEFER), PUTS(2, 4000, .flags = FABRIC_DEFER),
+                     PUTS(2, odd ? 9000 : 4000, .flags = FABRIC_DEFER), PUTS(2, 700, .queue = 1),
+                     PUTS(2, 4000, .flags = FABRIC_DEFER), SIGNALS(2, 5u + r), { .verb = FLUSH, .peer = 2 });
+            PLAY(s[i], 2, 1, WAITS(5));
+            PLAY(s[i], 2, 1, WAITS(6));
             stage_run(s[i]);
         }
         for (uint32_t r = 0; r < 3; r++) CU_ASSERT_EQUAL(s[0]->result[r].time_ps, s[1]->result[r].time_ps);
@@ -1233,7 +1211,7 @@ TEST("queue depth")
     for (uint32_t depth = 1; depth <= 2; depth++) {
         g_autofree struct stage *s = stage_new(2, 1);
         s->options.needs.queue_depth = depth;
-        PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 1000 }, { .verb = PUT, .peer = 1, .size_bytes = 1000 });
+        PLAY(s, 0, 1, PUTS(1, 1000), PUTS(1, 1000));
         stage_run(s);
         /* The first: sent 210, in 2310, delivered 3310, known 4310; then a step and the second's posting. */
         CU_ASSERT(took(s, 0, depth == 1 ? 5520000 : 1410000));
@@ -1254,9 +1232,8 @@ TEST("window")
     for (int i = 0; i < 3; i++) {
         g_autofree struct stage *s = stage_new(2, 1);
         s->cluster.nic.window_bytes = window[i];
-        PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 1000 }, { .verb = PUT, .peer = 1, .size_bytes = 1000 },
-             { .verb = PUT, .peer = 1, .size_bytes = 1000 }, { .verb = SIGNAL, .peer = 1, .word = 5 });
-        PLAY(s, 1, 1, { .verb = WAIT, .word = 5 });
+        PLAY(s, 0, 1, PUTS(1, 1000), PUTS(1, 1000), PUTS(1, 1000), SIGNALS(1, 5));
+        PLAY(s, 1, 1, WAITS(5));
         stage_run(s);
         CU_ASSERT(took(s, 1, done_ps[i])); /* sent, 2000, 3.2 behind what comes before, 1000, 100, 10, 1000 */
         CU_ASSERT(took(s, 0, 1810000));
@@ -1271,8 +1248,7 @@ TEST("window bounds the rate")
         g_autofree struct stage *s = stage_new(8, 1);
         s->cluster.nic.window_bytes = window;
         for (uint16_t peer = 1; peer < 8; peer++)
-            PLAY(s, 0, 1, { .verb = PUT, .peer = peer, .size_bytes = 1000 },
-                 { .verb = PUT, .peer = peer, .size_bytes = 1000 }, { .verb = FLUSH, .peer = peer });
+            PLAY(s, 0, 1, PUTS(peer, 1000), PUTS(peer, 1000), { .verb = FLUSH, .peer = peer });
         stage_run(s);
         const uint64_t bytes = PUTS * 2 * 1000, took_ns = (s->result[0].time_ps - 1210000) / PS_PER_NS;
         CU_ASSERT(bytes * ROUND_TRIP_NS <= window * took_ns + 10 * window); /* a step's 10 */
@@ -1312,7 +1288,7 @@ TEST("room and other things")
         struct impatient i = { .puts = 2, .word = 3, .alarm_ps = alarm ? 1500 * PS_PER_NS : 100 * PS_PER_US };
         i.worker = fabric_worker_of(world_fabric(world, 0), &impatient_role);
         struct player other = { .worker = fabric_worker_of(world_fabric(world, 2), &player_role),
-                                .operation = { { .verb = SIGNAL, .peer = 0, .word = 3 } } };
+                                .operation = { SIGNALS(0, 3) } };
         struct fabric_worker *first[1] = { &i.worker }, *third[1] = { &other.worker };
         struct fabric_worker **worker[4] = { first, NULL, third, NULL };
         const uint32_t count[4] = { 1, 0, 1, 0 };
@@ -1333,7 +1309,7 @@ TEST("bytes come last")
     g_autofree struct stage *s = stage_new(2, 1);
     s->options.payload = true;
     s->options.needs.heap_bytes = 20000;
-    PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 10000, .flags = 0 });
+    PLAY(s, 0, 1, PUTS(1, 10000, .flags = 0));
     g_autoptr(world) world = world_new(&s->cluster, &s->options);
     CU_ASSERT_PTR_NOT_NULL_FATAL(world);
     uint8_t *from = world_fabric(world, 0)->heap, *to = world_fabric(world, 1)->heap;
@@ -1359,8 +1335,8 @@ TEST("proxy")
         s->cluster.nic.proxy_ps = 500 * PS_PER_NS;
         s->cluster.nic.doorbell_ps = 300 * PS_PER_NS;
         s->cluster.nic.proxy_threads = threads;
-        PLAY(s, 0, 1, { .verb = SIGNAL, .peer = 1, .word = 1 }, { .verb = SIGNAL, .peer = 1, .queue = 1, .word = 2 });
-        PLAY(s, 1, 1, { .verb = WAIT, .word = 2 });
+        PLAY(s, 0, 1, SIGNALS(1, 1), SIGNALS(1, 2, .queue = 1));
+        PLAY(s, 1, 1, WAITS(2));
         stage_run(s);
         CU_ASSERT(took(s, 0, 1210000)); /* the worker only hands over: 10 + 2 * 100 */
         /* Second handed over at 210, with the proxy at 710; one thread is busy with the first until 910, and
@@ -1375,8 +1351,8 @@ TEST("warps of one QP")
 {
     for (uint16_t queue = 0; queue <= 1; queue++) {
         g_autofree struct stage *s = stage_new(2, 1);
-        PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 1000 });
-        PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .queue = queue, .size_bytes = 1000 });
+        PLAY(s, 0, 1, PUTS(1, 1000));
+        PLAY(s, 0, 1, PUTS(1, 1000, .queue = queue));
         stage_run(s);
         CU_ASSERT(took(s, 0, queue ? 1210000 : 1310000)); /* 10, post 100, doorbell 100, the other's 100 */
     }
@@ -1389,8 +1365,8 @@ TEST("transports")
     struct transport t = transport_of(&s->cluster.nic);
     s->options.transport = &t;
     t.order = TRANSPORT_FENCE;
-    PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 1000 }, { .verb = SIGNAL, .peer = 1, .word = 1 });
-    PLAY(s, 1, 1, { .verb = WAIT, .word = 1 });
+    PLAY(s, 0, 1, PUTS(1, 1000), SIGNALS(1, 1));
+    PLAY(s, 1, 1, WAITS(1));
     stage_run(s);
     CU_ASSERT(took(s, 1, 8423200)); /* acknowledged at 4310; 2003.2, 1000, 100, 10, 1000 */
     t.order = TRANSPORT_WIRE;
@@ -1405,8 +1381,7 @@ TEST("transports")
     t.proxy_ps = 500 * PS_PER_NS;
     t.doorbell_ps = 300 * PS_PER_NS;
     t.fifo_depth = 1;
-    PLAY(s, 0, 1, { .verb = SIGNAL, .peer = 1, .word = 1 }, { .verb = SIGNAL, .peer = 1, .word = 2 },
-         { .verb = SIGNAL, .peer = 1, .word = 3 });
+    PLAY(s, 0, 1, SIGNALS(1, 1), SIGNALS(1, 2), SIGNALS(1, 3));
     stage_run(s);
     CU_ASSERT(took(s, 0, 2110000)); /* handed over at 110, 610 (910 less 300), 1110 (1410 less 300) */
     t.fifo_depth = 0;
@@ -1436,15 +1411,14 @@ static uint64_t counted_ps(enum cluster_posting poster, enum transport_order ord
     t.proxy_ps = 500 * PS_PER_NS;
     t.order = order;
     if (flush) {
-        PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 1000 }, { .verb = FLUSH, .peer = 1 });
+        PLAY(s, 0, 1, PUTS(1, 1000), { .verb = FLUSH, .peer = 1 });
     } else {
         PLAY(s, 0, 1, { .verb = PUT_SIGNAL, .peer = 1, .size_bytes = 1000, .word = 1 },
              { .verb = PUT_SIGNAL, .peer = 1, .queue = 1, .size_bytes = 1000, .word = 2 });
-        PLAY(s, 1, 1, { .verb = WAIT, .word = 2 });
+        PLAY(s, 1, 1, WAITS(2));
     }
     stage_run(s);
-    const uint64_t time_ps = s->result[!flush].time_ps;
-    return time_ps;
+    return s->result[!flush].time_ps;
 }
 
 static uint64_t thread_ps(enum cluster_posting poster, enum transport_order order, bool flush)
@@ -1491,7 +1465,7 @@ TEST("flushed")
             PLAY(s, 0, 1, { .verb = PUT_SIGNAL, .peer = 1, .size_bytes = 1000, .word = 1 },
                  { .verb = PUT_SIGNAL, .peer = 1, .queue = 1, .size_bytes = 1000, .word = 2 },
                  { .verb = FLUSH, .peer = 1, .queue = 1 });
-            PLAY(s, 1, 1, { .verb = WAIT, .word = 2 });
+            PLAY(s, 1, 1, WAITS(2));
             stage_run(s);
             took_ps[flushed][fence] = s->result[fence].time_ps;
         }
@@ -1512,13 +1486,12 @@ static struct world_result copied_play(uint32_t rank, bool staged, bool copied, 
     t.receive_ps = copied ? 200 * PS_PER_NS : 0;
     if (signal) {
         PLAY(s, 0, 1, { .verb = PUT_SIGNAL, .peer = 1, .size_bytes = 10000, .word = 1 });
-        PLAY(s, 1, 1, { .verb = WAIT, .word = 1 });
+        PLAY(s, 1, 1, WAITS(1));
     } else {
-        PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 10000 }, { .verb = PUT, .peer = 1, .size_bytes = 10000 });
+        PLAY(s, 0, 1, PUTS(1, 10000), PUTS(1, 10000));
     }
     stage_run(s);
-    const struct world_result result = s->result[rank];
-    return result;
+    return s->result[rank];
 }
 
 /* A CPU at each end copies at 1 byte a nanosecond; the receiver's takes 200 ns more for a message.  Staged, each copy
@@ -1553,13 +1526,10 @@ static uint64_t message_ps(uint64_t size_bytes, bool busy, uint64_t receive_ps, 
     t.receive_ps = receive_ps;
     s->cluster.nic.ask_bytes = ask_bytes;
     PLAY(s, 0, 1, { .verb = PUT_SIGNAL, .peer = 1, .size_bytes = size_bytes, .word = 1 });
-    if (busy)
-        PLAY(s, 1, 1, { .verb = PUT, .peer = 0, .size_bytes = 100 }, { .verb = PUT, .peer = 0, .size_bytes = 100 },
-             { .verb = WAIT, .word = 1 });
-    else PLAY(s, 1, 1, { .verb = WAIT, .word = 1 });
+    if (busy) PLAY(s, 1, 1, PUTS(0, 100), PUTS(0, 100), WAITS(1));
+    else PLAY(s, 1, 1, WAITS(1));
     stage_run(s);
-    const uint64_t time_ps = s->result[1].time_ps;
-    return time_ps;
+    return s->result[1].time_ps;
 }
 
 /* A message that a thread receives is one request.  No NIC works on its signal, and it waits for what the thread sends.
@@ -1580,9 +1550,8 @@ TEST("two-sided")
 static void shared_nic_play(struct stage *s)
 {
     for (uint16_t r = 0; r < 2; r++) {
-        PLAY(s, r, 1, { .verb = PUT, .peer = (uint16_t)(2 + r), .size_bytes = 10000 },
-             { .verb = SIGNAL, .peer = (uint16_t)(2 + r), .word = 1 });
-        PLAY(s, (uint16_t)(2 + r), 1, { .verb = WAIT, .word = 1 });
+        PLAY(s, r, 1, PUTS((uint16_t)(2 + r), 10000), SIGNALS((uint16_t)(2 + r), 1));
+        PLAY(s, (uint16_t)(2 + r), 1, WAITS(1));
     }
     stage_run(s);
 }
@@ -1606,11 +1575,9 @@ TEST("shared NIC")
 TEST("turns of QPs")
 {
     g_autofree struct stage *s = stage_new(4, 1);
-    PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 10000 }, { .verb = PUT, .peer = 1, .size_bytes = 10000 },
-         { .verb = PUT, .peer = 1, .size_bytes = 10000 }, { .verb = SIGNAL, .peer = 1, .word = 1 },
-         { .verb = PUT, .peer = 2, .size_bytes = 10000 }, { .verb = SIGNAL, .peer = 2, .word = 1 });
-    PLAY(s, 1, 1, { .verb = WAIT, .word = 1 });
-    PLAY(s, 2, 1, { .verb = WAIT, .word = 1 });
+    PLAY(s, 0, 1, PUTS(1, 10000), PUTS(1, 10000), PUTS(1, 10000), SIGNALS(1, 1), PUTS(2, 10000), SIGNALS(2, 1));
+    PLAY(s, 1, 1, WAITS(1));
+    PLAY(s, 2, 1, WAITS(1));
     stage_run(s);
     /* The first at 210; by the end of it all are posted.  Then in turn 1, 2, 1, 2's signal, 1's signal. */
     CU_ASSERT(took(s, 2, 5323200 + 3 * 1000000));
@@ -1641,7 +1608,7 @@ TEST("host cores")
 {
     for (uint32_t cores = 1; cores <= 2; cores++) {
         struct stage *s = host_stage_new(cores);
-        for (uint16_t r = 0; r < 2; r++) PLAY(s, r, 1, { .verb = COPY, .rows = 1, .size_bytes = 1000 });
+        for (uint16_t r = 0; r < 2; r++) PLAY(s, r, 1, COPIES(1, 1000));
         stage_run(s);
         CU_ASSERT(took(s, 0, 1110000)); /* step 10, row 100, 1000 B at 1 GB/s; no launch */
         CU_ASSERT(took(s, 1, 1110000)); /* on one core it runs after rank 0, but its clock starts when it begins */
@@ -1649,7 +1616,7 @@ TEST("host cores")
         free(s);
     }
     struct stage *s = host_stage_new(2); /* one process has one thread, however many workers */
-    for (int i = 0; i < 2; i++) PLAY(s, 0, 1, { .verb = COPY, .rows = 1, .size_bytes = 1000 });
+    for (int i = 0; i < 2; i++) PLAY(s, 0, 1, COPIES(1, 1000));
     stage_run(s);
     CU_ASSERT(took(s, 0, 2220000));
     free(s);
@@ -1663,7 +1630,7 @@ TEST("a slow rank on a host")
     for (int beside = 1; beside <= 2; beside++) {
         g_autofree struct stage *s = host_stage_new(1);
         s->options.slow = slow;
-        const struct operation copy = { .verb = COPY, .rows = 1, .size_bytes = 1000 };
+        const struct operation copy = COPIES(1, 1000);
         for (int i = 0; i < beside; i++) PLAY(s, 0, 1, copy);
         for (int i = 0; i < 2; i++) PLAY(s, 1, 1, copy);
         stage_run(s);
@@ -1682,8 +1649,8 @@ TEST("host turns")
         s->cluster.host.progress_ps = 7 * PS_PER_NS;
         s->cluster.host.switch_ps = 50 * PS_PER_NS;
         s->cluster.host.slice_ps = (lasts ? 1178 : 1177) * PS_PER_NS;
-        PLAY(s, 0, 1, { .verb = COPY, .rows = 1, .size_bytes = 1000 });
-        for (int i = 0; i < 2; i++) PLAY(s, 1, 1, { .verb = COPY, .rows = 1, .size_bytes = 1000 });
+        PLAY(s, 0, 1, COPIES(1, 1000));
+        for (int i = 0; i < 2; i++) PLAY(s, 1, 1, COPIES(1, 1000));
         stage_run(s);
         CU_ASSERT(took(s, 1, lasts ? 2227000 : 3444000)); /* 27, 2 * 1100; between them 2 * 50, 17, 1100 */
         CU_ASSERT(took(s, 0, 1117000));
@@ -1694,7 +1661,7 @@ TEST("host copies")
 {
     for (uint8_t places = 1; places <= 3; places++) {
         g_autofree struct stage *s = host_stage_new(2);
-        PLAY(s, 0, 1, { .verb = COPY, .rows = 1, .size_bytes = 1000, .places = places });
+        PLAY(s, 0, 1, COPIES(1, 1000, .places = places));
         stage_run(s);
         CU_ASSERT(took(s, 0, (10 + places * 1100) * PS_PER_NS)); /* 100 and 1000 for each place */
     }
@@ -1729,8 +1696,8 @@ TEST("host casts")
 TEST("host signals")
 {
     struct stage *s = host_stage_new(2);
-    PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = 1000 }, { .verb = SIGNAL, .peer = 1, .word = 4 });
-    PLAY(s, 1, 1, { .verb = WAIT, .word = 4 });
+    PLAY(s, 0, 1, STORES(1, 1000), SIGNALS(1, 4));
+    PLAY(s, 1, 1, WAITS(4));
     stage_run(s);
     CU_ASSERT(took(s, 0, 1110000));
     CU_ASSERT(took(s, 1, 1220000)); /* 100, 10 */
@@ -1739,9 +1706,8 @@ TEST("host signals")
     for (uint32_t i = 0; i < 2; i++) {
         s = host_stage_new(1);
         s->cluster.host.switch_ps = i * 50 * PS_PER_NS;
-        PLAY(s, 0, 1, { .verb = SIGNAL, .peer = 1, .word = 1 }, { .verb = WAIT, .word = 2 },
-             { .verb = SIGNAL, .peer = 1, .word = 3 });
-        PLAY(s, 1, 1, { .verb = WAIT, .word = 1 }, { .verb = SIGNAL, .word = 2 }, { .verb = WAIT, .word = 3 });
+        PLAY(s, 0, 1, SIGNALS(1, 1), WAITS(2), SIGNALS(1, 3));
+        PLAY(s, 1, 1, WAITS(1), SIGNALS(0, 2), WAITS(3));
         stage_run(s);
         time_ps[i] = s->result[1].time_ps;
         free(s);
@@ -1767,9 +1733,8 @@ TEST("host puts")
 {
     for (uint8_t flags = 0; flags <= FABRIC_DEFER; flags += FABRIC_DEFER) {
         g_autofree struct stage *s = host_link_new(8000000000);
-        PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 1000, .flags = flags },
-             { .verb = COPY, .rows = 1, .size_bytes = 1000 }, { .verb = SIGNAL, .peer = 1, .word = 1 });
-        PLAY(s, 1, 1, { .verb = WAIT, .word = 1 });
+        PLAY(s, 0, 1, PUTS(1, 1000, .flags = flags), COPIES(1, 1000), SIGNALS(1, 1));
+        PLAY(s, 1, 1, WAITS(1));
         stage_run(s);
         CU_ASSERT(took(s, 0, 2340000)); /* 10, 200 + 1000, 100 + 1000, 30 */
         /* The put leaves at 1210, or behind the copy at 2310, for 1000; it is there 500 later, and read from then on
@@ -1783,11 +1748,9 @@ TEST("host puts")
 TEST("host behind a slow link")
 {
     g_autofree struct stage *s = host_link_new(800000000);
-    PLAY(s, 0, 1, { .verb = PUT, .peer = 1, .size_bytes = 1000 }, { .verb = SIGNAL, .peer = 1, .word = 1 },
-         { .verb = WAIT, .word = 2 });
-    PLAY(s, 1, 1, { .verb = COPY, .rows = 1, .size_bytes = 2000 }, { .verb = ADD, .word = 5 },
-         { .verb = WAIT, .word = 1 });
-    PLAY(s, 1, 1, { .verb = WAIT, .word = 5 }, { .verb = SIGNAL, .peer = 0, .word = 2 });
+    PLAY(s, 0, 1, PUTS(1, 1000), SIGNALS(1, 1), WAITS(2));
+    PLAY(s, 1, 1, COPIES(1, 2000), { .verb = ADD, .word = 5 }, WAITS(1));
+    PLAY(s, 1, 1, WAITS(5), SIGNALS(0, 2));
     stage_run(s);
     CU_ASSERT(took(s, 1, 11900000)); /* 1210, 10000, 500, 50 not hidden, 30, 100, 10 */
     CU_ASSERT(took(s, 0, 2840000));  /* 2120, its word raised: 30, 500, 50, 30, 100, 10 */
@@ -1796,10 +1759,10 @@ TEST("host behind a slow link")
 TEST("kernel that never ends")
 {
     g_autofree struct stage *s = stage_new(3, 3);
-    PLAY(s, 0, 1, { .verb = STORE, .peer = 1, .size_bytes = 10 });
-    PLAY(s, 1, 1, { .verb = STORE, .peer = 0, .size_bytes = 10 });
-    PLAY(s, 1, 1, { .verb = WAIT, .word = 7 });
-    PLAY(s, 2, 1, { .verb = WAIT, .word = 8 });
+    PLAY(s, 0, 1, STORES(1, 10));
+    PLAY(s, 1, 1, STORES(0, 10));
+    PLAY(s, 1, 1, WAITS(7));
+    PLAY(s, 2, 1, WAITS(8));
     g_autoptr(world) world = world_new(&s->cluster, &s->options);
     CU_ASSERT_PTR_NOT_NULL_FATAL(world);
     CU_ASSERT_FALSE(stage_launch(s, world));
@@ -1811,10 +1774,9 @@ TEST("timeline")
 {
     g_autoptr(timeline) timeline = timeline_nowhere();
     g_autofree struct stage *s = stage_new(4, 2);
-    PLAY(s, 0, 2, { .verb = STORE, .peer = 1, .size_bytes = 1000 }, { .verb = SIGNAL, .peer = 1, .word = 3 },
-         { .verb = PUT, .peer = 2, .size_bytes = 1000 }, { .verb = SIGNAL, .peer = 2, .word = 3 });
-    PLAY(s, 1, 1, { .verb = WAIT, .word = 3 });
-    PLAY(s, 2, 1, { .verb = WAIT, .word = 3 }, { .verb = COPY, .rows = 1, .size_bytes = 100 });
+    PLAY(s, 0, 2, STORES(1, 1000), SIGNALS(1, 3), PUTS(2, 1000), SIGNALS(2, 3));
+    PLAY(s, 1, 1, WAITS(3));
+    PLAY(s, 2, 1, WAITS(3), COPIES(1, 100));
     stage_run(s);
     struct world_result without[RANKS_MAX];
     memcpy(without, s->result, sizeof without);
