@@ -269,6 +269,32 @@ static void suite_op(struct suite *s, uint32_t rank, uint32_t worker, struct op 
     if (s->program[rank]) g_array_append_val(s->program[rank][worker].ops, op);
 }
 
+static void suite_signal(struct suite *s, uint32_t rank, uint32_t worker, uint32_t peer, uint16_t queue, uint32_t word,
+                         uint64_t value)
+{
+    suite_op(s, rank, worker, (struct op){ OP_SIGNAL, (uint16_t)peer, queue, .word = word, .value = value });
+}
+
+static void suite_wait(struct suite *s, uint32_t rank, uint32_t worker, uint32_t word, uint64_t value)
+{
+    suite_op(s, rank, worker, (struct op){ .kind = OP_WAIT, .word = word, .value = value });
+}
+
+static void suite_check(struct suite *s, uint32_t rank, uint32_t worker, uint64_t target, uint32_t size,
+                        uint64_t pattern)
+{
+    suite_op(s, rank, worker, (struct op){ .kind = OP_CHECK, .size = size, .target = target, .value = pattern });
+}
+
+/* Fills the source of a write, then does the write, which is of this kind. */
+static void suite_write(struct suite *s, uint32_t rank, uint32_t worker, struct op op, enum op_kind kind)
+{
+    op.kind = OP_FILL;
+    suite_op(s, rank, worker, op);
+    op.kind = kind;
+    suite_op(s, rank, worker, op);
+}
+
 static void suite_begin(struct suite *s, uint32_t worker_count)
 {
     s->worker_count = worker_count;
@@ -338,7 +364,7 @@ static void case_zero_at_start(struct suite *s)
 {
     suite_begin(s, 1);
     EACH_RANK(s, rank)
-    suite_op(s, rank, 0, (struct op){ .kind = OP_CHECK, .size = CONFORMANCE_HEAP_BYTES });
+    suite_check(s, rank, 0, 0, CONFORMANCE_HEAP_BYTES, 0);
     suite_run(s);
     EACH_RANK(s, rank)
     {
@@ -369,16 +395,10 @@ static void case_signal_after_data(struct suite *s)
                              .target = target,
                              .value = pattern,
                              .kind = OP_FILL };
-            suite_op(s, from, 0, op);
-            op.kind = OP_WRITE;
-            suite_op(s, from, 0, op);
-            suite_op(
-                s, from, 0,
-                (struct op){
-                    .kind = OP_SIGNAL, .peer = (uint16_t)to, .queue = queue, .word = words + from, .value = i + 1 });
-            suite_op(s, to, 1, (struct op){ .kind = OP_WAIT, .word = words + from, .value = i + 1 });
-            op.kind = OP_CHECK;
-            suite_op(s, to, 1, op);
+            suite_write(s, from, 0, op, OP_WRITE);
+            suite_signal(s, from, 0, to, queue, words + from, i + 1);
+            suite_wait(s, to, 1, words + from, i + 1);
+            suite_check(s, to, 1, op.target, op.size, op.value);
         }
     }
     suite_run(s);
@@ -394,14 +414,8 @@ static void case_signals_in_order(struct suite *s)
     {
         const uint16_t queue = suite_queue(s);
         for (uint32_t i = 1; i <= SIGNALS; i++)
-            suite_op(s, from, 0,
-                     (struct op){ .kind = OP_SIGNAL,
-                                  .peer = (uint16_t)to,
-                                  .queue = queue,
-                                  .word = words + from,
-                                  .value = i * UINT64_C(0x100000001) });
-        suite_op(s, to, 1,
-                 (struct op){ .kind = OP_WAIT, .word = words + from, .value = SIGNALS * UINT64_C(0x100000001) });
+            suite_signal(s, from, 0, to, queue, words + from, i * UINT64_C(0x100000001));
+        suite_wait(s, to, 1, words + from, SIGNALS * UINT64_C(0x100000001));
     }
     suite_run(s);
 }
@@ -434,12 +448,9 @@ static void case_back_pressure(struct suite *s)
                                   .size = SIZE,
                                   .source = source + i * SIZE,
                                   .target = target + i * SIZE });
-        suite_op(s, from, 0, (struct op){ .kind = OP_SIGNAL, .peer = (uint16_t)to, .word = words, .value = 1 });
-        suite_op(s, to, 0, (struct op){ .kind = OP_WAIT, .word = words, .value = 1 });
-        for (uint32_t i = 0; i < PUTS; i++)
-            suite_op(
-                s, to, 0,
-                (struct op){ .kind = OP_CHECK, .size = SIZE, .target = target + i * SIZE, .value = pattern + i + 1 });
+        suite_signal(s, from, 0, to, 0, words, 1);
+        suite_wait(s, to, 0, words, 1);
+        for (uint32_t i = 0; i < PUTS; i++) suite_check(s, to, 0, target + i * SIZE, SIZE, pattern + i + 1);
         const struct fabric *f = s->world->fabric[from];
         remote |= f && fabric_path(f, (uint16_t)to) == FABRIC_RDMA;
     }
@@ -469,22 +480,15 @@ static void case_ownership(struct suite *s)
                              .source = source,
                              .target = target + i * SIZE,
                              .value = ++s->next_pattern };
-            suite_op(s, from, 0, op);
-            op.kind = OP_WRITE;
-            suite_op(s, from, 0, op);
+            suite_write(s, from, 0, op, OP_WRITE);
             op.kind = OP_FLUSH; /* where the path is a store, a flush returns 0 at once */
             suite_op(s, from, 0, op);
         }
         suite_op(s, from, 0, (struct op){ .kind = OP_FILL, .source = source, .size = SIZE, .value = UINT32_MAX });
-        suite_op(s, from, 0,
-                 (struct op){ .kind = OP_SIGNAL, .peer = (uint16_t)to, .queue = queue, .word = words, .value = 1 });
-        suite_op(s, to, 0, (struct op){ .kind = OP_WAIT, .word = words, .value = 1 });
+        suite_signal(s, from, 0, to, queue, words, 1);
+        suite_wait(s, to, 0, words, 1);
         for (uint32_t i = 0; i < TURNS; i++)
-            suite_op(s, to, 0,
-                     (struct op){ .kind = OP_CHECK,
-                                  .size = SIZE,
-                                  .target = target + i * SIZE,
-                                  .value = s->next_pattern - TURNS + i + 1 });
+            suite_check(s, to, 0, target + i * SIZE, SIZE, s->next_pattern - TURNS + i + 1);
     }
     suite_run(s);
 }
@@ -518,20 +522,16 @@ static void case_zero_size(struct suite *s)
         op.flags = FABRIC_DEFER;
         suite_op(s, from, 0, op);
         suite_op(s, from, 0, (struct op){ .kind = OP_WRITE, .peer = (uint16_t)to, .source = source, .target = guard });
-        suite_op(s, from, 0, (struct op){ .kind = OP_SIGNAL, .peer = (uint16_t)to, .word = words + from, .value = 1 });
+        suite_signal(s, from, 0, to, 0, words + from, 1);
     }
     EACH_RANK(s, to) EACH_RANK(s, from)
     {
         const uint32_t pair = from * s->world->rank_count + to;
         const uint32_t pairs = s->world->rank_count * s->world->rank_count;
         const uint64_t guard = s->next_heap - (uint64_t)(pairs - pair) * 3 * GUARD + GUARD;
-        suite_op(s, to, 0, (struct op){ .kind = OP_WAIT, .word = words + from, .value = 1 });
-        suite_op(s, to, 0, (struct op){ .kind = OP_CHECK, .target = guard, .size = GUARD });
-        suite_op(s, to, 0,
-                 (struct op){ .kind = OP_CHECK,
-                              .target = guard + GUARD,
-                              .size = GUARD,
-                              .value = s->next_pattern - pairs + pair + 1 });
+        suite_wait(s, to, 0, words + from, 1);
+        suite_check(s, to, 0, guard, GUARD, 0);
+        suite_check(s, to, 0, guard + GUARD, GUARD, s->next_pattern - pairs + pair + 1);
     }
     suite_run(s);
 }
@@ -554,21 +554,14 @@ static void case_flush_is_complete(struct suite *s)
                              .source = source,
                              .target = target,
                              .flags = i % 2 ? FABRIC_DEFER : 0 };
-            suite_op(s, from, 0, op);
-            op.kind = OP_WRITE;
-            suite_op(s, from, 0, op);
+            suite_write(s, from, 0, op, OP_WRITE);
         }
         suite_op(s, from, 0, (struct op){ .kind = OP_FLUSH, .peer = (uint16_t)to });
-        suite_op(s, from, 0,
-                 (struct op){ .kind = OP_SIGNAL, .peer = (uint16_t)to, .queue = 1, .word = words, .value = 1 });
-        suite_op(s, to, 0, (struct op){ .kind = OP_WAIT, .word = words, .value = 1 });
+        suite_signal(s, from, 0, to, 1, words, 1);
+        suite_wait(s, to, 0, words, 1);
         for (uint32_t i = 0; i < PUTS; i++) {
             const uint64_t block = (SIZE + 63) / 64 * 64;
-            suite_op(s, to, 0,
-                     (struct op){ .kind = OP_CHECK,
-                                  .size = SIZE,
-                                  .target = s->next_heap - (PUTS - i) * 2 * block + block,
-                                  .value = s->next_pattern - PUTS + i + 1 });
+            suite_check(s, to, 0, s->next_heap - (PUTS - i) * 2 * block + block, SIZE, s->next_pattern - PUTS + i + 1);
         }
     }
     suite_run(s);
@@ -597,15 +590,10 @@ static void case_defer(struct suite *s)
             op.target = target + i * SIZE;
             suite_op(s, from, 0, op);
         }
-        suite_op(
-            s, from, 0,
-            (struct op){ .kind = OP_SIGNAL, .peer = (uint16_t)to, .queue = queue, .word = words + from, .value = 1 });
-        suite_op(s, to, 0, (struct op){ .kind = OP_WAIT, .word = words + from, .value = 1 });
-        for (uint32_t i = 0; i < PUTS; i++)
-            suite_op(
-                s, to, 0,
-                (struct op){ .kind = OP_CHECK, .size = SIZE, .target = target + i * SIZE, .value = s->next_pattern });
-        suite_op(s, to, 0, (struct op){ .kind = OP_CHECK, .size = SIZE, .target = target + PUTS * SIZE });
+        suite_signal(s, from, 0, to, queue, words + from, 1);
+        suite_wait(s, to, 0, words + from, 1);
+        for (uint32_t i = 0; i < PUTS; i++) suite_check(s, to, 0, target + i * SIZE, SIZE, s->next_pattern);
+        suite_check(s, to, 0, target + PUTS * SIZE, SIZE, 0);
     }
     suite_run(s);
 }
@@ -624,7 +612,7 @@ static void case_local(struct suite *s)
             suite_op(s, rank, i, (struct op){ .kind = OP_ADD, .word = word, .value = i + turn });
             suite_op(s, rank, i, (struct op){ .kind = OP_CLOCK });
         }
-        suite_op(s, rank, i, (struct op){ .kind = OP_WAIT, .word = word, .value = sum });
+        suite_wait(s, rank, i, word, sum);
     }
     suite_run(s);
     EACH_RANK(s, rank)
@@ -660,12 +648,9 @@ static void case_put_signal(struct suite *s)
                              .kind = OP_FILL,
                              .word = words + from,
                              .raise = i + 1 };
-            suite_op(s, from, 0, op);
-            op.kind = OP_WRITE_SIGNAL;
-            suite_op(s, from, 0, op);
-            suite_op(s, to, 1, (struct op){ .kind = OP_WAIT, .word = words + from, .value = i + 1 });
-            op.kind = OP_CHECK;
-            suite_op(s, to, 1, op);
+            suite_write(s, from, 0, op, OP_WRITE_SIGNAL);
+            suite_wait(s, to, 1, words + from, i + 1);
+            suite_check(s, to, 1, op.target, op.size, op.value);
         }
     }
     suite_run(s);
@@ -701,9 +686,7 @@ static void case_counters(struct suite *s)
                              .word = words + !rdma,
                              .raise = addend };
             sum[!rdma] += addend;
-            suite_op(s, from, 0, op);
-            op.kind = i % 4 ? OP_WRITE_SIGNAL : OP_WRITE;
-            suite_op(s, from, 0, op);
+            suite_write(s, from, 0, op, i % 4 ? OP_WRITE_SIGNAL : OP_WRITE);
             op.kind = OP_SIGNAL;
             op.value = addend;
             if (i % 4 == 0) suite_op(s, from, 0, op);
@@ -711,13 +694,10 @@ static void case_counters(struct suite *s)
         for (uint32_t kind = 0; kind < 2; kind++)
             suite_op(s, to, 1, (struct op){ .kind = OP_WAIT, .word = words + kind, .value = sum[kind], .add = true });
         for (uint32_t i = 0; i < s->world->rank_count * TURNS; i++)
-            suite_op(
-                s, to, 1,
-                (struct op){ .kind = OP_CHECK, .size = SIZE, .target = target + i * SIZE, .value = pattern + i + 1 });
-        suite_op(s, to, 1, (struct op){ .kind = OP_SIGNAL, .peer = (uint16_t)to, .word = ready, .value = 1 });
-        suite_op(s, to, 2, (struct op){ .kind = OP_WAIT, .word = ready, .value = 1 }); /* nobody else steps it */
-        for (uint32_t kind = 0; kind < 2; kind++)
-            suite_op(s, to, 2, (struct op){ .kind = OP_WAIT, .word = words + kind, .value = sum[kind] });
+            suite_check(s, to, 1, target + i * SIZE, SIZE, pattern + i + 1);
+        suite_signal(s, to, 1, to, 0, ready, 1);
+        suite_wait(s, to, 2, ready, 1); /* nobody else steps it */
+        for (uint32_t kind = 0; kind < 2; kind++) suite_wait(s, to, 2, words + kind, sum[kind]);
     }
     suite_run(s);
     EACH_RANK(s, rank)
@@ -747,13 +727,13 @@ static void case_get(struct suite *s)
     }
     EACH_RANK(s, rank)
     EACH_RANK(s, to)
-    suite_op(s, rank, 0, (struct op){ .kind = OP_SIGNAL, .peer = (uint16_t)to, .word = words + rank, .value = 1 });
+    suite_signal(s, rank, 0, to, 0, words + rank, 1);
     EACH_RANK(s, rank) EACH_RANK(s, from)
     {
         if (from == rank) continue;
         const uint16_t queue = suite_queue(s);
         uint64_t target[BLOCKS];
-        suite_op(s, rank, 0, (struct op){ .kind = OP_WAIT, .word = words + from, .value = 1 });
+        suite_wait(s, rank, 0, words + from, 1);
         for (uint32_t i = 0; i < BLOCKS; i++) {
             const uint32_t size = sizes[i % (sizeof sizes / sizeof sizes[0])];
             target[i] = suite_heap(s, size);
@@ -767,18 +747,12 @@ static void case_get(struct suite *s)
         }
         suite_op(s, rank, 0, (struct op){ .kind = OP_FLUSH, .peer = (uint16_t)from, .queue = queue });
         for (uint32_t i = 0; i < BLOCKS; i++)
-            suite_op(s, rank, 0,
-                     (struct op){ .kind = OP_CHECK,
-                                  .size = sizes[i % (sizeof sizes / sizeof sizes[0])],
-                                  .target = target[i],
-                                  .value = 1000 * (from + 1) + i });
-        suite_op(
-            s, rank, 0,
-            (struct op){ .kind = OP_SIGNAL, .peer = (uint16_t)from, .queue = queue, .word = ends + rank, .value = 1 });
+            suite_check(s, rank, 0, target[i], sizes[i % (sizeof sizes / sizeof sizes[0])], 1000 * (from + 1) + i);
+        suite_signal(s, rank, 0, from, queue, ends + rank, 1);
     }
     EACH_RANK(s, rank)
     EACH_RANK(s, from)
-    if (from != rank) suite_op(s, rank, 0, (struct op){ .kind = OP_WAIT, .word = ends + from, .value = 1 });
+    if (from != rank) suite_wait(s, rank, 0, ends + from, 1);
     suite_run(s);
 }
 
@@ -796,14 +770,14 @@ static void case_wakes(struct suite *s)
     {
         const struct fabric *f = s->world->fabric[rank];
         if (f) start_ps[rank] = fabric_now_ps(f);
-        suite_op(s, rank, 0, (struct op){ .kind = OP_SIGNAL, .peer = (uint16_t)rank, .word = word + 1, .value = 1 });
+        suite_signal(s, rank, 0, rank, 0, word + 1, 1);
         for (uint32_t i = NAPS; i > 0; i--) suite_op(s, rank, 0, (struct op){ .kind = OP_SLEEP, .value = i * nap_ps });
-        suite_op(s, rank, 0, (struct op){ .kind = OP_SIGNAL, .peer = (uint16_t)rank, .word = word, .value = 1 });
+        suite_signal(s, rank, 0, rank, 0, word, 1);
         suite_op(s, rank, 1, (struct op){ .kind = OP_ALARM, .value = hour_ps });
-        suite_op(s, rank, 1, (struct op){ .kind = OP_WAIT, .word = word, .value = 1 });
+        suite_wait(s, rank, 1, word, 1);
         suite_op(s, rank, 1, (struct op){ .kind = OP_SLEEP, .value = nap_ps });
         suite_op(s, rank, 2, (struct op){ .kind = OP_ALARM, .value = nap_ps });
-        suite_op(s, rank, 2, (struct op){ .kind = OP_WAIT, .word = word + 1, .value = 1 });
+        suite_wait(s, rank, 2, word + 1, 1);
         suite_op(s, rank, 2, (struct op){ .kind = OP_SLEEP, .value = 2 * nap_ps });
     }
     suite_run(s);
@@ -832,14 +806,10 @@ static void suite_message(struct suite *s, uint32_t words, uint32_t worker, uint
                      .value = ++s->next_pattern,
                      .flags = rng_below(&s->rng, 2) ? FABRIC_DEFER : 0 };
     const uint32_t word = words + from * 2 + worker;
-    suite_op(s, from, worker, op);
-    op.kind = OP_WRITE;
-    suite_op(s, from, worker, op);
-    suite_op(s, from, worker,
-             (struct op){ .kind = OP_SIGNAL, .peer = (uint16_t)to, .queue = queue, .word = word, .value = n });
-    suite_op(s, to, 2 + worker, (struct op){ .kind = OP_WAIT, .word = word, .value = n });
-    op.kind = OP_CHECK;
-    suite_op(s, to, 2 + worker, op);
+    suite_write(s, from, worker, op, OP_WRITE);
+    suite_signal(s, from, worker, to, queue, word, n);
+    suite_wait(s, to, 2 + worker, word, n);
+    suite_check(s, to, 2 + worker, op.target, op.size, op.value);
 }
 
 /* Everybody to everybody with two sending and two receiving workers, sizes and order drawn from the seed. */

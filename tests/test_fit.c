@@ -153,12 +153,18 @@ static void rows_plant(struct record *record, const char *phase, const char *met
     }
 }
 
-static struct record *record_plant(void)
+static struct record *record_begin(void)
 {
     struct record *record = record_new();
     record_set(record, "kind", "measure");
     record_set(record, "cpus", "2");
     record_set(record, "put-chain", "4");
+    return record;
+}
+
+static struct record *record_plant(void)
+{
+    struct record *record = record_begin();
     record_add(record, "step", RECORD_ALL, "time_us", 0.02, "us");
     record_add(record, "store_signal", RECORD_ALL, "latency_us", 900, "ns");
     record_add(record, "store_signal", RECORD_ALL, "latency_us_min", 300, "ns"); /* undisturbed */
@@ -241,6 +247,18 @@ static void assert_key(GKeyFile *file, const char *section, const char *name, co
     CU_ASSERT_TRUE(comment && strlen(comment) > 5);
 }
 
+/* The cluster file that fit makes of the record; *doubts gets what it doubts, unless it is NULL. */
+static GKeyFile *fitted(struct record *record, GString *doubts)
+{
+    GError *error = NULL;
+    g_autofree char *text = fit_cluster_text(record, "m.csv", "here", doubts, &error);
+    if (error) fprintf(stderr, "%s\n", error->message);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(text);
+    GKeyFile *file = g_key_file_new();
+    CU_ASSERT_TRUE_FATAL(g_key_file_load_from_data(file, text, strlen(text), G_KEY_FILE_KEEP_COMMENTS, NULL));
+    return file;
+}
+
 TEST("a planted measurement's cluster file")
 {
     static const char *const expected[][3] = {
@@ -270,17 +288,11 @@ TEST("a planted measurement's cluster file")
         { "network", "latency", "4080 ns" },
     };
     g_autoptr(record) record = record_plant();
-    GError *error = NULL;
     g_autoptr(GString) doubts = g_string_new(NULL);
-    char *text = fit_cluster_text(record, "m.csv", "here", doubts, &error);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(text);
-    GKeyFile *file = g_key_file_new();
-    CU_ASSERT_TRUE_FATAL(g_key_file_load_from_data(file, text, strlen(text), G_KEY_FILE_KEEP_COMMENTS, NULL));
+    g_autoptr(GKeyFile) file = fitted(record, doubts);
     for (size_t i = 0; i < G_N_ELEMENTS(expected); i++)
         assert_key(file, expected[i][0], expected[i][1], expected[i][2]);
     CU_ASSERT_STRING_EQUAL(doubts->str, "");
-    g_key_file_free(file);
-    g_free(text);
     /* A crowd whose times jump about. */
     static const double times[] = { 9, 1, 30, 2 };
     for (int i = 0; i < 4; i++) {
@@ -288,7 +300,7 @@ TEST("a planted measurement's cluster file")
         g_snprintf(metric, sizeof metric, "cpu_us_%d", 1000 << i);
         record_add(record, "cast_x16", RECORD_ALL, metric, times[i], "us");
     }
-    g_free(fit_cluster_text(record, "m.csv", "here", doubts, &error));
+    g_free(fit_cluster_text(record, "m.csv", "here", doubts, NULL));
     CU_ASSERT_STRING_EQUAL(doubts->str, "cast-rate");
 }
 
@@ -307,10 +319,7 @@ TEST("rows that pass between ranks")
     rows_plant(record, "copy_written_x4", "cpu_us", 0.09, 4e-4);
     rows_plant(record, "copy_written", "cpu_us", 9, 1); /* no crowd: nobody else could write */
     rows_plant(record, "reduce_written_x4", "cpu_us", 0.2, 5e-4);
-    g_autofree char *text = fit_cluster_text(record, "m.csv", "here", NULL, NULL);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(text);
-    g_autoptr(GKeyFile) file = g_key_file_new();
-    CU_ASSERT_TRUE_FATAL(g_key_file_load_from_data(file, text, strlen(text), G_KEY_FILE_KEEP_COMMENTS, NULL));
+    g_autoptr(GKeyFile) file = fitted(record, NULL);
     for (size_t i = 0; i < G_N_ELEMENTS(expected); i++) assert_key(file, "host", expected[i][0], expected[i][1]);
 }
 
@@ -332,14 +341,10 @@ TEST("cluster file: a loop by bytes touched")
             record_add(record, rows[k].phase, RECORD_ALL, metric, rows[k].us, "us");
         }
     }
-    g_autofree char *text = fit_cluster_text(record, "m.csv", "here", NULL, NULL);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(text);
-    GKeyFile *file = g_key_file_new();
-    CU_ASSERT_TRUE_FATAL(g_key_file_load_from_data(file, text, strlen(text), G_KEY_FILE_KEEP_COMMENTS, NULL));
+    g_autoptr(GKeyFile) file = fitted(record, NULL);
     static const char *const keys[] = { "loop-cast", "loop-message", "loop-copy", "loop-store", "loop-reduce" };
     for (size_t i = 0; i < G_N_ELEMENTS(keys); i++)
         assert_key(file, "host", keys[i], "400 ns at 1000 B, 400 ns at 2000 B, 2000 ns at 4000 B");
-    g_key_file_free(file);
     record_add(record, "loop_x4", RECORD_ALL, "copy_us_8000", 0, "us");
     g_autoptr(GError) error = NULL;
     CU_ASSERT_PTR_NULL(fit_cluster_text(record, "m.csv", "here", NULL, &error));
@@ -351,10 +356,7 @@ TEST("cluster file: a loop by bytes touched")
 static struct record *record_plant_but_put(void)
 {
     g_autoptr(record) all = record_plant();
-    struct record *record = record_new();
-    record_set(record, "kind", "measure");
-    record_set(record, "cpus", "2");
-    record_set(record, "put-chain", "4");
+    struct record *record = record_begin();
     for (uint32_t k = 0; k < record_row_count(all); k++) {
         const struct record_row *row = record_row(all, k);
         if (strcmp(row->phase, "put") != 0)
@@ -373,10 +375,7 @@ static void assert_puts(const double (*rows)[5], uint32_t count, const char *int
             g_autofree char *name = g_strdup_printf("%s_%.0f", metric[k], rows[i][0]);
             record_add(record, k == 4 ? "put" : "put_load_x16", RECORD_ALL, name, rows[i][k], "us");
         }
-    g_autofree char *text = fit_cluster_text(record, "m.csv", "here", NULL, NULL);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(text);
-    g_autoptr(GKeyFile) file = g_key_file_new();
-    CU_ASSERT_TRUE_FATAL(g_key_file_load_from_data(file, text, strlen(text), G_KEY_FILE_KEEP_COMMENTS, NULL));
+    g_autoptr(GKeyFile) file = fitted(record, NULL);
     assert_key(file, "host", "interrupt", interrupt);
     assert_key(file, "host", "put", put);
     struct cluster_curve curve;
@@ -443,11 +442,7 @@ TEST("links behind CPUs")
         g_autoptr(record) record = record_plant_but_put();
         rows_plant(record, "put", "stream_us", cases[i].fixed, cases[i].slope);
         record_add(record, "put", RECORD_ALL, "stream_us_512", cases[i].short_us + 512 * cases[i].slope, "us");
-        GError *error = NULL;
-        g_autofree char *text = fit_cluster_text(record, "m.csv", "here", NULL, &error);
-        CU_ASSERT_PTR_NOT_NULL_FATAL(text);
-        g_autoptr(GKeyFile) file = g_key_file_new();
-        CU_ASSERT_TRUE_FATAL(g_key_file_load_from_data(file, text, strlen(text), G_KEY_FILE_KEEP_COMMENTS, NULL));
+        g_autoptr(GKeyFile) file = fitted(record, NULL);
         assert_key(file, "nic", "rate", cases[i].rate);
         assert_key(file, "nic", "message", cases[i].message);
     }
@@ -467,10 +462,7 @@ TEST("links that let bursts pass")
         g_autofree char *metric = g_strdup_printf("stream_us_%.0f", points[i].size);
         record_add(record, "put", RECORD_ALL, metric, points[i].size / 12.3 * (1 - BURST / points[i].stream), "us");
     }
-    g_autofree char *text = fit_cluster_text(record, "m.csv", "here", NULL, NULL);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(text);
-    g_autoptr(GKeyFile) file = g_key_file_new();
-    CU_ASSERT_TRUE_FATAL(g_key_file_load_from_data(file, text, strlen(text), G_KEY_FILE_KEEP_COMMENTS, NULL));
+    g_autoptr(GKeyFile) file = fitted(record, NULL);
     assert_key(file, "nic", "rate", "0.0123 GB/s");
     assert_key(file, "nic", "message", "0 ns");
 }
@@ -499,14 +491,10 @@ TEST("measurements that do not suffice")
     record = record_new();
     record_set(record, "kind", "measure");
     assert_refused(record, "m.csv: lacks the header cpus, which [host] cores is made of");
-    record = record_new();
-    record_set(record, "kind", "measure");
-    record_set(record, "cpus", "2");
+    record = record_begin();
     record_add(record, "step", 0, "time_us", 1, "us"); /* of a rank, not of all */
     assert_refused(record, "m.csv: lacks rows step,all,time_us, which [host] step is made of");
-    record = record_new();
-    record_set(record, "kind", "measure");
-    record_set(record, "cpus", "2");
+    record = record_begin();
     record_add(record, "step", RECORD_ALL, "time_us", 1, "h");
     assert_refused(record, "m.csv: step,all,time_us: expected the unit us, ns or ms, found 'h'");
     record = record_plant();
