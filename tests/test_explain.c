@@ -36,6 +36,9 @@ TEST("names")
     name_is("void cutlass::device_kernel<deep_ep::internode::dispatch<1> >(int)", NULL, NULL, 0, 0, false);
     name_is("void deep_ep::internode::dispatch_other<1>(int)", NULL, NULL, 0, 0, false);
     name_is("", NULL, NULL, 0, 0, false);
+    name_is("void deep_ep::internode::dispatch<(bool", "normal", "dispatch", 0, 0, false);
+    name_is("void deep_ep::internode::dispatch<(bool>(int)", "normal", "dispatch", 0, 0, false);
+    name_is("void deep_ep::internode::dispatch<(bool)1, 2, (bool)1>(int)", "normal", "dispatch", 16, 0, true);
     name_is("<<<<", NULL, NULL, 0, 0, false);
 }
 

@@ -76,7 +76,7 @@ static char *name_split(const char *name, char **arguments)
     return g_strchomp(g_strndup(start, (size_t)(end - start)));
 }
 
-/* The template argument with this index as a number; "true" and "(bool)1" are 1.  0: there is none. */
+/* The template argument with this index as a number; "true" and "(bool)1" are 1.  0: there is none, or it is cut. */
 static uint32_t argument_number(const char *arguments, int place)
 {
     int depth = 0;
@@ -88,7 +88,9 @@ static uint32_t argument_number(const char *arguments, int place)
     }
     if (!at || place) return 0;
     at += strspn(at, " ");
-    if (*at == '(') at += strcspn(at, ")") + 1;
+    if (*at == '(') at = strchr(at, ')');
+    if (!at) return 0;
+    at += *at == ')';
     if (g_str_has_prefix(at, "true")) return 1;
     const unsigned long value = strtoul(at, NULL, 10);
     return value <= 1 << 24 ? (uint32_t)value : 0;
