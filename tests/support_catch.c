@@ -1,5 +1,6 @@
 /* support_catch.c - standard error into a file and back, see support_catch.h. */
 #include "tests/support_catch.h"
+#include "tests/unit.h"
 
 #include <glib.h>
 #include <glib/gstdio.h>
@@ -29,4 +30,22 @@ char *catch_end(void)
     g_unlink(path);
     g_free(path);
     return text;
+}
+
+static bool error_end(GError **error, bool as_expected, const char *expected)
+{
+    if (!as_expected)
+        printf("\n      expected %s\n      found    %s\n", expected, *error ? (*error)->message : "no error");
+    g_clear_error(error);
+    return as_expected;
+}
+
+bool error_is(GError **error, const char *message)
+{
+    return error_end(error, *error && strcmp((*error)->message, message) == 0, message);
+}
+
+bool error_holds(GError **error, const char *part)
+{
+    return error_end(error, *error && strstr((*error)->message, part), part);
 }

@@ -181,9 +181,7 @@ TEST("bad sheets")
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         g_autoptr(GError) error = NULL;
         CU_ASSERT_PTR_NULL(loops_parse("sheet", bad[i].text, strlen(bad[i].text), &error));
-        CU_ASSERT_PTR_NOT_NULL_FATAL(error);
-        if (strcmp(error->message, bad[i].message) != 0) printf("\n      %s\n", error->message);
-        CU_ASSERT_STRING_EQUAL(error->message, bad[i].message);
+        CU_ASSERT(error_is(&error, bad[i].message));
     }
 }
 
@@ -194,15 +192,13 @@ TEST("long lines")
     g_autoptr(GError) error = NULL;
     for (uint32_t i = 0; i < 200; i++) g_string_append(text, " + 1");
     CU_ASSERT_PTR_NULL(loops_parse("sheet", text->str, text->len, &error));
-    CU_ASSERT(error && strstr(error->message, "expected a shorter line"));
-    g_clear_error(&error);
+    CU_ASSERT(error_holds(&error, "expected a shorter line"));
     g_string_assign(text, "LL_CAST_ROW load 1");
     for (uint32_t i = 0; i < 200; i++) g_string_append(text, ", load 1");
     CU_ASSERT_PTR_NULL(loops_parse("sheet", text->str, text->len, &error));
-    CU_ASSERT(error && strstr(error->message, "expected fewer words"));
-    g_clear_error(&error);
+    CU_ASSERT(error_holds(&error, "expected fewer words"));
     g_string_assign(text, "LL_CAST_ROW { use");
     for (uint32_t i = 0; i < LOOP_OPS; i++) g_string_append(text, ", use");
     CU_ASSERT_PTR_NULL(loops_parse("sheet", text->str, text->len, &error));
-    CU_ASSERT(error && strstr(error->message, "expected a shorter program"));
+    CU_ASSERT(error_holds(&error, "expected a shorter program"));
 }

@@ -139,7 +139,7 @@ TEST("what is no file")
     struct new_file *file = new_file_open("/dev/full", NULL);
     g_autoptr(GError) error = NULL;
     CU_ASSERT(!new_file_write(file, "x", 1, &error));
-    CU_ASSERT_STRING_EQUAL(error->message, "/dev/full: cannot write: No space left on device");
+    CU_ASSERT(error_is(&error, "/dev/full: cannot write: No space left on device"));
     new_file_discard(file);
 }
 
@@ -209,7 +209,7 @@ TEST("inputs spared")
     const char *const inputs[] = { first, second };
     g_autoptr(GError) error = NULL;
     CU_ASSERT(!new_file_spares(temporary_path("soft"), inputs, 2, &error));
-    CU_ASSERT(error && strstr(error->message, "/soft: expected an output that is none of the inputs, found "));
+    CU_ASSERT(error_holds(&error, "/soft: expected an output that is none of the inputs, found "));
     CU_ASSERT(!new_file_spares(temporary_path("hard"), inputs, 2, NULL) &&
               !new_file_spares(temporary_path("a"), inputs, 2, NULL));
     CU_ASSERT(new_file_spares(temporary_path("a"), inputs, 1, NULL) &&

@@ -35,6 +35,11 @@ UNIT_AUTO(AUTOPTR_CLEANUP, moe_group, moe_group_free)
 UNIT_AUTO(AUTOPTR_CLEANUP, schedule, schedule_free)
 UNIT_AUTO(AUTOPTR_CLEANUP, timeline, timeline_free)
 
+/* Whether a call failed with this message, or with one that holds the part.  If not, prints what it said.  Frees
+ * *error. */
+bool error_is(GError **error, const char *message);
+bool error_holds(GError **error, const char *part);
+
 /* Where a program needs it.  Before all tests: unit_begin returns false when nothing can be tested.  After TEST()s,
  * unit_tests adds tests that depend on the machine or that programs share.  After all tests, unit_end. */
 bool unit_begin(char **argv) __attribute__((weak));
