@@ -881,6 +881,12 @@ static const struct {
     { "reproducible", case_reproducible },
 };
 
+static void suite_report(const struct suite *s, const char *name)
+{
+    if (s->world->report) s->world->report(s->world->context, name, s->why);
+    else if (s->why[0]) printf("\n      %s: %s\n", name, s->why);
+}
+
 uint32_t conformance_run(const struct conformance_world *world, uint64_t seed)
 {
     assert(world->rank_count <= CONFORMANCE_RANKS);
@@ -889,12 +895,12 @@ uint32_t conformance_run(const struct conformance_world *world, uint64_t seed)
     uint32_t failed = 0;
     for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         if (world->barrier && !world->barrier(world->context, s.why, sizeof s.why)) {
-            world->report(world->context, cases[i].name, s.why);
+            suite_report(&s, cases[i].name);
             return failed + 1;
         }
         cases[i].run(&s);
         suite_end(&s);
-        world->report(world->context, cases[i].name, s.why);
+        suite_report(&s, cases[i].name);
         failed += s.why[0] != '\0';
     }
     return failed;

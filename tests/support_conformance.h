@@ -27,11 +27,16 @@ struct conformance_world {
     bool (*run)(void *context, struct fabric_worker **worker, uint32_t worker_count, char *why, size_t why_size);
     /* A barrier with the other processes; NULL if all ranks are local. */
     bool (*barrier)(void *context, char *why, size_t why_size);
-    /* Called after every case; why is "" if it passed. */
+    /* Called after every case; why is "" if it passed.  NULL: cases that fail are printed. */
     void (*report)(void *context, const char *name, const char *why);
     /* A queue of CONFORMANCE_DEPTH must refuse in a step that posts more; false: it need not. */
     bool refuses;
 };
+
+#define CONFORMANCE_NEEDS \
+    { \
+        CONFORMANCE_HEAP_BYTES, CONFORMANCE_WORDS, CONFORMANCE_QUEUES, CONFORMANCE_DEPTH, 0 \
+    }
 
 /* Runs all cases on a fresh world; sizes, orders and data are drawn from the seed, equal on all processes.
  * Returns the number of failed cases. */

@@ -2,7 +2,9 @@
  *
  * One thread that steps all ranks makes runs repeatable: the only order is the order of the loop. */
 #include "tests/support_live.h"
+#include "tests/support_conformance.h"
 
+#include <CUnit/CUnit.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -199,4 +201,111 @@ bool support_worlds_run(struct live_world **world, uint32_t rank_count, struct f
     }
     g_free(active);
     return fine;
+}
+
+/* ---- the conformance suite ---- */
+
+struct thread_worlds {
+    struct live_world *world[CONFORMANCE_RANKS];
+    uint32_t rank_count;
+};
+
+static bool thread_worlds_run(void *context, struct fabric_worker **worker, uint32_t worker_count, char *why,
+                              size_t why_size)
+{
+    struct thread_worlds *w = context;
+    return support_worlds_run(w->world, w->rank_count, worker, worker_count, why, why_size);
+}
+
+void support_worlds_conform(uint32_t rank_count, const struct live_options *options, uint32_t depth, bool refuses,
+                            uint64_t seed)
+{
+    struct bootstrap **b = support_bootstraps_new(rank_count);
+    struct thread_worlds w = { .rank_count = rank_count };
+    struct fabric_needs needs = CONFORMANCE_NEEDS;
+    struct fabric *fabric[CONFORMANCE_RANKS];
+    GError *error = NULL;
+    needs.queue_depth = depth;
+    const bool made = support_worlds_new(options, &needs, b, rank_count, w.world, &error);
+    if (error) printf("\n      %s\n", error->message);
+    CU_ASSERT_TRUE_FATAL(made);
+    for (uint32_t rank = 0; rank < rank_count; rank++) fabric[rank] = live_world_fabric(w.world[rank]);
+    const struct conformance_world world = {
+        .context = &w, .rank_count = rank_count, .fabric = fabric, .run = thread_worlds_run, .refuses = refuses
+    };
+    CU_ASSERT_EQUAL(conformance_run(&world, seed), 0);
+    for (uint32_t rank = 0; rank < rank_count; rank++) live_world_free(w.world[rank]);
+    support_bootstraps_free(b, rank_count);
+}
+
+struct process_world {
+    struct live_world *world;
+    struct bootstrap *bootstrap;
+};
+
+static bool fail_with(GError *error, char *why, size_t why_size)
+{
+    snprintf(why, why_size, "%s", error->message);
+    g_error_free(error);
+    return false;
+}
+
+static bool process_run(void *context, struct fabric_worker **worker, uint32_t count, char *why, size_t why_size)
+{
+    struct process_world *process = context;
+    GError *error = NULL;
+    return live_world_run(process->world, worker, count, &error) || fail_with(error, why, why_size);
+}
+
+static bool process_barrier(void *context, char *why, size_t why_size)
+{
+    struct process_world *process = context;
+    GError *error = NULL;
+    return bootstrap_barrier(process->bootstrap, &error) || fail_with(error, why, why_size);
+}
+
+static void process_report(void *context, const char *name, const char *why)
+{
+    const struct process_world *process = context;
+    if (why[0]) fprintf(stderr, "\n      rank %u: %s: %s\n", process->bootstrap->rank, name, why);
+}
+
+/* A write that reports success and moves nothing.  A smaller fault would do nothing: an early signal is noticed only if
+ * the peer happens to look in between. */
+static int lose(struct fabric *f, struct fabric_worker *w, const struct fabric_write *write)
+{
+    (void)f, (void)w, (void)write;
+    return 0;
+}
+
+int support_process_conforms(struct bootstrap *b, void *context)
+{
+    const struct support_process_case *c = context;
+    const struct fabric_needs needs = CONFORMANCE_NEEDS;
+    struct process_world process = { .bootstrap = b };
+    GError *error = NULL;
+    char why[200];
+    process.world = live_world_new(&c->options, &needs, b, &error);
+    if (!process.world) {
+        fail_with(error, why, sizeof why);
+        process_report(&process, "no world", why);
+        return 3;
+    }
+    struct fabric *fabric[CONFORMANCE_RANKS] = { NULL };
+    fabric[b->rank] = live_world_fabric(process.world);
+    struct fabric_ops ops = *fabric[b->rank]->ops;
+    ops.store = ops.put = lose;
+    if ((int32_t)b->rank == c->traitor) fabric[b->rank]->ops = &ops;
+    const struct conformance_world world = {
+        .context = &process,
+        .rank_count = b->rank_count,
+        .fabric = fabric,
+        .run = process_run,
+        .barrier = process_barrier,
+        .report = process_report,
+    };
+    const uint32_t failed = conformance_run(&world, c->seed);
+    const bool met = bootstrap_barrier(b, NULL);
+    live_world_free(process.world);
+    return failed || !met ? 4 : 0;
 }

@@ -26,4 +26,18 @@ bool support_worlds_new(const struct live_options *options, const struct fabric_
 bool support_worlds_run(struct live_world **world, uint32_t rank_count, struct fabric_worker **worker,
                         uint32_t worker_count, char *why, size_t why_size);
 
+/* Runs the conformance suite over live worlds in one thread, and asserts (CUnit) that it holds.  depth is that of
+ * queues; refuses: as in struct conformance_world. */
+void support_worlds_conform(uint32_t rank_count, const struct live_options *options, uint32_t depth, bool refuses,
+                            uint64_t seed);
+
+/* What a rank in its own process runs of the suite.  A traitor breaks a rule on purpose. */
+struct support_process_case {
+    struct live_options options;
+    int32_t traitor; /* a rank, or -1 */
+    uint64_t seed;
+};
+/* A child of bootstrap_fork_run(), with a struct support_process_case; returns 0 if all ranks held the contract. */
+int support_process_conforms(struct bootstrap *b, void *context);
+
 #endif

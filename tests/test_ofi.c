@@ -36,64 +36,9 @@ static struct live_options options_for(const char *provider, enum live_signallin
 
 /* --- the conformance suite --- */
 
-struct ofi_world {
-    struct live_world *world[CONFORMANCE_RANKS];
-    struct bootstrap *bootstrap; /* of the rank that this process runs; NULL: it runs all */
-    uint32_t rank_count, reported, failed;
-};
-
-static bool ofi_world_run(void *context, struct fabric_worker **worker, uint32_t worker_count, char *why,
-                          size_t why_size)
-{
-    struct ofi_world *const w = context;
-    return support_worlds_run(w->world, w->rank_count, worker, worker_count, why, why_size);
-}
-
-static bool ofi_world_barrier(void *context, char *why, size_t why_size)
-{
-    struct ofi_world *const w = context;
-    GError *error = NULL;
-    if (bootstrap_barrier(w->bootstrap, &error)) return true;
-    g_strlcpy(why, error->message, why_size);
-    g_error_free(error);
-    return false;
-}
-
-static void ofi_world_report(void *context, const char *name, const char *why)
-{
-    struct ofi_world *const w = context;
-    w->reported++;
-    w->failed += why[0] != '\0';
-    if (why[0]) printf("\n      %s: %s\n", name, why);
-}
-
-static const struct fabric_needs conformance_needs = { CONFORMANCE_HEAP_BYTES, CONFORMANCE_WORDS, CONFORMANCE_QUEUES,
-                                                       CONFORMANCE_DEPTH, 0 };
-
 static void run_suite(uint32_t rank_count, const struct live_options *options, uint64_t seed)
 {
-    struct bootstrap **const b = support_bootstraps_new(rank_count);
-    struct ofi_world w = { .rank_count = rank_count };
-    struct fabric *fabric[CONFORMANCE_RANKS];
-    GError *error = NULL;
-    if (!support_worlds_new(options, &conformance_needs, b, rank_count, w.world, &error)) {
-        printf("\n      %s\n", error->message);
-        CU_FAIL_FATAL("no world");
-    }
-    for (uint32_t rank = 0; rank < rank_count; rank++) fabric[rank] = live_world_fabric(w.world[rank]);
-    const struct conformance_world world = {
-        .context = &w,
-        .rank_count = rank_count,
-        .fabric = fabric,
-        .run = ofi_world_run,
-        .report = ofi_world_report,
-        .refuses = true,
-    };
-    CU_ASSERT_EQUAL(conformance_run(&world, seed), 0);
-    CU_ASSERT_EQUAL(w.failed, 0);
-    CU_ASSERT(w.reported >= 10);
-    for (uint32_t rank = 0; rank < rank_count; rank++) live_world_free(w.world[rank]);
-    support_bootstraps_free(b, rank_count);
+    support_worlds_conform(rank_count, options, CONFORMANCE_DEPTH, true, seed);
 }
 
 static bool provider_exists(const char *provider)
@@ -195,42 +140,14 @@ TEST("conformance over others")
 }
 
 /* One rank a process: nobody steps the others' links for them. */
-static int rank_conforms(struct bootstrap *b, void *context)
-{
-    const struct live_options *const options = context;
-    struct ofi_world w = { .bootstrap = b, .rank_count = b->rank_count };
-    struct fabric *fabric[CONFORMANCE_RANKS] = { NULL };
-    GError *error = NULL;
-    w.world[b->rank] = live_world_new(options, &conformance_needs, b, &error);
-    if (!w.world[b->rank]) {
-        fprintf(stderr, "%s\n", error->message);
-        g_error_free(error);
-        return 1;
-    }
-    fabric[b->rank] = live_world_fabric(w.world[b->rank]);
-    const struct conformance_world world = {
-        .context = &w,
-        .rank_count = b->rank_count,
-        .fabric = fabric,
-        .run = ofi_world_run,
-        .barrier = ofi_world_barrier,
-        .report = ofi_world_report,
-    };
-    const uint32_t failed = conformance_run(&world, 77);
-    char why[128] = "";
-    const bool together = ofi_world_barrier(&w, why, sizeof why);
-    live_world_free(w.world[b->rank]);
-    return failed || !together || w.reported < 10;
-}
-
 TEST("conformance across processes")
 {
     static const char *const providers[] = { "tcp", "shm" };
     for (size_t k = 0; k < G_N_ELEMENTS(providers); k++) {
         if (!provider_exists(providers[k])) continue;
         for (int way = LIVE_SIGNAL_WRITE; way <= LIVE_SIGNAL_IMM; way++) {
-            struct live_options options = options_for(providers[k], (enum live_signalling)way);
-            CU_ASSERT_EQUAL(bootstrap_fork_run(4, 60000, rank_conforms, &options), 0);
+            struct support_process_case c = { options_for(providers[k], (enum live_signalling)way), -1, 77 };
+            CU_ASSERT_EQUAL(bootstrap_fork_run(4, 60000, support_process_conforms, &c), 0);
         }
     }
 }
@@ -358,9 +275,10 @@ static void expect_no_world(struct live_options options, const char *message)
 static int rank_impatient(struct bootstrap *b, void *context)
 {
     struct live_options options = *(const struct live_options *)context;
+    const struct fabric_needs needs = CONFORMANCE_NEEDS;
     g_autoptr(GError) error = NULL;
     if (b->rank == 1) options.timeout_ms = 0;
-    struct live_world *const world = live_world_new(&options, &conformance_needs, b, &error);
+    struct live_world *const world = live_world_new(&options, &needs, b, &error);
     live_world_free(world);
     return world ? 1 : 3;
 }

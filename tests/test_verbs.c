@@ -36,23 +36,8 @@ static uint32_t device_count;
 struct verbs_world {
     struct live_world *world[CONFORMANCE_RANKS];
     struct bootstrap **b;
-    uint32_t rank_count, reported;
+    uint32_t rank_count;
 };
-
-static bool verbs_world_run(void *context, struct fabric_worker **worker, uint32_t worker_count, char *why,
-                            size_t why_size)
-{
-    struct verbs_world *w = context;
-    return support_worlds_run(w->world, w->rank_count, worker, worker_count, why, why_size);
-}
-
-static void verbs_world_report(void *context, const char *name, const char *why)
-{
-    struct verbs_world *w = context;
-    w->reported++;
-    if (why[0]) printf("\n      %s: %s\n", name, why);
-    CU_ASSERT_EQUAL(why[0], '\0');
-}
 
 static bool world_open(struct verbs_world *w, uint32_t rank_count, const struct live_options *options,
                        const struct fabric_needs *needs, GError **error)
@@ -67,39 +52,16 @@ static void world_close(struct verbs_world *w)
     support_bootstraps_free(w->b, w->rank_count);
 }
 
-static void run_suite(uint32_t rank_count, const struct live_options *options, uint32_t depth, uint64_t seed)
-{
-    struct verbs_world w;
-    const struct fabric_needs needs = { CONFORMANCE_HEAP_BYTES, CONFORMANCE_WORDS, CONFORMANCE_QUEUES, depth, 0 };
-    GError *error = NULL;
-    if (!world_open(&w, rank_count, options, &needs, &error)) {
-        printf("\n      %s\n", error->message);
-        CU_FAIL_FATAL("no world");
-    }
-    struct fabric *fabric[CONFORMANCE_RANKS];
-    for (uint32_t rank = 0; rank < rank_count; rank++) fabric[rank] = live_world_fabric(w.world[rank]);
-    const struct conformance_world world = {
-        .context = &w,
-        .rank_count = rank_count,
-        .fabric = fabric,
-        .run = verbs_world_run,
-        .report = verbs_world_report,
-    };
-    CU_ASSERT_EQUAL(conformance_run(&world, seed), 0);
-    CU_ASSERT(w.reported >= 10);
-    world_close(&w);
-}
-
 static void test_conformance(void)
 {
     const enum live_signalling ways[] = { LIVE_SIGNAL_WRITE, LIVE_SIGNAL_ATOMIC, LIVE_SIGNAL_IMM };
     for (uint32_t i = 0; i < G_N_ELEMENTS(ways); i++) {
         struct live_options options = options_for(NULL, ways[i]);
-        run_suite(2, &options, CONFORMANCE_DEPTH, 1 + i);
-        run_suite(8, &options, CONFORMANCE_DEPTH, 11 + i);
+        support_worlds_conform(2, &options, CONFORMANCE_DEPTH, false, 1 + i);
+        support_worlds_conform(8, &options, CONFORMANCE_DEPTH, false, 11 + i);
         options.nvlink_disabled = false;
         options.ranks_per_node = 2;
-        run_suite(6, &options, 100, 21 + i);
+        support_worlds_conform(6, &options, 100, false, 21 + i);
     }
 }
 
@@ -115,7 +77,7 @@ static void test_devices_shared(void)
 {
     g_autofree char *first = first_device();
     struct live_options options = options_for(first, LIVE_SIGNAL_WRITE);
-    run_suite(4, &options, 2, 31); /* the least that puts with signals leave */
+    support_worlds_conform(4, &options, 2, false, 31); /* the least that puts with signals leave */
     if (device_count >= 2) {
         int count;
         struct ibv_device **list = ibv_get_device_list(&count);
@@ -124,9 +86,9 @@ static void test_devices_shared(void)
         ibv_free_device_list(list);
         options.device = both;
         options.signalling = LIVE_SIGNAL_IMM;
-        run_suite(4, &options, 5, 32);
+        support_worlds_conform(4, &options, 5, false, 32);
         options.signalling = LIVE_SIGNAL_ATOMIC;
-        run_suite(3, &options, 5, 33);
+        support_worlds_conform(3, &options, 5, false, 33);
     }
 }
 
