@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <string.h>
+#include "sim/error.h"
 #include "sim/units.h"
 
 enum { PHASES_MAX = UINT8_MAX };
@@ -89,6 +90,10 @@ bool program_work_parse(const char *text, struct program_work *work, GError **er
 
 bool program_work_fits(const struct program_work *work, enum step_overlap overlap, GError **error)
 {
+    if (overlap == STEP_SHARED_ASIDE && work->us[STEP_SHARED] <= 0)
+        return error_false(
+            error, PROGRAM_ERROR, PROGRAM_ERROR_WORK,
+            "--work: expected a time of shared, which --schedule shared runs during dispatch, found none");
     if (overlap != STEP_STAGES || work->us[STEP_ATTENTION] <= 0) return true;
     g_set_error(error, PROGRAM_ERROR, PROGRAM_ERROR_WORK,
                 "--work: expected attention's parts, project and core, which --schedule stages runs apart, found "

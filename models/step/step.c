@@ -108,6 +108,27 @@ static bool loads_count(const struct step_plan *p, uint32_t *loads, GError **err
     return true;
 }
 
+/* The mean number of tokens of a rank in a batch. */
+static double tokens_mean(const struct routing *routing)
+{
+    double tokens = 0;
+    for (uint32_t r = 0; r < routing->ranks; r++) tokens += routing->rank[r].tokens;
+    return tokens / routing->ranks;
+}
+
+/* Whether some rank of the trace has as many tokens as a batch. */
+static bool trace_fills(const struct step_plan *p, GError **error)
+{
+    uint32_t most = 0;
+    for (uint32_t l = 0; l < p->run.loads; l++)
+        for (uint32_t r = 0; r < p->load[l].routing.ranks; r++) most = MAX(most, p->load[l].routing.rank[r].tokens);
+    if (!p->c.trace || most >= p->c.num_tokens) return true;
+    g_autofree char *found = g_strdup_printf("%u", p->batch);
+    g_autofree char *expected = g_strdup_printf("at most %u, for ranks of the trace have up to %u tokens%s",
+                                                most * p->batches, most, p->batches > 1 ? " for each batch" : "");
+    return refuse(error, "batch", expected, found);
+}
+
 static bool loads_make(struct step_plan *p, GError **error)
 {
     uint32_t loads;
@@ -119,7 +140,7 @@ static bool loads_make(struct step_plan *p, GError **error)
         layer.layer += p->run.loads;
         if (!case_load(&layer, &p->load[p->run.loads], error)) return false;
     }
-    return true;
+    return p->work_text || trace_fills(p, error);
 }
 
 /* Sets the kernels' options that follow from the net and the deployment. */
@@ -302,10 +323,18 @@ static bool work_settle(struct step_plan *p, const struct step_options *o, const
     return true;
 }
 
+/* Whether the net has what the schedule runs beside communication. */
+static bool schedule_fits(const struct step_plan *p, GError **error)
+{
+    if (p->run.overlap != STEP_SHARED_ASIDE || p->net->shared_inter) return true;
+    g_autofree char *expected = g_strdup_printf("another schedule, for %s has no shared expert", p->net->name);
+    return refuse(error, "schedule", expected, "shared");
+}
+
 static bool net_settle(struct step_plan *p, const struct step_options *o, const struct cluster *cluster, GError **error)
 {
     p->net = net_load(o->net, error);
-    return p->net && sources_load(p, o, cluster, error) && layers_settle(p, o, error);
+    return p->net && schedule_fits(p, error) && sources_load(p, o, cluster, error) && layers_settle(p, o, error);
 }
 
 bool step_plan_make(struct step_plan *p, const struct step_options *o, const struct case_options *c,
@@ -320,6 +349,7 @@ bool step_plan_make(struct step_plan *p, const struct step_options *o, const str
     p->batches = p->phase == STEP_TRAIN ? 1 : step_overlap_batches(p->run.overlap); /* both train whole batches */
     p->batch = o->work ? p->batches * c->num_tokens
                        : value_or(o->batch, p->phase == STEP_DECODE ? BATCH_DECODE : BATCH_PREFILL);
+    if (o->work && !c->num_tokens) return refuse(error, "num-tokens", "the tokens of a rank with --work", "none");
     if (p->batch < p->batches) return refuse(error, "batch", "at least a token for each of two batches", "1");
     if (!case_make(p, o, c, cluster, error)) return false;
     costs_settle(p, o, c, &cluster->gpu);
@@ -367,7 +397,8 @@ void step_plan_clear(struct step_plan *p)
 double step_tokens_per_s(const struct step_plan *p, double step_us)
 {
     assert(step_us > 0);
-    return 1e6 * (double)p->batch * step_routing(p)->ranks / step_us;
+    const double full = tokens_mean(step_routing(p)) / p->c.num_tokens; /* below 1 if ranks of a trace have fewer */
+    return 1e6 * p->batch * full * step_routing(p)->ranks / step_us;
 }
 
 double step_train_tflops(const struct step_plan *p, double step_us)

@@ -17,6 +17,7 @@ run $here $ds --phase train --kernel ll
 run $here $ds --phase train --schedule stages --batch 64
 run $here $ds --phase train --cached
 run $here $ds --schedule both
+run $here --net qwen3-235b --schedule shared
 run $here $ds --schedule two-batch --hook
 run $here $ds --schedule stages --kernel normal
 run $here $ds --kernel p2p
@@ -55,13 +56,18 @@ run $here $ds --leave-sms 132
 run $here $ds --num-topk 4
 run $here $ds --num-tokens 64
 run --cluster source/models/clusters/h800-cx7.ini --num-ranks 12 $ds
+$EPTWIN trace generate short.ept --num-ranks 16 --num-tokens 64
+run $here $ds --trace short.ept
+run $here $ds --trace short.ept --batch 130 --schedule stages
 printf '{"hidden_size": 64}' >config.json
 run $here --net config.json
 run $here $ds --format xml
 work='--work attention=1ms,experts=20us'
 run $here --work attention=1
 run $here $work $ds
+run $here $work
 run $here $work --batch 64
 run $here $work --layers all
 run $here $work --schedule stages
+run $here $work --schedule shared
 run $here --work attention=1ms,core=1ms

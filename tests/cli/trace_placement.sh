@@ -10,6 +10,13 @@ $EPTWIN trace remap t.ept again.ept --placement file:map.json && cmp placed.ept 
 $EPTWIN trace remap t.ept again.ept --placement eplb:4 --placement-output vllm.json --placement-format vllm
 cat vllm.json
 $EPTWIN trace remap t.ept again.ept --placement file:vllm.json && cmp placed.ept again.ept && echo same
+echo '# redundant experts make other numbers of ranks possible'
+for how in '' '--placement greedy' '--placement eplb:1' '--placement eplb:4'; do
+    $EPTWIN trace remap t.ept six.ept --num-ranks 6 $how
+    echo "exit $?"
+done
+$EPTWIN trace info six.ept | grep -E '^(ranks|experts)'
+rm six.ept
 $EPTWIN simulate --cluster h100-cx7 --trace t.ept --num-ranks 4 --hidden 1024 --layer 2 --placement file:map.json --format csv |
     grep -E '^# (num-experts|layer):'
 $EPTWIN trace remap t.ept again.ept --placement eplb:4 --placement-output all.txt

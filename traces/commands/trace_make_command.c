@@ -343,9 +343,10 @@ static bool remap_run(struct remap *m, const struct remap_options *o, const char
                            "--num-ranks, --ranks-per-node: expected positive numbers, found %d and %d", o->ranks,
                            o->ranks_per_node);
     info.ranks = m->ranks = o->ranks ? (uint32_t)o->ranks : info.ranks;
-    if (info.experts % info.ranks)
+    if (!o->placement && info.experts % info.ranks)
         return error_false(error, TRACE_ERROR, TRACE_ERROR_RANGE,
-                           "--num-ranks: expected a divisor of %u experts, found %u", info.experts, info.ranks);
+                           "--num-ranks: expected a divisor of %u experts (or a --placement that adds some), found %u",
+                           info.experts, info.ranks);
     if (o->placement && !placements_make(m, o, error)) return false;
     if (m->placements) info.experts = m->placements[0].slots;
     if (!path) return true;
