@@ -251,11 +251,21 @@ static void row_fill(const void *context, uint8_t *slot)
     else ht_slot_pack(h, p->rank->token[(size_t)p->peer * h->g.tokens + p->item], 0, slot, slot); /* it has no meta */
 }
 
+/* Charges a warp that has rows for its first read.  False: it has done so before, or has none. */
+static bool warp_begin(struct ts_warp *p)
+{
+    if (p->begun || p->item >= p->end) return false;
+    p->begun = true;
+    ht_scan_here(&p->worker, SITE_TWO_SIDED_START, 1, 0);
+    return true;
+}
+
 static enum worker_step send_step(struct fabric_worker *w)
 {
     struct ts_warp *p = fabric_container_of(w, struct ts_warp, worker);
     struct ts_rank *r = p->rank;
     const struct ht_slot *slot = slot_of(p);
+    if (warp_begin(p)) return WORKER_MORE;
     if (p->item >= p->end) return WORKER_DONE;
     const uint32_t freed = ht_word(&r->ht, word_freed(r, p->combine, p->peer, p->channel));
     if (p->moved / r->fifo[p->combine].entry_slots >= freed + TS_ENTRIES) return WORKER_WAIT;
@@ -311,6 +321,7 @@ static enum worker_step receive_step(struct fabric_worker *w)
     struct ts_rank *r = p->rank;
     const struct ts_fifo *f = &r->fifo[p->combine];
     const struct ht_slot *slot = slot_of(p);
+    if (warp_begin(p)) return WORKER_MORE;
     const uint32_t freed = p->moved / f->entry_slots;
     if (freed > p->freed && !word_tell(w, r, p->peer, word_freed(r, p->combine, r->ht.g.rank, p->channel), freed))
         return WORKER_WAIT;

@@ -39,7 +39,7 @@ struct ts_warp {
     uint16_t peer, channel;
     uint32_t item, end;    /* the next row for the peer or from it; how many rows there are */
     uint32_t moved, freed; /* rows moved so far; entries that the peer knows are free */
-    bool combine, stored;
+    bool combine, begun, stored;
 };
 
 /* A block that counts the tokens for a peer and tells it, or one that hears from a peer. */
