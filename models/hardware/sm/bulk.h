@@ -68,10 +68,9 @@ struct bulk_engine {
     uint64_t mark; /* the first store's mark (egress.h) */
 };
 
-/* Lines up a store of the stepped worker, the last operation of its step, at the SM's engine. */
+/* Lines up a store of the stepped worker, the last operation of its step, at the SM's engine.  The worker is parked
+ * until its last bulk_turn has ended. */
 void bulk_turn_take(struct world_worker *ww, uint16_t peer, uint32_t off_line, uint64_t size_bytes);
-/* Whether the worker must not step yet.  It steps when its last bulk_turn has ended. */
-bool bulk_turns_park(struct world_worker *ww);
 sim_handler bulk_engine_run; /* EVENT_STORED */
 
 #endif

@@ -86,9 +86,3 @@ void bulk_turn_take(struct world_worker *ww, uint16_t peer, uint32_t off_line, u
     e->last = turn;
     if (e->first == turn) turn_begin(e);
 }
-
-bool bulk_turns_park(struct world_worker *ww)
-{
-    ww->parked = ww->rested && worker_rest(ww)->turns > 0;
-    return ww->parked;
-}

@@ -555,7 +555,8 @@ static uint64_t gpu_step_begin(struct world_rank *rank, uint64_t now_ps)
 
 static void gpu_step_due(struct world_worker *ww)
 {
-    if (!ww->rested || !bulk_turns_park(ww)) world_worker_step(ww);
+    ww->parked = ww->rested && worker_rest(ww)->turns > 0;
+    if (!ww->parked) world_worker_step(ww);
 }
 
 const struct world_machine gpu_machine = {

@@ -14,12 +14,21 @@
 #include <malloc.h>
 #include <stdlib.h>
 
+void world_rest_begin(struct world_worker *ww)
+{
+    struct world_rank *rank = worker_rank(ww);
+    if (!rank->rest) rank->rest = arena_take(&rank->world->arena, rank->worker_max * sizeof rank->rest[0]);
+    rank->rest[ww->worker->index] = (struct rest){ 0 };
+    ww->rested = true;
+}
+
 void world_mail_read(struct world_worker *ww, uint64_t now_ps)
 {
     if (!ww->rested) return;
     struct world_rank *rank = worker_rank(ww);
     struct rest *rest = worker_rest(ww);
     struct letter *l = rest->mail;
+    if (!l) return;
     while (l && l->time_ps <= now_ps) {
         struct letter *const next = l->next;
         uint64_t *place = &rank->fabric.words[l->word];

@@ -293,15 +293,12 @@ static inline uint64_t world_latest_ps(const struct world *w)
 static inline struct world_rank *rank_of(struct fabric *f) { return fabric_container_of(f, struct world_rank, fabric); }
 static inline struct world_rank *worker_rank(const struct world_worker *ww) { return rank_of(ww->worker->fabric); }
 
-/* Returns a worker's struct rest, which is all zero at first. */
+/* Returns a worker's struct rest, which is all zero at first.  world_rest_begin() makes it (words.c). */
+void world_rest_begin(struct world_worker *ww);
 static inline struct rest *worker_rest(struct world_worker *ww)
 {
-    struct world_rank *rank = worker_rank(ww);
-    if (!rank->rest) rank->rest = arena_take(&rank->world->arena, rank->worker_max * sizeof rank->rest[0]);
-    struct rest *rest = &rank->rest[ww - rank->worker];
-    if (!ww->rested) *rest = (struct rest){ 0 };
-    ww->rested = true;
-    return rest;
+    if (!ww->rested) world_rest_begin(ww);
+    return &worker_rank(ww)->rest[ww->worker->index];
 }
 
 static inline uint64_t worker_staged_ps(struct world_worker *ww) { return ww->rested ? worker_rest(ww)->staged_ps : 0; }
