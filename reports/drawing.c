@@ -416,9 +416,7 @@ static void svg_open(const struct drawing *d, double height, GString *out)
         "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"machine\" viewBox=\"0 0 %d %.0f\" role=\"img\">\n<title>",
         WIDTH, height);
     svg_escape_append(out, d->title);
-    g_string_append(out, "</title>\n<desc>");
-    svg_escape_append(out, d->description);
-    g_string_append(out, "</desc>\n");
+    svg_escape_within(out, "</title>\n<desc>", d->description, "</desc>\n");
     g_string_append(out, style);
     svg_rect(out, 0, 0, WIDTH, height, "paper", NULL);
     svg_text(out, 16, 28, "h", "start", d->title);
@@ -429,9 +427,7 @@ static void group_open(const char *class, bool marked, const char *name, const c
 {
     g_string_append_printf(out, "<g class=\"%s%s\" data-name=\"", class, marked ? " m" : "");
     svg_escape_append(out, name);
-    g_string_append(out, "\"><title>");
-    svg_escape_append(out, tip);
-    g_string_append(out, "</title>");
+    svg_escape_within(out, "\"><title>", tip, "</title>");
 }
 
 /* Draws a link: a straight line between rows, or an arc above the row between parts of one row. */

@@ -41,9 +41,8 @@ static void html_value(GString *out, const char *class, const char *text)
 
 void report_html_table_begin(GString *out, const char *name, const char *format, const char *const *titles)
 {
-    g_string_append(out, "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"");
-    svg_escape_append(out, name);
-    g_string_append(out, "\"><table>\n<tr>");
+    svg_escape_within(out, "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"", name,
+                      "\"><table>\n<tr>");
     for (size_t i = 0; format[i]; i++) {
         if (format[i] == ' ') continue;
         g_string_append(out, format[i] == 'r' ? "<th class=\"n\">" : "<th>");
@@ -198,9 +197,7 @@ static void html_paragraphs(const char *words, GString *out)
         open = true;
         if (colon) {
             g_autofree char *phase = g_strndup(*line, (gsize)(colon - *line));
-            g_string_append(out, "<b>");
-            svg_escape_append(out, phase);
-            g_string_append(out, "</b>");
+            svg_escape_within(out, "<b>", phase, "</b>");
         }
         html_text(out, colon ? colon : *line);
         g_string_append_c(out, '\n');
@@ -310,17 +307,11 @@ static void html_case(const struct report_case *c, guint number, bool titled, co
                       GString *out)
 {
     g_string_append_printf(out, "<section id=\"result%u\">\n", number);
-    if (!titled) {
-        g_string_append(out, "<h2>");
-        svg_escape_append(out, c->title);
-        g_string_append(out, "</h2>\n");
-    }
+    if (!titled) svg_escape_within(out, "<h2>", c->title, "</h2>\n");
     html_verdict(c, titled, out);
     g_string_append(out, "<p class=\"path\">");
     for (int s = 0; s < c->series_count; s++) {
-        if (s) g_string_append(out, " · ");
-        svg_escape_append(out, c->series[s].name);
-        g_string_append(out, ": ");
+        svg_escape_within(out, s ? " · " : "", c->series[s].name, ": ");
         svg_escape_append(out, c->series[s].path);
     }
     g_string_append(out, "</p>\n");
@@ -486,9 +477,7 @@ static void html_contents(const GPtrArray *cases, const GPtrArray *sweeps, GStri
         g_autofree char *title = report_sweep_title(table), *base = g_path_get_basename(table->source);
         g_string_append_printf(out, "<li><a href=\"#sweep%u\">", i + 1);
         svg_escape_append(out, title);
-        g_string_append(out, "</a> (");
-        svg_escape_append(out, base);
-        g_string_append(out, ")</li>\n");
+        svg_escape_within(out, "</a> (", base, ")</li>\n");
     }
     if (cases->len)
         g_string_append_printf(out, "<li><a href=\"#result%s\">%u result%s</a></li>\n", cases->len > 1 ? "s" : "1",
@@ -502,11 +491,7 @@ static void html_sweeps(const GPtrArray *sweeps, bool titled, GString *out)
         const struct sweep_table *table = g_ptr_array_index(sweeps, i);
         g_autofree char *title = report_sweep_title(table);
         g_string_append_printf(out, "<section id=\"sweep%u\">\n", i + 1);
-        if (!titled) {
-            g_string_append(out, "<h2>");
-            svg_escape_append(out, title);
-            g_string_append(out, "</h2>\n");
-        }
+        if (!titled) svg_escape_within(out, "<h2>", title, "</h2>\n");
         report_sweep(table, titled, out);
         g_string_append(out, "</section>\n");
     }
@@ -535,9 +520,7 @@ GString *report_html(const GPtrArray *cases, const GPtrArray *sweeps, const stru
         shown++;
     }
     html_head(title, out);
-    g_string_append(out, "<h1>");
-    svg_escape_append(out, title);
-    g_string_append(out, "</h1>\n<p class=\"note\">Written by eptwin ");
+    svg_escape_within(out, "<h1>", title, "</h1>\n<p class=\"note\">Written by eptwin ");
     svg_escape_append(out, version);
     g_string_append(out, "</p>\n");
     html_contents(cases, sweeps, out);

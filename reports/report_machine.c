@@ -63,11 +63,7 @@ static void machine_draw(const struct report_case *c, const struct report_series
     g_ptr_array_add(marks, NULL);
     if (report_explaining(c) == 1) g_string_append(out, "<h3>The machine</h3>\n");
     else g_string_append_printf(out, "<h3>The machine of the %s</h3>\n", series->name);
-    if (words->len) {
-        g_string_append(out, "<p class=\"note\">");
-        svg_escape_append(out, words->str);
-        g_string_append(out, "</p>\n");
-    }
+    if (words->len) svg_escape_within(out, "<p class=\"note\">", words->str, "</p>\n");
     g_string_append(out, "<div class=\"scroll machine-box\" tabindex=\"0\" role=\"region\" aria-label=\"Drawing: ");
     svg_escape_append(out, c->title);
     g_string_append_printf(out, ", %s\">\n", series->name);

@@ -20,11 +20,7 @@ struct point {
 
 static void figures_begin(GString *out, const char *heading, const char *note, const char *class)
 {
-    if (heading) {
-        g_string_append(out, "<h3>");
-        svg_escape_append(out, heading);
-        g_string_append(out, "</h3>\n");
-    }
+    if (heading) svg_escape_within(out, "<h3>", heading, "</h3>\n");
     if (note) g_string_append_printf(out, "<p class=\"note\">%s</p>\n", note);
     g_string_append_printf(out, "<div class=\"%s\">\n", class);
 }
@@ -45,11 +41,7 @@ void report_figure_begin(GString *out, const char *caption, double height, const
 {
     g_autofree char *text = caption ? g_strdup_printf("%s: %s", label, caption) : g_strdup(label);
     g_string_append(out, "<figure>");
-    if (caption) {
-        g_string_append(out, "<figcaption>");
-        svg_escape_append(out, caption);
-        g_string_append(out, "</figcaption>\n");
-    }
+    if (caption) svg_escape_within(out, "<figcaption>", caption, "</figcaption>\n");
     svg_begin(out, PLOT_WIDTH, height, text);
 }
 

@@ -517,9 +517,7 @@ static void best_table(const struct sweep_measure *m, GString *out)
                                : *work ? g_strdup("The points")
                                        : g_strdup("The best points");
     g_autofree char *name = g_strdup_printf("%s of %s", heading, m->table->source);
-    g_string_append(out, "<h3>");
-    svg_escape_append(out, heading);
-    g_string_append(out, "</h3>\n");
+    svg_escape_within(out, "<h3>", heading, "</h3>\n");
     report_html_table_begin(out, name, format->str, (const char *const *)titles->pdata);
     for (guint i = 0; i < MIN(best->len, BEST_MAX); i++)
         best_row(m, g_array_index(best, struct best_point, i).point, out);
@@ -595,9 +593,7 @@ void report_sweep(const struct sweep_table *table, bool titled, GString *out)
     struct sweep_layout layout;
     layout_set(&layout, table);
     verdict(&goal, titled, out);
-    g_string_append(out, "<p class=\"path\">");
-    svg_escape_append(out, table->source);
-    g_string_append(out, "</p>\n");
+    svg_escape_within(out, "<p class=\"path\">", table->source, "</p>\n");
     g_string_append_printf(out, "<p>%u points; times are the slowest rank's", table->points->len);
     if (sweep_table_phase(table, "layer") == goal.phase)
         g_string_append(out, ", those of dispatch + combine with a layer's other kernels");

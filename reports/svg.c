@@ -19,6 +19,13 @@ void svg_escape_append(GString *out, const char *text)
     }
 }
 
+void svg_escape_within(GString *out, const char *before, const char *text, const char *after)
+{
+    g_string_append(out, before);
+    svg_escape_append(out, text);
+    g_string_append(out, after);
+}
+
 void svg_begin(GString *out, double width, double height, const char *label)
 {
     g_string_append_printf(out, "<svg viewBox=\"0 0 %.0f %.0f\" role=\"img\" aria-label=\"", width, height);

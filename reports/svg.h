@@ -22,6 +22,8 @@ struct svg_scale {
 };
 
 void svg_escape_append(GString *out, const char *text);
+/* Appends the text between two pieces that are not escaped. */
+void svg_escape_within(GString *out, const char *before, const char *text, const char *after);
 
 /* Begins a drawing.  label describes it for screen readers. */
 void svg_begin(GString *out, double width, double height, const char *label);
