@@ -46,6 +46,9 @@ struct measure_rows {
     double sample[]; /* [row][repeat]; NAN if no rank took part */
 };
 
+/* Which world a benchmark measures.  It is left out where that world does not exist. */
+enum measure_over { MEASURE_LINK, MEASURE_STORE, MEASURE_ATOMIC };
+
 struct measure {
     struct live_command *command;
     struct bootstrap *bootstrap;
@@ -61,6 +64,7 @@ struct measure {
     bool alone;                      /* this benchmark runs on rank 0 only */
     uint8_t *sums;                   /* the target of measure_sum(), MEASURE_AREA_BYTES; NULL before its first call */
     struct measure_loop *loop;       /* rows of measure_loop_run(); NULL before its first call */
+    const struct measure_test *test; /* the benchmark that runs */
     uint64_t serial;                 /* the value that signal words get next; equal on all ranks */
     uint32_t pass;                   /* the current pass over all benchmarks; each pass gives one sample */
     uint32_t row;                    /* the row of the next metric in this pass */
@@ -76,10 +80,25 @@ struct measure_test {
     const char *metric[MEASURE_VALUES], *unit[MEASURE_VALUES];
     bool (*run)(struct measure *m, uint32_t size_bytes, uint32_t count, double *value, GError **error);
     const uint32_t *sizes; /* ends with 0; NULL: there are no sizes, and metrics have no suffix */
+    enum measure_over over;
+    /* For benchmarks of work on rows: its kind, and the work on row i; context is measure_local.c's. */
+    enum fabric_work_kind kind;
+    void (*work)(void *context, uint64_t i);
 };
+
+/* The role of workers that only carry operations, and are not stepped. */
+extern const struct worker_role measure_no_role;
+
+static inline struct live_world *measure_world(const struct measure *m, enum measure_over over)
+{
+    return over == MEASURE_STORE ? m->store_world : over == MEASURE_ATOMIC ? m->atomic_world : m->link_world;
+}
 
 /* Takes a sample of `test` at each of its sizes, which rank 0 keeps.  suffix is appended to the phase. */
 bool measure_test_run(struct measure *m, const struct measure_test *test, const char *suffix, GError **error);
+/* The same for each of the tests whose world exists. */
+bool measure_tests_run(struct measure *m, const struct measure_test *test, uint32_t count, const char *suffix,
+                       GError **error);
 
 /* Touches the memory of rows and stores in this process, because the first touch of a page takes microseconds
  * (measure_local.c). */
@@ -111,7 +130,5 @@ double measure_turns(const struct measure *m);
 /* Binds this process to CPU number index, modulo their count, of those that this host's ranks may use.  Sets *was to
  * the CPUs that it could use before. */
 bool measure_cpu_pin(const struct measure *m, uint32_t index, cpu_set_t *was, GError **error);
-/* CPU time of this thread, without the time of other processes. */
-double measure_cpu_us(void);
 
 #endif

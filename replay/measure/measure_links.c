@@ -74,13 +74,13 @@ static enum worker_step stream_step(struct fabric_worker *w)
         if (s->paused++ < s->pause) return WORKER_MORE;
         const uint32_t batch = s->pause ? 1 : BATCH;
         s->paused = 0;
-        const double start_us = measure_cpu_us();
+        const double start_us = contention_thread_us();
         int rc = 0;
         for (uint32_t i = 0; i < batch && s->posted < total && rc == 0; i++) {
             rc = stream_post(s);
             if (rc == 0) s->posted++;
         }
-        s->post_us += measure_cpu_us() - start_us;
+        s->post_us += contention_thread_us() - start_us;
         return rc < 0 ? WORKER_WAIT : WORKER_MORE;
     }
     for (; s->flushed < s->peer_count * stream_queues(s); s->flushed++) {
@@ -159,9 +159,9 @@ static bool test_store(struct measure *m, uint32_t size, uint32_t count, double 
     struct stream s = { .size_bytes = size, .count = count, .first_peer = 1, .peer_count = 1 };
     s.worker = fabric_worker_of(live_world_fabric(m->store_world), &stream_role);
     struct fabric_worker *worker = &s.worker;
-    const double start_us = measure_cpu_us();
+    const double start_us = contention_thread_us();
     if (!live_world_run(m->store_world, &worker, 1, error)) return false;
-    value[0] = value[2] = (measure_cpu_us() - start_us) / count;
+    value[0] = value[2] = (contention_thread_us() - start_us) / count;
     value[1] = size / value[0] / 1e3;
     return true;
 }
@@ -306,9 +306,9 @@ static bool beside_run(struct measure *m, struct beside *b, struct fabric_worker
     b->measure = m;
     b->round_us = g_array_new(FALSE, FALSE, sizeof(double));
     b->start_us = measure_now_us();
-    const double start_cpu_us = measure_cpu_us();
+    const double start_cpu_us = contention_thread_us();
     bool fine = live_world_run(m->link_world, workers, count, error);
-    b->cpu_us = measure_cpu_us() - start_cpu_us;
+    b->cpu_us = contention_thread_us() - start_cpu_us;
     fine = fine && besides_gather(m, b, all, error);
     g_array_free(b->round_us, TRUE);
     return fine;
@@ -454,9 +454,9 @@ static const struct worker_role pong_role = { .step = pong_step, .describe = pon
 
 /* Sets value[0] to half of the median round trip.  It is the median, because a round trip that another process
  * interrupted says nothing about the link. */
-static bool pong_run(struct measure *m, struct live_world *world, uint32_t size, uint32_t count, double *value,
-                     GError **error)
+static bool test_latency(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
+    struct live_world *world = measure_world(m, m->test->over);
     struct pong p = { .size_bytes = size, .count = count, .base = m->serial };
     m->serial += count + 1;
     if (m->bootstrap->rank > 1) return true;
@@ -472,21 +472,6 @@ static bool pong_run(struct measure *m, struct live_world *world, uint32_t size,
     return fine;
 }
 
-static bool test_store_latency(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
-{
-    return pong_run(m, m->store_world, size, count, value, error);
-}
-
-static bool test_put_latency(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
-{
-    return pong_run(m, m->link_world, size, count, value, error);
-}
-
-static bool test_atomic_latency(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
-{
-    return pong_run(m, m->atomic_world, size, count, value, error);
-}
-
 /* ---- signals ---- */
 
 struct signals {
@@ -499,14 +484,14 @@ struct signals {
 static enum worker_step signals_step(struct fabric_worker *w)
 {
     struct signals *s = fabric_container_of(w, struct signals, worker);
-    const double start_us = measure_cpu_us();
+    const double start_us = contention_thread_us();
     int rc = 0;
     for (uint32_t i = 0; i < BATCH && s->sent < s->count && rc == 0; i++) {
         const struct fabric_signal signal = { .value = s->base + s->sent + 1, .word = 0, .peer = 1 };
         rc = fabric_signal(w, &signal);
         if (rc == 0) s->sent++;
     }
-    s->post_us += measure_cpu_us() - start_us;
+    s->post_us += contention_thread_us() - start_us;
     if (s->sent < s->count) return rc < 0 ? WORKER_WAIT : WORKER_MORE;
     return fabric_flush(w, 1, 0) < 0 ? WORKER_WAIT : WORKER_DONE;
 }
@@ -514,8 +499,10 @@ static enum worker_step signals_step(struct fabric_worker *w)
 static const struct worker_role signals_role = { .step = signals_step, .describe = sink_describe };
 
 /* Measures signals: rank 0 signals rank 1 repeatedly, and rank 1 waits for the last signal. */
-static bool signals_run(struct measure *m, struct live_world *world, uint32_t count, double *value, GError **error)
+static bool test_signals(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
+    (void)size;
+    struct live_world *world = measure_world(m, m->test->over);
     struct signals s = { .count = count, .base = m->serial };
     struct sink k = { .last = 1, .done_value = m->serial + count };
     m->serial += count;
@@ -535,24 +522,6 @@ static bool signals_run(struct measure *m, struct live_world *world, uint32_t co
     value[1] = s.post_us / count;
     value[2] = (s.post_us + units_us(live_world_polled_ps(world) - polled_ps)) / count;
     return true;
-}
-
-static bool test_store_signal(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
-{
-    (void)size;
-    return signals_run(m, m->store_world, count, value, error);
-}
-
-static bool test_put_signal(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
-{
-    (void)size;
-    return signals_run(m, m->link_world, count, value, error);
-}
-
-static bool test_atomic_signal(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
-{
-    (void)size;
-    return signals_run(m, m->atomic_world, count, value, error);
 }
 
 static bool test_barrier(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
@@ -582,39 +551,25 @@ static const uint32_t load_sizes[] = { 1024,  4096,  7408,  10240,  14336,  2048
 #define SIGNAL_METRICS \
     { "stream_us", "post_us", "cpu_us" }, { "us", "us", "us" }
 
-enum { NEEDS_STORE = 1, NEEDS_ATOMIC = 2 };
-
-static bool tests_run(struct measure *m, const struct measure_test *test, uint32_t count, const uint8_t *needs,
-                      const char *suffix, GError **error)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        if ((needs[i] == NEEDS_STORE && !m->store_world) || (needs[i] == NEEDS_ATOMIC && !m->atomic_world)) continue;
-        if (!measure_test_run(m, &test[i], suffix, error)) return false;
-    }
-    return true;
-}
-
 bool measure_pair_run(struct measure *m, GError **error)
 {
     static const struct measure_test tests[] = {
-        { "store", STREAM_OF_STORES, test_store, stream_sizes },
-        { "store", { "latency_us" }, { "us" }, test_store_latency, latency_sizes },
-        { "store_signal", SIGNAL_METRICS, test_store_signal, NULL },
-        { "store_signal", { "latency_us" }, { "us" }, test_store_latency, NULL },
-        { "put", STREAM_METRICS, test_put, stream_sizes },
-        { "put", { "latency_us" }, { "us" }, test_put_latency, latency_sizes },
-        { "signal", SIGNAL_METRICS, test_put_signal, NULL },
-        { "signal", { "latency_us" }, { "us" }, test_put_latency, NULL },
-        { "put_bidir", STREAM_METRICS, test_put_bidir, stream_sizes },
-        { "atomic", SIGNAL_METRICS, test_atomic_signal, NULL },
-        { "atomic", { "latency_us" }, { "us" }, test_atomic_latency, NULL },
+        { "store", STREAM_OF_STORES, .run = test_store, .sizes = stream_sizes, .over = MEASURE_STORE },
+        { "store", { "latency_us" }, { "us" }, .run = test_latency, .sizes = latency_sizes, .over = MEASURE_STORE },
+        { "store_signal", SIGNAL_METRICS, .run = test_signals, .over = MEASURE_STORE },
+        { "store_signal", { "latency_us" }, { "us" }, .run = test_latency, .over = MEASURE_STORE },
+        { "put", STREAM_METRICS, .run = test_put, .sizes = stream_sizes },
+        { "put", { "latency_us" }, { "us" }, .run = test_latency, .sizes = latency_sizes },
+        { "signal", SIGNAL_METRICS, .run = test_signals },
+        { "signal", { "latency_us" }, { "us" }, .run = test_latency },
+        { "put_bidir", STREAM_METRICS, .run = test_put_bidir, .sizes = stream_sizes },
+        { "atomic", SIGNAL_METRICS, .run = test_signals, .over = MEASURE_ATOMIC },
+        { "atomic", { "latency_us" }, { "us" }, .run = test_latency, .over = MEASURE_ATOMIC },
     };
-    static const uint8_t needs[G_N_ELEMENTS(tests)] = { [0] = NEEDS_STORE, [1] = NEEDS_STORE,  [2] = NEEDS_STORE,
-                                                        [3] = NEEDS_STORE, [9] = NEEDS_ATOMIC, [10] = NEEDS_ATOMIC };
     /* Each of the two ranks gets its own CPU, if there are two, instead of one that the scheduler happens to choose. */
     cpu_set_t was;
     const bool fine = measure_cpu_pin(m, m->bootstrap->rank, &was, error) &&
-                      tests_run(m, tests, G_N_ELEMENTS(tests), needs, "", error);
+                      measure_tests_run(m, tests, G_N_ELEMENTS(tests), "", error);
     sched_setaffinity(0, sizeof was, &was);
     return fine;
 }
@@ -625,22 +580,20 @@ bool measure_load_run(struct measure *m, const char *suffix, GError **error)
         { "put_load",
           { "stream_us", "cpu_us", "chained_us", "alone_us" },
           { "us", "us", "us", "us" },
-          test_put_load,
-          load_sizes },
-        { "signal_load", { "stream_us", "cpu_us" }, { "us", "us" }, test_signal_load, NULL },
+          .run = test_put_load,
+          .sizes = load_sizes },
+        { "signal_load", { "stream_us", "cpu_us" }, { "us", "us" }, .run = test_signal_load },
     };
-    static const uint8_t needs[G_N_ELEMENTS(tests)] = { 0 };
-    return tests_run(m, tests, G_N_ELEMENTS(tests), needs, suffix, error);
+    return measure_tests_run(m, tests, G_N_ELEMENTS(tests), suffix, error);
 }
 
 bool measure_crowd_run(struct measure *m, const char *suffix, GError **error)
 {
     static const struct measure_test tests[] = {
-        { "store_alltoall", STREAM_OF_STORES, test_store_to_all, crowd_sizes },
-        { "put_alltoall", STREAM_METRICS, test_put_to_all, crowd_sizes },
-        { "put_incast", STREAM_METRICS, test_put_incast, crowd_sizes },
-        { "barrier", { "time_us" }, { "us" }, test_barrier, NULL },
+        { "store_alltoall", STREAM_OF_STORES, .run = test_store_to_all, .sizes = crowd_sizes, .over = MEASURE_STORE },
+        { "put_alltoall", STREAM_METRICS, .run = test_put_to_all, .sizes = crowd_sizes },
+        { "put_incast", STREAM_METRICS, .run = test_put_incast, .sizes = crowd_sizes },
+        { "barrier", { "time_us" }, { "us" }, .run = test_barrier },
     };
-    static const uint8_t needs[G_N_ELEMENTS(tests)] = { [0] = NEEDS_STORE };
-    return tests_run(m, tests, G_N_ELEMENTS(tests), needs, suffix, error);
+    return measure_tests_run(m, tests, G_N_ELEMENTS(tests), suffix, error);
 }

@@ -103,24 +103,24 @@ static enum worker_step no_step(struct fabric_worker *w)
     return WORKER_DONE;
 }
 
-static const struct worker_role no_role = { .step = no_step };
+const struct worker_role measure_no_role = { .step = no_step };
 
 /* Does the work on rows first .. last - 1 through the seam, and returns its CPU time. */
-static double rows_work(struct fabric *f, enum fabric_work_kind kind, void (*run)(void *, uint64_t), struct row_work *r,
-                        uint64_t first, uint64_t last)
+static double rows_work(struct fabric *f, const struct measure_test *test, struct row_work *r, uint64_t first,
+                        uint64_t last)
 {
-    struct fabric_worker worker = fabric_worker_of(f, &no_role);
-    const double start_us = measure_cpu_us();
+    struct fabric_worker worker = fabric_worker_of(f, &measure_no_role);
+    const double start_us = contention_thread_us();
     for (uint64_t i = first; i < last; i++) {
-        const struct fabric_work work = { .kind = kind,
+        const struct fabric_work work = { .kind = test->kind,
                                           .rows = 1,
                                           .read_bytes = (uint64_t)r->size_bytes * MAX(r->reduced, 1),
-                                          .run = run,
+                                          .run = test->work,
                                           .context = r,
                                           .argument = i };
         fabric_work(&worker, &work);
     }
-    const double took_us = measure_cpu_us() - start_us;
+    const double took_us = contention_thread_us() - start_us;
     __asm__ volatile("" : : "r"(r->sum)); /* uses the scan's result, so that the compiler keeps the scan */
     return took_us;
 }
@@ -145,13 +145,12 @@ static void rows_value(const struct measure *m, uint32_t size, uint32_t count, d
     value[1] = size / value[0] / 1e3;
 }
 
-static void rows_time(struct measure *m, enum fabric_work_kind kind, void (*run)(void *, uint64_t), uint32_t size,
-                      uint32_t count, double *value)
+static void rows_time(struct measure *m, const struct measure_test *test, uint32_t size, uint32_t count, double *value)
 {
     struct fabric *f = live_world_fabric(any_world(m));
     area_fill(f);
-    struct row_work r = rows_of(kind, size, f->heap, f->heap + MEASURE_AREA_BYTES);
-    rows_value(m, size, count, rows_work(f, kind, run, &r, 0, count), value);
+    struct row_work r = rows_of(test->kind, size, f->heap, f->heap + MEASURE_AREA_BYTES);
+    rows_value(m, size, count, rows_work(f, test, &r, 0, count), value);
 }
 
 /* ---- rows that pass from rank to rank, as a kernel's do ---- */
@@ -159,8 +158,8 @@ static void rows_time(struct measure *m, enum fabric_work_kind kind, void (*run)
 /* Stores each of the rows first .. last - 1 to every peer in turn, and returns the CPU time. */
 static double rows_send(struct fabric *f, const struct row_work *r, uint64_t first, uint64_t last)
 {
-    struct fabric_worker worker = fabric_worker_of(f, &no_role);
-    const double start_us = measure_cpu_us();
+    struct fabric_worker worker = fabric_worker_of(f, &measure_no_role);
+    const double start_us = contention_thread_us();
     for (uint64_t i = first; i < last; i++) {
         const uint64_t place = measure_place(i, r->rows_in_area) * r->size_bytes;
         const struct fabric_write write = {
@@ -173,7 +172,7 @@ static double rows_send(struct fabric *f, const struct row_work *r, uint64_t fir
         const int rc = fabric_store(&worker, &write);
         g_assert(rc == 0); /* stores to memory never wait */
     }
-    return measure_cpu_us() - start_us;
+    return contention_thread_us() - start_us;
 }
 
 struct handed {
@@ -182,13 +181,12 @@ struct handed {
 
 /* Measures rows that are stored to peers and then read by them, area by area.  So each row that is read has just been
  * written by a peer, and each row that is written has just been read by a peer. */
-static bool rows_hand(struct measure *m, enum fabric_work_kind kind, void (*run)(void *, uint64_t), uint32_t size,
-                      uint32_t count, struct handed *handed, GError **error)
+static bool rows_hand(struct measure *m, uint32_t size, uint32_t count, struct handed *handed, GError **error)
 {
     struct fabric *f = live_world_fabric(m->store_world);
     area_fill(f);
     measure_sums_make(m);
-    struct row_work r = rows_of(kind, size, f->heap + MEASURE_AREA_BYTES, m->sums);
+    struct row_work r = rows_of(m->test->kind, size, f->heap + MEASURE_AREA_BYTES, m->sums);
     const uint64_t each = MAX(r.reduced, 1), round = r.rows_in_area / each;
     *handed = (struct handed){ 0 };
     for (uint64_t first = 0; first < count; first += round) {
@@ -196,75 +194,31 @@ static bool rows_hand(struct measure *m, enum fabric_work_kind kind, void (*run)
         if (!live_world_barrier(m->store_world, error)) return false;
         handed->store_us += rows_send(f, &r, first * each, last * each) / (double)(count * each);
         if (!live_world_barrier(m->store_world, error)) return false;
-        handed->work_us += rows_work(f, kind, run, &r, first, last) / count;
+        handed->work_us += rows_work(f, m->test, &r, first, last) / count;
     }
     return true;
 }
 
-static bool written_time(struct measure *m, enum fabric_work_kind kind, void (*run)(void *, uint64_t), uint32_t size,
-                         uint32_t count, double *value, GError **error)
+static bool test_written(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
     struct handed handed;
-    if (!rows_hand(m, kind, run, size, count, &handed, error)) return false;
+    if (!rows_hand(m, size, count, &handed, error)) return false;
     rows_value(m, size, count, handed.work_us * count, value);
     return true;
-}
-
-static bool test_copy_written(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
-{
-    return written_time(m, FABRIC_WORK_COPY, work_copy, size, count, value, error);
-}
-
-static bool test_reduce_written(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
-{
-    return written_time(m, FABRIC_WORK_REDUCE, work_reduce, size, count, value, error);
-}
-
-static bool test_sum_written(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
-{
-    return written_time(m, FABRIC_WORK_REDUCE, work_sum, size, count, value, error);
 }
 
 static bool test_store_read(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
     struct handed handed;
-    if (!rows_hand(m, FABRIC_WORK_COPY, work_copy, size, count, &handed, error)) return false;
+    if (!rows_hand(m, size, count, &handed, error)) return false;
     rows_value(m, size, count, handed.store_us * count, value);
     return true;
 }
 
-static bool test_copy(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
+static bool test_rows(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
     (void)error;
-    rows_time(m, FABRIC_WORK_COPY, work_copy, size, count, value);
-    return true;
-}
-
-static bool test_cast(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
-{
-    (void)error;
-    rows_time(m, FABRIC_WORK_CAST, work_cast, size, count, value);
-    return true;
-}
-
-static bool test_reduce(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
-{
-    (void)error;
-    rows_time(m, FABRIC_WORK_REDUCE, work_reduce, size, count, value);
-    return true;
-}
-
-static bool test_sum(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
-{
-    (void)error;
-    rows_time(m, FABRIC_WORK_REDUCE, work_sum, size, count, value);
-    return true;
-}
-
-static bool test_scan(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
-{
-    (void)error;
-    rows_time(m, FABRIC_WORK_SCAN, work_scan, size, count, value);
+    rows_time(m, m->test, size, count, value);
     return true;
 }
 
@@ -319,7 +273,7 @@ static bool test_launch(struct measure *m, uint32_t size, uint32_t count, double
 {
     (void)size;
     if (m->bootstrap->rank != 0) return true;
-    struct fabric_worker worker = fabric_worker_of(live_world_fabric(any_world(m)), &no_role);
+    struct fabric_worker worker = fabric_worker_of(live_world_fabric(any_world(m)), &measure_no_role);
     struct fabric_worker *workers = &worker;
     const double start_us = measure_now_us();
     for (uint32_t i = 0; i < count; i++)
@@ -374,7 +328,7 @@ static bool test_switch(struct measure *m, uint32_t size, uint32_t count, double
     cpu_set_t was;
     if (rank > 1) return true;
     struct fabric *f = live_world_fabric(m->store_world);
-    struct fabric_worker worker = fabric_worker_of(f, &no_role);
+    struct fabric_worker worker = fabric_worker_of(f, &measure_no_role);
     if (!measure_cpu_pin(m, 0, &was, error)) return false;
     struct fabric_signal signal = { .word = rank, .peer = (uint16_t)!rank };
     int rc = 0;
@@ -402,9 +356,9 @@ static bool test_slice(struct measure *m, uint32_t size, uint32_t count, double 
     if (!measure_cpu_pin(m, 0, &was, error)) return false;
     struct rusage before, after;
     getrusage(RUSAGE_THREAD, &before);
-    const double end_us = measure_now_us() + (double)count * LOOK_US, start_cpu_us = measure_cpu_us();
+    const double end_us = measure_now_us() + (double)count * LOOK_US, start_cpu_us = contention_thread_us();
     while (measure_now_us() < end_us) {}
-    const double cpu_us = measure_cpu_us() - start_cpu_us;
+    const double cpu_us = contention_thread_us() - start_cpu_us;
     getrusage(RUSAGE_THREAD, &after);
     value[0] = cpu_us / MAX(after.ru_nivcsw - before.ru_nivcsw, 1);
     sched_setaffinity(0, sizeof was, &was);
@@ -419,33 +373,41 @@ static const uint32_t reduce_sizes[] = { CLUSTER_REDUCE_ROW_BYTES, 2 * CLUSTER_R
                                          4 * CLUSTER_REDUCE_ROW_BYTES, 8 * CLUSTER_REDUCE_ROW_BYTES, 0 };
 static const uint32_t scan_sizes[] = { 4096, SCAN_BYTES, 0 };
 
+#define READ_METRICS \
+    { "time_us", "read_gbs", "cpu_us" }, { "us", "GB/s", "us" }
+
 static const struct measure_test row_tests[] = {
-    { "copy", { "time_us", "read_gbs", "cpu_us" }, { "us", "GB/s", "us" }, test_copy, row_sizes },
-    { "cast", { "time_us", "read_gbs", "cpu_us" }, { "us", "GB/s", "us" }, test_cast, row_sizes },
-    { "reduce", { "time_us", "read_gbs", "cpu_us" }, { "us", "GB/s", "us" }, test_reduce, reduce_sizes },
-    { "sum", { "time_us", "read_gbs", "cpu_us" }, { "us", "GB/s", "us" }, test_sum, reduce_sizes },
-    { "scan", { "time_us", "read_gbs", "cpu_us" }, { "us", "GB/s", "us" }, test_scan, scan_sizes },
+    { "copy", READ_METRICS, .run = test_rows, .sizes = row_sizes, .kind = FABRIC_WORK_COPY, .work = work_copy },
+    { "cast", READ_METRICS, .run = test_rows, .sizes = row_sizes, .kind = FABRIC_WORK_CAST, .work = work_cast },
+    { "reduce", READ_METRICS, .run = test_rows, .sizes = reduce_sizes, .kind = FABRIC_WORK_REDUCE,
+      .work = work_reduce },
+    { "sum", READ_METRICS, .run = test_rows, .sizes = reduce_sizes, .kind = FABRIC_WORK_REDUCE, .work = work_sum },
+    { "scan", READ_METRICS, .run = test_rows, .sizes = scan_sizes, .kind = FABRIC_WORK_SCAN, .work = work_scan },
 };
 
 /* Benchmarks that run on all ranks at once, if the ranks share memory. */
 static const struct measure_test handed_tests[] = {
-    { "store_read", { "time_us", "write_gbs", "cpu_us" }, { "us", "GB/s", "us" }, test_store_read, row_sizes },
-    { "copy_written", { "time_us", "read_gbs", "cpu_us" }, { "us", "GB/s", "us" }, test_copy_written, row_sizes },
-    { "reduce_written",
-      { "time_us", "read_gbs", "cpu_us" },
+    { "store_read",
+      { "time_us", "write_gbs", "cpu_us" },
       { "us", "GB/s", "us" },
-      test_reduce_written,
-      reduce_sizes },
-    { "sum_written", { "time_us", "read_gbs", "cpu_us" }, { "us", "GB/s", "us" }, test_sum_written, reduce_sizes },
+      .run = test_store_read,
+      .sizes = row_sizes,
+      .over = MEASURE_STORE,
+      .kind = FABRIC_WORK_COPY,
+      .work = work_copy },
+    { "copy_written", READ_METRICS, .run = test_written, .sizes = row_sizes, .over = MEASURE_STORE,
+      .kind = FABRIC_WORK_COPY, .work = work_copy },
+    { "reduce_written", READ_METRICS, .run = test_written, .sizes = reduce_sizes, .over = MEASURE_STORE,
+      .kind = FABRIC_WORK_REDUCE, .work = work_reduce },
+    { "sum_written", READ_METRICS, .run = test_written, .sizes = reduce_sizes, .over = MEASURE_STORE,
+      .kind = FABRIC_WORK_REDUCE, .work = work_sum },
 };
 
 /* Runs a row benchmark on rank 0 while the others sleep in the bootstrap. */
-static const struct measure_test *alone_test;
-
 static bool test_alone(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
     m->alone = true;
-    const bool fine = m->bootstrap->rank != 0 || alone_test->run(m, size, count, value, error);
+    const bool fine = m->bootstrap->rank != 0 || test_rows(m, size, count, value, error);
     m->alone = false;
     return fine;
 }
@@ -454,7 +416,7 @@ bool measure_pages_touch(struct measure *m, GError **error)
 {
     enum { PIECE_BYTES = 1 << 20 };
     struct fabric *f = live_world_fabric(any_world(m));
-    struct fabric_worker worker = fabric_worker_of(f, &no_role);
+    struct fabric_worker worker = fabric_worker_of(f, &measure_no_role);
     memset(f->heap + MEASURE_AREA_BYTES, 0, MEASURE_AREA_BYTES);
     for (uint16_t peer = 0; peer < f->rank_count; peer++) {
         if (peer == f->rank || fabric_path(f, peer) == FABRIC_RDMA) continue;
@@ -475,20 +437,16 @@ bool measure_pages_touch(struct measure *m, GError **error)
 bool measure_local_run(struct measure *m, GError **error)
 {
     static const struct measure_test loop_tests[] = {
-        { "step", { "time_us" }, { "us" }, test_step, NULL },
-        { "launch", { "time_us" }, { "us" }, test_launch, NULL },
-        { "poll", { "time_us" }, { "us" }, test_poll, NULL },
-        { "clock", { "time_us" }, { "us" }, test_clock, NULL },
-        { "switch", { "time_us" }, { "us" }, test_switch, NULL },
-        { "slice", { "time_us" }, { "us" }, test_slice, NULL },
+        { "step", { "time_us" }, { "us" }, .run = test_step },
+        { "launch", { "time_us" }, { "us" }, .run = test_launch },
+        { "poll", { "time_us" }, { "us" }, .run = test_poll },
+        { "clock", { "time_us" }, { "us" }, .run = test_clock },
+        { "switch", { "time_us" }, { "us" }, .run = test_switch, .over = MEASURE_STORE },
+        { "slice", { "time_us" }, { "us" }, .run = test_slice },
     };
-    for (uint32_t i = 0; i < G_N_ELEMENTS(loop_tests); i++) {
-        if (loop_tests[i].run == test_switch && !m->store_world) continue;
-        if (!measure_test_run(m, &loop_tests[i], "", error)) return false;
-    }
+    if (!measure_tests_run(m, loop_tests, G_N_ELEMENTS(loop_tests), "", error)) return false;
     for (uint32_t i = 0; i < G_N_ELEMENTS(row_tests); i++) {
         struct measure_test test = row_tests[i];
-        alone_test = &row_tests[i];
         test.run = test_alone;
         if (!measure_test_run(m, &test, "", error)) return false;
     }
@@ -499,9 +457,9 @@ bool measure_local_run(struct measure *m, GError **error)
  * CPUs. */
 static bool test_memory(struct measure *m, uint32_t size, uint32_t count, double *value, GError **error)
 {
-    (void)size;
+    (void)size, (void)error;
     double copy[3];
-    if (!test_copy(m, MEMORY_BYTES, count, copy, error)) return false;
+    rows_time(m, &row_tests[0], MEMORY_BYTES, count, copy);
     value[0] = copy[0];
     value[1] = 2 * copy[1] * m->bootstrap->rank_count;
     return true;
@@ -510,16 +468,13 @@ static bool test_memory(struct measure *m, uint32_t size, uint32_t count, double
 bool measure_memory_run(struct measure *m, GError **error)
 {
     static const struct measure_test test = {
-        "memory", { "time_us", "total_gbs" }, { "us", "GB/s" }, test_memory, NULL
+        "memory", { "time_us", "total_gbs" }, { "us", "GB/s" }, .run = test_memory
     };
     return measure_test_run(m, &test, "", error);
 }
 
 bool measure_local_crowd_run(struct measure *m, const char *suffix, GError **error)
 {
-    for (uint32_t i = 0; i < G_N_ELEMENTS(row_tests); i++)
-        if (!measure_test_run(m, &row_tests[i], suffix, error)) return false;
-    for (uint32_t i = 0; m->store_world && i < G_N_ELEMENTS(handed_tests); i++)
-        if (!measure_test_run(m, &handed_tests[i], suffix, error)) return false;
-    return true;
+    return measure_tests_run(m, row_tests, G_N_ELEMENTS(row_tests), suffix, error) &&
+           measure_tests_run(m, handed_tests, G_N_ELEMENTS(handed_tests), suffix, error);
 }

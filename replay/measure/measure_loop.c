@@ -106,23 +106,23 @@ static uint32_t choice_place(const struct round *r, uint32_t rank, uint32_t i) {
 
 static void tokens_cast(struct round *r, uint32_t first, uint32_t last)
 {
-    const double start_us = measure_cpu_us();
+    const double start_us = contention_thread_us();
     for (uint32_t t = first; t < last; t++) {
         uint8_t *message = r->fabric->heap + stage_at(t);
         float *scales = (float *)(void *)(message + HEADER_BYTES + HIDDEN);
         format_row_to_fp8(r->loop->input + (size_t)t * HIDDEN, HIDDEN, false, message + HEADER_BYTES, scales);
     }
-    r->cast_us += measure_cpu_us() - start_us;
+    r->cast_us += contention_thread_us() - start_us;
 }
 
 static void messages_store(struct round *r, uint32_t first, uint32_t last)
 {
     const uint32_t rank = r->fabric->rank;
-    const double start_us = measure_cpu_us();
+    const double start_us = contention_thread_us();
     for (uint32_t i = first * TOPK; i < last * TOPK; i++)
         row_store(r, choice_peer(r, rank, i), message_at(choice_place(r, rank, i)),
                   r->fabric->heap + stage_at(i / TOPK), MESSAGE_BYTES);
-    r->message_us += measure_cpu_us() - start_us;
+    r->message_us += contention_thread_us() - start_us;
 }
 
 /* Returns whether a message comes to this place.  If so, sets *source and *choice to the rank and choice that it is
@@ -138,7 +138,7 @@ static bool place_taken(const struct round *r, uint32_t place, uint32_t *source,
 static uint32_t messages_copy(struct round *r)
 {
     uint32_t count = 0, source, choice;
-    const double start_us = measure_cpu_us();
+    const double start_us = contention_thread_us();
     for (uint32_t place = 0; place < r->each * r->ranks; place++) {
         const uint8_t *message = r->fabric->heap + message_at(place);
         if (!place_taken(r, place, &source, &choice)) continue;
@@ -146,7 +146,7 @@ static uint32_t messages_copy(struct round *r)
         memcpy(r->loop->scales + (size_t)place * SCALES, message + HEADER_BYTES + HIDDEN, 4 * SCALES);
         count++;
     }
-    r->copy_us += measure_cpu_us() - start_us;
+    r->copy_us += contention_thread_us() - start_us;
     return count;
 }
 
@@ -167,18 +167,18 @@ static uint32_t choice_slot(const struct round *r, uint32_t choice)
 static void rows_return(struct round *r)
 {
     uint32_t source, choice;
-    const double start_us = measure_cpu_us();
+    const double start_us = contention_thread_us();
     for (uint32_t place = 0; place < r->each * r->ranks; place++)
         if (place_taken(r, place, &source, &choice))
             row_store(r, source, slot_at(r->ranks, choice_slot(r, choice)), r->loop->expert + (size_t)place * HIDDEN,
                       ROW_BYTES);
-    r->store_us += measure_cpu_us() - start_us;
+    r->store_us += contention_thread_us() - start_us;
 }
 
 static void rows_reduce(struct round *r)
 {
     static const float weight[TOPK] = { 0.25f, 0.125f, 0.125f, 0.125f, 0.125f, 0.125f, 0.0625f, 0.0625f };
-    const double start_us = measure_cpu_us();
+    const double start_us = contention_thread_us();
     for (uint32_t t = 0; t < r->tokens; t++) {
         const uint16_t *row[TOPK];
         for (uint32_t j = 0; j < TOPK; j++)
@@ -186,7 +186,7 @@ static void rows_reduce(struct round *r)
                 (const uint16_t *)(const void *)(r->fabric->heap + slot_at(r->ranks, choice_slot(r, t * TOPK + j)));
         format_rows_reduce(row, weight, TOPK, HIDDEN, r->loop->sum + (size_t)t * HIDDEN);
     }
-    r->reduce_us += measure_cpu_us() - start_us;
+    r->reduce_us += contention_thread_us() - start_us;
 }
 
 static bool round_run(struct measure *m, struct round *r, GError **error)
@@ -205,14 +205,6 @@ static bool round_run(struct measure *m, struct round *r, GError **error)
     return live_world_barrier(m->store_world, error);
 }
 
-static enum worker_step no_step(struct fabric_worker *w)
-{
-    (void)w;
-    return WORKER_DONE;
-}
-
-static const struct worker_role no_role = { .step = no_step };
-
 /* Measures whole rounds for at least `count` tokens.  A first round, which does not count, brings the rows into the
  * caches that hold them in a loop. */
 static bool test_loop(struct measure *m, uint32_t touched_bytes, uint32_t count, double *value, GError **error)
@@ -220,7 +212,7 @@ static bool test_loop(struct measure *m, uint32_t touched_bytes, uint32_t count,
     struct fabric *f = live_world_fabric(m->store_world);
     if (!m->loop) m->loop = loop_new(f->rank_count);
     struct round r = { .fabric = f, .loop = m->loop, .ranks = f->rank_count, .tokens = touched_bytes / TOKEN_BYTES };
-    r.worker = fabric_worker_of(f, &no_role);
+    r.worker = fabric_worker_of(f, &measure_no_role);
     r.each = places(r.tokens, r.ranks) / r.ranks;
     if (!round_run(m, &r, error)) return false;
     r.cast_us = r.message_us = r.copy_us = r.store_us = r.reduce_us = 0;
@@ -246,8 +238,8 @@ bool measure_loop_run(struct measure *m, const char *suffix, GError **error)
         "loop",
         { "token_us", "cast_us", "message_us", "copy_us", "store_us", "reduce_us" },
         { "us", "us", "us", "us", "us", "us" },
-        test_loop,
-        sizes,
+        .run = test_loop,
+        .sizes = sizes,
     };
     return measure_test_run(m, &test, suffix, error);
 }

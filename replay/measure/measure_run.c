@@ -16,13 +16,6 @@ double measure_now_us(void)
     return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
 }
 
-double measure_cpu_us(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
-}
-
 double measure_turns(const struct measure *m)
 {
     const double ranks = live_world_local_ranks(m->link_world), cpus = live_world_cpus(m->link_world);
@@ -89,9 +82,18 @@ static bool size_run(struct measure *m, const struct measure_test *test, const c
 bool measure_test_run(struct measure *m, const struct measure_test *test, const char *suffix, GError **error)
 {
     char phase[32];
+    m->test = test;
     g_snprintf(phase, sizeof phase, "%s%s", test->phase, suffix);
     if (!test->sizes) return size_run(m, test, phase, 0, error);
     for (const uint32_t *size = test->sizes; *size; size++)
         if (!size_run(m, test, phase, *size, error)) return false;
+    return true;
+}
+
+bool measure_tests_run(struct measure *m, const struct measure_test *test, uint32_t count, const char *suffix,
+                       GError **error)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (measure_world(m, test[i].over) && !measure_test_run(m, &test[i], suffix, error)) return false;
     return true;
 }
