@@ -4,6 +4,7 @@
  * with and without payload; the bytes that PROTOCOLS.md 1.14 and 1.16 give, and an error for each limit.
  * Method: random groups, routings and sizes over the adversarial fabrics of support_loop, several iterations in a
  * row. */
+#include "models/moe/moe_mori.h"
 #include "tests/support_moe.h"
 #include "tests/unit.h"
 
@@ -71,6 +72,23 @@ TEST("bytes between nodes")
         CU_ASSERT_EQUAL(loop_counts(group->loop)->put_bytes, (ll ? tokens : copies.abroad) * (slot + 2 * o.hidden));
         CU_ASSERT_EQUAL(loop_counts(group->loop)->store_bytes, copies.to_ranks * slot);
     }
+}
+
+/* A row of 7168 values whose sum 22 warps share: 326 values each, two passes of 256 B and two over the remainder, which
+ * await each row; the last warp has the other 322.  Whole passes ask for 1, 2, 4, 6, 8 or 10 rows at once. */
+TEST("passes of a sum")
+{
+    static const uint32_t bytes[] = { 256, 256, 128, 12 };
+    for (uint32_t pass = 0; pass < 4; pass++) {
+        const struct mori_part p = mori_part_of(7168, 22, 1, pass);
+        CU_ASSERT_EQUAL(p.from, 326);
+        CU_ASSERT_EQUAL(p.bytes, bytes[pass]);
+        CU_ASSERT_EQUAL(p.last, pass == 3);
+        uint32_t at_once = 0;
+        for (uint32_t rows = 1; rows <= 16; rows++) at_once |= (uint32_t)mori_rows_at_once(&p, rows) << rows;
+        CU_ASSERT_EQUAL(at_once, pass < 2 ? 1 << 1 | 1 << 2 | 1 << 4 | 1 << 6 | 1 << 8 | 1 << 10 : 0);
+    }
+    CU_ASSERT_EQUAL(mori_part_of(7168, 22, 21, 0).values, 322);
 }
 
 TEST("runs hash alike")

@@ -107,7 +107,6 @@
 
 /* mori.loops */
 #define SITES_MORI(X) \
-    X(MORI_PAIRS_COUNT) \
     X(MORI_SLOTS_TAKE) \
     X(MORI_SEND_ROW) \
     X(MORI_CHOICES_READ) \

@@ -7,15 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include "models/moe/formats.h"
+#include "models/moe/moe_mori.h"
 #include "models/moe/moe_one_sided.h"
 
 enum mori_phase { MORI_DISPATCH, MORI_COMBINE, MORI_PHASES };
 static const char *const phase_names[MORI_PHASES + 1] = { "dispatch", "combine" };
 
 enum {
-    WARPS_MAX = 16,       /* the most warps of a block: 1024 threads */
-    WARPS_APART = 2,      /* low latency: the warps of a block that move no rows */
-    CHUNK_BYTES = 64 * 16 /* bytes that the lanes of a warp load at one time */
+    WARPS_MAX = 16,  /* the most warps of a block: 1024 threads */
+    WARPS_APART = 2, /* low latency: the warps of a block that move no rows */
 };
 
 /* A warp.  In low-latency dispatch it stands for a block. */
@@ -23,7 +23,7 @@ struct mori_warp {
     struct fabric_worker worker;
     struct os_rank *rank;
     uint32_t number, item, target, pass;
-    bool begun, pushed; /* the warp has read its indices; combine: its rows have left */
+    bool begun, pushed; /* its slot is known; combine: its rows have left */
 };
 
 struct mori_rank {
@@ -126,29 +126,29 @@ static uint32_t pair_rank(const struct os_rank *r, uint32_t pair)
     return rank;
 }
 
-/* Begins dispatch: the warp's block counts the rows for each rank and takes as many slots there, all at once. */
-static enum worker_step pairs_begin(struct mori_warp *v, uint32_t pairs)
-{
-    const uint32_t stride = mori_of(v)->warps, own = pairs > v->number ? (pairs - v->number - 1) / stride + 1 : 0;
-    if (own) ht_scan_here(&v->worker, SITE_MORI_PAIRS_COUNT, own, 4 * (uint64_t)own);
-    ht_scan_here(&v->worker, SITE_MORI_SLOTS_TAKE, 1, 0);
-    v->begun = true;
-    return WORKER_MORE;
-}
-
+/* Sends the warp's pairs of a token and a choice, one after another.  Each takes a slot by an atomic at the target. */
 static enum worker_step pairs_step(struct fabric_worker *w)
 {
     struct mori_warp *v = fabric_container_of(w, struct mori_warp, worker);
     const struct ht_geometry *g = &v->rank->ht.g;
-    const uint32_t pairs = g->tokens * g->topk;
-    if (!v->begun) return pairs_begin(v, pairs);
-    for (; v->item < pairs; v->item += mori_of(v)->warps) {
+    const uint32_t pairs = g->tokens * g->topk, stride = mori_of(v)->warps;
+    uint32_t reads = 0;
+    for (; v->item < pairs; v->item += stride) {
         const uint32_t target = pair_rank(v->rank, v->item);
+        reads += !v->begun;
         if (target == g->ranks) continue;
+        if (!v->begun) {
+            ht_scan_here(w, SITE_MORI_CHOICES_READ, reads, 4 * (uint64_t)g->topk * reads);
+            ht_scan_here(w, SITE_MORI_SLOTS_TAKE, 1, 0);
+            v->begun = true;
+            return WORKER_MORE;
+        }
         if (!row_store(v, v->item / g->topk, target, 1, SITE_MORI_SEND_ROW)) return WORKER_WAIT;
-        v->item += mori_of(v)->warps;
+        v->begun = false;
+        v->item += stride;
         return WORKER_MORE;
     }
+    if (reads) ht_scan_here(w, SITE_MORI_CHOICES_READ, reads, 4 * (uint64_t)g->topk * reads);
     return finish(v);
 }
 
@@ -246,27 +246,14 @@ static uint64_t gathered_at(const struct mori_warp *v, uint32_t token, uint32_t 
     return r->map.gathered + ((uint64_t)v->number * r->ht.g.ranks + target) * stored;
 }
 
-/* The part of a row that a warp sums.  If there are more warps than tokens, several share a token.  A warp goes along
- * its part in passes over two chunks of all rows, and then along the remainder, one value for each lane at a time. */
-enum { PASS_BYTES = 2 * CHUNK_BYTES, REST_BYTES = 64 * 2 };
-struct part {
-    uint32_t token, from, values;
-    uint32_t at, bytes; /* the bytes of this pass, counted from the part's first */
-    bool last;
-};
-
-static struct part part_of(const struct mori_warp *v)
+/* The token whose part the warp sums, and the pass that comes next.  If there are more warps than tokens, several share
+ * a token. */
+static struct mori_part part_of(const struct mori_warp *v, uint32_t *token)
 {
     const struct ht_geometry *g = &v->rank->ht.g;
-    const uint32_t shares = (mori_of(v)->warps + g->tokens - 1) / g->tokens, wide = (g->hidden + shares - 1) / shares;
-    struct part p = { .token = v->item / shares, .from = v->item % shares * wide };
-    p.values = p.from < g->hidden ? moe_min(wide, g->hidden - p.from) : 0;
-    const uint32_t all = 2 * p.values, whole = all / PASS_BYTES;
-    const bool rest = v->pass >= whole;
-    p.at = rest ? whole * PASS_BYTES + (v->pass - whole) * REST_BYTES : v->pass * PASS_BYTES;
-    p.bytes = moe_min(rest ? REST_BYTES : PASS_BYTES, all - p.at);
-    p.last = p.at + p.bytes == all;
-    return p;
+    const uint32_t shares = (mori_of(v)->warps + g->tokens - 1) / g->tokens;
+    *token = v->item / shares;
+    return mori_part_of(g->hidden, shares, v->item % shares, v->pass);
 }
 
 static uint32_t items_of(const struct mori_warp *v)
@@ -279,45 +266,57 @@ static void sum_run(void *context, uint64_t argument)
 {
     const struct mori_warp *v = context;
     const struct ht_rank *h = &v->rank->ht;
-    const struct part p = part_of(v);
+    uint32_t count = 0, token;
+    const struct mori_part p = part_of(v, &token);
     const uint16_t *row[HT_LOCAL_MAX];
-    uint32_t count = 0;
     (void)argument;
     for (uint32_t to = 0; to < h->g.ranks; to++)
-        if (os_goes_to(v->rank, p.token, to))
-            row[count++] =
-                (const uint16_t *)(const void *)(h->base.fabric->heap + gathered_at(v, p.token, to)) + p.from;
-    format_rows_reduce(row, NULL, count, p.values, h->t.combined_x + (size_t)p.token * h->g.hidden + p.from);
+        if (os_goes_to(v->rank, token, to))
+            row[count++] = (const uint16_t *)(const void *)(h->base.fabric->heap + gathered_at(v, token, to)) + p.from;
+    format_rows_reduce(row, NULL, count, p.values, h->t.combined_x + (size_t)token * h->g.hidden + p.from);
 }
 
-static bool rows_pull(struct mori_warp *v, const struct part *p)
+static bool row_pull(struct mori_warp *v, const struct mori_part *p, uint32_t token)
 {
     const struct os_rank *r = v->rank;
     const struct ht_slot *slot = &r->ht.combine_slot;
-    for (; v->target < r->ht.g.ranks; v->target++) {
-        if (v->target == r->ht.g.rank || !os_goes_to(r, p->token, v->target)) continue;
-        const uint64_t at =
-            (uint64_t)r->ht.g.rank * r->ht.base.options->tokens_max + os_slot_at(r, p->token, v->target);
-        const uint64_t in_row = slot->stored ? 2 * (uint64_t)p->from + p->at : 0;
-        const struct fabric_read read = { .source_offset = r->map.out + at * slot->stored + in_row,
-                                          .target =
-                                              r->ht.base.fabric->heap + gathered_at(v, p->token, v->target) + in_row,
-                                          .charge_bytes = p->bytes,
-                                          .size_bytes = slot->stored ? p->bytes : 0,
-                                          .peer = (uint16_t)v->target,
-                                          .warps = 1 };
-        if (fabric_get(&v->worker, &read)) return false;
-    }
-    return true;
+    const uint64_t at = (uint64_t)r->ht.g.rank * r->ht.base.options->tokens_max + os_slot_at(r, token, v->target);
+    const uint64_t in_row = slot->stored ? 2 * (uint64_t)p->from + p->at : 0;
+    const struct fabric_read read = { .source_offset = r->map.out + at * slot->stored + in_row,
+                                      .target = r->ht.base.fabric->heap + gathered_at(v, token, v->target) + in_row,
+                                      .charge_bytes = p->bytes,
+                                      .size_bytes = slot->stored ? p->bytes : 0,
+                                      .peer = (uint16_t)v->target,
+                                      .warps = 1 };
+    return fabric_get(&v->worker, &read) == 0;
 }
 
-/* Does one pass.  With the last pass of a part, the part's values are written. */
+/* Asks for the rows of a pass, all at once or one in each step. */
+static enum worker_step rows_pull(struct mori_warp *v, const struct mori_part *p, uint32_t token, bool at_once)
+{
+    while (v->target < v->rank->ht.g.ranks) {
+        const bool reads = v->target != v->rank->ht.g.rank && os_goes_to(v->rank, token, v->target);
+        if (reads && !row_pull(v, p, token)) return WORKER_WAIT;
+        v->target++;
+        if (reads && !at_once) return WORKER_MORE;
+    }
+    return WORKER_DONE;
+}
+
+/* Does one pass.  With the last pass of a part, the part's values are written.  On up to four ranks, the number of rows
+ * that chooses the loop is that of a token's ranks, on more that of its choices. */
 static enum worker_step sum_step(struct mori_warp *v)
 {
+    const struct ht_geometry *g = &v->rank->ht.g;
     const bool pulls = v->rank->ht.base.options->zero_copy;
-    const struct part p = part_of(v);
-    if (pulls && p.bytes && !rows_pull(v, &p)) return WORKER_WAIT;
-    const uint64_t rows = pulls ? 1 : os_targets_of(v->rank, p.token);
+    uint32_t token;
+    const struct mori_part p = part_of(v, &token);
+    const uint32_t targets = os_targets_of(v->rank, token);
+    const bool at_once = mori_rows_at_once(&p, g->ranks <= 4 ? targets : g->topk);
+    const enum worker_step pulled = pulls && p.bytes ? rows_pull(v, &p, token, at_once) : WORKER_DONE;
+    if (pulled != WORKER_DONE) return pulled;
+    const uint64_t rows = pulls ? 1 : targets;
+    mori_of(v)->sum.size[1] = at_once ? 1 : rows;
     fabric_work(&v->worker, &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
                                                    .rows = 1,
                                                    .warps = 1,

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "models/moe/formats.h"
+#include "models/moe/moe_mori.h"
 #include "models/moe/moe_one_sided.h"
 
 static const char *const phase_names[MI_PHASES + 1] = { "dispatch_stage",  "dispatch", "combine_stage",
@@ -593,26 +594,10 @@ static enum worker_step far_step(struct fabric_worker *w)
 
 /* ---- combine ---- */
 
-/* The part of a row that a warp sums, in passes.  In a pass each lane loads four bytes of each row; passes over the
- * remainder take one value for each lane. */
-enum { PASS_BYTES = 64 * 4, REST_BYTES = 64 * 2 };
-struct part {
-    uint32_t from, values;
-    uint32_t at, bytes; /* the bytes of this pass, counted from the part's first */
-    bool last;
-};
-
-static struct part part_of(const struct mi_warp *v, uint32_t shares)
+/* The part of a row that a warp sums, and the pass that comes next. */
+static struct mori_part part_of(const struct mi_warp *v, uint32_t shares)
 {
-    const uint32_t hidden = v->rank->ht.g.hidden, wide = (hidden + shares - 1) / shares;
-    struct part p = { .from = v->share * wide };
-    p.values = p.from < hidden ? moe_min(wide, hidden - p.from) : 0;
-    const uint32_t all = 2 * p.values, whole = all / PASS_BYTES;
-    const bool rest = v->pass >= whole;
-    p.at = rest ? whole * PASS_BYTES + (v->pass - whole) * REST_BYTES : v->pass * PASS_BYTES;
-    p.bytes = moe_min(rest ? REST_BYTES : PASS_BYTES, all - p.at);
-    p.last = p.at + p.bytes == all;
-    return p;
+    return mori_part_of(v->rank->ht.g.hidden, shares, v->share, v->pass);
 }
 
 /* Where in own memory a rank's row for the token lies, once it has been read. */
@@ -624,8 +609,10 @@ static uint64_t gathered_at(const struct mi_warp *v, uint32_t local)
     return r->map.gathered + ((uint64_t)v->number * r->ht.g.local + local) * stored;
 }
 
-static bool rows_pull(struct mi_warp *v, const struct part *p)
+/* Asks for the rows of a pass, all at once or one in each step. */
+static enum worker_step rows_pull(struct mi_warp *v, const struct mori_part *p)
 {
+    const bool at_once = mori_rows_at_once(p, v->rank->ht.g.topk);
     const struct mi_rank *r = v->rank;
     const struct ht_slot *s = &r->ht.combine_slot;
     const uint64_t in_row = s->stored ? 2 * (uint64_t)p->from + p->at : 0;
@@ -638,17 +625,21 @@ static bool rows_pull(struct mi_warp *v, const struct part *p)
                                           .size_bytes = s->stored ? p->bytes : 0,
                                           .peer = (uint16_t)(r->ht.g.node * r->ht.g.local + v->target),
                                           .warps = 1 };
-        if (fabric_get(&v->worker, &read)) return false;
+        if (fabric_get(&v->worker, &read)) return WORKER_WAIT;
+        if (!at_once) {
+            v->target++;
+            return WORKER_MORE;
+        }
     }
     v->target = 0;
-    return true;
+    return WORKER_DONE;
 }
 
 static void part_sum(void *context, uint64_t argument)
 {
     const struct mi_warp *v = context;
     const struct mi_rank *r = v->rank;
-    const struct part p = part_of(v, (uint32_t)argument);
+    const struct mori_part p = part_of(v, (uint32_t)argument);
     const uint16_t *row[HT_LOCAL_MAX];
     uint32_t count = 0;
     for (uint32_t local = 0; local < r->ht.g.local; local++)
@@ -662,14 +653,15 @@ static void part_sum(void *context, uint64_t argument)
 static enum worker_step pass_step(struct mi_warp *v, uint32_t shares, bool *done)
 {
     struct mi_rank *r = v->rank;
-    const struct part p = part_of(v, shares);
+    const struct mori_part p = part_of(v, shares);
     if (!v->looked) {
         ht_scan_here(&v->worker, SITE_MORI_CHOICES_READ, 1, 4 * r->ht.g.topk);
         v->bits = choices_bits(r, choices_of(r, v->node, v->place));
         v->looked = true;
         return WORKER_MORE;
     }
-    if (p.bytes && !rows_pull(v, &p)) return WORKER_WAIT;
+    const enum worker_step pulled = p.bytes ? rows_pull(v, &p) : WORKER_DONE;
+    if (pulled != WORKER_DONE) return pulled;
     fabric_work(&v->worker, &(struct fabric_work){ .kind = FABRIC_WORK_COPY,
                                                    .rows = 1,
                                                    .warps = 1,
