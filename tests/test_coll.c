@@ -146,6 +146,25 @@ TEST("ag-rs in all worlds")
     }
 }
 
+TEST("NCCL's rings need the QPs that their channels use")
+{
+    static const uint32_t case_of[][4] = { /* ranks, ranks of a node, channels, QPs */
+                                           { 4, 4, 9, 3 },   { 4, 2, 9, 5 }, { 4, 2, 1, 1 },
+                                           { 16, 8, 24, 3 }, { 4, 1, 5, 5 }, { 4, 1, 9, 8 }
+    };
+    for (uint32_t i = 0; i < sizeof case_of / sizeof case_of[0]; i++) {
+        struct coll_options o = options_of(COLL_ALLREDUCE, case_of[i][0], case_of[i][1]);
+        struct fabric_needs needs;
+        o.size_bytes = 64 << 20;
+        o.protocol = COLL_SIMPLE;
+        o.algorithm = COLL_RING;
+        o.num_sms = o.nccl.channels = case_of[i][2];
+        const struct coll_job job = job_make(&o, NULL);
+        kernel_job_needs(&job.job, false, &needs);
+        CU_ASSERT_EQUAL(needs.queue_count, case_of[i][3]);
+    }
+}
+
 /* Small messages go by LL and large ones by Simple, in chunks and in parts; some have no bytes. */
 TEST("messages by NCCL in all worlds")
 {

@@ -603,14 +603,18 @@ static void operations_make(const struct coll_options *o, struct operation op[OP
     }
 }
 
+/* Needs as many QPs to a peer as channels leave a node by the same rank, eight at most (queue_of()). */
 static void nccl_needs(const struct coll_job *job, bool payload, struct fabric_needs *needs)
 {
     const struct coll_options *o = &job->options;
+    const uint64_t peers = coll_min(o->ranks, o->ranks_per_node);
     struct operation op[OPERATIONS];
-    uint64_t heap_end;
+    uint64_t heap_end, queues = 0;
     operations_make(o, op, &heap_end, &needs->word_count);
+    for (uint32_t i = 0; i < operations_of(o); i++)
+        if (queues < (op[i].plan.channels + peers - 1) / peers) queues = (op[i].plan.channels + peers - 1) / peers;
     needs->queue_depth = 2 * o->in_flight + 4;
-    needs->queue_count = (uint16_t)coll_min(op[0].plan.channels, 8);
+    needs->queue_count = (uint16_t)coll_min(queues, 8);
     needs->heap_bytes = payload ? heap_end : 0;
 }
 
