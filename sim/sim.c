@@ -326,13 +326,18 @@ static void trie_deal_out(struct sim *sim, unsigned level, unsigned digit)
 
 /* ---- the front ---- */
 
-/* Inserts an event after events of equal time, which were scheduled earlier.  Moves the sooner events, which are
- * few. */
+/* Inserts an event after events of equal time, which were scheduled earlier.  Moves the later events, which are few,
+ * or, if there is no place behind them, the sooner ones. */
 static void front_insert(struct sim *sim, struct entry entry)
 {
     struct entry *const front = sim->front;
-    if (sim->front_head == sim->front_tail) sim->front_head = sim->front_tail = FRONT_SIZE;
-    const uint32_t tail = sim->front_tail;
+    const uint32_t tail = sim->front_tail, head = sim->front_head;
+    if (tail < FRONT_SIZE) {
+        uint32_t place = sim->front_tail++;
+        for (; place > head && front[place - 1].time_ps > entry.time_ps; place--) front[place] = front[place - 1];
+        front[place] = entry;
+        return;
+    }
     uint32_t place = --sim->front_head;
     while (place + 1 < tail && front[place + 1].time_ps <= entry.time_ps) {
         front[place] = front[place + 1];
