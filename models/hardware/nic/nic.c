@@ -38,7 +38,7 @@ static void passage_begin(const struct world *w, struct passage *p, uint64_t now
 static void passage_find(struct nic *nic, const struct request *r, struct passage *p)
 {
     struct world *w = nic->world;
-    const uint32_t from = nic_number(nic), to = port_to(w, r);
+    const uint32_t from = nic->number, to = port_to(w, r);
     uint64_t key = 0;
     if (w->network->leaf_count > 1) {
         const bool address = w->cluster->network.flow_key == CLUSTER_KEY_ADDRESS;
@@ -56,10 +56,10 @@ static void passage_find(struct nic *nic, const struct request *r, struct passag
 /* The time that bytes take on the port's line, and that line's latency. */
 static uint64_t line_ps(const struct nic *nic, uint64_t size_bytes)
 {
-    return nic_has_line(nic) ? rate_time(nic_out(nic)->rate, size_bytes) : 0;
+    return nic->line ? rate_time(nic->line->rate, size_bytes) : 0;
 }
 
-static uint64_t line_latency_ps(const struct nic *nic) { return nic_has_line(nic) ? nic_out(nic)->latency_ps : 0; }
+static uint64_t line_latency_ps(const struct nic *nic) { return nic->line ? nic->line->latency_ps : 0; }
 
 /* The latency between the GPU's memory and this port. */
 static uint64_t nic_local(const struct world *w, const struct request *r) { return inside_ps(w, local_out(w, r)); }
@@ -175,7 +175,7 @@ static uint64_t acks_take(struct nic *nic)
 }
 
 /* Whether the port's quanta go as mail to another part of the world. */
-static bool nic_mails(const struct nic *nic) { return nic->world->box && nic_has_line(nic); }
+static bool nic_mails(const struct nic *nic) { return nic->world->box && nic->line; }
 
 /* Hands a quantum to the peer: by mail if the peer is in another part, else at once.  Makes the QP's struct qp_rest
  * here, because the QP belongs to this part and the peer writes there what keeps the order. */
@@ -406,6 +406,8 @@ void nic_init(struct world *w, uint32_t port)
     struct nic *nic = &w->nic[port];
     nic->event.kind = EVENT_SEND;
     nic->world = w;
+    nic->number = port % w->nic_count;
+    nic->line = port < w->nic_count ? &w->network->link[w->network->port[port].out] : NULL;
 }
 
 void nic_clear(struct nic *nic)

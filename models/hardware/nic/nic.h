@@ -139,6 +139,8 @@ struct credit {
 struct nic {
     struct sim_event event; /* sends the next quantum */
     struct world *world;
+    struct link_state *line; /* its link to the network; NULL: it serves the port's messages to itself */
+    uint32_t number;         /* of the port; both of a port's have it */
     arena_name *active; /* ring buffer with one request for each QP that has pending ones: the request that it sends
                          * next; the QP that waited longest is first */
     uint32_t active_first, active_count, active_max;

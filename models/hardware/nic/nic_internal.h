@@ -118,15 +118,6 @@ static inline struct nic *nic_of(const struct world *w, const struct request *r)
     return &w->nic[port_out(w, r) + (turns_round(w, r) ? w->nic_count : 0)];
 }
 
-/* The number of the port.  Its struct nic for messages to itself has the same number. */
-static inline uint32_t nic_number(const struct nic *nic)
-{
-    return (uint32_t)(nic - nic->world->nic) % nic->world->nic_count;
-}
-
-/* Whether it is a port's struct nic for the network, not the one for messages to itself. */
-static inline bool nic_has_line(const struct nic *nic) { return nic < nic->world->nic + nic->world->nic_count; }
-
 /* The wire bytes of the request's quanta that are already sent. */
 static inline uint32_t request_early_bytes(const struct world *w, const struct request *r)
 {
@@ -153,13 +144,8 @@ static inline uint64_t inside_ps(const struct world *w, const struct network_loc
 /* How long an acknowledgement waits, if the transport wants that, until the NIC has read memory behind the bytes. */
 static inline uint64_t flush_ps(const struct world *w) { return w->transport.flushed ? w->cluster->nic.read_ps : 0; }
 
-static inline struct link_state *nic_out(const struct nic *nic)
-{
-    return &nic->world->network->link[nic->world->network->port[nic_number(nic)].out];
-}
-
 /* The server whose time the QPs share in turns. */
-static inline struct port *nic_turns(struct nic *nic) { return nic_has_line(nic) ? &nic_out(nic)->port : &nic->turned; }
+static inline struct port *nic_turns(struct nic *nic) { return nic->line ? &nic->line->port : &nic->turned; }
 
 /* ---- nic_turns.c ---- */
 
