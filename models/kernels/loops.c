@@ -61,7 +61,7 @@ struct line {
 };
 
 struct loops {
-    uint32_t number; /* 0: the shipped ones */
+    uint32_t number; /* tells sheets apart; 0: the shipped ones */
     struct line line[SITES];
 };
 
@@ -199,10 +199,22 @@ static uint64_t value_of(const struct line *line, const struct clause *clause, c
     return depth ? stack[0] : 1;
 }
 
+static uint64_t digest_of(const struct loops *loops, enum site site, const uint64_t size[LOOP_SIZES])
+{
+    uint64_t digest = (uint64_t)loops->number << 32 | site;
+    for (uint32_t i = 0; size && i < LOOP_SIZES; i++) {
+        digest = (digest ^ size[i]) * UINT64_C(0x9e3779b97f4a7c15);
+        digest ^= digest >> 32;
+    }
+    return digest;
+}
+
 void loops_make(const struct loops *loops, enum site site, const uint64_t size[LOOP_SIZES], struct loop *loop)
 {
     const struct line *line = &loops->line[site];
-    *loop = (struct loop){ .number = site, .program = line->step_count > 0, .team = line->team };
+    *loop = (struct loop){
+        .number = site, .program = line->step_count > 0, .team = line->team, .digest = digest_of(loops, site, size)
+    };
     if (line->bulk) loop->engine = LOOP_BULK;
     for (uint32_t i = 0; i < line->clause_count; i++) {
         const struct word *word = &loop_words[line->clause[i].word];
@@ -686,8 +698,6 @@ struct loops *loops_load(const char *path, GError **error)
     g_autofree char *text = whole_file_read(path, FILE_BYTES_MAX, &size_bytes, error);
     return text ? loops_parse(path, text, size_bytes, error) : NULL;
 }
-
-uint32_t loops_number(const struct loops *loops) { return loops->number; }
 
 void loops_free(struct loops *loops) { g_free(loops); }
 

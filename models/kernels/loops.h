@@ -108,6 +108,7 @@ struct loop {
     bool team;    /* for a program: all warps of the operation move each row together; else each warp moves its own
                    * row */
     uint64_t footprint_bytes; /* 0: so little that it does not matter */
+    uint64_t digest;          /* of its sheets, site and sizes: equal digests, equal programs */
 };
 
 enum { LOOP_SIZES = 4 }; /* the most sizes that a site may name */
@@ -120,8 +121,6 @@ const struct loops *loops_shipped(void);
  * line: a program, `copy-engine`, `from-shared`, or other words.  path is where text comes from, for messages.  Returns
  * NULL and sets *error, "path:line: ...", if the text is no such sheet.  loops_load() reads the text from the file. */
 struct loops *loops_parse(const char *path, const char *text, size_t size_bytes, GError **error);
-/* Returns a number that tells sheets apart: sheets with equal numbers have equal lines. */
-uint32_t loops_number(const struct loops *loops);
 struct loops *loops_load(const char *path, GError **error);
 void loops_free(struct loops *loops);
 

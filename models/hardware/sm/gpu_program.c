@@ -55,24 +55,22 @@ uint64_t gpu_number(const struct cluster *c, uint64_t touched_bytes)
  * thread keeps its own questions for all worlds, because an answer depends only on these fields. */
 struct question {
     uint64_t gpu;       /* what tells GPUs apart (gpu_number()) */
+    uint64_t loop;      /* what tells programs apart */
     uint64_t longer_ps; /* how much longer a load takes because others use the memory */
-    uint64_t size[LOOP_SIZES];
     struct loop_row row;
-    uint32_t sheets, site;
     uint16_t teams, to_peer;
     uint32_t rounds; /* 0: nothing was asked yet */
 };
-_Static_assert(sizeof(struct question) == (2 + LOOP_SIZES + 3 + 1 + 1) * sizeof(uint64_t),
-               "no padding: compared as bytes");
+_Static_assert(sizeof(struct question) == 7 * sizeof(uint64_t), "no padding: compared as bytes");
 enum { MEMORY = 4096, TRIES = 8 };
 struct answer {
     struct question question;
     struct warps_cost cost;
 };
 
-/* The place of the answer, whether it is known or not.  A question whose place is taken tries the next ones.  If all
- * TRIES are taken, the answer at the first place is given up. */
-static struct answer *memory_of(const struct question *q)
+/* Finds the place of the answer.  Returns whether it is known.  A question whose place is taken tries the next ones.
+ * If all TRIES are taken, the answer at the first place is given up. */
+static bool answer_find(const struct question *q, struct answer **answer)
 {
     static _Thread_local struct answer memory[MEMORY];
     uint64_t word[sizeof *q / sizeof(uint64_t)], place = 0;
@@ -80,41 +78,33 @@ static struct answer *memory_of(const struct question *q)
     for (size_t i = 0; i < sizeof word / sizeof word[0]; i++) place = (place ^ word[i]) * mix;
     place = place >> 32 & (MEMORY - 1);
     for (uint32_t i = 0; i < TRIES; i++) {
-        struct answer *at = &memory[(place + i) & (MEMORY - 1)];
-        if (!at->question.rounds || memcmp(&at->question, q, sizeof *q) == 0) return at;
+        *answer = &memory[(place + i) & (MEMORY - 1)];
+        if (memcmp(&(*answer)->question, q, sizeof *q) == 0) return true;
+        if (!(*answer)->question.rounds) return false;
     }
-    return &memory[place];
+    *answer = &memory[place];
+    return false;
 }
 
-static const struct warps_cost *cost_of(const struct world *w, const struct question *q, const struct loop *p)
+static const struct warps_cost *cost_of(const struct world *w, const struct loop *p, const struct fabric_given *given,
+                                        struct loop_row row, uint32_t teams, bool to_peer, uint32_t rounds)
 {
-    static _Thread_local struct answer *last[SITES]; /* most questions repeat the last one of their site */
-    struct answer *known = last[q->site];
-    if (known && memcmp(&known->question, q, sizeof *q) == 0) return &known->cost;
-    known = last[q->site] = memory_of(q);
-    if (memcmp(&known->question, q, sizeof *q) != 0) {
-        struct loop_op op[LOOP_OPS];
-        const uint32_t count = loops_program(w->loops, (enum site)q->site, q->size, &q->row, op);
-        known->question = *q;
-        const struct warps_sm sm = sm_of(w, p, q->to_peer);
-        known->cost = warps_run(&sm, op, count, p->team ? q->row.warps : 1, q->teams, q->rounds);
-    }
-    return &known->cost;
-}
-
-static struct question question_of(const struct world *w, const struct loop *p, const struct fabric_given *given,
-                                   struct loop_row row, uint32_t teams, bool to_peer, uint32_t rounds)
-{
-    struct question q = { .gpu = w->gpu_number,
-                          .longer_ps = pressure_load_ps(w->beside, &w->cluster->gpu, p->fresh, p->footprint_bytes),
-                          .row = row,
-                          .sheets = loops_number(w->loops),
-                          .site = p->number,
-                          .teams = (uint16_t)later(teams, 1),
-                          .to_peer = to_peer,
-                          .rounds = rounds };
-    if (given) memcpy(q.size, given->size, sizeof q.size);
-    return q;
+    const struct question q = { .gpu = w->gpu_number,
+                                .loop = p->digest,
+                                .longer_ps =
+                                    pressure_load_ps(w->beside, &w->cluster->gpu, p->fresh, p->footprint_bytes),
+                                .row = row,
+                                .teams = (uint16_t)later(teams, 1),
+                                .to_peer = to_peer,
+                                .rounds = rounds };
+    struct answer *answer;
+    if (answer_find(&q, &answer)) return &answer->cost;
+    struct loop_op op[LOOP_OPS];
+    const uint32_t count = loops_program(w->loops, (enum site)p->number, given ? given->size : NULL, &row, op);
+    const struct warps_sm sm = sm_of(w, p, to_peer);
+    answer->question = q;
+    answer->cost = warps_run(&sm, op, count, p->team ? row.warps : 1, q.teams, rounds);
+    return &answer->cost;
 }
 
 /* Warps of the SM's other groups, which are not in step, go through the program at the same time.  So a round takes
@@ -132,8 +122,7 @@ struct gpu_rows gpu_program(struct world_rank *rank, const struct world_worker *
         row.made = (row.made + row.bytes / 2) / row.bytes * row.bytes; /* whole copies */
     const struct loop_row asked = { row.bytes, row.made, p->team ? row.rows : 1, p->team ? row.warps : 1 };
     const uint32_t teams = (uint32_t)((busy * groups_256 + GPU_WHOLE / 2) / GPU_WHOLE);
-    const struct question q = question_of(w, p, given, asked, teams, to_peer, times > busy || apart ? 2 : 1);
-    const struct warps_cost *c = cost_of(w, &q, p);
+    const struct warps_cost *c = cost_of(w, p, given, asked, teams, to_peer, times > busy || apart ? 2 : 1);
     const uint32_t further = times > busy ? times - busy : 0;
     const uint64_t ps = (apart ? c->next_ps : c->first_ps) + c->next_ps * further / busy;
     return (struct gpu_rows){ ps, c->lead_ps, times * c->way_ps };
@@ -143,7 +132,6 @@ uint64_t gpu_program_scan_ps(struct world_rank *rank, const struct world_worker 
                              const struct fabric_given *given, uint32_t rows, uint32_t warps)
 {
     const uint32_t teams = (uint32_t)((warps * gpu_scanning_256(rank, ww) + GPU_WHOLE / 2) / GPU_WHOLE);
-    const struct question q =
-        question_of(rank->world, p, given, (struct loop_row){ .rows = 1, .warps = 1 }, teams, false, 2);
-    return rows * cost_of(rank->world, &q, p)->next_ps;
+    const struct loop_row row = { .rows = 1, .warps = 1 };
+    return rows * cost_of(rank->world, p, given, row, teams, false, 2)->next_ps;
 }

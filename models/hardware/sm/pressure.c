@@ -138,9 +138,9 @@ struct pressure pressure_solve(const struct cluster_gpu *gpu, const struct press
     return c;
 }
 
-uint64_t pressure_load_ps(const struct pressure *c, const struct cluster_gpu *gpu, bool fresh, uint64_t footprint_bytes)
+uint64_t pressure_longer_ps(const struct pressure *c, const struct cluster_gpu *gpu, bool fresh,
+                            uint64_t footprint_bytes)
 {
-    if (!c || !c->load_ps) return 0;
     if (!fresh || !gpu->l2_bytes) return c->load_ps;
     const double l2 = (double)gpu->l2_bytes, left = c->l2_bytes ? (double)c->l2_bytes : l2;
     const double idle = fmin((double)footprint_bytes / l2, 1), now = fmin((double)footprint_bytes / left, 1);

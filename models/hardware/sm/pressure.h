@@ -48,9 +48,14 @@ struct pressure pressure_solve(const struct cluster_gpu *gpu, const struct press
                                const struct pressure_load *load, uint32_t count, double *rate);
 
 /* How much longer a load takes under this pressure (NULL: none).  fresh: it loads rows that have just been written and
- * have footprint_bytes in all. */
-uint64_t pressure_load_ps(const struct pressure *pressure, const struct cluster_gpu *gpu, bool fresh,
-                          uint64_t footprint_bytes);
+ * have footprint_bytes in all.  Most kernels run alone, so pressure_longer_ps() is called for the others only. */
+uint64_t pressure_longer_ps(const struct pressure *pressure, const struct cluster_gpu *gpu, bool fresh,
+                            uint64_t footprint_bytes);
+static inline uint64_t pressure_load_ps(const struct pressure *pressure, const struct cluster_gpu *gpu, bool fresh,
+                                        uint64_t footprint_bytes)
+{
+    return pressure && pressure->load_ps ? pressure_longer_ps(pressure, gpu, fresh, footprint_bytes) : 0;
+}
 /* How much longer an SM takes for stores of size_bytes. */
 uint64_t pressure_store_ps(const struct pressure *pressure, uint64_t size_bytes);
 
