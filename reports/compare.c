@@ -396,6 +396,9 @@ void compare_limit_find(const struct record *record, const char *phase, struct c
     limit->rate_gbs = compare_number(record, phase, "bottleneck_rate_gbs");
     if (named) limit->resource = limit->part = record_row_text(named);
     if (named && part) limit->part = record_row_text(part);
+    const struct record_row *rival = record_find(record, phase, RECORD_ALL, "bottleneck_rival");
+    if (rival) limit->rival = record_row_text(rival);
+    limit->rival_busy_pct = compare_number(record, phase, "bottleneck_rival_busy_pct");
     for (uint32_t i = 0; i < record_row_count(record); i++) {
         const struct record_row *row = record_row(record, i);
         if (row->rank != RECORD_ALL || strcmp(row->phase, phase) != 0) continue;

@@ -26,11 +26,17 @@ struct compare_row {
     double worst_error_pct;
 };
 
+/* The bottleneck of a phase in which no part is busy for long enough, or two kinds of parts are busy for about equally
+ * long: a faster part of one kind leaves the time to the others. */
+#define COMPARE_NO_PART "no part alone"
+
 /* The bottleneck of a phase, from the record.  Names are NULL and numbers NAN if it has none. */
 struct compare_limit {
-    const char *resource;   /* the bottleneck: nic_tx, nvlink_egress, ... or "latency" */
-    const char *part;       /* the part itself: "NIC of rank 0, sending", "leaf0-spine0"; for "latency" the busiest
-                             * part */
+    const char *resource; /* the bottleneck: nic_tx, nvlink_egress, ..., "latency" or COMPARE_NO_PART */
+    const char *part;     /* the part itself: "NIC of rank 0, sending", "leaf0-spine0"; if none is the bottleneck, the
+                           * busiest part */
+    const char *rival;    /* a part of another kind that is busy for about as long; NULL: none */
+    double rival_busy_pct;
     double busy_pct;        /* share of the slowest rank's time in which the part is busy */
     double bytes, rate_gbs; /* the bytes that cross the part in that time, and its rate; NAN: its work is not bytes */
     char bound[64];         /* name of the tightest bound; "" if there is none */
@@ -132,11 +138,13 @@ void compare_words_append(const struct compare *compare, GString *out);
 /* Appends what limits a phase, between `before` and `after`.  Appends nothing if the record does not say. */
 void compare_limit_append(const struct record *record, const char *phase, GString *out, const char *before,
                           const char *after);
-/* The bottleneck in words: "NIC of rank 0, sending, 97 % busy", "latency", or "-" if there is none.  Freed by the
- * caller. */
+/* Whether no part is the bottleneck, but latency or COMPARE_NO_PART. */
+bool compare_limit_waits(const struct compare_limit *limit);
+/* The bottleneck in words: "NIC of rank 0, sending, 97 % busy", "latency", COMPARE_NO_PART, or "-" if there is none.
+ * Freed by the caller. */
 char *compare_limit_text(const struct compare_limit *limit);
-/* The bottleneck's work: "77.4 MB at 46.7 GB/s"; for a latency the busiest part; "" if neither is known.  Freed by the
- * caller. */
+/* The bottleneck's work: "77.4 MB at 46.7 GB/s"; if no part is the bottleneck, the busiest; "" if neither is known.
+ * Freed by the caller. */
 char *compare_limit_work(const struct compare_limit *limit);
 /* "1.80 times faster", if the other time is 1.80 times as long (ratio 1.8); "the same" for equal times; "-" if ratio is
  * not known.  Freed by the caller. */

@@ -120,9 +120,21 @@ void compare_table_append(const struct compare *compare, GString *out)
     text_table_append(table, out);
 }
 
-static bool compare_limit_waits(const struct compare_limit *limit)
+bool compare_limit_waits(const struct compare_limit *limit)
 {
-    return limit->resource && strcmp(limit->resource, "latency") == 0;
+    return limit->resource &&
+           (strcmp(limit->resource, "latency") == 0 || strcmp(limit->resource, COMPARE_NO_PART) == 0);
+}
+
+/* "NIC of rank 0, sending, 70 %", and the rival if there is one.  Freed by the caller. */
+static char *busiest_text(const struct compare_limit *limit)
+{
+    const char *name[] = { limit->part, limit->rival };
+    for (int i = 0; i < 2; i++)
+        if (name[i] && g_str_has_prefix(name[i], "busiest ")) name[i] += strlen("busiest "); /* of an SM */
+    if (!limit->rival) return g_strdup_printf("busiest: %s, %.0f %%", name[0], limit->busy_pct);
+    return g_strdup_printf("busiest: %s, %.0f %%; %s, %.0f %%", name[0], limit->busy_pct, name[1],
+                           limit->rival_busy_pct);
 }
 
 char *compare_limit_text(const struct compare_limit *limit)
@@ -137,10 +149,8 @@ char *compare_limit_work(const struct compare_limit *limit)
 {
     enum { WORTH_NAMING_PERCENT = 10 };
     const double bytes = limit->bytes;
-    if (compare_limit_waits(limit) && limit->busy_pct >= WORTH_NAMING_PERCENT && limit->part != limit->resource) {
-        const size_t said = g_str_has_prefix(limit->part, "busiest ") ? strlen("busiest ") : 0; /* of an SM */
-        return g_strdup_printf("busiest: %s, %.0f %%", limit->part + said, limit->busy_pct);
-    }
+    if (compare_limit_waits(limit) && limit->busy_pct >= WORTH_NAMING_PERCENT && limit->part != limit->resource)
+        return busiest_text(limit);
     if (compare_limit_waits(limit) || !isfinite(bytes)) return g_strdup("");
     g_autofree char *size = bytes >= 1e6   ? g_strdup_printf("%.4g MB", bytes / 1e6)
                             : bytes >= 1e3 ? g_strdup_printf("%.4g kB", bytes / 1e3)
@@ -157,14 +167,15 @@ void compare_limit_append(const struct record *record, const char *phase, GStrin
     if (!limit.resource && !*limit.bound) return;
     g_string_append(out, before);
     if (limit.resource) {
-        const bool waiting = compare_limit_waits(&limit);
+        const bool none = strcmp(limit.resource, COMPARE_NO_PART) == 0, waiting = compare_limit_waits(&limit);
         g_autofree char *work = compare_limit_work(&limit);
-        g_string_append_printf(out, "The bottleneck is %s", waiting ? limit.resource : limit.part);
-        if (isfinite(limit.busy_pct))
+        if (none) g_string_append(out, "No part alone is the bottleneck");
+        else g_string_append_printf(out, "The bottleneck is %s", waiting ? limit.resource : limit.part);
+        if (isfinite(limit.busy_pct) && !none)
             g_string_append_printf(
                 out, waiting ? ": nothing is busy for more than %.0f %% of the time" : ", busy %.0f %% of the time",
                 limit.busy_pct);
-        if (!waiting && *work) g_string_append_printf(out, " (%s)", work);
+        if ((none || !waiting) && *work) g_string_append_printf(out, " (%s)", work);
     }
     if (*limit.bound) {
         g_autofree char *bound = compare_value_text(limit.bound_us, "us");

@@ -11,26 +11,20 @@ static const char *row_text(const struct record *record, const char *phase, cons
     return row ? record_row_text(row) : NULL;
 }
 
-/* Adds the name to the marks if it is new and on the drawing.  Returns whether it is on the drawing. */
-static bool mark_add(GPtrArray *marks, const struct drawing *drawing, const char *name)
+/* Adds the name to the marks if it is new and on the drawing. */
+static void mark_add(GPtrArray *marks, const struct drawing *drawing, const char *name)
 {
-    if (!name || !drawing_has(drawing, name)) return false;
+    if (!name || !drawing_has(drawing, name)) return;
     if (!g_ptr_array_find_with_equal_func(marks, name, g_str_equal, NULL)) g_ptr_array_add(marks, (gpointer)name);
-    return true;
 }
 
-/* Marks what bounds a phase, and returns its name: the busiest resource (for links, the link itself) or, if none is
- * busy for half of the time, the part with the longest bound.  A latency is not a part: it is returned, but not
- * marked. */
-static const char *phase_mark(const struct record *record, const char *phase, GPtrArray *marks,
-                              const struct drawing *drawing)
+/* Marks the part that bounds a phase; of links, the link itself. */
+static void phase_mark(const struct record *record, const char *phase, const struct compare_limit *limit,
+                       GPtrArray *marks, const struct drawing *drawing)
 {
-    const char *const names[] = { row_text(record, phase, "bottleneck"), row_text(record, phase, "bound_tightest") };
-    for (int i = 0; i < 2; i++) {
-        const char *name = g_strcmp0(names[i], "link") == 0 ? row_text(record, phase, "busiest_link") : names[i];
-        if (g_strcmp0(name, "latency") != 0 && mark_add(marks, drawing, name)) return name;
-    }
-    return "latency";
+    const bool link = strcmp(limit->resource, "link") == 0;
+    if (!compare_limit_waits(limit))
+        mark_add(marks, drawing, link ? row_text(record, phase, "busiest_link") : limit->resource);
 }
 
 /* Finds the marks, and the words "dispatch: NIC of rank 0, sending, 97 % busy; combine: latency." */
@@ -40,11 +34,10 @@ static void marks_find(const struct record *record, const struct drawing *drawin
     for (guint p = 0; p < MIN(phases->len, (guint)PLOT_PHASES_MAX); p++) {
         const char *phase = g_ptr_array_index(phases, p);
         if (compare_phase_of_layer(phase) || !record_find(record, phase, RECORD_ALL, "bottleneck")) continue;
-        const char *mark = phase_mark(record, phase, marks, drawing);
         struct compare_limit limit;
         compare_limit_find(record, phase, &limit);
-        const bool waits = strcmp(limit.resource, "latency") == 0 || strcmp(limit.part, limit.resource) == 0;
-        g_autofree char *named = waits ? g_strdup(mark) : compare_limit_text(&limit);
+        phase_mark(record, phase, &limit, marks, drawing);
+        g_autofree char *named = compare_limit_text(&limit);
         g_string_append_printf(words, "%s%s: %s", words->len ? "; " : "Marked is what bounds each phase. ", phase,
                                named);
     }

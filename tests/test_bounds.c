@@ -83,14 +83,19 @@ static void part_holds(const struct record *record, const char *phase, const cha
 {
     const double busy_pct = number(record, phase, "bottleneck_busy_pct"), us = number(record, phase, "bottleneck_us");
     const double bytes = number(record, phase, "bottleneck_bytes"), gbs = number(record, phase, "bottleneck_rate_gbs");
-    const bool waits = strcmp(word(record, phase, "bottleneck"), "latency") == 0;
-    if (!*word(record, phase, "bottleneck")) return; /* several kernels together */
-    if (!waits) {
+    const char *limit = word(record, phase, "bottleneck");
+    if (!*limit) return; /* several kernels together */
+    if (strcmp(limit, "latency") == 0) {
+        held(!(busy_pct >= 25) || strcmp(word(record, phase, "bound_tightest"), "latency") == 0, text, phase,
+             "a part is busy for a quarter of the time, but latency is named");
+    } else if (strcmp(limit, COMPARE_NO_PART) == 0) {
+        const double rival_pct = number(record, phase, "bottleneck_rival_busy_pct");
+        held(busy_pct < 75 || (rival_pct >= 0.74 * busy_pct && rival_pct <= busy_pct), text, phase,
+             "a part is busy for three quarters of the time and has no rival, but is not named");
+    } else {
+        held(busy_pct >= 75, text, phase, "a part that is busy for less than three quarters is named");
         held(busy_pct >= number(record, phase, "efficiency_pct") - 5, text, phase, "busy less than the efficiency");
         held(*word(record, phase, "bottleneck_part"), text, phase, "no part is named");
-    } else if (isfinite(busy_pct)) {
-        held(busy_pct < 50 || strcmp(word(record, phase, "bound_tightest"), "latency") == 0, text, phase,
-             "a part is busy for half of the time, but not named");
     }
     if (isfinite(bytes) && isfinite(gbs)) held(bytes / gbs / 1e3 <= us * 1.001 + 0.01, text, phase, "too many bytes");
 }
@@ -217,6 +222,18 @@ static bool names(const char *part, const char *planted)
     return false;
 }
 
+/* The kind of a phase's busiest part. */
+static const char *kind_of(const struct record *record, const char *phase, const char *part)
+{
+    for (uint32_t i = 0; i < record_row_count(record); i++) {
+        const struct record_row *row = record_row(record, i);
+        if (strcmp(row->phase, phase) != 0 || !g_str_has_prefix(row->metric, "busiest_") || !isnan(row->value))
+            continue;
+        if (strcmp(record_row_text(row), part) == 0) return row->metric + strlen("busiest_");
+    }
+    return "";
+}
+
 /* If the fault makes a phase at least half as long again, the phase must name the part, and explain it by its rate. */
 static uint32_t planted_is_named(const char *healthy, const char *fault, double factor, const char *planted)
 {
@@ -239,7 +256,7 @@ static uint32_t planted_is_named(const char *healthy, const char *fault, double 
         const double rate = number(after, phase, "bottleneck_rate_gbs");
         g_autofree char *at = g_strdup_printf(" at %.4g GB/s", rate);
         held(rate > 0 && strstr(words->str, at), text, phase, "its rate is not said");
-        g_autofree char *whole = g_strdup_printf("busiest_%s_rate_gbs", word(after, phase, "bottleneck"));
+        g_autofree char *whole = g_strdup_printf("busiest_%s_rate_gbs", kind_of(after, phase, part));
         const double share = rate / number(before, phase, whole);
         held(share > 0.8 * factor && share < 1.2 * factor, text, phase, "its rate is not the slowed one");
     }

@@ -74,10 +74,10 @@ TEST("rows of one case")
 TEST("bottleneck of the longest phase")
 {
     g_autoptr(validate_table) table = table_of("kernel,num-ranks,num-tokens,hidden,num-experts,num-topk,phase\n"
-                                               "ll,16,32,7168,288,8,dispatch\n"
-                                               "ll,16,32,7168,288,8,combine\n"
-                                               "ll,16,32,7168,288,8,dispatch+combine\n"
-                                               "ll,16,32,7168,288,8,combine+dispatch\n",
+                                               "ll,16,48,7168,288,8,dispatch\n"
+                                               "ll,16,48,7168,288,8,combine\n"
+                                               "ll,16,48,7168,288,8,dispatch+combine\n"
+                                               "ll,16,48,7168,288,8,combine+dispatch\n",
                                                NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(table);
     for (uint32_t i = 0; i < 4; i++) CU_ASSERT(case_set(&table->row[i].options, "cluster", "h100-cx7", NULL));

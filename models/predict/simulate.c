@@ -17,10 +17,14 @@
 #include "models/predict/launches.h"
 #include "models/predict/span.h"
 #include "models/predict/steps.h"
+#include "reports/compare.h"
 #include "sim/stats.h"
 #include "sim/units.h"
 
-enum { LATENCY_BOUND_PERCENT = 50 }; /* if every part is busy for a smaller share of the time, latency is the limit */
+/* The shares of the slowest rank's time for which the busiest part is busy: at least PART_BOUND, to be what bounds the
+ * phase; below LATENCY_BOUND, latency bounds it.  RIVAL: a part of another kind that is busy for this share of the
+ * busiest part's time would take its place as soon as that were faster. */
+enum { PART_BOUND_PERCENT = 75, LATENCY_BOUND_PERCENT = 25, RIVAL_PERCENT = 75 };
 enum { LOOP_ROUNDS = 2 };
 
 struct run {
@@ -72,7 +76,7 @@ static void run_clear(struct run *run)
 }
 
 /* Makes the transport and the graph of the case's machine, with its backend and faults. */
-static bool machine_make(struct run *run, const struct case_options *c, GError **error)
+static bool machine_make(struct run *run, const struct case_options *c, const struct transport *own, GError **error)
 {
     const struct kernel_job *o = run->job;
     const struct transport *backend = c->backend ? backends_find(c->backend) : NULL;
@@ -84,7 +88,7 @@ static bool machine_make(struct run *run, const struct case_options *c, GError *
             error, SIMULATE_ERROR, SIMULATE_ERROR_INPUT,
             "backend: expected none, as %s describes a host, whose links were measured with their own, found \"%s\"",
             run->cluster->path, c->backend);
-    run->transport = backend ? *backend : transport_of(&run->cluster->nic);
+    run->transport = own ? *own : backend ? *backend : transport_of(&run->cluster->nic);
     uint32_t gpus;
     const uint32_t nodes = world_nodes(run->cluster, o->ranks, o->ranks_per_node, &gpus);
     run->graph = graph_new(run->cluster, nodes, gpus, error);
@@ -136,7 +140,8 @@ static bool run_init(struct run *run, const struct case_options *c, const struct
                            joined, joined > 1 ? "s" : "", run->cluster->path, together);
     run->slow = g_new0(uint32_t, o->ranks);
     run->arrival_ps = g_new0(uint64_t, o->ranks);
-    if (!launches_slow(c->slow, o->ranks, run->slow, error) || !machine_make(run, c, error)) return false;
+    if (!launches_slow(c->slow, o->ranks, run->slow, error) || !machine_make(run, c, wishes->transport, error))
+        return false;
     for (uint32_t r = 0; run->beside->slow > 0 && r < o->ranks; r++)
         run->slow[r] = (uint32_t)((run->slow[r] ? run->slow[r] : WORLD_SLOW_ONE) * run->beside->slow);
     if (c->loops && !(run->loops = loops_load(c->loops, error))) return false;
@@ -214,10 +219,17 @@ static void record_rank(struct record *record, const char *phase, int32_t rank, 
                "GB/s");
 }
 
-static double latency_bound_us(const struct run *run, bool rdma)
+/* A launch and the way of one message; of a kernel that sends nothing, a launch alone. */
+static double latency_bound_us(const struct run *run)
 {
     const struct cluster *c = run->cluster;
+    bool rdma = false, peers = false;
     if (c->host.cores) return units_us(c->host.step_ps + c->host.poll_ps);
+    for (uint32_t r = 0; r < run->job->ranks; r++) {
+        rdma |= run->result[r].use[WORLD_NIC_TX].bytes > 0;
+        peers |= run->result[r].use[WORLD_NVLINK_EGRESS].bytes > 0;
+    }
+    if (!rdma && !peers) return units_us(c->gpu.launch_ps);
     const uint64_t path_ps =
         rdma ? c->nic.post_ps + c->nic.doorbell_ps + c->nic.fetch_ps + c->network.latency_ps + c->nic.deliver_ps
              : c->nvlink.fence_ps + c->nvlink.latency_ps;
@@ -255,12 +267,10 @@ struct bounds {
 static void bounds_find(const struct run *run, double slowest_us, struct bounds *b)
 {
     const bool host = run->cluster->host.cores > 0;
-    bool rdma = false;
     *b = (struct bounds){ .tightest = BOUND_LATENCY, .busiest = WORLD_RESOURCE_COUNT };
     b->there[BOUND_SEND] = b->there[BOUND_RECEIVE] = b->there[BOUND_WORK] = b->there[BOUND_LATENCY] = true;
     b->there[BOUND_MEMORY] = !host;
-    for (uint32_t r = 0; r < run->job->ranks; r++) rdma |= run->result[r].use[WORLD_NIC_TX].bytes > 0;
-    b->us[BOUND_LATENCY] = latency_bound_us(run, rdma);
+    b->us[BOUND_LATENCY] = latency_bound_us(run);
     if (b->us[BOUND_LATENCY] > slowest_us) /* the kernel was launched early, so less of its latency counts */
         b->us[BOUND_LATENCY] =
             fmin(units_us(host ? run->cluster->host.step_ps : run->cluster->gpu.launch_ps), slowest_us);
@@ -324,20 +334,57 @@ static void record_parts(struct record *record, const char *phase, const struct 
     }
 }
 
-/* Records the bottleneck: the part behind the tightest bound, if it is busy for half of the slowest rank's time; else
- * "latency".  Also, of the busiest part: its bytes, its rate, the rate that most of its kind have (if that is higher),
- * and its load over the mean. */
-static void record_bottleneck(struct record *record, const char *phase, const struct bounds *b, double slowest_us)
+/* Whether one change makes parts of both kinds faster: they are the two directions, or the units, of one device. */
+static bool one_device(const struct cluster *c, enum world_resource a, enum world_resource b)
+{
+    const uint32_t pcie = c->nvlink.over == CLUSTER_PEERS_BY_PCIE ? 1U << WORLD_LINK : 0;
+    const uint32_t devices[] = { 1U << WORLD_NIC_TX | 1U << WORLD_NIC_RX | 1U << WORLD_RECEIVING | 1U << WORLD_ATOMICS,
+                                 1U << WORLD_NVLINK_EGRESS | 1U << WORLD_NVLINK_INGRESS | pcie };
+    const uint32_t both = 1U << a | 1U << b;
+    return a == b || (devices[0] & both) == both || (devices[1] & both) == both;
+}
+
+/* The busiest part that no change of the busiest one makes faster, if it is busy for RIVAL_PERCENT as long; else
+ * WORLD_RESOURCE_COUNT. */
+static enum world_resource rival_find(const struct cluster *c, const struct bounds *b)
+{
+    enum world_resource rival = WORLD_RESOURCE_COUNT;
+    uint64_t most_ps = b->part[b->busiest].busy_ps * RIVAL_PERCENT / 100;
+    for (int i = 0; i < WORLD_RESOURCE_COUNT; i++) {
+        if (one_device(c, i, b->busiest) || b->part[i].busy_ps < most_ps || !b->part[i].busy_ps) continue;
+        most_ps = b->part[i].busy_ps;
+        rival = i;
+    }
+    return rival;
+}
+
+/* Records the bottleneck: the part behind the tightest bound, if it is busy for most of the slowest rank's time and has
+ * no rival; "latency", if no part is busy for long, or for half of the time and less than latency takes; else
+ * COMPARE_NO_PART.  Also, of the busiest part: its bytes, its
+ * rate, the rate that most of its kind have (if that is higher), and its load over the mean. */
+static void record_bottleneck(struct record *record, const char *phase, const struct run *run, const struct bounds *b,
+                              double slowest_us)
 {
     static const char named[] = "bottleneck";
     const bool some = b->busiest < WORLD_RESOURCE_COUNT;
     const struct world_part *part = some ? &b->part[b->busiest] : NULL;
     const double busy_us = some ? fmin(units_us(part->busy_ps), slowest_us) : 0;
     const double busy_pct = slowest_us > 0 ? 100 * busy_us / slowest_us : 0;
-    const bool bound = b->tightest != BOUND_LATENCY && busy_pct >= LATENCY_BOUND_PERCENT;
-    record_add_text(record, phase, RECORD_ALL, named, bound ? world_resource_name(b->busiest) : "latency");
+    const enum world_resource rival = some ? rival_find(run->cluster, b) : WORLD_RESOURCE_COUNT;
+    const bool less = b->tightest == BOUND_LATENCY && busy_pct < 2 * LATENCY_BOUND_PERCENT;
+    const bool waits = less || busy_pct < LATENCY_BOUND_PERCENT;
+    const bool alone = busy_pct >= PART_BOUND_PERCENT && rival == WORLD_RESOURCE_COUNT;
+    record_add_text(record, phase, RECORD_ALL, named,
+                    waits   ? "latency"
+                    : alone ? world_resource_name(b->busiest)
+                            : COMPARE_NO_PART);
     record_add(record, phase, RECORD_ALL, "bottleneck_busy_pct", busy_pct, "%");
     if (!some) return;
+    if (rival < WORLD_RESOURCE_COUNT && !waits) {
+        record_add_text(record, phase, RECORD_ALL, "bottleneck_rival", b->part[rival].name);
+        record_add(record, phase, RECORD_ALL, "bottleneck_rival_busy_pct",
+                   100 * fmin(units_us(b->part[rival].busy_ps), slowest_us) / slowest_us, "%");
+    }
     record_add_text(record, phase, RECORD_ALL, "bottleneck_part", part->name);
     record_some(record, phase, named, "us", busy_us, "us");
     record_some(record, phase, named, "bytes", (double)part->bytes, "B");
@@ -430,7 +477,7 @@ static void record_phase(struct record *record, const struct run *run, uint32_t 
     struct bounds bounds;
     bounds_find(run, slowest_us, &bounds);
     record_busy(record, phase_index, run, total_ps + wait_ps);
-    record_bottleneck(record, phase, &bounds, slowest_us);
+    record_bottleneck(record, phase, run, &bounds, slowest_us);
     record_bounds(record, phase, run, &bounds, slowest_us);
     record_parts(record, phase, &bounds, slowest_us);
     record_wire(record, run, phase_index);

@@ -16,14 +16,15 @@ enum simulate_error { SIMULATE_ERROR_INPUT, SIMULATE_ERROR_RUN = ERROR_RUN }; /*
 
 /* What a caller wants in addition to the rows for all ranks. */
 struct simulate_wishes {
-    bool per_rank;             /* rows of each rank */
-    bool waits;                /* for each rank a list "waits_us": how long it waited for each rank (models/waits.h) */
-    bool usage;                /* for each phase lists such as "used_nic_tx": how busy parts were over time */
-    uint32_t threads;          /* the most threads; 0: one.  The number does not change the record */
-    const char **one_thread;   /* may be NULL; *one_thread gets why only one thread could run it, or NULL if more
-                                * could */
-    struct timeline *timeline; /* gets the operations; may be NULL */
-    struct progress *progress; /* a bar that events advance; may be NULL */
+    bool per_rank;           /* rows of each rank */
+    bool waits;              /* for each rank a list "waits_us": how long it waited for each rank (models/waits.h) */
+    bool usage;              /* for each phase lists such as "used_nic_tx": how busy parts were over time */
+    uint32_t threads;        /* the most threads; 0: one.  The number does not change the record */
+    const char **one_thread; /* may be NULL; *one_thread gets why only one thread could run it, or NULL if more
+                              * could */
+    const struct transport *transport; /* in place of what the case or the cluster's [nic] says; NULL: that */
+    struct timeline *timeline;         /* gets the operations; may be NULL */
+    struct progress *progress;         /* a bar that events advance; may be NULL */
     /* NULL-terminated: if the kernel has all of these, the run ends after the last of them.  NULL: it ends after all
      * phases. */
     const char *const *phases;

@@ -137,9 +137,11 @@ void simulate_table_append(const struct record *record, GString *out)
         g_string_append(
             out, "\nSlowest: each step and layer takes as long as its slowest rank, and this is the mean over them.\n");
     else g_string_append(out, "\nSlowest and median: over ranks.\n");
-    g_string_append(out, "Bandwidths in GB/s, means over ranks.  Logical: as DeepEP counts, local tokens too.\n"
-                         "NIC and NVLink: what crossed them, headers included.  Bound by: the part of any rank that\n"
-                         "is busy longest while the slowest rank runs; latency, if that is less than half its time.\n");
+    g_string_append(out,
+                    "Bandwidths in GB/s, means over ranks.  Logical: as DeepEP counts, local tokens too.\n"
+                    "NIC and NVLink: what crossed them, headers included.  Bound by: the part of any rank that\n"
+                    "is busy for three quarters of the slowest rank's time; no part alone, if none is or parts of\n"
+                    "another kind are busy for three quarters as long; latency, if none is for a quarter.\n");
     const char *notes = record_get(record, "notes");
     if (notes) g_string_append_printf(out, "Note: %s.\n", notes);
 }
@@ -156,6 +158,7 @@ struct part_facts {
 struct phase_facts {
     const char *phase;
     double median_us, slowest_us, latency_us;
+    bool sends;
     int32_t slowest_rank;      /* RECORD_ALL: not known */
     struct part_facts busiest; /* name NULL: none */
     double usual_gbs;          /* the rate that most of its kind have; NAN: it is not higher than the part's own */
@@ -209,6 +212,7 @@ static void facts_find(const struct record *record, const char *phase, struct ph
     f->median_us = all_of(record, phase, "time_us_median");
     f->slowest_us = all_of(record, phase, "time_us_max");
     f->latency_us = all_of(record, phase, "bound_latency_us");
+    f->sends = all_of(record, phase, "physical_nic_gbs") > 0 || all_of(record, phase, "physical_nvl_gbs") > 0;
     double slowest = -1;
     for (uint32_t i = 0; i < record_row_count(record); i++) {
         const struct record_row *row = record_row(record, i);
@@ -252,6 +256,8 @@ static void part_append(const struct phase_facts *f, GString *out)
     us_line(out, "what it does besides bytes: requests, messages, rows", part->us - full, f->slowest_us);
 }
 
+static const char *latency_text(const struct phase_facts *f) { return f->sends ? "one message's way" : "its launch"; }
+
 static void sum_append(const struct phase_facts *f, GString *out)
 {
     g_string_append(out, "  where the slowest rank's time goes");
@@ -264,8 +270,9 @@ static void sum_append(const struct phase_facts *f, GString *out)
         left -= f->busiest.us;
     }
     const double way = MIN(MAX(left, 0), f->latency_us);
-    us_line(out, way < f->latency_us ? "one message's way, as far as it is not hidden" : "one message's way", way,
-            f->slowest_us);
+    g_autofree char *shown =
+        g_strconcat(latency_text(f), way < f->latency_us ? ", as far as it is not hidden" : "", NULL);
+    us_line(out, shown, way, f->slowest_us);
     us_line(out, "the rest: its own steps, turns, waiting for other ranks", left - way, f->slowest_us);
     g_string_append_printf(out, "    %-62s %9.2f us\n", "the slowest rank", f->slowest_us);
 }
@@ -278,7 +285,7 @@ static void parts_append(const struct phase_facts *f, GString *out)
         g_autofree char *text = part_text(part);
         us_line(out, text, part->us, f->slowest_us);
     }
-    us_line(out, "one message's way, launch included", f->latency_us, f->slowest_us);
+    us_line(out, f->sends ? "one message's way, launch included" : latency_text(f), f->latency_us, f->slowest_us);
 }
 
 void simulate_explain_append(const struct record *record, GString *out)

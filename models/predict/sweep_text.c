@@ -162,7 +162,8 @@ static void point_cells(const struct sweep_results *results, const struct sweep_
                         sweep_cell_number(longest, sweep_results_column(results, step_shown[i].column)));
     const double busy = sweep_cell_number(longest, sweep_results_column(results, "bottleneck_busy_pct"));
     const char *bound = longest[sweep_results_column(results, "bottleneck")];
-    if (isfinite(busy) && strcmp(bound, "latency") != 0) text_table_cell(table, "%s, %.0f %% busy", bound, busy);
+    if (isfinite(busy) && !compare_limit_waits(&(struct compare_limit){ .resource = bound }))
+        text_table_cell(table, "%s, %.0f %% busy", bound, busy);
     else text_table_cell(table, "%s", bound);
 }
 

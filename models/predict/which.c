@@ -177,7 +177,7 @@ static void longest_keep(struct which_answer *a, enum which_time time, const cha
     struct compare_limit limit;
     a->phase[time] = compare_layer_limit(record, phase, &limit);
     g_autofree char *text = compare_limit_text(&limit), *work = compare_limit_work(&limit);
-    a->bound[time] = strcmp(text, "latency") == 0 && *work ? g_strdup_printf("latency (%s)", work) : g_strdup(text);
+    a->bound[time] = compare_limit_waits(&limit) && *work ? g_strdup_printf("%s (%s)", text, work) : g_strdup(text);
 }
 
 static void answer_take(struct which_answer *a, const struct record *record)

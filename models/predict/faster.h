@@ -1,0 +1,41 @@
+/* faster.h - predictions in which all parts of one kind are twice as fast.  They prove what bounds a phase: the kind
+ * that takes most off the slowest rank's time. */
+#ifndef MODELS_PREDICT_FASTER_H
+#define MODELS_PREDICT_FASTER_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include "models/case.h"
+#include "models/cluster.h"
+#include "reports/record.h"
+
+enum faster {
+    FASTER_NIC,
+    FASTER_PEERS,
+    FASTER_MEMORY,
+    FASTER_SM,
+    FASTER_POSTING,
+    FASTER_LINKS,
+    FASTER_LATENCY,
+    FASTERS
+};
+
+/* The kind of parts to which a bottleneck of a record belongs ("nic_tx", "latency"); FASTERS: none of them, as of a
+ * host's cores. */
+enum faster faster_of(const char *bottleneck);
+
+/* Predicts the case, with the parts of a kind twice as fast: double rates, half times.  Kernels still choose their
+ * settings by the nominal rates that they had.  False and *error if the prediction fails or the cluster's file cannot
+ * be read again. */
+bool faster_predict(const struct case_options *c, const struct cluster *cluster, const struct case_load *load,
+                    enum faster kind, struct record *record, GError **error);
+
+/* By how much of the slowest rank's time, in percent, a phase is shorter in `after`; NAN: not known. */
+double faster_gain_pct(const struct record *before, const struct record *after, const char *phase);
+
+/* Predicts the case once for each kind, and appends a table of the gains of each phase of record, which is the case's
+ * prediction.  False and *error if a prediction fails. */
+bool faster_append(const struct case_options *c, const struct cluster *cluster, const struct case_load *load,
+                   const struct record *record, GString *out, GError **error);
+
+#endif

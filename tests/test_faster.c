@@ -1,0 +1,131 @@
+/* test_faster.c - what a phase is said to be bound by is a claim, tested by second predictions.
+ *
+ * With that kind of part twice as fast the slowest rank takes less time, and less than with any other kind twice as
+ * fast.  Where latency is named, no part gives as much as latencies and the SMs' own steps together.  COMPARE_NO_PART
+ * claims nothing of the kind. */
+#include <glib.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include "models/predict/faster.h"
+#include "models/predict/simulate.h"
+#include "reports/compare.h"
+#include "tests/unit.h"
+
+/* "cluster=h200 num-ranks=8", and settings as "set=nic.rate=1GB/s". */
+struct claimed {
+    struct case_options c;
+    struct cluster *cluster;
+    struct case_load load;
+};
+
+static bool claimed_load(struct claimed *a, const char *text)
+{
+    g_auto(GStrv) word = g_strsplit(text, " ", -1);
+    g_autoptr(GPtrArray) set = g_ptr_array_new();
+    bool good = true;
+    case_init(&a->c);
+    for (char **w = word; *w && good; w++) {
+        char *value = strchr(*w, '=');
+        *value++ = '\0';
+        if (strcmp(*w, "set") == 0) g_ptr_array_add(set, value);
+        else good = case_set(&a->c, *w, value, NULL);
+    }
+    g_ptr_array_add(set, NULL);
+    a->cluster = good ? cluster_load_set(a->c.cluster, (const char *const *)set->pdata, NULL) : NULL;
+    if (a->cluster) case_cluster_settle(&a->c, a->cluster);
+    return a->cluster && case_load(&a->c, &a->load, NULL);
+}
+
+static uint32_t named, latencies;
+
+/* gain[FASTERS]: by how much the phase is shorter, in percent. */
+static void claim_holds(const char *text, const char *phase, const char *bound, const double *gain)
+{
+    const enum faster kind = faster_of(bound);
+    const double least = 0.2, own = gain[FASTER_SM] + gain[FASTER_POSTING] + gain[FASTER_LATENCY];
+    const enum faster ports[] = { FASTER_NIC, FASTER_PEERS, FASTER_MEMORY, FASTER_LINKS };
+    bool holds = true;
+    if (strcmp(bound, COMPARE_NO_PART) == 0) return;
+    if (kind == FASTER_LATENCY) {
+        for (size_t i = 0; i < G_N_ELEMENTS(ports); i++) holds &= gain[ports[i]] < own;
+        latencies++;
+    } else {
+        holds = kind < FASTERS && gain[kind] > least;
+        for (int other = 0; other < FASTERS && holds; other++) holds = other == (int)kind || gain[other] < gain[kind];
+        named++;
+    }
+    CU_ASSERT_TRUE(holds);
+    if (holds) return;
+    fprintf(stderr, "%s: %s is said to be bound by %s; gains in percent:", text, phase, bound);
+    for (int i = 0; i < FASTERS; i++) fprintf(stderr, " %.1f", gain[i]);
+    fprintf(stderr, "\n");
+}
+
+static void claims_hold(const char *text)
+{
+    struct claimed a = { 0 };
+    CU_ASSERT_TRUE_FATAL(claimed_load(&a, text));
+    struct record *record = record_new(), *after[FASTERS];
+    CU_ASSERT_TRUE_FATAL(simulate_load(&a.c, a.cluster, &a.load, &(struct simulate_wishes){ 0 }, record, NULL));
+    for (int kind = 0; kind < FASTERS; kind++) {
+        after[kind] = record_new();
+        CU_ASSERT_TRUE_FATAL(faster_predict(&a.c, a.cluster, &a.load, (enum faster)kind, after[kind], NULL));
+    }
+    g_autoptr(GPtrArray) phases = compare_phases(record);
+    for (guint i = 0; i < phases->len; i++) {
+        const char *phase = g_ptr_array_index(phases, i);
+        const struct record_row *bound = record_find(record, phase, RECORD_ALL, "bottleneck");
+        double gain[FASTERS];
+        for (int kind = 0; kind < FASTERS; kind++) gain[kind] = faster_gain_pct(record, after[kind], phase);
+        if (bound) claim_holds(text, phase, record_row_text(bound), gain);
+    }
+    for (int kind = 0; kind < FASTERS; kind++) record_free(after[kind]);
+    record_free(record);
+    case_load_free(&a.load);
+    cluster_free(a.cluster);
+    case_clear(&a.c);
+}
+
+#define LEAVES \
+    "cluster=h100-cx7 set=network.topology=leaf-spine set=network.nodes-per-leaf=1 set=network.oversubscription=4:1"
+
+TEST("what bounds a phase")
+{
+    static const char *const cases[] = {
+        "cluster=h800-cx7 num-ranks=16",
+        "cluster=h800-cx7 num-ranks=16 num-tokens=8",
+        "cluster=h100-cx7-roce num-ranks=32 num-tokens=64",
+        "cluster=h100-cx7 num-ranks=16 num-tokens=32 routing=hot-rank:0.3",
+        "cluster=h100-cx7 num-ranks=16 num-tokens=64 set=node.pcie-rate=20GB/s",
+        LEAVES " num-ranks=16 num-tokens=64",
+        "cluster=h100-cx7 num-ranks=16 num-tokens=32 hidden=512 num-experts=64 backend=ibrc",
+        "cluster=h200 num-ranks=8",
+        "cluster=h200 num-ranks=8 num-tokens=1",
+        "cluster=b200 num-ranks=8",
+        "cluster=p5en num-ranks=16 num-tokens=64",
+        "cluster=gh200-alps num-ranks=16 num-tokens=64",
+        "cluster=h100 kernel=normal num-ranks=8 num-tokens=1024",
+        "cluster=h100 kernel=normal num-ranks=8 num-tokens=64",
+        "cluster=h100 kernel=normal num-ranks=8 num-tokens=1024 num-sms=8",
+        "cluster=h800-cx7 kernel=normal num-ranks=16 num-tokens=256",
+        "cluster=p5en kernel=normal num-ranks=16 num-tokens=256",
+        "cluster=h200 kernel=v2 num-ranks=8 num-tokens=1024",
+        "cluster=h200 kernel=v2 num-ranks=8 num-tokens=512 num-sms=8",
+        "cluster=h100-cx7 kernel=v2 num-ranks=16 num-tokens=256",
+        "cluster=h100-cx7 kernel=pplx num-ranks=16 num-tokens=128",
+        "cluster=p6-b200 kernel=pplx num-ranks=16 num-tokens=256",
+        "cluster=h100-cx7 kernel=allreduce num-ranks=16 size=64MB",
+        "cluster=h100-cx7 kernel=allreduce num-ranks=16 size=64KB",
+        "cluster=h200 kernel=allgather num-ranks=8 size=8MB",
+        "cluster=gh200-alps kernel=allgather num-ranks=16 size=1MB",
+        "cluster=mi300x-cx7 kernel=mori num-ranks=16 num-tokens=128",
+        "cluster=mi308x kernel=mori num-ranks=8 num-tokens=512",
+        "cluster=mi300x-cx7 kernel=mori-ll num-ranks=16 num-tokens=256",
+        "cluster=gb300-nvl72-cx8 kernel=one-sided num-ranks=16 num-tokens=512",
+        "cluster=gb200-nvl72 kernel=two-sided num-ranks=16 num-tokens=512",
+        "cluster=b200 kernel=mega-moe num-ranks=8 num-tokens=256",
+    };
+    for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) claims_hold(cases[i]);
+    CU_ASSERT(named >= 20 && latencies >= 20); /* else the test would prove little */
+}
