@@ -230,11 +230,27 @@ void words_change_run(struct sim *sim, struct sim_event *event)
     pool_put_list(&w->changes, first, last);
 }
 
+static void letter_send(struct world_rank *target, struct world_worker *ww, uint32_t word, uint64_t value, bool add,
+                        uint64_t time_ps)
+{
+    struct world *w = target->world;
+    struct letter *l = pool_get(&w->letters);
+    *l = (struct letter){ .time_ps = time_ps, .value = value, .word = word, .add = add };
+    mail_add(ww, l);
+    if (ww != target->now.worker) world_worker_wake(w->sim, ww, time_ps, seen_ps(w, ww, time_ps));
+    w->mail_ps = later(w->mail_ps, time_ps);
+}
+
 /* Sends a letter to each running worker that watches the word.  Returns false if there is none, or if several workers
  * watch a word that is added to, because the sum must be made once. */
 static bool letters_send(struct world_rank *target, uint32_t word, uint64_t value, bool add, uint64_t time_ps)
 {
-    struct world *w = target->world;
+    const uint32_t head = target->watch_head[word];
+    if (head & WATCH_LONE) {
+        struct world_worker *ww = &target->worker[head & WATCH_NUMBER];
+        if (!ww->done) letter_send(target, ww, word, value, add, time_ps);
+        return !ww->done;
+    }
     struct watch lone;
     const struct watch *watch = watches_of(target, word, &lone);
     bool sent = false;
@@ -243,14 +259,10 @@ static bool letters_send(struct world_rank *target, uint32_t word, uint64_t valu
         for (uint32_t i = watch->count; i-- > 0;) {
             struct world_worker *ww = &target->worker[watch->worker + i];
             if (ww->done) continue;
-            struct letter *l = pool_get(&w->letters);
-            *l = (struct letter){ .time_ps = time_ps, .value = value, .word = word, .add = add };
-            mail_add(ww, l);
-            if (ww != target->now.worker) world_worker_wake(w->sim, ww, time_ps, seen_ps(w, ww, time_ps));
+            letter_send(target, ww, word, value, add, time_ps);
             sent = true;
         }
     }
-    if (sent && time_ps > w->mail_ps) w->mail_ps = time_ps;
     return sent;
 }
 
