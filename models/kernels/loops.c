@@ -218,6 +218,7 @@ void loops_make(const struct loops *loops, enum site site, const uint64_t size[L
     if (line->bulk) loop->engine = LOOP_BULK;
     for (uint32_t i = 0; i < line->clause_count; i++) {
         const struct word *word = &loop_words[line->clause[i].word];
+        loop->times |= word->kind == TIMES;
         if (word->kind == TIMES) continue;
         uint64_t value = value_of(line, &line->clause[i], size, &(struct loop_row){ 0 });
         if (word->fixed && value) value = word->fixed;

@@ -105,6 +105,7 @@ struct loop {
         posted, apart, weighted, peer;
     bool program; /* true: only the program and the description of its data count.  false: `engine` and the fields after
                    * it say what the loop does */
+    bool times;   /* for a scan: loops_times() says how many loads, else they are as many as the rows */
     bool team;    /* for a program: all warps of the operation move each row together; else each warp moves its own
                    * row */
     uint64_t footprint_bytes; /* 0: so little that it does not matter */

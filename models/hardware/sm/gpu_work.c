@@ -144,7 +144,7 @@ static uint64_t scan_ps(struct world_rank *rank, const struct fabric_work *work,
     if (p && p->program && gpu_priced(w, p))
         return gpu_program_scan_ps(rank, rank->now.worker, p, work->given, work->rows, lanes);
     const uint64_t *size = work->given ? work->given->size : NULL;
-    const uint32_t loads = loops_times(w->loops, (enum site)work->site, size, work->rows);
+    const uint32_t loads = p && p->times ? loops_times(w->loops, (enum site)work->site, size, work->rows) : work->rows;
     if (!gpu_priced(w, p)) return rate_time(w->store.sm, work->read_bytes) + loads * w->cluster->gpu.scan_row_ps;
     if (p->chase) return rate_time(w->scan, work->read_bytes) + loads * w->cluster->gpu.scan_row_ps;
     const uint64_t waits = gpu_ceiling(loads, p->in_flight ? p->in_flight : 1);
