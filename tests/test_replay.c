@@ -206,7 +206,12 @@ static enum worker_step stub_step(struct fabric_worker *w)
     const struct stub_rank *r = fabric_container_of(w, struct stub_rank, worker);
     return fabric_now_ps(w->fabric) < r->end_ps ? WORKER_WAIT : WORKER_DONE;
 }
-static const struct worker_role stub_role = { .step = stub_step };
+static void stub_describe(const struct fabric_worker *w, char *text, size_t text_size)
+{
+    (void)w;
+    g_strlcpy(text, "waits for rank 0", text_size);
+}
+static const struct worker_role stub_role = { .step = stub_step, .describe = stub_describe };
 
 static struct kernel_rank *stub_new(const struct kernel_job *job, struct fabric *fabric)
 {
@@ -260,7 +265,8 @@ static bool stub_run(struct bootstrap *b, void *context)
     return fine;
 }
 
-/* Warm-ups do not count.  Outputs are checked after the first iteration, even a warm-up, and after the last. */
+/* Warm-ups do not count, nor their waits.  Outputs are checked after the first iteration, even a warm-up, and after the
+ * last. */
 TEST("iterations that count and that are checked")
 {
     struct rank_plan p;
@@ -272,6 +278,7 @@ TEST("iterations that count and that are checked")
     p.command.cpus = 1;
     p.plan.warmup = WARMUP;
     p.plan.repeat = REPEAT;
+    p.plan.waits = true;
     stub_checks.count = 0;
     struct bootstrap **b = support_bootstraps_new(1);
     CU_ASSERT_EQUAL(support_bootstraps_run(b, 1, stub_run, &p.plan), 0);
@@ -282,6 +289,12 @@ TEST("iterations that count and that are checked")
     struct record *record = record_read(path, NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(record);
     CU_ASSERT(row_value(record, "stub", 0, "time_us_p90") < WARMUP_MS * 1000 / 2.0);
+    const struct record_row *waits = record_find(record, "stub", 0, "waits_us");
+    uint32_t ranks = 0;
+    g_autofree double *waits_us = waits ? record_row_list(waits, &ranks) : NULL;
+    CU_ASSERT_FATAL(waits_us && ranks == 1);
+    CU_ASSERT(waits_us[0] <
+              WARMUP_MS * 1000 / 4.0); /* with the warm-ups' it would be two thirds of that time, or more */
     record_free(record);
     g_unlink(path);
     p.command.output = NULL;
