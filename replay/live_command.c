@@ -39,7 +39,7 @@ GOptionEntry *live_command_entries(struct live_command *c)
         { "gpu-memory", 0, 0, G_OPTION_ARG_NONE, &c->gpu_memory, "verbs: heap in GPU memory (dma-buf)", NULL },
         { "timeout", 0, 0, G_OPTION_ARG_INT, &c->timeout_s, "Seconds without progress that end a run (default 60)",
           "S" },
-        { "ranks", 0, 0, G_OPTION_ARG_INT, &c->ranks, "Ranks, forked on this host (as --num-ranks)", "N" },
+        { "ranks", 0, 0, G_OPTION_ARG_INT, &c->ranks, "Ranks, forked on this host (replay: as --num-ranks)", "N" },
         { "no-bind", 0, 0, G_OPTION_ARG_NONE, &c->unbound,
           "Let forked ranks run on any CPU (default: rank r stays on the r-th, modulo their number)", NULL },
         { "rank", 0, 0, G_OPTION_ARG_INT, &c->rank, "This process is rank N of --world-size, by TCP", "N" },
